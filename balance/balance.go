@@ -1,0 +1,79 @@
+// Package balance chooses an instance for each call. A [Policy] turns a list
+// of nodes into a [Picker]; what is known about a node lives in its [Stats],
+// outside the pickers, so a change of the list loses nothing.
+package balance
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// Policy makes pickers. It is a value; one may serve many clients.
+type Policy interface {
+	Name() string
+	// Build returns a picker over the nodes, which it may keep but not
+	// change. It is called on every change of the list.
+	Build(nodes []*Node) Picker
+}
+
+// Picker chooses. It is safe for concurrent use and takes no lock.
+type Picker interface {
+	// Pick returns a node for the call for which usable is true, or nil when
+	// there is none. The middle above has put the call's pin, its exclusions
+	// and the node's health into usable.
+	Pick(call *tandem.Call, usable func(*Node) bool) *Node
+}
+
+// Node is an instance that can be chosen.
+type Node struct {
+	Instance tandem.Instance
+	Stats    *Stats // shared by every Node of the same instance ID
+}
+
+// Weight returns the instance's weight, 100 unless it names one.
+func (n *Node) Weight() int {
+	if n.Instance.Weight == 0 {
+		return tandem.DefaultWeight
+	}
+	return n.Instance.Weight
+}
+
+// Stats is what one client knows about one instance. Its methods are atomic
+// and safe for concurrent use.
+type Stats struct {
+	inFlight atomic.Int64
+	latency  atomic.Int64 // ns; moving average
+	calls    atomic.Uint64
+	failures atomic.Uint64
+}
+
+// Begin counts a call that starts.
+func (s *Stats) Begin() { s.inFlight.Add(1) }
+
+// Done counts a call that ended after took. The latency average moves by an
+// eighth of the difference (RFC 6298 uses the same gain for round-trip times).
+func (s *Stats) Done(took time.Duration, failed bool) {
+	s.inFlight.Add(-1)
+	s.calls.Add(1)
+	if failed {
+		s.failures.Add(1)
+		return
+	}
+	old := s.latency.Load()
+	if old == 0 {
+		s.latency.Store(int64(took))
+		return
+	}
+	s.latency.Store(old + (int64(took)-old)/8) // a lost race loses one sample of many
+}
+
+// InFlight returns the number of calls that have begun and not ended.
+func (s *Stats) InFlight() int64 { return s.inFlight.Load() }
+
+// Latency returns the moving average of successful calls, 0 before the first.
+func (s *Stats) Latency() time.Duration { return time.Duration(s.latency.Load()) }
+
+// Calls returns how many calls ended, and how many of them failed.
+func (s *Stats) Calls() (ended, failed uint64) { return s.calls.Load(), s.failures.Load() }

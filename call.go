@@ -1,0 +1,159 @@
+package tandem
+
+import (
+	"context"
+	"time"
+)
+
+// Func handles one call: on a client it carries the call out, on a server it
+// runs the method. It returns nil when the call succeeded. For a stream it
+// returns when the stream was accepted (client) or when the handler is done
+// (server).
+type Func func(ctx context.Context, call *Call) error
+
+// Interceptor wraps a [Func]. It may look at and change the call, refuse it,
+// run next more than once (each time with its own [Call.Clone]), or act after
+// it. Chains are built once, so an interceptor is called once per Func and the
+// Func it returns runs concurrently.
+type Interceptor func(next Func) Func
+
+// Chain returns f wrapped in the interceptors; the first is the outermost.
+func Chain(f Func, interceptors ...Interceptor) Func {
+	for i := len(interceptors) - 1; i >= 0; i-- {
+		f = interceptors[i](f)
+	}
+	return f
+}
+
+// Kind is the shape of a call.
+type Kind uint8
+
+// The shapes.
+const (
+	Unary     Kind = iota // one request, one response
+	OneWay                // one request, no response
+	Streaming             // any number of messages in both directions
+)
+
+// FailMode says what a client does when an attempt fails.
+type FailMode uint8
+
+// The fail modes.
+const (
+	// FailDefault is the client's own mode.
+	FailDefault FailMode = iota
+	// Failfast returns the first error.
+	Failfast
+	// Failover tries another instance.
+	Failover
+	// Failtry tries the same instance again.
+	Failtry
+)
+
+// Call is one call in flight, seen from either side. Its fields belong to the
+// goroutine that runs the [Func]; they must not be changed by anybody else or
+// after the Func has returned.
+type Call struct {
+	Method string // "Service.Method"
+	Kind   Kind
+
+	Metadata Metadata // of the request; a client writes it, a server reads it
+	Trailer  Metadata // of the response; a server writes it, a client reads it
+
+	Codec      string // name of the codec of this call's messages
+	Compressor string // name of the compressor of messages to send; "" for none
+
+	// Deadline is the instant by which the call must be done, zero for none.
+	// A server derives it from the remaining time that the request carried.
+	Deadline time.Time
+
+	Attempt    int  // 0 for the first attempt, then 1, 2, …
+	Idempotent bool // a second execution does no harm, so it may be retried
+
+	// What follows is for the choice of an instance, on clients only.
+	FailMode FailMode
+	HashKey  string   // calls with equal keys go to the same instance, if the policy hashes
+	Pin      string   // the ID of the only instance allowed; "" for any
+	Exclude  []string // IDs of instances to avoid while others are left
+
+	// Peer is who is calling (server) or who was chosen (client; set when an
+	// attempt was made).
+	Peer Peer
+
+	// Body gives access to the messages. The layer below supplies it.
+	Body Body
+
+	ends []func(error)
+}
+
+// Body gives access to the messages of a call.
+//
+// On a server Decode reads the request and Encode writes the response; on a
+// client Encode writes the request and Decode reads the response. For a stream
+// both fail and Stream is used instead.
+type Body interface {
+	// Decode decodes the received message into v. It may be called more than
+	// once. The bytes are decompressed and decoded here, not before.
+	Decode(v any) error
+	// Encode encodes v as the message to send, replacing an earlier one.
+	Encode(v any) error
+	// Stream returns the call's message stream, or nil if it has none (yet).
+	Stream() MessageStream
+}
+
+// OnEnd registers f to run exactly once when the call has ended, with its
+// final error: for unary calls after the chain returned, for streams when the
+// stream is over. Functions run in reverse order of registration.
+func (c *Call) OnEnd(f func(error)) { c.ends = append(c.ends, f) }
+
+// End runs the functions registered with OnEnd. The layer that made the call
+// calls it; a second time does nothing.
+func (c *Call) End(err error) {
+	ends := c.ends
+	c.ends = nil
+	for i := len(ends) - 1; i >= 0; i-- {
+		ends[i](err)
+	}
+}
+
+// Clone returns a copy of the call for one attempt: metadata and exclusions
+// are its own, OnEnd starts empty, the Body is shared.
+func (c *Call) Clone() *Call {
+	d := *c
+	d.Metadata = c.Metadata.Clone()
+	d.Trailer = nil
+	d.Exclude = append([]string(nil), c.Exclude...)
+	d.ends = nil
+	return &d
+}
+
+// CallOption changes a call before it is made. Package client has the options.
+type CallOption func(*Call)
+
+// Caller makes calls: a client, or a server's view of a connected client.
+// It is safe for concurrent use.
+type Caller interface {
+	// Call makes a unary call and decodes the response into reply. A nil
+	// reply discards it.
+	Call(ctx context.Context, method string, args, reply any, opts ...CallOption) error
+	// OpenStream opens a stream of untyped messages.
+	OpenStream(ctx context.Context, method string, opts ...CallOption) (MessageStream, error)
+}
+
+type callKey struct{}
+
+// ContextKey is the key under which a server's handler context holds its
+// *[Call]. Use [FromContext].
+func ContextKey() any { return callKey{} }
+
+// FromContext returns the call that a server's handler runs for, or nil. Its
+// Peer tells who is calling, its Metadata what they sent; Trailer may be set.
+func FromContext(ctx context.Context) *Call {
+	c, _ := ctx.Value(callKey{}).(*Call)
+	return c
+}
+
+// NewContext returns a context whose [FromContext] is call.
+func NewContext(ctx context.Context, call *Call) context.Context {
+	return context.WithValue(ctx, callKey{}, call)
+}

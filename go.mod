@@ -1,0 +1,3 @@
+module github.com/tandem-rpc/tandem
+
+go 1.26

@@ -1,0 +1,64 @@
+package tandem
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Endpoint is one way to reach an instance.
+type Endpoint struct {
+	Transport string `json:"transport"`          // name of a [Transport]: "tcp", "unix", …
+	Address   string `json:"address"`            // as the transport understands it
+	Protocol  string `json:"protocol,omitempty"` // "" means tandem's own
+}
+
+// String returns the endpoint as a target: transport://address.
+func (e Endpoint) String() string { return e.Transport + "://" + e.Address }
+
+// Instance is one running server of a service, as a registry knows it.
+type Instance struct {
+	ID        string            `json:"id"` // unique among the instances of a service
+	Endpoints []Endpoint        `json:"endpoints"`
+	Services  []string          `json:"services,omitempty"` // names of the services it offers; empty means all
+	Weight    int               `json:"weight,omitempty"`   // relative share of calls; 0 means 100
+	Version   string            `json:"version,omitempty"`
+	Zone      string            `json:"zone,omitempty"`
+	Group     string            `json:"group,omitempty"`
+	Tags      map[string]string `json:"tags,omitempty"`
+	Started   time.Time         `json:"started,omitzero"`
+}
+
+// Limits of a valid instance. What a registry holds is not trusted.
+const (
+	MaxInstanceID   = 512    // bytes
+	MaxWeight       = 10_000 // largest weight
+	DefaultWeight   = 100    // weight of an instance that names none
+	maxEndpoints    = 16
+	maxTags         = 128
+	maxInstanceText = 1024
+)
+
+// Validate returns an error that names the first field that can't be right.
+func (in *Instance) Validate() error {
+	switch {
+	case in.ID == "":
+		return errors.New("instance has no id")
+	case len(in.ID) > MaxInstanceID:
+		return fmt.Errorf("instance id of %d bytes, limit %d", len(in.ID), MaxInstanceID)
+	case len(in.Endpoints) == 0:
+		return fmt.Errorf("instance %q has no endpoint", in.ID)
+	case len(in.Endpoints) > maxEndpoints:
+		return fmt.Errorf("instance %q has %d endpoints, limit %d", in.ID, len(in.Endpoints), maxEndpoints)
+	case in.Weight < 0 || in.Weight > MaxWeight:
+		return fmt.Errorf("instance %q has weight %d, allowed 0 to %d", in.ID, in.Weight, MaxWeight)
+	case len(in.Tags) > maxTags:
+		return fmt.Errorf("instance %q has %d tags, limit %d", in.ID, len(in.Tags), maxTags)
+	}
+	for _, ep := range in.Endpoints {
+		if ep.Transport == "" || ep.Address == "" || len(ep.Transport)+len(ep.Address)+len(ep.Protocol) > maxInstanceText {
+			return fmt.Errorf("instance %q has a bad endpoint %.100q", in.ID, ep)
+		}
+	}
+	return nil
+}

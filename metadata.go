@@ -1,0 +1,46 @@
+package tandem
+
+import "strings"
+
+// Metadata is the set of key and value pairs that travels beside a message:
+// request metadata with a request, trailing metadata with a response. Keys are
+// lower case; the methods fold them. Keys that start with "tandem-" are
+// reserved. A nil Metadata can be read; Set and Add need a made one.
+//
+// It is not safe for concurrent writing.
+type Metadata map[string][]string
+
+// Get returns the first value of key, or "".
+func (m Metadata) Get(key string) string {
+	if v := m[strings.ToLower(key)]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// Values returns all values of key. The slice is the stored one.
+func (m Metadata) Values(key string) []string { return m[strings.ToLower(key)] }
+
+// Set replaces the values of key.
+func (m Metadata) Set(key string, values ...string) { m[strings.ToLower(key)] = values }
+
+// Add appends a value to key.
+func (m Metadata) Add(key, value string) {
+	key = strings.ToLower(key)
+	m[key] = append(m[key], value)
+}
+
+// Del removes key.
+func (m Metadata) Del(key string) { delete(m, strings.ToLower(key)) }
+
+// Clone returns a deep copy; nil for nil.
+func (m Metadata) Clone() Metadata {
+	if m == nil {
+		return nil
+	}
+	c := make(Metadata, len(m))
+	for k, v := range m {
+		c[k] = append([]string(nil), v...)
+	}
+	return c
+}

@@ -1,0 +1,28 @@
+package tandem
+
+import (
+	"context"
+	"net"
+)
+
+// Transport dials and listens. It is a value passed as an option, never looked
+// up by name in a global table.
+type Transport interface {
+	// Dial connects to the address, giving up when ctx ends.
+	Dial(ctx context.Context, address string) (net.Conn, error)
+	// Listen opens a listener on the address.
+	Listen(ctx context.Context, address string) (net.Listener, error)
+}
+
+// PushConn is what a connection of an event-driven engine implements beside
+// net.Conn: the engine reads and hands the bytes over, instead of being asked
+// to read. The other read path, Read into the caller's buffer, saves a copy
+// and is what plain connections have.
+type PushConn interface {
+	net.Conn
+	// OnData sets the function that receives the bytes, in order, one call at
+	// a time. The slice is the engine's again when the function returns; an
+	// error means that the connection is to be closed. When the connection
+	// ends, fn is called once more with no bytes and the reason.
+	OnData(fn func(p []byte, end error) error)
+}
