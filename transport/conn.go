@@ -1,0 +1,77 @@
+package transport
+
+import (
+	"net"
+	"syscall"
+	"time"
+)
+
+// Conn is a connection with what a session needs beyond net.Conn: reading that
+// takes a buffer only when bytes are there, and writing that does not wait.
+// Sockets of this process have both; others (TLS, in-memory, a user's own)
+// fall back on plain reads and writes.
+//
+// One goroutine may read while another writes.
+type Conn struct {
+	net.Conn
+	raw   syscall.RawConn // nil on the plain path
+	rd    lazyRead
+	wr    tryWrite
+	small [256]byte // for waiting on the plain path
+}
+
+// Wrap returns c as a Conn.
+func Wrap(c net.Conn) *Conn {
+	w := &Conn{Conn: c}
+	if sc, ok := c.(syscall.Conn); ok && nonBlocking {
+		if raw, err := sc.SyscallConn(); err == nil {
+			w.raw = raw
+			w.rd.step, w.wr.step = w.rd.run, w.wr.run // made once: a method value allocates
+		}
+	}
+	return w
+}
+
+// CanTry reports whether [Conn.TryWrite] can do anything.
+func (c *Conn) CanTry() bool { return c.raw != nil }
+
+// ReadLazy waits until bytes are there, takes a buffer from take, and reads
+// into it. While it waits it holds no buffer; give gets back the ones taken in
+// vain. A result without bytes and error does not occur.
+func (c *Conn) ReadLazy(take func() []byte, give func([]byte)) ([]byte, int, error) {
+	if c.raw != nil {
+		return c.rd.read(c.raw, take, give)
+	}
+	n, err := c.Conn.Read(c.small[:])
+	if n == 0 {
+		return nil, 0, err
+	}
+	buf := take()
+	copy(buf, c.small[:n])
+	return buf, n, nil // an error comes again with the next read
+}
+
+// TryWrite writes as much of p as fits without waiting. Less than all of p
+// with a nil error means that the connection would block.
+func (c *Conn) TryWrite(p []byte) (int, error) {
+	if c.raw == nil {
+		return 0, nil
+	}
+	return c.wr.write(c.raw, p)
+}
+
+// WriteBy writes all of p, giving up at the deadline.
+func (c *Conn) WriteBy(p []byte, deadline time.Time) (int, error) {
+	if err := c.SetWriteDeadline(deadline); err != nil {
+		return 0, err
+	}
+	return c.Write(p)
+}
+
+// CloseWrite tells the peer that no more comes, if the connection can.
+func (c *Conn) CloseWrite() error {
+	if cw, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return cw.CloseWrite()
+	}
+	return nil
+}

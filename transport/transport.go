@@ -1,0 +1,105 @@
+// Package transport carries bytes: TCP, unix sockets, TLS over either, and an
+// in-memory network. Each is a [tandem.Transport], a value to be passed as an
+// option. Nothing else in the module dials or listens.
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+type stream struct {
+	network string
+	dialer  net.Dialer
+	listen  net.ListenConfig
+}
+
+// TCP returns the transport over TCP. Go's defaults hold: no delay, keep-alive
+// every 15 seconds.
+func TCP() tandem.Transport { return &stream{network: "tcp"} }
+
+// Unix returns the transport over unix domain stream sockets; an address is a
+// path. A socket file that nobody listens on any more is removed by Listen.
+func Unix() tandem.Transport { return &stream{network: "unix"} }
+
+func (t *stream) Dial(ctx context.Context, address string) (net.Conn, error) {
+	return t.dialer.DialContext(ctx, t.network, address)
+}
+
+func (t *stream) Listen(ctx context.Context, address string) (net.Listener, error) {
+	ln, err := t.listen.Listen(ctx, t.network, address)
+	if err == nil || t.network != "unix" || !t.stale(ctx, address) {
+		return ln, err
+	}
+	if err := os.Remove(address); err != nil {
+		return nil, err
+	}
+	return t.listen.Listen(ctx, t.network, address)
+}
+
+// stale reports whether address is a socket that refuses connections: its
+// listener died without removing it.
+func (t *stream) stale(ctx context.Context, address string) bool {
+	info, err := os.Lstat(address)
+	if err != nil || info.Mode()&os.ModeSocket == 0 {
+		return false
+	}
+	c, err := t.dialer.DialContext(ctx, t.network, address)
+	if err == nil {
+		_ = c.Close()
+		return false
+	}
+	return isRefused(err)
+}
+
+type tlsTransport struct {
+	inner  tandem.Transport
+	config *tls.Config
+}
+
+// TLS returns inner with TLS on top. config is cloned; a Dial without a
+// ServerName in it verifies the host of the address. TLS 1.2 is the least.
+func TLS(inner tandem.Transport, config *tls.Config) tandem.Transport {
+	if config == nil {
+		config = &tls.Config{} //nolint:gosec // the minimum is set below
+	}
+	config = config.Clone()
+	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
+	return &tlsTransport{inner, config}
+}
+
+func (t *tlsTransport) Dial(ctx context.Context, address string) (net.Conn, error) {
+	raw, err := t.inner.Dial(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	config := t.config
+	if config.ServerName == "" && !config.InsecureSkipVerify {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			host = address
+		}
+		config = config.Clone()
+		config.ServerName = host
+	}
+	c := tls.Client(raw, config)
+	if err := c.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(err, raw.Close())
+	}
+	return c, nil
+}
+
+// Listen opens a listener whose connections shake hands on their first read or
+// write, or when the server asks for it, never in Accept.
+func (t *tlsTransport) Listen(ctx context.Context, address string) (net.Listener, error) {
+	ln, err := t.inner.Listen(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	return tls.NewListener(ln, t.config), nil
+}
