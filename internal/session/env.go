@@ -1,0 +1,164 @@
+// Package session carries many calls on one connection, in both directions.
+//
+// The protocol is a pure state machine ([machine], guarded by one mutex that
+// is never held across a system call): frames in, events and frames out, time
+// as an argument. Around it stands a thin shell of goroutines: one reader a
+// connection, which runs short handlers itself; whoever has something to write
+// and finds no writer at work; and one monitor for all sessions of an [Env].
+package session
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+// Config is what all sessions of a client or a server have in common.
+type Config struct {
+	Settings    wire.Settings // what we accept; its lists of names are filled in
+	Codecs      []tandem.Codec
+	Compressors []tandem.Compressor
+
+	// CompressAbove is the size from which messages of calls with a
+	// compressor are compressed.
+	CompressAbove int
+
+	// Resolve finds the method that a peer's request names; nil means there
+	// is none. Resolve itself is nil when the peer can't call us at all.
+	Resolve func(method string) *Target
+
+	// Load reports how busy we are; it rides on responses. May be nil.
+	Load func() wire.Load
+
+	// OnGoAway is called when the peer accepts no further calls.
+	OnGoAway func(*Session, wire.GoAway)
+	// OnClose is called exactly once when a started session has ended.
+	OnClose func(*Session, error)
+
+	Handshake time.Duration // how long a peer may take to say hello; 0 means 3 s
+	Logger    *slog.Logger
+}
+
+// Times and bounds of every session.
+const (
+	defaultHandshake = 3 * time.Second
+	tickEvery        = 2 * time.Millisecond
+	tickPerSession   = 2 * time.Microsecond
+	pingAfter        = time.Second // of silence while calls are outstanding
+	deadAfter        = 1500 * time.Millisecond
+	lateTick         = 500 * time.Millisecond // a tick this late says that we slept
+	rttEvery         = 5 * time.Second
+	writeStall       = 10 * time.Second
+	frameStall       = 10 * time.Second
+	drainLinger      = time.Second
+
+	readBufferSize = wire.HeaderLen + wire.MaxBlock + 4<<10
+	writeSoft      = 1 << 20 // new calls wait while this much is queued to be written
+	writeHard      = 8 << 20 // requests are refused while this much is
+	maxQueued      = 1 << 16 // calls waiting to be sent on one connection
+	maxPongs       = 64      // answers to control frames waiting to be written
+	bulkBatch      = 128 << 10
+	assemblyAhead  = 256 << 10 // credit ahead of what has arrived of a large message
+	assemblyBudget = 8 << 20   // of all large messages of a connection but the oldest
+)
+
+// Env is what sessions share: settings, buffers, the clock and the monitor. It
+// belongs to one client or server.
+type Env struct {
+	cfg     Config
+	start   time.Time
+	codecs  map[string]tandem.Codec
+	monitor monitor
+	wg      sync.WaitGroup
+
+	buffers  sync.Pool // *buffer, to write and to assemble
+	readers  sync.Pool // *readBuffer
+	pendings sync.Pool // *Pending
+}
+
+// buffer is a slice that can be pooled without allocating.
+type buffer struct{ b []byte }
+
+type readBuffer [readBufferSize]byte
+
+const maxPooled = 4 << 20
+
+// NewEnv returns an Env. Close ends it.
+func NewEnv(cfg Config) *Env {
+	e := &Env{cfg: cfg, start: time.Now(), codecs: map[string]tandem.Codec{}}
+	if e.cfg.Handshake == 0 {
+		e.cfg.Handshake = defaultHandshake
+	}
+	if e.cfg.Logger == nil {
+		e.cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	for _, c := range cfg.Codecs {
+		e.codecs[c.Name()] = c
+		e.cfg.Settings.Codecs = append(e.cfg.Settings.Codecs, c.Name())
+	}
+	for _, c := range cfg.Compressors {
+		e.cfg.Settings.Compressors = append(e.cfg.Settings.Compressors, c.Name())
+	}
+	e.monitor.env = e
+	return e
+}
+
+// Close waits for the goroutines of all sessions, which must have been closed.
+func (e *Env) Close() {
+	e.monitor.stop()
+	e.wg.Wait()
+}
+
+// Codec returns the codec of that name, or nil.
+func (e *Env) Codec(name string) tandem.Codec { return e.codecs[name] }
+
+// Compressor returns the compressor of that name, or nil.
+func (e *Env) Compressor(name string) tandem.Compressor {
+	for _, c := range e.cfg.Compressors {
+		if c.Name() == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// CompressAbove returns the size from which messages are compressed.
+func (e *Env) CompressAbove() int { return e.cfg.CompressAbove }
+
+// now is monotonic time since the Env was made, in nanoseconds: a step of the
+// wall clock changes nothing.
+func (e *Env) now() int64 { return int64(time.Since(e.start)) }
+
+// instant converts a deadline to the Env's clock; 0 for none.
+func (e *Env) instant(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return max(1, int64(t.Sub(e.start)))
+}
+
+func (e *Env) at(instant int64) time.Time { return e.start.Add(time.Duration(instant)) }
+
+func (e *Env) buffer() *buffer {
+	if b, ok := e.buffers.Get().(*buffer); ok {
+		return b
+	}
+	return &buffer{make([]byte, 0, 4<<10)}
+}
+
+func (e *Env) putBuffer(b *buffer) {
+	if b != nil && cap(b.b) <= maxPooled {
+		b.b = b.b[:0]
+		e.buffers.Put(b)
+	}
+}
+
+func (e *Env) readBuffer() *readBuffer {
+	if b, ok := e.readers.Get().(*readBuffer); ok {
+		return b
+	}
+	return new(readBuffer)
+}

@@ -1,0 +1,306 @@
+package session
+
+import (
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+// bulk is a message that is sent in blocks: what is left of a large request or
+// answer, or a message of a stream.
+type bulk struct {
+	id     wire.Stream
+	flags  wire.Flags // for every block
+	first  wire.Flags // for the first block only
+	data   []byte
+	credit int64 // of a large message; a stream has its own
+
+	// Whose it is; one of them.
+	call   *Pending
+	in     *Inbound
+	stream *Stream
+
+	owner *buffer // goes back when everything is sent
+}
+
+// bulkRing sends blocks of all its messages in turn, so that none waits for
+// another's end.
+type bulkRing struct {
+	list []*bulk
+	next int
+}
+
+func (r *bulkRing) add(b *bulk) { r.list = append(r.list, b) }
+
+func (r *bulkRing) remove(b *bulk) {
+	if b == nil {
+		return
+	}
+	for i, x := range r.list {
+		if x == b {
+			r.removeAt(i)
+			return
+		}
+	}
+}
+
+func (r *bulkRing) removeAt(i int) {
+	copy(r.list[i:], r.list[i+1:])
+	r.list[len(r.list)-1] = nil
+	r.list = r.list[:len(r.list)-1]
+	if r.next > i {
+		r.next--
+	}
+}
+
+func (r *bulkRing) ready(m *machine) bool {
+	for _, b := range r.list {
+		if _, ok := m.sendable(b); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// smallBlock is the least that is sent when credit does not allow the rest.
+const smallBlock = 4 << 10
+
+// sendable returns how many bytes of b credit allows in one block. A frame's
+// head counts against the credit like its payload, so tiny frames are not
+// free.
+func (m *machine) sendable(b *bulk) (n int, ok bool) {
+	credit := b.credit
+	if b.stream != nil {
+		credit = min(b.stream.credit, m.connRoom)
+	}
+	credit -= wire.HeaderLen
+	if credit < 0 {
+		return 0, false
+	}
+	n = int(min(int64(len(b.data)), int64(wire.MaxBlock), credit))
+	return n, n == len(b.data) || n >= smallBlock
+}
+
+// pump moves blocks from the ring to the write buffer, a block a message and
+// turn, until a batch is full or nothing more may be sent.
+func (m *machine) pump() {
+	idle := 0
+	for idle < len(m.ring.list) && m.queuedBytes() < bulkBatch {
+		if m.ring.next >= len(m.ring.list) {
+			m.ring.next = 0
+		}
+		b := m.ring.list[m.ring.next]
+		n, ok := m.sendable(b)
+		if !ok {
+			m.ring.next++
+			idle++
+			continue
+		}
+		idle = 0
+		if m.appendBlock(b, n) {
+			m.ring.removeAt(m.ring.next)
+			m.sentAll(b)
+		} else {
+			m.ring.next++
+		}
+	}
+}
+
+// appendBlock appends a data frame and reports whether it was b's last.
+func (m *machine) appendBlock(b *bulk, n int) bool {
+	h := wire.Header{Length: n, Type: wire.TypeData, Flags: b.flags | b.first, Stream: b.id}
+	last := n == len(b.data)
+	if last {
+		h.Flags |= wire.FlagEnd
+	}
+	out := m.buf()
+	out.b = wire.AppendHeader(out.b, h)
+	out.b = append(out.b, b.data[:n]...)
+	b.data, b.first = b.data[n:], 0
+	cost := int64(n + wire.HeaderLen)
+	if b.stream != nil {
+		b.stream.credit -= cost
+		m.connRoom -= cost
+	} else {
+		b.credit -= cost
+	}
+	return last
+}
+
+// sentAll tells whoever owns b that its last block is in the write buffer.
+func (m *machine) sentAll(b *bulk) {
+	switch {
+	case b.call != nil:
+		b.call.rest = nil
+		b.call.end = m.taken + uint64(len(m.out.b))
+		if b.call.OneWay {
+			m.calls.release(b.id)
+			b.call.state = callDone
+		}
+	case b.in != nil:
+		b.in.rest = nil
+		m.served[b.id.Index()] = nil
+	case b.stream != nil:
+		b.stream.sending = nil
+		signal(b.stream.canSend)
+	}
+	m.env.putBuffer(b.owner)
+	b.owner = nil
+}
+
+func (m *machine) onWindow(h wire.Header, payload []byte) error {
+	n, err := wire.ParseWindow(payload)
+	if err != nil {
+		return err
+	}
+	credit := m.creditOf(h)
+	if credit == nil {
+		return nil // of a call that is over
+	}
+	if *credit += int64(n); *credit > wire.MaxWindow {
+		return violationf("credit of %d bytes, limit %d", *credit, wire.MaxWindow)
+	}
+	return nil
+}
+
+// creditOf finds what a window frame adds to.
+func (m *machine) creditOf(h wire.Header) *int64 {
+	if h.Stream == 0 {
+		return &m.connRoom
+	}
+	if h.Flags&wire.FlagAnswer != 0 {
+		if s := m.calls.get(h.Stream); s != nil && s.p != nil {
+			return bulkCredit(s.p.stream, s.p.rest)
+		}
+		return nil
+	}
+	if in := m.serving(h.Stream); in != nil {
+		return bulkCredit(in.stream, in.rest)
+	}
+	return nil
+}
+
+func bulkCredit(st *Stream, b *bulk) *int64 {
+	switch {
+	case st != nil:
+		return &st.credit
+	case b != nil:
+		return &b.credit
+	}
+	return nil
+}
+
+// assembly is a message that arrives in several blocks.
+type assembly struct {
+	id     wire.Stream
+	answer wire.Flags // FlagAnswer when the peer opened the call
+	buf    *buffer
+	skip   int   // bytes before the message in buf
+	size   int   // declared; what arrives may not differ
+	credit int64 // that the peer still has
+
+	stream *Stream // a partial message of a stream; size and credit are unused
+}
+
+// assemblies are in the order in which they began. The oldest always gets
+// credit, so one always finishes; the others share a budget.
+type assemblies struct {
+	list []*assembly
+	held int64 // bytes arrived or allowed, all together
+}
+
+func (m *machine) startAssembly(a *assembly) error {
+	if len(a.buf.b)-a.skip >= a.size {
+		return violationf("message of %d bytes goes on after %d", a.size, len(a.buf.b)-a.skip)
+	}
+	m.incoming.list = append(m.incoming.list, a)
+	m.incoming.held += int64(len(a.buf.b))
+	m.grant()
+	return nil
+}
+
+// extend appends a block and reports whether the message is complete.
+func (m *machine) extend(a *assembly, h wire.Header, payload []byte) (done bool, err error) {
+	cost := int64(len(payload) + wire.HeaderLen)
+	if a.credit -= cost; a.credit < 0 {
+		return false, violationf("%d bytes more than the window allows", -a.credit)
+	}
+	m.incoming.held -= wire.HeaderLen
+	have := len(a.buf.b) - a.skip + len(payload)
+	done = h.Flags&wire.FlagEnd != 0
+	if have > a.size || done && have < a.size {
+		return false, violationf("message of %d bytes was announced as %d", have, a.size)
+	}
+	a.grow(len(payload))
+	a.buf.b = append(a.buf.b, payload...)
+	if done {
+		m.dropAssembly(a)
+		return true, nil
+	}
+	m.grant()
+	return false, nil
+}
+
+// grow makes room as bytes arrive: at most twice what is there, never more
+// than the message needs.
+func (a *assembly) grow(n int) {
+	if free := cap(a.buf.b) - len(a.buf.b); free >= n {
+		return
+	}
+	want := min(max(2*len(a.buf.b), len(a.buf.b)+n), a.skip+a.size)
+	grown := make([]byte, len(a.buf.b), want)
+	copy(grown, a.buf.b)
+	a.buf.b = grown
+}
+
+func (m *machine) dropAssembly(a *assembly) {
+	if a == nil {
+		return
+	}
+	for i, x := range m.incoming.list {
+		if x != a {
+			continue
+		}
+		m.incoming.list = append(m.incoming.list[:i], m.incoming.list[i+1:]...)
+		if a.stream != nil {
+			m.incoming.held -= a.stream.early
+		} else {
+			m.incoming.held -= int64(len(a.buf.b)) + a.credit
+		}
+		m.grant()
+		return
+	}
+}
+
+// grant gives credit: to the oldest message always, to others from the budget.
+func (m *machine) grant() {
+	for i, a := range m.incoming.list {
+		n := a.wants()
+		if n == 0 || i > 0 && m.incoming.held+n > assemblyBudget {
+			continue
+		}
+		m.incoming.held += n
+		if a.stream != nil {
+			a.stream.early += n
+			m.returnCredit(a.stream, n)
+			continue
+		}
+		a.credit += n
+		out := m.buf()
+		out.b = wire.AppendWindow(out.b, a.id, a.answer, uint32(n)) //nolint:gosec // at most assemblyAhead
+	}
+}
+
+// wants returns how much credit the peer should get for a now.
+func (a *assembly) wants() int64 {
+	if st := a.stream; st != nil {
+		if owed := st.partialCost - st.early; owed >= st.window/2 {
+			return owed
+		}
+		return 0
+	}
+	left := a.size - (len(a.buf.b) - a.skip)
+	need := int64(left + (left/smallBlock+2)*wire.HeaderLen)
+	if a.credit >= need || a.credit > assemblyAhead/2 {
+		return 0
+	}
+	return assemblyAhead - a.credit
+}

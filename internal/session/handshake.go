@@ -1,0 +1,115 @@
+package session
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+// Connect says hello on a new connection to a server and starts the session.
+// It closes conn when it fails.
+func (e *Env) Connect(ctx context.Context, conn net.Conn) (*Session, error) {
+	s := e.newSession(context.Background(), conn)
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	rd := s.newReader(0)
+	err := s.hello(rd, func(peer *wire.Settings) error {
+		if _, err := conn.Write(wire.AppendPreface(nil, e.cfg.Settings)); err != nil {
+			return err
+		}
+		return rd.preface(peer)
+	})
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		rd.release()
+		return nil, errors.Join(fmt.Errorf("handshake with %s: %w", s.remote(), err), conn.Close())
+	}
+	e.wg.Go(rd.loop)
+	return s, nil
+}
+
+// Accept answers the hello of a client, whose first bytes may have been read
+// already, and returns the session and the function that reads it. That
+// function returns when the connection ends or another goroutine reads on. ctx
+// is the base of the handlers' contexts. Accept closes conn when it fails.
+func (e *Env) Accept(ctx context.Context, conn net.Conn, head []byte) (*Session, func(), error) {
+	s := e.newSession(ctx, conn)
+	rd := s.newReader(0)
+	if len(head) > 0 {
+		rd.take()
+		rd.w = copy(rd.buf[:], head)
+	}
+	err := s.hello(rd, func(peer *wire.Settings) error {
+		if err := rd.preface(peer); err != nil {
+			return err
+		}
+		_, err := conn.Write(wire.AppendPreface(nil, e.cfg.Settings))
+		return err
+	})
+	if err != nil {
+		rd.release()
+		return nil, nil, errors.Join(fmt.Errorf("handshake with %s: %w", s.remote(), err), conn.Close())
+	}
+	return s, rd.loop, nil
+}
+
+// hello exchanges prefaces within the handshake's time.
+func (s *Session) hello(rd *reader, exchange func(peer *wire.Settings) error) error {
+	if err := s.conn.SetDeadline(time.Now().Add(s.env.cfg.Handshake)); err != nil {
+		return err
+	}
+	var peer wire.Settings
+	if err := exchange(&peer); err != nil {
+		return err
+	}
+	if t, ok := s.conn.Conn.(*tls.Conn); ok {
+		state := t.ConnectionState()
+		s.peer.TLS = &state
+	}
+	s.m.init(peer)
+	rd.now = s.env.now()
+	return s.conn.SetDeadline(time.Time{})
+}
+
+// preface reads the peer's preface; what follows it stays in the buffer.
+func (rd *reader) preface(peer *wire.Settings) error {
+	if rd.buf == nil {
+		rd.take()
+	}
+	if err := rd.need(wire.PrefaceLen); err != nil {
+		return err
+	}
+	_, n, err := wire.ParsePrefaceHead(rd.buf[rd.r:rd.w])
+	if err != nil {
+		return err
+	}
+	if err := rd.need(wire.PrefaceLen + n); err != nil {
+		return err
+	}
+	rd.r += wire.PrefaceLen
+	*peer, err = wire.ParseSettings(rd.buf[rd.r : rd.r+n])
+	rd.r += n
+	return err
+}
+
+// need reads until n unparsed bytes are there.
+func (rd *reader) need(n int) error {
+	for rd.w-rd.r < n {
+		k, err := rd.s.conn.Read(rd.buf[rd.w:])
+		rd.w += k
+		if err != nil && rd.w-rd.r < n {
+			if errors.Is(err, io.EOF) && rd.w > rd.r {
+				return io.ErrUnexpectedEOF
+			}
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package session
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+// monitor watches the sessions on which something is outstanding: handlers
+// that hold up a reader, deadlines, silent peers. It has one goroutine, which
+// ends when there is nothing left to watch.
+type monitor struct {
+	env *Env
+
+	mu      sync.Mutex
+	list    []*Session
+	running bool
+	stopped bool
+	quit    chan struct{}
+}
+
+// watch puts the session on the monitor's list. The common case is one load.
+func (s *Session) watch() {
+	if !s.watched.Load() {
+		s.env.monitor.add(s)
+	}
+}
+
+func (mo *monitor) add(s *Session) {
+	mo.mu.Lock()
+	defer mo.mu.Unlock()
+	if mo.stopped || s.watched.Load() {
+		return
+	}
+	s.watched.Store(true)
+	s.quietFor, s.pinged = 0, 0
+	mo.list = append(mo.list, s)
+	if !mo.running {
+		mo.running, mo.quit = true, make(chan struct{})
+		mo.env.wg.Go(mo.run)
+	}
+}
+
+func (mo *monitor) stop() {
+	mo.mu.Lock()
+	defer mo.mu.Unlock()
+	mo.stopped = true
+	if mo.running {
+		close(mo.quit)
+		mo.running = false
+	}
+}
+
+func (mo *monitor) run() {
+	timer := time.NewTimer(tickEvery)
+	defer timer.Stop()
+	var batch []*Session
+	for last := mo.env.now(); ; {
+		select {
+		case <-timer.C:
+		case <-mo.quit:
+			return
+		}
+		mo.mu.Lock()
+		batch = append(batch[:0], mo.list...)
+		mo.mu.Unlock()
+		now := mo.env.now()
+		slept := now-last > int64(lateTick)
+		last = now
+		gone := 0
+		for _, s := range batch {
+			if !s.tick(now, slept) {
+				gone++
+			}
+		}
+		clear(batch)
+		if gone > 0 && mo.prune() {
+			return
+		}
+		timer.Reset(tickEvery + time.Duration(len(batch))*tickPerSession)
+	}
+}
+
+// prune takes idle sessions off the list and reports whether it is empty; the
+// goroutine then ends.
+func (mo *monitor) prune() (empty bool) {
+	mo.mu.Lock()
+	defer mo.mu.Unlock()
+	mo.list = slices.DeleteFunc(mo.list, func(s *Session) bool {
+		if s.quietFor < quietTicks {
+			return false
+		}
+		s.watched.Store(false)
+		if s.busy() { // a call began meanwhile and saw us watching
+			s.watched.Store(true)
+			s.quietFor = 0
+			return false
+		}
+		return true
+	})
+	if len(mo.list) > 0 || mo.stopped {
+		return mo.stopped
+	}
+	mo.running = false
+	return true
+}
+
+const quietTicks = 250
+
+func (s *Session) busy() bool {
+	ours, theirs := s.Outstanding()
+	return ours+theirs > 0 && s.Err() == nil
+}
+
+// tick looks after one session; false when there is nothing to watch.
+func (s *Session) tick(now int64, slept bool) bool {
+	if s.Err() != nil {
+		s.quietFor = quietTicks
+		return false
+	}
+	turn := s.turn.Load()
+	if turn&1 == 1 && turn == s.seenTurn {
+		s.steal(turn)
+	}
+	s.seenTurn = turn
+
+	s.mu.Lock()
+	over := s.m.expire(now)
+	busy := s.m.calls.open+len(s.m.queue)+s.m.running > 0
+	s.mu.Unlock()
+	for _, p := range over {
+		p.done <- struct{}{}
+	}
+	if len(over) > 0 {
+		s.flush()
+	}
+	if !busy {
+		s.quietFor++
+		s.pinged = 0
+		return s.quietFor < quietTicks
+	}
+	s.quietFor = 0
+	s.checkPeer(now, slept)
+	return true
+}
+
+// checkPeer finds a peer that is dead, stopped or unreachable. Any byte is a
+// sign of life. A verdict right after we slept ourselves is void.
+func (s *Session) checkPeer(now int64, slept bool) {
+	received := s.received.Load()
+	if slept {
+		s.received.Store(now)
+		s.pinged = 0
+		return
+	}
+	if s.pinged != 0 && received >= s.pinged {
+		s.pinged = 0
+	}
+	switch {
+	case s.pinged != 0 && now-s.pinged > int64(deadAfter):
+		s.fail(fmt.Errorf("%s is silent: no byte within %v of a ping", s.remote(), deadAfter))
+	case s.pinged == 0 && now-received > int64(pingAfter):
+		s.pinged = now
+		s.ping(now)
+	case now-s.lastRTT > int64(rttEvery):
+		s.ping(now)
+	}
+}
+
+// ping sends the time; the pong brings it back.
+func (s *Session) ping(now int64) {
+	s.lastRTT = now
+	var p [8]byte
+	binary.LittleEndian.PutUint64(p[:], uint64(now)) //nolint:gosec // only an echo
+	s.mu.Lock()
+	b := s.m.buf()
+	b.b = wire.AppendPing(b.b, wire.TypePing, p)
+	s.mu.Unlock()
+	s.flush()
+}
+
+func pingNumber(p [8]byte) uint64 { return binary.LittleEndian.Uint64(p[:]) }
+
+func (s *Session) onPong(sent uint64, now int64) {
+	if took := now - int64(sent); took >= 0 && took < int64(time.Minute) { //nolint:gosec // checked: anything may come back
+		s.rtt.Store(max(1, took))
+	}
+}

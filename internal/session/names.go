@@ -1,0 +1,71 @@
+package session
+
+import "github.com/tandem-rpc/tandem/wire"
+
+// sentNames numbers the method names that this side has sent. A number is
+// given when the request's head is appended; an appended head is never
+// dropped, so both sides count alike.
+type sentNames struct {
+	numbers map[string]int
+	bytes   int
+}
+
+func (n *sentNames) reference(method string) wire.Name {
+	if i, ok := n.numbers[method]; ok {
+		return wire.Name{Number: i}
+	}
+	name := wire.Name{Text: []byte(method)}
+	if len(n.numbers) < wire.MaxNames && n.bytes+len(method) <= wire.MaxNameBytes {
+		if n.numbers == nil {
+			n.numbers = map[string]int{}
+		}
+		n.numbers[method] = len(n.numbers)
+		n.bytes += len(method)
+		name.Define = true
+	}
+	return name
+}
+
+// receivedNames are the names that the peer has defined, by number.
+type receivedNames struct {
+	list  []receivedName
+	bytes int
+}
+
+// receivedName keeps the method that was found for a name, so that a
+// connection looks it up once. Nothing found is looked up again: the method
+// may be registered later.
+type receivedName struct {
+	name   string
+	target *Target
+}
+
+func (n *receivedNames) resolve(w wire.Name, find func(string) *Target) (receivedName, error) {
+	if w.Text == nil {
+		if w.Number >= len(n.list) {
+			return receivedName{}, violationf("method name number %d of %d", w.Number, len(n.list))
+		}
+		e := &n.list[w.Number]
+		if e.target == nil {
+			e.target = lookup(find, e.name)
+		}
+		return *e, nil
+	}
+	e := receivedName{name: string(w.Text)}
+	e.target = lookup(find, e.name)
+	if w.Define {
+		n.bytes += len(e.name)
+		if len(n.list) >= wire.MaxNames || n.bytes > wire.MaxNameBytes {
+			return receivedName{}, violationf("more than %d method names or %d bytes of them", wire.MaxNames, wire.MaxNameBytes)
+		}
+		n.list = append(n.list, e)
+	}
+	return e, nil
+}
+
+func lookup(find func(string) *Target, name string) *Target {
+	if find == nil {
+		return nil
+	}
+	return find(name)
+}

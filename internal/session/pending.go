@@ -1,0 +1,207 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+// Pending is a call that this side makes. The caller fills in the upper part,
+// gives it to [Session.Do] or [Session.Open], reads the lower part, and
+// releases it.
+type Pending struct {
+	Method     string
+	Codec      string
+	Compressor string // of this call, both ways; "" for none
+	Message    []byte // encoded, and compressed if Compressed
+	Compressed bool
+	OneWay     bool
+	Metadata   []byte // encoded
+	Attempt    int
+	Deadline   time.Time
+
+	Reply           []byte // the answer's message, valid until Release
+	ReplyCompressed bool
+	Trailer         tandem.Metadata
+	Load            wire.Load
+	HasLoad         bool
+
+	env    *Env
+	stream *Stream
+
+	// Guarded by the session's mutex.
+	head     wire.Request
+	state    pendingState
+	id       wire.Stream
+	deadline int64
+	ordinal  uint64 // of the request on this connection, from 1
+	end      uint64 // where the request's last byte lies in what we write
+	rest     *bulk  // what is still to be sent of the request
+	answer   *assembly
+	err      *tandem.Error // set when the session ended the call
+
+	done    chan struct{} // holds a token once state is callDone
+	payload *buffer       // the answer: head and message
+	body    int           // where the message starts in a reassembled answer
+}
+
+type pendingState uint8
+
+const (
+	callNew pendingState = iota
+	callQueued
+	callOpen
+	callDone
+	callLeft // the caller has gone
+)
+
+// NewPending returns an empty Pending.
+func (e *Env) NewPending() *Pending {
+	if p, ok := e.pendings.Get().(*Pending); ok {
+		return p
+	}
+	return &Pending{env: e, done: make(chan struct{}, 1)}
+}
+
+// Release gives the Pending and its Reply back. It must not be used any more.
+func (p *Pending) Release() {
+	if p.state == callLeft { // the session's queue may still hold it
+		return
+	}
+	e, done := p.env, p.done
+	e.putBuffer(p.payload)
+	*p = Pending{env: e, done: done}
+	e.pendings.Put(p)
+}
+
+// Do makes a unary or one-way call and waits for its answer. A one-way call
+// returns when its frames are in the queue. The error is an [*tandem.Error]
+// that says whether the call may have executed.
+func (s *Session) Do(ctx context.Context, p *Pending) error {
+	if err := s.open(p); err != nil {
+		return err
+	}
+	if p.OneWay {
+		return nil
+	}
+	return s.wait(ctx, p)
+}
+
+// open queues or sends the request and sees to it that it gets written.
+func (s *Session) open(p *Pending) *tandem.Error {
+	s.mu.Lock()
+	err := s.m.open(p, s.env.now())
+	lead := s.leadLocked()
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	s.watch()
+	if lead {
+		s.write(true)
+	}
+	return nil
+}
+
+// wait returns when the answer is there, the session has ended the call, or
+// ctx is done.
+func (s *Session) wait(ctx context.Context, p *Pending) error {
+	if done := ctx.Done(); done == nil {
+		<-p.done
+	} else {
+		select {
+		case <-p.done:
+		case <-done:
+			if err := s.leave(p, ctx.Err()); err != nil {
+				return err
+			}
+		}
+	}
+	if p.err != nil {
+		return p.err
+	}
+	return p.parse(s)
+}
+
+// leave gives a call up. It returns nil when the answer came first.
+func (s *Session) leave(p *Pending, cause error) error {
+	s.mu.Lock()
+	if p.state == callDone {
+		s.mu.Unlock()
+		<-p.done
+		return nil
+	}
+	notExecuted := p.state == callQueued
+	s.m.leave(p)
+	lead := s.leadLocked()
+	s.mu.Unlock()
+	if lead {
+		s.write(false)
+	}
+	return givenUp(cause, notExecuted)
+}
+
+func givenUp(cause error, notExecuted bool) *tandem.Error {
+	code, text := tandem.Canceled, "call canceled by the caller"
+	if errors.Is(cause, context.DeadlineExceeded) {
+		code, text = tandem.DeadlineExceeded, "no answer within the deadline"
+	}
+	if notExecuted {
+		text += "; it was never sent"
+	}
+	return &tandem.Error{Code: code, Message: text, NotExecuted: notExecuted}
+}
+
+// parse reads the head of the answer in the caller's goroutine, so that the
+// reader stays thin.
+func (p *Pending) parse(s *Session) error {
+	var r wire.Response
+	msg, err := wire.ParseResponse(p.payload.b, &r)
+	if err != nil {
+		s.fail(err)
+		return &tandem.Error{Code: tandem.Internal, Message: "bad answer from " + s.remote() + ": " + err.Error()}
+	}
+	if p.body > 0 {
+		msg = p.payload.b[p.body:]
+	}
+	p.Reply, p.Load, p.HasLoad = msg, r.Load, r.HasLoad
+	return p.outcome(&r)
+}
+
+func (p *Pending) outcome(r *wire.Response) error {
+	if len(r.Trailer) > 0 {
+		md, err := wire.ParseMetadata(r.Trailer)
+		if err != nil {
+			return &tandem.Error{Code: tandem.Internal, Message: "bad trailer: " + err.Error()}
+		}
+		p.Trailer = md
+	}
+	return statusError(r.Status)
+}
+
+// statusError returns the error that an encoded status stands for, nil for OK.
+func statusError(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	st, err := wire.ParseStatus(b)
+	if err != nil {
+		return &tandem.Error{Code: tandem.Internal, Message: "bad status: " + err.Error()}
+	}
+	if st.Code == tandem.OK {
+		return nil
+	}
+	return &tandem.Error{Code: st.Code, Message: st.Message, Details: st.Details, Remote: true, NotExecuted: st.NotExecuted}
+}
+
+// complete marks p done; the caller of the machine then wakes it.
+func (p *Pending) complete(err *tandem.Error) {
+	p.state, p.err, p.rest, p.answer = callDone, err, nil, nil
+}
+
+// notSent says that the end of a request is not in the write buffer yet.
+const notSent = math.MaxUint64

@@ -1,0 +1,409 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+// reader is the turn to read a connection. It executes short handlers itself,
+// so that a batch of requests costs one read, one write and no hand-over. A
+// handler that takes long loses the turn: the monitor gives a new reader the
+// unparsed rest, and the old goroutine ends after its handler.
+//
+// Session.turn says whose turn it is: even while reading, odd while executing,
+// and higher with every change. Whoever moves it from an odd value owns what
+// follows.
+type reader struct {
+	s     *Session
+	turn  uint64
+	buf   *readBuffer // nil while nothing is held
+	r, w  int         // the unparsed bytes are buf[r:w]
+	now   int64
+	woken []*Pending
+
+	frames  uint64 // parsed
+	stalled uint64 // frames when the deadline for the rest of a frame was set
+	armed   bool
+
+	take func() []byte
+	give func([]byte)
+}
+
+func (s *Session) newReader(turn uint64) *reader {
+	rd := &reader{s: s, turn: turn}
+	rd.take = func() []byte {
+		rd.buf = s.env.readBuffer()
+		return rd.buf[:]
+	}
+	rd.give = func([]byte) { rd.release() }
+	return rd
+}
+
+func (rd *reader) release() {
+	if rd.buf != nil {
+		rd.s.env.readers.Put(rd.buf)
+		rd.buf = nil
+	}
+}
+
+// loop reads until the connection ends or the turn is lost.
+func (rd *reader) loop() {
+	defer rd.release()
+	s := rd.s
+	for {
+		mine, err := rd.process()
+		if !mine {
+			return
+		}
+		if err == nil {
+			s.flush()
+			s.leaveIfAway()
+			s.backOff()
+			err = rd.fill()
+		}
+		if err != nil {
+			s.fail(err)
+			return
+		}
+	}
+}
+
+// fill waits for bytes. An idle connection holds no buffer meanwhile.
+func (rd *reader) fill() error {
+	if rd.r == rd.w {
+		rd.r, rd.w = 0, 0
+		rd.release()
+		_, n, err := rd.s.conn.ReadLazy(rd.take, rd.give)
+		if err != nil {
+			return rd.readError(err)
+		}
+		rd.w = n
+	} else if err := rd.more(); err != nil {
+		return err
+	}
+	rd.now = rd.s.env.now()
+	rd.s.received.Store(rd.now)
+	return nil
+}
+
+// more reads the rest of a frame, which must not take for ever.
+func (rd *reader) more() error {
+	if rd.r > 0 {
+		rd.w = copy(rd.buf[:], rd.buf[rd.r:rd.w])
+		rd.r = 0
+	}
+	if !rd.armed || rd.stalled != rd.frames {
+		rd.armed, rd.stalled = true, rd.frames
+		if err := rd.s.conn.SetReadDeadline(time.Now().Add(frameStall)); err != nil {
+			return err
+		}
+	}
+	n, err := rd.s.conn.Read(rd.buf[rd.w:])
+	rd.w += n
+	if n > 0 {
+		return nil
+	}
+	return rd.readError(err)
+}
+
+// readError forgives the deadline of a frame that is complete by now.
+func (rd *reader) readError(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		if rd.r == rd.w {
+			rd.armed = false
+			if err := rd.s.conn.SetReadDeadline(time.Time{}); err != nil {
+				return err
+			}
+			return rd.fill()
+		}
+		return fmt.Errorf("%w: the rest of a frame did not come within %v", errFlood, frameStall)
+	}
+	if errors.Is(err, io.EOF) && rd.r < rd.w {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// next returns the next complete frame in the buffer.
+func (rd *reader) next() (h wire.Header, payload []byte, ok bool, err error) {
+	if rd.w-rd.r < wire.HeaderLen {
+		return h, nil, false, nil
+	}
+	if h, err = wire.ParseHeader(rd.buf[rd.r:rd.w]); err != nil {
+		return h, nil, false, err
+	}
+	start := rd.r + wire.HeaderLen
+	if rd.w-start < h.Length {
+		return h, nil, false, nil
+	}
+	rd.r = start + h.Length
+	rd.frames++
+	return h, rd.buf[start:rd.r:rd.r], true, nil
+}
+
+// process acts on all complete frames. mine is false when the turn was lost
+// while a handler ran.
+func (rd *reader) process() (mine bool, err error) {
+	s := rd.s
+	s.mu.Lock()
+	for {
+		h, payload, ok, err := rd.next()
+		if err != nil || !ok {
+			s.m.promote(rd.now)
+			s.mu.Unlock()
+			rd.wake()
+			return true, err
+		}
+		ev, err := s.m.receive(h, payload, rd.now)
+		if err != nil {
+			s.mu.Unlock()
+			rd.wake()
+			return true, err
+		}
+		if ev.wake != nil {
+			rd.woken = append(rd.woken, ev.wake)
+		}
+		if ev.run == nil && ev.pong == 0 && !ev.away {
+			continue
+		}
+		s.mu.Unlock()
+		rd.wake()
+		if !rd.act(ev) {
+			return false, nil
+		}
+		s.mu.Lock()
+	}
+}
+
+func (rd *reader) wake() {
+	for i, p := range rd.woken {
+		rd.woken[i] = nil
+		p.done <- struct{}{}
+	}
+	rd.woken = rd.woken[:0]
+}
+
+// act does what a frame asks for outside the machine; false when the turn is
+// lost.
+func (rd *reader) act(ev event) bool {
+	s := rd.s
+	switch {
+	case ev.away:
+		s.goAway()
+	case ev.pong != 0:
+		s.onPong(ev.pong, rd.now)
+	case ev.run.stream != nil || !ev.run.target.inline():
+		s.watch()
+		s.runApart(ev.run)
+	default:
+		return rd.execute(ev.run)
+	}
+	return true
+}
+
+// execute runs a handler in the reader.
+func (rd *reader) execute(in *Inbound) bool {
+	s := rd.s
+	s.running, s.current = in.target, rd
+	odd := rd.turn + 1
+	s.turn.Store(odd)
+	s.watch()
+	in.execute()
+	rd.turn += 2
+	if s.turn.CompareAndSwap(odd, rd.turn) {
+		return true
+	}
+	s.flush() // the turn is somebody else's; only the answer is ours
+	return false
+}
+
+// steal takes the turn from a reader whose handler takes long and gives it,
+// with the unparsed bytes, to a new one.
+func (s *Session) steal(seen uint64) {
+	if !s.turn.CompareAndSwap(seen, seen+1) {
+		return
+	}
+	old := s.current
+	s.running.markSlow()
+	rd := s.newReader(seen + 1)
+	rd.now, rd.frames = old.now, old.frames
+	if n := old.w - old.r; n > 0 {
+		rd.take()
+		rd.w = copy(rd.buf[:], old.buf[old.r:old.w])
+	}
+	s.flush() // answers of the batch so far
+	s.env.wg.Go(rd.loop)
+}
+
+// goAway ends the calls that the peer has not accepted.
+func (s *Session) goAway() {
+	s.mu.Lock()
+	g := *s.m.away
+	over := s.m.lost(false, s.written, s.remote()+" is draining: "+g.Message)
+	s.mu.Unlock()
+	for _, p := range over {
+		p.done <- struct{}{}
+	}
+	if f := s.env.cfg.OnGoAway; f != nil {
+		f(s, g)
+	}
+}
+
+// backOff lets the writer catch up before more requests are read. The wait is
+// short: two peers may wait for each other.
+func (s *Session) backOff() {
+	s.mu.Lock()
+	full := s.m.queuedBytes() > writeSoft && s.writing
+	s.mu.Unlock()
+	if !full {
+		return
+	}
+	timer := time.NewTimer(250 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-s.drained:
+	case <-timer.C:
+	}
+}
+
+// leadLocked makes the caller the writer if there is something to write and
+// nobody writes. The caller must then call write, having unlocked.
+func (s *Session) leadLocked() bool {
+	if s.writing || !s.m.hasOutput() || s.m.closed != nil {
+		return false
+	}
+	s.writing = true
+	return true
+}
+
+// flush writes what there is unless somebody is at it.
+func (s *Session) flush() {
+	s.mu.Lock()
+	lead := s.leadLocked()
+	s.mu.Unlock()
+	if lead {
+		s.write(false)
+	}
+}
+
+// yieldScore remembers whether letting others run before a write has made the
+// write larger. It is worth a factor of two in CPU when calls are concurrent,
+// and costs latency when the process has no CPU left.
+type yieldScore struct {
+	score int8
+	skip  uint16
+}
+
+const yieldPause = 256
+
+func (y *yieldScore) worth(open int) bool {
+	if open < 2 {
+		return false
+	}
+	if y.skip > 0 {
+		y.skip--
+		return false
+	}
+	return true
+}
+
+func (y *yieldScore) learn(gained bool) {
+	if gained {
+		y.score = min(y.score+1, 8)
+		return
+	}
+	if y.score--; y.score < -4 {
+		y.score, y.skip = 0, yieldPause
+	}
+}
+
+// write writes until nothing is left, without waiting for the peer: what the
+// connection does not take at once is left to a goroutine. After a few rounds
+// it hands over too, so that no caller works for the others without end.
+func (s *Session) write(mayYield bool) {
+	if mayYield {
+		s.yield()
+	}
+	for round := 0; ; round++ {
+		s.mu.Lock()
+		b := s.m.take()
+		if b == nil || s.m.closed != nil {
+			s.writing = false
+			s.mu.Unlock()
+			return
+		}
+		s.mu.Unlock()
+		if round == 8 || !s.conn.CanTry() {
+			s.env.wg.Go(func() { s.writeRest(b, b.b) })
+			return
+		}
+		n, err := s.conn.TryWrite(b.b)
+		if err != nil {
+			s.fail(err)
+			return
+		}
+		if n < len(b.b) {
+			s.wrote(n)
+			s.env.wg.Go(func() { s.writeRest(b, b.b[n:]) })
+			return
+		}
+		s.wrote(n)
+		s.env.putBuffer(b)
+	}
+}
+
+// yield lets other callers add to what is to be written.
+func (s *Session) yield() {
+	s.mu.Lock()
+	worth := s.thrift.worth(s.m.calls.open)
+	before := s.m.queuedBytes()
+	s.mu.Unlock()
+	if !worth {
+		return
+	}
+	runtime.Gosched()
+	s.mu.Lock()
+	s.thrift.learn(s.m.queuedBytes() > before)
+	s.mu.Unlock()
+}
+
+// wrote counts bytes that reached the connection and lets waiting calls in.
+func (s *Session) wrote(n int) {
+	s.mu.Lock()
+	s.written += uint64(n) //nolint:gosec // not negative
+	if len(s.m.queue) > 0 {
+		s.m.promote(s.env.now())
+	}
+	s.mu.Unlock()
+}
+
+// writeRest is the writer while there is a backlog.
+func (s *Session) writeRest(b *buffer, rest []byte) {
+	for b != nil {
+		n, err := s.conn.WriteBy(rest, time.Now().Add(writeStall))
+		s.wrote(n)
+		if err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				err = fmt.Errorf("%w: nothing could be written for %v", errFlood, writeStall)
+			}
+			s.fail(err)
+			return
+		}
+		s.env.putBuffer(b)
+		s.mu.Lock()
+		if b = s.m.take(); b == nil || s.m.closed != nil {
+			s.writing, b = false, nil
+		}
+		s.mu.Unlock()
+		signal(s.drained)
+		if b != nil {
+			rest = b.b
+		}
+	}
+}

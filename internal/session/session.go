@@ -1,0 +1,219 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/transport"
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+var errFlood = errors.New("the peer floods or does not read")
+
+// Session is one connection with its calls in both directions. It is safe for
+// concurrent use.
+type Session struct {
+	env  *Env
+	conn *transport.Conn
+	peer tandem.Peer
+	base context.Context // of handlers
+
+	mu sync.Mutex
+	m  machine
+
+	// Writing; guarded by mu.
+	writing bool   // somebody is the writer
+	written uint64 // bytes that reached the connection
+	thrift  yieldScore
+
+	// Reading.
+	turn    atomic.Uint64 // see reader
+	running *Target       // what the reader executes; valid while turn is odd
+	current *reader       // whose turn it is; as above
+	drained chan struct{} // the write buffer has room again
+
+	// Watched by the monitor.
+	watched  atomic.Bool
+	received atomic.Int64 // when bytes last came
+	rtt      atomic.Int64
+	seenTurn uint64 // monitor only
+	pinged   int64  // monitor only: when an unanswered ping was sent
+	lastRTT  int64  // monitor only
+	quietFor int64  // monitor only: ticks without anything to watch
+
+	quiet chan struct{} // nothing runs any more while draining
+	once  sync.Once
+	done  chan struct{}
+	err   error // valid when done is closed
+}
+
+func (e *Env) newSession(ctx context.Context, c net.Conn) *Session {
+	s := &Session{
+		env: e, conn: transport.Wrap(c), base: ctx,
+		drained: make(chan struct{}, 1), quiet: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	s.peer = tandem.Peer{Addr: c.RemoteAddr(), LocalAddr: c.LocalAddr(), Protocol: "tandem"}
+	s.m.env, s.m.s = e, s
+	s.received.Store(e.now())
+	return s
+}
+
+func (s *Session) remote() string {
+	if a := s.peer.Addr; a != nil {
+		return a.String()
+	}
+	return "the peer"
+}
+
+// Peer describes the other end.
+func (s *Session) Peer() tandem.Peer { return s.peer }
+
+// Settings returns what the peer accepts.
+func (s *Session) Settings() wire.Settings { return s.m.peer }
+
+// RTT returns the last measured round-trip time, 0 before the first.
+func (s *Session) RTT() time.Duration { return time.Duration(s.rtt.Load()) }
+
+// Done is closed when the session has ended.
+func (s *Session) Done() <-chan struct{} { return s.done }
+
+// Err says why the session ended; nil while it has not.
+func (s *Session) Err() error {
+	select {
+	case <-s.done:
+		return s.err
+	default:
+		return nil
+	}
+}
+
+// Outstanding returns how many calls of ours are open or queued, and how many
+// of the peer's are running.
+func (s *Session) Outstanding() (ours, theirs int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.m.calls.open + len(s.m.queue), s.m.running
+}
+
+// ErrClosed is why a session ended that was closed by its owner.
+var ErrClosed = errors.New("closed")
+
+// Close ends the session at once. Calls in flight fail.
+func (s *Session) Close() { s.fail(ErrClosed) }
+
+// Drain tells the peer that no more calls are accepted, waits until the
+// running ones are answered and the peer has hung up, and closes. When ctx
+// ends first it closes at once and returns ctx's error.
+func (s *Session) Drain(ctx context.Context, reason string) error {
+	s.mu.Lock()
+	if !s.m.draining {
+		s.m.draining = true
+		b := s.m.buf()
+		b.b = wire.AppendGoAway(b.b, wire.GoAway{Accepted: s.m.accepted, Message: reason})
+	}
+	idle := s.m.running == 0
+	s.mu.Unlock()
+	s.flush()
+	defer s.Close()
+	if !idle {
+		select {
+		case <-s.quiet:
+		case <-s.done:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return s.linger(ctx)
+}
+
+// linger lets the last answers reach the peer: closing with unread bytes would
+// reset the connection and destroy them on their way.
+func (s *Session) linger(ctx context.Context) error {
+	s.flush()
+	timer := time.NewTimer(drainLinger)
+	defer timer.Stop()
+	select {
+	case <-s.done:
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// leaveIfAway closes a connection whose peer goes away once nothing is left
+// to wait for.
+func (s *Session) leaveIfAway() {
+	s.mu.Lock()
+	over := s.m.away != nil && s.m.calls.open == 0 && len(s.m.queue) == 0 && s.m.running == 0
+	reason := ""
+	if over {
+		reason = s.m.away.Message
+	}
+	s.mu.Unlock()
+	if over {
+		s.fail(fmt.Errorf("%w: the peer went away: %s", ErrClosed, reason))
+	}
+}
+
+// fail ends the session, once: the reason goes to everybody who waits.
+func (s *Session) fail(cause error) {
+	s.once.Do(func() { s.end(cause) })
+}
+
+func (s *Session) end(cause error) {
+	s.err = cause
+	text := fmt.Sprintf("connection to %s ended: %v", s.remote(), cause)
+	s.mu.Lock()
+	s.m.closed = &tandem.Error{Code: tandem.Unavailable, Message: cause.Error()}
+	s.farewellLocked(cause)
+	over := s.m.lost(true, s.written, text)
+	served := s.m.served
+	s.m.served = nil
+	for _, in := range served {
+		if in != nil && in.stream != nil {
+			in.stream.endRecv(&tandem.Error{Code: tandem.Unavailable, Message: text})
+		}
+	}
+	s.m.ring.list, s.m.incoming.list = nil, nil
+	s.mu.Unlock()
+	_ = s.conn.Close() // its error says nothing that cause does not
+	for _, p := range over {
+		p.done <- struct{}{}
+	}
+	for _, in := range served {
+		if in != nil {
+			in.ctx.cancel(contextCanceled)
+		}
+	}
+	signal(s.drained)
+	close(s.done)
+	if f := s.env.cfg.OnClose; f != nil {
+		f(s, cause)
+	}
+}
+
+// farewellLocked tells a peer that broke the rules why it is cut off, if that
+// is possible without waiting.
+func (s *Session) farewellLocked(cause error) {
+	reason := wire.ReasonViolation
+	switch {
+	case errors.Is(cause, errFlood):
+		reason = wire.ReasonOverload
+	case !errors.Is(cause, wire.ErrViolation):
+		return
+	}
+	s.env.cfg.Logger.Warn("connection closed", "peer", s.remote(), "reason", cause)
+	if s.writing || !s.conn.CanTry() {
+		return
+	}
+	b := wire.AppendGoAway(nil, wire.GoAway{Accepted: s.m.accepted, Reason: reason, Message: cause.Error()})
+	_, _ = s.conn.TryWrite(b) // a courtesy: the connection closes anyway
+}

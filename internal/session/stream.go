@@ -1,0 +1,514 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+var contextCanceled = context.Canceled
+
+// Stream is one side of a stream of messages, a [tandem.MessageStream].
+type Stream struct {
+	s          *Session
+	id         wire.Stream
+	side       wire.Flags // FlagAnswer when the peer opened it
+	codec      tandem.Codec
+	compressor tandem.Compressor
+	ctx        context.Context
+	cancel     context.CancelCauseFunc // client side only
+	call       *Pending                // client side only
+	in         *Inbound                // server side only
+	window     int64                   // credit of a new stream towards us
+
+	canRecv chan struct{}
+	canSend chan struct{}
+
+	// Guarded by the session's mutex.
+	queue       []streamMessage
+	partial     *buffer // the message that is arriving
+	packed      bool    // it is compressed
+	partialCost int64   // credit that it used
+	early       int64   // of which was returned before it was complete
+	assembling  *assembly
+	spare       int64 // credit that the peer still has
+	owed        int64 // credit of consumed messages, not yet returned
+	recvErr     error // what Recv returns once queue is empty
+	credit      int64 // that we have
+	sending     *bulk
+	sendErr     error // why Send can't go on
+	over        bool
+}
+
+type streamMessage struct {
+	buf    *buffer
+	packed bool
+	cost   int64 // credit to return when it is consumed
+}
+
+func newStream(m *machine, id wire.Stream, in *Inbound) *Stream {
+	st := &Stream{
+		s: m.s, id: id, in: in,
+		window:  int64(m.own.StreamWindow),  //nolint:gosec // at most MaxWindow
+		spare:   int64(m.own.StreamWindow),  //nolint:gosec // as above
+		credit:  int64(m.peer.StreamWindow), //nolint:gosec // as above
+		canRecv: make(chan struct{}, 1), canSend: make(chan struct{}, 1),
+	}
+	if in != nil {
+		st.ctx, st.codec, st.side = in, in.codec, wire.FlagAnswer
+		st.compressor = m.env.Compressor(in.call.Compressor)
+	}
+	return st
+}
+
+// Open opens a stream and waits, at most until openBy, for the peer to accept
+// it. p belongs to the stream from then on.
+func (s *Session) Open(ctx context.Context, p *Pending, openBy time.Time) (*Stream, error) {
+	st := newStream(&s.m, 0, nil)
+	st.codec, st.compressor, st.call = s.env.Codec(p.Codec), s.env.Compressor(p.Compressor), p
+	st.ctx, st.cancel = context.WithCancelCause(ctx)
+	p.stream = st
+	if err := s.openStream(st.ctx, p, openBy); err != nil {
+		st.cancel(err)
+		return nil, err
+	}
+	context.AfterFunc(st.ctx, func() { st.abort(context.Cause(st.ctx)) })
+	return st, nil
+}
+
+func (s *Session) openStream(ctx context.Context, p *Pending, openBy time.Time) error {
+	ctx, cancel := context.WithDeadline(ctx, openBy)
+	defer cancel()
+	if err := s.open(p); err != nil {
+		return err
+	}
+	return s.wait(ctx, p)
+}
+
+// onStreamResponse accepts a stream of ours or ends it.
+func (m *machine) onStreamResponse(h wire.Header, p *Pending, payload []byte) (event, error) {
+	if h.Flags&wire.FlagLast == 0 { // accepted
+		if p.state == callDone {
+			return event{}, violationf("stream accepted twice")
+		}
+		p.payload = m.env.buffer()
+		p.payload.b = append(p.payload.b, payload...)
+		p.stream.id = h.Stream
+		p.complete(nil)
+		return event{wake: p}, nil
+	}
+	var r wire.Response
+	if _, err := wire.ParseResponse(payload, &r); err != nil {
+		return event{}, err
+	}
+	err := statusError(r.Status)
+	if md, bad := wire.ParseMetadata(r.Trailer); bad == nil {
+		p.Trailer = md
+	}
+	if p.state != callDone && err == nil {
+		err = &tandem.Error{Code: tandem.Internal, Message: "stream ended before it was accepted", Remote: true}
+	}
+	p.stream.endRecv(err)
+	return m.finish(h.Stream, p, tandem.AsError(err)), nil
+}
+
+// endRecv ends both directions: what has arrived can still be received. A nil
+// error is a good end. The session's mutex is held.
+func (st *Stream) endRecv(err error) {
+	if st.over {
+		return
+	}
+	st.over = true
+	st.s.m.ring.remove(st.sending)
+	st.sending = nil
+	st.dropPartial()
+	st.s.m.returnConn(st.owed)
+	st.owed = 0
+	if st.recvErr == nil || err != nil {
+		st.recvErr = err
+		if err == nil {
+			st.recvErr = io.EOF
+		}
+	}
+	if st.sendErr == nil {
+		st.sendErr = st.recvErr
+	}
+	signal(st.canRecv)
+	signal(st.canSend)
+	if st.cancel != nil {
+		st.cancel(st.recvErr)
+	}
+}
+
+// dropPartial forgets a message that won't be completed.
+func (st *Stream) dropPartial() {
+	m := &st.s.m
+	m.dropAssembly(st.assembling)
+	m.returnConn(st.partialCost - st.early)
+	m.env.putBuffer(st.partial)
+	st.assembling, st.partial, st.partialCost, st.early = nil, nil, 0, 0
+}
+
+// discard drops what has arrived and nobody will receive.
+func (st *Stream) discard() {
+	for _, msg := range st.queue {
+		st.s.m.returnConn(msg.cost)
+		st.s.env.putBuffer(msg.buf)
+	}
+	st.queue = nil
+}
+
+// onStreamData takes a block of a stream's message. Credit is counted even for
+// streams that are over: the connection's must not leak away.
+func (m *machine) onStreamData(h wire.Header, payload []byte) (event, error) {
+	if h.Flags&(wire.FlagLast|wire.FlagEnd) == wire.FlagLast {
+		return event{}, m.onHalfClose(h, payload)
+	}
+	cost := int64(len(payload) + wire.HeaderLen)
+	if m.connSpare -= cost; m.connSpare < 0 {
+		return event{}, violationf("streams: %d bytes more than the connection's window allows", -m.connSpare)
+	}
+	st := m.streamOf(h)
+	if st == nil || st.over {
+		m.returnConn(cost)
+		return event{}, nil
+	}
+	if st.spare -= cost; st.spare < 0 {
+		return event{}, violationf("stream: %d bytes more than its window allows", -st.spare)
+	}
+	if st.recvErr != nil {
+		return event{}, violationf("stream data after its end")
+	}
+	st.take(m, h, payload, cost)
+	return event{}, nil
+}
+
+// onHalfClose ends one direction of a stream. The frame is empty and free.
+func (m *machine) onHalfClose(h wire.Header, payload []byte) error {
+	if len(payload) > 0 {
+		return violationf("end of a stream's messages with %d bytes", len(payload))
+	}
+	if st := m.streamOf(h); st != nil && st.recvErr == nil {
+		st.recvErr = io.EOF
+		signal(st.canRecv)
+	}
+	return nil
+}
+
+func (m *machine) streamOf(h wire.Header) *Stream {
+	if h.Flags&wire.FlagAnswer != 0 {
+		if s := m.calls.get(h.Stream); s != nil && s.p != nil {
+			return s.p.stream
+		}
+		return nil
+	}
+	if in := m.serving(h.Stream); in != nil {
+		return in.stream
+	}
+	return nil
+}
+
+func (st *Stream) take(m *machine, h wire.Header, payload []byte, cost int64) {
+	if st.partial == nil {
+		st.partial, st.packed = m.env.buffer(), h.Flags&wire.FlagCompressed != 0
+	}
+	st.partialCost += cost
+	if uint64(len(st.partial.b)+len(payload)) > m.own.MaxMessage {
+		st.refuse(m)
+		return
+	}
+	st.partial.b = append(st.partial.b, payload...)
+	if h.Flags&wire.FlagEnd == 0 {
+		if st.assembling == nil {
+			st.assembling = &assembly{stream: st}
+			m.incoming.list = append(m.incoming.list, st.assembling)
+		}
+		m.grant()
+		return
+	}
+	msg := streamMessage{st.partial, st.packed, st.partialCost - st.early}
+	m.dropAssembly(st.assembling)
+	st.assembling, st.partial, st.partialCost, st.early = nil, nil, 0, 0
+	st.queue = append(st.queue, msg)
+	signal(st.canRecv)
+}
+
+// refuse ends a stream whose message is too large.
+func (st *Stream) refuse(m *machine) {
+	e := &tandem.Error{Code: tandem.ResourceExhausted, Message: fmt.Sprintf("stream message over %d bytes", m.own.MaxMessage)}
+	if st.side == 0 {
+		if st.call.state != callLeft {
+			m.abandon(st.call)
+		}
+	} else {
+		st.in.ctx.cancel(contextCanceled)
+	}
+	st.endRecv(e)
+}
+
+// returnCredit gives the peer n more bytes for the stream and, with it, for
+// the connection.
+func (m *machine) returnCredit(st *Stream, n int64) {
+	st.spare += n
+	b := m.buf()
+	b.b = wire.AppendWindow(b.b, st.id, st.side, uint32(n)) //nolint:gosec // at most MaxWindow
+	m.returnConn(n)
+}
+
+func (m *machine) returnConn(n int64) {
+	m.connOwed += n
+	if m.connOwed < int64(m.own.ConnWindow)/4 { //nolint:gosec // at most MaxWindow
+		return
+	}
+	m.connSpare += m.connOwed
+	b := m.buf()
+	b.b = wire.AppendWindow(b.b, 0, 0, uint32(m.connOwed)) //nolint:gosec // at most MaxWindow
+	m.connOwed = 0
+}
+
+// Context ends when the stream does.
+func (st *Stream) Context() context.Context { return st.ctx }
+
+// Trailer is the metadata that ended a stream of ours; valid once RecvMsg has
+// returned an error.
+func (st *Stream) Trailer() tandem.Metadata {
+	if st.call == nil {
+		return nil
+	}
+	return st.call.Trailer
+}
+
+// RecvMsg decodes the next message into v.
+func (st *Stream) RecvMsg(v any) error {
+	msg, err := st.next()
+	if err != nil {
+		return err
+	}
+	defer st.s.env.putBuffer(msg.buf)
+	data := msg.buf.b
+	if msg.packed {
+		if st.compressor == nil {
+			return &tandem.Error{Code: tandem.Internal, Message: "compressed stream message without a compressor"}
+		}
+		plain := st.s.env.buffer()
+		defer st.s.env.putBuffer(plain)
+		b, err := st.compressor.Decompress(plain.b, data, int(st.s.m.own.MaxMessage)) //nolint:gosec // bounded by memory
+		if err != nil {
+			return &tandem.Error{Code: tandem.InvalidArgument, Message: "stream message: " + err.Error()}
+		}
+		plain.b, data = b, b
+	}
+	if err := codec.Decode(st.codec, data, v); err != nil {
+		return &tandem.Error{Code: tandem.InvalidArgument, Message: "stream message: " + err.Error()}
+	}
+	return nil
+}
+
+// next waits for a message and returns its credit.
+func (st *Stream) next() (streamMessage, error) {
+	for {
+		st.s.mu.Lock()
+		if len(st.queue) > 0 {
+			msg := st.pop()
+			lead := st.s.leadLocked()
+			st.s.mu.Unlock()
+			if lead {
+				st.s.write(false)
+			}
+			return msg, nil
+		}
+		err := st.recvErr
+		st.s.mu.Unlock()
+		if err != nil {
+			return streamMessage{}, err
+		}
+		select {
+		case <-st.canRecv:
+		case <-st.ctx.Done():
+			st.abort(st.ctx.Err())
+		}
+	}
+}
+
+func (st *Stream) pop() streamMessage {
+	msg := st.queue[0]
+	st.queue[0] = streamMessage{}
+	if st.queue = st.queue[1:]; len(st.queue) == 0 {
+		st.queue = nil
+	} else {
+		signal(st.canRecv)
+	}
+	if st.over {
+		st.s.m.returnConn(msg.cost)
+		return msg
+	}
+	if st.owed += msg.cost; st.owed >= st.window/2 {
+		st.s.m.returnCredit(st, st.owed)
+		st.owed = 0
+	}
+	return msg
+}
+
+// SendMsg encodes v and returns when all of it is in the write buffer: it
+// waits while the peer's window is full.
+func (st *Stream) SendMsg(v any) error {
+	e := st.s.env
+	buf := e.buffer()
+	b, err := codec.Append(st.codec, buf.b, v)
+	if err != nil {
+		e.putBuffer(buf)
+		return &tandem.Error{Code: tandem.Internal, Message: "stream message: " + err.Error(), NotExecuted: true}
+	}
+	buf.b = b
+	first := wire.Flags(0)
+	if st.compressor != nil && len(b) >= e.cfg.CompressAbove {
+		packed := e.buffer()
+		if p, err := st.compressor.Compress(packed.b, b); err == nil && len(p) < len(b) {
+			packed.b = p
+			buf, packed = packed, buf
+			first = wire.FlagCompressed
+		}
+		e.putBuffer(packed)
+	}
+	return st.send(&bulk{flags: st.flags(), first: first, data: buf.b, stream: st, owner: buf})
+}
+
+func (st *Stream) flags() wire.Flags {
+	return st.side | wire.FlagStream
+}
+
+func (st *Stream) send(msg *bulk) error {
+	s := st.s
+	if uint64(len(msg.data)) > s.m.peer.MaxMessage {
+		s.env.putBuffer(msg.owner)
+		return &tandem.Error{Code: tandem.ResourceExhausted, NotExecuted: true, Message: fmt.Sprintf("stream message of %d bytes, %s takes at most %d", len(msg.data), s.remote(), s.m.peer.MaxMessage)}
+	}
+	st.acceptFirst()
+	s.mu.Lock()
+	if st.sendErr != nil {
+		err := st.sendErr
+		s.mu.Unlock()
+		s.env.putBuffer(msg.owner)
+		return sendError(err)
+	}
+	msg.id = st.id
+	st.sending = msg
+	s.m.ring.add(msg)
+	s.m.pump()
+	lead := s.leadLocked()
+	s.mu.Unlock()
+	if lead {
+		s.write(true)
+	}
+	return st.waitSent(msg)
+}
+
+func (st *Stream) waitSent(msg *bulk) error {
+	for {
+		st.s.mu.Lock()
+		sending, err := st.sending == msg, st.sendErr
+		st.s.mu.Unlock()
+		switch {
+		case !sending && err != nil && len(msg.data) > 0:
+			return sendError(err)
+		case !sending:
+			return nil
+		}
+		select {
+		case <-st.canSend:
+		case <-st.ctx.Done():
+			st.abort(st.ctx.Err())
+		}
+	}
+}
+
+// sendError is what a sender sees: a stream that ended well takes no more.
+func sendError(err error) error {
+	if err == io.EOF { //nolint:errorlint // set by us
+		return &tandem.Error{Code: tandem.FailedPrecondition, Message: "the stream is over", NotExecuted: true}
+	}
+	return err
+}
+
+// CloseSend tells the peer that no more messages come from this side.
+func (st *Stream) CloseSend() error {
+	if st.in != nil {
+		return nil // a handler's end is the end of its messages
+	}
+	s := st.s
+	s.mu.Lock()
+	if st.sendErr != nil {
+		s.mu.Unlock()
+		return nil
+	}
+	st.sendErr = io.EOF
+	b := s.m.buf()
+	b.b = wire.AppendHeader(b.b, wire.Header{Type: wire.TypeData, Flags: wire.FlagStream | wire.FlagLast, Stream: st.id})
+	lead := s.leadLocked()
+	s.mu.Unlock()
+	if lead {
+		s.write(true)
+	}
+	return nil
+}
+
+// Close ends the stream: on a client it cancels unless the stream is over.
+func (st *Stream) Close() error {
+	st.abort(context.Canceled)
+	return nil
+}
+
+// abort gives the stream up from this side.
+func (st *Stream) abort(cause error) {
+	s := st.s
+	s.mu.Lock()
+	if !st.over && st.in == nil {
+		if st.call.state == callDone {
+			s.m.abandon(st.call)
+		}
+	}
+	if !st.over {
+		st.endRecv(givenUp(cause, false))
+	}
+	st.discard()
+	lead := s.leadLocked()
+	s.mu.Unlock()
+	if st.cancel != nil {
+		st.cancel(cause)
+	}
+	if lead {
+		s.write(false)
+	}
+}
+
+// accept sends the first response of a stream that the peer opened.
+func (st *Stream) accept() {
+	st.acceptFirst()
+	st.s.flush()
+}
+
+func (st *Stream) acceptFirst() {
+	if st.in == nil {
+		return
+	}
+	s := st.s
+	s.mu.Lock()
+	if !st.in.accepted && !st.in.canceled && s.m.serving(st.id) == st.in {
+		st.in.accepted = true
+		s.m.appendResponse(st.id, &wire.Response{}, wire.FlagStream, nil)
+	}
+	s.mu.Unlock()
+}
+
+// signal puts a token into a channel of capacity one.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
