@@ -33,8 +33,6 @@ type Config struct {
 	// Load reports how busy we are; it rides on responses. May be nil.
 	Load func() wire.Load
 
-	// OnGoAway is called when the peer accepts no further calls.
-	OnGoAway func(*Session, wire.GoAway)
 	// OnClose is called exactly once when a started session has ended.
 	OnClose func(*Session, error)
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/internal/dispatch"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -293,11 +294,15 @@ func (m *machine) respond(in *Inbound, r *wire.Response, flags wire.Flags) {
 	m.ring.add(in.rest)
 }
 
-// execute runs the handler and sends its answer; the caller flushes.
+// execute runs the handler and sends its answer; the caller flushes. It also
+// answers when the handler ends its goroutine.
 func (in *Inbound) execute() {
-	err := in.target.Func(in, &in.call)
-	in.call.End(err)
-	in.finish(err)
+	dispatch.Run(in, &in.call, in.target.Func, finished)
+}
+
+func finished(call *tandem.Call, err error) {
+	call.End(err)
+	call.Body.(*Inbound).finish(err)
 }
 
 func (in *Inbound) finish(err error) {
@@ -405,9 +410,9 @@ func (s *Session) runApart(in *Inbound) {
 		in.message = in.owned.b
 	}
 	s.env.wg.Go(func() {
+		defer s.flush()
 		start := time.Now()
 		in.execute()
 		in.target.observe(time.Since(start))
-		s.flush()
 	})
 }

@@ -136,6 +136,9 @@ func (m *machine) onGoAway(payload []byte) (event, error) {
 	if err != nil {
 		return event{}, err
 	}
+	if m.away == nil {
+		close(m.s.away)
+	}
 	if m.away == nil || g.Accepted < m.away.Accepted {
 		m.away = &g
 	}
@@ -157,6 +160,9 @@ func (m *machine) open(p *Pending, now int64) *tandem.Error {
 			return &tandem.Error{Code: tandem.ResourceExhausted, NotExecuted: true, Message: fmt.Sprintf("%d calls are waiting to be sent to %s", maxQueued, m.s.remote())}
 		}
 		p.state = callQueued
+		if p.OneWay { // its caller does not wait
+			p.Message = append([]byte(nil), p.Message...)
+		}
 		m.queue = append(m.queue, p)
 		m.noteDeadline(p.deadline)
 		return nil
@@ -177,7 +183,7 @@ func (m *machine) refusal(p *Pending) *tandem.Error {
 	case m.closed != nil:
 		return refuse(tandem.Unavailable, "connection to %s is closed: %s", m.s.remote(), m.closed.Message)
 	case m.away != nil:
-		return refuse(tandem.Unavailable, "%s is draining", m.s.remote())
+		return drainError(m.s.remote() + " is draining")
 	case p.Method == "" || len(p.Method) > wire.MaxName:
 		return refuse(tandem.InvalidArgument, "method name of %d bytes, allowed 1 to %d", len(p.Method), wire.MaxName)
 	case m.codecIndex(p.Codec) == noIndex:
@@ -188,6 +194,12 @@ func (m *machine) refusal(p *Pending) *tandem.Error {
 		return refuse(tandem.ResourceExhausted, "message of %d bytes, %s takes at most %d", len(p.Message), m.s.remote(), m.peer.MaxMessage)
 	}
 	return nil
+}
+
+func drainError(reason string) *tandem.Error {
+	e := tandem.Errorf(tandem.Unavailable, "%w: %s", ErrDraining, reason)
+	e.NotExecuted = true
+	return e
 }
 
 const noIndex = 0xff
@@ -473,6 +485,9 @@ func (m *machine) lost(all bool, written uint64, reason string) (over []*Pending
 			continue
 		}
 		e := &tandem.Error{Code: tandem.Unavailable, Message: reason, NotExecuted: refused || p.end > written}
+		if refused {
+			e = drainError(reason)
+		}
 		if p.stream != nil {
 			p.stream.endRecv(e)
 		}
@@ -486,7 +501,7 @@ func (m *machine) lost(all bool, written uint64, reason string) (over []*Pending
 func (m *machine) lostQueue(reason string) (over []*Pending) {
 	for _, p := range m.queue {
 		if p.state == callQueued {
-			p.complete(&tandem.Error{Code: tandem.Unavailable, Message: reason, NotExecuted: true})
+			p.complete(drainError(reason))
 			over = append(over, p)
 		}
 	}

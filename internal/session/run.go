@@ -214,7 +214,15 @@ func (rd *reader) execute(in *Inbound) bool {
 	odd := rd.turn + 1
 	s.turn.Store(odd)
 	s.watch()
+	returned := false
+	defer func() {
+		if !returned { // the handler ended this goroutine
+			s.steal(odd)
+			s.flush()
+		}
+	}()
 	in.execute()
+	returned = true
 	rd.turn += 2
 	if s.turn.CompareAndSwap(odd, rd.turn) {
 		return true
@@ -244,14 +252,10 @@ func (s *Session) steal(seen uint64) {
 // goAway ends the calls that the peer has not accepted.
 func (s *Session) goAway() {
 	s.mu.Lock()
-	g := *s.m.away
-	over := s.m.lost(false, s.written, s.remote()+" is draining: "+g.Message)
+	over := s.m.lost(false, s.written, s.remote()+" is draining")
 	s.mu.Unlock()
 	for _, p := range over {
 		p.done <- struct{}{}
-	}
-	if f := s.env.cfg.OnGoAway; f != nil {
-		f(s, g)
 	}
 }
 

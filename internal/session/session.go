@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -48,6 +49,7 @@ type Session struct {
 	quietFor int64  // monitor only: ticks without anything to watch
 
 	quiet chan struct{} // nothing runs any more while draining
+	away  chan struct{} // closed when no more calls may be made
 	once  sync.Once
 	done  chan struct{}
 	err   error // valid when done is closed
@@ -56,7 +58,8 @@ type Session struct {
 func (e *Env) newSession(ctx context.Context, c net.Conn) *Session {
 	s := &Session{
 		env: e, conn: transport.Wrap(c), base: ctx,
-		drained: make(chan struct{}, 1), quiet: make(chan struct{}, 1), done: make(chan struct{}),
+		drained: make(chan struct{}, 1), quiet: make(chan struct{}, 1),
+		away: make(chan struct{}), done: make(chan struct{}),
 	}
 	s.peer = tandem.Peer{Addr: c.RemoteAddr(), LocalAddr: c.LocalAddr(), Protocol: "tandem"}
 	s.m.env, s.m.s = e, s
@@ -91,6 +94,24 @@ func (s *Session) Err() error {
 	default:
 		return nil
 	}
+}
+
+// Away is closed when the peer accepts no more calls, or we make none.
+func (s *Session) Away() <-chan struct{} { return s.away }
+
+// ErrDraining is in the chain of the error of a call that was not executed
+// because the peer, or this connection, is draining.
+var ErrDraining = errors.New("draining")
+
+// Retire makes no more calls and closes the session when the last is answered.
+func (s *Session) Retire() {
+	s.mu.Lock()
+	if s.m.away == nil {
+		s.m.away = &wire.GoAway{Accepted: math.MaxUint64, Message: "retired"}
+		close(s.away)
+	}
+	s.mu.Unlock()
+	s.leaveIfAway()
 }
 
 // Outstanding returns how many calls of ours are open or queued, and how many

@@ -13,6 +13,8 @@ import (
 
 var contextCanceled = context.Canceled
 
+var errEOF = io.EOF
+
 // Stream is one side of a stream of messages, a [tandem.MessageStream].
 type Stream struct {
 	s          *Session

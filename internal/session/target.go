@@ -1,10 +1,12 @@
 package session
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/dispatch"
 )
 
 // Target is a method that a peer may call.
@@ -38,5 +40,32 @@ func (t *Target) observe(took time.Duration) {
 		t.markSlow()
 	case t.slow.Load() > 0:
 		t.slow.Add(-1)
+	}
+}
+
+// Targets returns a [Config]'s Resolve that finds methods in a table. Methods
+// without a timeout of their own get the default.
+func Targets(table *dispatch.Table, timeout time.Duration) func(string) *Target {
+	var known sync.Map // *dispatch.Method to *Target: what is learned outlives connections
+	return func(name string) *Target {
+		m := table.Lookup(name)
+		if m == nil {
+			return nil
+		}
+		if t, ok := known.Load(m); ok {
+			return t.(*Target) //nolint:forcetypeassert // nothing else is stored
+		}
+		t, _ := known.LoadOrStore(m, newTarget(m, timeout))
+		return t.(*Target) //nolint:forcetypeassert // as above
+	}
+}
+
+func newTarget(m *dispatch.Method, timeout time.Duration) *Target {
+	if m.Timeout != 0 {
+		timeout = max(0, m.Timeout)
+	}
+	return &Target{
+		Name: m.Name, Kind: m.Kind, Func: m.Func, Timeout: timeout, MaxMessage: m.MaxMessage,
+		Spawn: m.MaxConcurrency > 0, // it may wait in the queue
 	}
 }

@@ -1,0 +1,48 @@
+package client
+
+import (
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// Codec makes the call with the codec of that name.
+func Codec(name string) tandem.CallOption { return func(c *tandem.Call) { c.Codec = name } }
+
+// Compressor lets the call's messages, both ways, be compressed by the
+// compressor of that name.
+func Compressor(name string) tandem.CallOption { return func(c *tandem.Call) { c.Compressor = name } }
+
+// Timeout gives the call that much time, all attempts together.
+func Timeout(d time.Duration) tandem.CallOption {
+	return func(c *tandem.Call) { c.Deadline = time.Now().Add(d) }
+}
+
+// Metadata sends a pair with the request; repeat it for more.
+func Metadata(key, value string) tandem.CallOption {
+	return func(c *tandem.Call) {
+		if c.Metadata == nil {
+			c.Metadata = tandem.Metadata{}
+		}
+		c.Metadata.Add(key, value)
+	}
+}
+
+// FailMode overrides the client's fail mode for the call.
+func FailMode(m tandem.FailMode) tandem.CallOption { return func(c *tandem.Call) { c.FailMode = m } }
+
+// Idempotent says that a second execution does no harm, so that the call may
+// be tried again even when an attempt may have executed.
+func Idempotent() tandem.CallOption { return func(c *tandem.Call) { c.Idempotent = true } }
+
+// HashKey sends calls with equal keys to the same instance, if the policy
+// hashes.
+func HashKey(key string) tandem.CallOption { return func(c *tandem.Call) { c.HashKey = key } }
+
+// Instance allows only the instance with that ID.
+func Instance(id string) tandem.CallOption { return func(c *tandem.Call) { c.Pin = id } }
+
+// Trailer stores the response's metadata into md when the call has ended.
+func Trailer(md *tandem.Metadata) tandem.CallOption {
+	return func(c *tandem.Call) { c.OnEnd(func(error) { *md = c.Trailer }) }
+}

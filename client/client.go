@@ -1,0 +1,210 @@
+// Package client makes calls.
+//
+//	c, err := client.Dial("tcp://127.0.0.1:8972")   // or static://a,b  file:///dir  dns://…
+//	err = c.Call(ctx, "Arith.Mul", &Args{7, 8}, &reply)
+//	reply, err := client.Invoke[Reply](ctx, c, "Arith.Mul", &Args{7, 8})
+//	mul := client.Method[Args, Reply](c, "Arith.Mul")
+//
+// A call goes through two chains of interceptors. The call chain runs once: the
+// interceptors given by [WithInterceptors], then the fail mode. The attempt
+// chain runs for every attempt: the interceptors given by
+// [WithAttemptInterceptors], then the choice of an instance and its connection.
+//
+// Every error is a [*tandem.Error]; its NotExecuted says whether it is certain
+// that no handler ran.
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/dispatch"
+	"github.com/tandem-rpc/tandem/internal/session"
+	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/resilience"
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+// Client calls the instances of one target. It is safe for concurrent use.
+type Client struct {
+	opts   options
+	target string
+	env    *session.Env
+	caller session.Caller // for what a call needs besides a session
+	budget *resilience.Budget
+	chains [failModes]tandem.Func
+	pool   *pool
+
+	ctx    context.Context // ends with the client
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+var _ tandem.Caller = (*Client)(nil)
+
+// Dial returns a client for the target and starts to connect; it does not wait
+// for that. It fails for targets and options that can't work. The schemes tcp,
+// unix, static and dns are built in; others come with [WithResolver].
+func Dial(target string, opts ...Option) (*Client, error) {
+	c := &Client{opts: defaults(), target: target}
+	for _, o := range opts {
+		o(&c.opts)
+	}
+	t, err := registry.ParseTarget(target)
+	if err != nil {
+		return nil, invalid(err)
+	}
+	resolver := c.opts.resolvers[t.Scheme]
+	if resolver == nil {
+		return nil, invalid(fmt.Errorf("target %q: no resolver for %q: give it to WithResolver", target, t.Scheme))
+	}
+	resolve, err := c.methods()
+	if err != nil {
+		return nil, invalid(err)
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	settings := wire.DefaultSettings()
+	settings.MaxMessage = uint64(c.opts.maxMessage) //nolint:gosec // checked by the option
+	c.env = session.NewEnv(session.Config{
+		Settings: settings, Codecs: c.opts.codecs, Compressors: c.opts.compressors,
+		CompressAbove: c.opts.compressAbove, Resolve: resolve, Handshake: c.opts.connectTimeout, Logger: c.opts.logger,
+	})
+	c.budget = resilience.NewBudget(c.opts.budgetShare, c.opts.budgetRate)
+	c.pool = newPool(c)
+	c.buildChains()
+	c.wg.Go(func() { c.watch(resolver, t) })
+	return c, nil
+}
+
+func invalid(err error) error {
+	return tandem.AsError(&tandem.Error{Code: tandem.InvalidArgument, Message: err.Error(), NotExecuted: true})
+}
+
+// methods registers what the client itself serves to its servers.
+func (c *Client) methods() (func(string) *session.Target, error) {
+	if len(c.opts.register) == 0 {
+		return nil, nil
+	}
+	table := dispatch.New(dispatch.Config{OnPanic: func(method string, value any, stack []byte) {
+		slog.Default().Error("method panicked", "method", method, "panic", fmt.Sprint(value), "stack", string(stack))
+	}})
+	for _, register := range c.opts.register {
+		if err := register(table); err != nil {
+			return nil, err
+		}
+	}
+	return session.Targets(table, 0), nil
+}
+
+// buildChains makes one chain a fail mode, so that a call can name its own.
+func (c *Client) buildChains() {
+	attempt := tandem.Chain(c.pool.attempt, c.opts.attemptInterceptors...)
+	attempt = elsewhere(attempt)
+	for mode := range c.chains {
+		f := c.failMode(tandem.FailMode(mode))(attempt) //nolint:gosec // few modes
+		c.chains[mode] = tandem.Chain(f, c.opts.interceptors...)
+	}
+}
+
+// watch keeps the pool at what the registry lists.
+func (c *Client) watch(r registry.Resolver, t registry.Target) {
+	keeper := registry.Keeper{Alive: c.pool.alive, Log: c.opts.logger}
+	err := keeper.Watch(c.ctx, r, t, c.pool.update)
+	if c.ctx.Err() == nil {
+		c.pool.giveUp(fmt.Errorf("target %s: %w", c.target, err))
+	}
+}
+
+// Close ends the client: calls in flight fail. It waits for what it started.
+func (c *Client) Close() error {
+	c.cancel()
+	c.pool.close()
+	c.wg.Wait()
+	c.env.Close()
+	return nil
+}
+
+// Call makes a unary call: it encodes args, waits for the answer, and decodes
+// it into reply, a pointer. A nil reply discards the answer. Without a deadline
+// in ctx or an option, the client's default holds.
+func (c *Client) Call(ctx context.Context, method string, args, reply any, opts ...tandem.CallOption) error {
+	o := c.prepare(ctx, method, tandem.Unary, opts)
+	defer o.Release()
+	return c.caller.Run(ctx, o, c.chain(&o.Call), args, reply)
+}
+
+// Notify makes a one-way call: it returns when the request is on its way and
+// never learns what became of it.
+func (c *Client) Notify(ctx context.Context, method string, args any, opts ...tandem.CallOption) error {
+	o := c.prepare(ctx, method, tandem.OneWay, opts)
+	defer o.Release()
+	return c.caller.Run(ctx, o, c.chain(&o.Call), args, nil)
+}
+
+// OpenStream opens a stream of untyped messages. It lives as long as ctx; the
+// client's default deadline does not apply. Functions [Stream], [ServerStream]
+// and [ClientStream] put types on it.
+func (c *Client) OpenStream(ctx context.Context, method string, opts ...tandem.CallOption) (tandem.MessageStream, error) {
+	o := c.prepare(ctx, method, tandem.Streaming, opts)
+	return c.caller.OpenWith(ctx, o, c.chain(&o.Call))
+}
+
+func (c *Client) prepare(ctx context.Context, method string, kind tandem.Kind, opts []tandem.CallOption) *session.Outgoing {
+	o := c.env.NewOutgoing()
+	call := &o.Call
+	call.Method, call.Kind, call.Codec, call.Compressor = method, kind, c.opts.codec, c.opts.compressor
+	for _, opt := range opts {
+		opt(call)
+	}
+	session.SetDeadline(ctx, call, c.opts.timeout)
+	return o
+}
+
+func (c *Client) chain(call *tandem.Call) tandem.Func {
+	mode := call.FailMode
+	if mode == tandem.FailDefault || mode >= failModes {
+		mode = c.opts.failMode
+	}
+	return c.chains[mode]
+}
+
+// Pending is a call made with [Client.Go].
+type Pending struct {
+	Method string
+	Args   any
+	Reply  any
+	Error  error         // valid when Done has delivered
+	Done   chan *Pending // delivers the Pending itself
+}
+
+// Go makes a unary call without waiting for it. When it is over the Pending is
+// sent to done; a nil done gets a new channel. Like net/rpc's, the channel must
+// have room: what does not fit is dropped.
+func (c *Client) Go(ctx context.Context, method string, args, reply any, done chan *Pending, opts ...tandem.CallOption) *Pending {
+	if done == nil {
+		done = make(chan *Pending, 1)
+	}
+	p := &Pending{Method: method, Args: args, Reply: reply, Done: done}
+	go func() {
+		p.Error = c.Call(ctx, method, args, reply, opts...)
+		select {
+		case done <- p:
+		default:
+			c.opts.logger.Warn("result dropped: the Done channel is full", "method", method)
+		}
+	}()
+	return p
+}
+
+// errClosed is why calls fail on a closed client.
+var errClosed = errors.New("the client is closed")
+
+const (
+	defaultTimeout        = 5 * time.Second
+	defaultConnectTimeout = 3 * time.Second
+)

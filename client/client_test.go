@@ -1,0 +1,121 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type Args struct{ A, B int }
+type Reply struct{ C int }
+type Arith int
+
+func (*Arith) Mul(args *Args, reply *Reply) error {
+	reply.C = args.A * args.B
+	return nil
+}
+
+func (*Arith) Divide(a, b int) (quo, rem int, err error) {
+	if b == 0 {
+		return 0, 0, errors.New("divide by zero")
+	}
+	return a / b, a % b, nil
+}
+
+func startServer(t testing.TB, opts ...server.Option) (*server.Server, string) {
+	t.Helper()
+	srv := server.New(opts...)
+	if err := srv.Register(new(Arith)); err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- srv.ServeListener(ln) }()
+	t.Cleanup(func() {
+		srv.Close()
+		if err := <-done; !errors.Is(err, server.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	return srv, ln.Addr().String()
+}
+
+func dial(t testing.TB, target string, opts ...client.Option) *client.Client {
+	t.Helper()
+	c, err := client.Dial(target, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func TestCallShapes(t *testing.T) {
+	_, addr := startServer(t)
+	c := dial(t, "tcp://"+addr)
+	ctx := context.Background()
+	var reply Reply
+	if err := c.Call(ctx, "Arith.Mul", &Args{7, 8}, &reply); err != nil || reply.C != 56 {
+		t.Fatalf("got %v, %v", reply, err)
+	}
+	r, err := client.Invoke[Reply](ctx, c, "Arith.Mul", &Args{3, 4}, client.Codec("json"))
+	if err != nil || r.C != 12 {
+		t.Fatalf("got %v, %v", r, err)
+	}
+	var quo, rem int
+	if err := c.Call(ctx, "Arith.Divide", tandem.Args{17, 5}, tandem.Results{&quo, &rem}); err != nil || quo != 3 || rem != 2 {
+		t.Fatalf("got %d %d %v", quo, rem, err)
+	}
+	err = c.Call(ctx, "Arith.Divide", tandem.Args{17, 0}, tandem.Results{&quo, &rem})
+	if tandem.CodeOf(err) != tandem.Unknown || !tandem.MayHaveExecuted(err) {
+		t.Errorf("got %v", err)
+	}
+	p := <-c.Go(ctx, "Arith.Mul", &Args{5, 5}, &reply, nil).Done
+	if p.Error != nil || reply.C != 25 {
+		t.Errorf("got %v %v", reply, p.Error)
+	}
+}
+
+func TestShutdownLosesNothing(t *testing.T) {
+	a, addrA := startServer(t)
+	_, addrB := startServer(t)
+	c := dial(t, "static://"+addrA+","+addrB)
+	stop := time.After(300 * time.Millisecond)
+	calls := 0
+	var down chan error
+	for {
+		select {
+		case <-stop:
+			if down == nil || calls < 100 {
+				t.Fatalf("%d calls", calls)
+			}
+			if err := <-down; err != nil {
+				t.Error(err)
+			}
+			return
+		default:
+		}
+		if calls == 50 {
+			down = make(chan error, 1)
+			go func() { down <- a.Shutdown(context.Background()) }()
+		}
+		calls++
+		r, err := client.Invoke[Reply](context.Background(), c, "Arith.Mul", &Args{calls, 2})
+		if err != nil || r.C != 2*calls {
+			t.Fatalf("call %d: %v, %v", calls, r, err)
+		}
+	}
+}

@@ -1,0 +1,17 @@
+package client
+
+import (
+	"context"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// failover tries other instances. When all have been tried, any will do again.
+func (c *Client) failover(next tandem.Func) tandem.Func {
+	return c.retry(next, func(_ context.Context, call *tandem.Call, _ int) bool {
+		if id := call.Peer.Instance; id != "" {
+			call.Exclude = append(call.Exclude, id)
+		}
+		return true
+	})
+}

@@ -1,0 +1,177 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/session"
+)
+
+// backoff is the pause between attempts to connect: exponential, with full
+// jitter (Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog).
+type backoff struct{ first, most time.Duration }
+
+func (b backoff) pause(failures int) time.Duration {
+	ceiling := b.most
+	if failures < 20 {
+		ceiling = min(b.most, b.first<<failures)
+	}
+	return rand.N(ceiling) + time.Millisecond //nolint:gosec // not for secrecy
+}
+
+// link keeps one connection to an instance. Its goroutine connects, waits for
+// the connection to end or to go away, and connects again, until the link is
+// closed.
+type link struct {
+	client *Client
+	ep     tandem.Endpoint
+	t      tandem.Transport
+	live   atomic.Pointer[session.Session]
+
+	mu      sync.Mutex
+	state   linkState
+	err     error         // why it is down
+	changed chan struct{} // closed and replaced when the state changes
+}
+
+type linkState uint8
+
+const (
+	connecting linkState = iota
+	up
+	down // the last attempt failed; the next is waiting
+	gone
+)
+
+func newLink(c *Client, ep tandem.Endpoint) *link {
+	return &link{client: c, ep: ep, t: c.opts.transports[ep.Transport], changed: make(chan struct{})}
+}
+
+func (l *link) set(state linkState, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state == gone {
+		return
+	}
+	l.state, l.err = state, err
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// run keeps the link connected until ctx ends.
+func (l *link) run(ctx context.Context) {
+	defer l.set(gone, errClosed)
+	for failures := 0; ctx.Err() == nil; {
+		l.set(connecting, nil)
+		s, err := l.connect(ctx)
+		if err != nil {
+			l.set(down, err)
+			l.client.opts.logger.Debug("connect failed", "endpoint", l.ep, "error", err)
+			if !sleep(ctx, l.client.opts.backoff.pause(failures)) {
+				return
+			}
+			failures++
+			continue
+		}
+		failures = 0
+		l.live.Store(s)
+		l.set(up, nil)
+		select {
+		case <-s.Away():
+		case <-s.Done():
+		case <-ctx.Done():
+		}
+		l.live.Store(nil)
+		l.end(ctx, s)
+	}
+}
+
+// end leaves a session that takes no more calls; those in flight go on.
+func (l *link) end(ctx context.Context, s *session.Session) {
+	if l.client.ctx.Err() != nil {
+		s.Close()
+		return
+	}
+	s.Retire()
+	l.client.pool.keep(s)
+	if ctx.Err() == nil {
+		sleep(ctx, rand.N(10*time.Millisecond)) //nolint:gosec // spreads the clients of a server that went away
+	}
+}
+
+func (l *link) connect(ctx context.Context) (*session.Session, error) {
+	if l.t == nil {
+		return nil, fmt.Errorf("no transport %q: give it to WithTransport", l.ep.Transport)
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.client.opts.connectTimeout)
+	defer cancel()
+	conn, err := l.t.Dial(ctx, l.ep.Address)
+	if err != nil {
+		return nil, err
+	}
+	return l.client.env.Connect(ctx, conn)
+}
+
+// sleep waits; false when ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// usable reports whether a call may hope for this link.
+func (l *link) usable() bool {
+	if l.live.Load() != nil {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state == connecting
+}
+
+// session returns the live session, waiting for one that is being connected.
+func (l *link) session(ctx context.Context, deadline time.Time) (*session.Session, error) {
+	if s := l.live.Load(); s != nil {
+		return s, nil
+	}
+	if !deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline)
+		defer cancel()
+	}
+	for {
+		l.mu.Lock()
+		state, err, changed := l.state, l.err, l.changed
+		l.mu.Unlock()
+		if s := l.live.Load(); s != nil {
+			return s, nil
+		}
+		if state == down || state == gone {
+			return nil, unreachable(l.ep, err)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			e := tandem.AsError(ctx.Err())
+			e.Message = fmt.Sprintf("still connecting to %s", l.ep)
+			e.NotExecuted = true
+			return nil, e
+		}
+	}
+}
+
+func unreachable(ep tandem.Endpoint, err error) error {
+	e := tandem.Errorf(tandem.Unavailable, "%s is not reachable: %w", ep, err)
+	e.NotExecuted = true
+	return e
+}

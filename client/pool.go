@@ -1,0 +1,326 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/balance"
+	"github.com/tandem-rpc/tandem/internal/session"
+	"github.com/tandem-rpc/tandem/registry"
+)
+
+// pool holds the instances of the target and the connections to them.
+type pool struct {
+	client *Client
+	view   atomic.Pointer[view] // nil until the first list
+	usable func(*balance.Node) bool
+
+	mu      sync.Mutex
+	members map[string]*member
+	retired map[*session.Session]struct{} // with calls in flight
+	first   chan struct{}                 // closed when there is a view, or no hope for one
+	closed  bool
+}
+
+// view is what calls work with; it is replaced as a whole.
+type view struct {
+	nodes  []*balance.Node
+	conns  map[*balance.Node]*member
+	picker balance.Picker
+	stale  error
+}
+
+// member is an instance with its connections.
+type member struct {
+	instance tandem.Instance
+	stats    *balance.Stats
+	suspect  atomic.Bool
+	links    []*link
+	cancel   context.CancelFunc
+}
+
+func newPool(c *Client) *pool {
+	p := &pool{client: c, members: map[string]*member{}, retired: map[*session.Session]struct{}{}, first: make(chan struct{})}
+	p.usable = p.isUsable
+	return p
+}
+
+// update takes in a new list: new instances are connected to, others kept,
+// vanished ones left once their calls are done.
+func (p *pool) update(v registry.View) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	next := make(map[string]*member, len(v.Instances))
+	for _, in := range v.Instances {
+		m := p.members[in.ID]
+		if m == nil || !sameEndpoints(m.instance, in) {
+			stats := &balance.Stats{}
+			if m != nil {
+				stats = m.stats
+			}
+			m = p.join(in, stats)
+		}
+		m.instance = in
+		m.suspect.Store(v.Suspect[in.ID])
+		next[in.ID] = m
+	}
+	for id, m := range p.members {
+		if next[id] != m {
+			m.cancel()
+		}
+	}
+	p.members = next
+	p.publish(v.Stale)
+}
+
+func sameEndpoints(a, b tandem.Instance) bool { return slices.Equal(a.Endpoints, b.Endpoints) }
+
+// join starts the links to a new instance.
+func (p *pool) join(in tandem.Instance, stats *balance.Stats) *member {
+	ctx, cancel := context.WithCancel(p.client.ctx)
+	m := &member{instance: in, stats: stats, cancel: cancel}
+	for range p.client.opts.connections {
+		l := newLink(p.client, p.endpoint(in))
+		m.links = append(m.links, l)
+		p.client.wg.Go(func() { l.run(ctx) })
+	}
+	return m
+}
+
+// endpoint chooses the first that we have a transport for.
+func (p *pool) endpoint(in tandem.Instance) tandem.Endpoint {
+	for _, ep := range in.Endpoints {
+		if p.client.opts.transports[ep.Transport] != nil && (ep.Protocol == "" || ep.Protocol == "tandem") {
+			return ep
+		}
+	}
+	return in.Endpoints[0]
+}
+
+// publish makes the members the ones that calls see, in the order of their IDs.
+func (p *pool) publish(stale error) {
+	v := &view{conns: make(map[*balance.Node]*member, len(p.members)), stale: stale}
+	for _, m := range p.members {
+		n := &balance.Node{Instance: m.instance, Stats: m.stats}
+		v.nodes = append(v.nodes, n)
+		v.conns[n] = m
+	}
+	slices.SortFunc(v.nodes, func(a, b *balance.Node) int {
+		if a.Instance.ID < b.Instance.ID {
+			return -1
+		}
+		return 1
+	})
+	v.picker = p.client.opts.policy.Build(v.nodes)
+	p.view.Store(v)
+	p.openFirst()
+}
+
+func (p *pool) openFirst() {
+	select {
+	case <-p.first:
+	default:
+		close(p.first)
+	}
+}
+
+// giveUp says that there will be no list.
+func (p *pool) giveUp(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.view.Load() == nil {
+		p.publish(err)
+	}
+}
+
+// alive tells the keeper whether a suspect still answers.
+func (p *pool) alive(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := p.members[id]
+	return m != nil && m.live()
+}
+
+func (m *member) live() bool {
+	for _, l := range m.links {
+		if l.live.Load() != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// keep remembers a session that is finishing its calls, so that Close ends it.
+func (p *pool) keep(s *session.Session) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		s.Close()
+		return
+	}
+	for old := range p.retired {
+		if old.Err() != nil {
+			delete(p.retired, old)
+		}
+	}
+	if s.Err() == nil {
+		p.retired[s] = struct{}{}
+	}
+}
+
+func (p *pool) close() {
+	p.mu.Lock()
+	p.closed = true
+	retired := p.retired
+	p.retired = nil
+	for _, m := range p.members {
+		m.cancel()
+		for _, l := range m.links {
+			if s := l.live.Load(); s != nil {
+				s.Close()
+			}
+		}
+	}
+	p.openFirst()
+	p.mu.Unlock()
+	for s := range retired {
+		s.Close()
+	}
+}
+
+// attempt is the innermost Func: it picks an instance and makes the call on
+// one of its connections.
+func (p *pool) attempt(ctx context.Context, call *tandem.Call) error {
+	v := p.view.Load()
+	if v == nil {
+		if err := p.waitFirst(ctx, call); err != nil {
+			return err
+		}
+		v = p.view.Load()
+	}
+	if p.client.ctx.Err() != nil {
+		return unavailable("%v", errClosed)
+	}
+	n := p.pick(v, call)
+	if n == nil {
+		return p.noInstance(v, call)
+	}
+	call.Peer.Instance = n.Instance.ID
+	m := v.conns[n]
+	s, err := m.link().session(ctx, call.Deadline)
+	if err != nil {
+		return err
+	}
+	call.Peer = s.Peer()
+	call.Peer.Instance = n.Instance.ID
+	return m.invoke(ctx, s, call)
+}
+
+func (m *member) invoke(ctx context.Context, s *session.Session, call *tandem.Call) error {
+	start := time.Now()
+	m.stats.Begin()
+	err := s.Invoke(ctx, call)
+	if call.Kind == tandem.Streaming && err == nil {
+		call.OnEnd(func(err error) { m.stats.Done(time.Since(start), err != nil) })
+		return nil
+	}
+	m.stats.Done(time.Since(start), err != nil)
+	return err
+}
+
+// link returns one of the connections, a live one if there is one.
+func (m *member) link() *link {
+	if len(m.links) == 1 {
+		return m.links[0]
+	}
+	start := rand.IntN(len(m.links)) //nolint:gosec // not for secrecy
+	for i := range m.links {
+		if l := m.links[(start+i)%len(m.links)]; l.live.Load() != nil {
+			return l
+		}
+	}
+	return m.links[start]
+}
+
+// pick asks the policy for a usable instance; failing that for any that the
+// call allows, since trying is better than giving up.
+func (p *pool) pick(v *view, call *tandem.Call) *balance.Node {
+	if len(v.nodes) == 1 && call.Pin == "" && len(call.Exclude) == 0 {
+		return v.nodes[0]
+	}
+	usable := p.usable
+	if call.Pin != "" || len(call.Exclude) > 0 {
+		usable = func(n *balance.Node) bool { return allowed(call, n) && p.isUsable(n) }
+	}
+	if n := v.picker.Pick(call, usable); n != nil {
+		return n
+	}
+	if n := v.picker.Pick(call, func(n *balance.Node) bool { return allowed(call, n) }); n != nil {
+		return n
+	}
+	if call.Pin != "" {
+		return nil
+	}
+	return v.picker.Pick(call, func(*balance.Node) bool { return true })
+}
+
+func allowed(call *tandem.Call, n *balance.Node) bool {
+	id := n.Instance.ID
+	return (call.Pin == "" || call.Pin == id) && !slices.Contains(call.Exclude, id)
+}
+
+// isUsable reports whether an instance is connected or about to be. A suspect
+// must be connected.
+func (p *pool) isUsable(n *balance.Node) bool {
+	v := p.view.Load()
+	m := v.conns[n]
+	if m == nil { // of an older view
+		return true
+	}
+	if m.live() {
+		return true
+	}
+	return !m.suspect.Load() && m.links[0].usable()
+}
+
+func (p *pool) waitFirst(ctx context.Context, call *tandem.Call) error {
+	if !call.Deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, call.Deadline)
+		defer cancel()
+	}
+	select {
+	case <-p.first:
+	case <-ctx.Done():
+		e := tandem.AsError(ctx.Err())
+		e.Message, e.NotExecuted = "no list of instances yet for "+p.client.target, true
+		return e
+	}
+	if p.view.Load() == nil {
+		return unavailable("%v", errClosed)
+	}
+	return nil
+}
+
+func (p *pool) noInstance(v *view, call *tandem.Call) error {
+	switch {
+	case call.Pin != "":
+		return unavailable("no instance %q in %s", call.Pin, p.client.target)
+	case v.stale != nil:
+		return unavailable("no instance of %s is known: %v", p.client.target, v.stale)
+	}
+	return unavailable("%s has no instance", p.client.target)
+}
+
+func unavailable(format string, args ...any) error {
+	return &tandem.Error{Code: tandem.Unavailable, NotExecuted: true, Message: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,269 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+// Outgoing is a call to be made: the [tandem.Call] and its [tandem.Body] in
+// one allocation. The arguments are encoded once; attempts share them; the
+// first attempt that succeeds provides the answer.
+type Outgoing struct {
+	Call tandem.Call
+
+	env     *Env
+	codec   tandem.Codec
+	message *buffer
+	packed  bool
+	answer  atomic.Pointer[Pending]
+	stream  atomic.Pointer[Stream]
+}
+
+// NewOutgoing returns a call without arguments. Release gives its buffers back.
+func (e *Env) NewOutgoing() *Outgoing {
+	o := &Outgoing{env: e}
+	o.Call.Body = o
+	return o
+}
+
+// Release gives back what the call holds.
+func (o *Outgoing) Release() {
+	o.env.putBuffer(o.message)
+	o.message = nil
+	if p := o.answer.Swap(nil); p != nil {
+		p.Release()
+	}
+}
+
+// Encode encodes the arguments with the call's codec, and compresses them if
+// the call has a compressor and they are large.
+func (o *Outgoing) Encode(v any) error {
+	o.codec = o.env.Codec(o.Call.Codec)
+	if o.codec == nil {
+		return refused(tandem.Unimplemented, "no codec %q here: give it to WithCodecs", o.Call.Codec)
+	}
+	if o.message == nil {
+		o.message = o.env.buffer()
+	}
+	b, err := codec.Append(o.codec, o.message.b[:0], v)
+	if err != nil {
+		return refused(tandem.InvalidArgument, "arguments of %s: %v", o.Call.Method, err)
+	}
+	o.message.b, o.packed = b, false
+	if o.Call.Compressor == "" || len(b) < o.env.cfg.CompressAbove {
+		return nil
+	}
+	return o.compress()
+}
+
+func (o *Outgoing) compress() error {
+	c := o.env.Compressor(o.Call.Compressor)
+	if c == nil {
+		return refused(tandem.Unimplemented, "no compressor %q here: give it to WithCompressors", o.Call.Compressor)
+	}
+	packed := o.env.buffer()
+	b, err := c.Compress(packed.b, o.message.b)
+	if err != nil || len(b) >= len(o.message.b) {
+		o.env.putBuffer(packed)
+		return nil //nolint:nilerr // sent as it is
+	}
+	packed.b = b
+	o.env.putBuffer(o.message)
+	o.message, o.packed = packed, true
+	return nil
+}
+
+// Decode decodes the answer into v; nil discards it.
+func (o *Outgoing) Decode(v any) error {
+	p := o.answer.Load()
+	if p == nil {
+		return &tandem.Error{Code: tandem.FailedPrecondition, Message: "no answer to decode yet"}
+	}
+	if v == nil {
+		return nil
+	}
+	message := p.Reply
+	if p.ReplyCompressed {
+		c := o.env.Compressor(o.Call.Compressor)
+		if c == nil {
+			return &tandem.Error{Code: tandem.Internal, Message: "answer is compressed, the call was not"}
+		}
+		plain := o.env.buffer()
+		defer o.env.putBuffer(plain)
+		b, err := c.Decompress(plain.b, message, int(o.env.cfg.Settings.MaxMessage)) //nolint:gosec // bounded by memory
+		if err != nil {
+			return o.badAnswer(err)
+		}
+		plain.b, message = b, b
+	}
+	if err := codec.Decode(o.codec, message, v); err != nil {
+		return o.badAnswer(err)
+	}
+	return nil
+}
+
+func (o *Outgoing) badAnswer(err error) error {
+	return &tandem.Error{Code: tandem.Internal, Message: fmt.Sprintf("answer of %s: %v", o.Call.Method, err)}
+}
+
+// Stream returns the stream once it is open.
+func (o *Outgoing) Stream() tandem.MessageStream {
+	if st := o.stream.Load(); st != nil {
+		return st
+	}
+	return nil
+}
+
+// Invoke makes the call on this session: it is the innermost [tandem.Func] of
+// every caller. call.Body must be an [Outgoing], whichever copy of its Call
+// this is.
+func (s *Session) Invoke(ctx context.Context, call *tandem.Call) error {
+	o, ok := call.Body.(*Outgoing)
+	if !ok {
+		return refused(tandem.Internal, "call with a body of %T", call.Body)
+	}
+	p := s.env.NewPending()
+	p.Method, p.Codec, p.Compressor = call.Method, call.Codec, call.Compressor
+	p.Deadline, p.Attempt, p.OneWay = call.Deadline, call.Attempt, call.Kind == tandem.OneWay
+	if len(call.Metadata) > 0 {
+		md, err := wire.AppendMetadata(nil, call.Metadata)
+		if err != nil {
+			return refused(tandem.InvalidArgument, "%v", err)
+		}
+		p.Metadata = md
+	}
+	if call.Kind == tandem.Streaming {
+		return s.invokeStream(ctx, o, p)
+	}
+	if o.message != nil {
+		p.Message, p.Compressed = o.message.b, o.packed
+	}
+	err := s.Do(ctx, p)
+	if p.OneWay { // the session may still hold it
+		return err
+	}
+	call.Trailer = p.Trailer
+	if err != nil || !o.answer.CompareAndSwap(nil, p) {
+		p.Release()
+	}
+	return err
+}
+
+// streamOpening is how long a stream may take to be accepted.
+const streamOpening = 5 * time.Second
+
+func (s *Session) invokeStream(ctx context.Context, o *Outgoing, p *Pending) error {
+	p.Deadline = time.Time{}
+	openBy := time.Now().Add(streamOpening)
+	if d, ok := ctx.Deadline(); ok {
+		p.Deadline = d
+		if d.Before(openBy) {
+			openBy = d
+		}
+	}
+	st, err := s.Open(ctx, p, openBy)
+	if err != nil {
+		return err
+	}
+	if !o.stream.CompareAndSwap(nil, st) {
+		_ = st.Close() // a faster attempt won
+	}
+	return nil
+}
+
+// Caller makes calls on one session; it is a [tandem.Caller].
+type Caller struct {
+	Session *Session
+	Codec   string        // of calls that name none
+	Timeout time.Duration // of calls without a deadline
+}
+
+var _ tandem.Caller = (*Caller)(nil)
+
+// Call makes a unary call.
+func (c *Caller) Call(ctx context.Context, method string, args, reply any, opts ...tandem.CallOption) error {
+	o := c.prepare(ctx, method, tandem.Unary, opts)
+	defer o.Release()
+	return c.Run(ctx, o, c.Session.Invoke, args, reply)
+}
+
+// Run encodes args, sends the call through f and decodes the answer.
+func (*Caller) Run(ctx context.Context, o *Outgoing, f tandem.Func, args, reply any) error {
+	err := o.Encode(args)
+	if err == nil {
+		if err = f(ctx, &o.Call); err == nil && o.Call.Kind == tandem.Unary {
+			err = o.Decode(reply)
+		}
+	}
+	o.Call.End(err)
+	return errorOrNil(err)
+}
+
+// errorOrNil makes every error that leaves a [*tandem.Error].
+func errorOrNil(err error) error {
+	if err == nil {
+		return nil
+	}
+	return tandem.AsError(err)
+}
+
+// OpenStream opens a stream.
+func (c *Caller) OpenStream(ctx context.Context, method string, opts ...tandem.CallOption) (tandem.MessageStream, error) {
+	return c.OpenWith(ctx, c.prepare(ctx, method, tandem.Streaming, opts), c.Session.Invoke)
+}
+
+// OpenWith sends a stream's request through f and returns the stream.
+func (*Caller) OpenWith(ctx context.Context, o *Outgoing, f tandem.Func) (tandem.MessageStream, error) {
+	if o.env.Codec(o.Call.Codec) == nil {
+		return nil, refused(tandem.Unimplemented, "no codec %q here: give it to WithCodecs", o.Call.Codec)
+	}
+	if err := f(ctx, &o.Call); err != nil {
+		o.Call.End(err)
+		return nil, tandem.AsError(err)
+	}
+	st := o.stream.Load()
+	if st == nil {
+		return nil, &tandem.Error{Code: tandem.Internal, Message: "an interceptor answered instead of opening the stream"}
+	}
+	context.AfterFunc(st.ctx, func() { o.Call.End(st.outcome()) })
+	return st, nil
+}
+
+func (c *Caller) prepare(ctx context.Context, method string, kind tandem.Kind, opts []tandem.CallOption) *Outgoing {
+	o := c.Session.env.NewOutgoing()
+	call := &o.Call
+	call.Method, call.Kind, call.Codec = method, kind, c.Codec
+	for _, opt := range opts {
+		opt(call)
+	}
+	SetDeadline(ctx, call, c.Timeout)
+	return o
+}
+
+// SetDeadline gives the call the earliest of its own deadline, the context's,
+// and, if it has neither, now plus timeout.
+func SetDeadline(ctx context.Context, call *tandem.Call, timeout time.Duration) {
+	if d, ok := ctx.Deadline(); ok && (call.Deadline.IsZero() || d.Before(call.Deadline)) {
+		call.Deadline = d
+	}
+	if call.Deadline.IsZero() && timeout > 0 {
+		call.Deadline = time.Now().Add(timeout)
+	}
+}
+
+// outcome is how a stream ended: nil if well.
+func (st *Stream) outcome() error {
+	st.s.mu.Lock()
+	defer st.s.mu.Unlock()
+	if errors.Is(st.recvErr, errEOF) {
+		return nil
+	}
+	return st.recvErr
+}

@@ -1,0 +1,141 @@
+package server
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/compress"
+	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/transport"
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+// Option changes a [Server]. The defaults are safe.
+type Option func(*options)
+
+type options struct {
+	codecs        []tandem.Codec
+	compressors   []tandem.Compressor
+	compressAbove int
+	transports    map[string]tandem.Transport
+	interceptors  []tandem.Interceptor
+	timeout       time.Duration
+	limiter       *limiter
+	maxMessage    int
+	maxOpen       int
+	maxConns      int
+	maxGreeting   int
+	handshake     time.Duration
+	logger        *slog.Logger
+	registrar     registry.Registrar
+	instance      tandem.Instance
+}
+
+const defaultCompressAbove = 1 << 10
+
+func defaults() options {
+	return options{
+		codecs:        []tandem.Codec{codec.Gob(), codec.JSON(), codec.Raw(), codec.Generated()},
+		compressors:   []tandem.Compressor{compress.Gzip(), compress.Deflate()},
+		compressAbove: defaultCompressAbove,
+		transports:    map[string]tandem.Transport{"tcp": transport.TCP(), "unix": transport.Unix()},
+		maxMessage:    wire.DefaultMaxMessage,
+		maxOpen:       wire.DefaultMaxOpen,
+		maxGreeting:   1024,
+	}
+}
+
+// WithCodecs adds codecs to raw, gob, JSON and generated. A codec of a name
+// that is there replaces it.
+func WithCodecs(codecs ...tandem.Codec) Option {
+	return func(o *options) {
+		for _, c := range codecs {
+			o.codecs = replace(o.codecs, c, tandem.Codec.Name)
+		}
+	}
+}
+
+// WithCompressors adds compressors to gzip and deflate.
+func WithCompressors(compressors ...tandem.Compressor) Option {
+	return func(o *options) {
+		for _, c := range compressors {
+			o.compressors = replace(o.compressors, c, tandem.Compressor.Name)
+		}
+	}
+}
+
+func replace[T any](list []T, v T, name func(T) string) []T {
+	for i := range list {
+		if name(list[i]) == name(v) {
+			list[i] = v
+			return list
+		}
+	}
+	return append(list, v)
+}
+
+// WithCompressAbove sets the size in bytes from which answers of calls with a
+// compressor are compressed; 1 KiB by default.
+func WithCompressAbove(n int) Option { return func(o *options) { o.compressAbove = n } }
+
+// WithTransport adds a transport, or replaces the one of that name.
+func WithTransport(name string, t tandem.Transport) Option {
+	return func(o *options) { o.transports[name] = t }
+}
+
+// WithTLS puts TLS on the tcp transport. With ClientAuth set, the client's
+// certificates are in the call's Peer.
+func WithTLS(config *tls.Config) Option {
+	return func(o *options) { o.transports["tcp"] = transport.TLS(transport.TCP(), config) }
+}
+
+// WithInterceptors adds interceptors around every method, unary and
+// streaming, in order: the first sees a call first. They run before the
+// arguments are decompressed and decoded. They apply to methods registered on
+// this server, whenever that is.
+func WithInterceptors(i ...tandem.Interceptor) Option {
+	return func(o *options) { o.interceptors = append(o.interceptors, i...) }
+}
+
+// WithTimeout bounds how long a call may run, whatever its deadline; none by
+// default. A method's own timeout goes before it.
+func WithTimeout(d time.Duration) Option { return func(o *options) { o.timeout = d } }
+
+// WithMaxConcurrency lets so many calls run on the whole server, and so many
+// more wait. Further ones are refused with ResourceExhausted and have not
+// executed. No limit by default but that of each connection.
+func WithMaxConcurrency(calls, queue int) Option {
+	return func(o *options) { o.limiter = newLimiter(max(1, calls), max(0, queue), "the server") }
+}
+
+// WithMaxMessage sets the largest message in bytes, before and after
+// decompression; 4 MiB by default.
+func WithMaxMessage(n int) Option { return func(o *options) { o.maxMessage = max(1, n) } }
+
+// WithMaxOpenCalls sets how many calls a connection may have open; 4,096 by
+// default, 65,536 at most. Clients queue what goes beyond.
+func WithMaxOpenCalls(n int) Option {
+	return func(o *options) { o.maxOpen = min(max(1, n), wire.MaxOpenLimit) }
+}
+
+// WithMaxConnections sets how many connections are served at a time; no limit
+// by default. Further ones are closed at once.
+func WithMaxConnections(n int) Option { return func(o *options) { o.maxConns = n } }
+
+// WithHandshakeTimeout sets how long a new connection may take until its first
+// bytes have said what it is; 3 s by default.
+func WithHandshakeTimeout(d time.Duration) Option { return func(o *options) { o.handshake = d } }
+
+// WithLogger sets the log; by default only panics of methods are logged, to
+// slog's default logger.
+func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
+
+// WithRegistrar lists the server in a registry while it serves. The instance
+// gets what it leaves out: its endpoint from the listener, its ID from the
+// endpoint, its services from what is registered, its start time.
+func WithRegistrar(r registry.Registrar, in tandem.Instance) Option {
+	return func(o *options) { o.registrar, o.instance = r, in }
+}

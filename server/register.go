@@ -1,0 +1,163 @@
+package server
+
+import (
+	"context"
+	"net"
+	"os"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/dispatch"
+	"github.com/tandem-rpc/tandem/internal/session"
+)
+
+// MethodOption changes how a method, or every method of a service, is served.
+type MethodOption = dispatch.Option
+
+// Hijacker is embedded by a service that replaces methods of its own with
+// handlers that read the arguments and write the results themselves: its Setup
+// method calls HijackProcess.
+type Hijacker = dispatch.Hijacker
+
+// Stub is what such a handler works with.
+type Stub = dispatch.Stub
+
+// MethodTimeout sets the longest time that a method may run; negative for none.
+func MethodTimeout(d time.Duration) MethodOption { return dispatch.WithTimeout(d) }
+
+// MethodConcurrency lets so many calls of a method run and so many more wait.
+// Further ones are refused with ResourceExhausted and have not executed.
+func MethodConcurrency(calls, queue int) MethodOption { return dispatch.WithConcurrency(calls, queue) }
+
+// MethodMaxMessage limits the size of a method's messages, decompressed.
+func MethodMaxMessage(n int) MethodOption { return dispatch.WithMaxMessage(n) }
+
+// MethodName serves a method of a service under another name than Go's. For
+// use in [ForMethod].
+func MethodName(name string) MethodOption { return dispatch.WithName(name) }
+
+// MethodHidden leaves a method of a service out. For use in [ForMethod].
+func MethodHidden() MethodOption { return dispatch.WithHidden() }
+
+// ForMethod applies options to one method of a service, by its name in Go.
+func ForMethod(goName string, opts ...MethodOption) MethodOption {
+	return dispatch.ForMethod(goName, opts...)
+}
+
+// Register serves the exported methods of rcvr under the name of its type, as
+// net/rpc does. Besides net/rpc's shape
+//
+//	func (t *T) Method(args *A, reply *R) error
+//
+// a method may take a leading context, take and return any number of values,
+// or take a [*tandem.Stream]. If the last parameter is a pointer and the sole
+// result an error, the shape is net/rpc's; otherwise all parameters are
+// arguments and all results but the error are results.
+func (s *Server) Register(rcvr any, opts ...MethodOption) error {
+	return s.table.Register(rcvr, opts...)
+}
+
+// RegisterName is Register under a name of your choice.
+func (s *Server) RegisterName(name string, rcvr any, opts ...MethodOption) error {
+	return s.table.RegisterName(name, rcvr, opts...)
+}
+
+// RegisterFunc serves a function, of any shape that a method may have, as
+// "Service.Method".
+func (s *Server) RegisterFunc(name string, f any, opts ...MethodOption) error {
+	return s.table.RegisterFunc(name, f, opts...)
+}
+
+// Alias serves a method, or all methods of a service, under another name too.
+func (s *Server) Alias(alias, name string) error { return s.table.Alias(alias, name) }
+
+// Methods returns the names of all methods, sorted, without aliases.
+func (s *Server) Methods() []string {
+	var names []string
+	for _, m := range s.table.Methods() {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// Handle serves a typed function. It costs no reflection per call.
+func Handle[Args, Reply any](s *Server, name string, f func(context.Context, *Args) (*Reply, error), opts ...MethodOption) error {
+	return s.table.Add(dispatch.UnaryMethod(name, f), opts...)
+}
+
+// HandleStream serves a typed stream. The stream ends when f returns, with f's
+// error as its status.
+func HandleStream[In, Out any](s *Server, name string, f func(context.Context, *tandem.Stream[In, Out]) error, opts ...MethodOption) error {
+	return s.table.Add(dispatch.StreamingMethod(name, f), opts...)
+}
+
+// Peer returns a caller for methods that the calling client itself serves, or
+// nil outside a handler. It works as long as the client is connected.
+func Peer(ctx context.Context) tandem.Caller {
+	ses := session.FromContext(ctx)
+	if ses == nil {
+		return nil
+	}
+	codec := ""
+	if call := tandem.FromContext(ctx); call != nil {
+		codec = call.Codec
+	}
+	return &session.Caller{Session: ses, Codec: codec, Timeout: peerTimeout}
+}
+
+const peerTimeout = 5 * time.Second // as a client's default
+
+// list puts the server into its registry, if it has one.
+func (s *Server) list(ln net.Listener, network string) error {
+	if s.opts.registrar == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(s.base, registerTimeout)
+	defer cancel()
+	r, err := s.opts.registrar.Register(ctx, s.instance(ln, network))
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state != serving {
+		return r.Close()
+	}
+	s.listed = append(s.listed, r)
+	return nil
+}
+
+const registerTimeout = 10 * time.Second
+
+// instance completes the configured instance.
+func (s *Server) instance(ln net.Listener, network string) tandem.Instance {
+	in := s.opts.instance
+	if len(in.Endpoints) == 0 {
+		in.Endpoints = []tandem.Endpoint{{Transport: network, Address: reachable(ln.Addr())}}
+	}
+	if in.ID == "" {
+		in.ID = in.Endpoints[0].String()
+	}
+	if in.Services == nil {
+		in.Services = s.table.Services()
+	}
+	if in.Started.IsZero() {
+		in.Started = time.Now()
+	}
+	return in
+}
+
+// reachable is the address under which others reach a listener: one on all
+// interfaces is known by the host's name.
+func reachable(a net.Addr) string {
+	t, ok := a.(*net.TCPAddr)
+	if !ok || !t.IP.IsUnspecified() {
+		return a.String()
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	_, port, _ := net.SplitHostPort(a.String())
+	return net.JoinHostPort(host, port)
+}

@@ -1,0 +1,353 @@
+// Package server answers calls.
+//
+//	srv := server.New()
+//	srv.Register(new(Arith))                        // any net/rpc service, and more shapes
+//	server.Handle(srv, "Arith.Mul", mul)            // typed, no reflection per call
+//	err := srv.Serve("tcp", ":8972")
+//
+// A handler's context ends when the caller cancels, the deadline passes or the
+// connection is lost. [tandem.FromContext] gives it the call: the peer's
+// address and identity, and the metadata. [Peer] calls the caller back.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/dispatch"
+	"github.com/tandem-rpc/tandem/internal/session"
+	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+// Server serves methods on any number of listeners. All its methods are safe
+// for concurrent use.
+type Server struct {
+	opts  options
+	table *dispatch.Table
+	env   *session.Env
+	load  gauge
+
+	base   context.Context // of all handlers
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // accept loops and connections before their session
+
+	mu        sync.Mutex
+	state     state
+	listeners map[net.Listener]struct{}
+	greeting  map[net.Conn]struct{} // connections without a session yet
+	sessions  map[*session.Session]struct{}
+	listed    []registry.Registration
+	ended     chan struct{} // closed when nothing runs any more
+}
+
+type state uint8
+
+const (
+	serving state = iota
+	draining
+	closed
+)
+
+// ErrServerClosed is what Serve and ServeListener return after Shutdown or
+// Close.
+var ErrServerClosed = errors.New("server: closed")
+
+// New returns a server without methods. It holds nothing until it serves.
+func New(opts ...Option) *Server {
+	s := &Server{
+		opts:      defaults(),
+		listeners: map[net.Listener]struct{}{},
+		greeting:  map[net.Conn]struct{}{},
+		sessions:  map[*session.Session]struct{}{},
+		ended:     make(chan struct{}),
+	}
+	for _, o := range opts {
+		o(&s.opts)
+	}
+	s.base, s.cancel = context.WithCancel(context.Background())
+	s.table = dispatch.New(dispatch.Config{OnPanic: s.logPanic, Wrap: s.wrap})
+	settings := wire.DefaultSettings()
+	settings.MaxMessage = uint64(s.opts.maxMessage) //nolint:gosec // checked by the option
+	settings.MaxOpen = uint64(s.opts.maxOpen)       //nolint:gosec // as above
+	s.env = session.NewEnv(session.Config{
+		Settings: settings, Codecs: s.opts.codecs, Compressors: s.opts.compressors,
+		CompressAbove: s.opts.compressAbove,
+		Resolve:       session.Targets(s.table, s.opts.timeout),
+		Load:          s.load.report,
+		OnClose:       s.forget,
+		Handshake:     s.opts.handshake,
+		Logger:        s.opts.logger,
+	})
+	return s
+}
+
+func (s *Server) logPanic(method string, value any, stack []byte) {
+	log := s.opts.logger
+	if log == nil {
+		log = slog.Default() // the one thing that is not quiet by default
+	}
+	log.Error("method panicked", "method", method, "panic", fmt.Sprint(value), "stack", string(stack))
+}
+
+// wrap puts limits and interceptors round a method: once, when it is
+// registered.
+func (s *Server) wrap(m dispatch.Method) tandem.Func {
+	f := tandem.Chain(m.Func, s.opts.interceptors...)
+	if m.MaxConcurrency > 0 {
+		f = limit(newLimiter(m.MaxConcurrency, m.MaxQueue, m.Name), &s.load)(f)
+	}
+	if s.opts.limiter != nil {
+		f = limit(s.opts.limiter, &s.load)(f)
+	}
+	return s.load.count(f)
+}
+
+// Serve listens on the address and serves until Shutdown or Close. network
+// names a transport: "tcp" and "unix" are built in, others come with
+// [WithTransport]. The error is never nil.
+func (s *Server) Serve(network, address string) error {
+	t := s.opts.transports[network]
+	if t == nil {
+		return fmt.Errorf("server: no transport %q: give it to WithTransport", network)
+	}
+	ln, err := t.Listen(s.base, address)
+	if err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	return s.serve(ln, network)
+}
+
+// ServeListener serves the connections of ln until Shutdown or Close. It
+// closes ln. The error is never nil.
+func (s *Server) ServeListener(ln net.Listener) error {
+	return s.serve(ln, ln.Addr().Network())
+}
+
+func (s *Server) serve(ln net.Listener, network string) error {
+	if !s.addListener(ln) {
+		return errors.Join(ErrServerClosed, ln.Close())
+	}
+	defer s.wg.Done()
+	if err := s.list(ln, network); err != nil {
+		s.removeListener(ln)
+		return errors.Join(fmt.Errorf("server: register: %w", err), ln.Close())
+	}
+	err := s.acceptAll(ln)
+	s.removeListener(ln)
+	if s.current() != serving {
+		return ErrServerClosed
+	}
+	return errors.Join(fmt.Errorf("server: accept: %w", err), ln.Close())
+}
+
+func (s *Server) current() state {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
+}
+
+func (s *Server) addListener(ln net.Listener) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state != serving {
+		return false
+	}
+	s.listeners[ln] = struct{}{}
+	s.wg.Add(1)
+	return true
+}
+
+func (s *Server) removeListener(ln net.Listener) {
+	s.mu.Lock()
+	delete(s.listeners, ln)
+	s.mu.Unlock()
+}
+
+// acceptAll accepts until the listener is closed. Errors that pass (no file
+// descriptors) are waited out, longer each time.
+func (s *Server) acceptAll(ln net.Listener) error {
+	const first, most = 5 * time.Millisecond, time.Second
+	pause := first
+	for {
+		c, err := ln.Accept()
+		if err == nil {
+			pause = first
+			s.start(c)
+			continue
+		}
+		if s.current() != serving || errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		s.log().Warn("accept failed", "error", err, "retry in", pause)
+		select {
+		case <-time.After(pause):
+			pause = min(2*pause, most)
+		case <-s.base.Done():
+			return err
+		}
+	}
+}
+
+func (s *Server) log() *slog.Logger {
+	if s.opts.logger != nil {
+		return s.opts.logger
+	}
+	return slog.New(slog.DiscardHandler)
+}
+
+// start greets a new connection in a goroutine of its own, which then reads it.
+func (s *Server) start(c net.Conn) {
+	s.mu.Lock()
+	refuse := s.state != serving || len(s.greeting) >= s.opts.maxGreeting ||
+		s.opts.maxConns > 0 && len(s.sessions)+len(s.greeting) >= s.opts.maxConns
+	if !refuse {
+		s.greeting[c] = struct{}{}
+		s.wg.Add(1)
+	}
+	s.mu.Unlock()
+	if refuse {
+		s.log().Warn("connection refused: too many", "peer", c.RemoteAddr())
+		_ = c.Close()
+		return
+	}
+	go func() {
+		defer s.wg.Done()
+		s.converse(c)
+	}()
+}
+
+func (s *Server) converse(c net.Conn) {
+	ses, loop, err := s.env.Accept(s.base, c, nil)
+	if !s.adopt(c, ses) {
+		if err != nil {
+			s.log().Info("connection closed", "peer", c.RemoteAddr(), "error", err)
+		} else {
+			ses.Close()
+		}
+		return
+	}
+	loop()
+}
+
+// adopt makes a greeted connection one of the server's sessions.
+func (s *Server) adopt(c net.Conn, ses *session.Session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.greeting, c)
+	if ses == nil || s.state != serving {
+		return false
+	}
+	s.sessions[ses] = struct{}{}
+	return true
+}
+
+func (s *Server) forget(ses *session.Session, err error) {
+	s.mu.Lock()
+	delete(s.sessions, ses)
+	s.mu.Unlock()
+	s.log().Debug("connection ended", "peer", ses.Peer().Addr, "reason", err)
+}
+
+// Addrs returns the addresses that the server listens on.
+func (s *Server) Addrs() []net.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []net.Addr
+	for ln := range s.listeners {
+		list = append(list, ln.Addr())
+	}
+	return list
+}
+
+// Shutdown stops in good order: it leaves the registry, accepts no more
+// connections, tells clients to go elsewhere, waits for the running calls and
+// closes. When ctx ends first it closes at once and returns ctx's error.
+func (s *Server) Shutdown(ctx context.Context) error {
+	listeners, listed, sessions := s.stop(draining)
+	for _, r := range listed {
+		if err := r.Close(); err != nil {
+			s.log().Warn("not taken off the registry", "error", err)
+		}
+	}
+	for _, ln := range listeners {
+		_ = ln.Close() // the accept loop says why it ended
+	}
+	errs := make(chan error, len(sessions))
+	for _, ses := range sessions {
+		go func() { errs <- ses.Drain(ctx, "shutting down") }()
+	}
+	var err error
+	for range sessions {
+		err = errors.Join(err, <-errs)
+	}
+	return errors.Join(err, s.Close())
+}
+
+// Close stops at once: calls in flight fail, handlers' contexts end. It waits
+// for the handlers to return.
+func (s *Server) Close() error {
+	listeners, listed, sessions := s.stop(closed)
+	for _, r := range listed {
+		_ = r.Close() // best effort: the entry expires with the process
+	}
+	for _, ln := range listeners {
+		_ = ln.Close()
+	}
+	s.cancel()
+	for _, ses := range sessions {
+		ses.Close()
+	}
+	s.wg.Wait()
+	s.env.Close()
+	return nil
+}
+
+// stop moves to a later state and takes what is to be ended.
+func (s *Server) stop(to state) (listeners []net.Listener, listed []registry.Registration, sessions []*session.Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state = max(s.state, to)
+	for ln := range s.listeners {
+		listeners = append(listeners, ln)
+	}
+	listed, s.listed = s.listed, nil
+	for ses := range s.sessions {
+		sessions = append(sessions, ses)
+	}
+	for c := range s.greeting {
+		_ = c.Close() // its goroutine notices
+	}
+	return listeners, listed, sessions
+}
+
+// gauge counts the calls in progress, for load reports.
+type gauge struct {
+	running atomic.Int64
+	queued  atomic.Int64
+	limit   int64
+}
+
+func (g *gauge) report() wire.Load {
+	running, queued := g.running.Load(), g.queued.Load()
+	l := wire.Load{InFlight: uint32(max(0, running-queued)), Queued: uint32(queued)} //nolint:gosec // bounded by limits
+	if g.limit > 0 {
+		l.Utilization = uint8(min(100, 100*(running-queued)/g.limit)) //nolint:gosec // at most 100
+	}
+	return l
+}
+
+func (g *gauge) count(f tandem.Func) tandem.Func {
+	return func(ctx context.Context, call *tandem.Call) error {
+		g.running.Add(1)
+		defer g.running.Add(-1)
+		return f(ctx, call)
+	}
+}
