@@ -100,7 +100,10 @@ func (s *Server) logPanic(method string, value any, stack []byte) {
 // wrap puts limits and interceptors round a method: once, when it is
 // registered.
 func (s *Server) wrap(m dispatch.Method) tandem.Func {
-	f := tandem.Chain(m.Func, s.opts.interceptors...)
+	f := m.Func
+	if len(s.opts.interceptors) > 0 {
+		f = dispatch.Guard(m.Name, tandem.Chain(f, s.opts.interceptors...), s.logPanic)
+	}
 	if m.MaxConcurrency > 0 {
 		f = limit(newLimiter(m.MaxConcurrency, m.MaxQueue, m.Name), &s.load)(f)
 	}

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/tandem-rpc/tandem/wire"
@@ -26,6 +28,7 @@ type reader struct {
 	r, w  int         // the unparsed bytes are buf[r:w]
 	now   int64
 	woken []*Pending
+	lost  bool // the turn, and with it buf, is another's
 
 	frames  uint64 // parsed
 	stalled uint64 // frames when the deadline for the rest of a frame was set
@@ -45,8 +48,10 @@ func (s *Session) newReader(turn uint64) *reader {
 	return rd
 }
 
+// release gives the buffer back. A reader that lost its turn must not: the new
+// one may still be copying from it, so it is left to the collector.
 func (rd *reader) release() {
-	if rd.buf != nil {
+	if !rd.lost && rd.buf != nil {
 		rd.s.env.readers.Put(rd.buf)
 		rd.buf = nil
 	}
@@ -207,16 +212,27 @@ func (rd *reader) act(ev event) bool {
 	return true
 }
 
+// yieldAtHandOver makes tests try other orders where the reader changes hands.
+var yieldAtHandOver atomic.Bool
+
+func handOver() {
+	if yieldAtHandOver.Load() && rand.IntN(4) == 0 { //nolint:gosec // a test's dice
+		runtime.Gosched()
+	}
+}
+
 // execute runs a handler in the reader.
 func (rd *reader) execute(in *Inbound) bool {
 	s := rd.s
 	s.running, s.current = in.target, rd
 	odd := rd.turn + 1
 	s.turn.Store(odd)
+	handOver()
 	s.watch()
 	returned := false
 	defer func() {
 		if !returned { // the handler ended this goroutine
+			rd.lost = true
 			s.steal(odd)
 			s.flush()
 		}
@@ -224,10 +240,12 @@ func (rd *reader) execute(in *Inbound) bool {
 	in.execute()
 	returned = true
 	rd.turn += 2
+	handOver()
 	if s.turn.CompareAndSwap(odd, rd.turn) {
 		return true
 	}
-	s.flush() // the turn is somebody else's; only the answer is ours
+	rd.lost = true
+	s.flush() // only the answer is ours
 	return false
 }
 
@@ -237,6 +255,7 @@ func (s *Session) steal(seen uint64) {
 	if !s.turn.CompareAndSwap(seen, seen+1) {
 		return
 	}
+	handOver()
 	old := s.current
 	s.running.markSlow()
 	rd := s.newReader(seen + 1)

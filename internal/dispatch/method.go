@@ -1,0 +1,82 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// Method is an entry of a [Table]. Once added it is shared by all who look it
+// up and must not be changed.
+type Method struct {
+	// Name is "Service.Method", the one spelling that [Table.Lookup] finds
+	// besides aliases.
+	Name string
+	// Kind is Unary or Streaming. Calls that are OneWay run Unary methods.
+	Kind tandem.Kind
+	// Func runs the method. In a table it is guarded against panics and
+	// refuses calls of another kind.
+	Func tandem.Func
+
+	// The limits are data for those who keep them (package server).
+
+	Timeout        time.Duration // longest run; 0 for the default, negative for none
+	MaxConcurrency int           // calls at the same time; 0 for no limit
+	MaxQueue       int           // calls that wait for one of those; more are refused
+	MaxMessage     int           // bytes of a message, decompressed; 0 for the default
+
+	// What follows is for listings; nil and "" where it is not known.
+
+	Args    []reflect.Type // of the arguments, pointers removed
+	Results []reflect.Type // of the results, pointers removed, the error left out
+	In, Out reflect.Type   // of a stream's messages
+	Origin  string         // the Go function behind it
+}
+
+// Service returns the part of the name before its last dot, "" if it has none.
+func (m *Method) Service() string {
+	service, _ := splitName(m.Name)
+	return service
+}
+
+// String returns the name, with the Go function behind it.
+func (m *Method) String() string {
+	if m.Origin == "" {
+		return fmt.Sprintf("%q", m.Name)
+	}
+	return fmt.Sprintf("%q (%s)", m.Name, m.Origin)
+}
+
+func (m *Method) check() error {
+	switch {
+	case m.Func == nil:
+		return fmt.Errorf("dispatch: method %q has no Func", m.Name)
+	case m.Kind != tandem.Unary && m.Kind != tandem.Streaming:
+		return fmt.Errorf("dispatch: method %q has kind %d; want tandem.Unary or tandem.Streaming", m.Name, m.Kind)
+	case min(m.MaxConcurrency, m.MaxQueue, m.MaxMessage) < 0:
+		return fmt.Errorf("dispatch: method %q has a negative limit", m.Name)
+	}
+	return checkName(m.Name)
+}
+
+// onlyKind returns f for calls of that kind; it refuses others.
+func onlyKind(name string, kind tandem.Kind, f tandem.Func) tandem.Func {
+	streaming := kind == tandem.Streaming
+	return func(ctx context.Context, call *tandem.Call) error {
+		if (call.Kind == tandem.Streaming) != streaming {
+			return wrongKind(name, streaming)
+		}
+		return f(ctx, call)
+	}
+}
+
+func wrongKind(name string, streaming bool) error {
+	is, called := "unary", "as a stream"
+	if streaming {
+		is, called = "a stream", "as unary"
+	}
+	return notExecuted(tandem.Errorf(tandem.Unimplemented, "method %s is %s and was called %s", name, is, called))
+}

@@ -1,0 +1,87 @@
+package dispatch
+
+import (
+	"fmt"
+	"time"
+)
+
+// Option changes how a method, or every method of a service, is registered.
+type Option func(*settings)
+
+// settings are what the options of one registration come to.
+type settings struct {
+	method  Method              // carries the limits
+	netrpc  bool                // net/rpc's shape only
+	methods map[string][]Option // by Go name, see ForMethod
+
+	// These two make sense for one method of a service, inside ForMethod.
+	name   string
+	hidden bool
+}
+
+func newSettings(m Method, opts []Option) (*settings, error) {
+	s := &settings{method: m, methods: make(map[string][]Option)}
+	s.apply(opts)
+	if s.name != "" || s.hidden {
+		return nil, fmt.Errorf("dispatch: %q: WithName and WithHidden are about one method of a service: put them into ForMethod", m.Name)
+	}
+	return s, nil
+}
+
+func (s *settings) apply(opts []Option) {
+	for _, o := range opts {
+		o(s)
+	}
+}
+
+// of returns the settings for one method: those of the service, then its own.
+func (s *settings) of(goName string) settings {
+	one := *s
+	one.apply(s.methods[goName])
+	return one
+}
+
+// WithTimeout sets the longest time that a call may run; negative for none.
+func WithTimeout(d time.Duration) Option {
+	return func(s *settings) { s.method.Timeout = d }
+}
+
+// WithConcurrency allows each method that many calls at the same time, and
+// that many more waiting. Further ones are refused.
+func WithConcurrency(calls, queue int) Option {
+	return func(s *settings) { s.method.MaxConcurrency, s.method.MaxQueue = calls, queue }
+}
+
+// WithMaxMessage limits the size of a message, decompressed, to n bytes.
+func WithMaxMessage(n int) Option {
+	return func(s *settings) { s.method.MaxMessage = n }
+}
+
+// WithNetRPC registers only methods of net/rpc's shape, a leading context
+// allowed, and skips all others of the service.
+func WithNetRPC() Option {
+	return func(s *settings) { s.netrpc = true }
+}
+
+// ForMethod applies options to one method of a service, by its name in Go.
+// They come after the service's own options. It is an error if the service has
+// no such method or if it can't be served.
+//
+//	t.Register(new(Arith),
+//		dispatch.WithTimeout(time.Second),
+//		dispatch.ForMethod("Mul", dispatch.WithName("multiply")))
+func ForMethod(goName string, opts ...Option) Option {
+	return func(s *settings) { s.methods[goName] = append(s.methods[goName], opts...) }
+}
+
+// WithName serves a method of a service under another name than Go's: "mul"
+// makes it "Service.mul". For use in [ForMethod]. A method has one name; give
+// it more with [Table.Alias].
+func WithName(name string) Option {
+	return func(s *settings) { s.name = name }
+}
+
+// WithHidden leaves a method of a service out. For use in [ForMethod].
+func WithHidden() Option {
+	return func(s *settings) { s.hidden = true }
+}

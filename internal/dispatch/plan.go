@@ -1,0 +1,204 @@
+package dispatch
+
+import (
+	"context"
+	"reflect"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// plan is how a function found by reflection is called. All that its signature
+// decides was decided when it was made.
+type plan struct {
+	shape    *shape
+	fn       reflect.Value
+	receiver reflect.Value // the first parameter of a method; invalid for functions
+	params   []param       // of the arguments
+}
+
+// newFunc returns the Func that calls fn, a function of that shape.
+func newFunc(fn reflect.Value, s *shape) tandem.Func {
+	if s.isFunc {
+		return fn.Convert(funcType).Interface().(tandem.Func) //nolint:forcetypeassert // just converted
+	}
+	return newPlan(fn, reflect.Value{}, s).start()
+}
+
+// newMethodFunc returns the Func that calls a method of that shape. To pass the
+// receiver as a parameter saves an allocation against a bound method.
+func newMethodFunc(receiver reflect.Value, goName string, s *shape) tandem.Func {
+	if s.isFunc {
+		return newFunc(receiver.MethodByName(goName), s)
+	}
+	m, _ := receiver.Type().MethodByName(goName)
+	return newPlan(m.Func, receiver, s).start()
+}
+
+func newPlan(fn, receiver reflect.Value, s *shape) *plan {
+	p := &plan{shape: s, fn: fn, receiver: receiver, params: make([]param, len(s.args))}
+	for i, t := range s.args {
+		p.params[i] = paramOf(t)
+	}
+	return p
+}
+
+func (p *plan) start() tandem.Func {
+	if p.shape.stream != nil {
+		return p.streaming
+	}
+	return p.unary
+}
+
+func (p *plan) unary(ctx context.Context, call *tandem.Call) error {
+	return p.run(ctx, call, call.Body, nil)
+}
+
+func (p *plan) streaming(ctx context.Context, call *tandem.Call) error {
+	s := call.Body.Stream()
+	if s == nil {
+		return noStream(call)
+	}
+	return p.run(ctx, call, streamMessages{s}, s)
+}
+
+// run receives the arguments, calls the function and sends its results.
+func (p *plan) run(ctx context.Context, call *tandem.Call, msgs messages, stream tandem.MessageStream) error {
+	var room [8]reflect.Value // on the stack; more parameters go to the heap
+	in := room[:0]
+	if p.receiver.IsValid() {
+		in = append(in, p.receiver)
+	}
+	if p.shape.context {
+		in = append(in, contextValue(ctx))
+	}
+	if stream != nil {
+		in = append(in, newStream(p.shape.stream, stream))
+	}
+	in, err := p.receive(msgs, in)
+	if err != nil {
+		return badArguments(call, err)
+	}
+	return p.invoke(call, msgs, in)
+}
+
+// receive appends the arguments, and the reply to be filled, to in.
+func (p *plan) receive(msgs messages, in []reflect.Value) ([]reflect.Value, error) {
+	var err error
+	switch {
+	case len(p.params) == 1:
+		ptr := p.params[0].alloc()
+		in = append(in, p.params[0].value(ptr))
+		err = msgs.Decode(ptr.Interface())
+	case len(p.params) > 1:
+		ptrs := make(tandem.Results, len(p.params))
+		for i, param := range p.params {
+			ptr := param.alloc()
+			in = append(in, param.value(ptr))
+			ptrs[i] = ptr.Interface()
+		}
+		err = msgs.Decode(ptrs)
+	case p.shape.stream == nil:
+		err = msgs.Decode(noArguments)
+	}
+	if p.shape.reply {
+		in = append(in, newReply(p.shape.results[0]))
+	}
+	return in, err
+}
+
+// invoke calls the function and sends its results.
+func (p *plan) invoke(call *tandem.Call, msgs messages, in []reflect.Value) error {
+	out := p.fn.Call(in)
+	if p.shape.fails {
+		last := len(out) - 1
+		if err, failed := out[last].Interface().(error); failed {
+			return authored(err)
+		}
+		out = out[:last]
+	}
+	if p.shape.reply {
+		out = in[len(in)-1:]
+	}
+	if p.shape.stream != nil && len(out) == 0 {
+		return nil
+	}
+	return badResults(call, msgs.Encode(message(out)))
+}
+
+// message is what is sent for the results.
+func message(results []reflect.Value) any {
+	switch len(results) {
+	case 0:
+		return noResults
+	case 1:
+		return sole(results[0])
+	}
+	args := make(tandem.Args, len(results))
+	for i, r := range results {
+		if !isNil(r) { // else nil itself, which every codec can send
+			args[i] = r.Interface()
+		}
+	}
+	return args
+}
+
+// sole is the only result as it is sent: not as a nil pointer.
+func sole(v reflect.Value) any {
+	if isNil(v) {
+		return reflect.New(v.Type().Elem()).Interface()
+	}
+	return v.Interface()
+}
+
+// isNil reports whether v is a nil pointer.
+func isNil(v reflect.Value) bool { return v.Kind() == reflect.Pointer && v.IsNil() }
+
+// param is a parameter that an argument is decoded for.
+type param struct {
+	elem    reflect.Type // the type to allocate
+	pointer bool         // the parameter is the pointer itself
+}
+
+func paramOf(t reflect.Type) param {
+	if t.Kind() == reflect.Pointer {
+		return param{t.Elem(), true}
+	}
+	return param{t, false}
+}
+
+// alloc returns a pointer to decode the argument into.
+func (p param) alloc() reflect.Value { return reflect.New(p.elem) }
+
+// value returns the argument to pass, given what alloc returned.
+func (p param) value(ptr reflect.Value) reflect.Value {
+	if p.pointer {
+		return ptr
+	}
+	return ptr.Elem()
+}
+
+// newReply returns a pointer, of type t, to a new value. A map or a slice is
+// made, as in net/rpc.
+func newReply(t reflect.Type) reflect.Value {
+	ptr := reflect.New(t.Elem())
+	switch reply := ptr.Elem(); reply.Kind() {
+	case reflect.Map:
+		reply.Set(reflect.MakeMap(reply.Type()))
+	case reflect.Slice:
+		reply.Set(reflect.MakeSlice(reply.Type(), 0, 0))
+	}
+	return ptr
+}
+
+// newStream returns a new stream of type t, a Stream[In, Out], over s.
+func newStream(t reflect.Type, s tandem.MessageStream) reflect.Value {
+	ptr := reflect.New(t)
+	ptr.Elem().FieldByName("MessageStream").Set(reflect.ValueOf(s))
+	return ptr
+}
+
+// contextValue is ctx as a parameter of type context.Context. Made of ctx itself
+// it would be of ctx's own type, which every call would have to convert.
+func contextValue(ctx context.Context) reflect.Value {
+	return reflect.ValueOf(&ctx).Elem()
+}

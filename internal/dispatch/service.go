@@ -1,0 +1,130 @@
+package dispatch
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+var (
+	errNilReceiver = errors.New("dispatch: the service is nil")
+	errNotNetRPC   = errors.New("it has not net/rpc's shape: (args T, reply *R) error")
+	errNoError     = errors.New("its last result is not an error; name it with ForMethod to register it anyway")
+)
+
+// service is a receiver with those of its methods that can be served, by their
+// names in Go.
+type service struct {
+	name    string
+	value   reflect.Value
+	shapes  map[string]*shape
+	refused map[string]error       // why others can't be
+	hijacks map[string]func(*Stub) // methods that are run by these instead
+}
+
+// newService returns rcvr as a service, set up if it embeds [Hijacker].
+func newService(name string, rcvr any, set *settings) (*service, error) {
+	if rcvr == nil {
+		return nil, errNilReceiver
+	}
+	v := reflect.ValueOf(rcvr)
+	if v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, fmt.Errorf("dispatch: service %q is a nil %v", name, v.Type())
+	}
+	s := findMethods(name, v, set)
+	for goName := range set.methods {
+		if s.shapes[goName] == nil {
+			return nil, fmt.Errorf("dispatch: service %q of %v has no method %s to serve: %w", name, v.Type(), goName, s.why(goName))
+		}
+	}
+	if len(s.shapes) == 0 {
+		return nil, s.unsuitable(set)
+	}
+	return s, s.setUp(rcvr)
+}
+
+// findMethods reads the shapes of the methods in v's method set.
+func findMethods(name string, v reflect.Value, set *settings) *service {
+	s := &service{name: name, value: v, shapes: make(map[string]*shape), refused: make(map[string]error)}
+	for method, fn := range v.Methods() {
+		if isHook(v.Type(), method.Name) {
+			continue
+		}
+		shape, err := shapeOf(fn.Type())
+		if err == nil {
+			_, named := set.methods[method.Name]
+			err = shape.allowed(set.netrpc, named)
+		}
+		if err != nil {
+			s.refused[method.Name] = err
+			continue
+		}
+		s.shapes[method.Name] = shape
+	}
+	return s
+}
+
+// allowed returns an error if a method of the shape stays out of its service.
+func (s *shape) allowed(netrpc, named bool) error {
+	if netrpc && !s.reply {
+		return errNotNetRPC
+	}
+	if !s.fails && !named {
+		return errNoError
+	}
+	return nil
+}
+
+// why returns the reason why a method of that name is not served.
+func (s *service) why(goName string) error {
+	if err := s.refused[goName]; err != nil {
+		return err
+	}
+	return errors.New("no such exported method")
+}
+
+// unsuitable says that no method can be served, and why not.
+func (s *service) unsuitable(set *settings) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "dispatch: type %v has no exported methods of suitable type", s.value.Type())
+	ptr := reflect.New(s.value.Type())
+	if len(findMethods(s.name, ptr, set).shapes) > 0 {
+		text.WriteString(" (hint: pass a pointer to value of that type)")
+	}
+	for _, goName := range slices.Sorted(maps.Keys(s.refused)) {
+		fmt.Fprintf(&text, "; %s: %v", goName, s.refused[goName])
+	}
+	return errors.New(text.String())
+}
+
+// methods returns the methods of the service as its settings want them.
+func (s *service) methods(set *settings) []Method {
+	var methods []Method
+	for _, goName := range slices.Sorted(maps.Keys(s.shapes)) {
+		if one := set.of(goName); !one.hidden {
+			methods = append(methods, s.method(goName, one))
+		}
+	}
+	return methods
+}
+
+// method returns one method of the service.
+func (s *service) method(goName string, set settings) Method {
+	m := set.method
+	m.Name = joinName(s.name, goName)
+	if set.name != "" {
+		m.Name = joinName(s.name, set.name)
+	}
+	m.Origin = fmt.Sprintf("(%v).%s", s.value.Type(), goName)
+	shape := s.shapes[goName]
+	shape.describe(&m)
+	if f := s.hijacks[goName]; f != nil {
+		m.Func = hijacked(shape, f)
+	} else {
+		m.Func = newMethodFunc(s.value, goName, shape)
+	}
+	return m
+}

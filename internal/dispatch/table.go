@@ -1,0 +1,241 @@
+package dispatch
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// Config says what a [Table] does with its methods. The zero value is usable.
+type Config struct {
+	// OnPanic, if not nil, is told of methods that panic.
+	OnPanic PanicFunc
+	// Wrap, if not nil, returns the Func to be found under the method's name
+	// instead of m.Func, which is guarded already: the place for limits and
+	// interceptors. It is called once a method, before the method is added
+	// (or refused as a duplicate), and must not keep m.
+	Wrap func(m Method) tandem.Func
+}
+
+// Table finds methods by name. All its methods are safe for concurrent use;
+// Lookup never waits for the others. A registration is done as a whole or, with
+// an error, not at all.
+type Table struct {
+	config Config
+	names  atomic.Pointer[map[string]*Method] // also under aliases; copied to be changed
+
+	mu       sync.Mutex        // serialises changes
+	services map[string]string // Go types of registered services
+	aliases  map[string]string // services by their aliases
+}
+
+// New returns an empty table.
+func New(config Config) *Table {
+	t := &Table{config: config, services: make(map[string]string), aliases: make(map[string]string)}
+	t.names.Store(new(map[string]*Method))
+	return t
+}
+
+// Lookup returns the method with that name or alias, or nil. It takes no lock.
+func (t *Table) Lookup(name string) *Method { return (*t.names.Load())[name] }
+
+// Methods returns all methods, sorted by name, each once.
+func (t *Table) Methods() []*Method {
+	var methods []*Method
+	for name, m := range *t.names.Load() {
+		if name == m.Name {
+			methods = append(methods, m)
+		}
+	}
+	slices.SortFunc(methods, func(a, b *Method) int { return cmp.Compare(a.Name, b.Name) })
+	return methods
+}
+
+// Services returns the names of all services, aliases included, sorted. Methods
+// without a dot in their name belong to none.
+func (t *Table) Services() []string {
+	set := make(map[string]bool)
+	for name := range *t.names.Load() {
+		if service, _ := splitName(name); service != "" {
+			set[service] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(set))
+}
+
+// Register registers the methods of rcvr under the name of its type, which must
+// be exported. The package comment says which methods; that none fits is an
+// error.
+func (t *Table) Register(rcvr any, opts ...Option) error {
+	if rcvr == nil {
+		return errNilReceiver
+	}
+	typ := reflect.TypeOf(rcvr)
+	if typ.Kind() == reflect.Pointer {
+		typ = typ.Elem()
+	}
+	if name := typ.Name(); name == "" || !isExported(name) {
+		return fmt.Errorf("dispatch: type %v has no exported name to register it under; use RegisterName", reflect.TypeOf(rcvr))
+	}
+	return t.RegisterName(typ.Name(), rcvr, opts...)
+}
+
+// RegisterName is Register under the given name instead of the type's. A name
+// is used by one RegisterName; functions and typed handlers may join the
+// service.
+func (t *Table) RegisterName(name string, rcvr any, opts ...Option) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	settings, err := newSettings(Method{Name: name}, opts)
+	if err != nil {
+		return err
+	}
+	s, err := newService(name, rcvr, settings)
+	if err != nil {
+		return err
+	}
+	methods, err := t.prepare(s.methods(settings))
+	if err != nil {
+		return err
+	}
+	return t.change(func(names map[string]*Method) error { return t.enterService(names, s, methods) })
+}
+
+// RegisterFunc registers a function under its full name, as "Service.Method".
+// It may have any shape that the package comment tells of. A tandem.Func serves
+// unary calls; use Add for one that serves streams.
+func (t *Table) RegisterFunc(name string, fn any, opts ...Option) error {
+	v := reflect.ValueOf(fn)
+	if v.Kind() != reflect.Func {
+		return fmt.Errorf("dispatch: %q: want a function, not %T", name, fn)
+	}
+	if v.IsNil() {
+		return fmt.Errorf("dispatch: %q: the function is nil", name)
+	}
+	s, err := shapeOf(v.Type())
+	if err != nil {
+		return fmt.Errorf("dispatch: function %q can't be served: %w", name, err)
+	}
+	m := Method{Name: name, Func: newFunc(v, s), Origin: funcName(v)}
+	s.describe(&m)
+	return t.Add(m, opts...)
+}
+
+// Add registers a method that has its Func, as [UnaryMethod] returns it.
+func (t *Table) Add(m Method, opts ...Option) error {
+	s, err := newSettings(m, opts)
+	if err != nil {
+		return err
+	}
+	if len(s.methods) > 0 || s.netrpc {
+		return fmt.Errorf("dispatch: %q: ForMethod and WithNetRPC are about services", m.Name)
+	}
+	methods, err := t.prepare([]Method{s.method})
+	if err != nil {
+		return err
+	}
+	return t.change(func(names map[string]*Method) error { return t.enter(names, methods) })
+}
+
+// prepare checks the methods and returns them as they will be found: guarded
+// and wrapped.
+func (t *Table) prepare(methods []Method) ([]*Method, error) {
+	ready := make([]*Method, len(methods))
+	for i := range methods {
+		m := methods[i]
+		if err := m.check(); err != nil {
+			return nil, err
+		}
+		m.Func = Guard(m.Name, onlyKind(m.Name, m.Kind, m.Func), t.config.OnPanic)
+		if t.config.Wrap != nil {
+			m.Func = t.config.Wrap(m)
+		}
+		if m.Func == nil {
+			return nil, errors.New("dispatch: Config.Wrap returned nil")
+		}
+		ready[i] = &m
+	}
+	return ready, nil
+}
+
+// change applies f to a copy of the names and publishes the copy unless f
+// fails.
+func (t *Table) change(f func(names map[string]*Method) error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	names := make(map[string]*Method)
+	maps.Copy(names, *t.names.Load())
+	if err := f(names); err != nil {
+		return err
+	}
+	t.names.Store(&names)
+	return nil
+}
+
+// enterService adds the methods of s to names. t.mu is held.
+func (t *Table) enterService(names map[string]*Method, s *service, methods []*Method) error {
+	typ := s.value.Type().String()
+	if before, ok := t.services[s.name]; ok {
+		return fmt.Errorf("dispatch: service %q of %s: the name is taken by a service of %s; use RegisterName", s.name, typ, before)
+	}
+	if err := t.enter(names, methods); err != nil {
+		return err
+	}
+	t.services[s.name] = typ
+	return nil
+}
+
+// enter adds the methods to names. t.mu is held.
+func (t *Table) enter(names map[string]*Method, methods []*Method) error {
+	for _, m := range methods {
+		if err := t.enterName(names, m.Name, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enterName adds m to names under the name, and under those that it has by the
+// aliases of its service. t.mu is held.
+func (t *Table) enterName(names map[string]*Method, name string, m *Method) error {
+	service, method := splitName(name)
+	if of, ok := t.aliases[service]; ok {
+		return fmt.Errorf("dispatch: %q: service %q is an alias of %q; register it there", name, service, of)
+	}
+	if err := put(names, name, m); err != nil {
+		return err
+	}
+	for alias, of := range t.aliases {
+		if of != service {
+			continue
+		}
+		if err := put(names, joinName(alias, method), m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put adds m to names under a name that must be free.
+func put(names map[string]*Method, name string, m *Method) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	if taken := names[name]; taken != nil {
+		what := "method"
+		if name != m.Name {
+			what = fmt.Sprintf("alias %q of", name)
+		}
+		return fmt.Errorf("dispatch: %s %v: the name is taken by %v", what, m, taken)
+	}
+	names[name] = m
+	return nil
+}

@@ -1,0 +1,320 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/transport"
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+// relay stands between two connections and can be told to let nothing through.
+type relay struct{ hold chan struct{} }
+
+// relayed returns a pair of connections with a relay between them. Closing
+// hold makes the network a black hole.
+func relayed() (client, server net.Conn, r *relay) {
+	client, a := memory()
+	b, server := memory()
+	r = &relay{hold: make(chan struct{})}
+	go r.copy(a, b)
+	go r.copy(b, a)
+	return client, server, r
+}
+
+func (r *relay) copy(from, to net.Conn) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if err != nil {
+			select {
+			case <-r.hold: // not even the end gets through
+			default:
+				to.Close()
+			}
+			return
+		}
+		select {
+		case <-r.hold:
+			continue // swallowed
+		default:
+		}
+		if _, err := to.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func waiting(release chan struct{}) *Target {
+	return unary(func(ctx context.Context, _ []byte) ([]byte, error) {
+		select {
+		case <-release:
+			return []byte("done"), nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	})
+}
+
+func TestBlackHoleIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server, r := relayed()
+		release := make(chan struct{})
+		p := newPair(t, func() (net.Conn, net.Conn) { return client, server }, methods{"wait": waiting(release)})
+		time.AfterFunc(time.Second, func() { close(r.hold) })
+		start := time.Now()
+		_, err := p.call(context.Background(), "wait", nil)
+		if tandem.CodeOf(err) != tandem.Unavailable || !strings.Contains(err.Error(), "silent") || !tandem.MayHaveExecuted(err) {
+			t.Errorf("got %v", err)
+		}
+		if took := time.Since(start) - time.Second; took > 2500*time.Millisecond {
+			t.Errorf("found after %v", took)
+		}
+		<-p.server.Done() // it has a call outstanding too
+		p.close()
+	})
+}
+
+func TestLongCallIsNoFalseAlarm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		p := newPair(t, memory, methods{"wait": waiting(release)})
+		time.AfterFunc(time.Minute, func() { close(release) })
+		got, err := p.call(context.Background(), "wait", nil)
+		if err != nil || string(got) != "done" {
+			t.Errorf("got %q, %v", got, err)
+		}
+		if p.client.RTT() == 0 {
+			t.Error("no round-trip time was measured in a minute")
+		}
+		p.close()
+	})
+}
+
+// A process that was stopped itself finds no ping answered; that says nothing.
+func TestOwnPauseIsNoVerdict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		p := newPair(t, memory, methods{"wait": waiting(release)})
+		done := make(chan error, 1)
+		go func() {
+			_, err := p.call(context.Background(), "wait", nil)
+			done <- err
+		}()
+		synctest.Wait()
+		s, now := p.client, p.clientEnv.now()
+		s.pinged = now - int64(time.Hour)
+		s.received.Store(now - 2*int64(time.Hour))
+		s.checkPeer(now, true)
+		if err := s.Err(); err != nil {
+			t.Fatalf("ended: %v", err)
+		}
+		s.pinged = now - int64(time.Hour)
+		s.received.Store(now - 2*int64(time.Hour))
+		s.checkPeer(now, false) // the same without the pause is a verdict
+		if s.Err() == nil {
+			t.Error("a peer silent for an hour was not noticed")
+		}
+		if err := <-done; err == nil {
+			t.Error("the call did not fail")
+		}
+		p.close()
+	})
+}
+
+func TestDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stopped := make(chan error, 1)
+		p := newPair(t, memory, methods{"wait": unary(func(ctx context.Context, _ []byte) ([]byte, error) {
+			<-ctx.Done()
+			stopped <- ctx.Err()
+			return nil, ctx.Err()
+		})})
+		c := p.clientEnv.NewPending()
+		c.Method, c.Codec, c.Deadline = "wait", "raw", time.Now().Add(300*time.Millisecond)
+		start := time.Now()
+		err := p.client.Do(context.Background(), c) // no context deadline: the monitor's work
+		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > 310*time.Millisecond {
+			t.Errorf("got %v after %v", err, took)
+		}
+		if err := <-stopped; !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+			t.Errorf("handler got %v", err)
+		}
+		p.close()
+	})
+}
+
+// A handler that blocks loses the reader's turn: other calls go on.
+func TestBlockedHandlerHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		p := newPair(t, memory, methods{"wait": waiting(release), "echo": echo()})
+		done := make(chan error, 1)
+		go func() {
+			_, err := p.call(context.Background(), "wait", nil)
+			done <- err
+		}()
+		synctest.Wait()
+		start := time.Now()
+		if _, err := p.call(context.Background(), "echo", []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took > 3*tickEvery {
+			t.Errorf("echo waited %v", took)
+		}
+		start = time.Now()
+		go p.call(context.Background(), "wait", nil) //nolint:errcheck // released below
+		if _, err := p.call(context.Background(), "echo", nil); err != nil || time.Since(start) > 0 {
+			t.Errorf("the method was not remembered as slow: %v, %v", err, time.Since(start))
+		}
+		close(release)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		p.close()
+	})
+}
+
+func TestDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		p := newPair(t, memory, methods{"wait": waiting(release), "echo": echo()})
+		running := make(chan error, 1)
+		go func() {
+			got, err := p.call(context.Background(), "wait", nil)
+			if string(got) != "done" && err == nil {
+				err = errors.New("wrong answer")
+			}
+			running <- err
+		}()
+		synctest.Wait()
+		drained := make(chan error, 1)
+		go func() { drained <- p.server.Drain(context.Background(), "test") }()
+		synctest.Wait()
+		if _, err := p.call(context.Background(), "echo", nil); !errors.Is(err, ErrDraining) || tandem.MayHaveExecuted(err) {
+			t.Errorf("a new call got %v", err)
+		}
+		close(release)
+		if err := <-running; err != nil {
+			t.Errorf("the running call got %v", err)
+		}
+		if err := <-drained; err != nil {
+			t.Error(err)
+		}
+		p.close()
+	})
+}
+
+func TestIdleSessionHasNoMonitor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, memory, methods{"echo": echo()})
+		if _, err := p.call(context.Background(), "echo", nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		for _, e := range []*Env{p.clientEnv, p.serverEnv} {
+			e.monitor.mu.Lock()
+			if e.monitor.running || len(e.monitor.list) > 0 {
+				t.Error("the monitor still runs")
+			}
+			e.monitor.mu.Unlock()
+		}
+		p.close()
+	})
+}
+
+func TestSlotsAndQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		const limit, calls = 4, 20
+		p := newPair(t, memory, methods{"wait": waiting(release)}, func(_, s *Config) { s.Settings.MaxOpen = limit })
+		results := make(chan error, calls)
+		for range calls {
+			go func() {
+				_, err := p.call(context.Background(), "wait", nil)
+				results <- err
+			}()
+		}
+		time.Sleep(time.Second) // virtual
+		if _, theirs := p.server.Outstanding(); theirs != limit {
+			t.Errorf("%d calls run, limit %d", theirs, limit)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if _, err := p.call(ctx, "wait", nil); !errors.Is(err, context.DeadlineExceeded) || tandem.MayHaveExecuted(err) {
+			t.Errorf("a queued call got %v", err)
+		}
+		close(release)
+		for range calls {
+			if err := <-results; err != nil {
+				t.Error(err)
+			}
+		}
+		p.close()
+	})
+}
+
+// Cancelling does not free the peer's slot: however fast calls are opened and
+// given up, no more than the limit run.
+func TestCancelledCallsCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stubborn := make(chan struct{})
+		const limit = 8
+		p := newPair(t, memory, methods{"stubborn": unary(func(context.Context, []byte) ([]byte, error) {
+			<-stubborn
+			return nil, nil
+		})}, func(_, s *Config) { s.Settings.MaxOpen = limit })
+		for range 100 {
+			ctx, cancel := context.WithCancel(context.Background())
+			go func() { synctest.Wait(); cancel() }()
+			if _, err := p.call(ctx, "stubborn", nil); !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+			if _, theirs := p.server.Outstanding(); theirs > limit {
+				t.Fatalf("%d handlers run, limit %d", theirs, limit)
+			}
+		}
+		close(stubborn)
+		synctest.Wait()
+		if ours, theirs := p.client.Outstanding(); ours+theirs != 0 {
+			t.Errorf("left over: %d, %d", ours, theirs)
+		}
+		p.close()
+	})
+}
+
+func TestGoAwayCountsRequests(t *testing.T) {
+	m := &machine{env: NewEnv(Config{Settings: wire.DefaultSettings(), Codecs: []tandem.Codec{rawCodec{}}})}
+	m.s = m.env.newSession(context.Background(), transport.Wrap(pipeEnd()))
+	m.s.m.env = m.env
+	peer := wire.DefaultSettings()
+	peer.Codecs = []string{"raw"}
+	m.init(peer)
+	var calls []*Pending
+	for range 5 {
+		p := m.env.NewPending()
+		p.Method, p.Codec = "m", "raw"
+		if err := m.open(p, 1); err != nil {
+			t.Fatal(err)
+		}
+		calls = append(calls, p)
+	}
+	m.away = &wire.GoAway{Accepted: 3}
+	if over := m.lost(false, 1<<40, "draining"); len(over) != 2 || over[0] != calls[3] || over[1] != calls[4] {
+		t.Fatalf("%d calls ended", len(over))
+	}
+	for i, p := range calls {
+		if want := i >= 3; (p.err != nil) != want || want && !p.err.NotExecuted {
+			t.Errorf("call %d: %v", i, p.err)
+		}
+	}
+}
+
+func pipeEnd() net.Conn { c, _ := memory(); return c }
