@@ -29,6 +29,7 @@ type options struct {
 	maxConns      int
 	maxGreeting   int
 	handshake     time.Duration
+	stall         time.Duration
 	logger        *slog.Logger
 	registrar     registry.Registrar
 	instance      tandem.Instance
@@ -128,6 +129,11 @@ func WithMaxConnections(n int) Option { return func(o *options) { o.maxConns = n
 // WithHandshakeTimeout sets how long a new connection may take until its first
 // bytes have said what it is; 3 s by default.
 func WithHandshakeTimeout(d time.Duration) Option { return func(o *options) { o.handshake = d } }
+
+// WithStallTimeout sets how long a begun frame may take to arrive, and how long
+// a peer may take no byte of what is written to it; 10 s by default. After that
+// its connection is closed.
+func WithStallTimeout(d time.Duration) Option { return func(o *options) { o.stall = d } }
 
 // WithLogger sets the log; by default only panics of methods are logged, to
 // slog's default logger.

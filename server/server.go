@@ -84,6 +84,7 @@ func New(opts ...Option) *Server {
 		Load:          s.load.report,
 		OnClose:       s.forget,
 		Handshake:     s.opts.handshake,
+		Stall:         s.opts.stall,
 		Logger:        s.opts.logger,
 	})
 	return s

@@ -37,6 +37,7 @@ type Config struct {
 	OnClose func(*Session, error)
 
 	Handshake time.Duration // how long a peer may take to say hello; 0 means 3 s
+	Stall     time.Duration // how long a frame may take to arrive or a write to be taken; 0 means 10 s
 	Logger    *slog.Logger
 }
 
@@ -49,8 +50,7 @@ const (
 	deadAfter        = 1500 * time.Millisecond
 	lateTick         = 500 * time.Millisecond // a tick this late says that we slept
 	rttEvery         = 5 * time.Second
-	writeStall       = 10 * time.Second
-	frameStall       = 10 * time.Second
+	defaultStall     = 10 * time.Second
 	drainLinger      = time.Second
 
 	readBufferSize = wire.HeaderLen + wire.MaxBlock + 4<<10
@@ -89,6 +89,9 @@ func NewEnv(cfg Config) *Env {
 	e := &Env{cfg: cfg, start: time.Now(), codecs: map[string]tandem.Codec{}}
 	if e.cfg.Handshake == 0 {
 		e.cfg.Handshake = defaultHandshake
+	}
+	if e.cfg.Stall == 0 {
+		e.cfg.Stall = defaultStall
 	}
 	if e.cfg.Logger == nil {
 		e.cfg.Logger = slog.New(slog.DiscardHandler)

@@ -105,7 +105,7 @@ func (rd *reader) more() error {
 	}
 	if !rd.armed || rd.stalled != rd.frames {
 		rd.armed, rd.stalled = true, rd.frames
-		if err := rd.s.conn.SetReadDeadline(time.Now().Add(frameStall)); err != nil {
+		if err := rd.s.conn.SetReadDeadline(time.Now().Add(rd.s.env.cfg.Stall)); err != nil {
 			return err
 		}
 	}
@@ -127,7 +127,7 @@ func (rd *reader) readError(err error) error {
 			}
 			return rd.fill()
 		}
-		return fmt.Errorf("%w: the rest of a frame did not come within %v", errFlood, frameStall)
+		return fmt.Errorf("%w: the rest of a frame did not come within %v", errFlood, rd.s.env.cfg.Stall)
 	}
 	if errors.Is(err, io.EOF) && rd.r < rd.w {
 		return io.ErrUnexpectedEOF
@@ -408,25 +408,36 @@ func (s *Session) wrote(n int) {
 
 // writeRest is the writer while there is a backlog.
 func (s *Session) writeRest(b *buffer, rest []byte) {
-	for b != nil {
-		n, err := s.conn.WriteBy(rest, time.Now().Add(writeStall))
+	for {
+		n, err := s.conn.WriteBy(rest, time.Now().Add(s.env.cfg.Stall))
 		s.wrote(n)
 		if err != nil {
 			if errors.Is(err, os.ErrDeadlineExceeded) {
-				err = fmt.Errorf("%w: nothing could be written for %v", errFlood, writeStall)
+				err = fmt.Errorf("%w: nothing could be written for %v", errFlood, s.env.cfg.Stall)
 			}
 			s.fail(err)
 			return
 		}
 		s.env.putBuffer(b)
-		s.mu.Lock()
-		if b = s.m.take(); b == nil || s.m.closed != nil {
-			s.writing, b = false, nil
-		}
-		s.mu.Unlock()
+		b = s.nextRest()
 		signal(s.drained)
-		if b != nil {
-			rest = b.b
+		if b == nil {
+			return
 		}
+		rest = b.b
 	}
+}
+
+// nextRest takes what has come meanwhile, or ends the writer. Its deadline must
+// not stay behind: it holds for writes that don't wait, too.
+func (s *Session) nextRest() *buffer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.m.take()
+	if b == nil || s.m.closed != nil {
+		s.writing = false
+		_ = s.conn.SetWriteDeadline(time.Time{}) // fails on a closed connection only
+		return nil
+	}
+	return b
 }

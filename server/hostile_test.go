@@ -1,0 +1,575 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/compress"
+	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+// victim is a server under attack with 200 honest calls a second beside.
+type victim struct {
+	t       *testing.T
+	addr    string
+	release chan struct{} // ends the handlers of "Test.Never"
+}
+
+const stall = 400 * time.Millisecond
+
+// besiege runs the attack while honest calls go on; none of them may fail, and
+// afterwards heap and goroutines are what they were.
+func besiege(t *testing.T, attack func(v *victim)) {
+	t.Helper()
+	v := &victim{t: t, release: make(chan struct{})}
+	srv := server.New(server.WithHandshakeTimeout(stall), server.WithStallTimeout(stall))
+	v.register(srv)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.addr = ln.Addr().String()
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeListener(ln) }()
+	c, err := client.Dial("tcp://" + v.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	honest := v.honest(c, 100*time.Millisecond)
+	honest() // everything that stays is there now
+	heap, goroutines := footprint()
+
+	stop := v.honest(c, 0)
+	attack(v)
+	time.Sleep(200 * time.Millisecond) // honest calls go on after the attack
+	if calls := stop(); calls < 20 {
+		t.Errorf("only %d honest calls were made", calls)
+	}
+	waitFor(t, "goroutines to end", func() bool { return runtime.NumGoroutine() <= goroutines+3 })
+	if after, _ := footprint(); after > heap+2<<20 {
+		t.Errorf("heap grew from %d to %d KiB", heap>>10, after>>10)
+	}
+	close(v.release)
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := srv.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-served; !errors.Is(err, server.ErrServerClosed) {
+		t.Error(err)
+	}
+}
+
+func (v *victim) register(srv *server.Server) {
+	ok := func(errs ...error) {
+		if err := errors.Join(errs...); err != nil {
+			v.t.Fatal(err)
+		}
+	}
+	ok(server.Handle(srv, "Test.Echo", func(_ context.Context, in *[]byte) (*[]byte, error) { return in, nil }),
+		server.Handle(srv, "Test.Add", func(_ context.Context, in *int) (*int, error) { sum := *in + 1; return &sum, nil }),
+		server.Handle(srv, "Test.Big", func(context.Context, *[]byte) (*[]byte, error) {
+			big := make([]byte, 60<<10)
+			return &big, nil
+		}),
+		server.Handle(srv, "Test.Wait", func(ctx context.Context, _ *[]byte) (*[]byte, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}),
+		server.HandleStream(srv, "Test.Hold", func(ctx context.Context, _ *tandem.Stream[[]byte, []byte]) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}),
+		server.Handle(srv, "Test.Never", func(context.Context, *[]byte) (*[]byte, error) {
+			<-v.release
+			return new([]byte), nil
+		}))
+}
+
+// honest makes 200 calls a second until the returned function is called, or
+// for the duration. It returns how many there were.
+func (v *victim) honest(c *client.Client, d time.Duration) (stop func() int) {
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	var calls atomic.Int64
+	wg.Go(func() {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		end := time.After(time.Hour)
+		if d > 0 {
+			end = time.After(d)
+		}
+		for {
+			select {
+			case <-done:
+				return
+			case <-end:
+				return
+			case <-tick.C:
+			}
+			wg.Go(func() {
+				n := int(calls.Add(1))
+				sum, err := client.Invoke[int](context.Background(), c, "Test.Add", &n, client.Codec("json"))
+				if err != nil || *sum != n+1 {
+					v.t.Errorf("an honest call failed: %v", err)
+				}
+			})
+		}
+	})
+	return func() int {
+		if d == 0 {
+			close(done)
+		}
+		wg.Wait()
+		return int(calls.Load())
+	}
+}
+
+func footprint() (heap uint64, goroutines int) {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc, runtime.NumGoroutine()
+}
+
+func waitFor(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !cond(); {
+		if time.Now().After(end) {
+			buf := make([]byte, 1<<16)
+			t.Fatalf("waited in vain for %s\n%s", what, buf[:runtime.Stack(buf, true)])
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (v *victim) dial() net.Conn {
+	c, err := net.Dial("tcp", v.addr)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return c
+}
+
+// greeted returns a connection past the handshake.
+func (v *victim) greeted() net.Conn {
+	c := v.dial()
+	s := wire.DefaultSettings()
+	s.Codecs = []string{"raw"}
+	v.write(c, wire.AppendPreface(nil, s))
+	head := make([]byte, wire.PrefaceLen)
+	if _, err := io.ReadFull(c, head); err != nil {
+		v.t.Fatal(err)
+	}
+	_, n, err := wire.ParsePrefaceHead(head)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	if _, err := io.ReadFull(c, make([]byte, n)); err != nil {
+		v.t.Fatal(err)
+	}
+	return c
+}
+
+func (v *victim) write(c net.Conn, b []byte) {
+	if _, err := c.Write(b); err != nil {
+		v.t.Log("write:", err)
+	}
+}
+
+// closedWithin reads until the server hangs up and returns the farewell's text.
+func (v *victim) closedWithin(c net.Conn, d time.Duration) string {
+	v.t.Helper()
+	defer c.Close()
+	if err := c.SetReadDeadline(time.Now().Add(d)); err != nil {
+		v.t.Fatal(err)
+	}
+	b, err := io.ReadAll(c)
+	var ne net.Error
+	if errors.As(err, &ne) && ne.Timeout() {
+		v.t.Errorf("still connected after %v", d)
+	}
+	for len(b) >= wire.HeaderLen {
+		h, err := wire.ParseHeader(b)
+		if err != nil || len(b) < wire.HeaderLen+h.Length {
+			break
+		}
+		if h.Type == wire.TypeGoAway {
+			g, err := wire.ParseGoAway(b[wire.HeaderLen : wire.HeaderLen+h.Length])
+			if err != nil {
+				v.t.Error(err)
+			}
+			return g.Message
+		}
+		b = b[wire.HeaderLen+h.Length:]
+	}
+	return ""
+}
+
+func request(stream wire.Stream, flags wire.Flags, r *wire.Request, message []byte) []byte {
+	payload := append(wire.AppendRequest(nil, r), message...)
+	return append(wire.AppendHeader(nil, wire.Header{Length: len(payload), Type: wire.TypeRequest, Flags: flags, Stream: stream}), payload...)
+}
+
+func named(method string) *wire.Request {
+	return &wire.Request{Name: wire.Name{Text: []byte(method)}, Codec: 2} // raw is the default server's third
+}
+
+func TestGarbage(t *testing.T) {
+	besiege(t, func(v *victim) {
+		junk := make([]byte, 64<<10)
+		for range 200 {
+			if _, err := rand.Read(junk); err != nil {
+				t.Fatal(err)
+			}
+			c := v.dial()
+			go v.write(c, junk)
+			v.closedWithin(c, 2*time.Second)
+		}
+		for range 100 { // past the handshake
+			if _, err := rand.Read(junk[:4<<10]); err != nil {
+				t.Fatal(err)
+			}
+			c := v.greeted()
+			v.write(c, junk[:4<<10])
+			v.closedWithin(c, 4*time.Second)
+		}
+	})
+}
+
+func TestTruncated(t *testing.T) {
+	besiege(t, func(v *victim) {
+		whole := append(wire.AppendPreface(nil, wire.DefaultSettings()), request(wire.MakeStream(0, 1), wire.FlagEnd, named("Test.Echo"), []byte("hello"))...)
+		for n := range len(whole) {
+			c := v.dial()
+			v.write(c, whole[:n])
+			if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			v.closedWithin(c, 2*time.Second)
+		}
+	})
+}
+
+func TestOversized(t *testing.T) {
+	besiege(t, func(v *victim) {
+		c := v.greeted()
+		head := wire.AppendHeader(nil, wire.Header{Type: wire.TypeRequest, Stream: wire.MakeStream(0, 1)})
+		head[0], head[1], head[2] = 0xff, 0xff, 0xff
+		v.write(c, head)
+		if text := v.closedWithin(c, time.Second); !strings.Contains(text, "16777215 bytes") {
+			t.Errorf("farewell: %q", text)
+		}
+
+		big := named("Test.Echo")
+		big.Size = 1 << 40
+		c = v.greeted()
+		v.write(c, request(wire.MakeStream(0, 1), 0, big, []byte("x")))
+		if st := v.status(c); st.Code != tandem.ResourceExhausted || !st.NotExecuted {
+			t.Errorf("got %+v", st)
+		}
+		c.Close()
+
+		settings := []byte(wire.Magic + "\x01\x00\xff\xff")
+		c = v.dial()
+		v.write(c, settings)
+		v.closedWithin(c, time.Second)
+	})
+}
+
+// status reads the next response's status.
+func (v *victim) status(c net.Conn) wire.Status {
+	v.t.Helper()
+	if err := c.SetReadDeadline(time.Now().Add(3 * time.Second)); err != nil {
+		v.t.Fatal(err)
+	}
+	for {
+		head := make([]byte, wire.HeaderLen)
+		if _, err := io.ReadFull(c, head); err != nil {
+			v.t.Errorf("no response: %v", err)
+			return wire.Status{}
+		}
+		h, err := wire.ParseHeader(head)
+		if err != nil {
+			v.t.Fatal(err)
+		}
+		payload := make([]byte, h.Length)
+		if _, err := io.ReadFull(c, payload); err != nil {
+			v.t.Fatal(err)
+		}
+		if h.Type != wire.TypeResponse {
+			continue
+		}
+		var r wire.Response
+		if _, err := wire.ParseResponse(payload, &r); err != nil {
+			v.t.Fatal(err)
+		}
+		st, err := wire.ParseStatus(r.Status)
+		if err != nil {
+			v.t.Fatal(err)
+		}
+		return st
+	}
+}
+
+func TestSlowAndSilent(t *testing.T) {
+	besiege(t, func(v *victim) {
+		var wg sync.WaitGroup
+		for i := range 60 {
+			wg.Go(func() {
+				c := v.dial()
+				if i%3 > 0 {
+					c.Close()
+					c = v.greeted()
+				}
+				switch i % 3 {
+				case 0: // says nothing, or too slowly
+					if i%2 == 0 {
+						go drip(c, wire.AppendPreface(nil, wire.DefaultSettings()))
+					}
+				case 1: // begins a frame
+					v.write(c, request(wire.MakeStream(0, 1), wire.FlagEnd, named("Test.Echo"), nil)[:9])
+				case 2:
+					go drip(c, request(wire.MakeStream(0, 1), wire.FlagEnd, named("Test.Echo"), nil))
+				}
+				v.closedWithin(c, 3*stall)
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// drip writes a byte every 100 ms until the connection ends.
+func drip(c net.Conn, b []byte) {
+	for i := range b {
+		if _, err := c.Write(b[i : i+1]); err != nil {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+func TestUnknownNames(t *testing.T) {
+	besiege(t, func(v *victim) {
+		c := v.greeted()
+		defer c.Close()
+		compressed := named("Test.Echo")
+		compressed.Compressor = 77
+		codecless := named("Test.Echo")
+		codecless.Codec = 99
+		id := uint64(0)
+		for what, r := range map[string]*wire.Request{"method": named("Test.Nothing"), "compressor": compressed, "codec": codecless} {
+			id++
+			v.write(c, request(wire.MakeStream(0, id), wire.FlagEnd, r, nil))
+			if st := v.status(c); st.Code != tandem.Unimplemented || !st.NotExecuted || !strings.Contains(st.Message, what) {
+				t.Errorf("%s: %+v", what, st)
+			}
+		}
+		cl, err := client.Dial("tcp://"+v.addr, client.WithCodecs(foreign{codec.JSON()}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cl.Close()
+		err = cl.Call(context.Background(), "Test.Echo", "x", nil, client.Codec("foreign"))
+		if tandem.CodeOf(err) != tandem.Unimplemented || tandem.MayHaveExecuted(err) {
+			t.Errorf("unknown codec: %v", err)
+		}
+		err = cl.Call(context.Background(), "Test.Add", "not a number", nil, client.Codec("json"))
+		if tandem.CodeOf(err) != tandem.InvalidArgument {
+			t.Errorf("wrong type: %v", err)
+		}
+	})
+}
+
+// foreign is a codec that the server does not know.
+type foreign struct{ tandem.Codec }
+
+func (foreign) Name() string { return "foreign" }
+
+func TestDecompressionBomb(t *testing.T) {
+	besiege(t, func(v *victim) {
+		bomb, err := compress.Gzip().Compress(nil, make([]byte, 256<<20))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := named("Test.Echo")
+		r.Compressor = 1 // gzip is the default server's first
+		for i := range 20 {
+			c := v.greeted()
+			if len(bomb) > 60<<10 {
+				r.Size = uint64(len(bomb))
+				v.write(c, request(wire.MakeStream(0, uint64(i+1)), wire.FlagCompressed, r, bomb[:60<<10]))
+				go v.feed(c, wire.MakeStream(0, uint64(i+1)), bomb[60<<10:])
+			} else {
+				v.write(c, request(wire.MakeStream(0, uint64(i+1)), wire.FlagEnd|wire.FlagCompressed, r, bomb))
+			}
+			if st := v.status(c); st.Code != tandem.InvalidArgument && st.Code != tandem.ResourceExhausted {
+				t.Errorf("got %+v", st)
+			}
+			c.Close()
+		}
+	})
+}
+
+// feed sends the rest of a message, in blocks, without minding the credit more
+// than by waiting a little: what is granted at once is enough here.
+func (v *victim) feed(c net.Conn, id wire.Stream, rest []byte) {
+	time.Sleep(50 * time.Millisecond)
+	for len(rest) > 0 {
+		n := min(len(rest), 32<<10)
+		h := wire.Header{Length: n, Type: wire.TypeData, Stream: id}
+		if n == len(rest) {
+			h.Flags = wire.FlagEnd
+		}
+		v.write(c, append(wire.AppendHeader(nil, h), rest[:n]...))
+		rest = rest[n:]
+	}
+}
+
+func TestPeerThatNeverReads(t *testing.T) {
+	besiege(t, func(v *victim) {
+		c := v.greeted()
+		defer c.Close()
+		if err := c.SetWriteDeadline(time.Now().Add(8 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		for id := uint64(1); err == nil && id < 1<<20; id++ { // 60 KiB answers until it is cut off
+			_, err = c.Write(request(wire.MakeStream(uint16(id%4000), id), wire.FlagEnd, named("Test.Big"), nil)) //nolint:gosec // bounded
+		}
+		var ne net.Error
+		if err == nil || errors.As(err, &ne) && ne.Timeout() {
+			t.Errorf("not cut off: %v", err)
+		}
+	})
+}
+
+func TestPingFlood(t *testing.T) {
+	besiege(t, func(v *victim) {
+		c := v.greeted()
+		pings := bytes.Repeat(wire.AppendPing(nil, wire.TypePing, [8]byte{1}), 2000)
+		go v.write(c, pings)
+		if text := v.closedWithin(c, 2*time.Second); text != "" && !strings.Contains(text, "pings") {
+			t.Errorf("farewell: %q", text)
+		}
+	})
+}
+
+func TestHundredThousandCancels(t *testing.T) {
+	besiege(t, func(v *victim) {
+		c, err := client.Dial("tcp://" + v.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		total := 100_000
+		if testing.Short() {
+			total = 10_000
+		}
+		var wg sync.WaitGroup
+		const callers = 100
+		for range callers {
+			wg.Go(func() {
+				for range total / callers {
+					ctx, cancel := context.WithCancel(context.Background())
+					go cancel()
+					err := c.Call(ctx, "Test.Wait", []byte("x"), nil, client.Codec("raw"))
+					if tandem.CodeOf(err) != tandem.Canceled {
+						t.Errorf("got %v", err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+func TestHandlerThatNeverReturns(t *testing.T) {
+	besiege(t, func(v *victim) {
+		c, err := client.Dial("tcp://" + v.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		start := time.Now()
+		err = c.Call(context.Background(), "Test.Never", []byte("x"), nil, client.Codec("raw"), client.Timeout(200*time.Millisecond))
+		if tandem.CodeOf(err) != tandem.DeadlineExceeded || time.Since(start) > 2*time.Second {
+			t.Errorf("got %v after %v", err, time.Since(start))
+		}
+		var echoed []byte
+		if err := c.Call(context.Background(), "Test.Echo", []byte("same connection"), &echoed, client.Codec("raw")); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestProtocolViolations(t *testing.T) {
+	window := binary.LittleEndian.AppendUint32
+	frame := func(typ wire.Type, f wire.Flags, s wire.Stream, payload []byte) []byte {
+		return append(wire.AppendHeader(nil, wire.Header{Length: len(payload), Type: typ, Flags: f, Stream: s}), payload...)
+	}
+	id := wire.MakeStream(0, 1)
+	cases := map[string][]byte{
+		"unknown name number":    request(id, wire.FlagEnd, &wire.Request{Name: wire.Name{Number: 3}}, nil),
+		"stream index too high":  request(wire.MakeStream(5000, 1), wire.FlagEnd, named("Test.Echo"), nil),
+		"request on stream 0":    request(0, wire.FlagEnd, named("Test.Echo"), nil),
+		"stream opened twice":    append(request(id, wire.FlagEnd, named("Test.Wait"), nil), request(id, wire.FlagEnd, named("Test.Wait"), nil)...),
+		"empty request":          frame(wire.TypeRequest, wire.FlagEnd, id, nil),
+		"response without flag":  frame(wire.TypeResponse, 0, id, []byte{0}),
+		"reset without flag":     frame(wire.TypeReset, 0, id, nil),
+		"window of nothing":      frame(wire.TypeWindow, 0, 0, window(nil, 0)),
+		"window too large":       append(frame(wire.TypeWindow, 0, 0, window(nil, wire.MaxWindow)), frame(wire.TypeWindow, 0, 0, window(nil, wire.MaxWindow))...),
+		"short window":           frame(wire.TypeWindow, 0, 0, []byte{1}),
+		"short ping":             frame(wire.TypePing, 0, 0, []byte{1}),
+		"short goaway":           frame(wire.TypeGoAway, 0, 0, []byte{1}),
+		"more than announced":    append(request(id, 0, &wire.Request{Name: wire.Name{Text: []byte("Test.Echo")}, Codec: 2, Size: 10}, []byte("12345")), frame(wire.TypeData, wire.FlagEnd, id, []byte("123456"))...),
+		"less than announced":    append(request(id, 0, &wire.Request{Name: wire.Name{Text: []byte("Test.Echo")}, Codec: 2, Size: 10}, []byte("12345")), frame(wire.TypeData, wire.FlagEnd, id, []byte("1234"))...),
+		"beyond the window":      append(request(id, wire.FlagEnd|wire.FlagStream, named("Test.Hold"), nil), bytes.Repeat(frame(wire.TypeData, wire.FlagStream|wire.FlagEnd, id, make([]byte, 60<<10)), 5)...),
+		"stream data of no size": frame(wire.TypeData, wire.FlagStream|wire.FlagLast, id, []byte("x")),
+		"connection window":      bytes.Repeat(frame(wire.TypeData, wire.FlagStream, id, make([]byte, 60<<10)), 1), // allowed: of an unknown stream
+	}
+	besiege(t, func(v *victim) {
+		for name, b := range cases {
+			c := v.greeted()
+			go v.write(c, b)
+			if name == "connection window" {
+				v.write(c, request(id, wire.FlagEnd, named("Test.Echo"), nil))
+				if st := v.status(c); st.Code != tandem.OK {
+					t.Errorf("%s: %+v", name, st)
+				}
+				c.Close()
+				continue
+			}
+			if text := v.closedWithin(c, 2*time.Second); text == "" {
+				t.Errorf("%s: closed without a reason", name)
+			}
+		}
+		c := v.greeted() // frames of later versions are skipped
+		for typ := 10; typ < 256; typ++ {
+			v.write(c, frame(wire.Type(typ), 0, wire.Stream(typ), []byte("future")))
+		}
+		v.write(c, request(id, wire.FlagEnd, named("Test.Echo"), nil))
+		if st := v.status(c); st.Code != tandem.OK {
+			t.Errorf("after unknown frames: %+v", st)
+		}
+		c.Close()
+	})
+}
