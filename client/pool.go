@@ -47,7 +47,7 @@ type member struct {
 
 func newPool(c *Client) *pool {
 	p := &pool{client: c, members: map[string]*member{}, retired: map[*session.Session]struct{}{}, first: make(chan struct{})}
-	p.usable = p.isUsable
+	p.usable = p.isLive
 	return p
 }
 
@@ -251,26 +251,30 @@ func (m *member) link() *link {
 	return m.links[start]
 }
 
-// pick asks the policy for a usable instance; failing that for any that the
-// call allows, since trying is better than giving up.
+// pick asks the policy for a connected instance; failing that for one that is
+// being connected, then for any that the call allows, since trying is better
+// than giving up.
 func (p *pool) pick(v *view, call *tandem.Call) *balance.Node {
-	if len(v.nodes) == 1 && call.Pin == "" && len(call.Exclude) == 0 {
-		return v.nodes[0]
+	plain := call.Pin == "" && len(call.Exclude) == 0
+	if plain {
+		if len(v.nodes) == 1 {
+			return v.nodes[0]
+		}
+		if n := v.picker.Pick(call, p.usable); n != nil {
+			return n
+		}
 	}
-	usable := p.usable
-	if call.Pin != "" || len(call.Exclude) > 0 {
-		usable = func(n *balance.Node) bool { return allowed(call, n) && p.isUsable(n) }
+	for _, good := range []func(*balance.Node) bool{
+		func(n *balance.Node) bool { return allowed(call, n) && p.isLive(n) },
+		func(n *balance.Node) bool { return allowed(call, n) && p.isConnecting(n) },
+		func(n *balance.Node) bool { return allowed(call, n) },
+		func(*balance.Node) bool { return call.Pin == "" },
+	} {
+		if n := v.picker.Pick(call, good); n != nil {
+			return n
+		}
 	}
-	if n := v.picker.Pick(call, usable); n != nil {
-		return n
-	}
-	if n := v.picker.Pick(call, func(n *balance.Node) bool { return allowed(call, n) }); n != nil {
-		return n
-	}
-	if call.Pin != "" {
-		return nil
-	}
-	return v.picker.Pick(call, func(*balance.Node) bool { return true })
+	return nil
 }
 
 func allowed(call *tandem.Call, n *balance.Node) bool {
@@ -278,18 +282,16 @@ func allowed(call *tandem.Call, n *balance.Node) bool {
 	return (call.Pin == "" || call.Pin == id) && !slices.Contains(call.Exclude, id)
 }
 
-// isUsable reports whether an instance is connected or about to be. A suspect
-// must be connected.
-func (p *pool) isUsable(n *balance.Node) bool {
-	v := p.view.Load()
-	m := v.conns[n]
-	if m == nil { // of an older view
-		return true
-	}
-	if m.live() {
-		return true
-	}
-	return !m.suspect.Load() && m.links[0].usable()
+func (p *pool) isLive(n *balance.Node) bool {
+	m := p.view.Load().conns[n]
+	return m != nil && m.live()
+}
+
+// isConnecting reports whether an instance may soon be connected. A suspect
+// must be already.
+func (p *pool) isConnecting(n *balance.Node) bool {
+	m := p.view.Load().conns[n]
+	return m == nil || !m.suspect.Load() && m.links[0].usable()
 }
 
 func (p *pool) waitFirst(ctx context.Context, call *tandem.Call) error {

@@ -181,7 +181,7 @@ func (m *machine) refusal(p *Pending) *tandem.Error {
 	}
 	switch {
 	case m.closed != nil:
-		return refuse(tandem.Unavailable, "connection to %s is closed: %s", m.s.remote(), m.closed.Message)
+		return drainError(fmt.Sprintf("connection to %s is closed: %s", m.s.remote(), m.closed.Message))
 	case m.away != nil:
 		return drainError(m.s.remote() + " is draining")
 	case p.Method == "" || len(p.Method) > wire.MaxName:

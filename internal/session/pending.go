@@ -97,14 +97,13 @@ func (s *Session) open(p *Pending) *tandem.Error {
 	err := s.m.open(p, s.env.now())
 	lead := s.leadLocked()
 	s.mu.Unlock()
-	if err != nil {
-		return err
+	if err == nil {
+		s.watch()
 	}
-	s.watch()
-	if lead {
+	if lead { // also when this call was refused: others may have left something
 		s.write(true)
 	}
-	return nil
+	return err
 }
 
 // wait returns when the answer is there, the session has ended the call, or

@@ -100,7 +100,8 @@ func (s *Session) Err() error {
 func (s *Session) Away() <-chan struct{} { return s.away }
 
 // ErrDraining is in the chain of the error of a call that was not executed
-// because the peer, or this connection, is draining.
+// because the peer goes away or the connection is gone: nothing speaks against
+// trying elsewhere.
 var ErrDraining = errors.New("draining")
 
 // Retire makes no more calls and closes the session when the last is answered.

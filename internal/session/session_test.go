@@ -193,9 +193,9 @@ func TestConcurrentEcho(t *testing.T) {
 		var wg sync.WaitGroup
 		for g := range 50 {
 			wg.Go(func() {
-				for i := range 100 {
+				for i := range 30 {
 					size := (g*131 + i*977) % 3000
-					if i == 50 {
+					if i == 15 {
 						size = 300_000
 					}
 					msg := bytes.Repeat([]byte(fmt.Sprintf("%d/%d;", g, i)), size/4+1)
@@ -271,7 +271,7 @@ func TestStreams(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := range 300 {
+		for i := range 120 {
 			msg := bytes.Repeat([]byte{byte(i)}, i*1000)
 			if err := st.SendMsg(msg); err != nil {
 				t.Fatal(i, err)

@@ -16,7 +16,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-var strangerCalls = flag.Int("calls", 100_000, "calls of TestNoAnswerReachesAStranger")
+var strangerCalls = flag.Int("calls", 20_000, "calls of TestNoAnswerReachesAStranger")
 
 // sealed is a message that says whose it is.
 func sealed(caller, call uint32, size int) []byte {
