@@ -44,6 +44,7 @@ type Session struct {
 	received atomic.Int64 // when bytes last came
 	rtt      atomic.Int64
 	seenTurn uint64 // monitor only
+	held     int    // monitor only: how sure it is that a handler takes long
 	pinged   int64  // monitor only: when an unanswered ping was sent
 	lastRTT  int64  // monitor only
 	quietFor int64  // monitor only: ticks without anything to watch

@@ -24,7 +24,7 @@ type Target struct {
 // A method that held up a reader is kept out of it until it has been quick
 // this many times in a row.
 const (
-	slowRuns  = 256
+	slowRuns  = 32
 	quickTime = 50 * time.Microsecond
 )
 
