@@ -4,12 +4,15 @@ import (
 	"net"
 	"syscall"
 	"time"
+
+	"github.com/tandem-rpc/tandem"
 )
 
 // Conn is a connection with what a session needs beyond net.Conn: reading that
 // takes a buffer only when bytes are there, and writing that does not wait.
 // Sockets of this process have both; others (TLS, in-memory, a user's own)
-// fall back on plain reads and writes.
+// fall back on plain reads and writes. A [tandem.PushConn] is read from a
+// buffer that it fills.
 //
 // One goroutine may read while another writes.
 type Conn struct {
@@ -23,6 +26,10 @@ type Conn struct {
 // Wrap returns c as a Conn.
 func Wrap(c net.Conn) *Conn {
 	w := &Conn{Conn: c}
+	if p, ok := c.(tandem.PushConn); ok {
+		w.Conn = newPushed(p)
+		return w
+	}
 	if sc, ok := c.(syscall.Conn); ok && nonBlocking {
 		if raw, err := sc.SyscallConn(); err == nil {
 			w.raw = raw

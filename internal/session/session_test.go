@@ -151,10 +151,21 @@ func tcp(t testing.TB) func() (net.Conn, net.Conn) {
 	}
 }
 
-// each runs f over memory and over TCP.
+// plainConn hides what a socket can do beyond net.Conn, as TLS does.
+type plainConn struct{ net.Conn }
+
+func plain(t testing.TB) func() (net.Conn, net.Conn) {
+	return func() (net.Conn, net.Conn) {
+		a, b := tcp(t)()
+		return plainConn{a}, plainConn{b}
+	}
+}
+
+// each runs f over every read path: memory, a socket, a plain connection.
 func each(t *testing.T, f func(t *testing.T, dial func() (net.Conn, net.Conn))) {
 	t.Run("memory", func(t *testing.T) { f(t, memory) })
 	t.Run("tcp", func(t *testing.T) { f(t, tcp(t)) })
+	t.Run("plain", func(t *testing.T) { f(t, plain(t)) })
 }
 
 func (p *pair) call(ctx context.Context, method string, message []byte) ([]byte, error) {

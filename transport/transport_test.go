@@ -1,0 +1,292 @@
+package transport_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/transport"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// authority returns server and client configs that trust each other.
+func authority(t *testing.T) (server, client *tls.Config) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"a"},
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(cert)
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS12},
+		&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+}
+
+type network struct {
+	server, client tandem.Transport
+	address        string
+}
+
+func networks(t *testing.T) map[string]network {
+	serverTLS, clientTLS := authority(t)
+	mem := transport.NewMemory()
+	return map[string]network{
+		"tcp":      {transport.TCP(), transport.TCP(), "127.0.0.1:0"},
+		"unix":     {transport.Unix(), transport.Unix(), filepath.Join(t.TempDir(), "s")},
+		"tls":      {transport.TLS(transport.TCP(), serverTLS), transport.TLS(transport.TCP(), clientTLS), "127.0.0.1:0"},
+		"memory":   {mem, mem, "a"},
+		"tls over": {transport.TLS(mem, serverTLS), transport.TLS(mem, clientTLS), "a"},
+	}
+}
+
+// Every transport carries the same bytes, in both read paths, and reports the
+// end.
+func TestTransports(t *testing.T) {
+	for name, n := range networks(t) {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			ln, err := n.server.Listen(ctx, n.address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ln.Close()
+			echoed := make(chan error, 1)
+			go func() { echoed <- echoOne(ln) }()
+			c, err := n.client.Dial(ctx, ln.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn := transport.Wrap(c)
+			defer conn.Close()
+			data := bytes.Repeat([]byte("0123456789abcdef"), 40_000)
+			go func() {
+				if _, err := conn.WriteBy(data, time.Now().Add(10*time.Second)); err != nil {
+					t.Error(err)
+				}
+				if err := conn.CloseWrite(); err != nil {
+					t.Error(err)
+				}
+			}()
+			got, err := readAll(conn)
+			if !errors.Is(err, io.EOF) || !bytes.Equal(got, data) {
+				t.Errorf("%d of %d bytes, %v", len(got), len(data), err)
+			}
+			if err := <-echoed; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func echoOne(ln net.Listener) error {
+	c, err := ln.Accept()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = io.Copy(c, c)
+	return err
+}
+
+// readAll reads lazily and checks that no buffer is held in between.
+func readAll(c *transport.Conn) (all []byte, err error) {
+	held := 0
+	take := func() []byte { held++; return make([]byte, 8<<10) }
+	give := func([]byte) { held-- }
+	for {
+		buf, n, err := c.ReadLazy(take, give)
+		if err != nil {
+			if held != 0 {
+				return all, fmt.Errorf("%d buffers held at the end: %w", held, err)
+			}
+			return all, err
+		}
+		all = append(all, buf[:n]...)
+		give(buf)
+	}
+}
+
+func TestTryWriteDoesNotWait(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	raw, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := transport.Wrap(raw)
+	defer c.Close()
+	if !c.CanTry() {
+		t.Skip("no raw connections on this system")
+	}
+	chunk, total := make([]byte, 1<<20), 0
+	for range 200 { // nobody reads: the socket fills up
+		n, err := c.TryWrite(chunk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if total += n; n < len(chunk) {
+			return
+		}
+	}
+	t.Errorf("%d bytes went into a socket that nobody reads", total)
+}
+
+func TestStrangersAreNotTrusted(t *testing.T) {
+	serverTLS, _ := authority(t)
+	ln, err := transport.TLS(transport.TCP(), serverTLS).Listen(context.Background(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() { _ = echoOne(ln) }()
+	_, err = transport.TLS(transport.TCP(), nil).Dial(context.Background(), ln.Addr().String())
+	var unknown x509.UnknownAuthorityError
+	if !errors.As(err, &unknown) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestStaleSocketIsReplaced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := transport.Unix()
+	if _, err := u.Listen(context.Background(), path); err == nil {
+		t.Fatal("a socket in use was taken over")
+	}
+	ln.SetUnlinkOnClose(false) // as a killed process leaves it
+	ln.Close()
+	again, err := u.Listen(context.Background(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Close()
+	if err := os.WriteFile(path, []byte("a file"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := u.Listen(context.Background(), path); err == nil {
+		t.Error("a file that is no socket was removed")
+	}
+}
+
+func TestMemoryDeadlines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := transport.Pipe(nil, nil)
+		start := time.Now()
+		if err := a.SetReadDeadline(start.Add(time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != time.Second {
+			t.Errorf("read: %v after %v", err, time.Since(start))
+		}
+		if err := a.SetDeadline(time.Now().Add(time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		n, err := a.Write(make([]byte, 1<<20))
+		if !errors.Is(err, os.ErrDeadlineExceeded) || n != 64<<10 {
+			t.Errorf("write: %d bytes, %v", n, err)
+		}
+		a.Close()
+		b.Close()
+	})
+}
+
+// engine reads a connection and hands the bytes over, as an event loop does.
+type engine struct{ net.Conn }
+
+func (e engine) OnData(fn func([]byte, error) error) {
+	go func() {
+		buf := make([]byte, 1000)
+		for {
+			n, err := e.Conn.Read(buf)
+			if n > 0 && fn(buf[:n], nil) != nil {
+				return
+			}
+			if err != nil {
+				_ = fn(nil, err)
+				return
+			}
+		}
+	}()
+}
+
+func TestPushedBytes(t *testing.T) {
+	a, b := transport.Pipe(nil, nil)
+	conn := transport.Wrap(engine{a})
+	data := bytes.Repeat([]byte("pushed "), 50_000)
+	go func() {
+		_, _ = b.Write(data)
+		b.Close()
+	}()
+	got, err := readAll(conn)
+	if !errors.Is(err, io.EOF) || !bytes.Equal(got, data) {
+		t.Errorf("%d of %d bytes, %v", len(got), len(data), err)
+	}
+	conn.Close()
+}
+
+func ExampleNewMemory() {
+	network := transport.NewMemory() // a value: whoever has it is on it
+	ln, err := network.Listen(context.Background(), "greeter")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer ln.Close()
+	go func() {
+		c, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		fmt.Fprint(c, "hello")
+	}()
+	c, err := network.Dial(context.Background(), "greeter")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close()
+	b, err := io.ReadAll(c)
+	fmt.Println(string(b), err)
+	// Output: hello <nil>
+}
