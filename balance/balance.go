@@ -1,6 +1,7 @@
 // Package balance chooses an instance for each call. A [Policy] turns a list
 // of nodes into a [Picker]; what is known about a node lives in its [Stats],
-// outside the pickers, so a change of the list loses nothing.
+// outside the pickers, so a change of the list loses nothing. A [Table] keeps
+// the three together for a client.
 package balance
 
 import (
@@ -14,7 +15,7 @@ import (
 type Policy interface {
 	Name() string
 	// Build returns a picker over the nodes, which it may keep but not
-	// change. It is called on every change of the list.
+	// change. There may be none. It is called on every change of the list.
 	Build(nodes []*Node) Picker
 }
 
@@ -32,12 +33,13 @@ type Node struct {
 	Stats    *Stats // shared by every Node of the same instance ID
 }
 
-// Weight returns the instance's weight, 100 unless it names one.
+// Weight returns the instance's weight, 100 unless it names one, and always
+// one that is valid: from 1 to [tandem.MaxWeight].
 func (n *Node) Weight() int {
 	if n.Instance.Weight == 0 {
 		return tandem.DefaultWeight
 	}
-	return n.Instance.Weight
+	return min(max(n.Instance.Weight, 1), tandem.MaxWeight)
 }
 
 // Stats is what one client knows about one instance. Its methods are atomic
@@ -47,7 +49,11 @@ type Stats struct {
 	latency  atomic.Int64 // ns; moving average
 	calls    atomic.Uint64
 	failures atomic.Uint64
+	_        [cacheLine - 4*8]byte // so that two instances never share a line
 }
+
+// cacheLine is how many bytes processors keep apart from each other.
+const cacheLine = 64
 
 // Begin counts a call that starts.
 func (s *Stats) Begin() { s.inFlight.Add(1) }

@@ -1,6 +1,20 @@
 // Package registry says how servers are listed and found: a [Registrar] lists
 // an instance, a [Resolver] watches a list. Adapters for particular registries
 // live below it; every one of them passes registrytest.
+//
+// # Finding
+//
+// A [Target] such as static://a:1,b:2 names a list; its scheme selects the
+// Resolver. Built in are [Single] (tcp://, unix://, and any other transport),
+// [Static] (static://), [DNS] (dns://) and [Memory]; package registry/file needs
+// no server either.
+//
+// # Believing
+//
+// A registry that fails, or comes back with its data lost, must not take the
+// calls down with it. A [Keeper] stands between a Resolver and its user: it
+// keeps the last good list through an outage, drops what can't be right, and
+// doubts a list that has suddenly collapsed.
 package registry
 
 import (
@@ -9,21 +23,28 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
+// MaxInstances is the largest number of instances of one list. What a
+// registry holds beyond it is dropped.
+const MaxInstances = 5000
+
 // Registrar lists instances. It is safe for concurrent use.
 type Registrar interface {
 	// Register lists the instance and keeps it listed, by itself and for
 	// ever, until the Registration is closed: after any loss of a lease, a
 	// session, a key or the registry's server it registers again. ctx bounds
-	// the first attempt only.
+	// the first attempt only. An instance that is not valid is refused; the
+	// caller may change it once Register has returned.
 	Register(ctx context.Context, in tandem.Instance) (Registration, error)
 }
 
 // Registration is one listed instance. It is safe for concurrent use.
 type Registration interface {
-	// Update replaces what is listed under the same ID.
+	// Update replaces what is listed under the same ID; another ID is
+	// refused. When it fails, what was listed before stays listed. After
+	// Close it fails.
 	Update(ctx context.Context, in tandem.Instance) error
-	// Close takes the instance off the list and releases everything. A
-	// second Close does nothing.
+	// Close takes the instance off the list and releases everything, even
+	// when it returns an error. A second Close does nothing.
 	Close() error
 }
 
@@ -33,7 +54,8 @@ type Resolver interface {
 	// one call at a time, until ctx ends; then it returns ctx's error, having
 	// released everything. It returns early only for a target that can never
 	// work. When the registry fails it keeps trying, delivers a Snapshot with
-	// Err set, and the receiver keeps the last good list.
+	// Err set, and the receiver keeps the last good list. Changes that follow
+	// each other closely may be delivered as one.
 	Watch(ctx context.Context, target Target, update func(Snapshot)) error
 }
 

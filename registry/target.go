@@ -1,51 +1,105 @@
 package registry
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 )
 
 // Target names a set of instances: scheme://authority/path?query. The scheme
 // selects the [Resolver].
 type Target struct {
-	Scheme    string     // "tcp", "static", "file", "etcd", …
+	Scheme    string     // "tcp", "static", "file", "etcd", …; lower case
 	Authority string     // between "//" and the next "/": hosts, never decoded
-	Path      string     // from that "/" on
+	Path      string     // from that "/" on, never decoded
 	Query     url.Values // options; nil when there are none
 }
+
+// maxTarget bounds the text of a target, in bytes. A static list of as many
+// instances as a list may have fits.
+const maxTarget = 1 << 20
 
 // ParseTarget parses a target string. A target without a scheme is taken as
 // tcp://.
 func ParseTarget(s string) (Target, error) {
-	scheme, rest, ok := strings.Cut(s, "://")
-	if !ok {
-		scheme, rest = "tcp", s
+	if len(s) > maxTarget {
+		return Target{}, fmt.Errorf("target of %d bytes, limit %d", len(s), maxTarget)
 	}
-	var t Target
-	rest, query, hasQuery := strings.Cut(rest, "?")
-	if hasQuery {
-		q, err := url.ParseQuery(query)
-		if err != nil {
-			return Target{}, fmt.Errorf("target %q: bad query: %w", s, err)
-		}
-		t.Query = q
+	scheme, rest := cutScheme(s)
+	if !validScheme(scheme) {
+		return Target{}, fmt.Errorf("target %.100q: bad scheme %.20q: want letters, digits, '+', '-' or '.' before ://", s, scheme)
 	}
-	t.Scheme, t.Authority = strings.ToLower(scheme), rest
+	rest, options, _ := strings.Cut(rest, "?")
+	query, err := url.ParseQuery(options)
+	if err != nil {
+		return Target{}, fmt.Errorf("target %.100q: bad query: %w", s, err)
+	}
+	t := Target{Scheme: strings.ToLower(scheme), Authority: rest}
 	if i := strings.IndexByte(rest, '/'); i >= 0 {
 		t.Authority, t.Path = rest[:i], rest[i:]
 	}
-	if t.Scheme == "" || t.Authority == "" && t.Path == "" {
-		return Target{}, fmt.Errorf("target %q: want scheme://address", s)
+	if len(query) > 0 {
+		t.Query = query
+	}
+	if t.Address() == "" {
+		return Target{}, fmt.Errorf("target %.100q: want scheme://address", s)
 	}
 	return t, nil
 }
 
-// String returns the target as it was parsed.
+// cutScheme splits s at the "://" that ends its scheme. One that comes after
+// a '/' or '?' is part of something else.
+func cutScheme(s string) (scheme, rest string) {
+	scheme, rest, ok := strings.Cut(s, "://")
+	if !ok || strings.ContainsAny(scheme, "/?") {
+		return "tcp", s
+	}
+	return scheme, rest
+}
+
+// validScheme reports whether s is a scheme as RFC 3986, section 3.1, has it.
+func validScheme(s string) bool {
+	for i, c := range []byte(s) {
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
+		if !letter && (i == 0 || !strings.ContainsRune("0123456789+-.", rune(c))) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// Address returns what stands between "//" and "?": authority and path.
+func (t Target) Address() string { return t.Authority + t.Path }
+
+// String returns the target as a string that parses to an equal target.
 func (t Target) String() string {
-	s := t.Scheme + "://" + t.Authority + t.Path
+	s := t.Scheme + "://" + t.Address()
 	if len(t.Query) > 0 {
 		s += "?" + t.Query.Encode()
 	}
 	return s
+}
+
+// Options returns the values of the target's query. It fails for an option
+// that is not among the names and for one that is given twice: a misspelled
+// option should be found out before it matters.
+func (t Target) Options(names ...string) (map[string]string, error) {
+	options := make(map[string]string, len(t.Query))
+	for name, values := range t.Query {
+		if !slices.Contains(names, name) {
+			return nil, t.errorf("unknown option %.50q; there are %s", name, cmp.Or(strings.Join(names, ", "), "none"))
+		}
+		if len(values) != 1 {
+			return nil, t.errorf("option %q is given %d times", name, len(values))
+		}
+		options[name] = values[0]
+	}
+	return options, nil
+}
+
+// errorf returns an error that begins with the target, shortened.
+func (t Target) errorf(format string, args ...any) error {
+	return fmt.Errorf("target %.100q: "+format, append([]any{t.String()}, args...)...)
 }

@@ -129,6 +129,12 @@ func (st *Stream) endRecv(err error) {
 	st.s.m.ring.remove(st.sending)
 	st.sending = nil
 	st.dropPartial()
+	// What is in the queue stays receivable; the connection's credit for it is
+	// returned now, since nobody may ever come to receive it.
+	for i := range st.queue {
+		st.owed += st.queue[i].cost
+		st.queue[i].cost = 0
+	}
 	st.s.m.returnConn(st.owed)
 	st.owed = 0
 	if st.recvErr == nil || err != nil {
@@ -156,10 +162,9 @@ func (st *Stream) dropPartial() {
 	st.assembling, st.partial, st.partialCost, st.early = nil, nil, 0, 0
 }
 
-// discard drops what has arrived and nobody will receive.
+// discard drops what has arrived and nobody will receive; the stream is over.
 func (st *Stream) discard() {
 	for _, msg := range st.queue {
-		st.s.m.returnConn(msg.cost)
 		st.s.env.putBuffer(msg.buf)
 	}
 	st.queue = nil
@@ -346,7 +351,6 @@ func (st *Stream) pop() streamMessage {
 		signal(st.canRecv)
 	}
 	if st.over {
-		st.s.m.returnConn(msg.cost)
 		return msg
 	}
 	if st.owed += msg.cost; st.owed >= st.window/2 {
@@ -476,8 +480,8 @@ func (st *Stream) abort(cause error) {
 	}
 	if !st.over {
 		st.endRecv(givenUp(cause, false))
+		st.discard()
 	}
-	st.discard()
 	lead := s.leadLocked()
 	s.mu.Unlock()
 	if st.cancel != nil {

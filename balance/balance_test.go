@@ -1,0 +1,283 @@
+package balance
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// policies are those that every test of all policies runs with.
+func policies() []Policy { return []Policy{Random(), RoundRobin()} }
+
+// weighted returns a node for each weight, with IDs n0, n1, …
+func weighted(weights ...int) []*Node {
+	nodes := make([]*Node, len(weights))
+	for i, w := range weights {
+		nodes[i] = &Node{Instance: tandem.Instance{ID: fmt.Sprintf("n%d", i), Weight: w}, Stats: new(Stats)}
+	}
+	return nodes
+}
+
+func all(*Node) bool { return true }
+
+// count picks n times and returns how often each node was chosen.
+func count(p Picker, n int, usable func(*Node) bool) map[string]int {
+	counts := map[string]int{}
+	for range n {
+		if node := p.Pick(nil, usable); node != nil {
+			counts[node.Instance.ID]++
+		}
+	}
+	return counts
+}
+
+// fits reports whether counts are what chance makes of shares: Pearson's
+// chi-square, with room for one false alarm in about a billion.
+func fits(t *testing.T, counts map[string]int, share map[string]float64) {
+	t.Helper()
+	total, sum := 0, 0.0
+	for id, n := range counts {
+		total += n
+		if share[id] == 0 {
+			t.Errorf("%s was chosen", id)
+		}
+	}
+	for id, s := range share {
+		want := s * float64(total)
+		sum += (float64(counts[id]) - want) * (float64(counts[id]) - want) / want
+	}
+	free := float64(len(share) - 1)
+	// Wilson and Hilferty's approximation of the quantile, at six sigma.
+	limit := free * math.Pow(1-2/(9*free)+6*math.Sqrt(2/(9*free)), 3)
+	if sum > limit {
+		t.Errorf("chi-square %.1f, limit %.1f: %v for shares %v", sum, limit, counts, share)
+	}
+}
+
+// shares returns what part of the weight each of the nodes has.
+func shares(nodes []*Node, usable func(*Node) bool) map[string]float64 {
+	total := 0
+	share := map[string]float64{}
+	for _, n := range nodes {
+		if usable(n) {
+			total += n.Weight()
+		}
+	}
+	for _, n := range nodes {
+		if usable(n) {
+			share[n.Instance.ID] = float64(n.Weight()) / float64(total)
+		}
+	}
+	return share
+}
+
+func TestDistribution(t *testing.T) {
+	for _, p := range policies() {
+		for _, weights := range [][]int{
+			{0},
+			{0, 0, 0},
+			{5, 5, 5, 5},
+			{1, 2, 3, 4},
+			{1, 0},
+			{10_000, 1000, 1000},
+			{3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3},
+		} {
+			t.Run(fmt.Sprint(p.Name(), weights), func(t *testing.T) {
+				nodes := weighted(weights...)
+				counts := count(p.Build(nodes), 100_000, all)
+				if len(weights) == 1 {
+					if counts["n0"] != 100_000 {
+						t.Errorf("%v", counts)
+					}
+					return
+				}
+				fits(t, counts, shares(nodes, all))
+			})
+		}
+	}
+}
+
+// The calls of nodes that are not usable go to all others, not to the next.
+func TestUnusableNodesAreSpread(t *testing.T) {
+	for _, p := range policies() {
+		for name, usable := range map[string]func(*Node) bool{
+			"one of ten":    func(n *Node) bool { return n.Instance.ID != "n3" },
+			"a row of four": func(n *Node) bool { return n.Instance.ID < "n2" || n.Instance.ID > "n5" },
+		} {
+			t.Run(p.Name()+" "+name, func(t *testing.T) {
+				nodes := weighted(make([]int, 10)...)
+				// Few enough picks that the small bias left is not seen.
+				fits(t, count(p.Build(nodes), 20_000, usable), shares(nodes, usable))
+			})
+		}
+	}
+}
+
+// The last usable node is found, wherever it is; when there is none, that is
+// found too.
+func TestPickFindsTheLast(t *testing.T) {
+	for _, p := range policies() {
+		for _, weights := range [][]int{make([]int, 100), append(make([]int, 99), 1)} {
+			nodes := weighted(weights...)
+			picker := p.Build(nodes)
+			for _, want := range nodes {
+				if got := picker.Pick(nil, func(n *Node) bool { return n == want }); got != want {
+					t.Errorf("%s: %v instead of %s", p.Name(), got, want.Instance.ID)
+				}
+			}
+			if got := picker.Pick(nil, func(*Node) bool { return false }); got != nil {
+				t.Errorf("%s: %s, which is not usable", p.Name(), got.Instance.ID)
+			}
+		}
+		if got := p.Build(nil).Pick(nil, all); got != nil {
+			t.Errorf("%s: %v of no nodes", p.Name(), got)
+		}
+	}
+}
+
+func TestPickDoesNotAllocate(t *testing.T) {
+	call := new(tandem.Call)
+	for _, p := range policies() {
+		for _, nodes := range [][]*Node{weighted(0, 0, 0), weighted(1, 2, 3)} {
+			picker := p.Build(nodes)
+			for name, usable := range map[string]func(*Node) bool{
+				"all": all, "none": func(*Node) bool { return false },
+			} {
+				if n := testing.AllocsPerRun(100, func() { picker.Pick(call, usable) }); n != 0 {
+					t.Errorf("%s, %s usable: %v allocations", p.Name(), name, n)
+				}
+			}
+		}
+	}
+}
+
+func TestPickConcurrently(t *testing.T) {
+	for _, p := range policies() {
+		for _, nodes := range [][]*Node{weighted(0, 0, 0), weighted(1, 2, 3)} {
+			picker := p.Build(nodes)
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					for range 1000 {
+						if picker.Pick(nil, all) == nil {
+							t.Error("nobody")
+						}
+					}
+				})
+			}
+			wg.Wait()
+		}
+	}
+}
+
+// A round has every node exactly as often as its weight says.
+func TestRoundRobinIsExact(t *testing.T) {
+	for _, tc := range []struct {
+		weights []int
+		round   int
+	}{
+		{[]int{0, 0, 0}, 3},
+		{[]int{50, 0, 100}, 5},
+		{[]int{1, 2, 3, 4}, 10},
+		{[]int{600, 300, 100}, 10},
+	} {
+		nodes := weighted(tc.weights...)
+		picker := RoundRobin().Build(nodes)
+		for range 3 {
+			counts := count(picker, tc.round, all)
+			for id, share := range shares(nodes, all) {
+				if want := int(math.Round(share * float64(tc.round))); counts[id] != want {
+					t.Errorf("%v: %s has %d of %d turns, want %d", tc.weights, id, counts[id], tc.round, want)
+				}
+			}
+		}
+	}
+}
+
+// The turns of a heavy node don't come in a row.
+func TestRoundRobinIsSmooth(t *testing.T) {
+	picker := RoundRobin().Build(weighted(5, 1, 1, 1, 1, 1))
+	in, longest := 0, 0
+	for range 100 {
+		if picker.Pick(nil, all).Instance.ID != "n0" {
+			in = 0
+			continue
+		}
+		in++
+		longest = max(longest, in)
+	}
+	if longest > 2 { // one at the end of a round, one at the beginning
+		t.Errorf("%d turns in a row", longest)
+	}
+}
+
+func TestRoundRobinBeginsAnywhere(t *testing.T) {
+	nodes := weighted(make([]int, 10)...)
+	begins := map[*Node]bool{}
+	for range 200 {
+		begins[RoundRobin().Build(nodes).Pick(nil, all)] = true
+	}
+	if len(begins) < 8 {
+		t.Errorf("200 pickers began at %d of 10 nodes", len(begins))
+	}
+}
+
+// Whatever the weights, a round is bounded and everybody has a turn.
+func TestTurnsAreBounded(t *testing.T) {
+	for _, weights := range [][]int{
+		{10_000, 1},
+		{9973, 9967, 1},
+		append(make([]int, 999), 10_000, 1),
+		{-5, 1 << 40},
+	} {
+		nodes := weighted(weights...)
+		total := 0
+		for i, n := range turnsOf(nodes) {
+			total += n
+			if n < 1 {
+				t.Errorf("node %d of %v has %d turns", i, weights, n)
+			}
+		}
+		if limit := max(maxRound, maxTurns*len(nodes)) + len(nodes); total > limit {
+			t.Errorf("%d nodes: a round of %d, limit %d", len(nodes), total, limit)
+		}
+	}
+}
+
+func TestWeight(t *testing.T) {
+	for weight, want := range map[int]int{0: 100, 1: 1, 10_000: 10_000, 10_001: 10_000, -1: 1} {
+		if got := weighted(weight)[0].Weight(); got != want {
+			t.Errorf("weight %d counts as %d, want %d", weight, got, want)
+		}
+	}
+}
+
+func TestStats(t *testing.T) {
+	var s Stats
+	s.Begin()
+	s.Begin()
+	if s.InFlight() != 2 {
+		t.Errorf("%d in flight", s.InFlight())
+	}
+	s.Done(80*time.Millisecond, false)
+	if s.Latency() != 80*time.Millisecond {
+		t.Errorf("first latency %v", s.Latency())
+	}
+	s.Done(time.Hour, true) // says nothing about latency
+	s.Begin()
+	s.Done(160*time.Millisecond, false)
+	if s.Latency() != 90*time.Millisecond {
+		t.Errorf("latency %v", s.Latency())
+	}
+	if ended, failed := s.Calls(); ended != 3 || failed != 1 || s.InFlight() != 0 {
+		t.Errorf("%d ended, %d failed, %d in flight", ended, failed, s.InFlight())
+	}
+}

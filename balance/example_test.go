@@ -1,0 +1,66 @@
+package balance_test
+
+import (
+	"fmt"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/balance"
+)
+
+func usable(*balance.Node) bool { return true }
+
+// A client updates its table when the list changes and picks for each call.
+func ExampleTable() {
+	table := balance.NewTable(balance.RoundRobin())
+	table.Update([]tandem.Instance{{ID: "a"}, {ID: "b"}})
+
+	counts := map[string]int{}
+	for range 10 {
+		node := table.Pick(&tandem.Call{}, usable)
+		counts[node.Instance.ID]++
+	}
+	fmt.Println(counts)
+
+	none := table.Pick(&tandem.Call{}, func(*balance.Node) bool { return false })
+	fmt.Println(none == nil)
+	// Output:
+	// map[a:5 b:5]
+	// true
+}
+
+func ExampleRoundRobin() {
+	nodes := []*balance.Node{
+		{Instance: tandem.Instance{ID: "big", Weight: 300}},
+		{Instance: tandem.Instance{ID: "small"}}, // 100
+	}
+	picker := balance.RoundRobin().Build(nodes)
+	counts := map[string]int{}
+	for range 8 {
+		counts[picker.Pick(nil, usable).Instance.ID]++
+	}
+	fmt.Println(counts)
+	// Output: map[big:6 small:2]
+}
+
+func ExampleRandom() {
+	nodes := []*balance.Node{
+		{Instance: tandem.Instance{ID: "a"}},
+		{Instance: tandem.Instance{ID: "b"}},
+	}
+	picker := balance.Random().Build(nodes)
+	node := picker.Pick(nil, func(n *balance.Node) bool { return n.Instance.ID != "a" })
+	fmt.Println(node.Instance.ID)
+	// Output: b
+}
+
+// Whoever makes a call tells the node's Stats; policies may look at them.
+func ExampleStats() {
+	var s balance.Stats
+	s.Begin()
+	fmt.Println(s.InFlight())
+	s.Done(8_000_000, false) // 8 ms
+	fmt.Println(s.InFlight(), s.Latency())
+	// Output:
+	// 1
+	// 0 8ms
+}

@@ -1,0 +1,116 @@
+package balance
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// instances returns one for each ID.
+func instances(ids ...string) []tandem.Instance {
+	list := make([]tandem.Instance, len(ids))
+	for i, id := range ids {
+		list[i] = tandem.Instance{ID: id}
+	}
+	return list
+}
+
+// stats returns the Stats by instance ID.
+func stats(t *Table) map[string]*Stats {
+	m := map[string]*Stats{}
+	for _, n := range t.Nodes() {
+		m[n.Instance.ID] = n.Stats
+	}
+	return m
+}
+
+func TestTableKeepsStats(t *testing.T) {
+	table := NewTable(RoundRobin())
+	if table.Pick(nil, all) != nil || len(table.Nodes()) != 0 {
+		t.Error("a new table has nodes")
+	}
+	table.Update(instances("a", "b"))
+	before := stats(table)
+	before["a"].Begin()
+
+	changed := instances("b", "a", "c")
+	changed[1].Weight = 7
+	table.Update(changed)
+	after := stats(table)
+	if len(after) != 3 || after["a"] != before["a"] || after["b"] != before["b"] {
+		t.Errorf("before %v, after %v", before, after)
+	}
+	if n := table.Nodes()[1]; n.Weight() != 7 || n.Stats.InFlight() != 1 {
+		t.Errorf("node %+v", n)
+	}
+
+	table.Update(instances("c")) // a is away for a moment
+	if table.Pick(nil, all).Instance.ID != "c" {
+		t.Error("an instance that is gone was chosen")
+	}
+	table.Update(instances("a"))
+	if stats(table)["a"] != before["a"] {
+		t.Error("the stats are lost")
+	}
+}
+
+func TestTableForgets(t *testing.T) {
+	table := NewTable(Random())
+	table.Update(instances("a"))
+	first := stats(table)["a"]
+	for range keepStats {
+		table.Update(nil)
+	}
+	table.Update(instances("a"))
+	if stats(table)["a"] != first {
+		t.Error("forgotten too soon")
+	}
+	for range keepStats + 1 {
+		table.Update(nil)
+	}
+	if len(table.known) != 0 {
+		t.Errorf("%d are remembered", len(table.known))
+	}
+}
+
+// A registry that names everybody anew each time does not fill the memory.
+func TestTableIsBounded(t *testing.T) {
+	table := NewTable(Random())
+	for i := range 1000 {
+		table.Update(instances(fmt.Sprint("a", i), fmt.Sprint("b", i)))
+	}
+	if limit := 2 * (keepStats + 1); len(table.known) > limit {
+		t.Errorf("%d are remembered, limit %d", len(table.known), limit)
+	}
+}
+
+// Picks go on while the list changes, and always see all of one list.
+func TestTableConcurrently(t *testing.T) {
+	table := NewTable(RoundRobin())
+	table.Update(instances("a"))
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for i := range 500 {
+				table.Update(instances("a", fmt.Sprint(i)))
+			}
+		})
+		wg.Go(func() {
+			for range 5000 {
+				n := table.Pick(nil, all)
+				if n == nil {
+					t.Error("nobody")
+					return
+				}
+				n.Stats.Begin()
+				n.Stats.Done(1, false)
+			}
+		})
+	}
+	wg.Wait()
+	if n := len(table.Nodes()); n != 2 {
+		t.Errorf("%d nodes", n)
+	}
+}

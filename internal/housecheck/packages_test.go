@@ -1,0 +1,79 @@
+package housecheck
+
+import (
+	"go/ast"
+	"strings"
+	"testing"
+)
+
+// pkg is what is known of all files of one folder.
+type pkg struct {
+	comment     bool
+	code        bool
+	goroutine   string // where one is started
+	leakChecked bool
+}
+
+func packages(t *testing.T) map[string]*pkg {
+	t.Helper()
+	all := map[string]*pkg{}
+	for _, s := range goFiles(t) {
+		p := all[s.folder()]
+		if p == nil {
+			p = &pkg{}
+			all[s.folder()] = p
+		}
+		if s.test {
+			p.leakChecked = p.leakChecked || s.imports("go.uber.org/goleak") && strings.Contains(s.text, "func TestMain(")
+			continue
+		}
+		p.code = true
+		p.comment = p.comment || s.file.Doc != nil
+		if at := startsGoroutine(s); at != "" && !s.nested() {
+			p.goroutine = at
+		}
+	}
+	return all
+}
+
+// startsGoroutine finds a go statement or a call of a WaitGroup's Go.
+func startsGoroutine(s *source) (where string) {
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		switch v := n.(type) {
+		case *ast.GoStmt:
+			where = s.at(v, "goroutine")
+		case *ast.CallExpr:
+			if sel, ok := v.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Go" && len(v.Args) == 1 {
+				where = s.at(v, "goroutine")
+			}
+		}
+		return true
+	})
+	return where
+}
+
+func TestPackagesHaveComments(t *testing.T) {
+	for folder, p := range packages(t) {
+		if p.code && !p.comment {
+			t.Errorf("%s: no file has a package comment", folder)
+		}
+	}
+}
+
+// TestGoroutinesAreLeakChecked demands a TestMain with goleak wherever
+// goroutines are started.
+func TestGoroutinesAreLeakChecked(t *testing.T) {
+	found := 0
+	for folder, p := range packages(t) {
+		if p.goroutine == "" {
+			continue
+		}
+		found++
+		if !p.leakChecked {
+			t.Errorf("%s, but no TestMain in %s calls goleak", p.goroutine, folder)
+		}
+	}
+	if found == 0 {
+		t.Error("no goroutine found anywhere: the test does not look")
+	}
+}

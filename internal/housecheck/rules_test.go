@@ -1,0 +1,215 @@
+package housecheck
+
+import (
+	"go/ast"
+	"go/token"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// rules are what every Go file keeps to. bad is a file that breaks the rule.
+var rules = []struct {
+	name  string
+	check func(*source) []string
+	path  string
+	bad   string
+}{
+	{"exports are documented", undocumented, "a.go", "package a\nfunc Open() {}"},
+	{"exports are documented", undocumented, "a.go", "package a\nconst A = 1"},
+	{"exports are documented", undocumented, "a.go", "package a\n// T is.\ntype T int\nfunc (T) M() {}"},
+	{"files have at most 700 lines", longFile, "a.go", "package a\n" + strings.Repeat("\n", 700)},
+	{"functions have at most 100 lines", longFunc, "a.go", "package a\nfunc f() {\n" + strings.Repeat("\n", 100) + "}"},
+	{"functions have at most five parameters", manyParameters, "a.go", "package a\nfunc f(a, b, c, d, e, g int) {}"},
+	{"no init functions", initFunc, "a.go", "package a\nfunc init() {}"},
+	{"no exported variables", exportedVar, "a.go", "package a\nvar Default = map[string]int{}"},
+	{"packages are named for what they are", vagueName, "a.go", "package util"},
+	{"only transport dials and listens", dials, "a/a.go", "package a\nimport \"net\"\nvar _, _ = net.Dial(\"tcp\", \"\")"},
+	{"tests sleep in virtual time only", sleeps, "a_test.go", "package a\nimport \"time\"\nfunc f() { time.Sleep(1) }"},
+}
+
+func TestRules(t *testing.T) {
+	sources := goFiles(t)
+	for _, r := range rules {
+		t.Run(r.name, func(t *testing.T) {
+			bad, err := parse(r.path, r.bad)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(r.check(bad)) == 0 {
+				t.Error("the rule accepts its bad sample")
+			}
+			for _, s := range sources {
+				if s.generated {
+					continue
+				}
+				for _, problem := range r.check(s) {
+					t.Error(problem)
+				}
+			}
+		})
+	}
+}
+
+func undocumented(s *source) (bad []string) {
+	if s.test || s.file.Name.Name == "main" {
+		return nil
+	}
+	for _, decl := range s.file.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			if d.Doc == nil && d.Name.IsExported() && exportedReceiver(d) {
+				bad = append(bad, s.at(d, "%s has no comment", d.Name))
+			}
+		case *ast.GenDecl:
+			bad = append(bad, undocumentedSpecs(s, d)...)
+		}
+	}
+	return bad
+}
+
+// exportedReceiver reports whether a function is no method, or one of an
+// exported type.
+func exportedReceiver(d *ast.FuncDecl) bool {
+	if d.Recv == nil {
+		return true
+	}
+	exported := false
+	ast.Inspect(d.Recv.List[0].Type, func(n ast.Node) bool {
+		id, ok := n.(*ast.Ident)
+		if ok {
+			exported = id.IsExported()
+		}
+		return !ok && !exported // the type's name comes before its parameters
+	})
+	return exported
+}
+
+func undocumentedSpecs(s *source, d *ast.GenDecl) (bad []string) {
+	for _, spec := range d.Specs {
+		switch v := spec.(type) {
+		case *ast.TypeSpec:
+			if v.Name.IsExported() && d.Doc == nil && v.Doc == nil && v.Comment == nil {
+				bad = append(bad, s.at(v, "%s has no comment", v.Name))
+			}
+		case *ast.ValueSpec:
+			if v.Names[0].IsExported() && d.Doc == nil && v.Doc == nil && v.Comment == nil {
+				bad = append(bad, s.at(v, "%s has no comment", v.Names[0]))
+			}
+		}
+	}
+	return bad
+}
+
+func longFile(s *source) []string {
+	if n := strings.Count(s.text, "\n"); n > 700 {
+		return []string{s.at(s.file, "%d lines: split it by what changes together", n)}
+	}
+	return nil
+}
+
+func longFunc(s *source) (bad []string) {
+	for d := range funcs(s) {
+		if n := s.line(d.End()) - s.line(d.Pos()) + 1; n > 100 {
+			bad = append(bad, s.at(d, "%s has %d lines", d.Name, n))
+		}
+	}
+	return bad
+}
+
+func manyParameters(s *source) (bad []string) {
+	for d := range funcs(s) {
+		if n := d.Type.Params.NumFields(); n > 5 && !s.test {
+			bad = append(bad, s.at(d, "%s has %d parameters: make a struct of them", d.Name, n))
+		}
+	}
+	return bad
+}
+
+func initFunc(s *source) (bad []string) {
+	for d := range funcs(s) {
+		if d.Name.Name == "init" && d.Recv == nil {
+			bad = append(bad, s.at(d, "init runs in every program that imports the package: pass a value instead"))
+		}
+	}
+	return bad
+}
+
+// exportedVar lets sentinel errors through: nobody assigns to them.
+func exportedVar(s *source) (bad []string) {
+	if s.test {
+		return nil
+	}
+	for _, decl := range s.file.Decls {
+		d, ok := decl.(*ast.GenDecl)
+		if !ok || d.Tok != token.VAR {
+			continue
+		}
+		for _, spec := range d.Specs {
+			for _, name := range spec.(*ast.ValueSpec).Names {
+				if name.IsExported() && !strings.HasPrefix(name.Name, "Err") {
+					bad = append(bad, s.at(name, "%s can be changed by anybody: make it a function or an option", name))
+				}
+			}
+		}
+	}
+	return bad
+}
+
+func vagueName(s *source) []string {
+	if slices.Contains([]string{"base", "common", "core", "helper", "helpers", "misc", "share", "shared", "util", "utils"}, s.file.Name.Name) {
+		return []string{s.at(s.file.Name, "package %s does not say what it is for", s.file.Name)}
+	}
+	return nil
+}
+
+// dials finds who opens connections beside the transports. Programs may.
+func dials(s *source) (bad []string) {
+	if s.test || s.nested() || s.folder() == "transport" || strings.HasPrefix(s.folder(), "transport/") {
+		return nil
+	}
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		if sel, ok := n.(*ast.SelectorExpr); ok && opensConnections(sel) {
+			bad = append(bad, s.at(sel, "only package transport dials and listens"))
+		}
+		return true
+	})
+	return bad
+}
+
+func opensConnections(sel *ast.SelectorExpr) bool {
+	pkg, ok := sel.X.(*ast.Ident)
+	if !ok || pkg.Name != "net" && pkg.Name != "tls" {
+		return false
+	}
+	name := sel.Sel.Name
+	return strings.HasPrefix(name, "Dial") || strings.HasPrefix(name, "Listen") && name != "Listener"
+}
+
+// sleeps finds tests that wait for the clock on the wall. In a synctest bubble
+// sleeping is free.
+func sleeps(s *source) (bad []string) {
+	if !s.test || s.imports("testing/synctest") {
+		return nil
+	}
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == "Sleep" {
+			if pkg, ok := sel.X.(*ast.Ident); ok && pkg.Name == "time" {
+				bad = append(bad, s.at(sel, "wait for a condition, or sleep in testing/synctest"))
+			}
+		}
+		return true
+	})
+	return bad
+}
+
+// funcs yields the functions that the file declares.
+func funcs(s *source) func(func(*ast.FuncDecl) bool) {
+	return func(yield func(*ast.FuncDecl) bool) {
+		for _, decl := range s.file.Decls {
+			if d, ok := decl.(*ast.FuncDecl); ok && !yield(d) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,116 @@
+// Package housecheck holds tests of the repository itself: what every file
+// must keep to, whoever wrote it, and what the documentation promises.
+//
+// A rule that never fails proves nothing, so each comes with a sample that it
+// must reject.
+package housecheck
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+// source is a parsed Go file.
+type source struct {
+	path      string // from the root, with slashes
+	text      string
+	fset      *token.FileSet
+	file      *ast.File
+	test      bool
+	generated bool
+}
+
+func (s *source) folder() string { return path.Dir(s.path) }
+
+// nested reports whether the file is in a module of its own, which is a
+// program and not a library.
+func (s *source) nested() bool {
+	return strings.HasPrefix(s.path, "bench/") || strings.HasPrefix(s.path, "cmd/")
+}
+
+// at says where something is wrong, and what.
+func (s *source) at(n ast.Node, format string, args ...any) string {
+	return fmt.Sprintf("%s:%d: %s", s.path, s.line(n.Pos()), fmt.Sprintf(format, args...))
+}
+
+func (s *source) line(p token.Pos) int { return s.fset.Position(p).Line }
+
+// imports reports whether the file imports the package.
+func (s *source) imports(name string) bool {
+	for _, spec := range s.file.Imports {
+		if spec.Path.Value == `"`+name+`"` {
+			return true
+		}
+	}
+	return false
+}
+
+func parse(name, text string) (*source, error) {
+	s := &source{path: name, text: text, fset: token.NewFileSet(), test: strings.HasSuffix(name, "_test.go")}
+	var err error
+	if s.file, err = parser.ParseFile(s.fset, name, text, parser.ParseComments); err != nil {
+		return nil, err
+	}
+	s.generated = ast.IsGenerated(s.file)
+	return s, nil
+}
+
+// goFiles parses all Go files of the repository, nested modules included.
+func goFiles(t *testing.T) []*source {
+	t.Helper()
+	var all []*source
+	for name, text := range files(t) {
+		if path.Ext(name) != ".go" {
+			continue
+		}
+		s, err := parse(name, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// files reads the repository's text files, by their path from the root. Test
+// data is left out: it may hold anything.
+func files(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(root, file)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && skipped(name):
+			return filepath.SkipDir
+		case d.IsDir():
+			return nil
+		}
+		text, err := os.ReadFile(file)
+		if err == nil && !strings.Contains(string(text), "\x00") {
+			all[filepath.ToSlash(name)] = string(text)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func skipped(folder string) bool {
+	base := filepath.Base(folder)
+	hidden := strings.HasPrefix(base, ".") && folder != "." && folder != ".ci"
+	return hidden || base == "testdata" || base == "__pycache__"
+}

@@ -1,0 +1,213 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// Times of the DNS resolver.
+const (
+	dnsInterval    = 30 * time.Second // between lookups, unless the target says
+	dnsMinInterval = 100 * time.Millisecond
+	dnsTimeout     = 5 * time.Second // of one lookup
+	dnsFirstRetry  = time.Second     // after the first failure; doubles from there
+)
+
+// Lookup is what the DNS resolver asks. [*net.Resolver] is one.
+type Lookup interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+	LookupSRV(ctx context.Context, service, proto, name string) (string, []*net.SRV, error)
+}
+
+// DNS returns a resolver that asks the system's name servers:
+//
+//	dns://host:port                   every A and AAAA record of host
+//	dns://_service._proto.name        the SRV records, which have the ports
+//
+// Of SRV records only those of the best priority are listed, with their
+// weights; a sole record with the target "." is an empty list (RFC 2782).
+// Options are
+//
+//	interval=30s    time between lookups, 30 s unless given, at least 100 ms
+//	transport=tcp   the transport of the endpoints; tcp unless given
+//	protocol=grpc   the protocol of the endpoints; tandem's own unless given
+//
+// Intervals vary by a tenth, so that many clients don't ask together. A failed
+// lookup, which a name without records is too, is a Snapshot with Err and is
+// tried again after 1 s, 2 s and so on up to the interval. An instance's ID is
+// transport://address.
+func DNS() Resolver { return DNSWith(net.DefaultResolver) }
+
+// DNSWith is [DNS] with a lookup of the caller's.
+func DNSWith(lookup Lookup) Resolver { return dnsResolver{lookup} }
+
+type dnsResolver struct{ lookup Lookup }
+
+func (r dnsResolver) Watch(ctx context.Context, target Target, update func(Snapshot)) error {
+	q, err := parseDNS(target)
+	if err != nil {
+		return err
+	}
+	feed := NewFeed(update)
+	failures := 0
+	for {
+		list, err := q.ask(ctx, r.lookup)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			failures++
+			feed.Fail(fmt.Errorf("dns registry: %w", err))
+		default:
+			failures = 0
+			feed.List(list)
+		}
+		if err := sleep(ctx, q.pause(failures, rand.Float64())); err != nil {
+			return err
+		}
+	}
+}
+
+// dnsQuery is what a dns target asks for.
+type dnsQuery struct {
+	name     string
+	port     string // "" for SRV
+	interval time.Duration
+	endpoint tandem.Endpoint // of every instance, save for its address
+}
+
+func parseDNS(target Target) (dnsQuery, error) {
+	options, err := target.Options("interval", "transport", "protocol")
+	if err != nil {
+		return dnsQuery{}, err
+	}
+	q := dnsQuery{name: target.Authority, interval: dnsInterval}
+	q.endpoint = tandem.Endpoint{Transport: cmp.Or(options["transport"], "tcp"), Protocol: options["protocol"]}
+	if target.Path != "" {
+		return q, target.errorf("want dns://host:port or dns://_service._proto.name, without a path")
+	}
+	if text := options["interval"]; text != "" {
+		q.interval, err = time.ParseDuration(text)
+		if err != nil || q.interval < dnsMinInterval {
+			return q, target.errorf("bad interval %.20q: want a duration of at least %v", text, dnsMinInterval)
+		}
+	}
+	if strings.HasPrefix(q.name, "_") && !strings.Contains(q.name, ":") {
+		return q, nil
+	}
+	if err := checkHostPort(q.name); err != nil {
+		return q, target.errorf("%w", err)
+	}
+	q.name, q.port, _ = net.SplitHostPort(target.Authority)
+	if q.name == "" {
+		return q, target.errorf("no host to look up before the port")
+	}
+	return q, nil
+}
+
+// pause returns how long to wait after a lookup that ended a row of failures
+// (0 after a success). random is from [0,1).
+func (q dnsQuery) pause(failures int, random float64) time.Duration {
+	if failures == 0 {
+		return time.Duration(float64(q.interval) * (0.9 + 0.2*random))
+	}
+	wait := min(dnsFirstRetry<<min(failures-1, 16), q.interval)
+	return time.Duration(float64(wait) * (0.5 + 0.5*random))
+}
+
+// ask looks the name up once.
+func (q dnsQuery) ask(ctx context.Context, lookup Lookup) ([]tandem.Instance, error) {
+	ctx, cancel := context.WithTimeout(ctx, dnsTimeout)
+	defer cancel()
+	if q.port == "" {
+		return q.askSRV(ctx, lookup)
+	}
+	return q.askIP(ctx, lookup)
+}
+
+func (q dnsQuery) askIP(ctx context.Context, lookup Lookup) ([]tandem.Instance, error) {
+	addrs, err := lookup.LookupNetIP(ctx, "ip", q.name)
+	if err == nil && len(addrs) == 0 {
+		err = fmt.Errorf("%s has no address", q.name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	found := newDNSList(q.endpoint)
+	for _, addr := range addrs {
+		found.add(net.JoinHostPort(addr.Unmap().String(), q.port), 0)
+	}
+	return found.list, nil
+}
+
+func (q dnsQuery) askSRV(ctx context.Context, lookup Lookup) ([]tandem.Instance, error) {
+	// net.Resolver drops records that make no sense and then returns the
+	// others with an error; those are as good as any.
+	_, records, err := lookup.LookupSRV(ctx, "", "", q.name)
+	if len(records) == 0 {
+		return nil, cmp.Or(err, errors.New(q.name+" has no SRV record"))
+	}
+	if len(records) == 1 && records[0].Target == "." {
+		return nil, nil
+	}
+	best := records[0].Priority
+	for _, r := range records {
+		best = min(best, r.Priority)
+	}
+	found := newDNSList(q.endpoint)
+	for _, r := range records {
+		if r.Priority == best {
+			host := strings.TrimSuffix(r.Target, ".")
+			found.add(net.JoinHostPort(host, strconv.Itoa(int(r.Port))), srvWeight(r.Weight))
+		}
+	}
+	return found.list, nil
+}
+
+// srvWeight turns a record's weight, 0 to 65535, into an instance's, where 0
+// would mean the default. RFC 2782 gives weight 0 "a very small chance".
+func srvWeight(w uint16) int { return min(max(int(w), 1), tandem.MaxWeight) }
+
+// dnsList gathers instances, each address once: answers may repeat one, and an
+// IPv4 address may come in two forms.
+type dnsList struct {
+	endpoint tandem.Endpoint
+	list     []tandem.Instance
+	seen     map[string]bool
+}
+
+func newDNSList(ep tandem.Endpoint) *dnsList {
+	return &dnsList{endpoint: ep, seen: make(map[string]bool)}
+}
+
+func (l *dnsList) add(address string, weight int) {
+	if l.seen[address] {
+		return
+	}
+	l.seen[address] = true
+	ep := l.endpoint
+	ep.Address = address
+	l.list = append(l.list, tandem.Instance{ID: ep.String(), Endpoints: []tandem.Endpoint{ep}, Weight: weight})
+}
+
+// sleep waits for d or, with its error, the end of ctx.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

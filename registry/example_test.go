@@ -1,0 +1,127 @@
+package registry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/registry"
+)
+
+func ExampleParseTarget() {
+	t, err := registry.ParseTarget("etcd://h1:2379,h2:2379/services/arith?ttl=10s")
+	fmt.Println(t.Scheme, t.Authority, t.Path, t.Query.Get("ttl"), err)
+	// Output: etcd h1:2379,h2:2379 /services/arith 10s <nil>
+}
+
+// show watches a target for one list and prints it.
+func show(r registry.Resolver, target string) {
+	t, err := registry.ParseTarget(target)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	err = r.Watch(ctx, t, func(s registry.Snapshot) {
+		for _, in := range s.Instances {
+			fmt.Println(in.ID, in.Weight)
+		}
+		cancel()
+	})
+	if !errors.Is(err, context.Canceled) {
+		fmt.Println(err)
+	}
+}
+
+func ExampleSingle() {
+	show(registry.Single("unix"), "unix:///run/arith.sock")
+	// Output: unix:///run/arith.sock 0
+}
+
+func ExampleStatic() {
+	show(registry.Static(), "static://a:8972,b:8972?weight=3,1")
+	show(registry.Static(), "static://a:8972,b:8972?weight=3")
+	// Output:
+	// tcp://a:8972 3
+	// tcp://b:8972 1
+	// target "static://a:8972,b:8972?weight=3": 1 weights for 2 addresses; give one for each
+}
+
+func ExampleDNS() {
+	show(registry.DNS(), "dns://127.0.0.1:8972?interval=1m")
+	show(registry.DNS(), "dns://arith.example?interval=1m")
+	// Output:
+	// tcp://127.0.0.1:8972 0
+	// target "dns://arith.example?interval=1m": address arith.example: missing port in address; want host:port
+}
+
+func ExampleMemory() {
+	m := registry.NewMemory()
+	entry, err := m.Register(context.Background(), tandem.Instance{
+		ID:        "one",
+		Endpoints: []tandem.Endpoint{{Transport: "tcp", Address: "127.0.0.1:8972"}},
+		Weight:    50,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer entry.Close()
+	show(m, "memory://")
+	show(m, "memory://any")
+	// Output:
+	// target "memory://": want scheme://address
+	// one 50
+}
+
+// An outage leaves the list as it is; an empty list is not believed at once.
+func ExampleKeeper() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	m := registry.NewMemory()
+	entry, _ := m.Register(ctx, tandem.Instance{
+		ID:        "one",
+		Endpoints: []tandem.Endpoint{{Transport: "tcp", Address: "127.0.0.1:8972"}},
+	})
+	steps := []func(){
+		func() { m.Fail(errors.New("connection refused")) },
+		func() { m.Fail(nil) },
+		func() { entry.Close() },
+		cancel,
+	}
+	var keeper registry.Keeper
+	err := keeper.Watch(ctx, m, registry.Target{}, func(v registry.View) {
+		for _, in := range v.Instances {
+			fmt.Printf("%s suspect=%v stale=%v\n", in.ID, v.Suspect[in.ID], v.Stale)
+		}
+		steps[0]()
+		steps = steps[1:]
+	})
+	fmt.Println(err)
+	// Output:
+	// one suspect=false stale=<nil>
+	// one suspect=false stale=connection refused
+	// one suspect=false stale=<nil>
+	// one suspect=true stale=<nil>
+	// context canceled
+}
+
+// A resolver reads as often as it likes; its watcher hears of changes.
+func ExampleFeed() {
+	feed := registry.NewFeed(func(s registry.Snapshot) {
+		fmt.Println(s.Revision, len(s.Instances), s.Err)
+	})
+	list := []tandem.Instance{{ID: "one"}}
+	feed.List(list)
+	feed.List(list)
+	feed.Fail(errors.New("connection refused"))
+	feed.List(list)
+	feed.List(nil)
+	// Output:
+	// 1 1 <nil>
+	// 1 0 connection refused
+	// 1 1 <nil>
+	// 2 0 <nil>
+}

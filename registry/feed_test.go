@@ -1,0 +1,89 @@
+package registry
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+func TestFeed(t *testing.T) {
+	var got []Snapshot
+	f := NewFeed(func(s Snapshot) { got = append(got, s) })
+	down := errors.New("down")
+
+	f.List(nil)
+	f.List(nil)
+	f.List(members("b", "a"))
+	f.List(members("a", "b")) // the same, in another order
+	f.Fail(down)
+	f.Fail(down)
+	f.List(members("a", "b")) // the same, but the failure is over
+	f.List(nil)
+
+	want := []Snapshot{
+		{Revision: 1},
+		{Revision: 2, Instances: members("a", "b")},
+		{Revision: 2, Err: down},
+		{Revision: 2, Err: down},
+		{Revision: 2, Instances: members("a", "b")},
+		{Revision: 3},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+// Each field of an instance matters to equal, those of later versions too.
+func TestEqualSeesEveryField(t *testing.T) {
+	base := tandem.Instance{}
+	if !equal(base, tandem.Instance{Tags: map[string]string{}, Services: []string{}}) {
+		t.Error("empty and nil differ")
+	}
+	fields := reflect.TypeFor[tandem.Instance]()
+	for i := range fields.NumField() {
+		changed := base
+		change(t, reflect.ValueOf(&changed).Elem().Field(i))
+		if equal(base, changed) {
+			t.Errorf("equal does not compare %s", fields.Field(i).Name)
+		}
+	}
+}
+
+// change sets v to something that is not its zero value.
+func change(t *testing.T, v reflect.Value) {
+	t.Helper()
+	if _, ok := v.Interface().(time.Time); ok {
+		v.Set(reflect.ValueOf(time.Unix(1, 0)))
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Int:
+		v.SetInt(1)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(reflect.ValueOf("x"), reflect.ValueOf("y"))
+	default:
+		t.Fatalf("teach this test to change a %v", v.Type())
+	}
+}
+
+func TestCloneSharesNothing(t *testing.T) {
+	in := tandem.Instance{
+		ID:        "a",
+		Endpoints: []tandem.Endpoint{{Transport: "tcp", Address: "a:1"}},
+		Services:  []string{"s"},
+		Tags:      map[string]string{"k": "v"},
+	}
+	c := clone(in)
+	c.Endpoints[0].Address, c.Services[0], c.Tags["k"] = "", "", ""
+	if in.Endpoints[0].Address != "a:1" || in.Services[0] != "s" || in.Tags["k"] != "v" {
+		t.Errorf("the original changed: %+v", in)
+	}
+}

@@ -1,0 +1,116 @@
+package file
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// What the files of an instance are called, after its escaped ID.
+const (
+	jsonExt = ".json"
+	lockExt = ".lock"
+	tempExt = ".tmp" // the next .json; only who holds the lock writes it
+)
+
+// maxFile is the largest .json, in bytes.
+const maxFile = 64 << 10
+
+// maxPlain is how long an escaped ID may be to serve as a file name as it is.
+// File systems take 255 bytes.
+const maxPlain = 180
+
+// fileName returns the file name, without extension, for an ID: lower-case
+// letters, digits, '-', '_' and inner dots stand for themselves, other bytes
+// are %xx. So no two IDs share a name, not even where the file system ignores
+// case. The end of a long name is replaced by '~' and the ID's SHA-256.
+func fileName(id string) string {
+	var b strings.Builder
+	for i := range len(id) {
+		c := id[i]
+		if 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.' && i > 0 {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02x", c)
+		}
+	}
+	name := b.String()
+	if len(name) <= maxPlain {
+		return name
+	}
+	sum := sha256.Sum256([]byte(id))
+	return name[:maxPlain-65] + "~" + hex.EncodeToString(sum[:])
+}
+
+// encode returns the contents of an instance's file, or why there can be none.
+func encode(in tandem.Instance) ([]byte, error) {
+	if err := in.Validate(); err != nil {
+		return nil, err
+	}
+	if !utf8.ValidString(in.ID) {
+		return nil, fmt.Errorf("instance id %q is not UTF-8, and would not come back from JSON", in.ID)
+	}
+	data, err := json.MarshalIndent(in, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("instance %q: %w", in.ID, err)
+	}
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("instance %q takes %d bytes as JSON, limit %d; list less about it", in.ID, len(data), maxFile)
+	}
+	return append(data, '\n'), nil
+}
+
+// decode parses the contents of the file with that name, without extension.
+// Unknown fields are ignored: later versions may write some.
+func decode(name string, data []byte) (tandem.Instance, error) {
+	var in tandem.Instance
+	if err := json.Unmarshal(data, &in); err != nil {
+		return in, err
+	}
+	if err := in.Validate(); err != nil {
+		return in, err
+	}
+	if want := fileName(in.ID); want != name {
+		return in, fmt.Errorf("instance %q belongs into %s", in.ID, want+jsonExt)
+	}
+	return in, nil
+}
+
+// load reads and parses name+jsonExt.
+func load(name string) (tandem.Instance, error) {
+	data, err := readFile(name + jsonExt)
+	if err != nil {
+		return tandem.Instance{}, err
+	}
+	return decode(filepath.Base(name), data)
+}
+
+// errTooLarge says that a file is more than anybody should have written.
+var errTooLarge = errors.New("the file is too large")
+
+// readFile reads a file of up to maxFile bytes and a newline.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var data bytes.Buffer
+	if _, err := io.CopyN(&data, f, maxFile+2); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if data.Len() > maxFile+1 {
+		return nil, errTooLarge
+	}
+	return data.Bytes(), nil
+}

@@ -1,0 +1,377 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/registry"
+)
+
+const quick = 10 * time.Millisecond // poll of tests that don't test the default
+
+func TestRegisterMakesTheDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "some", "where")
+	r := New(dir, WithPoll(quick))
+	e := watch(t, r)
+	e.until("the directory's absence", func(s registry.Snapshot) bool { return errors.Is(s.Err, fs.ErrNotExist) })
+	entry := register(t, r, instance("a"))
+	e.sees("a")
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("directory: %v, %v", info.Mode(), err)
+	}
+	entry.Close()
+	if err := entry.Update(context.Background(), instance("a")); !errors.Is(err, errClosed) {
+		t.Errorf("update after close: %v", err)
+	}
+	e.sees()
+	if left := files(t, dir); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// Events tell of a change long before the next look would.
+func TestEventsAreFasterThanPolling(t *testing.T) {
+	r := New(t.TempDir(), WithPoll(time.Hour))
+	e := watch(t, r)
+	e.sees()
+	entry := register(t, r, instance("a"))
+	e.sees("a")
+	in := instance("a")
+	in.Weight = 7
+	if err := entry.Update(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	e.until("the update", func(s registry.Snapshot) bool { return len(s.Instances) == 1 && s.Instances[0].Weight == 7 })
+	entry.Close()
+	e.sees()
+}
+
+// Whatever is removed behind the registration's back is put there again.
+func TestRegistrationHeals(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "reg")
+	var log lines
+	r := New(dir, WithPoll(quick), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	register(t, r, instance("a"))
+	name := filepath.Join(dir, "a")
+	want, err := os.ReadFile(name + jsonExt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, harm := range map[string]func() error{
+		"the data is removed":      func() error { return os.Remove(name + jsonExt) },
+		"the lock is removed":      func() error { return os.Remove(name + lockExt) },
+		"the directory is removed": func() error { return os.RemoveAll(dir) },
+		"the data is overwritten":  func() error { return os.WriteFile(name+jsonExt, []byte("{}"), 0o644) },
+		"a directory is in the way": func() error {
+			return errors.Join(os.Rename(dir, dir+".old"), os.WriteFile(dir, nil, 0o644),
+				await(func() bool { return strings.Contains(log.String(), "registration lost") }),
+				os.Remove(dir), os.RemoveAll(dir+".old"))
+		},
+	} {
+		if err := harm(); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if err := await(func() bool {
+			alive, err := held(name + lockExt)
+			data, _ := os.ReadFile(name + jsonExt)
+			return alive && err == nil && string(data) == string(want)
+		}); err != nil {
+			t.Errorf("%s: not restored; there is %v", what, files(t, dir))
+		}
+	}
+	if err := await(func() bool {
+		return strings.Contains(log.String(), `level=INFO msg="file registry: registration restored" instance=a`)
+	}); err != nil {
+		t.Errorf("log:\n%s", &log)
+	}
+}
+
+// await waits for something that nobody tells about.
+func await(ok func() bool) error {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	timeout := time.After(10 * time.Second)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-timeout:
+			return errors.New("waited in vain")
+		}
+	}
+	return nil
+}
+
+// An ID that is lost to another stays with the other; it is not shared.
+func TestHealingTakesNothingAway(t *testing.T) {
+	dir := t.TempDir()
+	first := &owner{name: filepath.Join(dir, "a"), data: []byte("first")}
+	second := &owner{name: filepath.Join(dir, "a"), data: []byte("second")}
+	if err := first.begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "a.lock")); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.heal(); !errors.Is(err, errTaken) {
+		t.Errorf("heal: %v", err)
+	}
+	if err := first.update([]byte("third")); err == nil || !strings.Contains(err.Error(), "not yet restored") {
+		t.Errorf("update: %v", err)
+	}
+	first.end()
+	if data, err := os.ReadFile(filepath.Join(dir, "a.json")); string(data) != "second" {
+		t.Errorf("the other's file: %q, %v", data, err)
+	}
+	if err := second.heal(); err != nil {
+		t.Errorf("the other's heal: %v", err)
+	}
+	second.end()
+}
+
+// A lock that was lost is let go of when there is a new one.
+func TestHealingLeavesNothingOpen(t *testing.T) {
+	o := &owner{name: filepath.Join(t.TempDir(), "a"), data: []byte("data")}
+	if err := o.begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer o.end()
+	old := o.claim.lock
+	if err := errors.Join(os.Remove(old.Name()), o.heal()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := old.Stat(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("the old lock: %v", err)
+	}
+	if alive, err := held(o.name + lockExt); !alive || err != nil {
+		t.Errorf("held %v, %v", alive, err)
+	}
+}
+
+// A file that was written just before it was read is read again, as its time
+// may not tell a later version apart.
+func TestReadingCovers(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "a.json", "")
+	path, at := filepath.Join(dir, "a.json"), time.Now()
+	for age, want := range map[time.Duration]bool{0: false, settled - 1: false, settled: true, time.Hour: true} {
+		if err := os.Chtimes(path, at, at.Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Lstat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := (reading{info: info, at: at}).covers(info); got != want {
+			t.Errorf("read at an age of %v: covers %v", age, got)
+		}
+	}
+	if (reading{}).covers(nil) {
+		t.Error("what could not be read covers something")
+	}
+}
+
+// Files that can't be right are named in the log, once, and stop nothing.
+func TestBadFilesAreSkipped(t *testing.T) {
+	dir := t.TempDir()
+	var log lines
+	r := New(dir, WithPoll(quick), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	bad := map[string]string{
+		"corrupt":   `{"id": "corrupt", `,
+		"empty":     "",
+		"invalid":   `{"id": "invalid"}`,
+		"misplaced": `{"id": "other", "endpoints": [{"transport": "tcp", "address": "a:1"}]}`,
+		"huge":      strings.Repeat(" ", maxFile+2),
+		"array":     "[]",
+	}
+	for name, text := range bad {
+		c, err := acquire(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.remove()
+		put(t, dir, name+jsonExt, text)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "dir.json"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	put(t, dir, "dir.lock", "")
+	register(t, r, instance("good"))
+	e := watch(t, r)
+	e.sees("good")
+	register(t, r, instance("later"))
+	e.sees("good", "later")
+	for name := range bad {
+		if n := strings.Count(log.String(), name+jsonExt); n != 1 {
+			t.Errorf("%d lines about %s:\n%s", n, name, &log)
+		}
+	}
+	if strings.Contains(log.String(), "dir.json") {
+		t.Errorf("log:\n%s", &log)
+	}
+}
+
+// A list with more files than anybody should read is cut, not refused.
+func TestTooManyFiles(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 10 {
+		put(t, dir, fmt.Sprint(i), "")
+	}
+	var log lines
+	l := newLooker(dir, slog.New(slog.NewTextHandler(&log, nil)))
+	l.limit = 10
+	for range 2 {
+		if list, err := l.look(); err != nil || len(list) != 0 {
+			t.Errorf("%v, %v", list, err)
+		}
+	}
+	if n := strings.Count(log.String(), "too many files"); n != 1 {
+		t.Errorf("%d log lines", n)
+	}
+}
+
+// A shortage of this process is an error, not an empty list.
+func TestTransient(t *testing.T) {
+	for err, want := range map[error]bool{
+		&fs.PathError{Op: "open", Path: "a.json", Err: errors.New("too many open files")}: true,
+		&fs.PathError{Op: "open", Path: "a.json", Err: fs.ErrPermission}:                  false,
+		errTooLarge: false,
+	} {
+		if got := transient(err); got != want {
+			t.Errorf("transient(%v) = %v", err, got)
+		}
+	}
+}
+
+// Registering, removing leavings and closing race for the same few names: at no
+// time do two own one, and nobody's files are removed from under them.
+func TestClaimsExclude(t *testing.T) {
+	dir := t.TempDir()
+	var owners [3]atomic.Int32
+	var wg sync.WaitGroup
+	for worker := range 8 {
+		wg.Go(func() {
+			for i := range 200 {
+				n := (worker + i) % len(owners)
+				name := filepath.Join(dir, fmt.Sprint("n", n))
+				if worker%4 == 0 {
+					if c, err := take(name); err == nil {
+						c.remove()
+					}
+					continue
+				}
+				c, err := acquire(name)
+				if err != nil {
+					continue
+				}
+				if owners[n].Add(1) != 1 {
+					t.Errorf("two own %s", name)
+				}
+				if !c.current() {
+					t.Errorf("%s was removed under its owner", name)
+				}
+				owners[n].Add(-1)
+				if i%2 == 0 {
+					c.remove()
+				} else {
+					c.lock.Close() // as if killed
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestRegisterRefuses(t *testing.T) {
+	big := instance("big")
+	for i := range 100 {
+		if big.Tags == nil {
+			big.Tags = map[string]string{}
+		}
+		big.Tags[fmt.Sprint(i)] = strings.Repeat("x", 1000)
+	}
+	blocked := filepath.Join(t.TempDir(), "file")
+	put(t, filepath.Dir(blocked), "file", "")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tc := range []struct {
+		ctx    context.Context
+		dir    string
+		in     tandem.Instance
+		reason string
+	}{
+		{t.Context(), t.TempDir(), tandem.Instance{}, "no id"},
+		{t.Context(), t.TempDir(), instance("\xff"), "not UTF-8"},
+		{t.Context(), t.TempDir(), big, "limit 65536"},
+		{t.Context(), "", instance("a"), "no directory to register in"},
+		{t.Context(), blocked, instance("a"), "making the directory"},
+		{ended, t.TempDir(), instance("a"), "canceled"},
+	} {
+		if _, err := New(tc.dir).Register(tc.ctx, tc.in); err == nil || !strings.Contains(err.Error(), tc.reason) {
+			t.Errorf("%v, want %q", err, tc.reason)
+		}
+	}
+}
+
+func TestTargets(t *testing.T) {
+	for target, want := range map[string]string{
+		"file:///run/arith": "/run/arith",
+		"file://run/arith":  "run/arith",
+	} {
+		parsed, err := registry.ParseTarget(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := New("/other").dirOf(parsed); err != nil || filepath.ToSlash(got) != want {
+			t.Errorf("%s: %q, %v", target, got, err)
+		}
+		parsed.Query = map[string][]string{"x": {"y"}}
+		if err := Resolver().Watch(t.Context(), parsed, nil); err == nil || !strings.Contains(err.Error(), `unknown option "x"`) {
+			t.Errorf("%v", err)
+		}
+	}
+	if got, err := New("/own").dirOf(registry.Target{}); err != nil || got != filepath.FromSlash("/own") {
+		t.Errorf("own: %q, %v", got, err)
+	}
+	if err := Resolver().Watch(t.Context(), registry.Target{}, nil); err == nil || !strings.Contains(err.Error(), "names no directory") {
+		t.Errorf("none: %v", err)
+	}
+}
+
+// One look at a directory in which nothing changes, as it happens four times a
+// second.
+func BenchmarkLook(b *testing.B) {
+	for _, n := range []int{10, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			dir := b.TempDir()
+			for i := range n {
+				id := fmt.Sprintf("tcp://10.0.%d.%d:8972", i/100, i%100)
+				data, err := encode(instance(id))
+				o := &owner{name: filepath.Join(dir, fileName(id)), data: data}
+				if err := errors.Join(err, o.begin(b.Context())); err != nil {
+					b.Fatal(err)
+				}
+				defer o.end()
+			}
+			l := newLooker(dir, slog.New(slog.DiscardHandler))
+			for b.Loop() {
+				if list, err := l.look(); err != nil || len(list) != n {
+					b.Fatal(len(list), err)
+				}
+			}
+		})
+	}
+}

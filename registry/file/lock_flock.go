@@ -1,0 +1,41 @@
+//go:build darwin || dragonfly || freebsd || netbsd || openbsd
+
+package file
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// These systems have flock(2): one lock a file, which can't be asked about
+// without being taken. Seized and owned are therefore the same, and a dead
+// owner's data can be seen for the instant between seizing and removing it.
+
+// seize locks f for the changes that come before owning or removing. It
+// reports false when somebody has it seized or owned, or is just asking.
+func seize(f *os.File) (bool, error) { return tryLock(f, unix.LOCK_EX) }
+
+// own turns a seized lock into an owned one.
+func own(*os.File) (bool, error) { return true, nil }
+
+// held reports whether the lock file at path is owned. For an instant it
+// takes a shared lock, which seize must have patience with.
+func held(path string) (bool, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close() // unlocks
+	free, err := tryLock(f, unix.LOCK_SH)
+	return err == nil && !free, err
+}
+
+func tryLock(f *os.File, how int) (bool, error) {
+	err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return false, nil
+	}
+	return err == nil, err
+}

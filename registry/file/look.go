@@ -1,0 +1,161 @@
+package file
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/registry"
+)
+
+// maxEntries is how many directory entries are looked at: the three files of
+// as many instances as a list may have, and some strangers.
+const maxEntries = 4 * registry.MaxInstances
+
+// looker reads the list of a directory again and again, and parses only what
+// has changed. It is used by one goroutine.
+type looker struct {
+	dir   string
+	log   *slog.Logger
+	limit int                // how many directory entries to look at
+	full  bool               // there were more
+	known map[string]reading // by file name without extension
+}
+
+// reading is what came of parsing a .json.
+type reading struct {
+	info     os.FileInfo
+	at       time.Time // when it was read
+	instance tandem.Instance
+	err      error
+}
+
+func newLooker(dir string, log *slog.Logger) *looker {
+	return &looker{dir: dir, log: log, limit: maxEntries}
+}
+
+// look returns the instances whose owners live. A file that can't be right is
+// skipped. An error means that the directory could not be read, or this process
+// is short of something: an incomplete list is no list.
+func (l *looker) look() ([]tandem.Instance, error) {
+	names, full, err := listDir(l.dir, l.limit)
+	if err != nil {
+		return nil, err
+	}
+	if full && !l.full {
+		l.log.Warn("file registry: too many files; some instances may be missing", "dir", l.dir, "limit", l.limit)
+	}
+	l.full = full
+	var list []tandem.Instance
+	known := make(map[string]reading, len(names))
+	for _, name := range names {
+		r, err := l.read(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // gone since, or its owner is
+			continue
+		case err != nil:
+			return nil, err
+		}
+		known[name] = r
+		if r.err == nil && len(list) < registry.MaxInstances {
+			list = append(list, r.instance)
+		}
+	}
+	l.known = known
+	return list, nil
+}
+
+// read returns what a name's .json says, or fs.ErrNotExist when nobody owns
+// it.
+func (l *looker) read(name string) (reading, error) {
+	path := filepath.Join(l.dir, name)
+	alive, err := held(path + lockExt)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return l.refuse(name, reading{err: err}), nil
+	case err != nil:
+		return reading{}, err
+	case !alive:
+		return reading{}, fs.ErrNotExist
+	}
+	info, err := os.Lstat(path + jsonExt)
+	if err != nil {
+		return reading{}, err
+	}
+	if old, ok := l.known[name]; ok && old.covers(info) {
+		return old, nil
+	}
+	r := reading{info: info, at: time.Now()}
+	r.instance, r.err = load(path)
+	if r.err == nil {
+		return r, nil
+	}
+	if transient(r.err) {
+		return reading{}, r.err
+	}
+	return l.refuse(name, r), nil
+}
+
+// settled is the age from which a file's time tells its versions apart. A file
+// that is younger when it is read may be replaced within one tick of the file
+// system's clock, and by an equally long one.
+const settled = time.Second
+
+// covers reports whether the file is still the one that was read.
+func (r reading) covers(info os.FileInfo) bool {
+	return r.info != nil && os.SameFile(r.info, info) &&
+		r.info.Size() == info.Size() && r.info.ModTime().Equal(info.ModTime()) &&
+		r.at.Sub(info.ModTime()) >= settled
+}
+
+// refuse logs that a file is skipped, unless it was for the same reason before.
+func (l *looker) refuse(name string, r reading) reading {
+	old := l.known[name].err
+	if old == nil || old.Error() != r.err.Error() {
+		l.log.Warn("file registry: file skipped", "file", filepath.Join(l.dir, name+jsonExt), "error", r.err)
+	}
+	return r
+}
+
+// transient reports whether err says something about this process or machine,
+// such as too many open files, rather than about the file.
+func transient(err error) bool {
+	var path *fs.PathError
+	return errors.As(err, &path) && !errors.Is(err, fs.ErrPermission)
+}
+
+// listDir returns the names, without extensions, of which there are both a
+// .json and a .lock, in order; and whether there may be more entries than the
+// limit, beyond which it does not look.
+func listDir(dir string, limit int) (names []string, full bool, err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	entries, err := f.ReadDir(limit)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, false, fmt.Errorf("reading %s: %w", dir, err)
+	}
+	locks := make(map[string]bool)
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), lockExt); ok && e.Type().IsRegular() {
+			locks[name] = true
+		}
+	}
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), jsonExt); ok && e.Type().IsRegular() && locks[name] {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, len(entries) == limit, nil
+}

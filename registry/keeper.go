@@ -1,0 +1,297 @@
+package registry
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// DefaultGrace is how long a [Keeper] keeps doubtful members unless told.
+const DefaultGrace = 30 * time.Second
+
+// maxRefused is how many dropped instances of one list are logged.
+const maxRefused = 100
+
+// View is what a [Keeper] makes of a list. It is the receiver's to keep, not
+// to change.
+type View struct {
+	Instances []tandem.Instance // valid, by ID, each once; the suspects among them
+	// Suspect holds the IDs of members that vanished from the registry in a
+	// collapse and are kept for the time being. A call should go to one only
+	// if it is known to answer.
+	Suspect map[string]bool
+	// Stale says why the list may be old: the registry's failure, as long as
+	// it lasts. Before the first list it comes with no instances.
+	Stale error
+}
+
+// Keeper stands between a [Resolver] and its user and keeps the last good
+// list:
+//
+//   - While the registry fails, the list stays, however long it takes.
+//   - Instances that are not valid, repeat an ID, or go beyond [MaxInstances]
+//     are dropped, each with a line in the log.
+//   - A few members that vanish are gone. But when more of them have vanished
+//     within Grace than are left, an empty list being the extreme, the registry
+//     itself is suspect: it may have been wiped, or have lost all leases at
+//     once. Then all these members stay, as suspects, for another Grace. Those
+//     of which Alive is true at its end stay for one more, and so on; the
+//     others go. So a service that was really shut down does disappear, a
+//     little later.
+//
+// A first list that is empty is just empty.
+//
+// Set the fields before use; the zero value works. A Keeper serves one list.
+// Either Watch it, or call Apply, Expire and Next, which are its pure core: no
+// clock, no goroutine, not safe for concurrent use.
+type Keeper struct {
+	// Grace is how long suspects stay before they are judged;
+	// [DefaultGrace] when it is 0.
+	Grace time.Duration
+	// Alive reports whether a suspect has lately answered. It must not
+	// block. When nil, no suspect is alive, and all go after one Grace.
+	Alive func(id string) bool
+	// Log gets a line for every dropped instance and every change of trust;
+	// none when nil.
+	Log *slog.Logger
+
+	listed  []tandem.Instance // the last good list, by ID
+	gone    map[string]departed
+	refused map[string]bool // what was dropped from the last list and logged
+	stale   error
+}
+
+// departed is a member that the registry no longer lists.
+type departed struct {
+	instance tandem.Instance
+	suspect  bool      // doubted, hence still in the view
+	until    time.Time // when to judge it (suspect) or forget it (not)
+}
+
+// Watch watches the target and delivers every new view to update, one call at
+// a time. It returns when r's Watch does, with its error; that is when ctx
+// ends, or when the target can never work.
+func (k *Keeper) Watch(ctx context.Context, r Resolver, target Target, update func(View)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the goroutine should update panic
+	snapshots := make(chan Snapshot)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- r.Watch(ctx, target, func(s Snapshot) {
+			select {
+			case snapshots <- s:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	for {
+		var view View
+		var changed bool
+		select {
+		case s := <-snapshots:
+			view, changed = k.Apply(s, time.Now())
+		case <-k.due():
+			view, changed = k.Expire(time.Now())
+		case err := <-ended:
+			return err
+		}
+		if changed {
+			update(view)
+		}
+	}
+}
+
+// due returns a channel that receives at Next, or never.
+func (k *Keeper) due() <-chan time.Time {
+	next := k.Next()
+	if next.IsZero() {
+		return nil
+	}
+	return time.After(time.Until(next))
+}
+
+// Apply takes in a snapshot and returns the view that results, and whether it
+// is a new one.
+func (k *Keeper) Apply(s Snapshot, now time.Time) (View, bool) {
+	if s.Err != nil {
+		return k.fail(s.Err)
+	}
+	if k.stale != nil {
+		k.log().Info("registry: answers again")
+		k.stale = nil
+	}
+	list := k.sound(s.Instances)
+	k.forget(now)
+	k.part(list, now)
+	k.listed = list
+	if len(k.gone) > len(k.listed) {
+		k.doubt(now)
+	}
+	return k.view(), true
+}
+
+// Expire judges the suspects whose time has come and returns the view that
+// results, and whether it is a new one.
+func (k *Keeper) Expire(now time.Time) (View, bool) {
+	changed := false
+	for id, d := range k.gone {
+		switch {
+		case !d.suspect || now.Before(d.until):
+		case k.Alive != nil && k.Alive(id):
+			d.until = now.Add(k.grace())
+			k.gone[id] = d
+		default:
+			k.log().Info("registry: suspect does not answer and is dropped", "instance", id)
+			delete(k.gone, id)
+			changed = true
+		}
+	}
+	return k.view(), changed
+}
+
+// Next returns when Expire has something to do, or the zero time.
+func (k *Keeper) Next() time.Time {
+	var next time.Time
+	for _, d := range k.gone {
+		if d.suspect && (next.IsZero() || d.until.Before(next)) {
+			next = d.until
+		}
+	}
+	return next
+}
+
+// fail keeps everything as it is and remembers why. The same failure again is
+// nothing new.
+func (k *Keeper) fail(err error) (View, bool) {
+	if k.stale == nil {
+		k.log().Warn("registry: can't be read; the last list stays in use", "error", err, "instances", len(k.listed))
+	}
+	known := k.stale != nil && k.stale.Error() == err.Error()
+	k.stale = err
+	return k.view(), !known
+}
+
+// sound returns the instances of the list that can be right, by ID.
+func (k *Keeper) sound(list []tandem.Instance) []tandem.Instance {
+	good := make([]tandem.Instance, 0, min(len(list), MaxInstances))
+	seen := make(map[string]bool, cap(good))
+	refused := make(map[string]bool)
+	for i := range list {
+		in := &list[i]
+		if reason := flaw(in, seen); reason != "" {
+			k.refuse(in.ID, reason, refused)
+			continue
+		}
+		seen[in.ID] = true
+		good = append(good, *in)
+	}
+	k.refused = refused
+	slices.SortFunc(good, byID)
+	return good
+}
+
+// flaw says why in can't be taken beside those seen already, or "".
+func flaw(in *tandem.Instance, seen map[string]bool) string {
+	if err := in.Validate(); err != nil {
+		return err.Error()
+	}
+	if seen[in.ID] {
+		return "its id is listed twice"
+	}
+	if len(seen) >= MaxInstances {
+		return "the list is too long"
+	}
+	return ""
+}
+
+// refuse logs that an instance is dropped, unless the last list had it too, or
+// this one has had so many that nobody would read on.
+func (k *Keeper) refuse(id, reason string, refused map[string]bool) {
+	id = id[:min(len(id), 128)]
+	key := id + "\x00" + reason
+	if len(refused) >= maxRefused || refused[key] {
+		return
+	}
+	refused[key] = true
+	if !k.refused[key] {
+		k.log().Warn("registry: instance dropped", "instance", id, "reason", reason)
+	}
+}
+
+// part moves the members that are not in the list to gone, and takes those
+// that are back from there. What goes beyond MaxInstances is not kept.
+func (k *Keeper) part(list []tandem.Instance, now time.Time) {
+	here := make(map[string]bool, len(list))
+	for i := range list {
+		here[list[i].ID] = true
+		delete(k.gone, list[i].ID)
+	}
+	for _, in := range k.listed {
+		if here[in.ID] || len(k.gone) >= MaxInstances {
+			continue
+		}
+		if k.gone == nil {
+			k.gone = make(map[string]departed)
+		}
+		k.gone[in.ID] = departed{instance: in, until: now.Add(k.grace())}
+	}
+}
+
+// forget drops the members that have been gone for long without a doubt.
+func (k *Keeper) forget(now time.Time) {
+	maps.DeleteFunc(k.gone, func(_ string, d departed) bool {
+		return !d.suspect && !now.Before(d.until)
+	})
+}
+
+// doubt makes every member that has gone a suspect.
+func (k *Keeper) doubt(now time.Time) {
+	fresh := 0
+	for id, d := range k.gone {
+		if !d.suspect {
+			k.gone[id] = departed{instance: d.instance, suspect: true, until: now.Add(k.grace())}
+			fresh++
+		}
+	}
+	if fresh > 0 {
+		k.log().Warn("registry: the list collapsed; what vanished stays in use while it answers",
+			"vanished", len(k.gone), "left", len(k.listed))
+	}
+}
+
+// view returns the current view.
+func (k *Keeper) view() View {
+	v := View{Instances: slices.Clone(k.listed), Stale: k.stale}
+	for id, d := range k.gone {
+		if !d.suspect {
+			continue
+		}
+		if v.Suspect == nil {
+			v.Suspect = make(map[string]bool)
+		}
+		v.Suspect[id] = true
+		v.Instances = append(v.Instances, d.instance)
+	}
+	if v.Suspect != nil {
+		slices.SortFunc(v.Instances, byID)
+	}
+	return v
+}
+
+func (k *Keeper) grace() time.Duration {
+	if k.Grace <= 0 {
+		return DefaultGrace
+	}
+	return k.Grace
+}
+
+func (k *Keeper) log() *slog.Logger {
+	if k.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return k.Log
+}

@@ -1,0 +1,71 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// mustParse parses a target that is known to be good.
+func mustParse(t testing.TB, s string) Target {
+	t.Helper()
+	target, err := ParseTarget(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return target
+}
+
+// members returns n instances: i0, i1, …
+func members(ids ...string) []tandem.Instance {
+	list := make([]tandem.Instance, len(ids))
+	for i, id := range ids {
+		list[i] = tandem.Instance{ID: id, Endpoints: []tandem.Endpoint{{Transport: "tcp", Address: id + ":1"}}}
+	}
+	return list
+}
+
+// numbered returns members i<from> to i<to-1>.
+func numbered(from, to int) []tandem.Instance {
+	var ids []string
+	for i := from; i < to; i++ {
+		ids = append(ids, fmt.Sprintf("i%d", i))
+	}
+	return members(ids...)
+}
+
+// ids returns the IDs in order, separated by spaces.
+func ids(list []tandem.Instance) string {
+	var s []string
+	for _, in := range list {
+		s = append(s, in.ID)
+	}
+	slices.Sort(s)
+	return strings.Join(s, " ")
+}
+
+// first returns the first snapshot of a target, or Watch's early error.
+func first(t *testing.T, r Resolver, target string) (Snapshot, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var got Snapshot
+	err := r.Watch(ctx, mustParse(t, target), func(s Snapshot) {
+		got = s
+		cancel()
+	})
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	return got, err
+}
