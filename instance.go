@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 )
 
 // Endpoint is one way to reach an instance.
@@ -44,6 +45,8 @@ func (in *Instance) Validate() error {
 	switch {
 	case in.ID == "":
 		return errors.New("instance has no id")
+	case !utf8.ValidString(in.ID):
+		return fmt.Errorf("instance id %q is not UTF-8", in.ID)
 	case len(in.ID) > MaxInstanceID:
 		return fmt.Errorf("instance id of %d bytes, limit %d", len(in.ID), MaxInstanceID)
 	case len(in.Endpoints) == 0:

@@ -1,0 +1,93 @@
+package tandem_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+func ExampleError() {
+	err := tandem.Errorf(tandem.NotFound, "no order %d", 7).WithDetail("order", []byte("7"))
+	fmt.Println(err)
+	fmt.Println(tandem.CodeOf(fmt.Errorf("loading: %w", err)), tandem.MayHaveExecuted(err))
+	// Output:
+	// not found: no order 7
+	// not found true
+}
+
+func ExampleAsError() {
+	e := tandem.AsError(context.DeadlineExceeded)
+	fmt.Println(e.Code, errors.Is(e, context.DeadlineExceeded))
+	e = tandem.AsError(errors.New("divide by zero"))
+	fmt.Println(e)
+	// Output:
+	// deadline exceeded true
+	// unknown: divide by zero
+}
+
+func ExampleMetadata() {
+	md := tandem.Metadata{}
+	md.Set("Token", "secret")
+	md.Add("tag", "a")
+	md.Add("tag", "b")
+	fmt.Println(md.Get("TOKEN"), md.Values("tag"))
+	// Output: secret [a b]
+}
+
+// An interceptor wraps the Func that carries a call out, or that runs it.
+func ExampleChain() {
+	trace := func(name string) tandem.Interceptor {
+		return func(next tandem.Func) tandem.Func {
+			return func(ctx context.Context, call *tandem.Call) error {
+				fmt.Println("before", name)
+				defer fmt.Println("after", name)
+				return next(ctx, call)
+			}
+		}
+	}
+	f := tandem.Chain(func(_ context.Context, call *tandem.Call) error {
+		fmt.Println("running", call.Method)
+		return nil
+	}, trace("outer"), trace("inner"))
+	if err := f(context.Background(), &tandem.Call{Method: "Arith.Mul"}); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// before outer
+	// before inner
+	// running Arith.Mul
+	// after inner
+	// after outer
+}
+
+func ExampleCall_OnEnd() {
+	call := &tandem.Call{Method: "Arith.Mul"}
+	call.OnEnd(func(err error) { fmt.Println("ended:", err) })
+	call.End(tandem.Errorf(tandem.Unavailable, "no server"))
+	call.End(nil) // nothing is left to run
+	// Output: ended: unavailable: no server
+}
+
+func ExampleFromContext() {
+	ctx := tandem.NewContext(context.Background(), &tandem.Call{Method: "Arith.Mul", Peer: tandem.Peer{Identity: "alice"}})
+	call := tandem.FromContext(ctx)
+	fmt.Println(call.Method, call.Peer.Identity)
+	// Output: Arith.Mul alice
+}
+
+func ExampleInstance_Validate() {
+	in := tandem.Instance{ID: "a", Endpoints: []tandem.Endpoint{{Transport: "tcp", Address: "10.0.0.1:8972"}}, Weight: 50}
+	fmt.Println(in.Validate(), in.Endpoints[0])
+	in.Weight = -1
+	fmt.Println(in.Validate())
+	// Output:
+	// <nil> tcp://10.0.0.1:8972
+	// instance "a" has weight -1, allowed 0 to 10000
+}
+
+func ExampleCode() {
+	fmt.Println(tandem.ResourceExhausted, uint8(tandem.ResourceExhausted), tandem.Code(99).Valid())
+	// Output: resource exhausted 8 false
+}
