@@ -212,11 +212,12 @@ type Counter struct {
 	n int
 }
 
-func (c *Counter) Add(n int) int { return 0 }
+// Add says what crosses the wire; the stub below does the work.
+func (c *Counter) Add(n int) (int, error) { return c.n + n, nil }
 
-// Setup is called at registration.
-func (c *Counter) Setup() error {
-	return c.HijackProcess("Add", func(stub *server.Stub) {
+// Setup is called at registration. An error of HijackProcess fails that too.
+func (c *Counter) Setup() {
+	_ = c.HijackProcess("Add", func(stub *server.Stub) {
 		var n int
 		if err := stub.Read(&n); err != nil {
 			_ = stub.WriteErr(err)
@@ -229,7 +230,7 @@ func (c *Counter) Setup() error {
 
 func ExampleHijacker() {
 	srv := server.New()
-	err := srv.Register(&Counter{n: 40}, server.ForMethod("Add"))
+	err := srv.Register(&Counter{n: 40})
 	fmt.Println(err)
 	c, stop := start(srv)
 	defer stop()
