@@ -72,7 +72,8 @@ type Env struct {
 	monitor monitor
 	wg      sync.WaitGroup
 
-	buffers  sync.Pool // *buffer, to write and to assemble
+	buffers  sync.Pool // *buffer, for a message each
+	outs     sync.Pool // *buffer, for what is to be written: few, but large
 	readers  sync.Pool // *readBuffer
 	pendings sync.Pool // *Pending
 }
@@ -82,7 +83,12 @@ type buffer struct{ b []byte }
 
 type readBuffer [readBufferSize]byte
 
-const maxPooled = 4 << 20
+// Larger buffers are left to the collector. A message's is small as a rule:
+// if those for writing were mixed with them, every call would end up with one.
+const (
+	maxPooled    = 64 << 10
+	maxPooledOut = 4 << 20
+)
 
 // NewEnv returns an Env. Close ends it.
 func NewEnv(cfg Config) *Env {
@@ -154,6 +160,20 @@ func (e *Env) putBuffer(b *buffer) {
 	if b != nil && cap(b.b) <= maxPooled {
 		b.b = b.b[:0]
 		e.buffers.Put(b)
+	}
+}
+
+func (e *Env) outBuffer() *buffer {
+	if b, ok := e.outs.Get().(*buffer); ok {
+		return b
+	}
+	return &buffer{make([]byte, 0, 16<<10)}
+}
+
+func (e *Env) putOut(b *buffer) {
+	if cap(b.b) <= maxPooledOut {
+		b.b = b.b[:0]
+		e.outs.Put(b)
 	}
 }
 

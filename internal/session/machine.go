@@ -65,7 +65,7 @@ func (m *machine) init(peer wire.Settings) {
 // buf returns the buffer that frames are appended to.
 func (m *machine) buf() *buffer {
 	if m.out == nil {
-		m.out = m.env.buffer()
+		m.out = m.env.outBuffer()
 	}
 	return m.out
 }

@@ -377,7 +377,7 @@ func (s *Session) write(mayYield bool) {
 			return
 		}
 		s.wrote(n)
-		s.env.putBuffer(b)
+		s.env.putOut(b)
 	}
 }
 
@@ -418,7 +418,7 @@ func (s *Session) writeRest(b *buffer, rest []byte) {
 			s.fail(err)
 			return
 		}
-		s.env.putBuffer(b)
+		s.env.putOut(b)
 		b = s.nextRest()
 		signal(s.drained)
 		if b == nil {
