@@ -1,0 +1,138 @@
+// Package codec has the codecs that need nothing but the standard library, and
+// the two functions that the layers above encode and decode with.
+//
+//	Raw()        "raw"        bytes as they are
+//	Gob()        "gob"        encoding/gob, each message complete in itself
+//	JSON()       "json"       encoding/json
+//	Generated()  "generated"  types with marshalling methods of their own
+//
+// MessagePack and Protocol Buffers are in the packages codec/msgpack and
+// codec/protobuf, so that nobody compiles what they do not use. Every codec is
+// a value, safe for concurrent use; what it caches belongs to that value, so
+// make one and share it.
+//
+// # What decoding promises
+//
+// Messages come from strangers. Whatever the bytes are, decoding ends with a
+// value or an error: no panic, and no memory taken because a message claims to
+// be large. Gob and MessagePack messages are walked before they are decoded,
+// and refused if a declared length exceeds the bytes that are there. Nothing
+// nests deeper than [MaxDepth].
+//
+// So every element that is allocated was paid for with at least one byte of
+// input. For flat data that is within 16 times the message plus 64 KiB. It is
+// more where the Go type is much larger than its encoding: a slice of large
+// structs, each sent as one byte, takes the size of the struct per byte, and
+// trees decoded into interfaces take up to about 100 bytes per byte. Types with
+// methods of their own are as careful as those methods: a panic in one becomes
+// an error that names the type, but what it allocates is its own affair.
+package codec
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// MaxDepth is how many arrays, maps and structures of a message may be inside
+// one another.
+const MaxDepth = 64
+
+// Append appends the encoding of v by c to dst. On an error it returns dst as
+// it was, and the error names the codec and the type.
+//
+//   - A nil v is the empty message: nothing is appended, whatever the codec.
+//   - [tandem.Args] and [tandem.Results] are packed: their number as an
+//     unsigned varint (see encoding/binary), then each value's length as an
+//     unsigned varint and its encoding by c.
+//   - Everything else is for c alone.
+func Append(c tandem.Codec, dst []byte, v any) ([]byte, error) {
+	switch v := v.(type) {
+	case tandem.Args:
+		return appendPacked(c, dst, v)
+	case tandem.Results:
+		return appendPacked(c, dst, v)
+	}
+	return appendOne(c, dst, v)
+}
+
+// Decode decodes src, which [Append] has encoded with the same codec, into the
+// pointer v. The error names the codec and the type.
+//
+//   - A nil v discards the message unseen.
+//   - [tandem.Args] and [tandem.Results] hold pointers to decode the packed
+//     values into, as many as the message has; a nil among them discards its
+//     value.
+//   - An empty message sets what v points to to its zero value.
+func Decode(c tandem.Codec, src []byte, v any) error {
+	switch v := v.(type) {
+	case tandem.Args:
+		return decodePacked(c, src, v)
+	case tandem.Results:
+		return decodePacked(c, src, v)
+	}
+	return decodeOne(c, src, v)
+}
+
+func appendOne(c tandem.Codec, dst []byte, v any) ([]byte, error) {
+	if v == nil {
+		return dst, nil
+	}
+	out, err := c.Append(dst, v)
+	if err != nil {
+		return dst, fmt.Errorf("codec %s: encoding %T: %w", c.Name(), v, err)
+	}
+	return out, nil
+}
+
+func decodeOne(c tandem.Codec, src []byte, v any) error {
+	if v == nil {
+		return nil
+	}
+	if err := decodeInto(c, src, v); err != nil {
+		return fmt.Errorf("codec %s: decoding into %T: %w", c.Name(), v, err)
+	}
+	return nil
+}
+
+func decodeInto(c tandem.Codec, src []byte, v any) error {
+	if len(src) > 0 {
+		return c.Decode(src, v)
+	}
+	p := reflect.ValueOf(v)
+	if err := settable(p); err != nil {
+		return err
+	}
+	p.Elem().SetZero()
+	return nil
+}
+
+// settable returns an error unless p is a pointer that something can be
+// decoded into.
+func settable(p reflect.Value) error {
+	if p.Kind() != reflect.Pointer {
+		return errors.New("not a pointer; pass the address of the variable")
+	}
+	if p.IsNil() {
+		return errors.New("a nil pointer; pass the address of a variable")
+	}
+	return nil
+}
+
+// guard is deferred around code that is not ours, a type's own methods or the
+// reflection of encoding/gob, and turns its panic into an error.
+func guard(v any, err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%T panicked: %v", v, p)
+	}
+}
+
+// appender is an io.Writer that appends.
+type appender struct{ b []byte }
+
+func (a *appender) Write(p []byte) (int, error) {
+	a.b = append(a.b, p...)
+	return len(p), nil
+}

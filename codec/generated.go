@@ -1,0 +1,197 @@
+package codec
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// The shapes of generated methods, by who generates them.
+type (
+	vtSized interface { // vtprotobuf
+		SizeVT() int
+		MarshalToSizedBufferVT(b []byte) (int, error)
+	}
+	vtMarshaler   interface{ MarshalVT() ([]byte, error) }
+	vtUnmarshaler interface{ UnmarshalVT(b []byte) error }
+
+	gogoSized interface { // gogo/protobuf
+		Size() int
+		MarshalToSizedBuffer(b []byte) (int, error)
+	}
+	gogoMarshalTo interface {
+		Size() int
+		MarshalTo(b []byte) (int, error)
+	}
+	marshaler   interface{ Marshal() ([]byte, error) }
+	unmarshaler interface{ Unmarshal(b []byte) error }
+
+	gencodeMarshaler interface { // gencode
+		Size() uint64
+		Marshal(b []byte) ([]byte, error)
+	}
+	gencodeUnmarshaler interface {
+		Unmarshal(b []byte) (uint64, error)
+	}
+
+	marshalAppender interface {
+		MarshalAppend(dst []byte) ([]byte, error)
+	}
+)
+
+const (
+	wantMarshal = "no marshalling methods of its own: wanted are MarshalVT, Marshal and Size " +
+		"(gogo, gencode), MarshalAppend, AppendBinary or MarshalBinary"
+	wantUnmarshal = "no unmarshalling method of its own: wanted is UnmarshalVT, Unmarshal or UnmarshalBinary"
+)
+
+type generated struct{ recursion *recursion }
+
+// Generated returns the codec "generated": a type encodes itself by methods
+// that a generator, or a person, wrote for it. They are found by their shape,
+// and the first that the type has is used:
+//
+//	vtprotobuf  SizeVT() int, MarshalToSizedBufferVT([]byte) (int, error)
+//	            MarshalVT() ([]byte, error), UnmarshalVT([]byte) error
+//	any         MarshalAppend([]byte) ([]byte, error)
+//	gogo        Size() int, MarshalToSizedBuffer or MarshalTo([]byte) (int, error)
+//	            Marshal() ([]byte, error), Unmarshal([]byte) error
+//	gencode     Size() uint64, Marshal([]byte) ([]byte, error)
+//	            Unmarshal([]byte) (uint64, error)
+//	encoding    AppendBinary, MarshalBinary, UnmarshalBinary
+//
+// All but those that return a new slice write into the message itself, without
+// a copy. Unmarshalling methods must not keep the bytes they get.
+//
+// The methods are trusted with memory and depth, gencode's in particular: it
+// allocates what a message declares. Only protobuf types, known by UnmarshalVT
+// or ProtoMessage, are kept from nesting deeper than 100; they are reset before
+// they are decoded into, as proto.Unmarshal does.
+func Generated() tandem.Codec { return generated{new(recursion)} }
+
+func (generated) Name() string { return "generated" }
+
+func (g generated) Append(dst []byte, v any) (out []byte, err error) {
+	defer guard(v, &err)
+	switch m := v.(type) {
+	case vtSized:
+		return fill(dst, m.SizeVT(), m.MarshalToSizedBufferVT)
+	case vtMarshaler:
+		return join(dst, m.MarshalVT)
+	case marshalAppender:
+		return m.MarshalAppend(dst)
+	case gogoSized:
+		return fill(dst, m.Size(), m.MarshalToSizedBuffer)
+	case gogoMarshalTo:
+		return fill(dst, m.Size(), m.MarshalTo)
+	case marshaler:
+		return join(dst, m.Marshal)
+	case gencodeMarshaler:
+		return appendGencode(dst, m)
+	case encoding.BinaryAppender:
+		return m.AppendBinary(dst)
+	case encoding.BinaryMarshaler:
+		return join(dst, m.MarshalBinary)
+	}
+	return g.appendCopy(dst, v)
+}
+
+// appendCopy encodes a value whose methods are those of its pointer.
+func (g generated) appendCopy(dst []byte, v any) ([]byte, error) {
+	t := reflect.TypeOf(v)
+	if t.Kind() == reflect.Pointer {
+		return dst, errors.New(wantMarshal)
+	}
+	p := reflect.New(t)
+	p.Elem().Set(reflect.ValueOf(v))
+	return g.Append(dst, p.Interface())
+}
+
+// fill has marshal fill size bytes appended to dst.
+func fill(dst []byte, size int, marshal func([]byte) (int, error)) ([]byte, error) {
+	out := slices.Grow(dst, size)[:len(dst)+size]
+	n, err := marshal(out[len(dst):len(out):len(out)])
+	if err == nil && n != size {
+		err = fmt.Errorf("its size is given as %d bytes, but %d were written", size, n)
+	}
+	return out, err
+}
+
+// join appends what marshal returns to dst.
+func join(dst []byte, marshal func() ([]byte, error)) ([]byte, error) {
+	b, err := marshal()
+	return append(dst, b...), err
+}
+
+// appendGencode relies on what gencode's Marshal does: it writes to the start
+// of the buffer if that has the capacity, else to a new one.
+func appendGencode(dst []byte, m gencodeMarshaler) ([]byte, error) {
+	size := int(m.Size())
+	out := slices.Grow(dst, size)
+	room := out[len(dst) : len(dst)+size]
+	b, err := m.Marshal(room[:0:len(room)])
+	if err != nil || len(b) == 0 {
+		return dst, err
+	}
+	if len(b) <= len(room) && &b[0] == &room[0] {
+		return out[:len(dst)+len(b)], nil
+	}
+	return append(dst, b...), nil
+}
+
+func (g generated) Decode(src []byte, v any) (err error) {
+	defer guard(v, &err)
+	switch m := v.(type) {
+	case vtUnmarshaler:
+		return g.decodeProto(src, m, m.UnmarshalVT)
+	case unmarshaler:
+		if _, ok := v.(interface{ ProtoMessage() }); ok {
+			return g.decodeProto(src, m, m.Unmarshal)
+		}
+		return m.Unmarshal(src)
+	case gencodeUnmarshaler:
+		return decodeGencode(src, m)
+	case encoding.BinaryUnmarshaler:
+		return m.UnmarshalBinary(src)
+	}
+	return g.decodeNew(src, v)
+}
+
+// decodeNew decodes into a pointer to a pointer, setting it to a new value.
+func (g generated) decodeNew(src []byte, v any) error {
+	p := reflect.ValueOf(v)
+	if p.Kind() != reflect.Pointer || p.Type().Elem().Kind() != reflect.Pointer {
+		return errors.New(wantUnmarshal)
+	}
+	if err := settable(p); err != nil {
+		return err
+	}
+	target := reflect.New(p.Type().Elem().Elem())
+	if err := g.Decode(src, target.Interface()); err != nil {
+		return err
+	}
+	p.Elem().Set(target)
+	return nil
+}
+
+func (g generated) decodeProto(src []byte, m any, unmarshal func([]byte) error) error {
+	if mayNest := len(src) > 2*maxProtoDepth; mayNest && g.recursion.possible(m) && protoTooDeep(src) {
+		return fmt.Errorf("nested deeper than %d", maxProtoDepth)
+	}
+	if r, ok := m.(interface{ Reset() }); ok {
+		r.Reset()
+	}
+	return unmarshal(src)
+}
+
+func decodeGencode(src []byte, m gencodeUnmarshaler) error {
+	n, err := m.Unmarshal(src)
+	if err == nil && n != uint64(len(src)) {
+		err = fmt.Errorf("%d of %d bytes used", n, len(src))
+	}
+	return err
+}

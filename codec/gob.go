@@ -1,0 +1,168 @@
+package codec
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/gob"
+	"errors"
+	"reflect"
+	"sync"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// gobCodec makes gob fast although every message describes its types anew.
+// The descriptions are the same bytes each time, so an encoder that has sent
+// them is kept, and its later messages get a copy of them in front; a decoder
+// that has read them is kept, and skips them in later messages that begin with
+// the same bytes.
+//
+// What an interface holds changes from message to message, so a type with
+// interfaces inside takes a new encoder each time, see gobopen.go.
+type gobCodec struct {
+	types   sync.Map // reflect.Type → *gobType, as many as the program encodes
+	schemas gobSchemas
+}
+
+// Gob returns the codec "gob": encoding/gob, each message complete in itself,
+// with its type descriptions before its value. What an interface holds must be
+// known to [gob.Register]; types with interfaces inside take several times as
+// long to encode as others.
+//
+// A message may describe at most 1,024 types with 4,096 fields in 64 KiB; that
+// many, seen for the first time, may take 2 MiB while they are compiled.
+func Gob() tandem.Codec { return new(gobCodec) }
+
+func (*gobCodec) Name() string { return "gob" }
+
+func (c *gobCodec) Append(dst []byte, v any) (out []byte, err error) {
+	defer guard(v, &err) // of methods like GobEncode
+	if p := reflect.ValueOf(v); !p.IsValid() || p.Kind() == reflect.Pointer && p.IsNil() {
+		return dst, errors.New("gob: nil has no encoding; send a zero value")
+	}
+	t := c.typeOf(reflect.TypeOf(v))
+	if !t.closed {
+		return c.appendOpen(dst, v)
+	}
+	e := t.encoders.Get().(*gobEncoder)
+	out, err = e.append(dst, v)
+	if err != nil {
+		return dst, err
+	}
+	t.encoders.Put(e)
+	return out, nil
+}
+
+// gobType is what is kept for one type of Go.
+type gobType struct {
+	closed   bool      // no interface inside
+	encoders sync.Pool // of *gobEncoder that encoded only this type, if closed
+}
+
+func (c *gobCodec) typeOf(rt reflect.Type) *gobType {
+	if t, ok := c.types.Load(rt); ok {
+		return t.(*gobType)
+	}
+	t := &gobType{closed: isClosed(rt, make(map[reflect.Type]bool))}
+	t.encoders.New = func() any { return newGobEncoder() }
+	kept, _ := c.types.LoadOrStore(rt, t)
+	return kept.(*gobType)
+}
+
+// isClosed reports whether gob finds no interface in a value of type t.
+func isClosed(t reflect.Type, seen map[reflect.Type]bool) bool {
+	if seen[t] || encodesItself(t) {
+		return true
+	}
+	seen[t] = true
+	switch t.Kind() {
+	case reflect.Interface:
+		return false
+	case reflect.Map:
+		return isClosed(t.Key(), seen) && isClosed(t.Elem(), seen)
+	case reflect.Pointer, reflect.Slice, reflect.Array:
+		return isClosed(t.Elem(), seen)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if f := t.Field(i); f.IsExported() && !isClosed(f.Type, seen) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// encodesItself reports whether gob leaves t, which is no interface, to t's own
+// methods.
+func encodesItself(t reflect.Type) bool {
+	p := reflect.PointerTo(t)
+	return t.Kind() != reflect.Interface &&
+		(p.Implements(reflect.TypeFor[gob.GobEncoder]()) ||
+			p.Implements(reflect.TypeFor[encoding.BinaryMarshaler]()) ||
+			p.Implements(reflect.TypeFor[encoding.TextMarshaler]()))
+}
+
+type gobEncoder struct {
+	out    appender
+	enc    *gob.Encoder
+	prefix []byte // the type descriptions of its first message
+}
+
+func newGobEncoder() *gobEncoder {
+	e := new(gobEncoder)
+	e.enc = gob.NewEncoder(&e.out)
+	return e
+}
+
+func (e *gobEncoder) append(dst []byte, v any) ([]byte, error) {
+	e.out.b = append(dst, e.prefix...)
+	err := e.enc.Encode(v)
+	out := e.out.b
+	e.out.b = nil
+	if err != nil || e.prefix != nil {
+		return out, err
+	}
+	n, err := gobPrefix(out[len(dst):])
+	e.prefix = append(make([]byte, 0, n), out[len(dst):len(dst)+n]...)
+	return out, err
+}
+
+func (c *gobCodec) Decode(src []byte, v any) (err error) {
+	defer guard(v, &err)
+	if err := settable(reflect.ValueOf(v)); err != nil {
+		return err
+	}
+	schema, n, err := c.schemas.check(src)
+	if err != nil {
+		return err
+	}
+	d, ok := schema.decoders.Get().(*gobDecoder)
+	if ok {
+		src = src[n:]
+	} else {
+		d = newGobDecoder()
+	}
+	if err := d.decode(src, v); err != nil {
+		return err
+	}
+	schema.decoders.Put(d)
+	return nil
+}
+
+type gobDecoder struct {
+	in  bytes.Reader
+	dec *gob.Decoder
+}
+
+func newGobDecoder() *gobDecoder {
+	d := new(gobDecoder)
+	d.dec = gob.NewDecoder(&d.in)
+	return d
+}
+
+func (d *gobDecoder) decode(src []byte, v any) error {
+	d.in.Reset(src)
+	err := d.dec.Decode(v)
+	d.in.Reset(nil)
+	return err
+}

@@ -1,0 +1,339 @@
+package codec
+
+import "fmt"
+
+// The type ids that gob gives to its basic types, and the first for others.
+const (
+	gobBool = iota + 1
+	gobInt
+	gobUint
+	gobFloat
+	gobBytes
+	gobString
+	gobComplex
+	gobInterface
+
+	gobFirstDefined = 64
+	gobMaxID        = 1 << 30 // the decoder cuts ids to 32 bits
+)
+
+// The kinds of described types, by their place in gob's wireType. After these
+// come two more for types with methods of their own, which look like gobOpaque.
+const (
+	gobArray = iota
+	gobSlice
+	gobStruct
+	gobMap
+	gobOpaque
+
+	gobKinds = gobOpaque + 3
+)
+
+// gobWireType is a described type.
+type gobWireType struct {
+	kind   int
+	refs   [2]int // array: element, length; slice: element; map: key, element
+	fields []int  // struct: the types of its fields
+}
+
+// ids returns the types that t is made of.
+func (t *gobWireType) ids() []int {
+	switch t.kind {
+	case gobArray, gobSlice:
+		return t.refs[:1]
+	case gobMap:
+		return t.refs[:]
+	}
+	return t.fields
+}
+
+// gobScan walks a gob before encoding/gob decodes it, because the decoder
+// trusts declared lengths: with the capacity of a map, ten bytes can take all
+// memory there is. The grammar is at the end of encoding/gob's doc.go. It goes
+// where the decoder goes, and stops at the first error, which all methods then
+// leave alone; numbers read after that are zero.
+type gobScan struct {
+	msg   []byte // what is left of the current message
+	rest  []byte // the messages that follow it
+	types map[int]*gobWireType
+	work  int // see charge
+	err   error
+}
+
+func (s *gobScan) fail(format string, args ...any) {
+	if s.err == nil {
+		s.err = fmt.Errorf("gob: "+format, args...)
+	}
+	s.msg, s.rest = nil, nil
+}
+
+// next goes on to the next message.
+func (s *gobScan) next() {
+	s.msg, s.rest = s.rest, nil
+	n := s.uint()
+	if n > uint64(len(s.msg)) {
+		s.fail("a message claims %d bytes where %d are left", n, len(s.msg))
+		return
+	}
+	s.msg, s.rest = s.msg[:n], s.msg[n:]
+}
+
+// uint reads a number: one byte below 128, else the negated count of the bytes
+// that follow, big end first.
+func (s *gobScan) uint() uint64 {
+	if len(s.msg) == 0 {
+		s.fail("cut short")
+		return 0
+	}
+	b := s.msg[0]
+	s.msg = s.msg[1:]
+	if b < 0x80 {
+		return uint64(b)
+	}
+	n := -int(int8(b))
+	if n > 8 || n > len(s.msg) {
+		s.fail("a number of %d bytes where %d are left", n, len(s.msg))
+		return 0
+	}
+	var x uint64
+	for _, b := range s.msg[:n] {
+		x = x<<8 | uint64(b)
+	}
+	s.msg = s.msg[n:]
+	return x
+}
+
+// int reads a small signed number: a type id, or the length of an array.
+func (s *gobScan) int() int {
+	x := s.uint()
+	i := int64(x >> 1)
+	if x&1 != 0 {
+		i = ^i
+	}
+	if i <= -gobMaxID || i >= gobMaxID {
+		s.fail("type id %d out of range", i)
+		return 0
+	}
+	return int(i)
+}
+
+// count reads the number of things that follow, of at least size bytes each.
+func (s *gobScan) count(size int) int {
+	n := s.uint()
+	if n > uint64(len(s.msg)/size) {
+		s.fail("a length of %d where %d bytes are left", n, len(s.msg))
+		return 0
+	}
+	return int(n)
+}
+
+// bytes steps over a byte string and returns its length.
+func (s *gobScan) bytes() int {
+	n := s.count(1)
+	s.msg = s.msg[n:]
+	return n
+}
+
+// fields calls visit for each field of a struct that is there.
+func (s *gobScan) fields(visit func(field int)) {
+	for field := -1; s.err == nil; {
+		delta := s.uint()
+		if delta == 0 {
+			return
+		}
+		if delta > maxGobPrefix {
+			s.fail("field %d of a struct", delta)
+			return
+		}
+		field += int(delta)
+		visit(field)
+	}
+}
+
+// define reads the description of the type id.
+func (s *gobScan) define(id int) {
+	if id < gobFirstDefined || s.types[id] != nil || len(s.types) >= maxGobTypes {
+		s.fail("type %d: not to be described, or described twice, or one of more than %d", id, maxGobTypes)
+		return
+	}
+	t := &gobWireType{kind: gobKinds}
+	s.fields(func(kind int) {
+		if t.kind != gobKinds || kind >= gobKinds {
+			s.fail("type %d is of several kinds, or of one not known", id)
+			return
+		}
+		t.kind = min(kind, gobOpaque)
+		s.describe(t)
+	})
+	if t.kind == gobKinds {
+		s.fail("type %d is of no kind", id)
+	}
+	s.types[id] = t
+}
+
+// describe reads one of gob's arrayType, mapType, sliceType and structType.
+func (s *gobScan) describe(t *gobWireType) {
+	s.fields(func(field int) {
+		switch {
+		case field == 0:
+			s.named()
+		case field == 1 && t.kind == gobStruct:
+			s.structFields(t)
+		case field <= len(t.refs):
+			t.refs[field-1] = s.int()
+		default:
+			s.fail("field %d in the description of a type", field)
+		}
+	})
+}
+
+func (s *gobScan) structFields(t *gobWireType) {
+	n := s.count(1)
+	if n > maxGobWork {
+		s.fail("a type of %d fields, limit %d", n, maxGobWork)
+		return
+	}
+	t.fields = make([]int, n)
+	for i := range t.fields {
+		t.fields[i] = s.named()
+	}
+}
+
+// named reads a name and a type id, gob's CommonType or fieldType, and returns
+// the id.
+func (s *gobScan) named() (id int) {
+	s.fields(func(field int) {
+		switch field {
+		case 0:
+			s.bytes()
+		case 1:
+			id = s.int()
+		default:
+			s.fail("field %d in the description of a type", field)
+		}
+	})
+	return id
+}
+
+// weigh fails if the types are too much work to compile.
+func (s *gobScan) weigh() {
+	for _, t := range s.types {
+		for _, id := range t.fields {
+			s.charge(id, make(map[int]bool))
+		}
+	}
+}
+
+// charge adds up what the decoder does to compile a field that the program does
+// not have: a step for every type it is made of, down to the next struct.
+func (s *gobScan) charge(id int, seen map[int]bool) {
+	s.work++
+	if s.work > maxGobWork {
+		s.fail("types with more than %d fields", maxGobWork)
+		return
+	}
+	t := s.types[id]
+	if t == nil || t.kind == gobStruct || seen[id] {
+		return
+	}
+	seen[id] = true
+	for _, x := range t.ids() {
+		s.charge(x, seen)
+	}
+}
+
+// alone walks a value that is not part of another. One that is not a struct has
+// a zero before it.
+func (s *gobScan) alone(id, depth int) {
+	if t := s.types[id]; t == nil || t.kind != gobStruct {
+		if s.uint() != 0 {
+			s.fail("no zero before a lone value")
+		}
+	}
+	s.value(id, depth)
+}
+
+func (s *gobScan) value(id, depth int) {
+	switch id {
+	case gobBool, gobInt, gobUint, gobFloat:
+		s.uint()
+	case gobComplex:
+		s.uint()
+		s.uint()
+	case gobBytes, gobString:
+		s.bytes()
+	case gobInterface:
+		s.iface(depth)
+	default:
+		s.defined(id, depth)
+	}
+}
+
+func (s *gobScan) defined(id, depth int) {
+	t := s.types[id]
+	if t == nil {
+		s.fail("type %d is not described", id)
+		return
+	}
+	if depth >= MaxDepth {
+		s.fail("nested deeper than %d", MaxDepth)
+		return
+	}
+	switch t.kind {
+	case gobArray, gobSlice:
+		s.elements(s.count(1), t.refs[:1], depth)
+	case gobMap:
+		s.elements(s.count(2), t.refs[:], depth)
+	case gobStruct:
+		s.structure(t, depth)
+	default:
+		s.bytes()
+	}
+}
+
+// elements walks n elements, or keys and elements.
+func (s *gobScan) elements(n int, ids []int, depth int) {
+	for ; n > 0 && s.err == nil; n-- {
+		for _, id := range ids {
+			s.value(id, depth+1)
+		}
+	}
+}
+
+func (s *gobScan) structure(t *gobWireType, depth int) {
+	s.fields(func(field int) {
+		if field >= len(t.fields) {
+			s.fail("field %d of a struct that has %d", field, len(t.fields))
+			return
+		}
+		s.value(t.fields[field], depth+1)
+	})
+}
+
+// iface walks an interface value: the name of its type, empty for nil, the
+// type, and the value with its length. Gob may describe the type in between;
+// such a value comes in pieces, which the decoder takes for something else
+// where it has no use for the value. [Gob] describes all types beforehand.
+func (s *gobScan) iface(depth int) {
+	if depth >= MaxDepth {
+		s.fail("nested deeper than %d", MaxDepth)
+		return
+	}
+	if s.bytes() == 0 {
+		return
+	}
+	id := s.int()
+	if id < 0 {
+		s.fail("a type is described inside a value, not before it")
+	}
+	n := s.count(1)
+	after := s.msg[n:]
+	s.msg = s.msg[:n]
+	s.alone(id, depth+1)
+	if len(s.msg) > 0 {
+		s.fail("bytes left over in an interface value")
+	}
+	if s.err == nil {
+		s.msg = after
+	}
+}

@@ -1,0 +1,113 @@
+package codec
+
+import (
+	"fmt"
+	"sync"
+)
+
+// Limits of the type descriptions in one gob message, and of what is kept.
+const (
+	maxGobTypes   = 1024
+	maxGobWork    = 4096     // fields, and the types that these are made of
+	maxGobPrefix  = 64 << 10 // bytes
+	maxGobSchemas = 256      // kept per codec
+	maxGobKept    = 8 << 10  // bytes of descriptions that are worth keeping
+)
+
+// gobSchema is what the type descriptions at the head of a message say.
+type gobSchema struct {
+	types    map[int]*gobWireType // not changed once the schema is made
+	decoders sync.Pool            // of *gobDecoder that have read them
+}
+
+// gobSchemas keeps the schemas that messages came with.
+type gobSchemas struct {
+	mu       sync.RWMutex
+	byPrefix map[string]*gobSchema // by the bytes of the descriptions
+}
+
+// check walks the message and returns its schema and the length of its type
+// descriptions, or an error if it is not one complete gob.
+func (c *gobSchemas) check(src []byte) (*gobSchema, int, error) {
+	n, err := gobPrefix(src)
+	if err != nil {
+		return nil, 0, err
+	}
+	schema, err := c.schema(src[:n])
+	if err != nil {
+		return nil, 0, err
+	}
+	return schema, n, scanGobValue(schema, src[n:])
+}
+
+func (c *gobSchemas) schema(prefix []byte) (*gobSchema, error) {
+	c.mu.RLock()
+	s := c.byPrefix[string(prefix)]
+	c.mu.RUnlock()
+	if s != nil {
+		return s, nil
+	}
+	s, err := scanGobTypes(prefix)
+	if err == nil && len(prefix) <= maxGobKept {
+		c.keep(prefix, s)
+	}
+	return s, err
+}
+
+// keep remembers s, at the expense of any other when there are too many: a
+// stranger who sends ever new ones can slow others down, but not for good.
+func (c *gobSchemas) keep(prefix []byte, s *gobSchema) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byPrefix == nil {
+		c.byPrefix = make(map[string]*gobSchema)
+	}
+	for old := range c.byPrefix {
+		if len(c.byPrefix) < maxGobSchemas {
+			break
+		}
+		delete(c.byPrefix, old)
+	}
+	c.byPrefix[string(prefix)] = s
+}
+
+// gobPrefix returns the length of the type descriptions that src begins with.
+func gobPrefix(src []byte) (int, error) {
+	s := gobScan{rest: src}
+	for {
+		n := len(src) - len(s.rest)
+		s.next()
+		isType := s.int() < 0
+		if s.err != nil || !isType {
+			return n, s.err
+		}
+		if n = len(src) - len(s.rest); n > maxGobPrefix {
+			return 0, fmt.Errorf("gob: type descriptions of more than %d bytes", maxGobPrefix)
+		}
+	}
+}
+
+// scanGobTypes parses the type descriptions that [gobPrefix] has found.
+func scanGobTypes(prefix []byte) (*gobSchema, error) {
+	s := gobScan{rest: prefix, types: make(map[int]*gobWireType)}
+	for len(s.rest) > 0 && s.err == nil {
+		s.next()
+		s.define(-s.int())
+		if len(s.msg) > 0 {
+			s.fail("bytes left over after a type")
+		}
+	}
+	s.weigh()
+	return &gobSchema{types: s.types}, s.err
+}
+
+// scanGobValue walks the one message that follows the type descriptions.
+func scanGobValue(schema *gobSchema, src []byte) error {
+	s := gobScan{rest: src, types: schema.types}
+	s.next()
+	s.alone(s.int(), 0)
+	if len(s.msg)+len(s.rest) > 0 {
+		s.fail("bytes left over after the value")
+	}
+	return s.err
+}

@@ -1,0 +1,98 @@
+package codec
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+type jsonCodec struct{ encoders sync.Pool } // of *jsonEncoder
+
+type jsonEncoder struct {
+	out appender
+	enc *json.Encoder
+}
+
+// JSON returns the codec "json": encoding/json, without the escaping of HTML. A
+// [json.RawMessage] passes through as it is, in both directions, once it is
+// known to be valid.
+func JSON() tandem.Codec {
+	c := new(jsonCodec)
+	c.encoders.New = func() any {
+		e := new(jsonEncoder)
+		e.enc = json.NewEncoder(&e.out)
+		e.enc.SetEscapeHTML(false)
+		return e
+	}
+	return c
+}
+
+func (*jsonCodec) Name() string { return "json" }
+
+func (c *jsonCodec) Append(dst []byte, v any) ([]byte, error) {
+	switch v := v.(type) {
+	case json.RawMessage:
+		return appendRawJSON(dst, v)
+	case *json.RawMessage:
+		if v != nil {
+			return appendRawJSON(dst, *v)
+		}
+	}
+	e := c.encoders.Get().(*jsonEncoder)
+	e.out.b = dst
+	err := e.enc.Encode(v)
+	out := e.out.b
+	e.out.b = nil
+	c.encoders.Put(e)
+	if err != nil {
+		return dst, err
+	}
+	return out[:len(out)-1], nil // less the line feed that Encode ends with
+}
+
+func appendRawJSON(dst []byte, v json.RawMessage) ([]byte, error) {
+	if v == nil {
+		return append(dst, "null"...), nil
+	}
+	if !json.Valid(v) {
+		return dst, errors.New("the raw message is not valid JSON")
+	}
+	return append(dst, v...), nil
+}
+
+func (*jsonCodec) Decode(src []byte, v any) error {
+	if jsonDepth(src) > MaxDepth {
+		return fmt.Errorf("nested deeper than %d", MaxDepth)
+	}
+	return json.Unmarshal(src, v)
+}
+
+// jsonDepth returns how deep src nests, if it is JSON at all.
+func jsonDepth(src []byte) int {
+	deepest, depth := 0, 0
+	for i := 0; i < len(src); i++ {
+		switch src[i] {
+		case '{', '[':
+			depth++
+			deepest = max(deepest, depth)
+		case '}', ']':
+			depth--
+		case '"':
+			i = endOfString(src, i+1)
+		}
+	}
+	return deepest
+}
+
+// endOfString returns the index of the quote that ends the string at i.
+func endOfString(src []byte, i int) int {
+	for ; i < len(src) && src[i] != '"'; i++ {
+		if src[i] == '\\' {
+			i++
+		}
+	}
+	return i
+}

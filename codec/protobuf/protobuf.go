@@ -1,0 +1,95 @@
+// Package protobuf has the codec "protobuf": Protocol Buffers
+// (https://protobuf.dev).
+//
+// It takes every [proto.Message]. Types that vtprotobuf or gogo/protobuf gave
+// methods of their own are known by these methods, which are faster than
+// reflection, and need neither generator nor runtime here.
+//
+// # What decoding promises
+//
+// Messages nest at most 100 deep. Memory follows the bytes received, never a
+// declared length; an element of a repeated field takes at least two bytes of
+// input, one if it is a packed number, and as much memory as its Go type.
+package protobuf
+
+import (
+	"errors"
+	"reflect"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/codec"
+)
+
+// maxDepth is how deep messages may nest: as in protobuf's C++ and Java.
+const maxDepth = 100
+
+var errType = errors.New("not a protobuf message: wanted is a pointer to a generated type, " +
+	"which is a proto.Message or has the methods of vtprotobuf or gogo/protobuf")
+
+type protobuf struct{ generated tandem.Codec }
+
+// Codec returns the codec. Decoding resets a message first, as proto.Unmarshal
+// does.
+func Codec() tandem.Codec { return protobuf{codec.Generated()} }
+
+func (protobuf) Name() string { return "protobuf" }
+
+func (c protobuf) Append(dst []byte, v any) ([]byte, error) {
+	if hasOwnMethods(v) {
+		return c.generated.Append(dst, v)
+	}
+	if m, ok := v.(proto.Message); ok {
+		return proto.MarshalOptions{}.MarshalAppend(dst, m)
+	}
+	return dst, errType
+}
+
+func (c protobuf) Decode(src []byte, v any) error {
+	if hasOwnMethods(v) {
+		return c.generated.Decode(src, v)
+	}
+	m, ok := v.(proto.Message)
+	if !ok {
+		return c.decodeNew(src, v)
+	}
+	if !m.ProtoReflect().IsValid() {
+		return errors.New("a nil message; pass the address of one")
+	}
+	return proto.UnmarshalOptions{RecursionLimit: maxDepth}.Unmarshal(src, m)
+}
+
+// decodeNew decodes into a pointer to a pointer, setting it to a new message.
+func (c protobuf) decodeNew(src []byte, v any) error {
+	p := reflect.ValueOf(v)
+	if p.Kind() != reflect.Pointer || p.IsNil() || p.Type().Elem().Kind() != reflect.Pointer {
+		return errType
+	}
+	m := reflect.New(p.Type().Elem().Elem())
+	if err := c.Decode(src, m.Interface()); err != nil {
+		return err
+	}
+	p.Elem().Set(m)
+	return nil
+}
+
+// hasOwnMethods reports whether v is of a type that vtprotobuf or gogo/protobuf
+// generated methods for. The latter's are too common to say that it is
+// protobuf; ProtoMessage does.
+func hasOwnMethods(v any) bool {
+	switch v.(type) {
+	case interface {
+		MarshalVT() ([]byte, error)
+		UnmarshalVT(b []byte) error
+	}:
+		return true
+	case interface {
+		ProtoMessage()
+		Marshal() ([]byte, error)
+		Unmarshal(b []byte) error
+	}:
+		return true
+	}
+	return false
+}

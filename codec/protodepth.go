@@ -1,0 +1,79 @@
+package codec
+
+import "encoding/binary"
+
+// maxProtoDepth is how deep protobuf messages may nest: the limit of protobuf's
+// own C++ and Java implementations.
+const maxProtoDepth = 100
+
+// Wire types of protobuf (https://protobuf.dev/programming-guides/encoding).
+const (
+	wireVarint = iota
+	wireFixed64
+	wireBytes
+	wireStartGroup
+	wireEndGroup
+	wireFixed32
+)
+
+// protoTooDeep reports whether src, as a protobuf message, nests deeper than
+// maxProtoDepth. Generated decoders recurse without a limit, and a stack that
+// outgrows its bound ends the process.
+//
+// Strings and bytes look like messages on the wire, so it follows whatever
+// could be one, valid to its end or not, as a decoder would. ASCII text can't be
+// mistaken: every level takes a length, and lengths below 128 are used up after
+// 64 levels. Each byte is looked at once, on its own level.
+func protoTooDeep(src []byte) bool { return !protoWithin(src, maxProtoDepth) }
+
+func protoWithin(src []byte, levels int) bool {
+	for len(src) > 0 {
+		if levels == 0 {
+			return false
+		}
+		wire, field, rest, ok := nextProtoField(src)
+		if !ok {
+			return true // a decoder stops here too
+		}
+		switch wire {
+		case wireStartGroup:
+			levels--
+		case wireEndGroup:
+			levels++
+		}
+		if !protoWithin(field, levels-1) {
+			return false
+		}
+		src = rest
+	}
+	return true
+}
+
+// nextProtoField returns the wire type of the first field, its bytes if it
+// could be a message, and what follows it.
+func nextProtoField(src []byte) (wire uint64, field, rest []byte, ok bool) {
+	tag, n := binary.Uvarint(src)
+	if n <= 0 || tag>>3 == 0 {
+		return 0, nil, nil, false
+	}
+	wire, src = tag&7, src[n:]
+	size := 0
+	switch wire {
+	case wireVarint:
+		_, size = binary.Uvarint(src)
+		ok = size > 0
+	case wireFixed64:
+		size, ok = 8, len(src) >= 8
+	case wireFixed32:
+		size, ok = 4, len(src) >= 4
+	case wireStartGroup, wireEndGroup:
+		ok = true
+	case wireBytes:
+		field, rest, err := cutSized(src)
+		return wire, field, rest, err == nil
+	}
+	if !ok {
+		return 0, nil, nil, false
+	}
+	return wire, nil, src[size:], true
+}

@@ -1,0 +1,48 @@
+package codec
+
+import (
+	"reflect"
+	"sync"
+)
+
+// recursion knows which types can contain themselves. Only their messages can
+// nest deeper than the types do, and need a look before they are decoded.
+type recursion struct{ known sync.Map } // reflect.Type to bool
+
+// possible reports whether a value of v's type can contain another of its own,
+// or of a type that does.
+func (r *recursion) possible(v any) bool {
+	t := reflect.TypeOf(v)
+	if known, ok := r.known.Load(t); ok {
+		return known.(bool) //nolint:forcetypeassert // nothing else is stored
+	}
+	found := containsItself(t, map[reflect.Type]bool{})
+	r.known.Store(t, found)
+	return found
+}
+
+// containsItself follows the exported fields, which are those that a message
+// sets. What an interface (a oneof) may hold can't be seen; it counts as
+// anything.
+func containsItself(t reflect.Type, path map[reflect.Type]bool) bool {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return containsItself(t.Elem(), path)
+	case reflect.Interface:
+		return true
+	case reflect.Struct:
+	default:
+		return false
+	}
+	if path[t] {
+		return true
+	}
+	path[t] = true
+	defer delete(path, t)
+	for i := range t.NumField() {
+		if f := t.Field(i); f.IsExported() && containsItself(f.Type, path) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,39 @@
+package codec
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+type raw struct{}
+
+// Raw returns the codec "raw": it encodes a []byte or *[]byte as its bytes and
+// decodes into a *[]byte, which gets a copy of its own.
+func Raw() tandem.Codec { return raw{} }
+
+func (raw) Name() string { return "raw" }
+
+func (raw) Append(dst []byte, v any) ([]byte, error) {
+	switch v := v.(type) {
+	case []byte:
+		return append(dst, v...), nil
+	case *[]byte:
+		if v == nil {
+			return dst, errors.New("a nil *[]byte")
+		}
+		return append(dst, *v...), nil
+	}
+	return dst, errors.New("only []byte and *[]byte are encoded; choose another codec")
+}
+
+// Decode does not write into the old bytes of v: the user may have kept them.
+func (raw) Decode(src []byte, v any) error {
+	p, ok := v.(*[]byte)
+	if !ok || p == nil {
+		return errors.New("only a *[]byte is decoded into; choose another codec")
+	}
+	*p = bytes.Clone(src)
+	return nil
+}
