@@ -19,6 +19,12 @@ type Policy interface {
 	Build(nodes []*Node) Picker
 }
 
+// LatencyAware is implemented by a [Policy] whose pickers look at
+// [Stats.Latency]. For others a client saves itself the clock.
+type LatencyAware interface {
+	UsesLatency() bool
+}
+
 // Picker chooses. It is safe for concurrent use and takes no lock.
 type Picker interface {
 	// Pick returns a node for the call for which usable is true, or nil when
@@ -58,13 +64,15 @@ const cacheLine = 64
 // Begin counts a call that starts.
 func (s *Stats) Begin() { s.inFlight.Add(1) }
 
-// Done counts a call that ended after took. The latency average moves by an
+// Done counts a call that ended after took, 0 if that was not measured. The latency average moves by an
 // eighth of the difference (RFC 6298 uses the same gain for round-trip times).
 func (s *Stats) Done(took time.Duration, failed bool) {
 	s.inFlight.Add(-1)
 	s.calls.Add(1)
 	if failed {
 		s.failures.Add(1)
+	}
+	if failed || took == 0 {
 		return
 	}
 	old := s.latency.Load()

@@ -20,6 +20,7 @@ type pool struct {
 	client *Client
 	view   atomic.Pointer[view] // nil until the first list
 	usable func(*balance.Node) bool
+	timed  bool // the policy looks at latencies
 
 	mu      sync.Mutex
 	members map[string]*member
@@ -48,6 +49,9 @@ type member struct {
 func newPool(c *Client) *pool {
 	p := &pool{client: c, members: map[string]*member{}, retired: map[*session.Session]struct{}{}, first: make(chan struct{})}
 	p.usable = p.isLive
+	if l, ok := c.opts.policy.(balance.LatencyAware); ok {
+		p.timed = l.UsesLatency()
+	}
 	return p
 }
 
@@ -222,18 +226,26 @@ func (p *pool) attempt(ctx context.Context, call *tandem.Call) error {
 	}
 	call.Peer = s.Peer()
 	call.Peer.Instance = n.Instance.ID
-	return m.invoke(ctx, s, call)
+	return p.invoke(ctx, m, s, call)
 }
 
-func (m *member) invoke(ctx context.Context, s *session.Session, call *tandem.Call) error {
-	start := time.Now()
+// invoke makes the call and keeps the instance's statistics.
+func (p *pool) invoke(ctx context.Context, m *member, s *session.Session, call *tandem.Call) error {
+	var start time.Time
+	if p.timed {
+		start = time.Now()
+	}
 	m.stats.Begin()
 	err := s.Invoke(ctx, call)
 	if call.Kind == tandem.Streaming && err == nil {
-		call.OnEnd(func(err error) { m.stats.Done(time.Since(start), err != nil) })
+		call.OnEnd(func(err error) { m.stats.Done(0, err != nil) }) // how long a stream lives is no latency
 		return nil
 	}
-	m.stats.Done(time.Since(start), err != nil)
+	var took time.Duration
+	if p.timed {
+		took = time.Since(start)
+	}
+	m.stats.Done(took, err != nil)
 	return err
 }
 

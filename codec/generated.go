@@ -179,7 +179,7 @@ func (g generated) decodeNew(src []byte, v any) error {
 }
 
 func (g generated) decodeProto(src []byte, m any, unmarshal func([]byte) error) error {
-	if mayNest := len(src) > 2*maxProtoDepth; mayNest && g.recursion.possible(m) && protoTooDeep(src) {
+	if mayNest := len(src) > maxProtoDepth; mayNest && g.recursion.possible(m) && protoTooDeep(src) {
 		return fmt.Errorf("nested deeper than %d", maxProtoDepth)
 	}
 	if r, ok := m.(interface{ Reset() }); ok {

@@ -2,6 +2,7 @@ package codec
 
 import (
 	"reflect"
+	"strings"
 	"sync"
 )
 
@@ -21,9 +22,9 @@ func (r *recursion) possible(v any) bool {
 	return found
 }
 
-// containsItself follows the exported fields, which are those that a message
-// sets. What an interface (a oneof) may hold can't be seen; it counts as
-// anything.
+// containsItself follows all fields but those of protobuf's own runtime, which
+// hold no messages. What an interface (a oneof) may hold can't be seen; it
+// counts as anything.
 func containsItself(t reflect.Type, path map[reflect.Type]bool) bool {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
@@ -34,13 +35,16 @@ func containsItself(t reflect.Type, path map[reflect.Type]bool) bool {
 	default:
 		return false
 	}
-	if path[t] {
+	switch {
+	case path[t]:
 		return true
+	case strings.HasPrefix(t.PkgPath(), "google.golang.org/protobuf/internal/"):
+		return false
 	}
 	path[t] = true
 	defer delete(path, t)
 	for i := range t.NumField() {
-		if f := t.Field(i); f.IsExported() && containsItself(f.Type, path) {
+		if containsItself(t.Field(i).Type, path) {
 			return true
 		}
 	}

@@ -6,7 +6,6 @@ type flatMessage struct {
 	Name  *string
 	Items []*item
 	ByKey map[string]item
-	state *selfMessage // unexported: no field of the message
 }
 
 type item struct{ N []int }
@@ -23,7 +22,6 @@ type isChoice interface{ isChoice() }
 
 func TestRecursion(t *testing.T) {
 	r := new(recursion)
-	_ = flatMessage{}.state
 	for _, c := range []struct {
 		v    any
 		want bool

@@ -41,6 +41,18 @@ func (m *vtMessage) MarshalToSizedBufferVT(b []byte) (int, error) {
 	return copy(b[len(b)-len(out):], out), err
 }
 
+// vtTree and gogoTree can contain themselves.
+type (
+	vtTree   struct{ M structpb.Value }
+	gogoTree struct{ M structpb.Value }
+)
+
+func (m *vtTree) MarshalVT() ([]byte, error) { return proto.Marshal(&m.M) }
+func (m *vtTree) UnmarshalVT(b []byte) error { return proto.Unmarshal(b, &m.M) }
+func (m *gogoTree) ProtoMessage()            {}
+func (m *gogoTree) Marshal() ([]byte, error) { return proto.Marshal(&m.M) }
+func (m *gogoTree) Unmarshal(b []byte) error { return proto.Unmarshal(b, &m.M) }
+
 // both is a proto.Message that has vtprotobuf's methods too.
 type both struct {
 	wrapperspb.StringValue
@@ -158,7 +170,7 @@ func TestDepth(t *testing.T) {
 	if err := c.Decode(nested(45), new(structpb.Value)); err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range []any{new(structpb.Value), new(vtMessage), new(gogoMessage)} {
+	for _, v := range []any{new(structpb.Value), new(vtTree), new(gogoTree)} {
 		if err := c.Decode(nested(60), v); err == nil {
 			t.Errorf("%T: 120 levels were accepted", v)
 		}

@@ -95,13 +95,18 @@ func (s *Session) Do(ctx context.Context, p *Pending) error {
 func (s *Session) open(p *Pending) *tandem.Error {
 	s.mu.Lock()
 	err := s.m.open(p, s.env.now())
-	lead := s.leadLocked()
+	lead := s.leadLocked() // also when this call was refused: others may have left something
+	wait := lead && s.thrift.worth(s.m.calls.open)
+	queued := s.m.queuedBytes()
 	s.mu.Unlock()
 	if err == nil {
 		s.watch()
 	}
-	if lead { // also when this call was refused: others may have left something
-		s.write(true)
+	switch {
+	case wait:
+		s.writeAfterOthers(queued)
+	case lead:
+		s.write()
 	}
 	return err
 }
@@ -139,7 +144,7 @@ func (s *Session) leave(p *Pending, cause error) error {
 	lead := s.leadLocked()
 	s.mu.Unlock()
 	if lead {
-		s.write(false)
+		s.write()
 	}
 	return givenUp(cause, notExecuted)
 }

@@ -311,7 +311,7 @@ func (s *Session) flush() {
 	lead := s.leadLocked()
 	s.mu.Unlock()
 	if lead {
-		s.write(false)
+		s.write()
 	}
 }
 
@@ -349,25 +349,18 @@ func (y *yieldScore) learn(gained bool) {
 // write writes until nothing is left, without waiting for the peer: what the
 // connection does not take at once is left to a goroutine. After a few rounds
 // it hands over too, so that no caller works for the others without end.
-func (s *Session) write(mayYield bool) {
-	if mayYield {
-		s.yield()
-	}
-	for round := 0; ; round++ {
-		s.mu.Lock()
-		b := s.m.take()
-		if b == nil || s.m.closed != nil {
-			s.writing = false
-			s.mu.Unlock()
+func (s *Session) write() {
+	for round, n := 0, 0; ; round++ {
+		b := s.next(n)
+		if b == nil {
 			return
 		}
-		s.mu.Unlock()
 		if round == 8 || !s.conn.CanTry() {
 			s.env.wg.Go(func() { s.writeRest(b, b.b) })
 			return
 		}
-		n, err := s.conn.TryWrite(b.b)
-		if err != nil {
+		var err error
+		if n, err = s.conn.TryWrite(b.b); err != nil {
 			s.fail(err)
 			return
 		}
@@ -376,34 +369,47 @@ func (s *Session) write(mayYield bool) {
 			s.env.wg.Go(func() { s.writeRest(b, b.b[n:]) })
 			return
 		}
-		s.wrote(n)
 		s.env.putOut(b)
 	}
 }
 
-// yield lets other callers add to what is to be written.
-func (s *Session) yield() {
+// next counts what was written and takes what is to be written next. With
+// nothing left the writer's turn is over.
+func (s *Session) next(written int) *buffer {
 	s.mu.Lock()
-	worth := s.thrift.worth(s.m.calls.open)
-	before := s.m.queuedBytes()
-	s.mu.Unlock()
-	if !worth {
-		return
+	defer s.mu.Unlock()
+	s.wroteLocked(written)
+	b := s.m.take()
+	if b == nil || s.m.closed != nil {
+		s.writing = false
+		return nil
 	}
-	runtime.Gosched()
-	s.mu.Lock()
-	s.thrift.learn(s.m.queuedBytes() > before)
-	s.mu.Unlock()
+	return b
 }
 
-// wrote counts bytes that reached the connection and lets waiting calls in.
-func (s *Session) wrote(n int) {
-	s.mu.Lock()
+// wroteLocked counts bytes that reached the connection and lets waiting calls
+// in.
+func (s *Session) wroteLocked(n int) {
 	s.written += uint64(n) //nolint:gosec // not negative
 	if len(s.m.queue) > 0 {
 		s.m.promote(s.env.now())
 	}
+}
+
+func (s *Session) wrote(n int) {
+	s.mu.Lock()
+	s.wroteLocked(n)
 	s.mu.Unlock()
+}
+
+// writeAfterOthers is write for a caller: it first lets others add to what is
+// to be written, if that has been paying.
+func (s *Session) writeAfterOthers(queued int) {
+	runtime.Gosched()
+	s.mu.Lock()
+	s.thrift.learn(s.m.queuedBytes() > queued)
+	s.mu.Unlock()
+	s.write()
 }
 
 // writeRest is the writer while there is a backlog.

@@ -325,7 +325,7 @@ func (st *Stream) next() (streamMessage, error) {
 			lead := st.s.leadLocked()
 			st.s.mu.Unlock()
 			if lead {
-				st.s.write(false)
+				st.s.write()
 			}
 			return msg, nil
 		}
@@ -409,7 +409,7 @@ func (st *Stream) send(msg *bulk) error {
 	lead := s.leadLocked()
 	s.mu.Unlock()
 	if lead {
-		s.write(true)
+		s.write()
 	}
 	return st.waitSent(msg)
 }
@@ -458,7 +458,7 @@ func (st *Stream) CloseSend() error {
 	lead := s.leadLocked()
 	s.mu.Unlock()
 	if lead {
-		s.write(true)
+		s.write()
 	}
 	return nil
 }
@@ -488,7 +488,7 @@ func (st *Stream) abort(cause error) {
 		st.cancel(cause)
 	}
 	if lead {
-		s.write(false)
+		s.write()
 	}
 }
 
