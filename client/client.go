@@ -120,14 +120,19 @@ func (c *Client) watch(r registry.Resolver, t registry.Target) {
 	}
 }
 
-// Close ends the client: calls in flight fail. It waits for what it started.
+// Close ends the client: calls in flight fail. It waits for what it started,
+// but at most five seconds for methods that servers are calling on it.
 func (c *Client) Close() error {
 	c.cancel()
 	c.pool.close()
 	c.wg.Wait()
-	c.env.Close()
+	if !c.env.Close(closeWait) {
+		return tandem.Errorf(tandem.DeadlineExceeded, "methods that servers call on this client did not return within %v", closeWait)
+	}
 	return nil
 }
+
+const closeWait = 5 * time.Second
 
 // Call makes a unary call: it encodes args, waits for the answer, and decodes
 // it into reply, a pointer. A nil reply discards the answer. Without a deadline

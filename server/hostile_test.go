@@ -573,3 +573,39 @@ func TestProtocolViolations(t *testing.T) {
 		c.Close()
 	})
 }
+
+// Not even Close waits for ever for a handler that never returns.
+func TestCloseLeavesStubbornHandlersBehind(t *testing.T) {
+	srv := server.New()
+	release, started := make(chan struct{}), make(chan struct{})
+	err := server.Handle(srv, "Test.Never", func(context.Context, *int) (*int, error) {
+		close(started)
+		<-release
+		return nil, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeListener(ln) }()
+	c, err := client.Dial("tcp://" + ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	go c.Call(context.Background(), "Test.Never", 1, nil) //nolint:errcheck // fails when the server ends
+	<-started
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	err = srv.Shutdown(ctx)
+	if !errors.Is(err, server.ErrHandlersRunning) || !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 2*time.Second {
+		t.Errorf("got %v after %v", err, time.Since(start))
+	}
+	<-served
+	close(release)
+}

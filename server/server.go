@@ -45,7 +45,6 @@ type Server struct {
 	greeting  map[net.Conn]struct{} // connections without a session yet
 	sessions  map[*session.Session]struct{}
 	listed    []registry.Registration
-	ended     chan struct{} // closed when nothing runs any more
 }
 
 type state uint8
@@ -67,7 +66,6 @@ func New(opts ...Option) *Server {
 		listeners: map[net.Listener]struct{}{},
 		greeting:  map[net.Conn]struct{}{},
 		sessions:  map[*session.Session]struct{}{},
-		ended:     make(chan struct{}),
 	}
 	for _, o := range opts {
 		o(&s.opts)
@@ -292,12 +290,25 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	for range sessions {
 		err = errors.Join(err, <-errs)
 	}
-	return errors.Join(err, s.Close())
+	wait := closeWait
+	if err != nil {
+		wait = 0 // there was time enough
+	}
+	return errors.Join(err, s.end(wait))
 }
 
+// closeWait is how long Close waits for handlers whose contexts have ended.
+const closeWait = 5 * time.Second
+
+// ErrHandlersRunning is what Close and Shutdown return when handlers did not
+// return although their contexts have ended: nobody can end them.
+var ErrHandlersRunning = errors.New("server: handlers are still running")
+
 // Close stops at once: calls in flight fail, handlers' contexts end. It waits
-// for the handlers to return.
-func (s *Server) Close() error {
+// up to five seconds for the handlers to return.
+func (s *Server) Close() error { return s.end(closeWait) }
+
+func (s *Server) end(wait time.Duration) error {
 	listeners, listed, sessions := s.stop(closed)
 	for _, r := range listed {
 		_ = r.Close() // best effort: the entry expires with the process
@@ -309,8 +320,9 @@ func (s *Server) Close() error {
 	for _, ses := range sessions {
 		ses.Close()
 	}
-	s.wg.Wait()
-	s.env.Close()
+	if !session.WaitFor(&s.wg, wait) || !s.env.Close(wait) {
+		return ErrHandlersRunning
+	}
 	return nil
 }
 

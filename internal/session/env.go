@@ -113,10 +113,29 @@ func NewEnv(cfg Config) *Env {
 	return e
 }
 
-// Close waits for the goroutines of all sessions, which must have been closed.
-func (e *Env) Close() {
+// Close ends the monitor and waits, at most that long, for the goroutines of
+// all sessions, which must have been closed. It reports whether all have ended:
+// a handler that never returns can't be ended by anybody else.
+func (e *Env) Close(wait time.Duration) bool {
 	e.monitor.stop()
-	e.wg.Wait()
+	return WaitFor(&e.wg, wait)
+}
+
+// WaitFor waits for wg, at most that long, and reports whether it is done.
+func WaitFor(wg *sync.WaitGroup, most time.Duration) bool {
+	done := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
 }
 
 // Codec returns the codec of that name, or nil.

@@ -54,7 +54,7 @@ func FuzzSession(f *testing.F) {
 		}()
 		loop()
 		s.Close()
-		env.Close()
+		env.Close(time.Minute)
 	})
 }
 
@@ -84,6 +84,6 @@ func FuzzPreface(f *testing.F) {
 			loop()
 			s.Close()
 		}
-		env.Close()
+		env.Close(time.Minute)
 	})
 }

@@ -157,18 +157,31 @@ func (s *Session) Drain(ctx context.Context, reason string) error {
 }
 
 // linger lets the last answers reach the peer: closing with unread bytes would
-// reset the connection and destroy them on their way.
+// reset the connection and destroy them on their way. The peer hangs up when it
+// has them; one that does not gets a little time after the last byte went out.
 func (s *Session) linger(ctx context.Context) error {
 	s.flush()
 	timer := time.NewTimer(drainLinger)
 	defer timer.Stop()
-	select {
-	case <-s.done:
-	case <-timer.C:
-	case <-ctx.Done():
-		return ctx.Err()
+	for {
+		select {
+		case <-s.done:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timer.C:
+			if s.allWritten() {
+				return nil
+			}
+			timer.Reset(drainLinger)
+		}
 	}
-	return nil
+}
+
+func (s *Session) allWritten() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.writing && s.m.out == nil && len(s.m.ring.list) == 0
 }
 
 // leaveIfAway closes a connection whose peer goes away once nothing is left

@@ -116,8 +116,8 @@ func newPair(t testing.TB, dial func() (net.Conn, net.Conn), m methods, opts ...
 			p.client.Close()
 			p.server.Close()
 			wg.Wait()
-			p.clientEnv.Close()
-			p.serverEnv.Close()
+			p.clientEnv.Close(time.Minute)
+			p.serverEnv.Close(time.Minute)
 		})
 	}
 	t.Cleanup(p.close)
