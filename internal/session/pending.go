@@ -96,17 +96,12 @@ func (s *Session) open(p *Pending) *tandem.Error {
 	s.mu.Lock()
 	err := s.m.open(p, s.env.now())
 	lead := s.leadLocked() // also when this call was refused: others may have left something
-	wait := lead && s.thrift.worth(s.m.calls.open)
-	queued := s.m.queuedBytes()
 	s.mu.Unlock()
 	if err == nil {
 		s.watch()
 	}
-	switch {
-	case wait:
-		s.writeAfterOthers(queued)
-	case lead:
-		s.write()
+	if lead {
+		s.writeAfterOthers()
 	}
 	return err
 }

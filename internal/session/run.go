@@ -349,13 +349,19 @@ func (y *yieldScore) learn(gained bool) {
 // write writes until nothing is left, without waiting for the peer: what the
 // connection does not take at once is left to a goroutine. After a few rounds
 // it hands over too, so that no caller works for the others without end.
-func (s *Session) write() {
+func (s *Session) write() { s.writeRounds(false) }
+
+// writeAfterOthers is write for a caller: before each round it lets others add
+// to what is to be written, as long as that pays.
+func (s *Session) writeAfterOthers() { s.writeRounds(true) }
+
+func (s *Session) writeRounds(yield bool) {
 	for round, n := 0, 0; ; round++ {
-		b := s.next(n)
+		b := s.next(n, yield)
 		if b == nil {
 			return
 		}
-		if round == 8 || !s.conn.CanTry() {
+		if round == maxRounds || !s.conn.CanTry() {
 			s.env.wg.Go(func() { s.writeRest(b, b.b) })
 			return
 		}
@@ -373,18 +379,32 @@ func (s *Session) write() {
 	}
 }
 
+const maxRounds = 8
+
 // next counts what was written and takes what is to be written next. With
 // nothing left the writer's turn is over.
-func (s *Session) next(written int) *buffer {
+func (s *Session) next(written int, yield bool) *buffer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wroteLocked(written)
+	if yield && s.m.hasOutput() && s.thrift.worth(s.m.calls.open) {
+		s.yieldLocked()
+	}
 	b := s.m.take()
 	if b == nil || s.m.closed != nil {
 		s.writing = false
 		return nil
 	}
 	return b
+}
+
+// yieldLocked lets others run, with the mutex free meanwhile.
+func (s *Session) yieldLocked() {
+	queued := s.m.queuedBytes()
+	s.mu.Unlock()
+	runtime.Gosched()
+	s.mu.Lock()
+	s.thrift.learn(s.m.queuedBytes() > queued)
 }
 
 // wroteLocked counts bytes that reached the connection and lets waiting calls
@@ -400,16 +420,6 @@ func (s *Session) wrote(n int) {
 	s.mu.Lock()
 	s.wroteLocked(n)
 	s.mu.Unlock()
-}
-
-// writeAfterOthers is write for a caller: it first lets others add to what is
-// to be written, if that has been paying.
-func (s *Session) writeAfterOthers(queued int) {
-	runtime.Gosched()
-	s.mu.Lock()
-	s.thrift.learn(s.m.queuedBytes() > queued)
-	s.mu.Unlock()
-	s.write()
 }
 
 // writeRest is the writer while there is a backlog.

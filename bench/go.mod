@@ -1,0 +1,16 @@
+module github.com/tandem-rpc/tandem/bench
+
+go 1.26
+
+require (
+	github.com/HdrHistogram/hdrhistogram-go v1.4.0
+	github.com/planetscale/vtprotobuf v0.6.0
+	google.golang.org/protobuf v1.36.11
+)
+
+require (
+	github.com/tandem-rpc/tandem v0.0.0
+	go.uber.org/goleak v1.3.0
+)
+
+replace github.com/tandem-rpc/tandem => ../

@@ -1,0 +1,88 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const benchModule = "github.com/tandem-rpc/tandem/bench"
+
+// peers is a folder of built peers.
+type peers struct{ dir string }
+
+func (p peers) path(system string) string { return filepath.Join(p.dir, system) }
+
+// remove deletes the folder. It lies among temporary files; a failure is not
+// worth a word.
+func (p peers) remove() { _ = os.RemoveAll(p.dir) }
+
+// Systems returns the names of all peers in the source tree.
+func Systems(ctx context.Context) ([]string, error) {
+	source, err := peerSource(ctx)
+	if err != nil {
+		return nil, err
+	}
+	mains, err := filepath.Glob(filepath.Join(source, "*", "main.go"))
+	if err != nil {
+		return nil, fmt.Errorf("harness: %w", err)
+	}
+	var names []string
+	for _, m := range mains {
+		names = append(names, filepath.Base(filepath.Dir(m)))
+	}
+	return names, nil
+}
+
+// build compiles the systems' peers, each in its own folder, so that one with
+// a go.mod of its own is built with that.
+func build(ctx context.Context, systems []string) (peers, error) {
+	known, err := Systems(ctx)
+	if err != nil {
+		return peers{}, err
+	}
+	source, err := peerSource(ctx)
+	if err != nil {
+		return peers{}, err
+	}
+	dir, err := os.MkdirTemp("", "bench-peers-")
+	if err != nil {
+		return peers{}, fmt.Errorf("harness: %w", err)
+	}
+	p := peers{dir}
+	for _, name := range systems {
+		if !slices.Contains(known, name) {
+			p.remove()
+			return peers{}, fmt.Errorf("harness: no system %q; there are %s", name, strings.Join(known, ", "))
+		}
+		if err := goBuild(ctx, filepath.Join(source, name), p.path(name)); err != nil {
+			p.remove()
+			return peers{}, err
+		}
+	}
+	return p, nil
+}
+
+// peerSource finds bench/peers from wherever in the workspace the bench runs.
+func peerSource(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", benchModule).Output()
+	dir := string(bytes.TrimSpace(out))
+	if err != nil || dir == "" {
+		return "", fmt.Errorf("harness: module %s not found; run inside the repository: %w", benchModule, err)
+	}
+	return filepath.Join(dir, "peers"), nil
+}
+
+func goBuild(ctx context.Context, source, output string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", output, ".")
+	cmd.Dir = source
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("harness: building %s: %w\n%s", source, err, out)
+	}
+	return nil
+}

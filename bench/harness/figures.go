@@ -1,0 +1,95 @@
+package harness
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// TPS is the rate of right answers a second.
+func (s Sample) TPS() float64 { return float64(s.Client.Calls) / s.Client.Usage.Wall.Seconds() }
+
+// ClientCPU is the client's time on a processor for one call.
+func (s Sample) ClientCPU() time.Duration {
+	return time.Duration(float64(s.Client.Usage.CPU) / s.callsIn(s.Client.Usage.Wall))
+}
+
+// ServerCPU is the server's time on a processor for one call.
+func (s Sample) ServerCPU() time.Duration {
+	return time.Duration(float64(s.Server.CPU) / s.callsIn(s.Server.Wall))
+}
+
+// CPU is both sides' time on a processor for one call.
+func (s Sample) CPU() time.Duration { return s.ClientCPU() + s.ServerCPU() }
+
+// ClientAllocs is how many objects the client allocates for one call.
+func (s Sample) ClientAllocs() float64 {
+	return float64(s.Client.Usage.Mallocs) / s.callsIn(s.Client.Usage.Wall)
+}
+
+// ServerAllocs is how many objects the server allocates for one call.
+func (s Sample) ServerAllocs() float64 {
+	return float64(s.Server.Mallocs) / s.callsIn(s.Server.Wall)
+}
+
+// Success is the part of the calls that were answered, and rightly.
+func (s Sample) Success() float64 {
+	return float64(s.Client.Calls) / float64(s.Client.Calls+s.Client.Failures)
+}
+
+// callsIn is how many calls ended in an interval. Each process has its own; the
+// calls went on steadily before and after them.
+func (s Sample) callsIn(wall time.Duration) float64 { return s.TPS() * wall.Seconds() }
+
+// String is the line of progress.
+func (s Sample) String() string {
+	name := fmt.Sprintf("%-12s %s", s.System, s.Cell)
+	switch {
+	case s.Unsupported != "":
+		return fmt.Sprintf("%s: %s", name, s.Unsupported)
+	case s.Error != "":
+		return fmt.Sprintf("%s: FAILED: %s", name, s.Error)
+	}
+	return fmt.Sprintf("%s: %.0f calls/s, %.2f µs CPU a call, p99 %v",
+		name, s.TPS(), micros(s.CPU()), s.Client.Latency.P99.Round(time.Microsecond))
+}
+
+// micros returns d in microseconds.
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// spread is one figure over all rounds.
+type spread struct{ median, min, max float64 }
+
+// spreadOf returns the spread of v, which must not be empty.
+func spreadOf(v []float64) spread {
+	v = slices.Sorted(slices.Values(v))
+	mid := len(v) / 2
+	median := v[mid]
+	if len(v)%2 == 0 {
+		median = (v[mid-1] + v[mid]) / 2
+	}
+	return spread{median, v[0], v[len(v)-1]}
+}
+
+// over returns the spread of a figure over the samples.
+func over(samples []Sample, figure func(Sample) float64) spread {
+	var v []float64
+	for _, s := range samples {
+		v = append(v, figure(s))
+	}
+	return spreadOf(v)
+}
+
+// ratios divides each sample's figure by the baseline's of the same round. It
+// returns nothing when no round has both.
+func ratios(samples, baseline []Sample, figure func(Sample) float64) []float64 {
+	var v []float64
+	for _, s := range samples {
+		for _, b := range baseline {
+			if s.Round == b.Round {
+				v = append(v, figure(s)/figure(b))
+			}
+		}
+	}
+	return v
+}

@@ -1,0 +1,61 @@
+package harness
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+)
+
+// Machine is where a run took place.
+type Machine struct {
+	CPU    string   `json:"cpu"`
+	Cores  int      `json:"cores"`
+	OS     string   `json:"os"`
+	Kernel string   `json:"kernel"`
+	Go     string   `json:"go"`
+	Env    []string `json:"env,omitempty"` // what of the environment changes a Go program's speed
+}
+
+// String is the machine in a line.
+func (m Machine) String() string {
+	return strings.TrimSpace(fmt.Sprintf("%s, %d cores, %s, kernel %s, %s %s",
+		m.CPU, m.Cores, m.OS, m.Kernel, m.Go, strings.Join(m.Env, " ")))
+}
+
+func thisMachine() Machine {
+	m := Machine{
+		CPU:    cpuModel(),
+		Cores:  runtime.NumCPU(),
+		OS:     runtime.GOOS + "/" + runtime.GOARCH,
+		Kernel: firstLine("/proc/sys/kernel/osrelease"),
+		Go:     runtime.Version(),
+	}
+	for _, name := range []string{"GOMAXPROCS", "GOGC", "GOMEMLIMIT", "GODEBUG", "GOAMD64", "GOEXPERIMENT"} {
+		if v := os.Getenv(name); v != "" {
+			m.Env = append(m.Env, name+"="+v)
+		}
+	}
+	return m
+}
+
+// cpuModel returns the processor's name, "unknown" where /proc is missing.
+func cpuModel() string {
+	info, _ := os.ReadFile("/proc/cpuinfo")
+	_, rest, found := bytes.Cut(info, []byte("model name\t: "))
+	if !found {
+		return "unknown"
+	}
+	name, _, _ := bytes.Cut(rest, []byte("\n"))
+	return string(name)
+}
+
+func firstLine(path string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "unknown"
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	return line
+}

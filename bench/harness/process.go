@@ -1,0 +1,131 @@
+package harness
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/tandem-rpc/tandem/bench/load"
+)
+
+// endGrace is how long a peer may take to end once its standard input has.
+const endGrace = 5 * time.Second
+
+// errUnsupported is a peer's word that its system cannot do what the cell asks.
+var errUnsupported = errors.New("unsupported")
+
+// process is a running peer. It is killed when its context ends.
+type process struct {
+	name   string
+	cmd    *exec.Cmd
+	cancel context.CancelFunc
+	in     io.WriteCloser
+	out    *bufio.Scanner
+	stderr tail
+}
+
+// startPeer runs the program at path.
+func startPeer(ctx context.Context, path string, args ...string) (*process, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	p := &process{
+		name:   filepath.Base(path) + " " + args[0],
+		cmd:    exec.CommandContext(ctx, path, args...), //nolint:gosec // a peer that build has just built
+		cancel: cancel,
+	}
+	p.cmd.Stderr = &p.stderr
+	p.cmd.WaitDelay = endGrace
+	err := p.start()
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("harness: starting %s: %w", p.name, err)
+	}
+	return p, nil
+}
+
+func (p *process) start() error {
+	in, err := p.cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	p.in, p.out = in, bufio.NewScanner(out)
+	return p.cmd.Start()
+}
+
+// tell sends a command.
+func (p *process) tell(op string) error {
+	if err := json.NewEncoder(p.in).Encode(load.Command{Op: op}); err != nil {
+		return fmt.Errorf("harness: telling %s to %s: %w", p.name, op, err)
+	}
+	return nil
+}
+
+// expect waits for the event, for as long as the process's context lasts.
+func (p *process) expect(event string) (load.Report, error) {
+	var r load.Report
+	if !p.out.Scan() {
+		return r, fmt.Errorf("harness: %s ended, or took too long, before it was %q", p.name, event)
+	}
+	if err := json.Unmarshal(p.out.Bytes(), &r); err != nil {
+		return r, fmt.Errorf("harness: %s printed %q, which is no report: %w", p.name, p.out.Text(), err)
+	}
+	switch r.Event {
+	case event:
+		return r, nil
+	case load.EventUnsupported:
+		return r, fmt.Errorf("%w: %s", errUnsupported, r.Error)
+	case load.EventFailed:
+		return r, fmt.Errorf("harness: %s failed: %s", p.name, r.Error)
+	}
+	return r, fmt.Errorf("harness: %s reported %q, expected %q", p.name, r.Event, event)
+}
+
+// mark asks a server for its usage.
+func (p *process) mark() (load.Usage, error) {
+	if err := p.tell(load.OpMark); err != nil {
+		return load.Usage{}, err
+	}
+	r, err := p.expect(load.EventUsage)
+	if err != nil {
+		return load.Usage{}, err
+	}
+	if r.Usage == nil {
+		return load.Usage{}, fmt.Errorf("harness: %s reported a usage without figures", p.name)
+	}
+	return *r.Usage, nil
+}
+
+// end closes the peer's standard input, which ends it, kills it when it does
+// not, and waits. The error carries what it wrote to standard error.
+func (p *process) end() error {
+	defer p.cancel()
+	_ = p.in.Close() // fails only when the peer has gone already
+	kill := time.AfterFunc(endGrace, p.cancel)
+	defer kill.Stop()
+	if err := p.cmd.Wait(); err != nil {
+		return fmt.Errorf("harness: %s: %w: %s", p.name, err, p.stderr)
+	}
+	return nil
+}
+
+// tail keeps the end of what is written to it.
+type tail []byte
+
+const tailSize = 2 << 10
+
+func (t *tail) Write(b []byte) (int, error) {
+	*t = append(*t, b...)
+	*t = (*t)[max(0, len(*t)-tailSize):]
+	return len(b), nil
+}
+
+func (t tail) String() string { return string(t) }

@@ -1,0 +1,128 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tandem-rpc/tandem/bench/message"
+)
+
+// Plan is what a client process is to do.
+type Plan struct {
+	Addr     string
+	Callers  int           // each has one call outstanding at any time
+	Conns    int           // connections that the callers share; 0 means one a caller
+	Warmup   time.Duration // before anything is measured
+	Duration time.Duration // measure at least so long,
+	Calls    int64         // and at least so many calls
+}
+
+// Result is what a client measured.
+type Result struct {
+	Calls      int64   `json:"calls"` // answered and right
+	Failures   int64   `json:"failures"`
+	FirstError string  `json:"first_error,omitempty"`
+	Latency    Latency `json:"latency"`
+	Usage      Usage   `json:"usage"` // in the measured interval
+}
+
+// Latency is the distribution of the time from the call of Call to its return.
+type Latency struct {
+	Mean time.Duration `json:"mean_ns"`
+	Min  time.Duration `json:"min_ns"`
+	P50  time.Duration `json:"p50_ns"`
+	P90  time.Duration `json:"p90_ns"`
+	P99  time.Duration `json:"p99_ns"`
+	P999 time.Duration `json:"p999_ns"`
+	Max  time.Duration `json:"max_ns"`
+}
+
+// errUnsupported is what a plan asks that the system cannot do.
+var errUnsupported = errors.New("a connection carries one call at a time; nothing can be shared")
+
+// client is the load generator: a closed loop of callers.
+type client struct {
+	plan    Plan
+	conns   []Caller
+	rec     *recorder
+	epoch   time.Time
+	stopped atomic.Bool
+	workers sync.WaitGroup
+}
+
+// startClient connects and starts the callers.
+func startClient(sys System, plan Plan) (*client, error) {
+	if plan.Conns > 0 && sys.Exclusive {
+		return nil, errUnsupported
+	}
+	c := &client{plan: plan, rec: newRecorder(), epoch: time.Now()}
+	n := plan.Conns
+	if n == 0 {
+		n = plan.Callers
+	}
+	for range n {
+		conn, err := sys.Dial(plan.Addr)
+		if err != nil {
+			c.stop()
+			return nil, fmt.Errorf("load: connection %d of %d to %s: %w", len(c.conns)+1, n, plan.Addr, err)
+		}
+		c.conns = append(c.conns, conn)
+	}
+	for i := range plan.Callers {
+		c.workers.Go(func() { c.work(c.conns[i%n]) })
+	}
+	return c, nil
+}
+
+// work is one caller. The end of a call is the beginning of the next, so one
+// reading of the clock a call is enough.
+func (c *client) work(conn Caller) {
+	req, reply := message.New(), new(message.BenchmarkMessage)
+	kept := samples{to: c.rec}
+	defer kept.flush()
+	began := time.Since(c.epoch)
+	for !c.stopped.Load() {
+		reply.Reset()
+		err := conn.Call(req, reply)
+		if err == nil {
+			err = message.Check(reply)
+		}
+		ended := time.Since(c.epoch)
+		if err != nil {
+			c.rec.fail(err)
+			time.Sleep(time.Millisecond) // a broken connection fails at once, and for ever
+		} else {
+			kept.add(ended - began)
+		}
+		began = ended
+	}
+}
+
+// measure records until the plan's duration and number of calls are reached,
+// and returns what the process used meanwhile.
+func (c *client) measure() (Usage, error) {
+	before, err := readUsage(c.epoch)
+	if err != nil {
+		return Usage{}, err
+	}
+	c.rec.on.Store(true)
+	time.Sleep(c.plan.Duration)
+	for c.rec.counted() < c.plan.Calls {
+		time.Sleep(time.Millisecond)
+	}
+	c.rec.on.Store(false)
+	after, err := readUsage(c.epoch)
+	return after.Sub(before), err
+}
+
+// stop ends the callers and closes the connections.
+func (c *client) stop() {
+	c.stopped.Store(true)
+	c.workers.Wait()
+	for _, conn := range c.conns {
+		_ = conn.Close() // nothing is outstanding that could be lost
+	}
+}

@@ -1,0 +1,217 @@
+package load
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tandem-rpc/tandem/bench/floor"
+	"github.com/tandem-rpc/tandem/bench/message"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fake is a system without a network.
+type fake struct{ err error }
+
+func (f fake) Call(req, reply *message.BenchmarkMessage) error {
+	message.Share(reply, message.New())
+	message.Answer(reply)
+	return f.err
+}
+
+func (fake) Close() error { return nil }
+
+func fakeSystem(err error) System {
+	return System{Dial: func(string) (Caller, error) { return fake{err}, nil }}
+}
+
+// peer is a running peer and the harness's side of its pipes.
+type peer struct {
+	t     *testing.T
+	in    *io.PipeWriter
+	out   *bufio.Scanner
+	ended chan error
+}
+
+func startPeer(t *testing.T, sys System, args ...string) *peer {
+	t.Helper()
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	p := &peer{t: t, in: inW, out: bufio.NewScanner(outR), ended: make(chan error, 1)}
+	go func() {
+		p.ended <- run(sys, args, newControl(inR, outW))
+		_ = outW.Close()
+		_ = inR.Close()
+	}()
+	t.Cleanup(func() { _ = inW.Close(); _ = outR.Close() })
+	return p
+}
+
+func (p *peer) tell(op string) {
+	p.t.Helper()
+	if err := json.NewEncoder(p.in).Encode(Command{op}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *peer) expect(event string) Report {
+	p.t.Helper()
+	var r Report
+	if !p.out.Scan() {
+		p.t.Fatalf("the peer ended before %q", event)
+	}
+	if err := json.Unmarshal(p.out.Bytes(), &r); err != nil || r.Event != event {
+		p.t.Fatalf("the peer said %s, want %q", p.out.Text(), event)
+	}
+	return r
+}
+
+// clientArgs is a short plan.
+func clientArgs(addr string, conns int) []string {
+	return Plan{Addr: addr, Callers: 4, Conns: conns, Warmup: time.Millisecond, Duration: 20 * time.Millisecond, Calls: 100}.Args()
+}
+
+func measure(p *peer) Result {
+	p.expect(EventWarm)
+	p.tell(OpStart)
+	p.expect(EventMeasured)
+	p.tell(OpStop)
+	return *p.expect(EventResult).Result
+}
+
+func TestServerAndClientMeasure(t *testing.T) {
+	sys := System{Serve: floor.ServeMux, Dial: DialFor(floor.DialMux)}
+	server := startPeer(t, sys, "server")
+	addr := server.expect(EventReady).Addr
+	server.tell(OpMark)
+	before := *server.expect(EventUsage).Usage
+	res := measure(startPeer(t, sys, clientArgs(addr, 2)...))
+	server.tell(OpMark)
+	used := server.expect(EventUsage).Usage.Sub(before)
+
+	if res.Calls < 100 || res.Failures != 0 {
+		t.Errorf("%d calls and %d failures (%s), want at least 100 and none", res.Calls, res.Failures, res.FirstError)
+	}
+	l := res.Latency
+	if !slices.IsSorted([]time.Duration{1, l.Min, l.P50, l.P90, l.P99, l.P999, l.Max}) {
+		t.Errorf("latencies %+v are not in order", l)
+	}
+	for name, u := range map[string]Usage{"client": res.Usage, "server": used} {
+		if u.CPU <= 0 || u.Wall < 20*time.Millisecond || u.Mallocs == 0 {
+			t.Errorf("%s used %+v", name, u)
+		}
+	}
+	_ = server.in.Close()
+	if err := <-server.ended; err != nil {
+		t.Errorf("the server ended with %v when the harness went", err)
+	}
+}
+
+func TestFailuresAreCountedAndNotTimed(t *testing.T) {
+	args := Plan{Callers: 2, Duration: 10 * time.Millisecond}.Args()
+	res := measure(startPeer(t, fakeSystem(errors.New("out of order")), args...))
+	if res.Calls != 0 || res.Failures == 0 || res.FirstError != "out of order" {
+		t.Errorf("%d calls, %d failures, the first %q", res.Calls, res.Failures, res.FirstError)
+	}
+}
+
+func TestExclusiveSystemsCannotShare(t *testing.T) {
+	sys := fakeSystem(nil)
+	sys.Exclusive = true
+	startPeer(t, sys, clientArgs("", 2)...).expect(EventUnsupported)
+	if res := measure(startPeer(t, sys, clientArgs("", 0)...)); res.Calls == 0 {
+		t.Error("no calls with one connection a caller")
+	}
+}
+
+func TestWhatGoesWrongIsReported(t *testing.T) {
+	refuse := System{
+		Dial:  func(string) (Caller, error) { return nil, errors.New("nobody there") },
+		Serve: func(ln net.Listener) error { _ = ln.Close(); return errors.New("no server today") },
+	}
+	for want, args := range map[string][]string{
+		"nobody there":    clientArgs("x:1", 1),
+		"be a caller":     {"client", "-callers=0"},
+		"no server today": {"server"},
+		"subcommand":      {"observer"},
+	} {
+		p := startPeer(t, refuse, args...)
+		var last string
+		for p.out.Scan() {
+			last = p.out.Text()
+		}
+		err := <-p.ended
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(last, EventFailed) {
+			t.Errorf("%v: ended with %v, last said %s; want %q", args, err, last, want)
+		}
+		_ = p.in.Close()
+	}
+}
+
+func TestAnUnexpectedCommandEndsAClient(t *testing.T) {
+	p := startPeer(t, fakeSystem(nil), clientArgs("", 1)...)
+	p.expect(EventWarm)
+	p.tell("dance")
+	if r := p.expect(EventFailed); !strings.Contains(r.Error, "dance") {
+		t.Errorf("the client said %q", r.Error)
+	}
+}
+
+func TestPlanCrossesTheCommandLine(t *testing.T) {
+	want := Plan{"127.0.0.1:80", 7, 3, 2 * time.Second, 1500 * time.Millisecond, 1000000}
+	got, err := parsePlan(want.Args()[1:])
+	if err != nil || got != want {
+		t.Errorf("got %+v, %v; want %+v", got, err, want)
+	}
+}
+
+func TestRecorderCountsOnlyWhileOn(t *testing.T) {
+	rec := newRecorder()
+	kept := samples{to: rec}
+	kept.add(time.Hour)
+	rec.fail(errors.New("too early"))
+	rec.on.Store(true)
+	for i := range 1000 {
+		kept.add(time.Duration(i+1) * time.Microsecond)
+	}
+	rec.on.Store(false)
+	kept.add(time.Hour)
+	kept.flush()
+	if n := rec.counted(); n != 1000 {
+		t.Errorf("%d calls counted, want 1000", n)
+	}
+	l := rec.result().Latency
+	for want, got := range map[time.Duration]time.Duration{
+		1 * time.Microsecond:    l.Min,
+		500 * time.Microsecond:  l.P50,
+		900 * time.Microsecond:  l.P90,
+		990 * time.Microsecond:  l.P99,
+		1000 * time.Microsecond: l.Max,
+	} {
+		if got < want-want/500 || got > want+want/500 {
+			t.Errorf("got %v for %v, more than 0.2 %% off", got, want)
+		}
+	}
+}
+
+func TestRecorderTakesAnyDuration(t *testing.T) {
+	rec := newRecorder()
+	rec.on.Store(true)
+	kept := samples{to: rec}
+	kept.add(-time.Second)
+	kept.add(0)
+	kept.add(24 * time.Hour)
+	kept.flush()
+	if n := rec.counted(); n != 3 {
+		t.Errorf("%d calls counted, want 3", n)
+	}
+}

@@ -1,0 +1,160 @@
+package load
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+)
+
+// Main is the main function of a peer: it runs the server or the client of sys,
+// as the command line says, until the harness has what it wants or has gone.
+func Main(sys System) {
+	if err := run(sys, os.Args[1:], newControl(os.Stdin, os.Stdout)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(sys System, args []string, ctl *control) error {
+	if len(args) == 0 {
+		return errors.New("load: say server or client; package harness shows how both are used")
+	}
+	var err error
+	switch args[0] {
+	case "server":
+		err = runServer(sys, args[1:], ctl)
+	case "client":
+		err = runClient(sys, args[1:], ctl)
+	default:
+		err = fmt.Errorf("load: subcommand %q; there are server and client", args[0])
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if err != nil {
+		_ = ctl.report(Report{Event: EventFailed, Error: err.Error()}) // the exit code says it too
+	}
+	return err
+}
+
+// runServer serves until standard input ends.
+func runServer(sys System, args []string, ctl *control) error {
+	flags := flag.NewFlagSet("server", flag.ContinueOnError)
+	addr := flags.String("listen", "127.0.0.1:0", "address to listen on")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	ln, err := net.Listen("tcp", *addr)
+	if err != nil {
+		return fmt.Errorf("load: %w", err)
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- sys.Serve(ln) }()
+	told := make(chan error, 1)
+	go func() { told <- reportMarks(ctl, ln.Addr().String()) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("load: the server ended by itself: %w", err)
+	case err := <-told:
+		_ = ln.Close()
+		return err
+	}
+}
+
+// reportMarks reports the address and then the usage at every mark.
+func reportMarks(ctl *control, addr string) error {
+	epoch := time.Now()
+	if err := ctl.report(Report{Event: EventReady, Addr: addr}); err != nil {
+		return err
+	}
+	for {
+		if err := ctl.expect(OpMark); err != nil {
+			return err
+		}
+		usage, err := readUsage(epoch)
+		if err != nil {
+			return err
+		}
+		if err := ctl.report(Report{Event: EventUsage, Usage: &usage}); err != nil {
+			return err
+		}
+	}
+}
+
+// runClient warms up, measures between start and its own report, and goes on
+// calling until stop, so that the server can be marked under the same load.
+func runClient(sys System, args []string, ctl *control) error {
+	plan, err := parsePlan(args)
+	if err != nil {
+		return err
+	}
+	c, err := startClient(sys, plan)
+	if errors.Is(err, errUnsupported) {
+		return ctl.report(Report{Event: EventUnsupported, Error: err.Error()})
+	}
+	if err != nil {
+		return err
+	}
+	usage, err := c.follow(ctl)
+	c.stop()
+	if err != nil {
+		return err
+	}
+	result := c.rec.result()
+	result.Usage = usage
+	return ctl.report(Report{Event: EventResult, Result: &result})
+}
+
+// follow does what the harness says until it says stop.
+func (c *client) follow(ctl *control) (Usage, error) {
+	time.Sleep(c.plan.Warmup)
+	if err := ctl.report(Report{Event: EventWarm}); err != nil {
+		return Usage{}, err
+	}
+	if err := ctl.expect(OpStart); err != nil {
+		return Usage{}, err
+	}
+	usage, err := c.measure()
+	if err != nil {
+		return Usage{}, err
+	}
+	if err := ctl.report(Report{Event: EventMeasured}); err != nil {
+		return Usage{}, err
+	}
+	return usage, ctl.expect(OpStop)
+}
+
+// Args returns the command line of a client that follows the plan.
+func (p Plan) Args() []string {
+	return []string{
+		"client",
+		"-addr=" + p.Addr,
+		fmt.Sprintf("-callers=%d", p.Callers),
+		fmt.Sprintf("-conns=%d", p.Conns),
+		fmt.Sprintf("-warmup=%v", p.Warmup),
+		fmt.Sprintf("-duration=%v", p.Duration),
+		fmt.Sprintf("-calls=%d", p.Calls),
+	}
+}
+
+func parsePlan(args []string) (Plan, error) {
+	var p Plan
+	flags := flag.NewFlagSet("client", flag.ContinueOnError)
+	flags.StringVar(&p.Addr, "addr", "", "address of the server")
+	flags.IntVar(&p.Callers, "callers", 100, "calls outstanding at any time")
+	flags.IntVar(&p.Conns, "conns", 2, "connections that the callers share; 0 means one a caller")
+	flags.DurationVar(&p.Warmup, "warmup", time.Second, "time before the measurement")
+	flags.DurationVar(&p.Duration, "duration", 10*time.Second, "measure at least so long")
+	flags.Int64Var(&p.Calls, "calls", 0, "measure at least so many calls")
+	if err := flags.Parse(args); err != nil {
+		return p, err
+	}
+	if p.Callers < 1 || p.Conns < 0 {
+		return p, fmt.Errorf("load: %d callers on %d connections: there must be a caller, and no fewer than 0 connections", p.Callers, p.Conns)
+	}
+	return p, nil
+}

@@ -1,0 +1,52 @@
+// Netrpc-gob is the peer of Go's net/rpc as it comes, with gob.
+package main
+
+import (
+	"net"
+	"net/rpc"
+
+	"github.com/tandem-rpc/tandem/bench/load"
+	"github.com/tandem-rpc/tandem/bench/message"
+)
+
+// Hello is the seeds' service.
+type Hello struct{}
+
+// Say answers args.
+//
+//nolint:unparam // net/rpc wants the error
+func (Hello) Say(args, reply *message.BenchmarkMessage) error {
+	message.Answer(args)
+	message.Share(reply, args)
+	return nil
+}
+
+// caller is a net/rpc client. Any number of goroutines may use it.
+type caller struct{ *rpc.Client }
+
+func (c caller) Call(req, reply *message.BenchmarkMessage) error {
+	return c.Client.Call("Hello.Say", req, reply)
+}
+
+func main() {
+	load.Main(load.System{Serve: serve, Dial: load.DialFor(dial)})
+}
+
+func serve(ln net.Listener) error {
+	srv := rpc.NewServer()
+	if err := srv.Register(Hello{}); err != nil {
+		return err
+	}
+	for {
+		conn, err := ln.Accept()
+		if err != nil {
+			return err
+		}
+		go srv.ServeConn(conn)
+	}
+}
+
+func dial(addr string) (caller, error) {
+	c, err := rpc.Dial("tcp", addr)
+	return caller{c}, err
+}

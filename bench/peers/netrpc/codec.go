@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/rpc"
+)
+
+// body is what vtprotobuf generates.
+type body interface {
+	SizeVT() int
+	MarshalToSizedBufferVT(b []byte) (int, error)
+	UnmarshalVT(b []byte) error
+}
+
+// maxFrame bounds what a length may claim, in bytes.
+const maxFrame = 1 << 20
+
+// framing reads and writes the parts of a message: its number and two byte
+// strings (a request's method or a response's error, and the body), each
+// behind its length. All lengths are varints. net/rpc calls the writing half
+// under a lock and the reading half from one goroutine.
+type framing struct {
+	conn net.Conn
+	r    *bufio.Reader
+	w    *bufio.Writer
+	in   []byte // the last byte string read
+	out  []byte // the body on its way into w
+}
+
+func newFraming(conn net.Conn) *framing {
+	return &framing{conn: conn, r: bufio.NewReader(conn), w: bufio.NewWriter(conn)}
+}
+
+func (f *framing) Close() error { return f.conn.Close() }
+
+// write sends a whole message with one flush.
+func (f *framing) write(seq uint64, text string, v any) error {
+	head := binary.AppendUvarint(f.w.AvailableBuffer(), seq)
+	head = binary.AppendUvarint(head, uint64(len(text)))
+	if _, err := f.w.Write(append(head, text...)); err != nil {
+		return err
+	}
+	if err := f.encode(v); err != nil {
+		return err
+	}
+	if _, err := f.w.Write(binary.AppendUvarint(f.w.AvailableBuffer(), uint64(len(f.out)))); err != nil {
+		return err
+	}
+	if _, err := f.w.Write(f.out); err != nil {
+		return err
+	}
+	return f.w.Flush()
+}
+
+// encode leaves v in f.out. What is no message is empty: net/rpc sends an
+// empty struct beside an error.
+func (f *framing) encode(v any) error {
+	m, ok := v.(body)
+	if !ok {
+		f.out = f.out[:0]
+		return nil
+	}
+	size := m.SizeVT()
+	if cap(f.out) < size {
+		f.out = make([]byte, size)
+	}
+	f.out = f.out[:size]
+	_, err := m.MarshalToSizedBufferVT(f.out)
+	return err
+}
+
+// readHead reads the number and the text.
+func (f *framing) readHead() (seq uint64, text string, err error) {
+	if seq, err = binary.ReadUvarint(f.r); err != nil {
+		return 0, "", err
+	}
+	err = f.readBytes()
+	return seq, string(f.in), err
+}
+
+// readBody decodes the body into v, or drops it when v is nil.
+func (f *framing) readBody(v any) error {
+	if err := f.readBytes(); err != nil {
+		return err
+	}
+	if v == nil {
+		return nil
+	}
+	m, ok := v.(body)
+	if !ok {
+		return fmt.Errorf("netrpc: %T has no generated methods", v)
+	}
+	return m.UnmarshalVT(f.in)
+}
+
+// readBytes reads a byte string into f.in.
+func (f *framing) readBytes() error {
+	n, err := binary.ReadUvarint(f.r)
+	if err != nil {
+		return err
+	}
+	if n > maxFrame {
+		return fmt.Errorf("netrpc: a part of %d bytes, allowed are %d", n, maxFrame)
+	}
+	if uint64(cap(f.in)) < n {
+		f.in = make([]byte, n)
+	}
+	f.in = f.in[:n]
+	_, err = io.ReadFull(f.r, f.in)
+	return err
+}
+
+// clientCodec is an rpc.ClientCodec.
+type clientCodec struct{ *framing }
+
+func (c *clientCodec) WriteRequest(r *rpc.Request, v any) error {
+	return c.write(r.Seq, r.ServiceMethod, v)
+}
+
+func (c *clientCodec) ReadResponseHeader(r *rpc.Response) (err error) {
+	r.Seq, r.Error, err = c.readHead()
+	return err
+}
+
+func (c *clientCodec) ReadResponseBody(v any) error { return c.readBody(v) }
+
+// serverCodec is an rpc.ServerCodec.
+type serverCodec struct{ *framing }
+
+func (c *serverCodec) ReadRequestHeader(r *rpc.Request) (err error) {
+	r.Seq, r.ServiceMethod, err = c.readHead()
+	return err
+}
+
+func (c *serverCodec) ReadRequestBody(v any) error { return c.readBody(v) }
+
+func (c *serverCodec) WriteResponse(r *rpc.Response, v any) error {
+	return c.write(r.Seq, r.Error, v)
+}
