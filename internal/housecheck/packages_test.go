@@ -29,7 +29,8 @@ func packages(t *testing.T) map[string]*pkg {
 		}
 		p.code = true
 		p.comment = p.comment || s.file.Doc != nil
-		if at := startsGoroutine(s); at != "" && !s.nested() {
+		isSuite := strings.HasSuffix(s.folder(), "test") // its users' tests check
+		if at := startsGoroutine(s); at != "" && !s.nested() && !isSuite {
 			p.goroutine = at
 		}
 	}
@@ -75,5 +76,23 @@ func TestGoroutinesAreLeakChecked(t *testing.T) {
 	}
 	if found == 0 {
 		t.Error("no goroutine found anywhere: the test does not look")
+	}
+}
+
+// TestFewRequirements keeps the core light: whoever imports it takes part in
+// the choice of these versions.
+func TestFewRequirements(t *testing.T) {
+	direct := 0
+	for line := range strings.Lines(files(t)["go.mod"]) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "replace") {
+			t.Errorf("go.mod: %s: a library can't replace what its users choose", line)
+		}
+		if strings.Contains(line, " v") && !strings.Contains(line, "// indirect") {
+			direct++
+		}
+	}
+	if direct > 8 {
+		t.Errorf("go.mod has %d direct requirements, limit 8", direct)
 	}
 }

@@ -45,6 +45,16 @@ func (s *source) at(n ast.Node, format string, args ...any) string {
 
 func (s *source) line(p token.Pos) int { return s.fset.Position(p).Line }
 
+// commented reports whether there is a comment on the line of n.
+func (s *source) commented(n ast.Node) bool {
+	for _, c := range s.file.Comments {
+		if s.line(c.Pos()) == s.line(n.Pos()) {
+			return true
+		}
+	}
+	return false
+}
+
 // imports reports whether the file imports the package.
 func (s *source) imports(name string) bool {
 	for _, spec := range s.file.Imports {

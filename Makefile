@@ -1,0 +1,112 @@
+# The commands of this repository; "make" alone lists them. Each works on every
+# module that go.work names.
+
+SHELL         := bash
+.SHELLFLAGS   := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help test short lint fix fmt vet cross tidy generated docs fuzz session-soak demo bench cover vuln ci clean
+
+GO  ?= go
+BIN := $(CURDIR)/.bin
+
+# Versions of the tools; change one by hand and run "make ci".
+GOLANGCI_LINT := v2.15.0
+PROTOC_GEN_GO := v1.36.11
+PROTOC_GEN_VT := v0.6.0
+GOVULNCHECK   := v1.8.0
+
+# Settings: make fuzz FUZZTIME=5m, make test TESTFLAGS='-v -run Drain'.
+FUZZTIME   ?= 30s
+SOAKRUNS   ?= 200
+SOAKCALLS  ?= 1000000
+TESTFLAGS  ?=
+LINTFLAGS  ?=
+DEMOFLAGS  ?=
+BENCHFLAGS ?=
+
+modules = $$($(GO) list -m -f '{{.Dir}}')
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+test: ## Test every module with the race detector, then the core alone without it
+	$(GO) test -race -shuffle=on -timeout 5m $(TESTFLAGS) work
+	GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) ./...
+
+short: ## Test every module, quickly and from the cache
+	$(GO) test -short $(TESTFLAGS) work
+
+lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT) ## Run all linters (.golangci.yml says which are off, and why)
+	@status=0; for dir in $(modules); do \
+		echo "golangci-lint run $$dir"; \
+		(cd "$$dir" && $< run --config $(CURDIR)/.golangci.yml $(LINTFLAGS) ./...) || status=1; \
+	done; exit $$status
+
+fix: ## Let the linters mend what they can
+	@$(MAKE) --no-print-directory lint LINTFLAGS=--fix
+
+$(BIN)/golangci-lint-$(GOLANGCI_LINT):
+	GOBIN=$(BIN) GOWORK=off $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)
+	mv $(BIN)/golangci-lint $@
+
+fmt: ## Fail if a file is not formatted
+	@test -z "$$(gofmt -l . | tee /dev/stderr)"
+
+vet: ## Vet every module
+	$(GO) vet work
+	GOWORK=off $(GO) vet ./...
+
+# The bench asks the operating system what a call costs, in Unix's way.
+cross: ## Vet every module as built for macOS and Windows
+	GOOS=darwin CGO_ENABLED=0 $(GO) vet work
+	GOOS=windows CGO_ENABLED=0 $(GO) vet $$($(GO) list work | grep -v '^github.com/tandem-rpc/tandem/bench')
+
+tidy: ## Fail if a go.mod or go.sum is not tidy
+	@for dir in $(modules); do (cd "$$dir" && GOWORK=off $(GO) mod tidy -diff); done
+
+generated: ## Generate again, and fail if that changed a file (needs protoc)
+	@GOBIN=$(BIN) GOWORK=off $(GO) install google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GEN_GO)
+	@GOBIN=$(BIN) GOWORK=off $(GO) install github.com/planetscale/vtprotobuf/cmd/protoc-gen-go-vtproto@$(PROTOC_GEN_VT)
+	@sums() { grep -rlE --include='*.go' '^// Code generated .* DO NOT EDIT\.$$' . | sort | xargs grep -HvE '^//[[:space:]]+protoc[[:space:]]' | sha256sum; }; \
+	before=$$(sums); \
+	PATH="$(BIN):$$PATH" $(GO) generate work; \
+	test "$$before" = "$$(sums)" || { echo "generated files were stale and have been written anew: commit them" >&2; exit 1; }
+
+docs: ## Check the house rules, the links and the snippets of the documentation
+	GOWORK=off $(GO) test ./internal/housecheck .
+
+fuzz: ## Run every fuzz target for FUZZTIME (30s)
+	@$(GO) test -list '^Fuzz' work | \
+	awk '/^Fuzz/ {t[n++] = $$1} /^ok/ {for (i = 0; i < n; i++) print $$2, t[i]; n = 0}' | \
+	while read -r package target; do \
+		echo "== $$package $$target"; \
+		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package" </dev/null; \
+	done
+
+session-soak: ## Run the session tests SOAKRUNS (200) times with -race -shuffle=on, then SOAKCALLS (1000000) calls
+	@mkdir -p $(BIN)
+	$(GO) test -race -c -o $(BIN)/session.test ./internal/session
+	@cd internal/session && for i in $$(seq $(SOAKRUNS)); do \
+		$(BIN)/session.test -test.shuffle=on -test.timeout=5m >$(BIN)/session.log || { cat $(BIN)/session.log; echo "run $$i failed" >&2; exit 1; }; \
+		if ((i % 10 == 0)); then echo "$$i runs passed"; fi; \
+	done
+	cd internal/session && $(BIN)/session.test -test.v -test.timeout=60m -test.run=Stranger -calls=$(SOAKCALLS)
+
+demo: ## Run the demo: a cluster under fire, and no call lost
+	$(GO) run ./cmd/tandem demo $(DEMOFLAGS)
+
+bench: ## Measure calls against other frameworks and the floors
+	$(GO) run ./bench $(BENCHFLAGS)
+
+cover: ## Show how much of the core its tests cover
+	GOWORK=off $(GO) test -coverpkg=./... -coverprofile=coverage.out ./...
+	@$(GO) tool cover -func=coverage.out | tail -1
+
+vuln: ## Look for known vulnerabilities (needs the network; not part of ci)
+	@for dir in $(modules); do (cd "$$dir" && $(GO) run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK) ./...); done
+
+ci: ## Run everything that CI runs
+	.ci/run
+
+clean: ## Remove what the targets leave behind
+	rm -rf $(BIN) coverage.out

@@ -1,0 +1,270 @@
+package tandem_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/tandem-rpc/tandem"
+
+// goleak may be used by the tests of every package.
+const goleak = "go.uber.org/goleak"
+
+// A row is a package, the layer it lives in, and the foreign modules that it
+// may import.
+type row struct {
+	layer   int
+	folder  string // "x/..." is everything in a module of its own
+	foreign []string
+}
+
+// importTable says who may import whom: a package imports lower layers, and in
+// layer 1 also its parent. A package without a row fails the test.
+//
+// Do not change the table to mend a build. A new row, or a package that moves
+// to another layer, is a change of the architecture: it needs a reason, and
+// ARCHITECTURE.md holds the same table.
+var importTable = []row{
+	{layer: 0, folder: "."},
+
+	{layer: 1, folder: "wire"},
+	{layer: 1, folder: "codec"},
+	{layer: 1, folder: "codec/codectest"},
+	{layer: 1, folder: "codec/msgpack", foreign: []string{"github.com/vmihailenco/msgpack/v5"}},
+	{layer: 1, folder: "codec/protobuf", foreign: []string{"google.golang.org/protobuf"}},
+	{layer: 1, folder: "compress"},
+	{layer: 1, folder: "compress/compresstest"},
+	{layer: 1, folder: "compress/snappy", foreign: []string{"github.com/klauspost/compress"}},
+	{layer: 1, folder: "compress/zstd", foreign: []string{"github.com/klauspost/compress"}},
+	{layer: 1, folder: "transport"},
+	{layer: 1, folder: "registry"},
+	{layer: 1, folder: "registry/file", foreign: []string{"github.com/fsnotify/fsnotify", "golang.org/x/sys"}},
+	{layer: 1, folder: "registry/registrytest", foreign: []string{goleak}},
+	{layer: 1, folder: "balance"},
+	{layer: 1, folder: "resilience"},
+	{layer: 1, folder: "internal/dispatch"},
+	{layer: 1, folder: "internal/housecheck"},
+
+	{layer: 2, folder: "internal/session"},
+
+	{layer: 3, folder: "client"},
+	{layer: 3, folder: "server"},
+
+	{layer: 4, folder: "bench/message", foreign: []string{"github.com/planetscale/vtprotobuf", "google.golang.org/protobuf"}},
+
+	{layer: 5, folder: "internal/interop"},
+	{layer: 5, folder: "bench/..."},
+	{layer: 5, folder: "cmd/..."},
+}
+
+// imports is what the Go files of one folder import.
+type imports struct {
+	code  map[string]string // import path to a file that has it
+	tests map[string]string
+}
+
+func TestImportTable(t *testing.T) {
+	for folder, imp := range readImports(t) {
+		r := rowOf(folder)
+		if r == nil {
+			t.Errorf("package %s has no row in the import table", folder)
+			continue
+		}
+		for target, file := range imp.code {
+			if why := forbidden(r, folder, target); why != "" {
+				t.Errorf("%s imports %s: %s", file, target, why)
+			}
+		}
+		for target, file := range imp.tests {
+			if why := forbiddenInTest(r, target); why != "" {
+				t.Errorf("%s imports %s: %s", file, target, why)
+			}
+		}
+	}
+}
+
+// TestImportTableForbids shows that the rules can fail.
+func TestImportTableForbids(t *testing.T) {
+	for _, c := range []struct{ folder, target string }{
+		{".", module + "/wire"},
+		{"wire", module + "/codec"},
+		{"codec", module + "/codec/msgpack"},
+		{"codec/msgpack", module + "/compress"},
+		{"balance", module + "/internal/session"},
+		{"client", module + "/server"},
+		{"server", module + "/client"},
+		{"client", "github.com/klauspost/compress/zstd"},
+		{"wire", goleak},
+		{"bench/load", module + "/internal/session"},
+		{"wire", module + "/unheard/of"},
+	} {
+		if forbidden(rowOf(c.folder), c.folder, c.target) == "" {
+			t.Errorf("%s may import %s", c.folder, c.target)
+		}
+	}
+	if rowOf("common") != nil || rowOf("client/common") != nil {
+		t.Error("an unknown package has a row")
+	}
+}
+
+// TestImportTableIsDocumented compares the table with ARCHITECTURE.md's.
+func TestImportTableIsDocumented(t *testing.T) {
+	text, err := os.ReadFile("ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range importTable {
+		line := "| " + strconv.Itoa(r.layer) + " | `" + r.folder + "` | "
+		if len(r.foreign) > 0 {
+			line += "`" + strings.Join(r.foreign, "`, `") + "` "
+		}
+		if !strings.Contains(string(text), "\n"+line+"|\n") {
+			t.Errorf("ARCHITECTURE.md lacks the line %q", line+"|")
+		}
+	}
+}
+
+// TestHelloWorldCompilesNothingForeign holds the promise that a client and a
+// server alone bring no other module into a program.
+func TestHelloWorldCompilesNothingForeign(t *testing.T) {
+	all := readImports(t)
+	seen := map[string]bool{}
+	queue := []string{"client", "server"}
+	for len(queue) > 0 {
+		folder := queue[0]
+		queue = queue[1:]
+		if seen[folder] {
+			continue
+		}
+		seen[folder] = true
+		for target, file := range all[folder].code {
+			if own, ok := ownFolder(target); ok {
+				queue = append(queue, own)
+			} else if isForeign(target) {
+				t.Errorf("%s brings %s into every program", file, target)
+			}
+		}
+	}
+	if !seen["internal/session"] || !seen["."] {
+		t.Errorf("client and server compile only %v", seen)
+	}
+}
+
+// forbidden says why the package in folder may not import target, or "".
+func forbidden(r *row, folder, target string) string {
+	nested := strings.HasSuffix(r.folder, "/...")
+	if own, ok := ownFolder(target); ok {
+		to := rowOf(own)
+		switch {
+		case to == nil:
+			return "no such row in the import table"
+		case nested && to == r:
+			return ""
+		case nested && strings.Contains(target, "/internal/"):
+			return "a module of its own uses public packages"
+		case to.layer < r.layer, r.layer == 1 && own == path.Dir(folder):
+			return ""
+		}
+		return "layer " + strconv.Itoa(r.layer) + " may not import layer " + strconv.Itoa(to.layer)
+	}
+	if nested || !isForeign(target) || fromModules(r.foreign, target) {
+		return ""
+	}
+	return "not among the foreign modules of its row"
+}
+
+// forbiddenInTest says why a test may not import target: tests of the core may
+// use all of it, but nothing foreign that their package may not.
+func forbiddenInTest(r *row, target string) string {
+	if strings.HasSuffix(r.folder, "/...") || !isForeign(target) || fromModules(append([]string{goleak}, r.foreign...), target) {
+		return ""
+	}
+	return "not among the foreign modules of its row"
+}
+
+func fromModules(modules []string, target string) bool {
+	return slices.ContainsFunc(modules, func(m string) bool {
+		return target == m || strings.HasPrefix(target, m+"/")
+	})
+}
+
+func ownFolder(target string) (string, bool) {
+	if target == module {
+		return ".", true
+	}
+	return strings.CutPrefix(target, module+"/")
+}
+
+// isForeign reports whether target is neither ours nor the standard library's.
+func isForeign(target string) bool {
+	_, own := ownFolder(target)
+	first, _, _ := strings.Cut(target, "/")
+	return !own && strings.Contains(first, ".")
+}
+
+// rowOf returns the first row that fits: one of its own comes before its
+// module's.
+func rowOf(folder string) *row {
+	for i := range importTable {
+		r := &importTable[i]
+		below, isTree := strings.CutSuffix(r.folder, "/...")
+		if r.folder == folder || isTree && (folder == below || strings.HasPrefix(folder, below+"/")) {
+			return r
+		}
+	}
+	return nil
+}
+
+// readImports parses every Go file of the repository, whatever its build
+// constraints. It does not ask "go list": the test cache sees the files that a
+// test opens, but not those that a command opens.
+func readImports(t *testing.T) map[string]imports {
+	t.Helper()
+	all := map[string]imports{}
+	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && file != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"):
+			return filepath.SkipDir
+		case d.IsDir() || filepath.Ext(file) != ".go":
+			return nil
+		}
+		return addImports(all, filepath.ToSlash(file))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func addImports(all map[string]imports, file string) error {
+	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+	if err != nil {
+		return err
+	}
+	folder := path.Dir(file)
+	if _, ok := all[folder]; !ok {
+		all[folder] = imports{code: map[string]string{}, tests: map[string]string{}}
+	}
+	to := all[folder].code
+	if strings.HasSuffix(file, "_test.go") {
+		to = all[folder].tests
+	}
+	for _, spec := range f.Imports {
+		target, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return err
+		}
+		to[target] = file
+	}
+	return nil
+}

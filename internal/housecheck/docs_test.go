@@ -1,0 +1,112 @@
+package housecheck
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// machinePath finds paths that exist on somebody's machine only.
+var machinePath = regexp.MustCompile(`(^|[\s"'(=:` + "`" + `])/(root|home|Users|work)/[\w.-]`)
+
+func TestNoMachinePaths(t *testing.T) {
+	if !machinePath.MatchString("see " + "/" + "root/x") {
+		t.Error("the pattern does not match")
+	}
+	for name, text := range files(t) {
+		for i, line := range strings.Split(text, "\n") {
+			if machinePath.MatchString(line) {
+				t.Errorf("%s:%d: a path of one machine: %s", name, i+1, strings.TrimSpace(line))
+			}
+		}
+	}
+}
+
+var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+
+// TestLinks checks that the documentation's links to files lead somewhere, and
+// those to headings too.
+func TestLinks(t *testing.T) {
+	all := files(t)
+	for name, text := range all {
+		if path.Ext(name) != ".md" {
+			continue
+		}
+		for _, m := range link.FindAllStringSubmatch(withoutCode(text), -1) {
+			file, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			target := name
+			if file != "" {
+				target = path.Join(path.Dir(name), file)
+			}
+			if _, err := os.Stat(filepath.Join(root, target)); err != nil {
+				t.Errorf("%s: link to %s, which does not exist", name, m[1])
+			} else if anchor != "" && !anchors(all[target])[anchor] {
+				t.Errorf("%s: link to %s, but %s has no such heading", name, m[1], target)
+			}
+		}
+	}
+}
+
+var (
+	fence   = regexp.MustCompile("(?ms)^```.*?^```")
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	noWord  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+func withoutCode(text string) string { return fence.ReplaceAllString(text, "") }
+
+// anchors returns the fragments of a file's headings, as code hosts make them.
+func anchors(text string) map[string]bool {
+	all := map[string]bool{}
+	for _, m := range heading.FindAllStringSubmatch(withoutCode(text), -1) {
+		all[strings.ReplaceAll(noWord.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
+	}
+	return all
+}
+
+var testName = regexp.MustCompile(`\b(Test|Fuzz|Example|Benchmark)[A-Z]\w+`)
+
+// TestNamedTestsExist checks the documentation's claim that a test shows
+// something: the test must be there.
+func TestNamedTestsExist(t *testing.T) {
+	all := files(t)
+	var code strings.Builder
+	for name, text := range all {
+		if strings.HasSuffix(name, "_test.go") {
+			code.WriteString(text)
+		}
+	}
+	for name, text := range all {
+		if path.Ext(name) != ".md" {
+			continue
+		}
+		for _, claimed := range testName.FindAllString(text, -1) {
+			if !strings.Contains(code.String(), "\nfunc "+claimed+"(") {
+				t.Errorf("%s names %s, which does not exist", name, claimed)
+			}
+		}
+	}
+}
+
+var target = regexp.MustCompile("`make ([a-z-]+)")
+
+// TestNamedTargetsExist does the same for targets of the Makefile.
+func TestNamedTargetsExist(t *testing.T) {
+	all := files(t)
+	for name, text := range all {
+		if path.Ext(name) != ".md" {
+			continue
+		}
+		for _, m := range target.FindAllStringSubmatch(text, -1) {
+			if !strings.Contains(all["Makefile"], "\n"+m[1]+":") {
+				t.Errorf("%s names the target %s, which does not exist", name, m[1])
+			}
+		}
+	}
+}
