@@ -2,6 +2,7 @@ package tandem
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -19,8 +20,8 @@ type Interceptor func(next Func) Func
 
 // Chain returns f wrapped in the interceptors; the first is the outermost.
 func Chain(f Func, interceptors ...Interceptor) Func {
-	for i := len(interceptors) - 1; i >= 0; i-- {
-		f = interceptors[i](f)
+	for _, interceptor := range slices.Backward(interceptors) {
+		f = interceptor(f)
 	}
 	return f
 }
@@ -111,8 +112,8 @@ func (c *Call) OnEnd(f func(error)) { c.ends = append(c.ends, f) }
 func (c *Call) End(err error) {
 	ends := c.ends
 	c.ends = nil
-	for i := len(ends) - 1; i >= 0; i-- {
-		ends[i](err)
+	for _, end := range slices.Backward(ends) {
+		end(err)
 	}
 }
 

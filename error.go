@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Error is the one error type that leaves the module.
@@ -46,7 +47,7 @@ func Errorf(code Code, format string, args ...any) *Error {
 
 // unwrapAny keeps err itself as the cause when it wraps something.
 func unwrapAny(err error) error {
-	switch err.(type) {
+	switch err.(type) { //nolint:errorlint // asks whether this very value wraps something
 	case interface{ Unwrap() error }, interface{ Unwrap() []error }:
 		return err
 	}
@@ -66,14 +67,14 @@ func (e *Error) Unwrap() error { return e.cause }
 
 // Is makes errors.Is see the context errors behind their codes.
 func (e *Error) Is(target error) bool {
-	return target == context.DeadlineExceeded && e.Code == DeadlineExceeded || //nolint:errorlint // these two are the identities asked about
-		target == context.Canceled && e.Code == Canceled //nolint:errorlint // as above
+	return target == context.DeadlineExceeded && e.Code == DeadlineExceeded ||
+		target == context.Canceled && e.Code == Canceled
 }
 
 // WithDetail returns a copy of e with one more detail.
 func (e *Error) WithDetail(kind string, value []byte) *Error {
 	c := *e
-	c.Details = append(c.Details[:len(c.Details):len(c.Details)], Detail{kind, value})
+	c.Details = append(slices.Clip(c.Details), Detail{kind, value})
 	return &c
 }
 
@@ -103,8 +104,7 @@ func AsError(err error) *Error {
 	if e, ok := err.(*Error); ok { //nolint:errorlint // the wrapped case follows and keeps the outer text
 		return e
 	}
-	var inner *Error
-	if errors.As(err, &inner) {
+	if inner, ok := errors.AsType[*Error](err); ok {
 		c := *inner
 		c.Message, c.cause = err.Error(), err
 		return &c

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // policies are those that every test of all policies runs with.
 func policies() []Policy { return []Policy{Random(), RoundRobin()} }
 
-// weighted returns a node for each weight, with IDs n0, n1, …
+// weighted returns a node for each weight, with IDs n0, n1, ….
 func weighted(weights ...int) []*Node {
 	nodes := make([]*Node, len(weights))
 	for i, w := range weights {

@@ -59,7 +59,7 @@ func (p *weightedPicker) Pick(_ *tandem.Call, usable func(*Node) bool) *Node {
 // the column, its lower half the side.
 func (p *weightedPicker) draw(r uint64) uint32 {
 	i := uint32(r >> 32 * uint64(len(p.columns)) >> 32)
-	if c := p.columns[i]; uint32(r) >= c.keep {
+	if c := p.columns[i]; uint32(r) >= c.keep { //nolint:gosec // the low half is meant
 		return c.other
 	}
 	return i

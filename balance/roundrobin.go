@@ -42,7 +42,7 @@ func (p *roundRobinPicker) Pick(_ *tandem.Call, usable func(*Node) bool) *Node {
 		return nil
 	}
 	// Where the counter wraps, the order has a seam, once in 2^32 picks.
-	if n := p.turns[p.next.Add(1)%uint32(len(p.turns))]; usable(n) {
+	if n := p.turns[p.next.Add(1)%uint32(len(p.turns))]; usable(n) { //nolint:gosec // turns are few
 		return n
 	}
 	return anyUsable(p.nodes, usable)

@@ -106,7 +106,7 @@ func (c *Client) buildChains() {
 	attempt := tandem.Chain(c.pool.attempt, c.opts.attemptInterceptors...)
 	attempt = elsewhere(attempt)
 	for mode := range c.chains {
-		f := c.failMode(tandem.FailMode(mode))(attempt) //nolint:gosec // few modes
+		f := c.failMode(tandem.FailMode(mode))(attempt)
 		c.chains[mode] = tandem.Chain(f, c.opts.interceptors...)
 	}
 }

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -43,7 +44,7 @@ func split(_ context.Context, s *tandem.Stream[string, string]) error {
 	if err != nil {
 		return err
 	}
-	for _, word := range strings.Fields(*text) {
+	for word := range strings.FieldsSeq(*text) {
 		if err := s.Send(&word); err != nil {
 			return err
 		}
@@ -164,7 +165,7 @@ func ExampleStream() {
 	word, err := s.Recv()
 	fmt.Println(*word, err)
 	_, err = s.Recv()
-	fmt.Println(err == io.EOF)
+	fmt.Println(errors.Is(err, io.EOF))
 	// Output:
 	// hello <nil>
 	// true

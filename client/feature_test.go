@@ -411,7 +411,7 @@ func TestReconnect(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	serve(t, mem, "a")
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) { // polls a condition
 		if err := call(); err == nil {
 			return
 		} else if time.Now().After(end) {
@@ -449,7 +449,7 @@ func TestCloseWhileCalling(t *testing.T) {
 			}
 		})
 	}
-	time.Sleep(20 * time.Millisecond)
+	time.Sleep(20 * time.Millisecond) // the calls are on their way
 	c.Close()
 	wg.Wait()
 	if err := c.Call(context.Background(), "Test.Wait", nil, nil); tandem.CodeOf(err) != tandem.Unavailable {

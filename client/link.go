@@ -21,7 +21,7 @@ func (b backoff) pause(failures int) time.Duration {
 	if failures < 20 {
 		ceiling = min(b.most, b.first<<failures)
 	}
-	return rand.N(ceiling) + time.Millisecond //nolint:gosec // not for secrecy
+	return rand.N(ceiling) + time.Millisecond
 }
 
 // link keeps one connection to an instance. Its goroutine connects, waits for
@@ -100,7 +100,7 @@ func (l *link) end(ctx context.Context, s *session.Session) {
 	s.Retire()
 	l.client.pool.keep(s)
 	if ctx.Err() == nil {
-		sleep(ctx, rand.N(10*time.Millisecond)) //nolint:gosec // spreads the clients of a server that went away
+		sleep(ctx, rand.N(10*time.Millisecond))
 	}
 }
 

@@ -254,7 +254,7 @@ func (m *member) link() *link {
 	if len(m.links) == 1 {
 		return m.links[0]
 	}
-	start := rand.IntN(len(m.links)) //nolint:gosec // not for secrecy
+	start := rand.IntN(len(m.links))
 	for i := range m.links {
 		if l := m.links[(start+i)%len(m.links)]; l.live.Load() != nil {
 			return l

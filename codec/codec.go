@@ -65,7 +65,7 @@ func Append(c tandem.Codec, dst []byte, v any) ([]byte, error) {
 //   - [tandem.Args] and [tandem.Results] hold pointers to decode the packed
 //     values into, as many as the message has; a nil among them discards its
 //     value.
-//   - An empty message sets what v points to to its zero value.
+//   - An empty message sets what v points to its zero value.
 func Decode(c tandem.Codec, src []byte, v any) error {
 	switch v := v.(type) {
 	case tandem.Args:

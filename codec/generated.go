@@ -130,7 +130,7 @@ func join(dst []byte, marshal func() ([]byte, error)) ([]byte, error) {
 // appendGencode relies on what gencode's Marshal does: it writes to the start
 // of the buffer if that has the capacity, else to a new one.
 func appendGencode(dst []byte, m gencodeMarshaler) ([]byte, error) {
-	size := int(m.Size())
+	size := int(m.Size()) //nolint:gosec // a message that fits in memory
 	out := slices.Grow(dst, size)
 	room := out[len(dst) : len(dst)+size]
 	b, err := m.Marshal(room[:0:len(room)])

@@ -83,8 +83,8 @@ func isClosed(t reflect.Type, seen map[reflect.Type]bool) bool {
 	case reflect.Pointer, reflect.Slice, reflect.Array:
 		return isClosed(t.Elem(), seen)
 	case reflect.Struct:
-		for i := range t.NumField() {
-			if f := t.Field(i); f.IsExported() && !isClosed(f.Type, seen) {
+		for f := range t.Fields() {
+			if f := f; f.IsExported() && !isClosed(f.Type, seen) {
 				return false
 			}
 		}
@@ -115,7 +115,7 @@ func newGobEncoder() *gobEncoder {
 }
 
 func (e *gobEncoder) append(dst []byte, v any) ([]byte, error) {
-	e.out.b = append(dst, e.prefix...)
+	e.out.b = append(dst, e.prefix...) //nolint:gocritic // the encoder writes on where dst ends
 	err := e.enc.Encode(v)
 	out := e.out.b
 	e.out.b = nil

@@ -60,7 +60,7 @@ type gobScan struct {
 	err   error
 }
 
-func (s *gobScan) fail(format string, args ...any) {
+func (s *gobScan) failf(format string, args ...any) {
 	if s.err == nil {
 		s.err = fmt.Errorf("gob: "+format, args...)
 	}
@@ -72,7 +72,7 @@ func (s *gobScan) next() {
 	s.msg, s.rest = s.rest, nil
 	n := s.uint()
 	if n > uint64(len(s.msg)) {
-		s.fail("a message claims %d bytes where %d are left", n, len(s.msg))
+		s.failf("a message claims %d bytes where %d are left", n, len(s.msg))
 		return
 	}
 	s.msg, s.rest = s.msg[:n], s.msg[n:]
@@ -82,7 +82,7 @@ func (s *gobScan) next() {
 // that follow, big end first.
 func (s *gobScan) uint() uint64 {
 	if len(s.msg) == 0 {
-		s.fail("cut short")
+		s.failf("cut short")
 		return 0
 	}
 	b := s.msg[0]
@@ -90,9 +90,9 @@ func (s *gobScan) uint() uint64 {
 	if b < 0x80 {
 		return uint64(b)
 	}
-	n := -int(int8(b))
+	n := -int(int8(b)) //nolint:gosec // a negated count, by the format
 	if n > 8 || n > len(s.msg) {
-		s.fail("a number of %d bytes where %d are left", n, len(s.msg))
+		s.failf("a number of %d bytes where %d are left", n, len(s.msg))
 		return 0
 	}
 	var x uint64
@@ -111,7 +111,7 @@ func (s *gobScan) int() int {
 		i = ^i
 	}
 	if i <= -gobMaxID || i >= gobMaxID {
-		s.fail("type id %d out of range", i)
+		s.failf("type id %d out of range", i)
 		return 0
 	}
 	return int(i)
@@ -120,11 +120,11 @@ func (s *gobScan) int() int {
 // count reads the number of things that follow, of at least size bytes each.
 func (s *gobScan) count(size int) int {
 	n := s.uint()
-	if n > uint64(len(s.msg)/size) {
-		s.fail("a length of %d where %d bytes are left", n, len(s.msg))
+	if n > uint64(len(s.msg)/size) { //nolint:gosec // never negative
+		s.failf("a length of %d where %d bytes are left", n, len(s.msg))
 		return 0
 	}
-	return int(n)
+	return int(n) //nolint:gosec // at most the length of the message
 }
 
 // bytes steps over a byte string and returns its length.
@@ -142,7 +142,7 @@ func (s *gobScan) fields(visit func(field int)) {
 			return
 		}
 		if delta > maxGobPrefix {
-			s.fail("field %d of a struct", delta)
+			s.failf("field %d of a struct", delta)
 			return
 		}
 		field += int(delta)
@@ -153,20 +153,20 @@ func (s *gobScan) fields(visit func(field int)) {
 // define reads the description of the type id.
 func (s *gobScan) define(id int) {
 	if id < gobFirstDefined || s.types[id] != nil || len(s.types) >= maxGobTypes {
-		s.fail("type %d: not to be described, or described twice, or one of more than %d", id, maxGobTypes)
+		s.failf("type %d: not to be described, or described twice, or one of more than %d", id, maxGobTypes)
 		return
 	}
 	t := &gobWireType{kind: gobKinds}
 	s.fields(func(kind int) {
 		if t.kind != gobKinds || kind >= gobKinds {
-			s.fail("type %d is of several kinds, or of one not known", id)
+			s.failf("type %d is of several kinds, or of one not known", id)
 			return
 		}
 		t.kind = min(kind, gobOpaque)
 		s.describe(t)
 	})
 	if t.kind == gobKinds {
-		s.fail("type %d is of no kind", id)
+		s.failf("type %d is of no kind", id)
 	}
 	s.types[id] = t
 }
@@ -182,7 +182,7 @@ func (s *gobScan) describe(t *gobWireType) {
 		case field <= len(t.refs):
 			t.refs[field-1] = s.int()
 		default:
-			s.fail("field %d in the description of a type", field)
+			s.failf("field %d in the description of a type", field)
 		}
 	})
 }
@@ -190,7 +190,7 @@ func (s *gobScan) describe(t *gobWireType) {
 func (s *gobScan) structFields(t *gobWireType) {
 	n := s.count(1)
 	if n > maxGobWork {
-		s.fail("a type of %d fields, limit %d", n, maxGobWork)
+		s.failf("a type of %d fields, limit %d", n, maxGobWork)
 		return
 	}
 	t.fields = make([]int, n)
@@ -209,7 +209,7 @@ func (s *gobScan) named() (id int) {
 		case 1:
 			id = s.int()
 		default:
-			s.fail("field %d in the description of a type", field)
+			s.failf("field %d in the description of a type", field)
 		}
 	})
 	return id
@@ -229,7 +229,7 @@ func (s *gobScan) weigh() {
 func (s *gobScan) charge(id int, seen map[int]bool) {
 	s.work++
 	if s.work > maxGobWork {
-		s.fail("types with more than %d fields", maxGobWork)
+		s.failf("types with more than %d fields", maxGobWork)
 		return
 	}
 	t := s.types[id]
@@ -247,7 +247,7 @@ func (s *gobScan) charge(id int, seen map[int]bool) {
 func (s *gobScan) alone(id, depth int) {
 	if t := s.types[id]; t == nil || t.kind != gobStruct {
 		if s.uint() != 0 {
-			s.fail("no zero before a lone value")
+			s.failf("no zero before a lone value")
 		}
 	}
 	s.value(id, depth)
@@ -272,11 +272,11 @@ func (s *gobScan) value(id, depth int) {
 func (s *gobScan) defined(id, depth int) {
 	t := s.types[id]
 	if t == nil {
-		s.fail("type %d is not described", id)
+		s.failf("type %d is not described", id)
 		return
 	}
 	if depth >= MaxDepth {
-		s.fail("nested deeper than %d", MaxDepth)
+		s.failf("nested deeper than %d", MaxDepth)
 		return
 	}
 	switch t.kind {
@@ -303,7 +303,7 @@ func (s *gobScan) elements(n int, ids []int, depth int) {
 func (s *gobScan) structure(t *gobWireType, depth int) {
 	s.fields(func(field int) {
 		if field >= len(t.fields) {
-			s.fail("field %d of a struct that has %d", field, len(t.fields))
+			s.failf("field %d of a struct that has %d", field, len(t.fields))
 			return
 		}
 		s.value(t.fields[field], depth+1)
@@ -316,7 +316,7 @@ func (s *gobScan) structure(t *gobWireType, depth int) {
 // where it has no use for the value. [Gob] describes all types beforehand.
 func (s *gobScan) iface(depth int) {
 	if depth >= MaxDepth {
-		s.fail("nested deeper than %d", MaxDepth)
+		s.failf("nested deeper than %d", MaxDepth)
 		return
 	}
 	if s.bytes() == 0 {
@@ -324,14 +324,14 @@ func (s *gobScan) iface(depth int) {
 	}
 	id := s.int()
 	if id < 0 {
-		s.fail("a type is described inside a value, not before it")
+		s.failf("a type is described inside a value, not before it")
 	}
 	n := s.count(1)
 	after := s.msg[n:]
 	s.msg = s.msg[:n]
 	s.alone(id, depth+1)
 	if len(s.msg) > 0 {
-		s.fail("bytes left over in an interface value")
+		s.failf("bytes left over in an interface value")
 	}
 	if s.err == nil {
 		s.msg = after

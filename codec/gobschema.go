@@ -94,7 +94,7 @@ func scanGobTypes(prefix []byte) (*gobSchema, error) {
 		s.next()
 		s.define(-s.int())
 		if len(s.msg) > 0 {
-			s.fail("bytes left over after a type")
+			s.failf("bytes left over after a type")
 		}
 	}
 	s.weigh()
@@ -107,7 +107,7 @@ func scanGobValue(schema *gobSchema, src []byte) error {
 	s.next()
 	s.alone(s.int(), 0)
 	if len(s.msg)+len(s.rest) > 0 {
-		s.fail("bytes left over after the value")
+		s.failf("bytes left over after the value")
 	}
 	return s.err
 }

@@ -30,7 +30,7 @@ func appendSized(c tandem.Codec, dst []byte, v any) ([]byte, error) {
 	}
 	var head [binary.MaxVarintLen64]byte
 	size := len(out) - start - 1
-	n := binary.PutUvarint(head[:], uint64(size))
+	n := binary.PutUvarint(head[:], uint64(size)) //nolint:gosec // never negative
 	out = append(out, head[1:n]...)
 	copy(out[start+n:], out[start+1:start+1+size])
 	copy(out[start:], head[:n])
@@ -73,9 +73,9 @@ func cutSized(src []byte) (part, rest []byte, err error) {
 	if n <= 0 {
 		return nil, nil, errors.New("its length is cut short or longer than 64 bits")
 	}
-	if size > uint64(len(src)-n) {
+	if size > uint64(len(src)-n) { //nolint:gosec // never negative
 		return nil, nil, fmt.Errorf("it claims %d bytes where %d are left", size, len(src)-n)
 	}
-	end := n + int(size)
+	end := n + int(size) //nolint:gosec // at most what is left
 	return src[n:end:end], src[end:], nil
 }

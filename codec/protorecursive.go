@@ -43,8 +43,8 @@ func containsItself(t reflect.Type, path map[reflect.Type]bool) bool {
 	}
 	path[t] = true
 	defer delete(path, t)
-	for i := range t.NumField() {
-		if containsItself(t.Field(i).Type, path) {
+	for field := range t.Fields() {
+		if containsItself(field.Type, path) {
 			return true
 		}
 	}

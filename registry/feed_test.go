@@ -55,7 +55,7 @@ func TestEqualSeesEveryField(t *testing.T) {
 // change sets v to something that is not its zero value.
 func change(t *testing.T, v reflect.Value) {
 	t.Helper()
-	if _, ok := v.Interface().(time.Time); ok {
+	if _, ok := reflect.TypeAssert[time.Time](v); ok {
 		v.Set(reflect.ValueOf(time.Unix(1, 0)))
 		return
 	}

@@ -209,7 +209,7 @@ func TestKeeperDropsWhatCantBe(t *testing.T) {
 	bad := tandem.Instance{ID: "bad", Weight: -1, Endpoints: members("x")[0].Endpoints}
 	twice := members("a", "a")
 	twice[1].Weight = 7
-	list := append(twice, bad, tandem.Instance{ID: strings.Repeat("x", 1<<20)}, tandem.Instance{})
+	list := append(twice, bad, tandem.Instance{ID: strings.Repeat("x", 1<<20)}, tandem.Instance{}) //nolint:gocritic // twice is not used again
 	v := b.list(list...)
 	b.want(v, "a")
 	if v.Instances[0].Weight != 0 {

@@ -26,7 +26,7 @@ func mustParse(t testing.TB, s string) Target {
 	return target
 }
 
-// members returns n instances: i0, i1, …
+// members returns n instances: i0, i1, ….
 func members(ids ...string) []tandem.Instance {
 	list := make([]tandem.Instance, len(ids))
 	for i, id := range ids {

@@ -124,7 +124,7 @@ func checkHostPort(address string) error {
 	if err != nil {
 		return fmt.Errorf("%w; want host:port", err)
 	}
-	if n, err := net.LookupPort("tcp", port); err != nil || n == 0 {
+	if n, err := net.DefaultResolver.LookupPort(context.Background(), "tcp", port); err != nil || n == 0 {
 		return fmt.Errorf("address %.100q: bad port %.20q", address, port)
 	}
 	return nil

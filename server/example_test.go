@@ -274,7 +274,7 @@ func ExampleServer_Shutdown() {
 		server.WithLogger(slog.New(slog.DiscardHandler)),
 	)
 	err := server.Handle(srv, "Slow.Work", func(context.Context, *int) (*string, error) {
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // the work
 		done := "finished"
 		return &done, nil
 	})
@@ -291,7 +291,7 @@ func ExampleServer_Shutdown() {
 	}
 	var result string
 	running := c.Go(context.Background(), "Slow.Work", 1, &result, nil)
-	time.Sleep(5 * time.Millisecond)
+	time.Sleep(5 * time.Millisecond) // the call is on its way
 	fmt.Println(srv.Shutdown(context.Background()))
 	fmt.Println((<-running.Done).Error, result)
 	fmt.Println(errors.Is(<-served, server.ErrServerClosed))

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/codec"
@@ -22,6 +24,8 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 	"github.com/tandem-rpc/tandem/wire"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // victim is a server under attack with 200 honest calls a second beside.
 type victim struct {
@@ -156,7 +160,7 @@ func waitFor(t *testing.T, what string, cond func() bool) {
 			buf := make([]byte, 1<<16)
 			t.Fatalf("waited in vain for %s\n%s", what, buf[:runtime.Stack(buf, true)])
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(5 * time.Millisecond) // polls a condition
 	}
 }
 
@@ -257,7 +261,7 @@ func TestGarbage(t *testing.T) {
 func TestTruncated(t *testing.T) {
 	besiege(t, func(v *victim) {
 		whole := append(wire.AppendPreface(nil, wire.DefaultSettings()), request(wire.MakeStream(0, 1), wire.FlagEnd, named("Test.Echo"), []byte("hello"))...)
-		for n := range len(whole) {
+		for n := range whole {
 			c := v.dial()
 			v.write(c, whole[:n])
 			if err := c.(*net.TCPConn).CloseWrite(); err != nil {
@@ -362,7 +366,7 @@ func drip(c net.Conn, b []byte) {
 		if _, err := c.Write(b[i : i+1]); err != nil {
 			return
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // being slow is the attack
 	}
 }
 
@@ -431,7 +435,7 @@ func TestDecompressionBomb(t *testing.T) {
 // feed sends the rest of a message, in blocks, without minding the credit more
 // than by waiting a little: what is granted at once is enough here.
 func (v *victim) feed(c net.Conn, id wire.Stream, rest []byte) {
-	time.Sleep(50 * time.Millisecond)
+	time.Sleep(50 * time.Millisecond) // for the credit, which this peer does not read
 	for len(rest) > 0 {
 		n := min(len(rest), 32<<10)
 		h := wire.Header{Length: n, Type: wire.TypeData, Stream: id}
@@ -452,7 +456,7 @@ func TestPeerThatNeverReads(t *testing.T) {
 		}
 		var err error
 		for id := uint64(1); err == nil && id < 1<<20; id++ { // 60 KiB answers until it is cut off
-			_, err = c.Write(request(wire.MakeStream(uint16(id%4000), id), wire.FlagEnd, named("Test.Big"), nil)) //nolint:gosec // bounded
+			_, err = c.Write(request(wire.MakeStream(uint16(id%4000), id), wire.FlagEnd, named("Test.Big"), nil))
 		}
 		var ne net.Error
 		if err == nil || errors.As(err, &ne) && ne.Timeout() {
@@ -597,7 +601,7 @@ func TestCloseLeavesStubbornHandlersBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	go c.Call(context.Background(), "Test.Never", 1, nil) //nolint:errcheck // fails when the server ends
+	go c.Call(context.Background(), "Test.Never", 1, nil)
 	<-started
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()

@@ -46,7 +46,7 @@ func (r *lazyRead) read(raw syscall.RawConn, take func() []byte, give func([]byt
 func (r *lazyRead) run(fd uintptr) bool {
 	r.buf = r.take()
 	for {
-		r.n, r.err = syscall.Read(int(fd), r.buf) //nolint:gosec // a descriptor fits an int
+		r.n, r.err = syscall.Read(int(fd), r.buf)
 		if !errors.Is(r.err, syscall.EINTR) {
 			break
 		}
@@ -81,7 +81,7 @@ func (w *tryWrite) write(raw syscall.RawConn, p []byte) (int, error) {
 
 func (w *tryWrite) run(fd uintptr) bool {
 	for w.n < len(w.p) {
-		n, err := syscall.Write(int(fd), w.p[w.n:]) //nolint:gosec // a descriptor fits an int
+		n, err := syscall.Write(int(fd), w.p[w.n:])
 		switch {
 		case err == nil:
 			w.n += n

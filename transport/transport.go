@@ -66,7 +66,7 @@ type tlsTransport struct {
 // ServerName in it verifies the host of the address. TLS 1.2 is the least.
 func TLS(inner tandem.Transport, config *tls.Config) tandem.Transport {
 	if config == nil {
-		config = &tls.Config{} //nolint:gosec // the minimum is set below
+		config = &tls.Config{}
 	}
 	config = config.Clone()
 	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)

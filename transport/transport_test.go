@@ -177,8 +177,7 @@ func TestStrangersAreNotTrusted(t *testing.T) {
 	defer ln.Close()
 	go func() { _ = echoOne(ln) }()
 	_, err = transport.TLS(transport.TCP(), nil).Dial(context.Background(), ln.Addr().String())
-	var unknown x509.UnknownAuthorityError
-	if !errors.As(err, &unknown) {
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); !ok {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,7 +15,7 @@ func AppendMetadata(dst []byte, m tandem.Metadata) ([]byte, error) {
 	start, pairs := len(dst), 0
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		if key == "" {
-			return dst[:start], fmt.Errorf("metadata with an empty key")
+			return dst[:start], errors.New("metadata with an empty key")
 		}
 		for _, value := range m[key] {
 			pairs++

@@ -123,9 +123,9 @@ func (s *Settings) set(id uint64, value []byte) error {
 	case settingMaxOpen:
 		return setNumber(&s.MaxOpen, value, 1, MaxOpenLimit, "open calls")
 	case settingStreamWindow:
-		return setNumber(&s.StreamWindow, value, 1, MaxWindow, "stream window")
+		return setNumber(&s.StreamWindow, value, MinWindow, MaxWindow, "stream window")
 	case settingConnWindow:
-		return setNumber(&s.ConnWindow, value, 1, MaxWindow, "connection window")
+		return setNumber(&s.ConnWindow, value, MinWindow, MaxWindow, "connection window")
 	case settingCodec:
 		return addName(&s.Codecs, value, "codec")
 	case settingCompressor:

@@ -54,7 +54,7 @@ func AppendRequest(dst []byte, r *Request) []byte {
 	if r.Timeout > 0 {
 		mask |= reqTimeout
 		us := min(max(int64(r.Timeout/time.Microsecond), 1), maxTimeout)
-		dst = binary.AppendUvarint(dst, uint64(us)) //nolint:gosec // positive
+		dst = binary.AppendUvarint(dst, uint64(us))
 	}
 	if r.Attempt > 0 {
 		mask |= reqAttempt
@@ -95,7 +95,7 @@ func parseName(b []byte) (n Name, rest []byte, err error) {
 		if v-firstName >= MaxNames {
 			return n, nil, violation("method name number %d, limit %d", v-firstName, MaxNames)
 		}
-		n.Number = int(v - firstName) //nolint:gosec // bounded above
+		n.Number = int(v - firstName)
 		return n, b, nil
 	}
 	n.Define = v == nameDefine
@@ -136,7 +136,7 @@ func parseTimeout(b []byte, d *time.Duration) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	*d = time.Duration(max(1, min(us, uint64(maxTimeout)))) * time.Microsecond //nolint:gosec // bounded
+	*d = time.Duration(max(1, min(us, uint64(maxTimeout)))) * time.Microsecond
 	return b, nil
 }
 
@@ -151,7 +151,7 @@ func parseRequestFields(b []byte, mask byte, r *Request) (_ []byte, err error) {
 		if v, b, err = uvarint(b, "attempt"); err != nil {
 			return nil, err
 		}
-		r.Attempt = uint32(min(v, 1<<20)) //nolint:gosec // bounded
+		r.Attempt = uint32(min(v, 1<<20))
 	}
 	if mask&reqCompressor != 0 {
 		if len(b) == 0 {

@@ -114,7 +114,7 @@ func parseLoad(b []byte, r *Response) ([]byte, error) {
 	}
 	const most = 1<<32 - 1
 	r.HasLoad = true
-	r.Load = Load{uint32(min(inFlight, most)), uint32(min(queued, most)), min(b[0], 100)} //nolint:gosec // bounded
+	r.Load = Load{uint32(min(inFlight, most)), uint32(min(queued, most)), min(b[0], 100)}
 	return b[1:], nil
 }
 

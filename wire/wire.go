@@ -2,8 +2,9 @@
 // function that writes it and a Parse function that reads it. There is no I/O,
 // no clock and no state here. docs/protocol.md is the same in prose.
 //
-// Parse functions never keep their input, never allocate from a declared
-// length, and check every length against its limit first.
+// Parse functions check every length against its limit first and never allocate
+// from a declared length. What they return refers to their input where they say
+// so, and nowhere else.
 package wire
 
 import (
@@ -25,6 +26,7 @@ const (
 	MaxOpenLimit        = 1 << 16   // an index has 16 bits
 	DefaultStreamWindow = 256 << 10 // credit of a new stream
 	DefaultConnWindow   = 4 << 20   // credit of all streams of a connection together
+	MinWindow           = 16 << 10  // smallest initial credit; with less, a sender of 4 KiB blocks could wait for ever
 	MaxWindow           = 1 << 30   // largest credit anybody may hold
 
 	MaxMetadata      = 16 << 10  // bytes of encoded metadata
@@ -59,7 +61,7 @@ func lengthPrefixed(b []byte, limit int, what string) (value, rest []byte, err e
 	switch {
 	case err != nil:
 		return nil, nil, err
-	case n > uint64(limit):
+	case n > uint64(limit): //nolint:gosec // limits are constants
 		return nil, nil, violation("%s of %d bytes, limit %d", what, n, limit)
 	case n > uint64(len(b)):
 		return nil, nil, violation("%s of %d bytes is cut off after %d", what, n, len(b))

@@ -318,7 +318,7 @@ func TestScanAllocatesNothing(t *testing.T) {
 }
 
 // greedy reads more than its value.
-type greedy struct{ rest []byte }
+type greedy struct{}
 
 func (*greedy) DecodeMsgpack(d *other.Decoder) error { return nil }
 

@@ -155,19 +155,19 @@ func (s *scanner) length(size int) uint64 {
 }
 
 func (s *scanner) skip(n uint64) error {
-	if n > uint64(len(s.src)-s.pos) {
+	if n > uint64(len(s.src)-s.pos) { //nolint:gosec // never negative
 		return s.exceeds(n)
 	}
-	s.pos += int(n)
+	s.pos += int(n) //nolint:gosec // at most what is left
 	return nil
 }
 
 // elements checks a number of values to come, each of a byte at least.
 func (s *scanner) elements(n uint64) (int, error) {
-	if n > uint64(len(s.src)-s.pos) {
+	if n > uint64(len(s.src)-s.pos) { //nolint:gosec // never negative
 		return 0, s.exceeds(n)
 	}
-	return int(n), nil
+	return int(n), nil //nolint:gosec // at most what is left
 }
 
 func (s *scanner) exceeds(n uint64) error {
@@ -183,7 +183,7 @@ func (s *scanner) extension(c byte) error {
 	if s.pos == len(s.src) {
 		return errShort
 	}
-	kind := int8(s.src[s.pos])
+	kind := int8(s.src[s.pos]) //nolint:gosec // a signed byte, by the format
 	s.pos++
 	payload := s.src[s.pos:]
 	if err := s.skip(size); err != nil || s.ext == anyExtension {
@@ -220,7 +220,7 @@ func (s *scanner) timestamp(start int, payload []byte) error {
 	s.out = append(s.out, s.src[s.copied:start]...)
 	s.copied = s.pos
 	kind := int8(timestampType)
-	s.out = append(s.out, msgpcode.Ext8, 12, byte(kind))
+	s.out = append(s.out, msgpcode.Ext8, 12, byte(kind)) //nolint:gosec // a signed byte, by the format
 	s.out = binary.BigEndian.AppendUint32(s.out, nsec)
 	s.out = binary.BigEndian.AppendUint64(s.out, sec)
 	return nil

@@ -49,10 +49,10 @@ func inspect(src []byte) (frame, error) {
 	if len(rest) > 0 {
 		return frame{}, fmt.Errorf("%d bytes left over after the frame", len(rest))
 	}
-	if h.HasFCS && h.FrameContentSize > uint64(most) {
+	if h.HasFCS && h.FrameContentSize > uint64(most) { //nolint:gosec // never negative
 		return frame{}, fmt.Errorf("the frame declares %d bytes, but its blocks hold %d at most", h.FrameContentSize, most)
 	}
-	return frame{sized: h.HasFCS, size: int(h.FrameContentSize), most: most}, nil
+	return frame{sized: h.HasFCS, size: int(h.FrameContentSize), most: most}, nil //nolint:gosec // at most the limit, checked above
 }
 
 // blocks walks blocks up to the last one. It returns how many bytes they can

@@ -11,7 +11,6 @@ import (
 // benchType and its method are those of the LittleRpc document's benchmark.
 type benchType struct{}
 
-//nolint:revive // the document's signature
 func (*benchType) CallMock(a0 int, a1 string, a2 int64, a3 int64, a4 uintptr) (string, string, string) {
 	return "", "", ""
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/tandem-rpc/tandem"
@@ -151,7 +152,7 @@ func wantError(t *testing.T, err error, texts ...string) {
 		t.Fatalf("no error; want one with %q", texts)
 	}
 	for _, text := range texts {
-		if !bytes.Contains([]byte(err.Error()), []byte(text)) {
+		if !strings.Contains(err.Error(), text) {
 			t.Errorf("error %q does not contain %q", err, text)
 		}
 	}

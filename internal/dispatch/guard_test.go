@@ -44,7 +44,7 @@ func TestPanics(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	must(t, table.RegisterFunc("S.Nil", func() error { panic(nil) })) //nolint:govet // on purpose
+	must(t, table.RegisterFunc("S.Nil", func() error { panic(nil) }))
 	_, err := call(table, "S.Nil", "[]")
 	wantError(t, err, "S.Nil panicked")
 	var nilPanic *runtime.PanicNilError

@@ -9,7 +9,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Hijacker, embedded in a service, lets it run some of its methods by hand:
+// Hijacker lets the service that embeds it run some of its methods by hand:
 // without reflection for arguments that are read one by one, or with results
 // written as they come. If the service has a method Setup(), it is called when
 // the service is registered, before its methods are fixed:

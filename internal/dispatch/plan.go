@@ -111,7 +111,7 @@ func (p *plan) invoke(call *tandem.Call, msgs messages, in []reflect.Value) erro
 	out := p.fn.Call(in)
 	if p.shape.fails {
 		last := len(out) - 1
-		if err, failed := out[last].Interface().(error); failed {
+		if err, failed := reflect.TypeAssert[error](out[last]); failed {
 			return authored(err)
 		}
 		out = out[:last]

@@ -14,7 +14,6 @@ import (
 var (
 	contextType       = reflect.TypeFor[context.Context]()
 	errorType         = reflect.TypeFor[error]()
-	callType          = reflect.TypeFor[*tandem.Call]()
 	funcType          = reflect.TypeFor[tandem.Func]()
 	messageStreamType = reflect.TypeFor[tandem.MessageStream]()
 )

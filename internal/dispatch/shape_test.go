@@ -137,7 +137,7 @@ func TestRefusedShapes(t *testing.T) {
 		{"late context", func(int, context.Context) error { return nil }, "must come first"},
 		{"late stream", func(int, *tandem.Stream[int, int]) (int, error) { return 0, nil }, "must come first"},
 		{"two streams", func(_, _ *tandem.Stream[int, int]) error { return nil }, "must come first"},
-		{"early error", func() (error, int) { return nil, 0 }, "result 1: error must be the last result"},
+		{"early error", func() (error, int) { return nil, 0 }, "result 1: error must be the last result"}, //nolint:staticcheck // the mistake under test
 		{"error as argument", func(error) error { return nil }, "error must be the last result"},
 		{"no function", 5, "want a function, not int"},
 		{"nil", nil, "want a function, not <nil>"},

@@ -166,7 +166,7 @@ func TestStalledStreams(t *testing.T) {
 		}
 		for before := int64(-1); before != sent.Load() || before == 0; { // until they stall
 			before = sent.Load()
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(50 * time.Millisecond) // polls a condition
 		}
 		if n := sent.Load(); n > 10*(wire.DefaultStreamWindow+10_000) {
 			t.Errorf("%d bytes were sent to streams that receive nothing", n)
@@ -223,7 +223,7 @@ func TestIdleHoldsNoBuffer(t *testing.T) {
 	runtime.GC()
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	each := int64(after.HeapAlloc-before.HeapAlloc) / conns //nolint:gosec // far from the limits
+	each := int64(after.HeapAlloc-before.HeapAlloc) / conns
 	t.Logf("%d bytes of heap for both ends of an idle connection", each)
 	if each > 16<<10 {
 		t.Errorf("%d bytes of heap for both ends of an idle connection", each)

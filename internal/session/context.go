@@ -8,7 +8,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-var contextDeadline = context.DeadlineExceeded
+var errDeadline = context.DeadlineExceeded
 
 // callContext is the context of a handler, part of its [Inbound]. Nothing is
 // made for it until somebody asks: the channel and the deadline's timer come

@@ -67,10 +67,12 @@ func (m *machine) onRequest(h wire.Header, payload []byte, now int64) (event, er
 	in.oneWay = h.Flags&wire.FlagOneWay != 0
 	in.compressed = h.Flags&wire.FlagCompressed != 0
 	if e := m.fill(in, &r, name.name, now); e != nil {
-		return event{}, m.refuse(in, h, &r, e)
+		m.refuse(in, h, e)
+		return event{}, nil
 	}
 	if e := m.check(in, h, len(block), &r); e != nil {
-		return event{}, m.refuse(in, h, &r, e)
+		m.refuse(in, h, e)
+		return event{}, nil
 	}
 	m.serve(in)
 	if h.Flags&wire.FlagStream != 0 {
@@ -193,12 +195,10 @@ func refused(code tandem.Code, format string, args ...any) *tandem.Error {
 
 // refuse answers a call that is not run. A large request's remaining blocks
 // find no call and are dropped.
-func (m *machine) refuse(in *Inbound, h wire.Header, _ *wire.Request, e *tandem.Error) error {
-	if in.oneWay {
-		return nil
+func (m *machine) refuse(in *Inbound, h wire.Header, e *tandem.Error) {
+	if !in.oneWay {
+		m.appendResponse(h.Stream, &wire.Response{Status: encodeStatus(e)}, wire.FlagEnd|wire.FlagLast, nil)
 	}
-	m.appendResponse(h.Stream, &wire.Response{Status: encodeStatus(e)}, wire.FlagEnd|wire.FlagLast, nil)
-	return nil
 }
 
 func (m *machine) startRun(in *Inbound, message []byte, owned *buffer) (event, error) {
@@ -234,7 +234,7 @@ func (m *machine) onCancel(id wire.Stream) {
 		if in.stream != nil {
 			in.stream.endRecv(canceled)
 		}
-		in.ctx.cancel(contextCanceled)
+		in.ctx.cancel(errCanceled)
 	}
 }
 
@@ -325,7 +325,7 @@ func (in *Inbound) finish(err error) {
 	if idle {
 		signal(s.quiet)
 	}
-	in.ctx.cancel(contextCanceled)
+	in.ctx.cancel(errCanceled)
 	s.env.putBuffer(in.owned)
 	s.env.putBuffer(in.reply)
 	in.message, in.owned, in.reply = nil, nil, nil

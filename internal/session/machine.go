@@ -57,9 +57,9 @@ type event struct {
 
 func (m *machine) init(peer wire.Settings) {
 	m.own, m.peer = m.env.cfg.Settings, peer
-	m.calls.limit = int(min(peer.MaxOpen, wire.MaxOpenLimit)) //nolint:gosec // bounded
-	m.connSpare = int64(m.own.ConnWindow)                     //nolint:gosec // at most MaxWindow
-	m.connRoom = int64(peer.ConnWindow)                       //nolint:gosec // at most MaxWindow
+	m.calls.limit = int(min(peer.MaxOpen, wire.MaxOpenLimit))
+	m.connSpare = int64(m.own.ConnWindow) //nolint:gosec // at most MaxWindow
+	m.connRoom = int64(peer.ConnWindow)   //nolint:gosec // at most MaxWindow
 }
 
 // buf returns the buffer that frames are appended to.
@@ -153,7 +153,7 @@ func (m *machine) open(p *Pending, now int64) *tandem.Error {
 	}
 	p.head = wire.Request{Codec: m.codecIndex(p.Codec), Compressor: m.compressorIndex(p.Compressor), Attempt: uint32(p.Attempt), Metadata: p.Metadata} //nolint:gosec // small
 	if p.deadline = m.env.instant(p.Deadline); p.deadline != 0 && p.deadline <= now {
-		return givenUp(contextDeadline, true)
+		return givenUp(errDeadline, true)
 	}
 	if len(m.queue) > 0 || !m.room() {
 		if len(m.queue) >= maxQueued {
@@ -207,7 +207,7 @@ const noIndex = 0xff
 func (m *machine) codecIndex(name string) uint8 {
 	for i, c := range m.peer.Codecs {
 		if c == name {
-			return uint8(i) //nolint:gosec // at most 64 codecs
+			return uint8(i)
 		}
 	}
 	return noIndex
@@ -217,7 +217,7 @@ func (m *machine) codecIndex(name string) uint8 {
 func (m *machine) compressorIndex(name string) uint8 {
 	for i, c := range m.peer.Compressors {
 		if name != "" && c == name {
-			return uint8(i + 1) //nolint:gosec // at most 64 compressors
+			return uint8(i + 1)
 		}
 	}
 	return 0
@@ -456,14 +456,14 @@ func (m *machine) expire(now int64) (over []*Pending) {
 	for i := range m.calls.slots {
 		if p := m.calls.slots[i].p; check(p) {
 			m.abandon(p)
-			p.complete(givenUp(contextDeadline, false))
+			p.complete(givenUp(errDeadline, false))
 			over = append(over, p)
 		}
 	}
 	for i, p := range m.queue {
 		if p.state == callQueued && check(p) {
 			m.queue[i] = &Pending{state: callLeft}
-			p.complete(givenUp(contextDeadline, true))
+			p.complete(givenUp(errDeadline, true))
 			over = append(over, p)
 		}
 	}

@@ -216,7 +216,7 @@ func (rd *reader) act(ev event) bool {
 var yieldAtHandOver atomic.Bool
 
 func handOver() {
-	if yieldAtHandOver.Load() && rand.IntN(4) == 0 { //nolint:gosec // a test's dice
+	if yieldAtHandOver.Load() && rand.IntN(4) == 0 {
 		runtime.Gosched()
 	}
 }
@@ -422,15 +422,11 @@ func (s *Session) wrote(n int) {
 	s.mu.Unlock()
 }
 
-// writeRest is the writer while there is a backlog.
+// writeRest is the writer while there is a backlog. It may wait for the peer,
+// as long as that takes something now and then.
 func (s *Session) writeRest(b *buffer, rest []byte) {
 	for {
-		n, err := s.conn.WriteBy(rest, time.Now().Add(s.env.cfg.Stall))
-		s.wrote(n)
-		if err != nil {
-			if errors.Is(err, os.ErrDeadlineExceeded) {
-				err = fmt.Errorf("%w: nothing could be written for %v", errFlood, s.env.cfg.Stall)
-			}
+		if err := s.writeSlowly(rest); err != nil {
 			s.fail(err)
 			return
 		}
@@ -442,6 +438,24 @@ func (s *Session) writeRest(b *buffer, rest []byte) {
 		}
 		rest = b.b
 	}
+}
+
+// writeSlowly writes all of rest; the deadline is for each piece.
+func (s *Session) writeSlowly(rest []byte) error {
+	const piece = 64 << 10
+	for len(rest) > 0 {
+		n, err := s.conn.WriteBy(rest[:min(len(rest), piece)], time.Now().Add(s.env.cfg.Stall))
+		s.wrote(n)
+		switch {
+		case err == nil, n > 0 && errors.Is(err, os.ErrDeadlineExceeded):
+			rest = rest[n:]
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return fmt.Errorf("%w: nothing could be written for %v", errFlood, s.env.cfg.Stall)
+		default:
+			return err
+		}
+	}
+	return nil
 }
 
 // nextRest takes what has come meanwhile, or ends the writer. Its deadline must

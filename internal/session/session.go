@@ -226,7 +226,7 @@ func (s *Session) end(cause error) {
 	}
 	for _, in := range served {
 		if in != nil {
-			in.ctx.cancel(contextCanceled)
+			in.ctx.cancel(errCanceled)
 		}
 	}
 	signal(s.drained)

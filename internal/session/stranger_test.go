@@ -64,7 +64,7 @@ func TestNoAnswerReachesAStranger(t *testing.T) {
 	var wg sync.WaitGroup
 	for caller := range uint32(callers) {
 		wg.Go(func() {
-			for call := range uint32(*strangerCalls / callers) { //nolint:gosec // a test's flag
+			for call := range uint32(*strangerCalls / callers) {
 				size := rand.IntN(300)
 				if call%500 == 499 {
 					size = 70_000 + rand.IntN(200_000)

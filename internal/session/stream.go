@@ -11,7 +11,7 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-var contextCanceled = context.Canceled
+var errCanceled = context.Canceled
 
 var errEOF = io.EOF
 
@@ -253,7 +253,7 @@ func (st *Stream) refuse(m *machine) {
 			m.abandon(st.call)
 		}
 	} else {
-		st.in.ctx.cancel(contextCanceled)
+		st.in.ctx.cancel(errCanceled)
 	}
 	st.endRecv(e)
 }
@@ -450,7 +450,7 @@ func (st *Stream) CloseSend() error {
 	s.mu.Lock()
 	if st.sendErr != nil {
 		s.mu.Unlock()
-		return nil
+		return nil //nolint:nilerr // there is nothing left to close
 	}
 	st.sendErr = io.EOF
 	b := s.m.buf()

@@ -43,7 +43,7 @@ func take(name string) (*claim, error) {
 	default:
 		return c, nil
 	}
-	lock.Close()
+	lock.Close() //nolint:errcheck // only a lock was held
 	return nil, err
 }
 
@@ -67,7 +67,7 @@ func acquire(name string) (*claim, error) {
 		return nil, err
 	}
 	if err := c.own(); err != nil {
-		c.lock.Close()
+		c.lock.Close() //nolint:errcheck // only a lock was held
 		return nil, err
 	}
 	return c, nil
@@ -113,13 +113,13 @@ func (c *claim) removeData() {
 
 // remove removes the files and gives up the lock.
 func (c *claim) remove() {
-	defer c.lock.Close()
+	defer c.lock.Close() //nolint:errcheck // only a lock was held
 	if !c.current() {
 		return // the files there now are not ours
 	}
 	c.removeData()
 	if os.Remove(c.lock.Name()) != nil {
-		c.lock.Close() // Windows doesn't remove an open file
+		c.lock.Close() //nolint:errcheck // Windows doesn't remove an open file
 		_ = os.Remove(c.lock.Name())
 	}
 }

@@ -104,7 +104,7 @@ func readFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // it was only read
 	var data bytes.Buffer
 	if _, err := io.CopyN(&data, f, maxFile+2); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err

@@ -56,7 +56,7 @@ func (e *events) wait(ctx context.Context) {
 	for {
 		select {
 		case <-changes:
-		case <-failures: // such as events that were lost: look
+		case <-failures: //nolint:errcheck // such as events that were lost: look
 		case <-e.tick.C:
 			return
 		case <-gathered:

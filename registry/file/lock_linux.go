@@ -29,7 +29,7 @@ func held(path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // it was only looked at
 	l := unix.Flock_t{Type: unix.F_WRLCK, Start: aliveByte, Len: 1}
 	err = unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &l)
 	return err == nil && l.Type != unix.F_UNLCK, err

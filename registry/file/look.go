@@ -140,7 +140,7 @@ func listDir(dir string, limit int) (names []string, full bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // it was only read
 	entries, err := f.ReadDir(limit)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, false, fmt.Errorf("reading %s: %w", dir, err)

@@ -75,7 +75,7 @@ func (o *owner) again() error {
 		return err
 	}
 	if o.claim != nil {
-		o.claim.lock.Close()
+		o.claim.lock.Close() //nolint:errcheck // only a lock was held
 	}
 	return o.settle(c)
 }

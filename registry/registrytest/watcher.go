@@ -79,7 +79,7 @@ func (w *watcher) breakf(format string, args ...any) {
 }
 
 // last returns the newest snapshot, if there is one yet, and what was broken.
-func (w *watcher) last() (snap registry.Snapshot, any bool, broken error) {
+func (w *watcher) last() (snap registry.Snapshot, some bool, broken error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if n := len(w.history); n > 0 {
@@ -93,12 +93,12 @@ func (w *watcher) await(what string, ok func(registry.Snapshot) bool) {
 	timeout := time.NewTimer(w.s.h.within())
 	defer timeout.Stop()
 	for w.s.err == nil {
-		snap, any, broken := w.last()
+		snap, some, broken := w.last()
 		if broken != nil {
 			w.s.failf("%w", broken)
 			return
 		}
-		if any && ok(snap) {
+		if some && ok(snap) {
 			return
 		}
 		select {
@@ -107,7 +107,7 @@ func (w *watcher) await(what string, ok func(registry.Snapshot) bool) {
 			w.ended <- err
 			w.s.failf("Watch returned early: %w", err)
 		case <-timeout.C:
-			w.s.failf("no snapshot with %s after %v; the last one: %s", what, w.s.h.within(), describe(snap, any))
+			w.s.failf("no snapshot with %s after %v; the last one: %s", what, w.s.h.within(), describe(snap, some))
 		}
 	}
 }
@@ -171,9 +171,9 @@ func names(snap registry.Snapshot) string {
 func quoted(ids []string) string { return fmt.Sprintf("%q", slices.Sorted(slices.Values(ids))) }
 
 // describe says what a snapshot is, briefly.
-func describe(snap registry.Snapshot, any bool) string {
+func describe(snap registry.Snapshot, some bool) string {
 	switch {
-	case !any:
+	case !some:
 		return "none came"
 	case snap.Err != nil:
 		return "error " + snap.Err.Error()
