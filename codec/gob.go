@@ -84,7 +84,7 @@ func isClosed(t reflect.Type, seen map[reflect.Type]bool) bool {
 		return isClosed(t.Elem(), seen)
 	case reflect.Struct:
 		for f := range t.Fields() {
-			if f := f; f.IsExported() && !isClosed(f.Type, seen) {
+			if f.IsExported() && !isClosed(f.Type, seen) {
 				return false
 			}
 		}
