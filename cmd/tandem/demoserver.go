@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/cmd/tandem/internal/demo"
+	"github.com/tandem-rpc/tandem/cmd/tandem/internal/services"
+	"github.com/tandem-rpc/tandem/registry/file"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// demoServer is the hidden command that the demo runs its servers with.
+const demoServer = "demo-server"
+
+// demoDrainTime is how long a server of the demo waits for its calls.
+const demoDrainTime = 10 * time.Second
+
+// errOrphaned says that the demo itself has ended.
+var errOrphaned = errors.New("standard input was closed, so the demo is gone")
+
+// runDemoServer serves until SIGTERM, then drains. It ends at once when its
+// standard input is closed, which happens whichever way the demo ends. A
+// terminal's interrupt is the demo's to handle.
+func runDemoServer(_ context.Context, sh *shell, args []string) error {
+	var role demo.Role
+	set := newFlags(demoServer)
+	set.StringVar(&role.Name, "name", "", "ID of the instance")
+	set.StringVar(&role.Registry, "registry", "", "directory of the registry")
+	set.StringVar(&role.Journal, "journal", "", "file for the ledger's executions")
+	if err := parse(set, sh, args); err != nil {
+		return err
+	}
+	signal.Ignore(os.Interrupt)
+	terminated := make(chan os.Signal, 1)
+	signal.Notify(terminated, syscall.SIGTERM)
+	defer signal.Stop(terminated)
+
+	ledger, err := services.OpenLedger(role.Journal)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = ledger.Close() }() // every line is written
+	holder := new(services.Holder)
+	srv, err := newDemoServer(sh, &role, holder, ledger)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = srv.Close() }() // the process is ending anyway
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve("tcp", "127.0.0.1:0") }()
+	select {
+	case err := <-ended:
+		return err
+	case <-orphaned(sh.in):
+		return errOrphaned
+	case <-terminated:
+		return drain(sh, srv, holder)
+	}
+}
+
+func newDemoServer(sh *shell, role *demo.Role, holder *services.Holder, ledger *services.Ledger) (*server.Server, error) {
+	registrar := services.Announce(file.New(role.Registry), func(in tandem.Instance) {
+		fmt.Fprintln(sh.out, "ready", in.Endpoints[0].Address)
+	})
+	srv := server.New(
+		server.WithInterceptors(holder.Intercept),
+		server.WithRegistrar(registrar, tandem.Instance{ID: role.Name}),
+	)
+	return srv, errors.Join(services.Register(srv), ledger.Serve(srv))
+}
+
+// drain ends a server in good order and says so.
+func drain(sh *shell, srv *server.Server, holder *services.Holder) error {
+	fmt.Fprintln(sh.out, "draining", holder.Running())
+	ctx, cancel := context.WithTimeout(context.Background(), demoDrainTime)
+	defer cancel()
+	if err := srv.Shutdown(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintln(sh.out, "drained", holder.Running())
+	return nil
+}
+
+// orphaned returns a channel that is closed when in ends.
+func orphaned(in io.Reader) <-chan struct{} {
+	end := make(chan struct{})
+	go func() {
+		defer close(end)
+		_, _ = io.Copy(io.Discard, in) // nothing is expected but the end
+	}()
+	return end
+}

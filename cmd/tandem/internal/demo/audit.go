@@ -1,0 +1,78 @@
+package demo
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+)
+
+// audit is what the journals say about the calls that must not run twice.
+type audit struct {
+	entries int   // executions
+	twice   []int // IDs of calls that were executed more than once
+	missing []int // that were answered, but not executed
+	lied    []int // that were executed, though it was certain that they were not
+}
+
+// auditFiles audits the journals in the files. One that is not there is empty.
+func auditFiles(fates []fate, files []string) (audit, error) {
+	executed := make([]uint8, len(fates))
+	for _, name := range files {
+		if err := readJournal(name, executed); err != nil {
+			return audit{}, fmt.Errorf("journal %s: %w", name, err)
+		}
+	}
+	return auditCounts(fates, executed), nil
+}
+
+func readJournal(name string, executed []uint8) error {
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	return countLines(f, executed)
+}
+
+// countLines adds the executions that a journal tells of to executed, by ID.
+func countLines(r io.Reader, executed []uint8) error {
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		id, err := strconv.Atoi(lines.Text())
+		if err != nil {
+			return err
+		}
+		if id < 0 || id >= len(executed) {
+			return fmt.Errorf("call %d was never made", id)
+		}
+		if executed[id] < 2 { // more than two is no worse
+			executed[id]++
+		}
+	}
+	return lines.Err()
+}
+
+// auditCounts compares what became of the calls with how often they ran.
+func auditCounts(fates []fate, executed []uint8) audit {
+	var a audit
+	for id, n := range executed {
+		a.entries += int(n)
+		if n > 1 {
+			a.twice = append(a.twice, id)
+		}
+		switch {
+		case n == 0 && fates[id] == acked:
+			a.missing = append(a.missing, id)
+		case n > 0 && fates[id] == refused:
+			a.lied = append(a.lied, id)
+		}
+	}
+	return a
+}

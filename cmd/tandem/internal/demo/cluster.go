@@ -1,0 +1,191 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+// state is what a server process is doing.
+type state string
+
+const (
+	starting state = "starting"
+	serving  state = "serving"
+	killed   state = "killed"
+	draining state = "draining"
+	drained  state = "drained"
+	stopped  state = "stopped"
+	failed   state = "failed"
+)
+
+// cluster is the server processes. Its methods may be called concurrently, but
+// only one at a time for the same server.
+type cluster struct {
+	dir     string
+	command func(Role) *exec.Cmd
+
+	mu      sync.Mutex
+	order   []string // names, as they were started
+	members map[string]*member
+}
+
+// member is a server, which may be several processes one after another.
+type member struct {
+	process *process
+	state   state
+}
+
+func newCluster(dir string, command func(Role) *exec.Cmd) *cluster {
+	return &cluster{dir: dir, command: command, members: map[string]*member{}}
+}
+
+// registry is the directory of the file registry.
+func (c *cluster) registry() string { return filepath.Join(c.dir, "registry") }
+
+func (c *cluster) journal(name string) string {
+	return filepath.Join(c.dir, "journal-"+name+".log")
+}
+
+// journals returns the files of all servers.
+func (c *cluster) journals() []string {
+	var files []string
+	for _, name := range c.names() {
+		files = append(files, c.journal(name))
+	}
+	return files
+}
+
+// names returns all servers that were ever started, in order.
+func (c *cluster) names() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.order)
+}
+
+// get returns a server's process, nil if there is none, and its state.
+func (c *cluster) get(name string) (*process, state) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.members[name]
+	if m == nil {
+		return nil, ""
+	}
+	return m.process, m.state
+}
+
+func (c *cluster) set(name string, p *process, s state) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.members[name] == nil {
+		c.members[name] = new(member)
+		c.order = append(c.order, name)
+	}
+	*c.members[name] = member{p, s}
+}
+
+// startAll starts servers together.
+func (c *cluster) startAll(ctx context.Context, names []string) error {
+	errs := make([]error, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		wg.Go(func() { errs[i] = c.start(ctx, name) })
+	}
+	wg.Wait()
+	slices.Sort(c.order) // nobody else is here yet
+	return errors.Join(errs...)
+}
+
+// startTime is how long a server may take until it is listed.
+const startTime = 10 * time.Second
+
+// start starts a server and waits until it is listed.
+func (c *cluster) start(ctx context.Context, name string) error {
+	p, err := spawn(c.command(Role{Name: name, Registry: c.registry(), Journal: c.journal(name)}))
+	if err != nil {
+		return fmt.Errorf("demo: starting %s: %w", name, err)
+	}
+	c.set(name, p, starting)
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	select {
+	case <-p.ready:
+		c.set(name, p, serving)
+		return nil
+	case <-p.done:
+		err = fmt.Errorf("it has ended (%s)%s", p.cmd.ProcessState, p.said())
+	case <-ctx.Done():
+		err = fmt.Errorf("it is not ready: %w%s", ctx.Err(), p.said())
+	}
+	c.set(name, p, failed)
+	return fmt.Errorf("demo: starting %s: %w", name, err)
+}
+
+// killTime is how long the system may take to end a process.
+const killTime = 5 * time.Second
+
+// kill kills a server as it stands. It returns the process when it is gone.
+func (c *cluster) kill(name string) (*process, error) {
+	p, _ := c.get(name)
+	if err := p.kill(); err != nil {
+		return p, err
+	}
+	c.set(name, p, killed)
+	return p, nil
+}
+
+// drainTime is how long a server may take over its last calls.
+const drainTime = 15 * time.Second
+
+// drain asks a server to end in good order, and returns the process when it
+// has.
+func (c *cluster) drain(ctx context.Context, name string) (*process, error) {
+	p, _ := c.get(name)
+	c.set(name, p, draining)
+	if err := p.stop(ctx, drainTime); err != nil {
+		c.set(name, p, failed)
+		return p, err
+	}
+	c.set(name, p, drained)
+	return p, nil
+}
+
+// stopTime is how long a server without calls may take to end.
+const stopTime = 5 * time.Second
+
+// stopAll ends in good order what still runs. It returns what went wrong, by
+// server.
+func (c *cluster) stopAll() map[string]error {
+	names := c.names()
+	errs := make([]error, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		if p, s := c.get(name); s == serving {
+			wg.Go(func() {
+				errs[i] = p.stop(context.Background(), stopTime)
+				c.set(name, p, stopped)
+			})
+		}
+	}
+	wg.Wait()
+	unclean := map[string]error{}
+	for i, name := range names {
+		if errs[i] != nil {
+			unclean[name] = errs[i]
+		}
+	}
+	return unclean
+}
+
+// killAll kills what still runs.
+func (c *cluster) killAll() {
+	for _, name := range c.names() {
+		p, _ := c.get(name)
+		_ = p.kill() // there is nothing else to be tried
+	}
+}

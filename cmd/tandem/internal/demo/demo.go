@@ -1,0 +1,211 @@
+// Package demo runs a cluster of real server processes under load while some of
+// them are killed, drained and added, and judges whether a call was lost.
+//
+// The load is an open loop: call i is due at a fixed time, whatever became of
+// those before it, and its latency counts from then. Just before a server is
+// killed or drained, a volley of calls whose answers are held back makes sure
+// that the fault hits calls that are running, not a server at rest.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/registry/file"
+)
+
+// Config says what to run.
+type Config struct {
+	Duration time.Duration // of the load; 3 s to 1 h
+	Rate     int           // calls a second, all together; 10 to 50,000
+	Servers  int           // at the start; 2 to 16
+	Failover bool          // calls are tried elsewhere when an attempt fails
+	Seed     uint64        // decides what is called and whom the faults hit
+
+	// Command returns the command that runs a server process, which ends when
+	// its standard input does. See [Role].
+	Command func(Role) *exec.Cmd
+	Out     io.Writer
+	Live    bool // Out is a terminal: redraw a table in place
+}
+
+// Role is what a server process needs to know. It is to print
+//
+//	ready ADDRESS     when it is listed in the registry
+//	draining N        on SIGTERM, N being the calls that are running
+//	drained N         when it is done, N being those that still run
+type Role struct {
+	Name     string // the ID of its instance
+	Registry string // directory of the file registry
+	Journal  string // file for the executions of the ledger
+}
+
+// Check returns an error that names the first setting that can't be.
+func (c *Config) Check() error {
+	switch {
+	case c.Duration < 3*time.Second || c.Duration > time.Hour:
+		return fmt.Errorf("duration %v: want 3s to 1h", c.Duration)
+	case c.Rate < 10 || c.Rate > 50_000:
+		return fmt.Errorf("rate %d: want 10 to 50000 calls a second", c.Rate)
+	case c.Servers < 2 || c.Servers > 16:
+		return fmt.Errorf("%d servers: want 2 to 16, as one is killed and one drained", c.Servers)
+	}
+	return nil
+}
+
+// ErrFailed says that something did not go as it must; the output says what.
+var ErrFailed = errors.New("the demo failed")
+
+// Run runs the demo and prints what happens. It returns [ErrFailed] when a check
+// failed, and ctx's error when that ended first; every process that it started
+// has ended then.
+func Run(ctx context.Context, cfg Config) error {
+	if err := cfg.Check(); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "tandem-demo-")
+	if err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // what stays is a temporary file
+	r := newRun(cfg, dir)
+	defer r.cluster.killAll()
+	if err := r.begin(ctx); err != nil {
+		return err
+	}
+	if err := r.play(ctx); err != nil {
+		return err
+	}
+	return r.finish()
+}
+
+// run is one run of the demo.
+type run struct {
+	cfg     Config
+	plan    plan
+	cluster *cluster
+	stats   *stats
+	screen  *screen
+	client  *client.Client
+	load    *load
+	faults  []faultResult
+	closing time.Duration // how long the client took to close
+}
+
+func newRun(cfg Config, dir string) *run {
+	p := newPlan(&cfg)
+	s := newStats(p.calls())
+	return &run{
+		cfg: cfg, plan: p, stats: s,
+		screen:  &screen{out: cfg.Out, live: cfg.Live},
+		cluster: newCluster(dir, cfg.Command),
+	}
+}
+
+// begin starts the servers and the client.
+func (r *run) begin(ctx context.Context) error {
+	if err := r.cluster.startAll(ctx, r.plan.initial); err != nil {
+		return err
+	}
+	mode := client.Failfast
+	if r.cfg.Failover {
+		mode = client.Failover
+	}
+	c, err := client.Dial("file://"+filepath.ToSlash(r.cluster.registry()),
+		client.WithResolver("file", file.Resolver()),
+		client.WithFailMode(mode),
+		client.WithAttemptInterceptors(r.stats.intercept))
+	if err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	r.client = c
+	r.load = &load{client: c, plan: r.plan, stats: r.stats, slots: make(chan struct{}, maxInFlight)}
+	return nil
+}
+
+// play makes the calls and the faults, and shows how they go.
+func (r *run) play(ctx context.Context) error {
+	defer r.closeClient()
+	start := time.Now()
+	faults := make(chan struct{})
+	go func() {
+		defer close(faults)
+		r.direct(ctx, start)
+	}()
+	shown := make(chan struct{})
+	watching, stopWatching := context.WithCancel(ctx)
+	go func() {
+		defer close(shown)
+		r.watch(watching, start)
+	}()
+	r.load.run(ctx, start)
+	<-faults
+	r.load.wait()
+	stopWatching()
+	<-shown
+	return ctx.Err()
+}
+
+// watch shows how it goes until ctx ends.
+func (r *run) watch(ctx context.Context, start time.Time) {
+	tick := time.NewTicker(slotTime)
+	defer tick.Stop()
+	for n := 1; ; n++ {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		r.stats.rotate()
+		if r.screen.live || n%slots == 0 {
+			r.screen.show(r.view(time.Since(start)))
+		}
+	}
+}
+
+// closeClient closes the client and takes the time.
+func (r *run) closeClient() {
+	start := time.Now()
+	_ = r.client.Close() // it has no error to return
+	r.closing = time.Since(start)
+}
+
+// finish ends the servers in good order and judges.
+func (r *run) finish() error {
+	r.screen.done()
+	unclean := r.cluster.stopAll()
+	audit, err := auditFiles(r.stats.fates, r.cluster.journals())
+	if err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	out := result{
+		planned: r.plan.calls(), stats: r.stats.totals(), faults: r.faults, audit: audit,
+		servers: r.stats.answered(), started: r.cluster.names(), closing: r.closing, unclean: unclean,
+	}
+	checks := judge(&out)
+	report(r.cfg.Out, r.summary(), checks, r.stats.samples())
+	if !passed(checks) {
+		return ErrFailed
+	}
+	return nil
+}
+
+// errorText is the text of an error that may be none, for people.
+func errorText(err error) string {
+	if err == nil {
+		return "no error"
+	}
+	ran := "may have run"
+	if !tandem.MayHaveExecuted(err) {
+		ran = "did not run"
+	}
+	return fmt.Sprintf("%v (%s)", err, ran)
+}

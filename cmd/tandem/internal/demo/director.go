@@ -1,0 +1,101 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// faultResult is what came of a fault.
+type faultResult struct {
+	fault
+
+	err    error // it did not take
+	detail string
+	before int // calls that the server had answered by then
+}
+
+// direct makes the faults happen at their times, until ctx ends.
+func (r *run) direct(ctx context.Context, start time.Time) {
+	volleys := 0
+	for _, f := range r.plan.faults {
+		if f.kind == kill || f.kind == drain {
+			if !sleepUntil(ctx, start.Add(f.at-volleyLead)) {
+				return
+			}
+			r.load.volley(ctx, volleys)
+			volleys++
+		}
+		if !sleepUntil(ctx, start.Add(f.at)) {
+			return
+		}
+		res := r.inflict(ctx, f)
+		if ctx.Err() != nil {
+			return // what failed did so because we end
+		}
+		r.faults = append(r.faults, res)
+		r.screen.event(time.Since(start), res.String())
+	}
+}
+
+// inflict makes one fault happen and finds out whether it took.
+func (r *run) inflict(ctx context.Context, f fault) faultResult {
+	res := faultResult{fault: f, before: r.stats.answered()[f.server]}
+	switch f.kind {
+	case kill:
+		res.detail, res.err = r.kill(ctx, f.server)
+	case drain:
+		res.detail, res.err = r.drain(ctx, f.server)
+	case restart, join:
+		res.detail, res.err = r.start(ctx, f.server)
+	}
+	return res
+}
+
+func (r *run) kill(ctx context.Context, name string) (string, error) {
+	p, err := r.cluster.kill(name)
+	switch {
+	case err != nil:
+		return "", err
+	case exists(p.pid()):
+		return "", fmt.Errorf("process %d still exists", p.pid())
+	case p.listening(ctx):
+		return "", fmt.Errorf("somebody still listens at %s", p.address)
+	}
+	return fmt.Sprintf("process %d is gone (%s)", p.pid(), p.cmd.ProcessState), nil
+}
+
+func (r *run) drain(ctx context.Context, name string) (string, error) {
+	doubts := r.stats.doubtsAt(name)
+	p, err := r.cluster.drain(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	running, left, acknowledged := p.drainReport()
+	lost := r.stats.doubtsAt(name) - doubts
+	switch {
+	case !acknowledged:
+		return "", fmt.Errorf("process %d has ended without a word that it drained", p.pid())
+	case running == 0:
+		return "", fmt.Errorf("no call was running on process %d, so nothing was shown", p.pid())
+	case left > 0 || lost > 0:
+		return "", fmt.Errorf("of %d calls running on process %d, %d were not done and %d not answered", running, p.pid(), left, lost)
+	}
+	return fmt.Sprintf("process %d has answered the %d calls that were running, and ended", p.pid(), running), nil
+}
+
+func (r *run) start(ctx context.Context, name string) (string, error) {
+	if err := r.cluster.start(ctx, name); err != nil {
+		return "", err
+	}
+	p, _ := r.cluster.get(name)
+	return fmt.Sprintf("process %d serves %s", p.pid(), p.address), nil
+}
+
+// String is the line that tells of the fault.
+func (f faultResult) String() string {
+	if f.err != nil {
+		return fmt.Sprintf("%s %s: FAILED: %v", f.kind, f.server, f.err)
+	}
+	return fmt.Sprintf("%s %s: %s", f.kind, f.server, f.detail)
+}

@@ -1,0 +1,77 @@
+// Package services has what the demo and tandem serve offer: Arith and Hello,
+// which the examples of many RPC systems have, Chat, a stream, and Ledger, whose
+// method must not run twice.
+package services
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/bench/message"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// The names of the methods.
+const (
+	Mul    = "Arith.Mul"
+	Say    = "Hello.Say"
+	Talk   = "Chat.Talk"
+	Append = "Ledger.Append"
+)
+
+// Register serves Arith, Hello and Chat.
+func Register(srv *server.Server) error {
+	return errors.Join(
+		srv.Register(new(Arith)),
+		server.Handle(srv, Say, say),
+		server.HandleStream(srv, Talk, talk),
+	)
+}
+
+// Args are the two factors of [Arith.Mul].
+type Args struct{ A, B int }
+
+// Reply is their product.
+type Reply struct{ C int }
+
+// Arith calculates.
+type Arith struct{}
+
+// Mul multiplies.
+func (*Arith) Mul(args *Args, reply *Reply) error {
+	reply.C = args.A * args.B
+	return nil
+}
+
+// Div divides. It is a method of several arguments and results.
+func (*Arith) Div(a, b int) (quotient, remainder int, err error) {
+	if b == 0 {
+		return 0, 0, tandem.Errorf(tandem.InvalidArgument, "%d divided by zero", a)
+	}
+	return a / b, a % b, nil
+}
+
+// say is the whole work of Hello: it marks two fields and sends the message
+// back.
+func say(_ context.Context, m *message.BenchmarkMessage) (*message.BenchmarkMessage, error) {
+	text, number := message.AnswerText, int32(message.AnswerNumber)
+	m.Field1, m.Field2 = &text, &number
+	return m, nil
+}
+
+// Line is what people say to [Talk].
+type Line struct{ Text string }
+
+// talk answers every line until the caller has no more.
+func talk(_ context.Context, s *tandem.Stream[Line, Line]) error {
+	for line, err := range s.All() {
+		if err != nil {
+			return err
+		}
+		if err := s.Send(&Line{Text: "you said: " + line.Text}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package services_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/bench/message"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/cmd/tandem/internal/services"
+	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// start serves what register registers, in a registry, and returns a client.
+func start(t *testing.T, register func(*server.Server) error, opts ...server.Option) *client.Client {
+	t.Helper()
+	memory := registry.NewMemory()
+	ready := make(chan tandem.Instance, 1)
+	registrar := services.Announce(memory, func(in tandem.Instance) { ready <- in })
+	srv := server.New(append(opts, server.WithRegistrar(registrar, tandem.Instance{ID: "s1"}))...)
+	if err := register(srv); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve("tcp", "127.0.0.1:0") }()
+	if in := <-ready; in.ID != "s1" || len(in.Endpoints) != 1 {
+		t.Errorf("announced %+v", in)
+	}
+	c, err := client.Dial("memory://all", client.WithResolver("memory", memory))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		srv.Close()
+		if err := <-ended; !errors.Is(err, server.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func TestServices(t *testing.T) {
+	c := start(t, services.Register)
+	ctx := t.Context()
+	product, err := client.Invoke[services.Reply](ctx, c, services.Mul, &services.Args{A: 7, B: 8})
+	if err != nil || product.C != 56 {
+		t.Errorf("Mul: %v, %v", product, err)
+	}
+	var quotient, remainder int
+	err = c.Call(ctx, "Arith.Div", tandem.Args{17, 5}, tandem.Results{&quotient, &remainder})
+	if err != nil || quotient != 3 || remainder != 2 {
+		t.Errorf("Div: %d, %d, %v", quotient, remainder, err)
+	}
+	if err := c.Call(ctx, "Arith.Div", tandem.Args{17, 0}, nil); tandem.CodeOf(err) != tandem.InvalidArgument {
+		t.Errorf("Div by zero: %v", err)
+	}
+	answer, err := client.Invoke[message.BenchmarkMessage](ctx, c, services.Say, message.New(), client.Codec("generated"))
+	if err != nil || message.Check(answer) != nil {
+		t.Errorf("Say: %v, %v", err, message.Check(answer))
+	}
+	// Without the fields that the answer sets, as JSON may well be.
+	answer, err = client.Invoke[message.BenchmarkMessage](ctx, c, services.Say, struct{}{}, client.Codec("json"))
+	if err != nil || message.Check(answer) != nil {
+		t.Errorf("Say in JSON: %v, %v", err, message.Check(answer))
+	}
+}
+
+func TestTalk(t *testing.T) {
+	c := start(t, services.Register)
+	s, err := client.Stream[services.Line, services.Line](t.Context(), c, services.Talk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, text := range []string{"hello", "goodbye"} {
+		if err := s.Send(&services.Line{Text: text}); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := s.Recv(); err != nil || line.Text != "you said: "+text {
+			t.Errorf("got %v, %v", line, err)
+		}
+	}
+	if err := s.CloseSend(); err != nil {
+		t.Error(err)
+	}
+	for line, err := range s.All() {
+		t.Errorf("after the end: %v, %v", line, err)
+	}
+}
+
+func TestLedgerWritesBeforeItAnswers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	for range 2 { // opened again it goes on
+		ledger, err := services.OpenLedger(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := start(t, ledger.Serve)
+		receipt, err := client.Invoke[services.Receipt](t.Context(), c, services.Append, &services.Entry{ID: 42})
+		if err != nil || receipt.ID != 42 {
+			t.Errorf("got %v, %v", receipt, err)
+		}
+		ledger.Close()
+		_, err = client.Invoke[services.Receipt](t.Context(), c, services.Append, &services.Entry{ID: 43})
+		if tandem.CodeOf(err) != tandem.DataLoss {
+			t.Errorf("what can't be written: %v", err)
+		}
+	}
+	if data, err := os.ReadFile(path); string(data) != "42\n42\n" {
+		t.Errorf("journal %q, %v", data, err)
+	}
+}
+
+func TestHold(t *testing.T) {
+	holder := new(services.Holder)
+	ran := make(chan struct{}, 1)
+	c := start(t, func(srv *server.Server) error {
+		return server.Handle(srv, "A.B", func(context.Context, *services.Args) (*services.Reply, error) {
+			ran <- struct{}{}
+			return new(services.Reply), nil
+		})
+	}, server.WithInterceptors(holder.Intercept))
+	const hold = 50 * time.Millisecond
+	began := time.Now()
+	p := c.Go(t.Context(), "A.B", new(services.Args), nil, nil, services.Hold(hold))
+	<-ran
+	if n := holder.Running(); n != 1 {
+		t.Errorf("%d calls running while one is held", n)
+	}
+	if <-p.Done; p.Error != nil || time.Since(began) < hold {
+		t.Errorf("answered after %v, %v", time.Since(began), p.Error)
+	}
+	if n := holder.Running(); n != 0 {
+		t.Errorf("%d calls running afterwards", n)
+	}
+}

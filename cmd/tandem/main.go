@@ -1,0 +1,87 @@
+// Command tandem shows, serves and calls.
+//
+//	tandem demo                                     a cluster, under load, while servers die
+//	tandem serve -listen tcp://127.0.0.1:8972       the demo services
+//	tandem call tcp://127.0.0.1:8972 Arith.Mul '{"A":7,"B":8}'
+//
+// tandem help lists the commands and the exit codes.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, &shell{os.Stdin, os.Stdout, os.Stderr}, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// shell is what a command reads and writes.
+type shell struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// verb is a command.
+type verb struct {
+	name    string
+	args    string // for its usage line
+	summary string // "" hides it
+	run     func(ctx context.Context, sh *shell, args []string) error
+}
+
+// verbs returns the commands. ctx ends at the first signal to end.
+func verbs() []verb {
+	return []verb{
+		{"demo", "[flags]", "run a cluster under load while servers are killed, drained and added", runDemo},
+		{"serve", "[flags]", "serve the demo services until a signal", runServe},
+		{"call", "[flags] TARGET METHOD [JSON]", "make one call and print the answer", runCall},
+		{"version", "", "print the version", runVersion},
+		{"help", "[COMMAND]", "print this, or what a command takes", runHelp},
+		{demoServer, "", "", runDemoServer},
+	}
+}
+
+// find returns the command of that name.
+func find(name string) (verb, error) {
+	for _, v := range verbs() {
+		if v.name == name {
+			return v, nil
+		}
+	}
+	return verb{}, usagef("no command %q; tandem help lists them", name)
+}
+
+// run runs a command line and returns the exit code.
+func run(ctx context.Context, sh *shell, args []string) int {
+	err := dispatch(ctx, sh, args)
+	if err != nil && !errors.Is(err, errShown) && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(sh.err, "tandem:", describe(err))
+	}
+	return exitCode(err)
+}
+
+func dispatch(ctx context.Context, sh *shell, args []string) error {
+	if len(args) == 0 {
+		printHelp(sh.err)
+		return errShown
+	}
+	name := args[0]
+	if name == "-h" || name == "-help" || name == "--help" {
+		name = "help"
+	}
+	v, err := find(name)
+	if err != nil {
+		return err
+	}
+	return v.run(ctx, sh, args[1:])
+}
