@@ -296,14 +296,24 @@ func (s *Session) backOff() {
 }
 
 // leadLocked makes the caller the writer if there is something to write and
-// nobody writes. The caller must then call write, having unlocked.
+// nobody writes, or if the writer still lets others run although there is
+// enough for a good write. The caller must then call write, having unlocked.
 func (s *Session) leadLocked() bool {
-	if s.writing || !s.m.hasOutput() || s.m.closed != nil {
+	switch {
+	case !s.m.hasOutput() || s.m.closed != nil:
 		return false
+	case !s.writing:
+		s.writing = true
+		return true
+	case s.yielding && s.m.queuedBytes() >= enoughToWrite:
+		s.yielding = false
+		return true
 	}
-	s.writing = true
-	return true
+	return false
 }
+
+// enoughToWrite is what one write should carry: with more, the peer idles.
+const enoughToWrite = 32 << 10
 
 // flush writes what there is unless somebody is at it.
 func (s *Session) flush() {
@@ -387,8 +397,8 @@ func (s *Session) next(written int, yield bool) *buffer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wroteLocked(written)
-	if yield && s.m.hasOutput() && s.thrift.worth(s.m.calls.open) {
-		s.yieldLocked()
+	if yield && s.m.hasOutput() && s.m.queuedBytes() < enoughToWrite && s.thrift.worth(s.m.calls.open) && !s.yieldLocked() {
+		return nil
 	}
 	b := s.m.take()
 	if b == nil || s.m.closed != nil {
@@ -398,13 +408,23 @@ func (s *Session) next(written int, yield bool) *buffer {
 	return b
 }
 
-// yieldLocked lets others run, with the mutex free meanwhile.
-func (s *Session) yieldLocked() {
+// yieldLocked lets others run, with the mutex free meanwhile. It reports whether
+// the caller is still the writer.
+func (s *Session) yieldLocked() bool {
 	queued := s.m.queuedBytes()
+	s.yields++
+	mine := s.yields
+	s.yielding = true
 	s.mu.Unlock()
 	runtime.Gosched()
 	s.mu.Lock()
+	if !s.yielding || s.yields != mine {
+		s.thrift.learn(true)
+		return false
+	}
+	s.yielding = false
 	s.thrift.learn(s.m.queuedBytes() > queued)
+	return true
 }
 
 // wroteLocked counts bytes that reached the connection and lets waiting calls

@@ -29,9 +29,11 @@ type Session struct {
 	m  machine
 
 	// Writing; guarded by mu.
-	writing bool   // somebody is the writer
-	written uint64 // bytes that reached the connection
-	thrift  yieldScore
+	writing  bool   // somebody is the writer
+	yielding bool   // who lets others run first
+	yields   uint64 // tells one yield from the next
+	written  uint64 // bytes that reached the connection
+	thrift   yieldScore
 
 	// Reading.
 	turn    atomic.Uint64 // see reader

@@ -181,11 +181,10 @@ class Large(TestCase):
             self.assertEqual(text, self.conn.call("Test.Echo", text, timeout=20), n)
 
     def test_small_calls_pass(self):
-        large = self.conn.start("Test.Echo", "x" * 2000000)
-        small = [self.conn.call("Test.Twice", i) for i in range(5)]
-        self.assertEqual([0, 2, 4, 6, 8], small)
+        large = self.conn.start("Test.Echo", "x" * 4000000)
+        self.assertEqual(4, self.conn.call("Test.Twice", 2))
         self.assertFalse(large.over)
-        self.assertEqual(2000000, len(self.conn.wait(large)))
+        self.assertEqual(4000000, len(self.conn.wait(large)))
 
     def test_many_large_ones(self):
         calls = [self.conn.start("Test.Echo", str(i) * 300000) for i in range(8)]
