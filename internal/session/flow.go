@@ -11,7 +11,8 @@ type bulk struct {
 	flags  wire.Flags // for every block
 	first  wire.Flags // for the first block only
 	data   []byte
-	credit int64 // of a large message; a stream has its own
+	credit int64  // of a large message; a stream has its own
+	began  uint64 // when a stream's message began, counted; 0 before
 
 	// Whose it is; one of them.
 	call   *Pending
@@ -24,8 +25,19 @@ type bulk struct {
 // bulkRing sends blocks of all its messages in turn, so that none waits for
 // another's end.
 type bulkRing struct {
-	list []*bulk
-	next int
+	list  []*bulk
+	next  int
+	began uint64 // stream messages
+}
+
+// oldest returns the message of a stream that began first, or nil.
+func (r *bulkRing) oldest() (first *bulk) {
+	for _, b := range r.list {
+		if b.began != 0 && (first == nil || b.began < first.began) {
+			first = b
+		}
+	}
+	return first
 }
 
 func (r *bulkRing) add(b *bulk) { r.list = append(r.list, b) }
@@ -52,12 +64,26 @@ func (r *bulkRing) removeAt(i int) {
 }
 
 func (r *bulkRing) ready(m *machine) bool {
+	if len(r.list) == 0 {
+		return false
+	}
+	only := m.onlyMessage()
 	for _, b := range r.list {
-		if _, ok := m.sendable(b); ok {
+		if _, ok := m.sendable(b, only); ok {
 			return true
 		}
 	}
 	return false
+}
+
+// onlyMessage returns the one message that streams may send on while their
+// credit together is short: the oldest that has begun. Many that have begun and
+// none that ends would stand still for ever.
+func (m *machine) onlyMessage() *bulk {
+	if !m.roomShort() {
+		return nil
+	}
+	return m.ring.oldest()
 }
 
 // smallBlock is the least that is sent when credit does not allow the rest.
@@ -65,11 +91,14 @@ const smallBlock = 4 << 10
 
 // sendable returns how many bytes of b credit allows in one block. A frame's
 // head counts against the credit like its payload, so tiny frames are not
-// free.
-func (m *machine) sendable(b *bulk) (n int, ok bool) {
+// free. Of the streams' messages only that one may be sent, unless it is nil.
+func (m *machine) sendable(b, only *bulk) (n int, ok bool) {
 	credit := b.credit
 	if b.stream != nil {
 		credit = min(b.stream.credit, m.connRoom)
+		if only != nil && b != only {
+			return 0, false
+		}
 	}
 	credit -= wire.HeaderLen
 	if credit < 0 {
@@ -82,13 +111,16 @@ func (m *machine) sendable(b *bulk) (n int, ok bool) {
 // pump moves blocks from the ring to the write buffer, a block a message and
 // turn, until a batch is full or nothing more may be sent.
 func (m *machine) pump() {
-	idle := 0
+	if len(m.ring.list) == 0 {
+		return
+	}
+	idle, only := 0, m.onlyMessage()
 	for idle < len(m.ring.list) && m.queuedBytes() < bulkBatch {
 		if m.ring.next >= len(m.ring.list) {
 			m.ring.next = 0
 		}
 		b := m.ring.list[m.ring.next]
-		n, ok := m.sendable(b)
+		n, ok := m.sendable(b, only)
 		if !ok {
 			m.ring.next++
 			idle++
@@ -101,6 +133,7 @@ func (m *machine) pump() {
 		} else {
 			m.ring.next++
 		}
+		only = m.onlyMessage()
 	}
 }
 
@@ -117,6 +150,10 @@ func (m *machine) appendBlock(b *bulk, n int) bool {
 	b.data, b.first = b.data[n:], 0
 	cost := int64(n + wire.HeaderLen)
 	if b.stream != nil {
+		if b.began == 0 {
+			m.ring.began++
+			b.began = m.ring.began
+		}
 		b.stream.credit -= cost
 		m.connRoom -= cost
 	} else {
@@ -273,14 +310,16 @@ func (m *machine) dropAssembly(a *assembly) {
 // grant gives credit: to the oldest message always, to others from the budget.
 func (m *machine) grant() {
 	for i, a := range m.incoming.list {
-		n := a.wants()
+		n := a.wants(m.connShort())
 		if n == 0 || i > 0 && m.incoming.held+n > assemblyBudget {
 			continue
 		}
 		m.incoming.held += n
 		if a.stream != nil {
 			a.stream.early += n
-			m.returnCredit(a.stream, n)
+			m.returnCredit(a.stream, n+a.stream.owed)
+			a.stream.owed = 0
+			m.returnConn(n)
 			continue
 		}
 		a.credit += n
@@ -289,11 +328,14 @@ func (m *machine) grant() {
 	}
 }
 
-// wants returns how much credit the peer should get for a now.
-func (a *assembly) wants() int64 {
+// wants returns how much credit the peer should get for a now. A stream's
+// message can't be received before it is complete, so what it holds of the
+// windows is given back before: when it is half of the stream's, together with
+// what was received, or when the connection's runs short.
+func (a *assembly) wants(short bool) int64 {
 	if st := a.stream; st != nil {
-		if owed := st.partialCost - st.early; owed >= st.window/2 {
-			return owed
+		if held := st.partialCost - st.early; short || held+st.owed >= st.window/2 {
+			return held
 		}
 		return 0
 	}

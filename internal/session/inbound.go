@@ -88,6 +88,9 @@ func (m *machine) onRequest(h wire.Header, payload []byte, now int64) (event, er
 
 // reserve checks the stream number of a new request.
 func (m *machine) reserve(h wire.Header) error {
+	if h.Flags&(wire.FlagOneWay|wire.FlagStream) == wire.FlagOneWay|wire.FlagStream {
+		return violationf("request of a one-way stream")
+	}
 	if h.Stream == 0 {
 		if h.Flags&(wire.FlagOneWay|wire.FlagEnd) != wire.FlagOneWay|wire.FlagEnd {
 			return violationf("request without a stream number")
@@ -194,9 +197,10 @@ func refused(code tandem.Code, format string, args ...any) *tandem.Error {
 }
 
 // refuse answers a call that is not run. A large request's remaining blocks
-// find no call and are dropped.
+// find no call and are dropped. Of a one-way call only a large one is answered:
+// else its caller would wait for credit for ever.
 func (m *machine) refuse(in *Inbound, h wire.Header, e *tandem.Error) {
-	if !in.oneWay {
+	if !in.oneWay || h.Flags&wire.FlagEnd == 0 {
 		m.appendResponse(h.Stream, &wire.Response{Status: encodeStatus(e)}, wire.FlagEnd|wire.FlagLast, nil)
 	}
 }

@@ -266,6 +266,10 @@ func (m *machine) send(p *Pending, now int64) {
 	p.end = m.taken + uint64(len(b.b))
 	if first == len(p.Message) {
 		h.Flags |= wire.FlagEnd
+		if p.OneWay && h.Stream != 0 { // it fitted after all: nothing more happens to its number
+			m.calls.release(h.Stream)
+			p.state = callDone
+		}
 	} else {
 		p.end = notSent
 		p.rest = &bulk{id: p.id, data: p.Message[first:], call: p}

@@ -172,7 +172,7 @@ func (s *Session) linger(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-timer.C:
-			if s.allWritten() {
+			if s.allAnswered() {
 				return nil
 			}
 			timer.Reset(drainLinger)
@@ -180,10 +180,17 @@ func (s *Session) linger(ctx context.Context) error {
 	}
 }
 
-func (s *Session) allWritten() bool {
+// allAnswered reports whether every request that was accepted is answered:
+// also those that were still arriving.
+func (s *Session) allAnswered() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.writing && s.m.out == nil && len(s.m.ring.list) == 0
+	for _, in := range s.m.served {
+		if in != nil {
+			return false
+		}
+	}
+	return s.m.running == 0 && !s.writing && s.m.out == nil && len(s.m.ring.list) == 0
 }
 
 // leaveIfAway closes a connection whose peer goes away once nothing is left

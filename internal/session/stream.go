@@ -132,11 +132,9 @@ func (st *Stream) endRecv(err error) {
 	// What is in the queue stays receivable; the connection's credit for it is
 	// returned now, since nobody may ever come to receive it.
 	for i := range st.queue {
-		st.owed += st.queue[i].cost
+		st.s.m.returnConn(st.queue[i].cost)
 		st.queue[i].cost = 0
 	}
-	st.s.m.returnConn(st.owed)
-	st.owed = 0
 	if st.recvErr == nil || err != nil {
 		st.recvErr = err
 		if err == nil {
@@ -243,6 +241,7 @@ func (st *Stream) take(m *machine, h wire.Header, payload []byte, cost int64) {
 	st.assembling, st.partial, st.partialCost, st.early = nil, nil, 0, 0
 	st.queue = append(st.queue, msg)
 	signal(st.canRecv)
+	m.grant() // the connection's window may be short now
 }
 
 // refuse ends a stream whose message is too large.
@@ -258,18 +257,29 @@ func (st *Stream) refuse(m *machine) {
 	st.endRecv(e)
 }
 
-// returnCredit gives the peer n more bytes for the stream and, with it, for
-// the connection.
+// returnCredit gives the peer n more bytes for the stream.
 func (m *machine) returnCredit(st *Stream, n int64) {
 	st.spare += n
 	b := m.buf()
 	b.b = wire.AppendWindow(b.b, st.id, st.side, uint32(n)) //nolint:gosec // at most MaxWindow
-	m.returnConn(n)
 }
 
+// roomShort reports whether the credit of our streams together runs out: then
+// one message at a time is sent to its end.
+func (m *machine) roomShort() bool {
+	return m.connRoom < int64(m.peer.ConnWindow)/2 //nolint:gosec // at most MaxWindow
+}
+
+// connShort reports whether the streams together have little credit left.
+func (m *machine) connShort() bool {
+	return m.connSpare < int64(m.own.ConnWindow)/4 //nolint:gosec // at most MaxWindow
+}
+
+// returnConn gives the peer n more bytes for all streams together: not at
+// once, unless it has little left.
 func (m *machine) returnConn(n int64) {
 	m.connOwed += n
-	if m.connOwed < int64(m.own.ConnWindow)/4 { //nolint:gosec // at most MaxWindow
+	if m.connOwed == 0 || m.connOwed < int64(m.own.ConnWindow)/4 && !m.connShort() { //nolint:gosec // at most MaxWindow
 		return
 	}
 	m.connSpare += m.connOwed
@@ -353,6 +363,7 @@ func (st *Stream) pop() streamMessage {
 	if st.over {
 		return msg
 	}
+	st.s.m.returnConn(msg.cost)
 	if st.owed += msg.cost; st.owed >= st.window/2 {
 		st.s.m.returnCredit(st, st.owed)
 		st.owed = 0

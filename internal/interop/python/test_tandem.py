@@ -218,6 +218,9 @@ class OneWay(TestCase):
     def test_error_is_not_answered(self):
         self.conn.notify("Test.Fail", "nobody hears it")
         self.conn.notify("Test.Unknown", "nobody hears it")
+        self.conn.notify("Test.Unknown", "x" * 200000)  # but that it need not be sent
+        self.conn.until(lambda: not self.conn.calls)
+        self.assertEqual([0], self.conn.free)
         self.assertEqual("x", self.conn.call("Test.Echo", "x"))
 
 
