@@ -67,13 +67,17 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, invalid(err)
 	}
-	c.ctx, c.cancel = context.WithCancel(context.Background())
 	settings := wire.DefaultSettings()
 	settings.MaxMessage = uint64(c.opts.maxMessage) //nolint:gosec // checked by the option
-	c.env = session.NewEnv(session.Config{
+	cfg := session.Config{
 		Settings: settings, Codecs: c.opts.codecs, Compressors: c.opts.compressors,
 		CompressAbove: c.opts.compressAbove, Resolve: resolve, Handshake: c.opts.connectTimeout, Logger: c.opts.logger,
-	})
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, invalid(err)
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.env = session.NewEnv(cfg)
 	c.budget = resilience.NewBudget(c.opts.budgetShare, c.opts.budgetRate)
 	c.pool = newPool(c)
 	c.buildChains()

@@ -456,3 +456,17 @@ func TestCloseWhileCalling(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestUnusableNamesAreRefusedLocally(t *testing.T) {
+	if _, err := client.Dial("tcp://127.0.0.1:1", client.WithCodecs(longName{})); tandem.CodeOf(err) != tandem.InvalidArgument {
+		t.Errorf("got %v", err)
+	}
+	if err := server.New(server.WithCodecs(longName{})).Serve("tcp", "127.0.0.1:0"); err == nil || errors.Is(err, server.ErrServerClosed) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// longName is a codec whose name no peer would take.
+type longName struct{ tandem.Codec }
+
+func (longName) Name() string { return strings.Repeat("x", 33) }

@@ -35,6 +35,8 @@ type Server struct {
 	env   *session.Env
 	load  gauge
 
+	misfit error // of the options; Serve returns it
+
 	base   context.Context // of all handlers
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // accept loops and connections before their session
@@ -75,7 +77,7 @@ func New(opts ...Option) *Server {
 	settings := wire.DefaultSettings()
 	settings.MaxMessage = uint64(s.opts.maxMessage) //nolint:gosec // checked by the option
 	settings.MaxOpen = uint64(s.opts.maxOpen)       //nolint:gosec // as above
-	s.env = session.NewEnv(session.Config{
+	cfg := session.Config{
 		Settings: settings, Codecs: s.opts.codecs, Compressors: s.opts.compressors,
 		CompressAbove: s.opts.compressAbove,
 		Resolve:       session.Targets(s.table, s.opts.timeout),
@@ -84,7 +86,9 @@ func New(opts ...Option) *Server {
 		Handshake:     s.opts.handshake,
 		Stall:         s.opts.stall,
 		Logger:        s.opts.logger,
-	})
+	}
+	s.misfit = cfg.Validate()
+	s.env = session.NewEnv(cfg)
 	return s
 }
 
@@ -134,6 +138,9 @@ func (s *Server) ServeListener(ln net.Listener) error {
 }
 
 func (s *Server) serve(ln net.Listener, network string) error {
+	if s.misfit != nil {
+		return errors.Join(fmt.Errorf("server: %w", s.misfit), ln.Close())
+	}
 	if !s.addListener(ln) {
 		return errors.Join(ErrServerClosed, ln.Close())
 	}

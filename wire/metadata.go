@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/tandem-rpc/tandem"
 )
 
-// AppendMetadata appends the pairs of m, sorted by key. It fails when m
+// AppendMetadata appends the pairs of m, sorted by key, keys in lower case. It
+// fails when m
 // exceeds [MaxMetadata] bytes or [MaxMetadataPairs], or has an empty key.
 func AppendMetadata(dst []byte, m tandem.Metadata) ([]byte, error) {
 	start, pairs := len(dst), 0
@@ -22,7 +24,7 @@ func AppendMetadata(dst []byte, m tandem.Metadata) ([]byte, error) {
 			if pairs > MaxMetadataPairs || len(dst)-start+len(key)+len(value) > MaxMetadata-6 {
 				return dst[:start], fmt.Errorf("metadata exceeds %d bytes or %d pairs", MaxMetadata, MaxMetadataPairs)
 			}
-			dst = appendPrefixed(appendPrefixed(dst, key), value)
+			dst = appendPrefixed(appendPrefixed(dst, strings.ToLower(key)), value)
 		}
 	}
 	return dst, nil

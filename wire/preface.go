@@ -15,8 +15,12 @@ const PrefaceLen = 8
 // MaxSettings is the largest length of the settings in a preface.
 const MaxSettings = 8 << 10
 
-const maxList = 64 // codecs or compressors a side may name
-const maxCodecName = 32
+// MaxListed is how many codecs, and how many compressors, a side may name, and
+// MaxListedName how long a name may be, in bytes.
+const (
+	MaxListed     = 64
+	MaxListedName = 32
+)
 
 // Settings are what a side tells the other at the start: what it accepts.
 type Settings struct {
@@ -144,8 +148,8 @@ func setNumber(dst *uint64, value []byte, low, high uint64, what string) error {
 }
 
 func addName(list *[]string, value []byte, what string) error {
-	if len(value) == 0 || len(value) > maxCodecName || len(*list) >= maxList {
-		return violation("%s: name of %d bytes as number %d, limits %d and %d", what, len(value), len(*list)+1, maxCodecName, maxList)
+	if len(value) == 0 || len(value) > MaxListedName || len(*list) >= MaxListed {
+		return violation("%s: name of %d bytes as number %d, limits %d and %d", what, len(value), len(*list)+1, MaxListedName, MaxListed)
 	}
 	*list = append(*list, string(value))
 	return nil

@@ -120,7 +120,7 @@ func TestLargeMessageBesideSmallCalls(t *testing.T) {
 func TestManyLargeMessages(t *testing.T) {
 	p := newPair(t, tcp(t), methods{"echo": echo()})
 	var wg sync.WaitGroup
-	for i := range 30 {
+	for i := range 12 {
 		wg.Go(func() {
 			msg := bytes.Repeat([]byte{byte(i)}, 3<<20+i)
 			got, err := p.call(context.Background(), "echo", msg)

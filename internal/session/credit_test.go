@@ -26,10 +26,10 @@ func sink() *Target {
 	})
 }
 
-// 1. Thirty streams that send messages of 200 KiB stand still for ever: the
+// Thirty streams that send messages of 200 KiB stand still for ever: the
 // connection's window is used up by unfinished and by consumed messages, of
 // each less than half a stream's window, which nobody gives back.
-func TestFindingManyStreams(t *testing.T) {
+func TestManyStreamsMakeProgress(t *testing.T) {
 	p := newPair(t, tcp(t), methods{"sink": sink()})
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -57,7 +57,7 @@ func TestFindingManyStreams(t *testing.T) {
 	wg.Wait()
 }
 
-func findingNotify(t *testing.T, p *pair, method string, n int) {
+func notifyOnce(t *testing.T, p *pair, method string, n int) {
 	q := p.clientEnv.NewPending()
 	q.Method, q.Codec, q.OneWay, q.Message = method, "raw", true, make([]byte, n)
 	if err := p.client.Do(context.Background(), q); err != nil {
@@ -65,37 +65,37 @@ func findingNotify(t *testing.T, p *pair, method string, n int) {
 	}
 }
 
-func findingNoneOpen(t *testing.T, p *pair) {
+func noneOpen(t *testing.T, p *pair) {
 	var open int
 	for range 100 {
 		if open, _ = p.client.Outstanding(); open == 0 {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // polls a condition
 	}
 	t.Errorf("%d one-way calls hold their numbers for ever", open)
 }
 
-// 2. A one-way message that just fits one frame, but not by send's estimate.
-func TestFindingOneWayEdge(t *testing.T) {
+// A one-way message that just fits one frame, but not by send's estimate.
+func TestOneWayNumbersComeBack(t *testing.T) {
 	p := newPair(t, tcp(t), methods{"e": echo()})
 	for n := 65400; n <= 65600; n++ {
-		findingNotify(t, p, "e", n)
+		notifyOnce(t, p, "e", n)
 	}
-	findingNoneOpen(t, p)
+	noneOpen(t, p)
 }
 
-// 3. A large one-way call that is refused.
-func TestFindingOneWayRefused(t *testing.T) {
+// A large one-way call that is refused.
+func TestRefusedOneWayNumbersComeBack(t *testing.T) {
 	p := newPair(t, tcp(t), methods{"e": echo()})
 	for range 10 {
-		findingNotify(t, p, "unknown", 200000)
+		notifyOnce(t, p, "unknown", 200000)
 	}
-	findingNoneOpen(t, p)
+	noneOpen(t, p)
 }
 
-// 4. A request with OneWay and Stream: its handler outlives the connection.
-func TestFindingOneWayStream(t *testing.T) {
+// A request with OneWay and Stream: its handler outlives the connection.
+func TestOneWayStreamIsRefused(t *testing.T) {
 	started, ended := make(chan struct{}, 1), make(chan error, 1)
 	p := newPair(t, tcp(t), methods{"s": streaming(func(st tandem.MessageStream) error {
 		started <- struct{}{}
@@ -128,8 +128,8 @@ func TestFindingOneWayStream(t *testing.T) {
 	}
 }
 
-// 5. A request that was accepted, and is still arriving, when a drain begins.
-func TestFindingDrainArriving(t *testing.T) {
+// A request that was accepted, and is still arriving, when a drain begins.
+func TestDrainAwaitsArrivingRequest(t *testing.T) {
 	p := newPair(t, memory, methods{"e": echo()})
 	p.client.mu.Lock()
 	b := p.client.m.buf()
@@ -147,7 +147,7 @@ func TestFindingDrainArriving(t *testing.T) {
 		if n == 1 {
 			break
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // polls a condition
 	}
 	begin := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)

@@ -8,6 +8,7 @@
 package session
 
 import (
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -90,6 +91,28 @@ const (
 	maxPooledOut = 4 << 20
 )
 
+// Validate returns an error for names that no peer would take.
+func (c *Config) Validate() error {
+	for what, names := range map[string][]string{"codec": names(c.Codecs), "compressor": names(c.Compressors)} {
+		if len(names) > wire.MaxListed {
+			return fmt.Errorf("%d %ss, limit %d", len(names), what, wire.MaxListed)
+		}
+		for _, n := range names {
+			if n == "" || len(n) > wire.MaxListedName {
+				return fmt.Errorf("%s with the name %.40q: it must have 1 to %d bytes", what, n, wire.MaxListedName)
+			}
+		}
+	}
+	return nil
+}
+
+func names[T interface{ Name() string }](list []T) (names []string) {
+	for _, v := range list {
+		names = append(names, v.Name())
+	}
+	return names
+}
+
 // NewEnv returns an Env. Close ends it.
 func NewEnv(cfg Config) *Env {
 	e := &Env{cfg: cfg, start: time.Now(), codecs: map[string]tandem.Codec{}}
@@ -104,11 +127,8 @@ func NewEnv(cfg Config) *Env {
 	}
 	for _, c := range cfg.Codecs {
 		e.codecs[c.Name()] = c
-		e.cfg.Settings.Codecs = append(e.cfg.Settings.Codecs, c.Name())
 	}
-	for _, c := range cfg.Compressors {
-		e.cfg.Settings.Compressors = append(e.cfg.Settings.Compressors, c.Name())
-	}
+	e.cfg.Settings.Codecs, e.cfg.Settings.Compressors = names(cfg.Codecs), names(cfg.Compressors)
 	e.monitor.env = e
 	return e
 }

@@ -362,8 +362,13 @@ func (in *Inbound) compressReply() wire.Flags {
 	return wire.FlagCompressed
 }
 
+var errStreamBody = &tandem.Error{Code: tandem.FailedPrecondition, Message: "a stream has no single message: use its Body's Stream"}
+
 // Decode decodes the request into v.
 func (in *Inbound) Decode(v any) error {
+	if in.stream != nil {
+		return errStreamBody
+	}
 	message := in.message
 	if in.compressed {
 		plain := in.s.env.buffer()
@@ -386,6 +391,9 @@ func (in *Inbound) Decode(v any) error {
 
 // Encode encodes the answer.
 func (in *Inbound) Encode(v any) error {
+	if in.stream != nil {
+		return errStreamBody
+	}
 	if in.reply == nil {
 		in.reply = in.s.env.buffer()
 	}

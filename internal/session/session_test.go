@@ -202,7 +202,7 @@ func TestConcurrentEcho(t *testing.T) {
 	each(t, func(t *testing.T, dial func() (net.Conn, net.Conn)) {
 		p := newPair(t, dial, methods{"echo": echo()})
 		var wg sync.WaitGroup
-		for g := range 50 {
+		for g := range 20 {
 			wg.Go(func() {
 				for i := range 30 {
 					size := (g*131 + i*977) % 3000
