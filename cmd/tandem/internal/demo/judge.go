@@ -28,7 +28,7 @@ type check struct {
 // judge returns every check.
 func judge(r *result) []check {
 	return []check{
-		{"every call got an answer, or was known not to be repeatable", lostCalls(r)},
+		{"every call was answered, save those in doubt that must not run twice", lostCalls(r)},
 		{"every answer was right", count(r.stats.wrong, "wrong answers")},
 		{"nothing ran twice", ids(r.audit.twice, "executed more than once")},
 		{"everything answered was executed", ids(r.audit.missing, "answered but in no journal")},

@@ -66,7 +66,7 @@ func (s *screen) eraseLocked() string {
 func report(out io.Writer, v *view, checks []check, errors []string) {
 	fmt.Fprintf(out, "\nthe whole run:\n\n%s\n\n", strings.Join(table(v), "\n"))
 	if len(errors) > 0 {
-		fmt.Fprintf(out, "the first errors:\n  %s\n\n", strings.Join(errors, "\n  "))
+		fmt.Fprintf(out, "the first calls that failed or are in doubt:\n  %s\n\n", strings.Join(errors, "\n  "))
 	}
 	for _, c := range checks {
 		if c.flaw == "" {

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/codec"
+)
+
+func TestCall(t *testing.T) {
+	r := startServe(t)
+	address := strings.TrimPrefix(r.target, "tcp://")
+	_, port, _ := strings.Cut(address, ":")
+	mul := `{"A":7,"B":8}`
+	for _, c := range []struct {
+		name string
+		in   string
+		args []string
+		code int
+		out  string
+		err  string
+	}{
+		{"by address", "", []string{r.target, "Arith.Mul", mul}, 0, `{"C":56}`, ""},
+		{"static", "", []string{"static://" + address, "Arith.Mul", mul}, 0, `{"C":56}`, ""},
+		{"dns", "", []string{"dns://localhost:" + port, "Arith.Mul", mul}, 0, `{"C":56}`, ""},
+		{"standard input", mul, []string{r.target, "Arith.Mul", "-"}, 0, `{"C":56}`, ""},
+		{"failover", "", []string{"-failover", "-idempotent", "static://127.0.0.1:1," + address, "Arith.Mul", mul}, 0, `{"C":56}`, ""},
+		{"metadata", "", []string{"-metadata", "a=b", "-metadata", "a=c=d", r.target, "Arith.Mul", mul}, 0, `{"C":56}`, ""},
+		{"several", "", []string{"-n", r.target, "Arith.Div", "[17, 5]"}, 0, "[3,2]", ""},
+		{"an error of the method", "", []string{"-n", r.target, "Arith.Div", "[17, 0]"}, 13, "", "invalid argument: 17 divided by zero (said by the server; it may have run)"},
+		{"an array as it is", "", []string{r.target, "Arith.Mul", "[17, 5]"}, 13, "", "it did not run"},
+		{"too few", "", []string{"-n", r.target, "Arith.Div", "[17]"}, 13, "", "the message has 1, 2 are wanted"},
+		{"no arguments", "", []string{r.target, "Arith.Div"}, 13, "", "it did not run"},
+		{"no such method", "", []string{r.target, "Arith.Sub", mul}, 22, "", "Arith.Sub"},
+		{"nobody there", "", []string{"tcp://127.0.0.1:1", "Arith.Mul", mul}, 24, "", "it did not run"},
+		{"no time", "", []string{"-timeout", "1ns", r.target, "Arith.Mul", mul}, 14, "", "deadline"},
+	} {
+		code, out, errs := cliWith(t, c.in, append([]string{"call"}, c.args...)...)
+		if code != c.code || strings.TrimSuffix(out, "\n") != c.out || !strings.Contains(errs, c.err) || (c.err == "") != (errs == "") {
+			t.Errorf("%s: exit %d, %q, %q", c.name, code, out, errs)
+		}
+	}
+}
+
+func TestCallArgs(t *testing.T) {
+	long := strings.Repeat("1", maxInput+1)
+	if _, err := callArgs(strings.NewReader(long), "-", false); exitCode(err) != exitUsage {
+		t.Errorf("too much input: %v", err)
+	}
+	broken := errors.New("broken")
+	if _, err := callArgs(failingReader{broken}, "-", false); !errors.Is(err, broken) {
+		t.Errorf("broken input: %v", err)
+	}
+	args, err := callArgs(nil, `[1,"two",{}]`, true)
+	if list, ok := args.(tandem.Args); err != nil || !ok || len(list) != 3 || string(list[1].(json.RawMessage)) != `"two"` {
+		t.Errorf("got %v, %v", args, err)
+	}
+}
+
+type failingReader struct{ err error }
+
+func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
+
+func TestAnswerText(t *testing.T) {
+	pack := func(values ...any) string {
+		data, err := codec.Append(codec.JSON(), nil, tandem.Args(values))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	for _, c := range []struct{ answer, want string }{
+		{"{\"C\":56}\n", `{"C":56}`},
+		{"null", "null"},
+		{pack(), ""},
+		{pack(3, "x"), `[3,"x"]`},
+	} {
+		if got, err := answerText([]byte(c.answer)); err != nil || got != c.want {
+			t.Errorf("%q: got %q, %v", c.answer, got, err)
+		}
+	}
+	for _, answer := range []string{"", "\x02\x01", "\xff\xff\xff\xff\x0f", "hello", pack(3) + "x"} {
+		if got, err := answerText([]byte(answer)); exitCode(err) != exitCall+int(tandem.Internal) {
+			t.Errorf("%q: got %q, %v", answer, got, err)
+		}
+	}
+}

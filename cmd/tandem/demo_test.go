@@ -1,0 +1,37 @@
+package main
+
+import (
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestDemoConfig(t *testing.T) {
+	sh := &shell{out: io.Discard, err: io.Discard}
+	cfg, err := demoConfig(sh, nil)
+	if err != nil || cfg.Duration != 20*time.Second || cfg.Rate != 500 || cfg.Servers != 3 || !cfg.Failover || cfg.Live {
+		t.Errorf("by default %+v, %v", cfg, err)
+	}
+	cfg, err = demoConfig(sh, strings.Fields("-duration 5s -rate 20 -servers 4 --no-failover -seed 9"))
+	if err != nil || cfg.Duration != 5*time.Second || cfg.Rate != 20 || cfg.Servers != 4 || cfg.Failover || cfg.Seed != 9 {
+		t.Errorf("got %+v, %v", cfg, err)
+	}
+	for _, flag := range []string{"-failover=false", "-no-failover", "--no-failover"} {
+		if cfg, err := demoConfig(sh, []string{flag}); err != nil || cfg.Failover {
+			t.Errorf("%s: %+v, %v", flag, cfg, err)
+		}
+	}
+}
+
+func TestIsTerminal(t *testing.T) {
+	f, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if isTerminal(f) || isTerminal(io.Discard) {
+		t.Error("what is no terminal is taken for one")
+	}
+}
