@@ -78,7 +78,7 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.env = session.NewEnv(cfg)
-	c.budget = resilience.NewBudget(c.opts.budgetShare, c.opts.budgetRate)
+	c.budget = resilience.NewBudget(c.opts.budgetShare, c.opts.budgetRate, time.Now())
 	c.pool = newPool(c)
 	c.buildChains()
 	c.wg.Go(func() { c.watch(resolver, t) })

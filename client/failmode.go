@@ -35,9 +35,9 @@ func (c *Client) failMode(m tandem.FailMode) tandem.Interceptor {
 // failfast makes one attempt.
 func failfast(next tandem.Func) tandem.Func { return next }
 
-// elsewhere sends what a draining server has refused to another instance, at
-// no cost and at most once an instance: nothing ran, and nobody is overloaded.
-// It is part of every fail mode.
+// elsewhere sends a call that a draining server has refused, or that never left
+// us, to another instance, at no cost and at most once an instance: nothing
+// ran, and nobody is overloaded. It is part of every fail mode.
 func elsewhere(next tandem.Func) tandem.Func {
 	const most = 8
 	return func(ctx context.Context, call *tandem.Call) error {
@@ -73,14 +73,24 @@ func (c *Client) retry(next tandem.Func, again func(ctx context.Context, call *t
 			if err == nil {
 				return nil
 			}
-			if failures == c.opts.retries || !retryable(call, err) || expired(ctx, call) || !c.budget.Take(time.Now()) {
+			if failures == c.opts.retries || !retryable(call, err) || expired(ctx, call) {
 				return err
+			}
+			if !c.budget.Take(time.Now()) {
+				return unaffordable(err)
 			}
 			if !again(ctx, call, failures) {
 				return err
 			}
 		}
 	}
+}
+
+// unaffordable says why there was no further attempt.
+func unaffordable(err error) error {
+	e := *tandem.AsError(err)
+	e.Message += "; not tried again: the retry budget is spent"
+	return &e
 }
 
 // retryable reports whether another attempt may help and can do no harm.

@@ -18,6 +18,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/compress"
+	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/server"
 	"github.com/tandem-rpc/tandem/transport"
 )
@@ -470,3 +471,42 @@ func TestUnusableNamesAreRefusedLocally(t *testing.T) {
 type longName struct{ tandem.Codec }
 
 func (longName) Name() string { return strings.Repeat("x", 33) }
+
+// A call that waits for an instance which then leaves the registry goes to
+// another: nothing ran.
+func TestInstanceLeavesWhileConnecting(t *testing.T) {
+	list := registry.NewMemory()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts and never speaks
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	gone, err := list.Register(context.Background(), tandem.Instance{
+		ID: "a", Endpoints: []tandem.Endpoint{{Transport: "tcp", Address: silent.Addr().String()}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := dial(t, "memory://x", client.WithResolver("memory", list))
+	var reply Reply
+	waiting := c.Go(context.Background(), "Arith.Mul", &Args{7, 8}, &reply, nil)
+	_, addr := serve(t, transport.TCP(), "127.0.0.1:0")
+	if _, err := list.Register(context.Background(), tandem.Instance{
+		ID: "b", Endpoints: []tandem.Endpoint{{Transport: "tcp", Address: addr.String()}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(5 * time.Second); ; { // until b is connected
+		if _, err := client.Invoke[Reply](context.Background(), c, "Arith.Mul", &Args{1, 1}, client.Timeout(100*time.Millisecond)); err == nil {
+			break
+		} else if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+	if err := gone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if p := <-waiting.Done; p.Error != nil || reply.C != 56 {
+		t.Errorf("got %v, %v", reply, p.Error)
+	}
+}

@@ -65,7 +65,7 @@ func (l *link) set(state linkState, err error) {
 
 // run keeps the link connected until ctx ends.
 func (l *link) run(ctx context.Context) {
-	defer l.set(gone, errClosed)
+	defer l.leave()
 	for failures := 0; ctx.Err() == nil; {
 		l.set(connecting, nil)
 		s, err := l.connect(ctx)
@@ -89,6 +89,16 @@ func (l *link) run(ctx context.Context) {
 		l.live.Store(nil)
 		l.end(ctx, s)
 	}
+}
+
+// leave says why no call can use the link any more. An instance that left the
+// registry is a reason to go elsewhere.
+func (l *link) leave() {
+	if l.client.ctx.Err() != nil {
+		l.set(gone, errClosed)
+		return
+	}
+	l.set(gone, fmt.Errorf("%w: it left the registry", session.ErrDraining))
 }
 
 // end leaves a session that takes no more calls; those in flight go on.

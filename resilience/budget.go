@@ -3,6 +3,7 @@
 package resilience
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -10,58 +11,68 @@ import (
 // Budget bounds retries to a share of the calls, so that a failing service is
 // not buried under them: retries may be 10 % of the calls plus 10 a second by
 // default. The idea and the figures are Finagle's RetryBudget and the Google
-// SRE book's (chapter 22); a bucket of tokens, filled by calls and by time.
-// It is safe for concurrent use. The zero Budget allows nothing.
+// SRE book's (chapter 22): a bucket of tokens, filled by calls and by time,
+// that holds what ten seconds bring. It is safe for concurrent use. The zero
+// Budget allows nothing.
 type Budget struct {
-	share   int64 // micro-tokens a call
-	rate    int64 // micro-tokens a second
-	most    int64
-	tokens  atomic.Int64
-	updated atomic.Int64 // when time last filled it, in Unix nanoseconds
+	share int64 // micro-tokens a call
+	rate  int64 // micro-tokens a second
+	calls atomic.Int64
+
+	mu     sync.Mutex // taken by retries only
+	tokens int64      // micro-tokens
+	paid   int64      // calls that have been counted in
+	last   time.Time  // when they were
+	pace   int64      // micro-tokens a second that lately came in
 }
 
 const token = 1_000_000
 
-// budgetSpan is how many seconds of the rate may be saved up.
+// budgetSpan is how many seconds' income may be saved up.
 const budgetSpan = 10
 
 // NewBudget returns a full budget of share retries a call (0.1 is 10 %) plus
 // perSecond.
-func NewBudget(share float64, perSecond int) *Budget {
-	b := &Budget{share: int64(share * token), rate: int64(perSecond) * token}
-	b.most = budgetSpan * max(b.rate, token)
-	b.tokens.Store(b.rate)
+func NewBudget(share float64, perSecond int, now time.Time) *Budget {
+	b := &Budget{share: int64(share * token), rate: int64(perSecond) * token, last: now}
+	b.pace = b.rate
+	b.tokens = b.most()
 	return b
 }
 
 // Call counts a call, which pays for its share of a retry.
-func (b *Budget) Call() {
-	if b.tokens.Load() < b.most {
-		b.tokens.Add(b.share)
-	}
-}
+func (b *Budget) Call() { b.calls.Add(1) }
 
 // Take spends a retry and reports whether there was one to spend.
 func (b *Budget) Take(now time.Time) bool {
-	b.fill(now.UnixNano())
-	for {
-		have := b.tokens.Load()
-		if have < token {
-			return false
-		}
-		if b.tokens.CompareAndSwap(have, have-token) {
-			return true
-		}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.earn(now)
+	if b.tokens < token {
+		return false
 	}
+	b.tokens -= token
+	return true
 }
 
-func (b *Budget) fill(now int64) {
-	last := b.updated.Load()
-	if now <= last || !b.updated.CompareAndSwap(last, now) || last == 0 {
-		return
+// earn adds what calls and time have brought since the last time.
+func (b *Budget) earn(now time.Time) {
+	calls := b.calls.Load()
+	gained := (calls - b.paid) * b.share
+	b.paid = calls
+	if past := now.Sub(b.last); past > 0 {
+		gained += int64(past.Seconds() * float64(b.rate))
+		b.last = now
+		if past >= time.Second { // a shorter time says little about the pace
+			b.pace = int64(float64(gained) / past.Seconds())
+		}
 	}
-	gained := min(float64(now-last)/1e9*float64(b.rate), float64(b.most))
-	if b.tokens.Add(int64(gained)) > b.most {
-		b.tokens.Store(b.most)
+	b.tokens = min(b.tokens+gained, b.most())
+}
+
+func (b *Budget) most() int64 {
+	if b.share == 0 && b.rate == 0 {
+		return 0
 	}
+	return budgetSpan * max(b.pace, b.rate, token)
 }

@@ -20,39 +20,43 @@ func spend(b *resilience.Budget, now time.Time) (n int) {
 
 func TestBudget(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
-	b := resilience.NewBudget(0.1, 10)
-	if n := spend(b, now); n != 10 {
-		t.Errorf("a new budget allows %d retries, want a second's worth", n)
+	b := resilience.NewBudget(0.1, 10, now)
+	want := func(what string, n int) {
+		t.Helper()
+		if got := spend(b, now); got != n {
+			t.Errorf("%s: %d retries, want %d", what, got, n)
+		}
 	}
-	for range 500 {
-		b.Call()
+	calls := func(n int) {
+		for range n {
+			b.Call()
+		}
 	}
-	if n := spend(b, now); n != 50 {
-		t.Errorf("500 calls paid for %d retries, want 50", n)
-	}
-	if n := spend(b, now.Add(2*time.Second)); n != 20 {
-		t.Errorf("2 s paid for %d retries, want 20", n)
-	}
-	if n := spend(b, now.Add(time.Hour)); n != 100 {
-		t.Errorf("an hour saved up %d retries, want ten seconds' worth", n)
-	}
-	if b.Take(now) { // a clock that goes back pays nothing
-		t.Error("a retry came from nowhere")
-	}
-	for range 1_000_000 {
-		b.Call()
-	}
-	if n := spend(b, now); n > 101 {
-		t.Errorf("a million calls saved up %d retries", n)
-	}
+	want("new", 100)
+	calls(500)
+	want("500 calls", 50)
+	now = now.Add(2 * time.Second)
+	want("2 s", 20)
+	now = now.Add(time.Hour)
+	want("an idle hour saves up ten seconds", 100)
+	now = now.Add(-time.Minute)
+	want("a clock that goes back", 0)
+	now = now.Add(2 * time.Minute)
+	spend(b, now)
+	calls(50_000)
+	now = now.Add(10 * time.Second)
+	want("5,000 calls a second for 10 s", 5100)
+	calls(1_000_000)
+	now = now.Add(1000 * time.Second)
+	want("1,000 calls a second: ten seconds of them", 1100)
 	if new(resilience.Budget).Take(now) {
 		t.Error("the zero budget allows something")
 	}
 }
 
 func TestBudgetIsExactUnderRaces(t *testing.T) {
-	b := resilience.NewBudget(0.1, 1)
 	now := time.Unix(1_000_000, 0)
+	b := resilience.NewBudget(0.1, 1, now)
 	spend(b, now)
 	var wg sync.WaitGroup
 	var taken atomic.Int64
@@ -73,11 +77,14 @@ func TestBudgetIsExactUnderRaces(t *testing.T) {
 }
 
 func ExampleBudget() {
-	b := resilience.NewBudget(0.1, 0) // one retry for ten calls
+	now := time.Now()
+	b := resilience.NewBudget(0.1, 0, now) // one retry for ten calls
+	for b.Take(now) {
+		// use up what a new budget holds
+	}
 	for range 25 {
 		b.Call()
 	}
-	now := time.Now()
 	fmt.Println(b.Take(now), b.Take(now), b.Take(now))
 	// Output: true true false
 }

@@ -299,13 +299,16 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	wait := closeWait
 	if err != nil {
-		wait = 0 // there was time enough
+		wait = lastWait // there was time enough
 	}
 	return errors.Join(err, s.end(wait))
 }
 
 // closeWait is how long Close waits for handlers whose contexts have ended.
 const closeWait = 5 * time.Second
+
+// lastWait is what is left to them when Shutdown's time is over.
+const lastWait = 100 * time.Millisecond
 
 // ErrHandlersRunning is what Close and Shutdown return when handlers did not
 // return although their contexts have ended: nobody can end them.

@@ -488,8 +488,8 @@ func (m *machine) lost(all bool, written uint64, reason string) (over []*Pending
 		if !all && !refused {
 			continue
 		}
-		e := &tandem.Error{Code: tandem.Unavailable, Message: reason, NotExecuted: refused || p.end > written}
-		if refused {
+		e := &tandem.Error{Code: tandem.Unavailable, Message: reason}
+		if refused || p.end > written {
 			e = drainError(reason)
 		}
 		if p.stream != nil {
