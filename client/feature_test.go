@@ -17,6 +17,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/codec"
 	"github.com/tandem-rpc/tandem/compress"
 	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/server"
@@ -508,5 +509,46 @@ func TestInstanceLeavesWhileConnecting(t *testing.T) {
 	}
 	if p := <-waiting.Done; p.Error != nil || reply.C != 56 {
 		t.Errorf("got %v, %v", reply, p.Error)
+	}
+}
+
+func TestMethodLimits(t *testing.T) {
+	srv := server.New()
+	wait := func(ctx context.Context, _ *[]byte) (*[]byte, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	echo := func(_ context.Context, in *[]byte) (*[]byte, error) { return in, nil }
+	if err := errors.Join(
+		server.Handle(srv, "Test.Hasty", wait, server.MethodTimeout(20*time.Millisecond)),
+		server.Handle(srv, "Test.Small", echo, server.MethodMaxMessage(1000)),
+	); err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- srv.ServeListener(ln) }()
+	defer func() { srv.Close(); <-done }()
+	c := dial(t, "tcp://"+ln.Addr().String(), client.WithCodec(codec.Raw()))
+	ctx := context.Background()
+	start := time.Now()
+	var e *tandem.Error
+	if err := c.Call(ctx, "Test.Hasty", []byte{}, nil); !errors.As(err, &e) || e.Code != tandem.DeadlineExceeded || !e.Remote || time.Since(start) > 2*time.Second {
+		t.Errorf("the method's timeout: %v after %v", err, time.Since(start))
+	}
+	if err := c.Call(ctx, "Test.Small", make([]byte, 1000), nil); err != nil {
+		t.Error(err)
+	}
+	for _, opts := range [][]tandem.CallOption{nil, {client.Compressor("gzip")}} { // plain, and once it is unpacked
+		err := c.Call(ctx, "Test.Small", make([]byte, 70_000), nil, opts...)
+		if code := tandem.CodeOf(err); code != tandem.ResourceExhausted && code != tandem.InvalidArgument || tandem.MayHaveExecuted(err) {
+			t.Errorf("a large message: %v", err)
+		}
+	}
+	if err := c.Call(ctx, "Test.Small", make([]byte, 5<<20), nil); tandem.CodeOf(err) != tandem.ResourceExhausted || tandem.MayHaveExecuted(err) {
+		t.Errorf("over the server's limit: %v", err)
 	}
 }
