@@ -61,6 +61,7 @@ var importTable = []row{
 	{layer: 4, folder: "bench/message", foreign: []string{"github.com/planetscale/vtprotobuf", "google.golang.org/protobuf"}},
 
 	{layer: 5, folder: "internal/interop"},
+	{layer: 5, folder: "internal/testcert"},
 	{layer: 5, folder: "bench/..."},
 	{layer: 5, folder: "cmd/..."},
 }
@@ -101,6 +102,7 @@ func TestImportTableForbids(t *testing.T) {
 		{"balance", module + "/internal/session"},
 		{"client", module + "/server"},
 		{"server", module + "/client"},
+		{"client", module + "/internal/testcert"},
 		{"client", "github.com/klauspost/compress/zstd"},
 		{"wire", goleak},
 		{"bench/load", module + "/internal/session"},

@@ -2,8 +2,6 @@ package client_test
 
 import (
 	"context"
-	"errors"
-	"net"
 	"testing"
 	"time"
 
@@ -11,60 +9,12 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
-	"github.com/tandem-rpc/tandem/server"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-type Args struct{ A, B int }
-type Reply struct{ C int }
-type Arith int
-
-func (*Arith) Mul(args *Args, reply *Reply) error {
-	reply.C = args.A * args.B
-	return nil
-}
-
-func (*Arith) Divide(a, b int) (quo, rem int, err error) {
-	if b == 0 {
-		return 0, 0, errors.New("divide by zero")
-	}
-	return a / b, a % b, nil
-}
-
-func startServer(t testing.TB, opts ...server.Option) (*server.Server, string) {
-	t.Helper()
-	srv := server.New(opts...)
-	if err := srv.Register(new(Arith)); err != nil {
-		t.Fatal(err)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- srv.ServeListener(ln) }()
-	t.Cleanup(func() {
-		srv.Close()
-		if err := <-done; !errors.Is(err, server.ErrServerClosed) {
-			t.Error(err)
-		}
-	})
-	return srv, ln.Addr().String()
-}
-
-func dial(t testing.TB, target string, opts ...client.Option) *client.Client {
-	t.Helper()
-	c, err := client.Dial(target, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	return c
-}
-
 func TestCallShapes(t *testing.T) {
-	_, addr := startServer(t)
+	_, addr := serve(t, methods)
 	c := dial(t, "tcp://"+addr)
 	ctx := context.Background()
 	var reply Reply
@@ -90,8 +40,8 @@ func TestCallShapes(t *testing.T) {
 }
 
 func TestShutdownLosesNothing(t *testing.T) {
-	a, addrA := startServer(t)
-	_, addrB := startServer(t)
+	a, addrA := serve(t, methods)
+	_, addrB := serve(t, methods)
 	c := dial(t, "static://"+addrA+","+addrB)
 	stop := time.After(300 * time.Millisecond)
 	calls := 0

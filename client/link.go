@@ -70,6 +70,9 @@ func (l *link) run(ctx context.Context) {
 		l.set(connecting, nil)
 		s, err := l.connect(ctx)
 		if err != nil {
+			if ctx.Err() != nil {
+				return // leave says why
+			}
 			l.set(down, err)
 			l.client.opts.logger.Debug("connect failed", "endpoint", l.ep, "error", err)
 			if !sleep(ctx, l.client.opts.backoff.pause(failures)) {

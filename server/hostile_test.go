@@ -22,6 +22,7 @@ import (
 	"github.com/tandem-rpc/tandem/codec"
 	"github.com/tandem-rpc/tandem/compress"
 	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/transport"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -43,17 +44,9 @@ func besiege(t *testing.T, attack func(v *victim)) {
 	v := &victim{t: t, release: make(chan struct{})}
 	srv := server.New(server.WithHandshakeTimeout(stall), server.WithStallTimeout(stall))
 	v.register(srv)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	v.addr = ln.Addr().String()
-	served := make(chan error, 1)
-	go func() { served <- srv.ServeListener(ln) }()
-	c, err := client.Dial("tcp://" + v.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v.addr = serve(t, srv, transport.TCP(), "127.0.0.1:0").String()
+	t.Cleanup(func() { close(v.release) }) // before the server waits for its handlers
+	c := v.client()
 	honest := v.honest(c, 100*time.Millisecond)
 	honest()
 	recordGoroutines(8192)
@@ -70,14 +63,7 @@ func besiege(t *testing.T, attack func(v *victim)) {
 	if after, _ := footprint(); after > heap+512<<10 {
 		t.Errorf("heap grew from %d to %d KiB", heap>>10, after>>10)
 	}
-	close(v.release)
 	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := srv.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := <-served; !errors.Is(err, server.ErrServerClosed) {
 		t.Error(err)
 	}
 }
@@ -177,6 +163,16 @@ func waitFor(t *testing.T, what string, cond func() bool) {
 		}
 		time.Sleep(5 * time.Millisecond) // polls a condition
 	}
+}
+
+// client returns an honest client.
+func (v *victim) client(opts ...client.Option) *client.Client {
+	v.t.Helper()
+	c, err := client.Dial("tcp://"+v.addr, opts...)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return c
 }
 
 func (v *victim) dial() net.Conn {
@@ -401,12 +397,9 @@ func TestUnknownNames(t *testing.T) {
 				t.Errorf("%s: %+v", what, st)
 			}
 		}
-		cl, err := client.Dial("tcp://"+v.addr, client.WithCodecs(foreign{codec.JSON()}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		cl := v.client(client.WithCodecs(foreign{codec.JSON()}))
 		defer cl.Close()
-		err = cl.Call(context.Background(), "Test.Echo", "x", nil, client.Codec("foreign"))
+		err := cl.Call(context.Background(), "Test.Echo", "x", nil, client.Codec("foreign"))
 		if tandem.CodeOf(err) != tandem.Unimplemented || tandem.MayHaveExecuted(err) {
 			t.Errorf("unknown codec: %v", err)
 		}
@@ -493,10 +486,7 @@ func TestPingFlood(t *testing.T) {
 
 func TestHundredThousandCancels(t *testing.T) {
 	besiege(t, func(v *victim) {
-		c, err := client.Dial("tcp://" + v.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := v.client()
 		defer c.Close()
 		total := 100_000
 		if testing.Short() {
@@ -523,13 +513,10 @@ func TestHundredThousandCancels(t *testing.T) {
 
 func TestHandlerThatNeverReturns(t *testing.T) {
 	besiege(t, func(v *victim) {
-		c, err := client.Dial("tcp://" + v.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := v.client()
 		defer c.Close()
 		start := time.Now()
-		err = c.Call(context.Background(), "Test.Never", []byte("x"), nil, client.Codec("raw"), client.Timeout(200*time.Millisecond))
+		err := c.Call(context.Background(), "Test.Never", []byte("x"), nil, client.Codec("raw"), client.Timeout(200*time.Millisecond))
 		if tandem.CodeOf(err) != tandem.DeadlineExceeded || time.Since(start) > 2*time.Second {
 			t.Errorf("got %v after %v", err, time.Since(start))
 		}
@@ -605,13 +592,8 @@ func TestCloseLeavesStubbornHandlersBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- srv.ServeListener(ln) }()
-	c, err := client.Dial("tcp://" + ln.Addr().String())
+	addr := serve(t, srv, transport.TCP(), "127.0.0.1:0")
+	c, err := client.Dial("tcp://" + addr.String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -625,6 +607,5 @@ func TestCloseLeavesStubbornHandlersBehind(t *testing.T) {
 	if !errors.Is(err, server.ErrHandlersRunning) || !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 2*time.Second {
 		t.Errorf("got %v after %v", err, time.Since(start))
 	}
-	<-served
 	close(release)
 }

@@ -20,6 +20,11 @@ func newLimiter(calls, queue int, what string) *limiter {
 	return &limiter{slots: make(chan struct{}, calls), queue: int64(queue), what: what}
 }
 
+// used says how much of the limit is taken, in percent.
+func (l *limiter) used() uint8 {
+	return uint8(100 * len(l.slots) / cap(l.slots)) //nolint:gosec // at most 100
+}
+
 // acquire takes a slot, waiting in the queue until ctx ends. A refused call
 // has not executed.
 func (l *limiter) acquire(ctx context.Context, g *gauge) error {

@@ -72,6 +72,7 @@ func New(opts ...Option) *Server {
 	for _, o := range opts {
 		o(&s.opts)
 	}
+	s.load.limit = s.opts.limiter
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.table = dispatch.New(dispatch.Config{OnPanic: s.logPanic, Wrap: s.wrap})
 	settings := wire.DefaultSettings()
@@ -358,14 +359,14 @@ func (s *Server) stop(to state) (listeners []net.Listener, listed []registry.Reg
 type gauge struct {
 	running atomic.Int64
 	queued  atomic.Int64
-	limit   int64
+	limit   *limiter // of the whole server; nil for none
 }
 
 func (g *gauge) report() wire.Load {
 	running, queued := g.running.Load(), g.queued.Load()
 	l := wire.Load{InFlight: uint32(max(0, running-queued)), Queued: uint32(queued)} //nolint:gosec // bounded by limits
-	if g.limit > 0 {
-		l.Utilization = uint8(min(100, 100*(running-queued)/g.limit)) //nolint:gosec // at most 100
+	if g.limit != nil {
+		l.Utilization = g.limit.used()
 	}
 	return l
 }
