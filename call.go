@@ -56,7 +56,10 @@ const (
 // after the Func has returned.
 type Call struct {
 	Method string // "Service.Method"
-	Kind   Kind
+
+	Kind       Kind
+	FailMode   FailMode // what a client does when an attempt fails
+	Idempotent bool     // a second execution does no harm, so it may be retried
 
 	Metadata Metadata // of the request; a client writes it, a server reads it
 	Trailer  Metadata // of the response; a server writes it, a client reads it
@@ -68,23 +71,33 @@ type Call struct {
 	// A server derives it from the remaining time that the request carried.
 	Deadline time.Time
 
-	Attempt    int  // 0 for the first attempt, then 1, 2, …
-	Idempotent bool // a second execution does no harm, so it may be retried
+	Attempt int // 0 for the first attempt, then 1, 2, …
 
 	// What follows is for the choice of an instance, on clients only.
-	FailMode FailMode
-	HashKey  string   // calls with equal keys go to the same instance, if the policy hashes
-	Pin      string   // the ID of the only instance allowed; "" for any
-	Exclude  []string // IDs of instances to avoid while others are left
+	HashKey string   // calls with equal keys go to the same instance, if the policy hashes
+	Pin     string   // the ID of the only instance allowed; "" for any
+	Exclude []string // IDs of instances to avoid while others are left
 
-	// Peer is who is calling (server) or who was chosen (client; set when an
-	// attempt was made).
-	Peer Peer
+	// Peer is the other end: of the connection that the call came on (server),
+	// or what was chosen for the last attempt (client). It is never nil in a
+	// chain, shared by calls, and must not be changed.
+	Peer *Peer
+
+	// Identity is who the caller was authenticated as; nil if nobody did.
+	// Interceptors that authenticate set it (server).
+	Identity any
 
 	// Body gives access to the messages. The layer below supplies it.
 	Body Body
 
-	ends []func(error)
+	ends *end
+}
+
+// end is a function to run when the call has ended, and those registered
+// before it. Most calls have none, and no room for them.
+type end struct {
+	f      func(error)
+	before *end
 }
 
 // Body gives access to the messages of a call.
@@ -105,15 +118,15 @@ type Body interface {
 // OnEnd registers f to run exactly once when the call has ended, with its
 // final error: for unary calls after the chain returned, for streams when the
 // stream is over. Functions run in reverse order of registration.
-func (c *Call) OnEnd(f func(error)) { c.ends = append(c.ends, f) }
+func (c *Call) OnEnd(f func(error)) { c.ends = &end{f, c.ends} }
 
 // End runs the functions registered with OnEnd. The layer that made the call
 // calls it; a second time does nothing.
 func (c *Call) End(err error) {
 	ends := c.ends
 	c.ends = nil
-	for _, end := range slices.Backward(ends) {
-		end(err)
+	for ; ends != nil; ends = ends.before {
+		ends.f(err)
 	}
 }
 
@@ -128,7 +141,8 @@ func (c *Call) Clone() *Call {
 	return &d
 }
 
-// CallOption changes a call before it is made. Package client has the options.
+// CallOption changes a call before it is made and must not keep it. Package
+// client has the options.
 type CallOption func(*Call)
 
 // Caller makes calls: a client, or a server's view of a connected client.

@@ -2,6 +2,7 @@ package tandem_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -34,6 +35,20 @@ func ExampleMetadata() {
 	md.Add("tag", "b")
 	fmt.Println(md.Get("TOKEN"), md.Values("tag"))
 	// Output: secret [a b]
+}
+
+// What goes on to another service is a copy, without what is none of its
+// business.
+func ExampleMetadata_Clone() {
+	received := tandem.Metadata{"trace": {"4711"}, "token": {"secret"}}
+	forwarded := received.Clone()
+	forwarded.Del("Token")
+	forwarded.Set("via", "gateway")
+	fmt.Println(forwarded)
+	fmt.Println(received)
+	// Output:
+	// map[trace:[4711] via:[gateway]]
+	// map[token:[secret] trace:[4711]]
 }
 
 // An interceptor wraps the Func that carries a call out, or that runs it.
@@ -71,10 +86,23 @@ func ExampleCall_OnEnd() {
 }
 
 func ExampleFromContext() {
-	ctx := tandem.NewContext(context.Background(), &tandem.Call{Method: "Arith.Mul", Peer: tandem.Peer{Identity: "alice"}})
+	ctx := tandem.NewContext(context.Background(), &tandem.Call{Method: "Arith.Mul", Identity: "alice"})
 	call := tandem.FromContext(ctx)
-	fmt.Println(call.Method, call.Peer.Identity)
+	fmt.Println(call.Method, call.Identity)
 	// Output: Arith.Mul alice
+}
+
+// A registry lists instances as JSON.
+func ExampleInstance() {
+	in := tandem.Instance{
+		ID:        "north-1",
+		Endpoints: []tandem.Endpoint{{Transport: "tcp", Address: "10.0.0.1:8972"}},
+		Weight:    min(4*tandem.DefaultWeight, tandem.MaxWeight), // four times the others' share
+		Zone:      "north",
+	}
+	text, err := json.Marshal(in)
+	fmt.Println(string(text), err)
+	// Output: {"id":"north-1","endpoints":[{"transport":"tcp","address":"10.0.0.1:8972"}],"weight":400,"zone":"north"} <nil>
 }
 
 func ExampleInstance_Validate() {

@@ -29,7 +29,7 @@ type LatencyAware interface {
 type Picker interface {
 	// Pick returns a node for the call for which usable is true, or nil when
 	// there is none. The middle above has put the call's pin, its exclusions
-	// and the node's health into usable.
+	// and the node's health into usable. Pick must not keep the call.
 	Pick(call *tandem.Call, usable func(*Node) bool) *Node
 }
 

@@ -143,7 +143,7 @@ const closeWait = 5 * time.Second
 // in ctx or an option, the client's default holds.
 func (c *Client) Call(ctx context.Context, method string, args, reply any, opts ...tandem.CallOption) error {
 	o := c.prepare(ctx, method, tandem.Unary, opts)
-	defer o.Release()
+	defer c.release(o)
 	return c.caller.Run(ctx, o, c.chain(&o.Call), args, reply)
 }
 
@@ -151,8 +151,18 @@ func (c *Client) Call(ctx context.Context, method string, args, reply any, opts 
 // never learns what became of it.
 func (c *Client) Notify(ctx context.Context, method string, args any, opts ...tandem.CallOption) error {
 	o := c.prepare(ctx, method, tandem.OneWay, opts)
-	defer o.Release()
+	defer c.release(o)
 	return c.caller.Run(ctx, o, c.chain(&o.Call), args, nil)
+}
+
+// release gives a call's memory to the next call, unless an interceptor has
+// seen it: what it has begun may outlive the call.
+func (c *Client) release(o *session.Outgoing) {
+	if len(c.opts.interceptors)+len(c.opts.attemptInterceptors) > 0 {
+		o.Release()
+		return
+	}
+	o.Recycle()
 }
 
 // OpenStream opens a stream of untyped messages. It lives as long as ctx; the

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/codec"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -66,6 +68,30 @@ func TestShutdownLosesNothing(t *testing.T) {
 		r, err := client.Invoke[Reply](context.Background(), c, "Arith.Mul", &Args{calls, 2})
 		if err != nil || r.C != 2*calls {
 			t.Fatalf("call %d: %v, %v", calls, r, err)
+		}
+	}
+}
+
+// What an interceptor began may outlive the call; without interceptors the
+// call's memory is the next call's.
+func TestInterceptorsMayKeepACall(t *testing.T) {
+	var kept []*tandem.Call
+	_, addr := serve(t, methods)
+	c := dial(t, "tcp://"+addr, client.WithCodec(codec.Raw()), client.WithInterceptors(func(next tandem.Func) tandem.Func {
+		return func(ctx context.Context, call *tandem.Call) error {
+			kept = append(kept, call)
+			return next(ctx, call)
+		}
+	}))
+	for i := range 10 {
+		in, out := []byte{byte(i)}, []byte(nil)
+		if err := c.Call(context.Background(), "Test.Echo", &in, &out, client.HashKey(fmt.Sprint(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, call := range kept {
+		if call.HashKey != fmt.Sprint(i) || call.Method != "Test.Echo" || call.Peer.Addr == nil {
+			t.Errorf("call %d is now %+v", i, call)
 		}
 	}
 }

@@ -178,7 +178,7 @@ func TestInterceptorsRunBeforeDecoding(t *testing.T) {
 			if call.Metadata.Get("token") != "good" {
 				return tandem.Errorf(tandem.Unauthenticated, "who are you?")
 			}
-			call.Peer.Identity = "tester"
+			call.Identity = "tester"
 			return next(ctx, call)
 		}
 	}

@@ -29,6 +29,7 @@ func (b backoff) pause(failures int) time.Duration {
 // closed.
 type link struct {
 	client *Client
+	id     string // of the instance
 	ep     tandem.Endpoint
 	t      tandem.Transport
 	live   atomic.Pointer[session.Session]
@@ -48,8 +49,8 @@ const (
 	gone
 )
 
-func newLink(c *Client, ep tandem.Endpoint) *link {
-	return &link{client: c, ep: ep, t: c.opts.transports[ep.Transport], changed: make(chan struct{})}
+func newLink(c *Client, id string, ep tandem.Endpoint) *link {
+	return &link{client: c, id: id, ep: ep, t: c.opts.transports[ep.Transport], changed: make(chan struct{})}
 }
 
 func (l *link) set(state linkState, err error) {
@@ -127,7 +128,7 @@ func (l *link) connect(ctx context.Context) (*session.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.client.env.Connect(ctx, conn)
+	return l.client.env.Connect(ctx, conn, l.id)
 }
 
 // sleep waits; false when ctx ended first.

@@ -40,6 +40,7 @@ type view struct {
 // member is an instance with its connections.
 type member struct {
 	instance tandem.Instance
+	peer     *tandem.Peer // of calls that wait for a connection
 	stats    *balance.Stats
 	suspect  atomic.Bool
 	links    []*link
@@ -91,9 +92,9 @@ func sameEndpoints(a, b tandem.Instance) bool { return slices.Equal(a.Endpoints,
 // join starts the links to a new instance.
 func (p *pool) join(in tandem.Instance, stats *balance.Stats) *member {
 	ctx, cancel := context.WithCancel(p.client.ctx)
-	m := &member{instance: in, stats: stats, cancel: cancel}
+	m := &member{instance: in, peer: &tandem.Peer{Instance: in.ID}, stats: stats, cancel: cancel}
 	for range p.client.opts.connections {
-		l := newLink(p.client, p.endpoint(in))
+		l := newLink(p.client, in.ID, p.endpoint(in))
 		m.links = append(m.links, l)
 		p.client.wg.Go(func() { l.run(ctx) })
 	}
@@ -218,14 +219,13 @@ func (p *pool) attempt(ctx context.Context, call *tandem.Call) error {
 	if n == nil {
 		return p.noInstance(v, call)
 	}
-	call.Peer.Instance = n.Instance.ID
 	m := v.conns[n]
+	call.Peer = m.peer
 	s, err := m.link().session(ctx, call.Deadline)
 	if err != nil {
 		return err
 	}
 	call.Peer = s.Peer()
-	call.Peer.Instance = n.Instance.ID
 	return p.invoke(ctx, m, s, call)
 }
 

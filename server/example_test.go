@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
+	"runtime"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -36,21 +36,28 @@ func (*Arith) Divide(a, b int) (quo, rem int, err error) {
 
 // start serves on an in-memory network and returns a client and what ends both.
 func start(srv *server.Server, opts ...client.Option) (*client.Client, func()) {
-	network := transport.NewMemory()
+	return startOn(transport.NewMemory(), srv, opts...)
+}
+
+// startOn does so on a network that has other guests.
+func startOn(network *transport.Memory, srv *server.Server, opts ...client.Option) (*client.Client, func()) {
 	ln, err := network.Listen(context.Background(), "example")
-	if err != nil {
-		panic(err)
-	}
+	check(err)
 	served := make(chan error, 1)
 	go func() { served <- srv.ServeListener(ln) }()
 	c, err := client.Dial("mem://example", append(opts, client.WithTransport("mem", network))...)
+	check(err)
+	return c, func() {
+		check(c.Close())
+		check(srv.Close())
+		<-served
+	}
+}
+
+// check ends an example that can't go on.
+func check(err error) {
 	if err != nil {
 		panic(err)
-	}
-	return c, func() {
-		_ = c.Close()
-		_ = srv.Close()
-		<-served
 	}
 }
 
@@ -167,13 +174,13 @@ func ExampleWithInterceptors() {
 			if call.Metadata.Get("token") != "secret" {
 				return tandem.Errorf(tandem.Unauthenticated, "no such token")
 			}
-			call.Peer.Identity = "alice"
+			call.Identity = "alice"
 			return next(ctx, call)
 		}
 	}
 	srv := server.New(server.WithInterceptors(auth))
 	err := server.Handle(srv, "Who.AmI", func(ctx context.Context, _ *struct{}) (*string, error) {
-		who := fmt.Sprint(tandem.FromContext(ctx).Peer.Identity)
+		who := fmt.Sprint(tandem.FromContext(ctx).Identity)
 		return &who, nil
 	})
 	fmt.Println(err)
@@ -206,40 +213,6 @@ func ExamplePeer() {
 	// yes, bake
 }
 
-// Counter reads and writes one of its methods' values itself.
-type Counter struct {
-	server.Hijacker
-	n int
-}
-
-// Add says what crosses the wire; the stub below does the work.
-func (c *Counter) Add(n int) (int, error) { return c.n + n, nil }
-
-// Setup is called at registration. An error of HijackProcess fails that too.
-func (c *Counter) Setup() {
-	_ = c.HijackProcess("Add", func(stub *server.Stub) {
-		var n int
-		if err := stub.Read(&n); err != nil {
-			_ = stub.WriteErr(err)
-			return
-		}
-		c.n += n
-		_ = stub.Write(c.n)
-	})
-}
-
-func ExampleHijacker() {
-	srv := server.New()
-	err := srv.Register(&Counter{n: 40})
-	fmt.Println(err)
-	c, stop := start(srv)
-	defer stop()
-	fmt.Println(*must(client.Invoke[int](context.Background(), c, "Counter.Add", 2)))
-	// Output:
-	// <nil>
-	// 42
-}
-
 func ExampleWithMaxConcurrency() {
 	srv := server.New(server.WithMaxConcurrency(1, 0))
 	started, release := make(chan struct{}), make(chan struct{})
@@ -268,36 +241,31 @@ func ExampleWithMaxConcurrency() {
 func ExampleServer_Shutdown() {
 	list := registry.NewMemory()
 	network := transport.NewMemory()
-	srv := server.New(
-		server.WithTransport("mem", network),
-		server.WithRegistrar(list, tandem.Instance{}),
-		server.WithLogger(slog.New(slog.DiscardHandler)),
-	)
-	err := server.Handle(srv, "Slow.Work", func(context.Context, *int) (*string, error) {
-		time.Sleep(20 * time.Millisecond) // the work
+	srv := server.New(server.WithTransport("mem", network), server.WithRegistrar(list, tandem.Instance{}))
+	started := make(chan struct{}, 1)
+	check(server.Handle(srv, "Slow.Work", func(context.Context, *int) (*string, error) {
+		started <- struct{}{}
+		<-time.After(20 * time.Millisecond) // the work
 		done := "finished"
 		return &done, nil
-	})
-	fmt.Println(err)
+	}))
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve("mem", "a") }()
 	c, err := client.Dial("memory://services", client.WithResolver("memory", list), client.WithTransport("mem", network))
-	fmt.Println(err)
+	check(err)
 	defer c.Close()
-	for {
-		if _, err := client.Invoke[string](context.Background(), c, "Slow.Work", 0); err == nil {
-			break // it is listed
-		}
+	for c.Call(context.Background(), "Slow.Work", 0, nil) != nil {
+		runtime.Gosched() // it will be listed in a moment
 	}
+	<-started
+
 	var result string
 	running := c.Go(context.Background(), "Slow.Work", 1, &result, nil)
-	time.Sleep(5 * time.Millisecond) // the call is on its way
+	<-started
 	fmt.Println(srv.Shutdown(context.Background()))
 	fmt.Println((<-running.Done).Error, result)
 	fmt.Println(errors.Is(<-served, server.ErrServerClosed))
 	// Output:
-	// <nil>
-	// <nil>
 	// <nil>
 	// <nil> finished
 	// true

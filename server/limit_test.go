@@ -75,7 +75,7 @@ func connect(t *testing.T, network tandem.Transport, address string) lowCaller {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ses, err := env.Connect(context.Background(), conn)
+	ses, err := env.Connect(context.Background(), conn, "")
 	if err != nil {
 		t.Fatal(err)
 	}

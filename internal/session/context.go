@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -10,20 +9,34 @@ import (
 
 var errDeadline = context.DeadlineExceeded
 
-// callContext is the context of a handler, part of its [Inbound]. Nothing is
-// made for it until somebody asks: the channel and the deadline's timer come
-// with the first Done.
-type callContext struct {
-	base context.Context // values of the connection and the server
-
-	mu    sync.Mutex
-	err   error
+// doneContext is what an [Inbound], which is its handler's context, needs when
+// somebody waits for its end. It comes with the first who does.
+type doneContext struct {
 	done  chan struct{}
 	timer *time.Timer
 	after map[*afterFunc]struct{}
 }
 
 type afterFunc struct{ f func() }
+
+// ending says how a context ended, in less space than an error.
+type ending uint8
+
+const (
+	running ending = iota
+	canceled
+	expired
+)
+
+func (e ending) err() error {
+	switch e {
+	case canceled:
+		return context.Canceled
+	case expired:
+		return context.DeadlineExceeded
+	}
+	return nil
+}
 
 var closedChan = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
@@ -40,84 +53,88 @@ func (in *Inbound) Value(key any) any {
 	case sessionKey{}:
 		return in.s
 	}
-	return in.ctx.base.Value(key)
+	return in.s.base.Value(key)
 }
 
 // Done is closed when the caller cancels, the deadline passes, the connection
 // ends, or the handler has returned.
 func (in *Inbound) Done() <-chan struct{} {
-	c := &in.ctx
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.done != nil {
-		return c.done
+	in.ctxMu.Lock()
+	defer in.ctxMu.Unlock()
+	return in.askLocked().done
+}
+
+func (in *Inbound) askLocked() *doneContext {
+	if in.asked != nil {
+		return in.asked
 	}
-	if c.err != nil {
-		c.done = closedChan
-		return c.done
+	a := &doneContext{done: closedChan}
+	in.asked = a
+	if in.ended != running {
+		return a
 	}
-	c.done = make(chan struct{})
+	a.done = make(chan struct{})
 	if d := in.call.Deadline; !d.IsZero() {
-		c.timer = time.AfterFunc(time.Until(d), func() { c.cancel(context.DeadlineExceeded) })
+		a.timer = time.AfterFunc(time.Until(d), func() { in.cancel(expired) })
 	}
-	return c.done
+	return a
 }
 
 // Err says why Done is closed. It sees a passed deadline without a timer.
 func (in *Inbound) Err() error {
-	c := &in.ctx
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err == nil && !in.call.Deadline.IsZero() && !time.Now().Before(in.call.Deadline) {
+	in.ctxMu.Lock()
+	defer in.ctxMu.Unlock()
+	if in.ended == running && !in.call.Deadline.IsZero() && !time.Now().Before(in.call.Deadline) {
 		return context.DeadlineExceeded
 	}
-	return c.err
+	return in.ended.err()
 }
 
 // AfterFunc runs f in its own goroutine when the context is done. Package
 // context uses it for derived contexts, which then need no goroutine.
 func (in *Inbound) AfterFunc(f func()) (stop func() bool) {
-	in.Done() // arms the deadline
-	c := &in.ctx
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err != nil {
+	in.ctxMu.Lock()
+	defer in.ctxMu.Unlock()
+	if in.ended != running {
 		go f()
 		return func() bool { return false }
 	}
-	a := &afterFunc{f}
-	if c.after == nil {
-		c.after = map[*afterFunc]struct{}{}
+	asked, a := in.askLocked(), &afterFunc{f}
+	if asked.after == nil {
+		asked.after = map[*afterFunc]struct{}{}
 	}
-	c.after[a] = struct{}{}
+	asked.after[a] = struct{}{}
 	return func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		_, waiting := c.after[a]
-		delete(c.after, a)
+		in.ctxMu.Lock()
+		defer in.ctxMu.Unlock()
+		_, waiting := asked.after[a]
+		delete(asked.after, a)
 		return waiting
 	}
 }
 
-func (c *callContext) cancel(err error) {
-	c.mu.Lock()
-	if c.err != nil {
-		c.mu.Unlock()
+func (in *Inbound) cancel(how ending) {
+	in.ctxMu.Lock()
+	defer in.ctxMu.Unlock()
+	if in.ended != running {
 		return
 	}
-	c.err = err
-	if c.done != nil {
-		close(c.done)
+	in.ended = how
+	if in.asked != nil {
+		in.asked.tell()
 	}
-	if c.timer != nil {
-		c.timer.Stop()
+}
+
+// tell tells everybody who waits.
+func (a *doneContext) tell() {
+	close(a.done)
+	if a.timer != nil {
+		a.timer.Stop()
 	}
-	after := c.after
-	c.after = nil
-	c.mu.Unlock()
-	for a := range after {
-		go a.f()
+	for w := range a.after {
+		go w.f()
 	}
+	a.after = nil
 }
 
 type sessionKey struct{}

@@ -71,12 +71,14 @@ type Env struct {
 	start   time.Time
 	codecs  map[string]tandem.Codec
 	monitor monitor
+	nobody  tandem.Peer // of calls for which no instance is chosen yet
 	wg      sync.WaitGroup
 
-	buffers  sync.Pool // *buffer, for a message each
-	outs     sync.Pool // *buffer, for what is to be written: few, but large
-	readers  sync.Pool // *readBuffer
-	pendings sync.Pool // *Pending
+	buffers   sync.Pool // *buffer, for a message each
+	outs      sync.Pool // *buffer, for what is to be written: few, but large
+	readers   sync.Pool // *readBuffer
+	pendings  sync.Pool // *Pending
+	outgoings sync.Pool // *Outgoing
 }
 
 // buffer is a slice that can be pooled without allocating.

@@ -12,10 +12,11 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// Connect says hello on a new connection to a server and starts the session.
-// It closes conn when it fails.
-func (e *Env) Connect(ctx context.Context, conn net.Conn) (*Session, error) {
+// Connect says hello on a new connection to a server, the instance of that ID,
+// and starts the session. It closes conn when it fails.
+func (e *Env) Connect(ctx context.Context, conn net.Conn, instance string) (*Session, error) {
 	s := e.newSession(context.Background(), conn)
+	s.peer.Instance = instance
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	rd := s.newReader(0)
 	err := s.hello(rd, func(peer *wire.Settings) error {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -14,26 +15,32 @@ import (
 // context, its [tandem.Call] and the call's [tandem.Body].
 type Inbound struct {
 	call   tandem.Call
-	ctx    callContext
 	s      *Session
-	target *Target
-	codec  tandem.Codec
+	method *method
 
 	id         wire.Stream
 	oneWay     bool
 	compressed bool // the request is
+	codecIndex uint8
+
+	canceled bool   // by the caller; guarded by the session's mutex
+	accepted bool   // the stream's first response was sent; guarded likewise
+	ended    ending // of the context, as is what follows
+
+	ctxMu sync.Mutex
+	asked *doneContext // nil until somebody asks for Done
 
 	message []byte  // the request; valid until the handler returns
 	owned   *buffer // holds message when it is not the reader's
 	reply   *buffer // the answer's message, encoded
 
 	// Guarded by the session's mutex.
-	request  *assembly // while the request arrives
-	rest     *bulk     // what is still to be sent of the answer
-	stream   *Stream
-	canceled bool
-	accepted bool // the stream's first response was sent
+	request *assembly // while the request arrives
+	rest    *bulk     // what is still to be sent of the answer
+	stream  *Stream
 }
+
+func (in *Inbound) codec() tandem.Codec { return in.s.env.cfg.Codecs[in.codecIndex] }
 
 func (m *machine) serving(id wire.Stream) *Inbound {
 	if i := int(id.Index()); i < len(m.served) {
@@ -52,7 +59,7 @@ func (m *machine) onRequest(h wire.Header, payload []byte, now int64) (event, er
 	if err != nil {
 		return event{}, err
 	}
-	name, err := m.names.resolve(r.Name, m.env.cfg.Resolve)
+	called, err := m.names.resolve(r.Name, m.env.cfg.Resolve)
 	if err != nil {
 		return event{}, err
 	}
@@ -63,10 +70,10 @@ func (m *machine) onRequest(h wire.Header, payload []byte, now int64) (event, er
 	if err := m.reserve(h); err != nil {
 		return event{}, err
 	}
-	in := &Inbound{s: m.s, id: h.Stream, target: name.target}
+	in := &Inbound{s: m.s, id: h.Stream, method: called}
 	in.oneWay = h.Flags&wire.FlagOneWay != 0
 	in.compressed = h.Flags&wire.FlagCompressed != 0
-	if e := m.fill(in, &r, name.name, now); e != nil {
+	if e := m.fill(in, &r, now); e != nil {
 		m.refuse(in, h, e)
 		return event{}, nil
 	}
@@ -119,17 +126,16 @@ func (m *machine) serve(in *Inbound) {
 }
 
 // fill makes the tandem.Call of a request.
-func (m *machine) fill(in *Inbound, r *wire.Request, method string, now int64) *tandem.Error {
+func (m *machine) fill(in *Inbound, r *wire.Request, now int64) *tandem.Error {
 	c := &in.call
-	c.Method, c.Attempt, c.Body, c.Peer = method, int(r.Attempt), in, m.s.peer
-	in.ctx.base = m.s.base
-	if in.target == nil {
-		return refused(tandem.Unimplemented, "no method %q here", method)
+	c.Method, c.Attempt, c.Body, c.Peer = in.method.name, int(r.Attempt), in, m.s.peer
+	if in.method.target == nil {
+		return refused(tandem.Unimplemented, "no method %q here", c.Method)
 	}
 	if int(r.Codec) >= len(m.env.cfg.Codecs) {
 		return refused(tandem.Unimplemented, "no codec number %d here", r.Codec)
 	}
-	in.codec = m.env.cfg.Codecs[r.Codec]
+	in.codecIndex = r.Codec
 	c.Codec = m.own.Codecs[r.Codec]
 	if r.Compressor > 0 {
 		if int(r.Compressor) > len(m.own.Compressors) {
@@ -141,7 +147,7 @@ func (m *machine) fill(in *Inbound, r *wire.Request, method string, now int64) *
 		return refused(tandem.InvalidArgument, "compressed message without a compressor")
 	}
 	timeout := r.Timeout
-	if t := in.target.Timeout; t > 0 && (timeout == 0 || t < timeout) {
+	if t := in.method.target.Timeout; t > 0 && (timeout == 0 || t < timeout) {
 		timeout = t
 	}
 	if timeout > 0 {
@@ -160,8 +166,9 @@ func (m *machine) check(in *Inbound, h wire.Header, block int, r *wire.Request) 
 	if h.Flags&wire.FlagEnd == 0 {
 		size = r.Size
 	}
-	if in.target.MaxMessage > 0 {
-		limit = uint64(in.target.MaxMessage)
+	target := in.method.target
+	if target.MaxMessage > 0 {
+		limit = uint64(target.MaxMessage)
 	}
 	stream := h.Flags&wire.FlagStream != 0
 	switch {
@@ -173,8 +180,8 @@ func (m *machine) check(in *Inbound, h wire.Header, block int, r *wire.Request) 
 	switch {
 	case size > limit:
 		return refused(tandem.ResourceExhausted, "message of %d bytes, %s takes at most %d", size, in.call.Method, limit)
-	case stream != (in.target.Kind == tandem.Streaming):
-		return refused(tandem.Unimplemented, "%s is %s", in.call.Method, kindName(in.target.Kind))
+	case stream != (target.Kind == tandem.Streaming):
+		return refused(tandem.Unimplemented, "%s is %s", in.call.Method, kindName(target.Kind))
 	case stream && h.Flags&wire.FlagEnd == 0:
 		return refused(tandem.InvalidArgument, "a stream's request carries no message")
 	case m.queuedBytes() > writeHard:
@@ -220,25 +227,25 @@ func (m *machine) onCancel(id wire.Stream) {
 		return
 	}
 	in.canceled = true
-	canceled := &tandem.Error{Code: tandem.Canceled, Message: "canceled by the caller", NotExecuted: in.request != nil}
+	e := &tandem.Error{Code: tandem.Canceled, Message: "canceled by the caller", NotExecuted: in.request != nil}
 	switch {
 	case in.request != nil: // it never ran
 		m.dropAssembly(in.request)
 		m.env.putBuffer(in.request.buf)
 		in.request = nil
 		m.served[id.Index()] = nil
-		m.appendResponse(id, &wire.Response{Status: encodeStatus(canceled)}, wire.FlagEnd|wire.FlagLast, nil)
+		m.appendResponse(id, &wire.Response{Status: encodeStatus(e)}, wire.FlagEnd|wire.FlagLast, nil)
 	case in.rest != nil: // its answer is on the way
 		m.ring.remove(in.rest)
 		m.env.putBuffer(in.rest.owner)
 		in.rest = nil
 		m.served[id.Index()] = nil
-		m.appendReset(id, canceled)
+		m.appendReset(id, e)
 	default:
 		if in.stream != nil {
-			in.stream.endRecv(canceled)
+			in.stream.endRecv(e)
 		}
-		in.ctx.cancel(errCanceled)
+		in.cancel(canceled)
 	}
 }
 
@@ -301,7 +308,7 @@ func (m *machine) respond(in *Inbound, r *wire.Response, flags wire.Flags) {
 // execute runs the handler and sends its answer; the caller flushes. It also
 // answers when the handler ends its goroutine.
 func (in *Inbound) execute() {
-	dispatch.Run(in, &in.call, in.target.Func, finished)
+	dispatch.Run(in, &in.call, in.method.target.Func, finished)
 }
 
 func finished(call *tandem.Call, err error) {
@@ -329,7 +336,7 @@ func (in *Inbound) finish(err error) {
 	if idle {
 		signal(s.quiet)
 	}
-	in.ctx.cancel(errCanceled)
+	in.cancel(canceled)
 	s.env.putBuffer(in.owned)
 	s.env.putBuffer(in.reply)
 	in.message, in.owned, in.reply = nil, nil, nil
@@ -374,8 +381,8 @@ func (in *Inbound) Decode(v any) error {
 		plain := in.s.env.buffer()
 		defer in.s.env.putBuffer(plain)
 		limit := int(in.s.m.own.MaxMessage) //nolint:gosec // bounded by memory
-		if in.target.MaxMessage > 0 {
-			limit = in.target.MaxMessage
+		if in.method.target.MaxMessage > 0 {
+			limit = in.method.target.MaxMessage
 		}
 		b, err := in.s.env.Compressor(in.call.Compressor).Decompress(plain.b, message, limit)
 		if err != nil {
@@ -383,7 +390,7 @@ func (in *Inbound) Decode(v any) error {
 		}
 		plain.b, message = b, b
 	}
-	if err := codec.Decode(in.codec, message, v); err != nil {
+	if err := codec.Decode(in.codec(), message, v); err != nil {
 		return refused(tandem.InvalidArgument, "arguments of %s: %v", in.call.Method, err)
 	}
 	return nil
@@ -397,7 +404,7 @@ func (in *Inbound) Encode(v any) error {
 	if in.reply == nil {
 		in.reply = in.s.env.buffer()
 	}
-	b, err := codec.Append(in.codec, in.reply.b[:0], v)
+	b, err := codec.Append(in.codec(), in.reply.b[:0], v)
 	if err != nil {
 		return &tandem.Error{Code: tandem.Internal, Message: fmt.Sprintf("result of %s: %v", in.call.Method, err)}
 	}
@@ -425,6 +432,6 @@ func (s *Session) runApart(in *Inbound) {
 		defer s.flush()
 		start := time.Now()
 		in.execute()
-		in.target.observe(time.Since(start))
+		in.method.target.observe(time.Since(start))
 	})
 }

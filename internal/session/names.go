@@ -28,35 +28,49 @@ func (n *sentNames) reference(method string) wire.Name {
 
 // receivedNames are the names that the peer has defined, by number.
 type receivedNames struct {
-	list  []receivedName
+	list  []*method
 	bytes int
 }
 
-// receivedName keeps the method that was found for a name, so that a
-// connection looks it up once. Nothing found is looked up again: the method
-// may be registered later.
-type receivedName struct {
+// method is a name with what was found for it, so that a connection looks it
+// up once. Nothing found is looked up again: it may be registered later.
+type method struct {
 	name   string
 	target *Target
+
+	// Owned by whoever has the reader's turn.
+	runs     uint64 // in the reader
+	relieved uint64 // how many there were when it last held up the reader
 }
 
-func (n *receivedNames) resolve(w wire.Name, find func(string) *Target) (receivedName, error) {
+// heldUp notes that a run takes long. Once in very many runs that says more
+// about a busy machine than about the method.
+func (m *method) heldUp() {
+	if m.runs-m.relieved < rareRuns {
+		m.target.markSlow()
+	}
+	m.relieved = m.runs
+}
+
+const rareRuns = 1000
+
+func (n *receivedNames) resolve(w wire.Name, find func(string) *Target) (*method, error) {
 	if w.Text == nil {
 		if w.Number >= len(n.list) {
-			return receivedName{}, violationf("method name number %d of %d", w.Number, len(n.list))
+			return nil, violationf("method name number %d of %d", w.Number, len(n.list))
 		}
-		e := &n.list[w.Number]
+		e := n.list[w.Number]
 		if e.target == nil {
 			e.target = lookup(find, e.name)
 		}
-		return *e, nil
+		return e, nil
 	}
-	e := receivedName{name: string(w.Text)}
+	e := &method{name: string(w.Text)}
 	e.target = lookup(find, e.name)
 	if w.Define {
 		n.bytes += len(e.name)
 		if len(n.list) >= wire.MaxNames || n.bytes > wire.MaxNameBytes {
-			return receivedName{}, violationf("more than %d method names or %d bytes of them", wire.MaxNames, wire.MaxNameBytes)
+			return nil, violationf("more than %d method names or %d bytes of them", wire.MaxNames, wire.MaxNameBytes)
 		}
 		n.list = append(n.list, e)
 	}

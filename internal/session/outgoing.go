@@ -26,11 +26,23 @@ type Outgoing struct {
 	stream  atomic.Pointer[Stream]
 }
 
-// NewOutgoing returns a call without arguments. Release gives its buffers back.
+// NewOutgoing returns a call without arguments, to be released or recycled.
 func (e *Env) NewOutgoing() *Outgoing {
-	o := &Outgoing{env: e}
-	o.Call.Body = o
+	o, ok := e.outgoings.Get().(*Outgoing)
+	if !ok {
+		o = &Outgoing{env: e}
+	}
+	o.Call.Body, o.Call.Peer = o, &e.nobody
 	return o
+}
+
+// Recycle is Release for a call that nobody can have kept: its memory will be
+// another call's.
+func (o *Outgoing) Recycle() {
+	e := o.env
+	o.Release()
+	*o = Outgoing{env: e}
+	e.outgoings.Put(o)
 }
 
 // Release gives back what the call holds.
@@ -190,7 +202,7 @@ var _ tandem.Caller = (*Caller)(nil)
 // Call makes a unary call.
 func (c *Caller) Call(ctx context.Context, method string, args, reply any, opts ...tandem.CallOption) error {
 	o := c.prepare(ctx, method, tandem.Unary, opts)
-	defer o.Release()
+	defer o.Recycle()
 	return c.Run(ctx, o, c.Session.Invoke, args, reply)
 }
 
@@ -239,7 +251,7 @@ func (*Caller) OpenWith(ctx context.Context, o *Outgoing, f tandem.Func) (tandem
 func (c *Caller) prepare(ctx context.Context, method string, kind tandem.Kind, opts []tandem.CallOption) *Outgoing {
 	o := c.Session.env.NewOutgoing()
 	call := &o.Call
-	call.Method, call.Kind, call.Codec = method, kind, c.Codec
+	call.Method, call.Kind, call.Codec, call.Peer = method, kind, c.Codec, c.Session.peer
 	for _, opt := range opts {
 		opt(call)
 	}

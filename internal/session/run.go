@@ -203,7 +203,7 @@ func (rd *reader) act(ev event) bool {
 		s.goAway()
 	case ev.pong != 0:
 		s.onPong(ev.pong, rd.now)
-	case ev.run.stream != nil || !ev.run.target.inline():
+	case ev.run.stream != nil || !ev.run.method.target.inline():
 		s.watch()
 		s.runApart(ev.run)
 	default:
@@ -224,7 +224,8 @@ func handOver() {
 // execute runs a handler in the reader.
 func (rd *reader) execute(in *Inbound) bool {
 	s := rd.s
-	s.running, s.current = in.target, rd
+	in.method.runs++
+	s.running, s.current = in.method, rd
 	odd := rd.turn + 1
 	s.turn.Store(odd)
 	handOver()
@@ -257,7 +258,7 @@ func (s *Session) steal(seen uint64) {
 	}
 	handOver()
 	old := s.current
-	s.running.markSlow()
+	s.running.heldUp()
 	rd := s.newReader(seen + 1)
 	rd.now, rd.frames = old.now, old.frames
 	if n := old.w - old.r; n > 0 {

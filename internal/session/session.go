@@ -22,7 +22,7 @@ var errFlood = errors.New("the peer floods or does not read")
 type Session struct {
 	env  *Env
 	conn *transport.Conn
-	peer tandem.Peer
+	peer *tandem.Peer
 	base context.Context // of handlers
 
 	mu sync.Mutex
@@ -37,7 +37,7 @@ type Session struct {
 
 	// Reading.
 	turn    atomic.Uint64 // see reader
-	running *Target       // what the reader executes; valid while turn is odd
+	running *method       // what the reader executes; valid while turn is odd
 	current *reader       // whose turn it is; as above
 	drained chan struct{} // the write buffer has room again
 
@@ -64,7 +64,7 @@ func (e *Env) newSession(ctx context.Context, c net.Conn) *Session {
 		drained: make(chan struct{}, 1), quiet: make(chan struct{}, 1),
 		away: make(chan struct{}), done: make(chan struct{}),
 	}
-	s.peer = tandem.Peer{Addr: c.RemoteAddr(), LocalAddr: c.LocalAddr(), Protocol: "tandem"}
+	s.peer = &tandem.Peer{Addr: c.RemoteAddr(), LocalAddr: c.LocalAddr(), Protocol: "tandem"}
 	s.m.env, s.m.s = e, s
 	s.received.Store(e.now())
 	return s
@@ -77,8 +77,8 @@ func (s *Session) remote() string {
 	return "the peer"
 }
 
-// Peer describes the other end.
-func (s *Session) Peer() tandem.Peer { return s.peer }
+// Peer describes the other end; it must not be changed.
+func (s *Session) Peer() *tandem.Peer { return s.peer }
 
 // Settings returns what the peer accepts.
 func (s *Session) Settings() wire.Settings { return s.m.peer }
@@ -235,7 +235,7 @@ func (s *Session) end(cause error) {
 	}
 	for _, in := range served {
 		if in != nil {
-			in.ctx.cancel(errCanceled)
+			in.cancel(canceled)
 		}
 	}
 	signal(s.drained)

@@ -104,7 +104,7 @@ func newPair(t testing.TB, dial func() (net.Conn, net.Conn), m methods, opts ...
 			loop()
 		}
 	})
-	client, err := p.clientEnv.Connect(context.Background(), a)
+	client, err := p.clientEnv.Connect(context.Background(), a, "")
 	p.server = <-ready
 	if err != nil || p.server == nil {
 		t.Fatalf("connect: %v", err)

@@ -62,7 +62,7 @@ func newStream(m *machine, id wire.Stream, in *Inbound) *Stream {
 		canRecv: make(chan struct{}, 1), canSend: make(chan struct{}, 1),
 	}
 	if in != nil {
-		st.ctx, st.codec, st.side = in, in.codec, wire.FlagAnswer
+		st.ctx, st.codec, st.side = in, in.codec(), wire.FlagAnswer
 		st.compressor = m.env.Compressor(in.call.Compressor)
 	}
 	return st
@@ -252,7 +252,7 @@ func (st *Stream) refuse(m *machine) {
 			m.abandon(st.call)
 		}
 	} else {
-		st.in.ctx.cancel(errCanceled)
+		st.in.cancel(canceled)
 	}
 	st.endRecv(e)
 }

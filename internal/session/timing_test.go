@@ -182,6 +182,42 @@ func TestBlockedHandlerHoldsNobodyUp(t *testing.T) {
 	})
 }
 
+// A method that held up the reader gets goroutines of its own, unless it has
+// been quick very many times before: then the processor was busy.
+func TestRareHoldUpIsNoSlowMethod(t *testing.T) {
+	for name, c := range map[string]struct {
+		before int
+		inline bool
+	}{"after few": {3, false}, "after many": {rareRuns, true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				target := unary(func(ctx context.Context, in []byte) ([]byte, error) {
+					if len(in) > 0 {
+						<-ctx.Done()
+					}
+					return nil, ctx.Err()
+				})
+				p := newPair(t, memory, methods{"m": target})
+				for range c.before {
+					if _, err := p.call(context.Background(), "m", nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+				defer cancel()
+				if _, err := p.call(ctx, "m", []byte("wait")); !errors.Is(err, context.DeadlineExceeded) {
+					t.Fatal(err)
+				}
+				if got := target.inline(); got != c.inline {
+					t.Errorf("in the reader: %v, want %v", got, c.inline)
+				}
+				synctest.Wait()
+				p.close()
+			})
+		})
+	}
+}
+
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

@@ -32,7 +32,7 @@ func (f *fakeCaller) Call(ctx context.Context, method string, args, reply any, o
 	f.methods[method]++
 	f.times = append(f.times, time.Now())
 	f.mu.Unlock()
-	call := &tandem.Call{Peer: tandem.Peer{Instance: "s1"}}
+	call := &tandem.Call{Peer: &tandem.Peer{Instance: "s1"}}
 	for _, o := range opts {
 		o(call)
 	}

@@ -80,7 +80,7 @@ func TestIntercept(t *testing.T) {
 	} {
 		s := newStats(1)
 		f := s.intercept(func(_ context.Context, call *tandem.Call) error {
-			call.Peer.Instance = "s1"
+			call.Peer = &tandem.Peer{Instance: "s1"}
 			return c.err
 		})
 		if err := f(t.Context(), &c.call); err != c.err { //nolint:errorlint // the very same
