@@ -49,16 +49,26 @@ func ExampleMetadata() {
 	// Output: acme <nil> north
 }
 
-// The deadline crosses the wire: the handler's context ends with the call.
+// The deadline crosses the wire: the handler knows how much time is left, and
+// its context ends with the call.
 func ExampleTimeout() {
-	c, stop := one(func(ctx context.Context, _ *string) (*string, error) {
-		<-ctx.Done()
-		return nil, ctx.Err()
+	c, stop := one(func(ctx context.Context, wait *bool) (*string, error) {
+		if *wait {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		deadline, _ := ctx.Deadline()
+		left := time.Until(deadline).Round(time.Minute).String()
+		return &left, nil
 	})
 	defer stop()
-	err := c.Call(context.Background(), "It.Does", "", nil, client.Timeout(20*time.Millisecond))
-	fmt.Println(errors.Is(err, context.DeadlineExceeded), tandem.MayHaveExecuted(err))
-	// Output: true true
+	left, err := client.Invoke[string](context.Background(), c, "It.Does", false, client.Timeout(10*time.Minute))
+	fmt.Println(*left, err)
+	err = c.Call(context.Background(), "It.Does", true, nil, client.Timeout(20*time.Millisecond))
+	fmt.Println(errors.Is(err, context.DeadlineExceeded))
+	// Output:
+	// 10m0s <nil>
+	// true
 }
 
 // A codec is chosen for the client or for a call; the answer comes in the same.

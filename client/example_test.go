@@ -192,14 +192,19 @@ func ExampleWithFailMode() {
 	// Output: map[a:true b:true]
 }
 
+// Nobody waits for what became of a one-way call.
 func ExampleClient_Notify() {
-	network, stop := ready()
+	lines := make(chan string)
+	c, stop := one(func(_ context.Context, line *string) (*string, error) {
+		lines <- *line
+		return nil, tandem.Errorf(tandem.DataLoss, "the caller will not learn this")
+	})
 	defer stop()
-	c, err := client.Dial("mem://a", client.WithTransport("mem", network))
-	check(err)
-	defer c.Close()
-	fmt.Println(c.Notify(context.Background(), "Server.Name", "no answer wanted"))
-	// Output: <nil>
+	fmt.Println(c.Notify(context.Background(), "It.Does", "the door is open"))
+	fmt.Println(<-lines)
+	// Output:
+	// <nil>
+	// the door is open
 }
 
 func ExampleWithInterceptors() {

@@ -1,0 +1,202 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/transport"
+)
+
+// watched tells of every connection that is made.
+type watched struct {
+	tandem.Transport
+	dialed chan string
+}
+
+func (w watched) Dial(ctx context.Context, address string) (net.Conn, error) {
+	w.dialed <- address
+	return w.Transport.Dial(ctx, address)
+}
+
+// A program's clients may have their options in common.
+func ExampleDial_tuned() {
+	network, stop := ready()
+	defer stop()
+	remaining := func(next tandem.Func) tandem.Func {
+		return func(ctx context.Context, call *tandem.Call) error {
+			fmt.Println(call.Method, "has", time.Until(call.Deadline).Round(time.Minute))
+			return next(ctx, call)
+		}
+	}
+	dialed := make(chan string, 100)
+	tuned := []client.Option{
+		client.WithTransport("mem", watched{network, dialed}),
+		client.WithConnections(2),                            // to each instance
+		client.WithConnectTimeout(2 * time.Second),           // the network is near
+		client.WithBackoff(10*time.Millisecond, time.Second), // and comes back soon
+		client.WithTimeout(time.Minute),                      // the work takes time
+		client.WithMaxMessage(1 << 20),                       // but its results are small
+		client.WithInterceptors(remaining),
+	}
+	for _, target := range []string{"mem://a", "mem://b"} {
+		c, err := client.Dial(target, tuned...)
+		check(err)
+		name, err := client.Invoke[string](context.Background(), c, "Server.Name", "")
+		fmt.Println(*name, err, "connections:", <-dialed, <-dialed)
+		check(c.Close())
+	}
+	// Output:
+	// Server.Name has 1m0s
+	// a <nil> connections: a a
+	// Server.Name has 1m0s
+	// b <nil> connections: b b
+}
+
+// A server that takes connections and then says nothing is found out soon, and
+// nothing was executed.
+func ExampleWithConnectTimeout() {
+	network := transport.NewMemory()
+	silent, err := network.Listen(context.Background(), "silent")
+	check(err)
+	defer silent.Close()
+	c, err := client.Dial("mem://silent", client.WithTransport("mem", network), client.WithConnectTimeout(20*time.Millisecond))
+	check(err)
+	defer c.Close()
+	err = c.Call(context.Background(), "Server.Name", "", nil, client.Timeout(2*time.Second))
+	fmt.Println(tandem.CodeOf(err), "may have executed:", tandem.MayHaveExecuted(err))
+	// Output: unavailable may have executed: false
+}
+
+// A client's own deadline is for calls that bring none with them.
+func ExampleWithTimeout() {
+	c, stop := one(func(ctx context.Context, _ *string) (*string, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}, client.WithTimeout(20*time.Millisecond))
+	defer stop()
+	fmt.Println(tandem.CodeOf(c.Call(context.Background(), "It.Does", "", nil)))
+	// Output: deadline exceeded
+}
+
+// An answer that is too large is refused before it is sent; the call has run.
+func ExampleWithMaxMessage() {
+	c, stop := one(func(_ context.Context, size *int) (*[]byte, error) {
+		answer := make([]byte, *size)
+		return &answer, nil
+	}, client.WithMaxMessage(10_000))
+	defer stop()
+	for _, size := range []int{1_000, 100_000} {
+		err := c.Call(context.Background(), "It.Does", size, nil, client.Codec("json"))
+		fmt.Println(tandem.CodeOf(err), "may have executed:", tandem.MayHaveExecuted(err))
+	}
+	// Output:
+	// ok may have executed: true
+	// resource exhausted may have executed: true
+}
+
+// A client may be started before its server, and outlives it.
+func ExampleWithBackoff() {
+	network := transport.NewMemory()
+	c, err := client.Dial("mem://late", client.WithTransport("mem", network),
+		client.WithBackoff(time.Millisecond, 10*time.Millisecond),
+		client.WithFailMode(client.Failtry), client.WithRetries(50))
+	check(err)
+	defer c.Close()
+	fmt.Println(tandem.CodeOf(c.Call(context.Background(), "It.Does", 1, nil, client.FailMode(client.Failfast))))
+
+	srv := server.New()
+	check(server.Handle(srv, "It.Does", func(_ context.Context, n *int) (*int, error) { return n, nil }))
+	ln, err := network.Listen(context.Background(), "late")
+	check(err)
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeListener(ln) }()
+	n, err := client.Invoke[int](context.Background(), c, "It.Does", 42)
+	fmt.Println(*n, err)
+	check(srv.Close())
+	fmt.Println(<-served)
+	// Output:
+	// unavailable
+	// 42 <nil>
+	// server: closed
+}
+
+// Retries are bounded by a budget, so that they can't bury a service that is
+// down already: here to a fifth of the calls, after what was saved up.
+func ExampleWithRetryBudget() {
+	var attempts atomic.Int64
+	c, stop := one(func(context.Context, *int) (*int, error) {
+		attempts.Add(1)
+		return nil, tandem.Errorf(tandem.Unavailable, "overloaded")
+	}, client.WithFailMode(client.Failover), client.WithRetries(2), client.WithRetryBudget(0.2, 0))
+	defer stop()
+	var err error
+	for range 30 {
+		err = c.Call(context.Background(), "It.Does", 1, nil, client.Idempotent())
+	}
+	fmt.Println(attempts.Load(), "attempts, not 90")
+	fmt.Println(err)
+	// Output:
+	// 45 attempts, not 90
+	// unavailable: overloaded; not tried again: the retry budget is spent
+}
+
+// The call chain sees a call once, the attempt chain each of its attempts and
+// where it went.
+func ExampleWithAttemptInterceptors() {
+	log := func(what string) tandem.Interceptor {
+		return func(next tandem.Func) tandem.Func {
+			return func(ctx context.Context, call *tandem.Call) error {
+				err := next(ctx, call)
+				fmt.Println(what, call.Attempt, call.Peer.Instance, err)
+				return err
+			}
+		}
+	}
+	c, stop := one(func(ctx context.Context, _ *string) (*string, error) {
+		if tandem.FromContext(ctx).Attempt < 3 {
+			return nil, tandem.Errorf(tandem.Unavailable, "just starting")
+		}
+		return new(string), nil
+	}, client.WithFailMode(client.Failover), client.WithRetries(3),
+		client.WithInterceptors(log("call")),
+		client.WithAttemptInterceptors(log("attempt")))
+	defer stop()
+	check(c.Call(context.Background(), "It.Does", "", nil, client.Idempotent()))
+	// Output:
+	// attempt 0 mem://it unavailable: just starting
+	// attempt 1 mem://it unavailable: just starting
+	// attempt 2 mem://it unavailable: just starting
+	// attempt 3 mem://it <nil>
+	// call 0 mem://it <nil>
+}
+
+// firstLine receives the first line that is written to it.
+type firstLine chan string
+
+func (f firstLine) Write(p []byte) (int, error) {
+	select {
+	case f <- string(p):
+	default:
+	}
+	return len(p), nil
+}
+
+// Why a client finds no server is in its log.
+func ExampleWithLogger() {
+	line := make(firstLine, 1)
+	log := slog.New(slog.NewTextHandler(line, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	c, err := client.Dial("mem://nowhere", client.WithTransport("mem", transport.NewMemory()), client.WithLogger(log))
+	check(err)
+	defer c.Close()
+	_, text, _ := strings.Cut(<-line, "level=")
+	fmt.Print(text)
+	// Output: DEBUG msg="connect failed" endpoint=mem://nowhere error="dial mem nowhere: connection refused"
+}

@@ -1,0 +1,65 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/codec/msgpack"
+	"github.com/tandem-rpc/tandem/compress"
+	"github.com/tandem-rpc/tandem/compress/snappy"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// A server has all codecs at once: every caller chooses its own, and what a
+// server lacks the caller learns without a call.
+func ExampleWithCodecs() {
+	srv := server.New(server.WithCodecs(msgpack.Codec()))
+	check(srv.Register(new(Arith)))
+	c, stop := start(srv, client.WithCodecs(msgpack.Codec()), client.WithCompressors(snappy.Compressor()))
+	defer stop()
+	for _, opt := range []tandem.CallOption{client.Codec("gob"), client.Codec("json"), client.Codec("msgpack"), client.Compressor("snappy")} {
+		var r Reply
+		err := c.Call(context.Background(), "Arith.Mul", &Args{6, 7}, &r, opt)
+		fmt.Println(r.C, err)
+	}
+	// Output:
+	// 42 <nil>
+	// 42 <nil>
+	// 42 <nil>
+	// 0 unimplemented: example does not know compressor "snappy"; it has ["gzip" "deflate"]
+}
+
+// counting counts the messages that are compressed.
+type counting struct {
+	tandem.Compressor
+	messages atomic.Int64
+}
+
+func (c *counting) Compress(dst, src []byte) ([]byte, error) {
+	c.messages.Add(1)
+	return c.Compressor.Compress(dst, src)
+}
+
+// A server decides from which size on its answers are worth compressing.
+func ExampleWithCompressAbove() {
+	gzip := &counting{Compressor: compress.Gzip()}
+	srv := server.New(server.WithCompressors(gzip), server.WithCompressAbove(100))
+	check(server.Handle(srv, "Text.Repeat", func(_ context.Context, n *int) (*string, error) {
+		text := strings.Repeat("again", *n)
+		return &text, nil
+	}))
+	c, stop := start(srv, client.WithCompressor(compress.Gzip()))
+	defer stop()
+	for _, n := range []int{10, 20, 30} {
+		text := must(client.Invoke[string](context.Background(), c, "Text.Repeat", n))
+		fmt.Println("compressed after", len(*text), "bytes:", gzip.messages.Load())
+	}
+	// Output:
+	// compressed after 50 bytes: 0
+	// compressed after 100 bytes: 1
+	// compressed after 150 bytes: 2
+}

@@ -1,0 +1,58 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// One process may have several servers: what all may call, and what only
+// operators may, on an address of its own.
+func ExampleServer() {
+	register := func(srv *server.Server) error {
+		return errors.Join(srv.Register(new(Arith)),
+			server.Handle(srv, "Health.Check", func(context.Context, *int) (*string, error) {
+				ok := "ok"
+				return &ok, nil
+			}))
+	}
+	public, admin := server.New(server.WithMaxConcurrency(1000, 0)), server.New()
+	check(register(public))
+	check(register(admin))
+	check(server.Handle(admin, "Admin.Stop", func(ctx context.Context, _ *string) (*string, error) {
+		farewell := "good night"
+		return &farewell, public.Shutdown(ctx)
+	}))
+	users, stopPublic := start(public)
+	defer stopPublic()
+	operators, stopAdmin := start(admin)
+	defer stopAdmin()
+	fmt.Println(users.Call(context.Background(), "Admin.Stop", "", nil))
+	fmt.Println(*must(client.Invoke[string](context.Background(), operators, "Admin.Stop", "")))
+	fmt.Println(*must(client.Invoke[string](context.Background(), operators, "Health.Check", 0)))
+	// Output:
+	// unimplemented: no method "Admin.Stop" here
+	// good night
+	// ok
+}
+
+// A service goes by another name than its type's, and its methods need not all
+// be served, nor under Go's names.
+func ExampleServer_RegisterName() {
+	srv := server.New()
+	check(srv.RegisterName("math", new(Arith),
+		server.ForMethod("Divide", server.MethodHidden()),
+		server.ForMethod("Mul", server.MethodName("multiply"))))
+	fmt.Println(srv.Methods())
+	c, stop := start(srv)
+	defer stop()
+	fmt.Println(must(client.Invoke[Reply](context.Background(), c, "math.multiply", &Args{6, 7})).C)
+	fmt.Println(c.Call(context.Background(), "math.Divide", &Args{6, 7}, nil))
+	// Output:
+	// [math.multiply]
+	// 42
+	// unimplemented: no method "math.Divide" here
+}
