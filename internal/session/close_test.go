@@ -69,8 +69,10 @@ func TestCloseIsReportedOnce(t *testing.T) {
 						t.Errorf("reported: %v", r)
 					}
 				}
-				if name == "by a violation" && !strings.Contains(p.server.Err().Error(), "answer flag") {
-					t.Errorf("reason: %v", p.server.Err())
+				for _, s := range []*Session{p.client, p.server} { // the peer is told
+					if name == "by a violation" && !strings.Contains(s.Err().Error(), "answer flag") {
+						t.Errorf("reason: %v", s.Err())
+					}
 				}
 			})
 		})

@@ -142,6 +142,9 @@ func (m *machine) onGoAway(payload []byte) (event, error) {
 	if m.away == nil || g.Accepted < m.away.Accepted {
 		m.away = &g
 	}
+	if g.Reason != wire.ReasonDrain {
+		return event{}, fmt.Errorf("%s closed the connection: %s", m.s.remote(), g.Message)
+	}
 	return event{away: true}, nil
 }
 

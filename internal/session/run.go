@@ -157,6 +157,10 @@ func (rd *reader) next() (h wire.Header, payload []byte, ok bool, err error) {
 func (rd *reader) process() (mine bool, err error) {
 	s := rd.s
 	s.mu.Lock()
+	if s.m.closed != nil {
+		s.mu.Unlock()
+		return false, nil
+	}
 	for {
 		h, payload, ok, err := rd.next()
 		if err != nil || !ok {
@@ -403,10 +407,18 @@ func (s *Session) next(written int, yield bool) *buffer {
 	}
 	b := s.m.take()
 	if b == nil || s.m.closed != nil {
-		s.writing = false
+		s.stopWritingLocked()
 		return nil
 	}
 	return b
+}
+
+// stopWritingLocked ends the writer's turn.
+func (s *Session) stopWritingLocked() {
+	s.writing = false
+	if s.m.closed != nil {
+		signal(s.drained) // somebody may wait to say the last words
+	}
 }
 
 // yieldLocked lets others run, with the mutex free meanwhile. It reports whether
@@ -486,8 +498,10 @@ func (s *Session) nextRest() *buffer {
 	defer s.mu.Unlock()
 	b := s.m.take()
 	if b == nil || s.m.closed != nil {
-		s.writing = false
-		_ = s.conn.SetWriteDeadline(time.Time{}) // fails on a closed connection only
+		s.stopWritingLocked()
+		if s.m.closed == nil {
+			_ = s.conn.SetWriteDeadline(time.Time{}) // fails on a closed connection only
+		}
 		return nil
 	}
 	return b

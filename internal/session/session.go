@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"sync"
@@ -218,7 +219,7 @@ func (s *Session) end(cause error) {
 	text := fmt.Sprintf("connection to %s ended: %v", s.remote(), cause)
 	s.mu.Lock()
 	s.m.closed = &tandem.Error{Code: tandem.Unavailable, Message: cause.Error()}
-	s.farewellLocked(cause)
+	words := s.farewellLocked(cause)
 	over := s.m.lost(true, s.written, text)
 	served := s.m.served
 	s.m.served = nil
@@ -229,7 +230,11 @@ func (s *Session) end(cause error) {
 	}
 	s.m.ring.list, s.m.incoming.list = nil, nil
 	s.mu.Unlock()
-	_ = s.conn.Close() // its error says nothing that cause does not
+	if words != nil {
+		s.env.wg.Go(func() { s.part(words) })
+	} else {
+		_ = s.conn.Close() // its error says nothing that cause does not
+	}
 	for _, p := range over {
 		p.done <- struct{}{}
 	}
@@ -245,20 +250,60 @@ func (s *Session) end(cause error) {
 	}
 }
 
-// farewellLocked tells a peer that broke the rules why it is cut off, if that
-// is possible without waiting.
-func (s *Session) farewellLocked(cause error) {
+// farewellLocked returns what a peer that broke the rules is told before it is
+// cut off, or nil.
+func (s *Session) farewellLocked(cause error) []byte {
 	reason := wire.ReasonViolation
 	switch {
 	case errors.Is(cause, errFlood):
 		reason = wire.ReasonOverload
 	case !errors.Is(cause, wire.ErrViolation):
-		return
+		return nil
 	}
 	s.env.cfg.Logger.Warn("connection closed", "peer", s.remote(), "reason", cause)
-	if s.writing || !s.conn.CanTry() {
+	return wire.AppendGoAway(nil, wire.GoAway{Accepted: s.m.accepted, Reason: reason, Message: cause.Error()})
+}
+
+// Limits of a farewell.
+const (
+	partingTime  = 500 * time.Millisecond
+	partingBytes = 1 << 20
+)
+
+// part says the last words and closes. What the peer has sent must be read
+// until it hangs up: closing with unread bytes resets the connection, and the
+// reset would overtake the words.
+func (s *Session) part(words []byte) {
+	defer s.conn.Close() //nolint:errcheck // its error says nothing that the session's does not
+	deadline := time.Now().Add(partingTime)
+	if s.conn.SetDeadline(deadline) != nil || !s.awaitWriter(deadline) {
 		return
 	}
-	b := wire.AppendGoAway(nil, wire.GoAway{Accepted: s.m.accepted, Reason: reason, Message: cause.Error()})
-	_, _ = s.conn.TryWrite(b) // a courtesy: the connection closes anyway
+	if _, err := s.conn.Write(words); err != nil {
+		return
+	}
+	if s.conn.CloseWrite() == nil {
+		_, _ = io.CopyN(io.Discard, s.conn, partingBytes)
+	}
+}
+
+// awaitWriter makes the caller the writer for good; false when the deadline
+// passes before. No writer goes on after the session has ended.
+func (s *Session) awaitWriter(deadline time.Time) bool {
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	for {
+		s.mu.Lock()
+		mine := !s.writing
+		s.writing = true
+		s.mu.Unlock()
+		if mine {
+			return true
+		}
+		select {
+		case <-s.drained:
+		case <-timer.C:
+			return false
+		}
+	}
 }
