@@ -3,11 +3,9 @@ module github.com/tandem-rpc/tandem
 go 1.26
 
 require (
-	github.com/fsnotify/fsnotify v1.9.0
 	github.com/klauspost/compress v1.18.7
 	github.com/vmihailenco/msgpack/v5 v5.4.1
 	go.uber.org/goleak v1.3.0
-	golang.org/x/sys v0.38.0
 	google.golang.org/protobuf v1.36.11
 )
 

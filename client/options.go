@@ -12,6 +12,7 @@ import (
 	"github.com/tandem-rpc/tandem/compress"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/file"
 	"github.com/tandem-rpc/tandem/transport"
 	"github.com/tandem-rpc/tandem/wire"
 )
@@ -39,7 +40,7 @@ type options struct {
 	connections         int
 	backoff             backoff
 	maxMessage          int
-	logger              *slog.Logger
+	logger              *slog.Logger // nil: quiet, save for panics of methods
 	register            []func(*dispatch.Table) error
 }
 
@@ -52,7 +53,7 @@ func defaults() options {
 		transports:    map[string]tandem.Transport{"tcp": transport.TCP(), "unix": transport.Unix()},
 		resolvers: map[string]registry.Resolver{
 			"tcp": registry.Single("tcp"), "unix": registry.Single("unix"),
-			"static": registry.Static(), "dns": registry.DNS(),
+			"static": registry.Static(), "dns": registry.DNS(), "file": file.Resolver(),
 		},
 		policy:         balance.RoundRobin(),
 		failMode:       tandem.Failfast,
@@ -64,7 +65,6 @@ func defaults() options {
 		connections:    1,
 		backoff:        backoff{first: 100 * time.Millisecond, most: 3 * time.Second},
 		maxMessage:     wire.DefaultMaxMessage,
-		logger:         slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -192,7 +192,8 @@ func WithBackoff(first, most time.Duration) Option {
 // decompression; 4 MiB by default.
 func WithMaxMessage(n int) Option { return func(o *options) { o.maxMessage = max(1, n) } }
 
-// WithLogger sets the log; nothing is logged by default.
+// WithLogger sets the log. By default, which nil also means, only panics of
+// methods that servers call on this client are logged, to slog's default logger.
 func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
 
 // WithService lets servers call the methods of rcvr on this client, through

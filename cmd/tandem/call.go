@@ -12,7 +12,6 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/codec"
-	"github.com/tandem-rpc/tandem/registry/file"
 )
 
 // callConfig is the command line of call.
@@ -63,7 +62,7 @@ func parseCall(sh *shell, args []string) (*callConfig, error) {
 		return nil, usagef("call wants TARGET METHOD [JSON], after the flags; got %d arguments", set.NArg())
 	}
 	cfg.target, cfg.method = set.Arg(0), set.Arg(1)
-	cfg.client = []client.Option{client.WithResolver("file", file.Resolver()), client.WithCodec(rawJSON{codec.JSON()})}
+	cfg.client = []client.Option{client.WithCodec(rawJSON{codec.JSON()})}
 	cfg.options = append(cfg.options, client.Timeout(*timeout))
 	if *idempotent {
 		cfg.options = append(cfg.options, client.Idempotent())

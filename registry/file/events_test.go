@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 )
@@ -15,33 +16,68 @@ func TestEventsFollowThePath(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dir")
 	e := listen(time.Hour, slog.New(slog.DiscardHandler))
 	defer e.close()
-	if e.fs == nil {
+	if e.watch == nil {
+		if runtime.GOOS == "linux" {
+			t.Fatal("no file system events")
+		}
 		t.Skip("this system has no file system events to give")
 	}
 	e.follow(dir) // is not there yet
-	for range 20 {
+	for range 5 {
 		if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755)); err != nil {
 			t.Fatal(err)
 		}
 		e.follow(dir)
+		settle(e)
 		put(t, dir, "news", "")
-		awaitEvent(t, e, filepath.Join(dir, "news"))
+		awaitEvent(t, e)
 	}
 }
 
-func awaitEvent(t *testing.T, e *events, name string) {
+// A directory that was moved away is not watched any longer.
+func TestEventsLeaveAMovedDirectory(t *testing.T) {
+	base := t.TempDir()
+	dir, moved := filepath.Join(base, "dir"), filepath.Join(base, "moved")
+	e := listen(time.Hour, slog.New(slog.DiscardHandler))
+	defer e.close()
+	if e.watch == nil {
+		t.Skip("this system has no file system events to give")
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	e.follow(dir)
+	if err := errors.Join(os.Rename(dir, moved), os.Mkdir(dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	e.follow(dir)
+	settle(e)
+	put(t, moved, "old", "")
+	select {
+	case <-e.changes:
+		t.Error("an event of the directory that was moved away")
+	case <-time.After(50 * time.Millisecond):
+	}
+	put(t, dir, "news", "")
+	awaitEvent(t, e)
+}
+
+func awaitEvent(t *testing.T, e *events) {
 	t.Helper()
-	timeout := time.After(10 * time.Second)
+	select {
+	case <-e.changes:
+	case <-time.After(10 * time.Second):
+		t.Fatal("no event")
+	}
+}
+
+// settle waits until what has happened so far has been told.
+func settle(e *events) {
 	for {
 		select {
-		case ev := <-e.fs.Events:
-			if ev.Name == name {
-				return
-			}
-		case err := <-e.fs.Errors:
-			t.Log(err)
-		case <-timeout:
-			t.Fatalf("no event about %s", name)
+		case <-e.changes:
+		case <-time.After(50 * time.Millisecond):
+			return
 		}
 	}
 }

@@ -23,7 +23,7 @@ const quick = 10 * time.Millisecond // poll of tests that don't test the default
 func TestRegisterMakesTheDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "some", "where")
 	r := New(dir, WithPoll(quick))
-	e := watch(t, r)
+	e := watchDir(t, r)
 	e.until("the directory's absence", func(s registry.Snapshot) bool { return errors.Is(s.Err, fs.ErrNotExist) })
 	entry := register(t, r, instance("a"))
 	e.sees("a")
@@ -43,7 +43,7 @@ func TestRegisterMakesTheDirectory(t *testing.T) {
 // Events tell of a change long before the next look would.
 func TestEventsAreFasterThanPolling(t *testing.T) {
 	r := New(t.TempDir(), WithPoll(time.Hour))
-	e := watch(t, r)
+	e := watchDir(t, r)
 	e.sees()
 	entry := register(t, r, instance("a"))
 	e.sees("a")
@@ -210,7 +210,7 @@ func TestBadFilesAreSkipped(t *testing.T) {
 	}
 	put(t, dir, "dir.lock", "")
 	register(t, r, instance("good"))
-	e := watch(t, r)
+	e := watchDir(t, r)
 	e.sees("good")
 	register(t, r, instance("later"))
 	e.sees("good", "later")

@@ -5,8 +5,7 @@ package file
 import (
 	"errors"
 	"os"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // These systems have flock(2): one lock a file, which can't be asked about
@@ -15,7 +14,7 @@ import (
 
 // seize locks f for the changes that come before owning or removing. It
 // reports false when somebody has it seized or owned, or is just asking.
-func seize(f *os.File) (bool, error) { return tryLock(f, unix.LOCK_EX) }
+func seize(f *os.File) (bool, error) { return tryLock(f, syscall.LOCK_EX) }
 
 // own turns a seized lock into an owned one.
 func own(*os.File) (bool, error) { return true, nil }
@@ -28,13 +27,13 @@ func held(path string) (bool, error) {
 		return false, err
 	}
 	defer f.Close() // unlocks
-	free, err := tryLock(f, unix.LOCK_SH)
+	free, err := tryLock(f, syscall.LOCK_SH)
 	return err == nil && !free, err
 }
 
 func tryLock(f *os.File, how int) (bool, error) {
-	err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return false, nil
 	}
 	return err == nil, err

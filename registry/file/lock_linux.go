@@ -3,8 +3,14 @@ package file
 import (
 	"errors"
 	"os"
+	"syscall"
+)
 
-	"golang.org/x/sys/unix"
+// The commands of fcntl(2) for locks of an open file description, the same on
+// every architecture; the standard library does not name them.
+const (
+	ofdGetLock = 36 // F_OFD_GETLK
+	ofdSetLock = 37 // F_OFD_SETLK
 )
 
 // Linux has locks that belong to the open file description, on ranges of
@@ -30,16 +36,16 @@ func held(path string) (bool, error) {
 		return false, err
 	}
 	defer f.Close() //nolint:errcheck // it was only looked at
-	l := unix.Flock_t{Type: unix.F_WRLCK, Start: aliveByte, Len: 1}
-	err = unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &l)
-	return err == nil && l.Type != unix.F_UNLCK, err
+	l := syscall.Flock_t{Type: syscall.F_WRLCK, Start: aliveByte, Len: 1}
+	err = syscall.FcntlFlock(f.Fd(), ofdGetLock, &l)
+	return err == nil && l.Type != syscall.F_UNLCK, err
 }
 
 // lockByte locks one byte exclusively and reports false when another has it.
 func lockByte(f *os.File, at int64) (bool, error) {
-	l := unix.Flock_t{Type: unix.F_WRLCK, Start: at, Len: 1}
-	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &l)
-	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
+	l := syscall.Flock_t{Type: syscall.F_WRLCK, Start: at, Len: 1}
+	err := syscall.FcntlFlock(f.Fd(), ofdSetLock, &l)
+	if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) {
 		return false, nil
 	}
 	return err == nil, err

@@ -3,8 +3,19 @@ package file
 import (
 	"errors"
 	"os"
+	"syscall"
+	"unsafe"
+)
 
-	"golang.org/x/sys/windows"
+// What the standard library does not name: LockFileEx, its flags, and the error
+// of a byte that another has locked.
+var lockFileEx = syscall.NewLazyDLL("kernel32.dll").NewProc("LockFileEx")
+
+const (
+	lockAtOnce    uint32 = 1 // LOCKFILE_FAIL_IMMEDIATELY
+	lockExclusive uint32 = 2 // LOCKFILE_EXCLUSIVE_LOCK
+
+	errLockViolation syscall.Errno = 33 // ERROR_LOCK_VIOLATION
 )
 
 // Windows has locks that belong to the open file, on ranges of bytes, which
@@ -18,13 +29,13 @@ const (
 // seize locks f for the changes that come before owning or removing. It
 // reports false when somebody has it seized or owned.
 func seize(f *os.File) (bool, error) {
-	return lockByte(f, seizeByte, windows.LOCKFILE_EXCLUSIVE_LOCK)
+	return lockByte(f, seizeByte, lockExclusive)
 }
 
 // own turns a seized lock into an owned one. When it reports false, somebody
 // was just asking, and it has to be tried again from the start.
 func own(f *os.File) (bool, error) {
-	return lockByte(f, aliveByte, windows.LOCKFILE_EXCLUSIVE_LOCK)
+	return lockByte(f, aliveByte, lockExclusive)
 }
 
 // held reports whether the lock file at path is owned. For an instant it
@@ -41,10 +52,13 @@ func held(path string) (bool, error) {
 
 // lockByte locks one byte and reports false when another's lock forbids it.
 func lockByte(f *os.File, at, flags uint32) (bool, error) {
-	flags |= windows.LOCKFILE_FAIL_IMMEDIATELY
-	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, &windows.Overlapped{Offset: at})
-	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
+	overlapped := &syscall.Overlapped{Offset: at}
+	ok, _, err := lockFileEx.Call(f.Fd(), uintptr(flags|lockAtOnce), 0, 1, 0, uintptr(unsafe.Pointer(overlapped))) //nolint:gosec // the system's interface
+	if ok != 0 {
+		return true, nil
+	}
+	if errors.Is(err, errLockViolation) || errors.Is(err, syscall.ERROR_IO_PENDING) {
 		return false, nil
 	}
-	return err == nil, err
+	return false, os.NewSyscallError("LockFileEx", err)
 }

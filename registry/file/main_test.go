@@ -69,7 +69,7 @@ type eye struct {
 	snaps chan registry.Snapshot
 }
 
-func watch(t *testing.T, r *Registry) *eye {
+func watchDir(t *testing.T, r *Registry) *eye {
 	e := &eye{t, make(chan registry.Snapshot, 1000)}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

@@ -68,7 +68,7 @@ func TestKilledProcessIsGone(t *testing.T) {
 	dir := t.TempDir()
 	a := spawn(t, dir, "a")
 	spawn(t, dir, "b")
-	e := watch(t, New(dir))
+	e := watchDir(t, New(dir))
 	e.sees("a", "b")
 	a.kill()
 	if took := e.sees("b"); took > time.Second {
@@ -89,7 +89,7 @@ func TestTwoProcessesOneID(t *testing.T) {
 	if b := spawn(t, dir, "a"); !strings.Contains(b.says, `registering "a": another live process has registered the same id`) {
 		t.Errorf("the second says %q", b.says)
 	}
-	e := watch(t, New(dir))
+	e := watchDir(t, New(dir))
 	e.sees("a")
 	a.kill()
 	if c := spawn(t, dir, "a"); c.says != "registered" {
@@ -109,7 +109,7 @@ func TestStoppedProcessStaysListed(t *testing.T) {
 		t.Fatalf("not stopped: %v, %v", status, err)
 	}
 	r := New(dir)
-	watch(t, r).sees("a")
+	watchDir(t, r).sees("a")
 	if _, err := r.Register(t.Context(), instance("a")); err == nil {
 		t.Error("its ID was taken")
 	}

@@ -19,7 +19,6 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
-	"github.com/tandem-rpc/tandem/registry/file"
 )
 
 // Config says what to run.
@@ -120,7 +119,6 @@ func (r *run) begin(ctx context.Context) error {
 		mode = client.Failover
 	}
 	c, err := client.Dial("file://"+filepath.ToSlash(r.cluster.registry()),
-		client.WithResolver("file", file.Resolver()),
 		client.WithFailMode(mode),
 		client.WithAttemptInterceptors(r.stats.intercept))
 	if err != nil {
