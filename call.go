@@ -58,14 +58,18 @@ type Call struct {
 	Method string // "Service.Method"
 
 	Kind       Kind
-	FailMode   FailMode // what a client does when an attempt fails
-	Idempotent bool     // a second execution does no harm, so it may be retried
+	Idempotent bool // a second execution does no harm, so it may be retried
+
+	// FailMode says what a client does when an attempt fails. The chain is
+	// chosen by it before interceptors run: options set it, interceptors come
+	// too late.
+	FailMode FailMode
 
 	Metadata Metadata // of the request; a client writes it, a server reads it
 	Trailer  Metadata // of the response; a server writes it, a client reads it
 
 	Codec      string // name of the codec of this call's messages
-	Compressor string // name of the compressor of messages to send; "" for none
+	Compressor string // name of the compressor of messages to send; "" for none; a server may only clear it
 
 	// Deadline is the instant by which the call must be done, zero for none.
 	// A server derives it from the remaining time that the request carried.
@@ -87,7 +91,9 @@ type Call struct {
 	// Interceptors that authenticate set it (server).
 	Identity any
 
-	// Body gives access to the messages. The layer below supplies it.
+	// Body gives access to the messages. The layer below supplies it. On a
+	// server an interceptor may put one in its place that wraps it; on a
+	// client it must stay: the message is encoded before the chain runs.
 	Body Body
 
 	ends *end
@@ -117,7 +123,9 @@ type Body interface {
 
 // OnEnd registers f to run exactly once when the call has ended, with its
 // final error: for unary calls after the chain returned, for streams when the
-// stream is over. Functions run in reverse order of registration.
+// stream is over, and before a client's RecvMsg says so: f must not receive
+// from it. Trailer is set by then. Functions run in reverse order of
+// registration.
 func (c *Call) OnEnd(f func(error)) { c.ends = &end{f, c.ends} }
 
 // End runs the functions registered with OnEnd. The layer that made the call
@@ -131,7 +139,9 @@ func (c *Call) End(err error) {
 }
 
 // Clone returns a copy of the call for one attempt: metadata and exclusions
-// are its own, OnEnd starts empty, the Body is shared.
+// are its own, OnEnd starts empty, the Body is shared. Whoever makes the copy
+// ends it: at once, or if it opened a stream in a function given to the
+// original's OnEnd, with the original's Trailer.
 func (c *Call) Clone() *Call {
 	d := *c
 	d.Metadata = c.Metadata.Clone()

@@ -42,7 +42,9 @@ func HashKey(key string) tandem.CallOption { return func(c *tandem.Call) { c.Has
 // Instance allows only the instance with that ID.
 func Instance(id string) tandem.CallOption { return func(c *tandem.Call) { c.Pin = id } }
 
-// Trailer stores the response's metadata into md when the call has ended.
+// Trailer stores the response's metadata into md when the call has ended. For a
+// stream that is when it is over, and before Recv says so: receive to the end,
+// then look.
 func Trailer(md *tandem.Metadata) tandem.CallOption {
 	return func(c *tandem.Call) { c.OnEnd(func(error) { *md = c.Trailer }) }
 }

@@ -49,7 +49,7 @@ var _ tandem.Caller = (*Client)(nil)
 
 // Dial returns a client for the target and starts to connect; it does not wait
 // for that. It fails for targets and options that can't work. The schemes tcp,
-// unix, static and dns are built in; others come with [WithResolver].
+// unix, static, dns and file are built in; others come with [WithResolver].
 func Dial(target string, opts ...Option) (*Client, error) {
 	c := &Client{opts: defaults(), target: target}
 	for _, o := range opts {
@@ -71,7 +71,8 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	settings.MaxMessage = uint64(c.opts.maxMessage) //nolint:gosec // checked by the option
 	cfg := session.Config{
 		Settings: settings, Codecs: c.opts.codecs, Compressors: c.opts.compressors,
-		CompressAbove: c.opts.compressAbove, Resolve: resolve, Handshake: c.opts.connectTimeout, Logger: c.opts.logger,
+		CompressAbove: c.opts.compressAbove, Resolve: resolve, Handshake: c.opts.connectTimeout,
+		OnPanic: dispatch.LogPanics(c.opts.logger), Logger: c.opts.logger,
 	}
 	if err := cfg.Validate(); err != nil {
 		return nil, invalid(err)
@@ -94,15 +95,20 @@ func (c *Client) methods() (func(string) *session.Target, error) {
 	if len(c.opts.register) == 0 {
 		return nil, nil
 	}
-	table := dispatch.New(dispatch.Config{OnPanic: func(method string, value any, stack []byte) {
-		slog.Default().Error("method panicked", "method", method, "panic", fmt.Sprint(value), "stack", string(stack))
-	}})
+	table := dispatch.New(dispatch.Config{OnPanic: dispatch.LogPanics(c.opts.logger)})
 	for _, register := range c.opts.register {
 		if err := register(table); err != nil {
 			return nil, err
 		}
 	}
 	return session.Targets(table, 0), nil
+}
+
+func (c *Client) log() *slog.Logger {
+	if c.opts.logger != nil {
+		return c.opts.logger
+	}
+	return slog.New(slog.DiscardHandler)
 }
 
 // buildChains makes one chain a fail mode, so that a call can name its own.
@@ -214,7 +220,7 @@ func (c *Client) Go(ctx context.Context, method string, args, reply any, done ch
 		select {
 		case done <- p:
 		default:
-			c.opts.logger.Warn("result dropped: the Done channel is full", "method", method)
+			c.log().Warn("result dropped: the Done channel is full", "method", method)
 		}
 	}()
 	return p

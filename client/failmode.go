@@ -42,6 +42,9 @@ func elsewhere(next tandem.Func) tandem.Func {
 	const most = 8
 	return func(ctx context.Context, call *tandem.Call) error {
 		err := next(ctx, call)
+		if err == nil {
+			return nil
+		}
 		for range most {
 			id := call.Peer.Instance
 			if err == nil || call.Pin != "" || slices.Contains(call.Exclude, id) || !errors.Is(err, session.ErrDraining) {
@@ -66,7 +69,10 @@ func (c *Client) retry(next tandem.Func, again func(ctx context.Context, call *t
 			err := next(ctx, attempt)
 			call.Trailer, call.Peer = attempt.Trailer, attempt.Peer
 			if err == nil && call.Kind == tandem.Streaming {
-				call.OnEnd(attempt.End)
+				call.OnEnd(func(err error) {
+					attempt.Trailer = call.Trailer
+					attempt.End(err)
+				})
 				return nil
 			}
 			attempt.End(err)

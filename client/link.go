@@ -75,7 +75,7 @@ func (l *link) run(ctx context.Context) {
 				return // leave says why
 			}
 			l.set(down, err)
-			l.client.opts.logger.Debug("connect failed", "endpoint", l.ep, "error", err)
+			l.client.log().Debug("connect failed", "endpoint", l.ep, "error", err)
 			if !sleep(ctx, l.client.opts.backoff.pause(failures)) {
 				return
 			}

@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"errors"
+	"io"
 
 	"github.com/tandem-rpc/tandem"
 )
@@ -51,12 +53,19 @@ func ClientStream[Item, Reply any](ctx context.Context, c tandem.Caller, method 
 	return Stream[Item, Reply](ctx, c, method, opts...)
 }
 
-// CloseAndRecv ends the sending half of a client stream and receives its
-// answer.
+// CloseAndRecv ends the sending half of a client stream, receives its answer,
+// and waits for the end of the stream: a method may fail after its answer.
 func CloseAndRecv[Reply, Item any](s *tandem.Stream[Reply, Item]) (*Reply, error) {
 	if err := s.CloseSend(); err != nil {
 		return nil, err
 	}
-	defer func() { _ = s.Close() }() // nothing else is expected
-	return s.Recv()
+	defer func() { _ = s.Close() }()
+	reply, err := s.Recv()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.Recv(); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return reply, nil
 }

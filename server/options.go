@@ -135,8 +135,8 @@ func WithHandshakeTimeout(d time.Duration) Option { return func(o *options) { o.
 // its connection is closed.
 func WithStallTimeout(d time.Duration) Option { return func(o *options) { o.stall = d } }
 
-// WithLogger sets the log; by default only panics of methods are logged, to
-// slog's default logger.
+// WithLogger sets the log. By default, which nil also means, only panics of
+// methods are logged, to slog's default logger.
 func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
 
 // WithRegistrar lists the server in a registry while it serves. The instance

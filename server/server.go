@@ -74,7 +74,7 @@ func New(opts ...Option) *Server {
 	}
 	s.load.limit = s.opts.limiter
 	s.base, s.cancel = context.WithCancel(context.Background())
-	s.table = dispatch.New(dispatch.Config{OnPanic: s.logPanic, Wrap: s.wrap})
+	s.table = dispatch.New(dispatch.Config{OnPanic: dispatch.LogPanics(s.opts.logger), Wrap: s.wrap})
 	settings := wire.DefaultSettings()
 	settings.MaxMessage = uint64(s.opts.maxMessage) //nolint:gosec // checked by the option
 	settings.MaxOpen = uint64(s.opts.maxOpen)       //nolint:gosec // as above
@@ -83,6 +83,7 @@ func New(opts ...Option) *Server {
 		CompressAbove: s.opts.compressAbove,
 		Resolve:       session.Targets(s.table, s.opts.timeout),
 		Load:          s.load.report,
+		OnPanic:       dispatch.LogPanics(s.opts.logger),
 		OnClose:       s.forget,
 		Handshake:     s.opts.handshake,
 		Stall:         s.opts.stall,
@@ -93,20 +94,12 @@ func New(opts ...Option) *Server {
 	return s
 }
 
-func (s *Server) logPanic(method string, value any, stack []byte) {
-	log := s.opts.logger
-	if log == nil {
-		log = slog.Default() // the one thing that is not quiet by default
-	}
-	log.Error("method panicked", "method", method, "panic", fmt.Sprint(value), "stack", string(stack))
-}
-
 // wrap puts limits and interceptors round a method: once, when it is
 // registered.
 func (s *Server) wrap(m dispatch.Method) tandem.Func {
 	f := m.Func
 	if len(s.opts.interceptors) > 0 {
-		f = dispatch.Guard(m.Name, tandem.Chain(f, s.opts.interceptors...), s.logPanic)
+		f = dispatch.Guard(m.Name, tandem.Chain(f, s.opts.interceptors...), dispatch.LogPanics(s.opts.logger))
 	}
 	if m.MaxConcurrency > 0 {
 		f = limit(newLimiter(m.MaxConcurrency, m.MaxQueue, m.Name), &s.load)(f)
@@ -331,7 +324,9 @@ func (s *Server) end(wait time.Duration) error {
 	for _, ses := range sessions {
 		ses.Close()
 	}
-	if !session.WaitFor(&s.wg, wait) || !s.env.Close(wait) {
+	deadline := time.Now().Add(wait)
+	ended := session.WaitFor(&s.wg, wait)
+	if !s.env.Close(time.Until(deadline)) || !ended { // the Env is closed in any case
 		return ErrHandlersRunning
 	}
 	return nil

@@ -3,6 +3,8 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"runtime"
 
 	"github.com/tandem-rpc/tandem"
@@ -19,6 +21,18 @@ var errGoexit = errors.New("runtime.Goexit was called")
 // 64 KiB. It runs on the method's goroutine and must not panic.
 type PanicFunc func(method string, value any, stack []byte)
 
+// LogPanics returns a PanicFunc that writes to log; nil means slog's default
+// logger, since a panic is the one thing that is not quiet by default.
+func LogPanics(log *slog.Logger) PanicFunc {
+	return func(method string, value any, stack []byte) {
+		to := log
+		if to == nil {
+			to = slog.Default() // as it is now, not as it was
+		}
+		to.Error("method panicked", "method", method, "panic", fmt.Sprint(value), "stack", string(stack))
+	}
+}
+
 // Guard returns f with panics turned into an error of code Internal. Neither
 // the value nor the stack is in the error, which goes to the caller; report is
 // told of them, unless it is nil. The methods of a [Table] are guarded.
@@ -30,7 +44,7 @@ func Guard(method string, f tandem.Func, report PanicFunc) tandem.Func {
 		returned := false
 		defer func() {
 			if !returned {
-				err = died(method, recover(), report)
+				err = Died(method, recover(), report)
 			}
 		}()
 		err = f(ctx, call)
@@ -39,9 +53,10 @@ func Guard(method string, f tandem.Func, report PanicFunc) tandem.Func {
 	}
 }
 
-// died reports a method that did not return and says so in an error. The value
-// is nil after Goexit only: a panic with nil recovers a [runtime.PanicNilError].
-func died(method string, value any, report PanicFunc) error {
+// Died reports a method that did not return and says so in an error. The value
+// is what recover returned: nil after Goexit only, since a panic with nil
+// recovers a [runtime.PanicNilError].
+func Died(method string, value any, report PanicFunc) error {
 	err := tandem.Errorf(tandem.Internal, "method %s panicked", method)
 	if value == nil {
 		value, err = errGoexit, exited(method)
@@ -62,16 +77,16 @@ func exited(method string) *tandem.Error {
 // never returns. A loop that runs calls must then go on from its own deferred
 // function, on a new goroutine.
 //
-// done takes the call so that one function serves many. A panic of f, which a
-// guarded one has not, goes on after done.
-func Run(ctx context.Context, call *tandem.Call, f tandem.Func, done func(*tandem.Call, error)) {
+// done takes the context and the call so that one function serves many. A panic
+// of f, which a guarded one has not, goes on after done.
+func Run(ctx context.Context, call *tandem.Call, f tandem.Func, done func(context.Context, *tandem.Call, error)) {
 	returned := false
 	defer func() {
 		if !returned {
-			done(call, exited(call.Method))
+			done(ctx, call, exited(call.Method))
 		}
 	}()
 	err := f(ctx, call)
 	returned = true
-	done(call, err)
+	done(ctx, call, err)
 }

@@ -86,7 +86,7 @@ func runAlone(f tandem.Func) (errs []error, normal bool) {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		Run(context.Background(), &tandem.Call{Method: "S.M", Body: &jsonBody{in: "[]"}}, f, func(_ *tandem.Call, err error) {
+		Run(context.Background(), &tandem.Call{Method: "S.M", Body: &jsonBody{in: "[]"}}, f, func(_ context.Context, _ *tandem.Call, err error) {
 			errs = append(errs, err)
 		})
 		normal = true

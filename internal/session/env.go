@@ -10,10 +10,12 @@ package session
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/dispatch"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -33,6 +35,10 @@ type Config struct {
 
 	// Load reports how busy we are; it rides on responses. May be nil.
 	Load func() wire.Load
+
+	// OnPanic is told of panics in what the application runs when a call of
+	// the peer's has ended. May be nil.
+	OnPanic dispatch.PanicFunc
 
 	// OnClose is called exactly once when a started session has ended.
 	OnClose func(*Session, error)
@@ -69,7 +75,6 @@ const (
 type Env struct {
 	cfg     Config
 	start   time.Time
-	codecs  map[string]tandem.Codec
 	monitor monitor
 	nobody  tandem.Peer // of calls for which no instance is chosen yet
 	wg      sync.WaitGroup
@@ -117,7 +122,7 @@ func names[T interface{ Name() string }](list []T) (names []string) {
 
 // NewEnv returns an Env. Close ends it.
 func NewEnv(cfg Config) *Env {
-	e := &Env{cfg: cfg, start: time.Now(), codecs: map[string]tandem.Codec{}}
+	e := &Env{cfg: cfg, start: time.Now()}
 	if e.cfg.Handshake == 0 {
 		e.cfg.Handshake = defaultHandshake
 	}
@@ -126,9 +131,6 @@ func NewEnv(cfg Config) *Env {
 	}
 	if e.cfg.Logger == nil {
 		e.cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	for _, c := range cfg.Codecs {
-		e.codecs[c.Name()] = c
 	}
 	e.cfg.Settings.Codecs, e.cfg.Settings.Compressors = names(cfg.Codecs), names(cfg.Compressors)
 	e.monitor.env = e
@@ -161,7 +163,12 @@ func WaitFor(wg *sync.WaitGroup, most time.Duration) bool {
 }
 
 // Codec returns the codec of that name, or nil.
-func (e *Env) Codec(name string) tandem.Codec { return e.codecs[name] }
+func (e *Env) Codec(name string) tandem.Codec {
+	if i := slices.Index(e.cfg.Settings.Codecs, name); i >= 0 {
+		return e.cfg.Codecs[i]
+	}
+	return nil
+}
 
 // Compressor returns the compressor of that name, or nil.
 func (e *Env) Compressor(name string) tandem.Compressor {

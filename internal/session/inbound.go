@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -22,6 +23,7 @@ type Inbound struct {
 	oneWay     bool
 	compressed bool // the request is
 	codecIndex uint8
+	packer     uint8 // the number of the compressor, 0 for none
 
 	canceled bool   // by the caller; guarded by the session's mutex
 	accepted bool   // the stream's first response was sent; guarded likewise
@@ -41,6 +43,9 @@ type Inbound struct {
 }
 
 func (in *Inbound) codec() tandem.Codec { return in.s.env.cfg.Codecs[in.codecIndex] }
+
+// compressor is the one that the caller has chosen; packer must not be 0.
+func (in *Inbound) compressor() tandem.Compressor { return in.s.env.cfg.Compressors[in.packer-1] }
 
 func (m *machine) serving(id wire.Stream) *Inbound {
 	if i := int(id.Index()); i < len(m.served) {
@@ -141,9 +146,9 @@ func (m *machine) fill(in *Inbound, r *wire.Request, now int64) *tandem.Error {
 		if int(r.Compressor) > len(m.own.Compressors) {
 			return refused(tandem.Unimplemented, "no compressor number %d here", r.Compressor)
 		}
-		c.Compressor = m.own.Compressors[r.Compressor-1]
+		c.Compressor, in.packer = m.own.Compressors[r.Compressor-1], r.Compressor
 	}
-	if in.compressed && c.Compressor == "" {
+	if in.compressed && in.packer == 0 {
 		return refused(tandem.InvalidArgument, "compressed message without a compressor")
 	}
 	timeout := r.Timeout
@@ -311,16 +316,36 @@ func (in *Inbound) execute() {
 	dispatch.Run(in, &in.call, in.method.target.Func, finished)
 }
 
-func finished(call *tandem.Call, err error) {
-	call.End(err)
-	call.Body.(*Inbound).finish(err)
+// finished takes the Inbound from the context, which nobody can have replaced:
+// the call's Body may by now be an interceptor's.
+func finished(ctx context.Context, call *tandem.Call, err error) {
+	in := ctx.(*Inbound)
+	e, flags := in.conclude(call, err)
+	in.finish(e, flags)
 }
 
-func (in *Inbound) finish(err error) {
+// conclude runs what the application has to say at the end of a call: what it
+// registered with OnEnd, the methods of its error, its compressor.
+func (in *Inbound) conclude(call *tandem.Call, err error) (e *tandem.Error, flags wire.Flags) {
+	returned := false
+	defer func() {
+		if !returned {
+			e = tandem.AsError(dispatch.Died(call.Method, recover(), in.s.env.cfg.OnPanic))
+		}
+	}()
+	call.End(err)
+	if e = tandem.AsError(err); e == nil {
+		flags = in.compressReply()
+	}
+	returned = true
+	return e, flags
+}
+
+func (in *Inbound) finish(e *tandem.Error, flags wire.Flags) {
 	s := in.s
 	var r wire.Response
-	if err != nil {
-		r.Status = encodeStatus(tandem.AsError(err))
+	if e != nil {
+		r.Status = encodeStatus(e)
 	}
 	if in.call.Trailer != nil {
 		r.Trailer = in.encodeTrailer()
@@ -328,7 +353,6 @@ func (in *Inbound) finish(err error) {
 	if s.env.cfg.Load != nil {
 		r.Load, r.HasLoad = s.env.cfg.Load(), true
 	}
-	flags := in.compressReply()
 	s.mu.Lock()
 	s.m.respond(in, &r, flags)
 	idle := s.m.draining && s.m.running == 0
@@ -354,11 +378,11 @@ func (in *Inbound) encodeTrailer() []byte {
 // compressReply compresses a large answer of a call that has a compressor.
 func (in *Inbound) compressReply() wire.Flags {
 	e := in.s.env
-	if in.call.Compressor == "" || in.reply == nil || len(in.reply.b) < e.cfg.CompressAbove {
+	if in.packer == 0 || in.call.Compressor == "" || in.reply == nil || len(in.reply.b) < e.cfg.CompressAbove {
 		return 0
 	}
 	packed := e.buffer()
-	b, err := e.Compressor(in.call.Compressor).Compress(packed.b, in.reply.b)
+	b, err := in.compressor().Compress(packed.b, in.reply.b)
 	if err != nil || len(b) >= len(in.reply.b) {
 		e.putBuffer(packed)
 		return 0
@@ -384,7 +408,7 @@ func (in *Inbound) Decode(v any) error {
 		if in.method.target.MaxMessage > 0 {
 			limit = in.method.target.MaxMessage
 		}
-		b, err := in.s.env.Compressor(in.call.Compressor).Decompress(plain.b, message, limit)
+		b, err := in.compressor().Decompress(plain.b, message, limit)
 		if err != nil {
 			return refused(tandem.InvalidArgument, "arguments of %s: %v", in.call.Method, err)
 		}

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -135,11 +134,12 @@ func (o *Outgoing) Stream() tandem.MessageStream {
 
 // Invoke makes the call on this session: it is the innermost [tandem.Func] of
 // every caller. call.Body must be an [Outgoing], whichever copy of its Call
-// this is.
+// this is: it holds the message, encoded, and takes the answer.
 func (s *Session) Invoke(ctx context.Context, call *tandem.Call) error {
 	o, ok := call.Body.(*Outgoing)
 	if !ok {
-		return refused(tandem.Internal, "call with a body of %T", call.Body)
+		return refused(tandem.Internal, "call of %s with a Body of type %T: an interceptor of a client must leave the Body, "+
+			"for the message is encoded already; change messages in a codec or in an interceptor of the server", call.Method, call.Body)
 	}
 	p := s.env.NewPending()
 	p.Method, p.Codec, p.Compressor = call.Method, call.Codec, call.Compressor
@@ -152,7 +152,7 @@ func (s *Session) Invoke(ctx context.Context, call *tandem.Call) error {
 		p.Metadata = md
 	}
 	if call.Kind == tandem.Streaming {
-		return s.invokeStream(ctx, o, p)
+		return s.invokeStream(ctx, call, o, p)
 	}
 	if o.message != nil {
 		p.Message, p.Compressed = o.message.b, o.packed
@@ -171,7 +171,7 @@ func (s *Session) Invoke(ctx context.Context, call *tandem.Call) error {
 // streamOpening is how long a stream may take to be accepted.
 const streamOpening = 5 * time.Second
 
-func (s *Session) invokeStream(ctx context.Context, o *Outgoing, p *Pending) error {
+func (s *Session) invokeStream(ctx context.Context, call *tandem.Call, o *Outgoing, p *Pending) error {
 	p.Deadline = time.Time{}
 	openBy := time.Now().Add(streamOpening)
 	if d, ok := ctx.Deadline(); ok {
@@ -182,6 +182,7 @@ func (s *Session) invokeStream(ctx context.Context, o *Outgoing, p *Pending) err
 	}
 	st, err := s.Open(ctx, p, openBy)
 	if err != nil {
+		call.Trailer = p.Trailer
 		return err
 	}
 	if !o.stream.CompareAndSwap(nil, st) {
@@ -231,23 +232,6 @@ func (c *Caller) OpenStream(ctx context.Context, method string, opts ...tandem.C
 	return c.OpenWith(ctx, c.prepare(ctx, method, tandem.Streaming, opts), c.Session.Invoke)
 }
 
-// OpenWith sends a stream's request through f and returns the stream.
-func (*Caller) OpenWith(ctx context.Context, o *Outgoing, f tandem.Func) (tandem.MessageStream, error) {
-	if o.env.Codec(o.Call.Codec) == nil {
-		return nil, refused(tandem.Unimplemented, "no codec %q here: give it to WithCodecs", o.Call.Codec)
-	}
-	if err := f(ctx, &o.Call); err != nil {
-		o.Call.End(err)
-		return nil, tandem.AsError(err)
-	}
-	st := o.stream.Load()
-	if st == nil {
-		return nil, &tandem.Error{Code: tandem.Internal, Message: "an interceptor answered instead of opening the stream"}
-	}
-	context.AfterFunc(st.ctx, func() { o.Call.End(st.outcome()) })
-	return st, nil
-}
-
 func (c *Caller) prepare(ctx context.Context, method string, kind tandem.Kind, opts []tandem.CallOption) *Outgoing {
 	o := c.Session.env.NewOutgoing()
 	call := &o.Call
@@ -268,14 +252,4 @@ func SetDeadline(ctx context.Context, call *tandem.Call, timeout time.Duration) 
 	if call.Deadline.IsZero() && timeout > 0 {
 		call.Deadline = time.Now().Add(timeout)
 	}
-}
-
-// outcome is how a stream ended: nil if well.
-func (st *Stream) outcome() error {
-	st.s.mu.Lock()
-	defer st.s.mu.Unlock()
-	if errors.Is(st.recvErr, errEOF) {
-		return nil
-	}
-	return st.recvErr
 }

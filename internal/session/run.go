@@ -159,7 +159,7 @@ func (rd *reader) process() (mine bool, err error) {
 	s.mu.Lock()
 	if s.m.closed != nil {
 		s.mu.Unlock()
-		return false, nil
+		return false, nil //nolint:nilerr // the session has its reason
 	}
 	for {
 		h, payload, ok, err := rd.next()
@@ -353,7 +353,7 @@ func (y *yieldScore) worth(open int) bool {
 
 func (y *yieldScore) learn(gained bool) {
 	if gained {
-		y.score = min(y.score+1, 8)
+		y.score = min(y.score+4, 8) // a write costs much more than letting others run
 		return
 	}
 	if y.score--; y.score < -4 {

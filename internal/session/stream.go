@@ -11,8 +11,6 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-var errCanceled = context.Canceled
-
 var errEOF = io.EOF
 
 // Stream is one side of a stream of messages, a [tandem.MessageStream].
@@ -63,7 +61,9 @@ func newStream(m *machine, id wire.Stream, in *Inbound) *Stream {
 	}
 	if in != nil {
 		st.ctx, st.codec, st.side = in, in.codec(), wire.FlagAnswer
-		st.compressor = m.env.Compressor(in.call.Compressor)
+		if in.packer > 0 {
+			st.compressor = in.compressor()
+		}
 	}
 	return st
 }
@@ -291,8 +291,7 @@ func (m *machine) returnConn(n int64) {
 // Context ends when the stream does.
 func (st *Stream) Context() context.Context { return st.ctx }
 
-// Trailer is the metadata that ended a stream of ours; valid once RecvMsg has
-// returned an error.
+// Trailer is the metadata that ended a stream of ours; valid once it is over.
 func (st *Stream) Trailer() tandem.Metadata {
 	if st.call == nil {
 		return nil

@@ -1,0 +1,81 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// callStream is a stream as the caller of a call gets it: the call has ended
+// before the caller learns that the stream has. Then what waits for the end, as
+// whoever wants the trailer, is done when the caller looks.
+type callStream struct {
+	*Stream
+	call *tandem.Call
+	once sync.Once
+}
+
+// OpenWith sends a stream's request through f and returns the stream. The call
+// ends with it, or now if it does not open.
+func (*Caller) OpenWith(ctx context.Context, o *Outgoing, f tandem.Func) (tandem.MessageStream, error) {
+	st, err := o.open(ctx, f)
+	if err != nil {
+		o.Call.End(err)
+		return nil, tandem.AsError(err)
+	}
+	cs := &callStream{Stream: st, call: &o.Call}
+	context.AfterFunc(st.ctx, cs.end)
+	return cs, nil
+}
+
+func (o *Outgoing) open(ctx context.Context, f tandem.Func) (*Stream, error) {
+	if o.env.Codec(o.Call.Codec) == nil {
+		return nil, refused(tandem.Unimplemented, "no codec %q here: give it to WithCodecs", o.Call.Codec)
+	}
+	err := f(ctx, &o.Call)
+	st := o.stream.Load()
+	switch {
+	case err == nil && st == nil:
+		err = &tandem.Error{Code: tandem.Internal, Message: "an interceptor answered instead of opening the stream"}
+	case err != nil && st != nil: // an interceptor changed its mind
+		_ = st.Close()
+	}
+	return st, err
+}
+
+// RecvMsg decodes the next message into v.
+func (cs *callStream) RecvMsg(v any) error {
+	err := cs.Stream.RecvMsg(v)
+	if err != nil && cs.isOver() { // and not just a message that does not decode
+		cs.end()
+	}
+	return err
+}
+
+// end ends the call, once. Whoever comes meanwhile waits: it may be the caller,
+// who must not be told before.
+func (cs *callStream) end() {
+	cs.once.Do(func() {
+		cs.abort(context.Cause(cs.ctx)) // the context may have ended first
+		cs.call.Trailer = cs.Trailer()
+		cs.call.End(cs.outcome())
+	})
+}
+
+func (st *Stream) isOver() bool {
+	st.s.mu.Lock()
+	defer st.s.mu.Unlock()
+	return st.over
+}
+
+// outcome is how a stream ended: nil if well.
+func (st *Stream) outcome() error {
+	st.s.mu.Lock()
+	defer st.s.mu.Unlock()
+	if errors.Is(st.recvErr, errEOF) {
+		return nil
+	}
+	return st.recvErr
+}
