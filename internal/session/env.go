@@ -52,9 +52,10 @@ type Config struct {
 const (
 	defaultHandshake = 3 * time.Second
 	tickEvery        = 2 * time.Millisecond
+	slowTick         = 10 * time.Millisecond
 	tickPerSession   = 2 * time.Microsecond
 	pingAfter        = time.Second // of silence while calls are outstanding
-	deadAfter        = 1500 * time.Millisecond
+	deadAfter        = 1400 * time.Millisecond
 	lateTick         = 500 * time.Millisecond // a tick this late says that we slept
 	rttEvery         = 5 * time.Second
 	defaultStall     = 10 * time.Second
@@ -79,24 +80,9 @@ type Env struct {
 	nobody  tandem.Peer // of calls for which no instance is chosen yet
 	wg      sync.WaitGroup
 
-	buffers   sync.Pool // *buffer, for a message each
-	outs      sync.Pool // *buffer, for what is to be written: few, but large
-	readers   sync.Pool // *readBuffer
 	pendings  sync.Pool // *Pending
 	outgoings sync.Pool // *Outgoing
 }
-
-// buffer is a slice that can be pooled without allocating.
-type buffer struct{ b []byte }
-
-type readBuffer [readBufferSize]byte
-
-// Larger buffers are left to the collector. A message's is small as a rule:
-// if those for writing were mixed with them, every call would end up with one.
-const (
-	maxPooled    = 64 << 10
-	maxPooledOut = 4 << 20
-)
 
 // Validate returns an error for names that no peer would take.
 func (c *Config) Validate() error {
@@ -196,38 +182,3 @@ func (e *Env) instant(t time.Time) int64 {
 }
 
 func (e *Env) at(instant int64) time.Time { return e.start.Add(time.Duration(instant)) }
-
-func (e *Env) buffer() *buffer {
-	if b, ok := e.buffers.Get().(*buffer); ok {
-		return b
-	}
-	return &buffer{make([]byte, 0, 4<<10)}
-}
-
-func (e *Env) putBuffer(b *buffer) {
-	if b != nil && cap(b.b) <= maxPooled {
-		b.b = b.b[:0]
-		e.buffers.Put(b)
-	}
-}
-
-func (e *Env) outBuffer() *buffer {
-	if b, ok := e.outs.Get().(*buffer); ok {
-		return b
-	}
-	return &buffer{make([]byte, 0, 16<<10)}
-}
-
-func (e *Env) putOut(b *buffer) {
-	if cap(b.b) <= maxPooledOut {
-		b.b = b.b[:0]
-		e.outs.Put(b)
-	}
-}
-
-func (e *Env) readBuffer() *readBuffer {
-	if b, ok := e.readers.Get().(*readBuffer); ok {
-		return b
-	}
-	return new(readBuffer)
-}

@@ -179,7 +179,7 @@ func (m *machine) sentAll(b *bulk) {
 		b.stream.sending = nil
 		signal(b.stream.canSend)
 	}
-	m.env.putBuffer(b.owner)
+	giveBuffer(b.owner)
 	b.owner = nil
 }
 

@@ -93,7 +93,7 @@ func (m *machine) onRequest(h wire.Header, payload []byte, now int64) (event, er
 	if h.Flags&wire.FlagEnd != 0 {
 		return m.startRun(in, block, nil)
 	}
-	in.request = &assembly{id: in.id, answer: wire.FlagAnswer, buf: m.env.buffer(), size: int(r.Size)} //nolint:gosec // checked
+	in.request = &assembly{id: in.id, answer: wire.FlagAnswer, buf: takeBuffer(), size: int(r.Size)} //nolint:gosec // checked
 	in.request.buf.b = append(in.request.buf.b, block...)
 	return event{}, m.startAssembly(in.request)
 }
@@ -236,13 +236,13 @@ func (m *machine) onCancel(id wire.Stream) {
 	switch {
 	case in.request != nil: // it never ran
 		m.dropAssembly(in.request)
-		m.env.putBuffer(in.request.buf)
+		giveBuffer(in.request.buf)
 		in.request = nil
 		m.served[id.Index()] = nil
 		m.appendResponse(id, &wire.Response{Status: encodeStatus(e)}, wire.FlagEnd|wire.FlagLast, nil)
 	case in.rest != nil: // its answer is on the way
 		m.ring.remove(in.rest)
-		m.env.putBuffer(in.rest.owner)
+		giveBuffer(in.rest.owner)
 		in.rest = nil
 		m.served[id.Index()] = nil
 		m.appendReset(id, e)
@@ -361,8 +361,8 @@ func (in *Inbound) finish(e *tandem.Error, flags wire.Flags) {
 		signal(s.quiet)
 	}
 	in.cancel(canceled)
-	s.env.putBuffer(in.owned)
-	s.env.putBuffer(in.reply)
+	giveBuffer(in.owned)
+	giveBuffer(in.reply)
 	in.message, in.owned, in.reply = nil, nil, nil
 }
 
@@ -381,14 +381,14 @@ func (in *Inbound) compressReply() wire.Flags {
 	if in.packer == 0 || in.call.Compressor == "" || in.reply == nil || len(in.reply.b) < e.cfg.CompressAbove {
 		return 0
 	}
-	packed := e.buffer()
+	packed := takeBuffer()
 	b, err := in.compressor().Compress(packed.b, in.reply.b)
 	if err != nil || len(b) >= len(in.reply.b) {
-		e.putBuffer(packed)
+		giveBuffer(packed)
 		return 0
 	}
 	packed.b = b
-	e.putBuffer(in.reply)
+	giveBuffer(in.reply)
 	in.reply = packed
 	return wire.FlagCompressed
 }
@@ -402,8 +402,8 @@ func (in *Inbound) Decode(v any) error {
 	}
 	message := in.message
 	if in.compressed {
-		plain := in.s.env.buffer()
-		defer in.s.env.putBuffer(plain)
+		plain := takeBuffer()
+		defer giveBuffer(plain)
 		limit := int(in.s.m.own.MaxMessage) //nolint:gosec // bounded by memory
 		if in.method.target.MaxMessage > 0 {
 			limit = in.method.target.MaxMessage
@@ -426,7 +426,7 @@ func (in *Inbound) Encode(v any) error {
 		return errStreamBody
 	}
 	if in.reply == nil {
-		in.reply = in.s.env.buffer()
+		in.reply = takeBuffer()
 	}
 	b, err := codec.Append(in.codec(), in.reply.b[:0], v)
 	if err != nil {
@@ -448,7 +448,7 @@ func (in *Inbound) Stream() tandem.MessageStream {
 // runApart executes the call in its own goroutine and learns how long it took.
 func (s *Session) runApart(in *Inbound) {
 	if in.owned == nil { // the message is the reader's
-		in.owned = s.env.buffer()
+		in.owned = takeBuffer()
 		in.owned.b = append(in.owned.b, in.message...)
 		in.message = in.owned.b
 	}

@@ -65,7 +65,7 @@ func (m *machine) init(peer wire.Settings) {
 // buf returns the buffer that frames are appended to.
 func (m *machine) buf() *buffer {
 	if m.out == nil {
-		m.out = m.env.outBuffer()
+		m.out = takeOutBuffer()
 	}
 	return m.out
 }
@@ -364,7 +364,7 @@ func (m *machine) onResponse(h wire.Header, payload []byte) (event, error) {
 	if p.payload != nil {
 		return event{}, violationf("second response to a call")
 	}
-	p.payload = m.env.buffer()
+	p.payload = takeBuffer()
 	p.payload.b = append(p.payload.b, payload...)
 	p.ReplyCompressed = h.Flags&wire.FlagCompressed != 0
 	if h.Flags&wire.FlagEnd != 0 {

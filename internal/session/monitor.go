@@ -56,7 +56,7 @@ func (mo *monitor) stop() {
 }
 
 func (mo *monitor) run() {
-	timer := time.NewTimer(tickEvery)
+	timer := time.NewTimer(mo.interval(1))
 	defer timer.Stop()
 	var batch []*Session
 	for last := mo.env.now(); ; {
@@ -87,9 +87,15 @@ func (mo *monitor) run() {
 }
 
 // interval is the time between ticks: longer for many sessions, so that the
-// monitor never costs more than a little of a core.
-func (*monitor) interval(sessions int) time.Duration {
-	return tickEvery + time.Duration(sessions)*tickPerSession
+// monitor never costs more than a little of a core, and longer where the peers
+// can't call us, since then there are only deadlines and silence to watch: a
+// process may have a thousand clients.
+func (mo *monitor) interval(sessions int) time.Duration {
+	every := tickEvery
+	if mo.env.cfg.Resolve == nil {
+		every = slowTick
+	}
+	return every + time.Duration(sessions)*tickPerSession
 }
 
 // prune takes idle sessions off the list and reports whether it is empty; the

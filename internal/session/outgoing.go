@@ -46,7 +46,7 @@ func (o *Outgoing) Recycle() {
 
 // Release gives back what the call holds.
 func (o *Outgoing) Release() {
-	o.env.putBuffer(o.message)
+	giveBuffer(o.message)
 	o.message = nil
 	if p := o.answer.Swap(nil); p != nil {
 		p.Release()
@@ -61,7 +61,7 @@ func (o *Outgoing) Encode(v any) error {
 		return refused(tandem.Unimplemented, "no codec %q here: give it to WithCodecs", o.Call.Codec)
 	}
 	if o.message == nil {
-		o.message = o.env.buffer()
+		o.message = takeBuffer()
 	}
 	b, err := codec.Append(o.codec, o.message.b[:0], v)
 	if err != nil {
@@ -79,14 +79,14 @@ func (o *Outgoing) compress() error {
 	if c == nil {
 		return refused(tandem.Unimplemented, "no compressor %q here: give it to WithCompressors", o.Call.Compressor)
 	}
-	packed := o.env.buffer()
+	packed := takeBuffer()
 	b, err := c.Compress(packed.b, o.message.b)
 	if err != nil || len(b) >= len(o.message.b) {
-		o.env.putBuffer(packed)
+		giveBuffer(packed)
 		return nil //nolint:nilerr // sent as it is
 	}
 	packed.b = b
-	o.env.putBuffer(o.message)
+	giveBuffer(o.message)
 	o.message, o.packed = packed, true
 	return nil
 }
@@ -106,8 +106,8 @@ func (o *Outgoing) Decode(v any) error {
 		if c == nil {
 			return &tandem.Error{Code: tandem.Internal, Message: "answer is compressed, the call was not"}
 		}
-		plain := o.env.buffer()
-		defer o.env.putBuffer(plain)
+		plain := takeBuffer()
+		defer giveBuffer(plain)
 		b, err := c.Decompress(plain.b, message, int(o.env.cfg.Settings.MaxMessage)) //nolint:gosec // bounded by memory
 		if err != nil {
 			return o.badAnswer(err)

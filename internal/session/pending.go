@@ -73,7 +73,7 @@ func (p *Pending) Release() {
 		return
 	}
 	e, done := p.env, p.done
-	e.putBuffer(p.payload)
+	giveBuffer(p.payload)
 	*p = Pending{env: e, done: done}
 	e.pendings.Put(p)
 }

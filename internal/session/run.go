@@ -41,7 +41,7 @@ type reader struct {
 func (s *Session) newReader(turn uint64) *reader {
 	rd := &reader{s: s, turn: turn}
 	rd.take = func() []byte {
-		rd.buf = s.env.readBuffer()
+		rd.buf = takeReadBuffer()
 		return rd.buf[:]
 	}
 	rd.give = func([]byte) { rd.release() }
@@ -52,7 +52,7 @@ func (s *Session) newReader(turn uint64) *reader {
 // one may still be copying from it, so it is left to the collector.
 func (rd *reader) release() {
 	if !rd.lost && rd.buf != nil {
-		rd.s.env.readers.Put(rd.buf)
+		giveReadBuffer(rd.buf)
 		rd.buf = nil
 	}
 }
@@ -390,7 +390,7 @@ func (s *Session) writeRounds(yield bool) {
 			s.env.wg.Go(func() { s.writeRest(b, b.b[n:]) })
 			return
 		}
-		s.env.putOut(b)
+		giveOutBuffer(b)
 	}
 }
 
@@ -463,7 +463,7 @@ func (s *Session) writeRest(b *buffer, rest []byte) {
 			s.fail(err)
 			return
 		}
-		s.env.putOut(b)
+		giveOutBuffer(b)
 		b = s.nextRest()
 		signal(s.drained)
 		if b == nil {

@@ -98,7 +98,7 @@ func (m *machine) onStreamResponse(h wire.Header, p *Pending, payload []byte) (e
 		if p.state == callDone {
 			return event{}, violationf("stream accepted twice")
 		}
-		p.payload = m.env.buffer()
+		p.payload = takeBuffer()
 		p.payload.b = append(p.payload.b, payload...)
 		p.stream.id = h.Stream
 		p.complete(nil)
@@ -156,14 +156,14 @@ func (st *Stream) dropPartial() {
 	m := &st.s.m
 	m.dropAssembly(st.assembling)
 	m.returnConn(st.partialCost - st.early)
-	m.env.putBuffer(st.partial)
+	giveBuffer(st.partial)
 	st.assembling, st.partial, st.partialCost, st.early = nil, nil, 0, 0
 }
 
 // discard drops what has arrived and nobody will receive; the stream is over.
 func (st *Stream) discard() {
 	for _, msg := range st.queue {
-		st.s.env.putBuffer(msg.buf)
+		giveBuffer(msg.buf)
 	}
 	st.queue = nil
 }
@@ -220,7 +220,7 @@ func (m *machine) streamOf(h wire.Header) *Stream {
 
 func (st *Stream) take(m *machine, h wire.Header, payload []byte, cost int64) {
 	if st.partial == nil {
-		st.partial, st.packed = m.env.buffer(), h.Flags&wire.FlagCompressed != 0
+		st.partial, st.packed = takeBuffer(), h.Flags&wire.FlagCompressed != 0
 	}
 	st.partialCost += cost
 	if uint64(len(st.partial.b)+len(payload)) > m.own.MaxMessage {
@@ -305,14 +305,14 @@ func (st *Stream) RecvMsg(v any) error {
 	if err != nil {
 		return err
 	}
-	defer st.s.env.putBuffer(msg.buf)
+	defer giveBuffer(msg.buf)
 	data := msg.buf.b
 	if msg.packed {
 		if st.compressor == nil {
 			return &tandem.Error{Code: tandem.Internal, Message: "compressed stream message without a compressor"}
 		}
-		plain := st.s.env.buffer()
-		defer st.s.env.putBuffer(plain)
+		plain := takeBuffer()
+		defer giveBuffer(plain)
 		b, err := st.compressor.Decompress(plain.b, data, int(st.s.m.own.MaxMessage)) //nolint:gosec // bounded by memory
 		if err != nil {
 			return &tandem.Error{Code: tandem.InvalidArgument, Message: "stream message: " + err.Error()}
@@ -374,22 +374,22 @@ func (st *Stream) pop() streamMessage {
 // waits while the peer's window is full.
 func (st *Stream) SendMsg(v any) error {
 	e := st.s.env
-	buf := e.buffer()
+	buf := takeBuffer()
 	b, err := codec.Append(st.codec, buf.b, v)
 	if err != nil {
-		e.putBuffer(buf)
+		giveBuffer(buf)
 		return &tandem.Error{Code: tandem.Internal, Message: "stream message: " + err.Error(), NotExecuted: true}
 	}
 	buf.b = b
 	first := wire.Flags(0)
 	if st.compressor != nil && len(b) >= e.cfg.CompressAbove {
-		packed := e.buffer()
+		packed := takeBuffer()
 		if p, err := st.compressor.Compress(packed.b, b); err == nil && len(p) < len(b) {
 			packed.b = p
 			buf, packed = packed, buf
 			first = wire.FlagCompressed
 		}
-		e.putBuffer(packed)
+		giveBuffer(packed)
 	}
 	return st.send(&bulk{flags: st.flags(), first: first, data: buf.b, stream: st, owner: buf})
 }
@@ -401,7 +401,7 @@ func (st *Stream) flags() wire.Flags {
 func (st *Stream) send(msg *bulk) error {
 	s := st.s
 	if uint64(len(msg.data)) > s.m.peer.MaxMessage {
-		s.env.putBuffer(msg.owner)
+		giveBuffer(msg.owner)
 		return &tandem.Error{Code: tandem.ResourceExhausted, NotExecuted: true, Message: fmt.Sprintf("stream message of %d bytes, %s takes at most %d", len(msg.data), s.remote(), s.m.peer.MaxMessage)}
 	}
 	st.acceptFirst()
@@ -409,7 +409,7 @@ func (st *Stream) send(msg *bulk) error {
 	if st.sendErr != nil {
 		err := st.sendErr
 		s.mu.Unlock()
-		s.env.putBuffer(msg.owner)
+		giveBuffer(msg.owner)
 		return sendError(err)
 	}
 	msg.id = st.id

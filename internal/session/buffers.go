@@ -1,0 +1,60 @@
+package session
+
+import "sync"
+
+// Buffers are the process's, not an Env's: a buffer that was just used is in
+// the processor's cache, and a thousand clients need no more than run at once.
+var (
+	buffers     sync.Pool // *buffer, for a message each
+	outBuffers  sync.Pool // *buffer, for what is to be written: few, but large
+	readBuffers sync.Pool // *readBuffer
+)
+
+// buffer is a slice that can be pooled without allocating.
+type buffer struct{ b []byte }
+
+type readBuffer [readBufferSize]byte
+
+// Larger buffers are left to the collector. A message's is small as a rule:
+// if those for writing were mixed with them, every call would end up with one.
+const (
+	maxPooled    = 64 << 10
+	maxPooledOut = 4 << 20
+)
+
+func takeBuffer() *buffer {
+	if b, ok := buffers.Get().(*buffer); ok {
+		return b
+	}
+	return &buffer{make([]byte, 0, 4<<10)}
+}
+
+func giveBuffer(b *buffer) {
+	if b != nil && cap(b.b) <= maxPooled {
+		b.b = b.b[:0]
+		buffers.Put(b)
+	}
+}
+
+func takeOutBuffer() *buffer {
+	if b, ok := outBuffers.Get().(*buffer); ok {
+		return b
+	}
+	return &buffer{make([]byte, 0, 16<<10)}
+}
+
+func giveOutBuffer(b *buffer) {
+	if cap(b.b) <= maxPooledOut {
+		b.b = b.b[:0]
+		outBuffers.Put(b)
+	}
+}
+
+func takeReadBuffer() *readBuffer {
+	if b, ok := readBuffers.Get().(*readBuffer); ok {
+		return b
+	}
+	return new(readBuffer)
+}
+
+func giveReadBuffer(b *readBuffer) { readBuffers.Put(b) }
