@@ -1,0 +1,255 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/internal/dispatch"
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+func (m *machine) startRun(in *Inbound, message []byte, owned *buffer) (event, error) {
+	in.request, in.message, in.owned = nil, message, owned
+	if in.oneWay && in.id != 0 {
+		m.served[in.id.Index()] = nil // its number may be used again
+	}
+	m.running++
+	return event{run: in}, nil
+}
+
+func (m *machine) onCancel(id wire.Stream) {
+	in := m.serving(id)
+	if in == nil {
+		return
+	}
+	in.canceled = true
+	e := &tandem.Error{Code: tandem.Canceled, Message: "canceled by the caller", NotExecuted: in.request != nil}
+	switch {
+	case in.request != nil: // it never ran
+		m.dropAssembly(in.request)
+		giveBuffer(in.request.buf)
+		in.request = nil
+		m.served[id.Index()] = nil
+		m.appendResponse(id, &wire.Response{Status: encodeStatus(e)}, wire.FlagEnd|wire.FlagLast, nil)
+	case in.rest != nil: // its answer is on the way
+		m.ring.remove(in.rest)
+		giveBuffer(in.rest.owner)
+		in.rest = nil
+		m.served[id.Index()] = nil
+		m.appendReset(id, e)
+	default:
+		if in.stream != nil {
+			in.stream.endRecv(e)
+		}
+		in.cancel(canceled)
+	}
+}
+
+func (m *machine) appendReset(id wire.Stream, e *tandem.Error) {
+	st := encodeStatus(e)
+	b := m.buf()
+	b.b = wire.AppendHeader(b.b, wire.Header{Length: len(st), Type: wire.TypeReset, Flags: wire.FlagAnswer, Stream: id})
+	b.b = append(b.b, st...)
+}
+
+// appendResponse appends one response frame with a message that fits in it.
+func (m *machine) appendResponse(id wire.Stream, r *wire.Response, f wire.Flags, message []byte) {
+	b := m.buf()
+	start := len(b.b)
+	b.b = append(b.b, make([]byte, wire.HeaderLen)...)
+	b.b = wire.AppendResponse(b.b, r)
+	b.b = append(b.b, message...)
+	wire.PutHeader(b.b[start:], wire.Header{
+		Length: len(b.b) - start - wire.HeaderLen, Type: wire.TypeResponse, Flags: f | wire.FlagAnswer, Stream: id,
+	})
+}
+
+func encodeStatus(e *tandem.Error) []byte {
+	return wire.AppendStatus(nil, &wire.Status{Code: e.Code, NotExecuted: e.NotExecuted, Message: e.Message, Details: e.Details})
+}
+
+// respond sends the answer of a call whose handler has returned.
+func (m *machine) respond(in *Inbound, r *wire.Response, flags wire.Flags) {
+	m.running--
+	if in.id == 0 || m.serving(in.id) != in {
+		return
+	}
+	if in.stream != nil {
+		in.stream.endRecv(nil)
+		in.stream.discard()
+	}
+	message := []byte(nil)
+	if in.reply != nil && len(r.Status) == 0 && !in.canceled {
+		message = in.reply.b
+	}
+	if uint64(len(message)) > m.peer.MaxMessage {
+		e := refused(tandem.ResourceExhausted, "answer of %d bytes, the caller takes at most %d", len(message), m.peer.MaxMessage)
+		e.NotExecuted = false
+		r.Status, message = encodeStatus(e), nil
+	}
+	if len(message)+len(r.Status)+len(r.Trailer)+64 <= wire.MaxBlock {
+		m.served[in.id.Index()] = nil
+		m.appendResponse(in.id, r, flags|wire.FlagEnd|wire.FlagLast, message)
+		return
+	}
+	r.Size = uint64(len(message))
+	first := max(0, wire.MaxBlock-len(r.Status)-len(r.Trailer)-64)
+	first = min(first, len(message)-1)
+	m.appendResponse(in.id, r, flags, message[:first])
+	in.rest = &bulk{id: in.id, flags: wire.FlagAnswer, data: message[first:], in: in, owner: in.reply}
+	in.reply = nil // the ring's now
+	m.ring.add(in.rest)
+}
+
+// execute runs the handler and sends its answer; the caller flushes. It also
+// answers when the handler ends its goroutine.
+func (in *Inbound) execute() {
+	dispatch.Run(in, &in.call, in.method.target.Func, finished)
+}
+
+// finished takes the Inbound from the context, which nobody can have replaced:
+// the call's Body may by now be an interceptor's.
+func finished(ctx context.Context, call *tandem.Call, err error) {
+	in := ctx.(*Inbound)
+	e, flags := in.conclude(call, err)
+	in.finish(e, flags)
+}
+
+// conclude runs what the application has to say at the end of a call: what it
+// registered with OnEnd, the methods of its error, its compressor.
+func (in *Inbound) conclude(call *tandem.Call, err error) (e *tandem.Error, flags wire.Flags) {
+	returned := false
+	defer func() {
+		if !returned {
+			e = tandem.AsError(dispatch.Died(call.Method, recover(), in.s.env.cfg.OnPanic))
+		}
+	}()
+	call.End(err)
+	if e = tandem.AsError(err); e == nil {
+		flags = in.compressReply()
+	}
+	returned = true
+	return e, flags
+}
+
+func (in *Inbound) finish(e *tandem.Error, flags wire.Flags) {
+	s := in.s
+	var r wire.Response
+	if e != nil {
+		r.Status = encodeStatus(e)
+	}
+	if in.call.Trailer != nil {
+		r.Trailer = in.encodeTrailer()
+	}
+	if s.env.cfg.Load != nil {
+		r.Load, r.HasLoad = s.env.cfg.Load(), true
+	}
+	s.mu.Lock()
+	s.m.respond(in, &r, flags)
+	idle := s.m.draining && s.m.running == 0
+	s.mu.Unlock()
+	if idle {
+		signal(s.quiet)
+	}
+	in.cancel(canceled)
+	giveBuffer(in.owned)
+	giveBuffer(in.reply)
+	in.message, in.owned, in.reply = nil, nil, nil
+}
+
+func (in *Inbound) encodeTrailer() []byte {
+	b, err := wire.AppendMetadata(nil, in.call.Trailer)
+	if err != nil {
+		in.s.env.cfg.Logger.Warn("trailer dropped", "method", in.call.Method, "error", err)
+		return nil
+	}
+	return b
+}
+
+// compressReply compresses a large answer of a call that has a compressor.
+func (in *Inbound) compressReply() wire.Flags {
+	e := in.s.env
+	if in.packer == 0 || in.call.Compressor == "" || in.reply == nil || len(in.reply.b) < e.cfg.CompressAbove {
+		return 0
+	}
+	packed := takeBuffer()
+	b, err := in.compressor().Compress(packed.b, in.reply.b)
+	if err != nil || len(b) >= len(in.reply.b) {
+		giveBuffer(packed)
+		return 0
+	}
+	packed.b = b
+	giveBuffer(in.reply)
+	in.reply = packed
+	return wire.FlagCompressed
+}
+
+var errStreamBody = &tandem.Error{Code: tandem.FailedPrecondition, Message: "a stream has no single message: use its Body's Stream"}
+
+// Decode decodes the request into v.
+func (in *Inbound) Decode(v any) error {
+	if in.stream != nil {
+		return errStreamBody
+	}
+	message := in.message
+	if in.compressed {
+		plain := takeBuffer()
+		defer giveBuffer(plain)
+		limit := int(in.s.m.own.MaxMessage) //nolint:gosec // bounded by memory
+		if in.method.target.MaxMessage > 0 {
+			limit = in.method.target.MaxMessage
+		}
+		b, err := in.compressor().Decompress(plain.b, message, limit)
+		if err != nil {
+			return refused(tandem.InvalidArgument, "arguments of %s: %v", in.call.Method, err)
+		}
+		plain.b, message = b, b
+	}
+	if err := codec.Decode(in.codec(), message, v); err != nil {
+		return refused(tandem.InvalidArgument, "arguments of %s: %v", in.call.Method, err)
+	}
+	return nil
+}
+
+// Encode encodes the answer.
+func (in *Inbound) Encode(v any) error {
+	if in.stream != nil {
+		return errStreamBody
+	}
+	if in.reply == nil {
+		in.reply = takeBuffer()
+	}
+	b, err := codec.Append(in.codec(), in.reply.b[:0], v)
+	if err != nil {
+		return &tandem.Error{Code: tandem.Internal, Message: fmt.Sprintf("result of %s: %v", in.call.Method, err)}
+	}
+	in.reply.b = b
+	return nil
+}
+
+// Stream accepts the stream, if the call is one.
+func (in *Inbound) Stream() tandem.MessageStream {
+	if in.stream == nil {
+		return nil
+	}
+	in.stream.accept()
+	return in.stream
+}
+
+// runApart executes the call in its own goroutine and learns how long it took.
+func (s *Session) runApart(in *Inbound) {
+	if in.owned == nil { // the message is the reader's
+		in.owned = takeBuffer()
+		in.owned.b = append(in.owned.b, in.message...)
+		in.message = in.owned.b
+	}
+	s.env.wg.Go(func() {
+		defer s.flush()
+		start := time.Now()
+		in.execute()
+		in.method.target.observe(time.Since(start))
+	})
+}

@@ -1,0 +1,305 @@
+package session
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+// open sends the request, or queues it while the peer or the writer has no
+// room for it.
+func (m *machine) open(p *Pending, now int64) *tandem.Error {
+	if err := m.refusal(p); err != nil {
+		return err
+	}
+	p.head = wire.Request{Codec: m.codecIndex(p.Codec), Compressor: m.compressorIndex(p.Compressor), Attempt: uint32(p.Attempt), Metadata: p.Metadata} //nolint:gosec // small
+	if p.deadline = m.env.instant(p.Deadline); p.deadline != 0 && p.deadline <= now {
+		return givenUp(errDeadline, true)
+	}
+	if len(m.queue) > 0 || !m.room() {
+		if len(m.queue) >= maxQueued {
+			return &tandem.Error{Code: tandem.ResourceExhausted, NotExecuted: true, Message: fmt.Sprintf("%d calls are waiting to be sent to %s", maxQueued, m.s.remote())}
+		}
+		p.state = callQueued
+		if p.OneWay { // its caller does not wait
+			p.Message = append([]byte(nil), p.Message...)
+		}
+		m.queue = append(m.queue, p)
+		m.noteDeadline(p.deadline)
+		return nil
+	}
+	m.send(p, now)
+	return nil
+}
+
+// room reports whether a request may be sent now.
+func (m *machine) room() bool { return !m.calls.full() && m.queuedBytes() < writeSoft }
+
+// refusal says why a call can't be made on this connection at all.
+func (m *machine) refusal(p *Pending) *tandem.Error {
+	refuse := func(code tandem.Code, format string, args ...any) *tandem.Error {
+		return &tandem.Error{Code: code, NotExecuted: true, Message: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case m.closed != nil:
+		return drainError(fmt.Sprintf("connection to %s is closed: %s", m.s.remote(), m.closed.Message))
+	case m.away != nil:
+		return drainError(m.s.remote() + " is draining")
+	case p.Method == "" || len(p.Method) > wire.MaxName:
+		return refuse(tandem.InvalidArgument, "method name of %d bytes, allowed 1 to %d", len(p.Method), wire.MaxName)
+	case m.codecIndex(p.Codec) == noIndex:
+		return refuse(tandem.Unimplemented, "%s does not know codec %q; it has %q", m.s.remote(), p.Codec, m.peer.Codecs)
+	case p.Compressor != "" && m.compressorIndex(p.Compressor) == 0:
+		return refuse(tandem.Unimplemented, "%s does not know compressor %q; it has %q", m.s.remote(), p.Compressor, m.peer.Compressors)
+	case uint64(len(p.Message)) > m.peer.MaxMessage:
+		return refuse(tandem.ResourceExhausted, "message of %d bytes, %s takes at most %d", len(p.Message), m.s.remote(), m.peer.MaxMessage)
+	}
+	return nil
+}
+
+func drainError(reason string) *tandem.Error {
+	e := tandem.Errorf(tandem.Unavailable, "%w: %s", ErrDraining, reason)
+	e.NotExecuted = true
+	return e
+}
+
+const noIndex = 0xff
+
+func (m *machine) codecIndex(name string) uint8 {
+	for i, c := range m.peer.Codecs {
+		if c == name {
+			return uint8(i)
+		}
+	}
+	return noIndex
+}
+
+// compressorIndex is 0 for none or an unknown one.
+func (m *machine) compressorIndex(name string) uint8 {
+	for i, c := range m.peer.Compressors {
+		if name != "" && c == name {
+			return uint8(i + 1)
+		}
+	}
+	return 0
+}
+
+// send appends the request's first frame and puts the rest in the ring.
+func (m *machine) send(p *Pending, now int64) {
+	flags := wire.Flags(0)
+	if p.Compressed {
+		flags |= wire.FlagCompressed
+	}
+	h := wire.Header{Type: wire.TypeRequest}
+	whole := len(p.Message)+len(p.Metadata)+len(p.Method)+64 <= wire.MaxBlock
+	switch {
+	case p.OneWay && whole:
+		flags |= wire.FlagOneWay
+	case p.OneWay:
+		flags |= wire.FlagOneWay
+		h.Stream = m.calls.take(p)
+	default:
+		h.Stream = m.calls.take(p)
+	}
+	if p.stream != nil {
+		flags |= wire.FlagStream
+	}
+	if p.deadline != 0 {
+		p.head.Timeout = remaining(p.deadline, now)
+		m.noteDeadline(p.deadline)
+	}
+	if !whole {
+		p.head.Size = uint64(len(p.Message))
+	}
+	p.id, p.state = h.Stream, callOpen
+	m.sent++
+	p.ordinal = m.sent
+	p.head.Name = m.sentNames.reference(p.Method)
+
+	b := m.buf()
+	start := len(b.b)
+	b.b = append(b.b, make([]byte, wire.HeaderLen)...)
+	b.b = wire.AppendRequest(b.b, &p.head)
+	first := min(len(p.Message), wire.MaxBlock-(len(b.b)-start-wire.HeaderLen))
+	b.b = append(b.b, p.Message[:first]...)
+	h.Length = len(b.b) - start - wire.HeaderLen
+	h.Flags = flags
+	p.end = m.taken + uint64(len(b.b))
+	if first == len(p.Message) {
+		h.Flags |= wire.FlagEnd
+		if p.OneWay && h.Stream != 0 { // it fitted after all: nothing more happens to its number
+			m.calls.release(h.Stream)
+			p.state = callDone
+		}
+	} else {
+		p.end = notSent
+		p.rest = &bulk{id: p.id, data: p.Message[first:], call: p}
+		if p.OneWay { // the caller does not wait: the message must be ours
+			p.rest.data = append([]byte(nil), p.rest.data...)
+		}
+		m.ring.add(p.rest)
+	}
+	wire.PutHeader(b.b[start:], h)
+}
+
+// remaining is the time left, at least a microsecond: zero means no deadline.
+func remaining(deadline, now int64) time.Duration {
+	return max(time.Microsecond, time.Duration(deadline-now))
+}
+
+// noteDeadline keeps earliest a lower bound of all deadlines.
+func (m *machine) noteDeadline(d int64) {
+	if d != 0 && (m.earliest == 0 || d < m.earliest) {
+		m.earliest = d
+	}
+}
+
+// promote sends queued calls for which there is room now.
+func (m *machine) promote(now int64) {
+	n := 0
+	for n < len(m.queue) && m.room() {
+		if p := m.queue[n]; p.state == callQueued {
+			m.send(p, now)
+		}
+		m.queue[n] = nil
+		n++
+	}
+	if m.queue = m.queue[n:]; len(m.queue) == 0 {
+		m.queue = nil
+	}
+}
+
+// leave gives up a call of ours: its slot stays taken until the peer answers.
+func (m *machine) leave(p *Pending) {
+	if p.state == callOpen {
+		m.abandon(p)
+	}
+	p.state = callLeft
+}
+
+func (m *machine) abandon(p *Pending) {
+	if s := m.calls.get(p.id); s != nil {
+		s.p = nil
+	}
+	m.ring.remove(p.rest)
+	m.dropAssembly(p.answer)
+	p.rest, p.answer = nil, nil
+	b := m.buf()
+	b.b = wire.AppendHeader(b.b, wire.Header{Type: wire.TypeCancel, Stream: p.id})
+}
+
+// finish frees the slot of a call that the peer has answered.
+func (m *machine) finish(id wire.Stream, p *Pending, err *tandem.Error) event {
+	m.calls.release(id)
+	if p == nil {
+		return event{}
+	}
+	m.ring.remove(p.rest)
+	m.dropAssembly(p.answer)
+	if p.state == callDone { // a stream that was accepted: nobody waits
+		return event{}
+	}
+	p.complete(err)
+	return event{wake: p}
+}
+
+func (m *machine) onResponse(h wire.Header, payload []byte) (event, error) {
+	s := m.calls.get(h.Stream)
+	switch {
+	case h.Flags&wire.FlagAnswer == 0:
+		return event{}, violationf("response without the answer flag")
+	case s == nil:
+		return event{}, nil // of a call that is over
+	case s.p != nil && s.p.stream != nil:
+		return m.onStreamResponse(h, s.p, payload)
+	case s.p == nil: // nobody waits for it
+		if h.Flags&wire.FlagEnd != 0 {
+			m.calls.release(h.Stream)
+		}
+		return event{}, nil
+	}
+	p := s.p
+	if p.payload != nil {
+		return event{}, violationf("second response to a call")
+	}
+	p.payload = takeBuffer()
+	p.payload.b = append(p.payload.b, payload...)
+	p.ReplyCompressed = h.Flags&wire.FlagCompressed != 0
+	if h.Flags&wire.FlagEnd != 0 {
+		return m.finish(h.Stream, p, nil), nil
+	}
+	return m.startAnswer(h.Stream, p, payload)
+}
+
+// startAnswer prepares for an answer of several blocks.
+func (m *machine) startAnswer(id wire.Stream, p *Pending, payload []byte) (event, error) {
+	var r wire.Response
+	block, err := wire.ParseResponse(payload, &r)
+	if err != nil {
+		return event{}, err
+	}
+	if r.Size > m.own.MaxMessage {
+		m.abandon(p)
+		p.complete(&tandem.Error{Code: tandem.ResourceExhausted, Message: fmt.Sprintf("answer of %d bytes, limit %d", r.Size, m.own.MaxMessage)})
+		return event{wake: p}, nil
+	}
+	p.body = len(payload) - len(block)
+	p.answer = &assembly{id: id, buf: p.payload, skip: p.body, size: int(r.Size)} //nolint:gosec // at most MaxMessage
+	return event{}, m.startAssembly(p.answer)
+}
+
+// onData takes a block of a request, of an answer, or of a stream's message.
+func (m *machine) onData(h wire.Header, payload []byte) (event, error) {
+	if h.Flags&wire.FlagStream != 0 {
+		return m.onStreamData(h, payload)
+	}
+	if h.Flags&wire.FlagAnswer != 0 {
+		s := m.calls.get(h.Stream)
+		switch {
+		case s == nil:
+			return event{}, nil
+		case s.p == nil: // the caller has left
+			if h.Flags&wire.FlagEnd != 0 {
+				m.calls.release(h.Stream)
+			}
+			return event{}, nil
+		case s.p.answer == nil:
+			return event{}, violationf("data for a call that has no answer yet")
+		}
+		done, err := m.extend(s.p.answer, h, payload)
+		if err != nil || !done {
+			return event{}, err
+		}
+		return m.finish(h.Stream, s.p, nil), nil
+	}
+	in := m.serving(h.Stream)
+	if in == nil || in.request == nil {
+		return event{}, nil // refused or cancelled meanwhile
+	}
+	done, err := m.extend(in.request, h, payload)
+	if err != nil || !done {
+		return event{}, err
+	}
+	return m.startRun(in, in.request.buf.b, in.request.buf)
+}
+
+func (m *machine) onReset(h wire.Header, payload []byte) (event, error) {
+	if h.Flags&wire.FlagAnswer == 0 {
+		return event{}, violationf("reset without the answer flag")
+	}
+	s := m.calls.get(h.Stream)
+	if s == nil {
+		return event{}, nil
+	}
+	e := tandem.AsError(statusError(payload))
+	if e == nil {
+		e = &tandem.Error{Code: tandem.Unavailable, Message: "the server broke off", Remote: true}
+	}
+	p := s.p
+	if p != nil && p.stream != nil {
+		p.stream.endRecv(e)
+	}
+	return m.finish(h.Stream, p, e), nil
+}

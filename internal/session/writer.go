@@ -1,0 +1,216 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+)
+
+// leadLocked makes the caller the writer if there is something to write and
+// nobody writes, or if the writer still lets others run although there is
+// enough for a good write. The caller must then call write, having unlocked.
+func (s *Session) leadLocked() bool {
+	switch {
+	case !s.m.hasOutput() || s.m.closed != nil:
+		return false
+	case !s.writing:
+		s.writing = true
+		return true
+	case s.yielding && s.m.queuedBytes() >= enoughToWrite:
+		s.yielding = false
+		return true
+	}
+	return false
+}
+
+// enoughToWrite is what one write should carry: with more, the peer idles.
+const enoughToWrite = 32 << 10
+
+// flush writes what there is unless somebody is at it.
+func (s *Session) flush() {
+	s.mu.Lock()
+	lead := s.leadLocked()
+	s.mu.Unlock()
+	if lead {
+		s.write()
+	}
+}
+
+// yieldScore remembers whether letting others run before a write has made the
+// write larger. It is worth a factor of two in CPU when calls are concurrent,
+// and costs latency when the process has no CPU left.
+type yieldScore struct {
+	score int8
+	skip  uint16
+}
+
+const yieldPause = 256
+
+func (y *yieldScore) worth(open int) bool {
+	if open < 2 {
+		return false
+	}
+	if y.skip > 0 {
+		y.skip--
+		return false
+	}
+	return true
+}
+
+func (y *yieldScore) learn(gained bool) {
+	if gained {
+		y.score = min(y.score+4, 8) // a write costs much more than letting others run
+		return
+	}
+	if y.score--; y.score < -4 {
+		y.score, y.skip = 0, yieldPause
+	}
+}
+
+// write writes until nothing is left, without waiting for the peer: what the
+// connection does not take at once is left to a goroutine. After a few rounds
+// it hands over too, so that no caller works for the others without end.
+func (s *Session) write() { s.writeRounds(false) }
+
+// writeAfterOthers is write for a caller: before each round it lets others add
+// to what is to be written, as long as that pays.
+func (s *Session) writeAfterOthers() { s.writeRounds(true) }
+
+func (s *Session) writeRounds(yield bool) {
+	for round, n := 0, 0; ; round++ {
+		b := s.next(n, yield)
+		if b == nil {
+			return
+		}
+		if round == maxRounds || !s.conn.CanTry() {
+			s.env.wg.Go(func() { s.writeRest(b, b.b) })
+			return
+		}
+		var err error
+		if n, err = s.conn.TryWrite(b.b); err != nil {
+			s.fail(err)
+			return
+		}
+		if n < len(b.b) {
+			s.wrote(n)
+			s.env.wg.Go(func() { s.writeRest(b, b.b[n:]) })
+			return
+		}
+		giveOutBuffer(b)
+	}
+}
+
+const maxRounds = 8
+
+// next counts what was written and takes what is to be written next. With
+// nothing left the writer's turn is over.
+func (s *Session) next(written int, yield bool) *buffer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wroteLocked(written)
+	if yield && s.m.hasOutput() && s.m.queuedBytes() < enoughToWrite && s.thrift.worth(s.m.calls.open) && !s.yieldLocked() {
+		return nil
+	}
+	b := s.m.take()
+	if b == nil || s.m.closed != nil {
+		s.stopWritingLocked()
+		return nil
+	}
+	return b
+}
+
+// stopWritingLocked ends the writer's turn.
+func (s *Session) stopWritingLocked() {
+	s.writing = false
+	if s.m.closed != nil {
+		signal(s.drained) // somebody may wait to say the last words
+	}
+}
+
+// yieldLocked lets others run, with the mutex free meanwhile. It reports whether
+// the caller is still the writer.
+func (s *Session) yieldLocked() bool {
+	queued := s.m.queuedBytes()
+	s.yields++
+	mine := s.yields
+	s.yielding = true
+	s.mu.Unlock()
+	runtime.Gosched()
+	s.mu.Lock()
+	if !s.yielding || s.yields != mine {
+		s.thrift.learn(true)
+		return false
+	}
+	s.yielding = false
+	s.thrift.learn(s.m.queuedBytes() > queued)
+	return true
+}
+
+// wroteLocked counts bytes that reached the connection and lets waiting calls
+// in.
+func (s *Session) wroteLocked(n int) {
+	s.written += uint64(n) //nolint:gosec // not negative
+	if len(s.m.queue) > 0 {
+		s.m.promote(s.env.now())
+	}
+}
+
+func (s *Session) wrote(n int) {
+	s.mu.Lock()
+	s.wroteLocked(n)
+	s.mu.Unlock()
+}
+
+// writeRest is the writer while there is a backlog. It may wait for the peer,
+// as long as that takes something now and then.
+func (s *Session) writeRest(b *buffer, rest []byte) {
+	for {
+		if err := s.writeSlowly(rest); err != nil {
+			s.fail(err)
+			return
+		}
+		giveOutBuffer(b)
+		b = s.nextRest()
+		signal(s.drained)
+		if b == nil {
+			return
+		}
+		rest = b.b
+	}
+}
+
+// writeSlowly writes all of rest; the deadline is for each piece.
+func (s *Session) writeSlowly(rest []byte) error {
+	const piece = 64 << 10
+	for len(rest) > 0 {
+		n, err := s.conn.WriteBy(rest[:min(len(rest), piece)], time.Now().Add(s.env.cfg.Stall))
+		s.wrote(n)
+		switch {
+		case err == nil, n > 0 && errors.Is(err, os.ErrDeadlineExceeded):
+			rest = rest[n:]
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return fmt.Errorf("%w: nothing could be written for %v", errFlood, s.env.cfg.Stall)
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// nextRest takes what has come meanwhile, or ends the writer. Its deadline must
+// not stay behind: it holds for writes that don't wait, too.
+func (s *Session) nextRest() *buffer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.m.take()
+	if b == nil || s.m.closed != nil {
+		s.stopWritingLocked()
+		if s.m.closed == nil {
+			_ = s.conn.SetWriteDeadline(time.Time{}) // fails on a closed connection only
+		}
+		return nil
+	}
+	return b
+}
