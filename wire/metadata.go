@@ -11,10 +11,11 @@ import (
 )
 
 // AppendMetadata appends the pairs of m, sorted by key, keys in lower case. It
-// fails when m
-// exceeds [MaxMetadata] bytes or [MaxMetadataPairs], or has an empty key.
+// fails when m exceeds [MaxMetadata] bytes or [MaxMetadataPairs], or has an
+// empty key.
 func AppendMetadata(dst []byte, m tandem.Metadata) ([]byte, error) {
 	start, pairs := len(dst), 0
+	m = folded(m)
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		if key == "" {
 			return dst[:start], errors.New("metadata with an empty key")
@@ -24,14 +25,34 @@ func AppendMetadata(dst []byte, m tandem.Metadata) ([]byte, error) {
 			if pairs > MaxMetadataPairs || len(dst)-start+len(key)+len(value) > MaxMetadata-6 {
 				return dst[:start], fmt.Errorf("metadata exceeds %d bytes or %d pairs", MaxMetadata, MaxMetadataPairs)
 			}
-			dst = appendPrefixed(appendPrefixed(dst, strings.ToLower(key)), value)
+			dst = appendPrefixed(appendPrefixed(dst, key), value)
 		}
 	}
 	return dst, nil
 }
 
-// ParseMetadata reads pairs; a key may occur several times. The result does
-// not refer to b; it is nil when there are none.
+// folded returns m with all keys in lower case: m itself unless its methods
+// were bypassed.
+func folded(m tandem.Metadata) tandem.Metadata {
+	upper := func(r rune) bool { return 'A' <= r && r <= 'Z' }
+	for key := range m {
+		if !strings.ContainsFunc(key, upper) {
+			continue
+		}
+		lower := make(tandem.Metadata, len(m))
+		for _, k := range slices.Sorted(maps.Keys(m)) { // "A" before "a": the same order each time
+			for _, v := range m[k] {
+				lower.Add(k, v)
+			}
+		}
+		return lower
+	}
+	return m
+}
+
+// ParseMetadata reads pairs; a key may occur several times. Keys come out in
+// lower case, whatever the peer has sent: else nobody would find them. The
+// result does not refer to b; it is nil when there are none.
 func ParseMetadata(b []byte) (tandem.Metadata, error) {
 	if len(b) == 0 {
 		return nil, nil
@@ -52,7 +73,7 @@ func ParseMetadata(b []byte) (tandem.Metadata, error) {
 		if len(key) == 0 {
 			return nil, violation("metadata with an empty key")
 		}
-		m[string(key)] = append(m[string(key)], string(value))
+		m.Add(string(key), string(value))
 		b = rest
 	}
 	return m, nil
