@@ -233,7 +233,11 @@ func (h *half) setDeadline(d *deadline, t time.Time) {
 	d.stop()
 	d.at, d.timer = t, nil
 	if !t.IsZero() {
-		d.timer = time.AfterFunc(time.Until(t), h.cond.Broadcast)
+		d.timer = time.AfterFunc(time.Until(t), func() {
+			h.mu.Lock() // else a waiter that has just looked at the time misses it
+			defer h.mu.Unlock()
+			h.cond.Broadcast()
+		})
 	}
 	h.cond.Broadcast()
 }

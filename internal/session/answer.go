@@ -26,14 +26,10 @@ func (m *machine) onCancel(id wire.Stream) {
 		return
 	}
 	in.canceled = true
-	e := &tandem.Error{Code: tandem.Canceled, Message: "canceled by the caller", NotExecuted: in.request != nil}
+	e := &tandem.Error{Code: tandem.Canceled, Message: "canceled by the caller"}
 	switch {
-	case in.request != nil: // it never ran
-		m.dropAssembly(in.request)
-		giveBuffer(in.request.buf)
-		in.request = nil
-		m.served[id.Index()] = nil
-		m.appendResponse(id, &wire.Response{Status: encodeStatus(e)}, wire.FlagEnd|wire.FlagLast, nil)
+	case in.request != nil:
+		m.dropRequest(in, e)
 	case in.rest != nil: // its answer is on the way
 		m.ring.remove(in.rest)
 		giveBuffer(in.rest.owner)
@@ -46,6 +42,43 @@ func (m *machine) onCancel(id wire.Stream) {
 		}
 		in.cancel(canceled)
 	}
+}
+
+// dropRequest answers a request that did not arrive in whole: it never ran.
+// Blocks that are still to come find no call.
+func (m *machine) dropRequest(in *Inbound, e *tandem.Error) {
+	m.dropAssembly(in.request)
+	giveBuffer(in.request.buf)
+	in.request = nil
+	m.served[in.id.Index()] = nil
+	e.NotExecuted = true
+	m.appendResponse(in.id, &wire.Response{Status: encodeStatus(e)}, wire.FlagEnd|wire.FlagLast, nil)
+}
+
+// expireRequests ends large requests that are not worth waiting for.
+func (m *machine) expireRequests(now int64) {
+	for i := len(m.incoming.list) - 1; i >= 0; i-- {
+		in := m.serving(m.incoming.list[i].id)
+		if in == nil || in.request != m.incoming.list[i] {
+			continue
+		}
+		if e := m.overdue(in, now); e != nil {
+			m.dropRequest(in, e)
+		}
+	}
+}
+
+// overdue says why a request that is arriving is not worth waiting for: its
+// time is over, or the peer could send more of it and does not.
+func (m *machine) overdue(in *Inbound, now int64) *tandem.Error {
+	a := in.request
+	if d := m.env.instant(in.call.Deadline); d != 0 && now >= d {
+		return refused(tandem.DeadlineExceeded, "the arguments of %s did not arrive in time", in.call.Method)
+	}
+	if a.credit > smallBlock && now-a.last > int64(m.env.cfg.Stall) {
+		return refused(tandem.DeadlineExceeded, "nothing more of the arguments of %s came within %v", in.call.Method, m.env.cfg.Stall)
+	}
+	return nil
 }
 
 func (m *machine) appendReset(id wire.Stream, e *tandem.Error) {
@@ -246,7 +279,7 @@ func (s *Session) runApart(in *Inbound) {
 		in.owned.b = append(in.owned.b, in.message...)
 		in.message = in.owned.b
 	}
-	s.env.wg.Go(func() {
+	s.env.spawn(func() {
 		defer s.flush()
 		start := time.Now()
 		in.execute()

@@ -15,9 +15,10 @@ type buffer struct{ b []byte }
 
 type readBuffer [readBufferSize]byte
 
-// Larger buffers are left to the collector. A message's is small as a rule:
+// Other buffers are left to the collector. A message's is small as a rule:
 // if those for writing were mixed with them, every call would end up with one.
 const (
+	minPooled    = 4 << 10
 	maxPooled    = 64 << 10
 	maxPooledOut = 4 << 20
 )
@@ -26,11 +27,11 @@ func takeBuffer() *buffer {
 	if b, ok := buffers.Get().(*buffer); ok {
 		return b
 	}
-	return &buffer{make([]byte, 0, 4<<10)}
+	return &buffer{make([]byte, 0, minPooled)}
 }
 
 func giveBuffer(b *buffer) {
-	if b != nil && cap(b.b) <= maxPooled {
+	if b != nil && cap(b.b) >= minPooled && cap(b.b) <= maxPooled {
 		b.b = b.b[:0]
 		buffers.Put(b)
 	}

@@ -205,7 +205,7 @@ func (m *machine) finish(id wire.Stream, p *Pending, err *tandem.Error) event {
 	return event{wake: p}
 }
 
-func (m *machine) onResponse(h wire.Header, payload []byte) (event, error) {
+func (m *machine) onResponse(h wire.Header, payload []byte, now int64) (event, error) {
 	s := m.calls.get(h.Stream)
 	switch {
 	case h.Flags&wire.FlagAnswer == 0:
@@ -230,11 +230,11 @@ func (m *machine) onResponse(h wire.Header, payload []byte) (event, error) {
 	if h.Flags&wire.FlagEnd != 0 {
 		return m.finish(h.Stream, p, nil), nil
 	}
-	return m.startAnswer(h.Stream, p, payload)
+	return m.startAnswer(h.Stream, p, payload, now)
 }
 
 // startAnswer prepares for an answer of several blocks.
-func (m *machine) startAnswer(id wire.Stream, p *Pending, payload []byte) (event, error) {
+func (m *machine) startAnswer(id wire.Stream, p *Pending, payload []byte, now int64) (event, error) {
 	var r wire.Response
 	block, err := wire.ParseResponse(payload, &r)
 	if err != nil {
@@ -247,11 +247,11 @@ func (m *machine) startAnswer(id wire.Stream, p *Pending, payload []byte) (event
 	}
 	p.body = len(payload) - len(block)
 	p.answer = &assembly{id: id, buf: p.payload, skip: p.body, size: int(r.Size)} //nolint:gosec // at most MaxMessage
-	return event{}, m.startAssembly(p.answer)
+	return event{}, m.startAssembly(p.answer, now)
 }
 
 // onData takes a block of a request, of an answer, or of a stream's message.
-func (m *machine) onData(h wire.Header, payload []byte) (event, error) {
+func (m *machine) onData(h wire.Header, payload []byte, now int64) (event, error) {
 	if h.Flags&wire.FlagStream != 0 {
 		return m.onStreamData(h, payload)
 	}
@@ -268,7 +268,7 @@ func (m *machine) onData(h wire.Header, payload []byte) (event, error) {
 		case s.p.answer == nil:
 			return event{}, violationf("data for a call that has no answer yet")
 		}
-		done, err := m.extend(s.p.answer, h, payload)
+		done, err := m.extend(s.p.answer, h, payload, now)
 		if err != nil || !done {
 			return event{}, err
 		}
@@ -278,7 +278,7 @@ func (m *machine) onData(h wire.Header, payload []byte) (event, error) {
 	if in == nil || in.request == nil {
 		return event{}, nil // refused or cancelled meanwhile
 	}
-	done, err := m.extend(in.request, h, payload)
+	done, err := m.extend(in.request, h, payload, now)
 	if err != nil || !done {
 		return event{}, err
 	}

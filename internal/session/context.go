@@ -14,6 +14,7 @@ var errDeadline = context.DeadlineExceeded
 type doneContext struct {
 	done  chan struct{}
 	timer *time.Timer
+	leave func() bool // stops waiting for the connection's end; one-way calls only
 	after map[*afterFunc]struct{}
 }
 
@@ -77,6 +78,9 @@ func (in *Inbound) askLocked() *doneContext {
 	if d := in.call.Deadline; !d.IsZero() {
 		a.timer = time.AfterFunc(time.Until(d), func() { in.cancel(expired) })
 	}
+	if in.oneWay { // the session does not know it any more
+		a.leave = context.AfterFunc(in.s.base, func() { in.cancel(canceled) })
+	}
 	return a
 }
 
@@ -84,10 +88,15 @@ func (in *Inbound) askLocked() *doneContext {
 func (in *Inbound) Err() error {
 	in.ctxMu.Lock()
 	defer in.ctxMu.Unlock()
-	if in.ended == running && !in.call.Deadline.IsZero() && !time.Now().Before(in.call.Deadline) {
+	switch {
+	case in.ended != running:
+		return in.ended.err()
+	case !in.call.Deadline.IsZero() && !time.Now().Before(in.call.Deadline):
 		return context.DeadlineExceeded
+	case in.oneWay && in.s.base.Err() != nil:
+		return context.Canceled
 	}
-	return in.ended.err()
+	return nil
 }
 
 // AfterFunc runs f in its own goroutine when the context is done. Package
@@ -130,6 +139,9 @@ func (a *doneContext) tell() {
 	close(a.done)
 	if a.timer != nil {
 		a.timer.Stop()
+	}
+	if a.leave != nil {
+		a.leave()
 	}
 	for w := range a.after {
 		go w.f()

@@ -69,6 +69,7 @@ const (
 	bulkBatch      = 128 << 10
 	assemblyAhead  = 256 << 10 // credit ahead of what has arrived of a large message
 	assemblyBudget = 8 << 20   // of all large messages of a connection but the oldest
+	maxHeld        = 32 << 20  // large requests are refused while the first blocks of others take so much
 )
 
 // Env is what sessions share: settings, buffers, the clock and the monitor. It
@@ -78,7 +79,10 @@ type Env struct {
 	start   time.Time
 	monitor monitor
 	nobody  tandem.Peer // of calls for which no instance is chosen yet
-	wg      sync.WaitGroup
+
+	ending sync.Mutex // between starting goroutines and waiting for them
+	closed bool
+	wg     sync.WaitGroup
 
 	pendings  sync.Pool // *Pending
 	outgoings sync.Pool // *Outgoing
@@ -128,7 +132,21 @@ func NewEnv(cfg Config) *Env {
 // a handler that never returns can't be ended by anybody else.
 func (e *Env) Close(wait time.Duration) bool {
 	e.monitor.stop()
+	e.ending.Lock()
+	e.closed = true
+	e.ending.Unlock()
 	return WaitFor(&e.wg, wait)
+}
+
+// spawn runs f in a goroutine that Close waits for; false after Close, when
+// there is nothing left to do.
+func (e *Env) spawn(f func()) bool {
+	e.ending.Lock()
+	defer e.ending.Unlock()
+	if !e.closed {
+		e.wg.Go(f)
+	}
+	return !e.closed
 }
 
 // WaitFor waits for wg, at most that long, and reports whether it is done.

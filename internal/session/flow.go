@@ -31,9 +31,9 @@ type bulkRing struct {
 }
 
 // oldest returns the message of a stream that began first, or nil.
-func (r *bulkRing) oldest() (first *bulk) {
+func (r *bulkRing) oldest(stalled bool) (first *bulk) {
 	for _, b := range r.list {
-		if b.began != 0 && (first == nil || b.began < first.began) {
+		if b.began != 0 && (stalled || b.stream.credit >= smallBlock+wire.HeaderLen) && (first == nil || b.began < first.began) {
 			first = b
 		}
 	}
@@ -83,7 +83,7 @@ func (m *machine) onlyMessage() *bulk {
 	if !m.roomShort() {
 		return nil
 	}
-	return m.ring.oldest()
+	return m.ring.oldest(m.connRoom < int64(m.peer.ConnWindow)/4)
 }
 
 // smallBlock is the least that is sent when credit does not allow the rest.
@@ -233,6 +233,7 @@ type assembly struct {
 	skip   int   // bytes before the message in buf
 	size   int   // declared; what arrives may not differ
 	credit int64 // that the peer still has
+	last   int64 // when a block last came
 
 	stream *Stream // a partial message of a stream; size and credit are unused
 }
@@ -244,10 +245,11 @@ type assemblies struct {
 	held int64 // bytes arrived or allowed, all together
 }
 
-func (m *machine) startAssembly(a *assembly) error {
+func (m *machine) startAssembly(a *assembly, now int64) error {
 	if len(a.buf.b)-a.skip >= a.size {
 		return violationf("message of %d bytes goes on after %d", a.size, len(a.buf.b)-a.skip)
 	}
+	a.last = now
 	m.incoming.list = append(m.incoming.list, a)
 	m.incoming.held += int64(len(a.buf.b))
 	m.grant()
@@ -255,7 +257,8 @@ func (m *machine) startAssembly(a *assembly) error {
 }
 
 // extend appends a block and reports whether the message is complete.
-func (m *machine) extend(a *assembly, h wire.Header, payload []byte) (done bool, err error) {
+func (m *machine) extend(a *assembly, h wire.Header, payload []byte, now int64) (done bool, err error) {
+	a.last = now
 	cost := int64(len(payload) + wire.HeaderLen)
 	if a.credit -= cost; a.credit < 0 {
 		return false, violationf("%d bytes more than the window allows", -a.credit)
@@ -334,6 +337,9 @@ func (m *machine) grant() {
 // what was received, or when the connection's runs short.
 func (a *assembly) wants(short bool) int64 {
 	if st := a.stream; st != nil {
+		if len(st.queue) > 0 {
+			return 0 // there is something to receive
+		}
 		if held := st.partialCost - st.early; short || held+st.owed >= st.window/2 {
 			return held
 		}

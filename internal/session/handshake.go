@@ -32,7 +32,10 @@ func (e *Env) Connect(ctx context.Context, conn net.Conn, instance string) (*Ses
 		rd.release()
 		return nil, errors.Join(fmt.Errorf("handshake with %s: %w", s.remote(), err), conn.Close())
 	}
-	e.wg.Go(rd.loop)
+	if !e.spawn(rd.loop) {
+		s.Close()
+		return nil, ErrClosed
+	}
 	return s, nil
 }
 
@@ -76,7 +79,11 @@ func (s *Session) hello(rd *reader, exchange func(peer *wire.Settings) error) er
 	}
 	s.m.init(peer)
 	rd.now = s.env.now()
-	return s.conn.SetDeadline(time.Time{})
+	if err := s.conn.SetDeadline(time.Time{}); err != nil {
+		return err
+	}
+	s.base, s.leaveBase = context.WithCancel(s.base) // from here on the session has an end
+	return nil
 }
 
 // preface reads the peer's preface; what follows it stays in the buffer.

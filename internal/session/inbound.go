@@ -67,6 +67,9 @@ func (m *machine) onRequest(h wire.Header, payload []byte, now int64) (event, er
 	if m.draining {
 		return event{}, nil // goaway said that it won't run
 	}
+	if m.queuedBytes() > 2*writeHard { // not even refusals are read
+		return event{}, fmt.Errorf("%w: %d bytes of answers wait", errFlood, m.queuedBytes())
+	}
 	m.accepted++
 	if err := m.reserve(h); err != nil {
 		return event{}, err
@@ -91,7 +94,7 @@ func (m *machine) onRequest(h wire.Header, payload []byte, now int64) (event, er
 	}
 	in.request = &assembly{id: in.id, answer: wire.FlagAnswer, buf: takeBuffer(), size: int(r.Size)} //nolint:gosec // checked
 	in.request.buf.b = append(in.request.buf.b, block...)
-	return event{}, m.startAssembly(in.request)
+	return event{}, m.startAssembly(in.request, now)
 }
 
 // reserve checks the stream number of a new request.
@@ -185,6 +188,8 @@ func (m *machine) check(in *Inbound, h wire.Header, block int, r *wire.Request) 
 		return refused(tandem.Unimplemented, "%s is %s", in.call.Method, kindName(target.Kind))
 	case stream && h.Flags&wire.FlagEnd == 0:
 		return refused(tandem.InvalidArgument, "a stream's request carries no message")
+	case h.Flags&wire.FlagEnd == 0 && m.incoming.held > maxHeld:
+		return refused(tandem.ResourceExhausted, "too many large messages are arriving: %d bytes are held", m.incoming.held)
 	case m.queuedBytes() > writeHard:
 		return refused(tandem.ResourceExhausted, "the caller reads too slowly: %d bytes of answers wait", m.queuedBytes())
 	case in.oneWay && m.running >= int(m.own.MaxOpen): //nolint:gosec // bounded

@@ -97,9 +97,9 @@ func (m *machine) receive(h wire.Header, payload []byte, now int64) (event, erro
 	case wire.TypeRequest:
 		return m.onRequest(h, payload, now)
 	case wire.TypeResponse:
-		return m.onResponse(h, payload)
+		return m.onResponse(h, payload, now)
 	case wire.TypeData:
-		return m.onData(h, payload)
+		return m.onData(h, payload, now)
 	case wire.TypeCancel:
 		m.onCancel(h.Stream)
 	case wire.TypeReset:
@@ -149,6 +149,7 @@ func (m *machine) onGoAway(payload []byte) (event, error) {
 
 // expire ends the calls whose deadline has passed and returns them to be woken.
 func (m *machine) expire(now int64) (over []*Pending) {
+	m.expireRequests(now)
 	if m.earliest == 0 || now < m.earliest {
 		return nil
 	}
@@ -182,8 +183,8 @@ func (m *machine) expire(now int64) (over []*Pending) {
 
 // lost ends the calls that will get no answer because the connection ended
 // (all of them) or because the peer goes away (those it has not accepted).
-// written is how many bytes reached the connection.
-func (m *machine) lost(all bool, written uint64, reason string) (over []*Pending) {
+// offered is how many bytes may have reached the connection.
+func (m *machine) lost(all bool, offered uint64, reason string) (over []*Pending) {
 	for i := range m.calls.slots {
 		s := &m.calls.slots[i]
 		p := s.p
@@ -195,7 +196,7 @@ func (m *machine) lost(all bool, written uint64, reason string) (over []*Pending
 			continue
 		}
 		e := &tandem.Error{Code: tandem.Unavailable, Message: reason}
-		if refused || p.end > written {
+		if refused || p.end > offered {
 			e = drainError(reason)
 		}
 		if p.stream != nil {

@@ -41,7 +41,7 @@ func (mo *monitor) add(s *Session) {
 	mo.list = append(mo.list, s)
 	if !mo.running {
 		mo.running, mo.quit = true, make(chan struct{})
-		mo.env.wg.Go(mo.run)
+		mo.env.spawn(mo.run)
 	}
 }
 
@@ -69,12 +69,12 @@ func (mo *monitor) run() {
 		batch = append(batch[:0], mo.list...)
 		mo.mu.Unlock()
 		now := mo.env.now()
-		slept := now-last > int64(lateTick)
+		late := slept(now, last)
 		punctual := now-last < 3*int64(mo.interval(len(batch)))
 		last = now
 		gone := 0
 		for _, s := range batch {
-			if !s.tick(now, slept, punctual) {
+			if !s.tick(now, late, punctual) {
 				gone++
 			}
 		}
@@ -85,6 +85,10 @@ func (mo *monitor) run() {
 		timer.Reset(mo.interval(len(batch)))
 	}
 }
+
+// slept reports whether the tick now comes so late after the last that this
+// process did not run: what it has not heard meanwhile says nothing.
+func slept(now, last int64) bool { return now-last > int64(lateTick) }
 
 // interval is the time between ticks: longer for many sessions, so that the
 // monitor never costs more than a little of a core, and longer where the peers
@@ -125,27 +129,35 @@ func (mo *monitor) prune() (empty bool) {
 const quietTicks = 250
 
 func (s *Session) busy() bool {
-	ours, theirs := s.Outstanding()
-	return ours+theirs > 0 && s.Err() == nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.busyLocked() && s.Err() == nil
+}
+
+// busyLocked reports whether there is anything to watch.
+func (s *Session) busyLocked() bool {
+	return s.m.calls.open+len(s.m.queue)+s.m.running+len(s.m.incoming.list) > 0
 }
 
 // tick looks after one session; false when there is nothing to watch.
-func (s *Session) tick(now int64, slept, punctual bool) bool {
+func (s *Session) tick(now int64, late, punctual bool) bool {
 	if s.Err() != nil {
 		s.quietFor = quietTicks
 		return false
 	}
-	s.checkTurn(punctual)
-
+	if s.checkTurn(punctual) {
+		s.received.Store(now) // it has something to read, and gets on with it
+	}
 	s.mu.Lock()
 	over := s.m.expire(now)
-	busy := s.m.calls.open+len(s.m.queue)+s.m.running > 0
+	busy := s.busyLocked()
+	lead := s.leadLocked() // answers do not wait for the end of a long batch
 	s.mu.Unlock()
 	for _, p := range over {
 		p.done <- struct{}{}
 	}
-	if len(over) > 0 {
-		s.flush()
+	if lead {
+		s.write()
 	}
 	if !busy {
 		s.quietFor++
@@ -153,18 +165,20 @@ func (s *Session) tick(now int64, slept, punctual bool) bool {
 		return s.quietFor < quietTicks
 	}
 	s.quietFor = 0
-	s.checkPeer(now, slept)
+	s.checkPeer(now, late)
 	return true
 }
 
 // checkTurn relieves a reader that has executed the same handler for two ticks.
 // Ticks that come late themselves count little: then it is the processor that
-// is short, and a handler that did not finish says nothing.
-func (s *Session) checkTurn(punctual bool) {
+// is short, and a handler that did not finish says nothing. It reports whether
+// the reader has executed something since the last tick.
+func (s *Session) checkTurn(punctual bool) (moved bool) {
 	turn := s.turn.Load()
 	if turn&1 == 0 || turn != s.seenTurn {
+		moved = turn != s.seenTurn
 		s.seenTurn, s.held = turn, 0
-		return
+		return moved
 	}
 	s.held++
 	if punctual {
@@ -173,19 +187,23 @@ func (s *Session) checkTurn(punctual bool) {
 	if s.held >= 5 {
 		s.steal(turn)
 	}
+	return false
 }
 
 // checkPeer finds a peer that is dead, stopped or unreachable. Any byte is a
 // sign of life. A verdict right after we slept ourselves is void.
-func (s *Session) checkPeer(now int64, slept bool) {
+func (s *Session) checkPeer(now int64, late bool) {
 	received := s.received.Load()
-	if slept {
+	if late {
 		s.received.Store(now)
 		s.pinged = 0
 		return
 	}
 	if s.pinged != 0 && received >= s.pinged {
 		s.pinged = 0
+	}
+	if s.pinged != 0 && s.takesBacklog() {
+		s.pinged = now // it can't have the ping yet
 	}
 	switch {
 	case s.pinged != 0 && now-s.pinged > int64(deadAfter):
@@ -198,6 +216,17 @@ func (s *Session) checkPeer(now int64, slept bool) {
 	}
 }
 
+// takesBacklog reports whether the ping still waits behind what the peer,
+// slowly, takes.
+func (s *Session) takesBacklog() bool {
+	s.mu.Lock()
+	written, end := s.written, s.pingEnd
+	s.mu.Unlock()
+	moved := written != s.taken
+	s.taken = written
+	return moved && written < end
+}
+
 // ping sends the time; the pong brings it back.
 func (s *Session) ping(now int64) {
 	s.lastRTT = now
@@ -206,6 +235,7 @@ func (s *Session) ping(now int64) {
 	s.mu.Lock()
 	b := s.m.buf()
 	b.b = wire.AppendPing(b.b, wire.TypePing, p)
+	s.pingEnd = s.m.taken + uint64(len(b.b))
 	s.mu.Unlock()
 	s.flush()
 }

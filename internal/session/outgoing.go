@@ -17,12 +17,13 @@ import (
 type Outgoing struct {
 	Call tandem.Call
 
-	env     *Env
-	codec   tandem.Codec
-	message *buffer
-	packed  bool
-	answer  atomic.Pointer[Pending]
-	stream  atomic.Pointer[Stream]
+	env      *Env
+	codec    tandem.Codec
+	message  *buffer
+	packed   bool
+	attempts atomic.Int32 // that are running; far below zero once the call is over
+	answer   atomic.Pointer[Pending]
+	stream   atomic.Pointer[Stream]
 }
 
 // NewOutgoing returns a call without arguments, to be released or recycled.
@@ -44,10 +45,16 @@ func (o *Outgoing) Recycle() {
 	e.outgoings.Put(o)
 }
 
-// Release gives back what the call holds.
+// callOver is added to the number of attempts when their call is over.
+const callOver = -1 << 30
+
+// Release gives back what the call holds. An attempt may outlive its call, when
+// an interceptor made several at a time: the message then is left to it.
 func (o *Outgoing) Release() {
-	giveBuffer(o.message)
-	o.message = nil
+	if o.attempts.Add(callOver) == callOver {
+		giveBuffer(o.message)
+		o.message = nil
+	}
 	if p := o.answer.Swap(nil); p != nil {
 		p.Release()
 	}
@@ -141,6 +148,10 @@ func (s *Session) Invoke(ctx context.Context, call *tandem.Call) error {
 		return refused(tandem.Internal, "call of %s with a Body of type %T: an interceptor of a client must leave the Body, "+
 			"for the message is encoded already; change messages in a codec or in an interceptor of the server", call.Method, call.Body)
 	}
+	if o.attempts.Add(1) < 0 {
+		return refused(tandem.Canceled, "the call of %s is over", call.Method)
+	}
+	defer o.attempts.Add(-1)
 	p := s.env.NewPending()
 	p.Method, p.Codec, p.Compressor = call.Method, call.Codec, call.Compressor
 	p.Deadline, p.Attempt, p.OneWay = call.Deadline, call.Attempt, call.Kind == tandem.OneWay
@@ -172,13 +183,9 @@ func (s *Session) Invoke(ctx context.Context, call *tandem.Call) error {
 const streamOpening = 5 * time.Second
 
 func (s *Session) invokeStream(ctx context.Context, call *tandem.Call, o *Outgoing, p *Pending) error {
-	p.Deadline = time.Time{}
 	openBy := time.Now().Add(streamOpening)
-	if d, ok := ctx.Deadline(); ok {
-		p.Deadline = d
-		if d.Before(openBy) {
-			openBy = d
-		}
+	if d := p.Deadline; !d.IsZero() && d.Before(openBy) {
+		openBy = d
 	}
 	st, err := s.Open(ctx, p, openBy)
 	if err != nil {
@@ -195,7 +202,7 @@ func (s *Session) invokeStream(ctx context.Context, call *tandem.Call, o *Outgoi
 type Caller struct {
 	Session *Session
 	Codec   string        // of calls that name none
-	Timeout time.Duration // of calls without a deadline
+	Timeout time.Duration // of calls without a deadline that are no streams
 }
 
 var _ tandem.Caller = (*Caller)(nil)
@@ -243,13 +250,14 @@ func (c *Caller) prepare(ctx context.Context, method string, kind tandem.Kind, o
 	return o
 }
 
-// SetDeadline gives the call the earliest of its own deadline, the context's,
-// and, if it has neither, now plus timeout.
+// SetDeadline gives the call the earlier of its own deadline and the context's.
+// One that has neither gets now plus timeout, unless it is a stream: that lives
+// until it is told otherwise.
 func SetDeadline(ctx context.Context, call *tandem.Call, timeout time.Duration) {
 	if d, ok := ctx.Deadline(); ok && (call.Deadline.IsZero() || d.Before(call.Deadline)) {
 		call.Deadline = d
 	}
-	if call.Deadline.IsZero() && timeout > 0 {
+	if call.Deadline.IsZero() && timeout > 0 && call.Kind != tandem.Streaming {
 		call.Deadline = time.Now().Add(timeout)
 	}
 }

@@ -122,7 +122,13 @@ func (rd *reader) readError(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		if rd.r == rd.w {
 			rd.armed = false
-			if err := rd.s.conn.SetReadDeadline(time.Time{}); err != nil {
+			rd.s.mu.Lock()
+			over := rd.s.m.closed != nil // the deadline is the farewell's
+			if !over {
+				err = rd.s.conn.SetReadDeadline(time.Time{})
+			}
+			rd.s.mu.Unlock()
+			if over || err != nil {
 				return err
 			}
 			return rd.fill()
@@ -165,8 +171,12 @@ func (rd *reader) process() (mine bool, err error) {
 		h, payload, ok, err := rd.next()
 		if err != nil || !ok {
 			s.m.promote(rd.now)
+			arriving := len(s.m.incoming.list) > 0
 			s.mu.Unlock()
 			rd.wake()
+			if arriving {
+				s.watch()
+			}
 			return true, err
 		}
 		ev, err := s.m.receive(h, payload, rd.now)
@@ -187,6 +197,10 @@ func (rd *reader) process() (mine bool, err error) {
 			return false, nil
 		}
 		s.mu.Lock()
+		if s.m.closed != nil {
+			s.mu.Unlock()
+			return false, nil //nolint:nilerr // as above
+		}
 	}
 }
 
@@ -270,13 +284,13 @@ func (s *Session) steal(seen uint64) {
 		rd.w = copy(rd.buf[:], old.buf[old.r:old.w])
 	}
 	s.flush() // answers of the batch so far
-	s.env.wg.Go(rd.loop)
+	s.env.spawn(rd.loop)
 }
 
 // goAway ends the calls that the peer has not accepted.
 func (s *Session) goAway() {
 	s.mu.Lock()
-	over := s.m.lost(false, s.written, s.remote()+" is draining")
+	over := s.m.lost(false, s.offered, s.remote()+" is draining")
 	s.mu.Unlock()
 	for _, p := range over {
 		p.done <- struct{}{}

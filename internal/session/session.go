@@ -24,7 +24,9 @@ type Session struct {
 	env  *Env
 	conn *transport.Conn
 	peer *tandem.Peer
-	base context.Context // of handlers
+	base context.Context // of handlers; ends with the session
+
+	leaveBase context.CancelFunc
 
 	mu sync.Mutex
 	m  machine
@@ -34,6 +36,8 @@ type Session struct {
 	yielding bool   // who lets others run first
 	yields   uint64 // tells one yield from the next
 	written  uint64 // bytes that reached the connection
+	offered  uint64 // bytes that may have: a write is at it
+	pingEnd  uint64 // where the last ping ends in what we write
 	thrift   yieldScore
 
 	// Reading.
@@ -50,6 +54,7 @@ type Session struct {
 	held     int    // monitor only: how sure it is that a handler takes long
 	pinged   int64  // monitor only: when an unanswered ping was sent
 	lastRTT  int64  // monitor only
+	taken    uint64 // monitor only: written at the last look
 	quietFor int64  // monitor only: ticks without anything to watch
 
 	quiet chan struct{} // nothing runs any more while draining
@@ -64,6 +69,7 @@ func (e *Env) newSession(ctx context.Context, c net.Conn) *Session {
 		env: e, conn: transport.Wrap(c), base: ctx,
 		drained: make(chan struct{}, 1), quiet: make(chan struct{}, 1),
 		away: make(chan struct{}), done: make(chan struct{}),
+		leaveBase: func() {}, // until the handshake is done
 	}
 	s.peer = &tandem.Peer{Addr: c.RemoteAddr(), LocalAddr: c.LocalAddr(), Protocol: "tandem"}
 	s.m.env, s.m.s = e, s
@@ -186,6 +192,10 @@ func (s *Session) linger(ctx context.Context) error {
 func (s *Session) allAnswered() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.allAnsweredLocked()
+}
+
+func (s *Session) allAnsweredLocked() bool {
 	for _, in := range s.m.served {
 		if in != nil {
 			return false
@@ -198,7 +208,7 @@ func (s *Session) allAnswered() bool {
 // to wait for.
 func (s *Session) leaveIfAway() {
 	s.mu.Lock()
-	over := s.m.away != nil && s.m.calls.open == 0 && len(s.m.queue) == 0 && s.m.running == 0
+	over := s.m.away != nil && s.m.calls.open == 0 && len(s.m.queue) == 0 && s.allAnsweredLocked()
 	reason := ""
 	if over {
 		reason = s.m.away.Message
@@ -220,7 +230,7 @@ func (s *Session) end(cause error) {
 	s.mu.Lock()
 	s.m.closed = &tandem.Error{Code: tandem.Unavailable, Message: cause.Error()}
 	words := s.farewellLocked(cause)
-	over := s.m.lost(true, s.written, text)
+	over := s.m.lost(true, s.offered, text)
 	served := s.m.served
 	s.m.served = nil
 	for _, in := range served {
@@ -230,9 +240,7 @@ func (s *Session) end(cause error) {
 	}
 	s.m.ring.list, s.m.incoming.list = nil, nil
 	s.mu.Unlock()
-	if words != nil {
-		s.env.wg.Go(func() { s.part(words) })
-	} else {
+	if words == nil || !s.env.spawn(func() { s.part(words) }) {
 		_ = s.conn.Close() // its error says nothing that cause does not
 	}
 	for _, p := range over {
@@ -244,6 +252,7 @@ func (s *Session) end(cause error) {
 		}
 	}
 	signal(s.drained)
+	s.leaveBase()
 	close(s.done)
 	if f := s.env.cfg.OnClose; f != nil {
 		f(s, cause)

@@ -161,11 +161,13 @@ func plain(t testing.TB) func() (net.Conn, net.Conn) {
 	}
 }
 
-// each runs f over every read path: memory, a socket, a plain connection.
+// each runs f over every read path: memory, a socket, a plain connection, one
+// that hands its bytes over.
 func each(t *testing.T, f func(t *testing.T, dial func() (net.Conn, net.Conn))) {
 	t.Run("memory", func(t *testing.T) { f(t, memory) })
 	t.Run("tcp", func(t *testing.T) { f(t, tcp(t)) })
 	t.Run("plain", func(t *testing.T) { f(t, plain(t)) })
+	t.Run("pushed", func(t *testing.T) { f(t, pushed) })
 }
 
 func (p *pair) call(ctx context.Context, method string, message []byte) ([]byte, error) {

@@ -25,6 +25,7 @@ type Stream struct {
 	call       *Pending                // client side only
 	in         *Inbound                // server side only
 	window     int64                   // credit of a new stream towards us
+	most       int                     // bytes of a message, before and after decompression
 
 	canRecv chan struct{}
 	canSend chan struct{}
@@ -55,12 +56,16 @@ func newStream(m *machine, id wire.Stream, in *Inbound) *Stream {
 	st := &Stream{
 		s: m.s, id: id, in: in,
 		window:  int64(m.own.StreamWindow),  //nolint:gosec // at most MaxWindow
+		most:    int(m.own.MaxMessage),      //nolint:gosec // bounded by memory
 		spare:   int64(m.own.StreamWindow),  //nolint:gosec // as above
 		credit:  int64(m.peer.StreamWindow), //nolint:gosec // as above
 		canRecv: make(chan struct{}, 1), canSend: make(chan struct{}, 1),
 	}
 	if in != nil {
 		st.ctx, st.codec, st.side = in, in.codec(), wire.FlagAnswer
+		if n := in.method.target.MaxMessage; n > 0 {
+			st.most = n
+		}
 		if in.packer > 0 {
 			st.compressor = in.compressor()
 		}
@@ -69,11 +74,11 @@ func newStream(m *machine, id wire.Stream, in *Inbound) *Stream {
 }
 
 // Open opens a stream and waits, at most until openBy, for the peer to accept
-// it. p belongs to the stream from then on.
+// it. It ends at p's deadline. p belongs to the stream from then on.
 func (s *Session) Open(ctx context.Context, p *Pending, openBy time.Time) (*Stream, error) {
 	st := newStream(&s.m, 0, nil)
 	st.codec, st.compressor, st.call = s.env.Codec(p.Codec), s.env.Compressor(p.Compressor), p
-	st.ctx, st.cancel = context.WithCancelCause(ctx)
+	st.begin(ctx, p.Deadline)
 	p.stream = st
 	if err := s.openStream(st.ctx, p, openBy); err != nil {
 		st.cancel(err)
@@ -81,6 +86,21 @@ func (s *Session) Open(ctx context.Context, p *Pending, openBy time.Time) (*Stre
 	}
 	context.AfterFunc(st.ctx, func() { st.abort(context.Cause(st.ctx)) })
 	return st, nil
+}
+
+// begin makes the context of a stream of ours: it ends with ctx, at the deadline
+// if there is one, and with the stream.
+func (st *Stream) begin(ctx context.Context, deadline time.Time) {
+	st.ctx, st.cancel = context.WithCancelCause(ctx)
+	if d, ok := ctx.Deadline(); deadline.IsZero() || ok && !d.After(deadline) {
+		return // ctx sees to it
+	}
+	end := st.cancel
+	timed, stop := context.WithDeadline(st.ctx, deadline)
+	st.ctx, st.cancel = timed, func(cause error) {
+		end(cause)
+		stop()
+	}
 }
 
 func (s *Session) openStream(ctx context.Context, p *Pending, openBy time.Time) error {
@@ -117,7 +137,7 @@ func (st *Stream) RecvMsg(v any) error {
 		}
 		plain := takeBuffer()
 		defer giveBuffer(plain)
-		b, err := st.compressor.Decompress(plain.b, data, int(st.s.m.own.MaxMessage)) //nolint:gosec // bounded by memory
+		b, err := st.compressor.Decompress(plain.b, data, st.most)
 		if err != nil {
 			return &tandem.Error{Code: tandem.InvalidArgument, Message: "stream message: " + err.Error()}
 		}
@@ -166,6 +186,7 @@ func (st *Stream) pop() streamMessage {
 	if st.over {
 		return msg
 	}
+	defer st.s.m.grant()
 	st.s.m.returnConn(msg.cost)
 	if st.owed += msg.cost; st.owed >= st.window/2 {
 		st.s.m.returnCredit(st, st.owed)

@@ -136,10 +136,10 @@ func (m *machine) streamOf(h wire.Header) *Stream {
 
 func (st *Stream) take(m *machine, h wire.Header, payload []byte, cost int64) {
 	if st.partial == nil {
-		st.partial, st.packed = takeBuffer(), h.Flags&wire.FlagCompressed != 0
+		st.partial, st.packed = st.newPartial(h, len(payload)), h.Flags&wire.FlagCompressed != 0
 	}
 	st.partialCost += cost
-	if uint64(len(st.partial.b)+len(payload)) > m.own.MaxMessage {
+	if len(st.partial.b)+len(payload) > st.most {
 		st.refuse(m)
 		return
 	}
@@ -160,9 +160,19 @@ func (st *Stream) take(m *machine, h wire.Header, payload []byte, cost int64) {
 	m.grant() // the connection's window may be short now
 }
 
+// newPartial returns a buffer for a message whose first block has n bytes. Where
+// messages queue up nobody hurries, and each gets what it needs: in a pooled
+// buffer an empty one would take a thousand times what the peer has sent.
+func (st *Stream) newPartial(h wire.Header, n int) *buffer {
+	if h.Flags&wire.FlagEnd != 0 && len(st.queue) >= 4 {
+		return &buffer{make([]byte, 0, n)}
+	}
+	return takeBuffer()
+}
+
 // refuse ends a stream whose message is too large.
 func (st *Stream) refuse(m *machine) {
-	e := &tandem.Error{Code: tandem.ResourceExhausted, Message: fmt.Sprintf("stream message over %d bytes", m.own.MaxMessage)}
+	e := &tandem.Error{Code: tandem.ResourceExhausted, Message: fmt.Sprintf("stream message over %d bytes", st.most)}
 	if st.side == 0 {
 		if st.call.state != callLeft {
 			m.abandon(st.call)

@@ -85,17 +85,18 @@ func (s *Session) writeRounds(yield bool) {
 			return
 		}
 		if round == maxRounds || !s.conn.CanTry() {
-			s.env.wg.Go(func() { s.writeRest(b, b.b) })
+			s.env.spawn(func() { s.writeRest(b, b.b) })
 			return
 		}
 		var err error
 		if n, err = s.conn.TryWrite(b.b); err != nil {
+			s.wrote(n)
 			s.fail(err)
 			return
 		}
 		if n < len(b.b) {
 			s.wrote(n)
-			s.env.wg.Go(func() { s.writeRest(b, b.b[n:]) })
+			s.env.spawn(func() { s.writeRest(b, b.b[n:]) })
 			return
 		}
 		giveOutBuffer(b)
@@ -118,14 +119,18 @@ func (s *Session) next(written int, yield bool) *buffer {
 		s.stopWritingLocked()
 		return nil
 	}
+	s.offered = s.m.taken
 	return b
 }
 
 // stopWritingLocked ends the writer's turn.
 func (s *Session) stopWritingLocked() {
 	s.writing = false
-	if s.m.closed != nil {
+	switch {
+	case s.m.closed != nil:
 		signal(s.drained) // somebody may wait to say the last words
+	case s.m.away != nil:
+		s.env.spawn(s.leaveIfAway) // this may have been what was left to do
 	}
 }
 
@@ -152,6 +157,7 @@ func (s *Session) yieldLocked() bool {
 // in.
 func (s *Session) wroteLocked(n int) {
 	s.written += uint64(n) //nolint:gosec // not negative
+	s.offered = s.written
 	if len(s.m.queue) > 0 {
 		s.m.promote(s.env.now())
 	}
@@ -160,6 +166,15 @@ func (s *Session) wroteLocked(n int) {
 func (s *Session) wrote(n int) {
 	s.mu.Lock()
 	s.wroteLocked(n)
+	s.mu.Unlock()
+}
+
+// offer notes, before a write, how far it may come: the peer may act on bytes
+// before the write has returned, and what it may have got is not certainly
+// unexecuted.
+func (s *Session) offer(n int) {
+	s.mu.Lock()
+	s.offered = s.written + uint64(n) //nolint:gosec // not negative
 	s.mu.Unlock()
 }
 
@@ -185,7 +200,9 @@ func (s *Session) writeRest(b *buffer, rest []byte) {
 func (s *Session) writeSlowly(rest []byte) error {
 	const piece = 64 << 10
 	for len(rest) > 0 {
-		n, err := s.conn.WriteBy(rest[:min(len(rest), piece)], time.Now().Add(s.env.cfg.Stall))
+		part := rest[:min(len(rest), piece)]
+		s.offer(len(part))
+		n, err := s.conn.WriteBy(part, time.Now().Add(s.env.cfg.Stall))
 		s.wrote(n)
 		switch {
 		case err == nil, n > 0 && errors.Is(err, os.ErrDeadlineExceeded):

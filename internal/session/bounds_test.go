@@ -1,0 +1,219 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+// bare is a peer that sends what it likes to a session.
+type bare struct {
+	t    *testing.T
+	conn net.Conn
+	ses  *Session
+	stop func()
+}
+
+// newBare returns a peer past the handshake. It is for tests in a bubble.
+func newBare(t *testing.T, m methods) *bare {
+	t.Helper()
+	env := NewEnv(Config{Settings: wire.DefaultSettings(), Codecs: []tandem.Codec{rawCodec{}}, Resolve: m.find, Stall: time.Second})
+	ours, theirs := memory()
+	accepted := make(chan *Session, 1)
+	go func() {
+		s, loop, err := env.Accept(context.Background(), theirs, nil)
+		accepted <- s
+		if err == nil {
+			loop()
+		}
+	}()
+	b := &bare{t: t, conn: ours}
+	b.send(wire.AppendPreface(nil, wire.DefaultSettings()))
+	head := make([]byte, wire.PrefaceLen)
+	_, err := io.ReadFull(ours, head)
+	_, n, bad := wire.ParsePrefaceHead(head)
+	_, rest := io.ReadFull(ours, make([]byte, n))
+	if err := errors.Join(err, bad, rest); err != nil {
+		t.Fatal(err)
+	}
+	b.ses = <-accepted
+	b.stop = func() {
+		b.ses.Close()
+		_ = ours.Close()
+		env.Close(time.Minute)
+	}
+	return b
+}
+
+func (b *bare) send(p []byte) {
+	if _, err := b.conn.Write(p); err != nil {
+		b.t.Log("write:", err)
+	}
+}
+
+// request sends the first frame of a call.
+func (b *bare) request(slot int, f wire.Flags, r wire.Request, message []byte) {
+	p := append(wire.AppendRequest(nil, &r), message...)
+	b.send(rawFrame(wire.TypeRequest, f, wire.MakeStream(uint16(slot), uint64(slot+1)), p)) //nolint:gosec // a small slot
+}
+
+func rawFrame(typ wire.Type, f wire.Flags, id wire.Stream, payload []byte) []byte {
+	return append(wire.AppendHeader(nil, wire.Header{Length: len(payload), Type: typ, Flags: f, Stream: id}), payload...)
+}
+
+func byName(method string) wire.Name { return wire.Name{Text: []byte(method)} }
+
+// Messages that nobody receives take about as much memory as the peer sent,
+// however small they are.
+func TestEmptyStreamMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		b := newBare(t, methods{"hold": streaming(func(tandem.MessageStream) error { <-hold; return nil })})
+		go func() { _, _ = io.Copy(io.Discard, b.conn) }()
+		b.request(0, wire.FlagStream|wire.FlagEnd, wire.Request{Name: byName("hold")}, nil)
+		b.send(bytes.Repeat(rawFrame(wire.TypeData, wire.FlagStream|wire.FlagEnd, wire.MakeStream(0, 1), nil), 5000))
+		synctest.Wait()
+		b.ses.mu.Lock()
+		queue := b.ses.m.served[0].stream.queue
+		total := 0
+		for _, msg := range queue {
+			total += cap(msg.buf.b)
+		}
+		b.ses.mu.Unlock()
+		if len(queue) != 5000 || total > 64<<10 {
+			t.Errorf("%d messages in buffers of %d bytes", len(queue), total)
+		}
+		close(hold)
+		b.stop()
+	})
+}
+
+// Large requests that begin and do not go on are held up to a limit, and not
+// for ever: until their deadline, or as long as a frame may take.
+func TestBegunRequests(t *testing.T) {
+	for name, timeout := range map[string]time.Duration{"deadline": 100 * time.Millisecond, "silence": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBare(t, methods{"echo": echo()})
+				go b.answerPings()
+				first := make([]byte, 60<<10)
+				for i := range 1000 {
+					b.request(i, 0, wire.Request{Name: byName("echo"), Size: 4 << 20, Timeout: timeout}, first)
+				}
+				synctest.Wait()
+				if _, held := b.incoming(); held > maxHeld+assemblyBudget {
+					t.Errorf("%d bytes are held", held)
+				}
+				time.Sleep(3 * time.Second)
+				n, held := b.incoming()
+				// The others wait for credit, which the oldest has: they are not to blame.
+				if held > 0 || n > 0 {
+					t.Errorf("%d requests with %d bytes are held for ever", n, held)
+				}
+				b.stop()
+			})
+		})
+	}
+}
+
+func (b *bare) incoming() (n int, held int64) {
+	b.ses.mu.Lock()
+	defer b.ses.mu.Unlock()
+	return len(b.ses.m.incoming.list), b.ses.m.incoming.held
+}
+
+// answerPings keeps the session from taking the peer for dead.
+func (b *bare) answerPings() {
+	head := make([]byte, wire.HeaderLen)
+	for {
+		if _, err := io.ReadFull(b.conn, head); err != nil {
+			return
+		}
+		h, err := wire.ParseHeader(head)
+		if err != nil {
+			return
+		}
+		payload := make([]byte, h.Length)
+		if _, err := io.ReadFull(b.conn, payload); err != nil {
+			return
+		}
+		if h.Type == wire.TypePing {
+			b.send(rawFrame(wire.TypePong, 0, 0, payload))
+		}
+	}
+}
+
+// A peer that takes a byte now and then is not silent. It must not get answers
+// without end either, not even refusals.
+func TestPeerThatReadsByTheByte(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBare(t, methods{})
+		go func() {
+			for one := make([]byte, 1); b.ses.Err() == nil; time.Sleep(500 * time.Millisecond) {
+				_, _ = b.conn.Read(one)
+			}
+		}()
+		b.request(0, wire.FlagEnd, wire.Request{Name: wire.Name{Text: []byte("x"), Define: true}}, nil)
+		many := bytes.Repeat(rawFrame(wire.TypeRequest, wire.FlagEnd, wire.MakeStream(0, 2), wire.AppendRequest(nil, &wire.Request{})), 1000)
+		go func() {
+			for b.ses.Err() == nil {
+				b.send(many)
+			}
+		}()
+		select {
+		case <-b.ses.Done():
+		case <-time.After(10 * time.Minute):
+			t.Error("not cut off")
+		}
+		if err := b.ses.Err(); !errors.Is(err, errFlood) {
+			t.Errorf("ended with %v", err)
+		}
+		b.stop()
+	})
+}
+
+// A method's limit holds for each message of its streams, decompressed.
+func TestMaxMessageOfAStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		target := streaming(func(st tandem.MessageStream) error {
+			for {
+				var m []byte
+				if err := st.RecvMsg(&m); errors.Is(err, io.EOF) {
+					return nil
+				} else if err != nil {
+					return err
+				}
+			}
+		})
+		target.MaxMessage = 1000
+		p := newPair(t, memory, methods{"s": target})
+		for size, want := range map[int]tandem.Code{1000: tandem.OK, 1001: tandem.ResourceExhausted} {
+			c := p.clientEnv.NewPending()
+			c.Method, c.Codec = "s", "raw"
+			st, err := p.client.Open(context.Background(), c, time.Now().Add(time.Second))
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = errors.Join(st.SendMsg(make([]byte, size)), st.CloseSend())
+			if err == nil {
+				var m []byte
+				err = st.RecvMsg(&m)
+			}
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			if got := tandem.CodeOf(err); got != want {
+				t.Errorf("message of %d bytes: %v, want %v", size, err, want)
+			}
+		}
+		p.close()
+	})
+}

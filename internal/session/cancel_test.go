@@ -1,0 +1,109 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"testing/synctest"
+)
+
+// Calls and cancels go both ways: a server gives up a call that it makes to its
+// client, and nothing stays open on either side.
+func TestServerCancelsItsCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		started, stopped := make(chan struct{}), make(chan error, 1)
+		wait := unary(func(ctx context.Context, _ []byte) ([]byte, error) {
+			close(started)
+			<-ctx.Done()
+			stopped <- ctx.Err()
+			return nil, ctx.Err()
+		})
+		p := newPair(t, memory, nil, func(c, _ *Config) { c.Resolve = methods{"wait": wait}.find })
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() { <-started; cancel() }()
+		if _, err := callOn(ctx, p.server, "wait", nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		if err := <-stopped; !errors.Is(err, context.Canceled) {
+			t.Errorf("handler got %v", err)
+		}
+		synctest.Wait()
+		wantNothingOpen(t, p)
+	})
+}
+
+// gatedPair is a pair one of whose sides can be held in a write.
+func gatedPair(t *testing.T, client, server *gatedConn, m methods) *pair {
+	p := newPair(t, func() (net.Conn, net.Conn) { return client, server }, m)
+	client.arm()
+	server.arm()
+	return p
+}
+
+// A call is given up while its answer, of many blocks, is on the way: the other
+// side breaks it off, and says so.
+func TestCancelWhileAnswerArrives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server := gated(0, 2) // a first block is through; more was granted
+		p := gatedPair(t, client, server, methods{"give": unary(func(context.Context, []byte) ([]byte, error) {
+			return make([]byte, 2<<20), nil
+		})})
+		ctx, cancel := context.WithCancel(context.Background())
+		failed := make(chan error, 1)
+		go func() {
+			_, err := p.call(ctx, "give", nil)
+			failed <- err
+		}()
+		synctest.Wait()
+		if n := blocksArriving(p.client); n != 1 {
+			t.Fatalf("%d answers arrive", n)
+		}
+		cancel()
+		if err := <-failed; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		synctest.Wait()
+		if ours, _ := p.client.Outstanding(); ours != 1 {
+			t.Errorf("%d slots are taken before the peer has answered, want 1", ours)
+		}
+		server.open()
+		synctest.Wait()
+		wantNothingOpen(t, p)
+	})
+}
+
+// A call is given up while its request, of many blocks, is on the way.
+func TestCancelWhileRequestArrives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server := gated(2, 0)
+		p := gatedPair(t, client, server, methods{"take": unary(func(context.Context, []byte) ([]byte, error) {
+			t.Error("it was executed")
+			return nil, nil
+		})})
+		ctx, cancel := context.WithCancel(context.Background())
+		failed := make(chan error, 1)
+		go func() {
+			_, err := p.call(ctx, "take", make([]byte, 2<<20))
+			failed <- err
+		}()
+		synctest.Wait()
+		if n := blocksArriving(p.server); n != 1 {
+			t.Fatalf("%d requests arrive", n)
+		}
+		cancel()
+		if err := <-failed; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		client.open()
+		synctest.Wait()
+		wantNothingOpen(t, p)
+	})
+}
+
+// blocksArriving returns how many messages of several blocks are incomplete.
+func blocksArriving(s *Session) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.m.incoming.list)
+}

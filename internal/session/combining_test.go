@@ -1,0 +1,103 @@
+package session
+
+import (
+	"context"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+// What gathers while a write is on its way goes out in one write, and so do the
+// answers of a batch of requests.
+func TestWritesAreCombined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server := gated(1, 0)
+		p := newPair(t, func() (net.Conn, net.Conn) { return client, server },
+			methods{"m": unary(func(context.Context, []byte) ([]byte, error) {
+				synctest.Wait() // a writer would have written
+				return nil, nil
+			})})
+		client.arm()
+		server.arm()
+		const calls = 50
+		var wg sync.WaitGroup
+		for range calls {
+			wg.Go(func() {
+				if _, err := p.call(context.Background(), "m", nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		client.open()
+		wg.Wait()
+		// The first call, and the rest; of which a plain connection's first read
+		// takes a few.
+		if c, s := client.writes.Load(), server.writes.Load(); c > 3 || s > 4 {
+			t.Errorf("%d calls took %d writes, their answers %d", calls, c, s)
+		}
+	})
+}
+
+// pumped returns of which messages blocks are sent in these rounds of writing.
+func pumped(t *testing.T, m *machine, rounds int) (ids []wire.Stream) {
+	t.Helper()
+	for range rounds {
+		b := m.take()
+		if b == nil {
+			return ids
+		}
+		for _, h := range headers(t, b.b) {
+			ids = append(ids, h.Stream)
+		}
+	}
+	return ids
+}
+
+func addBulk(m *machine, id wire.Stream, blocks int, credit int64) {
+	m.ring.add(&bulk{id: id, data: make([]byte, blocks*wire.MaxBlock), credit: credit})
+}
+
+func TestBlocksTakeTurns(t *testing.T) {
+	const a, b, c, plenty = wire.Stream(1 << 16), wire.Stream(1<<16 + 1), wire.Stream(1<<16 + 2), 1 << 30
+	for name, test := range map[string]struct {
+		fill func(m *machine)
+		want []wire.Stream
+	}{
+		"two": {func(m *machine) {
+			addBulk(m, a, 4, plenty)
+			addBulk(m, b, 4, plenty)
+		}, []wire.Stream{a, b, a, b, a, b, a, b}},
+		"three": {func(m *machine) {
+			addBulk(m, a, 3, plenty)
+			addBulk(m, b, 2, plenty)
+			addBulk(m, c, 2, plenty)
+		}, []wire.Stream{a, b, c, a, b, c, a}},
+		"the first without credit": {func(m *machine) {
+			addBulk(m, a, 2, 0)
+			addBulk(m, b, 2, plenty)
+			addBulk(m, c, 2, plenty)
+		}, []wire.Stream{b, c, b, c}},
+		"one that ends early": {func(m *machine) {
+			addBulk(m, a, 1, plenty)
+			addBulk(m, b, 3, plenty)
+			addBulk(m, c, 3, plenty)
+		}, []wire.Stream{a, b, c, b, c, b, c}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(serverConfig(nil))
+			m.served = make([]*Inbound, 3)
+			test.fill(m)
+			for _, x := range m.ring.list {
+				x.in = &Inbound{}
+			}
+			if got := pumped(t, m, 10); !slices.Equal(got, test.want) {
+				t.Errorf("blocks of %v, want %v", got, test.want)
+			}
+		})
+	}
+}

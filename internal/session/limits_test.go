@@ -1,0 +1,245 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+// idleStream receives nothing until its call or its connection ends.
+func idleStream() *Target {
+	return streaming(func(st tandem.MessageStream) error {
+		<-st.Context().Done()
+		return nil
+	})
+}
+
+// Streams that each keep to their own window must keep to the connection's
+// together.
+func TestConnectionWindow(t *testing.T) {
+	const window, message = 64 << 10, 20_000 // a stream's would hold three of them
+	for name, c := range map[string]struct {
+		streams int
+		ends    bool
+	}{"within": {window / message, false}, "beyond": {window/message + 1, true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := serverConfig(methods{"idle": idleStream()})
+				cfg.Settings.ConnWindow, cfg.Settings.StreamWindow = window, window
+				s, peer := acceptRaw(t, cfg)
+				for i := range c.streams {
+					id := wire.MakeStream(uint16(i), 1)
+					send(t, peer, rawFrame(wire.TypeRequest, wire.FlagStream|wire.FlagEnd, id, requestHead("idle")))
+					send(t, peer, rawFrame(wire.TypeData, wire.FlagStream|wire.FlagEnd, id, make([]byte, message)))
+				}
+				synctest.Wait()
+				err := s.Err()
+				if (err != nil) != c.ends {
+					t.Fatalf("ended with %v", err)
+				}
+				if c.ends && (!errors.Is(err, wire.ErrViolation) || !strings.Contains(err.Error(), "connection's window")) {
+					t.Errorf("ended with %v", err)
+				}
+			})
+		})
+	}
+}
+
+// Calls that wait to be sent are bounded.
+func TestQueueIsBounded(t *testing.T) {
+	m := newMachine(serverConfig(nil))
+	m.calls.limit = 0 // nothing can be sent
+	open := func() *tandem.Error {
+		p := m.env.NewPending()
+		p.Method, p.Codec = "m", "raw"
+		return m.open(p, 1)
+	}
+	m.queue = make([]*Pending, maxQueued-1)
+	if err := open(); err != nil {
+		t.Errorf("the last that fits: %v", err)
+	}
+	if err := open(); err == nil || err.Code != tandem.ResourceExhausted || !err.NotExecuted {
+		t.Errorf("one more: %v", err)
+	}
+	if len(m.queue) != maxQueued {
+		t.Errorf("%d calls are queued, limit %d", len(m.queue), maxQueued)
+	}
+}
+
+// One-way calls take no slot, so how many run is bounded apart.
+func TestOneWayCallsAreBounded(t *testing.T) {
+	const limit = 4
+	cfg := serverConfig(methods{"m": echo()})
+	cfg.Settings.MaxOpen = limit
+	m := newMachine(cfg)
+	flags, payload := wire.FlagOneWay|wire.FlagEnd, requestHead("m")
+	notify := func() bool {
+		h := wire.Header{Length: len(payload), Type: wire.TypeRequest, Flags: flags}
+		ev, err := m.receive(h, payload, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ev.run != nil
+	}
+	for i := range limit {
+		if !notify() {
+			t.Fatalf("call %d does not run, limit %d", i+1, limit)
+		}
+	}
+	if notify() {
+		t.Errorf("more than %d calls run", limit)
+	}
+	if m.running != limit || m.accepted != limit+1 {
+		t.Errorf("%d run, %d were counted", m.running, m.accepted)
+	}
+	if m.running--; !notify() {
+		t.Error("no call runs after one has ended")
+	}
+}
+
+// define has the peer define n names of that many bytes, and returns the first
+// error.
+func define(n, size int, kind string, m *machine) error {
+	for i := range n {
+		name := fmt.Sprintf("%0*d", size, i)
+		payload := wire.AppendRequest(nil, &wire.Request{Name: wire.Name{Text: []byte(name), Define: kind == "define"}})
+		h := wire.Header{Length: len(payload), Type: wire.TypeRequest, Flags: wire.FlagOneWay | wire.FlagEnd}
+		if _, err := m.receive(h, payload, 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// What a peer may have remembered is bounded, in names and in bytes; what it
+// sends in full each time is not remembered.
+func TestReceivedNamesAreBounded(t *testing.T) {
+	const longest = wire.MaxNameBytes / wire.MaxName // so many of the longest
+	for name, c := range map[string]struct {
+		names, size int
+		kind        string
+		fits        bool
+	}{
+		"as many as allowed":      {wire.MaxNames, 8, "define", true},
+		"one more":                {wire.MaxNames + 1, 8, "define", false},
+		"as long as allowed":      {longest, wire.MaxName, "define", true},
+		"one more of the longest": {longest + 1, wire.MaxName, "define", false},
+		"not to be remembered":    {wire.MaxNames + 1, 8, "literal", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := define(c.names, c.size, c.kind, newMachine(serverConfig(nil)))
+			if (err == nil) != c.fits || err != nil && !errors.Is(err, wire.ErrViolation) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// A sender keeps to the receiver's limits by itself, and both number alike.
+func TestSentNamesKeepTheLimits(t *testing.T) {
+	for name, size := range map[string]int{"many": 8, "long": wire.MaxName} {
+		t.Run(name, func(t *testing.T) {
+			var sent sentNames
+			var received receivedNames
+			for range 2 {
+				for i := range wire.MaxNames + 10 {
+					method := fmt.Sprintf("%0*d", size, i)
+					got, err := received.resolve(sent.reference(method), nil)
+					if err != nil || got.name != method {
+						t.Fatalf("name %d became %v, %v", i, got, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// bombs is a pair of sessions whose client can't take more than limit bytes,
+// nor can its server.
+func bombs(t *testing.T, limit int, m methods) *pair {
+	return newPair(t, memory, m, func(c, s *Config) {
+		for _, cfg := range []*Config{c, s} {
+			cfg.Compressors = []tandem.Compressor{zeros{}}
+			cfg.Settings.MaxMessage = uint64(limit)
+		}
+	})
+}
+
+func compressed(c *tandem.Call) { c.Compressor = "zeros" }
+
+// What is small when it arrives and large when it is decompressed is refused,
+// wherever messages come in.
+func TestDecompressionBombs(t *testing.T) {
+	const limit = 32 << 10
+	for name, exchange := range map[string]func(p *Caller, size int) error{
+		"request": func(c *Caller, size int) error {
+			return c.Call(context.Background(), "take", make([]byte, size), nil, compressed)
+		},
+		"answer": func(c *Caller, size int) error {
+			var reply []byte
+			return c.Call(context.Background(), "give", fmt.Append(nil, size), &reply, compressed)
+		},
+		"stream message to the server": func(c *Caller, size int) error {
+			st, err := c.OpenStream(context.Background(), "swallow", compressed)
+			if err != nil {
+				return err
+			}
+			defer st.Close()
+			var reply []byte
+			return errors.Join(st.SendMsg(make([]byte, size)), st.RecvMsg(&reply))
+		},
+		"stream message to the client": func(c *Caller, size int) error {
+			st, err := c.OpenStream(context.Background(), "spit", compressed)
+			if err != nil {
+				return err
+			}
+			defer st.Close()
+			var message []byte
+			return errors.Join(st.SendMsg(fmt.Append(nil, size)), st.RecvMsg(&message))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := bombs(t, limit, bombMethods())
+			caller := &Caller{Session: p.client, Codec: "raw"}
+			if err := exchange(caller, limit); err != nil {
+				t.Errorf("as large as allowed: %v", err)
+			}
+			if err := exchange(caller, limit+1); err == nil || !strings.Contains(err.Error(), "too large") {
+				t.Errorf("a byte more: %v", err)
+			}
+		})
+	}
+}
+
+// bombMethods take messages of zeros, and give them in the size asked for.
+func bombMethods() methods {
+	sized := func(in []byte) (out []byte) {
+		var n int
+		_, _ = fmt.Sscan(string(in), &n)
+		return make([]byte, n)
+	}
+	return methods{
+		"take": unary(func(context.Context, []byte) ([]byte, error) { return nil, nil }),
+		"give": unary(func(_ context.Context, in []byte) ([]byte, error) { return sized(in), nil }),
+		"swallow": streaming(func(st tandem.MessageStream) error {
+			var m []byte
+			if err := st.RecvMsg(&m); err != nil {
+				return err
+			}
+			return st.SendMsg(nil)
+		}),
+		"spit": streaming(func(st tandem.MessageStream) error {
+			var m []byte
+			if err := st.RecvMsg(&m); err != nil {
+				return err
+			}
+			return st.SendMsg(sized(m))
+		}),
+	}
+}

@@ -1,0 +1,210 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+// wantEnd wants the session to end that much after start, and returns why.
+func wantEnd(t *testing.T, s *Session, start time.Time, after time.Duration) error {
+	t.Helper()
+	select {
+	case <-s.Done():
+		if took := time.Since(start); took != after {
+			t.Errorf("ended after %v, want %v: %v", took, after, s.Err())
+		}
+	case <-time.After(time.Hour):
+		t.Error("it has not ended after an hour")
+	}
+	return s.Err()
+}
+
+// The rest of a frame has its time as a whole, however it trickles in.
+func TestHalfAFrame(t *testing.T) {
+	whole := wire.AppendPing(nil, wire.TypePing, [8]byte{1})
+	for name, trickle := range map[string]func(t *testing.T, peer net.Conn){
+		"silence": func(*testing.T, net.Conn) {},
+		"a byte now and then": func(t *testing.T, peer net.Conn) {
+			for i := 6; i < 11; i++ {
+				time.Sleep(1500 * time.Millisecond) // virtual
+				send(t, peer, whole[i:i+1])
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, peer := acceptRaw(t, serverConfig(nil))
+				start := time.Now()
+				send(t, peer, whole[:6])
+				trickle(t, peer)
+				if err := wantEnd(t, s, start, defaultStall); !errors.Is(err, errFlood) {
+					t.Errorf("ended with %v", err)
+				}
+			})
+		})
+	}
+}
+
+// A frame that is whole in time leaves no deadline behind.
+func TestLateFrameIsForgiven(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, peer := acceptRaw(t, serverConfig(nil))
+		whole := wire.AppendPing(nil, wire.TypePing, [8]byte{1})
+		for range 3 {
+			send(t, peer, whole[:15])
+			time.Sleep(defaultStall - time.Second) // virtual
+			send(t, peer, whole[15:])
+			time.Sleep(time.Minute) // virtual
+		}
+		if err := s.Err(); err != nil {
+			t.Errorf("ended: %v", err)
+		}
+	})
+}
+
+// Half a preface has the handshake's time, on both sides.
+func TestHalfAPreface(t *testing.T) {
+	for name, hello := range map[string]func(e *Env, c net.Conn) error{
+		"server": func(e *Env, c net.Conn) error {
+			_, _, err := e.Accept(context.Background(), c, nil)
+			return err
+		},
+		"client": func(e *Env, c net.Conn) error {
+			_, err := e.Connect(context.Background(), c, "")
+			return err
+		},
+	} {
+		for what, sent := range map[string]int{"nothing": 0, "half": wire.PrefaceLen / 2, "no settings": wire.PrefaceLen} {
+			t.Run(name+" gets "+what, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					env := NewEnv(serverConfig(nil))
+					mine, peer := memory()
+					send(t, peer, wire.AppendPreface(nil, rawSettings())[:sent])
+					time.AfterFunc(time.Hour, func() { _ = peer.Close() })
+					start := time.Now()
+					err := hello(env, mine)
+					if took := time.Since(start); took != defaultHandshake || !errors.Is(err, os.ErrDeadlineExceeded) {
+						t.Errorf("got %v after %v", err, took)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A stream that its handler never accepts is given up, and its slot comes back.
+func TestStreamThatIsNeverAccepted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, memory, methods{"coy": {Kind: tandem.Streaming, Func: func(ctx context.Context, _ *tandem.Call) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}}})
+		time.AfterFunc(time.Hour, p.client.Close)
+		caller := &Caller{Session: p.client, Codec: "raw"}
+		start := time.Now()
+		_, err := caller.OpenStream(context.Background(), "coy")
+		if took := time.Since(start); took != streamOpening || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v after %v", err, took)
+		}
+		synctest.Wait()
+		wantNothingOpen(t, p)
+	})
+}
+
+// A reader whose answers are not taken pauses between reads: until the writer
+// has caught up, or 250 ms.
+func TestReaderBacksOff(t *testing.T) {
+	for name, c := range map[string]struct{ reads, want time.Duration }{
+		"the peer does not read":   {time.Hour, 250 * time.Millisecond},
+		"the peer reads meanwhile": {100 * time.Millisecond, 100 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ran := make(chan time.Time, 1)
+				s, peer := acceptRaw(t, serverConfig(methods{
+					"give":  unary(func(context.Context, []byte) ([]byte, error) { return make([]byte, 60_000), nil }),
+					"probe": unary(func(context.Context, []byte) ([]byte, error) { ran <- time.Now(); return nil, nil }),
+				}))
+				call := func(slot uint16, method string) {
+					send(t, peer, rawFrame(wire.TypeRequest, wire.FlagEnd, wire.MakeStream(slot, 1), requestHead(method)))
+				}
+				call(0, "give") // the writer waits for the peer with this, and the rest gathers
+				synctest.Wait()
+				call(1, "give")
+				synctest.Wait()
+				start := time.Now()
+				for slot := range uint16(writeSoft/60_000 + 1) {
+					call(2+slot, "give")
+				}
+				synctest.Wait()
+				call(100, "probe")
+				time.AfterFunc(c.reads, func() { _, _ = io.Copy(io.Discard, peer) })
+				if took := (<-ran).Sub(start); took != c.want {
+					t.Errorf("the next call ran after %v, want %v", took, c.want)
+				}
+				_ = s
+			})
+		})
+	}
+}
+
+// connectAlso makes another connection between the sides of a pair.
+func connectAlso(t *testing.T, p *pair, client, server net.Conn) *Session {
+	t.Helper()
+	p.serverEnv.wg.Go(func() {
+		s, loop, err := p.serverEnv.Accept(context.Background(), server, nil)
+		if err == nil {
+			loop()
+			s.Close()
+		}
+	})
+	s, err := p.clientEnv.Connect(context.Background(), client, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// The monitor is held up itself, by what is told of another session's end, and
+// finds a ping long unanswered. That is no verdict: the peer gets another ping.
+func TestLateMonitorGivesNoVerdict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const pause = 3 * time.Second
+		client, server, first := relayed()
+		p := newPair(t, func() (net.Conn, net.Conn) { return client, server }, methods{"wait": waiting(nil)},
+			func(c, _ *Config) {
+				c.OnClose = func(*Session, error) { time.Sleep(pause) } // virtual
+			})
+		client, server, second := relayed()
+		time.Sleep(200 * time.Millisecond) // virtual: its verdict is due during the pause
+		late := connectAlso(t, p, client, server)
+		go callOn(context.Background(), p.client, "wait", nil)
+		go callOn(context.Background(), late, "wait", nil)
+		close(first.hold)
+		close(second.hold)
+		<-p.client.Done()
+		start := time.Now()
+		<-late.Done()
+		if took := time.Since(start); took < pause+deadAfter {
+			t.Errorf("found dead %v after the monitor began to sleep for %v", took, pause)
+		}
+	})
+}
+
+func TestSlept(t *testing.T) {
+	for late, want := range map[time.Duration]bool{tickEvery: false, lateTick: false, lateTick + 1: true, time.Hour: true} {
+		if got := slept(int64(time.Minute+late), int64(time.Minute)); got != want {
+			t.Errorf("a tick after %v: slept %v, want %v", late, got, want)
+		}
+	}
+}
