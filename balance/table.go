@@ -62,6 +62,13 @@ func (t *Table) Pick(call *tandem.Call, usable func(*Node) bool) *Node {
 	return t.current.Load().picker.Pick(call, usable)
 }
 
+// Current returns the nodes of the list and the picker over them, for who needs
+// two that belong together. The caller must not change the slice.
+func (t *Table) Current() ([]*Node, Picker) {
+	v := t.current.Load()
+	return v.nodes, v.picker
+}
+
 // Nodes returns the nodes of the list. The caller must not change the slice.
 func (t *Table) Nodes() []*Node { return t.current.Load().nodes }
 

@@ -75,6 +75,20 @@ func TestTableForgets(t *testing.T) {
 	}
 }
 
+// What Current returns belongs together, and is what Pick and Nodes use.
+func TestTableCurrent(t *testing.T) {
+	table := NewTable(RoundRobin())
+	table.Update(instances("a"))
+	nodes, picker := table.Current()
+	if len(nodes) != 1 || nodes[0] != table.Nodes()[0] || picker.Pick(nil, all) != nodes[0] {
+		t.Errorf("got %v", nodes)
+	}
+	table.Update(instances("b"))
+	if picker.Pick(nil, all) != nodes[0] {
+		t.Error("a new list changes an old picker")
+	}
+}
+
 // A registry that names everybody anew each time does not fill the memory.
 func TestTableIsBounded(t *testing.T) {
 	table := NewTable(Random())

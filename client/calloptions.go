@@ -13,7 +13,9 @@ func Codec(name string) tandem.CallOption { return func(c *tandem.Call) { c.Code
 // compressor of that name.
 func Compressor(name string) tandem.CallOption { return func(c *tandem.Call) { c.Compressor = name } }
 
-// Timeout gives the call that much time, all attempts together.
+// Timeout gives the call that much time, all attempts together. A stream ends
+// when it is over, however busy; without it a stream lives as long as its
+// context.
 func Timeout(d time.Duration) tandem.CallOption {
 	return func(c *tandem.Call) { c.Deadline = time.Now().Add(d) }
 }

@@ -63,6 +63,11 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	if resolver == nil {
 		return nil, invalid(fmt.Errorf("target %q: no resolver for %q: give it to WithResolver", target, t.Scheme))
 	}
+	if ch, ok := resolver.(registry.Checker); ok {
+		if err := ch.Check(t); err != nil {
+			return nil, invalid(err)
+		}
+	}
 	resolve, err := c.methods()
 	if err != nil {
 		return nil, invalid(err)
@@ -72,7 +77,7 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	cfg := session.Config{
 		Settings: settings, Codecs: c.opts.codecs, Compressors: c.opts.compressors,
 		CompressAbove: c.opts.compressAbove, Resolve: resolve, Handshake: c.opts.connectTimeout,
-		OnPanic: dispatch.LogPanics(c.opts.logger), Logger: c.opts.logger,
+		OnPanic: dispatch.LogPanics(c.opts.logger), OnClose: c.logEnd, Logger: c.opts.logger,
 	}
 	if err := cfg.Validate(); err != nil {
 		return nil, invalid(err)
@@ -102,6 +107,11 @@ func (c *Client) methods() (func(string) *session.Target, error) {
 		}
 	}
 	return session.Targets(table, 0), nil
+}
+
+// logEnd says why there is one connection less.
+func (c *Client) logEnd(s *session.Session, reason error) {
+	c.log().Debug("connection ended", "peer", s.Peer().Addr, "reason", reason)
 }
 
 func (c *Client) log() *slog.Logger {
@@ -171,9 +181,9 @@ func (c *Client) release(o *session.Outgoing) {
 	o.Recycle()
 }
 
-// OpenStream opens a stream of untyped messages. It lives as long as ctx; the
-// client's default deadline does not apply. Functions [Stream], [ServerStream]
-// and [ClientStream] put types on it.
+// OpenStream opens a stream of untyped messages. It lives as long as ctx, or
+// until its [Timeout]; the client's default deadline does not apply. Functions
+// [Stream], [ServerStream] and [ClientStream] put types on it.
 func (c *Client) OpenStream(ctx context.Context, method string, opts ...tandem.CallOption) (tandem.MessageStream, error) {
 	o := c.prepare(ctx, method, tandem.Streaming, opts)
 	return c.caller.OpenWith(ctx, o, c.chain(&o.Call))

@@ -154,15 +154,12 @@ func (l *link) usable() bool {
 }
 
 // session returns the live session, waiting for one that is being connected.
-func (l *link) session(ctx context.Context, deadline time.Time) (*session.Session, error) {
+func (l *link) session(ctx context.Context, call *tandem.Call) (*session.Session, error) {
 	if s := l.live.Load(); s != nil {
 		return s, nil
 	}
-	if !deadline.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline)
-		defer cancel()
-	}
+	ctx, cancel := l.client.patience(ctx, call)
+	defer cancel()
 	for {
 		l.mu.Lock()
 		state, err, changed := l.state, l.err, l.changed

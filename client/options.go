@@ -135,7 +135,8 @@ func WithTLS(config *tls.Config) Option {
 	return func(o *options) { o.transports["tcp"] = transport.TLS(transport.TCP(), config) }
 }
 
-// WithResolver adds a resolver for targets of a scheme, or replaces it.
+// WithResolver adds a resolver for targets of a scheme, or replaces it. Dial
+// asks one that is a [registry.Checker] whether the target can work.
 func WithResolver(scheme string, r registry.Resolver) Option {
 	return func(o *options) { o.resolvers[scheme] = r }
 }

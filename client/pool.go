@@ -24,6 +24,7 @@ type pool struct {
 
 	mu      sync.Mutex
 	members map[string]*member
+	table   *balance.Table                // remembers the statistics of who left, too
 	retired map[*session.Session]struct{} // with calls in flight
 	first   chan struct{}                 // closed when there is a view, or no hope for one
 	closed  bool
@@ -41,14 +42,16 @@ type view struct {
 type member struct {
 	instance tandem.Instance
 	peer     *tandem.Peer // of calls that wait for a connection
-	stats    *balance.Stats
 	suspect  atomic.Bool
 	links    []*link
 	cancel   context.CancelFunc
 }
 
 func newPool(c *Client) *pool {
-	p := &pool{client: c, members: map[string]*member{}, retired: map[*session.Session]struct{}{}, first: make(chan struct{})}
+	p := &pool{
+		client: c, members: map[string]*member{}, table: balance.NewTable(c.opts.policy),
+		retired: map[*session.Session]struct{}{}, first: make(chan struct{}),
+	}
 	p.usable = p.isLive
 	if l, ok := c.opts.policy.(balance.LatencyAware); ok {
 		p.timed = l.UsesLatency()
@@ -68,11 +71,7 @@ func (p *pool) update(v registry.View) {
 	for _, in := range v.Instances {
 		m := p.members[in.ID]
 		if m == nil || !sameEndpoints(m.instance, in) {
-			stats := &balance.Stats{}
-			if m != nil {
-				stats = m.stats
-			}
-			m = p.join(in, stats)
+			m = p.join(in)
 		}
 		m.instance = in
 		m.suspect.Store(v.Suspect[in.ID])
@@ -84,15 +83,15 @@ func (p *pool) update(v registry.View) {
 		}
 	}
 	p.members = next
-	p.publish(v.Stale)
+	p.publish(v.Instances, v.Stale)
 }
 
 func sameEndpoints(a, b tandem.Instance) bool { return slices.Equal(a.Endpoints, b.Endpoints) }
 
 // join starts the links to a new instance.
-func (p *pool) join(in tandem.Instance, stats *balance.Stats) *member {
+func (p *pool) join(in tandem.Instance) *member {
 	ctx, cancel := context.WithCancel(p.client.ctx)
-	m := &member{instance: in, peer: &tandem.Peer{Instance: in.ID}, stats: stats, cancel: cancel}
+	m := &member{instance: in, peer: &tandem.Peer{Instance: in.ID}, cancel: cancel}
 	for range p.client.opts.connections {
 		l := newLink(p.client, in.ID, p.endpoint(in))
 		m.links = append(m.links, l)
@@ -111,21 +110,14 @@ func (p *pool) endpoint(in tandem.Instance) tandem.Endpoint {
 	return in.Endpoints[0]
 }
 
-// publish makes the members the ones that calls see, in the order of their IDs.
-func (p *pool) publish(stale error) {
-	v := &view{conns: make(map[*balance.Node]*member, len(p.members)), stale: stale}
-	for _, m := range p.members {
-		n := &balance.Node{Instance: m.instance, Stats: m.stats}
-		v.nodes = append(v.nodes, n)
-		v.conns[n] = m
+// publish makes the instances, who are members, the ones that calls see.
+func (p *pool) publish(instances []tandem.Instance, stale error) {
+	p.table.Update(instances)
+	v := &view{conns: make(map[*balance.Node]*member, len(instances)), stale: stale}
+	v.nodes, v.picker = p.table.Current()
+	for _, n := range v.nodes {
+		v.conns[n] = p.members[n.Instance.ID]
 	}
-	slices.SortFunc(v.nodes, func(a, b *balance.Node) int {
-		if a.Instance.ID < b.Instance.ID {
-			return -1
-		}
-		return 1
-	})
-	v.picker = p.client.opts.policy.Build(v.nodes)
 	p.view.Store(v)
 	p.openFirst()
 }
@@ -143,7 +135,7 @@ func (p *pool) giveUp(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.view.Load() == nil {
-		p.publish(err)
+		p.publish(nil, err)
 	}
 }
 
@@ -221,31 +213,31 @@ func (p *pool) attempt(ctx context.Context, call *tandem.Call) error {
 	}
 	m := v.conns[n]
 	call.Peer = m.peer
-	s, err := m.link().session(ctx, call.Deadline)
+	s, err := m.link().session(ctx, call)
 	if err != nil {
 		return err
 	}
 	call.Peer = s.Peer()
-	return p.invoke(ctx, m, s, call)
+	return p.invoke(ctx, n.Stats, s, call)
 }
 
 // invoke makes the call and keeps the instance's statistics.
-func (p *pool) invoke(ctx context.Context, m *member, s *session.Session, call *tandem.Call) error {
+func (p *pool) invoke(ctx context.Context, stats *balance.Stats, s *session.Session, call *tandem.Call) error {
 	var start time.Time
 	if p.timed {
 		start = time.Now()
 	}
-	m.stats.Begin()
+	stats.Begin()
 	err := s.Invoke(ctx, call)
 	if call.Kind == tandem.Streaming && err == nil {
-		call.OnEnd(func(err error) { m.stats.Done(0, err != nil) }) // how long a stream lives is no latency
+		call.OnEnd(func(err error) { stats.Done(0, err != nil) }) // how long a stream lives is no latency
 		return nil
 	}
 	var took time.Duration
 	if p.timed {
 		took = time.Since(start)
 	}
-	m.stats.Done(took, err != nil)
+	stats.Done(took, err != nil)
 	return err
 }
 
@@ -307,11 +299,8 @@ func (p *pool) isConnecting(n *balance.Node) bool {
 }
 
 func (p *pool) waitFirst(ctx context.Context, call *tandem.Call) error {
-	if !call.Deadline.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, call.Deadline)
-		defer cancel()
-	}
+	ctx, cancel := p.client.patience(ctx, call)
+	defer cancel()
 	select {
 	case <-p.first:
 	case <-ctx.Done():
@@ -323,6 +312,18 @@ func (p *pool) waitFirst(ctx context.Context, call *tandem.Call) error {
 		return unavailable("%v", errClosed)
 	}
 	return nil
+}
+
+// patience bounds how long a call waits for a connection. A stream may have no
+// deadline, but does not wait longer than other calls.
+func (c *Client) patience(ctx context.Context, call *tandem.Call) (context.Context, context.CancelFunc) {
+	switch {
+	case !call.Deadline.IsZero():
+		return context.WithDeadline(ctx, call.Deadline)
+	case c.opts.timeout > 0:
+		return context.WithTimeout(ctx, c.opts.timeout)
+	}
+	return ctx, func() {}
 }
 
 func (p *pool) noInstance(v *view, call *tandem.Call) error {

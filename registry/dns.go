@@ -78,6 +78,11 @@ func (r dnsResolver) Watch(ctx context.Context, target Target, update func(Snaps
 	}
 }
 
+func (dnsResolver) Check(target Target) error {
+	_, err := parseDNS(target)
+	return err
+}
+
 // dnsQuery is what a dns target asks for.
 type dnsQuery struct {
 	name     string

@@ -59,6 +59,13 @@ type Resolver interface {
 	Watch(ctx context.Context, target Target, update func(Snapshot)) error
 }
 
+// Checker is implemented by a [Resolver] that can tell at once, without asking
+// anybody, whether a target can work: a client then refuses it when it dials.
+// The error is the one that Watch would return.
+type Checker interface {
+	Check(target Target) error
+}
+
 // Snapshot is the whole list at one time. The receiver must not change it.
 type Snapshot struct {
 	Instances []tandem.Instance

@@ -23,15 +23,29 @@ func Single(transport string) Resolver { return single(transport) }
 type single string
 
 func (s single) Watch(ctx context.Context, target Target, update func(Snapshot)) error {
-	options, err := target.Options("protocol")
+	in, err := s.instance(target)
 	if err != nil {
 		return err
 	}
+	return settle(ctx, update, []tandem.Instance{in})
+}
+
+func (s single) Check(target Target) error {
+	_, err := s.instance(target)
+	return err
+}
+
+// instance makes the one that the target names.
+func (s single) instance(target Target) (tandem.Instance, error) {
+	options, err := target.Options("protocol")
+	if err != nil {
+		return tandem.Instance{}, err
+	}
 	in, err := instanceAt(tandem.Endpoint{Transport: string(s), Address: target.Address(), Protocol: options["protocol"]})
 	if err != nil {
-		return target.errorf("%w", err)
+		return in, target.errorf("%w", err)
 	}
-	return settle(ctx, update, []tandem.Instance{in})
+	return in, nil
 }
 
 // Static returns the resolver of lists written out in the target:
@@ -52,6 +66,11 @@ func (static) Watch(ctx context.Context, target Target, update func(Snapshot)) e
 		return err
 	}
 	return settle(ctx, update, list)
+}
+
+func (static) Check(target Target) error {
+	_, err := staticList(target)
+	return err
 }
 
 // staticList makes the instances that a static target names.

@@ -82,6 +82,23 @@ func TestBadTargets(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tc.reason) || !strings.HasPrefix(err.Error(), "target ") {
 			t.Errorf("%s: %v, want %q", tc.target, err, tc.reason)
 		}
+		if checked := tc.resolver.(Checker).Check(mustParse(t, tc.target)); err == nil || checked == nil || checked.Error() != err.Error() {
+			t.Errorf("%s: Check says %v, Watch %v", tc.target, checked, err)
+		}
+	}
+}
+
+func TestCheckAcceptsWhatWorks(t *testing.T) {
+	for target, resolver := range map[string]Resolver{
+		"tcp://127.0.0.1:80?protocol=grpc": Single("tcp"),
+		"unix:///run/a.sock":               Single("unix"),
+		"static://a:1,b:2?weight=3,1":      Static(),
+		"dns://a:80?interval=1s":           DNS(), // nobody is asked whether there is an a
+		"dns://_rpc._tcp.a":                DNS(),
+	} {
+		if err := resolver.(Checker).Check(mustParse(t, target)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

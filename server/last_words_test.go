@@ -3,8 +3,10 @@ package server_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/tandem-rpc/tandem"
@@ -85,4 +87,42 @@ func TestPanicsAfterTheHandler(t *testing.T) {
 	if n := bytes.Count(log.Bytes(), []byte("method panicked")); n != 3 {
 		t.Errorf("%d panics logged:\n%s", n, log.Bytes())
 	}
+}
+
+// The log of a panic leads to the line that panicked.
+func TestPanicIsLoggedWithItsStack(t *testing.T) {
+	var log bytes.Buffer
+	srv := server.New(server.WithLogger(slog.New(slog.NewJSONHandler(&log, nil))))
+	if err := server.Handle(srv, "Bad.Divide", divideSeven); err != nil {
+		t.Fatal(err)
+	}
+	addr := serve(t, srv, transport.TCP(), "127.0.0.1:0")
+	c, err := client.Dial("tcp://" + addr.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Call(context.Background(), "Bad.Divide", 0, nil); tandem.CodeOf(err) != tandem.Internal {
+		t.Errorf("got %v", err)
+	}
+	if err := errors.Join(c.Close(), srv.Close()); err != nil {
+		t.Error(err)
+	}
+	var entry struct {
+		Method string `json:"method"`
+		Panic  string `json:"panic"`
+		Stack  string `json:"stack"`
+	}
+	if err := json.NewDecoder(&log).Decode(&entry); err != nil {
+		t.Fatal(err)
+	}
+	if entry.Method != "Bad.Divide" || !strings.Contains(entry.Panic, "divide by zero") {
+		t.Errorf("logged %+v", entry)
+	}
+	if !strings.Contains(entry.Stack, "divideSeven") || !strings.Contains(entry.Stack, "last_words_test.go:") {
+		t.Errorf("the stack does not lead to the handler:\n%s", entry.Stack)
+	}
+}
+
+func divideSeven(_ context.Context, n *int) (*int, error) {
+	return new(7 / *n), nil
 }

@@ -43,8 +43,8 @@ type Server struct {
 
 	mu        sync.Mutex
 	state     state
-	listeners map[net.Listener]struct{}
-	greeting  map[net.Conn]struct{} // connections without a session yet
+	listeners map[*net.Listener]struct{} // by pointer: a user's type may not be comparable
+	greeting  map[*net.Conn]struct{}     // connections without a session yet
 	sessions  map[*session.Session]struct{}
 	listed    []registry.Registration
 }
@@ -65,8 +65,8 @@ var ErrServerClosed = errors.New("server: closed")
 func New(opts ...Option) *Server {
 	s := &Server{
 		opts:      defaults(),
-		listeners: map[net.Listener]struct{}{},
-		greeting:  map[net.Conn]struct{}{},
+		listeners: map[*net.Listener]struct{}{},
+		greeting:  map[*net.Conn]struct{}{},
 		sessions:  map[*session.Session]struct{}{},
 	}
 	for _, o := range opts {
@@ -99,7 +99,12 @@ func New(opts ...Option) *Server {
 func (s *Server) wrap(m dispatch.Method) tandem.Func {
 	f := m.Func
 	if len(s.opts.interceptors) > 0 {
-		f = dispatch.Guard(m.Name, tandem.Chain(f, s.opts.interceptors...), dispatch.LogPanics(s.opts.logger))
+		method := f
+		entered := func(ctx context.Context, call *tandem.Call) error {
+			session.Entered(ctx)
+			return method(ctx, call)
+		}
+		f = dispatch.Guard(m.Name, tandem.Chain(entered, s.opts.interceptors...), dispatch.LogPanics(s.opts.logger))
 	}
 	if m.MaxConcurrency > 0 {
 		f = limit(newLimiter(m.MaxConcurrency, m.MaxQueue, m.Name), &s.load)(f)
@@ -135,16 +140,16 @@ func (s *Server) serve(ln net.Listener, network string) error {
 	if s.misfit != nil {
 		return errors.Join(fmt.Errorf("server: %w", s.misfit), ln.Close())
 	}
-	if !s.addListener(ln) {
+	if !s.addListener(&ln) {
 		return errors.Join(ErrServerClosed, ln.Close())
 	}
 	defer s.wg.Done()
 	if err := s.list(ln, network); err != nil {
-		s.removeListener(ln)
+		s.removeListener(&ln)
 		return errors.Join(fmt.Errorf("server: register: %w", err), ln.Close())
 	}
 	err := s.acceptAll(ln)
-	s.removeListener(ln)
+	s.removeListener(&ln)
 	if s.current() != serving {
 		return ErrServerClosed
 	}
@@ -157,7 +162,7 @@ func (s *Server) current() state {
 	return s.state
 }
 
-func (s *Server) addListener(ln net.Listener) bool {
+func (s *Server) addListener(ln *net.Listener) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state != serving {
@@ -168,7 +173,7 @@ func (s *Server) addListener(ln net.Listener) bool {
 	return true
 }
 
-func (s *Server) removeListener(ln net.Listener) {
+func (s *Server) removeListener(ln *net.Listener) {
 	s.mu.Lock()
 	delete(s.listeners, ln)
 	s.mu.Unlock()
@@ -212,7 +217,7 @@ func (s *Server) start(c net.Conn) {
 	refuse := s.state != serving || len(s.greeting) >= s.opts.maxGreeting ||
 		s.opts.maxConns > 0 && len(s.sessions)+len(s.greeting) >= s.opts.maxConns
 	if !refuse {
-		s.greeting[c] = struct{}{}
+		s.greeting[&c] = struct{}{}
 		s.wg.Add(1)
 	}
 	s.mu.Unlock()
@@ -223,15 +228,15 @@ func (s *Server) start(c net.Conn) {
 	}
 	go func() {
 		defer s.wg.Done()
-		s.converse(c)
+		s.converse(&c)
 	}()
 }
 
-func (s *Server) converse(c net.Conn) {
-	ses, loop, err := s.env.Accept(s.base, c, nil)
+func (s *Server) converse(c *net.Conn) {
+	ses, loop, err := s.env.Accept(s.base, *c, nil)
 	if !s.adopt(c, ses) {
 		if err != nil {
-			s.log().Info("connection closed", "peer", c.RemoteAddr(), "error", err)
+			s.log().Info("connection closed", "peer", (*c).RemoteAddr(), "error", err)
 		} else {
 			ses.Close()
 		}
@@ -241,11 +246,11 @@ func (s *Server) converse(c net.Conn) {
 }
 
 // adopt makes a greeted connection one of the server's sessions.
-func (s *Server) adopt(c net.Conn, ses *session.Session) bool {
+func (s *Server) adopt(c *net.Conn, ses *session.Session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.greeting, c)
-	if ses == nil || s.state != serving {
+	if ses == nil || ses.Err() != nil || s.state != serving { // what has ended is forgotten already
 		return false
 	}
 	s.sessions[ses] = struct{}{}
@@ -265,7 +270,7 @@ func (s *Server) Addrs() []net.Addr {
 	defer s.mu.Unlock()
 	var list []net.Addr
 	for ln := range s.listeners {
-		list = append(list, ln.Addr())
+		list = append(list, (*ln).Addr())
 	}
 	return list
 }
@@ -338,14 +343,14 @@ func (s *Server) stop(to state) (listeners []net.Listener, listed []registry.Reg
 	defer s.mu.Unlock()
 	s.state = max(s.state, to)
 	for ln := range s.listeners {
-		listeners = append(listeners, ln)
+		listeners = append(listeners, *ln)
 	}
 	listed, s.listed = s.listed, nil
 	for ses := range s.sessions {
 		sessions = append(sessions, ses)
 	}
 	for c := range s.greeting {
-		_ = c.Close() // its goroutine notices
+		_ = (*c).Close() // its goroutine notices
 	}
 	return listeners, listed, sessions
 }

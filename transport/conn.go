@@ -30,13 +30,30 @@ func Wrap(c net.Conn) *Conn {
 		w.Conn = newPushed(p)
 		return w
 	}
-	if sc, ok := c.(syscall.Conn); ok && nonBlocking {
-		if raw, err := sc.SyscallConn(); err == nil {
-			w.raw = raw
-			w.rd.step, w.wr.step = w.rd.run, w.wr.run // made once: a method value allocates
-		}
+	if raw := rawOf(c); raw != nil {
+		w.raw = raw
+		w.rd.step, w.wr.step = w.rd.run, w.wr.run // made once: a method value allocates
 	}
 	return w
+}
+
+// rawOf returns the descriptor of a socket, or nil. A type that embeds a socket
+// has its methods too, but other bytes may go through its own Read and Write.
+func rawOf(c net.Conn) syscall.RawConn {
+	var sc syscall.Conn
+	switch c := c.(type) {
+	case *net.TCPConn:
+		sc = c
+	case *net.UnixConn:
+		sc = c
+	default:
+		return nil
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil || !nonBlocking {
+		return nil
+	}
+	return raw
 }
 
 // CanTry reports whether [Conn.TryWrite] can do anything.

@@ -33,6 +33,14 @@ func (p *pushed) data(b []byte, end error) error {
 
 func (p *pushed) Read(b []byte) (int, error) { return p.in.read(b) }
 
+// CloseWrite passes on what the engine can do.
+func (p *pushed) CloseWrite() error {
+	if cw, ok := p.PushConn.(interface{ CloseWrite() error }); ok {
+		return cw.CloseWrite()
+	}
+	return nil
+}
+
 func (p *pushed) Close() error {
 	p.in.close(io.ErrClosedPipe, true)
 	return p.PushConn.Close()

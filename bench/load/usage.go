@@ -5,7 +5,6 @@ import (
 	"os"
 	"runtime"
 	"strconv"
-	"syscall"
 	"time"
 )
 
@@ -27,16 +26,16 @@ func (u Usage) Sub(earlier Usage) Usage {
 
 // readUsage takes some 50 µs, in which the process stands still for a moment.
 func readUsage(epoch time.Time) (Usage, error) {
-	var ru syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &ru); err != nil {
-		return Usage{}, os.NewSyscallError("getrusage", err)
+	cpu, err := cpuTime()
+	if err != nil {
+		return Usage{}, err
 	}
 	wall := time.Since(epoch)
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
 	return Usage{
 		Wall:    wall,
-		CPU:     time.Duration(ru.Utime.Nano() + ru.Stime.Nano()),
+		CPU:     cpu,
 		Mallocs: mem.Mallocs,
 		Peak:    peakResident(),
 	}, nil

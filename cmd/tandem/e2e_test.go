@@ -144,7 +144,7 @@ func TestServeAndCall(t *testing.T) {
 	if code, out := execute(t, "call", target, "Arith.Mul", `{"A":7,"B":8}`); code != exitOK || out != "{\"C\":56}\n" {
 		t.Errorf("exit %d, %s", code, out)
 	}
-	terminate(t, s, syscall.SIGTERM)
+	signalTo(t, s, syscall.SIGTERM)
 	if code := s.exit(t); code != exitOK {
 		t.Errorf("exit %d, %s", code, s.errs.String())
 	}
@@ -153,7 +153,7 @@ func TestServeAndCall(t *testing.T) {
 	}
 }
 
-func terminate(t *testing.T, s *spawned, sig os.Signal) {
+func signalTo(t *testing.T, s *spawned, sig os.Signal) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
 		t.Skip("has no signals")
@@ -177,7 +177,7 @@ func TestDemoServersEndWithTheDemo(t *testing.T) {
 		if len(servers) != 3 {
 			t.Fatalf("%d servers", len(servers))
 		}
-		terminate(t, s, c.signal)
+		signalTo(t, s, c.signal)
 		if code := s.exit(t); code != c.code {
 			t.Errorf("%v: exit %d, %s", c.signal, code, s.errs.String())
 		}

@@ -34,7 +34,9 @@ func badResults(call *tandem.Call, err error) error {
 	if err == nil {
 		return nil
 	}
-	return describe(tandem.Internal, "results", call, err)
+	e := describe(tandem.Internal, "results", call, err)
+	e.NotExecuted = false // it did run
+	return e
 }
 
 // describe returns a copy of err that says what of which call it is about. The

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -57,9 +58,9 @@ func (m *machine) dropRequest(in *Inbound, e *tandem.Error) {
 
 // expireRequests ends large requests that are not worth waiting for.
 func (m *machine) expireRequests(now int64) {
-	for i := len(m.incoming.list) - 1; i >= 0; i-- {
-		in := m.serving(m.incoming.list[i].id)
-		if in == nil || in.request != m.incoming.list[i] {
+	for _, a := range slices.Backward(m.incoming.list) { // dropping one moves those after it
+		in := m.serving(a.id)
+		if in == nil || in.request != a {
 			continue
 		}
 		if e := m.overdue(in, now); e != nil {
@@ -101,7 +102,11 @@ func (m *machine) appendResponse(id wire.Stream, r *wire.Response, f wire.Flags,
 }
 
 func encodeStatus(e *tandem.Error) []byte {
-	return wire.AppendStatus(nil, &wire.Status{Code: e.Code, NotExecuted: e.NotExecuted, Message: e.Message, Details: e.Details})
+	code := e.Code
+	if code == tandem.OK { // an error without a code is an error all the same
+		code = tandem.Unknown
+	}
+	return wire.AppendStatus(nil, &wire.Status{Code: code, NotExecuted: e.NotExecuted, Message: e.Message, Details: e.Details})
 }
 
 // respond sends the answer of a call whose handler has returned.
@@ -161,8 +166,12 @@ func (in *Inbound) conclude(call *tandem.Call, err error) (e *tandem.Error, flag
 		}
 	}()
 	call.End(err)
-	if e = tandem.AsError(err); e == nil {
+	switch e = tandem.AsError(err); {
+	case e == nil:
 		flags = in.compressReply()
+	case e.NotExecuted && in.hasEntered():
+		c := *e
+		c.NotExecuted, e = false, &c
 	}
 	returned = true
 	return e, flags

@@ -62,7 +62,7 @@ func (b *bare) send(p []byte) {
 // request sends the first frame of a call.
 func (b *bare) request(slot int, f wire.Flags, r wire.Request, message []byte) {
 	p := append(wire.AppendRequest(nil, &r), message...)
-	b.send(rawFrame(wire.TypeRequest, f, wire.MakeStream(uint16(slot), uint64(slot+1)), p)) //nolint:gosec // a small slot
+	b.send(rawFrame(wire.TypeRequest, f, wire.MakeStream(uint16(slot), uint64(slot+1)), p))
 }
 
 func rawFrame(typ wire.Type, f wire.Flags, id wire.Stream, payload []byte) []byte {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // Calls and cancels go both ways: a server gives up a call that it makes to its
@@ -20,6 +21,8 @@ func TestServerCancelsItsCall(t *testing.T) {
 			return nil, ctx.Err()
 		})
 		p := newPair(t, memory, nil, func(c, _ *Config) { c.Resolve = methods{"wait": wait}.find })
+		time.AfterFunc(time.Minute, p.close) // nothing here takes long
+		start := time.Now()
 		ctx, cancel := context.WithCancel(context.Background())
 		go func() { <-started; cancel() }()
 		if _, err := callOn(ctx, p.server, "wait", nil); !errors.Is(err, context.Canceled) {
@@ -27,6 +30,9 @@ func TestServerCancelsItsCall(t *testing.T) {
 		}
 		if err := <-stopped; !errors.Is(err, context.Canceled) {
 			t.Errorf("handler got %v", err)
+		}
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("the handler learned it after %v", took)
 		}
 		synctest.Wait()
 		wantNothingOpen(t, p)
@@ -76,7 +82,7 @@ func TestCancelWhileAnswerArrives(t *testing.T) {
 // A call is given up while its request, of many blocks, is on the way.
 func TestCancelWhileRequestArrives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, server := gated(2, 0)
+		client, server := gated(3, 0) // the first frame takes two
 		p := gatedPair(t, client, server, methods{"take": unary(func(context.Context, []byte) ([]byte, error) {
 			t.Error("it was executed")
 			return nil, nil

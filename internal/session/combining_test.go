@@ -101,3 +101,23 @@ func TestBlocksTakeTurns(t *testing.T) {
 		})
 	}
 }
+
+// Who is next stays next when a message before it is given up.
+func TestTurnsSurviveARemoval(t *testing.T) {
+	m := newMachine(serverConfig(nil))
+	m.served = make([]*Inbound, 3)
+	for i := range uint16(3) {
+		addBulk(m, wire.MakeStream(i, 1), 3, 1<<30)
+	}
+	first := m.ring.list[0]
+	got := pumped(t, m, 1) // two blocks: the third message is next
+	m.ring.remove(first)
+	got = append(got, pumped(t, m, 1)...)
+	turns := make([]uint16, len(got))
+	for i, id := range got {
+		turns[i] = id.Index()
+	}
+	if want := []uint16{0, 1, 2, 1}; !slices.Equal(turns, want) {
+		t.Errorf("blocks of %v, want %v", turns, want)
+	}
+}

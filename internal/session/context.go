@@ -53,6 +53,8 @@ func (in *Inbound) Value(key any) any {
 		return &in.call
 	case sessionKey{}:
 		return in.s
+	case inboundKey{}:
+		return in
 	}
 	return in.s.base.Value(key)
 }
@@ -90,13 +92,12 @@ func (in *Inbound) Err() error {
 	defer in.ctxMu.Unlock()
 	switch {
 	case in.ended != running:
-		return in.ended.err()
 	case !in.call.Deadline.IsZero() && !time.Now().Before(in.call.Deadline):
-		return context.DeadlineExceeded
+		in.endLocked(expired)
 	case in.oneWay && in.s.base.Err() != nil:
-		return context.Canceled
+		in.endLocked(canceled)
 	}
-	return nil
+	return in.ended.err()
 }
 
 // AfterFunc runs f in its own goroutine when the context is done. Package
@@ -125,9 +126,12 @@ func (in *Inbound) AfterFunc(f func()) (stop func() bool) {
 func (in *Inbound) cancel(how ending) {
 	in.ctxMu.Lock()
 	defer in.ctxMu.Unlock()
-	if in.ended != running {
-		return
+	if in.ended == running {
+		in.endLocked(how)
 	}
+}
+
+func (in *Inbound) endLocked(how ending) {
 	in.ended = how
 	if in.asked != nil {
 		in.asked.tell()
@@ -149,7 +153,27 @@ func (a *doneContext) tell() {
 	a.after = nil
 }
 
-type sessionKey struct{}
+type (
+	sessionKey struct{}
+	inboundKey struct{}
+)
+
+// Entered notes that a call has come to its method, through interceptors that
+// may fail with an error of another call: from here on none of them can say
+// that nothing was executed.
+func Entered(ctx context.Context) {
+	if in, ok := ctx.Value(inboundKey{}).(*Inbound); ok {
+		in.ctxMu.Lock()
+		in.entered = true
+		in.ctxMu.Unlock()
+	}
+}
+
+func (in *Inbound) hasEntered() bool {
+	in.ctxMu.Lock()
+	defer in.ctxMu.Unlock()
+	return in.entered
+}
 
 // FromContext returns the session on which a handler's call came, or nil.
 func FromContext(ctx context.Context) *Session {

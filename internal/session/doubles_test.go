@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -48,6 +49,7 @@ type gatedConn struct {
 	writes atomic.Int32
 	waits  int32 // the number of the write that waits, from 1; 0 for none
 	gate   chan struct{}
+	once   sync.Once
 }
 
 // gated returns a pair of connections in memory of which each may hold a write.
@@ -58,7 +60,12 @@ func gated(clientWaits, serverWaits int32) (client, server *gatedConn) {
 }
 
 func (c *gatedConn) arm()  { c.armed.Store(true) }
-func (c *gatedConn) open() { close(c.gate) }
+func (c *gatedConn) open() { c.once.Do(func() { close(c.gate) }) }
+
+func (c *gatedConn) Close() error {
+	c.open()
+	return c.Conn.Close()
+}
 
 func (c *gatedConn) Write(p []byte) (int, error) {
 	if c.armed.Load() && c.writes.Add(1) == c.waits {

@@ -13,6 +13,7 @@ type bulk struct {
 	data   []byte
 	credit int64  // of a large message; a stream has its own
 	began  uint64 // when a stream's message began, counted; 0 before
+	sent   bool   // the last block is in the write buffer
 
 	// Whose it is; one of them.
 	call   *Pending
@@ -30,7 +31,8 @@ type bulkRing struct {
 	began uint64 // stream messages
 }
 
-// oldest returns the message of a stream that began first, or nil.
+// oldest returns the message of a stream that began first, or nil. One that its
+// own stream's window stops counts only if stalled ones do.
 func (r *bulkRing) oldest(stalled bool) (first *bulk) {
 	for _, b := range r.list {
 		if b.began != 0 && (stalled || b.stream.credit >= smallBlock+wire.HeaderLen) && (first == nil || b.began < first.began) {
@@ -83,7 +85,8 @@ func (m *machine) onlyMessage() *bulk {
 	if !m.roomShort() {
 		return nil
 	}
-	return m.ring.oldest(m.connRoom < int64(m.peer.ConnWindow)/4)
+	veryShort := m.connRoom < int64(m.peer.ConnWindow)/4 //nolint:gosec // at most MaxWindow
+	return m.ring.oldest(veryShort)
 }
 
 // smallBlock is the least that is sent when credit does not allow the rest.
@@ -180,7 +183,7 @@ func (m *machine) sentAll(b *bulk) {
 		signal(b.stream.canSend)
 	}
 	giveBuffer(b.owner)
-	b.owner = nil
+	b.owner, b.sent = nil, true
 }
 
 func (m *machine) onWindow(h wire.Header, payload []byte) error {

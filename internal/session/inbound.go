@@ -25,6 +25,8 @@ type Inbound struct {
 	accepted bool   // the stream's first response was sent; guarded likewise
 	ended    ending // of the context, as is what follows
 
+	entered bool // see Entered
+
 	ctxMu sync.Mutex
 	asked *doneContext // nil until somebody asks for Done
 

@@ -302,6 +302,10 @@ func (s *Session) goAway() {
 func (s *Session) backOff() {
 	s.mu.Lock()
 	full := s.m.queuedBytes() > writeSoft && s.writing
+	select {
+	case <-s.drained: // of an earlier time
+	default:
+	}
 	s.mu.Unlock()
 	if !full {
 		return

@@ -203,7 +203,7 @@ func (st *Stream) SendMsg(v any) error {
 	b, err := codec.Append(st.codec, buf.b, v)
 	if err != nil {
 		giveBuffer(buf)
-		return &tandem.Error{Code: tandem.Internal, Message: "stream message: " + err.Error(), NotExecuted: true}
+		return &tandem.Error{Code: tandem.Internal, Message: "stream message: " + err.Error()}
 	}
 	buf.b = b
 	first := wire.Flags(0)
@@ -227,7 +227,7 @@ func (st *Stream) send(msg *bulk) error {
 	s := st.s
 	if uint64(len(msg.data)) > s.m.peer.MaxMessage {
 		giveBuffer(msg.owner)
-		return &tandem.Error{Code: tandem.ResourceExhausted, NotExecuted: true, Message: fmt.Sprintf("stream message of %d bytes, %s takes at most %d", len(msg.data), s.remote(), s.m.peer.MaxMessage)}
+		return &tandem.Error{Code: tandem.ResourceExhausted, Message: fmt.Sprintf("stream message of %d bytes, %s takes at most %d", len(msg.data), s.remote(), s.m.peer.MaxMessage)}
 	}
 	st.acceptFirst()
 	s.mu.Lock()
@@ -255,7 +255,7 @@ func (st *Stream) waitSent(msg *bulk) error {
 		sending, err := st.sending == msg, st.sendErr
 		st.s.mu.Unlock()
 		switch {
-		case !sending && err != nil && len(msg.data) > 0:
+		case !sending && err != nil && !msg.sent:
 			return sendError(err)
 		case !sending:
 			return nil
@@ -271,7 +271,7 @@ func (st *Stream) waitSent(msg *bulk) error {
 // sendError is what a sender sees: a stream that ended well takes no more.
 func sendError(err error) error {
 	if err == io.EOF { //nolint:errorlint // set by us
-		return &tandem.Error{Code: tandem.FailedPrecondition, Message: "the stream is over", NotExecuted: true}
+		return &tandem.Error{Code: tandem.FailedPrecondition, Message: "the stream is over"}
 	}
 	return err
 }

@@ -114,7 +114,8 @@ func (m *machine) onHalfClose(h wire.Header, payload []byte) error {
 	if len(payload) > 0 {
 		return violationf("end of a stream's messages with %d bytes", len(payload))
 	}
-	if st := m.streamOf(h); st != nil && st.recvErr == nil {
+	// Of ours the final response follows, which may be an error.
+	if st := m.streamOf(h); st != nil && st.recvErr == nil && st.in != nil {
 		st.recvErr = io.EOF
 		signal(st.canRecv)
 	}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,13 +56,18 @@ func TestHalfAFrame(t *testing.T) {
 	}
 }
 
-// A frame that is whole in time leaves no deadline behind.
+// A frame that is whole in time leaves no deadline behind, neither for silence
+// nor for the next frame.
 func TestLateFrameIsForgiven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, peer := acceptRaw(t, serverConfig(nil))
 		whole := wire.AppendPing(nil, wire.TypePing, [8]byte{1})
 		for range 3 {
 			send(t, peer, whole[:15])
+			for range 3 {
+				time.Sleep(defaultStall - time.Second) // virtual
+				send(t, peer, slices.Concat(whole[15:], whole[:15]))
+			}
 			time.Sleep(defaultStall - time.Second) // virtual
 			send(t, peer, whole[15:])
 			time.Sleep(time.Minute) // virtual
@@ -130,28 +137,26 @@ func TestReaderBacksOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ran := make(chan time.Time, 1)
-				s, peer := acceptRaw(t, serverConfig(methods{
+				_, peer := acceptRaw(t, serverConfig(methods{
 					"give":  unary(func(context.Context, []byte) ([]byte, error) { return make([]byte, 60_000), nil }),
 					"probe": unary(func(context.Context, []byte) ([]byte, error) { ran <- time.Now(); return nil, nil }),
 				}))
-				call := func(slot uint16, method string) {
-					send(t, peer, rawFrame(wire.TypeRequest, wire.FlagEnd, wire.MakeStream(slot, 1), requestHead(method)))
+				call := func(from, to int, method string) {
+					var b []byte
+					for slot := from; slot < to; slot++ {
+						b = append(b, rawFrame(wire.TypeRequest, wire.FlagEnd, wire.MakeStream(uint16(slot), 1), requestHead(method))...)
+					}
+					send(t, peer, b)
+					synctest.Wait()
 				}
-				call(0, "give") // the writer waits for the peer with this, and the rest gathers
-				synctest.Wait()
-				call(1, "give")
-				synctest.Wait()
+				call(0, 2, "give") // the writer waits for the peer with these, and the rest gathers
 				start := time.Now()
-				for slot := range uint16(writeSoft/60_000 + 1) {
-					call(2+slot, "give")
-				}
-				synctest.Wait()
-				call(100, "probe")
+				call(2, 3+writeSoft/60_000, "give")
+				call(100, 101, "probe")
 				time.AfterFunc(c.reads, func() { _, _ = io.Copy(io.Discard, peer) })
 				if took := (<-ran).Sub(start); took != c.want {
 					t.Errorf("the next call ran after %v, want %v", took, c.want)
 				}
-				_ = s
 			})
 		})
 	}
@@ -171,20 +176,43 @@ func connectAlso(t *testing.T, p *pair, client, server net.Conn) *Session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Close)
+	t.Cleanup(func() {
+		s.Close()
+		_ = server.Close()
+	})
 	return s
 }
 
-// The monitor is held up itself, by what is told of another session's end, and
-// finds a ping long unanswered. That is no verdict: the peer gets another ping.
+// slowAddr takes long to be written, the first time.
+type slowAddr struct {
+	net.Addr
+	pause   time.Duration
+	written atomic.Bool
+}
+
+func (a *slowAddr) String() string {
+	if !a.written.Swap(true) {
+		time.Sleep(a.pause) // virtual
+	}
+	return a.Addr.String()
+}
+
+type addressed struct {
+	net.Conn
+	remote net.Addr
+}
+
+func (c addressed) RemoteAddr() net.Addr { return c.remote }
+
+// The monitor is held up itself, while it says of another session how that
+// ended, and then finds a ping long unanswered. That is no verdict: the peer
+// gets another ping.
 func TestLateMonitorGivesNoVerdict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pause = 3 * time.Second
 		client, server, first := relayed()
-		p := newPair(t, func() (net.Conn, net.Conn) { return client, server }, methods{"wait": waiting(nil)},
-			func(c, _ *Config) {
-				c.OnClose = func(*Session, error) { time.Sleep(pause) } // virtual
-			})
+		slow := addressed{client, &slowAddr{Addr: client.RemoteAddr(), pause: pause}}
+		p := newPair(t, func() (net.Conn, net.Conn) { return slow, server }, methods{"wait": waiting(nil)})
 		client, server, second := relayed()
 		time.Sleep(200 * time.Millisecond) // virtual: its verdict is due during the pause
 		late := connectAlso(t, p, client, server)
@@ -192,11 +220,11 @@ func TestLateMonitorGivesNoVerdict(t *testing.T) {
 		go callOn(context.Background(), late, "wait", nil)
 		close(first.hold)
 		close(second.hold)
-		<-p.client.Done()
+		<-p.client.Done() // after the pause
 		start := time.Now()
 		<-late.Done()
-		if took := time.Since(start); took < pause+deadAfter {
-			t.Errorf("found dead %v after the monitor began to sleep for %v", took, pause)
+		if took := time.Since(start); took < deadAfter {
+			t.Errorf("found dead %v after the monitor had slept for %v", took, pause)
 		}
 	})
 }

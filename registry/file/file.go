@@ -59,6 +59,7 @@ type Registry struct {
 var (
 	_ registry.Registrar = (*Registry)(nil)
 	_ registry.Resolver  = (*Registry)(nil)
+	_ registry.Checker   = (*Registry)(nil)
 )
 
 // Option changes a [Registry].
@@ -121,6 +122,13 @@ func (r *Registry) Watch(ctx context.Context, target registry.Target, update fun
 		events.wait(ctx)
 	}
 	return ctx.Err()
+}
+
+// Check fails for a target that names no directory, or has options: there are
+// none.
+func (r *Registry) Check(target registry.Target) error {
+	_, err := r.dirOf(target)
+	return err
 }
 
 // dirOf returns the directory that a target names.

@@ -335,6 +335,9 @@ func TestTargets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if err := Resolver().(registry.Checker).Check(parsed); err != nil {
+			t.Error(err)
+		}
 		if got, err := New("/other").dirOf(parsed); err != nil || filepath.ToSlash(got) != want {
 			t.Errorf("%s: %q, %v", target, got, err)
 		}
@@ -345,6 +348,9 @@ func TestTargets(t *testing.T) {
 	}
 	if got, err := New("/own").dirOf(registry.Target{}); err != nil || got != filepath.FromSlash("/own") {
 		t.Errorf("own: %q, %v", got, err)
+	}
+	if err := Resolver().(registry.Checker).Check(registry.Target{}); err == nil {
+		t.Error("no directory, and nothing against it")
 	}
 	if err := Resolver().Watch(t.Context(), registry.Target{}, nil); err == nil || !strings.Contains(err.Error(), "names no directory") {
 		t.Errorf("none: %v", err)

@@ -239,8 +239,7 @@ class Connection:
         size = len(method.encode())
         if len(self.names) == MAX_NAMES or self.name_bytes + size > MAX_NAME_BYTES:
             return uvarint(1) + string(method)
-        self.names[method] = len(self.names)
-        self.name_bytes += size
+        self.names[method], self.name_bytes = len(self.names), self.name_bytes + size
         return uvarint(0) + string(method)
 
     def take_number(self):
@@ -301,9 +300,7 @@ class Connection:
             if not data:
                 raise ConnectionError("the server has closed the connection")
             self.buffer += data
-        data = self.buffer[:n]
-        if not keep:
-            self.buffer = self.buffer[n:]
+        data, self.buffer = self.buffer[:n], self.buffer[0 if keep else n :]
         return data
 
     def lost(self, cause):
@@ -323,10 +320,8 @@ class Connection:
             self.on_data(call, flags, payload)
         elif kind == RESET and call:
             self.finish(call, parse_status(payload) or StatusError(UNAVAILABLE, "the server broke off"))
-        elif kind == WINDOW:
-            for owner in [call] if number else [self]:
-                if owner:
-                    owner.credit += int.from_bytes(payload, "little")
+        elif kind == WINDOW and (call or not number):
+            (call or self).credit += int.from_bytes(payload, "little")
         elif kind == PING:
             self.pings += 1
             self.frame(PONG, 0, 0, payload)
