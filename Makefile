@@ -18,6 +18,7 @@ GOVULNCHECK   := v1.8.0
 # Settings: make fuzz FUZZTIME=5m, make test TESTFLAGS='-v -run Drain'.
 FUZZTIME   ?= 30s
 SOAKRUNS   ?= 200
+SOAKJOBS   ?= 3
 SOAKCALLS  ?= 1000000
 TESTFLAGS  ?=
 LINTFLAGS  ?=
@@ -86,13 +87,11 @@ fuzz: ## Run every fuzz target for FUZZTIME (30s)
 		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package" </dev/null; \
 	done
 
-session-soak: ## Run the session tests SOAKRUNS (200) times with -race -shuffle=on, then SOAKCALLS (1000000) calls
+session-soak: ## Run the session tests SOAKRUNS (200) times, SOAKJOBS (3) at a time, with -race -shuffle=on, then SOAKCALLS (1000000) calls
 	@mkdir -p $(BIN)
 	$(GO) test -race -c -o $(BIN)/session.test ./internal/session
-	@cd internal/session && for i in $$(seq $(SOAKRUNS)); do \
-		$(BIN)/session.test -test.shuffle=on -test.timeout=5m >$(BIN)/session.log || { cat $(BIN)/session.log; echo "run $$i failed" >&2; exit 1; }; \
-		if ((i % 10 == 0)); then echo "$$i runs passed"; fi; \
-	done
+	@cd internal/session && seq $(SOAKRUNS) | xargs -P $(SOAKJOBS) -I {} sh -c \
+		'log=$(BIN)/session.{}.log; $(BIN)/session.test -test.shuffle=on -test.timeout=5m >$$log 2>&1 || { cat $$log; echo "run {} failed" >&2; exit 255; }; rm $$log; echo "run {} passed"'
 	cd internal/session && $(BIN)/session.test -test.v -test.timeout=60m -test.run=Stranger -calls=$(SOAKCALLS)
 
 demo: ## Run the demo: a cluster under fire, and no call lost

@@ -88,7 +88,7 @@ func TestEmptyStreamMessages(t *testing.T) {
 			total += cap(msg.buf.b)
 		}
 		b.ses.mu.Unlock()
-		if len(queue) != 5000 || total > 64<<10 {
+		if len(queue) != 5000 || total > 4*maxPooled {
 			t.Errorf("%d messages in buffers of %d bytes", len(queue), total)
 		}
 		close(hold)

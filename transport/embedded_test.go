@@ -1,0 +1,76 @@
+package transport_test
+
+import (
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/tandem-rpc/tandem/transport"
+)
+
+// flippedConn embeds a socket, with all its methods, and has other bytes on the
+// network than its user sees.
+type flippedConn struct{ *net.TCPConn }
+
+func (c flippedConn) Read(p []byte) (int, error) {
+	n, err := c.TCPConn.Read(p)
+	copy(p, flip(p[:n]))
+	return n, err
+}
+
+func (c flippedConn) Write(p []byte) (int, error) { return c.TCPConn.Write(flip(p)) }
+
+func flip(p []byte) []byte {
+	q := make([]byte, len(p))
+	for i, b := range p {
+		q[i] = b ^ 0x55
+	}
+	return q
+}
+
+// tcpPair returns the ends of a connection, which close with the test.
+func tcpPair(t *testing.T) (a, b *net.TCPConn) {
+	t.Helper()
+	ln, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	if a, err = net.DialTCP("tcp", nil, ln.Addr().(*net.TCPAddr)); err != nil {
+		t.Fatal(err)
+	}
+	if b, err = ln.AcceptTCP(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = a.Close()
+		_ = b.Close()
+	})
+	return a, b
+}
+
+// What embeds a socket is read and written through its own methods, or a
+// transport that encrypts would send clear text.
+func TestEmbeddedSocketKeepsItsMethods(t *testing.T) {
+	const secret = "the password"
+	a, b := tcpPair(t)
+	conn := transport.Wrap(flippedConn{a})
+	if n, err := conn.TryWrite([]byte(secret)); n != 0 || err != nil || conn.CanTry() {
+		t.Errorf("%d bytes went to the socket, %v", n, err)
+	}
+	if _, err := conn.WriteBy([]byte(secret), time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	sniffed := make([]byte, len(secret))
+	if _, err := io.ReadFull(b, sniffed); err != nil || string(flip(sniffed)) != secret {
+		t.Errorf("%q crossed the network, %v", sniffed, err)
+	}
+	if _, err := b.Write(flip([]byte(secret))); err != nil {
+		t.Fatal(err)
+	}
+	buf, n, err := conn.ReadLazy(func() []byte { return make([]byte, 100) }, func([]byte) {})
+	if err != nil || string(buf[:n]) != secret {
+		t.Errorf("read %q, %v", buf[:n], err)
+	}
+}
