@@ -14,14 +14,7 @@ import (
 // that one.
 func TestEventsFollowThePath(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dir")
-	e := listen(time.Hour, slog.New(slog.DiscardHandler))
-	defer e.close()
-	if e.watch == nil {
-		if runtime.GOOS == "linux" {
-			t.Fatal("no file system events")
-		}
-		t.Skip("this system has no file system events to give")
-	}
+	e := listening(t)
 	e.follow(dir) // is not there yet
 	for range 5 {
 		if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755)); err != nil {
@@ -38,11 +31,7 @@ func TestEventsFollowThePath(t *testing.T) {
 func TestEventsLeaveAMovedDirectory(t *testing.T) {
 	base := t.TempDir()
 	dir, moved := filepath.Join(base, "dir"), filepath.Join(base, "moved")
-	e := listen(time.Hour, slog.New(slog.DiscardHandler))
-	defer e.close()
-	if e.watch == nil {
-		t.Skip("this system has no file system events to give")
-	}
+	e := listening(t)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -60,6 +49,21 @@ func TestEventsLeaveAMovedDirectory(t *testing.T) {
 	}
 	put(t, dir, "news", "")
 	awaitEvent(t, e)
+}
+
+// listening returns events that do not come from the ticker. Linux must have
+// them.
+func listening(t *testing.T) *events {
+	t.Helper()
+	e := listen(time.Hour, slog.New(slog.DiscardHandler))
+	t.Cleanup(e.close)
+	if e.watch == nil {
+		if runtime.GOOS == "linux" {
+			t.Fatal("no file system events")
+		}
+		t.Skip("this system has no file system events to give")
+	}
+	return e
 }
 
 func awaitEvent(t *testing.T, e *events) {

@@ -1,0 +1,94 @@
+package client_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"testing"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+// The client's half of a unary call allocates at most three times beyond the
+// message. The server is a loop that allocates nothing.
+func TestClientAllocations(t *testing.T) {
+	if testing.CoverMode() != "" || raceEnabled {
+		t.Skip("what watches the program allocates; CI runs the tests without it too")
+	}
+	for name, mode := range map[string]tandem.FailMode{"failfast": client.Failfast, "failover": client.Failover, "failtry": client.Failtry} {
+		c := dial(t, "tcp://"+cannedServer(t), client.WithCodec(codec.Raw()), client.WithFailMode(mode))
+		message, reply := make([]byte, 600), make([]byte, 0, 600)
+		call := func() {
+			if err := c.Call(context.Background(), "Test.Echo", &message, &reply); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2000 {
+			call()
+		}
+		if n := testing.AllocsPerRun(5000, call); n > 3 {
+			t.Errorf("%s: %v allocations a call, budget 3", name, n)
+		} else {
+			t.Logf("%s: %v allocations a call", name, n)
+		}
+	}
+}
+
+// cannedServer answers every request of one connection with an empty message.
+func cannedServer(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if conn, err := ln.Accept(); err == nil {
+			can(conn)
+		}
+	}()
+	t.Cleanup(func() {
+		_ = ln.Close()
+		<-done
+	})
+	return ln.Addr().String()
+}
+
+func can(conn net.Conn) {
+	defer conn.Close()
+	buf := make([]byte, wire.HeaderLen+wire.MaxBlock)
+	if _, err := io.ReadFull(conn, buf[:wire.PrefaceLen]); err != nil {
+		return
+	}
+	_, n, _ := wire.ParsePrefaceHead(buf[:wire.PrefaceLen])
+	settings := wire.DefaultSettings()
+	settings.Codecs = []string{"raw"}
+	if _, err := io.ReadFull(conn, buf[:n]); err != nil {
+		return
+	}
+	_, _ = conn.Write(wire.AppendPreface(nil, settings))
+	answer := wire.AppendResponse(make([]byte, wire.HeaderLen), &wire.Response{})
+	for {
+		if _, err := io.ReadFull(conn, buf[:wire.HeaderLen]); err != nil {
+			return
+		}
+		h, _ := wire.ParseHeader(buf)
+		if _, err := io.ReadFull(conn, buf[:h.Length]); err != nil {
+			return
+		}
+		if h.Type != wire.TypeRequest {
+			continue
+		}
+		wire.PutHeader(answer, wire.Header{
+			Length: len(answer) - wire.HeaderLen, Type: wire.TypeResponse, Stream: h.Stream,
+			Flags: wire.FlagAnswer | wire.FlagEnd | wire.FlagLast,
+		})
+		if _, err := conn.Write(answer); err != nil {
+			return
+		}
+	}
+}

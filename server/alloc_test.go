@@ -1,0 +1,69 @@
+package server_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"testing"
+
+	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/transport"
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+// The server's half of a unary call allocates at most three times beyond the
+// message, which with the raw codec is a slice and its bytes. The client is a
+// loop that allocates nothing.
+func TestServerAllocations(t *testing.T) {
+	if testing.CoverMode() != "" || raceEnabled {
+		t.Skip("what watches the program allocates; CI runs the tests without it too")
+	}
+	const message, budget = 2, 3
+	srv := server.New()
+	err := server.Handle(srv, "Test.Echo", func(_ context.Context, in *[]byte) (*[]byte, error) { return in, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := cannedClient(t, serve(t, srv, transport.TCP(), "127.0.0.1:0"))
+	for range 2000 {
+		call()
+	}
+	if n := testing.AllocsPerRun(5000, call); n > message+budget {
+		t.Errorf("%v allocations a call, budget %d and the message's %d", n, budget, message)
+	} else {
+		t.Logf("%v allocations a call", n)
+	}
+}
+
+// cannedClient returns a function that makes one call and waits for its answer.
+func cannedClient(t *testing.T, addr net.Addr) func() {
+	t.Helper()
+	v := &victim{t: t, addr: addr.String()}
+	conn := v.greeted()
+	t.Cleanup(func() { _ = conn.Close() })
+	buf := make([]byte, wire.HeaderLen+wire.MaxBlock)
+	const raw = 2 // the default server's third codec
+	first := request(wire.MakeStream(0, 1), wire.FlagEnd, &wire.Request{Name: wire.Name{Text: []byte("Test.Echo"), Define: true}, Codec: raw}, nil)
+	again := request(wire.MakeStream(0, 2), wire.FlagEnd, &wire.Request{Codec: raw}, make([]byte, 600))
+	exchange := func(frame []byte) {
+		if _, err := conn.Write(frame); err != nil {
+			t.Fatal(err)
+		}
+		for h := (wire.Header{}); h.Type != wire.TypeResponse; {
+			if _, err := io.ReadFull(conn, buf[:wire.HeaderLen]); err != nil {
+				t.Fatal(err)
+			}
+			h, _ = wire.ParseHeader(buf)
+			if _, err := io.ReadFull(conn, buf[:h.Length]); err != nil {
+				t.Fatal(err)
+			}
+			if r := (wire.Response{}); h.Type == wire.TypeResponse {
+				if _, err := wire.ParseResponse(buf[:h.Length], &r); err != nil || len(r.Status) > 0 {
+					t.Fatalf("%v, status %q", err, r.Status)
+				}
+			}
+		}
+	}
+	exchange(first)
+	return func() { exchange(again) }
+}
