@@ -51,10 +51,10 @@ func (n *Node) Weight() int {
 // Stats is what one client knows about one instance. Its methods are atomic
 // and safe for concurrent use.
 type Stats struct {
-	inFlight atomic.Int64
-	latency  atomic.Int64 // ns; moving average
-	calls    atomic.Uint64
+	begun    atomic.Uint64
+	ended    atomic.Uint64
 	failures atomic.Uint64
+	latency  atomic.Int64          // ns; moving average
 	_        [cacheLine - 4*8]byte // so that two instances never share a line
 }
 
@@ -62,13 +62,13 @@ type Stats struct {
 const cacheLine = 64
 
 // Begin counts a call that starts.
-func (s *Stats) Begin() { s.inFlight.Add(1) }
+func (s *Stats) Begin() { s.begun.Add(1) }
 
-// Done counts a call that ended after took, 0 if that was not measured. The latency average moves by an
-// eighth of the difference (RFC 6298 uses the same gain for round-trip times).
+// Done counts a call that ended after took, 0 if that was not measured. The
+// latency average moves by an eighth of the difference (RFC 6298 uses the same
+// gain for round-trip times).
 func (s *Stats) Done(took time.Duration, failed bool) {
-	s.inFlight.Add(-1)
-	s.calls.Add(1)
+	s.ended.Add(1)
 	if failed {
 		s.failures.Add(1)
 	}
@@ -84,10 +84,13 @@ func (s *Stats) Done(took time.Duration, failed bool) {
 }
 
 // InFlight returns the number of calls that have begun and not ended.
-func (s *Stats) InFlight() int64 { return s.inFlight.Load() }
+func (s *Stats) InFlight() int64 {
+	ended := s.ended.Load()              // first: then it is never more than begun
+	return int64(s.begun.Load() - ended) //nolint:gosec // small
+}
 
 // Latency returns the moving average of successful calls, 0 before the first.
 func (s *Stats) Latency() time.Duration { return time.Duration(s.latency.Load()) }
 
 // Calls returns how many calls ended, and how many of them failed.
-func (s *Stats) Calls() (ended, failed uint64) { return s.calls.Load(), s.failures.Load() }
+func (s *Stats) Calls() (ended, failed uint64) { return s.ended.Load(), s.failures.Load() }

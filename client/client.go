@@ -38,7 +38,10 @@ type Client struct {
 	caller session.Caller // for what a call needs besides a session
 	budget *resilience.Budget
 	chains [failModes]tandem.Func
-	pool   *pool
+	// intercepted says that interceptors see calls: what one has begun may
+	// outlive the call, whose memory then is not used again.
+	intercepted bool
+	pool        *pool
 
 	ctx    context.Context // ends with the client
 	cancel context.CancelFunc
@@ -86,6 +89,7 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	c.env = session.NewEnv(cfg)
 	c.budget = resilience.NewBudget(c.opts.budgetShare, c.opts.budgetRate, time.Now())
 	c.pool = newPool(c)
+	c.intercepted = len(c.opts.interceptors)+len(c.opts.attemptInterceptors) > 0
 	c.buildChains()
 	c.wg.Go(func() { c.watch(resolver, t) })
 	return c, nil
@@ -159,7 +163,7 @@ const closeWait = 5 * time.Second
 // in ctx or an option, the client's default holds.
 func (c *Client) Call(ctx context.Context, method string, args, reply any, opts ...tandem.CallOption) error {
 	o := c.prepare(ctx, method, tandem.Unary, opts)
-	defer c.release(o)
+	defer o.Release()
 	return c.caller.Run(ctx, o, c.chain(&o.Call), args, reply)
 }
 
@@ -167,18 +171,8 @@ func (c *Client) Call(ctx context.Context, method string, args, reply any, opts 
 // never learns what became of it.
 func (c *Client) Notify(ctx context.Context, method string, args any, opts ...tandem.CallOption) error {
 	o := c.prepare(ctx, method, tandem.OneWay, opts)
-	defer c.release(o)
+	defer o.Release()
 	return c.caller.Run(ctx, o, c.chain(&o.Call), args, nil)
-}
-
-// release gives a call's memory to the next call, unless an interceptor has
-// seen it: what it has begun may outlive the call.
-func (c *Client) release(o *session.Outgoing) {
-	if len(c.opts.interceptors)+len(c.opts.attemptInterceptors) > 0 {
-		o.Release()
-		return
-	}
-	o.Recycle()
 }
 
 // OpenStream opens a stream of untyped messages. It lives as long as ctx, or
@@ -190,13 +184,13 @@ func (c *Client) OpenStream(ctx context.Context, method string, opts ...tandem.C
 }
 
 func (c *Client) prepare(ctx context.Context, method string, kind tandem.Kind, opts []tandem.CallOption) *session.Outgoing {
-	o := c.env.NewOutgoing()
+	o := c.env.NewOutgoing(c.intercepted)
 	call := &o.Call
-	call.Method, call.Kind, call.Codec, call.Compressor = method, kind, c.opts.codec, c.opts.compressor
+	call.Body, call.Method, call.Kind, call.Codec, call.Compressor = o, method, kind, c.opts.codec, c.opts.compressor
 	for _, opt := range opts {
 		opt(call)
 	}
-	session.SetDeadline(ctx, call, c.opts.timeout)
+	c.env.SetDeadline(ctx, call, c.opts.timeout)
 	return o
 }
 

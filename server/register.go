@@ -32,6 +32,14 @@ func MethodConcurrency(calls, queue int) MethodOption { return dispatch.WithConc
 // MethodMaxMessage limits the size of a method's messages, decompressed.
 func MethodMaxMessage(n int) MethodOption { return dispatch.WithMaxMessage(n) }
 
+// MethodReuse lets later calls of a method decode their arguments into the memory
+// of earlier ones, which saves an allocation and clearing it. The arguments, and
+// what they point to, are then the method's only until it returns: what it keeps,
+// or hands to a goroutine that outlives it, it must copy. The results may refer
+// to them. Streams, hijacked methods and functions that decode for themselves
+// are not affected.
+func MethodReuse() MethodOption { return dispatch.WithReuse() }
+
 // MethodName serves a method of a service under another name than Go's. For
 // use in [ForMethod].
 func MethodName(name string) MethodOption { return dispatch.WithName(name) }

@@ -112,7 +112,7 @@ func (s *Server) wrap(m dispatch.Method) tandem.Func {
 	if s.opts.limiter != nil {
 		f = limit(s.opts.limiter, &s.load)(f)
 	}
-	return s.load.count(f)
+	return f
 }
 
 // Serve listens on the address and serves until Shutdown or Close. network
@@ -355,26 +355,17 @@ func (s *Server) stop(to state) (listeners []net.Listener, listed []registry.Reg
 	return listeners, listed, sessions
 }
 
-// gauge counts the calls in progress, for load reports.
+// gauge is what load reports are made of.
 type gauge struct {
-	running atomic.Int64
-	queued  atomic.Int64
-	limit   *limiter // of the whole server; nil for none
+	queued atomic.Int64
+	limit  *limiter // of the whole server; nil for none
 }
 
-func (g *gauge) report() wire.Load {
-	running, queued := g.running.Load(), g.queued.Load()
+func (g *gauge) report(running int64) wire.Load {
+	queued := g.queued.Load()
 	l := wire.Load{InFlight: uint32(max(0, running-queued)), Queued: uint32(queued)} //nolint:gosec // bounded by limits
 	if g.limit != nil {
 		l.Utilization = g.limit.used()
 	}
 	return l
-}
-
-func (g *gauge) count(f tandem.Func) tandem.Func {
-	return func(ctx context.Context, call *tandem.Call) error {
-		g.running.Add(1)
-		defer g.running.Add(-1)
-		return f(ctx, call)
-	}
 }

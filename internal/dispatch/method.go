@@ -21,6 +21,11 @@ type Method struct {
 	// refuses calls of another kind.
 	Func tandem.Func
 
+	// reusing is Func with arguments that later calls use again; nil where
+	// that can't be.
+	reusing tandem.Func
+	reuse   bool
+
 	// The limits are data for those who keep them (package server).
 
 	Timeout        time.Duration // longest run; 0 for the default, negative for none

@@ -57,6 +57,14 @@ func WithMaxMessage(n int) Option {
 	return func(s *settings) { s.method.MaxMessage = n }
 }
 
+// WithReuse lets later calls of a method decode their arguments into the memory
+// of earlier ones: the arguments, and what they point to, are the method's until
+// it returns and its results are encoded. They are cleared in between. It says
+// nothing to streams, hijacked methods and functions that decode for themselves.
+func WithReuse() Option {
+	return func(s *settings) { s.method.reuse = true }
+}
+
 // WithNetRPC registers only methods of net/rpc's shape, a leading context
 // allowed, and skips all others of the service.
 func WithNetRPC() Option {

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"reflect"
+	"sync"
 
 	"github.com/tandem-rpc/tandem"
 )
@@ -16,19 +17,20 @@ type plan struct {
 	params   []param       // of the arguments
 }
 
-// newFunc returns the Func that calls fn, a function of that shape.
-func newFunc(fn reflect.Value, s *shape) tandem.Func {
+// newFuncs returns the Func that calls fn, a function of that shape, and the one
+// that uses arguments again, nil if there are none to use again.
+func newFuncs(fn reflect.Value, s *shape) (f, reusing tandem.Func) {
 	if s.isFunc {
-		return fn.Convert(funcType).Interface().(tandem.Func) //nolint:forcetypeassert // just converted
+		return fn.Convert(funcType).Interface().(tandem.Func), nil //nolint:forcetypeassert // just converted
 	}
 	return newPlan(fn, reflect.Value{}, s).start()
 }
 
-// newMethodFunc returns the Func that calls a method of that shape. To pass the
+// newMethodFuncs returns those that call a method of that shape. To pass the
 // receiver as a parameter saves an allocation against a bound method.
-func newMethodFunc(receiver reflect.Value, goName string, s *shape) tandem.Func {
+func newMethodFuncs(receiver reflect.Value, goName string, s *shape) (f, reusing tandem.Func) {
 	if s.isFunc {
-		return newFunc(receiver.MethodByName(goName), s)
+		return newFuncs(receiver.MethodByName(goName), s)
 	}
 	m, _ := receiver.Type().MethodByName(goName)
 	return newPlan(m.Func, receiver, s).start()
@@ -42,11 +44,20 @@ func newPlan(fn, receiver reflect.Value, s *shape) *plan {
 	return p
 }
 
-func (p *plan) start() tandem.Func {
-	if p.shape.stream != nil {
-		return p.streaming
+func (p *plan) start() (f, reusing tandem.Func) {
+	switch {
+	case p.shape.stream != nil:
+		return p.streaming, nil
+	case len(p.params) == 0:
+		return p.unary, nil
 	}
-	return p.unary
+	r := *p
+	r.params = make([]param, len(p.params))
+	for i, param := range p.params {
+		r.params[i] = param
+		r.params[i].cleared = new(sync.Pool)
+	}
+	return p.unary, r.unary
 }
 
 func (p *plan) unary(ctx context.Context, call *tandem.Call) error {
@@ -74,11 +85,17 @@ func (p *plan) run(ctx context.Context, call *tandem.Call, msgs messages, stream
 	if stream != nil {
 		in = append(in, newStream(p.shape.stream, stream))
 	}
+	first := len(in)
 	in, err := p.receive(msgs, in)
 	if err != nil {
-		return badArguments(call, err)
+		err = badArguments(call, err)
+	} else {
+		err = p.invoke(call, msgs, in)
 	}
-	return p.invoke(call, msgs, in)
+	for i := range p.params { // not after a panic: somebody may hold them
+		p.params[i].release(in[first+i])
+	}
+	return err
 }
 
 // receive appends the arguments, and the reply to be filled, to in.
@@ -157,17 +174,37 @@ func isNil(v reflect.Value) bool { return v.Kind() == reflect.Pointer && v.IsNil
 type param struct {
 	elem    reflect.Type // the type to allocate
 	pointer bool         // the parameter is the pointer itself
+	cleared *sync.Pool   // of pointers to be used again; nil if they must not be
 }
 
 func paramOf(t reflect.Type) param {
 	if t.Kind() == reflect.Pointer {
-		return param{t.Elem(), true}
+		return param{elem: t.Elem(), pointer: true}
 	}
-	return param{t, false}
+	return param{elem: t}
 }
 
 // alloc returns a pointer to decode the argument into.
-func (p param) alloc() reflect.Value { return reflect.New(p.elem) }
+func (p param) alloc() reflect.Value {
+	if p.cleared != nil {
+		if ptr := p.cleared.Get(); ptr != nil {
+			return reflect.ValueOf(ptr)
+		}
+	}
+	return reflect.New(p.elem)
+}
+
+// release gives an argument, as value returned it, to another call.
+func (p param) release(v reflect.Value) {
+	if p.cleared == nil {
+		return
+	}
+	if !p.pointer {
+		v = v.Addr()
+	}
+	v.Elem().SetZero()
+	p.cleared.Put(v.Interface())
+}
 
 // value returns the argument to pass, given what alloc returned.
 func (p param) value(ptr reflect.Value) reflect.Value {

@@ -124,7 +124,7 @@ func (s *service) method(goName string, set settings) Method {
 	if f := s.hijacks[goName]; f != nil {
 		m.Func = hijacked(shape, f)
 	} else {
-		m.Func = newMethodFunc(s.value, goName, shape)
+		m.Func, m.reusing = newMethodFuncs(s.value, goName, shape)
 	}
 	return m
 }

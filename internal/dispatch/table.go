@@ -124,7 +124,8 @@ func (t *Table) RegisterFunc(name string, fn any, opts ...Option) error {
 	if err != nil {
 		return fmt.Errorf("dispatch: function %q can't be served: %w", name, err)
 	}
-	m := Method{Name: name, Func: newFunc(v, s), Origin: funcName(v)}
+	m := Method{Name: name, Origin: funcName(v)}
+	m.Func, m.reusing = newFuncs(v, s)
 	s.describe(&m)
 	return t.Add(m, opts...)
 }
@@ -153,6 +154,9 @@ func (t *Table) prepare(methods []Method) ([]*Method, error) {
 		m := methods[i]
 		if err := m.check(); err != nil {
 			return nil, err
+		}
+		if m.reuse && m.reusing != nil {
+			m.Func = m.reusing
 		}
 		m.Func = Guard(m.Name, onlyKind(m.Name, m.Kind, m.Func), t.config.OnPanic)
 		if t.config.Wrap != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"runtime"
+	"sync"
 
 	"github.com/tandem-rpc/tandem"
 )
@@ -17,19 +18,41 @@ func Unary[Args, Reply any](f func(context.Context, *Args) (*Reply, error)) tand
 		return nil
 	}
 	return func(ctx context.Context, call *tandem.Call) error {
-		args := new(Args)
-		if err := call.Body.Decode(args); err != nil {
-			return badArguments(call, err)
-		}
-		reply, err := f(ctx, args)
-		if err != nil {
-			return authored(err)
-		}
-		if reply == nil {
-			reply = new(Reply)
-		}
-		return badResults(call, call.Body.Encode(reply))
+		return unary(ctx, call, f, new(Args))
 	}
+}
+
+// unaryReusing is [Unary] for a handler that keeps nothing of its arguments.
+func unaryReusing[Args, Reply any](f func(context.Context, *Args) (*Reply, error)) tandem.Func {
+	if f == nil {
+		return nil
+	}
+	var cleared sync.Pool // of *Args
+	return func(ctx context.Context, call *tandem.Call) error {
+		args, ok := cleared.Get().(*Args)
+		if !ok {
+			args = new(Args)
+		}
+		err := unary(ctx, call, f, args)
+		var zero Args
+		*args = zero
+		cleared.Put(args) // not after a panic: somebody may hold them
+		return err
+	}
+}
+
+func unary[Args, Reply any](ctx context.Context, call *tandem.Call, f func(context.Context, *Args) (*Reply, error), args *Args) error {
+	if err := call.Body.Decode(args); err != nil {
+		return badArguments(call, err)
+	}
+	reply, err := f(ctx, args)
+	if err != nil {
+		return authored(err)
+	}
+	if reply == nil {
+		reply = new(Reply)
+	}
+	return badResults(call, call.Body.Encode(reply))
 }
 
 // Streaming returns the Func of a typed stream handler. The stream ends when
@@ -57,6 +80,7 @@ func UnaryMethod[Args, Reply any](name string, f func(context.Context, *Args) (*
 	return Method{
 		Name:    name,
 		Func:    Unary(f),
+		reusing: unaryReusing(f),
 		Args:    []reflect.Type{reflect.TypeFor[Args]()},
 		Results: []reflect.Type{reflect.TypeFor[Reply]()},
 		Origin:  funcName(reflect.ValueOf(f)),

@@ -186,10 +186,10 @@ func (in *Inbound) finish(e *tandem.Error, flags wire.Flags) {
 	if in.call.Trailer != nil {
 		r.Trailer = in.encodeTrailer()
 	}
-	if s.env.cfg.Load != nil {
-		r.Load, r.HasLoad = s.env.cfg.Load(), true
-	}
 	s.mu.Lock()
+	if s.m.out == nil && s.env.cfg.Load != nil { // one a write is enough
+		r.Load, r.HasLoad = s.env.cfg.Load(s.env.running.Load()-1), true // without us
+	}
 	s.m.respond(in, &r, flags)
 	idle := s.m.draining && s.m.running == 0
 	s.mu.Unlock()
@@ -289,6 +289,8 @@ func (s *Session) runApart(in *Inbound) {
 		in.message = in.owned.b
 	}
 	s.env.spawn(func() {
+		s.env.running.Add(1)
+		defer s.env.running.Add(-1)
 		defer s.flush()
 		start := time.Now()
 		in.execute()

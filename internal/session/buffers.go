@@ -18,9 +18,10 @@ type readBuffer [readBufferSize]byte
 // Other buffers are left to the collector. A message's is small as a rule:
 // if those for writing were mixed with them, every call would end up with one.
 const (
-	minPooled    = 4 << 10
+	minPooled    = 1 << 10
 	maxPooled    = 64 << 10
 	maxPooledOut = 4 << 20
+	maxKept      = 8 << 10 // by who used it, beside the pool
 )
 
 func takeBuffer() *buffer {
@@ -35,6 +36,17 @@ func giveBuffer(b *buffer) {
 		b.b = b.b[:0]
 		buffers.Put(b)
 	}
+}
+
+// keep empties a buffer for whoever has it to use it again; nil when it has
+// grown too large to be kept.
+func (b *buffer) keep() *buffer {
+	if b == nil || cap(b.b) > maxKept {
+		giveBuffer(b)
+		return nil
+	}
+	b.b = b.b[:0]
+	return b
 }
 
 func takeOutBuffer() *buffer {

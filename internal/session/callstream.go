@@ -35,7 +35,7 @@ func (o *Outgoing) open(ctx context.Context, f tandem.Func) (*Stream, error) {
 		return nil, refused(tandem.Unimplemented, "no codec %q here: give it to WithCodecs", o.Call.Codec)
 	}
 	err := f(ctx, &o.Call)
-	st := o.stream.Load()
+	st := o.opened()
 	switch {
 	case err == nil && st == nil:
 		err = &tandem.Error{Code: tandem.Internal, Message: "an interceptor answered instead of opening the stream"}

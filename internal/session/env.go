@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -33,8 +34,9 @@ type Config struct {
 	// is none. Resolve itself is nil when the peer can't call us at all.
 	Resolve func(method string) *Target
 
-	// Load reports how busy we are; it rides on responses. May be nil.
-	Load func() wire.Load
+	// Load reports how busy we are when so many handlers are running; it rides
+	// on the first response of every write, and must not block. May be nil.
+	Load func(running int64) wire.Load
 
 	// OnPanic is told of panics in what the application runs when a call of
 	// the peer's has ended. May be nil.
@@ -79,6 +81,8 @@ type Env struct {
 	start   time.Time
 	monitor monitor
 	nobody  tandem.Peer // of calls for which no instance is chosen yet
+
+	running atomic.Int64 // goroutines that are at handlers
 
 	ending sync.Mutex // between starting goroutines and waiting for them
 	closed bool

@@ -157,7 +157,7 @@ func (m *machine) fill(in *Inbound, r *wire.Request, now int64) *tandem.Error {
 		timeout = t
 	}
 	if timeout > 0 {
-		c.Deadline = m.env.at(now).Add(timeout)
+		c.Deadline = m.env.at(now + int64(timeout))
 	}
 	var err error
 	if c.Metadata, err = wire.ParseMetadata(r.Metadata); err != nil {

@@ -151,7 +151,7 @@ func (s *Session) tick(now int64, late, punctual bool) bool {
 	s.mu.Lock()
 	over := s.m.expire(now)
 	busy := s.busyLocked()
-	lead := s.leadLocked() // answers do not wait for the end of a long batch
+	lead := s.leadLocked(0) // answers do not wait for the end of a long batch
 	s.mu.Unlock()
 	for _, p := range over {
 		p.done <- struct{}{}

@@ -3,7 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -12,50 +12,113 @@ import (
 )
 
 // Outgoing is a call to be made: the [tandem.Call] and its [tandem.Body] in
-// one allocation. The arguments are encoded once; attempts share them; the
-// first attempt that succeeds provides the answer.
+// one. The arguments are encoded once; attempts share them; the first attempt
+// that succeeds provides the answer.
 type Outgoing struct {
 	Call tandem.Call
 
-	env      *Env
-	codec    tandem.Codec
-	message  *buffer
-	packed   bool
-	attempts atomic.Int32 // that are running; far below zero once the call is over
-	answer   atomic.Pointer[Pending]
-	stream   atomic.Pointer[Stream]
+	env     *Env
+	codec   tandem.Codec
+	message *buffer
+	packed  bool
+	first   *Pending // for one attempt at a time, and the next call's; nil if shared
+
+	shared  bool       // interceptors may make several attempts at a time, and keep the call:
+	mu      sync.Mutex // then this guards what follows
+	running int        // attempts
+	over    bool
+	answer  *Pending
+	stream  *Stream
 }
 
-// NewOutgoing returns a call without arguments, to be released or recycled.
-func (e *Env) NewOutgoing() *Outgoing {
+// NewOutgoing returns a call without arguments, to be released. It is shared
+// when others than its caller see it.
+func (e *Env) NewOutgoing(shared bool) *Outgoing {
+	if shared {
+		return &Outgoing{Call: tandem.Call{Peer: &e.nobody}, env: e, shared: true}
+	}
 	o, ok := e.outgoings.Get().(*Outgoing)
 	if !ok {
-		o = &Outgoing{env: e}
+		o = &Outgoing{env: e, first: e.NewPending()}
 	}
-	o.Call.Body, o.Call.Peer = o, &e.nobody
+	o.Call.Peer = &e.nobody
 	return o
 }
 
-// Recycle is Release for a call that nobody can have kept: its memory will be
-// another call's.
-func (o *Outgoing) Recycle() {
-	e := o.env
-	o.Release()
-	*o = Outgoing{env: e}
-	e.outgoings.Put(o)
+func (o *Outgoing) lock() {
+	if o.shared {
+		o.mu.Lock()
+	}
 }
 
-// callOver is added to the number of attempts when their call is over.
-const callOver = -1 << 30
+func (o *Outgoing) unlock() {
+	if o.shared {
+		o.mu.Unlock()
+	}
+}
 
-// Release gives back what the call holds. An attempt may outlive its call, when
-// an interceptor made several at a time: the message then is left to it.
+// Release gives back what the call holds. A call that is not shared is another
+// call afterwards. An attempt at a shared one may outlive it: the message then
+// is left to it.
 func (o *Outgoing) Release() {
-	if o.attempts.Add(callOver) == callOver {
+	o.lock()
+	o.over = true
+	answer, idle := o.answer, o.running == 0
+	o.answer = nil
+	o.unlock()
+	if answer != nil {
+		o.drop(answer)
+	}
+	switch {
+	case !idle:
+	case o.first != nil && o.first.state == callNew: // else a session's queue may still hold it
+		o.recycle()
+	default:
 		giveBuffer(o.message)
 		o.message = nil
 	}
-	if p := o.answer.Swap(nil); p != nil {
+}
+
+func (o *Outgoing) recycle() {
+	o.Call, o.codec, o.packed = tandem.Call{}, nil, false
+	o.over, o.stream = false, nil
+	o.message = o.message.keep()
+	o.env.outgoings.Put(o)
+}
+
+// begin returns what an attempt works with; nil when the call is over.
+func (o *Outgoing) begin(kind tandem.Kind) *Pending {
+	o.lock()
+	over := o.over
+	o.running++
+	o.unlock()
+	switch {
+	case over:
+		return nil
+	case o.first != nil && o.first.state == callNew && kind == tandem.Unary:
+		return o.first
+	}
+	return o.env.NewPending()
+}
+
+// end takes what an attempt has brought, if it was the first to succeed.
+func (o *Outgoing) end(p *Pending, err error) {
+	o.lock()
+	o.running--
+	wins := p != nil && err == nil && o.answer == nil && !o.over
+	if wins {
+		o.answer = p
+	}
+	o.unlock()
+	if p != nil && !wins {
+		o.drop(p)
+	}
+}
+
+func (o *Outgoing) drop(p *Pending) {
+	if p == o.first {
+		p.clear()
+	} else {
 		p.Release()
 	}
 }
@@ -100,7 +163,9 @@ func (o *Outgoing) compress() error {
 
 // Decode decodes the answer into v; nil discards it.
 func (o *Outgoing) Decode(v any) error {
-	p := o.answer.Load()
+	o.lock()
+	p := o.answer
+	o.unlock()
 	if p == nil {
 		return &tandem.Error{Code: tandem.FailedPrecondition, Message: "no answer to decode yet"}
 	}
@@ -133,10 +198,16 @@ func (o *Outgoing) badAnswer(err error) error {
 
 // Stream returns the stream once it is open.
 func (o *Outgoing) Stream() tandem.MessageStream {
-	if st := o.stream.Load(); st != nil {
+	if st := o.opened(); st != nil {
 		return st
 	}
 	return nil
+}
+
+func (o *Outgoing) opened() *Stream {
+	o.lock()
+	defer o.unlock()
+	return o.stream
 }
 
 // Invoke makes the call on this session: it is the innermost [tandem.Func] of
@@ -148,35 +219,43 @@ func (s *Session) Invoke(ctx context.Context, call *tandem.Call) error {
 		return refused(tandem.Internal, "call of %s with a Body of type %T: an interceptor of a client must leave the Body, "+
 			"for the message is encoded already; change messages in a codec or in an interceptor of the server", call.Method, call.Body)
 	}
-	if o.attempts.Add(1) < 0 {
+	p := o.begin(call.Kind)
+	if p == nil {
 		return refused(tandem.Canceled, "the call of %s is over", call.Method)
 	}
-	defer o.attempts.Add(-1)
-	p := s.env.NewPending()
+	err := p.describe(call)
+	switch {
+	case err != nil:
+	case call.Kind == tandem.Streaming:
+		err = s.invokeStream(ctx, call, o, p)
+		p = nil // the stream's
+	default:
+		if o.message != nil {
+			p.Message, p.Compressed = o.message.b, o.packed
+		}
+		err = s.Do(ctx, p)
+		call.Trailer = p.Trailer
+		if p.OneWay {
+			p = nil // the session may still hold it
+		}
+	}
+	o.end(p, err)
+	return err
+}
+
+// describe takes from the call what the peer is to know.
+func (p *Pending) describe(call *tandem.Call) error {
 	p.Method, p.Codec, p.Compressor = call.Method, call.Codec, call.Compressor
 	p.Deadline, p.Attempt, p.OneWay = call.Deadline, call.Attempt, call.Kind == tandem.OneWay
-	if len(call.Metadata) > 0 {
-		md, err := wire.AppendMetadata(nil, call.Metadata)
-		if err != nil {
-			return refused(tandem.InvalidArgument, "%v", err)
-		}
-		p.Metadata = md
+	if len(call.Metadata) == 0 {
+		return nil
 	}
-	if call.Kind == tandem.Streaming {
-		return s.invokeStream(ctx, call, o, p)
+	md, err := wire.AppendMetadata(nil, call.Metadata)
+	if err != nil {
+		return refused(tandem.InvalidArgument, "%v", err)
 	}
-	if o.message != nil {
-		p.Message, p.Compressed = o.message.b, o.packed
-	}
-	err := s.Do(ctx, p)
-	if p.OneWay { // the session may still hold it
-		return err
-	}
-	call.Trailer = p.Trailer
-	if err != nil || !o.answer.CompareAndSwap(nil, p) {
-		p.Release()
-	}
-	return err
+	p.Metadata = md
+	return nil
 }
 
 // streamOpening is how long a stream may take to be accepted.
@@ -192,7 +271,13 @@ func (s *Session) invokeStream(ctx context.Context, call *tandem.Call, o *Outgoi
 		call.Trailer = p.Trailer
 		return err
 	}
-	if !o.stream.CompareAndSwap(nil, st) {
+	o.lock()
+	first := o.stream == nil
+	if first {
+		o.stream = st
+	}
+	o.unlock()
+	if !first {
 		_ = st.Close() // a faster attempt won
 	}
 	return nil
@@ -210,7 +295,7 @@ var _ tandem.Caller = (*Caller)(nil)
 // Call makes a unary call.
 func (c *Caller) Call(ctx context.Context, method string, args, reply any, opts ...tandem.CallOption) error {
 	o := c.prepare(ctx, method, tandem.Unary, opts)
-	defer o.Recycle()
+	defer o.Release()
 	return c.Run(ctx, o, c.Session.Invoke, args, reply)
 }
 
@@ -240,24 +325,24 @@ func (c *Caller) OpenStream(ctx context.Context, method string, opts ...tandem.C
 }
 
 func (c *Caller) prepare(ctx context.Context, method string, kind tandem.Kind, opts []tandem.CallOption) *Outgoing {
-	o := c.Session.env.NewOutgoing()
+	o := c.Session.env.NewOutgoing(false)
 	call := &o.Call
-	call.Method, call.Kind, call.Codec, call.Peer = method, kind, c.Codec, c.Session.peer
+	call.Body, call.Method, call.Kind, call.Codec, call.Peer = o, method, kind, c.Codec, c.Session.peer
 	for _, opt := range opts {
 		opt(call)
 	}
-	SetDeadline(ctx, call, c.Timeout)
+	o.env.SetDeadline(ctx, call, c.Timeout)
 	return o
 }
 
 // SetDeadline gives the call the earlier of its own deadline and the context's.
 // One that has neither gets now plus timeout, unless it is a stream: that lives
 // until it is told otherwise.
-func SetDeadline(ctx context.Context, call *tandem.Call, timeout time.Duration) {
+func (e *Env) SetDeadline(ctx context.Context, call *tandem.Call, timeout time.Duration) {
 	if d, ok := ctx.Deadline(); ok && (call.Deadline.IsZero() || d.Before(call.Deadline)) {
 		call.Deadline = d
 	}
 	if call.Deadline.IsZero() && timeout > 0 && call.Kind != tandem.Streaming {
-		call.Deadline = time.Now().Add(timeout)
+		call.Deadline = e.at(e.now() + int64(timeout))
 	}
 }

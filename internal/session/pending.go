@@ -46,6 +46,7 @@ type Pending struct {
 
 	done    chan struct{} // holds a token once state is callDone
 	payload *buffer       // the answer: head and message
+	spare   *buffer       // for the next call's answer
 	body    int           // where the message starts in a reassembled answer
 }
 
@@ -69,13 +70,23 @@ func (e *Env) NewPending() *Pending {
 
 // Release gives the Pending and its Reply back. It must not be used any more.
 func (p *Pending) Release() {
-	if p.state == callLeft { // the session's queue may still hold it
-		return
+	if p.clear() {
+		p.env.pendings.Put(p)
 	}
-	e, done := p.env, p.done
-	giveBuffer(p.payload)
-	*p = Pending{env: e, done: done}
-	e.pendings.Put(p)
+}
+
+// clear makes p ready for another call; false when a session's queue may still
+// hold it.
+func (p *Pending) clear() bool {
+	if p.state == callLeft {
+		return false
+	}
+	spare := p.spare
+	if p.payload != nil {
+		spare = p.payload.keep()
+	}
+	*p = Pending{env: p.env, done: p.done, spare: spare}
+	return true
 }
 
 // Do makes a unary or one-way call and waits for its answer. A one-way call
@@ -94,8 +105,9 @@ func (s *Session) Do(ctx context.Context, p *Pending) error {
 // open queues or sends the request and sees to it that it gets written.
 func (s *Session) open(p *Pending) *tandem.Error {
 	s.mu.Lock()
-	err := s.m.open(p, s.env.now())
-	lead := s.leadLocked() // also when this call was refused: others may have left something
+	now := s.env.now()
+	err := s.m.open(p, now)
+	lead := s.leadLocked(now) // also when this call was refused: others may have left something
 	s.mu.Unlock()
 	if err == nil {
 		s.watch()
@@ -136,7 +148,7 @@ func (s *Session) leave(p *Pending, cause error) error {
 	}
 	notExecuted := p.state == callQueued
 	s.m.leave(p)
-	lead := s.leadLocked()
+	lead := s.leadLocked(0)
 	s.mu.Unlock()
 	if lead {
 		s.write()

@@ -29,6 +29,7 @@ type reader struct {
 	now   int64
 	woken []*Pending
 	lost  bool // the turn, and with it buf, is another's
+	busy  bool // has executed a handler of this batch, and is counted
 
 	frames  uint64 // parsed
 	stalled uint64 // frames when the deadline for the rest of a frame was set
@@ -60,9 +61,11 @@ func (rd *reader) release() {
 // loop reads until the connection ends or the turn is lost.
 func (rd *reader) loop() {
 	defer rd.release()
+	defer rd.rest()
 	s := rd.s
 	for {
 		mine, err := rd.process()
+		rd.rest()
 		if !mine {
 			return
 		}
@@ -76,6 +79,22 @@ func (rd *reader) loop() {
 			s.fail(err)
 			return
 		}
+	}
+}
+
+// work and rest keep the count of goroutines that are at handlers: a batch of
+// short ones counts once.
+func (rd *reader) work() {
+	if !rd.busy {
+		rd.busy = true
+		rd.s.env.running.Add(1)
+	}
+}
+
+func (rd *reader) rest() {
+	if rd.busy {
+		rd.busy = false
+		rd.s.env.running.Add(-1)
 	}
 }
 
@@ -172,7 +191,11 @@ func (rd *reader) process() (mine bool, err error) {
 		if err != nil || !ok {
 			s.m.promote(rd.now)
 			arriving := len(s.m.incoming.list) > 0
+			reserved := s.reserveLocked(len(rd.woken), rd.now)
 			s.mu.Unlock()
+			if reserved {
+				rd.wakeBefore(s.writeReserved)
+			}
 			rd.wake()
 			if arriving {
 				s.watch()
@@ -197,6 +220,11 @@ func (rd *reader) process() (mine bool, err error) {
 			return false, nil
 		}
 		s.mu.Lock()
+		if s.m.queuedBytes() >= enoughToWrite && s.leadLocked(0) {
+			s.mu.Unlock()
+			s.write()
+			s.mu.Lock()
+		}
 		if s.m.closed != nil {
 			s.mu.Unlock()
 			return false, nil //nolint:nilerr // as above
@@ -210,6 +238,18 @@ func (rd *reader) wake() {
 		p.done <- struct{}{}
 	}
 	rd.woken = rd.woken[:0]
+}
+
+// wakeBefore wakes callers and starts f so that it runs after them. The
+// scheduler runs what was readied last next, and the others in their order: so
+// the last caller is left to wake after f has started.
+func (rd *reader) wakeBefore(f func()) {
+	last := len(rd.woken) - 1
+	late := rd.woken[last]
+	rd.woken = rd.woken[:last]
+	rd.wake()
+	rd.s.env.spawn(f)
+	rd.woken = append(rd.woken, late)
 }
 
 // act does what a frame asks for outside the machine; false when the turn is
@@ -242,6 +282,7 @@ func handOver() {
 // execute runs a handler in the reader.
 func (rd *reader) execute(in *Inbound) bool {
 	s := rd.s
+	rd.work()
 	in.method.runs++
 	s.running, s.current = in.method, rd
 	odd := rd.turn + 1

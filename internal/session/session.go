@@ -35,6 +35,8 @@ type Session struct {
 	writing  bool   // somebody is the writer
 	yielding bool   // who lets others run first
 	yields   uint64 // tells one yield from the next
+	reserved bool   // a goroutine that will write is about to run
+	overdue  int64  // from when on others write instead
 	written  uint64 // bytes that reached the connection
 	offered  uint64 // bytes that may have: a write is at it
 	pingEnd  uint64 // where the last ping ends in what we write

@@ -155,7 +155,7 @@ func (st *Stream) next() (streamMessage, error) {
 		st.s.mu.Lock()
 		if len(st.queue) > 0 {
 			msg := st.pop()
-			lead := st.s.leadLocked()
+			lead := st.s.leadLocked(0)
 			st.s.mu.Unlock()
 			if lead {
 				st.s.write()
@@ -241,7 +241,7 @@ func (st *Stream) send(msg *bulk) error {
 	st.sending = msg
 	s.m.ring.add(msg)
 	s.m.pump()
-	lead := s.leadLocked()
+	lead := s.leadLocked(0)
 	s.mu.Unlock()
 	if lead {
 		s.write()
@@ -290,7 +290,7 @@ func (st *Stream) CloseSend() error {
 	st.sendErr = io.EOF
 	b := s.m.buf()
 	b.b = wire.AppendHeader(b.b, wire.Header{Type: wire.TypeData, Flags: wire.FlagStream | wire.FlagLast, Stream: st.id})
-	lead := s.leadLocked()
+	lead := s.leadLocked(0)
 	s.mu.Unlock()
 	if lead {
 		s.write()
@@ -317,7 +317,7 @@ func (st *Stream) abort(cause error) {
 		st.endRecv(givenUp(cause, false))
 		st.discard()
 	}
-	lead := s.leadLocked()
+	lead := s.leadLocked(0)
 	s.mu.Unlock()
 	if st.cancel != nil {
 		st.cancel(cause)

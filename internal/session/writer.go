@@ -3,35 +3,61 @@ package session
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"time"
 )
 
 // leadLocked makes the caller the writer if there is something to write and
-// nobody writes, or if the writer still lets others run although there is
-// enough for a good write. The caller must then call write, having unlocked.
-func (s *Session) leadLocked() bool {
+// nobody writes or is about to. From somebody who lets others run first it
+// takes over when there is enough for a good write, or when it is overdue: now
+// is the instant, 0 if the caller has not looked. The caller must then call
+// write, having unlocked.
+func (s *Session) leadLocked(now int64) bool {
 	switch {
 	case !s.m.hasOutput() || s.m.closed != nil:
 		return false
-	case !s.writing:
-		s.writing = true
-		return true
-	case s.yielding && s.m.queuedBytes() >= enoughToWrite:
-		s.yielding = false
-		return true
+	case s.writing && !s.yielding:
+		return false
+	case (s.writing || s.reserved) && s.m.queuedBytes() < enoughToWrite && now <= s.overdue:
+		return false
 	}
-	return false
+	s.writing, s.yielding = true, false
+	return true
 }
 
 // enoughToWrite is what one write should carry: with more, the peer idles.
-const enoughToWrite = 32 << 10
+const enoughToWrite = 16 << 10
+
+// reserveLocked leaves writing to a goroutine that is about to start, behind n
+// callers that are about to be woken: most of them will make their next call,
+// and one write should carry all of those. Whoever gets true starts
+// writeReserved.
+func (s *Session) reserveLocked(n int, now int64) bool {
+	if n < 2 || s.reserved || s.m.hasOutput() || s.m.closed != nil {
+		return false
+	}
+	s.reserved, s.overdue = true, now+int64(longestYield)
+	return true
+}
+
+// longestYield is how long a reserved write may let others run before a caller
+// takes over: they may work for long before they call again.
+const longestYield = 100 * time.Microsecond
+
+// writeReserved writes for the callers that have run meanwhile.
+func (s *Session) writeReserved() {
+	s.mu.Lock()
+	s.reserved = false
+	s.mu.Unlock()
+	s.flush()
+}
 
 // flush writes what there is unless somebody is at it.
 func (s *Session) flush() {
 	s.mu.Lock()
-	lead := s.leadLocked()
+	lead := s.leadLocked(0)
 	s.mu.Unlock()
 	if lead {
 		s.write()
@@ -111,8 +137,14 @@ func (s *Session) next(written int, yield bool) *buffer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wroteLocked(written)
-	if yield && s.m.hasOutput() && s.m.queuedBytes() < enoughToWrite && s.thrift.worth(s.m.calls.open) && !s.yieldLocked() {
-		return nil
+	if yield && s.m.hasOutput() && s.m.queuedBytes() < enoughToWrite {
+		if s.reserved {
+			s.stopWritingLocked()
+			return nil
+		}
+		if s.thrift.worth(s.m.calls.open) && !s.yieldLocked() {
+			return nil
+		}
 	}
 	b := s.m.take()
 	if b == nil || s.m.closed != nil {
@@ -140,7 +172,7 @@ func (s *Session) yieldLocked() bool {
 	queued := s.m.queuedBytes()
 	s.yields++
 	mine := s.yields
-	s.yielding = true
+	s.yielding, s.overdue = true, math.MaxInt64
 	s.mu.Unlock()
 	runtime.Gosched()
 	s.mu.Lock()

@@ -22,7 +22,7 @@ func serve(ln net.Listener) error {
 	err := server.Handle(srv, "Hello.Say", func(_ context.Context, m *message.BenchmarkMessage) (*message.BenchmarkMessage, error) {
 		message.Answer(m)
 		return m, nil
-	})
+	}, server.MethodReuse())
 	if err != nil {
 		return err
 	}
