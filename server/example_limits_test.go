@@ -161,3 +161,23 @@ func ExampleMethodConcurrency() {
 	// the first: <nil>
 	// a large one: resource exhausted
 }
+
+// A method that keeps nothing of its arguments can share their memory with
+// later calls. What it returns may still refer to them: it is encoded first.
+func ExampleMethodReuse() {
+	type Document struct{ Title, Text string }
+	length := func(_ context.Context, d *Document) (*int, error) {
+		n := len(d.Title) + len(d.Text)
+		return &n, nil
+	}
+	srv := server.New()
+	check(server.Handle(srv, "Document.Length", length, server.MethodReuse()))
+	c, stop := start(srv)
+	defer stop()
+	for _, d := range []Document{{"Tandem", "two ride one bicycle"}, {Title: "Empty"}} {
+		fmt.Println(*must(client.Invoke[int](context.Background(), c, "Document.Length", d)))
+	}
+	// Output:
+	// 26
+	// 5
+}

@@ -59,7 +59,7 @@ func Guard(method string, f tandem.Func, report PanicFunc) tandem.Func {
 func Died(method string, value any, report PanicFunc) error {
 	err := tandem.Errorf(tandem.Internal, "method %s panicked", method)
 	if value == nil {
-		value, err = errGoexit, exited(method)
+		value, err = errGoexit, ended(method)
 	}
 	if report != nil {
 		stack := make([]byte, maxStack)
@@ -68,25 +68,25 @@ func Died(method string, value any, report PanicFunc) error {
 	return err
 }
 
-func exited(method string) *tandem.Error {
+func ended(method string) *tandem.Error {
 	return tandem.Errorf(tandem.Internal, "method %s ended its goroutine", method)
 }
 
-// Run runs f and hands its error to done, exactly once and on this goroutine:
-// also when f calls [runtime.Goexit] (as testing's FailNow does) and Run itself
-// never returns. A loop that runs calls must then go on from its own deferred
-// function, on a new goroutine.
+// Run runs f and returns its error. When f calls [runtime.Goexit] (as testing's
+// FailNow does) Run never returns: it then hands an error to exited, on this
+// goroutine. A loop that runs calls must go on from its own deferred function,
+// on a new goroutine.
 //
-// done takes the context and the call so that one function serves many. A panic
-// of f, which a guarded one has not, goes on after done.
-func Run(ctx context.Context, call *tandem.Call, f tandem.Func, done func(context.Context, *tandem.Call, error)) {
+// exited takes the context and the call so that one function serves many. A
+// panic of f, which a guarded one has not, goes on after exited.
+func Run(ctx context.Context, call *tandem.Call, f tandem.Func, exited func(context.Context, *tandem.Call, error)) error {
 	returned := false
 	defer func() {
 		if !returned {
-			done(ctx, call, exited(call.Method))
+			exited(ctx, call, ended(call.Method))
 		}
 	}()
 	err := f(ctx, call)
 	returned = true
-	done(ctx, call, err)
+	return err
 }

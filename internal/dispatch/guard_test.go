@@ -80,30 +80,30 @@ func TestStackIsBounded(t *testing.T) {
 	}
 }
 
-// runAlone runs a call on a goroutine of its own, as a session may, and
-// returns what done was told, once the goroutine is gone.
-func runAlone(f tandem.Func) (errs []error, normal bool) {
+// runAlone runs a call on a goroutine of its own, as a session may. It returns
+// what Run returned, or what exited was told, once the goroutine is gone.
+func runAlone(f tandem.Func) (told []error, normal bool, err error) {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		Run(context.Background(), &tandem.Call{Method: "S.M", Body: &jsonBody{in: "[]"}}, f, func(_ context.Context, _ *tandem.Call, err error) {
-			errs = append(errs, err)
+		err = Run(context.Background(), &tandem.Call{Method: "S.M", Body: &jsonBody{in: "[]"}}, f, func(_ context.Context, _ *tandem.Call, err error) {
+			told = append(told, err)
 		})
 		normal = true
 	}()
 	<-gone
-	return errs, normal
+	return told, normal, err
 }
 
 // TestGoexit gives the caller an error although the goroutine ends.
 func TestGoexit(t *testing.T) {
 	table, reports := recorder()
 	must(t, table.RegisterFunc("S.M", func() error { runtime.Goexit(); return nil }))
-	errs, normal := runAlone(table.Lookup("S.M").Func)
-	if len(errs) != 1 || normal {
-		t.Fatalf("done was told %v; Run returned: %v", errs, normal)
+	told, normal, _ := runAlone(table.Lookup("S.M").Func)
+	if len(told) != 1 || normal {
+		t.Fatalf("exited was told %v; Run returned: %v", told, normal)
 	}
-	wantError(t, errs[0], "internal: method S.M ended its goroutine")
+	wantError(t, told[0], "internal: method S.M ended its goroutine")
 	if len(*reports) != 1 || !errors.Is((*reports)[0].value.(error), errGoexit) || !strings.Contains((*reports)[0].stack, "TestGoexit") {
 		t.Errorf("%+v", *reports)
 	}
@@ -112,9 +112,9 @@ func TestGoexit(t *testing.T) {
 func TestRun(t *testing.T) {
 	bad := errors.New("bad")
 	for _, want := range []error{nil, bad} {
-		errs, normal := runAlone(func(context.Context, *tandem.Call) error { return want })
-		if len(errs) != 1 || !errors.Is(errs[0], want) || !normal {
-			t.Errorf("done was told %v; Run returned: %v", errs, normal)
+		told, normal, err := runAlone(func(context.Context, *tandem.Call) error { return want })
+		if len(told) != 0 || !errors.Is(err, want) || !normal {
+			t.Errorf("exited was told %v; Run returned %v, %v", told, err, normal)
 		}
 	}
 }

@@ -142,18 +142,53 @@ func (m *machine) respond(in *Inbound, r *wire.Response, flags wire.Flags) {
 	m.ring.add(in.rest)
 }
 
-// execute runs the handler and sends its answer; the caller flushes. It also
-// answers when the handler ends its goroutine.
-func (in *Inbound) execute() {
-	dispatch.Run(in, &in.call, in.method.target.Func, finished)
+// execute runs the handler and returns the answer, for [Session.answer]. When
+// the handler ends its goroutine, it answers itself.
+func (in *Inbound) execute() (r wire.Response, f wire.Flags) {
+	err := dispatch.Run(in, &in.call, in.method.target.Func, exited)
+	return in.outcome(&in.call, err)
 }
 
-// finished takes the Inbound from the context, which nobody can have replaced:
+// exited takes the Inbound from the context, which nobody can have replaced:
 // the call's Body may by now be an interceptor's.
-func finished(ctx context.Context, call *tandem.Call, err error) {
+func exited(ctx context.Context, call *tandem.Call, err error) {
 	in := ctx.(*Inbound)
-	e, flags := in.conclude(call, err)
-	in.finish(e, flags)
+	r, f := in.outcome(call, err)
+	in.s.answer(in, &r, f)
+}
+
+// outcome ends the call here and returns its answer.
+func (in *Inbound) outcome(call *tandem.Call, err error) (r wire.Response, f wire.Flags) {
+	e, f := in.conclude(call, err)
+	if e != nil {
+		r.Status = encodeStatus(e)
+	}
+	if in.call.Trailer != nil {
+		r.Trailer = in.encodeTrailer()
+	}
+	in.cancel(canceled)
+	giveBuffer(in.owned)
+	in.message, in.owned = nil, nil
+	return r, f
+}
+
+// answer sends the answer of a call that is not the reader's own.
+func (s *Session) answer(in *Inbound, r *wire.Response, f wire.Flags) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answerLocked(in, r, f)
+}
+
+func (s *Session) answerLocked(in *Inbound, r *wire.Response, f wire.Flags) {
+	if s.m.out == nil && s.env.cfg.Load != nil { // one a write is enough
+		r.Load, r.HasLoad = s.env.cfg.Load(s.env.running.Load()-1), true // without us
+	}
+	s.m.respond(in, r, f)
+	if s.m.draining && s.m.running == 0 {
+		signal(s.quiet)
+	}
+	giveBuffer(in.reply)
+	in.reply = nil
 }
 
 // conclude runs what the application has to say at the end of a call: what it
@@ -175,31 +210,6 @@ func (in *Inbound) conclude(call *tandem.Call, err error) (e *tandem.Error, flag
 	}
 	returned = true
 	return e, flags
-}
-
-func (in *Inbound) finish(e *tandem.Error, flags wire.Flags) {
-	s := in.s
-	var r wire.Response
-	if e != nil {
-		r.Status = encodeStatus(e)
-	}
-	if in.call.Trailer != nil {
-		r.Trailer = in.encodeTrailer()
-	}
-	s.mu.Lock()
-	if s.m.out == nil && s.env.cfg.Load != nil { // one a write is enough
-		r.Load, r.HasLoad = s.env.cfg.Load(s.env.running.Load()-1), true // without us
-	}
-	s.m.respond(in, &r, flags)
-	idle := s.m.draining && s.m.running == 0
-	s.mu.Unlock()
-	if idle {
-		signal(s.quiet)
-	}
-	in.cancel(canceled)
-	giveBuffer(in.owned)
-	giveBuffer(in.reply)
-	in.message, in.owned, in.reply = nil, nil, nil
 }
 
 func (in *Inbound) encodeTrailer() []byte {
@@ -293,7 +303,8 @@ func (s *Session) runApart(in *Inbound) {
 		defer s.env.running.Add(-1)
 		defer s.flush()
 		start := time.Now()
-		in.execute()
+		r, f := in.execute()
+		s.answer(in, &r, f)
 		in.method.target.observe(time.Since(start))
 	})
 }

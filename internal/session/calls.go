@@ -11,10 +11,10 @@ import (
 // open sends the request, or queues it while the peer or the writer has no
 // room for it.
 func (m *machine) open(p *Pending, now int64) *tandem.Error {
+	p.head = wire.Request{Codec: m.codecIndex(p.Codec), Compressor: m.compressorIndex(p.Compressor), Attempt: uint32(p.Attempt), Metadata: p.Metadata} //nolint:gosec // small
 	if err := m.refusal(p); err != nil {
 		return err
 	}
-	p.head = wire.Request{Codec: m.codecIndex(p.Codec), Compressor: m.compressorIndex(p.Compressor), Attempt: uint32(p.Attempt), Metadata: p.Metadata} //nolint:gosec // small
 	if p.deadline = m.env.instant(p.Deadline); p.deadline != 0 && p.deadline <= now {
 		return givenUp(errDeadline, true)
 	}
@@ -49,9 +49,9 @@ func (m *machine) refusal(p *Pending) *tandem.Error {
 		return drainError(m.s.remote() + " is draining")
 	case p.Method == "" || len(p.Method) > wire.MaxName:
 		return refuse(tandem.InvalidArgument, "method name of %d bytes, allowed 1 to %d", len(p.Method), wire.MaxName)
-	case m.codecIndex(p.Codec) == noIndex:
+	case p.head.Codec == noIndex:
 		return refuse(tandem.Unimplemented, "%s does not know codec %q; it has %q", m.s.remote(), p.Codec, m.peer.Codecs)
-	case p.Compressor != "" && m.compressorIndex(p.Compressor) == 0:
+	case p.Compressor != "" && p.head.Compressor == 0:
 		return refuse(tandem.Unimplemented, "%s does not know compressor %q; it has %q", m.s.remote(), p.Compressor, m.peer.Compressors)
 	case uint64(len(p.Message)) > m.peer.MaxMessage:
 		return refuse(tandem.ResourceExhausted, "message of %d bytes, %s takes at most %d", len(p.Message), m.s.remote(), m.peer.MaxMessage)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/tandem-rpc/tandem/wire"
 )
@@ -40,6 +41,48 @@ func TestWritesAreCombined(t *testing.T) {
 		if c, s := client.writes.Load(), server.writes.Load(); c > 3 || s > 4 {
 			t.Errorf("%d calls took %d writes, their answers %d", calls, c, s)
 		}
+	})
+}
+
+// A write that is left to somebody who does not come is not waited for: not by a
+// call that comes too late for it, and not by one that is large enough for a
+// write of its own.
+func TestReservedWriteIsTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, memory, methods{"echo": echo()})
+		s := p.client
+		begin := func(size int) <-chan error {
+			done := make(chan error, 1)
+			go func() {
+				_, err := p.call(context.Background(), "echo", make([]byte, size))
+				done <- err
+			}()
+			synctest.Wait()
+			return done
+		}
+		reserve := func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if !s.reserveLocked(2, s.env.now()) || s.reserveLocked(2, s.env.now()) {
+				t.Fatal("not reserved once")
+			}
+		}
+		reserve()
+		early := begin(10)
+		if time.Sleep(longestYield); len(early) > 0 {
+			t.Error("the call was written, though a writer is about to come")
+		}
+		time.Sleep(1)
+		if late := begin(10); len(early) == 0 || len(late) == 0 {
+			t.Errorf("overdue: %d and %d of the calls are answered", len(early), len(late))
+		}
+		s.writeReserved()
+		reserve()
+		if large := begin(enoughToWrite); len(large) == 0 {
+			t.Error("enough for a write was not written")
+		}
+		s.writeReserved()
+		p.close()
 	})
 }
 

@@ -22,14 +22,15 @@ import (
 // and higher with every change. Whoever moves it from an odd value owns what
 // follows.
 type reader struct {
-	s     *Session
-	turn  uint64
-	buf   *readBuffer // nil while nothing is held
-	r, w  int         // the unparsed bytes are buf[r:w]
-	now   int64
-	woken []*Pending
-	lost  bool // the turn, and with it buf, is another's
-	busy  bool // has executed a handler of this batch, and is counted
+	s      *Session
+	turn   uint64
+	buf    *readBuffer // nil while nothing is held
+	r, w   int         // the unparsed bytes are buf[r:w]
+	now    int64
+	woken  []*Pending
+	lost   bool   // the turn, and with it buf, is another's
+	answer answer // of the call just executed, to be sent
+	busy   bool   // has executed a handler of this batch, and is counted
 
 	frames  uint64 // parsed
 	stalled uint64 // frames when the deadline for the rest of a frame was set
@@ -37,6 +38,12 @@ type reader struct {
 
 	take func() []byte
 	give func([]byte)
+}
+
+type answer struct {
+	in    *Inbound // nil for none
+	r     wire.Response
+	flags wire.Flags
 }
 
 func (s *Session) newReader(turn uint64) *reader {
@@ -220,6 +227,10 @@ func (rd *reader) process() (mine bool, err error) {
 			return false, nil
 		}
 		s.mu.Lock()
+		if rd.answer.in != nil {
+			s.answerLocked(rd.answer.in, &rd.answer.r, rd.answer.flags)
+			rd.answer = answer{}
+		}
 		if s.m.queuedBytes() >= enoughToWrite && s.leadLocked(0) {
 			s.mu.Unlock()
 			s.write()
@@ -297,14 +308,16 @@ func (rd *reader) execute(in *Inbound) bool {
 			s.flush()
 		}
 	}()
-	in.execute()
+	rd.answer.r, rd.answer.flags = in.execute()
 	returned = true
 	rd.turn += 2
 	handOver()
 	if s.turn.CompareAndSwap(odd, rd.turn) {
+		rd.answer.in = in
 		return true
 	}
 	rd.lost = true
+	s.answer(in, &rd.answer.r, rd.answer.flags)
 	s.flush() // only the answer is ours
 	return false
 }
