@@ -72,7 +72,7 @@ func TestReservedWriteIsTakenOver(t *testing.T) {
 		if time.Sleep(longestYield); len(early) > 0 {
 			t.Error("the call was written, though a writer is about to come")
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if late := begin(10); len(early) == 0 || len(late) == 0 {
 			t.Errorf("overdue: %d and %d of the calls are answered", len(early), len(late))
 		}

@@ -189,24 +189,15 @@ func (rd *reader) next() (h wire.Header, payload []byte, ok bool, err error) {
 func (rd *reader) process() (mine bool, err error) {
 	s := rd.s
 	s.mu.Lock()
-	if s.m.closed != nil {
-		s.mu.Unlock()
-		return false, nil //nolint:nilerr // the session has its reason
-	}
 	for {
+		if s.m.closed != nil {
+			s.mu.Unlock()
+			return false, nil //nolint:nilerr // the session has its reason
+		}
 		h, payload, ok, err := rd.next()
 		if err != nil || !ok {
 			s.m.promote(rd.now)
-			arriving := len(s.m.incoming.list) > 0
-			reserved := s.reserveLocked(len(rd.woken), rd.now)
-			s.mu.Unlock()
-			if reserved {
-				rd.wakeBefore(s.writeReserved)
-			}
-			rd.wake()
-			if arriving {
-				s.watch()
-			}
+			rd.endUnlock()
 			return true, err
 		}
 		ev, err := s.m.receive(h, payload, rd.now)
@@ -227,19 +218,38 @@ func (rd *reader) process() (mine bool, err error) {
 			return false, nil
 		}
 		s.mu.Lock()
-		if rd.answer.in != nil {
-			s.answerLocked(rd.answer.in, &rd.answer.r, rd.answer.flags)
-			rd.answer = answer{}
-		}
-		if s.m.queuedBytes() >= enoughToWrite && s.leadLocked(0) {
-			s.mu.Unlock()
-			s.write()
-			s.mu.Lock()
-		}
-		if s.m.closed != nil {
-			s.mu.Unlock()
-			return false, nil //nolint:nilerr // as above
-		}
+		rd.answerLocked()
+	}
+}
+
+// endUnlock wakes those whose answers came, at the end of a batch.
+func (rd *reader) endUnlock() {
+	s := rd.s
+	arriving := len(s.m.incoming.list) > 0
+	reserved := s.reserveLocked(len(rd.woken), rd.now)
+	s.mu.Unlock()
+	if reserved {
+		rd.wakeBefore(s.writeReserved)
+	}
+	rd.wake()
+	if arriving {
+		s.watch()
+	}
+}
+
+// answerLocked sends the answer of the call that was just executed, if one was,
+// and writes when the batch has made enough for a good write.
+func (rd *reader) answerLocked() {
+	s := rd.s
+	if rd.answer.in == nil {
+		return
+	}
+	s.answerLocked(rd.answer.in, &rd.answer.r, rd.answer.flags)
+	rd.answer = answer{}
+	if s.m.queuedBytes() >= enoughToWrite && s.leadLocked(0) {
+		s.mu.Unlock()
+		s.write()
+		s.mu.Lock()
 	}
 }
 
