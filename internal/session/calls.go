@@ -11,7 +11,7 @@ import (
 // open sends the request, or queues it while the peer or the writer has no
 // room for it.
 func (m *machine) open(p *Pending, now int64) *tandem.Error {
-	p.head = wire.Request{Codec: m.codecIndex(p.Codec), Compressor: m.compressorIndex(p.Compressor), Attempt: uint32(p.Attempt), Metadata: p.Metadata} //nolint:gosec // small
+	p.codec, p.packer = m.codecIndex(p.Codec), m.compressorIndex(p.Compressor)
 	if err := m.refusal(p); err != nil {
 		return err
 	}
@@ -49,9 +49,9 @@ func (m *machine) refusal(p *Pending) *tandem.Error {
 		return drainError(m.s.remote() + " is draining")
 	case p.Method == "" || len(p.Method) > wire.MaxName:
 		return refuse(tandem.InvalidArgument, "method name of %d bytes, allowed 1 to %d", len(p.Method), wire.MaxName)
-	case p.head.Codec == noIndex:
+	case p.codec == noIndex:
 		return refuse(tandem.Unimplemented, "%s does not know codec %q; it has %q", m.s.remote(), p.Codec, m.peer.Codecs)
-	case p.Compressor != "" && p.head.Compressor == 0:
+	case p.Compressor != "" && p.packer == 0:
 		return refuse(tandem.Unimplemented, "%s does not know compressor %q; it has %q", m.s.remote(), p.Compressor, m.peer.Compressors)
 	case uint64(len(p.Message)) > m.peer.MaxMessage:
 		return refuse(tandem.ResourceExhausted, "message of %d bytes, %s takes at most %d", len(p.Message), m.s.remote(), m.peer.MaxMessage)
@@ -106,22 +106,23 @@ func (m *machine) send(p *Pending, now int64) {
 	if p.stream != nil {
 		flags |= wire.FlagStream
 	}
+	r := wire.Request{Codec: p.codec, Compressor: p.packer, Attempt: uint32(p.Attempt), Metadata: p.Metadata} //nolint:gosec // small
 	if p.deadline != 0 {
-		p.head.Timeout = remaining(p.deadline, now)
+		r.Timeout = remaining(p.deadline, now)
 		m.noteDeadline(p.deadline)
 	}
 	if !whole {
-		p.head.Size = uint64(len(p.Message))
+		r.Size = uint64(len(p.Message))
 	}
 	p.id, p.state = h.Stream, callOpen
 	m.sent++
 	p.ordinal = m.sent
-	p.head.Name = m.sentNames.reference(p.Method)
+	r.Name = m.sentNames.reference(p.Method)
 
 	b := m.buf()
 	start := len(b.b)
 	b.b = append(b.b, make([]byte, wire.HeaderLen)...)
-	b.b = wire.AppendRequest(b.b, &p.head)
+	b.b = wire.AppendRequest(b.b, &r)
 	first := min(len(p.Message), wire.MaxBlock-(len(b.b)-start-wire.HeaderLen))
 	b.b = append(b.b, p.Message[:first]...)
 	h.Length = len(b.b) - start - wire.HeaderLen

@@ -10,10 +10,34 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// Pending is a call that this side makes. The caller fills in the upper part,
-// gives it to [Session.Do] or [Session.Open], reads the lower part, and
-// releases it.
+// Pending is a call that this side makes. The caller says what to send, gives it
+// to [Session.Do] or [Session.Open], reads what came, and releases it.
 type Pending struct {
+	// What the session works on; guarded by its mutex until done delivers. It
+	// comes first to be in one cache line: it is written by one processor and
+	// read by another.
+	state  pendingState
+	codec  uint8 // numbers of what the call uses, as the peer counts them
+	packer uint8
+	// ReplyCompressed says that the answer's message is.
+	ReplyCompressed bool
+
+	stream  *Stream
+	rest    *bulk // what is still to be sent of the request
+	answer  *assembly
+	payload *buffer       // the answer: head and message
+	spare   *buffer       // for the next call's answer
+	done    chan struct{} // holds a token once state is callDone
+	err     *tandem.Error // set when the session ended the call
+
+	id       wire.Stream
+	deadline int64
+	ordinal  uint64 // of the request on this connection, from 1
+	end      uint64 // where the request's last byte lies in what we write
+	body     int    // where the message starts in a reassembled answer
+
+	env *Env
+
 	Method     string
 	Codec      string
 	Compressor string // of this call, both ways; "" for none
@@ -24,30 +48,10 @@ type Pending struct {
 	Attempt    int
 	Deadline   time.Time
 
-	Reply           []byte // the answer's message, valid until Release
-	ReplyCompressed bool
-	Trailer         tandem.Metadata
-	Load            wire.Load
-	HasLoad         bool
-
-	env    *Env
-	stream *Stream
-
-	// Guarded by the session's mutex.
-	head     wire.Request
-	state    pendingState
-	id       wire.Stream
-	deadline int64
-	ordinal  uint64 // of the request on this connection, from 1
-	end      uint64 // where the request's last byte lies in what we write
-	rest     *bulk  // what is still to be sent of the request
-	answer   *assembly
-	err      *tandem.Error // set when the session ended the call
-
-	done    chan struct{} // holds a token once state is callDone
-	payload *buffer       // the answer: head and message
-	spare   *buffer       // for the next call's answer
-	body    int           // where the message starts in a reassembled answer
+	Reply   []byte // the answer's message, valid until Release
+	Trailer tandem.Metadata
+	Load    wire.Load
+	HasLoad bool
 }
 
 type pendingState uint8
