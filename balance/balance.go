@@ -48,8 +48,8 @@ func (n *Node) Weight() int {
 	return min(max(n.Instance.Weight, 1), tandem.MaxWeight)
 }
 
-// Stats is what one client knows about one instance. Its methods are atomic
-// and safe for concurrent use.
+// Stats is what one client knows about one instance; while that is the only one
+// it is not kept. Its methods are atomic and safe for concurrent use.
 type Stats struct {
 	begun    atomic.Uint64
 	ended    atomic.Uint64

@@ -218,6 +218,9 @@ func (p *pool) attempt(ctx context.Context, call *tandem.Call) error {
 		return err
 	}
 	call.Peer = s.Peer()
+	if len(v.nodes) == 1 { // nothing to choose by statistics
+		return s.Invoke(ctx, call)
+	}
 	return p.invoke(ctx, n.Stats, s, call)
 }
 

@@ -182,10 +182,17 @@ func (g generated) decodeProto(src []byte, m any, unmarshal func([]byte) error) 
 	if mayNest := len(src) > maxProtoDepth; mayNest && g.recursion.possible(m) && protoTooDeep(src) {
 		return fmt.Errorf("nested deeper than %d", maxProtoDepth)
 	}
-	if r, ok := m.(interface{ Reset() }); ok {
+	if r, ok := m.(interface{ Reset() }); ok && !isEmpty(m) {
 		r.Reset()
 	}
 	return unmarshal(src)
+}
+
+// isEmpty reports whether a message is certainly as Reset would leave it. To
+// look is quicker than to reset, and most messages are new.
+func isEmpty(m any) bool {
+	s, ok := m.(interface{ SizeVT() int })
+	return ok && s.SizeVT() == 0
 }
 
 func decodeGencode(src []byte, m gencodeUnmarshaler) error {

@@ -4,22 +4,35 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // recursion knows which types can contain themselves. Only their messages can
 // nest deeper than the types do, and need a look before they are decoded.
-type recursion struct{ known sync.Map } // reflect.Type to bool
+type recursion struct {
+	known sync.Map // reflect.Type to *verdict
+	last  atomic.Pointer[verdict]
+}
+
+type verdict struct {
+	t         reflect.Type
+	recursive bool
+}
 
 // possible reports whether a value of v's type can contain another of its own,
 // or of a type that does.
 func (r *recursion) possible(v any) bool {
 	t := reflect.TypeOf(v)
-	if known, ok := r.known.Load(t); ok {
-		return known.(bool) //nolint:forcetypeassert // nothing else is stored
+	if last := r.last.Load(); last != nil && last.t == t {
+		return last.recursive
 	}
-	found := containsItself(t, map[reflect.Type]bool{})
-	r.known.Store(t, found)
-	return found
+	found, ok := r.known.Load(t)
+	if !ok {
+		found, _ = r.known.LoadOrStore(t, &verdict{t, containsItself(t, map[reflect.Type]bool{})})
+	}
+	last := found.(*verdict) //nolint:forcetypeassert // nothing else is stored
+	r.last.Store(last)
+	return last.recursive
 }
 
 // containsItself follows all fields but those of protobuf's own runtime, which
