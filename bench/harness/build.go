@@ -78,9 +78,20 @@ func peerSource(ctx context.Context) (string, error) {
 	return filepath.Join(dir, "peers"), nil
 }
 
+// flagsFile is where a peer keeps what its build needs besides.
+const flagsFile = "build.flags"
+
 func goBuild(ctx context.Context, source, output string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", output, ".")
+	args := []string{"build", "-o", output}
+	if flags, err := os.ReadFile(filepath.Join(source, flagsFile)); err == nil {
+		args = append(args, strings.Fields(string(flags))...)
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, ".")...)
 	cmd.Dir = source
+	if _, err := os.Stat(filepath.Join(source, "go.mod")); err == nil {
+		// The workspace would give all peers the newest version that one asks for.
+		cmd.Env = append(os.Environ(), "GOWORK=off")
+	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("harness: building %s: %w\n%s", source, err, out)
 	}

@@ -32,6 +32,18 @@ func (s Sample) ServerAllocs() float64 {
 	return float64(s.Server.Mallocs) / s.callsIn(s.Server.Wall)
 }
 
+// IO is how often both sides together call read and write for one call.
+func (s Sample) IO() float64 {
+	return float64(s.Client.Usage.Reads+s.Client.Usage.Writes)/s.callsIn(s.Client.Usage.Wall) +
+		float64(s.Server.Reads+s.Server.Writes)/s.callsIn(s.Server.Wall)
+}
+
+// Wire is how many bytes cross the loopback interface for one call, both ways,
+// with all headers.
+func (s Sample) Wire() float64 {
+	return float64(s.Client.Usage.Loopback) / s.callsIn(s.Client.Usage.Wall)
+}
+
 // Success is the part of the calls that were answered, and rightly.
 func (s Sample) Success() float64 {
 	return float64(s.Client.Calls) / float64(s.Client.Calls+s.Client.Failures)

@@ -55,6 +55,8 @@ var columns = []column{
 	{"max", median(0, func(s Sample) float64 { return micros(s.Client.Latency.Max) })},
 	{"allocs client", median(1, Sample.ClientAllocs)},
 	{"server", median(1, Sample.ServerAllocs)},
+	{"reads+writes", median(3, Sample.IO)},
+	{"wire bytes", median(0, Sample.Wire)},
 	{"peak MB client", median(0, func(s Sample) float64 { return mebi(s.Client.Usage) })},
 	{"server", median(0, func(s Sample) float64 { return mebi(s.Server) })},
 	{"ok %", func(samples []Sample) string {

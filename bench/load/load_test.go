@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -108,6 +109,9 @@ func TestServerAndClientMeasure(t *testing.T) {
 	for name, u := range map[string]Usage{"client": res.Usage, "server": used} {
 		if u.CPU <= 0 || u.Wall < 20*time.Millisecond || u.Mallocs == 0 {
 			t.Errorf("%s used %+v", name, u)
+		}
+		if runtime.GOOS == "linux" && (u.Reads == 0 || u.Writes == 0 || u.Loopback == 0) {
+			t.Errorf("%s read, wrote and sent nothing: %+v", name, u)
 		}
 	}
 	_ = server.in.Close()

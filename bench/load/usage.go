@@ -14,6 +14,14 @@ type Usage struct {
 	CPU     time.Duration `json:"cpu_ns"`  // user and system, from the operating system
 	Mallocs uint64        `json:"mallocs"` // objects allocated
 	Peak    int64         `json:"peak_b"`  // largest resident size in bytes; 0 where /proc is missing
+
+	// Of the process: calls of read and write, of any kind but for recvmsg and
+	// sendmsg. 0 where /proc is missing.
+	Reads  uint64 `json:"reads"`
+	Writes uint64 `json:"writes"`
+	// Of the machine: bytes through the loopback interface, with all headers
+	// and acknowledgements. 0 where /proc is missing.
+	Loopback uint64 `json:"loopback_b"`
 }
 
 // Sub returns what was used between earlier and u. Peak is a peak and stays.
@@ -21,6 +29,9 @@ func (u Usage) Sub(earlier Usage) Usage {
 	u.Wall -= earlier.Wall
 	u.CPU -= earlier.CPU
 	u.Mallocs -= earlier.Mallocs
+	u.Reads -= earlier.Reads
+	u.Writes -= earlier.Writes
+	u.Loopback -= earlier.Loopback
 	return u
 }
 
@@ -38,21 +49,32 @@ func readUsage(epoch time.Time) (Usage, error) {
 		CPU:     cpu,
 		Mallocs: mem.Mallocs,
 		Peak:    peakResident(),
+
+		Reads:    procField("/proc/self/io", "syscr:", 0),
+		Writes:   procField("/proc/self/io", "syscw:", 0),
+		Loopback: procField("/proc/self/net/dev", " lo:", 0),
 	}, nil
 }
 
 // peakResident reads VmHWM, which unlike getrusage's maximum does not begin
 // with the size of the process that started this one.
 func peakResident() int64 {
-	status, err := os.ReadFile("/proc/self/status")
+	return int64(procField("/proc/self/status", "VmHWM:", 0)) << 10 //nolint:gosec // KiB of memory
+}
+
+// procField returns one of the numbers after a label in a file of /proc, 0 if
+// there is none.
+func procField(file, label string, index int) uint64 {
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := bytes.Cut(status, []byte("VmHWM:"))
-	fields := bytes.Fields(rest)
-	if len(fields) == 0 {
+	_, rest, _ := bytes.Cut(text, []byte(label))
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	fields := bytes.Fields(line)
+	if index >= len(fields) {
 		return 0
 	}
-	kib, _ := strconv.ParseInt(string(fields[0]), 10, 64)
-	return kib << 10
+	n, _ := strconv.ParseUint(string(fields[index]), 10, 64)
+	return n
 }
