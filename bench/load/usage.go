@@ -50,31 +50,30 @@ func readUsage(epoch time.Time) (Usage, error) {
 		Mallocs: mem.Mallocs,
 		Peak:    peakResident(),
 
-		Reads:    procField("/proc/self/io", "syscr:", 0),
-		Writes:   procField("/proc/self/io", "syscw:", 0),
-		Loopback: procField("/proc/self/net/dev", " lo:", 0),
+		Reads:    procField("/proc/self/io", "syscr:"),
+		Writes:   procField("/proc/self/io", "syscw:"),
+		Loopback: procField("/proc/self/net/dev", " lo:"),
 	}, nil
 }
 
 // peakResident reads VmHWM, which unlike getrusage's maximum does not begin
 // with the size of the process that started this one.
 func peakResident() int64 {
-	return int64(procField("/proc/self/status", "VmHWM:", 0)) << 10 //nolint:gosec // KiB of memory
+	return int64(procField("/proc/self/status", "VmHWM:")) << 10 //nolint:gosec // KiB of memory
 }
 
-// procField returns one of the numbers after a label in a file of /proc, 0 if
+// procField returns the first number after a label in a file of /proc, 0 if
 // there is none.
-func procField(file, label string, index int) uint64 {
+func procField(file, label string) uint64 {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return 0
 	}
 	_, rest, _ := bytes.Cut(text, []byte(label))
-	line, _, _ := bytes.Cut(rest, []byte("\n"))
-	fields := bytes.Fields(line)
-	if index >= len(fields) {
+	fields := bytes.Fields(rest)
+	if len(fields) == 0 {
 		return 0
 	}
-	n, _ := strconv.ParseUint(string(fields[index]), 10, 64)
+	n, _ := strconv.ParseUint(string(fields[0]), 10, 64)
 	return n
 }
