@@ -75,6 +75,7 @@ func parse(args []string) (s harness.Settings, file string, err error) {
 	systems := flags.String("systems", "", "systems to measure, separated by commas (default: all)")
 	modes := flags.String("mode", "shared,percaller", "modes: shared, percaller")
 	callers := flags.String("callers", "100,1000", "numbers of concurrent callers")
+	rates := flags.String("rates", "", "calls that begin a second, in an open loop (default: a closed loop, as fast as it goes)")
 	baselines := flags.String("baselines", "netrpc,floor-mux,floor-plain", "systems that the others are divided by")
 	flags.IntVar(&s.Conns, "conns", 2, "connections in the shared mode")
 	flags.IntVar(&s.Rounds, "rounds", 3, "rounds; each measures every system in every cell")
@@ -90,16 +91,20 @@ func parse(args []string) (s harness.Settings, file string, err error) {
 	for _, m := range list(*modes) {
 		s.Modes = append(s.Modes, harness.Mode(m))
 	}
-	s.Callers, err = numbers(*callers)
+	if s.Callers, err = numbers("callers", *callers); err != nil {
+		return s, "", err
+	}
+	s.Rates, err = numbers("rates", *rates)
 	return s, file, err
 }
 
-func numbers(s string) ([]int, error) {
+// numbers reads a flag that takes a list of them.
+func numbers(flag, s string) ([]int, error) {
 	var all []int
 	for _, text := range list(s) {
 		n, err := strconv.Atoi(text)
 		if err != nil {
-			return nil, fmt.Errorf("bench: -callers takes numbers separated by commas: %w", err)
+			return nil, fmt.Errorf("bench: -%s takes numbers separated by commas: %w", flag, err)
 		}
 		all = append(all, n)
 	}

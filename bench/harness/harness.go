@@ -29,7 +29,8 @@ type Settings struct {
 	Systems   []string      `json:"systems"` // folders of bench/peers
 	Modes     []Mode        `json:"modes"`
 	Callers   []int         `json:"callers"`
-	Conns     int           `json:"conns"` // in the shared mode
+	Rates     []int         `json:"rates,omitempty"` // calls a second; none means the closed loop
+	Conns     int           `json:"conns"`           // in the shared mode
 	Rounds    int           `json:"rounds"`
 	Warmup    time.Duration `json:"warmup_ns"`
 	Duration  time.Duration `json:"duration_ns"` // measure at least so long,
@@ -42,10 +43,16 @@ type Settings struct {
 type Cell struct {
 	Mode    Mode `json:"mode"`
 	Callers int  `json:"callers"`
+	Rate    int  `json:"rate,omitempty"` // calls that begin a second; 0 in the closed loop
 }
 
 // String is the heading of the cell's table.
-func (c Cell) String() string { return fmt.Sprintf("%s, %d callers", c.Mode, c.Callers) }
+func (c Cell) String() string {
+	if c.Rate > 0 {
+		return fmt.Sprintf("%s, %d callers, open loop of %d calls/s", c.Mode, c.Callers, c.Rate)
+	}
+	return fmt.Sprintf("%s, %d callers", c.Mode, c.Callers)
+}
 
 // Sample is one system in one cell in one round.
 type Sample struct {
@@ -130,6 +137,11 @@ func (s Settings) check() error {
 			return fmt.Errorf("harness: %d callers; there must be at least one", n)
 		}
 	}
+	for _, n := range s.Rates {
+		if n < 1 {
+			return fmt.Errorf("harness: a rate of %d calls/s; there must be at least one", n)
+		}
+	}
 	if len(s.Systems) == 0 || len(s.Modes) == 0 || len(s.Callers) == 0 || s.Rounds < 1 || s.Conns < 1 {
 		return fmt.Errorf("harness: nothing to measure: %d systems, %d modes, %d numbers of callers, %d rounds, %d connections",
 			len(s.Systems), len(s.Modes), len(s.Callers), s.Rounds, s.Conns)
@@ -141,7 +153,12 @@ func (s Settings) cells() []Cell {
 	var cells []Cell
 	for _, mode := range s.Modes {
 		for _, n := range s.Callers {
-			cells = append(cells, Cell{mode, n})
+			if len(s.Rates) == 0 {
+				cells = append(cells, Cell{Mode: mode, Callers: n})
+			}
+			for _, rate := range s.Rates {
+				cells = append(cells, Cell{mode, n, rate})
+			}
 		}
 	}
 	return cells
@@ -149,7 +166,7 @@ func (s Settings) cells() []Cell {
 
 // plan is what a client does in the cell.
 func (s Settings) plan(c Cell, addr string) load.Plan {
-	p := load.Plan{Addr: addr, Callers: c.Callers, Warmup: s.Warmup, Duration: s.Duration, Calls: s.Calls}
+	p := load.Plan{Addr: addr, Callers: c.Callers, Warmup: s.Warmup, Duration: s.Duration, Calls: s.Calls, Rate: c.Rate}
 	if c.Mode == Shared {
 		p.Conns = s.Conns
 	}

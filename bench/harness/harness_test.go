@@ -106,7 +106,7 @@ func TestAPeerThatMisbehavesFailsItsSample(t *testing.T) {
 			if how == "hang" {
 				s.Timeout = 100 * time.Millisecond
 			}
-			sample := measure(t.Context(), os.Args[0], s, Cell{Shared, 1})
+			sample := measure(t.Context(), os.Args[0], s, Cell{Mode: Shared, Callers: 1})
 			if sample.ok() || !strings.Contains(sample.Error, want) {
 				t.Errorf("the sample's error is %q, want %q in it", sample.Error, want)
 			}
@@ -122,6 +122,7 @@ func TestRunRefusesWhatCannotBeMeant(t *testing.T) {
 		"no system":  func(s *Settings) { s.Systems = []string{"telepathy"} },
 		"0 systems":  func(s *Settings) { s.Systems = nil },
 		"mode":       func(s *Settings) { s.Modes = []Mode{"alone"} },
+		"-5 calls":   func(s *Settings) { s.Rates = []int{-5} },
 		"-1 callers": func(s *Settings) { s.Callers = []int{-1} },
 		"0 rounds":   func(s *Settings) { s.Rounds = 0 },
 	} {

@@ -52,6 +52,7 @@ var columns = []column{
 	{"p90", median(0, func(s Sample) float64 { return micros(s.Client.Latency.P90) })},
 	{"p99", withSpread(0, func(s Sample) float64 { return micros(s.Client.Latency.P99) })},
 	{"p99.9", median(0, func(s Sample) float64 { return micros(s.Client.Latency.P999) })},
+	{"p99.99", median(0, func(s Sample) float64 { return micros(s.Client.Latency.P9999) })},
 	{"max", median(0, func(s Sample) float64 { return micros(s.Client.Latency.Max) })},
 	{"allocs client", median(1, Sample.ClientAllocs)},
 	{"server", median(1, Sample.ServerAllocs)},

@@ -7,7 +7,7 @@ import (
 )
 
 func TestFiguresAreOfEachProcessesInterval(t *testing.T) {
-	s := sample("a", Cell{Shared, 1}, 0, 1000)
+	s := sample("a", Cell{Mode: Shared, Callers: 1}, 0, 1000)
 	if s.TPS() != 1000 || s.ClientCPU() != time.Millisecond || s.ServerCPU() != time.Millisecond/2 {
 		t.Errorf("%v calls/s, %v client, %v server; want 1000, 1ms, 500µs", s.TPS(), s.ClientCPU(), s.ServerCPU())
 	}
@@ -27,7 +27,7 @@ func TestSpread(t *testing.T) {
 
 // The machine was twice as fast in the second round; the ratio is still 2.
 func TestRatiosAreTakenWithinARound(t *testing.T) {
-	cell := Cell{Shared, 1}
+	cell := Cell{Mode: Shared, Callers: 1}
 	fast := []Sample{sample("fast", cell, 0, 200), sample("fast", cell, 1, 400), sample("fast", cell, 2, 7)}
 	base := []Sample{sample("base", cell, 1, 200), sample("base", cell, 0, 100)}
 	got := ratios(fast, base, Sample.TPS)
@@ -37,7 +37,7 @@ func TestRatiosAreTakenWithinARound(t *testing.T) {
 }
 
 func TestTable(t *testing.T) {
-	cell := Cell{Shared, 100}
+	cell := Cell{Mode: Shared, Callers: 100}
 	r := Report{
 		Settings: Settings{
 			Systems: []string{"fast", "base", "plain", "broken"}, Modes: []Mode{Shared}, Callers: []int{100},

@@ -18,6 +18,11 @@ type Plan struct {
 	Warmup   time.Duration // before anything is measured
 	Duration time.Duration // measure at least so long,
 	Calls    int64         // and at least so many calls
+
+	// Rate is how many calls a second begin, of all callers together, whether
+	// earlier ones have ended or not, as long as there is a caller for them: an
+	// open loop. 0 is the closed loop: a call begins when the last has ended.
+	Rate int
 }
 
 // Result is what a client measured.
@@ -29,7 +34,8 @@ type Result struct {
 	Usage      Usage   `json:"usage"` // in the measured interval
 }
 
-// Latency is the distribution of the time from the call of Call to its return.
+// Latency is the distribution of the time from the call of Call to its return;
+// in the open loop from when Call should have been called.
 type Latency struct {
 	Mean time.Duration `json:"mean_ns"`
 	Min  time.Duration `json:"min_ns"`
@@ -37,7 +43,10 @@ type Latency struct {
 	P90  time.Duration `json:"p90_ns"`
 	P99  time.Duration `json:"p99_ns"`
 	P999 time.Duration `json:"p999_ns"`
-	Max  time.Duration `json:"max_ns"`
+
+	P9999 time.Duration `json:"p9999_ns"`
+
+	Max time.Duration `json:"max_ns"`
 }
 
 // errUnsupported is what a plan asks that the system cannot do.
@@ -72,19 +81,25 @@ func startClient(sys System, plan Plan) (*client, error) {
 		c.conns = append(c.conns, conn)
 	}
 	for i := range plan.Callers {
-		c.workers.Go(func() { c.work(c.conns[i%n]) })
+		c.workers.Go(func() { c.work(i, c.conns[i%n]) })
 	}
 	return c, nil
 }
 
-// work is one caller. The end of a call is the beginning of the next, so one
-// reading of the clock a call is enough.
-func (c *client) work(conn Caller) {
+// work is one caller. In the closed loop the end of a call is the beginning of
+// the next, so one reading of the clock a call is enough.
+func (c *client) work(caller int, conn Caller) {
 	req, reply := message.New(), new(message.BenchmarkMessage)
 	kept := samples{to: c.rec}
 	defer kept.flush()
 	began := time.Since(c.epoch)
+	next := timetable(c.plan, caller, began)
 	for !c.stopped.Load() {
+		if c.plan.Rate > 0 {
+			if began = next(); !c.sleepUntil(began) {
+				return
+			}
+		}
 		reply.Reset()
 		err := conn.Call(req, reply)
 		if err == nil {
@@ -99,6 +114,31 @@ func (c *client) work(conn Caller) {
 		}
 		began = ended
 	}
+}
+
+// timetable returns when a caller's calls are to begin, one after the other. The
+// callers take turns, so that all together begin calls at even distances.
+func timetable(p Plan, caller int, start time.Duration) (next func() time.Duration) {
+	calls := 0
+	return func() time.Duration {
+		n := calls*p.Callers + caller
+		calls++
+		return start + time.Duration(float64(n)*float64(time.Second)/float64(p.Rate))
+	}
+}
+
+// sleepUntil returns at the instant, or at once when that has passed; false
+// when the client is stopped meanwhile.
+func (c *client) sleepUntil(instant time.Duration) bool {
+	const look = 50 * time.Millisecond
+	for !c.stopped.Load() {
+		left := instant - time.Since(c.epoch)
+		if left <= 0 {
+			return true
+		}
+		time.Sleep(min(left, look))
+	}
+	return false
 }
 
 // measure records until the plan's duration and number of calls are reached,

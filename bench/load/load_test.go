@@ -9,7 +9,9 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -170,8 +172,70 @@ func TestAnUnexpectedCommandEndsAClient(t *testing.T) {
 	}
 }
 
+// stalling takes a second for its hundredth call and no time for others.
+type stalling struct{ calls *atomic.Int64 }
+
+func (s stalling) Call(req, reply *message.BenchmarkMessage) error {
+	if s.calls.Add(1) == 100 {
+		time.Sleep(time.Second)
+	}
+	message.Share(reply, req)
+	message.Answer(reply)
+	return nil
+}
+
+func (stalling) Close() error { return nil }
+
+// In an open loop a stall of a second shows in every call that should have
+// begun meanwhile; in a closed loop in one.
+func TestAStallShowsInTheOpenLoop(t *testing.T) {
+	const rate = 100
+	delayed := func(plan Plan) (slow, all int64) {
+		synctest.Test(t, func(t *testing.T) {
+			var calls atomic.Int64
+			c, err := startClient(System{Dial: func(string) (Caller, error) { return pausing{stalling{&calls}, plan.Rate}, nil }}, plan)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.rec.on.Store(true)
+			time.Sleep(plan.Duration)
+			c.stop()
+			for _, b := range c.rec.hist.Distribution() {
+				if all += b.Count; b.From >= int64(100*time.Millisecond) {
+					slow += b.Count
+				}
+			}
+		})
+		return slow, all
+	}
+	plan := Plan{Callers: 2, Conns: 1, Duration: 5 * time.Second}
+	if slow, all := delayed(plan); slow != 1 || all < 100 {
+		t.Errorf("closed loop: %d of %d calls were slow", slow, all)
+	}
+	// Of the two callers one goes on; the other's 50 calls of that second are late,
+	// all but the last ten by more than 100 ms.
+	plan.Rate = rate
+	if slow, all := delayed(plan); slow < 44 || slow > 46 || all < 5*rate-2 || all > 5*rate+2 {
+		t.Errorf("open loop: %d of %d calls were slow", slow, all)
+	}
+}
+
+// pausing waits after each call in a closed loop, which would not end in
+// virtual time.
+type pausing struct {
+	Caller
+	rate int
+}
+
+func (p pausing) Call(req, reply *message.BenchmarkMessage) error {
+	if p.rate == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	return p.Caller.Call(req, reply)
+}
+
 func TestPlanCrossesTheCommandLine(t *testing.T) {
-	want := Plan{"127.0.0.1:80", 7, 3, 2 * time.Second, 1500 * time.Millisecond, 1000000}
+	want := Plan{"127.0.0.1:80", 7, 3, 2 * time.Second, 1500 * time.Millisecond, 1000000, 50000}
 	got, err := parsePlan(want.Args()[1:])
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v; want %+v", got, err, want)

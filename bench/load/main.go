@@ -138,6 +138,7 @@ func (p Plan) Args() []string {
 		fmt.Sprintf("-warmup=%v", p.Warmup),
 		fmt.Sprintf("-duration=%v", p.Duration),
 		fmt.Sprintf("-calls=%d", p.Calls),
+		fmt.Sprintf("-rate=%d", p.Rate),
 	}
 }
 
@@ -150,6 +151,7 @@ func parsePlan(args []string) (Plan, error) {
 	flags.DurationVar(&p.Warmup, "warmup", time.Second, "time before the measurement")
 	flags.DurationVar(&p.Duration, "duration", 10*time.Second, "measure at least so long")
 	flags.Int64Var(&p.Calls, "calls", 0, "measure at least so many calls")
+	flags.IntVar(&p.Rate, "rate", 0, "calls that begin a second; 0 means that one begins when another has ended")
 	if err := flags.Parse(args); err != nil {
 		return p, err
 	}

@@ -65,7 +65,10 @@ func (r *recorder) result() Result {
 			P90:  r.quantile(90),
 			P99:  r.quantile(99),
 			P999: r.quantile(99.9),
-			Max:  time.Duration(r.hist.Max()),
+
+			P9999: r.quantile(99.99),
+
+			Max: time.Duration(r.hist.Max()),
 		},
 	}
 	if r.first != nil {
