@@ -4,7 +4,7 @@
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test short lint fix fmt vet cross tidy generated docs fuzz session-soak demo bench cover vuln ci clean
+.PHONY: help test short lint fix fmt vet cross tidy generated docs fuzz session-soak demo bench peers cover vuln ci clean
 
 GO  ?= go
 BIN := $(CURDIR)/.bin
@@ -26,6 +26,8 @@ DEMOFLAGS  ?=
 BENCHFLAGS ?=
 
 modules = $$($(GO) list -m -f '{{.Dir}}')
+# Peers of the bench that have dependencies stand outside the workspace.
+peers = $$(dirname bench/peers/*/go.mod)
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +43,9 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT) ## Run all linters (.golangci.yml sa
 	@status=0; for dir in $(modules); do \
 		echo "golangci-lint run $$dir"; \
 		(cd "$$dir" && $< run --config $(CURDIR)/.golangci.yml $(LINTFLAGS) ./...) || status=1; \
+	done; for dir in $(peers); do \
+		echo "golangci-lint run $$dir"; \
+		(cd "$$dir" && GOWORK=off $< run --config $(CURDIR)/.golangci.yml $(LINTFLAGS) .) || status=1; \
 	done; exit $$status
 
 fix: ## Let the linters mend what they can
@@ -99,6 +104,13 @@ demo: ## Run the demo: a cluster under fire, and no call lost
 
 bench: ## Measure calls against other frameworks and the floors
 	$(GO) run ./bench $(BENCHFLAGS)
+
+peers: ## Vet every peer of the bench and make a few calls with each
+	@for dir in $(peers); do \
+		echo "go vet $$dir"; \
+		(cd "$$dir" && export GOWORK=off && $(GO) mod tidy -diff && $(GO) vet .); \
+	done
+	$(GO) run ./bench -callers 4 -rounds 1 -warmup 50ms -duration 100ms
 
 cover: ## Show how much of the core its tests cover
 	GOWORK=off $(GO) test -coverpkg=./... -coverprofile=coverage.out ./...
