@@ -1,0 +1,54 @@
+package main
+
+import (
+	"fmt"
+
+	"google.golang.org/grpc/mem"
+)
+
+// body is what vtprotobuf generates.
+type body interface {
+	SizeVT() int
+	MarshalToSizedBufferVT(b []byte) (int, error)
+	UnmarshalVT(b []byte) error
+}
+
+// generated is an encoding.CodecV2 for messages with generated code. Its
+// buffers come from grpc's pool and go back when grpc frees them; those below
+// grpc's threshold are not worth pooling.
+type generated struct{}
+
+// Name says what the bytes are, not who made them.
+func (generated) Name() string { return "proto" }
+
+func (generated) Marshal(v any) (mem.BufferSlice, error) {
+	m, ok := v.(body)
+	if !ok {
+		return nil, fmt.Errorf("grpc: %T has no generated methods", v)
+	}
+	size := m.SizeVT()
+	if mem.IsBelowBufferPoolingThreshold(size) {
+		b := make([]byte, size)
+		_, err := m.MarshalToSizedBufferVT(b)
+		return mem.BufferSlice{mem.SliceBuffer(b)}, err
+	}
+	pool := mem.DefaultBufferPool()
+	b := pool.Get(size)
+	if _, err := m.MarshalToSizedBufferVT(*b); err != nil {
+		pool.Put(b)
+		return nil, err
+	}
+	return mem.BufferSlice{mem.NewBuffer(b, pool)}, nil
+}
+
+// Unmarshal keeps nothing of data: the generated code copies its strings. Only
+// a message in several buffers is copied before.
+func (generated) Unmarshal(data mem.BufferSlice, v any) error {
+	m, ok := v.(body)
+	if !ok {
+		return fmt.Errorf("grpc: %T has no generated methods", v)
+	}
+	whole := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	defer whole.Free()
+	return m.UnmarshalVT(whole.ReadOnlyData())
+}

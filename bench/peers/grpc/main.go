@@ -1,0 +1,122 @@
+// Grpc is the peer of grpc-go, without TLS and with the bench's generated code
+// in place of the protobuf runtime's.
+//
+// Its documentation has no page on tuning; the settings come from its own
+// benchmark and its options' documentation, for small messages and many calls:
+//
+//   - Buffers of 128 KiB to read and to write, as the peers of grpc-go's own
+//     benchmark have (benchmark/worker). A process of 1000 connections pays
+//     for the reading half with memory.
+//   - As many stream workers as processors: the comment in NumStreamWorkers
+//     found that number to perform best.
+//   - A static connection window of 1 MiB. It turns off dynamic flow control,
+//     which would send pings to estimate the bandwidth, and 500 calls of the
+//     bench on a connection fit into it, which they don't into the usual 64 KiB.
+//
+// Shared write buffers are its default. Calls wait for no deadline, and nothing
+// intercepts them.
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"runtime"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/tandem-rpc/tandem/bench/load"
+	"github.com/tandem-rpc/tandem/bench/message"
+)
+
+const (
+	service = "tandem.bench.Hello"
+	method  = "Say"
+
+	bufferSize = 128 << 10
+	windowSize = 1 << 20
+
+	connectTimeout = 10 * time.Second
+)
+
+func main() {
+	load.Main(load.System{Serve: serve, Dial: load.DialFor(dial)})
+}
+
+func serve(ln net.Listener) error {
+	srv := grpc.NewServer(
+		grpc.ForceServerCodecV2(generated{}),
+		grpc.ReadBufferSize(bufferSize),
+		grpc.WriteBufferSize(bufferSize),
+		grpc.StaticConnWindowSize(windowSize),
+		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0))),
+	)
+	srv.RegisterService(&grpc.ServiceDesc{
+		ServiceName: service,
+		HandlerType: (*any)(nil),
+		Methods:     []grpc.MethodDesc{{MethodName: method, Handler: say}},
+	}, nil)
+	return srv.Serve(ln)
+}
+
+// say is what protoc-gen-go-grpc would generate, around message.Answer. The
+// server has no interceptors.
+func say(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	m := new(message.BenchmarkMessage)
+	if err := decode(m); err != nil {
+		return nil, err
+	}
+	message.Answer(m)
+	return m, nil
+}
+
+// caller is a client connection. Any number of goroutines may use it.
+type caller struct{ *grpc.ClientConn }
+
+func (c caller) Call(req, reply *message.BenchmarkMessage) error {
+	return c.Invoke(context.Background(), "/"+service+"/"+method, req, reply)
+}
+
+// dial returns when the connection is up: by itself a client would connect
+// with its first call.
+func dial(addr string) (caller, error) {
+	conn, err := grpc.NewClient("passthrough:///"+addr,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithNoProxy(),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(generated{})),
+		grpc.WithReadBufferSize(bufferSize),
+		grpc.WithWriteBufferSize(bufferSize),
+		grpc.WithStaticConnWindowSize(windowSize),
+	)
+	if err != nil {
+		return caller{}, err
+	}
+	if err := connect(conn); err != nil {
+		_ = conn.Close() // the first error says more
+		return caller{}, fmt.Errorf("grpc: %s: %w", addr, err)
+	}
+	return caller{conn}, nil
+}
+
+// connect waits until conn is ready, and fails at its first failure instead of
+// letting it try again.
+func connect(conn *grpc.ClientConn) error {
+	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+	defer cancel()
+	conn.Connect()
+	for {
+		state := conn.GetState()
+		switch state {
+		case connectivity.Ready:
+			return nil
+		case connectivity.TransientFailure, connectivity.Shutdown:
+			return fmt.Errorf("no connection: %v", state)
+		}
+		if !conn.WaitForStateChange(ctx, state) {
+			return fmt.Errorf("still %v: %w", state, ctx.Err())
+		}
+	}
+}
