@@ -76,6 +76,9 @@ func (c caller) Call(req, reply *message.BenchmarkMessage) error {
 	return c.Client.Call(method, req, reply, timeout)
 }
 
+// Close is load.Caller's.
+//
+//nolint:unparam // load.Caller wants the error
 func (c caller) Close() error {
 	c.Stop()
 	return nil

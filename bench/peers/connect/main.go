@@ -47,7 +47,7 @@ func serve(ln net.Listener) error {
 		connect.WithCodec(generated{}),
 		connect.WithCompression("gzip", nil, nil),
 	))
-	srv := &http.Server{
+	srv := &http.Server{ //nolint:gosec // nobody but the bench connects
 		Handler:   mux,
 		Protocols: unencrypted(),
 		HTTP2:     &http.HTTP2Config{MaxConcurrentStreams: maxStreams},

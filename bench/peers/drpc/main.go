@@ -37,7 +37,6 @@ func serve(ln net.Listener) error {
 // hello is the seeds' service.
 type hello struct{}
 
-//nolint:unparam // drpc wants the error
 func (hello) Say(_ context.Context, m *message.BenchmarkMessage) (*message.BenchmarkMessage, error) {
 	message.Answer(m)
 	return m, nil
@@ -52,7 +51,7 @@ func (description) Method(n int) (string, drpc.Encoding, drpc.Receiver, any, boo
 	return method, generated{}, receive, hello.Say, n == 0
 }
 
-func receive(srv any, ctx context.Context, in, _ any) (drpc.Message, error) {
+func receive(srv any, ctx context.Context, in, _ any) (drpc.Message, error) { //nolint:revive // drpc.Receiver's parameters
 	return srv.(hello).Say(ctx, in.(*message.BenchmarkMessage))
 }
 

@@ -52,7 +52,7 @@ func serve(ln net.Listener) error {
 		grpc.ReadBufferSize(bufferSize),
 		grpc.WriteBufferSize(bufferSize),
 		grpc.StaticConnWindowSize(windowSize),
-		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0))),
+		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0))), //nolint:gosec // small
 	)
 	srv.RegisterService(&grpc.ServiceDesc{
 		ServiceName: service,
@@ -64,7 +64,7 @@ func serve(ln net.Listener) error {
 
 // say is what protoc-gen-go-grpc would generate, around message.Answer. The
 // server has no interceptors.
-func say(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+func say(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) { //nolint:revive // grpc's parameters
 	m := new(message.BenchmarkMessage)
 	if err := decode(m); err != nil {
 		return nil, err
