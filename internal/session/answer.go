@@ -166,7 +166,6 @@ func (in *Inbound) outcome(call *tandem.Call, err error) (r wire.Response, f wir
 	if in.call.Trailer != nil {
 		r.Trailer = in.encodeTrailer()
 	}
-	in.cancel(canceled)
 	giveBuffer(in.owned)
 	in.message, in.owned = nil, nil
 	return r, f
@@ -184,6 +183,7 @@ func (s *Session) answerLocked(in *Inbound, r *wire.Response, f wire.Flags) {
 		r.Load, r.HasLoad = s.env.cfg.Load(s.env.running.Load()-1), true // without us
 	}
 	s.m.respond(in, r, f)
+	in.cancel(canceled) // not before: who still uses its stream is to see how that ended
 	if s.m.draining && s.m.running == 0 {
 		signal(s.quiet)
 	}
