@@ -103,14 +103,14 @@ demo: ## Run the demo: a cluster under fire, and no call lost
 	$(GO) run ./cmd/tandem demo $(DEMOFLAGS)
 
 bench: ## Measure calls against other frameworks and the floors
-	$(GO) run ./bench $(BENCHFLAGS)
+	$(GO) run ./bench calls $(BENCHFLAGS)
 
 peers: ## Vet every peer of the bench and make a few calls with each
 	@for dir in $(peers); do \
 		echo "go vet $$dir"; \
 		(cd "$$dir" && export GOWORK=off && $(GO) mod tidy -diff && $(GO) vet .); \
 	done
-	$(GO) run ./bench -callers 4 -rounds 1 -warmup 50ms -duration 100ms
+	$(GO) run ./bench calls -callers 4 -rounds 1 -warmup 50ms -duration 100ms
 
 cover: ## Show how much of the core its tests cover
 	GOWORK=off $(GO) test -coverpkg=./... -coverprofile=coverage.out ./...
