@@ -110,7 +110,7 @@ func (c *Client) methods() (func(string) *session.Target, error) {
 			return nil, err
 		}
 	}
-	return session.Targets(table, 0), nil
+	return session.Targets(table, 0, false), nil
 }
 
 // logEnd says why there is one connection less.

@@ -82,25 +82,32 @@ func appendOne(c tandem.Codec, dst []byte, v any) ([]byte, error) {
 	}
 	out, err := c.Append(dst, v)
 	if err != nil {
-		return dst, fmt.Errorf("codec %s: encoding %T: %w", c.Name(), v, err)
+		return dst, failed(c, "encoding", v, err)
 	}
 	return out, nil
 }
 
-func decodeOne(c tandem.Codec, src []byte, v any) error {
-	if v == nil {
+func decodeOne(c tandem.Codec, src []byte, v any) (err error) {
+	switch {
+	case v == nil:
 		return nil
+	case len(src) > 0:
+		err = c.Decode(src, v)
+	default:
+		err = setZero(v)
 	}
-	if err := decodeInto(c, src, v); err != nil {
-		return fmt.Errorf("codec %s: decoding into %T: %w", c.Name(), v, err)
+	if err != nil {
+		return failed(c, "decoding into", v, err)
 	}
 	return nil
 }
 
-func decodeInto(c tandem.Codec, src []byte, v any) error {
-	if len(src) > 0 {
-		return c.Decode(src, v)
-	}
+func failed(c tandem.Codec, doing string, v any, err error) error {
+	return fmt.Errorf("codec %s: %s %T: %w", c.Name(), doing, v, err)
+}
+
+// setZero is how an empty message is decoded.
+func setZero(v any) error {
 	p := reflect.ValueOf(v)
 	if err := settable(p); err != nil {
 		return err

@@ -77,17 +77,28 @@ func (generated) Name() string { return "generated" }
 
 func (g generated) Append(dst []byte, v any) (out []byte, err error) {
 	defer guard(v, &err)
+	if m, ok := v.(vtSized); ok {
+		out, room := grow(dst, m.SizeVT())
+		n, err := m.MarshalToSizedBufferVT(room)
+		return out, filled(room, n, err)
+	}
+	return g.append(dst, v)
+}
+
+func (g generated) append(dst []byte, v any) ([]byte, error) {
 	switch m := v.(type) {
-	case vtSized:
-		return fill(dst, m.SizeVT(), m.MarshalToSizedBufferVT)
 	case vtMarshaler:
 		return join(dst, m.MarshalVT)
 	case marshalAppender:
 		return m.MarshalAppend(dst)
 	case gogoSized:
-		return fill(dst, m.Size(), m.MarshalToSizedBuffer)
+		out, room := grow(dst, m.Size())
+		n, err := m.MarshalToSizedBuffer(room)
+		return out, filled(room, n, err)
 	case gogoMarshalTo:
-		return fill(dst, m.Size(), m.MarshalTo)
+		out, room := grow(dst, m.Size())
+		n, err := m.MarshalTo(room)
+		return out, filled(room, n, err)
 	case marshaler:
 		return join(dst, m.Marshal)
 	case gencodeMarshaler:
@@ -111,14 +122,19 @@ func (g generated) appendCopy(dst []byte, v any) ([]byte, error) {
 	return g.Append(dst, p.Interface())
 }
 
-// fill has marshal fill size bytes appended to dst.
-func fill(dst []byte, size int, marshal func([]byte) (int, error)) ([]byte, error) {
-	out := slices.Grow(dst, size)[:len(dst)+size]
-	n, err := marshal(out[len(dst):len(out):len(out)])
-	if err == nil && n != size {
-		err = fmt.Errorf("its size is given as %d bytes, but %d were written", size, n)
+// grow appends size bytes to dst; room is where they are.
+func grow(dst []byte, size int) (out, room []byte) {
+	out = slices.Grow(dst, size)[:len(dst)+size]
+	return out, out[len(dst):len(out):len(out)]
+}
+
+// filled returns an error unless n bytes, all that there was room for, were
+// written.
+func filled(room []byte, n int, err error) error {
+	if err == nil && n != len(room) {
+		err = fmt.Errorf("its size is given as %d bytes, but %d were written", len(room), n)
 	}
-	return out, err
+	return err
 }
 
 // join appends what marshal returns to dst.
@@ -145,12 +161,22 @@ func appendGencode(dst []byte, m gencodeMarshaler) ([]byte, error) {
 
 func (g generated) Decode(src []byte, v any) (err error) {
 	defer guard(v, &err)
+	if m, ok := v.(vtUnmarshaler); ok {
+		if err := g.prepare(src, m); err != nil {
+			return err
+		}
+		return m.UnmarshalVT(src)
+	}
+	return g.decode(src, v)
+}
+
+func (g generated) decode(src []byte, v any) error {
 	switch m := v.(type) {
-	case vtUnmarshaler:
-		return g.decodeProto(src, m, m.UnmarshalVT)
 	case unmarshaler:
 		if _, ok := v.(interface{ ProtoMessage() }); ok {
-			return g.decodeProto(src, m, m.Unmarshal)
+			if err := g.prepare(src, m); err != nil {
+				return err
+			}
 		}
 		return m.Unmarshal(src)
 	case gencodeUnmarshaler:
@@ -178,14 +204,15 @@ func (g generated) decodeNew(src []byte, v any) error {
 	return nil
 }
 
-func (g generated) decodeProto(src []byte, m any, unmarshal func([]byte) error) error {
+// prepare checks a protobuf message and resets what it will be decoded into.
+func (g generated) prepare(src []byte, m any) error {
 	if mayNest := len(src) > maxProtoDepth; mayNest && g.recursion.possible(m) && protoTooDeep(src) {
 		return fmt.Errorf("nested deeper than %d", maxProtoDepth)
 	}
 	if r, ok := m.(interface{ Reset() }); ok && !isEmpty(m) {
 		r.Reset()
 	}
-	return unmarshal(src)
+	return nil
 }
 
 // isEmpty reports whether a message is certainly as Reset would leave it. To

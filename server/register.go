@@ -37,7 +37,12 @@ func MethodMaxMessage(n int) MethodOption { return dispatch.WithMaxMessage(n) }
 // what they point to, are then the method's only until it returns: what it keeps,
 // or hands to a goroutine that outlives it, it must copy. The results may refer
 // to them. Streams, hijacked methods and functions that decode for themselves
-// are not affected.
+// have no such arguments.
+//
+// The same goes for the context and the call that [tandem.FromContext] finds in
+// it: on a server without interceptors they are another call's when the method
+// has returned without an error. A context that was derived from it to end with
+// it, as by [context.WithCancel], may live on.
 func MethodReuse() MethodOption { return dispatch.WithReuse() }
 
 // MethodName serves a method of a service under another name than Go's. For

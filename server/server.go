@@ -81,7 +81,7 @@ func New(opts ...Option) *Server {
 	cfg := session.Config{
 		Settings: settings, Codecs: s.opts.codecs, Compressors: s.opts.compressors,
 		CompressAbove: s.opts.compressAbove,
-		Resolve:       session.Targets(s.table, s.opts.timeout),
+		Resolve:       session.Targets(s.table, s.opts.timeout, len(s.opts.interceptors) > 0),
 		Load:          s.load.report,
 		OnPanic:       dispatch.LogPanics(s.opts.logger),
 		OnClose:       s.forget,
@@ -211,7 +211,8 @@ func (s *Server) log() *slog.Logger {
 	return slog.New(slog.DiscardHandler)
 }
 
-// start greets a new connection in a goroutine of its own, which then reads it.
+// start greets a new connection in a goroutine of its own. Another one then
+// reads it: the stack of one that has shaken hands is too large to wait on.
 func (s *Server) start(c net.Conn) {
 	s.mu.Lock()
 	refuse := s.state != serving || len(s.greeting) >= s.opts.maxGreeting ||
@@ -228,11 +229,14 @@ func (s *Server) start(c net.Conn) {
 	}
 	go func() {
 		defer s.wg.Done()
-		s.converse(&c)
+		if loop := s.greet(&c); loop != nil {
+			s.wg.Go(loop)
+		}
 	}()
 }
 
-func (s *Server) converse(c *net.Conn) {
+// greet returns what reads the connection, or nil when it is closed.
+func (s *Server) greet(c *net.Conn) (loop func()) {
 	ses, loop, err := s.env.Accept(s.base, *c, nil)
 	if !s.adopt(c, ses) {
 		if err != nil {
@@ -240,9 +244,9 @@ func (s *Server) converse(c *net.Conn) {
 		} else {
 			ses.Close()
 		}
-		return
+		return nil
 	}
-	loop()
+	return loop
 }
 
 // adopt makes a greeted connection one of the server's sessions.

@@ -24,7 +24,10 @@ type Method struct {
 	// reusing is Func with arguments that later calls use again; nil where
 	// that can't be.
 	reusing tandem.Func
-	reuse   bool
+
+	// Reuse says that neither the arguments nor the context are used after the
+	// method has returned.
+	Reuse bool
 
 	// The limits are data for those who keep them (package server).
 

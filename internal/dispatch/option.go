@@ -59,10 +59,11 @@ func WithMaxMessage(n int) Option {
 
 // WithReuse lets later calls of a method decode their arguments into the memory
 // of earlier ones: the arguments, and what they point to, are the method's until
-// it returns and its results are encoded. They are cleared in between. It says
+// it returns and its results are encoded. They are cleared in between. The
+// method promises the same of its context (see [Method].Reuse). It says
 // nothing to streams, hijacked methods and functions that decode for themselves.
 func WithReuse() Option {
-	return func(s *settings) { s.method.reuse = true }
+	return func(s *settings) { s.method.Reuse = true }
 }
 
 // WithNetRPC registers only methods of net/rpc's shape, a leading context

@@ -155,7 +155,7 @@ func (t *Table) prepare(methods []Method) ([]*Method, error) {
 		if err := m.check(); err != nil {
 			return nil, err
 		}
-		if m.reuse && m.reusing != nil {
+		if m.Reuse && m.reusing != nil {
 			m.Func = m.reusing
 		}
 		m.Func = Guard(m.Name, onlyKind(m.Name, m.Kind, m.Func), t.config.OnPanic)

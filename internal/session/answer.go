@@ -109,11 +109,12 @@ func encodeStatus(e *tandem.Error) []byte {
 	return wire.AppendStatus(nil, &wire.Status{Code: code, NotExecuted: e.NotExecuted, Message: e.Message, Details: e.Details})
 }
 
-// respond sends the answer of a call whose handler has returned.
-func (m *machine) respond(in *Inbound, r *wire.Response, flags wire.Flags) {
+// respond sends the answer of a call whose handler has returned. It reports
+// whether that ends the call here.
+func (m *machine) respond(in *Inbound, r *wire.Response, flags wire.Flags) (over bool) {
 	m.running--
 	if in.id == 0 || m.serving(in.id) != in {
-		return
+		return false
 	}
 	if in.stream != nil {
 		in.stream.endRecv(nil)
@@ -131,7 +132,7 @@ func (m *machine) respond(in *Inbound, r *wire.Response, flags wire.Flags) {
 	if len(message)+len(r.Status)+len(r.Trailer)+64 <= wire.MaxBlock {
 		m.served[in.id.Index()] = nil
 		m.appendResponse(in.id, r, flags|wire.FlagEnd|wire.FlagLast, message)
-		return
+		return true
 	}
 	r.Size = uint64(len(message))
 	first := max(0, wire.MaxBlock-len(r.Status)-len(r.Trailer)-64)
@@ -140,52 +141,66 @@ func (m *machine) respond(in *Inbound, r *wire.Response, flags wire.Flags) {
 	in.rest = &bulk{id: in.id, flags: wire.FlagAnswer, data: message[first:], in: in, owner: in.reply}
 	in.reply = nil // the ring's now
 	m.ring.add(in.rest)
+	return false
 }
 
-// execute runs the handler and returns the answer, for [Session.answer]. When
-// the handler ends its goroutine, it answers itself.
-func (in *Inbound) execute() (r wire.Response, f wire.Flags) {
+// answer is what is sent when a handler has returned.
+type answer struct {
+	in    *Inbound // nil for none
+	r     wire.Response
+	flags wire.Flags
+}
+
+// execute runs the handler and says in a what to answer. When the handler ends
+// its goroutine, it answers itself.
+func (in *Inbound) execute(a *answer) {
 	err := dispatch.Run(in, &in.call, in.method.target.Func, exited)
-	return in.outcome(&in.call, err)
+	in.outcome(a, &in.call, err)
 }
 
 // exited takes the Inbound from the context, which nobody can have replaced:
 // the call's Body may by now be an interceptor's.
 func exited(ctx context.Context, call *tandem.Call, err error) {
 	in := ctx.(*Inbound)
-	r, f := in.outcome(call, err)
-	in.s.answer(in, &r, f)
+	var a answer
+	in.outcome(&a, call, err)
+	in.s.answer(&a)
 }
 
-// outcome ends the call here and returns its answer.
-func (in *Inbound) outcome(call *tandem.Call, err error) (r wire.Response, f wire.Flags) {
-	e, f := in.conclude(call, err)
+// outcome ends the call here and says in a what to answer.
+func (in *Inbound) outcome(a *answer, call *tandem.Call, err error) {
+	e, flags := in.conclude(call, err)
+	a.in, a.flags = in, flags
 	if e != nil {
-		r.Status = encodeStatus(e)
+		a.r.Status = encodeStatus(e)
 	}
 	if in.call.Trailer != nil {
-		r.Trailer = in.encodeTrailer()
+		a.r.Trailer = in.encodeTrailer()
 	}
 	giveBuffer(in.owned)
 	in.message, in.owned = nil, nil
-	return r, f
 }
 
 // answer sends the answer of a call that is not the reader's own.
-func (s *Session) answer(in *Inbound, r *wire.Response, f wire.Flags) {
+func (s *Session) answer(a *answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.answerLocked(in, r, f)
+	s.answerLocked(a)
 }
 
-func (s *Session) answerLocked(in *Inbound, r *wire.Response, f wire.Flags) {
+func (s *Session) answerLocked(a *answer) {
+	in := a.in
 	if s.m.out == nil && s.env.cfg.Load != nil { // one a write is enough
-		r.Load, r.HasLoad = s.env.cfg.Load(s.env.running.Load()-1), true // without us
+		a.r.Load, a.r.HasLoad = s.env.cfg.Load(s.env.running.Load()-1), true // without us
 	}
-	s.m.respond(in, r, f)
-	in.cancel(canceled) // not before: who still uses its stream is to see how that ended
+	over := s.m.respond(in, &a.r, a.flags)
+	asked := in.cancel(canceled) // not before: who still uses its stream is to see how that ended
 	if s.m.draining && s.m.running == 0 {
 		signal(s.quiet)
+	}
+	if t := in.method.target; over && !asked && t != nil && t.Reuse && len(a.r.Status) == 0 {
+		in.recycle()
+		return
 	}
 	giveBuffer(in.reply)
 	in.reply = nil
@@ -243,27 +258,40 @@ var errStreamBody = &tandem.Error{Code: tandem.FailedPrecondition, Message: "a s
 
 // Decode decodes the request into v.
 func (in *Inbound) Decode(v any) error {
-	if in.stream != nil {
+	switch {
+	case in.stream != nil:
 		return errStreamBody
+	case in.compressed:
+		return in.decompress(v)
 	}
-	message := in.message
-	if in.compressed {
-		plain := takeBuffer()
-		defer giveBuffer(plain)
-		limit := int(in.s.m.own.MaxMessage) //nolint:gosec // bounded by memory
-		if in.method.target.MaxMessage > 0 {
-			limit = in.method.target.MaxMessage
-		}
-		b, err := in.compressor().Decompress(plain.b, message, limit)
-		if err != nil {
-			return refused(tandem.InvalidArgument, "arguments of %s: %v", in.call.Method, err)
-		}
-		plain.b, message = b, b
-	}
+	return in.decode(in.message, v)
+}
+
+func (in *Inbound) decode(message []byte, v any) error {
 	if err := codec.Decode(in.codec(), message, v); err != nil {
-		return refused(tandem.InvalidArgument, "arguments of %s: %v", in.call.Method, err)
+		return in.badArguments(err)
 	}
 	return nil
+}
+
+func (in *Inbound) badArguments(err error) error {
+	return refused(tandem.InvalidArgument, "arguments of %s: %v", in.call.Method, err)
+}
+
+// decompress decodes a compressed request.
+func (in *Inbound) decompress(v any) error {
+	plain := takeBuffer()
+	defer giveBuffer(plain)
+	limit := int(in.s.m.own.MaxMessage) //nolint:gosec // bounded by memory
+	if in.method.target.MaxMessage > 0 {
+		limit = in.method.target.MaxMessage
+	}
+	b, err := in.compressor().Decompress(plain.b, in.message, limit)
+	if err != nil {
+		return in.badArguments(err)
+	}
+	plain.b = b
+	return in.decode(b, v)
 }
 
 // Encode encodes the answer.
@@ -298,13 +326,15 @@ func (s *Session) runApart(in *Inbound) {
 		in.owned.b = append(in.owned.b, in.message...)
 		in.message = in.owned.b
 	}
+	target := in.method.target
 	s.env.spawn(func() {
 		s.env.running.Add(1)
 		defer s.env.running.Add(-1)
 		defer s.flush()
 		start := time.Now()
-		r, f := in.execute()
-		s.answer(in, &r, f)
-		in.method.target.observe(time.Since(start))
+		var a answer
+		in.execute(&a)
+		s.answer(&a)
+		target.observe(time.Since(start))
 	})
 }

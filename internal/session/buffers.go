@@ -2,12 +2,13 @@ package session
 
 import "sync"
 
-// Buffers are the process's, not an Env's: a buffer that was just used is in
+// What is used again is the process's, not an Env's: what was just used is in
 // the processor's cache, and a thousand clients need no more than run at once.
 var (
 	buffers     sync.Pool // *buffer, for a message each
 	outBuffers  sync.Pool // *buffer, for what is to be written: few, but large
 	readBuffers sync.Pool // *readBuffer
+	inbounds    sync.Pool // *Inbound
 )
 
 // buffer is a slice that can be pooled without allocating.

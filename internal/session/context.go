@@ -123,12 +123,15 @@ func (in *Inbound) AfterFunc(f func()) (stop func() bool) {
 	}
 }
 
-func (in *Inbound) cancel(how ending) {
+// cancel ends the context; asked tells whether anybody has asked for its end,
+// and so may still hold it.
+func (in *Inbound) cancel(how ending) (asked bool) {
 	in.ctxMu.Lock()
 	defer in.ctxMu.Unlock()
 	if in.ended == running {
 		in.endLocked(how)
 	}
+	return in.asked != nil
 }
 
 func (in *Inbound) endLocked(how ending) {

@@ -88,6 +88,8 @@ type Env struct {
 	closed bool
 	wg     sync.WaitGroup
 
+	// These have channels, which must not leave the bubble of a test that uses
+	// testing/synctest; what has none is the process's (buffers.go).
 	pendings  sync.Pool // *Pending
 	outgoings sync.Pool // *Outgoing
 }

@@ -40,6 +40,20 @@ type Inbound struct {
 	stream  *Stream
 }
 
+func newInbound() *Inbound {
+	if in, ok := inbounds.Get().(*Inbound); ok {
+		return in
+	}
+	return new(Inbound)
+}
+
+// recycle makes an Inbound that nobody has any more another call's, with the
+// buffer of its answer.
+func (in *Inbound) recycle() {
+	*in = Inbound{reply: in.reply.keep()}
+	inbounds.Put(in)
+}
+
 func (in *Inbound) codec() tandem.Codec { return in.s.env.cfg.Codecs[in.codecIndex] }
 
 // compressor is the one that the caller has chosen; packer must not be 0.
@@ -76,7 +90,8 @@ func (m *machine) onRequest(h wire.Header, payload []byte, now int64) (event, er
 	if err := m.reserve(h); err != nil {
 		return event{}, err
 	}
-	in := &Inbound{s: m.s, id: h.Stream, method: called}
+	in := newInbound()
+	in.s, in.id, in.method = m.s, h.Stream, called
 	in.oneWay = h.Flags&wire.FlagOneWay != 0
 	in.compressed = h.Flags&wire.FlagCompressed != 0
 	if e := m.fill(in, &r, now); e != nil {

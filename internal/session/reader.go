@@ -40,12 +40,6 @@ type reader struct {
 	give func([]byte)
 }
 
-type answer struct {
-	in    *Inbound // nil for none
-	r     wire.Response
-	flags wire.Flags
-}
-
 func (s *Session) newReader(turn uint64) *reader {
 	rd := &reader{s: s, turn: turn}
 	rd.take = func() []byte {
@@ -244,7 +238,7 @@ func (rd *reader) answerLocked() {
 	if rd.answer.in == nil {
 		return
 	}
-	s.answerLocked(rd.answer.in, &rd.answer.r, rd.answer.flags)
+	s.answerLocked(&rd.answer)
 	rd.answer = answer{}
 	if s.m.queuedBytes() >= enoughToWrite && s.leadLocked(0) {
 		s.mu.Unlock()
@@ -318,16 +312,15 @@ func (rd *reader) execute(in *Inbound) bool {
 			s.flush()
 		}
 	}()
-	rd.answer.r, rd.answer.flags = in.execute()
+	in.execute(&rd.answer)
 	returned = true
 	rd.turn += 2
 	handOver()
 	if s.turn.CompareAndSwap(odd, rd.turn) {
-		rd.answer.in = in
 		return true
 	}
 	rd.lost = true
-	s.answer(in, &rd.answer.r, rd.answer.flags)
+	s.answer(&rd.answer)
 	s.flush() // only the answer is ours
 	return false
 }

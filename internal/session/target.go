@@ -17,6 +17,7 @@ type Target struct {
 	Timeout    time.Duration
 	MaxMessage int  // 0 for the session's limit
 	Spawn      bool // never run in the reader: it may wait
+	Reuse      bool // the context may be another call's once the method has returned
 
 	slow atomic.Int32 // how many more runs are kept out of the reader
 }
@@ -44,8 +45,9 @@ func (t *Target) observe(took time.Duration) {
 }
 
 // Targets returns a [Config]'s Resolve that finds methods in a table. Methods
-// without a timeout of their own get the default.
-func Targets(table *dispatch.Table, timeout time.Duration) func(string) *Target {
+// without a timeout of their own get the default. When interceptors see the
+// calls, no context is used again: they have promised nothing.
+func Targets(table *dispatch.Table, timeout time.Duration, intercepted bool) func(string) *Target {
 	var known sync.Map // *dispatch.Method to *Target: what is learned outlives connections
 	return func(name string) *Target {
 		m := table.Lookup(name)
@@ -55,7 +57,9 @@ func Targets(table *dispatch.Table, timeout time.Duration) func(string) *Target 
 		if t, ok := known.Load(m); ok {
 			return t.(*Target) //nolint:forcetypeassert // nothing else is stored
 		}
-		t, _ := known.LoadOrStore(m, newTarget(m, timeout))
+		fresh := newTarget(m, timeout)
+		fresh.Reuse = m.Reuse && m.Kind == tandem.Unary && !intercepted
+		t, _ := known.LoadOrStore(m, fresh)
 		return t.(*Target) //nolint:forcetypeassert // as above
 	}
 }
