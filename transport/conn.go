@@ -56,7 +56,7 @@ func rawOf(c net.Conn) syscall.RawConn {
 	return raw
 }
 
-// CanTry reports whether [Conn.TryWrite] can do anything.
+// CanTry reports whether [Conn.TryRead] and [Conn.TryWrite] can do anything.
 func (c *Conn) CanTry() bool { return c.raw != nil }
 
 // ReadLazy waits until bytes are there, takes a buffer from take, and reads
@@ -73,6 +73,15 @@ func (c *Conn) ReadLazy(take func() []byte, give func([]byte)) ([]byte, int, err
 	buf := take()
 	copy(buf, c.small[:n])
 	return buf, n, nil // an error comes again with the next read
+}
+
+// TryRead is [Conn.ReadLazy] without waiting: neither bytes nor an error means
+// that there is nothing to read now.
+func (c *Conn) TryRead(take func() []byte, give func([]byte)) ([]byte, int, error) {
+	if c.raw == nil {
+		return nil, 0, nil
+	}
+	return c.rd.try(c.raw, take, give)
 }
 
 // TryWrite writes as much of p as fits without waiting. Less than all of p

@@ -25,6 +25,10 @@ func (*lazyRead) read(syscall.RawConn, func() []byte, func([]byte)) ([]byte, int
 	return nil, 0, errPlain
 }
 
+func (*lazyRead) try(syscall.RawConn, func() []byte, func([]byte)) ([]byte, int, error) {
+	return nil, 0, errPlain
+}
+
 func (*tryWrite) write(syscall.RawConn, []byte) (int, error) { return 0, errPlain }
 
 func isRefused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }

@@ -19,6 +19,13 @@ type lazyRead struct {
 	buf  []byte
 	n    int
 	err  error
+	once bool // do not wait
+}
+
+func (r *lazyRead) try(raw syscall.RawConn, take func() []byte, give func([]byte)) ([]byte, int, error) {
+	r.once = true
+	defer func() { r.once = false }()
+	return r.read(raw, take, give)
 }
 
 func (r *lazyRead) read(raw syscall.RawConn, take func() []byte, give func([]byte)) ([]byte, int, error) {
@@ -29,7 +36,7 @@ func (r *lazyRead) read(raw syscall.RawConn, take func() []byte, give func([]byt
 		err = r.err
 	}
 	r.buf, r.n, r.err = nil, 0, nil
-	if err == nil && n == 0 {
+	if err == nil && n == 0 && buf != nil {
 		err = io.EOF
 	}
 	if err != nil {
@@ -54,7 +61,7 @@ func (r *lazyRead) run(fd uintptr) bool {
 	if errors.Is(r.err, syscall.EAGAIN) {
 		r.give(r.buf)
 		r.buf, r.n, r.err = nil, 0, nil
-		return false
+		return r.once
 	}
 	if r.err != nil {
 		r.n, r.err = 0, os.NewSyscallError("read", r.err)

@@ -18,10 +18,10 @@ import (
 
 // connectRaw returns a session and its peer's end of the connection, past the
 // handshake: the peer is a server that does nothing by itself.
-func connectRaw(t *testing.T) (*Session, net.Conn) {
+func connectRaw(t *testing.T, dial func() (net.Conn, net.Conn)) (*Session, net.Conn) {
 	t.Helper()
 	env := NewEnv(Config{Settings: wire.DefaultSettings(), Codecs: []tandem.Codec{rawCodec{}}})
-	mine, peer := memory()
+	mine, peer := dial()
 	send(t, peer, wire.AppendPreface(nil, rawSettings()))
 	s, err := env.Connect(context.Background(), mine, "")
 	if err != nil {
@@ -91,7 +91,7 @@ func TestMalformedAnswerEndsTheConnection(t *testing.T) {
 
 func testMalformedAnswer(t *testing.T) {
 	t.Helper()
-	s, peer := connectRaw(t)
+	s, peer := connectRaw(t, memory)
 	failed := make(chan error, 1)
 	go func() {
 		_, err := callOn(context.Background(), s, "m", nil)

@@ -131,7 +131,7 @@ const quietTicks = 250
 func (s *Session) busy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.busyLocked() && s.Err() == nil
+	return (s.busyLocked() || s.parked != nil) && s.Err() == nil
 }
 
 // busyLocked reports whether there is anything to watch.
@@ -152,7 +152,11 @@ func (s *Session) tick(now int64, late, punctual bool) bool {
 	over := s.m.expire(now)
 	busy := s.busyLocked()
 	lead := s.leadLocked(0) // answers do not wait for the end of a long batch
+	resume := s.overseeLocked()
 	s.mu.Unlock()
+	if resume != nil {
+		resume.goOn()
+	}
 	for _, p := range over {
 		p.done <- struct{}{}
 	}

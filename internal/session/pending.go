@@ -97,29 +97,47 @@ func (p *Pending) clear() bool {
 // returns when its frames are in the queue. The error is an [*tandem.Error]
 // that says whether the call may have executed.
 func (s *Session) Do(ctx context.Context, p *Pending) error {
-	if err := s.open(p); err != nil {
+	rd, err := s.open(p)
+	switch {
+	case err != nil:
 		return err
-	}
-	if p.OneWay {
+	case p.OneWay:
 		return nil
+	case rd != nil && rd.readFor():
+		return p.result(s)
 	}
 	return s.wait(ctx, p)
 }
 
-// open queues or sends the request and sees to it that it gets written.
-func (s *Session) open(p *Pending) *tandem.Error {
+// open queues or sends the request and sees to it that it gets written. The
+// caller must read if it gets a reader.
+func (s *Session) open(p *Pending) (*reader, *tandem.Error) {
 	s.mu.Lock()
 	now := s.env.now()
+	rd := s.takeTurnLocked(p, now)
 	err := s.m.open(p, now)
+	reads := err == nil && p.mayRead(now)
+	if rd != nil && !reads {
+		rd.resignLocked()
+	}
 	lead := s.leadLocked(now) // also when this call was refused: others may have left something
 	s.mu.Unlock()
+	if rd != nil && !reads {
+		rd.goOn()
+		rd = nil
+	}
 	if err == nil {
 		s.watch()
 	}
 	if lead {
 		s.writeAfterOthers()
 	}
-	return err
+	return rd, err
+}
+
+// mayRead reports whether the caller waits for nothing but its answer.
+func (p *Pending) mayRead(now int64) bool {
+	return !p.OneWay && p.stream == nil && (p.deadline == 0 || p.deadline-now > int64(longestDirect))
 }
 
 // wait returns when the answer is there, the session has ended the call, or
@@ -136,6 +154,11 @@ func (s *Session) wait(ctx context.Context, p *Pending) error {
 			}
 		}
 	}
+	return p.result(s)
+}
+
+// result is for the caller of a call that is over.
+func (p *Pending) result(s *Session) error {
 	if p.err != nil {
 		return p.err
 	}

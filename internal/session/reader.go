@@ -28,9 +28,12 @@ type reader struct {
 	r, w   int         // the unparsed bytes are buf[r:w]
 	now    int64
 	woken  []*Pending
-	lost   bool   // the turn, and with it buf, is another's
-	answer answer // of the call just executed, to be sent
-	busy   bool   // has executed a handler of this batch, and is counted
+	lost   bool     // the turn, and with it buf, is another's
+	answer answer   // of the call just executed, to be sent
+	busy   bool     // has executed a handler of this batch, and is counted
+	lonely int      // batches in a row with one answer and nothing else to wait for
+	caller *Pending // whose caller reads; nil for a goroutine
+	got    bool     // its answer has come
 
 	frames  uint64 // parsed
 	stalled uint64 // frames when the deadline for the rest of a frame was set
@@ -59,28 +62,48 @@ func (rd *reader) release() {
 	}
 }
 
-// loop reads until the connection ends or the turn is lost.
+// turn says what has become of the turn to read.
+type turn uint8
+
+const (
+	kept   turn = iota
+	lost        // to another reader
+	parked      // nobody has it, or a caller has: the reader is no longer ours
+)
+
+// loop reads until the connection ends or the turn is another's.
 func (rd *reader) loop() {
-	defer rd.release()
-	defer rd.rest()
-	s := rd.s
-	for {
-		mine, err := rd.process()
-		rd.rest()
-		if !mine {
-			return
+	state := kept
+	defer func() {
+		if state != parked {
+			rd.rest()
+			rd.release()
 		}
-		if err == nil {
-			s.flush()
-			s.leaveIfAway()
-			s.backOff()
-			err = rd.fill()
-		}
-		if err != nil {
-			s.fail(err)
+	}()
+	for state == kept {
+		var err error
+		if state, err = rd.step(); err != nil {
+			rd.s.fail(err)
 			return
 		}
 	}
+}
+
+// step acts on what is in the buffer and reads more.
+func (rd *reader) step() (turn, error) {
+	s := rd.s
+	state, err := rd.process()
+	if state == parked {
+		return parked, nil
+	}
+	rd.rest()
+	if err != nil || state != kept {
+		return state, err
+	}
+	s.flush()
+	s.leaveIfAway()
+	s.backOff()
+	return kept, rd.fill()
 }
 
 // work and rest keep the count of goroutines that are at handlers: a batch of
@@ -137,28 +160,47 @@ func (rd *reader) more() error {
 	return rd.readError(err)
 }
 
-// readError forgives the deadline of a frame that is complete by now.
+// readError says why reading ended. A deadline that is of no concern to this
+// reader any more is no reason.
 func (rd *reader) readError(err error) error {
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		if rd.r == rd.w {
-			rd.armed = false
-			rd.s.mu.Lock()
-			over := rd.s.m.closed != nil // the deadline is the farewell's
-			if !over {
-				err = rd.s.conn.SetReadDeadline(time.Time{})
-			}
-			rd.s.mu.Unlock()
-			if over || err != nil {
-				return err
-			}
-			return rd.fill()
-		}
-		return fmt.Errorf("%w: the rest of a frame did not come within %v", errFlood, rd.s.env.cfg.Stall)
-	}
-	if errors.Is(err, io.EOF) && rd.r < rd.w {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return rd.pastDeadline()
+	case errors.Is(err, io.EOF) && rd.r < rd.w:
 		return io.ErrUnexpectedEOF
 	}
 	return err
+}
+
+// pastDeadline reads on if the deadline was that of a relief, or of a frame
+// that is complete by now.
+func (rd *reader) pastDeadline() error {
+	s := rd.s
+	switch {
+	case s.endRelief():
+		rd.armed = false
+		if rd.caller != nil {
+			return errRelieved
+		}
+		return rd.fill()
+	case rd.r < rd.w:
+		return fmt.Errorf("%w: the rest of a frame did not come within %v", errFlood, s.env.cfg.Stall)
+	}
+	rd.armed = false
+	if err := s.endDeadline(); err != nil {
+		return err
+	}
+	return rd.fill()
+}
+
+// endDeadline removes the deadline for reads, unless it is the farewell's.
+func (s *Session) endDeadline() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.m.closed != nil {
+		return os.ErrDeadlineExceeded
+	}
+	return s.conn.SetReadDeadline(time.Time{})
 }
 
 // next returns the next complete frame in the buffer.
@@ -178,29 +220,32 @@ func (rd *reader) next() (h wire.Header, payload []byte, ok bool, err error) {
 	return h, rd.buf[start:rd.r:rd.r], true, nil
 }
 
-// process acts on all complete frames. mine is false when the turn was lost
-// while a handler ran.
-func (rd *reader) process() (mine bool, err error) {
+// process acts on all complete frames. The turn may get lost while a handler
+// runs.
+func (rd *reader) process() (turn, error) {
 	s := rd.s
 	s.mu.Lock()
 	for {
 		if s.m.closed != nil {
 			s.mu.Unlock()
-			return false, nil //nolint:nilerr // the session has its reason
+			return lost, nil //nolint:nilerr // the session has its reason
 		}
 		h, payload, ok, err := rd.next()
 		if err != nil || !ok {
 			s.m.promote(rd.now)
-			rd.endUnlock()
-			return true, err
+			return rd.endUnlock(), err
 		}
 		ev, err := s.m.receive(h, payload, rd.now)
 		if err != nil {
 			s.mu.Unlock()
 			rd.wake()
-			return true, err
+			return kept, err
 		}
-		if ev.wake != nil {
+		switch ev.wake {
+		case nil:
+		case rd.caller:
+			rd.got = true
+		default:
 			rd.woken = append(rd.woken, ev.wake)
 		}
 		if ev.run == nil && ev.pong == 0 && !ev.away {
@@ -209,7 +254,7 @@ func (rd *reader) process() (mine bool, err error) {
 		s.mu.Unlock()
 		rd.wake()
 		if !rd.act(ev) {
-			return false, nil
+			return lost, nil
 		}
 		s.mu.Lock()
 		rd.answerLocked()
@@ -217,8 +262,15 @@ func (rd *reader) process() (mine bool, err error) {
 }
 
 // endUnlock wakes those whose answers came, at the end of a batch.
-func (rd *reader) endUnlock() {
+func (rd *reader) endUnlock() turn {
 	s := rd.s
+	switch {
+	case rd.got:
+		rd.answeredUnlock()
+		return parked
+	case s.callersRead && rd.caller == nil && rd.parkUnlock():
+		return parked
+	}
 	arriving := len(s.m.incoming.list) > 0
 	reserved := s.reserveLocked(len(rd.woken), rd.now)
 	s.mu.Unlock()
@@ -229,6 +281,7 @@ func (rd *reader) endUnlock() {
 	if arriving {
 		s.watch()
 	}
+	return kept
 }
 
 // answerLocked sends the answer of the call that was just executed, if one was,

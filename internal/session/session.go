@@ -48,6 +48,12 @@ type Session struct {
 	current *reader       // whose turn it is; as above
 	drained chan struct{} // the write buffer has room again
 
+	// Reading by callers, see direct.go; guarded by mu.
+	callersRead bool
+	parked      *reader  // whose turn nobody has; nil while somebody reads
+	reading     *Pending // whose caller reads; nil while a goroutine does
+	relieved    bool     // that caller is to hand over
+
 	// Watched by the monitor.
 	watched  atomic.Bool
 	received atomic.Int64 // when bytes last came
@@ -58,6 +64,8 @@ type Session struct {
 	lastRTT  int64  // monitor only
 	taken    uint64 // monitor only: written at the last look
 	quietFor int64  // monitor only: ticks without anything to watch
+	readBy   uint64 // monitor only: the call whose caller read at the last tick
+	sent     uint64 // monitor only: calls made until the last tick
 
 	quiet chan struct{} // nothing runs any more while draining
 	away  chan struct{} // closed when no more calls may be made

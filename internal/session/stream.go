@@ -106,7 +106,7 @@ func (st *Stream) begin(ctx context.Context, deadline time.Time) {
 func (s *Session) openStream(ctx context.Context, p *Pending, openBy time.Time) error {
 	ctx, cancel := context.WithDeadline(ctx, openBy)
 	defer cancel()
-	if err := s.open(p); err != nil {
+	if _, err := s.open(p); err != nil {
 		return err
 	}
 	return s.wait(ctx, p)

@@ -192,7 +192,7 @@ func TestHalfCloseThenFailure(t *testing.T) {
 
 func testHalfClose(t *testing.T, status []byte, want tandem.Code) {
 	t.Helper()
-	s, peer := connectRaw(t)
+	s, peer := connectRaw(t, memory)
 	received := make(chan error, 1)
 	go func() {
 		st, err := (&Caller{Session: s, Codec: "raw"}).OpenStream(context.Background(), "m")
@@ -219,7 +219,7 @@ func testHalfClose(t *testing.T, status []byte, want tandem.Code) {
 // ping: it is alive. When it takes nothing more it is not.
 func TestSlowLinkIsNoSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, peer := connectRaw(t)
+		s, peer := connectRaw(t, memory)
 		const calls, size, busy = 16, 60_000, 4 * time.Second
 		stopped := make(chan struct{})
 		go func() {

@@ -1,0 +1,180 @@
+package session
+
+import (
+	"errors"
+	"time"
+)
+
+// A call that is alone on its connection would cost two hand-overs between its
+// caller and the reader's goroutine, and on an idle machine the wake of another
+// processor. On a client's connection its caller reads instead: when calls come
+// one at a time the reader parks its turn and ends, and whoever makes the next
+// call takes the turn.
+//
+// The monitor keeps this short. A caller that reads for longer than a tick is
+// relieved: a goroutine reads on, and the call waits like any other, so that it
+// ends when its context does. Where no call is made a goroutine reads again
+// within two ticks, so that the end of the connection is noticed.
+
+const (
+	lonelyBatches = 3                // with one answer each, until the reader parks
+	staleAfter    = time.Millisecond // the peer may have hung up meanwhile
+	longestDirect = 4 * slowTick     // calls with less time have a precise deadline
+)
+
+// errRelieved is why a caller stops reading.
+var errRelieved = errors.New("relieved")
+
+// parkUnlock parks the turn of a goroutine that has read the one answer that
+// was waited for, several times in a row. It unlocks the session if it does.
+func (rd *reader) parkUnlock() bool {
+	s := rd.s
+	if len(rd.woken) != 1 || !rd.aloneLocked() {
+		rd.lonely = 0
+		return false
+	}
+	if rd.lonely++; rd.lonely < lonelyBatches {
+		return false
+	}
+	p := rd.woken[0]
+	rd.woken = rd.woken[:0]
+	rd.release()
+	s.parked = rd // from here on it is somebody else's
+	s.mu.Unlock()
+	p.done <- struct{}{}
+	return true
+}
+
+// answeredUnlock ends the turn of a caller whose answer has come: it is parked
+// again, or a goroutine's when others wait for answers.
+func (rd *reader) answeredUnlock() {
+	s := rd.s
+	rd.caller, rd.got, s.reading = nil, false, nil
+	if len(rd.woken) == 0 && rd.aloneLocked() {
+		rd.release()
+		s.parked = rd
+		s.mu.Unlock()
+		return
+	}
+	s.mu.Unlock()
+	rd.goOn() // and wakes them
+}
+
+// aloneLocked reports whether nothing is outstanding that needs a reader, and
+// nothing read that needs to be kept.
+func (rd *reader) aloneLocked() bool {
+	m := &rd.s.m
+	return !rd.s.busyLocked() && !m.hasOutput() && m.away == nil && m.closed == nil &&
+		rd.r == rd.w && !rd.armed && !rd.s.relieved
+}
+
+// goOn has a goroutine read.
+func (rd *reader) goOn() {
+	rd.lonely = 0
+	rd.s.env.spawn(rd.loop)
+}
+
+// takeTurnLocked takes the parked turn for the caller of p. A peer that was not
+// listened to for a while is listened to first: it may have hung up, and then
+// the call must not be sent.
+func (s *Session) takeTurnLocked(p *Pending, now int64) *reader {
+	rd := s.parked
+	if rd == nil {
+		return nil
+	}
+	s.parked = nil
+	s.reading, rd.caller = p, p
+	if now-s.received.Load() > int64(staleAfter) {
+		s.mu.Unlock()
+		rd.poll()
+		s.mu.Lock()
+	}
+	return rd
+}
+
+// poll acts on what has come already.
+func (rd *reader) poll() {
+	s := rd.s
+	_, n, err := s.conn.TryRead(rd.take, rd.give)
+	switch {
+	case err != nil:
+		err = rd.readError(err)
+	case n > 0:
+		rd.r, rd.w = 0, n
+		rd.now = s.env.now()
+		s.received.Store(rd.now)
+		_, err = rd.process()
+		s.flush()
+		s.leaveIfAway()
+	}
+	if err != nil && !errors.Is(err, errRelieved) {
+		s.fail(err)
+	}
+}
+
+// resignLocked is for a caller that can't or need not read any longer.
+func (rd *reader) resignLocked() { rd.caller, rd.got, rd.s.reading = nil, false, nil }
+
+func (rd *reader) resign() {
+	rd.s.mu.Lock()
+	rd.resignLocked()
+	rd.s.mu.Unlock()
+}
+
+// readFor reads until its caller's answer has come; false when that is left to
+// others: the call's done will tell.
+func (rd *reader) readFor() bool {
+	s := rd.s
+	for {
+		state, err := kept, rd.fill()
+		if err == nil {
+			state, err = rd.process()
+		}
+		switch {
+		case state == parked:
+			return true
+		case errors.Is(err, errRelieved):
+			rd.resign()
+			rd.goOn()
+			return false
+		case err != nil:
+			s.fail(err)
+			fallthrough
+		case state == lost:
+			rd.resign()
+			rd.release()
+			return false
+		}
+		s.flush()
+		s.leaveIfAway()
+		s.backOff()
+	}
+}
+
+// overseeLocked is the monitor's part. It returns a reader that is to go on.
+func (s *Session) overseeLocked() (resume *reader) {
+	before, sent := s.readBy, s.sent
+	s.readBy, s.sent = 0, s.m.sent
+	switch {
+	case s.reading != nil:
+		s.readBy = s.reading.ordinal
+		if before != 0 && s.readBy == before {
+			s.relieved = true
+			_ = s.conn.SetReadDeadline(time.Unix(1, 0)) // fails when the connection is closed, which does as well
+		}
+	case s.parked != nil && s.m.sent == sent:
+		resume, s.parked = s.parked, nil
+	}
+	return resume
+}
+
+// endRelief reports whether a deadline was that of a relief, and removes it.
+func (s *Session) endRelief() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.relieved || s.m.closed != nil {
+		return false
+	}
+	s.relieved = false
+	return s.conn.SetReadDeadline(time.Time{}) == nil
+}

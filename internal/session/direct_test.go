@@ -1,0 +1,337 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+// eventually waits until ok, which is called with the session's mutex held.
+func eventually(t *testing.T, s *Session, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Microsecond) { // between looks
+		s.mu.Lock()
+		done := ok()
+		s.mu.Unlock()
+		if done {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal(what)
+		}
+	}
+}
+
+// alone makes calls one at a time until the reader has parked its turn.
+func alone(t *testing.T, p *pair) {
+	t.Helper()
+	eventually(t, p.client, "the turn was never parked", func() bool {
+		p.client.mu.Unlock()
+		defer p.client.mu.Lock()
+		if got, err := p.call(t.Context(), "echo", []byte("a")); err != nil || string(got) != "a" {
+			t.Fatalf("%q, %v", got, err)
+		}
+		p.client.mu.Lock()
+		defer p.client.mu.Unlock()
+		return p.client.parked != nil
+	})
+}
+
+func TestWhoCallsAloneReads(t *testing.T) {
+	block := make(chan struct{})
+	p := newPair(t, tcp(t), methods{"echo": echo(), "block": unary(func(_ context.Context, in []byte) ([]byte, error) {
+		<-block
+		return in, nil
+	})})
+	alone(t, p)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if got, err := p.call(t.Context(), "block", []byte("b")); err != nil || string(got) != "b" {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
+	eventually(t, p.client, "the caller does not read", func() bool { return p.client.reading != nil })
+	close(block)
+	wg.Wait()
+}
+
+// Nobody reads for long who has something else to wait for.
+func TestReadingCallerIsRelieved(t *testing.T) {
+	for name, test := range map[string]struct {
+		context func(context.Context) (context.Context, context.CancelFunc)
+		want    error
+	}{
+		"cancel": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(5*time.Millisecond, cancel)
+			return ctx, cancel
+		}, context.Canceled},
+		"deadline": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 100*time.Millisecond)
+		}, context.DeadlineExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			block := make(chan struct{})
+			defer close(block)
+			p := newPair(t, tcp(t), methods{"echo": echo(), "block": unary(func(context.Context, []byte) ([]byte, error) {
+				<-block
+				return nil, nil
+			})})
+			alone(t, p)
+			start := time.Now()
+			ctx, cancel := test.context(t.Context())
+			defer cancel()
+			ended := make(chan error, 1)
+			go func() {
+				_, err := p.call(ctx, "block", nil)
+				ended <- err
+			}()
+			eventually(t, p.client, "the caller does not read", func() bool { return p.client.reading != nil })
+			select {
+			case err := <-ended:
+				if !errors.Is(err, test.want) {
+					t.Error(err)
+				}
+				if took := time.Since(start); took > pingAfter/2 { // then the pong would have done it
+					t.Errorf("took %v", took)
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatal("the call does not end")
+			}
+			if got, err := p.call(t.Context(), "echo", []byte("c")); err != nil || string(got) != "c" {
+				t.Errorf("the next call: %q, %v", got, err)
+			}
+		})
+	}
+}
+
+// Without calls the end of the connection is noticed all the same.
+func TestParkedConnectionIsReadAgain(t *testing.T) {
+	p := newPair(t, tcp(t), methods{"echo": echo()})
+	alone(t, p)
+	p.server.Close()
+	select {
+	case <-p.client.Done():
+	case <-time.After(10 * time.Second):
+		t.Fatal("nobody noticed that the peer has hung up")
+	}
+}
+
+// What the peer said while nobody listened is heard before the next call is
+// sent: the call can go elsewhere.
+func TestParkedConnectionIsPolledBeforeACall(t *testing.T) {
+	for name, leave := range map[string]func(*pair){
+		"hang-up": func(p *pair) { p.server.Close() },
+		"goaway": func(p *pair) {
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			_ = p.server.Drain(ctx, "test")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 20 {
+				p := newPair(t, tcp(t), methods{"echo": echo()})
+				alone(t, p)
+				leave(p)
+				time.Sleep(3 * staleAfter) // sockets know no virtual time
+				_, err := p.call(t.Context(), "echo", nil)
+				if e := tandem.AsError(err); e == nil || !e.NotExecuted || !errors.Is(err, ErrDraining) {
+					t.Errorf("%v; it must be certain that nothing ran", err)
+				}
+				p.close()
+			}
+		})
+	}
+}
+
+// Callers come and go, so that the turn goes from goroutines to callers and
+// back, with cancels, large answers and calls that are relieved in between.
+func TestReadingChangesHands(t *testing.T) {
+	p := newPair(t, tcp(t), methods{"echo": unary(func(_ context.Context, in []byte) ([]byte, error) {
+		if rand.IntN(200) == 0 {
+			time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond) // long enough to be relieved
+		}
+		return in, nil
+	})})
+	var direct, apart atomic.Int64
+	watching, stop := context.WithCancel(t.Context())
+	var watcher, callers sync.WaitGroup
+	watcher.Go(func() {
+		for watching.Err() == nil {
+			p.client.mu.Lock()
+			switch {
+			case p.client.reading != nil:
+				direct.Add(1)
+			case p.client.m.calls.open > 0:
+				apart.Add(1)
+			}
+			p.client.mu.Unlock()
+			time.Sleep(50 * time.Microsecond) // between looks
+		}
+	})
+	for caller := range uint32(3) {
+		callers.Go(func() {
+			for call := range 3000 / (2*caller + 1) { // so that at last there is one
+				if call%50 == 0 {
+					time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond) // long enough for a goroutine to read
+				}
+				oneCall(t, p, caller, call)
+			}
+		})
+	}
+	callers.Wait()
+	stop()
+	watcher.Wait()
+	t.Logf("seen to read: callers %d times, a goroutine %d times", direct.Load(), apart.Load())
+	if direct.Load() == 0 || apart.Load() == 0 {
+		t.Error("the test did not test")
+	}
+}
+
+func oneCall(t *testing.T, p *pair, caller, call uint32) {
+	size := rand.IntN(300)
+	if call%100 == 99 {
+		size = 70_000 + rand.IntN(200_000)
+	}
+	ctx, cancel := t.Context(), context.CancelFunc(func() {})
+	if rand.IntN(20) == 0 {
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(rand.IntN(60_000))*time.Microsecond)
+	}
+	defer cancel()
+	got, err := p.call(ctx, "echo", sealed(caller, call, size))
+	if errors.Is(err, context.DeadlineExceeded) {
+		return
+	}
+	if who, which, ok := opened(got); err != nil || !ok || who != caller || which != call {
+		t.Errorf("caller %d call %d got the answer of caller %d call %d (intact: %v): %v", caller, call, who, which, ok, err)
+	}
+}
+
+// scripted is a session whose reader is parked, and its peer, which does what
+// the test says.
+func scripted(t *testing.T) (s *Session, peer net.Conn) {
+	t.Helper()
+	s, peer = connectRaw(t, tcp(t))
+	for range lonelyBatches {
+		ended := goCall(t, s)
+		send(t, peer, emptyAnswer(readFrame(t, peer).Stream))
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.parked == nil {
+		t.Fatal("the turn is not parked")
+	}
+	return s, peer
+}
+
+// goCall makes a call, which sends its error when it has ended.
+func goCall(t *testing.T, s *Session) (ended chan error) {
+	ended = make(chan error, 1)
+	go func() {
+		_, err := callOn(t.Context(), s, "m", nil)
+		ended <- err
+	}()
+	return ended
+}
+
+func emptyAnswer(id wire.Stream) []byte {
+	return rawFrame(wire.TypeResponse, wire.FlagAnswer|wire.FlagEnd|wire.FlagLast, id, wire.AppendResponse(nil, &wire.Response{}))
+}
+
+func TestReadingCallerWakesOthers(t *testing.T) {
+	s, peer := scripted(t)
+	first := goCall(t, s)
+	answers := emptyAnswer(readFrame(t, peer).Stream)
+	second := goCall(t, s)
+	answers = append(answers, emptyAnswer(readFrame(t, peer).Stream)...)
+	send(t, peer, answers)
+	for _, ended := range []chan error{first, second} {
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("a call does not end")
+		}
+	}
+}
+
+// The part of a frame that came with the answer is not lost with the turn.
+func TestReadingCallerKeepsHalfAFrame(t *testing.T) {
+	s, peer := scripted(t)
+	ping := wire.AppendPing(nil, wire.TypePing, [8]byte{1})
+	ended := goCall(t, s)
+	answer := emptyAnswer(readFrame(t, peer).Stream)
+	send(t, peer, append(answer, ping[:5]...))
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	send(t, peer, ping[5:])
+	if h := readFrame(t, peer); h.Type != wire.TypePong {
+		t.Errorf("got frame %v, want a pong", h.Type)
+	}
+}
+
+// A goaway that comes first ends a call that the peer has not accepted.
+func TestReadingCallerIsSentAway(t *testing.T) {
+	s, peer := scripted(t)
+	ended := goCall(t, s)
+	readFrame(t, peer)
+	send(t, peer, wire.AppendGoAway(nil, wire.GoAway{Accepted: lonelyBatches, Message: "test"}))
+	select {
+	case err := <-ended:
+		if !errors.Is(err, ErrDraining) {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the call does not end")
+	}
+}
+
+// A peer that may call us is listened to all the time.
+func TestCallersDoNotReadWhereThePeerCalls(t *testing.T) {
+	called := make(chan struct{})
+	p := newPair(t, tcp(t), methods{"echo": echo()}, func(client, _ *Config) {
+		client.Resolve = methods{"back": unary(func(context.Context, []byte) ([]byte, error) {
+			close(called)
+			return nil, nil
+		})}.find
+	})
+	for range 100 {
+		if _, err := p.call(t.Context(), "echo", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p.client.callersRead {
+		t.Error("callers may read")
+	}
+	if _, err := callOn(t.Context(), p.server, "back", nil); err != nil {
+		t.Error(err)
+	}
+	<-called
+}
+
+// Connections that can only be read by waiting are left to goroutines: whether
+// the peer has hung up could not be seen before a call.
+func TestCallersReadOnSocketsOnly(t *testing.T) {
+	for name, c := range map[string]struct {
+		dial func() (net.Conn, net.Conn)
+		want bool
+	}{"memory": {memory, false}, "plain": {plain(t), false}, "tcp": {tcp(t), true}} {
+		if p := newPair(t, c.dial, methods{}); p.client.callersRead != c.want {
+			t.Errorf("%s: %v, want %v", name, p.client.callersRead, c.want)
+		}
+	}
+}
