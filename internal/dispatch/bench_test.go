@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"testing"
+	"unsafe"
 
 	"github.com/tandem-rpc/tandem"
 )
@@ -15,8 +16,12 @@ func (*benchType) CallMock(a0 int, a1 string, a2 int64, a3 int64, a4 uintptr) (s
 	return "", "", ""
 }
 
-// BenchmarkCall has the document's cells, but for the one that is unsafe: what
-// Go itself takes to call a method. Run it with and without -gcflags=-l.
+// callMock is CallMock with its receiver as the first parameter, which Go calls
+// alike.
+type callMock func(receiver unsafe.Pointer, a0 int, a1 string, a2 int64, a3 int64, a4 uintptr) (string, string, string)
+
+// BenchmarkCall has the document's cells: what Go itself takes to call a method.
+// Run it with and without -gcflags=-l, or see "bench dispatch".
 func BenchmarkCall(b *testing.B) {
 	receiver := new(benchType)
 	b.Run("ReflectCall", func(b *testing.B) {
@@ -39,6 +44,16 @@ func BenchmarkCall(b *testing.B) {
 		method := receiver.CallMock
 		for b.Loop() {
 			method(0, "hello", 100, 100, 10000)
+		}
+	})
+	b.Run("UnsafeCall", func(b *testing.B) {
+		// A func value points to a pointer to the code, and the document calls
+		// a method's code with an untyped receiver.
+		code := reflect.TypeOf(receiver).Method(0).Func.UnsafePointer()
+		value := &code
+		method := *(*callMock)(unsafe.Pointer(&value))
+		for b.Loop() {
+			method(unsafe.Pointer(receiver), 0, "hello", 100, 100, 10000)
 		}
 	})
 	b.Run("FunctionCall", func(b *testing.B) {
@@ -90,9 +105,23 @@ func benchTable(tb testing.TB) *Table {
 	return t
 }
 
+// heldArgs keeps the arguments of a direct call on the heap, where a handler's are.
+var heldArgs *Args
+
 // BenchmarkDispatch measures a method's Func: guard, arguments, method, results.
+// "Direct" is what can't be saved: the arguments and a call of the typed handler.
 func BenchmarkDispatch(b *testing.B) {
 	t := benchTable(b)
+	b.Run("Direct", func(b *testing.B) {
+		b.ReportAllocs()
+		ctx, handler := context.Background(), typedBench
+		for b.Loop() {
+			heldArgs = new(Args)
+			if _, err := handler(ctx, heldArgs); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 	for _, name := range []string{"Typed", "NetRPC", "NetRPCContext", "Pointers", "Five", "Hijacked"} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
