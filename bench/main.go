@@ -25,6 +25,7 @@ type command struct {
 // none is named.
 var commands = []command{
 	{"calls", "throughput, latency and CPU of calls, each system beside the others", calls},
+	{"parser", "messages out of a stream of bytes, beside the figures of LittleRpc's document", parsing},
 }
 
 func main() {

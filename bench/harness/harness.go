@@ -101,7 +101,7 @@ func Run(ctx context.Context, s Settings, progress io.Writer) (*Report, error) {
 		return nil, err
 	}
 	defer built.remove()
-	report := &Report{When: time.Now(), Machine: thisMachine(), Settings: s}
+	report := &Report{When: time.Now(), Machine: ThisMachine(), Settings: s}
 	for round := range s.Rounds {
 		for _, cell := range s.cells() {
 			for _, name := range s.order(round) {

@@ -24,7 +24,8 @@ func (m Machine) String() string {
 		m.CPU, m.Cores, m.OS, m.Kernel, m.Go, strings.Join(m.Env, " ")))
 }
 
-func thisMachine() Machine {
+// ThisMachine describes the machine that this process runs on.
+func ThisMachine() Machine {
 	m := Machine{
 		CPU:    cpuModel(),
 		Cores:  runtime.NumCPU(),

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"os"
+	"time"
+
+	"github.com/tandem-rpc/tandem/bench/micro"
+)
+
+// microFlags are what the commands that run benchmarks have in common.
+type microFlags struct {
+	*flag.FlagSet
+	settings micro.Settings
+	file     string
+}
+
+func newMicroFlags(command string) *microFlags {
+	f := &microFlags{FlagSet: flag.NewFlagSet("bench "+command, flag.ExitOnError)}
+	f.IntVar(&f.settings.Count, "count", 5, "rounds; each runs every benchmark once")
+	f.DurationVar(&f.settings.Time, "benchtime", 200*time.Millisecond, "time of a benchmark in a round")
+	f.StringVar(&f.file, "json", "", "file for every sample as JSON")
+	return f
+}
+
+// run measures the sources, prints the tables and writes the file.
+func (f *microFlags) run(ctx context.Context, tables func(micro.Results) []micro.Table, sources ...micro.Source) error {
+	report, err := micro.Run(ctx, f.settings, os.Stderr, sources...)
+	if err != nil {
+		return err
+	}
+	if err := report.Write(os.Stdout, tables(report.Results)...); err != nil || f.file == "" {
+		return err
+	}
+	return report.WriteFile(f.file)
+}

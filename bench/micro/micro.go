@@ -1,0 +1,107 @@
+// Package micro runs benchmarks for the commands that measure a part of a call:
+// functions in this process, and benchmarks among a package's tests, which may
+// use what is internal there. A round runs each once; rounds follow each other,
+// so that what the machine does beside falls on all, and a ratio is taken within
+// its round.
+package micro
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tandem-rpc/tandem/bench/harness"
+)
+
+// Sample is what one round measured of a benchmark.
+type Sample struct {
+	NS     float64 `json:"ns_op"`           // time of an operation, in ns
+	MBs    float64 `json:"mb_s,omitempty"`  // 10^6 bytes a second, where an operation has bytes
+	Bytes  float64 `json:"b_op"`            // allocated by an operation
+	Allocs float64 `json:"allocs_op"`       // objects allocated by an operation
+	Extra  float64 `json:"extra,omitempty"` // what the benchmark reports besides, in a unit of its own
+}
+
+// Results are the samples of each benchmark by its name, one for each round.
+type Results map[string][]Sample
+
+// Settings say how long a run measures. They are part of its report.
+type Settings struct {
+	Count int           `json:"count"`        // rounds
+	Time  time.Duration `json:"benchtime_ns"` // of a benchmark in a round
+}
+
+// Report is the outcome of a run.
+type Report struct {
+	When     time.Time       `json:"when"`
+	Machine  harness.Machine `json:"machine"`
+	Settings Settings        `json:"settings"`
+	Results  Results         `json:"results"`
+}
+
+// Median returns the median of each figure of a benchmark; all are 0 for one
+// that was not measured.
+func (r Results) Median(name string) Sample {
+	of := func(figure func(Sample) float64) float64 {
+		var all []float64
+		for _, s := range r[name] {
+			all = append(all, figure(s))
+		}
+		return spreadOf(all).Median
+	}
+	return Sample{
+		NS:     of(func(s Sample) float64 { return s.NS }),
+		MBs:    of(func(s Sample) float64 { return s.MBs }),
+		Bytes:  of(func(s Sample) float64 { return s.Bytes }),
+		Allocs: of(func(s Sample) float64 { return s.Allocs }),
+		Extra:  of(func(s Sample) float64 { return s.Extra }),
+	}
+}
+
+// Has reports whether the benchmark was measured.
+func (r Results) Has(name string) bool { return len(r[name]) > 0 }
+
+// Spread is a figure over all rounds.
+type Spread struct{ Median, Min, Max float64 }
+
+// Times returns the time of an operation in ns over the rounds.
+func (r Results) Times(name string) Spread {
+	var all []float64
+	for _, s := range r[name] {
+		all = append(all, s.NS)
+	}
+	return spreadOf(all)
+}
+
+// Ratio returns the time of one benchmark divided by that of another, each
+// round by itself.
+func (r Results) Ratio(name, by string) Spread {
+	return r.pairs(name, by, func(a, b float64) float64 { return a / b })
+}
+
+// Difference returns by how many ns one benchmark takes longer than another,
+// each round by itself.
+func (r Results) Difference(name, than string) Spread {
+	return r.pairs(name, than, func(a, b float64) float64 { return a - b })
+}
+
+func (r Results) pairs(x, y string, combine func(x, y float64) float64) Spread {
+	var all []float64
+	for i := range min(len(r[x]), len(r[y])) {
+		all = append(all, combine(r[x][i].NS, r[y][i].NS))
+	}
+	return spreadOf(all)
+}
+
+// spreadOf returns the spread of v, zeros when it is empty.
+func spreadOf(v []float64) Spread {
+	if len(v) == 0 {
+		return Spread{}
+	}
+	v = slices.Sorted(slices.Values(v))
+	mid := len(v) / 2
+	median := v[mid]
+	if len(v)%2 == 0 {
+		median = (v[mid-1] + v[mid]) / 2
+	}
+	return Spread{median, v[0], v[len(v)-1]}
+}
