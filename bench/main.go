@@ -26,6 +26,7 @@ type command struct {
 var commands = []command{
 	{"calls", "throughput, latency and CPU of calls, each system beside the others", calls},
 	{"parser", "messages out of a stream of bytes, beside the figures of LittleRpc's document", parsing},
+	{"balancers", "the choice of an instance, by every policy", balancing},
 }
 
 func main() {

@@ -72,9 +72,11 @@ func (s Settings) String() string {
 	return fmt.Sprintf("median of %d rounds of %v a benchmark, and in brackets least–most", s.Count, s.Time)
 }
 
-// Number writes v with three digits or more, and no more than it needs.
+// Number writes v with three digits or more where it needs them.
 func Number(v float64) string {
 	switch size := math.Abs(v); {
+	case size < 0.005: // an object once in many operations
+		return "0"
 	case size >= 100 || v == math.Trunc(v):
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	case size >= 10:
