@@ -13,4 +13,9 @@ require (
 	go.uber.org/goleak v1.3.0
 )
 
+require (
+	github.com/vmihailenco/msgpack/v5 v5.4.1 // indirect
+	github.com/vmihailenco/tagparser/v2 v2.0.0 // indirect
+)
+
 replace github.com/tandem-rpc/tandem => ../

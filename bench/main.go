@@ -28,6 +28,7 @@ var commands = []command{
 	{"parser", "messages out of a stream of bytes, beside the figures of LittleRpc's document", parsing},
 	{"balancers", "the choice of an instance, by every policy", balancing},
 	{"dispatch", "calls of a service's methods, with inlining and without", dispatching},
+	{"codecs", "each codec alone and in a call, beside net/rpc with the same", coding},
 }
 
 func main() {

@@ -26,7 +26,8 @@ type TestBinary struct {
 	dir, source string // where the binary is and where the package is
 }
 
-const binaryName = "package.test"
+// binaryName ends in what Windows wants a program to end in.
+const binaryName = "tests.exe"
 
 // prepare builds the package's tests.
 func (t *TestBinary) prepare(ctx context.Context) (err error) {
