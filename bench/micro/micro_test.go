@@ -143,7 +143,7 @@ func TestReport(t *testing.T) {
 }
 
 func TestNumber(t *testing.T) {
-	for want, v := range map[string]float64{"1": 1, "1.23": 1.2345, "12.3": 12.345, "123": 123.45, "0": 0.004, "0.50": 0.5, "-3.20": -3.2} {
+	for want, v := range map[string]float64{"1": 1, "1.23": 1.2345, "12.3": 12.345, "123": 123.45, "0": 0, "0.50": 0.5, "-3.20": -3.2} {
 		if got := Number(v); got != want {
 			t.Errorf("%v is written %q, want %q", v, got, want)
 		}

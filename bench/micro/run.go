@@ -94,8 +94,8 @@ func (g Group) round(ctx context.Context, benchtime time.Duration, add func(stri
 func sampleOf(r testing.BenchmarkResult) Sample {
 	s := Sample{
 		NS:     float64(r.T) / float64(r.N),
-		Bytes:  float64(r.MemBytes) / float64(r.N),
-		Allocs: float64(r.MemAllocs) / float64(r.N),
+		Bytes:  float64(r.AllocedBytesPerOp()), // whole ones, as "go test" prints them
+		Allocs: float64(r.AllocsPerOp()),
 		Extra:  r.Extra[Extra],
 	}
 	if r.Bytes > 0 {

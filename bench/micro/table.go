@@ -75,8 +75,6 @@ func (s Settings) String() string {
 // Number writes v with three digits or more where it needs them.
 func Number(v float64) string {
 	switch size := math.Abs(v); {
-	case size < 0.005: // an object once in many operations
-		return "0"
 	case size >= 100 || v == math.Trunc(v):
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	case size >= 10:
