@@ -29,6 +29,11 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, k := range kinds() {
+		if own := k.name == "gob" || k.name == "json"; own != (k.theirs == "its own") {
+			t.Errorf("with %s net/rpc has %s codec", k.name, k.theirs)
+		}
+	}
 	if want := len(kinds()) * 4; len(report.Results) != want {
 		t.Errorf("%d benchmarks, want %d", len(report.Results), want)
 	}

@@ -93,15 +93,20 @@ type body[T any] struct {
 // kind is a body whose type is hidden.
 type kind struct {
 	name           string
-	size           int // of the encoded message, in bytes
+	size           int    // of the encoded message, in bytes
+	theirs         string // which codec net/rpc has
 	encode, decode func(b *testing.B) error
 	tandem, netrpc func() (*pair, error)
 }
 
 func newKind[T any](k body[T]) kind {
 	encoded, err := codec.Append(k.codec, nil, k.make())
+	theirs := "tandem's"
+	if k.own != nil {
+		theirs = "its own"
+	}
 	return kind{
-		name: k.name, size: len(encoded),
+		name: k.name, size: len(encoded), theirs: theirs,
 		encode: func(b *testing.B) error {
 			buf, m := encoded, k.make()
 			for err == nil && b.Loop() {

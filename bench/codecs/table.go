@@ -36,10 +36,10 @@ func aloneTable(r micro.Results) micro.Table {
 
 func callTable(r micro.Results, callers int) micro.Table {
 	t := micro.Table{
-		Title: fmt.Sprintf("whole calls over TCP in one process, %d callers on one connection; net/rpc in the right half", callers),
+		Title: fmt.Sprintf("whole calls over TCP in one process, callers on one connection: %d; net/rpc in the right half", callers),
 		Heads: []string{
 			"codec", "tandem ns/call", "B/call", "allocs/call",
-			"net/rpc ns/call", "B/call", "allocs/call", "net/rpc ÷ tandem",
+			"net/rpc ns/call", "B/call", "allocs/call", "codec", "net/rpc ÷ tandem",
 		},
 	}
 	for _, k := range kinds() {
@@ -50,7 +50,7 @@ func callTable(r micro.Results, callers int) micro.Table {
 			row = append(row, r.Times(name).String(), micro.Number(s.Bytes), micro.Number(s.Allocs))
 		}
 		ratio := r.Ratio(callName(k.name, callers, theirs), callName(k.name, callers, ours))
-		t.Rows = append(t.Rows, append(row, ratio.String()))
+		t.Rows = append(t.Rows, append(row, k.theirs, ratio.String()))
 		if ratio.Median < 1 {
 			t.Notes = append(t.Notes, fmt.Sprintf("MISSED: with %s net/rpc takes %s times as long as tandem; ours should never be slower", k.name, ratio))
 		}
