@@ -71,6 +71,24 @@ func TestRunInThisProcess(t *testing.T) {
 	}
 }
 
+func TestEveryOtherRoundIsBackwards(t *testing.T) {
+	var order []string
+	note := func(name string) Bench {
+		return Bench{name, func(*testing.B) error {
+			if n := len(order); n == 0 || order[n-1] != name {
+				order = append(order, name)
+			}
+			return nil
+		}}
+	}
+	if err := runErr(t.Context(), Settings{2, time.Nanosecond}, Group{note("a"), note("b"), note("c")}); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(order, ""); got != "abcba" {
+		t.Errorf("order %s, want abc and then cba", got)
+	}
+}
+
 func TestRunSaysWhatFailed(t *testing.T) {
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -16,8 +16,9 @@ import (
 type Source interface {
 	// prepare does once what is not measured.
 	prepare(ctx context.Context) error
-	// round runs each benchmark once and hands over what it measured.
-	round(ctx context.Context, benchtime time.Duration, add func(name string, s Sample)) error
+	// round runs each benchmark once and hands over what it measured. Rounds
+	// are counted from 0.
+	round(ctx context.Context, number int, benchtime time.Duration, add func(name string, s Sample)) error
 	// release undoes prepare.
 	release()
 }
@@ -39,7 +40,7 @@ func Run(ctx context.Context, s Settings, progress io.Writer, sources ...Source)
 	for round := range s.Count {
 		began := time.Now()
 		for _, source := range sources {
-			if err := source.round(ctx, s.Time, add); err != nil {
+			if err := source.round(ctx, round, s.Time, add); err != nil {
 				return nil, err
 			}
 		}
@@ -57,7 +58,8 @@ type Bench struct {
 	Func func(b *testing.B) error
 }
 
-// Group is a source: benchmarks of this process.
+// Group is a source: benchmarks of this process. Every other round goes through
+// them backwards, so that of two neighbours each is the first at times.
 type Group []Bench
 
 // prepare makes the flags of package testing, which testing.Benchmark reads.
@@ -68,11 +70,14 @@ func (Group) prepare(context.Context) error {
 
 func (Group) release() {}
 
-func (g Group) round(ctx context.Context, benchtime time.Duration, add func(string, Sample)) error {
+func (g Group) round(ctx context.Context, number int, benchtime time.Duration, add func(string, Sample)) error {
 	if err := flag.Set("test.benchtime", benchtime.String()); err != nil {
 		return fmt.Errorf("micro: %w", err)
 	}
-	for _, bench := range g {
+	for i, bench := range g {
+		if number%2 == 1 {
+			bench = g[len(g)-1-i]
+		}
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("micro: interrupted before %s: %w", bench.Name, err)
 		}

@@ -56,7 +56,7 @@ func (t *TestBinary) release() {
 
 func (t *TestBinary) binary() string { return filepath.Join(t.dir, binaryName) }
 
-func (t *TestBinary) round(ctx context.Context, benchtime time.Duration, add func(string, Sample)) error {
+func (t *TestBinary) round(ctx context.Context, _ int, benchtime time.Duration, add func(string, Sample)) error {
 	cmd := exec.CommandContext(ctx, t.binary(),
 		"-test.run=^$", "-test.bench="+t.Pattern, "-test.benchmem", "-test.benchtime="+benchtime.String())
 	cmd.Dir = t.source // where "go test" runs it
