@@ -3,6 +3,7 @@ package balance
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -216,6 +217,32 @@ func TestRoundRobinIsSmooth(t *testing.T) {
 	}
 	if longest > 2 { // one at the end of a round, one at the beginning
 		t.Errorf("%d turns in a row", longest)
+	}
+}
+
+// No turn is taken twice, and those who pick at the same time leave few out.
+func TestTurnsAreTakenOnce(t *testing.T) {
+	const goroutines, each = 4, 10_000
+	var count turns
+	taken := make([][]uint32, goroutines)
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			for range each {
+				taken[g] = append(taken[g], count.next())
+			}
+		})
+	}
+	wg.Wait()
+	seen := map[uint32]bool{}
+	for _, turn := range slices.Concat(taken...) {
+		if seen[turn] {
+			t.Fatalf("turn %d was taken twice", turn)
+		}
+		seen[turn] = true
+	}
+	if given := count.given.Load(); given > goroutines*each*cursorTurns {
+		t.Errorf("%d turns were given for %d", given, goroutines*each)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/tandem-rpc/tandem"
@@ -12,8 +13,9 @@ import (
 // RoundRobin returns the policy that takes the nodes in turn. Where weights
 // differ, a node has as many turns as its weight, spread evenly over the round.
 // A picker begins at a random place, so that clients that start together don't
-// go round in step. The turn of a node that is not usable goes to a random one
-// that is, rather than to its neighbour.
+// go round in step. Processors that pick at the same moment take a few turns
+// each at once, so the order is not exact then. The turn of a node that is not
+// usable goes to a random one that is, rather than to its neighbour.
 func RoundRobin() Policy { return roundRobin{} }
 
 type roundRobin struct{}
@@ -21,31 +23,73 @@ type roundRobin struct{}
 func (roundRobin) Name() string { return "roundrobin" }
 
 func (roundRobin) Build(nodes []*Node) Picker {
-	p := &roundRobinPicker{nodes: nodes, turns: nodes}
+	p := &roundRobinPicker{nodes: nodes, round: nodes}
 	if !evenWeights(nodes) {
-		p.turns = takeTurns(nodes)
+		p.round = takeTurns(nodes)
 	}
-	p.next.Store(rand.Uint32())
+	p.turns.given.Store(rand.Uint32())
 	return p
 }
 
-// roundRobinPicker goes round and round the turns.
+// roundRobinPicker goes round and round.
 type roundRobinPicker struct {
 	nodes []*Node
-	turns []*Node // each node once for every turn it has
-	_     [cacheLine]byte
-	next  atomic.Uint32 // written by every pick, so apart from what is only read
+	round []*Node // each node once for every turn it has
+	turns turns
 }
 
 func (p *roundRobinPicker) Pick(_ *tandem.Call, usable func(*Node) bool) *Node {
-	if len(p.turns) == 0 {
+	if len(p.round) == 0 {
 		return nil
 	}
-	// Where the counter wraps, the order has a seam, once in 2^32 picks.
-	if n := p.turns[p.next.Add(1)%uint32(len(p.turns))]; usable(n) { //nolint:gosec // turns are few
+	// Where the count wraps, the order has a seam, once in 2^32 picks.
+	if n := p.round[p.turns.next()%uint32(len(p.round))]; usable(n) { //nolint:gosec // turns are few
 		return n
 	}
 	return anyUsable(p.nodes, usable)
+}
+
+// turns counts. As long as nobody else is at it, the count goes up by one. A
+// count that several processors add to at the same time costs each of them more
+// than the rest of a pick: then they take a few turns at once, which a pool
+// keeps apart for each processor.
+type turns struct {
+	cursors sync.Pool // of *cursor
+	given   atomic.Uint32
+}
+
+// cursor is a part of the turns, from next to end.
+type cursor struct {
+	next, end uint32
+	_         [cacheLine - 2*4]byte
+}
+
+// cursorTurns is how many turns are taken at once. As many are lost at most when
+// the collector clears the pool of a cursor that was not used for a while.
+const cursorTurns = 64
+
+func (t *turns) next() uint32 {
+	c, ok := t.cursors.Get().(*cursor)
+	if !ok {
+		c = new(cursor)
+	}
+	if c.next == c.end {
+		c.next, c.end = t.take()
+	}
+	turn := c.next
+	c.next++
+	t.cursors.Put(c)
+	return turn
+}
+
+// take gives one turn, or several if another processor was faster.
+func (t *turns) take() (next, end uint32) {
+	next = t.given.Load()
+	if t.given.CompareAndSwap(next, next+1) {
+		return next, next + 1
+	}
+	end = t.given.Add(cursorTurns)
+	return end - cursorTurns, end
 }
 
 // A round has up to 1024 turns, or 16 for each node if that is more, and one
