@@ -20,8 +20,10 @@ type Conn struct {
 	raw   syscall.RawConn // nil on the plain path
 	rd    lazyRead
 	wr    tryWrite
-	small [256]byte // for waiting on the plain path
+	small []byte // for waiting on the plain path
 }
+
+const smallRead = 256
 
 // Wrap returns c as a Conn.
 func Wrap(c net.Conn) *Conn {
@@ -66,7 +68,10 @@ func (c *Conn) ReadLazy(take func() []byte, give func([]byte)) ([]byte, int, err
 	if c.raw != nil {
 		return c.rd.read(c.raw, take, give)
 	}
-	n, err := c.Conn.Read(c.small[:])
+	if c.small == nil {
+		c.small = make([]byte, smallRead)
+	}
+	n, err := c.Conn.Read(c.small)
 	if n == 0 {
 		return nil, 0, err
 	}

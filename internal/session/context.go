@@ -81,7 +81,7 @@ func (in *Inbound) askLocked() *doneContext {
 		a.timer = time.AfterFunc(time.Until(d), func() { in.cancel(expired) })
 	}
 	if in.oneWay { // the session does not know it any more
-		a.leave = context.AfterFunc(in.s.base, func() { in.cancel(canceled) })
+		a.leave = context.AfterFunc(in.s.lasting(), func() { in.cancel(canceled) })
 	}
 	return a
 }
@@ -94,7 +94,7 @@ func (in *Inbound) Err() error {
 	case in.ended != running:
 	case !in.call.Deadline.IsZero() && !time.Now().Before(in.call.Deadline):
 		in.endLocked(expired)
-	case in.oneWay && in.s.base.Err() != nil:
+	case in.oneWay && in.s.lasting().Err() != nil:
 		in.endLocked(canceled)
 	}
 	return in.ended.err()

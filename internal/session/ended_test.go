@@ -159,6 +159,42 @@ func wantExpired(t *testing.T, when string, ctx context.Context) {
 	}
 }
 
+// The session knows nothing of a one-way call that runs, and the context of its
+// handler ends with the session all the same, whenever it is asked.
+func TestOneWayContextEndsWithTheSession(t *testing.T) {
+	for name, look := range map[string]struct {
+		before, after func(ctx context.Context) error
+	}{
+		"Done before": {func(ctx context.Context) error { ctx.Done(); return ctx.Err() }, context.Context.Err},
+		"Err before":  {context.Context.Err, context.Context.Err},
+		"Err after":   {func(context.Context) error { return nil }, context.Context.Err},
+		"Done after":  {func(context.Context) error { return nil }, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				asked, ended := make(chan error, 1), make(chan error, 1)
+				var p *pair
+				p = newPair(t, memory, methods{"m": unary(func(ctx context.Context, _ []byte) ([]byte, error) {
+					asked <- look.before(ctx)
+					<-p.server.Done()
+					synctest.Wait()
+					ended <- look.after(ctx)
+					return nil, nil
+				})})
+				notifyOnce(t, p, "m", 1)
+				if err := <-asked; err != nil {
+					t.Errorf("before: %v", err)
+				}
+				p.client.Close()
+				if err := <-ended; !errors.Is(err, context.Canceled) {
+					t.Errorf("after: %v", err)
+				}
+				p.close()
+			})
+		})
+	}
+}
+
 // A session that makes no more calls still sends its one-way messages: those
 // that wait for a write, and one that waits for credit.
 func TestRetireSendsOneWayMessages(t *testing.T) {

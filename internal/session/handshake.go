@@ -80,11 +80,7 @@ func (s *Session) hello(rd *reader, exchange func(peer *wire.Settings) error) er
 	}
 	s.m.init(peer)
 	rd.now = s.env.now()
-	if err := s.conn.SetDeadline(time.Time{}); err != nil {
-		return err
-	}
-	s.base, s.leaveBase = context.WithCancel(s.base) // from here on the session has an end
-	return nil
+	return s.conn.SetDeadline(time.Time{})
 }
 
 // preface reads the peer's preface; what follows it stays in the buffer.

@@ -14,9 +14,10 @@ func violationf(format string, args ...any) error {
 // machine is the state of both halves of one connection. It does no I/O, reads
 // no clock and starts nothing; the session's mutex guards it.
 type machine struct {
-	env       *Env
-	s         *Session
-	own, peer wire.Settings
+	env  *Env
+	s    *Session
+	own  *wire.Settings
+	peer wire.Settings
 
 	// What is to be written.
 	out   *buffer // frames in wire order; nil when there are none
@@ -55,7 +56,7 @@ type event struct {
 }
 
 func (m *machine) init(peer wire.Settings) {
-	m.own, m.peer = m.env.cfg.Settings, peer
+	m.own, m.peer = &m.env.cfg.Settings, peer
 	m.calls.limit = int(min(peer.MaxOpen, wire.MaxOpenLimit))
 	m.connSpare = int64(m.own.ConnWindow) //nolint:gosec // at most MaxWindow
 	m.connRoom = int64(peer.ConnWindow)   //nolint:gosec // at most MaxWindow
@@ -135,11 +136,8 @@ func (m *machine) onGoAway(payload []byte) (event, error) {
 	if err != nil {
 		return event{}, err
 	}
-	if m.away == nil {
-		close(m.s.away)
-	}
 	if m.away == nil || g.Accepted < m.away.Accepted {
-		m.away = &g
+		m.s.goneLocked(&g)
 	}
 	if g.Reason != wire.ReasonDrain {
 		return event{}, fmt.Errorf("%s closed the connection: %s", m.s.remote(), g.Message)

@@ -126,7 +126,10 @@ func (mo *monitor) prune() (empty bool) {
 	return true
 }
 
-const quietTicks = 250
+// quietTicks is for how long a session is watched without anything to watch: a
+// process may have ten thousand clients, each with a monitor of its own, and
+// who calls rarely should not pay for the time between.
+const quietTicks = 10
 
 func (s *Session) busy() bool {
 	s.mu.Lock()

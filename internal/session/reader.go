@@ -411,19 +411,20 @@ func (s *Session) goAway() {
 // short: two peers may wait for each other.
 func (s *Session) backOff() {
 	s.mu.Lock()
-	full := s.m.queuedBytes() > writeSoft && s.writing
+	if s.m.queuedBytes() <= writeSoft || !s.writing {
+		s.mu.Unlock()
+		return
+	}
+	drained := s.drainedLocked()
 	select {
-	case <-s.drained: // of an earlier time
+	case <-drained: // of an earlier time
 	default:
 	}
 	s.mu.Unlock()
-	if !full {
-		return
-	}
 	timer := time.NewTimer(250 * time.Millisecond)
 	defer timer.Stop()
 	select {
-	case <-s.drained:
+	case <-drained:
 	case <-timer.C:
 	}
 }

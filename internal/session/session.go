@@ -24,9 +24,8 @@ type Session struct {
 	env  *Env
 	conn *transport.Conn
 	peer *tandem.Peer
-	base context.Context // of handlers; ends with the session
-
-	leaveBase context.CancelFunc
+	base context.Context         // of handlers
+	ends atomic.Pointer[lasting] // see lasting
 
 	mu sync.Mutex
 	m  machine
@@ -46,7 +45,7 @@ type Session struct {
 	turn    atomic.Uint64 // see reader
 	running *method       // what the reader executes; valid while turn is odd
 	current *reader       // whose turn it is; as above
-	drained chan struct{} // the write buffer has room again
+	drained chan struct{} // the write buffer has room again; nil until somebody waits for it
 
 	// Reading by callers, see direct.go; guarded by mu.
 	callersRead bool
@@ -67,8 +66,8 @@ type Session struct {
 	readBy   uint64 // monitor only: the call whose caller read at the last tick
 	sent     uint64 // monitor only: calls made until the last tick
 
-	quiet chan struct{} // nothing runs any more while draining
-	away  chan struct{} // closed when no more calls may be made
+	quiet chan struct{} // nothing runs any more while draining; nil before
+	away  chan struct{} // closed when no more calls may be made; nil until somebody asks
 	once  sync.Once
 	done  chan struct{}
 	err   error // valid when done is closed
@@ -76,10 +75,7 @@ type Session struct {
 
 func (e *Env) newSession(ctx context.Context, c net.Conn) *Session {
 	s := &Session{
-		env: e, conn: transport.Wrap(c), base: ctx,
-		drained: make(chan struct{}, 1), quiet: make(chan struct{}, 1),
-		away: make(chan struct{}), done: make(chan struct{}),
-		leaveBase: func() {}, // until the handshake is done
+		env: e, conn: transport.Wrap(c), base: ctx, done: make(chan struct{}),
 	}
 	s.peer = &tandem.Peer{Addr: c.RemoteAddr(), LocalAddr: c.LocalAddr(), Protocol: "tandem"}
 	s.m.env, s.m.s = e, s
@@ -116,8 +112,48 @@ func (s *Session) Err() error {
 	}
 }
 
+// lasting is a context that ends with the session. Few calls need it, and most
+// connections have none of them.
+type lasting struct {
+	context.Context
+	leave context.CancelFunc
+}
+
+func (s *Session) lasting() context.Context {
+	l := s.ends.Load()
+	if l == nil {
+		ctx, leave := context.WithCancel(s.base)
+		if l = (&lasting{ctx, leave}); !s.ends.CompareAndSwap(nil, l) {
+			leave()
+			l = s.ends.Load()
+		}
+		if s.Err() != nil {
+			l.leave()
+		}
+	}
+	return l
+}
+
 // Away is closed when the peer accepts no more calls, or we make none.
-func (s *Session) Away() <-chan struct{} { return s.away }
+func (s *Session) Away() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.away == nil {
+		s.away = make(chan struct{})
+		if s.m.away != nil {
+			close(s.away)
+		}
+	}
+	return s.away
+}
+
+// goneLocked notes that no more calls may be made, and why.
+func (s *Session) goneLocked(why *wire.GoAway) {
+	if s.m.away == nil && s.away != nil {
+		close(s.away)
+	}
+	s.m.away = why
+}
 
 // ErrDraining is in the chain of the error of a call that was not executed
 // because the peer goes away or the connection is gone: nothing speaks against
@@ -128,8 +164,7 @@ var ErrDraining = errors.New("draining")
 func (s *Session) Retire() {
 	s.mu.Lock()
 	if s.m.away == nil {
-		s.m.away = &wire.GoAway{Accepted: math.MaxUint64, Message: "retired"}
-		close(s.away)
+		s.goneLocked(&wire.GoAway{Accepted: math.MaxUint64, Message: "retired"})
 	}
 	s.mu.Unlock()
 	s.leaveIfAway()
@@ -159,13 +194,16 @@ func (s *Session) Drain(ctx context.Context, reason string) error {
 		b := s.m.buf()
 		b.b = wire.AppendGoAway(b.b, wire.GoAway{Accepted: s.m.accepted, Message: reason})
 	}
-	idle := s.m.running == 0
+	if s.quiet == nil {
+		s.quiet = make(chan struct{}, 1)
+	}
+	idle, quiet := s.m.running == 0, s.quiet
 	s.mu.Unlock()
 	s.flush()
 	defer s.Close()
 	if !idle {
 		select {
-		case <-s.quiet:
+		case <-quiet:
 		case <-s.done:
 			return nil
 		case <-ctx.Done():
@@ -249,6 +287,7 @@ func (s *Session) end(cause error) {
 		}
 	}
 	s.m.ring.list, s.m.incoming.list = nil, nil
+	signal(s.drained)
 	s.mu.Unlock()
 	if words == nil || !s.env.spawn(func() { s.part(words) }) {
 		_ = s.conn.Close() // its error says nothing that cause does not
@@ -261,9 +300,10 @@ func (s *Session) end(cause error) {
 			in.cancel(canceled)
 		}
 	}
-	signal(s.drained)
-	s.leaveBase()
 	close(s.done)
+	if l := s.ends.Load(); l != nil {
+		l.leave()
+	}
 	if f := s.env.cfg.OnClose; f != nil {
 		f(s, cause)
 	}
@@ -315,14 +355,22 @@ func (s *Session) awaitWriter(deadline time.Time) bool {
 		s.mu.Lock()
 		mine := !s.writing
 		s.writing = true
+		drained := s.drainedLocked()
 		s.mu.Unlock()
 		if mine {
 			return true
 		}
 		select {
-		case <-s.drained:
+		case <-drained:
 		case <-timer.C:
 			return false
 		}
 	}
+}
+
+func (s *Session) drainedLocked() chan struct{} {
+	if s.drained == nil {
+		s.drained = make(chan struct{}, 1)
+	}
+	return s.drained
 }

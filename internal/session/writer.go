@@ -221,9 +221,7 @@ func (s *Session) writeRest(b *buffer, rest []byte) {
 			return
 		}
 		giveOutBuffer(b)
-		b = s.nextRest()
-		signal(s.drained)
-		if b == nil {
+		if b = s.nextRest(); b == nil {
 			return
 		}
 		rest = b.b
@@ -255,6 +253,7 @@ func (s *Session) writeSlowly(rest []byte) error {
 func (s *Session) nextRest() *buffer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	signal(s.drained)
 	b := s.m.take()
 	if b == nil || s.m.closed != nil {
 		s.stopWritingLocked()
