@@ -3,6 +3,7 @@ package harness
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -56,16 +57,32 @@ func build(ctx context.Context, systems []string) (peers, error) {
 	}
 	p := peers{dir}
 	for _, name := range systems {
-		if !slices.Contains(known, name) {
+		folder, _, _ := strings.Cut(name, "+") // what follows are options; see load.Named
+		if !slices.Contains(known, folder) {
 			p.remove()
 			return peers{}, fmt.Errorf("harness: no system %q; there are %s", name, strings.Join(known, ", "))
 		}
-		if err := goBuild(ctx, filepath.Join(source, name), p.path(name)); err != nil {
+		if err := p.build(ctx, source, folder, name); err != nil {
 			p.remove()
 			return peers{}, err
 		}
 	}
 	return p, nil
+}
+
+// build compiles the peer in the folder, unless that has been done for another
+// system of the same peer, and gives it the system's name.
+func (p peers) build(ctx context.Context, source, folder, name string) error {
+	first := filepath.Join(p.dir, "peer."+folder)
+	if _, err := os.Stat(first); err != nil {
+		if err := goBuild(ctx, filepath.Join(source, folder), first); err != nil {
+			return err
+		}
+	}
+	if err := os.Link(first, p.path(name)); err != nil && !errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("harness: naming the peer of %s: %w", name, err)
+	}
+	return nil
 }
 
 // peerSource finds bench/peers from wherever in the workspace the bench runs.

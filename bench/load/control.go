@@ -9,15 +9,16 @@ import (
 
 // What the harness tells a peer, one JSON value a line.
 const (
-	OpMark  = "mark"  // to a server: report your usage so far
-	OpStart = "start" // to a client: begin to measure
-	OpStop  = "stop"  // to a client: end, and report
+	OpMark   = "mark"   // to a server: report your usage so far
+	OpSettle = "settle" // to a server: collect garbage, and report what you hold
+	OpStart  = "start"  // to a client: begin to measure
+	OpStop   = "stop"   // to a client: end, and report
 )
 
 // What a peer reports, one JSON value a line.
 const (
 	EventReady       = "ready"       // a server listens at Addr
-	EventUsage       = "usage"       // a server's Usage
+	EventUsage       = "usage"       // a server's Usage or Memory, as it was asked
 	EventWarm        = "warm"        // a client has warmed up and goes on calling
 	EventMeasured    = "measured"    // a client has measured and goes on calling
 	EventResult      = "result"      // a client's Result
@@ -28,6 +29,7 @@ const (
 // Command is a line to a peer.
 type Command struct {
 	Op string `json:"op"`
+	N  int    `json:"n,omitempty"` // how many, where the op needs it
 }
 
 // Report is a line from a peer.
@@ -36,6 +38,7 @@ type Report struct {
 	Addr   string  `json:"addr,omitempty"`
 	Error  string  `json:"error,omitempty"`
 	Usage  *Usage  `json:"usage,omitempty"`
+	Memory *Memory `json:"memory,omitempty"`
 	Result *Result `json:"result,omitempty"`
 }
 
@@ -59,17 +62,22 @@ func (c *control) report(r Report) error {
 // next returns the next command, or io.EOF when the harness has gone: then the
 // peer must end, so that none is left behind.
 func (c *control) next() (string, error) {
+	cmd, err := c.command()
+	return cmd.Op, err
+}
+
+// command is next with all that the line says.
+func (c *control) command() (cmd Command, err error) {
 	if !c.in.Scan() {
 		if err := c.in.Err(); err != nil {
-			return "", err
+			return cmd, err
 		}
-		return "", io.EOF
+		return cmd, io.EOF
 	}
-	var cmd Command
 	if err := json.Unmarshal(c.in.Bytes(), &cmd); err != nil {
-		return "", fmt.Errorf("load: command %q: %w", c.in.Text(), err)
+		return cmd, fmt.Errorf("load: command %q: %w", c.in.Text(), err)
 	}
-	return cmd.Op, nil
+	return cmd, nil
 }
 
 // expect waits for one command.

@@ -20,6 +20,8 @@ type System struct {
 	// Exclusive says that a connection carries one call at a time. Such a
 	// system has no place in the shared mode.
 	Exclusive bool
+	// Options are the names of those that the system knows; see Named.
+	Options []string
 }
 
 // Caller is one connection. Call may be used by many goroutines at once unless

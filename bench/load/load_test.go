@@ -61,7 +61,7 @@ func startPeer(t *testing.T, sys System, args ...string) *peer {
 
 func (p *peer) tell(op string) {
 	p.t.Helper()
-	if err := json.NewEncoder(p.in).Encode(Command{op}); err != nil {
+	if err := json.NewEncoder(p.in).Encode(Command{Op: op}); err != nil {
 		p.t.Fatal(err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"time"
 )
@@ -23,14 +22,22 @@ func run(sys System, args []string, ctl *control) error {
 	if len(args) == 0 {
 		return errors.New("load: say server or client; package harness shows how both are used")
 	}
-	var err error
+	err := Named().check(sys.Options)
+	if err != nil {
+		_ = ctl.report(Report{Event: EventFailed, Error: err.Error()})
+		return err
+	}
 	switch args[0] {
 	case "server":
 		err = runServer(sys, args[1:], ctl)
 	case "client":
 		err = runClient(sys, args[1:], ctl)
+	case "hold":
+		err = runHold(sys, args[1:], ctl)
+	case "burst":
+		err = runBurst(sys, args[1:], ctl)
 	default:
-		err = fmt.Errorf("load: subcommand %q; there are server and client", args[0])
+		err = fmt.Errorf("load: subcommand %q; there are server, client, hold and burst", args[0])
 	}
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -45,10 +52,11 @@ func run(sys System, args []string, ctl *control) error {
 func runServer(sys System, args []string, ctl *control) error {
 	flags := flag.NewFlagSet("server", flag.ContinueOnError)
 	addr := flags.String("listen", "127.0.0.1:0", "address to listen on")
+	hosts := flags.Int("hosts", 1, "loopback addresses to listen on, with one port")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	ln, err := net.Listen("tcp", *addr)
+	ln, err := listenOn(*addr, *hosts)
 	if err != nil {
 		return fmt.Errorf("load: %w", err)
 	}
@@ -72,14 +80,26 @@ func reportMarks(ctl *control, addr string) error {
 		return err
 	}
 	for {
-		if err := ctl.expect(OpMark); err != nil {
-			return err
-		}
-		usage, err := readUsage(epoch)
+		op, err := ctl.next()
 		if err != nil {
 			return err
 		}
-		if err := ctl.report(Report{Event: EventUsage, Usage: &usage}); err != nil {
+		r := Report{Event: EventUsage}
+		switch op {
+		case OpMark:
+			var usage Usage
+			usage, err = readUsage(epoch)
+			r.Usage = &usage
+		case OpSettle:
+			memory := readMemory()
+			r.Memory = &memory
+		default:
+			err = fmt.Errorf("load: the harness said %q, expected %q or %q", op, OpMark, OpSettle)
+		}
+		if err != nil {
+			return err
+		}
+		if err := ctl.report(r); err != nil {
 			return err
 		}
 	}
@@ -105,7 +125,7 @@ func runClient(sys System, args []string, ctl *control) error {
 		return err
 	}
 	result := c.rec.result()
-	result.Usage = usage
+	result.Usage, result.LargeCalls = usage, c.large.Load()
 	return ctl.report(Report{Event: EventResult, Result: &result})
 }
 

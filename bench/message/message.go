@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // Size is the encoded size of a message from New in bytes, as the seeds give it.
@@ -77,4 +78,24 @@ func AppendTo(b []byte, m *BenchmarkMessage) ([]byte, error) {
 	b = slices.Grow(b, size)[:start+size]
 	_, err := m.MarshalToSizedBufferVT(b[start:])
 	return b, err
+}
+
+// SetAnswer sets the fields of an empty m that Check looks at, for systems that
+// carry something else than the message and have checked that.
+func SetAnswer(m *BenchmarkMessage) {
+	m.Field1, m.Field2 = &answerText, &answerNumber
+}
+
+// What Field1 and Field2 of SetAnswer point to; nobody writes there.
+var (
+	answerText   = AnswerText
+	answerNumber = int32(AnswerNumber)
+)
+
+// NewLarge returns a message from New with a text of size bytes in a field that
+// a server leaves as it is: so many bytes travel both ways.
+func NewLarge(size int) *BenchmarkMessage {
+	m := New()
+	m.Field129 = new(strings.Repeat("large ", size/6+1)[:size])
+	return m
 }

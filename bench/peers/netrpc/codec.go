@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"net/rpc"
+
+	"github.com/tandem-rpc/tandem/bench/load"
 )
 
 // body is what vtprotobuf generates.
@@ -16,7 +18,8 @@ type body interface {
 	UnmarshalVT(b []byte) error
 }
 
-// maxFrame bounds what a length may claim, in bytes.
+// maxFrame bounds what a length may claim, in bytes, beyond the calls that the
+// option beside asks for.
 const maxFrame = 1 << 20
 
 // framing reads and writes the parts of a message: its number and two byte
@@ -29,10 +32,12 @@ type framing struct {
 	w    *bufio.Writer
 	in   []byte // the last byte string read
 	out  []byte // the body on its way into w
+	max  uint64 // of a part
 }
 
 func newFraming(conn net.Conn) *framing {
-	return &framing{conn: conn, r: bufio.NewReader(conn), w: bufio.NewWriter(conn)}
+	beside := load.Named().Bytes(load.OptionBeside)
+	return &framing{conn: conn, r: bufio.NewReader(conn), w: bufio.NewWriter(conn), max: uint64(maxFrame + beside)} //nolint:gosec // both are positive
 }
 
 func (f *framing) Close() error { return f.conn.Close() }
@@ -103,8 +108,8 @@ func (f *framing) readBytes() error {
 	if err != nil {
 		return err
 	}
-	if n > maxFrame {
-		return fmt.Errorf("netrpc: a part of %d bytes, allowed are %d", n, maxFrame)
+	if n > f.max {
+		return fmt.Errorf("netrpc: a part of %d bytes, allowed are %d", n, f.max)
 	}
 	if uint64(cap(f.in)) < n {
 		f.in = make([]byte, n)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"net"
 	"net/rpc"
 
@@ -30,13 +31,20 @@ func (c caller) Call(req, reply *message.BenchmarkMessage) error {
 }
 
 func main() {
-	load.Main(load.System{Serve: serve, Dial: load.DialFor(dial)})
+	load.Main(load.System{Serve: serve, Dial: load.DialFor(dial), Options: []string{"tls", load.OptionBeside}})
 }
 
 func serve(ln net.Listener) error {
 	srv := rpc.NewServer()
 	if err := srv.Register(Hello{}); err != nil {
 		return err
+	}
+	if load.Named().Has("tls") {
+		config, _, err := load.TLS()
+		if err != nil {
+			return err
+		}
+		ln = tls.NewListener(ln, config)
 	}
 	for {
 		conn, err := ln.Accept()
@@ -48,9 +56,21 @@ func serve(ln net.Listener) error {
 }
 
 func dial(addr string) (caller, error) {
-	conn, err := net.Dial("tcp", addr)
+	conn, err := connect(addr)
 	if err != nil {
 		return caller{}, err
 	}
 	return caller{rpc.NewClientWithCodec(&clientCodec{newFraming(conn)})}, nil
+}
+
+// connect opens a connection, with TLS when the option asks for it.
+func connect(addr string) (net.Conn, error) {
+	if !load.Named().Has("tls") {
+		return net.Dial("tcp", addr)
+	}
+	_, config, err := load.TLS()
+	if err != nil {
+		return nil, err
+	}
+	return tls.Dial("tcp", addr, config)
 }

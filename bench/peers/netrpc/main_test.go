@@ -17,8 +17,8 @@ type Faulty struct{}
 // Say fails.
 func (Faulty) Say(_, _ *message.BenchmarkMessage) error { return errors.New("not today") }
 
-// connect returns a client of a server with both services.
-func connect(t *testing.T) caller {
+// connected returns a client of a server with both services.
+func connected(t *testing.T) caller {
 	t.Helper()
 	srv := rpc.NewServer()
 	if err := errors.Join(srv.Register(Hello{}), srv.Register(Faulty{})); err != nil {
@@ -32,7 +32,7 @@ func connect(t *testing.T) caller {
 }
 
 func TestCallsAfterEachOther(t *testing.T) {
-	c := connect(t)
+	c := connected(t)
 	for range 3 {
 		reply := new(message.BenchmarkMessage)
 		if err := c.Call(message.New(), reply); err != nil {
@@ -45,7 +45,7 @@ func TestCallsAfterEachOther(t *testing.T) {
 }
 
 func TestAnErrorCrossesAndHarmsNoOtherCall(t *testing.T) {
-	c, reply := connect(t), new(message.BenchmarkMessage)
+	c, reply := connected(t), new(message.BenchmarkMessage)
 	err := c.Client.Call("Faulty.Say", message.New(), reply)
 	if !errors.Is(err, rpc.ServerError("not today")) {
 		t.Errorf("error %v, want the method's", err)

@@ -1,5 +1,5 @@
 // Tandem is the peer of tandem itself, with the same generated code as the
-// others.
+// others. Its options are in options.go.
 package main
 
 import (
@@ -14,16 +14,24 @@ import (
 )
 
 func main() {
-	load.Main(load.System{Serve: serve, Dial: load.DialFor(dial)})
+	o := options{load.Named()}
+	load.Main(load.System{Serve: o.serve, Dial: o.dial, Options: known})
 }
 
-func serve(ln net.Listener) error {
-	srv := server.New()
-	err := server.Handle(srv, "Hello.Say", func(_ context.Context, m *message.BenchmarkMessage) (*message.BenchmarkMessage, error) {
+func (o options) serve(ln net.Listener) error {
+	opts, ln, err := o.server(ln)
+	if err != nil {
+		return err
+	}
+	srv := server.New(opts...)
+	err = server.Handle(srv, "Hello.Say", func(_ context.Context, m *message.BenchmarkMessage) (*message.BenchmarkMessage, error) {
 		message.Answer(m)
 		return m, nil
 	}, server.MethodReuse())
 	if err != nil {
+		return err
+	}
+	if err := o.handleBytes(srv); err != nil {
 		return err
 	}
 	return srv.ServeListener(ln)
@@ -36,7 +44,20 @@ func (c caller) Call(req, reply *message.BenchmarkMessage) error {
 	return c.Client.Call(context.Background(), "Hello.Say", req, reply)
 }
 
-func dial(addr string) (caller, error) {
-	c, err := client.Dial("tcp://"+addr, client.WithCodec(codec.Generated()))
-	return caller{c}, err
+func (o options) dial(addr string) (load.Caller, error) {
+	opts, err := o.client()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.Dial("tcp://"+addr, append(opts, client.WithCodec(codec.Generated()))...)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case o.Has("bytes"):
+		return load.CallBytes(bytesCaller{c, load.Payload(o.Bytes("bytes"))}, o.Bytes("bytes")), nil
+	case o.Has("stream"):
+		return openStream(c, o.Bytes("stream"))
+	}
+	return caller{c}, nil
 }

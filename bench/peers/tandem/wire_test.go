@@ -60,9 +60,9 @@ func TestWireOverhead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go serve(ln)
+	go options{}.serve(ln)
 	r := newRelay(t, ln.Addr().String())
-	c, err := dial(r.Addr().String())
+	c, err := options{}.dial(r.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
