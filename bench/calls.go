@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -37,9 +38,12 @@ func calls(ctx context.Context, args []string) error {
 	return nil
 }
 
+// table is a report that can be written for people.
+type table interface{ WriteTable(w io.Writer) error }
+
 // publish prints the table, and writes the whole report to file unless that is
 // empty.
-func publish(report *harness.Report, file string) error {
+func publish(report table, file string) error {
 	if err := report.WriteTable(os.Stdout); err != nil || file == "" {
 		return err
 	}
