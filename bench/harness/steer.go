@@ -32,6 +32,13 @@ func (b Built) Start(ctx context.Context, system string, args ...string) (*Peer,
 	return &Peer{p}, nil
 }
 
+// Measure is one sample of Run's: the system in a cell with those settings.
+func (b Built) Measure(ctx context.Context, system string, s Settings, cell Cell) Sample {
+	sample := measure(ctx, b.peers.path(system), s, cell)
+	sample.System = system
+	return sample
+}
+
 // Peer is a running peer. It is for one goroutine.
 type Peer struct{ process *process }
 

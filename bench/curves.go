@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/tandem-rpc/tandem/bench/curves"
+)
+
+// curve is the command curves: seed 004's, with its figures beside.
+func curve(ctx context.Context, args []string) error {
+	var s curves.Settings
+	flags := flag.NewFlagSet("bench curves", flag.ExitOnError)
+	systems := flags.String("systems", "tandem,netrpc,netrpc-gob", "systems to measure; netrpc-gob is what the document measured")
+	requests := flags.String("requests", "1,10,100,1000,10000,100000", "calls one after the other on one connection")
+	callers := flags.String("callers", "1,2,5,10,20,50,100,150,200,500,1000", "callers on one connection")
+	conns := flags.String("connections", "1,2,5,10,20,50,100,150", "connections")
+	flags.IntVar(&s.PerConn, "per-connection", 100, "callers on each of them")
+	flags.IntVar(&s.Rounds, "rounds", 3, "rounds; each measures every system at every point")
+	flags.DurationVar(&s.Warmup, "warmup", 500*time.Millisecond, "time before each measurement")
+	flags.DurationVar(&s.Duration, "duration", 2*time.Second, "measure so long")
+	flags.DurationVar(&s.Timeout, "timeout", 3*time.Minute, "time after which a measurement has failed")
+	file := flags.String("json", "", "file for the whole report as JSON")
+	err := flags.Parse(args)
+	if err != nil {
+		return err
+	}
+	s.Systems = list(*systems)
+	for name, l := range map[string]struct {
+		text string
+		to   *[]int
+	}{"requests": {*requests, &s.Requests}, "callers": {*callers, &s.Callers}, "connections": {*conns, &s.Connections}} {
+		if *l.to, err = numbers(name, l.text); err != nil {
+			return err
+		}
+	}
+	report, err := curves.Run(ctx, s, os.Stderr)
+	if err != nil {
+		return err
+	}
+	if err := publish(report, *file); err != nil {
+		return err
+	}
+	if n := len(report.Errors); n > 0 {
+		return fmt.Errorf("bench: %d lines have gaps; the lines above say why", n)
+	}
+	return nil
+}
