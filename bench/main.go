@@ -29,6 +29,7 @@ var commands = []command{
 	{"balancers", "the choice of an instance, by every policy", balancing},
 	{"dispatch", "calls of a service's methods, with inlining and without", dispatching},
 	{"codecs", "each codec alone and in a call, beside net/rpc with the same", coding},
+	{"large", "streams, large messages beside small calls, TLS, compression, plain bytes", largeAndMixed},
 	{"curves", "throughput over requests, callers and connections, as a document drew it", curve},
 	{"connections", "memory of a server that holds very many connections", holdMany},
 }

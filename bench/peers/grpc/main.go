@@ -43,21 +43,30 @@ const (
 )
 
 func main() {
-	load.Main(load.System{Serve: serve, Dial: load.DialFor(dial)})
+	sys := load.System{Serve: serve, Dial: load.DialFor(dial), Options: []string{"stream"}}
+	if load.Named().Has("stream") {
+		sys.Dial = dialStream
+	}
+	load.Main(sys)
 }
 
 func serve(ln net.Listener) error {
-	srv := grpc.NewServer(
+	opts := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(generated{}),
 		grpc.ReadBufferSize(bufferSize),
 		grpc.WriteBufferSize(bufferSize),
 		grpc.StaticConnWindowSize(windowSize),
 		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0))), //nolint:gosec // small
-	)
+	}
+	if load.Named().Has("stream") {
+		opts = append(opts, streamOptions()...)
+	}
+	srv := grpc.NewServer(opts...)
 	srv.RegisterService(&grpc.ServiceDesc{
 		ServiceName: service,
 		HandlerType: (*any)(nil),
 		Methods:     []grpc.MethodDesc{{MethodName: method, Handler: say}},
+		Streams:     []grpc.StreamDesc{streamDesc},
 	}, nil)
 	return srv.Serve(ln)
 }
@@ -83,14 +92,18 @@ func (c caller) Call(req, reply *message.BenchmarkMessage) error {
 // dial returns when the connection is up: by itself a client would connect
 // with its first call.
 func dial(addr string) (caller, error) {
-	conn, err := grpc.NewClient("passthrough:///"+addr,
+	opts := []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithNoProxy(),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(generated{})),
 		grpc.WithReadBufferSize(bufferSize),
 		grpc.WithWriteBufferSize(bufferSize),
 		grpc.WithStaticConnWindowSize(windowSize),
-	)
+	}
+	if load.Named().Has("stream") {
+		opts = append(opts, streamDialOptions()...)
+	}
+	conn, err := grpc.NewClient("passthrough:///"+addr, opts...)
 	if err != nil {
 		return caller{}, err
 	}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/tandem-rpc/tandem/bench/large"
+)
+
+// largeAndMixed is the command large: what the table of small calls leaves out.
+func largeAndMixed(ctx context.Context, args []string) error {
+	var s large.Settings
+	flags := flag.NewFlagSet("bench large", flag.ExitOnError)
+	parts := flags.String("parts", strings.Join(large.Names(), ","), "what to measure")
+	flags.IntVar(&s.Rounds, "rounds", 3, "rounds; each measures every system of a part")
+	flags.DurationVar(&s.Warmup, "warmup", time.Second, "time before each measurement")
+	flags.DurationVar(&s.Duration, "duration", 5*time.Second, "measure so long")
+	flags.DurationVar(&s.Timeout, "timeout", 3*time.Minute, "time after which a measurement has failed")
+	file := flags.String("json", "", "file for the whole report as JSON")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	report, err := large.Run(ctx, list(*parts), s, os.Stderr)
+	if err != nil {
+		return err
+	}
+	if err := publish(report, *file); err != nil {
+		return err
+	}
+	if n := report.Failed(); n > 0 {
+		return fmt.Errorf("bench: %d samples failed; the lines above say why", n)
+	}
+	return nil
+}
