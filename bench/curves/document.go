@@ -11,7 +11,7 @@ type Document struct {
 }
 
 const (
-	source  = "seed 004, Golang RPC 性能测试, 2017-03-28: net/rpc with gob, Go 1.7.4, a method that multiplies two ints"
+	source  = "seed 004, a measurement of 2017-03-28: net/rpc with gob, Go 1.7.4, a method that multiplies two ints"
 	machine = "two hosts of 12 cores (Xeon E5645, 2.40 GHz, 32 GB) and a network between them; GOMAXPROCS 4 at the server"
 )
 

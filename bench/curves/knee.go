@@ -1,5 +1,7 @@
 package curves
 
+import "slices"
+
 // tolerance is what counts as the same throughput.
 const tolerance = 0.1
 
@@ -12,12 +14,12 @@ const (
 // settles returns the x from which on a curve does not change any more.
 func settles(points []Point) int {
 	knee := 0
-	for i := len(points) - 1; i >= 0; i-- {
+	for _, p := range slices.Backward(points) {
 		last := points[len(points)-1].QPS
-		if points[i].QPS < last*(1-tolerance) || points[i].QPS > last*(1+tolerance) {
+		if p.QPS < last*(1-tolerance) || p.QPS > last*(1+tolerance) {
 			break
 		}
-		knee = points[i].X
+		knee = p.X
 	}
 	return knee
 }

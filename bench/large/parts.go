@@ -86,18 +86,18 @@ func judgeStream(r *harness.Report) []Verdict {
 	gigabytes := func(s harness.Sample) float64 { return s.TPS() * 16384 / 1e9 }
 	var all verdicts
 	all.figure(r, "GB/s", gigabytes, floor, grpc, tandem)
-	all.ratio(r, "GB/s", perSecond, tandem, floor, Verdict{Target: 0.8, Least: true})
-	all.ratio(r, "GB/s", perSecond, tandem, grpc, Verdict{})
+	all.ratio(r, perSecond, tandem, floor, Verdict{What: "GB/s", Target: 0.8, Least: true})
+	all.ratio(r, perSecond, tandem, grpc, Verdict{What: "GB/s"})
 	return all
 }
 
 func judgeBeside(r *harness.Report) []Verdict {
 	const tandem, netrpc = "tandem+beside=67108864", "netrpc+beside=67108864"
 	var all verdicts
-	all.ratio(r, "p50 of small calls", p50, tandem, "tandem", Verdict{})
-	all.ratio(r, "p99 of small calls", p99, tandem, "tandem", Verdict{Target: 3})
-	all.ratio(r, "p50 of small calls", p50, netrpc, "netrpc", Verdict{})
-	all.ratio(r, "p99 of small calls", p99, netrpc, "netrpc", Verdict{})
+	all.ratio(r, p50, tandem, "tandem", Verdict{What: "p50 of small calls"})
+	all.ratio(r, p99, tandem, "tandem", Verdict{What: "p99 of small calls", Target: 3})
+	all.ratio(r, p50, netrpc, "netrpc", Verdict{What: "p50 of small calls"})
+	all.ratio(r, p99, netrpc, "netrpc", Verdict{What: "p99 of small calls"})
 	large := func(s harness.Sample) float64 { return float64(s.Client.LargeCalls) }
 	all.figure(r, "large calls in all", large, tandem, netrpc)
 	return all
@@ -106,8 +106,8 @@ func judgeBeside(r *harness.Report) []Verdict {
 func judgeTLS(r *harness.Report) []Verdict {
 	var all verdicts
 	for _, system := range []string{"tandem", "netrpc"} {
-		all.ratio(r, "calls/s", perSecond, system+"+tls", system, Verdict{})
-		all.ratio(r, "CPU a call", cpu, system+"+tls", system, Verdict{})
+		all.ratio(r, perSecond, system+"+tls", system, Verdict{What: "calls/s"})
+		all.ratio(r, cpu, system+"+tls", system, Verdict{What: "CPU a call"})
 	}
 	return all
 }
@@ -116,6 +116,6 @@ func judgeBytes(r *harness.Report) []Verdict {
 	const tandem, rpcx = "tandem+bytes=600", "rpcx+bytes=600"
 	var all verdicts
 	all.figure(r, "µs CPU a call", cpu, rpcx, tandem)
-	all.ratio(r, "CPU a call", cpu, tandem, rpcx, Verdict{Target: 0.1})
+	all.ratio(r, cpu, tandem, rpcx, Verdict{What: "CPU a call", Target: 0.1})
 	return all
 }

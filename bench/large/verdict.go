@@ -58,9 +58,9 @@ func (all *verdicts) figure(r *harness.Report, what string, figure func(harness.
 	}
 }
 
-// ratio adds the median of a system's figure divided by that of the base in
-// the same round, with the target of v.
-func (all *verdicts) ratio(r *harness.Report, what string, figure func(harness.Sample) float64, system, base string, v Verdict) {
+// ratio adds to v, which says what the figure is and has the target, the median
+// of a system's figure divided by that of the base in the same round.
+func (all *verdicts) ratio(r *harness.Report, figure func(harness.Sample) float64, system, base string, v Verdict) {
 	bases := byRound(r, base)
 	var ratios []float64
 	for round, s := range byRound(r, system) {
@@ -69,7 +69,7 @@ func (all *verdicts) ratio(r *harness.Report, what string, figure func(harness.S
 		}
 	}
 	if len(ratios) > 0 {
-		v.What, v.Value = fmt.Sprintf("%s ÷ %s, %s", system, base, what), median(ratios)
+		v.What, v.Value = fmt.Sprintf("%s ÷ %s, %s", system, base, v.What), median(ratios)
 		*all = append(*all, v)
 	}
 }

@@ -59,9 +59,11 @@ func startPeer(t *testing.T, sys System, args ...string) *peer {
 	return p
 }
 
-func (p *peer) tell(op string) {
+func (p *peer) tell(op string) { p.t.Helper(); p.say(Command{Op: op}) }
+
+func (p *peer) say(c Command) {
 	p.t.Helper()
-	if err := json.NewEncoder(p.in).Encode(Command{Op: op}); err != nil {
+	if err := json.NewEncoder(p.in).Encode(c); err != nil {
 		p.t.Fatal(err)
 	}
 }

@@ -16,12 +16,12 @@ import (
 
 const streamMethod = "Stream"
 
-// streamOptions are what the option adds at the server,
+// streamOptions are what the option adds at the server.
 func streamOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.ForceServerCodecV2(plain{}), grpc.StaticStreamWindowSize(windowSize)}
 }
 
-// and these at the client.
+// streamDialOptions are what it adds at the client.
 func streamDialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(plain{})),
