@@ -4,7 +4,7 @@
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test short lint fix fmt vet cross tidy generated docs fuzz session-soak demo bench peers cover vuln ci clean
+.PHONY: help test short lint fix fmt vet cross tidy generated docs fuzz session-soak demo bench bench-table peers cover vuln ci clean
 
 GO  ?= go
 BIN := $(CURDIR)/.bin
@@ -104,6 +104,9 @@ demo: ## Run the demo: a cluster under fire, and no call lost
 
 bench: ## Measure calls against other frameworks and the floors
 	$(GO) run ./bench calls $(BENCHFLAGS)
+
+bench-table: ## Measure the seeds' whole table: three deployments, 100 to 5000 callers; takes hours, needs root
+	$(GO) run ./bench table $(BENCHFLAGS)
 
 peers: ## Vet every peer of the bench and make a few calls with each
 	@for dir in $(peers); do \

@@ -3,20 +3,35 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"flag"
+	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/tandem-rpc/tandem/bench/harness"
 )
 
-// calls is the table of the seeds: every system in every cell.
+// calls measures every system in every cell.
 func calls(ctx context.Context, args []string) error {
-	settings, file, err := parse(args)
+	return measure(ctx, args, "calls", tableFlags{
+		modes: "shared,percaller", callers: "100,1000", deployments: "same", works: "0",
+		rounds: 3, duration: 5 * time.Second, timeout: 3 * time.Minute,
+	})
+}
+
+// table is the table of the seeds: their callers, calls and deployments.
+func table(ctx context.Context, args []string) error {
+	return measure(ctx, args, "table", tableFlags{
+		modes: "shared,percaller", callers: "100,500,1000,2000,5000", deployments: "same,apart,two-servers", works: "0,10us",
+		rounds: 1, duration: 10 * time.Second, calls: 1000000, timeout: 15 * time.Minute,
+	})
+}
+
+// measure runs the harness as the command line says. What was measured before
+// an interrupt is published all the same.
+func measure(ctx context.Context, args []string, name string, defaults tableFlags) error {
+	settings, file, err := defaults.parse("bench "+name, args)
 	if err != nil {
 		return err
 	}
@@ -25,11 +40,13 @@ func calls(ctx context.Context, args []string) error {
 			return err
 		}
 	}
+	n, takes := settings.Estimate()
+	fmt.Fprintf(os.Stderr, "%d measurements, about %v if each system makes 50,000 calls a second\n", n, takes.Round(time.Second))
 	report, err := harness.Run(ctx, settings, os.Stderr)
-	if err != nil {
+	if report == nil {
 		return err
 	}
-	if err := publish(report, file); err != nil {
+	if err := errors.Join(err, publish(report, file)); err != nil {
 		return err
 	}
 	if n := report.Failed(); n > 0 {
@@ -38,12 +55,12 @@ func calls(ctx context.Context, args []string) error {
 	return nil
 }
 
-// table is a report that can be written for people.
-type table interface{ WriteTable(w io.Writer) error }
+// outcome is a report that can be written for people.
+type outcome interface{ WriteTable(w io.Writer) error }
 
 // publish prints the table, and writes the whole report to file unless that is
 // empty.
-func publish(report table, file string) error {
+func publish(report outcome, file string) error {
 	if err := report.WriteTable(os.Stdout); err != nil || file == "" {
 		return err
 	}
@@ -55,51 +72,4 @@ func publish(report table, file string) error {
 		return fmt.Errorf("bench: %w", err)
 	}
 	return nil
-}
-
-// parse reads the command line. No systems means all.
-func parse(args []string) (s harness.Settings, file string, err error) {
-	flags := flag.NewFlagSet("bench calls", flag.ExitOnError)
-	systems := flags.String("systems", "", "systems to measure, separated by commas (default: all)")
-	modes := flags.String("mode", "shared,percaller", "modes: shared, percaller")
-	callers := flags.String("callers", "100,1000", "numbers of concurrent callers")
-	rates := flags.String("rates", "", "calls that begin a second, in an open loop (default: a closed loop, as fast as it goes)")
-	baselines := flags.String("baselines", "netrpc,floor-mux,floor-plain", "systems that the others are divided by")
-	flags.IntVar(&s.Conns, "conns", 2, "connections in the shared mode")
-	flags.IntVar(&s.Rounds, "rounds", 3, "rounds; each measures every system in every cell")
-	flags.DurationVar(&s.Warmup, "warmup", time.Second, "time before each measurement")
-	flags.DurationVar(&s.Duration, "duration", 5*time.Second, "measure at least so long,")
-	flags.Int64Var(&s.Calls, "calls", 0, "and at least so many calls")
-	flags.DurationVar(&s.Timeout, "timeout", 3*time.Minute, "time after which a measurement has failed")
-	flags.StringVar(&file, "json", "", "file for the whole report as JSON")
-	if err := flags.Parse(args); err != nil {
-		return s, "", err
-	}
-	s.Systems, s.Baselines = list(*systems), list(*baselines)
-	for _, m := range list(*modes) {
-		s.Modes = append(s.Modes, harness.Mode(m))
-	}
-	if s.Callers, err = numbers("callers", *callers); err != nil {
-		return s, "", err
-	}
-	s.Rates, err = numbers("rates", *rates)
-	return s, file, err
-}
-
-// numbers reads a flag that takes a list of them.
-func numbers(flag, s string) ([]int, error) {
-	var all []int
-	for _, text := range list(s) {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			return nil, fmt.Errorf("bench: -%s takes numbers separated by commas: %w", flag, err)
-		}
-		all = append(all, n)
-	}
-	return all, nil
-}
-
-// list splits at commas and drops what is empty.
-func list(s string) []string {
-	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"syscall"
 )
 
 // command is something that bench does. Its run gets the rest of the command
@@ -25,6 +26,7 @@ type command struct {
 // none is named.
 var commands = []command{
 	{"calls", "throughput, latency and CPU of calls, each system beside the others", calls},
+	{"table", "the seeds' whole table: calls with its sizes; takes hours", table},
 	{"parser", "messages out of a stream of bytes, beside the figures of LittleRpc's document", parsing},
 	{"balancers", "the choice of an instance, by every policy", balancing},
 	{"dispatch", "calls of a service's methods, with inlining and without", dispatching},
@@ -32,10 +34,12 @@ var commands = []command{
 	{"large", "streams, large messages beside small calls, TLS, compression, plain bytes", largeAndMixed},
 	{"curves", "throughput over requests, callers and connections, as a document drew it", curve},
 	{"connections", "memory of a server that holds very many connections", holdMany},
+	{"server", "one system's server, for a client on another host", serve},
+	{"client", "calls to servers that run already", remote},
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:])
 	stop()
 	if err != nil {

@@ -174,8 +174,8 @@ func (r *run) connect(ctx context.Context, addr string) error {
 	for i := range r.step.Clients {
 		first, end := n*i/r.step.Clients, n*(i+1)/r.step.Clients
 		h := load.Hold{
-			Plan:  load.Plan{Addr: addr, Warmup: r.Warmup, Duration: r.Duration, Rate: r.Rate},
-			Hosts: r.step.Hosts, First: first, Count: end - first, Pace: r.Pace,
+			Plan: load.Plan{Warmup: r.Warmup, Duration: r.Duration, Rate: r.Rate},
+			Addr: addr, Hosts: r.step.Hosts, First: first, Count: end - first, Pace: r.Pace,
 		}
 		client, err := r.built.Start(ctx, r.step.System, h.Args()...)
 		if err != nil {

@@ -14,12 +14,23 @@ func (s Sample) ClientCPU() time.Duration {
 	return time.Duration(float64(s.Client.Usage.CPU) / s.callsIn(s.Client.Usage.Wall))
 }
 
-// ServerCPU is the server's time on a processor for one call.
-func (s Sample) ServerCPU() time.Duration {
-	return time.Duration(float64(s.Server.CPU) / s.callsIn(s.Server.Wall))
+// serverKnown tells whether the servers told what they used.
+func (s Sample) serverKnown() bool { return s.Server.Wall > 0 }
+
+// ServerCPU is the servers' time on a processor for one call, 0 if unknown.
+func (s Sample) ServerCPU() time.Duration { return time.Duration(s.perServed(float64(s.Server.CPU))) }
+
+// perServed divides what the servers used by the calls meanwhile; 0 if that is
+// unknown.
+func (s Sample) perServed(used float64) float64 {
+	if !s.serverKnown() {
+		return 0
+	}
+	return used / s.callsIn(s.Server.Wall)
 }
 
-// CPU is both sides' time on a processor for one call.
+// CPU is both sides' time on a processor for one call, the client's alone if
+// the servers' is unknown.
 func (s Sample) CPU() time.Duration { return s.ClientCPU() + s.ServerCPU() }
 
 // ClientAllocs is how many objects the client allocates for one call.
@@ -27,21 +38,24 @@ func (s Sample) ClientAllocs() float64 {
 	return float64(s.Client.Usage.Mallocs) / s.callsIn(s.Client.Usage.Wall)
 }
 
-// ServerAllocs is how many objects the server allocates for one call.
-func (s Sample) ServerAllocs() float64 {
-	return float64(s.Server.Mallocs) / s.callsIn(s.Server.Wall)
-}
+// ServerAllocs is how many objects the servers allocate for one call, 0 if
+// unknown.
+func (s Sample) ServerAllocs() float64 { return s.perServed(float64(s.Server.Mallocs)) }
 
 // IO is how often both sides together call read and write for one call.
 func (s Sample) IO() float64 {
 	return float64(s.Client.Usage.Reads+s.Client.Usage.Writes)/s.callsIn(s.Client.Usage.Wall) +
-		float64(s.Server.Reads+s.Server.Writes)/s.callsIn(s.Server.Wall)
+		s.perServed(float64(s.Server.Reads+s.Server.Writes))
 }
 
-// Wire is how many bytes cross the loopback interface for one call, both ways,
-// with all headers.
+// Wire is how many bytes cross the client's interfaces for one call, both ways,
+// with all headers: the loopback interface, unless the servers are elsewhere.
 func (s Sample) Wire() float64 {
-	return float64(s.Client.Usage.Loopback) / s.callsIn(s.Client.Usage.Wall)
+	bytes := s.Client.Usage.Loopback
+	if s.Cell.Deployment.apart() {
+		bytes += s.Client.Usage.Network
+	}
+	return float64(bytes) / s.callsIn(s.Client.Usage.Wall)
 }
 
 // Success is the part of the calls that were answered, and rightly.

@@ -7,6 +7,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -15,22 +16,20 @@ import (
 	"github.com/tandem-rpc/tandem/bench/load"
 )
 
-// Mode says how callers and connections belong together.
-type Mode string
-
-// The two modes of the seeds' table.
-const (
-	Shared    Mode = "shared"    // all callers on Settings.Conns connections
-	PerCaller Mode = "percaller" // one connection a caller
-)
-
 // Settings are what a run measures. They are part of its report.
 type Settings struct {
-	Systems   []string      `json:"systems"` // folders of bench/peers
-	Modes     []Mode        `json:"modes"`
-	Callers   []int         `json:"callers"`
-	Rates     []int         `json:"rates,omitempty"` // calls a second; none means the closed loop
-	Conns     int           `json:"conns"`           // in the shared mode
+	Systems []string `json:"systems"` // folders of bench/peers
+	Modes   []Mode   `json:"modes"`
+	Callers []int    `json:"callers"`
+
+	Deployments []Deployment    `json:"deployments,omitempty"` // none means Same
+	Works       []time.Duration `json:"works_ns,omitempty"`    // of the handlers; none means 0
+	Addrs       []string        `json:"addrs,omitempty"`       // servers of the deployment Elsewhere
+
+	Rates     []int         `json:"rates,omitempty"`    // calls a second; none means the closed loop
+	Percents  []int         `json:"percents,omitempty"` // rates as parts of the slowest system's peak, which Run measures
+	Peaks     []Cell        `json:"peaks,omitempty"`    // those peaks, as rates; Run fills them in
+	Conns     int           `json:"conns"`              // in the shared mode
 	Rounds    int           `json:"rounds"`
 	Warmup    time.Duration `json:"warmup_ns"`
 	Duration  time.Duration `json:"duration_ns"` // measure at least so long,
@@ -39,30 +38,16 @@ type Settings struct {
 	Baselines []string      `json:"baselines"`   // systems that the others are divided by
 }
 
-// Cell is one place of the table.
-type Cell struct {
-	Mode    Mode `json:"mode"`
-	Callers int  `json:"callers"`
-	Rate    int  `json:"rate,omitempty"` // calls that begin a second; 0 in the closed loop
-}
-
-// String is the heading of the cell's table.
-func (c Cell) String() string {
-	if c.Rate > 0 {
-		return fmt.Sprintf("%s, %d callers, open loop of %d calls/s", c.Mode, c.Callers, c.Rate)
-	}
-	return fmt.Sprintf("%s, %d callers", c.Mode, c.Callers)
-}
-
 // Sample is one system in one cell in one round.
 type Sample struct {
-	System      string      `json:"system"`
-	Cell        Cell        `json:"cell"`
-	Round       int         `json:"round"`
-	Client      load.Result `json:"client"`
-	Server      load.Usage  `json:"server"` // in the server's measured interval
-	Unsupported string      `json:"unsupported,omitempty"`
-	Error       string      `json:"error,omitempty"` // why there are no figures
+	System      string       `json:"system"`
+	Cell        Cell         `json:"cell"`
+	Round       int          `json:"round"`
+	Client      load.Result  `json:"client"`
+	Server      load.Usage   `json:"server"`            // of all servers together, each in its measured interval; zero if unknown
+	Servers     []load.Usage `json:"servers,omitempty"` // of each, if there are several
+	Unsupported string       `json:"unsupported,omitempty"`
+	Error       string       `json:"error,omitempty"` // why there are no figures
 }
 
 // ok tells whether the sample has figures.
@@ -72,7 +57,9 @@ func (s Sample) ok() bool { return s.Error == "" && s.Unsupported == "" }
 type Report struct {
 	When     time.Time `json:"when"`
 	Machine  Machine   `json:"machine"`
+	Topology []string  `json:"topology"` // what the deployments really were
 	Settings Settings  `json:"settings"`
+	Peaks    []Sample  `json:"peaks,omitempty"` // in the closed loop, from which Settings.Peaks are
 	Samples  []Sample  `json:"samples"`
 }
 
@@ -92,7 +79,7 @@ func (r *Report) Failed() int {
 // each sample. A system that fails leaves its reason in the sample and does not
 // end the run. An error means that nothing could be measured; or that ctx has
 // ended, and then the report holds what was measured before.
-func Run(ctx context.Context, s Settings, progress io.Writer) (*Report, error) {
+func Run(ctx context.Context, s Settings, progress io.Writer) (report *Report, err error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
@@ -101,21 +88,48 @@ func Run(ctx context.Context, s Settings, progress io.Writer) (*Report, error) {
 		return nil, err
 	}
 	defer built.remove()
-	report := &Report{When: time.Now(), Machine: ThisMachine(), Settings: s}
+	nets, err := s.networks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, nets.tearDown()) }()
+	r := run{s, built, nets, progress, newEstimate(s)}
+	report = &Report{When: time.Now(), Machine: ThisMachine(), Topology: s.topology(), Settings: s}
+	if err := r.findPeaks(ctx, report); err != nil {
+		return report, err
+	}
 	for round := range s.Rounds {
-		for _, cell := range s.cells() {
+		for _, cell := range report.Settings.cells() {
 			for _, name := range s.order(round) {
-				sample := measure(ctx, built.path(name), s, cell)
-				if err := ctx.Err(); err != nil {
+				sample, err := r.measure(ctx, name, cell, round)
+				if err != nil {
 					return report, fmt.Errorf("harness: interrupted in round %d: %w", round+1, err)
 				}
-				sample.System, sample.Round = name, round
 				report.Samples = append(report.Samples, sample)
-				fmt.Fprintf(progress, "round %d/%d  %s\n", round+1, s.Rounds, sample)
 			}
 		}
 	}
 	return report, nil
+}
+
+// run is a Run that goes on.
+type run struct {
+	settings Settings
+	built    peers
+	nets     networks
+	progress io.Writer
+	estimate *estimate
+}
+
+// measure measures and writes a line of progress. The error is that of ctx.
+func (r run) measure(ctx context.Context, system string, cell Cell, round int) (Sample, error) {
+	sample := measure(ctx, r.built.path(system), r.nets[cell.Deployment], r.settings, cell)
+	if err := ctx.Err(); err != nil {
+		return sample, err
+	}
+	sample.System, sample.Round = system, round
+	fmt.Fprintf(r.progress, "%s  %s\n", r.estimate.next(), sample)
+	return sample, nil
 }
 
 // order is the systems beginning with another one each round, so that none is
@@ -125,48 +139,9 @@ func (s Settings) order(round int) []string {
 	return slices.Concat(s.Systems[first:], s.Systems[:first])
 }
 
-// check finds what cannot be meant.
-func (s Settings) check() error {
-	for _, m := range s.Modes {
-		if m != Shared && m != PerCaller {
-			return fmt.Errorf("harness: mode %q; there are %s and %s", m, Shared, PerCaller)
-		}
-	}
-	for _, n := range s.Callers {
-		if n < 1 {
-			return fmt.Errorf("harness: %d callers; there must be at least one", n)
-		}
-	}
-	for _, n := range s.Rates {
-		if n < 1 {
-			return fmt.Errorf("harness: a rate of %d calls/s; there must be at least one", n)
-		}
-	}
-	if len(s.Systems) == 0 || len(s.Modes) == 0 || len(s.Callers) == 0 || s.Rounds < 1 || s.Conns < 1 {
-		return fmt.Errorf("harness: nothing to measure: %d systems, %d modes, %d numbers of callers, %d rounds, %d connections",
-			len(s.Systems), len(s.Modes), len(s.Callers), s.Rounds, s.Conns)
-	}
-	return nil
-}
-
-func (s Settings) cells() []Cell {
-	var cells []Cell
-	for _, mode := range s.Modes {
-		for _, n := range s.Callers {
-			if len(s.Rates) == 0 {
-				cells = append(cells, Cell{Mode: mode, Callers: n})
-			}
-			for _, rate := range s.Rates {
-				cells = append(cells, Cell{mode, n, rate})
-			}
-		}
-	}
-	return cells
-}
-
 // plan is what a client does in the cell.
-func (s Settings) plan(c Cell, addr string) load.Plan {
-	p := load.Plan{Addr: addr, Callers: c.Callers, Warmup: s.Warmup, Duration: s.Duration, Calls: s.Calls, Rate: c.Rate}
+func (s Settings) plan(c Cell, addrs []string) load.Plan {
+	p := load.Plan{Addrs: addrs, Callers: c.Callers, Warmup: s.Warmup, Duration: s.Duration, Calls: s.Calls, Rate: c.Rate}
 	if c.Mode == Shared {
 		p.Conns = s.Conns
 	}

@@ -106,7 +106,7 @@ func TestAPeerThatMisbehavesFailsItsSample(t *testing.T) {
 			if how == "hang" {
 				s.Timeout = 100 * time.Millisecond
 			}
-			sample := measure(t.Context(), os.Args[0], s, Cell{Mode: Shared, Callers: 1})
+			sample := measure(t.Context(), os.Args[0], local(), s, Cell{Mode: Shared, Callers: 1})
 			if sample.ok() || !strings.Contains(sample.Error, want) {
 				t.Errorf("the sample's error is %q, want %q in it", sample.Error, want)
 			}

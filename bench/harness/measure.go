@@ -4,16 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/tandem-rpc/tandem/bench/load"
 )
 
-// measure runs the peer at path as a server and as a client in one cell.
-func measure(ctx context.Context, path string, s Settings, cell Cell) Sample {
+// measure runs the peer at path as servers and as a client in one cell.
+func measure(ctx context.Context, path string, net network, s Settings, cell Cell) Sample {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	sample := Sample{Cell: cell}
-	err := sample.run(ctx, path, s)
+	err := sample.run(ctx, path, net, s)
 	switch {
 	case errors.Is(err, errUnsupported):
 		sample.Unsupported = err.Error()
@@ -28,32 +29,45 @@ func measure(ctx context.Context, path string, s Settings, cell Cell) Sample {
 	return sample
 }
 
-func (s *Sample) run(ctx context.Context, path string, set Settings) (err error) {
-	server, err := startPeer(ctx, path, "server")
-	if err != nil {
-		return err
+func (s *Sample) run(ctx context.Context, path string, net network, set Settings) (err error) {
+	var addrs []string
+	if s.Cell.Deployment == Elsewhere {
+		addrs = set.Addrs
 	}
-	defer func() { err = errors.Join(err, server.end()) }()
-	ready, err := server.expect(load.EventReady)
-	if err != nil {
-		return err
+	var servers []*process
+	defer func() {
+		for _, p := range servers {
+			err = errors.Join(err, p.end())
+		}
+	}()
+	for i := range net.servers {
+		server, err := startPeer(ctx, net.servers[i], path, "server", "-listen="+net.addrs[i], fmt.Sprintf("-work=%v", s.Cell.Work))
+		if err != nil {
+			return err
+		}
+		servers = append(servers, server)
+		ready, err := server.expect(load.EventReady)
+		if err != nil {
+			return err
+		}
+		addrs = append(addrs, ready.Addr)
 	}
-	client, err := startPeer(ctx, path, set.plan(s.Cell, ready.Addr).Args()...)
+	client, err := startPeer(ctx, net.client, path, set.plan(s.Cell, addrs).Args()...)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, client.end()) }()
-	return s.steer(client, server)
+	return s.steer(client, servers)
 }
 
-// steer takes the server's marks while the client calls steadily, before and
-// after as well as during its own measurement: the server's interval is off by
+// steer takes the servers' marks while the client calls steadily, before and
+// after as well as during its own measurement: a server's interval is off by
 // the time a line takes through a pipe, but its rate of calls is the same.
-func (s *Sample) steer(client, server *process) error {
+func (s *Sample) steer(client *process, servers []*process) error {
 	if _, err := client.expect(load.EventWarm); err != nil {
 		return err
 	}
-	before, err := server.mark()
+	before, err := markAll(servers)
 	if err != nil {
 		return err
 	}
@@ -63,11 +77,11 @@ func (s *Sample) steer(client, server *process) error {
 	if _, err := client.expect(load.EventMeasured); err != nil {
 		return err
 	}
-	after, err := server.mark()
+	after, err := markAll(servers)
 	if err != nil {
 		return err
 	}
-	s.Server = after.Sub(before)
+	s.setServers(before, after)
 	if err := client.tell(load.OpStop); err != nil {
 		return err
 	}
@@ -79,4 +93,36 @@ func (s *Sample) steer(client, server *process) error {
 		s.Client = *r.Result
 	}
 	return err
+}
+
+// markAll asks every server for its usage.
+func markAll(servers []*process) ([]load.Usage, error) {
+	var all []load.Usage
+	for _, p := range servers {
+		u, err := p.mark()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, u)
+	}
+	return all, nil
+}
+
+// setServers notes what the servers used between two marks. Together they used
+// the sum, in an interval that is the mean of theirs.
+func (s *Sample) setServers(before, after []load.Usage) {
+	var used []load.Usage
+	for i := range after {
+		u := after[i].Sub(before[i])
+		used = append(used, u)
+		s.Server.CPU += u.CPU
+		s.Server.Mallocs += u.Mallocs
+		s.Server.Peak += u.Peak
+		s.Server.Reads += u.Reads
+		s.Server.Writes += u.Writes
+		s.Server.Wall += u.Wall / time.Duration(len(after))
+	}
+	if len(used) > 1 {
+		s.Servers = used
+	}
 }

@@ -30,12 +30,13 @@ type process struct {
 	stderr tail
 }
 
-// startPeer runs the program at path.
-func startPeer(ctx context.Context, path string, args ...string) (*process, error) {
+// startPeer runs the program at path in a network namespace.
+func startPeer(ctx context.Context, namespace, path string, args ...string) (*process, error) {
 	ctx, cancel := context.WithCancel(ctx)
+	line := command(namespace, path, args...)
 	p := &process{
 		name:   filepath.Base(path) + " " + args[0],
-		cmd:    exec.CommandContext(ctx, path, args...), //nolint:gosec // a peer that build has just built
+		cmd:    exec.CommandContext(ctx, line[0], line[1:]...),
 		cancel: cancel,
 	}
 	p.cmd.Stderr = &p.stderr

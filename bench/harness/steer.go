@@ -25,16 +25,17 @@ func (b Built) Remove() { b.peers.remove() }
 // Start runs a subcommand of a system's peer; package load says which there
 // are. The peer is killed when ctx ends.
 func (b Built) Start(ctx context.Context, system string, args ...string) (*Peer, error) {
-	p, err := startPeer(ctx, b.peers.path(system), args...)
+	p, err := startPeer(ctx, "", b.peers.path(system), args...)
 	if err != nil {
 		return nil, err
 	}
 	return &Peer{p}, nil
 }
 
-// Measure is one sample of Run's: the system in a cell with those settings.
+// Measure is one sample of Run's: the system in a cell with those settings, on
+// this machine.
 func (b Built) Measure(ctx context.Context, system string, s Settings, cell Cell) Sample {
-	sample := measure(ctx, b.peers.path(system), s, cell)
+	sample := measure(ctx, b.peers.path(system), local(), s, cell)
 	sample.System = system
 	return sample
 }

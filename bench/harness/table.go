@@ -11,22 +11,35 @@ import (
 
 // WriteTable writes the report for people: for each cell the medians over the
 // rounds, with their spread (least–most) where it matters, and then every
-// system divided by every baseline, round by round.
+// system divided by every baseline, round by round; of latencies also the
+// number of rounds in which the system's was lower.
 func (r *Report) WriteTable(w io.Writer) error {
-	if _, err := fmt.Fprintf(w, "%s\n%s\n", r.Machine, r.Settings); err != nil {
+	if _, err := fmt.Fprintf(w, "%s\n%s\n%s\n", r.Machine, strings.Join(r.Topology, "\n"), r.Settings); err != nil {
 		return err
 	}
 	for _, cell := range r.Settings.cells() {
-		figures := append([][]string{heads(columns)}, r.rows(cell, columns)...)
-		if err := writeAligned(w, cell.String(), figures); err != nil {
+		if err := r.writeCell(w, cell); err != nil {
 			return err
 		}
-		ratios := r.ratioColumns(cell)
-		if len(ratios) == 0 {
+	}
+	return nil
+}
+
+// writeCell writes the cell's figures and, when a baseline has some, ratios.
+func (r *Report) writeCell(w io.Writer, cell Cell) error {
+	for _, t := range []struct {
+		title   string
+		columns []column
+	}{
+		{cell.String(), columns},
+		{"", r.ratioColumns(cell)},
+		{"latency divided, and in how many rounds it was lower", r.latencyColumns(cell)},
+	} {
+		if len(t.columns) == 0 {
 			continue
 		}
-		rows := append([][]string{heads(ratios)}, r.rows(cell, ratios)...)
-		if err := writeAligned(w, "", rows); err != nil {
+		rows := append([][]string{heads(t.columns)}, r.rows(cell, t.columns)...)
+		if err := writeAligned(w, t.title, rows); err != nil {
 			return err
 		}
 	}
@@ -43,9 +56,9 @@ type column struct {
 // of right answers is shown and not the median.
 var columns = []column{
 	{"calls/s", withSpread(0, Sample.TPS)},
-	{"CPU µs/call", withSpread(2, cpuMicros)},
+	{"CPU µs/call", served(withSpread(2, cpuMicros))},
 	{"client", median(2, func(s Sample) float64 { return micros(s.ClientCPU()) })},
-	{"server", median(2, func(s Sample) float64 { return micros(s.ServerCPU()) })},
+	{"server", served(median(2, func(s Sample) float64 { return micros(s.ServerCPU()) }))},
 	{"mean µs", median(0, func(s Sample) float64 { return micros(s.Client.Latency.Mean) })},
 	{"min", median(0, func(s Sample) float64 { return micros(s.Client.Latency.Min) })},
 	{"p50", median(0, func(s Sample) float64 { return micros(s.Client.Latency.P50) })},
@@ -55,39 +68,107 @@ var columns = []column{
 	{"p99.99", median(0, func(s Sample) float64 { return micros(s.Client.Latency.P9999) })},
 	{"max", median(0, func(s Sample) float64 { return micros(s.Client.Latency.Max) })},
 	{"allocs client", median(1, Sample.ClientAllocs)},
-	{"server", median(1, Sample.ServerAllocs)},
-	{"reads+writes", median(3, Sample.IO)},
+	{"server", served(median(1, Sample.ServerAllocs))},
+	{"reads+writes", served(median(3, Sample.IO))},
 	{"wire bytes", median(0, Sample.Wire)},
 	{"peak MB client", median(0, func(s Sample) float64 { return mebi(s.Client.Usage) })},
-	{"server", median(0, func(s Sample) float64 { return mebi(s.Server) })},
+	{"server", served(median(0, func(s Sample) float64 { return mebi(s.Server) }))},
 	{"ok %", func(samples []Sample) string {
 		return fmt.Sprintf("%.4g", 100*over(samples, Sample.Success).min)
 	}},
 }
 
 // ratioColumns are the figures divided by those of the baselines that have
-// samples in the cell.
+// samples in the cell. In an open loop the rate is given and not compared.
 func (r *Report) ratioColumns(cell Cell) []column {
-	var cols []column
-	for _, base := range r.Settings.Baselines {
-		baseline := r.of(cell, base)
-		if len(baseline) == 0 {
-			continue
+	return r.against(cell, func(by string, baseline []Sample) []column {
+		cpu := column{"CPU" + by, served(divided(baseline, cpuMicros))}
+		if cell.Rate > 0 {
+			return []column{cpu}
 		}
-		divided := func(figure func(Sample) float64) func([]Sample) string {
-			return func(samples []Sample) string {
-				v := ratios(samples, baseline, figure)
-				if len(v) == 0 {
-					return "–"
-				}
-				return spreadOf(v).format(2)
+		return []column{{"calls/s" + by, divided(baseline, Sample.TPS)}, cpu}
+	})
+}
+
+// latencyColumns are latencies divided by those of the baselines.
+func (r *Report) latencyColumns(cell Cell) []column {
+	return r.against(cell, func(by string, baseline []Sample) []column {
+		var cols []column
+		for _, l := range compared(cell) {
+			cols = append(cols, column{l.name + by, dividedAndLower(baseline, l.figure)})
+		}
+		return cols
+	})
+}
+
+// against makes columns for every baseline that has samples in the cell.
+func (r *Report) against(cell Cell, columns func(by string, baseline []Sample) []column) []column {
+	var all []column
+	for _, base := range r.Settings.Baselines {
+		if baseline := r.of(cell, base); len(baseline) > 0 {
+			all = append(all, columns(" ÷ "+base, baseline)...)
+		}
+	}
+	return all
+}
+
+// latency is a figure of the distribution.
+type latency struct {
+	name   string
+	figure func(Sample) float64
+}
+
+// compared are the latencies that stand in the table of ratios.
+func compared(cell Cell) []latency {
+	mean := latency{"mean", func(s Sample) float64 { return micros(s.Client.Latency.Mean) }}
+	p50 := latency{"p50", func(s Sample) float64 { return micros(s.Client.Latency.P50) }}
+	p99 := latency{"p99", func(s Sample) float64 { return micros(s.Client.Latency.P99) }}
+	p999 := latency{"p99.9", func(s Sample) float64 { return micros(s.Client.Latency.P999) }}
+	if cell.Rate > 0 {
+		return []latency{p99, p999}
+	}
+	return []latency{mean, p50, p999}
+}
+
+// divided is a column of ratios.
+func divided(baseline []Sample, figure func(Sample) float64) func([]Sample) string {
+	return func(samples []Sample) string {
+		v := ratios(samples, baseline, figure)
+		if len(v) == 0 {
+			return "–"
+		}
+		return spreadOf(v).format(2)
+	}
+}
+
+// dividedAndLower is a column of ratios, with the number of rounds in which
+// the system's figure was lower than the baseline's.
+func dividedAndLower(baseline []Sample, figure func(Sample) float64) func([]Sample) string {
+	return func(samples []Sample) string {
+		v := ratios(samples, baseline, figure)
+		if len(v) == 0 {
+			return "–"
+		}
+		lower := 0
+		for _, ratio := range v {
+			if ratio < 1 {
+				lower++
 			}
 		}
-		cols = append(cols,
-			column{"calls/s ÷ " + base, divided(Sample.TPS)},
-			column{"CPU ÷ " + base, divided(cpuMicros)})
+		return fmt.Sprintf("%.2f, %d of %d", spreadOf(v).median, lower, len(v))
 	}
-	return cols
+}
+
+// served is a column that is empty when the servers' usage is unknown.
+func served(text func([]Sample) string) func([]Sample) string {
+	return func(samples []Sample) string {
+		for _, s := range samples {
+			if !s.serverKnown() {
+				return "–"
+			}
+		}
+		return text(samples)
+	}
 }
 
 // rows has a row for each system, a dash for one without figures.
@@ -156,10 +237,4 @@ func mebi(u load.Usage) float64 { return float64(u.Peak) / (1 << 20) }
 
 func (s spread) format(digits int) string {
 	return fmt.Sprintf("%.*f (%.*f–%.*f)", digits, s.median, digits, s.min, digits, s.max)
-}
-
-// String says in a line how long and how often was measured.
-func (s Settings) String() string {
-	return fmt.Sprintf("%d rounds of %v and %d calls at least, after %v; shared mode: %d connections",
-		s.Rounds, s.Duration, s.Calls, s.Warmup, s.Conns)
 }

@@ -12,7 +12,7 @@ import (
 
 // Plan is what a client process is to do.
 type Plan struct {
-	Addr     string
+	Addrs    []string      // servers; connections take turns
 	Callers  int           // each has one call outstanding at any time
 	Conns    int           // connections that the callers share; 0 means one a caller
 	Warmup   time.Duration // before anything is measured
@@ -23,6 +23,14 @@ type Plan struct {
 	// earlier ones have ended or not, as long as there is a caller for them: an
 	// open loop. 0 is the closed loop: a call begins when the last has ended.
 	Rate int
+}
+
+// connections is how many connections the client opens.
+func (p Plan) connections() int {
+	if p.Conns == 0 {
+		return p.Callers
+	}
+	return p.Conns
 }
 
 // Result is what a client measured.
@@ -72,15 +80,13 @@ func startClient(sys System, plan Plan) (*client, error) {
 		return nil, errUnsupported
 	}
 	c := &client{plan: plan, rec: newRecorder(), epoch: time.Now(), beside: Named().Bytes(OptionBeside)}
-	n := plan.Conns
-	if n == 0 {
-		n = plan.Callers
-	}
-	for range n {
-		conn, err := sys.Dial(plan.Addr)
+	n := plan.connections()
+	for i := range n {
+		addr := plan.Addrs[i%len(plan.Addrs)]
+		conn, err := sys.Dial(addr)
 		if err != nil {
 			c.stop()
-			return nil, fmt.Errorf("load: connection %d of %d to %s: %w", len(c.conns)+1, n, plan.Addr, err)
+			return nil, fmt.Errorf("load: connection %d of %d to %s: %w", i+1, n, addr, err)
 		}
 		c.conns = append(c.conns, conn)
 	}

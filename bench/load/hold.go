@@ -25,11 +25,12 @@ const (
 
 // Hold is what a client does that holds many connections.
 type Hold struct {
-	Plan      // of OpSome; Callers and Conns do not matter
-	Hosts int // of the server: 127.0.0.1 and so on, with the port of Addr
-	First int // the number of the first connection, of all processes together
-	Count int // how many connections
-	Pace  int // how many are opened a second
+	Plan         // of OpSome; Addrs, Callers and Conns do not matter
+	Addr  string // of the server's first listener
+	Hosts int    // of the server: 127.0.0.1 and so on, with the port of Addr
+	First int    // the number of the first connection, of all processes together
+	Count int    // how many connections
+	Pace  int    // how many are opened a second
 }
 
 // Args returns the command line of the client.

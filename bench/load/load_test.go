@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -82,7 +83,7 @@ func (p *peer) expect(event string) Report {
 
 // clientArgs is a short plan.
 func clientArgs(addr string, conns int) []string {
-	return Plan{Addr: addr, Callers: 4, Conns: conns, Warmup: time.Millisecond, Duration: 20 * time.Millisecond, Calls: 100}.Args()
+	return Plan{Addrs: []string{addr}, Callers: 4, Conns: conns, Warmup: time.Millisecond, Duration: 20 * time.Millisecond, Calls: 100}.Args()
 }
 
 func measure(p *peer) Result {
@@ -149,6 +150,7 @@ func TestWhatGoesWrongIsReported(t *testing.T) {
 	for want, args := range map[string][]string{
 		"nobody there":    clientArgs("x:1", 1),
 		"be a caller":     {"client", "-callers=0"},
+		"2 servers":       clientArgs("x:1,y:1", 1),
 		"no server today": {"server"},
 		"subcommand":      {"observer"},
 	} {
@@ -171,6 +173,32 @@ func TestAnUnexpectedCommandEndsAClient(t *testing.T) {
 	p.tell("dance")
 	if r := p.expect(EventFailed); !strings.Contains(r.Error, "dance") {
 		t.Errorf("the client said %q", r.Error)
+	}
+}
+
+// A server with work to do keeps each of its callers waiting for it.
+func TestAServerWorks(t *testing.T) {
+	const work = 5 * time.Millisecond
+	sys := System{Serve: floor.ServeMux, Dial: DialFor(floor.DialMux)}
+	server := startPeer(t, sys, "server", "-work="+work.String())
+	t.Cleanup(func() { message.SetWork(0) })
+	plan := Plan{Addrs: []string{server.expect(EventReady).Addr}, Callers: 1, Conns: 1, Duration: 20 * time.Millisecond}
+	res := measure(startPeer(t, sys, plan.Args()...))
+	if res.Calls == 0 || res.Latency.Min < work {
+		t.Errorf("%d calls, the quickest in %v, want none under %v", res.Calls, res.Latency.Min, work)
+	}
+}
+
+func TestConnectionsTakeTurnsAtTheServers(t *testing.T) {
+	dialed := map[string]int{}
+	sys := System{Dial: func(addr string) (Caller, error) {
+		dialed[addr]++
+		return fake{}, nil
+	}}
+	plan := Plan{Addrs: []string{"x:1", "y:1"}, Callers: 4, Conns: 0, Duration: time.Millisecond}
+	measure(startPeer(t, sys, plan.Args()...))
+	if dialed["x:1"] != 2 || dialed["y:1"] != 2 {
+		t.Errorf("dialed %v, want two connections to each server", dialed)
 	}
 }
 
@@ -210,7 +238,7 @@ func TestAStallShowsInTheOpenLoop(t *testing.T) {
 		})
 		return slow, all
 	}
-	plan := Plan{Callers: 2, Conns: 1, Duration: 5 * time.Second}
+	plan := Plan{Addrs: []string{"x:1"}, Callers: 2, Conns: 1, Duration: 5 * time.Second}
 	if slow, all := delayed(plan); slow != 1 || all < 100 {
 		t.Errorf("closed loop: %d of %d calls were slow", slow, all)
 	}
@@ -237,9 +265,9 @@ func (p pausing) Call(req, reply *message.BenchmarkMessage) error {
 }
 
 func TestPlanCrossesTheCommandLine(t *testing.T) {
-	want := Plan{"127.0.0.1:80", 7, 3, 2 * time.Second, 1500 * time.Millisecond, 1000000, 50000}
+	want := Plan{[]string{"127.0.0.1:80", "[::1]:81"}, 7, 3, 2 * time.Second, 1500 * time.Millisecond, 1000000, 50000}
 	got, err := parsePlan(want.Args()[1:])
-	if err != nil || got != want {
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v; want %+v", got, err, want)
 	}
 }

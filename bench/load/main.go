@@ -6,12 +6,19 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"strings"
 	"time"
+
+	"github.com/tandem-rpc/tandem/bench/message"
 )
 
 // Main is the main function of a peer: it runs the server or the client of sys,
 // as the command line says, until the harness has what it wants or has gone.
 func Main(sys System) {
+	// An interrupt from the terminal reaches all processes. It is the harness's
+	// to end its peers, once it has asked them for their usage.
+	signal.Ignore(os.Interrupt)
 	if err := run(sys, os.Args[1:], newControl(os.Stdin, os.Stdout)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -53,9 +60,11 @@ func runServer(sys System, args []string, ctl *control) error {
 	flags := flag.NewFlagSet("server", flag.ContinueOnError)
 	addr := flags.String("listen", "127.0.0.1:0", "address to listen on")
 	hosts := flags.Int("hosts", 1, "loopback addresses to listen on, with one port")
+	work := flags.Duration("work", 0, "time for which a handler keeps its processor busy")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	message.SetWork(*work)
 	ln, err := listenOn(*addr, *hosts)
 	if err != nil {
 		return fmt.Errorf("load: %w", err)
@@ -152,7 +161,7 @@ func (c *client) follow(ctl *control) (Usage, error) {
 func (p Plan) Args() []string {
 	return []string{
 		"client",
-		"-addr=" + p.Addr,
+		"-addr=" + strings.Join(p.Addrs, ","),
 		fmt.Sprintf("-callers=%d", p.Callers),
 		fmt.Sprintf("-conns=%d", p.Conns),
 		fmt.Sprintf("-warmup=%v", p.Warmup),
@@ -165,7 +174,7 @@ func (p Plan) Args() []string {
 func parsePlan(args []string) (Plan, error) {
 	var p Plan
 	flags := flag.NewFlagSet("client", flag.ContinueOnError)
-	flags.StringVar(&p.Addr, "addr", "", "address of the server")
+	addrs := flags.String("addr", "", "addresses of the servers, separated by commas; connections take turns")
 	flags.IntVar(&p.Callers, "callers", 100, "calls outstanding at any time")
 	flags.IntVar(&p.Conns, "conns", 2, "connections that the callers share; 0 means one a caller")
 	flags.DurationVar(&p.Warmup, "warmup", time.Second, "time before the measurement")
@@ -175,8 +184,12 @@ func parsePlan(args []string) (Plan, error) {
 	if err := flags.Parse(args); err != nil {
 		return p, err
 	}
+	p.Addrs = strings.Split(*addrs, ",")
 	if p.Callers < 1 || p.Conns < 0 {
 		return p, fmt.Errorf("load: %d callers on %d connections: there must be a caller, and no fewer than 0 connections", p.Callers, p.Conns)
+	}
+	if n := len(p.Addrs); p.connections() < n {
+		return p, fmt.Errorf("load: %d connections to %d servers: each server needs one", p.connections(), n)
 	}
 	return p, nil
 }

@@ -109,7 +109,7 @@ func TestHoldAndBurst(t *testing.T) {
 	before := settle()
 
 	const count = 20
-	h := Hold{Plan: Plan{Addr: addr, Duration: 20 * time.Millisecond}, Hosts: hosts, Count: count, Pace: 10000}
+	h := Hold{Plan: Plan{Duration: 20 * time.Millisecond}, Addr: addr, Hosts: hosts, Count: count, Pace: 10000}
 	holder := startPeer(t, sys, h.Args()...)
 	holder.expect(EventHeld)
 	if held := settle().Sockets - before.Sockets; runtime.GOOS == "linux" && held != 2*count { // both ends are ours

@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Size is the encoded size of a message from New in bytes, as the seeds give it.
@@ -55,11 +56,28 @@ func fill(field reflect.Value) {
 	}
 }
 
+// work is how long Answer keeps a processor busy.
+var work time.Duration
+
+// SetWork makes every Answer from now on keep its processor busy for d, as a
+// handler that has something to do. Call it before serving.
+func SetWork(d time.Duration) { work = d }
+
 // Answer is the whole work of a server: it turns a decoded request into its
 // answer, in place.
 func Answer(m *BenchmarkMessage) {
+	if work > 0 {
+		spin(work)
+	}
 	*m.Field1 = AnswerText
 	*m.Field2 = AnswerNumber
+}
+
+// spin returns when d has passed. It does not sleep: a sleep of microseconds
+// takes some sixty more, and would measure the runtime's timers.
+func spin(d time.Duration) {
+	for began := time.Now(); time.Since(began) < d; {
+	}
 }
 
 // Check is what a client does with each reply: it fails unless the server has

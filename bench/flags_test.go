@@ -1,0 +1,46 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tandem-rpc/tandem/bench/harness"
+)
+
+func TestFlagsBecomeSettings(t *testing.T) {
+	f := tableFlags{modes: "shared", callers: "100", deployments: "same", works: "0", rounds: 3, duration: time.Second}
+	s, file, err := f.parse("bench", strings.Fields("-systems a,b -deployment apart,two-servers -work 0,10us -rates 30%,90% -json out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if file != "out" || !slices.Equal(s.Systems, []string{"a", "b"}) || !slices.Equal(s.Percents, []int{30, 90}) || s.Rates != nil ||
+		!slices.Equal(s.Deployments, []harness.Deployment{harness.Apart, harness.TwoServers}) ||
+		!slices.Equal(s.Works, []time.Duration{0, 10 * time.Microsecond}) || s.Duration != time.Second {
+		t.Errorf("settings %+v, file %q", s, file)
+	}
+}
+
+func TestServersElsewhere(t *testing.T) {
+	f := tableFlags{modes: "shared", callers: "100", rounds: 1}
+	s, _, err := f.parse("bench", strings.Fields("-system grpc -addr a:1,b:2 -rates 500"))
+	if err != nil || !slices.Equal(s.Addrs, []string{"a:1", "b:2"}) || !slices.Equal(s.Systems, []string{"grpc"}) ||
+		!slices.Equal(s.Rates, []int{500}) || !slices.Equal(s.Deployments, []harness.Deployment{harness.Elsewhere}) {
+		t.Errorf("settings %+v, error %v", s, err)
+	}
+}
+
+func TestFlagsThatCannotBeMeant(t *testing.T) {
+	for want, args := range map[string]string{
+		"not both":     "-rates 30%,500",
+		"-rates takes": "-rates much",
+		"-callers":     "-callers many",
+		"-work":        "-work hard",
+	} {
+		f := tableFlags{modes: "shared", callers: "100", deployments: "same", rounds: 1}
+		if _, _, err := f.parse("bench", strings.Fields(args)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q in it", args, err, want)
+		}
+	}
+}

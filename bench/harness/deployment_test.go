@@ -1,0 +1,197 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// needNamespaces skips a test where they can't be made.
+func needNamespaces(t *testing.T) {
+	t.Helper()
+	n, err := setUp(t.Context(), Apart)
+	if err != nil {
+		t.Skipf("no network namespaces here: %v", err)
+	}
+	if err := n.tearDown(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// namespaces lists those that this process has made and not removed.
+func namespaces(t *testing.T) []string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "ip", "netns", "list").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(strings.Fields(string(out)), func(name string) bool {
+		return !strings.HasPrefix(name, namespacePrefix())
+	})
+}
+
+// apart is a short run in network namespaces.
+func apart() Settings {
+	return Settings{
+		Systems:     []string{"floor-mux"},
+		Modes:       []Mode{Shared},
+		Callers:     []int{8},
+		Deployments: []Deployment{Apart, TwoServers},
+		Works:       []time.Duration{0, 100 * time.Microsecond},
+		Conns:       2,
+		Rounds:      1,
+		Warmup:      10 * time.Millisecond,
+		Duration:    100 * time.Millisecond,
+		Timeout:     time.Minute,
+	}
+}
+
+func TestDeployments(t *testing.T) {
+	needNamespaces(t)
+	report, err := Run(t.Context(), apart(), t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Samples) != 4 || report.Failed() != 0 {
+		t.Fatalf("%d samples, %d failed, want 4 good ones: %v", len(report.Samples), report.Failed(), report.Samples)
+	}
+	for _, s := range report.Samples {
+		checkFigures(t, s)
+		if s.Cell.Work > 0 && s.ServerCPU() < s.Cell.Work/2 {
+			t.Errorf("%s: the server took %v for a call", s, s.ServerCPU())
+		}
+		if bytes := s.Wire(); bytes < 1000 {
+			t.Errorf("%s: %v bytes crossed the interfaces for one call", s, bytes)
+		}
+		if s.Cell.Deployment == TwoServers {
+			checkBothServed(t, s)
+		}
+	}
+	if left := namespaces(t); len(left) > 0 {
+		t.Errorf("the run left %v behind", left)
+	}
+	if text := strings.Join(report.Topology, "; "); !strings.Contains(text, "veth") {
+		t.Errorf("the topology is %q", text)
+	}
+}
+
+func checkBothServed(t *testing.T, s Sample) {
+	t.Helper()
+	if len(s.Servers) != 2 || s.Servers[0].CPU == 0 || s.Servers[1].CPU == 0 || s.Servers[0].CPU+s.Servers[1].CPU != s.Server.CPU {
+		t.Errorf("%s: the servers used %+v, together %+v", s, s.Servers, s.Server)
+	}
+}
+
+func TestAnInterruptedRunLeavesNoNamespace(t *testing.T) {
+	needNamespaces(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	report, err := Run(ctx, apart(), interrupter(interrupt))
+	if !errors.Is(err, context.Canceled) || len(report.Samples) != 1 {
+		t.Errorf("error %v and %v, want that it was interrupted after a measurement", err, report)
+	}
+	if left := namespaces(t); len(left) > 0 {
+		t.Errorf("the run left %v behind", left)
+	}
+}
+
+// interrupter interrupts a run at its first line of progress.
+type interrupter func()
+
+func (interrupt interrupter) Write(b []byte) (int, error) {
+	interrupt()
+	return len(b), nil
+}
+
+// What another process has made under the same name is not ours to remove.
+func TestAForeignNamespaceIsLeftAlone(t *testing.T) {
+	needNamespaces(t)
+	foreign, err := setUp(t.Context(), Apart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer foreign.tearDown()
+	if _, err := setUp(t.Context(), Apart); err == nil {
+		t.Error("a network was made of what was there already")
+	}
+	if there := namespaces(t); len(there) != 2 {
+		t.Errorf("%v are left of two namespaces", there)
+	}
+}
+
+func TestDeploymentsThatCannotBe(t *testing.T) {
+	for want, change := range map[string]func(*Settings){
+		"deployment":         func(s *Settings) { s.Deployments = []Deployment{"orbit"} },
+		"each server needs":  func(s *Settings) { s.Deployments, s.Conns = []Deployment{TwoServers}, 1 },
+		"servers' addresses": func(s *Settings) { s.Deployments = []Deployment{Elsewhere} },
+		"0 percent":          func(s *Settings) { s.Percents = []int{0} },
+		"the command ip":     func(*Settings) { t.Setenv("PATH", "") },
+	} {
+		s := apart()
+		change(&s)
+		if err := s.check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q in it", err, want)
+		}
+	}
+}
+
+// A server and a client of it that know nothing of each other.
+func TestServeAndElsewhere(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	s := apart()
+	s.Deployments, s.Works = []Deployment{Elsewhere}, nil
+	used, err := Serve(ctx, "floor-mux", "127.0.0.1:0", 0, func(addr string) {
+		defer interrupt()
+		s.Addrs = []string{addr, addr}
+		report, err := Run(t.Context(), s, t.Output())
+		if err != nil || report.Failed() > 0 {
+			t.Fatalf("%v: %v", err, report)
+		}
+		if sample := report.Samples[0]; sample.TPS() < 1 || sample.ServerCPU() != 0 || sample.ClientCPU() == 0 {
+			t.Errorf("the sample is %+v", sample)
+		}
+		var b strings.Builder
+		if err := report.WriteTable(&b); err != nil || !strings.Contains(b.String(), addr) || strings.Contains(b.String(), "NaN") {
+			t.Errorf("error %v, table:\n%s", err, b.String())
+		}
+	})
+	if err != nil || used.CPU == 0 || used.Wall < s.Duration {
+		t.Errorf("error %v; the server used %+v", err, used)
+	}
+}
+
+func TestRatesThatArePartsOfAPeak(t *testing.T) {
+	s := apart()
+	s.Systems, s.Deployments, s.Works = []string{"floor-mux", "netrpc"}, nil, nil
+	s.Percents = []int{10, 50}
+	report, err := Run(t.Context(), s, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Peaks) != 2 || report.Peaks[1].System != "netrpc" {
+		t.Fatalf("peaks %v, want those of both systems", report.Peaks)
+	}
+	peak := int(report.Peaks[1].TPS())
+	cells := report.Settings.cells()
+	if len(cells) != 2 || cells[0].Rate != peak/10 || cells[1].Rate != peak/2 || cells[1].Percent != 50 {
+		t.Errorf("cells %v, want a tenth and a half of %d calls/s", cells, peak)
+	}
+	if n, _ := s.Estimate(); n != len(report.Peaks)+len(report.Samples) {
+		t.Errorf("%d measurements were announced, %d made", n, len(report.Peaks)+len(report.Samples))
+	}
+}
+
+func TestTheSlowestIsAFramework(t *testing.T) {
+	cell := Cell{Mode: Shared, Callers: 1}
+	broken := Sample{System: "broken", Error: "died"}
+	samples := []Sample{sample("floor-mux", cell, 0, 1), broken, sample("b", cell, 0, 3), sample("a", cell, 0, 2), sample("c", cell, 0, 4)}
+	if s, found := slowestOf(samples); !found || s.System != "a" {
+		t.Errorf("the slowest is %q", s.System)
+	}
+	if s, found := slowestOf(samples[:2]); found {
+		t.Errorf("%q was found among floors and failures", s.System)
+	}
+}

@@ -1,0 +1,53 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// floorPrefix begins the names of systems that are no frameworks.
+const floorPrefix = "floor-"
+
+// findPeaks measures, if rates are parts of a peak, every system once in every
+// cell of the closed loop, and notes the slowest rate of each cell in the
+// report's settings. Floors are measured like all but are nobody's slowest; a
+// system that fails or cannot share has no peak.
+func (r run) findPeaks(ctx context.Context, report *Report) error {
+	if len(r.settings.Percents) == 0 {
+		return nil
+	}
+	for _, cell := range r.settings.closed() {
+		var samples []Sample
+		for _, name := range r.settings.Systems {
+			sample, err := r.measure(ctx, name, cell, 0)
+			if err != nil {
+				return fmt.Errorf("harness: interrupted while looking for peaks: %w", err)
+			}
+			samples = append(samples, sample)
+		}
+		report.Peaks = append(report.Peaks, samples...)
+		slowest, found := slowestOf(samples)
+		if !found {
+			fmt.Fprintf(r.progress, "%s: no system has a peak, so there is no open loop\n", cell)
+			continue
+		}
+		cell.Rate = max(1, int(slowest.TPS()))
+		report.Settings.Peaks = append(report.Settings.Peaks, cell)
+		fmt.Fprintf(r.progress, "the slowest is %s with %d calls/s\n", slowest.System, cell.Rate)
+	}
+	return nil
+}
+
+// slowestOf returns the framework's sample with the lowest rate.
+func slowestOf(samples []Sample) (slowest Sample, found bool) {
+	for _, s := range samples {
+		if !s.ok() || strings.HasPrefix(s.System, floorPrefix) {
+			continue
+		}
+		if !found || s.TPS() < slowest.TPS() {
+			slowest, found = s, true
+		}
+	}
+	return slowest, found
+}
