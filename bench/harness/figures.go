@@ -76,8 +76,12 @@ func (s Sample) String() string {
 	case s.Error != "":
 		return fmt.Sprintf("%s: FAILED: %s", name, s.Error)
 	}
-	return fmt.Sprintf("%s: %.0f calls/s, %.2f µs CPU a call, p99 %v",
+	text := fmt.Sprintf("%s: %.0f calls/s, %.2f µs CPU a call, p99 %v",
 		name, s.TPS(), micros(s.CPU()), s.Client.Latency.P99.Round(time.Microsecond))
+	if s.Client.Failures > 0 {
+		text += fmt.Sprintf(", %d failed, the first with: %s", s.Client.Failures, s.Client.FirstError)
+	}
+	return text
 }
 
 // micros returns d in microseconds.

@@ -74,7 +74,7 @@ func Answer(m *BenchmarkMessage) {
 }
 
 // spin returns when d has passed. It does not sleep: a sleep of microseconds
-// takes some sixty more, and would measure the runtime's timers.
+// takes many times as long, and would measure the runtime's timers.
 func spin(d time.Duration) {
 	for began := time.Now(); time.Since(began) < d; {
 	}
