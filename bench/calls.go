@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -28,8 +25,7 @@ func table(ctx context.Context, args []string) error {
 	})
 }
 
-// measure runs the harness as the command line says. What was measured before
-// an interrupt is published all the same.
+// measure runs the harness as the command line says.
 func measure(ctx context.Context, args []string, name string, defaults tableFlags) error {
 	settings, file, err := defaults.parse("bench "+name, args)
 	if err != nil {
@@ -46,30 +42,5 @@ func measure(ctx context.Context, args []string, name string, defaults tableFlag
 	if report == nil {
 		return err
 	}
-	if err := errors.Join(err, publish(report, file)); err != nil {
-		return err
-	}
-	if n := report.Failed(); n > 0 {
-		return fmt.Errorf("bench: %d of %d samples failed; the lines above say why", n, len(report.Samples))
-	}
-	return nil
-}
-
-// outcome is a report that can be written for people.
-type outcome interface{ WriteTable(w io.Writer) error }
-
-// publish prints the table, and writes the whole report to file unless that is
-// empty.
-func publish(report outcome, file string) error {
-	if err := report.WriteTable(os.Stdout); err != nil || file == "" {
-		return err
-	}
-	text, err := json.MarshalIndent(report, "", "\t")
-	if err != nil {
-		return fmt.Errorf("bench: %w", err)
-	}
-	if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
-		return fmt.Errorf("bench: %w", err)
-	}
-	return nil
+	return publish(report, err, file)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
 	"os"
 	"time"
 
@@ -34,14 +33,8 @@ func holdMany(ctx context.Context, args []string) error {
 		return err
 	}
 	report, err := connections.Run(ctx, s, os.Stderr)
-	if err != nil {
+	if report == nil {
 		return err
 	}
-	if err := publish(report, *file); err != nil {
-		return err
-	}
-	if n := report.Failed(); n > 0 {
-		return fmt.Errorf("bench: %d of %d measurements failed; the lines above say why", n, len(report.Steps))
-	}
-	return nil
+	return publish(report, err, *file)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -25,14 +24,8 @@ func largeAndMixed(ctx context.Context, args []string) error {
 		return err
 	}
 	report, err := large.Run(ctx, list(*parts), s, os.Stderr)
-	if err != nil {
+	if report == nil {
 		return err
 	}
-	if err := publish(report, *file); err != nil {
-		return err
-	}
-	if n := report.Failed(); n > 0 {
-		return fmt.Errorf("bench: %d samples failed; the lines above say why", n)
-	}
-	return nil
+	return publish(report, err, *file)
 }

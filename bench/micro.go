@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"os"
 	"time"
 
+	"github.com/tandem-rpc/tandem/bench/figures"
 	"github.com/tandem-rpc/tandem/bench/micro"
 )
 
@@ -25,13 +27,10 @@ func newMicroFlags(command string) *microFlags {
 }
 
 // run measures the sources, prints the tables and writes the file.
-func (f *microFlags) run(ctx context.Context, tables func(micro.Results) []micro.Table, sources ...micro.Source) error {
+func (f *microFlags) run(ctx context.Context, tables func(micro.Results) []figures.Table, sources ...micro.Source) error {
 	report, err := micro.Run(ctx, f.settings, os.Stderr, sources...)
 	if err != nil {
 		return err
 	}
-	if err := report.Write(os.Stdout, tables(report.Results)...); err != nil || f.file == "" {
-		return err
-	}
-	return report.WriteFile(f.file)
+	return errors.Join(report.Write(os.Stdout, tables(report.Results)...), writeFile(f.file, report))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/tandem-rpc/tandem/bench/figures"
 	"github.com/tandem-rpc/tandem/bench/micro"
 )
 
@@ -12,8 +13,8 @@ import (
 const most = 30
 
 // Tables has a table of picks and one of changes.
-func (p Plan) Tables(r micro.Results) []micro.Table {
-	picks := micro.Table{
+func (p Plan) Tables(r micro.Results) []figures.Table {
+	picks := figures.Table{
 		Title: "ns that a running goroutine takes for a pick, with so many at it; more for two than for one means that they hinder each other",
 		Heads: []string{"policy", "weights", "nodes"},
 	}
@@ -21,7 +22,7 @@ func (p Plan) Tables(r micro.Results) []micro.Table {
 		picks.Heads = append(picks.Heads, fmt.Sprintf("%d at once", g))
 	}
 	picks.Heads = append(picks.Heads, "allocs/op")
-	changes := micro.Table{
+	changes := figures.Table{
 		Title: "a change of the list and the first pick after it",
 		Heads: []string{"policy", "weights", "nodes", "µs a change", "ns the first pick", "B/op", "allocs/op"},
 	}
@@ -36,22 +37,22 @@ func (p Plan) Tables(r micro.Results) []micro.Table {
 	}
 	picks.Notes = p.verdicts(r)
 	changes.Notes = []string{"The first pick includes two readings of the clock."}
-	return []micro.Table{picks, changes}
+	return []figures.Table{picks, changes}
 }
 
 func (p Plan) pickFigures(r micro.Results, policy, weights string, nodes int) []string {
-	var figures []string
+	var row []string
 	allocs := 0.0
 	for _, g := range p.Goroutines {
 		s := r.Median(pickName(policy, weights, nodes, g))
-		figures = append(figures, micro.Number(s.Extra))
+		row = append(row, figures.Number(s.Extra))
 		allocs = max(allocs, s.Allocs)
 	}
-	return append(figures, micro.Number(allocs))
+	return append(row, figures.Number(allocs))
 }
 
 func changeFigures(s micro.Sample) []string {
-	return []string{micro.Number((s.NS - s.Extra) / 1000), micro.Number(s.Extra), micro.Number(s.Bytes), micro.Number(s.Allocs)}
+	return []string{figures.Number((s.NS - s.Extra) / 1000), figures.Number(s.Extra), figures.Number(s.Bytes), figures.Number(s.Allocs)}
 }
 
 // verdicts names the policies that take longer than they should.
@@ -72,7 +73,7 @@ func (p Plan) verdicts(r micro.Results) []string {
 		if slowest > most {
 			verdict = "MISSED"
 		}
-		notes = append(notes, fmt.Sprintf("%s %d ns: %s takes %s ns at most (%s)", verdict, most, policy.Name(), micro.Number(slowest), where))
+		notes = append(notes, fmt.Sprintf("%s %d ns: %s takes %s ns at most (%s)", verdict, most, policy.Name(), figures.Number(slowest), where))
 	}
 	return notes
 }

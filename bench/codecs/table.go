@@ -4,21 +4,22 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/tandem-rpc/tandem/bench/figures"
 	"github.com/tandem-rpc/tandem/bench/micro"
 )
 
 // Tables has one of the codecs alone, and one of calls for each number of
 // callers.
-func (p Plan) Tables(r micro.Results) []micro.Table {
-	tables := []micro.Table{aloneTable(r)}
+func (p Plan) Tables(r micro.Results) []figures.Table {
+	tables := []figures.Table{aloneTable(r)}
 	for _, n := range p.Callers {
 		tables = append(tables, callTable(r, n))
 	}
 	return tables
 }
 
-func aloneTable(r micro.Results) micro.Table {
-	t := micro.Table{
+func aloneTable(r micro.Results) figures.Table {
+	t := figures.Table{
 		Title: "codecs alone: encoding into a buffer that is used again, decoding into a new value",
 		Heads: []string{"codec", "bytes", "encode ns/op", "B/op", "allocs/op", "decode ns/op", "B/op", "allocs/op"},
 	}
@@ -27,15 +28,15 @@ func aloneTable(r micro.Results) micro.Table {
 		for _, direction := range []string{"encode", "decode"} {
 			name := aloneName(k.name, direction)
 			s := r.Median(name)
-			row = append(row, r.Times(name).String(), micro.Number(s.Bytes), micro.Number(s.Allocs))
+			row = append(row, r.Times(name).String(), figures.Number(s.Bytes), figures.Number(s.Allocs))
 		}
 		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
 
-func callTable(r micro.Results, callers int) micro.Table {
-	t := micro.Table{
+func callTable(r micro.Results, callers int) figures.Table {
+	t := figures.Table{
 		Title: fmt.Sprintf("whole calls over TCP in one process, callers on one connection: %d; net/rpc in the right half", callers),
 		Heads: []string{
 			"codec", "tandem ns/call", "B/call", "allocs/call",
@@ -47,7 +48,7 @@ func callTable(r micro.Results, callers int) micro.Table {
 		for _, framework := range []string{ours, theirs} {
 			name := callName(k.name, callers, framework)
 			s := r.Median(name)
-			row = append(row, r.Times(name).String(), micro.Number(s.Bytes), micro.Number(s.Allocs))
+			row = append(row, r.Times(name).String(), figures.Number(s.Bytes), figures.Number(s.Allocs))
 		}
 		ratio := r.Ratio(callName(k.name, callers, theirs), callName(k.name, callers, ours))
 		t.Rows = append(t.Rows, append(row, k.theirs, ratio.String()))

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/tandem-rpc/tandem/bench/harness"
+	"github.com/tandem-rpc/tandem/bench/figures"
 	"github.com/tandem-rpc/tandem/bench/load"
 )
 
@@ -47,27 +47,23 @@ func (s Step) String() string {
 
 // WriteTable writes the report for people.
 func (r *Report) WriteTable(w io.Writer) error {
-	if _, err := fmt.Fprintln(w, r.Machine); err != nil {
-		return err
+	memory := figures.Table{
+		Title: fmt.Sprintf("memory of the server for each connection in bytes (tandem's targets: resident %d idle, %d called); kernel: of both ends", TargetIdle, TargetCalled),
+		Heads: []string{
+			"system", "connections", "client processes", "resident: idle", "called", "after", "heap in use: idle", "called",
+			"objects: idle", "called", "stacks: idle", "called", "goroutines: idle", "called", "kernel",
+		},
 	}
-	for _, note := range r.Notes {
-		fmt.Fprintln(w, note)
+	calls := figures.Table{
+		Title: "calls on some of the connections, one outstanding on each",
+		Heads: []string{"system", "connections", "callers", "calls/s", "p50 µs", "p90", "p99", "p99.9", "max", "ok %"},
 	}
-	memory := [][]string{{
-		"system", "connections", "client processes", "resident: idle", "called", "after", "heap in use: idle", "called",
-		"objects: idle", "called", "stacks: idle", "called", "goroutines: idle", "called", "kernel",
-	}}
-	calls := [][]string{{"system", "connections", "callers", "calls/s", "p50 µs", "p90", "p99", "p99.9", "max", "ok %"}}
 	for _, s := range r.Steps {
 		if s.Error == "" {
-			memory, calls = append(memory, s.memoryRow()), append(calls, s.callsRow())
+			memory.Rows, calls.Rows = append(memory.Rows, s.memoryRow()), append(calls.Rows, s.callsRow())
 		}
 	}
-	title := fmt.Sprintf("memory of the server for each connection in bytes (tandem's targets: resident %d idle, %d called); kernel: of both ends", TargetIdle, TargetCalled)
-	if err := harness.WriteAligned(w, title, memory); err != nil {
-		return err
-	}
-	return harness.WriteAligned(w, "calls on some of the connections, one outstanding on each", calls)
+	return figures.Write(w, append([]string{r.Machine.String()}, r.Notes...), memory, calls)
 }
 
 func (s Step) memoryRow() []string {

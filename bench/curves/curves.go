@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tandem-rpc/tandem/bench/figures"
 	"github.com/tandem-rpc/tandem/bench/harness"
 	"github.com/tandem-rpc/tandem/bench/load"
 )
@@ -36,8 +37,11 @@ type Report struct {
 	Machine  harness.Machine `json:"machine"`
 	Settings Settings        `json:"settings"`
 	Curves   []Curve         `json:"curves"`
-	Errors   []string        `json:"errors,omitempty"` // points that have no figure, with the reason
+	Errors   []string        `json:"errors,omitempty"` // of lines that have points without a figure, with the reason
 }
+
+// Failed returns how many times a line could not be measured wholly.
+func (r *Report) Failed() int { return len(r.Errors) }
 
 // Curve is calls a second over something.
 type Curve struct {
@@ -74,7 +78,10 @@ type plot struct {
 	measure func(ctx context.Context, system string) (map[int]float64, error)
 }
 
-// Run measures all curves. A point that fails leaves its reason in the report.
+// Run measures all curves and writes a line to progress after each system's. A
+// point that fails leaves its reason in the report. An error means that nothing
+// could be measured; or that ctx has ended, and then the report holds what was
+// measured before.
 func Run(ctx context.Context, s Settings, progress io.Writer) (*Report, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -86,24 +93,35 @@ func Run(ctx context.Context, s Settings, progress io.Writer) (*Report, error) {
 	defer built.Remove()
 	report := &Report{When: time.Now(), Machine: harness.ThisMachine(), Settings: s}
 	for _, p := range s.plots(built) {
-		values := map[string]map[int][]float64{}
-		for round := range s.Rounds {
-			for i := range s.Systems {
-				system := s.Systems[(i+round)%len(s.Systems)] // another one begins each round
-				got, err := p.measure(ctx, system)
-				if ctx.Err() != nil {
-					return report, fmt.Errorf("curves: interrupted: %w", ctx.Err())
-				}
-				if err != nil {
-					report.Errors = append(report.Errors, fmt.Sprintf("%s, %s, round %d: %v", p.Name, system, round+1, err))
-				}
-				fmt.Fprintf(progress, "%s, round %d/%d: %s: %.0f\n", p.Name, round+1, s.Rounds, system, inOrder(got, p.xs))
-				keep(values, system, got)
-			}
-		}
+		values, err := p.rounds(ctx, report, progress)
 		report.Curves = append(report.Curves, p.draw(s.Systems, values))
+		if err != nil {
+			return report, err
+		}
 	}
 	return report, nil
+}
+
+// rounds measures the curve. It returns each system's values for each x, a
+// value a round; those of the rounds before, when ctx ends.
+func (p plot) rounds(ctx context.Context, report *Report, progress io.Writer) (map[string]map[int][]float64, error) {
+	values := map[string]map[int][]float64{}
+	s := report.Settings
+	for round := range s.Rounds {
+		for i := range s.Systems {
+			system := s.Systems[(i+round)%len(s.Systems)] // another one begins each round
+			got, err := p.measure(ctx, system)
+			if ctx.Err() != nil {
+				return values, fmt.Errorf("curves: interrupted: %w", ctx.Err())
+			}
+			if err != nil {
+				report.Errors = append(report.Errors, fmt.Sprintf("%s, %s, round %d: %v", p.Name, system, round+1, err))
+			}
+			fmt.Fprintf(progress, "%s, round %d/%d: %s: %.0f\n", p.Name, round+1, s.Rounds, system, inOrder(got, p.xs))
+			keep(values, system, got)
+		}
+	}
+	return values, nil
 }
 
 // check finds what cannot be meant.
@@ -184,7 +202,7 @@ func (s Settings) points(xs []int, sample func(x int) harness.Sample) (got map[i
 	for _, x := range xs {
 		v := sample(x)
 		switch {
-		case v.Error != "" || v.Unsupported != "":
+		case !v.OK():
 			all = errors.Join(all, fmt.Errorf("at %d: %s%s", x, v.Error, v.Unsupported))
 		case v.Client.Failures > 0:
 			all = errors.Join(all, fmt.Errorf("at %d: %d calls failed, the first with: %s", x, v.Client.Failures, v.Client.FirstError))
@@ -211,7 +229,8 @@ func (p plot) draw(systems []string, values map[string]map[int][]float64) Curve 
 		line := Series{System: system}
 		for _, x := range slices.Compact(slices.Sorted(slices.Values(p.xs))) {
 			if v := values[system][x]; len(v) > 0 {
-				line.Points = append(line.Points, Point{X: x, QPS: median(v), Least: slices.Min(v), Most: slices.Max(v), Rounds: v})
+				over := figures.SpreadOf(v)
+				line.Points = append(line.Points, Point{X: x, QPS: over.Median, Least: over.Min, Most: over.Max, Rounds: v})
 			}
 		}
 		line.Knee = p.find(line.Points)
@@ -226,14 +245,4 @@ func inOrder(values map[int]float64, xs []int) []float64 {
 		v = append(v, values[x])
 	}
 	return v
-}
-
-// median of v, which must not be empty.
-func median(v []float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	mid := len(v) / 2
-	if len(v)%2 == 1 {
-		return v[mid]
-	}
-	return (v[mid-1] + v[mid]) / 2
 }

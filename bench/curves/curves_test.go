@@ -2,7 +2,9 @@ package curves
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -83,6 +85,27 @@ func TestFailedPointsAreReported(t *testing.T) {
 	}
 	if len(report.Errors) != 1 || !strings.Contains(report.Errors[0], "one call at a time") {
 		t.Errorf("errors %q, want one: floor-plain cannot share a connection", report.Errors)
+	}
+}
+
+// interrupter interrupts a run at its first line of progress.
+type interrupter func()
+
+func (interrupt interrupter) Write(b []byte) (int, error) {
+	interrupt()
+	return len(b), nil
+}
+
+func TestAnInterruptedRunDrawsWhatItHas(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	report, err := Run(ctx, Settings{
+		Systems: []string{"floor-mux", "netrpc"}, Requests: []int{1}, Callers: []int{2}, PerConn: 1, Rounds: 1, Timeout: time.Minute,
+	}, interrupter(interrupt))
+	if !errors.Is(err, context.Canceled) || report == nil {
+		t.Fatalf("error %v, report %v, want that it was interrupted and has a report", err, report)
+	}
+	if len(report.Curves) != 1 || len(report.Curves[0].Series[0].Points) != 1 || len(report.Curves[0].Series[1].Points) != 0 {
+		t.Errorf("curves %+v, want a point of the first system alone", report.Curves)
 	}
 }
 

@@ -5,39 +5,38 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/tandem-rpc/tandem/bench/harness"
+	"github.com/tandem-rpc/tandem/bench/figures"
 )
 
 // WriteTable writes the report for people: a table for each curve, with a row
 // for each x, the median of the rounds and, in brackets, least–most. A knee is
 // marked by a star.
 func (r *Report) WriteTable(w io.Writer) error {
-	if _, err := fmt.Fprintf(w, "%s\n%d rounds, calls a second; * is the knee\n", r.Machine, r.Settings.Rounds); err != nil {
-		return err
-	}
-	for _, c := range r.Curves {
-		if err := harness.WriteAligned(w, fmt.Sprintf("%s: over %s; knee: %s", c.Name, c.Over, c.Knee), c.rows()); err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintf(w, "document: %s\n", c.Document.Says); err != nil {
-			return err
-		}
-	}
-	if _, err := fmt.Fprintf(w, "\nthe documents' figures are from %s; %s\n", source, machine); err != nil {
-		return err
+	lines := []string{
+		r.Machine.String(),
+		fmt.Sprintf("%d rounds, calls a second; * is the knee", r.Settings.Rounds),
+		fmt.Sprintf("the document's figures are from %s; %s", source, machine),
 	}
 	for _, text := range r.Errors {
-		fmt.Fprintln(w, "FAILED:", text)
+		lines = append(lines, "FAILED: "+text)
 	}
-	return nil
+	var tables []figures.Table
+	for _, c := range r.Curves {
+		tables = append(tables, c.table())
+	}
+	return figures.Write(w, lines, tables...)
 }
 
-func (c Curve) rows() [][]string {
-	head := []string{"x"}
-	for _, s := range c.Series {
-		head = append(head, s.System)
+func (c Curve) table() figures.Table {
+	t := figures.Table{
+		Title: fmt.Sprintf("%s: over %s; knee: %s", c.Name, c.Over, c.Knee),
+		Heads: []string{"x"},
+		Notes: []string{"document: " + c.Document.Says},
 	}
-	rows := [][]string{append(head, "document (another machine)")}
+	for _, s := range c.Series {
+		t.Heads = append(t.Heads, s.System)
+	}
+	t.Heads = append(t.Heads, "document (another machine)")
 	for _, x := range c.xs() {
 		row := []string{strconv.Itoa(x)}
 		for _, s := range c.Series {
@@ -47,9 +46,9 @@ func (c Curve) rows() [][]string {
 		if x == c.Document.Knee {
 			text = fmt.Sprintf("about %d *", c.Document.QPS)
 		}
-		rows = append(rows, append(row, text))
+		t.Rows = append(t.Rows, append(row, text))
 	}
-	return rows
+	return t
 }
 
 // xs are those of the line with the most points: one that failed has fewer.

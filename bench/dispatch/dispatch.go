@@ -6,6 +6,7 @@ package dispatch
 import (
 	"fmt"
 
+	"github.com/tandem-rpc/tandem/bench/figures"
 	"github.com/tandem-rpc/tandem/bench/micro"
 )
 
@@ -64,17 +65,17 @@ const (
 )
 
 // Tables has the document's cells and a table for each build.
-func Tables(r micro.Results) []micro.Table {
-	tables := []micro.Table{languageTable(r)}
+func Tables(r micro.Results) []figures.Table {
+	tables := []figures.Table{languageTable(r)}
 	for _, b := range builds {
-		t := micro.Table{
+		t := figures.Table{
 			Title: "tandem, " + b.text + ": from the table's entry to the method and back, with a codec that does nothing",
 			Heads: []string{"method", "ns/op", "ns beyond direct", "B/op", "allocs/op"},
 		}
 		for _, m := range methods {
 			s := r.Median(b.prefix + m.name)
 			beyond := r.Difference(b.prefix+m.name, b.prefix+direct)
-			t.Rows = append(t.Rows, []string{m.text, micro.Number(s.NS), beyond.String(), micro.Number(s.Bytes), micro.Number(s.Allocs)})
+			t.Rows = append(t.Rows, []string{m.text, figures.Number(s.NS), beyond.String(), figures.Number(s.Bytes), figures.Number(s.Allocs)})
 		}
 		t.Notes = []string{verdict(r, b.prefix)}
 		tables = append(tables, t)
@@ -83,8 +84,8 @@ func Tables(r micro.Results) []micro.Table {
 }
 
 // languageTable is what Go itself takes.
-func languageTable(r micro.Results) micro.Table {
-	t := micro.Table{
+func languageTable(r micro.Results) figures.Table {
+	t := figures.Table{
 		Title: "ns to call a method of five arguments and three results, in Go itself",
 		Heads: []string{"call", "document (i7-12700H, Windows, -gcflags=-l)"},
 	}

@@ -2,8 +2,9 @@ package harness
 
 import (
 	"fmt"
-	"slices"
 	"time"
+
+	"github.com/tandem-rpc/tandem/bench/figures"
 )
 
 // TPS is the rate of right answers a second.
@@ -87,32 +88,18 @@ func (s Sample) String() string {
 // micros returns d in microseconds.
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// spread is one figure over all rounds.
-type spread struct{ median, min, max float64 }
-
-// spreadOf returns the spread of v, which must not be empty.
-func spreadOf(v []float64) spread {
-	v = slices.Sorted(slices.Values(v))
-	mid := len(v) / 2
-	median := v[mid]
-	if len(v)%2 == 0 {
-		median = (v[mid-1] + v[mid]) / 2
-	}
-	return spread{median, v[0], v[len(v)-1]}
-}
-
-// over returns the spread of a figure over the samples.
-func over(samples []Sample, figure func(Sample) float64) spread {
+// Over returns the spread of a figure over the samples.
+func Over(samples []Sample, figure func(Sample) float64) figures.Spread {
 	var v []float64
 	for _, s := range samples {
 		v = append(v, figure(s))
 	}
-	return spreadOf(v)
+	return figures.SpreadOf(v)
 }
 
-// ratios divides each sample's figure by the baseline's of the same round. It
+// Ratios divides each sample's figure by the baseline's of the same round. It
 // returns nothing when no round has both.
-func ratios(samples, baseline []Sample, figure func(Sample) float64) []float64 {
+func Ratios(samples, baseline []Sample, figure func(Sample) float64) []float64 {
 	var v []float64
 	for _, s := range samples {
 		for _, b := range baseline {

@@ -50,8 +50,8 @@ type Sample struct {
 	Error       string       `json:"error,omitempty"` // why there are no figures
 }
 
-// ok tells whether the sample has figures.
-func (s Sample) ok() bool { return s.Error == "" && s.Unsupported == "" }
+// OK tells whether the sample has figures.
+func (s Sample) OK() bool { return s.Error == "" && s.Unsupported == "" }
 
 // Report is the outcome of a run.
 type Report struct {

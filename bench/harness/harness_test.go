@@ -107,7 +107,7 @@ func TestAPeerThatMisbehavesFailsItsSample(t *testing.T) {
 				s.Timeout = 100 * time.Millisecond
 			}
 			sample := measure(t.Context(), os.Args[0], local(), s, Cell{Mode: Shared, Callers: 1})
-			if sample.ok() || !strings.Contains(sample.Error, want) {
+			if sample.OK() || !strings.Contains(sample.Error, want) {
 				t.Errorf("the sample's error is %q, want %q in it", sample.Error, want)
 			}
 		})

@@ -42,7 +42,7 @@ func (r run) findPeaks(ctx context.Context, report *Report) error {
 // slowestOf returns the framework's sample with the lowest rate.
 func slowestOf(samples []Sample) (slowest Sample, found bool) {
 	for _, s := range samples {
-		if !s.ok() || strings.HasPrefix(s.System, floorPrefix) {
+		if !s.OK() || strings.HasPrefix(s.System, floorPrefix) {
 			continue
 		}
 		if !found || s.TPS() < slowest.TPS() {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 
 	"github.com/tandem-rpc/tandem/bench/load"
 )
@@ -56,9 +55,3 @@ func (p *Peer) Ask(c load.Command, event string) (load.Report, error) {
 
 // End ends the peer and waits for that.
 func (p *Peer) End() error { return p.process.end() }
-
-// WriteAligned writes a title, which may be empty, and rows with their columns
-// aligned.
-func WriteAligned(w io.Writer, title string, rows [][]string) error {
-	return writeAligned(w, title, rows)
-}

@@ -3,9 +3,9 @@ package harness
 import (
 	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
+	"slices"
 
+	"github.com/tandem-rpc/tandem/bench/figures"
 	"github.com/tandem-rpc/tandem/bench/load"
 )
 
@@ -14,36 +14,44 @@ import (
 // system divided by every baseline, round by round; of latencies also the
 // number of rounds in which the system's was lower.
 func (r *Report) WriteTable(w io.Writer) error {
-	if _, err := fmt.Fprintf(w, "%s\n%s\n%s\n", r.Machine, strings.Join(r.Topology, "\n"), r.Settings); err != nil {
-		return err
-	}
+	var tables []figures.Table
 	for _, cell := range r.Settings.cells() {
-		if err := r.writeCell(w, cell); err != nil {
-			return err
-		}
+		tables = append(tables, r.tables(cell)...)
 	}
-	return nil
+	lines := slices.Concat([]string{r.Machine.String()}, r.Topology, []string{r.Settings.String()})
+	return figures.Write(w, lines, tables...)
 }
 
-// writeCell writes the cell's figures and, when a baseline has some, ratios.
-func (r *Report) writeCell(w io.Writer, cell Cell) error {
-	for _, t := range []struct {
-		title   string
-		columns []column
-	}{
-		{cell.String(), columns},
-		{"", r.ratioColumns(cell)},
-		{"latency divided, and in how many rounds it was lower", r.latencyColumns(cell)},
-	} {
-		if len(t.columns) == 0 {
-			continue
-		}
-		rows := append([][]string{heads(t.columns)}, r.rows(cell, t.columns)...)
-		if err := writeAligned(w, t.title, rows); err != nil {
-			return err
-		}
+// tables are the cell's figures and, when a baseline has some, ratios.
+func (r *Report) tables(cell Cell) []figures.Table {
+	tables := []figures.Table{r.table(cell, cell.String(), columns)}
+	if ratios := r.ratioColumns(cell); len(ratios) > 0 {
+		tables = append(tables,
+			r.table(cell, "", ratios),
+			r.table(cell, "latency divided, and in how many rounds it was lower", r.latencyColumns(cell)))
 	}
-	return nil
+	return tables
+}
+
+// table has a row for each system, with dashes for one without figures.
+func (r *Report) table(cell Cell, title string, cols []column) figures.Table {
+	t := figures.Table{Title: title, Heads: []string{"system"}}
+	for _, c := range cols {
+		t.Heads = append(t.Heads, c.head)
+	}
+	for _, name := range r.Settings.Systems {
+		row := []string{name}
+		samples := r.of(cell, name)
+		for _, c := range cols {
+			text := "–"
+			if len(samples) > 0 {
+				text = c.text(samples)
+			}
+			row = append(row, text)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
 }
 
 // column is a figure of a system in a cell, made from its samples.
@@ -74,7 +82,7 @@ var columns = []column{
 	{"peak MB client", median(0, func(s Sample) float64 { return mebi(s.Client.Usage) })},
 	{"server", served(median(0, func(s Sample) float64 { return mebi(s.Server) }))},
 	{"ok %", func(samples []Sample) string {
-		return fmt.Sprintf("%.4g", 100*over(samples, Sample.Success).min)
+		return fmt.Sprintf("%.4g", 100*Over(samples, Sample.Success).Min)
 	}},
 }
 
@@ -133,11 +141,11 @@ func compared(cell Cell) []latency {
 // divided is a column of ratios.
 func divided(baseline []Sample, figure func(Sample) float64) func([]Sample) string {
 	return func(samples []Sample) string {
-		v := ratios(samples, baseline, figure)
+		v := Ratios(samples, baseline, figure)
 		if len(v) == 0 {
 			return "–"
 		}
-		return spreadOf(v).format(2)
+		return figures.SpreadOf(v).Fixed(2)
 	}
 }
 
@@ -145,7 +153,7 @@ func divided(baseline []Sample, figure func(Sample) float64) func([]Sample) stri
 // the system's figure was lower than the baseline's.
 func dividedAndLower(baseline []Sample, figure func(Sample) float64) func([]Sample) string {
 	return func(samples []Sample) string {
-		v := ratios(samples, baseline, figure)
+		v := Ratios(samples, baseline, figure)
 		if len(v) == 0 {
 			return "–"
 		}
@@ -155,7 +163,7 @@ func dividedAndLower(baseline []Sample, figure func(Sample) float64) func([]Samp
 				lower++
 			}
 		}
-		return fmt.Sprintf("%.2f, %d of %d", spreadOf(v).median, lower, len(v))
+		return fmt.Sprintf("%.2f, %d of %d", figures.SpreadOf(v).Median, lower, len(v))
 	}
 }
 
@@ -171,70 +179,27 @@ func served(text func([]Sample) string) func([]Sample) string {
 	}
 }
 
-// rows has a row for each system, a dash for one without figures.
-func (r *Report) rows(cell Cell, cols []column) [][]string {
-	var rows [][]string
-	for _, name := range r.Settings.Systems {
-		row := []string{name}
-		samples := r.of(cell, name)
-		for _, c := range cols {
-			text := "–"
-			if len(samples) > 0 {
-				text = c.text(samples)
-			}
-			row = append(row, text)
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
 // of returns a system's samples in a cell that have figures.
 func (r *Report) of(cell Cell, system string) []Sample {
 	var found []Sample
 	for _, s := range r.Samples {
-		if s.ok() && s.Cell == cell && s.System == system {
+		if s.OK() && s.Cell == cell && s.System == system {
 			found = append(found, s)
 		}
 	}
 	return found
 }
 
-func heads(cols []column) []string {
-	row := []string{"system"}
-	for _, c := range cols {
-		row = append(row, c.head)
-	}
-	return row
-}
-
-// writeAligned writes a title and rows with aligned columns.
-func writeAligned(w io.Writer, title string, rows [][]string) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "\n") // a tabwriter keeps its first error for Flush
-	if title != "" {
-		fmt.Fprintf(t, "%s\n", title)
-	}
-	for _, row := range rows {
-		fmt.Fprintln(t, strings.Join(row, "\t"))
-	}
-	return t.Flush()
-}
-
 func withSpread(digits int, figure func(Sample) float64) func([]Sample) string {
-	return func(samples []Sample) string { return over(samples, figure).format(digits) }
+	return func(samples []Sample) string { return Over(samples, figure).Fixed(digits) }
 }
 
 func median(digits int, figure func(Sample) float64) func([]Sample) string {
 	return func(samples []Sample) string {
-		return fmt.Sprintf("%.*f", digits, over(samples, figure).median)
+		return fmt.Sprintf("%.*f", digits, Over(samples, figure).Median)
 	}
 }
 
 func cpuMicros(s Sample) float64 { return micros(s.CPU()) }
 
 func mebi(u load.Usage) float64 { return float64(u.Peak) / (1 << 20) }
-
-func (s spread) format(digits int) string {
-	return fmt.Sprintf("%.*f (%.*f–%.*f)", digits, s.median, digits, s.min, digits, s.max)
-}

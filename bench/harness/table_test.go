@@ -16,21 +16,12 @@ func TestFiguresAreOfEachProcessesInterval(t *testing.T) {
 	}
 }
 
-func TestSpread(t *testing.T) {
-	if got, want := spreadOf([]float64{5, 1, 3}), (spread{3, 1, 5}); got != want {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	if got, want := spreadOf([]float64{4, 1, 3, 2}), (spread{2.5, 1, 4}); got != want {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
 // The machine was twice as fast in the second round; the ratio is still 2.
 func TestRatiosAreTakenWithinARound(t *testing.T) {
 	cell := Cell{Mode: Shared, Callers: 1}
 	fast := []Sample{sample("fast", cell, 0, 200), sample("fast", cell, 1, 400), sample("fast", cell, 2, 7)}
 	base := []Sample{sample("base", cell, 1, 200), sample("base", cell, 0, 100)}
-	got := ratios(fast, base, Sample.TPS)
+	got := Ratios(fast, base, Sample.TPS)
 	if len(got) != 2 || got[0] != 2 || got[1] != 2 {
 		t.Errorf("got %v, want 2 twice", got)
 	}

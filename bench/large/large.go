@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tandem-rpc/tandem/bench/figures"
 	"github.com/tandem-rpc/tandem/bench/harness"
 )
 
@@ -25,11 +26,11 @@ type Settings struct {
 
 // Part is a question and the run that answers it.
 type Part struct {
-	Name     string          `json:"name"`
-	Question string          `json:"question"`
-	Settings run             `json:"-"` // they are in the report
-	Report   *harness.Report `json:"report"`
-	Verdicts []Verdict       `json:"verdicts,omitempty"`
+	Name     string           `json:"name"`
+	Question string           `json:"question"`
+	Settings harness.Settings `json:"-"` // they are in the report
+	Report   *harness.Report  `json:"report"`
+	Verdicts []Verdict        `json:"verdicts,omitempty"`
 
 	// judge turns the report into verdicts.
 	judge func(*harness.Report) []Verdict
@@ -51,18 +52,25 @@ func (r *Report) Failed() (n int) {
 // WriteTable writes the report for people.
 func (r *Report) WriteTable(w io.Writer) error {
 	for _, p := range r.Parts {
-		if _, err := fmt.Fprintf(w, "\n== %s: %s\n", p.Name, p.Question); err != nil {
+		if err := p.writeTable(w); err != nil {
 			return err
-		}
-		if err := p.Report.WriteTable(w); err != nil {
-			return err
-		}
-		fmt.Fprintln(w)
-		for _, v := range p.Verdicts {
-			fmt.Fprintln(w, v)
 		}
 	}
 	return nil
+}
+
+func (p Part) writeTable(w io.Writer) error {
+	if err := figures.Write(w, []string{"", fmt.Sprintf("== %s: %s", p.Name, p.Question)}); err != nil {
+		return err
+	}
+	if err := p.Report.WriteTable(w); err != nil {
+		return err
+	}
+	verdicts := []string{""}
+	for _, v := range p.Verdicts {
+		verdicts = append(verdicts, v.String())
+	}
+	return figures.Write(w, verdicts)
 }
 
 // Names returns the names of all parts, in order.
@@ -74,25 +82,39 @@ func Names() (names []string) {
 }
 
 // Run measures the parts of these names and writes a line to progress after
-// each sample.
+// each sample. With an error there may be a report, of what was measured
+// before.
 func Run(ctx context.Context, names []string, s Settings, progress io.Writer) (*Report, error) {
+	chosen, err := choose(names, s)
+	if err != nil {
+		return nil, err
+	}
 	report := &Report{}
+	for _, p := range chosen {
+		fmt.Fprintf(progress, "%s\n", p.Name)
+		p.Report, err = harness.Run(ctx, p.Settings, progress)
+		if p.Report != nil {
+			if p.judge != nil {
+				p.Verdicts = p.judge(p.Report)
+			}
+			report.Parts = append(report.Parts, p)
+		}
+		if err != nil {
+			return report, err
+		}
+	}
+	return report, nil
+}
+
+// choose returns the parts of these names.
+func choose(names []string, s Settings) (chosen []Part, err error) {
 	all := parts(s)
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(p Part) bool { return p.Name == name })
 		if i < 0 {
 			return nil, fmt.Errorf("large: no part %q; there are %s", name, strings.Join(Names(), ", "))
 		}
-		p := all[i]
-		fmt.Fprintf(progress, "%s\n", p.Name)
-		var err error
-		if p.Report, err = harness.Run(ctx, p.Settings.Settings, progress); err != nil {
-			return report, err
-		}
-		if p.judge != nil {
-			p.Verdicts = p.judge(p.Report)
-		}
-		report.Parts = append(report.Parts, p)
+		chosen = append(chosen, all[i])
 	}
-	return report, nil
+	return chosen, nil
 }

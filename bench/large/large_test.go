@@ -2,6 +2,8 @@ package large
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -44,7 +46,7 @@ func TestPartsAreMeasured(t *testing.T) {
 // TestLargeCallsAreMadeBeside has calls that neither system takes by default.
 func TestLargeCallsAreMadeBeside(t *testing.T) {
 	s := Settings{Rounds: 1, Warmup: 10 * time.Millisecond, Duration: 300 * time.Millisecond, Timeout: time.Minute}
-	report, err := harness.Run(t.Context(), s.shared(1, 4, "tandem+beside=5000000", "netrpc+beside=5000000").Settings, t.Output())
+	report, err := harness.Run(t.Context(), s.shared(1, 4, "tandem+beside=5000000", "netrpc+beside=5000000"), t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +60,7 @@ func TestLargeCallsAreMadeBeside(t *testing.T) {
 // TestStreams measures the streams that are in the bench's own module.
 func TestStreams(t *testing.T) {
 	s := Settings{Rounds: 1, Warmup: 10 * time.Millisecond, Duration: 50 * time.Millisecond, Timeout: time.Minute}
-	report, err := harness.Run(t.Context(), s.perCaller(1, "tandem+stream=16384", "floor-plain+stream=16384").Settings, t.Output())
+	report, err := harness.Run(t.Context(), s.perCaller(1, "tandem+stream=16384", "floor-plain+stream=16384"), t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,8 +74,34 @@ func TestStreams(t *testing.T) {
 	}
 }
 
+// interrupter interrupts a run at the progress line of a sample, which follows
+// that of its part.
+type interrupter struct {
+	interrupt func()
+	lines     int
+}
+
+func (i *interrupter) Write(b []byte) (int, error) {
+	if i.lines++; i.lines == 2 {
+		i.interrupt()
+	}
+	return len(b), nil
+}
+
+func TestAnInterruptedRunHasWhatWasMeasured(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	s := Settings{Rounds: 1, Duration: 10 * time.Millisecond, Timeout: time.Minute}
+	report, err := Run(ctx, []string{"tls", "compress"}, s, &interrupter{interrupt: interrupt})
+	if !errors.Is(err, context.Canceled) || report == nil {
+		t.Fatalf("error %v, report %v, want that it was interrupted and has a report", err, report)
+	}
+	if len(report.Parts) != 1 || len(report.Parts[0].Report.Samples) != 1 {
+		t.Errorf("parts %+v, want one with a sample", report.Parts)
+	}
+}
+
 func TestRunRefusesAPartThatIsNot(t *testing.T) {
-	if _, err := Run(t.Context(), []string{"lunch"}, Settings{}, t.Output()); err == nil || !strings.Contains(err.Error(), "stream") {
+	if _, err := Run(t.Context(), []string{"tls", "lunch"}, Settings{}, t.Output()); err == nil || !strings.Contains(err.Error(), "stream") {
 		t.Errorf("error %v, want the parts in it", err)
 	}
 }

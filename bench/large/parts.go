@@ -25,7 +25,7 @@ func parts(s Settings) []Part {
 		},
 		{
 			Name: "beside-open", Question: "the same, with 2000 small calls that begin a second",
-			Settings: s.shared(1, 16, "tandem", "netrpc", "tandem+beside=67108864", "netrpc+beside=67108864").open(),
+			Settings: open(s.shared(1, 16, "tandem", "netrpc", "tandem+beside=67108864", "netrpc+beside=67108864")),
 			judge:    judgeBeside,
 		},
 		{
@@ -51,43 +51,39 @@ func parts(s Settings) []Part {
 	}
 }
 
-// run is the harness's settings of a part.
-type run struct{ harness.Settings }
-
 // shared has callers on shared connections. The first system is what the others
 // are divided by.
-func (s Settings) shared(conns, callers int, systems ...string) run {
-	return run{harness.Settings{
+func (s Settings) shared(conns, callers int, systems ...string) harness.Settings {
+	return harness.Settings{
 		Systems: systems, Modes: []harness.Mode{harness.Shared}, Callers: []int{callers}, Conns: conns,
 		Rounds: s.Rounds, Warmup: s.Warmup, Duration: s.Duration, Timeout: s.Timeout, Baselines: systems[:1],
-	}}
+	}
 }
 
 // perCaller has a connection for each caller.
-func (s Settings) perCaller(callers int, systems ...string) run {
+func (s Settings) perCaller(callers int, systems ...string) harness.Settings {
 	r := s.shared(1, callers, systems...)
 	r.Modes = []harness.Mode{harness.PerCaller}
 	return r
 }
 
 // open makes the run an open loop.
-func (r run) open() run {
-	r.Rates = []int{openRate}
-	return r
+func open(s harness.Settings) harness.Settings {
+	s.Rates = []int{openRate}
+	return s
 }
 
-func perSecond(s harness.Sample) float64 { return s.TPS() }
-func p50(s harness.Sample) float64       { return float64(s.Client.Latency.P50) }
-func p99(s harness.Sample) float64       { return float64(s.Client.Latency.P99) }
-func cpu(s harness.Sample) float64       { return float64(s.CPU()) / float64(time.Microsecond) }
+func p50(s harness.Sample) float64 { return float64(s.Client.Latency.P50) }
+func p99(s harness.Sample) float64 { return float64(s.Client.Latency.P99) }
+func cpu(s harness.Sample) float64 { return float64(s.CPU()) / float64(time.Microsecond) }
 
 func judgeStream(r *harness.Report) []Verdict {
 	const tandem, grpc, floor = "tandem+stream=16384", "grpc+stream=16384", "floor-plain+stream=16384"
 	gigabytes := func(s harness.Sample) float64 { return s.TPS() * 16384 / 1e9 }
 	var all verdicts
 	all.figure(r, "GB/s", gigabytes, floor, grpc, tandem)
-	all.ratio(r, perSecond, tandem, floor, Verdict{What: "GB/s", Target: 0.8, Least: true})
-	all.ratio(r, perSecond, tandem, grpc, Verdict{What: "GB/s"})
+	all.ratio(r, harness.Sample.TPS, tandem, floor, Verdict{What: "GB/s", Target: 0.8, Least: true})
+	all.ratio(r, harness.Sample.TPS, tandem, grpc, Verdict{What: "GB/s"})
 	return all
 }
 
@@ -106,7 +102,7 @@ func judgeBeside(r *harness.Report) []Verdict {
 func judgeTLS(r *harness.Report) []Verdict {
 	var all verdicts
 	for _, system := range []string{"tandem", "netrpc"} {
-		all.ratio(r, perSecond, system+"+tls", system, Verdict{What: "calls/s"})
+		all.ratio(r, harness.Sample.TPS, system+"+tls", system, Verdict{What: "calls/s"})
 		all.ratio(r, cpu, system+"+tls", system, Verdict{What: "CPU a call"})
 	}
 	return all

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tandem-rpc/tandem/bench/figures"
 	"github.com/tandem-rpc/tandem/bench/harness"
 )
 
@@ -48,12 +49,8 @@ type verdicts []Verdict
 // figure adds the median of a figure of each system.
 func (all *verdicts) figure(r *harness.Report, what string, figure func(harness.Sample) float64, systems ...string) {
 	for _, system := range systems {
-		var v []float64
-		for _, s := range byRound(r, system) {
-			v = append(v, figure(s))
-		}
-		if len(v) > 0 {
-			*all = append(*all, Verdict{What: system + ", " + what, Value: median(v)})
+		if samples := of(r, system); len(samples) > 0 {
+			*all = append(*all, Verdict{What: system + ", " + what, Value: harness.Over(samples, figure).Median})
 		}
 	}
 }
@@ -61,36 +58,13 @@ func (all *verdicts) figure(r *harness.Report, what string, figure func(harness.
 // ratio adds to v, which says what the figure is and has the target, the median
 // of a system's figure divided by that of the base in the same round.
 func (all *verdicts) ratio(r *harness.Report, figure func(harness.Sample) float64, system, base string, v Verdict) {
-	bases := byRound(r, base)
-	var ratios []float64
-	for round, s := range byRound(r, system) {
-		if b, ok := bases[round]; ok {
-			ratios = append(ratios, figure(s)/figure(b))
-		}
-	}
-	if len(ratios) > 0 {
-		v.What, v.Value = fmt.Sprintf("%s ÷ %s, %s", system, base, v.What), median(ratios)
+	if ratios := harness.Ratios(of(r, system), of(r, base), figure); len(ratios) > 0 {
+		v.What, v.Value = fmt.Sprintf("%s ÷ %s, %s", system, base, v.What), figures.SpreadOf(ratios).Median
 		*all = append(*all, v)
 	}
 }
 
-// byRound returns a system's samples that have figures.
-func byRound(r *harness.Report, system string) map[int]harness.Sample {
-	found := map[int]harness.Sample{}
-	for _, s := range r.Samples {
-		if s.System == system && s.Error == "" && s.Unsupported == "" {
-			found[s.Round] = s
-		}
-	}
-	return found
-}
-
-// median of v, which must not be empty.
-func median(v []float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	mid := len(v) / 2
-	if len(v)%2 == 1 {
-		return v[mid]
-	}
-	return (v[mid-1] + v[mid]) / 2
+// of returns a system's samples that have figures. A part has one cell.
+func of(r *harness.Report, system string) []harness.Sample {
+	return slices.DeleteFunc(slices.Clone(r.Samples), func(s harness.Sample) bool { return s.System != system || !s.OK() })
 }

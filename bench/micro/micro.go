@@ -6,9 +6,11 @@
 package micro
 
 import (
-	"slices"
+	"fmt"
+	"io"
 	"time"
 
+	"github.com/tandem-rpc/tandem/bench/figures"
 	"github.com/tandem-rpc/tandem/bench/harness"
 )
 
@@ -46,7 +48,7 @@ func (r Results) Median(name string) Sample {
 		for _, s := range r[name] {
 			all = append(all, figure(s))
 		}
-		return spreadOf(all).Median
+		return figures.SpreadOf(all).Median
 	}
 	return Sample{
 		NS:     of(func(s Sample) float64 { return s.NS }),
@@ -60,48 +62,41 @@ func (r Results) Median(name string) Sample {
 // Has reports whether the benchmark was measured.
 func (r Results) Has(name string) bool { return len(r[name]) > 0 }
 
-// Spread is a figure over all rounds.
-type Spread struct{ Median, Min, Max float64 }
-
 // Times returns the time of an operation in ns over the rounds.
-func (r Results) Times(name string) Spread {
+func (r Results) Times(name string) figures.Spread {
 	var all []float64
 	for _, s := range r[name] {
 		all = append(all, s.NS)
 	}
-	return spreadOf(all)
+	return figures.SpreadOf(all)
 }
 
 // Ratio returns the time of one benchmark divided by that of another, each
 // round by itself.
-func (r Results) Ratio(name, by string) Spread {
+func (r Results) Ratio(name, by string) figures.Spread {
 	return r.pairs(name, by, func(a, b float64) float64 { return a / b })
 }
 
 // Difference returns by how many ns one benchmark takes longer than another,
 // each round by itself.
-func (r Results) Difference(name, than string) Spread {
+func (r Results) Difference(name, than string) figures.Spread {
 	return r.pairs(name, than, func(a, b float64) float64 { return a - b })
 }
 
-func (r Results) pairs(x, y string, combine func(x, y float64) float64) Spread {
+func (r Results) pairs(x, y string, combine func(x, y float64) float64) figures.Spread {
 	var all []float64
 	for i := range min(len(r[x]), len(r[y])) {
 		all = append(all, combine(r[x][i].NS, r[y][i].NS))
 	}
-	return spreadOf(all)
+	return figures.SpreadOf(all)
 }
 
-// spreadOf returns the spread of v, zeros when it is empty.
-func spreadOf(v []float64) Spread {
-	if len(v) == 0 {
-		return Spread{}
-	}
-	v = slices.Sorted(slices.Values(v))
-	mid := len(v) / 2
-	median := v[mid]
-	if len(v)%2 == 0 {
-		median = (v[mid-1] + v[mid]) / 2
-	}
-	return Spread{median, v[0], v[len(v)-1]}
+// Write prints what was measured, where and how, and the tables.
+func (r *Report) Write(w io.Writer, tables ...figures.Table) error {
+	return figures.Write(w, []string{r.Machine.String(), r.Settings.String()}, tables...)
+}
+
+// String says in a line how long and how often was measured.
+func (s Settings) String() string {
+	return fmt.Sprintf("median of %d rounds of %v a benchmark, and in brackets least–most", s.Count, s.Time)
 }

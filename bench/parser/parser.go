@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/tandem-rpc/tandem/bench/figures"
 	"github.com/tandem-rpc/tandem/bench/micro"
 )
 
@@ -24,10 +25,10 @@ var systems = []struct{ name, text string }{
 }
 
 // Tables has a table for each size of message.
-func Tables(r micro.Results) []micro.Table {
-	var tables []micro.Table
+func Tables(r micro.Results) []figures.Table {
+	var tables []figures.Table
 	for _, d := range documents {
-		t := micro.Table{
+		t := figures.Table{
 			Title: fmt.Sprintf("%s: parts of up to %d bytes, %d bytes a message on average in the document", d.size, d.limit, d.average()),
 			Heads: []string{"system", "messages", "ns/op", "ns/message", "MB/s", "B/op", "allocs/op", "ns/op ÷ tandem's"},
 		}
@@ -53,8 +54,8 @@ func benchmark(size string, messages int, system string) string {
 
 func row(system string, messages int, s micro.Sample, ratio string) []string {
 	return []string{
-		system, strconv.Itoa(messages), micro.Number(s.NS), micro.Number(s.NS / float64(messages)),
-		micro.Number(s.MBs), micro.Number(s.Bytes), micro.Number(s.Allocs), ratio,
+		system, strconv.Itoa(messages), figures.Number(s.NS), figures.Number(s.NS / float64(messages)),
+		figures.Number(s.MBs), figures.Number(s.Bytes), figures.Number(s.Allocs), ratio,
 	}
 }
 
@@ -75,18 +76,18 @@ func verdicts(d document, r micro.Results) []string {
 	for _, cell := range d.cells {
 		ours := benchmark(d.size, cell.messages, "frames")
 		if s := r.Median(ours); s.Allocs > 0 {
-			notes = append(notes, fmt.Sprintf("MISSED: %d messages: %s allocations a parse, wanted are none", cell.messages, micro.Number(s.Allocs)))
+			notes = append(notes, fmt.Sprintf("MISSED: %d messages: %s allocations a parse, wanted are none", cell.messages, figures.Number(s.Allocs)))
 		}
 		others := benchmark(d.size, cell.messages, "bufio")
 		if !r.Has(others) {
 			continue
 		}
 		if ratio := r.Ratio(others, ours); ratio.Median < least {
-			notes = append(notes, fmt.Sprintf("MISSED: %d messages: bufio takes %s times as long, wanted are %s", cell.messages, ratio, micro.Number(least)))
+			notes = append(notes, fmt.Sprintf("MISSED: %d messages: bufio takes %s times as long, wanted are %s", cell.messages, ratio, figures.Number(least)))
 		}
 	}
 	if len(notes) == 0 {
-		notes = []string{fmt.Sprintf("Every cell: no allocation, and bufio takes at least %s times as long.", micro.Number(least))}
+		notes = []string{fmt.Sprintf("Every cell: no allocation, and bufio takes at least %s times as long.", figures.Number(least))}
 	}
 	return notes
 }
