@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"slices"
 	"time"
 
@@ -152,9 +151,6 @@ func (r *run) measure(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, _, err := net.SplitHostPort(ready.Addr); err != nil {
-		return fmt.Errorf("connections: the server's address: %w", err)
-	}
 	if r.step.Empty, err = r.memory(); err != nil {
 		return err
 	}
@@ -239,7 +235,7 @@ func (r *run) call() (err error) {
 }
 
 func (r *run) memory() (load.Memory, error) {
-	answer, err := r.server.Ask(load.Command{Op: load.OpSettle}, load.EventUsage)
+	answer, err := r.server.Ask(load.Command{Op: load.OpSettle}, load.EventMemory)
 	if err != nil {
 		return load.Memory{}, err
 	}

@@ -14,14 +14,20 @@ import (
 
 const benchModule = "github.com/tandem-rpc/tandem/bench"
 
-// peers is a folder of built peers.
-type peers struct{ dir string }
+// Built is a folder of built peers.
+type Built struct{ dir string }
 
-func (p peers) path(system string) string { return filepath.Join(p.dir, system) }
+func (b Built) path(system string) string { return filepath.Join(b.dir, system) }
 
-// remove deletes the folder. It lies among temporary files; a failure is not
+// Remove deletes the folder. It lies among temporary files; a failure is not
 // worth a word.
-func (p peers) remove() { _ = os.RemoveAll(p.dir) }
+func (b Built) Remove() { _ = os.RemoveAll(b.dir) }
+
+// Start runs a subcommand of a system's peer on this machine; package load says
+// which there are. The peer is killed when ctx ends.
+func (b Built) Start(ctx context.Context, system string, args ...string) (*Peer, error) {
+	return startPeer(ctx, "", b.path(system), args...)
+}
 
 // Systems returns the names of all peers in the source tree.
 func Systems(ctx context.Context) ([]string, error) {
@@ -40,46 +46,46 @@ func Systems(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// build compiles the systems' peers, each in its own folder, so that one with
-// a go.mod of its own is built with that.
-func build(ctx context.Context, systems []string) (peers, error) {
+// Build compiles the systems' peers, each in its own folder, so that one with
+// a go.mod of its own is built with that. Remove deletes them.
+func Build(ctx context.Context, systems []string) (Built, error) {
 	known, err := Systems(ctx)
 	if err != nil {
-		return peers{}, err
+		return Built{}, err
 	}
 	source, err := peerSource(ctx)
 	if err != nil {
-		return peers{}, err
+		return Built{}, err
 	}
 	dir, err := os.MkdirTemp("", "bench-peers-")
 	if err != nil {
-		return peers{}, fmt.Errorf("harness: %w", err)
+		return Built{}, fmt.Errorf("harness: %w", err)
 	}
-	p := peers{dir}
+	b := Built{dir}
 	for _, name := range systems {
 		folder, _, _ := strings.Cut(name, "+") // what follows are options; see load.Named
 		if !slices.Contains(known, folder) {
-			p.remove()
-			return peers{}, fmt.Errorf("harness: no system %q; there are %s", name, strings.Join(known, ", "))
+			b.Remove()
+			return Built{}, fmt.Errorf("harness: no system %q; there are %s", name, strings.Join(known, ", "))
 		}
-		if err := p.build(ctx, source, folder, name); err != nil {
-			p.remove()
-			return peers{}, err
+		if err := b.build(ctx, source, folder, name); err != nil {
+			b.Remove()
+			return Built{}, err
 		}
 	}
-	return p, nil
+	return b, nil
 }
 
 // build compiles the peer in the folder, unless that has been done for another
 // system of the same peer, and gives it the system's name.
-func (p peers) build(ctx context.Context, source, folder, name string) error {
-	first := filepath.Join(p.dir, "peer."+folder)
+func (b Built) build(ctx context.Context, source, folder, name string) error {
+	first := filepath.Join(b.dir, "peer."+folder)
 	if _, err := os.Stat(first); err != nil {
 		if err := goBuild(ctx, filepath.Join(source, folder), first); err != nil {
 			return err
 		}
 	}
-	if err := os.Link(first, p.path(name)); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := os.Link(first, b.path(name)); err != nil && !errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("harness: naming the peer of %s: %w", name, err)
 	}
 	return nil

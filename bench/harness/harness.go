@@ -83,11 +83,11 @@ func Run(ctx context.Context, s Settings, progress io.Writer) (report *Report, e
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	built, err := build(ctx, s.Systems)
+	built, err := Build(ctx, s.Systems)
 	if err != nil {
 		return nil, err
 	}
-	defer built.remove()
+	defer built.Remove()
 	nets, err := s.networks(ctx)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func Run(ctx context.Context, s Settings, progress io.Writer) (report *Report, e
 // run is a Run that goes on.
 type run struct {
 	settings Settings
-	built    peers
+	built    Built
 	nets     networks
 	progress io.Writer
 	estimate *estimate
@@ -123,11 +123,11 @@ type run struct {
 
 // measure measures and writes a line of progress. The error is that of ctx.
 func (r run) measure(ctx context.Context, system string, cell Cell, round int) (Sample, error) {
-	sample := measure(ctx, r.built.path(system), r.nets[cell.Deployment], r.settings, cell)
+	sample := r.built.measure(ctx, system, r.nets[cell.Deployment], r.settings, cell)
 	if err := ctx.Err(); err != nil {
 		return sample, err
 	}
-	sample.System, sample.Round = system, round
+	sample.Round = round
 	fmt.Fprintf(r.progress, "%s  %s\n", r.estimate.next(), sample)
 	return sample, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,9 @@ func TestMain(m *testing.M) {
 		time.Sleep(time.Hour) // an empty select would be found out as a deadlock
 	case "refuse":
 		fmt.Println(`{"event":"failed","error":"no port left"}`)
+	case "say nothing":
+		fmt.Println(`{"event":"usage"}`)
+		_, _ = io.Copy(io.Discard, os.Stdin)
 	}
 }
 
@@ -106,11 +110,25 @@ func TestAPeerThatMisbehavesFailsItsSample(t *testing.T) {
 			if how == "hang" {
 				s.Timeout = 100 * time.Millisecond
 			}
-			sample := measure(t.Context(), os.Args[0], local(), s, Cell{Mode: Shared, Callers: 1})
+			built := Built{filepath.Dir(os.Args[0])}
+			sample := built.Measure(t.Context(), filepath.Base(os.Args[0]), s, Cell{Mode: Shared, Callers: 1})
 			if sample.OK() || !strings.Contains(sample.Error, want) {
 				t.Errorf("the sample's error is %q, want %q in it", sample.Error, want)
 			}
 		})
+	}
+}
+
+func TestAReportWithoutFiguresIsAnError(t *testing.T) {
+	t.Setenv(asPeer, "say nothing")
+	built := Built{filepath.Dir(os.Args[0])}
+	peer, err := built.Start(t.Context(), filepath.Base(os.Args[0]), "server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peer.End()
+	if _, err := peer.mark(); err == nil || !strings.Contains(err.Error(), "without figures") {
+		t.Errorf("error %v, want that there are no figures", err)
 	}
 }
 

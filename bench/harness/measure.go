@@ -9,12 +9,18 @@ import (
 	"github.com/tandem-rpc/tandem/bench/load"
 )
 
-// measure runs the peer at path as servers and as a client in one cell.
-func measure(ctx context.Context, path string, net network, s Settings, cell Cell) Sample {
+// Measure is one sample of Run's: the system in a cell with those settings, on
+// this machine.
+func (b Built) Measure(ctx context.Context, system string, s Settings, cell Cell) Sample {
+	return b.measure(ctx, system, local(), s, cell)
+}
+
+// measure runs the system's peer as servers and as a client in one cell.
+func (b Built) measure(ctx context.Context, system string, net network, s Settings, cell Cell) Sample {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
-	sample := Sample{Cell: cell}
-	err := sample.run(ctx, path, net, s)
+	sample := Sample{System: system, Cell: cell}
+	err := sample.run(ctx, b.path(system), net, s)
 	switch {
 	case errors.Is(err, errUnsupported):
 		sample.Unsupported = err.Error()
@@ -34,10 +40,10 @@ func (s *Sample) run(ctx context.Context, path string, net network, set Settings
 	if s.Cell.Deployment == Elsewhere {
 		addrs = set.Addrs
 	}
-	var servers []*process
+	var servers []*Peer
 	defer func() {
 		for _, p := range servers {
-			err = errors.Join(err, p.end())
+			err = errors.Join(err, p.End())
 		}
 	}()
 	for i := range net.servers {
@@ -46,7 +52,7 @@ func (s *Sample) run(ctx context.Context, path string, net network, set Settings
 			return err
 		}
 		servers = append(servers, server)
-		ready, err := server.expect(load.EventReady)
+		ready, err := server.Expect(load.EventReady)
 		if err != nil {
 			return err
 		}
@@ -56,25 +62,22 @@ func (s *Sample) run(ctx context.Context, path string, net network, set Settings
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, client.end()) }()
+	defer func() { err = errors.Join(err, client.End()) }()
 	return s.steer(client, servers)
 }
 
 // steer takes the servers' marks while the client calls steadily, before and
 // after as well as during its own measurement: a server's interval is off by
 // the time a line takes through a pipe, but its rate of calls is the same.
-func (s *Sample) steer(client *process, servers []*process) error {
-	if _, err := client.expect(load.EventWarm); err != nil {
+func (s *Sample) steer(client *Peer, servers []*Peer) error {
+	if _, err := client.Expect(load.EventWarm); err != nil {
 		return err
 	}
 	before, err := markAll(servers)
 	if err != nil {
 		return err
 	}
-	if err := client.tell(load.OpStart); err != nil {
-		return err
-	}
-	if _, err := client.expect(load.EventMeasured); err != nil {
+	if _, err := client.Ask(load.Command{Op: load.OpStart}, load.EventMeasured); err != nil {
 		return err
 	}
 	after, err := markAll(servers)
@@ -82,21 +85,16 @@ func (s *Sample) steer(client *process, servers []*process) error {
 		return err
 	}
 	s.setServers(before, after)
-	if err := client.tell(load.OpStop); err != nil {
+	r, err := client.Ask(load.Command{Op: load.OpStop}, load.EventResult)
+	if err != nil {
 		return err
 	}
-	r, err := client.expect(load.EventResult)
-	if err == nil && r.Result == nil {
-		err = fmt.Errorf("harness: %s reported a result without figures", client.name)
-	}
-	if err == nil {
-		s.Client = *r.Result
-	}
-	return err
+	s.Client = *r.Result
+	return nil
 }
 
 // markAll asks every server for its usage.
-func markAll(servers []*process) ([]load.Usage, error) {
+func markAll(servers []*Peer) ([]load.Usage, error) {
 	var all []load.Usage
 	for _, p := range servers {
 		u, err := p.mark()

@@ -18,7 +18,8 @@ const (
 // What a peer reports, one JSON value a line.
 const (
 	EventReady       = "ready"       // a server listens at Addr
-	EventUsage       = "usage"       // a server's Usage or Memory, as it was asked
+	EventUsage       = "usage"       // a server's Usage
+	EventMemory      = "memory"      // a server's Memory
 	EventWarm        = "warm"        // a client has warmed up and goes on calling
 	EventMeasured    = "measured"    // a client has measured and goes on calling
 	EventResult      = "result"      // a client's Result
@@ -61,13 +62,7 @@ func (c *control) report(r Report) error {
 
 // next returns the next command, or io.EOF when the harness has gone: then the
 // peer must end, so that none is left behind.
-func (c *control) next() (string, error) {
-	cmd, err := c.command()
-	return cmd.Op, err
-}
-
-// command is next with all that the line says.
-func (c *control) command() (cmd Command, err error) {
+func (c *control) next() (cmd Command, err error) {
 	if !c.in.Scan() {
 		if err := c.in.Err(); err != nil {
 			return cmd, err
@@ -82,9 +77,9 @@ func (c *control) command() (cmd Command, err error) {
 
 // expect waits for one command.
 func (c *control) expect(op string) error {
-	got, err := c.next()
-	if err == nil && got != op {
-		err = fmt.Errorf("load: the harness said %q, expected %q", got, op)
+	cmd, err := c.next()
+	if err == nil && cmd.Op != op {
+		err = fmt.Errorf("load: the harness said %q, expected %q", cmd.Op, op)
 	}
 	return err
 }

@@ -93,7 +93,7 @@ func runHold(sys System, args []string, ctl *control) error {
 		return err
 	}
 	for {
-		cmd, err := ctl.command()
+		cmd, err := ctl.next()
 		if err != nil {
 			return err
 		}
@@ -201,7 +201,7 @@ func runBurst(sys System, args []string, ctl *control) error {
 		return err
 	}
 	for {
-		cmd, err := ctl.command()
+		cmd, err := ctl.next()
 		if err != nil {
 			return err
 		}

@@ -82,31 +82,31 @@ func runServer(sys System, args []string, ctl *control) error {
 	}
 }
 
-// reportMarks reports the address and then the usage at every mark.
+// reportMarks reports the address, and then the usage or the memory as often as
+// the harness asks.
 func reportMarks(ctl *control, addr string) error {
 	epoch := time.Now()
 	if err := ctl.report(Report{Event: EventReady, Addr: addr}); err != nil {
 		return err
 	}
 	for {
-		op, err := ctl.next()
+		cmd, err := ctl.next()
 		if err != nil {
 			return err
 		}
-		r := Report{Event: EventUsage}
-		switch op {
+		var r Report
+		switch cmd.Op {
 		case OpMark:
-			var usage Usage
-			usage, err = readUsage(epoch)
-			r.Usage = &usage
+			usage, err := readUsage(epoch)
+			if err != nil {
+				return err
+			}
+			r = Report{Event: EventUsage, Usage: &usage}
 		case OpSettle:
 			memory := readMemory()
-			r.Memory = &memory
+			r = Report{Event: EventMemory, Memory: &memory}
 		default:
-			err = fmt.Errorf("load: the harness said %q, expected %q or %q", op, OpMark, OpSettle)
-		}
-		if err != nil {
-			return err
+			return fmt.Errorf("load: the harness said %q, expected %q or %q", cmd.Op, OpMark, OpSettle)
 		}
 		if err := ctl.report(r); err != nil {
 			return err

@@ -105,7 +105,7 @@ func TestHoldAndBurst(t *testing.T) {
 	sys := System{Serve: floor.ServeMux, Dial: DialFor(floor.DialMux)}
 	server := startPeer(t, sys, "server", "-hosts="+string(rune('0'+hosts)))
 	addr := server.expect(EventReady).Addr
-	settle := func() Memory { server.tell(OpSettle); return *server.expect(EventUsage).Memory }
+	settle := func() Memory { server.tell(OpSettle); return *server.expect(EventMemory).Memory }
 	before := settle()
 
 	const count = 20

@@ -20,8 +20,9 @@ const endGrace = 5 * time.Second
 // errUnsupported is a peer's word that its system cannot do what the cell asks.
 var errUnsupported = errors.New("unsupported")
 
-// process is a running peer. It is killed when its context ends.
-type process struct {
+// Peer is a running peer. It is for one goroutine, and is killed when its
+// context ends.
+type Peer struct {
 	name   string
 	cmd    *exec.Cmd
 	cancel context.CancelFunc
@@ -31,10 +32,10 @@ type process struct {
 }
 
 // startPeer runs the program at path in a network namespace.
-func startPeer(ctx context.Context, namespace, path string, args ...string) (*process, error) {
+func startPeer(ctx context.Context, namespace, path string, args ...string) (*Peer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	line := command(namespace, path, args...)
-	p := &process{
+	p := &Peer{
 		name:   filepath.Base(path) + " " + args[0],
 		cmd:    exec.CommandContext(ctx, line[0], line[1:]...),
 		cancel: cancel,
@@ -49,7 +50,7 @@ func startPeer(ctx context.Context, namespace, path string, args ...string) (*pr
 	return p, nil
 }
 
-func (p *process) start() error {
+func (p *Peer) start() error {
 	in, err := p.cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -62,16 +63,17 @@ func (p *process) start() error {
 	return p.cmd.Start()
 }
 
-// tell sends a command.
-func (p *process) tell(op string) error {
-	if err := json.NewEncoder(p.in).Encode(load.Command{Op: op}); err != nil {
-		return fmt.Errorf("harness: telling %s to %s: %w", p.name, op, err)
+// Ask sends a command and waits for the event that answers it.
+func (p *Peer) Ask(c load.Command, event string) (load.Report, error) {
+	if err := json.NewEncoder(p.in).Encode(c); err != nil {
+		return load.Report{}, fmt.Errorf("harness: telling %s to %s: %w", p.name, c.Op, err)
 	}
-	return nil
+	return p.Expect(event)
 }
 
-// expect waits for the event, for as long as the process's context lasts.
-func (p *process) expect(event string) (load.Report, error) {
+// Expect waits for the event, for as long as the peer's context lasts. The
+// report has the figures that belong to the event.
+func (p *Peer) Expect(event string) (load.Report, error) {
 	var r load.Report
 	if !p.out.Scan() {
 		return r, fmt.Errorf("harness: %s ended, or took too long, before it was %q", p.name, event)
@@ -81,6 +83,9 @@ func (p *process) expect(event string) (load.Report, error) {
 	}
 	switch r.Event {
 	case event:
+		if event == load.EventUsage && r.Usage == nil || event == load.EventMemory && r.Memory == nil || event == load.EventResult && r.Result == nil {
+			return r, fmt.Errorf("harness: %s reported %q without figures", p.name, event)
+		}
 		return r, nil
 	case load.EventUnsupported:
 		return r, fmt.Errorf("%w: %s", errUnsupported, r.Error)
@@ -91,23 +96,17 @@ func (p *process) expect(event string) (load.Report, error) {
 }
 
 // mark asks a server for its usage.
-func (p *process) mark() (load.Usage, error) {
-	if err := p.tell(load.OpMark); err != nil {
-		return load.Usage{}, err
-	}
-	r, err := p.expect(load.EventUsage)
+func (p *Peer) mark() (load.Usage, error) {
+	r, err := p.Ask(load.Command{Op: load.OpMark}, load.EventUsage)
 	if err != nil {
 		return load.Usage{}, err
-	}
-	if r.Usage == nil {
-		return load.Usage{}, fmt.Errorf("harness: %s reported a usage without figures", p.name)
 	}
 	return *r.Usage, nil
 }
 
-// end closes the peer's standard input, which ends it, kills it when it does
+// End closes the peer's standard input, which ends it, kills it when it does
 // not, and waits. The error carries what it wrote to standard error.
-func (p *process) end() error {
+func (p *Peer) End() error {
 	defer p.cancel()
 	_ = p.in.Close() // fails only when the peer has gone already
 	kill := time.AfterFunc(endGrace, p.cancel)
