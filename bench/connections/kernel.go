@@ -1,9 +1,9 @@
 package connections
 
 import (
-	"bytes"
 	"os"
-	"strconv"
+
+	"github.com/tandem-rpc/tandem/bench/load"
 )
 
 // Kernel is what the kernel of the whole machine holds: both ends of every
@@ -14,30 +14,10 @@ type Kernel struct {
 }
 
 func readKernel() Kernel {
+	// TCP's line is the first in sockstat that has pages of memory.
+	pages := load.ProcField("/proc/net/sockstat", " mem ")
 	return Kernel{
-		Slab:    number("/proc/meminfo", "Slab:") << 10,
-		Buffers: tcpPages() * uint64(os.Getpagesize()), //nolint:gosec // positive
+		Slab:    load.ProcField("/proc/meminfo", "Slab:") << 10,
+		Buffers: pages * uint64(os.Getpagesize()), //nolint:gosec // positive
 	}
-}
-
-// tcpPages is the last number of the line of TCP in sockstat.
-func tcpPages() uint64 {
-	text, _ := os.ReadFile("/proc/net/sockstat")
-	_, line, _ := bytes.Cut(text, []byte("TCP: "))
-	line, _, _ = bytes.Cut(line, []byte("\n"))
-	_, pages, _ := bytes.Cut(line, []byte(" mem "))
-	n, _ := strconv.ParseUint(string(pages), 10, 64)
-	return n
-}
-
-// number is the one behind a label in a file, 0 if there is none.
-func number(file, label string) uint64 {
-	text, _ := os.ReadFile(file)
-	_, rest, _ := bytes.Cut(text, []byte(label))
-	fields := bytes.Fields(rest)
-	if len(fields) == 0 {
-		return 0
-	}
-	n, _ := strconv.ParseUint(string(fields[0]), 10, 64)
-	return n
 }

@@ -134,11 +134,7 @@ func (c *client) work(caller int, conn Caller) {
 				return
 			}
 		}
-		reply.Reset()
-		err := conn.Call(req, reply)
-		if err == nil {
-			err = message.Check(reply)
-		}
+		err := callOnce(conn, req, reply)
 		ended := time.Since(c.epoch)
 		if err != nil {
 			c.rec.fail(err)
@@ -148,6 +144,15 @@ func (c *client) work(caller int, conn Caller) {
 		}
 		began = ended
 	}
+}
+
+// callOnce makes a call and checks its answer.
+func callOnce(conn Caller, req, reply *message.BenchmarkMessage) error {
+	reply.Reset()
+	if err := conn.Call(req, reply); err != nil {
+		return err
+	}
+	return message.Check(reply)
 }
 
 // timetable returns when a caller's calls are to begin, one after the other. The

@@ -167,15 +167,6 @@ func callEach(conns []Caller) (Result, error) {
 	return rec.result(), nil
 }
 
-// callOnce makes a call and checks its answer.
-func callOnce(conn Caller, req, reply *message.BenchmarkMessage) error {
-	reply.Reset()
-	if err := conn.Call(req, reply); err != nil {
-		return err
-	}
-	return message.Check(reply)
-}
-
 // callSome has one caller on each of the connections, and leaves them open.
 func (h Hold) callSome(conns []Caller) (Result, error) {
 	if len(conns) == 0 {

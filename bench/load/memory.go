@@ -26,7 +26,7 @@ func readMemory() Memory {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return Memory{
-		Resident:   procField("/proc/self/status", "VmRSS:") << 10,
+		Resident:   ProcField("/proc/self/status", "VmRSS:") << 10,
 		HeapInUse:  m.HeapInuse,
 		Heap:       m.HeapAlloc,
 		Stacks:     m.StackInuse,

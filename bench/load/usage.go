@@ -54,8 +54,8 @@ func readUsage(epoch time.Time) (Usage, error) {
 		Mallocs: mem.Mallocs,
 		Peak:    peakResident(),
 
-		Reads:    procField("/proc/self/io", "syscr:"),
-		Writes:   procField("/proc/self/io", "syscw:"),
+		Reads:    ProcField("/proc/self/io", "syscr:"),
+		Writes:   ProcField("/proc/self/io", "syscw:"),
 		Loopback: loopback,
 		Network:  network,
 	}, nil
@@ -64,7 +64,7 @@ func readUsage(epoch time.Time) (Usage, error) {
 // peakResident reads VmHWM, which unlike getrusage's maximum does not begin
 // with the size of the process that started this one.
 func peakResident() int64 {
-	return int64(procField("/proc/self/status", "VmHWM:")) << 10 //nolint:gosec // KiB of memory
+	return int64(ProcField("/proc/self/status", "VmHWM:")) << 10 //nolint:gosec // KiB of memory
 }
 
 // traffic reads how many bytes have crossed the interfaces that file lists: the
@@ -89,9 +89,9 @@ func traffic(file string) (loopback, network uint64) {
 	return loopback, network
 }
 
-// procField returns the first number after a label in a file of /proc, 0 if
+// ProcField returns the first number after a label in a file of /proc, 0 if
 // there is none.
-func procField(file, label string) uint64 {
+func ProcField(file, label string) uint64 {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return 0
