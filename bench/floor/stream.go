@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+
+	"github.com/tandem-rpc/tandem/bench/message"
 )
 
 // ServeStream writes payload to every connection, again and again, each time
@@ -19,6 +21,7 @@ func ServeStream(ln net.Listener, payload []byte) error {
 		}
 		open.start(conn, func() {
 			for err := error(nil); err == nil; { // a broken connection is the client's to report
+				message.Work()
 				_, err = conn.Write(payload)
 			}
 		})

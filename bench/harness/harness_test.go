@@ -97,6 +97,26 @@ func checkFigures(t *testing.T, s Sample) {
 	}
 }
 
+// Handlers that carry bytes instead of the message work as long as others.
+func TestEveryHandlerWorks(t *testing.T) {
+	const work = 5 * time.Millisecond
+	s := Settings{
+		Systems: []string{"tandem", "tandem+bytes=600", "tandem+stream=600", "floor-plain+stream=600"},
+		Modes:   []Mode{PerCaller}, Callers: []int{1}, Works: []time.Duration{work}, Conns: 1, Rounds: 1,
+		Duration: 50 * time.Millisecond, Timeout: time.Minute,
+	}
+	report, err := Run(t.Context(), s, t.Output())
+	if err != nil || report.Failed() > 0 {
+		t.Fatalf("error %v, %d failed", err, report.Failed())
+	}
+	const most = 2 / (float64(work) / float64(time.Second)) // what was sent before the interval may count
+	for _, sample := range report.Samples {
+		if tps := sample.TPS(); tps > most {
+			t.Errorf("%s: %.0f calls a second of %v each", sample.System, tps, work)
+		}
+	}
+}
+
 func TestAPeerThatMisbehavesFailsItsSample(t *testing.T) {
 	for how, want := range map[string]string{
 		"die":    "a reason to die",

@@ -56,28 +56,31 @@ func fill(field reflect.Value) {
 	}
 }
 
-// work is how long Answer keeps a processor busy.
+// work is how long Work keeps a processor busy.
 var work time.Duration
 
-// SetWork makes every Answer from now on keep its processor busy for d, as a
-// handler that has something to do. Call it before serving.
+// SetWork makes every Answer and Work from now on keep its processor busy for
+// d, as a handler that has something to do. Call it before serving.
 func SetWork(d time.Duration) { work = d }
+
+// Work is what a handler does besides answering. Answer includes it; handlers
+// that answer with something else call it themselves, a stream's for each
+// message. It does not sleep: a sleep of microseconds takes many times as long,
+// and would measure the runtime's timers.
+func Work() {
+	if work == 0 {
+		return
+	}
+	for began := time.Now(); time.Since(began) < work; {
+	}
+}
 
 // Answer is the whole work of a server: it turns a decoded request into its
 // answer, in place.
 func Answer(m *BenchmarkMessage) {
-	if work > 0 {
-		spin(work)
-	}
+	Work()
 	*m.Field1 = AnswerText
 	*m.Field2 = AnswerNumber
-}
-
-// spin returns when d has passed. It does not sleep: a sleep of microseconds
-// takes many times as long, and would measure the runtime's timers.
-func spin(d time.Duration) {
-	for began := time.Now(); time.Since(began) < d; {
-	}
 }
 
 // Check is what a client does with each reply: it fails unless the server has

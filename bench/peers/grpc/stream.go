@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/mem"
 
 	"github.com/tandem-rpc/tandem/bench/load"
+	"github.com/tandem-rpc/tandem/bench/message"
 )
 
 // The option stream=n: messages of n bytes from the server, without a codec,
@@ -34,6 +35,7 @@ var streamDesc = grpc.StreamDesc{
 	Handler: func(_ any, s grpc.ServerStream) error {
 		payload := load.Payload(load.Named().Bytes("stream"))
 		for {
+			message.Work()
 			if err := s.SendMsg(&payload); err != nil {
 				return err
 			}

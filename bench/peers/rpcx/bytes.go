@@ -8,10 +8,14 @@ import (
 	"github.com/smallnest/rpcx/server"
 
 	"github.com/tandem-rpc/tandem/bench/load"
+	"github.com/tandem-rpc/tandem/bench/message"
 )
 
 // echo answers with the bytes that came, with rpcx's raw codec.
-func echo(ctx *server.Context) error { return ctx.Write(ctx.Payload()) }
+func echo(ctx *server.Context) error {
+	message.Work()
+	return ctx.Write(ctx.Payload())
+}
 
 // bytesCaller calls with plain bytes. Any number of goroutines may use it.
 type bytesCaller struct {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/bench/load"
+	"github.com/tandem-rpc/tandem/bench/message"
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/compress"
 	"github.com/tandem-rpc/tandem/compress/snappy"
@@ -94,12 +95,16 @@ func (o options) client() (opts []client.Option, err error) {
 // handleBytes serves what the options bytes and stream ask for.
 func (o options) handleBytes(srv *server.Server) error {
 	if o.Has("bytes") {
-		return server.Handle(srv, "Bytes.Echo", func(_ context.Context, b *[]byte) (*[]byte, error) { return b, nil })
+		return server.Handle(srv, "Bytes.Echo", func(_ context.Context, b *[]byte) (*[]byte, error) {
+			message.Work()
+			return b, nil
+		})
 	}
 	if o.Has("stream") {
 		payload := load.Payload(o.Bytes("stream"))
 		return server.HandleStream(srv, "Bytes.Stream", func(_ context.Context, s *tandem.Stream[[]byte, []byte]) error {
 			for {
+				message.Work()
 				if err := s.Send(&payload); err != nil {
 					return err
 				}
