@@ -79,6 +79,20 @@ func TestDeployments(t *testing.T) {
 	}
 }
 
+// A server's certificate is good wherever the server is.
+func TestTLSApart(t *testing.T) {
+	needNamespaces(t)
+	s := apart()
+	s.Systems, s.Deployments, s.Works = []string{"tandem+tls", "netrpc+tls"}, []Deployment{TwoServers}, nil
+	report, err := Run(t.Context(), s, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sample := range report.Samples {
+		checkFigures(t, sample)
+	}
+}
+
 func checkBothServed(t *testing.T, s Sample) {
 	t.Helper()
 	if len(s.Servers) != 2 || s.Servers[0].CPU == 0 || s.Servers[1].CPU == 0 || s.Servers[0].CPU+s.Servers[1].CPU != s.Server.CPU {

@@ -82,3 +82,6 @@ func (l *listeners) Close() error {
 	})
 	return err
 }
+
+// loopback is the n-th address of this machine that nobody else can reach.
+func loopback(n int) net.IP { return net.IPv4(127, 0, 0, byte(n+1)) } //nolint:gosec // n is below maxHosts
