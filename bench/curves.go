@@ -28,13 +28,14 @@ func curve(ctx context.Context, args []string) error {
 		return err
 	}
 	s.Systems = list(*systems)
-	for name, l := range map[string]struct {
-		text string
-		to   *[]int
-	}{"requests": {*requests, &s.Requests}, "callers": {*callers, &s.Callers}, "connections": {*conns, &s.Connections}} {
-		if *l.to, err = numbers(name, l.text); err != nil {
-			return err
-		}
+	if s.Requests, err = numbers("requests", *requests); err != nil {
+		return err
+	}
+	if s.Callers, err = numbers("callers", *callers); err != nil {
+		return err
+	}
+	if s.Connections, err = numbers("connections", *conns); err != nil {
+		return err
 	}
 	report, err := curves.Run(ctx, s, os.Stderr)
 	if report == nil {

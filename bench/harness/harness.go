@@ -18,7 +18,7 @@ import (
 
 // Settings are what a run measures. They are part of its report.
 type Settings struct {
-	Systems []string `json:"systems"` // folders of bench/peers
+	Systems []string `json:"systems"` // folders of bench/peers, with options; see load.Options
 	Modes   []Mode   `json:"modes"`
 	Callers []int    `json:"callers"`
 

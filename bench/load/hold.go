@@ -132,7 +132,7 @@ func (h Hold) open(sys System) ([]Caller, error) {
 func (h Hold) do(cmd Command, conns []Caller) (Result, error) {
 	switch cmd.Op {
 	case OpEach:
-		return callEach(conns)
+		return callEach(conns), nil
 	case OpSome:
 		return h.callSome(conns[:min(cmd.N, len(conns))])
 	}
@@ -143,7 +143,7 @@ func (h Hold) do(cmd Command, conns []Caller) (Result, error) {
 const atOnce = 64
 
 // callEach makes one call on each connection.
-func callEach(conns []Caller) (Result, error) {
+func callEach(conns []Caller) Result {
 	rec := newRecorder()
 	rec.on.Store(true)
 	var next atomic.Int64
@@ -164,7 +164,7 @@ func callEach(conns []Caller) (Result, error) {
 		})
 	}
 	workers.Wait()
-	return rec.result(), nil
+	return rec.result()
 }
 
 // callSome has one caller on each of the connections, and leaves them open.
