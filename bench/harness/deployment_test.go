@@ -141,14 +141,20 @@ func TestDeploymentsThatCannotBe(t *testing.T) {
 		"deployment":         func(s *Settings) { s.Deployments = []Deployment{"orbit"} },
 		"each server needs":  func(s *Settings) { s.Deployments, s.Conns = []Deployment{TwoServers}, 1 },
 		"servers' addresses": func(s *Settings) { s.Deployments = []Deployment{Elsewhere} },
-		"0 percent":          func(s *Settings) { s.Percents = []int{0} },
-		"the command ip":     func(*Settings) { t.Setenv("PATH", "") },
+		"0 percent":          func(s *Settings) { s.Deployments, s.Percents = nil, []int{0} },
 	} {
 		s := apart()
 		change(&s)
 		if err := s.check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q in it", err, want)
 		}
+	}
+}
+
+func TestNamespacesNeedTheCommandIP(t *testing.T) {
+	t.Setenv("PATH", "")
+	if err := apart().check(); err == nil || !strings.Contains(err.Error(), "the command ip") {
+		t.Errorf("error %v, want that the command is missing", err)
 	}
 }
 
