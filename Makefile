@@ -26,8 +26,10 @@ DEMOFLAGS  ?=
 BENCHFLAGS ?=
 
 modules = $$($(GO) list -m -f '{{.Dir}}')
-# Peers of the bench that have dependencies stand outside the workspace.
+# Peers of the bench that have dependencies stand outside the workspace, and so
+# does the program that draws plots, in the module of the bench's tools.
 peers = $$(dirname bench/peers/*/go.mod)
+plot  = bench/tools/plot
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +37,7 @@ help: ## List the targets
 test: ## Test every module with the race detector, then the core alone without it
 	$(GO) test -race -shuffle=on -timeout 5m $(TESTFLAGS) work
 	GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) ./...
+	cd $(plot) && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) .
 
 short: ## Test every module, quickly and from the cache
 	$(GO) test -short $(TESTFLAGS) work
@@ -43,7 +46,7 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT) ## Run all linters (.golangci.yml sa
 	@status=0; for dir in $(modules); do \
 		echo "golangci-lint run $$dir"; \
 		(cd "$$dir" && $< run --config $(CURDIR)/.golangci.yml $(LINTFLAGS) ./...) || status=1; \
-	done; for dir in $(peers); do \
+	done; for dir in $(peers) $(plot); do \
 		echo "golangci-lint run $$dir"; \
 		(cd "$$dir" && GOWORK=off $< run --config $(CURDIR)/.golangci.yml $(LINTFLAGS) .) || status=1; \
 	done; exit $$status
@@ -108,8 +111,8 @@ bench: ## Measure calls against other frameworks and the floors
 bench-table: ## Measure the seeds' whole table: three deployments, 100 to 5000 callers; takes hours, needs root
 	$(GO) run ./bench table $(BENCHFLAGS)
 
-peers: ## Vet every peer of the bench and make a few calls with each
-	@for dir in $(peers); do \
+peers: ## Vet every peer of the bench and its plots, and make a few calls with each
+	@for dir in $(peers) $(plot); do \
 		echo "go vet $$dir"; \
 		(cd "$$dir" && export GOWORK=off && $(GO) mod tidy -diff && $(GO) vet .); \
 	done

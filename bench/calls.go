@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem/bench/harness"
+	"github.com/tandem-rpc/tandem/bench/progress"
+	"github.com/tandem-rpc/tandem/bench/result"
 )
 
 // calls measures every system in every cell.
@@ -27,7 +29,7 @@ func table(ctx context.Context, args []string) error {
 
 // measure runs the harness as the command line says.
 func measure(ctx context.Context, args []string, name string, defaults tableFlags) error {
-	settings, file, err := defaults.parse("bench "+name, args)
+	settings, to, err := defaults.parse("bench "+name, args)
 	if err != nil {
 		return err
 	}
@@ -36,11 +38,35 @@ func measure(ctx context.Context, args []string, name string, defaults tableFlag
 			return err
 		}
 	}
-	n, takes := settings.Estimate()
-	fmt.Fprintf(os.Stderr, "%d measurements, about %v if each system makes 50,000 calls a second\n", n, takes.Round(time.Second))
-	report, err := harness.Run(ctx, settings, os.Stderr)
+	var earlier *harness.Report
+	if to.folder != "" {
+		if earlier, err = result.Earlier(ctx, to.folder, settings); err != nil {
+			return err
+		}
+	}
+	report, err := runAfter(ctx, earlier, settings)
 	if report == nil {
 		return err
 	}
-	return publish(report, err, file)
+	if err == nil && to.folder != "" {
+		err = result.Keep(ctx, to.folder, report)
+	}
+	return publish(report, err, to.file)
+}
+
+// runAfter measures, and adds what it measured to an earlier report unless that
+// is nil, or the run was interrupted: a part of a round can't be added.
+func runAfter(ctx context.Context, earlier *harness.Report, s harness.Settings) (*harness.Report, error) {
+	if earlier != nil {
+		s.First, s.Peaks = earlier.Settings.Rounds, earlier.Settings.Peaks
+	}
+	n, takes := s.Estimate()
+	fmt.Fprintf(os.Stderr, "%d measurements, about %v if each system makes 50,000 calls a second\n", n, takes.Round(time.Second))
+	line := progress.New(os.Stderr)
+	report, err := harness.Run(ctx, s, line)
+	line.End()
+	if err != nil || earlier == nil {
+		return report, err
+	}
+	return result.Join(earlier, report)
 }

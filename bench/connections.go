@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem/bench/connections"
+	"github.com/tandem-rpc/tandem/bench/progress"
 )
 
 // holdMany is the command connections: what a connection costs a server that
@@ -32,7 +33,9 @@ func holdMany(ctx context.Context, args []string) error {
 	if s.Sizes, err = numbers("connections", *sizes); err != nil {
 		return err
 	}
-	report, err := connections.Run(ctx, s, os.Stderr)
+	line := progress.New(os.Stderr)
+	report, err := connections.Run(ctx, s, line)
+	line.End()
 	if report == nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem/bench/curves"
+	"github.com/tandem-rpc/tandem/bench/progress"
 )
 
 // curve is the command curves: seed 004's, with its figures beside.
@@ -37,7 +38,9 @@ func curve(ctx context.Context, args []string) error {
 	if s.Connections, err = numbers("connections", *conns); err != nil {
 		return err
 	}
-	report, err := curves.Run(ctx, s, os.Stderr)
+	line := progress.New(os.Stderr)
+	report, err := curves.Run(ctx, s, line)
+	line.End()
 	if report == nil {
 		return err
 	}

@@ -22,9 +22,15 @@ type tableFlags struct {
 	timeout  time.Duration
 }
 
+// output is where a report goes besides the terminal; empty means nowhere.
+type output struct {
+	file   string // the whole report as JSON
+	folder string // a kept result
+}
+
 // parse reads the command line. No systems means all. Without default
 // deployments the servers run already, and their addresses are asked for.
-func (f tableFlags) parse(name string, args []string) (s harness.Settings, file string, err error) {
+func (f tableFlags) parse(name string, args []string) (s harness.Settings, to output, err error) {
 	flags := flag.NewFlagSet(name, flag.ExitOnError)
 	if f.deployments == "" {
 		flags.StringVar(&f.systems, "system", "tandem", "system to measure; the servers' too")
@@ -46,11 +52,13 @@ func (f tableFlags) parse(name string, args []string) (s harness.Settings, file 
 	flags.DurationVar(&s.Duration, "duration", f.duration, "measure at least so long,")
 	flags.Int64Var(&s.Calls, "calls", f.calls, "and at least so many calls")
 	flags.DurationVar(&s.Timeout, "timeout", f.timeout, "time after which a measurement has failed")
-	flags.StringVar(&file, "json", "", "file for the whole report as JSON")
+	flags.StringVar(&to.file, "json", "", "file for the whole report as JSON")
+	flags.StringVar(&to.folder, "out", "", "folder that keeps the result, such as bench/results/2026-01-31-calls; "+
+		"if it holds rounds with equal settings, these are added")
 	if err := flags.Parse(args); err != nil {
-		return s, "", err
+		return s, to, err
 	}
-	return s, file, f.fill(&s)
+	return s, to, f.fill(&s)
 }
 
 // fill puts the lists into the settings.

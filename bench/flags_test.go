@@ -11,14 +11,14 @@ import (
 
 func TestFlagsBecomeSettings(t *testing.T) {
 	f := tableFlags{modes: "shared", callers: "100", deployments: "same", works: "0", rounds: 3, duration: time.Second}
-	s, file, err := f.parse("bench", strings.Fields("-systems a,b -deployment apart,two-servers -work 0,10us -rates 30%,90% -json out"))
+	s, to, err := f.parse("bench", strings.Fields("-systems a,b -deployment apart,two-servers -work 0,10us -rates 30%,90% -json out -out folder"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if file != "out" || !slices.Equal(s.Systems, []string{"a", "b"}) || !slices.Equal(s.Percents, []int{30, 90}) || s.Rates != nil ||
+	if to != (output{file: "out", folder: "folder"}) || !slices.Equal(s.Systems, []string{"a", "b"}) || !slices.Equal(s.Percents, []int{30, 90}) || s.Rates != nil ||
 		!slices.Equal(s.Deployments, []harness.Deployment{harness.Apart, harness.TwoServers}) ||
 		!slices.Equal(s.Works, []time.Duration{0, 10 * time.Microsecond}) || s.Duration != time.Second {
-		t.Errorf("settings %+v, file %q", s, file)
+		t.Errorf("settings %+v, output %+v", s, to)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem/bench/large"
+	"github.com/tandem-rpc/tandem/bench/progress"
 )
 
 // largeAndMixed is the command large: what the table of small calls leaves out.
@@ -23,7 +24,9 @@ func largeAndMixed(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	report, err := large.Run(ctx, list(*parts), s, os.Stderr)
+	line := progress.New(os.Stderr)
+	report, err := large.Run(ctx, list(*parts), s, line)
+	line.End()
 	if report == nil {
 		return err
 	}

@@ -34,6 +34,8 @@ var commands = []command{
 	{"large", "streams, large messages beside small calls, TLS, compression, plain bytes", largeAndMixed},
 	{"curves", "throughput over requests, callers and connections, as a document drew it", curve},
 	{"connections", "memory of a server that holds very many connections", holdMany},
+	{"report", "makes the report and the plots of kept results anew", report},
+	{"compare", "sets two kept results side by side", compare},
 	{"server", "one system's server, for a client on another host", serve},
 	{"client", "calls to servers that run already", remote},
 }

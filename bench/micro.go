@@ -9,6 +9,7 @@ import (
 
 	"github.com/tandem-rpc/tandem/bench/figures"
 	"github.com/tandem-rpc/tandem/bench/micro"
+	"github.com/tandem-rpc/tandem/bench/progress"
 )
 
 // microFlags are what the commands that run benchmarks have in common.
@@ -28,7 +29,9 @@ func newMicroFlags(command string) *microFlags {
 
 // run measures the sources, prints the tables and writes the file.
 func (f *microFlags) run(ctx context.Context, tables func(micro.Results) []figures.Table, sources ...micro.Source) error {
-	report, err := micro.Run(ctx, f.settings, os.Stderr, sources...)
+	line := progress.New(os.Stderr)
+	report, err := micro.Run(ctx, f.settings, line, sources...)
+	line.End()
 	if err != nil {
 		return err
 	}

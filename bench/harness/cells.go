@@ -124,7 +124,7 @@ const assumedTPS = 50000
 func (s Settings) Estimate() (measurements int, takes time.Duration) {
 	closed, rates := len(s.closed()), len(s.Rates)+len(s.Percents)
 	measurements = closed * max(1, rates) * s.Rounds * len(s.Systems)
-	if len(s.Percents) > 0 {
+	if len(s.Percents) > 0 && len(s.Peaks) == 0 {
 		measurements += closed * len(s.Systems)
 	}
 	one := s.Warmup + max(s.Duration, time.Duration(s.Calls)*time.Second/assumedTPS) + startTime

@@ -28,7 +28,7 @@ type Settings struct {
 
 	Rates     []int         `json:"rates,omitempty"`    // calls a second; none means the closed loop
 	Percents  []int         `json:"percents,omitempty"` // rates as parts of the slowest system's peak, which Run measures
-	Peaks     []Cell        `json:"peaks,omitempty"`    // those peaks, as rates; Run fills them in
+	Peaks     []Cell        `json:"peaks,omitempty"`    // those peaks, as rates; if empty, Run fills them in
 	Conns     int           `json:"conns"`              // in the shared mode
 	Rounds    int           `json:"rounds"`
 	Warmup    time.Duration `json:"warmup_ns"`
@@ -36,6 +36,10 @@ type Settings struct {
 	Calls     int64         `json:"calls"`       // and at least so many calls
 	Timeout   time.Duration `json:"timeout_ns"`  // a cell that takes longer has failed
 	Baselines []string      `json:"baselines"`   // systems that the others are divided by
+
+	// First is the number of the first round: more than 0 when the rounds
+	// before it are in a report already.
+	First int `json:"-"`
 }
 
 // Sample is one system in one cell in one round.
@@ -53,12 +57,18 @@ type Sample struct {
 // OK tells whether the sample has figures.
 func (s Sample) OK() bool { return s.Error == "" && s.Unsupported == "" }
 
+// Kind is what reports of this package are called among other kept results.
+const Kind = "calls"
+
 // Report is the outcome of a run.
 type Report struct {
+	Kind     string    `json:"kind"` // Kind
 	When     time.Time `json:"when"`
+	Revision string    `json:"revision"` // the commit that was measured; see Revision
 	Machine  Machine   `json:"machine"`
 	Topology []string  `json:"topology"` // what the deployments really were
 	Settings Settings  `json:"settings"`
+	Systems  []System  `json:"systems"`         // how they are set up, in the settings' order
 	Peaks    []Sample  `json:"peaks,omitempty"` // in the closed loop, from which Settings.Peaks are
 	Samples  []Sample  `json:"samples"`
 }
@@ -88,28 +98,34 @@ func Run(ctx context.Context, s Settings, progress io.Writer) (report *Report, e
 		return nil, err
 	}
 	defer built.Remove()
+	if report, err = newReport(ctx, s); err != nil {
+		return nil, err
+	}
 	nets, err := s.networks(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, nets.tearDown()) }()
 	r := run{s, built, nets, progress, newEstimate(s)}
-	report = &Report{When: time.Now(), Machine: ThisMachine(), Topology: s.topology(), Settings: s}
 	if err := r.findPeaks(ctx, report); err != nil {
 		return report, err
 	}
-	for round := range s.Rounds {
-		for _, cell := range report.Settings.cells() {
-			for _, name := range s.order(round) {
-				sample, err := r.measure(ctx, name, cell, round)
-				if err != nil {
-					return report, fmt.Errorf("harness: interrupted in round %d: %w", round+1, err)
-				}
-				report.Samples = append(report.Samples, sample)
-			}
-		}
+	return report, r.rounds(ctx, report)
+}
+
+// newReport is the report before anything has been measured.
+func newReport(ctx context.Context, s Settings) (*Report, error) {
+	revision, err := Revision(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return report, nil
+	systems, err := describe(ctx, s.Systems)
+	if err != nil {
+		return nil, err
+	}
+	return &Report{
+		Kind: Kind, When: time.Now().UTC(), Revision: revision, Machine: ThisMachine(), Topology: s.topology(), Settings: s, Systems: systems,
+	}, nil
 }
 
 // run is a Run that goes on.
@@ -119,6 +135,23 @@ type run struct {
 	nets     networks
 	progress io.Writer
 	estimate *estimate
+}
+
+// rounds adds the samples of all rounds to the report. The error is that of ctx.
+func (r run) rounds(ctx context.Context, report *Report) error {
+	first := r.settings.First
+	for round := first; round < first+r.settings.Rounds; round++ {
+		for _, cell := range report.Settings.cells() {
+			for _, name := range r.settings.order(round) {
+				sample, err := r.measure(ctx, name, cell, round)
+				if err != nil {
+					return fmt.Errorf("harness: interrupted in round %d: %w", round+1, err)
+				}
+				report.Samples = append(report.Samples, sample)
+			}
+		}
+	}
+	return nil
 }
 
 // measure measures and writes a line of progress. The error is that of ctx.

@@ -9,12 +9,12 @@ import (
 // floorPrefix begins the names of systems that are no frameworks.
 const floorPrefix = "floor-"
 
-// findPeaks measures, if rates are parts of a peak, every system once in every
+// findPeaks measures, if rates are parts of peaks that are not known, every system once in every
 // cell of the closed loop, and notes the slowest rate of each cell in the
 // report's settings. Floors are measured like all but are nobody's slowest; a
 // system that fails or cannot share has no peak.
 func (r run) findPeaks(ctx context.Context, report *Report) error {
-	if len(r.settings.Percents) == 0 {
+	if len(r.settings.Percents) == 0 || len(r.settings.Peaks) > 0 {
 		return nil
 	}
 	for _, cell := range r.settings.closed() {

@@ -15,15 +15,21 @@ import (
 // number of rounds in which the system's was lower.
 func (r *Report) WriteTable(w io.Writer) error {
 	var tables []figures.Table
-	for _, cell := range r.Settings.cells() {
-		tables = append(tables, r.tables(cell)...)
+	for _, cell := range r.Cells() {
+		tables = append(tables, r.Tables(cell)...)
 	}
 	lines := slices.Concat([]string{r.Machine.String()}, r.Topology, []string{r.Settings.String()})
+	for _, s := range r.Samples {
+		if s.Error != "" {
+			lines = append(lines, fmt.Sprintf("round %d: %s", s.Round+1, s))
+		}
+	}
 	return figures.Write(w, lines, tables...)
 }
 
-// tables are the cell's figures and, when a baseline has some, ratios.
-func (r *Report) tables(cell Cell) []figures.Table {
+// Tables returns the cell's figures, under the cell's name, and, when a baseline
+// has some, ratios.
+func (r *Report) Tables(cell Cell) []figures.Table {
 	tables := []figures.Table{r.table(cell, cell.String(), columns)}
 	if ratios := r.ratioColumns(cell); len(ratios) > 0 {
 		tables = append(tables,

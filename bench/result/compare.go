@@ -1,0 +1,87 @@
+package result
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/tandem-rpc/tandem/bench/figures"
+	"github.com/tandem-rpc/tandem/bench/harness"
+)
+
+const cpuName = "CPU µs/call"
+
+// compared are the figures that Compare sets side by side.
+var compared = []struct {
+	name   string
+	digits int
+	of     func(harness.Sample) float64
+}{
+	{"calls/s", 0, harness.Sample.TPS},
+	{cpuName, 2, CPU},
+	{"p99 µs", 0, func(s harness.Sample) float64 { return micros(s.Client.Latency.P99) }},
+}
+
+// Compare writes, for each system and cell that both reports have, the figures
+// of both, the ratio of the medians with the least and the greatest ratio that
+// the rounds allow, and whether the spreads overlap: if they do, the difference
+// may be chance.
+func Compare(w io.Writer, older, newer *harness.Report) error {
+	fmt.Fprintf(w, "old: %s, revision %s, %s\n", older.When.UTC().Format(time.DateTime), older.Revision, older.Machine)
+	fmt.Fprintf(w, "new: %s, revision %s, %s\n", newer.When.UTC().Format(time.DateTime), newer.Revision, newer.Machine)
+	if older.Machine.String() != newer.Machine.String() {
+		fmt.Fprintf(w, "The machines differ: ratios say nothing about the code.\n")
+	}
+	tables := 0
+	for _, cell := range newer.Cells() {
+		t := figures.Table{Title: cell.String(), Heads: []string{"system", "figure", "old", "new", "new ÷ old", "spreads"}}
+		for _, system := range newer.Settings.Systems {
+			t.Rows = append(t.Rows, compareSystem(older, newer, cell, system)...)
+		}
+		if len(t.Rows) == 0 {
+			continue
+		}
+		tables++
+		if err := figures.Write(w, nil, t); err != nil {
+			return err
+		}
+	}
+	if tables == 0 {
+		return errors.New("result: the reports have no system with figures in the same cell; compare runs with equal settings")
+	}
+	return nil
+}
+
+// compareSystem has a row for each figure, none if a report lacks the system.
+func compareSystem(older, newer *harness.Report, cell harness.Cell, system string) [][]string {
+	var rows [][]string
+	for _, f := range compared {
+		if f.name == cpuName && cell.Deployment == harness.Elsewhere {
+			continue // what the servers used is not known
+		}
+		was, inOld := older.Over(cell, system, f.of)
+		is, inNew := newer.Over(cell, system, f.of)
+		if !inOld || !inNew {
+			return nil
+		}
+		rows = append(rows, []string{
+			system, f.name, was.Fixed(f.digits), is.Fixed(f.digits), quotient(is, was).Fixed(2), overlap(is, was),
+		})
+	}
+	return rows
+}
+
+// quotient is the ratio of two medians, and the least and the greatest ratio of
+// a round of one to a round of the other.
+func quotient(a, b figures.Spread) figures.Spread {
+	return figures.Spread{Median: a.Median / b.Median, Min: a.Min / b.Max, Max: a.Max / b.Min}
+}
+
+// overlap says whether two spreads have a value in common.
+func overlap(a, b figures.Spread) string {
+	if a.Min <= b.Max && b.Min <= a.Max {
+		return "overlap"
+	}
+	return "apart"
+}

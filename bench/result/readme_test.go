@@ -1,0 +1,101 @@
+package result
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tandem-rpc/tandem/bench/harness"
+)
+
+func TestHeadline(t *testing.T) {
+	block, err := Headline(sampleReport(20_000), "bench/results/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"(bench/results/a/throughput-shared.svg)", "(bench/results/a/report.md)", "1000 callers", "medians of 2 rounds", "revision 0123456789ab",
+		"On 2 shared connections: tandem 30,000 calls/s (20,000–40,000) at",
+		"the fastest peer, netrpc, 15,000 calls/s (10,000–20,000) at",
+		"a bare echo without a framework 45,000 calls/s (30,000–60,000) at",
+		"With one connection a caller: tandem 30,000",
+	} {
+		if !strings.Contains(block, want) {
+			t.Errorf("the block lacks %q:\n%s", want, block)
+		}
+	}
+}
+
+func TestAHeadlineNeedsItsCells(t *testing.T) {
+	for why, change := range map[string]func(*harness.Report){
+		"1000 callers": func(r *harness.Report) { r.Samples = r.Samples[:4] },
+		"no peer":      func(r *harness.Report) { r.Settings.Systems = []string{"tandem", "floor-mux", "floor-plain"} },
+	} {
+		r := sampleReport(1000)
+		change(r)
+		if _, err := Headline(r, ""); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("error %v, want %q in it", err, why)
+		}
+	}
+}
+
+func TestReplaceHeadline(t *testing.T) {
+	text, err := ReplaceHeadline("a\n"+beginMark+"old\n"+endMark+"z\n", "new\n")
+	if want := "a\n" + beginMark + "new\n" + endMark + "z\n"; err != nil || text != want {
+		t.Errorf("got %q, %v; want %q", text, err, want)
+	}
+	if _, err := ReplaceHeadline("a\nz\n", "new\n"); err == nil {
+		t.Error("a text without marks was accepted")
+	}
+}
+
+// A report of the seeds' whole table has the cells of a headline among others.
+func TestTheHeadlineIsOfPlainCalls(t *testing.T) {
+	r := sampleReport(20_000)
+	want, err := Headline(r, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Settings.Deployments = []harness.Deployment{harness.Apart, harness.Same}
+	r.Settings.Works = []time.Duration{time.Microsecond, 0}
+	if got, err := Headline(r, ""); err != nil || got != want {
+		t.Errorf("got %v\n%s\nwant\n%s", err, got, want)
+	}
+}
+
+// Newest passes over what has no headline and over other commands' results.
+func TestNewest(t *testing.T) {
+	results := t.TempDir()
+	if _, _, err := Newest(results); err == nil {
+		t.Error("an empty folder holds a result")
+	}
+	older, newer, small := sampleReport(1000), sampleReport(1000), sampleReport(1000)
+	newer.When = older.When.Add(time.Hour)
+	small.When = newer.When.Add(time.Hour)
+	small.Samples = small.Samples[:4]
+	other := &harness.Report{Kind: "conns", When: small.When}
+	for name, r := range map[string]*harness.Report{"a": newer, "b": older, "c": small, "d": other} {
+		save(t, filepath.Join(results, name), r)
+	}
+	folder, r, err := Newest(results)
+	if err != nil || folder != filepath.Join(results, "a") || !r.When.Equal(newer.When) {
+		t.Errorf("got %s, %v; want a", folder, err)
+	}
+}
+
+// save writes a report.json alone into the folder, which it makes.
+func save(t *testing.T, dir string, r *harness.Report) {
+	t.Helper()
+	text, err := Encode(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, JSONFile), text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
