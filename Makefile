@@ -4,7 +4,7 @@
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test short lint fix fmt vet cross tidy generated docs fuzz session-soak demo bench bench-table peers cover vuln ci clean
+.PHONY: help test short lint fix fmt vet cross tidy generated docs fuzz session-soak demo bench bench-table bench-compare peers cover vuln ci clean
 
 GO  ?= go
 BIN := $(CURDIR)/.bin
@@ -15,7 +15,8 @@ PROTOC_GEN_GO := v1.36.11
 PROTOC_GEN_VT := v0.6.0
 GOVULNCHECK   := v1.8.0
 
-# Settings: make fuzz FUZZTIME=5m, make test TESTFLAGS='-v -run Drain'.
+# Settings: make fuzz FUZZTIME=5m, make test TESTFLAGS='-v -run Drain',
+# make bench-compare BASE=main COMPARECOUNT=16.
 FUZZTIME   ?= 30s
 SOAKRUNS   ?= 200
 SOAKJOBS   ?= 3
@@ -24,6 +25,11 @@ TESTFLAGS  ?=
 LINTFLAGS  ?=
 DEMOFLAGS  ?=
 BENCHFLAGS ?=
+
+BASE         ?= HEAD
+COMPARECOUNT ?= 8
+COMPARETIME  ?= 50ms
+COMPAREFLAGS ?=
 
 modules = $$($(GO) list -m -f '{{.Dir}}')
 # Peers of the bench that have dependencies stand outside the workspace, and so
@@ -110,6 +116,9 @@ bench: ## Measure calls against other frameworks and the floors
 
 bench-table: ## Measure the seeds' whole table: three deployments, 100 to 5000 callers; takes hours, needs root
 	$(GO) run ./bench table $(BENCHFLAGS)
+
+bench-compare: ## Measure the hot packages at BASE (HEAD) and now: fail if 5 % slower, or with more allocations
+	$(GO) run ./bench revisions -base $(BASE) -count $(COMPARECOUNT) -time $(COMPARETIME) $(COMPAREFLAGS)
 
 peers: ## Vet every peer of the bench and its plots, and make a few calls with each
 	@for dir in $(peers) $(plot); do \

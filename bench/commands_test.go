@@ -62,6 +62,25 @@ func TestPeaksAreMeasuredOnce(t *testing.T) {
 	}
 }
 
+func TestTwoOutputsOfGoTestAreCompared(t *testing.T) {
+	dir := t.TempDir()
+	var files []string
+	for _, name := range []string{"old.txt", "new.txt"} {
+		file := filepath.Join(dir, name)
+		text := "pkg: example.com/a\n" + strings.Repeat("BenchmarkOne-2 \t 100\t 20.0 ns/op\n", 6)
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	if err := run(t.Context(), append([]string{"compare"}, files...)); err != nil {
+		t.Error(err)
+	}
+	if err := run(t.Context(), []string{"compare", files[0], dir}); err == nil {
+		t.Error("an output of go test was compared with a folder")
+	}
+}
+
 func TestWhatCommandsRefuse(t *testing.T) {
 	for _, line := range []string{"telepathy", "report", "report -readme README.md a b", "compare a", "compare a b", "report " + t.TempDir()} {
 		if err := run(t.Context(), strings.Fields(line)); err == nil {

@@ -35,7 +35,8 @@ var commands = []command{
 	{"curves", "throughput over requests, callers and connections, as a document drew it", curve},
 	{"connections", "memory of a server that holds very many connections", holdMany},
 	{"report", "makes the report and the plots of kept results anew", report},
-	{"compare", "sets two kept results side by side", compare},
+	{"compare", "sets two kept results side by side, or two outputs of go test -bench", compare},
+	{"revisions", "compares the micro-benchmarks of the working tree with a revision's", compareRevisions},
 	{"server", "one system's server, for a client on another host", serve},
 	{"client", "calls to servers that run already", remote},
 }

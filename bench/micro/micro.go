@@ -63,9 +63,12 @@ func (r Results) Median(name string) Sample {
 func (r Results) Has(name string) bool { return len(r[name]) > 0 }
 
 // Times returns the time of an operation in ns over the rounds.
-func (r Results) Times(name string) figures.Spread {
+func (r Results) Times(name string) figures.Spread { return Times(r[name]) }
+
+// Times returns the time of an operation in ns over a benchmark's samples.
+func Times(samples []Sample) figures.Spread {
 	var all []float64
-	for _, s := range r[name] {
+	for _, s := range samples {
 		all = append(all, s.NS)
 	}
 	return figures.SpreadOf(all)
@@ -73,20 +76,24 @@ func (r Results) Times(name string) figures.Spread {
 
 // Ratio returns the time of one benchmark divided by that of another, each
 // round by itself.
-func (r Results) Ratio(name, by string) figures.Spread {
-	return r.pairs(name, by, func(a, b float64) float64 { return a / b })
+func (r Results) Ratio(name, by string) figures.Spread { return Ratio(r[name], r[by]) }
+
+// Ratio returns the times of samples divided by those of the samples that were
+// taken in the same rounds. A sample without a partner is left out.
+func Ratio(samples, by []Sample) figures.Spread {
+	return pairs(samples, by, func(a, b float64) float64 { return a / b })
 }
 
 // Difference returns by how many ns one benchmark takes longer than another,
 // each round by itself.
 func (r Results) Difference(name, than string) figures.Spread {
-	return r.pairs(name, than, func(a, b float64) float64 { return a - b })
+	return pairs(r[name], r[than], func(a, b float64) float64 { return a - b })
 }
 
-func (r Results) pairs(x, y string, combine func(x, y float64) float64) figures.Spread {
+func pairs(x, y []Sample, combine func(x, y float64) float64) figures.Spread {
 	var all []float64
-	for i := range min(len(r[x]), len(r[y])) {
-		all = append(all, combine(r[x][i].NS, r[y][i].NS))
+	for i := range min(len(x), len(y)) {
+		all = append(all, combine(x[i].NS, y[i].NS))
 	}
 	return figures.SpreadOf(all)
 }

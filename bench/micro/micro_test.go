@@ -13,15 +13,15 @@ import (
 )
 
 func TestParseLine(t *testing.T) {
-	name, got, ok := parseLine("BenchmarkParser/small/16/frames-2   \t  14444\t   505.5 ns/op\t14404.29 MB/s\t   7 B/op\t  3 allocs/op")
-	if want := (Sample{NS: 505.5, MBs: 14404.29, Bytes: 7, Allocs: 3}); !ok || name != "Parser/small/16/frames" || got != want {
+	name, got, ok := ParseLine("BenchmarkParser/small/16/frames-2   \t  14444\t   505.5 ns/op\t14404.29 MB/s\t   7 B/op\t  3 allocs/op")
+	if want := (Sample{NS: 505.5, MBs: 14404.29, Bytes: 7, Allocs: 3}); !ok || name != "Parser/small/16/frames-2" || withoutProcessors(name) != "Parser/small/16/frames" || got != want {
 		t.Errorf("%q, %+v, %v", name, got, ok)
 	}
-	if name, got, ok := parseLine("BenchmarkOne 	 10	  2 ns/op	  5 extra"); !ok || name != "One" || got != (Sample{NS: 2, Extra: 5}) {
+	if name, got, ok := ParseLine("BenchmarkOne 	 10	  2 ns/op	  5 extra"); !ok || name != "One" || got != (Sample{NS: 2, Extra: 5}) {
 		t.Errorf("%q, %+v, %v", name, got, ok)
 	}
 	for _, line := range []string{"", "PASS", "goos: linux", "ok  \tsome/package\t3.8s", "BenchmarkX-2", "BenchmarkX-2 7 many ns/op"} {
-		if _, _, ok := parseLine(line); ok {
+		if _, _, ok := ParseLine(line); ok {
 			t.Errorf("%q was taken for a result", line)
 		}
 	}

@@ -66,8 +66,8 @@ func (t *TestBinary) round(ctx context.Context, _ int, benchtime time.Duration, 
 	}
 	found := 0
 	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
-		if name, sample, ok := parseLine(lines.Text()); ok {
-			add(t.Prefix+name, sample)
+		if name, sample, ok := ParseLine(lines.Text()); ok {
+			add(t.Prefix+withoutProcessors(name), sample)
 			found++
 		}
 	}
@@ -77,12 +77,13 @@ func (t *TestBinary) round(ctx context.Context, _ int, benchtime time.Duration, 
 	return nil
 }
 
-// resultLine is a benchmark's name, the processors that it ran on (where there
-// are several), the operations, and figures with their units.
-var resultLine = regexp.MustCompile(`^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.* ns/op.*)$`)
+// resultLine is a benchmark's name, the operations, and figures with their
+// units.
+var resultLine = regexp.MustCompile(`^Benchmark(\S+)\s+\d+\s+(.* ns/op.*)$`)
 
-// parseLine reads a line of a benchmark's result.
-func parseLine(line string) (name string, s Sample, ok bool) {
+// ParseLine reads a line of a benchmark's result, as "go test -bench" prints it.
+// The name is what follows "Benchmark". With ok false it is another line.
+func ParseLine(line string) (name string, s Sample, ok bool) {
 	parts := resultLine.FindStringSubmatch(line)
 	if parts == nil {
 		return "", s, false
@@ -108,3 +109,9 @@ func parseLine(line string) (name string, s Sample, ok bool) {
 	}
 	return parts[1], s, true
 }
+
+// processors is what "go test" puts behind a name where there are several.
+var processors = regexp.MustCompile(`-\d+$`)
+
+// withoutProcessors is the name as the benchmark's own package has it.
+func withoutProcessors(name string) string { return processors.ReplaceAllString(name, "") }
