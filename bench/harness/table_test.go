@@ -52,6 +52,7 @@ func TestTable(t *testing.T) {
 		"base 1.00 (1.00–1.00)",
 		"plain – –",
 		"broken – –",
+		"round 1: broken shared, 100 callers: FAILED: died",
 	} {
 		if !strings.Contains(table, want) {
 			t.Errorf("the table lacks %q:\n%s", want, b.String())
