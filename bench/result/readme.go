@@ -86,7 +86,7 @@ func fastestPeer(r *harness.Report, cell harness.Cell) (string, error) {
 	fastest, most := "", 0.0
 	for _, system := range r.Settings.Systems {
 		tps, ok := r.Over(cell, system, harness.Sample.TPS)
-		if ok && system != subject && !isFloor(system) && tps.Median > most {
+		if ok && isPeer(system) && tps.Median > most {
 			fastest, most = system, tps.Median
 		}
 	}
@@ -94,6 +94,13 @@ func fastestPeer(r *harness.Report, cell harness.Cell) (string, error) {
 		return "", fmt.Errorf("result: no peer has figures in the cell %q", cell)
 	}
 	return fastest, nil
+}
+
+// isPeer tells whether the system is neither ours, with whatever options, nor a
+// floor.
+func isPeer(system string) bool {
+	name, _, _ := strings.Cut(system, "+")
+	return name != subject && !isFloor(name)
 }
 
 // thousands writes 12345.6 as 12,346.

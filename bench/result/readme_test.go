@@ -12,9 +12,9 @@ import (
 
 func TestHeadline(t *testing.T) {
 	r := sampleReport(20_000)
-	r.Settings.Systems = append(r.Settings.Systems, "slow")
+	r.Settings.Systems = append(r.Settings.Systems, "slow", "tandem+tls")
 	for _, cell := range r.Cells() {
-		r.Samples = append(r.Samples, sample("slow", cell, 0, 10))
+		r.Samples = append(r.Samples, sample("slow", cell, 0, 10), sample("tandem+tls", cell, 0, 1_000_000))
 	}
 	block, err := Headline(r, "bench/results/a")
 	if err != nil {
