@@ -15,13 +15,16 @@ import (
 // subject is the system that stands out in plots.
 const subject = "tandem"
 
-// Charts are the report's plots: throughput and CPU a call over the number of
-// callers, and percentiles for each cell. Their points are medians and spreads
-// over the rounds.
+// Charts are the report's plots: throughput over the number of callers (but not
+// in an open loop, where it is given), CPU a call, and percentiles for each cell.
+// Their points are medians and spreads over the rounds.
 func Charts(r *harness.Report) []chart.Chart {
 	var all []chart.Chart
 	for _, cells := range byCircumstances(r.Cells()) {
-		all = append(all, throughput(r, cells), cpu(r, cells))
+		if cells[0].Rate == 0 {
+			all = append(all, throughput(r, cells))
+		}
+		all = append(all, cpu(r, cells))
 		for _, cell := range cells {
 			all = append(all, latency(r, cell))
 		}

@@ -106,12 +106,12 @@ func TestEveryCircumstanceHasPlotsOfItsOwn(t *testing.T) {
 		}
 		names[c.Name] = true
 	}
-	if want := 2 * 2 * 2 * 2 * (2 + 2); len(names) != want { // modes, deployments, handlers, rates; two and a latency for each number of callers
+	if want := 2 * 2 * 2 * 2 * (1 + 2); len(names) != want { // modes, deployments, handlers, rates; CPU, and latency for each number of callers
 		t.Errorf("%d plots, want %d: %v", len(names), want, names)
 	}
-	c := chartNamed(t, r, "throughput-shared-apart-work10us-rate90percent")
-	if len(c.Series[0].Points) != 2 || !strings.Contains(c.Title, "2 shared connections, apart, a handler of 10µs, at 90 % of") {
-		t.Errorf("%d points under %q, want 2", len(c.Series[0].Points), c.Title)
+	c := chartNamed(t, r, "cpu-shared-apart-work10us-rate90percent")
+	if len(c.Series) != 2 || !strings.Contains(c.Title, "2 shared connections, apart, a handler of 10µs, at 90 % of") {
+		t.Errorf("%d numbers of callers under %q, want 2", len(c.Series), c.Title)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -23,6 +24,7 @@ const (
 	height      = 12 * vg.Centimeter
 	legendWidth = 3.4 * vg.Centimeter
 	margin      = 3 * vg.Millimeter
+	titleWidth  = 15 * vg.Centimeter
 )
 
 // palette has a colour for each series, as far as it reaches.
@@ -87,15 +89,29 @@ func check(c chart.Chart) error {
 	return nil
 }
 
+// fold breaks a text behind commas into lines that fit.
+func fold(text string, fits func(line string) bool) string {
+	var folded, line string
+	for _, part := range strings.SplitAfter(text, ", ") {
+		if line != "" && !fits(line+part) {
+			folded += strings.TrimSuffix(line, " ") + "\n"
+			line = ""
+		}
+		line += part
+	}
+	return folded + line
+}
+
 func newPlot(c chart.Chart) *plot.Plot {
 	p := plot.New()
-	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.Title, c.X, c.Y
+	p.X.Label.Text, p.Y.Label.Text = c.X, c.Y
 	p.Title.Padding = 4 * vg.Millimeter
 	for _, style := range []*font.Font{
 		&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.Y.Label.TextStyle.Font, &p.X.Tick.Label.Font, &p.Y.Tick.Label.Font,
 	} {
 		style.Variant = "Sans"
 	}
+	p.Title.Text = fold(c.Title, func(line string) bool { return p.Title.TextStyle.Width(line) < titleWidth })
 	p.Y.Tick.Marker = numbered{plot.DefaultTicks{}}
 	if c.LogX {
 		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, numbered{plot.LogTicks{Prec: -1}}

@@ -98,6 +98,23 @@ func TestWhatCannotBeDrawn(t *testing.T) {
 	}
 }
 
+func TestALongTitleHasSeveralLines(t *testing.T) {
+	fits := func(line string) bool { return len(line) <= 10 }
+	for text, want := range map[string]string{
+		"one, two": "one, two", "one, two, three, four": "one, two,\nthree,\nfour", "without any comma": "without any comma", "": "",
+	} {
+		if got := fold(text, fits); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	long := lines
+	long.Title = strings.Repeat("very, ", 30) + "long"
+	svg, err := os.ReadFile(filepath.Join(drawn(t, long), "lines.svg"))
+	if err != nil || strings.Contains(string(svg), long.Title) {
+		t.Errorf("the title is in one line: %v", err)
+	}
+}
+
 func TestGrouped(t *testing.T) {
 	for v, want := range map[float64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", 0.5: "0.5"} {
 		if got := grouped(v); got != want {
