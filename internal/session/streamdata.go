@@ -162,10 +162,10 @@ func (st *Stream) take(m *machine, h wire.Header, payload []byte, cost int64) {
 }
 
 // newPartial returns a buffer for a message whose first block has n bytes. Where
-// messages queue up nobody hurries, and each gets what it needs: in a pooled
-// buffer an empty one would take a thousand times what the peer has sent.
+// small messages queue up nobody hurries, and each gets what it needs: in a
+// pooled buffer an empty one would take a thousand times what the peer has sent.
 func (st *Stream) newPartial(h wire.Header, n int) *buffer {
-	if h.Flags&wire.FlagEnd != 0 && len(st.queue) >= 4 {
+	if h.Flags&wire.FlagEnd != 0 && len(st.queue) >= 4 && n < maxPooled/16 {
 		return &buffer{make([]byte, 0, n)}
 	}
 	return takeBuffer()
