@@ -249,7 +249,7 @@ func (m *machine) startAnswer(id wire.Stream, p *Pending, payload []byte, now in
 		return event{wake: p}, nil
 	}
 	p.body = len(payload) - len(block)
-	p.answer = &assembly{id: id, buf: p.payload, skip: p.body, size: int(r.Size)} //nolint:gosec // at most MaxMessage
+	p.answer = &assembly{id: id, buf: p.payload, have: len(block), size: int(r.Size)} //nolint:gosec // at most MaxMessage
 	return event{}, m.startAssembly(p.answer, now)
 }
 
@@ -285,7 +285,7 @@ func (m *machine) onData(h wire.Header, payload []byte, now int64) (event, error
 	if err != nil || !done {
 		return event{}, err
 	}
-	return m.startRun(in, in.request.buf.b, in.request.buf)
+	return m.startRun(in, nil, in.request.buf)
 }
 
 func (m *machine) onReset(h wire.Header, payload []byte) (event, error) {

@@ -233,7 +233,7 @@ type assembly struct {
 	id     wire.Stream
 	answer wire.Flags // FlagAnswer when the peer opened the call
 	buf    *buffer
-	skip   int   // bytes before the message in buf
+	have   int   // bytes of the message in buf
 	size   int   // declared; what arrives may not differ
 	credit int64 // that the peer still has
 	last   int64 // when a block last came
@@ -249,12 +249,12 @@ type assemblies struct {
 }
 
 func (m *machine) startAssembly(a *assembly, now int64) error {
-	if len(a.buf.b)-a.skip >= a.size {
-		return violationf("message of %d bytes goes on after %d", a.size, len(a.buf.b)-a.skip)
+	if a.have >= a.size {
+		return violationf("message of %d bytes goes on after %d", a.size, a.have)
 	}
 	a.last = now
 	m.incoming.list = append(m.incoming.list, a)
-	m.incoming.held += int64(len(a.buf.b))
+	m.incoming.held += int64(a.have)
 	m.grant()
 	return nil
 }
@@ -267,31 +267,19 @@ func (m *machine) extend(a *assembly, h wire.Header, payload []byte, now int64) 
 		return false, violationf("%d bytes more than the window allows", -a.credit)
 	}
 	m.incoming.held -= wire.HeaderLen
-	have := len(a.buf.b) - a.skip + len(payload)
+	left := a.size - a.have
+	a.have += len(payload)
 	done = h.Flags&wire.FlagEnd != 0
-	if have > a.size || done && have < a.size {
-		return false, violationf("message of %d bytes was announced as %d", have, a.size)
+	if a.have > a.size || done && a.have < a.size {
+		return false, violationf("message of %d bytes was announced as %d", a.have, a.size)
 	}
-	a.grow(len(payload))
-	a.buf.b = append(a.buf.b, payload...)
+	a.buf.put(payload, left)
 	if done {
 		m.dropAssembly(a)
 		return true, nil
 	}
 	m.grant()
 	return false, nil
-}
-
-// grow makes room as bytes arrive: at most twice what is there, never more
-// than the message needs.
-func (a *assembly) grow(n int) {
-	if free := cap(a.buf.b) - len(a.buf.b); free >= n {
-		return
-	}
-	want := min(max(2*len(a.buf.b), len(a.buf.b)+n), a.skip+a.size)
-	grown := make([]byte, len(a.buf.b), want)
-	copy(grown, a.buf.b)
-	a.buf.b = grown
 }
 
 func (m *machine) dropAssembly(a *assembly) {
@@ -306,7 +294,7 @@ func (m *machine) dropAssembly(a *assembly) {
 		if a.stream != nil {
 			m.incoming.held -= a.stream.early
 		} else {
-			m.incoming.held -= int64(len(a.buf.b)) + a.credit
+			m.incoming.held -= int64(a.have) + a.credit
 		}
 		m.grant()
 		return
@@ -348,7 +336,7 @@ func (a *assembly) wants(short bool) int64 {
 		}
 		return 0
 	}
-	left := a.size - (len(a.buf.b) - a.skip)
+	left := a.size - a.have
 	need := int64(left + (left/smallBlock+2)*wire.HeaderLen)
 	if a.credit >= need || a.credit > assemblyAhead/2 {
 		return 0

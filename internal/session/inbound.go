@@ -109,7 +109,7 @@ func (m *machine) onRequest(h wire.Header, payload []byte, now int64) (event, er
 	if h.Flags&wire.FlagEnd != 0 {
 		return m.startRun(in, block, nil)
 	}
-	in.request = &assembly{id: in.id, answer: wire.FlagAnswer, buf: takeBuffer(), size: int(r.Size)} //nolint:gosec // checked
+	in.request = &assembly{id: in.id, answer: wire.FlagAnswer, buf: takeBuffer(), have: len(block), size: int(r.Size)} //nolint:gosec // checked
 	in.request.buf.b = append(in.request.buf.b, block...)
 	return event{}, m.startAssembly(in.request, now)
 }

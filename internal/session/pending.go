@@ -198,13 +198,14 @@ func givenUp(cause error, notExecuted bool) *tandem.Error {
 // reader stays thin.
 func (p *Pending) parse(s *Session) error {
 	var r wire.Response
-	msg, err := wire.ParseResponse(p.payload.b, &r)
+	payload := p.payload.whole()
+	msg, err := wire.ParseResponse(payload, &r)
 	if err != nil {
 		s.fail(err)
 		return &tandem.Error{Code: tandem.Internal, Message: "bad answer from " + s.remote() + ": " + err.Error()}
 	}
 	if p.body > 0 {
-		msg = p.payload.b[p.body:]
+		msg = payload[p.body:]
 	}
 	p.Reply, p.Load, p.HasLoad = msg, r.Load, r.HasLoad
 	return p.outcome(&r)

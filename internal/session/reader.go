@@ -329,7 +329,7 @@ func (rd *reader) act(ev event) bool {
 		s.goAway()
 	case ev.pong != 0:
 		s.onPong(ev.pong, rd.now)
-	case ev.run.stream != nil || !ev.run.method.target.inline():
+	case ev.run.stream != nil || ev.run.owned != nil || !ev.run.method.target.inline():
 		s.watch()
 		s.runApart(ev.run)
 	default:

@@ -166,7 +166,7 @@ func (st *Stream) take(m *machine, h wire.Header, payload []byte, cost int64) {
 // pooled buffer an empty one would take a thousand times what the peer has sent.
 func (st *Stream) newPartial(h wire.Header, n int) *buffer {
 	if h.Flags&wire.FlagEnd != 0 && len(st.queue) >= 4 && n < maxPooled/16 {
-		return &buffer{make([]byte, 0, n)}
+		return &buffer{b: make([]byte, 0, n)}
 	}
 	return takeBuffer()
 }
