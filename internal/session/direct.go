@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"math"
 	"time"
 )
 
@@ -11,10 +12,11 @@ import (
 // one at a time the reader parks its turn and ends, and whoever makes the next
 // call takes the turn.
 //
-// The monitor keeps this short. A caller that reads for longer than a tick is
-// relieved: a goroutine reads on, and the call waits like any other, so that it
-// ends when its context does. Where no call is made a goroutine reads again
-// within two ticks, so that the end of the connection is noticed.
+// The monitor keeps this short. A caller that could be cancelled and reads for
+// longer than a tick is relieved: a goroutine reads on, and the call waits like
+// any other, so that it ends when its context does. So is one whose deadline is
+// near. Where no call is made a goroutine reads again before long, so that the
+// end of the connection is noticed.
 
 const (
 	lonelyBatches = 3                // with one answer each, until the reader parks
@@ -151,14 +153,26 @@ func (rd *reader) readFor() bool {
 	}
 }
 
+// relieveAt is when its caller should not be reading any more.
+func (p *Pending) relieveAt(now int64) int64 {
+	switch {
+	case p.cancelable:
+		return now + int64(slowTick)
+	case p.deadline != 0:
+		return p.deadline - int64(longestDirect)
+	}
+	return math.MaxInt64
+}
+
 // overseeLocked is the monitor's part. It returns a reader that is to go on.
-func (s *Session) overseeLocked() (resume *reader) {
+func (s *Session) overseeLocked(now int64) (resume *reader) {
 	before, sent := s.readBy, s.sent
 	s.readBy, s.sent = 0, s.m.sent
 	switch {
 	case s.reading != nil:
 		s.readBy = s.reading.ordinal
-		if before != 0 && s.readBy == before {
+		again := before != 0 && s.readBy == before
+		if again && s.reading.cancelable || now >= s.reading.relieveAt(now) {
 			s.relieved = true
 			_ = s.conn.SetReadDeadline(time.Unix(1, 0)) // fails when the connection is closed, which does as well
 		}

@@ -55,6 +55,8 @@ const (
 	defaultHandshake = 3 * time.Second
 	tickEvery        = 2 * time.Millisecond
 	slowTick         = 10 * time.Millisecond
+	calmTick         = 250 * time.Millisecond
+	quietTime        = 100 * time.Millisecond // for which a session is watched that has nothing to watch
 	tickPerSession   = 2 * time.Microsecond
 	pingAfter        = time.Second // of silence while calls are outstanding
 	deadAfter        = 1400 * time.Millisecond
@@ -129,7 +131,7 @@ func NewEnv(cfg Config) *Env {
 		e.cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	e.cfg.Settings.Codecs, e.cfg.Settings.Compressors = names(cfg.Codecs), names(cfg.Compressors)
-	e.monitor.env = e
+	e.monitor.env, e.monitor.wake = e, make(chan struct{}, 1)
 	return e
 }
 

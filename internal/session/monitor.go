@@ -12,9 +12,11 @@ import (
 
 // monitor watches the sessions on which something is outstanding: handlers
 // that hold up a reader, deadlines, silent peers. It has one goroutine, which
-// ends when there is nothing left to watch.
+// ends when there is nothing left to watch, and otherwise sleeps until the next
+// of its sessions has to be looked at.
 type monitor struct {
-	env *Env
+	env  *Env
+	wake chan struct{} // a session has to be looked at before that
 
 	mu      sync.Mutex
 	list    []*Session
@@ -37,12 +39,16 @@ func (mo *monitor) add(s *Session) {
 		return
 	}
 	s.watched.Store(true)
-	s.quietFor, s.pinged = 0, 0
+	s.quietSince, s.pinged = 0, 0
 	mo.list = append(mo.list, s)
-	if !mo.running {
-		mo.running, mo.quit = true, make(chan struct{})
-		mo.env.spawn(mo.run)
+	if mo.running {
+		if mo.env.cfg.Resolve == nil { // else the next tick is near
+			signal(mo.wake)
+		}
+		return
 	}
+	mo.running, mo.quit = true, make(chan struct{})
+	mo.env.spawn(mo.run)
 }
 
 func (mo *monitor) stop() {
@@ -56,12 +62,14 @@ func (mo *monitor) stop() {
 }
 
 func (mo *monitor) run() {
-	timer := time.NewTimer(mo.interval(1))
+	pause := mo.interval(1)
+	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	var batch []*Session
 	for last := mo.env.now(); ; {
 		select {
 		case <-timer.C:
+		case <-mo.wake:
 		case <-mo.quit:
 			return
 		}
@@ -69,12 +77,14 @@ func (mo *monitor) run() {
 		batch = append(batch[:0], mo.list...)
 		mo.mu.Unlock()
 		now := mo.env.now()
-		late := slept(now, last)
+		late := slept(now, last+int64(pause))
 		punctual := now-last < 3*int64(mo.interval(len(batch)))
 		last = now
-		gone := 0
+		next, gone := now+int64(calmTick), 0
 		for _, s := range batch {
-			if !s.tick(now, late, punctual) {
+			at, watch := s.tick(now, late, punctual)
+			next = min(next, at)
+			if !watch {
 				gone++
 			}
 		}
@@ -82,18 +92,18 @@ func (mo *monitor) run() {
 		if gone > 0 && mo.prune() {
 			return
 		}
-		timer.Reset(mo.interval(len(batch)))
+		pause = max(mo.interval(len(batch)), time.Duration(next-now))
+		timer.Reset(pause)
 	}
 }
 
-// slept reports whether the tick now comes so late after the last that this
-// process did not run: what it has not heard meanwhile says nothing.
-func slept(now, last int64) bool { return now-last > int64(lateTick) }
+// slept reports whether a tick comes so late that this process did not run:
+// what it has not heard meanwhile says nothing.
+func slept(now, due int64) bool { return now-due > int64(lateTick) }
 
-// interval is the time between ticks: longer for many sessions, so that the
-// monitor never costs more than a little of a core, and longer where the peers
-// can't call us, since then there are only deadlines and silence to watch: a
-// process may have a thousand clients.
+// interval is the least time between ticks: longer for many sessions, so that
+// the monitor never costs more than a little of a core, and longer where the
+// peers can't call us, since then there are only deadlines and silence to watch.
 func (mo *monitor) interval(sessions int) time.Duration {
 	every := tickEvery
 	if mo.env.cfg.Resolve == nil {
@@ -108,13 +118,13 @@ func (mo *monitor) prune() (empty bool) {
 	mo.mu.Lock()
 	defer mo.mu.Unlock()
 	mo.list = slices.DeleteFunc(mo.list, func(s *Session) bool {
-		if s.quietFor < quietTicks {
+		if !s.leaves {
 			return false
 		}
 		s.watched.Store(false)
 		if s.busy() { // a call began meanwhile and saw us watching
 			s.watched.Store(true)
-			s.quietFor = 0
+			s.quietSince = 0
 			return false
 		}
 		return true
@@ -125,11 +135,6 @@ func (mo *monitor) prune() (empty bool) {
 	mo.running = false
 	return true
 }
-
-// quietTicks is for how long a session is watched without anything to watch: a
-// process may have ten thousand clients, each with a monitor of its own, and
-// who calls rarely should not pay for the time between.
-const quietTicks = 10
 
 func (s *Session) busy() bool {
 	s.mu.Lock()
@@ -142,11 +147,12 @@ func (s *Session) busyLocked() bool {
 	return s.m.calls.open+len(s.m.queue)+s.m.running+len(s.m.incoming.list) > 0
 }
 
-// tick looks after one session; false when there is nothing to watch.
-func (s *Session) tick(now int64, late, punctual bool) bool {
+// tick looks after one session. It returns when the next is due at the latest,
+// and whether the session is to be watched any longer.
+func (s *Session) tick(now int64, late, punctual bool) (next int64, watch bool) {
 	if s.Err() != nil {
-		s.quietFor = quietTicks
-		return false
+		s.leaves = true
+		return now + int64(calmTick), false
 	}
 	if s.checkTurn(punctual) {
 		s.received.Store(now) // it has something to read, and gets on with it
@@ -155,7 +161,7 @@ func (s *Session) tick(now int64, late, punctual bool) bool {
 	over := s.m.expire(now)
 	busy := s.busyLocked()
 	lead := s.leadLocked(0) // answers do not wait for the end of a long batch
-	resume := s.overseeLocked()
+	resume := s.overseeLocked(now)
 	s.mu.Unlock()
 	if resume != nil {
 		resume.goOn()
@@ -166,14 +172,45 @@ func (s *Session) tick(now int64, late, punctual bool) bool {
 	if lead {
 		s.write()
 	}
-	if !busy {
-		s.quietFor++
-		s.pinged = 0
-		return s.quietFor < quietTicks
+	switch {
+	case busy:
+		s.quietSince = 0
+		s.checkPeer(now, late)
+	case s.quietSince == 0:
+		s.quietSince, s.pinged = now, 0
 	}
-	s.quietFor = 0
-	s.checkPeer(now, late)
-	return true
+	s.leaves = !busy && now-s.quietSince >= int64(quietTime)
+	return s.schedule(now, busy), !s.leaves
+}
+
+// schedule says when the next tick is due at the latest. A client's may be long
+// in coming: a process has a thousand, and their ticks would cost more than
+// their calls.
+func (s *Session) schedule(now int64, busy bool) int64 {
+	if s.env.cfg.Resolve != nil {
+		return now
+	}
+	silent := s.received.Load() + int64(pingAfter)
+	if s.pinged != 0 {
+		silent = s.pinged + int64(deadAfter)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nextTick = now + int64(calmTick)
+	if s.hasty {
+		s.nextTick, s.hasty = now+int64(slowTick), false
+	}
+	if !busy {
+		return s.nextTick
+	}
+	s.nextTick = min(s.nextTick, silent)
+	if s.m.earliest != 0 {
+		s.nextTick = min(s.nextTick, s.m.earliest)
+	}
+	if s.reading != nil {
+		s.nextTick = min(s.nextTick, s.reading.relieveAt(now))
+	}
+	return s.nextTick
 }
 
 // checkTurn relieves a reader that has executed the same handler for two ticks.

@@ -21,6 +21,7 @@ type Pending struct {
 	packer uint8
 	// ReplyCompressed says that the answer's message is.
 	ReplyCompressed bool
+	cancelable      bool // the caller's context may end before the deadline
 
 	stream  *Stream
 	rest    *bulk // what is still to be sent of the request
@@ -97,6 +98,7 @@ func (p *Pending) clear() bool {
 // returns when its frames are in the queue. The error is an [*tandem.Error]
 // that says whether the call may have executed.
 func (s *Session) Do(ctx context.Context, p *Pending) error {
+	p.cancelable = ctx.Done() != nil
 	rd, err := s.open(p)
 	switch {
 	case err != nil:
@@ -117,10 +119,12 @@ func (s *Session) open(p *Pending) (*reader, *tandem.Error) {
 	rd := s.takeTurnLocked(p, now)
 	err := s.m.open(p, now)
 	reads := err == nil && p.mayRead(now)
+	s.hasty = s.hasty || rd != nil && p.cancelable
 	if rd != nil && !reads {
 		rd.resignLocked()
 	}
 	lead := s.leadLocked(now) // also when this call was refused: others may have left something
+	soon := p.deadline != 0 && p.deadline < s.nextTick || rd != nil && p.relieveAt(now) < s.nextTick
 	s.mu.Unlock()
 	if rd != nil && !reads {
 		rd.goOn()
@@ -128,6 +132,9 @@ func (s *Session) open(p *Pending) (*reader, *tandem.Error) {
 	}
 	if err == nil {
 		s.watch()
+	}
+	if soon {
+		signal(s.env.monitor.wake)
 	}
 	if lead {
 		s.writeAfterOthers()

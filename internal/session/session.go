@@ -33,8 +33,8 @@ type Session struct {
 	// Writing; guarded by mu.
 	writing  bool   // somebody is the writer
 	yielding bool   // who lets others run first
-	yields   uint64 // tells one yield from the next
 	reserved bool   // a goroutine that will write is about to run
+	yields   uint64 // tells one yield from the next
 	overdue  int64  // from when on others write instead
 	written  uint64 // bytes that reached the connection
 	offered  uint64 // bytes that may have: a write is at it
@@ -48,13 +48,15 @@ type Session struct {
 	drained chan struct{} // the write buffer has room again; nil until somebody waits for it
 
 	// Reading by callers, see direct.go; guarded by mu.
-	callersRead bool
 	parked      *reader  // whose turn nobody has; nil while somebody reads
 	reading     *Pending // whose caller reads; nil while a goroutine does
-	relieved    bool     // that caller is to hand over
+	callersRead bool
+	relieved    bool // that caller is to hand over
+	hasty       bool // a caller has read that could be cancelled; until the next tick
 
 	// Watched by the monitor.
 	watched  atomic.Bool
+	nextTick int64        // when the next comes at the latest; guarded by mu
 	received atomic.Int64 // when bytes last came
 	rtt      atomic.Int64
 	seenTurn uint64 // monitor only
@@ -62,9 +64,11 @@ type Session struct {
 	pinged   int64  // monitor only: when an unanswered ping was sent
 	lastRTT  int64  // monitor only
 	taken    uint64 // monitor only: written at the last look
-	quietFor int64  // monitor only: ticks without anything to watch
 	readBy   uint64 // monitor only: the call whose caller read at the last tick
 	sent     uint64 // monitor only: calls made until the last tick
+
+	quietSince int64 // monitor only: when there first was nothing to watch; 0 while there is
+	leaves     bool  // monitor only: the list
 
 	quiet chan struct{} // nothing runs any more while draining; nil before
 	away  chan struct{} // closed when no more calls may be made; nil until somebody asks

@@ -248,13 +248,42 @@ func TestDrain(t *testing.T) {
 	})
 }
 
+// The monitor of a client sleeps while its calls have time, and is woken for one
+// that has not.
+func TestMonitorIsWokenForADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		p := newPair(t, memory, methods{"wait": waiting(release)})
+		ended := make(chan error, 1)
+		go func() {
+			_, err := p.call(context.Background(), "wait", nil)
+			ended <- err
+		}()
+		time.Sleep(300 * time.Millisecond)
+		start := time.Now()
+		q := p.clientEnv.NewPending()
+		q.Method, q.Codec, q.Deadline = "wait", "raw", start.Add(50*time.Millisecond)
+		if err := p.client.Do(context.Background(), q); tandem.CodeOf(err) != tandem.DeadlineExceeded {
+			t.Error(err)
+		}
+		if took := time.Since(start); took < 50*time.Millisecond || took > 50*time.Millisecond+2*slowTick {
+			t.Errorf("took %v", took)
+		}
+		close(release)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		p.close()
+	})
+}
+
 func TestIdleSessionHasNoMonitor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t, memory, methods{"echo": echo()})
 		if _, err := p.call(context.Background(), "echo", nil); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(250 * time.Millisecond) // who has a thousand idle clients must not pay for their monitors
+		time.Sleep(time.Second) // who has a thousand idle clients must not pay for their monitors
 		for _, e := range []*Env{p.clientEnv, p.serverEnv} {
 			e.monitor.mu.Lock()
 			if e.monitor.running || len(e.monitor.list) > 0 {
