@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/tandem-rpc/tandem/bench/harness"
+	"github.com/tandem-rpc/tandem/bench/java"
 	"github.com/tandem-rpc/tandem/bench/progress"
 	"github.com/tandem-rpc/tandem/bench/result"
 )
@@ -24,6 +26,15 @@ func table(ctx context.Context, args []string) error {
 	return measure(ctx, args, "table", tableFlags{
 		modes: "shared,percaller", callers: "100,500,1000,2000,5000", deployments: "same,apart,two-servers", works: "0,10us",
 		rounds: 1, duration: 10 * time.Second, calls: 1000000, timeout: 15 * time.Minute,
+	})
+}
+
+// inJava measures the systems in Java beside some in Go.
+func inJava(ctx context.Context, args []string) error {
+	return measure(ctx, args, "java", tableFlags{
+		systems: strings.Join(append(java.Systems(), "tandem", "netrpc", "floor-mux", "floor-plain"), ","),
+		modes:   "shared,percaller", callers: "100,1000", deployments: "same", works: "0",
+		rounds: 3, duration: 5 * time.Second, timeout: 5 * time.Minute,
 	})
 }
 

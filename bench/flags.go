@@ -37,7 +37,7 @@ func (f tableFlags) parse(name string, args []string) (s harness.Settings, to ou
 		flags.StringVar(&f.addrs, "addr", "", "addresses of the servers, host:port")
 		f.deployments = string(harness.Elsewhere)
 	} else {
-		flags.StringVar(&f.systems, "systems", "", "systems to measure (default: all)")
+		flags.StringVar(&f.systems, "systems", f.systems, "systems to measure (default if empty: all but those in Java)")
 		flags.StringVar(&f.deployments, "deployment", f.deployments, "where servers and client are: same, apart, two-servers; all but same need root")
 		flags.StringVar(&f.works, "work", f.works, "times for which a handler keeps its processor busy")
 	}
@@ -49,6 +49,7 @@ func (f tableFlags) parse(name string, args []string) (s harness.Settings, to ou
 	flags.IntVar(&s.Conns, "conns", 2, "connections in the shared mode")
 	flags.IntVar(&s.Rounds, "rounds", f.rounds, "rounds; each measures every system in every cell")
 	flags.DurationVar(&s.Warmup, "warmup", time.Second, "time before each measurement")
+	flags.DurationVar(&s.JavaWarmup, "java-warmup", time.Minute, "the same for systems in Java, which are compiled meanwhile")
 	flags.DurationVar(&s.Duration, "duration", f.duration, "measure at least so long,")
 	flags.Int64Var(&s.Calls, "calls", f.calls, "and at least so many calls")
 	flags.DurationVar(&s.Timeout, "timeout", f.timeout, "time after which a measurement has failed")

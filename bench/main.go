@@ -27,6 +27,7 @@ type command struct {
 var commands = []command{
 	{"calls", "throughput, latency and CPU of calls, each system beside the others", calls},
 	{"table", "the seeds' whole table: calls with its sizes; takes hours", table},
+	{"java", "calls of systems in Java beside some in Go; needs a JDK and Maven", inJava},
 	{"parser", "messages out of a stream of bytes, beside the figures of LittleRpc's document", parsing},
 	{"balancers", "the choice of an instance, by every policy", balancing},
 	{"dispatch", "calls of a service's methods, with inlining and without", dispatching},

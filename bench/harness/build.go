@@ -10,12 +10,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/tandem-rpc/tandem/bench/java"
 )
 
 const benchModule = "github.com/tandem-rpc/tandem/bench"
 
 // Built is a folder of built peers.
-type Built struct{ dir string }
+type Built struct {
+	dir     string
+	missing map[string]string // systems in Java that could not be built, and why
+}
 
 func (b Built) path(system string) string { return filepath.Join(b.dir, system) }
 
@@ -26,10 +31,14 @@ func (b Built) Remove() { _ = os.RemoveAll(b.dir) }
 // Start runs a subcommand of a system's peer on this machine; package load says
 // which there are. The peer is killed when ctx ends.
 func (b Built) Start(ctx context.Context, system string, args ...string) (*Peer, error) {
+	if why, is := b.missing[system]; is {
+		return nil, fmt.Errorf("harness: no %s on this machine: %s", system, why)
+	}
 	return startPeer(ctx, "", b.path(system), args...)
 }
 
-// Systems returns the names of all peers in the source tree.
+// Systems returns the names of all peers in the source tree but those in Java,
+// which are measured only if they are named.
 func Systems(ctx context.Context) ([]string, error) {
 	source, err := peerSource(ctx)
 	if err != nil {
@@ -47,7 +56,9 @@ func Systems(ctx context.Context) ([]string, error) {
 }
 
 // Build compiles the systems' peers, each in its own folder, so that one with
-// a go.mod of its own is built with that. Remove deletes them.
+// a go.mod of its own is built with that. Remove deletes them. One in Java that
+// can't be built is left out, with the reason: not every machine has the tools
+// and the jars.
 func Build(ctx context.Context, systems []string) (Built, error) {
 	known, err := Systems(ctx)
 	if err != nil {
@@ -61,17 +72,25 @@ func Build(ctx context.Context, systems []string) (Built, error) {
 	if err != nil {
 		return Built{}, fmt.Errorf("harness: %w", err)
 	}
-	b := Built{dir}
+	b := Built{dir: dir}
 	for _, name := range systems {
+		if java.Is(name) {
+			continue
+		}
 		folder, _, _ := strings.Cut(name, "+") // what follows are options; see load.Named
 		if !slices.Contains(known, folder) {
 			b.Remove()
-			return Built{}, fmt.Errorf("harness: no system %q; there are %s", name, strings.Join(known, ", "))
+			return Built{}, fmt.Errorf("harness: no system %q; there are %s", name, strings.Join(append(known, java.Systems()...), ", "))
 		}
 		if err := b.build(ctx, source, folder, name); err != nil {
 			b.Remove()
 			return Built{}, err
 		}
+	}
+	b.missing = java.Build(ctx, filepath.Dir(source), dir, systems)
+	if err := ctx.Err(); err != nil {
+		b.Remove()
+		return Built{}, fmt.Errorf("harness: interrupted while building: %w", err)
 	}
 	return b, nil
 }

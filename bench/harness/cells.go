@@ -2,8 +2,11 @@ package harness
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/tandem-rpc/tandem/bench/java"
 )
 
 // Mode says how callers and connections belong together.
@@ -122,13 +125,15 @@ const assumedTPS = 50000
 // and how long it takes if every system manages 50,000 calls/s. Systems that
 // fail or cannot share take less.
 func (s Settings) Estimate() (measurements int, takes time.Duration) {
-	closed, rates := len(s.closed()), len(s.Rates)+len(s.Percents)
-	measurements = closed * max(1, rates) * s.Rounds * len(s.Systems)
+	each := len(s.closed()) * max(1, len(s.Rates)+len(s.Percents)) * s.Rounds
 	if len(s.Percents) > 0 && len(s.Peaks) == 0 {
-		measurements += closed * len(s.Systems)
+		each += len(s.closed())
 	}
-	one := s.Warmup + max(s.Duration, time.Duration(s.Calls)*time.Second/assumedTPS) + startTime
-	return measurements, time.Duration(measurements) * one
+	for _, system := range s.Systems {
+		one := s.warmup(system) + max(s.Duration, time.Duration(s.Calls)*time.Second/assumedTPS) + startTime
+		takes += time.Duration(each) * one
+	}
+	return each * len(s.Systems), takes
 }
 
 // startTime is about what a measurement takes besides measuring.
@@ -152,6 +157,10 @@ func (s Settings) topology() []string {
 
 // String says in a line how long and how often was measured.
 func (s Settings) String() string {
-	return fmt.Sprintf("%d rounds of %v and %d calls at least, after %v; shared mode: %d connections",
-		s.Rounds, s.Duration, s.Calls, s.Warmup, s.Conns)
+	warmup := s.Warmup.String()
+	if slices.ContainsFunc(s.Systems, java.Is) {
+		warmup += fmt.Sprintf(", in Java %v", max(s.Warmup, s.JavaWarmup))
+	}
+	return fmt.Sprintf("%d rounds of %v and %d calls at least, after %s; shared mode: %d connections",
+		s.Rounds, s.Duration, s.Calls, warmup, s.Conns)
 }

@@ -13,12 +13,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tandem-rpc/tandem/bench/java"
 	"github.com/tandem-rpc/tandem/bench/load"
 )
 
 // Settings are what a run measures. They are part of its report.
 type Settings struct {
-	Systems []string `json:"systems"` // folders of bench/peers, with options; see load.Options
+	Systems []string `json:"systems"` // folders of bench/peers, with options (see load.Options), or in Java
 	Modes   []Mode   `json:"modes"`
 	Callers []int    `json:"callers"`
 
@@ -36,6 +37,8 @@ type Settings struct {
 	Calls     int64         `json:"calls"`       // and at least so many calls
 	Timeout   time.Duration `json:"timeout_ns"`  // a cell that takes longer has failed
 	Baselines []string      `json:"baselines"`   // systems that the others are divided by
+
+	JavaWarmup time.Duration `json:"java_warmup_ns,omitempty"` // instead of Warmup, for systems in Java, if it is longer
 
 	// First is the number of the first round: more than 0 when the rounds
 	// before it are in a report already.
@@ -71,6 +74,8 @@ type Report struct {
 	Systems  []System  `json:"systems"`         // how they are set up, in the settings' order
 	Peaks    []Sample  `json:"peaks,omitempty"` // in the closed loop, from which Settings.Peaks are
 	Samples  []Sample  `json:"samples"`
+
+	Missing map[string]string `json:"missing,omitempty"` // systems that this machine cannot build, and why
 }
 
 // Failed returns how many samples have no figures although their system
@@ -101,6 +106,7 @@ func Run(ctx context.Context, s Settings, progress io.Writer) (report *Report, e
 	if report, err = newReport(ctx, s); err != nil {
 		return nil, err
 	}
+	report.Missing = built.missing
 	nets, err := s.networks(ctx)
 	if err != nil {
 		return nil, err
@@ -123,8 +129,12 @@ func newReport(ctx context.Context, s Settings) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	machine := ThisMachine()
+	if slices.ContainsFunc(s.Systems, java.Is) {
+		machine.Java = java.Version(ctx)
+	}
 	return &Report{
-		Kind: Kind, When: time.Now().UTC(), Revision: revision, Machine: ThisMachine(), Topology: s.topology(), Settings: s, Systems: systems,
+		Kind: Kind, When: time.Now().UTC(), Revision: revision, Machine: machine, Topology: s.topology(), Settings: s, Systems: systems,
 	}, nil
 }
 
@@ -179,4 +189,12 @@ func (s Settings) plan(c Cell, addrs []string) load.Plan {
 		p.Conns = s.Conns
 	}
 	return p
+}
+
+// warmup is how long a system runs before it is measured.
+func (s Settings) warmup(system string) time.Duration {
+	if java.Is(system) {
+		return max(s.Warmup, s.JavaWarmup)
+	}
+	return s.Warmup
 }

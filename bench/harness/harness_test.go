@@ -130,7 +130,7 @@ func TestAPeerThatMisbehavesFailsItsSample(t *testing.T) {
 			if how == "hang" {
 				s.Timeout = 100 * time.Millisecond
 			}
-			built := Built{filepath.Dir(os.Args[0])}
+			built := Built{dir: filepath.Dir(os.Args[0])}
 			sample := built.Measure(t.Context(), filepath.Base(os.Args[0]), s, Cell{Mode: Shared, Callers: 1})
 			if sample.OK() || !strings.Contains(sample.Error, want) {
 				t.Errorf("the sample's error is %q, want %q in it", sample.Error, want)
@@ -141,7 +141,7 @@ func TestAPeerThatMisbehavesFailsItsSample(t *testing.T) {
 
 func TestAReportWithoutFiguresIsAnError(t *testing.T) {
 	t.Setenv(asPeer, "say nothing")
-	built := Built{filepath.Dir(os.Args[0])}
+	built := Built{dir: filepath.Dir(os.Args[0])}
 	peer, err := built.Start(t.Context(), filepath.Base(os.Args[0]), "server")
 	if err != nil {
 		t.Fatal(err)

@@ -17,9 +17,13 @@ func (b Built) Measure(ctx context.Context, system string, s Settings, cell Cell
 
 // measure runs the system's peer as servers and as a client in one cell.
 func (b Built) measure(ctx context.Context, system string, net network, s Settings, cell Cell) Sample {
+	sample := Sample{System: system, Cell: cell, Error: b.missing[system]}
+	if !sample.OK() {
+		return sample
+	}
+	s.Warmup = s.warmup(system)
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
-	sample := Sample{System: system, Cell: cell}
 	err := sample.run(ctx, b.path(system), net, s)
 	switch {
 	case errors.Is(err, errUnsupported):

@@ -3,6 +3,7 @@ package harness
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/tandem-rpc/tandem/bench/figures"
@@ -19,8 +20,11 @@ func (r *Report) WriteTable(w io.Writer) error {
 		tables = append(tables, r.Tables(cell)...)
 	}
 	lines := slices.Concat([]string{r.Machine.String()}, r.Topology, []string{r.Settings.String()})
+	for _, system := range slices.Sorted(maps.Keys(r.Missing)) {
+		lines = append(lines, fmt.Sprintf("%s is missing: %s", system, r.Missing[system]))
+	}
 	for _, s := range r.Samples {
-		if s.Error != "" {
+		if s.Error != "" && s.Error != r.Missing[s.System] {
 			lines = append(lines, fmt.Sprintf("round %d: %s", s.Round+1, s))
 		}
 	}
@@ -81,8 +85,8 @@ var columns = []column{
 	{"p99.9", median(0, func(s Sample) float64 { return micros(s.Client.Latency.P999) })},
 	{"p99.99", median(0, func(s Sample) float64 { return micros(s.Client.Latency.P9999) })},
 	{"max", median(0, func(s Sample) float64 { return micros(s.Client.Latency.Max) })},
-	{"allocs client", median(1, Sample.ClientAllocs)},
-	{"server", served(median(1, Sample.ServerAllocs))},
+	{"allocs client", counted(Sample.ClientAllocs)},
+	{"server", served(counted(Sample.ServerAllocs))},
 	{"reads+writes", served(median(3, Sample.IO))},
 	{"wire bytes", median(0, Sample.Wire)},
 	{"peak MB client", median(0, func(s Sample) float64 { return mebi(s.Client.Usage) })},
@@ -198,6 +202,16 @@ func (r *Report) of(cell Cell, system string) []Sample {
 
 func withSpread(digits int, figure func(Sample) float64) func([]Sample) string {
 	return func(samples []Sample) string { return Over(samples, figure).Fixed(digits) }
+}
+
+// counted is empty for what systems in Java do not count.
+func counted(figure func(Sample) float64) func([]Sample) string {
+	return func(samples []Sample) string {
+		if Over(samples, figure).Max == 0 {
+			return "–"
+		}
+		return median(1, figure)(samples)
+	}
 }
 
 func median(digits int, figure func(Sample) float64) func([]Sample) string {
