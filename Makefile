@@ -4,7 +4,7 @@
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test short lint fix fmt vet cross tidy generated docs fuzz session-soak demo bench bench-table bench-compare peers cover vuln ci clean
+.PHONY: help test short lint fix fmt vet cross tidy generated docs fuzz session-soak demo bench bench-table bench-java bench-compare peers cover vuln ci clean
 
 GO  ?= go
 BIN := $(CURDIR)/.bin
@@ -116,6 +116,10 @@ bench: ## Measure calls against other frameworks and the floors
 
 bench-table: ## Measure the seeds' whole table: three deployments, 100 to 5000 callers; takes hours, needs root
 	$(GO) run ./bench table $(BENCHFLAGS)
+
+bench-java: ## Measure Dubbo, Motan and Thrift in Java too; installs a JDK, Maven and generators as root
+	@bench/java/tools.sh
+	$(GO) run ./bench java $(BENCHFLAGS)
 
 bench-compare: ## Measure the hot packages at BASE (HEAD) and now: fail if 5 % slower, or with more allocations
 	$(GO) run ./bench revisions -base $(BASE) -count $(COMPARECOUNT) -time $(COMPARETIME) $(COMPAREFLAGS)
