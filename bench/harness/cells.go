@@ -157,10 +157,14 @@ func (s Settings) topology() []string {
 
 // String says in a line how long and how often was measured.
 func (s Settings) String() string {
-	warmup := s.Warmup.String()
+	return fmt.Sprintf("%d rounds of %s; shared mode: %d connections", s.Rounds, s.Measured(), s.Conns)
+}
+
+// Measured says how long a sample takes, and after how long a warm-up.
+func (s Settings) Measured() string {
+	text := fmt.Sprintf("%v and %d calls at least, after %v", s.Duration, s.Calls, s.Warmup)
 	if slices.ContainsFunc(s.Systems, java.Is) {
-		warmup += fmt.Sprintf(", in Java %v", max(s.Warmup, s.JavaWarmup))
+		text += fmt.Sprintf(", in Java %v", max(s.Warmup, s.JavaWarmup))
 	}
-	return fmt.Sprintf("%d rounds of %v and %d calls at least, after %s; shared mode: %d connections",
-		s.Rounds, s.Duration, s.Calls, warmup, s.Conns)
+	return text
 }

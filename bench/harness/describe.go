@@ -9,13 +9,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/tandem-rpc/tandem/bench/java"
 )
 
 // System says how a system was set up.
 type System struct {
 	Name     string   `json:"name"`              // with its options
 	Settings string   `json:"settings"`          // as the table in bench/README.md has them
-	Modules  []string `json:"modules,omitempty"` // what it is built from besides this repository, "path version"
+	Modules  []string `json:"modules,omitempty"` // what it is built from besides this repository, "path version"; jars are "group:artifact version"
 }
 
 // describe looks up how systems are set up.
@@ -32,7 +34,12 @@ func describe(ctx context.Context, systems []string) ([]System, error) {
 	var all []System
 	for _, name := range systems {
 		peer, _, _ := strings.Cut(name, "+") // what follows are options
-		modules, err := requirements(ctx, filepath.Join(source, peer))
+		var modules []string
+		if java.Is(name) {
+			modules, err = java.Jars(filepath.Dir(source), name)
+		} else {
+			modules, err = requirements(ctx, filepath.Join(source, peer))
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -1,8 +1,11 @@
 package harness
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tandem-rpc/tandem/bench/java"
 )
 
 // Every system has a row in README.md's table of settings, since reports show
@@ -12,7 +15,7 @@ func TestEverySystemsSettingsAreKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := describe(t.Context(), append(systems, "tandem+tls"))
+	all, err := describe(t.Context(), slices.Concat(systems, java.Systems(), []string{"tandem+tls"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,11 +26,16 @@ func TestEverySystemsSettingsAreKnown(t *testing.T) {
 		if p.Name == "rpcx" && (len(p.Modules) != 1 || !strings.HasPrefix(p.Modules[0], "github.com/smallnest/rpcx v")) {
 			t.Errorf("rpcx is built from %q, want its module with a version", p.Modules)
 		}
+		if p.Name == "dubbo-triple" && !slices.ContainsFunc(p.Modules, isDubbo) {
+			t.Errorf("dubbo-triple is built from %q, want Dubbo's jar with a version", p.Modules)
+		}
 		if p.Name == "netrpc" && len(p.Modules) != 0 {
 			t.Errorf("netrpc is built from %q, want nothing foreign", p.Modules)
 		}
 	}
 }
+
+func isDubbo(jar string) bool { return strings.HasPrefix(jar, "org.apache.dubbo:dubbo 3.") }
 
 func TestSettingsTable(t *testing.T) {
 	readme := "# x\n| `a` | no |\n\n## Settings\n\n| system | settings |\n|---|---|\n| `a` | one `two` |\n| `b`, `c` | three |\n\n## More\n\n| `d` | no |\n"

@@ -36,8 +36,8 @@ func TestASystemThatCannotBeBuilt(t *testing.T) {
 	if err := report.WriteTable(&b); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(b.String(), "motan is missing: java: the peers need") {
-		t.Errorf("the table does not say what is missing:\n%s", b.String())
+	if !strings.Contains(b.String(), "motan is missing: java: the peers need") || strings.Count(b.String(), "Maven") != 1 {
+		t.Errorf("the table does not say once what is missing:\n%s", b.String())
 	}
 }
 

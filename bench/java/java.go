@@ -5,6 +5,7 @@ package java
 
 import (
 	"context"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"os"
@@ -24,6 +25,9 @@ var peers = []peer{
 	{"thrift-java", "thrift", "Thrift"},
 }
 
+// pomFile is where a framework's folder says which jars Maven has to fetch.
+const pomFile = "pom.xml"
+
 // Systems returns the names of all peers in Java.
 func Systems() []string {
 	var names []string
@@ -35,6 +39,34 @@ func Systems() []string {
 
 // Is tells whether a system is a peer in Java, which gets faster while it runs.
 func Is(system string) bool { return slices.Contains(Systems(), system) }
+
+// Jars returns which jars a peer in Java asks for, "group:artifact version".
+// Bench is the folder of the bench's source.
+func Jars(bench, system string) ([]string, error) {
+	var project struct {
+		Dependencies []struct {
+			Group    string `xml:"groupId"`
+			Artifact string `xml:"artifactId"`
+			Version  string `xml:"version"`
+		} `xml:"dependencies>dependency"`
+	}
+	i := slices.Index(Systems(), system)
+	if i < 0 {
+		return nil, fmt.Errorf("java: no peer %q; there are %s", system, strings.Join(Systems(), ", "))
+	}
+	text, err := os.ReadFile(filepath.Join(bench, "java", peers[i].folder, pomFile))
+	if err != nil {
+		return nil, fmt.Errorf("java: %w", err)
+	}
+	if err := xml.Unmarshal(text, &project); err != nil {
+		return nil, fmt.Errorf("java: the %s of %s: %w", pomFile, peers[i].folder, err)
+	}
+	var jars []string
+	for _, d := range project.Dependencies {
+		jars = append(jars, fmt.Sprintf("%s:%s %s", d.Group, d.Artifact, d.Version))
+	}
+	return jars, nil
+}
 
 // Version returns what the virtual machine in the PATH calls itself, empty if
 // there is none.
@@ -85,7 +117,7 @@ func (b build) run(ctx context.Context) error {
 	message := filepath.Join(b.bench, "message")
 	steps := [][]string{
 		{
-			"mvn", "-q", "-B", "-f", filepath.Join(b.source(), "pom.xml"),
+			"mvn", "-q", "-B", "-f", filepath.Join(b.source(), pomFile),
 			"org.apache.maven.plugins:maven-dependency-plugin:2.8:copy-dependencies", "-DoutputDirectory=" + b.jars(),
 		},
 		{"protoc", "--java_out=" + b.generated(), "-I" + message, "message.proto"},

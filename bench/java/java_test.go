@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,6 +21,24 @@ func TestPeersHaveTheirSource(t *testing.T) {
 				t.Errorf("%s: %v", p.name, err)
 			}
 		}
+	}
+}
+
+func TestJars(t *testing.T) {
+	jars, err := Jars("..", "thrift-java")
+	if err != nil || !slices.ContainsFunc(jars, func(jar string) bool { return strings.HasPrefix(jar, "org.apache.thrift:libthrift 0.") }) {
+		t.Errorf("thrift-java is built from %q (%v), want Thrift's jar with a version", jars, err)
+	}
+	if _, err := Jars("..", "tandem"); err == nil {
+		t.Error("tandem has jars")
+	}
+	bench := t.TempDir()
+	if _, err := Jars(bench, "motan"); err == nil {
+		t.Error("no pom.xml, and no error")
+	}
+	write(t, filepath.Join(bench, "java", "motan", pomFile), "<project>", 0o600)
+	if _, err := Jars(bench, "motan"); err == nil {
+		t.Error("half a pom.xml, and no error")
 	}
 }
 

@@ -50,10 +50,11 @@ func conditions(r *harness.Report) [][]string {
 		{"processor", fmt.Sprintf("%s, %d cores", r.Machine.CPU, r.Machine.Cores)},
 		{"system", r.Machine.OS + ", kernel " + r.Machine.Kernel},
 		{"Go", r.Machine.Go},
+		{"Java", r.Machine.Java},
 		{"environment", strings.Join(r.Machine.Env, " ")},
 		{"topology", strings.Join(r.Topology, "; ") + "; " + oneMachine},
 		{"rounds", strconv.Itoa(s.Rounds)},
-		{"measured", fmt.Sprintf("%v and %d calls at least, after %v", s.Duration, s.Calls, s.Warmup)},
+		{"measured", s.Measured()},
 		{"shared mode", fmt.Sprintf("%d connections", s.Conns)},
 	}
 	return slices.DeleteFunc(rows, func(row []string) bool { return row[1] == "" })
@@ -62,8 +63,12 @@ func conditions(r *harness.Report) [][]string {
 // writeMissing says why systems have no figures in a cell.
 func writeMissing(b *strings.Builder, r *harness.Report) {
 	var lines []string
+	for system, why := range r.Missing {
+		lines = append(lines, fmt.Sprintf("- %s is missing: %s", system, oneLine(why)))
+	}
 	for _, s := range r.Samples {
 		switch {
+		case s.Error != "" && s.Error == r.Missing[s.System]: // said already, once for all cells and rounds
 		case s.Error != "":
 			lines = append(lines, fmt.Sprintf("- %s, %s, round %d failed: %s", s.System, s.Cell, s.Round+1, oneLine(s.Error)))
 		case s.Unsupported != "":

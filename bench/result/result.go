@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -98,7 +99,7 @@ func Earlier(ctx context.Context, dir string, s harness.Settings) (*harness.Repo
 	if err != nil {
 		return nil, err
 	}
-	now := &harness.Report{Revision: revision, Machine: earlier.Machine, Settings: s, Systems: earlier.Systems}
+	now := &harness.Report{Revision: revision, Machine: earlier.Machine, Settings: s, Systems: earlier.Systems, Missing: earlier.Missing}
 	if err := oneRun(earlier, now); err != nil {
 		return nil, fmt.Errorf("result: %s can't be continued: %w; choose another folder", dir, err)
 	}
@@ -131,6 +132,7 @@ func oneRun(a, b *harness.Report) error {
 		{"machine", a.Machine, b.Machine},
 		{"settings", settings(a), settings(b)},
 		{"systems", a.Systems, b.Systems},
+		{"missing systems", slices.Sorted(maps.Keys(a.Missing)), slices.Sorted(maps.Keys(b.Missing))},
 	} {
 		there, err := json.Marshal(part.a) // as they are kept: no list and an empty one are the same
 		if err != nil {

@@ -174,6 +174,31 @@ func TestMarkdownSaysUnderWhichConditions(t *testing.T) {
 	}
 }
 
+// A system in Java that could not be built failed in every cell and round; the
+// report says so once.
+func TestAMissingSystemIsSaidOnce(t *testing.T) {
+	r := sampleReport(1000)
+	const why = "no Maven\nhere"
+	r.Settings.Systems = append(r.Settings.Systems, "motan")
+	r.Machine.Java, r.Missing = "openjdk 17", map[string]string{"motan": why}
+	for _, cell := range r.Cells() {
+		r.Samples = append(r.Samples, harness.Sample{System: "motan", Cell: cell, Error: why})
+	}
+	text := Markdown(r)
+	for _, want := range []string{"| Java | openjdk 17 |", "- motan is missing: no Maven here\n", "at least, after 0s, in Java 0s |", "| motan | – |"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report lacks %q:\n%s", want, text)
+		}
+	}
+	if n := strings.Count(text, "no Maven"); n != 1 {
+		t.Errorf("the reason is said %d times", n)
+	}
+	kept, err := Encode(r)
+	if err != nil || !strings.Contains(string(kept), `"motan": "no Maven\nhere"`) {
+		t.Errorf("the JSON does not say what is missing (%v)", err)
+	}
+}
+
 func TestRoundsAreJoined(t *testing.T) {
 	first, second := sampleReport(1000), sampleReport(1000)
 	second.Settings.First = first.Settings.Rounds
@@ -190,6 +215,7 @@ func TestRoundsAreJoined(t *testing.T) {
 		"machine":  func(r *harness.Report) { r.Machine.Kernel = "7.0" },
 		"settings": func(r *harness.Report) { r.Settings.Duration++ },
 		"systems":  func(r *harness.Report) { r.Systems = r.Systems[:1] },
+		"missing":  func(r *harness.Report) { r.Missing = map[string]string{"motan": "no Maven"} },
 	} {
 		other := sampleReport(1000)
 		change(other)

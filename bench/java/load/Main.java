@@ -17,8 +17,10 @@ public final class Main {
             Plan plan = Plan.parse(args);
             if (args[0].equals("server")) {
                 serve(framework, plan, control);
-            } else {
+            } else if (args[0].equals("client")) {
                 call(framework, plan, control);
+            } else {
+                throw new IllegalArgumentException("subcommand " + args[0] + "; in Java there are server and client");
             }
         } catch (EOFException e) {
             status = 0; // the harness has gone, and so does the peer
