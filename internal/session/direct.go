@@ -67,7 +67,17 @@ func (rd *reader) answeredUnlock() {
 func (rd *reader) aloneLocked() bool {
 	m := &rd.s.m
 	return !rd.s.busyLocked() && !m.hasOutput() && m.away == nil && m.closed == nil &&
-		rd.r == rd.w && !rd.armed && !rd.s.relieved
+		rd.r == rd.w && rd.calmLocked()
+}
+
+// calmLocked removes a deadline for reads that is of no concern any more: of a
+// frame that has come in whole, or of a caller that reads no longer.
+func (rd *reader) calmLocked() bool {
+	if !rd.armed && !rd.s.relieved {
+		return true
+	}
+	rd.armed, rd.s.relieved = false, false
+	return rd.s.conn.SetReadDeadline(time.Time{}) == nil
 }
 
 // goOn has a goroutine read.

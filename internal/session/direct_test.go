@@ -300,6 +300,23 @@ func TestReadingCallerKeepsHalfAFrame(t *testing.T) {
 	}
 }
 
+// An answer that came in two parts is one all the same: the next caller reads.
+func TestReadingCallerGetsAnAnswerInParts(t *testing.T) {
+	s, peer := scripted(t)
+	for range 5 {
+		ended := goCall(t, s)
+		answer := emptyAnswer(readFrame(t, peer).Stream)
+		send(t, peer, answer[:5])
+		eventually(t, s, "nobody has read the first part", func() bool { return s.reading != nil && s.reading.state == callOpen })
+		time.Sleep(time.Millisecond) // so that it is read alone, as a rule
+		send(t, peer, answer[5:])
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, s, "the turn is not parked", func() bool { return s.parked != nil })
+	}
+}
+
 // A goaway that comes first ends a call that the peer has not accepted.
 func TestReadingCallerIsSentAway(t *testing.T) {
 	s, peer := scripted(t)
