@@ -8,7 +8,7 @@ import (
 
 // balancing is the choice of an instance, by every policy.
 func balancing(ctx context.Context, args []string) error {
-	flags := newMicroFlags("balancers")
+	flags := newMicroFlags("balancers", args)
 	nodes := flags.String("nodes", "10,100,1000", "lengths of the list of instances")
 	goroutines := flags.String("goroutines", "1,2,3,4,5,6,7,8", "numbers of goroutines that choose at the same time")
 	if err := flags.Parse(args); err != nil {

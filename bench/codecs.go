@@ -8,7 +8,7 @@ import (
 
 // coding is the cost of each codec, alone and in a call.
 func coding(ctx context.Context, args []string) error {
-	flags := newMicroFlags("codecs")
+	flags := newMicroFlags("codecs", args)
 	callers := flags.String("callers", "1,100", "numbers of callers that share a connection")
 	if err := flags.Parse(args); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,6 +42,25 @@ func TestARunIsKeptAndContinued(t *testing.T) {
 	}
 	if err := run(t.Context(), []string{"compare", dir, dir}); err != nil {
 		t.Error(err)
+	}
+}
+
+// A report of tables is kept as it was printed, once.
+func TestTablesAreKept(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "2026-01-31-balancers")
+	args := strings.Fields("balancers -nodes 10 -goroutines 1 -count 1 -benchtime 1ms -out " + dir)
+	if err := run(t.Context(), args); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, result.MarkdownFile))
+	if err != nil || !strings.Contains(string(text), "`go run ./bench balancers -nodes 10") || !strings.Contains(string(text), "roundrobin") {
+		t.Errorf("%v: the report lacks its command or its table:\n%s", err, text)
+	}
+	if _, err := result.Load(dir); !errors.Is(err, result.ErrOtherKind) {
+		t.Errorf("error %v, want ErrOtherKind", err)
+	}
+	if err := run(t.Context(), args); err == nil || !strings.Contains(err.Error(), "choose another folder") {
+		t.Errorf("error %v, want that the folder is taken", err)
 	}
 }
 

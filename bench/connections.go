@@ -24,7 +24,8 @@ func holdMany(ctx context.Context, args []string) error {
 	flags.DurationVar(&s.Warmup, "warmup", time.Second, "time before the calls are measured")
 	flags.DurationVar(&s.Duration, "duration", 5*time.Second, "measure them so long")
 	flags.DurationVar(&s.Timeout, "timeout", 5*time.Minute, "time after which a server with its connections has failed")
-	file := flags.String("json", "", "file for the whole report as JSON")
+	var to destination
+	to.flags(flags, args)
 	err := flags.Parse(args)
 	if err != nil {
 		return err
@@ -39,5 +40,5 @@ func holdMany(ctx context.Context, args []string) error {
 	if report == nil {
 		return err
 	}
-	return publish(report, err, *file)
+	return to.publish(ctx, report, err)
 }

@@ -23,7 +23,8 @@ func curve(ctx context.Context, args []string) error {
 	flags.DurationVar(&s.Warmup, "warmup", 500*time.Millisecond, "time before each measurement")
 	flags.DurationVar(&s.Duration, "duration", 2*time.Second, "measure so long")
 	flags.DurationVar(&s.Timeout, "timeout", 3*time.Minute, "time after which a measurement has failed")
-	file := flags.String("json", "", "file for the whole report as JSON")
+	var to destination
+	to.flags(flags, args)
 	err := flags.Parse(args)
 	if err != nil {
 		return err
@@ -44,5 +45,5 @@ func curve(ctx context.Context, args []string) error {
 	if report == nil {
 		return err
 	}
-	return publish(report, err, *file)
+	return to.publish(ctx, report, err)
 }

@@ -8,7 +8,7 @@ import (
 
 // dispatching is the call of a service's method.
 func dispatching(ctx context.Context, args []string) error {
-	flags := newMicroFlags("dispatch")
+	flags := newMicroFlags("dispatch", args)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -20,7 +20,8 @@ func largeAndMixed(ctx context.Context, args []string) error {
 	flags.DurationVar(&s.Warmup, "warmup", time.Second, "time before each measurement")
 	flags.DurationVar(&s.Duration, "duration", 5*time.Second, "measure so long")
 	flags.DurationVar(&s.Timeout, "timeout", 3*time.Minute, "time after which a measurement has failed")
-	file := flags.String("json", "", "file for the whole report as JSON")
+	var to destination
+	to.flags(flags, args)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -30,5 +31,5 @@ func largeAndMixed(ctx context.Context, args []string) error {
 	if report == nil {
 		return err
 	}
-	return publish(report, err, *file)
+	return to.publish(ctx, report, err)
 }

@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
+	"io"
 	"os"
 	"time"
 
@@ -16,14 +16,14 @@ import (
 type microFlags struct {
 	*flag.FlagSet
 	settings micro.Settings
-	file     string
+	to       destination
 }
 
-func newMicroFlags(command string) *microFlags {
+func newMicroFlags(command string, args []string) *microFlags {
 	f := &microFlags{FlagSet: flag.NewFlagSet("bench "+command, flag.ExitOnError)}
 	f.IntVar(&f.settings.Count, "count", 5, "rounds; each runs every benchmark once")
 	f.DurationVar(&f.settings.Time, "benchtime", 200*time.Millisecond, "time of a benchmark in a round")
-	f.StringVar(&f.file, "json", "", "file for every sample as JSON")
+	f.to.flags(f.FlagSet, args)
 	return f
 }
 
@@ -35,5 +35,5 @@ func (f *microFlags) run(ctx context.Context, tables func(micro.Results) []figur
 	if err != nil {
 		return err
 	}
-	return errors.Join(report.Write(os.Stdout, tables(report.Results)...), writeFile(f.file, report))
+	return f.to.show(ctx, report, func(w io.Writer) error { return report.Write(w, tables(report.Results)...) })
 }

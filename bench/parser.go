@@ -8,7 +8,7 @@ import (
 
 // parsing is the table of seed 003: getting messages out of a stream of bytes.
 func parsing(ctx context.Context, args []string) error {
-	flags := newMicroFlags("parser")
+	flags := newMicroFlags("parser", args)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
