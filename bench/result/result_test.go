@@ -50,7 +50,7 @@ func keptFiles(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	if len(files) == 0 {
-		t.Skip("no result is kept yet: go run ./bench calls -out bench/results/<date>-calls")
+		t.Fatal("no result is kept: go run ./bench calls -out bench/results/<date>-calls")
 	}
 	return files
 }
