@@ -494,10 +494,11 @@ func TestDecompressionBomb(t *testing.T) {
 
 func TestPeerThatNeverReads(t *testing.T) {
 	besiege(t, func(v *victim) {
-		// Answers that handlers have made but not queued yet are bounded by the
-		// open calls only. On a busy machine they were seen to take 120 MiB, and
-		// 400 beside a dozen other test runs: that is more than is allowed here.
-		v.room = 256 << 20
+		// One buffer of 8 MiB is being written and one of 8 MiB filled, each up
+		// to twice as large; 64 goroutines begin and 64 encode, with a result
+		// and an encoded one each. The collector finds as much again that was
+		// in use when it began.
+		v.room = 96 << 20
 		c := v.greeted()
 		defer c.Close()
 		if err := c.SetWriteDeadline(time.Now().Add(8 * time.Second)); err != nil {

@@ -194,6 +194,9 @@ func (s *Session) answerLocked(a *answer) {
 		a.r.Load, a.r.HasLoad = s.env.cfg.Load(s.env.running.Load()-1), true // without us
 	}
 	over := s.m.respond(in, &a.r, a.flags)
+	if in.counted > 0 {
+		s.uncountLocked(in)
+	}
 	asked := in.cancel(canceled) // not before: who still uses its stream is to see how that ended
 	if s.m.draining && s.m.running == 0 {
 		signal(s.quiet)
@@ -299,6 +302,13 @@ func (in *Inbound) Encode(v any) error {
 	if in.stream != nil {
 		return errStreamBody
 	}
+	if in.apart && !in.oneWay {
+		return in.s.encodeApart(in, v)
+	}
+	return in.encode(v)
+}
+
+func (in *Inbound) encode(v any) error {
 	if in.reply == nil {
 		in.reply = takeBuffer()
 	}
@@ -321,13 +331,17 @@ func (in *Inbound) Stream() tandem.MessageStream {
 
 // runApart executes the call in its own goroutine and learns how long it took.
 func (s *Session) runApart(in *Inbound) {
+	s.awaitStart()
+	in.apart = true
 	large := in.owned != nil
 	if !large { // the message is the reader's
 		in.owned = takeBuffer()
 		in.owned.b = append(in.owned.b, in.message...)
 	}
 	target := in.method.target
-	s.env.spawn(func() {
+	s.starting.Add(1)
+	started := s.env.spawn(func() {
+		s.starting.Add(-1)
 		s.env.running.Add(1)
 		defer s.env.running.Add(-1)
 		defer s.flush()
@@ -340,4 +354,7 @@ func (s *Session) runApart(in *Inbound) {
 			target.observe(time.Since(start))
 		}
 	})
+	if !started {
+		s.starting.Add(-1)
+	}
 }

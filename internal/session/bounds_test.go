@@ -130,19 +130,25 @@ func (b *bare) incoming() (n int, held int64) {
 	return len(b.ses.m.incoming.list), b.ses.m.incoming.held
 }
 
+// frame reads one.
+func (b *bare) frame() (h wire.Header, payload []byte, err error) {
+	head := make([]byte, wire.HeaderLen)
+	if _, err = io.ReadFull(b.conn, head); err != nil {
+		return h, nil, err
+	}
+	if h, err = wire.ParseHeader(head); err != nil {
+		return h, nil, err
+	}
+	payload = make([]byte, h.Length)
+	_, err = io.ReadFull(b.conn, payload)
+	return h, payload, err
+}
+
 // answerPings keeps the session from taking the peer for dead.
 func (b *bare) answerPings() {
-	head := make([]byte, wire.HeaderLen)
 	for {
-		if _, err := io.ReadFull(b.conn, head); err != nil {
-			return
-		}
-		h, err := wire.ParseHeader(head)
+		h, payload, err := b.frame()
 		if err != nil {
-			return
-		}
-		payload := make([]byte, h.Length)
-		if _, err := io.ReadFull(b.conn, payload); err != nil {
 			return
 		}
 		if h.Type == wire.TypePing {

@@ -47,6 +47,12 @@ type Session struct {
 	current *reader       // whose turn it is; as above
 	drained chan struct{} // the write buffer has room again; nil until somebody waits for it
 
+	// Calls in goroutines of their own, see room.go; guarded by mu.
+	starting atomic.Int32  // how many have not begun; not guarded
+	encoding int           // how many are encoding their answer
+	encoded  int           // bytes of their answers that are not queued yet
+	room     chan struct{} // holds a token when there is room again; nil until somebody waits
+
 	// Reading by callers, see direct.go; guarded by mu.
 	parked      *reader  // whose turn nobody has; nil while somebody reads
 	reading     *Pending // whose caller reads; nil while a goroutine does

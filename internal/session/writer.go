@@ -149,6 +149,7 @@ func (s *Session) next(written int, yield bool) *buffer {
 		}
 	}
 	b := s.m.take()
+	s.signalRoomLocked()
 	if b == nil || s.m.closed != nil {
 		s.stopWritingLocked()
 		return nil
@@ -255,6 +256,7 @@ func (s *Session) nextRest() *buffer {
 	defer s.mu.Unlock()
 	signal(s.drained)
 	b := s.m.take()
+	s.signalRoomLocked()
 	if b == nil || s.m.closed != nil {
 		s.stopWritingLocked()
 		if s.m.closed == nil {
