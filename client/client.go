@@ -27,7 +27,6 @@ import (
 	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/resilience"
-	"github.com/tandem-rpc/tandem/wire"
 )
 
 // Client calls the instances of one target. It is safe for concurrent use.
@@ -75,7 +74,7 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, invalid(err)
 	}
-	settings := wire.DefaultSettings()
+	settings := session.Settings(c.opts.streamWindow)
 	settings.MaxMessage = uint64(c.opts.maxMessage) //nolint:gosec // checked by the option
 	cfg := session.Config{
 		Settings: settings, Codecs: c.opts.codecs, Compressors: c.opts.compressors,

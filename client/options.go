@@ -11,6 +11,7 @@ import (
 	"github.com/tandem-rpc/tandem/codec"
 	"github.com/tandem-rpc/tandem/compress"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
+	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/registry/file"
 	"github.com/tandem-rpc/tandem/transport"
@@ -40,6 +41,7 @@ type options struct {
 	connections         int
 	backoff             backoff
 	maxMessage          int
+	streamWindow        int
 	logger              *slog.Logger // nil: quiet, save for panics of methods
 	register            []func(*dispatch.Table) error
 }
@@ -65,6 +67,7 @@ func defaults() options {
 		connections:    1,
 		backoff:        backoff{first: 100 * time.Millisecond, most: 3 * time.Second},
 		maxMessage:     wire.DefaultMaxMessage,
+		streamWindow:   session.DefaultStreamWindow,
 	}
 }
 
@@ -192,6 +195,14 @@ func WithBackoff(first, most time.Duration) Option {
 // WithMaxMessage sets the largest message accepted, in bytes, before and after
 // decompression; 4 MiB by default.
 func WithMaxMessage(n int) Option { return func(o *options) { o.maxMessage = max(1, n) } }
+
+// WithStreamWindow sets how many bytes of a stream's messages the peer may send
+// before they are received here; 1 MiB by default, 16 KiB at least and 64 MiB at
+// most. All streams of a connection together may have 16 times as many. What
+// one window carries in a round trip bounds a stream's throughput.
+func WithStreamWindow(n int) Option {
+	return func(o *options) { o.streamWindow = min(max(wire.MinWindow, n), session.MaxStreamWindow) }
+}
 
 // WithLogger sets the log. By default, which nil also means, only panics of
 // methods that servers call on this client are logged, to slog's default logger.

@@ -590,7 +590,7 @@ func TestProtocolViolations(t *testing.T) {
 		"short goaway":           frame(wire.TypeGoAway, 0, 0, []byte{1}),
 		"more than announced":    append(request(id, 0, &wire.Request{Name: wire.Name{Text: []byte("Test.Echo")}, Codec: 2, Size: 10}, []byte("12345")), frame(wire.TypeData, wire.FlagEnd, id, []byte("123456"))...),
 		"less than announced":    append(request(id, 0, &wire.Request{Name: wire.Name{Text: []byte("Test.Echo")}, Codec: 2, Size: 10}, []byte("12345")), frame(wire.TypeData, wire.FlagEnd, id, []byte("1234"))...),
-		"beyond the window":      append(request(id, wire.FlagEnd|wire.FlagStream, named("Test.Hold"), nil), bytes.Repeat(frame(wire.TypeData, wire.FlagStream|wire.FlagEnd, id, make([]byte, 60<<10)), 5)...),
+		"beyond the window":      append(request(id, wire.FlagEnd|wire.FlagStream, named("Test.Hold"), nil), bytes.Repeat(frame(wire.TypeData, wire.FlagStream|wire.FlagEnd, id, make([]byte, 60<<10)), 18)...),
 		"stream data of no size": frame(wire.TypeData, wire.FlagStream|wire.FlagLast, id, []byte("x")),
 		"connection window":      bytes.Repeat(frame(wire.TypeData, wire.FlagStream, id, make([]byte, 60<<10)), 1), // allowed: of an unknown stream
 	}

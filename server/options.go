@@ -8,6 +8,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
 	"github.com/tandem-rpc/tandem/compress"
+	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/transport"
 	"github.com/tandem-rpc/tandem/wire"
@@ -26,6 +27,7 @@ type options struct {
 	limiter       *limiter
 	maxMessage    int
 	maxOpen       int
+	streamWindow  int
 	maxConns      int
 	maxGreeting   int
 	handshake     time.Duration
@@ -45,6 +47,7 @@ func defaults() options {
 		transports:    map[string]tandem.Transport{"tcp": transport.TCP(), "unix": transport.Unix()},
 		maxMessage:    wire.DefaultMaxMessage,
 		maxOpen:       wire.DefaultMaxOpen,
+		streamWindow:  session.DefaultStreamWindow,
 		maxGreeting:   1024,
 	}
 }
@@ -115,6 +118,14 @@ func WithMaxConcurrency(calls, queue int) Option {
 // WithMaxMessage sets the largest message in bytes, before and after
 // decompression; 4 MiB by default.
 func WithMaxMessage(n int) Option { return func(o *options) { o.maxMessage = max(1, n) } }
+
+// WithStreamWindow sets how many bytes of a stream's messages the peer may send
+// before they are received here; 1 MiB by default, 16 KiB at least and 64 MiB at
+// most. All streams of a connection together may have 16 times as many. What
+// one window carries in a round trip bounds a stream's throughput.
+func WithStreamWindow(n int) Option {
+	return func(o *options) { o.streamWindow = min(max(wire.MinWindow, n), session.MaxStreamWindow) }
+}
 
 // WithMaxOpenCalls sets how many calls a connection may have open; 4,096 by
 // default, 65,536 at most. Clients queue what goes beyond.

@@ -75,7 +75,7 @@ func New(opts ...Option) *Server {
 	s.load.limit = s.opts.limiter
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.table = dispatch.New(dispatch.Config{OnPanic: dispatch.LogPanics(s.opts.logger), Wrap: s.wrap})
-	settings := wire.DefaultSettings()
+	settings := session.Settings(s.opts.streamWindow)
 	settings.MaxMessage = uint64(s.opts.maxMessage) //nolint:gosec // checked by the option
 	settings.MaxOpen = uint64(s.opts.maxOpen)       //nolint:gosec // as above
 	cfg := session.Config{

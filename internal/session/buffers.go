@@ -20,7 +20,8 @@ var (
 type buffer struct {
 	b      []byte
 	pieces []*piece
-	last   int // bytes in the last piece; the others are full
+	last   int  // bytes in the last piece; the others are full
+	out    bool // from outBuffers
 }
 
 // piece is a part of a large message.
@@ -123,10 +124,15 @@ func takeOutBuffer() *buffer {
 	if b, ok := outBuffers.Get().(*buffer); ok {
 		return b
 	}
-	return &buffer{b: make([]byte, 0, 16<<10)}
+	return &buffer{b: make([]byte, 0, 16<<10), out: true}
 }
 
+// giveOutBuffer gives back what was written; that may have been a message's.
 func giveOutBuffer(b *buffer) {
+	if !b.out {
+		giveBuffer(b)
+		return
+	}
 	if cap(b.b) <= maxPooledOut {
 		b.b = b.b[:0]
 		outBuffers.Put(b)

@@ -76,6 +76,21 @@ const (
 	maxHeld        = 32 << 20  // large requests are refused while the first blocks of others take so much
 )
 
+// Windows of streams.
+const (
+	DefaultStreamWindow = 1 << 20
+	windowsInAll        = 16 // all streams of a connection together
+	MaxStreamWindow     = wire.MaxWindow / windowsInAll
+)
+
+// Settings are the defaults with that window for each stream.
+func Settings(streamWindow int) wire.Settings {
+	s := wire.DefaultSettings()
+	s.StreamWindow = uint64(streamWindow) //nolint:gosec // from MinWindow to MaxStreamWindow
+	s.ConnWindow = windowsInAll * s.StreamWindow
+	return s
+}
+
 // Env is what sessions share: settings, buffers, the clock and the monitor. It
 // belongs to one client or server.
 type Env struct {

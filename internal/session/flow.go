@@ -151,18 +151,23 @@ func (m *machine) appendBlock(b *bulk, n int) bool {
 	out.b = wire.AppendHeader(out.b, h)
 	out.b = append(out.b, b.data[:n]...)
 	b.data, b.first = b.data[n:], 0
-	cost := int64(n + wire.HeaderLen)
-	if b.stream != nil {
-		if b.began == 0 {
-			m.ring.began++
-			b.began = m.ring.began
-		}
-		b.stream.credit -= cost
-		m.connRoom -= cost
-	} else {
-		b.credit -= cost
+	if b.stream != nil && b.began == 0 {
+		m.ring.began++
+		b.began = m.ring.began
 	}
+	m.charge(b, n)
 	return last
+}
+
+// charge takes the credit for a block of n bytes.
+func (m *machine) charge(b *bulk, n int) {
+	cost := int64(n + wire.HeaderLen)
+	if b.stream == nil {
+		b.credit -= cost
+		return
+	}
+	b.stream.credit -= cost
+	m.connRoom -= cost
 }
 
 // sentAll tells whoever owns b that its last block is in the write buffer.

@@ -200,24 +200,27 @@ func (st *Stream) pop() streamMessage {
 func (st *Stream) SendMsg(v any) error {
 	e := st.s.env
 	buf := takeBuffer()
-	b, err := codec.Append(st.codec, buf.b, v)
+	b, err := codec.Append(st.codec, append(buf.b, noHead[:]...), v)
 	if err != nil {
 		giveBuffer(buf)
 		return &tandem.Error{Code: tandem.Internal, Message: "stream message: " + err.Error()}
 	}
 	buf.b = b
 	first := wire.Flags(0)
-	if st.compressor != nil && len(b) >= e.cfg.CompressAbove {
+	if st.compressor != nil && len(b)-len(noHead) >= e.cfg.CompressAbove {
 		packed := takeBuffer()
-		if p, err := st.compressor.Compress(packed.b, b); err == nil && len(p) < len(b) {
+		if p, err := st.compressor.Compress(append(packed.b, noHead[:]...), b[len(noHead):]); err == nil && len(p) < len(b) {
 			packed.b = p
 			buf, packed = packed, buf
 			first = wire.FlagCompressed
 		}
 		giveBuffer(packed)
 	}
-	return st.send(&bulk{flags: st.flags(), first: first, data: buf.b, stream: st, owner: buf})
+	return st.send(&bulk{flags: st.flags(), first: first, data: buf.b[len(noHead):], stream: st, owner: buf})
 }
+
+// noHead keeps room for a frame's head before a stream's message.
+var noHead [wire.HeaderLen]byte
 
 func (st *Stream) flags() wire.Flags {
 	return st.side | wire.FlagStream
@@ -238,6 +241,11 @@ func (st *Stream) send(msg *bulk) error {
 		return sendError(err)
 	}
 	msg.id = st.id
+	if s.sendWholeLocked(msg) {
+		s.mu.Unlock()
+		s.write()
+		return nil
+	}
 	st.sending = msg
 	s.m.ring.add(msg)
 	s.m.pump()
@@ -247,6 +255,25 @@ func (st *Stream) send(msg *bulk) error {
 		s.write()
 	}
 	return st.waitSent(msg)
+}
+
+// sendWholeLocked makes the buffer of a stream's message what is written next,
+// with nothing copied, if it is not small and nothing else is to be written. The
+// caller is the writer then.
+func (s *Session) sendWholeLocked(msg *bulk) bool {
+	m := &s.m
+	n := len(msg.data)
+	if n < smallBlock || s.writing || s.reserved || m.closed != nil || m.out != nil || len(m.ring.list) > 0 {
+		return false
+	}
+	if can, ok := m.sendable(msg, m.onlyMessage()); !ok || can < n {
+		return false
+	}
+	m.charge(msg, n)
+	m.out, msg.owner = msg.owner, nil
+	wire.PutHeader(m.out.b, wire.Header{Length: n, Type: wire.TypeData, Flags: msg.flags | msg.first | wire.FlagEnd, Stream: msg.id})
+	s.writing = true
+	return true
 }
 
 func (st *Stream) waitSent(msg *bulk) error {
