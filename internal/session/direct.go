@@ -10,7 +10,8 @@ import (
 // caller and the reader's goroutine, and on an idle machine the wake of another
 // processor. On a client's connection its caller reads instead: when calls come
 // one at a time the reader parks its turn and ends, and whoever makes the next
-// call takes the turn.
+// call takes the turn. Whoever receives from the only stream of a connection
+// does the same between two messages.
 //
 // The monitor keeps this short. A caller that could be cancelled and reads for
 // longer than a tick is relieved: a goroutine reads on, and the call waits like
@@ -27,33 +28,92 @@ const (
 // errRelieved is why a caller stops reading.
 var errRelieved = errors.New("relieved")
 
-// parkUnlock parks the turn of a goroutine that has read the one answer that
-// was waited for, several times in a row. It unlocks the session if it does.
+// parkUnlock parks the turn of a goroutine that, several times in a row, has
+// read the one answer that was waited for or something of the one stream. It
+// unlocks the session if it does.
 func (rd *reader) parkUnlock() bool {
 	s := rd.s
-	if len(rd.woken) != 1 || !rd.aloneLocked() {
+	if !rd.loneLocked() || !rd.aloneLocked() {
 		rd.lonely = 0
 		return false
 	}
 	if rd.lonely++; rd.lonely < lonelyBatches {
 		return false
 	}
-	p := rd.woken[0]
+	var p *Pending
+	if len(rd.woken) > 0 {
+		p = rd.woken[0]
+	}
 	rd.woken = rd.woken[:0]
-	rd.release()
+	rd.releaseEmpty()
 	s.parked = rd // from here on it is somebody else's
 	s.mu.Unlock()
-	p.done <- struct{}{}
+	if p != nil {
+		p.done <- struct{}{}
+	}
 	return true
+}
+
+// loneLocked reports whether this batch was for one caller or receiver.
+func (rd *reader) loneLocked() bool {
+	if rd.s.m.onlyStream() != nil {
+		return len(rd.woken) < 2
+	}
+	return len(rd.woken) == 1
+}
+
+// onlyStream returns the stream that is the one call open, or nil. One that
+// waits for credit to send has somebody else to listen to the peer.
+func (m *machine) onlyStream() *Stream {
+	st := m.stream
+	if st == nil || st.over || st.sending != nil || m.calls.open != 1 || len(m.queue)+m.running > 0 {
+		return nil
+	}
+	return st
+}
+
+// receivable reports whether a receiver need not wait.
+func (st *Stream) receivable() bool { return len(st.queue) > 0 || st.recvErr != nil }
+
+// receiveUnlock reads until there is something to receive, if nobody else reads.
+// The session's mutex is held, and free when it returns true.
+func (st *Stream) receiveUnlock() bool {
+	s := st.s
+	rd := s.parked
+	if rd == nil || s.m.onlyStream() != st {
+		return false
+	}
+	s.parked, s.receiving, rd.stream = nil, st, st
+	s.turns++
+	s.mu.Unlock()
+	rd.readFor()
+	return true
+}
+
+// resume has a goroutine read if nobody does.
+func (s *Session) resume() {
+	s.mu.Lock()
+	rd := s.parked
+	s.parked = nil
+	s.mu.Unlock()
+	if rd != nil {
+		rd.goOn()
+	}
+}
+
+// relieveLocked makes whoever reads for its own sake hand over.
+func (s *Session) relieveLocked() {
+	s.relieved = true
+	_ = s.conn.SetReadDeadline(time.Unix(1, 0)) // fails when the connection is closed, which does as well
 }
 
 // answeredUnlock ends the turn of a caller whose answer has come: it is parked
 // again, or a goroutine's when others wait for answers.
 func (rd *reader) answeredUnlock() {
 	s := rd.s
-	rd.caller, rd.got, s.reading = nil, false, nil
+	rd.resignLocked()
 	if len(rd.woken) == 0 && rd.aloneLocked() {
-		rd.release()
+		rd.releaseEmpty()
 		s.parked = rd
 		s.mu.Unlock()
 		return
@@ -62,12 +122,18 @@ func (rd *reader) answeredUnlock() {
 	rd.goOn() // and wakes them
 }
 
-// aloneLocked reports whether nothing is outstanding that needs a reader, and
-// nothing read that needs to be kept.
+// aloneLocked reports whether the turn can be parked: nothing is outstanding
+// that needs a reader. Only a receiver, who comes again, may find a part of a
+// frame.
 func (rd *reader) aloneLocked() bool {
 	m := &rd.s.m
-	return !rd.s.busyLocked() && !m.hasOutput() && m.away == nil && m.closed == nil &&
-		rd.r == rd.w && rd.calmLocked()
+	switch {
+	case m.hasOutput() || m.away != nil || m.closed != nil:
+		return false
+	case m.onlyStream() != nil:
+		return len(m.incoming.list) == 0 && rd.calmLocked()
+	}
+	return !rd.s.busyLocked() && rd.r == rd.w && rd.calmLocked()
 }
 
 // calmLocked removes a deadline for reads that is of no concern any more: of a
@@ -95,6 +161,10 @@ func (s *Session) takeTurnLocked(p *Pending, now int64) *reader {
 		return nil
 	}
 	s.parked = nil
+	if rd.r < rd.w { // of a stream's message
+		rd.goOn()
+		return nil
+	}
 	s.reading, rd.caller = p, p
 	if now-s.received.Load() > int64(staleAfter) {
 		s.mu.Unlock()
@@ -125,7 +195,10 @@ func (rd *reader) poll() {
 }
 
 // resignLocked is for a caller that can't or need not read any longer.
-func (rd *reader) resignLocked() { rd.caller, rd.got, rd.s.reading = nil, false, nil }
+func (rd *reader) resignLocked() {
+	rd.caller, rd.got, rd.stream = nil, false, nil
+	rd.s.reading, rd.s.receiving = nil, nil
+}
 
 func (rd *reader) resign() {
 	rd.s.mu.Lock()
@@ -177,16 +250,15 @@ func (p *Pending) relieveAt(now int64) int64 {
 // overseeLocked is the monitor's part. It returns a reader that is to go on.
 func (s *Session) overseeLocked(now int64) (resume *reader) {
 	before, sent := s.readBy, s.sent
-	s.readBy, s.sent = 0, s.m.sent
+	s.readBy, s.sent = 0, s.m.sent+s.turns
 	switch {
 	case s.reading != nil:
 		s.readBy = s.reading.ordinal
 		again := before != 0 && s.readBy == before
 		if again && s.reading.cancelable || now >= s.reading.relieveAt(now) {
-			s.relieved = true
-			_ = s.conn.SetReadDeadline(time.Unix(1, 0)) // fails when the connection is closed, which does as well
+			s.relieveLocked()
 		}
-	case s.parked != nil && s.m.sent == sent:
+	case s.parked != nil && s.m.sent+s.turns == sent:
 		resume, s.parked = s.parked, nil
 	}
 	return resume

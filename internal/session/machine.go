@@ -32,6 +32,7 @@ type machine struct {
 	sent      uint64       // requests, by their heads
 	away      *wire.GoAway // the peer accepts no more
 	earliest  int64        // no deadline of an open call is before this instant
+	stream    *Stream      // that was accepted last
 
 	// Calls opened by the peer.
 	served    []*Inbound // by slot

@@ -33,6 +33,7 @@ type reader struct {
 	busy   bool     // has executed a handler of this batch, and is counted
 	lonely int      // batches in a row with one answer and nothing else to wait for
 	caller *Pending // whose caller reads; nil for a goroutine
+	stream *Stream  // likewise, whose receiver reads
 	got    bool     // its answer has come
 
 	frames  uint64 // parsed
@@ -59,6 +60,13 @@ func (rd *reader) release() {
 	if !rd.lost && rd.buf != nil {
 		giveReadBuffer(rd.buf)
 		rd.buf = nil
+	}
+}
+
+// releaseEmpty gives the buffer back unless a part of a frame is in it.
+func (rd *reader) releaseEmpty() {
+	if rd.r == rd.w {
+		rd.release()
 	}
 }
 
@@ -179,7 +187,7 @@ func (rd *reader) pastDeadline() error {
 	switch {
 	case s.endRelief():
 		rd.armed = false
-		if rd.caller != nil {
+		if rd.caller != nil || rd.stream != nil {
 			return errRelieved
 		}
 		return rd.fill()
@@ -265,10 +273,10 @@ func (rd *reader) process() (turn, error) {
 func (rd *reader) endUnlock() turn {
 	s := rd.s
 	switch {
-	case rd.got:
+	case rd.got, rd.stream != nil && rd.stream.receivable():
 		rd.answeredUnlock()
 		return parked
-	case s.callersRead && rd.caller == nil && rd.parkUnlock():
+	case s.callersRead && rd.caller == nil && rd.stream == nil && rd.parkUnlock():
 		return parked
 	}
 	arriving := len(s.m.incoming.list) > 0

@@ -56,6 +56,8 @@ type Session struct {
 	// Reading by callers, see direct.go; guarded by mu.
 	parked      *reader  // whose turn nobody has; nil while somebody reads
 	reading     *Pending // whose caller reads; nil while a goroutine does
+	receiving   *Stream  // likewise, whose receiver reads
+	turns       uint64   // turns that receivers took
 	callersRead bool
 	relieved    bool // that caller is to hand over
 	hasty       bool // a caller has read that could be cancelled; until the next tick

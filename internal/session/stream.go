@@ -32,16 +32,18 @@ type Stream struct {
 
 	// Guarded by the session's mutex.
 	queue       []streamMessage
-	partial     *buffer // the message that is arriving
-	packed      bool    // it is compressed
-	partialCost int64   // credit that it used
-	early       int64   // of which was returned before it was complete
+	room        [8]streamMessage // for what is usually in queue
+	partial     *buffer          // the message that is arriving
+	packed      bool             // it is compressed
+	partialCost int64            // credit that it used
+	early       int64            // of which was returned before it was complete
 	assembling  *assembly
 	spare       int64 // credit that the peer still has
 	owed        int64 // credit of consumed messages, not yet returned
 	recvErr     error // what Recv returns once queue is empty
 	credit      int64 // that we have
 	sending     *bulk
+	outgoing    bulk  // what sending points to
 	sendErr     error // why Send can't go on
 	over        bool
 }
@@ -162,11 +164,14 @@ func (st *Stream) next() (streamMessage, error) {
 			}
 			return msg, nil
 		}
-		err := st.recvErr
-		st.s.mu.Unlock()
-		if err != nil {
+		if err := st.recvErr; err != nil {
+			st.s.mu.Unlock()
 			return streamMessage{}, err
 		}
+		if st.receiveUnlock() {
+			continue
+		}
+		st.s.mu.Unlock()
 		select {
 		case <-st.canRecv:
 		case <-st.ctx.Done():
@@ -178,10 +183,11 @@ func (st *Stream) next() (streamMessage, error) {
 func (st *Stream) pop() streamMessage {
 	msg := st.queue[0]
 	st.queue[0] = streamMessage{}
-	if st.queue = st.queue[1:]; len(st.queue) == 0 {
-		st.queue = nil
-	} else {
+	switch st.queue = st.queue[1:]; {
+	case len(st.queue) > 0:
 		signal(st.canRecv)
+	case cap(st.queue) < 4:
+		st.queue = st.room[:0] // not one array for each few messages
 	}
 	if st.over {
 		return msg
@@ -216,15 +222,12 @@ func (st *Stream) SendMsg(v any) error {
 		}
 		giveBuffer(packed)
 	}
-	return st.send(&bulk{flags: st.flags(), first: first, data: buf.b[len(noHead):], stream: st, owner: buf})
+	st.outgoing = bulk{id: st.id, flags: st.side | wire.FlagStream, first: first, data: buf.b[len(noHead):], stream: st, owner: buf}
+	return st.send(&st.outgoing)
 }
 
 // noHead keeps room for a frame's head before a stream's message.
 var noHead [wire.HeaderLen]byte
-
-func (st *Stream) flags() wire.Flags {
-	return st.side | wire.FlagStream
-}
 
 func (st *Stream) send(msg *bulk) error {
 	s := st.s
@@ -240,7 +243,6 @@ func (st *Stream) send(msg *bulk) error {
 		giveBuffer(msg.owner)
 		return sendError(err)
 	}
-	msg.id = st.id
 	if s.sendWholeLocked(msg) {
 		s.mu.Unlock()
 		s.write()
@@ -287,6 +289,7 @@ func (st *Stream) waitSent(msg *bulk) error {
 		case !sending:
 			return nil
 		}
+		st.s.resume() // credit must be read
 		select {
 		case <-st.canSend:
 		case <-st.ctx.Done():
@@ -345,6 +348,9 @@ func (st *Stream) abort(cause error) {
 		st.discard()
 	}
 	lead := s.leadLocked(0)
+	if s.receiving == st {
+		s.relieveLocked()
+	}
 	s.mu.Unlock()
 	if st.cancel != nil {
 		st.cancel(cause)

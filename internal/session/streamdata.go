@@ -17,6 +17,7 @@ func (m *machine) onStreamResponse(h wire.Header, p *Pending, payload []byte) (e
 		p.payload = takeBuffer()
 		p.payload.b = append(p.payload.b, payload...)
 		p.stream.id = h.Stream
+		m.stream = p.stream
 		p.complete(nil)
 		return event{wake: p}, nil
 	}
@@ -42,6 +43,9 @@ func (st *Stream) endRecv(err error) {
 		return
 	}
 	st.over = true
+	if st.s.m.stream == st {
+		st.s.m.stream = nil
+	}
 	st.s.m.ring.remove(st.sending)
 	st.sending = nil
 	st.dropPartial()

@@ -1,0 +1,243 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+// counting is a stream's handler that sends n messages, the i-th sealed with i,
+// of up to that size; then it waits for release, unless it is nil.
+func counting(n uint32, size int, release chan struct{}) *Target {
+	return streaming(func(st tandem.MessageStream) error {
+		for i := range n {
+			if err := st.SendMsg(sealed(0, i, 16+rand.IntN(size))); err != nil {
+				return err
+			}
+		}
+		if release != nil {
+			<-release
+		}
+		return nil
+	})
+}
+
+// receiveInOrder receives messages until the stream ends and returns how many.
+func receiveInOrder(t *testing.T, st *Stream, each func()) (n uint32) {
+	t.Helper()
+	for ; ; n++ {
+		var m []byte
+		switch err := st.RecvMsg(&m); {
+		case errors.Is(err, io.EOF):
+			return n
+		case err != nil:
+			t.Errorf("after %d messages: %v", n, err)
+			return n
+		}
+		if _, which, ok := opened(m); !ok || which != n {
+			t.Errorf("message %d is %d (intact: %v)", n, which, ok)
+			return n
+		}
+		each()
+	}
+}
+
+// receiverReads reports whether a receiver has the turn to read, or has parked it.
+func (p *pair) receiverReads() bool {
+	p.client.mu.Lock()
+	defer p.client.mu.Unlock()
+	return p.client.receiving != nil || p.client.parked != nil
+}
+
+func TestReceiverOfTheOnlyStreamReads(t *testing.T) {
+	for name, size := range map[string]int{"small": 100, "a few a read": 16 << 10, "several blocks": 200 << 10} {
+		t.Run(name, func(t *testing.T) {
+			messages := uint32(min(2000, 20<<20/size))
+			p := newPair(t, tcp(t), methods{"count": counting(messages, size, nil)})
+			seen := 0
+			n := receiveInOrder(t, openRaw(t, p, "count"), func() {
+				if p.receiverReads() {
+					seen++
+				}
+			})
+			if n != messages {
+				t.Errorf("%d of %d messages came", n, messages)
+			}
+			if seen == 0 && size < 64<<10 { // larger ones are rarely whole at the end of a read
+				t.Error("the receiver never had the turn to read")
+			}
+			wantNothingOpen(t, p)
+		})
+	}
+}
+
+// scriptedStream is a session with one stream, whose peer does what the test
+// says: send sends a message of the stream.
+func scriptedStream(t *testing.T, ctx context.Context) (s *Session, peer net.Conn, st *Stream, message []byte) {
+	t.Helper()
+	s, peer = connectRaw(t, tcp(t))
+	opened := make(chan *Stream, 1)
+	go func() {
+		c := s.env.NewPending()
+		c.Method, c.Codec = "s", "raw"
+		st, err := s.Open(ctx, c, time.Now().Add(10*time.Second))
+		if err != nil {
+			t.Error(err)
+		}
+		opened <- st
+	}()
+	id := readFrame(t, peer).Stream
+	send(t, peer, rawFrame(wire.TypeResponse, wire.FlagAnswer|wire.FlagStream, id, wire.AppendResponse(nil, &wire.Response{})))
+	st = <-opened
+	return s, peer, st, rawFrame(wire.TypeData, wire.FlagAnswer|wire.FlagStream|wire.FlagEnd, id, []byte("message"))
+}
+
+func receiveOne(t *testing.T, st *Stream) {
+	t.Helper()
+	var m []byte
+	if err := st.RecvMsg(&m); err != nil || string(m) != "message" {
+		t.Fatalf("%q, %v", m, err)
+	}
+}
+
+// A receiver that reads ends with its context, and so does one whose stream
+// somebody closes, though the peer says nothing.
+func TestReadingReceiverIsRelieved(t *testing.T) {
+	for name, end := range map[string]func(*Stream, context.CancelFunc){
+		"cancel": func(_ *Stream, cancel context.CancelFunc) { cancel() },
+		"close":  func(st *Stream, _ context.CancelFunc) { _ = st.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			s, peer, st, message := scriptedStream(t, ctx)
+			for range 10 {
+				send(t, peer, message)
+				receiveOne(t, st)
+			}
+			s.env.monitor.stop() // its pings would be answered, or their absence noticed
+			ended := make(chan error, 1)
+			go func() {
+				var m []byte
+				ended <- st.RecvMsg(&m)
+			}()
+			eventually(t, s, "the receiver does not read", func() bool { return s.receiving != nil })
+			end(st, cancel)
+			select {
+			case err := <-ended:
+				if tandem.CodeOf(err) != tandem.Canceled {
+					t.Error(err)
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatal("the receiver does not end")
+			}
+		})
+	}
+}
+
+// Calls beside a stream, and a receiver that takes its time: the turn goes from
+// receivers to callers and goroutines and back, and nothing is lost.
+func TestReceivingChangesHands(t *testing.T) {
+	const messages = 20_000
+	p := newPair(t, tcp(t), methods{"count": counting(messages, 4<<10, nil), "echo": echo()})
+	done := make(chan struct{})
+	var callers sync.WaitGroup
+	for caller := range uint32(2) {
+		callers.Go(func() {
+			for call := uint32(0); ; call++ {
+				select {
+				case <-done:
+					return
+				case <-time.After(time.Duration(rand.IntN(3000)) * time.Microsecond): // alone now and then
+					oneCall(t, p, caller, call)
+				}
+			}
+		})
+	}
+	direct := 0
+	n := receiveInOrder(t, openRaw(t, p, "count"), func() {
+		if rand.IntN(2000) == 0 {
+			time.Sleep(2 * slowTick) // long enough for a goroutine to read
+		}
+		if p.receiverReads() {
+			direct++
+		}
+	})
+	close(done)
+	callers.Wait()
+	if n != messages || direct == 0 {
+		t.Errorf("%d of %d messages came; the receiver had the turn after %d", n, messages, direct)
+	}
+}
+
+// Who sends and who receives need not be the same: while a message waits for
+// credit somebody reads, though the receiver does not.
+func TestSenderIsListenedTo(t *testing.T) {
+	const size, messages = 16 << 10, 200 // more than the windows hold
+	p := newPair(t, tcp(t), methods{"echo": streaming(func(st tandem.MessageStream) error {
+		var m []byte
+		for err := st.RecvMsg(&m); err == nil; err = st.RecvMsg(&m) {
+			if err := st.SendMsg(m); err != nil {
+				return err
+			}
+		}
+		return nil
+	})})
+	st := openRaw(t, p, "echo")
+	want := bytes.Repeat([]byte("m"), size)
+	for range 10 { // one at a time, until the receiver reads
+		var got []byte
+		if err := errors.Join(st.SendMsg(want), st.RecvMsg(&got)); err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("%d bytes, %v", len(got), err)
+		}
+	}
+	eventually(t, p.client, "the turn is not parked", func() bool { return p.client.parked != nil })
+	p.clientEnv.monitor.stop() // it would have a goroutine read before long
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for range messages {
+			if err := st.SendMsg(want); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	eventually(t, p.client, "nobody reads for the sender", func() bool { return st.sending != nil && p.client.parked == nil })
+	for i := range messages {
+		var got []byte
+		if err := st.RecvMsg(&got); err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("message %d: %d bytes, %v", i, len(got), err)
+		}
+	}
+	wg.Wait()
+	if err := st.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A part of a frame that a receiver leaves in the buffer is not lost when a call
+// comes next.
+func TestParkedHalfOfAStreamsFrame(t *testing.T) {
+	s, peer, st, message := scriptedStream(t, t.Context())
+	send(t, peer, message[:7])
+	for range 10 {
+		send(t, peer, append(bytes.Clone(message[7:]), message[:7]...)) // each ends in the middle of the next
+		receiveOne(t, st)
+	}
+	eventually(t, s, "the turn is not parked with a part of a frame", func() bool { return s.parked != nil && s.parked.r < s.parked.w })
+	ended := goCall(t, s)
+	send(t, peer, append(bytes.Clone(message[7:]), emptyAnswer(readFrame(t, peer).Stream)...))
+	receiveOne(t, st)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
