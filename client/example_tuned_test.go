@@ -102,6 +102,47 @@ func ExampleWithMaxMessage() {
 	// resource exhausted may have executed: true
 }
 
+// A server can be ahead of who receives from it by the window, and no more.
+func ExampleWithStreamWindow() {
+	network := transport.NewMemory()
+	srv := server.New()
+	sent := make(chan int, 100)
+	check(server.HandleStream(srv, "Numbers.Count", func(_ context.Context, s *tandem.Stream[[]byte, []byte]) error {
+		message := make([]byte, 5_000)
+		for n := 1; s.Send(&message) == nil; n++ {
+			sent <- n
+		}
+		return nil
+	}))
+	ln, err := network.Listen(context.Background(), "it")
+	check(err)
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeListener(ln) }()
+
+	c, err := client.Dial("mem://it", client.WithTransport("mem", network), client.WithStreamWindow(20_000))
+	check(err)
+	s, err := c.OpenStream(context.Background(), "Numbers.Count", client.Codec("raw"))
+	check(err)
+	ahead := 0
+	for ahead < 3 || len(sent) > 0 {
+		ahead = <-sent
+	}
+	fmt.Println("not received:", ahead)
+	var message []byte
+	for range 3 {
+		check(s.RecvMsg(&message))
+	}
+	fmt.Println("one more:", <-sent)
+	check(s.Close())
+	check(c.Close())
+	check(srv.Close())
+	fmt.Println(<-served)
+	// Output:
+	// not received: 3
+	// one more: 4
+	// server: closed
+}
+
 // A client may be started before its server, and outlives it.
 func ExampleWithBackoff() {
 	network := transport.NewMemory()

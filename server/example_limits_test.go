@@ -32,8 +32,9 @@ func ExampleNew_hardened() {
 		server.WithHandshakeTimeout(100 * time.Millisecond), // until a connection has said what it is
 		server.WithStallTimeout(100 * time.Millisecond),     // for the rest of a frame
 		server.WithMaxConnections(1000),
-		server.WithMaxOpenCalls(100),  // of each
-		server.WithMaxMessage(10_000), // bytes, before and after decompression
+		server.WithMaxOpenCalls(100),      // of each
+		server.WithMaxMessage(10_000),     // bytes, before and after decompression
+		server.WithStreamWindow(64 << 10), // bytes that nobody has received yet
 		server.WithTimeout(time.Second),
 	}
 	srv := server.New(strict...)
