@@ -18,7 +18,12 @@ func Unary[Args, Reply any](f func(context.Context, *Args) (*Reply, error)) tand
 		return nil
 	}
 	return func(ctx context.Context, call *tandem.Call) error {
-		return unary(ctx, call, f, new(Args))
+		args := new(Args)
+		if err := call.Body.Decode(args); err != nil {
+			return badArguments(call, err)
+		}
+		reply, err := f(ctx, args)
+		return answer(call, reply, err)
 	}
 }
 
@@ -33,7 +38,13 @@ func unaryReusing[Args, Reply any](f func(context.Context, *Args) (*Reply, error
 		if !ok {
 			args = new(Args)
 		}
-		err := unary(ctx, call, f, args)
+		err := call.Body.Decode(args)
+		if err != nil {
+			err = badArguments(call, err)
+		} else {
+			reply, failed := f(ctx, args)
+			err = answer(call, reply, failed)
+		}
 		var zero Args
 		*args = zero
 		cleared.Put(args) // not after a panic: somebody may hold them
@@ -41,11 +52,8 @@ func unaryReusing[Args, Reply any](f func(context.Context, *Args) (*Reply, error
 	}
 }
 
-func unary[Args, Reply any](ctx context.Context, call *tandem.Call, f func(context.Context, *Args) (*Reply, error), args *Args) error {
-	if err := call.Body.Decode(args); err != nil {
-		return badArguments(call, err)
-	}
-	reply, err := f(ctx, args)
+// answer sends what a handler returned. It is small enough to be inlined.
+func answer[Reply any](call *tandem.Call, reply *Reply, err error) error {
 	if err != nil {
 		return authored(err)
 	}
