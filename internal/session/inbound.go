@@ -18,10 +18,10 @@ type Inbound struct {
 	id         wire.Stream
 	oneWay     bool
 	apart      bool // runs in a goroutine of its own
-	counted    int  // bytes of the answer that the session counts; guarded by its mutex
 	compressed bool // the request is
 	codecIndex uint8
 	packer     uint8 // the number of the compressor, 0 for none
+	counted    int   // bytes of the answer that the session counts; guarded by its mutex
 
 	canceled bool   // by the caller; guarded by the session's mutex
 	accepted bool   // the stream's first response was sent; guarded likewise
