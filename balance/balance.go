@@ -5,6 +5,7 @@
 package balance
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -55,26 +56,43 @@ type Stats struct {
 	ended    atomic.Uint64
 	failures atomic.Uint64
 	latency  atomic.Int64          // ns; moving average
-	_        [cacheLine - 4*8]byte // so that two instances never share a line
+	highest  atomic.Uint64         // ns, a float64; see Peak
+	seen     atomic.Int64          // when highest was last brought up to date
+	_        [cacheLine - 6*8]byte // so that two instances never share a line
 }
 
 // cacheLine is how many bytes processors keep apart from each other.
 const cacheLine = 64
 
+var processBegan = time.Now()
+
+// Now is the clock of [Stats]: the time since the process began.
+func Now() time.Duration { return time.Since(processBegan) }
+
 // Begin counts a call that starts.
 func (s *Stats) Begin() { s.begun.Add(1) }
 
-// Done counts a call that ended after took, 0 if that was not measured. The
-// latency average moves by an eighth of the difference (RFC 6298 uses the same
-// gain for round-trip times).
-func (s *Stats) Done(took time.Duration, failed bool) {
+// Done counts a call that began at the instant began, by [Now], and has ended; 0
+// if that was not measured.
+func (s *Stats) Done(began time.Duration, failed bool) {
 	s.ended.Add(1)
 	if failed {
 		s.failures.Add(1)
 	}
-	if failed || took == 0 {
+	if began == 0 {
 		return
 	}
+	now := Now()
+	took := now - began
+	s.observe(now, took, failed)
+	if !failed {
+		s.average(took)
+	}
+}
+
+// average moves the latency by an eighth of the difference (RFC 6298 uses the
+// same gain for round-trip times).
+func (s *Stats) average(took time.Duration) {
 	old := s.latency.Load()
 	if old == 0 {
 		s.latency.Store(int64(took))
@@ -82,6 +100,48 @@ func (s *Stats) Done(took time.Duration, failed bool) {
 	}
 	s.latency.Store(old + (int64(took)-old)/8) // a lost race loses one sample of many
 }
+
+// peakTime is the time constant with which a peak is forgotten.
+const peakTime = 10 * time.Second
+
+// observe moves the peak: up at once, down as time goes by. That a call failed
+// quickly speaks for nobody.
+func (s *Stats) observe(now, took time.Duration, failed bool) {
+	old := s.peak()
+	sample := float64(took)
+	if sample < old {
+		if failed {
+			return
+		}
+		sample += (old - sample) * s.fades(now)
+	}
+	s.highest.Store(math.Float64bits(sample))
+	s.seen.Store(int64(now))
+}
+
+// age lets the peak fade though no call has ended: what is avoided for being
+// slow is tried again. While calls are in flight they will tell, and one that
+// never answers must not be taken for quick.
+func (s *Stats) age(now time.Duration) {
+	if int64(now)-s.seen.Load() < int64(peakTime)/100 || s.InFlight() > 0 {
+		return
+	}
+	s.highest.Store(math.Float64bits(s.peak() * s.fades(now)))
+	s.seen.Store(int64(now))
+}
+
+// fades returns what is left of 1 since the peak was brought up to date.
+func (s *Stats) fades(now time.Duration) float64 {
+	since := max(0, int64(now)-s.seen.Load())
+	return math.Exp(-float64(since) / float64(peakTime))
+}
+
+func (s *Stats) peak() float64 { return math.Float64frombits(s.highest.Load()) }
+
+// Peak returns the latency that a call has to expect, with a memory for bad
+// times: it rises to the latency of a slower call at once and falls towards those
+// of quicker ones with a time constant of 10 s. It is 0 before the first.
+func (s *Stats) Peak() time.Duration { return time.Duration(s.peak()) }
 
 // InFlight returns the number of calls that have begun and not ended.
 func (s *Stats) InFlight() int64 {

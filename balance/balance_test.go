@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -16,7 +17,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // policies are those that every test of all policies runs with.
-func policies() []Policy { return []Policy{Random(), RoundRobin()} }
+func policies() []Policy { return []Policy{Random(), RoundRobin(), P2C()} }
 
 // weighted returns a node for each weight, with IDs n0, n1, ….
 func weighted(weights ...int) []*Node {
@@ -288,23 +289,69 @@ func TestWeight(t *testing.T) {
 }
 
 func TestStats(t *testing.T) {
-	var s Stats
-	s.Begin()
-	s.Begin()
-	if s.InFlight() != 2 {
-		t.Errorf("%d in flight", s.InFlight())
-	}
-	s.Done(80*time.Millisecond, false)
-	if s.Latency() != 80*time.Millisecond {
-		t.Errorf("first latency %v", s.Latency())
-	}
-	s.Done(time.Hour, true) // says nothing about latency
-	s.Begin()
-	s.Done(160*time.Millisecond, false)
-	if s.Latency() != 90*time.Millisecond {
-		t.Errorf("latency %v", s.Latency())
-	}
-	if ended, failed := s.Calls(); ended != 3 || failed != 1 || s.InFlight() != 0 {
-		t.Errorf("%d ended, %d failed, %d in flight", ended, failed, s.InFlight())
+	synctest.Test(t, func(t *testing.T) {
+		var s Stats
+		call := func(took time.Duration, failed bool) {
+			s.Begin()
+			began := Now()
+			time.Sleep(took)
+			s.Done(began, failed)
+		}
+		s.Begin()
+		call(80*time.Millisecond, false)
+		if s.InFlight() != 1 {
+			t.Errorf("%d in flight", s.InFlight())
+		}
+		if s.Latency() != 80*time.Millisecond || s.Peak() != 80*time.Millisecond {
+			t.Errorf("first latency %v, peak %v", s.Latency(), s.Peak())
+		}
+		call(time.Millisecond, true) // a quick failure says nothing about either
+		if s.Latency() != 80*time.Millisecond || s.Peak() != 80*time.Millisecond {
+			t.Errorf("after a failure: latency %v, peak %v", s.Latency(), s.Peak())
+		}
+		call(160*time.Millisecond, false)
+		if s.Latency() != 90*time.Millisecond || s.Peak() != 160*time.Millisecond {
+			t.Errorf("latency %v, peak %v", s.Latency(), s.Peak())
+		}
+		s.Done(0, true) // not measured
+		if ended, failed := s.Calls(); ended != 4 || failed != 2 || s.InFlight() != 0 {
+			t.Errorf("%d ended, %d failed, %d in flight", ended, failed, s.InFlight())
+		}
+	})
+}
+
+// The peak is at a slow call's latency at once, and is forgotten with a time
+// constant of ten seconds: by quicker calls, and without any.
+func TestPeak(t *testing.T) {
+	for name, pass := range map[string]func(*Stats){
+		"quicker calls": func(s *Stats) {
+			for range 1000 {
+				began := Now()
+				time.Sleep(10 * time.Millisecond)
+				s.Begin()
+				s.Done(began, false)
+			}
+		},
+		"no calls": func(s *Stats) {
+			for range 100 {
+				time.Sleep(100 * time.Millisecond)
+				s.age(Now())
+			}
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var s Stats
+			s.Begin()
+			began := Now()
+			time.Sleep(time.Second)
+			s.Done(began, true) // a slow failure counts
+			if s.Peak() != time.Second {
+				t.Errorf("%s: peak %v", name, s.Peak())
+			}
+			pass(&s)
+			if p := s.Peak().Seconds(); p < 0.36 || p > 0.38 {
+				t.Errorf("%s: %.2f of the peak after a time constant, want 1/e", name, p)
+			}
+		})
 	}
 }

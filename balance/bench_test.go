@@ -58,7 +58,7 @@ func BenchmarkStats(b *testing.B) {
 		s := next.Pick(nil, all).Stats
 		for pb.Next() {
 			s.Begin()
-			s.Done(1000, false)
+			s.Done(Now(), false)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package balance_test
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/balance"
@@ -53,14 +54,30 @@ func ExampleRandom() {
 	// Output: b
 }
 
+// Of two instances that are drawn the one with the lower load gets the call.
+func ExampleP2C() {
+	quick, slow := new(balance.Stats), new(balance.Stats)
+	quick.Begin()
+	quick.Done(balance.Now()-time.Millisecond, false)
+	slow.Begin()
+	slow.Done(balance.Now()-time.Second, false)
+	picker := balance.P2C().Build([]*balance.Node{
+		{Instance: tandem.Instance{ID: "quick"}, Stats: quick},
+		{Instance: tandem.Instance{ID: "slow"}, Stats: slow},
+	})
+	fmt.Println(picker.Pick(nil, usable).Instance.ID)
+	// Output: quick
+}
+
 // Whoever makes a call tells the node's Stats; policies may look at them.
 func ExampleStats() {
 	var s balance.Stats
 	s.Begin()
 	fmt.Println(s.InFlight())
-	s.Done(8_000_000, false) // 8 ms
-	fmt.Println(s.InFlight(), s.Latency())
+	began := balance.Now() - 8*time.Millisecond
+	s.Done(began, false)
+	fmt.Println(s.InFlight(), s.Latency().Round(time.Millisecond), s.Peak().Round(time.Millisecond))
 	// Output:
 	// 1
-	// 0 8ms
+	// 0 8ms 8ms
 }

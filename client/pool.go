@@ -226,9 +226,9 @@ func (p *pool) attempt(ctx context.Context, call *tandem.Call) error {
 
 // invoke makes the call and keeps the instance's statistics.
 func (p *pool) invoke(ctx context.Context, stats *balance.Stats, s *session.Session, call *tandem.Call) error {
-	var start time.Time
+	var began time.Duration
 	if p.timed {
-		start = time.Now()
+		began = balance.Now()
 	}
 	stats.Begin()
 	err := s.Invoke(ctx, call)
@@ -236,11 +236,7 @@ func (p *pool) invoke(ctx context.Context, stats *balance.Stats, s *session.Sess
 		call.OnEnd(func(err error) { stats.Done(0, err != nil) }) // how long a stream lives is no latency
 		return nil
 	}
-	var took time.Duration
-	if p.timed {
-		took = time.Since(start)
-	}
-	stats.Done(took, err != nil)
+	stats.Done(began, err != nil)
 	return err
 }
 

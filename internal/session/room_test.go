@@ -42,7 +42,7 @@ func TestReaderAwaitsStart(t *testing.T) {
 // reads again.
 func TestAnswersWaitForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const calls, size = 400, 60 << 10
+		const calls, size = 600, 60 << 10
 		release := make(chan struct{})
 		big := make([]byte, size)
 		target := &Target{Name: "big", Spawn: true, Func: func(ctx context.Context, c *tandem.Call) error {
@@ -90,7 +90,7 @@ func TestAnswersWaitForRoom(t *testing.T) {
 // wait for too long, and one that gives up does not leave its handler waiting.
 func TestNoRoomForAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const calls, size = 400, 60 << 10
+		const calls, size = 600, 60 << 10
 		var mu sync.Mutex
 		outcomes := map[tandem.Code]int{}
 		count := func(c tandem.Code) int {

@@ -1,0 +1,134 @@
+package balance
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// cluster plays nodes that take as long for a call as latency says, and a client
+// with as many callers.
+type cluster struct {
+	nodes   []*Node
+	latency func(node int, since time.Duration) time.Duration
+	callers int
+	cut     map[int]int // calls to each that had not ended when the run did
+}
+
+// run makes calls for that long, in virtual time, and returns how many each node
+// got from the instant from on.
+func (c *cluster) run(p Policy, from, lasts time.Duration) (calls []int) {
+	picker, began := p.Build(c.nodes), time.Now()
+	index := map[*Node]int{}
+	for i, n := range c.nodes {
+		index[n] = i
+	}
+	calls, c.cut = make([]int, len(c.nodes)), map[int]int{}
+	ctx, cancel := context.WithTimeout(context.Background(), lasts)
+	defer cancel()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range c.callers {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				n := picker.Pick(nil, all)
+				if since := time.Since(began); since >= from {
+					mu.Lock()
+					calls[index[n]]++
+					mu.Unlock()
+				}
+				n.Stats.Begin()
+				at := Now()
+				select {
+				case <-time.After(c.latency(index[n], time.Since(began))):
+				case <-ctx.Done():
+					mu.Lock()
+					c.cut[index[n]]++
+					mu.Unlock()
+				}
+				n.Stats.Done(at, false)
+			}
+		})
+	}
+	wg.Wait()
+	return calls
+}
+
+// jitter is a latency of about d.
+func jitter(d time.Duration) time.Duration {
+	return d/2 + rand.N(d)
+}
+
+func total(calls []int) (n int) {
+	for _, c := range calls {
+		n += c
+	}
+	return n
+}
+
+// A node that is fifty times slower than its nine neighbours gets hardly a call;
+// by the calls in flight alone it would get one in two hundred.
+func TestP2CAvoidsASlowNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cluster{weighted(make([]int, 10)...), func(node int, _ time.Duration) time.Duration {
+			if node == 0 {
+				return jitter(100 * time.Millisecond)
+			}
+			return jitter(2 * time.Millisecond)
+		}, 20, nil}
+		calls := c.run(P2C(), 0, 5*time.Second)
+		if share := float64(calls[0]) / float64(total(calls)); share > 0.002 {
+			t.Errorf("the slow node got %.1f %%: %v", 100*share, calls)
+		}
+	})
+}
+
+// A node that was slow and is not any more gets its share again.
+func TestP2CComesBackToARecoveredNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cluster{weighted(make([]int, 10)...), func(node int, since time.Duration) time.Duration {
+			if node == 0 && since < 5*time.Second {
+				return jitter(time.Second)
+			}
+			return jitter(20 * time.Millisecond)
+		}, 20, nil}
+		calls := c.run(P2C(), 75*time.Second, 90*time.Second)
+		if share := 10 * float64(calls[0]) / float64(total(calls)); share < 0.5 {
+			t.Errorf("the recovered node got %.2f of its share: %v", share, calls)
+		}
+	})
+}
+
+// A node that stops answering holds up a few calls, not all of them, however
+// long that lasts.
+func TestP2CHoldsBackFromAHungNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const callers = 50
+		c := &cluster{weighted(make([]int, 10)...), func(node int, since time.Duration) time.Duration {
+			if node == 0 && since > time.Second {
+				return time.Hour
+			}
+			return jitter(20 * time.Millisecond)
+		}, callers, nil}
+		c.run(P2C(), 0, time.Minute)
+		if calls := c.cut[0]; calls > 3*callers/10 {
+			t.Errorf("%d of %d calls wait for the hung node", calls, callers)
+		}
+	})
+}
+
+// Nodes with more weight may have more calls in flight.
+func TestP2CUnderLoadFollowsWeights(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cluster{weighted(100, 100, 400), func(int, time.Duration) time.Duration {
+			return jitter(20 * time.Millisecond)
+		}, 60, nil}
+		calls := c.run(P2C(), 2*time.Second, 12*time.Second)
+		if share := float64(calls[2]) / float64(total(calls)); share < 0.6 || share > 0.73 {
+			t.Errorf("the node with two thirds of the weight got %.2f: %v", share, calls)
+		}
+	})
+}
