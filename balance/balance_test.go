@@ -17,7 +17,9 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // policies are those that every test of all policies runs with.
-func policies() []Policy { return []Policy{Random(), RoundRobin(), P2C()} }
+func policies() []Policy {
+	return []Policy{Random(), RoundRobin(), P2C(), RingHash(), Maglev(), JumpHash()}
+}
 
 // weighted returns a node for each weight, with IDs n0, n1, ….
 func weighted(weights ...int) []*Node {

@@ -69,6 +69,25 @@ func ExampleP2C() {
 	// Output: quick
 }
 
+// Calls with equal keys go to the same instance, from every client.
+func ExampleRingHash() {
+	nodes := func(ids ...string) (list []*balance.Node) {
+		for _, id := range ids {
+			list = append(list, &balance.Node{Instance: tandem.Instance{ID: id}, Stats: new(balance.Stats)})
+		}
+		return list
+	}
+	here, there := balance.RingHash().Build(nodes("a", "b", "c")), balance.RingHash().Build(nodes("c", "a", "b"))
+	for _, user := range []string{"anna", "berta", "clara"} {
+		call := &tandem.Call{HashKey: user}
+		fmt.Println(user, here.Pick(call, usable).Instance.ID == there.Pick(call, usable).Instance.ID)
+	}
+	// Output:
+	// anna true
+	// berta true
+	// clara true
+}
+
 // Whoever makes a call tells the node's Stats; policies may look at them.
 func ExampleStats() {
 	var s balance.Stats

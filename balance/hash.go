@@ -1,0 +1,106 @@
+package balance
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// hashOf is FNV-1a with 64 bits, then the finalizer of MurmurHash3, which spreads
+// the differences of short keys over all bits. It is the same in every process
+// and must never change: clients that disagree have no affinity.
+func hashOf(s string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 1099511628211
+	}
+	return mix(h)
+}
+
+// mix is the finalizer of MurmurHash3: each bit of h changes half of the result.
+func mix(h uint64) uint64 {
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}
+
+// hashed is what the pickers that choose by a call's key have in common.
+type hashed struct {
+	nodes   []*Node // by ID, so that the order of the list does not matter
+	keyless Picker  // for calls without a key
+	weight  float64 // of all nodes
+	calls   atomic.Int64
+}
+
+func newHashed(nodes []*Node) *hashed {
+	h := &hashed{nodes: slices.Clone(nodes), keyless: Random().Build(nodes)}
+	slices.SortFunc(h.nodes, func(a, b *Node) int { return strings.Compare(a.Instance.ID, b.Instance.ID) })
+	for _, n := range nodes {
+		h.weight += float64(n.Weight())
+	}
+	return h
+}
+
+// by chooses for a call among the nodes that at returns, which are those for its
+// key in order of preference, the same one more than once perhaps: the first that
+// is usable and not full, else the first that is usable.
+func (h *hashed) by(call *tandem.Call, usable func(*Node) bool, at func(key uint64, try int) *Node) *Node {
+	if call == nil || call.HashKey == "" {
+		return h.keyless.Pick(call, usable)
+	}
+	if len(h.nodes) == 0 {
+		return nil
+	}
+	if rand.IntN(len(h.nodes)) == 0 {
+		h.count()
+	}
+	key := hashOf(call.HashKey)
+	var second *Node
+	for try := range hashTries {
+		n := at(key, try)
+		switch {
+		case !usable(n):
+		case !h.full(n):
+			return n
+		case second == nil:
+			second = n
+		}
+	}
+	if second != nil {
+		return second
+	}
+	return anyUsable(h.nodes, usable)
+}
+
+// hashTries is how many places are looked at for a key before any node will do.
+const hashTries = 64
+
+// mostLoad is how many times its share of the calls in flight a node may have:
+// consistent hashing with bounded loads (V. Mirrokni, M. Thorup, M. Zadimoghaddam,
+// 2016). With less, keys move more often; with more, a hot key hurts more.
+const mostLoad = 1.25
+
+// full reports whether a node has no room for one more call. How many are in
+// flight on all nodes is known as of an earlier pick; it is counted again before
+// anybody is turned away.
+func (h *hashed) full(n *Node) bool {
+	calls := n.Stats.InFlight() + 1
+	return calls > h.limit(n, h.calls.Load()) && calls > h.limit(n, h.count())
+}
+
+func (h *hashed) limit(n *Node, all int64) int64 {
+	return int64(math.Ceil(mostLoad * float64(all+1) * float64(n.Weight()) / h.weight))
+}
+
+// count adds up the calls in flight.
+func (h *hashed) count() (all int64) {
+	for _, n := range h.nodes {
+		all += n.Stats.InFlight()
+	}
+	h.calls.Store(all)
+	return all
+}

@@ -1,0 +1,205 @@
+package balance
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+func hashPolicies() []Policy { return []Policy{RingHash(), Maglev(), JumpHash()} }
+
+// homes returns the node of each of that many keys.
+func homes(p Picker, keys int, usable func(*Node) bool) []string {
+	ids := make([]string, keys)
+	call := new(tandem.Call)
+	for i := range ids {
+		call.HashKey = fmt.Sprint("key-", i)
+		ids[i] = p.Pick(call, usable).Instance.ID
+	}
+	return ids
+}
+
+// moved returns how many keys are elsewhere now, and how many of them had and
+// have nothing to do with the node that came or went.
+func moved(before, after []string, gone string) (all, needless int) {
+	for i := range before {
+		if before[i] != after[i] {
+			all++
+			if before[i] != gone && after[i] != gone {
+				needless++
+			}
+		}
+	}
+	return all, needless
+}
+
+// What a key maps to must be the same in every process and every version.
+func TestHashesAreForEver(t *testing.T) {
+	if got := mix(1); got != 0xb456bcfc34c2cb2c { // fmix64 of MurmurHash3
+		t.Errorf("%#x", got)
+	}
+	for _, s := range []string{"", "a", "tandem"} {
+		f := fnv.New64a()
+		_, _ = f.Write([]byte(s))
+		if got, want := hashOf(s), mix(f.Sum64()); got != want {
+			t.Errorf("%q: %#x, want %#x", s, got, want)
+		}
+	}
+	nodes := weighted(make([]int, 7)...)
+	for policy, want := range map[Policy]string{
+		RingHash(): "[n3 n1 n3 n4 n4 n1 n0 n6 n3 n3 n6 n2]",
+		Maglev():   "[n4 n3 n0 n1 n6 n0 n2 n3 n6 n4 n5 n1]",
+		JumpHash(): "[n3 n6 n0 n6 n3 n2 n0 n0 n5 n4 n5 n4]",
+	} {
+		if got := fmt.Sprint(homes(policy.Build(nodes), 12, all)); got != want {
+			t.Errorf("%s: %s, want %s", policy.Name(), got, want)
+		}
+	}
+}
+
+// The paper's own properties: a key moves to the new bucket or not at all.
+func TestJump(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		key, before := random.Uint64(), 0
+		for n := 1; n < 200; n++ {
+			b := jump(key, n)
+			if b != before && b != n-1 || b < 0 || b >= n {
+				t.Fatalf("key %#x: bucket %d of %d after %d", key, b, n, before)
+			}
+			before = b
+		}
+	}
+}
+
+func TestHashIgnoresTheListsOrder(t *testing.T) {
+	for _, p := range hashPolicies() {
+		nodes := weighted(100, 200, 300, 100, 50)
+		before := homes(p.Build(nodes), 2000, all)
+		slices.Reverse(nodes)
+		if n, _ := moved(before, homes(p.Build(nodes), 2000, all), ""); n != 0 {
+			t.Errorf("%s: %d keys moved", p.Name(), n)
+		}
+	}
+}
+
+// When a node goes, its keys move, and hardly any other; when it comes back they
+// are where they were.
+func TestHashMovesLittle(t *testing.T) {
+	const keys, count = 20_000, 20
+	for _, tc := range []struct {
+		policy   Policy
+		gone     int
+		needless int // keys that may move in vain
+	}{
+		{RingHash(), 7, 0},
+		{Maglev(), 7, keys * 3 / 100},
+		{JumpHash(), count - 1, 0},
+	} {
+		nodes := weighted(make([]int, count)...)
+		for i, n := range nodes {
+			n.Instance.ID = fmt.Sprintf("n%02d", i)
+		}
+		before := homes(tc.policy.Build(nodes), keys, all)
+		gone := nodes[tc.gone].Instance.ID
+		without := slices.Delete(slices.Clone(nodes), tc.gone, tc.gone+1)
+		n, needless := moved(before, homes(tc.policy.Build(without), keys, all), gone)
+		if n > keys/count*3/2 || n < keys/count/2 || needless > tc.needless {
+			t.Errorf("%s: %d of %d keys moved, %d of them in vain", tc.policy.Name(), n, keys, needless)
+		}
+		if n, _ := moved(before, homes(tc.policy.Build(nodes), keys, all), ""); n != 0 {
+			t.Errorf("%s: %d keys did not come back", tc.policy.Name(), n)
+		}
+	}
+}
+
+// Keys are spread by weight.
+func TestHashSpreadsKeys(t *testing.T) {
+	const keys = 50_000
+	for _, tc := range []struct {
+		policy  Policy
+		weights []int
+		within  float64 // of its share, for each node
+	}{
+		{RingHash(), make([]int, 10), 0.3}, {RingHash(), []int{100, 200, 400, 800}, 0.3},
+		{Maglev(), make([]int, 10), 0.05}, {Maglev(), []int{100, 200, 400, 800}, 0.05}, {Maglev(), make([]int, 700), 0.5},
+		{JumpHash(), make([]int, 10), 0.05},
+	} {
+		nodes := weighted(tc.weights...)
+		counts := map[string]int{}
+		for _, id := range homes(tc.policy.Build(nodes), keys, all) {
+			counts[id]++
+		}
+		for id, share := range shares(nodes, all) {
+			if off := float64(counts[id])/(share*keys) - 1; math.Abs(off) > tc.within {
+				t.Errorf("%s %v: %s has %+.0f %% of its share", tc.policy.Name(), tc.weights[:min(4, len(tc.weights))], id, 100*off)
+			}
+		}
+	}
+}
+
+// While its node can't be used a key has one other, and no other key moves.
+func TestHashOfAnUnusableNode(t *testing.T) {
+	for _, p := range hashPolicies() {
+		picker := p.Build(weighted(make([]int, 10)...))
+		usable := func(n *Node) bool { return n.Instance.ID != "n3" }
+		before, without := homes(picker, 5000, all), homes(picker, 5000, usable)
+		if _, needless := moved(before, without, "n3"); needless != 0 {
+			t.Errorf("%s: %d keys of other nodes moved", p.Name(), needless)
+		}
+		if n, _ := moved(without, homes(picker, 5000, usable), ""); n != 0 {
+			t.Errorf("%s: %d keys wander", p.Name(), n)
+		}
+		got := map[string]bool{}
+		for i := range before {
+			if before[i] == "n3" {
+				got[without[i]] = true
+			}
+		}
+		if len(got) < 5 {
+			t.Errorf("%s: its keys all went to %v", p.Name(), got)
+		}
+	}
+}
+
+// A hot key's calls in flight are shared when its node has too many, and come
+// back when it has not.
+func TestHashBoundsLoad(t *testing.T) {
+	for _, p := range hashPolicies() {
+		nodes := weighted(make([]int, 10)...)
+		picker, call := p.Build(nodes), &tandem.Call{HashKey: "hot"}
+		home := picker.Pick(call, all)
+		for i := range 1000 {
+			n := picker.Pick(call, all)
+			n.Stats.Begin()
+			if most := int64(math.Ceil(mostLoad * float64(i+1) / 10)); n.Stats.InFlight() > most {
+				t.Fatalf("%s: %d of %d calls on one of ten nodes, limit %d", p.Name(), n.Stats.InFlight(), i+1, most)
+			}
+		}
+		for _, n := range nodes {
+			for n.Stats.InFlight() > 0 {
+				n.Stats.Done(0, false)
+			}
+		}
+		if n := picker.Pick(call, all); n != home {
+			t.Errorf("%s: the key has moved from %s to %s", p.Name(), home.Instance.ID, n.Instance.ID)
+		}
+	}
+}
+
+func TestHashedPickDoesNotAllocate(t *testing.T) {
+	call := &tandem.Call{HashKey: "key"}
+	for _, p := range hashPolicies() {
+		picker := p.Build(weighted(1, 2, 3))
+		for name, usable := range map[string]func(*Node) bool{"all": all, "none": func(*Node) bool { return false }} {
+			if n := testing.AllocsPerRun(100, func() { picker.Pick(call, usable) }); n != 0 {
+				t.Errorf("%s, %s usable: %v allocations", p.Name(), name, n)
+			}
+		}
+	}
+}

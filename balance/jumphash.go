@@ -1,0 +1,38 @@
+package balance
+
+import "github.com/tandem-rpc/tandem"
+
+// JumpHash returns the policy that sends calls with equal keys to the same
+// instance by J. Lamping's and E. Veach's "A Fast, Minimal Memory, Consistent
+// Hash Algorithm" (2014): keys are spread evenly without a table. It counts the
+// instances in the order of their IDs. When the last of them comes or goes, no
+// other key moves; when another does, about half of all keys move. So it suits
+// shards with numbers that don't change. Weights don't count. Loads are bounded
+// as with [RingHash], and so are the key and the calls without one.
+func JumpHash() Policy { return jumpHash{} }
+
+type jumpHash struct{}
+
+func (jumpHash) Name() string { return "jump_hash" }
+
+func (jumpHash) Build(nodes []*Node) Picker { return &jumpPicker{newHashed(nodes)} }
+
+type jumpPicker struct{ *hashed }
+
+func (p *jumpPicker) Pick(call *tandem.Call, usable func(*Node) bool) *Node {
+	return p.by(call, usable, func(key uint64, try int) *Node {
+		return p.nodes[jump(key+uint64(try)*0x9e3779b97f4a7c15, len(p.nodes))] //nolint:gosec // small
+	})
+}
+
+// jump returns the bucket of a key, from 0 to buckets-1. The constants are those
+// of the paper's linear congruential generator.
+func jump(key uint64, buckets int) int {
+	b, j := int64(-1), int64(0)
+	for j < int64(buckets) {
+		b = j
+		key = key*2862933555777941757 + 1
+		j = int64(float64(b+1) * (float64(int64(1)<<31) / float64(key>>33+1)))
+	}
+	return int(b)
+}
