@@ -71,7 +71,7 @@ func (p *maglevPicker) fill(size uint64) {
 				f.next++
 				at = (f.offset + f.next*f.skip) % size
 			}
-			p.table[at], taken[at] = uint32(i), true //nolint:gosec // an index
+			p.table[at], taken[at] = uint32(i), true
 			f.next++
 			left--
 		}
@@ -81,7 +81,7 @@ func (p *maglevPicker) fill(size uint64) {
 func (p *maglevPicker) Pick(call *tandem.Call, usable func(*Node) bool) *Node {
 	return p.by(call, usable, func(key uint64, try int) *Node {
 		if try > 0 { // another place of the table, the same for all who have this key
-			key = mix(key + uint64(try)) //nolint:gosec // small
+			key = mix(key + uint64(try))
 		}
 		return p.nodes[p.table[key%uint64(len(p.table))]]
 	})

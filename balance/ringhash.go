@@ -33,7 +33,7 @@ func (ringHash) Build(nodes []*Node) Picker {
 	for i, n := range p.nodes {
 		points := max(1, int(float64(n.Weight())*ringPoints*float64(len(nodes))/p.weight+0.5))
 		for k := range points {
-			p.points = append(p.points, ringPoint{hashOf(n.Instance.ID + "#" + strconv.Itoa(k)), uint32(i)}) //nolint:gosec // an index
+			p.points = append(p.points, ringPoint{hashOf(n.Instance.ID + "#" + strconv.Itoa(k)), uint32(i)})
 		}
 	}
 	slices.SortFunc(p.points, func(a, b ringPoint) int {
