@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // policies are those that every test of all policies runs with.
 func policies() []Policy {
-	return []Policy{Random(), RoundRobin(), P2C(), RingHash(), Maglev(), JumpHash()}
+	return []Policy{Random(), RoundRobin(), P2C(), RingHash(), Maglev(), JumpHash(), LeastInFlight(), ShortestLatency()}
 }
 
 // weighted returns a node for each weight, with IDs n0, n1, ….

@@ -19,7 +19,7 @@ import (
 
 // policies are all that package balance has; a test holds the list to that.
 func policies() []balance.Policy {
-	return []balance.Policy{balance.Random(), balance.RoundRobin(), balance.P2C(), balance.RingHash(), balance.Maglev(), balance.JumpHash()}
+	return []balance.Policy{balance.Random(), balance.RoundRobin(), balance.P2C(), balance.RingHash(), balance.Maglev(), balance.JumpHash(), balance.LeastInFlight(), balance.ShortestLatency()}
 }
 
 // Plan says what is measured.

@@ -1,0 +1,70 @@
+package balance
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// LeastInFlight returns the policy that takes the instance with the fewest calls
+// of this client in flight for its weight; among equals it draws one. A pick looks
+// at all instances: for hundreds of them [P2C] is quicker, and many clients that
+// all choose the same best one disturb each other less with it.
+func LeastInFlight() Policy {
+	return least{"least_in_flight", false, func(n *Node) float64 {
+		return float64(n.Stats.InFlight()) / float64(n.Weight())
+	}}
+}
+
+// ShortestLatency returns the policy that takes the instance that promises the
+// earliest answer: the one with the lowest product of [Stats.Latency] and one more
+// than its calls in flight. An instance that is not known yet gets one call at a
+// time until it answers the first. A pick looks at all instances. Dubbo's
+// "shortest response" is this with a window of 30 s; unlike there, a new instance
+// does not get the calls of everybody.
+func ShortestLatency() Policy {
+	return least{"shortest_latency", true, func(n *Node) float64 {
+		latency, calls := n.Stats.Latency(), n.Stats.InFlight()
+		if latency == 0 && calls > 0 {
+			latency = time.Second
+		}
+		return float64(latency) * float64(1+calls)
+	}}
+}
+
+// least takes the node of the lowest cost.
+type least struct {
+	name  string
+	timed bool
+	cost  func(*Node) float64
+}
+
+func (p least) Name() string               { return p.name }
+func (p least) UsesLatency() bool          { return p.timed }
+func (p least) Build(nodes []*Node) Picker { return leastPicker{nodes, p.cost} }
+
+type leastPicker struct {
+	nodes []*Node
+	cost  func(*Node) float64
+}
+
+func (p leastPicker) Pick(_ *tandem.Call, usable func(*Node) bool) (best *Node) {
+	lowest, weight, random := 0.0, uint64(0), rand.Uint64()
+	for _, n := range p.nodes {
+		if !usable(n) {
+			continue
+		}
+		cost := p.cost(n)
+		switch {
+		case best == nil || cost < lowest:
+			best, lowest, weight = n, cost, uint64(n.Weight()) //nolint:gosec // positive
+		case cost == lowest: // each of the equals with the chance that its weight gives it
+			weight += uint64(n.Weight())                                      //nolint:gosec // as above
+			if random = mix(random + 1); random%weight < uint64(n.Weight()) { //nolint:gosec // as above
+				best = n
+			}
+		}
+	}
+	return best
+}

@@ -1,0 +1,72 @@
+package balance
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestLeastInFlight(t *testing.T) {
+	nodes := weighted(100, 100, 200)
+	picker := LeastInFlight().Build(nodes)
+	for range 40 {
+		picker.Pick(nil, all).Stats.Begin()
+	}
+	for i, want := range []int64{10, 10, 20} {
+		if n := nodes[i].Stats.InFlight(); n != want {
+			t.Errorf("%d calls on node %d, want %d", n, i, want)
+		}
+	}
+	for range 5 {
+		nodes[1].Stats.Done(0, false)
+	}
+	if n := picker.Pick(nil, all); n != nodes[1] {
+		t.Errorf("%s was taken", n.Instance.ID)
+	}
+}
+
+func TestShortestLatency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := weighted(0, 0, 0)
+		call := func(n *Node, took time.Duration) {
+			n.Stats.Begin()
+			began := Now()
+			time.Sleep(took)
+			n.Stats.Done(began, false)
+		}
+		call(nodes[0], 30*time.Millisecond)
+		call(nodes[1], 10*time.Millisecond)
+		picker := ShortestLatency().Build(nodes)
+		if n := picker.Pick(nil, all); n != nodes[2] {
+			t.Errorf("%s was taken, not the one that is unknown", n.Instance.ID)
+		}
+		nodes[2].Stats.Begin() // and it has not answered
+		for range 2 { // 10 ms, then 20
+			n := picker.Pick(nil, all)
+			if n != nodes[1] {
+				t.Errorf("%s was taken", n.Instance.ID)
+			}
+			n.Stats.Begin()
+		}
+		nodes[1].Stats.Begin() // 40 ms
+		if n := picker.Pick(nil, all); n != nodes[0] {
+			t.Errorf("%s was taken, not the one that promises 30 ms", n.Instance.ID)
+		}
+	})
+}
+
+// The slow node of a busy cluster gets hardly a call.
+func TestShortestLatencyAvoidsASlowNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cluster{weighted(make([]int, 10)...), func(node int, _ time.Duration) time.Duration {
+			if node == 0 {
+				return jitter(time.Second)
+			}
+			return jitter(20 * time.Millisecond)
+		}, 20, nil}
+		calls := c.run(ShortestLatency(), 2*time.Second, 10*time.Second)
+		if share := float64(calls[0]) / float64(total(calls)); share > 0.002 {
+			t.Errorf("the slow node got %.1f %%: %v", 100*share, calls)
+		}
+	})
+}
