@@ -45,13 +45,24 @@ func (rd *reader) parkUnlock() bool {
 		p = rd.woken[0]
 	}
 	rd.woken = rd.woken[:0]
-	rd.releaseEmpty()
-	s.parked = rd // from here on it is somebody else's
+	rd.parkLocked()
 	s.mu.Unlock()
 	if p != nil {
 		p.done <- struct{}{}
 	}
 	return true
+}
+
+// parkLocked parks the turn: from here on the reader is somebody else's. A
+// receiver that waits already, since this batch had nothing for it, takes it.
+func (rd *reader) parkLocked() {
+	if rd.r == rd.w {
+		rd.release()
+	}
+	rd.s.parked = rd
+	if st := rd.s.m.onlyStream(); st != nil {
+		signal(st.canRecv)
+	}
 }
 
 // loneLocked reports whether this batch was for one caller or receiver.
@@ -113,8 +124,7 @@ func (rd *reader) answeredUnlock() {
 	s := rd.s
 	rd.resignLocked()
 	if len(rd.woken) == 0 && rd.aloneLocked() {
-		rd.releaseEmpty()
-		s.parked = rd
+		rd.parkLocked()
 		s.mu.Unlock()
 		return
 	}

@@ -63,13 +63,6 @@ func (rd *reader) release() {
 	}
 }
 
-// releaseEmpty gives the buffer back unless a part of a frame is in it.
-func (rd *reader) releaseEmpty() {
-	if rd.r == rd.w {
-		rd.release()
-	}
-}
-
 // turn says what has become of the turn to read.
 type turn uint8
 

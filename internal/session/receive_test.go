@@ -224,6 +224,35 @@ func TestSenderIsListenedTo(t *testing.T) {
 	}
 }
 
+// A receiver that waits while somebody else reads takes the turn when that one
+// parks it, though nothing came for the receiver.
+func TestWaitingReceiverTakesTheTurn(t *testing.T) {
+	s, peer, st, message := scriptedStream(t, t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		var m []byte
+		ended <- st.RecvMsg(&m)
+	}()
+	for range lonelyBatches {
+		s.mu.Lock()
+		before := s.m.connRoom
+		s.mu.Unlock()
+		send(t, peer, wire.AppendWindow(nil, 0, 0, 1))
+		eventually(t, s, "the window did not come", func() bool { return s.m.connRoom > before })
+	}
+	s.env.monitor.stop() // it would have a goroutine read before long
+	eventually(t, s, "the receiver does not read", func() bool { return s.receiving != nil })
+	send(t, peer, message)
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the message was not received")
+	}
+}
+
 // A part of a frame that a receiver leaves in the buffer is not lost when a call
 // comes next.
 func TestParkedHalfOfAStreamsFrame(t *testing.T) {
