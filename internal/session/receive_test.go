@@ -61,7 +61,7 @@ func (p *pair) receiverReads() bool {
 func TestReceiverOfTheOnlyStreamReads(t *testing.T) {
 	for name, size := range map[string]int{"small": 100, "a few a read": 16 << 10, "several blocks": 200 << 10} {
 		t.Run(name, func(t *testing.T) {
-			messages := uint32(min(2000, 20<<20/size))
+			messages := uint32(min(20_000, 20<<20/size)) // many reads, however full
 			p := newPair(t, tcp(t), methods{"count": counting(messages, size, nil)})
 			seen := 0
 			n := receiveInOrder(t, openRaw(t, p, "count"), func() {
