@@ -73,12 +73,12 @@ func (p *p2cPicker) Pick(_ *tandem.Call, usable func(*Node) bool) *Node {
 
 // agePicks is how rarely a pick looks at the clock. What is known of a node ages
 // in seconds, and one that is drawn less often than that can wait.
-const agePicks = 4
+const agePicks = 16
 
 // pair draws two nodes, different ones unless the weights are uneven.
 func (p *p2cPicker) pair(random uint64) (a, b *Node) {
 	if w := p.byWeight; w != nil {
-		return p.nodes[w.draw(random)], p.nodes[w.draw(rand.Uint64())]
+		return p.nodes[w.draw(random)], p.nodes[w.draw(mix(random))]
 	}
 	n := uint64(len(p.nodes))
 	i, j := random>>32*n>>32, random&(1<<32-1)*(n-1)>>32
@@ -97,7 +97,7 @@ func (p *p2cPicker) load(n *Node) float64 {
 	if peak == 0 && calls > 0 {
 		peak = unknownLatency
 	}
-	if p.byWeight != nil {
+	if p.byWeight != nil && calls > 0 {
 		calls *= p.mean / float64(n.Weight())
 	}
 	return peak * (1 + calls)
