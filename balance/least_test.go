@@ -41,7 +41,7 @@ func TestShortestLatency(t *testing.T) {
 			t.Errorf("%s was taken, not the one that is unknown", n.Instance.ID)
 		}
 		nodes[2].Stats.Begin() // and it has not answered
-		for range 2 { // 10 ms, then 20
+		for range 2 {          // 10 ms, then 20
 			n := picker.Pick(nil, all)
 			if n != nodes[1] {
 				t.Errorf("%s was taken", n.Instance.ID)
