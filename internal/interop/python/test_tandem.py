@@ -235,20 +235,20 @@ class Streams(TestCase):
         self.assertEqual({"heard": ["3"]}, stream.trailer)
 
     def test_much_more_than_the_windows(self):
-        # The connection's window is 4 MiB, a stream's 256 KiB.
+        # The connection's window is 16 MiB, a stream's 1 MiB.
         stream, received = self.conn.stream("Test.Talk"), 0
-        for i in range(200):
-            stream.send("x" * 30000)
+        for i in range(300):
+            stream.send("x" * 60000)
             received += len(stream.receive())
         stream.close_send()
-        self.assertEqual(200 * len("x" * 30000 + ", heard"), received)
+        self.assertEqual(300 * len("x" * 60000 + ", heard"), received)
         self.assertIsNone(stream.receive())
 
     def test_messages_larger_than_a_window(self):
         stream = self.conn.stream("Test.Talk")
         for _ in range(3):
-            stream.send("x" * 1000000)
-            self.assertEqual(1000007, len(stream.receive()))
+            stream.send("x" * 2000000)
+            self.assertEqual(2000007, len(stream.receive()))
         stream.close_send()
         self.assertEqual([], list(stream))
 
@@ -325,7 +325,7 @@ class Connections(TestCase):
 
     def test_violation_of_a_window(self):
         stream = self.conn.stream("Test.Deaf")
-        for _ in range(4):
+        for _ in range(self.conn.settings[3] // 65536):  # their heads are too much
             self.conn.frame(DATA, STREAM | END, stream.number, b"x" * 65536)
         self.ends()  # the goaway may be lost when the server was writing
         self.fails(UNAVAILABLE, "connection lost", stream.receive)
