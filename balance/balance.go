@@ -119,14 +119,16 @@ func (s *Stats) observe(now, took time.Duration, failed bool) {
 	s.seen.Store(int64(now))
 }
 
-// age lets the peak fade though no call has ended: what is avoided for being
+// age lets latencies fade though no call has ended: what is avoided for being
 // slow is tried again. While calls are in flight they will tell, and one that
 // never answers must not be taken for quick.
 func (s *Stats) age(now time.Duration) {
 	if int64(now)-s.seen.Load() < int64(peakTime)/100 || s.InFlight() > 0 {
 		return
 	}
-	s.highest.Store(math.Float64bits(s.peak() * s.fades(now)))
+	left := s.fades(now)
+	s.highest.Store(math.Float64bits(s.peak() * left))
+	s.latency.Store(int64(float64(s.latency.Load()) * left))
 	s.seen.Store(int64(now))
 }
 
@@ -149,7 +151,8 @@ func (s *Stats) InFlight() int64 {
 	return int64(s.begun.Load() - ended) //nolint:gosec // small
 }
 
-// Latency returns the moving average of successful calls, 0 before the first.
+// Latency returns the moving average of successful calls, 0 before the first. It
+// fades, as [Stats.Peak] does, where a policy looks at an instance without calls.
 func (s *Stats) Latency() time.Duration { return time.Duration(s.latency.Load()) }
 
 // Calls returns how many calls ended, and how many of them failed.

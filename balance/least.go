@@ -42,15 +42,18 @@ type least struct {
 
 func (p least) Name() string               { return p.name }
 func (p least) UsesLatency() bool          { return p.timed }
-func (p least) Build(nodes []*Node) Picker { return leastPicker{nodes, p.cost} }
+func (p least) Build(nodes []*Node) Picker { return leastPicker{nodes, p} }
 
 type leastPicker struct {
 	nodes []*Node
-	cost  func(*Node) float64
+	least
 }
 
 func (p leastPicker) Pick(_ *tandem.Call, usable func(*Node) bool) (best *Node) {
 	lowest, weight, random := 0.0, uint64(0), rand.Uint64()
+	if p.timed && len(p.nodes) > 0 && random%agePicks == 0 {
+		p.nodes[rand.IntN(len(p.nodes))].Stats.age(Now())
+	}
 	for _, n := range p.nodes {
 		if !usable(n) {
 			continue

@@ -87,19 +87,21 @@ func TestP2CAvoidsASlowNode(t *testing.T) {
 }
 
 // A node that was slow and is not any more gets its share again.
-func TestP2CComesBackToARecoveredNode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{weighted(make([]int, 10)...), func(node int, since time.Duration) time.Duration {
-			if node == 0 && since < 5*time.Second {
-				return jitter(time.Second)
+func TestRecoveredNodeComesBack(t *testing.T) {
+	for _, p := range []Policy{P2C(), ShortestLatency()} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &cluster{weighted(make([]int, 10)...), func(node int, since time.Duration) time.Duration {
+				if node == 0 && since < 5*time.Second {
+					return jitter(time.Second)
+				}
+				return jitter(20 * time.Millisecond)
+			}, 20, nil}
+			calls := c.run(p, 75*time.Second, 90*time.Second)
+			if share := 10 * float64(calls[0]) / float64(total(calls)); share < 0.5 {
+				t.Errorf("%s: the recovered node got %.2f of its share: %v", p.Name(), share, calls)
 			}
-			return jitter(20 * time.Millisecond)
-		}, 20, nil}
-		calls := c.run(P2C(), 75*time.Second, 90*time.Second)
-		if share := 10 * float64(calls[0]) / float64(total(calls)); share < 0.5 {
-			t.Errorf("the recovered node got %.2f of its share: %v", share, calls)
-		}
-	})
+		})
+	}
 }
 
 // A node that stops answering holds up a few calls, not all of them, however
