@@ -49,6 +49,17 @@ const (
 	Failover
 	// Failtry tries the same instance again.
 	Failtry
+	// Failsafe swallows the error: the call succeeds without an answer.
+	Failsafe
+	// Failback queues a call that failed, and tries it again in the background.
+	Failback
+	// Broadcast makes the call at every instance.
+	Broadcast
+	// Fork makes the call at several instances; the first answer wins.
+	Fork
+	// Backup makes a second attempt while the first takes long; the first
+	// answer wins.
+	Backup
 )
 
 // Call is one call in flight, seen from either side. Its fields belong to the
@@ -75,12 +86,21 @@ type Call struct {
 	// A server derives it from the remaining time that the request carried.
 	Deadline time.Time
 
+	// AttemptTimeout is how long each attempt may take, within the Deadline; 0
+	// means what the client says.
+	AttemptTimeout time.Duration
+
 	Attempt int // 0 for the first attempt, then 1, 2, …
 
 	// What follows is for the choice of an instance, on clients only.
 	HashKey string   // calls with equal keys go to the same instance, if the policy hashes
 	Pin     string   // the ID of the only instance allowed; "" for any
 	Exclude []string // IDs of instances to avoid while others are left
+	Route   *Route   // which instances will do; nil for those that take any call. Must not be changed
+
+	// Explain, if not nil, is told how each attempt went, maybe by several at a time;
+	// package client's Explain sets it (client).
+	Explain func(attempt any)
 
 	// Peer is the other end: of the connection that the call came on (server),
 	// or what was chosen for the last attempt (client). It is never nil in a
@@ -139,7 +159,7 @@ func (c *Call) End(err error) {
 }
 
 // Clone returns a copy of the call for one attempt: metadata and exclusions
-// are its own, OnEnd starts empty, the Body is shared. Whoever makes the copy
+// are its own, OnEnd starts empty, the Body and the Route are shared. Whoever makes the copy
 // ends it: at once, or if it opened a stream in a function given to the
 // original's OnEnd, with the original's Trailer.
 func (c *Call) Clone() *Call {

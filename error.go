@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Error is the one error type that leaves the module.
@@ -28,8 +29,17 @@ type Error struct {
 	// call. The zero value means that it may have.
 	NotExecuted bool
 
+	// RetryAfter is advice for whoever may try again: how long to wait first,
+	// [DoNotRetry] not to, 0 for none. A method's error carries it to the
+	// client, whose fail modes heed it.
+	RetryAfter time.Duration
+
 	cause error
 }
+
+// DoNotRetry is a RetryAfter: another attempt would not help, or has been made
+// already by a layer further down. Anything negative means the same.
+const DoNotRetry time.Duration = -1
 
 // A Detail is a typed piece of data attached to an [Error].
 type Detail struct {
@@ -71,6 +81,13 @@ func (e *Error) Is(target error) bool {
 		target == context.Canceled && e.Code == Canceled
 }
 
+// WithRetryAfter returns a copy of e with that advice. It wraps e.
+func (e *Error) WithRetryAfter(d time.Duration) *Error {
+	c := *e
+	c.RetryAfter, c.cause = d, e
+	return &c
+}
+
 // WithDetail returns a copy of e with one more detail.
 func (e *Error) WithDetail(kind string, value []byte) *Error {
 	c := *e
@@ -81,10 +98,11 @@ func (e *Error) WithDetail(kind string, value []byte) *Error {
 // CodeOf returns the code of err: OK for nil, the code of an [*Error] in its
 // chain, Canceled or DeadlineExceeded for a context's error, else Unknown.
 func CodeOf(err error) Code {
+	if err == nil {
+		return OK // before e, which is on the heap
+	}
 	var e *Error
 	switch {
-	case err == nil:
-		return OK
 	case errors.As(err, &e):
 		return e.Code
 	case errors.Is(err, context.Canceled):

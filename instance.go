@@ -3,6 +3,7 @@ package tandem
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 	"unicode/utf8"
 )
@@ -28,6 +29,26 @@ type Instance struct {
 	Group     string            `json:"group,omitempty"`
 	Tags      map[string]string `json:"tags,omitempty"`
 	Started   time.Time         `json:"started,omitzero"`
+	// Incarnation differs whenever a server is started anew under the same ID.
+	// The later Started is the one that counts.
+	Incarnation string    `json:"incarnation,omitempty"`
+	Position    *Position `json:"position,omitempty"` // nil: unknown
+	Load        *Load     `json:"load,omitempty"`     // nil: never reported
+}
+
+// Position is a place on earth.
+type Position struct {
+	Latitude  float64 `json:"latitude"`  // degrees, north is positive
+	Longitude float64 `json:"longitude"` // degrees, east is positive
+}
+
+// Load is what an instance last reported to its registry about itself. It is as
+// old as the server's reporting interval says, a minute by default.
+type Load struct {
+	At       time.Time `json:"at"`
+	Rate     float64   `json:"rate"`     // calls a second since the report before
+	InFlight int       `json:"inFlight"` // calls running
+	Queued   int       `json:"queued,omitempty"`
 }
 
 // Limits of a valid instance. What a registry holds is not trusted.
@@ -57,6 +78,8 @@ func (in *Instance) Validate() error {
 		return fmt.Errorf("instance %q has weight %d, allowed 0 to %d", in.ID, in.Weight, MaxWeight)
 	case len(in.Tags) > maxTags:
 		return fmt.Errorf("instance %q has %d tags, limit %d", in.ID, len(in.Tags), maxTags)
+	case in.Position != nil && !in.Position.valid():
+		return fmt.Errorf("instance %q is nowhere on earth: latitude %v, longitude %v", in.ID, in.Position.Latitude, in.Position.Longitude)
 	}
 	for _, ep := range in.Endpoints {
 		if ep.Transport == "" || ep.Address == "" || len(ep.Transport)+len(ep.Address)+len(ep.Protocol) > maxInstanceText {
@@ -64,4 +87,9 @@ func (in *Instance) Validate() error {
 		}
 	}
 	return nil
+}
+
+// valid is false for NaN, too.
+func (p *Position) valid() bool {
+	return math.Abs(p.Latitude) <= 90 && math.Abs(p.Longitude) <= 180
 }

@@ -20,12 +20,6 @@ type Policy interface {
 	Build(nodes []*Node) Picker
 }
 
-// LatencyAware is implemented by a [Policy] whose pickers look at
-// [Stats.Latency]. For others a client saves itself the clock.
-type LatencyAware interface {
-	UsesLatency() bool
-}
-
 // Picker chooses. It is safe for concurrent use and takes no lock.
 type Picker interface {
 	// Pick returns a node for the call for which usable is true, or nil when
@@ -38,6 +32,7 @@ type Picker interface {
 type Node struct {
 	Instance tandem.Instance
 	Stats    *Stats // shared by every Node of the same instance ID
+	world    *World // nil: the process's clock and chance
 }
 
 // Weight returns the instance's weight, 100 unless it names one, and always
@@ -58,7 +53,9 @@ type Stats struct {
 	latency  atomic.Int64          // ns; moving average
 	highest  atomic.Uint64         // ns, a float64; see Peak
 	seen     atomic.Int64          // when highest was last brought up to date
-	_        [cacheLine - 6*8]byte // so that two instances never share a line
+	listed   atomic.Int64          // since when it is known; see Listed
+	reported atomic.Uint64         // what came with the last reply; see Report
+	_        [cacheLine - 8*8]byte // so that two instances never share a line
 }
 
 // cacheLine is how many bytes processors keep apart from each other.
@@ -75,6 +72,16 @@ func (s *Stats) Begin() { s.begun.Add(1) }
 // Done counts a call that began at the instant began, by [Now], and has ended; 0
 // if that was not measured.
 func (s *Stats) Done(began time.Duration, failed bool) {
+	var now time.Duration
+	if began != 0 {
+		now = Now()
+	}
+	s.DoneAt(began, now, failed)
+}
+
+// DoneAt is [Stats.Done] for a call that has ended at the instant now, by the clock
+// of a [World].
+func (s *Stats) DoneAt(began, now time.Duration, failed bool) {
 	s.ended.Add(1)
 	if failed {
 		s.failures.Add(1)
@@ -82,7 +89,6 @@ func (s *Stats) Done(began time.Duration, failed bool) {
 	if began == 0 {
 		return
 	}
-	now := Now()
 	took := now - began
 	s.observe(now, took, failed)
 	if !failed {
@@ -101,48 +107,83 @@ func (s *Stats) average(took time.Duration) {
 	s.latency.Store(old + (int64(took)-old)/8) // a lost race loses one sample of many
 }
 
-// peakTime is the time constant with which a peak is forgotten.
-const peakTime = 10 * time.Second
+// Time constants with which bad times are forgotten, and with which everything is
+// that is known of an instance that nobody calls.
+const (
+	peakTime   = 2500 * time.Millisecond
+	memoryTime = 10 * time.Second
+)
 
-// observe moves the peak: up at once, down as time goes by. That a call failed
-// quickly speaks for nobody.
+// A newcomer is an instance in its first seconds and calls. The first ones are often
+// slow, for a connection, caches and code that are cold, and say little about the rest.
+const (
+	newcomerTime  = 5 * time.Second
+	newcomerCalls = 8
+)
+
+// failedLatency is what a call has to expect of an instance of which nothing is known
+// but that it failed.
+const failedLatency = time.Second
+
+// observe moves the peak: up at once, down as time goes by; of a newcomer it is the
+// lowest. That a call failed quickly speaks for nobody, and if it was the first, it
+// counts for a slow one.
 func (s *Stats) observe(now, took time.Duration, failed bool) {
 	old := s.peak()
 	sample := float64(took)
-	if sample < old {
-		if failed {
-			return
-		}
-		sample += (old - sample) * s.fades(now)
+	switch {
+	case failed && old == 0:
+		sample = max(sample, float64(failedLatency))
+	case failed && sample < old:
+		return
+	case old > 0 && s.isNewcomer(now):
+		sample = min(sample, old)
+	case sample < old:
+		sample += (old - sample) * s.fades(now, peakTime)
 	}
 	s.highest.Store(math.Float64bits(sample))
 	s.seen.Store(int64(now))
 }
 
-// age lets latencies fade though no call has ended: what is avoided for being
-// slow is tried again. While calls are in flight they will tell, and one that
-// never answers must not be taken for quick.
+// isNewcomer reports whether the instance is new to the list.
+func (s *Stats) isNewcomer(now time.Duration) bool {
+	listed := s.listed.Load()
+	return s.hardlyKnown() && listed != 0 && now-time.Duration(listed) < newcomerTime
+}
+
+// hardlyKnown reports whether few calls have ended.
+func (s *Stats) hardlyKnown() bool { return s.ended.Load() <= newcomerCalls }
+
+// age lets latencies fade though no call has ended, the peak to the average and both
+// to nothing: what is avoided for being slow is tried again. While calls are in flight
+// they will tell, and one that never answers must not be taken for quick.
 func (s *Stats) age(now time.Duration) {
 	if int64(now)-s.seen.Load() < int64(peakTime)/100 || s.InFlight() > 0 {
 		return
 	}
-	left := s.fades(now)
-	s.highest.Store(math.Float64bits(s.peak() * left))
-	s.latency.Store(int64(float64(s.latency.Load()) * left))
+	left, average := s.fades(now, memoryTime), float64(s.latency.Load())
+	peak := s.peak()
+	if average > 0 && peak > average {
+		peak = average + (peak-average)*s.fades(now, peakTime)
+	}
+	s.highest.Store(math.Float64bits(peak * left))
+	s.latency.Store(int64(average * left))
 	s.seen.Store(int64(now))
 }
 
 // fades returns what is left of 1 since the peak was brought up to date.
-func (s *Stats) fades(now time.Duration) float64 {
+func (s *Stats) fades(now, constant time.Duration) float64 {
 	since := max(0, int64(now)-s.seen.Load())
-	return math.Exp(-float64(since) / float64(peakTime))
+	return math.Exp(-float64(since) / float64(constant))
 }
 
 func (s *Stats) peak() float64 { return math.Float64frombits(s.highest.Load()) }
 
 // Peak returns the latency that a call has to expect, with a memory for bad
 // times: it rises to the latency of a slower call at once and falls towards those
-// of quicker ones with a time constant of 10 s. It is 0 before the first.
+// of quicker ones, or without calls towards [Stats.Latency], with a time constant of
+// 2.5 s. In the first five seconds of an instance that is new to the list, it is the
+// latency of the quickest of its first eight calls. It is 0 before the first.
 func (s *Stats) Peak() time.Duration { return time.Duration(s.peak()) }
 
 // InFlight returns the number of calls that have begun and not ended.
@@ -151,9 +192,16 @@ func (s *Stats) InFlight() int64 {
 	return int64(s.begun.Load() - ended) //nolint:gosec // small
 }
 
-// Latency returns the moving average of successful calls, 0 before the first. It
-// fades, as [Stats.Peak] does, where a policy looks at an instance without calls.
+// Latency returns the moving average of successful calls, 0 before the first. Where a
+// policy looks at an instance without calls, it fades with a time constant of 10 s.
 func (s *Stats) Latency() time.Duration { return time.Duration(s.latency.Load()) }
 
 // Calls returns how many calls ended, and how many of them failed.
 func (s *Stats) Calls() (ended, failed uint64) { return s.ended.Load(), s.failures.Load() }
+
+// Listed returns since when, by [Now], a [Table] has known the instance as it is
+// now: since it was first listed, or was listed again with another incarnation or
+// after a minute's absence. For those of the first list, which the client did not
+// see coming, it is when they say that they were started. It is 0 when that is not
+// known.
+func (s *Stats) Listed() time.Duration { return time.Duration(s.listed.Load()) }

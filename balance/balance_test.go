@@ -16,9 +16,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// policies are those that every test of all policies runs with.
+// policies are those that every test of all policies runs with. Those that take
+// another one here have nothing to do of their own.
 func policies() []Policy {
-	return []Policy{Random(), RoundRobin(), P2C(), RingHash(), Maglev(), JumpHash(), LeastInFlight(), ShortestLatency()}
+	return []Policy{
+		Random(), RoundRobin(), P2C(), RingHash(), Maglev(), JumpHash(), LeastInFlight(), ShortestLatency(), LeastReported(), LeastLoaded(),
+		Route(RoundRobin()), Zone("", P2C()), Closest(berlin, Random()), Subset(1000, "me", P2C()), Aperture(0, 1, 12, P2C()), SlowStart(time.Hour, P2C()),
+	}
 }
 
 // weighted returns a node for each weight, with IDs n0, n1, ….
@@ -322,38 +326,82 @@ func TestStats(t *testing.T) {
 	})
 }
 
-// The peak is at a slow call's latency at once, and is forgotten with a time
-// constant of ten seconds: by quicker calls, and without any.
+// sleepCalls makes calls one after the other that take so long.
+func sleepCalls(s *Stats, n int, took time.Duration, failed bool) {
+	for range n {
+		s.Begin()
+		began := Now()
+		time.Sleep(took)
+		s.Done(began, failed)
+	}
+}
+
+// The peak is at a slow call's latency at once. It is forgotten with a time constant
+// of 2.5 s by quicker calls, and down to the average without any; the average, and a
+// peak without one, with one of ten seconds.
 func TestPeak(t *testing.T) {
-	for name, pass := range map[string]func(*Stats){
-		"quicker calls": func(s *Stats) {
-			for range 1000 {
-				began := Now()
-				time.Sleep(10 * time.Millisecond)
-				s.Begin()
-				s.Done(began, false)
-			}
-		},
-		"no calls": func(s *Stats) {
+	idle := func(d time.Duration) func(*Stats) {
+		return func(s *Stats) {
 			for range 100 {
-				time.Sleep(100 * time.Millisecond)
+				time.Sleep(d / 100)
 				s.age(Now())
 			}
-		},
+		}
+	}
+	for name, c := range map[string]struct {
+		before, pass func(*Stats)
+		want         float64
+	}{
+		"quicker calls": {nil, func(s *Stats) { sleepCalls(s, 250, 10*time.Millisecond, false) }, 0.374}, // 1/e, and of 10 ms the rest
+		"no calls":      {nil, idle(memoryTime), 0.368},
+		// The average stays at 10 ms: the slow call has failed.
+		"no calls after quick ones": {func(s *Stats) { sleepCalls(s, 1, 10*time.Millisecond, false) }, idle(peakTime), 0.291},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var s Stats
-			s.Begin()
-			began := Now()
-			time.Sleep(time.Second)
-			s.Done(began, true) // a slow failure counts
+			if c.before != nil {
+				c.before(&s)
+			}
+			sleepCalls(&s, 1, time.Second, true) // a slow failure counts
 			if s.Peak() != time.Second {
 				t.Errorf("%s: peak %v", name, s.Peak())
 			}
-			pass(&s)
-			if p := s.Peak().Seconds(); p < 0.36 || p > 0.38 {
-				t.Errorf("%s: %.2f of the peak after a time constant, want 1/e", name, p)
+			c.pass(&s)
+			if p := s.Peak().Seconds(); math.Abs(p-c.want) > 0.005 {
+				t.Errorf("%s: %.3f of the peak, want %.3f", name, p, c.want)
 			}
 		})
 	}
+}
+
+// What is known of an instance that is new to the list is the quickest of its first
+// calls, for as long as it is new.
+func TestPeakOfANewcomer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := NewTable(P2C())
+		table.Update(instances("a"))
+		table.Update(instances("a", "b"))
+		a, b := table.Nodes()[0].Stats, table.Nodes()[1].Stats
+		for _, s := range []*Stats{a, b} {
+			sleepCalls(s, 1, time.Microsecond, true) // says nothing
+			sleepCalls(s, 2, 50*time.Millisecond, false)
+			sleepCalls(s, 1, 10*time.Millisecond, false)
+			sleepCalls(s, 4, 20*time.Millisecond, false)
+		}
+		if a.Peak() < 40*time.Millisecond || b.Peak() != 10*time.Millisecond {
+			t.Errorf("known: %v, new: %v", a.Peak(), b.Peak())
+		}
+		sleepCalls(b, 1, 20*time.Millisecond, false)
+		if b.Peak() != 20*time.Millisecond {
+			t.Errorf("after eight calls: %v", b.Peak())
+		}
+		table.Update(instances("a", "b", "c"))
+		c := table.Nodes()[2].Stats
+		sleepCalls(c, 1, 50*time.Millisecond, false)
+		time.Sleep(newcomerTime)
+		sleepCalls(c, 1, 100*time.Millisecond, false)
+		if c.Peak() != 100*time.Millisecond {
+			t.Errorf("after five seconds: %v", c.Peak())
+		}
+	})
 }

@@ -100,3 +100,55 @@ func ExampleStats() {
 	// 1
 	// 0 8ms 8ms
 }
+
+// Maglev and JumpHash keep a key's calls together as RingHash does.
+func ExampleMaglev() {
+	for _, policy := range []balance.Policy{balance.Maglev(), balance.JumpHash()} {
+		table := balance.NewTable(policy)
+		table.Update([]tandem.Instance{{ID: "a"}, {ID: "b"}, {ID: "c"}})
+		call := &tandem.Call{HashKey: "anna"}
+		first := table.Pick(call, usable).Instance.ID
+		fmt.Println(policy.Name(), table.Pick(call, usable).Instance.ID == first)
+	}
+	// Output:
+	// maglev true
+	// jump_hash true
+}
+
+func ExampleLeastInFlight() {
+	table := balance.NewTable(balance.LeastInFlight())
+	table.Update([]tandem.Instance{{ID: "a"}, {ID: "b"}})
+	table.Nodes()[0].Stats.Begin()
+	fmt.Println(table.Pick(&tandem.Call{}, usable).Instance.ID)
+	// Output: b
+}
+
+func ExampleShortestLatency() {
+	table := balance.NewTable(balance.ShortestLatency())
+	table.Update([]tandem.Instance{{ID: "slow"}, {ID: "quick"}})
+	for i, took := range []time.Duration{time.Second, time.Millisecond} {
+		s := table.Nodes()[i].Stats
+		s.Begin()
+		s.Done(balance.Now()-took, false)
+	}
+	fmt.Println(table.Pick(&tandem.Call{}, usable).Instance.ID)
+	// Output: quick
+}
+
+// Since when an instance is listed is when it says that it was started, for those
+// that were there before the client.
+func ExampleStats_Listed() {
+	table := balance.NewTable(balance.Random())
+	table.Update([]tandem.Instance{{ID: "a", Started: time.Now().Add(-time.Hour)}})
+	table.Update([]tandem.Instance{{ID: "a", Started: time.Now().Add(-time.Second)}}) // it was started again
+	since := balance.Now() - table.Nodes()[0].Stats.Listed()
+	fmt.Println(since < time.Minute)
+	_, failed := table.Nodes()[0].Stats.Calls()
+	fmt.Println(failed, table.Nodes()[0].Weight())
+	nodes, picker := table.Current()
+	fmt.Println(picker.Pick(nil, usable) == nodes[0])
+	// Output:
+	// true
+	// 0 100
+	// true
+}

@@ -1,8 +1,8 @@
 package balance
 
 import (
+	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -55,7 +55,7 @@ func (h *hashed) by(call *tandem.Call, usable func(*Node) bool, at func(key uint
 	if len(h.nodes) == 0 {
 		return nil
 	}
-	if rand.IntN(len(h.nodes)) == 0 {
+	if worldOf(h.nodes).intN(len(h.nodes)) == 0 {
 		h.count()
 	}
 	key := hashOf(call.HashKey)
@@ -74,6 +74,32 @@ func (h *hashed) by(call *tandem.Call, usable func(*Node) bool, at func(key uint
 		return second
 	}
 	return anyUsable(h.nodes, usable)
+}
+
+// explain adds the step of a hashing policy. The scores are the places of the
+// nodes for the call's key: 1 is home.
+func (h *hashed) explain(policy string, call *tandem.Call, usable func(*Node) bool, e *Explanation, at func(key uint64, try int) *Node) {
+	if call == nil || call.HashKey == "" || len(h.nodes) == 0 {
+		e.choice(policy, h.nodes, usable, weightOf)
+		return
+	}
+	h.count()
+	s := e.narrow(policy, h.nodes, func(n *Node) string {
+		switch {
+		case !usable(n):
+			return notUsable
+		case h.full(n):
+			return fmt.Sprintf("full: %d calls in flight", n.Stats.InFlight())
+		}
+		return ""
+	})
+	s.Scores = map[string]float64{}
+	key := hashOf(call.HashKey)
+	for try := range hashTries {
+		if id := at(key, try).Instance.ID; s.Scores[id] == 0 {
+			s.Scores[id] = float64(len(s.Scores) + 1)
+		}
+	}
 }
 
 // hashTries is how many places are looked at for a key before any node will do.

@@ -20,9 +20,15 @@ func (jumpHash) Build(nodes []*Node) Picker { return &jumpPicker{newHashed(nodes
 type jumpPicker struct{ *hashed }
 
 func (p *jumpPicker) Pick(call *tandem.Call, usable func(*Node) bool) *Node {
-	return p.by(call, usable, func(key uint64, try int) *Node {
-		return p.nodes[jump(key+uint64(try)*0x9e3779b97f4a7c15, len(p.nodes))] //nolint:gosec // small
-	})
+	return p.by(call, usable, p.place)
+}
+
+func (p *jumpPicker) Explain(call *tandem.Call, usable func(*Node) bool, e *Explanation) {
+	p.explain(jumpHash{}.Name(), call, usable, e, p.place)
+}
+
+func (p *jumpPicker) place(key uint64, try int) *Node {
+	return p.nodes[jump(key+uint64(try)*0x9e3779b97f4a7c15, len(p.nodes))] //nolint:gosec // small
 }
 
 // jump returns the bucket of a key, from 0 to buckets-1. The constants are those

@@ -1,7 +1,6 @@
 package balance
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -50,9 +49,10 @@ type leastPicker struct {
 }
 
 func (p leastPicker) Pick(_ *tandem.Call, usable func(*Node) bool) (best *Node) {
-	lowest, weight, random := 0.0, uint64(0), rand.Uint64()
+	lowest, weight, random := 0.0, uint64(0), worldOf(p.nodes).random()
 	if p.timed && len(p.nodes) > 0 && random%agePicks == 0 {
-		p.nodes[rand.IntN(len(p.nodes))].Stats.age(Now())
+		n := p.nodes[worldOf(p.nodes).intN(len(p.nodes))]
+		n.Stats.age(n.world.now())
 	}
 	for _, n := range p.nodes {
 		if !usable(n) {
@@ -70,4 +70,9 @@ func (p leastPicker) Pick(_ *tandem.Call, usable func(*Node) bool) (best *Node) 
 		}
 	}
 	return best
+}
+
+// Explain's scores are costs: the lowest one wins.
+func (p leastPicker) Explain(_ *tandem.Call, usable func(*Node) bool, e *Explanation) {
+	e.choice(p.name, p.nodes, usable, p.cost)
 }

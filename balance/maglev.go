@@ -79,10 +79,16 @@ func (p *maglevPicker) fill(size uint64) {
 }
 
 func (p *maglevPicker) Pick(call *tandem.Call, usable func(*Node) bool) *Node {
-	return p.by(call, usable, func(key uint64, try int) *Node {
-		if try > 0 { // another place of the table, the same for all who have this key
-			key = mix(key + uint64(try))
-		}
-		return p.nodes[p.table[key%uint64(len(p.table))]]
-	})
+	return p.by(call, usable, p.place)
+}
+
+func (p *maglevPicker) Explain(call *tandem.Call, usable func(*Node) bool, e *Explanation) {
+	p.explain(maglev{}.Name(), call, usable, e, p.place)
+}
+
+func (p *maglevPicker) place(key uint64, try int) *Node {
+	if try > 0 { // another place of the table, the same for all who have this key
+		key = mix(key + uint64(try))
+	}
+	return p.nodes[p.table[key%uint64(len(p.table))]]
 }

@@ -1,7 +1,6 @@
 package balance
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -14,8 +13,11 @@ import (
 //
 // The load is [Stats.Peak], the latency that calls have to expect, times one
 // more than the calls in flight, which count less where the weight is higher.
-// This is Finagle's "peak EWMA" balancer. An instance that is not known yet gets
-// one call at a time until it answers the first.
+// This is Finagle's "peak EWMA" balancer. Where both have as many calls in flight,
+// as when there is little to do, the odds are one over the cube of the latency:
+// whoever is a little slower has a little less, not nothing, and one that has become
+// quick again is found out. An instance that has not answered yet, or is new to the
+// list and has not answered eight calls, passes for as quick as the other one.
 func P2C() Policy { return p2c{} }
 
 type p2c struct{}
@@ -24,33 +26,19 @@ func (p2c) Name() string      { return "p2c" }
 func (p2c) UsesLatency() bool { return true }
 
 func (p2c) Build(nodes []*Node) Picker {
-	p := &p2cPicker{nodes: nodes}
-	if !evenWeights(nodes) {
-		p.byWeight = newWeightedPicker(nodes)
-		p.mean = meanWeight(nodes)
-	}
-	return p
+	return &p2cPicker{newPairs(nodes)}
 }
 
-func meanWeight(nodes []*Node) float64 {
-	total := 0
-	for _, n := range nodes {
-		total += n.Weight()
-	}
-	return float64(total) / float64(len(nodes))
-}
-
-type p2cPicker struct {
-	nodes    []*Node
-	byWeight *weightedPicker // nil for even weights
-	mean     float64         // of the weights
-}
+type p2cPicker struct{ pairs }
 
 func (p *p2cPicker) Pick(_ *tandem.Call, usable func(*Node) bool) *Node {
 	if len(p.nodes) < 2 {
 		return anyUsable(p.nodes, usable)
 	}
-	random := rand.Uint64()
+	random := processRandom()
+	if p.world != nil {
+		random = p.world.Random()
+	}
 	a, b := p.pair(random)
 	switch first, second := usable(a), usable(b); {
 	case !first && !second:
@@ -61,11 +49,11 @@ func (p *p2cPicker) Pick(_ *tandem.Call, usable func(*Node) bool) *Node {
 		return b
 	}
 	if random%agePicks == 0 {
-		now := Now()
+		now := p.world.now()
 		a.Stats.age(now)
 		b.Stats.age(now)
 	}
-	if p.load(b) < p.load(a) {
+	if p.prefers(b, a, mix(^random)) {
 		return b
 	}
 	return a
@@ -75,30 +63,50 @@ func (p *p2cPicker) Pick(_ *tandem.Call, usable func(*Node) bool) *Node {
 // in seconds, and one that is drawn less often than that can wait.
 const agePicks = 16
 
-// pair draws two nodes, different ones unless the weights are uneven.
-func (p *p2cPicker) pair(random uint64) (a, b *Node) {
-	if w := p.byWeight; w != nil {
-		return p.nodes[w.draw(random)], p.nodes[w.draw(mix(random))]
+// prefers reports whether the call goes to a node rather than to the other.
+func (p *p2cPicker) prefers(n, other *Node, random uint64) bool {
+	peak, otherPeak := n.Stats.peak(), other.Stats.peak()
+	if peak == 0 || otherPeak == 0 || n.Stats.hardlyKnown() || other.Stats.hardlyKnown() {
+		peak, otherPeak = p.presumed(n, other)
 	}
-	n := uint64(len(p.nodes))
-	i, j := random>>32*n>>32, random&(1<<32-1)*(n-1)>>32
-	if j >= i {
-		j++
+	calls, otherCalls := p.calls(n), p.calls(other)
+	if calls != otherCalls {
+		return peak*(1+calls) < otherPeak*(1+otherCalls)
 	}
-	return p.nodes[i], p.nodes[j]
+	odds, otherOdds := otherPeak*otherPeak*otherPeak, peak*peak*peak
+	return float64(random>>11)*(odds+otherOdds) < odds*(1<<53)
 }
 
-// unknownLatency is what a call to an instance has to expect that has one in
-// flight and has not answered any.
-const unknownLatency = float64(time.Second)
+// presumed returns what calls to two nodes have to expect of which at least one is
+// hardly known: it may be presumed to be as quick as the other.
+func (p *p2cPicker) presumed(a, b *Node) (ofA, ofB float64) {
+	now := p.world.now()
+	ofA, ofB = known(a, now), known(b, now)
+	switch {
+	case ofA == 0 && ofB == 0:
+		return 1, 1
+	case ofA == 0:
+		return ofB, ofB
+	case ofB == 0:
+		return ofA, ofA
+	}
+	return ofA, ofB
+}
 
-func (p *p2cPicker) load(n *Node) float64 {
-	peak, calls := n.Stats.peak(), float64(n.Stats.InFlight())
-	if peak == 0 && calls > 0 {
-		peak = unknownLatency
+// known returns what a call to a node has to expect, 0 if that is not known.
+func known(n *Node, now time.Duration) float64 {
+	if n.Stats.isNewcomer(now) && n.Stats.ended.Load() < newcomerCalls {
+		return 0
 	}
-	if p.byWeight != nil && calls > 0 {
-		calls *= p.mean / float64(n.Weight())
-	}
-	return peak * (1 + calls)
+	return n.Stats.peak()
+}
+
+// calls returns the calls in flight to a node, as they count for its weight.
+func (p *p2cPicker) calls(n *Node) float64 { return p.perWeight(float64(n.Stats.InFlight()), n) }
+
+// Explain's scores are loads, in ns: of two that are drawn the lower one wins, or is
+// likelier to if they have as many calls in flight. They are 0 for who is not known.
+func (p *p2cPicker) Explain(_ *tandem.Call, usable func(*Node) bool, e *Explanation) {
+	now := p.world.now()
+	e.choice(p2c{}.Name(), p.nodes, usable, func(n *Node) float64 { return known(n, now) * (1 + p.calls(n)) })
 }

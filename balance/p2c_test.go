@@ -86,6 +86,64 @@ func TestP2CAvoidsASlowNode(t *testing.T) {
 	})
 }
 
+// Without calls in flight, a node that is a little slower gets a little less.
+func TestP2CStarvesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		latencies := []time.Duration{10 * time.Millisecond, 12 * time.Millisecond, 15 * time.Millisecond}
+		c := &cluster{weighted(0, 0, 0), func(node int, _ time.Duration) time.Duration { return jitter(latencies[node]) }, 1, nil}
+		calls := c.run(P2C(), 0, time.Minute)
+		for node, n := range calls {
+			if share := 3 * float64(n) / float64(total(calls)); share < 0.5 || share > 1.5 {
+				t.Errorf("%v: %.2f of its share: %v", latencies[node], share, calls)
+			}
+		}
+	})
+}
+
+// A node that paused once has its share again 15 s later, though another one could do
+// all the work.
+func TestP2CForgivesAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cluster{weighted(0, 0), func(node int, since time.Duration) time.Duration {
+			if node == 0 && since > time.Second && since < 1100*time.Millisecond {
+				return 100 * time.Millisecond
+			}
+			return jitter(2 * time.Millisecond)
+		}, 1, nil}
+		calls := c.run(P2C(), 16*time.Second, 26*time.Second)
+		if share := 2 * float64(calls[0]) / float64(total(calls)); share < 0.5 {
+			t.Errorf("it got %.2f of its share: %v", share, calls)
+		}
+	})
+}
+
+// A node of which nothing is known passes for as quick as the others, and no more.
+func TestP2CAndTheUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := NewTable(P2C())
+		table.Update(instances("a", "b", "c"))
+		for _, n := range table.Nodes() {
+			sleepCalls(n.Stats, 10, 10*time.Millisecond, false)
+		}
+		table.Update(instances("a", "b", "c", "d"))
+		got := map[string]int{}
+		for range 4000 {
+			got[table.Pick(nil, all).Instance.ID]++
+		}
+		if got["d"] < 900 || got["d"] > 1100 {
+			t.Errorf("it gets %v of 4000 calls that nobody answers yet", got)
+		}
+		stats(table)["d"].Begin() // it has one, and the others none
+		clear(got)
+		for range 4000 {
+			got[table.Pick(nil, all).Instance.ID]++
+		}
+		if got["d"] > 0 {
+			t.Errorf("with a call that others do not have it gets %v", got)
+		}
+	})
+}
+
 // A node that was slow and is not any more gets its share again.
 func TestRecoveredNodeComesBack(t *testing.T) {
 	for _, p := range []Policy{P2C(), ShortestLatency()} {

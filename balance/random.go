@@ -1,13 +1,11 @@
 package balance
 
 import (
-	"math/rand/v2"
-
 	"github.com/tandem-rpc/tandem"
 )
 
 // Random returns the policy that chooses at random: evenly, or by weight where
-// the weights differ.
+// the weights differ (weighted random).
 func Random() Policy { return random{} }
 
 type random struct{}
@@ -27,6 +25,13 @@ type evenPicker struct{ nodes []*Node }
 func (p evenPicker) Pick(_ *tandem.Call, usable func(*Node) bool) *Node {
 	return anyUsable(p.nodes, usable)
 }
+
+func (p evenPicker) Explain(_ *tandem.Call, usable func(*Node) bool, e *Explanation) {
+	e.choice(random{}.Name(), p.nodes, usable, weightOf)
+}
+
+// weightOf is the score of policies that choose by nothing but the weight.
+func weightOf(n *Node) float64 { return float64(n.Weight()) }
 
 // weightedPicker gives every node a chance in proportion to its weight, in
 // constant time: Walker's alias method, with the table made as M. Vose does it
@@ -48,11 +53,15 @@ const weightedDraws = 4
 
 func (p *weightedPicker) Pick(_ *tandem.Call, usable func(*Node) bool) *Node {
 	for range weightedDraws {
-		if n := p.nodes[p.draw(rand.Uint64())]; usable(n) {
+		if n := p.nodes[p.draw(worldOf(p.nodes).random())]; usable(n) {
 			return n
 		}
 	}
 	return anyUsable(p.nodes, usable)
+}
+
+func (p *weightedPicker) Explain(_ *tandem.Call, usable func(*Node) bool, e *Explanation) {
+	e.choice(random{}.Name(), p.nodes, usable, weightOf)
 }
 
 // draw turns a random number into an index: its upper half, scaled, selects
@@ -123,9 +132,9 @@ func anyUsable(nodes []*Node, usable func(*Node) bool) *Node {
 	if len(nodes) == 0 {
 		return nil
 	}
-	at := 0
+	at, world := 0, worldOf(nodes)
 	for range anyDraws {
-		at = rand.IntN(len(nodes))
+		at = world.intN(len(nodes))
 		if usable(nodes[at]) {
 			return nodes[at]
 		}

@@ -53,11 +53,20 @@ type ringPicker struct {
 }
 
 func (p *ringPicker) Pick(call *tandem.Call, usable func(*Node) bool) *Node {
+	return p.by(call, usable, p.places())
+}
+
+func (p *ringPicker) Explain(call *tandem.Call, usable func(*Node) bool, e *Explanation) {
+	p.explain(ringHash{}.Name(), call, usable, e, p.places())
+}
+
+// places returns what finds the nodes for a key.
+func (p *ringPicker) places() func(key uint64, try int) *Node {
 	next := 0
-	return p.by(call, usable, func(key uint64, try int) *Node {
+	return func(key uint64, try int) *Node {
 		if try == 0 {
 			next = sort.Search(len(p.points), func(i int) bool { return p.points[i].at >= key })
 		}
 		return p.nodes[p.points[(next+try)%len(p.points)].node]
-	})
+	}
 }

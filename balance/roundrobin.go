@@ -2,7 +2,6 @@ package balance
 
 import (
 	"cmp"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,7 +10,10 @@ import (
 )
 
 // RoundRobin returns the policy that takes the nodes in turn. Where weights
-// differ, a node has as many turns as its weight, spread evenly over the round.
+// differ, a node has as many turns as its weight, spread evenly over the round:
+// smooth weighted round robin, laid out when the list changes instead of at each
+// pick. A round has up to 1024 turns, or 16 for each node, and at least one for
+// each: with weights of 10,000 and 1 the lighter one has more than its share.
 // A picker begins at a random place, so that clients that start together don't
 // go round in step. Processors that pick at the same moment take a few turns
 // each at once, so the order is not exact then. The turn of a node that is not
@@ -27,7 +29,7 @@ func (roundRobin) Build(nodes []*Node) Picker {
 	if !evenWeights(nodes) {
 		p.round = takeTurns(nodes)
 	}
-	p.turns.given.Store(rand.Uint32())
+	p.turns.given.Store(uint32(worldOf(nodes).random())) //nolint:gosec // the low half is meant
 	return p
 }
 
@@ -47,6 +49,10 @@ func (p *roundRobinPicker) Pick(_ *tandem.Call, usable func(*Node) bool) *Node {
 		return n
 	}
 	return anyUsable(p.nodes, usable)
+}
+
+func (p *roundRobinPicker) Explain(_ *tandem.Call, usable func(*Node) bool, e *Explanation) {
+	e.choice(roundRobin{}.Name(), p.nodes, usable, weightOf)
 }
 
 // turns counts. As long as nobody else is at it, the count goes up by one. A

@@ -1,8 +1,11 @@
 package balance
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/tandem-rpc/tandem"
 )
@@ -11,49 +14,96 @@ import (
 // Stats are forgotten.
 const keepStats = 16
 
+// longAbsence is after how long an instance that comes back is a new one.
+const longAbsence = time.Minute
+
 // Table is the list of instances that one client chooses from, with a policy
 // and with what is known of each instance, whatever happens to the list. It is
 // safe for concurrent use; Pick takes no lock.
 type Table struct {
-	policy  Policy
+	world   *World
 	current atomic.Pointer[tableView]
 
-	mu    sync.Mutex
-	known map[string]*knownStats // by instance ID
-	lists uint64                 // how many there have been
+	mu      sync.Mutex
+	reports bool                   // the policy looks at the Load of instances
+	known   map[string]*knownStats // by instance ID
+	lists   uint64                 // how many there have been
+	began   bool                   // one of them had an instance
 }
 
-// tableView is one list and its picker; they change together.
+// tableView is one list, and the policy with its picker; they change together.
 type tableView struct {
+	policy Policy
 	nodes  []*Node
 	picker Picker
 }
 
 // knownStats are the Stats of an instance that is, or was, in the list.
 type knownStats struct {
-	stats *Stats
-	last  uint64 // the last list that it was in
+	stats       *Stats
+	last        uint64 // the last list that it was in
+	incarnation string
+	started     time.Time
+	left        time.Duration // when it was first missing, by Now; 0 while it is there
 }
 
 // NewTable returns an empty table.
-func NewTable(policy Policy) *Table {
-	t := &Table{policy: policy, known: make(map[string]*knownStats)}
-	t.current.Store(&tableView{picker: policy.Build(nil)})
+func NewTable(policy Policy) *Table { return NewTableIn(nil, policy) }
+
+// NewTableIn returns an empty table whose pickers live in a world of their own, as
+// in a simulation; nil is the process's.
+func NewTableIn(world *World, policy Policy) *Table {
+	t := &Table{world: world, known: make(map[string]*knownStats)}
+	t.setLocked(policy, nil)
 	return t
 }
 
+// SetPolicy has another policy choose from now on. The list and all [Stats] stay; what
+// the pickers before remembered beside them, such as whose turn it was, is lost.
+func (t *Table) SetPolicy(policy Policy) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.setLocked(policy, t.current.Load().nodes)
+}
+
+func (t *Table) setLocked(policy Policy, nodes []*Node) {
+	r, ok := policy.(ReportAware)
+	t.reports = ok && r.UsesReports()
+	policy = forClient(policy)
+	t.current.Store(&tableView{policy, nodes, policy.Build(nodes)})
+}
+
 // Update replaces the list. An instance that was in it before, or in one of the
-// last 16 lists, keeps its Stats. The table keeps the instances, not the slice.
+// last 16 lists, keeps its Stats, unless it was started again since. The table keeps the instances, not the slice. If
+// only what they report to the registry has changed, and the policy does not look
+// at that, everything stays as it is.
 func (t *Table) Update(instances []tandem.Instance) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.lists++
+	now := t.world.now()
 	nodes := make([]*Node, len(instances))
 	for i := range instances {
-		nodes[i] = &Node{Instance: instances[i], Stats: t.statsLocked(instances[i].ID)}
+		nodes[i] = &Node{Instance: instances[i], Stats: t.statsLocked(&instances[i], now), world: t.world}
 	}
-	t.forgetLocked()
-	t.current.Store(&tableView{nodes, t.policy.Build(nodes)})
+	t.began = t.began || len(instances) > 0
+	t.forgetLocked(now)
+	if v := t.current.Load(); t.reports || !slices.EqualFunc(nodes, v.nodes, sameButLoad) {
+		t.current.Store(&tableView{v.policy, nodes, v.policy.Build(nodes)})
+	}
+}
+
+// sameButLoad reports whether two nodes differ in nothing but what the instance
+// reports of its load.
+func sameButLoad(a, b *Node) bool {
+	x, y := &a.Instance, &b.Instance
+	return a.Stats == b.Stats && x.ID == y.ID && slices.Equal(x.Endpoints, y.Endpoints) && slices.Equal(x.Services, y.Services) &&
+		x.Weight == y.Weight && x.Version == y.Version && x.Zone == y.Zone && x.Group == y.Group && maps.Equal(x.Tags, y.Tags) &&
+		x.Started.Equal(y.Started) && x.Incarnation == y.Incarnation && samePosition(x.Position, y.Position)
+}
+
+func samePosition(a, b *tandem.Position) bool {
+	return a == b || a != nil && b != nil && *a == *b
 }
 
 // Pick returns a node for the call for which usable is true, or nil when there
@@ -73,21 +123,35 @@ func (t *Table) Current() ([]*Node, Picker) {
 func (t *Table) Nodes() []*Node { return t.current.Load().nodes }
 
 // statsLocked returns the Stats of an instance of the current list.
-func (t *Table) statsLocked(id string) *Stats {
-	k := t.known[id]
-	if k == nil {
+func (t *Table) statsLocked(in *tandem.Instance, now time.Duration) *Stats {
+	k := t.known[in.ID]
+	switch {
+	case k == nil:
 		k = &knownStats{stats: new(Stats)}
-		t.known[id] = k
+		t.known[in.ID] = k
+		if t.began {
+			k.stats.listed.Store(int64(now))
+		} else if !in.Started.IsZero() { // it was there before us
+			k.stats.listed.Store(int64(now - max(0, t.world.since(in.Started))))
+		}
+	case k.incarnation != in.Incarnation || !k.started.Equal(in.Started): // another process, of which nothing is known
+		k.stats = new(Stats)
+		k.stats.listed.Store(int64(now))
+	case k.left != 0 && now-k.left > longAbsence:
+		k.stats.listed.Store(int64(now))
 	}
-	k.last = t.lists
+	k.last, k.left, k.incarnation, k.started = t.lists, 0, in.Incarnation, in.Started
 	return k.stats
 }
 
 // forgetLocked drops the Stats of instances that have been absent for long.
-func (t *Table) forgetLocked() {
+func (t *Table) forgetLocked(now time.Duration) {
 	for id, k := range t.known {
-		if t.lists-k.last > keepStats {
+		switch {
+		case t.lists-k.last > keepStats:
 			delete(t.known, id)
+		case k.last != t.lists && k.left == 0:
+			k.left = now
 		}
 	}
 }

@@ -128,3 +128,37 @@ func TestTableConcurrently(t *testing.T) {
 		t.Errorf("%d nodes", n)
 	}
 }
+
+// Another policy has the same list and the same Stats, and remembers for this table only.
+func TestTableSetPolicy(t *testing.T) {
+	table := NewTable(Random())
+	table.Update(instances("a", "b"))
+	before := stats(table)
+	before["a"].Begin()
+	shared := Sticky(RoundRobin())
+	table.SetPolicy(shared)
+	if table.current.Load().policy == shared {
+		t.Error("what sticks is shared with other tables")
+	}
+	if after := stats(table); len(after) != 2 || after["a"] != before["a"] || after["a"].InFlight() != 1 {
+		t.Errorf("before %v, after %v", before, after)
+	}
+	if e := table.Explain(new(tandem.Call), all); e.Steps[0].Policy != "sticky" && e.Steps[len(e.Steps)-1].Policy != "roundrobin" {
+		t.Errorf("explained as %+v", e.Steps)
+	}
+	call := &tandem.Call{HashKey: "k"}
+	first := table.Pick(call, all)
+	for range 5 {
+		if table.Pick(call, all) != first {
+			t.Error("it does not stick")
+		}
+	}
+	if table.reports {
+		t.Error("it looks at reports")
+	}
+	table.SetPolicy(LeastReported())
+	table.Update(instances("a", "b", "c"))
+	if !table.reports || len(table.Nodes()) != 3 || stats(table)["a"] != before["a"] {
+		t.Errorf("reports %v, %d nodes", table.reports, len(table.Nodes()))
+	}
+}

@@ -15,21 +15,8 @@ import (
 // The client's half of a unary call allocates at most three times beyond the
 // message. The server is a loop that allocates nothing.
 func TestClientAllocations(t *testing.T) {
-	if testing.CoverMode() != "" || raceEnabled {
-		t.Skip("what watches the program allocates; CI runs the tests without it too")
-	}
 	for name, mode := range map[string]tandem.FailMode{"failfast": client.Failfast, "failover": client.Failover, "failtry": client.Failtry} {
-		c := dial(t, "tcp://"+cannedServer(t), client.WithCodec(codec.Raw()), client.WithFailMode(mode))
-		message, reply := make([]byte, 600), make([]byte, 0, 600)
-		call := func() {
-			if err := c.Call(context.Background(), "Test.Echo", &message, &reply); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for range 2000 {
-			call()
-		}
-		if n := testing.AllocsPerRun(5000, call); n > 3 {
+		if n := allocations(t, client.WithFailMode(mode)); n > 3 {
 			t.Errorf("%s: %v allocations a call, budget 3", name, n)
 		} else {
 			t.Logf("%s: %v allocations a call", name, n)
@@ -37,8 +24,38 @@ func TestClientAllocations(t *testing.T) {
 	}
 }
 
+// A policy allocates nothing a call.
+func TestPolicyAllocatesNothing(t *testing.T) {
+	without := allocations(t)
+	for name, p := range policies() {
+		p.Default.FailMode = "failfast"
+		if n := allocations(t, client.WithPolicy(p)); n > without {
+			t.Errorf("%v allocations a call by a policy with %s, %v without", n, name, without)
+		}
+	}
+}
+
+// allocations returns how many a call makes.
+func allocations(t *testing.T, opts ...client.Option) float64 {
+	t.Helper()
+	if testing.CoverMode() != "" || raceEnabled {
+		t.Skip("what watches the program allocates; CI runs the tests without it too")
+	}
+	c := dial(t, "tcp://"+cannedServer(t), append(opts, client.WithCodec(codec.Raw()))...)
+	message, reply := make([]byte, 600), make([]byte, 0, 600)
+	call := func() {
+		if err := c.Call(context.Background(), "Test.Echo", &message, &reply); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2000 {
+		call()
+	}
+	return testing.AllocsPerRun(5000, call)
+}
+
 // cannedServer answers every request of one connection with an empty message.
-func cannedServer(t *testing.T) string {
+func cannedServer(t testing.TB) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

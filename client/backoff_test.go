@@ -7,12 +7,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tandem-rpc/tandem/resilience"
 )
 
 // The ceiling doubles up to the longest pause; below it any pause is as likely
 // as any other.
 func TestBackoffPause(t *testing.T) {
-	b := backoff{first: 100 * time.Millisecond, most: 3 * time.Second}
+	b := backoff{resilience.Backoff{First: 100 * time.Millisecond, Most: 3 * time.Second}}
 	for failures, ms := range map[int]int{0: 100, 1: 200, 2: 400, 3: 800, 4: 1600, 5: 3000, 6: 3000, 19: 3000, 20: 3000, 64: 3000, 100: 3000} {
 		ceiling := time.Duration(ms) * time.Millisecond
 		const draws = 10_000

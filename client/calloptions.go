@@ -20,6 +20,12 @@ func Timeout(d time.Duration) tandem.CallOption {
 	return func(c *tandem.Call) { c.Deadline = time.Now().Add(d) }
 }
 
+// AttemptTimeout bounds each attempt at the call: see [WithAttemptTimeout]. A
+// negative one means no bound.
+func AttemptTimeout(d time.Duration) tandem.CallOption {
+	return func(c *tandem.Call) { c.AttemptTimeout = d }
+}
+
 // Metadata sends a pair with the request; repeat it for more.
 func Metadata(key, value string) tandem.CallOption {
 	return func(c *tandem.Call) {
@@ -40,6 +46,10 @@ func Idempotent() tandem.CallOption { return func(c *tandem.Call) { c.Idempotent
 // HashKey sends calls with equal keys to the same instance, if the policy
 // hashes.
 func HashKey(key string) tandem.CallOption { return func(c *tandem.Call) { c.HashKey = key } }
+
+// Route sends the call to the instances that the route asks for, instead of those
+// of the client's [WithRoute]. Package balance says what it means.
+func Route(r tandem.Route) tandem.CallOption { return func(c *tandem.Call) { c.Route = &r } }
 
 // Instance allows only the instance with that ID.
 func Instance(id string) tandem.CallOption { return func(c *tandem.Call) { c.Pin = id } }

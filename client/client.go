@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -31,16 +32,20 @@ import (
 
 // Client calls the instances of one target. It is safe for concurrent use.
 type Client struct {
-	opts   options
-	target string
-	env    *session.Env
-	caller session.Caller // for what a call needs besides a session
-	budget *resilience.Budget
-	chains [failModes]tandem.Func
+	opts     options
+	target   string
+	env      *session.Env
+	caller   session.Caller // for what a call needs besides a session
+	rules    atomic.Pointer[rules]
+	steering steering
+	budget   *resilience.Budget
+	hedges   hedging
+	chains   [failModes]tandem.Func
 	// intercepted says that interceptors see calls: what one has begun may
 	// outlive the call, whose memory then is not used again.
 	intercepted bool
 	pool        *pool
+	backlog     backlog
 
 	ctx    context.Context // ends with the client
 	cancel context.CancelFunc
@@ -74,6 +79,9 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, invalid(err)
 	}
+	if err := c.beginRules(); err != nil {
+		return nil, invalid(err)
+	}
 	settings := session.Settings(c.opts.streamWindow)
 	settings.MaxMessage = uint64(c.opts.maxMessage) //nolint:gosec // checked by the option
 	cfg := session.Config{
@@ -86,11 +94,18 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.env = session.NewEnv(cfg)
-	c.budget = resilience.NewBudget(c.opts.budgetShare, c.opts.budgetRate, time.Now())
+	r := c.rules.Load()
+	c.budget = resilience.NewBudget(r.budgetShare, r.budgetRate, time.Now())
+	c.hedges.init(c.opts.backupShare)
 	c.pool = newPool(c)
 	c.intercepted = len(c.opts.interceptors)+len(c.opts.attemptInterceptors) > 0
 	c.buildChains()
 	c.wg.Go(func() { c.watch(resolver, t) })
+	c.followPolicy()
+	if c.opts.healthCheck > 0 {
+		p := prober{pool: c.pool, interval: c.opts.healthCheck}
+		c.wg.Go(func() { p.run(c.ctx) })
+	}
 	return c, nil
 }
 
@@ -127,7 +142,7 @@ func (c *Client) log() *slog.Logger {
 // buildChains makes one chain a fail mode, so that a call can name its own.
 func (c *Client) buildChains() {
 	attempt := tandem.Chain(c.pool.attempt, c.opts.attemptInterceptors...)
-	attempt = elsewhere(attempt)
+	attempt = elsewhere(c.timed(attempt))
 	for mode := range c.chains {
 		f := c.failMode(tandem.FailMode(mode))(attempt)
 		c.chains[mode] = tandem.Chain(f, c.opts.interceptors...)
@@ -136,7 +151,7 @@ func (c *Client) buildChains() {
 
 // watch keeps the pool at what the registry lists.
 func (c *Client) watch(r registry.Resolver, t registry.Target) {
-	keeper := registry.Keeper{Alive: c.pool.alive, Log: c.opts.logger}
+	keeper := registry.Keeper{Alive: c.pool.alive, Unreachable: c.pool.unreachable, Dir: c.opts.snapshots, Log: c.opts.logger}
 	err := keeper.Watch(c.ctx, r, t, c.pool.update)
 	if c.ctx.Err() == nil {
 		c.pool.giveUp(fmt.Errorf("target %s: %w", c.target, err))
@@ -144,15 +159,19 @@ func (c *Client) watch(r registry.Resolver, t registry.Target) {
 }
 
 // Close ends the client: calls in flight fail. It waits for what it started,
-// but at most five seconds for methods that servers are calling on it.
+// but at most five seconds for methods that servers are calling on it. Its error
+// says what could not be done, calls that [Failback] was to make among it.
 func (c *Client) Close() error {
 	c.cancel()
 	c.pool.close()
+	began := time.Now()
+	left := c.backlog.close(closeWait)
 	c.wg.Wait()
-	if !c.env.Close(closeWait) {
-		return tandem.Errorf(tandem.DeadlineExceeded, "methods that servers call on this client did not return within %v", closeWait)
+	if !c.env.Close(closeWait - time.Since(began)) {
+		return tandem.AsError(errors.Join(
+			tandem.Errorf(tandem.DeadlineExceeded, "methods that servers call on this client did not return within %v", closeWait), left))
 	}
-	return nil
+	return left
 }
 
 const closeWait = 5 * time.Second
@@ -161,42 +180,51 @@ const closeWait = 5 * time.Second
 // it into reply, a pointer. A nil reply discards the answer. Without a deadline
 // in ctx or an option, the client's default holds.
 func (c *Client) Call(ctx context.Context, method string, args, reply any, opts ...tandem.CallOption) error {
-	o := c.prepare(ctx, method, tandem.Unary, opts)
+	o := c.prepare(ctx, method, tandem.Unary, args, opts)
 	defer o.Release()
-	return c.caller.Run(ctx, o, c.chain(&o.Call), args, reply)
+	return c.caller.Run(ctx, o, c.chain(o), args, reply)
 }
 
 // Notify makes a one-way call: it returns when the request is on its way and
 // never learns what became of it.
 func (c *Client) Notify(ctx context.Context, method string, args any, opts ...tandem.CallOption) error {
-	o := c.prepare(ctx, method, tandem.OneWay, opts)
+	o := c.prepare(ctx, method, tandem.OneWay, args, opts)
 	defer o.Release()
-	return c.caller.Run(ctx, o, c.chain(&o.Call), args, nil)
+	return c.caller.Run(ctx, o, c.chain(o), args, nil)
 }
 
 // OpenStream opens a stream of untyped messages. It lives as long as ctx, or
 // until its [Timeout]; the client's default deadline does not apply. Functions
 // [Stream], [ServerStream] and [ClientStream] put types on it.
 func (c *Client) OpenStream(ctx context.Context, method string, opts ...tandem.CallOption) (tandem.MessageStream, error) {
-	o := c.prepare(ctx, method, tandem.Streaming, opts)
-	return c.caller.OpenWith(ctx, o, c.chain(&o.Call))
+	o := c.prepare(ctx, method, tandem.Streaming, nil, opts)
+	return c.caller.OpenWith(ctx, o, c.chain(o))
 }
 
-func (c *Client) prepare(ctx context.Context, method string, kind tandem.Kind, opts []tandem.CallOption) *session.Outgoing {
+func (c *Client) prepare(ctx context.Context, method string, kind tandem.Kind, args any, opts []tandem.CallOption) *session.Outgoing {
 	o := c.env.NewOutgoing(c.intercepted)
+	r := c.rules.Load().of(method)
+	o.Rule = r
 	call := &o.Call
 	call.Body, call.Method, call.Kind, call.Codec, call.Compressor = o, method, kind, c.opts.codec, c.opts.compressor
+	call.Route, call.Idempotent = c.opts.route, r.idempotent
 	for _, opt := range opts {
 		opt(call)
 	}
-	c.env.SetDeadline(ctx, call, c.opts.timeout)
+	if c.opts.hashKey != nil && call.HashKey == "" {
+		call.HashKey = c.opts.hashKey(method, args)
+	}
+	c.env.SetDeadline(ctx, call, r.timeout)
 	return o
 }
 
-func (c *Client) chain(call *tandem.Call) tandem.Func {
-	mode := call.FailMode
+func (c *Client) chain(o *session.Outgoing) tandem.Func {
+	mode := o.Call.FailMode
 	if mode == tandem.FailDefault || mode >= failModes {
-		mode = c.opts.failMode
+		mode = c.ruleOf(&o.Call).failMode
+	}
+	if parallel(mode) {
+		o.Share()
 	}
 	return c.chains[mode]
 }

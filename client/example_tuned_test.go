@@ -170,7 +170,8 @@ func ExampleWithBackoff() {
 }
 
 // Retries are bounded by a budget, so that they can't bury a service that is
-// down already: here to a fifth of the calls, after what was saved up.
+// down already: here to a fifth of the calls that succeed, of which there are
+// none, after ten that were saved up.
 func ExampleWithRetryBudget() {
 	var attempts atomic.Int64
 	c, stop := one(func(context.Context, *int) (*int, error) {
@@ -185,7 +186,7 @@ func ExampleWithRetryBudget() {
 	fmt.Println(attempts.Load(), "attempts, not 90")
 	fmt.Println(err)
 	// Output:
-	// 45 attempts, not 90
+	// 40 attempts, not 90
 	// unavailable: overloaded; not tried again: the retry budget is spent
 }
 

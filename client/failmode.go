@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/session"
@@ -18,8 +17,21 @@ const (
 	Failover = tandem.Failover
 	// Failtry tries the same instance again.
 	Failtry = tandem.Failtry
+	// Failsafe swallows the error: the call succeeds, the reply stays as it was.
+	Failsafe = tandem.Failsafe
+	// Failback queues a call that failed, and tries it again in the background:
+	// see [WithFailback].
+	Failback = tandem.Failback
+	// Broadcast makes the call at every instance: see [WithBroadcast].
+	Broadcast = tandem.Broadcast
+	// Fork makes the call at several instances, and the first answer wins: see
+	// [WithFork].
+	Fork = tandem.Fork
+	// Backup is Failover that also makes a second attempt, at another instance,
+	// while the first takes longer than usual: see [WithBackup].
+	Backup = tandem.Backup
 
-	failModes = tandem.Failtry + 1
+	failModes = tandem.Backup + 1
 )
 
 func (c *Client) failMode(m tandem.FailMode) tandem.Interceptor {
@@ -28,9 +40,22 @@ func (c *Client) failMode(m tandem.FailMode) tandem.Interceptor {
 		return c.failover
 	case Failtry:
 		return c.failtry
+	case Failsafe:
+		return c.failsafe
+	case Failback:
+		return c.failback
+	case Broadcast:
+		return c.broadcast
+	case Fork:
+		return c.fork
+	case Backup:
+		return func(next tandem.Func) tandem.Func { return c.failover(c.hedge(next)) }
 	}
 	return failfast
 }
+
+// parallel reports whether a fail mode makes several attempts at a time.
+func parallel(m tandem.FailMode) bool { return m == Broadcast || m == Fork || m == Backup }
 
 // failfast makes one attempt.
 func failfast(next tandem.Func) tandem.Func { return next }
@@ -57,57 +82,9 @@ func elsewhere(next tandem.Func) tandem.Func {
 	}
 }
 
-// retry makes attempts, each on its own copy of the call, until one succeeds,
-// an error may not be retried, or attempts, time or budget run out. Between
-// two, again prepares the next.
-func (c *Client) retry(next tandem.Func, again func(ctx context.Context, call *tandem.Call, failures int) bool) tandem.Func {
-	return func(ctx context.Context, call *tandem.Call) error {
-		c.budget.Call()
-		for failures := 0; ; failures++ {
-			attempt := call.Clone()
-			attempt.Attempt = failures
-			err := next(ctx, attempt)
-			call.Trailer, call.Peer = attempt.Trailer, attempt.Peer
-			if err == nil && call.Kind == tandem.Streaming {
-				call.OnEnd(func(err error) {
-					attempt.Trailer = call.Trailer
-					attempt.End(err)
-				})
-				return nil
-			}
-			attempt.End(err)
-			if err == nil {
-				return nil
-			}
-			if failures == c.opts.retries || !retryable(call, err) || expired(ctx, call) {
-				return err
-			}
-			if !c.budget.Take(time.Now()) {
-				return unaffordable(err)
-			}
-			if !again(ctx, call, failures) {
-				return err
-			}
-		}
-	}
-}
-
-// unaffordable says why there was no further attempt.
-func unaffordable(err error) error {
-	e := *tandem.AsError(err)
-	e.Message += "; not tried again: the retry budget is spent"
-	return &e
-}
-
-// retryable reports whether another attempt may help and can do no harm.
-func retryable(call *tandem.Call, err error) bool {
-	switch tandem.CodeOf(err) {
-	case tandem.Unavailable, tandem.ResourceExhausted:
-		return call.Idempotent || !tandem.MayHaveExecuted(err)
-	}
-	return false
-}
-
-func expired(ctx context.Context, call *tandem.Call) bool {
-	return ctx.Err() != nil || !call.Deadline.IsZero() && !time.Now().Before(call.Deadline)
+// outgoing returns what the call's body really is; false if somebody has put
+// another in its place, which the session refuses.
+func outgoing(call *tandem.Call) (*session.Outgoing, bool) {
+	o, ok := call.Body.(*session.Outgoing)
+	return o, ok
 }

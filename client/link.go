@@ -10,19 +10,13 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/session"
+	"github.com/tandem-rpc/tandem/resilience"
 )
 
-// backoff is the pause between attempts to connect: exponential, with full
-// jitter (Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog).
-type backoff struct{ first, most time.Duration }
+// backoff is the pause between attempts, drawn.
+type backoff struct{ resilience.Backoff }
 
-func (b backoff) pause(failures int) time.Duration {
-	ceiling := b.most
-	if failures < 20 {
-		ceiling = min(b.most, b.first<<failures)
-	}
-	return rand.N(ceiling) + time.Millisecond
-}
+func (b backoff) pause(failures int) time.Duration { return b.Pause(failures, rand.Float64()) }
 
 // link keeps one connection to an instance. Its goroutine connects, waits for
 // the connection to end or to go away, and connects again, until the link is
@@ -33,6 +27,8 @@ type link struct {
 	ep     tandem.Endpoint
 	t      tandem.Transport
 	live   atomic.Pointer[session.Session]
+	silent atomic.Pointer[session.Session] // that does not answer pings
+	probe  probe                           // the prober's
 
 	mu      sync.Mutex
 	state   linkState
@@ -76,6 +72,7 @@ func (l *link) run(ctx context.Context) {
 			}
 			l.set(down, err)
 			l.client.log().Debug("connect failed", "endpoint", l.ep, "error", err)
+			l.client.pool.disconnected()
 			if !sleep(ctx, l.client.opts.backoff.pause(failures)) {
 				return
 			}
@@ -85,12 +82,16 @@ func (l *link) run(ctx context.Context) {
 		failures = 0
 		l.live.Store(s)
 		l.set(up, nil)
+		if l.silent.Load() != nil {
+			l.client.pool.health.count() // a suspect is back
+		}
 		select {
 		case <-s.Away():
 		case <-s.Done():
 		case <-ctx.Done():
 		}
 		l.live.Store(nil)
+		l.client.pool.disconnected()
 		l.end(ctx, s)
 	}
 }
@@ -141,6 +142,12 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// well reports whether it is connected to somebody who answers.
+func (l *link) well() bool {
+	s := l.live.Load()
+	return s != nil && s != l.silent.Load()
 }
 
 // usable reports whether a call may hope for this link.

@@ -12,8 +12,10 @@ import (
 	"github.com/tandem-rpc/tandem/compress"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
 	"github.com/tandem-rpc/tandem/internal/session"
+	"github.com/tandem-rpc/tandem/policy"
 	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/registry/file"
+	"github.com/tandem-rpc/tandem/resilience"
 	"github.com/tandem-rpc/tandem/transport"
 	"github.com/tandem-rpc/tandem/wire"
 )
@@ -30,19 +32,37 @@ type options struct {
 	transports          map[string]tandem.Transport
 	resolvers           map[string]registry.Resolver
 	policy              balance.Policy
+	route               *tandem.Route
+	hashKey             func(method string, args any) string
 	failMode            tandem.FailMode
 	retries             int
 	budgetShare         float64
 	budgetRate          int
+	attemptTimeout      time.Duration
+	failbackQueue       int
+	failbackTries       int
+	failbackPause       time.Duration
+	giveUp              func(*tandem.Call, error)
+	broadcastShare      float64
+	broadcastAtOnce     int
+	forks               int
+	backupShare         float64
 	interceptors        []tandem.Interceptor
 	attemptInterceptors []tandem.Interceptor
 	timeout             time.Duration
 	connectTimeout      time.Duration
 	connections         int
 	backoff             backoff
+	healthCheck         time.Duration // 0 for none
 	maxMessage          int
 	streamWindow        int
-	logger              *slog.Logger // nil: quiet, save for panics of methods
+	snapshots           string
+	ejection            *Ejection                 // nil for none
+	breaker             *resilience.BreakerConfig // nil for none
+	fixed               *policy.Policy            // nil for none
+	source              policy.Source             // nil for none
+	name                string                    // "": one is made
+	logger              *slog.Logger              // nil: quiet, save for panics of methods
 	register            []func(*dispatch.Table) error
 }
 
@@ -57,17 +77,26 @@ func defaults() options {
 			"tcp": registry.Single("tcp"), "unix": registry.Single("unix"),
 			"static": registry.Static(), "dns": registry.DNS(), "file": file.Resolver(),
 		},
-		policy:         balance.RoundRobin(),
-		failMode:       tandem.Failfast,
-		retries:        2,
-		budgetShare:    0.1,
-		budgetRate:     10,
-		timeout:        defaultTimeout,
-		connectTimeout: defaultConnectTimeout,
-		connections:    1,
-		backoff:        backoff{first: 100 * time.Millisecond, most: 3 * time.Second},
-		maxMessage:     wire.DefaultMaxMessage,
-		streamWindow:   session.DefaultStreamWindow,
+		policy:          balance.P2C(),
+		ejection:        new(Ejection),
+		failMode:        tandem.Failfast,
+		retries:         2,
+		budgetShare:     0.1,
+		budgetRate:      10,
+		failbackQueue:   100,
+		failbackTries:   3,
+		failbackPause:   5 * time.Second,
+		broadcastShare:  1,
+		broadcastAtOnce: 64,
+		forks:           2,
+		backupShare:     0.05,
+		timeout:         defaultTimeout,
+		connectTimeout:  defaultConnectTimeout,
+		connections:     1,
+		backoff:         backoff{resilience.Backoff{First: 100 * time.Millisecond, Most: 3 * time.Second}},
+		healthCheck:     10 * time.Second,
+		maxMessage:      wire.DefaultMaxMessage,
+		streamWindow:    session.DefaultStreamWindow,
 	}
 }
 
@@ -144,9 +173,37 @@ func WithResolver(scheme string, r registry.Resolver) Option {
 	return func(o *options) { o.resolvers[scheme] = r }
 }
 
-// WithBalancer sets the policy that chooses an instance; round robin by
-// default.
+// WithSnapshots keeps the last list of instances in a file in dir, so that a
+// client that starts while its registry is down knows its servers all the same.
+// Several clients and processes may share the directory. Whoever can write there
+// can tell a client where to call.
+func WithSnapshots(dir string) Option { return func(o *options) { o.snapshots = dir } }
+
+// WithBalancer sets the policy that chooses an instance; [balance.P2C] by default.
+// Unless it has a [balance.Route] in it, one is put in front of it, so that routes
+// are kept to and reserved instances get no stray call.
 func WithBalancer(p balance.Policy) Option { return func(o *options) { o.policy = p } }
+
+// WithEjection sets when an instance that fails or is slow is left out; nil means
+// never. The zero Ejection is the default. A client with one instance never does.
+func WithEjection(e *Ejection) Option { return func(o *options) { o.ejection = e } }
+
+// WithBreaker gives every method of every instance a circuit breaker, fed by every
+// call. A call goes where its method's breaker lets it through; when that is nowhere
+// it fails at once, as Unavailable and not executed. There are none by default.
+func WithBreaker(config resilience.BreakerConfig) Option {
+	return func(o *options) { o.breaker = &config }
+}
+
+// WithRoute sets the route of calls that name none with [Route].
+func WithRoute(r tandem.Route) Option { return func(o *options) { o.route = &r } }
+
+// WithHashKey makes the key of calls from their arguments, for policies that
+// choose by it; a call with a [HashKey] of its own keeps that. For streams args is
+// nil. The function may run many times at once.
+func WithHashKey(key func(method string, args any) string) Option {
+	return func(o *options) { o.hashKey = key }
+}
 
 // WithFailMode sets what happens when an attempt fails; [Failfast] by default.
 func WithFailMode(m tandem.FailMode) Option { return func(o *options) { o.failMode = m } }
@@ -155,10 +212,53 @@ func WithFailMode(m tandem.FailMode) Option { return func(o *options) { o.failMo
 // default.
 func WithRetries(n int) Option { return func(o *options) { o.retries = max(0, n) } }
 
-// WithRetryBudget bounds all retries of the client: share of its calls (0.1 is
-// 10 %) plus perSecond. The default is 0.1 and 10.
+// WithRetryBudget bounds all retries of the client, the second attempts of
+// [Backup] and the later ones of [Failback] among them: share of the calls that
+// succeed (0.1 is 10 %) plus perSecond. The default is 0.1 and 10.
 func WithRetryBudget(share float64, perSecond int) Option {
 	return func(o *options) { o.budgetShare, o.budgetRate = share, perSecond }
+}
+
+// WithAttemptTimeout bounds each attempt; by default only the call's deadline
+// does. An attempt that takes longer fails with DeadlineExceeded, its handler's
+// context ends, and a call that is [Idempotent] or was not sent is tried again by
+// the fail modes that do. Streams have no such bound.
+func WithAttemptTimeout(d time.Duration) Option { return func(o *options) { o.attemptTimeout = d } }
+
+// WithFailback sets how many calls may wait for [Failback] to try them again, how
+// many further attempts each gets, and the pause before the first; each further
+// pause is twice as long, up to five minutes, give or take a half. The default is
+// 100, 3 and 5 s.
+func WithFailback(queue, tries int, pause time.Duration) Option {
+	return func(o *options) {
+		o.failbackQueue, o.failbackTries, o.failbackPause = max(0, queue), max(0, tries), max(pause, time.Millisecond)
+	}
+}
+
+// WithFailbackGiveUp sets what is told of each call that [Failback] could not
+// make: it failed to the last, the queue was full (then its caller gets the error
+// as well), or the client was closed. It may be called by several goroutines at a
+// time, and Close waits for it. The call's arguments are gone: what it needs of
+// them must be in the call's Metadata.
+func WithFailbackGiveUp(f func(call *tandem.Call, err error)) Option {
+	return func(o *options) { o.giveUp = f }
+}
+
+// WithBroadcast sets which share of the instances must succeed for a call with
+// [Broadcast] to succeed, one at least, and how many are called at a time. The
+// default is 1, which is all, and 64.
+func WithBroadcast(share float64, atOnce int) Option {
+	return func(o *options) { o.broadcastShare, o.broadcastAtOnce = min(max(0, share), 1), max(1, atOnce) }
+}
+
+// WithFork sets to how many instances a call with [Fork] goes; 2 by default.
+func WithFork(n int) Option { return func(o *options) { o.forks = max(1, n) } }
+
+// WithBackup bounds the second attempts that [Backup] makes of calls that take
+// long, to a share of the calls: 0.05 is 5 %, the default; 0 for none. They come
+// from the retry budget, too.
+func WithBackup(share float64) Option {
+	return func(o *options) { o.backupShare = min(max(0, share), 1) }
 }
 
 // WithInterceptors adds interceptors of the call chain, which runs once a
@@ -189,7 +289,25 @@ func WithConnections(n int) Option { return func(o *options) { o.connections = m
 // between them it doubles. The actual pause is random between zero and that
 // ("full jitter"). The default is 100 ms and 3 s.
 func WithBackoff(first, most time.Duration) Option {
-	return func(o *options) { o.backoff = backoff{max(first, time.Millisecond), max(first, most)} }
+	return func(o *options) {
+		o.backoff = backoff{resilience.Backoff{First: max(first, time.Millisecond), Most: max(first, most)}}
+	}
+}
+
+// WithHealthCheck sets how long a connection may be silent before the server is
+// pinged: between half of the interval and all of it, drawn anew each time. The
+// default is 10 s, the least 100 ms, and 0 means never. So a server that was stopped,
+// or whose machine died without a word, is found before a call is sent to it, at most
+// 1.125 intervals and 1.4 s later: it is then a suspect, which gets calls only when no
+// other instance can have them or too many are left out ([Ejection]). It is none as
+// soon as it answers or is connected anew, which is tried when three pings in a row
+// were not answered. Connections with calls outstanding are watched anyway, more closely.
+func WithHealthCheck(interval time.Duration) Option {
+	return func(o *options) {
+		if o.healthCheck = max(0, interval); interval > 0 {
+			o.healthCheck = max(interval, leastHealthCheck)
+		}
+	}
 }
 
 // WithMaxMessage sets the largest message accepted, in bytes, before and after

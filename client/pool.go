@@ -13,6 +13,8 @@ import (
 	"github.com/tandem-rpc/tandem/balance"
 	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/resilience"
+	"github.com/tandem-rpc/tandem/wire"
 )
 
 // pool holds the instances of the target and the connections to them.
@@ -20,11 +22,14 @@ type pool struct {
 	client *Client
 	view   atomic.Pointer[view] // nil until the first list
 	usable func(*balance.Node) bool
-	timed  bool // the policy looks at latencies
+	health *health
+
+	unreachable chan struct{} // has a token when no instance has a connection
 
 	mu      sync.Mutex
 	members map[string]*member
 	table   *balance.Table                // remembers the statistics of who left, too
+	last    registry.View                 // of update
 	retired map[*session.Session]struct{} // with calls in flight
 	first   chan struct{}                 // closed when there is a view, or no hope for one
 	closed  bool
@@ -32,30 +37,37 @@ type pool struct {
 
 // view is what calls work with; it is replaced as a whole.
 type view struct {
-	nodes  []*balance.Node
-	conns  map[*balance.Node]*member
-	picker balance.Picker
-	stale  error
+	nodes    []*balance.Node
+	conns    map[*balance.Node]*member // of those that we connect to
+	byID     map[string]*balance.Node
+	picker   balance.Picker
+	sole     *balance.Node   // the only one, if it takes calls without a route
+	suspects map[string]bool // of the registry's, by ID
+	stale    error
 }
 
 // member is an instance with its connections.
 type member struct {
-	instance tandem.Instance
-	peer     *tandem.Peer // of calls that wait for a connection
-	suspect  atomic.Bool
+	instance tandem.Instance                 // guarded by the mutex of its pool
+	peer     *tandem.Peer                    // of calls that wait for a connection
+	lost     atomic.Pointer[session.Session] // the last connection whose end was counted
+	breaker  *resilience.Breaker
+	slow     atomic.Int64                                   // ns; from when on calls were too slow when it was ejected; 0 if it was not for that
+	methods  atomic.Pointer[map[string]*resilience.Breaker] // replaced as a whole; nil at first
 	links    []*link
 	cancel   context.CancelFunc
+
+	guest atomic.Bool // the policy does not want it, a call did
+	used  atomic.Bool // as a guest, since the last list
 }
 
 func newPool(c *Client) *pool {
 	p := &pool{
-		client: c, members: map[string]*member{}, table: balance.NewTable(c.opts.policy),
-		retired: map[*session.Session]struct{}{}, first: make(chan struct{}),
+		client: c, members: map[string]*member{}, table: balance.NewTable(c.rules.Load().balancer),
+		retired: map[*session.Session]struct{}{}, first: make(chan struct{}), unreachable: make(chan struct{}, 1),
 	}
-	p.usable = p.isLive
-	if l, ok := c.opts.policy.(balance.LatencyAware); ok {
-		p.timed = l.UsesLatency()
-	}
+	p.usable = p.isUsable
+	p.health = newHealth(p)
 	return p
 }
 
@@ -67,14 +79,26 @@ func (p *pool) update(v registry.View) {
 	if p.closed {
 		return
 	}
-	next := make(map[string]*member, len(v.Instances))
+	p.last = v
+	p.table.Update(v.Instances)
+	p.arrangeLocked(v)
+}
+
+// arrangeLocked connects to the instances of the list that the balancer wants.
+func (p *pool) arrangeLocked(v registry.View) {
+	wanted := p.wanted(v.Instances)
+	next := make(map[string]*member, len(wanted))
 	for _, in := range v.Instances {
 		m := p.members[in.ID]
+		guest := !wanted[in.ID]
+		if guest && (m == nil || !m.used.Swap(false)) {
+			continue
+		}
 		if m == nil || !sameEndpoints(m.instance, in) {
 			m = p.join(in)
 		}
 		m.instance = in
-		m.suspect.Store(v.Suspect[in.ID])
+		m.guest.Store(guest)
 		next[in.ID] = m
 	}
 	for id, m := range p.members {
@@ -83,7 +107,7 @@ func (p *pool) update(v registry.View) {
 		}
 	}
 	p.members = next
-	p.publish(v.Instances, v.Stale)
+	p.publish(v)
 }
 
 func sameEndpoints(a, b tandem.Instance) bool { return slices.Equal(a.Endpoints, b.Endpoints) }
@@ -91,7 +115,7 @@ func sameEndpoints(a, b tandem.Instance) bool { return slices.Equal(a.Endpoints,
 // join starts the links to a new instance.
 func (p *pool) join(in tandem.Instance) *member {
 	ctx, cancel := context.WithCancel(p.client.ctx)
-	m := &member{instance: in, peer: &tandem.Peer{Instance: in.ID}, cancel: cancel}
+	m := &member{instance: in, peer: &tandem.Peer{Instance: in.ID}, breaker: p.health.breaker(), cancel: cancel}
 	for range p.client.opts.connections {
 		l := newLink(p.client, in.ID, p.endpoint(in))
 		m.links = append(m.links, l)
@@ -110,15 +134,24 @@ func (p *pool) endpoint(in tandem.Instance) tandem.Endpoint {
 	return in.Endpoints[0]
 }
 
-// publish makes the instances, who are members, the ones that calls see.
-func (p *pool) publish(instances []tandem.Instance, stale error) {
-	p.table.Update(instances)
-	v := &view{conns: make(map[*balance.Node]*member, len(instances)), stale: stale}
+// publish makes the list the one that calls see.
+func (p *pool) publish(list registry.View) {
+	v := &view{
+		conns: make(map[*balance.Node]*member, len(p.members)), byID: make(map[string]*balance.Node, len(list.Instances)),
+		suspects: list.Suspect, stale: list.Stale,
+	}
 	v.nodes, v.picker = p.table.Current()
 	for _, n := range v.nodes {
-		v.conns[n] = p.members[n.Instance.ID]
+		v.byID[n.Instance.ID] = n
+		if m := p.members[n.Instance.ID]; m != nil {
+			v.conns[n] = m
+		}
+	}
+	if len(v.nodes) == 1 {
+		v.sole = v.picker.Pick(new(tandem.Call), func(*balance.Node) bool { return true })
 	}
 	p.view.Store(v)
+	p.health.count()
 	p.openFirst()
 }
 
@@ -130,12 +163,36 @@ func (p *pool) openFirst() {
 	}
 }
 
+// steer has the client go by other rules. What is known of the instances stays.
+func (p *pool) steer(r *rules) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	old := p.client.rules.Swap(r)
+	if old.budgetShare != r.budgetShare || old.budgetRate != r.budgetRate {
+		p.client.budget.Set(r.budgetShare, r.budgetRate, time.Now())
+	}
+	p.health.steer(p.members)
+	if !old.sameBalancer(r) {
+		p.table.SetPolicy(r.balancer)
+	}
+	switch {
+	case p.view.Load() == nil: // the first list will do the rest
+	case old.sameBalancer(r):
+		p.health.count()
+	default:
+		p.arrangeLocked(p.last)
+	}
+}
+
 // giveUp says that there will be no list.
 func (p *pool) giveUp(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.view.Load() == nil {
-		p.publish(nil, err)
+		p.publish(registry.View{Stale: err})
 	}
 }
 
@@ -144,7 +201,7 @@ func (p *pool) alive(id string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m := p.members[id]
-	return m != nil && m.live()
+	return m != nil && m.well()
 }
 
 func (m *member) live() bool {
@@ -154,6 +211,25 @@ func (m *member) live() bool {
 		}
 	}
 	return false
+}
+
+// disconnected is told that there is no connection where one is wanted. If there is
+// none at all, whoever has made the list should look whether it still holds.
+func (p *pool) disconnected() {
+	if len(p.unreachable) > 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, m := range p.members {
+		if m.live() {
+			return
+		}
+	}
+	select {
+	case p.unreachable <- struct{}{}:
+	default:
+	}
 }
 
 // keep remembers a session that is finishing its calls, so that Close ends it.
@@ -197,6 +273,13 @@ func (p *pool) close() {
 // attempt is the innermost Func: it picks an instance and makes the call on
 // one of its connections.
 func (p *pool) attempt(ctx context.Context, call *tandem.Call) error {
+	if call.Explain != nil {
+		return p.explainedAttempt(ctx, call)
+	}
+	return p.try(ctx, call)
+}
+
+func (p *pool) try(ctx context.Context, call *tandem.Call) error {
 	v := p.view.Load()
 	if v == nil {
 		if err := p.waitFirst(ctx, call); err != nil {
@@ -212,77 +295,175 @@ func (p *pool) attempt(ctx context.Context, call *tandem.Call) error {
 		return p.noInstance(v, call)
 	}
 	m := v.conns[n]
+	if m == nil {
+		if m = p.invite(n); m == nil {
+			return unavailable("instance %q has just left %s", n.Instance.ID, p.client.target)
+		}
+	}
+	if m.guest.Load() {
+		m.used.Store(true)
+	}
 	call.Peer = m.peer
 	s, err := m.link().session(ctx, call)
 	if err != nil {
+		p.health.forget(m, call)
 		return err
 	}
 	call.Peer = s.Peer()
-	if len(v.nodes) == 1 { // nothing to choose by statistics
+	if n == v.sole && !p.client.rules.Load().breakers { // nothing to choose by statistics
 		return s.Invoke(ctx, call)
 	}
-	return p.invoke(ctx, n.Stats, s, call)
+	return p.invoke(ctx, attempt{stats: n.Stats, member: m, session: s, call: call})
+}
+
+// attempt is a call on its way to an instance.
+type attempt struct {
+	stats   *balance.Stats
+	member  *member
+	session *session.Session
+	call    *tandem.Call
+	began   time.Duration // by balance.Now; 0 if nobody wants to know
 }
 
 // invoke makes the call and keeps the instance's statistics.
-func (p *pool) invoke(ctx context.Context, stats *balance.Stats, s *session.Session, call *tandem.Call) error {
-	var began time.Duration
-	if p.timed {
-		began = balance.Now()
+func (p *pool) invoke(ctx context.Context, a attempt) error {
+	r := p.client.rules.Load()
+	if r.timed {
+		a.began = balance.Now()
 	}
-	stats.Begin()
-	err := s.Invoke(ctx, call)
-	if call.Kind == tandem.Streaming && err == nil {
-		call.OnEnd(func(err error) { stats.Done(0, err != nil) }) // how long a stream lives is no latency
+	a.stats.Begin()
+	err := perform(ctx, a, r.loaded)
+	if a.call.Kind == tandem.Streaming && err == nil {
+		a.call.OnEnd(func(err error) { p.note(a, 0, err) }) // how long a stream lives is no latency
 		return nil
 	}
-	stats.Done(began, err != nil)
+	if err != nil && wasOutrun(ctx) {
+		outrun(a.stats, a.began)
+		p.health.forget(a.member, a.call)
+		return err
+	}
+	p.note(a, a.began, err)
 	return err
 }
 
-// link returns one of the connections, a live one if there is one.
+// note keeps how an attempt went; timed is when it began if its latency counts. The
+// end of a connection is one failure, however many calls it takes with it.
+func (p *pool) note(a attempt, timed time.Duration, err error) {
+	if err != nil && a.session.Err() != nil && a.member.lost.Swap(a.session) == a.session {
+		a.stats.Done(0, false)
+		p.health.forget(a.member, a.call)
+		return
+	}
+	if tandem.CodeOf(err) == tandem.ResourceExhausted {
+		timed = 0 // to be refused quickly is not to be served quickly
+	}
+	a.stats.Done(timed, faulty(err))
+	p.health.done(a.member, a.call, a.began, err)
+}
+
+// perform makes the call, and keeps what the answer says about the server's load if
+// the balancer looks at that.
+func perform(ctx context.Context, a attempt, loaded bool) error {
+	if !loaded {
+		return a.session.Invoke(ctx, a.call)
+	}
+	stats := a.stats
+	return a.session.InvokeAndTell(ctx, a.call, func(l wire.Load) {
+		stats.Report(balance.Load{InFlight: int(l.InFlight), Queued: int(l.Queued), Utilization: int(l.Utilization)})
+	})
+}
+
+// link returns one of the connections: one whose peer answers if there is one, else
+// one that is live.
 func (m *member) link() *link {
 	if len(m.links) == 1 {
 		return m.links[0]
 	}
 	start := rand.IntN(len(m.links))
+	second := m.links[start]
 	for i := range m.links {
-		if l := m.links[(start+i)%len(m.links)]; l.live.Load() != nil {
+		l := m.links[(start+i)%len(m.links)]
+		if l.well() {
 			return l
 		}
+		if second.live.Load() == nil {
+			second = l
+		}
 	}
-	return m.links[start]
+	return second
 }
 
-// pick asks the policy for a connected instance; failing that for one that is
-// being connected, then for any that the call allows, since trying is better
-// than giving up.
+// pick asks the policy for an instance, and the breakers of that one. A breaker
+// that lets single calls through may just have let one through; then it asks again.
 func (p *pool) pick(v *view, call *tandem.Call) *balance.Node {
-	plain := call.Pin == "" && len(call.Exclude) == 0
-	if plain {
-		if len(v.nodes) == 1 {
-			return v.nodes[0]
+	n := p.best(v, call)
+	if n == nil || p.health.admit(v, v.conns[n], call) {
+		return n
+	}
+	return p.pickAgain(v, call, n)
+}
+
+// pickAgain asks for another when the breakers of n have refused the call.
+func (p *pool) pickAgain(v *view, call *tandem.Call, n *balance.Node) *balance.Node {
+	for range 3 {
+		other := v.picker.Pick(call, func(o *balance.Node) bool {
+			return o != n && allowed(call, o) && p.isUsable(o) && !p.health.open(v.conns[o], call)
+		})
+		if other == nil {
+			break
+		}
+		if n = other; p.health.admit(v, v.conns[n], call) {
+			return n
+		}
+	}
+	if p.health.open(v.conns[n], call) {
+		return nil
+	}
+	return n // trying is better than giving up
+}
+
+// best asks the policy for a connected instance that is well; failing that for
+// one that is connected and answers, then for one that is being connected, then for
+// a suspect that is connected, then for any that the call allows, since trying is
+// better than giving up.
+func (p *pool) best(v *view, call *tandem.Call) *balance.Node {
+	if call.Pin == "" && len(call.Exclude) == 0 && p.health.shut.Load() == 0 {
+		if v.sole != nil && call.Route == nil {
+			return v.sole
 		}
 		if n := v.picker.Pick(call, p.usable); n != nil {
 			return n
 		}
 	}
+	if n := v.byID[call.Pin]; n != nil && allowed(call, n) {
+		return n // it is not chosen: the policy has no say in it, and its turns are for those who have a choice
+	}
 	for _, good := range []func(*balance.Node) bool{
-		func(n *balance.Node) bool { return allowed(call, n) && p.isLive(n) },
-		func(n *balance.Node) bool { return allowed(call, n) && p.isConnecting(n) },
-		func(n *balance.Node) bool { return allowed(call, n) },
-		func(*balance.Node) bool { return call.Pin == "" },
+		p.isUsable, p.isWell, p.isConnecting, p.isLive, func(*balance.Node) bool { return true },
 	} {
-		if n := v.picker.Pick(call, good); n != nil {
+		if n := v.picker.Pick(call, func(n *balance.Node) bool {
+			return allowed(call, n) && good(n) && !p.health.open(v.conns[n], call)
+		}); n != nil {
 			return n
 		}
 	}
-	return nil
+	if call.Pin != "" {
+		return nil
+	}
+	return v.picker.Pick(call, func(n *balance.Node) bool { return !p.health.open(v.conns[n], call) })
 }
 
 func allowed(call *tandem.Call, n *balance.Node) bool {
 	id := n.Instance.ID
 	return (call.Pin == "" || call.Pin == id) && !slices.Contains(call.Exclude, id)
+}
+
+// isUsable reports whether an instance is connected and well. A suspect is not
+// unless too many are left out.
+func (p *pool) isUsable(n *balance.Node) bool {
+	v := p.view.Load()
+	m := v.conns[n]
+	return m != nil && (m.well() || m.live() && p.health.panics(v)) && (m.breaker.Closed() || p.health.passes(v, m))
 }
 
 func (p *pool) isLive(n *balance.Node) bool {
@@ -293,8 +474,9 @@ func (p *pool) isLive(n *balance.Node) bool {
 // isConnecting reports whether an instance may soon be connected. A suspect
 // must be already.
 func (p *pool) isConnecting(n *balance.Node) bool {
-	m := p.view.Load().conns[n]
-	return m == nil || !m.suspect.Load() && m.links[0].usable()
+	v := p.view.Load()
+	m := v.conns[n]
+	return p.suspicion(v, n) == "" && (m == nil || m.links[0].usable())
 }
 
 func (p *pool) waitFirst(ctx context.Context, call *tandem.Call) error {
@@ -316,11 +498,11 @@ func (p *pool) waitFirst(ctx context.Context, call *tandem.Call) error {
 // patience bounds how long a call waits for a connection. A stream may have no
 // deadline, but does not wait longer than other calls.
 func (c *Client) patience(ctx context.Context, call *tandem.Call) (context.Context, context.CancelFunc) {
-	switch {
-	case !call.Deadline.IsZero():
+	if !call.Deadline.IsZero() {
 		return context.WithDeadline(ctx, call.Deadline)
-	case c.opts.timeout > 0:
-		return context.WithTimeout(ctx, c.opts.timeout)
+	}
+	if most := c.ruleOf(call).timeout; most > 0 {
+		return context.WithTimeout(ctx, most)
 	}
 	return ctx, func() {}
 }
@@ -329,6 +511,12 @@ func (p *pool) noInstance(v *view, call *tandem.Call) error {
 	switch {
 	case call.Pin != "":
 		return unavailable("no instance %q in %s", call.Pin, p.client.target)
+	case p.health.anyOpen(v, call):
+		return unavailable("the circuit breaker of %s is open at every instance of %s", call.Method, p.client.target)
+	case len(v.nodes) > 0 && call.Route != nil:
+		return unavailable("no instance of %s is for the call's route: %v", p.client.target, call.Route)
+	case len(v.nodes) > 0:
+		return unavailable("all instances of %s are reserved for calls with a route", p.client.target)
 	case v.stale != nil:
 		return unavailable("no instance of %s is known: %v", p.client.target, v.stale)
 	}

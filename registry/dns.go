@@ -44,8 +44,15 @@ type Lookup interface {
 //
 // Intervals vary by a tenth, so that many clients don't ask together. A failed
 // lookup, which a name without records is too, is a Snapshot with Err and is
-// tried again after 1 s, 2 s and so on up to the interval. An instance's ID is
-// transport://address.
+// tried again after 1 s, 2 s and so on up to the interval. A client that has lost its
+// last connection does not wait for the interval: it has the name looked up at once,
+// and while it finds nobody again after 1 s, 2 s and so on.
+//
+// How long a name server lets an answer be kept does not matter here: Go's resolver
+// does not tell. Where names change more often than every 30 s, say so by an interval;
+// the system's cache, if there is one, knows how long an answer holds.
+//
+// An instance's ID is transport://address.
 func DNS() Resolver { return DNSWith(net.DefaultResolver) }
 
 // DNSWith is [DNS] with a lookup of the caller's.
@@ -54,12 +61,17 @@ func DNSWith(lookup Lookup) Resolver { return dnsResolver{lookup} }
 type dnsResolver struct{ lookup Lookup }
 
 func (r dnsResolver) Watch(ctx context.Context, target Target, update func(Snapshot)) error {
+	return r.Poll(ctx, target, nil, update)
+}
+
+// Poll implements [Poller].
+func (r dnsResolver) Poll(ctx context.Context, target Target, now <-chan struct{}, update func(Snapshot)) error {
 	q, err := parseDNS(target)
 	if err != nil {
 		return err
 	}
 	feed := NewFeed(update)
-	failures := 0
+	failures, prompts := 0, 0 // in a row
 	for {
 		list, err := q.ask(ctx, r.lookup)
 		switch {
@@ -72,8 +84,12 @@ func (r dnsResolver) Watch(ctx context.Context, target Target, update func(Snaps
 			failures = 0
 			feed.List(list)
 		}
-		if err := sleep(ctx, q.pause(failures, rand.Float64())); err != nil {
+		prompted, err := q.rest(ctx, now, failures, prompts)
+		if err != nil {
 			return err
+		}
+		if prompts++; !prompted {
+			prompts = 0
 		}
 	}
 }
@@ -128,6 +144,29 @@ func (q dnsQuery) pause(failures int, random float64) time.Duration {
 	}
 	wait := min(dnsFirstRetry<<min(failures-1, 16), q.interval)
 	return time.Duration(float64(wait) * (0.5 + 0.5*random))
+}
+
+// rest waits after a lookup until the next is due, by itself or because now has
+// received, which it reports. After lookups that were asked for in a row it pauses
+// as after failures.
+func (q dnsQuery) rest(ctx context.Context, now <-chan struct{}, failures, prompts int) (prompted bool, err error) {
+	due := time.Now().Add(q.pause(failures, rand.Float64()))
+	soon := time.Now().Add(q.pause(prompts+1, rand.Float64()))
+	timer := time.NewTimer(time.Until(due))
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return prompted, nil
+		case <-now:
+			now, prompted = nil, true
+			if soon.Before(due) {
+				timer.Reset(time.Until(soon))
+			}
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
 }
 
 // ask looks the name up once.
@@ -203,16 +242,4 @@ func (l *dnsList) add(address string, weight int) {
 	ep := l.endpoint
 	ep.Address = address
 	l.list = append(l.list, tandem.Instance{ID: ep.String(), Endpoints: []tandem.Endpoint{ep}, Weight: weight})
-}
-
-// sleep waits for d or, with its error, the end of ctx.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -300,3 +300,46 @@ func record(name string, kind uint16) (data []byte, known bool) {
 	}
 	return nil, name == "svc.test"
 }
+
+// Who can reach nothing has the name looked up at once, and less and less often while
+// that goes on.
+func TestDNSIsPrompted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dns := &fakeDNS{}
+		dns.set(nil, "10.0.0.1")
+		now := make(chan struct{})
+		snapshots := make(chan Snapshot, 100)
+		poller := DNSWith(dns).(Poller)
+		go poller.Poll(t.Context(), mustParse(t, "dns://svc:80?interval=1h"), now, func(s Snapshot) { snapshots <- s })
+		<-snapshots
+		time.Sleep(time.Minute)
+		dns.set(nil, "10.0.0.2")
+		start := time.Now()
+		now <- struct{}{}
+		if s := <-snapshots; ids(s.Instances) != "tcp://10.0.0.2:80" || time.Since(start) > 0 {
+			t.Errorf("looked up %v after it was asked for: %v", time.Since(start), s.Instances)
+		}
+		asked := func() int {
+			dns.mu.Lock()
+			defer dns.mu.Unlock()
+			return len(dns.asked)
+		}
+		before := asked()
+		for time.Since(start) < 10*time.Minute {
+			select {
+			case now <- struct{}{}:
+			case <-time.After(time.Second):
+			}
+		}
+		if n := asked() - before; n < 8 || n > 13 { // 1, 2, 4 … seconds, or half of that
+			t.Errorf("looked up %d times in ten minutes without a server", n)
+		}
+		time.Sleep(2 * time.Hour) // all is well
+		dns.set(nil, "10.0.0.3")
+		start = time.Now()
+		now <- struct{}{}
+		if <-snapshots; time.Since(start) > time.Second {
+			t.Errorf("looked up %v after it was asked for", time.Since(start))
+		}
+	})
+}

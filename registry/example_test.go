@@ -57,6 +57,27 @@ func ExampleDNS() {
 	// target "dns://arith.example?interval=1m": address arith.example: missing port in address; want host:port
 }
 
+// Who can reach nothing on a list has the name looked up again at once.
+func ExamplePoller() {
+	target, err := registry.ParseTarget("dns://127.0.0.1:8972?interval=1h")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	unreachable := make(chan struct{}, 1)
+	unreachable <- struct{}{}
+	err = registry.DNS().(registry.Poller).Poll(ctx, target, unreachable, func(s registry.Snapshot) {
+		fmt.Println(s.Instances[0].ID)
+		cancel() // it would go on
+	})
+	fmt.Println(err)
+	// Output:
+	// tcp://127.0.0.1:8972
+	// context canceled
+}
+
 func ExampleMemory() {
 	m := registry.NewMemory()
 	entry, err := m.Register(context.Background(), tandem.Instance{

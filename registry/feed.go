@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/tandem-rpc/tandem"
 )
@@ -51,10 +52,26 @@ func byID(a, b tandem.Instance) int { return cmp.Compare(a.ID, b.ID) }
 func equal(a, b tandem.Instance) bool {
 	return a.ID == b.ID && a.Weight == b.Weight &&
 		a.Version == b.Version && a.Zone == b.Zone && a.Group == b.Group &&
-		a.Started.Equal(b.Started) &&
+		a.Started.Equal(b.Started) && a.Incarnation == b.Incarnation &&
+		equalTo(a.Position, b.Position) && equalLoads(a.Load, b.Load) &&
 		slices.Equal(a.Endpoints, b.Endpoints) &&
 		slices.Equal(a.Services, b.Services) &&
 		maps.Equal(a.Tags, b.Tags)
+}
+
+// equalTo reports whether both are nil, or point to equal values.
+func equalTo[T comparable](a, b *T) bool {
+	return a == b || a != nil && b != nil && *a == *b
+}
+
+func equalLoads(a, b *tandem.Load) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	x, y := *a, *b
+	sameTime := x.At.Equal(y.At)
+	x.At, y.At = time.Time{}, time.Time{}
+	return sameTime && x == y
 }
 
 // clone returns a copy of in that shares nothing with it.
@@ -62,5 +79,15 @@ func clone(in tandem.Instance) tandem.Instance {
 	in.Endpoints = slices.Clone(in.Endpoints)
 	in.Services = slices.Clone(in.Services)
 	in.Tags = maps.Clone(in.Tags)
+	in.Position = copied(in.Position)
+	in.Load = copied(in.Load)
 	return in
+}
+
+func copied[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	v := *p
+	return &v
 }

@@ -2,6 +2,8 @@ package registry
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"slices"
@@ -45,6 +47,9 @@ type View struct {
 //
 // A first list that is empty is just empty.
 //
+// With Dir, the last good list is also kept in a file there. Where a Watch begins
+// while the registry does not answer, that is the list to begin with.
+//
 // Set the fields before use; the zero value works. A Keeper serves one list.
 // Either Watch it, or call Apply, Expire and Next, which are its pure core: no
 // clock, no goroutine, not safe for concurrent use.
@@ -55,6 +60,12 @@ type Keeper struct {
 	// Alive reports whether a suspect has lately answered. It must not
 	// block. When nil, no suspect is alive, and all go after one Grace.
 	Alive func(id string) bool
+	// Unreachable receives when nothing that is listed can be reached, so that a
+	// [Poller] asks for the list without waiting. It may be nil.
+	Unreachable <-chan struct{}
+	// Dir is the directory for files with the last good lists, one a target; none
+	// are kept when it is "". Watch makes it.
+	Dir string
 	// Log gets a line for every dropped instance and every change of trust;
 	// none when nil.
 	Log *slog.Logger
@@ -72,6 +83,10 @@ type departed struct {
 	until    time.Time // when to judge it (suspect) or forget it (not)
 }
 
+// coldStart is how long a Watch waits for the registry before it begins with the
+// list of the last time.
+const coldStart = 500 * time.Millisecond
+
 // Watch watches the target and delivers every new view to update, one call at
 // a time. It returns when r's Watch does, with its error; that is when ctx
 // ends, or when the target can never work.
@@ -81,19 +96,31 @@ func (k *Keeper) Watch(ctx context.Context, r Resolver, target Target, update fu
 	snapshots := make(chan Snapshot)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- r.Watch(ctx, target, func(s Snapshot) {
+		ended <- k.follow(ctx, r, target, func(s Snapshot) {
 			select {
 			case snapshots <- s:
 			case <-ctx.Done():
 			}
 		})
 	}()
+	cold := time.After(coldStart)
 	for {
 		var view View
 		var changed bool
 		select {
 		case s := <-snapshots:
-			view, changed = k.Apply(s, time.Now())
+			if s.Err != nil && cold != nil {
+				k.recall(target)
+			}
+			cold = nil
+			if view, changed = k.Apply(s, time.Now()); changed {
+				k.remember(target, view)
+			}
+		case <-cold:
+			cold = nil
+			if changed = k.recall(target); changed {
+				view, _ = k.fail(errors.New("the registry has not answered yet"))
+			}
 		case <-k.due():
 			view, changed = k.Expire(time.Now())
 		case err := <-ended:
@@ -102,6 +129,42 @@ func (k *Keeper) Watch(ctx context.Context, r Resolver, target Target, update fu
 		if changed {
 			update(view)
 		}
+	}
+}
+
+// follow watches the target by way of what the resolver can do.
+func (k *Keeper) follow(ctx context.Context, r Resolver, target Target, update func(Snapshot)) error {
+	if p, ok := r.(Poller); ok && k.Unreachable != nil {
+		return p.Poll(ctx, target, k.Unreachable, update)
+	}
+	return r.Watch(ctx, target, update)
+}
+
+// recall begins with the list of the last time, if there is one.
+func (k *Keeper) recall(target Target) bool {
+	if k.Dir == "" {
+		return false
+	}
+	list, saved, err := store{k.Dir}.load(target)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			k.log().Warn("registry: the saved list can't be used", "target", target, "error", err)
+		}
+		return false
+	}
+	k.listed = k.sound(list)
+	k.log().Warn("registry: begins with the list of the last time", "target", target, "saved", saved, "instances", len(k.listed))
+	return len(k.listed) > 0
+}
+
+// remember saves the list for a start without the registry. What the registry has
+// lost lately is kept: the suspects are in the view.
+func (k *Keeper) remember(target Target, v View) {
+	if k.Dir == "" || v.Stale != nil || len(v.Instances) == 0 {
+		return
+	}
+	if err := (store{k.Dir}).save(target, v.Instances, time.Now()); err != nil {
+		k.log().Warn("registry: the list can't be saved", "target", target, "error", err)
 	}
 }
 

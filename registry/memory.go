@@ -15,6 +15,7 @@ import (
 type Memory struct {
 	mu       sync.Mutex
 	listed   map[string]tandem.Instance
+	papers   map[string]*paper // by key
 	revision uint64
 	failure  error
 	changed  chan struct{} // closed and replaced by every change of the above
@@ -23,11 +24,12 @@ type Memory struct {
 var (
 	_ Registrar = (*Memory)(nil)
 	_ Resolver  = (*Memory)(nil)
+	_ Documents = (*Memory)(nil)
 )
 
 // NewMemory returns an empty Memory.
 func NewMemory() *Memory {
-	return &Memory{listed: make(map[string]tandem.Instance), changed: make(chan struct{})}
+	return &Memory{listed: make(map[string]tandem.Instance), papers: make(map[string]*paper), changed: make(chan struct{})}
 }
 
 // Register lists the instance. An ID that is listed already is refused.
@@ -44,7 +46,7 @@ func (m *Memory) Register(ctx context.Context, in tandem.Instance) (Registration
 		return nil, m.failure
 	}
 	if _, taken := m.listed[in.ID]; taken {
-		return nil, fmt.Errorf("memory registry: instance %q is registered already; close that registration or choose another ID", in.ID)
+		return nil, fmt.Errorf("memory registry: instance %q: %w", in.ID, ErrTaken)
 	}
 	m.listed[in.ID] = clone(in)
 	m.changeLocked()

@@ -37,7 +37,7 @@ func TestMemoryRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.Register(t.Context(), in); err == nil || !strings.Contains(err.Error(), `"a" is registered already`) {
+	if _, err := m.Register(t.Context(), in); !errors.Is(err, registry.ErrTaken) || !strings.Contains(err.Error(), `"a"`) {
 		t.Errorf("the same id twice: %v", err)
 	}
 	if err := entry.Update(ended, in); !errors.Is(err, context.Canceled) {

@@ -19,6 +19,7 @@ package registry
 
 import (
 	"context"
+	"errors"
 
 	"github.com/tandem-rpc/tandem"
 )
@@ -26,6 +27,10 @@ import (
 // MaxInstances is the largest number of instances of one list. What a
 // registry holds beyond it is dropped.
 const MaxInstances = 5000
+
+// ErrTaken is what Register fails with when another server is known to be listed
+// under the same ID, and the registry does not let the later one take its place.
+var ErrTaken = errors.New("another live server has registered the same id; stop it or choose another id")
 
 // Registrar lists instances. It is safe for concurrent use.
 type Registrar interface {
@@ -64,6 +69,16 @@ type Resolver interface {
 // The error is the one that Watch would return.
 type Checker interface {
 	Check(target Target) error
+}
+
+// Poller is implemented by a [Resolver] that asks for the list from time to time, as
+// nobody tells it of changes.
+type Poller interface {
+	Resolver
+	// Poll is Watch, and asks sooner when now receives: who uses the list can
+	// reach nothing on it. If that goes on, it asks less and less often, in the
+	// end as seldom as it would by itself.
+	Poll(ctx context.Context, target Target, now <-chan struct{}, update func(Snapshot)) error
 }
 
 // Snapshot is the whole list at one time. The receiver must not change it.

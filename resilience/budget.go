@@ -12,7 +12,9 @@ import (
 // not buried under them: retries may be 10 % of the calls plus 10 a second by
 // default. The idea and the figures are Finagle's RetryBudget and the Google
 // SRE book's (chapter 22): a bucket of tokens, filled by calls and by time,
-// that holds what ten seconds bring. It is safe for concurrent use. The zero
+// that holds what ten seconds bring. Clients count the calls that succeed, as
+// gRPC's retry throttling does: a service that fails altogether then gets no
+// more retries than the seconds bring. It is safe for concurrent use. The zero
 // Budget allows nothing.
 type Budget struct {
 	share int64 // micro-tokens a call
@@ -40,6 +42,16 @@ func NewBudget(share float64, perSecond int, now time.Time) *Budget {
 	return b
 }
 
+// Set changes what comes in from now on. What was saved up stays, as far as the new
+// budget may hold it, which is looked at when it is used.
+func (b *Budget) Set(share float64, perSecond int, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.earn(now)
+	b.share, b.rate = int64(share*token), int64(perSecond)*token
+	b.pace = b.rate // until it is known
+}
+
 // Call counts a call, which pays for its share of a retry.
 func (b *Budget) Call() { b.calls.Add(1) }
 
@@ -53,6 +65,14 @@ func (b *Budget) Take(now time.Time) bool {
 	}
 	b.tokens -= token
 	return true
+}
+
+// Left returns how many retries could be taken now.
+func (b *Budget) Left(now time.Time) float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.earn(now)
+	return float64(b.tokens) / token
 }
 
 // earn adds what calls and time have brought since the last time.

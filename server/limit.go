@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/wire"
 )
 
 // limiter lets so many calls run and so many wait.
@@ -14,6 +16,7 @@ type limiter struct {
 	waiting atomic.Int64
 	queue   int64
 	what    string
+	took    atomic.Int64 // ns; moving average of how long calls run; 0 before the first has
 }
 
 func newLimiter(calls, queue int, what string) *limiter {
@@ -28,6 +31,9 @@ func (l *limiter) used() uint8 {
 // acquire takes a slot, waiting in the queue until ctx ends. A refused call
 // has not executed.
 func (l *limiter) acquire(ctx context.Context, g *gauge) error {
+	if err := ctx.Err(); err != nil {
+		return notStarted(err)
+	}
 	select {
 	case l.slots <- struct{}{}:
 		return nil
@@ -36,7 +42,7 @@ func (l *limiter) acquire(ctx context.Context, g *gauge) error {
 	if l.waiting.Add(1) > l.queue {
 		l.waiting.Add(-1)
 		return &tandem.Error{
-			Code: tandem.ResourceExhausted, NotExecuted: true,
+			Code: tandem.ResourceExhausted, NotExecuted: true, RetryAfter: l.backlog(),
 			Message: fmt.Sprintf("%s: %d calls are running and %d waiting, which is the limit", l.what, cap(l.slots), l.queue),
 		}
 	}
@@ -47,12 +53,45 @@ func (l *limiter) acquire(ctx context.Context, g *gauge) error {
 	}()
 	select {
 	case l.slots <- struct{}{}:
+		if err := ctx.Err(); err != nil { // both were possible
+			<-l.slots
+			return notStarted(err)
+		}
 		return nil
 	case <-ctx.Done():
-		e := tandem.AsError(ctx.Err())
-		e.NotExecuted = true
-		return e
+		return notStarted(ctx.Err())
 	}
+}
+
+func notStarted(cause error) error {
+	e := tandem.AsError(cause)
+	e.NotExecuted = true
+	return e
+}
+
+// longestPause bounds what a refused caller is asked to wait.
+const longestPause = time.Second
+
+// backlog is how long the calls that run and wait will take, which the server
+// knows and its callers do not: a call that comes sooner finds it full again. It
+// is 0 while the server does not know either.
+func (l *limiter) backlog() time.Duration {
+	took := l.took.Load()
+	if took == 0 {
+		return 0
+	}
+	turns := 1 + l.queue/int64(cap(l.slots))
+	return time.Duration(min(max(took*turns, int64(time.Millisecond)), int64(longestPause)))
+}
+
+// observe moves the average by an eighth of the difference.
+func (l *limiter) observe(took time.Duration) {
+	old := l.took.Load()
+	if old == 0 {
+		l.took.Store(max(1, int64(took)))
+		return
+	}
+	l.took.Store(max(1, old+(int64(took)-old)/8)) // a lost race loses one sample of many
 }
 
 func limit(l *limiter, g *gauge) tandem.Interceptor {
@@ -61,8 +100,27 @@ func limit(l *limiter, g *gauge) tandem.Interceptor {
 			if err := l.acquire(ctx, g); err != nil {
 				return err
 			}
-			defer func() { <-l.slots }()
+			began := time.Now()
+			defer func() {
+				<-l.slots
+				l.observe(time.Since(began))
+			}()
 			return next(ctx, call)
 		}
 	}
+}
+
+// gauge is what load reports are made of.
+type gauge struct {
+	queued atomic.Int64
+	limit  *limiter // of the whole server; nil for none
+}
+
+func (g *gauge) report(running int64) wire.Load {
+	queued := g.queued.Load()
+	l := wire.Load{InFlight: uint32(max(0, running-queued)), Queued: uint32(queued)} //nolint:gosec // bounded by limits
+	if g.limit != nil {
+		l.Utilization = g.limit.used()
+	}
+	return l
 }

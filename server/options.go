@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"crypto/tls"
 	"log/slog"
 	"time"
@@ -22,6 +23,8 @@ type options struct {
 	compressors   []tandem.Compressor
 	compressAbove int
 	transports    map[string]tandem.Transport
+	tls           *tls.Config // of the tcp transport; nil for none
+	protocols     []Protocol
 	interceptors  []tandem.Interceptor
 	timeout       time.Duration
 	limiter       *limiter
@@ -33,11 +36,15 @@ type options struct {
 	handshake     time.Duration
 	stall         time.Duration
 	logger        *slog.Logger
-	registrar     registry.Registrar
-	instance      tandem.Instance
+	memberships   []membership
+	reportEvery   time.Duration
 }
 
-const defaultCompressAbove = 1 << 10
+const (
+	defaultCompressAbove = 1 << 10
+	defaultHandshake     = 3 * time.Second
+	defaultStall         = 10 * time.Second
+)
 
 func defaults() options {
 	return options{
@@ -49,6 +56,9 @@ func defaults() options {
 		maxOpen:       wire.DefaultMaxOpen,
 		streamWindow:  session.DefaultStreamWindow,
 		maxGreeting:   1024,
+		reportEvery:   defaultReportEvery,
+		handshake:     defaultHandshake,
+		stall:         defaultStall,
 	}
 }
 
@@ -87,13 +97,22 @@ func WithCompressAbove(n int) Option { return func(o *options) { o.compressAbove
 
 // WithTransport adds a transport, or replaces the one of that name.
 func WithTransport(name string, t tandem.Transport) Option {
-	return func(o *options) { o.transports[name] = t }
+	return func(o *options) {
+		o.transports[name] = t
+		if name == "tcp" {
+			o.tls = nil
+		}
+	}
 }
 
 // WithTLS puts TLS on the tcp transport. With ClientAuth set, the client's
 // certificates are in the call's Peer.
 func WithTLS(config *tls.Config) Option {
-	return func(o *options) { o.transports["tcp"] = transport.TLS(transport.TCP(), config) }
+	return func(o *options) {
+		if o.tls = config; config == nil {
+			o.tls = &tls.Config{}
+		}
+	}
 }
 
 // WithInterceptors adds interceptors around every method, unary and
@@ -109,8 +128,9 @@ func WithInterceptors(i ...tandem.Interceptor) Option {
 func WithTimeout(d time.Duration) Option { return func(o *options) { o.timeout = d } }
 
 // WithMaxConcurrency lets so many calls run on the whole server, and so many
-// more wait. Further ones are refused with ResourceExhausted and have not
-// executed. No limit by default but that of each connection.
+// more wait. Further ones are refused with ResourceExhausted, have not executed,
+// and are advised to come again when those should be done, a second later at
+// most. No limit by default but that of each connection.
 func WithMaxConcurrency(calls, queue int) Option {
 	return func(o *options) { o.limiter = newLimiter(max(1, calls), max(0, queue), "the server") }
 }
@@ -139,20 +159,34 @@ func WithMaxConnections(n int) Option { return func(o *options) { o.maxConns = n
 
 // WithHandshakeTimeout sets how long a new connection may take until its first
 // bytes have said what it is; 3 s by default.
-func WithHandshakeTimeout(d time.Duration) Option { return func(o *options) { o.handshake = d } }
+func WithHandshakeTimeout(d time.Duration) Option {
+	return func(o *options) { o.handshake = cmp.Or(d, defaultHandshake) }
+}
 
 // WithStallTimeout sets how long a begun frame may take to arrive, and how long
 // a peer may take no byte of what is written to it; 10 s by default. After that
 // its connection is closed.
-func WithStallTimeout(d time.Duration) Option { return func(o *options) { o.stall = d } }
+func WithStallTimeout(d time.Duration) Option {
+	return func(o *options) { o.stall = cmp.Or(d, defaultStall) }
+}
 
 // WithLogger sets the log. By default, which nil also means, only panics of
 // methods are logged, to slog's default logger.
 func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
 
-// WithRegistrar lists the server in a registry while it serves. The instance
-// gets what it leaves out: its endpoint from the listener, its ID from the
-// endpoint, its services from what is registered, its start time.
+// WithRegistrar lists the server in a registry while it serves; given more than
+// once, in each. The instance gets what it leaves out: its endpoint from the
+// listener, its ID from the endpoint, its start time and incarnation. Its services
+// are those it names and all that are registered, before Serve or later.
+//
+// A registry that can't be reached does not keep the server from serving; it is
+// asked again until the instance is listed. But Serve fails when another server is
+// listed under the same ID, if the registry tells ([registry.ErrTaken]).
 func WithRegistrar(r registry.Registrar, in tandem.Instance) Option {
-	return func(o *options) { o.registrar, o.instance = r, in }
+	return func(o *options) { o.memberships = append(o.memberships, membership{r, in}) }
 }
+
+// WithLoadReport sets how often the server tells its registries of its load, as
+// [tandem.Instance]'s Load: one minute by default, never if it is not positive. Each
+// report is written to the registry and read by all clients.
+func WithLoadReport(every time.Duration) Option { return func(o *options) { o.reportEvery = every } }

@@ -2,8 +2,6 @@ package server
 
 import (
 	"context"
-	"net"
-	"os"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -105,7 +103,8 @@ func HandleStream[In, Out any](s *Server, name string, f func(context.Context, *
 }
 
 // Peer returns a caller for methods that the calling client itself serves, or
-// nil outside a handler. It works as long as the client is connected.
+// nil outside a handler and for clients of other protocols. It works as long as the
+// client is connected.
 func Peer(ctx context.Context) tandem.Caller {
 	ses := session.FromContext(ctx)
 	if ses == nil {
@@ -119,58 +118,3 @@ func Peer(ctx context.Context) tandem.Caller {
 }
 
 const peerTimeout = 5 * time.Second // as a client's default
-
-// list puts the server into its registry, if it has one.
-func (s *Server) list(ln net.Listener, network string) error {
-	if s.opts.registrar == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(s.base, registerTimeout)
-	defer cancel()
-	r, err := s.opts.registrar.Register(ctx, s.instance(ln, network))
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.state != serving {
-		return r.Close()
-	}
-	s.listed = append(s.listed, r)
-	return nil
-}
-
-const registerTimeout = 10 * time.Second
-
-// instance completes the configured instance.
-func (s *Server) instance(ln net.Listener, network string) tandem.Instance {
-	in := s.opts.instance
-	if len(in.Endpoints) == 0 {
-		in.Endpoints = []tandem.Endpoint{{Transport: network, Address: reachable(ln.Addr())}}
-	}
-	if in.ID == "" {
-		in.ID = in.Endpoints[0].String()
-	}
-	if in.Services == nil {
-		in.Services = s.table.Services()
-	}
-	if in.Started.IsZero() {
-		in.Started = time.Now()
-	}
-	return in
-}
-
-// reachable is the address under which others reach a listener: one on all
-// interfaces is known by the host's name.
-func reachable(a net.Addr) string {
-	t, ok := a.(*net.TCPAddr)
-	if !ok || !t.IP.IsUnspecified() {
-		return a.String()
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = "localhost"
-	}
-	_, port, _ := net.SplitHostPort(a.String())
-	return net.JoinHostPort(host, port)
-}

@@ -23,7 +23,8 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
 	"github.com/tandem-rpc/tandem/internal/session"
-	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/internal/sniff"
+	"github.com/tandem-rpc/tandem/transport"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -34,6 +35,14 @@ type Server struct {
 	table *dispatch.Table
 	env   *session.Env
 	load  gauge
+
+	matchers  []sniff.Matcher
+	crew      *crew // makes the calls of other protocols
+	strangers strangers
+	outside   struct { // calls of other protocols
+		running atomic.Int64
+		calls   atomic.Uint64 // ever made
+	}
 
 	misfit error // of the options; Serve returns it
 
@@ -46,7 +55,9 @@ type Server struct {
 	listeners map[*net.Listener]struct{} // by pointer: a user's type may not be comparable
 	greeting  map[*net.Conn]struct{}     // connections without a session yet
 	sessions  map[*session.Session]struct{}
-	listed    []registry.Registration
+	conns     map[*Conn]struct{} // of other protocols
+	listed    []*listing
+	past      uint64 // calls of sessions that have ended
 }
 
 type state uint8
@@ -68,13 +79,19 @@ func New(opts ...Option) *Server {
 		listeners: map[*net.Listener]struct{}{},
 		greeting:  map[*net.Conn]struct{}{},
 		sessions:  map[*session.Session]struct{}{},
+		conns:     map[*Conn]struct{}{},
 	}
 	for _, o := range opts {
 		o(&s.opts)
 	}
+	if s.opts.tls != nil {
+		s.opts.transports["tcp"] = transport.TLS(transport.TCP(), offered(s.opts.tls, s.opts.protocols))
+	}
+	s.matchers = matchers(s.opts.protocols)
 	s.load.limit = s.opts.limiter
 	s.base, s.cancel = context.WithCancel(context.Background())
-	s.table = dispatch.New(dispatch.Config{OnPanic: dispatch.LogPanics(s.opts.logger), Wrap: s.wrap})
+	s.crew = newCrew(s.base, &s.wg)
+	s.table = dispatch.New(dispatch.Config{OnPanic: dispatch.LogPanics(s.opts.logger), Wrap: s.wrap, OnChange: s.relist})
 	settings := session.Settings(s.opts.streamWindow)
 	settings.MaxMessage = uint64(s.opts.maxMessage) //nolint:gosec // checked by the option
 	settings.MaxOpen = uint64(s.opts.maxOpen)       //nolint:gosec // as above
@@ -82,14 +99,14 @@ func New(opts ...Option) *Server {
 		Settings: settings, Codecs: s.opts.codecs, Compressors: s.opts.compressors,
 		CompressAbove: s.opts.compressAbove,
 		Resolve:       session.Targets(s.table, s.opts.timeout, len(s.opts.interceptors) > 0),
-		Load:          s.load.report,
+		Load:          func(running int64) wire.Load { return s.load.report(running + s.outside.running.Load()) },
 		OnPanic:       dispatch.LogPanics(s.opts.logger),
 		OnClose:       s.forget,
 		Handshake:     s.opts.handshake,
 		Stall:         s.opts.stall,
 		Logger:        s.opts.logger,
 	}
-	s.misfit = cfg.Validate()
+	s.misfit = errors.Join(cfg.Validate(), checkProtocols(s.opts.protocols))
 	s.env = session.NewEnv(cfg)
 	return s
 }
@@ -144,15 +161,17 @@ func (s *Server) serve(ln net.Listener, network string) error {
 		return errors.Join(ErrServerClosed, ln.Close())
 	}
 	defer s.wg.Done()
-	if err := s.list(ln, network); err != nil {
+	listed, err := s.list(ln, network)
+	if err != nil {
 		s.removeListener(&ln)
 		return errors.Join(fmt.Errorf("server: register: %w", err), ln.Close())
 	}
-	err := s.acceptAll(ln)
+	err = s.acceptAll(ln)
 	s.removeListener(&ln)
 	if s.current() != serving {
 		return ErrServerClosed
 	}
+	s.unlist(listed)
 	return errors.Join(fmt.Errorf("server: accept: %w", err), ln.Close())
 }
 
@@ -216,7 +235,7 @@ func (s *Server) log() *slog.Logger {
 func (s *Server) start(c net.Conn) {
 	s.mu.Lock()
 	refuse := s.state != serving || len(s.greeting) >= s.opts.maxGreeting ||
-		s.opts.maxConns > 0 && len(s.sessions)+len(s.greeting) >= s.opts.maxConns
+		s.opts.maxConns > 0 && len(s.sessions)+len(s.conns)+len(s.greeting) >= s.opts.maxConns
 	if !refuse {
 		s.greeting[&c] = struct{}{}
 		s.wg.Add(1)
@@ -235,12 +254,13 @@ func (s *Server) start(c net.Conn) {
 	}()
 }
 
-// greet returns what reads the connection, or nil when it is closed.
-func (s *Server) greet(c *net.Conn) (loop func()) {
-	ses, loop, err := s.env.Accept(s.base, *c, nil)
+// greetOwn greets a connection that speaks tandem's own protocol and of which
+// first was read.
+func (s *Server) greetOwn(c *net.Conn, conn net.Conn, first []byte) (loop func()) {
+	ses, loop, err := s.env.Accept(s.base, conn, first)
 	if !s.adopt(c, ses) {
 		if err != nil {
-			s.log().Info("connection closed", "peer", (*c).RemoteAddr(), "error", err)
+			s.turnedAway(conn, err)
 		} else {
 			ses.Close()
 		}
@@ -264,6 +284,7 @@ func (s *Server) adopt(c *net.Conn, ses *session.Session) bool {
 func (s *Server) forget(ses *session.Session, err error) {
 	s.mu.Lock()
 	delete(s.sessions, ses)
+	s.past += ses.Accepted()
 	s.mu.Unlock()
 	s.log().Debug("connection ended", "peer", ses.Peer().Addr, "reason", err)
 }
@@ -283,21 +304,20 @@ func (s *Server) Addrs() []net.Addr {
 // connections, tells clients to go elsewhere, waits for the running calls and
 // closes. When ctx ends first it closes at once and returns ctx's error.
 func (s *Server) Shutdown(ctx context.Context) error {
-	listeners, listed, sessions := s.stop(draining)
-	for _, r := range listed {
-		if err := r.Close(); err != nil {
-			s.log().Warn("not taken off the registry", "error", err)
-		}
-	}
-	for _, ln := range listeners {
+	held := s.stop(draining)
+	s.leave(held.listed)
+	for _, ln := range held.listeners {
 		_ = ln.Close() // the accept loop says why it ended
 	}
-	errs := make(chan error, len(sessions))
-	for _, ses := range sessions {
+	errs := make(chan error, len(held.sessions)+len(held.conns))
+	for _, ses := range held.sessions {
 		go func() { errs <- ses.Drain(ctx, "shutting down") }()
 	}
+	for _, c := range held.conns {
+		go func() { errs <- c.await(ctx) }()
+	}
 	var err error
-	for range sessions {
+	for range cap(errs) {
 		err = errors.Join(err, <-errs)
 	}
 	wait := closeWait
@@ -322,17 +342,18 @@ var ErrHandlersRunning = errors.New("server: handlers are still running")
 func (s *Server) Close() error { return s.end(closeWait) }
 
 func (s *Server) end(wait time.Duration) error {
-	listeners, listed, sessions := s.stop(closed)
-	for _, r := range listed {
-		_ = r.Close() // best effort: the entry expires with the process
-	}
-	for _, ln := range listeners {
+	held := s.stop(closed)
+	for _, ln := range held.listeners {
 		_ = ln.Close()
 	}
 	s.cancel()
-	for _, ses := range sessions {
+	for _, ses := range held.sessions {
 		ses.Close()
 	}
+	for _, c := range held.conns {
+		c.end()
+	}
+	s.leave(held.listed) // the last: nobody waits for a registry
 	deadline := time.Now().Add(wait)
 	ended := session.WaitFor(&s.wg, wait)
 	if !s.env.Close(time.Until(deadline)) || !ended { // the Env is closed in any case
@@ -341,35 +362,31 @@ func (s *Server) end(wait time.Duration) error {
 	return nil
 }
 
+// held is what a server has to end.
+type held struct {
+	listeners []net.Listener
+	listed    []*listing
+	sessions  []*session.Session
+	conns     []*Conn
+}
+
 // stop moves to a later state and takes what is to be ended.
-func (s *Server) stop(to state) (listeners []net.Listener, listed []registry.Registration, sessions []*session.Session) {
+func (s *Server) stop(to state) (h held) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state = max(s.state, to)
 	for ln := range s.listeners {
-		listeners = append(listeners, *ln)
+		h.listeners = append(h.listeners, *ln)
 	}
-	listed, s.listed = s.listed, nil
+	h.listed, s.listed = s.listed, nil
 	for ses := range s.sessions {
-		sessions = append(sessions, ses)
+		h.sessions = append(h.sessions, ses)
+	}
+	for c := range s.conns {
+		h.conns = append(h.conns, c)
 	}
 	for c := range s.greeting {
 		_ = (*c).Close() // its goroutine notices
 	}
-	return listeners, listed, sessions
-}
-
-// gauge is what load reports are made of.
-type gauge struct {
-	queued atomic.Int64
-	limit  *limiter // of the whole server; nil for none
-}
-
-func (g *gauge) report(running int64) wire.Load {
-	queued := g.queued.Load()
-	l := wire.Load{InFlight: uint32(max(0, running-queued)), Queued: uint32(queued)} //nolint:gosec // bounded by limits
-	if g.limit != nil {
-		l.Utilization = g.limit.used()
-	}
-	return l
+	return h
 }

@@ -25,8 +25,11 @@ type Conn struct {
 
 const smallRead = 256
 
-// Wrap returns c as a Conn.
+// Wrap returns c as a Conn. It wraps nothing twice.
 func Wrap(c net.Conn) *Conn {
+	if w, ok := c.(*Conn); ok {
+		return w
+	}
 	w := &Conn{Conn: c}
 	if p, ok := c.(tandem.PushConn); ok {
 		w.Conn = newPushed(p)

@@ -89,12 +89,12 @@ func ExampleAppendResponse() {
 // attempt does no harm.
 func ExampleAppendStatus() {
 	b := wire.AppendStatus(nil, &wire.Status{
-		Code: tandem.ResourceExhausted, NotExecuted: true, Message: "busy",
-		Details: []tandem.Detail{{Type: "retry-after-ms", Value: []byte("50")}},
+		Code: tandem.ResourceExhausted, NotExecuted: true, Message: "busy", RetryAfter: 50 * time.Millisecond,
+		Details: []tandem.Detail{{Type: "limit", Value: []byte("64")}},
 	})
 	s, err := wire.ParseStatus(b)
-	fmt.Printf("%v, not executed %v, %s %s, %v\n", s.Code, s.NotExecuted, s.Details[0].Type, s.Details[0].Value, err)
-	// Output: resource exhausted, not executed true, retry-after-ms 50, <nil>
+	fmt.Printf("%v, not executed %v, retry after %v, %s %s, %v\n", s.Code, s.NotExecuted, s.RetryAfter, s.Details[0].Type, s.Details[0].Value, err)
+	// Output: resource exhausted, not executed true, retry after 50ms, limit 64, <nil>
 }
 
 func ExampleAppendMetadata() {

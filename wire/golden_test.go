@@ -106,6 +106,12 @@ var vectors = []vector{
 		Status:  encodeStatus(wire.Status{Code: tandem.NotFound, Message: "no order 17", Details: []tandem.Detail{{Type: "order", Value: []byte{17}}, {Type: "hint"}}}),
 		Trailer: mustMetadata(tandem.Metadata{"node": {"b2"}}), HasLoad: true, Load: wire.Load{InFlight: 1, Queued: 300, Utilization: 100},
 	}, "")}},
+	{name: "response-with-retry-after", send: []element{response(both, first, wire.Response{
+		Status: encodeStatus(wire.Status{Code: tandem.ResourceExhausted, NotExecuted: true, Message: "busy", RetryAfter: 250 * time.Millisecond}),
+	}, "")}},
+	{name: "response-do-not-retry", send: []element{response(both, first, wire.Response{
+		Status: encodeStatus(wire.Status{Code: tandem.Unavailable, Message: "down", RetryAfter: tandem.DoNotRetry, Details: []tandem.Detail{{Type: "hint"}}}),
+	}, "")}},
 	{name: "response-with-extension", read: "060000 02 83 000001000000 00 80 02 ffff 3536"},
 	{name: "response-in-blocks", send: []element{
 		response(wire.FlagCompressed, first, wire.Response{Size: 11}, "hello"),

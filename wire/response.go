@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/binary"
+	"time"
 
 	"github.com/tandem-rpc/tandem"
 )
@@ -19,6 +20,7 @@ type Status struct {
 	NotExecuted bool // certain: no handler ran
 	Message     string
 	Details     []tandem.Detail
+	RetryAfter  time.Duration // in µs on the wire; negative: do not; 0: no advice
 }
 
 // Response is the head of a response; the message's first block follows it.
@@ -120,6 +122,10 @@ func parseLoad(b []byte, r *Response) ([]byte, error) {
 
 const statusNotExecuted = 0x80
 
+// retryDetail is the type of the detail that carries RetryAfter: a detail, for
+// receivers that know nothing of it keep those, and hand them on.
+const retryDetail = "tandem-retry"
+
 // AppendStatus appends a status. What exceeds [MaxStatus] is cut: first
 // details, then the message.
 func AppendStatus(dst []byte, s *Status) []byte {
@@ -130,15 +136,40 @@ func AppendStatus(dst []byte, s *Status) []byte {
 	const room = MaxStatus - 64 // for the code and the length prefixes
 	msg := s.Message[:min(len(s.Message), room)]
 	dst = appendPrefixed(append(dst, code), msg)
-	left := room - len(msg)
+	left, most := room-len(msg), MaxDetails
+	if s.RetryAfter != 0 {
+		dst = appendRetry(dst, s.RetryAfter)
+		most--
+	}
 	for i, d := range s.Details {
 		left -= len(d.Type) + len(d.Value) + 8
-		if left < 0 || i == MaxDetails {
+		if left < 0 || i == most {
 			break
 		}
 		dst = appendPrefixed(appendPrefixed(dst, d.Type), d.Value)
 	}
 	return dst
+}
+
+// appendRetry appends the detail of RetryAfter; its value is 0 for do not.
+func appendRetry(dst []byte, after time.Duration) []byte {
+	var us uint64
+	if after > 0 {
+		us = uint64(min(max(int64(after/time.Microsecond), 1), maxTimeout))
+	}
+	return appendPrefixed(appendPrefixed(dst, retryDetail), binary.AppendUvarint(nil, us))
+}
+
+// parseRetry reads the value of RetryAfter's detail; 0 if there is none in it.
+func parseRetry(value []byte) time.Duration {
+	us, rest, err := uvarint(value, retryDetail)
+	switch {
+	case err != nil || len(rest) > 0:
+		return 0
+	case us == 0:
+		return tandem.DoNotRetry
+	}
+	return time.Duration(min(us, uint64(maxTimeout))) * time.Microsecond
 }
 
 // ParseStatus reads a status. The result does not refer to b.
@@ -156,8 +187,8 @@ func ParseStatus(b []byte) (s Status, err error) {
 		return s, err
 	}
 	s.Message = string(msg)
-	for len(b) > 0 {
-		if len(s.Details) == MaxDetails {
+	for n := 0; len(b) > 0; n++ {
+		if n == MaxDetails {
 			return s, violation("more than %d status details", MaxDetails)
 		}
 		var kind, value []byte
@@ -166,6 +197,10 @@ func ParseStatus(b []byte) (s Status, err error) {
 		}
 		if value, b, err = lengthPrefixed(b, MaxStatus, "detail"); err != nil {
 			return s, err
+		}
+		if string(kind) == retryDetail {
+			s.RetryAfter = parseRetry(value)
+			continue
 		}
 		s.Details = append(s.Details, tandem.Detail{Type: string(kind), Value: append([]byte(nil), value...)})
 	}

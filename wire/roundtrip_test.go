@@ -3,6 +3,7 @@ package wire_test
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -91,6 +92,12 @@ func (d dice) request() *wire.Request {
 
 func (d dice) status() *wire.Status {
 	s := &wire.Status{Code: tandem.Code(d.IntN(17)), NotExecuted: d.bool(), Message: string(d.bytes(200))}
+	switch d.IntN(3) {
+	case 0:
+		s.RetryAfter = tandem.DoNotRetry
+	case 1:
+		s.RetryAfter = time.Duration(d.Uint32()) * time.Microsecond
+	}
 	for range d.IntN(4) {
 		s.Details = append(s.Details, tandem.Detail{Type: string(d.bytes(20)), Value: d.filled(200)})
 	}
@@ -299,6 +306,8 @@ func TestStatusIsCut(t *testing.T) {
 		"no detail fits":   {wire.Status{Message: strings.Repeat("m", 10<<10), Details: []tandem.Detail{detail}}, 10 << 10, 0},
 		"message is cut":   {wire.Status{Message: strings.Repeat("m", 20<<10)}, wire.MaxStatus - 64, 0},
 		"too many details": {wire.Status{Details: make([]tandem.Detail, 40)}, 0, wire.MaxDetails},
+		"advice fits":      {wire.Status{Message: strings.Repeat("m", 20<<10), RetryAfter: math.MaxInt64}, wire.MaxStatus - 64, 0},
+		"advice counts":    {wire.Status{RetryAfter: tandem.DoNotRetry, Details: make([]tandem.Detail, 40)}, 0, wire.MaxDetails - 1},
 	} {
 		b := encodeStatus(c.s)
 		got, err := wire.ParseStatus(b)
@@ -307,6 +316,51 @@ func TestStatusIsCut(t *testing.T) {
 		}
 		if len(got.Message) != c.message || len(got.Details) != c.details {
 			t.Errorf("%s: message of %d bytes, %d details", name, len(got.Message), len(got.Details))
+		}
+		if (got.RetryAfter != 0) != (c.s.RetryAfter != 0) {
+			t.Errorf("%s: retry after %v, sent %v", name, got.RetryAfter, c.s.RetryAfter)
+		}
+	}
+}
+
+// TestRetryAfterIsRounded checks what a status makes of odd pauses.
+func TestRetryAfterIsRounded(t *testing.T) {
+	for sent, want := range map[time.Duration]time.Duration{
+		0:                0,
+		1:                time.Microsecond, // never 0, which means do not
+		1999:             time.Microsecond,
+		math.MaxInt64:    9007199254740 * time.Microsecond,
+		90 * time.Minute: 90 * time.Minute,
+		-time.Second:     tandem.DoNotRetry,
+	} {
+		got, err := wire.ParseStatus(encodeStatus(wire.Status{RetryAfter: sent}))
+		if err != nil || got.RetryAfter != want || got.Details != nil {
+			t.Errorf("%v: got %v, %v", sent, got, err)
+		}
+	}
+}
+
+// TestUnreadableRetryAfter checks that advice that can't be read is none, and
+// that of several the last counts.
+func TestUnreadableRetryAfter(t *testing.T) {
+	advice := func(values ...string) (all []tandem.Detail) {
+		for _, v := range values {
+			all = append(all, tandem.Detail{Type: "tandem-retry", Value: []byte(v)})
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		details []tandem.Detail
+		want    time.Duration
+	}{
+		"empty":             {advice(""), 0},
+		"cut off":           {advice("\x80"), 0},
+		"more than a value": {advice("\x01\x01"), 0},
+		"twice":             {advice("\x00", "\x05"), 5 * time.Microsecond},
+	} {
+		got, err := wire.ParseStatus(encodeStatus(wire.Status{Details: c.details}))
+		if err != nil || got.RetryAfter != c.want || got.Details != nil {
+			t.Errorf("%s: got %v, %v, want %v", name, got, err, c.want)
 		}
 	}
 }

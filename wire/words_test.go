@@ -235,6 +235,12 @@ func statusWords(s *wire.Status) []string {
 	if s.NotExecuted {
 		line += ", not executed"
 	}
+	switch {
+	case s.RetryAfter > 0:
+		line += fmt.Sprintf(", retry after %v", s.RetryAfter)
+	case s.RetryAfter < 0:
+		line += ", do not retry"
+	}
 	lines := []string{line}
 	for _, d := range s.Details {
 		lines = append(lines, fmt.Sprintf("detail %s: %q", d.Type, d.Value))

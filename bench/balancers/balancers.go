@@ -19,7 +19,14 @@ import (
 
 // policies are all that package balance has; a test holds the list to that.
 func policies() []balance.Policy {
-	return []balance.Policy{balance.Random(), balance.RoundRobin(), balance.P2C(), balance.RingHash(), balance.Maglev(), balance.JumpHash(), balance.LeastInFlight(), balance.ShortestLatency()}
+	next := balance.P2C()
+	return []balance.Policy{
+		balance.Random(), balance.RoundRobin(), balance.P2C(), balance.RingHash(), balance.Maglev(), balance.JumpHash(),
+		balance.LeastInFlight(), balance.ShortestLatency(), balance.LeastReported(), balance.LeastLoaded(),
+		balance.Route(next), balance.Zone("here", next), balance.Closest(tandem.Position{}, next), balance.Subset(20, "me", next),
+		balance.Aperture(3, 7, 12, next), balance.SlowStart(30*time.Second, next), balance.SlowStartCurve(30*time.Second, 2, balance.Random()),
+		balance.Sticky(next),
+	}
 }
 
 // Plan says what is measured.
@@ -85,7 +92,10 @@ func changeName(policy, weights string, nodes int) string {
 func instances(n int, weight func(i int) int) []tandem.Instance {
 	list := make([]tandem.Instance, n)
 	for i := range list {
-		list[i] = tandem.Instance{ID: "10.0.0.1:" + strconv.Itoa(1024+i), Weight: weight(i)}
+		list[i] = tandem.Instance{ID: "10.0.0.1:" + strconv.Itoa(1024+i), Weight: weight(i), Zone: "here"}
+		if i%3 > 0 {
+			list[i].Zone = "there"
+		}
 	}
 	return list
 }

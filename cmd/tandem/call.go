@@ -31,7 +31,7 @@ func runCall(ctx context.Context, sh *shell, args []string) error {
 	if err != nil {
 		return err
 	}
-	c, err := client.Dial(cfg.target, cfg.client...)
+	c, err := client.Dial(cfg.target, append(withRegistries(), cfg.client...)...)
 	if err != nil {
 		return err
 	}

@@ -2,13 +2,17 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
+	"strings"
 	"time"
 
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/demo"
+	"github.com/tandem-rpc/tandem/registry"
 )
 
 func runDemo(ctx context.Context, sh *shell, args []string) error {
@@ -40,6 +44,8 @@ func demoConfig(sh *shell, args []string) (demo.Config, error) {
 	set.IntVar(&cfg.Servers, "servers", 3, "servers at the start, 2 to 16; one more comes later")
 	set.BoolVar(&cfg.Failover, "failover", true, "try calls elsewhere when an attempt fails")
 	set.Uint64Var(&cfg.Seed, "seed", 1, "decides what is called and which servers are hit")
+	set.BoolVar(&cfg.Explain, "explain", false, "after each fault, say where a call would go and why")
+	set.StringVar(&cfg.Registry, "registry", "", "registry to use instead of a directory: "+strings.Join(registryExamples(), ", "))
 	noFailover := set.Bool("no-failover", false, "the same as -failover=false: shows what is lost then")
 	plain := set.Bool("plain", false, "print lines, even on a terminal")
 	if err := parse(set, sh, args); err != nil {
@@ -52,11 +58,32 @@ func demoConfig(sh *shell, args []string) (demo.Config, error) {
 		return cfg, usagef("-failover and -no-failover contradict each other")
 	}
 	cfg.Failover = cfg.Failover && !*noFailover
+	if err := ownList(&cfg); err != nil {
+		return cfg, err
+	}
 	cfg.Live = !*plain && isTerminal(sh.out)
 	if err := cfg.Check(); err != nil {
 		return cfg, usagef("%v", err)
 	}
 	return cfg, nil
+}
+
+// ownList makes the registry's target that of a list which nobody else uses.
+func ownList(cfg *demo.Config) error {
+	cfg.Client = withRegistries()
+	if cfg.Registry == "" {
+		return nil
+	}
+	t, err := registry.ParseTarget(cfg.Registry)
+	if err != nil {
+		return usagef("-registry: %v", err)
+	}
+	if _, known := registryKinds()[t.Scheme]; !known {
+		return usagef("-registry %q: want one of %s", cfg.Registry, strings.Join(registryExamples(), ", "))
+	}
+	t.Path = path.Join("/", t.Path, "demo-"+rand.Text()[:8])
+	cfg.Registry = t.String()
+	return nil
 }
 
 // isSet reports whether a flag was given.

@@ -13,7 +13,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/demo"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/services"
-	"github.com/tandem-rpc/tandem/registry/file"
+	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/server"
 )
 
@@ -33,7 +33,7 @@ func runDemoServer(_ context.Context, sh *shell, args []string) error {
 	var role demo.Role
 	set := newFlags(demoServer)
 	set.StringVar(&role.Name, "name", "", "ID of the instance")
-	set.StringVar(&role.Registry, "registry", "", "directory of the registry")
+	set.StringVar(&role.Registry, "registry", "", "target of the registry")
 	set.StringVar(&role.Journal, "journal", "", "file for the ledger's executions")
 	if err := parse(set, sh, args); err != nil {
 		return err
@@ -49,7 +49,12 @@ func runDemoServer(_ context.Context, sh *shell, args []string) error {
 	}
 	defer func() { _ = ledger.Close() }() // every line is written
 	holder := new(services.Holder)
-	srv, err := newDemoServer(sh, &role, holder, ledger)
+	list, leave, err := registrarFor(role.Registry)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = leave() }() // the server has left the list
+	srv, err := newDemoServer(sh, role.Name, list, holder, ledger)
 	if err != nil {
 		return err
 	}
@@ -66,13 +71,13 @@ func runDemoServer(_ context.Context, sh *shell, args []string) error {
 	}
 }
 
-func newDemoServer(sh *shell, role *demo.Role, holder *services.Holder, ledger *services.Ledger) (*server.Server, error) {
-	registrar := services.Announce(file.New(role.Registry), func(in tandem.Instance) {
+func newDemoServer(sh *shell, name string, list registry.Registrar, holder *services.Holder, ledger *services.Ledger) (*server.Server, error) {
+	registrar := services.Announce(list, func(in tandem.Instance) {
 		fmt.Fprintln(sh.out, "ready", in.Endpoints[0].Address)
 	})
 	srv := server.New(
 		server.WithInterceptors(holder.Intercept),
-		server.WithRegistrar(registrar, tandem.Instance{ID: role.Name}),
+		server.WithRegistrar(registrar, tandem.Instance{ID: name}),
 	)
 	return srv, errors.Join(services.Register(srv), ledger.Serve(srv))
 }

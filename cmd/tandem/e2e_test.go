@@ -62,11 +62,11 @@ func execute(t *testing.T, args ...string) (code int, out string) {
 }
 
 func TestDemoLosesNoCall(t *testing.T) {
-	code, out := execute(t, "demo", "-duration", "6s", "-rate", "200")
+	code, out := execute(t, "demo", "-duration", "6s", "-rate", "200", "-explain")
 	if code != exitOK || !strings.Contains(out, "PASS") {
 		t.Errorf("exit %d\n%s", code, out)
 	}
-	for _, event := range []string{"kill s", "restart s", "drain s", "add s4"} {
+	for _, event := range []string{"kill s", "restart s", "drain s", "add s4", "where a call would go now:\nArith.Mul at file://", "(not connected)"} {
 		if !strings.Contains(out, event) {
 			t.Errorf("no %q in\n%s", event, out)
 		}
@@ -232,7 +232,7 @@ func gone(pid int) bool {
 
 func TestDemoServerEndsWithItsInput(t *testing.T) {
 	dir := t.TempDir()
-	s := spawn(t, demoServer, "-name", "s1", "-registry", filepath.Join(dir, "registry"), "-journal", filepath.Join(dir, "journal"))
+	s := spawn(t, demoServer, "-name", "s1", "-registry", "file://"+filepath.ToSlash(filepath.Join(dir, "registry")), "-journal", filepath.Join(dir, "journal"))
 	if line := s.next(t); !strings.HasPrefix(line, "ready 127.0.0.1:") {
 		t.Errorf("it says %q", line)
 	}

@@ -1,20 +1,76 @@
 module github.com/tandem-rpc/tandem/cmd/tandem
 
-go 1.26
+go 1.26.7
 
 replace (
 	github.com/tandem-rpc/tandem => ../..
 	github.com/tandem-rpc/tandem/bench => ../../bench
+	github.com/tandem-rpc/tandem/policy/yaml => ../../policy/yaml
+	github.com/tandem-rpc/tandem/registry/consul => ../../registry/consul
+	github.com/tandem-rpc/tandem/registry/etcd => ../../registry/etcd
+	github.com/tandem-rpc/tandem/registry/mdns => ../../registry/mdns
+	github.com/tandem-rpc/tandem/registry/nacos => ../../registry/nacos
+	github.com/tandem-rpc/tandem/registry/redis => ../../registry/redis
+	github.com/tandem-rpc/tandem/registry/zookeeper => ../../registry/zookeeper
 )
 
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/tandem-rpc/tandem v0.0.0
 	github.com/tandem-rpc/tandem/bench v0.0.0
+	github.com/tandem-rpc/tandem/policy/yaml v0.0.0
+	github.com/tandem-rpc/tandem/registry/consul v0.0.0
+	github.com/tandem-rpc/tandem/registry/etcd v0.0.0
+	github.com/tandem-rpc/tandem/registry/mdns v0.0.0
+	github.com/tandem-rpc/tandem/registry/nacos v0.0.0
+	github.com/tandem-rpc/tandem/registry/redis v0.0.0
+	github.com/tandem-rpc/tandem/registry/zookeeper v0.0.0
 	go.uber.org/goleak v1.3.0
 )
 
 require (
-	github.com/planetscale/vtprotobuf v0.6.0 // indirect
+	github.com/armon/go-metrics v0.4.1 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/coreos/go-semver v0.3.1 // indirect
+	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
+	github.com/fatih/color v1.19.0 // indirect
+	github.com/go-viper/mapstructure/v2 v2.5.0 // indirect
+	github.com/go-zookeeper/zk v1.0.4 // indirect
+	github.com/golang/protobuf v1.5.4 // indirect
+	github.com/grpc-ecosystem/grpc-gateway/v2 v2.29.0 // indirect
+	github.com/hashicorp/consul/api v1.34.5 // indirect
+	github.com/hashicorp/errwrap v1.1.0 // indirect
+	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
+	github.com/hashicorp/go-hclog v1.6.3 // indirect
+	github.com/hashicorp/go-immutable-radix v1.3.1 // indirect
+	github.com/hashicorp/go-metrics v0.6.0 // indirect
+	github.com/hashicorp/go-multierror v1.1.1 // indirect
+	github.com/hashicorp/go-rootcerts v1.0.2 // indirect
+	github.com/hashicorp/golang-lru v1.0.2 // indirect
+	github.com/hashicorp/mdns v1.0.7 // indirect
+	github.com/hashicorp/serf v0.10.4 // indirect
+	github.com/mattn/go-colorable v0.1.15 // indirect
+	github.com/mattn/go-isatty v0.0.22 // indirect
+	github.com/miekg/dns v1.1.72 // indirect
+	github.com/mitchellh/go-homedir v1.1.0 // indirect
+	github.com/planetscale/vtprotobuf v0.6.1-0.20240319094008-0393e58bdf10 // indirect
+	github.com/redis/go-redis/v9 v9.22.0 // indirect
+	go.etcd.io/etcd/api/v3 v3.7.3 // indirect
+	go.etcd.io/etcd/client/pkg/v3 v3.7.3 // indirect
+	go.etcd.io/etcd/client/v3 v3.7.3 // indirect
+	go.uber.org/atomic v1.11.0 // indirect
+	go.uber.org/multierr v1.11.0 // indirect
+	go.uber.org/zap v1.27.1 // indirect
+	go.yaml.in/yaml/v3 v3.0.4 // indirect
+	golang.org/x/exp v0.0.0-20260218203240-3dfff04db8fa // indirect
+	golang.org/x/mod v0.41.0 // indirect
+	golang.org/x/net v0.61.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
+	golang.org/x/tools v0.51.0 // indirect
+	google.golang.org/genproto/googleapis/api v0.0.0-20260803160001-6ac0973c030d // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260803160001-6ac0973c030d // indirect
+	google.golang.org/grpc v1.83.2 // indirect
 	google.golang.org/protobuf v1.36.11 // indirect
 )

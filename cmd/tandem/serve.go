@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/services"
 	"github.com/tandem-rpc/tandem/registry"
-	"github.com/tandem-rpc/tandem/registry/file"
 	"github.com/tandem-rpc/tandem/server"
 )
 
@@ -22,6 +20,7 @@ import (
 type serveConfig struct {
 	network, address string
 	registrar        registry.Registrar // nil for none
+	leave            func() error       // closes the registrar
 	drain            time.Duration
 }
 
@@ -33,14 +32,14 @@ func runServe(_ context.Context, sh *shell, args []string) error {
 	signals := make(chan os.Signal, 2) // the second must not be lost
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
-	return serve(sh, cfg, signals)
+	return errors.Join(serve(sh, cfg, signals), cfg.leave())
 }
 
 func parseServe(sh *shell, args []string) (*serveConfig, error) {
 	cfg := new(serveConfig)
 	set := newFlags("serve")
 	listen := set.String("listen", "tcp://127.0.0.1:8972", "where to listen: tcp://host:port or unix://path")
-	list := set.String("registry", "", "registry to be listed in: file:///dir")
+	list := set.String("registry", "", "registry to be listed in: "+strings.Join(registryExamples(), ", "))
 	set.DurationVar(&cfg.drain, "drain", 30*time.Second, "how long calls may go on after the first signal")
 	if err := parse(set, sh, args); err != nil {
 		return nil, err
@@ -56,23 +55,8 @@ func parseServe(sh *shell, args []string) (*serveConfig, error) {
 		return nil, usagef("-listen %q: want tcp://host:port or unix://path", *listen)
 	}
 	cfg.network, cfg.address = at.Scheme, at.Address()
-	cfg.registrar, err = registrarFor(*list)
+	cfg.registrar, cfg.leave, err = registrarFor(*list)
 	return cfg, err
-}
-
-// registrarFor returns the registrar that a target names, nil for "".
-func registrarFor(target string) (registry.Registrar, error) {
-	if target == "" {
-		return nil, nil
-	}
-	t, err := registry.ParseTarget(target)
-	if err != nil {
-		return nil, usagef("-registry: %v", err)
-	}
-	if t.Scheme != "file" {
-		return nil, usagef("-registry %q: want file:///dir", target)
-	}
-	return file.New(filepath.FromSlash(t.Address())), nil
 }
 
 // serve serves until the first signal, then drains; a second ends it at once.

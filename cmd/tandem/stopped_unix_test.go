@@ -3,12 +3,14 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/balance"
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/services"
 )
@@ -52,6 +54,86 @@ func TestStoppedServerIsFoundOut(t *testing.T) {
 	if code := s.exit(t); code != exitOK {
 		t.Errorf("exit %d, %s", code, s.errs.String())
 	}
+}
+
+// TestStoppedServerGetsNoCall stops one of two servers while nobody calls it. It must be
+// found before somebody does, and be back when it goes on.
+func TestStoppedServerGetsNoCall(t *testing.T) {
+	const (
+		interval = 400 * time.Millisecond
+		bound    = interval + interval/8 + 1400*time.Millisecond // as client.WithHealthCheck says
+		slack    = 500 * time.Millisecond                        // for a machine that has other things to do
+		calls    = 2000
+	)
+	var addresses []string
+	var servers []*spawned
+	for range 2 {
+		s := spawn(t, "serve", "-listen", "tcp://127.0.0.1:0")
+		target, _, _ := strings.Cut(strings.TrimPrefix(s.next(t), "serving tcp://"), ": ")
+		servers, addresses = append(servers, s), append(addresses, target)
+	}
+	c, err := client.Dial("static://"+strings.Join(addresses, ","), client.WithBalancer(balance.RoundRobin()), client.WithHealthCheck(interval))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	firstIs := func(what string, within time.Duration, so func(client.InstanceState) bool) {
+		t.Helper()
+		for start := time.Now(); ; {
+			in := stateAt(c, addresses[0])
+			if so(in) {
+				t.Logf("%s after %v", what, time.Since(start))
+				return
+			}
+			if time.Since(start) > within {
+				t.Fatalf("not %s within %v: %+v", what, within, in)
+			}
+			time.Sleep(5 * time.Millisecond) // polls a condition
+		}
+	}
+	well := func(in client.InstanceState) bool { return in.ID != "" && in.Unusable == "" && in.Suspect == "" }
+	firstIs("connected", 5*time.Second, well)
+
+	stop(t, servers[0])
+	firstIs("a suspect", bound+slack, func(in client.InstanceState) bool { return in.Suspect != "" })
+	if served, p99 := burst(t, c, addresses[0], calls); served != 0 || p99 > 50*time.Millisecond {
+		t.Errorf("%d of %d calls met the stopped server, p99 %v", served, calls, p99)
+	}
+	signalTo(t, servers[0], syscall.SIGCONT)
+	firstIs("back", 7*time.Second, well) // the longest dial and the longest pause, had it been connected to anew
+	if served, _ := burst(t, c, addresses[0], calls); served < calls/3 {
+		t.Errorf("%d of %d calls went to the server that goes on", served, calls)
+	}
+}
+
+// stateAt returns what a client knows of the server at an address.
+func stateAt(c *client.Client, address string) (at client.InstanceState) {
+	for _, a := range c.Describe("Arith.Mul").Attempts {
+		for _, in := range a.Instances {
+			if strings.HasSuffix(in.ID, address) {
+				at = in
+			}
+		}
+	}
+	return at
+}
+
+// burst makes calls, none of which may fail. It returns how many the server at the
+// address had, and how long 99 of 100 took at most.
+func burst(t *testing.T, c *client.Client, address string, calls int) (served uint64, p99 time.Duration) {
+	t.Helper()
+	before := stateAt(c, address).Calls
+	var took []time.Duration
+	for range calls {
+		start := time.Now()
+		if err := c.Call(t.Context(), "Arith.Mul", &services.Args{A: 7, B: 8}, nil); err != nil {
+			t.Fatal(err)
+		}
+		took = append(took, time.Since(start))
+	}
+	slices.Sort(took)
+	t.Logf("p99 %v, longest %v", took[len(took)*99/100], took[len(took)-1])
+	return stateAt(c, address).Calls - before, took[len(took)*99/100]
 }
 
 // stop returns when the process stands still.

@@ -22,6 +22,8 @@ type Config struct {
 	// interceptors. It is called once a method, before the method is added
 	// (or refused as a duplicate), and must not keep m.
 	Wrap func(m Method) tandem.Func
+	// OnChange, if not nil, is called when a registration is done.
+	OnChange func()
 }
 
 // Table finds methods by name. All its methods are safe for concurrent use;
@@ -68,6 +70,16 @@ func (t *Table) Services() []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(set))
+}
+
+// HasService reports whether there is a service of that name or alias.
+func (t *Table) HasService(name string) bool {
+	for method := range *t.names.Load() {
+		if service, _ := splitName(method); service == name {
+			return service != ""
+		}
+	}
+	return false
 }
 
 // Register registers the methods of rcvr under the name of its type, which must
@@ -173,6 +185,16 @@ func (t *Table) prepare(methods []Method) ([]*Method, error) {
 // change applies f to a copy of the names and publishes the copy unless f
 // fails.
 func (t *Table) change(f func(names map[string]*Method) error) error {
+	if err := t.apply(f); err != nil {
+		return err
+	}
+	if t.config.OnChange != nil {
+		t.config.OnChange()
+	}
+	return nil
+}
+
+func (t *Table) apply(f func(names map[string]*Method) error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	names := make(map[string]*Method)

@@ -106,6 +106,7 @@ func (m *methods) register(t *testing.T) {
 		"Large":    func(n int) string { return strings.Repeat("x", n) },
 		"Panic":    func(secret string) { panic(secret) },
 		"Fail":     fail,
+		"Busy":     busy,
 		"TimeLeft": timeLeft,
 		"Metadata": metadata,
 		"CallBack": callBack,
@@ -153,6 +154,11 @@ func (Arith) Divide(a, b int) (quo, rem int, err error) {
 
 func fail(message string) error {
 	return tandem.Errorf(tandem.NotFound, "%s", message).WithDetail("order", []byte{17}).WithDetail("hint", nil)
+}
+
+// busy advises to wait so many µs.
+func busy(us int) error {
+	return tandem.Errorf(tandem.ResourceExhausted, "busy").WithDetail("hint", nil).WithRetryAfter(time.Duration(us) * time.Microsecond)
 }
 
 // timeLeft is in seconds; 0 without a deadline.

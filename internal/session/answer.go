@@ -106,7 +106,9 @@ func encodeStatus(e *tandem.Error) []byte {
 	if code == tandem.OK { // an error without a code is an error all the same
 		code = tandem.Unknown
 	}
-	return wire.AppendStatus(nil, &wire.Status{Code: code, NotExecuted: e.NotExecuted, Message: e.Message, Details: e.Details})
+	return wire.AppendStatus(nil, &wire.Status{
+		Code: code, NotExecuted: e.NotExecuted, Message: e.Message, Details: e.Details, RetryAfter: e.RetryAfter,
+	})
 }
 
 // respond sends the answer of a call whose handler has returned. It reports
@@ -156,6 +158,12 @@ type answer struct {
 func (in *Inbound) execute(a *answer) {
 	err := dispatch.Run(in, &in.call, in.method.target.Func, exited)
 	in.outcome(a, &in.call, err)
+}
+
+// tooLate refuses a call whose time was over before its handler could start:
+// nobody waits for what it would do.
+func (in *Inbound) tooLate(a *answer) {
+	in.outcome(a, &in.call, refused(tandem.DeadlineExceeded, "the time of %s was over before it could start", in.call.Method))
 }
 
 // exited takes the Inbound from the context, which nobody can have replaced:
@@ -348,7 +356,11 @@ func (s *Session) runApart(in *Inbound) {
 		start := time.Now()
 		in.message = in.owned.whole()
 		var a answer
-		in.execute(&a)
+		if d := in.call.Deadline; d.IsZero() || start.Before(d) {
+			in.execute(&a)
+		} else {
+			in.tooLate(&a)
+		}
 		s.answer(&a)
 		if !large { // which says nothing about the method's usual calls
 			target.observe(time.Since(start))

@@ -111,6 +111,9 @@ type Env struct {
 	outgoings sync.Pool // *Outgoing
 }
 
+// Running returns how many goroutines are at handlers.
+func (e *Env) Running() int64 { return e.running.Load() }
+
 // Validate returns an error for names that no peer would take.
 func (c *Config) Validate() error {
 	for what, names := range map[string][]string{"codec": names(c.Codecs), "compressor": names(c.Compressors)} {

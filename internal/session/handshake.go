@@ -43,7 +43,8 @@ func (e *Env) Connect(ctx context.Context, conn net.Conn, instance string) (*Ses
 // Accept answers the hello of a client, whose first bytes may have been read
 // already, and returns the session and the function that reads it. That
 // function returns when the connection ends or another goroutine reads on. ctx
-// is the base of the handlers' contexts. Accept closes conn when it fails.
+// is the base of the handlers' contexts. Whoever has read head has also set the
+// deadline of the hello. Accept closes conn when it fails.
 func (e *Env) Accept(ctx context.Context, conn net.Conn, head []byte) (*Session, func(), error) {
 	s := e.newSession(ctx, conn)
 	rd := s.newReader(0)
@@ -67,8 +68,10 @@ func (e *Env) Accept(ctx context.Context, conn net.Conn, head []byte) (*Session,
 
 // hello exchanges prefaces within the handshake's time.
 func (s *Session) hello(rd *reader, exchange func(peer *wire.Settings) error) error {
-	if err := s.conn.SetDeadline(time.Now().Add(s.env.cfg.Handshake)); err != nil {
-		return err
+	if rd.w == 0 { // else somebody has begun, and set the deadline
+		if err := s.conn.SetDeadline(time.Now().Add(s.env.cfg.Handshake)); err != nil {
+			return err
+		}
 	}
 	var peer wire.Settings
 	if err := exchange(&peer); err != nil {

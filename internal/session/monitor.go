@@ -253,9 +253,10 @@ func (s *Session) checkPeer(now int64, late bool) {
 	case s.pinged != 0 && now-s.pinged > int64(deadAfter):
 		s.fail(fmt.Errorf("%s is silent: no byte within %v of a ping", s.remote(), deadAfter))
 	case s.pinged == 0 && now-received > int64(pingAfter):
-		s.pinged = now
+		s.pinged, s.lastRTT = now, now
 		s.ping(now)
 	case now-s.lastRTT > int64(rttEvery):
+		s.lastRTT = now
 		s.ping(now)
 	}
 }
@@ -271,9 +272,16 @@ func (s *Session) takesBacklog() bool {
 	return moved && written < end
 }
 
+// Ping asks the peer for a sign of life, without waiting for it: [Session.Heard]
+// tells of it. It is for sessions on which nothing is outstanding; of others the
+// monitor takes care.
+func (s *Session) Ping() { s.ping(s.env.now()) }
+
+// Heard returns when bytes last came from the peer; at first, when it connected.
+func (s *Session) Heard() time.Time { return s.env.at(s.received.Load()) }
+
 // ping sends the time; the pong brings it back.
 func (s *Session) ping(now int64) {
-	s.lastRTT = now
 	var p [8]byte
 	binary.LittleEndian.PutUint64(p[:], uint64(now)) //nolint:gosec // only an echo
 	s.mu.Lock()

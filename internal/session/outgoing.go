@@ -16,6 +16,7 @@ import (
 // that succeeds provides the answer.
 type Outgoing struct {
 	Call tandem.Call
+	Rule any // how whoever makes the call treats it: for its own use
 
 	env     *Env
 	codec   tandem.Codec
@@ -28,7 +29,11 @@ type Outgoing struct {
 	running int        // attempts
 	over    bool
 	answer  *Pending
+	by      *tandem.Peer // who gave the answer
+	forgone bool
 	stream  *Stream
+	noting  bool     // of what follows; set before the first attempt
+	tried   []string // instances, in the order of the attempts
 }
 
 // NewOutgoing returns a call without arguments, to be released. It is shared
@@ -80,17 +85,20 @@ func (o *Outgoing) Release() {
 }
 
 func (o *Outgoing) recycle() {
-	o.Call, o.codec, o.packed = tandem.Call{}, nil, false
-	o.over, o.stream = false, nil
+	o.Call, o.Rule, o.codec, o.packed = tandem.Call{}, nil, nil, false
+	o.over, o.stream, o.by, o.forgone = false, nil, nil, false
 	o.message = o.message.keep()
 	o.env.outgoings.Put(o)
 }
 
 // begin returns what an attempt works with; nil when the call is over.
-func (o *Outgoing) begin(kind tandem.Kind) *Pending {
+func (o *Outgoing) begin(kind tandem.Kind, at *tandem.Peer) *Pending {
 	o.lock()
 	over := o.over
 	o.running++
+	if o.noting {
+		o.tried = append(o.tried, at.Instance)
+	}
 	o.unlock()
 	switch {
 	case over:
@@ -102,12 +110,12 @@ func (o *Outgoing) begin(kind tandem.Kind) *Pending {
 }
 
 // end takes what an attempt has brought, if it was the first to succeed.
-func (o *Outgoing) end(p *Pending, err error) {
+func (o *Outgoing) end(p *Pending, at *tandem.Peer, err error) {
 	o.lock()
 	o.running--
 	wins := p != nil && err == nil && o.answer == nil && !o.over
 	if wins {
-		o.answer = p
+		o.answer, o.by = p, at
 	}
 	o.unlock()
 	if p != nil && !wins {
@@ -164,8 +172,11 @@ func (o *Outgoing) compress() error {
 // Decode decodes the answer into v; nil discards it.
 func (o *Outgoing) Decode(v any) error {
 	o.lock()
-	p := o.answer
+	p, forgone := o.answer, o.forgone
 	o.unlock()
+	if forgone {
+		return nil
+	}
 	if p == nil {
 		return &tandem.Error{Code: tandem.FailedPrecondition, Message: "no answer to decode yet"}
 	}
@@ -214,12 +225,18 @@ func (o *Outgoing) opened() *Stream {
 // every caller. call.Body must be an [Outgoing], whichever copy of its Call
 // this is: it holds the message, encoded, and takes the answer.
 func (s *Session) Invoke(ctx context.Context, call *tandem.Call) error {
+	return s.InvokeAndTell(ctx, call, nil)
+}
+
+// InvokeAndTell is Invoke, and tells before it returns how busy the peer is if its
+// answer says so. Nobody needs to be told.
+func (s *Session) InvokeAndTell(ctx context.Context, call *tandem.Call, load func(wire.Load)) error {
 	o, ok := call.Body.(*Outgoing)
 	if !ok {
 		return refused(tandem.Internal, "call of %s with a Body of type %T: an interceptor of a client must leave the Body, "+
 			"for the message is encoded already; change messages in a codec or in an interceptor of the server", call.Method, call.Body)
 	}
-	p := o.begin(call.Kind)
+	p := o.begin(call.Kind, s.peer)
 	if p == nil {
 		return refused(tandem.Canceled, "the call of %s is over", call.Method)
 	}
@@ -235,11 +252,14 @@ func (s *Session) Invoke(ctx context.Context, call *tandem.Call) error {
 		}
 		err = s.Do(ctx, p)
 		call.Trailer = p.Trailer
+		if load != nil && p.HasLoad {
+			load(p.Load)
+		}
 		if p.OneWay {
 			p = nil // the session may still hold it
 		}
 	}
-	o.end(p, err)
+	o.end(p, s.peer, err)
 	return err
 }
 

@@ -241,7 +241,9 @@ func statusError(b []byte) error {
 	if st.Code == tandem.OK {
 		return nil
 	}
-	return &tandem.Error{Code: st.Code, Message: st.Message, Details: st.Details, Remote: true, NotExecuted: st.NotExecuted}
+	return &tandem.Error{
+		Code: st.Code, Message: st.Message, Details: st.Details, Remote: true, NotExecuted: st.NotExecuted, RetryAfter: st.RetryAfter,
+	}
 }
 
 // complete marks p done; the caller of the machine then wakes it.

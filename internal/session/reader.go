@@ -27,6 +27,7 @@ type reader struct {
 	buf    *readBuffer // nil while nothing is held
 	r, w   int         // the unparsed bytes are buf[r:w]
 	now    int64
+	aged   bool // a handler has run since now was that
 	woken  []*Pending
 	lost   bool     // the turn, and with it buf, is another's
 	answer answer   // of the call just executed, to be sent
@@ -136,7 +137,7 @@ func (rd *reader) fill() error {
 	} else if err := rd.more(); err != nil {
 		return err
 	}
-	rd.now = rd.s.env.now()
+	rd.now, rd.aged = rd.s.env.now(), false
 	rd.s.received.Store(rd.now)
 	return nil
 }
@@ -348,9 +349,25 @@ func handOver() {
 	}
 }
 
+// longBatch is more than the handlers of one batch take together, as a rule: a
+// call that has more time left can't be too late.
+const longBatch = int64(time.Second)
+
+// late reports whether the handlers of this batch have taken so long that the
+// time of a call that came with them is over.
+func (rd *reader) late(in *Inbound) bool {
+	deadline := rd.s.env.instant(in.call.Deadline)
+	return deadline != 0 && deadline-rd.now < longBatch && rd.s.env.now() >= deadline
+}
+
 // execute runs a handler in the reader.
 func (rd *reader) execute(in *Inbound) bool {
 	s := rd.s
+	if rd.aged && rd.late(in) {
+		in.tooLate(&rd.answer)
+		return true
+	}
+	rd.aged = true
 	rd.work()
 	in.method.runs++
 	s.running, s.current = in.method, rd
@@ -389,7 +406,7 @@ func (s *Session) steal(seen uint64) {
 	old := s.current
 	s.running.heldUp()
 	rd := s.newReader(seen + 1)
-	rd.now, rd.frames = old.now, old.frames
+	rd.now, rd.aged, rd.frames = old.now, true, old.frames
 	if n := old.w - old.r; n > 0 {
 		rd.take()
 		rd.w = copy(rd.buf[:], old.buf[old.r:old.w])

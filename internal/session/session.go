@@ -114,6 +114,14 @@ func (s *Session) RTT() time.Duration { return time.Duration(s.rtt.Load()) }
 // Done is closed when the session has ended.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
+// Accepted returns how many requests the peer has sent that were not refused as
+// beyond the end of the session.
+func (s *Session) Accepted() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.m.accepted
+}
+
 // Err says why the session ended; nil while it has not.
 func (s *Session) Err() error {
 	select {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/tandem-rpc/tandem/registry"
 )
 
 // A claim is the right to an instance's files. Its lock file can be in three
@@ -25,7 +27,7 @@ type claim struct {
 
 // errTaken says that somebody else has the lock. It may pass: those who only
 // remove leavings have it for an instant.
-var errTaken = errors.New("another live process has registered the same id; stop it or choose another id")
+var errTaken = registry.ErrTaken
 
 // take seizes the lock of an instance, or fails with errTaken.
 func take(name string) (*claim, error) {

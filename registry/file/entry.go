@@ -4,16 +4,15 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/registry"
 )
 
 // What the files of an instance are called, after its escaped ID.
@@ -23,8 +22,8 @@ const (
 	tempExt = ".tmp" // the next .json; only who holds the lock writes it
 )
 
-// maxFile is the largest .json, in bytes.
-const maxFile = 64 << 10
+// maxFile is the largest .json, in bytes, without its newline.
+const maxFile = registry.MaxEntry
 
 // maxPlain is how long an escaped ID may be to serve as a file name as it is.
 // File systems take 255 bytes.
@@ -54,18 +53,9 @@ func fileName(id string) string {
 
 // encode returns the contents of an instance's file, or why there can be none.
 func encode(in tandem.Instance) ([]byte, error) {
-	if err := in.Validate(); err != nil {
-		return nil, err
-	}
-	if !utf8.ValidString(in.ID) {
-		return nil, fmt.Errorf("instance id %q is not UTF-8, and would not come back from JSON", in.ID)
-	}
-	data, err := json.MarshalIndent(in, "", "  ")
+	data, err := registry.Encode(in)
 	if err != nil {
-		return nil, fmt.Errorf("instance %q: %w", in.ID, err)
-	}
-	if len(data) > maxFile {
-		return nil, fmt.Errorf("instance %q takes %d bytes as JSON, limit %d; list less about it", in.ID, len(data), maxFile)
+		return nil, err
 	}
 	return append(data, '\n'), nil
 }
@@ -73,11 +63,8 @@ func encode(in tandem.Instance) ([]byte, error) {
 // decode parses the contents of the file with that name, without extension.
 // Unknown fields are ignored: later versions may write some.
 func decode(name string, data []byte) (tandem.Instance, error) {
-	var in tandem.Instance
-	if err := json.Unmarshal(data, &in); err != nil {
-		return in, err
-	}
-	if err := in.Validate(); err != nil {
+	in, err := registry.Decode(bytes.TrimSuffix(data, []byte("\n")))
+	if err != nil {
 		return in, err
 	}
 	if want := fileName(in.ID); want != name {

@@ -86,7 +86,7 @@ func TestTwoProcessesOneID(t *testing.T) {
 	if a.says != "registered" {
 		t.Fatal(a.says)
 	}
-	if b := spawn(t, dir, "a"); !strings.Contains(b.says, `registering "a": another live process has registered the same id`) {
+	if b := spawn(t, dir, "a"); !strings.Contains(b.says, `registering "a": another live server has registered the same id`) {
 		t.Errorf("the second says %q", b.says)
 	}
 	e := watchDir(t, New(dir))

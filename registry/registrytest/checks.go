@@ -3,6 +3,7 @@ package registrytest
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -22,6 +23,7 @@ func Checks() []Check {
 		{Name: "an update after close is refused", run: updatedClosed},
 		{Name: "an invalid instance is refused", run: invalid},
 		{Name: "the caller's instance stays the caller's", run: borrowed},
+		{Name: "the later incarnation counts", run: superseded},
 		{Name: "several watchers see the same", run: watchers},
 		{Name: "a watch begun later sees the same", run: lateWatcher},
 		{Name: "revisions never go back", run: revisions},
@@ -134,6 +136,31 @@ func borrowed(s *session) {
 	want := full("a")
 	want.Weight = 8
 	w.shows(want)
+}
+
+// superseded starts a server anew, under the same ID, while the old one is still
+// listed. A registry may refuse that; if it does not, the later start counts, and
+// the old one's end does not take it off.
+func superseded(s *session) {
+	w := s.watch()
+	older, newer := full("a"), full("a")
+	newer.Started, newer.Incarnation, newer.Weight = older.Started.Add(time.Minute), "later", 8
+	old := s.register(older)
+	w.shows(older)
+	if s.err != nil {
+		return
+	}
+	var entry registry.Registration
+	if s.try(func(ctx context.Context) (err error) { entry, err = s.h.Registrar.Register(ctx, newer); return err }) != nil {
+		w.shows(older)
+		return
+	}
+	s.entries = append(s.entries, entry)
+	w.shows(newer)
+	s.close(old)
+	s.register(instance("b"))
+	w.sees("a", "b")
+	w.shows(newer)
 }
 
 func watchers(s *session) {

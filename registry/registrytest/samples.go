@@ -1,6 +1,8 @@
 package registrytest
 
 import (
+	"fmt"
+	"hash/fnv"
 	"reflect"
 	"strings"
 	"time"
@@ -8,9 +10,14 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// instance returns a plain valid instance.
+// instance returns a plain valid instance. Each ID has an address of its own, as
+// servers have: there are registries to which the address is the instance.
 func instance(id string) tandem.Instance {
-	return tandem.Instance{ID: id, Endpoints: []tandem.Endpoint{{Transport: "tcp", Address: "127.0.0.1:8972"}}}
+	h := fnv.New64a()
+	h.Write([]byte(id))
+	sum := h.Sum64()
+	address := fmt.Sprintf("127.%d.%d.%d:%d", sum>>56, sum>>48&0xff, sum>>40&0xff, 1024+sum&0x7fff)
+	return tandem.Instance{ID: id, Endpoints: []tandem.Endpoint{{Transport: "tcp", Address: address}}}
 }
 
 // full returns an instance with something in every field.
@@ -28,16 +35,32 @@ func full(id string) tandem.Instance {
 		Group:    "grün & <gelb>",
 		Tags:     map[string]string{"": "empty key", "k=v&x": "a\nb\t\"c\"\\", "emoji": "🚲🚲", "empty": ""},
 		Started:  time.Date(2024, 2, 29, 23, 59, 59, 987654321, time.UTC),
+
+		Incarnation: "2f/é 1",
+		Position:    &tandem.Position{Latitude: -33.8568, Longitude: 151.2153},
+		Load:        &tandem.Load{At: time.Date(2024, 3, 1, 0, 1, 0, 5000, time.UTC), Rate: 1234.5, InFlight: 17, Queued: 2},
 	}
 }
 
 // same reports whether two instances say the same.
 func same(a, b tandem.Instance) bool {
-	if !a.Started.Equal(b.Started) {
+	if !a.Started.Equal(b.Started) || !sameTime(&a, &b) {
 		return false
 	}
 	a.Started, b.Started = time.Time{}, time.Time{}
 	return reflect.DeepEqual(a, b)
+}
+
+// sameTime compares when the loads were reported and takes that out of both.
+func sameTime(a, b *tandem.Instance) bool {
+	if a.Load == nil || b.Load == nil {
+		return a.Load == b.Load
+	}
+	x, y := *a.Load, *b.Load
+	same := x.At.Equal(y.At)
+	x.At, y.At = time.Time{}, time.Time{}
+	a.Load, b.Load = &x, &y
+	return same
 }
 
 // scribble changes what copies of an instance would share.
@@ -45,6 +68,8 @@ func scribble(in tandem.Instance) {
 	in.Endpoints[0].Address = "changed"
 	in.Services[0] = "changed"
 	in.Tags["empty"] = "changed"
+	in.Position.Latitude = 0
+	in.Load.Rate = 0
 }
 
 // oddIDs returns IDs that are valid and must be kept apart and whole.

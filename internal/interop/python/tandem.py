@@ -33,9 +33,10 @@ class ProtocolError(Exception):
 class StatusError(Exception):
     """A call failed: with the server's status, or with ours."""
 
-    def __init__(self, code, message, details=(), not_executed=False):
+    def __init__(self, code, message, details=(), not_executed=False, retry_after=None):
         super().__init__(f"code {code}: {message}")
         self.code, self.message, self.details, self.not_executed = code, message, list(details), not_executed
+        self.retry_after = retry_after  # in s: wait so long before another attempt; 0: do not; None: no advice
 
 
 def uvarint(n):
@@ -79,12 +80,26 @@ def parse_status(data):
     """Return the error that a status stands for, None for success."""
     if not data or data[0] & 127 == 0:
         return None
-    r, details = Reader(data[1:]), []
+    r, details, retry_after = Reader(data[1:]), [], None
     message = r.string().decode(errors="replace")
     while r.data:
-        details.append((r.string().decode(), r.string()))
+        kind, value = r.string().decode(), r.string()
+        if kind == "tandem-retry":
+            retry_after = parse_retry(value)
+        else:
+            details.append((kind, value))
     code = data[0] & 127
-    return StatusError(code if code <= 16 else 2, message, details, data[0] >= 128)
+    return StatusError(code if code <= 16 else 2, message, details, data[0] >= 128, retry_after)
+
+
+def parse_retry(value):
+    """Return how many seconds to wait; None if it can't be read."""
+    r = Reader(value)
+    try:
+        us = r.uvarint()
+    except ProtocolError:
+        return None
+    return None if r.data else min(us, 9007199254740) / 1e6
 
 
 def parse_pairs(data):

@@ -115,6 +115,16 @@ class Errors(TestCase):
         e = self.fails(NOT_FOUND, "no order 17", self.conn.call, "Test.Fail", "no order 17")
         self.assertEqual([("order", b"\x11"), ("hint", b"")], e.details)
 
+    def test_advice_to_retry(self):
+        for us, want in ((250_000, 0.25), (-1, 0), (0, None)):
+            e = self.fails(RESOURCE_EXHAUSTED, "busy", self.conn.call, "Test.Busy", us)
+            self.assertEqual((want, [("hint", b"")]), (e.retry_after, e.details))
+
+    def test_advice_that_cannot_be_read(self):
+        for value in (b"", b"\x80", b"\x01\x01"):
+            status = b"\x08" + string("busy") + string("tandem-retry") + string(value)
+            self.assertIsNone(tandem.parse_status(status).retry_after)
+
     def test_panic(self):
         e = self.fails(INTERNAL, "panicked", self.conn.call, "Test.Panic", "secret")
         self.assertNotIn("secret", e.message)

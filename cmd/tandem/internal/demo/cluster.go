@@ -27,8 +27,9 @@ const (
 // cluster is the server processes. Its methods may be called concurrently, but
 // only one at a time for the same server.
 type cluster struct {
-	dir     string
-	command func(Role) *exec.Cmd
+	dir      string
+	registry string // target of the servers' list
+	command  func(Role) *exec.Cmd
 
 	mu      sync.Mutex
 	order   []string // names, as they were started
@@ -41,12 +42,14 @@ type member struct {
 	state   state
 }
 
-func newCluster(dir string, command func(Role) *exec.Cmd) *cluster {
-	return &cluster{dir: dir, command: command, members: map[string]*member{}}
+// newCluster returns an empty one whose servers list themselves at the target, or in
+// dir when it is "".
+func newCluster(dir, target string, command func(Role) *exec.Cmd) *cluster {
+	if target == "" {
+		target = "file://" + filepath.ToSlash(filepath.Join(dir, "registry"))
+	}
+	return &cluster{dir: dir, registry: target, command: command, members: map[string]*member{}}
 }
-
-// registry is the directory of the file registry.
-func (c *cluster) registry() string { return filepath.Join(c.dir, "registry") }
 
 func (c *cluster) journal(name string) string {
 	return filepath.Join(c.dir, "journal-"+name+".log")
@@ -106,7 +109,7 @@ const startTime = 10 * time.Second
 
 // start starts a server and waits until it is listed.
 func (c *cluster) start(ctx context.Context, name string) error {
-	p, err := spawn(c.command(Role{Name: name, Registry: c.registry(), Journal: c.journal(name)}))
+	p, err := spawn(c.command(Role{Name: name, Registry: c.registry, Journal: c.journal(name)}))
 	if err != nil {
 		return fmt.Errorf("demo: starting %s: %w", name, err)
 	}

@@ -14,10 +14,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/balance"
 	"github.com/tandem-rpc/tandem/client"
 )
 
@@ -28,6 +28,10 @@ type Config struct {
 	Servers  int           // at the start; 2 to 16
 	Failover bool          // calls are tried elsewhere when an attempt fails
 	Seed     uint64        // decides what is called and whom the faults hit
+
+	Explain  bool            // after each fault, say where a call would go and why
+	Registry string          // target of the servers' list; a directory of the demo's own when it is ""
+	Client   []client.Option // with what the client needs for that
 
 	// Command returns the command that runs a server process, which ends when
 	// its standard input does. See [Role].
@@ -43,7 +47,7 @@ type Config struct {
 //	drained N         when it is done, N being those that still run
 type Role struct {
 	Name     string // the ID of its instance
-	Registry string // directory of the file registry
+	Registry string // target of the list to be in
 	Journal  string // file for the executions of the ledger
 }
 
@@ -105,7 +109,7 @@ func newRun(cfg Config, dir string) *run {
 	return &run{
 		cfg: cfg, plan: p, stats: s,
 		screen:  &screen{out: cfg.Out, live: cfg.Live},
-		cluster: newCluster(dir, cfg.Command),
+		cluster: newCluster(dir, cfg.Registry, cfg.Command),
 	}
 }
 
@@ -118,9 +122,10 @@ func (r *run) begin(ctx context.Context) error {
 	if r.cfg.Failover {
 		mode = client.Failover
 	}
-	c, err := client.Dial("file://"+filepath.ToSlash(r.cluster.registry()),
+	c, err := client.Dial(r.cluster.registry, append(r.cfg.Client,
 		client.WithFailMode(mode),
-		client.WithAttemptInterceptors(r.stats.intercept))
+		client.WithBalancer(balance.RoundRobin()), // so that each server has calls when a fault comes
+		client.WithAttemptInterceptors(r.stats.intercept))...)
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/tandem-rpc/tandem/cmd/tandem/internal/services"
 )
 
 // faultResult is what came of a fault.
@@ -35,6 +37,9 @@ func (r *run) direct(ctx context.Context, start time.Time) {
 		}
 		r.faults = append(r.faults, res)
 		r.screen.event(time.Since(start), res.String())
+		if r.cfg.Explain {
+			r.screen.event(time.Since(start), "where a call would go now:\n"+r.client.Describe(services.Mul).String())
+		}
 	}
 }
 

@@ -71,7 +71,7 @@ func TestProcessThatDoesNotDrain(t *testing.T) {
 }
 
 func TestProcessThatFails(t *testing.T) {
-	c := newCluster(t.TempDir(), func(Role) *exec.Cmd {
+	c := newCluster(t.TempDir(), "", func(Role) *exec.Cmd {
 		return shellCommand(t, "echo no room >&2; exit 3")
 	})
 	defer c.killAll()
@@ -85,7 +85,7 @@ func TestProcessThatFails(t *testing.T) {
 }
 
 func TestClusterNeedsEveryServer(t *testing.T) {
-	c := newCluster(t.TempDir(), func(r Role) *exec.Cmd {
+	c := newCluster(t.TempDir(), "", func(r Role) *exec.Cmd {
 		if r.Name == "s2" {
 			return exec.Command(os.DevNull)
 		}

@@ -1,0 +1,166 @@
+package balance
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// Aperture returns the policy that leaves a client a part of the instances, as
+// [Subset] does, but so that all of them have equally many clients: Finagle's
+// deterministic aperture. It needs to know how many clients there are, and which of
+// them this is, from 0 to clients-1: the ordinal of a stateful set, for example. A
+// larger ordinal counts as its remainder.
+//
+// Clients and instances lie around two equal rings, instances in the order of their
+// IDs and as broad as their weight. A client's aperture begins where it lies and is
+// so many clients broad that it covers the least number of instances or a little
+// more. Where it covers an instance partly, that gets so much less of the client's
+// calls. Every place of the ring has the same number of clients: a list or a number
+// of clients that is wrong for a moment costs evenness, nothing else. When an
+// instance comes or goes, the borders of all apertures shift a little: among 100, a
+// client makes about two new connections, where [Subset] makes 0.2.
+//
+// What next picks is drawn again with the probability that the instance is not
+// covered, a few times: policies that stay with an instance, by a call's key for
+// example, go there in any case. Finagle's least number is 12.
+func Aperture(ordinal, clients, least int, next Policy) Policy {
+	clients = min(max(1, clients), maxClients)
+	return aperture{wrapper{next}, int64(((ordinal % clients) + clients) % clients), int64(clients), int64(min(max(1, least), maxClients))}
+}
+
+// maxClients keeps the ring's length in 64 bits.
+const maxClients = 1_000_000
+
+type aperture struct {
+	wrapper
+
+	ordinal, clients, least int64
+}
+
+func (p aperture) Name() string { return p.named("aperture") }
+
+func (p aperture) ForClient() Policy {
+	return aperture{p.forClient(), p.ordinal, p.clients, p.least}
+}
+
+func (p aperture) Narrow(instances []tandem.Instance) []tandem.Instance {
+	nodes := make([]*Node, len(instances))
+	for i := range instances {
+		nodes[i] = &Node{Instance: instances[i]}
+	}
+	covered := p.cover(nodes)
+	return p.wrapper.Narrow(only(instances, func(i int) bool { return covered[nodes[i]] > 0 }))
+}
+
+func (p aperture) Build(nodes []*Node) Picker {
+	covered := p.cover(nodes)
+	a := &aperturePicker{subsetPicker: subsetPicker{
+		newBranch(p.next, only(nodes, func(i int) bool { return covered[nodes[i]] > 0 })),
+		only(nodes, func(i int) bool { return covered[nodes[i]] == 0 }),
+	}, partly: map[*Node]float64{}}
+	for n, part := range covered {
+		if part > 0 && part < 1 {
+			a.partly[n] = part
+		}
+	}
+	return a
+}
+
+// cover returns which part of each node the aperture covers. The ring is as long
+// as there are clients times the weight of all nodes, so that all is whole numbers.
+func (p aperture) cover(nodes []*Node) map[*Node]float64 {
+	covered := make(map[*Node]float64, len(nodes))
+	if len(nodes) == 0 {
+		return covered
+	}
+	sorted := slices.Clone(nodes)
+	slices.SortFunc(sorted, func(a, b *Node) int { return strings.Compare(a.Instance.ID, b.Instance.ID) })
+	client := int64(0) // the breadth of a client
+	for _, n := range nodes {
+		client += int64(n.Weight())
+	}
+	ring := client * p.clients
+	// As many clients as have the breadth of the least number of nodes.
+	breadth := min((p.least*p.clients+int64(len(nodes))-1)/int64(len(nodes)), p.clients)
+	from := p.ordinal * client
+	to := from + breadth*client
+	at := int64(0)
+	for _, n := range sorted {
+		width := int64(n.Weight()) * p.clients
+		part := overlap(at, at+width, from, to) + overlap(at+ring, at+ring+width, from, to)
+		covered[n] = float64(part) / float64(width)
+		at += width
+	}
+	return covered
+}
+
+// overlap returns how much two intervals have in common.
+func overlap(a, b, from, to int64) int64 { return max(0, min(b, to)-max(a, from)) }
+
+type aperturePicker struct {
+	subsetPicker
+
+	partly map[*Node]float64 // nodes that are covered partly
+}
+
+func (p *aperturePicker) Pick(call *tandem.Call, usable func(*Node) bool) *Node {
+	n := thin(p.picker, call, usable, func(n *Node) float64 {
+		if part, ok := p.partly[n]; ok {
+			return part
+		}
+		return 1
+	})
+	if n == nil {
+		n = anyUsable(p.others, usable)
+	}
+	return n
+}
+
+// Explain's scores are which part of an instance the client has.
+func (p *aperturePicker) Explain(call *tandem.Call, usable func(*Node) bool, e *Explanation) {
+	at := len(e.Steps)
+	p.subsetPicker.Explain(call, usable, e)
+	s := &e.Steps[at]
+	s.Policy, s.Scores = "aperture", map[string]float64{}
+	for _, n := range p.nodes {
+		s.Scores[n.Instance.ID] = 1
+	}
+	for n, part := range p.partly {
+		s.Scores[n.Instance.ID] = part
+	}
+	for id := range s.Dropped {
+		s.Dropped[id] = "not in this client's aperture"
+	}
+}
+
+// thinTries is how often thin draws.
+const thinTries = 8
+
+// thin takes what a picker picks with the probability that share returns for it,
+// else it picks again; in the end, what had the largest share. So nodes get less
+// without the picker knowing, and no call waits for anything.
+func thin(p Picker, call *tandem.Call, usable func(*Node) bool, share func(*Node) float64) *Node {
+	var best *Node
+	most := math.Inf(-1)
+	for range thinTries {
+		n := p.Pick(call, usable)
+		if n == nil {
+			return best
+		}
+		s := share(n)
+		if s >= 1 || n.world.float() < s {
+			return n
+		}
+		if s > most {
+			best, most = n, s
+		}
+	}
+	return best
+}
+
+// drawnID is the ID of a client that has none.
+func drawnID() string { return fmt.Sprintf("%016x", (*World)(nil).random()) }

@@ -1,0 +1,237 @@
+package balance
+
+import (
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// ReservedTag is the key of a tag that keeps an instance for the calls that ask
+// for it: a lane.
+const ReservedTag = "lane"
+
+// Route returns the policy that leaves to next those instances that the call's
+// [tandem.Route] asks for. Version and group must be equal where the route names
+// them. A call with tags goes to the instances that have all of them; when none
+// of those is usable, and the route is not forced, to those that lack some of the
+// keys but have no other value. So a call in a lane uses the lane's instances of
+// the services that have some, and the common ones of the others: this is Dubbo's
+// tag router with more than one tag.
+//
+// A tag is information and keeps nobody away, unless it is reserved: those with
+// the key [ReservedTag] are, and the reserved keys that are given here. An instance
+// with a reserved tag only gets the calls whose route names the tag with this
+// value. So a canary that is started with a lane of its own gets no stray call. A
+// call that names its instance goes there, whatever the route.
+//
+// Pickers of next are built for each route when it is first used, and kept, 64 of
+// them for a list; for further routes, next chooses from the whole list and sees
+// what does not fit as not usable.
+func Route(next Policy, reserved ...string) Policy {
+	return route{wrapper{next}, append([]string{ReservedTag}, reserved...)}
+}
+
+type route struct {
+	wrapper
+
+	reserved []string // keys of tags
+}
+
+func (p route) Name() string    { return p.named("route") }
+func (p route) UsesRoute() bool { return true }
+
+func (p route) ForClient() Policy { return route{p.forClient(), p.reserved} }
+
+// Narrow narrows the common instances, and those of each lane.
+func (p route) Narrow(instances []tandem.Instance) []tandem.Instance {
+	return p.narrowBy(instances, func(i int) string {
+		var lane strings.Builder
+		for _, key := range p.reserved {
+			fmt.Fprintf(&lane, "%q ", instances[i].Tags[key])
+		}
+		return lane.String()
+	})
+}
+
+func (p route) Build(nodes []*Node) Picker {
+	picker := &routePicker{policy: p, nodes: nodes, seed: maphash.MakeSeed()}
+	picker.plain = picker.branch(new(tandem.Route), false)
+	picker.known.Store(&map[uint64]*routed{})
+	return picker
+}
+
+type routePicker struct {
+	policy route
+	nodes  []*Node
+	plain  branch // for calls without a route
+	seed   maphash.Seed
+	known  atomic.Pointer[map[uint64]*routed] // by hash of the route; replaced as a whole
+
+	mu  sync.Mutex // of those who add a route
+	all *branch    // for routes that are too many
+}
+
+// routed is a route with the nodes for it.
+type routed struct {
+	route tandem.Route
+	exact branch // those that have all it asks for
+	loose branch // and those that lack tags; no picker if forced or without tags
+}
+
+// maxRoutes is how many routes have pickers of their own.
+const maxRoutes = 64
+
+func (p *routePicker) Pick(call *tandem.Call, usable func(*Node) bool) *Node {
+	switch {
+	case call == nil:
+		return p.plain.picker.Pick(call, usable)
+	case call.Pin != "":
+		return p.pinned(call.Pin, usable)
+	case call.Route == nil:
+		return p.plain.picker.Pick(call, usable)
+	}
+	hash := routeHash(p.seed, call.Route)
+	r := (*p.known.Load())[hash]
+	if r == nil {
+		r = p.add(hash, call.Route)
+	}
+	if r == nil || !sameRoute(&r.route, call.Route) {
+		return p.filter(call, usable)
+	}
+	n := r.exact.picker.Pick(call, usable)
+	if n == nil && r.loose.picker != nil {
+		n = r.loose.picker.Pick(call, usable)
+	}
+	return n
+}
+
+// pinned returns the node that a call names.
+func (p *routePicker) pinned(id string, usable func(*Node) bool) *Node {
+	for _, n := range p.nodes {
+		if n.Instance.ID == id && usable(n) {
+			return n
+		}
+	}
+	return nil
+}
+
+// routeHash allocates nothing and does not depend on the order of the tags.
+func routeHash(seed maphash.Seed, r *tandem.Route) uint64 {
+	h := maphash.String(seed, r.Version) ^ mix(maphash.String(seed, r.Group)+1)
+	for k, v := range r.Tags {
+		h += mix(maphash.String(seed, k) ^ mix(maphash.String(seed, v)+2))
+	}
+	if r.Force {
+		h++
+	}
+	return h
+}
+
+func sameRoute(a, b *tandem.Route) bool {
+	return a.Version == b.Version && a.Group == b.Group && a.Force == b.Force && maps.Equal(a.Tags, b.Tags)
+}
+
+// add makes the pickers for a route that is new; nil when there are too many.
+func (p *routePicker) add(hash uint64, r *tandem.Route) *routed {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	known := *p.known.Load()
+	if known[hash] != nil || len(known) == maxRoutes {
+		return known[hash]
+	}
+	added := &routed{route: *r}
+	added.route.Tags = maps.Clone(r.Tags)
+	added.exact = p.branch(r, false)
+	if len(r.Tags) > 0 && !r.Force {
+		added.loose = p.branch(r, true)
+	}
+	known = maps.Clone(known)
+	known[hash] = added
+	p.known.Store(&known)
+	return added
+}
+
+// branch returns the nodes that fit, with their picker: the common one's if they
+// are the same.
+func (p *routePicker) branch(r *tandem.Route, loose bool) branch {
+	var fit []*Node
+	for _, n := range p.nodes {
+		if p.misfit(&n.Instance, r, loose) == "" {
+			fit = append(fit, n)
+		}
+	}
+	if p.plain.picker != nil && slices.Equal(fit, p.plain.nodes) {
+		return p.plain
+	}
+	return newBranch(p.policy.next, fit)
+}
+
+// misfit says why an instance is not for calls with the route, "" if it is. A
+// loose look forgives a tag that is not there.
+func (p *routePicker) misfit(in *tandem.Instance, r *tandem.Route, loose bool) string {
+	switch {
+	case r.Version != "" && in.Version != r.Version:
+		return fmt.Sprintf("version %q, wanted %q", in.Version, r.Version)
+	case r.Group != "" && in.Group != r.Group:
+		return fmt.Sprintf("group %q, wanted %q", in.Group, r.Group)
+	}
+	for _, key := range p.policy.reserved {
+		if have, ok := in.Tags[key]; ok {
+			if want, asked := r.Tags[key]; !asked || have != want {
+				return fmt.Sprintf("reserved for %s=%s", key, have)
+			}
+		}
+	}
+	for key, want := range r.Tags {
+		have, ok := in.Tags[key]
+		if ok && have != want || !ok && !loose {
+			return fmt.Sprintf("tag %s is %q, wanted %q", key, have, want)
+		}
+	}
+	return ""
+}
+
+// filter is for routes without pickers of their own.
+func (p *routePicker) filter(call *tandem.Call, usable func(*Node) bool) *Node {
+	all := p.everything()
+	n := all.picker.Pick(call, func(n *Node) bool { return p.misfit(&n.Instance, call.Route, false) == "" && usable(n) })
+	if n == nil && len(call.Route.Tags) > 0 && !call.Route.Force {
+		n = all.picker.Pick(call, func(n *Node) bool { return p.misfit(&n.Instance, call.Route, true) == "" && usable(n) })
+	}
+	return n
+}
+
+func (p *routePicker) everything() *branch {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.all == nil {
+		all := newBranch(p.policy.next, p.nodes)
+		p.all = &all
+	}
+	return p.all
+}
+
+// Explain shows the instances that fit, and if none of them is usable, those that
+// will do.
+func (p *routePicker) Explain(call *tandem.Call, usable func(*Node) bool, e *Explanation) {
+	r := new(tandem.Route)
+	switch {
+	case call != nil && call.Pin != "":
+		e.choice("route: the instance that the call names", p.nodes, func(n *Node) bool { return n.Instance.ID == call.Pin && usable(n) }, weightOf)
+		return
+	case call != nil && call.Route != nil:
+		r = call.Route
+	}
+	loose := false
+	if len(r.Tags) > 0 && !r.Force {
+		loose = !slices.ContainsFunc(p.nodes, func(n *Node) bool { return p.misfit(&n.Instance, r, false) == "" && usable(n) })
+	}
+	e.narrow("route", p.nodes, func(n *Node) string { return p.misfit(&n.Instance, r, loose) })
+	p.branch(r, loose).explain(call, usable, e)
+}

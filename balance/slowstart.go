@@ -1,0 +1,106 @@
+package balance
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// SlowStart returns the policy that gives an instance that is new less than its
+// share of what next would give it: a tenth at first, all after the window, and in
+// between as time goes by. Until caches are filled and code is compiled, a server
+// is slower than it will be. 30 s are a good window for most.
+//
+// New is an instance since [Stats.Listed]: it was not there before, was started
+// again, or was away for a minute. When a client begins, those that say that they
+// were started long ago, or don't say, are not new.
+func SlowStart(window time.Duration, next Policy) Policy {
+	return SlowStartCurve(window, 1, next)
+}
+
+// SlowStartCurve is [SlowStart] with another shape. The share of an instance that
+// is new is
+//
+//	max(0.1, (time / window) ^ (1 / aggression))
+//
+// which is Envoy's formula with its default of a tenth: aggressions above 1 give
+// it more at first, those below 1 less. What next picks is taken with this
+// probability, else next picks again, eight times at most. When all are new the
+// oldest of those that were picked gets the call.
+func SlowStartCurve(window time.Duration, aggression float64, next Policy) Policy {
+	if !(aggression > 0) { // nor NaN
+		aggression = 1
+	}
+	return slowStart{wrapper{next}, window, aggression}
+}
+
+// leastShare is what an instance gets at first.
+const leastShare = 0.1
+
+type slowStart struct {
+	wrapper
+
+	window     time.Duration
+	aggression float64
+}
+
+func (p slowStart) Name() string { return p.named("slow_start") }
+
+func (p slowStart) ForClient() Policy { return slowStart{p.forClient(), p.window, p.aggression} }
+
+func (p slowStart) Build(nodes []*Node) Picker {
+	picker := &slowStartPicker{branch: newBranch(p.next, nodes), policy: p}
+	for i, n := range nodes {
+		if listed := n.Stats.Listed(); listed != 0 && (i == 0 || listed+p.window > picker.until) {
+			picker.until = listed + p.window
+		}
+	}
+	picker.over.Store(worldOf(nodes).now() >= picker.until)
+	return picker
+}
+
+type slowStartPicker struct {
+	branch
+
+	policy slowStart
+	until  time.Duration // when the last node is not new any more
+	over   atomic.Bool   // and that is now, so nobody needs to look at the clock
+}
+
+func (p *slowStartPicker) Pick(call *tandem.Call, usable func(*Node) bool) *Node {
+	if p.over.Load() {
+		return p.picker.Pick(call, usable)
+	}
+	now := worldOf(p.nodes).now()
+	if now >= p.until {
+		p.over.Store(true)
+		return p.picker.Pick(call, usable)
+	}
+	return thin(p.picker, call, usable, func(n *Node) float64 { return p.policy.share(n, now) })
+}
+
+// share returns which part of its usual calls a node gets.
+func (p slowStart) share(n *Node, now time.Duration) float64 {
+	listed := n.Stats.Listed()
+	since := now - listed
+	if listed == 0 || since >= p.window {
+		return 1
+	}
+	if p.aggression == 1 {
+		return max(leastShare, float64(since)/float64(p.window))
+	}
+	return max(leastShare, math.Pow(max(0, float64(since))/float64(p.window), 1/p.aggression))
+}
+
+// Explain's scores are shares.
+func (p *slowStartPicker) Explain(call *tandem.Call, usable func(*Node) bool, e *Explanation) {
+	s := e.narrow("slow_start", p.nodes, func(*Node) string { return "" })
+	s.Scores = map[string]float64{}
+	now := worldOf(p.nodes).now()
+	for _, n := range p.nodes {
+		s.Scores[n.Instance.ID] = p.policy.share(n, now)
+	}
+	p.branch.explain(call, usable, e)
+}

@@ -1,0 +1,154 @@
+package balance
+
+import (
+	"hash/maphash"
+	"sync/atomic"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// Sticky returns the policy that stays with what next has chosen: calls with equal
+// keys go to the same instance as long as it is usable, and then to the one that
+// next chooses in its place. All calls without a key stay together, too. Unlike
+// with [RingHash] other clients choose for themselves, no key moves when an
+// instance comes, and none comes back to one that was away.
+//
+// A client remembers 16,384 keys, some of them less if they happen to lie close
+// together; a key that is used again after that many others is a new one. Calls
+// that name their instance, and those that avoid one that has just failed them,
+// change nothing. Inside [Route], each route has keys of its own.
+func Sticky(next Policy) Policy { return sticky{wrapper{next}, newMemory()} }
+
+type sticky struct {
+	wrapper
+
+	memory *memory // of one client
+}
+
+func (p sticky) Name() string { return p.named("sticky") }
+
+func (p sticky) ForClient() Policy { return sticky{p.forClient(), newMemory()} }
+
+func (p sticky) Build(nodes []*Node) Picker {
+	picker := &stickyPicker{branch: newBranch(p.next, nodes), memory: p.memory, list: p.memory.lists.Add(1), byID: make(map[string]*Node, len(nodes))}
+	for _, n := range nodes {
+		picker.byID[n.Instance.ID] = n
+	}
+	return picker
+}
+
+// memory is a table of what was chosen, in buckets of a few places each.
+type memory struct {
+	seed    maphash.Seed
+	lists   atomic.Uint64 // that there have been
+	keyless atomic.Pointer[chosen]
+	buckets atomic.Pointer[[stickyBuckets]bucket] // nil before the first key
+}
+
+const (
+	stickyBuckets = 4096
+	stickyPlaces  = 4
+)
+
+type bucket [stickyPlaces]atomic.Pointer[chosen]
+
+// chosen is what was chosen for a key.
+type chosen struct {
+	key  uint64 // its hash
+	node *Node  // as it was then
+	list uint64 // that the node belongs to
+}
+
+func newMemory() *memory { return &memory{seed: maphash.MakeSeed()} }
+
+// place returns where the choice for a call is, or belongs, and the key's hash.
+func (m *memory) place(call *tandem.Call, world *World) (*atomic.Pointer[chosen], uint64) {
+	if call == nil || call.HashKey == "" && call.Route == nil {
+		return &m.keyless, 0
+	}
+	key := maphash.String(m.seed, call.HashKey) | 1 // never that of no key
+	if r := call.Route; r != nil {
+		key ^= routeHash(m.seed, r) << 1
+	}
+	all := m.buckets.Load()
+	if all == nil {
+		all = new([stickyBuckets]bucket)
+		if !m.buckets.CompareAndSwap(nil, all) {
+			all = m.buckets.Load()
+		}
+	}
+	b := &all[mix(key)%stickyBuckets]
+	var free *atomic.Pointer[chosen]
+	for i := range b {
+		c := b[i].Load()
+		if c != nil && c.key == key {
+			return &b[i], key
+		}
+		if c == nil && free == nil {
+			free = &b[i]
+		}
+	}
+	if free == nil {
+		free = &b[world.intN(stickyPlaces)]
+	}
+	return free, key
+}
+
+type stickyPicker struct {
+	branch
+
+	memory *memory
+	list   uint64
+	byID   map[string]*Node
+}
+
+func (p *stickyPicker) Pick(call *tandem.Call, usable func(*Node) bool) *Node {
+	place, key := p.memory.place(call, worldOf(p.nodes))
+	was := place.Load()
+	if n := p.here(was, key); n != nil && usable(n) {
+		if was.list != p.list { // a new list: whoever comes next finds it at once
+			place.CompareAndSwap(was, &chosen{key, n, p.list})
+		}
+		return n
+	}
+	n := p.picker.Pick(call, usable)
+	if n == nil || !free(call) {
+		return n
+	}
+	if place.CompareAndSwap(was, &chosen{key, n, p.list}) {
+		return n
+	}
+	// Somebody was faster, perhaps with the same key.
+	if other := p.here(place.Load(), key); other != nil && usable(other) {
+		return other
+	}
+	return n
+}
+
+// here returns the node of this list that was chosen for the key, or nil.
+func (p *stickyPicker) here(c *chosen, key uint64) *Node {
+	switch {
+	case c == nil || c.key != key:
+		return nil
+	case c.list == p.list:
+		return c.node
+	}
+	return p.byID[c.node.Instance.ID]
+}
+
+// Explain shows the instance that the call stays with, if there is one.
+func (p *stickyPicker) Explain(call *tandem.Call, usable func(*Node) bool, e *Explanation) {
+	place, key := p.memory.place(call, worldOf(p.nodes))
+	stays := p.here(place.Load(), key)
+	if stays == nil || !usable(stays) {
+		e.narrow("sticky", p.nodes, func(*Node) string { return "" })
+		p.branch.explain(call, usable, e)
+		return
+	}
+	e.narrow("sticky", p.nodes, func(n *Node) string {
+		if n == stays {
+			return ""
+		}
+		return "calls stay with " + stays.Instance.ID
+	})
+}

@@ -1,0 +1,218 @@
+package balance
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// zoneUsable is which part of the local instances, by weight, must be usable for
+// the calls to stay: each then has 1/0.7 times its usual calls. It is Envoy's
+// overprovisioning factor of 1.4.
+const zoneUsable = 0.7
+
+// Zone returns the policy that prefers the instances of a zone, and lets next
+// choose among them. Calls stay in the zone with the probability
+//
+//	min(1, usable/0.7) · min(1, capacity · zones)
+//
+// where usable is which part of the local instances is, and capacity which part
+// of all instances is local, both by weight. The first factor is Envoy's for
+// localities, the second that of its zone aware routing: callers are taken to be
+// as many in each zone that has instances, and a zone that has less than its part
+// of the capacity keeps no more than it can do. The other calls go to the zones
+// that have more than their part, by how much more that is; when there is none, by
+// capacity. When a zone has no usable instance, any other will do.
+//
+// The usable ones are counted anew once in as many picks as there are. Instances
+// without a zone are a zone of their own. When zone is "", or no instance is there,
+// next chooses among all. Each zone has its own picker of next.
+func Zone(zone string, next Policy) Policy { return zoned{wrapper{next}, zone} }
+
+type zoned struct {
+	wrapper
+
+	zone string
+}
+
+func (p zoned) Name() string { return p.named("zone") }
+
+func (p zoned) ForClient() Policy { return zoned{p.forClient(), p.zone} }
+
+// Narrow narrows each zone.
+func (p zoned) Narrow(instances []tandem.Instance) []tandem.Instance {
+	if !slices.ContainsFunc(instances, func(in tandem.Instance) bool { return p.zone != "" && in.Zone == p.zone }) {
+		return p.wrapper.Narrow(instances)
+	}
+	return p.narrowBy(instances, func(i int) string { return instances[i].Zone })
+}
+
+func (p zoned) Build(nodes []*Node) Picker {
+	zones := map[string][]*Node{}
+	for _, n := range nodes {
+		zones[n.Instance.Zone] = append(zones[n.Instance.Zone], n)
+	}
+	if p.zone == "" || len(zones[p.zone]) == 0 {
+		return everywhere{newBranch(p.next, nodes), p.zone}
+	}
+	all, fair := weightOfAll(nodes), 1/float64(len(zones))
+	local := zones[p.zone]
+	z := &zonePicker{zone: p.zone, all: nodes, local: newBranch(p.next, local), weight: weightOfAll(local)}
+	z.capacity = min(1, z.weight/all/fair)
+	z.usable.Store(math.Float64bits(1))
+	delete(zones, p.zone)
+	for name, list := range zones {
+		share := weightOfAll(list) / all
+		z.others = append(z.others, otherZone{newBranch(p.next, list), name, max(0, share-fair), share})
+	}
+	z.apportion()
+	return z
+}
+
+func weightOfAll(nodes []*Node) (sum float64) {
+	for _, n := range nodes {
+		sum += float64(n.Weight())
+	}
+	return sum
+}
+
+// otherZone is a zone that is not the local one.
+type otherZone struct {
+	branch
+
+	name    string
+	surplus float64 // capacity beyond its fair share
+	share   float64 // of the calls that leave
+}
+
+type zonePicker struct {
+	zone     string
+	all      []*Node
+	local    branch
+	weight   float64 // of the local nodes
+	capacity float64 // what part of the calls the local nodes are enough for
+	others   []otherZone
+	usable   atomic.Uint64 // part of the local weight, a float64
+}
+
+// apportion turns shares of the capacity into shares of the calls that leave.
+func (p *zonePicker) apportion() {
+	slices.SortFunc(p.others, func(a, b otherZone) int { return strings.Compare(a.name, b.name) })
+	surplus := slices.ContainsFunc(p.others, func(o otherZone) bool { return o.surplus > 0 })
+	sum := 0.0
+	for i := range p.others {
+		if o := &p.others[i]; surplus {
+			o.share = o.surplus
+		}
+		sum += p.others[i].share
+	}
+	for i := range p.others {
+		p.others[i].share /= sum
+	}
+}
+
+func (p *zonePicker) Pick(call *tandem.Call, usable func(*Node) bool) *Node {
+	if random := worldOf(p.all).random(); random%uint64(len(p.local.nodes)) == 0 && free(call) {
+		p.count(usable)
+	}
+	if stay := p.stay(); stay >= 1 || worldOf(p.all).float() < stay {
+		if n := p.local.picker.Pick(call, usable); n != nil {
+			return n
+		}
+		return p.elsewhere(call, usable)
+	}
+	if n := p.elsewhere(call, usable); n != nil {
+		return n
+	}
+	return p.local.picker.Pick(call, usable)
+}
+
+// free reports whether usable speaks of the nodes' health alone.
+func free(call *tandem.Call) bool {
+	return call == nil || call.Pin == "" && len(call.Exclude) == 0
+}
+
+// stay returns which part of the calls stays in the zone.
+func (p *zonePicker) stay() float64 {
+	return min(1, math.Float64frombits(p.usable.Load())/zoneUsable) * p.capacity
+}
+
+func (p *zonePicker) count(usable func(*Node) bool) {
+	p.usable.Store(math.Float64bits(p.part(usable)))
+}
+
+func (p *zonePicker) part(usable func(*Node) bool) float64 {
+	sum := 0.0
+	for _, n := range p.local.nodes {
+		if usable(n) {
+			sum += float64(n.Weight())
+		}
+	}
+	return sum / p.weight
+}
+
+// elsewhere picks in another zone: one that is drawn, or failing that any.
+func (p *zonePicker) elsewhere(call *tandem.Call, usable func(*Node) bool) *Node {
+	at, left := 0, worldOf(p.all).float()
+	for i, o := range p.others {
+		if o.share > 0 {
+			at = i
+		}
+		if left -= o.share; left < 0 {
+			break
+		}
+	}
+	for i := range p.others {
+		if n := p.others[(at+i)%len(p.others)].picker.Pick(call, usable); n != nil {
+			return n
+		}
+	}
+	return nil
+}
+
+// Explain shows each zone that may get the call; the scores are the part of the
+// calls that the instance's zone gets.
+func (p *zonePicker) Explain(call *tandem.Call, usable func(*Node) bool, e *Explanation) {
+	part := p.part(usable)
+	stay := min(1, part/zoneUsable) * p.capacity
+	gets := map[string]float64{p.zone: stay}
+	for _, o := range p.others {
+		gets[o.name] = (1 - stay) * o.share
+	}
+	s := e.narrow("zone", p.all, func(n *Node) string {
+		if gets[n.Instance.Zone] > 0 || part == 0 {
+			return ""
+		}
+		return fmt.Sprintf("zone %q: %.0f %% of the calls stay in %q", n.Instance.Zone, 100*stay, p.zone)
+	})
+	s.Scores = map[string]float64{}
+	for _, n := range p.all {
+		s.Scores[n.Instance.ID] = gets[n.Instance.Zone]
+	}
+	p.local.explain(call, usable, e)
+	for _, o := range p.others {
+		if gets[o.name] > 0 {
+			o.explain(call, usable, e)
+		}
+	}
+}
+
+// everywhere is the picker where the zone is unknown.
+type everywhere struct {
+	branch
+
+	zone string
+}
+
+func (p everywhere) Pick(call *tandem.Call, usable func(*Node) bool) *Node {
+	return p.picker.Pick(call, usable)
+}
+
+func (p everywhere) Explain(call *tandem.Call, usable func(*Node) bool, e *Explanation) {
+	e.narrow("zone", p.nodes, func(*Node) string { return "" })
+	p.branch.explain(call, usable, e)
+}

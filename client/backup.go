@@ -1,0 +1,107 @@
+package client
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/session"
+	"github.com/tandem-rpc/tandem/resilience"
+)
+
+// hedging is what a client knows for its second attempts.
+type hedging struct {
+	latencies resilience.Latencies
+	budget    *resilience.Budget // second attempts have, beside the client's
+	rests     atomic.Int64       // until then there are none; ns since 1970
+}
+
+const (
+	hedgeQuantile = 0.95        // of the latency, after which there is a second attempt
+	hedgeRest     = time.Second // without second attempts when a server has said that it is overloaded
+	hedgeBusy     = 90          // percent of its capacity at which a server is
+)
+
+func (h *hedging) init(share float64) {
+	now := time.Now()
+	h.budget = resilience.NewBudget(share, 0, now)
+	for h.budget.Take(now) {
+		// The share is of all calls: nothing is given in advance.
+	}
+}
+
+// hedge makes a second attempt, at another instance, when the first takes
+// longer than 95 % of the method's calls: "hedged requests" (Dean & Barroso,
+// "The Tail at Scale", CACM 2013). The first answer wins, and the other
+// attempt's server is told.
+func (c *Client) hedge(next tandem.Func) tandem.Func {
+	h := &c.hedges
+	return func(ctx context.Context, call *tandem.Call) error {
+		o, ok := outgoing(call)
+		latency := h.latencies.Of(call.Method)
+		if !ok || !call.Idempotent || call.Kind != tandem.Unary || call.Pin != "" || latency == nil {
+			return next(ctx, call)
+		}
+		began := time.Now()
+		h.budget.Call()
+		var err error
+		if delay, known := latency.Quantile(hedgeQuantile); known && began.UnixNano() >= h.rests.Load() && !servesRetry(ctx) {
+			err = c.race(ctx, call, next, delay)
+		} else {
+			err = next(ctx, call)
+		}
+		// What the second attempt has won is a lower bound of the first's
+		// latency, and above the quantile all the same.
+		now := time.Now()
+		if err == nil {
+			latency.Observe(now.Sub(began), now)
+		}
+		if overloaded(o, err) {
+			h.rests.Store(now.Add(hedgeRest).UnixNano())
+		}
+		return err
+	}
+}
+
+// race makes the first attempt and, after the delay, the second.
+func (c *Client) race(ctx context.Context, call *tandem.Call, next tandem.Func, delay time.Duration) error {
+	r := newContest(ctx, call, next)
+	defer r.settle()
+	r.start("")
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case res := <-r.results:
+		return r.note(res).err
+	case <-timer.C:
+	}
+	if id := c.second(call); id != "" {
+		r.start(id)
+	}
+	return r.first(func(error) {})
+}
+
+// second returns where a second attempt may go; "" if there is to be none.
+func (c *Client) second(call *tandem.Call) string {
+	o, _ := outgoing(call) // hedge has looked
+	tried := o.Tried()
+	if len(tried) == 0 { // there is not even a connection for the first
+		return ""
+	}
+	id := c.pool.choose(call, append(tried, call.Exclude...))
+	if id == "" || !c.hedges.budget.Take(time.Now()) || !c.budget.Take(time.Now()) {
+		return ""
+	}
+	return id
+}
+
+// overloaded reports whether a server said that more calls would not help it.
+func overloaded(o *session.Outgoing, err error) bool {
+	if err == nil {
+		load, known := o.Load()
+		return known && load.Utilization >= hedgeBusy
+	}
+	e := tandem.AsError(err)
+	return e.Code == tandem.ResourceExhausted || e.RetryAfter != 0
+}

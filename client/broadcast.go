@@ -1,0 +1,62 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/session"
+)
+
+// broadcast makes the call at every instance that is connected or being
+// connected, so many at a time. One that is leaving, and refuses the call for
+// it, is no member any more. Streams and calls of one instance go their usual
+// way.
+func (c *Client) broadcast(next tandem.Func) tandem.Func {
+	return func(ctx context.Context, call *tandem.Call) error {
+		if call.Kind == tandem.Streaming || call.Pin != "" {
+			return next(ctx, call)
+		}
+		if err := c.pool.listed(ctx, call); err != nil {
+			return err
+		}
+		ids := c.pool.reachable(call)
+		if len(ids) == 0 {
+			return next(ctx, call) // which knows why
+		}
+		r := newContest(ctx, call, next)
+		defer r.settle()
+		for len(ids) > 0 || r.running > 0 {
+			if len(ids) > 0 && r.running < c.opts.broadcastAtOnce {
+				r.start(ids[0])
+				ids = ids[1:]
+				continue
+			}
+			r.wait()
+		}
+		return c.verdict(r.done)
+	}
+}
+
+// verdict is nil when enough of the attempts have succeeded.
+func (c *Client) verdict(done []result) error {
+	var failed failures
+	succeeded := 0
+	for _, res := range done {
+		switch {
+		case res.err == nil:
+			succeeded++
+		case !errors.Is(res.err, session.ErrDraining):
+			failed = append(failed, res)
+		}
+	}
+	members := succeeded + len(failed)
+	switch {
+	case members == 0: // all are leaving
+		return failures(done).of(len(done))
+	case succeeded >= max(1, int(math.Ceil(c.opts.broadcastShare*float64(members)))):
+		return nil
+	}
+	return failed.of(members)
+}

@@ -1,0 +1,150 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/balance"
+)
+
+// contest is a call with several attempts at a time. It belongs to the call's
+// goroutine, and none of its own outlives the call: settle waits for them.
+type contest struct {
+	call    *tandem.Call
+	next    tandem.Func
+	ctx     context.Context // of the attempts
+	cancel  context.CancelCauseFunc
+	results chan result
+	begun   int // attempts
+	running int
+	done    []result
+}
+
+// result is how an attempt ended.
+type result struct {
+	attempt *tandem.Call
+	err     error
+}
+
+func newContest(ctx context.Context, call *tandem.Call, next tandem.Func) *contest {
+	r := &contest{call: call, next: next, results: make(chan result)}
+	r.ctx, r.cancel = context.WithCancelCause(ctx)
+	return r
+}
+
+// start begins an attempt, at the instance if one is named.
+func (r *contest) start(instance string) {
+	attempt := r.call.Clone()
+	attempt.Attempt = r.call.Attempt + r.begun
+	if instance != "" {
+		attempt.Pin = instance
+	}
+	r.begun++
+	r.running++
+	go func() {
+		err := r.next(r.ctx, attempt)
+		attempt.End(err)
+		r.results <- result{attempt, err}
+	}()
+}
+
+// wait returns the next attempt that has ended.
+func (r *contest) wait() result { return r.note(<-r.results) }
+
+func (r *contest) note(res result) result {
+	r.running--
+	r.done = append(r.done, res)
+	return res
+}
+
+// settle gives up the attempts that still run: their servers are told. Then it
+// makes the call's what the attempt brought whose answer counts; if there is
+// none, the last.
+func (r *contest) settle() {
+	r.cancel(errOutrun)
+	for r.running > 0 {
+		r.wait()
+	}
+	if len(r.done) == 0 {
+		return
+	}
+	counts := r.done[len(r.done)-1]
+	if o, ok := outgoing(r.call); ok {
+		for _, res := range r.done {
+			if res.err == nil && res.attempt.Peer == o.AnsweredBy() {
+				counts = res
+			}
+		}
+	}
+	r.call.Trailer, r.call.Peer = counts.attempt.Trailer, counts.attempt.Peer
+}
+
+// errOutrun is why an attempt was given up when another has the answer.
+var errOutrun = errors.New("another attempt was quicker")
+
+func wasOutrun(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errOutrun) }
+
+// outrun counts an attempt that was given up because another was quicker. That
+// is no failure, but says that the instance is slow: one that loses so all of
+// its calls would look as quick as the others, and get as many. How slow, nobody
+// knows; eight times what it had until then is a guess that has a policy avoid it.
+func outrun(stats *balance.Stats, began time.Duration) {
+	now := balance.Now()
+	if took := 8 * (now - began); began != 0 && took > stats.Peak() {
+		stats.Done(now-took, false)
+		return
+	}
+	stats.Done(0, false)
+}
+
+// failures are attempts that failed. As an error they say where each was made.
+type failures []result
+
+const namedFailures = 8
+
+// Error names the instances, if they are not too many.
+func (f failures) Error() string {
+	var b strings.Builder
+	for i, res := range f {
+		if i == namedFailures {
+			fmt.Fprintf(&b, "; and %d more", len(f)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		fmt.Fprintf(&b, "%s: %v", res.attempt.Peer.Instance, res.err)
+	}
+	return b.String()
+}
+
+// Unwrap returns the attempts' errors.
+func (f failures) Unwrap() (errs []error) {
+	for _, res := range f {
+		errs = append(errs, res.err)
+	}
+	return errs
+}
+
+// of is the error of a call of which so many attempts were to succeed: that of
+// the only one, or one with the first's code. Nothing was executed only if no
+// attempt was, and the advice to retry is the most cautious one.
+func (f failures) of(attempts int) error {
+	if len(f) == 1 && attempts == 1 {
+		return f[0].err
+	}
+	e := tandem.Errorf(tandem.CodeOf(f[0].err), "%d of %d attempts failed: %w", len(f), attempts, f)
+	e.NotExecuted = len(f) == attempts
+	for _, res := range f {
+		one := tandem.AsError(res.err)
+		e.NotExecuted = e.NotExecuted && one.NotExecuted
+		if e.RetryAfter >= 0 && (one.RetryAfter < 0 || one.RetryAfter > e.RetryAfter) {
+			e.RetryAfter = one.RetryAfter
+		}
+	}
+	return e
+}

@@ -1,0 +1,39 @@
+// Package debug shows over HTTP what a client knows of its instances, and where it
+// would send a call now:
+//
+//	http.Handle("/debug/tandem", debug.Handler(c))
+//
+//	curl 'localhost:6060/debug/tandem?method=Arith.Mul'
+//
+// It tells names and addresses of servers: keep it where net/http/pprof is.
+package debug
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/tandem-rpc/tandem/client"
+)
+
+// Handler answers GET requests with the client's [client.Explanation] of the method
+// that the parameter of that name has, as JSON, or as text with format=text. It may
+// be used by many requests at once.
+func Handler(c *client.Client) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, "only GET", http.StatusMethodNotAllowed)
+			return
+		}
+		e := c.Describe(r.FormValue("method"))
+		if r.FormValue("format") == "text" {
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			_, _ = w.Write([]byte(e.String())) //nolint:gosec // it is plain text; who asked has gone, if it fails
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		out := json.NewEncoder(w)
+		out.SetIndent("", "  ")
+		_ = out.Encode(e) // likewise
+	})
+}

@@ -1,0 +1,57 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/resilience"
+)
+
+// A method that fails three times in a row is not called for ten seconds.
+func ExampleWithBreaker() {
+	c, stop := one(func(context.Context, *int) (*int, error) {
+		return nil, tandem.Errorf(tandem.Internal, "the disk is full")
+	}, client.WithBreaker(resilience.BreakerConfig{Consecutive: 3, Pause: 10 * time.Second}))
+	defer stop()
+	for range 4 {
+		n := 1
+		err := c.Call(context.Background(), "It.Does", &n, &n)
+		fmt.Println(tandem.CodeOf(err), tandem.MayHaveExecuted(err))
+	}
+	// Output:
+	// internal true
+	// internal true
+	// internal true
+	// unavailable false
+}
+
+// An instance is left out for a minute after two failures in a row; what methods
+// return for reasons of their own does not count.
+func ExampleWithEjection() {
+	c, stop := one(func(context.Context, *int) (*int, error) {
+		return nil, errors.New("no such order")
+	}, client.WithEjection(&client.Ejection{
+		Breaker:  resilience.BreakerConfig{Consecutive: 2, Pause: time.Minute},
+		Outliers: resilience.OutlierConfig{MaxShare: 0.1},
+	}))
+	defer stop()
+	n := 1
+	fmt.Println(c.Call(context.Background(), "It.Does", &n, &n))
+	// Output: unknown: no such order
+}
+
+// Idle connections are pinged after a second of silence at most, so that a server that
+// was stopped gets no call. This one answers.
+func ExampleWithHealthCheck() {
+	c, stop := one(func(_ context.Context, n *int) (*int, error) { return n, nil }, client.WithHealthCheck(time.Second))
+	defer stop()
+	n := 1
+	check(c.Call(context.Background(), "It.Does", &n, &n))
+	show := func(in client.InstanceState) { fmt.Printf("%s suspect: %q\n", in.ID, in.Suspect) }
+	show(c.Describe("It.Does").Attempts[0].Instances[0])
+	// Output: mem://it suspect: ""
+}

@@ -1,0 +1,232 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/balance"
+	"github.com/tandem-rpc/tandem/resilience"
+)
+
+// Explanation is why a call went where it went: what was known of the instances, what
+// each step of the policy made of them, and how every attempt ended. Its JSON form is
+// for people and tools.
+type Explanation struct {
+	Method   string  `json:"method"`
+	Target   string  `json:"target"`
+	Policy   string  `json:"policy"`            // the balancing policy's name
+	Version  string  `json:"version,omitempty"` // of the client's policy; see [WithPolicy]
+	Budget   float64 `json:"retryBudget"`       // attempts that could still be paid for, after the call
+	Stale    string  `json:"stale,omitempty"`   // why the list may be old
+	mu       sync.Mutex
+	Attempts []Attempt `json:"attempts"` // in the order in which they ended
+}
+
+// Attempt is one attempt of a call that is explained.
+type Attempt struct {
+	Number    int             `json:"number"` // 0 for the first; parallel ones may share a number
+	Began     time.Time       `json:"began"`
+	Took      time.Duration   `json:"took"` // ns
+	Instances []InstanceState `json:"instances"`
+	Steps     []balance.Step  `json:"steps"`
+	Chosen    string          `json:"chosen,omitempty"` // ID of the instance; "" if there was none
+	Error     string          `json:"error,omitempty"`
+}
+
+// InstanceState is what a client knows of an instance when it chooses.
+type InstanceState struct {
+	ID       string        `json:"id"`
+	Unusable string        `json:"unusable,omitempty"` // why the call can't go there now; "" if it can
+	Suspect  string        `json:"suspect,omitempty"`  // why it is doubtful that it still runs; "" if it is not
+	Breaker  string        `json:"breaker"`            // of the instance: closed, open or half-open
+	Method   string        `json:"methodBreaker,omitempty"`
+	InFlight int64         `json:"inFlight"`
+	Latency  time.Duration `json:"latency"` // ns; average
+	Calls    uint64        `json:"calls"`
+	Failed   uint64        `json:"failed"`
+	Weight   int           `json:"weight"`
+}
+
+// Explain has the call write into e why it went where it went; e must not be read
+// before the call has ended. It costs much more than the call itself.
+func Explain(e *Explanation) tandem.CallOption {
+	return func(call *tandem.Call) {
+		call.Explain = func(step any) { e.add(step.(explained)) }
+	}
+}
+
+// WithExplain has every call explained to f when it has ended, for debugging. f may
+// run many times at once.
+func WithExplain(f func(*Explanation)) Option {
+	return WithInterceptors(func(next tandem.Func) tandem.Func {
+		return func(ctx context.Context, call *tandem.Call) error {
+			if call.Explain != nil {
+				return next(ctx, call)
+			}
+			e := new(Explanation)
+			Explain(e)(call)
+			err := next(ctx, call)
+			f(e)
+			return err
+		}
+	})
+}
+
+// Describe explains where a call of the method would go now, without making it.
+func (c *Client) Describe(method string, opts ...tandem.CallOption) *Explanation {
+	call := &tandem.Call{Method: method}
+	for _, opt := range opts {
+		opt(call)
+	}
+	e := new(Explanation)
+	if v := c.pool.view.Load(); v != nil {
+		e.add(c.pool.explain(v, call))
+	} else {
+		e.add(explained{pool: c.pool, call: call})
+	}
+	return e
+}
+
+// String returns the explanation as some lines of text.
+func (e *Explanation) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s at %s by %s; the retry budget has %.0f\n", e.Method, e.Target, e.Policy, e.Budget)
+	if e.Version != "" {
+		fmt.Fprintf(&b, "  version %s of the policy\n", e.Version)
+	}
+	if e.Stale != "" {
+		fmt.Fprintf(&b, "  the list may be old: %s\n", e.Stale)
+	}
+	for i := range e.Attempts {
+		e.Attempts[i].write(&b)
+	}
+	return b.String()
+}
+
+func (a *Attempt) write(b *strings.Builder) {
+	if a.Took > 0 { // else it was not made
+		fmt.Fprintf(b, "  attempt %d went to %s in %v", a.Number, cmp.Or(a.Chosen, "nobody"), a.Took)
+		if a.Error != "" {
+			fmt.Fprintf(b, " and failed: %s", a.Error)
+		}
+		b.WriteByte('\n')
+	}
+	for _, in := range a.Instances {
+		fmt.Fprintf(b, "    %s: weight %d, %d in flight, average %v, %d of %d calls failed, breaker %s",
+			in.ID, in.Weight, in.InFlight, in.Latency, in.Failed, in.Calls, in.Breaker)
+		if in.Method != "" {
+			fmt.Fprintf(b, ", the method's %s", in.Method)
+		}
+		if in.Suspect != "" {
+			fmt.Fprintf(b, ", suspect: %s", in.Suspect)
+		}
+		if in.Unusable != "" {
+			fmt.Fprintf(b, " (%s)", in.Unusable)
+		}
+		b.WriteByte('\n')
+	}
+	for _, s := range a.Steps {
+		fmt.Fprintf(b, "    %s kept %s", s.Policy, cmp.Or(strings.Join(s.Kept, " "), "none"))
+		for _, id := range slices.Sorted(maps.Keys(s.Dropped)) {
+			fmt.Fprintf(b, "; not %s: %s", id, s.Dropped[id])
+		}
+		for _, id := range slices.Sorted(maps.Keys(s.Scores)) {
+			fmt.Fprintf(b, "; %s scores %.4g", id, s.Scores[id])
+		}
+		b.WriteByte('\n')
+	}
+}
+
+// explained is what a pool tells of one attempt.
+type explained struct {
+	pool    *pool
+	call    *tandem.Call
+	stale   error
+	attempt Attempt
+}
+
+func (e *Explanation) add(x explained) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r := x.pool.client.rules.Load()
+	e.Method, e.Target, e.Policy, e.Version = x.call.Method, x.pool.client.target, r.balancer.Name(), r.version
+	e.Budget = x.pool.client.budget.Left(time.Now())
+	e.Stale = ""
+	if x.stale != nil {
+		e.Stale = x.stale.Error()
+	}
+	e.Attempts = append(e.Attempts, x.attempt)
+}
+
+// explainedAttempt is attempt for a call that is explained.
+func (p *pool) explainedAttempt(ctx context.Context, call *tandem.Call) error {
+	if p.view.Load() == nil {
+		if err := p.waitFirst(ctx, call); err != nil {
+			return err
+		}
+	}
+	x := p.explain(p.view.Load(), call)
+	err := p.try(ctx, call)
+	x.attempt.Took = time.Since(x.attempt.Began)
+	x.attempt.Chosen = call.Peer.Instance
+	if err != nil {
+		x.attempt.Error = err.Error()
+	}
+	call.Explain(x)
+	return err
+}
+
+// explain says what is known when an attempt chooses.
+func (p *pool) explain(v *view, call *tandem.Call) explained {
+	x := explained{pool: p, call: call, stale: v.stale, attempt: Attempt{Number: call.Attempt, Began: time.Now()}}
+	for _, n := range v.nodes {
+		x.attempt.Instances = append(x.attempt.Instances, p.stateOf(v, n, call))
+	}
+	usable := func(n *balance.Node) bool { return p.unusable(v, n, call) == "" }
+	x.attempt.Steps = p.table.Explain(call, usable).Steps
+	return x
+}
+
+func (p *pool) stateOf(v *view, n *balance.Node, call *tandem.Call) InstanceState {
+	ended, failed := n.Stats.Calls()
+	s := InstanceState{
+		ID: n.Instance.ID, Unusable: p.unusable(v, n, call), Suspect: p.suspicion(v, n), Breaker: resilience.BreakerClosed.String(),
+		InFlight: n.Stats.InFlight(), Latency: n.Stats.Latency(), Calls: ended, Failed: failed, Weight: n.Weight(),
+	}
+	if m := v.conns[n]; m != nil {
+		s.Breaker = m.breaker.State(balance.Now()).String()
+		if b := p.health.method(m, call); b != nil {
+			s.Method = b.State(balance.Now()).String()
+		}
+	}
+	return s
+}
+
+// unusable says why the call can't go to an instance now, "" if it can.
+func (p *pool) unusable(v *view, n *balance.Node, call *tandem.Call) string {
+	m := v.conns[n]
+	switch {
+	case call.Pin != "" && call.Pin != n.Instance.ID:
+		return "the call names another instance"
+	case slices.Contains(call.Exclude, n.Instance.ID):
+		return "tried already"
+	case m == nil:
+		return "not in this client's subset"
+	case !m.live():
+		return "not connected"
+	case !m.well() && !p.health.panics(v):
+		return "suspect: it does not answer pings"
+	case p.health.open(m, call):
+		return "the method's circuit breaker is open"
+	case !m.breaker.Closed() && !p.health.passes(v, m):
+		return "ejected: its circuit breaker is open"
+	}
+	return ""
+}

@@ -1,0 +1,22 @@
+package client
+
+import (
+	"context"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// failsafe logs an error and forgets it. A stream's is returned: there is
+// nothing to give to its caller.
+func (c *Client) failsafe(next tandem.Func) tandem.Func {
+	return func(ctx context.Context, call *tandem.Call) error {
+		err := next(ctx, call)
+		o, ok := outgoing(call)
+		if err == nil || !ok || call.Kind == tandem.Streaming {
+			return err
+		}
+		c.log().Warn("call failed, which Failsafe ignores", "method", call.Method, "instance", call.Peer.Instance, "error", err)
+		o.Forgo()
+		return nil
+	}
+}

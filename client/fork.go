@@ -1,0 +1,60 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/session"
+)
+
+// fork makes the call at several instances at once and takes the first answer.
+// In the place of one that is leaving comes another. Streams and calls of one
+// instance go their usual way.
+func (c *Client) fork(next tandem.Func) tandem.Func {
+	return func(ctx context.Context, call *tandem.Call) error {
+		if call.Kind == tandem.Streaming || call.Pin != "" {
+			return next(ctx, call)
+		}
+		if err := c.pool.listed(ctx, call); err != nil {
+			return err
+		}
+		r := newContest(ctx, call, next)
+		defer r.settle()
+		tried := slices.Clone(call.Exclude)
+		startAtAnother := func() bool {
+			id := c.pool.choose(call, tried)
+			if id != "" {
+				tried = append(tried, id)
+				r.start(id)
+			}
+			return id != ""
+		}
+		for r.begun < c.opts.forks && startAtAnother() {
+			// until there are enough, or nowhere to go
+		}
+		if r.begun == 0 {
+			return next(ctx, call) // which knows why
+		}
+		return r.first(func(err error) {
+			if errors.Is(err, session.ErrDraining) {
+				startAtAnother()
+			}
+		})
+	}
+}
+
+// first returns nil as soon as an attempt succeeds. It tells of each that fails.
+func (r *contest) first(failed func(error)) error {
+	var all failures
+	for r.running > 0 {
+		res := r.wait()
+		if res.err == nil {
+			return nil
+		}
+		all = append(all, res)
+		failed(res.err)
+	}
+	return all.of(len(all))
+}

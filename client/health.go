@@ -1,0 +1,289 @@
+package client
+
+import (
+	"errors"
+	"maps"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/balance"
+	"github.com/tandem-rpc/tandem/internal/session"
+	"github.com/tandem-rpc/tandem/resilience"
+)
+
+// Ejection is how a client leaves out instances that fail or are slow, though they
+// are listed and connected. Each has a [resilience.Breaker]. It opens when its calls
+// fail, and when it is an outlier among the others; then the instance gets no calls
+// until the pause is over, and single ones until they succeed. While more than
+// Outliers.MaxShare of the instances are left out, none is.
+//
+// Failures are errors of the codes Unavailable, DeadlineExceeded, Internal and
+// DataLoss. What methods return for reasons of their own is none, nor is the refusal
+// of a server that is shutting down or has too much to do: leaving it out would give
+// the others more.
+type Ejection struct {
+	Outliers resilience.OutlierConfig `json:"outliers,omitzero"`
+	Breaker  resilience.BreakerConfig `json:"breaker,omitzero"`
+}
+
+// faulty reports whether an error speaks against the instance.
+func faulty(err error) bool {
+	switch tandem.CodeOf(err) {
+	case tandem.Unavailable, tandem.DeadlineExceeded, tandem.Internal, tandem.DataLoss:
+		return !errors.Is(err, session.ErrDraining)
+	}
+	return false
+}
+
+// health keeps the breakers of a pool's members.
+type health struct {
+	pool *pool
+
+	next atomic.Int64 // when to look for outliers, by balance.Now
+	out  atomic.Int64 // members that are left out: their breakers are not closed, or they are silent
+	shut atomic.Int64 // methods' breakers that are not closed
+
+	mu       sync.Mutex // of looking, counting, and making breakers of methods
+	outliers *resilience.Outliers
+}
+
+func newHealth(p *pool) *health {
+	h := &health{pool: p, outliers: resilience.NewOutliers(resilience.OutlierConfig{})}
+	h.next.Store(math.MinInt64)
+	if e := h.rules().ejection; e != nil {
+		h.outliers.Configure(e.Outliers)
+	}
+	return h
+}
+
+// rules are those of the client.
+func (h *health) rules() *rules { return h.pool.client.rules.Load() }
+
+// steer has the members go by the rules of the client, which are new.
+func (h *health) steer(members map[string]*member) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := h.rules()
+	if r.ejection != nil {
+		h.outliers.Configure(r.ejection.Outliers)
+	}
+	for _, m := range members {
+		if r.ejection != nil {
+			m.breaker.Configure(r.ejection.Breaker)
+		} else {
+			m.breaker.Reset()
+			m.slow.Store(0)
+		}
+		kept := map[string]*resilience.Breaker{}
+		for method, b := range m.breakers() {
+			if config := r.of(method).breaker; config != nil {
+				b.Configure(*config)
+				kept[method] = b
+			}
+		}
+		m.methods.Store(&kept)
+	}
+}
+
+// breaker returns a new member's breaker.
+func (h *health) breaker() *resilience.Breaker {
+	if e := h.rules().ejection; e != nil {
+		return resilience.NewBreaker(e.Breaker)
+	}
+	return resilience.NewBreaker(resilience.BreakerConfig{})
+}
+
+// passes reports whether a member whose breaker is not closed may get a call.
+func (h *health) passes(v *view, m *member) bool {
+	return h.panics(v) || m.breaker.Ready(balance.Now())
+}
+
+// panics reports whether so many are left out that the others could not bear it.
+func (h *health) panics(v *view) bool {
+	return float64(h.out.Load()) > h.rules().maxShare*float64(len(v.nodes))
+}
+
+// maxBreakers bounds the methods of one instance that have breakers.
+const maxBreakers = 4096
+
+// method returns the breaker of a method of a member, nil if it has none.
+func (h *health) method(m *member, call *tandem.Call) *resilience.Breaker {
+	if !h.rules().breakers || h.pool.client.ruleOf(call).breaker == nil {
+		return nil
+	}
+	if b := m.breakers()[call.Method]; b != nil {
+		return b
+	}
+	return h.newMethod(m, call.Method)
+}
+
+// newMethod makes the breaker of a method of a member. It must not meet with steer, or
+// the breaker might go by the rules before.
+func (h *health) newMethod(m *member, method string) *resilience.Breaker {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	config, known := h.rules().of(method).breaker, m.breakers()
+	if b := known[method]; b != nil || config == nil || len(known) >= maxBreakers {
+		return b
+	}
+	more := make(map[string]*resilience.Breaker, len(known)+1)
+	maps.Copy(more, known)
+	more[method] = resilience.NewBreaker(*config)
+	m.methods.Store(&more)
+	return more[method]
+}
+
+// breakers returns those of the methods. They must not be changed.
+func (m *member) breakers() map[string]*resilience.Breaker {
+	if known := m.methods.Load(); known != nil {
+		return *known
+	}
+	return nil
+}
+
+// open reports whether the breaker of the call's method is open at a member.
+func (h *health) open(m *member, call *tandem.Call) bool {
+	if h.shut.Load() == 0 || m == nil {
+		return false
+	}
+	b := h.method(m, call)
+	return b != nil && !b.Ready(balance.Now())
+}
+
+// anyOpen reports whether the breaker of the call's method is open at any member.
+func (h *health) anyOpen(v *view, call *tandem.Call) bool {
+	for _, m := range v.conns {
+		if h.open(m, call) {
+			return true
+		}
+	}
+	return false
+}
+
+// admit asks the breakers for a call to the member that was picked for it; nil is
+// one that is not connected to yet.
+func (h *health) admit(v *view, m *member, call *tandem.Call) bool {
+	if m == nil {
+		return true
+	}
+	if !m.breaker.Closed() && !h.panics(v) && !m.breaker.Admit(balance.Now()) {
+		return false
+	}
+	if b := h.method(m, call); b != nil && !b.Closed() && !b.Admit(balance.Now()) {
+		m.breaker.Forget()
+		return false
+	}
+	return true
+}
+
+// forget takes back what admit has let through, as the call was not made.
+func (h *health) forget(m *member, call *tandem.Call) {
+	m.breaker.Forget()
+	if b := h.method(m, call); b != nil {
+		b.Forget()
+	}
+}
+
+// done tells the breakers how a call went that began at an instant.
+func (h *health) done(m *member, call *tandem.Call, began time.Duration, err error) {
+	changed := false
+	if r := h.rules(); r.ejection != nil {
+		changed = h.tell(m.breaker, m, "", began, err)
+		if next := h.next.Load(); int64(began) >= next && h.next.CompareAndSwap(next, int64(began+r.every)) {
+			changed = h.look() || changed
+		}
+	}
+	if b := h.method(m, call); b != nil {
+		changed = h.tell(b, m, call.Method, began, err) || changed
+	}
+	if changed {
+		h.count()
+	}
+}
+
+// tell counts a call in one breaker and reports whether that opened or closed it.
+func (h *health) tell(b *resilience.Breaker, m *member, method string, began time.Duration, err error) bool {
+	if tandem.CodeOf(err) == tandem.Canceled || errors.Is(err, session.ErrDraining) {
+		b.Forget() // nothing was learnt
+		return false
+	}
+	failed, now := faulty(err), began
+	if failed || !b.Closed() {
+		now = balance.Now()
+		failed = failed || method == "" && m.tooSlow(now-began)
+	}
+	changed := b.Done(began, now, failed)
+	if changed {
+		h.pool.client.log().Warn("circuit breaker changed", "instance", m.peer.Instance, "method", method, "state", b.State(now), "error", err)
+	}
+	return changed
+}
+
+// tooSlow reports whether a call took so long that an instance that was ejected for
+// that is not back yet.
+func (m *member) tooSlow(took time.Duration) bool {
+	limit := m.slow.Load()
+	return limit > 0 && int64(took) >= limit && !m.breaker.Closed()
+}
+
+// look searches for outliers among the members and trips their breakers. It reports
+// whether it did.
+func (h *health) look() (ejected bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	v := h.pool.view.Load()
+	samples := make([]resilience.Sample, len(v.nodes))
+	for i, n := range v.nodes {
+		ended, failed := n.Stats.Calls()
+		samples[i] = resilience.Sample{ID: n.Instance.ID, Calls: ended, Failures: failed, Latency: n.Stats.Latency()}
+	}
+	outliers := map[string]resilience.Outlier{}
+	for _, o := range h.outliers.Look(samples) {
+		outliers[o.ID] = o
+	}
+	for i := 0; i < len(v.nodes) && len(outliers) > 0; i++ {
+		if o, bad := outliers[v.nodes[i].Instance.ID]; bad {
+			ejected = h.ejectLocked(v, v.nodes[i], o) || ejected
+		}
+	}
+	return ejected
+}
+
+// ejectLocked trips the breaker of an outlier, unless too many are left out already.
+func (h *health) ejectLocked(v *view, n *balance.Node, o resilience.Outlier) bool {
+	m := v.conns[n]
+	if m == nil {
+		return false
+	}
+	room := float64(h.out.Load()+1) <= h.rules().maxShare*float64(len(v.nodes))
+	if !room || !m.breaker.Trip(balance.Now()) {
+		return false
+	}
+	m.slow.Store(int64(o.Limit))
+	h.out.Add(1)
+	h.pool.client.log().Warn("instance ejected", "instance", o.ID, "reason", o.Reason)
+	return true
+}
+
+// count counts the breakers that are not closed and the suspects, after a change of
+// one or of the list.
+func (h *health) count() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out, shut int64
+	for _, m := range h.pool.view.Load().conns {
+		if !m.breaker.Closed() || m.silent() {
+			out++
+		}
+		for _, b := range m.breakers() {
+			if !b.Closed() {
+				shut++
+			}
+		}
+	}
+	h.out.Store(out)
+	h.shut.Store(shut)
+}

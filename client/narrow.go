@@ -1,0 +1,40 @@
+package client
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/balance"
+)
+
+// wanted returns the instances that the policy wants to be connected to.
+func (p *pool) wanted(instances []tandem.Instance) map[string]bool {
+	if n, ok := p.client.rules.Load().balancer.(balance.Narrower); ok {
+		instances = n.Narrow(instances)
+	}
+	wanted := make(map[string]bool, len(instances))
+	for _, in := range instances {
+		wanted[in.ID] = true
+	}
+	return wanted
+}
+
+// invite connects to an instance that the policy does not want to be connected
+// to, since a call is to go there; nil if it is not listed any more.
+func (p *pool) invite(n *balance.Node) *member {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	v := p.view.Load()
+	if m := v.conns[n]; m != nil || p.closed || !slices.Contains(v.nodes, n) {
+		return m
+	}
+	m := p.join(n.Instance)
+	m.guest.Store(true)
+	p.members[n.Instance.ID] = m
+	next := *v
+	next.conns = maps.Clone(v.conns)
+	next.conns[n] = m
+	p.view.Store(&next)
+	return m
+}

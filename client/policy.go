@@ -1,0 +1,181 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/tandem-rpc/tandem/policy"
+)
+
+// WithPolicy sets the policy of the client's calls. What it does not say is as the
+// options have it, and what a call's own options say comes before it. The client
+// takes what the policy says now; later changes of p don't count.
+func WithPolicy(p *policy.Policy) Option { return func(o *options) { o.fixed = p } }
+
+// WithPolicyFrom has the client follow a policy while it runs, until Close. Until the
+// first document has come, that of [WithPolicy] counts, if there is one. A document
+// takes the place of the one before as a whole, from one call to the next: calls in
+// flight end as they began. One that is not valid is refused as a whole, and logged;
+// the one before stays, and it also stays while there is none to be had. If the source
+// is a [policy.Reporter] it is told what became of each, and again once in a while.
+func WithPolicyFrom(src policy.Source) Option { return func(o *options) { o.source = src } }
+
+// WithName sets the name under which the client reports the policy that it has
+// applied. By default it is made of the host's name, the process's number and a random
+// word, so that no two clients share one.
+func WithName(name string) Option { return func(o *options) { o.name = name } }
+
+// Policy says which policy the client goes by, and what came of the last document. It
+// is zero when there has been none.
+func (c *Client) Policy() policy.Applied {
+	c.steering.mu.Lock()
+	defer c.steering.mu.Unlock()
+	return c.steering.applied
+}
+
+// steering is what a client has made of its policy.
+type steering struct {
+	news chan struct{} // has a token when there is something to report
+
+	mu      sync.Mutex
+	applied policy.Applied
+}
+
+// beginRules makes the first rules, of the options and the policy in code.
+func (c *Client) beginRules() error {
+	p, version := c.opts.fixed, ""
+	if p != nil {
+		if err := p.Validate(); err != nil {
+			return err
+		}
+		text, err := json.Marshal(p)
+		if err != nil {
+			return fmt.Errorf("policy: %w", err)
+		}
+		version = policy.VersionOf(text)
+		c.steering.applied = policy.Applied{Version: version, InForce: version, At: time.Now()}
+	}
+	c.rules.Store(newRules(&c.opts, p, version))
+	return nil
+}
+
+// followPolicy starts what keeps the client at the policy of its source.
+func (c *Client) followPolicy() {
+	src := c.opts.source
+	if src == nil {
+		return
+	}
+	if c.opts.name == "" {
+		c.opts.name = uniqueName()
+	}
+	c.steering.news = make(chan struct{}, 1)
+	c.wg.Go(func() {
+		err := src.Watch(c.ctx, c.takePolicy)
+		if c.ctx.Err() == nil {
+			c.takePolicy(nil, errors.Join(errors.New("the policy is not followed any more"), err))
+		}
+	})
+	if r, ok := src.(policy.Reporter); ok {
+		c.wg.Go(func() { c.reportPolicy(r) })
+	}
+}
+
+func uniqueName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%.64s/%d/%.8s", host, os.Getpid(), rand.Text())
+}
+
+// takePolicy applies a document, or says why it does not.
+func (c *Client) takePolicy(text []byte, err error) {
+	a := policy.Applied{Client: c.opts.name, At: time.Now()}
+	var p *policy.Policy
+	if err == nil {
+		a.Version = policy.VersionOf(text)
+		p, err = policy.Parse(text)
+	}
+	if err == nil {
+		c.pool.steer(newRules(&c.opts, p, a.Version))
+	} else {
+		a.Error = shortened(err)
+	}
+	a.InForce = c.rules.Load().version
+	s := &c.steering
+	s.mu.Lock()
+	before := s.applied
+	s.applied = a
+	s.mu.Unlock()
+	switch same := before.Version == a.Version && before.Error == a.Error; {
+	case same:
+	case err != nil:
+		c.log().Warn("policy not applied; the one before stays", "version", a.Version, "in force", a.InForce, "error", a.Error)
+	default:
+		c.log().Info("policy applied", "version", a.Version)
+	}
+	select {
+	case s.news <- struct{}{}:
+	default:
+	}
+}
+
+// shortened returns an error's text, of which a document may have made much.
+func shortened(err error) string {
+	const most = 2000
+	text := err.Error()
+	if len(text) > most {
+		return text[:most] + "…"
+	}
+	return text
+}
+
+// Times of reports. Thousands of clients that follow one document don't write at the
+// same time.
+const (
+	reportSpread  = 200 * time.Millisecond
+	reportRetry   = 5 * time.Second
+	reportTimeout = 5 * time.Second
+)
+
+// reportPolicy tells the source what has been applied: when it is new, and again
+// before what was reported is forgotten.
+func (c *Client) reportPolicy(r policy.Reporter) {
+	failed := ""
+	wait := time.NewTimer(policy.ReportEvery)
+	defer wait.Stop()
+	for {
+		select {
+		case <-c.steering.news:
+		case <-wait.C:
+		case <-c.ctx.Done():
+			return
+		}
+		if !sleep(c.ctx, mathrand.N(reportSpread)) {
+			return
+		}
+		next := policy.ReportEvery
+		if a := c.Policy(); a.Client != "" {
+			ctx, cancel := context.WithTimeout(c.ctx, reportTimeout)
+			err := r.Report(ctx, a)
+			cancel()
+			if err != nil {
+				next = reportRetry
+				if text := shortened(err); text != failed && c.ctx.Err() == nil {
+					c.log().Warn("policy: what was applied could not be reported", "error", text)
+					failed = text
+				}
+			} else {
+				failed = ""
+			}
+		}
+		wait.Reset(next - mathrand.N(next/4))
+	}
+}

@@ -1,0 +1,118 @@
+package client
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tandem-rpc/tandem/internal/session"
+)
+
+// Times of health checks.
+const (
+	leastHealthCheck = 100 * time.Millisecond
+	pingTimeout      = 1400 * time.Millisecond // as long as a session waits whose calls are outstanding
+	pingsToTry       = 3                       // unanswered ones after which to connect anew
+	roundsAnInterval = 16                      // at most: connections are looked after together
+	lateRound        = 500 * time.Millisecond  // a round this late says that we slept
+)
+
+// prober is the active half of a client's health: it pings those on whose
+// connections nothing has come for a while, and makes suspects of those that do not
+// answer. It is one goroutine for all connections of the client, which sleeps until
+// one of them is due.
+type prober struct {
+	pool     *pool
+	interval time.Duration
+	changed  bool // in this round: there is a suspect more or less
+}
+
+// probe is what the prober knows of a link.
+type probe struct {
+	session    *session.Session // which all this is about
+	patience   time.Duration    // of silence, before the next ping
+	unanswered int              // pings in a row
+	asked      time.Time        // when the last of them was sent
+	verdict    time.Time        // when to judge it
+}
+
+func (p *prober) run(ctx context.Context) {
+	due := time.Now().Add(p.interval / 2)
+	for sleep(ctx, time.Until(due)) {
+		now := time.Now()
+		due = p.round(now, now.Sub(due) > lateRound)
+	}
+}
+
+// round looks after all connections and returns when the next round is due. What
+// connects meanwhile need not be looked at for half of an interval.
+func (p *prober) round(now time.Time, late bool) (due time.Time) {
+	due = now.Add(p.interval / 2)
+	v := p.pool.view.Load()
+	if v == nil {
+		return due
+	}
+	p.changed = false
+	for _, m := range v.conns {
+		for _, l := range m.links {
+			if s := l.live.Load(); s != nil {
+				if at := p.look(l, s, now, late); at.Before(due) {
+					due = at
+				}
+			}
+		}
+	}
+	if p.changed {
+		p.pool.health.count()
+	}
+	if soonest := now.Add(p.interval / roundsAnInterval); due.Before(soonest) {
+		return soonest
+	}
+	return due
+}
+
+// look pings one connection if that is due, or judges that it was not answered. It
+// returns when to look again. What we did not hear while we slept ourselves says nothing.
+func (p *prober) look(l *link, s *session.Session, now time.Time, late bool) time.Time {
+	pr, heard := &l.probe, s.Heard()
+	if pr.session != s || pr.unanswered > 0 && !heard.Before(pr.asked) {
+		*pr = probe{session: s, patience: p.interval/2 + rand.N(p.interval/2)}
+		p.trust(l)
+	}
+	switch due := heard.Add(pr.patience); {
+	case pr.unanswered == 0 && now.Before(due):
+		return due
+	case pr.unanswered == 0:
+	case now.Before(pr.verdict):
+		return pr.verdict
+	case late:
+		pr.verdict = now.Add(pingTimeout)
+		return pr.verdict
+	case pr.unanswered == 1:
+		p.suspect(l, s)
+	case pr.unanswered == pingsToTry:
+		s.Retire() // calls that are in flight all the same have the session's own verdict
+		return now.Add(p.interval)
+	}
+	pr.unanswered++
+	pr.asked = time.Now()
+	pr.verdict = pr.asked.Add(pingTimeout)
+	s.Ping()
+	return pr.verdict
+}
+
+// suspect notes that the other end of a link does not answer. The instance is a
+// suspect if that is so of all its links.
+func (p *prober) suspect(l *link, s *session.Session) {
+	l.silent.Store(s)
+	p.changed = true
+	p.pool.client.log().Warn("connection is silent: no answer to a ping", "instance", l.id, "endpoint", l.ep, "within", pingTimeout)
+}
+
+// trust notes that it does.
+func (p *prober) trust(l *link) {
+	if l.silent.Swap(nil) != nil {
+		p.changed = true
+		p.pool.client.log().Warn("connection answers again", "instance", l.id, "endpoint", l.ep)
+	}
+}

@@ -1,0 +1,98 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// retry makes attempts, each on its own copy of the call, until one succeeds,
+// an error may not be retried, or attempts, time or budget run out. Between
+// two, again prepares the next.
+func (c *Client) retry(next tandem.Func, again func(ctx context.Context, call *tandem.Call, failures int) bool) tandem.Func {
+	return func(ctx context.Context, call *tandem.Call) error {
+		for failures := 0; ; failures++ {
+			attempt := call.Clone()
+			attempt.Attempt = call.Attempt + failures
+			err := next(ctx, attempt)
+			call.Trailer, call.Peer = attempt.Trailer, attempt.Peer
+			if err == nil && call.Kind == tandem.Streaming {
+				c.budget.Call()
+				call.OnEnd(func(err error) {
+					attempt.Trailer = call.Trailer
+					attempt.End(err)
+				})
+				return nil
+			}
+			attempt.End(err)
+			if err == nil {
+				c.budget.Call()
+				return nil
+			}
+			if !retryable(call, err) || expired(ctx, call) || servesRetry(ctx) {
+				return err
+			}
+			if giveUp := c.pay(call, err, failures); giveUp != nil {
+				return giveUp
+			}
+			if !sleep(ctx, pushback(err)) || !again(ctx, call, failures) {
+				return err
+			}
+		}
+	}
+}
+
+// pay takes the next attempt from the budget. It returns the error that the
+// call ends with when there is to be none.
+func (c *Client) pay(call *tandem.Call, err error, failures int) error {
+	retries := c.ruleOf(call).retries
+	switch pause := pushback(err); {
+	case retries == 0:
+		return err
+	case failures >= retries:
+		return unmended(err, "")
+	case pause > 0 && !call.Deadline.IsZero() && time.Until(call.Deadline) <= pause:
+		return unmended(err, "; not tried again: there is not the time to wait as long as the server asks")
+	case !c.budget.Take(time.Now()):
+		return unmended(err, "; not tried again: the retry budget is spent")
+	}
+	return nil
+}
+
+// unmended marks an error that this client's attempts could not mend. Whoever
+// serves a call by means of this one hands the mark on, and then nobody further
+// up tries again what has been tried here: of a chain of services one retries,
+// the last that can.
+func unmended(err error, why string) error {
+	e := tandem.AsError(err).WithRetryAfter(tandem.DoNotRetry)
+	e.Message += why
+	return e
+}
+
+// servesRetry reports whether the call is made by a handler whose own call is a
+// retry: then it is up to its caller to make more of them.
+func servesRetry(ctx context.Context) bool {
+	served := tandem.FromContext(ctx)
+	return served != nil && served.Attempt > 0
+}
+
+// pushback returns how long the server asks to wait.
+func pushback(err error) time.Duration { return max(0, tandem.AsError(err).RetryAfter) }
+
+// retryable reports whether another attempt may help and can do no harm.
+func retryable(call *tandem.Call, err error) bool {
+	e := tandem.AsError(err)
+	switch {
+	case e.RetryAfter < 0:
+		return false
+	case e.Code == tandem.Unavailable, e.Code == tandem.ResourceExhausted, errors.Is(err, errAttemptTimeout):
+		return call.Idempotent || !tandem.MayHaveExecuted(err)
+	}
+	return false
+}
+
+func expired(ctx context.Context, call *tandem.Call) bool {
+	return ctx.Err() != nil || !call.Deadline.IsZero() && !time.Now().Before(call.Deadline)
+}

@@ -1,0 +1,88 @@
+package client
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/policy"
+	"github.com/tandem-rpc/tandem/resilience"
+)
+
+const (
+	sec = time.Second
+	dur = policy.Duration(time.Second)
+)
+
+// Every field of a policy gets where it belongs, and what it leaves open is the
+// options'.
+func TestRulesTakeEveryField(t *testing.T) {
+	o := defaults()
+	o.breaker = &resilience.BreakerConfig{Window: 90 * sec, Probes: 91, Pause: 92 * sec}
+	o.ejection = &Ejection{Outliers: resilience.OutlierConfig{Every: 93 * sec, Window: 94 * sec}, Breaker: resilience.BreakerConfig{FailureRate: 0.95, Pause: 96 * sec}}
+	p := &policy.Policy{
+		Balancer: &policy.Balancer{Pick: "least-loaded"},
+		Ejection: &policy.Ejection{
+			Window: dur, MinCalls: 2, FailureRate: 0.3, LatencyFactor: 4, Consecutive: 5, Pause: 6 * dur, MaxPause: 7 * dur, MaxShare: 0.8,
+		},
+		Budget:  &policy.Budget{Share: 0.9, PerSecond: 10},
+		Default: policy.Method{Timeout: 11 * dur, Breaker: &policy.Breaker{Pause: 12 * dur}},
+		Methods: map[string]policy.Method{"A.B": {
+			AttemptTimeout: 13 * dur, FailMode: "fork", Retries: new(4), Idempotent: new(true),
+			Breaker: &policy.Breaker{Window: 14 * dur, MinCalls: 15, FailureRate: 0.16, Consecutive: 17, MaxPause: 18 * dur},
+		}},
+	}
+	r := newRules(&o, p, "v")
+	for _, c := range []struct {
+		what      string
+		got, want any
+	}{
+		{"ejection", *r.ejection, Ejection{
+			Outliers: resilience.OutlierConfig{Every: 93 * sec, Window: sec, MinCalls: 2, FailureRate: 0.3, LatencyFactor: 4, MaxShare: 0.8},
+			Breaker:  resilience.BreakerConfig{FailureRate: 0.95, Consecutive: 5, Pause: 6 * sec, MaxPause: 7 * sec},
+		}},
+		{"of it", []any{r.maxShare, r.every}, []any{0.8, 93 * sec}},
+		{"budget", []any{r.budgetShare, r.budgetRate, r.version}, []any{0.9, 10, "v"}},
+		{"aware", []any{r.breakers, r.timed, r.loaded}, []any{true, true, true}},
+		{"default", *r.of("Other.Do"), rule{
+			timeout: 11 * sec, failMode: tandem.Failfast, retries: 2,
+			breaker: &resilience.BreakerConfig{Window: 90 * sec, Probes: 91, Pause: 12 * sec},
+		}},
+		{"the method", *r.of("A.B"), rule{
+			timeout: 11 * sec, attemptTimeout: 13 * sec, failMode: tandem.Fork, retries: 4, idempotent: true,
+			breaker: &resilience.BreakerConfig{
+				Window: 14 * sec, MinCalls: 15, FailureRate: 0.16, Consecutive: 17, Pause: 92 * sec, MaxPause: 18 * sec, Probes: 91,
+			},
+		}},
+	} {
+		if !reflect.DeepEqual(c.got, c.want) {
+			t.Errorf("%s: %+v, want %+v", c.what, c.got, c.want)
+		}
+	}
+	if o.breaker.Pause != 92*sec || o.ejection.Outliers.Window != 94*sec {
+		t.Error("the options were changed")
+	}
+}
+
+// A client looks at the clock, and at loads, only for those who want to know.
+func TestRulesKnowWhatIsLookedAt(t *testing.T) {
+	for text, want := range map[string][]any{
+		`{"ejection": {"off": true}, "balancer": {"pick": "random"}}`:                                                 {false, false, false},
+		`{"ejection": {"off": true}, "balancer": {"pick": "p2c"}}`:                                                    {false, true, false},
+		`{"ejection": {"off": true}, "balancer": {"pick": "random"}, "methods": {"A.*": {"breaker": {}}}}`:            {true, true, false},
+		`{"ejection": {"off": true}, "balancer": {"pick": "random"}, "methods": {"A.*": {"breaker": {"off": true}}}}`: {false, false, false},
+		`{"balancer": {"pick": "random"}}`:                                                                            {false, true, false},
+		`{"ejection": {"off": true}, "balancer": {"pick": "least-loaded"}}`:                                           {false, false, true},
+	} {
+		p, err := policy.Parse([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := defaults()
+		r := newRules(&o, p, "")
+		if got := []any{r.breakers, r.timed, r.loaded}; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: breakers, timed, loaded are %v, want %v", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tandem-rpc/tandem/policy"
+)
+
+func TestPolicyCheck(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	good := `{"version": "7", "balancer": {"pick": "maglev"}, "default": {"timeout": "2s"}, "methods": {"A.*": {"retries": 1}, "A.B": {"failMode": "failtry"}}}`
+	says := []string{
+		"is a policy, version 7\n", `balancer: {"pick":"maglev"}` + "\n", `default: {"timeout":"2s"}` + "\n",
+		`A.*: {"timeout":"2s","retries":1}` + "\n", `A.B: {"timeout":"2s","failMode":"failtry","retries":1}` + "\n",
+	}
+	for _, c := range []struct {
+		name, in, path string
+		code           int
+		says           []string
+	}{
+		{"JSON", "", write("good.json", good), exitOK, says},
+		{"standard input", good, "-", exitOK, says},
+		{"YAML", "", write("good.yaml", good), exitOK, says},
+		{"a bad one", "", write("bad.json", `{"default": {"timeout": "soon"}}`), exitFailed, []string{"bad.json: policy: default.timeout"}},
+		{"bad YAML", "", write("bad.yml", "default: ["), exitFailed, []string{"bad.yml: policy: yaml: line 1"}},
+		{"too much", "", write("long.json", strings.Repeat(" ", 2*policy.MaxSize)), exitFailed, []string{"limit"}},
+		{"none", "", filepath.Join(dir, "none.json"), exitFailed, []string{"none.json"}},
+	} {
+		code, out, errs := cliWith(t, c.in, "policy", "check", c.path)
+		for _, text := range c.says {
+			if code != c.code || !strings.Contains(out+errs, text) {
+				t.Errorf("%s: exit %d, %q, %q; want %q", c.name, code, out, errs, text)
+			}
+		}
+	}
+}
+
+func TestPolicyApplied(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "policy.json")
+	src := policy.File(path).(policy.Reporter)
+	at := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+	for _, a := range []policy.Applied{
+		{Client: "one", Version: "7", InForce: "7", At: at},
+		{Client: "two", Version: "8", At: at, Error: "first\nsecond"},
+	} {
+		if err := src.Report(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, out, errs := cli(t, "policy", "applied", path)
+	want := "CLIENT  IN FORCE  SINCE OR REFUSED      WHY REFUSED\n" +
+		"one     7         2026-11-21T08:00:00Z  -\n" +
+		"two     none      2026-11-21T08:00:00Z  8: first; second\n"
+	if code != exitOK || out != want {
+		t.Errorf("exit %d, %s%s", code, out, errs)
+	}
+}
+
+func TestPolicyCommandLines(t *testing.T) {
+	for line, want := range map[string]string{
+		"policy":                                 "got 0 arguments",
+		"policy check":                           "got 1 arguments",
+		"policy praise x":                        `policy "praise"`,
+		"policy applied file:///x":               "want a file",
+		"policy applied redis://127.0.0.1:1/x/y": "want a file",
+		"policy applied odd://x/y":               "want one of",
+		"policy applied ://":                     "target",
+	} {
+		if code, out, errs := cli(t, strings.Fields(line)...); code != exitUsage || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit %d, %q, %q; want %q", line, code, out, errs, want)
+		}
+	}
+}

@@ -1,0 +1,20 @@
+package tandem_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// A method that knows when another attempt may help says so, and when none will.
+// Clients wait, or stop.
+func ExampleError_WithRetryAfter() {
+	full := tandem.Errorf(tandem.ResourceExhausted, "the quota of this minute is used up").WithRetryAfter(20 * time.Second)
+	fmt.Println(full, full.RetryAfter)
+	never := tandem.Errorf(tandem.Unavailable, "closed for good").WithRetryAfter(tandem.DoNotRetry)
+	fmt.Println(never, never.RetryAfter < 0)
+	// Output:
+	// resource exhausted: the quota of this minute is used up 20s
+	// unavailable: closed for good true
+}

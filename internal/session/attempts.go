@@ -1,0 +1,65 @@
+package session
+
+import (
+	"slices"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+// What follows is for those who make more of a call than one attempt after the
+// other.
+
+// Share lets several attempts at the call run at a time, and notes where they
+// go. It must come before the first.
+func (o *Outgoing) Share() {
+	if o.first != nil {
+		o.first.Release()
+		o.first = nil
+	}
+	o.shared, o.noting = true, true
+}
+
+// Tried returns the instances at which attempts at a shared call have begun.
+func (o *Outgoing) Tried() []string {
+	o.lock()
+	defer o.unlock()
+	return slices.Clone(o.tried)
+}
+
+// AnsweredBy returns who gave the answer that counts, nil while there is none.
+func (o *Outgoing) AnsweredBy() *tandem.Peer {
+	o.lock()
+	defer o.unlock()
+	return o.by
+}
+
+// Load returns the report that came with the answer, if one did.
+func (o *Outgoing) Load() (wire.Load, bool) {
+	o.lock()
+	defer o.unlock()
+	if o.answer == nil {
+		return wire.Load{}, false
+	}
+	return o.answer.Load, o.answer.HasLoad
+}
+
+// Forgo says that the call succeeds without an answer: what Decode is given
+// stays as it was.
+func (o *Outgoing) Forgo() {
+	o.lock()
+	defer o.unlock()
+	o.forgone = true
+}
+
+// Detach returns another call like this copy of o's, with arguments of its own:
+// o's memory is another call's once its caller has returned. It must be
+// released.
+func (o *Outgoing) Detach(call *tandem.Call) *Outgoing {
+	d := &Outgoing{
+		Call: *call.Clone(), env: o.env, codec: o.codec, packed: o.packed, shared: true,
+		message: &buffer{b: slices.Clone(o.message.b)},
+	}
+	d.Call.Body = d
+	return d
+}

@@ -1,0 +1,108 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Result is a scenario with what it gave.
+type Result struct {
+	*Scenario
+	Outcome
+}
+
+// RunAll plays scenarios one after the other; each is told to done when it has
+// ended.
+func RunAll(scenarios []*Scenario, o Options, done func(Result)) []Result {
+	var results []Result
+	for _, s := range scenarios {
+		r := Result{s, s.Run(o)}
+		done(r)
+		results = append(results, r)
+	}
+	return results
+}
+
+// Table writes the figures of a result, a line each: what was wanted, what was seen,
+// what the naive policy gave, and the verdict.
+func (r Result) Table(w io.Writer) {
+	for i, f := range r.Figures {
+		fmt.Fprintf(w, "%-15s %-66s %9s %12s %12s  %s\n", r.Name, f.What, f.Wanted(), f.Show(r.Seen[i]), r.naive(i), f.verdict(r.Seen[i]))
+	}
+	for _, b := range r.Broken {
+		fmt.Fprintf(w, "%-15s an invariant does not hold: %s\n", r.Name, b)
+	}
+}
+
+// naive returns what the naive policy gave for a figure.
+func (r Result) naive(i int) string {
+	if r.Naive == nil {
+		return "–"
+	}
+	return r.Figures[i].Show(r.Naive[i])
+}
+
+func (f Figure) verdict(seen float64) string {
+	if f.holds(seen) {
+		return "holds"
+	}
+	return "MISSED"
+}
+
+// Report writes the results as Markdown, with a plot of each scenario beside it: the
+// same text for the same seed.
+func Report(w io.Writer, results []Result, o Options) {
+	var events uint64
+	var simulated time.Duration
+	for _, r := range results {
+		events += r.Events
+		simulated += r.Simulated
+	}
+	fmt.Fprintf(w, head, len(results), simulated.Seconds(), float64(events)/1e6, o.Seed)
+	fmt.Fprint(w, "\n| scenario | figure | wanted | seen | naive | verdict |\n|---|---|---|---|---|---|\n")
+	for _, r := range results {
+		for i, f := range r.Figures {
+			fmt.Fprintf(w, "| [%s](#%s) | %s | %s | %s | %s | %s |\n",
+				r.Name, r.Name, f.What, f.Wanted(), f.Show(r.Seen[i]), r.naive(i), f.verdict(r.Seen[i]))
+		}
+	}
+	for _, r := range results {
+		fmt.Fprintf(w, "\n## %s\n\n%s.\n\n%s\n\n", r.Name, r.Title, r.Story)
+		fmt.Fprintf(w, "![%s](%s.svg)\n\n", r.Title, r.Name)
+		fmt.Fprintf(w, "Defence: %s. Naive: %s. Planted faults that make it miss: %s.\n\n", r.Defence, r.Against, strings.Join(r.Faults, "; "))
+		fmt.Fprintf(w, "%d events in %.0f s of virtual time, digest %016x.\n", r.Events, r.Simulated.Seconds(), r.Digest)
+	}
+}
+
+// Charts returns the plots of the results as the program that draws them reads them.
+func Charts(results []Result) ([]byte, error) {
+	charts := make([]Chart, len(results))
+	for i, r := range results {
+		charts[i] = r.Chart
+	}
+	text, err := json.Marshal(charts)
+	text = bytes.ReplaceAll(text, []byte(`,{"name":"`), []byte(",\n{\"name\":\"")) // a line each, and each series
+	return append(text, '\n'), err
+}
+
+const head = `# Policies in virtual time
+
+<!-- made by "make sim"; do not edit -->
+
+What the policies do when a cluster is in trouble, and what happens under a naive one. The [simulator](../../internal/sim/world.go) plays servers, networks and
+clients in virtual time, in one goroutine; pickers, breakers, outlier detection, budgets, backoff and the registry's keeper are the real
+packages, imported as they are. How clients put them together (picking, ejecting, retrying) is played after package client.
+Each scenario has figures, and faults that can be planted: each takes a part of the defence away, and a test wants
+the figures to be missed then.
+
+    make sim                                               # all scenarios, this report and its plots
+    go run ./internal/sim/cmd/sim -only slow-node -fault unmeasured
+
+%d scenarios, %.0f s of virtual time, %.1f million events, seed %d. A run is decided by its seed: it gives the same digest again
+(on the same processor architecture; others round floating-point numbers elsewhere). In every run each call ended exactly once, nothing was in flight at the
+end, retries stayed within their budgets, and time never went back; otherwise the run fails.
+`

@@ -1,0 +1,241 @@
+// Package policy describes how a client treats its calls as plain data: in code, in a
+// file, or in a registry, and changed while the client runs.
+//
+//	{
+//	  "version": "2026-11-21.3",
+//	  "balancer": {"pick": "p2c", "slowStart": "30s"},
+//	  "default": {"timeout": "2s", "failMode": "failover", "retries": 2},
+//	  "methods": {
+//	    "Orders.Get":  {"idempotent": true, "failMode": "backup", "timeout": "300ms"},
+//	    "Orders.*":    {"timeout": "1s"}
+//	  }
+//	}
+//
+// What a policy does not say is left as the client's options have it. [Schema] is its
+// JSON Schema.
+package policy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// MaxSize bounds the text of a policy, in bytes.
+const MaxSize = 1 << 20
+
+// Policy is how a client treats its calls. The zero Policy changes nothing.
+type Policy struct {
+	// Version names this state of the policy for people; clients report which they
+	// have applied.
+	Version  string    `json:"version,omitempty"`
+	Balancer *Balancer `json:"balancer,omitempty"`
+	Ejection *Ejection `json:"ejection,omitempty"`
+	Budget   *Budget   `json:"retryBudget,omitempty"`
+	// Default is for all methods, as far as Methods says nothing else.
+	Default Method `json:"default,omitzero"`
+	// Methods are by name, "Service.Method", or "Service.*" for all of a service. The
+	// more exact one counts, field by field.
+	Methods map[string]Method `json:"methods,omitempty"`
+}
+
+// Method is how calls of a method are made.
+type Method struct {
+	Timeout        Duration `json:"timeout,omitzero"`        // of a call that has no deadline of its own
+	AttemptTimeout Duration `json:"attemptTimeout,omitzero"` // of each attempt
+	FailMode       string   `json:"failMode,omitempty"`      // one of FailModes
+	Retries        *int     `json:"retries,omitempty"`       // further attempts; 0 to 10
+	Idempotent     *bool    `json:"idempotent,omitempty"`    // a second execution does no harm
+	Breaker        *Breaker `json:"breaker,omitempty"`       // of the method at each instance
+}
+
+// Balancer says how instances are chosen. The steps are taken in the order of the
+// fields.
+type Balancer struct {
+	Route     bool     `json:"route,omitempty"`    // by the call's version, group and tags
+	Zone      string   `json:"zone,omitempty"`     // the client's own; calls stay there as far as it bears them
+	SlowStart Duration `json:"slowStart,omitzero"` // in which a new instance gets its share little by little
+	Sticky    bool     `json:"sticky,omitempty"`   // stay with what was chosen first
+	Pick      string   `json:"pick"`               // one of Picks
+}
+
+// Ejection says when an instance that fails or is slow is left out.
+type Ejection struct {
+	Off           bool     `json:"off,omitempty"`
+	Window        Duration `json:"window,omitzero"`         // in which failures are counted
+	MinCalls      int      `json:"minCalls,omitempty"`      // below which an instance is not judged
+	FailureRate   float64  `json:"failureRate,omitempty"`   // above the median, from which on it is an outlier
+	LatencyFactor float64  `json:"latencyFactor,omitempty"` // of the median latency, likewise
+	Consecutive   int      `json:"consecutive,omitempty"`   // failures in a row
+	Pause         Duration `json:"pause,omitzero"`          // the first; each further one is twice as long
+	MaxPause      Duration `json:"maxPause,omitzero"`
+	MaxShare      float64  `json:"maxShare,omitempty"` // of the instances that may be left out at a time
+}
+
+// Breaker says when a method is not called any more at an instance.
+type Breaker struct {
+	Off         bool     `json:"off,omitempty"`
+	Window      Duration `json:"window,omitzero"`
+	MinCalls    int      `json:"minCalls,omitempty"`
+	FailureRate float64  `json:"failureRate,omitempty"`
+	Consecutive int      `json:"consecutive,omitempty"`
+	Pause       Duration `json:"pause,omitzero"`
+	MaxPause    Duration `json:"maxPause,omitzero"`
+}
+
+// Budget bounds all retries and hedged requests of a client together.
+type Budget struct {
+	Share     float64 `json:"share"`     // of the calls; 0.1 is 10 %
+	PerSecond int     `json:"perSecond"` // and so many besides
+}
+
+// Duration is a time.Duration that JSON has as a string, such as "1.5s" or "250ms".
+type Duration time.Duration
+
+// MarshalText returns the duration as [time.Duration.String] has it.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText parses what [time.ParseDuration] does, without a sign.
+func (d *Duration) UnmarshalText(text []byte) error {
+	if len(text) > 0 && (text[0] == '-' || text[0] == '+') {
+		return fmt.Errorf("duration %.40q: want one without a sign, such as 1.5s", text)
+	}
+	v, err := time.ParseDuration(string(text))
+	*d = Duration(v)
+	return err
+}
+
+// FailModes are the names that [Method].FailMode takes.
+func FailModes() []string {
+	return []string{"failfast", "failover", "failtry", "failsafe", "failback", "backup", "broadcast", "fork"}
+}
+
+// Picks are the names that [Balancer].Pick takes.
+func Picks() []string {
+	return []string{
+		"p2c", "round-robin", "random", "least-in-flight", "shortest-latency", "least-loaded", "least-reported",
+		"ring-hash", "maglev", "jump-hash",
+	}
+}
+
+// Parse reads a policy from JSON. It fails for fields that do not exist, that occur
+// twice or are null, for values that can't be right, and for anything that comes after
+// it. What it takes [Schema] allows.
+func Parse(text []byte) (*Policy, error) {
+	if len(text) > MaxSize {
+		return nil, fmt.Errorf("policy of %d bytes, limit %d", len(text), MaxSize)
+	}
+	if err := exact(text); err != nil {
+		return nil, err
+	}
+	p := new(Policy)
+	if err := json.Unmarshal(text, p); err != nil {
+		return nil, fmt.Errorf("policy: %w", err)
+	}
+	return p, p.Validate()
+}
+
+// Validate returns an error that names every field that can't be right.
+func (p *Policy) Validate() error {
+	var c checks
+	c.addf(len(p.Version) > 128, "version: longer than 128 bytes")
+	if b := p.Balancer; b != nil {
+		c.addf(!slices.Contains(Picks(), b.Pick), "balancer.pick: %q is none of %s", b.Pick, strings.Join(Picks(), ", "))
+		c.duration("balancer.slowStart", b.SlowStart)
+	}
+	if e := p.Ejection; e != nil {
+		c.limits("ejection", Breaker{Window: e.Window, Pause: e.Pause, MaxPause: e.MaxPause, MinCalls: e.MinCalls, FailureRate: e.FailureRate})
+		c.addf(e.LatencyFactor != 0 && e.LatencyFactor <= 1, "ejection.latencyFactor: want more than 1")
+		c.share("ejection.maxShare", e.MaxShare)
+	}
+	if b := p.Budget; b != nil {
+		c.share("retryBudget.share", b.Share)
+		c.addf(b.PerSecond < 0 || b.PerSecond > 1_000_000, "retryBudget.perSecond: want 0 to 1000000")
+	}
+	c.method("default", &p.Default)
+	c.addf(len(p.Methods) > 10_000, "methods: more than 10000")
+	for name, m := range p.Methods {
+		service, method, ok := cutMethod(name)
+		c.addf(!ok || service == "" || method == "", "methods: %.100q is not Service.Method or Service.*", name)
+		c.method(fmt.Sprintf("methods[%.100q]", name), &m)
+	}
+	return errors.Join(c...)
+}
+
+// cutMethod splits a name at its last dot.
+func cutMethod(name string) (service, method string, ok bool) {
+	i := strings.LastIndexByte(name, '.')
+	if i < 0 {
+		return "", "", false
+	}
+	return name[:i], name[i+1:], true
+}
+
+// checks is what is wrong.
+type checks []error
+
+func (c *checks) addf(wrong bool, format string, args ...any) {
+	if wrong {
+		*c = append(*c, fmt.Errorf("policy: "+format, args...))
+	}
+}
+
+func (c *checks) duration(field string, d Duration) {
+	c.addf(d < 0 || time.Duration(d) > 24*time.Hour, "%s: want 0s to 24h", field)
+}
+
+func (c *checks) share(field string, f float64) {
+	c.addf(f < 0 || f > 1, "%s: want 0 to 1", field)
+}
+
+// limits checks what ejection and breakers have in common.
+func (c *checks) limits(field string, b Breaker) {
+	c.duration(field+".window", b.Window)
+	c.duration(field+".pause", b.Pause)
+	c.duration(field+".maxPause", b.MaxPause)
+	c.addf(b.MaxPause != 0 && b.MaxPause < b.Pause, "%s.maxPause: less than the first pause", field)
+	c.addf(b.MinCalls < 0, "%s.minCalls: negative", field)
+	c.share(field+".failureRate", b.FailureRate)
+}
+
+func (c *checks) method(field string, m *Method) {
+	c.duration(field+".timeout", m.Timeout)
+	c.duration(field+".attemptTimeout", m.AttemptTimeout)
+	c.addf(m.FailMode != "" && !slices.Contains(FailModes(), m.FailMode), "%s.failMode: %q is none of %s", field, m.FailMode, strings.Join(FailModes(), ", "))
+	c.addf(m.Retries != nil && (*m.Retries < 0 || *m.Retries > 10), "%s.retries: want 0 to 10", field)
+	if b := m.Breaker; b != nil {
+		c.limits(field+".breaker", *b)
+	}
+}
+
+// For returns how calls of a method are made: what the policy says of it, of its
+// service, and of all methods, in this order, field by field.
+func (p *Policy) For(method string) Method {
+	m := p.Methods[method]
+	if service, _, ok := cutMethod(method); ok {
+		m.inherit(p.Methods[service+".*"])
+	}
+	m.inherit(p.Default)
+	return m
+}
+
+// inherit takes what m leaves open from n.
+func (m *Method) inherit(n Method) {
+	m.Timeout = either(m.Timeout, n.Timeout)
+	m.AttemptTimeout = either(m.AttemptTimeout, n.AttemptTimeout)
+	m.FailMode = either(m.FailMode, n.FailMode)
+	m.Retries = either(m.Retries, n.Retries)
+	m.Idempotent = either(m.Idempotent, n.Idempotent)
+	m.Breaker = either(m.Breaker, n.Breaker)
+}
+
+func either[T comparable](a, b T) T {
+	var zero T
+	if a == zero {
+		return b
+	}
+	return a
+}

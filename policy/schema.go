@@ -1,0 +1,94 @@
+package policy
+
+//go:generate go test -run TestSchemaIsPublished -write-schema .
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// Schema returns the JSON Schema (draft 2020-12) of a policy, made from the types of
+// this package. It is what docs/policy.schema.json has.
+func Schema() []byte {
+	s := object(reflect.TypeFor[Policy]())
+	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	s["title"] = "tandem client policy"
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		panic(err) // it is made of strings and numbers
+	}
+	return append(text, '\n')
+}
+
+// durations are what [time.ParseDuration] takes, without a sign. (It takes both letters
+// that look like a mu.)
+const durations = `^(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$|^0$`
+
+type schema = map[string]any
+
+// object describes a struct: its fields, and no others.
+func object(t reflect.Type) schema {
+	properties := schema{}
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		properties[name] = value(t.Name()+"."+f.Name, f.Type)
+	}
+	s := schema{"type": "object", "properties": properties, "additionalProperties": false}
+	if names := required(t); names != nil {
+		s["required"] = names
+	}
+	return s
+}
+
+// value describes what a field may be.
+func value(field string, t reflect.Type) schema {
+	if t == reflect.TypeFor[Duration]() {
+		return schema{"type": "string", "pattern": durations, "examples": []string{"250ms", "1.5s"}}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return value(field, t.Elem())
+	case reflect.Struct:
+		return object(t)
+	case reflect.Map:
+		return schema{
+			"type": "object", "additionalProperties": value(field, t.Elem()),
+			"propertyNames": schema{"pattern": `^[\s\S]+\.[^.]+$`}, "maxProperties": 10_000,
+		}
+	case reflect.Bool:
+		return schema{"type": "boolean"}
+	case reflect.Int:
+		s := schema{"type": "integer", "minimum": 0}
+		switch field {
+		case "Method.Retries":
+			s["maximum"] = 10
+		case "Budget.PerSecond":
+			s["maximum"] = 1_000_000
+		case "Ejection.Consecutive", "Breaker.Consecutive":
+			delete(s, "minimum") // negative is never
+		}
+		return s
+	case reflect.Float64:
+		if field == "Ejection.LatencyFactor" {
+			return schema{"type": "number", "anyOf": []schema{{"const": 0}, {"exclusiveMinimum": 1}}}
+		}
+		return schema{"type": "number", "minimum": 0, "maximum": 1}
+	case reflect.String:
+		return text(field)
+	}
+	panic(fmt.Sprintf("policy: %s has no schema", field)) // a test makes it
+}
+
+func text(field string) schema {
+	switch field {
+	case "Method.FailMode":
+		return schema{"enum": FailModes()}
+	case "Balancer.Pick":
+		return schema{"enum": Picks()}
+	case "Policy.Version":
+		return schema{"type": "string", "minLength": 1, "maxLength": 128}
+	}
+	return schema{"type": "string", "minLength": 1}
+}

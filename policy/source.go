@@ -1,0 +1,181 @@
+package policy
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Source is where the text of a policy comes from. It is safe for concurrent use.
+type Source interface {
+	// Watch delivers the text, and then every new one, to update, one call at a
+	// time, until ctx ends; then it returns ctx's error. While the text can't be
+	// read it delivers why, once, and goes on trying.
+	Watch(ctx context.Context, update func(text []byte, err error)) error
+}
+
+// Reporter is implemented by a [Source] that takes back who has applied what.
+type Reporter interface {
+	// Report replaces what the client reported before. The source keeps it for
+	// [ReportLife], or for as long as it knows that the client lives.
+	Report(ctx context.Context, a Applied) error
+}
+
+// Clients repeat their reports, so that those of clients that are gone are forgotten.
+const (
+	ReportEvery = time.Minute
+	ReportLife  = 5 * time.Minute
+)
+
+// Reports is implemented by a [Source] that can say what was reported to it.
+type Reports interface {
+	// Applied returns the last report of each client, by name.
+	Applied(ctx context.Context) ([]Applied, error)
+}
+
+// Applied is what a client made of a document.
+type Applied struct {
+	Client  string    `json:"client,omitempty"`  // its name
+	Version string    `json:"version,omitempty"` // of the document; "" when there was none to be had
+	InForce string    `json:"inForce,omitempty"` // the version that the client goes by; "" for its options alone
+	At      time.Time `json:"at"`
+	Error   string    `json:"error,omitempty"` // why it was not applied; the one before stays in force
+}
+
+// VersionOf returns what a policy calls its version, or the beginning of its text's
+// SHA-256 if it has none, or can't be read.
+func VersionOf(text []byte) string {
+	if p, err := Parse(text); err == nil && p.Version != "" {
+		return p.Version
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:6])
+}
+
+// File is the policy in a file, looked at once a second. Clients report in the
+// directory of the same name with ".applied" added, a file each.
+func File(path string) Source { return file{path} }
+
+type file struct{ path string }
+
+// look is the time between two looks at the file.
+const look = time.Second
+
+func (f file) Watch(ctx context.Context, update func(text []byte, err error)) error {
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	var last []byte
+	var failed error
+	for {
+		text, err := f.read()
+		switch {
+		case err != nil && (failed == nil || err.Error() != failed.Error()):
+			update(nil, err)
+		case err == nil && (failed != nil || last == nil || !bytes.Equal(text, last)):
+			update(text, nil)
+			last = text
+		}
+		failed = err
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (f file) read() ([]byte, error) {
+	r, err := os.Open(f.path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close() //nolint:errcheck // it was only read
+	var text bytes.Buffer
+	if _, err := io.CopyN(&text, r, MaxSize+1); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if text.Len() > MaxSize {
+		return nil, fmt.Errorf("policy: %s is larger than %d bytes", f.path, MaxSize)
+	}
+	return text.Bytes(), nil
+}
+
+// maxReports is how many clients may report beside one file.
+const maxReports = 5000
+
+func (f file) Report(_ context.Context, a Applied) error {
+	dir := f.path + ".applied"
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	if err := f.forget(dir); err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(a, "", "  ")
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256([]byte(a.Client)) // names may hold anything
+	path := filepath.Join(dir, hex.EncodeToString(sum[:8])+".json")
+	if err := os.WriteFile(path+".tmp", append(data, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".tmp", path)
+}
+
+// forget removes the reports whose life is over, and fails when there are too many.
+func (f file) forget(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	left := 0
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			continue // somebody else has removed it
+		}
+		if time.Since(info.ModTime()) < ReportLife {
+			left++
+		} else if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	if left >= maxReports {
+		return fmt.Errorf("policy: %s has %d reports already", dir, left)
+	}
+	return nil
+}
+
+// Applied returns the reports whose life is not over.
+func (f file) Applied(context.Context) ([]Applied, error) {
+	dir := f.path + ".applied"
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	reports := make(map[string][]byte)
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || time.Since(info.ModTime()) >= ReportLife || filepath.Ext(e.Name()) != ".json" {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		reports[e.Name()] = text
+	}
+	return readReports(reports)
+}

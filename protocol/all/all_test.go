@@ -1,0 +1,82 @@
+package all_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/rpc"
+	"net/rpc/jsonrpc"
+	"testing"
+
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/protocol/all"
+	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+// One port, and whoever comes is understood.
+func Example() {
+	srv := server.New(server.WithProtocols(all.New()...))
+	check(srv.RegisterFunc("Text.Len", func(s string) int { return len(s) }))
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	check(err)
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeListener(ln) }()
+	address := ln.Addr().String()
+
+	c, err := client.Dial("tcp://" + address)
+	check(err)
+	n, err := client.Invoke[int](context.Background(), c, "Text.Len", "tandem")
+	fmt.Println(*n, err)
+	check(c.Close())
+	for _, dial := range []func(network, address string) (*rpc.Client, error){rpc.Dial, rpc.DialHTTP, jsonrpc.Dial} {
+		c, err := dial("tcp", address)
+		check(err)
+		var n int
+		err = c.Call("Text.Len", "net/rpc", &n)
+		fmt.Println(n, err)
+		check(c.Close())
+	}
+	check(srv.Shutdown(context.Background()))
+	<-served
+	// Output:
+	// 6 <nil>
+	// 7 <nil>
+	// 7 <nil>
+	// 7 <nil>
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// Of the first bytes that clients send, one protocol each takes hold, and none of
+// what is tandem's.
+func TestNoTwoTakeTheSame(t *testing.T) {
+	for said, want := range map[string]string{
+		wire.Magic:               "",
+		"{\"jsonrpc\":":          "jsonrpc",
+		"[{":                     "jsonrpc",
+		"{}":                     "jsonrpc",
+		"CONNECT /_goRPC_ HTTP/": "netrpc",
+		".\x7f\x03\x01\x01\x07Request\x01\xff\x80": "netrpc",
+		"GET / HTTP/1.1\r\n":                       "",
+		"\x16\x03\x01\x00\xa5\x01":                 "",
+	} {
+		got := ""
+		for _, p := range all.New() {
+			switch p.Match([]byte(said)) {
+			case server.Yes:
+				got += p.Name()
+			case server.NeedMore:
+				t.Errorf("%q: %s wants more", said, p.Name())
+			case server.No:
+			}
+		}
+		if got != want {
+			t.Errorf("%q is %q, want %q", said, got, want)
+		}
+	}
+}

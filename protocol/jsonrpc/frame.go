@@ -1,0 +1,177 @@
+package jsonrpc
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/tandem-rpc/tandem/codec"
+)
+
+// frame finds the end of a JSON object or array. It counts brackets outside strings and
+// looks at nothing else, so what it finds may still be no JSON.
+type frame struct {
+	open    []byte // the brackets that are open
+	quoted  bool   // inside a string
+	escaped bool   // after a backslash
+}
+
+var errNotJSON = errors.New("not a JSON object or array")
+
+// scan goes on with the next bytes and returns how many belong to the message.
+// done says that the last of them ends it.
+func (f *frame) scan(b []byte) (n int, done bool, err error) {
+	for i, c := range b {
+		switch {
+		case f.quoted:
+			err = f.inString(c)
+		case c == '"' && len(f.open) > 0:
+			f.quoted = true
+		case c == '{' || c == '[':
+			err = f.push(c)
+		case c == '}' || c == ']':
+			err = f.pop(c)
+			done = err == nil && len(f.open) == 0
+		case len(f.open) == 0:
+			err = fmt.Errorf("%w: it begins with %q", errNotJSON, c)
+		}
+		if done || err != nil {
+			return i + 1, done, err
+		}
+	}
+	return len(b), false, nil
+}
+
+func (f *frame) inString(c byte) error {
+	switch {
+	case f.escaped:
+		f.escaped = false
+	case c == '\\':
+		f.escaped = true
+	case c == '"':
+		f.quoted = false
+	case c < ' ':
+		return fmt.Errorf("%w: %q inside a string", errNotJSON, c)
+	}
+	return nil
+}
+
+func (f *frame) push(c byte) error {
+	if len(f.open) == codec.MaxDepth {
+		return fmt.Errorf("nested deeper than %d", codec.MaxDepth)
+	}
+	f.open = append(f.open, c)
+	return nil
+}
+
+func (f *frame) pop(c byte) error {
+	last := len(f.open) - 1
+	if last < 0 || f.open[last] != c-2 { // in ASCII, '{' and '[' are two before their partners
+		return fmt.Errorf("%w: %q closes nothing", errNotJSON, c)
+	}
+	f.open = f.open[:last]
+	return nil
+}
+
+// begun reports whether the message has.
+func (f *frame) begun() bool { return len(f.open) > 0 }
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
+
+// parseError is why the next message can't be told from what follows it.
+type parseError struct{ why error }
+
+func (e *parseError) Error() string { return e.why.Error() }
+
+// errTooLarge is the error for a message that was thrown away.
+var errTooLarge = errors.New("message too large")
+
+// reader reads messages.
+type reader struct {
+	r      *bufio.Reader
+	midway func(bool) // is told whether a message has arrived in part
+	skip   bool       // the rest of the line
+}
+
+// next returns the next message, of at most that many bytes. After a *parseError,
+// which is returned as soon as it is known, the next message is looked for in the
+// next line; after errTooLarge behind the one that was too large.
+func (r *reader) next(limit int) ([]byte, error) {
+	r.midway(false)
+	if err := r.skipLine(); err != nil {
+		return nil, err
+	}
+	var f frame
+	var message []byte
+	for size := 0; ; {
+		b, err := r.peek()
+		if err != nil && f.begun() {
+			err = unexpected(err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		b, done, err := r.scan(&f, b)
+		if size += len(b); size <= limit {
+			message = append(message, b...)
+		}
+		switch {
+		case err != nil:
+			return nil, &parseError{err}
+		case done && size > limit:
+			return nil, errTooLarge
+		case done:
+			return message, nil
+		}
+	}
+}
+
+// scan takes what belongs to the message out of what was peeked at, and returns
+// it without the space before it.
+func (r *reader) scan(f *frame, b []byte) (part []byte, done bool, err error) {
+	if !f.begun() {
+		space := len(b) - len(bytes.TrimLeft(b, " \t\r\n"))
+		_, _ = r.r.Discard(space) // it is there, and so is what follows
+		b = b[space:]
+	}
+	n, done, err := f.scan(b)
+	part = b[:n]
+	_, _ = r.r.Discard(n)
+	r.midway(f.begun())
+	r.skip = err != nil && b[n-1] != '\n'
+	return part, done, err
+}
+
+// peek returns what has come, at least one byte.
+func (r *reader) peek() ([]byte, error) {
+	if _, err := r.r.Peek(1); err != nil {
+		return nil, err
+	}
+	return r.r.Peek(r.r.Buffered())
+}
+
+// skipLine reads on to the end of the line that an error was in.
+func (r *reader) skipLine() error {
+	for r.skip {
+		b, err := r.peek()
+		if err != nil {
+			return err
+		}
+		n := len(b)
+		if i := bytes.IndexByte(b, '\n'); i >= 0 {
+			n, r.skip = i+1, false
+		}
+		_, _ = r.r.Discard(n) // it is there
+	}
+	return nil
+}
+
+// unexpected is err in the middle of a message.
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

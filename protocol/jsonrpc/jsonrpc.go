@@ -1,0 +1,209 @@
+// Package jsonrpc serves clients of JSON-RPC over TCP and TLS: version 2.0 (see
+// https://www.jsonrpc.org/specification), and version 1.0 as Go's
+// net/rpc/jsonrpc speaks it. Each message decides: those of 2.0 say so.
+//
+//	srv := server.New(server.WithProtocols(jsonrpc.New()))
+//
+// Messages follow one another, with white space or nothing in between; each answer
+// is a line. Answers come in the order in which calls end.
+//
+// # Parameters
+//
+// Parameters by name are the fields of the method's one argument, as encoding/json
+// names them. Parameters by position are, for a method of
+//
+//   - several arguments: those, in order;
+//   - one argument, if there is one parameter: that argument, as version 1.0's
+//     clients send it. In 2.0, if it is a slice the parameter must be an array, and
+//     if it is a struct an object, else see below;
+//   - a struct: its exported fields, in order and all of them;
+//   - a slice: its elements;
+//   - no argument: nothing. Version 1.0, whose clients always send one, may.
+//
+// A method of several results answers with an array of them, one of none with null.
+//
+// # Errors
+//
+// Version 1.0 knows errors as strings. In 2.0 the errors of the specification have
+// its codes and words, and the details in data. Those that a method returns have
+// the code -32000 if they name none, and -32000 less the tandem.Code otherwise, save
+// for those that the specification has: InvalidArgument is -32602 and Internal is
+// -32603.
+package jsonrpc
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+type protocol struct{ json tandem.Codec }
+
+// New returns the protocol, for [server.WithProtocols].
+func New() server.Protocol { return &protocol{json: codec.JSON()} }
+
+func (*protocol) Name() string { return "jsonrpc" }
+
+// Match takes what begins with an object or an array.
+func (*protocol) Match(first []byte) server.Verdict {
+	for _, c := range first {
+		switch {
+		case c == '{' || c == '[':
+			return server.Yes
+		case !isSpace(c):
+			return server.No
+		}
+	}
+	return server.NeedMore
+}
+
+// conn is one client.
+type conn struct {
+	*server.Conn
+
+	json tandem.Codec
+}
+
+const readBuffer = 16 << 10
+
+// Serve reads messages until the client sends no more.
+func (p *protocol) Serve(ctx context.Context, sc *server.Conn) error {
+	c := &conn{sc, p.json}
+	in := reader{r: bufio.NewReaderSize(sc, readBuffer), midway: sc.Midway}
+	for {
+		message, err := in.next(c.MaxMessage())
+		switch {
+		case err == nil:
+			c.serve(ctx, message)
+		case errors.As(err, new(*parseError)):
+			c.send(failed(parseFailed, err))
+		case errors.Is(err, errTooLarge):
+			c.send(failed(invalidRequest, tandem.Errorf(tandem.ResourceExhausted, "a message has at most %d bytes", c.MaxMessage())))
+		case errors.Is(err, io.EOF):
+			return nil
+		default:
+			return err
+		}
+	}
+}
+
+// send sends an answer. When it fails the connection is gone, and reading says why.
+func (c *conn) send(answer []byte) {
+	_ = c.Send(func(dst []byte) ([]byte, error) {
+		return append(append(dst, answer...), '\n'), nil
+	})
+}
+
+// serve serves one message: a request, or a batch of them.
+func (c *conn) serve(ctx context.Context, message []byte) {
+	if message[0] == '[' {
+		c.serveBatch(ctx, message)
+		return
+	}
+	r, err := parse(message)
+	if err != nil {
+		c.send(r.failed(err))
+		return
+	}
+	c.call(ctx, r, func(answer []byte) {
+		if answer != nil {
+			c.send(answer)
+		}
+	})
+}
+
+// call makes the call of a request. done gets the answer, once: nil for a
+// notification.
+func (c *conn) call(ctx context.Context, r *request, done func(answer []byte)) {
+	b := &body{codec: c.json, req: r}
+	finish := func(err error) {
+		switch {
+		case r.notification:
+			done(nil)
+		case err != nil:
+			done(r.failed(err))
+		default:
+			done(r.succeeded(b.result))
+		}
+	}
+	m := c.Method(r.name)
+	if m == nil {
+		finish(&fault{methodNotFound, c.Missing(r.name)})
+		return
+	}
+	if len(r.Params) > m.MaxMessage {
+		finish(tandem.Errorf(tandem.ResourceExhausted, "params of %d bytes, %s takes at most %d", len(r.Params), r.name, m.MaxMessage))
+		return
+	}
+	call := &tandem.Call{Method: r.name, Codec: c.json.Name(), Body: b}
+	if r.notification {
+		call.Kind = tandem.OneWay
+	}
+	c.Go(ctx, call, finish)
+}
+
+// request is one request of either version.
+type request struct {
+	Version json.RawMessage `json:"jsonrpc"` // nil in version 1.0
+	Method  json.RawMessage `json:"method"`
+	Params  json.RawMessage `json:"params"`
+	ID      json.RawMessage `json:"id"`
+
+	name         string // of the method
+	notification bool   // it wants no answer
+}
+
+// old reports whether a request is one of version 1.0.
+func (r *request) old() bool { return r.Version == nil }
+
+// parse parses a request. What it returns with an error is good for an answer.
+func parse(message []byte) (*request, error) {
+	r := new(request)
+	if err := json.Unmarshal(message, r); err != nil {
+		if !json.Valid(message) {
+			return &request{Version: version2}, &fault{parseFailed, err}
+		}
+		return &request{Version: version2}, &fault{invalidRequest, err}
+	}
+	if err := r.check(); err != nil {
+		return r, &fault{invalidRequest, err}
+	}
+	return r, nil
+}
+
+// version2 is what requests and answers of version 2.0 say.
+var version2 = json.RawMessage(`"2.0"`)
+
+// check returns an error if the request is not one.
+func (r *request) check() error {
+	id := r.ID
+	if !isID(id) && !r.old() {
+		r.ID = nil // the answer can't tell whose it is
+		return errors.New("its id is neither a string nor a number")
+	}
+	switch {
+	case !r.old() && string(r.Version) != string(version2):
+		return errors.New(`its version is not "2.0"`)
+	case json.Unmarshal(r.Method, &r.name) != nil || r.name == "":
+		return errors.New("it names no method")
+	case r.old() && id == nil:
+		return errors.New("it has no id")
+	case !r.old() && r.Params != nil && r.Params[0] != '[' && r.Params[0] != '{':
+		return errors.New("its params are neither an array nor an object")
+	}
+	r.notification = id == nil || r.old() && isNull(id)
+	return nil
+}
+
+// isID reports whether it may be the id of version 2.0, or there is none.
+func isID(id json.RawMessage) bool {
+	return id == nil || isNull(id) || id[0] == '"' || id[0] == '-' || '0' <= id[0] && id[0] <= '9'
+}
+
+func isNull(v json.RawMessage) bool { return string(v) == "null" }

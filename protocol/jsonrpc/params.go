@@ -1,0 +1,138 @@
+package jsonrpc
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/codec"
+)
+
+// body is the parameters and the result of one call.
+type body struct {
+	codec  tandem.Codec
+	req    *request
+	result []byte // JSON; nil for none
+}
+
+// Stream returns nil: JSON-RPC has no streams.
+func (*body) Stream() tandem.MessageStream { return nil }
+
+// Encode encodes the results.
+func (b *body) Encode(v any) error {
+	var err error
+	if several, ok := v.(tandem.Args); ok {
+		v = []any(several)
+		if len(several) == 0 {
+			v = nil
+		}
+	}
+	b.result, err = codec.Append(b.codec, nil, v)
+	return err
+}
+
+// Decode decodes the parameters into the arguments.
+func (b *body) Decode(v any) error {
+	if err := b.decode(v); err != nil {
+		return tandem.Errorf(tandem.InvalidArgument, "%w", err)
+	}
+	return nil
+}
+
+func (b *body) decode(v any) error {
+	params := b.req.Params
+	several, ok := v.(tandem.Results)
+	if ok && len(several) == 0 && b.req.old() {
+		return nil
+	}
+	if len(params) == 0 || isNull(params) {
+		if ok && len(several) == 0 {
+			return nil
+		}
+		return errors.New("there are no params")
+	}
+	if params[0] == '{' {
+		return b.decodeNamed(v, params)
+	}
+	var list []json.RawMessage
+	if err := b.codec.Decode(params, &list); err != nil {
+		return err
+	}
+	if ok {
+		return b.decodeEach(several, list)
+	}
+	return b.decodeSole(v, list)
+}
+
+// decodeNamed decodes parameters by name.
+func (b *body) decodeNamed(v any, params json.RawMessage) error {
+	several, ok := v.(tandem.Results)
+	switch {
+	case b.req.old():
+		return errors.New("version 1.0 has params in an array")
+	case ok && len(several) > 0:
+		return fmt.Errorf("the %d parameters have no names: send an array", len(several))
+	case ok && string(params) != "{}":
+		return errors.New("there are params, and none are wanted")
+	case ok:
+		return nil
+	}
+	return b.codec.Decode(params, v)
+}
+
+// decodeEach decodes parameters by position.
+func (b *body) decodeEach(targets []any, list []json.RawMessage) error {
+	if len(list) != len(targets) {
+		return fmt.Errorf("there are %d params, %d are wanted", len(list), len(targets))
+	}
+	for i, p := range list {
+		if err := b.codec.Decode(p, targets[i]); err != nil {
+			return fmt.Errorf("param %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+// decodeSole decodes parameters by position into the only argument: the package
+// comment has the rules.
+func (b *body) decodeSole(v any, list []json.RawMessage) error {
+	target := reflect.Indirect(reflect.ValueOf(v))
+	kind := target.Kind()
+	custom := target.IsValid() && reflect.PointerTo(target.Type()).Implements(reflect.TypeFor[json.Unmarshaler]())
+	switch {
+	case len(list) == 1 && (b.req.old() || custom || fits(target, list[0])):
+		return b.codec.Decode(list[0], v)
+	case custom:
+	case kind == reflect.Struct:
+		return b.decodeEach(fieldsOf(target), list)
+	case kind == reflect.Slice, kind == reflect.Array, kind == reflect.Interface:
+		return b.codec.Decode(b.req.Params, v)
+	}
+	return fmt.Errorf("there are %d params, one is wanted", len(list))
+}
+
+// fits reports whether the only parameter is the argument itself and not its only
+// field or element.
+func fits(target reflect.Value, param json.RawMessage) bool {
+	switch target.Kind() {
+	case reflect.Struct:
+		return param[0] == '{' || isNull(param)
+	case reflect.Slice, reflect.Array:
+		bytes := target.Type().Elem().Kind() == reflect.Uint8 // which are a string
+		return param[0] == '[' || bytes && param[0] == '"' || isNull(param)
+	}
+	return true
+}
+
+// fieldsOf returns pointers to the exported fields of a struct, in order.
+func fieldsOf(v reflect.Value) []any {
+	var fields []any
+	for i := range v.NumField() {
+		if f := v.Type().Field(i); f.IsExported() && f.Tag.Get("json") != "-" {
+			fields = append(fields, v.Field(i).Addr().Interface())
+		}
+	}
+	return fields
+}

@@ -1,0 +1,113 @@
+package jsonrpc_test
+
+import (
+	"errors"
+	"net/rpc"
+	stdjson "net/rpc/jsonrpc"
+	"strings"
+	"sync"
+	"testing"
+)
+
+type Args struct{ A, B int }
+
+type Reply struct{ C int }
+
+// Arith is a service as net/rpc's own tests have it.
+type Arith struct{}
+
+func (Arith) Add(a *Args, r *Reply) error {
+	r.C = a.A + a.B
+	return nil
+}
+
+func (Arith) Mul(a Args, r *Reply) error {
+	r.C = a.A * a.B
+	return nil
+}
+
+func (Arith) Div(a *Args, r *Reply) error {
+	if a.B == 0 {
+		return errors.New("divide by zero")
+	}
+	r.C = a.A / a.B
+	return nil
+}
+
+func (Arith) Sum(list []int, sum *int) error {
+	for _, n := range list {
+		*sum += n
+	}
+	return nil
+}
+
+func (Arith) Error(*Args, *Reply) error { panic("ERROR") }
+
+// The client of net/rpc/jsonrpc, in turn and at the same time.
+func TestStandardClient(t *testing.T) {
+	srv, address := serve(t)
+	if err := srv.Register(Arith{}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := stdjson.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wg.Go(func() {
+			var sum, product Reply
+			var total int
+			err := errors.Join(c.Call("Arith.Add", &Args{i, 8}, &sum), c.Call("Arith.Mul", Args{i, 8}, &product), c.Call("Arith.Sum", []int{i, 2}, &total))
+			if err != nil || sum.C != i+8 || product.C != 8*i || total != i+2 {
+				t.Errorf("%d: %v, %v, %v, %v", i, sum, product, total, err)
+			}
+		})
+	}
+	wg.Wait()
+	for method, want := range map[string]string{
+		"Arith.Div":     "divide by zero",
+		"Arith.Unheard": "rpc: can't find method Arith.Unheard",
+		"Nobody.Add":    "rpc: can't find service Nobody.Add",
+		"Add":           "rpc: service/method request ill-formed: Add",
+		"Arith.Error":   "internal: method Arith.Error panicked",
+	} {
+		err := c.Call(method, &Args{1, 0}, new(Reply))
+		if _, ok := errors.AsType[rpc.ServerError](err); !ok || err.Error() != want {
+			t.Errorf("%s: %v, want %q", method, err, want)
+		}
+	}
+	if err := c.Call("Arith.Add", "text", new(Reply)); err == nil || !strings.Contains(err.Error(), "type") {
+		t.Errorf("arguments of a wrong type: %v", err)
+	}
+}
+
+// Requests of version 1.0 that Go's client does not make.
+func TestVersion1(t *testing.T) {
+	srv, address := serve(t)
+	if err := srv.Register(Arith{}); err != nil {
+		t.Fatal(err)
+	}
+	register(t, srv, "now", func() string { return "now" })
+	register(t, srv, "forget", func(int) {})
+	c := dial(t, address)
+	for _, e := range []struct{ request, want string }{
+		{`{"method":"Arith.Add","params":[{"A":1,"B":2}],"id":{"any":"thing"}}`, `{"result":{"C":3},"error":null,"id":{"any":"thing"}}`},
+		{`{"method":"Arith.Add","params":[1,2],"id":1}`, `{"result":{"C":3},"error":null,"id":1}`},
+		{`{"method":"now","params":[],"id":1}`, `{"result":"now","error":null,"id":1}`},
+		{`{"method":"now","params":[null],"id":1}`, `{"result":"now","error":null,"id":1}`},
+		{`{"method":"forget","params":[1],"id":1}`, `{"result":null,"error":null,"id":1}`},
+		{`{"method":"Arith.Add","params":[{"A":1,"B":2}],"id":null}{"method":"now","params":[],"id":2}`, `{"result":"now","error":null,"id":2}`},
+		{`{"method":"Arith.Add","id":"x"}`, `{"id":"x","result":null,"error":"invalid argument: arguments of Arith.Add: there are no params"}`},
+		{`{"method":"Arith.Add","params":{"A":1},"id":"x"}`, `{"id":"x","result":null,"error":"invalid argument: arguments of Arith.Add: version 1.0 has params in an array"}`},
+		{`{}`, `{"id":null,"result":null,"error":"it names no method"}`},
+		{`{"method":"now","params":[]}`, `{"id":null,"result":null,"error":"it has no id"}`},
+	} {
+		c.send(e.request)
+		if got := c.receive(); got != e.want {
+			t.Errorf("%s:\n got %s\nwant %s", e.request, got, e.want)
+		}
+	}
+	c.end()
+}

@@ -1,0 +1,89 @@
+package netrpc
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/codec"
+)
+
+// call is one call: what was asked, its [tandem.Call] and that one's Body.
+type call struct {
+	tandem.Call
+
+	conn  *conn
+	req   request
+	args  []byte   // a gob that stands alone
+	reply *answers // likewise, of the result; nil for none
+}
+
+// answers are gobs that are to be sent.
+type answers struct{ b []byte }
+
+// answerBuffers holds buffers of answers, to be used again.
+var answerBuffers = sync.Pool{New: func() any { return new(answers) }} //nolint:gochecknoglobals // the process's, as all buffers
+
+const maxKept = 64 << 10 // bytes of a buffer that is worth keeping
+
+func takeAnswers() *answers {
+	a := answerBuffers.Get().(*answers) //nolint:forcetypeassert // nothing else is stored
+	a.b = a.b[:0]
+	return a
+}
+
+func (a *answers) give() {
+	if a != nil && cap(a.b) <= maxKept {
+		answerBuffers.Put(a)
+	}
+}
+
+// Decode decodes the one value that a client sends.
+func (c *call) Decode(v any) error {
+	if several, ok := v.(tandem.Results); ok {
+		if len(several) > 0 {
+			return tandem.Errorf(tandem.Unimplemented, "it has %d arguments; net/rpc sends one", len(several))
+		}
+		return nil
+	}
+	return codec.Decode(c.conn.gob, c.args, v)
+}
+
+// Encode encodes the one value that a client receives.
+func (c *call) Encode(v any) error {
+	if several, ok := v.(tandem.Args); ok {
+		if len(several) > 0 {
+			return tandem.Errorf(tandem.Unimplemented, "it has %d results; net/rpc receives one", len(several))
+		}
+		v = nil
+	}
+	if c.reply == nil {
+		c.reply = takeAnswers()
+	}
+	var err error
+	c.reply.b, err = codec.Append(c.conn.gob, c.reply.b[:0], v)
+	return err
+}
+
+// Stream returns nil: net/rpc has no streams.
+func (*call) Stream() tandem.MessageStream { return nil }
+
+// answer sends the answer of the call, which has ended with err. When it fails the
+// connection is gone, and reading says why.
+func (c *call) answer(err error) {
+	head := takeAnswers()
+	defer head.give()
+	defer c.reply.give()
+	var failed error
+	head.b, failed = codec.Append(c.conn.gob, head.b, &response{c.req.ServiceMethod, c.req.Seq, text(err)})
+	if err != nil || c.reply == nil || len(c.reply.b) == 0 {
+		var none error
+		head.b, none = codec.Append(c.conn.gob, head.b, struct{}{})
+		failed = errors.Join(failed, none)
+	} else {
+		head.b = append(head.b, c.reply.b...)
+	}
+	if failed == nil {
+		_ = c.conn.Send(func(dst []byte) ([]byte, error) { return c.conn.appendNew(dst, head.b) })
+	}
+}

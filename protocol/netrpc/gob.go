@@ -1,0 +1,181 @@
+package netrpc
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// A gob stream is a sequence of messages: a length, then a type's id, negative
+// where that type is described and positive where a value of it follows. The
+// grammar is at the end of encoding/gob's doc.go. Types are described once a
+// stream. To put the descriptions that have come before a value makes a gob that
+// stands alone, which can be decoded, or thrown away, at any time and in any
+// order.
+
+// firstDefined is the least id of a type that is not gob's own.
+const firstDefined = 64
+
+// Bounds of what a client may send.
+const (
+	maxTypes = 64 << 10 // bytes of descriptions of types; package codec takes as many
+	maxGob   = 1 << 30  // bytes of a message, as encoding/gob
+	piece    = 64 << 10 // read at a time: memory follows what has come
+)
+
+var (
+	errNotGob  = errors.New("not a gob")
+	errNoTypes = fmt.Errorf("descriptions of types of more than %d bytes", maxTypes)
+)
+
+// A message is the head of one gob message.
+type message struct {
+	id    int // of the type; negative for its description
+	start int // where the id begins, after the length
+	end   int // of the message
+}
+
+// parseMessage parses the head of a message of which b has at least the length and
+// the id, if not all. The error is io.ErrUnexpectedEOF when more bytes may mend
+// it.
+func parseMessage(b []byte) (message, error) {
+	size, n, err := parseUint(b)
+	if err != nil {
+		return message{}, err
+	}
+	if size == 0 || size >= maxGob {
+		return message{}, fmt.Errorf("%w: a message of %d bytes", errNotGob, size)
+	}
+	id, k, err := parseUint(b[n:])
+	if err != nil {
+		return message{}, err
+	}
+	if k > int(size) || id < 2 || id > 1<<32 {
+		return message{}, fmt.Errorf("%w: no type", errNotGob)
+	}
+	m := message{id: int(id >> 1), start: n, end: n + int(size)}
+	if id&1 != 0 {
+		m.id = ^m.id
+	}
+	return m, nil
+}
+
+// maxMessageHead is the most that [parseMessage] needs.
+const maxMessageHead = 18
+
+// parseUint parses gob's unsigned integer and returns how long it is: one byte
+// below 128, else the negated count of the bytes that follow, big end first.
+func parseUint(b []byte) (x uint64, n int, err error) {
+	if len(b) == 0 {
+		return 0, 0, io.ErrUnexpectedEOF
+	}
+	if b[0] < 0x80 {
+		return uint64(b[0]), 1, nil
+	}
+	n = 1 - int(int8(b[0])) //nolint:gosec // a negated count, by the format
+	if n > 9 {
+		return 0, 0, fmt.Errorf("%w: a number of %d bytes", errNotGob, n-1)
+	}
+	if n > len(b) {
+		return 0, 0, io.ErrUnexpectedEOF
+	}
+	for _, digit := range b[1:n] {
+		x = x<<8 | uint64(digit)
+	}
+	return x, n, nil
+}
+
+// matchGob takes a stream that begins with the description of a struct named
+// Request: net/rpc's first words.
+func matchGob(first []byte) server.Verdict {
+	// The field of gob's wireType for a struct, that of its name and type, that
+	// of its name, and the name.
+	const description = "\x03\x01\x01\x07Request"
+	m, err := parseMessage(first)
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return server.NeedMore
+	case err != nil || m.id > -firstDefined:
+		return server.No
+	}
+	_, k, _ := parseUint(first[m.start:])
+	return prefix(first[m.start+k:], description)
+}
+
+// gobReader reads the values of a gob stream.
+type gobReader struct {
+	r     *bufio.Reader
+	types []byte // all descriptions so far; only appended to, as values refer to it
+}
+
+// sizeError is the error for a value that was thrown away.
+type sizeError struct{ size int }
+
+func (e *sizeError) Error() string { return fmt.Sprintf("a value of %d bytes", e.size) }
+
+// value reads up to the next value, of at most that many bytes, and appends it to
+// dst as a gob that stands alone. What is longer is skipped, and the error a
+// *sizeError.
+func (g *gobReader) value(dst []byte, limit int) ([]byte, error) {
+	for {
+		m, err := g.next()
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case m.id < 0 && len(g.types)+m.end > maxTypes:
+			return nil, errNoTypes
+		case m.id < 0:
+			if g.types, err = g.read(g.types, m.end); err != nil {
+				return nil, err
+			}
+		case m.end > limit:
+			if _, err := g.r.Discard(m.end); err != nil {
+				return nil, unexpected(err)
+			}
+			return nil, &sizeError{m.end}
+		default:
+			dst = slices.Grow(dst, len(g.types)+min(m.end, piece))
+			return g.read(append(dst, g.types...), m.end)
+		}
+	}
+}
+
+// next parses the head of the next message, and leaves it to be read.
+func (g *gobReader) next() (message, error) {
+	for n := 1; ; n++ {
+		head, err := g.r.Peek(min(max(n, g.r.Buffered()), maxMessageHead))
+		if err != nil && n > 1 {
+			err = unexpected(err)
+		}
+		if err != nil {
+			return message{}, err
+		}
+		m, err := parseMessage(head)
+		if !errors.Is(err, io.ErrUnexpectedEOF) {
+			return m, err
+		}
+		n = len(head)
+	}
+}
+
+// read appends n bytes to b.
+func (g *gobReader) read(b []byte, n int) ([]byte, error) {
+	for n > 0 {
+		k := min(n, piece)
+		if room := cap(b) - len(b); room < k {
+			b = append(b, make([]byte, k)...)[:len(b)]
+		}
+		got, err := io.ReadFull(g.r, b[len(b):len(b)+k])
+		b = b[:len(b)+got]
+		if err != nil {
+			return b, unexpected(err)
+		}
+		n -= got
+	}
+	return b, nil
+}

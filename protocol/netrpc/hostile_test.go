@@ -1,0 +1,203 @@
+package netrpc_test
+
+import (
+	"bytes"
+	"encoding/gob"
+	"errors"
+	"io"
+	"net"
+	"net/rpc"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// stream is what a client writes, made by encoding/gob.
+type stream struct {
+	bytes.Buffer
+	enc *gob.Encoder
+}
+
+func newStream() *stream {
+	s := new(stream)
+	s.enc = gob.NewEncoder(&s.Buffer)
+	return s
+}
+
+func (s *stream) request(t *testing.T, seq uint64, method string, args any) *stream {
+	t.Helper()
+	if err := errors.Join(s.enc.Encode(rpc.Request{ServiceMethod: method, Seq: seq}), s.enc.Encode(args)); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// speak connects, writes and returns what is answered until the server closes.
+func speak(t *testing.T, address string, said []byte) []byte {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	go func() { _, _ = c.Write(said) }()
+	answer, err := io.ReadAll(c)
+	if errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+// number is a length, or another number, in the longest form that gob has.
+func number(n uint64) []byte {
+	return []byte{0xf8, byte(n >> 56), byte(n >> 48), byte(n >> 40), byte(n >> 32), byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}
+}
+
+// What is no gob, or one that claims more than there is, ends the connection, and
+// the server has taken little memory for it.
+func TestHostileGobs(t *testing.T) {
+	_, address := serve(t, func(srv *server.Server) error {
+		return errors.Join(srv.Register(Arith{}), srv.RegisterFunc("T.Map", func(in map[string]int, n *int) error { *n = len(in); return nil }))
+	}, server.WithStallTimeout(100*time.Millisecond))
+	ok := newStream().request(t, 1, "Arith.Mul", &Args{6, 7}).Bytes()
+	types := newStream().request(t, 1, "T.Map", map[string]int{"a": 1}).Bytes()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for name, said := range map[string][]byte{
+		"a message of no bytes":     append(bytes.Clone(ok), 0),
+		"a message of 2^63 bytes":   append(bytes.Clone(ok), number(1<<63)...),
+		"a message of 1 GiB":        append(bytes.Clone(ok), number(1<<30-1)...),
+		"a number of 16 bytes":      append(bytes.Clone(ok), 0xf0),
+		"type 0":                    append(bytes.Clone(ok), 1, 0),
+		"a request of another type": append(bytes.Clone(ok), 3, 4, 0, 2),
+		"a type described twice":    append(bytes.Clone(ok), ok...),
+		"a request cut short":       ok[:len(ok)-2],
+		"arguments cut short":       types[:len(types)-2],
+	} {
+		start := time.Now()
+		speak(t, address, said)
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("%s: it took %v", name, took)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > 64<<20 {
+		t.Errorf("they took %d MiB", taken>>20)
+	}
+	callArith(t, dial(t, address), "Arith")
+}
+
+// Arguments that declare more than they have are an error of their call: those
+// behind them are answered.
+func TestHostileArguments(t *testing.T) {
+	_, address := serve(t, func(srv *server.Server) error {
+		return errors.Join(srv.Register(Arith{}),
+			srv.RegisterFunc("T.Map", func(in map[string]int, n *int) error { *n = len(in); return nil }),
+			srv.RegisterFunc("T.Small", func(in []byte, n *int) error { *n = len(in); return nil }, server.MethodMaxMessage(100)))
+	}, server.WithMaxMessage(1<<20))
+	s := newStream().request(t, 1, "T.Map", map[string]int{"a": 1})
+	honest := bytes.Clone(s.Bytes())
+	i := bytes.LastIndex(honest, []byte{0, 1, 1, 'a', 2}) // no struct, one pair, "a", 1
+	forged := append(bytes.Clone(honest[:i+1]), 0x7f)     // 127 pairs in as many bytes as before
+	forged = append(forged, honest[i+2:]...)
+	s.Reset()
+	s.request(t, 2, "T.Small", make([]byte, 200))
+	s.request(t, 3, "T.Small", make([]byte, 2<<20))
+	s.request(t, 4, "T.Unheard", make([]byte, 2<<20))
+	s.request(t, 5, "Arith.Mul", &Args{6, 7})
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	go func() { _, _ = c.Write(append(forged, s.Bytes()...)) }()
+	dec := gob.NewDecoder(c)
+	errs := map[uint64]string{}
+	for range 5 {
+		var r rpc.Response
+		if err := dec.Decode(&r); err != nil {
+			t.Fatal(err)
+		}
+		errs[r.Seq] = r.Error
+		var reply Reply
+		to := any(nil)
+		if r.Error == "" {
+			to = &reply
+		}
+		if err := dec.Decode(to); err != nil || r.Error == "" && reply.C != 42 {
+			t.Fatal(err, reply)
+		}
+	}
+	for seq, want := range map[uint64]string{
+		1: "a length of 127 where", 2: "T.Small takes at most 100", 3: "T.Small takes at most 100",
+		4: "T.Unheard takes at most 1048576", 5: "",
+	} {
+		if !strings.Contains(errs[seq], want) || (want == "") != (errs[seq] == "") {
+			t.Errorf("call %d: %q, want %q", seq, errs[seq], want)
+		}
+	}
+}
+
+// Memory follows what arrives: a thousand clients that claim much and send nothing
+// take little.
+func TestClaimsTakeNoMemory(t *testing.T) {
+	_, address := serve(t, arith)
+	head := newStream()
+	if err := head.enc.Encode(rpc.Request{ServiceMethod: "Arith.Mul"}); err != nil {
+		t.Fatal(err)
+	}
+	said := append(head.Bytes(), number(4<<20-64)...)
+	said = append(said, 10) // a value of bytes
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	const clients = 100
+	for range clients {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := c.Write(said); err != nil {
+			t.Fatal(err)
+		}
+	}
+	callArith(t, dial(t, address), "Arith")
+	runtime.ReadMemStats(&after)
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > clients*256<<10 {
+		t.Errorf("they took %d KiB each", taken/clients>>10)
+	}
+}
+
+// More descriptions of types than one stream may have end it.
+func TestTooManyTypes(t *testing.T) {
+	_, address := serve(t, arith)
+	s := newStream().request(t, 1, "Arith.Mul", &Args{6, 7})
+	fields := strings.Repeat("f", 60<<10)
+	type described struct {
+		id   int
+		name string
+	}
+	for _, d := range []described{{1000, fields}, {1001, fields}} {
+		payload := append(negative(d.id), 3, 1, 1) // a struct, its name and id, its name
+		payload = append(append(payload, number(uint64(len(d.name)))...), d.name...)
+		payload = append(payload, 0, 0, 0)
+		s.Write(number(uint64(len(payload))))
+		s.Write(payload)
+	}
+	start := time.Now()
+	answer := speak(t, address, s.Bytes())
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("the connection lived for %v", took)
+	}
+	if dec := gob.NewDecoder(bytes.NewReader(answer)); dec.Decode(new(rpc.Response)) != nil || dec.Decode(new(Reply)) != nil {
+		t.Error("the call before was not answered")
+	}
+}
+
+// negative is the id of a type that is described.
+func negative(id int) []byte { return number(uint64(id-1)<<1 | 1) }

@@ -1,0 +1,224 @@
+// Package netrpc serves clients of Go's net/rpc that are not changed at all: gob
+// over TCP or TLS ([net/rpc.Dial]), and over HTTP CONNECT ([net/rpc.DialHTTP]).
+//
+//	srv := server.New(server.WithProtocols(netrpc.New()))
+//
+// A method is served if it takes one argument, or none, and has one result, or
+// none: whatever is sent for no argument is thrown away, and an empty struct is
+// answered for no result. Streams, and methods of several arguments, answer with
+// an error that says so.
+//
+// Errors are strings, as net/rpc's clients know them: the method's own text, with
+// the name of its code before it unless it is Unknown; net/rpc's own words for
+// services and methods that do not exist.
+//
+// # What differs from net/rpc's server
+//
+// Arguments are decoded after the interceptors, at the same time as those of other
+// calls. Whatever the bytes are, decoding them takes little more memory than they
+// have; see package codec. All that a client has described of its types must fit
+// in 64 KiB. A value in an interface inside a value in another interface is refused
+// if its type was not sent before: gob describes it in the middle. A result that
+// gob can't encode is an error of that call, and does not end the connection.
+package netrpc
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// DefaultPath is where [net/rpc.DialHTTP] connects to.
+const DefaultPath = "/_goRPC_"
+
+// Option changes what [New] returns.
+type Option func(*protocol)
+
+// WithPaths sets the paths that HTTP clients may connect to; [DefaultPath] alone
+// by default.
+func WithPaths(paths ...string) Option { return func(p *protocol) { p.paths = paths } }
+
+type protocol struct {
+	gob   tandem.Codec
+	paths []string
+}
+
+// New returns the protocol, for [server.WithProtocols].
+func New(opts ...Option) server.Protocol {
+	p := &protocol{gob: codec.Gob(), paths: []string{DefaultPath}}
+	for _, o := range opts {
+		o(p)
+	}
+	return p
+}
+
+func (*protocol) Name() string { return "netrpc" }
+
+// Match takes what begins with the description of a type named Request, as every
+// client does, or with a CONNECT to a path.
+func (*protocol) Match(first []byte) server.Verdict {
+	if v := prefix(first, connect); v != server.No {
+		return v
+	}
+	return matchGob(first)
+}
+
+const connect = "CONNECT /"
+
+func prefix(first []byte, want string) server.Verdict {
+	n := min(len(first), len(want))
+	switch {
+	case string(first[:n]) != want[:n]:
+		return server.No
+	case n < len(want):
+		return server.NeedMore
+	}
+	return server.Yes
+}
+
+// conn is one client.
+type conn struct {
+	*server.Conn
+
+	gob      tandem.Codec
+	metadata tandem.Metadata // of every call: the header of the CONNECT
+	in       gobReader
+	header   []byte         // of the last request, to be used again
+	sent     map[int]string // the descriptions of types that the client has, by their ids
+}
+
+// Serve reads requests until the client sends no more.
+func (p *protocol) Serve(ctx context.Context, sc *server.Conn) error {
+	br := bufio.NewReaderSize(sc, readBuffer)
+	c := &conn{Conn: sc, gob: p.gob, in: gobReader{r: br}, sent: map[int]string{}}
+	if first, err := br.Peek(1); err == nil && first[0] == connect[0] && prefix(peeked(br), connect) == server.Yes {
+		if c.metadata, err = p.handshake(sc, br); err != nil {
+			return err
+		}
+	}
+	for {
+		err := c.serveNext(ctx)
+		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+const readBuffer = 16 << 10
+
+// peeked returns what is in the buffer already.
+func peeked(br *bufio.Reader) []byte {
+	b, _ := br.Peek(br.Buffered())
+	return b
+}
+
+// request and response are what net/rpc sends before arguments and results. Gob
+// knows fields by their names.
+type request struct {
+	ServiceMethod string
+	Seq           uint64
+}
+
+type response struct {
+	ServiceMethod string
+	Seq           uint64
+	Error         string
+}
+
+// maxHeader is the longest request without its arguments, in bytes; it has a
+// method's name, which net/rpc does not limit.
+const maxHeader = 4 << 10
+
+// serveNext reads one request and starts its call.
+func (c *conn) serveNext(ctx context.Context) error {
+	c.Midway(false)
+	if _, err := c.in.r.Peek(1); err != nil {
+		return err
+	}
+	c.Midway(true)
+	header, err := c.in.value(c.header[:0], maxHeader)
+	if err != nil {
+		return fmt.Errorf("reading a request: %w", err)
+	}
+	c.header = header
+	in := &call{conn: c}
+	if err := c.gob.Decode(header, &in.req); err != nil {
+		return fmt.Errorf("decoding a request: %w", err)
+	}
+	limit := c.MaxMessage()
+	m := c.Method(in.req.ServiceMethod)
+	if m != nil {
+		limit = m.MaxMessage
+	}
+	in.args, err = c.in.value(nil, limit)
+	tooLarge, isLarge := errors.AsType[*sizeError](err)
+	switch {
+	case isLarge:
+		in.answer(tandem.Errorf(tandem.ResourceExhausted, "message of %d bytes, %s takes at most %d",
+			tooLarge.size, in.req.ServiceMethod, limit))
+	case err != nil:
+		return fmt.Errorf("reading the arguments of %s: %w", in.req.ServiceMethod, unexpected(err))
+	case m == nil:
+		in.answer(c.Missing(in.req.ServiceMethod))
+	default:
+		in.Call = tandem.Call{Method: in.req.ServiceMethod, Metadata: c.metadata.Clone(), Codec: c.gob.Name(), Body: in}
+		c.Go(ctx, &in.Call, in.answer)
+	}
+	return nil
+}
+
+// unexpected is err for the middle of a request.
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// text is how an error crosses: "" means that there is none.
+func text(err error) string {
+	e := tandem.AsError(err)
+	switch {
+	case e == nil:
+		return ""
+	case e.Code == tandem.Unknown && e.Message != "":
+		return e.Message
+	}
+	return e.Error()
+}
+
+// appendNew appends gob messages to dst, less the descriptions of types that the
+// client has: a decoder refuses to hear of a type twice.
+func (c *conn) appendNew(dst, messages []byte) ([]byte, error) {
+	for len(messages) > 0 {
+		m, err := parseMessage(messages)
+		if err != nil {
+			return dst, err
+		}
+		bytesOf := messages[:m.end]
+		messages = messages[m.end:]
+		if m.id > 0 {
+			dst = append(dst, bytesOf...)
+			continue
+		}
+		known, ok := c.sent[m.id]
+		if ok && known != string(bytesOf) {
+			return dst, fmt.Errorf("gob describes type %d in two ways", -m.id)
+		}
+		if !ok {
+			c.sent[m.id] = string(bytes.Clone(bytesOf))
+			dst = append(dst, bytesOf...)
+		}
+	}
+	return dst, nil
+}

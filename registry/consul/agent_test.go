@@ -1,0 +1,153 @@
+//go:build integration
+
+package consul
+
+import (
+	"cmp"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// consulVersion is what install.sh builds.
+const consulVersion = "1.13.9"
+
+// binary returns the Consul agent that install.sh has built, or that CONSUL names.
+// Without one the test fails.
+func binary(t testing.TB) string {
+	t.Helper()
+	cache := cmp.Or(os.Getenv("XDG_CACHE_HOME"), filepath.Join(must(os.UserHomeDir()), ".cache")) // as install.sh has it
+	path := cmp.Or(os.Getenv("CONSUL"), filepath.Join(cache, "tandem", "consul-"+consulVersion, "consul"))
+	if _, err := exec.LookPath(path); err != nil {
+		t.Fatalf("there is no Consul agent: run registry/consul/install.sh: %v", err)
+	}
+	return path
+}
+
+// agent is a real Consul server, alone in its cluster. Its process is the test's.
+type agent struct {
+	t      testing.TB
+	dir    string
+	addr   string // of its HTTP API, or that with TLS
+	config map[string]any
+	cmd    *exec.Cmd
+	api    *api.Client // sees all
+}
+
+// startAgent starts an agent whose configuration may be extended.
+func startAgent(t testing.TB, extra map[string]any) *agent {
+	t.Helper()
+	ports := freePorts(t, 3)
+	a := &agent{t: t, dir: t.TempDir(), addr: fmt.Sprintf("127.0.0.1:%d", ports[0])}
+	a.api = a.connect("http", "", nil)
+	a.config = map[string]any{
+		"server": true, "bootstrap_expect": 1, "node_name": "test", "datacenter": "dc1",
+		"bind_addr": "127.0.0.1", "client_addr": "127.0.0.1",
+		"ports": map[string]any{
+			"http": ports[0], "server": ports[1], "serf_lan": ports[2],
+			"https": -1, "grpc": -1, "dns": -1, "serf_wan": -1,
+		},
+		"performance":          map[string]any{"raft_multiplier": 1},
+		"connect":              map[string]any{"enabled": false},
+		"disable_update_check": true, "disable_remote_exec": true, "leave_on_terminate": false,
+		"log_level": "warn",
+	}
+	maps.Copy(a.config, extra)
+	t.Cleanup(a.kill)
+	return a
+}
+
+// freePorts returns ports that were free a moment ago.
+func freePorts(t testing.TB, n int) (ports []int) {
+	t.Helper()
+	for range n {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ln.Close()
+		ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
+	}
+	return ports
+}
+
+// connect returns a client of the agent.
+func (a *agent) connect(scheme, token string, config *tls.Config) *api.Client {
+	transport := &http.Transport{TLSClientConfig: config}
+	a.t.Cleanup(transport.CloseIdleConnections)
+	return must(api.NewClient(&api.Config{Address: a.addr, Scheme: scheme, Token: token, HttpClient: &http.Client{Transport: transport}}))
+}
+
+// start runs the agent and waits until it leads its cluster.
+func (a *agent) start() *agent {
+	a.t.Helper()
+	config := filepath.Join(a.dir, "config.json")
+	if err := os.WriteFile(config, must(json.Marshal(a.config)), 0o600); err != nil {
+		a.t.Fatal(err)
+	}
+	log := must(os.OpenFile(filepath.Join(a.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600))
+	defer log.Close()
+	a.cmd = exec.Command(binary(a.t), "agent", "-config-file", config, "-data-dir", a.data())
+	a.cmd.Stdout, a.cmd.Stderr = log, log
+	if err := a.cmd.Start(); err != nil {
+		a.t.Fatal(err)
+	}
+	a.ready()
+	return a
+}
+
+func (a *agent) data() string { return filepath.Join(a.dir, "data") }
+
+// ready waits until the agent answers from its catalogue, which needs a leader.
+func (a *agent) ready() {
+	a.t.Helper()
+	deadline := time.Now().Add(40 * time.Second)
+	for {
+		nodes, _, err := a.api.Catalog().Nodes(nil)
+		if err == nil && len(nodes) == 1 {
+			return
+		}
+		if time.Now().After(deadline) {
+			log, _ := os.ReadFile(filepath.Join(a.dir, "log"))
+			a.t.Fatalf("Consul is not ready: %d nodes, %v\n%s", len(nodes), err, log)
+		}
+		time.Sleep(50 * time.Millisecond) // another process starts
+	}
+}
+
+// kill ends the agent as a power failure would.
+func (a *agent) kill() {
+	if a.cmd == nil {
+		return
+	}
+	_ = a.cmd.Process.Kill()
+	_ = a.cmd.Wait()
+	a.cmd = nil
+}
+
+// wipe removes what the agent has stored.
+func (a *agent) wipe() {
+	if err := os.RemoveAll(a.data()); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// pause stops the process until the function that it returns is called.
+func (a *agent) pause() (resume func()) {
+	_ = a.cmd.Process.Signal(syscall.SIGSTOP)
+	return func() { _ = a.cmd.Process.Signal(syscall.SIGCONT) }
+}
+
+// target names a list of the agent.
+func (a *agent) target(path string) string { return "consul://" + a.addr + path }

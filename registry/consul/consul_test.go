@@ -1,0 +1,311 @@
+package consul
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/tandem-rpc/tandem/registry"
+)
+
+// target names the list Arith of an agent.
+func (s *standIn) target(options string) string {
+	return "consul://" + s.Listener.Addr().String() + "/prod/Arith" + options
+}
+
+// TestHostile puts all that must not be believed beside a good instance.
+func TestHostile(t *testing.T) {
+	t.Parallel() // it waits
+	agent := newStandIn(t)
+	log := &lines{}
+	r := open(t, agent.target("?ttl=3s"), WithLogger(log.logger()))
+	list(t, r, "good")
+	for id, s := range hostile(r.own) {
+		s.ID, s.Service = id, "Arith"
+		agent.mu.Lock()
+		agent.addLocked(s, nil, api.HealthPassing)
+		agent.mu.Unlock()
+	}
+	e := look(t, r, "")
+	e.sees("good")
+	list(t, r, "second") // reads all of it again
+	e.sees("good", "second")
+	checkLogged(t, log, r.own)
+}
+
+// checkLogged wants one line for each hostile entry.
+func checkLogged(t *testing.T, log *lines, p place) {
+	for id := range hostile(p) {
+		if n := strings.Count(log.String(), "/"+id+" "); n != 1 {
+			t.Errorf("%q is logged %d times:\n%.2000s", id, n, log)
+		}
+	}
+}
+
+// hostile returns services that are no instances of a list, by ID.
+func hostile(p place) map[string]api.AgentService {
+	raw := func(text string) api.AgentService {
+		meta, tags := split(text)
+		meta[pathKey] = p.path
+		return api.AgentService{Meta: meta, Tags: tags}
+	}
+	const endpoints = `"endpoints":[{"transport":"tcp","address":"h:1"}]`
+	return map[string]api.AgentService{
+		"foreign":      {Meta: map[string]string{"version": "1"}},
+		"nothing":      {Meta: map[string]string{pathKey: p.path}},
+		"bad-json":     raw(`{"id":"x",`),
+		"huge-weight":  raw(`{"id":"huge-weight","weight":1000000,` + endpoints + `}`),
+		"no-endpoints": raw(`{"id":"no-endpoints"}`),
+		"duplicate":    raw(`{"id":"good",` + endpoints + `}`),
+		"a-megabyte":   raw(`{"id":"a-megabyte","version":"` + strings.Repeat("x", 1<<20) + `",` + endpoints + `}`),
+	}
+}
+
+// TestListsAreApart registers the same ID in lists whose services have one name,
+// or names that Consul takes for one.
+func TestListsAreApart(t *testing.T) {
+	agent := newStandIn(t)
+	var eyes []*eye
+	log := &lines{}
+	for i, path := range []string{"/Arith", "/a/Arith", "/b/Arith", "/a/arith"} {
+		r := open(t, "consul://"+agent.Listener.Addr().String()+path, WithLogger(log.logger()))
+		list(t, r, "same", fmt.Sprint(i))
+		eyes = append(eyes, look(t, r, ""))
+	}
+	for i, e := range eyes {
+		e.sees(fmt.Sprint(i), "same")
+	}
+	if text := log.String(); text != "" {
+		t.Errorf("logged: %s", text)
+	}
+}
+
+// TestNextAgent has two agents, the first of which is not there.
+func TestNextAgent(t *testing.T) {
+	agent := newStandIn(t)
+	gone := newRelay(t, agent.Listener.Addr().String())
+	gone.cut()
+	r := open(t, fmt.Sprintf("consul://%s,%s/prod/Arith?ttl=1s", gone.addr, agent.Listener.Addr()))
+	list(t, r, "a")
+	look(t, r, "").sees("a")
+	look(t, Resolver(), r.own.target()).sees("a")
+}
+
+// TestAgentFails has a registration and a watch go over to the next agent.
+func TestAgentFails(t *testing.T) {
+	one, two := newStandIn(t), newStandIn(t)
+	relay := newRelay(t, one.Listener.Addr().String())
+	r := open(t, fmt.Sprintf("consul://%s,%s/prod/Arith?ttl=1s", relay.addr, two.Listener.Addr()))
+	list(t, r, "a")
+	e := look(t, r, "")
+	e.sees("a")
+	relay.cut()
+	e.fails(5 * time.Second)
+	e.sees("a")
+	if two.services[r.own.serviceID("a")] == nil {
+		t.Error("the second agent does not have the service")
+	}
+}
+
+// target writes the place as a target.
+func (p place) target() string { return "consul://" + p.hosts + p.path + "?ttl=" + p.ttl.String() }
+
+// TestSeveralNodes has the same ID registered through several agents.
+func TestSeveralNodes(t *testing.T) {
+	m := &registry.Mirror{}
+	service := func(node, incarnation string, started int64, index uint64) *api.ServiceEntry {
+		in := instance("a")
+		in.Started, in.Incarnation = time.Unix(started, 0), incarnation
+		reg := must(arith.registration(in))
+		return &api.ServiceEntry{
+			Node:    &api.Node{Node: node},
+			Service: &api.AgentService{ID: reg.ID, Meta: reg.Meta, CreateIndex: index},
+		}
+	}
+	entries := []*api.ServiceEntry{
+		nil, {}, service("n1", "old", 1, 9), service("n2", "moved from", 2, 5), service("n3", "moved to", 2, 6), service("n4", "older", 0, 7),
+	}
+	for range 2 {
+		got := arith.instances(m, entries)
+		if len(got) != 1 || got["n3/"+arith.serviceID("a")].Incarnation != "moved to" {
+			t.Errorf("got %+v", got)
+		}
+		slices.Reverse(entries)
+	}
+}
+
+func TestNextIndex(t *testing.T) {
+	for _, c := range [][3]uint64{{0, 0, 1}, {0, 5, 5}, {5, 5, 5}, {5, 6, 6}, {5, 4, 0}, {5, 0, 0}} {
+		if got := nextIndex(c[0], c[1]); got != c[2] {
+			t.Errorf("asked at %d, answered %d: next is %d, want %d", c[0], c[1], got, c[2])
+		}
+	}
+}
+
+// TestIndexGoesBack wants a watch to go on when the agent counts anew.
+func TestIndexGoesBack(t *testing.T) {
+	agent := newStandIn(t)
+	r := open(t, agent.target(""))
+	e := look(t, r, "")
+	e.sees()
+	for i := range 20 {
+		list(t, open(t, agent.target("x")), fmt.Sprint(i))
+	}
+	// A query that comes later with an index of before is answered when its wait is over.
+	if !agent.await(5*time.Second, func() bool { return agent.waiting == 1 && agent.asked == agent.index }) {
+		t.Fatal("the watch does not wait")
+	}
+	agent.forget()
+	list(t, r, "a")
+	if took := e.sees("a"); took > 3*time.Second {
+		t.Errorf("seen after %v", took)
+	}
+}
+
+// TestFilteredIsNoList holds that a list that ACLs have shortened, or may have
+// emptied, is a failure.
+func TestFilteredIsNoList(t *testing.T) {
+	agent := newStandIn(t)
+	agent.filtered = true
+	e := look(t, open(t, agent.target(""), WithToken("any")), "")
+	e.fails(5 * time.Second)
+	if names(e.last) != nil || !strings.Contains(e.last.Err.Error(), "service:read") {
+		t.Errorf("got %+v", e.last)
+	}
+	agent = newStandIn(t)
+	agent.policy = "deny"
+	e = look(t, open(t, agent.target("")), "")
+	e.fails(5 * time.Second)
+	list(t, open(t, agent.target("")), "a")
+	e.sees("a")
+	look(t, open(t, agent.target("other"), WithToken("any")), "").sees()
+}
+
+// TestSilentAgent holds that an agent that takes a query and never answers it is a
+// failure.
+func TestSilentAgent(t *testing.T) {
+	t.Parallel() // it waits
+	agent := newStandIn(t)
+	agent.silent = true
+	e := look(t, open(t, agent.target("")), "")
+	if took := e.fails(10 * time.Second); took > answerIn+2*time.Second {
+		t.Errorf("noticed after %v", took)
+	}
+}
+
+// TestWatchesTakeTurns has more watches than may wait at the same time.
+func TestWatchesTakeTurns(t *testing.T) {
+	t.Parallel() // it waits
+	const n = 3 * maxWaiting
+	agent := newStandIn(t)
+	resolver := Resolver()
+	eyes := make([]*eye, n)
+	for i := range eyes {
+		eyes[i] = look(t, resolver, agent.target(fmt.Sprint(i)))
+	}
+	for _, e := range eyes {
+		e.sees()
+	}
+	for i := 0; i < n; i += 16 {
+		list(t, open(t, agent.target(fmt.Sprint(i))), "a")
+		if took := eyes[i].sees("a"); took > lookEvery+4*time.Second {
+			t.Errorf("watch %d saw a change after %v", i, took)
+		}
+	}
+	most := func() int {
+		agent.mu.Lock()
+		defer agent.mu.Unlock()
+		return agent.most
+	}
+	for end := time.Now().Add(10 * time.Second); most() < maxWaiting && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond) // polls a condition: once nothing changes, all turns are taken
+	}
+	if n := most(); n != maxWaiting {
+		t.Errorf("there were %d blocking queries at a time, want %d", n, maxWaiting)
+	}
+}
+
+func TestPatience(t *testing.T) {
+	for watches, want := range map[int64]time.Duration{
+		1: longWait, maxWaiting: longWait, 2 * maxWaiting: lookEvery / 2, 2000: 128 * time.Millisecond, 1 << 40: leastWait,
+	} {
+		if got := patience(watches); got != want {
+			t.Errorf("%d watches wait %v, want %v", watches, got, want)
+		}
+	}
+}
+
+// TestRedirectsAreNotFollowed keeps the token from where an agent points to.
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	var led atomic.Bool
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { led.Store(true) }))
+	defer elsewhere.Close()
+	agent := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
+	defer agent.Close()
+	r := open(t, "consul://"+agent.Listener.Addr().String()+"/Arith", WithToken("secret"))
+	_, err := r.Register(t.Context(), instance("a"))
+	if err == nil || led.Load() || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v, led elsewhere: %v", err, led.Load())
+	}
+	look(t, r, "").fails(5 * time.Second)
+}
+
+// TestTokenIsSent wants the token in every request.
+func TestTokenIsSent(t *testing.T) {
+	agent := newStandIn(t)
+	inner := agent.Config.Handler
+	agent.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Header.Get("X-Consul-Token") != "secret" {
+			http.Error(w, "Permission denied", http.StatusForbidden)
+			return
+		}
+		inner.ServeHTTP(w, req)
+	})
+	if _, err := open(t, agent.target("")).Register(t.Context(), instance("a")); err == nil {
+		t.Error("registered without a token")
+	}
+	r := open(t, agent.target(""), WithToken("secret"))
+	list(t, r, "a")
+	look(t, r, "").sees("a")
+}
+
+// TestAnswersAreBounded reads more than an answer may have.
+func TestAnswersAreBounded(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 101)) }))
+	defer server.Close()
+	for limit, ok := range map[int64]bool{100: false, 101: true} {
+		client := &http.Client{Transport: bounded{&http.Transport{DisableKeepAlives: true}, limit}}
+		resp, err := client.Get(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); (err == nil) != ok {
+			t.Errorf("limit %d: %v", limit, err)
+		}
+		resp.Body.Close()
+	}
+}
+
+// TestClose wants a second Close to do nothing, and Register to say why it fails.
+func TestClose(t *testing.T) {
+	r := must(New("consul://127.0.0.1:1/Arith"))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := r.Register(ctx, instance("a")); err == nil || !strings.Contains(err.Error(), "consul registry") {
+		t.Errorf("got %v", err)
+	}
+	for range 2 {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

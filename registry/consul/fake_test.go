@@ -1,0 +1,261 @@
+package consul
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// standIn is as much of a Consul agent's documented HTTP API as the registry uses,
+// with its limits, its times to live and its blocking queries. One index counts the
+// changes of all services, so queries wake up for others' changes, as Consul's do.
+type standIn struct {
+	*httptest.Server
+
+	mu       sync.Mutex
+	index    uint64
+	starts   int           // grows when it loses its state
+	changed  chan struct{} // closed and replaced by every change
+	services map[string]*standInService
+	filtered bool   // says that ACLs have shortened the list
+	policy   string // for who has no token
+	silent   bool   // health queries are not answered
+	waiting  int    // blocking queries
+	most     int    // the most that there were of them
+	asked    uint64 // the index of the last query
+}
+
+type standInService struct {
+	api.AgentService
+	check  string // its ID, "" for none
+	ttl    time.Duration
+	expiry *time.Timer
+	status string
+}
+
+func newStandIn(t testing.TB) *standIn {
+	s := &standIn{index: 1, changed: make(chan struct{}), services: map[string]*standInService{}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("PUT /v1/agent/service/register", s.register)
+	mux.HandleFunc("PUT /v1/agent/service/deregister/{id}", s.deregister)
+	mux.HandleFunc("PUT /v1/agent/check/update/{id}", s.update)
+	mux.HandleFunc("GET /v1/agent/service/{id}", s.service)
+	mux.HandleFunc("GET /v1/health/service/{name}", s.health)
+	s.Server = httptest.NewServer(mux)
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+		s.forget()
+	})
+	return s
+}
+
+// forget is what a restart without a data folder is to an agent.
+func (s *standIn) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, service := range s.services {
+		service.expiry.Stop()
+	}
+	clear(s.services)
+	s.index = 1
+	s.starts++
+	s.wakeLocked()
+}
+
+func (s *standIn) changedLocked() {
+	s.index++
+	s.wakeLocked()
+}
+
+func (s *standIn) wakeLocked() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *standIn) register(w http.ResponseWriter, req *http.Request) {
+	var reg api.AgentServiceRegistration
+	if err := json.NewDecoder(req.Body).Decode(&reg); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if why := badRegistration(&reg); why != "" {
+		http.Error(w, why, http.StatusBadRequest)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	status := reg.Check.Status
+	if old := s.services[reg.ID]; old != nil {
+		old.expiry.Stop()
+		status = old.status // a check that was there keeps its state
+	}
+	s.addLocked(api.AgentService{
+		ID: reg.ID, Service: reg.Name, Meta: reg.Meta, Tags: reg.Tags, Address: reg.Address, Port: reg.Port,
+	}, reg.Check, status)
+}
+
+// badRegistration says why Consul would refuse it.
+func badRegistration(reg *api.AgentServiceRegistration) string {
+	ttl, err := time.ParseDuration(reg.Check.TTL)
+	switch {
+	case reg.Name == "":
+		return "Missing service name"
+	case err != nil || ttl <= 0:
+		return "Invalid check: TTL must be positive"
+	case len(reg.Meta) > 64:
+		return "Invalid Service Meta: cannot contain more than 64 key/value pairs"
+	}
+	for key, value := range reg.Meta {
+		if len(key) > 128 || len(value) > 512 || strings.Trim(strings.ToLower(key), "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+			return "Invalid Service Meta: " + key
+		}
+	}
+	return ""
+}
+
+// addLocked lists a service whose check, if it has one, has the status.
+func (s *standIn) addLocked(service api.AgentService, check *api.AgentServiceCheck, status string) {
+	entry := &standInService{AgentService: service, status: status, expiry: time.NewTimer(time.Hour)}
+	if check != nil {
+		entry.check, entry.ttl = check.CheckID, must(time.ParseDuration(check.TTL))
+		entry.expiry = time.AfterFunc(entry.ttl, func() { s.set(entry, api.HealthCritical) })
+	}
+	s.services[service.ID] = entry
+	s.changedLocked()
+	entry.ModifyIndex, entry.CreateIndex = s.index, s.index
+}
+
+func (s *standIn) set(entry *standInService, status string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if entry.status != status {
+		entry.status = status
+		s.changedLocked()
+	}
+}
+
+func (s *standIn) deregister(w http.ResponseWriter, req *http.Request) {
+	if !s.lose(req.PathValue("id")) {
+		http.Error(w, "Unknown service ID. Ensure that the service ID is passed, not the service name.", http.StatusNotFound)
+	}
+}
+
+// lose takes a service off.
+func (s *standIn) lose(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	entry := s.services[id]
+	if entry == nil {
+		return false
+	}
+	entry.expiry.Stop()
+	delete(s.services, id)
+	s.changedLocked()
+	return true
+}
+
+func (s *standIn) update(w http.ResponseWriter, req *http.Request) {
+	var update struct {
+		Status string `json:"Status"`
+	}
+	_ = json.NewDecoder(req.Body).Decode(&update)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, entry := range s.services {
+		if entry.check == "" || entry.check != req.PathValue("id") {
+			continue
+		}
+		entry.expiry.Reset(entry.ttl)
+		if entry.status != update.Status {
+			entry.status = update.Status
+			s.changedLocked()
+		}
+		return
+	}
+	http.Error(w, "Unknown check ID. Ensure that the check ID is passed, not the check name.", http.StatusNotFound)
+}
+
+func (s *standIn) service(w http.ResponseWriter, req *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	entry := s.services[req.PathValue("id")]
+	if entry == nil {
+		http.Error(w, "unknown service ID: "+req.PathValue("id"), http.StatusNotFound)
+		return
+	}
+	answer(w, entry.AgentService)
+}
+
+func (s *standIn) health(w http.ResponseWriter, req *http.Request) {
+	asked, _ := strconv.ParseUint(req.FormValue("index"), 10, 64)
+	wait, err := time.ParseDuration(req.FormValue("wait"))
+	if err != nil {
+		wait = 5 * time.Minute
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = asked
+	s.blockLocked(req, asked, time.After(wait))
+	var list []api.ServiceEntry
+	for _, id := range slices.Sorted(maps.Keys(s.services)) {
+		entry := s.services[id]
+		if entry.Service == req.PathValue("name") && (req.FormValue("passing") == "" || entry.status == api.HealthPassing) {
+			list = append(list, api.ServiceEntry{Node: &api.Node{Node: "node"}, Service: new(entry.AgentService)})
+		}
+	}
+	w.Header().Set("X-Consul-Index", fmt.Sprint(s.index))
+	w.Header().Set("X-Consul-Knownleader", "true")
+	w.Header().Set("X-Consul-Lastcontact", "0")
+	w.Header().Set("X-Consul-Default-Acl-Policy", cmp.Or(s.policy, "allow"))
+	if s.filtered {
+		w.Header().Set("X-Consul-Results-Filtered-By-Acls", "true")
+	}
+	answer(w, list)
+}
+
+// blockLocked waits until the index is higher, the time is over, or the agent has
+// lost its state: Consul answers who waits when it takes over another state.
+func (s *standIn) blockLocked(req *http.Request, asked uint64, over <-chan time.Time) {
+	s.waiting++
+	s.most = max(s.most, s.waiting)
+	s.wakeLocked() // who awaits it
+	defer func() { s.waiting-- }()
+	starts := s.starts
+	for s.silent || asked > 0 && asked >= s.index && starts == s.starts {
+		changed := s.changed
+		ended := false
+		s.mu.Unlock()
+		select {
+		case <-changed:
+		case <-over:
+			ended = true
+		case <-req.Context().Done():
+			ended = true
+		}
+		s.mu.Lock()
+		if ended && (!s.silent || req.Context().Err() != nil) {
+			return
+		}
+	}
+}
+
+func answer(w http.ResponseWriter, v any) { _, _ = w.Write(must(json.Marshal(v))) }
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

@@ -1,0 +1,182 @@
+package consul
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/registry"
+)
+
+// Where the parts of an instance are. See the package comment.
+const (
+	pathKey  = "tandem-path"
+	ownerKey = "tandem-owner"
+	partKey  = "tandem-" // and the number of the part
+	restTag  = "tandem-rest:"
+	maxValue = 512 // bytes of a value of meta, Consul's limit
+	maxParts = 60  // keys of meta for the instance, of the 64 that Consul allows
+	maxPlain = 200 // bytes of an ID that is written out
+)
+
+// removeAfter is how long a check is critical before the service is removed:
+// Consul's least.
+const removeAfter = time.Minute
+
+// errForeign is why a service that has our name is skipped.
+var errForeign = errors.New("it was not registered by tandem: its meta has no " + pathKey)
+
+// registration is how an instance is listed. It fails for one that is not valid.
+func (p place) registration(in tandem.Instance) (*api.AgentServiceRegistration, error) {
+	data, err := registry.Encode(in)
+	if err != nil {
+		return nil, err
+	}
+	meta, tags := split(string(data))
+	meta[pathKey] = p.path
+	id := p.serviceID(in.ID)
+	host, port := address(in.Endpoints)
+	return &api.AgentServiceRegistration{
+		ID: id, Name: p.serviceName(), Meta: meta, Tags: tags, Address: host, Port: port,
+		Check: &api.AgentServiceCheck{
+			CheckID: checkID(id), Name: "the process lives", TTL: p.ttl.String(), Status: api.HealthPassing,
+			DeregisterCriticalServiceAfter: removeAfter.String(),
+		},
+	}, nil
+}
+
+// instance is what a service says, whatever it may be. It is nobody's when
+// mine is false: another list's.
+func (p place) instance(s *api.AgentService) (in tandem.Instance, mine bool, err error) {
+	path, some := s.Meta[pathKey]
+	switch {
+	case !some:
+		return in, true, errForeign
+	case path != p.path:
+		return in, false, nil
+	}
+	data, err := join(s.Meta, s.Tags)
+	if err != nil {
+		return in, true, err
+	}
+	if in, err = registry.Decode([]byte(data)); err != nil {
+		return in, true, err
+	}
+	if want := p.serviceID(in.ID); s.ID != want {
+		return in, true, fmt.Errorf("instance %q belongs under %q", in.ID, want)
+	}
+	return in, true, nil
+}
+
+// split distributes the text over values of meta, and what does not fit goes into
+// a tag. It is the reverse of join.
+func split(text string) (meta map[string]string, tags []string) {
+	meta = make(map[string]string)
+	for i := 0; text != "" && i < maxParts; i++ {
+		var part string
+		part, text = cut(text, maxValue)
+		meta[partKey+strconv.Itoa(i)] = part
+	}
+	if text != "" {
+		tags = []string{restTag + text}
+	}
+	return meta, tags
+}
+
+// cut cuts text after up to limit bytes, between characters: Consul's values are
+// JSON strings.
+func cut(text string, limit int) (head, tail string) {
+	if len(text) <= limit {
+		return text, ""
+	}
+	for limit > 1 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit], text[limit:]
+}
+
+// join puts together what split has distributed. Other keys and tags are left
+// alone.
+func join(meta map[string]string, tags []string) (string, error) {
+	var text strings.Builder
+	for i := range maxParts {
+		part, some := meta[partKey+strconv.Itoa(i)]
+		if !some {
+			break
+		}
+		text.WriteString(part)
+	}
+	for _, tag := range tags {
+		if rest, ok := strings.CutPrefix(tag, restTag); ok {
+			text.WriteString(rest)
+			break
+		}
+	}
+	if text.Len() == 0 {
+		return "", fmt.Errorf("its meta has no %s0", partKey)
+	}
+	return text.String(), nil
+}
+
+// serviceName is the name of the service in Consul.
+func (p place) serviceName() string { return escape(p.service, true) }
+
+// serviceID is the ID of an instance's service: unique for the instance and the
+// path, since an agent has one set of IDs for all services.
+func (p place) serviceID(instance string) string {
+	id := escape(instance, false) + "@" + escape(strings.TrimPrefix(p.path, "/"), false)
+	if len(id) <= maxPlain {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return id[:maxPlain] + "~" + hex.EncodeToString(sum[:])
+}
+
+// checkID is the ID of a service's check with the time to live.
+func checkID(service string) string { return "service:" + service }
+
+// escape leaves letters, digits, '-', '_', ':' and inner '.' as they are. Other bytes
+// become '=' and two hexadecimal digits: no '%', which some versions of Consul
+// decode twice. Upper-case letters are left only on request.
+func escape(s string, upper bool) string {
+	var b strings.Builder
+	for i := range len(s) {
+		c := s[i]
+		plain := 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || upper && 'A' <= c && c <= 'Z' ||
+			c == '-' || c == '_' || c == ':' || c == '.' && i > 0
+		if plain {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "=%02x", c)
+		}
+	}
+	return b.String()
+}
+
+// address is the host and port that Consul shows, of the first endpoint that has
+// them. Consul refuses unspecified addresses.
+func address(endpoints []tandem.Endpoint) (host string, port int) {
+	for _, ep := range endpoints {
+		host, text, err := net.SplitHostPort(ep.Address)
+		if err != nil || host == "" {
+			continue
+		}
+		if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+			continue
+		}
+		if port, err := strconv.ParseUint(text, 10, 16); err == nil {
+			return host, int(port)
+		}
+	}
+	return "", 0
+}

@@ -1,0 +1,111 @@
+package consul
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/registry"
+)
+
+// pace is the least time between two queries of one watch, should a list change all
+// the time: no less than that between two deliveries.
+const pace = 200 * time.Millisecond
+
+// Why a list is not believed that Consul has shortened, or may have shortened: it
+// tells only those who have a token.
+var (
+	errFiltered  = errors.New("the token may not see the whole list: give it service:read for the service and node:read for its nodes")
+	errAnonymous = errors.New("the agent shows nothing, and by default nobody may see anything: use WithToken")
+)
+
+// watch follows one list.
+type watch struct {
+	place  place
+	agents *agents
+}
+
+// session is the Session of a [registry.Follower].
+func (w watch) session(ctx context.Context, m *registry.Mirror) error {
+	host, n := w.agents.host()
+	index, last := uint64(0), uint64(0) // last is of the list in m
+	for {
+		began := time.Now()
+		entries, meta, err := w.agents.list(ctx, host, w.place.serviceName(), index)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			w.agents.failed(n, err)
+			return err
+		case meta.ResultsFilteredByACLs:
+			return errFiltered
+		case len(entries) == 0 && w.agents.anonymous && meta.DefaultACLPolicy == "deny":
+			return errAnonymous
+		}
+		if index == 0 || meta.LastIndex != last {
+			m.Replace(w.place.instances(m, entries))
+		}
+		index = nextIndex(index, meta.LastIndex)
+		last = meta.LastIndex
+		rest(ctx, pace-time.Since(began))
+	}
+}
+
+// nextIndex is the index to wait at, by the rules of Consul's documentation of
+// blocking queries: one that goes backwards starts over, and none is 0, which
+// would not block.
+func nextIndex(asked, answered uint64) uint64 {
+	if answered < asked {
+		return 0
+	}
+	return max(1, answered)
+}
+
+// rest waits, unless ctx ends first.
+func rest(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// instances picks the good ones out of Consul's answer, by node and service ID.
+// Of those that have the same ID, registered through several agents, the one that
+// started later counts, or else the last one registered.
+func (p place) instances(m *registry.Mirror, entries []*api.ServiceEntry) map[string]tandem.Instance {
+	list := make(map[string]tandem.Instance, len(entries))
+	seen := make(map[string]string, len(entries)) // instance ID to key
+	from := make(map[string]uint64, len(entries)) // key to Consul's index of the registration
+	for _, e := range entries {
+		if e == nil || e.Node == nil || e.Service == nil {
+			continue
+		}
+		key := e.Node.Node + "/" + e.Service.ID
+		in, mine, err := p.instance(e.Service)
+		if err != nil {
+			m.Refuse(key, err)
+			continue
+		}
+		if !mine {
+			continue
+		}
+		from[key] = e.Service.CreateIndex
+		if other, twice := seen[in.ID]; twice {
+			if before := list[other]; before.Started.After(in.Started) || before.Started.Equal(in.Started) && from[other] > from[key] {
+				continue
+			}
+			delete(list, other)
+		}
+		seen[in.ID], list[key] = key, in
+	}
+	return list
+}

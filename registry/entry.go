@@ -1,0 +1,41 @@
+package registry
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// MaxEntry is how large an instance may be as a registry stores it, in bytes.
+const MaxEntry = 64 << 10
+
+// Encode returns the instance as JSON, which is how registries store it unless
+// they have a form of their own. It fails for one that is not valid or takes more
+// than [MaxEntry].
+func Encode(in tandem.Instance) ([]byte, error) {
+	if err := in.Validate(); err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(in)
+	if err != nil {
+		return nil, fmt.Errorf("instance %q: %w", in.ID, err)
+	}
+	if len(data) > MaxEntry {
+		return nil, fmt.Errorf("instance %q takes %d bytes as JSON, limit %d; list less about it", in.ID, len(data), MaxEntry)
+	}
+	return data, nil
+}
+
+// Decode parses what [Encode] made. Unknown fields are ignored: later versions may
+// write some. What it returns without an error is valid.
+func Decode(data []byte) (tandem.Instance, error) {
+	var in tandem.Instance
+	if len(data) > MaxEntry {
+		return in, fmt.Errorf("entry of %d bytes, limit %d", len(data), MaxEntry)
+	}
+	if err := json.Unmarshal(data, &in); err != nil {
+		return tandem.Instance{}, err
+	}
+	return in, in.Validate()
+}

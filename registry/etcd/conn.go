@@ -1,0 +1,220 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
+)
+
+// Times and sizes of a connection.
+const (
+	opTimeout    = 3 * time.Second  // of a request, and of what is done of several
+	firstTimeout = 10 * time.Second // of a registration, unless the caller has less time
+	probeEvery   = 3 * time.Second
+	// HTTP/2 pings find a connection that is dead. etcd takes pings more often than
+	// every 5 s for an attack, gRPC sends none more often than every 10 s.
+	pingEvery   = 10 * time.Second
+	pingTimeout = 3 * time.Second
+	maxMessage  = 32 << 20 // of what is received
+	// Thousands of watches begin anew together when their connection was lost. If
+	// all read their lists at the same time, none might be done in time, and all
+	// would begin anew again.
+	maxLists = 32
+)
+
+// errLost ends the epoch of a connection that broke.
+var errLost = errors.New("the connection to etcd was lost")
+
+// conn is a connection to a cluster, which all of a registry share. It connects when
+// it is first used.
+type conn struct {
+	config  clientv3.Config
+	entries atomic.Int64  // registrations
+	heard   atomic.Int64  // when a server answered last, in Unix nanoseconds
+	lists   chan struct{} // has room for as many lists as are read at a time
+	ctx     context.Context
+	stop    context.CancelFunc
+	wg      sync.WaitGroup
+
+	turn   chan struct{}    // has room for one: held by who uses client
+	client *clientv3.Client // nil at first
+
+	mu    sync.Mutex
+	epoch context.Context // ends when the connection is lost
+	end   context.CancelCauseFunc
+}
+
+func newConn(servers string, o options) *conn {
+	c := &conn{turn: make(chan struct{}, 1), lists: make(chan struct{}, maxLists)}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	c.epoch, c.end = context.WithCancelCause(c.ctx)
+	c.config = clientv3.Config{
+		Endpoints:            strings.Split(servers, ","),
+		TLS:                  o.tls,
+		Username:             o.user,
+		Password:             o.password,
+		Context:              c.ctx,
+		Logger:               zap.NewNop(), // what matters is reported by those whom it concerns
+		DialTimeout:          opTimeout,    // of logging in
+		DialKeepAliveTime:    pingEvery,
+		DialKeepAliveTimeout: pingTimeout,
+		MaxCallRecvMsgSize:   maxMessage,
+		MaxUnaryRetries:      4,
+		BackoffWaitBetween:   100 * time.Millisecond,
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.3, MaxDelay: 2 * time.Second},
+			MinConnectTimeout: 3 * time.Second,
+		}), grpc.WithChainUnaryInterceptor((&logins{conn: c}).intercept)},
+	}
+	return c
+}
+
+// open returns the client, and makes it first if there is none. Only with a name and
+// a password does that wait for a server.
+func (c *conn) open(ctx context.Context) (*clientv3.Client, error) {
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if c.client != nil {
+		return c.client, nil
+	}
+	if err := c.knock(ctx); err != nil {
+		return nil, err
+	}
+	client, err := clientv3.New(c.config)
+	if err != nil {
+		return nil, fmt.Errorf("logging in to %s: %w", strings.Join(c.config.Endpoints, ","), err)
+	}
+	c.client = client
+	c.wg.Go(func() { c.observe(client) })
+	c.wg.Go(func() { c.probe(client) })
+	return client, nil
+}
+
+// knock asks whether there is a server to log in to. To make a client with a name and
+// a password is to log in, which would neither end with ctx nor say why it failed.
+func (c *conn) knock(ctx context.Context) error {
+	if c.config.Username == "" {
+		return nil
+	}
+	config := c.config
+	config.Username, config.Password = "", ""
+	client, err := clientv3.New(config)
+	if err != nil {
+		return err
+	}
+	defer client.Close() //nolint:errcheck // it only says that its context has ended
+	return ask(ctx, client)
+}
+
+// close waits for everything that the connection has started.
+func (c *conn) close() {
+	c.stop()
+	c.turn <- struct{}{}
+	defer func() { <-c.turn }()
+	if c.client != nil {
+		_ = c.client.Close() // it only says that its context has ended
+	}
+	c.wg.Wait()
+}
+
+// current is a context that ends, with the reason as its cause, when the connection
+// is lost.
+func (c *conn) current() context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.epoch
+}
+
+// lose ends the epoch and begins the next.
+func (c *conn) lose(why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.end(why)
+	c.epoch, c.end = context.WithCancelCause(c.ctx)
+}
+
+// observe ends the epoch whenever no server is connected any more. etcd's client
+// reconnects without a word, perhaps to a cluster that has lost its data.
+func (c *conn) observe(client *clientv3.Client) {
+	cc := client.ActiveConnection()
+	state := cc.GetState()
+	for cc.WaitForStateChange(c.ctx, state) {
+		if state == connectivity.Ready {
+			c.lose(errLost)
+		}
+		state = cc.GetState()
+	}
+}
+
+// answered notes that a server is alive.
+func (c *conn) answered() { c.heard.Store(time.Now().UnixNano()) }
+
+// probe ends the epoch when no server answers, neither to it nor to anybody else: a
+// process that is short of time may be late to see its own answer.
+func (c *conn) probe(client *clientv3.Client) {
+	tick := time.NewTicker(probeEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			asked := time.Now().UnixNano()
+			if err := ask(c.ctx, client); err != nil && c.heard.Load() < asked {
+				c.lose(err)
+			}
+		case <-c.ctx.Done():
+			return
+		}
+	}
+}
+
+// ask sends a small request that any member answers by itself. A refusal is an
+// answer. It does not wait for a server: if none can be reached it says why.
+func ask(ctx context.Context, client *clientv3.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	request := &pb.RangeRequest{Key: []byte("/"), Serializable: true, CountOnly: true}
+	_, err := pb.NewKVClient(client.ActiveConnection()).Range(ctx, request)
+	switch status.Code(err) {
+	case codes.DeadlineExceeded:
+		return fmt.Errorf("no etcd server has answered for %v", opTimeout)
+	case codes.Unavailable:
+		return err
+	}
+	return nil
+}
+
+// down says why no server can be reached, nil if one can. Without it, requests wait
+// until there is a server again, and then come all at once.
+func down(ctx context.Context, client *clientv3.Client) error {
+	if client.ActiveConnection().GetState() == connectivity.Ready {
+		return nil
+	}
+	return ask(ctx, client)
+}
+
+// explain adds to the end of a wait what it waited for.
+func (c *conn) explain(client *clientv3.Client, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		if why := down(c.ctx, client); why != nil {
+			return fmt.Errorf("%w: %w", err, why)
+		}
+	}
+	return err
+}

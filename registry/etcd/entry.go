@@ -1,0 +1,307 @@
+package etcd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/registry"
+)
+
+// entry is one key and its lease: the registry.Entry of one registration.
+type entry struct {
+	conn  *conn
+	place *place
+	lost  chan struct{} // has room for one
+
+	key    string           // "" before the first Put
+	in     tandem.Instance  // as it is listed
+	value  []byte           // of in; nil before the first Put that succeeded
+	lease  clientv3.LeaseID // NoLease if there is none
+	unhold func()           // ends what hold has begun; nil before
+	held   chan struct{}    // closed when that has ended; nil before
+}
+
+func newEntry(c *conn, p *place) *entry {
+	return &entry{conn: c, place: p, lost: make(chan struct{}, 1)}
+}
+
+// Put writes the key with compare and swap, unless it holds the value already, or an
+// instance that must be left alone.
+func (e *entry) Put(ctx context.Context, in tandem.Instance) error {
+	ctx, cancel := context.WithTimeout(ctx, e.patience())
+	defer cancel()
+	value, err := e.prepare(&in)
+	if err != nil {
+		return err
+	}
+	client, err := e.client(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := e.read(ctx, client)
+	for tries := 0; err == nil && tries <= maxSwaps; tries++ {
+		switch {
+		case now.written || e.isOurs(now.seen, value):
+			e.in, e.value = in, value
+			e.hold(client, now.revision)
+			return nil
+		case e.yields(now.seen, &in):
+			return registry.ErrSuperseded
+		}
+		if err = e.grant(ctx, client); err == nil {
+			now, err = e.swap(ctx, client, now.seen, value)
+		}
+	}
+	if err != nil {
+		return e.conn.explain(client, err)
+	}
+	return fmt.Errorf("others write the key %q all the time", e.key)
+}
+
+// maxSwaps is how often a Put tries to write what others write at the same time.
+const maxSwaps = 4
+
+// patience bounds a Put. The first may take longer, as nothing is listed yet.
+func (e *entry) patience() time.Duration {
+	if e.value == nil {
+		return firstTimeout
+	}
+	return opTimeout
+}
+
+// prepare returns the value for the instance, and sets the key the first time.
+func (e *entry) prepare(in *tandem.Instance) ([]byte, error) {
+	rest, err := e.place.layout.key(in)
+	if err != nil {
+		return nil, err
+	}
+	key := e.place.prefix() + rest
+	switch e.key {
+	case "":
+		e.key = key // for good: guard reads it
+	case key:
+	default:
+		return nil, fmt.Errorf("the instance would move from the key %q to %q; register it anew", e.key, key)
+	}
+	return e.place.layout.encode(in)
+}
+
+// client returns the client. Once the instance has been listed, it fails at once
+// when no server can be reached: those who wait for one would write all together
+// when it is back.
+func (e *entry) client(ctx context.Context) (*clientv3.Client, error) {
+	client, err := e.conn.open(ctx)
+	if err != nil || e.value == nil {
+		return client, err
+	}
+	return client, down(ctx, client)
+}
+
+// grant makes a lease if there is none. It looks at the one that there was, as a
+// write under a lease that is gone costs the cluster as much as any other.
+func (e *entry) grant(ctx context.Context, client *clientv3.Client) error {
+	if e.lease != clientv3.NoLease {
+		left, err := client.TimeToLive(ctx, e.lease)
+		if err != nil || left.TTL > 0 {
+			return err
+		}
+		e.letGo()
+		e.lease = clientv3.NoLease
+	}
+	resp, err := client.Grant(ctx, int64(e.place.ttl/time.Second))
+	if err != nil {
+		return err
+	}
+	e.lease = resp.ID
+	return nil
+}
+
+// state is what is known of the key.
+type state struct {
+	written  bool             // by us, just now
+	seen     *mvccpb.KeyValue // what is there if it was not written; nil for nothing
+	revision int64
+}
+
+func (e *entry) read(ctx context.Context, client *clientv3.Client) (state, error) {
+	resp, err := client.Get(ctx, e.key)
+	if err != nil {
+		return state{}, err
+	}
+	e.conn.answered()
+	return state{seen: only(resp.Kvs), revision: resp.Header.GetRevision()}, nil
+}
+
+// swap writes the value if the key is still as it was seen, nil for absent.
+func (e *entry) swap(ctx context.Context, client *clientv3.Client, seen *mvccpb.KeyValue, value []byte) (state, error) {
+	put := clientv3.OpPut(e.key, string(value), clientv3.WithLease(e.lease))
+	resp, err := client.Txn(ctx).
+		If(clientv3.Compare(clientv3.ModRevision(e.key), "=", seen.GetModRevision())).
+		Then(put).
+		Else(clientv3.OpGet(e.key)).
+		Commit()
+	if err != nil {
+		return state{}, err
+	}
+	e.conn.answered()
+	now := state{written: resp.Succeeded, revision: resp.Header.GetRevision()}
+	if !resp.Succeeded {
+		now.seen = only(resp.Responses[0].GetResponseRange().GetKvs())
+	}
+	return now, nil
+}
+
+// only returns the one key that was read, nil if there is none.
+func only(kvs []*mvccpb.KeyValue) *mvccpb.KeyValue {
+	if len(kvs) == 0 {
+		return nil
+	}
+	return kvs[0]
+}
+
+// isOurs reports whether the key holds the value under our lease.
+func (e *entry) isOurs(kv *mvccpb.KeyValue, value []byte) bool {
+	return kv != nil && clientv3.LeaseID(kv.GetLease()) == e.lease && bytes.Equal(kv.GetValue(), value)
+}
+
+// yields reports whether the key holds an instance that must be left alone. What we
+// wrote ourselves, for an earlier version of the instance, is not.
+func (e *entry) yields(kv *mvccpb.KeyValue, in *tandem.Instance) bool {
+	if kv == nil || clientv3.LeaseID(kv.GetLease()) == e.lease {
+		return false
+	}
+	listed, err := e.place.decode(string(kv.GetKey()), kv.GetValue())
+	return err == nil && registry.Supersedes(&listed, in)
+}
+
+// Check reads the key back. The lease needs no look of its own: a key goes with its
+// lease.
+func (e *entry) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	client, err := e.client(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := e.read(ctx, client)
+	switch {
+	case err != nil:
+		return e.conn.explain(client, err)
+	case e.isOurs(now.seen, e.value):
+		e.hold(client, now.revision)
+		return nil
+	case now.seen == nil:
+		return errors.New("its key is gone")
+	case e.yields(now.seen, &e.in):
+		return registry.ErrSuperseded
+	}
+	return errors.New("its key holds something else")
+}
+
+// Delete revokes the lease, and what is listed under it goes with it: the key, if
+// we were the last to write it.
+func (e *entry) Delete(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	e.letGo()
+	if e.lease == clientv3.NoLease {
+		return nil
+	}
+	client, err := e.conn.open(ctx)
+	if err != nil {
+		return err
+	}
+	client.ActiveConnection().ResetConnectBackoff() // there is no time to wait for the next attempt
+	if _, err := client.Revoke(ctx, e.lease); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return e.conn.explain(client, err)
+	}
+	e.lease = clientv3.NoLease
+	return nil
+}
+
+// hold keeps the lease alive and watches for the key's deletion after the revision,
+// unless that is being done.
+func (e *entry) hold(client *clientv3.Client, revision int64) {
+	if e.held != nil {
+		select {
+		case <-e.held:
+		default:
+			return
+		}
+	}
+	e.letGo()
+	ctx, cancel := context.WithCancel(e.conn.ctx)
+	held := make(chan struct{})
+	e.unhold, e.held = cancel, held
+	alive, _ := client.KeepAlive(ctx, e.lease) // with an error, alive is closed
+	go func() {
+		defer close(held)
+		defer cancel()
+		e.guard(ctx, client, alive, revision)
+	}()
+}
+
+// letGo ends what hold has begun.
+func (e *entry) letGo() {
+	if e.unhold != nil {
+		e.unhold()
+		<-e.held
+	}
+}
+
+// guard hints when the key is deleted, and returns when the lease is no longer kept
+// alive or the watch has failed; the next Check begins anew.
+func (e *entry) guard(ctx context.Context, client *clientv3.Client, alive <-chan *clientv3.LeaseKeepAliveResponse, revision int64) {
+	deletions := client.Watch(clientv3.WithRequireLeader(ctx), e.key, clientv3.WithRev(revision+1),
+		clientv3.WithFilterPut(), clientv3.WithProgressNotify())
+	var due <-chan time.Time
+	for {
+		select {
+		case _, ok := <-alive:
+			if !ok {
+				e.hint(due != nil)
+				return
+			}
+		case resp, ok := <-deletions:
+			if !ok || resp.Err() != nil {
+				e.hint(due != nil)
+				return
+			}
+			if len(resp.Events) > 0 && due == nil {
+				due = time.After(e.conn.spread())
+			}
+		case <-due:
+			due = nil
+			e.hint(true)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// hint asks for a Check, if there is reason to.
+func (e *entry) hint(reason bool) {
+	if !reason {
+		return
+	}
+	select {
+	case e.lost <- struct{}{}:
+	default:
+	}
+}
+
+// spread is how long to wait before a deleted key is looked at: a lone registration
+// at most half a second, and thousands, whose keys may have gone together, two
+// milliseconds apart.
+func (c *conn) spread() time.Duration {
+	return rand.N(500*time.Millisecond + 2*time.Millisecond*time.Duration(c.entries.Load()))
+}

@@ -1,0 +1,141 @@
+package etcd
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/registry"
+)
+
+// WithRPCX has the directory in the layout of rpcx's etcd v3 plugin, as does the
+// option layout=rpcx of a target: consumers of rpcx find the servers that register
+// there, and watches find those of rpcx. The directory is rpcx's base path and the
+// name of the service, and the server at tcp://10.0.0.7:8972 is
+//
+//	/rpcx_test/Arith/tcp@10.0.0.7:8972
+//
+// with a URL query for its value: weight=7&group=test&latitude=52.5&longitude=13.4.
+// What tandem registers has all of the instance besides, as JSON under the key
+// "tandem", which rpcx passes over. What rpcx registers gets its ID from its key, 1
+// for a missing weight, endpoints of the protocol "rpcx", and its other keys for
+// tags, save for the counters calls and connections, which change all the time.
+// Servers with state=inactive are left out.
+//
+// Only the first endpoint of an instance is what rpcx sees, and two instances can't
+// have the same. To be found is not to be understood: it takes a server, or a client,
+// that speaks the other's protocol.
+func WithRPCX() Option { return func(o *options) { o.rpcx = true } }
+
+// rpcxProtocol is the protocol of endpoints that rpcx registered.
+const rpcxProtocol = "rpcx"
+
+// maxQuery is how large a value may be, in bytes: the escaped JSON and what rpcx
+// reads of it again.
+const maxQuery = 4 * registry.MaxEntry
+
+// rpcx is rpcx's layout.
+type rpcx struct{}
+
+func (rpcx) key(in *tandem.Instance) (string, error) {
+	if err := in.Validate(); err != nil {
+		return "", err
+	}
+	ep := in.Endpoints[0]
+	if strings.ContainsAny(ep.Transport, "@/") || strings.Contains(ep.Address, "/") {
+		return "", fmt.Errorf("the first endpoint of instance %q is %q, which rpcx's layout can't hold; begin with one such as tcp://host:port", in.ID, ep)
+	}
+	return ep.Transport + "@" + ep.Address, nil
+}
+
+func (rpcx) encode(in *tandem.Instance) ([]byte, error) {
+	all, err := registry.Encode(*in)
+	if err != nil {
+		return nil, err
+	}
+	q := url.Values{}
+	for tag, value := range in.Tags {
+		q.Set(tag, value)
+	}
+	for _, known := range []string{"state", "group", "latitude", "longitude", "calls", "connections"} {
+		q.Del(known) // a tag must not be taken for what rpcx knows by that name
+	}
+	weight := in.Weight
+	if weight == 0 {
+		weight = tandem.DefaultWeight
+	}
+	q.Set("weight", strconv.Itoa(weight))
+	if in.Group != "" {
+		q.Set("group", in.Group)
+	}
+	if in.Position != nil {
+		q.Set("latitude", strconv.FormatFloat(in.Position.Latitude, 'g', -1, 64))
+		q.Set("longitude", strconv.FormatFloat(in.Position.Longitude, 'g', -1, 64))
+	}
+	q.Set("tandem", string(all))
+	return []byte(q.Encode()), nil
+}
+
+// errInactive is why a server that is well formed is not listed.
+var errInactive = errors.New("its state is inactive")
+
+func (rpcx) decode(key string, value []byte) (in tandem.Instance, err error) {
+	if len(value) > maxQuery {
+		return in, fmt.Errorf("entry of %d bytes, limit %d", len(value), maxQuery)
+	}
+	q, err := url.ParseQuery(string(value))
+	if err != nil {
+		return in, err
+	}
+	if q.Get("state") == "inactive" {
+		return in, errInactive
+	}
+	if q.Has("tandem") {
+		in, err = registry.Decode([]byte(q.Get("tandem")))
+	} else {
+		in, err = foreign(key, q)
+	}
+	if err != nil {
+		return tandem.Instance{}, err
+	}
+	if its, err := (rpcx{}).key(&in); err != nil || its != key {
+		return tandem.Instance{}, fmt.Errorf("it is of instance %.100q, whose key is another", in.ID)
+	}
+	return in, nil
+}
+
+// foreign makes an instance of what rpcx registered.
+func foreign(key string, q url.Values) (in tandem.Instance, err error) {
+	transport, address, _ := strings.Cut(key, "@")
+	ep := tandem.Endpoint{Transport: transport, Address: address, Protocol: rpcxProtocol}
+	in = tandem.Instance{ID: ep.String(), Endpoints: []tandem.Endpoint{ep}, Weight: 1, Group: q.Get("group")}
+	if q.Has("weight") {
+		if in.Weight, err = strconv.Atoi(q.Get("weight")); err != nil || in.Weight < 1 {
+			return in, fmt.Errorf("weight %.20q: want a number from 1 on", q.Get("weight"))
+		}
+	}
+	if q.Has("latitude") && q.Has("longitude") {
+		if in.Position, err = position(q.Get("latitude"), q.Get("longitude")); err != nil {
+			return in, err
+		}
+	}
+	for _, known := range []string{"state", "group", "weight", "latitude", "longitude", "calls", "connections"} {
+		q.Del(known)
+	}
+	if len(q) > 0 {
+		in.Tags = make(map[string]string, len(q))
+	}
+	for tag := range q {
+		in.Tags[tag] = q.Get(tag)
+	}
+	return in, in.Validate()
+}
+
+func position(latitude, longitude string) (*tandem.Position, error) {
+	lat, err1 := strconv.ParseFloat(latitude, 64)
+	long, err2 := strconv.ParseFloat(longitude, 64)
+	return &tandem.Position{Latitude: lat, Longitude: long}, errors.Join(err1, err2)
+}

@@ -1,0 +1,235 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// Follower keeps a watch of a registry going. Name and Session must be set.
+type Follower struct {
+	Name string // of the registry, for errors and the log: "etcd registry"
+	// Session reads the whole list into m, then follows its changes there until
+	// something fails or ctx ends. It is called again and again, each time to
+	// begin from the start. An error that is a [*tandem.Error] with code
+	// InvalidArgument ends the watch: the target can never work.
+	Session func(ctx context.Context, m *Mirror) error
+	// Settle is the least time between two deliveries, in which changes gather:
+	// 200 ms when 0.
+	Settle time.Duration
+	// Relist is after which time, at most, a session is ended for the next to
+	// read the whole list, lest a change that went unseen stays unseen: 45 s when
+	// 0. Each time is random, from half of it.
+	Relist time.Duration
+	Log    *slog.Logger // gets a line for every entry that is dropped; may be nil
+}
+
+// errRelist ends a session whose time is over.
+var errRelist = errors.New("time to read the whole list again")
+
+// Pauses between sessions that fail, with full jitter as for registrations.
+const (
+	firstRetry = 100 * time.Millisecond
+	mostRetry  = 5 * time.Second
+)
+
+// Follow calls Session again and again until ctx ends, delivers what it mirrors to
+// update, one call at a time, and its failures. It returns ctx's error. It is what
+// a resolver's Watch consists of.
+func (f Follower) Follow(ctx context.Context, update func(Snapshot)) error {
+	f.Settle, f.Relist = orElse(f.Settle, 200*time.Millisecond), orElse(f.Relist, 45*time.Second)
+	if f.Log == nil {
+		f.Log = slog.New(slog.DiscardHandler)
+	}
+	m := &Mirror{name: f.Name, log: f.Log, news: make(chan struct{}, 1), refused: map[string]string{}}
+	feed := NewFeed(update)
+	failures := 0
+	for ctx.Err() == nil {
+		heard := m.heard()
+		err := f.session(ctx, m, feed)
+		if m.heard() != heard {
+			failures = 0 // it had been listing
+		}
+		switch {
+		case ctx.Err() != nil || errors.Is(err, errRelist):
+			continue
+		case tandem.CodeOf(err) == tandem.InvalidArgument:
+			return fmt.Errorf("%s: %w", f.Name, err)
+		case err == nil:
+			err = errors.New("the watch ended")
+		}
+		feed.Fail(fmt.Errorf("%s: %w", f.Name, err))
+		pause(ctx, rand.N(min(mostRetry, firstRetry<<min(failures, 8)))+time.Millisecond)
+		failures++
+	}
+	return ctx.Err()
+}
+
+func orElse(d, otherwise time.Duration) time.Duration {
+	if d <= 0 {
+		return otherwise
+	}
+	return d
+}
+
+// session runs one session and delivers what it mirrors until it ends.
+func (f Follower) session(ctx context.Context, m *Mirror, feed *Feed) error {
+	limit := f.Relist/2 + rand.N(f.Relist/2+1)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errRelist)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		err := f.Session(ctx, m)
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		ended <- err
+	}()
+	var settled <-chan time.Time // while the last delivery is too fresh for the next
+	for {
+		news := m.news
+		if settled != nil {
+			news = nil
+		}
+		select {
+		case <-news:
+			feed.List(m.list())
+			settled = time.After(f.Settle)
+		case <-settled:
+			settled = nil
+		case err := <-ended:
+			if m.stale() {
+				feed.List(m.list())
+			}
+			return err
+		}
+	}
+}
+
+// pause waits, unless ctx ends first.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// Mirror is the list as a session of a [Follower] has read it: instances by the
+// keys under which the registry holds them. It is safe for concurrent use.
+type Mirror struct {
+	name string
+	log  *slog.Logger
+	news chan struct{} // has a token when something is to be delivered
+
+	mu      sync.Mutex
+	entries map[string]tandem.Instance
+	refused map[string]string // keys of bad entries, and why; logged once each
+	changes uint64
+}
+
+// Replace makes the entries the whole list. The Mirror keeps the map.
+func (m *Mirror) Replace(entries map[string]tandem.Instance) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.entries = entries
+	m.changedLocked()
+}
+
+// Set adds an entry, or replaces it. What goes beyond twice [MaxInstances] is
+// dropped. It does nothing before the first Replace.
+func (m *Mirror) Set(key string, in tandem.Instance) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.entries == nil {
+		return
+	}
+	if _, known := m.entries[key]; !known && len(m.entries) >= 2*MaxInstances {
+		m.refuseLocked(key, "the list is too long")
+		return
+	}
+	m.entries[key] = in
+	m.changedLocked()
+}
+
+// Delete removes an entry.
+func (m *Mirror) Delete(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.refused, key)
+	if _, known := m.entries[key]; known {
+		delete(m.entries, key)
+		m.changedLocked()
+	}
+}
+
+// Decode is [Decode] for the entry under a key. One that is no instance it logs,
+// once, and drops, and reports false: others may write what they like into a registry.
+func (m *Mirror) Decode(key string, data []byte) (tandem.Instance, bool) {
+	in, err := Decode(data)
+	if err != nil {
+		m.Refuse(key, err)
+		return in, false
+	}
+	return in, true
+}
+
+// Refuse drops the entry under a key, a good one that it replaces too, and logs
+// that, once for each reason.
+func (m *Mirror) Refuse(key string, reason error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.refuseLocked(key, reason.Error())
+	if _, known := m.entries[key]; known {
+		delete(m.entries, key)
+		m.changedLocked()
+	}
+}
+
+func (m *Mirror) refuseLocked(key, reason string) {
+	if len(m.refused) >= maxRefused || m.refused[key] == reason {
+		return
+	}
+	m.refused[key] = reason
+	m.log.Warn(m.name+": entry dropped", "key", key, "reason", reason)
+}
+
+func (m *Mirror) changedLocked() {
+	m.changes++
+	select {
+	case m.news <- struct{}{}:
+	default:
+	}
+}
+
+// heard counts the changes.
+func (m *Mirror) heard() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.changes
+}
+
+// stale takes the token and reports whether there was one.
+func (m *Mirror) stale() bool {
+	select {
+	case <-m.news:
+		return true
+	default:
+		return false
+	}
+}
+
+func (m *Mirror) list() []tandem.Instance {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Values(m.entries))
+}

@@ -1,0 +1,139 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// herd is a registry of one entry for each of many servers, which notes when each is
+// listed again.
+type herd struct {
+	mu     sync.Mutex
+	down   bool
+	listed map[string]bool
+	since  time.Time
+	back   []time.Duration // when each was listed again, since the registry is back
+}
+
+var errDown = errors.New("the registry is down")
+
+// sheep is the entry of one.
+type sheep struct {
+	*herd
+	id string
+}
+
+func (s sheep) Put(context.Context, tandem.Instance) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down {
+		return errDown
+	}
+	s.listed[s.id] = true
+	s.back = append(s.back, time.Since(s.since))
+	return nil
+}
+
+func (s sheep) Check(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.down:
+		return errDown
+	case !s.listed[s.id]:
+		return errors.New("it is gone")
+	}
+	return nil
+}
+
+func (s sheep) Delete(context.Context) error { return nil }
+
+// newHerd lists n instances until the test ends.
+func newHerd(t *testing.T, n int, ttl time.Duration) *herd {
+	t.Helper()
+	h := &herd{listed: map[string]bool{}}
+	in := members("a")[0]
+	for i := range n {
+		in.ID = fmt.Sprint("server-", i)
+		r, err := Maintain(t.Context(), sheep{h, in.ID}, in, Upkeep{Name: "herd", Every: ttl / 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { end(t, r) })
+	}
+	return h
+}
+
+func (h *herd) fall() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.down, h.listed = true, map[string]bool{}
+}
+
+func (h *herd) rise() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.down, h.since, h.back = false, time.Now(), nil
+}
+
+// times returns when they were listed again, in order.
+func (h *herd) times() []time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Sorted(slices.Values(h.back))
+}
+
+// busiest returns how many were listed in the busiest second.
+func busiest(times []time.Duration) (most int) {
+	first := 0
+	for last, at := range times {
+		for at-times[first] >= time.Second {
+			first++
+		}
+		most = max(most, last-first+1)
+	}
+	return most
+}
+
+// Servers that lose their entries together, in an outage, don't list them again
+// together: all are back five seconds after the time to live, and few in one second.
+func TestMaintainSpreadsWrites(t *testing.T) {
+	const n = 1000
+	for _, c := range []struct {
+		ttl, outage time.Duration
+		most        int // in one second
+	}{
+		{15 * time.Second, time.Second, n * 40 / 100},
+		{15 * time.Second, 5 * time.Second, n * 33 / 100},
+		{15 * time.Second, 20 * time.Second, n * 18 / 100},
+		{15 * time.Second, time.Minute, n * 18 / 100},
+		{3 * time.Second, 20 * time.Second, n * 45 / 100}, // there is less time
+	} {
+		t.Run(fmt.Sprint(c.ttl, " ", c.outage), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHerd(t, n, c.ttl)
+				time.Sleep(c.ttl)
+				h.fall()
+				time.Sleep(c.outage)
+				h.rise()
+				time.Sleep(c.ttl + 5*time.Second)
+				back := h.times()
+				if len(back) != n {
+					t.Fatalf("%d of %d are listed again in time", len(back), n)
+				}
+				t.Logf("the last is back after %v, and %d in the busiest second", back[n-1], busiest(back))
+				if most := busiest(back); most > c.most {
+					t.Errorf("%d of %d are listed in one second, want at most %d", most, n, c.most)
+				}
+			})
+		})
+	}
+}

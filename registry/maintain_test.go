@@ -1,0 +1,269 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// place is an Entry that a test can break.
+type place struct {
+	mu     sync.Mutex
+	down   error            // what every method returns, when not nil
+	hang   bool             // every method waits for its context
+	listed *tandem.Instance // what Put has left
+	other  bool             // somebody who started later is listed
+	puts   int
+	checks int
+}
+
+func (p *place) enter(ctx context.Context) error {
+	if p.hang {
+		p.mu.Unlock()
+		<-ctx.Done()
+		p.mu.Lock()
+		return ctx.Err()
+	}
+	return p.down
+}
+
+func (p *place) Put(ctx context.Context, in tandem.Instance) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.puts++
+	if err := p.enter(ctx); err != nil {
+		return err
+	}
+	if p.other {
+		return ErrSuperseded
+	}
+	p.listed = &in
+	return nil
+}
+
+func (p *place) Check(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.checks++
+	if err := p.enter(ctx); err != nil {
+		return err
+	}
+	switch {
+	case p.other:
+		return ErrSuperseded
+	case p.listed == nil:
+		return errors.New("not there")
+	}
+	return nil
+}
+
+func (p *place) Delete(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.enter(ctx); err != nil {
+		return err
+	}
+	p.listed = nil
+	return nil
+}
+
+// set changes the place and returns how often it was written until then.
+func (p *place) set(change func()) (puts int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	puts = p.puts
+	change()
+	return puts
+}
+
+func (p *place) weight() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listed == nil {
+		return -1
+	}
+	return p.listed.Weight
+}
+
+// maintain registers an instance of weight 1, with a check every 5 s.
+func maintain(t *testing.T, p *place, lost <-chan struct{}) (r Registration, in tandem.Instance) {
+	t.Helper()
+	in = members("a")[0]
+	in.Weight = 1
+	r, err := Maintain(t.Context(), p, in, Upkeep{Name: "test registry", Every: 5 * time.Second, Lost: lost})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, in
+}
+
+func end(t *testing.T, r Registration) {
+	t.Helper()
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Servers that are started together do not check together: in any second of the
+// first interval, about a fifth of them do.
+func TestMaintainSpreadsChecks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 1000
+		places := make([]place, n)
+		for i := range places {
+			r, _ := maintain(t, &places[i], nil)
+			defer end(t, r)
+		}
+		checked := func() (checks int) {
+			for i := range places {
+				places[i].set(func() { checks += places[i].checks })
+			}
+			return checks
+		}
+		before := 0
+		for range 4 { // then the first are checked again
+			time.Sleep(time.Second)
+			synctest.Wait()
+			now := checked()
+			if in := now - before; in < n/10 || in > n*3/10 {
+				t.Errorf("%d of %d were checked within a second", in, n)
+			}
+			before = now
+		}
+	})
+}
+
+func TestMaintainRestoresWhatIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p place
+		lost := make(chan struct{}, 1)
+		r, in := maintain(t, &p, lost)
+		in.Weight = 2
+		if err := r.Update(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+		p.set(func() { p.listed = nil })
+		time.Sleep(5 * time.Second)
+		if w := p.weight(); w != 2 {
+			t.Errorf("after a check an instance of weight %d is listed, want 2", w)
+		}
+		p.set(func() { p.listed = nil })
+		lost <- struct{}{}
+		synctest.Wait()
+		if w := p.weight(); w != 2 {
+			t.Errorf("at a hint an instance of weight %d is listed, want 2", w)
+		}
+		end(t, r)
+		if w := p.weight(); w != -1 {
+			t.Errorf("after Close an instance of weight %d is listed", w)
+		}
+	})
+}
+
+// TestMaintainNeverGivesUp has the registry down for an hour: writes must be few,
+// and the instance back soon.
+func TestMaintainNeverGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p place
+		r, in := maintain(t, &p, nil)
+		before := p.set(func() { p.down, p.listed = errors.New("down"), nil })
+		time.Sleep(time.Hour)
+		tries := p.set(func() { p.down = nil }) - before
+		if tries < 360 || tries > 1440 {
+			t.Errorf("%d attempts in an hour, want one in about 5 s", tries)
+		}
+		time.Sleep(mostPause + time.Millisecond)
+		if w := p.weight(); w != 1 {
+			t.Errorf("10 s after the registry came back an instance of weight %d is listed, want 1", w)
+		}
+		p.set(func() { p.down = errors.New("down") })
+		in.Weight = 3
+		if err := r.Update(t.Context(), in); err == nil {
+			t.Error("an update was not refused while the registry is down")
+		}
+		p.set(func() { p.down, p.listed = nil, nil })
+		time.Sleep(mostPause)
+		if w := p.weight(); w != 1 {
+			t.Errorf("after an update that failed an instance of weight %d is listed, want 1", w)
+		}
+		end(t, r)
+	})
+}
+
+func TestMaintainLeavesALaterStartAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p place
+		r, _ := maintain(t, &p, nil)
+		time.Sleep(time.Minute)
+		before := p.set(func() { p.other = true })
+		time.Sleep(time.Minute)
+		if puts := p.set(func() { p.other, p.listed = false, nil }); puts != before {
+			t.Errorf("%d writes to the place of a later incarnation", puts-before)
+		}
+		time.Sleep(5 * time.Second)
+		if w := p.weight(); w != 1 {
+			t.Errorf("when the other has gone an instance of weight %d is listed, want 1", w)
+		}
+		end(t, r)
+	})
+}
+
+func TestMaintainEndsWhileTheRegistryHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p place
+		r, in := maintain(t, &p, nil)
+		p.set(func() { p.hang = true })
+		time.Sleep(time.Minute)
+		began := time.Now()
+		if err := r.Update(t.Context(), in); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("an update returned %v", err)
+		}
+		if err := r.Close(); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Close returned %v", err)
+		}
+		if took := time.Since(began); took > 6*time.Second {
+			t.Errorf("update and Close took %v, want 3 s each at most", took)
+		}
+		if err := r.Close(); err != nil {
+			t.Errorf("a second Close returned %v", err)
+		}
+		if err := r.Update(t.Context(), in); !errors.Is(err, errClosed) {
+			t.Errorf("an update after Close returned %v", err)
+		}
+	})
+}
+
+func TestMaintainRefusesAtOnce(t *testing.T) {
+	p := place{down: errors.New("down")}
+	keep := Upkeep{Name: "test registry", Every: time.Second}
+	if _, err := Maintain(t.Context(), &p, members("a")[0], keep); !errors.Is(err, p.down) {
+		t.Errorf("with the registry down: %v", err)
+	}
+	if _, err := Maintain(t.Context(), &p, tandem.Instance{}, keep); err == nil || p.puts != 1 {
+		t.Errorf("an invalid instance: %v after %d writes", err, p.puts)
+	}
+}
+
+func TestSupersedes(t *testing.T) {
+	began := time.Unix(100, 0)
+	mine := tandem.Instance{Started: began, Incarnation: "1"}
+	for _, c := range []struct {
+		what   string
+		listed tandem.Instance
+		want   bool
+	}{
+		{"an earlier start", tandem.Instance{Started: began.Add(-1), Incarnation: "0"}, false},
+		{"a later start", tandem.Instance{Started: began.Add(1), Incarnation: "2"}, true},
+		{"itself, its clock having moved", tandem.Instance{Started: began.Add(1), Incarnation: "1"}, false},
+		{"one that does not say", tandem.Instance{}, false},
+	} {
+		if got := Supersedes(&c.listed, &mine); got != c.want {
+			t.Errorf("%s: %v", c.what, got)
+		}
+	}
+}

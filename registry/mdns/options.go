@@ -1,0 +1,53 @@
+package mdns
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Times to live.
+const (
+	defaultTTL = 15 * time.Second
+	minTTL     = time.Second
+	maxTTL     = time.Hour
+)
+
+// Option changes a [Registry].
+type Option func(*options)
+
+type options struct {
+	ttl time.Duration
+	log *slog.Logger
+}
+
+func defaults() options {
+	return options{ttl: defaultTTL, log: slog.New(slog.DiscardHandler)}
+}
+
+// WithTTL sets how long an instance stays listed after its last answer: 15 s unless
+// given, from 1 s to 1 h. A target's ttl counts more.
+func WithTTL(d time.Duration) Option {
+	return func(o *options) {
+		if d > 0 {
+			o.ttl = min(max(d, minTTL), maxTTL)
+		}
+	}
+}
+
+// WithLogger sets where dropped entries, troubled registrations and, as debug
+// lines, packets that make no sense are reported; nowhere unless given.
+func WithLogger(log *slog.Logger) Option {
+	return func(o *options) {
+		if log != nil {
+			o.log = log
+		}
+	}
+}
+
+// ttlOf returns the time to live of instances in that place.
+func (o *options) ttlOf(at place) time.Duration {
+	if at.ttl > 0 {
+		return at.ttl
+	}
+	return o.ttl
+}

@@ -1,0 +1,108 @@
+package registry
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+)
+
+// paper is a document of a [Memory] and what is reported of it.
+type paper struct {
+	text    []byte // nil while there is none
+	reports map[string]memoryReport
+}
+
+type memoryReport struct {
+	text []byte
+	ends time.Time
+}
+
+// PutDocument puts a document under a key, in the place of the one before; an empty one
+// takes it away.
+func (m *Memory) PutDocument(key string, text []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.paperLocked(key).text = slices.Clone(text)
+	m.wakeLocked()
+}
+
+// paperLocked returns what is kept under a key.
+func (m *Memory) paperLocked(key string) *paper {
+	p := m.papers[key]
+	if p == nil {
+		p = &paper{reports: make(map[string]memoryReport)}
+		m.papers[key] = p
+	}
+	return p
+}
+
+// WatchDocument delivers the document and its changes. See [Documents].
+func (m *Memory) WatchDocument(ctx context.Context, key string, update func(text []byte, err error)) error {
+	return DocumentFollower{Name: "memory registry", Session: func(ctx context.Context, deliver func([]byte)) error {
+		for ctx.Err() == nil {
+			text, changed, err := m.document(key)
+			if err != nil {
+				return err
+			}
+			deliver(text)
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			}
+		}
+		return ctx.Err()
+	}}.Follow(ctx, update)
+}
+
+// document returns a document, and a channel that is closed when it may be another.
+func (m *Memory) document(key string) (text []byte, changed <-chan struct{}, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p := m.papers[key]; p != nil {
+		return slices.Clone(p.text), m.changed, m.failure
+	}
+	return nil, m.changed, m.failure
+}
+
+// PutReport puts a report beside a document. See [Documents].
+func (m *Memory) PutReport(ctx context.Context, key, name string, report []byte, life time.Duration) error {
+	if err := CheckReport(name, report, life); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failure != nil {
+		return m.failure
+	}
+	p := m.paperLocked(key)
+	p.forget()
+	if _, known := p.reports[name]; !known && len(p.reports) >= MaxReports {
+		return ErrReports
+	}
+	p.reports[name] = memoryReport{slices.Clone(report), time.Now().Add(life)}
+	return ctx.Err()
+}
+
+// Reports returns the reports beside a document. See [Documents].
+func (m *Memory) Reports(ctx context.Context, key string) (map[string][]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failure != nil {
+		return nil, m.failure
+	}
+	reports := make(map[string][]byte)
+	if p := m.papers[key]; p != nil {
+		p.forget()
+		for name, r := range p.reports {
+			reports[name] = slices.Clone(r.text)
+		}
+	}
+	return reports, ctx.Err()
+}
+
+// forget drops the reports whose life is over.
+func (p *paper) forget() {
+	now := time.Now()
+	maps.DeleteFunc(p.reports, func(_ string, r memoryReport) bool { return !now.Before(r.ends) })
+}

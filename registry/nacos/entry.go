@@ -1,0 +1,209 @@
+package nacos
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/registry"
+)
+
+// Paths of Nacos's open API.
+const (
+	instancePath = "/v1/ns/instance"
+	beatPath     = instancePath + "/beat"
+	metadataPath = instancePath + "/metadata/batch"
+)
+
+// visible is how long Nacos may show what was there before a write. It is half a second
+// when the server has nothing else to do.
+const visible = 2 * time.Second
+
+// beatTaken is the code of the answer to a beat for an instance that Nacos has.
+const beatTaken = 10200
+
+// entry is the place of one instance in Nacos, for [registry.Maintain].
+type entry struct {
+	servers *servers
+	place   place
+
+	in      tandem.Instance // what Put has last tried to list; no ID before that
+	at      address         // where
+	text    string          // in as JSON
+	written time.Time       // when
+	strange string          // what the last Check has found in place of text
+}
+
+// Put registers the instance, unless its address is another's. Where it replaces
+// one at another address, that one goes afterwards.
+func (e *entry) Put(ctx context.Context, in tandem.Instance) error {
+	at, err := addressOf(&in)
+	if err != nil {
+		return err
+	}
+	q := e.place.of(at)
+	text, err := describe(q, &in, e.place.ttl)
+	if err != nil {
+		return err
+	}
+	if err := e.vacant(ctx, at, &in); err != nil {
+		return err
+	}
+	before, moved := e.at, e.in.ID != "" && e.at != at
+	e.in, e.at, e.text, e.written = in, at, text, time.Now()
+	if _, err := e.servers.call(ctx, http.MethodPost, instancePath, q); err != nil {
+		return err
+	}
+	if moved {
+		// If this fails nobody sends beats for it, and it goes by itself.
+		_ = e.remove(ctx, before, &in)
+	}
+	return nil
+}
+
+// vacant fails if the address is that of a server that has not started earlier.
+func (e *entry) vacant(ctx context.Context, at address, in *tandem.Instance) error {
+	listed, err := e.look(ctx, at)
+	if err != nil || listed == nil {
+		return err
+	}
+	if other, err := listed.instance(); err == nil {
+		return rival(&other, in)
+	}
+	return nil // whatever it is, it listens where we do
+}
+
+// rival says why an instance must leave another's address alone, or nil if it need
+// not: no two servers can have one, so who started earlier has ended.
+func rival(listed, in *tandem.Instance) error {
+	switch {
+	case registry.Supersedes(listed, in):
+		return registry.ErrSuperseded
+	case listed.ID == in.ID, listed.Started.Before(in.Started):
+		return nil
+	case listed.Started.After(in.Started):
+		return fmt.Errorf("it is %q at the same address, which is the id to Nacos: %w", listed.ID, registry.ErrSuperseded)
+	}
+	return fmt.Errorf("%q is listed at its address, and Nacos lists one for each; end it, or give this one another", listed.ID)
+}
+
+// Check sends a beat, which keeps the instance listed, and looks whether it is
+// listed as it should be.
+func (e *entry) Check(ctx context.Context) error {
+	if err := e.beat(ctx); err != nil {
+		return err
+	}
+	listed, err := e.look(ctx, e.at)
+	switch {
+	case err != nil:
+		return err
+	case listed == nil, listed.Metadata[key] == e.text: // Nacos took the beat, so it is there
+		e.strange = ""
+		return nil
+	case time.Since(e.written) < visible:
+		return nil
+	}
+	return e.reclaim(ctx, listed)
+}
+
+// beat fails if Nacos does not know the instance.
+func (e *entry) beat(ctx context.Context) error {
+	body, err := e.servers.call(ctx, http.MethodPut, beatPath, e.place.of(e.at))
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Code int `json:"code"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return fmt.Errorf("the answer to a beat is no JSON: %w", err)
+	}
+	if answer.Code != beatTaken {
+		return fmt.Errorf("a beat is answered with code %d, where 20404 is that Nacos does not know the instance", answer.Code)
+	}
+	return nil
+}
+
+// reclaim deals with something else that is listed under our address. It fails, and
+// the instance is registered again. If the same is still listed then, the console
+// has kept the metadata of an edit, which hide ours: they are taken away.
+func (e *entry) reclaim(ctx context.Context, listed *host) error {
+	other, err := listed.instance()
+	if err == nil {
+		if err := rival(&other, &e.in); err != nil {
+			return err
+		}
+	}
+	text, kept := listed.Metadata[key]
+	if !kept || text != e.strange || err == nil && other.ID != e.in.ID {
+		e.strange = text
+		return errors.New("Nacos lists something else at its address") //nolint:staticcheck // a name
+	}
+	return e.unhide(ctx)
+}
+
+// unhide takes our key out of the metadata that Nacos keeps of an edit. The edit's
+// weight, and whether it disables the instance, stay. It must only be used where
+// there was an edit: without one it would set the weight to 1.
+func (e *entry) unhide(ctx context.Context) error {
+	instances, err := json.Marshal([]map[string]any{{
+		"ip": e.at.host, "port": e.at.port, "clusterName": e.place.clusterName(), "ephemeral": true,
+	}})
+	if err != nil {
+		return err
+	}
+	q := e.place.query()
+	q.Set("consistencyType", "ephemeral")
+	q.Set("instances", string(instances))
+	q.Set("metadata", `{"`+key+`":""}`)
+	_, err = e.servers.call(ctx, http.MethodDelete, metadataPath, q)
+	return err
+}
+
+// Delete takes the instance off.
+func (e *entry) Delete(ctx context.Context) error {
+	if e.in.ID == "" {
+		return nil
+	}
+	return e.remove(ctx, e.at, &e.in)
+}
+
+// remove takes off what is listed at an address, unless it belongs to a server that
+// has started later than ours, or at the same time. What started earlier is what
+// Nacos shows of the time before ours.
+func (e *entry) remove(ctx context.Context, at address, in *tandem.Instance) error {
+	listed, err := e.look(ctx, at)
+	if err != nil {
+		return err
+	}
+	if listed != nil {
+		other, err := listed.instance()
+		ours := other.ID == in.ID && other.Incarnation == in.Incarnation
+		if err == nil && !ours && !other.Started.Before(in.Started) {
+			return nil
+		}
+	}
+	_, err = e.servers.call(ctx, http.MethodDelete, instancePath, e.place.of(at))
+	return err
+}
+
+// look returns what is listed at an address, disabled or not, or nil. Nacos 3 does
+// not tell clients any more; then the beat's answer must do.
+func (e *entry) look(ctx context.Context, at address) (*host, error) {
+	body, err := e.servers.call(ctx, http.MethodGet, instancePath, e.place.of(at))
+	if refusedWith(err, http.StatusNotFound, http.StatusGone) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var listed host
+	if err := json.Unmarshal(body, &listed); err != nil {
+		return nil, fmt.Errorf("the instance at %s is no JSON: %w", at, err)
+	}
+	return &listed, nil
+}

@@ -1,0 +1,228 @@
+// Package standin answers the requests of package nacos as a Nacos server does,
+// version 2.2.4, from memory and in one process: for tests, and for examples that
+// run. What it does was seen of the real server, which the same tests are run with.
+package standin
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Server is an [http.Handler] for the paths below /nacos. The exported fields are
+// set before use. It is safe for concurrent use.
+type Server struct {
+	// Lag is for how long reads show what was there before a change.
+	Lag time.Duration
+	// Password makes requests need a token, for which the user "nacos" logs in.
+	Password string
+	// TokenTTL is how long a token is good for; 5 h when 0.
+	TokenTTL time.Duration
+	// DecodeTwice URL-decodes parameters once more, as some versions do.
+	DecodeTwice bool
+	// MaxMetadata is the most characters of metadata that an instance may have, as
+	// versions from 2.3 on have it; 0 is no limit.
+	MaxMetadata int
+	// Three makes the server as strict as version 3 is unless it is told otherwise:
+	// clients may not look at one instance.
+	Three bool
+
+	mu       sync.Mutex
+	down     bool
+	services map[string]*service
+	tokens   map[string]time.Time // until when each is good
+	logins   int
+	requests map[string]int
+}
+
+// service is what is published, and what reads show of it.
+type service struct {
+	name      string
+	published map[string]*instance // by ip:port: Nacos has one for each
+	edits     map[string]*edit     // by ip:port:cluster
+	view      []map[string]any
+	due       time.Time // when to make the view anew; zero: nothing has changed
+}
+
+type instance struct {
+	ip, cluster     string
+	port            int
+	weight          float64
+	metadata        map[string]string
+	beat            time.Time
+	unhealthy, gone time.Duration // without a beat
+	healthy         bool
+}
+
+// edit is what an operator has changed, which goes before what is published.
+type edit struct {
+	weight   float64
+	enabled  bool
+	metadata map[string]string
+	orphan   time.Time // since when its instance is gone; zero: it is there
+}
+
+// Nacos forgets edits this long after their instance has gone.
+const editLives = time.Minute
+
+// SetDown makes the server drop every connection without an answer, or ends that.
+func (s *Server) SetDown(down bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down = down
+}
+
+// Restart forgets what a server that is killed forgets: all instances and tokens.
+func (s *Server) Restart() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tokens = nil
+	for _, v := range s.services {
+		v.published, v.view, v.due = map[string]*instance{}, nil, time.Time{}
+	}
+}
+
+// Logins returns how often somebody has logged in, or tried to.
+func (s *Server) Logins() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.logins
+}
+
+// Requests returns how many requests of a method and path there have been, as in
+// "GET /v1/ns/instance/list".
+func (s *Server) Requests(what string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests[what]
+}
+
+// answer is what a request is answered with: JSON, or a line of text.
+type answer struct {
+	status int
+	body   any
+}
+
+func text(status int, format string, args ...any) answer {
+	return answer{status, fmt.Sprintf(format, args...)}
+}
+
+// ServeHTTP answers a request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a := s.serve(r)
+	if line, ok := a.body.(string); ok {
+		w.Header().Set("Content-Type", "text/plain;charset=UTF-8")
+		w.WriteHeader(a.status)
+		fmt.Fprint(w, line)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(a.status)
+	if err := json.NewEncoder(w).Encode(a.body); err != nil {
+		panic(http.ErrAbortHandler) // who has hung up gets nothing
+	}
+}
+
+func (s *Server) serve(r *http.Request) answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down {
+		panic(http.ErrAbortHandler)
+	}
+	path, ok := strings.CutPrefix(r.URL.Path, "/nacos")
+	if err := r.ParseForm(); !ok || err != nil {
+		return text(http.StatusNotFound, "no such path")
+	}
+	what := r.Method + " " + path
+	if s.requests == nil {
+		s.requests = map[string]int{}
+	}
+	s.requests[what]++
+	if what == "POST /v1/auth/login" {
+		return s.login(r.Form)
+	}
+	if s.Password != "" && time.Now().After(s.tokens[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]) {
+		return text(http.StatusForbidden, "token invalid!")
+	}
+	handle, known := map[string]func(*service, params) answer{
+		"POST /v1/ns/instance":                  s.register,
+		"PUT /v1/ns/instance":                   s.update,
+		"DELETE /v1/ns/instance":                s.deregister,
+		"GET /v1/ns/instance":                   s.detail,
+		"PUT /v1/ns/instance/beat":              s.beat,
+		"GET /v1/ns/instance/list":              s.list,
+		"DELETE /v1/ns/instance/metadata/batch": s.deleteMetadata,
+	}[what]
+	if !known {
+		return text(http.StatusNotImplemented, "no such api:%s", what)
+	}
+	p := params{r.Form, s.DecodeTwice}
+	if p.get("serviceName") == "" {
+		return text(http.StatusBadRequest, "caused: Param 'serviceName' is required.;")
+	}
+	v := s.service(p)
+	s.expire(v)
+	return handle(v, p)
+}
+
+func (s *Server) login(q url.Values) answer {
+	s.logins++
+	if s.Password == "" || q.Get("username") != "nacos" || q.Get("password") != s.Password {
+		return text(http.StatusForbidden, "unknown user!")
+	}
+	ttl := s.TokenTTL
+	if ttl == 0 {
+		ttl = 5 * time.Hour
+	}
+	token := "token-" + strconv.Itoa(s.logins)
+	if s.tokens == nil {
+		s.tokens = map[string]time.Time{}
+	}
+	s.tokens[token] = time.Now().Add(ttl)
+	return answer{http.StatusOK, map[string]any{"accessToken": token, "tokenTtl": int(ttl.Seconds()), "globalAdmin": true}}
+}
+
+// params are the parameters of a request.
+type params struct {
+	url.Values
+	twice bool
+}
+
+func (p params) get(name string) string {
+	value := p.Get(name)
+	if p.twice {
+		if again, err := url.QueryUnescape(value); err == nil {
+			value = again
+		}
+	}
+	return strings.TrimSpace(value)
+}
+
+func (p params) or(name, otherwise string) string {
+	if value := p.get(name); value != "" {
+		return value
+	}
+	return otherwise
+}
+
+func (p params) address() string { return p.get("ip") + ":" + p.get("port") }
+func (p params) cluster() string { return p.or("clusterName", "DEFAULT") }
+
+func (s *Server) service(p params) *service {
+	grouped := p.or("groupName", "DEFAULT_GROUP") + "@@" + p.get("serviceName")
+	id := p.or("namespaceId", "public") + "##" + grouped
+	v := s.services[id]
+	if v == nil {
+		v = &service{name: grouped, published: map[string]*instance{}, edits: map[string]*edit{}}
+		if s.services == nil {
+			s.services = map[string]*service{}
+		}
+		s.services[id] = v
+	}
+	return v
+}

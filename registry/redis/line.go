@@ -1,0 +1,249 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// line is one connection that hears the announcements of many channels. It is
+// never mended: who listened may have missed something, so it breaks for all of
+// them, and they begin anew. Two goroutines belong to it: one reads, one
+// subscribes and pings.
+type line struct {
+	ps   *goredis.PubSub
+	ctx  context.Context // ends with the line
+	stop context.CancelFunc
+	work chan struct{} // has a token when subscriptions are to be changed
+	done chan struct{} // closed when the line has broken, or nobody listens any more
+	err  error         // why; valid when done is closed
+	wg   sync.WaitGroup
+
+	mu     sync.Mutex
+	topics map[string]*topic
+	ears   int
+	over   bool
+}
+
+// topic is one channel of a line.
+type topic struct {
+	ears       map[*ear]struct{}
+	subscribed bool          // a subscription is in force, or on its way
+	awaited    int           // subscriptions sent and not yet confirmed
+	ready      chan struct{} // closed when the newest is confirmed
+}
+
+// ear hears one channel, for one watch.
+type ear struct {
+	line    *line
+	channel string
+	ready   <-chan struct{} // closed when announcements are heard
+	news    chan struct{}   // has a token when there was one
+}
+
+const (
+	pingEvery = time.Second
+	silence   = patience // without a word, pings notwithstanding, a line counts as broken
+)
+
+var errUnused = errors.New("nobody listens any more")
+
+func newLine(client goredis.UniversalClient) *line {
+	l := &line{work: make(chan struct{}, 1), done: make(chan struct{}), topics: map[string]*topic{}}
+	l.ctx, l.stop = context.WithCancel(context.Background())
+	l.ps = client.Subscribe(l.ctx)
+	l.wg.Go(l.read)
+	l.wg.Go(l.write)
+	return l
+}
+
+// add returns an ear for a channel, or nil when the line is over.
+func (l *line) add(channel string) *ear {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return nil
+	}
+	t := l.topics[channel]
+	if t == nil {
+		t = &topic{ears: map[*ear]struct{}{}}
+		l.topics[channel] = t
+	}
+	if !t.subscribed && len(t.ears) == 0 {
+		t.ready = make(chan struct{})
+		l.wake()
+	}
+	e := &ear{line: l, channel: channel, ready: t.ready, news: make(chan struct{}, 1)}
+	t.ears[e] = struct{}{}
+	l.ears++
+	return e
+}
+
+// close ends the ear, and the line with its last.
+func (e *ear) close() {
+	l := e.line
+	l.mu.Lock()
+	delete(l.topics[e.channel].ears, e)
+	l.ears--
+	last := l.ears == 0
+	l.over = l.over || last
+	l.wake()
+	l.mu.Unlock()
+	if last {
+		l.end(errUnused)
+		l.wg.Wait()
+	}
+}
+
+// wait waits for d, or for news if it is not nil. It fails when the line breaks or
+// ctx ends.
+func (e *ear) wait(ctx context.Context, d time.Duration, news <-chan struct{}) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-news:
+		return nil
+	case <-e.line.done:
+		return e.line.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *line) wake() {
+	select {
+	case l.work <- struct{}{}:
+	default:
+	}
+}
+
+// end breaks the line, the first time.
+func (l *line) end(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = true
+	select {
+	case <-l.done:
+		return
+	default:
+	}
+	l.err = err
+	close(l.done)
+	l.stop()
+}
+
+// read hands out what comes.
+func (l *line) read() {
+	for {
+		message, err := l.ps.ReceiveTimeout(l.ctx, silence)
+		if err != nil {
+			l.end(fmt.Errorf("listening to announcements: %w", err))
+			return
+		}
+		switch m := message.(type) {
+		case *goredis.Message:
+			l.announce(m.Channel)
+		case *goredis.Subscription:
+			if m.Kind == "subscribe" {
+				l.confirm(m.Channel)
+			}
+		}
+	}
+}
+
+func (l *line) announce(channel string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.topics[channel]
+	if t == nil {
+		return
+	}
+	for e := range t.ears {
+		select {
+		case e.news <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (l *line) confirm(channel string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.topics[channel]
+	if t == nil || t.awaited == 0 {
+		return
+	}
+	t.awaited--
+	if t.awaited == 0 && t.subscribed {
+		close(t.ready)
+	}
+	l.forgetLocked(channel, t)
+}
+
+// forgetLocked drops a topic that is of no use any more.
+func (l *line) forgetLocked(channel string, t *topic) {
+	if len(t.ears) == 0 && !t.subscribed && t.awaited == 0 {
+		delete(l.topics, channel)
+	}
+}
+
+// write changes subscriptions and pings, until the line ends; then it closes the
+// connection, which ends read.
+func (l *line) write() {
+	defer l.ps.Close() //nolint:errcheck // nobody needs the connection any more
+	ping := time.NewTicker(pingEvery)
+	defer ping.Stop()
+	for {
+		var err error
+		select {
+		case <-l.work:
+			err = l.subscribe()
+		case <-ping.C:
+			err = l.ps.Ping(l.ctx)
+		case <-l.done:
+			return
+		}
+		if err != nil {
+			l.end(fmt.Errorf("listening to announcements: %w", err))
+		}
+	}
+}
+
+// subscribe makes the subscriptions those that are wanted.
+func (l *line) subscribe() error {
+	joined, left := l.changes()
+	var err error
+	if len(joined) > 0 {
+		err = l.ps.Subscribe(l.ctx, joined...)
+	}
+	if len(left) > 0 && err == nil {
+		err = l.ps.Unsubscribe(l.ctx, left...)
+	}
+	return err
+}
+
+// changes returns the channels that somebody begins to listen to, and those that
+// nobody does any more.
+func (l *line) changes() (joined, left []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for channel, t := range l.topics {
+		switch {
+		case len(t.ears) > 0 && !t.subscribed:
+			t.subscribed = true
+			t.awaited++
+			joined = append(joined, channel)
+		case len(t.ears) == 0 && t.subscribed:
+			t.subscribed = false
+			left = append(left, channel)
+		}
+		l.forgetLocked(channel, t)
+	}
+	return joined, left
+}

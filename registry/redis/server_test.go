@@ -1,0 +1,119 @@
+//go:build integration
+
+package redis
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// server is a redis-server process of a test's own.
+type server struct {
+	t    testing.TB
+	dir  string
+	port int
+	args []string
+	cmd  *exec.Cmd
+}
+
+// start runs a redis-server that keeps everything it is told in a folder of the
+// test's. A machine without one fails the test: "make test-registries" installs it.
+func start(t testing.TB, args ...string) *server {
+	s := &server{t: t, dir: t.TempDir(), port: freePort(t), args: args}
+	s.run()
+	t.Cleanup(s.kill)
+	return s
+}
+
+func (s *server) run() {
+	s.t.Helper()
+	args := append([]string{
+		"--port", fmt.Sprint(s.port), "--bind", "127.0.0.1", "--dir", s.dir,
+		"--save", "", "--appendonly", "yes", "--appendfsync", "always",
+	}, s.args...)
+	s.runWith("Ready to accept connections", args...)
+}
+
+// runWith starts the process and waits until it says that it is ready.
+func (s *server) runWith(ready string, args ...string) {
+	s.t.Helper()
+	s.cmd = exec.Command("redis-server", args...)
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatalf("%v: run make test-registries, which installs it", err)
+	}
+	said := make(chan string, 1)
+	go func() {
+		var all strings.Builder
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), ready) {
+				said <- ""
+			}
+			if all.Len() < 1<<14 {
+				fmt.Fprintln(&all, lines.Text())
+			}
+		}
+		select {
+		case said <- "it ended: " + all.String():
+		default:
+		}
+	}()
+	select {
+	case problem := <-said:
+		if problem != "" {
+			s.t.Fatal(problem)
+		}
+	case <-time.After(10 * time.Second):
+		s.t.Fatal("redis-server does not get ready")
+	}
+}
+
+// kill ends the process as a crash would.
+func (s *server) kill() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+}
+
+// forget removes all that the server has stored.
+func (s *server) forget() {
+	files, _ := filepath.Glob(filepath.Join(s.dir, "*"))
+	for _, f := range files {
+		os.RemoveAll(f)
+	}
+}
+
+func (s *server) signal(sig syscall.Signal) error { return s.cmd.Process.Signal(sig) }
+
+func (s *server) target(path string) string {
+	return fmt.Sprintf("redis://127.0.0.1:%d/%s", s.port, path)
+}
+
+// admin returns a client that sees what is stored.
+func (s *server) admin() *goredis.Client {
+	c := goredis.NewClient(&goredis.Options{Addr: fmt.Sprintf("127.0.0.1:%d", s.port), Protocol: 2, DisableIdentity: true})
+	s.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func freePort(t testing.TB) int {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().(*net.TCPAddr).Port
+}

@@ -1,0 +1,142 @@
+package redis
+
+import (
+	"context"
+	_ "embed" // the script
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/registry"
+)
+
+//go:embed lua/list.lua
+var listText string
+
+// What is read of one list.
+const (
+	maxListed = 2 * registry.MaxInstances // entries
+	maxText   = registry.MaxEntry + 64    // bytes of an entry, with its owner
+	maxBytes  = 64 << 20                  // bytes of all entries
+)
+
+// Times of a watch.
+const (
+	restPause = 100 * time.Millisecond // between two times that it reads the list
+	lateBy    = 20 * time.Millisecond  // by which an entry is over, rather than just before
+)
+
+// watch follows one list.
+type watch struct {
+	conn *connection
+	list string
+	ttl  time.Duration
+
+	// Time goes on in an outage: when it ends, what was listed may count as over
+	// before its process had a chance to renew it. So for one time to live it
+	// stays on the list.
+	known   map[string]tandem.Instance // as read last
+	trouble bool                       // the last session failed
+	spared  time.Time                  // until when the known are not missed
+}
+
+// session follows the list until something fails.
+func (w *watch) session(ctx context.Context, m *registry.Mirror) error {
+	err := w.follow(ctx, m)
+	w.trouble = w.trouble || ctx.Err() == nil
+	return err
+}
+
+// follow subscribes, then reads the list, so that no change falls between the
+// two, and reads it again whenever it may have changed.
+func (w *watch) follow(ctx context.Context, m *registry.Mirror) error {
+	// A list that can't be read is found out before it joins the line of all.
+	if _, err := w.read(ctx); err != nil {
+		return err
+	}
+	ear := w.conn.listen(channel(w.list))
+	defer ear.close()
+	select {
+	case <-ear.ready:
+	case <-ear.line.done:
+		return ear.line.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for {
+		fields, err := w.read(ctx)
+		if err != nil {
+			return err
+		}
+		due := w.mirror(fields, m, time.Now())
+		if err := ear.wait(ctx, restPause, nil); err != nil {
+			return err
+		}
+		if err := ear.wait(ctx, due, ear.news); err != nil {
+			return err
+		}
+	}
+}
+
+// read reads the list: ID, entry and milliseconds left of each.
+func (w *watch) read(ctx context.Context) ([]any, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return w.conn.list.Run(ctx, w.conn.client, keys(w.list), maxListed, maxText, maxBytes).Slice()
+}
+
+// mirror makes what was read the list, and returns when to read it again if there
+// is no news.
+func (w *watch) mirror(fields []any, m *registry.Mirror, now time.Time) time.Duration {
+	due := w.ttl
+	list := make(map[string]tandem.Instance, len(fields)/3)
+	for ; len(fields) >= 3; fields = fields[3:] {
+		id, _ := fields[0].(string)
+		left, _ := fields[2].(int64)
+		due = min(due, time.Duration(left)*time.Millisecond)
+		in, err := decodeAs(id, fields[1])
+		if err != nil {
+			m.Refuse(w.list+"/"+id, err)
+			continue
+		}
+		list[id] = in
+	}
+	if w.trouble {
+		w.trouble, w.spared = false, now.Add(w.ttl)
+	}
+	if left := w.spared.Sub(now); left > 0 {
+		due = min(due, left)
+		for id, in := range w.known {
+			if _, listed := list[id]; !listed {
+				list[id] = in
+			}
+		}
+	}
+	w.known = list
+	m.Replace(list)
+	return due + lateBy
+}
+
+// decodeAs parses the entry under an ID.
+func decodeAs(id string, value any) (tandem.Instance, error) {
+	text, ok := value.(string)
+	if !ok {
+		return tandem.Instance{}, fmt.Errorf("it has %v bytes, limit %d, and %d for the list", value, maxText, maxBytes)
+	}
+	in, err := decode(text)
+	if err == nil && in.ID != id {
+		err = fmt.Errorf("it says that its id is %q", in.ID)
+	}
+	return in, err
+}
+
+// decode parses an entry: JSON, behind whatever says who wrote it.
+func decode(text string) (tandem.Instance, error) {
+	i := strings.IndexByte(text, '{')
+	if i < 0 {
+		return tandem.Instance{}, errors.New("it has no JSON object")
+	}
+	return registry.Decode([]byte(text[i:]))
+}

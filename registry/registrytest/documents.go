@@ -1,0 +1,205 @@
+package registrytest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tandem-rpc/tandem/registry"
+)
+
+// DocumentHarness is a registry that keeps documents, and a key under which it has none
+// yet. What is optional may be nil and is not checked then.
+type DocumentHarness struct {
+	Documents registry.Documents
+	Key       string
+	// Put puts a document under the key by other means than those under test; an
+	// empty one takes it away.
+	Put func(text []byte) error
+	// Outage is that of [Harness]; optional.
+	Outage func() (end func() error, err error)
+	// Leave ends what has put reports, as the end of its process would; optional.
+	// Reports of a registry without it end with their life, of 2 s.
+	Leave func() error
+	// Within is how long anything may take to be seen; 5 s when it is 0.
+	Within time.Duration
+}
+
+// CheckDocuments returns what is wrong with a registry's documents. It leaves nothing
+// running.
+func CheckDocuments(ctx context.Context, h DocumentHarness) error {
+	if h.Within <= 0 {
+		h.Within = 5 * time.Second
+	}
+	for _, check := range []struct {
+		name string
+		run  func(context.Context, DocumentHarness) error
+	}{{"a document's life", documentLife}, {"an outage", documentOutage}, {"reports", reports}} {
+		if err := check.run(ctx, h); err != nil {
+			return fmt.Errorf("%s: %w", check.name, err)
+		}
+	}
+	return nil
+}
+
+// reading is a watch of a document.
+type reading struct {
+	within time.Duration
+	seen   chan delivery
+	ended  chan error
+	cancel context.CancelFunc
+}
+
+type delivery struct {
+	text string
+	err  error
+}
+
+// read begins a watch.
+func read(ctx context.Context, h DocumentHarness) *reading {
+	ctx, cancel := context.WithCancel(ctx)
+	r := &reading{h.Within, make(chan delivery, 1000), make(chan error, 1), cancel}
+	go func() {
+		r.ended <- h.Documents.WatchDocument(ctx, h.Key, func(text []byte, err error) { r.seen <- delivery{string(text), err} })
+	}()
+	return r
+}
+
+// want waits for a delivery that is right. What comes before may be late, but what was
+// delivered last must not come again.
+func (r *reading) want(what string, right func(delivery) bool) error {
+	timeout := time.NewTimer(r.within)
+	defer timeout.Stop()
+	var all []string
+	for {
+		select {
+		case s := <-r.seen:
+			if right(s) {
+				return nil
+			}
+			line := fmt.Sprintf("%.50q %v", s.text, s.err)
+			if len(all) > 0 && all[len(all)-1] == line {
+				return fmt.Errorf("%s is delivered twice", line)
+			}
+			all = append(all, line)
+		case err := <-r.ended:
+			return fmt.Errorf("%s: the watch ended: %w", what, err)
+		case <-timeout.C:
+			return fmt.Errorf("%s is not delivered within %v; there was: %s", what, r.within, strings.Join(all, "; "))
+		}
+	}
+}
+
+func (r *reading) wantText(text string) error {
+	return r.want(fmt.Sprintf("%.50q", text), func(s delivery) bool { return s.err == nil && s.text == text })
+}
+
+// end ends the watch.
+func (r *reading) end() error {
+	r.cancel()
+	select {
+	case err := <-r.ended:
+		if !errors.Is(err, context.Canceled) {
+			return errors.Join(errors.New("the watch ended with another error than the context's"), err)
+		}
+		return nil
+	case <-time.After(r.within):
+		return errors.New("the watch does not end with its context")
+	}
+}
+
+// steps runs steps until one fails.
+func steps(list ...func() error) error {
+	for _, step := range list {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func documentLife(ctx context.Context, h DocumentHarness) error {
+	r := read(ctx, h)
+	put := func(text string) func() error { return func() error { return h.Put([]byte(text)) } }
+	sees := func(text string) func() error { return func() error { return r.wantText(text) } }
+	none := func() error {
+		return r.want("that there is none", func(s delivery) bool { return errors.Is(s.err, registry.ErrNoDocument) })
+	}
+	large := strings.Repeat("large ", 50_000)
+	return errors.Join(steps(
+		none, put("one"), sees("one"), put("two\n"), sees("two\n"), put(large), sees(large),
+		put(""), none, put(large), sees(large),
+		func() error {
+			other := read(ctx, h) // who comes later sees what there is
+			return errors.Join(other.wantText(large), other.end())
+		},
+	), r.end())
+}
+
+func documentOutage(ctx context.Context, h DocumentHarness) error {
+	if h.Outage == nil {
+		return nil
+	}
+	r := read(ctx, h)
+	return errors.Join(steps(
+		func() error { return h.Put([]byte("before")) },
+		func() error { return r.wantText("before") },
+		func() error {
+			end, err := h.Outage()
+			if err != nil {
+				return err
+			}
+			failed := r.want("the outage", func(s delivery) bool { return s.err != nil && !errors.Is(s.err, registry.ErrNoDocument) })
+			return errors.Join(failed, end())
+		},
+		func() error { return r.wantText("before") },
+		func() error { return h.Put([]byte("after")) },
+		func() error { return r.wantText("after") },
+	), r.end())
+}
+
+func reports(ctx context.Context, h DocumentHarness) error {
+	const life = 2 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, 4*h.Within)
+	defer cancel()
+	put := func(name, text string) error {
+		return h.Documents.PutReport(ctx, h.Key, name, []byte(text), life)
+	}
+	names := []string{"host/1/x y", "host.2", "ä%2f"}
+	for _, name := range names {
+		if err := errors.Join(put(name, "first"), put(name, "of "+name)); err != nil {
+			return err
+		}
+	}
+	got, err := h.Documents.Reports(ctx, h.Key)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !bytes.Equal(got[name], []byte("of "+name)) {
+			return fmt.Errorf("%q is reported as %q; there are %q", name, got[name], slices.Sorted(maps.Keys(got)))
+		}
+	}
+	if len(got) != len(names) {
+		return fmt.Errorf("reports of %q, put were %q", slices.Sorted(maps.Keys(got)), names)
+	}
+	if put("", "no name") == nil || put("large", strings.Repeat("x", registry.MaxReport+1)) == nil {
+		return errors.New("a report without a name, or one that is too large, is taken")
+	}
+	if h.Leave != nil {
+		if err := h.Leave(); err != nil {
+			return err
+		}
+	}
+	for end := time.Now().Add(life + h.Within); time.Now().Before(end); time.Sleep(life / 20) { // nobody says that it has gone
+		if got, err = h.Documents.Reports(ctx, h.Key); err == nil && len(got) == 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("reports stay when their life is over: %q, %w", slices.Sorted(maps.Keys(got)), err)
+}

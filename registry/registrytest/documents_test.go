@@ -1,0 +1,108 @@
+package registrytest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/registrytest"
+)
+
+// archive is a Memory whose documents can be broken on purpose.
+type archive struct {
+	*registry.Memory
+
+	fault string
+}
+
+func (a archive) WatchDocument(ctx context.Context, key string, update func([]byte, error)) error {
+	var last string
+	ended := a.Memory.WatchDocument(ctx, key, func(text []byte, err error) {
+		switch {
+		case a.fault == "outage looks like no document" && err != nil:
+			err = registry.ErrNoDocument
+		case a.fault == "silent without a document" && errors.Is(err, registry.ErrNoDocument):
+			return
+		case a.fault == "cuts off" && len(text) > 1000:
+			text = text[:1000]
+		case a.fault == "first only" && last != "" && err == nil:
+			return
+		case a.fault == "repeats failures" && err != nil:
+			update(nil, err)
+			update(nil, err)
+		}
+		if err == nil {
+			last = string(text)
+		}
+		update(text, err)
+	})
+	if a.fault == "ends well" {
+		ended = nil
+	}
+	return ended
+}
+
+func (a archive) PutReport(ctx context.Context, key, name string, report []byte, life time.Duration) error {
+	switch {
+	case a.fault == "keeps reports":
+		life = time.Hour
+	case a.fault == "first report stays" && string(report) != "first":
+		return nil
+	case a.fault == "takes any report" && (name == "" || len(report) > registry.MaxReport):
+		return nil
+	case a.fault == "mixes names up":
+		name = strings.ReplaceAll(name, "/", "-")
+	}
+	return a.Memory.PutReport(ctx, key, name, report, life)
+}
+
+func (a archive) harness() registrytest.DocumentHarness {
+	return registrytest.DocumentHarness{
+		Documents: a, Key: "/policies/shop",
+		Put: func(text []byte) error { a.PutDocument("/policies/shop", text); return nil },
+		Outage: func() (func() error, error) {
+			a.Fail(errors.New("down"))
+			return func() error { a.Fail(nil); return nil }, nil
+		},
+	}
+}
+
+func TestCheckDocuments(t *testing.T) {
+	for fault, want := range map[string]string{
+		"":                              "",
+		"outage looks like no document": "the outage is not delivered",
+		"silent without a document":     "that there is none is not delivered",
+		"cuts off":                      "is not delivered",
+		"first only":                    "is not delivered",
+		"repeats failures":              "twice",
+		"ends well":                     "another error than the context's",
+		"keeps reports":                 "reports stay",
+		"first report stays":            `reported as "first"`,
+		"takes any report":              "is taken",
+		"mixes names up":                "is reported as",
+	} {
+		t.Run(fault, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				err := registrytest.CheckDocuments(t.Context(), archive{registry.NewMemory(), fault}.harness())
+				if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+					t.Errorf("got %v, want %q", err, want)
+				}
+			})
+		})
+	}
+}
+
+// A program that probes a live registry can run the checks itself.
+func ExampleCheckDocuments() {
+	m := registry.NewMemory()
+	fmt.Println(registrytest.CheckDocuments(context.Background(), registrytest.DocumentHarness{
+		Documents: m, Key: "/policies/shop",
+		Put: func(text []byte) error { m.PutDocument("/policies/shop", text); return nil },
+	}))
+	// Output: <nil>
+}

@@ -1,0 +1,91 @@
+package registry
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// maxStored is how large a stored list may be, in bytes.
+const maxStored = 64 << 20
+
+// store keeps lists in files of a directory, one a target, for a start without
+// the registry. A file begins with the SHA-256 of what follows, so that one that
+// was cut off, or changed, is not believed.
+type store struct{ dir string }
+
+// stored is what a file holds.
+type stored struct {
+	Target    string            `json:"target"`
+	Saved     time.Time         `json:"saved"`
+	Instances []tandem.Instance `json:"instances"`
+}
+
+// path returns the file of a target. Targets are too odd, and too long, for names.
+func (s store) path(target Target) string {
+	sum := sha256.Sum256([]byte(target.String()))
+	return filepath.Join(s.dir, hex.EncodeToString(sum[:16])+".tandem")
+}
+
+// save replaces the target's list, in one step.
+func (s store) save(target Target, list []tandem.Instance, now time.Time) (err error) {
+	data, err := json.Marshal(stored{target.String(), now, list})
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(data)
+	if err := os.MkdirAll(s.dir, 0o750); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(s.dir, "*.tmp")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	_, err = f.Write(append([]byte(hex.EncodeToString(sum[:])+"\n"), data...))
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), s.path(target))
+}
+
+// load returns the target's list and when it was saved.
+func (s store) load(target Target) ([]tandem.Instance, time.Time, error) {
+	f, err := os.Open(s.path(target))
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	data, err := io.ReadAll(io.LimitReader(f, maxStored))
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	const head = 2*sha256.Size + 1
+	if len(data) < head {
+		return nil, time.Time{}, errors.New("the file was cut off")
+	}
+	sum := sha256.Sum256(data[head:])
+	if string(data[:head-1]) != hex.EncodeToString(sum[:]) {
+		return nil, time.Time{}, errors.New("the file's checksum is wrong")
+	}
+	var content stored
+	if err := json.Unmarshal(data[head:], &content); err != nil {
+		return nil, time.Time{}, err
+	}
+	if content.Target != target.String() {
+		return nil, time.Time{}, fmt.Errorf("the file is for target %.100q", content.Target)
+	}
+	return content.Instances, content.Saved, nil
+}

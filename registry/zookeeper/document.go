@@ -1,0 +1,170 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/tandem-rpc/tandem/registry"
+)
+
+var _ registry.Documents = (*Registry)(nil)
+
+// WatchDocument delivers the data of a node and its changes. The key is the node's whole
+// path, wherever the registry's own directory is; it should not be directly below that
+// of a list. See [registry.Documents].
+func (r *Registry) WatchDocument(ctx context.Context, key string, update func(text []byte, err error)) error {
+	p, err := r.documents(key)
+	if err != nil {
+		return err
+	}
+	l, release, err := r.links.Acquire(p.link)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	defer release()
+	return registry.DocumentFollower{Name: name, Session: func(ctx context.Context, deliver func([]byte)) error {
+		return l.document(ctx, key, deliver)
+	}}.Follow(ctx, update)
+}
+
+// documents returns the registry's place if the key can be that of a document.
+func (r *Registry) documents(key string) (place, error) {
+	if r.target.Address() == "" {
+		return place{}, errors.New(name + ": a resolver has no documents; use New")
+	}
+	if err := checkPath(key); err != nil || key[0] != '/' {
+		return place{}, fmt.Errorf("%s: key %.100q: want a path such as /shop/policies/Cart", name, key)
+	}
+	return r.place(r.target)
+}
+
+// document reads a node and follows its changes, until the connection is lost.
+func (l *link) document(ctx context.Context, at string, deliver func([]byte)) error {
+	lost, err := l.soon(ctx)
+	if err != nil {
+		return err
+	}
+	ear := l.listen(at)
+	defer l.deafen(at, ear)
+	for {
+		text, err := l.text(ctx, at)
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", at, err)
+		}
+		deliver(text)
+		select {
+		case <-ear.news:
+			l.heard(ear)
+		case <-lost:
+			return l.unreachable(errors.New("the connection was lost"))
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// text reads a node and watches it, or its creation when there is none.
+func (l *link) text(ctx context.Context, at string) ([]byte, error) {
+	for range attempts {
+		n, err := l.getW(ctx, at)
+		if !errors.Is(err, zk.ErrNoNode) {
+			return n.data, err
+		}
+		there, err := l.existsW(ctx, at)
+		if err != nil || !there {
+			return nil, err
+		}
+	}
+	return nil, errors.New("it comes and goes")
+}
+
+// reportDir is where the reports beside a document are.
+func reportDir(key string) string { return key + "/applied" }
+
+// PutReport makes an ephemeral node below the document's, in the directory applied. It
+// is gone when the registry is closed or its session has ended, however long its life
+// was to be. See [registry.Documents].
+func (r *Registry) PutReport(ctx context.Context, key, reporter string, report []byte, life time.Duration) error {
+	if err := registry.CheckReport(reporter, report, life); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	p, err := r.documents(key)
+	if err != nil {
+		return err
+	}
+	l, err := r.connect(p)
+	if err != nil {
+		return err
+	}
+	if err := l.putReport(ctx, reportDir(key), escape(reporter), report, p.acl); err != nil {
+		return fmt.Errorf("%s: reporting beside %s: %w", name, key, err)
+	}
+	return nil
+}
+
+func (l *link) putReport(ctx context.Context, dir, child string, report []byte, acl []zk.ACL) error {
+	at := dir + "/" + child
+	n, err := l.get(ctx, at)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		if err := l.room(ctx, dir); err != nil {
+			return err
+		}
+		return l.create(ctx, at, report, acl)
+	case err != nil:
+		return err
+	case n.stat.EphemeralOwner == l.sessionID():
+		return l.set(ctx, at, report, n.stat.Version)
+	}
+	return l.replace(ctx, at, n.stat.Version, &zk.CreateRequest{Path: at, Data: report, Acl: acl, Flags: zk.FlagEphemeral})
+}
+
+// room fails when another report in a directory would be one too many.
+func (l *link) room(ctx context.Context, dir string) error {
+	n, err := l.get(ctx, dir)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil
+	case err == nil && n.stat.NumChildren >= registry.MaxReports:
+		return registry.ErrReports
+	}
+	return err
+}
+
+// Reports reads the nodes of the reports. See [registry.Documents].
+func (r *Registry) Reports(ctx context.Context, key string) (map[string][]byte, error) {
+	p, err := r.documents(key)
+	if err != nil {
+		return nil, err
+	}
+	l, release, err := r.links.Acquire(p.link)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	defer release()
+	names, err := call(ctx, l, func(conn *zk.Conn) ([]string, error) {
+		names, _, err := conn.Children(reportDir(key))
+		return names, err
+	})
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return nil, fmt.Errorf("%s: reading the reports beside %s: %w", name, key, err)
+	}
+	reports := make(map[string][]byte, len(names))
+	for _, child := range names[:min(len(names), registry.MaxReports)] {
+		n, err := l.get(ctx, reportDir(key)+"/"+child)
+		reporter, bad := url.PathUnescape(child)
+		switch {
+		case errors.Is(err, zk.ErrNoNode) || bad != nil: // gone since, or not ours
+		case err != nil:
+			return nil, fmt.Errorf("%s: reading the report %s beside %s: %w", name, child, key, err)
+		default:
+			reports[reporter] = n.data
+		}
+	}
+	return reports, nil
+}

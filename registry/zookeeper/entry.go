@@ -1,0 +1,222 @@
+package zookeeper
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/registry"
+)
+
+// attempts is how often an operation of several steps is begun, where what keeps it
+// from its end will pass.
+const attempts = 5
+
+// anyVersion of a node.
+const anyVersion = -1
+
+// entry is a registry.Entry: one ephemeral node.
+type entry struct {
+	link  *link
+	place place
+	lost  chan struct{} // has a token when the session was lost
+
+	in    tandem.Instance // as last put
+	path  string          // of its node, as last put
+	data  []byte          // of its node, as last put
+	paths []string        // where a node of ours may be: path, and what it was before
+}
+
+var _ registry.Entry = (*entry)(nil)
+
+func newEntry(l *link, p place) *entry {
+	e := &entry{link: l, place: p, lost: make(chan struct{}, 1)}
+	l.register(e.lost)
+	return e
+}
+
+// Put lists the instance. A node that is there is overwritten if it is our
+// session's, and otherwise, as the leaving of an earlier one, replaced.
+func (e *entry) Put(ctx context.Context, in tandem.Instance) error {
+	node, data, err := e.place.layout.node(in)
+	if err != nil {
+		return err
+	}
+	path := e.place.dir + "/" + node
+	err = errInterrupted
+	for n := 0; n < attempts && passing(err); n++ {
+		if err = e.takeOver(ctx, &in, node, path); err == nil {
+			err = e.put(ctx, &in, path, data)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	e.in, e.path, e.data = in, path, data
+	return e.move(ctx)
+}
+
+// passing reports whether it is worth while to begin anew: somebody has changed a node
+// between two steps, or the connection was lost. An operation waits for the next one.
+func passing(err error) bool {
+	for _, e := range []error{zk.ErrNoNode, zk.ErrNodeExists, zk.ErrBadVersion, errInterrupted} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *entry) put(ctx context.Context, in *tandem.Instance, path string, data []byte) error {
+	there, err := e.link.get(ctx, path)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return err
+	}
+	if err == nil && !e.owns(path, there) && e.superseded(path, there.data, in) {
+		return registry.ErrSuperseded
+	}
+	e.link.claim(path, e)
+	if !slices.Contains(e.paths, path) {
+		e.paths = append(e.paths, path)
+	}
+	switch {
+	case err != nil:
+		return e.link.create(ctx, path, data, e.place.acl)
+	case there.stat.EphemeralOwner == e.link.sessionID():
+		return e.link.set(ctx, path, data, there.stat.Version)
+	}
+	return e.link.replace(ctx, path, there.stat.Version,
+		&zk.CreateRequest{Path: path, Data: data, Acl: e.place.acl, Flags: zk.FlagEphemeral})
+}
+
+// takeOver deletes the nodes of earlier incarnations, where a node's name says all of
+// an instance: theirs is another one.
+func (e *entry) takeOver(ctx context.Context, in *tandem.Instance, own, path string) error {
+	if !e.place.layout.named() {
+		return nil
+	}
+	names, err := e.link.children(ctx, e.place.dir)
+	if err != nil {
+		return err
+	}
+	wanted, err := e.place.layout.parse(own, nil)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		at := e.place.dir + "/" + name
+		listed, err := e.place.layout.parse(name, nil)
+		if err != nil || listed.ID != wanted.ID || at == path || slices.Contains(e.paths, at) {
+			continue
+		}
+		if registry.Supersedes(&listed, in) {
+			return registry.ErrSuperseded
+		}
+		if err := e.link.delete(ctx, at, anyVersion); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+	}
+	return nil
+}
+
+// owns reports whether a node is this entry's own: the last to write it was this
+// entry, in this session or in one that has expired.
+func (e *entry) owns(path string, n node) bool {
+	ours := n.stat.EphemeralOwner == e.link.sessionID() || bytes.Equal(n.data, e.data)
+	return ours && e.link.claimed(path, e)
+}
+
+// superseded reports whether a node holds a later incarnation of the instance. What
+// it can't read it does not respect.
+func (e *entry) superseded(path string, data []byte, in *tandem.Instance) bool {
+	listed, err := e.place.layout.parse(path[len(e.place.dir)+1:], data)
+	return err == nil && registry.Supersedes(&listed, in)
+}
+
+// move deletes the nodes that the instance had before its name changed.
+func (e *entry) move(ctx context.Context) error {
+	for _, path := range slices.Clone(e.paths) {
+		if path == e.path {
+			continue
+		}
+		if err := e.removeAt(ctx, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Check reads the node back. What ties it to the process is the session, which the
+// library keeps alive.
+func (e *entry) Check(ctx context.Context) error {
+	n, err := e.link.get(ctx, e.path)
+	switch {
+	case err != nil:
+		return err
+	case n.stat.EphemeralOwner != e.link.sessionID():
+		err = errors.New("the node is not of this session")
+	case !bytes.Equal(n.data, e.data):
+		err = errors.New("the node was changed")
+	default:
+		return nil
+	}
+	if e.superseded(e.path, n.data, &e.in) {
+		return registry.ErrSuperseded
+	}
+	return err
+}
+
+// Delete takes the instance off. What it can't delete in an outage the link deletes
+// later, as long as the session lives.
+func (e *entry) Delete(ctx context.Context) error {
+	e.link.unregister(e.lost)
+	if len(e.paths) == 0 {
+		return nil
+	}
+	err := e.remove(ctx)
+	if err != nil {
+		e.link.leave(e)
+	}
+	return err
+}
+
+// remove deletes all nodes that may be the entry's.
+func (e *entry) remove(ctx context.Context) error {
+	for _, path := range slices.Clone(e.paths) {
+		if err := e.removeAt(ctx, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeAt deletes the node at a path if it is of our session and no other entry has
+// taken it. One of an earlier session goes by itself.
+func (e *entry) removeAt(ctx context.Context, path string) error {
+	err := errInterrupted
+	for n := 0; n < attempts && passing(err) && e.link.claimed(path, e); n++ {
+		err = e.tryRemove(ctx, path)
+	}
+	if err != nil && e.link.claimed(path, e) {
+		return fmt.Errorf("deleting %s: %w", path, err)
+	}
+	e.link.unclaim(path, e)
+	e.paths = slices.DeleteFunc(e.paths, func(p string) bool { return p == path })
+	return nil
+}
+
+func (e *entry) tryRemove(ctx context.Context, path string) error {
+	n, err := e.link.get(ctx, path)
+	if err == nil && n.stat.EphemeralOwner == e.link.sessionID() {
+		err = e.link.delete(ctx, path, n.stat.Version)
+	}
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,198 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/registry"
+)
+
+// TestRota dials all servers in turn, and pauses when all have failed, or what they
+// gave did not last.
+func TestRota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRota([]string{"a", "b", "c"})
+		next := func(pause bool) string {
+			t.Helper()
+			server, paused := r.Next()
+			if paused != pause {
+				t.Errorf("%s: pause is %v, want %v", server, paused, pause)
+			}
+			return server
+		}
+		round := []string{next(false), next(false), next(false)}
+		if slices.Sort(round); !slices.Equal(round, []string{"a", "b", "c"}) {
+			t.Errorf("tried %q", round)
+		}
+		next(true)
+		next(false)
+		r.Connected()
+		next(false) // the third: a connection that fails at once is none
+		next(true)
+		r.Connected()
+		time.Sleep(lasting)
+		next(false)
+		next(false)
+		next(false)
+		next(true)
+		next(false)
+		next(false)
+		r.again()
+		next(false)
+	})
+}
+
+// TestWatchesAreSetOnce: what is set is not set again before it has fired.
+func TestWatchesAreSetOnce(t *testing.T) {
+	key := watchKey{"/d/a", ofData}
+	var w watching
+	first, second := w.begin(key), w.begin(key)
+	if !first || !second {
+		t.Error("a watch that nobody has set yet need not be set")
+	}
+	w.end(key, true)
+	w.end(key, false)
+	if w.begin(key) || !w.isSet(key) {
+		t.Error("a watch that is set must be set")
+	}
+	w.fired(zk.Event{Type: zk.EventNodeChildrenChanged, Path: "/d/a"})
+	w.fired(zk.Event{Type: zk.EventNodeDataChanged, Path: "/d"})
+	if w.begin(key) {
+		t.Error("the watch of something else has fired")
+	}
+	for _, event := range []zk.EventType{zk.EventNodeDataChanged, zk.EventNodeDeleted} {
+		w.fired(zk.Event{Type: event, Path: "/d/a"})
+		if !w.begin(key) {
+			t.Errorf("after event %v the watch need not be set", event)
+		}
+		w.end(key, true)
+	}
+	w.forget()
+	if !w.begin(key) {
+		t.Error("in a new session the watch need not be set")
+	}
+	w.fired(zk.Event{Type: zk.EventNodeDataChanged, Path: "/d/a"}) // before who sets it knows
+	w.end(key, true)
+	if w.isSet(key) {
+		t.Error("a watch that has fired is set")
+	}
+	if !w.begin(key) {
+		t.Error("a watch that has fired need not be set")
+	}
+	w.end(key, false)
+	if len(w.states) > 0 {
+		t.Errorf("left: %v", w.states)
+	}
+}
+
+func TestEars(t *testing.T) {
+	l := new(link)
+	one, two, other := l.listen("/d"), l.listen("/d"), l.listen("/d/a")
+	l.watching.fired(zk.Event{Type: zk.EventNodeChildrenChanged, Path: "/d"})
+	l.watching.fired(zk.Event{Type: zk.EventNodeDataChanged, Path: "/d/a"})
+	l.deafen("/d", two)
+	l.watching.fired(zk.Event{Type: zk.EventNodeDataChanged, Path: "/d/b"})
+	for name, c := range map[string]struct {
+		ear   *ear
+		list  bool
+		nodes int
+	}{"one": {one, true, 2}, "two": {two, true, 1}, "other": {other, true, 0}} {
+		select {
+		case <-c.ear.news:
+		default:
+			t.Errorf("%s was not woken", name)
+		}
+		if list, nodes := l.heard(c.ear); list != c.list || len(nodes) != c.nodes {
+			t.Errorf("%s heard %v, %v", name, list, nodes)
+		}
+		if list, nodes := l.heard(c.ear); list || len(nodes) > 0 {
+			t.Errorf("%s heard %v, %v again", name, list, nodes)
+		}
+	}
+	l.deafen("/d", one)
+	l.deafen("/d/a", other)
+	if len(l.watching.ears) > 0 {
+		t.Errorf("left: %v", l.watching.ears)
+	}
+}
+
+// TestNobodyThere: without a server a registration fails in time, a watch delivers
+// that, and both say why.
+func TestNobodyThere(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := ln.Addr().String()
+	ln.Close()
+	r, err := New("zookeeper://" + address + "/a/B?ttl=1s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	err = r.Watch(ctx, registry.Target{}, func(s registry.Snapshot) {
+		if s.Err == nil || !strings.Contains(s.Err.Error(), "refused") {
+			t.Errorf("got %+v, want that the connection was refused", s)
+		}
+		cancel()
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Watch returned %v", err)
+	}
+	in := tandem.Instance{ID: "a", Endpoints: []tandem.Endpoint{{Transport: "tcp", Address: "a:1"}}}
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := r.Register(short, in); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), address) {
+		t.Errorf("Register returned %v", err)
+	}
+	r.Close()
+	r.Close()
+	if _, err := r.Register(t.Context(), in); !errors.Is(err, errClosed) {
+		t.Errorf("Register after Close returned %v", err)
+	}
+}
+
+// TestSilentServer accepts connections and says nothing: it is left for the next, and
+// does not hold anything up.
+func TestSilentServer(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	l, err := openLink(ln.Addr().String()+"?1s", &options{log: discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	for range 2 {
+		conn, err := ln.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	if took := time.Since(began); took > 4*time.Second { // the library alone takes 6.7 s
+		t.Errorf("the next connection came after %v", took)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, _, err := l.await(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("await returned %v", err)
+	}
+	began = time.Now()
+	l.close()
+	if took := time.Since(began); took > closeWait/2 {
+		t.Errorf("closing took %v", took)
+	}
+}

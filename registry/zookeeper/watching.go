@@ -1,0 +1,168 @@
+package zookeeper
+
+import (
+	"path"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Kinds of watches that the library keeps.
+const (
+	ofChildren = iota
+	ofData
+	ofExistence
+)
+
+// watchKey names a one-shot watch.
+type watchKey struct {
+	path string
+	kind int
+}
+
+// watchState is what is known of one.
+type watchState struct {
+	set     bool // it is set, and has not fired
+	setting int  // how many are setting it just now
+	fired   bool // it has, while some were setting it
+}
+
+// watching knows which watches are set, and who wants to hear of them. The library
+// does not: it would keep another channel each time that a watch is set again, and
+// there is no way to take one back. Its link's mutex guards it.
+type watching struct {
+	states map[watchKey]*watchState
+	ears   map[string]map[*ear]bool // by directory
+}
+
+// begin is called before a node is read. It reports whether a watch must be set with
+// that; if so, end follows.
+func (w *watching) begin(key watchKey) bool {
+	s := w.states[key]
+	if s == nil {
+		if w.states == nil {
+			w.states = make(map[watchKey]*watchState)
+		}
+		s = new(watchState)
+		w.states[key] = s
+	}
+	if s.set {
+		return false
+	}
+	s.setting++
+	return true
+}
+
+// end is called when the watch is set, or can't be.
+func (w *watching) end(key watchKey, ok bool) {
+	s := w.states[key]
+	if s == nil {
+		return // of another session
+	}
+	s.setting--
+	s.set = s.set || ok && !s.fired
+	if s.setting <= 0 && !s.set {
+		delete(w.states, key)
+	}
+}
+
+// isSet reports whether an event will come when what the key says changes.
+func (w *watching) isSet(key watchKey) bool {
+	s := w.states[key]
+	return s != nil && s.set
+}
+
+// fired takes in an event.
+func (w *watching) fired(e zk.Event) {
+	var kinds []int
+	switch e.Type {
+	case zk.EventNodeCreated:
+		kinds = []int{ofExistence}
+	case zk.EventNodeDataChanged:
+		kinds = []int{ofData, ofExistence}
+	case zk.EventNodeChildrenChanged:
+		kinds = []int{ofChildren}
+	case zk.EventNodeDeleted:
+		kinds = []int{ofChildren, ofData, ofExistence}
+	default:
+		return
+	}
+	for _, kind := range kinds {
+		key := watchKey{e.Path, kind}
+		s := w.states[key]
+		switch {
+		case s == nil:
+		case s.setting > 0:
+			s.set, s.fired = false, true
+		default:
+			delete(w.states, key)
+		}
+	}
+	w.tell(e.Path)
+}
+
+// tell passes on that something has changed at or below a path.
+func (w *watching) tell(changed string) {
+	for e := range w.ears[changed] {
+		e.list = true
+		e.wake()
+	}
+	dir, child := path.Split(changed)
+	if dir == "" || dir == "/" {
+		return
+	}
+	for e := range w.ears[dir[:len(dir)-1]] {
+		e.nodes[child] = true
+		e.wake()
+	}
+}
+
+// forget notes that the session is over, and all its watches are.
+func (w *watching) forget() { w.states = nil }
+
+// ear hears of a directory's changes. The mutex of its link guards it.
+type ear struct {
+	news  chan struct{}   // has a token when there are some
+	list  bool            // the list of the directory's nodes has changed
+	nodes map[string]bool // the data of these has
+}
+
+func (e *ear) wake() {
+	select {
+	case e.news <- struct{}{}:
+	default:
+	}
+}
+
+// listen returns an ear for a directory.
+func (l *link) listen(dir string) *ear {
+	e := &ear{news: make(chan struct{}, 1), nodes: make(map[string]bool)}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.watching.ears == nil {
+		l.watching.ears = make(map[string]map[*ear]bool)
+	}
+	if l.watching.ears[dir] == nil {
+		l.watching.ears[dir] = make(map[*ear]bool)
+	}
+	l.watching.ears[dir][e] = true
+	return e
+}
+
+// deafen ends what listen began.
+func (l *link) deafen(dir string, e *ear) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.watching.ears[dir], e)
+	if len(l.watching.ears[dir]) == 0 {
+		delete(l.watching.ears, dir)
+	}
+}
+
+// heard returns what the ear has heard since the last time.
+func (l *link) heard(e *ear) (list bool, nodes map[string]bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list, nodes = e.list, e.nodes
+	e.list, e.nodes = false, make(map[string]bool)
+	return list, nodes
+}

@@ -1,0 +1,227 @@
+// Package zookeeper is the registry in an Apache ZooKeeper ensemble, 3.5 or later.
+//
+//	r, err := zookeeper.New("zookeeper://h1:2181,h2:2181/tandem/Arith")
+//	entry, err := r.Register(ctx, instance) // a server
+//
+//	client.Dial("zookeeper://h1:2181,h2:2181/tandem/Arith",
+//		client.WithResolver("zookeeper", zookeeper.Resolver())) // a client
+//
+// # Targets
+//
+// A target names the servers, port 2181 unless given, and the directory whose
+// nodes are one list. Options are
+//
+//	ttl=15s        how long an instance stays listed when its process is gone: the
+//	               session's timeout, 15 s unless given, 1 s to 10 min; the ensemble
+//	               has limits of its own, 2 and 20 of its ticks
+//	acl=read       who may do what with the nodes: open, everybody everything, which
+//	               is what it is unless given; read, everybody may read, only the
+//	               creator's user may write; creator, only that user may do anything.
+//	               The latter two need WithAuth
+//	layout=dubbo   what nodes look like: tandem unless given, dubbo or rpcx
+//
+// # Layout
+//
+// The directory and those above it are persistent nodes, made when they are
+// missing. Each instance is an ephemeral node below, named by its ID with
+// percent-escapes, that holds it as JSON (see [registry.Encode]).
+//
+// With layout=dubbo, the target's path is /dubbo/<interface>, and an instance is an
+// ephemeral node without data below /dubbo/<interface>/providers, named by its
+// escaped URL, which is what consumers of Dubbo 2.7 and 3 read there. With
+// layout=rpcx it is a node transport@host:port with its metadata as a query, as
+// rpcx has it. Both hold less of an instance than the layout tandem does.
+//
+// # Sessions
+//
+// All registrations and watches that one [Registry] has with the same servers
+// share one session. When it expires, every instance is listed again in the next.
+// An instance that an earlier process has left under the same ID is taken over,
+// unless it started later than our own.
+package zookeeper
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/registry"
+)
+
+// name begins errors and lines in the log.
+const name = "zookeeper registry"
+
+// Registry lists instances in a ZooKeeper ensemble and finds them there. It is safe
+// for concurrent use.
+type Registry struct {
+	target  registry.Target // of New; zero for a resolver
+	options options
+	links   registry.Shared[*link]
+
+	mu      sync.Mutex
+	closed  bool
+	link    *link  // of all registrations, from the first on
+	release func() // gives link back
+}
+
+var (
+	_ registry.Registrar = (*Registry)(nil)
+	_ registry.Resolver  = (*Registry)(nil)
+	_ registry.Checker   = (*Registry)(nil)
+)
+
+// options is what an Option changes.
+type options struct {
+	ttl  time.Duration
+	user string // with the password, as digest authentication wants them; "" for none
+	tls  *tls.Config
+	log  *slog.Logger
+}
+
+// Option changes a [Registry].
+type Option func(*options)
+
+// WithTTL sets the session timeout of targets that don't say, instead of 15 s.
+func WithTTL(d time.Duration) Option { return func(o *options) { o.ttl = d } }
+
+// WithAuth authenticates every session as a user, by ZooKeeper's digest scheme,
+// which sends the password to the server as it is: use it with [WithTLS].
+func WithAuth(user, password string) Option {
+	return func(o *options) { o.user = user + ":" + password }
+}
+
+// WithTLS connects by TLS, to the port that the servers have as secureClientPort.
+// ServerName is the host of the target where the config has none.
+func WithTLS(config *tls.Config) Option { return func(o *options) { o.tls = config } }
+
+// WithLogger sets where nodes that are no instances and troubled registrations are
+// reported; nowhere unless given.
+func WithLogger(log *slog.Logger) Option {
+	return func(o *options) {
+		if log != nil {
+			o.log = log
+		}
+	}
+}
+
+// New returns the registry in the directory that the target names. It connects
+// when it is first used. Close must be called when it isn't needed any more.
+func New(target string, opts ...Option) (*Registry, error) {
+	t, err := registry.ParseTarget(target)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	r := newRegistry(opts)
+	r.target = t
+	if err := r.Check(t); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Resolver returns a resolver for zookeeper:// targets. It has one connection for
+// all watches of the same servers, as long as there are any.
+func Resolver(opts ...Option) registry.Resolver { return newRegistry(opts) }
+
+func newRegistry(opts []Option) *Registry {
+	r := &Registry{options: options{ttl: defaultTTL, log: slog.New(slog.DiscardHandler)}}
+	for _, opt := range opts {
+		opt(&r.options)
+	}
+	r.links.Open = func(key string) (*link, error) { return openLink(key, &r.options) }
+	r.links.Close = (*link).close
+	return r
+}
+
+// Check fails for a target that can't be one of ours, without asking the servers.
+func (r *Registry) Check(target registry.Target) error {
+	_, err := r.place(target)
+	return err
+}
+
+// place returns what a target names, or what the registry's own does when it is
+// the zero target.
+func (r *Registry) place(target registry.Target) (place, error) {
+	if target.Address() == "" {
+		target = r.target
+	}
+	p, err := parsePlace(target, &r.options)
+	if err != nil {
+		return p, fmt.Errorf("%s: %w", name, err)
+	}
+	return p, nil
+}
+
+// errClosed is why nothing is registered any more.
+var errClosed = errors.New(name + ": the registry is closed")
+
+// Register lists the instance. See [registry.Registrar].
+func (r *Registry) Register(ctx context.Context, in tandem.Instance) (registry.Registration, error) {
+	if r.target.Address() == "" {
+		return nil, errors.New(name + ": a resolver has no directory to register in; use New")
+	}
+	p, err := r.place(r.target)
+	if err != nil {
+		return nil, err
+	}
+	l, err := r.connect(p)
+	if err != nil {
+		return nil, err
+	}
+	e := newEntry(l, p)
+	return registry.Maintain(ctx, e, in, registry.Upkeep{
+		Name: name, Every: p.ttl / 3, Lost: e.lost, Log: r.options.log,
+	})
+}
+
+// connect returns the link of the registrations, which is kept until Close.
+func (r *Registry) connect(p place) (*link, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, errClosed
+	}
+	if r.link == nil {
+		l, release, err := r.links.Acquire(p.link)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		r.link, r.release = l, release
+	}
+	return r.link, nil
+}
+
+// Watch delivers the instances of the directory that the target names, or of the
+// registry's own when it is the zero target. A directory that does not exist is an
+// empty list. See [registry.Resolver].
+func (r *Registry) Watch(ctx context.Context, target registry.Target, update func(registry.Snapshot)) error {
+	p, err := r.place(target)
+	if err != nil {
+		return err
+	}
+	l, release, err := r.links.Acquire(p.link)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	defer release()
+	w := newLister(l, p)
+	return registry.Follower{Name: name, Session: w.session, Log: r.options.log}.Follow(ctx, update)
+}
+
+// Close ends the session of the registrations, whose instances it takes off the
+// list. Watches go on until their contexts end. A second Close does nothing.
+func (r *Registry) Close() error {
+	r.mu.Lock()
+	release := r.release
+	r.closed, r.link, r.release = true, nil, nil
+	r.mu.Unlock()
+	if release != nil {
+		release()
+	}
+	return nil
+}

@@ -1,0 +1,262 @@
+package resilience
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Breaker stops the calls to something that fails, an instance or one method of
+// it, gives it time, and then tries it with single calls before it lets all through
+// again (Nygard, "Release It!"; the growing pauses are those of Finagle's failure
+// accrual). It is safe for concurrent use.
+//
+// A Breaker is closed at first: all calls pass. It opens when enough of them fail,
+// or when it is told to. When its pause is over it is half open: one call at a time
+// passes. When enough of these succeed it closes, when one fails it opens again and
+// pauses twice as long.
+//
+// Times are durations since some instant, the same for all of a Breaker's methods.
+type Breaker struct {
+	config BreakerConfig
+	state  atomic.Int32
+	good   atomic.Int64 // calls that succeeded while closed
+	streak atomic.Int32 // failures in a row
+
+	mu      sync.Mutex
+	bad     int64         // calls that failed while closed
+	marks   []mark        // one a second in which calls failed, within Window
+	until   time.Duration // end of the pause
+	trips   int           // pauses in a row
+	probing bool          // a call that was let through has not ended
+	patient time.Duration // until when it is waited for
+	proven  int           // such calls that succeeded in a row
+	closed  time.Duration // when it last closed, if it was ever open
+}
+
+// mark is how many calls there had been at a time.
+type mark struct {
+	at        time.Duration
+	good, bad int64
+}
+
+// BreakerConfig is when a [Breaker] opens and closes. What is zero has its default.
+type BreakerConfig struct {
+	Window      time.Duration `json:"window,omitzero"`      // in which failures are counted; 10 s
+	MinCalls    int           `json:"minCalls,omitzero"`    // in the window, below which it does not open; 20
+	FailureRate float64       `json:"failureRate,omitzero"` // from which it opens; 0.5
+	Consecutive int           `json:"consecutive,omitzero"` // failures in a row that open it as well; 5, negative for never
+	Pause       time.Duration `json:"pause,omitzero"`       // the first; 5 s
+	MaxPause    time.Duration `json:"maxPause,omitzero"`    // the longest; 5 min
+	Probes      int           `json:"probes,omitzero"`      // calls that must succeed for it to close; 2
+}
+
+// BreakerState is what a [Breaker] does with calls.
+type BreakerState int32
+
+// The states.
+const (
+	BreakerClosed   BreakerState = iota // all pass
+	BreakerOpen                         // none passes
+	BreakerHalfOpen                     // one at a time passes
+)
+
+// String returns the state's name: closed, open or half-open.
+func (s BreakerState) String() string {
+	return [...]string{"closed", "open", "half-open"}[s]
+}
+
+// NewBreaker returns a closed Breaker.
+func NewBreaker(config BreakerConfig) *Breaker { return &Breaker{config: config.complete()} }
+
+// complete returns the configuration with the defaults.
+func (config BreakerConfig) complete() BreakerConfig {
+	set(&config.Window, 10*time.Second)
+	set(&config.MinCalls, 20)
+	set(&config.FailureRate, 0.5)
+	set(&config.Consecutive, 5)
+	set(&config.Pause, 5*time.Second)
+	set(&config.MaxPause, 5*time.Minute)
+	set(&config.Probes, 2)
+	return config
+}
+
+// Configure replaces the configuration. The Breaker stays as open as it is, and what it
+// has counted counts; a pause that has begun is as long as it was.
+func (b *Breaker) Configure(config BreakerConfig) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.config = config.complete()
+}
+
+// Reset makes the Breaker one that has seen no call yet, and so closes it.
+func (b *Breaker) Reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.bad, b.marks, b.until, b.trips, b.probing, b.proven, b.closed = 0, nil, 0, 0, false, 0, 0
+	b.good.Store(0)
+	b.streak.Store(0)
+	b.state.Store(int32(BreakerClosed))
+}
+
+// set gives a setting its default.
+func set[T comparable](setting *T, standard T) {
+	var zero T
+	if *setting == zero {
+		*setting = standard
+	}
+}
+
+// State returns what the Breaker would do with a call now.
+func (b *Breaker) State(now time.Duration) BreakerState {
+	if b.Closed() {
+		return BreakerClosed
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.stateLocked(now)
+}
+
+// stateLocked opens the door by half when the pause is over.
+func (b *Breaker) stateLocked(now time.Duration) BreakerState {
+	if b.state.Load() == int32(BreakerOpen) && now >= b.until {
+		b.state.Store(int32(BreakerHalfOpen))
+		b.proven, b.probing = 0, false
+	}
+	return BreakerState(b.state.Load())
+}
+
+// Closed reports whether the Breaker lets all calls through. It costs next to nothing.
+func (b *Breaker) Closed() bool { return b.state.Load() == int32(BreakerClosed) }
+
+// Ready reports whether a call would be let through now.
+func (b *Breaker) Ready(now time.Duration) bool {
+	if b.Closed() {
+		return true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.readyLocked(now)
+}
+
+func (b *Breaker) readyLocked(now time.Duration) bool {
+	switch b.stateLocked(now) {
+	case BreakerClosed:
+		return true
+	case BreakerHalfOpen:
+		return !b.probing || now >= b.patient
+	}
+	return false
+}
+
+// Admit lets a call through, or not. Whoever gets true calls Done, or, when the call
+// was not made, Forget.
+func (b *Breaker) Admit(now time.Duration) bool {
+	if b.Closed() {
+		return true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.readyLocked(now) {
+		return false
+	}
+	if b.state.Load() == int32(BreakerHalfOpen) {
+		b.probing = true
+		b.patient = now + b.config.Pause // a call may never end
+	}
+	return true
+}
+
+// Forget takes back an Admit.
+func (b *Breaker) Forget() {
+	if b.Closed() {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.probing = false
+}
+
+// Done counts a call that began and ended at these times. It reports whether the
+// Breaker opened or closed for it.
+func (b *Breaker) Done(began, now time.Duration, failed bool) bool {
+	if !failed && b.Closed() {
+		b.good.Add(1)
+		if b.streak.Load() != 0 {
+			b.streak.Store(0)
+		}
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch b.stateLocked(now) {
+	case BreakerClosed:
+		return failed && (b.trips == 0 || began >= b.closed) && b.failLocked(now)
+	case BreakerHalfOpen:
+		return began >= b.until && b.probedLocked(now, failed)
+	}
+	return false // a call from before it opened
+}
+
+// failLocked counts a failure and opens the Breaker if it is one too many. The
+// window begins with the first failure in it: what succeeded before that is not
+// counted.
+func (b *Breaker) failLocked(now time.Duration) bool {
+	for len(b.marks) > 0 && b.marks[0].at < now-b.config.Window {
+		b.marks = b.marks[1:]
+	}
+	good := b.good.Load()
+	if n := len(b.marks); n == 0 || now-b.marks[n-1].at >= time.Second {
+		b.marks = append(b.marks, mark{now, good, b.bad})
+	}
+	b.bad++
+	streak := int(b.streak.Add(1))
+	failed := b.bad - b.marks[0].bad
+	calls := failed + good - b.marks[0].good
+	if b.config.Consecutive > 0 && streak >= b.config.Consecutive ||
+		calls >= int64(b.config.MinCalls) && float64(failed) >= b.config.FailureRate*float64(calls) {
+		b.openLocked(now)
+		return true
+	}
+	return false
+}
+
+// probedLocked counts a call that was let through while half open.
+func (b *Breaker) probedLocked(now time.Duration, failed bool) bool {
+	b.probing = false
+	if failed {
+		b.openLocked(now)
+		return true
+	}
+	b.proven++
+	if b.proven < b.config.Probes {
+		return false
+	}
+	b.closed = now
+	b.marks, b.bad = nil, 0
+	b.streak.Store(0)
+	b.state.Store(int32(BreakerClosed))
+	return true
+}
+
+// Trip opens the Breaker, unless it is not closed. It reports whether it did.
+func (b *Breaker) Trip(now time.Duration) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stateLocked(now) != BreakerClosed {
+		return false
+	}
+	b.openLocked(now)
+	return true
+}
+
+// openLocked begins a pause. Each is twice as long as the one before, unless the
+// Breaker has been closed for as long as the longest.
+func (b *Breaker) openLocked(now time.Duration) {
+	if b.trips > 0 && b.Closed() && now-b.closed >= b.config.MaxPause {
+		b.trips = 0
+	}
+	b.until = now + min(b.config.MaxPause, b.config.Pause<<min(b.trips, 20))
+	b.trips++
+	b.state.Store(int32(BreakerOpen))
+}

@@ -1,0 +1,151 @@
+package resilience
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Outliers finds the instances that do worse than the others: whose calls fail much
+// more often, or take much longer. It compares with the median, so that what
+// befalls all of them is held against none (as Envoy's and gRPC's outlier detection,
+// gRFC A50, do with the mean). It is pure and not safe for concurrent use.
+type Outliers struct {
+	config OutlierConfig
+	rounds []map[string]Sample // of the last window, the oldest first
+}
+
+// OutlierConfig is who is an outlier. What is zero has its default.
+type OutlierConfig struct {
+	// Every is the time between two looks; 1 s.
+	Every time.Duration `json:"every,omitzero"`
+	// Window is in which time failures are counted; 5 s.
+	Window time.Duration `json:"window,omitzero"`
+	// MinCalls is below how many calls in the window an instance is not judged; 10.
+	MinCalls int `json:"minCalls,omitzero"`
+	// FailureRate is by how much an instance's share of failed calls exceeds the
+	// median when it is an outlier; 0.2.
+	FailureRate float64 `json:"failureRate,omitzero"`
+	// LatencyFactor is how many times the median latency is an outlier's; 3.
+	LatencyFactor float64 `json:"latencyFactor,omitzero"`
+	// LatencyExcess is how much longer than the median calls must at least take;
+	// 100 ms.
+	LatencyExcess time.Duration `json:"latencyExcess,omitzero"`
+	// MaxShare is the largest share of the instances that may be ejected at a time;
+	// 0.5. When more are, none is left out: those that remain could not bear it
+	// (Envoy's panic threshold).
+	MaxShare float64 `json:"maxShare,omitzero"`
+}
+
+// Sample is how the calls to an instance went.
+type Sample struct {
+	ID       string
+	Calls    uint64        // that have ended, ever
+	Failures uint64        // of them
+	Latency  time.Duration // average; 0 if it is not known
+}
+
+// Outlier is an instance to eject.
+type Outlier struct {
+	ID     string
+	Reason string
+	// Limit is the latency from which on an instance is an outlier, for one that
+	// is; 0 for one whose calls fail. Calls that take so long should not bring it
+	// back.
+	Limit time.Duration
+}
+
+// NewOutliers returns an Outliers that has not looked yet.
+func NewOutliers(config OutlierConfig) *Outliers { return &Outliers{config: config.complete()} }
+
+// complete returns the configuration with the defaults.
+func (config OutlierConfig) complete() OutlierConfig {
+	set(&config.Every, time.Second)
+	set(&config.Window, 5*time.Second)
+	set(&config.MinCalls, 10)
+	set(&config.FailureRate, 0.2)
+	set(&config.LatencyFactor, 3)
+	set(&config.LatencyExcess, 100*time.Millisecond)
+	set(&config.MaxShare, 0.5)
+	return config
+}
+
+// Configure replaces the configuration. What was seen before counts, as far as the new
+// window reaches.
+func (o *Outliers) Configure(config OutlierConfig) { o.config = config.complete() }
+
+// Config returns the configuration, with the defaults.
+func (o *Outliers) Config() OutlierConfig { return o.config }
+
+// recent is how an instance did in the window.
+type recent struct {
+	id      string
+	rate    float64 // of failures
+	latency time.Duration
+}
+
+// Look takes how all instances did until now, once every [OutlierConfig.Every], and
+// returns those that have become outliers.
+func (o *Outliers) Look(samples []Sample) []Outlier {
+	round := make(map[string]Sample, len(samples))
+	for _, s := range samples {
+		round[s.ID] = s
+	}
+	var judged []recent
+	for _, s := range samples {
+		if r, ok := o.since(s); ok {
+			judged = append(judged, r)
+		}
+	}
+	o.rounds = append(o.rounds, round)
+	keep := int(max(1, o.config.Window/o.config.Every))
+	o.rounds = o.rounds[max(0, len(o.rounds)-keep):]
+	if len(judged) < 2 {
+		return nil
+	}
+	return o.worst(judged)
+}
+
+// since returns how an instance did since it was first seen in the window, and
+// whether that can be judged.
+func (o *Outliers) since(s Sample) (recent, bool) {
+	var first Sample
+	for _, round := range o.rounds {
+		if old, ok := round[s.ID]; ok {
+			first = old
+			break
+		}
+	}
+	calls := s.Calls - first.Calls
+	if s.Calls < first.Calls || calls < uint64(o.config.MinCalls) { //nolint:gosec // not negative
+		return recent{}, false
+	}
+	return recent{id: s.ID, rate: float64(s.Failures-first.Failures) / float64(calls), latency: s.Latency}, true
+}
+
+// worst returns those that differ too much from the median.
+func (o *Outliers) worst(judged []recent) []Outlier {
+	rate := median(judged, func(r recent) float64 { return r.rate })
+	latency := median(judged, func(r recent) float64 { return float64(r.latency) })
+	limit := time.Duration(max(o.config.LatencyFactor*latency, latency+float64(o.config.LatencyExcess)))
+	var out []Outlier
+	for _, r := range judged {
+		switch {
+		case r.rate-rate >= o.config.FailureRate:
+			out = append(out, Outlier{ID: r.id, Reason: fmt.Sprintf("%.0f %% of its calls fail, the median is %.0f %%", 100*r.rate, 100*rate)})
+		case r.latency >= limit:
+			out = append(out, Outlier{ID: r.id, Reason: fmt.Sprintf("its calls take %v, the median is %v", r.latency, time.Duration(latency)), Limit: limit})
+		}
+	}
+	return out
+}
+
+// median returns the lower median: of two, the better one.
+func median(list []recent, value func(recent) float64) float64 {
+	values := make([]float64, len(list))
+	for i, r := range list {
+		values[i] = value(r)
+	}
+	slices.Sort(values)
+	return values[(len(values)-1)/2]
+}

@@ -1,0 +1,316 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/dispatch"
+)
+
+// Conn is a connection that a [Protocol] serves, and its way to the server's
+// methods. Reading is for one goroutine at a time; everything else is safe for
+// concurrent use.
+type Conn struct {
+	net.Conn
+
+	server *Server
+	peer   *tandem.Peer
+	ctx    context.Context //nolint:containedctx // the connection's own: what Serve is given
+	cancel context.CancelFunc
+	slots  chan struct{} // has an element for each call in flight
+	calls  sync.WaitGroup
+	over   chan struct{} // closed when the connection has ended
+
+	first  []byte // read to detect the protocol, not yet read again
+	midway bool   // in a request
+	armed  bool   // a read deadline of ours is set
+	left   int    // bytes until it is set anew
+
+	mu       sync.Mutex
+	draining bool
+	onDrain  func()
+
+	out outbox
+}
+
+func (s *Server) newConn(c net.Conn, p Protocol, first []byte) *Conn {
+	conn := &Conn{
+		Conn: c, server: s, first: first,
+		peer:  &tandem.Peer{Addr: c.RemoteAddr(), LocalAddr: c.LocalAddr(), TLS: tlsState(c), Protocol: p.Name()},
+		slots: make(chan struct{}, s.opts.maxOpen),
+		over:  make(chan struct{}),
+	}
+	conn.ctx, conn.cancel = context.WithCancel(s.base)
+	conn.out.room.L = &conn.out.mu
+	return conn
+}
+
+// Peer describes the other end. It must not be changed.
+func (c *Conn) Peer() *tandem.Peer { return c.peer }
+
+// Method describes the method of that name or alias; nil if there is none.
+func (c *Conn) Method(name string) *Method {
+	m := c.server.table.Lookup(name)
+	if m == nil {
+		return nil
+	}
+	limit := c.server.opts.maxMessage
+	if m.MaxMessage > 0 {
+		limit = m.MaxMessage
+	}
+	return &Method{Kind: m.Kind, MaxMessage: limit}
+}
+
+// Method is what a [Protocol] may want to know of a method before it calls it.
+type Method struct {
+	Kind       tandem.Kind // Unary or Streaming
+	MaxMessage int         // bytes of the largest request
+}
+
+// Missing says that there is no method of that name, in the words of net/rpc,
+// which its clients may know. It returns nil if there is one.
+func (c *Conn) Missing(name string) error {
+	dot := strings.LastIndexByte(name, '.')
+	switch t := c.server.table; {
+	case t.Lookup(name) != nil:
+		return nil
+	case dot < 0:
+		return errors.New("rpc: service/method request ill-formed: " + name)
+	case !t.HasService(name[:dot]):
+		return errors.New("rpc: can't find service " + name)
+	}
+	return errors.New("rpc: can't find method " + name)
+}
+
+// MaxMessage returns the server's limit of a message in bytes.
+func (c *Conn) MaxMessage() int { return c.server.opts.maxMessage }
+
+// Go makes a call of [tandem.Call].Method in another goroutine, with
+// everything that the server puts round its methods. The protocol fills in what
+// the request says: Method, Kind, Metadata, Codec, Deadline, and a Body of its
+// own, whose Decode runs after the interceptors.
+//
+// done is called exactly once, with the call's error, when the call has ended,
+// however that came about; for a method that does not exist before Go returns.
+// The Call must not be used any more when done has returned. Go waits
+// while the connection has [WithMaxOpenCalls] calls in flight; it must not be
+// called by done. ctx is the parent of the handler's context: Serve's, or one
+// that is derived from it.
+func (c *Conn) Go(ctx context.Context, call *tandem.Call, done func(error)) {
+	c.server.outside.calls.Add(1)
+	m := c.server.table.Lookup(call.Method)
+	if m == nil {
+		done(&tandem.Error{Code: tandem.Unimplemented, NotExecuted: true, Message: "no method \"" + call.Method + "\" here"})
+		return
+	}
+	select {
+	case c.slots <- struct{}{}:
+	case <-ctx.Done():
+		done(notStarted(ctx.Err()))
+		return
+	}
+	if call.Peer == nil {
+		call.Peer = c.peer
+	}
+	c.calls.Add(1)
+	c.server.crew.run(func() {
+		defer c.calls.Done()
+		defer func() { <-c.slots }()
+		c.server.run(ctx, m, call, done)
+	})
+}
+
+// run makes one call and tells how it ended.
+func (s *Server) run(ctx context.Context, m *dispatch.Method, call *tandem.Call, done func(error)) {
+	s.outside.running.Add(1)
+	defer s.outside.running.Add(-1)
+	timeout := s.opts.timeout
+	if m.Timeout != 0 {
+		timeout = max(0, m.Timeout)
+	}
+	if timeout > 0 {
+		if d := time.Now().Add(timeout); call.Deadline.IsZero() || d.Before(call.Deadline) {
+			call.Deadline = d
+		}
+	}
+	var cancel context.CancelFunc
+	if call.Deadline.IsZero() {
+		ctx, cancel = context.WithCancel(ctx)
+	} else {
+		ctx, cancel = context.WithDeadline(ctx, call.Deadline)
+	}
+	defer cancel()
+	finish := func(_ context.Context, _ *tandem.Call, err error) { done(s.conclude(call, err)) }
+	finish(ctx, call, dispatch.Run(tandem.NewContext(ctx, call), call, m.Func, finish))
+}
+
+// conclude ends the call, which runs functions of the application.
+func (s *Server) conclude(call *tandem.Call, err error) (end error) {
+	defer func() {
+		if v := recover(); v != nil {
+			end = s.panicked(call.Method, v)
+		}
+	}()
+	call.End(err)
+	return err
+}
+
+// panicked reports what panicked and returns an error that says so.
+func (s *Server) panicked(what string, value any) error {
+	return dispatch.Died(what, value, dispatch.LogPanics(s.opts.logger))
+}
+
+// Midway says whether a request has arrived in part. While it has, the peer must
+// send 64 KiB of it, or its rest, within [WithStallTimeout], or Read fails. At
+// first, and between requests, Read waits as long as it takes.
+func (c *Conn) Midway(on bool) {
+	if on != c.midway {
+		c.midway, c.left = on, 0
+	}
+}
+
+// stallBytes are what a peer has to send within the stall timeout.
+const stallBytes = 64 << 10
+
+// Read reads what the peer sends. When the server drains it returns io.EOF: no
+// more requests are accepted, unless OnDrain was called.
+func (c *Conn) Read(p []byte) (int, error) {
+	if len(c.first) > 0 {
+		n := copy(p, c.first)
+		if c.first = c.first[n:]; len(c.first) == 0 {
+			c.first = nil
+		}
+		return n, nil
+	}
+	if err := c.arm(); err != nil {
+		return 0, err
+	}
+	n, err := c.Conn.Read(p)
+	c.left -= n
+	if err != nil && c.stopped() {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// arm sets the deadline of a read, or takes it away, if that has to change.
+func (c *Conn) arm() error {
+	var deadline time.Time
+	switch {
+	case c.midway && c.left <= 0:
+		deadline, c.left, c.armed = time.Now().Add(c.server.opts.stall), stallBytes, true
+	case !c.midway && c.armed:
+		c.armed = false
+	default:
+		return nil
+	}
+	return c.SetReadDeadline(deadline)
+}
+
+// SetReadDeadline sets the deadline of reads. It does nothing when the server
+// drains and reads return io.EOF.
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.draining && c.onDrain == nil {
+		return nil
+	}
+	return c.Conn.SetReadDeadline(t)
+}
+
+// SetDeadline sets the deadlines of reads and writes.
+func (c *Conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// OnDrain has f called, once, when the server begins to shut down, and Read go
+// on: for protocols that tell their peers to go elsewhere. Serve must return when
+// the peer's calls are answered.
+func (c *Conn) OnDrain(f func()) {
+	c.mu.Lock()
+	late := c.draining
+	c.onDrain = f
+	c.mu.Unlock()
+	if late {
+		_ = c.Conn.SetReadDeadline(time.Time{}) // a closed connection says so when it is read
+		f()
+	}
+}
+
+// past is a deadline that ends a read at once.
+var past = time.Unix(1, 0)
+
+// drain begins the end of the connection.
+func (c *Conn) drain() {
+	c.mu.Lock()
+	f, begun := c.onDrain, c.draining
+	c.draining = true
+	if !begun && f == nil {
+		_ = c.Conn.SetReadDeadline(past) // as above
+	}
+	c.mu.Unlock()
+	if !begun && f != nil {
+		f()
+	}
+}
+
+func (c *Conn) isDraining() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.draining
+}
+
+// stopped reports whether reads return io.EOF.
+func (c *Conn) stopped() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.draining && c.onDrain == nil
+}
+
+// await drains the connection and waits for its end. When ctx ends first it
+// closes it and returns ctx's error.
+func (c *Conn) await(ctx context.Context) error {
+	drained := make(chan struct{})
+	go func() {
+		c.drain() // which may write
+		close(drained)
+	}()
+	defer func() { <-drained }() // soon: the connection is closed
+	select {
+	case <-c.over:
+		return nil
+	case <-ctx.Done():
+		c.end()
+		return ctx.Err()
+	}
+}
+
+// end closes the connection at once.
+func (c *Conn) end() {
+	c.cancel()
+	_ = c.Conn.Close() // its error changes nothing
+}
+
+// Limits of what is read, and thrown away, from a connection that is closed.
+const (
+	partingTime  = 500 * time.Millisecond
+	partingBytes = 1 << 20
+)
+
+// part closes the connection so that the last answers arrive: closing with
+// unread bytes resets it, and the reset would overtake them.
+func (c *Conn) part() {
+	defer c.end()
+	if c.Conn.SetDeadline(time.Now().Add(partingTime)) != nil { // it is closed already
+		return
+	}
+	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok && w.CloseWrite() == nil {
+		_, _ = io.CopyN(io.Discard, c.Conn, partingBytes)
+	}
+}

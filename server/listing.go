@@ -1,0 +1,262 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"math"
+	mathrand "math/rand/v2"
+	"net"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/registry"
+)
+
+// membership is a registry that the server is listed in, and as what.
+type membership struct {
+	registrar registry.Registrar
+	instance  tandem.Instance
+}
+
+// listing keeps one listener's instance listed in one registry: a goroutine that
+// registers until that succeeds, then tells the registry of new services and of the
+// load, until it is closed.
+type listing struct {
+	server    *Server
+	registrar registry.Registrar
+	in        tandem.Instance
+	entry     registry.Registration // nil before the instance is listed
+	news      chan struct{}         // has a token when a service was registered
+	ctx       context.Context
+	cancel    context.CancelFunc
+	done      chan struct{}
+	err       error // of taking it off; valid when done is closed
+
+	calls uint64    // at the last report
+	last  time.Time // when that was
+}
+
+// registerTimeout bounds an attempt to register.
+const registerTimeout = 10 * time.Second
+
+// defaultReportEvery is the time between two reports of the load to a registry.
+const defaultReportEvery = time.Minute
+
+// list puts the server into its registries for one listener. One that fails does not
+// keep it from serving: it is asked again until it takes the instance. It fails for an
+// instance that no registry would take, and for an ID that somebody else has.
+func (s *Server) list(ln net.Listener, network string) (listed []*listing, err error) {
+	for _, m := range s.opts.memberships {
+		l := s.newListing(m.registrar, s.instance(m.instance, ln, network))
+		err = l.in.Validate()
+		if err == nil {
+			if err = l.register(); !errors.Is(err, registry.ErrTaken) {
+				err = nil
+			}
+		}
+		go l.run()
+		listed = append(listed, l)
+		if err == nil && !s.keep(l) {
+			err = ErrServerClosed
+		}
+		if err != nil {
+			s.unlist(listed)
+			return nil, err
+		}
+	}
+	return listed, nil
+}
+
+func (s *Server) newListing(r registry.Registrar, in tandem.Instance) *listing {
+	l := &listing{
+		server: s, registrar: r, in: in, calls: s.calls(), last: time.Now(),
+		news: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	return l
+}
+
+// keep remembers a listing until the server ends, unless it does already.
+func (s *Server) keep(l *listing) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state != serving {
+		return false
+	}
+	s.listed = append(s.listed, l)
+	return true
+}
+
+// unlist closes the listings of a listener that is no longer served.
+func (s *Server) unlist(listed []*listing) {
+	s.mu.Lock()
+	s.listed = slices.DeleteFunc(s.listed, func(l *listing) bool { return slices.Contains(listed, l) })
+	s.mu.Unlock()
+	s.leave(listed)
+}
+
+// relist has the registries told of services that were registered.
+func (s *Server) relist() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.listed {
+		select {
+		case l.news <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// register makes one attempt to be listed.
+func (l *listing) register() error {
+	ctx, cancel := context.WithTimeout(l.ctx, registerTimeout)
+	defer cancel()
+	entry, err := l.registrar.Register(ctx, l.in)
+	if err != nil {
+		l.server.log().Warn("not listed yet", "instance", l.in.ID, "error", err)
+		return err
+	}
+	l.entry = entry
+	return nil
+}
+
+func (l *listing) run() {
+	defer close(l.done)
+	defer l.cancel()
+	for failures := 0; l.entry == nil; failures++ {
+		if !l.pause(mathrand.N(min(10*time.Second, 500*time.Millisecond<<min(failures, 8)))) {
+			return
+		}
+		_ = l.register() // it has logged why
+	}
+	report := time.NewTimer(l.untilReport())
+	defer report.Stop()
+	for {
+		select {
+		case <-report.C:
+			l.in.Load = l.load()
+			report.Reset(l.untilReport())
+		case <-l.news:
+			l.in.Services = l.server.services(l.in)
+		case <-l.ctx.Done():
+			l.err = l.entry.Close()
+			return
+		}
+		l.update()
+	}
+}
+
+// pause waits; false when the listing is closed meanwhile.
+func (l *listing) pause(d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-l.ctx.Done():
+		return false
+	}
+}
+
+// untilReport is the time to the next report, so that servers that were started
+// together do not report together.
+func (l *listing) untilReport() time.Duration {
+	every := l.server.opts.reportEvery
+	if every <= 0 {
+		return math.MaxInt64
+	}
+	return every - mathrand.N(every/8+1)
+}
+
+// update tells the registry what has changed. What it does not learn now it learns
+// with the next report.
+func (l *listing) update() {
+	ctx, cancel := context.WithTimeout(l.ctx, registerTimeout)
+	defer cancel()
+	if err := l.entry.Update(ctx, l.in); err != nil && l.ctx.Err() == nil {
+		l.server.log().Warn("the registry was not told of a change", "instance", l.in.ID, "error", err)
+	}
+}
+
+// load is what has happened since the last report.
+func (l *listing) load() *tandem.Load {
+	now, calls := time.Now(), l.server.calls()
+	report := l.server.load.report(l.server.env.Running() + l.server.outside.running.Load())
+	load := &tandem.Load{At: now.UTC(), InFlight: int(report.InFlight), Queued: int(report.Queued)}
+	if past := now.Sub(l.last).Seconds(); past > 0 {
+		load.Rate = float64(calls-l.calls) / past
+	}
+	l.last, l.calls = now, calls
+	return load
+}
+
+// close takes the instance off the list.
+func (l *listing) close() error {
+	l.cancel()
+	<-l.done
+	return l.err
+}
+
+// leave closes listings, all at the same time.
+func (s *Server) leave(listed []*listing) {
+	for _, l := range listed {
+		l.cancel()
+	}
+	for _, l := range listed {
+		if err := l.close(); err != nil {
+			s.log().Warn("not taken off the registry", "instance", l.in.ID, "error", err)
+		}
+	}
+}
+
+// calls returns how many calls the server was ever sent.
+func (s *Server) calls() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.past + s.outside.calls.Load()
+	for ses := range s.sessions {
+		n += ses.Accepted()
+	}
+	return n
+}
+
+// instance completes a configured instance for a listener.
+func (s *Server) instance(in tandem.Instance, ln net.Listener, network string) tandem.Instance {
+	if len(in.Endpoints) == 0 {
+		in.Endpoints = []tandem.Endpoint{{Transport: network, Address: reachable(ln.Addr())}}
+	}
+	if in.ID == "" {
+		in.ID = in.Endpoints[0].String()
+	}
+	if in.Started.IsZero() {
+		in.Started = time.Now()
+	}
+	if in.Incarnation == "" {
+		in.Incarnation = rand.Text()
+	}
+	in.Services = s.services(in)
+	return in
+}
+
+// services adds what is registered to what the user has named.
+func (s *Server) services(in tandem.Instance) []string {
+	all := slices.Concat(in.Services, s.table.Services())
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// reachable is the address under which others reach a listener: one on all
+// interfaces is known by the host's name.
+func reachable(a net.Addr) string {
+	t, ok := a.(*net.TCPAddr)
+	if !ok || !t.IP.IsUnspecified() {
+		return a.String()
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	_, port, _ := net.SplitHostPort(a.String())
+	return net.JoinHostPort(host, port)
+}

@@ -1,0 +1,198 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/transport"
+)
+
+// listed returns what a memory registry lists now.
+func listed(t *testing.T, m *registry.Memory) []tandem.Instance {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var last registry.Snapshot
+	err := m.Watch(ctx, registry.Target{}, func(s registry.Snapshot) { last = s; cancel() })
+	if !errors.Is(err, context.Canceled) || last.Err != nil {
+		t.Fatal(err, last.Err)
+	}
+	return last.Instances
+}
+
+// serving is a server on a memory network, in virtual time.
+func serving(t *testing.T, opts ...server.Option) (srv *server.Server, network *transport.Memory, stop func()) {
+	t.Helper()
+	network = transport.NewMemory()
+	srv = server.New(append(opts, server.WithTransport("mem", network))...)
+	if err := srv.RegisterFunc("First.Do", func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve("mem", "here") }()
+	synctest.Wait() // it listens
+	return srv, network, func() {
+		if err := srv.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-done; !errors.Is(err, server.ErrServerClosed) {
+			t.Errorf("Serve returned %v", err)
+		}
+	}
+}
+
+func TestServerIsListedWhenItsRegistryComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list := registry.NewMemory()
+		list.Fail(errors.New("down"))
+		srv, _, stop := serving(t, server.WithRegistrar(list, tandem.Instance{ID: "a"}))
+		time.Sleep(time.Hour)
+		if len(srv.Addrs()) != 1 {
+			t.Error("the server does not serve while its registry is down")
+		}
+		list.Fail(nil)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if got := listed(t, list); len(got) != 1 || got[0].ID != "a" {
+			t.Errorf("listed are %+v", got)
+		}
+		stop()
+		if got := listed(t, list); len(got) != 0 {
+			t.Errorf("after Close there are %+v", got)
+		}
+	})
+}
+
+func TestServerEndsWhileItsRegistryIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list := registry.NewMemory()
+		list.Fail(errors.New("down"))
+		_, _, stop := serving(t, server.WithRegistrar(list, tandem.Instance{ID: "a"}))
+		time.Sleep(time.Minute)
+		stop()
+		list.Fail(nil)
+		time.Sleep(time.Minute)
+		if got := listed(t, list); len(got) != 0 {
+			t.Errorf("a server that was closed is listed: %+v", got)
+		}
+	})
+}
+
+// TestServicesBeforeAndAfter registers services before and after the server is
+// listed: the list must say the same.
+func TestServicesBeforeAndAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, two := registry.NewMemory(), registry.NewMemory()
+		srv, _, stop := serving(t, server.WithRegistrar(one, tandem.Instance{ID: "a", Services: []string{"Elsewhere"}}),
+			server.WithRegistrar(two, tandem.Instance{ID: "b"}))
+		synctest.Wait()
+		if err := srv.RegisterName("Second", new(Arith)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		for list, want := range map[*registry.Memory]string{one: "[Elsewhere First Second]", two: "[First Second]"} {
+			got := listed(t, list)
+			if len(got) != 1 || fmt.Sprint(got[0].Services) != want {
+				t.Errorf("listed: %+v, want services %s", got, want)
+			} else if got[0].Incarnation == "" || got[0].Started.IsZero() {
+				t.Errorf("the instance does not say which start it is of: %+v", got[0])
+			}
+		}
+		stop()
+	})
+}
+
+func TestLoadIsReportedToTheRegistry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list := registry.NewMemory()
+		_, network, stop := serving(t, server.WithRegistrar(list, tandem.Instance{ID: "a"}))
+		call := func(n int) {
+			c, err := client.Dial("mem://here", client.WithTransport("mem", network))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			for range n {
+				if err := c.Call(t.Context(), "First.Do", tandem.Args{}, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		call(300) // on a connection that has ended when the report is due
+		c, err := client.Dial("mem://here", client.WithTransport("mem", network))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		for range 300 {
+			if err := c.Call(t.Context(), "First.Do", tandem.Args{}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := listed(t, list)[0].Load; got != nil {
+			t.Errorf("before the first minute is over there is a report: %+v", got)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		got := listed(t, list)[0].Load
+		if got == nil || got.Rate < 10 || got.Rate > 11.5 {
+			t.Errorf("600 calls in a minute, reported as %+v", got)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if next := listed(t, list)[0].Load; next.Rate != 0 || !next.At.After(got.At) {
+			t.Errorf("after a minute without calls: %+v", next)
+		}
+		stop()
+	})
+}
+
+func TestServeRefusesATakenID(t *testing.T) {
+	list := registry.NewMemory()
+	at := tandem.Endpoint{Transport: "tcp", Address: "10.0.0.1:1"}
+	if _, err := list.Register(t.Context(), tandem.Instance{ID: "a", Endpoints: []tandem.Endpoint{at}}); err != nil {
+		t.Fatal(err)
+	}
+	srv := server.New(server.WithRegistrar(registry.NewMemory(), tandem.Instance{}), server.WithRegistrar(list, tandem.Instance{ID: "a"}))
+	defer srv.Close()
+	if err := srv.Serve("tcp", "127.0.0.1:0"); !errors.Is(err, registry.ErrTaken) {
+		t.Errorf("Serve returned %v", err)
+	}
+	srv = server.New(server.WithRegistrar(list, tandem.Instance{ID: "b", Weight: -1}))
+	defer srv.Close()
+	if err := srv.Serve("tcp", "127.0.0.1:0"); err == nil || errors.Is(err, server.ErrServerClosed) {
+		t.Errorf("with a bad weight Serve returned %v", err)
+	}
+}
+
+// brokenListener accepts nothing.
+type brokenListener struct{ net.Listener }
+
+func (brokenListener) Accept() (net.Conn, error) { return nil, net.ErrClosed }
+
+// TestBrokenListenerIsNotListed has the listener fail behind the server's back: who
+// can't be reached must not be listed.
+func TestBrokenListenerIsNotListed(t *testing.T) {
+	list := registry.NewMemory()
+	srv := server.New(server.WithRegistrar(list, tandem.Instance{ID: "a"}))
+	defer srv.Close()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.ServeListener(brokenListener{ln}); err == nil || errors.Is(err, server.ErrServerClosed) {
+		t.Errorf("Serve returned %v", err)
+	}
+	if got := listed(t, list); len(got) != 0 {
+		t.Errorf("listed are %+v", got)
+	}
+}

@@ -1,0 +1,94 @@
+package server
+
+import (
+	"sync"
+	"time"
+)
+
+// outbox holds what is to be written to a connection. Whoever puts something in
+// and finds no writer is the writer.
+type outbox struct {
+	mu      sync.Mutex
+	room    sync.Cond // on mu: less is queued, or writing has failed
+	queued  []byte
+	spare   []byte // a buffer to be used again
+	writing bool
+	err     error // why nothing can be written any more
+}
+
+// Bounds of an outbox.
+const (
+	maxQueued  = 1 << 20 // bytes; who has more to write waits
+	maxSpare   = 64 << 10
+	writePiece = 256 << 10 // bytes to be taken within the stall timeout
+)
+
+// Send writes an answer. fill appends it to what is to be written before it, or
+// fails and leaves that as it is; it runs alone, so what it learns of the
+// connection's state is in the order of the bytes. Answers that come together go
+// out in one write. Send may return before that, or wait while more than 1 MiB is
+// queued. A peer that takes nothing for [WithStallTimeout] is closed.
+func (c *Conn) Send(fill func(dst []byte) ([]byte, error)) error {
+	o := &c.out
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for len(o.queued) > maxQueued && o.err == nil {
+		o.room.Wait()
+	}
+	if o.err != nil {
+		return o.err
+	}
+	queued, err := fill(o.queued)
+	if err != nil {
+		return err
+	}
+	o.queued = queued
+	if !o.writing {
+		o.writing = true
+		c.writeQueuedLocked()
+		o.writing = false
+	}
+	return o.err
+}
+
+// writeQueuedLocked writes until nothing is queued. The lock is released while it
+// writes.
+func (c *Conn) writeQueuedLocked() {
+	o := &c.out
+	for len(o.queued) > 0 && o.err == nil {
+		batch := o.queued
+		o.queued = o.spare[:0]
+		o.spare = nil
+		o.room.Broadcast()
+		o.mu.Unlock()
+		_, err := c.Write(batch)
+		o.mu.Lock()
+		o.err = err
+		if cap(batch) <= maxSpare {
+			o.spare = batch
+		}
+	}
+	if o.err != nil {
+		o.queued, o.spare = nil, nil
+		o.room.Broadcast()
+		c.end()
+	}
+}
+
+// Write writes all of p. The peer has to take 256 KiB of it within
+// [WithStallTimeout]. Answers of several calls are for Send.
+func (c *Conn) Write(p []byte) (int, error) {
+	written := 0
+	for len(p) > 0 {
+		if err := c.SetWriteDeadline(time.Now().Add(c.server.opts.stall)); err != nil {
+			return written, err
+		}
+		n, err := c.Conn.Write(p[:min(len(p), writePiece)])
+		written += n
+		if err != nil {
+			return written, err
+		}
+		p = p[n:]
+	}
+	return written, nil
+}

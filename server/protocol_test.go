@@ -1,0 +1,389 @@
+package server_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/transport"
+)
+
+// protocolTest is a server with the protocol talk, on an in-memory network.
+type protocolTest struct {
+	*testing.T
+
+	srv *server.Server
+	net *transport.Memory
+	log bytes.Buffer
+}
+
+func newProtocolTest(t *testing.T, opts ...server.Option) *protocolTest {
+	t.Helper()
+	p := &protocolTest{T: t, net: transport.NewMemory()}
+	opts = append([]server.Option{
+		server.WithLogger(slog.New(slog.NewTextHandler(&p.log, nil))), server.WithProtocols(talk{}),
+	}, opts...)
+	p.srv = server.New(opts...)
+	p.register("Echo", func(s string) string { return s })
+	ln, err := p.net.Listen(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- p.srv.ServeListener(ln) }()
+	t.Cleanup(func() {
+		_ = p.srv.Close()
+		if err := <-served; !errors.Is(err, server.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+func (p *protocolTest) register(name string, f any) {
+	p.Helper()
+	if err := p.srv.RegisterFunc(name, f); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// dial returns a connection on which said was said, and its lines.
+func (p *protocolTest) dial(said string) (net.Conn, *bufio.Reader) {
+	p.Helper()
+	c, err := p.net.Dial(p.Context(), "a")
+	if err == nil && said != "" {
+		_, err = io.WriteString(c, said)
+	}
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.Cleanup(func() { _ = c.Close() })
+	return c, bufio.NewReader(c)
+}
+
+// wantLine reads a line.
+func (p *protocolTest) wantLine(r *bufio.Reader, want string) {
+	p.Helper()
+	if got, err := r.ReadString('\n'); err != nil || got != want+"\n" {
+		p.Errorf("read %q, %v; want %q", got, err, want)
+	}
+}
+
+// However the first bytes are cut, they come to whom they belong.
+func TestFirstBytesInPieces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProtocolTest(t)
+		c, r := p.dial("")
+		for _, b := range []byte("CALL Echo one\nCALL Echo two\n") {
+			time.Sleep(100 * time.Millisecond)
+			if _, err := c.Write([]byte{b}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.wantLine(r, "one")
+		p.wantLine(r, "two")
+	})
+}
+
+// Who says nothing, stops in the middle or speaks what nobody knows is closed in
+// time and counted, and one of them logged.
+func TestStrangersAreClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProtocolTest(t, server.WithHandshakeTimeout(time.Second))
+		for _, c := range []struct {
+			said  string
+			after time.Duration
+		}{
+			{"", time.Second},
+			{"CAL", time.Second},
+			{"\x93TN", time.Second},
+			{"\x93TND\x01", time.Second}, // tandem's own, but not all of its preface
+			{"HELO\n", 0},
+			{"CALLS", 0},
+			{strings.Repeat("x", server.MaxSniff), 0},
+		} {
+			start := time.Now()
+			conn, _ := p.dial(c.said)
+			if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+				t.Errorf("%.10q: %v", c.said, err)
+			}
+			if took := time.Since(start); took != c.after {
+				t.Errorf("%.10q: closed after %v, want %v", c.said, took, c.after)
+			}
+		}
+		polite, _ := p.dial("") // it hangs up before it says anything: as checks of health do
+		_ = polite.Close()
+		synctest.Wait()
+		if n := p.srv.Unrecognized(); n != 7 {
+			t.Errorf("%d strangers were counted, want 7", n)
+		}
+		if n := strings.Count(p.log.String(), "connection closed"); n != 1 {
+			t.Errorf("%d of them were logged, want the first:\n%s", n, p.log.String())
+		}
+		time.Sleep(time.Minute)
+		p.dial("HELO\n")
+		synctest.Wait()
+		if n := strings.Count(p.log.String(), "connection closed"); n != 2 {
+			t.Errorf("%d were logged, want one more after a while", n)
+		}
+	})
+}
+
+// The time for the first bytes is one for both: reading them here and in tandem's
+// own handshake.
+func TestHandshakeTimeIsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProtocolTest(t, server.WithHandshakeTimeout(time.Second))
+		start := time.Now()
+		c, _ := p.dial("")
+		time.Sleep(900 * time.Millisecond)
+		_, _ = io.WriteString(c, "\x93TND")
+		if _, err := c.Read(make([]byte, 1)); err == nil || time.Since(start) != time.Second {
+			t.Errorf("%v after %v, want the end after 1 s", err, time.Since(start))
+		}
+	})
+}
+
+// Shutdown reads no more requests, waits for the calls that run, and their answers
+// arrive.
+func TestShutdownOfForeignConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProtocolTest(t)
+		p.register("Slow", func(ctx context.Context, _ string) (string, error) {
+			time.Sleep(2 * time.Second)
+			return "done", ctx.Err()
+		})
+		_, idle := p.dial("CALL Echo hello\n")
+		p.wantLine(idle, "hello")
+		c, r := p.dial("CALL Slow x\nCALL Ec")
+		synctest.Wait()
+		start := time.Now()
+		stopped := make(chan error, 1)
+		go func() { stopped <- p.srv.Shutdown(t.Context()) }()
+		if _, err := idle.ReadByte(); !errors.Is(err, io.EOF) || time.Since(start) != 0 {
+			t.Errorf("an idle connection: %v after %v", err, time.Since(start))
+		}
+		synctest.Wait() // until the other connection drains, too
+		go func() { _, _ = io.WriteString(c, "ho late\n") }()
+		p.wantLine(r, "done")
+		if _, err := r.ReadByte(); !errors.Is(err, io.EOF) {
+			t.Errorf("after the last answer: %v", err)
+		}
+		_ = c.Close()
+		if err := <-stopped; err != nil || time.Since(start) > 3*time.Second {
+			t.Errorf("Shutdown: %v after %v", err, time.Since(start))
+		}
+	})
+}
+
+// Close ends connections that say nothing more.
+func TestCloseEndsForeignConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProtocolTest(t)
+		_, r := p.dial("CALL Echo hello\n")
+		p.wantLine(r, "hello")
+		start := time.Now()
+		if err := p.srv.Close(); err != nil || time.Since(start) != 0 {
+			t.Errorf("Close: %v after %v", err, time.Since(start))
+		}
+		if _, err := r.ReadByte(); !errors.Is(err, io.EOF) {
+			t.Errorf("the client: %v", err)
+		}
+	})
+}
+
+// A protocol sees a server that drains as a client that sends no more.
+func TestReadsEndWhenTheServerDrains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ends := make(listener, 2)
+		p := newProtocolTest(t, server.WithProtocols(ends))
+		p.dial("LISTEN")
+		synctest.Wait()
+		if err := p.srv.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		for range cap(ends) {
+			if err := <-ends; err != io.EOF { //nolint:errorlint // those who read compare it
+				t.Errorf("Read: %v", err)
+			}
+		}
+	})
+}
+
+// listener is a protocol that reads on when the server drains.
+type listener chan error
+
+func (listener) Name() string { return "listener" }
+
+func (listener) Match(first []byte) server.Verdict {
+	if first[0] == 'L' {
+		return server.Yes
+	}
+	return server.No
+}
+
+func (l listener) Serve(_ context.Context, c *server.Conn) error {
+	c.Midway(true) // a deadline of its own changes nothing
+	var err error
+	for err == nil {
+		_, err = c.Read(make([]byte, 10))
+	}
+	l <- err
+	_, err = c.Read(make([]byte, 10))
+	l <- err
+	return err
+}
+
+// When Shutdown's time is over, and in Close, the handlers' contexts end.
+func TestShutdownCutsForeignCallsOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProtocolTest(t)
+		why := make(chan error, 1)
+		p.register("Wait", func(ctx context.Context, _ string) error {
+			<-ctx.Done()
+			why <- ctx.Err()
+			return ctx.Err()
+		})
+		p.dial("CALL Wait x\n")
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		if err := p.srv.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Second {
+			t.Errorf("Shutdown: %v after %v", err, time.Since(start))
+		}
+		if err := <-why; !errors.Is(err, context.Canceled) {
+			t.Errorf("the handler's context: %v", err)
+		}
+	})
+}
+
+// A client that hangs up in good order gets its answers; an error of the protocol,
+// or a lost connection, ends the calls.
+func TestEndOfForeignConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProtocolTest(t)
+		ended := make(chan error, 1)
+		p.register("Wait", func(ctx context.Context, _ string) error {
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Second):
+			}
+			ended <- ctx.Err()
+			return nil
+		})
+		c, _ := p.dial("CALL Wait x\n")
+		synctest.Wait()
+		_ = c.Close()
+		if err := <-ended; err != nil {
+			t.Errorf("after EOF the call was ended: %v", err)
+		}
+		p.dial("CALL Wait x\nHELO\n")
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("after an error of the protocol: %v", err)
+		}
+	})
+}
+
+// The limits hold: calls in flight, the server's and the method's time, the
+// number of connections.
+func TestLimitsOfForeignConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProtocolTest(t, server.WithMaxOpenCalls(2), server.WithTimeout(time.Second), server.WithMaxConnections(2))
+		var running, most atomic.Int32
+		p.register("Wait", func(ctx context.Context, _ string) error {
+			most.Store(max(most.Load(), running.Add(1)))
+			defer running.Add(-1)
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		start := time.Now()
+		_, r := p.dial(strings.Repeat("CALL Wait x\n", 6))
+		for range 6 {
+			p.wantLine(r, "failed: context deadline exceeded")
+		}
+		if most.Load() != 2 || time.Since(start) != 3*time.Second {
+			t.Errorf("%d calls at a time, six took %v; want 2, 3 s", most.Load(), time.Since(start))
+		}
+		second, _ := p.dial("CALL Echo x\n")
+		synctest.Wait()
+		start = time.Now()
+		_, third := p.dial("CALL Echo x\n")
+		if _, err := third.ReadByte(); !errors.Is(err, io.EOF) || time.Since(start) != 0 {
+			t.Errorf("a third connection: %v after %v", err, time.Since(start))
+		}
+		_ = second.Close()
+		synctest.Wait()
+		_, third = p.dial("CALL Echo x\n")
+		p.wantLine(third, "x")
+	})
+}
+
+// Panics, and handlers that end their goroutine, harm nobody else: not even those
+// in functions that run at the end of a call.
+func TestForeignCallsThatDie(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProtocolTest(t)
+		p.register("Panics", func(string) error { panic("oh") })
+		p.register("Exits", func(string) error { runtime.Goexit(); return nil })
+		p.register("Late", func(ctx context.Context, _ string) error {
+			tandem.FromContext(ctx).OnEnd(func(error) { panic("late") })
+			return nil
+		})
+		for method, want := range map[string]string{
+			"Panics": "failed: internal: method Panics panicked",
+			"Exits":  "failed: internal: method Exits ended its goroutine",
+			"Late":   "failed: internal: method Late panicked",
+		} {
+			_, r := p.dial("CALL " + method + " x\nCALL Echo on\n")
+			lines := map[string]bool{}
+			for range 2 {
+				line, _ := r.ReadString('\n')
+				lines[line] = true
+			}
+			if !lines[want+"\n"] || !lines["on\n"] {
+				t.Errorf("%s: %v", method, lines)
+			}
+		}
+	})
+}
+
+// A peer that does not read holds up its own answers, in bounded memory, and is
+// closed in the end.
+func TestForeignPeerThatDoesNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProtocolTest(t, server.WithMaxOpenCalls(2))
+		var made atomic.Int32
+		p.register("Large", func(string) string {
+			made.Add(1)
+			return strings.Repeat("x", 1<<20)
+		})
+		start := time.Now()
+		c, _ := p.dial("CALL Echo x\n")
+		go func() {
+			for range 20 {
+				_, _ = io.WriteString(c, "CALL Large x\n")
+			}
+		}()
+		synctest.Wait()
+		if n := made.Load(); n > 8 { // written, queued, and two that wait
+			t.Errorf("%d answers of 1 MiB were made for nobody", n)
+		}
+		time.Sleep(11 * time.Second)
+		if _, err := io.WriteString(c, "CALL Echo x\n"); err == nil {
+			t.Errorf("the connection lives after %v", time.Since(start))
+		}
+	})
+}
