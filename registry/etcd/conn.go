@@ -113,6 +113,11 @@ func (c *conn) knock(ctx context.Context) error {
 	if c.config.Username == "" {
 		return nil
 	}
+	return c.asStranger(func(cc *grpc.ClientConn) error { return ask(ctx, cc) })
+}
+
+// asStranger lends f a connection without a name, a password or a token.
+func (c *conn) asStranger(f func(*grpc.ClientConn) error) error {
 	config := c.config
 	config.Username, config.Password = "", ""
 	client, err := clientv3.New(config)
@@ -120,7 +125,7 @@ func (c *conn) knock(ctx context.Context) error {
 		return err
 	}
 	defer client.Close() //nolint:errcheck // it only says that its context has ended
-	return ask(ctx, client)
+	return f(client.ActiveConnection())
 }
 
 // close waits for everything that the connection has started.
@@ -175,7 +180,7 @@ func (c *conn) probe(client *clientv3.Client) {
 		select {
 		case <-tick.C:
 			asked := time.Now().UnixNano()
-			if err := ask(c.ctx, client); err != nil && c.heard.Load() < asked {
+			if err := ask(c.ctx, client.ActiveConnection()); err != nil && c.heard.Load() < asked {
 				c.lose(err)
 			}
 		case <-c.ctx.Done():
@@ -186,11 +191,11 @@ func (c *conn) probe(client *clientv3.Client) {
 
 // ask sends a small request that any member answers by itself. A refusal is an
 // answer. It does not wait for a server: if none can be reached it says why.
-func ask(ctx context.Context, client *clientv3.Client) error {
+func ask(ctx context.Context, cc *grpc.ClientConn) error {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
 	request := &pb.RangeRequest{Key: []byte("/"), Serializable: true, CountOnly: true}
-	_, err := pb.NewKVClient(client.ActiveConnection()).Range(ctx, request)
+	_, err := pb.NewKVClient(cc).Range(ctx, request)
 	switch status.Code(err) {
 	case codes.DeadlineExceeded:
 		return fmt.Errorf("no etcd server has answered for %v", opTimeout)
@@ -203,10 +208,11 @@ func ask(ctx context.Context, client *clientv3.Client) error {
 // down says why no server can be reached, nil if one can. Without it, requests wait
 // until there is a server again, and then come all at once.
 func down(ctx context.Context, client *clientv3.Client) error {
-	if client.ActiveConnection().GetState() == connectivity.Ready {
+	cc := client.ActiveConnection()
+	if cc.GetState() == connectivity.Ready {
 		return nil
 	}
-	return ask(ctx, client)
+	return ask(ctx, cc)
 }
 
 // explain adds to the end of a wait what it waited for.

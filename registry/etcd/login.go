@@ -36,7 +36,9 @@ func (l *logins) intercept(ctx context.Context, method string, req, reply any, c
 		return invoke(ctx, method, req, reply, cc, opts...)
 	}
 	one := l.join(func(ctx context.Context, reply *pb.AuthenticateResponse) error {
-		return invoke(ctx, method, req, reply, cc, grpc.WaitForReady(true)) // opts are the caller's, who may have left
+		return l.conn.asStranger(func(cc *grpc.ClientConn) error {
+			return invoke(ctx, method, req, reply, cc, grpc.WaitForReady(true)) // opts are the caller's, who may have left
+		})
 	})
 	select {
 	case <-one.done:
