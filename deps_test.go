@@ -70,6 +70,7 @@ var importTable = []row{
 	{layer: 3, folder: "internal/sim/cmd/sim"},
 
 	{layer: 4, folder: "client/debug"},
+	{layer: 4, folder: "transport/transporttest", foreign: []string{goleakModule}},
 	{layer: 4, folder: "protocol/netrpc"},
 	{layer: 4, folder: "protocol/jsonrpc"},
 	{layer: 4, folder: "bench/message", foreign: []string{"github.com/planetscale/vtprotobuf", "google.golang.org/protobuf"}},
