@@ -4,7 +4,7 @@
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test test-registries registry-outage test-nacos short lint fix fmt vet cross tidy generated docs fuzz session-soak demo sim bench bench-table bench-java bench-compare peers cover vuln ci clean
+.PHONY: help test test-protocols test-registries registry-outage test-nacos short lint fix fmt vet cross tidy generated docs fuzz session-soak demo sim bench bench-table bench-java bench-compare peers cover vuln ci clean
 
 GO  ?= go
 BIN := $(CURDIR)/.bin
@@ -39,7 +39,7 @@ peers = $$(dirname bench/peers/*/go.mod)
 plot  = bench/tools/plot
 # etcd's server and rpcx bring so many modules that the tests with them stand outside
 # the workspace. rpcx has data races of its own.
-embedded = registry/etcd/embedtest registry/e2e/rpcxtest
+embedded = registry/etcd/embedtest registry/e2e/rpcxtest protocol/rpcx/rpcxtest
 # Nacos takes too long to start for every run; it has a target of its own.
 registries = $(filter-out ./registry/nacos/...,$(patsubst %/go.mod,./%/...,$(wildcard registry/*/go.mod)))
 
@@ -50,6 +50,9 @@ test: ## Test every module with the race detector, then the core alone without i
 	$(GO) test -race -shuffle=on -timeout 5m $(TESTFLAGS) work
 	GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) ./...
 	cd $(plot) && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) .
+
+test-protocols: ## Test protocols against real peers whose modules stand outside the workspace
+	cd protocol/rpcx/rpcxtest && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) .
 
 test-registries: ## Test the registries, and clusters that use them, against real servers; installs those as root
 	@./registry/install.sh

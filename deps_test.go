@@ -73,10 +73,12 @@ var importTable = []row{
 	{layer: 4, folder: "transport/transporttest", foreign: []string{goleakModule}},
 	{layer: 4, folder: "protocol/netrpc"},
 	{layer: 4, folder: "protocol/jsonrpc"},
+	{layer: 4, folder: "protocol/rpcx"},
 	{layer: 4, folder: "bench/message", foreign: []string{"github.com/planetscale/vtprotobuf", "google.golang.org/protobuf"}},
 
 	{layer: 5, folder: "registry/e2e/..."},
 	{layer: 5, folder: "protocol/all"},
+	{layer: 5, folder: "protocol/rpcx/rpcxtest/..."},
 	{layer: 5, folder: "internal/interop"},
 	{layer: 5, folder: "internal/testcert"},
 	{layer: 5, folder: "bench/..."},

@@ -146,6 +146,10 @@ func (s *Server) run(ctx context.Context, m *dispatch.Method, call *tandem.Call,
 		ctx, cancel = context.WithDeadline(ctx, call.Deadline)
 	}
 	defer cancel()
+	if err := ctx.Err(); errors.Is(err, context.DeadlineExceeded) { // it came too late, or its request says so
+		done(notStarted(err))
+		return
+	}
 	finish := func(_ context.Context, _ *tandem.Call, err error) { done(s.conclude(call, err)) }
 	finish(ctx, call, dispatch.Run(tandem.NewContext(ctx, call), call, m.Func, finish))
 }

@@ -62,6 +62,7 @@ func TestNoTwoTakeTheSame(t *testing.T) {
 		"{}":                     "jsonrpc",
 		"CONNECT /_goRPC_ HTTP/": "netrpc",
 		".\x7f\x03\x01\x01\x07Request\x01\xff\x80": "netrpc",
+		"\x08\x00\x00\x30\x00\x00":                 "rpcx",
 		"GET / HTTP/1.1\r\n":                       "",
 		"\x16\x03\x01\x00\xa5\x01":                 "",
 	} {

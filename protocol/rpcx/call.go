@@ -1,0 +1,119 @@
+package rpcx
+
+import (
+	"sync"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/codec"
+)
+
+// call is one call: what was asked, its [tandem.Call] and that one's Body.
+type call struct {
+	tandem.Call
+
+	conn  *conn
+	req   frame
+	codec tandem.Codec
+	limit int     // of the arguments, in bytes
+	plain []byte  // the arguments, once they are decompressed
+	reply *buffer // the result; nil for none
+}
+
+// compressAbove is how long a payload is, in bytes, that rpcx leaves as it is.
+const compressAbove = 1 << 10
+
+// buffer is what is to be sent.
+type buffer struct{ b []byte }
+
+// buffers are used again.
+var buffers = sync.Pool{New: func() any { return new(buffer) }} //nolint:gochecknoglobals // the process's, as all buffers
+
+const maxKept = 64 << 10 // bytes of a buffer that is worth keeping
+
+func takeBuffer() *buffer {
+	b := buffers.Get().(*buffer) //nolint:forcetypeassert // nothing else is stored
+	b.b = b.b[:0]
+	return b
+}
+
+func (b *buffer) give() {
+	if b != nil && cap(b.b) <= maxKept {
+		buffers.Put(b)
+	}
+}
+
+// Decode decodes the one argument that a client sends.
+func (c *call) Decode(v any) error {
+	if several, ok := v.(tandem.Results); ok {
+		if len(several) > 0 {
+			return tandem.Errorf(tandem.Unimplemented, "it has %d arguments; rpcx sends one", len(several))
+		}
+		return nil
+	}
+	message := c.req.payload
+	if c.req.kind&compression != 0 && len(message) > 0 {
+		if c.plain == nil {
+			var err error
+			if c.plain, err = c.conn.gzip.Decompress(nil, message, c.limit); err != nil {
+				return tandem.Errorf(tandem.InvalidArgument, "%w", err)
+			}
+		}
+		message = c.plain
+	}
+	return codec.Decode(c.codec, message, v)
+}
+
+// Encode encodes the one result that a client receives.
+func (c *call) Encode(v any) error {
+	if several, ok := v.(tandem.Args); ok {
+		if len(several) > 0 {
+			return tandem.Errorf(tandem.Unimplemented, "it has %d results; rpcx receives one", len(several))
+		}
+		v = nil
+	}
+	if c.reply == nil {
+		c.reply = takeBuffer()
+	}
+	var err error
+	c.reply.b, err = codec.Append(c.codec, c.reply.b[:0], v)
+	return err
+}
+
+// Stream returns nil: rpcx's frames have no streams.
+func (*call) Stream() tandem.MessageStream { return nil }
+
+// answer sends the answer of the call, which has ended with err. When it fails the
+// connection is gone, and reading says why.
+func (c *call) answer(err error) {
+	defer c.reply.give()
+	if c.req.kind&oneWay != 0 {
+		return
+	}
+	out := frame{
+		version: c.req.version, kind: response, format: c.req.format, seq: c.req.seq,
+		service: c.req.service, method: c.req.method, block: appendMetadata(nil, c.Trailer),
+	}
+	if err != nil {
+		out.kind |= failedStatus
+		out.block = appendPair(out.block, keyError, text(err))
+	} else if c.reply != nil {
+		out.payload = c.reply.b
+		if c.Compressor != "" && len(out.payload) > compressAbove {
+			packed := takeBuffer()
+			defer packed.give()
+			if b, err := c.conn.gzip.Compress(packed.b, out.payload); err == nil {
+				packed.b, out.payload, out.kind = b, b, out.kind|gzipped
+			}
+		}
+	}
+	_ = c.conn.Send(out.append)
+}
+
+// echo answers a heartbeat.
+func (c *call) echo() {
+	if c.req.kind&oneWay != 0 {
+		return
+	}
+	c.req.kind |= response
+	_ = c.conn.Send(c.req.append) // as above
+}

@@ -1,0 +1,247 @@
+// Package rpcx serves clients of rpcx (https://rpcx.io), versions 1.6 to 1.9, that
+// are not changed at all.
+//
+//	srv := server.New(server.WithProtocols(rpcx.New()))
+//
+// The service path and the service method of a request, with a dot between them, are
+// the method. One is served if it takes one argument, or none, and has one result,
+// or none: what is sent for no argument is thrown away, and nothing is answered for
+// no result, so that the reply stays as it was. Streams, and methods of several
+// arguments, answer with an error that says so.
+//
+// # What crosses
+//
+//   - Payloads in MessagePack, rpcx's default, JSON, Protocol Buffers, and as bytes
+//     (SerializeNone). Thrift answers with an error.
+//   - gzip: a request that is compressed gets an answer that is, if it is longer
+//     than 1 KiB.
+//   - Metadata both ways. Keys are folded to lower case when they come; of a
+//     trailer, several values of a key become one, with ", " between them. rpcx's
+//     own key __AUTH is the metadata "authorization", where tokens are on every
+//     protocol; __ServerTimeout is the call's deadline.
+//   - One-way calls, which are never answered, and heartbeats.
+//   - Errors, as rpcx has them: status Error, and the text under __rpcx_error__.
+//     The text is the method's own, with the name of its code before it unless it is
+//     Unknown; rpcx's words for services and methods that do not exist.
+//
+// # What differs from rpcx's server
+//
+// A call that is refused for its token does not end the connection: other calls on
+// it may have a better one. Arguments are decompressed and decoded after the
+// interceptors. A heartbeat must not be larger than a message. rpcx's streams and
+// files, which take connections of their own, and its calls from servers to clients
+// are not there.
+package rpcx
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/codec/msgpack"
+	"github.com/tandem-rpc/tandem/codec/protobuf"
+	"github.com/tandem-rpc/tandem/compress"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// name is what instances and the log call the protocol.
+const name = "rpcx"
+
+// protocol is what both sides know.
+type protocol struct {
+	codecs [formatMsgpack + 1]tandem.Codec // by format
+	gzip   tandem.Compressor
+}
+
+func newProtocol() *protocol {
+	return &protocol{
+		codecs: [...]tandem.Codec{
+			formatRaw: codec.Raw(), formatJSON: codec.JSON(), formatProtobuf: protobuf.Codec(), formatMsgpack: msgpack.Codec(),
+		},
+		gzip: compress.Gzip(),
+	}
+}
+
+// New returns the protocol, for [server.WithProtocols].
+func New() server.Protocol { return newProtocol() }
+
+func (*protocol) Name() string { return name }
+
+// Match takes what begins as a request does.
+func (*protocol) Match(first []byte) server.Verdict {
+	const needed = 4
+	for i, b := range first[:min(len(first), needed)] {
+		ok := true
+		switch i {
+		case 0:
+			ok = b == magic
+		case 2:
+			ok = b&(response|statusBits) == 0
+		case 3:
+			ok = b&0x0f == 0
+		}
+		if !ok {
+			return server.No
+		}
+	}
+	if len(first) < needed {
+		return server.NeedMore
+	}
+	return server.Yes
+}
+
+// conn is one client.
+type conn struct {
+	*server.Conn
+	*protocol
+
+	r *bufio.Reader
+}
+
+const readBuffer = 16 << 10
+
+// Serve reads requests until the client sends no more.
+func (p *protocol) Serve(ctx context.Context, sc *server.Conn) error {
+	c := &conn{Conn: sc, protocol: p, r: bufio.NewReaderSize(sc, readBuffer)}
+	for {
+		c.Midway(false)
+		_, err := c.r.Peek(1)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			c.Midway(true)
+			err = c.serveNext(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// serveNext reads one request and starts its call.
+func (c *conn) serveNext(ctx context.Context) error {
+	in := &call{conn: c}
+	left, err := in.req.readHead(c.r)
+	refused, isRefused := errors.AsType[*limitError](err)
+	if err != nil && !isRefused {
+		return fmt.Errorf("reading a request: %w", unexpected(err))
+	}
+	if in.req.kind&response != 0 {
+		return fmt.Errorf("%w: a client sent an answer", errNotRPCX)
+	}
+	in.Method = in.req.service + "." + in.req.method
+	limit := c.MaxMessage()
+	m := c.Method(in.Method)
+	if m != nil {
+		limit = m.MaxMessage
+	}
+	if !isRefused && left > limit {
+		isRefused, refused = true, &limitError{fmt.Sprintf("message of %d bytes, %s takes at most %d", left, in.Method, limit)}
+	}
+	if isRefused {
+		if _, err := c.r.Discard(left); err != nil {
+			return unexpected(err)
+		}
+		in.answer(&tandem.Error{Code: tandem.ResourceExhausted, NotExecuted: true, Message: refused.text})
+		return nil
+	}
+	if in.req.payload, err = readPayload(c.r, left); err != nil {
+		return fmt.Errorf("reading the arguments of %s: %w", in.Method, err)
+	}
+	switch err := in.describe(limit); {
+	case in.req.kind&heartbeat != 0:
+		in.echo()
+	case m == nil:
+		in.answer(c.missing(&in.req))
+	case err != nil:
+		in.answer(err)
+	default:
+		c.Go(ctx, &in.Call, in.answer)
+	}
+	return nil
+}
+
+// missing says in rpcx's words that there is no such method.
+func (c *conn) missing(req *frame) error {
+	err := c.Missing(req.service + "." + req.method)
+	if err != nil && strings.HasPrefix(err.Error(), "rpc: can't find service") {
+		return errors.New("rpcx: can't find service " + req.service)
+	}
+	return errors.New("rpcx: can't find method " + req.method)
+}
+
+// describe fills in what the request says of the call.
+func (c *call) describe(limit int) error {
+	req := &c.req
+	if int(req.format) >= len(c.conn.codecs) {
+		return tandem.Errorf(tandem.Unimplemented, "payloads of serialize type %d%s are not served here: use MsgPack, JSON, ProtoBuffer or SerializeNone",
+			req.format, map[bool]string{true: ", Thrift,"}[req.format == formatThrift])
+	}
+	if by := req.kind & compression; by != 0 && by != gzipped {
+		return tandem.Errorf(tandem.Unimplemented, "payloads of compress type %d are not served here: use Gzip or None", by>>2)
+	}
+	c.codec, c.limit, c.Body = c.conn.codecs[req.format], limit, c
+	c.Codec = c.codec.Name()
+	if req.kind&oneWay != 0 {
+		c.Kind = tandem.OneWay
+	}
+	if req.kind&compression == gzipped {
+		c.Compressor = c.conn.gzip.Name()
+	}
+	return c.takeMetadata()
+}
+
+// takeMetadata makes metadata of ours, and a deadline, of rpcx's.
+func (c *call) takeMetadata() error {
+	if len(c.req.block) == 0 {
+		return nil
+	}
+	c.Metadata = tandem.Metadata{}
+	token := ""
+	err := pairs(c.req.block, func(key, value string) {
+		switch key {
+		case keyAuth:
+			token = value
+		case keyTimeout:
+			c.Deadline = deadline(value, time.Now())
+		default:
+			c.Metadata.Add(key, value)
+		}
+	})
+	if err != nil {
+		return tandem.Errorf(tandem.InvalidArgument, "%w", err)
+	}
+	if token != "" {
+		c.Metadata.Set("authorization", token)
+	}
+	return nil
+}
+
+// maxTimeout is the longest that counts, in milliseconds: a century.
+const maxTimeout = 100 * 365 * 24 * 3600 * 1000
+
+// deadline is when the milliseconds are over, or zero if that says nothing.
+func deadline(milliseconds string, now time.Time) time.Time {
+	ms, err := strconv.ParseInt(milliseconds, 10, 64)
+	if err != nil || ms > maxTimeout {
+		return time.Time{}
+	}
+	return now.Add(time.Duration(max(ms, 0)) * time.Millisecond)
+}
+
+// text is how an error crosses.
+func text(err error) string {
+	e := tandem.AsError(err)
+	if e.Code == tandem.Unknown && e.Message != "" {
+		return e.Message
+	}
+	return e.Error()
+}
