@@ -11,6 +11,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
+	"github.com/tandem-rpc/tandem/transport"
 )
 
 // Conn is a connection that a [Protocol] serves, and its way to the server's
@@ -20,6 +21,7 @@ type Conn struct {
 	net.Conn
 
 	server *Server
+	visit  visit
 	peer   *tandem.Peer
 	ctx    context.Context //nolint:containedctx // the connection's own: what Serve is given
 	cancel context.CancelFunc
@@ -39,10 +41,11 @@ type Conn struct {
 	out outbox
 }
 
-func (s *Server) newConn(c net.Conn, p Protocol, first []byte) *Conn {
+func (s *Server) newConn(v visit, p Protocol, first []byte) *Conn {
+	c := v.conn
 	conn := &Conn{
-		Conn: c, server: s, first: first,
-		peer:  &tandem.Peer{Addr: c.RemoteAddr(), LocalAddr: c.LocalAddr(), TLS: tlsState(c), Protocol: p.Name()},
+		Conn: c, server: s, visit: v, first: first,
+		peer:  &tandem.Peer{Addr: c.RemoteAddr(), LocalAddr: c.LocalAddr(), TLS: transport.TLSState(c), Protocol: p.Name()},
 		slots: make(chan struct{}, s.opts.maxOpen),
 		over:  make(chan struct{}),
 	}
@@ -60,15 +63,22 @@ func (c *Conn) Method(name string) *Method {
 	if m == nil {
 		return nil
 	}
-	limit := c.server.opts.maxMessage
+	d := c.server.describe(m)
+	return &d
+}
+
+func (s *Server) describe(m *dispatch.Method) Method {
+	limit := s.opts.maxMessage
 	if m.MaxMessage > 0 {
 		limit = m.MaxMessage
 	}
-	return &Method{Kind: m.Kind, MaxMessage: limit}
+	return Method{Name: m.Name, Kind: m.Kind, MaxMessage: limit}
 }
 
-// Method is what a [Protocol] may want to know of a method before it calls it.
+// Method is what a [Protocol] may want to know of a method before it calls it, and
+// a plugin when the method is registered.
 type Method struct {
+	Name       string      // "Service.Method", whatever alias it was asked for by
 	Kind       tandem.Kind // Unary or Streaming
 	MaxMessage int         // bytes of the largest request
 }

@@ -26,6 +26,7 @@ type options struct {
 	tls           *tls.Config // of the tcp transport; nil for none
 	protocols     []Protocol
 	interceptors  []tandem.Interceptor
+	plugins       []any
 	timeout       time.Duration
 	limiter       *limiter
 	maxMessage    int

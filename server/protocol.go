@@ -177,7 +177,7 @@ func (s *Server) detect(c net.Conn) (p Protocol, first []byte, err error) {
 
 // negotiated returns the protocol that ALPN has chosen, or nil.
 func (s *Server) negotiated(c net.Conn) Protocol {
-	state := tlsState(c)
+	state := transport.TLSState(c)
 	if state == nil || state.NegotiatedProtocol == "" {
 		return nil
 	}
@@ -189,41 +189,34 @@ func (s *Server) negotiated(c net.Conn) Protocol {
 	return nil
 }
 
-// tlsState returns what is known of a connection's TLS, nil without.
-func tlsState(c net.Conn) *tls.ConnectionState {
-	if w, ok := c.(*transport.Conn); ok {
-		c = w.Conn
-	}
-	if t, ok := c.(*tls.Conn); ok {
-		state := t.ConnectionState()
-		return &state
-	}
-	return nil
-}
-
 // greet finds out what a new connection speaks, and returns what serves it, or nil
 // when it is closed.
 func (s *Server) greet(c *net.Conn) (loop func()) {
-	if len(s.opts.protocols) == 0 {
-		return s.greetOwn(c, *c, nil)
-	}
-	conn := transport.Wrap(*c)
-	p, first, err := s.detect(conn)
-	if err == nil && p == nil {
-		return s.greetOwn(c, conn, first)
-	}
-	if err == nil {
-		err = conn.SetDeadline(time.Time{})
-	}
+	v, err := s.admit(*c)
 	if err != nil {
-		s.adopt(c, nil)
-		s.turnedAway(conn, err)
-		_ = conn.Close() // the other error says why
+		s.dismiss(c, v, err)
 		return nil
 	}
-	fresh := s.newConn(conn, p, first)
+	if len(s.opts.protocols) == 0 {
+		return s.greetOwn(c, v, nil)
+	}
+	v.conn = transport.Wrap(v.conn)
+	p, first, err := s.detect(v.conn)
+	if err == nil && p == nil {
+		return s.greetOwn(c, v, first)
+	}
+	if err == nil {
+		err = v.conn.SetDeadline(time.Time{})
+	}
+	if err != nil {
+		s.turnedAway(v.conn, err)
+		s.dismiss(c, v, err)
+		return nil
+	}
+	fresh := s.newConn(v, p, first)
 	if !s.adoptConn(c, fresh) {
 		fresh.end()
+		s.depart(v, ErrServerClosed)
 		return nil
 	}
 	return func() { s.serveConn(fresh, p) }
@@ -244,6 +237,7 @@ func (s *Server) adoptConn(c *net.Conn, fresh *Conn) bool {
 // serveConn serves a connection of another protocol until it has ended.
 func (s *Server) serveConn(c *Conn, p Protocol) {
 	err := serveGuarded(c, p)
+	defer s.depart(c.visit, err)
 	if err != nil && !c.isDraining() {
 		c.cancel()
 		s.log().Debug("connection ended", "peer", c.RemoteAddr(), "protocol", p.Name(), "reason", err)

@@ -54,7 +54,7 @@ type Server struct {
 	state     state
 	listeners map[*net.Listener]struct{} // by pointer: a user's type may not be comparable
 	greeting  map[*net.Conn]struct{}     // connections without a session yet
-	sessions  map[*session.Session]struct{}
+	sessions  map[*session.Session]visit
 	conns     map[*Conn]struct{} // of other protocols
 	listed    []*listing
 	past      uint64 // calls of sessions that have ended
@@ -78,7 +78,7 @@ func New(opts ...Option) *Server {
 		opts:      defaults(),
 		listeners: map[*net.Listener]struct{}{},
 		greeting:  map[*net.Conn]struct{}{},
-		sessions:  map[*session.Session]struct{}{},
+		sessions:  map[*session.Session]visit{},
 		conns:     map[*Conn]struct{}{},
 	}
 	for _, o := range opts {
@@ -91,14 +91,16 @@ func New(opts ...Option) *Server {
 	s.load.limit = s.opts.limiter
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.crew = newCrew(s.base, &s.wg)
-	s.table = dispatch.New(dispatch.Config{OnPanic: dispatch.LogPanics(s.opts.logger), Wrap: s.wrap, OnChange: s.relist})
+	s.table = dispatch.New(dispatch.Config{
+		OnPanic: dispatch.LogPanics(s.opts.logger), Wrap: s.wrap, OnChange: s.relist, OnRegister: s.onRegister(),
+	})
 	settings := session.Settings(s.opts.streamWindow)
 	settings.MaxMessage = uint64(s.opts.maxMessage) //nolint:gosec // checked by the option
 	settings.MaxOpen = uint64(s.opts.maxOpen)       //nolint:gosec // as above
 	cfg := session.Config{
 		Settings: settings, Codecs: s.opts.codecs, Compressors: s.opts.compressors,
 		CompressAbove: s.opts.compressAbove,
-		Resolve:       session.Targets(s.table, s.opts.timeout, len(s.opts.interceptors) > 0),
+		Resolve:       session.Targets(s.table, s.opts.timeout, len(s.opts.interceptors) > 0 || keep(s.opts.plugins)),
 		Load:          func(running int64) wire.Load { return s.load.report(running + s.outside.running.Load()) },
 		OnPanic:       dispatch.LogPanics(s.opts.logger),
 		OnClose:       s.forget,
@@ -106,28 +108,34 @@ func New(opts ...Option) *Server {
 		Stall:         s.opts.stall,
 		Logger:        s.opts.logger,
 	}
-	s.misfit = errors.Join(cfg.Validate(), checkProtocols(s.opts.protocols))
+	s.misfit = errors.Join(cfg.Validate(), checkProtocols(s.opts.protocols), checkPlugins(s.opts.plugins))
 	s.env = session.NewEnv(cfg)
 	return s
 }
 
-// wrap puts limits and interceptors round a method: once, when it is
+// wrap puts limits, interceptors and plugins round a method: once, when it is
 // registered.
 func (s *Server) wrap(m dispatch.Method) tandem.Func {
 	f := m.Func
-	if len(s.opts.interceptors) > 0 {
+	plugins := pointsOf(s.opts.plugins, s.describe(&m))
+	if plugins != nil || len(s.opts.interceptors) > 0 {
 		method := f
-		entered := func(ctx context.Context, call *tandem.Call) error {
+		f = func(ctx context.Context, call *tandem.Call) error {
 			session.Entered(ctx)
 			return method(ctx, call)
 		}
-		f = dispatch.Guard(m.Name, tandem.Chain(entered, s.opts.interceptors...), dispatch.LogPanics(s.opts.logger))
+	}
+	if len(s.opts.interceptors) > 0 {
+		f = dispatch.Guard(m.Name, tandem.Chain(f, s.opts.interceptors...), dispatch.LogPanics(s.opts.logger))
 	}
 	if m.MaxConcurrency > 0 {
 		f = limit(newLimiter(m.MaxConcurrency, m.MaxQueue, m.Name), &s.load)(f)
 	}
 	if s.opts.limiter != nil {
 		f = limit(s.opts.limiter, &s.load)(f)
+	}
+	if plugins != nil {
+		f = plugins.wrap(f, s.panicked)
 	}
 	return f
 }
@@ -256,36 +264,40 @@ func (s *Server) start(c net.Conn) {
 
 // greetOwn greets a connection that speaks tandem's own protocol and of which
 // first was read.
-func (s *Server) greetOwn(c *net.Conn, conn net.Conn, first []byte) (loop func()) {
-	ses, loop, err := s.env.Accept(s.base, conn, first)
-	if !s.adopt(c, ses) {
-		if err != nil {
-			s.turnedAway(conn, err)
-		} else {
-			ses.Close()
-		}
-		return nil
+func (s *Server) greetOwn(c *net.Conn, v visit, first []byte) (loop func()) {
+	ses, loop, err := s.env.Accept(s.base, v.conn, first)
+	if s.adopt(c, ses, v) {
+		return loop
 	}
-	return loop
+	if err != nil {
+		s.turnedAway(v.conn, err)
+	} else {
+		ses.Close()
+		err = ses.Err()
+	}
+	s.depart(v, err)
+	return nil
 }
 
 // adopt makes a greeted connection one of the server's sessions.
-func (s *Server) adopt(c *net.Conn, ses *session.Session) bool {
+func (s *Server) adopt(c *net.Conn, ses *session.Session, v visit) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.greeting, c)
 	if ses == nil || ses.Err() != nil || s.state != serving { // what has ended is forgotten already
 		return false
 	}
-	s.sessions[ses] = struct{}{}
+	s.sessions[ses] = v
 	return true
 }
 
 func (s *Server) forget(ses *session.Session, err error) {
 	s.mu.Lock()
+	v := s.sessions[ses]
 	delete(s.sessions, ses)
 	s.past += ses.Accepted()
 	s.mu.Unlock()
+	s.depart(v, err)
 	s.log().Debug("connection ended", "peer", ses.Peer().Addr, "reason", err)
 }
 

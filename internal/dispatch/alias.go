@@ -13,15 +13,18 @@ import (
 // those yet to be registered included. Nothing else can be registered under a
 // service name that is an alias.
 func (t *Table) Alias(alias, name string) error {
+	return t.change(func(names map[string]*Method) error { return t.enterAlias(names, alias, name) })
+}
+
+// enterAlias adds an alias to names. t.mu is held.
+func (t *Table) enterAlias(names map[string]*Method, alias, name string) error {
 	if err := checkName(alias); err != nil {
 		return err
 	}
-	return t.change(func(names map[string]*Method) error {
-		if m := names[name]; m != nil {
-			return t.enterName(names, alias, m)
-		}
-		return t.aliasService(names, alias, name)
-	})
+	if m := names[name]; m != nil {
+		return t.enterName(names, alias, m)
+	}
+	return t.aliasService(names, alias, name)
 }
 
 // aliasService adds the names that the methods of a service have under its new

@@ -24,6 +24,18 @@ type Config struct {
 	Wrap func(m Method) tandem.Func
 	// OnChange, if not nil, is called when a registration is done.
 	OnChange func()
+	// OnRegister, if not nil, is told of a registration that would succeed,
+	// before it is done, and may refuse it. What it returns are further names for
+	// methods and services, by alias; they are part of the registration. No lock is
+	// held: it may register methods itself.
+	OnRegister func(Registration) (aliases map[string]string, err error)
+}
+
+// Registration is what is about to be registered.
+type Registration struct {
+	Service  string    // "" for a function whose name has no dot
+	Receiver any       // the value whose methods they are; nil for functions
+	Methods  []*Method // not to be changed
 }
 
 // Table finds methods by name. All its methods are safe for concurrent use;
@@ -118,7 +130,8 @@ func (t *Table) RegisterName(name string, rcvr any, opts ...Option) error {
 	if err != nil {
 		return err
 	}
-	return t.change(func(names map[string]*Method) error { return t.enterService(names, s, methods) })
+	return t.register(Registration{name, rcvr, methods},
+		func(names map[string]*Method) error { return t.enterService(names, s, methods) })
 }
 
 // RegisterFunc registers a function under its full name, as "Service.Method".
@@ -155,7 +168,33 @@ func (t *Table) Add(m Method, opts ...Option) error {
 	if err != nil {
 		return err
 	}
-	return t.change(func(names map[string]*Method) error { return t.enter(names, methods) })
+	return t.register(Registration{methods[0].Service(), nil, methods},
+		func(names map[string]*Method) error { return t.enter(names, methods) })
+}
+
+// register asks whether the registration is welcome, and then does it.
+func (t *Table) register(r Registration, enter func(names map[string]*Method) error) error {
+	if t.config.OnRegister == nil {
+		return t.change(enter)
+	}
+	if err := t.apply(enter, false); err != nil {
+		return err
+	}
+	aliases, err := t.config.OnRegister(r)
+	if err != nil {
+		return err
+	}
+	return t.change(func(names map[string]*Method) error {
+		if err := enter(names); err != nil {
+			return err
+		}
+		for _, alias := range slices.Sorted(maps.Keys(aliases)) {
+			if err := t.enterAlias(names, alias, aliases[alias]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // prepare checks the methods and returns them as they will be found: guarded
@@ -185,7 +224,7 @@ func (t *Table) prepare(methods []Method) ([]*Method, error) {
 // change applies f to a copy of the names and publishes the copy unless f
 // fails.
 func (t *Table) change(f func(names map[string]*Method) error) error {
-	if err := t.apply(f); err != nil {
+	if err := t.apply(f, true); err != nil {
 		return err
 	}
 	if t.config.OnChange != nil {
@@ -194,12 +233,17 @@ func (t *Table) change(f func(names map[string]*Method) error) error {
 	return nil
 }
 
-func (t *Table) apply(f func(names map[string]*Method) error) error {
+// apply is change for those who do not tell, or only want to know whether it can
+// be done. What can't, or is not to be, leaves nothing behind.
+func (t *Table) apply(f func(names map[string]*Method) error, keep bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	services, aliases := maps.Clone(t.services), maps.Clone(t.aliases)
 	names := make(map[string]*Method)
 	maps.Copy(names, *t.names.Load())
-	if err := f(names); err != nil {
+	err := f(names)
+	if err != nil || !keep {
+		t.services, t.aliases = services, aliases
 		return err
 	}
 	t.names.Store(&names)

@@ -2,13 +2,13 @@ package session
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"time"
 
+	"github.com/tandem-rpc/tandem/transport"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -77,10 +77,7 @@ func (s *Session) hello(rd *reader, exchange func(peer *wire.Settings) error) er
 	if err := exchange(&peer); err != nil {
 		return err
 	}
-	if t, ok := s.conn.Conn.(*tls.Conn); ok {
-		state := t.ConnectionState()
-		s.peer.TLS = &state
-	}
+	s.peer.TLS = transport.TLSState(s.conn)
 	s.m.init(peer)
 	rd.now = s.env.now()
 	return s.conn.SetDeadline(time.Time{})

@@ -1,0 +1,100 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// everywhere is at every point. Most plugins are at one or two.
+type everywhere struct{}
+
+func (everywhere) ServiceRegistered(r *server.Registration) error {
+	fmt.Println("registered", r.Service, "with", len(r.Methods), "methods")
+	r.Alias("Calculator", r.Service)
+	return nil
+}
+
+func (everywhere) ConnAccepted(c net.Conn) (net.Conn, error) {
+	fmt.Println("accepted")
+	return c, nil
+}
+
+func (everywhere) ConnClosed(net.Conn, error) { fmt.Println("closed") }
+
+func (everywhere) ForMethod(server.Method) any { return nil } // or what is at points of that method
+
+func (everywhere) KeepsNothing() {}
+
+func (everywhere) BeforeRequestHeader(_ context.Context, call *tandem.Call) error {
+	fmt.Println("before the header:", call.Method)
+	return nil
+}
+
+func (everywhere) Intercept(next tandem.Func) tandem.Func {
+	return func(ctx context.Context, call *tandem.Call) error {
+		fmt.Println("on the way in")
+		err := next(ctx, call)
+		fmt.Println("on the way out")
+		return err
+	}
+}
+
+func (everywhere) AfterRequestHeader(context.Context, *tandem.Call) error {
+	fmt.Println("after the header")
+	return nil
+}
+
+func (everywhere) BeforeRequestBody(context.Context, *tandem.Call) error {
+	fmt.Println("before the body")
+	return nil
+}
+
+func (everywhere) AfterRequestBody(_ context.Context, _ *tandem.Call, args any) error {
+	fmt.Println("after the body:", *args.(*Args))
+	return nil
+}
+
+func (everywhere) BeforeResponse(_ context.Context, _ *tandem.Call, reply any, err error) error {
+	fmt.Println("before the response:", *reply.(*Reply), err)
+	return err
+}
+
+func (everywhere) AfterResponse(_ context.Context, _ *tandem.Call, end *tandem.Outcome) {
+	fmt.Println("after the response:", end.Code())
+}
+
+var _ = []any{
+	server.ServiceRegistered(everywhere{}), server.ConnAccepted(everywhere{}), server.ConnClosed(everywhere{}),
+	server.PerMethod(everywhere{}), server.KeepsNothing(everywhere{}),
+	server.BeforeRequestHeader(everywhere{}), server.Intercepts(everywhere{}), server.AfterRequestHeader(everywhere{}),
+	server.BeforeRequestBody(everywhere{}), server.AfterRequestBody(everywhere{}),
+	server.BeforeResponse(everywhere{}), server.AfterResponse(everywhere{}),
+}
+
+// Every point of a server, in its order.
+func ExampleWithPlugins_points() {
+	srv := server.New(server.WithPlugins(everywhere{}))
+	check(srv.Register(new(Arith)))
+	c, stop := start(srv)
+	var r Reply
+	err := c.Call(context.Background(), "Calculator.Mul", &Args{7, 8}, &r)
+	stop()
+	fmt.Println(r.C, err)
+	// Output:
+	// registered Arith with 2 methods
+	// accepted
+	// before the header: Calculator.Mul
+	// on the way in
+	// after the header
+	// before the body
+	// after the body: {7 8}
+	// before the response: {56} <nil>
+	// on the way out
+	// after the response: ok
+	// closed
+	// 56 <nil>
+}

@@ -1,0 +1,267 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// points are what plugins want to know of the calls of one method. They are
+// compiled when the method is registered; without plugins there are none, and a call
+// does not even look.
+type points struct {
+	method       string
+	beforeHeader []BeforeRequestHeader
+	intercept    []tandem.Interceptor
+	afterHeader  []AfterRequestHeader
+	body         *bodyPoints // nil if nobody looks at bodies
+	afterAnswer  []AfterResponse
+	panicked     func(what string, value any) error
+}
+
+// bodyPoints are those that look at messages.
+type bodyPoints struct {
+	before []BeforeRequestBody
+	after  []AfterRequestBody
+	answer []BeforeResponse
+}
+
+// pointsOf returns the points of a method, nil if there are none.
+func pointsOf(plugins []any, m Method) *points {
+	p := &points{method: m.Name}
+	body := &bodyPoints{}
+	for _, plugin := range plugins {
+		p.add(body, plugin)
+		if per, ok := plugin.(PerMethod); ok {
+			p.add(body, per.ForMethod(m))
+		}
+	}
+	if len(body.before)+len(body.after)+len(body.answer) > 0 {
+		p.body = body
+	}
+	if p.body == nil && len(p.beforeHeader)+len(p.intercept)+len(p.afterHeader)+len(p.afterAnswer) == 0 {
+		return nil
+	}
+	slices.Reverse(body.answer)
+	slices.Reverse(p.afterAnswer)
+	return p
+}
+
+func (p *points) add(body *bodyPoints, plugin any) {
+	p.beforeHeader = collect(p.beforeHeader, plugin)
+	p.afterHeader = collect(p.afterHeader, plugin)
+	p.afterAnswer = collect(p.afterAnswer, plugin)
+	body.before = collect(body.before, plugin)
+	body.after = collect(body.after, plugin)
+	body.answer = collect(body.answer, plugin)
+	if i, ok := plugin.(Intercepts); ok {
+		p.intercept = append(p.intercept, i.Intercept)
+	}
+}
+
+// collect appends a plugin if it has the point.
+func collect[Point any](list []Point, plugin any) []Point {
+	if p, ok := plugin.(Point); ok {
+		return append(list, p)
+	}
+	return list
+}
+
+// wrap puts the points round a method with its limits and interceptors.
+func (p *points) wrap(f tandem.Func, panicked func(what string, value any) error) tandem.Func {
+	p.panicked = panicked
+	f = tandem.Chain(p.enter(f), p.intercept...)
+	return func(ctx context.Context, call *tandem.Call) (err error) {
+		end := tandem.Outcome{}
+		if len(p.afterAnswer) > 0 {
+			end.Began = time.Now()
+		}
+		returned := false
+		defer func() {
+			if !returned {
+				err = p.broken(recover())
+			}
+			if len(p.afterAnswer) > 0 {
+				end.Took, end.Err = time.Since(end.Began), err
+				p.tell(ctx, call, &end)
+			}
+		}()
+		err = p.run(ctx, call, f)
+		returned = true
+		return err
+	}
+}
+
+// broken is the error of a call in which a plugin panicked or, if the value is nil,
+// anybody ended the goroutine.
+func (p *points) broken(value any) error {
+	if value == nil {
+		return tandem.Errorf(tandem.Internal, "method %s ended its goroutine", p.method)
+	}
+	return p.panicked("a plugin at "+p.method, value)
+}
+
+// run sends a call through all points but the last.
+func (p *points) run(ctx context.Context, call *tandem.Call, f tandem.Func) error {
+	if p.body == nil {
+		return p.begin(ctx, call, f)
+	}
+	b := &pointBody{Body: call.Body, points: p.body, ctx: ctx, call: call}
+	call.Body = b
+	defer func() { call.Body = b.Body }()
+	err := p.begin(ctx, call, f)
+	if refused := b.refused.Load(); refused != nil { // as it was said, whatever the method made of it
+		err = refused
+	}
+	if err == nil && call.Kind != tandem.Streaming {
+		return nil // the reply has passed
+	}
+	for _, plugin := range p.body.answer {
+		if instead := plugin.BeforeResponse(ctx, call, nil, err); instead != nil {
+			err = instead
+		}
+	}
+	return err
+}
+
+func (p *points) begin(ctx context.Context, call *tandem.Call, f tandem.Func) error {
+	for _, plugin := range p.beforeHeader {
+		if err := plugin.BeforeRequestHeader(ctx, call); err != nil {
+			return refusal(err)
+		}
+	}
+	return f(ctx, call)
+}
+
+func (p *points) enter(f tandem.Func) tandem.Func {
+	if len(p.afterHeader) == 0 {
+		return f
+	}
+	return func(ctx context.Context, call *tandem.Call) error {
+		for _, plugin := range p.afterHeader {
+			if err := plugin.AfterRequestHeader(ctx, call); err != nil {
+				return refusal(err)
+			}
+		}
+		return f(ctx, call)
+	}
+}
+
+// tell tells all plugins how a call has ended, whatever the others do.
+func (p *points) tell(ctx context.Context, call *tandem.Call, end *tandem.Outcome) {
+	for i := range p.afterAnswer {
+		p.tellOne(ctx, call, end, i)
+	}
+}
+
+func (p *points) tellOne(ctx context.Context, call *tandem.Call, end *tandem.Outcome, i int) {
+	defer func() {
+		if v := recover(); v != nil {
+			_ = p.panicked("a plugin at "+p.method, v) // the call is over
+		}
+	}()
+	p.afterAnswer[i].AfterResponse(ctx, call, end)
+}
+
+// refusal is how a plugin's error reaches the caller: the method did not run.
+func refusal(err error) *tandem.Error {
+	e := *tandem.AsError(err)
+	if e.Code == tandem.Unknown || e.Code == tandem.OK {
+		e.Code = tandem.PermissionDenied
+	}
+	e.NotExecuted = true
+	return &e
+}
+
+// pointBody is a call's Body with the plugins that look at messages.
+type pointBody struct {
+	tandem.Body
+
+	points  *bodyPoints
+	ctx     context.Context //nolint:containedctx // the call's
+	call    *tandem.Call
+	begun   bool
+	refused atomic.Pointer[tandem.Error] // by a plugin at the arguments
+}
+
+// Decode decodes the arguments.
+func (b *pointBody) Decode(v any) error {
+	return b.receive(v, b.Body.Decode)
+}
+
+// receive decodes one message between the points.
+func (b *pointBody) receive(v any, decode func(any) error) error {
+	for _, p := range b.points.before {
+		if b.begun { // a second look at the same arguments
+			break
+		}
+		if err := p.BeforeRequestBody(b.ctx, b.call); err != nil {
+			return b.refuse(err)
+		}
+	}
+	b.begun = b.call.Kind != tandem.Streaming
+	if err := decode(v); err != nil {
+		return err
+	}
+	for _, p := range b.points.after {
+		if err := p.AfterRequestBody(b.ctx, b.call, v); err != nil {
+			return b.refuse(err)
+		}
+	}
+	return nil
+}
+
+func (b *pointBody) refuse(err error) error {
+	e := refusal(err)
+	b.refused.Store(e)
+	return e
+}
+
+// Encode encodes the reply.
+func (b *pointBody) Encode(v any) error { return b.send(v, b.Body.Encode) }
+
+func (b *pointBody) send(v any, encode func(any) error) error {
+	for _, p := range b.points.answer {
+		if err := p.BeforeResponse(b.ctx, b.call, v, nil); err != nil {
+			return authoredBy(err)
+		}
+	}
+	return encode(v)
+}
+
+// authoredBy is the error that a plugin answers with in place of a reply: the method
+// has run.
+func authoredBy(err error) error {
+	e := *tandem.AsError(err)
+	e.NotExecuted = false
+	return &e
+}
+
+// Stream returns the call's stream.
+func (b *pointBody) Stream() tandem.MessageStream {
+	s := b.Body.Stream()
+	if s == nil {
+		return nil
+	}
+	return &pointStream{s, b}
+}
+
+// pointStream is a stream whose messages pass the plugins.
+type pointStream struct {
+	tandem.MessageStream
+
+	body *pointBody
+}
+
+// RecvMsg receives a message.
+func (s *pointStream) RecvMsg(v any) error { return s.body.receive(v, s.MessageStream.RecvMsg) }
+
+// SendMsg sends a message.
+func (s *pointStream) SendMsg(v any) error { return s.body.send(v, s.MessageStream.SendMsg) }
+
+// errRefused is why a connection was closed that a plugin did not want.
+var errRefused = errors.New("refused by a plugin")

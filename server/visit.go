@@ -1,0 +1,122 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"reflect"
+	"slices"
+
+	"github.com/tandem-rpc/tandem/internal/dispatch"
+	"github.com/tandem-rpc/tandem/transport"
+)
+
+// visit is a connection from its accept to its end, as plugins see it.
+type visit struct {
+	conn  net.Conn
+	given []net.Conn // what each plugin saw; nil without plugins
+}
+
+// admit shows a new connection to the plugins, which may wrap it or refuse it.
+func (s *Server) admit(c net.Conn) (v visit, err error) {
+	v.conn = c
+	if len(s.opts.plugins) == 0 {
+		return v, nil
+	}
+	v.given = make([]net.Conn, 0, len(s.opts.plugins))
+	for _, p := range s.opts.plugins {
+		shown := v.conn
+		if a, ok := p.(ConnAccepted); ok {
+			if v.conn, err = s.showTo(a, shown); err != nil {
+				v.conn = shown
+				return v, fmt.Errorf("%w: %w", errRefused, err)
+			}
+		}
+		v.given = append(v.given, shown)
+	}
+	if !same(v.conn, c) {
+		v.conn = transport.Over(v.conn, c)
+	}
+	return v, nil
+}
+
+var errNoConn = errors.New("its ConnAccepted returned no connection")
+
+func (s *Server) showTo(p ConnAccepted, c net.Conn) (wrapped net.Conn, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			wrapped, err = nil, s.panicked(fmt.Sprintf("%T.ConnAccepted", p), v)
+		}
+	}()
+	wrapped, err = p.ConnAccepted(c)
+	if err == nil && wrapped == nil {
+		err = errNoConn
+	}
+	return wrapped, err
+}
+
+// same reports whether two connections are one: a user's type may not be comparable.
+func same(a, b net.Conn) bool {
+	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
+}
+
+// dismiss closes a connection that nobody serves.
+func (s *Server) dismiss(c *net.Conn, v visit, err error) {
+	s.adopt(c, nil, visit{})
+	if errors.Is(err, errRefused) {
+		s.log().Info("connection closed", "peer", v.conn.RemoteAddr(), "error", err)
+	}
+	_ = v.conn.Close() // the other error says why
+	s.depart(v, err)
+}
+
+// depart tells the plugins that a connection has ended, the last first.
+func (s *Server) depart(v visit, reason error) {
+	for i, c := range slices.Backward(v.given) {
+		if p, ok := s.opts.plugins[i].(ConnClosed); ok {
+			s.tellEnd(p, c, reason)
+		}
+	}
+}
+
+func (s *Server) tellEnd(p ConnClosed, c net.Conn, reason error) {
+	defer func() {
+		if v := recover(); v != nil {
+			_ = s.panicked(fmt.Sprintf("%T.ConnClosed", p), v) // the connection is gone
+		}
+	}()
+	p.ConnClosed(c, reason)
+}
+
+// onRegister returns what asks the plugins about a registration, nil if none wants
+// to know.
+func (s *Server) onRegister() func(dispatch.Registration) (map[string]string, error) {
+	var asked []ServiceRegistered
+	for _, p := range s.opts.plugins {
+		asked = collect(asked, p)
+	}
+	if asked == nil {
+		return nil
+	}
+	return func(r dispatch.Registration) (map[string]string, error) {
+		shown := &Registration{Service: r.Service, Receiver: r.Receiver}
+		for _, m := range r.Methods {
+			shown.Methods = append(shown.Methods, s.describe(m))
+		}
+		for _, p := range asked {
+			if err := s.ask(p, shown); err != nil {
+				return nil, fmt.Errorf("server: registration of %s: %w", r.Methods[0].Name, err)
+			}
+		}
+		return shown.aliases, nil
+	}
+}
+
+func (s *Server) ask(p ServiceRegistered, r *Registration) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = s.panicked(fmt.Sprintf("%T.ServiceRegistered", p), v)
+		}
+	}()
+	return p.ServiceRegistered(r)
+}
