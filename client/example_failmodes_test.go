@@ -130,7 +130,7 @@ func ExampleWithBackup() {
 			<-ctx.Done() // when the second attempt has answered
 		}
 		return fmt.Sprint("attempt ", tandem.FromContext(ctx).Attempt), nil
-	}, "ab", client.WithFailMode(client.Backup), client.WithBackup(0.05))
+	}, "ab", client.WithFailMode(client.Backup), client.WithBackup(0.1))
 	defer stop()
 	for range 100 {
 		check(c.Call(context.Background(), "Shop.Do", "", nil, client.Idempotent()))

@@ -43,11 +43,11 @@ const stall = 400 * time.Millisecond
 
 // besiege runs the attack while honest calls go on; none of them may fail, the
 // heap stays small, and afterwards it and the goroutines are what they were.
-func besiege(t *testing.T, attack func(v *victim)) {
+func besiege(t *testing.T, attack func(v *victim), opts ...server.Option) {
 	t.Helper()
 	v := &victim{t: t, release: make(chan struct{}), room: 64 << 20}
-	srv := server.New(server.WithHandshakeTimeout(stall), server.WithStallTimeout(stall),
-		server.WithCompressors(snappy.Compressor(), zstd.Compressor()))
+	srv := server.New(append([]server.Option{server.WithHandshakeTimeout(stall), server.WithStallTimeout(stall),
+		server.WithCompressors(snappy.Compressor(), zstd.Compressor())}, opts...)...)
 	v.register(srv)
 	v.addr = serve(t, srv, transport.TCP(), "127.0.0.1:0").String()
 	t.Cleanup(func() { close(v.release) }) // before the server waits for its handlers
@@ -530,6 +530,9 @@ func TestHundredThousandCancels(t *testing.T) {
 	besiege(t, func(v *victim) {
 		c := v.client()
 		defer c.Close()
+		if err := c.Call(context.Background(), "Test.Echo", []byte("x"), nil, client.Codec("raw"), client.Timeout(time.Minute)); err != nil {
+			t.Fatal(err) // connecting is not what is tested
+		}
 		total := 100_000
 		if testing.Short() {
 			total = 10_000
@@ -541,7 +544,7 @@ func TestHundredThousandCancels(t *testing.T) {
 				for range total / callers {
 					ctx, cancel := context.WithCancel(context.Background())
 					go cancel()
-					err := c.Call(ctx, "Test.Wait", []byte("x"), nil, client.Codec("raw"))
+					err := c.Call(ctx, "Test.Wait", []byte("x"), nil, client.Codec("raw"), client.Timeout(time.Minute))
 					if tandem.CodeOf(err) != tandem.Canceled {
 						t.Errorf("got %v", err)
 						return
@@ -550,7 +553,7 @@ func TestHundredThousandCancels(t *testing.T) {
 			})
 		}
 		wg.Wait()
-	})
+	}, server.WithHandshakeTimeout(10*time.Second), server.WithStallTimeout(10*time.Second)) // this client is honest, if busy
 }
 
 func TestHandlerThatNeverReturns(t *testing.T) {

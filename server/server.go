@@ -358,13 +358,15 @@ func (s *Server) end(wait time.Duration) error {
 	for _, ln := range held.listeners {
 		_ = ln.Close()
 	}
-	s.cancel()
+	// Connections end before handlers are told: else some would still answer that they
+	// were canceled, and a client would take each answer for a failure of its own.
 	for _, ses := range held.sessions {
 		ses.Close()
 	}
 	for _, c := range held.conns {
 		c.end()
 	}
+	s.cancel()
 	s.leave(held.listed) // the last: nobody waits for a registry
 	deadline := time.Now().Add(wait)
 	ended := session.WaitFor(&s.wg, wait)

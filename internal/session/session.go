@@ -312,6 +312,7 @@ func (s *Session) end(cause error) {
 	if words == nil || !s.env.spawn(func() { s.part(words) }) {
 		_ = s.conn.Close() // its error says nothing that cause does not
 	}
+	close(s.done) // first: who hears that a call failed asks whether the session has ended
 	for _, p := range over {
 		p.done <- struct{}{}
 	}
@@ -320,7 +321,6 @@ func (s *Session) end(cause error) {
 			in.cancel(canceled)
 		}
 	}
-	close(s.done)
 	if l := s.ends.Load(); l != nil {
 		l.leave()
 	}
