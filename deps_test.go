@@ -79,10 +79,13 @@ var importTable = []row{
 	{layer: 5, folder: "registry/e2e/..."},
 	{layer: 5, folder: "protocol/all"},
 	{layer: 5, folder: "protocol/rpcx/rpcxtest/..."},
+	{layer: 5, folder: "compat/netrpc"},
 	{layer: 5, folder: "internal/interop"},
 	{layer: 5, folder: "internal/testcert"},
 	{layer: 5, folder: "bench/..."},
 	{layer: 5, folder: "cmd/..."},
+
+	{layer: 6, folder: "compat/netrpc/jsonrpc"},
 }
 
 // imports is what the Go files of one folder import.

@@ -27,6 +27,11 @@ func TCP() tandem.Transport { return &stream{network: "tcp"} }
 // path. A socket file that nobody listens on any more is removed by Listen.
 func Unix() tandem.Transport { return &stream{network: "unix"} }
 
+// Stream returns the transport over a network as package net names it: "tcp",
+// "tcp4", "tcp6" or "unix". Of others [tandem.Transport]'s Dial and Listen say that
+// they are not known.
+func Stream(network string) tandem.Transport { return &stream{network: network} }
+
 func (t *stream) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return t.dialer.DialContext(ctx, t.network, address)
 }

@@ -16,6 +16,7 @@ type call struct {
 	req   request
 	args  []byte   // a gob that stands alone
 	reply *answers // likewise, of the result; nil for none
+	bad   bool     // the result could not be encoded
 }
 
 // answers are gobs that are to be sent.
@@ -62,6 +63,7 @@ func (c *call) Encode(v any) error {
 	}
 	var err error
 	c.reply.b, err = codec.Append(c.conn.gob, c.reply.b[:0], v)
+	c.bad = err != nil
 	return err
 }
 
@@ -74,6 +76,10 @@ func (c *call) answer(err error) {
 	head := takeAnswers()
 	defer head.give()
 	defer c.reply.give()
+	if c.bad && c.conn.strict {
+		c.breakOff(head)
+		return
+	}
 	var failed error
 	head.b, failed = codec.Append(c.conn.gob, head.b, &response{c.req.ServiceMethod, c.req.Seq, text(err)})
 	if err != nil || c.reply == nil || len(c.reply.b) == 0 {
@@ -86,4 +92,18 @@ func (c *call) answer(err error) {
 	if failed == nil {
 		_ = c.conn.Send(func(dst []byte) ([]byte, error) { return c.conn.appendNew(dst, head.b) })
 	}
+}
+
+// breakOff sends the head of an answer that goes well, and the first byte of a gob
+// that never comes.
+func (c *call) breakOff(head *answers) {
+	const longer = 2 // bytes than what comes
+	b, err := codec.Append(c.conn.gob, head.b, &response{c.req.ServiceMethod, c.req.Seq, ""})
+	if err == nil {
+		_ = c.conn.Send(func(dst []byte) ([]byte, error) {
+			dst, err := c.conn.appendNew(dst, b)
+			return append(dst, longer), err
+		})
+	}
+	_ = c.conn.Close()
 }

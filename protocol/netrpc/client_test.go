@@ -384,3 +384,37 @@ func TestManyTypes(t *testing.T) {
 		callArith(t, c, "Arith")
 	}
 }
+
+// Metadata that is given to the protocol is every call's, and a result that gob
+// can't encode ends the connection if it is to.
+func TestOptions(t *testing.T) {
+	srv := server.New()
+	if err := errors.Join(srv.Register(Arith{}),
+		srv.RegisterFunc("T.Who", func(ctx context.Context, _ int) (string, error) {
+			return tandem.FromContext(ctx).Metadata.Get("who"), nil
+		}),
+		srv.RegisterFunc("T.Func", func(int) (any, error) { return func() {}, nil }),
+	); err != nil {
+		t.Fatal(err)
+	}
+	near, far := net.Pipe()
+	served := make(chan error, 1)
+	p := netrpc.New(netrpc.WithMetadata(tandem.Metadata{"who": {"me"}}), netrpc.CloseOnBadResult())
+	go func() { served <- srv.ServeProtocol(far, p) }()
+	c := rpc.NewClient(near)
+	defer c.Close()
+	var who string
+	if err := c.Call("T.Who", 1, &who); err != nil || who != "me" {
+		t.Errorf("%q, %v", who, err)
+	}
+	callArith(t, c, "Arith")
+	if err := c.Call("T.Func", 1, &who); err == nil || err.Error() != "reading body unexpected EOF" {
+		t.Error(err)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if err := srv.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -45,9 +45,20 @@ type Option func(*protocol)
 // by default.
 func WithPaths(paths ...string) Option { return func(p *protocol) { p.paths = paths } }
 
+// WithMetadata gives every call this metadata, as the header of a CONNECT does: for
+// connections whose CONNECT somebody else has answered.
+func WithMetadata(md tandem.Metadata) Option { return func(p *protocol) { p.metadata = md } }
+
+// CloseOnBadResult ends a connection when a result can't be encoded, as net/rpc's
+// server does: the client reads the head of an answer that then breaks off.
+// Otherwise that is an error of the call alone.
+func CloseOnBadResult() Option { return func(p *protocol) { p.strict = true } }
+
 type protocol struct {
-	gob   tandem.Codec
-	paths []string
+	gob      tandem.Codec
+	paths    []string
+	metadata tandem.Metadata // of every call
+	strict   bool            // a result that can't be encoded ends the connection
 }
 
 // New returns the protocol, for [server.WithProtocols].
@@ -88,6 +99,7 @@ type conn struct {
 	*server.Conn
 
 	gob      tandem.Codec
+	strict   bool
 	metadata tandem.Metadata // of every call: the header of the CONNECT
 	in       gobReader
 	header   []byte         // of the last request, to be used again
@@ -97,7 +109,10 @@ type conn struct {
 // Serve reads requests until the client sends no more.
 func (p *protocol) Serve(ctx context.Context, sc *server.Conn) error {
 	br := bufio.NewReaderSize(sc, readBuffer)
-	c := &conn{Conn: sc, gob: p.gob, in: gobReader{r: br}, sent: map[int]string{}}
+	c := &conn{
+		Conn: sc, gob: p.gob, strict: p.strict, metadata: p.metadata,
+		in: gobReader{r: br}, sent: map[int]string{},
+	}
 	if first, err := br.Peek(1); err == nil && first[0] == connect[0] && prefix(peeked(br), connect) == server.Yes {
 		if c.metadata, err = p.handshake(sc, br); err != nil {
 			return err

@@ -1,0 +1,157 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"reflect"
+	"sync"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// codecProtocol speaks what a user's codec does, on one connection.
+type codecProtocol struct {
+	codec  ServerCodec
+	once   bool  // one request only
+	unread error // why the last request could not be read
+
+	sending sync.Mutex // a codec writes one response at a time
+}
+
+const codecProtocolName = "netrpc codec"
+
+func (*codecProtocol) Name() string { return codecProtocolName }
+
+// Match is never asked.
+func (*codecProtocol) Match([]byte) server.Verdict { return server.No }
+
+// Serve reads requests until there are no more.
+func (p *codecProtocol) Serve(ctx context.Context, c *server.Conn) error {
+	for {
+		if err := p.serveNext(ctx, c); err != nil {
+			p.unread = err
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		if p.once {
+			return nil
+		}
+	}
+}
+
+// serveNext reads one request and starts its call. A request that can be answered
+// is no error.
+func (p *codecProtocol) serveNext(ctx context.Context, c *server.Conn) error {
+	in := &codecCall{protocol: p, read: make(chan struct{})}
+	if err := p.codec.ReadRequestHeader(&in.req); err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return err
+		}
+		return errors.New("rpc: server cannot decode request: " + err.Error())
+	}
+	if err := c.Missing(in.req.ServiceMethod); err != nil {
+		p.unread = err
+		in.answer(err)
+		return nil
+	}
+	in.Call = tandem.Call{Method: in.req.ServiceMethod, Codec: codecProtocolName, Body: in}
+	c.Go(ctx, &in.Call, in.answer)
+	<-in.read
+	return nil
+}
+
+// codecCall is one call: what was asked, its [tandem.Call] and that one's Body.
+type codecCall struct {
+	tandem.Call
+
+	protocol *codecProtocol
+	req      Request
+	read     chan struct{} // closed when the arguments have been read, or thrown away
+	args     any           // as they were decoded, once they were
+	unread   error         // why they could not be
+	reply    any           // nil for none
+}
+
+// Decode has the codec read the arguments; a second time it copies them.
+func (in *codecCall) Decode(v any) error {
+	if several, ok := v.(tandem.Results); ok {
+		if len(several) > 0 {
+			return tandem.Errorf(tandem.Unimplemented, "it has %d arguments; net/rpc sends one", len(several))
+		}
+		v = nil
+	}
+	select {
+	case <-in.read:
+		return in.again(v)
+	default:
+	}
+	defer close(in.read)
+	in.args = v
+	in.unread = in.protocol.codec.ReadRequestBody(v)
+	in.protocol.unread = in.unread
+	return in.unread
+}
+
+// again is Decode when the arguments have been read.
+func (in *codecCall) again(v any) error {
+	from, to := reflect.ValueOf(in.args), reflect.ValueOf(v)
+	switch {
+	case in.unread != nil || v == nil:
+		return in.unread
+	case from.Kind() != reflect.Pointer || from.Type() != to.Type():
+		return tandem.Errorf(tandem.Unimplemented, "a codec reads arguments once: they are a %T, not a %T", in.args, v)
+	}
+	to.Elem().Set(from.Elem())
+	return nil
+}
+
+// Encode keeps the result until it is sent.
+func (in *codecCall) Encode(v any) error {
+	if several, ok := v.(tandem.Args); ok {
+		if len(several) > 0 {
+			return tandem.Errorf(tandem.Unimplemented, "it has %d results; net/rpc receives one", len(several))
+		}
+		v = nil
+	}
+	in.reply = v
+	return nil
+}
+
+// Stream returns nil: net/rpc has no streams.
+func (*codecCall) Stream() tandem.MessageStream { return nil }
+
+// answer sends the answer of the call, which has ended with err. Arguments that
+// nobody wanted are thrown away first.
+func (in *codecCall) answer(err error) {
+	select {
+	case <-in.read:
+	default:
+		_ = in.protocol.codec.ReadRequestBody(nil) // the next request finds out
+		close(in.read)
+	}
+	resp := Response{ServiceMethod: in.req.ServiceMethod, Seq: in.req.Seq, Error: in.text(err)}
+	if err != nil || in.reply == nil {
+		in.reply = struct{}{}
+	}
+	in.protocol.sending.Lock()
+	defer in.protocol.sending.Unlock()
+	_ = in.protocol.codec.WriteResponse(&resp, in.reply) // the codec closes the connection, if it wants to
+}
+
+// text is how an error crosses: "" means that there is none.
+func (in *codecCall) text(err error) string {
+	e := tandem.AsError(err)
+	switch {
+	case e == nil:
+		return ""
+	case in.unread != nil:
+		return in.unread.Error()
+	case e.Code == tandem.Unknown && e.Message != "":
+		return e.Message
+	}
+	return e.Error()
+}
