@@ -57,32 +57,6 @@ func (s *Server) newConn(v visit, p Protocol, first []byte) *Conn {
 // Peer describes the other end. It must not be changed.
 func (c *Conn) Peer() *tandem.Peer { return c.peer }
 
-// Method describes the method of that name or alias; nil if there is none.
-func (c *Conn) Method(name string) *Method {
-	m := c.server.table.Lookup(name)
-	if m == nil {
-		return nil
-	}
-	d := c.server.describe(m)
-	return &d
-}
-
-func (s *Server) describe(m *dispatch.Method) Method {
-	limit := s.opts.maxMessage
-	if m.MaxMessage > 0 {
-		limit = m.MaxMessage
-	}
-	return Method{Name: m.Name, Kind: m.Kind, MaxMessage: limit}
-}
-
-// Method is what a [Protocol] may want to know of a method before it calls it, and
-// a plugin when the method is registered.
-type Method struct {
-	Name       string      // "Service.Method", whatever alias it was asked for by
-	Kind       tandem.Kind // Unary or Streaming
-	MaxMessage int         // bytes of the largest request
-}
-
 // Missing says that there is no method of that name, in the words of net/rpc,
 // which its clients may know. It returns nil if there is one.
 func (c *Conn) Missing(name string) error {
@@ -97,9 +71,6 @@ func (c *Conn) Missing(name string) error {
 	}
 	return errors.New("rpc: can't find method " + name)
 }
-
-// MaxMessage returns the server's limit of a message in bytes.
-func (c *Conn) MaxMessage() int { return c.server.opts.maxMessage }
 
 // Go makes a call of [tandem.Call].Method in another goroutine, with
 // everything that the server puts round its methods. The protocol fills in what

@@ -43,6 +43,11 @@ func MethodMaxMessage(n int) MethodOption { return dispatch.WithMaxMessage(n) }
 // it, as by [context.WithCancel], may live on.
 func MethodReuse() MethodOption { return dispatch.WithReuse() }
 
+// MethodSafe says that a method changes nothing at the server, as HTTP's GET
+// (RFC 9110, section 9.2.1): HTTP clients may call it by GET, and what lies between
+// them and the server may call it ahead, again, or answer from a cache.
+func MethodSafe() MethodOption { return dispatch.WithSafe() }
+
 // MethodName serves a method of a service under another name than Go's. For
 // use in [ForMethod].
 func MethodName(name string) MethodOption { return dispatch.WithName(name) }

@@ -50,6 +50,8 @@ type Server struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // accept loops and connections before their session
 
+	leaving chan struct{} // closed when the server begins to end
+
 	mu        sync.Mutex
 	state     state
 	listeners map[*net.Listener]struct{} // by pointer: a user's type may not be comparable
@@ -80,6 +82,7 @@ func New(opts ...Option) *Server {
 		greeting:  map[*net.Conn]struct{}{},
 		sessions:  map[*session.Session]visit{},
 		conns:     map[*Conn]struct{}{},
+		leaving:   make(chan struct{}),
 	}
 	for _, o := range opts {
 		o(&s.opts)
@@ -388,6 +391,9 @@ type held struct {
 func (s *Server) stop(to state) (h held) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.state == serving {
+		close(s.leaving)
+	}
 	s.state = max(s.state, to)
 	for ln := range s.listeners {
 		h.listeners = append(h.listeners, *ln)

@@ -29,6 +29,10 @@ type Method struct {
 	// method has returned.
 	Reuse bool
 
+	// Safe says that a call changes nothing, so that anybody may make it at any
+	// time, and again. It is data for protocols that treat such calls differently.
+	Safe bool
+
 	// The limits are data for those who keep them (package server).
 
 	Timeout        time.Duration // longest run; 0 for the default, negative for none

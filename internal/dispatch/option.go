@@ -66,6 +66,11 @@ func WithReuse() Option {
 	return func(s *settings) { s.method.Reuse = true }
 }
 
+// WithSafe says that a method changes nothing (see [Method].Safe).
+func WithSafe() Option {
+	return func(s *settings) { s.method.Safe = true }
+}
+
 // WithNetRPC registers only methods of net/rpc's shape, a leading context
 // allowed, and skips all others of the service.
 func WithNetRPC() Option {

@@ -7,11 +7,12 @@ import (
 	"github.com/tandem-rpc/tandem/protocol/jsonrpc"
 	"github.com/tandem-rpc/tandem/protocol/netrpc"
 	"github.com/tandem-rpc/tandem/protocol/rpcx"
+	"github.com/tandem-rpc/tandem/protocol/web"
 	"github.com/tandem-rpc/tandem/server"
 )
 
 // New returns every protocol of this module with its defaults, in the order in
 // which they are asked whose a connection is.
 func New() []server.Protocol {
-	return []server.Protocol{jsonrpc.New(), netrpc.New(), rpcx.New()}
+	return []server.Protocol{jsonrpc.New(), netrpc.New(), rpcx.New(), web.New()}
 }

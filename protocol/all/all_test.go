@@ -63,7 +63,9 @@ func TestNoTwoTakeTheSame(t *testing.T) {
 		"CONNECT /_goRPC_ HTTP/": "netrpc",
 		".\x7f\x03\x01\x01\x07Request\x01\xff\x80": "netrpc",
 		"\x08\x00\x00\x30\x00\x00":                 "rpcx",
-		"GET / HTTP/1.1\r\n":                       "",
+		"GET / HTTP/1.1\r\n":                       "web",
+		"PRI * HTTP/2.0\r\n":                       "web",
+		"CONNECT example.org:443 HTTP/1.1":         "",
 		"\x16\x03\x01\x00\xa5\x01":                 "",
 	} {
 		got := ""

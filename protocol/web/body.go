@@ -1,0 +1,96 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/codec"
+)
+
+// decode decodes one message into the arguments of a method, or into what a stream
+// receives.
+func decode(c tandem.Codec, src []byte, v any) error {
+	var err error
+	switch several, ok := v.(tandem.Results); {
+	case ok && len(several) == 0:
+		err = checkNothing(c, src)
+	case ok && c.Name() == "json":
+		err = decodeEach(c, src, several)
+	case ok:
+		return tandem.Errorf(tandem.Unimplemented, "it has %d arguments, which is for JSON: a message of Protocol Buffers is one", len(several))
+	case len(src) == 0 && c.Name() == "json":
+		err = errors.New("there is no JSON")
+	default:
+		err = codec.Decode(c, src, v)
+	}
+	if err != nil {
+		return tandem.Errorf(tandem.InvalidArgument, "%w", err)
+	}
+	return nil
+}
+
+// checkNothing returns an error if a message for a method without arguments says
+// something. Fields of Protocol Buffers that nobody knows are no error.
+func checkNothing(c tandem.Codec, src []byte) error {
+	if c.Name() != "json" {
+		return nil
+	}
+	switch string(bytes.TrimSpace(src)) {
+	case "", "{}", "[]", "null":
+		return nil
+	}
+	return errors.New("there are arguments, and none are wanted")
+}
+
+func decodeEach(c tandem.Codec, src []byte, targets []any) error {
+	var list []json.RawMessage
+	if err := c.Decode(src, &list); err != nil {
+		return fmt.Errorf("the %d arguments are an array: %w", len(targets), err)
+	}
+	if len(list) != len(targets) {
+		return fmt.Errorf("there are %d arguments, %d are wanted", len(list), len(targets))
+	}
+	for i, b := range list {
+		if err := c.Decode(b, targets[i]); err != nil {
+			return fmt.Errorf("argument %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+// encode encodes the results of a method, or what a stream sends.
+func encode(c tandem.Codec, v any) ([]byte, error) {
+	several, ok := v.(tandem.Args)
+	switch {
+	case ok && len(several) == 0 && c.Name() == "json":
+		return []byte("{}"), nil
+	case ok && len(several) == 0:
+		return nil, nil
+	case ok && c.Name() == "json":
+		return encodeEach(c, several)
+	case ok:
+		return nil, tandem.Errorf(tandem.Unimplemented, "it has %d results, which is for JSON: a message of Protocol Buffers is one", len(several))
+	}
+	return codec.Append(c, nil, v)
+}
+
+func encodeEach(c tandem.Codec, values []any) ([]byte, error) {
+	out := []byte{'['}
+	for i, v := range values {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		if v == nil {
+			out = append(out, "null"...)
+			continue
+		}
+		var err error
+		if out, err = codec.Append(c, out, v); err != nil {
+			return nil, err
+		}
+	}
+	return append(out, ']'), nil
+}

@@ -1,0 +1,71 @@
+package web
+
+import (
+	"errors"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/codec/protobuf"
+)
+
+// message is one that is encoded: connect frames and compresses it.
+type message struct{ b []byte }
+
+// passing is a codec of connect's that leaves encoding to the call's Body. The
+// status of a gRPC call is what connect encodes itself.
+type passing struct{ name string }
+
+func (c passing) Name() string { return c.name }
+
+func (c passing) Marshal(v any) ([]byte, error) { return c.MarshalAppend(nil, v) }
+
+func (c passing) MarshalAppend(dst []byte, v any) ([]byte, error) {
+	switch v := v.(type) {
+	case *message:
+		return append(dst, v.b...), nil
+	case proto.Message:
+		return proto.MarshalOptions{}.MarshalAppend(dst, v)
+	}
+	return dst, errors.New("not a message that is encoded")
+}
+
+// Unmarshal copies, since connect uses the bytes again.
+func (c passing) Unmarshal(src []byte, v any) error {
+	m, ok := v.(*message)
+	if !ok {
+		return errors.New("not a message that stays encoded")
+	}
+	m.b = append([]byte(nil), src...)
+	return nil
+}
+
+// codecs are what bodies are encoded with, by connect's names of them.
+type codecs map[string]tandem.Codec
+
+func newCodecs() codecs {
+	return codecs{"proto": protobuf.Codec(), "json": jsonCodec{codec.JSON()}}
+}
+
+// jsonCodec is JSON with the mapping of Protocol Buffers for their messages.
+type jsonCodec struct{ plain tandem.Codec }
+
+func (jsonCodec) Name() string { return "json" }
+
+func (c jsonCodec) Append(dst []byte, v any) ([]byte, error) {
+	if m, ok := v.(proto.Message); ok {
+		return protojson.MarshalOptions{}.MarshalAppend(dst, m)
+	}
+	return c.plain.Append(dst, v)
+}
+
+// Decode leaves out fields that a message does not have: clients may know a newer
+// one.
+func (c jsonCodec) Decode(src []byte, v any) error {
+	if m, ok := v.(proto.Message); ok {
+		return protojson.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: codec.MaxDepth}.Unmarshal(src, m)
+	}
+	return c.plain.Decode(src, v)
+}

@@ -1,0 +1,212 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// newServer returns what serves one connection. A server for each costs little,
+// and makes its end that connection's alone.
+func (p *protocol) newServer(ctx context.Context, c *conn) *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true) // TLS, if there is any, is beneath us
+	return &http.Server{
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(w, c.complete(r)) }),
+		ReadHeaderTimeout: c.StallTimeout(),
+		IdleTimeout:       p.opts.idle,
+		MaxHeaderBytes:    p.opts.maxHeader,
+		Protocols:         protocols,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: c.MaxOpenCalls(),
+			SendPingTimeout:      pingAfter,
+			PingTimeout:          c.StallTimeout(),
+		},
+		BaseContext: func(net.Listener) context.Context { return context.WithValue(ctx, connKey{}, c.Conn) },
+		ConnState:   c.changed,
+		ErrorLog:    slog.NewLogLogger(c.Logger().Handler(), slog.LevelWarn),
+	}
+}
+
+// pingAfter is how long a client of HTTP/2 may be silent before it is pinged.
+const pingAfter = 30 * time.Second
+
+// conn is a connection that an [http.Server] serves. Closing it ends reading and
+// writing; what is beneath it is the tandem server's to close, when the last answer
+// has been sent.
+type conn struct {
+	*server.Conn
+
+	over  chan struct{} // closed when net/http, or who has taken the connection over, is done with it
+	begun chan struct{} // closed when http2 is known
+	spoke chan struct{} // closed when something was written
+
+	mu       sync.Mutex
+	http2    bool
+	isBegun  bool
+	hasSpoke bool
+	hijacked bool
+	closed   bool
+	isOver   bool
+}
+
+// complete returns the request with what net/http does not see, since TLS is beneath it.
+func (c *conn) complete(r *http.Request) *http.Request {
+	if r.TLS == nil && c.Peer().TLS != nil {
+		r.TLS = c.Peer().TLS
+	}
+	return r
+}
+
+// changed is told what becomes of the connection.
+func (c *conn) changed(_ net.Conn, state http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch state {
+	case http.StateHijacked:
+		c.hijacked = true
+		c.endLocked(c.closed)
+	case http.StateClosed:
+		c.endLocked(true)
+	case http.StateNew, http.StateActive, http.StateIdle:
+	}
+}
+
+func (c *conn) endLocked(over bool) {
+	if over && !c.isOver {
+		c.isOver = true
+		close(c.over)
+	}
+}
+
+// Read reads what the client sends.
+func (c *conn) Read(p []byte) (int, error) {
+	if c.isClosed() {
+		return 0, net.ErrClosed
+	}
+	n, err := c.Conn.Read(p)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.isBegun {
+		c.isBegun = true
+		c.http2 = n > 1 && p[0] == 'P' && p[1] == 'R' || c.alpn() == "h2"
+		close(c.begun)
+	}
+	return n, err
+}
+
+// alpn is what the client has asked for when TLS began.
+func (c *conn) alpn() string {
+	if t := c.Peer().TLS; t != nil {
+		return t.NegotiatedProtocol
+	}
+	return ""
+}
+
+// Write writes an answer.
+func (c *conn) Write(p []byte) (int, error) {
+	if c.isClosed() {
+		return 0, net.ErrClosed
+	}
+	n, err := c.Conn.Write(p)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.hasSpoke {
+		c.hasSpoke = true
+		close(c.spoke)
+	}
+	return n, err
+}
+
+func (c *conn) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
+// Close ends reading and writing.
+func (c *conn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil
+	}
+	c.closed = true
+	c.endLocked(c.hijacked)
+	return c.Conn.SetReadDeadline(time.Unix(1, 0))
+}
+
+// SetReadDeadline sets the deadline of reads, unless the connection is closed.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return net.ErrClosed
+	}
+	return c.Conn.SetReadDeadline(t)
+}
+
+// SetDeadline sets the deadlines of reads and writes.
+func (c *conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// drain tells the client to go elsewhere, and returns when its requests are answered.
+// HTTP/2 must have begun, or it would not hear of it.
+func (c *conn) drain(ctx context.Context, s *http.Server) {
+	begun, http2 := c.begun, false
+	select {
+	case <-begun:
+		c.mu.Lock()
+		http2 = c.http2
+		c.mu.Unlock()
+	case <-c.over:
+	case <-ctx.Done():
+	}
+	if http2 {
+		select {
+		case <-c.spoke:
+		case <-c.over:
+		case <-ctx.Done():
+		}
+	}
+	_ = s.Shutdown(ctx) // if ctx has ended, so has the connection
+}
+
+// errNoMore ends Serve when the only connection has ended.
+var errNoMore = errors.New("there is one connection only")
+
+// oneListener listens for one connection, and then waits for its end.
+type oneListener struct {
+	conn     *conn
+	accepted bool // used by one goroutine
+	once     sync.Once
+	done     chan struct{}
+}
+
+func (l *oneListener) Accept() (net.Conn, error) {
+	if !l.accepted {
+		l.accepted = true
+		return l.conn, nil
+	}
+	select {
+	case <-l.conn.over:
+		return nil, errNoMore
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *oneListener) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return nil
+}
+
+func (l *oneListener) Addr() net.Addr { return l.conn.LocalAddr() }

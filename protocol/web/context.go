@@ -1,0 +1,61 @@
+package web
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/tandem-rpc/tandem/server"
+)
+
+type (
+	connKey     struct{}
+	exchangeKey struct{}
+)
+
+// Conn returns the connection that a request came on, given the request's context:
+// the way to the server's methods for handlers of [WithHandler]. A handler
+// that speaks a protocol of its own makes its calls by [server.Conn.Go], with that
+// same context, and returns when they are done:
+//
+//	c := web.Conn(r.Context())
+//	peer := *c.Peer()
+//	peer.Protocol = "mine"
+//	call := &tandem.Call{
+//		Method: "Arith.Mul", Metadata: web.Metadata(r.Header), Codec: "json",
+//		Peer: &peer, Body: body,
+//	}
+//	done := make(chan error, 1)
+//	c.Go(r.Context(), call, func(err error) { done <- err })
+//	err := <-done
+//
+// They pass the interceptors and limits that all calls pass. Of the Conn's other
+// methods it may use those that describe the server; reading and writing are
+// net/http's, also when the handler has taken the connection over ([http.Hijacker]):
+// then the server waits, when it drains, until that connection is closed, and
+// [server.Conn.Draining] tells the handler to do so.
+//
+// For any other context it returns nil.
+func Conn(ctx context.Context) *server.Conn {
+	c, _ := ctx.Value(connKey{}).(*server.Conn)
+	return c
+}
+
+// Request returns the HTTP request of a call, given its handler's context; nil for
+// calls of other protocols. Its body is not to be read, and nothing of it changed.
+func Request(ctx context.Context) *http.Request {
+	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
+		return x.req
+	}
+	return nil
+}
+
+// Header returns the header of the response to a call, given its handler's context;
+// nil for calls of other protocols. What is set in it, before the method returns
+// or sends its first message, reaches the client. Names that the protocol itself uses
+// are left out. What every protocol can carry is the call's Trailer.
+func Header(ctx context.Context) http.Header {
+	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
+		return x.header
+	}
+	return nil
+}

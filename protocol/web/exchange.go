@@ -1,0 +1,178 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// exchange is one call. Two goroutines carry it: net/http's, in which connect reads
+// the request and writes the response, and the call's. The call begins
+// when connect knows the header of the request (see admit), so that interceptors
+// run before a message is read; its first wish for a message lets connect go on.
+type exchange struct {
+	conn    *server.Conn
+	method  *server.Method
+	name    string // as the client calls it: a method or an alias
+	codec   tandem.Codec
+	peer    *tandem.Peer
+	req     *http.Request
+	header  http.Header // of the response
+	control *http.ResponseController
+	ctx     context.Context
+
+	begun  bool          // the call was made; net/http's goroutine's
+	wanted chan struct{} // closed when the call wants to read or write
+	want   sync.Once
+	given  chan struct{} // closed when it can, or never will
+	give   sync.Once
+	ended  chan struct{} // closed when it has ended
+
+	// Valid when given is closed.
+	request  []byte
+	stream   connect.StreamingHandlerConn
+	readable bool // one of them came
+
+	// Valid when ended is closed.
+	reply   []byte
+	err     error
+	trailer http.Header
+
+	sending   sync.Mutex  // held while a message of a stream is sent
+	sent      bool        // the header has been sent
+	receiving atomic.Bool // a message is being received
+	finished  atomic.Bool // the stream is not to be used any more; set holding sending
+}
+
+func (x *exchange) prepare(w http.ResponseWriter) {
+	x.control = http.NewResponseController(w)
+	x.header, x.trailer = http.Header{}, http.Header{}
+	x.wanted, x.given, x.ended = make(chan struct{}), make(chan struct{}), make(chan struct{})
+}
+
+// admit begins the call, and returns when it wants its message, or has ended. Connect
+// calls it before it reads one.
+func (x *exchange) admit(ctx context.Context) error {
+	call := &tandem.Call{
+		Method: x.name, Kind: x.method.Kind, Idempotent: x.method.Safe,
+		Metadata: Metadata(x.req.Header), Codec: x.codec.Name(), Peer: x.peer, Body: x,
+	}
+	call.Deadline, _ = ctx.Deadline()
+	x.ctx, x.begun = ctx, true
+	x.conn.Go(ctx, call, func(err error) { x.end(call, err) })
+	select {
+	case <-x.wanted:
+		return nil
+	case <-x.ended:
+		return x.failure()
+	}
+}
+
+// end is told that the call has ended.
+func (x *exchange) end(call *tandem.Call, err error) {
+	if !x.sending.TryLock() { // the method has left a goroutine that sends
+		_ = x.control.SetWriteDeadline(time.Now().Add(x.conn.StallTimeout()))
+		x.sending.Lock()
+	}
+	x.finished.Store(true)
+	x.sending.Unlock()
+	x.err = err
+	addMetadata(x.trailer, call.Trailer)
+	if err != nil {
+		advice(x.trailer, err)
+	}
+	close(x.ended)
+}
+
+// failure is the call's error as connect writes it, nil for none.
+func (x *exchange) failure() error {
+	if x.err == nil {
+		return nil
+	}
+	return outward(x.err, x.header, x.trailer)
+}
+
+// abandon ends an exchange whose message never came: connect has answered already.
+func (x *exchange) abandon() {
+	if !x.begun {
+		return
+	}
+	x.give.Do(func() { close(x.given) })
+	<-x.ended
+}
+
+// unary is what connect calls with the message.
+func (x *exchange) unary(req *connect.Request[message]) (*connect.Response[message], error) {
+	x.request, x.readable = req.Msg.b, true
+	x.give.Do(func() { close(x.given) })
+	<-x.ended
+	if x.err != nil {
+		return nil, x.failure()
+	}
+	res := connect.NewResponse(&message{x.reply})
+	addHeader(res.Header(), x.header)
+	addHeader(res.Trailer(), x.trailer)
+	return res, nil
+}
+
+// streaming is what connect calls when messages can be read.
+func (x *exchange) streaming(stream connect.StreamingHandlerConn) error {
+	x.stream, x.readable = stream, true
+	x.give.Do(func() { close(x.given) })
+	<-x.ended
+	if x.receiving.Load() { // likewise; net/http would wait for it
+		_ = x.control.SetReadDeadline(time.Unix(1, 0))
+	}
+	if !x.sent {
+		addHeader(stream.ResponseHeader(), x.header)
+	}
+	addHeader(stream.ResponseTrailer(), x.trailer)
+	if x.err != nil {
+		return outward(x.err)
+	}
+	return nil
+}
+
+// wish waits until the call can read and write.
+func (x *exchange) wish() error {
+	x.want.Do(func() { close(x.wanted) })
+	select {
+	case <-x.given:
+	case <-x.ctx.Done():
+		return tandem.AsError(x.ctx.Err())
+	}
+	if !x.readable {
+		return tandem.Errorf(tandem.InvalidArgument, "the request could not be read")
+	}
+	return nil
+}
+
+// Decode decodes the request.
+func (x *exchange) Decode(v any) error {
+	if err := x.wish(); err != nil {
+		return err
+	}
+	return decode(x.codec, x.request, v)
+}
+
+// Encode encodes the response.
+func (x *exchange) Encode(v any) error {
+	var err error
+	x.reply, err = encode(x.codec, v)
+	return err
+}
+
+// Stream returns the call's messages, nil if it has only one each way.
+func (x *exchange) Stream() tandem.MessageStream {
+	if x.method.Kind != tandem.Streaming {
+		return nil
+	}
+	return &messages{x}
+}

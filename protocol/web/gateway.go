@@ -1,0 +1,178 @@
+package web
+
+import (
+	"compress/gzip"
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+
+	"connectrpc.com/connect"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// gateway calls methods.
+type gateway struct {
+	codecs   codecs
+	failures *connect.ErrorWriter
+	handlers sync.Map // of *connect.Handler by handlerKey: there are as many as different limits
+}
+
+// handlerKey is what connect must know of a method.
+type handlerKey struct {
+	kind tandem.Kind
+	most int
+	safe bool
+}
+
+func newGateway() *gateway { return &gateway{codecs: newCodecs(), failures: connect.NewErrorWriter()} }
+
+// ServeHTTP makes one call.
+func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	conn := Conn(r.Context())
+	name := methodOf(r.URL.Path)
+	m := conn.Method(name)
+	if m == nil {
+		g.refuse(w, r, http.StatusNotFound, tandem.Errorf(tandem.Unimplemented, "no method at %.200q", r.URL.Path))
+		return
+	}
+	if r.Method == http.MethodGet {
+		r = withDefaults(r)
+	}
+	kind := contentOf(r)
+	x := &exchange{conn: conn, method: m, name: name, req: r, codec: g.codecs[kind.codec], peer: peerOf(conn, kind.protocol)}
+	switch {
+	case r.Method != http.MethodPost && (r.Method != http.MethodGet || !m.Safe):
+		w.Header().Set("Allow", allowed(m))
+		g.refuse(w, r, http.StatusMethodNotAllowed, tandem.Errorf(tandem.Unimplemented, "%.20s: method %s is called by %s", r.Method, m.Name, allowed(m)))
+		return
+	case x.codec == nil || kind.streaming != nil && *kind.streaming != (m.Kind == tandem.Streaming):
+		g.refuse(w, r, http.StatusUnsupportedMediaType, unsupported(m, r))
+		return
+	}
+	x.prepare(w)
+	defer x.abandon()
+	w, r = forMethod(w, r, conn, m)
+	g.handler(m).ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+}
+
+// methodOf returns the name of the method at a path.
+func methodOf(path string) string {
+	service, method, ok := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	switch {
+	case !ok && !strings.Contains(service, "."):
+		return service // one without a dot
+	case !ok || strings.ContainsAny(method, "./"):
+		return ""
+	}
+	return service + "." + method
+}
+
+func allowed(m *server.Method) string {
+	if m.Safe {
+		return "GET, POST"
+	}
+	return "POST"
+}
+
+func unsupported(m *server.Method, r *http.Request) error {
+	if m.Kind == tandem.Streaming {
+		return tandem.Errorf(tandem.InvalidArgument,
+			"%s is a stream, and takes application/connect+json, application/connect+proto, gRPC or gRPC-Web, not %.100q", m.Name, r.Header.Get("Content-Type"))
+	}
+	return tandem.Errorf(tandem.InvalidArgument,
+		"%s takes application/json, application/proto, gRPC or gRPC-Web, not %.100q", m.Name, r.Header.Get("Content-Type"))
+}
+
+// refuse answers what is no call. Clients of gRPC and of streams read errors in
+// their own way only.
+func (g *gateway) refuse(w http.ResponseWriter, r *http.Request, status int, err error) {
+	if kind := contentOf(r); kind.protocol == "grpc" || kind.protocol == "grpc-web" || kind.streaming != nil && *kind.streaming {
+		_ = g.failures.Write(w, r, outward(err)) // if it fails the client is gone
+		return
+	}
+	writeError(w, status, err)
+}
+
+// content is what the header of a request says of its messages.
+type content struct {
+	protocol  string // as in [tandem.Peer]
+	codec     string // connect's name of it
+	streaming *bool  // whether it is a stream; nil where that can't be told
+}
+
+func contentOf(r *http.Request) content {
+	if r.Method == http.MethodGet {
+		return content{"connect", r.URL.Query().Get("encoding"), new(false)}
+	}
+	kind, parameters, _ := strings.Cut(strings.ToLower(r.Header.Get("Content-Type")), ";")
+	kind, found := strings.CutPrefix(strings.TrimSpace(kind), "application/")
+	switch name, sub, plus := strings.Cut(kind, "+"); {
+	case !found:
+		return content{}
+	case name == "grpc" || name == "grpc-web":
+		if !plus {
+			sub = "proto"
+		}
+		return content{name, sub, nil}
+	case name == "connect" && plus:
+		return content{"connect", sub, new(true)}
+	case plus || parameters != "" && !isUTF8(parameters):
+		return content{}
+	}
+	return content{"connect", kind, new(false)}
+}
+
+func isUTF8(parameters string) bool {
+	return strings.ReplaceAll(strings.ReplaceAll(parameters, " ", ""), "\"", "") == "charset=utf-8"
+}
+
+// peerOf returns the connection's peer, with the protocol that a call uses.
+func peerOf(c *server.Conn, protocol string) *tandem.Peer {
+	p := *c.Peer()
+	p.Protocol = protocol
+	return &p
+}
+
+// handler returns what reads and writes the messages of a method.
+func (g *gateway) handler(m *server.Method) *connect.Handler {
+	key := handlerKey{m.Kind, m.MaxMessage, m.Safe}
+	if h, ok := g.handlers.Load(key); ok {
+		return h.(*connect.Handler)
+	}
+	h, _ := g.handlers.LoadOrStore(key, newHandler(key))
+	return h.(*connect.Handler)
+}
+
+func newHandler(key handlerKey) *connect.Handler {
+	opts := []connect.HandlerOption{
+		connect.WithCodec(passing{"proto"}), connect.WithCodec(passing{"json"}), connect.WithCodec(passing{"json; charset=utf-8"}),
+		connect.WithReadMaxBytes(key.most),
+		connect.WithCompressMinBytes(compressAbove),
+		connect.WithCompression("gzip",
+			func() connect.Decompressor { return &unzip{most: int64(key.most) + 1} },
+			func() connect.Compressor { return gzip.NewWriter(nil) }),
+		connect.WithRequestGate(func(ctx context.Context, _ connect.Spec, _ connect.Peer, _ http.Header) (context.Context, error) {
+			return ctx, exchangeOf(ctx).admit(ctx)
+		}),
+	}
+	if key.safe {
+		opts = append(opts, connect.WithIdempotency(connect.IdempotencyNoSideEffects))
+	}
+	if key.kind == tandem.Streaming {
+		return connect.NewBidiStreamHandler("/", func(ctx context.Context, s *connect.BidiStream[message, message]) error {
+			return exchangeOf(ctx).streaming(s.Conn())
+		}, opts...)
+	}
+	return connect.NewUnaryHandler("/", func(ctx context.Context, r *connect.Request[message]) (*connect.Response[message], error) {
+		return exchangeOf(ctx).unary(r)
+	}, opts...)
+}
+
+// compressAbove is from how many bytes answers are compressed, for clients that
+// take them so.
+const compressAbove = 1 << 10
+
+func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }

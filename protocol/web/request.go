@@ -1,0 +1,113 @@
+package web
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// withDefaults returns a GET that says what its message is: JSON unless it says
+// something else, and an empty one if there is none.
+func withDefaults(r *http.Request) *http.Request {
+	q := r.URL.Query()
+	if q.Has("encoding") && q.Has("message") {
+		return r
+	}
+	if !q.Has("encoding") {
+		q.Set("encoding", "json")
+	}
+	if !q.Has("message") && q.Get("encoding") == "json" {
+		q.Set("message", "{}")
+	}
+	r = r.Clone(r.Context())
+	r.URL.RawQuery = q.Encode()
+	return r
+}
+
+// forMethod prepares a request for connect.
+func forMethod(w http.ResponseWriter, r *http.Request, c *server.Conn, m *server.Method) (http.ResponseWriter, *http.Request) {
+	if m.Kind != tandem.Streaming {
+		r.Body = &steady{ReadCloser: r.Body, control: http.NewResponseController(w), stall: c.StallTimeout()}
+		return w, r
+	}
+	if r.ProtoMajor < 2 { // connect refuses streams both ways there, though half of them work
+		_ = http.NewResponseController(w).EnableFullDuplex() // without it, clients that send all before they read still work
+		copied := *r
+		copied.ProtoMajor, copied.ProtoMinor = 2, 0
+		return w, &copied
+	}
+	return w, r
+}
+
+// steady is the body of a request that must keep coming: 64 KiB, or its rest, within
+// the stall timeout.
+type steady struct {
+	io.ReadCloser
+
+	control *http.ResponseController
+	stall   time.Duration
+	left    int // bytes until the deadline is set anew
+}
+
+const stallBytes = 64 << 10
+
+func (s *steady) Read(p []byte) (int, error) {
+	if s.left <= 0 {
+		s.left = stallBytes
+		if err := s.control.SetReadDeadline(time.Now().Add(s.stall)); err != nil {
+			return 0, err
+		}
+	}
+	n, err := s.ReadCloser.Read(p)
+	s.left -= n
+	if err == io.EOF { // net/http goes on reading, for the end of the client
+		_ = s.control.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
+
+// unzip decompresses, and stops when it has given more than most bytes: a small
+// message must not make much work.
+type unzip struct {
+	gzip.Reader
+
+	most, given int64
+}
+
+func (u *unzip) Reset(r io.Reader) error {
+	u.given = 0
+	return u.Reader.Reset(r)
+}
+
+func (u *unzip) Read(p []byte) (int, error) {
+	if u.given > u.most {
+		return 0, connect.NewError(connect.CodeResourceExhausted, tandem.Errorf(tandem.ResourceExhausted, "message has more than %d bytes", u.most-1))
+	}
+	n, err := u.Reader.Read(p)
+	u.given += int64(n)
+	return n, err
+}
+
+// writeError answers with an error in JSON, as connect writes it.
+func writeError(w http.ResponseWriter, status int, err error) {
+	e := outward(err)
+	b, failed := json.Marshal(struct {
+		Code    string `json:"code"`
+		Message string `json:"message,omitempty"`
+	}{e.Code().String(), e.Message()})
+	if failed != nil {
+		status = http.StatusInternalServerError
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(b) // if it fails the client is gone
+}

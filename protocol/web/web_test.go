@@ -1,0 +1,159 @@
+package web_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/protocol/web"
+	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/transport"
+)
+
+// patience is how long a test waits for what must happen.
+const patience = time.Minute
+
+// webTest is a server on an in-memory network, and HTTP clients of it.
+type webTest struct {
+	*testing.T
+
+	srv *server.Server
+	net *transport.Memory
+	h1  *http.Client
+	h2  *http.Client // by prior knowledge
+}
+
+func newWebTest(t *testing.T, protocol server.Protocol, opts ...server.Option) *webTest {
+	t.Helper()
+	w := &webTest{T: t, net: transport.NewMemory()}
+	w.srv = server.New(append([]server.Option{server.WithProtocols(protocol)}, opts...)...)
+	ln, err := w.net.Listen(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- w.srv.ServeListener(ln) }()
+	w.h1, w.h2 = w.client((*http.Protocols).SetHTTP1), w.client((*http.Protocols).SetUnencryptedHTTP2)
+	t.Cleanup(func() {
+		w.h1.CloseIdleConnections()
+		w.h2.CloseIdleConnections()
+		_ = w.srv.Close()
+		if err := <-served; !errors.Is(err, server.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+func (w *webTest) client(speaks func(*http.Protocols, bool)) *http.Client {
+	t := &http.Transport{
+		Protocols:   new(http.Protocols),
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return w.net.Dial(ctx, "a") },
+	}
+	speaks(t.Protocols, true)
+	return &http.Client{Transport: t, Timeout: patience}
+}
+
+func (w *webTest) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// answer is a response that has been read.
+type answer struct {
+	StatusCode int
+	Proto      string
+	Header     http.Header
+	Body       string
+}
+
+// do makes a request, "POST /path".
+func (w *webTest) do(c *http.Client, what, contentType, body string) answer {
+	w.Helper()
+	method, path, _ := strings.Cut(what, " ")
+	req, err := http.NewRequestWithContext(w.Context(), method, "http://tandem.test"+path, strings.NewReader(body))
+	w.must(err)
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	res, err := c.Do(req)
+	w.must(err)
+	b, err := io.ReadAll(res.Body)
+	w.must(err)
+	w.must(res.Body.Close())
+	return answer{res.StatusCode, res.Proto, res.Header, string(b)}
+}
+
+type Pair struct{ A, B int }
+
+type arith struct{}
+
+func (arith) Mul(args *Pair, reply *int) error {
+	*reply = args.A * args.B
+	return nil
+}
+
+func (arith) Div(_ context.Context, a, b int) (quo, rem int, err error) {
+	if b == 0 {
+		return 0, 0, tandem.Errorf(tandem.InvalidArgument, "divide by zero")
+	}
+	return a / b, a % b, nil
+}
+
+func (arith) Nothing() error { return nil }
+
+func (arith) Fail(code int) error { return &tandem.Error{Code: tandem.Code(code), Message: "as asked"} }
+
+func (arith) Panic(int) error { panic("no") }
+
+const asJSON = "application/json"
+
+func TestJSON(t *testing.T) {
+	w := newWebTest(t, web.New())
+	w.must(w.srv.RegisterName("Arith", arith{}, server.ForMethod("Mul", server.MethodSafe())))
+	w.must(w.srv.RegisterFunc("Len", func(s string) int { return len(s) }))
+	for _, c := range []struct {
+		what, contentType, body string
+		status                  int
+		want                    string
+	}{
+		{"POST /Arith/Mul", asJSON, `{"A":6,"B":7}`, 200, "42"},
+		{"POST /Arith/Mul", "application/json; charset=utf-8", `{"A":6,"B":7}`, 200, "42"},
+		{"POST /Arith/Div", asJSON, `[7,2]`, 200, "[3,1]"},
+		{"POST /Arith/Nothing", asJSON, ``, 200, "{}"},
+		{"POST /Arith/Nothing", asJSON, `{}`, 200, "{}"},
+		{"POST /Len", asJSON, `"four"`, 200, "4"},
+		{"GET /Arith/Mul?message=%7B%22A%22:6,%22B%22:7%7D", "", "", 200, "42"},
+		{"GET /Arith/Mul?connect=v1&encoding=json&message=%7B%22A%22:6,%22B%22:7%7D", "", "", 200, "42"},
+		{"GET /Arith/Mul", "", "", 200, "0"},
+
+		{"GET /Arith/Div?message=[1,1]", "", "", 405, `{"code":"unimplemented","message":"GET: method Arith.Div is called by POST"}`},
+		{"PUT /Arith/Mul", asJSON, "", 405, `{"code":"unimplemented","message":"PUT: method Arith.Mul is called by GET, POST"}`},
+		{"POST /Arith/Div", asJSON, `[7,0]`, 400, `{"code":"invalid_argument","message":"divide by zero"}`},
+		{"POST /Arith/Div", asJSON, `[7]`, 400, `{"code":"invalid_argument","message":"arguments of Arith.Div: there are 1 arguments, 2 are wanted"}`},
+		{"POST /Arith/Nothing", asJSON, `[7]`, 400, `{"code":"invalid_argument","message":"arguments of Arith.Nothing: there are arguments, and none are wanted"}`},
+		{"POST /Arith/Mul", asJSON, ``, 400, `{"code":"invalid_argument","message":"arguments of Arith.Mul: there is no JSON"}`},
+		{"POST /Arith/Fail", asJSON, `5`, 404, `{"code":"not_found","message":"as asked"}`},
+		{"POST /Arith/Fail", asJSON, `16`, 401, `{"code":"unauthenticated","message":"as asked"}`},
+		{"POST /Arith/Panic", asJSON, `16`, 500, `{"code":"internal","message":"method Arith.Panic panicked"}`},
+		{"POST /Arith/Mod", asJSON, `1`, 404, `{"code":"unimplemented","message":"no method at \"/Arith/Mod\""}`},
+		{"POST /Arith.Mul", asJSON, `1`, 404, `{"code":"unimplemented","message":"no method at \"/Arith.Mul\""}`},
+		{"POST /Arith/Mul", "text/plain", `1`, 415,
+			`{"code":"invalid_argument","message":"Arith.Mul takes application/json, application/proto, gRPC or gRPC-Web, not \"text/plain\""}`},
+	} {
+		for name, client := range map[string]*http.Client{"HTTP/1.1": w.h1, "HTTP/2.0": w.h2} {
+			got := w.do(client, c.what, c.contentType, c.body)
+			if got.StatusCode != c.status || strings.TrimSpace(got.Body) != c.want || got.Proto != name {
+				t.Errorf("%s %s %s: %d %s, want %d %s", got.Proto, c.what, c.body, got.StatusCode, got.Body, c.status, c.want)
+			}
+		}
+	}
+}

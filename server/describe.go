@@ -1,0 +1,80 @@
+package server
+
+import (
+	"log/slog"
+	"reflect"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/dispatch"
+)
+
+// Method is what a [Protocol], a plugin, or a listing may want to know of a method. What
+// it refers to must not be changed.
+type Method struct {
+	Name       string      // "Service.Method", not an alias
+	Kind       tandem.Kind // Unary or Streaming
+	MaxMessage int         // bytes of the largest request
+	Safe       bool        // see [MethodSafe]
+
+	// The types, pointers removed, as far as they are known: a method that is a
+	// tandem.Func says nothing of them.
+
+	Args    []reflect.Type // of the arguments
+	Results []reflect.Type // of the results, without the error
+	In, Out reflect.Type   // of a stream's messages; nil for others
+}
+
+// Describe describes all methods, sorted by name, without aliases.
+func (s *Server) Describe() []*Method {
+	var list []*Method
+	for _, m := range s.table.Methods() {
+		d := s.describe(m)
+		list = append(list, &d)
+	}
+	return list
+}
+
+func (s *Server) describe(m *dispatch.Method) Method {
+	limit := s.opts.maxMessage
+	if m.MaxMessage > 0 {
+		limit = m.MaxMessage
+	}
+	return Method{
+		Name: m.Name, Kind: m.Kind, MaxMessage: limit, Safe: m.Safe,
+		Args: m.Args, Results: m.Results, In: m.In, Out: m.Out,
+	}
+}
+
+// Draining returns a channel that is closed when Shutdown or Close begins: for
+// streams that would otherwise keep the server from ending.
+func (s *Server) Draining() <-chan struct{} { return s.leaving }
+
+// Method describes the method of that name or alias; nil if there is none.
+func (c *Conn) Method(name string) *Method {
+	m := c.server.table.Lookup(name)
+	if m == nil {
+		return nil
+	}
+	d := c.server.describe(m)
+	return &d
+}
+
+// Describe describes all methods of the server.
+func (c *Conn) Describe() []*Method { return c.server.Describe() }
+
+// Draining returns a channel that is closed when the server begins to end.
+func (c *Conn) Draining() <-chan struct{} { return c.server.leaving }
+
+// Logger returns the server's log, which discards what is told it unless
+// [WithLogger] was given.
+func (c *Conn) Logger() *slog.Logger { return c.server.log() }
+
+// MaxMessage returns the server's limit of a message in bytes.
+func (c *Conn) MaxMessage() int { return c.server.opts.maxMessage }
+
+// MaxOpenCalls returns how many calls the connection may have open.
+func (c *Conn) MaxOpenCalls() int { return c.server.opts.maxOpen }
+
+// StallTimeout returns what [WithStallTimeout] says.
+func (c *Conn) StallTimeout() time.Duration { return c.server.opts.stall }
