@@ -26,6 +26,15 @@ type Documents interface {
 	Reports(ctx context.Context, key string) (map[string][]byte, error)
 }
 
+// DocumentWriter is implemented by registries that write documents, too. It is safe for
+// concurrent use.
+type DocumentWriter interface {
+	// WriteDocument puts a document under a key, in the place of the one before, whoever
+	// wrote that; an empty one takes it away. It fails when the registry can't say that
+	// it has taken the document; then it may have done so all the same.
+	WriteDocument(ctx context.Context, key string, text []byte) error
+}
+
 // Bounds of documents and reports.
 const (
 	MaxDocument = 1 << 20  // bytes; a registry may take less
@@ -38,6 +47,14 @@ var ErrNoDocument = errors.New("there is no such document")
 
 // ErrReports is what PutReport fails with when there are too many reports already.
 var ErrReports = fmt.Errorf("there are %d reports beside the document already", MaxReports)
+
+// CheckDocument fails for a document that no registry takes.
+func CheckDocument(text []byte) error {
+	if len(text) > MaxDocument {
+		return fmt.Errorf("the document has %d bytes, limit %d", len(text), MaxDocument)
+	}
+	return nil
+}
 
 // CheckReport fails for a report that no registry takes.
 func CheckReport(name string, report []byte, life time.Duration) error {
@@ -106,8 +123,8 @@ func (f *documentFeed) deliver(text []byte) {
 	switch {
 	case len(text) == 0:
 		f.fail(ErrNoDocument)
-	case len(text) > MaxDocument:
-		f.fail(fmt.Errorf("the document has %d bytes, limit %d", len(text), MaxDocument))
+	case CheckDocument(text) != nil:
+		f.fail(CheckDocument(text))
 	case f.failed != "" || f.last == nil || !bytes.Equal(f.last, text):
 		f.failed, f.last = "", append(make([]byte, 0, len(text)), text...)
 		f.update(f.last, nil)

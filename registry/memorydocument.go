@@ -2,6 +2,8 @@ package registry
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -25,6 +27,25 @@ func (m *Memory) PutDocument(key string, text []byte) {
 	defer m.mu.Unlock()
 	m.paperLocked(key).text = slices.Clone(text)
 	m.wakeLocked()
+}
+
+// WriteDocument is PutDocument, and fails as the registry's other methods do. See
+// [DocumentWriter].
+func (m *Memory) WriteDocument(ctx context.Context, key string, text []byte) error {
+	if key == "" {
+		return errors.New("memory registry: a document needs a key")
+	}
+	if err := CheckDocument(text); err != nil {
+		return fmt.Errorf("memory registry: %w", err)
+	}
+	m.mu.Lock()
+	failure := m.failure
+	m.mu.Unlock()
+	if failure != nil {
+		return failure
+	}
+	m.PutDocument(key, text)
+	return ctx.Err()
 }
 
 // paperLocked returns what is kept under a key.

@@ -154,9 +154,18 @@ func patience(watches int64) time.Duration {
 
 // list returns the passing instances of a service as soon as they are others than
 // those at index, or after a while; at once for index 0.
-func (a *agents) list(ctx context.Context, host *api.Client, service string, index uint64) ([]*api.ServiceEntry, *api.QueryMeta, error) {
+func (a *agents) list(ctx context.Context, host *api.Client, service string, index uint64) (entries []*api.ServiceEntry, meta *api.QueryMeta, err error) {
+	meta, err = a.query(ctx, index, func(q *api.QueryOptions) (meta *api.QueryMeta, err error) {
+		entries, meta, err = host.Health().Service(service, "", true, q)
+		return meta, err
+	})
+	return entries, meta, err
+}
+
+// query makes a blocking query when it is its turn.
+func (a *agents) query(ctx context.Context, index uint64, ask func(*api.QueryOptions) (*api.QueryMeta, error)) (*api.QueryMeta, error) {
 	if err := a.turn(ctx); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer func() { <-a.waiting }()
 	query := &api.QueryOptions{WaitIndex: index, WaitTime: patience(a.watches.Load())}
@@ -166,11 +175,11 @@ func (a *agents) list(ctx context.Context, host *api.Client, service string, ind
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	entries, meta, err := host.Health().Service(service, "", true, query.WithContext(ctx))
+	meta, err := ask(query.WithContext(ctx))
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil {
 		err = fmt.Errorf("the agent does not answer in time: %w", err)
 	}
-	return entries, meta, err
+	return meta, err
 }
 
 // turn takes a token of waiting.

@@ -13,7 +13,10 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-var _ registry.Documents = (*Registry)(nil)
+var (
+	_ registry.Documents      = (*Registry)(nil)
+	_ registry.DocumentWriter = (*Registry)(nil)
+)
 
 // WatchDocument delivers the value of a key and its changes. The key is a whole one,
 // such as /shop/policies/Cart, wherever the registry's own directory is; it should not
@@ -73,6 +76,21 @@ func (s *session) document(ctx context.Context, key string, deliver func([]byte)
 		}
 	}
 	return errors.New("etcd ended the watch")
+}
+
+// WriteDocument puts the value of a key, or deletes it. See [registry.DocumentWriter].
+func (r *Registry) WriteDocument(ctx context.Context, key string, text []byte) error {
+	if err := registry.CheckDocument(text); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return r.withClient(ctx, key, func(ctx context.Context, client *clientv3.Client) error {
+		if len(text) == 0 {
+			_, err := client.Delete(ctx, key)
+			return err
+		}
+		_, err := client.Put(ctx, key, string(text))
+		return err
+	})
 }
 
 // reportPrefix is what the keys of the reports beside a document begin with.

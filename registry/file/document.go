@@ -16,7 +16,10 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-var _ registry.Documents = (*Registry)(nil)
+var (
+	_ registry.Documents      = (*Registry)(nil)
+	_ registry.DocumentWriter = (*Registry)(nil)
+)
 
 // documentsDir is where documents are, below the registry's directory.
 const documentsDir = "documents"
@@ -72,6 +75,49 @@ func readDocument(path string) ([]byte, error) {
 		return nil, err
 	}
 	return text.Bytes(), nil
+}
+
+// WriteDocument puts a file where WatchDocument looks, in one step, or removes it. See
+// [registry.DocumentWriter].
+func (r *Registry) WriteDocument(ctx context.Context, key string, text []byte) error {
+	path, err := r.document(key)
+	if err == nil {
+		err = registry.CheckDocument(text)
+	}
+	if err == nil {
+		err = writeDocument(path, text)
+	}
+	if err != nil {
+		return fmt.Errorf("file registry: writing a document: %w", err)
+	}
+	return ctx.Err()
+}
+
+func writeDocument(path string, text []byte) error {
+	if len(text) == 0 {
+		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	temp, err := os.CreateTemp(filepath.Dir(path), "*"+tempExt) // of its own: two may write at the same time
+	if err != nil {
+		return err
+	}
+	_, err = temp.Write(text)
+	if err == nil {
+		err = temp.Chmod(0o644)
+	}
+	if err = errors.Join(err, temp.Close()); err == nil {
+		err = os.Rename(temp.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temp.Name()))
+	}
+	return nil
 }
 
 // PutReport writes a file, of which the time of the last change is when its life will

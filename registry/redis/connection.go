@@ -11,6 +11,7 @@ import (
 type connection struct {
 	client                goredis.UniversalClient
 	put, renew, del, list *goredis.Script
+	documents             documentScripts
 
 	mu   sync.Mutex
 	line *line // nil when nobody listens
@@ -23,8 +24,14 @@ func newConnection(client goredis.UniversalClient) *connection {
 		renew:  goredis.NewScript(renewText),
 		del:    goredis.NewScript(deleteText),
 		list:   goredis.NewScript(listText),
+		documents: documentScripts{
+			goredis.NewScript(documentText), goredis.NewScript(writeText), goredis.NewScript(reportText),
+		},
 	}
 }
+
+// documentScripts are the scripts for documents.
+type documentScripts struct{ read, write, report *goredis.Script }
 
 // close releases the connection, which nobody uses any more.
 func (c *connection) close() { _ = c.client.Close() } // there is nothing to be done about an error

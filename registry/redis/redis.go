@@ -43,6 +43,13 @@
 // Every write is a script that looks before it writes: an instance that started
 // later is never replaced, and nobody removes what somebody else has listed.
 //
+// A document with the key /shop/policies/Cart, which is a policy for example, is
+//
+//	tandem:{shop/policies/Cart}:document        its text, and the channel of its changes
+//	tandem:{shop/policies/Cart}:applied         a hash: who reports → the report
+//	tandem:{shop/policies/Cart}:applied:until   a sorted set: who reports, scored with
+//	                                            the time when the report goes
+//
 // # Watching
 //
 // All watches of a [Registry] on one server share one connection that listens to

@@ -25,7 +25,8 @@ import (
 // acl is all that a user of the registry needs, in the words of the guide.
 const acl = "user arith on >secret ~tandem:* &tandem:* -@all " +
 	"+eval +evalsha +time +hget +hset +hdel +hstrlen +zadd +zrem +zscore +zrange +zrangebyscore +zrevrangebyscore +pexpireat " +
-	"+publish +subscribe +unsubscribe +ping"
+	"+publish +subscribe +unsubscribe +ping " +
+	"+get +set +del +strlen +zcard"
 
 // startSecure runs a server that takes TLS alone, wants a certificate of the
 // client's, and knows one user.

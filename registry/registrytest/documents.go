@@ -39,7 +39,7 @@ func CheckDocuments(ctx context.Context, h DocumentHarness) error {
 	for _, check := range []struct {
 		name string
 		run  func(context.Context, DocumentHarness) error
-	}{{"a document's life", documentLife}, {"an outage", documentOutage}, {"reports", reports}} {
+	}{{"a document's life", documentLife}, {"writing", documentWriter}, {"an outage", documentOutage}, {"reports", reports}} {
 		if err := check.run(ctx, h); err != nil {
 			return fmt.Errorf("%s: %w", check.name, err)
 		}
@@ -137,6 +137,36 @@ func documentLife(ctx context.Context, h DocumentHarness) error {
 		func() error {
 			other := read(ctx, h) // who comes later sees what there is
 			return errors.Join(other.wantText(large), other.end())
+		},
+	), r.end())
+}
+
+// documentWriter checks a registry that is a [registry.DocumentWriter], too.
+func documentWriter(ctx context.Context, h DocumentHarness) error {
+	w, ok := h.Documents.(registry.DocumentWriter)
+	if !ok {
+		return nil
+	}
+	r := read(ctx, h)
+	write := func(text string) func() error {
+		return func() error { return w.WriteDocument(ctx, h.Key, []byte(text)) }
+	}
+	sees := func(text string) func() error { return func() error { return r.wantText(text) } }
+	none := func() error {
+		return r.want("that there is none", func(s delivery) bool { return errors.Is(s.err, registry.ErrNoDocument) })
+	}
+	odd := "% + & = \u00e4\u2028 \"\n\t\\x\r\n" // what a way to write may spoil
+	return errors.Join(steps(
+		write(""), none, write("written"), sees("written"), write(odd), sees(odd),
+		write(""), write(""), none, write("again"), sees("again"),
+		func() error {
+			if w.WriteDocument(ctx, h.Key, make([]byte, registry.MaxDocument+1)) == nil {
+				return errors.New("a document that is too large is taken")
+			}
+			if w.WriteDocument(ctx, "", []byte("x")) == nil && h.Key != "" {
+				return errors.New("a document without a key is taken")
+			}
+			return nil
 		},
 	), r.end())
 }

@@ -61,6 +61,20 @@ func (a archive) PutReport(ctx context.Context, key, name string, report []byte,
 	return a.Memory.PutReport(ctx, key, name, report, life)
 }
 
+func (a archive) WriteDocument(ctx context.Context, key string, text []byte) error {
+	switch {
+	case a.fault == "writes nothing":
+		return nil
+	case a.fault == "takes nothing away" && len(text) == 0:
+		return nil
+	case a.fault == "takes any document" && len(text) > registry.MaxDocument:
+		return nil
+	case a.fault == "spoils what it writes":
+		text = []byte(strings.TrimSpace(string(text)))
+	}
+	return a.Memory.WriteDocument(ctx, key, text)
+}
+
 func (a archive) harness() registrytest.DocumentHarness {
 	return registrytest.DocumentHarness{
 		Documents: a, Key: "/policies/shop",
@@ -85,6 +99,10 @@ func TestCheckDocuments(t *testing.T) {
 		"first report stays":            `reported as "first"`,
 		"takes any report":              "is taken",
 		"mixes names up":                "is reported as",
+		"writes nothing":                "that there is none is not delivered",
+		"takes nothing away":            "that there is none is not delivered",
+		"takes any document":            "too large is taken",
+		"spoils what it writes":         "is not delivered",
 	} {
 		t.Run(fault, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"path"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -12,7 +13,10 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-var _ registry.Documents = (*Registry)(nil)
+var (
+	_ registry.Documents      = (*Registry)(nil)
+	_ registry.DocumentWriter = (*Registry)(nil)
+)
 
 // WatchDocument delivers the data of a node and its changes. The key is the node's whole
 // path, wherever the registry's own directory is; it should not be directly below that
@@ -81,6 +85,48 @@ func (l *link) text(ctx context.Context, at string) ([]byte, error) {
 		}
 	}
 	return nil, errors.New("it comes and goes")
+}
+
+// WriteDocument writes the data of a node, which it makes if there is none. An empty
+// document leaves a node without data, because reports may be below it. See
+// [registry.DocumentWriter].
+func (r *Registry) WriteDocument(ctx context.Context, key string, text []byte) error {
+	if err := registry.CheckDocument(text); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	p, err := r.documents(key)
+	if err != nil {
+		return err
+	}
+	l, release, err := r.links.Acquire(p.link)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	defer release()
+	if err := l.write(ctx, key, text, p.acl); err != nil {
+		return fmt.Errorf("%s: writing %s: %w", name, key, err)
+	}
+	return nil
+}
+
+// write sets the data of a node, or makes one.
+func (l *link) write(ctx context.Context, at string, text []byte, acl []zk.ACL) error {
+	for range attempts {
+		err := l.set(ctx, at, text, -1)
+		if !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+		if len(text) == 0 {
+			return nil
+		}
+		if err = l.makeDir(ctx, path.Dir(at), acl); err == nil {
+			err = l.make(ctx, at, text, zk.FlagPersistent, acl)
+		}
+		if !errors.Is(err, zk.ErrNodeExists) {
+			return err
+		}
+	}
+	return errors.New("it comes and goes")
 }
 
 // reportDir is where the reports beside a document are.

@@ -1,0 +1,223 @@
+package consul
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/tandem-rpc/tandem/registry"
+)
+
+var (
+	_ registry.Documents      = (*Registry)(nil)
+	_ registry.DocumentWriter = (*Registry)(nil)
+)
+
+// Limits of documents in Consul.
+const (
+	maxKey      = 1024             // bytes
+	leastLife   = 10 * time.Second // of a session, and with it of a report, by Consul's rules
+	documentsIn = 5 * time.Second  // for all requests of one method
+)
+
+// WatchDocument delivers the value of a key of Consul's key-value store and its changes.
+// A key such as /shop/policies/Cart is there without the slash that it begins with, as
+// Consul's own keys are. Keys below it are reports. To watch needs key:read. See
+// [registry.Documents].
+func (r *Registry) WatchDocument(ctx context.Context, key string, update func(text []byte, err error)) error {
+	at, err := r.documentKey(key)
+	if err != nil {
+		return err
+	}
+	agents, release, err := r.shared.Acquire(r.own.hosts)
+	if err != nil {
+		return err
+	}
+	defer release()
+	defer agents.join()()
+	return registry.DocumentFollower{Name: name, Session: func(ctx context.Context, deliver func([]byte)) error {
+		return agents.document(ctx, at, deliver)
+	}}.Follow(ctx, update)
+}
+
+// documentKey returns the key in Consul of a document.
+func (r *Registry) documentKey(key string) (string, error) {
+	switch {
+	case r.agents == nil:
+		return "", errors.New(name + ": a resolver has no documents; use New")
+	case len(key) < 2 || key[0] != '/' || strings.HasSuffix(key, "/") || strings.Contains(key, "//") || len(key) > maxKey || !utf8.ValidString(key):
+		return "", fmt.Errorf("%s: key %.100q: want one such as /shop/policies/Cart", name, key)
+	}
+	return key[1:], nil
+}
+
+// document reads a key and follows its changes.
+func (a *agents) document(ctx context.Context, key string, deliver func([]byte)) error {
+	host, n := a.host()
+	for index := uint64(0); ; {
+		began := time.Now()
+		var pair *api.KVPair
+		meta, err := a.query(ctx, index, func(q *api.QueryOptions) (meta *api.QueryMeta, err error) {
+			pair, meta, err = host.KV().Get(key, q)
+			return meta, err
+		})
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			a.failed(n, err)
+			return err
+		case pair == nil:
+			deliver(nil)
+		default:
+			deliver(pair.Value)
+		}
+		index = nextIndex(index, meta.LastIndex)
+		rest(ctx, pace-time.Since(began))
+	}
+}
+
+// WriteDocument puts the value of a key, of up to 512 KiB unless Consul is configured
+// otherwise, or deletes it. It needs key:write. See [registry.DocumentWriter].
+func (r *Registry) WriteDocument(ctx context.Context, key string, text []byte) error {
+	if err := registry.CheckDocument(text); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return r.withAgent(ctx, key, func(host *api.Client, at string, q *api.WriteOptions) error {
+		if len(text) == 0 {
+			_, err := host.KV().Delete(at, q)
+			return err
+		}
+		_, err := host.KV().Put(&api.KVPair{Key: at, Value: text}, q)
+		return err
+	})
+}
+
+// withAgent runs f with the key in Consul and the agent in use, or with the next that
+// answers, for a bounded time.
+func (r *Registry) withAgent(ctx context.Context, key string, f func(*api.Client, string, *api.WriteOptions) error) error {
+	at, err := r.documentKey(key)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, documentsIn)
+	defer cancel()
+	for range r.agents.hosts {
+		host, n := r.agents.host()
+		if err = f(host, at, (&api.WriteOptions{}).WithContext(ctx)); err == nil {
+			return nil
+		}
+		r.agents.failed(n, err)
+		if !elsewhere(err) || ctx.Err() != nil {
+			break
+		}
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+// reportPrefix is what the keys of the reports beside a document begin with.
+func reportPrefix(at string) string { return at + "/applied/" }
+
+// PutReport writes a key under the document's, below applied, and holds it with a
+// session of Consul's that has the report's life: when that is over, Consul deletes
+// the key, within twice the time. A life of less than 10 s is one of 10 s. It needs
+// key:write and session:write. See [registry.Documents].
+func (r *Registry) PutReport(ctx context.Context, key, reporter string, report []byte, life time.Duration) error {
+	if err := registry.CheckReport(reporter, report, life); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return r.withAgent(ctx, key, func(host *api.Client, at string, q *api.WriteOptions) error {
+		prefix := reportPrefix(at)
+		p := &api.KVPair{Key: prefix + url.PathEscape(reporter), Value: report}
+		if err := room(q.Context(), host, prefix, p); err != nil {
+			return err
+		}
+		return hold(host, p, max(life, leastLife), q)
+	})
+}
+
+// room fails when another report would be one too many. It fills in the session of one
+// that is there.
+func room(ctx context.Context, host *api.Client, prefix string, p *api.KVPair) error {
+	q := (&api.QueryOptions{}).WithContext(ctx)
+	there, _, err := host.KV().Get(p.Key, q)
+	if err != nil {
+		return err
+	}
+	if there != nil {
+		p.Session = there.Session
+		return nil
+	}
+	all, _, err := host.KV().Keys(prefix, "", q)
+	if err == nil && len(all) >= registry.MaxReports {
+		return registry.ErrReports
+	}
+	return err
+}
+
+// hold puts a key and locks it: with the session that it has, which begins its life
+// anew, or with another when the life is another. Then that of before ends first, and
+// with it the key.
+func hold(host *api.Client, p *api.KVPair, life time.Duration, q *api.WriteOptions) error {
+	session, err := extend(host, p.Session, life, q)
+	if err != nil {
+		return err
+	}
+	if session == "" {
+		session, _, err = host.Session().CreateNoChecks(&api.SessionEntry{
+			Name: "tandem report", TTL: life.String(), Behavior: api.SessionBehaviorDelete,
+			LockDelay: time.Millisecond, // the least; 0 would be 15 s
+		}, q)
+		if err != nil {
+			return err
+		}
+	}
+	p.Session = session
+	held, _, err := host.KV().Acquire(p, q)
+	if err == nil && !held {
+		err = errors.New("others report under the same name at the same time")
+	}
+	if err != nil {
+		_, _ = host.Session().Destroy(session, q) // it would end by itself
+	}
+	return err
+}
+
+// extend begins the life of a session anew, and returns it. One with another life is
+// ended, and "" returned, as for none.
+func extend(host *api.Client, session string, life time.Duration, q *api.WriteOptions) (string, error) {
+	if session == "" {
+		return "", nil
+	}
+	there, _, err := host.Session().Renew(session, q)
+	if err != nil || there == nil {
+		return "", err // nil: it has just ended
+	}
+	if there.TTL == life.String() {
+		return session, nil
+	}
+	_, err = host.Session().Destroy(session, q)
+	return "", err
+}
+
+// Reports reads the reports below a document's key. See [registry.Documents].
+func (r *Registry) Reports(ctx context.Context, key string) (map[string][]byte, error) {
+	reports := make(map[string][]byte)
+	err := r.withAgent(ctx, key, func(host *api.Client, at string, q *api.WriteOptions) error {
+		prefix := reportPrefix(at)
+		pairs, _, err := host.KV().List(prefix, (&api.QueryOptions{}).WithContext(q.Context()))
+		for _, p := range pairs {
+			if reporter, bad := url.PathUnescape(strings.TrimPrefix(p.Key, prefix)); bad == nil {
+				reports[reporter] = p.Value
+			}
+		}
+		return err
+	})
+	return reports, err
+}
