@@ -4,6 +4,7 @@
 //	tandem serve -listen tcp://127.0.0.1:8972       the demo services
 //	tandem call tcp://127.0.0.1:8972 Arith.Mul '{"A":7,"B":8}'
 //	tandem policy check policy.yaml                 is it valid, and what does it say
+//	tandem policy put policy.yaml etcd://h1:2379/shop/policies/orders
 //
 // tandem help lists the commands and the exit codes.
 package main
@@ -46,7 +47,7 @@ func verbs() []verb {
 		{"demo", "[flags]", "run a cluster under load while servers are killed, drained and added", runDemo},
 		{"serve", "[flags]", "serve the demo services until a signal", runServe},
 		{"call", "[flags] TARGET METHOD [JSON]", "make one call and print the answer", runCall},
-		{"policy", "check|applied FILE|TARGET", "check a policy, or show which clients have applied it", runPolicy},
+		{"policy", "check FILE | put FILE TARGET | applied TARGET", "check a policy, put it where clients read it, or show which have applied it", runPolicy},
 		{"version", "", "print the version", runVersion},
 		{"help", "[COMMAND]", "print this, or what a command takes", runHelp},
 		{demoServer, "", "", runDemoServer},

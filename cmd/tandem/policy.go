@@ -25,16 +25,15 @@ func runPolicy(ctx context.Context, sh *shell, args []string) error {
 	if err := parse(set, sh, args); err != nil {
 		return err
 	}
-	if set.NArg() != 2 {
-		return usagef("policy wants check or applied, and a FILE or TARGET; got %d arguments", set.NArg())
-	}
-	switch what, where := set.Arg(0), set.Arg(1); what {
-	case "check":
-		return checkPolicy(sh, where)
-	case "applied":
-		return showApplied(ctx, sh, where)
+	switch what := set.Arg(0); {
+	case what == "check" && set.NArg() == 2:
+		return checkPolicy(sh, set.Arg(1))
+	case what == "put" && set.NArg() == 3:
+		return putPolicy(ctx, sh, set.Arg(1), set.Arg(2))
+	case what == "applied" && set.NArg() == 2:
+		return showApplied(ctx, sh, set.Arg(1))
 	default:
-		return usagef("policy %q: want check or applied", what)
+		return usagef("policy %q: want check FILE, put FILE TARGET, or applied TARGET", strings.Join(set.Args(), " "))
 	}
 }
 
@@ -47,16 +46,9 @@ func isYAML(path string) bool {
 // checkPolicy reads the policy in a file, or what standard input has, and prints what
 // it says of each method that it names.
 func checkPolicy(sh *shell, path string) error {
-	text, err := readPolicy(sh, path)
-	if err == nil && isYAML(path) {
-		text, err = yaml.JSON(text)
-	}
+	text, p, err := parsePolicy(sh, path)
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	p, err := policy.Parse(text)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return err
 	}
 	fmt.Fprintf(sh.out, "%s is a policy, version %s\n", path, policy.VersionOf(text))
 	printPart(sh, "balancer", p.Balancer)
@@ -67,6 +59,72 @@ func checkPolicy(sh *shell, path string) error {
 		printPart(sh, name, p.For(name))
 	}
 	return nil
+}
+
+// parsePolicy reads a policy and returns it as JSON, too.
+func parsePolicy(sh *shell, path string) (text []byte, p *policy.Policy, err error) {
+	text, err = readPolicy(sh, path)
+	if err == nil && isYAML(path) {
+		text, err = yaml.JSON(text)
+	}
+	if err == nil {
+		p, err = policy.Parse(text)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return text, p, nil
+}
+
+// putPolicy checks the policy in a file and writes it, as JSON, to where clients read
+// it: a file, or a document of a registry.
+func putPolicy(ctx context.Context, sh *shell, path, where string) error {
+	text, _, err := parsePolicy(sh, path)
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(where, "://") {
+		err = replaceFile(where, text)
+	} else {
+		err = writeDocument(ctx, where, text)
+	}
+	if err != nil {
+		return interrupted(ctx, err)
+	}
+	fmt.Fprintf(sh.out, "%s: version %s is in the place of what was there\n", where, policy.VersionOf(text))
+	return nil
+}
+
+// replaceFile writes a file in one step, so that nobody reads half of it.
+func replaceFile(path string, text []byte) error {
+	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = temp.Write(text)
+	if err = errors.Join(err, temp.Chmod(0o644), temp.Close()); err == nil {
+		err = os.Rename(temp.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temp.Name()))
+	}
+	return nil
+}
+
+// writeDocument writes a document of a registry.
+func writeDocument(ctx context.Context, where string, text []byte) error {
+	documents, key, closeIt, err := openDocuments(where)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = closeIt() }() // it has nothing to say
+	writer, ok := documents.(registry.DocumentWriter)
+	if !ok {
+		return usagef("%s: this registry's documents are written by its own tools", where)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	return writer.WriteDocument(ctx, key, text)
 }
 
 // printPart prints a part of a policy, unless it says nothing.
@@ -119,17 +177,27 @@ func policySource(where string) (policy.Reports, func() error, error) {
 	if !strings.Contains(where, "://") {
 		return policy.File(where).(policy.Reports), func() error { return nil }, nil
 	}
-	t, err := registry.ParseTarget(where)
-	if err != nil {
-		return nil, nil, usagef("%v", err)
-	}
-	r, closeIt, err := registrarFor(where)
+	documents, key, closeIt, err := openDocuments(where)
 	if err != nil {
 		return nil, nil, err
 	}
+	return policy.FromRegistry(documents, key).(policy.Reports), closeIt, nil
+}
+
+// openDocuments returns the registry that a target names, the key of the document, and
+// what closes the registry.
+func openDocuments(where string) (d registry.Documents, key string, closeIt func() error, err error) {
+	t, err := registry.ParseTarget(where)
+	if err != nil {
+		return nil, "", nil, usagef("%v", err)
+	}
+	r, closeIt, err := registrarFor(where)
+	if err != nil {
+		return nil, "", nil, err
+	}
 	d, ok := r.(registry.Documents)
 	if !ok || t.Scheme == "file" {
-		return nil, nil, errors.Join(usagef("%s: want a file, or a document such as etcd://host:2379/shop/policies/cart", where), closeIt())
+		return nil, "", nil, errors.Join(usagef("%s: want a file, or a document such as etcd://host:2379/shop/policies/cart", where), closeIt())
 	}
-	return policy.FromRegistry(d, t.Path).(policy.Reports), closeIt, nil
+	return d, t.Path, closeIt, nil
 }

@@ -46,6 +46,40 @@ func TestPolicyCheck(t *testing.T) {
 	}
 }
 
+// A policy is checked, and what clients read is JSON in one piece.
+func TestPolicyPut(t *testing.T) {
+	dir := t.TempDir()
+	path, to := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "live.json")
+	for _, c := range []struct {
+		text, where string
+		code        int
+		says, left  string
+	}{
+		{"version: seven\ndefault: {timeout: 2s}", to, exitOK, to + ": version seven is", `{"version":"seven","default":{"timeout":"2s"}}`},
+		{"default: {timeout: soon}", to, exitFailed, "default.timeout", `{"version":"seven","default":{"timeout":"2s"}}`},
+		{"version: eight", to, exitOK, "version eight is", `{"version":"eight"}`},
+		{"version: nine", filepath.Join(dir, "none", "live.json"), exitFailed, "none", `{"version":"eight"}`},
+		{"version: nine", "etcd://127.0.0.1:1/shop/policies/cart", exitFailed, "etcd registry", `{"version":"eight"}`},
+		{"version: nine", "consul://127.0.0.1:1/shop/policies/cart", exitFailed, "consul registry", `{"version":"eight"}`},
+		{"version: nine", "redis://127.0.0.1:1/shop/policies/cart", exitFailed, "redis registry", `{"version":"eight"}`},
+		{"version: nine", "nacos://127.0.0.1:1/shop/cart", exitFailed, "nacos registry", `{"version":"eight"}`},
+	} {
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, out, errs := cli(t, "policy", "put", path, c.where)
+		if code != c.code || !strings.Contains(out+errs, c.says) {
+			t.Errorf("%s to %s: exit %d, %q, %q; want %q", c.text, c.where, code, out, errs, c.says)
+		}
+		if left, err := os.ReadFile(to); err != nil || strings.Join(strings.Fields(string(left)), "") != c.left {
+			t.Errorf("%s to %s: left is %q, %v", c.text, c.where, left, err)
+		}
+	}
+	if files, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(files) != 2 {
+		t.Errorf("there are %q, %v", files, err)
+	}
+}
+
 func TestPolicyApplied(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "policy.json")
 	src := policy.File(path).(policy.Reporter)
@@ -69,13 +103,14 @@ func TestPolicyApplied(t *testing.T) {
 
 func TestPolicyCommandLines(t *testing.T) {
 	for line, want := range map[string]string{
-		"policy":                                 "got 0 arguments",
-		"policy check":                           "got 1 arguments",
-		"policy praise x":                        `policy "praise"`,
-		"policy applied file:///x":               "want a file",
-		"policy applied redis://127.0.0.1:1/x/y": "want a file",
-		"policy applied odd://x/y":               "want one of",
-		"policy applied ://":                     "target",
+		"policy":                     "want check FILE",
+		"policy check":               "want check FILE",
+		"policy put x":               "put FILE TARGET",
+		"policy praise x":            `policy "praise x"`,
+		"policy applied file:///x":   "want a file",
+		"policy applied mdns://lo/x": "want a file",
+		"policy applied odd://x/y":   "want one of",
+		"policy applied ://":         "target",
 	} {
 		if code, out, errs := cli(t, strings.Fields(line)...); code != exitUsage || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d, %q, %q; want %q", line, code, out, errs, want)

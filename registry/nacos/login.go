@@ -62,7 +62,7 @@ func (l *login) token(ctx context.Context, s *servers, stale string) (string, er
 // ask logs in.
 func (l *login) ask(ctx context.Context, s *servers, now time.Time) (token, error) {
 	q := url.Values{"username": {l.username}, "password": {l.password}}
-	body, err := s.ask(ctx, http.MethodPost, "/v1/auth/login", q, "")
+	body, err := s.ask(ctx, request{method: http.MethodPost, path: "/v1/auth/login", query: q})
 	if err != nil {
 		err = fmt.Errorf("logging in as %q: %w", l.username, err)
 		return token{at: now, err: err}, err

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,7 @@ const (
 	requestTimeout = 3 * time.Second // for all attempts of one request
 	leastAttempt   = time.Second     // for one of them
 	perServer      = 8               // connections, so that many watches are no burden
+	maxHeld        = 4               // of them at most wait for news of documents
 	maxAnswer      = 64 << 20        // bytes
 )
 
@@ -29,12 +31,13 @@ type servers struct {
 	current atomic.Uint32 // which base answered last
 	most    int64         // bytes of an answer
 	login   *login        // nil: nobody logs in
+	held    chan struct{} // has a token for each request that Nacos may keep waiting
 }
 
 // dial returns the servers at the addresses, which are base URLs separated by
 // commas. It connects to none yet.
 func (o *options) dial(addresses string) *servers {
-	s := &servers{bases: strings.Split(addresses, ","), most: maxAnswer}
+	s := &servers{bases: strings.Split(addresses, ","), most: maxAnswer, held: make(chan struct{}, maxHeld)}
 	s.client = &http.Client{
 		Transport: &http.Transport{
 			DialContext:         (&net.Dialer{Timeout: requestTimeout}).DialContext,
@@ -73,39 +76,53 @@ func refusedWith(err error, statuses ...int) bool {
 	return ok && slices.Contains(statuses, r.status)
 }
 
-// call makes a request and returns the body of the answer. A token that is refused
-// is replaced once.
+// request is one of Nacos's open API.
+type request struct {
+	method, path string
+	query        url.Values
+	hold         time.Duration // how long Nacos may keep its answer back, and is told so; 0 for not at all
+	token        string
+}
+
+// call makes a request and returns the body of the answer.
 func (s *servers) call(ctx context.Context, method, path string, q url.Values) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	return s.do(ctx, request{method: method, path: path, query: q})
+}
+
+// do makes a request and returns the body of the answer. A token that is refused is
+// replaced once.
+func (s *servers) do(ctx context.Context, r request) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout+r.hold)
 	defer cancel()
 	if s.login == nil {
-		return s.ask(ctx, method, path, q, "")
+		return s.ask(ctx, r)
 	}
-	token, err := s.login.token(ctx, s, "")
-	if err != nil {
+	var err error
+	if r.token, err = s.login.token(ctx, s, ""); err != nil {
 		return nil, err
 	}
-	body, err := s.ask(ctx, method, path, q, token)
+	body, err := s.ask(ctx, r)
 	if !refusedWith(err, http.StatusUnauthorized, http.StatusForbidden) {
 		return body, err
 	}
-	next, failed := s.login.token(ctx, s, token)
+	next, failed := s.login.token(ctx, s, r.token)
 	if failed != nil {
 		return nil, failed
 	}
-	if next == token {
+	if next == r.token {
 		return nil, err
 	}
-	return s.ask(ctx, method, path, q, next)
+	r.token = next
+	return s.ask(ctx, r)
 }
 
 // ask tries the servers one after another, until one answers with anything but an
 // error of its own.
-func (s *servers) ask(ctx context.Context, method, path string, q url.Values, token string) (body []byte, err error) {
+func (s *servers) ask(ctx context.Context, r request) (body []byte, err error) {
 	first := s.current.Load()
 	for i := range s.bases {
 		at := (first + uint32(i)) % uint32(len(s.bases)) //nolint:gosec // a target has room for a million bytes
-		body, err = s.attempt(ctx, method, s.bases[at]+path, q, token)
+		body, err = s.attempt(ctx, s.bases[at], r)
 		if r, ok := errors.AsType[*refusal](err); err == nil || ok && r.status < http.StatusInternalServerError {
 			s.current.Store(at)
 			return body, err
@@ -118,16 +135,19 @@ func (s *servers) ask(ctx context.Context, method, path string, q url.Values, to
 }
 
 // attempt asks one server.
-func (s *servers) attempt(ctx context.Context, method, target string, q url.Values, token string) ([]byte, error) {
+func (s *servers) attempt(ctx context.Context, base string, r request) ([]byte, error) {
 	limit := max(leastAttempt, requestTimeout/time.Duration(len(s.bases)))
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, limit+r.hold)
 	defer cancel()
-	request, err := newRequest(ctx, method, target, q)
+	request, err := newRequest(ctx, r.method, base+r.path, r.query)
 	if err != nil {
 		return nil, err
 	}
-	if token != "" {
-		request.Header.Set("Authorization", "Bearer "+token)
+	if r.token != "" {
+		request.Header.Set("Authorization", "Bearer "+r.token)
+	}
+	if r.hold > 0 {
+		request.Header.Set("Long-Pulling-Timeout", strconv.FormatInt(r.hold.Milliseconds(), 10))
 	}
 	answer, err := s.client.Do(request)
 	if err != nil {
@@ -137,11 +157,11 @@ func (s *servers) attempt(ctx context.Context, method, target string, q url.Valu
 	body, err := io.ReadAll(io.LimitReader(answer.Body, s.most+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%s %s: %w", method, request.URL.Path, err)
+		return nil, fmt.Errorf("%s %s: %w", r.method, request.URL.Path, err)
 	case int64(len(body)) > s.most:
-		return nil, fmt.Errorf("%s %s: an answer of more than %d bytes", method, request.URL.Path, s.most)
+		return nil, fmt.Errorf("%s %s: an answer of more than %d bytes", r.method, request.URL.Path, s.most)
 	case answer.StatusCode != http.StatusOK:
-		return nil, &refusal{method + " " + request.URL.Path, answer.StatusCode, strings.TrimSpace(string(body))}
+		return nil, &refusal{r.method + " " + request.URL.Path, answer.StatusCode, strings.TrimSpace(string(body))}
 	}
 	return body, nil
 }

@@ -31,10 +31,14 @@ type Server struct {
 	// Three makes the server as strict as version 3 is unless it is told otherwise:
 	// clients may not look at one instance.
 	Three bool
+	// Deaf makes listeners for configurations miss every change.
+	Deaf bool
 
 	mu       sync.Mutex
 	down     bool
 	services map[string]*service
+	texts    map[configKey]string // configurations
+	news     *sync.Cond           // one of them has changed; nil before the first request
 	tokens   map[string]time.Time // until when each is good
 	logins   int
 	requests map[string]int
@@ -75,6 +79,9 @@ func (s *Server) SetDown(down bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.down = down
+	if s.news != nil {
+		s.news.Broadcast()
+	}
 }
 
 // Restart forgets what a server that is killed forgets: all instances and tokens.
@@ -131,6 +138,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) serve(r *http.Request) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.news == nil {
+		s.news = sync.NewCond(&s.mu)
+	}
 	if s.down {
 		panic(http.ErrAbortHandler)
 	}
@@ -149,6 +159,13 @@ func (s *Server) serve(r *http.Request) answer {
 	if s.Password != "" && time.Now().After(s.tokens[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]) {
 		return text(http.StatusForbidden, "token invalid!")
 	}
+	p := params{r.Form, s.DecodeTwice}
+	if what == "POST /v1/cs/configs/listener" {
+		return s.listen(r)
+	}
+	if a, known := s.configs(what, p); known {
+		return a
+	}
 	handle, known := map[string]func(*service, params) answer{
 		"POST /v1/ns/instance":                  s.register,
 		"PUT /v1/ns/instance":                   s.update,
@@ -161,7 +178,6 @@ func (s *Server) serve(r *http.Request) answer {
 	if !known {
 		return text(http.StatusNotImplemented, "no such api:%s", what)
 	}
-	p := params{r.Form, s.DecodeTwice}
 	if p.get("serviceName") == "" {
 		return text(http.StatusBadRequest, "caused: Param 'serviceName' is required.;")
 	}

@@ -5,6 +5,9 @@ import com.alibaba.nacos.core.code.ControllerMethodsCache;
 import com.alibaba.nacos.core.distributed.ProtocolManager;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
+import java.nio.file.Paths;
+import java.sql.DriverManager;
+import java.sql.SQLException;
 import java.util.Collection;
 import java.util.List;
 import javax.annotation.PostConstruct;
@@ -15,9 +18,9 @@ import org.springframework.boot.web.servlet.ServletComponentScan;
 import org.springframework.scheduling.annotation.EnableScheduling;
 
 /**
- * A Nacos server for naming alone, as its module's own main class puts it together:
- * without the console, which is not published, and without the configuration,
- * whose database does not come up on a busy machine.
+ * A Nacos server for naming and configurations, as its modules' own main classes put it
+ * together: without the console, which is not published. The configurations are in an
+ * embedded database.
  */
 @SpringBootApplication(
         scanBasePackages = {"com.alibaba.nacos", "tandem"},
@@ -39,6 +42,7 @@ public class Server {
     public void readControllers() {
         methods.initClassMethod("com.alibaba.nacos.core.controller");
         methods.initClassMethod("com.alibaba.nacos.naming.controllers");
+        methods.initClassMethod("com.alibaba.nacos.config.server.controller");
     }
 
     @Autowired private ProtocolManager protocols;
@@ -58,7 +62,13 @@ public class Server {
         create.invoke(server.get(protocol), processors);
     }
 
-    public static void main(String[] args) {
+    /**
+     * The database is made here, which takes as long as it takes: Nacos's pool gives up
+     * after some seconds, which is too early on a busy machine.
+     */
+    public static void main(String[] args) throws SQLException {
+        String database = Paths.get(System.getProperty("nacos.home"), "data", "derby-data").toString();
+        DriverManager.getConnection("jdbc:derby:" + database + ";create=true", "nacos", "nacos").close();
         SpringApplication.run(Server.class, args);
     }
 }

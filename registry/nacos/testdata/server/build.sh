@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the Nacos server that the tests start, into a folder: lib holds its jars
-# (108 MB, Maven fetches them), classes its main class. Installs a JDK and Maven
+# (113 MB, Maven fetches them), classes its main class. Installs a JDK and Maven
 # as root if they are not there.
 set -euo pipefail
 to=$1

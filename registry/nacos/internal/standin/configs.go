@@ -1,0 +1,102 @@
+package standin
+
+import (
+	"crypto/md5" //nolint:gosec // Nacos's own
+	"encoding/hex"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// configKey is what a configuration is known by.
+type configKey struct{ group, dataID, tenant string }
+
+// configs handles the requests for configurations. The second result is false for others.
+func (s *Server) configs(what string, p params) (answer, bool) {
+	at := configKey{p.get("group"), p.get("dataId"), p.get("tenant")}
+	switch what {
+	case "GET /v1/cs/configs":
+		if text, there := s.texts[at]; there {
+			return answer{http.StatusOK, text}, true
+		}
+		return text(http.StatusNotFound, "config data not exist"), true
+	case "POST /v1/cs/configs":
+		if p.Get("content") == "" {
+			return text(http.StatusBadRequest, "Param 'content' is required."), true
+		}
+		if s.texts == nil {
+			s.texts = map[configKey]string{}
+		}
+		s.texts[at] = p.Get("content")
+	case "DELETE /v1/cs/configs":
+		delete(s.texts, at)
+	default:
+		return answer{}, false
+	}
+	s.news.Broadcast()
+	return answer{http.StatusOK, "true"}, true
+}
+
+// listen answers a listener when one of its configurations is another than it says, or
+// when its time is over.
+func (s *Server) listen(r *http.Request) answer {
+	millis, err := strconv.Atoi(r.Header.Get("Long-Pulling-Timeout"))
+	if err != nil {
+		return text(http.StatusBadRequest, "invalid probeModify")
+	}
+	over := time.AfterFunc(time.Duration(max(millis, 10_000))*time.Millisecond, s.wake)
+	defer over.Stop()
+	defer s.wakeAfter(r)()
+	for end := time.Now().Add(time.Duration(millis) * time.Millisecond); ; s.news.Wait() {
+		changed := ""
+		if !s.Deaf {
+			changed = s.different(r.PostForm.Get("Listening-Configs"))
+		}
+		switch {
+		case s.down:
+			panic(http.ErrAbortHandler)
+		case changed != "" || !time.Now().Before(end) || r.Context().Err() != nil:
+			return answer{http.StatusOK, changed}
+		}
+	}
+}
+
+// wake has all listeners look again.
+func (s *Server) wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.news.Broadcast()
+}
+
+// wakeAfter has them do so when the request is given up.
+func (s *Server) wakeAfter(r *http.Request) (stop func()) {
+	gone := make(chan struct{})
+	go func() {
+		select {
+		case <-r.Context().Done():
+			s.wake()
+		case <-gone:
+		}
+	}()
+	return func() { close(gone) }
+}
+
+// different returns which of a listener's configurations have changed.
+func (s *Server) different(listening string) (changed string) {
+	for line := range strings.SplitSeq(listening, "\x01") {
+		fields := append(strings.Split(line, "\x02"), "")
+		if len(fields) < 4 {
+			continue
+		}
+		sum := ""
+		if text, there := s.texts[configKey{fields[1], fields[0], fields[3]}]; there {
+			of := md5.Sum([]byte(text)) //nolint:gosec // see the import
+			sum = hex.EncodeToString(of[:])
+		}
+		if sum != fields[2] {
+			changed += fields[0] + "%02" + fields[1] + "%01"
+		}
+	}
+	return changed
+}
