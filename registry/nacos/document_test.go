@@ -211,11 +211,11 @@ func FuzzGather(f *testing.F) {
 	piece := func(ip string, port int, q url.Values) string {
 		return fmt.Sprintf(`{"ip":%q,"port":%d,"metadata":%s}`, ip, port, q.Get("metadata"))
 	}
-	pieces, sum := cut([]byte(strings.Repeat("report ", 100)))
+	c := cut("me", []byte(strings.Repeat("report ", 100)), time.Minute)
 	var hosts []string
-	for i := range pieces {
+	for i := range c.pieces {
 		q := url.Values{}
-		if err := describePiece(q, "me", sum, pieces, i, time.Minute); err != nil {
+		if err := c.describe(q, i); err != nil {
 			f.Fatal(err)
 		}
 		hosts = append(hosts, piece(reportAddress("me").String(), i+1, q))

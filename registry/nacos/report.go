@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -88,40 +89,49 @@ func (d document) putReport(ctx context.Context, reporter string, report []byte,
 			return registry.ErrReports
 		}
 	}
-	pieces, sum := cut(report)
-	for i := len(pieces) - 1; i >= 0; i-- { // the first one last: it says which others belong to it
+	c := cut(reporter, report, life)
+	for i := range slices.Backward(c.pieces) { // the first one last: it says which others belong to it
 		q := at.of(address{first.host, i + 1})
-		if err := describePiece(q, reporter, sum, pieces, i, life); err != nil {
+		if err := c.describe(q, i); err != nil {
 			return err
 		}
 		if _, err := d.servers.call(ctx, http.MethodPost, instancePath, q); err != nil {
 			return err
 		}
 	}
-	return d.shown(ctx, at.of(first), sum)
+	return d.shown(ctx, at.of(first), c.sum)
 }
 
-// cut returns a report in pieces, one at least, and a sum of the whole.
-func cut(report []byte) (pieces []string, sum string) {
-	of := sha256.Sum256(report)
+// cuttings are a report in pieces.
+type cuttings struct {
+	reporter string
+	pieces   []string // one at least, in base64
+	sum      string   // of the whole
+	life     time.Duration
+}
+
+func cut(reporter string, report []byte, life time.Duration) *cuttings {
+	sum := sha256.Sum256(report)
+	c := &cuttings{reporter: reporter, sum: hex.EncodeToString(sum[:8]), life: life}
 	text := encoding.EncodeToString(report)
 	for len(text) > pieceSize {
-		pieces, text = append(pieces, text[:pieceSize]), text[pieceSize:]
+		c.pieces, text = append(c.pieces, text[:pieceSize]), text[pieceSize:]
 	}
-	return append(pieces, text), hex.EncodeToString(of[:8])
+	c.pieces = append(c.pieces, text)
+	return c
 }
 
-// describePiece adds what a piece says to the parameters of its instance.
-func describePiece(q url.Values, reporter, sum string, pieces []string, i int, life time.Duration) error {
+// describe adds what a piece says to the parameters of its instance.
+func (c *cuttings) describe(q url.Values, i int) error {
 	millis := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 	metadata := map[string]string{
-		sumKey: sum, piecesKey: strconv.Itoa(len(pieces)), textKey: pieces[i],
-		"preserved.heart.beat.interval": millis(life / 3),
-		"preserved.heart.beat.timeout":  millis(life),
-		"preserved.ip.delete.timeout":   millis(life),
+		sumKey: c.sum, piecesKey: strconv.Itoa(len(c.pieces)), textKey: c.pieces[i],
+		"preserved.heart.beat.interval": millis(c.life / 3),
+		"preserved.heart.beat.timeout":  millis(c.life),
+		"preserved.ip.delete.timeout":   millis(c.life),
 	}
 	if i == 0 {
-		metadata[reporterKey] = encoding.EncodeToString([]byte(reporter))
+		metadata[reporterKey] = encoding.EncodeToString([]byte(c.reporter))
 	}
 	text, err := json.Marshal(metadata)
 	q.Set("weight", "1")

@@ -1,6 +1,7 @@
 package standin
 
 import (
+	"context"
 	"crypto/md5" //nolint:gosec // Nacos's own
 	"encoding/hex"
 	"net/http"
@@ -47,7 +48,7 @@ func (s *Server) listen(r *http.Request) answer {
 	}
 	over := time.AfterFunc(time.Duration(max(millis, 10_000))*time.Millisecond, s.wake)
 	defer over.Stop()
-	defer s.wakeAfter(r)()
+	defer context.AfterFunc(r.Context(), s.wake)()
 	for end := time.Now().Add(time.Duration(millis) * time.Millisecond); ; s.news.Wait() {
 		changed := ""
 		if !s.Deaf {
@@ -69,21 +70,9 @@ func (s *Server) wake() {
 	s.news.Broadcast()
 }
 
-// wakeAfter has them do so when the request is given up.
-func (s *Server) wakeAfter(r *http.Request) (stop func()) {
-	gone := make(chan struct{})
-	go func() {
-		select {
-		case <-r.Context().Done():
-			s.wake()
-		case <-gone:
-		}
-	}()
-	return func() { close(gone) }
-}
-
 // different returns which of a listener's configurations have changed.
-func (s *Server) different(listening string) (changed string) {
+func (s *Server) different(listening string) string {
+	var changed strings.Builder
 	for line := range strings.SplitSeq(listening, "\x01") {
 		fields := append(strings.Split(line, "\x02"), "")
 		if len(fields) < 4 {
@@ -95,8 +84,8 @@ func (s *Server) different(listening string) (changed string) {
 			sum = hex.EncodeToString(of[:])
 		}
 		if sum != fields[2] {
-			changed += fields[0] + "%02" + fields[1] + "%01"
+			changed.WriteString(fields[0] + "%02" + fields[1] + "%01")
 		}
 	}
-	return changed
+	return changed.String()
 }
