@@ -116,7 +116,64 @@ type Call struct {
 	// client it must stay: the message is encoded before the chain runs.
 	Body Body
 
-	ends *end
+	// Trace is where the call is in a trace; zero when nobody traces it. A plugin that
+	// traces sets it, on either side.
+	Trace Trace
+
+	ends  *end
+	owned ownership      // of the metadata
+	spare *spareMetadata // for calls whose memory is used again
+}
+
+// ownership says whose a call's metadata is.
+type ownership uint8
+
+const (
+	others    ownership = iota // or there is none
+	copied                     // the call's own
+	fromSpare                  // likewise, and with room for more
+)
+
+// spareMetadata is a map with room for the values of a few pairs.
+type spareMetadata struct {
+	pairs  Metadata
+	values [2]string
+	used   int
+}
+
+// SetMetadata sets one pair of the call's metadata, in place of others of that key. It
+// copies metadata that is somebody else's, which may be shared by calls, and makes
+// the map if there is none: setting a pair or two in every call then takes no memory but
+// the values'.
+func (c *Call) SetMetadata(key, value string) {
+	switch {
+	case c.Metadata == nil:
+		if c.spare == nil {
+			c.spare = &spareMetadata{pairs: Metadata{}}
+		}
+		c.Metadata, c.owned = c.spare.pairs, fromSpare
+	case c.owned == others:
+		c.Metadata, c.owned = c.Metadata.Clone(), copied
+	}
+	s := c.spare
+	if c.owned != fromSpare || s.used == len(s.values) {
+		c.Metadata.Set(key, value)
+		return
+	}
+	s.values[s.used] = value
+	c.Metadata.Set(key, s.values[s.used:s.used+1:s.used+1]...)
+	s.used++
+}
+
+// Reset makes c an empty call that uses its own memory again. Nobody may have kept its
+// metadata.
+func (c *Call) Reset() {
+	s := c.spare
+	*c = Call{spare: s}
+	if s != nil {
+		clear(s.pairs)
+		s.values, s.used = [2]string{}, 0
+	}
 }
 
 // end is a function to run when the call has ended, and those registered
@@ -167,7 +224,7 @@ func (c *Call) Clone() *Call {
 	d.Metadata = c.Metadata.Clone()
 	d.Trailer = nil
 	d.Exclude = append([]string(nil), c.Exclude...)
-	d.ends = nil
+	d.ends, d.spare, d.owned = nil, nil, copied
 	return &d
 }
 

@@ -11,7 +11,7 @@ type Outcome struct {
 }
 
 // Code returns the code of the outcome, OK for success.
-func (o *Outcome) Code() Code {
+func (o Outcome) Code() Code {
 	if o.Err == nil {
 		return OK
 	}

@@ -44,6 +44,7 @@ type Client struct {
 	// intercepted says that interceptors see calls: what one has begun may
 	// outlive the call, whose memory then is not used again.
 	intercepted bool
+	points      *points // nil without plugins
 	pool        *pool
 	backlog     backlog
 
@@ -89,7 +90,7 @@ func Dial(target string, opts ...Option) (*Client, error) {
 		CompressAbove: c.opts.compressAbove, Resolve: resolve, Handshake: c.opts.connectTimeout,
 		OnPanic: dispatch.LogPanics(c.opts.logger), OnClose: c.logEnd, Logger: c.opts.logger,
 	}
-	if err := cfg.Validate(); err != nil {
+	if err := errors.Join(cfg.Validate(), checkPlugins(c.opts.plugins)); err != nil {
 		return nil, invalid(err)
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -98,7 +99,8 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	c.budget = resilience.NewBudget(r.budgetShare, r.budgetRate, time.Now())
 	c.hedges.init(c.opts.backupShare)
 	c.pool = newPool(c)
-	c.intercepted = len(c.opts.interceptors)+len(c.opts.attemptInterceptors) > 0
+	c.intercepted = len(c.opts.interceptors)+len(c.opts.attemptInterceptors) > 0 || keep(c.opts.plugins)
+	c.points = compilePoints(c.opts.plugins, cfg.OnPanic)
 	c.buildChains()
 	c.wg.Go(func() { c.watch(resolver, t) })
 	c.followPolicy()
@@ -141,11 +143,12 @@ func (c *Client) log() *slog.Logger {
 
 // buildChains makes one chain a fail mode, so that a call can name its own.
 func (c *Client) buildChains() {
-	attempt := tandem.Chain(c.pool.attempt, c.opts.attemptInterceptors...)
+	attempt := tandem.Chain(c.points.choose(c.pool.attempt), c.opts.attemptInterceptors...)
 	attempt = elsewhere(c.timed(attempt))
 	for mode := range c.chains {
 		f := c.failMode(tandem.FailMode(mode))(attempt)
-		c.chains[mode] = tandem.Chain(f, c.opts.interceptors...)
+		f = tandem.Chain(f, c.opts.interceptors...)
+		c.chains[mode] = c.points.around(f)
 	}
 }
 
@@ -182,6 +185,9 @@ const closeWait = 5 * time.Second
 func (c *Client) Call(ctx context.Context, method string, args, reply any, opts ...tandem.CallOption) error {
 	o := c.prepare(ctx, method, tandem.Unary, args, opts)
 	defer o.Release()
+	if c.points != nil {
+		return c.runBetween(ctx, o, args, reply)
+	}
 	return c.caller.Run(ctx, o, c.chain(o), args, reply)
 }
 
@@ -190,7 +196,21 @@ func (c *Client) Call(ctx context.Context, method string, args, reply any, opts 
 func (c *Client) Notify(ctx context.Context, method string, args any, opts ...tandem.CallOption) error {
 	o := c.prepare(ctx, method, tandem.OneWay, args, opts)
 	defer o.Release()
+	if c.points != nil {
+		return c.runBetween(ctx, o, args, nil)
+	}
 	return c.caller.Run(ctx, o, c.chain(o), args, nil)
+}
+
+// runBetween makes a call between the points of plugins.
+func (c *Client) runBetween(ctx context.Context, o *session.Outgoing, args, reply any) error {
+	if c.points.attempts {
+		o.Points = c.points
+	}
+	if !c.points.aroundTheEnd {
+		return c.caller.Run(ctx, o, c.chain(o), args, reply)
+	}
+	return c.points.run(ctx, &o.Call, func() error { return c.caller.Run(ctx, o, c.chain(o), args, reply) })
 }
 
 // OpenStream opens a stream of untyped messages. It lives as long as ctx, or
@@ -198,7 +218,13 @@ func (c *Client) Notify(ctx context.Context, method string, args any, opts ...ta
 // [Stream], [ServerStream] and [ClientStream] put types on it.
 func (c *Client) OpenStream(ctx context.Context, method string, opts ...tandem.CallOption) (tandem.MessageStream, error) {
 	o := c.prepare(ctx, method, tandem.Streaming, nil, opts)
-	return c.caller.OpenWith(ctx, o, c.chain(o))
+	if c.points == nil {
+		return c.caller.OpenWith(ctx, o, c.chain(o))
+	}
+	if c.points.attempts {
+		o.Points = c.points
+	}
+	return c.points.open(ctx, &o.Call, func() (tandem.MessageStream, error) { return c.caller.OpenWith(ctx, o, c.chain(o)) })
 }
 
 func (c *Client) prepare(ctx context.Context, method string, kind tandem.Kind, args any, opts []tandem.CallOption) *session.Outgoing {

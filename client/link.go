@@ -129,6 +129,9 @@ func (l *link) connect(ctx context.Context) (*session.Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	if conn, err = l.client.points.show(conn); err != nil {
+		return nil, err
+	}
 	return l.client.env.Connect(ctx, conn, l.id)
 }
 

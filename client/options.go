@@ -48,6 +48,7 @@ type options struct {
 	forks               int
 	backupShare         float64
 	interceptors        []tandem.Interceptor
+	plugins             []any
 	attemptInterceptors []tandem.Interceptor
 	timeout             time.Duration
 	connectTimeout      time.Duration

@@ -63,7 +63,7 @@ func (everywhere) BeforeResponse(_ context.Context, _ *tandem.Call, reply any, e
 	return err
 }
 
-func (everywhere) AfterResponse(_ context.Context, _ *tandem.Call, end *tandem.Outcome) {
+func (everywhere) AfterResponse(_ context.Context, _ *tandem.Call, end tandem.Outcome) {
 	fmt.Println("after the response:", end.Code())
 }
 

@@ -129,7 +129,7 @@ type BeforeResponse interface {
 // however that came about, also if another plugin refused it. The answer is on its
 // way then; whether it arrives nobody knows.
 type AfterResponse interface {
-	AfterResponse(ctx context.Context, call *tandem.Call, end *tandem.Outcome)
+	AfterResponse(ctx context.Context, call *tandem.Call, end tandem.Outcome)
 }
 
 // PerMethod is a plugin that has another one for each method: asked when the method is

@@ -96,7 +96,7 @@ func (w *witness) BeforeResponse(_ context.Context, c *tandem.Call, reply any, e
 	return w.at("before response", c, fmt.Sprintf(" %v %v", reply, err))
 }
 
-func (w *witness) AfterResponse(_ context.Context, c *tandem.Call, end *tandem.Outcome) {
+func (w *witness) AfterResponse(_ context.Context, c *tandem.Call, end tandem.Outcome) {
 	_ = w.at("after response", c, " "+end.Code().String())
 }
 

@@ -38,7 +38,8 @@ func MethodMaxMessage(n int) MethodOption { return dispatch.WithMaxMessage(n) }
 // have no such arguments.
 //
 // The same goes for the context and the call that [tandem.FromContext] finds in
-// it: on a server without interceptors they are another call's when the method
+// it, with its metadata: on a server without interceptors, and whose plugins all are
+// [KeepsNothing], they are another call's when the method
 // has returned without an error. A context that was derived from it to end with
 // it, as by [context.WithCancel], may live on.
 func MethodReuse() MethodOption { return dispatch.WithReuse() }

@@ -16,7 +16,10 @@ import (
 func AppendMetadata(dst []byte, m tandem.Metadata) ([]byte, error) {
 	start, pairs := len(dst), 0
 	m = folded(m)
-	for _, key := range slices.Sorted(maps.Keys(m)) {
+	var few [4]string
+	keys := slices.AppendSeq(few[:0], maps.Keys(m))
+	slices.Sort(keys)
+	for _, key := range keys {
 		if key == "" {
 			return dst[:start], errors.New("metadata with an empty key")
 		}
@@ -53,28 +56,64 @@ func folded(m tandem.Metadata) tandem.Metadata {
 // ParseMetadata reads pairs; a key may occur several times. Keys come out in
 // lower case, whatever the peer has sent: else nobody would find them. The
 // result does not refer to b; it is nil when there are none.
-func ParseMetadata(b []byte) (tandem.Metadata, error) {
+func ParseMetadata(b []byte) (tandem.Metadata, error) { return new(Pairs).Parse(b) }
+
+// Pairs is the memory of metadata, which later metadata may use again.
+type Pairs struct {
+	pairs  tandem.Metadata
+	values []string
+}
+
+// Parse is [ParseMetadata] into the memory of what it parsed before.
+func (p *Pairs) Parse(b []byte) (tandem.Metadata, error) {
 	if len(b) == 0 {
 		return nil, nil
 	}
-	m := make(tandem.Metadata)
+	text := string(b)
+	if p.pairs == nil {
+		p.pairs = make(tandem.Metadata)
+	}
+	clear(p.pairs)
+	p.values = p.values[:0]
 	for pairs := 1; len(b) > 0; pairs++ {
 		if pairs > MaxMetadataPairs {
 			return nil, violation("more than %d metadata pairs", MaxMetadataPairs)
 		}
-		key, rest, err := lengthPrefixed(b, MaxMetadata, "metadata key")
+		key, afterKey, err := lengthPrefixed(b, MaxMetadata, "metadata key")
 		if err != nil {
 			return nil, err
 		}
-		value, rest, err := lengthPrefixed(rest, MaxMetadata, "metadata value")
+		value, rest, err := lengthPrefixed(afterKey, MaxMetadata, "metadata value")
 		if err != nil {
 			return nil, err
 		}
 		if len(key) == 0 {
 			return nil, violation("metadata with an empty key")
 		}
-		m.Add(string(key), string(value))
+		p.add(before(text, afterKey, len(key)), before(text, rest, len(value)))
 		b = rest
 	}
-	return m, nil
+	return p.pairs, nil
+}
+
+// before returns the n bytes of text that rest, its end, follows.
+func before(text string, rest []byte, n int) string {
+	end := len(text) - len(rest)
+	return text[end-n : end]
+}
+
+// Small reports whether the memory is worth keeping.
+func (p *Pairs) Small() bool {
+	const most = 8
+	return cap(p.values) <= most
+}
+
+func (p *Pairs) add(key, value string) {
+	if others := p.pairs.Values(key); others != nil {
+		p.pairs.Set(key, append(others, value)...)
+		return
+	}
+	p.values = append(p.values, value)
+	n := len(p.values)
+	p.pairs.Set(key, p.values[n-1:n:n]...)
 }

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"io"
 	"sync"
 
 	"github.com/tandem-rpc/tandem"
@@ -13,8 +14,9 @@ import (
 // whoever wants the trailer, is done when the caller looks.
 type callStream struct {
 	*Stream
-	call *tandem.Call
-	once sync.Once
+	call   *tandem.Call
+	points Points // nil for none
+	once   sync.Once
 }
 
 // OpenWith sends a stream's request through f and returns the stream. The call
@@ -25,7 +27,7 @@ func (*Caller) OpenWith(ctx context.Context, o *Outgoing, f tandem.Func) (tandem
 		o.Call.End(err)
 		return nil, tandem.AsError(err)
 	}
-	cs := &callStream{Stream: st, call: &o.Call}
+	cs := &callStream{Stream: st, call: &o.Call, points: o.Points}
 	context.AfterFunc(st.ctx, cs.end)
 	return cs, nil
 }
@@ -47,6 +49,20 @@ func (o *Outgoing) open(ctx context.Context, f tandem.Func) (*Stream, error) {
 
 // RecvMsg decodes the next message into v.
 func (cs *callStream) RecvMsg(v any) error {
+	if cs.points == nil {
+		return cs.receive(v)
+	}
+	if err := cs.points.BeforeResponseBody(cs.ctx, cs.call); err != nil {
+		return err
+	}
+	err := cs.receive(v)
+	if errors.Is(err, io.EOF) {
+		return err // there was no message
+	}
+	return cs.points.AfterResponseBody(cs.ctx, cs.call, v, err)
+}
+
+func (cs *callStream) receive(v any) error {
 	err := cs.Stream.RecvMsg(v)
 	if err != nil && cs.isOver() { // and not just a message that does not decode
 		cs.end()

@@ -32,9 +32,10 @@ type Inbound struct {
 	ctxMu sync.Mutex
 	asked *doneContext // nil until somebody asks for Done
 
-	message []byte  // the request; valid until the handler returns
-	owned   *buffer // holds message when it is not the reader's
-	reply   *buffer // the answer's message, encoded
+	pairs   *wire.Pairs // memory of the metadata; nil until there is some, and it may be used again
+	message []byte      // the request; valid until the handler returns
+	owned   *buffer     // holds message when it is not the reader's
+	reply   *buffer     // the answer's message, encoded
 
 	// Guarded by the session's mutex.
 	request *assembly // while the request arrives
@@ -52,7 +53,11 @@ func newInbound() *Inbound {
 // recycle makes an Inbound that nobody has any more another call's, with the
 // buffer of its answer.
 func (in *Inbound) recycle() {
-	*in = Inbound{reply: in.reply.keep()}
+	pairs := in.pairs
+	if pairs != nil && !pairs.Small() {
+		pairs = nil
+	}
+	*in = Inbound{reply: in.reply.keep(), pairs: pairs}
 	inbounds.Put(in)
 }
 
@@ -176,11 +181,25 @@ func (m *machine) fill(in *Inbound, r *wire.Request, now int64) *tandem.Error {
 	if timeout > 0 {
 		c.Deadline = m.env.at(now + int64(timeout))
 	}
+	if len(r.Metadata) == 0 {
+		return nil
+	}
 	var err error
-	if c.Metadata, err = wire.ParseMetadata(r.Metadata); err != nil {
+	if c.Metadata, err = in.memory().Parse(r.Metadata); err != nil {
 		return refused(tandem.InvalidArgument, "%v", err)
 	}
 	return nil
+}
+
+// memory is where the metadata goes.
+func (in *Inbound) memory() *wire.Pairs {
+	if !in.method.target.Reuse {
+		return new(wire.Pairs)
+	}
+	if in.pairs == nil {
+		in.pairs = new(wire.Pairs)
+	}
+	return in.pairs
 }
 
 // check refuses calls that fit neither the method nor the limits.

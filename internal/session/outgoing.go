@@ -17,6 +17,8 @@ import (
 type Outgoing struct {
 	Call tandem.Call
 	Rule any // how whoever makes the call treats it: for its own use
+	// Points, if not nil, are passed by the call.
+	Points Points
 
 	env     *Env
 	codec   tandem.Codec
@@ -85,7 +87,8 @@ func (o *Outgoing) Release() {
 }
 
 func (o *Outgoing) recycle() {
-	o.Call, o.Rule, o.codec, o.packed = tandem.Call{}, nil, nil, false
+	o.Call.Reset()
+	o.Rule, o.Points, o.codec, o.packed = nil, nil, nil, false
 	o.over, o.stream, o.by, o.forgone = false, nil, nil, false
 	o.message = o.message.keep()
 	o.env.outgoings.Put(o)
@@ -236,9 +239,19 @@ func (s *Session) InvokeAndTell(ctx context.Context, call *tandem.Call, load fun
 		return refused(tandem.Internal, "call of %s with a Body of type %T: an interceptor of a client must leave the Body, "+
 			"for the message is encoded already; change messages in a codec or in an interceptor of the server", call.Method, call.Body)
 	}
+	if o.Points != nil {
+		return s.invokeBetween(ctx, call, o, load)
+	}
+	return s.invoke(ctx, call, o, load)
+}
+
+func (s *Session) invoke(ctx context.Context, call *tandem.Call, o *Outgoing, load func(wire.Load)) error {
 	p := o.begin(call.Kind, s.peer)
 	if p == nil {
 		return refused(tandem.Canceled, "the call of %s is over", call.Method)
+	}
+	if o.Points != nil && o.Points.AtMessages() {
+		p.seen = &sighting{ctx, call, o.Points}
 	}
 	err := p.describe(call)
 	switch {
@@ -270,7 +283,7 @@ func (p *Pending) describe(call *tandem.Call) error {
 	if len(call.Metadata) == 0 {
 		return nil
 	}
-	md, err := wire.AppendMetadata(nil, call.Metadata)
+	md, err := wire.AppendMetadata(p.Metadata[:0], call.Metadata)
 	if err != nil {
 		return refused(tandem.InvalidArgument, "%v", err)
 	}
@@ -324,7 +337,7 @@ func (*Caller) Run(ctx context.Context, o *Outgoing, f tandem.Func, args, reply 
 	err := o.Encode(args)
 	if err == nil {
 		if err = f(ctx, &o.Call); err == nil && o.Call.Kind == tandem.Unary {
-			err = o.Decode(reply)
+			err = o.decodeReply(ctx, reply)
 		}
 	}
 	o.Call.End(err)

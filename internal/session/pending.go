@@ -37,7 +37,8 @@ type Pending struct {
 	end      uint64 // where the request's last byte lies in what we write
 	body     int    // where the message starts in a reassembled answer
 
-	env *Env
+	env  *Env
+	seen *sighting // nil unless plugins look at messages
 
 	Method     string
 	Codec      string
@@ -90,8 +91,17 @@ func (p *Pending) clear() bool {
 	if p.payload != nil {
 		spare = p.payload.keep()
 	}
-	*p = Pending{env: p.env, done: p.done, spare: spare}
+	*p = Pending{env: p.env, done: p.done, spare: spare, Metadata: small(p.Metadata)}
 	return true
+}
+
+// small returns the memory of b, empty, if it is worth keeping.
+func small(b []byte) []byte {
+	const most = 512
+	if cap(b) > most {
+		return nil
+	}
+	return b[:0]
 }
 
 // Do makes a unary or one-way call and waits for its answer. A one-way call
@@ -100,6 +110,7 @@ func (p *Pending) clear() bool {
 func (s *Session) Do(ctx context.Context, p *Pending) error {
 	p.cancelable = ctx.Done() != nil
 	rd, err := s.open(p)
+	p.sent(err)
 	switch {
 	case err != nil:
 		return err
@@ -142,9 +153,10 @@ func (s *Session) open(p *Pending) (*reader, *tandem.Error) {
 	return rd, err
 }
 
-// mayRead reports whether the caller waits for nothing but its answer.
+// mayRead reports whether the caller waits for nothing but its answer: who has
+// plugins to tell meanwhile would hold up the answers of others.
 func (p *Pending) mayRead(now int64) bool {
-	return !p.OneWay && p.stream == nil && (p.deadline == 0 || p.deadline-now > int64(longestDirect))
+	return !p.OneWay && p.stream == nil && p.seen == nil && (p.deadline == 0 || p.deadline-now > int64(longestDirect))
 }
 
 // wait returns when the answer is there, the session has ended the call, or
@@ -168,6 +180,9 @@ func (s *Session) wait(ctx context.Context, p *Pending) error {
 func (p *Pending) result(s *Session) error {
 	if p.err != nil {
 		return p.err
+	}
+	if p.seen != nil {
+		p.seen.points.BeforeResponseHeader(p.seen.ctx, p.seen.call)
 	}
 	return p.parse(s)
 }

@@ -108,7 +108,9 @@ func (st *Stream) begin(ctx context.Context, deadline time.Time) {
 func (s *Session) openStream(ctx context.Context, p *Pending, openBy time.Time) error {
 	ctx, cancel := context.WithDeadline(ctx, openBy)
 	defer cancel()
-	if _, err := s.open(p); err != nil {
+	_, err := s.open(p)
+	p.sent(err)
+	if err != nil {
 		return err
 	}
 	return s.wait(ctx, p)

@@ -70,7 +70,7 @@ func (p *tour) BeforeResponse(context.Context, *tandem.Call, any, error) error {
 	return nil
 }
 
-func (p *tour) AfterResponse(_ context.Context, call *tandem.Call, end *tandem.Outcome) {
+func (p *tour) AfterResponse(_ context.Context, call *tandem.Call, end tandem.Outcome) {
 	p.stop("after response: " + end.Code().String())
 }
 

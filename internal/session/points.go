@@ -1,0 +1,69 @@
+package session
+
+import (
+	"context"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+// Points are what a caller's plugins want to know of a call. None panics.
+type Points interface {
+	// AtMessages says whether AfterRequest and BeforeResponseHeader do anything.
+	AtMessages() bool
+	// BeforeRequest comes when the instance is chosen and nothing is written.
+	BeforeRequest(ctx context.Context, call *tandem.Call) error
+	// AfterRequest comes when the request is in the queue to be written, or can't be.
+	AfterRequest(ctx context.Context, call *tandem.Call, err error)
+	// BeforeResponseHeader comes when there is an answer.
+	BeforeResponseHeader(ctx context.Context, call *tandem.Call)
+	// AfterResponseHeader comes when it is known how the attempt went.
+	AfterResponseHeader(ctx context.Context, call *tandem.Call, err error) error
+	// BeforeResponseBody and AfterResponseBody come round the decoding.
+	BeforeResponseBody(ctx context.Context, call *tandem.Call) error
+	AfterResponseBody(ctx context.Context, call *tandem.Call, reply any, err error) error
+}
+
+// sighting is what the points in the middle of an attempt are told.
+type sighting struct {
+	ctx    context.Context //nolint:containedctx // the call's
+	call   *tandem.Call
+	points Points
+}
+
+// invokeBetween is invoke between the points at its begin and end.
+func (s *Session) invokeBetween(ctx context.Context, call *tandem.Call, o *Outgoing, load func(wire.Load)) error {
+	err := o.Points.BeforeRequest(ctx, call)
+	if err != nil {
+		return err
+	}
+	err = s.invoke(ctx, call, o, load)
+	if call.Kind == tandem.OneWay {
+		return err
+	}
+	return o.Points.AfterResponseHeader(ctx, call, err)
+}
+
+// sent tells that the request is on its way, or why it is not.
+func (p *Pending) sent(err *tandem.Error) {
+	if p.seen == nil {
+		return
+	}
+	var cause error
+	if err != nil {
+		cause = err
+	}
+	p.seen.points.AfterRequest(p.seen.ctx, p.seen.call, cause)
+}
+
+// decodeReply decodes the answer between the points.
+func (o *Outgoing) decodeReply(ctx context.Context, reply any) error {
+	if o.Points == nil {
+		return o.Decode(reply)
+	}
+	if err := o.Points.BeforeResponseBody(ctx, &o.Call); err != nil {
+		return err
+	}
+	err := o.Decode(reply)
+	return o.Points.AfterResponseBody(ctx, &o.Call, reply, err)
+}
