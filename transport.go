@@ -7,6 +7,11 @@ import (
 
 // Transport dials and listens. It is a value passed as an option, never looked
 // up by name in a global table.
+//
+// A connection that is encrypted by TLS says so with the method ConnectionState
+// of [crypto/tls.Conn]; calls find that in their [Peer]. One that can end its
+// own direction alone has a CloseWrite, as [net.TCPConn] has it. Closing a
+// listener leaves the connections that it has accepted.
 type Transport interface {
 	// Dial connects to the address, giving up when ctx ends.
 	Dial(ctx context.Context, address string) (net.Conn, error)

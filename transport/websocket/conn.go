@@ -1,0 +1,152 @@
+package websocket
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	ws "github.com/coder/websocket"
+
+	"github.com/tandem-rpc/tandem/transport"
+)
+
+const (
+	maxMessage = 64 << 10    // of those that we send: libraries have limits
+	partTime   = time.Second // for the close to be answered
+	copySize   = 16 << 10
+)
+
+// conn makes a connection of a WebSocket. A goroutine of its own receives: a
+// deadline in the middle of a message would otherwise end the connection.
+type conn struct {
+	net.Conn // the one below: addresses, write deadlines
+
+	ws *ws.Conn
+	in *transport.Inbox
+
+	writing sync.Mutex
+	closed  atomic.Bool
+}
+
+// secured is one whose connection below is TLS.
+type secured struct {
+	*conn
+	state func() tls.ConnectionState
+}
+
+// ConnectionState returns what is known of the TLS below.
+func (c secured) ConnectionState() tls.ConnectionState { return c.state() }
+
+func newConn(w *ws.Conn, raw net.Conn) net.Conn {
+	w.SetReadLimit(-1) // a message is read in pieces
+	c := &conn{Conn: raw, ws: w, in: transport.NewInbox()}
+	go c.receive() // until the WebSocket has ended
+	if t, ok := raw.(interface{ ConnectionState() tls.ConnectionState }); ok {
+		return secured{c, t.ConnectionState}
+	}
+	return c
+}
+
+// receive moves what comes to the inbox until the connection ends.
+func (c *conn) receive() {
+	err := c.receiveAll()
+	if s := ws.CloseStatus(err); s == ws.StatusNormalClosure || s == ws.StatusGoingAway {
+		err = io.EOF
+	}
+	c.in.End(err)
+}
+
+func (c *conn) receiveAll() error {
+	for {
+		kind, message, err := c.ws.Reader(context.Background())
+		if err != nil {
+			return err
+		}
+		if kind != ws.MessageBinary {
+			if c.closed.CompareAndSwap(false, true) {
+				c.part(ws.StatusUnsupportedData, "binary messages only")
+			}
+			return errors.New("websocket: the peer sent text: want binary messages")
+		}
+		if err := c.copyOf(message); err != nil {
+			return err
+		}
+	}
+}
+
+// buffers are held while a message arrives, not while a connection waits.
+var buffers = sync.Pool{New: func() any { return new([copySize]byte) }}
+
+func (c *conn) copyOf(message io.Reader) error {
+	buf := buffers.Get().(*[copySize]byte)
+	defer buffers.Put(buf)
+	for {
+		n, err := message.Read(buf[:])
+		if n > 0 {
+			if _, err := c.in.Write(buf[:n]); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (c *conn) Read(p []byte) (int, error) { return c.in.Read(p) }
+
+// Write sends p in binary messages. A write that does not end before its
+// deadline ends the connection: half a message can't be taken back.
+func (c *conn) Write(p []byte) (done int, err error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if c.closed.Load() {
+		return 0, fmt.Errorf("websocket: write: %w", net.ErrClosed)
+	}
+	for done < len(p) {
+		n := min(len(p)-done, maxMessage)
+		if err := c.ws.Write(context.Background(), ws.MessageBinary, p[done:done+n]); err != nil {
+			return done, err
+		}
+		done += n
+	}
+	return done, nil
+}
+
+func (c *conn) SetReadDeadline(t time.Time) error { return c.in.SetReadDeadline(t) }
+
+func (c *conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.in.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// Close says goodbye, unless a write waits, and gives the peer a second to say so
+// too: what was written before is then with it. Close does not wait for that.
+func (c *conn) Close() error {
+	if !c.closed.CompareAndSwap(false, true) {
+		return net.ErrClosed
+	}
+	c.in.Close()
+	if !c.writing.TryLock() {
+		return c.Conn.Close()
+	}
+	c.writing.Unlock()
+	go c.part(ws.StatusNormalClosure, "") // ends in partTime
+	return nil
+}
+
+// part ends the connection, in good order if the peer answers in time.
+func (c *conn) part(status ws.StatusCode, reason string) {
+	if c.Conn.SetDeadline(time.Now().Add(partTime)) == nil {
+		_ = c.ws.Close(status, reason) // the peer may be gone
+	}
+	_ = c.Conn.Close()
+}

@@ -1,0 +1,167 @@
+package websocket
+
+import (
+	"bufio"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	ws "github.com/coder/websocket"
+)
+
+// Handler is a path of an HTTP server whose WebSockets a tandem server serves:
+// it is both an [http.Handler] and a [net.Listener].
+//
+//	h := websocket.NewHandler()
+//	http.Handle("/rpc", h)
+//	go srv.ServeListener(h)
+type Handler struct {
+	opts   options
+	addr   net.Addr
+	conns  chan net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+// NewHandler returns a handler; [WithPath] and [WithPending] mean nothing to it,
+// as the HTTP server looks after both.
+func NewHandler(opts ...Option) *Handler { return newHandler(mounted{}, newOptions(opts)) }
+
+func newHandler(addr net.Addr, o options) *Handler {
+	return &Handler{opts: o, addr: addr, conns: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+// mounted is the address of a handler that does not know where it is.
+type mounted struct{}
+
+func (mounted) Network() string { return "websocket" }
+func (mounted) String() string  { return "mounted" }
+
+// ServeHTTP makes the request's connection a WebSocket and hands it to Accept. It
+// returns when that has taken it.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	select {
+	case <-h.closed:
+		http.Error(w, "closed", http.StatusServiceUnavailable)
+		return
+	default:
+	}
+	taker := &hijack{ResponseWriter: w}
+	conn, err := ws.Accept(taker, r, &ws.AcceptOptions{Subprotocols: []string{Subprotocol}, OriginPatterns: h.opts.origins})
+	if err != nil {
+		return // the answer says why
+	}
+	c := newConn(conn, taker.conn)
+	if conn.Subprotocol() != Subprotocol {
+		_ = conn.Close(ws.StatusPolicyViolation, "ask for the subprotocol "+Subprotocol)
+		_ = c.Close()
+		return
+	}
+	select {
+	case h.conns <- c:
+	case <-h.closed:
+		_ = c.Close()
+	}
+}
+
+// hijack remembers the connection that is taken over.
+type hijack struct {
+	http.ResponseWriter
+	conn net.Conn
+}
+
+// Hijack takes the connection over from the HTTP server.
+func (w *hijack) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	w.conn = c
+	return c, rw, err
+}
+
+// Accept returns the next WebSocket.
+func (h *Handler) Accept() (net.Conn, error) {
+	select {
+	case c := <-h.conns:
+		return c, nil
+	case <-h.closed:
+		return nil, &net.OpError{Op: "accept", Net: "websocket", Addr: h.addr, Err: net.ErrClosed}
+	}
+}
+
+// Close ends Accept. Connections that were accepted live on.
+func (h *Handler) Close() error {
+	h.once.Do(func() { close(h.closed) })
+	return nil
+}
+
+// Addr returns an address that says that the handler does not know its own.
+func (h *Handler) Addr() net.Addr { return h.addr }
+
+// listener is a handler with an HTTP server of its own.
+type listener struct {
+	*Handler
+	http http.Server
+	done chan struct{} // closed when the HTTP server has ended
+}
+
+func newListener(inner net.Listener, o options) *listener {
+	l := &listener{Handler: newHandler(address{inner.Addr(), o.path}, o), done: make(chan struct{})}
+	var pending atomic.Int64
+	l.http = http.Server{
+		Handler:           l.only(o.path),
+		ReadHeaderTimeout: o.hello,
+		WriteTimeout:      o.hello,
+		IdleTimeout:       o.hello,
+		MaxHeaderBytes:    16 << 10,
+		ConnState:         func(c net.Conn, s http.ConnState) { bound(&pending, int64(o.pending), c, s) },
+		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
+	}
+	go func() {
+		defer close(l.done)
+		_ = l.http.Serve(inner) // ends with Close, or with the listener below
+		_ = l.Handler.Close()
+	}()
+	return l
+}
+
+// only answers requests for other paths with 404.
+func (l *listener) only(path string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != path {
+			http.NotFound(w, r)
+			return
+		}
+		l.ServeHTTP(w, r)
+	}
+}
+
+// bound closes connections while too many have not become WebSockets.
+func bound(pending *atomic.Int64, most int64, c net.Conn, s http.ConnState) {
+	switch s {
+	case http.StateNew:
+		if pending.Add(1) > most {
+			_ = c.Close() // the HTTP server notices, and says StateClosed
+		}
+	case http.StateHijacked, http.StateClosed:
+		pending.Add(-1)
+	default:
+	}
+}
+
+// Close stops listening. Connections that were accepted live on.
+func (l *listener) Close() error {
+	err := errors.Join(l.Handler.Close(), l.http.Close())
+	<-l.done
+	return err
+}
+
+// address is the inner listener's, and the path.
+type address struct {
+	net.Addr
+	path string
+}
+
+func (a address) String() string { return a.Addr.String() + strings.TrimSuffix(a.path, "/") }

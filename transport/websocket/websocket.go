@@ -1,0 +1,155 @@
+// Package websocket carries connections over WebSockets (RFC 6455): through
+// HTTP proxies and load balancers, beside a web server's pages, and from
+// browsers.
+//
+//	srv := server.New(server.WithTransport("ws", websocket.New(transport.TCP())))
+//	err := srv.Serve("ws", ":8080")
+//
+//	c, err := client.Dial("ws://host:8080", client.WithTransport("ws", websocket.New(transport.TCP())))
+//
+// With [transport.TLS] inside, which programs in other languages know as wss://,
+// it is encrypted. [NewHandler] makes a path of an HTTP server that is there
+// already a listener.
+//
+// # On the wire
+//
+// Both sides ask for the subprotocol [Subprotocol] and send binary messages.
+// Their bytes, one message after the other, are the connection: where a message
+// ends means nothing. Text is refused. Nothing is compressed, since what is
+// compressed before anybody is known costs memory. There is no half close: a
+// close frame ends both directions.
+package websocket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	ws "github.com/coder/websocket"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// Subprotocol is what both sides name in Sec-WebSocket-Protocol.
+const Subprotocol = "tandem"
+
+// Option changes a transport or a handler.
+type Option func(*options)
+
+type options struct {
+	path    string
+	origins []string
+	header  http.Header
+	pending int
+	hello   time.Duration
+}
+
+const (
+	defaultPending = 1024
+	defaultHello   = 5 * time.Second
+)
+
+func newOptions(opts []Option) options {
+	o := options{path: "/", header: http.Header{}, pending: defaultPending, hello: defaultHello}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return o
+}
+
+// WithPath sets the path: of the listener, which answers others with 404, and of
+// addresses that name none. The default is "/".
+func WithPath(path string) Option {
+	return func(o *options) { o.path = "/" + strings.TrimPrefix(path, "/") }
+}
+
+// WithOrigins lets pages of other hosts connect: patterns of hosts as
+// "*.example.com", or of schemes and hosts as "https://*.example.com". Without it
+// a browser may connect if its page is of the host that it connects to; programs
+// that are no browsers name no origin, and are not asked for one.
+func WithOrigins(patterns ...string) Option {
+	return func(o *options) { o.origins = append(o.origins, patterns...) }
+}
+
+// WithHeader adds a header to the requests of a client: a token, say, for whatever
+// stands in front of the server. The methods' metadata is another matter.
+func WithHeader(key, value string) Option { return func(o *options) { o.header.Add(key, value) } }
+
+// WithPending sets how many connections a listener holds at most that have not
+// become WebSockets yet, and for how long; 1,024 and 5 s by default. Further ones
+// are closed.
+func WithPending(most int, within time.Duration) Option {
+	return func(o *options) { o.pending, o.hello = max(1, most), max(within, time.Millisecond) }
+}
+
+type carrier struct {
+	inner tandem.Transport
+	opts  options
+}
+
+// New returns the transport over another one: [transport.TCP],
+// [transport.TLS], a proxy's, unix sockets. An address is the inner transport's,
+// with a path or without: host:port/path.
+func New(inner tandem.Transport, opts ...Option) tandem.Transport {
+	return &carrier{inner, newOptions(opts)}
+}
+
+// split divides an address into the inner transport's and the path.
+func (t *carrier) split(address string) (inner, path string) {
+	if i := strings.IndexByte(address, '/'); i > 0 {
+		return address[:i], address[i:]
+	}
+	return address, t.opts.path
+}
+
+func (t *carrier) Dial(ctx context.Context, address string) (net.Conn, error) {
+	inner, path := t.split(address)
+	raw, err := t.inner.Dial(ctx, inner)
+	if err != nil {
+		return nil, fmt.Errorf("websocket: %s: %w", address, err)
+	}
+	conn, err := t.upgrade(ctx, raw, inner, path)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("websocket: %s: %w", address, err), raw.Close())
+	}
+	return newConn(conn, raw), nil
+}
+
+// upgrade asks the server at the other end of raw to make it a WebSocket.
+func (t *carrier) upgrade(ctx context.Context, raw net.Conn, host, path string) (*ws.Conn, error) {
+	once := &http.Transport{
+		DialContext:       func(context.Context, string, string) (net.Conn, error) { return raw, nil },
+		DisableKeepAlives: true,
+	}
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
+	conn, _, err := ws.Dial(ctx, "ws://"+host+path, &ws.DialOptions{ //nolint:bodyclose // ws.Dial says that nobody has to
+		HTTPClient:   &http.Client{Transport: once, CheckRedirect: stay},
+		HTTPHeader:   t.opts.header,
+		Subprotocols: []string{Subprotocol},
+	})
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err == nil && conn.Subprotocol() != Subprotocol {
+		err = fmt.Errorf("the server does not speak the subprotocol %q", Subprotocol)
+	}
+	return conn, err
+}
+
+// stay follows no redirect: it would lead to another server over this connection.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+func (t *carrier) Listen(ctx context.Context, address string) (net.Listener, error) {
+	inner, path := t.split(address)
+	ln, err := t.inner.Listen(ctx, inner)
+	if err != nil {
+		return nil, err
+	}
+	opts := t.opts
+	opts.path = path
+	return newListener(ln, opts), nil
+}

@@ -1,0 +1,270 @@
+package websocket_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	ws "github.com/coder/websocket"
+	"go.uber.org/goleak"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/transport"
+	"github.com/tandem-rpc/tandem/transport/transporttest"
+	"github.com/tandem-rpc/tandem/transport/websocket"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func loopback() string { return "127.0.0.1:0" }
+
+func TestBehaviour(t *testing.T) {
+	transporttest.Run(t, func(testing.TB) transporttest.Harness {
+		return transporttest.Harness{
+			Server: websocket.New(transport.TCP(), websocket.WithPath("rpc")), Client: websocket.New(transport.TCP()),
+			Name: "ws", Address: loopback, NoHalfClose: true,
+		}
+	})
+}
+
+func TestBehaviourOverTLS(t *testing.T) {
+	transporttest.Run(t, func(t testing.TB) transporttest.Harness {
+		serverTLS, clientTLS := transporttest.Certificates(t)
+		return transporttest.Harness{
+			Server: websocket.New(transport.TLS(transport.TCP(), serverTLS)),
+			Client: websocket.New(transport.TLS(transport.TCP(), clientTLS)),
+			Name:   "wss", Address: loopback, NoHalfClose: true, TLS: true,
+		}
+	})
+}
+
+// mounted listens by mounting a handler on an HTTP server of its own.
+type mounted struct{ tandem.Transport }
+
+func (mounted) Listen(ctx context.Context, address string) (net.Listener, error) {
+	host, _, _ := strings.Cut(address, "/")
+	ln, err := transport.TCP().Listen(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	h := websocket.NewHandler()
+	mux := http.NewServeMux()
+	mux.Handle("/rpc", h)
+	mux.HandleFunc("/page", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "a page") })
+	s := &mountedServer{Handler: h, ln: ln, http: http.Server{Handler: mux, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}}
+	go func() { _ = s.http.Serve(ln) }()
+	return s, nil
+}
+
+type mountedServer struct {
+	*websocket.Handler
+	ln   net.Listener
+	http http.Server
+}
+
+func (s *mountedServer) Close() error   { return errors.Join(s.Handler.Close(), s.http.Close()) }
+func (s *mountedServer) Addr() net.Addr { return at{s.ln.Addr()} }
+
+type at struct{ net.Addr }
+
+func (a at) String() string { return a.Addr.String() + "/rpc" }
+
+func TestBehaviourMounted(t *testing.T) {
+	transporttest.Run(t, func(testing.TB) transporttest.Harness {
+		return transporttest.Harness{
+			Server: mounted{websocket.New(transport.TCP())}, Name: "ws", Address: loopback, NoHalfClose: true,
+		}
+	})
+}
+
+// serve starts a server with an echo, and returns host:port/path.
+func serve(t *testing.T, opts ...websocket.Option) string {
+	t.Helper()
+	ln, err := websocket.New(transport.TCP(), opts...).Listen(t.Context(), loopback())
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := server.New(server.WithLogger(slog.New(slog.DiscardHandler)))
+	if err := server.Handle(srv, "Test.Echo", func(_ context.Context, in *string) (*string, error) { return in, nil }); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- srv.ServeListener(ln) }()
+	t.Cleanup(func() {
+		srv.Close()
+		if err := <-done; !errors.Is(err, server.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	return ln.Addr().String()
+}
+
+// A page may connect to its own host, and to others that allow it.
+func TestOrigins(t *testing.T) {
+	for name, c := range map[string]struct {
+		allowed []string
+		origin  string // %h is the server's own host
+		taken   bool
+	}{
+		"no browser":                    {nil, "", true},
+		"the same host":                 {nil, "http://%h", true},
+		"another host":                  {nil, "http://evil.example", false},
+		"another port":                  {nil, "http://127.0.0.1:1", false},
+		"no origin that anybody can be": {nil, "null", false},
+		"an allowed host":               {[]string{"app.example"}, "https://app.example", true},
+		"a host below":                  {[]string{"*.app.example"}, "https://a.app.example", true},
+		"a host that ends alike":        {[]string{"*.app.example"}, "https://evilapp.example", false},
+		"a host that begins alike":      {[]string{"app.example"}, "https://app.example.evil.example", false},
+		"another scheme":                {[]string{"https://app.example"}, "http://app.example", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			address := serve(t, websocket.WithOrigins(c.allowed...))
+			header := http.Header{}
+			if c.origin != "" {
+				host, _, _ := strings.Cut(address, "/")
+				header.Set("Origin", strings.ReplaceAll(c.origin, "%h", host))
+			}
+			conn, resp, err := ws.Dial(t.Context(), "ws://"+address, &ws.DialOptions{ //nolint:bodyclose // nobody has to, says Dial
+				HTTPHeader: header, Subprotocols: []string{websocket.Subprotocol},
+			})
+			if err == nil {
+				defer conn.CloseNow()
+			}
+			if (err == nil) != c.taken || !c.taken && resp.StatusCode != http.StatusForbidden {
+				t.Errorf("taken: %t, want %t: %v", err == nil, c.taken, err)
+			}
+		})
+	}
+}
+
+// What asks for no subprotocol, or for another one, or says text, is told so.
+func TestStrangersAreTold(t *testing.T) {
+	address := serve(t, websocket.WithPath("/rpc"))
+	for name, c := range map[string]struct {
+		protocols []string
+		kind      ws.MessageType
+		want      ws.StatusCode
+	}{
+		"no subprotocol":      {nil, ws.MessageBinary, ws.StatusPolicyViolation},
+		"another subprotocol": {[]string{"chat"}, ws.MessageBinary, ws.StatusPolicyViolation},
+		"text":                {[]string{websocket.Subprotocol}, ws.MessageText, ws.StatusUnsupportedData},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, _, err := ws.Dial(t.Context(), "ws://"+address, &ws.DialOptions{Subprotocols: c.protocols}) //nolint:bodyclose // nobody has to, says Dial
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.CloseNow()
+			_ = conn.Write(t.Context(), c.kind, []byte("hello")) // it may be closed by then
+			if _, _, err := conn.Read(t.Context()); ws.CloseStatus(err) != c.want {
+				t.Errorf("closed with %v, want %v", err, c.want)
+			}
+		})
+	}
+	for _, target := range []string{"http://" + address, "http://" + strings.TrimSuffix(address, "/rpc")} {
+		resp, err := http.Get(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode < 400 {
+			t.Errorf("GET %s: %s", target, resp.Status)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// A server that is none, or has another path, or sends elsewhere, is no server.
+func TestDialSaysWhatIsWrong(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/moved" {
+			http.Redirect(w, r, "http://192.0.2.1/", http.StatusFound)
+			return
+		}
+		c, err := ws.Accept(w, r, nil) // without a subprotocol
+		if err == nil {
+			c.CloseNow()
+		}
+	}))
+	defer web.Close()
+	host := strings.TrimPrefix(web.URL, "http://")
+	for address, want := range map[string]string{
+		host + "/moved":                "302",
+		host + "/other":                `does not speak the subprotocol "tandem"`,
+		serve(t) + "/nowhere":          "404",
+		strings.TrimSuffix(host, "\n"): "subprotocol",
+		"127.0.0.1:0":                  "127.0.0.1:0",
+	} {
+		c, err := websocket.New(transport.TCP()).Dial(t.Context(), address)
+		if err == nil {
+			c.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q in it", address, err, want)
+		}
+	}
+}
+
+// Connections that don't become WebSockets are closed in time, and are few.
+func TestPendingIsBounded(t *testing.T) {
+	address := serve(t, websocket.WithPending(3, 300*time.Millisecond))
+	var conns []net.Conn
+	for range 5 {
+		c, err := transport.TCP().Dial(t.Context(), address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		conns = append(conns, c)
+	}
+	for _, c := range conns {
+		if err := c.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(c); errors.Is(err, context.DeadlineExceeded) || isTimeout(err) {
+			t.Error("a silent connection is still open")
+		}
+	}
+	c, err := client.Dial("ws://"+address, client.WithTransport("ws", websocket.New(transport.TCP())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if got, err := client.Invoke[string](t.Context(), c, "Test.Echo", new("x")); err != nil || *got != "x" {
+		t.Error(err)
+	}
+}
+
+func isTimeout(err error) bool {
+	n, ok := errors.AsType[net.Error](err)
+	return ok && n.Timeout()
+}
+
+// A page of a browser calls, with the WebSocket that browsers have.
+func TestScript(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("no node here")
+	}
+	if err := exec.Command(node, "--experimental-websocket", "-e", "new WebSocket('ws://127.0.0.1:1').onerror=()=>{}").Run(); err != nil {
+		t.Skip("this node has no WebSocket: ", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, node, "--experimental-websocket", "--no-warnings", "testdata/call.mjs", "ws://"+serve(t, websocket.WithPath("rpc")))
+	out, err := cmd.CombinedOutput()
+	if err != nil || string(bytes.TrimSpace(out)) != `"from a script"` {
+		t.Errorf("%v: %s", err, out)
+	}
+}
