@@ -1,0 +1,239 @@
+package quic
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	quicgo "github.com/quic-go/quic-go"
+)
+
+// partTime is how long a closed connection waits for its peer to have read what
+// was written before.
+const partTime = time.Second
+
+// conn is the one stream of a QUIC connection.
+type conn struct {
+	quic   *quicgo.Conn
+	socket *socket
+
+	ready chan struct{} // closed when there is a stream, or never will be
+
+	mu       sync.Mutex
+	stream   *quicgo.Stream // nil until the client has opened it
+	err      error          // why there is none
+	readBy   time.Time      // for the stream to come
+	writeBy  time.Time
+	deadline chan struct{} // closed and replaced when one of these changes
+	ended    bool          // the peer sends no more, and we have read to there
+	halved   bool          // nor do we
+	closed   bool
+
+	reading sync.Mutex
+}
+
+func newDialed(c *quicgo.Conn, stream *quicgo.Stream, s *socket) *conn {
+	d := &conn{quic: c, socket: s, stream: stream, ready: make(chan struct{}), deadline: make(chan struct{})}
+	close(d.ready)
+	return d
+}
+
+// newAccepted returns a connection whose stream is still to come: a goroutine
+// waits for it until the connection ends.
+func newAccepted(c *quicgo.Conn, s *socket) *conn {
+	a := &conn{quic: c, socket: s, ready: make(chan struct{}), deadline: make(chan struct{})}
+	go a.accept()
+	return a
+}
+
+func (c *conn) accept() {
+	defer close(c.ready)
+	stream, err := c.quic.AcceptStream(c.quic.Context())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.err = ending(err)
+		return
+	}
+	c.stream = stream
+	c.err = errors.Join(stream.SetReadDeadline(c.readBy), stream.SetWriteDeadline(c.writeBy))
+}
+
+// opened returns the stream when the client has opened it, or the time of the
+// read or write that wants it is over.
+func (c *conn) opened(by *time.Time) (*quicgo.Stream, error) {
+	for {
+		select {
+		case <-c.ready:
+			return c.stream, c.err
+		default:
+		}
+		c.mu.Lock()
+		at, changed := *by, c.deadline
+		c.mu.Unlock()
+		over, stop := passing(at)
+		select {
+		case <-c.ready:
+		case <-changed:
+		case <-over:
+			stop()
+			return nil, os.ErrDeadlineExceeded
+		}
+		stop()
+	}
+}
+
+// passing returns a channel that delivers at that time; never for the zero time.
+func passing(at time.Time) (<-chan time.Time, func()) {
+	if at.IsZero() {
+		return nil, func() {}
+	}
+	t := time.NewTimer(time.Until(at))
+	return t.C, func() { t.Stop() }
+}
+
+func (c *conn) Read(p []byte) (int, error) {
+	stream, err := c.opened(&c.readBy)
+	if err != nil {
+		return 0, err
+	}
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	if c.isClosed() {
+		return 0, net.ErrClosed
+	}
+	n, err := stream.Read(p)
+	if err != nil {
+		err = ending(err)
+	}
+	if errors.Is(err, io.EOF) {
+		c.mu.Lock()
+		c.ended = true
+		c.mu.Unlock()
+	}
+	return n, err
+}
+
+func (c *conn) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
+func (c *conn) Write(p []byte) (int, error) {
+	stream, err := c.opened(&c.writeBy)
+	if err != nil {
+		return 0, err
+	}
+	n, err := stream.Write(p)
+	if err != nil {
+		err = ending(err)
+	}
+	return n, err
+}
+
+// ending puts the end of a connection in the words of net: the peer's close is
+// io.EOF, our own net.ErrClosed.
+func ending(err error) error {
+	app, ok := errors.AsType[*quicgo.ApplicationError](err)
+	switch {
+	case ok && app.Remote && app.ErrorCode == 0:
+		return io.EOF
+	case ok:
+		return fmt.Errorf("quic: %w: %w", net.ErrClosed, err)
+	}
+	return err
+}
+
+// CloseWrite ends the stream towards the peer.
+func (c *conn) CloseWrite() error {
+	stream, err := c.opened(&c.writeBy)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.halved = true
+	c.mu.Unlock()
+	return stream.Close()
+}
+
+// Close ends the connection. What was written before still reaches a peer that
+// reads within a second, which Close does not wait for.
+func (c *conn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return net.ErrClosed
+	}
+	c.closed = true
+	if c.stream == nil || c.quic.Context().Err() != nil || c.ended && c.halved {
+		return c.end()
+	}
+	err := c.stream.SetDeadline(time.Unix(1, 0)) // whoever reads or writes stops
+	if err := errors.Join(err, c.stream.Close()); err != nil {
+		return errors.Join(err, c.end())
+	}
+	go c.part(c.ended) // ends in partTime
+	return nil
+}
+
+func (c *conn) end() error {
+	return errors.Join(c.quic.CloseWithError(0, ""), c.socket.release())
+}
+
+// part ends a connection without taking from the peer what it has not read yet:
+// closing QUIC's connection would. If the peer's end comes after ours it has read
+// ours, or closed too. If it came before, the peer reads on until it has ours, and
+// then closes; by the same rule one of two waits at most.
+func (c *conn) part(ended bool) {
+	until := time.Now().Add(partTime)
+	c.reading.Lock() // nobody reads any more
+	defer c.reading.Unlock()
+	if !ended && c.stream.SetReadDeadline(until) == nil {
+		_, _ = io.Copy(io.Discard, c.stream) // to the end, or the deadline
+	}
+	if ended {
+		ctx, cancel := context.WithDeadline(c.quic.Context(), until)
+		defer cancel()
+		<-ctx.Done()
+	}
+	_ = c.end() // nobody waits for its error
+}
+
+func (c *conn) LocalAddr() net.Addr  { return c.quic.LocalAddr() }
+func (c *conn) RemoteAddr() net.Addr { return c.quic.RemoteAddr() }
+
+// ConnectionState returns what is known of the connection's TLS.
+func (c *conn) ConnectionState() tls.ConnectionState { return c.quic.ConnectionState().TLS }
+
+func (c *conn) SetDeadline(t time.Time) error { return c.setDeadlines(t, true, true) }
+
+func (c *conn) SetReadDeadline(t time.Time) error { return c.setDeadlines(t, true, false) }
+
+func (c *conn) SetWriteDeadline(t time.Time) error { return c.setDeadlines(t, false, true) }
+
+func (c *conn) setDeadlines(t time.Time, read, write bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return net.ErrClosed
+	}
+	if read {
+		c.readBy = t
+	}
+	if write {
+		c.writeBy = t
+	}
+	close(c.deadline)
+	c.deadline = make(chan struct{})
+	if c.stream == nil {
+		return nil
+	}
+	return errors.Join(c.stream.SetReadDeadline(c.readBy), c.stream.SetWriteDeadline(c.writeBy))
+}
