@@ -66,6 +66,7 @@ var importTable = []row{
 
 	{layer: 2, folder: "internal/session"},
 	{layer: 2, folder: "internal/sim"},
+	{layer: 2, folder: "internal/multiplex"},
 
 	{layer: 3, folder: "client"},
 	{layer: 3, folder: "server"},

@@ -63,13 +63,16 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	for _, o := range opts {
 		o(&c.opts)
 	}
+	if err := c.opts.beginProtocols(); err != nil {
+		return nil, invalid(err)
+	}
 	t, err := registry.ParseTarget(target)
 	if err != nil {
 		return nil, invalid(err)
 	}
 	resolver := c.opts.resolvers[t.Scheme]
 	if resolver == nil {
-		return nil, invalid(fmt.Errorf("target %q: no resolver for %q: give it to WithResolver", target, t.Scheme))
+		return nil, invalid(fmt.Errorf("target %q: no resolver for %q: give it to WithResolver, or a protocol of that name to WithProtocols", target, t.Scheme))
 	}
 	if ch, ok := resolver.(registry.Checker); ok {
 		if err := ch.Check(t); err != nil {

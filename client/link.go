@@ -26,9 +26,9 @@ type link struct {
 	id     string // of the instance
 	ep     tandem.Endpoint
 	t      tandem.Transport
-	live   atomic.Pointer[session.Session]
-	silent atomic.Pointer[session.Session] // that does not answer pings
-	probe  probe                           // the prober's
+	live   atomic.Pointer[live]
+	silent atomic.Pointer[live] // that does not answer pings
+	probe  probe                // the prober's
 
 	mu      sync.Mutex
 	state   linkState
@@ -106,8 +106,8 @@ func (l *link) leave() {
 	l.set(gone, fmt.Errorf("%w: it left the registry", session.ErrDraining))
 }
 
-// end leaves a session that takes no more calls; those in flight go on.
-func (l *link) end(ctx context.Context, s *session.Session) {
+// end leaves a connection that takes no more calls; those in flight go on.
+func (l *link) end(ctx context.Context, s *live) {
 	if l.client.ctx.Err() != nil {
 		s.Close()
 		return
@@ -119,12 +119,19 @@ func (l *link) end(ctx context.Context, s *session.Session) {
 	}
 }
 
-func (l *link) connect(ctx context.Context) (*session.Session, error) {
+func (l *link) connect(ctx context.Context) (*live, error) {
 	if l.t == nil {
 		return nil, fmt.Errorf("no transport %q: give it to WithTransport", l.ep.Transport)
 	}
+	p, known := l.client.opts.protocol(l.ep)
+	if !known {
+		return nil, fmt.Errorf("no protocol %q: give it to WithProtocols", l.ep.Protocol)
+	}
 	ctx, cancel := context.WithTimeout(ctx, l.client.opts.connectTimeout)
 	defer cancel()
+	if p != nil {
+		return l.connectForeign(ctx, p)
+	}
 	conn, err := l.t.Dial(ctx, l.ep.Address)
 	if err != nil {
 		return nil, err
@@ -132,7 +139,11 @@ func (l *link) connect(ctx context.Context) (*session.Session, error) {
 	if conn, err = l.client.points.show(conn); err != nil {
 		return nil, err
 	}
-	return l.client.env.Connect(ctx, conn, l.id)
+	s, err := l.client.env.Connect(ctx, conn, l.id)
+	if err != nil {
+		return nil, err
+	}
+	return native(s), nil
 }
 
 // sleep waits; false when ctx ended first.
@@ -163,8 +174,8 @@ func (l *link) usable() bool {
 	return l.state == connecting
 }
 
-// session returns the live session, waiting for one that is being connected.
-func (l *link) session(ctx context.Context, call *tandem.Call) (*session.Session, error) {
+// connection returns the live one, waiting for one that is being made.
+func (l *link) connection(ctx context.Context, call *tandem.Call) (*live, error) {
 	if s := l.live.Load(); s != nil {
 		return s, nil
 	}

@@ -24,12 +24,14 @@ import (
 type Option func(*options)
 
 type options struct {
-	codec               string
+	codec               string // "" until Dial, unless it was chosen
 	codecs              []tandem.Codec
 	compressor          string
 	compressors         []tandem.Compressor
 	compressAbove       int
 	transports          map[string]tandem.Transport
+	protocols           []Protocol
+	byProtocol          map[string]Protocol
 	resolvers           map[string]registry.Resolver
 	policy              balance.Policy
 	route               *tandem.Route
@@ -69,7 +71,6 @@ type options struct {
 
 func defaults() options {
 	return options{
-		codec:         "gob",
 		codecs:        []tandem.Codec{codec.Gob(), codec.JSON(), codec.Raw(), codec.Generated()},
 		compressors:   []tandem.Compressor{compress.Gzip(), compress.Deflate()},
 		compressAbove: 1 << 10,
@@ -102,7 +103,7 @@ func defaults() options {
 }
 
 // WithCodec adds a codec and makes it the one of calls that name none. The
-// default is gob.
+// default is gob, or the one of [WithProtocols].
 func WithCodec(c tandem.Codec) Option {
 	return func(o *options) {
 		o.codecs = replace(o.codecs, c, tandem.Codec.Name)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/balance"
-	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/resilience"
 	"github.com/tandem-rpc/tandem/wire"
@@ -28,10 +27,10 @@ type pool struct {
 
 	mu      sync.Mutex
 	members map[string]*member
-	table   *balance.Table                // remembers the statistics of who left, too
-	last    registry.View                 // of update
-	retired map[*session.Session]struct{} // with calls in flight
-	first   chan struct{}                 // closed when there is a view, or no hope for one
+	table   *balance.Table     // remembers the statistics of who left, too
+	last    registry.View      // of update
+	retired map[*live]struct{} // with calls in flight
+	first   chan struct{}      // closed when there is a view, or no hope for one
 	closed  bool
 }
 
@@ -48,9 +47,9 @@ type view struct {
 
 // member is an instance with its connections.
 type member struct {
-	instance tandem.Instance                 // guarded by the mutex of its pool
-	peer     *tandem.Peer                    // of calls that wait for a connection
-	lost     atomic.Pointer[session.Session] // the last connection whose end was counted
+	instance tandem.Instance      // guarded by the mutex of its pool
+	peer     *tandem.Peer         // of calls that wait for a connection
+	lost     atomic.Pointer[live] // the last connection whose end was counted
 	breaker  *resilience.Breaker
 	slow     atomic.Int64                                   // ns; from when on calls were too slow when it was ejected; 0 if it was not for that
 	methods  atomic.Pointer[map[string]*resilience.Breaker] // replaced as a whole; nil at first
@@ -64,7 +63,7 @@ type member struct {
 func newPool(c *Client) *pool {
 	p := &pool{
 		client: c, members: map[string]*member{}, table: balance.NewTable(c.rules.Load().balancer),
-		retired: map[*session.Session]struct{}{}, first: make(chan struct{}), unreachable: make(chan struct{}, 1),
+		retired: map[*live]struct{}{}, first: make(chan struct{}), unreachable: make(chan struct{}, 1),
 	}
 	p.usable = p.isUsable
 	p.health = newHealth(p)
@@ -124,10 +123,10 @@ func (p *pool) join(in tandem.Instance) *member {
 	return m
 }
 
-// endpoint chooses the first that we have a transport for.
+// endpoint chooses the first that we have a transport and the protocol for.
 func (p *pool) endpoint(in tandem.Instance) tandem.Endpoint {
 	for _, ep := range in.Endpoints {
-		if p.client.opts.transports[ep.Transport] != nil && (ep.Protocol == "" || ep.Protocol == "tandem") {
+		if _, known := p.client.opts.protocol(ep); known && p.client.opts.transports[ep.Transport] != nil {
 			return ep
 		}
 	}
@@ -232,8 +231,8 @@ func (p *pool) disconnected() {
 	}
 }
 
-// keep remembers a session that is finishing its calls, so that Close ends it.
-func (p *pool) keep(s *session.Session) {
+// keep remembers a connection that is finishing its calls, so that Close ends it.
+func (p *pool) keep(s *live) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -304,7 +303,7 @@ func (p *pool) try(ctx context.Context, call *tandem.Call) error {
 		m.used.Store(true)
 	}
 	call.Peer = m.peer
-	s, err := m.link().session(ctx, call)
+	s, err := m.link().connection(ctx, call)
 	if err != nil {
 		p.health.forget(m, call)
 		return err
@@ -313,16 +312,16 @@ func (p *pool) try(ctx context.Context, call *tandem.Call) error {
 	if n == v.sole && !p.client.rules.Load().breakers { // nothing to choose by statistics
 		return s.Invoke(ctx, call)
 	}
-	return p.invoke(ctx, attempt{stats: n.Stats, member: m, session: s, call: call})
+	return p.invoke(ctx, attempt{stats: n.Stats, member: m, conn: s, call: call})
 }
 
 // attempt is a call on its way to an instance.
 type attempt struct {
-	stats   *balance.Stats
-	member  *member
-	session *session.Session
-	call    *tandem.Call
-	began   time.Duration // by balance.Now; 0 if nobody wants to know
+	stats  *balance.Stats
+	member *member
+	conn   *live
+	call   *tandem.Call
+	began  time.Duration // by balance.Now; 0 if nobody wants to know
 }
 
 // invoke makes the call and keeps the instance's statistics.
@@ -349,7 +348,7 @@ func (p *pool) invoke(ctx context.Context, a attempt) error {
 // note keeps how an attempt went; timed is when it began if its latency counts. The
 // end of a connection is one failure, however many calls it takes with it.
 func (p *pool) note(a attempt, timed time.Duration, err error) {
-	if err != nil && a.session.Err() != nil && a.member.lost.Swap(a.session) == a.session {
+	if err != nil && a.conn.Err() != nil && a.member.lost.Swap(a.conn) == a.conn {
 		a.stats.Done(0, false)
 		p.health.forget(a.member, a.call)
 		return
@@ -364,11 +363,11 @@ func (p *pool) note(a attempt, timed time.Duration, err error) {
 // perform makes the call, and keeps what the answer says about the server's load if
 // the balancer looks at that.
 func perform(ctx context.Context, a attempt, loaded bool) error {
-	if !loaded {
-		return a.session.Invoke(ctx, a.call)
+	if !loaded || a.conn.own == nil {
+		return a.conn.Invoke(ctx, a.call)
 	}
 	stats := a.stats
-	return a.session.InvokeAndTell(ctx, a.call, func(l wire.Load) {
+	return a.conn.own.InvokeAndTell(ctx, a.call, func(l wire.Load) {
 		stats.Report(balance.Load{InFlight: int(l.InFlight), Queued: int(l.Queued), Utilization: int(l.Utilization)})
 	})
 }

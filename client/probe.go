@@ -4,8 +4,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
-
-	"github.com/tandem-rpc/tandem/internal/session"
 )
 
 // Times of health checks.
@@ -29,11 +27,11 @@ type prober struct {
 
 // probe is what the prober knows of a link.
 type probe struct {
-	session    *session.Session // which all this is about
-	patience   time.Duration    // of silence, before the next ping
-	unanswered int              // pings in a row
-	asked      time.Time        // when the last of them was sent
-	verdict    time.Time        // when to judge it
+	conn       *live         // which all this is about
+	patience   time.Duration // of silence, before the next ping
+	unanswered int           // pings in a row
+	asked      time.Time     // when the last of them was sent
+	verdict    time.Time     // when to judge it
 }
 
 func (p *prober) run(ctx context.Context) {
@@ -73,10 +71,10 @@ func (p *prober) round(now time.Time, late bool) (due time.Time) {
 
 // look pings one connection if that is due, or judges that it was not answered. It
 // returns when to look again. What we did not hear while we slept ourselves says nothing.
-func (p *prober) look(l *link, s *session.Session, now time.Time, late bool) time.Time {
+func (p *prober) look(l *link, s *live, now time.Time, late bool) time.Time {
 	pr, heard := &l.probe, s.Heard()
-	if pr.session != s || pr.unanswered > 0 && !heard.Before(pr.asked) {
-		*pr = probe{session: s, patience: p.interval/2 + rand.N(p.interval/2)}
+	if pr.conn != s || pr.unanswered > 0 && !heard.Before(pr.asked) {
+		*pr = probe{conn: s, patience: p.interval/2 + rand.N(p.interval/2)}
 		p.trust(l)
 	}
 	switch due := heard.Add(pr.patience); {
@@ -103,7 +101,7 @@ func (p *prober) look(l *link, s *session.Session, now time.Time, late bool) tim
 
 // suspect notes that the other end of a link does not answer. The instance is a
 // suspect if that is so of all its links.
-func (p *prober) suspect(l *link, s *session.Session) {
+func (p *prober) suspect(l *link, s *live) {
 	l.silent.Store(s)
 	p.changed = true
 	p.pool.client.log().Warn("connection is silent: no answer to a ping", "instance", l.id, "endpoint", l.ep, "within", pingTimeout)

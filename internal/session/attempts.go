@@ -57,7 +57,7 @@ func (o *Outgoing) Forgo() {
 // released.
 func (o *Outgoing) Detach(call *tandem.Call) *Outgoing {
 	d := &Outgoing{
-		Call: *call.Clone(), env: o.env, codec: o.codec, packed: o.packed, shared: true,
+		Call: *call.Clone(), env: o.env, codec: o.codec, packed: o.packed, several: o.several, shared: true,
 		message: &buffer{b: slices.Clone(o.message.b)},
 	}
 	d.Call.Body = d

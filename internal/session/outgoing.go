@@ -23,7 +23,8 @@ type Outgoing struct {
 	env     *Env
 	codec   tandem.Codec
 	message *buffer
-	packed  bool
+	packed  bool     // the message is compressed
+	several bool     // it is of tandem.Args
 	first   *Pending // for one attempt at a time, and the next call's; nil if shared
 
 	shared  bool       // interceptors may make several attempts at a time, and keep the call:
@@ -149,6 +150,7 @@ func (o *Outgoing) Encode(v any) error {
 		return refused(tandem.InvalidArgument, "arguments of %s: %v", o.Call.Method, err)
 	}
 	o.message.b, o.packed = b, false
+	_, o.several = v.(tandem.Args)
 	if o.Call.Compressor == "" || len(b) < o.env.cfg.CompressAbove {
 		return nil
 	}
@@ -236,8 +238,7 @@ func (s *Session) Invoke(ctx context.Context, call *tandem.Call) error {
 func (s *Session) InvokeAndTell(ctx context.Context, call *tandem.Call, load func(wire.Load)) error {
 	o, ok := call.Body.(*Outgoing)
 	if !ok {
-		return refused(tandem.Internal, "call of %s with a Body of type %T: an interceptor of a client must leave the Body, "+
-			"for the message is encoded already; change messages in a codec or in an interceptor of the server", call.Method, call.Body)
+		return foreignBody(call)
 	}
 	if o.Points != nil {
 		return s.invokeBetween(ctx, call, o, load)

@@ -1,0 +1,134 @@
+package client_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/codec"
+)
+
+// lines is a protocol of one's own: a request is a line of the method and its argument
+// in JSON, the answer another line.
+type lines struct{}
+
+var (
+	_ client.Protocol    = lines{}
+	_ client.Compressing = lines{}
+)
+
+func (lines) Name() string { return "lines" }
+
+func (lines) Codecs() []tandem.Codec { return []tandem.Codec{codec.JSON()} }
+
+// Compresses says that lines are never compressed, which is so without it, too.
+func (lines) Compresses(string) bool { return false }
+
+func (lines) Connect(ctx context.Context, r *client.Remote) (client.Carrier, error) {
+	c, err := r.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &lineCarrier{conn: c, in: bufio.NewReader(c), done: make(chan struct{})}, nil
+}
+
+// lineCarrier makes one call after the other. internal/multiplex is for protocols that
+// number their requests.
+type lineCarrier struct {
+	mu   sync.Mutex
+	conn net.Conn
+	in   *bufio.Reader
+	err  error
+	done chan struct{}
+}
+
+func (l *lineCarrier) Carry(ctx context.Context, r *client.Request) error {
+	arguments, err := r.Arguments()
+	if err != nil {
+		return err
+	}
+	argument, err := r.Argument() // the only one
+	if err != nil {
+		return fmt.Errorf("%w (%d)", err, len(arguments))
+	}
+	r.Reply, err = l.ask(ctx, fmt.Sprintf("%s %s\n", r.Call.Method, argument))
+	return err
+}
+
+func (l *lineCarrier) ask(ctx context.Context, line string) ([]byte, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return nil, &tandem.Error{Code: tandem.Unavailable, NotExecuted: true, Message: l.err.Error()}
+	}
+	deadline, _ := ctx.Deadline()
+	err := l.conn.SetDeadline(deadline)
+	if err == nil {
+		_, err = l.conn.Write([]byte(line)) // it may have left in part: we don't say NotExecuted
+	}
+	var answer []byte
+	if err == nil {
+		answer, err = l.in.ReadBytes('\n')
+	}
+	if err != nil {
+		l.err = err // what comes next would be the answer of another call
+		close(l.done)
+	}
+	return answer, err
+}
+
+func (l *lineCarrier) Ping(ctx context.Context) error {
+	_, err := l.ask(ctx, "Nobody.Here null\n")
+	return err
+}
+
+func (l *lineCarrier) Done() <-chan struct{} { return l.done }
+
+func (l *lineCarrier) Err() error { return l.err }
+
+func (l *lineCarrier) Close() error { return l.conn.Close() }
+
+// A protocol of your own has a name, codecs, and a way to connect. All else of a client
+// is as ever.
+func ExampleWithProtocols() {
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	check(err)
+	go answerLines(server)
+	defer server.Close()
+
+	c, err := client.Dial("lines://"+server.Addr().String(), client.WithProtocols(lines{}))
+	check(err)
+	defer c.Close()
+	ctx := context.Background()
+	text, err := client.Invoke[string](ctx, c, "Text.Upper", "tandem")
+	fmt.Println(*text, err)
+	err = c.Call(ctx, "Text.Upper", tandem.Args{"a", "b"}, nil)
+	fmt.Println(tandem.CodeOf(err), tandem.MayHaveExecuted(err))
+	err = c.Call(ctx, "Text.Upper", "a", nil, client.Codec("gob"))
+	fmt.Println(err)
+	// Output:
+	// TANDEM <nil>
+	// unimplemented false
+	// unimplemented: lines does not carry codec "gob"; it carries json: give one of them to WithCodec, or name it in the call
+}
+
+// answerLines serves one client.
+func answerLines(server net.Listener) {
+	c, err := server.Accept()
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	for in := bufio.NewScanner(c); in.Scan(); {
+		_, argument, _ := strings.Cut(in.Text(), " ")
+		if _, err := fmt.Fprintln(c, strings.ToUpper(argument)); errors.Is(err, net.ErrClosed) {
+			return
+		}
+	}
+}

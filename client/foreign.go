@@ -1,0 +1,244 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/session"
+	"github.com/tandem-rpc/tandem/transport"
+)
+
+// connection is what a link holds: a session, or a carrier of another protocol.
+type connection interface {
+	Invoke(ctx context.Context, call *tandem.Call) error
+	Peer() *tandem.Peer
+	Err() error            // why it has ended; nil while it has not
+	Done() <-chan struct{} // closed when it has ended
+	Away() <-chan struct{} // closed when it takes no more calls
+	Retire()               // it takes no more calls, and ends when the last is answered
+	Close()                // at once
+	Heard() time.Time      // when something was received last
+	Ping()                 // ask for something, and do not wait for it
+}
+
+var (
+	_ connection = (*session.Session)(nil)
+	_ connection = (*foreign)(nil)
+)
+
+// live is a connection that was made. Of tandem's own protocol it is own, too: then no
+// call goes through the interface.
+type live struct {
+	connection
+
+	own *session.Session
+}
+
+func native(s *session.Session) *live { return &live{s, s} }
+
+// Invoke makes the call.
+func (c *live) Invoke(ctx context.Context, call *tandem.Call) error {
+	if c.own != nil {
+		return c.own.Invoke(ctx, call)
+	}
+	return c.connection.Invoke(ctx, call)
+}
+
+// foreign is a connection of another protocol.
+type foreign struct {
+	client   *Client
+	protocol Protocol
+	carrier  Carrier
+	peer     *tandem.Peer
+	heard    atomic.Int64 // Unix nanoseconds
+
+	mu      sync.Mutex
+	calls   int  // in flight
+	retired bool // no more are made
+	away    chan struct{}
+	ended   bool // Close was called
+}
+
+// connectForeign connects a link by a protocol.
+func (l *link) connectForeign(ctx context.Context, p Protocol) (*live, error) {
+	r := &Remote{Endpoint: l.ep, MaxMessage: l.client.opts.maxMessage, transport: l.t, points: l.client.points}
+	carrier, err := p.Connect(ctx, r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.Name(), err)
+	}
+	f := &foreign{client: l.client, protocol: p, carrier: carrier, away: make(chan struct{})}
+	f.peer = &tandem.Peer{Protocol: p.Name(), Instance: l.id}
+	r.mu.Lock()
+	if c := r.first; c != nil {
+		f.peer.Addr, f.peer.LocalAddr, f.peer.TLS = c.RemoteAddr(), c.LocalAddr(), transport.TLSState(c)
+	}
+	r.mu.Unlock()
+	f.noteLife()
+	return &live{connection: f}, nil
+}
+
+func (f *foreign) noteLife() { f.heard.Store(time.Now().UnixNano()) }
+
+// Invoke makes the call, if there is still somebody to make it at.
+func (f *foreign) Invoke(ctx context.Context, call *tandem.Call) error {
+	if call.Kind == tandem.Streaming {
+		return notSent(tandem.Unimplemented, "%s is a stream, which %s can't carry", call.Method, f.protocol.Name())
+	}
+	if err := carriable(f.protocol, call.Codec); err != nil {
+		return err
+	}
+	if err := f.begin(); err != nil {
+		return err
+	}
+	defer f.done()
+	if !call.Deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, call.Deadline)
+		defer cancel()
+	}
+	return session.Carry(call, f.peer, func(m *session.Message) error { return f.carry(ctx, call, m) })
+}
+
+// carry hands the call to the carrier.
+func (f *foreign) carry(ctx context.Context, call *tandem.Call, m *session.Message) error {
+	if err := ctx.Err(); err != nil {
+		e := tandem.AsError(err)
+		e.NotExecuted = true
+		return e
+	}
+	if c, ok := f.protocol.(Compressing); !ok || !c.Compresses(m.Compressor) {
+		if err := f.client.env.Plain(m); err != nil {
+			return err
+		}
+	}
+	r := &Request{Call: call, Message: m.Request, Several: m.Several, Compressed: m.Compressor != ""}
+	err := f.carrier.Carry(ctx, r)
+	m.Reply, m.ReplyCompressed = r.Reply, r.ReplyCompressed
+	return f.conclude(err)
+}
+
+// conclude makes an error of the carrier one of ours, and learns from it.
+func (f *foreign) conclude(err error) error {
+	e, ours := errors.AsType[*tandem.Error](err)
+	switch {
+	case err == nil, ours && e.Remote:
+		f.noteLife()
+		return err
+	case ours:
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		e = tandem.AsError(err)
+	default:
+		e = tandem.Errorf(tandem.Unavailable, "%w", err)
+	}
+	if e.NotExecuted && f.Err() != nil && e.Code == tandem.Unavailable {
+		return f.gone(e)
+	}
+	return e
+}
+
+// gone is the error for a call that a connection did not take that is no more: nothing
+// speaks against trying elsewhere.
+func (f *foreign) gone(why error) error {
+	e := tandem.Errorf(tandem.Unavailable, "%w: the connection to %s is gone: %v", session.ErrDraining, f.peer.Addr, why)
+	e.NotExecuted = true
+	return e
+}
+
+var errRetired = errors.New("it takes no more calls")
+
+// begin counts a call in.
+func (f *foreign) begin() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if why := f.Err(); why != nil {
+		return f.gone(why)
+	}
+	if f.retired {
+		return f.gone(errRetired)
+	}
+	f.calls++
+	return nil
+}
+
+// done counts a call out. The last one of a retired connection closes it.
+func (f *foreign) done() {
+	f.mu.Lock()
+	f.calls--
+	last := f.retired && f.calls == 0
+	f.mu.Unlock()
+	if last {
+		f.Close()
+	}
+}
+
+// Peer describes the server.
+func (f *foreign) Peer() *tandem.Peer { return f.peer }
+
+// Err says why the connection has ended.
+func (f *foreign) Err() error {
+	select {
+	case <-f.carrier.Done():
+		return f.carrier.Err()
+	default:
+		return nil
+	}
+}
+
+// Done is closed when the connection has ended.
+func (f *foreign) Done() <-chan struct{} { return f.carrier.Done() }
+
+// Away is closed when we make no more calls: other protocols' servers do not say it.
+func (f *foreign) Away() <-chan struct{} { return f.away }
+
+// Retire makes no more calls and closes the connection when the last is answered, or
+// has given up.
+func (f *foreign) Retire() {
+	f.mu.Lock()
+	if !f.retired {
+		f.retired = true
+		close(f.away)
+	}
+	idle := f.calls == 0
+	f.mu.Unlock()
+	if idle {
+		f.Close()
+	}
+}
+
+// Close ends the connection.
+func (f *foreign) Close() {
+	f.mu.Lock()
+	first := !f.ended
+	f.ended = true
+	f.mu.Unlock()
+	if first {
+		if err := f.carrier.Close(); err != nil {
+			f.client.log().Debug("closing a connection", "peer", f.peer.Addr, "error", err)
+		}
+		f.client.log().Debug("connection ended", "peer", f.peer.Addr, "protocol", f.protocol.Name(), "reason", f.Err())
+	}
+}
+
+// Heard returns when something was received last.
+func (f *foreign) Heard() time.Time { return time.Unix(0, f.heard.Load()) }
+
+// Ping asks the server for an answer, whatever it is.
+func (f *foreign) Ping() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended || f.client.ctx.Err() != nil {
+		return
+	}
+	f.client.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(f.client.ctx, pingTimeout)
+		defer cancel()
+		if f.carrier.Ping(ctx) == nil {
+			f.noteLife()
+		}
+	})
+}

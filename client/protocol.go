@@ -1,0 +1,269 @@
+package client
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"strings"
+	"sync"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/registry"
+)
+
+// Protocol makes calls at servers that do not speak tandem's own protocol. Everything
+// else of a client is as it always is: fail modes, balancing, health, registries. One
+// value serves all connections of a client, concurrently.
+type Protocol interface {
+	// Name is the protocol of endpoints, and the scheme of targets: with "rpcx",
+	// rpcx://10.0.0.7:8972 is one.
+	Name() string
+	// Codecs are those of the messages that it can carry. The first is the one of
+	// calls that name none, of a client without [WithCodec].
+	Codecs() []tandem.Codec
+	// Connect connects to a server. It returns when calls can be made; ctx bounds
+	// that only.
+	Connect(ctx context.Context, r *Remote) (Carrier, error)
+}
+
+// Compressing is what a [Protocol] implements beside it if it can carry messages that
+// are compressed. Others get them as they were.
+type Compressing interface {
+	// Compresses reports whether messages may be compressed with the compressor of
+	// that name.
+	Compresses(name string) bool
+}
+
+// Carrier carries calls to one server, over one connection or several. It is safe
+// for concurrent use.
+type Carrier interface {
+	// Carry makes a unary or one-way call and puts the answer into r. For a one-way
+	// call it may return as soon as the request is to be written. It returns soon
+	// after ctx, which has the call's deadline, has ended.
+	//
+	// An error that is no [*tandem.Error] becomes one: of a context's code, or
+	// Unavailable. NotExecuted must be set if, and only if, it is certain that no
+	// handler ran: the last byte of the request has never reached the socket.
+	Carry(ctx context.Context, r *Request) error
+	// Ping returns nil when the server has answered something.
+	Ping(ctx context.Context) error
+	// Done is closed when the connection has ended and carries no more calls, and
+	// Err then says why.
+	Done() <-chan struct{}
+	Err() error
+	// Close ends the connection at once and waits for what it has started. Calls in
+	// flight fail.
+	Close() error
+}
+
+// Remote is a server that a [Protocol] is to connect to.
+type Remote struct {
+	Endpoint   tandem.Endpoint
+	MaxMessage int // bytes of the largest answer, before and after decompression
+
+	transport tandem.Transport
+	points    *points
+	mu        sync.Mutex
+	first     net.Conn // for its addresses
+}
+
+// Dial connects to the server's endpoint by its transport, which may have TLS, and
+// shows plugins the connection. A Carrier may have several.
+func (r *Remote) Dial(ctx context.Context) (net.Conn, error) {
+	c, err := r.transport.Dial(ctx, r.Endpoint.Address)
+	if err != nil {
+		return nil, err
+	}
+	if c, err = r.points.show(c); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.first == nil {
+		r.first = c
+	}
+	return c, nil
+}
+
+// Request is a call that a [Carrier] makes.
+type Request struct {
+	// Call is what the call says. Its Trailer is for the Carrier to set.
+	Call *tandem.Call
+	// Message is the arguments, encoded by Call.Codec; empty if there are none. It
+	// must not be changed, or kept after Carry has returned.
+	Message []byte
+	// Several says that Message is none or several arguments: see [Request.Arguments].
+	Several bool
+	// Compressed says that Message is compressed with Call.Compressor; see
+	// [Compressing].
+	Compressed bool
+
+	// Reply is for the answer, encoded by Call.Codec. It must not be changed any
+	// more. Empty is the zero value.
+	Reply []byte
+	// ReplyCompressed says that Reply is compressed, with Call.Compressor.
+	ReplyCompressed bool
+}
+
+// Arguments returns the arguments one by one, each as it is encoded. It must not be
+// compressed.
+func (r *Request) Arguments() ([][]byte, error) {
+	if !r.Several {
+		if len(r.Message) == 0 {
+			return nil, nil
+		}
+		return [][]byte{r.Message}, nil
+	}
+	count, n := binary.Uvarint(r.Message)
+	rest := r.Message[max(n, 0):]
+	var list [][]byte
+	for len(rest) > 0 {
+		size, n := binary.Uvarint(rest)
+		if n <= 0 || size > uint64(len(rest)-n) { //nolint:gosec // never negative
+			break
+		}
+		list = append(list, rest[n:n+int(size)]) //nolint:gosec // checked above
+		rest = rest[n+int(size):]                //nolint:gosec // as above
+	}
+	if n <= 0 || len(rest) > 0 || uint64(len(list)) != count {
+		return nil, notSent(tandem.Internal, "arguments of %s are not packed as package codec does", r.Call.Method)
+	}
+	return list, nil
+}
+
+// Argument returns the only argument, encoded, and nil if there is none. Several are
+// an error: most protocols have one.
+func (r *Request) Argument() ([]byte, error) {
+	list, err := r.Arguments()
+	switch {
+	case err != nil:
+		return nil, err
+	case len(list) > 1:
+		return nil, notSent(tandem.Unimplemented, "%s is called with %d arguments, and the protocol of its server carries one", r.Call.Method, len(list))
+	case len(list) == 0:
+		return nil, nil
+	}
+	return list[0], nil
+}
+
+// notSent is the error for a call that was not.
+func notSent(code tandem.Code, format string, args ...any) error {
+	return &tandem.Error{Code: code, NotExecuted: true, Message: fmt.Sprintf(format, args...)}
+}
+
+// WithProtocols adds protocols of servers that do not speak tandem's own. The name of
+// each becomes a scheme of targets, name://host:port with all that a target static://
+// can say, and instances from registries may have endpoints of it. Calls are encoded
+// before an instance is chosen, so servers of different protocols behind one target
+// need a codec that all of them know. Streams and calls back from servers are for
+// tandem's own protocol.
+func WithProtocols(protocols ...Protocol) Option {
+	return func(o *options) { o.protocols = append(o.protocols, protocols...) }
+}
+
+// beginProtocols adds what the protocols bring to the options.
+func (o *options) beginProtocols() error {
+	o.byProtocol = make(map[string]Protocol, len(o.protocols))
+	for _, p := range o.protocols {
+		name := p.Name()
+		if name == "" || name == ownProtocol || o.byProtocol[name] != nil {
+			return fmt.Errorf("two protocols are named %q: give WithProtocols each once", name)
+		}
+		o.byProtocol[name] = p
+		if o.resolvers[name] == nil {
+			o.resolvers[name] = listed(name)
+		}
+		codecs := p.Codecs()
+		if len(codecs) == 0 {
+			return fmt.Errorf("protocol %q has no codec", name)
+		}
+		for _, c := range codecs {
+			if !knows(o.codecs, c.Name()) {
+				o.codecs = append(o.codecs, c)
+			}
+		}
+		if o.codec == "" {
+			o.codec = codecs[0].Name()
+		}
+	}
+	if o.codec == "" {
+		o.codec = defaultCodec
+	}
+	return nil
+}
+
+const (
+	ownProtocol  = "tandem"
+	defaultCodec = "gob"
+)
+
+func knows(codecs []tandem.Codec, name string) bool {
+	for _, c := range codecs {
+		if c.Name() == name {
+			return true
+		}
+	}
+	return false
+}
+
+// protocol returns who speaks an endpoint's protocol: nil for tandem's own.
+func (o *options) protocol(ep tandem.Endpoint) (p Protocol, known bool) {
+	if ep.Protocol == "" || ep.Protocol == ownProtocol {
+		return nil, true
+	}
+	p, known = o.byProtocol[ep.Protocol]
+	return p, known
+}
+
+// listed resolves targets whose scheme is a protocol's name: lists of addresses.
+type listed string
+
+func (p listed) static(t registry.Target) (registry.Target, error) {
+	if t.Query.Has("protocol") {
+		return t, errors.New("the scheme of the target is the protocol: the option protocol has no place there")
+	}
+	if t.Path == "/" {
+		t.Path = ""
+	}
+	query := map[string][]string{"protocol": {string(p)}}
+	maps.Copy(query, t.Query)
+	t.Query = query
+	return t, nil
+}
+
+func (p listed) Watch(ctx context.Context, t registry.Target, update func(registry.Snapshot)) error {
+	t, err := p.static(t)
+	if err != nil {
+		return err
+	}
+	return registry.Static().Watch(ctx, t, update)
+}
+
+func (p listed) Check(t registry.Target) error {
+	t, err := p.static(t)
+	if err != nil {
+		return err
+	}
+	if c, ok := registry.Static().(registry.Checker); ok {
+		return c.Check(t)
+	}
+	return nil
+}
+
+// carriable reports whether a protocol carries messages of a codec, or says what it
+// carries instead.
+func carriable(p Protocol, codec string) error {
+	codecs := p.Codecs()
+	if knows(codecs, codec) {
+		return nil
+	}
+	var names []string
+	for _, c := range codecs {
+		names = append(names, c.Name())
+	}
+	return notSent(tandem.Unimplemented, "%s does not carry codec %q; it carries %s: give one of them to WithCodec, or name it in the call",
+		p.Name(), codec, strings.Join(names, ", "))
+}

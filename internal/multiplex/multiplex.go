@@ -1,0 +1,275 @@
+// Package multiplex makes many calls at a time on one connection of a protocol that
+// numbers its requests and answers them in any order, as rpcx, net/rpc and JSON-RPC
+// do. Nobody who makes a call writes or reads: one goroutine does each.
+package multiplex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// Bounds of a connection.
+const (
+	maxQueued  = 1 << 20 // bytes to be written; who has more waits
+	maxSpare   = 64 << 10
+	writePiece = 256 << 10 // bytes that the peer has to take within writeTime
+	writeTime  = 10 * time.Second
+)
+
+// ErrClosed is why a connection has ended that was closed on this side.
+var ErrClosed = errors.New("closed")
+
+// Conn is a connection whose answers are As. It is safe for concurrent use.
+type Conn[A any] struct {
+	nc   net.Conn
+	next func() (seq uint64, answer A, err error)
+	work chan struct{} // has an element when there is something to write
+	done chan struct{} // closed when both goroutines have ended
+	left atomic.Int32  // goroutines
+
+	mu      sync.Mutex
+	room    chan struct{} // not nil if somebody waits; closed when there is room
+	queued  []byte
+	spare   []byte // a buffer to be used again
+	put     uint64 // bytes that were queued, ever
+	written uint64 // bytes that the socket has taken, ever
+	seq     uint64 // of the next request
+	waiting map[uint64]*waiter[A]
+	err     error // why nothing can be sent any more
+}
+
+type waiter[A any] struct {
+	end    uint64 // of the request, as put counts
+	answer chan A // has room for it
+}
+
+// New returns a Conn. next reads the next answer, waiting as long as that takes; it is
+// called by one goroutine. Close ends it.
+func New[A any](nc net.Conn, next func() (seq uint64, answer A, err error)) *Conn[A] {
+	c := &Conn[A]{
+		nc: nc, next: next, work: make(chan struct{}, 1), done: make(chan struct{}), waiting: map[uint64]*waiter[A]{},
+	}
+	c.left.Store(2)
+	go c.read()
+	go c.write()
+	return c
+}
+
+// Fill appends a request with that number to dst, or fails and leaves that as it is. It
+// runs alone: what it learns of the connection's state is in the order of the bytes.
+type Fill func(dst []byte, seq uint64) ([]byte, error)
+
+// Do sends a request and waits for its answer. An error of fill is returned as it is;
+// that of a lost connection is a [*tandem.Error], and NotExecuted if the last byte of
+// the request has not reached the socket.
+func (c *Conn[A]) Do(ctx context.Context, fill Fill) (answer A, err error) {
+	w := &waiter[A]{answer: make(chan A, 1)}
+	seq, err := c.queue(ctx, fill, w)
+	if err != nil {
+		return answer, err
+	}
+	select {
+	case answer = <-w.answer:
+		return answer, nil
+	case <-ctx.Done():
+		c.mu.Lock()
+		delete(c.waiting, seq)
+		c.mu.Unlock()
+		return answer, ctx.Err()
+	case <-c.done:
+	}
+	select {
+	case answer = <-w.answer: // it came before the end
+		return answer, nil
+	default:
+	}
+	return answer, c.lost(w.end)
+}
+
+// Send sends a request that has no answer, or one that nobody wants: it returns when
+// the request is in the queue.
+func (c *Conn[A]) Send(ctx context.Context, fill Fill) error {
+	_, err := c.queue(ctx, fill, nil)
+	return err
+}
+
+// queue queues a request whose answer w waits for, if it is not nil.
+func (c *Conn[A]) queue(ctx context.Context, fill Fill, w *waiter[A]) (seq uint64, err error) {
+	if err := c.lockWithRoom(ctx); err != nil {
+		return 0, err
+	}
+	defer c.mu.Unlock()
+	seq = c.seq
+	before := len(c.queued)
+	queued, err := fill(c.queued, seq)
+	if err != nil {
+		return 0, err
+	}
+	c.seq++
+	c.queued = queued
+	c.put += uint64(len(queued) - before) //nolint:gosec // it was appended to
+	if w != nil {
+		w.end = c.put
+		c.waiting[seq] = w
+	}
+	select {
+	case c.work <- struct{}{}:
+	default:
+	}
+	return seq, nil
+}
+
+// lockWithRoom locks the mutex when there is room to queue a request.
+func (c *Conn[A]) lockWithRoom(ctx context.Context) error {
+	for {
+		c.mu.Lock()
+		switch {
+		case c.err != nil:
+			err := c.err
+			c.mu.Unlock()
+			return notSent(err)
+		case len(c.queued) <= maxQueued:
+			return nil
+		}
+		if c.room == nil {
+			c.room = make(chan struct{})
+		}
+		room := c.room
+		c.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+			e := tandem.AsError(ctx.Err())
+			e.NotExecuted = true
+			return e
+		}
+	}
+}
+
+func notSent(why error) error {
+	return &tandem.Error{Code: tandem.Unavailable, NotExecuted: true, Message: fmt.Sprintf("the connection has ended: %v", why)}
+}
+
+// lost is the error for a request that ends at that byte and was not answered.
+func (c *Conn[A]) lost(end uint64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if end > c.written {
+		return notSent(c.err)
+	}
+	return tandem.Errorf(tandem.Unavailable, "the connection has ended before the answer: %w", c.err)
+}
+
+// read hands answers over until there are no more.
+func (c *Conn[A]) read() {
+	defer c.leave()
+	for {
+		seq, answer, err := c.next()
+		if err != nil {
+			c.fail(err)
+			return
+		}
+		c.mu.Lock()
+		w := c.waiting[seq]
+		delete(c.waiting, seq)
+		c.mu.Unlock()
+		if w != nil {
+			w.answer <- answer
+		}
+	}
+}
+
+// write writes what is queued, until the connection ends.
+func (c *Conn[A]) write() {
+	defer c.leave()
+	for range c.work {
+		c.mu.Lock()
+		batch, err := c.queued, c.err
+		c.queued, c.spare = c.spare[:0], nil
+		c.makeRoomLocked()
+		c.mu.Unlock()
+		if err == nil {
+			err = c.writeAll(batch)
+		}
+		if err != nil {
+			c.fail(err)
+			return
+		}
+		c.mu.Lock()
+		if cap(batch) <= maxSpare {
+			c.spare = batch
+		}
+		c.mu.Unlock()
+	}
+}
+
+func (c *Conn[A]) makeRoomLocked() {
+	if c.room != nil {
+		close(c.room)
+		c.room = nil
+	}
+}
+
+// writeAll writes all of b, and counts what was.
+func (c *Conn[A]) writeAll(b []byte) error {
+	for len(b) > 0 {
+		if err := c.nc.SetWriteDeadline(time.Now().Add(writeTime)); err != nil {
+			return err
+		}
+		n, err := c.nc.Write(b[:min(len(b), writePiece)])
+		c.mu.Lock()
+		c.written += uint64(n) //nolint:gosec // never negative
+		c.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// fail ends the connection, for that reason if it is the first.
+func (c *Conn[A]) fail(err error) {
+	c.mu.Lock()
+	if c.err == nil {
+		c.err = err
+	}
+	c.makeRoomLocked()
+	select {
+	case c.work <- struct{}{}: // for the writer to look
+	default:
+	}
+	c.mu.Unlock()
+	_ = c.nc.Close() // the other error says why
+}
+
+// leave ends one of the goroutines.
+func (c *Conn[A]) leave() {
+	if c.left.Add(-1) == 0 {
+		close(c.done)
+	}
+}
+
+// Done is closed when the connection has ended.
+func (c *Conn[A]) Done() <-chan struct{} { return c.done }
+
+// Err says why it has ended, or is about to; nil while it is not.
+func (c *Conn[A]) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// Close ends the connection and waits for its goroutines. Calls in flight fail.
+func (c *Conn[A]) Close() error {
+	c.fail(ErrClosed)
+	<-c.done
+	return nil
+}

@@ -1,0 +1,61 @@
+package session
+
+import (
+	"math"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// Message is the message of a call that goes over a connection of another protocol,
+// and the answer to it.
+type Message struct {
+	Request    []byte // the arguments, encoded; the call's, so only to be read, and not after its attempt
+	Compressor string // what they are compressed with; "" for nothing
+	Several    bool   // they are tandem.Args, packed as package codec does
+
+	Reply           []byte // the answer, which is the call's from now on
+	ReplyCompressed bool   // with the call's compressor
+}
+
+// Carry is Invoke for another protocol: f sends the message at that peer and puts the
+// answer into it.
+func Carry(call *tandem.Call, at *tandem.Peer, f func(*Message) error) error {
+	o, ok := call.Body.(*Outgoing)
+	if !ok {
+		return foreignBody(call)
+	}
+	p := o.begin(call.Kind, at)
+	if p == nil {
+		return refused(tandem.Canceled, "the call of %s is over", call.Method)
+	}
+	m := Message{Several: o.several}
+	if o.message != nil {
+		m.Request = o.message.b
+	}
+	if o.packed {
+		m.Compressor = o.Call.Compressor
+	}
+	err := f(&m)
+	p.Reply, p.ReplyCompressed = m.Reply, m.ReplyCompressed
+	o.end(p, at, err)
+	return err
+}
+
+// Plain decompresses the arguments, if they are compressed.
+func (e *Env) Plain(m *Message) error {
+	if m.Compressor == "" {
+		return nil
+	}
+	plain, err := e.Compressor(m.Compressor).Decompress(nil, m.Request, math.MaxInt32) // it is ours
+	if err != nil {
+		return refused(tandem.Internal, "%v", err)
+	}
+	m.Request, m.Compressor = plain, ""
+	return nil
+}
+
+// foreignBody is the error for a call that an interceptor has given a Body.
+func foreignBody(call *tandem.Call) error {
+	return refused(tandem.Internal, "call of %s with a Body of type %T: an interceptor of a client must leave the Body, "+
+		"for the message is encoded already; change messages in a codec or in an interceptor of the server", call.Method, call.Body)
+}

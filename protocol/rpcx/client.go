@@ -1,0 +1,267 @@
+package rpcx
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/internal/multiplex"
+)
+
+// Client returns the protocol for [client.WithProtocols]: clients then call servers of
+// rpcx, at targets rpcx://host:port and those that rpcx lists in a registry.
+//
+// Messages are MessagePack unless the client, or the call, names JSON, Protocol Buffers
+// or raw bytes; gzip is the compressor. Metadata crosses both ways, "authorization" as
+// rpcx's __AUTH; the deadline crosses, as __ServerTimeout. A method is called with one
+// argument or none, and has one result or none. What a server of rpcx says of an error
+// is its text: the code is Unknown.
+func Client() client.Protocol { return outward{newProtocol()} }
+
+// outward is the protocol as clients use it.
+type outward struct{ *protocol }
+
+// Codecs returns MessagePack, rpcx's default, and the others.
+func (o outward) Codecs() []tandem.Codec {
+	return []tandem.Codec{o.codecs[formatMsgpack], o.codecs[formatJSON], o.codecs[formatProtobuf], o.codecs[formatRaw]}
+}
+
+// Compresses reports whether it is gzip.
+func (o outward) Compresses(compressor string) bool { return compressor == o.gzip.Name() }
+
+// Connect connects to a server; rpcx has no handshake.
+func (o outward) Connect(ctx context.Context, r *client.Remote) (client.Carrier, error) {
+	nc, err := r.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	in := &answers{nc: nc, r: bufio.NewReaderSize(nc, readBuffer), limit: r.MaxMessage}
+	return &carrier{o.protocol, multiplex.New(nc, in.next)}, nil
+}
+
+// carrier is a connection to a server.
+type carrier struct {
+	*protocol
+	*multiplex.Conn[answer]
+}
+
+// answer is what has come for a request.
+type answer struct {
+	frame
+	tooLarge error // why its payload was thrown away
+}
+
+// answers reads them.
+type answers struct {
+	nc    net.Conn
+	r     *bufio.Reader
+	limit int
+}
+
+// stallTime is how long the rest of an answer may take.
+const stallTime = 10 * time.Second
+
+// next reads the next answer. What else servers send, to clients that serve, is passed
+// over.
+func (a *answers) next() (uint64, answer, error) {
+	for {
+		if _, err := a.r.Peek(1); err != nil {
+			return 0, answer{}, err
+		}
+		got, err := a.one()
+		if err != nil {
+			return 0, answer{}, unexpected(err)
+		}
+		if err := a.nc.SetReadDeadline(time.Time{}); err != nil {
+			return 0, answer{}, err
+		}
+		if got.kind&response != 0 {
+			return got.seq, got, nil
+		}
+	}
+}
+
+// one reads one frame.
+func (a *answers) one() (got answer, err error) {
+	if err := a.nc.SetReadDeadline(time.Now().Add(stallTime)); err != nil {
+		return got, err
+	}
+	left, err := got.readHead(a.r)
+	if refused, ok := errors.AsType[*limitError](err); ok {
+		got.tooLarge, err = refused, nil
+	}
+	if err != nil {
+		return got, err
+	}
+	if left > a.limit {
+		got.tooLarge = tooLong("an answer", left, a.limit)
+	}
+	if got.tooLarge != nil {
+		return got, a.discard(left)
+	}
+	got.payload, err = a.payload(left)
+	return got, err
+}
+
+// discard passes over n bytes, of which each piece has its time.
+func (a *answers) discard(n int) error {
+	for n > 0 {
+		k := min(n, piece)
+		if err := a.nc.SetReadDeadline(time.Now().Add(stallTime)); err != nil {
+			return err
+		}
+		if _, err := a.r.Discard(k); err != nil {
+			return err
+		}
+		n -= k
+	}
+	return nil
+}
+
+// payload reads n bytes, of which each piece has its time.
+func (a *answers) payload(n int) (b []byte, err error) {
+	for n > 0 {
+		k := min(n, piece)
+		if err := a.nc.SetReadDeadline(time.Now().Add(stallTime)); err != nil {
+			return nil, err
+		}
+		part, err := readPayload(a.r, k)
+		if err != nil {
+			return nil, err
+		}
+		if b == nil {
+			b = part
+		} else {
+			b = append(b, part...)
+		}
+		n -= k
+	}
+	return b, nil
+}
+
+// Carry makes a call.
+func (c *carrier) Carry(ctx context.Context, r *client.Request) error {
+	out, err := c.request(r)
+	if err != nil {
+		return err
+	}
+	fill := func(dst []byte, seq uint64) ([]byte, error) {
+		out.seq = seq
+		return out.append(dst)
+	}
+	if r.Call.Kind == tandem.OneWay {
+		return c.Send(ctx, fill)
+	}
+	got, err := c.Do(ctx, fill)
+	if err != nil {
+		return err
+	}
+	return c.take(r, &got)
+}
+
+// request makes the frame of a call.
+func (c *carrier) request(r *client.Request) (*frame, error) {
+	service, method := split(r.Call.Method)
+	if len(service) > maxName || len(method) > maxName {
+		return nil, refused(tandem.InvalidArgument, "a method's name of %d bytes", len(r.Call.Method))
+	}
+	out := &frame{service: service, method: method, payload: r.Message, block: metadataOf(r.Call, time.Now())}
+	if r.Several {
+		if r.Compressed {
+			return nil, refused(tandem.Unimplemented, "arguments of %s are several, and compressed: rpcx carries one", r.Call.Method)
+		}
+		var err error
+		if out.payload, err = r.Argument(); err != nil {
+			return nil, err
+		}
+	}
+	out.format = uint8(slices.IndexFunc(c.codecs[:], func(k tandem.Codec) bool { return k.Name() == r.Call.Codec })) //nolint:gosec // it is one of them
+	if r.Compressed {
+		out.kind |= gzipped
+	}
+	if r.Call.Kind == tandem.OneWay {
+		out.kind |= oneWay
+	}
+	return out, nil
+}
+
+// split splits a method's name at its last dot, as rpcx does.
+func split(method string) (service, name string) {
+	if i := strings.LastIndexByte(method, '.'); i >= 0 {
+		return method[:i], method[i+1:]
+	}
+	return "", method
+}
+
+func refused(code tandem.Code, format string, args ...any) error {
+	return &tandem.Error{Code: code, NotExecuted: true, Message: fmt.Sprintf(format, args...)}
+}
+
+// metadataOf makes rpcx's metadata of a call.
+func metadataOf(call *tandem.Call, now time.Time) []byte {
+	var block []byte
+	token := call.Metadata.Get("authorization")
+	for key, values := range call.Metadata {
+		if key != "authorization" && !strings.HasPrefix(key, reserved) {
+			block = appendPair(block, key, strings.Join(values, ", "))
+		}
+	}
+	if token != "" {
+		block = appendPair(block, keyAuth, token)
+	}
+	if !call.Deadline.IsZero() {
+		left := max(call.Deadline.Sub(now).Milliseconds(), 1)
+		block = appendPair(block, keyTimeout, strconv.FormatInt(left, 10))
+	}
+	return block
+}
+
+// take makes the answer that of the call.
+func (c *carrier) take(r *client.Request, got *answer) error {
+	if got.tooLarge != nil {
+		return &tandem.Error{Code: tandem.ResourceExhausted, Remote: true, Message: got.tooLarge.Error()}
+	}
+	said, failed := "", got.kind&statusBits != 0
+	err := pairs(got.block, func(key, value string) {
+		if key == keyError {
+			said = value
+			return
+		}
+		if r.Call.Trailer == nil {
+			r.Call.Trailer = tandem.Metadata{}
+		}
+		r.Call.Trailer.Add(key, value)
+	})
+	switch by := got.kind & compression; {
+	case failed && said == "":
+		return &tandem.Error{Code: tandem.Unknown, Remote: true, Message: "rpcx: an error without words"}
+	case failed:
+		return &tandem.Error{Code: tandem.Unknown, Remote: true, Message: said}
+	case err != nil:
+		return &tandem.Error{Code: tandem.Internal, Remote: true, Message: "the answer's " + err.Error()}
+	case by != 0 && (by != gzipped || r.Call.Compressor != c.gzip.Name()):
+		return &tandem.Error{Code: tandem.Internal, Remote: true, Message: fmt.Sprintf("the answer is compressed (type %d), and the call was not", by>>2)}
+	case by != 0:
+		r.ReplyCompressed = len(got.payload) > 0
+	}
+	r.Reply = got.payload
+	return nil
+}
+
+// Ping sends a heartbeat.
+func (c *carrier) Ping(ctx context.Context) error {
+	out := &frame{kind: heartbeat, format: formatMsgpack, payload: []byte{0xc0}}
+	_, err := c.Do(ctx, func(dst []byte, seq uint64) ([]byte, error) {
+		out.seq = seq
+		return out.append(dst)
+	})
+	return err
+}
