@@ -89,6 +89,8 @@ var importTable = []row{
 	{layer: 5, folder: "bench/..."},
 	{layer: 5, folder: "cmd/..."},
 
+	{layer: 6, folder: "interop/..."},
+
 	{layer: 6, folder: "compat/netrpc/jsonrpc"},
 }
 

@@ -23,6 +23,8 @@ func decode(c tandem.Codec, src []byte, v any) error {
 		return tandem.Errorf(tandem.Unimplemented, "it has %d arguments, which is for JSON: a message of Protocol Buffers is one", len(several))
 	case len(src) == 0 && c.Name() == "json":
 		err = errors.New("there is no JSON")
+	case len(src) == 0 && v != nil:
+		err = c.Decode(src, v) // a message without fields, maybe of a type made while running
 	default:
 		err = codec.Decode(c, src, v)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/server"
 )
 
@@ -56,6 +57,16 @@ func Request(ctx context.Context) *http.Request {
 func Header(ctx context.Context) http.Header {
 	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
 		return x.header
+	}
+	return nil
+}
+
+// SendHeader sends the header of the response to a stream at once, given its
+// handler's context, for clients that wait for it before they send more. It does
+// nothing for unary calls, for calls of other protocols, and after the first message.
+func SendHeader(ctx context.Context) error {
+	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok && x.method.Kind == tandem.Streaming {
+		return x.send(nil)
 	}
 	return nil
 }

@@ -43,6 +43,9 @@ func outward(err error, meta ...http.Header) *connect.Error {
 
 // inward returns an error of reading or writing as tandem's.
 func inward(err error) error {
+	if err == nil {
+		return nil
+	}
 	c, ok := errors.AsType[*connect.Error](err)
 	if !ok {
 		return err

@@ -35,7 +35,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := methodOf(r.URL.Path)
 	m := conn.Method(name)
 	if m == nil {
-		g.refuse(w, r, http.StatusNotFound, tandem.Errorf(tandem.Unimplemented, "no method at %.200q", r.URL.Path))
+		g.refuse(w, r, tandem.Errorf(tandem.Unimplemented, "no method at %.200q", r.URL.Path))
 		return
 	}
 	if r.Method == http.MethodGet {
@@ -46,10 +46,12 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method != http.MethodPost && (r.Method != http.MethodGet || !m.Safe):
 		w.Header().Set("Allow", allowed(m))
-		g.refuse(w, r, http.StatusMethodNotAllowed, tandem.Errorf(tandem.Unimplemented, "%.20s: method %s is called by %s", r.Method, m.Name, allowed(m)))
+		writeError(w, http.StatusMethodNotAllowed, tandem.Errorf(tandem.Unknown, "%.20s: method %s is called by %s", r.Method, m.Name, allowed(m)))
 		return
 	case x.codec == nil || kind.streaming != nil && *kind.streaming != (m.Kind == tandem.Streaming):
-		g.refuse(w, r, http.StatusUnsupportedMediaType, unsupported(m, r))
+		w.Header().Set("Accept-Post", accepted(m))
+		writeError(w, http.StatusUnsupportedMediaType,
+			tandem.Errorf(tandem.Unknown, "%s takes %s, not %.100q", m.Name, accepted(m), r.Header.Get("Content-Type")))
 		return
 	}
 	x.prepare(w)
@@ -77,23 +79,23 @@ func allowed(m *server.Method) string {
 	return "POST"
 }
 
-func unsupported(m *server.Method, r *http.Request) error {
+// accepted lists the types of messages that a method takes.
+func accepted(m *server.Method) string {
+	types := "application/json, application/proto"
 	if m.Kind == tandem.Streaming {
-		return tandem.Errorf(tandem.InvalidArgument,
-			"%s is a stream, and takes application/connect+json, application/connect+proto, gRPC or gRPC-Web, not %.100q", m.Name, r.Header.Get("Content-Type"))
+		types = "application/connect+json, application/connect+proto"
 	}
-	return tandem.Errorf(tandem.InvalidArgument,
-		"%s takes application/json, application/proto, gRPC or gRPC-Web, not %.100q", m.Name, r.Header.Get("Content-Type"))
+	return types + ", application/grpc, application/grpc-web"
 }
 
-// refuse answers what is no call. Clients of gRPC and of streams read errors in
+// refuse answers a call of no method. Clients of gRPC and of streams read errors in
 // their own way only.
-func (g *gateway) refuse(w http.ResponseWriter, r *http.Request, status int, err error) {
+func (g *gateway) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if kind := contentOf(r); kind.protocol == "grpc" || kind.protocol == "grpc-web" || kind.streaming != nil && *kind.streaming {
 		_ = g.failures.Write(w, r, outward(err)) // if it fails the client is gone
 		return
 	}
-	writeError(w, status, err)
+	writeError(w, http.StatusNotFound, err)
 }
 
 // content is what the header of a request says of its messages.

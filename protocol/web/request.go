@@ -95,19 +95,27 @@ func (u *unzip) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// writeError answers with an error in JSON, as connect writes it.
+// writeError answers with an error in JSON, as connect writes it. What HTTP itself does
+// not allow is a problem of RFC 9457 besides: clients must not take it for an
+// answer of the method.
 func writeError(w http.ResponseWriter, status int, err error) {
 	e := outward(err)
-	b, failed := json.Marshal(struct {
+	content := struct {
 		Code    string `json:"code"`
 		Message string `json:"message,omitempty"`
-	}{e.Code().String(), e.Message()})
+		Status  int    `json:"status,omitempty"`
+		Title   string `json:"title,omitempty"`
+	}{Code: e.Code().String(), Message: e.Message()}
+	kind := "application/json"
+	if status != http.StatusNotFound {
+		kind, content.Status, content.Title = "application/problem+json", status, http.StatusText(status)
+	}
+	b, failed := json.Marshal(content)
 	if failed != nil {
 		status = http.StatusInternalServerError
 	}
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	_, _ = w.Write(b) // if it fails the client is gone
 }

@@ -23,6 +23,11 @@ func (m *messages) SendMsg(v any) error {
 	if err != nil {
 		return err
 	}
+	return x.send(&message{b})
+}
+
+// send sends a message, or only the header if it is nil.
+func (x *exchange) send(m *message) error {
 	if err := x.wish(); err != nil {
 		return err
 	}
@@ -34,8 +39,13 @@ func (m *messages) SendMsg(v any) error {
 	if !x.sent {
 		x.sent = true
 		addHeader(x.stream.ResponseHeader(), x.header)
+	} else if m == nil {
+		return nil
 	}
-	return inward(x.stream.Send(&message{b}))
+	if m == nil {
+		return inward(x.stream.Send(nil))
+	}
+	return inward(x.stream.Send(m))
 }
 
 // RecvMsg decodes the next message into v.

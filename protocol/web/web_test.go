@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -32,7 +33,7 @@ type webTest struct {
 func newWebTest(t *testing.T, protocol server.Protocol, opts ...server.Option) *webTest {
 	t.Helper()
 	w := &webTest{T: t, net: transport.NewMemory()}
-	w.srv = server.New(append([]server.Option{server.WithProtocols(protocol)}, opts...)...)
+	w.srv = server.New(append([]server.Option{server.WithProtocols(protocol), server.WithLogger(slog.New(slog.DiscardHandler))}, opts...)...)
 	ln, err := w.net.Listen(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
@@ -135,8 +136,8 @@ func TestJSON(t *testing.T) {
 		{"GET /Arith/Mul?connect=v1&encoding=json&message=%7B%22A%22:6,%22B%22:7%7D", "", "", 200, "42"},
 		{"GET /Arith/Mul", "", "", 200, "0"},
 
-		{"GET /Arith/Div?message=[1,1]", "", "", 405, `{"code":"unimplemented","message":"GET: method Arith.Div is called by POST"}`},
-		{"PUT /Arith/Mul", asJSON, "", 405, `{"code":"unimplemented","message":"PUT: method Arith.Mul is called by GET, POST"}`},
+		{"GET /Arith/Div?message=[1,1]", "", "", 405, `{"code":"unknown","message":"GET: method Arith.Div is called by POST","status":405,"title":"Method Not Allowed"}`},
+		{"PUT /Arith/Mul", asJSON, "", 405, `{"code":"unknown","message":"PUT: method Arith.Mul is called by GET, POST","status":405,"title":"Method Not Allowed"}`},
 		{"POST /Arith/Div", asJSON, `[7,0]`, 400, `{"code":"invalid_argument","message":"divide by zero"}`},
 		{"POST /Arith/Div", asJSON, `[7]`, 400, `{"code":"invalid_argument","message":"arguments of Arith.Div: there are 1 arguments, 2 are wanted"}`},
 		{"POST /Arith/Nothing", asJSON, `[7]`, 400, `{"code":"invalid_argument","message":"arguments of Arith.Nothing: there are arguments, and none are wanted"}`},
@@ -147,7 +148,7 @@ func TestJSON(t *testing.T) {
 		{"POST /Arith/Mod", asJSON, `1`, 404, `{"code":"unimplemented","message":"no method at \"/Arith/Mod\""}`},
 		{"POST /Arith.Mul", asJSON, `1`, 404, `{"code":"unimplemented","message":"no method at \"/Arith.Mul\""}`},
 		{"POST /Arith/Mul", "text/plain", `1`, 415,
-			`{"code":"invalid_argument","message":"Arith.Mul takes application/json, application/proto, gRPC or gRPC-Web, not \"text/plain\""}`},
+			`{"code":"unknown","message":"Arith.Mul takes application/json, application/proto, application/grpc, application/grpc-web, not \"text/plain\"","status":415,"title":"Unsupported Media Type"}`},
 	} {
 		for name, client := range map[string]*http.Client{"HTTP/1.1": w.h1, "HTTP/2.0": w.h2} {
 			got := w.do(client, c.what, c.contentType, c.body)

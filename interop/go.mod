@@ -1,0 +1,18 @@
+module github.com/tandem-rpc/tandem/interop
+
+go 1.26.0
+
+replace github.com/tandem-rpc/tandem => ../
+
+require (
+	connectrpc.com/connect v1.21.0
+	github.com/bufbuild/protocompile v0.14.1
+	github.com/tandem-rpc/tandem v0.0.0
+	google.golang.org/protobuf v1.36.11
+)
+
+require (
+	github.com/vmihailenco/msgpack/v5 v5.4.1 // indirect
+	github.com/vmihailenco/tagparser/v2 v2.0.0 // indirect
+	golang.org/x/sync v0.8.0 // indirect
+)
