@@ -91,7 +91,10 @@ var importTable = []row{
 
 	{layer: 6, folder: "interop/..."},
 
+	{layer: 5, folder: "compat/rpcx/plugin"},
 	{layer: 6, folder: "compat/netrpc/jsonrpc"},
+	{layer: 6, folder: "compat/rpcx"},
+	{layer: 7, folder: "compat/rpcx/clientselector"},
 }
 
 // imports is what the Go files of one folder import.

@@ -376,10 +376,6 @@ func callOne(t *testing.T, c *rpc.Client) {
 
 // The functions of the package serve the DefaultServer, on a mux of the process.
 func TestDefaultServer(t *testing.T) {
-	if err := errors.Join(rpc.Register(Arith{}), rpc.RegisterName("Sums", Arith{})); err != nil {
-		t.Fatal(err)
-	}
-	rpc.HandleHTTP()
 	web := httptest.NewServer(nil)
 	t.Cleanup(web.Close)
 	c, err := rpc.DialHTTP("tcp", web.Listener.Addr().String())
@@ -398,16 +394,17 @@ func TestDefaultServer(t *testing.T) {
 	callOne(t, c)
 	_ = c.Close()
 	<-over
-	resp, err := http.Get(web.URL + rpc.DefaultDebugPath)
+	before := calls(t, web.URL)
+	c, err = rpc.Dial("tcp", accept(t, rpc.DefaultServer))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
-	page, err := io.ReadAll(resp.Body)
-	if err != nil || !strings.Contains(string(page), "<td>Mul</td><td>2</td>") || !strings.Contains(string(page), "Service Sums") {
-		t.Errorf("%v: %s", err, page)
+	callOne(t, c)
+	_ = c.Close()
+	if after := calls(t, web.URL); after != before+1 {
+		t.Errorf("%d calls, then %d", before, after)
 	}
-	resp, err = http.Get(web.URL + rpc.DefaultRPCPath)
+	resp, err := http.Get(web.URL + rpc.DefaultRPCPath)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -416,4 +413,16 @@ func TestDefaultServer(t *testing.T) {
 		t.Error(resp.Status)
 	}
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// calls reads from the debugging page how often Arith.Mul was called.
+func calls(t *testing.T, url string) (n int) {
+	t.Helper()
+	page := get(t, url+rpc.DefaultDebugPath)
+	_, arith, _ := strings.Cut(page, "<h1>Service Arith</h1>")
+	_, mul, ok := strings.Cut(arith, "<td>Mul</td><td>")
+	if _, err := fmt.Sscanf(mul, "%d<", &n); err != nil || !ok {
+		t.Errorf("%v: %s", err, page)
+	}
+	return n
 }

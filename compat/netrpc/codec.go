@@ -11,6 +11,30 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
+// CodecProtocol returns a protocol for [server.WithProtocols] that takes every
+// connection which no protocol before it has taken, and speaks what the codecs do
+// that newCodec makes. A codec with a method
+//
+//	RequestMetadata() tandem.Metadata
+//
+// is asked for the metadata of each request whose header it has read.
+func CodecProtocol(name string, newCodec func(conn io.ReadWriteCloser) ServerCodec) server.Protocol {
+	return &anyCodec{name, newCodec}
+}
+
+type anyCodec struct {
+	name     string
+	newCodec func(conn io.ReadWriteCloser) ServerCodec
+}
+
+func (p *anyCodec) Name() string              { return p.name }
+func (*anyCodec) Match([]byte) server.Verdict { return server.Yes }
+
+// Serve reads requests until there are no more.
+func (p *anyCodec) Serve(ctx context.Context, c *server.Conn) error {
+	return (&codecProtocol{codec: p.newCodec(c)}).Serve(ctx, c)
+}
+
 // codecProtocol speaks what a user's codec does, on one connection.
 type codecProtocol struct {
 	codec  ServerCodec
@@ -59,6 +83,9 @@ func (p *codecProtocol) serveNext(ctx context.Context, c *server.Conn) error {
 		return nil
 	}
 	in.Call = tandem.Call{Method: in.req.ServiceMethod, Codec: codecProtocolName, Body: in}
+	if m, ok := p.codec.(interface{ RequestMetadata() tandem.Metadata }); ok {
+		in.Metadata = m.RequestMetadata()
+	}
 	c.Go(ctx, &in.Call, in.answer)
 	<-in.read
 	return nil

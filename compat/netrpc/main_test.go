@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"errors"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -10,10 +11,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(closing{m}) }
 
-// closing runs the tests and ends the server of the process, which no program does.
+// closing sets up the server of the process, once for all runs, and ends it after
+// the tests, which no program does.
 type closing struct{ *testing.M }
 
 func (c closing) Run() int {
+	if err := errors.Join(rpc.Register(Arith{}), rpc.RegisterName("Sums", Arith{})); err != nil {
+		panic(err)
+	}
+	rpc.HandleHTTP()
 	defer rpc.DefaultServer.Core().Close()
 	return c.M.Run()
 }

@@ -44,6 +44,10 @@ func NewServerWith(opts ...server.Option) *Server {
 	return s
 }
 
+// Over returns a Server over a tandem server that exists and keeps its options. The
+// page of [Server.DebugHandler] counts no calls then.
+func Over(core *server.Server) *Server { return &Server{core: core} }
+
 // Core returns the tandem server underneath. Methods that are registered there, of
 // any shape that tandem serves, are served here, and its listeners speak every
 // protocol. Its Shutdown and Close end this server.

@@ -1,0 +1,209 @@
+package rpcx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/rpc"
+	"slices"
+	"sync"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// PluginContainer holds the plugins of a [Server], in the order in which they were
+// added. It is safe for concurrent use. A plugin is a value with one or more of
+//
+//   - the points of [server.WithPlugins],
+//   - rpcx's points: [RegisterPlugin] to [PostWriteResponsePlugin],
+//   - [OptionsPlugin], for what needs more.
+type PluginContainer struct {
+	mu      sync.Mutex
+	plugins []any
+}
+
+// Add adds a plugin. It fails for a value that is none.
+func (c *PluginContainer) Add(p any) error {
+	if _, err := optionsOf(p); errors.Is(err, errNoPlugin) {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.plugins = append(c.plugins, p)
+	return nil
+}
+
+// Remove removes a plugin that was added. Its type must be comparable, as pointers
+// are.
+func (c *PluginContainer) Remove(p any) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.Index(c.plugins, p)
+	if i < 0 {
+		return fmt.Errorf("rpcx: there is no such plugin: %T", p)
+	}
+	c.plugins = slices.Delete(c.plugins, i, i+1)
+	return nil
+}
+
+// GetAll returns the plugins.
+func (c *PluginContainer) GetAll() []any {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.plugins)
+}
+
+// registered tells rpcx's plugins of a service.
+func (c *PluginContainer) registered(r registration) error {
+	var err error
+	for _, p := range c.GetAll() {
+		if rp, ok := p.(RegisterPlugin); ok {
+			err = errors.Join(err, rp.Register(r.name, r.rcvr, r.metadata...))
+		}
+	}
+	return err
+}
+
+// OptionsPlugin is a plugin that consists of options for the tandem server underneath.
+// It is asked when that is made.
+type OptionsPlugin interface {
+	ServerOptions() ([]server.Option, error)
+}
+
+// rpcx's points. An error of one refuses the call, and its text reaches the caller.
+type (
+	// RegisterPlugin is told of a service that is registered.
+	RegisterPlugin interface {
+		Register(name string, rcvr any, metadata ...string) error
+	}
+	// PostConnAcceptPlugin sees a connection first; false refuses it.
+	PostConnAcceptPlugin interface {
+		HandleConnAccept(conn net.Conn) bool
+	}
+	// PreReadRequestHeaderPlugin runs before anything else sees a call.
+	PreReadRequestHeaderPlugin interface {
+		PreReadRequestHeader(r *rpc.Request) error
+	}
+	// PostReadRequestHeaderPlugin runs when it is known who calls and what.
+	PostReadRequestHeaderPlugin interface {
+		PostReadRequestHeader(r *rpc.Request) error
+	}
+	// PreReadRequestBodyPlugin runs before the arguments are decoded. body is nil:
+	// they don't exist yet.
+	PreReadRequestBodyPlugin interface {
+		PreReadRequestBody(body any) error
+	}
+	// PostReadRequestBodyPlugin runs when the arguments are decoded.
+	PostReadRequestBodyPlugin interface {
+		PostReadRequestBody(body any) error
+	}
+	// PreWriteResponsePlugin runs before the answer is encoded.
+	PreWriteResponsePlugin interface {
+		PreWriteResponse(r *rpc.Response, body any) error
+	}
+	// PostWriteResponsePlugin runs when the call has ended; body is nil. Its error
+	// is nobody's.
+	PostWriteResponsePlugin interface {
+		PostWriteResponse(r *rpc.Response, body any) error
+	}
+)
+
+var errNoPlugin = errors.New("rpcx: the value has no method of a plugin")
+
+// optionsOf returns what a plugin comes to for the server underneath.
+func optionsOf(p any) ([]server.Option, error) {
+	var opts []server.Option
+	switch p.(type) {
+	case server.ServiceRegistered, server.ConnAccepted, server.ConnClosed, server.PerMethod,
+		server.BeforeRequestHeader, server.Intercepts, server.AfterRequestHeader,
+		server.BeforeRequestBody, server.AfterRequestBody, server.BeforeResponse, server.AfterResponse:
+		opts = append(opts, server.WithPlugins(p))
+	}
+	_, known := p.(RegisterPlugin)
+	switch p.(type) {
+	case PostConnAcceptPlugin, PreReadRequestHeaderPlugin, PostReadRequestHeaderPlugin, PreReadRequestBodyPlugin,
+		PostReadRequestBodyPlugin, PreWriteResponsePlugin, PostWriteResponsePlugin:
+		opts = append(opts, server.WithPlugins(points{p}))
+	}
+	if o, ok := p.(OptionsPlugin); ok {
+		more, err := o.ServerOptions()
+		return append(opts, more...), err
+	}
+	if len(opts) == 0 && !known {
+		return nil, fmt.Errorf("%w: %T", errNoPlugin, p)
+	}
+	return opts, nil
+}
+
+// points takes tandem's points to rpcx's.
+type points struct{ plugin any }
+
+var (
+	_ server.ConnAccepted        = points{}
+	_ server.BeforeRequestHeader = points{}
+	_ server.AfterRequestHeader  = points{}
+	_ server.BeforeRequestBody   = points{}
+	_ server.AfterRequestBody    = points{}
+	_ server.BeforeResponse      = points{}
+	_ server.AfterResponse       = points{}
+)
+
+var errConnRefused = errors.New("a plugin has refused the connection")
+
+func (p points) ConnAccepted(c net.Conn) (net.Conn, error) {
+	if q, ok := p.plugin.(PostConnAcceptPlugin); ok && !q.HandleConnAccept(c) {
+		return nil, errConnRefused
+	}
+	return c, nil
+}
+
+func (p points) BeforeRequestHeader(_ context.Context, call *tandem.Call) error {
+	if q, ok := p.plugin.(PreReadRequestHeaderPlugin); ok {
+		return q.PreReadRequestHeader(&rpc.Request{ServiceMethod: call.Method})
+	}
+	return nil
+}
+
+func (p points) AfterRequestHeader(_ context.Context, call *tandem.Call) error {
+	if q, ok := p.plugin.(PostReadRequestHeaderPlugin); ok {
+		return q.PostReadRequestHeader(&rpc.Request{ServiceMethod: call.Method})
+	}
+	return nil
+}
+
+func (p points) BeforeRequestBody(context.Context, *tandem.Call) error {
+	if q, ok := p.plugin.(PreReadRequestBodyPlugin); ok {
+		return q.PreReadRequestBody(nil)
+	}
+	return nil
+}
+
+func (p points) AfterRequestBody(_ context.Context, _ *tandem.Call, args any) error {
+	if q, ok := p.plugin.(PostReadRequestBodyPlugin); ok {
+		return q.PostReadRequestBody(args)
+	}
+	return nil
+}
+
+func (p points) BeforeResponse(_ context.Context, call *tandem.Call, reply any, err error) error {
+	if q, ok := p.plugin.(PreWriteResponsePlugin); ok {
+		return q.PreWriteResponse(responseOf(call, err), reply)
+	}
+	return nil
+}
+
+func (p points) AfterResponse(_ context.Context, call *tandem.Call, end tandem.Outcome) {
+	if q, ok := p.plugin.(PostWriteResponsePlugin); ok {
+		_ = q.PostWriteResponse(responseOf(call, end.Err), nil)
+	}
+}
+
+func responseOf(call *tandem.Call, err error) *rpc.Response {
+	r := &rpc.Response{ServiceMethod: call.Method}
+	if err != nil {
+		r.Error = err.Error()
+	}
+	return r
+}

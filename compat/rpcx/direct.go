@@ -1,0 +1,110 @@
+package rpcx
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"net/rpc"
+	"sync"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/transport"
+)
+
+// DirectClientSelector always chooses the one server. Its fields are set before it is
+// used; it is safe for concurrent use then. It must not be copied.
+type DirectClientSelector struct {
+	Network string // "tcp", "tcp4", "tcp6" or "unix"
+	Address string
+	// Timeout and DialTimeout are how long connecting may take: the one that is set.
+	Timeout     time.Duration
+	DialTimeout time.Duration
+	// TLS, if not nil, is put on the connection.
+	TLS *tls.Config
+
+	once sync.Once
+	core *Core
+}
+
+// Select connects to the server.
+func (s *DirectClientSelector) Select(clientCodecFunc ClientCodecFunc) (*rpc.Client, error) {
+	return s.DialServer(s.Network, s.Address, clientCodecFunc)
+}
+
+// ChooseServer returns the server.
+func (s *DirectClientSelector) ChooseServer() (network, address string, err error) {
+	return s.Network, s.Address, nil
+}
+
+// DialServer connects to a server.
+func (s *DirectClientSelector) DialServer(network, address string, f ClientCodecFunc) (*rpc.Client, error) {
+	d := Dialer{Timeout: cmp.Or(s.DialTimeout, s.Timeout), TLS: s.TLS}
+	return d.Dial(network, address, f)
+}
+
+// Core returns the tandem client for the server.
+func (s *DirectClientSelector) Core(opts ...client.Option) (*client.Client, error) {
+	s.once.Do(func() {
+		timeout := cmp.Or(s.DialTimeout, s.Timeout)
+		in, config := InstanceOf(s.Network, s.Address), s.TLS
+		s.core = &Core{Dial: func(opts ...client.Option) (*client.Client, error) {
+			all := append(CoreOptions(RandomSelect, timeout), Transports(config)...)
+			return DialFixed([]tandem.Instance{in}, timeout, append(all, opts...)...)
+		}}
+	})
+	return s.core.Client(opts...)
+}
+
+// Close closes the connections, which otherwise happens when nothing refers to the
+// selector any more. It may be used again.
+func (s *DirectClientSelector) Close() error {
+	s.once.Do(func() {})
+	if s.core == nil {
+		return nil
+	}
+	return s.core.Close()
+}
+
+// Transports returns the transports over the networks that package net names, with
+// TLS on them unless config is nil.
+func Transports(config *tls.Config) []client.Option {
+	var opts []client.Option
+	for _, network := range []string{"tcp", "tcp4", "tcp6", "unix"} {
+		t := transport.Stream(network)
+		if config != nil {
+			t = transport.TLS(t, config)
+		}
+		opts = append(opts, client.WithTransport(network, t))
+	}
+	return opts
+}
+
+// Dialer connects to servers for selectors. The zero value has no time limit and no
+// TLS.
+type Dialer struct {
+	Timeout time.Duration
+	TLS     *tls.Config
+}
+
+// Dial connects to a server. If f is nil the client speaks net/rpc.
+func (d Dialer) Dial(network, address string, f ClientCodecFunc) (*rpc.Client, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	if d.Timeout > 0 {
+		ctx, cancel = context.WithTimeout(context.Background(), d.Timeout)
+	}
+	defer cancel()
+	t := transport.Stream(network)
+	if d.TLS != nil {
+		t = transport.TLS(t, d.TLS)
+	}
+	conn, err := t.Dial(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	if f == nil {
+		return rpc.NewClient(conn), nil
+	}
+	return rpc.NewClientWithCodec(f(conn)), nil
+}

@@ -1,0 +1,283 @@
+package rpcx
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	stdrpc "net/rpc"
+	"sync"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/codec/msgpack"
+	rpc "github.com/tandem-rpc/tandem/compat/netrpc"
+	"github.com/tandem-rpc/tandem/compat/rpcx/plugin"
+	"github.com/tandem-rpc/tandem/protocol/jsonrpc"
+	"github.com/tandem-rpc/tandem/protocol/netrpc"
+	protocol "github.com/tandem-rpc/tandem/protocol/rpcx"
+	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/transport"
+)
+
+// AuthorizationFunc decides whether a call may be made. What it returns is what the
+// caller gets.
+type AuthorizationFunc func(p *plugin.AuthorizationAndServiceMethod) error
+
+// Server serves services. Its fields are set before it serves; its methods are safe
+// for concurrent use.
+type Server struct {
+	// ServerCodecFunc makes the codecs of connections that do not speak tandem's
+	// own protocol. If it is nil they speak net/rpc, JSON-RPC or today's rpcx.
+	ServerCodecFunc ServerCodecFunc
+	// PluginContainer has the plugins. Those that are added after the server has
+	// begun to serve count for nothing.
+	PluginContainer *PluginContainer
+	// TLSConfig, if not nil, puts TLS on all connections.
+	TLSConfig *tls.Config
+	// Options are for the tandem server underneath, after those of the Server.
+	Options []server.Option
+
+	mu         sync.Mutex
+	auth       AuthorizationFunc
+	rehearsal  *rpc.Server // checks what is registered before there is a server
+	registered []registration
+	core       *rpc.Server // once it serves
+	closed     bool
+	address    string
+	background sync.WaitGroup // of Start
+}
+
+type registration struct {
+	name     string
+	rcvr     any
+	metadata []string
+}
+
+// handshake is how long a connection may say nothing: clients of net/rpc connect
+// some time before they call.
+const handshake = time.Minute
+
+// NewServer returns a server without services.
+func NewServer() *Server {
+	return &Server{PluginContainer: new(PluginContainer), rehearsal: rpc.NewServerWith(server.WithLogger(slog.New(slog.DiscardHandler)))}
+}
+
+// Auth sets the function that decides which calls may be made: before their arguments
+// are decoded, on every protocol. The error is always nil.
+func (s *Server) Auth(fn AuthorizationFunc) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.auth = fn
+	return nil
+}
+
+// RegisterName serves the methods of rcvr that have net/rpc's shape; a context may
+// come first. metadata is for plugins.
+func (s *Server) RegisterName(name string, rcvr any, metadata ...string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := registration{name, rcvr, metadata}
+	if s.core != nil {
+		return s.register(s.core, r)
+	}
+	if err := s.rehearsal.RegisterWith(name, rcvr); err != nil {
+		return err
+	}
+	s.registered = append(s.registered, r)
+	return nil
+}
+
+// Register is [Server.RegisterName] under the name of rcvr's type.
+func (s *Server) Register(rcvr any, metadata ...string) error {
+	return s.RegisterName("", rcvr, metadata...)
+}
+
+func (s *Server) register(core *rpc.Server, r registration) error {
+	if err := core.RegisterWith(r.name, r.rcvr); err != nil {
+		return err
+	}
+	return s.PluginContainer.registered(r)
+}
+
+// Core returns the tandem server underneath, and makes it if there is none yet:
+// plugins and options that are added later count for nothing.
+func (s *Server) Core() (*server.Server, error) {
+	core, err := s.build()
+	if err != nil {
+		return nil, err
+	}
+	return core.Core(), nil
+}
+
+// build makes the server underneath, once.
+func (s *Server) build() (*rpc.Server, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return nil, server.ErrServerClosed
+	case s.core != nil:
+		return s.core, nil
+	}
+	opts, err := s.options()
+	if err != nil {
+		return nil, err
+	}
+	core := rpc.Over(server.New(opts...))
+	for _, r := range s.registered {
+		if err := s.register(core, r); err != nil {
+			return nil, errors.Join(err, core.Core().Close())
+		}
+	}
+	s.core, s.registered = core, nil
+	return core, nil
+}
+
+// options are those of the server underneath.
+func (s *Server) options() ([]server.Option, error) {
+	opts := []server.Option{
+		server.WithHandshakeTimeout(handshake),
+		server.WithCodecs(msgpack.Codec()),
+		server.WithPlugins(authorizer{s}),
+	}
+	if s.TLSConfig != nil {
+		opts = append(opts, server.WithTLS(s.TLSConfig))
+	}
+	if s.ServerCodecFunc == nil {
+		opts = append(opts, server.WithProtocols(netrpc.New(), jsonrpc.New(), protocol.New()))
+	} else {
+		opts = append(opts, server.WithProtocols(rpc.CodecProtocol("codec", s.newCodec)))
+	}
+	for _, p := range s.PluginContainer.GetAll() {
+		more, err := optionsOf(p)
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, more...)
+	}
+	return append(opts, s.Options...), nil
+}
+
+func (s *Server) newCodec(conn io.ReadWriteCloser) stdrpc.ServerCodec {
+	return &verifiedCodec{ServerCodec: s.ServerCodecFunc(conn)}
+}
+
+// authorizer asks the authorisation function, if there is one.
+type authorizer struct{ *Server }
+
+// Intercept refuses calls.
+func (s authorizer) Intercept(next tandem.Func) tandem.Func {
+	return func(ctx context.Context, call *tandem.Call) error {
+		if err := s.refusal(call); err != nil {
+			return err
+		}
+		return next(ctx, call)
+	}
+}
+
+// refusal is what the function says, in its own words, nil if the call may be made.
+func (s authorizer) refusal(call *tandem.Call) error {
+	s.mu.Lock()
+	auth := s.auth
+	s.mu.Unlock()
+	if auth == nil {
+		return nil
+	}
+	err := auth(claimed(call))
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*tandem.Error](err); ok {
+		return err
+	}
+	code := tandem.Unauthenticated
+	if call.Peer.Protocol != "tandem" { // elsewhere an error is a text, and its code's name would be in it
+		code = tandem.Unknown
+	}
+	return &tandem.Error{Code: code, Message: err.Error()}
+}
+
+// Serve listens on the address and serves until Close. The network is "tcp", "tcp4",
+// "tcp6" or "unix". The error is never nil.
+func (s *Server) Serve(network, address string) error {
+	ln, err := s.listen(network, address)
+	if err != nil {
+		return err
+	}
+	return s.ServeListener(ln)
+}
+
+// Start is Serve in the background: it returns when the server listens. How serving
+// ended is not told.
+func (s *Server) Start(network, address string) error {
+	ln, err := s.listen(network, address)
+	if err != nil {
+		return err
+	}
+	if _, err := s.build(); err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	s.background.Go(func() { _ = s.ServeListener(ln) })
+	return nil
+}
+
+// ServeTLS is [Server.Serve] with TLS.
+func (s *Server) ServeTLS(network, address string, config *tls.Config) error {
+	ln, err := transport.TLS(transport.Stream(network), config).Listen(context.Background(), address)
+	if err != nil {
+		return err
+	}
+	return s.ServeListener(ln)
+}
+
+func (s *Server) listen(network, address string) (net.Listener, error) {
+	t := transport.Stream(network)
+	if s.TLSConfig != nil {
+		t = transport.TLS(t, s.TLSConfig)
+	}
+	ln, err := t.Listen(context.Background(), address)
+	if err == nil {
+		s.mu.Lock()
+		s.address = ln.Addr().String()
+		s.mu.Unlock()
+	}
+	return ln, err
+}
+
+// ServeListener serves the connections of ln until Close. The error is never nil.
+func (s *Server) ServeListener(ln net.Listener) error {
+	core, err := s.build()
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	return core.Core().ServeListener(ln)
+}
+
+// Handler returns the handler for a mux of HTTP that net/rpc's clients connect to
+// by [rpc.DialHTTP]; see [rpc.Server.ServeHTTP].
+func (s *Server) Handler() (*rpc.Server, error) { return s.build() }
+
+// Address returns the address that the server listens on, "" before it does: of
+// several the last.
+func (s *Server) Address() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.address
+}
+
+// Close ends the server: it leaves its registries, calls in flight fail.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	core := s.core
+	s.closed = true
+	s.mu.Unlock()
+	var err error
+	if core != nil {
+		err = core.Core().Close()
+	}
+	s.background.Wait()
+	return err
+}
