@@ -78,6 +78,10 @@ var importTable = []row{
 	{layer: 4, folder: "protocol/jsonrpc"},
 	{layer: 4, folder: "protocol/rpcx"},
 	{layer: 4, folder: "protocol/web", foreign: []string{"connectrpc.com/connect", "google.golang.org/protobuf"}},
+	{layer: 4, folder: "plugin/auth"},
+	{layer: 4, folder: "plugin/metrics"},
+	{layer: 4, folder: "plugin/accesslog"},
+	{layer: 4, folder: "plugin/trace"},
 	{layer: 4, folder: "bench/message", foreign: []string{"github.com/planetscale/vtprotobuf", "google.golang.org/protobuf"}},
 
 	{layer: 5, folder: "registry/e2e/..."},

@@ -25,8 +25,6 @@ func (everywhere) ConnAccepted(c net.Conn) (net.Conn, error) {
 
 func (everywhere) ConnClosed(net.Conn, error) { fmt.Println("closed") }
 
-func (everywhere) ForMethod(server.Method) any { return nil } // or what is at points of that method
-
 func (everywhere) KeepsNothing() {}
 
 func (everywhere) BeforeRequestHeader(_ context.Context, call *tandem.Call) error {
@@ -69,15 +67,25 @@ func (everywhere) AfterResponse(_ context.Context, _ *tandem.Call, end tandem.Ou
 
 var _ = []any{
 	server.ServiceRegistered(everywhere{}), server.ConnAccepted(everywhere{}), server.ConnClosed(everywhere{}),
-	server.PerMethod(everywhere{}), server.KeepsNothing(everywhere{}),
+	server.PerMethod(choosy{}), server.KeepsNothing(everywhere{}),
 	server.BeforeRequestHeader(everywhere{}), server.Intercepts(everywhere{}), server.AfterRequestHeader(everywhere{}),
 	server.BeforeRequestBody(everywhere{}), server.AfterRequestBody(everywhere{}),
 	server.BeforeResponse(everywhere{}), server.AfterResponse(everywhere{}),
 }
 
+// choosy is at the points of one method.
+type choosy struct{}
+
+func (choosy) ForMethod(m server.Method) any {
+	if m.Name != "Arith.Divide" {
+		return nil
+	}
+	return everywhere{}
+}
+
 // Every point of a server, in its order.
 func ExampleWithPlugins_points() {
-	srv := server.New(server.WithPlugins(everywhere{}))
+	srv := server.New(server.WithPlugins(everywhere{}, choosy{}))
 	check(srv.Register(new(Arith)))
 	c, stop := start(srv)
 	var r Reply

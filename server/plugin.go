@@ -135,7 +135,7 @@ type AfterResponse interface {
 // PerMethod is a plugin that has another one for each method: asked when the method is
 // registered, it returns a value with the points that apply to its calls, nil for
 // none. What depends on the method need not be looked up a call then. Points of calls
-// that the plugin itself implements apply as well.
+// that the plugin itself implements do not apply: it may be a client's plugin, too.
 type PerMethod interface {
 	ForMethod(m Method) any
 }

@@ -35,10 +35,10 @@ func pointsOf(plugins []any, m Method) *points {
 	p := &points{method: m.Name}
 	body := &bodyPoints{}
 	for _, plugin := range plugins {
-		p.add(body, plugin)
 		if per, ok := plugin.(PerMethod); ok {
-			p.add(body, per.ForMethod(m))
+			plugin = per.ForMethod(m)
 		}
+		p.add(body, plugin)
 	}
 	if len(body.before)+len(body.after)+len(body.answer) > 0 {
 		p.body = body

@@ -1,0 +1,177 @@
+// Package auth finds out who calls, and who may.
+//
+//	srv := server.New(server.WithPlugins(auth.New(
+//		auth.Bearer(func(ctx context.Context, token string) (any, error) { return verify(token) }),
+//		auth.Public("Health.*"),
+//		auth.Require("Admin.*", func(identity any) error { … }),
+//	)))
+//	c, err := client.Dial(target, client.WithPlugins(auth.Token("Bearer", token)))
+//
+// It runs before arguments are decompressed and decoded, before limits, and on all
+// protocols alike. Who calls is in the call's Identity, for methods by [Identity]. A
+// caller that is not known gets Unauthenticated, one that may not PermissionDenied; in
+// neither case has anything been executed.
+package auth
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// Authenticator says who makes a call, by its metadata or its peer. It returns
+// [ErrNoCredentials] if the call has none of its kind. What it returns as an
+// identity is the application's; nil is a caller that may call but has no name. It is
+// used by many goroutines at once.
+type Authenticator interface {
+	Authenticate(ctx context.Context, call *tandem.Call) (identity any, err error)
+}
+
+// Func is a function as an [Authenticator].
+type Func func(ctx context.Context, call *tandem.Call) (identity any, err error)
+
+// Authenticate calls f.
+func (f Func) Authenticate(ctx context.Context, call *tandem.Call) (any, error) { return f(ctx, call) }
+
+// ErrNoCredentials is what an [Authenticator] returns for a call that has nothing for
+// it to look at: then [Any] asks the next.
+var ErrNoCredentials = errors.New("the call has no credentials that are known here")
+
+// Any asks each in turn until one finds credentials of its kind; what that one says
+// holds.
+func Any(list ...Authenticator) Authenticator {
+	return Func(func(ctx context.Context, call *tandem.Call) (any, error) {
+		for _, a := range list {
+			identity, err := a.Authenticate(ctx, call)
+			if !errors.Is(err, ErrNoCredentials) {
+				return identity, err
+			}
+		}
+		return nil, ErrNoCredentials
+	})
+}
+
+// Option changes what [New] returns.
+type Option func(*plugin)
+
+// Public lets anybody call the methods of the pattern: "Service.Method", "Service.*"
+// or "*". Nobody is asked who they are.
+func Public(pattern string) Option {
+	return func(p *plugin) { p.public = append(p.public, pattern) }
+}
+
+// Require allows the methods of the pattern, as [Public] has it, to those of whom allow
+// returns nil. Of several patterns that fit a method all must allow the call.
+func Require(pattern string, allow func(identity any) error) Option {
+	return RequireCall(pattern, func(_ context.Context, call *tandem.Call) error { return allow(call.Identity) })
+}
+
+// RequireCall is [Require] for rules that look at more than the identity. The
+// call's arguments are not decoded yet.
+func RequireCall(pattern string, allow func(ctx context.Context, call *tandem.Call) error) Option {
+	return func(p *plugin) { p.rules = append(p.rules, rule{pattern, allow}) }
+}
+
+type rule struct {
+	pattern string
+	allow   func(ctx context.Context, call *tandem.Call) error
+}
+
+type plugin struct {
+	by     Authenticator
+	public []string
+	rules  []rule
+}
+
+// New returns the plugin, for [server.WithPlugins]. It belongs before those that want
+// to know who calls.
+func New(a Authenticator, opts ...Option) server.PerMethod {
+	p := &plugin{by: a}
+	for _, o := range opts {
+		o(p)
+	}
+	return p
+}
+
+// KeepsNothing is a promise to the server, as long as the functions given to New keep it.
+func (*plugin) KeepsNothing() {}
+
+// ForMethod compiles the rules of a method.
+func (p *plugin) ForMethod(m server.Method) any {
+	for _, pattern := range p.public {
+		if fits(pattern, m.Name) {
+			return nil
+		}
+	}
+	g := &guard{by: p.by}
+	for _, r := range p.rules {
+		if fits(r.pattern, m.Name) {
+			g.rules = append(g.rules, r.allow)
+		}
+	}
+	return g
+}
+
+// fits reports whether a pattern is of a method.
+func fits(pattern, method string) bool {
+	if pattern == "*" {
+		return true
+	}
+	if service, all := strings.CutSuffix(pattern, ".*"); all {
+		of, _, _ := cutLast(method)
+		return of == service
+	}
+	return pattern == method
+}
+
+func cutLast(method string) (service, name string, ok bool) {
+	i := strings.LastIndexByte(method, '.')
+	if i < 0 {
+		return "", method, false
+	}
+	return method[:i], method[i+1:], true
+}
+
+// guard stands before one method.
+type guard struct {
+	by    Authenticator
+	rules []func(ctx context.Context, call *tandem.Call) error
+}
+
+// BeforeRequestHeader refuses calls of those who are not known or may not.
+func (g *guard) BeforeRequestHeader(ctx context.Context, call *tandem.Call) error {
+	identity, err := g.by.Authenticate(ctx, call)
+	if err != nil {
+		return coded(err, tandem.Unauthenticated)
+	}
+	call.Identity = identity
+	for _, allow := range g.rules {
+		if err := allow(ctx, call); err != nil {
+			return coded(err, tandem.PermissionDenied)
+		}
+	}
+	return nil
+}
+
+// coded gives an error that names no code this one.
+func coded(err error, code tandem.Code) error {
+	e := *tandem.AsError(err)
+	if e.Code == tandem.Unknown {
+		e.Code = code
+	}
+	return &e
+}
+
+// Identity returns who makes the call that a handler runs for; false if nobody knows, or
+// the identity is no T.
+func Identity[T any](ctx context.Context) (who T, ok bool) {
+	call := tandem.FromContext(ctx)
+	if call == nil {
+		return who, false
+	}
+	who, ok = call.Identity.(T)
+	return who, ok
+}

@@ -1,0 +1,142 @@
+package auth
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"strings"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// header is the metadata that has "tag token", as HTTP's Authorization has it.
+const header = "authorization"
+
+// credentials returns the two parts of the authorization metadata. A value of one word
+// is a token without a tag.
+func credentials(call *tandem.Call) (tag, token string, ok bool) {
+	value := call.Metadata.Get(header)
+	if value == "" {
+		return "", "", false
+	}
+	tag, token, two := strings.Cut(value, " ")
+	if !two {
+		tag, token = "", value
+	}
+	return tag, token, true
+}
+
+// tagged returns the token of calls with that tag, which HTTP compares without regard to
+// case.
+func tagged(call *tandem.Call, want string) (token string, ok bool) {
+	tag, token, ok := credentials(call)
+	return token, ok && strings.EqualFold(tag, want)
+}
+
+// Authorization is what the authorisation function of [ByFunc] decides by.
+type Authorization struct {
+	Authorization string // the token
+	Tag           string // its kind, as "Bearer"
+	ServiceMethod string
+}
+
+// ByFunc asks one function about everything: the token, its tag and the method. Calls
+// without any credentials come with both empty. The identity is the token.
+func ByFunc(authorise func(a *Authorization) error) Authenticator {
+	return Func(func(_ context.Context, call *tandem.Call) (any, error) {
+		tag, token, _ := credentials(call)
+		if err := authorise(&Authorization{token, tag, call.Method}); err != nil {
+			return nil, err
+		}
+		return token, nil
+	})
+}
+
+// Bearer takes calls with a bearer token (RFC 6750). verify returns whose it is: the
+// place for the check of a JWT or a question to an OAuth 2 server.
+func Bearer(verify func(ctx context.Context, token string) (identity any, err error)) Authenticator {
+	return Func(func(ctx context.Context, call *tandem.Call) (any, error) {
+		token, ok := tagged(call, "Bearer")
+		if !ok {
+			return nil, ErrNoCredentials
+		}
+		return verify(ctx, token)
+	})
+}
+
+// Basic takes calls with a user and a password (RFC 7617).
+func Basic(verify func(ctx context.Context, user, password string) (identity any, err error)) Authenticator {
+	return Func(func(ctx context.Context, call *tandem.Call) (any, error) {
+		token, ok := tagged(call, "Basic")
+		if !ok {
+			return nil, ErrNoCredentials
+		}
+		user, password, err := parseBasic(token)
+		if err != nil {
+			return nil, err
+		}
+		return verify(ctx, user, password)
+	})
+}
+
+var errBasic = errors.New("the basic credentials are not base64 of user:password")
+
+func parseBasic(token string) (user, password string, err error) {
+	text, err := base64.StdEncoding.DecodeString(token)
+	if err != nil {
+		return "", "", errBasic
+	}
+	user, password, ok := strings.Cut(string(text), ":")
+	if !ok {
+		return "", "", errBasic
+	}
+	return user, password, nil
+}
+
+// APIKey takes calls with a key in the metadata of that name, as "x-api-key".
+func APIKey(name string, verify func(ctx context.Context, key string) (identity any, err error)) Authenticator {
+	return Func(func(ctx context.Context, call *tandem.Call) (any, error) {
+		key := call.Metadata.Get(name)
+		if key == "" {
+			return nil, ErrNoCredentials
+		}
+		return verify(ctx, key)
+	})
+}
+
+var errUnknown = errors.New("the credentials are not known here")
+
+// Known returns a verifier for [Bearer] and [APIKey]: the identities of secrets that do
+// not change. How long it takes tells nothing of the secrets.
+func Known[Identity any](secrets map[string]Identity) func(ctx context.Context, secret string) (any, error) {
+	known := make(map[[sha256.Size]byte]Identity, len(secrets))
+	for secret, identity := range secrets {
+		known[sha256.Sum256([]byte(secret))] = identity
+	}
+	return func(_ context.Context, secret string) (any, error) {
+		identity, ok := known[sha256.Sum256([]byte(secret))]
+		if !ok {
+			return nil, errUnknown
+		}
+		return identity, nil
+	}
+}
+
+// Certificate takes calls over TLS connections whose client has shown a certificate
+// that the server's [crypto/tls.Config] has verified. A nil verify makes its common
+// name the identity.
+func Certificate(verify func(ctx context.Context, c *x509.Certificate) (identity any, err error)) Authenticator {
+	return Func(func(ctx context.Context, call *tandem.Call) (any, error) {
+		state := call.Peer.TLS
+		if state == nil || len(state.VerifiedChains) == 0 {
+			return nil, ErrNoCredentials
+		}
+		leaf := state.VerifiedChains[0][0]
+		if verify == nil {
+			return leaf.Subject.CommonName, nil
+		}
+		return verify(ctx, leaf)
+	})
+}

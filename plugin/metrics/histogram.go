@@ -1,0 +1,63 @@
+package metrics
+
+import (
+	"math/bits"
+	"time"
+)
+
+// Buckets is how many buckets a [Histogram] has.
+const Buckets = 22
+
+// first is the logarithm of the first bound: 2^14 ns are 16.4 µs.
+const first = 14
+
+// Bound returns the upper bound of a bucket: 16.4 µs for the first, twice that of the one
+// before for the others, 17.2 s for the last but one. The last has none: it is 0.
+func Bound(bucket int) time.Duration {
+	if bucket >= Buckets-1 {
+		return 0
+	}
+	return 1 << (first + bucket)
+}
+
+// bucketOf returns the bucket that d belongs to: that whose bound is d or more.
+func bucketOf(d time.Duration) int {
+	if d <= 1<<first {
+		return 0
+	}
+	return min(bits.Len64(uint64(d-1))-first, Buckets-1)
+}
+
+// Histogram says how many calls took how long.
+type Histogram struct {
+	Counts [Buckets]uint64 // calls that took more than the bound before, and at most [Bound]
+	Sum    time.Duration   // of all calls
+}
+
+// Count returns how many calls there were.
+func (h *Histogram) Count() (n uint64) {
+	for _, c := range h.Counts {
+		n += c
+	}
+	return n
+}
+
+// Quantile returns a time that the share q of the calls, from 0 to 1, took at most: the
+// bound of a bucket, so at most twice the truth. It is 0 without calls, and the bound
+// of the last bucket but one for those beyond it.
+func (h *Histogram) Quantile(q float64) time.Duration {
+	total := h.Count()
+	if total == 0 {
+		return 0
+	}
+	rank := max(1, uint64(q*float64(total)+0.5))
+	for i, c := range h.Counts {
+		if c >= rank && i < Buckets-1 {
+			return Bound(i)
+		}
+		rank -= min(c, rank)
+	}
+	return Bound(Buckets - 2)
+}
+
+func (s *shard) sumOf() time.Duration { return time.Duration(s.sum.Load()) }

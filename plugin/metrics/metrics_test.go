@@ -1,0 +1,166 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/plugin/metrics"
+	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/transport"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// pair connects a client with a server; both have the plugin.
+func pair(t testing.TB, m any, register func(*server.Server) error) *client.Client {
+	t.Helper()
+	srv := server.New(server.WithPlugins(m))
+	if err := register(srv); err != nil {
+		t.Fatal(err)
+	}
+	network := transport.NewMemory()
+	ln, err := network.Listen(context.Background(), "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeListener(ln) }()
+	c, err := client.Dial("mem://m", client.WithTransport("mem", network), client.WithPlugins(m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.Close()
+		_ = srv.Close()
+		<-served
+	})
+	return c
+}
+
+func TestCallsAreCounted(t *testing.T) {
+	m := metrics.New()
+	waiting, goOn := make(chan struct{}), make(chan struct{})
+	c := pair(t, m, func(srv *server.Server) error {
+		return errors.Join(
+			srv.RegisterFunc("A.Ok", func() int { return 1 }),
+			srv.RegisterFunc("A.Fail", func() (int, error) { return 0, tandem.Errorf(tandem.NotFound, "nothing") }),
+			srv.RegisterFunc("A.Wait", func() int { close(waiting); <-goOn; return 1 }),
+		)
+	})
+	for range 3 {
+		_ = c.Call(t.Context(), "A.Ok", tandem.Args{}, nil)
+	}
+	for range 2 {
+		_ = c.Call(t.Context(), "A.Fail", tandem.Args{}, nil)
+	}
+	_ = c.Call(t.Context(), "A.Gone", tandem.Args{}, nil)
+	done := c.Go(t.Context(), "A.Wait", tandem.Args{}, nil, nil).Done
+	<-waiting
+	want := map[string]uint64{"server A.Ok": 3, "server A.Fail": 2, "server A.Wait": 0,
+		"client A.Ok": 3, "client A.Fail": 2, "client A.Gone": 1, "client A.Wait": 0}
+	got := map[string]uint64{}
+	for _, s := range m.Snapshot() {
+		got[s.Side.String()+" "+s.Method] = s.Calls()
+		failed := map[string]map[tandem.Code]uint64{"A.Fail": {tandem.NotFound: 2}, "A.Gone": {tandem.Unimplemented: 1}}[s.Method]
+		if !maps.Equal(s.Errors, failed) {
+			t.Errorf("%v %s: errors %v", s.Side, s.Method, s.Errors)
+		}
+		running := map[string]int64{"A.Wait": 1}[s.Method]
+		if s.Running != running {
+			t.Errorf("%v %s: %d running", s.Side, s.Method, s.Running)
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v", got)
+	}
+	close(goOn)
+	<-done
+	for _, s := range m.Snapshot() {
+		if s.Running != 0 {
+			t.Errorf("%s: %d running at the end", s.Method, s.Running)
+		}
+	}
+}
+
+// Many at once lose no count.
+func TestCountsAddUp(t *testing.T) {
+	m := metrics.New()
+	count := m.Intercept(func(context.Context, *tandem.Call) error { return nil })
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			call := &tandem.Call{Method: "A.B"}
+			for range 1000 {
+				_ = count(t.Context(), call)
+				m.AfterCall(t.Context(), call, tandem.Outcome{Took: time.Millisecond})
+			}
+		})
+	}
+	wg.Wait()
+	if s := m.Snapshot(); len(s) != 1 || s[0].Calls() != 8000 || s[0].Latency.Sum != 8*time.Second || s[0].Running != 0 {
+		t.Errorf("got %+v", s)
+	}
+}
+
+// However many names a client calls, the memory is bounded.
+func TestMethodsAreBounded(t *testing.T) {
+	m := metrics.New(metrics.WithMaxMethods(2))
+	for i := range 5 {
+		m.AfterCall(t.Context(), &tandem.Call{Method: "A." + strconv.Itoa(i)}, tandem.Outcome{})
+	}
+	s := m.Snapshot()
+	if len(s) != 3 || s[0].Method != metrics.Other || s[0].Calls() != 3 {
+		t.Errorf("got %+v", s)
+	}
+}
+
+func TestHistogram(t *testing.T) {
+	for d, want := range map[time.Duration]int{
+		-1: 0, 0: 0, 1: 0, 16384: 0, 16385: 1, 32768: 1, 32769: 2,
+		metrics.Bound(20): 20, metrics.Bound(20) + 1: 21, 1 << 62: 21,
+	} {
+		m := metrics.New()
+		m.AfterCall(t.Context(), &tandem.Call{Method: "A.B"}, tandem.Outcome{Took: d})
+		if h := m.Snapshot()[0].Latency; h.Counts[want] != 1 || h.Count() != 1 {
+			t.Errorf("%v: got %v, want it in bucket %d", d, h.Counts, want)
+		}
+	}
+	var h metrics.Histogram
+	if h.Quantile(0.5) != 0 {
+		t.Error("a quantile of nothing")
+	}
+	h.Counts[1], h.Counts[3], h.Counts[21] = 90, 9, 1
+	for q, want := range map[float64]time.Duration{0: metrics.Bound(1), 0.5: metrics.Bound(1), 0.9: metrics.Bound(1),
+		0.95: metrics.Bound(3), 0.99: metrics.Bound(3), 1: metrics.Bound(20)} {
+		if got := h.Quantile(q); got != want {
+			t.Errorf("quantile %v: got %v, want %v", q, got, want)
+		}
+	}
+}
+
+// Counting allocates nothing.
+func TestCountingAllocatesNothing(t *testing.T) {
+	m := metrics.New()
+	point := m.ForMethod(server.Method{Name: "A.B"})
+	call, end := &tandem.Call{Method: "A.B"}, tandem.Outcome{Took: time.Millisecond}
+	served := point.(server.Intercepts).Intercept(func(context.Context, *tandem.Call) error { return nil })
+	called := m.Intercept(func(context.Context, *tandem.Call) error { return nil })
+	ctx := t.Context()
+	if n := testing.AllocsPerRun(1000, func() {
+		_ = served(ctx, call)
+		point.(server.AfterResponse).AfterResponse(ctx, call, end)
+		_ = called(ctx, call)
+		m.AfterCall(ctx, call, end)
+	}); n > 0 {
+		t.Errorf("%v allocations a call", n)
+	}
+}
