@@ -75,7 +75,7 @@ var importTable = []row{
 	{layer: 4, folder: "client/debug"},
 	{layer: 4, folder: "transport/transporttest", foreign: []string{goleakModule}},
 	{layer: 4, folder: "protocol/netrpc"},
-	{layer: 4, folder: "protocol/jsonrpc"},
+	{layer: 4, folder: "protocol/jsonrpc", foreign: []string{"github.com/coder/websocket"}},
 	{layer: 4, folder: "protocol/rpcx"},
 	{layer: 4, folder: "protocol/web", foreign: []string{"connectrpc.com/connect", "google.golang.org/protobuf"}},
 	{layer: 4, folder: "plugin/auth"},

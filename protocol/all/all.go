@@ -12,7 +12,9 @@ import (
 )
 
 // New returns every protocol of this module with its defaults, in the order in
-// which they are asked whose a connection is.
+// which they are asked whose a connection is. JSON-RPC over HTTP and WebSocket is at
+// the path /jsonrpc.
 func New() []server.Protocol {
-	return []server.Protocol{jsonrpc.New(), netrpc.New(), rpcx.New(), web.New()}
+	overHTTP := web.WithHandler("/jsonrpc", jsonrpc.Handler(web.Conn, web.Metadata))
+	return []server.Protocol{jsonrpc.New(), netrpc.New(), rpcx.New(), web.New(overHTTP)}
 }

@@ -17,22 +17,22 @@ type batch struct {
 	answers []byte // an array, not yet closed
 	left    int    // requests that are not answered yet
 	limit   int    // bytes of answers
-	send    func([]byte)
+	done    func([]byte)
 }
 
 // serveBatch serves requests that came together. They run at the same time, and are
 // answered together when the last has ended.
-func (c *conn) serveBatch(ctx context.Context, message []byte) {
+func (c *conn) serveBatch(ctx context.Context, message []byte, done func(answer []byte)) {
 	var requests []json.RawMessage
 	if err := json.Unmarshal(message, &requests); err != nil {
-		c.send(failed(parseFailed, err))
+		done(failed(parseFailed, err))
 		return
 	}
 	if n := len(requests); n == 0 || n > maxBatch {
-		c.send(failed(invalidRequest, tandem.Errorf(tandem.InvalidArgument, "a batch of %d requests: 1 to %d will do", n, maxBatch)))
+		done(failed(invalidRequest, tandem.Errorf(tandem.InvalidArgument, "a batch of %d requests: 1 to %d will do", n, maxBatch)))
 		return
 	}
-	b := &batch{left: len(requests), limit: c.MaxMessage(), send: c.send}
+	b := &batch{left: len(requests), limit: c.MaxMessage(), done: done}
 	for _, r := range requests {
 		c.inBatch(ctx, r, b)
 	}
@@ -67,7 +67,11 @@ func (b *batch) answered(r *request, answer []byte) {
 		}
 		b.answers = append(append(b.answers, separator), answer...)
 	}
-	if b.left--; b.left == 0 && len(b.answers) > 0 {
-		b.send(append(b.answers, ']'))
+	if b.left--; b.left > 0 {
+		return
 	}
+	if len(b.answers) > 0 {
+		b.answers = append(b.answers, ']')
+	}
+	b.done(b.answers)
 }

@@ -10,7 +10,7 @@ import (
 // left.
 func TestBatchWithoutRoom(t *testing.T) {
 	sent := ""
-	b := &batch{left: 4, limit: 10, send: func(answer []byte) { sent += string(answer) }}
+	b := &batch{left: 4, limit: 10, done: func(answer []byte) { sent += string(answer) }}
 	asked := &request{Version: version2, ID: json.RawMessage("7")}
 	told := &request{Version: version2, notification: true}
 	b.answered(asked, []byte(`"small"`))

@@ -4,10 +4,15 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"net/rpc/jsonrpc"
+	"os"
+	"strings"
 
 	protocol "github.com/tandem-rpc/tandem/protocol/jsonrpc"
+	"github.com/tandem-rpc/tandem/protocol/web"
 	"github.com/tandem-rpc/tandem/server"
 )
 
@@ -47,6 +52,29 @@ func Example() {
 	// {"jsonrpc":"2.0","result":{"C":42},"id":1}
 	// {"jsonrpc":"2.0","result":{"C":42},"id":2}
 	// {"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found","data":"rpc: can't find method Arith.Pow"},"id":3}
+}
+
+// JSON-RPC over HTTP, and WebSocket, is mounted on the HTTP of the port.
+func ExampleHandler() {
+	overHTTP := web.WithHandler("/jsonrpc", protocol.Handler(web.Conn, web.Metadata))
+	srv := server.New(server.WithProtocols(web.New(overHTTP)))
+	check(srv.Register(Arith{}))
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	check(err)
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeListener(ln) }()
+
+	request := strings.NewReader(`{"jsonrpc": "2.0", "method": "Arith.Mul", "params": [6, 7], "id": 1}`)
+	response, err := http.Post("http://"+ln.Addr().String()+"/jsonrpc", "application/json", request)
+	check(err)
+	_, err = io.Copy(os.Stdout, response.Body)
+	check(err)
+	check(response.Body.Close())
+
+	http.DefaultClient.CloseIdleConnections()
+	check(srv.Shutdown(context.Background()))
+	<-served
+	// Output: {"jsonrpc":"2.0","result":{"C":42},"id":1}
 }
 
 func check(err error) {

@@ -1,11 +1,15 @@
-// Package jsonrpc serves clients of JSON-RPC over TCP and TLS: version 2.0 (see
-// https://www.jsonrpc.org/specification), and version 1.0 as Go's
+// Package jsonrpc serves clients of JSON-RPC over TCP and TLS, HTTP, and WebSocket:
+// version 2.0 (see https://www.jsonrpc.org/specification), and version 1.0 as Go's
 // net/rpc/jsonrpc speaks it. Each message decides: those of 2.0 say so.
 //
-//	srv := server.New(server.WithProtocols(jsonrpc.New()))
+//	srv := server.New(server.WithProtocols(
+//		jsonrpc.New(), // TCP and TLS
+//		web.New(web.WithHandler("/jsonrpc", jsonrpc.Handler(web.Conn, web.Metadata))),
+//	))
 //
-// Messages follow one another, with white space or nothing in between; each answer
-// is a line. Answers come in the order in which calls end.
+// Over TCP messages follow one another, with white space or nothing in between; each
+// answer is a line. Over HTTP the body of a POST is a message, and over WebSocket each
+// of its messages is one. Answers come in the order in which calls end.
 //
 // # Parameters
 //
@@ -37,6 +41,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
@@ -48,7 +53,9 @@ type protocol struct{ json tandem.Codec }
 // New returns the protocol, for [server.WithProtocols].
 func New() server.Protocol { return &protocol{json: codec.JSON()} }
 
-func (*protocol) Name() string { return "jsonrpc" }
+const name = "jsonrpc"
+
+func (*protocol) Name() string { return name }
 
 // Match takes what begins with an object or an array.
 func (*protocol) Match(first []byte) server.Verdict {
@@ -63,28 +70,31 @@ func (*protocol) Match(first []byte) server.Verdict {
 	return server.NeedMore
 }
 
-// conn is one client.
+// conn is one client, or one request of HTTP.
 type conn struct {
 	*server.Conn
 
-	json tandem.Codec
+	json     tandem.Codec
+	metadata tandem.Metadata // of each call; a clone
+	peer     *tandem.Peer    // nil: the connection's
+	deadline time.Time       // of each call; zero for none
 }
 
 const readBuffer = 16 << 10
 
 // Serve reads messages until the client sends no more.
 func (p *protocol) Serve(ctx context.Context, sc *server.Conn) error {
-	c := &conn{sc, p.json}
+	c := &conn{Conn: sc, json: p.json}
 	in := reader{r: bufio.NewReaderSize(sc, readBuffer), midway: sc.Midway}
 	for {
 		message, err := in.next(c.MaxMessage())
 		switch {
 		case err == nil:
-			c.serve(ctx, message)
+			c.serve(ctx, message, c.send)
 		case errors.As(err, new(*parseError)):
 			c.send(failed(parseFailed, err))
 		case errors.Is(err, errTooLarge):
-			c.send(failed(invalidRequest, tandem.Errorf(tandem.ResourceExhausted, "a message has at most %d bytes", c.MaxMessage())))
+			c.send(c.tooLarge())
 		case errors.Is(err, io.EOF):
 			return nil
 		default:
@@ -93,29 +103,35 @@ func (p *protocol) Serve(ctx context.Context, sc *server.Conn) error {
 	}
 }
 
-// send sends an answer. When it fails the connection is gone, and reading says why.
+// tooLarge is the answer to a message that is.
+func (c *conn) tooLarge() []byte {
+	return failed(invalidRequest, tandem.Errorf(tandem.ResourceExhausted, "a message has at most %d bytes", c.MaxMessage()))
+}
+
+// send sends an answer, nil for none. When it fails the connection is gone, and
+// reading says why.
 func (c *conn) send(answer []byte) {
+	if answer == nil {
+		return
+	}
 	_ = c.Send(func(dst []byte) ([]byte, error) {
 		return append(append(dst, answer...), '\n'), nil
 	})
 }
 
-// serve serves one message: a request, or a batch of them.
-func (c *conn) serve(ctx context.Context, message []byte) {
+// serve serves one message: a request, or a batch of them. done gets the answer, once:
+// nil for none.
+func (c *conn) serve(ctx context.Context, message []byte, done func(answer []byte)) {
 	if message[0] == '[' {
-		c.serveBatch(ctx, message)
+		c.serveBatch(ctx, message, done)
 		return
 	}
 	r, err := parse(message)
 	if err != nil {
-		c.send(r.failed(err))
+		done(r.failed(err))
 		return
 	}
-	c.call(ctx, r, func(answer []byte) {
-		if answer != nil {
-			c.send(answer)
-		}
-	})
+	c.call(ctx, r, done)
 }
 
 // call makes the call of a request. done gets the answer, once: nil for a
@@ -141,7 +157,10 @@ func (c *conn) call(ctx context.Context, r *request, done func(answer []byte)) {
 		finish(tandem.Errorf(tandem.ResourceExhausted, "params of %d bytes, %s takes at most %d", len(r.Params), r.name, m.MaxMessage))
 		return
 	}
-	call := &tandem.Call{Method: r.name, Codec: c.json.Name(), Body: b}
+	call := &tandem.Call{
+		Method: r.name, Codec: c.json.Name(), Body: b,
+		Metadata: c.metadata.Clone(), Peer: c.peer, Deadline: c.deadline,
+	}
 	if r.notification {
 		call.Kind = tandem.OneWay
 	}

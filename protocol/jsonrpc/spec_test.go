@@ -15,6 +15,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/protocol/jsonrpc"
+	"github.com/tandem-rpc/tandem/protocol/web"
 	"github.com/tandem-rpc/tandem/server"
 	"github.com/tandem-rpc/tandem/transport"
 )
@@ -22,7 +23,8 @@ import (
 // serve runs a server with the protocol and returns its address.
 func serve(t *testing.T, opts ...server.Option) (*server.Server, string) {
 	t.Helper()
-	srv := server.New(append(opts, server.WithProtocols(jsonrpc.New()))...)
+	overHTTP := web.WithHandler("/jsonrpc", jsonrpc.Handler(web.Conn, web.Metadata, jsonrpc.WithOrigins("pages.example")))
+	srv := server.New(append(opts, server.WithProtocols(jsonrpc.New(), web.New(overHTTP)))...)
 	ln, err := transport.TCP().Listen(t.Context(), "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

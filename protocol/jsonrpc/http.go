@@ -1,0 +1,198 @@
+package jsonrpc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// Option changes what [Handler] returns.
+type Option func(*handler)
+
+// WithOrigins lets pages of other hosts than the server's own use WebSocket: patterns
+// as "*.example.org" of the host, with its port, in the Origin header that browsers
+// send. What is no browser sends none, and may always.
+func WithOrigins(patterns ...string) Option {
+	return func(h *handler) { h.origins = append(h.origins, patterns...) }
+}
+
+// handler serves HTTP.
+type handler struct {
+	json     tandem.Codec
+	conn     func(context.Context) *server.Conn
+	metadata func(http.Header) tandem.Metadata
+	origins  []string
+}
+
+// Handler serves JSON-RPC over HTTP and WebSocket, on the port that package protocol/web
+// serves HTTP on. Its two arguments are that package's:
+//
+//	web.New(web.WithHandler("/jsonrpc", jsonrpc.Handler(web.Conn, web.Metadata)))
+//
+// conn gives the connection of a request's context, and metadata makes a header the
+// metadata of the calls. The header Connect-Timeout-Ms is the time, in milliseconds,
+// that a call may take.
+//
+// # HTTP
+//
+// The body of a POST is one message, of a type that begins with application/json: what
+// a browser sends to other hosts unasked has another type. An answer has the
+// status 200, also when it is an error; a notification, and a batch of them, is
+// answered when it has ended, with 204 and nothing.
+//
+// # WebSocket
+//
+// Each message (RFC 6455), text or binary, is one of JSON-RPC, and so is each answer, in
+// a text message. The header of the request that began it is every call's. A client that
+// is silent is pinged. When the server drains, what has begun is answered, and then the
+// connection is closed with the status 1001.
+func Handler(conn func(context.Context) *server.Conn, metadata func(http.Header) tandem.Metadata, opts ...Option) http.Handler {
+	h := &handler{json: codec.JSON(), conn: conn, metadata: metadata}
+	for _, o := range opts {
+		o(h)
+	}
+	return h
+}
+
+// ServeHTTP serves a message, or a WebSocket until it ends.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	sc := h.conn(r.Context())
+	if sc == nil {
+		http.Error(w, "JSON-RPC is served by a tandem server", http.StatusInternalServerError)
+		return
+	}
+	c := &conn{Conn: sc, json: h.json, metadata: h.metadata(r.Header), peer: peerOf(sc)}
+	switch {
+	case r.Method == http.MethodGet && strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
+		h.serveSocket(w, r, c)
+	case r.Method != http.MethodPost:
+		w.Header().Set("Allow", http.MethodPost)
+		http.Error(w, "JSON-RPC is a POST, or a WebSocket", http.StatusMethodNotAllowed)
+	case !isJSON(r.Header):
+		http.Error(w, "JSON-RPC wants the content type application/json, and no encoding", http.StatusUnsupportedMediaType)
+	default:
+		c.deadline = deadlineOf(r.Header, time.Now())
+		c.post(w, r)
+	}
+}
+
+// peerOf returns who calls, with our protocol.
+func peerOf(c *server.Conn) *tandem.Peer {
+	p := *c.Peer()
+	p.Protocol = name
+	return &p
+}
+
+// isJSON reports whether a body is JSON: application/json, -rpc or -request, which
+// were proposed for it.
+func isJSON(h http.Header) bool {
+	kind, parameters, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil || h.Get("Content-Encoding") != "" || !strings.EqualFold(parameters["charset"], "") && !strings.EqualFold(parameters["charset"], "utf-8") {
+		return false
+	}
+	switch kind {
+	case "application/json", "application/json-rpc", "application/jsonrequest":
+		return true
+	}
+	return false
+}
+
+// longest is the longest timeout that a header can ask for.
+const longest = 100 * 24 * time.Hour
+
+// deadlineOf returns when the calls of a request must end, zero if it does not say.
+func deadlineOf(h http.Header, now time.Time) time.Time {
+	ms, err := strconv.ParseInt(h.Get("Connect-Timeout-Ms"), 10, 64)
+	if err != nil || ms <= 0 || ms > longest.Milliseconds() {
+		return time.Time{}
+	}
+	return now.Add(time.Duration(ms) * time.Millisecond)
+}
+
+// post serves the message of a POST.
+func (c *conn) post(w http.ResponseWriter, r *http.Request) {
+	message, err := c.body(w, r)
+	answer := c.tooLarge()
+	switch {
+	case errors.Is(err, errTooLarge):
+	case err != nil:
+		http.Error(w, "the body did not come: "+err.Error(), http.StatusBadRequest)
+		return
+	default:
+		done := make(chan []byte, 1)
+		c.serveWhole(r.Context(), message, func(answer []byte) { done <- answer })
+		answer = <-done
+	}
+	if answer == nil {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(len(answer)+1))
+	header.Set("X-Content-Type-Options", "nosniff")
+	_, _ = w.Write(append(answer, '\n')) // if it fails the client is gone
+}
+
+// body reads a body, of which 64 KiB or the rest must come within the stall timeout.
+func (c *conn) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.ContentLength > int64(c.MaxMessage()) {
+		return nil, errTooLarge
+	}
+	control := http.NewResponseController(w)
+	var message bytes.Buffer
+	for {
+		if err := control.SetReadDeadline(time.Now().Add(c.StallTimeout())); err != nil {
+			return nil, err
+		}
+		_, err := io.CopyN(&message, r.Body, min(stallBytes, int64(c.MaxMessage()-message.Len())+1))
+		switch {
+		case errors.Is(err, io.EOF):
+			// net/http goes on reading, for the end of the client.
+			return message.Bytes(), control.SetReadDeadline(time.Time{})
+		case err != nil:
+			return nil, err
+		case message.Len() > c.MaxMessage():
+			return nil, errTooLarge
+		}
+	}
+}
+
+// stallBytes must come within the stall timeout.
+const stallBytes = 64 << 10
+
+// serveWhole is serve, of bytes that may be anything.
+func (c *conn) serveWhole(ctx context.Context, data []byte, done func(answer []byte)) {
+	message, err := whole(data)
+	if err != nil {
+		done(failed(parseFailed, err))
+		return
+	}
+	c.serve(ctx, message, done)
+}
+
+// whole returns the only message in the data, without the space round it.
+func whole(data []byte) ([]byte, error) {
+	data = bytes.Trim(data, " \t\r\n")
+	var f frame
+	switch n, done, err := f.scan(data); {
+	case err != nil:
+		return nil, err
+	case !done:
+		return nil, io.ErrUnexpectedEOF
+	case n < len(data):
+		return nil, fmt.Errorf("%w: behind it comes %.16q", errNotJSON, data[n:])
+	}
+	return data, nil
+}

@@ -1,0 +1,180 @@
+package jsonrpc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// pingAfter is how long a WebSocket may be silent before its client is pinged.
+const pingAfter = 30 * time.Second
+
+// socket is a WebSocket that is served.
+type socket struct {
+	*conn
+
+	ws        *websocket.Conn
+	ctx       context.Context //nolint:containedctx // the connection's own, and that of its calls
+	listening atomic.Bool     // for the next message
+	heard     atomic.Uint64   // messages
+	timeout   time.Duration   // of each call, as the header says; 0 if it does not
+
+	mu       sync.Mutex
+	draining bool
+	open     sync.WaitGroup // messages that are served; not added to when draining
+}
+
+// serveSocket serves a client until it or the server ends the connection.
+func (h *handler) serveSocket(w http.ResponseWriter, r *http.Request, c *conn) {
+	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{OriginPatterns: h.origins})
+	if err != nil {
+		return // Accept has answered
+	}
+	defer func() { _ = ws.CloseNow() }() // if it is open still
+	ctx, cancel := context.WithCancel(r.Context())
+	s := &socket{conn: c, ws: ws, ctx: ctx}
+	if now := time.Now(); !deadlineOf(r.Header, now).IsZero() {
+		s.timeout = deadlineOf(r.Header, now).Sub(now)
+	}
+	ws.SetReadLimit(-1) // read counts, and answers
+	tended := make(chan struct{})
+	go func() {
+		defer close(tended)
+		s.tend()
+	}()
+	s.read()
+	cancel() // nobody waits for the answers
+	s.open.Wait()
+	<-tended
+}
+
+// tend pings a client that is silent, and closes the connection when the server drains
+// or when there is no answer.
+func (s *socket) tend() {
+	ticks := time.NewTicker(pingAfter)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-s.Draining():
+			s.drain()
+			return
+		case <-s.ctx.Done():
+			return
+		case <-ticks.C:
+			if !s.alive() {
+				_ = s.ws.CloseNow() // which ends reading
+				return
+			}
+		}
+	}
+}
+
+// alive reports whether a client answers a ping, or says something. The answer is not
+// read while calls are waited for, so nothing is asked then.
+func (s *socket) alive() bool {
+	heard := s.heard.Load()
+	if !s.listening.Load() {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, s.StallTimeout())
+	defer cancel()
+	return s.ws.Ping(ctx) == nil || !s.listening.Load() || s.heard.Load() != heard
+}
+
+// drain closes the connection when what has begun is answered.
+func (s *socket) drain() {
+	s.mu.Lock()
+	s.draining = true
+	s.mu.Unlock()
+	s.open.Wait()
+	_ = s.ws.Close(websocket.StatusGoingAway, "the server is shutting down")
+}
+
+// begin counts a message, unless the server drains.
+func (s *socket) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.draining {
+		s.open.Add(1)
+	}
+	return !s.draining
+}
+
+// read serves messages until the connection ends.
+func (s *socket) read() {
+	for {
+		message, err := s.next()
+		switch {
+		case errors.Is(err, errTooLarge):
+			s.answer(s.tooLarge())
+			continue
+		case err != nil:
+			return
+		case !s.begin():
+			s.answer(failed(serverError-int(tandem.Unavailable), &tandem.Error{
+				Code: tandem.Unavailable, NotExecuted: true, Message: "the server is shutting down",
+			}))
+			continue
+		}
+		c := *s.conn
+		if s.timeout > 0 {
+			c.deadline = time.Now().Add(s.timeout)
+		}
+		c.serveWhole(s.ctx, message, func(answer []byte) {
+			defer s.open.Done()
+			s.answer(answer)
+		})
+	}
+}
+
+// next reads a message. When it has begun, 64 KiB of it or the rest must come within the
+// stall timeout. One that is too large is read over.
+func (s *socket) next() ([]byte, error) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	s.listening.Store(true)
+	_, r, err := s.ws.Reader(ctx)
+	s.listening.Store(false)
+	s.heard.Add(1)
+	if err != nil {
+		return nil, err
+	}
+	stalled := time.AfterFunc(s.StallTimeout(), cancel)
+	defer stalled.Stop()
+	var message bytes.Buffer
+	for size := 0; ; {
+		n, err := io.CopyN(&message, r, stallBytes)
+		if size += int(n); size > s.MaxMessage() {
+			message.Reset()
+		}
+		switch {
+		case errors.Is(err, io.EOF) && size > s.MaxMessage():
+			return nil, errTooLarge
+		case errors.Is(err, io.EOF):
+			return message.Bytes(), nil
+		case err != nil:
+			return nil, err
+		}
+		stalled.Reset(s.StallTimeout())
+	}
+}
+
+// answer sends an answer, nil for none. A client that does not take it within the
+// stall timeout is closed.
+func (s *socket) answer(answer []byte) {
+	if answer == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, s.StallTimeout())
+	defer cancel()
+	_ = s.ws.Write(ctx, websocket.MessageText, answer) // reading says that the connection is gone
+}
