@@ -99,6 +99,7 @@ var importTable = []row{
 	{layer: 6, folder: "compat/netrpc/jsonrpc"},
 	{layer: 6, folder: "compat/rpcx"},
 	{layer: 7, folder: "compat/rpcx/clientselector"},
+	{layer: 8, folder: "examples/..."},
 }
 
 // imports is what the Go files of one folder import.
