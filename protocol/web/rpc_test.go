@@ -322,3 +322,7 @@ func (p *plain) Encode(v any) error {
 }
 
 func (*plain) Stream() tandem.MessageStream { return nil }
+
+func upper(_ context.Context, s *text) (*text, error) {
+	return &text{Value: strings.ToUpper(s.GetValue())}, nil
+}

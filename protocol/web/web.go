@@ -55,6 +55,7 @@ type options struct {
 	idle      time.Duration
 	maxHeader int
 	mounts    []mount
+	cors      *CORS
 }
 
 type mount struct {
@@ -99,6 +100,9 @@ func New(opts ...Option) server.Protocol {
 		mux.Handle(m.pattern, m.handler)
 	}
 	p.handler = mux
+	if p.opts.cors != nil {
+		p.handler = p.opts.cors.wrap(mux)
+	}
 	return p
 }
 

@@ -1,0 +1,89 @@
+// Command testservice serves grpc.testing.TestService, which the interop clients of
+// gRPC's implementations call
+// (https://github.com/grpc/grpc/blob/master/doc/interop-test-descriptions.md), with
+// health checks, reflection and a few methods of Go. It says on a line where.
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/protocol/jsonrpc"
+	"github.com/tandem-rpc/tandem/protocol/netrpc"
+	"github.com/tandem-rpc/tandem/protocol/web"
+	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/transport"
+)
+
+func main() {
+	address := flag.String("address", "127.0.0.1:0", "where to listen")
+	cert := flag.String("cert", "", "certificate, for TLS; with -key")
+	key := flag.String("key", "", "its key")
+	flag.Parse()
+	if err := run(*address, *cert, *key); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(address, cert, key string) error {
+	http := web.New(web.WithPages())
+	srv := server.New(server.WithProtocols(jsonrpc.New(), netrpc.New(), http))
+	_, err := web.RegisterHealth(srv)
+	err = errors.Join(err,
+		web.RegisterReflection(srv),
+		srv.RegisterName("grpc.testing.TestService", testService{}),
+		srv.RegisterName("Arith", arith{}, server.ForMethod("Mul", server.MethodSafe())))
+	if err != nil {
+		return err
+	}
+	network := transport.TCP()
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return err
+		}
+		network = transport.TLS(network, &tls.Config{
+			Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12,
+			NextProtos: http.(server.ALPN).NextProtos(),
+		})
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	ln, err := network.Listen(ctx, address)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(os.Stdout, ln.Addr())
+	context.AfterFunc(ctx, func() { _ = srv.Close() }) // the process ends in any case
+	if err := srv.ServeListener(ln); !errors.Is(err, server.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// Pair is what is multiplied.
+type Pair struct {
+	A int `json:"a"`
+	B int `json:"b"`
+}
+
+type arith struct{}
+
+// Mul multiplies.
+func (arith) Mul(p *Pair) (int, error) { return p.A * p.B, nil } //nolint:unparam // without an error it would not be served
+
+// Div divides.
+func (arith) Div(a, b int) (quo, rem int, err error) {
+	if b == 0 {
+		return 0, 0, tandem.Errorf(tandem.InvalidArgument, "division by zero")
+	}
+	return a / b, a % b, nil
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc/interop/grpc_testing"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/protocol/web"
+)
+
+// testService is grpc.testing.TestService.
+type testService struct{}
+
+// The names under which clients send metadata that they want back.
+const (
+	echoHeader  = "x-grpc-test-echo-initial"
+	echoTrailer = "x-grpc-test-echo-trailing-bin"
+)
+
+// echo sends metadata back.
+func echo(ctx context.Context) {
+	call := tandem.FromContext(ctx)
+	if v := call.Metadata.Get(echoHeader); v != "" {
+		web.Header(ctx).Set(http.CanonicalHeaderKey(echoHeader), v)
+	}
+	if v := call.Metadata.Get(echoTrailer); v != "" {
+		call.Trailer = tandem.Metadata{echoTrailer: {v}}
+	}
+}
+
+func failure(s *grpc_testing.EchoStatus) error {
+	if s.GetCode() == 0 {
+		return nil
+	}
+	return &tandem.Error{Code: tandem.Code(s.GetCode()), Message: s.GetMessage()} //nolint:gosec // a status
+}
+
+func zeros(size int32) *grpc_testing.Payload {
+	return &grpc_testing.Payload{Body: make([]byte, max(0, size))}
+}
+
+// EmptyCall answers nothing with nothing.
+func (testService) EmptyCall(ctx context.Context, _ *grpc_testing.Empty) (*grpc_testing.Empty, error) { //nolint:unparam // the shape that generated clients know
+	echo(ctx)
+	return &grpc_testing.Empty{}, nil
+}
+
+// UnaryCall answers as the request says.
+func (testService) UnaryCall(ctx context.Context, r *grpc_testing.SimpleRequest) (*grpc_testing.SimpleResponse, error) {
+	echo(ctx)
+	if err := failure(r.GetResponseStatus()); err != nil {
+		return nil, err
+	}
+	return &grpc_testing.SimpleResponse{Payload: zeros(r.GetResponseSize())}, nil
+}
+
+// StreamingOutputCall sends messages as the request says.
+func (t testService) StreamingOutputCall(ctx context.Context, s *tandem.Stream[grpc_testing.StreamingOutputCallRequest, grpc_testing.StreamingOutputCallResponse]) error {
+	r, err := s.Recv()
+	if err != nil {
+		return err
+	}
+	return t.send(ctx, s, r)
+}
+
+func (testService) send(ctx context.Context, s *tandem.Stream[grpc_testing.StreamingOutputCallRequest, grpc_testing.StreamingOutputCallResponse], r *grpc_testing.StreamingOutputCallRequest) error {
+	for _, p := range r.GetResponseParameters() {
+		select {
+		case <-time.After(time.Duration(p.GetIntervalUs()) * time.Microsecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if err := s.Send(&grpc_testing.StreamingOutputCallResponse{Payload: zeros(p.GetSize())}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// StreamingInputCall adds up the sizes of messages.
+func (testService) StreamingInputCall(s *tandem.Stream[grpc_testing.StreamingInputCallRequest, grpc_testing.StreamingInputCallResponse]) error {
+	total := 0
+	for r, err := range s.All() {
+		if err != nil {
+			return err
+		}
+		total += len(r.GetPayload().GetBody())
+	}
+	return s.Send(&grpc_testing.StreamingInputCallResponse{AggregatedPayloadSize: int32(total)})
+}
+
+// FullDuplexCall answers each message as it says.
+func (t testService) FullDuplexCall(ctx context.Context, s *tandem.Stream[grpc_testing.StreamingOutputCallRequest, grpc_testing.StreamingOutputCallResponse]) error {
+	echo(ctx)
+	for r, err := range s.All() {
+		if err != nil {
+			return err
+		}
+		if err := failure(r.GetResponseStatus()); err != nil {
+			return err
+		}
+		if err := t.send(ctx, s, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// HalfDuplexCall answers all messages when the last has come.
+func (t testService) HalfDuplexCall(ctx context.Context, s *tandem.Stream[grpc_testing.StreamingOutputCallRequest, grpc_testing.StreamingOutputCallResponse]) error {
+	var all []*grpc_testing.StreamingOutputCallRequest
+	for r, err := range s.All() {
+		if err != nil {
+			return err
+		}
+		all = append(all, r)
+	}
+	for _, r := range all {
+		if err := t.send(ctx, s, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package web
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// CORS says which pages of other sites may call methods from a browser
+// (https://fetch.spec.whatwg.org/#http-cors-protocol).
+type CORS struct {
+	// Origins are those of the pages, as "https://shop.example"; "*" for all.
+	Origins []string
+	// Headers are names that a request may have beside those of the protocols, as
+	// "Authorization".
+	Headers []string
+	// Expose are names of the response that a page may read beside those of the
+	// protocols.
+	Expose []string
+	// Credentials lets requests carry cookies and client certificates. It needs
+	// Origins that are named: "*" does not count then.
+	Credentials bool
+}
+
+// WithCORS lets pages of other sites call methods, and what [WithHandler] has
+// mounted. Without it browsers don't let them.
+func WithCORS(rule CORS) Option { return func(o *options) { o.cors = &rule } }
+
+// What the protocols need.
+const (
+	corsRequest = "Content-Type, Connect-Protocol-Version, Connect-Timeout-Ms, Grpc-Timeout, X-Grpc-Web, X-User-Agent"
+	corsExpose  = "Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin, Grpc-Encoding, Connect-Content-Encoding, Retry-After"
+	corsMaxAge  = "7200" // seconds, the longest that all browsers keep it
+)
+
+func (c *CORS) wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		origin := r.Header.Get("Origin")
+		allowed := c.allows(origin)
+		h := w.Header()
+		h.Add("Vary", "Origin")
+		if allowed {
+			c.permit(h, origin)
+		}
+		if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		h.Add("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers")
+		if allowed {
+			h.Set("Access-Control-Allow-Methods", "GET, POST")
+			h.Set("Access-Control-Allow-Headers", join(corsRequest, c.Headers))
+			h.Set("Access-Control-Max-Age", corsMaxAge)
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+}
+
+// allows reports whether pages of an origin may call.
+func (c *CORS) allows(origin string) bool {
+	return origin != "" && (slices.Contains(c.Origins, origin) || !c.Credentials && slices.Contains(c.Origins, "*"))
+}
+
+func (c *CORS) permit(h http.Header, origin string) {
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Expose-Headers", join(corsExpose, c.Expose))
+	if c.Credentials {
+		h.Set("Access-Control-Allow-Credentials", "true")
+	}
+}
+
+func join(first string, more []string) string {
+	return strings.Join(append([]string{first}, more...), ", ")
+}

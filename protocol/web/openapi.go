@@ -1,0 +1,120 @@
+package web
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// object is one of JSON.
+type object = map[string]any
+
+// serveOpenAPI answers with a description of the methods, as they are now.
+func serveOpenAPI(w http.ResponseWriter, r *http.Request) {
+	b, err := json.Marshal(describe(Conn(r.Context()).Describe()))
+	if err != nil {
+		writeError(w, http.StatusInternalServerError, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/vnd.oai.openapi+json;version=3.1")
+	w.Header().Set("Cache-Control", "no-cache")
+	_, _ = w.Write(b) // if it fails the client is gone
+}
+
+// describe returns a document of OpenAPI 3.1 (https://spec.openapis.org/oas/v3.1.0)
+// with the methods that are called with JSON: all but streams.
+func describe(methods []*server.Method) object {
+	s := &schemas{names: map[string]bool{}, types: map[reflect.Type]string{}, all: object{}}
+	s.all["Error"] = errorSchema()
+	paths := object{}
+	for _, m := range methods {
+		if m.Kind == tandem.Unary {
+			paths[pathOf(m.Name)] = s.path(m)
+		}
+	}
+	return object{
+		"openapi":    "3.1.0",
+		"info":       object{"title": "Methods of this server", "version": "1"},
+		"servers":    []object{{"url": "/"}},
+		"paths":      paths,
+		"components": object{"schemas": s.all},
+	}
+}
+
+// pathOf returns where a method is called.
+func pathOf(name string) string {
+	if dot := strings.LastIndexByte(name, '.'); dot > 0 {
+		name = name[:dot] + "/" + name[dot+1:]
+	}
+	return "/" + name
+}
+
+func errorSchema() object {
+	text := object{"type": "string"}
+	return object{
+		"type": "object", "required": []string{"code"},
+		"properties": object{
+			"code": text, "message": text, "title": text, "status": object{"type": "integer"},
+			"details": object{"type": "array", "items": object{
+				"type": "object", "properties": object{"type": text, "value": object{"type": "string", "contentEncoding": "base64"}},
+			}},
+		},
+	}
+}
+
+// path describes one method.
+func (s *schemas) path(m *server.Method) object {
+	request, results := s.several(m.Args), s.several(m.Results)
+	post := s.operation(m, results)
+	post["operationId"] = m.Name
+	post["requestBody"] = object{"required": true, "content": inJSON(request)}
+	operations := object{"post": post}
+	if m.Safe {
+		get := s.operation(m, results)
+		get["operationId"] = m.Name + ".get"
+		get["parameters"] = []object{{"name": "message", "in": "query", "required": true, "content": inJSON(request)}}
+		operations["get"] = get
+	}
+	return operations
+}
+
+func (*schemas) operation(m *server.Method, results object) object {
+	service := ""
+	if dot := strings.LastIndexByte(m.Name, '.'); dot > 0 {
+		service = m.Name[:dot]
+	}
+	failed := object{"$ref": "#/components/schemas/Error"}
+	content := inJSON(failed)
+	content["application/problem+json"] = object{"schema": failed}
+	return object{
+		"tags": []string{service},
+		"responses": object{
+			"200":     object{"description": "The method's results.", "content": inJSON(results)},
+			"default": object{"description": "An error. The HTTP status follows its code.", "content": content},
+		},
+	}
+}
+
+func inJSON(schema object) object { return object{"application/json": object{"schema": schema}} }
+
+// several is the schema of a method's arguments or results: that of the only one, or an
+// array.
+func (s *schemas) several(types []reflect.Type) object {
+	switch {
+	case types == nil:
+		return object{}
+	case len(types) == 1:
+		return s.of(types[0])
+	case len(types) == 0:
+		return object{"type": []string{"object", "null"}, "maxProperties": 0}
+	}
+	var items []object
+	for _, t := range types {
+		items = append(items, s.of(t))
+	}
+	return object{"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
+}

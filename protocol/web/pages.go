@@ -1,0 +1,47 @@
+package web
+
+import (
+	"embed"
+	"net/http"
+	"path"
+)
+
+// pages are the page from which methods are called, and what belongs to it.
+//
+//go:embed page
+var pages embed.FS
+
+// WithPages serves a page at / from which people call methods in a browser, and
+// the document that it is made of at /openapi.json: OpenAPI 3.1, from the types of the
+// methods, streams left out. Both tell whoever asks what there is to call, past all
+// interceptors, so they are not served by default. The page uses nothing of other
+// sites.
+func WithPages() Option {
+	return func(o *options) {
+		o.mounts = append(o.mounts,
+			mount{"GET /openapi.json", http.HandlerFunc(serveOpenAPI)},
+			mount{"GET /{$}", page("page.html", "text/html; charset=utf-8")},
+			mount{"GET /page.js", page("page.js", "text/javascript; charset=utf-8")},
+			mount{"GET /page.css", page("page.css", "text/css; charset=utf-8")})
+	}
+}
+
+// policy lets the page load, and call, nothing but what comes from here.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+func page(name, contentType string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		b, err := pages.ReadFile(path.Join("page", name))
+		if err != nil {
+			writeError(w, http.StatusInternalServerError, err)
+			return
+		}
+		h := w.Header()
+		h.Set("Content-Type", contentType)
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-cache")
+		_, _ = w.Write(b) // if it fails the client is gone
+	})
+}
