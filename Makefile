@@ -4,7 +4,7 @@
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test test-protocols test-registries registry-outage test-nacos short lint fix fmt vet cross tidy generated docs fuzz session-soak demo sim bench bench-table bench-java bench-compare peers cover vuln ci clean
+.PHONY: help test test-protocols test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross tidy generated docs fuzz session-soak demo sim bench bench-table bench-java bench-compare peers cover vuln ci clean
 
 GO  ?= go
 BIN := $(CURDIR)/.bin
@@ -53,6 +53,10 @@ test: ## Test every module with the race detector, then the core alone without i
 
 test-protocols: ## Test protocols against real peers whose modules stand outside the workspace
 	cd protocol/rpcx/rpcxtest && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) .
+
+test-triple: ## Test consumers of Dubbo 3 in Java against protocol/web, by URL and through ZooKeeper; installs Java as root, fetches 54 MB
+	@protocol/web/tripletest/build.sh $(BIN)/triple
+	cd protocol/web/tripletest && TRIPLE=$(BIN)/triple $(GO) test -tags integration -race -shuffle=on -v -timeout 10m $(TESTFLAGS) .
 
 test-registries: ## Test the registries, and clusters that use them, against real servers; installs those as root
 	@./registry/install.sh

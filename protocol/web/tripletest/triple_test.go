@@ -1,0 +1,219 @@
+//go:build integration
+
+package tripletest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/protocol/web"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// patience is how long a consumer may take, also on a machine that does other things.
+const patience = 2 * time.Minute
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// serve serves carts until the test ends, with the options for its address. Of
+// "127.0.0.1" Dubbo would make the address of a network card, so it has another name.
+func serve(t *testing.T, options func(address string) []server.Option) (*carts, string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(ln.Addr().String())
+	address := net.JoinHostPort("carts.test", port)
+	opts := []server.Option{server.WithProtocols(web.New()), server.WithLogger(slog.New(slog.DiscardHandler))}
+	if options != nil {
+		opts = append(opts, options(address)...)
+	}
+	c := newCarts()
+	srv := server.New(opts...)
+	if err := c.register(srv); err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeListener(ln) }()
+	t.Cleanup(func() {
+		_ = srv.Close()
+		if err := <-served; !errors.Is(err, server.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	return c, address
+}
+
+// consume runs a consumer, and returns what it says: lines of a name and a result.
+func consume(t *testing.T, class string, environment []string, args ...string) map[string]string {
+	t.Helper()
+	home := t.TempDir()
+	hosts := filepath.Join(home, "hosts")
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(hosts, []byte("127.0.0.1 localhost carts.test "+host+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	argv := append([]string{
+		"-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djdk.net.hosts.file=" + hosts, "-Duser.home=" + home,
+		"-cp", filepath.Join(built(t), "classes") + ":" + filepath.Join(jars(t), "*"),
+		class,
+	}, args...)
+	cmd := exec.CommandContext(t.Context(), "java", argv...)
+	cmd.Env = append(os.Environ(), environment...)
+	var said, log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &log
+	cmd.WaitDelay = time.Second
+	timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	defer timer.Stop()
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v; the consumer said:\n%s%s", err, said.String(), log.String())
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the consumer said:\n%s%s", said.String(), log.String())
+		}
+	})
+	got := map[string]string{}
+	for lines := bufio.NewScanner(&said); lines.Scan(); {
+		if name, result, ok := strings.Cut(lines.Text(), ": "); ok {
+			got[name] = result
+		}
+	}
+	return got
+}
+
+// compare fails for each result that is not as wanted. Where an ellipsis ends what is
+// wanted, more may follow.
+func compare(t *testing.T, got, want map[string]string) {
+	t.Helper()
+	right := 0
+	for name, w := range want {
+		begin, more := strings.CutSuffix(w, "…")
+		if !strings.HasPrefix(got[name], begin) || !more && got[name] != w {
+			t.Errorf("%s:\n got %q\nwant %q", name, got[name], w)
+			continue
+		}
+		right++
+	}
+	t.Logf("%d of %d cases", right, len(want))
+}
+
+// built is the folder of build.sh.
+func built(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("TRIPLE")
+	if dir == "" {
+		t.Fatal("TRIPLE names no folder: run make test-triple")
+	}
+	return dir
+}
+
+// jars is the folder with Dubbo's jars.
+func jars(t *testing.T) string {
+	t.Helper()
+	if dir := os.Getenv("DUBBO"); dir != "" {
+		return dir
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(cache, "tandem", "dubbo-3.3.6")
+}
+
+func TestByURL(t *testing.T) {
+	c, address := serve(t, nil)
+	compare(t, consume(t, "TripleConsumer", nil, "tri://"+address), wanted())
+	c.check(t)
+}
+
+// TestCompressed has the consumer compress what it sends.
+func TestCompressed(t *testing.T) {
+	var compressed, plain atomic.Int64
+	count := func(next tandem.Func) tandem.Func {
+		return func(ctx context.Context, call *tandem.Call) error {
+			if web.Request(ctx).Header.Get("Grpc-Encoding") == "gzip" {
+				compressed.Add(1)
+			} else {
+				plain.Add(1)
+			}
+			return next(ctx, call)
+		}
+	}
+	c, address := serve(t, func(string) []server.Option { return []server.Option{server.WithInterceptors(count)} })
+	compare(t, consume(t, "TripleConsumer", []string{"DUBBO_RPC_TRI_COMPRESSOR=gzip"}, "tri://"+address), wanted())
+	c.check(t)
+	if compressed.Load() == 0 || plain.Load() > 0 {
+		t.Errorf("%d calls are compressed, %d are not", compressed.Load(), plain.Load())
+	}
+}
+
+// TestThroughZooKeeper has the consumer find the server by what it has registered.
+func TestThroughZooKeeper(t *testing.T) {
+	zk := startZooKeeper(t)
+	c, _ := serve(t, func(address string) []server.Option {
+		return []server.Option{listed(t, zk, "shop.v1.Carts", address), listed(t, zk, "shop.v1.Baskets", address)}
+	})
+	compare(t, consume(t, "TripleConsumer", nil, "zookeeper://"+zk+"?delay-notification=50"), wanted())
+	c.check(t)
+}
+
+// check looks at what the calls were for the server.
+func (c *carts) check(t *testing.T) {
+	t.Helper()
+	if left := <-c.left; left <= 0 || left > time.Minute {
+		t.Errorf("a call had %v left, want up to a minute", left)
+	}
+	for range 2 { // the stream that was cancelled, the call that took too long
+		select {
+		case <-c.gone:
+		case <-time.After(patience):
+			t.Error("a call goes on though its caller has left")
+		}
+	}
+}
+
+// wanted is what a consumer gets from every server.
+func wanted() map[string]string {
+	const missing = "RpcException 0: NOT_FOUND: no such item: 100 % “missing”"
+	return map[string]string{
+		"unary":                         "apple=3",
+		"large":                         noted(1 << 20),
+		"too large":                     "RpcException 0: RESOURCE_EXHAUSTED: message…",
+		"empty":                         "nothing",
+		"error":                         missing,
+		"plain error":                   "RpcException 0: UNKNOWN: unexpected EOF",
+		"panic":                         "RpcException 0: INTERNAL: method shop.v1.Carts.Add panicked",
+		"unimplemented":                 `RpcException 0: UNIMPLEMENTED: no method at "/shop.v1.Carts/Clear"`,
+		"asynchronous":                  "pear=2",
+		"server stream":                 "apple=1 apple=2 apple=3 end",
+		"server stream that fails":      "missing=1 missing=2 " + missing + " end",
+		"client stream":                 "apple=6,pear=4 end",
+		"bidi stream":                   "apple=1 apple=3 apple=6 end",
+		"bidi stream that is cancelled": "apple=1",
+		"attachments": `camelcase is "camel"=1,key-bin is "\x00\xffk"=1,tri-consumer-appname is "shopper"=1,user is "ann"=1` +
+			" user=bob key=[0, -2]",
+		"deadline":                 "deadline=1",
+		"timeout":                  "timeout",
+		"many at a time":           "400 right",
+		"interface without a stub": "plum=1",
+	}
+}

@@ -1,0 +1,92 @@
+//go:build integration
+
+package tripletest
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/registry/zookeeper"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// zooKeeperJar is Debian's, which names the others that it needs.
+const zooKeeperJar = "/usr/share/java/zookeeper.jar"
+
+// startZooKeeper runs a ZooKeeper until the test ends, and returns its address.
+func startZooKeeper(t *testing.T) string {
+	t.Helper()
+	dir, address := t.TempDir(), freeAddress(t)
+	config := filepath.Join(dir, "zoo.cfg")
+	_, port, _ := net.SplitHostPort(address)
+	text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\ntickTime=500\nadmin.enableServer=false\n", dir, port)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "java", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no",
+		"-cp", zooKeeperJar, "org.apache.zookeeper.server.quorum.QuorumPeerMain", config)
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // that it was killed is no news
+		if t.Failed() {
+			t.Logf("ZooKeeper said:\n%s", log.String())
+		}
+	})
+	for deadline := time.Now().Add(patience); !isServed(address); {
+		if time.Now().After(deadline) {
+			t.Fatal("ZooKeeper does not serve")
+		}
+		time.Sleep(20 * time.Millisecond) // another process has no condition to wait for
+	}
+	return address
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
+}
+
+// isServed reports whether a ZooKeeper serves clients.
+func isServed(address string) bool {
+	conn, err := net.DialTimeout("tcp", address, time.Second)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(time.Second))
+	_, _ = io.WriteString(conn, "srvr")
+	answer, _ := io.ReadAll(conn)
+	return strings.Contains(string(answer), "Mode:")
+}
+
+// listed lists a server as Dubbo's providers are.
+func listed(t *testing.T, zk, service, address string) server.Option {
+	t.Helper()
+	r, err := zookeeper.New("zookeeper://" + zk + "/dubbo/" + service + "?layout=dubbo&ttl=2s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return server.WithRegistrar(r, tandem.Instance{
+		Endpoints: []tandem.Endpoint{{Transport: "tcp", Address: address, Protocol: "grpc"}},
+	})
+}
