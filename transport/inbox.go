@@ -7,8 +7,9 @@ import (
 
 // Inbox is the receiving half of a connection whose bytes are not read but
 // handed over: by an engine, or by a library that reads messages. It holds at
-// most 64 KiB; then whoever writes to it waits. Reading has deadlines, as a
-// [net.Conn] must have them. All methods may be called concurrently.
+// most 64 KiB; then whoever writes to it waits. Both sides have deadlines, as a
+// [net.Conn] must have them, so it may be its sending half too. All methods may be
+// called concurrently.
 type Inbox struct{ half *half }
 
 // NewInbox returns an empty inbox.
@@ -30,6 +31,12 @@ func (b *Inbox) Read(p []byte) (int, error) { return b.half.read(p) }
 // time. A Read that waits already goes by it too.
 func (b *Inbox) SetReadDeadline(t time.Time) error {
 	b.half.setDeadline(&b.half.readBy, t)
+	return nil
+}
+
+// SetWriteDeadline sets when Write fails that waits for room.
+func (b *Inbox) SetWriteDeadline(t time.Time) error {
+	b.half.setDeadline(&b.half.writeBy, t)
 	return nil
 }
 

@@ -68,3 +68,16 @@ func TestInboxDeadline(t *testing.T) {
 		}
 	})
 }
+
+func TestInboxWriteDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, start := transport.NewInbox(), time.Now()
+		if err := in.SetWriteDeadline(start.Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := in.Write(make([]byte, 100_000)); n != 64<<10 || !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != time.Minute {
+			t.Errorf("%d bytes, %v after %v", n, err, time.Since(start))
+		}
+		in.Close()
+	})
+}

@@ -1,0 +1,23 @@
+module github.com/tandem-rpc/tandem/transport/kcp
+
+go 1.26
+
+replace github.com/tandem-rpc/tandem => ../..
+
+require (
+	github.com/tandem-rpc/tandem v0.0.0
+	github.com/xtaci/kcp-go/v5 v5.6.18
+	go.uber.org/goleak v1.3.0
+)
+
+require (
+	github.com/klauspost/cpuid/v2 v2.2.6 // indirect
+	github.com/klauspost/reedsolomon v1.12.0 // indirect
+	github.com/pkg/errors v0.9.1 // indirect
+	github.com/templexxx/cpu v0.1.1 // indirect
+	github.com/templexxx/xorsimd v0.4.3 // indirect
+	github.com/tjfoc/gmsm v1.4.1 // indirect
+	golang.org/x/crypto v0.21.0 // indirect
+	golang.org/x/net v0.23.0 // indirect
+	golang.org/x/sys v0.18.0 // indirect
+)

@@ -1,0 +1,46 @@
+package kcp_test
+
+import (
+	"bytes"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/transport"
+	"github.com/tandem-rpc/tandem/transport/kcp"
+	"github.com/tandem-rpc/tandem/transport/transporttest"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) // kcp-go has timers from its start
+}
+
+func loopback() string { return "127.0.0.1:0" }
+
+func open(t testing.TB, opts ...kcp.Option) tandem.Transport {
+	t.Helper()
+	c, err := kcp.New(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestBehaviour(t *testing.T) {
+	transporttest.Run(t, func(t testing.TB) transporttest.Harness {
+		return transporttest.Harness{Server: open(t), Name: "kcp", Address: loopback}
+	})
+}
+
+// Everything at once: parity, a key, and TLS over it.
+func TestBehaviourWithAll(t *testing.T) {
+	transporttest.Run(t, func(t testing.TB) transporttest.Harness {
+		opts := []kcp.Option{kcp.WithKey(bytes.Repeat([]byte{7}, 32)), kcp.WithParity(10, 3), kcp.WithCongestionControl(), kcp.WithWindow(128)}
+		serverTLS, clientTLS := transporttest.Certificates(t)
+		return transporttest.Harness{
+			Server: transport.TLS(open(t, opts...), serverTLS), Client: transport.TLS(open(t, opts...), clientTLS),
+			Name: "kcp", Address: loopback, TLS: true,
+		}
+	})
+}

@@ -1,0 +1,188 @@
+package kcp
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	kcpgo "github.com/xtaci/kcp-go/v5"
+)
+
+// socket is a UDP socket that a listener and its connections share; it closes when
+// the last of them has let it go.
+type socket struct {
+	conn net.PacketConn
+
+	mu    sync.Mutex
+	users int
+}
+
+// open opens a socket with one user.
+func open(ctx context.Context, address string) (*socket, error) {
+	var config net.ListenConfig
+	conn, err := config.ListenPacket(ctx, "udp", address)
+	if err != nil {
+		return nil, err
+	}
+	return &socket{conn: conn, users: 1}, nil
+}
+
+// hold adds a user; false when the socket is closed.
+func (s *socket) hold() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users == 0 {
+		return false
+	}
+	s.users++
+	return true
+}
+
+func (s *socket) release() error {
+	s.mu.Lock()
+	s.users--
+	last := s.users == 0
+	s.mu.Unlock()
+	if !last {
+		return nil
+	}
+	return s.conn.Close()
+}
+
+// listener accepts connections whose clients have said hello. Any packet makes a
+// KCP session; what is left of an old connection says none, and is dropped.
+type listener struct {
+	kcp    *kcpgo.Listener
+	socket *socket
+	opts   *options
+	conns  chan net.Conn
+	once   sync.Once
+	closed chan struct{}
+
+	mu       sync.Mutex
+	greeting map[*conn]struct{} // have not said hello yet
+}
+
+// greetAll greets sessions until the socket is closed, and turns them away when
+// nobody listens any more.
+func (l *listener) greetAll() {
+	for {
+		session, err := l.kcp.AcceptKCP()
+		if err != nil {
+			break
+		}
+		if !l.greet(session) {
+			turnAway(session)
+		}
+	}
+	// The socket is closed. Of a session that waits, and that, AcceptKCP takes
+	// either, so it is asked often.
+	for range 1000 {
+		if session, err := l.kcp.AcceptKCP(); err == nil {
+			_ = session.Close() // the socket is gone
+		}
+	}
+	_ = l.kcp.Close() // it has nothing to say by now
+}
+
+// greet waits for the hello of a new session, in goroutines of its own; false when
+// there is no place for it.
+func (l *listener) greet(session *kcpgo.UDPSession) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.isClosed() || len(l.greeting) >= maxGreeting || !l.socket.hold() {
+		return false
+	}
+	c := newConn(session, l.socket, l.opts)
+	l.greeting[c] = struct{}{}
+	late := time.AfterFunc(helloTime, func() { l.drop(c) })
+	c.onHello = func() {
+		late.Stop()
+		if l.welcome(c) {
+			c.say(hello)
+			l.offer(c)
+		}
+	}
+	c.onGone = func() {
+		late.Stop()
+		go l.drop(c) // which waits for whoever calls onGone
+	}
+	c.start()
+	return true
+}
+
+// welcome takes a connection from those that are greeted; false when it is none of
+// them any more.
+func (l *listener) welcome(c *conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ok := l.greeting[c]
+	delete(l.greeting, c)
+	return ok
+}
+
+// drop ends a connection that has not said hello.
+func (l *listener) drop(c *conn) {
+	if l.welcome(c) {
+		c.abort()
+	}
+}
+
+// offer hands a connection to Accept.
+func (l *listener) offer(c *conn) {
+	select {
+	case l.conns <- c:
+	case <-l.closed:
+		_ = c.Close()
+	}
+}
+
+// turnAway tells a client that it need not wait: its hello will not be answered,
+// although KCP has acknowledged it.
+func turnAway(session *kcpgo.UDPSession) {
+	_, _ = session.Write(control(bye)) // leaves with the close
+	_ = session.Close()
+}
+
+func (l *listener) isClosed() bool {
+	select {
+	case <-l.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, &net.OpError{Op: "accept", Net: "udp", Addr: l.Addr(), Err: net.ErrClosed}
+	}
+}
+
+// Close stops listening. The socket stays open for the connections that were
+// accepted.
+func (l *listener) Close() error {
+	err := net.ErrClosed
+	l.once.Do(func() {
+		l.mu.Lock()
+		close(l.closed)
+		strangers := l.greeting
+		l.greeting = nil
+		l.mu.Unlock()
+		for c := range strangers {
+			c.abort()
+		}
+		err = l.socket.release()
+	})
+	return err
+}
+
+func (l *listener) Addr() net.Addr { return l.socket.conn.LocalAddr() }
+
+// errSilent is why a connection ended from which nothing came.
+var errSilent = errors.New("kcp: the peer is silent")
