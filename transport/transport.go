@@ -1,5 +1,5 @@
-// Package transport carries bytes: TCP, unix sockets, TLS over either, and an
-// in-memory network. Each is a [tandem.Transport], a value to be passed as an
+// Package transport carries bytes: TCP, unix sockets, TLS over either, connections
+// through HTTP proxies, and an in-memory network. Each is a [tandem.Transport], a value to be passed as an
 // option. Nothing else in the module dials or listens.
 package transport
 
