@@ -83,6 +83,11 @@ var importTable = []row{
 	{layer: 4, folder: "plugin/metrics"},
 	{layer: 4, folder: "plugin/accesslog"},
 	{layer: 4, folder: "plugin/trace"},
+	{layer: 4, folder: "plugin/alias"},
+	{layer: 4, folder: "plugin/iplist"},
+	{layer: 4, folder: "plugin/ratelimit", foreign: []string{"golang.org/x/time"}},
+	{layer: 4, folder: "plugin/recovery"},
+	{layer: 4, folder: "plugin/reglog"},
 	{layer: 4, folder: "bench/message", foreign: []string{"github.com/planetscale/vtprotobuf", "google.golang.org/protobuf"}},
 
 	{layer: 5, folder: "registry/e2e/..."},

@@ -148,7 +148,7 @@ func (s *Server) conclude(call *tandem.Call, err error) (end error) {
 
 // panicked reports what panicked and returns an error that says so.
 func (s *Server) panicked(what string, value any) error {
-	return dispatch.Died(what, value, dispatch.LogPanics(s.opts.logger))
+	return dispatch.Died(what, value, s.onPanic)
 }
 
 // Midway says whether a request has arrived in part. While it has, the peer must

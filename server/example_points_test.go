@@ -67,11 +67,13 @@ func (everywhere) AfterResponse(_ context.Context, _ *tandem.Call, end tandem.Ou
 
 var _ = []any{
 	server.ServiceRegistered(everywhere{}), server.ConnAccepted(everywhere{}), server.ConnClosed(everywhere{}),
-	server.PerMethod(choosy{}), server.KeepsNothing(everywhere{}),
+	server.PerMethod(choosy{}), server.KeepsNothing(everywhere{}), server.Panicked(everywhere{}),
 	server.BeforeRequestHeader(everywhere{}), server.Intercepts(everywhere{}), server.AfterRequestHeader(everywhere{}),
 	server.BeforeRequestBody(everywhere{}), server.AfterRequestBody(everywhere{}),
 	server.BeforeResponse(everywhere{}), server.AfterResponse(everywhere{}),
 }
+
+func (everywhere) Panicked(what string, value any, _ []byte) { fmt.Println(what, value) }
 
 // choosy is at the points of one method.
 type choosy struct{}

@@ -9,7 +9,7 @@ import (
 )
 
 // WithPlugins adds plugins: values that implement one or more of the points below,
-// from [ServiceRegistered] to [AfterResponse]. All protocols on the port pass the
+// from [ServiceRegistered] to [Panicked]. All protocols on the port pass the
 // same points, and so do streams.
 //
 // What comes in passes the plugins in the order in which they are given: the
@@ -132,6 +132,13 @@ type AfterResponse interface {
 	AfterResponse(ctx context.Context, call *tandem.Call, end tandem.Outcome)
 }
 
+// Panicked is a plugin that is told of panics of methods, interceptors and plugins, which
+// the server's log has as well: what panicked, with which value (an error if the goroutine
+// was ended), and the top of the stack. It runs on the goroutine that it happened on.
+type Panicked interface {
+	Panicked(what string, value any, stack []byte)
+}
+
 // PerMethod is a plugin that has another one for each method: asked when the method is
 // registered, it returns a value with the points that apply to its calls, nil for
 // none. What depends on the method need not be looked up a call then. Points of calls
@@ -161,11 +168,11 @@ func keep(plugins []any) bool {
 func checkPlugins(plugins []any) error {
 	for _, p := range plugins {
 		switch p.(type) {
-		case ServiceRegistered, ConnAccepted, ConnClosed, PerMethod,
+		case ServiceRegistered, ConnAccepted, ConnClosed, PerMethod, Panicked,
 			BeforeRequestHeader, Intercepts, AfterRequestHeader,
 			BeforeRequestBody, AfterRequestBody, BeforeResponse, AfterResponse:
 		default:
-			return fmt.Errorf("%T implements no point of WithPlugins: see ServiceRegistered to AfterResponse", p)
+			return fmt.Errorf("%T implements no point of WithPlugins: see ServiceRegistered to Panicked", p)
 		}
 	}
 	return nil

@@ -44,6 +44,8 @@ type Server struct {
 		calls   atomic.Uint64 // ever made
 	}
 
+	onPanic dispatch.PanicFunc
+
 	misfit error // of the options; Serve returns it
 
 	base   context.Context // of all handlers
@@ -92,10 +94,11 @@ func New(opts ...Option) *Server {
 	}
 	s.matchers = matchers(s.opts.protocols)
 	s.load.limit = s.opts.limiter
+	s.onPanic = s.reporter()
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.crew = newCrew(s.base, &s.wg)
 	s.table = dispatch.New(dispatch.Config{
-		OnPanic: dispatch.LogPanics(s.opts.logger), Wrap: s.wrap, OnChange: s.relist, OnRegister: s.onRegister(),
+		OnPanic: s.onPanic, Wrap: s.wrap, OnChange: s.relist, OnRegister: s.onRegister(),
 	})
 	settings := session.Settings(s.opts.streamWindow)
 	settings.MaxMessage = uint64(s.opts.maxMessage) //nolint:gosec // checked by the option
@@ -105,7 +108,7 @@ func New(opts ...Option) *Server {
 		CompressAbove: s.opts.compressAbove,
 		Resolve:       session.Targets(s.table, s.opts.timeout, len(s.opts.interceptors) > 0 || keep(s.opts.plugins)),
 		Load:          func(running int64) wire.Load { return s.load.report(running + s.outside.running.Load()) },
-		OnPanic:       dispatch.LogPanics(s.opts.logger),
+		OnPanic:       s.onPanic,
 		OnClose:       s.forget,
 		Handshake:     s.opts.handshake,
 		Stall:         s.opts.stall,
@@ -129,7 +132,7 @@ func (s *Server) wrap(m dispatch.Method) tandem.Func {
 		}
 	}
 	if len(s.opts.interceptors) > 0 {
-		f = dispatch.Guard(m.Name, tandem.Chain(f, s.opts.interceptors...), dispatch.LogPanics(s.opts.logger))
+		f = dispatch.Guard(m.Name, tandem.Chain(f, s.opts.interceptors...), s.onPanic)
 	}
 	if m.MaxConcurrency > 0 {
 		f = limit(newLimiter(m.MaxConcurrency, m.MaxQueue, m.Name), &s.load)(f)

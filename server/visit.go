@@ -120,3 +120,27 @@ func (s *Server) ask(p ServiceRegistered, r *Registration) (err error) {
 	}()
 	return p.ServiceRegistered(r)
 }
+
+// reporter returns what is told of panics: the log, and the plugins that want to know.
+func (s *Server) reporter() dispatch.PanicFunc {
+	log := dispatch.LogPanics(s.opts.logger)
+	var told []Panicked
+	for _, p := range s.opts.plugins {
+		told = collect(told, p)
+	}
+	if told == nil {
+		return log
+	}
+	return func(what string, value any, stack []byte) {
+		log(what, value, stack)
+		for _, p := range told {
+			tellPanic(p, what, value, stack)
+		}
+	}
+}
+
+// tellPanic survives a plugin that panics at a panic: the first is in the log.
+func tellPanic(p Panicked, what string, value any, stack []byte) {
+	defer func() { _ = recover() }()
+	p.Panicked(what, value, stack)
+}

@@ -1,0 +1,32 @@
+// Package alias gives services and methods further names when they are registered, so
+// that clients which know them by other names find them.
+//
+//	names := alias.Names{"Calculator": "Arith", "Arith.Times": "Arith.Mul"}
+//	srv := server.New(server.WithPlugins(names))
+package alias
+
+import "github.com/tandem-rpc/tandem/server"
+
+// Names are the further names, each with the name of the service or method that it is
+// another of. It is a plugin for servers and must not be changed once it is one.
+//
+// A name that is never registered has no alias, and an alias that is taken fails the
+// registration.
+type Names map[string]string
+
+// KeepsNothing is a promise to the server.
+func (Names) KeepsNothing() {}
+
+// ServiceRegistered adds the names that are the registration's.
+func (n Names) ServiceRegistered(r *server.Registration) error {
+	registered := map[string]bool{}
+	for _, m := range r.Methods {
+		registered[m.Name] = true
+	}
+	for alias, name := range n {
+		if registered[name] || name == r.Service && r.Receiver != nil {
+			r.Alias(alias, name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package ratelimit
+
+import (
+	"container/list"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// keyed has a bucket for each key that was used recently.
+type keyed struct {
+	scope scope
+	most  int
+
+	mu     sync.Mutex
+	byKey  map[string]*list.Element // of *bucket
+	recent *list.List               // of *bucket, the last used first
+	crowd  *bucket                  // of keys for which there is no room
+}
+
+// bucket is what one key has left.
+type bucket struct {
+	key    string
+	rate   *rate.Limiter // nil for no limit
+	inside int           // calls in flight; guarded by the keyed's mutex
+}
+
+func newKeyed(s scope, most int) *keyed {
+	return &keyed{scope: s, most: most, byKey: map[string]*list.Element{}, recent: list.New(), crowd: newBucket(s.limit, "")}
+}
+
+// of returns the key of a call; false if the call is not limited.
+func (k *keyed) of(call *tandem.Call) (key string, limited bool) {
+	if k.scope.key == nil {
+		return "", true
+	}
+	key = k.scope.key(call)
+	return key, key != ""
+}
+
+// enter takes a call in, and returns its bucket, to be left; nil when it is to come
+// again, and how long it is to wait if that is known.
+func (k *keyed) enter(key string, now time.Time) (b *bucket, wait time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	b = k.bucket(key)
+	if most := k.scope.limit.AtOnce; most > 0 && b.inside >= most {
+		return nil, 0
+	}
+	if b.rate != nil {
+		r := b.rate.ReserveN(now, 1)
+		if wait = r.DelayFrom(now); wait > 0 {
+			r.CancelAt(now)
+			return nil, wait
+		}
+	}
+	b.inside++
+	return b, 0
+}
+
+func (k *keyed) leave(b *bucket) {
+	k.mu.Lock()
+	b.inside--
+	k.mu.Unlock()
+}
+
+// bucket returns that of a key. The mutex is held.
+func (k *keyed) bucket(key string) *bucket {
+	if e := k.byKey[key]; e != nil {
+		k.recent.MoveToFront(e)
+		return e.Value.(*bucket) //nolint:forcetypeassert // nothing else is stored
+	}
+	if len(k.byKey) >= k.most && !k.forget() {
+		return k.crowd
+	}
+	b := newBucket(k.scope.limit, key)
+	k.byKey[key] = k.recent.PushFront(b)
+	return b
+}
+
+// idlest bounds how many keys are looked at for one that can be forgotten.
+const idlest = 8
+
+// forget forgets a key of the least recently used that has no calls in flight; false
+// if there is none. The mutex is held.
+func (k *keyed) forget() bool {
+	e := k.recent.Back()
+	for range idlest {
+		if e == nil {
+			return false
+		}
+		b := e.Value.(*bucket) //nolint:forcetypeassert // nothing else is stored
+		if b.inside == 0 {
+			k.recent.Remove(e)
+			delete(k.byKey, b.key)
+			return true
+		}
+		e = e.Prev()
+	}
+	return false
+}

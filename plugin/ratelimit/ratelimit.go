@@ -1,0 +1,218 @@
+// Package ratelimit bounds how many calls a second, and how many at a time, a server
+// takes: in all, of a method, of a caller, or from an address.
+//
+//	limits := ratelimit.New(
+//		ratelimit.PerServer(ratelimit.Limit{Rate: 10_000, Burst: 500}),
+//		ratelimit.PerCaller(ratelimit.Limit{Rate: 100, Burst: 20, AtOnce: 8}),
+//		ratelimit.Method("Report.*", ratelimit.Limit{AtOnce: 2}),
+//	)
+//	srv := server.New(server.WithPlugins(auth, limits))
+//
+// A call beyond a limit is refused with ResourceExhausted, has not executed, and is told
+// when to come again. Nobody waits here: for that there are [server.WithMaxConcurrency]
+// and [server.MethodConcurrency]. Rates are token buckets (golang.org/x/time/rate).
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// Limit is how much is allowed. Its zero fields limit nothing.
+type Limit struct {
+	Rate   float64 // calls a second, in the long run
+	Burst  int     // calls that may come at once; a tenth of Rate if 0, 1 at least
+	AtOnce int     // calls in flight
+}
+
+func (l Limit) burst() int {
+	if l.Burst > 0 {
+		return l.Burst
+	}
+	return max(1, int(l.Rate/10)) //nolint:mnd // as documented
+}
+
+// Option adds a limit.
+type Option func(*Plugin)
+
+// PerServer limits all calls together.
+func PerServer(l Limit) Option {
+	return func(p *Plugin) { p.add(scope{what: "the server", limit: l, key: nil}) }
+}
+
+// PerMethod limits the calls of each method.
+func PerMethod(l Limit) Option { return Method("*", l) }
+
+// Method limits the calls of each method of a pattern: "Service.Method", "Service.*" or
+// "*".
+func Method(pattern string, l Limit) Option {
+	return func(p *Plugin) { p.add(scope{what: "the method", pattern: pattern, limit: l}) }
+}
+
+// PerCaller limits the calls of each caller: of each identity that a plugin before this one
+// has found, and of each address of those without.
+func PerCaller(l Limit) Option { return By("the caller", Caller, l) }
+
+// PerAddress limits the calls from each IP address.
+func PerAddress(l Limit) Option { return By("the address", Address, l) }
+
+// By limits the calls of each key, of which there may be many: see [WithMaxKeys]. what is
+// for errors. Calls with the key "" are not limited.
+func By(what string, key func(call *tandem.Call) string, l Limit) Option {
+	return func(p *Plugin) { p.add(scope{what: what, limit: l, key: key}) }
+}
+
+// Caller is a key for [By]: who was authenticated, or else the [Address].
+func Caller(call *tandem.Call) string {
+	switch who := call.Identity.(type) {
+	case nil:
+		return Address(call)
+	case string:
+		return "id " + who
+	case fmt.Stringer:
+		return "id " + who.String()
+	default:
+		return "id " + fmt.Sprint(who)
+	}
+}
+
+// Address is a key for [By]: the IP address that the call came from, or what else is
+// known of where.
+func Address(call *tandem.Call) string {
+	if call.Peer == nil || call.Peer.Addr == nil {
+		return ""
+	}
+	if tcp, ok := call.Peer.Addr.(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr().Unmap().WithZone("").String()
+	}
+	text := call.Peer.Addr.String()
+	if at, err := netip.ParseAddrPort(text); err == nil {
+		return at.Addr().Unmap().WithZone("").String()
+	}
+	return text
+}
+
+// WithMaxKeys bounds how many keys of [PerCaller], [PerAddress] and each [By] are
+// known at a time; 10,000 by default. The one that was used least recently is forgotten
+// for a new one; while all have calls in flight, new ones share one limit.
+func WithMaxKeys(n int) Option { return func(p *Plugin) { p.most = max(1, n) } }
+
+const defaultMaxKeys = 10_000
+
+// Plugin is a plugin for servers. It is safe for concurrent use.
+type Plugin struct {
+	most   int
+	scopes []scope
+	shared []*keyed // of the scopes with a key or of the server; nil for those of methods
+}
+
+// scope is what one limit applies to.
+type scope struct {
+	what    string
+	pattern string // of methods; "" for no scope of methods
+	limit   Limit
+	key     func(*tandem.Call) string
+}
+
+// New returns a plugin. It belongs behind those that authenticate if it is to know
+// callers by name.
+func New(opts ...Option) *Plugin {
+	p := &Plugin{most: defaultMaxKeys}
+	for _, o := range opts {
+		o(p)
+	}
+	for _, s := range p.scopes {
+		if s.pattern == "" {
+			p.shared = append(p.shared, newKeyed(s, p.most))
+		} else {
+			p.shared = append(p.shared, nil)
+		}
+	}
+	return p
+}
+
+func (p *Plugin) add(s scope) { p.scopes = append(p.scopes, s) }
+
+// KeepsNothing is a promise to the server.
+func (*Plugin) KeepsNothing() {}
+
+// ForMethod compiles the limits that apply to a method.
+func (p *Plugin) ForMethod(m server.Method) any {
+	var g gate
+	for i, s := range p.scopes {
+		switch {
+		case s.pattern == "":
+			g = append(g, p.shared[i])
+		case fits(s.pattern, m.Name):
+			g = append(g, newKeyed(s, 1))
+		}
+	}
+	if g == nil {
+		return nil
+	}
+	return g
+}
+
+// fits reports whether a pattern is of a method.
+func fits(pattern, method string) bool {
+	if service, all := strings.CutSuffix(pattern, ".*"); all {
+		i := strings.LastIndexByte(method, '.')
+		return i >= 0 && method[:i] == service
+	}
+	return pattern == "*" || pattern == method
+}
+
+// gate are the limits that calls of one method pass.
+type gate []*keyed
+
+// Intercept lets calls in, or not.
+func (g gate) Intercept(next tandem.Func) tandem.Func {
+	return func(ctx context.Context, call *tandem.Call) error {
+		return g.pass(ctx, call, next, 0)
+	}
+}
+
+// pass passes the limits from i on, and then makes the call.
+func (g gate) pass(ctx context.Context, call *tandem.Call, next tandem.Func, i int) error {
+	if i == len(g) {
+		return next(ctx, call)
+	}
+	k := g[i]
+	key, limited := k.of(call)
+	if !limited {
+		return g.pass(ctx, call, next, i+1)
+	}
+	b, wait := k.enter(key, time.Now())
+	if b == nil {
+		return k.refusal(wait)
+	}
+	defer k.leave(b)
+	return g.pass(ctx, call, next, i+1)
+}
+
+func (k *keyed) refusal(wait time.Duration) error {
+	e := &tandem.Error{Code: tandem.ResourceExhausted, NotExecuted: true, RetryAfter: wait}
+	if wait > 0 {
+		e.Message = fmt.Sprintf("%s may make %v calls a second: come again in %v", k.scope.what, k.scope.limit.Rate, wait.Round(time.Millisecond))
+	} else {
+		e.Message = fmt.Sprintf("%s may have %d calls in flight", k.scope.what, k.scope.limit.AtOnce)
+	}
+	return e
+}
+
+func newBucket(l Limit, key string) *bucket {
+	b := &bucket{key: key}
+	if l.Rate > 0 {
+		b.rate = rate.NewLimiter(rate.Limit(l.Rate), l.burst())
+	}
+	return b
+}

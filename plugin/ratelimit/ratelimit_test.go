@@ -1,0 +1,187 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/plugin/ratelimit"
+	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/transport"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func at(ip string, port int) *tandem.Peer {
+	return &tandem.Peer{Addr: &net.TCPAddr{IP: net.ParseIP(ip), Port: port}}
+}
+
+// chain returns calls of a method through the limits.
+func chain(p *ratelimit.Plugin, method string, f tandem.Func) tandem.Func {
+	points := p.ForMethod(server.Method{Name: method})
+	if points == nil {
+		return f
+	}
+	return points.(server.Intercepts).Intercept(f)
+}
+
+func nothing(context.Context, *tandem.Call) error { return nil }
+
+// Each key has its own bucket, which fills as time goes by.
+func TestRates(t *testing.T) {
+	limit := ratelimit.Limit{Rate: 10, Burst: 2}
+	calls := func(list ...*tandem.Call) []*tandem.Call { return list }
+	for name, c := range map[string]struct {
+		option      ratelimit.Option
+		same, other []*tandem.Call // as the first call, and with a limit of their own
+	}{
+		"server": {ratelimit.PerServer(limit), calls(&tandem.Call{Method: "A.B", Peer: at("2.2.2.2", 2), Identity: "you"}), nil},
+		"method": {ratelimit.PerMethod(limit), calls(&tandem.Call{Method: "A.A", Peer: at("2.2.2.2", 2)}), calls(&tandem.Call{Method: "A.B", Peer: at("1.1.1.1", 1)})},
+		"pattern": {ratelimit.Method("A.*", limit), calls(&tandem.Call{Method: "A.A", Peer: at("2.2.2.2", 2)}),
+			calls(&tandem.Call{Method: "B.A"}, &tandem.Call{Method: "A.B"})},
+		"caller": {ratelimit.PerCaller(limit), calls(&tandem.Call{Method: "A.B", Peer: at("2.2.2.2", 2), Identity: "me"}),
+			calls(&tandem.Call{Method: "A.A", Peer: at("1.1.1.1", 1), Identity: "you"}, &tandem.Call{Method: "A.A", Peer: at("1.1.1.1", 1)}, &tandem.Call{Method: "A.A", Identity: 7})},
+		"address": {ratelimit.PerAddress(limit), calls(&tandem.Call{Method: "A.A", Peer: at("::ffff:1.1.1.1", 2)}),
+			calls(&tandem.Call{Method: "A.A", Peer: at("2.2.2.2", 1)})},
+	} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { testRate(t, c.option, c.same, c.other) }) })
+	}
+}
+
+func testRate(t *testing.T, option ratelimit.Option, same, other []*tandem.Call) {
+	p := ratelimit.New(option)
+	methods := map[string]tandem.Func{}
+	for _, m := range []string{"A.A", "A.B", "B.A"} {
+		methods[m] = chain(p, m, nothing)
+	}
+	call := func(c *tandem.Call) error { return methods[c.Method](t.Context(), c) }
+	first := &tandem.Call{Method: "A.A", Peer: at("1.1.1.1", 1), Identity: "me"}
+	if err := errors.Join(call(first), call(same[0])); err != nil {
+		t.Fatalf("the burst: %v", err)
+	}
+	for _, c := range append(same, first) {
+		e := tandem.AsError(call(c))
+		if e == nil || e.Code != tandem.ResourceExhausted || !e.NotExecuted || e.RetryAfter != 100*time.Millisecond {
+			t.Errorf("beyond the limit: %v, retry after %v", e, e.RetryAfter)
+		}
+	}
+	for _, c := range other {
+		if err := call(c); err != nil {
+			t.Errorf("another: %v", err)
+		}
+	}
+	time.Sleep(100 * time.Millisecond)
+	if err := call(first); err != nil {
+		t.Errorf("a tenth of a second later: %v", err)
+	}
+	if err := call(first); err == nil {
+		t.Error("a second one at that time")
+	}
+}
+
+func TestAtOnce(t *testing.T) {
+	p := ratelimit.New(ratelimit.PerServer(ratelimit.Limit{AtOnce: 1}))
+	var inner error
+	var f tandem.Func
+	f = chain(p, "A.A", func(ctx context.Context, call *tandem.Call) error {
+		if call.Attempt == 0 {
+			inner = f(ctx, &tandem.Call{Attempt: 1})
+		}
+		return nil
+	})
+	for range 2 {
+		if err := f(t.Context(), &tandem.Call{}); err != nil {
+			t.Error(err)
+		}
+		if tandem.CodeOf(inner) != tandem.ResourceExhausted || !strings.Contains(inner.Error(), "1 calls in flight") {
+			t.Errorf("the second at a time: %v", inner)
+		}
+	}
+}
+
+// What comes from many addresses takes no more memory than that of so many keys.
+func TestKeysAreBounded(t *testing.T) {
+	p := ratelimit.New(ratelimit.WithMaxKeys(2), ratelimit.PerAddress(ratelimit.Limit{Rate: 1, Burst: 1, AtOnce: 1}))
+	release, entered := make(chan struct{}), make(chan struct{})
+	f := chain(p, "A.A", func(_ context.Context, call *tandem.Call) error {
+		if call.Attempt > 0 {
+			entered <- struct{}{}
+			<-release
+		}
+		return nil
+	})
+	from := func(n, attempt int) error {
+		return f(t.Context(), &tandem.Call{Peer: at("1.1.1."+strconv.Itoa(n), 1), Attempt: attempt})
+	}
+	ended := make(chan error, 2)
+	for n := range 2 {
+		go func() { ended <- from(n, 1) }()
+		<-entered
+	}
+	// Nobody can be forgotten: the others share one bucket.
+	if first, second := from(2, 0), from(3, 0); first != nil || second == nil {
+		t.Errorf("while all are busy: %v, %v", first, second)
+	}
+	close(release)
+	if err := errors.Join(<-ended, <-ended); err != nil {
+		t.Error(err)
+	}
+	for n := 10; n < 20; n++ { // each is new, for those before it were forgotten
+		if err := from(n, 0); err != nil {
+			t.Errorf("address %d: %v", n, err)
+		}
+	}
+	if err := from(19, 0); err == nil {
+		t.Error("the last was forgotten too")
+	}
+}
+
+// A key is what tells callers apart, whatever the address is.
+func TestKeys(t *testing.T) {
+	for want, call := range map[string]*tandem.Call{
+		"":           {},
+		"1.2.3.4":    {Peer: at("1.2.3.4", 5)},
+		"::1":        {Peer: at("::1", 5)},
+		"/x":         {Peer: &tandem.Peer{Addr: &net.UnixAddr{Name: "/x"}}},
+		"10.0.0.1":   {Peer: &tandem.Peer{Addr: &net.UDPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 3}}},
+		"id ada":     {Identity: "ada"},
+		"id 7":       {Identity: 7},
+		"id 1.2.3.4": {Identity: net.IPv4(1, 2, 3, 4)},
+	} {
+		if got := ratelimit.Caller(call); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func Example() {
+	srv := server.New(server.WithPlugins(ratelimit.New(ratelimit.PerMethod(ratelimit.Limit{Rate: 0.001, Burst: 2}))))
+	_ = srv.RegisterFunc("Door.Knock", func() string { return "come in" })
+	network := transport.NewMemory()
+	ln, _ := network.Listen(context.Background(), "door")
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeListener(ln) }()
+	c, _ := client.Dial("mem://door", client.WithTransport("mem", network))
+	for range 3 {
+		var answer string
+		err := c.Call(context.Background(), "Door.Knock", tandem.Args{}, &answer)
+		fmt.Println(answer, tandem.CodeOf(err))
+	}
+	_ = c.Close()
+	_ = srv.Close()
+	<-served
+	// Output:
+	// come in ok
+	// come in ok
+	//  resource exhausted
+}
