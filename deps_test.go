@@ -78,6 +78,7 @@ var importTable = []row{
 	{layer: 4, folder: "protocol/netrpc"},
 	{layer: 4, folder: "protocol/jsonrpc", foreign: []string{"github.com/coder/websocket"}},
 	{layer: 4, folder: "protocol/rpcx"},
+	{layer: 4, folder: "protocol/thrift/..."},
 	{layer: 4, folder: "protocol/web", foreign: []string{"connectrpc.com/connect", "google.golang.org/protobuf"}},
 	{layer: 4, folder: "plugin/auth"},
 	{layer: 4, folder: "plugin/metrics"},

@@ -1,0 +1,183 @@
+package thrift
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	apache "github.com/apache/thrift/lib/go/thrift"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// call is one call: what was asked, its [tandem.Call] and that one's Body.
+type call struct {
+	tandem.Call
+	request
+
+	conn     *conn
+	declared *declaration // nil if nothing is declared of the method
+	plain    []byte       // the message, once it is decompressed
+	bad      bool         // the arguments did not decode
+	reply    []byte       // the answer, without frame and header; nil for none
+}
+
+// Decode decodes the parameters.
+func (c *call) Decode(v any) error {
+	err := c.decode(v)
+	c.bad = err != nil
+	return err
+}
+
+func (c *call) decode(v any) error {
+	if c.declared != nil && c.declared.err != nil {
+		return tandem.Errorf(tandem.Internal, "WithMethod(%q): %w", c.Method, c.declared.err)
+	}
+	if several, ok := v.(tandem.Results); ok && len(several) == 0 {
+		return nil
+	}
+	message := c.message
+	if c.header != nil && c.header.zlib {
+		if c.plain == nil {
+			var err error
+			c.plain, err = inflate(message, c.args+c.limit)
+			if errors.Is(err, errTooLong) {
+				return tandem.Errorf(tandem.ResourceExhausted, "message of more than %d bytes, decompressed", c.limit)
+			}
+			if err != nil {
+				return tandem.Errorf(tandem.InvalidArgument, "%w", err)
+			}
+		}
+		message = c.plain
+	}
+	in := &memory{b: message, off: c.args}
+	d := decoder{newGuard(c.format, in), &c.conn.types, context.Background()}
+	err := d.arguments(v, c.declared)
+	if err == nil && in.RemainingBytes() > 0 {
+		err = fmt.Errorf("%d bytes behind the parameters", in.RemainingBytes())
+	}
+	if err != nil {
+		return tandem.Errorf(tandem.InvalidArgument, "%w", err)
+	}
+	return nil
+}
+
+// Encode encodes the one result that a client receives.
+func (c *call) Encode(v any) error {
+	if several, ok := v.(tandem.Args); ok {
+		if len(several) > 0 {
+			return tandem.Errorf(tandem.Unimplemented, "it has %d results; Thrift has one", len(several))
+		}
+		v = nil
+	}
+	if c.silent {
+		return nil
+	}
+	return c.write(apache.REPLY, func(e *encoder) error { return e.success(v, c.declared) })
+}
+
+// write makes a message of what body writes.
+func (c *call) write(kind apache.TMessageType, body func(*encoder) error) error {
+	out := &memory{b: c.reply[:0]}
+	c.reply = nil
+	e := &encoder{newGuard(c.format, out), &c.conn.types, context.Background()}
+	if err := e.WriteMessageBegin(e.ctx, bareName(c.name), kind, c.seq); err != nil {
+		return err
+	}
+	if err := body(e); err != nil {
+		return err
+	}
+	c.reply = out.b
+	return nil
+}
+
+// Stream returns nil: Thrift has no streams.
+func (*call) Stream() tandem.MessageStream { return nil }
+
+// answer sends the answer of the call, which has ended with err, and lets the next
+// begin. When it fails the connection is gone, and reading says why.
+func (c *call) answer(err error) {
+	defer func() { <-c.conn.turn }()
+	if c.silent {
+		return
+	}
+	if err == nil && c.reply == nil { // a method that has sent no result
+		err = c.Encode(nil)
+	}
+	if err != nil {
+		err = c.fail(err)
+	}
+	if err == nil {
+		_ = c.conn.Send(c.append)
+	}
+}
+
+// fail makes the message for a call that has failed.
+func (c *call) fail(err error) error {
+	found := false
+	failed := c.write(apache.REPLY, func(e *encoder) (werr error) {
+		found, werr = e.exception(err, c.declared)
+		return werr
+	})
+	if found && failed == nil {
+		return nil
+	}
+	return c.write(apache.EXCEPTION, func(e *encoder) error {
+		return c.applicationException(err).Write(e.ctx, e)
+	})
+}
+
+// applicationException is how an error crosses that the method does not declare.
+func (c *call) applicationException(err error) apache.TApplicationException {
+	kind := int32(apache.INTERNAL_ERROR)
+	switch {
+	case errors.Is(err, errUnknown):
+		return apache.NewTApplicationException(apache.UNKNOWN_METHOD, fmt.Sprintf("no method %q here", c.name))
+	case c.bad && tandem.CodeOf(err) == tandem.InvalidArgument:
+		kind = apache.PROTOCOL_ERROR
+	}
+	return apache.NewTApplicationException(kind, text(err))
+}
+
+// text is an error in words: the method's own, with the name of its code before it
+// unless it has none.
+func text(err error) string {
+	e := tandem.AsError(err)
+	if e.Code == tandem.Unknown && e.Message != "" {
+		return e.Message
+	}
+	return e.Error()
+}
+
+// compressAbove is how long an answer is, in bytes, that is left as it is.
+const compressAbove = 1 << 10
+
+// append appends the answer with all that stands before it.
+func (c *call) append(dst []byte) ([]byte, error) {
+	start := len(dst)
+	if c.framed {
+		dst = append(dst, 0, 0, 0, 0)
+	}
+	message := c.reply
+	if c.header != nil {
+		packed := c.header.zlib && len(message) > compressAbove
+		var err error
+		if dst, err = c.header.append(dst, packed, c.Trailer); err != nil {
+			return dst[:start], err // of metadata that answer has looked at
+		}
+		if packed {
+			message = deflate(message)
+		}
+	}
+	dst = append(dst, message...)
+	if c.framed {
+		n := len(dst) - start - frameLen
+		if n > math.MaxInt32 {
+			return dst[:start], fmt.Errorf("an answer of %d bytes", n)
+		}
+		binary.BigEndian.PutUint32(dst[start:], uint32(n)) //nolint:gosec // checked
+	}
+	return dst, nil
+}

@@ -1,0 +1,166 @@
+package thrift
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apache "github.com/apache/thrift/lib/go/thrift"
+)
+
+// guard is a protocol for code that was generated, and for ours. It holds what is read
+// to what can be there, whatever the bytes claim: generated code makes room for as many
+// elements as a container says it has. And it holds the nesting of what is read and
+// written to 64.
+type guard struct {
+	apache.TProtocol
+
+	from   apache.ReadSizeProvider
+	format format
+	depth  int
+	claims []claim // of the containers that are being read
+}
+
+// claim is the least that the elements of a container take.
+type claim struct {
+	need uint64 // bytes
+	left uint64 // that were there when it began
+}
+
+// config is for Apache's protocols: what they read is bounded already.
+var config = &apache.TConfiguration{MaxMessageSize: maxFrame}
+
+// newGuard returns a protocol that reads from the transport and writes to it.
+func newGuard(f format, t apache.TTransport) *guard {
+	g := &guard{from: t, format: f}
+	if f == formatCompact {
+		g.TProtocol = apache.NewTCompactProtocolConf(t, config)
+	} else {
+		g.TProtocol = apache.NewTBinaryProtocolConf(t, config)
+	}
+	return g
+}
+
+var errNesting = fmt.Errorf("nested more than %d deep", maxNesting)
+
+func (g *guard) enter() error {
+	if g.depth == maxNesting {
+		return apache.NewTProtocolExceptionWithType(apache.DEPTH_LIMIT, errNesting)
+	}
+	g.depth++
+	return nil
+}
+
+// open begins a container of size elements that take at least so many bytes each. What
+// the elements of those round it need at least is not there for its own.
+func (g *guard) open(size int, each uint64) error {
+	if err := g.enter(); err != nil {
+		return err
+	}
+	left := g.from.RemainingBytes()
+	free := left
+	for _, c := range g.claims {
+		if read := c.left - left; read < c.need {
+			free -= min(free, c.need-read)
+		}
+	}
+	if size < 0 || uint64(size) > free/each {
+		return apache.NewTProtocolExceptionWithType(apache.SIZE_LIMIT,
+			fmt.Errorf("a container of %d elements, %d bytes are left", size, left))
+	}
+	g.claims = append(g.claims, claim{uint64(size) * each, left})
+	return nil
+}
+
+// shut ends a container.
+func (g *guard) shut() error {
+	if len(g.claims) == 0 {
+		return errors.New("the end of a container that has not begun")
+	}
+	g.depth--
+	g.claims = g.claims[:len(g.claims)-1]
+	return nil
+}
+
+// least returns the bytes that a value takes at least.
+func (g *guard) least(t apache.TType) uint64 {
+	switch t {
+	case apache.DOUBLE:
+		return 8
+	case apache.UUID:
+		return 16
+	}
+	if g.format == formatCompact {
+		return 1
+	}
+	switch t {
+	case apache.I16:
+		return 2
+	case apache.I32, apache.STRING:
+		return 4
+	case apache.I64:
+		return 8
+	case apache.LIST, apache.SET:
+		return 5
+	case apache.MAP:
+		return 6
+	}
+	return 1
+}
+
+// Skip reads a value and throws it away.
+func (g *guard) Skip(ctx context.Context, t apache.TType) error {
+	return apache.Skip(ctx, g, t, maxNesting)
+}
+
+func (g *guard) ReadStructBegin(ctx context.Context) (string, error) {
+	if err := g.enter(); err != nil {
+		return "", err
+	}
+	return g.TProtocol.ReadStructBegin(ctx)
+}
+
+func (g *guard) ReadStructEnd(ctx context.Context) error {
+	g.depth--
+	return g.TProtocol.ReadStructEnd(ctx)
+}
+
+func (g *guard) ReadListBegin(ctx context.Context) (apache.TType, int, error) {
+	t, size, err := g.TProtocol.ReadListBegin(ctx)
+	if err == nil {
+		err = g.open(size, g.least(t))
+	}
+	return t, size, err
+}
+
+func (g *guard) ReadSetBegin(ctx context.Context) (apache.TType, int, error) {
+	t, size, err := g.TProtocol.ReadSetBegin(ctx)
+	if err == nil {
+		err = g.open(size, g.least(t))
+	}
+	return t, size, err
+}
+
+func (g *guard) ReadMapBegin(ctx context.Context) (key, value apache.TType, size int, err error) {
+	key, value, size, err = g.TProtocol.ReadMapBegin(ctx)
+	if err == nil {
+		err = g.open(size, g.least(key)+g.least(value))
+	}
+	return key, value, size, err
+}
+
+func (g *guard) ReadListEnd(context.Context) error { return g.shut() } // Apache's do nothing
+func (g *guard) ReadSetEnd(context.Context) error  { return g.shut() }
+func (g *guard) ReadMapEnd(context.Context) error  { return g.shut() }
+
+func (g *guard) WriteStructBegin(ctx context.Context, name string) error {
+	if err := g.enter(); err != nil {
+		return err
+	}
+	return g.TProtocol.WriteStructBegin(ctx, name)
+}
+
+func (g *guard) WriteStructEnd(ctx context.Context) error {
+	g.depth--
+	return g.TProtocol.WriteStructEnd(ctx)
+}

@@ -1,0 +1,88 @@
+package thrift
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+)
+
+// memory is what Apache's protocols read from and write to: bytes.
+type memory struct {
+	b   []byte
+	off int // of what is read next
+}
+
+func (m *memory) Read(p []byte) (int, error) {
+	if m.off == len(m.b) && len(p) > 0 {
+		return 0, io.ErrUnexpectedEOF // nobody reads on purpose behind the end
+	}
+	n := copy(p, m.b[m.off:])
+	m.off += n
+	return n, nil
+}
+
+func (m *memory) ReadByte() (byte, error) {
+	if m.off == len(m.b) {
+		return 0, io.ErrUnexpectedEOF
+	}
+	m.off++
+	return m.b[m.off-1], nil
+}
+
+// RemainingBytes returns how many bytes can be read.
+func (m *memory) RemainingBytes() uint64 { return uint64(len(m.b) - m.off) } //nolint:gosec // never below 0
+
+func (m *memory) Write(p []byte) (int, error) {
+	m.b = append(m.b, p...)
+	return len(p), nil
+}
+
+func (m *memory) WriteByte(c byte) error {
+	m.b = append(m.b, c)
+	return nil
+}
+
+func (m *memory) WriteString(s string) (int, error) {
+	m.b = append(m.b, s...)
+	return len(s), nil
+}
+
+func (*memory) Flush(context.Context) error { return nil }
+func (*memory) Open() error                 { return nil }
+func (*memory) IsOpen() bool                { return true }
+func (*memory) Close() error                { return nil }
+
+// recorder reads from a connection, and keeps what it has read.
+type recorder struct {
+	memory
+
+	r     *bufio.Reader
+	limit int // bytes
+}
+
+// errTooLong is a recorder's that has come to its limit.
+var errTooLong = errors.New("the message is longer than its limit")
+
+func (r *recorder) Read(p []byte) (int, error) {
+	if len(r.b)+len(p) > r.limit {
+		return 0, errTooLong
+	}
+	n, err := r.r.Read(p)
+	r.b = append(r.b, p[:n]...)
+	return n, err
+}
+
+func (r *recorder) ReadByte() (byte, error) {
+	if len(r.b) == r.limit {
+		return 0, errTooLong
+	}
+	c, err := r.r.ReadByte()
+	if err == nil {
+		r.b = append(r.b, c)
+	}
+	return c, err
+}
+
+// RemainingBytes returns how many bytes may be read.
+func (r *recorder) RemainingBytes() uint64 { return uint64(r.limit - len(r.b)) } //nolint:gosec // never below 0

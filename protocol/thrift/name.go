@@ -1,0 +1,60 @@
+package thrift
+
+import "strings"
+
+// candidates are the names on the server that a client's name of a method may mean, in
+// the order in which they are tried: "Desk:kind_of", which is how a client of several
+// services writes it, is Desk.kind_of or Desk.KindOf.
+func candidates(name, service string) [2]string {
+	method := name
+	if s, m, ok := strings.Cut(name, ":"); ok {
+		service, method = s, m
+	}
+	if service != "" {
+		service += "."
+	}
+	return [2]string{service + method, service + goName(method)}
+}
+
+// bareName is the name without its service, as the answer to a client of several
+// services has it.
+func bareName(name string) string {
+	if _, bare, ok := strings.Cut(name, ":"); ok {
+		return bare
+	}
+	return name
+}
+
+// goName is the name that the Thrift compiler gives a method in Go: kind_of is KindOf,
+// and get_id is GetID.
+func goName(s string) string {
+	var b strings.Builder
+	for i, word := range strings.Split(s, "_") {
+		switch upper := strings.ToUpper(word); {
+		case word == "" || i > 0 && (word[0] < 'a' || word[0] > 'z'):
+			if i > 0 {
+				b.WriteByte('_')
+			}
+			b.WriteString(word)
+		case initialisms[upper]:
+			b.WriteString(upper)
+		default:
+			b.WriteString(upper[:1] + word[1:])
+		}
+	}
+	n := b.String()
+	if strings.HasPrefix(n, "New") || strings.HasSuffix(n, "Args") || strings.HasSuffix(n, "Result") {
+		n += "_"
+	}
+	return n
+}
+
+// initialisms are the words that the compiler writes in capitals.
+var initialisms = func() map[string]bool {
+	set := map[string]bool{}
+	for w := range strings.FieldsSeq("API ASCII CPU CSS DNS EOF GUID HTML HTTP HTTPS ID IP JSON LHS QPS RAM RHS RPC SLA SMTP " +
+		"SSH TCP TLS TTL UDP UI UID UUID URI URL UTF8 VM XML XSRF XSS") {
+		set[w] = true
+	}
+	return set
+}()

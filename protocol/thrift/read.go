@@ -1,0 +1,267 @@
+package thrift
+
+import (
+	"bufio"
+	"bytes"
+	"compress/zlib"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	apache "github.com/apache/thrift/lib/go/thrift"
+
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// request is what a client sent.
+type request struct {
+	head
+
+	framed  bool
+	header  *header // nil without one
+	message []byte  // as it came, with its head if that came in a frame
+	args    int     // where the arguments begin in it
+	method  *server.Method
+	limit   int  // of the arguments, in bytes
+	silent  bool // a one-way call: nothing is answered
+}
+
+// refusal says that a request goes beyond a limit of ours.
+type refusal struct {
+	text  string
+	fatal bool // what comes after it can't be found
+}
+
+func (e *refusal) Error() string { return e.text }
+
+// read reads a request: its head, to know whose limit counts, and then the rest. After
+// an error nothing can be read or answered.
+func (c *call) read() (*refusal, error) {
+	first, err := c.conn.r.Peek(1)
+	if err != nil {
+		return nil, err
+	}
+	if c.framed = first[0] < maxFrame>>24; c.framed {
+		return c.readFramed()
+	}
+	return c.readBare()
+}
+
+// choose finds the method that is meant, and its limit.
+func (c *call) choose() {
+	c.limit = c.conn.MaxMessage()
+	if c.method = c.conn.find(c.name); c.method != nil {
+		c.limit = c.method.MaxMessage
+	}
+	c.silent = c.kind == apache.ONEWAY || c.method != nil && c.conn.oneWay[c.method.Name]
+}
+
+func (c *call) tooLarge(size int) *refusal {
+	return &refusal{text: fmt.Sprintf("message of %d bytes, %s takes at most %d", size, c.name, c.limit)}
+}
+
+// probe is how much is read of a message to find its head, if need be compressed.
+const probe = 4 << 10
+
+// readFramed reads a request whose length is known.
+func (c *call) readFramed() (*refusal, error) {
+	length, err := appendFrom(nil, c.conn.r, frameLen)
+	if err != nil {
+		return nil, err
+	}
+	f := frame{r: c.conn.r, left: int(binary.BigEndian.Uint32(length))}
+	if f.left < minMessage {
+		return nil, fmt.Errorf("%w: a frame of %d bytes", errNotThrift, f.left)
+	}
+	c.header, err = f.header()
+	refused, isRefused := errors.AsType[*refusal](err)
+	if err != nil && !isRefused {
+		return nil, err
+	}
+	if c.message, err = f.take(nil, min(f.left, probe)); err != nil {
+		return nil, err
+	}
+	if err := c.findHead(); err != nil {
+		return nil, err
+	}
+	c.choose()
+	size := len(c.message) + f.left
+	if c.header == nil || !c.header.zlib {
+		size -= c.args
+	}
+	if !isRefused && size > c.limit {
+		refused = c.tooLarge(size)
+	}
+	if refused != nil {
+		_, err := f.r.Discard(f.left)
+		return refused, err
+	}
+	c.message, err = f.take(c.message, f.left)
+	return nil, err
+}
+
+// findHead parses the head of the message, of which the beginning is there.
+func (c *call) findHead() (err error) {
+	if c.header != nil && c.header.zlib {
+		c.head, c.args, err = inflateHead(c.message)
+	} else {
+		c.head, c.args, err = parseHead(c.message)
+	}
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%w: a message without a whole head", errNotThrift)
+	case err == nil && c.header != nil && c.header.format != c.format:
+		return fmt.Errorf("%w: a message of another protocol than its header says", errNotThrift)
+	}
+	return err
+}
+
+// frame is the rest of a frame.
+type frame struct {
+	r    *bufio.Reader
+	left int
+}
+
+// take appends n bytes of the frame to b.
+func (f *frame) take(b []byte, n int) ([]byte, error) {
+	if n > f.left {
+		return b, fmt.Errorf("%w: %d bytes in a frame that has %d left", errNotThrift, n, f.left)
+	}
+	f.left -= n
+	return appendFrom(b, f.r, n)
+}
+
+// header reads the header, if the frame has one.
+func (f *frame) header() (*header, error) {
+	b, err := f.r.Peek(2)
+	if err != nil || binary.BigEndian.Uint16(b) != headerMagic {
+		return nil, err
+	}
+	if b, err = f.take(nil, headerLen); err != nil {
+		return nil, err
+	}
+	if b, err = f.take(b, headerSize(b)-headerLen); err != nil {
+		return nil, err
+	}
+	return parseHeader(b)
+}
+
+// appendFrom appends n bytes to b.
+func appendFrom(b []byte, r io.Reader, n int) ([]byte, error) {
+	for n > 0 {
+		k := min(n, piece)
+		if cap(b)-len(b) < k {
+			b = append(b, make([]byte, k)...)[:len(b)]
+		}
+		got, err := io.ReadFull(r, b[len(b):len(b)+k])
+		b = b[:len(b)+got]
+		if err != nil {
+			return b, unexpected(err)
+		}
+		n -= got
+	}
+	return b, nil
+}
+
+// readBare reads a request without a frame. Only its structure tells where it ends, so
+// it is gone through, which takes no memory but that of its bytes.
+func (c *call) readBare() (*refusal, error) {
+	var n int
+	var err error
+	if c.head, n, err = peekHead(c.conn.r); err != nil {
+		return nil, err
+	}
+	if _, err := c.conn.r.Discard(n); err != nil {
+		return nil, err
+	}
+	c.choose()
+	rec := &recorder{r: c.conn.r, limit: c.limit}
+	err = newGuard(c.format, rec).Skip(context.Background(), apache.STRUCT)
+	if errors.Is(err, errTooLong) || isSizeLimit(err) {
+		return &refusal{text: fmt.Sprintf("message of more than %d bytes, or with a size that they can't hold", c.limit), fatal: true}, nil
+	}
+	c.message = rec.b
+	return nil, err
+}
+
+func isSizeLimit(err error) bool {
+	e, ok := errors.AsType[apache.TProtocolException](err)
+	return ok && e.TypeId() == apache.SIZE_LIMIT
+}
+
+// peekHead looks at the head of a message without a frame, waiting for no more bytes
+// than it has.
+func peekHead(r *bufio.Reader) (head, int, error) {
+	for need := 1; need <= maxHead; {
+		if _, err := r.Peek(need); err != nil {
+			return head{}, 0, err
+		}
+		b, err := r.Peek(r.Buffered())
+		if err != nil {
+			return head{}, 0, err
+		}
+		h, n, err := parseHead(b)
+		if !errors.Is(err, io.ErrUnexpectedEOF) {
+			return h, n, err
+		}
+		need = len(b) + 1
+	}
+	return head{}, 0, fmt.Errorf("%w: a head of more than %d bytes", errNotThrift, maxHead)
+}
+
+// inflaters are zlib's readers, to be used again.
+var inflaters sync.Pool
+
+// inflater returns a reader of compressed bytes, to be given back.
+func inflater(b []byte) (io.Reader, error) {
+	if r := inflaters.Get(); r != nil {
+		return r.(io.Reader), r.(zlib.Resetter).Reset(bytes.NewReader(b), nil)
+	}
+	return zlib.NewReader(bytes.NewReader(b))
+}
+
+// inflateHead parses the head of a message that is compressed, and of which the
+// beginning is there.
+func inflateHead(b []byte) (head, int, error) {
+	r, err := inflater(b)
+	if err != nil {
+		return head{}, 0, fmt.Errorf("%w: %w", errNotThrift, err)
+	}
+	defer inflaters.Put(r)
+	var room [maxHead]byte
+	have := 0
+	for {
+		n, failed := r.Read(room[have:])
+		have += n
+		h, n, err := parseHead(room[:have])
+		if !errors.Is(err, io.ErrUnexpectedEOF) || failed != nil || have == len(room) {
+			return h, n, err
+		}
+	}
+}
+
+// inflate decompresses at most limit bytes.
+func inflate(b []byte, limit int) ([]byte, error) {
+	r, err := inflater(b)
+	if err != nil {
+		return nil, err
+	}
+	defer inflaters.Put(r)
+	plain, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
+	if err == nil && len(plain) > limit {
+		err = errTooLong
+	}
+	return plain, err
+}
+
+// deflate compresses a message.
+func deflate(b []byte) []byte {
+	var out bytes.Buffer
+	w := zlib.NewWriter(&out)
+	_, _ = w.Write(b) // a Buffer takes all
+	_ = w.Close()     // as above
+	return out.Bytes()
+}
