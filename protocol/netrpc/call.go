@@ -90,7 +90,7 @@ func (c *call) answer(err error) {
 		head.b = append(head.b, c.reply.b...)
 	}
 	if failed == nil {
-		_ = c.conn.Send(func(dst []byte) ([]byte, error) { return c.conn.appendNew(dst, head.b) })
+		_ = c.conn.Send(func(dst []byte) ([]byte, error) { return c.conn.sent.appendNew(dst, head.b) })
 	}
 }
 
@@ -101,7 +101,7 @@ func (c *call) breakOff(head *answers) {
 	b, err := codec.Append(c.conn.gob, head.b, &response{c.req.ServiceMethod, c.req.Seq, ""})
 	if err == nil {
 		_ = c.conn.Send(func(dst []byte) ([]byte, error) {
-			dst, err := c.conn.appendNew(dst, b)
+			dst, err := c.conn.sent.appendNew(dst, b)
 			return append(dst, longer), err
 		})
 	}

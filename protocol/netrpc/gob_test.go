@@ -159,13 +159,13 @@ func read(t *testing.T, r io.Reader, limit, size int) (values int) {
 
 // Types are described to a client once, and no type in two ways.
 func TestAppendNew(t *testing.T) {
-	c := &conn{gob: codec.Gob(), sent: map[int]string{}}
+	c := &conn{gob: codec.Gob(), sent: told{}}
 	var out []byte
 	for range 3 {
 		for _, v := range []any{response{Seq: 1}, struct{}{}, struct{ A []string }{[]string{"a"}}} {
 			b, err := codec.Append(c.gob, nil, v)
 			if err == nil {
-				out, err = c.appendNew(out, b)
+				out, err = c.sent.appendNew(out, b)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -182,7 +182,7 @@ func TestAppendNew(t *testing.T) {
 	for id := range c.sent {
 		c.sent[id] += "x"
 	}
-	if _, err := c.appendNew(nil, b); err == nil {
+	if _, err := c.sent.appendNew(nil, b); err == nil {
 		t.Error("a type is described in two ways")
 	}
 }

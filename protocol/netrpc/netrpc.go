@@ -102,8 +102,8 @@ type conn struct {
 	strict   bool
 	metadata tandem.Metadata // of every call: the header of the CONNECT
 	in       gobReader
-	header   []byte         // of the last request, to be used again
-	sent     map[int]string // the descriptions of types that the client has, by their ids
+	header   []byte // of the last request, to be used again
+	sent     told   // to the client
 }
 
 // Serve reads requests until the client sends no more.
@@ -212,9 +212,12 @@ func text(err error) string {
 	return e.Error()
 }
 
-// appendNew appends gob messages to dst, less the descriptions of types that the
-// client has: a decoder refuses to hear of a type twice.
-func (c *conn) appendNew(dst, messages []byte) ([]byte, error) {
+// told are the descriptions of types that the other end has, by their ids.
+type told map[int]string
+
+// appendNew appends gob messages to dst, less the descriptions of types that the other
+// end has: a decoder refuses to hear of a type twice.
+func (t told) appendNew(dst, messages []byte) ([]byte, error) {
 	for len(messages) > 0 {
 		m, err := parseMessage(messages)
 		if err != nil {
@@ -226,12 +229,12 @@ func (c *conn) appendNew(dst, messages []byte) ([]byte, error) {
 			dst = append(dst, bytesOf...)
 			continue
 		}
-		known, ok := c.sent[m.id]
+		known, ok := t[m.id]
 		if ok && known != string(bytesOf) {
 			return dst, fmt.Errorf("gob describes type %d in two ways", -m.id)
 		}
 		if !ok {
-			c.sent[m.id] = string(bytes.Clone(bytesOf))
+			t[m.id] = string(bytes.Clone(bytesOf))
 			dst = append(dst, bytesOf...)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,8 +42,9 @@ func (o outward) Connect(ctx context.Context, r *client.Remote) (client.Carrier,
 	if err != nil {
 		return nil, err
 	}
-	in := &answers{nc: nc, r: bufio.NewReaderSize(nc, readBuffer), limit: r.MaxMessage}
-	return &carrier{o.protocol, multiplex.New(nc, in.next)}, nil
+	in := multiplex.NewReader(nc)
+	a := &answers{in, bufio.NewReaderSize(in, readBuffer), r.MaxMessage}
+	return &carrier{o.protocol, multiplex.New(nc, a.next)}, nil
 }
 
 // carrier is a connection to a server.
@@ -61,27 +61,23 @@ type answer struct {
 
 // answers reads them.
 type answers struct {
-	nc    net.Conn
-	r     *bufio.Reader
+	in    *multiplex.Reader
+	r     *bufio.Reader // of in
 	limit int
 }
-
-// stallTime is how long the rest of an answer may take.
-const stallTime = 10 * time.Second
 
 // next reads the next answer. What else servers send, to clients that serve, is passed
 // over.
 func (a *answers) next() (uint64, answer, error) {
 	for {
+		a.in.Midway(false)
 		if _, err := a.r.Peek(1); err != nil {
 			return 0, answer{}, err
 		}
+		a.in.Midway(true)
 		got, err := a.one()
 		if err != nil {
 			return 0, answer{}, unexpected(err)
-		}
-		if err := a.nc.SetReadDeadline(time.Time{}); err != nil {
-			return 0, answer{}, err
 		}
 		if got.kind&response != 0 {
 			return got.seq, got, nil
@@ -91,9 +87,6 @@ func (a *answers) next() (uint64, answer, error) {
 
 // one reads one frame.
 func (a *answers) one() (got answer, err error) {
-	if err := a.nc.SetReadDeadline(time.Now().Add(stallTime)); err != nil {
-		return got, err
-	}
 	left, err := got.readHead(a.r)
 	if refused, ok := errors.AsType[*limitError](err); ok {
 		got.tooLarge, err = refused, nil
@@ -105,46 +98,11 @@ func (a *answers) one() (got answer, err error) {
 		got.tooLarge = tooLong("an answer", left, a.limit)
 	}
 	if got.tooLarge != nil {
-		return got, a.discard(left)
+		_, err = a.r.Discard(left)
+		return got, err
 	}
-	got.payload, err = a.payload(left)
+	got.payload, err = readPayload(a.r, left)
 	return got, err
-}
-
-// discard passes over n bytes, of which each piece has its time.
-func (a *answers) discard(n int) error {
-	for n > 0 {
-		k := min(n, piece)
-		if err := a.nc.SetReadDeadline(time.Now().Add(stallTime)); err != nil {
-			return err
-		}
-		if _, err := a.r.Discard(k); err != nil {
-			return err
-		}
-		n -= k
-	}
-	return nil
-}
-
-// payload reads n bytes, of which each piece has its time.
-func (a *answers) payload(n int) (b []byte, err error) {
-	for n > 0 {
-		k := min(n, piece)
-		if err := a.nc.SetReadDeadline(time.Now().Add(stallTime)); err != nil {
-			return nil, err
-		}
-		part, err := readPayload(a.r, k)
-		if err != nil {
-			return nil, err
-		}
-		if b == nil {
-			b = part
-		} else {
-			b = append(b, part...)
-		}
-		n -= k
-	}
-	return b, nil
 }
 
 // Carry makes a call.

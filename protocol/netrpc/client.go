@@ -1,0 +1,237 @@
+package netrpc
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/internal/multiplex"
+)
+
+// Client returns the protocol for [client.WithProtocols]: clients then call servers of
+// net/rpc, at targets netrpc://host:port.
+//
+// Messages are gob. A method is called with one argument or none, and has one result or
+// none; net/rpc has no metadata, and no deadline but the one here. A one-way call is
+// answered, and nobody listens. What a server says of an error is its text: the code is
+// Unknown.
+func Client() client.Protocol { return &outward{name: "netrpc", gob: codec.Gob()} }
+
+// HTTPClient is [Client] for servers that are reached by an HTTP CONNECT to a path, at
+// targets netrpc+http://host:port; "" is [DefaultPath]. The header goes with the
+// CONNECT, for a token or the like, and may be nil.
+func HTTPClient(path string, header http.Header) client.Protocol {
+	if path == "" {
+		path = DefaultPath
+	}
+	return &outward{name: "netrpc+http", gob: codec.Gob(), path: path, header: header.Clone()}
+}
+
+// outward is the protocol as clients use it.
+type outward struct {
+	name   string
+	gob    tandem.Codec
+	path   string // "" for no CONNECT
+	header http.Header
+}
+
+func (o *outward) Name() string { return o.name }
+
+// Codecs returns gob.
+func (o *outward) Codecs() []tandem.Codec { return []tandem.Codec{o.gob} }
+
+// Connect connects to a server.
+func (o *outward) Connect(ctx context.Context, r *client.Remote) (client.Carrier, error) {
+	nc, err := r.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	in := multiplex.NewReader(nc)
+	a := &incoming{outward: o, in: in, gobs: gobReader{r: bufio.NewReaderSize(in, readBuffer)}, limit: r.MaxMessage}
+	if o.path != "" {
+		if err := o.enter(ctx, nc, a.gobs.r); err != nil {
+			return nil, errors.Join(err, nc.Close())
+		}
+	}
+	return &carrier{Conn: multiplex.New(nc, a.next), outward: o, sent: told{}}, nil
+}
+
+// connected is the status that net/rpc's servers answer a CONNECT with, and its clients
+// look for.
+const connected = "200 Connected to Go RPC"
+
+// enter makes the CONNECT.
+func (o *outward) enter(ctx context.Context, nc net.Conn, br *bufio.Reader) error {
+	stop := context.AfterFunc(ctx, func() { _ = nc.Close() }) // which ends reading and writing
+	defer stop()
+	var said bytes.Buffer
+	fmt.Fprintf(&said, "CONNECT %s HTTP/1.0\r\n", o.path)
+	if err := o.header.Write(&said); err != nil {
+		return err
+	}
+	said.WriteString("\r\n")
+	if _, err := nc.Write(said.Bytes()); err != nil {
+		return err
+	}
+	answer, err := readHead(br)
+	if err != nil {
+		return fmt.Errorf("reading the answer to a CONNECT: %w", err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(answer)), &http.Request{Method: http.MethodConnect})
+	if err != nil {
+		return fmt.Errorf("reading the answer to a CONNECT: %w", err)
+	}
+	_ = resp.Body.Close() // it has none
+	if resp.Status != connected {
+		return fmt.Errorf("the answer to a CONNECT to %s is %q, want %q", o.path, resp.Status, connected)
+	}
+	if !stop() {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// answer is what has come for a request.
+type answer struct {
+	err      string
+	reply    []byte // a gob that stands alone
+	tooLarge *sizeError
+}
+
+// incoming reads them.
+type incoming struct {
+	*outward
+
+	in     *multiplex.Reader
+	gobs   gobReader
+	limit  int
+	header []byte // of the last answer, to be used again
+}
+
+func (a *incoming) next() (seq uint64, got answer, err error) {
+	a.in.Midway(false)
+	if _, err := a.gobs.r.Peek(1); err != nil {
+		return 0, got, err
+	}
+	a.in.Midway(true)
+	header, err := a.gobs.value(a.header[:0], maxAnswerHeader)
+	if err != nil {
+		return 0, got, fmt.Errorf("reading an answer: %w", unexpected(err))
+	}
+	a.header = header
+	var r response
+	if err := a.gob.Decode(header, &r); err != nil {
+		return 0, got, fmt.Errorf("decoding an answer: %w", err)
+	}
+	got.err = r.Error
+	got.reply, err = a.gobs.value(nil, a.limit)
+	if tooLarge, ok := errors.AsType[*sizeError](err); ok {
+		got.tooLarge, err = tooLarge, nil
+	}
+	return r.Seq, got, unexpected(err)
+}
+
+// maxAnswerHeader is the longest answer without its result, in bytes: it has the name of
+// the method and the text of an error.
+const maxAnswerHeader = 64 << 10
+
+// carrier is a connection to a server.
+type carrier struct {
+	*multiplex.Conn[answer]
+	*outward
+
+	sent told // to the server; changed while requests are queued
+}
+
+// Carry makes a call.
+func (c *carrier) Carry(ctx context.Context, r *client.Request) error {
+	argument, err := r.Argument()
+	if err != nil {
+		return err
+	}
+	if len(r.Call.Method) > maxHeader/2 {
+		return refused(fmt.Errorf("a method's name of %d bytes", len(r.Call.Method)))
+	}
+	if r.Call.Kind == tandem.OneWay {
+		return c.Send(ctx, c.fill(r.Call.Method, argument))
+	}
+	got, err := c.Do(ctx, c.fill(r.Call.Method, argument))
+	switch {
+	case err != nil:
+		return err
+	case got.err != "":
+		return &tandem.Error{Code: tandem.Unknown, Remote: true, Message: got.err}
+	case got.tooLarge != nil:
+		return &tandem.Error{Code: tandem.ResourceExhausted, Remote: true, Message: fmt.Sprintf("the answer is %v, beyond the limit", got.tooLarge)}
+	}
+	r.Reply = got.reply
+	return nil
+}
+
+func refused(err error) error {
+	e := tandem.Errorf(tandem.InvalidArgument, "%w", err)
+	e.NotExecuted = true
+	return e
+}
+
+// fill writes a request: its header and its argument, each less what the server knows
+// of types.
+func (c *carrier) fill(method string, argument []byte) multiplex.Fill {
+	return func(dst []byte, seq uint64) ([]byte, error) {
+		messages := takeAnswers()
+		defer messages.give()
+		var err error
+		if messages.b, err = codec.Append(c.gob, messages.b, head(method, seq)); err != nil {
+			return dst, refused(err)
+		}
+		if len(argument) > 0 {
+			messages.b = append(messages.b, argument...)
+		} else if messages.b, err = codec.Append(c.gob, messages.b, struct{}{}); err != nil {
+			return dst, refused(err)
+		}
+		if err := whole(messages.b); err != nil {
+			return dst, refused(err)
+		}
+		return c.sent.appendNew(dst, messages.b)
+	}
+}
+
+// head is a request as net/rpc's clients have it: gob sends the name of the type, and
+// servers of ours know their protocol by it.
+func head(method string, seq uint64) any {
+	type Request struct {
+		ServiceMethod string
+		Seq           uint64
+	}
+	return &Request{method, seq}
+}
+
+// whole returns an error if b is not made of whole messages: then nothing of it is sent.
+func whole(b []byte) error {
+	for len(b) > 0 {
+		m, err := parseMessage(b)
+		if err == nil && m.end > len(b) {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return err
+		}
+		b = b[m.end:]
+	}
+	return nil
+}
+
+// Ping asks for a method without a name, which a server answers with an error before it
+// looks for one.
+func (c *carrier) Ping(ctx context.Context) error {
+	_, err := c.Do(ctx, c.fill("", nil))
+	return err
+}
