@@ -95,6 +95,7 @@ var importTable = []row{
 	{layer: 5, folder: "protocol/all"},
 	{layer: 5, folder: "protocol/rpcx/rpcxtest/..."},
 	{layer: 5, folder: "protocol/web/tripletest/..."},
+	{layer: 5, folder: "protocol/jsonrpc/jsonrpctest/..."},
 	{layer: 5, folder: "compat/netrpc"},
 	{layer: 5, folder: "internal/interop"},
 	{layer: 5, folder: "internal/testcert"},

@@ -83,3 +83,30 @@ func TestNoTwoTakeTheSame(t *testing.T) {
 		}
 	}
 }
+
+// What a client can speak is called by different names, and each calls our server.
+func TestClients(t *testing.T) {
+	srv := server.New(server.WithProtocols(all.New()...))
+	if err := srv.RegisterFunc("Text.Len", func(s string) int { return len(s) }); err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeListener(ln) }()
+	for _, p := range all.Clients() {
+		c, err := client.Dial(p.Name()+"://"+ln.Addr().String(), client.WithProtocols(all.Clients()...), client.WithCodec(p.Codecs()[0]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := client.Invoke[int](t.Context(), c, "Text.Len", p.Name())
+		if err != nil || *n != len(p.Name()) {
+			t.Errorf("%s: %v", p.Name(), err)
+		}
+		_ = c.Close()
+	}
+	_ = srv.Close()
+	<-served
+}

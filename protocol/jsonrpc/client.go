@@ -1,0 +1,257 @@
+package jsonrpc
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/internal/multiplex"
+)
+
+// Client returns the protocol for [client.WithProtocols]: clients then call servers of
+// JSON-RPC over TCP or TLS, at targets jsonrpc://host:port; each request is a line.
+//
+// Arguments that are one object, or one array, are the params as they are, by name or
+// by position; others go into an array, and so does everything with [ByPosition]. A
+// one-way call is a notification. JSON-RPC has no metadata, and no deadline but the one
+// here. The codec is JSON.
+//
+// Errors of the specification have their [tandem.Code]; those of tandem's servers have
+// theirs, and all others are Unknown. The error object as it came is a detail of the
+// type [ErrorObject].
+func Client(opts ...ClientOption) client.Protocol {
+	return &outward{name: "jsonrpc", dialect: newDialect(opts)}
+}
+
+// ClientOption changes what [Client] and [HTTPClient] return.
+type ClientOption func(*dialect)
+
+// ByPosition sends the argument of every call as the only one of an array, also if it is
+// an object: for servers that know parameters by position only.
+func ByPosition() ClientOption { return func(d *dialect) { d.byPosition = true } }
+
+// Version1 speaks version 1.0, for servers of Go's net/rpc/jsonrpc. Its parameters are
+// by position.
+func Version1() ClientOption { return func(d *dialect) { d.old, d.byPosition = true, true } }
+
+// ErrorObject is the [tandem.Detail] that a server's error came as, in JSON.
+const ErrorObject = "jsonrpc.error"
+
+// dialect is how requests are written.
+type dialect struct {
+	json       tandem.Codec
+	old        bool // version 1.0
+	byPosition bool
+}
+
+func newDialect(opts []ClientOption) *dialect {
+	d := &dialect{json: codec.JSON()}
+	for _, o := range opts {
+		o(d)
+	}
+	return d
+}
+
+// outward is the protocol over TCP, as clients use it.
+type outward struct {
+	*dialect
+
+	name string
+}
+
+func (o *outward) Name() string { return o.name }
+
+// Codecs returns JSON.
+func (d *dialect) Codecs() []tandem.Codec { return []tandem.Codec{d.json} }
+
+// Connect connects to a server.
+func (o *outward) Connect(ctx context.Context, r *client.Remote) (client.Carrier, error) {
+	nc, err := r.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	in := multiplex.NewReader(nc)
+	a := &answers{in: reader{r: bufio.NewReaderSize(in, readBuffer), midway: in.Midway}, limit: r.MaxMessage}
+	return &carrier{multiplex.New(nc, a.next), o.dialect}, nil
+}
+
+// answer is what a server says of a request.
+type answer struct {
+	ID     json.RawMessage `json:"id"`
+	Method json.RawMessage `json:"method"` // there is one in what is no answer
+	Result json.RawMessage `json:"result"`
+	Error  json.RawMessage `json:"error"`
+}
+
+// answers reads them.
+type answers struct {
+	in    reader
+	limit int
+}
+
+// answerRoom is what an answer has beside its result, in bytes at most.
+const answerRoom = 4 << 10
+
+// next reads the next answer. What the server asks of us is passed over, and so is what
+// answers no request of ours. An answer that is no JSON, or too large, ends the
+// connection: whose it was is not known.
+func (a *answers) next() (uint64, answer, error) {
+	for {
+		message, err := a.in.next(a.limit + answerRoom)
+		if err != nil {
+			return 0, answer{}, fmt.Errorf("reading an answer: %w", err)
+		}
+		var got answer
+		if err := json.Unmarshal(message, &got); err != nil {
+			return 0, answer{}, fmt.Errorf("decoding an answer: %w", err)
+		}
+		seq, err := strconv.ParseUint(string(got.ID), 10, 64)
+		switch {
+		case err == nil && got.Method == nil:
+			return seq, got, nil
+		case got.Method == nil && isError(got.Error) && (got.ID == nil || isNull(got.ID)):
+			return 0, answer{}, fmt.Errorf("the server could not tell whose request it answers: %w", errorFrom(got.Error))
+		}
+	}
+}
+
+func isError(v json.RawMessage) bool { return v != nil && !isNull(v) }
+
+// carrier is a connection to a server.
+type carrier struct {
+	*multiplex.Conn[answer]
+	*dialect
+}
+
+// Carry makes a call.
+func (c *carrier) Carry(ctx context.Context, r *client.Request) error {
+	params, err := c.params(r)
+	if err != nil {
+		return err
+	}
+	fill := func(dst []byte, seq uint64) ([]byte, error) {
+		return append(c.appendRequest(dst, r.Call, params, seq), '\n'), nil
+	}
+	if r.Call.Kind == tandem.OneWay {
+		return c.Send(ctx, fill)
+	}
+	got, err := c.Do(ctx, fill)
+	if err != nil {
+		return err
+	}
+	return got.take(r)
+}
+
+// Ping calls a method that no server has: names that begin so are the specification's.
+func (c *carrier) Ping(ctx context.Context) error {
+	_, err := c.Do(ctx, func(dst []byte, seq uint64) ([]byte, error) {
+		return append(c.appendRequest(dst, &tandem.Call{Method: pingMethod}, []byte("[]"), seq), '\n'), nil
+	})
+	return err
+}
+
+const pingMethod = "rpc.ping"
+
+// params makes the params of a request; nil for none.
+func (d *dialect) params(r *client.Request) ([]byte, error) {
+	list, err := r.Arguments()
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		if len(list[i]) == 0 { // package codec's nil
+			list[i] = []byte("null")
+		}
+	}
+	if !r.Several && len(list) == 1 && !d.byPosition && (list[0][0] == '{' || list[0][0] == '[') {
+		return list[0], nil
+	}
+	if len(list) == 0 && !d.old {
+		return nil, nil
+	}
+	if len(list) == 0 {
+		return []byte("[null]"), nil // net/rpc's servers want one
+	}
+	return append(append([]byte{'['}, bytes.Join(list, []byte{','})...), ']'), nil
+}
+
+// appendRequest appends a request to dst.
+func (d *dialect) appendRequest(dst []byte, call *tandem.Call, params []byte, seq uint64) []byte {
+	dst = append(dst, '{')
+	if !d.old {
+		dst = append(dst, `"jsonrpc":"2.0",`...)
+	}
+	dst = append(dst, `"method":`...)
+	dst = append(dst, encode(call.Method)...)
+	if params != nil {
+		dst = append(append(dst, `,"params":`...), params...)
+	}
+	switch {
+	case call.Kind != tandem.OneWay:
+		dst = strconv.AppendUint(append(dst, `,"id":`...), seq, 10)
+	case d.old:
+		dst = append(dst, `,"id":null`...)
+	}
+	return append(dst, '}')
+}
+
+// take makes the answer that of the call.
+func (a *answer) take(r *client.Request) error {
+	switch {
+	case isError(a.Error):
+		return errorFrom(a.Error)
+	case len(a.Result) > 0 && !isNull(a.Result):
+		r.Reply = a.Result
+	}
+	return nil
+}
+
+// errorFrom makes an error of what a server says.
+func errorFrom(said json.RawMessage) error {
+	e := &tandem.Error{Code: tandem.Unknown, Remote: true, Details: []tandem.Detail{{Type: ErrorObject, Value: said}}}
+	if json.Unmarshal(said, &e.Message) == nil { // version 1.0's are strings
+		return e
+	}
+	var object struct {
+		Code    int             `json:"code"`
+		Message string          `json:"message"`
+		Data    json.RawMessage `json:"data"`
+	}
+	if err := json.Unmarshal(said, &object); err != nil {
+		e.Message = string(said)
+		return e
+	}
+	var data string
+	_ = json.Unmarshal(object.Data, &data) // if it is no string it is for programs
+	e.Code, e.Message = codeFrom(object.Code, data), object.Message
+	if object.Code <= serverError && object.Code > serverError-100 && e.Code != tandem.Unknown {
+		return e // its data is the name of the code
+	}
+	if data != "" {
+		e.Message += ": " + data
+	}
+	return e
+}
+
+// codeFrom is the code of an error: of the specification's, and of those that tandem's
+// servers send, which say their names.
+func codeFrom(code int, data string) tandem.Code {
+	switch code {
+	case methodNotFound:
+		return tandem.Unimplemented
+	case invalidParams, invalidRequest, parseFailed:
+		return tandem.InvalidArgument
+	case internalError:
+		return tandem.Internal
+	}
+	if ours := serverError - code; ours > 0 && ours <= int(tandem.Unauthenticated) && tandem.Code(ours).String() == data {
+		return tandem.Code(ours)
+	}
+	return tandem.Unknown
+}
