@@ -4,7 +4,7 @@
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test test-protocols test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross tidy generated docs fuzz session-soak demo sim bench bench-table bench-java bench-compare peers cover vuln ci clean
+.PHONY: help test interop interop-short test-protocols test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross tidy generated docs fuzz session-soak demo sim bench bench-table bench-java bench-compare peers cover vuln ci clean
 
 GO  ?= go
 BIN := $(CURDIR)/.bin
@@ -137,6 +137,12 @@ session-soak: ## Run the session tests SOAKRUNS (200) times, SOAKJOBS (3) at a t
 	@cd internal/session && seq $(SOAKRUNS) | xargs -P $(SOAKJOBS) -I {} sh -c \
 		'log=$(BIN)/session.{}.log; $(BIN)/session.test -test.shuffle=on -test.timeout=5m >$$log 2>&1 || { cat $$log; echo "run {} failed" >&2; exit 255; }; rm $$log; echo "run {} passed"'
 	cd internal/session && $(BIN)/session.test -test.v -test.timeout=60m -test.run=Stranger -calls=$(SOAKCALLS)
+
+interop: ## Have suites and clients of other projects test protocol/web, and write docs/interop.md; installs what it can
+	cd interop && $(GO) run ./run -bin $(BIN)/interop -out $(CURDIR)/docs/interop.md
+
+interop-short: ## Those of them that are written in Go
+	cd interop && $(GO) run ./run -bin $(BIN)/interop -short
 
 demo: ## Run the demo: a cluster under fire, and no call lost
 	$(GO) run ./cmd/tandem demo $(DEMOFLAGS)

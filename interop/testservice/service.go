@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"google.golang.org/grpc/interop/grpc_testing"
@@ -16,7 +15,7 @@ type testService struct{}
 
 // The names under which clients send metadata that they want back.
 const (
-	echoHeader  = "x-grpc-test-echo-initial"
+	echoHeader  = "X-Grpc-Test-Echo-Initial"
 	echoTrailer = "x-grpc-test-echo-trailing-bin"
 )
 
@@ -24,7 +23,7 @@ const (
 func echo(ctx context.Context) {
 	call := tandem.FromContext(ctx)
 	if v := call.Metadata.Get(echoHeader); v != "" {
-		web.Header(ctx).Set(http.CanonicalHeaderKey(echoHeader), v)
+		web.Header(ctx).Set(echoHeader, v)
 	}
 	if v := call.Metadata.Get(echoTrailer); v != "" {
 		call.Trailer = tandem.Metadata{echoTrailer: {v}}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// suite is somebody else's view of our server.
+type suite struct {
+	name    string
+	peer    string   // with its version
+	what    string   // it does
+	known   []string // cases that fail, and why that is not ours to mend
+	short   bool     // in CI
+	install func(context.Context, *env) error
+	run     func(context.Context, *env) (passed, total int, err error)
+}
+
+// The versions of what is installed.
+const (
+	conformanceVersion = "v1.0.6"
+	interopVersion     = "v1.85.0"
+	grpcurlVersion     = "v1.9.4"
+	h2specVersion      = "v2.2.1+incompatible"
+)
+
+var suites = []*suite{
+	{
+		name: "connect-conformance", peer: "connectrpc/conformance " + conformanceVersion, short: true,
+		what: "Connect, gRPC and gRPC-Web over HTTP/1.1 and HTTP/2, with TLS and without, client certificates, " +
+			"streams both ways over HTTP/1.1; each of its servers is one port that speaks everything",
+		install: installGo("connectrpc.com/conformance/cmd/connectconformance", conformanceVersion),
+		run:     runConformance,
+	},
+	{
+		name: "grpc-go", peer: "grpc-go's interop client " + interopVersion, short: true,
+		what: "16 cases over HTTP/2 in plain", install: installGo("google.golang.org/grpc/interop/client", interopVersion),
+		run: func(ctx context.Context, e *env) (int, int, error) { return e.runGRPC(ctx, &e.plain) },
+	},
+	{
+		name: "grpc-go-tls", peer: "grpc-go's interop client " + interopVersion, short: true,
+		what: "the same over TLS", install: installGo("google.golang.org/grpc/interop/client", interopVersion),
+		run: func(ctx context.Context, e *env) (int, int, error) {
+			return e.runGRPC(ctx, &e.secure, "-use_tls", "-use_test_ca", "-ca_file", e.path("cert.pem"), "-server_host_override", "localhost")
+		},
+	},
+	{
+		name: "grpcurl", peer: "grpcurl " + grpcurlVersion, short: true,
+		what:    "reflection, health, unary calls, streams, errors",
+		install: installGo("github.com/fullstorydev/grpcurl/cmd/grpcurl", grpcurlVersion), run: runGrpcurl,
+	},
+	{
+		name: "h2spec", peer: "h2spec 2.2.1", short: true, what: "the framing of HTTP/2, strictly",
+		install: installGo("github.com/summerwind/h2spec/cmd/h2spec", h2specVersion), run: runH2spec,
+		known: h2Known,
+	},
+}
+
+// h2Known are the cases of h2spec that Go's net/http fails, which serves HTTP/2 here.
+var h2Known = []string{
+	"Sends a large size HEADERS frame that exceeds the SETTINGS_MAX_FRAME_SIZE",
+	"Sends multiple values of SETTINGS_INITIAL_WINDOW_SIZE",
+	"Sends a HEADERS frame that contains the connection-specific header field",
+	`Sends a HEADERS frame that contains the TE header field with any value other than "trailers"`,
+}
+
+func installGo(pkg, version string) func(context.Context, *env) error {
+	return func(ctx context.Context, e *env) error { return e.goInstall(ctx, pkg, version) }
+}
+
+// features are what the conformance suite is to test beyond what it does by itself.
+const features = "features:\n  supportsTlsClientCerts: true\n  supportsHalfDuplexBidiOverHttp1: true\n"
+
+func runConformance(ctx context.Context, e *env) (passed, total int, err error) {
+	dir, err := e.moduleDir(ctx, "connectrpc.com/conformance", conformanceVersion)
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := os.WriteFile(e.path("conformance.yaml"), []byte(features), 0o600); err != nil {
+		return 0, 0, err
+	}
+	// Its cases of timeouts go by the clock: one that fails is run again.
+	out, err := e.output(ctx, e.path("connectconformance"), "--conf", "conformance.yaml", "--mode", "server",
+		"--known-flaky", "Timeouts/**", "--", e.path("conformance"), "-proto", dir+"/proto")
+	return count(out, `(\d+) passed`), count(out, `Total cases: (\d+)`), err
+}
+
+// count returns the number that a pattern finds last, 0 if there is none.
+func count(s, pattern string) int {
+	all := regexp.MustCompile(pattern).FindAllStringSubmatch(s, -1)
+	if len(all) == 0 {
+		return 0
+	}
+	n, _ := strconv.Atoi(all[len(all)-1][1]) // digits
+	return n
+}
+
+// grpcCases are those of grpc-go's client that need neither a cloud nor ORCA.
+const grpcCases = "empty_unary large_unary client_streaming server_streaming ping_pong empty_stream " +
+	"timeout_on_sleeping_server cancel_after_begin cancel_after_first_response status_code_and_message " +
+	"special_status_message custom_metadata unimplemented_method unimplemented_service rpc_soak channel_soak"
+
+func (e *env) runGRPC(ctx context.Context, s *server, args ...string) (passed, total int, err error) {
+	for name := range strings.FieldsSeq(grpcCases) {
+		total++
+		_, failed := e.output(ctx, e.path("client"), append([]string{"-server_host", s.host, "-server_port", s.port, "-test_case", name}, args...)...)
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", name, failed))
+			continue
+		}
+		passed++
+	}
+	return passed, total, err
+}
+
+// runGrpcurl makes calls that tools make, and looks for a word in what they say.
+func runGrpcurl(ctx context.Context, e *env) (passed, total int, err error) {
+	const service, health = "grpc.testing.TestService", "grpc.health.v1.Health"
+	address := e.plain.host + ":" + e.plain.port
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{service, []string{address, "list"}},
+		{"FullDuplexCall", []string{address, "list", service}},
+		{"rpc UnaryCall", []string{address, "describe", service}},
+		{"string service", []string{address, "describe", health + "CheckRequest"}},
+		{"{}", []string{address, service + "/EmptyCall"}},
+		{`"AAAA"`, []string{"-d", `{"response_size":3}`, address, service + "/UnaryCall"}},
+		{`"aggregatedPayloadSize": 6`, []string{"-d", `{"payload":{"body":"AAAA"}}{"payload":{"body":"AAAA"}}`, address, service + "/StreamingInputCall"}},
+		{`"AAAAAA=="`, []string{"-d", `{"response_parameters":[{"size":1},{"size":4}]}`, address, service + "/StreamingOutputCall"}},
+		{"Code: NotFound", []string{"-d", `{"response_status":{"code":5}}`, address, service + "/UnaryCall"}},
+		{"SERVING", []string{"-d", `{"service":"Arith"}`, address, health + "/Check"}},
+	} {
+		total++
+		// A call that fails, as one is to, makes the command fail.
+		if out, _ := e.output(ctx, e.path("grpcurl"), append([]string{"-plaintext"}, c.args...)...); strings.Contains(out, c.want) {
+			passed++
+		} else {
+			err = errors.Join(err, fmt.Errorf("%q does not say %q: %s", c.args, c.want, tail([]byte(out))))
+		}
+	}
+	return passed, total, err
+}
+
+// runH2spec counts its cases, and fails for one that is not known to.
+func runH2spec(ctx context.Context, e *env) (passed, total int, err error) {
+	out, _ := e.output(ctx, e.path("h2spec"), "-h", e.plain.host, "-p", e.plain.port, "-S", "-o", "2") // fails as the known ones do
+	_, failures, _ := strings.Cut(out, "Failures:")
+	for line := range strings.Lines(failures) {
+		_, what, ok := strings.Cut(line, "× ")
+		_, title, _ := strings.Cut(strings.TrimSpace(what), ": ")
+		if ok && !slices.Contains(h2Known, title) {
+			err = errors.Join(err, fmt.Errorf("failed: %s", title))
+		}
+	}
+	return count(out, `tests, (\d+) passed`), count(out, `(\d+) tests, `), err
+}
