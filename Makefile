@@ -41,7 +41,7 @@ plot  = bench/tools/plot
 # the workspace. rpcx has data races of its own.
 embedded = registry/etcd/embedtest registry/e2e/rpcxtest protocol/rpcx/rpcxtest protocol/jsonrpc/jsonrpctest
 # Nacos takes too long to start for every run; it has a target of its own.
-registries = $(filter-out ./registry/nacos/...,$(patsubst %/go.mod,./%/...,$(wildcard registry/*/go.mod)))
+registries = $(filter-out ./registry/nacos/...,$(patsubst %/go.mod,./%/...,$(wildcard registry/*/go.mod))) ./compat/rpcx/registries/... ./examples/seeds/...
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

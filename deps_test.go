@@ -108,7 +108,8 @@ var importTable = []row{
 	{layer: 6, folder: "compat/netrpc/jsonrpc"},
 	{layer: 6, folder: "compat/rpcx"},
 	{layer: 7, folder: "compat/rpcx/clientselector"},
-	{layer: 8, folder: "examples/..."},
+	{layer: 8, folder: "compat/rpcx/registries/..."},
+	{layer: 9, folder: "examples/..."},
 }
 
 // imports is what the Go files of one folder import.

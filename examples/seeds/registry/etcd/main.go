@@ -1,0 +1,44 @@
+// Etcd is rpcx's server of one service with its plugin for etcd.
+package main
+
+import (
+	"time"
+
+	"github.com/rcrowley/go-metrics"
+
+	"github.com/tandem-rpc/tandem/compat/rpcx"
+	"github.com/tandem-rpc/tandem/compat/rpcx/registries"
+)
+
+type Args struct {
+	A int `msg:"a"`
+	B int `msg:"b"`
+}
+
+type Reply struct {
+	C int `msg:"c"`
+}
+
+type Arith int
+
+func (t *Arith) Mul(args *Args, reply *Reply) error {
+	reply.C = args.A * args.B
+	return nil
+}
+
+func main() {
+	server := rpcx.NewServer()
+
+	plugin := &registries.EtcdRegisterPlugin{
+		ServiceAddress: "tcp@127.0.0.1:1234",
+		EtcdServers:    []string{"http://127.0.0.1:2379"},
+		BasePath:       "/rpcx",
+		Metrics:        metrics.NewRegistry(),
+		Services:       make([]string, 1),
+		UpdateInterval: time.Minute,
+	}
+	server.PluginContainer.Add(plugin)
+
+	server.RegisterName("Arith", new(Arith))
+	server.Serve("tcp", "127.0.0.1:1234")
+}
