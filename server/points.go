@@ -87,7 +87,7 @@ func (p *points) wrap(f tandem.Func, panicked func(what string, value any) error
 			}
 			if len(p.afterAnswer) > 0 {
 				end.Took, end.Err = time.Since(end.Began), err
-				p.tell(ctx, call, end)
+				p.tell(ctx, call, end, 0)
 			}
 		}()
 		err = p.run(ctx, call, f)
@@ -151,20 +151,17 @@ func (p *points) enter(f tandem.Func) tandem.Func {
 	}
 }
 
-// tell tells all plugins how a call has ended, whatever the others do.
-func (p *points) tell(ctx context.Context, call *tandem.Call, end tandem.Outcome) {
-	for i := range p.afterAnswer {
-		p.tellOne(ctx, call, end, i)
-	}
-}
-
-func (p *points) tellOne(ctx context.Context, call *tandem.Call, end tandem.Outcome, i int) {
+// tell tells the plugins from i on how a call has ended, whatever the others do.
+func (p *points) tell(ctx context.Context, call *tandem.Call, end tandem.Outcome, i int) {
 	defer func() {
 		if v := recover(); v != nil {
 			_ = p.panicked("a plugin at "+p.method, v) // the call is over
+			p.tell(ctx, call, end, i+1)
 		}
 	}()
-	p.afterAnswer[i].AfterResponse(ctx, call, end)
+	for ; i < len(p.afterAnswer); i++ {
+		p.afterAnswer[i].AfterResponse(ctx, call, end)
+	}
 }
 
 // refusal is how a plugin's error reaches the caller: the method did not run.

@@ -13,6 +13,7 @@ package metrics
 import (
 	"cmp"
 	"context"
+	"maps"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -58,9 +59,10 @@ type Metrics struct {
 	most   int
 	shards uint32
 
-	mu      sync.Mutex
-	methods sync.Map // key to *counters
-	called  int      // methods of a client; guarded by mu
+	all atomic.Pointer[map[key]*counters] // copied to be changed
+	mu  sync.Mutex                        // serialises changes
+	// called are the methods of a client; guarded by mu
+	called int
 }
 
 type key struct {
@@ -74,6 +76,7 @@ func New(opts ...Option) *Metrics {
 	for m.shards < uint32(min(runtime.GOMAXPROCS(0), 16)) { //nolint:gosec // positive and small
 		m.shards *= 2
 	}
+	m.all.Store(&map[key]*counters{})
 	for _, o := range opts {
 		o(m)
 	}
@@ -123,20 +126,31 @@ func (m *Metrics) AfterCall(_ context.Context, call *tandem.Call, end tandem.Out
 
 // counters returns those of a method.
 func (m *Metrics) counters(k key) *counters {
-	if c, ok := m.methods.Load(k); ok {
-		return c.(*counters) //nolint:forcetypeassert // nothing else is stored
+	if c := (*m.all.Load())[k]; c != nil {
+		return c
 	}
+	return m.newCounters(k)
+}
+
+func (m *Metrics) newCounters(k key) *counters {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if k.side == Client {
+	all := *m.all.Load()
+	if all[k] == nil && k.side == Client {
 		if m.called == m.most {
 			k.method = Other
-		} else if _, ok := m.methods.Load(k); !ok {
+		} else {
 			m.called++
 		}
 	}
-	c, _ := m.methods.LoadOrStore(k, &counters{shards: make([]shard, m.shards)})
-	return c.(*counters) //nolint:forcetypeassert // as above
+	if c := all[k]; c != nil {
+		return c
+	}
+	c := &counters{shards: make([]shard, m.shards)}
+	all = maps.Clone(all)
+	all[k] = c
+	m.all.Store(&all)
+	return c
 }
 
 // counters are those of one method.
@@ -185,11 +199,9 @@ func (s *Snapshot) Calls() uint64 { return s.Latency.Count() }
 // that end meanwhile may be in one figure and not yet in another.
 func (m *Metrics) Snapshot() []Snapshot {
 	var list []Snapshot
-	m.methods.Range(func(k, c any) bool {
-		of := k.(key)                                               //nolint:forcetypeassert // nothing else is stored
-		list = append(list, c.(*counters).read(of.side, of.method)) //nolint:forcetypeassert // as above
-		return true
-	})
+	for k, c := range *m.all.Load() {
+		list = append(list, c.read(k.side, k.method))
+	}
 	slices.SortFunc(list, func(a, b Snapshot) int {
 		return cmp.Or(cmp.Compare(a.Side, b.Side), cmp.Compare(a.Method, b.Method))
 	})

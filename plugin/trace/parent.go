@@ -45,22 +45,23 @@ func Parse(s string, t *tandem.Trace) bool {
 
 // unhex reads lower-case digits until dst is full.
 func unhex(dst []byte, s string) bool {
+	all := byte(0)
+	s = s[:2*len(dst)]
 	for i := range dst {
-		high, low := digit(s[2*i]), digit(s[2*i+1])
-		if high|low > 15 {
-			return false
-		}
+		high, low := digits[s[2*i]], digits[s[2*i+1]]
+		all |= high | low
 		dst[i] = high<<4 | low
 	}
-	return true
+	return all <= 15
 }
 
-func digit(c byte) byte {
-	switch {
-	case '0' <= c && c <= '9':
-		return c - '0'
-	case 'a' <= c && c <= 'f':
-		return c - 'a' + 10
+// digits has 0 to 15 for the lower-case digits, and more for what is none.
+var digits = func() (values [256]byte) { //nolint:gochecknoglobals // a table that nobody changes
+	for c := range values {
+		values[c] = 0xff
 	}
-	return 0xff
-}
+	for value, c := range "0123456789abcdef" {
+		values[c] = byte(value)
+	}
+	return values
+}()

@@ -24,17 +24,21 @@ func (o options) serve(ln net.Listener) error {
 		return err
 	}
 	srv := server.New(opts...)
-	err = server.Handle(srv, "Hello.Say", func(_ context.Context, m *message.BenchmarkMessage) (*message.BenchmarkMessage, error) {
-		message.Answer(m)
-		return m, nil
-	}, server.MethodReuse())
-	if err != nil {
+	if err := handleSay(srv); err != nil {
 		return err
 	}
 	if err := o.handleBytes(srv); err != nil {
 		return err
 	}
 	return srv.ServeListener(ln)
+}
+
+// handleSay serves the method that is measured.
+func handleSay(srv *server.Server) error {
+	return server.Handle(srv, "Hello.Say", func(_ context.Context, m *message.BenchmarkMessage) (*message.BenchmarkMessage, error) {
+		message.Answer(m)
+		return m, nil
+	}, server.MethodReuse())
 }
 
 // caller is a client with its defaults, the deadline of five seconds included.

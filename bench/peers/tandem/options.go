@@ -25,7 +25,11 @@ import (
 //	beside=n       large calls beside the measured ones; their size is allowed
 //	gzip, …        a compressor, for messages from 1 KiB on
 //	above=n        the same from n bytes on
-var known = []string{"tls", "bytes", "stream", load.OptionBeside, "above", "gzip", "deflate", "snappy", "zstd"}
+//	metrics, …     plugins: see plugins.go
+var known = []string{
+	"tls", "bytes", "stream", load.OptionBeside, "above", "gzip", "deflate", "snappy", "zstd",
+	"metrics", "trace", "accesslog",
+}
 
 // options are those in the name that the peer was started under. Without any,
 // server and client have their defaults.
@@ -65,7 +69,7 @@ func (o options) server(ln net.Listener) (opts []server.Option, _ net.Listener, 
 	if o.Has("above") {
 		opts = append(opts, server.WithCompressAbove(o.Bytes("above")))
 	}
-	return opts, ln, nil
+	return o.withPlugins(opts), ln, nil
 }
 
 // client returns the options of a client.
@@ -89,7 +93,7 @@ func (o options) client() (opts []client.Option, err error) {
 	if o.Has("above") {
 		opts = append(opts, client.WithCompressAbove(o.Bytes("above")))
 	}
-	return opts, nil
+	return o.callWithPlugins(opts), nil
 }
 
 // handleBytes serves what the options bytes and stream ask for.
