@@ -79,10 +79,9 @@ short: ## Test every module, quickly and from the cache
 	$(GO) test -short $(TESTFLAGS) work
 
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT) ## Run all linters (.golangci.yml says which are off, and why)
-	@status=0; for dir in $(modules); do \
-		echo "golangci-lint run $$dir"; \
-		(cd "$$dir" && $< run --allow-parallel-runners --config $(CURDIR)/.golangci.yml $(LINTFLAGS) ./...) || status=1; \
-	done; for dir in $(peers) $(plot) $(embedded); do \
+	@status=0; echo "golangci-lint run, the workspace"; \
+	$< run --allow-parallel-runners $(LINTFLAGS) $$($(GO) list -m -f '{{.Dir}}/...') || status=1; \
+	for dir in $(peers) $(plot) $(embedded); do \
 		echo "golangci-lint run $$dir"; \
 		(cd "$$dir" && GOWORK=off $< run --allow-parallel-runners --config $(CURDIR)/.golangci.yml $(LINTFLAGS) .) || status=1; \
 	done; exit $$status
