@@ -242,6 +242,11 @@ type Caller interface {
 	OpenStream(ctx context.Context, method string, opts ...CallOption) (MessageStream, error)
 }
 
+// AnnounceMethod is the unary method by which a client tells a server the ID under
+// which the server may call it: the arguments are the ID's bytes, in the codec raw,
+// and the answer is empty. Servers that want to know have it.
+const AnnounceMethod = "tandem.Announce"
+
 type callKey struct{}
 
 // ContextKey is the key under which a server's handler context holds its

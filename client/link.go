@@ -143,6 +143,10 @@ func (l *link) connect(ctx context.Context) (*live, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := l.client.announce(ctx, s); err != nil {
+		s.Close()
+		return nil, err
+	}
 	return native(s), nil
 }
 

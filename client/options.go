@@ -65,6 +65,7 @@ type options struct {
 	fixed               *policy.Policy            // nil for none
 	source              policy.Source             // nil for none
 	name                string                    // "": one is made
+	id                  string                    // "": servers do not learn of one
 	logger              *slog.Logger              // nil: quiet, save for panics of methods
 	register            []func(*dispatch.Table) error
 }

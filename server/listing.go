@@ -242,6 +242,7 @@ func (s *Server) instance(in tandem.Instance, ln net.Listener, network string) t
 // services adds what is registered to what the user has named.
 func (s *Server) services(in tandem.Instance) []string {
 	all := slices.Concat(in.Services, s.table.Services())
+	all = slices.DeleteFunc(all, func(name string) bool { return name == ownProtocol }) // is of no service
 	slices.Sort(all)
 	return slices.Compact(all)
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"log/slog"
 	"time"
@@ -39,6 +40,8 @@ type options struct {
 	logger        *slog.Logger
 	memberships   []membership
 	reportEvery   time.Duration
+	clients       bool                                       // announce themselves
+	allowClient   func(ctx context.Context, id string) error // may be nil
 }
 
 const (

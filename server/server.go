@@ -61,6 +61,7 @@ type Server struct {
 	sessions  map[*session.Session]visit
 	conns     map[*Conn]struct{} // of other protocols
 	listed    []*listing
+	clients   clients
 	past      uint64 // calls of sessions that have ended
 }
 
@@ -116,6 +117,9 @@ func New(opts ...Option) *Server {
 	}
 	s.misfit = errors.Join(cfg.Validate(), checkProtocols(s.opts.protocols), checkPlugins(s.opts.plugins))
 	s.env = session.NewEnv(cfg)
+	if s.opts.clients {
+		s.misfit = errors.Join(s.misfit, s.table.Add(s.announced()))
+	}
 	return s
 }
 
@@ -298,6 +302,7 @@ func (s *Server) adopt(c *net.Conn, ses *session.Session, v visit) bool {
 }
 
 func (s *Server) forget(ses *session.Session, err error) {
+	s.clients.remove(ses)
 	s.mu.Lock()
 	v := s.sessions[ses]
 	delete(s.sessions, ses)

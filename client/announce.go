@@ -1,0 +1,51 @@
+package client
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/internal/session"
+)
+
+// WithID announces every connection of the client under that ID, so that its servers
+// can call the methods of [WithService] and [WithFunc] whenever they like: see the
+// server's WithClients. Announcements are calls of [tandem.AnnounceMethod], through
+// the client's plugins and interceptors, the call chain's and the attempt chain's, which may add
+// credentials. A server that refuses one, or does not know the method, is not
+// connected to, and asked again later.
+func WithID(id string) Option { return func(o *options) { o.id = id } }
+
+// announce tells the server at the other end who we are, before any other call.
+func (c *Client) announce(ctx context.Context, s *session.Session) error {
+	if c.opts.id == "" {
+		return nil
+	}
+	f := tandem.Chain(s.Invoke, c.opts.attemptInterceptors...)
+	f = c.points.around(tandem.Chain(f, c.opts.interceptors...))
+	o := c.env.NewOutgoing(c.intercepted)
+	defer o.Release()
+	call := &o.Call
+	call.Body, call.Method, call.Codec, call.Peer = o, tandem.AnnounceMethod, codec.Raw().Name(), s.Peer()
+	c.env.SetDeadline(ctx, call, c.opts.connectTimeout)
+	run := func() error { return c.caller.Run(ctx, o, f, []byte(c.opts.id), nil) }
+	if err := c.betweenPoints(ctx, o, run); err != nil {
+		return fmt.Errorf("announcing %q: %w", c.opts.id, err)
+	}
+	return nil
+}
+
+// betweenPoints runs a call of our own between the points of plugins.
+func (c *Client) betweenPoints(ctx context.Context, o *session.Outgoing, run func() error) error {
+	if c.points == nil {
+		return run()
+	}
+	if c.points.attempts {
+		o.Points = c.points
+	}
+	if !c.points.aroundTheEnd {
+		return run()
+	}
+	return c.points.run(ctx, &o.Call, run)
+}

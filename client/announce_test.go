@@ -1,0 +1,300 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/transport"
+)
+
+// named is a method of a client that says which one it is.
+func named(name string) client.Option {
+	return client.WithFunc("Client.Name", func(context.Context, *string) (*string, error) { return &name, nil })
+}
+
+func nameOf(ctx context.Context, c tandem.Caller) (string, error) {
+	got, err := client.Invoke[string](ctx, c, "Client.Name", new(string))
+	if err != nil {
+		return "", err
+	}
+	return *got, nil
+}
+
+// await waits until the client with that ID is connected.
+func await(t *testing.T, srv *server.Server, id string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := srv.AwaitClient(ctx, id); err != nil {
+		t.Fatalf("client %q: %v", id, err)
+	}
+}
+
+// notConnected checks the error of calls to clients that are not.
+func notConnected(t *testing.T, err error) {
+	t.Helper()
+	if e := tandem.AsError(err); !errors.Is(err, server.ErrNoClient) || e.Code != tandem.Unavailable || !e.NotExecuted {
+		t.Errorf("got %v, want ErrNoClient, Unavailable, not executed", err)
+	}
+}
+
+// A server calls any client that has announced itself, without having been called.
+func TestServerCallsClients(t *testing.T) {
+	srv, addr := serve(t, methods, server.WithClients(nil))
+	_, err := nameOf(t.Context(), srv.Client("a"))
+	notConnected(t, err)
+	for _, id := range []string{"b", "a", "c"} {
+		dial(t, "tcp://"+addr, client.WithID(id), named("I am "+id), client.WithService("Arith", new(Arith)))
+	}
+	for _, id := range []string{"a", "b", "c"} {
+		await(t, srv, id)
+		if got, err := nameOf(t.Context(), srv.Client(id)); got != "I am "+id || err != nil {
+			t.Errorf("%s: %q, %v", id, got, err)
+		}
+	}
+	var reply Reply
+	if err := srv.Client("b").Call(t.Context(), "Arith.Mul", &Args{6, 7}, &reply); err != nil || reply.C != 42 {
+		t.Error(reply, err)
+	}
+	if err := srv.Client("b").Call(t.Context(), "Client.Missing", &Args{}, nil); tandem.AsError(err).Code != tandem.Unimplemented {
+		t.Error(err)
+	}
+	var ids []string
+	for _, c := range srv.Clients() {
+		ids = append(ids, c.ID)
+		if c.Connections != 1 || c.Peer.Addr == nil || c.Since.IsZero() {
+			t.Errorf("%+v", c)
+		}
+	}
+	if !slices.Equal(ids, []string{"a", "b", "c"}) {
+		t.Error(ids)
+	}
+}
+
+// A client that is gone gives a typed error, in flight and afterwards.
+func TestServerCallsGoneClient(t *testing.T) {
+	srv, addr := serve(t, methods, server.WithClients(nil))
+	began := make(chan struct{})
+	c := dial(t, "tcp://"+addr, client.WithID("a"), client.WithFunc("Client.Wait", func(ctx context.Context, _ *string) (*string, error) {
+		close(began)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}))
+	await(t, srv, "a")
+	called := make(chan error, 1)
+	go func() { called <- srv.Client("a").Call(t.Context(), "Client.Wait", new(string), nil) }()
+	<-began
+	c.Close()
+	if e := tandem.AsError(<-called); e.Code != tandem.Unavailable || e.NotExecuted {
+		t.Errorf("the call in flight: %v", e)
+	}
+	untilOK(t, func() error {
+		if n := len(srv.Clients()); n > 0 {
+			return fmt.Errorf("%d clients", n)
+		}
+		return nil
+	})
+	_, err := nameOf(t.Context(), srv.Client("a"))
+	notConnected(t, err)
+	_, err = srv.Client("a").OpenStream(t.Context(), "Client.Talk")
+	notConnected(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := srv.AwaitClient(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+// token adds credentials to every call.
+func token(value string) client.Option {
+	return client.WithInterceptors(func(next tandem.Func) tandem.Func {
+		return func(ctx context.Context, call *tandem.Call) error {
+			call.Metadata = tandem.Metadata{"token": {value}}
+			return next(ctx, call)
+		}
+	})
+}
+
+// Whoever may not call may not announce itself, nor under another's ID.
+func TestAnnouncementsPassAuth(t *testing.T) {
+	auth := server.WithInterceptors(func(next tandem.Func) tandem.Func {
+		return func(ctx context.Context, call *tandem.Call) error {
+			if !strings.HasPrefix(call.Metadata.Get("token"), "of-") {
+				return tandem.Errorf(tandem.Unauthenticated, "who are you?")
+			}
+			return next(ctx, call)
+		}
+	})
+	own := server.WithClients(func(ctx context.Context, id string) error {
+		if tandem.FromContext(ctx).Metadata.Get("token") != "of-"+id {
+			return errors.New("not yours")
+		}
+		return nil
+	})
+	srv, addr := serve(t, methods, auth, own)
+	for _, c := range []struct{ id, token, want string }{
+		{"a", "", "who are you?"},
+		{"a", "forged", "who are you?"},
+		{"a", "of-b", "not yours"},
+		{strings.Repeat("x", server.MaxClientID+1), "of-x", "want 1 to 256"},
+		{"\xff", "of-\xff", "UTF-8"},
+	} {
+		stranger := dial(t, "tcp://"+addr, client.WithID(c.id), token(c.token), named("a stranger"), client.WithTimeout(20*time.Second))
+		_, err := client.Invoke[[]byte](t.Context(), stranger, "Test.Echo", &[]byte{1})
+		if e := tandem.AsError(err); e.Code != tandem.Unavailable || !e.NotExecuted || !strings.Contains(e.Message, c.want) {
+			t.Errorf("%.20q with the token %q: %v, want %q in it", c.id, c.token, err, c.want)
+		}
+	}
+	if list := srv.Clients(); len(list) > 0 {
+		t.Errorf("connected: %+v", list)
+	}
+	dial(t, "tcp://"+addr, client.WithID("a"), token("of-a"), named("a"))
+	await(t, srv, "a")
+	if got, err := nameOf(t.Context(), srv.Client("a")); got != "a" || err != nil {
+		t.Error(got, err)
+	}
+}
+
+// Of several connections under one ID the latest counts, then the one before.
+func TestLatestConnectionIsCalled(t *testing.T) {
+	srv, addr := serve(t, methods, server.WithClients(nil))
+	first := dial(t, "tcp://"+addr, client.WithID("a"), named("first"))
+	await(t, srv, "a")
+	second := dial(t, "tcp://"+addr, client.WithID("a"), named("second"))
+	calls := func(want string) func() error {
+		return func() error {
+			if got, err := nameOf(t.Context(), srv.Client("a")); got != want || err != nil {
+				return fmt.Errorf("called %q: %w", got, err)
+			}
+			return nil
+		}
+	}
+	untilOK(t, calls("second"))
+	if list := srv.Clients(); len(list) != 1 || list[0].Connections != 2 {
+		t.Errorf("%+v", list)
+	}
+	second.Close()
+	untilOK(t, calls("first"))
+	first.Close()
+	dial(t, "tcp://"+addr, client.WithID("a"), named("three"), client.WithConnections(3))
+	untilOK(t, func() error {
+		if list := srv.Clients(); len(list) != 1 || list[0].Connections != 3 {
+			return fmt.Errorf("%+v", list)
+		}
+		return calls("three")()
+	})
+}
+
+// cutter dials connections that can all be cut.
+type cutter struct {
+	tandem.Transport
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func (c *cutter) Dial(ctx context.Context, address string) (net.Conn, error) {
+	conn, err := c.Transport.Dial(ctx, address)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.conns = append(c.conns, conn)
+	return conn, err
+}
+
+func (c *cutter) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.conns {
+		conn.Close()
+	}
+	c.conns = nil
+}
+
+// A client that has lost its connection announces the next one by itself, before it
+// is used for anything else; and its server may be another.
+func TestReconnectedClientIsCalled(t *testing.T) {
+	mem := &cutter{Transport: transport.NewMemory()}
+	srv, _ := serveOn(t, mem, "a", methods, server.WithClients(nil))
+	c := dial(t, "mem://a", client.WithTransport("mem", mem), client.WithID("x"), named("x"), client.WithBackoff(time.Millisecond, 10*time.Millisecond))
+	for range 5 {
+		untilOK(t, func() error { _, err := nameOf(t.Context(), srv.Client("x")); return err })
+		mem.cut()
+		untilOK(t, func() error { return c.Call(t.Context(), "Test.Echo", &[]byte{1}, nil) })
+		if list := srv.Clients(); len(list) != 1 {
+			t.Fatalf("a call has come, but connected are %+v", list)
+		}
+	}
+	srv.Close()
+	var next *server.Server
+	untilOK(t, func() error {
+		ln, err := mem.Listen(t.Context(), "a")
+		if err != nil {
+			return err
+		}
+		next = server.New(server.WithClients(nil))
+		go func() { _ = next.ServeListener(ln) }()
+		return nil
+	})
+	defer next.Close()
+	await(t, next, "x")
+	if got, err := nameOf(t.Context(), next.Client("x")); got != "x" || err != nil {
+		t.Error(got, err)
+	}
+}
+
+// A server that does not want to know says so, and is no server of such a client.
+func TestServerWithoutClients(t *testing.T) {
+	srv, addr := serve(t, methods)
+	c := dial(t, "tcp://"+addr, client.WithID("a"))
+	err := c.Call(t.Context(), "Test.Echo", &[]byte{1}, nil)
+	if e := tandem.AsError(err); e.Code != tandem.Unavailable || !strings.Contains(e.Message, tandem.AnnounceMethod) {
+		t.Error(err)
+	}
+	_, err = nameOf(t.Context(), srv.Client("a"))
+	notConnected(t, err)
+}
+
+// One connection is one client: a second announcement changes nothing, another ID
+// is refused. And the method is none of the services that a registry lists.
+func TestAnnouncedOnce(t *testing.T) {
+	list := registry.NewMemory()
+	srv, addr := serve(t, methods, server.WithClients(nil), server.WithRegistrar(list, tandem.Instance{}))
+	c := dial(t, "tcp://"+addr)
+	for id, want := range map[string]tandem.Code{"": tandem.InvalidArgument} {
+		if err := c.Call(t.Context(), tandem.AnnounceMethod, []byte(id), nil, client.Codec("raw")); tandem.AsError(err).Code != want {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+	for _, step := range []struct {
+		id   string
+		want tandem.Code
+	}{{"a", tandem.OK}, {"a", tandem.OK}, {"b", tandem.FailedPrecondition}} {
+		err := c.Call(t.Context(), tandem.AnnounceMethod, []byte(step.id), nil, client.Codec("raw"))
+		if (err == nil) != (step.want == tandem.OK) || err != nil && tandem.AsError(err).Code != step.want {
+			t.Errorf("%q: %v, want %v", step.id, err, step.want)
+		}
+	}
+	if l := srv.Clients(); len(l) != 1 || l[0].ID != "a" || l[0].Connections != 1 {
+		t.Errorf("%+v", l)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_ = list.Watch(ctx, registry.Target{}, func(s registry.Snapshot) {
+		for _, in := range s.Instances {
+			if slices.Contains(in.Services, "tandem") {
+				t.Errorf("listed: %v", in.Services)
+			}
+			cancel()
+		}
+	})
+}
