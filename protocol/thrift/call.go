@@ -20,6 +20,7 @@ type call struct {
 	conn     *conn
 	declared *declaration // nil if nothing is declared of the method
 	plain    []byte       // the message, once it is decompressed
+	silent   bool         // a one-way call: nothing is answered
 	bad      bool         // the arguments did not decode
 	reply    []byte       // the answer, without frame and header; nil for none
 }

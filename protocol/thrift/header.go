@@ -68,41 +68,31 @@ func parseHeader(b []byte) (*header, error) {
 	if p.err == nil && h.format != formatBinary && h.format != formatCompact {
 		p.err = fmt.Errorf("%w: protocol %d is not served here: use binary or compact", errNotThrift, h.format)
 	}
-	for p.err == nil && len(p.b) > 0 && p.next(1<<32) == infoPairs {
-		h.takePairs(&p)
+	if p.err == nil && len(b) > headerLen+maxMetadata {
+		return h, &refusal{text: fmt.Sprintf("metadata of %d bytes, limit %d", len(b), maxMetadata)}
 	}
-	if p.err != nil {
-		return h, p.err
+	h.metadata = tandem.Metadata{}
+	for pairs := 0; p.err == nil && len(p.b) > 0 && p.next(1<<32) == infoPairs; {
+		pairs = h.takePairs(&p, pairs)
 	}
-	return h, h.checkMetadata(len(b))
+	return h, p.err
 }
 
-// takePairs takes metadata.
-func (h *header) takePairs(p *varints) {
-	if h.metadata == nil {
-		h.metadata = tandem.Metadata{}
-	}
+// takePairs takes pairs of metadata, after as many as have come already, and returns how
+// many there are then.
+func (h *header) takePairs(p *varints, pairs int) int {
 	for range p.next(uint64(len(p.b))) {
 		key, value := p.text(), p.text()
+		if p.err == nil && pairs == maxPairs {
+			p.err = &refusal{text: fmt.Sprintf("metadata of more than %d pairs", maxPairs)}
+		}
 		if p.err != nil {
-			return
+			return pairs
 		}
 		h.metadata.Add(key, value)
+		pairs++
 	}
-}
-
-func (h *header) checkMetadata(size int) error {
-	pairs := 0
-	for _, values := range h.metadata {
-		pairs += len(values)
-	}
-	switch {
-	case pairs > maxPairs:
-		return &refusal{text: fmt.Sprintf("metadata of %d pairs, limit %d", pairs, maxPairs)}
-	case size > headerLen+maxMetadata:
-		return &refusal{text: fmt.Sprintf("metadata of %d bytes, limit %d", size, maxMetadata)}
-	}
-	return nil
+	return pairs
 }
 
 // append appends a header for an answer. THeader has one value a key: several are one,

@@ -25,8 +25,7 @@ type request struct {
 	message []byte  // as it came, with its head if that came in a frame
 	args    int     // where the arguments begin in it
 	method  *server.Method
-	limit   int  // of the arguments, in bytes
-	silent  bool // a one-way call: nothing is answered
+	limit   int // of the arguments, in bytes
 }
 
 // refusal says that a request goes beyond a limit of ours.
@@ -37,83 +36,78 @@ type refusal struct {
 
 func (e *refusal) Error() string { return e.text }
 
+// finder returns the method that a client's name means, nil if there is none, and how
+// many bytes its arguments may have.
+type finder func(name string) (m *server.Method, limit int)
+
 // read reads a request: its head, to know whose limit counts, and then the rest. After
 // an error nothing can be read or answered.
-func (c *call) read() (*refusal, error) {
-	first, err := c.conn.r.Peek(1)
+func (q *request) read(r *bufio.Reader, find finder) (*refusal, error) {
+	first, err := r.Peek(1)
 	if err != nil {
 		return nil, err
 	}
-	if c.framed = first[0] < maxFrame>>24; c.framed {
-		return c.readFramed()
+	if q.framed = first[0] < maxFrame>>24; q.framed {
+		return q.readFramed(r, find)
 	}
-	return c.readBare()
+	return q.readBare(r, find)
 }
 
-// choose finds the method that is meant, and its limit.
-func (c *call) choose() {
-	c.limit = c.conn.MaxMessage()
-	if c.method = c.conn.find(c.name); c.method != nil {
-		c.limit = c.method.MaxMessage
-	}
-	c.silent = c.kind == apache.ONEWAY || c.method != nil && c.conn.oneWay[c.method.Name]
-}
-
-func (c *call) tooLarge(size int) *refusal {
-	return &refusal{text: fmt.Sprintf("message of %d bytes, %s takes at most %d", size, c.name, c.limit)}
+func (q *request) tooLarge(size int) *refusal {
+	return &refusal{text: fmt.Sprintf("message of %d bytes, %s takes at most %d", size, q.name, q.limit)}
 }
 
 // probe is how much is read of a message to find its head, if need be compressed.
 const probe = 4 << 10
 
 // readFramed reads a request whose length is known.
-func (c *call) readFramed() (*refusal, error) {
-	length, err := appendFrom(nil, c.conn.r, frameLen)
+func (q *request) readFramed(r *bufio.Reader, find finder) (*refusal, error) {
+	length, err := appendFrom(nil, r, frameLen)
 	if err != nil {
 		return nil, err
 	}
-	f := frame{r: c.conn.r, left: int(binary.BigEndian.Uint32(length))}
+	f := frame{r: r, left: int(binary.BigEndian.Uint32(length))}
 	if f.left < minMessage {
 		return nil, fmt.Errorf("%w: a frame of %d bytes", errNotThrift, f.left)
 	}
-	c.header, err = f.header()
+	q.header, err = f.header()
 	refused, isRefused := errors.AsType[*refusal](err)
 	if err != nil && !isRefused {
 		return nil, err
 	}
-	if c.message, err = f.take(nil, min(f.left, probe)); err != nil {
+	if q.message, err = f.take(nil, min(f.left, probe)); err != nil {
 		return nil, err
 	}
-	if err := c.findHead(); err != nil {
+	if err := q.findHead(); err != nil {
 		return nil, err
 	}
-	c.choose()
-	size := len(c.message) + f.left
-	if c.header == nil || !c.header.zlib {
-		size -= c.args
+	q.method, q.limit = find(q.name)
+	size := len(q.message) + f.left
+	if q.header == nil || !q.header.zlib {
+		size -= q.args
 	}
-	if !isRefused && size > c.limit {
-		refused = c.tooLarge(size)
+	if !isRefused && size > q.limit {
+		refused = q.tooLarge(size)
 	}
 	if refused != nil {
 		_, err := f.r.Discard(f.left)
 		return refused, err
 	}
-	c.message, err = f.take(c.message, f.left)
+	q.message, err = f.take(q.message, f.left)
 	return nil, err
 }
 
 // findHead parses the head of the message, of which the beginning is there.
-func (c *call) findHead() (err error) {
-	if c.header != nil && c.header.zlib {
-		c.head, c.args, err = inflateHead(c.message)
+func (q *request) findHead() (err error) {
+	if q.header != nil && q.header.zlib {
+		q.head, q.args, err = inflateHead(q.message)
 	} else {
-		c.head, c.args, err = parseHead(c.message)
+		q.head, q.args, err = parseHead(q.message)
 	}
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%w: a message without a whole head", errNotThrift)
-	case err == nil && c.header != nil && c.header.format != c.format:
+	case err == nil && q.header != nil && q.header.format != q.format:
 		return fmt.Errorf("%w: a message of another protocol than its header says", errNotThrift)
 	}
 	return err
@@ -168,22 +162,22 @@ func appendFrom(b []byte, r io.Reader, n int) ([]byte, error) {
 
 // readBare reads a request without a frame. Only its structure tells where it ends, so
 // it is gone through, which takes no memory but that of its bytes.
-func (c *call) readBare() (*refusal, error) {
+func (q *request) readBare(r *bufio.Reader, find finder) (*refusal, error) {
 	var n int
 	var err error
-	if c.head, n, err = peekHead(c.conn.r); err != nil {
+	if q.head, n, err = peekHead(r); err != nil {
 		return nil, err
 	}
-	if _, err := c.conn.r.Discard(n); err != nil {
+	if _, err := r.Discard(n); err != nil {
 		return nil, err
 	}
-	c.choose()
-	rec := &recorder{r: c.conn.r, limit: c.limit}
-	err = newGuard(c.format, rec).Skip(context.Background(), apache.STRUCT)
+	q.method, q.limit = find(q.name)
+	rec := &recorder{r: r, limit: q.limit}
+	err = newGuard(q.format, rec).Skip(context.Background(), apache.STRUCT)
 	if errors.Is(err, errTooLong) || isSizeLimit(err) {
-		return &refusal{text: fmt.Sprintf("message of more than %d bytes, or with a size that they can't hold", c.limit), fatal: true}, nil
+		return &refusal{text: fmt.Sprintf("message of more than %d bytes, or with a size that they can't hold", q.limit), fatal: true}, nil
 	}
-	c.message = rec.b
+	q.message = rec.b
 	return nil, err
 }
 

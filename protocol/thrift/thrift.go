@@ -74,6 +74,8 @@ import (
 	"strconv"
 	"time"
 
+	apache "github.com/apache/thrift/lib/go/thrift"
+
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/server"
 )
@@ -168,10 +170,11 @@ func (p *protocol) Serve(ctx context.Context, sc *server.Conn) error {
 // serveNext reads one request and makes its call.
 func (c *conn) serveNext(ctx context.Context) error {
 	in := &call{conn: c}
-	refused, err := in.read()
+	refused, err := in.read(c.r, c.find)
 	if err != nil {
 		return fmt.Errorf("reading a request: %w", unexpected(err))
 	}
+	in.silent = in.kind == apache.ONEWAY || in.method != nil && c.oneWay[in.method.Name]
 	select {
 	case c.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -195,14 +198,14 @@ func (c *conn) serveNext(ctx context.Context) error {
 // errUnknown answers calls of methods that do not exist.
 var errUnknown = errors.New("no such method")
 
-// find returns the method that a client's name means, or nil.
-func (c *conn) find(name string) *server.Method {
+// find is a finder.
+func (c *conn) find(name string) (*server.Method, int) {
 	for _, candidate := range candidates(name, c.service) {
 		if m := c.Method(candidate); m != nil {
-			return m
+			return m, m.MaxMessage
 		}
 	}
-	return nil
+	return nil, c.MaxMessage()
 }
 
 // describe fills in what the request says of the call.
