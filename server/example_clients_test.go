@@ -75,7 +75,7 @@ func ExampleWithClients() {
 	defer c.Close()
 	err = c.Call(context.Background(), tandem.AnnounceMethod, []byte("me"), nil, client.Codec("raw"))
 	fmt.Println(err)
-	var connected []server.ConnectedClient = srv.Clients()
+	connected := srv.Clients()
 	fmt.Println(len(connected), "connected")
 	// Output:
 	// unauthenticated: no token
