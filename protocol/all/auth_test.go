@@ -1,0 +1,441 @@
+package all_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"net/rpc"
+	"net/rpc/jsonrpc"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/coder/websocket"
+
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/internal/testcert"
+	"github.com/tandem-rpc/tandem/plugin/auth"
+	"github.com/tandem-rpc/tandem/protocol/all"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// door is a server on one port, with TLS and without, that staff may pass.
+type door struct {
+	address string
+	certs   map[pass]*tls.Config      // of clients, by who they are; "" shows none
+	opened  atomic.Int64              // calls that were executed
+	wait    func(ctx context.Context) // in each call; optional
+}
+
+// pass is what a client shows: a token or a certificate of that name, "" for none.
+type pass string
+
+// A caller of the table makes one call of Gate.Open with a pass, and returns the answer.
+type opener func(ctx context.Context, d *door, show pass) (string, error)
+
+// rows are the clients, at least one for each protocol of all.New.
+var rows = []struct {
+	name     string
+	protocol string // its name; "" is tandem's own
+	open     opener
+}{
+	{"tandem", "", openTandem("tcp", false)},
+	{"tandem over TLS", "", openTandem("tcp", true)},
+	{"net/rpc over TLS, by certificate", "netrpc", openStandard(rpc.NewClient)},
+	{"net/rpc over HTTP CONNECT", "netrpc", openConnect},
+	{"JSON-RPC 1.0 over TLS, by certificate", "jsonrpc", openStandard(jsonrpc.NewClient)},
+	{"JSON-RPC 2.0 by POST", "jsonrpc", openPost},
+	{"JSON-RPC 2.0 over WebSocket and TLS", "jsonrpc", openSocket},
+	{"rpcx", "rpcx", openTandem("rpcx", false)},
+	{"JSON over HTTP/2 and TLS", "web", openJSON},
+	{"Connect over HTTP/1.1", "web", openRPC(false, (*http.Protocols).SetHTTP1)},
+	{"gRPC over HTTP/2", "web", openRPC(false, (*http.Protocols).SetUnencryptedHTTP2, connect.WithGRPC())},
+	{"gRPC-Web over TLS", "web", openRPC(true, (*http.Protocols).SetHTTP1, connect.WithGRPCWeb())},
+}
+
+// Every protocol refuses the same callers, and executes nothing for them.
+func TestAuthOnEveryProtocol(t *testing.T) {
+	d := newDoor(t)
+	for _, row := range rows {
+		for _, c := range []struct {
+			name, want string // the answer, or the error
+			show       pass
+		}{
+			{"none", "unauthenticated", ""},
+			{"bad", "unauthenticated", "mallory"},
+			{"wrong scope", "permission denied", "guest"},
+			{"valid", "opened by staff", "staff"},
+		} {
+			t.Run(row.name+"/"+c.name, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				before := d.opened.Load()
+				answer, err := row.open(ctx, d, c.show)
+				said := answer
+				if err != nil {
+					said = strings.ReplaceAll(err.Error(), "_", " ") // as Connect writes codes
+				}
+				valid := c.show == "staff"
+				if !strings.Contains(said, c.want) || (err == nil) != valid || (d.opened.Load() > before) != valid {
+					t.Errorf("answer %q, error %v, executed %d times; want %q", answer, err, d.opened.Load()-before, c.want)
+				}
+			})
+		}
+	}
+}
+
+// A protocol that the table does not have fails the test.
+func TestEveryProtocolHasARow(t *testing.T) {
+	has := map[string]bool{}
+	for _, row := range rows {
+		has[row.protocol] = true
+	}
+	for _, p := range all.New() {
+		if !has[p.Name()] {
+			t.Errorf("protocol %s has no row: its callers must be refused as others are", p.Name())
+		}
+	}
+}
+
+// Twelve clients of different protocols, with TLS and without, are in the same method at
+// the same time.
+func TestTwelveClients(t *testing.T) {
+	if len(rows) < 12 {
+		t.Fatalf("there are %d clients", len(rows))
+	}
+	d := newDoor(t)
+	var inside atomic.Int64
+	together := make(chan struct{})
+	d.wait = func(ctx context.Context) {
+		if inside.Add(1) == int64(len(rows)) {
+			close(together)
+		}
+		select {
+		case <-together:
+		case <-ctx.Done():
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var callers sync.WaitGroup
+	for _, row := range rows {
+		callers.Go(func() {
+			if answer, err := row.open(ctx, d, "staff"); err != nil || answer != "opened by staff" {
+				t.Errorf("%s: %q, %v", row.name, answer, err)
+			}
+		})
+	}
+	callers.Wait()
+	if n := inside.Load(); n != int64(len(rows)) {
+		t.Errorf("%d of %d calls", n, len(rows))
+	}
+}
+
+func newDoor(t *testing.T) *door {
+	t.Helper()
+	serverTLS, clientTLS := testcert.Pair(t, "door")
+	serverTLS.ClientAuth = tls.VerifyClientCertIfGiven
+	serverTLS.NextProtos = []string{"h2", "http/1.1"}
+	d := &door{certs: map[pass]*tls.Config{"": {RootCAs: clientTLS.RootCAs, MinVersion: tls.VersionTLS13}}}
+	for _, name := range []pass{"staff", "guest", "mallory"} {
+		_, own := testcert.Pair(t, string(name))
+		serverTLS.ClientCAs.AddCert(own.Certificates[0].Leaf)
+		d.certs[name] = &tls.Config{RootCAs: clientTLS.RootCAs, Certificates: own.Certificates, MinVersion: tls.VersionTLS13}
+	}
+	known := func(_ context.Context, name string) (any, error) {
+		if name == "staff" || name == "guest" {
+			return name, nil
+		}
+		return nil, errors.New("nobody knows you")
+	}
+	by := auth.Any(auth.Bearer(known), auth.Certificate(func(ctx context.Context, c *x509.Certificate) (any, error) {
+		return known(ctx, c.Subject.CommonName)
+	}))
+	onlyStaff := auth.Require("Gate.*", func(identity any) error {
+		if identity != "staff" {
+			return errors.New("for staff only")
+		}
+		return nil
+	})
+	srv := server.New(server.WithProtocols(all.New()...), server.WithPlugins(auth.New(by, onlyStaff)), server.WithLogger(slog.New(slog.DiscardHandler)))
+	check(srv.RegisterFunc("Gate.Open", func(ctx context.Context, verb string) string {
+		d.opened.Add(1)
+		if d.wait != nil {
+			d.wait(ctx)
+		}
+		who, _ := auth.Identity[string](ctx)
+		return verb + " by " + who
+	}))
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	check(err)
+	d.address = ln.Addr().String()
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeListener(eitherListener{ln, serverTLS}) }()
+	t.Cleanup(func() {
+		check(srv.Close())
+		<-served
+	})
+	return d
+}
+
+// config returns the TLS of a client. It is a copy, as HTTP's clients change it.
+func (d *door) config(show pass) *tls.Config { return d.certs[show].Clone() }
+
+// eitherListener takes TLS and plain text on one port.
+type eitherListener struct {
+	net.Listener
+	config *tls.Config
+}
+
+func (l eitherListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &either{Conn: c, raw: c, config: l.config}, nil
+}
+
+// either is TLS if its first byte says so. It is read before it is written.
+type either struct {
+	net.Conn // what it is
+
+	raw    net.Conn
+	config *tls.Config
+	begun  bool
+}
+
+func (e *either) Read(p []byte) (int, error) {
+	if !e.begun {
+		first := make([]byte, 1)
+		if _, err := io.ReadFull(e.raw, first); err != nil {
+			return 0, err
+		}
+		e.begun = true
+		e.Conn = &pushedBack{e.raw, io.MultiReader(bytes.NewReader(first), e.raw)}
+		if first[0] == 0x16 { // a record of a handshake (RFC 8446)
+			e.Conn = tls.Server(e.Conn, e.config)
+		}
+	}
+	return e.Conn.Read(p)
+}
+
+func (e *either) NetConn() net.Conn { return e.Conn }
+
+// pushedBack reads what has been read already first.
+type pushedBack struct {
+	net.Conn
+	r io.Reader
+}
+
+func (p *pushedBack) Read(b []byte) (int, error) { return p.r.Read(b) }
+
+// header returns the header that shows a token.
+func (show pass) header() http.Header {
+	if show == "" {
+		return http.Header{}
+	}
+	return http.Header{"Authorization": {"Bearer " + string(show)}}
+}
+
+// openTandem is our own client, speaking that protocol.
+func openTandem(scheme string, secure bool) opener {
+	return func(ctx context.Context, d *door, show pass) (string, error) {
+		opts := []client.Option{client.WithProtocols(all.Clients()...)}
+		for _, p := range all.Clients() {
+			if p.Name() == scheme {
+				opts = append(opts, client.WithCodec(p.Codecs()[0]))
+			}
+		}
+		if secure {
+			opts = append(opts, client.WithTLS(d.config("")))
+		}
+		if show != "" {
+			opts = append(opts, client.WithPlugins(auth.Token("Bearer", string(show))))
+		}
+		c, err := client.Dial(scheme+"://"+d.address, opts...)
+		if err != nil {
+			return "", err
+		}
+		defer c.Close()
+		var answer string
+		err = c.Call(ctx, "Gate.Open", "opened", &answer)
+		return answer, err
+	}
+}
+
+// openStandard is a client of the standard library, which knows no metadata: its
+// certificate says who it is.
+func openStandard(speak func(io.ReadWriteCloser) *rpc.Client) opener {
+	return func(ctx context.Context, d *door, show pass) (string, error) {
+		conn, err := (&tls.Dialer{Config: d.config(show)}).DialContext(ctx, "tcp", d.address)
+		if err != nil {
+			return "", err
+		}
+		c := speak(conn)
+		defer c.Close()
+		var answer string
+		err = c.Call("Gate.Open", "opened", &answer)
+		return answer, err
+	}
+}
+
+// openConnect is net/rpc behind an HTTP CONNECT, with a header.
+func openConnect(ctx context.Context, d *door, show pass) (string, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", d.address)
+	if err != nil {
+		return "", err
+	}
+	var head bytes.Buffer
+	fmt.Fprintf(&head, "CONNECT %s HTTP/1.0\r\n", rpc.DefaultRPCPath)
+	_ = show.header().Write(&head)
+	if _, err := conn.Write(append(head.Bytes(), "\r\n"...)); err != nil {
+		return "", err
+	}
+	r := bufio.NewReader(conn)
+	status, err := r.ReadString('\n')
+	if err == nil {
+		_, err = r.ReadString('\n') // the empty line
+	}
+	if err != nil || !strings.HasPrefix(status, "HTTP/1.0 200 ") {
+		return "", fmt.Errorf("%q, %w", status, err)
+	}
+	c := rpc.NewClient(&pushedBack{conn, r})
+	defer c.Close()
+	var text string
+	err = c.Call("Gate.Open", "opened", &text)
+	return text, err
+}
+
+const jsonRequest = `{"jsonrpc":"2.0","method":"Gate.Open","params":["opened"],"id":1}`
+
+// result reads an answer of JSON-RPC.
+func result(answer []byte) (string, error) {
+	var a struct {
+		Result string `json:"result"`
+		Error  *struct {
+			Message string `json:"message"`
+			Data    string `json:"data"`
+		} `json:"error"`
+	}
+	err := json.Unmarshal(answer, &a)
+	if err == nil && a.Error != nil {
+		err = errors.New(a.Error.Data + ": " + a.Error.Message)
+	}
+	return a.Result, err
+}
+
+// post makes a POST with an HTTP client of its own, and returns the body of the answer.
+func post(ctx context.Context, url string, config *tls.Config, show pass, body string) (status int, answer []byte, err error) {
+	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: config != nil}
+	defer transport.CloseIdleConnections()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	r.Header = show.header()
+	r.Header.Set("Content-Type", "application/json")
+	response, err := transport.RoundTrip(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer response.Body.Close()
+	if config != nil && response.ProtoMajor != 2 {
+		return 0, nil, fmt.Errorf("spoken is %s", response.Proto)
+	}
+	answer, err = io.ReadAll(response.Body)
+	return response.StatusCode, answer, err
+}
+
+func openPost(ctx context.Context, d *door, show pass) (string, error) {
+	_, answer, err := post(ctx, "http://"+d.address+"/jsonrpc", nil, show, jsonRequest)
+	if err != nil {
+		return "", err
+	}
+	return result(answer)
+}
+
+func openSocket(ctx context.Context, d *door, show pass) (string, error) {
+	transport := &http.Transport{TLSClientConfig: d.config("")}
+	defer transport.CloseIdleConnections()
+	ws, response, err := websocket.Dial(ctx, "wss://"+d.address+"/jsonrpc", &websocket.DialOptions{
+		HTTPHeader: show.header(), HTTPClient: &http.Client{Transport: transport},
+	})
+	if err != nil {
+		return "", err
+	}
+	if response.Body != nil {
+		defer response.Body.Close()
+	}
+	defer ws.CloseNow()
+	if err := ws.Write(ctx, websocket.MessageText, []byte(jsonRequest)); err != nil {
+		return "", err
+	}
+	_, answer, err := ws.Read(ctx)
+	if err != nil {
+		return "", err
+	}
+	return result(answer)
+}
+
+func openJSON(ctx context.Context, d *door, show pass) (string, error) {
+	status, answer, err := post(ctx, "https://"+d.address+"/Gate/Open", d.config(""), show, `"opened"`)
+	if err != nil {
+		return "", err
+	}
+	if status != http.StatusOK {
+		return "", fmt.Errorf("%d %s", status, answer)
+	}
+	var text string
+	err = json.Unmarshal(answer, &text)
+	return text, err
+}
+
+// asJSON lets connect's client send and receive JSON as it is.
+type asJSON struct{}
+
+func (asJSON) Name() string { return "json" }
+
+func (asJSON) Marshal(v any) ([]byte, error) { return *v.(*json.RawMessage), nil }
+
+func (asJSON) Unmarshal(data []byte, v any) error {
+	*v.(*json.RawMessage) = bytes.Clone(data)
+	return nil
+}
+
+// openRPC is connect's client of Connect, gRPC or gRPC-Web.
+func openRPC(secure bool, speaks func(*http.Protocols, bool), opts ...connect.ClientOption) opener {
+	return func(ctx context.Context, d *door, show pass) (string, error) {
+		transport := &http.Transport{Protocols: new(http.Protocols)}
+		speaks(transport.Protocols, true)
+		defer transport.CloseIdleConnections()
+		url := "http://" + d.address
+		if secure {
+			transport.TLSClientConfig, url = d.config(""), "https://"+d.address
+		}
+		c := connect.NewClient[json.RawMessage, json.RawMessage](&http.Client{Transport: transport}, url+"/Gate/Open",
+			append([]connect.ClientOption{connect.WithCodec(asJSON{})}, opts...)...)
+		message := json.RawMessage(`"opened"`)
+		r := connect.NewRequest(&message)
+		maps.Copy(r.Header(), show.header())
+		answer, err := c.CallUnary(ctx, r)
+		if err != nil {
+			return "", err
+		}
+		var text string
+		err = json.Unmarshal(*answer.Msg, &text)
+		return text, err
+	}
+}
