@@ -60,6 +60,15 @@ var suites = []*suite{
 		install: installGo("github.com/summerwind/h2spec/cmd/h2spec", h2specVersion), run: runH2spec,
 		known: h2Known,
 	},
+	{
+		name: "javascript", peer: "grpc-js 1.14.7, connect-node 2.1.2",
+		what:    "6 cases, and {Connect in JSON and protobuf, gRPC-Web, gRPC} over HTTP/1.1 and HTTP/2",
+		install: installJS, run: runJS,
+	},
+	{
+		name: "python", peer: "grpcio 1.85.1, whose core is C",
+		what: "13 cases, by reflection", install: installPython, run: runPython,
+	},
 }
 
 // h2Known are the cases of h2spec that Go's net/http fails, which serves HTTP/2 here.

@@ -15,6 +15,11 @@ import (
 	"os/signal"
 	"syscall"
 
+	"google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/types/descriptorpb"
+
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/protocol/jsonrpc"
 	"github.com/tandem-rpc/tandem/protocol/netrpc"
@@ -27,7 +32,14 @@ func main() {
 	address := flag.String("address", "127.0.0.1:0", "where to listen")
 	cert := flag.String("cert", "", "certificate, for TLS; with -key")
 	key := flag.String("key", "", "its key")
+	descriptors := flag.String("descriptors", "", "write the service's definition to this file, and end")
 	flag.Parse()
+	if *descriptors != "" {
+		if err := writeDescriptors(*descriptors); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
 	if err := run(*address, *cert, *key); err != nil {
 		log.Fatal(err)
 	}
@@ -67,6 +79,21 @@ func run(address, cert, key string) error {
 		return err
 	}
 	return nil
+}
+
+// writeDescriptors writes what clients without generated code need: a FileDescriptorSet.
+func writeDescriptors(file string) error {
+	set := &descriptorpb.FileDescriptorSet{}
+	service := grpc_testing.File_grpc_testing_test_proto
+	for i := range service.Imports().Len() {
+		set.File = append(set.File, protodesc.ToFileDescriptorProto(service.Imports().Get(i).FileDescriptor))
+	}
+	set.File = append(set.File, protodesc.ToFileDescriptorProto(service))
+	b, err := proto.Marshal(set)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, b, 0o600)
 }
 
 // Pair is what is multiplied.

@@ -1,0 +1,118 @@
+// grpc-js and connect-node against a testservice: node clients.mjs HOST:PORT FILE, the
+// file being its definition. The last line says how many cases have passed.
+import { readFileSync } from "node:fs";
+import assert from "node:assert/strict";
+import { createFileRegistry, fromBinary } from "@bufbuild/protobuf";
+import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
+import { Code, createClient } from "@connectrpc/connect";
+import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } from "@connectrpc/connect-node";
+import grpc from "@grpc/grpc-js";
+import loader from "@grpc/proto-loader";
+
+const [address, file] = process.argv.slice(2);
+const definition = readFileSync(file);
+const sizes = [31415, 9, 2653, 58979];
+const cases = [];
+
+const service = createFileRegistry(fromBinary(FileDescriptorSetSchema, definition)).getService("grpc.testing.TestService");
+const baseUrl = `http://${address}`;
+const transports = {
+  "connect-json-1": createConnectTransport({ baseUrl, httpVersion: "1.1", useBinaryFormat: false }),
+  "connect-1": createConnectTransport({ baseUrl, httpVersion: "1.1", useBinaryFormat: true }),
+  "connect-2": createConnectTransport({ baseUrl, httpVersion: "2" }),
+  "grpc-web-1": createGrpcWebTransport({ baseUrl, httpVersion: "1.1" }),
+  "grpc-web-2": createGrpcWebTransport({ baseUrl, httpVersion: "2" }),
+  "grpc-2": createGrpcTransport({ baseUrl }),
+};
+
+async function* all(list) {
+  yield* list;
+}
+
+for (const [name, transport] of Object.entries(transports)) {
+  const client = createClient(service, transport);
+  const add = (what, run) => cases.push([`${name} ${what}`, run]);
+  add("unary", async () => {
+    const r = await client.unaryCall({ responseSize: 314159, payload: { body: new Uint8Array(271828) } });
+    assert.equal(r.payload.body.length, 314159);
+  });
+  add("error", async () => {
+    await assert.rejects(client.unaryCall({ responseStatus: { code: 9, message: "Grüße" } }),
+      (err) => err.code === Code.FailedPrecondition && err.rawMessage === "Grüße");
+  });
+  add("server stream", async () => {
+    const got = [];
+    for await (const r of client.streamingOutputCall({ responseParameters: sizes.map((size) => ({ size })) })) got.push(r.payload.body.length);
+    assert.deepEqual(got, sizes);
+  });
+  add("client stream", async () => {
+    const r = await client.streamingInputCall(all(sizes.map((n) => ({ payload: { body: new Uint8Array(n) } }))));
+    assert.equal(r.aggregatedPayloadSize, sizes.reduce((a, b) => a + b));
+  });
+  add("unimplemented", async () => {
+    await assert.rejects(client.unimplementedCall({}), (err) => err.code === Code.Unimplemented);
+  });
+  if (name.endsWith("2")) {
+    add("both ways", async () => {
+      const got = [];
+      const requests = all(sizes.map((size) => ({ responseParameters: [{ size }] })));
+      for await (const r of client.fullDuplexCall(requests)) got.push(r.payload.body.length);
+      assert.deepEqual(got, sizes);
+    });
+  }
+}
+
+const Service = grpc.loadPackageDefinition(loader.loadFileDescriptorSetFromBuffer(definition, { keepCase: true })).grpc.testing.TestService;
+const js = new Service(address, grpc.credentials.createInsecure());
+const done = (call) => new Promise((resolve, reject) => call((err, value) => (err ? reject(err) : resolve(value))));
+const add = (what, run) => cases.push([`grpc-js ${what}`, run]);
+add("unary", async () => {
+  const r = await done((cb) => js.UnaryCall({ response_size: 314159, payload: { body: Buffer.alloc(271828) } }, cb));
+  assert.equal(r.payload.body.length, 314159);
+});
+add("error", async () => {
+  await assert.rejects(done((cb) => js.UnaryCall({ response_status: { code: 9, message: "Grüße" } }, cb)),
+    (err) => err.code === grpc.status.FAILED_PRECONDITION && err.details === "Grüße");
+});
+add("metadata", async () => {
+  const sent = new grpc.Metadata();
+  sent.set("x-grpc-test-echo-initial", "first");
+  sent.set("x-grpc-test-echo-trailing-bin", Buffer.from("ababab", "hex"));
+  let header, trailer;
+  await done((cb) => {
+    const call = js.UnaryCall({}, sent, cb);
+    call.on("metadata", (m) => { header = m; });
+    call.on("status", (s) => { trailer = s.metadata; });
+  });
+  await new Promise(setImmediate); // the status comes after the answer
+  assert.deepEqual(header.get("x-grpc-test-echo-initial"), ["first"]);
+  assert.equal(trailer.get("x-grpc-test-echo-trailing-bin")[0].toString("hex"), "ababab");
+});
+add("both ways", async () => {
+  const call = js.FullDuplexCall();
+  const got = [];
+  for (const size of sizes) call.write({ response_parameters: [{ size }] });
+  call.end();
+  for await (const r of call) got.push(r.payload.body.length);
+  assert.deepEqual(got, sizes);
+});
+add("deadline", async () => {
+  const call = js.StreamingOutputCall({ response_parameters: [{ size: 1, interval_us: 60_000_000 }] }, { deadline: Date.now() + 200 });
+  await assert.rejects(async () => { for await (const _ of call); }, (err) => err.code === grpc.status.DEADLINE_EXCEEDED);
+});
+add("unimplemented", async () => {
+  await assert.rejects(done((cb) => js.UnimplementedCall({}, cb)), (err) => err.code === grpc.status.UNIMPLEMENTED);
+});
+
+let passed = 0;
+for (const [name, run] of cases) {
+  try {
+    await run();
+    passed++;
+  } catch (err) {
+    console.log(`${name} failed: ${err.stack}`);
+  }
+}
+console.log(`${passed} of ${cases.length} passed`);
+js.close();
+process.exit(passed === cases.length ? 0 : 1); // connect-node keeps its connections

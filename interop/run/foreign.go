@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+// The scripts of clients in other languages are in the working directory, which is
+// this module's.
+
+// copyTo copies a file to a folder of what is installed.
+func (e *env) copyTo(folder, file string) error {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.MkdirAll(e.path(folder), 0o755), os.WriteFile(e.path(folder, filepath.Base(file)), b, 0o600))
+}
+
+// installed reports whether a folder has a mark, and sets it if install succeeds.
+func (e *env) installed(folder, mark string, install func() error) error {
+	if _, err := os.Stat(e.path(folder, mark)); err == nil {
+		return nil
+	}
+	if err := install(); err != nil {
+		return err
+	}
+	return os.WriteFile(e.path(folder, mark), nil, 0o600)
+}
+
+func installJS(ctx context.Context, e *env) error {
+	if err := errors.Join(e.copyTo("js", "js/package.json"), e.copyTo("js", "js/clients.mjs")); err != nil {
+		return err
+	}
+	return e.installed("js", "installed-1", func() error {
+		_, err := e.output(ctx, "npm", "install", "--prefix", e.path("js"), "--ignore-scripts", "--no-audit", "--no-fund")
+		return err
+	})
+}
+
+func runJS(ctx context.Context, e *env) (passed, total int, err error) {
+	if _, err := e.output(ctx, e.path("testservice"), "-descriptors", e.path("service.binpb")); err != nil {
+		return 0, 0, err
+	}
+	return counted(e.output(ctx, "node", e.path("js", "clients.mjs"), e.plain.host+":"+e.plain.port, e.path("service.binpb")))
+}
+
+func installPython(ctx context.Context, e *env) error {
+	if err := e.copyTo("python", "python/clients.py"); err != nil {
+		return err
+	}
+	return e.installed("python", "installed-1", func() error {
+		if _, err := e.output(ctx, "python3", "-m", "venv", e.path("python")); err != nil {
+			return err
+		}
+		_, err := e.output(ctx, e.path("python", "bin", "pip"), "install", "-q",
+			"grpcio==1.85.1", "grpcio-reflection==1.85.1", "grpcio-health-checking==1.85.1")
+		return err
+	})
+}
+
+func runPython(ctx context.Context, e *env) (passed, total int, err error) {
+	return counted(e.output(ctx, e.path("python", "bin", "python"), e.path("python", "clients.py"), e.plain.host+":"+e.plain.port))
+}
+
+// counted reads a last line as "12 of 13 passed".
+func counted(out string, err error) (passed, total int, _ error) {
+	return count(out, `(\d+) of \d+ passed`), count(out, `\d+ of (\d+) passed`), err
+}

@@ -1,0 +1,60 @@
+package web_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/protocol/web"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// Methods are called with JSON, by POST, and by GET if they are marked.
+func Example() {
+	srv := server.New(server.WithProtocols(web.New()))
+	mul := func(p *Pair) (int, error) { return p.A * p.B, nil }
+	check(srv.RegisterFunc("Arith.Mul", mul, server.MethodSafe()))
+	check(srv.RegisterFunc("Text.Greet", func(ctx context.Context, name string) (string, error) {
+		if name == "" {
+			return "", tandem.Errorf(tandem.InvalidArgument, "whom?")
+		}
+		web.Header(ctx).Set("Content-Language", "en")
+		return "hello, " + name, nil
+	}))
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	check(err)
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeListener(ln) }()
+	at := "http://" + ln.Addr().String()
+
+	show(http.Post(at+"/Arith/Mul", "application/json", strings.NewReader(`{"A":6,"B":7}`)))
+	show(http.Get(at + `/Arith/Mul?message={"A":2,"B":3}`))
+	show(http.Post(at+"/Text/Greet", "application/json", strings.NewReader(`"you"`)))
+	show(http.Post(at+"/Text/Greet", "application/json", strings.NewReader(`""`)))
+	http.DefaultClient.CloseIdleConnections()
+	check(srv.Shutdown(context.Background()))
+	<-served
+	// Output:
+	// 200 "" 42
+	// 200 "" 6
+	// 200 "en" "hello, you"
+	// 400 "" {"code":"invalid_argument","message":"whom?"}
+}
+
+func show(res *http.Response, err error) {
+	check(err)
+	b, err := io.ReadAll(res.Body)
+	check(err)
+	check(res.Body.Close())
+	fmt.Printf("%d %q %s\n", res.StatusCode, res.Header.Get("Content-Language"), b)
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
