@@ -91,6 +91,8 @@ var importTable = []row{
 	{layer: 4, folder: "plugin/reglog"},
 	{layer: 4, folder: "bench/message", foreign: []string{"github.com/planetscale/vtprotobuf", "google.golang.org/protobuf"}},
 
+	{layer: 5, folder: "telemetry/otel/..."},
+	{layer: 5, folder: "telemetry/prom/..."},
 	{layer: 5, folder: "registry/e2e/..."},
 	{layer: 5, folder: "protocol/all"},
 	{layer: 5, folder: "protocol/rpcx/rpcxtest/..."},

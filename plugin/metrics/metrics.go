@@ -43,7 +43,7 @@ func (s Side) String() string {
 
 // Other is the method that a client counts calls under when it has called more
 // methods than [WithMaxMethods] allows.
-const Other = "(other)"
+const Other = "_OTHER"
 
 const defaultMaxMethods = 1024
 

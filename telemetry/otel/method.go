@@ -1,0 +1,80 @@
+package otel
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// The attributes of the conventions that say how a call ended.
+const (
+	statusKey = "rpc.response.status_code"
+	errorKey  = "error.type"
+)
+
+const codesInAll = int(tandem.Unauthenticated) + 1
+
+// method has the attributes of a method's spans and metrics, made once.
+type method struct {
+	name       string
+	attributes []attribute.KeyValue
+	by         [codesInAll]metric.MeasurementOption
+}
+
+func newMethod(name string) *method {
+	m := &method{name: name, attributes: []attribute.KeyValue{
+		attribute.String("rpc.system.name", "tandem"), attribute.String("rpc.method", name),
+	}}
+	for i := range m.by {
+		code := codeName(tandem.Code(i))
+		set := append([]attribute.KeyValue{attribute.String(statusKey, code)}, m.attributes...)
+		if i != int(tandem.OK) {
+			set = append(set, attribute.String(errorKey, code))
+		}
+		m.by[i] = metric.WithAttributeSet(attribute.NewSet(set...))
+	}
+	return m
+}
+
+// of returns the attributes of calls that ended so.
+func (m *method) of(c tandem.Code) metric.MeasurementOption {
+	if !c.Valid() {
+		c = tandem.Unknown
+	}
+	return m.by[c]
+}
+
+// codeName is a code as the conventions spell gRPC's, whose codes these are.
+func codeName(c tandem.Code) string {
+	if c == tandem.Canceled {
+		return "CANCELLED"
+	}
+	return strings.ToUpper(strings.ReplaceAll(c.String(), " ", "_"))
+}
+
+// mostMethods bounds the methods that a client knows apart, whose names may come from
+// anywhere.
+const mostMethods = 1024
+
+// methods are those that a client has called. The zero value is ready.
+type methods struct {
+	known sync.Map // string to *method
+	count atomic.Int64
+}
+
+func (m *methods) of(name string) *method {
+	if known, ok := m.known.Load(name); ok {
+		return known.(*method) //nolint:forcetypeassert // nothing else is stored
+	}
+	if m.count.Add(1) > mostMethods {
+		m.count.Add(-1)
+		name = "_OTHER"
+	}
+	known, _ := m.known.LoadOrStore(name, newMethod(name))
+	return known.(*method) //nolint:forcetypeassert // as above
+}

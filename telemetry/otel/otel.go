@@ -1,0 +1,192 @@
+// Package otel has spans and metrics of calls in OpenTelemetry, with the names of its
+// semantic conventions for RPC (1.43).
+//
+//	telemetry := otel.New()   // with OpenTelemetry's global providers
+//	srv := server.New(server.WithPlugins(telemetry))
+//	c, err := client.Dial(target, client.WithPlugins(telemetry))
+//
+// Each call has a span of kind client and one of kind server, named by the method. The
+// trace goes along in the call's metadata as the propagator has it, by default W3C's
+// traceparent and tracestate. A handler's context has the server's span, so spans that it
+// begins, and calls that it makes, are inside. The call's Trace says where it is, for
+// access logs. Calls that a plugin refuses before this one sees them have no server span.
+//
+// The histograms rpc.server.call.duration and rpc.client.call.duration have the attributes
+// rpc.system.name, rpc.method, rpc.response.status_code, and error.type of calls that
+// failed.
+package otel
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/semconv/v1.43.0/rpcconv"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+const scope = "github.com/tandem-rpc/tandem/telemetry/otel"
+
+// Option changes what [New] returns.
+type Option func(*Plugin)
+
+// WithTracerProvider has spans made by a provider other than OpenTelemetry's global one.
+func WithTracerProvider(p trace.TracerProvider) Option { return func(o *Plugin) { o.tracers = p } }
+
+// WithMeterProvider has metrics kept by a provider other than OpenTelemetry's global one.
+func WithMeterProvider(p metric.MeterProvider) Option { return func(o *Plugin) { o.meters = p } }
+
+// WithPropagator has traces carried by another propagator than W3C's Trace Context.
+func WithPropagator(p propagation.TextMapPropagator) Option {
+	return func(o *Plugin) { o.propagator = p }
+}
+
+// Plugin is a plugin for servers and clients. It is safe for concurrent use.
+type Plugin struct {
+	tracers    trace.TracerProvider
+	meters     metric.MeterProvider
+	propagator propagation.TextMapPropagator
+
+	tracer         trace.Tracer
+	server, client metric.Float64Histogram
+	called         methods
+}
+
+// New returns a plugin. What OpenTelemetry finds wrong goes to its error handler.
+func New(opts ...Option) *Plugin {
+	p := &Plugin{tracers: otel.GetTracerProvider(), meters: otel.GetMeterProvider(), propagator: propagation.TraceContext{}}
+	for _, o := range opts {
+		o(p)
+	}
+	p.tracer = p.tracers.Tracer(scope)
+	meter := p.meters.Meter(scope)
+	served, err := rpcconv.NewServerCallDuration(meter)
+	if err != nil {
+		otel.Handle(err)
+	}
+	called, err := rpcconv.NewClientCallDuration(meter)
+	if err != nil {
+		otel.Handle(err)
+	}
+	p.server, p.client = served.Inst(), called.Inst()
+	return p
+}
+
+// ForMethod returns what sees a server's calls of a method.
+func (p *Plugin) ForMethod(m server.Method) any { return &served{p, newMethod(m.Name)} }
+
+// served sees a server's calls of one method.
+type served struct {
+	plugin *Plugin
+	method *method
+}
+
+// Intercept puts a span round each call.
+func (s *served) Intercept(next tandem.Func) tandem.Func {
+	return func(ctx context.Context, call *tandem.Call) error {
+		ctx = s.plugin.propagator.Extract(ctx, carrier{call})
+		ctx, span := s.plugin.tracer.Start(ctx, s.method.name, trace.WithSpanKind(trace.SpanKindServer),
+			trace.WithAttributes(s.method.attributes...))
+		defer span.End()
+		place(call, span.SpanContext())
+		if span.IsRecording() && call.Peer != nil && call.Peer.Addr != nil {
+			span.SetAttributes(attribute.String("network.peer.address", call.Peer.Addr.String()))
+		}
+		err := next(ctx, call)
+		finish(span, err, serversFault)
+		return err
+	}
+}
+
+// AfterResponse counts each call.
+func (s *served) AfterResponse(ctx context.Context, _ *tandem.Call, end tandem.Outcome) {
+	s.plugin.server.Record(ctx, end.Took.Seconds(), s.method.of(end.Code()))
+}
+
+// Intercept puts a span round each call of a client.
+func (p *Plugin) Intercept(next tandem.Func) tandem.Func {
+	return func(ctx context.Context, call *tandem.Call) error {
+		m := p.called.of(call.Method)
+		ctx, span := p.tracer.Start(ctx, call.Method, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(m.attributes...))
+		place(call, span.SpanContext())
+		p.propagator.Inject(ctx, carrier{call})
+		done := func(err error) {
+			if span.IsRecording() && call.Peer != nil && call.Peer.Addr != nil {
+				span.SetAttributes(attribute.String("network.peer.address", call.Peer.Addr.String()))
+			}
+			finish(span, err, anyFault)
+			span.End()
+		}
+		err := next(ctx, call)
+		if err == nil && call.Kind == tandem.Streaming {
+			call.OnEnd(done)
+			return nil
+		}
+		done(err)
+		return err
+	}
+}
+
+// AfterCall counts each call of a client.
+func (p *Plugin) AfterCall(ctx context.Context, call *tandem.Call, end tandem.Outcome) {
+	p.client.Record(ctx, end.Took.Seconds(), p.called.of(call.Method).of(end.Code()))
+}
+
+// place says in the call where it is in its trace.
+func place(call *tandem.Call, c trace.SpanContext) {
+	if c.IsValid() {
+		call.Trace = tandem.Trace{ID: c.TraceID(), Span: c.SpanID(), Flags: byte(c.TraceFlags()), State: c.TraceState().String()}
+	}
+}
+
+// finish says in a span how its call ended.
+func finish(span trace.Span, err error, faulty func(tandem.Code) bool) {
+	if !span.IsRecording() {
+		return
+	}
+	code := tandem.CodeOf(err)
+	span.SetAttributes(attribute.String(statusKey, codeName(code)))
+	if err == nil {
+		return
+	}
+	span.SetAttributes(attribute.String(errorKey, codeName(code)))
+	if faulty(code) {
+		span.SetStatus(codes.Error, tandem.AsError(err).Message)
+	}
+}
+
+// anyFault is what a client takes for an error: all.
+func anyFault(tandem.Code) bool { return true }
+
+// serversFault is what the conventions take for an error of the server; others are the
+// caller's.
+func serversFault(c tandem.Code) bool {
+	switch c {
+	case tandem.Unknown, tandem.DeadlineExceeded, tandem.Unimplemented, tandem.Internal, tandem.Unavailable, tandem.DataLoss:
+		return true
+	}
+	return false
+}
+
+// carrier is a call's metadata for a propagator.
+type carrier struct{ call *tandem.Call }
+
+// Get returns a value.
+func (c carrier) Get(key string) string { return c.call.Metadata.Get(key) }
+
+// Set sets a value.
+func (c carrier) Set(key, value string) { c.call.SetMetadata(key, value) }
+
+// Keys returns all keys.
+func (c carrier) Keys() (keys []string) {
+	for key := range c.call.Metadata {
+		keys = append(keys, key)
+	}
+	return keys
+}

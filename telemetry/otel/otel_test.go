@@ -1,0 +1,200 @@
+package otel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+	"go.uber.org/goleak"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/telemetry/otel"
+	"github.com/tandem-rpc/tandem/transport"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// setup is a plugin of OpenTelemetry's own SDK, whose spans and metrics can be looked at.
+type setup struct {
+	spans  *tracetest.InMemoryExporter
+	tracer *sdktrace.TracerProvider
+	reader *metric.ManualReader
+	plugin *otel.Plugin
+}
+
+func newSetup() *setup {
+	s := &setup{spans: tracetest.NewInMemoryExporter(), reader: metric.NewManualReader()}
+	s.tracer = sdktrace.NewTracerProvider(sdktrace.WithSyncer(s.spans))
+	s.plugin = otel.New(otel.WithTracerProvider(s.tracer), otel.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(s.reader))))
+	return s
+}
+
+// pair connects a client with a server; both have the plugin.
+func pair(plugin any, register func(*server.Server) error) (*client.Client, func()) {
+	srv := server.New(server.WithPlugins(plugin))
+	if err := register(srv); err != nil {
+		panic(err)
+	}
+	network := transport.NewMemory()
+	ln, err := network.Listen(context.Background(), "math")
+	if err != nil {
+		panic(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeListener(ln) }()
+	c, err := client.Dial("mem://math", client.WithTransport("mem", network), client.WithPlugins(plugin))
+	if err != nil {
+		panic(err)
+	}
+	return c, func() {
+		_ = c.Close()
+		_ = srv.Close()
+		<-served
+	}
+}
+
+func half(n int) (int, error) {
+	if n%2 == 1 {
+		return 0, tandem.Errorf(tandem.OutOfRange, "%d is odd", n)
+	}
+	return n / 2, nil
+}
+
+// The span of a handler is inside the server's, that inside the client's, and that
+// inside whatever called it.
+func TestSpans(t *testing.T) {
+	s := newSetup()
+	var seen tandem.Trace
+	c, end := pair(s.plugin, func(srv *server.Server) error {
+		return srv.RegisterFunc("Math.Half", func(ctx context.Context, n int) (int, error) {
+			_, span := s.tracer.Tracer("test").Start(ctx, "inner")
+			defer span.End()
+			seen = tandem.FromContext(ctx).Trace
+			return half(n)
+		})
+	})
+	ctx, outer := s.tracer.Tracer("test").Start(t.Context(), "outer")
+	err := c.Call(ctx, "Math.Half", 7, nil)
+	outer.End()
+	end()
+	if tandem.CodeOf(err) != tandem.OutOfRange {
+		t.Fatal(err)
+	}
+	list := s.spans.GetSpans() // in the order in which they ended
+	if len(list) != 4 {
+		t.Fatalf("%d spans", len(list))
+	}
+	for i, want := range []struct {
+		name   string
+		kind   trace.SpanKind
+		status codes.Code
+	}{
+		{"inner", trace.SpanKindInternal, codes.Unset},
+		{"Math.Half", trace.SpanKindServer, codes.Unset}, // an argument that is wrong is no fault of the server
+		{"Math.Half", trace.SpanKindClient, codes.Error},
+		{"outer", trace.SpanKindInternal, codes.Unset},
+	} {
+		span := list[i]
+		if span.Name != want.name || span.SpanKind != want.kind || span.Status.Code != want.status {
+			t.Errorf("span %d: %s, %v, %v", i, span.Name, span.SpanKind, span.Status)
+		}
+		if i < 3 && span.Parent.SpanID() != list[i+1].SpanContext.SpanID() {
+			t.Errorf("span %d is not inside the next", i)
+		}
+	}
+	attributes := attribute.NewSet(list[1].Attributes...)
+	for key, want := range map[attribute.Key]string{
+		"rpc.system.name": "tandem", "rpc.method": "Math.Half", "rpc.response.status_code": "OUT_OF_RANGE", "error.type": "OUT_OF_RANGE",
+	} {
+		if got, _ := attributes.Value(key); got.AsString() != want {
+			t.Errorf("%s: %q", key, got.AsString())
+		}
+	}
+	if seen.ID != list[1].SpanContext.TraceID() || seen.Span != list[1].SpanContext.SpanID() || !seen.Sampled() {
+		t.Errorf("the handler's call is at %+v", seen)
+	}
+}
+
+// The span of a stream lasts as long as the stream.
+func TestStreams(t *testing.T) {
+	s := newSetup()
+	c, end := pair(s.plugin, func(srv *server.Server) error {
+		return server.HandleStream(srv, "Math.Echo", func(_ context.Context, st *tandem.Stream[int, int]) error {
+			n, err := st.Recv()
+			return errors.Join(err, st.Send(n))
+		})
+	})
+	defer end()
+	st, err := client.Stream[int, int](t.Context(), c, "Math.Echo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(s.spans.GetSpans()); n != 0 {
+		t.Errorf("%d spans have ended", n)
+	}
+	one := 1
+	if err := st.Send(&one); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []error{nil, io.EOF} {
+		if _, err := st.Recv(); !errors.Is(err, want) {
+			t.Fatal(err)
+		}
+	}
+	if n := len(s.spans.GetSpans()); n != 2 {
+		t.Errorf("%d spans have ended", n)
+	}
+}
+
+func TestDurations(t *testing.T) {
+	s := newSetup()
+	c, end := pair(s.plugin, func(srv *server.Server) error { return srv.RegisterFunc("Math.Half", half) })
+	for n := range 5 {
+		_ = c.Call(t.Context(), "Math.Half", n, nil)
+	}
+	end()
+	var all metricdata.ResourceMetrics
+	if err := s.reader.Collect(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]uint64{}
+	for _, m := range all.ScopeMetrics[0].Metrics {
+		for _, p := range m.Data.(metricdata.Histogram[float64]).DataPoints {
+			code, _ := p.Attributes.Value("rpc.response.status_code")
+			method, _ := p.Attributes.Value("rpc.method")
+			got[fmt.Sprint(m.Name, " ", m.Unit, " ", method.AsString(), " ", code.AsString())] = p.Count
+		}
+	}
+	for _, side := range []string{"server", "client"} {
+		for code, want := range map[string]uint64{"OK": 3, "OUT_OF_RANGE": 2} {
+			if name := "rpc." + side + ".call.duration s Math.Half " + code; got[name] != want {
+				t.Errorf("%s: %d, want %d; all: %v", name, got[name], want, got)
+			}
+		}
+	}
+}
+
+func Example() {
+	spans := tracetest.NewInMemoryExporter() // in a program: an OTLP exporter
+	telemetry := otel.New(otel.WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))))
+	c, end := pair(telemetry, func(srv *server.Server) error { return srv.RegisterFunc("Math.Half", half) })
+	_ = c.Call(context.Background(), "Math.Half", 84, nil)
+	end()
+	for _, s := range spans.GetSpans() {
+		fmt.Println(s.Name, s.SpanKind)
+	}
+	// Output:
+	// Math.Half server
+	// Math.Half client
+}

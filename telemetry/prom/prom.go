@@ -1,0 +1,94 @@
+// Package prom hands what package [metrics] has counted to Prometheus, when Prometheus
+// asks: a call costs no more than without it.
+//
+//	m := metrics.New()
+//	srv := server.New(server.WithPlugins(m))
+//	prometheus.MustRegister(prom.Collector(m))
+//
+// The names are those of OpenTelemetry's semantic conventions, as Prometheus writes them:
+//
+//	rpc_server_call_duration_seconds   a histogram of the calls of a server, by rpc_method
+//	rpc_client_call_duration_seconds   likewise of a client
+//	rpc_server_call_errors_total       calls that failed, by rpc_method and rpc_response_status_code
+//	rpc_client_call_errors_total       likewise of a client
+//	rpc_server_active_calls            calls in flight, by rpc_method
+//	rpc_client_active_calls            likewise of a client
+//
+// The histogram's bounds are those of [metrics.Bound].
+package prom
+
+import (
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/plugin/metrics"
+)
+
+// Collector returns a collector of what m counts. It is safe for concurrent use.
+func Collector(m *metrics.Metrics) prometheus.Collector {
+	return &collector{m, newSide("server"), newSide("client")}
+}
+
+type collector struct {
+	metrics        *metrics.Metrics
+	server, client side
+}
+
+// side are the descriptions of one side's figures.
+type side struct{ duration, errors, active *prometheus.Desc }
+
+func newSide(name string) side {
+	const method = "rpc_method"
+	desc := func(what, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(prometheus.BuildFQName("rpc", name, what), help, labels, prometheus.Labels{"rpc_system_name": "tandem"})
+	}
+	return side{
+		desc("call_duration_seconds", "How long calls took.", method),
+		desc("call_errors_total", "Calls that failed.", method, "rpc_response_status_code"),
+		desc("active_calls", "Calls in flight.", method),
+	}
+}
+
+// Describe says what there is.
+func (c *collector) Describe(to chan<- *prometheus.Desc) {
+	for _, s := range []side{c.server, c.client} {
+		to <- s.duration
+		to <- s.errors
+		to <- s.active
+	}
+}
+
+// Collect says how much there is.
+func (c *collector) Collect(to chan<- prometheus.Metric) {
+	for _, s := range c.metrics.Snapshot() {
+		of := c.server
+		if s.Side == metrics.Client {
+			of = c.client
+		}
+		to <- prometheus.MustNewConstHistogram(of.duration, s.Calls(), s.Latency.Sum.Seconds(), buckets(&s.Latency), s.Method)
+		to <- prometheus.MustNewConstMetric(of.active, prometheus.GaugeValue, float64(s.Running), s.Method)
+		for code, n := range s.Errors {
+			to <- prometheus.MustNewConstMetric(of.errors, prometheus.CounterValue, float64(n), s.Method, codeName(code))
+		}
+	}
+}
+
+// buckets are the counts as Prometheus wants them: each with those before it.
+func buckets(h *metrics.Histogram) map[float64]uint64 {
+	list, below := make(map[float64]uint64, metrics.Buckets-1), uint64(0)
+	for i := range metrics.Buckets - 1 {
+		below += h.Counts[i]
+		list[metrics.Bound(i).Seconds()] = below
+	}
+	return list
+}
+
+// codeName is a code as the conventions spell gRPC's, whose codes these are.
+func codeName(c tandem.Code) string {
+	if c == tandem.Canceled {
+		return "CANCELLED"
+	}
+	return strings.ToUpper(strings.ReplaceAll(c.String(), " ", "_"))
+}
