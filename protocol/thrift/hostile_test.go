@@ -252,3 +252,15 @@ func TestPipelined(t *testing.T) {
 		}
 	}
 }
+
+// A request that says that it is one-way is never answered, whatever comes of it.
+func TestOneWayIsNeverAnswered(t *testing.T) {
+	address := serve(t, &office{})
+	for dialect := range dialects {
+		s := newStranger(t, address)
+		for _, method := range []string{"ping", "add", "glob"} {
+			s.say(said(t, dialect, method, apache.ONEWAY, &desk.DeskNoteArgs{Text: "no number"}))
+		}
+		s.alive(dialect)
+	}
+}
