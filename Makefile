@@ -39,8 +39,7 @@ peers = $$(dirname bench/peers/*/go.mod)
 plot  = bench/tools/plot
 # etcd's server and rpcx bring so many modules that the tests with them stand outside
 # the workspace. rpcx has data races of its own.
-embedded = registry/etcd/embedtest registry/e2e/rpcxtest protocol/rpcx/rpcxtest protocol/jsonrpc/jsonrpctest interop/jsonrpc
-embedded = registry/etcd/embedtest registry/e2e/rpcxtest protocol/rpcx/rpcxtest protocol/jsonrpc/jsonrpctest examples/migrating/rpcx
+embedded = registry/etcd/embedtest registry/e2e/rpcxtest protocol/rpcx/rpcxtest protocol/jsonrpc/jsonrpctest interop/jsonrpc examples/migrating/rpcx
 # Nacos takes too long to start for every run; it has a target of its own.
 registries = $(filter-out ./registry/nacos/...,$(patsubst %/go.mod,./%/...,$(wildcard registry/*/go.mod))) ./compat/rpcx/registries/... ./examples/seeds/...
 
