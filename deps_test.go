@@ -95,8 +95,8 @@ var importTable = []row{
 	{layer: 5, folder: "telemetry/prom/..."},
 	{layer: 5, folder: "registry/e2e/..."},
 	{layer: 5, folder: "protocol/all", foreign: []string{"connectrpc.com/connect", "github.com/coder/websocket"}},
+	{layer: 5, folder: "protocol/triple", foreign: []string{"google.golang.org/protobuf"}},
 	{layer: 5, folder: "protocol/rpcx/rpcxtest/..."},
-	{layer: 5, folder: "protocol/web/tripletest/..."},
 	{layer: 5, folder: "protocol/jsonrpc/jsonrpctest/..."},
 	{layer: 5, folder: "compat/netrpc"},
 	{layer: 5, folder: "internal/interop"},
@@ -105,6 +105,7 @@ var importTable = []row{
 	{layer: 5, folder: "cmd/..."},
 
 	{layer: 6, folder: "interop/..."},
+	{layer: 6, folder: "protocol/web/tripletest/..."},
 
 	{layer: 5, folder: "compat/rpcx/plugin"},
 	{layer: 6, folder: "compat/netrpc/jsonrpc"},

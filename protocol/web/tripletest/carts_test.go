@@ -34,6 +34,7 @@ func (c *carts) register(srv *server.Server) error {
 		server.HandleStream(srv, "shop.v1.Carts.Fill", c.fill),
 		server.HandleStream(srv, "shop.v1.Carts.Follow", c.follow),
 		srv.Alias("shop.v1.Baskets.add", "shop.v1.Carts.Add"),
+		srv.RegisterName(stockName, &stock{c.gone}),
 	)
 }
 

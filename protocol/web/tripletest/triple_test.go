@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/protocol/triple"
 	"github.com/tandem-rpc/tandem/protocol/web"
 	"github.com/tandem-rpc/tandem/server"
 )
@@ -39,7 +40,7 @@ func serve(t *testing.T, options func(address string) []server.Option) (*carts, 
 	}
 	_, port, _ := net.SplitHostPort(ln.Addr().String())
 	address := net.JoinHostPort("carts.test", port)
-	opts := []server.Option{server.WithProtocols(web.New()), server.WithLogger(slog.New(slog.DiscardHandler))}
+	opts := []server.Option{server.WithProtocols(web.New(triple.Interface(stockName))), server.WithLogger(slog.New(slog.DiscardHandler))}
 	if options != nil {
 		opts = append(opts, options(address)...)
 	}
@@ -166,14 +167,31 @@ func TestCompressed(t *testing.T) {
 	}
 }
 
+// TestPlain has a consumer call an interface of plain Java.
+func TestPlain(t *testing.T) {
+	c, address := serve(t, nil)
+	compare(t, consume(t, "PlainConsumer", nil, "tri://"+address), wantedPlain())
+	if err := <-c.gone; err == nil {
+		t.Error("a call goes on though its caller has left")
+	}
+}
+
 // TestThroughZooKeeper has the consumer find the server by what it has registered.
 func TestThroughZooKeeper(t *testing.T) {
 	zk := startZooKeeper(t)
-	c, _ := serve(t, func(address string) []server.Option {
-		return []server.Option{listed(t, zk, "shop.v1.Carts", address), listed(t, zk, "shop.v1.Baskets", address)}
+	services := []string{"shop.v1.Carts", "shop.v1.Baskets", stockName}
+	c, _ := serve(t, func(address string) (opts []server.Option) {
+		for _, service := range services {
+			opts = append(opts, listed(t, zk, service, address))
+		}
+		return opts
 	})
+	for _, service := range services {
+		awaitListed(t, zk, service)
+	}
 	compare(t, consume(t, "TripleConsumer", nil, "zookeeper://"+zk+"?delay-notification=50"), wanted())
 	c.check(t)
+	compare(t, consume(t, "PlainConsumer", nil, "zookeeper://"+zk+"?delay-notification=50"), wantedPlain())
 }
 
 // check looks at what the calls were for the server.
@@ -215,5 +233,32 @@ func wanted() map[string]string {
 		"timeout":                  "timeout",
 		"many at a time":           "400 right",
 		"interface without a stub": "plum=1",
+	}
+}
+
+// wantedPlain is what a consumer gets from an interface of plain Java.
+func wantedPlain() map[string]string {
+	return map[string]string{
+		"text":                "hello Zoë 😀 €",
+		"no text":             "hello ",
+		"long text":           "equal",
+		"two arguments":       "[apple, 3, null, 0, null, 0.0, null, false, 0, 0, null, null, null, null, null, null, null, null]", //nolint:dupword // fields
+		"nothing found":       "null",
+		"no argument, a list": "[[a, 0, null, 0, null, 0.0, null, false, 0, 0, null, null, null, null, null, null, null, null], [b, 0, …", //nolint:dupword // likewise
+		"set and map":         "{a=1, bb=2}",
+		"array":               "[5000000, -70000, 1]",
+		"primitives":          "1099511558072",
+		"void":                "done",
+		"object":              "equal",
+		"the same twice":      "equal",
+		"a circle":            "RpcException 0: INTERNAL: results of shop.plain.Stock.Echo: result: nested deeper than 64",
+		"enum":                "GREEN",
+		"anything":            "{a=[1, 2, x], b=0.5}",
+		"error":               "RpcException 0: NOT_FOUND: no such item: 100 % “missing”",
+		"unimplemented":       `RpcException 0: UNIMPLEMENTED: no method at "/shop.plain.Stock/unknown"`,
+		"too large":           "RpcException 0: RESOURCE_EXHAUSTED: …",
+		"attachments":         "ann bob",
+		"timeout":             "timeout",
+		"many at a time":      "400 right",
 	}
 }

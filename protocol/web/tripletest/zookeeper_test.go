@@ -4,6 +4,7 @@ package tripletest
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/registry/zookeeper"
 	"github.com/tandem-rpc/tandem/server"
 )
@@ -28,7 +30,7 @@ func startZooKeeper(t *testing.T) string {
 	dir, address := t.TempDir(), freeAddress(t)
 	config := filepath.Join(dir, "zoo.cfg")
 	_, port, _ := net.SplitHostPort(address)
-	text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\ntickTime=500\nadmin.enableServer=false\n", dir, port)
+	text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\ntickTime=1000\nadmin.enableServer=false\n", dir, port)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -78,10 +80,36 @@ func isServed(address string) bool {
 	return strings.Contains(string(answer), "Mode:")
 }
 
+func placeOf(zk, service string) string {
+	return "zookeeper://" + zk + "/dubbo/" + service + "?layout=dubbo"
+}
+
+// awaitListed waits until a provider of a service is listed: a consumer that begins
+// earlier fails at once.
+func awaitListed(t *testing.T, zk, service string) {
+	t.Helper()
+	target, err := registry.ParseTarget(placeOf(zk, service))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	found := false
+	_ = zookeeper.Resolver().Watch(ctx, target, func(s registry.Snapshot) {
+		if len(s.Instances) > 0 {
+			found = true
+			cancel()
+		}
+	})
+	if !found {
+		t.Fatalf("%s is not listed", service)
+	}
+}
+
 // listed lists a server as Dubbo's providers are.
 func listed(t *testing.T, zk, service, address string) server.Option {
 	t.Helper()
-	r, err := zookeeper.New("zookeeper://" + zk + "/dubbo/" + service + "?layout=dubbo&ttl=2s")
+	r, err := zookeeper.New(placeOf(zk, service))
 	if err != nil {
 		t.Fatal(err)
 	}

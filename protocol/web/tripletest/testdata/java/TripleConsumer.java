@@ -9,6 +9,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.function.IntPredicate;
 import java.util.logging.Level;
 import java.util.logging.Logger;
 import java.util.zip.CRC32;
@@ -36,23 +37,26 @@ public final class TripleConsumer {
     private static final int SHORT_MILLIS = 300;
 
     private final String where;
-    private final Carts carts;
+    private Carts carts;
 
-    private TripleConsumer(String where) {
+    TripleConsumer(String where) {
         this.where = where;
-        carts = refer(Carts.class, Carts.SERVICE_NAME, CommonConstants.NATIVE_STUB);
     }
 
     public static void main(String[] args) throws Exception {
-        Logger.getLogger("").setLevel(Level.SEVERE);
-        ApplicationConfig application = new ApplicationConfig("shopper");
-        application.setQosEnable(false);
-        DubboBootstrap.getInstance().application(application);
+        begin();
         new TripleConsumer(args[0]).all();
         System.exit(0);
     }
 
-    private <T> T refer(Class<T> type, String name, String proxy) {
+    static void begin() {
+        Logger.getLogger("").setLevel(Level.SEVERE);
+        ApplicationConfig application = new ApplicationConfig("shopper");
+        application.setQosEnable(false);
+        DubboBootstrap.getInstance().application(application);
+    }
+
+    <T> T refer(Class<T> type, String name, String proxy) {
         ReferenceConfig<T> r = new ReferenceConfig<>();
         r.setInterface(type);
         r.setProxy(proxy);
@@ -70,6 +74,7 @@ public final class TripleConsumer {
     }
 
     private void all() {
+        carts = refer(Carts.class, Carts.SERVICE_NAME, CommonConstants.NATIVE_STUB);
         say("unary", () -> text(carts.add(request("apple", 3))));
         say("large", () -> sum(carts.add(noted(1 << 20)).getNote().toByteArray()));
         say("too large", () -> text(carts.add(noted(5 << 20))));
@@ -86,8 +91,8 @@ public final class TripleConsumer {
         say("bidi stream that is cancelled", this::cancel);
         say("attachments", this::attachments);
         say("deadline", () -> text(carts.add(request("deadline", 1))));
-        say("timeout", this::timeout);
-        say("many at a time", this::many);
+        say("timeout", () -> timeout(() -> text(carts.add(request("slow", 1)))));
+        say("many at a time", () -> many(i -> text(carts.add(request("nut", i))).equals("nut=" + i)));
         say("interface without a stub", () -> text(refer(Baskets.class, Baskets.class.getName(), null).add(request("plum", 1))));
     }
 
@@ -152,10 +157,10 @@ public final class TripleConsumer {
                 + (key instanceof byte[] bytes ? Arrays.toString(bytes) : key);
     }
 
-    private String timeout() {
+    String timeout(Callable<String> call) throws Exception {
         RpcContext.getClientAttachment().setObjectAttachment("timeout", SHORT_MILLIS);
         try {
-            return text(carts.add(request("slow", 1)));
+            return call.call();
         } catch (RpcException e) {
             return e.isTimeout() || failure(e).contains("DEADLINE_EXCEEDED") ? "timeout" : failure(e); // whose clock is first
         } finally {
@@ -163,16 +168,16 @@ public final class TripleConsumer {
         }
     }
 
-    private String many() throws Exception {
+    static String many(IntPredicate call) throws Exception {
         ExecutorService callers = Executors.newFixedThreadPool(16);
-        List<Callable<String>> calls = new ArrayList<>();
+        List<Callable<Boolean>> calls = new ArrayList<>();
         for (int i = 0; i < 400; i++) {
-            int count = i;
-            calls.add(() -> text(carts.add(request("nut", count))).equals("nut=" + count) ? "right" : "wrong");
+            int number = i;
+            calls.add(() -> call.test(number));
         }
         int right = 0;
-        for (Future<String> f : callers.invokeAll(calls)) {
-            right += f.get().equals("right") ? 1 : 0;
+        for (Future<Boolean> f : callers.invokeAll(calls)) {
+            right += f.get() ? 1 : 0;
         }
         callers.shutdown();
         return right + " right";
@@ -201,7 +206,7 @@ public final class TripleConsumer {
         return code + ": " + t.getMessage();
     }
 
-    private static void say(String name, Callable<String> call) {
+    static void say(String name, Callable<String> call) {
         String got;
         try {
             got = call.call();

@@ -1,0 +1,248 @@
+package triple
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/protocol/web"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// exchange is one call. It is its Body too: the request is read when the method's
+// arguments are wanted, and so after the interceptors.
+type exchange struct {
+	conn    *server.Conn
+	method  *server.Method
+	w       http.ResponseWriter
+	r       *http.Request
+	control *http.ResponseController
+
+	args    [][]byte // of the request, when it has been read
+	read    bool
+	failed  error // reading it
+	reply   []byte
+	trailer tandem.Metadata
+}
+
+// call makes the call, and returns its error.
+func (x *exchange) call() error {
+	switch {
+	case x.method == nil:
+		return tandem.Errorf(tandem.Unimplemented, "no method at %.200q", x.r.URL.Path)
+	case x.method.Kind == tandem.Streaming:
+		return tandem.Errorf(tandem.Unimplemented, "%s is a stream, which consumers call with messages of Protocol Buffers", x.method.Name)
+	}
+	peer := *x.conn.Peer()
+	peer.Protocol = "triple"
+	call := &tandem.Call{
+		Method: x.method.Name, Kind: x.method.Kind, Metadata: web.Metadata(x.r.Header),
+		Codec: "hessian2", Peer: &peer, Body: x,
+	}
+	if d, ok := timeout(x.r.Header.Get("Grpc-Timeout")); ok {
+		call.Deadline = time.Now().Add(d)
+	}
+	done := make(chan error, 1)
+	x.conn.Go(x.r.Context(), call, func(err error) {
+		x.trailer = call.Trailer
+		done <- err
+	})
+	return <-done
+}
+
+// Decode decodes the arguments.
+func (x *exchange) Decode(v any) error {
+	if !x.read {
+		x.read = true
+		x.args, x.failed = x.receive()
+	}
+	if x.failed != nil {
+		return x.failed
+	}
+	targets, several := v.(tandem.Results)
+	if !several {
+		targets = tandem.Results{v}
+	}
+	if len(targets) != len(x.args) {
+		return tandem.Errorf(tandem.InvalidArgument, "there are %d arguments, %d are wanted", len(x.args), len(targets))
+	}
+	for i, target := range targets {
+		if err := decode(x.args[i], target); err != nil {
+			return tandem.Errorf(tandem.InvalidArgument, "argument %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+// Encode encodes the result.
+func (x *exchange) Encode(v any) error {
+	if results, several := v.(tandem.Args); several {
+		if len(results) > 1 {
+			return tandem.Errorf(tandem.Unimplemented, "it has %d results, and a method of Java has one", len(results))
+		}
+		v = nil
+		if len(results) == 1 {
+			v = results[0]
+		}
+	}
+	b, err := encode(v)
+	if err != nil {
+		return tandem.Errorf(tandem.Internal, "result: %w", err)
+	}
+	x.reply = wrapResponse(b)
+	return nil
+}
+
+// Stream returns nil: calls are unary.
+func (*exchange) Stream() tandem.MessageStream { return nil }
+
+// receive reads the request.
+func (x *exchange) receive() ([][]byte, error) {
+	b, err := x.message()
+	if err != nil {
+		if _, known := errors.AsType[*tandem.Error](err); known {
+			return nil, err
+		}
+		return nil, tandem.Errorf(tandem.InvalidArgument, "the request could not be read: %w", err)
+	}
+	return unwrapRequest(b)
+}
+
+// message reads what is framed as gRPC frames its messages
+// (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md).
+func (x *exchange) message() ([]byte, error) {
+	var head [5]byte
+	if err := x.full(bytes.NewBuffer(head[:0]), head[:]); err != nil {
+		return nil, err
+	}
+	most := x.method.MaxMessage
+	length := int64(binary.BigEndian.Uint32(head[1:]))
+	if length > int64(most) {
+		return nil, tooLarge(most)
+	}
+	var b bytes.Buffer
+	for b.Len() < int(length) {
+		if err := x.full(&b, make([]byte, min(int(length)-b.Len(), piece))); err != nil {
+			return nil, err
+		}
+	}
+	if head[0]&1 == 0 {
+		return b.Bytes(), nil
+	}
+	if encoding := x.r.Header.Get("Grpc-Encoding"); encoding != "gzip" {
+		return nil, tandem.Errorf(tandem.Unimplemented, "compressed by %.20q, want gzip", encoding)
+	}
+	return unzip(&b, most)
+}
+
+// piece is how much of a message must come within the stall timeout, and how much
+// memory is taken before it does.
+const piece = 64 << 10
+
+// full reads into all of p, and appends it to b.
+func (x *exchange) full(b *bytes.Buffer, p []byte) error {
+	if err := x.control.SetReadDeadline(time.Now().Add(x.conn.StallTimeout())); err != nil {
+		return err
+	}
+	if _, err := io.ReadFull(x.r.Body, p); err != nil {
+		return err
+	}
+	b.Write(p)
+	return x.control.SetReadDeadline(time.Time{})
+}
+
+func tooLarge(most int) error {
+	return tandem.Errorf(tandem.ResourceExhausted, "message has more than %d bytes", most)
+}
+
+func unzip(r io.Reader, most int) ([]byte, error) {
+	z, err := gzip.NewReader(r)
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(io.LimitReader(z, int64(most)+1))
+	if err == nil && len(b) > most {
+		err = tooLarge(most)
+	}
+	return b, err
+}
+
+// answer sends the response, or the error.
+func (x *exchange) answer(err error) {
+	h := x.w.Header()
+	h.Set("Content-Type", "application/grpc+proto")
+	prefix := http.TrailerPrefix
+	if err != nil {
+		prefix = "" // there is nothing else: what would be the trailer is the header
+	}
+	for name, values := range x.trailer {
+		if !own(name) {
+			for _, v := range values {
+				if strings.HasSuffix(name, "-bin") {
+					v = base64.RawStdEncoding.EncodeToString([]byte(v))
+				}
+				h.Add(prefix+name, v) // net/http leaves out what is no name or no value
+			}
+		}
+	}
+	if err != nil {
+		e := tandem.AsError(err)
+		code := e.Code
+		if code == tandem.OK || !code.Valid() {
+			code = tandem.Unknown
+		}
+		h.Set("Grpc-Status", strconv.Itoa(int(code)))
+		h.Set("Grpc-Message", escape(e.Message))
+		return
+	}
+	h.Set(prefix+"Grpc-Status", "0")
+	frame := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(x.reply))) //nolint:gosec // a message is not as long
+	_ = x.control.SetWriteDeadline(time.Now().Add(x.conn.StallTimeout()))
+	if _, err := x.w.Write(append(frame, x.reply...)); err == nil { // if it fails the consumer is gone
+		_ = x.control.SetWriteDeadline(time.Time{})
+	}
+}
+
+// own reports whether a name is HTTP's, gRPC's or tandem's own.
+func own(name string) bool {
+	name = strings.ToLower(name)
+	return name == "content-type" || name == "content-length" || name == "trailer" ||
+		strings.HasPrefix(name, "grpc-") || strings.HasPrefix(name, "tandem-") || strings.HasPrefix(name, ":")
+}
+
+// escape is how gRPC writes a message into a header.
+func escape(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '%' {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// timeout reads gRPC's header of that name: at most eight digits, and a unit.
+func timeout(s string) (time.Duration, bool) {
+	if len(s) < 2 || len(s) > 9 {
+		return 0, false
+	}
+	unit, ok := map[byte]time.Duration{
+		'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond,
+	}[s[len(s)-1]]
+	n, err := strconv.ParseUint(s[:len(s)-1], 10, 32)
+	if !ok || err != nil {
+		return 0, false
+	}
+	return time.Duration(min(int64(n), int64(time.Duration(1<<62)/unit))) * unit, true
+}

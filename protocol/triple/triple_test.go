@@ -1,0 +1,207 @@
+package triple_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/protocol/triple"
+	"github.com/tandem-rpc/tandem/protocol/web"
+	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/transport"
+)
+
+// patience is how long a test waits for what must happen.
+const patience = time.Minute
+
+// consumer is a client of HTTP/2, on an in-memory network with its server.
+func consumer(t *testing.T, opts ...server.Option) *http.Client {
+	t.Helper()
+	mem := transport.NewMemory()
+	srv := server.New(append(opts, server.WithProtocols(web.New(triple.Interface("com.shop.Stock"))))...)
+	if err := errors.Join(
+		srv.RegisterFunc("com.shop.Stock.hello", hello), srv.RegisterFunc("com.shop.Stock.Two", func(int, int) (int, int) { return 1, 2 }),
+		srv.RegisterFunc("com.shop.Stock.Left", left),
+		server.HandleStream(srv, "com.shop.Stock.Stream", func(context.Context, *tandem.Stream[int, int]) error { return nil }),
+	); err != nil {
+		t.Fatal(err)
+	}
+	ln, err := mem.Listen(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeListener(ln) }()
+	tr := &http.Transport{
+		Protocols:   new(http.Protocols),
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return mem.Dial(ctx, "a") },
+	}
+	tr.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(func() {
+		tr.CloseIdleConnections()
+		_ = srv.Close()
+		if err := <-served; !errors.Is(err, server.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	return &http.Client{Transport: tr, Timeout: patience}
+}
+
+func hello(ctx context.Context, name string) (string, error) {
+	call := tandem.FromContext(ctx)
+	call.Trailer = tandem.Metadata{"answer-bin": {"\xff"}, "grpc-status": {"99"}, "answer": {call.Metadata.Get("question"), call.Peer.Protocol}}
+	if name == "" {
+		return "", tandem.Errorf(tandem.NotFound, "no name: 100 %%\n")
+	}
+	return "hello " + name, nil
+}
+
+// left says whether there is a deadline within a minute.
+func left(ctx context.Context) bool {
+	at, ok := ctx.Deadline()
+	return ok && time.Until(at) < time.Minute
+}
+
+// wrapped is a request as Dubbo sends it, with arguments that are encoded.
+func wrapped(serialization string, args ...string) string {
+	b := "\x0a" + string(rune(len(serialization))) + serialization
+	for _, arg := range args {
+		b += "\x12" + string(rune(len(arg))) + arg
+	}
+	return b + "\x1a\x01S" // a type
+}
+
+func framed(flag byte, message string) string {
+	return string(binary.BigEndian.AppendUint32([]byte{flag}, uint32(len(message)))) + message
+}
+
+func zipped(s string) string {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = io.WriteString(z, s)
+	_ = z.Close()
+	return b.String()
+}
+
+const kind = "application/grpc+proto"
+
+// answer is a response that has been read.
+type answer struct {
+	status          int
+	header, trailer http.Header
+}
+
+func post(t *testing.T, c *http.Client, method, contentType, body string, header ...string) (answer, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://tandem.test/com.shop.Stock/"+method, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", contentType)
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{res.StatusCode, res.Header, res.Trailer}, string(b)
+}
+
+const (
+	helloAnn = "\x0a\x08hessian4\x12\x0cS\x00\x09hello ann"
+	yes      = "\x0a\x08hessian4\x12\x01T"
+)
+
+func TestCalls(t *testing.T) {
+	c := consumer(t)
+	ann := wrapped("hessian4", "\x03ann")
+	for name, body := range map[string]string{"plain": framed(0, ann), "gzip": framed(1, zipped(ann))} {
+		res, got := post(t, c, "hello", kind, body, "Grpc-Encoding", "gzip", "Question", "why")
+		if got != framed(0, helloAnn) || res.header.Get("Content-Type") != kind {
+			t.Errorf("%s: %q %v", name, got, res.header)
+		}
+		if h := res.trailer; h.Get("Grpc-Status") != "0" || h.Get("Answer-Bin") != "/w" || strings.Join(h["Answer"], " ") != "why triple" {
+			t.Errorf("%s: %v", name, h)
+		}
+	}
+	for header, want := range map[string]string{"5S": yes, "99999999H": "\x0a\x08hessian4\x12\x01F", "5x": "\x0a\x08hessian4\x12\x01F"} {
+		if _, got := post(t, c, "left", kind, framed(0, wrapped("hessian4")), "Grpc-Timeout", header); got != framed(0, want) {
+			t.Errorf("%s: %q, want %q", header, got, want)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	c := consumer(t, server.WithMaxMessage(1000))
+	for _, want := range []struct {
+		method, body, status, message string
+	}{
+		{"hello", framed(0, wrapped("hessian4", "\x00")), "5", "no name: 100 %25%0A"},
+		{"none", "", "12", `no method at "/com.shop.Stock/none"`},
+		{"stream", "", "12", "is a stream"},
+		{"two", framed(0, wrapped("hessian4", "\x90", "\x90")), "12", "it has 2 results"},
+		{"two", framed(0, wrapped("hessian4", "\x90")), "3", "there are 1 arguments, 2 are wanted"},
+		{"hello", framed(0, wrapped("hessian4", "\x90")), "3", "argument 1: at byte 1: the number 0 does not fit into string"},
+		{"hello", framed(0, wrapped("fastjson2", "\x90")), "12", `serialization "fastjson2", want hessian2`},
+		{"hello", framed(0, ""), "12", `serialization "", want hessian2`},
+		{"hello", framed(0, "\x0a\x7f"), "3", "not Triple's wrapper"},
+		{"hello", framed(0, "\x12"), "3", "not Triple's wrapper"},
+		{"hello", framed(0, "\x80"), "3", "not Triple's wrapper"},
+		{"hello", framed(0, strings.Repeat("\x12\x00", 300)), "3", "more arguments than"},
+		{"hello", "", "3", "could not be read: EOF"},
+		{"hello", "\x00\x00\x00\x00\x05abcd", "3", "could not be read: unexpected EOF"},
+		{"hello", "\x00\xff\xff\xff\xff", "8", "message has more than 1000 bytes"},
+		{"hello", framed(1, "no gzip"), "3", "could not be read"},
+		{"hello", framed(1, zipped(strings.Repeat("x", 1001))), "8", "message has more than 1000 bytes"},
+	} {
+		res, got := post(t, c, want.method, kind, want.body, "Grpc-Encoding", "gzip")
+		if got != "" || res.header.Get("Grpc-Status") != want.status || !strings.Contains(res.header.Get("Grpc-Message"), want.message) {
+			t.Errorf("%s %.30q: %q %v, want %s %s", want.method, want.body, got, res.header, want.status, want.message)
+		}
+	}
+	if res, _ := post(t, c, "hello", kind, framed(1, "x"), "Grpc-Encoding", "bzip2"); res.header.Get("Grpc-Message") != `arguments of com.shop.Stock.hello: compressed by "bzip2", want gzip` {
+		t.Error(res.header)
+	}
+	if res, _ := post(t, c, "hello", "application/json", "{}"); res.status != http.StatusUnsupportedMediaType {
+		t.Error(res.status)
+	}
+}
+
+// TestInterceptorsFirst refuses a call whose request never comes.
+func TestInterceptorsFirst(t *testing.T) {
+	c := consumer(t, server.WithInterceptors(func(tandem.Func) tandem.Func {
+		return func(context.Context, *tandem.Call) error {
+			return tandem.Errorf(tandem.Unauthenticated, "who are you?")
+		}
+	}))
+	body, w := io.Pipe()
+	defer w.Close()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://tandem.test/com.shop.Stock/hello", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", kind)
+	res, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.Header.Get("Grpc-Status") != "16" {
+		t.Error(res.Header)
+	}
+}

@@ -1,0 +1,72 @@
+package triple
+
+import (
+	"errors"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// Fields of Triple's wrappers, which are messages of Protocol Buffers: Dubbo's
+// triple_wrapper.proto.
+const (
+	requestSerialization protowire.Number = 1
+	requestArgs          protowire.Number = 2 // the types follow as 3: the method here says what it wants
+
+	responseSerialization protowire.Number = 1
+	responseData          protowire.Number = 2
+)
+
+// hessian is Hessian 2 as the wrapper has it.
+const hessian = "hessian4"
+
+// maxArgs is how many parameters a method of Java can have.
+const maxArgs = 255
+
+// unwrapRequest returns the arguments, encoded each for itself.
+func unwrapRequest(b []byte) ([][]byte, error) {
+	var args [][]byte
+	serialization := ""
+	for len(b) > 0 {
+		n, kind, size := protowire.ConsumeTag(b)
+		if size < 0 {
+			return nil, badWrapper(protowire.ParseError(size))
+		}
+		b = b[size:]
+		if kind != protowire.BytesType || n != requestSerialization && n != requestArgs {
+			if size = protowire.ConsumeFieldValue(n, kind, b); size < 0 {
+				return nil, badWrapper(protowire.ParseError(size))
+			}
+			b = b[size:]
+			continue
+		}
+		value, size := protowire.ConsumeBytes(b)
+		if size < 0 {
+			return nil, badWrapper(protowire.ParseError(size))
+		}
+		b = b[size:]
+		if n == requestSerialization {
+			serialization = string(value)
+		} else if args = append(args, value); len(args) > maxArgs {
+			return nil, badWrapper(errors.New("more arguments than a method of Java can have"))
+		}
+	}
+	if serialization != hessian && serialization != "hessian2" {
+		return nil, tandem.Errorf(tandem.Unimplemented, "serialization %.20q, want hessian2: the consumer can set it", serialization)
+	}
+	return args, nil
+}
+
+func badWrapper(err error) error {
+	return tandem.Errorf(tandem.InvalidArgument, "not Triple's wrapper: %w", err)
+}
+
+// wrapResponse puts an encoded result into a response.
+func wrapResponse(data []byte) []byte {
+	b := make([]byte, 0, len(data)+2*len(hessian)+8)
+	b = protowire.AppendTag(b, responseSerialization, protowire.BytesType)
+	b = protowire.AppendString(b, hessian)
+	b = protowire.AppendTag(b, responseData, protowire.BytesType)
+	return protowire.AppendBytes(b, data)
+}

@@ -1,0 +1,6 @@
+package shop.plain;
+
+public enum Color {
+    RED,
+    GREEN
+}
