@@ -75,7 +75,10 @@ func ExampleWithClients() {
 	defer c.Close()
 	err = c.Call(context.Background(), tandem.AnnounceMethod, []byte("me"), nil, client.Codec("raw"))
 	fmt.Println(err)
-	connected := srv.Clients()
+	connected := map[string]server.ConnectedClient{}
+	for _, c := range srv.Clients() {
+		connected[c.ID] = c
+	}
 	fmt.Println(len(connected), "connected")
 	// Output:
 	// unauthenticated: no token
