@@ -39,7 +39,7 @@ peers = $$(dirname bench/peers/*/go.mod)
 plot  = bench/tools/plot
 # etcd's server and rpcx bring so many modules that the tests with them stand outside
 # the workspace. rpcx has data races of its own.
-embedded = registry/etcd/embedtest registry/e2e/rpcxtest protocol/rpcx/rpcxtest protocol/jsonrpc/jsonrpctest interop/jsonrpc examples/migrating/rpcx examples/migrating/kitex
+embedded = registry/etcd/embedtest registry/e2e/rpcxtest protocol/rpcx/rpcxtest protocol/jsonrpc/jsonrpctest interop/jsonrpc examples/migrating/rpcx examples/migrating/kitex protocol/web/grpctest
 # Nacos takes too long to start for every run; it has a target of its own.
 registries = $(filter-out ./registry/nacos/...,$(patsubst %/go.mod,./%/...,$(wildcard registry/*/go.mod))) ./compat/rpcx/registries/... ./examples/seeds/...
 
@@ -54,6 +54,7 @@ test: ## Test every module with the race detector, then the core alone without i
 test-protocols: ## Test protocols against real peers whose modules stand outside the workspace
 	cd protocol/rpcx/rpcxtest && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) .
 	cd protocol/jsonrpc/jsonrpctest && GOWORK=off $(GO) test -race -shuffle=on -timeout 5m $(TESTFLAGS) .
+	cd protocol/web/grpctest && GOWORK=off $(GO) test -race -shuffle=on -timeout 5m $(TESTFLAGS) .
 	cd examples/migrating/rpcx && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) .
 	cd examples/migrating/kitex && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) .
 

@@ -68,6 +68,7 @@ var importTable = []row{
 	{layer: 2, folder: "internal/session"},
 	{layer: 2, folder: "internal/sim"},
 	{layer: 2, folder: "internal/multiplex"},
+	{layer: 2, folder: "internal/httpcalls"},
 
 	{layer: 3, folder: "client"},
 	{layer: 3, folder: "server"},
@@ -98,6 +99,7 @@ var importTable = []row{
 	{layer: 5, folder: "protocol/triple", foreign: []string{"google.golang.org/protobuf"}},
 	{layer: 5, folder: "protocol/rpcx/rpcxtest/..."},
 	{layer: 5, folder: "protocol/jsonrpc/jsonrpctest/..."},
+	{layer: 5, folder: "protocol/web/grpctest/..."},
 	{layer: 5, folder: "compat/netrpc"},
 	{layer: 5, folder: "internal/interop"},
 	{layer: 5, folder: "internal/testcert"},

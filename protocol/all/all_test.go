@@ -8,6 +8,7 @@ import (
 	"net/rpc/jsonrpc"
 	"testing"
 
+	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/protocol/all"
 	"github.com/tandem-rpc/tandem/server"
@@ -97,7 +98,7 @@ func TestClients(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- srv.ServeListener(ln) }()
 	for _, p := range all.Clients() {
-		c, err := client.Dial(p.Name()+"://"+ln.Addr().String(), client.WithProtocols(all.Clients()...), client.WithCodec(p.Codecs()[0]))
+		c, err := client.Dial(p.Name()+"://"+ln.Addr().String(), client.WithProtocols(all.Clients()...), client.WithCodec(plain(p)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,4 +110,14 @@ func TestClients(t *testing.T) {
 	}
 	_ = srv.Close()
 	<-served
+}
+
+// plain is a codec that the protocol carries and that takes a string.
+func plain(p client.Protocol) tandem.Codec {
+	for _, c := range p.Codecs() {
+		if c.Name() == "json" {
+			return c
+		}
+	}
+	return p.Codecs()[0]
 }

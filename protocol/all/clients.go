@@ -5,6 +5,7 @@ import (
 	"github.com/tandem-rpc/tandem/protocol/jsonrpc"
 	"github.com/tandem-rpc/tandem/protocol/netrpc"
 	"github.com/tandem-rpc/tandem/protocol/rpcx"
+	"github.com/tandem-rpc/tandem/protocol/web"
 )
 
 // Clients returns every protocol that a client can speak at servers that are not
@@ -14,5 +15,6 @@ import (
 func Clients() []client.Protocol {
 	return []client.Protocol{
 		jsonrpc.Client(), jsonrpc.HTTPClient("/jsonrpc"), netrpc.Client(), netrpc.HTTPClient("", nil), rpcx.Client(),
+		web.GRPC(), web.Connect(),
 	}
 }

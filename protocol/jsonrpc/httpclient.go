@@ -4,19 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptrace"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/internal/httpcalls"
 )
 
 // HTTPClient is [Client] for servers over HTTP, at targets jsonrpc+http://host:port: each
@@ -40,88 +37,20 @@ func (*overHTTP) Name() string { return "jsonrpc+http" }
 
 // Connect connects to a server. The connection is the first call's.
 func (o *overHTTP) Connect(ctx context.Context, r *client.Remote) (client.Carrier, error) {
-	first, err := r.Dial(ctx)
+	s, err := httpcalls.Connect(ctx, r.Dial, false)
 	if err != nil {
 		return nil, err
 	}
-	p := &poster{overHTTP: o, remote: r, first: first, done: make(chan struct{})}
-	p.base, p.cancel = context.WithCancel(context.Background())
-	p.http.Transport = &http.Transport{DialContext: p.dial, MaxIdleConnsPerHost: maxIdle, DisableCompression: true}
-	p.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return p, nil
+	return &poster{Server: s, overHTTP: o, remote: r}, nil
 }
-
-// maxIdle is how many connections to a server are kept though no call needs them.
-const maxIdle = 16
 
 // poster makes calls at one server.
 type poster struct {
+	*httpcalls.Server
 	*overHTTP
 
 	remote *client.Remote
-	http   http.Client
 	seq    atomic.Uint64
-	base   context.Context //nolint:containedctx // the connection's own: it ends with Close
-	cancel context.CancelFunc
-	calls  sync.WaitGroup
-
-	mu    sync.Mutex
-	first net.Conn // that nobody has used yet
-	err   error
-	done  chan struct{}
-}
-
-// dial makes a connection for a call. When that fails the server is not there, and the
-// client connects anew when it is.
-func (p *poster) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	p.mu.Lock()
-	first := p.first
-	p.first = nil
-	p.mu.Unlock()
-	if first != nil {
-		return first, nil
-	}
-	c, err := p.remote.Dial(ctx)
-	if err != nil && ctx.Err() == nil {
-		p.end(err)
-	}
-	return c, err
-}
-
-// end notes that no more calls are carried, and why.
-func (p *poster) end(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.err == nil {
-		p.err = err
-		close(p.done)
-	}
-}
-
-func (p *poster) Done() <-chan struct{} { return p.done }
-
-func (p *poster) Err() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.err
-}
-
-var errClosed = errors.New("closed")
-
-// Close ends the calls in flight and closes all connections.
-func (p *poster) Close() error {
-	p.end(errClosed)
-	p.cancel()
-	p.mu.Lock()
-	first := p.first
-	p.first = nil
-	p.mu.Unlock()
-	p.calls.Wait()
-	p.http.CloseIdleConnections()
-	if first != nil {
-		return first.Close()
-	}
-	return nil
 }
 
 // Carry makes a call.
@@ -151,38 +80,21 @@ func (p *poster) Carry(ctx context.Context, r *client.Request) error {
 	return got.take(r)
 }
 
-// post sends a request and returns what is answered. Its error is NotExecuted if there
-// was no connection to send it on.
+// post sends a request and returns what is answered.
 func (p *poster) post(ctx context.Context, request []byte, md tandem.Metadata) (status int, body []byte, err error) {
-	p.mu.Lock()
-	why := p.err
-	if why == nil {
-		p.calls.Add(1)
-	}
-	p.mu.Unlock()
-	if why != nil {
-		return 0, nil, &tandem.Error{Code: tandem.Unavailable, NotExecuted: true, Message: why.Error()}
-	}
-	defer p.calls.Done()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(p.base, cancel)()
-	var connected atomic.Bool
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
-	resp, err := p.send(ctx, request, md)
-	if err == nil {
+	err = p.Do(ctx, func(ctx context.Context, a *httpcalls.Attempt) error {
+		resp, err := p.send(ctx, request, md)
+		if err != nil {
+			return a.Failed(err)
+		}
 		defer func() { _ = resp.Body.Close() }()
-		body, err = io.ReadAll(io.LimitReader(resp.Body, int64(p.remote.MaxMessage)+answerRoom+1))
-	}
-	if err == nil {
-		return resp.StatusCode, body, nil
-	}
-	e := tandem.AsError(err)
-	if e.Code == tandem.Unknown {
-		e = tandem.Errorf(tandem.Unavailable, "%w", err)
-	}
-	e.NotExecuted = !connected.Load()
-	return 0, nil, e
+		status = resp.StatusCode
+		if body, err = io.ReadAll(io.LimitReader(resp.Body, int64(p.remote.MaxMessage)+answerRoom+1)); err != nil {
+			return a.Failed(err)
+		}
+		return nil
+	})
+	return status, body, err
 }
 
 func (p *poster) send(ctx context.Context, request []byte, md tandem.Metadata) (*http.Response, error) {
@@ -195,12 +107,10 @@ func (p *poster) send(ctx context.Context, request []byte, md tandem.Metadata) (
 			req.Header.Add(key, v)
 		}
 	}
-	// With one of these net/http would send a request again that may have run.
-	req.Header.Del("Idempotency-Key")
-	req.Header.Del("X-Idempotency-Key")
+	httpcalls.Strip(req.Header)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
-	return p.http.Do(req)
+	return p.HTTP.Do(req)
 }
 
 // complaint is the error for an answer that is no JSON-RPC.

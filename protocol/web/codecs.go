@@ -34,12 +34,14 @@ func (c passing) MarshalAppend(dst []byte, v any) ([]byte, error) {
 
 // Unmarshal copies, since connect uses the bytes again.
 func (c passing) Unmarshal(src []byte, v any) error {
-	m, ok := v.(*message)
-	if !ok {
-		return errors.New("not a message that stays encoded")
+	switch v := v.(type) {
+	case *message:
+		v.b = append([]byte(nil), src...)
+		return nil
+	case proto.Message:
+		return proto.Unmarshal(src, v)
 	}
-	m.b = append([]byte(nil), src...)
-	return nil
+	return errors.New("not a message that stays encoded")
 }
 
 // codecs are what bodies are encoded with, by connect's names of them.

@@ -1,0 +1,120 @@
+package httpcalls
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func connect(address string) func(context.Context) (net.Conn, error) {
+	return func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", address) }
+}
+
+// get makes a request and returns its error.
+func get(ctx context.Context, s *Server) error {
+	return s.Do(ctx, func(ctx context.Context, a *Attempt) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://anywhere/", http.NoBody)
+		if err != nil {
+			return err
+		}
+		resp, err := s.HTTP.Do(req)
+		if err != nil {
+			return a.Failed(err)
+		}
+		defer resp.Body.Close()
+		if !a.Answered() {
+			return errors.New("there is an answer, and nobody noticed")
+		}
+		_, err = io.Copy(io.Discard, resp.Body)
+		return err
+	})
+}
+
+// Calls in flight end with the Server, and may have run; later ones do not run.
+func TestClose(t *testing.T) {
+	began := make(chan struct{}, 1)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer web.Close()
+	s, err := Connect(t.Context(), connect(web.Listener.Addr().String()), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- get(context.Background(), s) }()
+	<-began
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err == nil || !tandem.MayHaveExecuted(err) {
+		t.Error(err)
+	}
+	if err := get(t.Context(), s); tandem.MayHaveExecuted(err) || !errors.Is(s.Err(), ErrClosed) {
+		t.Error(err, s.Err())
+	}
+	<-s.Done()
+}
+
+// A Server that nobody has used is closed as well.
+func TestCloseUnused(t *testing.T) {
+	near, far := net.Pipe()
+	s, err := Connect(t.Context(), func(context.Context) (net.Conn, error) { return near, nil }, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Close()
+	if _, err := far.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+}
+
+// A server that can't be connected to any more has ended, and what was not sent did not
+// run. A caller that has left is no reason.
+func TestEnd(t *testing.T) {
+	web := httptest.NewServer(http.NotFoundHandler())
+	s, err := Connect(t.Context(), connect(web.Listener.Addr().String()), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := get(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	if err := get(left, s); tandem.CodeOf(err) != tandem.Canceled || s.Err() != nil {
+		t.Error(err, s.Err())
+	}
+	web.Close()
+	for end := time.Now().Add(time.Minute); s.Err() == nil && time.Now().Before(end); {
+		_ = get(t.Context(), s)
+	}
+	if err = get(t.Context(), s); tandem.CodeOf(err) != tandem.Unavailable || tandem.MayHaveExecuted(err) {
+		t.Error(err)
+	}
+	<-s.Done()
+	if _, err := Connect(t.Context(), connect(web.Listener.Addr().String()), false); err == nil {
+		t.Error("there is nobody to connect to")
+	}
+}
+
+// What has a request sent again by net/http is taken out.
+func TestStrip(t *testing.T) {
+	h := http.Header{"Idempotency-Key": {"1"}, "X-Idempotency-Key": {"2"}, "Other": {"3"}}
+	if Strip(h); len(h) != 1 {
+		t.Error(h)
+	}
+}

@@ -1,0 +1,132 @@
+package web
+
+import (
+	"context"
+	"errors"
+
+	"connectrpc.com/connect"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/codec/protobuf"
+	"github.com/tandem-rpc/tandem/internal/httpcalls"
+)
+
+// GRPC returns the protocol for [client.WithProtocols] by which clients call servers of
+// gRPC, at targets grpc://host:port: over HTTP/2, which begins with its preface. With
+// TLS the client's configuration must offer "h2", as these servers want to be asked.
+//
+// The last dot of a method's name is the slash of its path: "shop.v1.Carts.Add" is
+// /shop.v1.Carts/Add. A method is called with one argument and has one result. Messages
+// are of Protocol Buffers, unless the client or the call names JSON, which is that of
+// encoding/json. Metadata crosses both ways, header and trailer of the answer as one;
+// so do the deadline, codes, and the details of errors. gRPC has no one-way calls: they
+// wait for the answer. Streams are not carried.
+func GRPC() client.Protocol { return newCalling("grpc", true, connect.WithGRPC()) }
+
+// Connect is [GRPC] for servers of Connect, at targets connect://host:port, over
+// HTTP/1.1.
+func Connect() client.Protocol { return newCalling("connect", false) }
+
+// calling is a protocol as clients use it.
+type calling struct {
+	name   string
+	http2  bool
+	opts   []connect.ClientOption
+	codecs []tandem.Codec
+}
+
+func newCalling(name string, http2 bool, opts ...connect.ClientOption) *calling {
+	return &calling{name, http2, opts, []tandem.Codec{protobuf.Codec(), codec.JSON()}}
+}
+
+func (c *calling) Name() string { return c.name }
+
+// Codecs returns Protocol Buffers and JSON.
+func (c *calling) Codecs() []tandem.Codec { return c.codecs }
+
+// Connect connects to a server.
+func (c *calling) Connect(ctx context.Context, r *client.Remote) (client.Carrier, error) {
+	s, err := httpcalls.Connect(ctx, r.Dial, c.http2)
+	if err != nil {
+		return nil, err
+	}
+	return &caller{s, c, r}, nil
+}
+
+// caller makes calls at one server.
+type caller struct {
+	*httpcalls.Server
+	*calling
+
+	remote *client.Remote
+}
+
+// Carry makes a call.
+func (c *caller) Carry(ctx context.Context, r *client.Request) error {
+	argument, err := r.Argument()
+	if err != nil {
+		return err
+	}
+	req := connect.NewRequest(&message{argument})
+	addMetadata(req.Header(), r.Call.Metadata)
+	httpcalls.Strip(req.Header())
+	return c.Do(ctx, func(ctx context.Context, a *httpcalls.Attempt) error {
+		resp, err := c.call(ctx, r.Call, req)
+		if err != nil {
+			return c.failed(r.Call, err, a)
+		}
+		r.Reply = resp.Msg.b
+		r.Call.Trailer = Metadata(resp.Header())
+		for name, values := range Metadata(resp.Trailer()) {
+			r.Call.Trailer[name] = append(r.Call.Trailer[name], values...)
+		}
+		return nil
+	})
+}
+
+// call makes a request.
+func (c *caller) call(ctx context.Context, call *tandem.Call, req *connect.Request[message]) (*connect.Response[message], error) {
+	name := "proto"
+	if call.Codec == "json" {
+		name = "json"
+	}
+	opts := append([]connect.ClientOption{connect.WithCodec(passing{name}), connect.WithReadMaxBytes(c.remote.MaxMessage)}, c.opts...)
+	url := "http://" + c.remote.Endpoint.Address + pathOf(call.Method)
+	return connect.NewClient[message, message](c.HTTP, url, opts...).CallUnary(ctx, req)
+}
+
+// failed is the error of a call: as the server said it, or of this side.
+func (c *caller) failed(call *tandem.Call, err error, a *httpcalls.Attempt) error {
+	said, ok := errors.AsType[*connect.Error](err)
+	if !ok || !a.Answered() {
+		e := tandem.AsError(a.Failed(err))
+		if ok && said.Code() != connect.CodeUnavailable && said.Code() != connect.CodeUnknown {
+			e.Code = tandem.Code(said.Code()) //nolint:gosec // the codes are the same, and small
+		}
+		return e
+	}
+	if md := Metadata(said.Meta()); len(md) > 0 {
+		call.Trailer = md
+	}
+	e := &tandem.Error{
+		Code:    tandem.Code(said.Code()), //nolint:gosec // as above
+		Message: said.Message(), Remote: connect.IsWireError(err),
+	}
+	for _, d := range said.Details() {
+		e.Details = append(e.Details, tandem.Detail{Type: d.Type(), Value: d.Bytes()})
+	}
+	return e
+}
+
+// Ping calls a method that no server has; any answer is one.
+func (c *caller) Ping(ctx context.Context) error {
+	return c.Do(ctx, func(ctx context.Context, a *httpcalls.Attempt) error {
+		_, err := c.call(ctx, &tandem.Call{Method: "rpc.ping"}, connect.NewRequest(new(message)))
+		if a.Answered() {
+			return nil
+		}
+		return err
+	})
+}
