@@ -158,3 +158,19 @@ func TestJSON(t *testing.T) {
 		}
 	}
 }
+
+// Who asks to go on with HTTP/2 is answered without it.
+func TestNoUpgrade(t *testing.T) {
+	w := newWebTest(t, web.New())
+	w.must(w.srv.RegisterFunc("Len", func(s string) int { return len(s) }))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://tandem.test/Len", strings.NewReader(`"a"`))
+	w.must(err)
+	req.Header = http.Header{"Content-Type": {asJSON}, "Connection": {"Upgrade, HTTP2-Settings"}, "Upgrade": {"h2c"}, "Http2-Settings": {"AAMAAABkAAQAAP__"}}
+	res, err := w.h1.Do(req)
+	w.must(err)
+	b, err := io.ReadAll(res.Body)
+	w.must(errors.Join(err, res.Body.Close()))
+	if res.StatusCode != http.StatusOK || res.ProtoMajor != 1 || string(b) != "1" {
+		t.Errorf("%s %s: %s", res.Proto, res.Status, b)
+	}
+}
