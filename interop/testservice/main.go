@@ -10,7 +10,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log"
+	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
@@ -45,9 +47,19 @@ func main() {
 	}
 }
 
+// read answers when it has read the whole request, so that no answer overtakes the error
+// that a suite has made in it.
+func read(w http.ResponseWriter, r *http.Request) {
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	_, _ = io.WriteString(w, "that was all\n") // if it fails the client is gone
+}
+
 func run(address, cert, key string) error {
-	http := web.New(web.WithPages())
-	srv := server.New(server.WithProtocols(jsonrpc.New(), netrpc.New(), http))
+	pages := web.New(web.WithPages(), web.WithHandler("/read", http.HandlerFunc(read)))
+	srv := server.New(server.WithProtocols(jsonrpc.New(), netrpc.New(), pages))
 	_, err := web.RegisterHealth(srv)
 	err = errors.Join(err,
 		web.RegisterReflection(srv),
@@ -64,7 +76,7 @@ func run(address, cert, key string) error {
 		}
 		network = transport.TLS(network, &tls.Config{
 			Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12,
-			NextProtos: http.(server.ALPN).NextProtos(),
+			NextProtos: pages.(server.ALPN).NextProtos(),
 		})
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
