@@ -51,17 +51,17 @@ const defaultReportEvery = time.Minute
 func (s *Server) list(ln net.Listener, network string) (listed []*listing, err error) {
 	for _, m := range s.opts.memberships {
 		l := s.newListing(m.registrar, s.instance(m.instance, ln, network))
-		err = l.in.Validate()
+		if err = l.in.Validate(); err == nil && !s.keep(l) {
+			err = ErrServerClosed
+		}
 		if err == nil {
+			l.in.Services = s.services(l.in) // those that come later are news
 			if err = l.register(); !errors.Is(err, registry.ErrTaken) {
 				err = nil
 			}
 		}
 		go l.run()
 		listed = append(listed, l)
-		if err == nil && !s.keep(l) {
-			err = ErrServerClosed
-		}
 		if err != nil {
 			s.unlist(listed)
 			return nil, err

@@ -111,6 +111,32 @@ func TestServicesBeforeAndAfter(t *testing.T) {
 	})
 }
 
+// slow is a registry that takes a second to register.
+type slow struct{ *registry.Memory }
+
+func (s slow) Register(ctx context.Context, in tandem.Instance) (registry.Registration, error) {
+	time.Sleep(time.Second) // of virtual time
+	return s.Memory.Register(ctx, in)
+}
+
+// A service that is registered while the server is being listed is not forgotten.
+func TestServiceWhileListing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list := registry.NewMemory()
+		srv, _, stop := serving(t, server.WithRegistrar(slow{list}, tandem.Instance{ID: "a"}))
+		time.Sleep(time.Second / 2)
+		if err := srv.RegisterName("Second", new(Arith)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := listed(t, list); len(got) != 1 || fmt.Sprint(got[0].Services) != "[First Second]" {
+			t.Errorf("listed: %+v", got)
+		}
+		stop()
+	})
+}
+
 func TestLoadIsReportedToTheRegistry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		list := registry.NewMemory()

@@ -65,10 +65,9 @@ func (e *entry) put(ctx context.Context) error {
 	if err = e.host.Agent().ServiceRegisterOpts(e.listed, api.ServiceRegisterOpts{ReplaceExistingChecks: true}.WithContext(ctx)); err != nil {
 		return err
 	}
-	if there == nil {
-		return nil // a new check passes
-	}
-	// A check that was there keeps its state, which may be critical.
+	// A check that was there keeps its state, which may be critical. That of a new one
+	// passes, but the agent keeps it on disk only when it is renewed: one that is killed
+	// before would come back with it critical.
 	return e.renew(ctx)
 }
 

@@ -28,6 +28,9 @@ const (
 // ttl is how long an instance stays listed when its process has died.
 const ttl = 4 * time.Second
 
+// work is how long a call takes.
+const work = 5 * time.Millisecond
+
 func TestMain(m *testing.M) {
 	if id := os.Getenv(envServer); id != "" {
 		if err := serve(id, os.Getenv(envTarget)); err != nil {
@@ -47,7 +50,11 @@ func serve(id, target string) error {
 	}
 	defer list.Close()
 	srv := server.New(server.WithRegistrar(list, tandem.Instance{ID: id}))
-	if err := server.Handle(srv, "Test.Who", func(context.Context, *string) (*string, error) { return &id, nil }); err != nil {
+	who := func(context.Context, *string) (*string, error) {
+		time.Sleep(work) // else latencies would be those of the scheduler, and the client right to choose by them
+		return &id, nil
+	}
+	if err := server.Handle(srv, "Test.Who", who); err != nil {
 		return err
 	}
 	terminated := make(chan os.Signal, 1)
