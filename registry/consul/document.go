@@ -95,9 +95,16 @@ func (r *Registry) WriteDocument(ctx context.Context, key string, text []byte) e
 			return err
 		}
 		_, err := host.KV().Put(&api.KVPair{Key: at, Value: text}, q)
+		if err != nil && len(text) > defaultRoom {
+			// The agent refuses it before it has read it, and its answer may be lost.
+			return fmt.Errorf("%w (of %d bytes: Consul takes %d unless its limits.kv_max_value_size says otherwise)", err, len(text), defaultRoom)
+		}
 		return err
 	})
 }
+
+// defaultRoom is how many bytes Consul takes for a value, unless it is told otherwise.
+const defaultRoom = 512 << 10
 
 // withAgent runs f with the key in Consul and the agent in use, or with the next that
 // answers, for a bounded time.

@@ -49,7 +49,7 @@ func TestDocuments(t *testing.T) {
 	if err := newRegistry(nil).WatchDocument(t.Context(), key, func([]byte, error) {}); err == nil {
 		t.Error("a Resolver watches")
 	}
-	if err := r.WriteDocument(t.Context(), key, make([]byte, 600<<10)); err == nil || !strings.Contains(err.Error(), "413") {
+	if err := r.WriteDocument(t.Context(), key, make([]byte, 600<<10)); err == nil || !strings.Contains(err.Error(), "kv_max_value_size") {
 		t.Errorf("what Consul has no room for: %v", err)
 	}
 }
