@@ -14,7 +14,7 @@ import (
 
 // hotPackages are those that a call runs through. One without benchmarks still
 // has its allocation budgets tested.
-const hotPackages = "wire,codec,codec/msgpack,codec/protobuf,compress,balance,internal/dispatch,internal/session,client,server"
+const hotPackages = ".,wire,codec,codec/msgpack,codec/protobuf,compress,balance,internal/dispatch,internal/session,client,server,plugin/accesslog,plugin/metrics,plugin/trace"
 
 // budgetTests is the pattern of the tests that hold allocation budgets.
 const budgetTests = "Alloc|NoCopy|SteadyState|UsedAgain"
