@@ -3,6 +3,7 @@ package kcp_test
 import (
 	"bytes"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -13,7 +14,15 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) // kcp-go has timers from its start
+	goleak.VerifyTestMain(parting{m}, goleak.IgnoreCurrent()) // kcp-go has timers from its start
+}
+
+// parting is tests whose last connections have had time to part.
+type parting struct{ *testing.M }
+
+func (p parting) Run() int {
+	defer time.Sleep(3 * time.Second) // a connection that was closed parts for a second, without its test
+	return p.M.Run()
 }
 
 func loopback() string { return "127.0.0.1:0" }
