@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -19,6 +20,10 @@ func (m *machine) open(p *Pending, now int64) *tandem.Error {
 		return givenUp(errDeadline, true)
 	}
 	if len(m.queue) > 0 || !m.room() {
+		if len(m.queue) >= maxQueued && m.vacant >= maxQueued/4 { // else each call would search it
+			m.queue = slices.DeleteFunc(m.queue, func(p *Pending) bool { return p.state != callQueued })
+			m.vacant = 0
+		}
 		if len(m.queue) >= maxQueued {
 			return &tandem.Error{Code: tandem.ResourceExhausted, NotExecuted: true, Message: fmt.Sprintf("%d calls are waiting to be sent to %s", maxQueued, m.s.remote())}
 		}
@@ -163,6 +168,8 @@ func (m *machine) promote(now int64) {
 	for n < len(m.queue) && m.room() {
 		if p := m.queue[n]; p.state == callQueued {
 			m.send(p, now)
+		} else {
+			m.vacant--
 		}
 		m.queue[n] = nil
 		n++
@@ -174,8 +181,11 @@ func (m *machine) promote(now int64) {
 
 // leave gives up a call of ours: its slot stays taken until the peer answers.
 func (m *machine) leave(p *Pending) {
-	if p.state == callOpen {
+	switch p.state {
+	case callOpen:
 		m.abandon(p)
+	case callQueued:
+		m.vacant++
 	}
 	p.state = callLeft
 }

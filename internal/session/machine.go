@@ -28,6 +28,7 @@ type machine struct {
 	// Calls opened by us.
 	calls     slotTable
 	queue     []*Pending // waiting for a slot or for room
+	vacant    int        // of the queue: calls that were given up there
 	sentNames sentNames
 	sent      uint64       // requests, by their heads
 	away      *wire.GoAway // the peer accepts no more
@@ -173,6 +174,7 @@ func (m *machine) expire(now int64) (over []*Pending) {
 	for i, p := range m.queue {
 		if p.state == callQueued && check(p) {
 			m.queue[i] = &Pending{state: callLeft}
+			m.vacant++
 			p.complete(givenUp(errDeadline, true))
 			over = append(over, p)
 		}
@@ -215,6 +217,6 @@ func (m *machine) lostQueue(reason string) (over []*Pending) {
 			over = append(over, p)
 		}
 	}
-	m.queue = nil
+	m.queue, m.vacant = nil, 0
 	return over
 }
