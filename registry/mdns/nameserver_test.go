@@ -35,15 +35,8 @@ type nameServer struct {
 
 func serveNames(t testing.TB) *nameServer {
 	s := &nameServer{asked: map[string]int{}}
-	udp, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	udp, tcp := listenBoth(t)
 	s.addr = udp.LocalAddr().String()
-	tcp, err := net.Listen("tcp", s.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, server := range []*dns.Server{{PacketConn: udp, Handler: s}, {Listener: tcp, Handler: s}} {
 		ready, ended := make(chan struct{}), make(chan struct{})
 		server.NotifyStartedFunc = func() { close(ready) }
@@ -58,6 +51,26 @@ func serveNames(t testing.TB) *nameServer {
 		})
 	}
 	return s
+}
+
+// listenBoth listens at one port by UDP and TCP. A port that is free for one may be
+// taken for the other, so it tries several.
+func listenBoth(t testing.TB) (net.PacketConn, net.Listener) {
+	var failed error
+	for range 100 {
+		udp, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tcp, err := net.Listen("tcp", udp.LocalAddr().String())
+		if err == nil {
+			return udp, tcp
+		}
+		failed = err
+		_ = udp.Close()
+	}
+	t.Fatal("no port is free for both UDP and TCP: ", failed)
+	return nil, nil
 }
 
 // set changes what the server says from now on.
