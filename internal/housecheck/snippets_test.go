@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -122,6 +123,9 @@ func newModule(t *testing.T) *userModule {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := download(); err != nil {
+		t.Fatal(err)
+	}
 	const name = "github.com/tandem-rpc/tandem"
 	m.write("go.mod", fmt.Sprintf("module example.com/user\n\ngo 1.26\n\nrequire %s v0.0.0\n\nreplace %s => %s\n", name, name, repository))
 	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
@@ -131,6 +135,18 @@ func newModule(t *testing.T) *userModule {
 	m.write("go.sum", string(sums))
 	return m
 }
+
+// download fetches what the repository's go.mod names: the only use of the network here,
+// and none where it was fetched before.
+var download = sync.OnceValue(func() error {
+	cmd := exec.Command("go", "mod", "download")
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go mod download: %w: %s", err, out)
+	}
+	return nil
+})
 
 func (m *userModule) add(folder string, s snippet) {
 	m.where[folder] = s.where
