@@ -95,7 +95,7 @@ var importTable = []row{
 	{layer: 5, folder: "telemetry/otel/..."},
 	{layer: 5, folder: "telemetry/prom/..."},
 	{layer: 5, folder: "registry/e2e/..."},
-	{layer: 5, folder: "protocol/all", foreign: []string{"connectrpc.com/connect", "github.com/coder/websocket"}},
+	{layer: 5, folder: "protocol/all", foreign: []string{"connectrpc.com/connect", "github.com/coder/websocket", "google.golang.org/protobuf"}},
 	{layer: 5, folder: "protocol/triple", foreign: []string{"google.golang.org/protobuf"}},
 	{layer: 5, folder: "protocol/rpcx/rpcxtest/..."},
 	{layer: 5, folder: "protocol/jsonrpc/jsonrpctest/..."},

@@ -108,15 +108,21 @@ func declarations() []thrift.Option {
 // serve runs a server until the test ends, and returns its address.
 func serve(t testing.TB, service any, opts ...server.Option) string {
 	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serveOn(t, ln, service, opts...)
+	return ln.Addr().String()
+}
+
+func serveOn(t testing.TB, ln net.Listener, service any, opts ...server.Option) {
+	t.Helper()
 	srv := server.New(append([]server.Option{
 		server.WithProtocols(thrift.New(append(declarations(), thrift.WithService("Desk"), thrift.WithOneWay("Desk.Note"))...)),
 		server.WithLogger(slog.New(slog.DiscardHandler)),
 	}, opts...)...)
 	if err := srv.RegisterName("Desk", service); err != nil {
-		t.Fatal(err)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
@@ -125,7 +131,6 @@ func serve(t testing.TB, service any, opts ...server.Option) string {
 		_ = srv.Close()
 		<-ended
 	})
-	return ln.Addr().String()
 }
 
 // dialects are the ways in which clients write.

@@ -1,0 +1,155 @@
+package thrift_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	apache "github.com/apache/thrift/lib/go/thrift"
+
+	"github.com/tandem-rpc/tandem/plugin/auth"
+	"github.com/tandem-rpc/tandem/protocol/thrift/testdata/desk"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// gate counts the calls that were executed.
+type gate struct {
+	office
+
+	opened atomic.Int64
+}
+
+func (g *gate) Who(ctx context.Context) (string, error) {
+	g.opened.Add(1)
+	who, _ := auth.Identity[string](ctx)
+	return "opened by " + who, nil
+}
+
+// staffOnly is the plugin of package all's table.
+func staffOnly() server.PerMethod {
+	known := func(_ context.Context, name string) (any, error) {
+		if name == "staff" || name == "guest" {
+			return name, nil
+		}
+		return nil, errors.New("nobody knows you")
+	}
+	byName := auth.Certificate(func(ctx context.Context, c *x509.Certificate) (any, error) { return known(ctx, c.Subject.CommonName) })
+	return auth.New(auth.Any(auth.Bearer(known), byName), auth.Require("Desk.*", func(identity any) error {
+		if identity != "staff" {
+			return errors.New("for staff only")
+		}
+		return nil
+	}))
+}
+
+// Thrift's clients are refused as those of every other protocol are (package all has
+// their table), and nothing is executed for them: by a token where there are headers, and
+// by certificate.
+func TestAuthOnEveryDialect(t *testing.T) {
+	service := &gate{}
+	plain := serve(t, service, server.WithPlugins(staffOnly()))
+	secure, configs := serveTLS(t, service, server.WithPlugins(staffOnly()))
+	for dialect := range dialects {
+		for _, c := range []struct{ name, show, want string }{
+			{"none", "", "unauthenticated"},
+			{"bad", "mallory", "unauthenticated"},
+			{"wrong scope", "guest", "permission denied"},
+			{"valid", "staff", "opened by staff"},
+		} {
+			check := func(by string, ctx context.Context, p apache.TProtocol) {
+				t.Run(dialect+" by "+by+"/"+c.name, func(t *testing.T) {
+					before := service.opened.Load()
+					said, err := desk.NewDeskClient(apache.NewTStandardClient(p, p)).Who(ctx)
+					if err != nil {
+						said = err.Error()
+					}
+					valid, n := c.show == "staff", service.opened.Load()-before
+					if !strings.Contains(said, c.want) || (err == nil) != valid || (n > 0) != valid {
+						t.Errorf("%q, %v, executed %d times; want %q", said, err, n, c.want)
+					}
+				})
+			}
+			check("certificate", t.Context(), dialTLS(t, secure, dialect, configs[c.show]))
+			if strings.HasPrefix(dialect, "header ") {
+				ctx := t.Context()
+				if c.show != "" {
+					ctx = withHeaders(ctx, map[string]string{"authorization": "Bearer " + c.show})
+				}
+				check("token", ctx, dial(t, plain, dialect))
+			}
+		}
+	}
+}
+
+// serveTLS is serve with TLS. The configurations are of its clients, by who they are; ""
+// shows no certificate.
+func serveTLS(t *testing.T, service any, opts ...server.Option) (address string, clients map[string]*tls.Config) {
+	t.Helper()
+	own := certificate(t, "desk")
+	config := &tls.Config{
+		Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS13,
+		ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: x509.NewCertPool(),
+	}
+	trusted := x509.NewCertPool()
+	trusted.AddCert(own.Leaf)
+	clients = map[string]*tls.Config{"": {RootCAs: trusted, MinVersion: tls.VersionTLS13}}
+	for _, name := range []string{"staff", "guest", "mallory"} {
+		pair := certificate(t, name)
+		config.ClientCAs.AddCert(pair.Leaf)
+		clients[name] = &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}}
+	}
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serveOn(t, ln, service, opts...)
+	return ln.Addr().String(), clients
+}
+
+// certificate is one that its owner has signed.
+func certificate(t *testing.T, name string) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
+}
+
+// dialTLS is dial over TLS.
+func dialTLS(t *testing.T, address, dialect string, config *tls.Config) apache.TProtocol {
+	t.Helper()
+	c := &apache.TConfiguration{ConnectTimeout: time.Minute, SocketTimeout: time.Minute, TLSConfig: config.Clone()}
+	socket := apache.NewTSSLSocketConf(address, c)
+	p := dialects[dialect](socket, c)
+	if err := socket.Open(); err != nil {
+		t.Fatal(fmt.Errorf("%s: %w", dialect, err))
+	}
+	t.Cleanup(func() { socket.Close() })
+	return p
+}
