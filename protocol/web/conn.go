@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tandem-rpc/tandem/server"
@@ -19,7 +20,7 @@ func (p *protocol) newServer(ctx context.Context, c *conn) *http.Server {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true) // TLS, if there is any, is beneath us
 	return &http.Server{
-		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(w, c.complete(r)) }),
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.serve(p.handler, w, r) }),
 		ReadHeaderTimeout: c.StallTimeout(),
 		IdleTimeout:       p.opts.idle,
 		MaxHeaderBytes:    p.opts.maxHeader,
@@ -48,6 +49,8 @@ type conn struct {
 	begun chan struct{} // closed when http2 is known
 	spoke chan struct{} // closed when something was written
 
+	leaving atomic.Bool // the server drains
+
 	mu       sync.Mutex
 	http2    bool
 	isBegun  bool
@@ -55,6 +58,18 @@ type conn struct {
 	hijacked bool
 	closed   bool
 	isOver   bool
+}
+
+// serve serves a request. One of HTTP/1.1 may be the last.
+func (c *conn) serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
+	r = c.complete(r)
+	if r.ProtoMajor != 1 {
+		h.ServeHTTP(w, r)
+		return
+	}
+	p := &parting{w, c}
+	h.ServeHTTP(p, r)
+	p.tell() // if nothing is written yet
 }
 
 // complete returns the request with what net/http does not see, since TLS is beneath it.
@@ -171,13 +186,28 @@ func (c *conn) drain(ctx context.Context, s *http.Server) {
 	case <-ctx.Done():
 	}
 	if http2 {
-		select {
-		case <-c.spoke:
-		case <-c.over:
-		case <-ctx.Done():
-		}
+		c.await(ctx, c.spoke)
+	} else {
+		c.leaving.Store(true)
+		wait, cancel := context.WithTimeout(ctx, lastRequest)
+		c.await(wait, nil)
+		cancel()
 	}
 	_ = s.Shutdown(ctx) // if ctx has ended, so has the connection
+}
+
+// lastRequest is how long a connection of HTTP/1.1 stays open for one more request when
+// the server drains: only an answer can say that it ends, and a request that is under
+// way when it does is lost.
+const lastRequest = 500 * time.Millisecond
+
+// await waits for a channel, or the end of the connection.
+func (c *conn) await(ctx context.Context, done <-chan struct{}) {
+	select {
+	case <-done:
+	case <-c.over:
+	case <-ctx.Done():
+	}
 }
 
 // errNoMore ends Serve when the only connection has ended.

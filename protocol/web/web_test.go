@@ -74,6 +74,7 @@ type answer struct {
 	Proto      string
 	Header     http.Header
 	Body       string
+	Close      bool // the connection ends with it
 }
 
 // do makes a request, "POST /path".
@@ -90,7 +91,7 @@ func (w *webTest) do(c *http.Client, what, contentType, body string) answer {
 	b, err := io.ReadAll(res.Body)
 	w.must(err)
 	w.must(res.Body.Close())
-	return answer{res.StatusCode, res.Proto, res.Header, string(b)}
+	return answer{res.StatusCode, res.Proto, res.Header, string(b), res.Close}
 }
 
 type Pair struct{ A, B int }

@@ -1,0 +1,227 @@
+package web_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/tandem-rpc/tandem/protocol/web"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// Clients of HTTP/1.1 are told with the answer that the connection ends: in a call that
+// was running, and in the next one of a connection that was idle.
+func TestDrainSaysConnectionClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWebTest(t, web.New())
+		finish := make(chan bool)
+		w.must(w.srv.RegisterFunc("Text.Wait", func(string) string {
+			<-finish
+			return "done"
+		}))
+		w.must(w.srv.RegisterFunc("Text.Upper", strings.ToUpper))
+		idle := w.client((*http.Protocols).SetHTTP1)
+		if a := w.do(idle, "POST /Text/Upper", asJSON, `"before"`); a.Close {
+			t.Error("the connection ends before the server does")
+		}
+		running := make(chan answer, 1)
+		go func() { running <- w.do(w.h1, "POST /Text/Wait", asJSON, `""`) }()
+		synctest.Wait()
+		shut := make(chan error, 1)
+		go func() { shut <- w.srv.Shutdown(t.Context()) }()
+		synctest.Wait()
+		if a := w.do(idle, "POST /Text/Upper", asJSON, `"late"`); a.Body != `"LATE"` || !a.Close {
+			t.Errorf("on an idle connection: %+v", a)
+		}
+		finish <- true
+		if a := <-running; a.Body != `"done"` || !a.Close {
+			t.Errorf("a call that was running: %+v", a)
+		}
+		w.must(<-shut)
+	})
+}
+
+// Clients of HTTP/2 get a GOAWAY that names the last call that is answered.
+func TestDrainSaysGoAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWebTest(t, web.New())
+		finish := make(chan bool)
+		w.must(w.srv.RegisterFunc("Text.Wait", func(string) string {
+			<-finish
+			return "done"
+		}))
+		heard := &frames{}
+		tr := &http.Transport{Protocols: new(http.Protocols), DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			c, err := w.net.Dial(ctx, "a")
+			return &listening{c, heard}, err
+		}}
+		tr.Protocols.SetUnencryptedHTTP2(true)
+		defer tr.CloseIdleConnections()
+		running := make(chan answer, 1)
+		go func() { running <- w.do(&http.Client{Transport: tr}, "POST /Text/Wait", asJSON, `""`) }()
+		synctest.Wait()
+		if got := heard.goAways(); got != nil {
+			t.Errorf("GOAWAY %v before the server drains", got)
+		}
+		shut := make(chan error, 1)
+		go func() { shut <- w.srv.Shutdown(t.Context()) }()
+		synctest.Wait()
+		if got := heard.goAways(); !slices.Equal(got, []goAway{{last: 1}}) {
+			t.Errorf("GOAWAY %+v", got)
+		}
+		finish <- true
+		if a := <-running; a.Body != `"done"` {
+			t.Errorf("%+v", a)
+		}
+		w.must(<-shut)
+	})
+}
+
+// goAway is what a frame of that type says (RFC 9113, section 6.8).
+type goAway struct{ last, code uint32 }
+
+// frames reads frames of HTTP/2.
+type frames struct {
+	mu   sync.Mutex
+	rest []byte
+	said []goAway
+}
+
+func (f *frames) add(b []byte) {
+	const head, typeGoAway = 9, 7
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rest = append(f.rest, b...)
+	for len(f.rest) >= head {
+		end := head + int(binary.BigEndian.Uint32(f.rest)>>8)
+		if len(f.rest) < end {
+			return
+		}
+		if payload := f.rest[head:end]; f.rest[3] == typeGoAway {
+			f.said = append(f.said, goAway{binary.BigEndian.Uint32(payload), binary.BigEndian.Uint32(payload[4:])})
+		}
+		f.rest = f.rest[end:]
+	}
+}
+
+func (f *frames) goAways() []goAway {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.said)
+}
+
+// listening is a connection on which somebody listens to what the server says.
+type listening struct {
+	net.Conn
+
+	to *frames
+}
+
+func (l *listening) Read(p []byte) (int, error) {
+	n, err := l.Conn.Read(p)
+	l.to.add(p[:n])
+	return n, err
+}
+
+// No call is lost when a server drains under load: those that run are answered, and
+// net/http's client makes the others elsewhere.
+func TestNoCallIsLostInADrain(t *testing.T) {
+	for version, speaks := range map[string]func(*http.Protocols, bool){
+		"HTTP/1.1": (*http.Protocols).SetHTTP1, "HTTP/2": (*http.Protocols).SetUnencryptedHTTP2,
+	} {
+		t.Run(version, func(t *testing.T) { testDrainUnderLoad(t, speaks) })
+	}
+}
+
+func testDrainUnderLoad(t *testing.T, speaks func(*http.Protocols, bool)) {
+	const callers, before, after = 8, 200, 200
+	var served [2]atomic.Int64
+	old, oldAddress := serveText(t, &served[0])
+	_, newAddress := serveText(t, &served[1])
+	tr := &http.Transport{
+		Protocols: new(http.Protocols), MaxIdleConnsPerHost: callers,
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			c, err := new(net.Dialer).DialContext(ctx, network, oldAddress)
+			if err != nil { // it takes no more
+				c, err = new(net.Dialer).DialContext(ctx, network, newAddress)
+			}
+			return c, err
+		},
+	}
+	speaks(tr.Protocols, true)
+	defer tr.CloseIdleConnections()
+	c := &http.Client{Transport: tr, Timeout: patience}
+	var made sync.WaitGroup
+	var lost atomic.Int64
+	for range callers {
+		made.Go(func() {
+			for served[1].Load() < after {
+				if err := callText(t.Context(), c); err != nil {
+					lost.Add(1)
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for served[0].Load() < before {
+		if err := callText(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := old.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	made.Wait()
+	if served[0].Load() < before || served[1].Load() < after {
+		t.Errorf("served %d and %d calls, lost %d", served[0].Load(), served[1].Load(), lost.Load())
+	}
+}
+
+func serveText(t *testing.T, served *atomic.Int64) (srv *server.Server, address string) {
+	t.Helper()
+	srv = server.New(server.WithProtocols(web.New()), server.WithLogger(slog.New(slog.DiscardHandler)))
+	err := srv.RegisterFunc("Text.Upper", func(s string) string {
+		served.Add(1)
+		return strings.ToUpper(s)
+	})
+	ln, failed := net.Listen("tcp", "127.0.0.1:0")
+	if err = errors.Join(err, failed); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- srv.ServeListener(ln) }()
+	t.Cleanup(func() {
+		_ = srv.Close()
+		<-ended
+	})
+	return srv, ln.Addr().String()
+}
+
+// callText makes a call that is not to be made twice.
+func callText(ctx context.Context, c *http.Client) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://tandem.test/Text/Upper", strings.NewReader(`"loud"`))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", asJSON)
+	a, err := c.Do(r)
+	if err != nil {
+		return err
+	}
+	b, err := io.ReadAll(a.Body)
+	if err = errors.Join(err, a.Body.Close()); err == nil && string(b) != `"LOUD"` {
+		err = errors.New(a.Status + " " + string(b))
+	}
+	return err
+}
