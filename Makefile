@@ -4,7 +4,7 @@
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test interop interop-short interop-jsonrpc test-protocols test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross tidy generated docs fuzz session-soak demo sim bench bench-table bench-java bench-compare peers cover vuln ci clean
+.PHONY: help test interop interop-short interop-jsonrpc interop-together test-protocols test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross tidy generated docs fuzz session-soak demo sim bench bench-table bench-java bench-compare peers cover vuln ci clean
 
 GO  ?= go
 BIN := $(CURDIR)/.bin
@@ -39,7 +39,7 @@ peers = $$(dirname bench/peers/*/go.mod)
 plot  = bench/tools/plot
 # etcd's server and rpcx bring so many modules that the tests with them stand outside
 # the workspace. rpcx has data races of its own.
-embedded = registry/etcd/embedtest registry/e2e/rpcxtest protocol/rpcx/rpcxtest protocol/jsonrpc/jsonrpctest interop/jsonrpc examples/migrating/rpcx examples/migrating/kitex protocol/web/grpctest
+embedded = registry/etcd/embedtest registry/e2e/rpcxtest protocol/rpcx/rpcxtest protocol/jsonrpc/jsonrpctest interop/jsonrpc interop/together/clients/rpcx examples/migrating/rpcx examples/migrating/kitex protocol/web/grpctest
 # Nacos takes too long to start for every run; it has a target of its own.
 registries = $(filter-out ./registry/nacos/...,$(patsubst %/go.mod,./%/...,$(wildcard registry/*/go.mod))) ./compat/rpcx/registries/... ./examples/seeds/...
 
@@ -60,6 +60,10 @@ test-protocols: ## Test protocols against real peers whose modules stand outside
 
 interop-jsonrpc: ## Test JSON-RPC with clients of others in Go, JavaScript and Python; installs Node.js as root
 	@interop/jsonrpc/run.sh -shuffle=on $(TESTFLAGS)
+
+interop-together: ## Have clients of every protocol, in Go, JavaScript, Python and Java, in one method at the same moment; installs languages as root
+	@clients=$$(interop/together/install.sh); \
+	cd interop/together && TOGETHER_CLIENTS=$$clients $(GO) test -tags integration -race -v -count=1 -timeout 10m $(TESTFLAGS) .
 
 test-triple: ## Test consumers of Dubbo 3 in Java against protocol/web, by URL and through ZooKeeper; installs Java as root, fetches 54 MB
 	@protocol/web/tripletest/build.sh $(BIN)/triple

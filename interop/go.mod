@@ -2,12 +2,18 @@ module github.com/tandem-rpc/tandem/interop
 
 go 1.26.0
 
-replace github.com/tandem-rpc/tandem => ../
+replace (
+	github.com/tandem-rpc/tandem => ../
+	github.com/tandem-rpc/tandem/protocol/thrift => ../protocol/thrift
+)
 
 require (
 	connectrpc.com/connect v1.21.0
+	github.com/apache/thrift v0.25.0
 	github.com/bufbuild/protocompile v0.14.1
 	github.com/tandem-rpc/tandem v0.0.0
+	github.com/tandem-rpc/tandem/protocol/thrift v0.0.0
+	go.uber.org/goleak v1.3.0
 	google.golang.org/grpc v1.83.2
 	google.golang.org/protobuf v1.36.11
 )

@@ -4,15 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net"
 	"os"
 	"os/exec"
@@ -20,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/tandem-rpc/tandem/interop/certificate"
 )
 
 // env is where suites run: a folder with what is installed, and servers.
@@ -27,6 +22,8 @@ type env struct {
 	bin    string
 	plain  server
 	secure server // with TLS
+
+	together string // where its clients are
 }
 
 // server is a running testservice.
@@ -105,7 +102,7 @@ func (e *env) moduleDir(ctx context.Context, module, version string) (string, er
 
 // serve starts the servers.
 func (e *env) serve(ctx context.Context) error {
-	if err := writeCertificate(e.path("cert.pem"), e.path("key.pem")); err != nil {
+	if err := certificate.Write(e.path("cert.pem"), e.path("key.pem")); err != nil {
 		return err
 	}
 	return errors.Join(
@@ -144,29 +141,4 @@ func (e *env) stop() error {
 		}
 	}
 	return failed
-}
-
-// writeCertificate writes a certificate for this machine, that signs itself.
-func writeCertificate(certFile, keyFile string) error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "localhost"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		return err
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return err
-	}
-	return errors.Join(
-		os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), 0o600),
-		os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600))
 }

@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
 // The scripts of clients in other languages are in the working directory, which is
@@ -63,6 +66,26 @@ func installPython(ctx context.Context, e *env) error {
 
 func runPython(ctx context.Context, e *env) (passed, total int, err error) {
 	return counted(e.output(ctx, e.path("python", "bin", "python"), e.path("python", "clients.py"), e.plain.host+":"+e.plain.port))
+}
+
+// installTogether installs the clients that are in one method at the same moment, and
+// remembers where.
+func installTogether(ctx context.Context, e *env) error {
+	c := exec.CommandContext(ctx, "together/install.sh")
+	c.Stderr = os.Stderr
+	out, err := c.Output()
+	e.together = strings.TrimSpace(string(out))
+	return err
+}
+
+func runTogether(ctx context.Context, e *env) (passed, total int, err error) {
+	c := exec.CommandContext(ctx, "go", "test", "-tags", "integration", "-race", "-v", "-count=1", "./together")
+	c.Env = append(os.Environ(), "TOGETHER_CLIENTS="+e.together)
+	out, err := c.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w\n%s", err, tail(out))
+	}
+	return count(string(out), `(\d+) of \d+ were inside`), count(string(out), `\d+ of (\d+) were inside`), err
 }
 
 // counted reads a last line as "12 of 13 passed".

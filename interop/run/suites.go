@@ -69,6 +69,12 @@ var suites = []*suite{
 		name: "python", peer: "grpcio 1.85.1, whose core is C",
 		what: "13 cases, by reflection", install: installPython, run: runPython,
 	},
+	{
+		name: "together", peer: "23 programs in Go, JavaScript, Python, Java and C",
+		what: "all of them in the same method of one server, on one port, at the same moment: every protocol of this " +
+			"repository, with TLS and without ([table](../interop/together/together_test.go))",
+		install: installTogether, run: runTogether,
+	},
 }
 
 // h2Known are the cases of h2spec that Go's net/http fails, which serves HTTP/2 here.

@@ -1,0 +1,6 @@
+package gate;
+
+/** The service, as Dubbo has it. */
+public interface Gate {
+    Visit open(Visit visit);
+}

@@ -1,0 +1,117 @@
+package together
+
+import (
+	"context"
+	"maps"
+	"sync"
+
+	"github.com/apache/thrift/lib/go/thrift"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// Gate is a service that holds every caller until all of them are inside. So none is
+// answered unless they are served at the same time.
+type Gate struct {
+	all  int
+	open chan struct{}
+
+	mu  sync.Mutex
+	who map[string]Way
+}
+
+// Way is how a client came in.
+type Way struct {
+	Protocol string
+	Secure   bool // by TLS
+}
+
+// NewGate returns a gate that opens when that many clients are there.
+func NewGate(all int) *Gate {
+	return &Gate{all: all, open: make(chan struct{}), who: map[string]Way{}}
+}
+
+// Open is the method: it lets the client in, waits for the others, and says how many
+// are there. Every client has a name of its own.
+func (g *Gate) Open(ctx context.Context, v *Visit) (*Visit, error) {
+	if err := g.enter(v.GetClient(), tandem.FromContext(ctx).Peer); err != nil {
+		return nil, err
+	}
+	select {
+	case <-g.open:
+		return &Visit{Client: v.GetClient(), Inside: int32(g.all)}, nil //nolint:gosec // a few
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (g *Gate) enter(client string, peer *tandem.Peer) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if client == "" {
+		return tandem.Errorf(tandem.InvalidArgument, "who is it?")
+	}
+	if _, twice := g.who[client]; twice {
+		return tandem.Errorf(tandem.AlreadyExists, "%q is inside", client)
+	}
+	g.who[client] = Way{peer.Protocol, peer.TLS != nil}
+	if len(g.who) == g.all {
+		close(g.open)
+	}
+	return nil
+}
+
+// Inside returns who has come in, and how.
+func (g *Gate) Inside() map[string]Way {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return maps.Clone(g.who)
+}
+
+// JavaClassName is the name of the class in Java, for Dubbo.
+func (*Visit) JavaClassName() string { return "gate.Visit" }
+
+// Read is what Thrift's compiler would generate for gate.thrift: with it and Write the
+// message of Protocol Buffers is one of Thrift too.
+func (x *Visit) Read(ctx context.Context, p thrift.TProtocol) error {
+	if _, err := p.ReadStructBegin(ctx); err != nil {
+		return err
+	}
+	for {
+		_, kind, id, err := p.ReadFieldBegin(ctx)
+		if err != nil {
+			return err
+		}
+		switch {
+		case kind == thrift.STOP:
+			return p.ReadStructEnd(ctx)
+		case id == 1 && kind == thrift.STRING:
+			x.Client, err = p.ReadString(ctx)
+		case id == 2 && kind == thrift.I32:
+			x.Inside, err = p.ReadI32(ctx)
+		default:
+			err = p.Skip(ctx, kind)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// Write is the counterpart of Read.
+func (x *Visit) Write(ctx context.Context, p thrift.TProtocol) error {
+	for _, step := range []func() error{
+		func() error { return p.WriteStructBegin(ctx, "Visit") },
+		func() error { return p.WriteFieldBegin(ctx, "client", thrift.STRING, 1) },
+		func() error { return p.WriteString(ctx, x.GetClient()) },
+		func() error { return p.WriteFieldBegin(ctx, "inside", thrift.I32, 2) },
+		func() error { return p.WriteI32(ctx, x.GetInside()) },
+		func() error { return p.WriteFieldStop(ctx) },
+		func() error { return p.WriteStructEnd(ctx) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
