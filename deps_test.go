@@ -46,6 +46,7 @@ var importTable = []row{
 	{layer: 1, folder: "compress/zstd", foreign: []string{"github.com/klauspost/compress"}},
 	{layer: 1, folder: "transport"},
 	{layer: 1, folder: "transport/kcp/..."},
+	{layer: 1, folder: "transport/nbio/..."},
 	{layer: 1, folder: "transport/quic/..."},
 	{layer: 1, folder: "transport/websocket/..."},
 	{layer: 1, folder: "registry"},

@@ -1,0 +1,11 @@
+module github.com/tandem-rpc/tandem/transport/nbio
+
+go 1.26
+
+replace github.com/tandem-rpc/tandem => ../..
+
+require (
+	github.com/lesismal/nbio v1.6.9
+	github.com/tandem-rpc/tandem v0.0.0
+	go.uber.org/goleak v1.3.0
+)

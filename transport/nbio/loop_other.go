@@ -1,0 +1,14 @@
+//go:build !linux
+
+package nbio
+
+import "net"
+
+// loop watches nothing: connections are Go's.
+type loop struct{}
+
+func newLoop() (*loop, error) { return &loop{}, nil }
+
+func (*loop) adopt(s socket) (net.Conn, error) { return s, nil }
+
+func (*loop) stop() {}
