@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/wire"
@@ -69,6 +70,59 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 	if len(m.queue) != maxQueued {
 		t.Errorf("%d calls are queued, limit %d", len(m.queue), maxQueued)
+	}
+}
+
+// Calls that were given up while they waited, by their callers or by their deadlines,
+// make room for others: as soon as they are a quarter of a full queue. Those that wait
+// keep their order.
+func TestLeaversMakeRoomInTheQueue(t *testing.T) {
+	m := newMachine(serverConfig(nil))
+	m.calls.limit = 0 // nothing can be sent
+	var all []*Pending
+	open := func(until int64) *tandem.Error {
+		p := m.env.NewPending()
+		p.Method, p.Codec, p.Deadline = "m", "raw", m.env.at(until)
+		all = append(all, p)
+		return m.open(p, 1)
+	}
+	const quarter = maxQueued / 4
+	for i := range maxQueued {
+		until := int64(time.Hour)
+		if i%8 == 1 {
+			until = int64(time.Second)
+		}
+		if err := open(until); err != nil {
+			t.Fatalf("call %d: %v", i, err)
+		}
+	}
+	for i := 0; i < maxQueued; i += 8 {
+		m.leave(all[i])
+	}
+	if err := open(int64(time.Hour)); err == nil || err.Code != tandem.ResourceExhausted {
+		t.Errorf("an eighth has left, which is not worth a search: %v", err)
+	}
+	if over := m.expire(int64(time.Minute)); len(over) != quarter/2 || m.vacant != quarter {
+		t.Errorf("%d calls have expired, %d have left", len(over), m.vacant)
+	}
+	for i := range quarter {
+		if err := open(int64(time.Hour)); err != nil {
+			t.Fatalf("call %d in the place of those that left: %v", i, err)
+		}
+	}
+	if err := open(int64(time.Hour)); err == nil || len(m.queue) != maxQueued || m.vacant != 0 {
+		t.Errorf("one more than the queue holds: %v; %d in it, %d have left", err, len(m.queue), m.vacant)
+	}
+	if m.queue[0] != all[2] || m.queue[6] != all[10] {
+		t.Error("those that wait have changed places")
+	}
+	m.leave(m.queue[0])
+	if m.vacant != 1 {
+		t.Errorf("%d have left the full queue, not 1", m.vacant)
+	}
+	m.calls.limit = 2
+	if m.promote(2); m.vacant != 0 || len(m.queue) != maxQueued-3 || all[3].state != callOpen {
+		t.Errorf("after the first two were sent: %d in the queue, %d of them have left", len(m.queue), m.vacant)
 	}
 }
 
