@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,6 +17,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/consul/api"
+
+	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
 // consulVersion is what install.sh builds.
@@ -48,7 +49,7 @@ type agent struct {
 // startAgent starts an agent whose configuration may be extended.
 func startAgent(t testing.TB, extra map[string]any) *agent {
 	t.Helper()
-	ports := freePorts(t, 3)
+	ports := []int{registrytest.FreePort(t), registrytest.FreePort(t), registrytest.FreePort(t)}
 	a := &agent{t: t, dir: t.TempDir(), addr: fmt.Sprintf("127.0.0.1:%d", ports[0])}
 	a.api = a.connect("http", "", nil)
 	a.config = map[string]any{
@@ -66,20 +67,6 @@ func startAgent(t testing.TB, extra map[string]any) *agent {
 	maps.Copy(a.config, extra)
 	t.Cleanup(a.kill)
 	return a
-}
-
-// freePorts returns ports that were free a moment ago.
-func freePorts(t testing.TB, n int) (ports []int) {
-	t.Helper()
-	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer ln.Close()
-		ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
-	}
-	return ports
 }
 
 // connect returns a client of the agent.

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
 // backend is a registry's server, as a process that a test can kill and start again
@@ -32,7 +34,7 @@ var backends = map[string]func(t *testing.T) *backend{"etcd": startEtcd, "zookee
 
 func startEtcd(t *testing.T) *backend {
 	t.Helper()
-	port, peer := freePort(t), freePort(t)
+	port, peer := registrytest.FreePort(t), registrytest.FreePort(t)
 	client, other := fmt.Sprintf("http://127.0.0.1:%d", port), fmt.Sprintf("http://127.0.0.1:%d", peer)
 	b := &backend{
 		t: t, port: port, target: fmt.Sprintf("etcd://127.0.0.1:%d/tandem/who", port),
@@ -53,7 +55,7 @@ func startZooKeeper(t *testing.T) *backend {
 	if _, err := os.Stat(jar); err != nil {
 		t.Fatalf("please install zookeeper: %v", err)
 	}
-	dir, port := t.TempDir(), freePort(t)
+	dir, port := t.TempDir(), registrytest.FreePort(t)
 	config := filepath.Join(dir, "zoo.cfg")
 	text := fmt.Sprintf("dataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\ntickTime=500\nmaxClientCnxns=0\nadmin.enableServer=false\n", dir, port)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
@@ -79,16 +81,6 @@ func program(t *testing.T, name, debianPackage string) string {
 		t.Fatalf("please install %s: %v", debianPackage, err)
 	}
 	return path
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().(*net.TCPAddr).Port
 }
 
 // start runs the server and waits until it is ready. It ends with the test.

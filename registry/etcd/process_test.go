@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"os/exec"
 	"strings"
 	"sync"
@@ -16,6 +15,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
 // server is an etcd process of Debian's package etcd-server, or of whatever else is
@@ -44,7 +45,7 @@ func startServer(t testing.TB, args ...string) *server {
 // newServer prepares a server with no data.
 func newServer(t testing.TB, scheme string, args ...string) *server {
 	t.Helper()
-	s := &server{t: t, client: freeAddress(t), peer: "http://" + freeAddress(t), dir: t.TempDir()}
+	s := &server{t: t, client: registrytest.FreeAddress(t), peer: "http://" + registrytest.FreeAddress(t), dir: t.TempDir()}
 	s.args = append([]string{
 		"--name", "test", "--listen-client-urls", scheme + "://" + s.client, "--advertise-client-urls", scheme + "://" + s.client,
 		"--listen-peer-urls", s.peer, "--initial-advertise-peer-urls", s.peer,
@@ -53,17 +54,6 @@ func newServer(t testing.TB, scheme string, args ...string) *server {
 	}, args...)
 	t.Cleanup(s.kill)
 	return s
-}
-
-// freeAddress returns a port that nobody listens on, as far as one can know.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // start starts the process with the data that is there.

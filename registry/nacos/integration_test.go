@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
 // serverEnv names the folder that testdata/server/build.sh has filled.
@@ -39,33 +39,13 @@ type process struct {
 func startNacos(t testing.TB, configure func(*process)) *process {
 	t.Helper()
 	p := &process{t: t, home: t.TempDir(), scheme: "http", transport: &http.Transport{DisableKeepAlives: true}}
-	p.port = freePorts(t)
+	p.port = registrytest.FreePort(t, -1000, 1000, 1001) // Raft's and gRPC's
 	if configure != nil {
 		configure(p)
 	}
 	p.start()
 	t.Cleanup(p.kill)
 	return p
-}
-
-// freePorts returns a port that is free together with those that Nacos takes
-// besides: 1,000 above and the next for gRPC, 1,000 below for Raft.
-func freePorts(t testing.TB) int {
-	t.Helper()
-	for port := 18848; port < 28848; port += 7 {
-		free := true
-		for _, p := range []int{port, port + 1000, port + 1001, port - 1000} {
-			ln, err := net.Listen("tcp", fmt.Sprintf(":%d", p))
-			if free = free && err == nil; err == nil {
-				ln.Close()
-			}
-		}
-		if free {
-			return port
-		}
-	}
-	t.Fatal("no free ports")
-	return 0
 }
 
 // start starts the server and waits until it answers.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
 // wait asks again and again, which is all that Redis offers here.
@@ -26,7 +28,7 @@ func TestCluster(t *testing.T) {
 	var nodes []*server
 	var admins []*goredis.Client
 	for range 3 {
-		bus := freePort(t)
+		bus := registrytest.FreePort(t)
 		nodes = append(nodes, start(t, "--cluster-enabled", "yes", "--cluster-port", fmt.Sprint(bus), "--cluster-node-timeout", "1000"))
 		admins = append(admins, nodes[len(nodes)-1].admin())
 		n := len(nodes) - 1

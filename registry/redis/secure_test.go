@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
 // acl is all that a user of the registry needs, in the words of the guide.
@@ -35,7 +36,7 @@ func startSecure(t testing.TB) (*server, *tls.Config) {
 	config := certificate(t, dir)
 	users := filepath.Join(dir, "users.acl")
 	put(t, users, []byte("user default off\n"+acl+"\n"))
-	port := freePort(t)
+	port := registrytest.FreePort(t)
 	s := start(t, "--port", "0", "--tls-port", fmt.Sprint(port),
 		"--tls-cert-file", filepath.Join(dir, "cert.pem"), "--tls-key-file", filepath.Join(dir, "key.pem"),
 		"--tls-ca-cert-file", filepath.Join(dir, "cert.pem"), "--tls-auth-clients", "yes", "--aclfile", users)

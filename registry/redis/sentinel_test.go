@@ -10,6 +10,8 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
 // A Sentinel, which has a password of its own, makes the replica the master when
@@ -54,7 +56,7 @@ func TestSentinel(t *testing.T) {
 // startSentinel runs a Sentinel for a master. It keeps its state in its
 // configuration file.
 func startSentinel(t testing.TB, master int) *server {
-	s := &server{t: t, dir: t.TempDir(), port: freePort(t)}
+	s := &server{t: t, dir: t.TempDir(), port: registrytest.FreePort(t)}
 	config := filepath.Join(s.dir, "sentinel.conf")
 	put(t, config, fmt.Appendf(nil, `port %d
 bind 127.0.0.1

@@ -5,7 +5,6 @@ package redis
 import (
 	"bufio"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
 // server is a redis-server process of a test's own.
@@ -29,7 +30,7 @@ type server struct {
 // start runs a redis-server that keeps everything it is told in a folder of the
 // test's. A machine without one fails the test: "make test-registries" installs it.
 func start(t testing.TB, args ...string) *server {
-	s := &server{t: t, dir: t.TempDir(), port: freePort(t), args: args}
+	s := &server{t: t, dir: t.TempDir(), port: registrytest.FreePort(t), args: args}
 	s.run()
 	t.Cleanup(s.kill)
 	return s
@@ -107,13 +108,4 @@ func (s *server) admin() *goredis.Client {
 	c := goredis.NewClient(&goredis.Options{Addr: fmt.Sprintf("127.0.0.1:%d", s.port), Protocol: 2, DisableIdentity: true})
 	s.t.Cleanup(func() { c.Close() })
 	return c
-}
-
-func freePort(t testing.TB) int {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().(*net.TCPAddr).Port
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
 // ensemble is three servers that vote.
@@ -24,14 +25,14 @@ func startEnsemble(t testing.TB) ensemble {
 	var e ensemble
 	settings := []string{"initLimit=100", "syncLimit=20", "cnxTimeout=1"} // the limits in ticks of 100 ms
 	for i := range 3 {
-		s := &server{t: t, dir: t.TempDir(), port: freePort(t)}
+		s := &server{t: t, dir: t.TempDir(), port: registrytest.FreePort(t)}
 		if err := os.MkdirAll(filepath.Join(s.dir, "data"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(filepath.Join(s.dir, "data", "myid"), fmt.Append(nil, i+1), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		settings = append(settings, fmt.Sprintf("server.%d=127.0.0.1:%d:%d", i+1, freePort(t), freePort(t)))
+		settings = append(settings, fmt.Sprintf("server.%d=127.0.0.1:%d:%d", i+1, registrytest.FreePort(t), registrytest.FreePort(t)))
 		t.Cleanup(s.kill)
 		e = append(e, s)
 	}

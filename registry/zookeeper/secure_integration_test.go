@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
 // TestAuth registers with an ACL that lets only its user in.
@@ -98,7 +100,7 @@ func TestTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	port := freePort(t)
+	port := registrytest.FreePort(t)
 	startServer(t,
 		"serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
 		"secureClientPortAddress=127.0.0.1", fmt.Sprintf("secureClientPort=%d", port),

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
 // jars is the class path of Debian's server; its own manifest lacks what TLS needs.
@@ -67,7 +69,7 @@ func startServer(t testing.TB, settings ...string) *server {
 		}
 	})
 	for range 5 { // another process may take the port first
-		s.port = freePort(t)
+		s.port = registrytest.FreePort(t)
 		if s.run() {
 			return s
 		}
@@ -88,16 +90,6 @@ func (s *server) configure() {
 	if err := os.WriteFile(filepath.Join(s.dir, "zoo.cfg"), []byte(strings.Join(config, "\n")+"\n"), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
-}
-
-func freePort(t testing.TB) int {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().(*net.TCPAddr).Port
 }
 
 // start runs the server again, with what is in its data directory.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/tandem-rpc/tandem/compat/rpcx"
 	"github.com/tandem-rpc/tandem/compat/rpcx/registries"
+	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
 const patience = time.Minute
@@ -83,19 +84,6 @@ func answers(address, ask, want string) bool {
 	return bytes.Contains(said, []byte(want))
 }
 
-func freePorts(t *testing.T, n int) (ports []int) {
-	t.Helper()
-	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer ln.Close()
-		ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
-	}
-	return ports
-}
-
 // kind is one kind of registry that runs.
 type kind struct {
 	plugin   func(address string, m metrics.Registry) any
@@ -109,7 +97,7 @@ type selector interface {
 
 func startEtcd(t *testing.T) kind {
 	t.Helper()
-	ports := freePorts(t, 2)
+	ports := []int{registrytest.FreePort(t), registrytest.FreePort(t)}
 	at, peer := fmt.Sprintf("http://127.0.0.1:%d", ports[0]), fmt.Sprintf("http://127.0.0.1:%d", ports[1])
 	run(t, at[len("http://"):], "GET /health HTTP/1.0\r\n\r\n", `"true"`, "etcd", "--data-dir", t.TempDir(), "--name", "test",
 		"--listen-client-urls", at, "--advertise-client-urls", at, "--listen-peer-urls", peer,
@@ -126,7 +114,7 @@ func startEtcd(t *testing.T) kind {
 
 func startZooKeeper(t *testing.T) kind {
 	t.Helper()
-	dir, port := t.TempDir(), freePorts(t, 1)[0]
+	dir, port := t.TempDir(), registrytest.FreePort(t)
 	config := filepath.Join(dir, "zoo.cfg")
 	text := fmt.Sprintf("dataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\ntickTime=500\nadmin.enableServer=false\n", dir, port)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
@@ -154,7 +142,7 @@ func startConsul(t *testing.T) kind {
 		}
 		binary = filepath.Join(cache, "tandem", "consul-1.13.9", "consul")
 	}
-	ports := freePorts(t, 3)
+	ports := []int{registrytest.FreePort(t), registrytest.FreePort(t), registrytest.FreePort(t)}
 	at := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	run(t, at, "GET /v1/status/leader HTTP/1.0\r\n\r\n", `"127.0.0.1:`, binary, "agent", "-dev", "-bind", "127.0.0.1",
 		"-http-port", fmt.Sprint(ports[0]), "-server-port", fmt.Sprint(ports[1]), "-serf-lan-port", fmt.Sprint(ports[2]),
@@ -185,7 +173,7 @@ func (t Arith) Mul(args *Args, reply *Reply) error {
 func start(t *testing.T, k kind, times int, m metrics.Registry) *rpcx.Server {
 	t.Helper()
 	srv := rpcx.NewServer()
-	address := fmt.Sprintf("127.0.0.1:%d", freePorts(t, 1)[0])
+	address := registrytest.FreeAddress(t)
 	if err := errors.Join(srv.RegisterName("Before", Arith(times)), srv.PluginContainer.Add(k.plugin("tcp@"+address, m)), srv.RegisterName("Arith", Arith(times)), srv.Start("tcp", address)); err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/registrytest"
 	"github.com/tandem-rpc/tandem/registry/zookeeper"
 	"github.com/tandem-rpc/tandem/server"
 )
@@ -27,7 +28,7 @@ const zooKeeperJar = "/usr/share/java/zookeeper.jar"
 // startZooKeeper runs a ZooKeeper until the test ends, and returns its address.
 func startZooKeeper(t *testing.T) string {
 	t.Helper()
-	dir, address := t.TempDir(), freeAddress(t)
+	dir, address := t.TempDir(), registrytest.FreeAddress(t)
 	config := filepath.Join(dir, "zoo.cfg")
 	_, port, _ := net.SplitHostPort(address)
 	text := fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\ntickTime=1000\nadmin.enableServer=false\n", dir, port)
@@ -55,16 +56,6 @@ func startZooKeeper(t *testing.T) string {
 		time.Sleep(20 * time.Millisecond) // another process has no condition to wait for
 	}
 	return address
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
 }
 
 // isServed reports whether a ZooKeeper serves clients.

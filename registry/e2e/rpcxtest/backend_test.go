@@ -20,6 +20,7 @@ import (
 
 	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/registry/etcd"
+	"github.com/tandem-rpc/tandem/registry/registrytest"
 	"github.com/tandem-rpc/tandem/registry/zookeeper"
 )
 
@@ -109,8 +110,8 @@ func (b *backend) target() string {
 
 func startEtcd(t *testing.T) *backend {
 	t.Helper()
-	b := &backend{"etcd", freeAddress(t), "GET /health HTTP/1.0\r\n\r\n", `"true"`}
-	peer := "http://" + freeAddress(t)
+	b := &backend{"etcd", registrytest.FreeAddress(t), "GET /health HTTP/1.0\r\n\r\n", `"true"`}
+	peer := "http://" + registrytest.FreeAddress(t)
 	b.run(t, "etcd-server", "etcd", "--data-dir", t.TempDir(), "--name", "rpcx", "--log-level", "error", "--unsafe-no-fsync",
 		"--listen-client-urls", "http://"+b.address, "--advertise-client-urls", "http://"+b.address,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "rpcx="+peer)
@@ -119,7 +120,7 @@ func startEtcd(t *testing.T) *backend {
 
 func startZooKeeper(t *testing.T) *backend {
 	t.Helper()
-	b := &backend{"zookeeper", freeAddress(t), "srvr", "Mode: standalone"}
+	b := &backend{"zookeeper", registrytest.FreeAddress(t), "srvr", "Mode: standalone"}
 	_, port, _ := net.SplitHostPort(b.address)
 	dir := t.TempDir()
 	config := filepath.Join(dir, "zoo.cfg")
@@ -163,15 +164,4 @@ func (b *backend) ready() bool {
 	fmt.Fprint(conn, b.question)
 	answer, _ := io.ReadAll(conn)
 	return strings.Contains(string(answer), b.answer)
-}
-
-// freeAddress returns a port that nobody listens on, as far as one can know.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

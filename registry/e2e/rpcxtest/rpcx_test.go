@@ -18,6 +18,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
 func TestMain(m *testing.M) {
@@ -44,7 +45,7 @@ func (w *who) Are(_ context.Context, _ *string, reply *string) error {
 func serve(t *testing.T, name string, plugin func(address string) server.Plugin, metadata string) (*server.Server, string) {
 	t.Helper()
 	s := server.NewServer()
-	address := freeAddress(t)
+	address := registrytest.FreeAddress(t)
 	if plugin != nil {
 		s.Plugins.Add(plugin("tcp@" + address))
 	}

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"testing"
 	"time"
@@ -34,7 +33,7 @@ func start(t *testing.T) *server {
 	s.config.Dir = t.TempDir()
 	s.config.LogLevel = "fatal"
 	s.config.UnsafeNoFsync = true // the machine does not fail here
-	client, peer := []url.URL{freeAddress(t)}, []url.URL{freeAddress(t)}
+	client, peer := []url.URL{address(t)}, []url.URL{address(t)}
 	s.config.ListenClientUrls, s.config.AdvertiseClientUrls = client, client
 	s.config.ListenPeerUrls, s.config.AdvertisePeerUrls = peer, peer
 	s.config.InitialCluster = s.config.InitialClusterFromName(s.config.Name)
@@ -45,15 +44,7 @@ func start(t *testing.T) *server {
 	return s
 }
 
-func freeAddress(t *testing.T) url.URL {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return url.URL{Scheme: "http", Host: l.Addr().String()}
-}
+func address(t *testing.T) url.URL { return url.URL{Scheme: "http", Host: registrytest.FreeAddress(t)} }
 
 // run starts the server with the data that is there.
 func (s *server) run() (err error) {
