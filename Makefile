@@ -51,12 +51,13 @@ test: ## Test every module with the race detector, then the core alone without i
 	GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) ./...
 	cd $(plot) && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) .
 
-test-protocols: ## Test protocols against real peers whose modules stand outside the workspace
+test-protocols: ## Test protocols against real peers whose modules stand outside the workspace, and one in Python; installs that as root
 	cd protocol/rpcx/rpcxtest && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) .
 	cd protocol/jsonrpc/jsonrpctest && GOWORK=off $(GO) test -race -shuffle=on -timeout 5m $(TESTFLAGS) .
 	cd protocol/web/grpctest && GOWORK=off $(GO) test -race -shuffle=on -timeout 5m $(TESTFLAGS) .
 	cd examples/migrating/rpcx && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) .
 	cd examples/migrating/kitex && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) .
+	@protocol/thrift/testdata/python.sh -shuffle=on $(TESTFLAGS)
 
 interop-jsonrpc: ## Test JSON-RPC with clients of others in Go, JavaScript and Python; installs Node.js as root
 	@interop/jsonrpc/run.sh -shuffle=on $(TESTFLAGS)

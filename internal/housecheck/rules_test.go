@@ -37,6 +37,10 @@ var rules = []struct {
 	{"tests sleep in virtual time, or say why not", sleeps, "a_test.go", []string{
 		`package a; import "time"; func f() { time.Sleep(1) }`,
 	}},
+	{"tests fail without what they need", skips, "a_test.go", []string{
+		`package a; func f(t *testing.T) { t.Skip("no node here") }`,
+		`package a; func f(t *testing.T) { if noNode() { t.Skipf("no %s", node) } }`,
+	}},
 }
 
 func TestRules(t *testing.T) {
@@ -191,9 +195,9 @@ func vagueName(s *source) []string {
 }
 
 // dials finds who opens connections beside the transports. Programs may, and a
-// registry that is a module of its own, to its servers.
+// registry that is a module of its own, to its servers; registrytest tries ports.
 func dials(s *source) (bad []string) {
-	if s.test || s.nested() || registryModule(s.folder()) || s.folder() == "transport" || strings.HasPrefix(s.folder(), "transport/") {
+	if s.test || s.nested() || registryModule(s.folder()) || s.folder() == "registry/registrytest" || s.folder() == "transport" || strings.HasPrefix(s.folder(), "transport/") {
 		return nil
 	}
 	ast.Inspect(s.file, func(n ast.Node) bool {
@@ -236,6 +240,34 @@ func sleeps(s *source) (bad []string) {
 		}
 		return true
 	})
+	return bad
+}
+
+// reasons are what a test may be left out for: a quick run, the race detector, another
+// system, somebody who is not root as CI is, a campaign that has a make target.
+var reasons = []string{"Short", "raceEnabled", "raceDetector", "GOOS", "Geteuid", "long"}
+
+// skips finds tests that are left out for another reason: what nobody installs would
+// never be tested again, and nobody would see it.
+func skips(s *source) (bad []string) {
+	for d := range funcs(s) {
+		var found ast.Node
+		reason := false
+		ast.Inspect(d, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.Ident:
+				reason = reason || slices.Contains(reasons, n.Name)
+			case *ast.SelectorExpr:
+				if of, ok := n.X.(*ast.Ident); ok && strings.HasPrefix(n.Sel.Name, "Skip") && slices.Contains([]string{"t", "b", "f", "tb"}, of.Name) {
+					found = n
+				}
+			}
+			return true
+		})
+		if s.test && found != nil && !reason {
+			bad = append(bad, s.at(found, "fail where something is missing, and have CI install it: a test is left out only for %v", reasons))
+		}
+	}
 	return bad
 }
 

@@ -5,6 +5,7 @@ package thrift_test
 import (
 	"context"
 	"net"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -14,8 +15,9 @@ import (
 // A client that shares no code with Apache's: thriftpy2 0.7.1 for Python, which reads
 // the interface itself.
 func TestPython(t *testing.T) {
-	if err := exec.Command("python3", "-c", "import thriftpy2").Run(); err != nil {
-		t.Skip("python3 -m pip install thriftpy2==0.7.1")
+	installed := os.Getenv("THRIFTPY2")
+	if installed == "" {
+		t.Fatal("$THRIFTPY2, the folder that it is installed in, is not set: run testdata/python.sh")
 	}
 	for kind, service := range map[string]any{
 		"generated": &office{notes: make(chan string, 8)}, "tagged": &counter{notes: make(chan string, 8)},
@@ -25,10 +27,13 @@ func TestPython(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		out, err := exec.CommandContext(ctx, "python3", "testdata/client.py", host, port).CombinedOutput()
+		cmd := exec.CommandContext(ctx, "python3", "-B", "testdata/client.py", host, port)
+		cmd.Env = append(os.Environ(), "PYTHONPATH="+installed)
+		out, err := cmd.CombinedOutput()
 		cancel()
 		if err != nil || strings.Count(string(out), "ok\n") != 4 {
 			t.Errorf("%s: %v\n%s", kind, err, out)
 		}
+		t.Logf("%s:\n%s", kind, out)
 	}
 }
