@@ -19,8 +19,10 @@ import (
 type lines struct{}
 
 var (
-	_ client.Protocol    = lines{}
-	_ client.Compressing = lines{}
+	_ client.Protocol      = lines{}
+	_ client.Compressing   = lines{}
+	_ client.StreamCarrier = (*lineCarrier)(nil)
+	_ client.Messages      = (*lineStream)(nil)
 )
 
 func (lines) Name() string { return "lines" }
@@ -35,12 +37,14 @@ func (lines) Connect(ctx context.Context, r *client.Remote) (client.Carrier, err
 	if err != nil {
 		return nil, err
 	}
-	return &lineCarrier{conn: c, in: bufio.NewReader(c), done: make(chan struct{})}, nil
+	return &lineCarrier{remote: r, conn: c, in: bufio.NewReader(c), done: make(chan struct{})}, nil
 }
 
 // lineCarrier makes one call after the other. internal/multiplex is for protocols that
 // number their requests.
 type lineCarrier struct {
+	remote *client.Remote
+
 	mu   sync.Mutex
 	conn net.Conn
 	in   *bufio.Reader
@@ -94,8 +98,43 @@ func (l *lineCarrier) Err() error { return l.err }
 
 func (l *lineCarrier) Close() error { return l.conn.Close() }
 
-// A protocol of your own has a name, codecs, and a way to connect. All else of a client
-// is as ever.
+// CarryStream opens a stream: here that is a connection of its own.
+func (l *lineCarrier) CarryStream(ctx context.Context, r *client.Request) (client.Messages, error) {
+	c, err := l.remote.Dial(ctx)
+	if err != nil {
+		return nil, &tandem.Error{Code: tandem.Unavailable, NotExecuted: true, Message: err.Error()}
+	}
+	context.AfterFunc(ctx, func() { _ = c.Close() })
+	return &lineStream{Conn: c, method: r.Call.Method, in: bufio.NewReader(c)}, nil
+}
+
+// lineStream is a stream of lines. What the server sends ahead stays in the socket.
+type lineStream struct {
+	net.Conn
+
+	method string
+	in     *bufio.Reader
+}
+
+func (s *lineStream) Send(message []byte) error {
+	_, err := fmt.Fprintf(s.Conn, "%s %s\n", s.method, message)
+	return err
+}
+
+func (s *lineStream) CloseSend() error {
+	half, ok := s.Conn.(interface{ CloseWrite() error })
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	return half.CloseWrite()
+}
+
+func (s *lineStream) Receive() ([]byte, error) { return s.in.ReadBytes('\n') }
+
+func (*lineStream) Trailer() tandem.Metadata { return nil }
+
+// A protocol of your own has a name, codecs, and a way to connect; streams if its carrier is
+// a StreamCarrier. All else of a client is as ever.
 func ExampleWithProtocols() {
 	server, err := net.Listen("tcp", "127.0.0.1:0")
 	check(err)
@@ -112,18 +151,36 @@ func ExampleWithProtocols() {
 	fmt.Println(tandem.CodeOf(err), tandem.MayHaveExecuted(err))
 	err = c.Call(ctx, "Text.Upper", "a", nil, client.Codec("gob"))
 	fmt.Println(err)
+
+	s, err := client.Stream[string, string](ctx, c, "Text.Upper")
+	check(err)
+	for _, word := range []string{"one", "two"} {
+		check(s.Send(&word))
+	}
+	check(s.CloseSend())
+	for loud, err := range s.All() {
+		fmt.Println(*loud, err)
+	}
 	// Output:
 	// TANDEM <nil>
 	// unimplemented false
 	// unimplemented: lines does not carry codec "gob"; it carries json: give one of them to WithCodec, or name it in the call
+	// ONE <nil>
+	// TWO <nil>
 }
 
-// answerLines serves one client.
+// answerLines serves connections until there are no more.
 func answerLines(server net.Listener) {
-	c, err := server.Accept()
-	if err != nil {
-		return
+	for {
+		c, err := server.Accept()
+		if err != nil {
+			return
+		}
+		go answerLinesOf(c)
 	}
+}
+
+func answerLinesOf(c net.Conn) {
 	defer c.Close()
 	for in := bufio.NewScanner(c); in.Scan(); {
 		_, argument, _ := strings.Cut(in.Text(), " ")

@@ -29,6 +29,8 @@ type connection interface {
 var (
 	_ connection = (*session.Session)(nil)
 	_ connection = (*foreign)(nil)
+
+	_ session.Messages = Messages(nil)
 )
 
 // live is a connection that was made. Of tandem's own protocol it is own, too: then no
@@ -61,17 +63,18 @@ type foreign struct {
 	calls   int  // in flight
 	retired bool // no more are made
 	away    chan struct{}
-	ended   bool // Close was called
+	ended   bool          // Close was called
+	closing chan struct{} // closed then
 }
 
 // connectForeign connects a link by a protocol.
 func (l *link) connectForeign(ctx context.Context, p Protocol) (*live, error) {
-	r := &Remote{Endpoint: l.ep, MaxMessage: l.client.opts.maxMessage, transport: l.t, points: l.client.points}
+	r := &Remote{Endpoint: l.ep, MaxMessage: l.client.opts.maxMessage, StreamWindow: l.client.opts.streamWindow, transport: l.t, points: l.client.points}
 	carrier, err := p.Connect(ctx, r)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Name(), err)
 	}
-	f := &foreign{client: l.client, protocol: p, carrier: carrier, away: make(chan struct{})}
+	f := &foreign{client: l.client, protocol: p, carrier: carrier, away: make(chan struct{}), closing: make(chan struct{})}
 	f.peer = &tandem.Peer{Protocol: p.Name(), Instance: l.id}
 	r.mu.Lock()
 	if c := r.first; c != nil {
@@ -86,7 +89,8 @@ func (f *foreign) noteLife() { f.heard.Store(time.Now().UnixNano()) }
 
 // Invoke makes the call, if there is still somebody to make it at.
 func (f *foreign) Invoke(ctx context.Context, call *tandem.Call) error {
-	if call.Kind == tandem.Streaming {
+	streams, able := f.carrier.(StreamCarrier)
+	if call.Kind == tandem.Streaming && !able {
 		return notSent(tandem.Unimplemented, "%s is a stream, which %s can't carry", call.Method, f.protocol.Name())
 	}
 	if err := carriable(f.protocol, call.Codec); err != nil {
@@ -95,13 +99,16 @@ func (f *foreign) Invoke(ctx context.Context, call *tandem.Call) error {
 	if err := f.begin(); err != nil {
 		return err
 	}
+	if call.Kind == tandem.Streaming {
+		return f.stream(ctx, call, streams)
+	}
 	defer f.done()
 	if !call.Deadline.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, call.Deadline)
 		defer cancel()
 	}
-	return session.Carry(call, f.peer, func(m *session.Message) error { return f.carry(ctx, call, m) })
+	return session.Carry(ctx, call, f.peer, func(m *session.Message) error { return f.carry(ctx, call, m) })
 }
 
 // carry hands the call to the carrier.
@@ -214,7 +221,10 @@ func (f *foreign) Retire() {
 func (f *foreign) Close() {
 	f.mu.Lock()
 	first := !f.ended
-	f.ended = true
+	if first {
+		f.ended = true
+		close(f.closing)
+	}
 	f.mu.Unlock()
 	if first {
 		if err := f.carrier.Close(); err != nil {

@@ -59,10 +59,42 @@ type Carrier interface {
 	Close() error
 }
 
+// StreamCarrier is what a [Carrier] implements beside it if it can carry streams, too.
+type StreamCarrier interface {
+	// CarryStream opens a stream and returns when its request is on its way; that a
+	// server has accepted it is not waited for. The stream ends with ctx, which has
+	// its deadline. The request has no message. An error is as one of Carry.
+	CarryStream(ctx context.Context, r *Request) (Messages, error)
+}
+
+// Messages is a stream that a [StreamCarrier] has opened: of messages that are encoded by
+// the codec of the call. One goroutine may send while another receives.
+type Messages interface {
+	// Send sends a message, which it must not keep. It blocks while the server does
+	// not take it, until the stream's context has ended. It returns io.EOF when the
+	// server has ended the stream: Receive then says how.
+	Send(message []byte) error
+	// CloseSend tells the server that no more messages come.
+	CloseSend() error
+	// Receive returns the next message, which is the caller's from then on. It
+	// returns io.EOF when the stream has ended well, and soon after the stream's
+	// context or the Carrier has ended an error as one of Carry. What has not been
+	// received must not take more memory than [Remote.StreamWindow] allows.
+	Receive() (message []byte, err error)
+	// Trailer returns the answer's metadata, when Receive has returned an error.
+	Trailer() tandem.Metadata
+	// Close cancels the stream unless it has ended, and releases what it holds. It is
+	// called once, when nobody receives any more.
+	Close() error
+}
+
 // Remote is a server that a [Protocol] is to connect to.
 type Remote struct {
 	Endpoint   tandem.Endpoint
 	MaxMessage int // bytes of the largest answer, before and after decompression
+	// StreamWindow is how many bytes of a stream's messages the server may send
+	// ahead of who receives them.
+	StreamWindow int
 
 	transport tandem.Transport
 	points    *points
@@ -158,8 +190,8 @@ func notSent(code tandem.Code, format string, args ...any) error {
 // each becomes a scheme of targets, name://host:port with all that a target static://
 // can say, and instances from registries may have endpoints of it. Calls are encoded
 // before an instance is chosen, so servers of different protocols behind one target
-// need a codec that all of them know. Streams and calls back from servers are for
-// tandem's own protocol.
+// need a codec that all of them know. Streams are for protocols whose carriers are a
+// [StreamCarrier], calls back from servers for tandem's own.
 func WithProtocols(protocols ...Protocol) Option {
 	return func(o *options) { o.protocols = append(o.protocols, protocols...) }
 }

@@ -32,10 +32,26 @@ type Server struct {
 	cancel  context.CancelFunc
 	calls   sync.WaitGroup
 
-	mu    sync.Mutex
-	first net.Conn // that nobody has used yet
-	err   error
-	done  chan struct{}
+	mu     sync.Mutex
+	first  net.Conn // that nobody has used yet
+	open   map[*tracked]struct{}
+	err    error
+	closed bool
+	done   chan struct{}
+}
+
+// tracked is a connection that is closed with its Server, whatever still uses it.
+type tracked struct {
+	net.Conn
+
+	server *Server
+}
+
+func (t *tracked) Close() error {
+	t.server.mu.Lock()
+	delete(t.server.open, t)
+	t.server.mu.Unlock()
+	return t.Conn.Close()
 }
 
 // Connect connects once, so that it is known that the server is there; the first call
@@ -46,41 +62,79 @@ func Connect(ctx context.Context, connect func(context.Context) (net.Conn, error
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{connect: connect, first: first, done: make(chan struct{})}
+	return New(first, connect, http2), nil
+}
+
+// New is [Connect] with a connection that has been made.
+func New(first net.Conn, connect func(context.Context) (net.Conn, error), http2 bool) *Server {
+	s := &Server{connect: connect, first: first, open: map[*tracked]struct{}{}, done: make(chan struct{})}
 	s.base, s.cancel = context.WithCancel(context.Background())
+	s.HTTP = s.Client(http2, 0)
+	return s
+}
+
+// windows is how many streams' windows a connection of HTTP/2 has.
+const windows = 16
+
+// Client returns another client like HTTP, with connections of its own. Of HTTP/2,
+// window is how many bytes of an answer may come ahead of who reads them, and
+// a sixteenth of what may of all answers of a connection; 0 is net/http's choice.
+func (s *Server) Client(http2 bool, window int) *http.Client {
 	t := &http.Transport{
 		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return s.dial(ctx) },
 		DisableCompression: true, MaxIdleConnsPerHost: maxIdle, Protocols: new(http.Protocols),
+		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: window, MaxReceiveBufferPerConnection: windows * window},
 	}
 	t.Protocols.SetHTTP1(!http2)
 	t.Protocols.SetUnencryptedHTTP2(http2) // TLS, if there is any, is beneath
-	s.HTTP = &http.Client{
+	return &http.Client{
 		Transport:     t,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return s, nil
 }
 
 // dial makes a connection for a call.
 func (s *Server) dial(ctx context.Context) (net.Conn, error) {
 	s.mu.Lock()
-	first := s.first
+	c := s.first
 	s.first = nil
 	s.mu.Unlock()
-	if first != nil {
-		return first, nil
+	if c == nil {
+		var err error
+		if c, err = s.connect(ctx); err != nil {
+			if ctx.Err() == nil {
+				s.end(err)
+			}
+			return nil, err
+		}
 	}
-	c, err := s.connect(ctx)
-	if err != nil && ctx.Err() == nil {
-		s.end(err)
+	return s.track(c)
+}
+
+func (s *Server) track(c net.Conn) (net.Conn, error) {
+	t := &tracked{c, s}
+	s.mu.Lock()
+	closed := s.closed
+	if !closed {
+		s.open[t] = struct{}{}
 	}
-	return c, err
+	s.mu.Unlock()
+	if closed {
+		return nil, errors.Join(ErrClosed, c.Close())
+	}
+	return t, nil
 }
 
 // Attempt is what happens to one call's request.
 type Attempt struct {
 	connected, answered atomic.Bool
+
+	sending sync.Once
+	sent    chan struct{}
 }
+
+// Sent is closed when the header of the request is written.
+func (a *Attempt) Sent() <-chan struct{} { return a.sent }
 
 // Answered reports whether the server has answered anything.
 func (a *Attempt) Answered() bool { return a.answered.Load() }
@@ -100,6 +154,18 @@ func (a *Attempt) Failed(err error) error {
 // Do runs f, which makes a request with the context that it is given: that one ends with
 // the Server, too. When the Server has ended f is not run.
 func (s *Server) Do(ctx context.Context, f func(ctx context.Context, a *Attempt) error) error {
+	ctx, a, end, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	return f(ctx, a)
+}
+
+// Begin is for a call that goes on: it returns the context of its request, which ends
+// with the Server, too, and then has [ErrClosed] for its cause. end, which is called
+// once, cancels it; Close waits for that.
+func (s *Server) Begin(ctx context.Context) (_ context.Context, _ *Attempt, end func(), _ error) {
 	s.mu.Lock()
 	why := s.err
 	if why == nil {
@@ -107,17 +173,21 @@ func (s *Server) Do(ctx context.Context, f func(ctx context.Context, a *Attempt)
 	}
 	s.mu.Unlock()
 	if why != nil {
-		return &tandem.Error{Code: tandem.Unavailable, NotExecuted: true, Message: why.Error()}
+		return nil, nil, nil, &tandem.Error{Code: tandem.Unavailable, NotExecuted: true, Message: why.Error()}
 	}
-	defer s.calls.Done()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(s.base, cancel)()
-	a := new(Attempt)
-	return f(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+	ctx, cancel := context.WithCancelCause(ctx)
+	leave := context.AfterFunc(s.base, func() { cancel(ErrClosed) })
+	a := &Attempt{sent: make(chan struct{})}
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn:              func(httptrace.GotConnInfo) { a.connected.Store(true) },
+		WroteHeaders:         func() { a.sending.Do(func() { close(a.sent) }) },
 		GotFirstResponseByte: func() { a.answered.Store(true) },
-	}), a)
+	})
+	return ctx, a, func() {
+		leave()
+		cancel(nil)
+		s.calls.Done()
+	}, nil
 }
 
 // Strip takes fields out of a header by which net/http would send a request again that
@@ -151,14 +221,23 @@ func (s *Server) Err() error {
 func (s *Server) Close() error {
 	s.end(ErrClosed)
 	s.cancel()
-	s.mu.Lock()
-	first := s.first
-	s.first = nil
-	s.mu.Unlock()
 	s.calls.Wait()
-	s.HTTP.CloseIdleConnections()
-	if first != nil {
-		return first.Close()
+	s.mu.Lock()
+	s.closed = true
+	var conns []net.Conn
+	if s.first != nil {
+		conns = append(conns, s.first)
+		s.first = nil
 	}
-	return nil
+	for c := range s.open {
+		conns = append(conns, c.Conn)
+	}
+	s.mu.Unlock()
+	var failed error
+	for _, c := range conns {
+		if err := c.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			failed = errors.Join(failed, err)
+		}
+	}
+	return failed
 }

@@ -9,11 +9,22 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
+// openedStream is a stream of ours, of this protocol or another.
+type openedStream interface {
+	tandem.MessageStream
+	// Trailer is the metadata that ended it; valid once it is over.
+	Trailer() tandem.Metadata
+	abort(cause error) // gives it up
+	isOver() bool
+	outcome() error // how it ended: nil if well
+}
+
 // callStream is a stream as the caller of a call gets it: the call has ended
 // before the caller learns that the stream has. Then what waits for the end, as
 // whoever wants the trailer, is done when the caller looks.
 type callStream struct {
-	*Stream
+	openedStream
+
 	call   *tandem.Call
 	points Points // nil for none
 	once   sync.Once
@@ -27,12 +38,12 @@ func (*Caller) OpenWith(ctx context.Context, o *Outgoing, f tandem.Func) (tandem
 		o.Call.End(err)
 		return nil, tandem.AsError(err)
 	}
-	cs := &callStream{Stream: st, call: &o.Call, points: o.Points}
-	context.AfterFunc(st.ctx, cs.end)
+	cs := &callStream{openedStream: st, call: &o.Call, points: o.Points}
+	context.AfterFunc(st.Context(), cs.end)
 	return cs, nil
 }
 
-func (o *Outgoing) open(ctx context.Context, f tandem.Func) (*Stream, error) {
+func (o *Outgoing) open(ctx context.Context, f tandem.Func) (openedStream, error) {
 	if o.env.Codec(o.Call.Codec) == nil {
 		return nil, refused(tandem.Unimplemented, "no codec %q here: give it to WithCodecs", o.Call.Codec)
 	}
@@ -52,18 +63,18 @@ func (cs *callStream) RecvMsg(v any) error {
 	if cs.points == nil {
 		return cs.receive(v)
 	}
-	if err := cs.points.BeforeResponseBody(cs.ctx, cs.call); err != nil {
+	if err := cs.points.BeforeResponseBody(cs.Context(), cs.call); err != nil {
 		return err
 	}
 	err := cs.receive(v)
 	if errors.Is(err, io.EOF) {
 		return err // there was no message
 	}
-	return cs.points.AfterResponseBody(cs.ctx, cs.call, v, err)
+	return cs.points.AfterResponseBody(cs.Context(), cs.call, v, err)
 }
 
 func (cs *callStream) receive(v any) error {
-	err := cs.Stream.RecvMsg(v)
+	err := cs.openedStream.RecvMsg(v)
 	if err != nil && cs.isOver() { // and not just a message that does not decode
 		cs.end()
 	}
@@ -74,7 +85,7 @@ func (cs *callStream) receive(v any) error {
 // who must not be told before.
 func (cs *callStream) end() {
 	cs.once.Do(func() {
-		cs.abort(context.Cause(cs.ctx)) // the context may have ended first
+		cs.abort(context.Cause(cs.Context())) // the context may have ended first
 		cs.call.Trailer = cs.Trailer()
 		cs.call.End(cs.outcome())
 	})

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"math"
 
 	"github.com/tandem-rpc/tandem"
@@ -19,11 +20,15 @@ type Message struct {
 
 // Carry is Invoke for another protocol: f sends the message at that peer and puts the
 // answer into it.
-func Carry(call *tandem.Call, at *tandem.Peer, f func(*Message) error) error {
+func Carry(ctx context.Context, call *tandem.Call, at *tandem.Peer, f func(*Message) error) error {
 	o, ok := call.Body.(*Outgoing)
 	if !ok {
 		return foreignBody(call)
 	}
+	return o.between(ctx, call, func() error { return carry(call, o, at, f) })
+}
+
+func carry(call *tandem.Call, o *Outgoing, at *tandem.Peer, f func(*Message) error) error {
 	p := o.begin(call.Kind, at)
 	if p == nil {
 		return refused(tandem.Canceled, "the call of %s is over", call.Method)

@@ -34,7 +34,7 @@ type Outgoing struct {
 	answer  *Pending
 	by      *tandem.Peer // who gave the answer
 	forgone bool
-	stream  *Stream
+	stream  openedStream
 	noting  bool     // of what follows; set before the first attempt
 	tried   []string // instances, in the order of the attempts
 }
@@ -220,10 +220,21 @@ func (o *Outgoing) Stream() tandem.MessageStream {
 	return nil
 }
 
-func (o *Outgoing) opened() *Stream {
+func (o *Outgoing) opened() openedStream {
 	o.lock()
 	defer o.unlock()
 	return o.stream
+}
+
+// take keeps the stream if it is the first.
+func (o *Outgoing) take(st openedStream) bool {
+	o.lock()
+	defer o.unlock()
+	if o.stream != nil {
+		return false
+	}
+	o.stream = st
+	return true
 }
 
 // Invoke makes the call on this session: it is the innermost [tandem.Func] of
@@ -305,13 +316,7 @@ func (s *Session) invokeStream(ctx context.Context, call *tandem.Call, o *Outgoi
 		call.Trailer = p.Trailer
 		return err
 	}
-	o.lock()
-	first := o.stream == nil
-	if first {
-		o.stream = st
-	}
-	o.unlock()
-	if !first {
+	if !o.take(st) {
 		_ = st.Close() // a faster attempt won
 	}
 	return nil

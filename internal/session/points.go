@@ -44,6 +44,31 @@ func (s *Session) invokeBetween(ctx context.Context, call *tandem.Call, o *Outgo
 	return o.Points.AfterResponseHeader(ctx, call, err)
 }
 
+// between makes an attempt over another protocol between its points. Of what is on its
+// way there nobody tells: the points in the middle come when the attempt is over, or a
+// stream's request is sent.
+func (o *Outgoing) between(ctx context.Context, call *tandem.Call, attempt func() error) error {
+	if o.Points == nil {
+		return attempt()
+	}
+	if err := o.Points.BeforeRequest(ctx, call); err != nil {
+		return err
+	}
+	err := attempt()
+	unsent, answered := err, err == nil
+	if e := tandem.AsError(err); e != nil && !e.NotExecuted {
+		unsent, answered = nil, e.Remote
+	}
+	o.Points.AfterRequest(ctx, call, unsent)
+	if call.Kind == tandem.OneWay {
+		return err
+	}
+	if answered {
+		o.Points.BeforeResponseHeader(ctx, call)
+	}
+	return o.Points.AfterResponseHeader(ctx, call, err)
+}
+
 // sent tells that the request is on its way, or why it is not.
 func (p *Pending) sent(err *tandem.Error) {
 	if p.seen == nil {

@@ -80,7 +80,7 @@ func newStream(m *machine, id wire.Stream, in *Inbound) *Stream {
 func (s *Session) Open(ctx context.Context, p *Pending, openBy time.Time) (*Stream, error) {
 	st := newStream(&s.m, 0, nil)
 	st.codec, st.compressor, st.call = s.env.Codec(p.Codec), s.env.Compressor(p.Compressor), p
-	st.begin(ctx, p.Deadline)
+	st.ctx, st.cancel = streamContext(ctx, p.Deadline)
 	p.stream = st
 	if err := s.openStream(st.ctx, p, openBy); err != nil {
 		st.cancel(err)
@@ -90,17 +90,16 @@ func (s *Session) Open(ctx context.Context, p *Pending, openBy time.Time) (*Stre
 	return st, nil
 }
 
-// begin makes the context of a stream of ours: it ends with ctx, at the deadline
+// streamContext makes the context of a stream of ours: it ends with ctx, at the deadline
 // if there is one, and with the stream.
-func (st *Stream) begin(ctx context.Context, deadline time.Time) {
-	st.ctx, st.cancel = context.WithCancelCause(ctx)
+func streamContext(ctx context.Context, deadline time.Time) (context.Context, context.CancelCauseFunc) {
+	own, cancel := context.WithCancelCause(ctx)
 	if d, ok := ctx.Deadline(); deadline.IsZero() || ok && !d.After(deadline) {
-		return // ctx sees to it
+		return own, cancel // ctx sees to it
 	}
-	end := st.cancel
-	timed, stop := context.WithDeadline(st.ctx, deadline)
-	st.ctx, st.cancel = timed, func(cause error) {
-		end(cause)
+	timed, stop := context.WithDeadline(own, deadline)
+	return timed, func(cause error) {
+		cancel(cause)
 		stop()
 	}
 }

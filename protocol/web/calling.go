@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"net/http"
 
 	"connectrpc.com/connect"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/tandem-rpc/tandem/codec"
 	"github.com/tandem-rpc/tandem/codec/protobuf"
 	"github.com/tandem-rpc/tandem/internal/httpcalls"
+	"github.com/tandem-rpc/tandem/transport"
 )
 
 // GRPC returns the protocol for [client.WithProtocols] by which clients call servers of
@@ -22,11 +24,18 @@ import (
 // are of Protocol Buffers, unless the client or the call names JSON, which is that of
 // encoding/json. Metadata crosses both ways, header and trailer of the answer as one;
 // so do the deadline, codes, and the details of errors. gRPC has no one-way calls: they
-// wait for the answer. Streams are not carried.
+// wait for the answer.
+//
+// Streams of all kinds are carried, over connections of their own, so that who receives
+// slowly holds up no other call. A stream is open when its request is sent: what the
+// server has against it is what Recv returns.
 func GRPC() client.Protocol { return newCalling("grpc", true, connect.WithGRPC()) }
 
 // Connect is [GRPC] for servers of Connect, at targets connect://host:port, over
-// HTTP/1.1.
+// HTTP/1.1; over HTTP/2 if the client's TLS configuration offers "h2" and the server
+// takes it. Streams are over HTTP/2 also without TLS if the server speaks it, which the
+// first one finds out. Else they are over HTTP/1.1, one a connection, and many servers
+// then have none that go both ways.
 func Connect() client.Protocol { return newCalling("connect", false) }
 
 // calling is a protocol as clients use it.
@@ -48,11 +57,17 @@ func (c *calling) Codecs() []tandem.Codec { return c.codecs }
 
 // Connect connects to a server.
 func (c *calling) Connect(ctx context.Context, r *client.Remote) (client.Carrier, error) {
-	s, err := httpcalls.Connect(ctx, r.Dial, c.http2)
+	first, err := r.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &caller{s, c, r}, nil
+	agreed := ""
+	if state := transport.TLSState(first); state != nil {
+		agreed = state.NegotiatedProtocol
+	}
+	http2 := c.http2 || agreed == "h2"
+	s := httpcalls.New(first, r.Dial, http2)
+	return &caller{Server: s, calling: c, remote: r, streams: newVersion(http2, agreed != "")}, nil
 }
 
 // caller makes calls at one server.
@@ -60,7 +75,8 @@ type caller struct {
 	*httpcalls.Server
 	*calling
 
-	remote *client.Remote
+	remote  *client.Remote
+	streams *version
 }
 
 // Carry makes a call.
@@ -78,23 +94,34 @@ func (c *caller) Carry(ctx context.Context, r *client.Request) error {
 			return c.failed(r.Call, err, a)
 		}
 		r.Reply = resp.Msg.b
-		r.Call.Trailer = Metadata(resp.Header())
-		for name, values := range Metadata(resp.Trailer()) {
-			r.Call.Trailer[name] = append(r.Call.Trailer[name], values...)
-		}
+		r.Call.Trailer = metadataOf(resp.Header(), resp.Trailer())
 		return nil
 	})
 }
 
+// metadataOf returns an answer's header and trailer as one.
+func metadataOf(header, trailer http.Header) tandem.Metadata {
+	md := Metadata(header)
+	for name, values := range Metadata(trailer) {
+		md[name] = append(md[name], values...)
+	}
+	return md
+}
+
 // call makes a request.
 func (c *caller) call(ctx context.Context, call *tandem.Call, req *connect.Request[message]) (*connect.Response[message], error) {
+	return c.client(c.HTTP, call).CallUnary(ctx, req)
+}
+
+// client returns connect's client for a call.
+func (c *caller) client(over connect.HTTPClient, call *tandem.Call) *connect.Client[message, message] {
 	name := "proto"
 	if call.Codec == "json" {
 		name = "json"
 	}
 	opts := append([]connect.ClientOption{connect.WithCodec(passing{name}), connect.WithReadMaxBytes(c.remote.MaxMessage)}, c.opts...)
 	url := "http://" + c.remote.Endpoint.Address + pathOf(call.Method)
-	return connect.NewClient[message, message](c.HTTP, url, opts...).CallUnary(ctx, req)
+	return connect.NewClient[message, message](over, url, opts...)
 }
 
 // failed is the error of a call: as the server said it, or of this side.
@@ -110,9 +137,14 @@ func (c *caller) failed(call *tandem.Call, err error, a *httpcalls.Attempt) erro
 	if md := Metadata(said.Meta()); len(md) > 0 {
 		call.Trailer = md
 	}
+	return theirs(said)
+}
+
+// theirs is an error as the server said it.
+func theirs(said *connect.Error) *tandem.Error {
 	e := &tandem.Error{
-		Code:    tandem.Code(said.Code()), //nolint:gosec // as above
-		Message: said.Message(), Remote: connect.IsWireError(err),
+		Code:    tandem.Code(said.Code()), //nolint:gosec // the codes are the same, and small
+		Message: said.Message(), Remote: connect.IsWireError(said),
 	}
 	for _, d := range said.Details() {
 		e.Details = append(e.Details, tandem.Detail{Type: d.Type(), Value: d.Bytes()})
@@ -122,11 +154,15 @@ func (c *caller) failed(call *tandem.Call, err error, a *httpcalls.Attempt) erro
 
 // Ping calls a method that no server has; any answer is one.
 func (c *caller) Ping(ctx context.Context) error {
+	return c.ping(ctx, c.HTTP)
+}
+
+func (c *caller) ping(ctx context.Context, over *http.Client) error {
 	return c.Do(ctx, func(ctx context.Context, a *httpcalls.Attempt) error {
-		_, err := c.call(ctx, &tandem.Call{Method: "rpc.ping"}, connect.NewRequest(new(message)))
+		_, err := c.client(over, &tandem.Call{Method: "rpc.ping"}).CallUnary(ctx, connect.NewRequest(new(message)))
 		if a.Answered() {
 			return nil
 		}
-		return err
+		return a.Failed(err)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/protocol/web"
 	"github.com/tandem-rpc/tandem/server"
 )
@@ -43,6 +44,46 @@ func Example() {
 	// 200 "" 6
 	// 200 "en" "hello, you"
 	// 400 "" {"code":"invalid_argument","message":"whom?"}
+}
+
+// A client of tandem has streams with servers of gRPC as with its own.
+func ExampleGRPC() {
+	srv := server.New(server.WithProtocols(web.New())) // any server of gRPC would do
+	check(server.HandleStream(srv, "test.v1.Texts.Upper", func(_ context.Context, s *tandem.Stream[text, text]) error {
+		for m, err := range s.All() {
+			if err != nil {
+				return err
+			}
+			if m.GetValue() == "" {
+				return tandem.Errorf(tandem.InvalidArgument, "nothing to raise")
+			}
+			if err := s.Send(&text{Value: strings.ToUpper(m.GetValue())}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	check(err)
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeListener(ln) }()
+
+	c, err := client.Dial("grpc://"+ln.Addr().String(), client.WithProtocols(web.GRPC()))
+	check(err)
+	s, err := client.Stream[text, text](context.Background(), c, "test.v1.Texts.Upper")
+	check(err)
+	for _, word := range []string{"one", "two", ""} {
+		check(s.Send(&text{Value: word}))
+		m, err := s.Recv()
+		fmt.Printf("%q %v\n", m.GetValue(), err)
+	}
+	check(c.Close())
+	check(srv.Shutdown(context.Background()))
+	<-served
+	// Output:
+	// "ONE" <nil>
+	// "TWO" <nil>
+	// "" invalid argument: nothing to raise
 }
 
 func show(res *http.Response, err error) {

@@ -1,0 +1,63 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/session"
+)
+
+// stream opens a stream. It is a call in flight until it has ended.
+func (f *foreign) stream(ctx context.Context, call *tandem.Call, carrier StreamCarrier) error {
+	done := sync.OnceFunc(f.done)
+	err := f.client.env.CarryStream(ctx, call, session.Carriage{
+		At: f.peer, Gone: f.closing,
+		Open: func(ctx context.Context) (session.Messages, error) {
+			m, err := carrier.CarryStream(ctx, &Request{Call: call})
+			if err != nil {
+				return nil, f.conclude(err)
+			}
+			return &foreignMessages{m, f, done}, nil
+		},
+	})
+	if err != nil {
+		done()
+	}
+	return err
+}
+
+// foreignMessages notes what a stream says of its connection.
+type foreignMessages struct {
+	Messages
+
+	at   *foreign
+	done func()
+}
+
+// Send sends a message.
+func (m *foreignMessages) Send(message []byte) error {
+	err := m.Messages.Send(message)
+	if err == nil || errors.Is(err, io.EOF) {
+		return err
+	}
+	return m.at.conclude(err)
+}
+
+// Receive returns the next message.
+func (m *foreignMessages) Receive() ([]byte, error) {
+	message, err := m.Messages.Receive()
+	if err == nil || errors.Is(err, io.EOF) {
+		m.at.noteLife()
+		return message, err
+	}
+	return nil, m.at.conclude(err)
+}
+
+// Close releases the stream.
+func (m *foreignMessages) Close() error {
+	defer m.done()
+	return m.Messages.Close()
+}

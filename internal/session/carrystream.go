@@ -1,0 +1,263 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/codec"
+)
+
+// Messages is a stream of encoded messages over a connection of another protocol. Its
+// methods have the meaning of package client's.
+type Messages interface {
+	Send(message []byte) error
+	CloseSend() error
+	Receive() ([]byte, error)
+	Trailer() tandem.Metadata
+	Close() error
+}
+
+// Carriage is how a stream goes over a connection of another protocol.
+type Carriage struct {
+	At   *tandem.Peer
+	Gone <-chan struct{} // closed when the connection is closed on this side
+	// Open opens the stream, which ends with ctx. It returns when the request is on
+	// its way.
+	Open func(ctx context.Context) (Messages, error)
+}
+
+// CarryStream is Invoke for streams of another protocol.
+func (e *Env) CarryStream(ctx context.Context, call *tandem.Call, c Carriage) error {
+	o, ok := call.Body.(*Outgoing)
+	if !ok {
+		return foreignBody(call)
+	}
+	return o.between(ctx, call, func() error { return e.carryStream(ctx, call, o, c) })
+}
+
+func (e *Env) carryStream(ctx context.Context, call *tandem.Call, o *Outgoing, c Carriage) error {
+	p := o.begin(call.Kind, c.At)
+	if p == nil {
+		return refused(tandem.Canceled, "the call of %s is over", call.Method)
+	}
+	p.Release() // it is for sessions
+	st, err := e.openCarried(ctx, call, c)
+	if err == nil && !o.take(st) {
+		_ = st.Close() // a faster attempt won
+	}
+	o.end(nil, c.At, err)
+	return err
+}
+
+// carried is a stream over a connection of another protocol. A goroutine receives, one
+// message ahead of who wants it: so the stream's end is known when it happens, and to
+// who only sends, too.
+type carried struct {
+	env      *Env
+	codec    tandem.Codec
+	messages Messages
+	gone     <-chan struct{}
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+
+	arrived chan []byte
+	unread  chan struct{} // takes a token while a message waits for its receiver
+	ended   chan struct{}
+
+	mu      sync.Mutex
+	over    bool
+	err     error // valid when ended is closed, as the trailer; io.EOF if it ended well
+	trailer tandem.Metadata
+	closed  bool // for sending
+}
+
+func (e *Env) openCarried(ctx context.Context, call *tandem.Call, c Carriage) (*carried, error) {
+	st := &carried{
+		env: e, codec: e.Codec(call.Codec), gone: c.Gone,
+		arrived: make(chan []byte), unread: make(chan struct{}), ended: make(chan struct{}),
+	}
+	st.ctx, st.cancel = streamContext(ctx, call.Deadline)
+	late := time.AfterFunc(streamOpening, func() { st.cancel(context.DeadlineExceeded) })
+	var err error
+	st.messages, err = c.Open(st.ctx)
+	late.Stop()
+	if cause := context.Cause(st.ctx); cause != nil {
+		if err == nil {
+			_ = st.messages.Close()
+		}
+		err = givenUp(cause, err != nil && !tandem.MayHaveExecuted(err))
+	}
+	if err == nil && !e.spawn(st.receive) {
+		_ = st.messages.Close()
+		err = refused(tandem.Unavailable, "closed")
+	}
+	if err != nil {
+		st.cancel(err)
+		return nil, err
+	}
+	return st, nil
+}
+
+// receive hands messages over until the stream has ended.
+func (st *carried) receive() {
+	defer func() { _ = st.messages.Close() }()
+	for {
+		message, err := st.messages.Receive()
+		if err != nil {
+			st.finish(st.reason(err), st.messages.Trailer())
+			return
+		}
+		if err := st.deliver(message); err != nil {
+			st.finish(err, nil)
+			return
+		}
+	}
+}
+
+// reason is why the stream ended: by its context, whatever else that had happen.
+func (st *carried) reason(err error) error {
+	if cause := context.Cause(st.ctx); cause != nil {
+		return givenUp(cause, false)
+	}
+	return err
+}
+
+func (st *carried) deliver(message []byte) error {
+	for {
+		select {
+		case st.arrived <- message:
+			return nil
+		case st.unread <- struct{}{}:
+		case <-st.ctx.Done():
+			return givenUp(context.Cause(st.ctx), false)
+		case <-st.gone:
+			return tandem.Errorf(tandem.Unavailable, "%w", ErrClosed)
+		}
+	}
+}
+
+// finish ends the stream, unless it is over.
+func (st *carried) finish(err error, trailer tandem.Metadata) {
+	st.mu.Lock()
+	first := !st.over
+	if first {
+		st.over, st.err, st.trailer = true, err, trailer
+		close(st.ended)
+	}
+	st.mu.Unlock()
+	if first {
+		st.cancel(err)
+	}
+}
+
+// Context ends when the stream does.
+func (st *carried) Context() context.Context { return st.ctx }
+
+// Trailer is the metadata of the answer; valid once the stream is over.
+func (st *carried) Trailer() tandem.Metadata {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.trailer
+}
+
+// RecvMsg decodes the next message into v.
+func (st *carried) RecvMsg(v any) error {
+	select {
+	case message := <-st.arrived:
+		if err := codec.Decode(st.codec, message, v); err != nil {
+			return &tandem.Error{Code: tandem.InvalidArgument, Message: "stream message: " + err.Error()}
+		}
+		return nil
+	case <-st.ended:
+	case <-st.ctx.Done():
+		st.abort(context.Cause(st.ctx))
+	}
+	return st.err
+}
+
+// SendMsg encodes v and returns when the connection has taken it.
+func (st *carried) SendMsg(v any) error {
+	if err := st.sendable(); err != nil {
+		return err
+	}
+	buf := takeBuffer()
+	defer giveBuffer(buf)
+	b, err := codec.Append(st.codec, buf.b[:0], v)
+	if err != nil {
+		return &tandem.Error{Code: tandem.Internal, Message: "stream message: " + err.Error()}
+	}
+	buf.b = b
+	switch err := st.messages.Send(b); {
+	case err == nil:
+		return nil
+	case errors.Is(err, io.EOF):
+		return st.whyNot()
+	default:
+		return st.reason(err)
+	}
+}
+
+func (st *carried) sendable() error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	switch {
+	case st.over:
+		return sendError(st.err)
+	case st.closed:
+		return sendError(io.EOF)
+	}
+	return nil
+}
+
+// whyNot is the error of a message that the server does not want, since it has ended
+// the stream. How, is what comes after the messages that it has sent.
+func (st *carried) whyNot() error {
+	select {
+	case <-st.ended:
+	case <-st.unread:
+		return &tandem.Error{Code: tandem.FailedPrecondition, Message: "the stream is over: receive what is left to learn how it ended"}
+	case <-st.ctx.Done():
+		st.abort(context.Cause(st.ctx))
+	}
+	return sendError(st.err)
+}
+
+// CloseSend tells the server that no more messages come.
+func (st *carried) CloseSend() error {
+	st.mu.Lock()
+	done := st.over || st.closed
+	st.closed = true
+	st.mu.Unlock()
+	if done {
+		return nil
+	}
+	return st.messages.CloseSend()
+}
+
+// Close cancels the stream unless it is over.
+func (st *carried) Close() error {
+	st.abort(context.Canceled)
+	return nil
+}
+
+func (st *carried) abort(cause error) { st.finish(givenUp(cause, false), nil) }
+
+func (st *carried) isOver() bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.over
+}
+
+// outcome is how the stream ended: nil if well.
+func (st *carried) outcome() error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if errors.Is(st.err, io.EOF) {
+		return nil
+	}
+	return st.err
+}

@@ -1,0 +1,211 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+
+	"connectrpc.com/connect"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/internal/httpcalls"
+)
+
+// conversation is a stream of a client's. As connect's HTTP client it sees the request
+// go and the answer come.
+type conversation struct {
+	http    *http.Client
+	attempt *httpcalls.Attempt
+	ctx     context.Context //nolint:containedctx // the stream's
+	end     func()
+	conn    connect.StreamingClientConn
+	refused chan error // has what became of a request that has no answer
+
+	trailer tandem.Metadata // the receiver's
+
+	mu     sync.Mutex
+	answer io.Closer // the body of the answer
+	over   bool
+	lost   error // why it could not be read to its end
+}
+
+// CarryStream opens a stream.
+func (c *caller) CarryStream(ctx context.Context, r *client.Request) (client.Messages, error) {
+	over, err := c.streams.over(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	ctx, attempt, end, err := c.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &conversation{http: over, attempt: attempt, ctx: ctx, end: end, refused: make(chan error, 1)}
+	if err := s.open(c, r.Call); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// open sends the request's header.
+func (s *conversation) open(c *caller, call *tandem.Call) error {
+	var err error
+	if s.conn, err = c.client(s, call).CallClientStream(s.ctx).Conn(); err != nil {
+		return notSent(err)
+	}
+	addMetadata(s.conn.RequestHeader(), call.Metadata)
+	httpcalls.Strip(s.conn.RequestHeader())
+	if err := s.conn.Send(nil); err != nil && !errors.Is(err, io.EOF) {
+		return notSent(err)
+	}
+	select {
+	case <-s.attempt.Sent():
+		return nil
+	case err = <-s.refused:
+	case <-s.ctx.Done():
+		err = context.Cause(s.ctx)
+	}
+	select {
+	case <-s.attempt.Sent():
+		return s.failed(err)
+	default:
+		return notSent(err)
+	}
+}
+
+// notSent is the error of a stream that has not begun.
+func notSent(err error) error {
+	e := *tandem.AsError(err)
+	if e.Code == tandem.Unknown {
+		e = *tandem.Errorf(tandem.Unavailable, "%w", err)
+	}
+	e.NotExecuted = true
+	return &e
+}
+
+// Do makes the request for connect.
+func (s *conversation) Do(req *http.Request) (*http.Response, error) {
+	res, err := s.http.Do(req) //nolint:gosec // all requests go to the one server
+	if err != nil {
+		s.refused <- err
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = res.Body
+	if s.over {
+		_ = res.Body.Close()
+	}
+	res.Body = &watched{res.Body, s}
+	return res, nil
+}
+
+// watched is the body of an answer.
+type watched struct {
+	io.ReadCloser
+
+	stream *conversation
+}
+
+func (w *watched) Read(b []byte) (int, error) {
+	n, err := w.ReadCloser.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		w.stream.lose(err)
+	}
+	return n, err
+}
+
+func (s *conversation) lose(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost = err
+}
+
+// Send sends a message.
+func (s *conversation) Send(b []byte) error {
+	err := s.conn.Send(&message{b})
+	if err == nil || errors.Is(err, io.EOF) {
+		return err
+	}
+	return s.failed(err)
+}
+
+// CloseSend ends what is sent.
+func (s *conversation) CloseSend() error { return s.conn.CloseRequest() }
+
+// Receive returns the next message.
+func (s *conversation) Receive() ([]byte, error) {
+	var m message
+	err := s.conn.Receive(&m)
+	if err == nil {
+		return m.b, nil
+	}
+	if errors.Is(err, io.EOF) {
+		s.trailer = metadataOf(s.conn.ResponseHeader(), s.conn.ResponseTrailer())
+		return nil, io.EOF
+	}
+	if said, ok := errors.AsType[*connect.Error](err); ok && connect.IsWireError(err) {
+		s.trailer = Metadata(said.Meta())
+		return nil, theirs(said)
+	}
+	return nil, s.failed(err)
+}
+
+// Trailer is the answer's header and trailer.
+func (s *conversation) Trailer() tandem.Metadata { return s.trailer }
+
+// failed is the error of a stream that has failed on this side.
+func (s *conversation) failed(err error) error {
+	if errors.Is(context.Cause(s.ctx), httpcalls.ErrClosed) {
+		return tandem.Errorf(tandem.Unavailable, "%w", httpcalls.ErrClosed)
+	}
+	s.mu.Lock()
+	lost := s.lost
+	s.mu.Unlock()
+	var reset resetError
+	said, ok := errors.AsType[*connect.Error](err)
+	switch {
+	case errors.As(err, &reset) && reset.Code == refusedStream && !s.attempt.Answered():
+		e := tandem.Errorf(tandem.Unavailable, "%w", err)
+		e.NotExecuted = true
+		return e
+	case s.ctx.Err() == nil && lost != nil && !errors.As(lost, new(resetError)):
+		return tandem.Errorf(tandem.Unavailable, "the connection was lost: %w", lost)
+	case ok && said.Code() != connect.CodeUnknown:
+		return tandem.Errorf(tandem.Code(said.Code()), "%s", said.Message()) //nolint:gosec // the codes are the same, and small
+	}
+	return s.attempt.Failed(err)
+}
+
+// Close ends the stream.
+func (s *conversation) Close() error {
+	s.mu.Lock()
+	s.over = true
+	answer := s.answer
+	s.mu.Unlock()
+	s.end()
+	if s.conn != nil {
+		_ = s.conn.CloseRequest()
+	}
+	if answer != nil {
+		_ = answer.Close() // gives back the window that nobody has read
+	}
+	return nil
+}
+
+// resetError is what net/http has for an HTTP/2 stream that was reset, whose type is its
+// own: a struct with these fields is one for [errors.As].
+type resetError struct {
+	StreamID uint32
+	Code     uint32
+	Cause    error
+}
+
+func (e resetError) Error() string { return "reset" }
+
+// refusedStream is the code by which a server says that it has not looked at a request:
+// RFC 9113, section 8.7.
+const refusedStream = 7

@@ -1,0 +1,57 @@
+package web
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// version finds out over which HTTP streams go.
+type version struct {
+	http2   bool          // known
+	certain bool          // both are
+	turn    chan struct{} // has a token while somebody asks
+	http    *http.Client  // whose token it is may look
+}
+
+func newVersion(http2, certain bool) *version {
+	return &version{http2: http2, certain: certain || http2, turn: make(chan struct{}, 1)}
+}
+
+// over returns what makes requests for streams. The first who asks finds out.
+func (v *version) over(ctx context.Context, c *caller) (*http.Client, error) {
+	select {
+	case v.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, notSent(context.Cause(ctx))
+	}
+	defer func() { <-v.turn }()
+	if v.http == nil {
+		var err error
+		if v.http, err = v.choose(ctx, c); err != nil {
+			return nil, notSent(err)
+		}
+	}
+	return v.http, nil
+}
+
+// choose takes HTTP/2 if the server speaks it. It does not if that made it part, and it
+// still answers over HTTP/1.1.
+func (v *version) choose(ctx context.Context, c *caller) (*http.Client, error) {
+	second, first := c.Client(true, c.remote.StreamWindow), c.Client(false, 0)
+	switch {
+	case v.http2:
+		return second, nil
+	case v.certain:
+		return first, nil
+	}
+	err := c.ping(ctx, second)
+	if err == nil {
+		return second, nil
+	}
+	if code := tandem.CodeOf(err); code == tandem.Canceled || code == tandem.DeadlineExceeded {
+		return nil, err
+	}
+	return first, c.ping(ctx, first)
+}
