@@ -72,19 +72,16 @@ func (c *conn) Read(p []byte) (int, error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	for {
-		rung := c.readAlarm.rung()
+		rung, left := c.readAlarm.rung(), isClosed(c.left)
 		if err := c.over(rung); err != nil {
 			return 0, c.failed("read", err)
 		}
 		n, err := retried(syscall.Read, c.fd, p)
 		switch {
+		case errors.Is(err, syscall.EAGAIN) && left: // nobody would wake us
+			return c.readPlain(p)
 		case errors.Is(err, syscall.EAGAIN):
-			if err = c.await(rung); errors.Is(err, errLeft) {
-				return c.readPlain(p)
-			}
-			if err != nil {
-				return 0, c.failed("read", err)
-			}
+			c.await(rung)
 		case err != nil:
 			return 0, c.failed("read", os.NewSyscallError("read", err))
 		case n == 0:
@@ -94,9 +91,6 @@ func (c *conn) Read(p []byte) (int, error) {
 		}
 	}
 }
-
-// errLeft says that the engine watches the connection no more.
-var errLeft = errors.New("let go")
 
 // over says why there is nothing to read any more, or now.
 func (c *conn) over(rung <-chan struct{}) error {
@@ -109,21 +103,18 @@ func (c *conn) over(rung <-chan struct{}) error {
 	return nil
 }
 
-// await waits until it is worth while to read again.
-func (c *conn) await(rung <-chan struct{}) error {
+// await waits until it is worth while to look again.
+func (c *conn) await(rung <-chan struct{}) {
 	select {
 	case <-c.wake:
-		return nil
 	case <-c.left:
-		return errLeft
 	case <-rung:
 	case <-c.done:
 	}
-	return c.over(rung)
 }
 
-// readPlain reads by Go's poller. After an end there is no need to wait, so it is
-// for what goes on without the engine.
+// readPlain reads by Go's poller what goes on without the engine. An end does not
+// get here: it is there to be read when the engine lets go.
 func (c *conn) readPlain(p []byte) (int, error) {
 	f, err := c.file()
 	if err != nil {
