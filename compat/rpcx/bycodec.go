@@ -17,7 +17,7 @@ type serverChooser interface {
 
 // callByCodec makes a call with net/rpc's clients: those of a selector of the
 // program's own, or with codecs of its own.
-func (c *Client) callByCodec(ctx context.Context, method string, args, reply any) error {
+func (c *Client) callByCodec(ctx context.Context, t *trip, reply any) error {
 	attempts := 1 + max(0, c.Retries)
 	switch c.FailMode {
 	case Failfast:
@@ -34,8 +34,8 @@ func (c *Client) callByCodec(ctx context.Context, method string, args, reply any
 				continue
 			}
 		}
-		err = c.once(ctx, at.client, method, args, reply)
-		if err == nil || errors.As(err, new(rpc.ServerError)) || ctx.Err() != nil {
+		err = c.once(ctx, at.client, t, reply)
+		if err == nil || errors.As(err, new(rpc.ServerError)) || errors.As(err, new(refused)) || ctx.Err() != nil {
 			return err
 		}
 		c.drop(at)
@@ -53,12 +53,20 @@ type place struct {
 	network, address string // "" for selectors of the program's own
 }
 
-// once makes one attempt.
-func (c *Client) once(ctx context.Context, at *rpc.Client, method string, args, reply any) error {
+// once makes one attempt, between the plugins.
+func (c *Client) once(ctx context.Context, at *rpc.Client, t *trip, reply any) error {
+	if err := t.before(); err != nil {
+		return err
+	}
+	return t.body(reply, t.header(c.exchange(ctx, at, t, reply)))
+}
+
+// exchange sends a request and waits for its answer.
+func (c *Client) exchange(ctx context.Context, at *rpc.Client, t *trip, reply any) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	call := at.Go(method, args, reply, make(chan *rpc.Call, 1))
+	call := at.Go(t.method, t.args, reply, make(chan *rpc.Call, 1))
 	select {
 	case <-call.Done:
 		return call.Error

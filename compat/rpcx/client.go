@@ -134,35 +134,30 @@ func (c *Client) begin() bool {
 	return !c.closed
 }
 
+// call makes a call by the way that the client's fields ask for.
 func (c *Client) call(method string, args, reply any) error {
-	if err := c.PluginContainer.before(method, args); err != nil {
-		return err
-	}
-	err := c.route(method, args, reply)
-	return c.PluginContainer.after(method, reply, err)
-}
-
-// route makes a call by the way that the client's fields ask for.
-func (c *Client) route(method string, args, reply any) error {
 	ctx := c.ctx
 	if c.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.Timeout)
 		defer cancel()
 	}
+	t := &trip{c.PluginContainer.GetAll(), method, args}
 	s, ok := c.ClientSelector.(CoreSelector)
 	if !ok || c.ClientCodecFunc != nil {
-		return c.callByCodec(ctx, method, args, reply)
+		return ended(c.callByCodec(ctx, t, reply))
 	}
-	core, err := s.Core(client.WithRetries(c.Retries))
+	core, err := s.Core(client.WithRetries(c.Retries), c.PluginContainer.option())
 	if err != nil {
 		return err
+	}
+	if len(t.plugins) > 0 {
+		ctx = context.WithValue(ctx, tripKey{}, t)
 	}
 	c.mu.Lock()
 	who := c.who
 	c.mu.Unlock()
-	err = core.Call(ctx, method, args, reply, client.FailMode(c.FailMode.tandem()), client.Idempotent(), withCredentials(who))
-	return said(err)
+	return ended(core.Call(ctx, method, args, reply, client.FailMode(c.FailMode.tandem()), client.Idempotent(), withCredentials(who)))
 }
 
 func withCredentials(who *credentials) tandem.CallOption {

@@ -510,14 +510,16 @@ func TestPlugins(t *testing.T) {
 		if got := strings.Join(p.seen, " "); got != "Register" {
 			t.Errorf("when it is registered: %s", got)
 		}
+		p.mu.Lock()
 		p.refuse, p.seen = refuse, nil
+		p.mu.Unlock()
 		var reply Reply
 		err := c.Call("Arith.Mul", &Args{7, 8}, &reply)
 		closeAll(t, c, srv) // which waits for what comes after the answer
 		switch {
 		case refuse == "" && err == nil && reply.C == 56:
 			seen := p.without("PostWriteResponse")
-			if want := "PreWriteRequest HandleConnAccept " + strings.Join(points[1:], " "); seen != want {
+			if want := "HandleConnAccept " + strings.Join(points, " "); seen != want {
 				t.Errorf("%s\nwant %s", seen, want)
 			}
 		case refuse == "PostWriteResponse" && err == nil: // it is over
@@ -559,8 +561,9 @@ func TestPluginContainers(t *testing.T) {
 			t.Errorf("call %d: %v, want %v", i, err, want)
 		}
 	}
-	if m := metrics.Snapshot()["Arith.Mul"]; m.Calls != 2 || m.Errors != 0 || m.Took <= 0 {
-		t.Errorf("%+v", m)
+	mul := metrics.Snapshot()
+	if len(mul) != 3 || mul[2].Method != "Arith.Mul" || mul[2].Calls() != 3 || mul[2].Errors[tandem.ResourceExhausted] != 1 || mul[2].Latency.Sum <= 0 {
+		t.Errorf("%+v", mul)
 	}
 }
 

@@ -1,16 +1,17 @@
 // Package plugin has the plugins of rpcx's first version for
 // [github.com/tandem-rpc/tandem/compat/rpcx.PluginContainer]: those for the log,
-// metrics and limits. Those for registries are in compat/rpcx/registries.
+// metrics and limits, which are those of packages reglog, metrics and ratelimit. Those
+// for registries are in compat/rpcx/registries.
 package plugin
 
 import (
-	"context"
+	"cmp"
 	"log/slog"
-	"maps"
-	"sync"
 	"time"
 
-	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/plugin/metrics"
+	"github.com/tandem-rpc/tandem/plugin/ratelimit"
+	"github.com/tandem-rpc/tandem/plugin/reglog"
 	"github.com/tandem-rpc/tandem/server"
 )
 
@@ -22,97 +23,29 @@ type AuthorizationAndServiceMethod struct {
 	Tag           string // what kind of token it is: "Bearer"
 }
 
-// LogRegisterPlugin logs every service that is registered. The zero value logs to
-// [slog.Default].
+// LogRegisterPlugin logs every service that is registered, as package reglog does. The
+// zero value logs to [slog.Default].
 type LogRegisterPlugin struct{ Log *slog.Logger }
 
 // ServiceRegistered logs the service.
 func (p *LogRegisterPlugin) ServiceRegistered(r *server.Registration) error {
-	log := p.Log
-	if log == nil {
-		log = slog.Default()
-	}
-	log.Info("service registered", "service", r.Service, "methods", len(r.Methods))
-	return nil
+	return reglog.Logger{Log: cmp.Or(p.Log, slog.Default())}.ServiceRegistered(r)
 }
 
-// Metrics are the calls of one method so far.
-type Metrics struct {
-	Calls  uint64
-	Errors uint64        // how many of them failed
-	Took   time.Duration // all together, from their header to their end
-}
-
-// MetricsPlugin counts calls and how long they take. The zero value is ready.
-type MetricsPlugin struct {
-	mu      sync.Mutex
-	methods map[string]Metrics
-}
+// MetricsPlugin counts the calls of a server, or of a client: package metrics says what,
+// and what can be done with it.
+type MetricsPlugin = metrics.Metrics
 
 // NewMetricsPlugin returns a plugin that has counted nothing.
-func NewMetricsPlugin() *MetricsPlugin { return new(MetricsPlugin) }
+func NewMetricsPlugin() *MetricsPlugin { return metrics.New() }
 
-// Intercept counts a call.
-func (p *MetricsPlugin) Intercept(next tandem.Func) tandem.Func {
-	return func(ctx context.Context, call *tandem.Call) error {
-		began := time.Now()
-		err := next(ctx, call)
-		took := time.Since(began)
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		m := p.methods[call.Method]
-		m.Calls++
-		m.Took += took
-		if err != nil {
-			m.Errors++
-		}
-		if p.methods == nil {
-			p.methods = map[string]Metrics{}
-		}
-		p.methods[call.Method] = m
-		return err
-	}
-}
+// RateLimitingPlugin limits the calls of a server: who comes too soon is refused, with
+// ResourceExhausted, and told when to come again.
+type RateLimitingPlugin = ratelimit.Plugin
 
-// Snapshot returns what was counted so far, by method. Methods are those that are
-// registered, and their aliases.
-func (p *MetricsPlugin) Snapshot() map[string]Metrics {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return maps.Clone(p.methods)
-}
-
-// RateLimitingPlugin limits the requests of a server: a bucket of tokens, of which
-// each request takes one. Who finds none is refused, with ResourceExhausted.
-type RateLimitingPlugin struct {
-	fill     time.Duration
-	capacity float64
-	now      func() time.Time
-
-	mu     sync.Mutex
-	tokens float64
-	at     time.Time
-}
-
-// NewRateLimitingPlugin returns a plugin whose bucket is full, holds that many
-// tokens, and gets one more every fillInterval.
+// NewRateLimitingPlugin returns a plugin with a bucket that is full, holds that many
+// tokens, and gets one more every fillInterval. Each call takes one.
 func NewRateLimitingPlugin(fillInterval time.Duration, capacity int64) *RateLimitingPlugin {
-	p := &RateLimitingPlugin{fill: max(1, fillInterval), capacity: max(1, float64(capacity)), now: time.Now}
-	p.tokens, p.at = p.capacity, p.now()
-	return p
-}
-
-// BeforeRequestHeader lets a request pass if there is a token for it.
-func (p *RateLimitingPlugin) BeforeRequestHeader(_ context.Context, call *tandem.Call) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := p.now()
-	p.tokens = min(p.capacity, p.tokens+float64(now.Sub(p.at))/float64(p.fill))
-	p.at = now
-	if p.tokens < 1 {
-		return tandem.Errorf(tandem.ResourceExhausted, "%s: more requests than the limit of one in %v", call.Method, p.fill).
-			WithRetryAfter(p.fill)
-	}
-	p.tokens--
-	return nil
+	rate := float64(time.Second) / float64(max(1, fillInterval))
+	return ratelimit.New(ratelimit.PerServer(ratelimit.Limit{Rate: rate, Burst: int(max(1, capacity))}))
 }

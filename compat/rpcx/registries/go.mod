@@ -17,6 +17,8 @@ require (
 	go.uber.org/goleak v1.3.0
 )
 
+require golang.org/x/time v0.15.0 // indirect
+
 require (
 	github.com/armon/go-metrics v0.4.1 // indirect
 	github.com/coder/websocket v1.8.15 // indirect
