@@ -199,6 +199,7 @@ peers: ## Vet every peer of the bench and its plots, and make a few calls with e
 		(cd "$$dir" && export GOWORK=off && $(GO) mod tidy -diff && $(GO) vet .); \
 	done
 	$(GO) run ./bench calls -callers 4 -rounds 1 -warmup 50ms -duration 100ms
+	$(GO) run ./bench calls -callers 4 -rounds 1 -warmup 50ms -duration 100ms -mode shared -systems tandem-over+quic,tandem-over+kcp,tandem-over+unix,tandem-over+memory,tandem-over+proxy,tandem-over+nbio
 
 cover: ## Show how much of the core its tests cover
 	GOWORK=off $(GO) test -coverpkg=./... -coverprofile=coverage.out ./...

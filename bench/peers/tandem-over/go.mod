@@ -6,6 +6,7 @@ require (
 	github.com/tandem-rpc/tandem v0.0.0
 	github.com/tandem-rpc/tandem/bench v0.0.0
 	github.com/tandem-rpc/tandem/transport/kcp v0.0.0
+	github.com/tandem-rpc/tandem/transport/nbio v0.0.0
 	github.com/tandem-rpc/tandem/transport/quic v0.0.0
 	github.com/tandem-rpc/tandem/transport/websocket v0.0.0
 )
@@ -15,6 +16,7 @@ require (
 	github.com/coder/websocket v1.8.15 // indirect
 	github.com/klauspost/cpuid/v2 v2.2.6 // indirect
 	github.com/klauspost/reedsolomon v1.12.0 // indirect
+	github.com/lesismal/nbio v1.6.9 // indirect
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/planetscale/vtprotobuf v0.6.0 // indirect
 	github.com/quic-go/quic-go v0.65.0 // indirect
@@ -32,6 +34,7 @@ replace (
 	github.com/tandem-rpc/tandem => ../../..
 	github.com/tandem-rpc/tandem/bench => ../..
 	github.com/tandem-rpc/tandem/transport/kcp => ../../../transport/kcp
+	github.com/tandem-rpc/tandem/transport/nbio => ../../../transport/nbio
 	github.com/tandem-rpc/tandem/transport/quic => ../../../transport/quic
 	github.com/tandem-rpc/tandem/transport/websocket => ../../../transport/websocket
 )
