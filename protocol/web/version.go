@@ -28,10 +28,11 @@ func (v *version) over(ctx context.Context, c *caller) (*http.Client, error) {
 	}
 	defer func() { <-v.turn }()
 	if v.http == nil {
-		var err error
-		if v.http, err = v.choose(ctx, c); err != nil {
+		found, err := v.choose(ctx, c)
+		if err != nil {
 			return nil, notSent(err)
 		}
+		v.http = found
 	}
 	return v.http, nil
 }
