@@ -84,6 +84,19 @@ func (e *env) goInstall(ctx context.Context, pkg, version string) error {
 	return os.WriteFile(mark, nil, 0o644)
 }
 
+// packages installs packages of Debian, as root, if a program of theirs is not there.
+func (e *env) packages(ctx context.Context, program string, names ...string) error {
+	_, err := exec.LookPath(program)
+	if err == nil || os.Getuid() != 0 {
+		return err
+	}
+	if _, err := e.output(ctx, "apt-get", "update", "-qq"); err != nil {
+		return err
+	}
+	_, err = e.output(ctx, "apt-get", append([]string{"install", "-qq", "-y", "--no-install-recommends"}, names...)...)
+	return err
+}
+
 // moduleDir returns the folder of a module's source.
 func (e *env) moduleDir(ctx context.Context, module, version string) (string, error) {
 	c := e.command(ctx, "go", "mod", "download", "-json", module+"@"+version)

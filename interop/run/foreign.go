@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -66,6 +67,48 @@ func installPython(ctx context.Context, e *env) error {
 
 func runPython(ctx context.Context, e *env) (passed, total int, err error) {
 	return counted(e.output(ctx, e.path("python", "bin", "python"), e.path("python", "clients.py"), e.plain.host+":"+e.plain.port))
+}
+
+func installGRPCJava(ctx context.Context, e *env) error {
+	if err := e.packages(ctx, "mvn", "default-jdk-headless", "maven"); err != nil {
+		return err
+	}
+	if err := e.copyTo("grpc-java", "java/pom.xml"); err != nil {
+		return err
+	}
+	return e.installed("grpc-java", "installed-"+grpcJavaVersion, func() error {
+		_, err := e.output(ctx, "mvn", "-q", "-B", "-f", e.path("grpc-java", "pom.xml"),
+			"org.apache.maven.plugins:maven-dependency-plugin:2.8:copy-dependencies", "-DoutputDirectory="+e.path("grpc-java", "jars"))
+		return err
+	})
+}
+
+// compressedCases are those that grpc-java's client has beside grpc-go's.
+const compressedCases = " client_compressed_unary_noprobe server_compressed_unary client_compressed_streaming_noprobe server_compressed_streaming"
+
+func runGRPCJava(options ...string) func(context.Context, *env) (int, int, error) {
+	return func(ctx context.Context, e *env) (passed, total int, err error) {
+		s, trust := &e.plain, e.path("trust.p12")
+		if slices.Contains(options, "--use_tls=true") {
+			s = &e.secure
+			_ = os.Remove(trust) // of another run
+			if _, err := e.output(ctx, "keytool", "-importcert", "-noprompt", "-alias", "testservice", "-file", e.path("cert.pem"),
+				"-keystore", trust, "-storetype", "PKCS12", "-storepass", "changeit"); err != nil {
+				return 0, 0, err
+			}
+		}
+		return each(grpcCases+compressedCases, func(name string) error {
+			_, err := e.output(ctx, "java", append([]string{
+				"-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+				"-Djavax.net.ssl.trustStore=" + trust, "-Djavax.net.ssl.trustStorePassword=changeit",
+				"-cp", e.path("grpc-java", "jars", "*"), "io.grpc.testing.integration.TestServiceClient",
+				"--server_host=" + s.host, "--server_port=" + s.port, "--test_case=" + name,
+				// The default of a second is too short beside something else.
+				"--soak_per_iteration_max_acceptable_latency_ms=30000", "--soak_overall_timeout_seconds=60",
+			}, options...)...)
+			return err
+		})
+	}
 }
 
 // installTogether installs the clients that are in one method at the same moment, and

@@ -28,6 +28,7 @@ const (
 	interopVersion     = "v1.85.0"
 	grpcurlVersion     = "v1.9.4"
 	h2specVersion      = "v2.2.1+incompatible"
+	grpcJavaVersion    = "1.79.0" // as java/pom.xml has it
 )
 
 var suites = []*suite{
@@ -68,6 +69,19 @@ var suites = []*suite{
 	{
 		name: "python", peer: "grpcio 1.85.1, whose core is C",
 		what: "13 cases, by reflection", install: installPython, run: runPython,
+	},
+	{
+		name: "grpc-java", peer: "grpc-java's interop client " + grpcJavaVersion,
+		what: "grpc-go's 16 cases and 4 with compression, through Netty, in plain", install: installGRPCJava,
+		run: runGRPCJava("--use_tls=false"),
+	},
+	{
+		name: "grpc-java-tls", peer: "grpc-java's interop client " + grpcJavaVersion, what: "the same over TLS",
+		install: installGRPCJava, run: runGRPCJava("--use_tls=true", "--server_host_override=localhost"),
+	},
+	{
+		name: "grpc-java-okhttp", peer: "grpc-java's interop client " + grpcJavaVersion, what: "the same through OkHttp, in plain",
+		install: installGRPCJava, run: runGRPCJava("--use_tls=false", "--use_okhttp=true"),
 	},
 	{
 		name: "together", peer: "23 programs in Go, JavaScript, Python, Java and C",
@@ -122,10 +136,17 @@ const grpcCases = "empty_unary large_unary client_streaming server_streaming pin
 	"special_status_message custom_metadata unimplemented_method unimplemented_service rpc_soak channel_soak"
 
 func (e *env) runGRPC(ctx context.Context, s *server, args ...string) (passed, total int, err error) {
-	for name := range strings.FieldsSeq(grpcCases) {
+	return each(grpcCases, func(name string) error {
+		_, err := e.output(ctx, e.path("client"), append([]string{"-server_host", s.host, "-server_port", s.port, "-test_case", name}, args...)...)
+		return err
+	})
+}
+
+// each runs cases by their names.
+func each(names string, run func(name string) error) (passed, total int, err error) {
+	for name := range strings.FieldsSeq(names) {
 		total++
-		_, failed := e.output(ctx, e.path("client"), append([]string{"-server_host", s.host, "-server_port", s.port, "-test_case", name}, args...)...)
-		if failed != nil {
+		if failed := run(name); failed != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", name, failed))
 			continue
 		}

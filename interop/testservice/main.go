@@ -58,7 +58,8 @@ func read(w http.ResponseWriter, r *http.Request) {
 }
 
 func run(address, cert, key string) error {
-	pages := web.New(web.WithPages(), web.WithHandler("/read", http.HandlerFunc(read)))
+	pages := web.New(web.WithPages(), web.WithHandler("/read", http.HandlerFunc(read)),
+		web.WithCORS(web.CORS{Origins: []string{"https://shop.example"}}))
 	srv := server.New(server.WithProtocols(jsonrpc.New(), netrpc.New(), pages))
 	_, err := web.RegisterHealth(srv)
 	err = errors.Join(err,
