@@ -84,6 +84,17 @@ var suites = []*suite{
 		install: installGRPCJava, run: runGRPCJava("--use_tls=false", "--use_okhttp=true"),
 	},
 	{
+		name: "curl", peer: "curl, as the machine has it",
+		what: "26 requests, each over HTTP/1.0 (but one), HTTP/1.1 and HTTP/2, with TLS and without: POST, GET, errors' status, " +
+			"compression, large and endless messages, OpenAPI, pages of other sites",
+		install: installCurl, run: runCurl,
+	},
+	{
+		name: "nghttp", peer: "nghttp and h2load of nghttp2, as Debian has them",
+		what:    "14 ways to frame a request of HTTP/2, and 1,000 requests on 10 connections, in plain and over TLS",
+		install: installNghttp, run: runNghttp,
+	},
+	{
 		name: "together", peer: "23 programs in Go, JavaScript, Python, Java and C",
 		what: "all of them in the same method of one server, on one port, at the same moment: every protocol of this " +
 			"repository, with TLS and without ([table](../interop/together/together_test.go))",

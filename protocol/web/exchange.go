@@ -71,6 +71,7 @@ func (x *exchange) admit(ctx context.Context) error {
 	case <-x.wanted:
 		return nil
 	case <-x.ended:
+		await(x.control, x.req, x.conn)
 		return x.failure()
 	}
 }

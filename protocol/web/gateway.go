@@ -35,6 +35,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := methodOf(r.URL.Path)
 	m := conn.Method(name)
 	if m == nil {
+		await(http.NewResponseController(w), r, conn)
 		g.refuse(w, r, tandem.Errorf(tandem.Unimplemented, "no method at %.200q", r.URL.Path))
 		return
 	}
@@ -45,10 +46,12 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{conn: conn, method: m, name: name, req: r, codec: g.codecs[kind.codec], peer: peerOf(conn, kind.protocol)}
 	switch {
 	case r.Method != http.MethodPost && (r.Method != http.MethodGet || !m.Safe):
+		await(http.NewResponseController(w), r, conn)
 		w.Header().Set("Allow", allowed(m))
 		writeError(w, http.StatusMethodNotAllowed, tandem.Errorf(tandem.Unknown, "%.20s: method %s is called by %s", r.Method, m.Name, allowed(m)))
 		return
 	case x.codec == nil || kind.streaming != nil && *kind.streaming != (m.Kind == tandem.Streaming):
+		await(http.NewResponseController(w), r, conn)
 		w.Header().Set("Accept-Post", accepted(m))
 		writeError(w, http.StatusUnsupportedMediaType,
 			tandem.Errorf(tandem.Unknown, "%s takes %s, not %.100q", m.Name, accepted(m), r.Header.Get("Content-Type")))

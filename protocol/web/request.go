@@ -58,6 +58,17 @@ type steady struct {
 
 const stallBytes = 64 << 10
 
+// await reads a request that will be refused, if it is small and says so. Over HTTP/2
+// what comes after its answer is an error of the stream, and clients such as curl then
+// throw the answer away. Of HTTP/1 net/http takes care.
+func await(control *http.ResponseController, r *http.Request, c *server.Conn) {
+	if r.ProtoMajor < 2 || r.ContentLength <= 0 || r.ContentLength > stallBytes {
+		return
+	}
+	body := &steady{ReadCloser: r.Body, control: control, stall: c.StallTimeout()}
+	_, _ = io.Copy(io.Discard, body) // it is refused in any case
+}
+
 func (s *steady) Read(p []byte) (int, error) {
 	if s.left <= 0 {
 		s.left = stallBytes
