@@ -120,16 +120,21 @@ func invalid(err error) error {
 
 // methods registers what the client itself serves to its servers.
 func (c *Client) methods() (func(string) *session.Target, error) {
-	if len(c.opts.register) == 0 {
+	if len(c.opts.register) == 0 && len(c.opts.servingPlugins) == 0 {
 		return nil, nil
 	}
-	table := dispatch.New(dispatch.Config{OnPanic: dispatch.LogPanics(c.opts.logger)})
+	served := serving{plugins: c.opts.servingPlugins, maxMessage: c.opts.maxMessage}
+	if err := served.check(); err != nil {
+		return nil, err
+	}
+	served.onPanic = dispatch.LogPanics(c.opts.logger).WithPlugins(served.plugins)
+	table := dispatch.New(dispatch.Config{OnPanic: served.onPanic, Wrap: served.wrap})
 	for _, register := range c.opts.register {
 		if err := register(table); err != nil {
 			return nil, err
 		}
 	}
-	return session.Targets(table, 0, false), nil
+	return session.Targets(table, 0, dispatch.Keep(served.plugins), sync.OnceValue(served.absent)), nil
 }
 
 // logEnd says why there is one connection less.

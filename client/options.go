@@ -68,6 +68,7 @@ type options struct {
 	id                  string                    // "": servers do not learn of one
 	logger              *slog.Logger              // nil: quiet, save for panics of methods
 	register            []func(*dispatch.Table) error
+	servingPlugins      []any
 }
 
 func defaults() options {

@@ -163,7 +163,7 @@ func (s *Server) announced() dispatch.Method {
 		}
 		if s.opts.allowClient != nil {
 			if err := s.opts.allowClient(ctx, id); err != nil {
-				return nil, refusal(err)
+				return nil, dispatch.Refusal(err)
 			}
 		}
 		return new([]byte), s.clients.add(id, ses, time.Now())

@@ -78,18 +78,22 @@ func (c *Conn) Missing(name string) error {
 // own, whose Decode runs after the interceptors.
 //
 // done is called exactly once, with the call's error, when the call has ended,
-// however that came about; for a method that does not exist before Go returns.
-// The Call must not be used any more when done has returned. Go waits
+// however that came about; a method that does not exist is [Conn.NoMethod]'s. The Call must not be used any more when done has returned. Go waits
 // while the connection has [WithMaxOpenCalls] calls in flight; it must not be
 // called by done. ctx is the parent of the handler's context: Serve's, or one
 // that is derived from it.
 func (c *Conn) Go(ctx context.Context, call *tandem.Call, done func(error)) {
-	c.server.outside.calls.Add(1)
 	m := c.server.table.Lookup(call.Method)
 	if m == nil {
-		done(&tandem.Error{Code: tandem.Unimplemented, NotExecuted: true, Message: "no method \"" + call.Method + "\" here"})
+		c.NoMethod(ctx, call, dispatch.ErrAbsent(call), done)
 		return
 	}
+	c.server.outside.calls.Add(1)
+	c.start(ctx, m, call, done)
+}
+
+// start makes a call in another goroutine, when there is room for it.
+func (c *Conn) start(ctx context.Context, m *dispatch.Method, call *tandem.Call, done func(error)) {
 	select {
 	case c.slots <- struct{}{}:
 	case <-ctx.Done():

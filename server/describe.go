@@ -2,28 +2,17 @@ package server
 
 import (
 	"log/slog"
-	"reflect"
 	"time"
 
-	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
 )
 
-// Method is what a [Protocol], a plugin, or a listing may want to know of a method. What
-// it refers to must not be changed.
-type Method struct {
-	Name       string      // "Service.Method", not an alias
-	Kind       tandem.Kind // Unary or Streaming
-	MaxMessage int         // bytes of the largest request
-	Safe       bool        // see [MethodSafe]
-
-	// The types, pointers removed, as far as they are known: a method that is a
-	// tandem.Func says nothing of them.
-
-	Args    []reflect.Type // of the arguments
-	Results []reflect.Type // of the results, without the error
-	In, Out reflect.Type   // of a stream's messages; nil for others
-}
+// Method is what a [Protocol], a plugin, or a listing may want to know of a method: its
+// Name, "Service.Method" and no alias; its Kind, Unary or Streaming; MaxMessage, the
+// bytes of the largest request; whether it is Safe (see [MethodSafe]); and the types, as
+// far as they are known, of its Args and Results, or In and Out for a stream. What it
+// refers to must not be changed.
+type Method = dispatch.Description
 
 // Describe describes all methods, sorted by name, without aliases.
 func (s *Server) Describe() []*Method {
@@ -35,16 +24,7 @@ func (s *Server) Describe() []*Method {
 	return list
 }
 
-func (s *Server) describe(m *dispatch.Method) Method {
-	limit := s.opts.maxMessage
-	if m.MaxMessage > 0 {
-		limit = m.MaxMessage
-	}
-	return Method{
-		Name: m.Name, Kind: m.Kind, MaxMessage: limit, Safe: m.Safe,
-		Args: m.Args, Results: m.Results, In: m.In, Out: m.Out,
-	}
-}
+func (s *Server) describe(m *dispatch.Method) Method { return m.Describe(s.opts.maxMessage) }
 
 // Draining returns a channel that is closed when Shutdown or Close begins: for
 // streams that would otherwise keep the server from ending.

@@ -65,9 +65,15 @@ func (sized) serveNext(ctx context.Context, c *server.Conn, r io.Reader) error {
 	if _, err := fmt.Fscanf(r, "%s %d\n", &name, &n); err != nil {
 		return err
 	}
-	var m *server.Method
-	if m = c.Method(name); m == nil || m.Kind != tandem.Unary || n > m.MaxMessage {
-		_, err := fmt.Fprintln(c, "refused:", c.Missing(name))
+	m := c.Method(name)
+	if m == nil { // who calls may not even know that
+		done := make(chan error, 1)
+		c.NoMethod(ctx, &tandem.Call{Method: name}, c.Missing(name), func(err error) { done <- err })
+		_, err := fmt.Fprintln(c, "refused:", <-done)
+		return err
+	}
+	if m.Kind != tandem.Unary || n > m.MaxMessage {
+		_, err := fmt.Fprintln(c, "refused: not so")
 		return err
 	}
 	argument := make([]byte, n)

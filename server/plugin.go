@@ -6,6 +6,7 @@ import (
 	"net"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/dispatch"
 )
 
 // WithPlugins adds plugins: values that implement one or more of the points below,
@@ -27,7 +28,8 @@ import (
 //	BeforeResponse        every plugin's, the last plugin first
 //	AfterResponse         every plugin's, likewise
 //
-// Calls of methods that do not exist pass none. An error refuses the call: the
+// Calls of methods that do not exist pass the same points, but for the limits and
+// interceptors and those of bodies, and end with Unimplemented. An error refuses the call: the
 // caller gets it as a [*tandem.Error], with PermissionDenied for its code unless it
 // names one, and the method does not run. A panic is logged and fails the call that it
 // happened in, with Internal; others notice nothing.
@@ -83,7 +85,8 @@ type ConnClosed interface {
 }
 
 // BeforeRequestHeader is a plugin that sees a call before anything else does. The
-// Call's Method, Peer and Metadata are as they came.
+// Call's Method, Peer and Metadata are as they came; nobody may have registered such a
+// method.
 type BeforeRequestHeader interface {
 	BeforeRequestHeader(ctx context.Context, call *tandem.Call) error
 }
@@ -141,7 +144,8 @@ type Panicked interface {
 
 // PerMethod is a plugin that has another one for each method: asked when the method is
 // registered, it returns a value with the points that apply to its calls, nil for
-// none. What depends on the method need not be looked up a call then. Points of calls
+// none; and once for a Method without a name, which stands for all those that do not
+// exist. What depends on the method need not be looked up a call then. Points of calls
 // that the plugin itself implements do not apply: it may be a client's plugin, too.
 type PerMethod interface {
 	ForMethod(m Method) any
@@ -154,24 +158,14 @@ type KeepsNothing interface {
 	KeepsNothing()
 }
 
-// keep reports whether a plugin may keep what it sees.
-func keep(plugins []any) bool {
-	for _, p := range plugins {
-		if _, promised := p.(KeepsNothing); !promised {
-			return true
-		}
-	}
-	return false
-}
-
 // checkPlugins returns an error for a value that is no plugin.
 func checkPlugins(plugins []any) error {
 	for _, p := range plugins {
 		switch p.(type) {
-		case ServiceRegistered, ConnAccepted, ConnClosed, PerMethod, Panicked,
-			BeforeRequestHeader, Intercepts, AfterRequestHeader,
-			BeforeRequestBody, AfterRequestBody, BeforeResponse, AfterResponse:
-		default:
+		case ServiceRegistered, ConnAccepted, ConnClosed:
+			continue
+		}
+		if !dispatch.IsPlugin(p) {
 			return fmt.Errorf("%T implements no point of WithPlugins: see ServiceRegistered to Panicked", p)
 		}
 	}

@@ -45,6 +45,7 @@ type Server struct {
 	}
 
 	onPanic dispatch.PanicFunc
+	absent  func() *dispatch.Method // stands for methods that do not exist; nil without plugins
 
 	misfit error // of the options; Serve returns it
 
@@ -95,19 +96,20 @@ func New(opts ...Option) *Server {
 	}
 	s.matchers = matchers(s.opts.protocols)
 	s.load.limit = s.opts.limiter
-	s.onPanic = s.reporter()
+	s.onPanic = dispatch.LogPanics(s.opts.logger).WithPlugins(s.opts.plugins)
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.crew = newCrew(s.base, &s.wg)
 	s.table = dispatch.New(dispatch.Config{
 		OnPanic: s.onPanic, Wrap: s.wrap, OnChange: s.relist, OnRegister: s.onRegister(),
 	})
+	s.absent = sync.OnceValue(func() *dispatch.Method { return dispatch.Absent(s.opts.plugins, s.onPanic) })
 	settings := session.Settings(s.opts.streamWindow)
 	settings.MaxMessage = uint64(s.opts.maxMessage) //nolint:gosec // checked by the option
 	settings.MaxOpen = uint64(s.opts.maxOpen)       //nolint:gosec // as above
 	cfg := session.Config{
 		Settings: settings, Codecs: s.opts.codecs, Compressors: s.opts.compressors,
 		CompressAbove: s.opts.compressAbove,
-		Resolve:       session.Targets(s.table, s.opts.timeout, len(s.opts.interceptors) > 0 || keep(s.opts.plugins)),
+		Resolve:       session.Targets(s.table, s.opts.timeout, len(s.opts.interceptors) > 0 || dispatch.Keep(s.opts.plugins), s.absent),
 		Load:          func(running int64) wire.Load { return s.load.report(running + s.outside.running.Load()) },
 		OnPanic:       s.onPanic,
 		OnClose:       s.forget,
@@ -127,7 +129,7 @@ func New(opts ...Option) *Server {
 // registered.
 func (s *Server) wrap(m dispatch.Method) tandem.Func {
 	f := m.Func
-	plugins := pointsOf(s.opts.plugins, s.describe(&m))
+	plugins := dispatch.PointsOf(s.opts.plugins, s.describe(&m))
 	if plugins != nil || len(s.opts.interceptors) > 0 {
 		method := f
 		f = func(ctx context.Context, call *tandem.Call) error {
@@ -145,7 +147,7 @@ func (s *Server) wrap(m dispatch.Method) tandem.Func {
 		f = limit(s.opts.limiter, &s.load)(f)
 	}
 	if plugins != nil {
-		f = plugins.wrap(f, s.panicked)
+		f = plugins.Wrap(f, s.onPanic)
 	}
 	return f
 }

@@ -11,6 +11,9 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
+// errRefused is why a connection was closed that a plugin did not want.
+var errRefused = errors.New("refused by a plugin")
+
 // visit is a connection from its accept to its end, as plugins see it.
 type visit struct {
 	conn  net.Conn
@@ -93,7 +96,9 @@ func (s *Server) tellEnd(p ConnClosed, c net.Conn, reason error) {
 func (s *Server) onRegister() func(dispatch.Registration) (map[string]string, error) {
 	var asked []ServiceRegistered
 	for _, p := range s.opts.plugins {
-		asked = collect(asked, p)
+		if a, ok := p.(ServiceRegistered); ok {
+			asked = append(asked, a)
+		}
 	}
 	if asked == nil {
 		return nil
@@ -119,28 +124,4 @@ func (s *Server) ask(p ServiceRegistered, r *Registration) (err error) {
 		}
 	}()
 	return p.ServiceRegistered(r)
-}
-
-// reporter returns what is told of panics: the log, and the plugins that want to know.
-func (s *Server) reporter() dispatch.PanicFunc {
-	log := dispatch.LogPanics(s.opts.logger)
-	var told []Panicked
-	for _, p := range s.opts.plugins {
-		told = collect(told, p)
-	}
-	if told == nil {
-		return log
-	}
-	return func(what string, value any, stack []byte) {
-		log(what, value, stack)
-		for _, p := range told {
-			tellPanic(p, what, value, stack)
-		}
-	}
-}
-
-// tellPanic survives a plugin that panics at a panic: the first is in the log.
-func tellPanic(p Panicked, what string, value any, stack []byte) {
-	defer func() { _ = recover() }()
-	p.Panicked(what, value, stack)
 }

@@ -77,16 +77,16 @@ func (p *codecProtocol) serveNext(ctx context.Context, c *server.Conn) error {
 		}
 		return errors.New("rpc: server cannot decode request: " + err.Error())
 	}
-	if err := c.Missing(in.req.ServiceMethod); err != nil {
-		p.unread = err
-		in.answer(err)
-		return nil
-	}
 	in.Call = tandem.Call{Method: in.req.ServiceMethod, Codec: codecProtocolName, Body: in}
 	if m, ok := p.codec.(interface{ RequestMetadata() tandem.Metadata }); ok {
 		in.Metadata = m.RequestMetadata()
 	}
-	c.Go(ctx, &in.Call, in.answer)
+	if missing := c.Missing(in.req.ServiceMethod); missing != nil {
+		p.unread = missing
+		c.NoMethod(ctx, &in.Call, missing, in.answer)
+	} else {
+		c.Go(ctx, &in.Call, in.answer)
+	}
 	<-in.read
 	return nil
 }

@@ -48,6 +48,33 @@ type Method struct {
 	Origin  string         // the Go function behind it
 }
 
+// Description is what others may know of a method. What it refers to must not be changed.
+type Description struct {
+	Name       string      // "Service.Method", not an alias; "" stands for methods that do not exist
+	Kind       tandem.Kind // Unary or Streaming
+	MaxMessage int         // bytes of the largest request
+	Safe       bool        // it changes nothing, and may be called again
+
+	// The types, pointers removed, as far as they are known: a method that is a
+	// tandem.Func says nothing of them.
+
+	Args    []reflect.Type // of the arguments
+	Results []reflect.Type // of the results, without the error
+	In, Out reflect.Type   // of a stream's messages; nil for others
+}
+
+// Describe describes the method, where messages have that many bytes unless it says
+// otherwise.
+func (m *Method) Describe(maxMessage int) Description {
+	if m.MaxMessage > 0 {
+		maxMessage = m.MaxMessage
+	}
+	return Description{
+		Name: m.Name, Kind: m.Kind, MaxMessage: maxMessage, Safe: m.Safe,
+		Args: m.Args, Results: m.Results, In: m.In, Out: m.Out,
+	}
+}
+
 // Service returns the part of the name before its last dot, "" if it has none.
 func (m *Method) Service() string {
 	service, _ := splitName(m.Name)

@@ -222,7 +222,7 @@ func (m *machine) check(in *Inbound, h wire.Header, block int, r *wire.Request) 
 	switch {
 	case size > limit:
 		return refused(tandem.ResourceExhausted, "message of %d bytes, %s takes at most %d", size, in.call.Method, limit)
-	case stream != (target.Kind == tandem.Streaming):
+	case stream != (target.Kind == tandem.Streaming) && !target.Absent:
 		return refused(tandem.Unimplemented, "%s is %s", in.call.Method, kindName(target.Kind))
 	case stream && h.Flags&wire.FlagEnd == 0:
 		return refused(tandem.InvalidArgument, "a stream's request carries no message")

@@ -33,7 +33,7 @@ type receivedNames struct {
 }
 
 // method is a name with what was found for it, so that a connection looks it
-// up once. Nothing found is looked up again: it may be registered later.
+// up once. What does not exist is looked up again: it may be registered later.
 type method struct {
 	name   string
 	target *Target
@@ -60,8 +60,12 @@ func (n *receivedNames) resolve(w wire.Name, find func(string) *Target) (*method
 			return nil, violationf("method name number %d of %d", w.Number, len(n.list))
 		}
 		e := n.list[w.Number]
-		if e.target == nil {
-			e.target = lookup(find, e.name)
+		if e.target != nil && !e.target.Absent {
+			return e, nil
+		}
+		if found := lookup(find, e.name); found != e.target {
+			e = &method{name: e.name, target: found} // calls that run have the other
+			n.list[w.Number] = e
 		}
 		return e, nil
 	}

@@ -18,6 +18,7 @@ type Target struct {
 	MaxMessage int  // 0 for the session's limit
 	Spawn      bool // never run in the reader: it may wait
 	Reuse      bool // the context may be another call's once the method has returned
+	Absent     bool // it stands for methods that do not exist, of either kind
 
 	slow atomic.Int32 // how many more runs are kept out of the reader
 }
@@ -46,11 +47,16 @@ func (t *Target) observe(took time.Duration) {
 
 // Targets returns a [Config]'s Resolve that finds methods in a table. Methods
 // without a timeout of their own get the default. When interceptors see the
-// calls, no context is used again: they have promised nothing.
-func Targets(table *dispatch.Table, timeout time.Duration, intercepted bool) func(string) *Target {
+// calls, no context is used again: they have promised nothing. absent returns what stands
+// for methods that do not exist, or nil.
+func Targets(table *dispatch.Table, timeout time.Duration, intercepted bool, absent func() *dispatch.Method) func(string) *Target {
 	var known sync.Map // *dispatch.Method to *Target: what is learned outlives connections
 	return func(name string) *Target {
 		m := table.Lookup(name)
+		isAbsent := m == nil
+		if isAbsent {
+			m = absent()
+		}
 		if m == nil {
 			return nil
 		}
@@ -58,6 +64,7 @@ func Targets(table *dispatch.Table, timeout time.Duration, intercepted bool) fun
 			return t.(*Target) //nolint:forcetypeassert // nothing else is stored
 		}
 		fresh := newTarget(m, timeout)
+		fresh.Absent = isAbsent
 		fresh.Reuse = m.Reuse && m.Kind == tandem.Unary && !intercepted
 		t, _ := known.LoadOrStore(m, fresh)
 		return t.(*Target) //nolint:forcetypeassert // as above

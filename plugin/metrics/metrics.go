@@ -42,7 +42,7 @@ func (s Side) String() string {
 }
 
 // Other is the method that a client counts calls under when it has called more
-// methods than [WithMaxMethods] allows.
+// methods than [WithMaxMethods] allows, and a server those of methods that it does not have.
 const Other = "_OTHER"
 
 const defaultMaxMethods = 1024
@@ -51,7 +51,7 @@ const defaultMaxMethods = 1024
 type Option func(*Metrics)
 
 // WithMaxMethods bounds the methods that a client counts apart, whose names may come
-// from anywhere; 1,024 by default. A server counts those that are registered.
+// from anywhere; 1,024 by default. A server counts those that are registered, and all others as [Other].
 func WithMaxMethods(n int) Option { return func(m *Metrics) { m.most = max(1, n) } }
 
 // Metrics is a plugin for servers and clients. It is safe for concurrent use.
@@ -88,7 +88,7 @@ func (*Metrics) KeepsNothing() {}
 
 // ForMethod returns what counts a server's calls of a method.
 func (m *Metrics) ForMethod(of server.Method) any {
-	return (*served)(m.counters(key{Server, of.Name}))
+	return (*served)(m.counters(key{Server, cmp.Or(of.Name, Other)}))
 }
 
 // served counts a server's calls of one method.

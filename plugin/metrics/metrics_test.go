@@ -66,11 +66,11 @@ func TestCallsAreCounted(t *testing.T) {
 	done := c.Go(t.Context(), "A.Wait", tandem.Args{}, nil, nil).Done
 	<-waiting
 	want := map[string]uint64{"server A.Ok": 3, "server A.Fail": 2, "server A.Wait": 0,
-		"client A.Ok": 3, "client A.Fail": 2, "client A.Gone": 1, "client A.Wait": 0}
+		"client A.Ok": 3, "client A.Fail": 2, "client A.Gone": 1, "client A.Wait": 0, "server _OTHER": 1}
 	got := map[string]uint64{}
 	for _, s := range m.Snapshot() {
 		got[s.Side.String()+" "+s.Method] = s.Calls()
-		failed := map[string]map[tandem.Code]uint64{"A.Fail": {tandem.NotFound: 2}, "A.Gone": {tandem.Unimplemented: 1}}[s.Method]
+		failed := map[string]map[tandem.Code]uint64{"A.Fail": {tandem.NotFound: 2}, "A.Gone": {tandem.Unimplemented: 1}, metrics.Other: {tandem.Unimplemented: 1}}[s.Method]
 		if !maps.Equal(s.Errors, failed) {
 			t.Errorf("%v %s: errors %v", s.Side, s.Method, s.Errors)
 		}

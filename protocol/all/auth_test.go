@@ -27,6 +27,7 @@ import (
 	"github.com/coder/websocket"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/internal/testcert"
 	"github.com/tandem-rpc/tandem/plugin/auth"
@@ -41,6 +42,7 @@ import (
 type door struct {
 	address string
 	certs   map[pass]*tls.Config      // of clients, by who they are; "" shows none
+	method  string                    // of the service Gate, which clients call
 	opened  atomic.Int64              // calls that were executed
 	wait    func(ctx context.Context) // in each call; optional
 }
@@ -48,7 +50,7 @@ type door struct {
 // pass is what a client shows: a token or a certificate of that name, "" for none.
 type pass string
 
-// A caller of the table makes one call of Gate.Open with a pass, and returns the answer.
+// A caller of the table makes one call of the door's method with a pass, and returns the answer.
 type opener func(ctx context.Context, d *door, show pass) (string, error)
 
 // rows are the clients, at least one for each protocol. Thrift's are in its module's
@@ -104,6 +106,91 @@ func TestAuthOnEveryProtocol(t *testing.T) {
 	}
 }
 
+// trail notes the points that calls pass, and what they ask for.
+type trail struct {
+	mu    sync.Mutex
+	stops []string
+}
+
+func (p *trail) stop(at string, call *tandem.Call) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stops = append(p.stops, at+" "+call.Method)
+}
+
+func (p *trail) BeforeRequestHeader(_ context.Context, call *tandem.Call) error {
+	p.stop("before header", call)
+	return nil
+}
+
+func (p *trail) Intercept(next tandem.Func) tandem.Func {
+	return func(ctx context.Context, call *tandem.Call) error {
+		p.stop("round", call)
+		return next(ctx, call)
+	}
+}
+
+func (p *trail) AfterRequestHeader(_ context.Context, call *tandem.Call) error {
+	p.stop("after header", call)
+	return nil
+}
+
+func (p *trail) BeforeRequestBody(_ context.Context, call *tandem.Call) error {
+	p.stop("before body", call)
+	return nil
+}
+
+func (p *trail) BeforeResponse(_ context.Context, call *tandem.Call, _ any, err error) error {
+	p.stop("before response: "+tandem.CodeOf(err).String(), call)
+	return nil
+}
+
+func (p *trail) AfterResponse(_ context.Context, call *tandem.Call, end tandem.Outcome) {
+	p.stop("after response: "+end.Code().String(), call)
+}
+
+// A call of a method that does not exist passes the plugins on every protocol, so that a
+// scanner is seen; and who may not call learns nothing of what there is.
+func TestMissingMethodsPassPlugins(t *testing.T) {
+	seen := &trail{}
+	d := newDoor(t, seen)
+	d.method = "Nope"
+	for _, row := range rows {
+		for _, c := range []struct {
+			show pass
+			want string // what the plugins see
+		}{
+			{"", "before header; before response: unauthenticated; after response: unauthenticated"},
+			{"guest", "before header; round; after header; before response: unimplemented; after response: unimplemented"},
+		} {
+			t.Run(fmt.Sprintf("%s/%q", row.name, c.show), func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				seen.stops = nil
+				answer, err := row.open(ctx, d, c.show)
+				if err == nil {
+					t.Fatalf("answered %q", answer)
+				}
+				said := strings.ToLower(err.Error())
+				if unauthenticated := strings.Contains(said, "unauthenticated"); unauthenticated != (c.show == "") {
+					t.Errorf("the client hears %q", err)
+				}
+				method := "Gate.Nope"
+				if row.protocol == "triple" {
+					method = gateInJava + ".nope"
+				}
+				want := strings.Split(strings.ReplaceAll(c.want, ";", " "+method+";")+" "+method, "; ")
+				if !slices.Equal(seen.stops, want) {
+					t.Errorf("it passed %q, want %q", seen.stops, want)
+				}
+			})
+		}
+	}
+	if n := d.opened.Load(); n != 0 {
+		t.Errorf("%d calls were executed", n)
+	}
+}
+
 // Twelve clients of different protocols, with TLS and without, are in the same method at
 // the same time.
 func TestTwelveClients(t *testing.T) {
@@ -138,12 +225,12 @@ func TestTwelveClients(t *testing.T) {
 	}
 }
 
-func newDoor(t *testing.T) *door {
+func newDoor(t *testing.T, plugins ...any) *door {
 	t.Helper()
 	serverTLS, clientTLS := testcert.Pair(t, "door")
 	serverTLS.ClientAuth = tls.VerifyClientCertIfGiven
 	serverTLS.NextProtos = []string{"h2", "http/1.1"}
-	d := &door{certs: map[pass]*tls.Config{"": {RootCAs: clientTLS.RootCAs, MinVersion: tls.VersionTLS13}}}
+	d := &door{method: "Open", certs: map[pass]*tls.Config{"": {RootCAs: clientTLS.RootCAs, MinVersion: tls.VersionTLS13}}}
 	for _, name := range []pass{"staff", "guest", "mallory"} {
 		_, own := testcert.Pair(t, string(name))
 		serverTLS.ClientCAs.AddCert(own.Certificates[0].Leaf)
@@ -164,7 +251,7 @@ func newDoor(t *testing.T) *door {
 		}
 		return nil
 	})
-	srv := server.New(server.WithProtocols(withTriple()...), server.WithPlugins(auth.New(by, onlyStaff)), server.WithLogger(slog.New(slog.DiscardHandler)))
+	srv := server.New(server.WithProtocols(withTriple()...), server.WithPlugins(plugins...), server.WithPlugins(auth.New(by, onlyStaff)), server.WithLogger(slog.New(slog.DiscardHandler)))
 	check(srv.RegisterFunc("Gate.Open", func(ctx context.Context, verb string) string {
 		d.opened.Add(1)
 		if d.wait != nil {
@@ -277,7 +364,7 @@ func openTandem(scheme string, secure bool) opener {
 		}
 		defer c.Close()
 		var answer string
-		err = c.Call(ctx, "Gate.Open", "opened", &answer)
+		err = c.Call(ctx, "Gate."+d.method, "opened", &answer)
 		return answer, err
 	}
 }
@@ -293,7 +380,7 @@ func openStandard(speak func(io.ReadWriteCloser) *rpc.Client) opener {
 		c := speak(conn)
 		defer c.Close()
 		var answer string
-		err = c.Call("Gate.Open", "opened", &answer)
+		err = c.Call("Gate."+d.method, "opened", &answer)
 		return answer, err
 	}
 }
@@ -321,11 +408,13 @@ func openConnect(ctx context.Context, d *door, show pass) (string, error) {
 	c := rpc.NewClient(&pushedBack{conn, r})
 	defer c.Close()
 	var text string
-	err = c.Call("Gate.Open", "opened", &text)
+	err = c.Call("Gate."+d.method, "opened", &text)
 	return text, err
 }
 
-const jsonRequest = `{"jsonrpc":"2.0","method":"Gate.Open","params":["opened"],"id":1}`
+func (d *door) jsonRequest() string {
+	return `{"jsonrpc":"2.0","method":"Gate.` + d.method + `","params":["opened"],"id":1}`
+}
 
 // result reads an answer of JSON-RPC.
 func result(answer []byte) (string, error) {
@@ -366,7 +455,7 @@ func post(ctx context.Context, url string, config *tls.Config, show pass, body s
 }
 
 func openPost(ctx context.Context, d *door, show pass) (string, error) {
-	_, answer, err := post(ctx, "http://"+d.address+"/jsonrpc", nil, show, jsonRequest)
+	_, answer, err := post(ctx, "http://"+d.address+"/jsonrpc", nil, show, d.jsonRequest())
 	if err != nil {
 		return "", err
 	}
@@ -386,7 +475,7 @@ func openSocket(ctx context.Context, d *door, show pass) (string, error) {
 		defer response.Body.Close()
 	}
 	defer ws.CloseNow()
-	if err := ws.Write(ctx, websocket.MessageText, []byte(jsonRequest)); err != nil {
+	if err := ws.Write(ctx, websocket.MessageText, []byte(d.jsonRequest())); err != nil {
 		return "", err
 	}
 	_, answer, err := ws.Read(ctx)
@@ -397,7 +486,7 @@ func openSocket(ctx context.Context, d *door, show pass) (string, error) {
 }
 
 func openJSON(ctx context.Context, d *door, show pass) (string, error) {
-	status, answer, err := post(ctx, "https://"+d.address+"/Gate/Open", d.config(""), show, `"opened"`)
+	status, answer, err := post(ctx, "https://"+d.address+"/Gate/"+d.method, d.config(""), show, `"opened"`)
 	if err != nil {
 		return "", err
 	}
@@ -431,7 +520,7 @@ func openRPC(secure bool, speaks func(*http.Protocols, bool), opts ...connect.Cl
 		if secure {
 			transport.TLSClientConfig, url = d.config(""), "https://"+d.address
 		}
-		c := connect.NewClient[json.RawMessage, json.RawMessage](&http.Client{Transport: transport}, url+"/Gate/Open",
+		c := connect.NewClient[json.RawMessage, json.RawMessage](&http.Client{Transport: transport}, url+"/Gate/"+d.method,
 			append([]connect.ClientOption{connect.WithCodec(asJSON{})}, opts...)...)
 		message := json.RawMessage(`"opened"`)
 		r := connect.NewRequest(&message)
@@ -464,7 +553,7 @@ func openTriple(ctx context.Context, d *door, show pass) (string, error) {
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	defer transport.CloseIdleConnections()
-	c := connect.NewClient[[]byte, []byte](&http.Client{Transport: transport}, "http://"+d.address+"/"+gateInJava+"/open",
+	c := connect.NewClient[[]byte, []byte](&http.Client{Transport: transport}, "http://"+d.address+"/"+gateInJava+"/"+strings.ToLower(d.method),
 		connect.WithGRPC(), connect.WithCodec(asProto{}))
 	var wrapped []byte
 	for i, field := range []string{"hessian4", "\x06opened", "java.lang.String"} {

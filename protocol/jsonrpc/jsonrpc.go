@@ -149,11 +149,7 @@ func (c *conn) call(ctx context.Context, r *request, done func(answer []byte)) {
 		}
 	}
 	m := c.Method(r.name)
-	if m == nil {
-		finish(&fault{methodNotFound, c.Missing(r.name)})
-		return
-	}
-	if len(r.Params) > m.MaxMessage {
+	if m != nil && len(r.Params) > m.MaxMessage {
 		finish(tandem.Errorf(tandem.ResourceExhausted, "params of %d bytes, %s takes at most %d", len(r.Params), r.name, m.MaxMessage))
 		return
 	}
@@ -163,6 +159,10 @@ func (c *conn) call(ctx context.Context, r *request, done func(answer []byte)) {
 	}
 	if r.notification {
 		call.Kind = tandem.OneWay
+	}
+	if m == nil {
+		c.NoMethod(ctx, call, &fault{methodNotFound, c.Missing(r.name)}, finish)
+		return
 	}
 	c.Go(ctx, call, finish)
 }

@@ -183,11 +183,13 @@ func (c *conn) serveNext(ctx context.Context) error {
 			tooLarge.size, in.req.ServiceMethod, limit))
 	case err != nil:
 		return fmt.Errorf("reading the arguments of %s: %w", in.req.ServiceMethod, unexpected(err))
-	case m == nil:
-		in.answer(c.Missing(in.req.ServiceMethod))
 	default:
 		in.Call = tandem.Call{Method: in.req.ServiceMethod, Metadata: c.metadata.Clone(), Codec: c.gob.Name(), Body: in}
-		c.Go(ctx, &in.Call, in.answer)
+		if m == nil {
+			c.NoMethod(ctx, &in.Call, c.Missing(in.req.ServiceMethod), in.answer)
+		} else {
+			c.Go(ctx, &in.Call, in.answer)
+		}
 	}
 	return nil
 }

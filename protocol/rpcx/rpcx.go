@@ -160,7 +160,7 @@ func (c *conn) serveNext(ctx context.Context) error {
 	case in.req.kind&heartbeat != 0:
 		in.echo()
 	case m == nil:
-		in.answer(c.missing(&in.req))
+		c.NoMethod(ctx, &in.Call, c.missing(&in.req), in.answer)
 	case err != nil:
 		in.answer(err)
 	default:

@@ -19,6 +19,7 @@ import (
 
 	apache "github.com/apache/thrift/lib/go/thrift"
 
+	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/plugin/auth"
 	"github.com/tandem-rpc/tandem/protocol/thrift/testdata/desk"
 	"github.com/tandem-rpc/tandem/server"
@@ -89,6 +90,44 @@ func TestAuthOnEveryDialect(t *testing.T) {
 				}
 				check("token", ctx, dial(t, plain, dialect))
 			}
+		}
+	}
+}
+
+// ends notes how calls ended.
+type ends struct{ said chan string }
+
+func (e ends) AfterResponse(_ context.Context, call *tandem.Call, end tandem.Outcome) {
+	e.said <- call.Method + " " + end.Code().String()
+}
+
+// Calls of methods that do not exist pass the plugins, and who may not call learns nothing
+// of what there is.
+func TestMissingMethodsPassPlugins(t *testing.T) {
+	seen := ends{make(chan string, 1)}
+	address := serve(t, &gate{}, server.WithPlugins(seen, staffOnly()))
+	for dialect := range dialects {
+		for _, c := range []struct {
+			show, code, want string
+			kind             int32
+		}{
+			{"", "unauthenticated", "unauthenticated: ", apache.INTERNAL_ERROR},
+			{"staff", "unimplemented", `no method "nope" here`, apache.UNKNOWN_METHOD},
+		} {
+			ctx := t.Context()
+			if c.show != "" {
+				if !strings.HasPrefix(dialect, "header ") {
+					continue // it can't show anything
+				}
+				ctx = withHeaders(ctx, map[string]string{"authorization": "Bearer " + c.show})
+			}
+			p := dial(t, address, dialect)
+			_, err := apache.NewTStandardClient(p, p).Call(ctx, "nope", &desk.DeskPingArgs{}, &desk.DeskPingResult{})
+			e, ok := errors.AsType[apache.TApplicationException](err)
+			if !ok || e.TypeId() != c.kind || !strings.Contains(e.Error(), c.want) {
+				t.Errorf("%s: %T %v, want %q", dialect, err, err, c.want)
+			}
+			equal(t, dialect, <-seen.said, "Desk.nope "+c.code)
 		}
 	}
 }

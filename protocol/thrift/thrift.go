@@ -187,9 +187,10 @@ func (c *conn) serveNext(ctx context.Context) error {
 			return refused
 		}
 	case in.method == nil:
-		in.answer(errUnknown)
+		in.describe(candidates(in.name, c.service)[0])
+		c.NoMethod(ctx, &in.Call, errUnknown, in.answer)
 	default:
-		in.describe()
+		in.describe(in.method.Name)
 		c.Go(ctx, &in.Call, in.answer)
 	}
 	return nil
@@ -209,12 +210,12 @@ func (c *conn) find(name string) (*server.Method, int) {
 }
 
 // describe fills in what the request says of the call.
-func (c *call) describe() {
-	c.Call = tandem.Call{Method: c.method.Name, Codec: c.format.String(), Body: c}
+func (c *call) describe(name string) {
+	c.Call = tandem.Call{Method: name, Codec: c.format.String(), Body: c}
 	if c.silent {
 		c.Kind = tandem.OneWay
 	}
-	c.declared = c.conn.declared[c.method.Name]
+	c.declared = c.conn.declared[name]
 	if c.header == nil {
 		return
 	}

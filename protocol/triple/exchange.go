@@ -22,7 +22,8 @@ import (
 // arguments are wanted, and so after the interceptors.
 type exchange struct {
 	conn    *server.Conn
-	method  *server.Method
+	name    string         // of the method
+	method  *server.Method // nil if there is none
 	w       http.ResponseWriter
 	r       *http.Request
 	control *http.ResponseController
@@ -36,26 +37,25 @@ type exchange struct {
 
 // call makes the call, and returns its error.
 func (x *exchange) call() error {
-	switch {
-	case x.method == nil:
-		return tandem.Errorf(tandem.Unimplemented, "no method at %.200q", x.r.URL.Path)
-	case x.method.Kind == tandem.Streaming:
+	if x.method != nil && x.method.Kind == tandem.Streaming {
 		return tandem.Errorf(tandem.Unimplemented, "%s is a stream, which consumers call with messages of Protocol Buffers", x.method.Name)
 	}
 	peer := *x.conn.Peer()
 	peer.Protocol = "triple"
-	call := &tandem.Call{
-		Method: x.method.Name, Kind: x.method.Kind, Metadata: web.Metadata(x.r.Header),
-		Codec: "hessian2", Peer: &peer, Body: x,
-	}
+	call := &tandem.Call{Method: x.name, Metadata: web.Metadata(x.r.Header), Codec: "hessian2", Peer: &peer, Body: x}
 	if d, ok := timeout(x.r.Header.Get("Grpc-Timeout")); ok {
 		call.Deadline = time.Now().Add(d)
 	}
 	done := make(chan error, 1)
-	x.conn.Go(x.r.Context(), call, func(err error) {
+	finish := func(err error) {
 		x.trailer = call.Trailer
 		done <- err
-	})
+	}
+	if x.method == nil {
+		x.conn.NoMethod(x.r.Context(), call, tandem.Errorf(tandem.Unimplemented, "no method at %.200q", x.r.URL.Path), finish)
+	} else {
+		x.conn.Go(x.r.Context(), call, finish)
+	}
 	return <-done
 }
 

@@ -78,7 +78,10 @@ func (name iface) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c := web.Conn(r.Context())
 	x := &exchange{conn: c, w: w, r: r, control: http.NewResponseController(w)}
-	x.method = find(c, string(name), r.PathValue("method"))
+	x.name = string(name) + "." + r.PathValue("method")
+	if x.method = find(c, string(name), r.PathValue("method")); x.method != nil {
+		x.name = x.method.Name
+	}
 	x.answer(x.call())
 }
 

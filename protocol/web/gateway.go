@@ -36,7 +36,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m := conn.Method(name)
 	if m == nil {
 		await(http.NewResponseController(w), r, conn)
-		g.refuse(w, r, tandem.Errorf(tandem.Unimplemented, "no method at %.200q", r.URL.Path))
+		g.noMethod(w, r, conn, name)
 		return
 	}
 	if r.Method == http.MethodGet {
@@ -89,6 +89,28 @@ func accepted(m *server.Method) string {
 		types = "application/connect+json, application/connect+proto"
 	}
 	return types + ", application/grpc, application/grpc-web"
+}
+
+// noMethod answers a request for a method that does not exist.
+func (g *gateway) noMethod(w http.ResponseWriter, r *http.Request, conn *server.Conn, name string) {
+	if name == "" {
+		name = strings.TrimPrefix(r.URL.Path, "/")
+	}
+	kind := contentOf(r)
+	call := &tandem.Call{
+		Method: name, Metadata: Metadata(r.Header), Codec: kind.codec, Peer: peerOf(conn, kind.protocol),
+	}
+	if kind.streaming != nil && *kind.streaming {
+		call.Kind = tandem.Streaming
+	}
+	done := make(chan error, 1)
+	why := tandem.Errorf(tandem.Unimplemented, "no method at %.200q", r.URL.Path)
+	conn.NoMethod(r.Context(), call, why, func(err error) { done <- err })
+	if err := <-done; tandem.CodeOf(err) == tandem.Unimplemented {
+		g.refuse(w, r, err)
+	} else { // a plugin's
+		_ = g.failures.Write(w, r, outward(err)) // if it fails the client is gone
+	}
 }
 
 // refuse answers a call of no method. Clients of gRPC and of streams read errors in

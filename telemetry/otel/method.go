@@ -57,6 +57,10 @@ func codeName(c tandem.Code) string {
 	return strings.ToUpper(strings.ReplaceAll(c.String(), " ", "_"))
 }
 
+// other is the method of calls whose methods are too many to be known apart, or do not
+// exist.
+const other = "_OTHER"
+
 // mostMethods bounds the methods that a client knows apart, whose names may come from
 // anywhere.
 const mostMethods = 1024
@@ -73,7 +77,7 @@ func (m *methods) of(name string) *method {
 	}
 	if m.count.Add(1) > mostMethods {
 		m.count.Add(-1)
-		name = "_OTHER"
+		name = other
 	}
 	known, _ := m.known.LoadOrStore(name, newMethod(name))
 	return known.(*method) //nolint:forcetypeassert // as above

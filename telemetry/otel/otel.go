@@ -17,6 +17,7 @@
 package otel
 
 import (
+	"cmp"
 	"context"
 
 	"go.opentelemetry.io/otel"
@@ -78,8 +79,9 @@ func New(opts ...Option) *Plugin {
 	return p
 }
 
-// ForMethod returns what sees a server's calls of a method.
-func (p *Plugin) ForMethod(m server.Method) any { return &served{p, newMethod(m.Name)} }
+// ForMethod returns what sees a server's calls of a method; _OTHER stands for those that do
+// not exist.
+func (p *Plugin) ForMethod(m server.Method) any { return &served{p, newMethod(cmp.Or(m.Name, other))} }
 
 // served sees a server's calls of one method.
 type served struct {

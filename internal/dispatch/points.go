@@ -1,8 +1,8 @@
-package server
+package dispatch
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -10,32 +10,87 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// points are what plugins want to know of the calls of one method. They are
+// The points of calls: package server documents them, as WithPlugins. They are asked of
+// plugins by their methods alone.
+type (
+	beforeRequestHeader interface {
+		BeforeRequestHeader(ctx context.Context, call *tandem.Call) error
+	}
+	intercepts interface {
+		Intercept(next tandem.Func) tandem.Func
+	}
+	afterRequestHeader interface {
+		AfterRequestHeader(ctx context.Context, call *tandem.Call) error
+	}
+	beforeRequestBody interface {
+		BeforeRequestBody(ctx context.Context, call *tandem.Call) error
+	}
+	afterRequestBody interface {
+		AfterRequestBody(ctx context.Context, call *tandem.Call, args any) error
+	}
+	beforeResponse interface {
+		BeforeResponse(ctx context.Context, call *tandem.Call, reply any, err error) error
+	}
+	afterResponse interface {
+		AfterResponse(ctx context.Context, call *tandem.Call, end tandem.Outcome)
+	}
+	panicked interface {
+		Panicked(what string, value any, stack []byte)
+	}
+	perMethod interface {
+		ForMethod(m Description) any
+	}
+	keepsNothing interface {
+		KeepsNothing()
+	}
+)
+
+// IsPlugin reports whether a value is at a point of calls, or is told of panics.
+func IsPlugin(plugin any) bool {
+	switch plugin.(type) {
+	case perMethod, panicked, beforeRequestHeader, intercepts, afterRequestHeader,
+		beforeRequestBody, afterRequestBody, beforeResponse, afterResponse:
+		return true
+	}
+	return false
+}
+
+// Keep reports whether a plugin may keep the calls that it sees.
+func Keep(plugins []any) bool {
+	for _, p := range plugins {
+		if _, promised := p.(keepsNothing); !promised {
+			return true
+		}
+	}
+	return false
+}
+
+// Points are what plugins want to know of the calls of one method. They are
 // compiled when the method is registered; without plugins there are none, and a call
 // does not even look.
-type points struct {
+type Points struct {
 	method       string
-	beforeHeader []BeforeRequestHeader
+	beforeHeader []beforeRequestHeader
 	intercept    []tandem.Interceptor
-	afterHeader  []AfterRequestHeader
+	afterHeader  []afterRequestHeader
 	body         *bodyPoints // nil if nobody looks at bodies
-	afterAnswer  []AfterResponse
+	afterAnswer  []afterResponse
 	panicked     func(what string, value any) error
 }
 
 // bodyPoints are those that look at messages.
 type bodyPoints struct {
-	before []BeforeRequestBody
-	after  []AfterRequestBody
-	answer []BeforeResponse
+	before []beforeRequestBody
+	after  []afterRequestBody
+	answer []beforeResponse
 }
 
-// pointsOf returns the points of a method, nil if there are none.
-func pointsOf(plugins []any, m Method) *points {
-	p := &points{method: m.Name}
+// PointsOf returns the points of a method, nil if there are none.
+func PointsOf(plugins []any, m Description) *Points {
+	p := &Points{method: cmp.Or(m.Name, "a method that does not exist")}
 	body := &bodyPoints{}
 	for _, plugin := range plugins {
-		if per, ok := plugin.(PerMethod); ok {
+		if per, ok := plugin.(perMethod); ok {
 			plugin = per.ForMethod(m)
 		}
 		p.add(body, plugin)
@@ -51,14 +106,14 @@ func pointsOf(plugins []any, m Method) *points {
 	return p
 }
 
-func (p *points) add(body *bodyPoints, plugin any) {
+func (p *Points) add(body *bodyPoints, plugin any) {
 	p.beforeHeader = collect(p.beforeHeader, plugin)
 	p.afterHeader = collect(p.afterHeader, plugin)
 	p.afterAnswer = collect(p.afterAnswer, plugin)
 	body.before = collect(body.before, plugin)
 	body.after = collect(body.after, plugin)
 	body.answer = collect(body.answer, plugin)
-	if i, ok := plugin.(Intercepts); ok {
+	if i, ok := plugin.(intercepts); ok {
 		p.intercept = append(p.intercept, i.Intercept)
 	}
 }
@@ -71,9 +126,10 @@ func collect[Point any](list []Point, plugin any) []Point {
 	return list
 }
 
-// wrap puts the points round a method with its limits and interceptors.
-func (p *points) wrap(f tandem.Func, panicked func(what string, value any) error) tandem.Func {
-	p.panicked = panicked
+// Wrap puts the points round a method with its limits and interceptors. report is told of
+// plugins that panic.
+func (p *Points) Wrap(f tandem.Func, report PanicFunc) tandem.Func {
+	p.panicked = func(what string, value any) error { return Died(what, value, report) }
 	f = tandem.Chain(p.enter(f), p.intercept...)
 	return func(ctx context.Context, call *tandem.Call) (err error) {
 		end := tandem.Outcome{}
@@ -98,7 +154,7 @@ func (p *points) wrap(f tandem.Func, panicked func(what string, value any) error
 
 // broken is the error of a call in which a plugin panicked or, if the value is nil,
 // anybody ended the goroutine.
-func (p *points) broken(value any) error {
+func (p *Points) broken(value any) error {
 	if value == nil {
 		return tandem.Errorf(tandem.Internal, "method %s ended its goroutine", p.method)
 	}
@@ -106,7 +162,7 @@ func (p *points) broken(value any) error {
 }
 
 // run sends a call through all points but the last.
-func (p *points) run(ctx context.Context, call *tandem.Call, f tandem.Func) error {
+func (p *Points) run(ctx context.Context, call *tandem.Call, f tandem.Func) error {
 	if p.body == nil {
 		return p.begin(ctx, call, f)
 	}
@@ -128,23 +184,23 @@ func (p *points) run(ctx context.Context, call *tandem.Call, f tandem.Func) erro
 	return err
 }
 
-func (p *points) begin(ctx context.Context, call *tandem.Call, f tandem.Func) error {
+func (p *Points) begin(ctx context.Context, call *tandem.Call, f tandem.Func) error {
 	for _, plugin := range p.beforeHeader {
 		if err := plugin.BeforeRequestHeader(ctx, call); err != nil {
-			return refusal(err)
+			return Refusal(err)
 		}
 	}
 	return f(ctx, call)
 }
 
-func (p *points) enter(f tandem.Func) tandem.Func {
+func (p *Points) enter(f tandem.Func) tandem.Func {
 	if len(p.afterHeader) == 0 {
 		return f
 	}
 	return func(ctx context.Context, call *tandem.Call) error {
 		for _, plugin := range p.afterHeader {
 			if err := plugin.AfterRequestHeader(ctx, call); err != nil {
-				return refusal(err)
+				return Refusal(err)
 			}
 		}
 		return f(ctx, call)
@@ -152,7 +208,7 @@ func (p *points) enter(f tandem.Func) tandem.Func {
 }
 
 // tell tells the plugins from i on how a call has ended, whatever the others do.
-func (p *points) tell(ctx context.Context, call *tandem.Call, end tandem.Outcome, i int) {
+func (p *Points) tell(ctx context.Context, call *tandem.Call, end tandem.Outcome, i int) {
 	defer func() {
 		if v := recover(); v != nil {
 			_ = p.panicked("a plugin at "+p.method, v) // the call is over
@@ -164,8 +220,8 @@ func (p *points) tell(ctx context.Context, call *tandem.Call, end tandem.Outcome
 	}
 }
 
-// refusal is how a plugin's error reaches the caller: the method did not run.
-func refusal(err error) *tandem.Error {
+// Refusal is how a plugin's error reaches the caller: the method did not run.
+func Refusal(err error) *tandem.Error {
 	e := *tandem.AsError(err)
 	if e.Code == tandem.Unknown || e.Code == tandem.OK {
 		e.Code = tandem.PermissionDenied
@@ -213,7 +269,7 @@ func (b *pointBody) receive(v any, decode func(any) error) error {
 }
 
 func (b *pointBody) refuse(err error) error {
-	e := refusal(err)
+	e := Refusal(err)
 	b.refused.Store(e)
 	return e
 }
@@ -260,5 +316,26 @@ func (s *pointStream) RecvMsg(v any) error { return s.body.receive(v, s.MessageS
 // SendMsg sends a message.
 func (s *pointStream) SendMsg(v any) error { return s.body.send(v, s.MessageStream.SendMsg) }
 
-// errRefused is why a connection was closed that a plugin did not want.
-var errRefused = errors.New("refused by a plugin")
+// WithPlugins returns a PanicFunc that tells report, and then the plugins that want to
+// know.
+func (report PanicFunc) WithPlugins(plugins []any) PanicFunc {
+	var told []panicked
+	for _, p := range plugins {
+		told = collect(told, p)
+	}
+	if told == nil {
+		return report
+	}
+	return func(what string, value any, stack []byte) {
+		report(what, value, stack)
+		for _, p := range told {
+			tellPanic(p, what, value, stack)
+		}
+	}
+}
+
+// tellPanic survives a plugin that panics at a panic: the first is in the log.
+func tellPanic(p panicked, what string, value any, stack []byte) {
+	defer func() { _ = recover() }()
+	p.Panicked(what, value, stack)
+}
