@@ -10,12 +10,22 @@ import (
 	"sync/atomic"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/protocol/netrpc"
+	"github.com/tandem-rpc/tandem/server"
 )
 
 // ServeHTTP takes over the connection of a CONNECT and serves it. The header of the
 // CONNECT is the metadata of its calls, with names in lower case: that is where
 // an interceptor finds "authorization".
 func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	s.ServeHTTPBy(w, req, func(md tandem.Metadata) server.Protocol {
+		return netrpc.New(netrpc.WithMetadata(md), netrpc.CloseOnBadResult())
+	})
+}
+
+// ServeHTTPBy is [Server.ServeHTTP] for clients that speak another protocol on the
+// connection: what protocol returns, which gets the header of the CONNECT as metadata.
+func (s *Server) ServeHTTPBy(w http.ResponseWriter, req *http.Request, protocol func(md tandem.Metadata) server.Protocol) {
 	hijacker, ok := w.(http.Hijacker)
 	if req.Method != http.MethodConnect || !ok {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -38,7 +48,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	for name, values := range req.Header {
 		md[strings.ToLower(name)] = values
 	}
-	s.serve(conn, md)
+	s.serveProtocol(conn, protocol(md))
 }
 
 // begunConn is a connection of which a part is in a buffer.

@@ -89,7 +89,8 @@ func signed(f ClientCodecFunc, who *credentials) ClientCodecFunc {
 type verifiedCodec struct {
 	rpc.ServerCodec
 
-	who *credentials // of the last request
+	header tandem.Metadata // of the CONNECT, if there was one
+	who    *credentials    // of the last request
 }
 
 func (c *verifiedCodec) ReadRequestHeader(r *rpc.Request) error {
@@ -98,10 +99,10 @@ func (c *verifiedCodec) ReadRequestHeader(r *rpc.Request) error {
 	return err
 }
 
-// RequestMetadata returns the credentials of the last request.
+// RequestMetadata returns the credentials of the last request, or else the connection's.
 func (c *verifiedCodec) RequestMetadata() tandem.Metadata {
 	if c.who == nil {
-		return nil
+		return c.header
 	}
 	return c.who.metadata()
 }

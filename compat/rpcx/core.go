@@ -9,6 +9,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/protocol/netrpc"
 	"github.com/tandem-rpc/tandem/registry"
 )
 
@@ -68,6 +69,7 @@ func (k *Core) Close() error {
 func CoreOptions(mode SelectMode, dialTimeout time.Duration) []client.Option {
 	opts := []client.Option{
 		client.WithBalancer(mode.Policy()),
+		client.WithProtocols(netrpc.HTTPClient("", nil)), // for servers of the network "http"
 		client.WithTimeout(0),
 		client.WithRetryBudget(1, 1000),
 		client.WithHashKey(func(method string, args any) string { return fmt.Sprintf("%s/%v", method, args) }),
@@ -115,8 +117,15 @@ func DialFixed(instances []tandem.Instance, dialTimeout time.Duration, opts ...c
 // connectTimeout is the core's default.
 const connectTimeout = 3 * time.Second
 
-// InstanceOf returns a server as an instance.
+// overHTTPNetwork is rpcx's name for a CONNECT over TCP, after which servers speak
+// net/rpc.
+const overHTTPNetwork = "http"
+
+// InstanceOf returns a server as an instance. One of the network "http" speaks net/rpc.
 func InstanceOf(network, address string) tandem.Instance {
 	ep := tandem.Endpoint{Transport: network, Address: address}
+	if network == overHTTPNetwork {
+		ep = tandem.Endpoint{Transport: "tcp", Address: address, Protocol: netrpc.HTTPClient("", nil).Name()}
+	}
 	return tandem.Instance{ID: ep.String(), Endpoints: []tandem.Endpoint{ep}}
 }

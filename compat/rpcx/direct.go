@@ -16,7 +16,7 @@ import (
 // DirectClientSelector always chooses the one server. Its fields are set before it is
 // used; it is safe for concurrent use then. It must not be copied.
 type DirectClientSelector struct {
-	Network string // "tcp", "tcp4", "tcp6" or "unix"
+	Network string // "tcp", "tcp4", "tcp6", "unix", or "http", which carries no credentials: see [Dialer]
 	Address string
 	// Timeout and DialTimeout are how long connecting may take: the one that is set.
 	Timeout     time.Duration
@@ -86,20 +86,18 @@ func Transports(config *tls.Config) []client.Option {
 type Dialer struct {
 	Timeout time.Duration
 	TLS     *tls.Config
+	Path    string // for the network "http"; [rpc.DefaultRPCPath] if it is empty
 }
 
-// Dial connects to a server. If f is nil the client speaks net/rpc.
+// Dial connects to a server. If f is nil the client speaks net/rpc. The network "http" is
+// TCP with a CONNECT to the path, which [Server.ServeByHTTP] answers.
 func (d Dialer) Dial(network, address string, f ClientCodecFunc) (*rpc.Client, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	if d.Timeout > 0 {
 		ctx, cancel = context.WithTimeout(context.Background(), d.Timeout)
 	}
 	defer cancel()
-	t := transport.Stream(network)
-	if d.TLS != nil {
-		t = transport.TLS(t, d.TLS)
-	}
-	conn, err := t.Dial(ctx, address)
+	conn, err := d.transport(network).Dial(ctx, address)
 	if err != nil {
 		return nil, err
 	}
@@ -107,4 +105,19 @@ func (d Dialer) Dial(network, address string, f ClientCodecFunc) (*rpc.Client, e
 		return rpc.NewClient(conn), nil
 	}
 	return rpc.NewClientWithCodec(f(conn)), nil
+}
+
+func (d Dialer) transport(network string) tandem.Transport {
+	over := network == overHTTPNetwork
+	if over {
+		network = "tcp"
+	}
+	t := transport.Stream(network)
+	if d.TLS != nil {
+		t = transport.TLS(t, d.TLS)
+	}
+	if over {
+		t = overHTTP{t, d.Path}
+	}
+	return t
 }

@@ -4,10 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
-	stdrpc "net/rpc"
+	"net/http"
 	"sync"
 	"time"
 
@@ -45,6 +44,7 @@ type Server struct {
 	rehearsal  *rpc.Server // checks what is registered before there is a server
 	registered []registration
 	core       *rpc.Server // once it serves
+	web        []*http.Server
 	closed     bool
 	address    string
 	background sync.WaitGroup // of Start
@@ -149,7 +149,7 @@ func (s *Server) options() ([]server.Option, error) {
 	if s.ServerCodecFunc == nil {
 		opts = append(opts, server.WithProtocols(netrpc.New(), jsonrpc.New(), protocol.New()))
 	} else {
-		opts = append(opts, server.WithProtocols(rpc.CodecProtocol("codec", s.newCodec)))
+		opts = append(opts, server.WithProtocols(s.ownProtocol(nil)))
 	}
 	for _, p := range s.PluginContainer.GetAll() {
 		more, err := optionsOf(p)
@@ -159,10 +159,6 @@ func (s *Server) options() ([]server.Option, error) {
 		opts = append(opts, more...)
 	}
 	return append(opts, s.Options...), nil
-}
-
-func (s *Server) newCodec(conn io.ReadWriteCloser) stdrpc.ServerCodec {
-	return &verifiedCodec{ServerCodec: s.ServerCodecFunc(conn)}
 }
 
 // authorizer asks the authorisation function, if there is one.
@@ -256,10 +252,6 @@ func (s *Server) ServeListener(ln net.Listener) error {
 	return core.Core().ServeListener(ln)
 }
 
-// Handler returns the handler for a mux of HTTP that net/rpc's clients connect to
-// by [rpc.DialHTTP]; see [rpc.Server.ServeHTTP].
-func (s *Server) Handler() (*rpc.Server, error) { return s.build() }
-
 // Address returns the address that the server listens on, "" before it does: of
 // several the last.
 func (s *Server) Address() string {
@@ -271,12 +263,15 @@ func (s *Server) Address() string {
 // Close ends the server: it leaves its registries, calls in flight fail.
 func (s *Server) Close() error {
 	s.mu.Lock()
-	core := s.core
+	core, web := s.core, s.web
 	s.closed = true
 	s.mu.Unlock()
 	var err error
+	for _, w := range web {
+		err = errors.Join(err, w.Close())
+	}
 	if core != nil {
-		err = core.Core().Close()
+		err = errors.Join(err, core.Core().Close())
 	}
 	s.background.Wait()
 	return err
