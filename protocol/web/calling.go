@@ -130,7 +130,7 @@ func (c *caller) failed(call *tandem.Call, err error, a *httpcalls.Attempt) erro
 	if !ok || !a.Answered() {
 		e := tandem.AsError(a.Failed(err))
 		if ok && said.Code() != connect.CodeUnavailable && said.Code() != connect.CodeUnknown {
-			e.Code = tandem.Code(said.Code()) //nolint:gosec // the codes are the same, and small
+			e.Code = codeOf(said)
 		}
 		return e
 	}
@@ -143,13 +143,21 @@ func (c *caller) failed(call *tandem.Call, err error, a *httpcalls.Attempt) erro
 // theirs is an error as the server said it.
 func theirs(said *connect.Error) *tandem.Error {
 	e := &tandem.Error{
-		Code:    tandem.Code(said.Code()), //nolint:gosec // the codes are the same, and small
-		Message: said.Message(), Remote: connect.IsWireError(said),
+		Code: codeOf(said), Message: said.Message(), Remote: connect.IsWireError(said),
 	}
 	for _, d := range said.Details() {
 		e.Details = append(e.Details, tandem.Detail{Type: d.Type(), Value: d.Bytes()})
 	}
 	return e
+}
+
+// codeOf is the code of an error. gRPC's servers send any number: one that is none, or
+// says that nothing has failed, is Unknown.
+func codeOf(said *connect.Error) tandem.Code {
+	if code := said.Code(); code >= connect.CodeCanceled && code <= connect.CodeUnauthenticated {
+		return tandem.Code(code)
+	}
+	return tandem.Unknown
 }
 
 // Ping calls a method that no server has; any answer is one.

@@ -175,7 +175,7 @@ func (s *conversation) failed(err error) error {
 	case s.ctx.Err() == nil && lost != nil && !errors.As(lost, new(resetError)):
 		return tandem.Errorf(tandem.Unavailable, "the connection was lost: %w", lost)
 	case ok && said.Code() != connect.CodeUnknown:
-		return tandem.Errorf(tandem.Code(said.Code()), "%s", said.Message()) //nolint:gosec // the codes are the same, and small
+		return tandem.Errorf(codeOf(said), "%s", said.Message())
 	}
 	return s.attempt.Failed(err)
 }

@@ -50,7 +50,7 @@ func inward(err error) error {
 	if !ok {
 		return err
 	}
-	return tandem.Errorf(tandem.Code(c.Code()), "%s", c.Message()) //nolint:gosec // the codes are the same, and small
+	return tandem.Errorf(codeOf(c), "%s", c.Message())
 }
 
 // advice puts an error's advice when to try again into a header: in the words of
