@@ -3,6 +3,7 @@ package tandem
 import (
 	"context"
 	"net"
+	"syscall"
 )
 
 // Transport dials and listens. It is a value passed as an option, never looked
@@ -30,4 +31,19 @@ type PushConn interface {
 	// error means that the connection is to be closed. When the connection
 	// ends, fn is called once more with no bytes and the reason.
 	OnData(fn func(p []byte, end error) error)
+}
+
+// RawConn is what a connection of an engine implements beside net.Conn that does
+// not read but says when to: its bytes are those of a descriptor, as with the sockets
+// of package net. It is read with a buffer that is taken when bytes are there, and
+// written to without waiting.
+//
+// A type whose Read or Write does more, as encrypting, must not have this method,
+// not by embedding a RawConn either: its bytes would go past it.
+type RawConn interface {
+	net.Conn
+	// Raw returns the descriptor, which does not block, or nil without one. It is
+	// read and written, and waited for, by its Read and Write, which go by the
+	// connection's deadlines and end with it as those of a [net.TCPConn] do.
+	Raw() syscall.RawConn
 }

@@ -10,9 +10,9 @@ import (
 
 // Conn is a connection with what a session needs beyond net.Conn: reading that
 // takes a buffer only when bytes are there, and writing that does not wait.
-// Sockets of this process have both; others (TLS, in-memory, a user's own)
-// fall back on plain reads and writes. A [tandem.PushConn] is read from a
-// buffer that it fills.
+// Sockets of this process have both, and so has a [tandem.RawConn]; others (TLS,
+// in-memory, a user's own) fall back on plain reads and writes. A [tandem.PushConn]
+// is read from a buffer that it fills.
 //
 // One goroutine may read while another writes.
 type Conn struct {
@@ -51,6 +51,11 @@ func rawOf(c net.Conn) syscall.RawConn {
 		sc = c
 	case *net.UnixConn:
 		sc = c
+	case tandem.RawConn:
+		if !nonBlocking {
+			return nil
+		}
+		return c.Raw()
 	default:
 		return nil
 	}

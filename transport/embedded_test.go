@@ -3,9 +3,12 @@ package transport_test
 import (
 	"io"
 	"net"
+	"runtime"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/transport"
 )
 
@@ -72,5 +75,49 @@ func TestEmbeddedSocketKeepsItsMethods(t *testing.T) {
 	buf, n, err := conn.ReadLazy(func() []byte { return make([]byte, 100) }, func([]byte) {})
 	if err != nil || string(buf[:n]) != secret {
 		t.Errorf("read %q, %v", buf[:n], err)
+	}
+}
+
+// rawSocket is a socket that is no type of package net, and says that it is one.
+type rawSocket struct {
+	flippedConn // whose Read and Write would be noticed
+	raw         syscall.RawConn
+}
+
+func (c rawSocket) Raw() syscall.RawConn { return c.raw }
+
+var _ tandem.RawConn = rawSocket{}
+
+// What says so is read and written through its descriptor, as sockets are.
+func TestRawConn(t *testing.T) {
+	const words = "in clear text"
+	a, b := tcpPair(t)
+	raw, err := a.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := transport.Wrap(rawSocket{flippedConn{a}, raw})
+	if runtime.GOOS == "windows" {
+		if conn.CanTry() {
+			t.Error("there are no descriptors that do not block")
+		}
+		return
+	}
+	if n, err := conn.TryWrite([]byte(words)); n != len(words) || err != nil || !conn.CanTry() {
+		t.Errorf("wrote %d bytes, %v", n, err)
+	}
+	got := make([]byte, len(words))
+	if _, err := io.ReadFull(b, got); err != nil || string(got) != words {
+		t.Errorf("%q crossed the network, %v", got, err)
+	}
+	if _, err := b.Write([]byte(words)); err != nil {
+		t.Fatal(err)
+	}
+	buf, n, err := conn.ReadLazy(func() []byte { return make([]byte, 100) }, func([]byte) {})
+	if err != nil || string(buf[:n]) != words {
+		t.Errorf("read %q, %v", buf[:n], err)
+	}
+	if transport.Wrap(rawSocket{flippedConn{a}, nil}).CanTry() {
+		t.Error("without a descriptor it can try")
 	}
 }

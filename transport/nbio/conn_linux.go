@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/lesismal/nbio"
+
+	"github.com/tandem-rpc/tandem"
 )
 
 // conn is a socket that is read when the engine says so. Its descriptor is its own:
@@ -24,6 +26,7 @@ type conn struct {
 	done chan struct{} // closed by Close
 
 	reading, writing sync.Mutex // held while fd is read, or written
+	in, out          transfer
 	readAlarm        alarm
 
 	mu              sync.Mutex
@@ -31,6 +34,8 @@ type conn struct {
 	readBy, writeBy time.Time
 	plain           *os.File // the same socket with Go's poller; nil until it is needed
 }
+
+var _ tandem.RawConn = (*conn)(nil)
 
 // newConn makes a connection of s, which it closes. The engine does not watch it yet.
 func newConn(s socket) (*conn, error) {
@@ -50,6 +55,7 @@ func newConn(s socket) (*conn, error) {
 		return nil, err
 	}
 	syscall.CloseOnExec(c.fd)
+	c.in.step, c.out.step = c.in.read, c.out.write
 	c.readAlarm.set(time.Time{})
 	return c, nil
 }
@@ -65,29 +71,53 @@ func (c *conn) ready() {
 // leave is the engine's last call.
 func (c *conn) leave() { close(c.left) }
 
-func (c *conn) Read(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
+// Raw returns the descriptor, for who reads and writes it without this connection's
+// Read and Write, and waits with its.
+func (c *conn) Raw() syscall.RawConn { return raw{c} }
+
+type raw struct{ *conn }
+
+func (r raw) Read(step func(uintptr) bool) error {
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	return r.failed("read", r.readUntil(step))
+}
+
+func (r raw) Write(step func(uintptr) bool) error {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	return r.failed("write", r.writeUntil(step))
+}
+
+func (r raw) Control(f func(uintptr)) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return r.failed("control", net.ErrClosed)
 	}
-	c.reading.Lock()
-	defer c.reading.Unlock()
+	f(uintptr(r.fd))
+	return nil
+}
+
+// readUntil takes the step, which is to say whether it got what it wants, whenever
+// there may be something to read. c.reading is held.
+func (c *conn) readUntil(step func(uintptr) bool) error {
 	for {
 		rung, left := c.readAlarm.rung(), isClosed(c.left)
 		if err := c.over(rung); err != nil {
-			return 0, c.failed("read", err)
+			return err
 		}
-		n, err := retried(syscall.Read, c.fd, p)
-		switch {
-		case errors.Is(err, syscall.EAGAIN) && left: // nobody would wake us
-			return c.readPlain(p)
-		case errors.Is(err, syscall.EAGAIN):
-			c.await(rung)
-		case err != nil:
-			return 0, c.failed("read", os.NewSyscallError("read", err))
-		case n == 0:
-			return 0, io.EOF
-		default:
-			return n, nil
+		if step(uintptr(c.fd)) {
+			return nil
+		}
+		if left { // nobody would wake us; an end is read without that
+			return c.plainly(syscall.RawConn.Read, step)
+		}
+		select {
+		case <-c.wake:
+		case <-c.left:
+		case <-rung:
+		case <-c.done:
 		}
 	}
 }
@@ -103,49 +133,16 @@ func (c *conn) over(rung <-chan struct{}) error {
 	return nil
 }
 
-// await waits until it is worth while to look again.
-func (c *conn) await(rung <-chan struct{}) {
-	select {
-	case <-c.wake:
-	case <-c.left:
-	case <-rung:
-	case <-c.done:
-	}
-}
-
-// readPlain reads by Go's poller what goes on without the engine. An end does not
-// get here: it is there to be read when the engine lets go.
-func (c *conn) readPlain(p []byte) (int, error) {
-	f, err := c.file()
-	if err != nil {
-		return 0, c.failed("read", err)
-	}
-	n, err := f.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = c.failed("read", err)
-	}
-	return n, err
-}
-
-func (c *conn) Write(p []byte) (int, error) {
-	c.writing.Lock()
-	defer c.writing.Unlock()
+// writeUntil takes the step, which is to say whether it is done, at once and then
+// whenever the socket may take more. c.writing is held.
+func (c *conn) writeUntil(step func(uintptr) bool) error {
 	if err := c.mayWrite(); err != nil {
-		return 0, c.failed("write", err)
+		return err
 	}
-	done := 0
-	for done < len(p) {
-		n, err := retried(syscall.Write, c.fd, p[done:])
-		if errors.Is(err, syscall.EAGAIN) {
-			n, err = c.writePlain(p[done:])
-			return done + n, err
-		}
-		if err != nil {
-			return done, c.failed("write", os.NewSyscallError("write", err))
-		}
-		done += n
+	if step(uintptr(c.fd)) {
+		return nil
 	}
-	return done, nil
+	return c.plainly(syscall.RawConn.Write, step)
 }
 
 func (c *conn) mayWrite() error {
@@ -160,17 +157,83 @@ func (c *conn) mayWrite() error {
 	return nil
 }
 
-// writePlain writes by Go's poller what the socket does not take at once.
-func (c *conn) writePlain(p []byte) (int, error) {
+// plainly waits by Go's poller: for the socket to take more, or when the engine
+// watches no more.
+func (c *conn) plainly(wait func(syscall.RawConn, func(uintptr) bool) error, step func(uintptr) bool) error {
 	f, err := c.file()
 	if err != nil {
-		return 0, c.failed("write", err)
+		return err
 	}
-	n, err := f.Write(p)
+	r, err := f.SyscallConn()
 	if err != nil {
-		err = c.failed("write", err)
+		return err
 	}
+	return wait(r, step)
+}
+
+// transfer is what a Read or Write has done. Both belong to a connection, so that
+// their steps are made once.
+type transfer struct {
+	p    []byte
+	n    int
+	err  error
+	step func(fd uintptr) bool
+}
+
+func (t *transfer) read(fd uintptr) bool {
+	n, err := retried(syscall.Read, int(fd), t.p)
+	if errors.Is(err, syscall.EAGAIN) {
+		return false
+	}
+	t.n, t.err = max(n, 0), os.NewSyscallError("read", err)
+	return true
+}
+
+func (t *transfer) write(fd uintptr) bool {
+	for t.n < len(t.p) {
+		n, err := retried(syscall.Write, int(fd), t.p[t.n:])
+		if errors.Is(err, syscall.EAGAIN) {
+			return false
+		}
+		if err != nil {
+			t.err = os.NewSyscallError("write", err)
+			return true
+		}
+		t.n += n
+	}
+	return true
+}
+
+// end returns what was done, and the error that ended it, of which err is one.
+func (t *transfer) end(err error) (int, error) {
+	n := t.n
+	if err == nil {
+		err = t.err
+	}
+	t.p, t.n, t.err = nil, 0, nil
 	return n, err
+}
+
+func (c *conn) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	c.in.p = p
+	n, err := c.in.end(c.readUntil(c.in.step))
+	if n == 0 && err == nil {
+		return 0, io.EOF
+	}
+	return n, c.failed("read", err)
+}
+
+func (c *conn) Write(p []byte) (int, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.out.p = p
+	n, err := c.out.end(c.writeUntil(c.out.step))
+	return n, c.failed("write", err)
 }
 
 // file returns the socket with Go's poller. It stays: a socket that was full once
@@ -225,10 +288,7 @@ func (c *conn) CloseWrite() error {
 	if c.closed {
 		return c.failed("close", net.ErrClosed)
 	}
-	if err := syscall.Shutdown(c.fd, syscall.SHUT_WR); err != nil {
-		return c.failed("close", os.NewSyscallError("shutdown", err))
-	}
-	return nil
+	return c.failed("close", os.NewSyscallError("shutdown", syscall.Shutdown(c.fd, syscall.SHUT_WR)))
 }
 
 // Close ends the connection, and every read and write that waits.
@@ -290,12 +350,13 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// failed says where an error happened, in the words of package net.
+// failed says where an error happened, if there is one, in the words of package net.
 func (c *conn) failed(op string, err error) error {
-	if errors.Is(err, os.ErrClosed) {
-		err = net.ErrClosed
-	} else if p, ok := errors.AsType[*os.PathError](err); ok {
-		err = p.Err // its path says nothing
+	if err == nil {
+		return nil
+	}
+	if isClosed(c.done) {
+		err = net.ErrClosed // whatever Go's poller says
 	}
 	return &net.OpError{Op: op, Net: c.local.Network(), Source: c.local, Addr: c.remote, Err: err}
 }

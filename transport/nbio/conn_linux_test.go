@@ -365,3 +365,76 @@ func TestNotASocket(t *testing.T) {
 		t.Errorf("dial: %v", err)
 	}
 }
+
+// A session takes it for the socket that it is.
+func TestSessionsWriteWithoutWaiting(t *testing.T) {
+	c, peer := pair(t, open(t))
+	wrapped := transport.Wrap(c)
+	words := bytes.Repeat([]byte("words"), 10_000_000)
+	n, err := wrapped.TryWrite(words)
+	if n == 0 || n == len(words) || err != nil || c.hasPlain() {
+		t.Fatalf("wrote %d bytes without waiting, %v", n, err)
+	}
+	rest := make(chan error, 1)
+	go func() {
+		_, err := wrapped.WriteBy(words[n:], time.Now().Add(patience))
+		rest <- errors.Join(err, c.CloseWrite())
+	}()
+	if got, err := io.ReadAll(peer); err != nil || !bytes.Equal(got, words) {
+		t.Errorf("read %d of %d bytes, %v", len(got), len(words), err)
+	}
+	if err := <-rest; err != nil {
+		t.Error(err)
+	}
+}
+
+// Nor does it hold a buffer while it waits for bytes, or for the end.
+func TestSessionsWaitWithoutABuffer(t *testing.T) {
+	c, peer := pair(t, open(t))
+	wrapped := transport.Wrap(c)
+	var taken int
+	take, give := func() []byte { taken++; return make([]byte, 100) }, func([]byte) { taken-- }
+	for _, word := range []string{"one", "two", "three"} {
+		sent := make(chan error, 1)
+		go func() {
+			_, err := peer.Write([]byte(word))
+			sent <- err
+		}()
+		buf, n, err := wrapped.ReadLazy(take, give)
+		if err != nil || string(buf[:n]) != word {
+			t.Fatalf("read %q, %v", buf[:n], err)
+		}
+		give(buf)
+		if err := <-sent; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := peer.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := wrapped.ReadLazy(take, give); !errors.Is(err, io.EOF) {
+		t.Errorf("after the end: %v", err)
+	}
+	if taken != 0 {
+		t.Errorf("%d buffers were kept", taken)
+	}
+}
+
+// Whoever uses the descriptor learns that it is gone.
+func TestRawOfAClosedConnection(t *testing.T) {
+	c, _ := pair(t, open(t))
+	raw := c.Raw()
+	number := 0
+	if err := raw.Control(func(fd uintptr) { number = int(fd) }); err != nil || number != c.fd {
+		t.Errorf("the descriptor is %d, want %d, %v", number, c.fd, err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	never := func(uintptr) bool { t.Error("the step was taken"); return true }
+	for what, err := range map[string]error{"read": raw.Read(never), "write": raw.Write(never), "control": raw.Control(func(fd uintptr) { never(fd) })} {
+		if !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
