@@ -71,9 +71,10 @@ interop-together: ## Have clients of every protocol, in Go, JavaScript, Python a
 	@clients=$$(interop/together/install.sh); \
 	cd interop/together && TOGETHER_CLIENTS=$$clients $(GO) test -tags integration -race -v -count=1 -timeout 10m $(TESTFLAGS) .
 
-test-triple: ## Test consumers of Dubbo 3 in Java against protocol/web, by URL and through ZooKeeper; installs Java as root, fetches 54 MB
+test-triple: ## Test consumers of Dubbo 3 in Java against protocol/web, by URL and through ZooKeeper, and the pair of examples/migrating/dubbo; installs Java as root, fetches 54 MB
 	@protocol/web/tripletest/build.sh $(BIN)/triple
 	cd protocol/web/tripletest && TRIPLE=$(BIN)/triple $(GO) test -tags integration -race -shuffle=on -v -timeout 10m $(TESTFLAGS) .
+	cd examples/migrating/dubbo && $(GO) test -tags integration -race -v -timeout 10m $(TESTFLAGS) .
 
 test-registries: ## Test the registries, and clusters that use them, against real servers; installs those as root
 	@./registry/install.sh
