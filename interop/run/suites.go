@@ -95,6 +95,12 @@ var suites = []*suite{
 		install: installNghttp, run: runNghttp,
 	},
 	{
+		name: "chromium", peer: "Chromium and ChromeDriver, as Debian has them",
+		what: "10 visits of the page that calls methods, over HTTP/1.1, and over TLS by HTTP/2: it lists the methods, Call is pressed, " +
+			"the answer is seen, as are errors",
+		install: installChromium, run: runChromium,
+	},
+	{
 		name: "together", peer: "23 programs in Go, JavaScript, Python, Java and C",
 		what: "all of them in the same method of one server, on one port, at the same moment: every protocol of this " +
 			"repository, with TLS and without ([table](../interop/together/together_test.go))",
