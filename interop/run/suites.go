@@ -24,11 +24,12 @@ type suite struct {
 
 // The versions of what is installed.
 const (
-	conformanceVersion = "v1.0.6"
-	interopVersion     = "v1.85.0"
-	grpcurlVersion     = "v1.9.4"
-	h2specVersion      = "v2.2.1+incompatible"
-	grpcJavaVersion    = "1.79.0" // as java/pom.xml has it
+	conformanceVersion  = "v1.0.6"
+	interopVersion      = "v1.85.0"
+	grpcurlVersion      = "v1.9.4"
+	h2specVersion       = "v2.2.1+incompatible"
+	schemathesisVersion = "4.32.5" // as schemathesis/requirements.txt has it
+	grpcJavaVersion     = "1.79.0" // as java/pom.xml has it
 )
 
 var suites = []*suite{
@@ -99,6 +100,12 @@ var suites = []*suite{
 		what: "10 visits of the page that calls methods, over HTTP/1.1, and over TLS by HTTP/2: it lists the methods, Call is pressed, " +
 			"the answer is seen, as are errors",
 		install: installChromium, run: runChromium,
+	},
+	{
+		name: "schemathesis", peer: "schemathesis " + schemathesisVersion,
+		what: "requests that [the OpenAPI document](http.md#a-page-to-call-from) allows and that it does not, made up of 8 methods' types and of " +
+			"sequences of calls; 3 phases",
+		install: installSchemathesis, run: runSchemathesis,
 	},
 	{
 		name: "together", peer: "23 programs in Go, JavaScript, Python, Java and C",

@@ -65,6 +65,7 @@ func run(address, cert, key string) error {
 	err = errors.Join(err,
 		web.RegisterReflection(srv),
 		srv.RegisterName("grpc.testing.TestService", testService{}),
+		srv.RegisterName("Kinds", kinds{}, server.ForMethod("Count", server.MethodSafe())),
 		srv.RegisterName("Arith", arith{}, server.ForMethod("Mul", server.MethodSafe())))
 	if err != nil {
 		return err

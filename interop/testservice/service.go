@@ -37,8 +37,12 @@ func failure(s *grpc_testing.EchoStatus) error {
 	return &tandem.Error{Code: tandem.Code(s.GetCode()), Message: s.GetMessage()} //nolint:gosec // a status
 }
 
+// largest is the size of a payload that is asked for; a suite that makes requests up would
+// ask for gigabytes.
+const largest = 8 << 20
+
 func zeros(size int32) *grpc_testing.Payload {
-	return &grpc_testing.Payload{Body: make([]byte, max(0, size))}
+	return &grpc_testing.Payload{Body: make([]byte, min(max(0, size), largest))}
 }
 
 // EmptyCall answers nothing with nothing.

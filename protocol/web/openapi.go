@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/server"
 )
@@ -108,13 +110,26 @@ func (s *schemas) several(types []reflect.Type) object {
 	case types == nil:
 		return object{}
 	case len(types) == 1:
-		return s.of(types[0])
+		return s.argument(types[0])
 	case len(types) == 0:
 		return object{"type": []string{"object", "null"}, "maxProperties": 0}
 	}
 	var items []object
 	for _, t := range types {
-		items = append(items, s.of(t))
+		items = append(items, s.argument(t))
 	}
 	return object{"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
+}
+
+// argument is the schema of one argument or result. A message of Protocol Buffers is
+// never null.
+func (s *schemas) argument(t reflect.Type) object {
+	o := s.of(t)
+	if t.Kind() != reflect.Pointer {
+		t = reflect.PointerTo(t)
+	}
+	if t.Implements(reflect.TypeFor[proto.Message]()) {
+		return present(o)
+	}
+	return o
 }

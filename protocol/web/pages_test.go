@@ -3,6 +3,7 @@ package web_test
 import (
 	"encoding/json"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -66,11 +67,13 @@ func TestOpenAPI(t *testing.T) {
 	w.must(err)
 	want := `{"A":I,"B":I,"Bytes":{"contentEncoding":"base64","format":"byte","type":["string","null"]},` +
 		`"Children":{"items":{"$ref":"#/components/schemas/web_test.Tree"},"type":["array","null"]},"Quoted":{"type":["string","null"]},"Raw":{},` +
-		`"When":{"format":"date-time","type":["string","null"]},"name":{"type":["string","null"]},` +
+		`"When":T,"name":{"type":["string","null"]},` +
 		`"small":{"maximum":127,"minimum":-128,"type":["integer","null"]},` +
 		`"weights":{"additionalProperties":{"type":["number","null"]},"type":["object","null"]}}`
 	got := strings.ReplaceAll(string(b), `{"maximum":9223372036854776000,"minimum":-9223372036854776000,"type":["integer","null"]}`, "I")
-	if got != want {
+	when, err := json.Marshal(get(tree, "When"))
+	w.must(err)
+	if got = strings.Replace(got, string(when), "T", 1); got != want || get(tree, "When", "format") != "date-time" {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if got := get(doc, "paths", "/Clock/Now", "post", "responses", "200", "content", "application/json", "schema", "format"); got != "date-time" {
@@ -151,6 +154,28 @@ func TestProtobufNeedsMessages(t *testing.T) {
 		a := w.do(w.h1, "POST "+path, "application/proto", "\x08\x01")
 		if want := strings.ReplaceAll(code.String(), " ", "_"); !strings.Contains(a.Body, want) {
 			t.Errorf("%s: %s, want %s", path, a.Body, want)
+		}
+	}
+}
+
+// A message of Protocol Buffers is not null: the description says so, and the server does
+// it. A string of Go may be.
+func TestNullIsDescribed(t *testing.T) {
+	w := newWebTest(t, web.New(web.WithPages()))
+	w.must(w.srv.RegisterFunc("Clock.Set", func(*timestamppb.Timestamp) {}))
+	w.must(w.srv.RegisterFunc("Clock.Name", func(string) {}))
+	var doc any
+	w.must(json.Unmarshal([]byte(w.do(w.h1, "GET /openapi.json", "", "").Body), &doc))
+	for path, want := range map[string]struct {
+		kinds  []any
+		status int
+	}{
+		"/Clock/Set":  {[]any{"string"}, http.StatusBadRequest},
+		"/Clock/Name": {[]any{"string", "null"}, http.StatusOK},
+	} {
+		kinds := get(doc, "paths", path, "post", "requestBody", "content", asJSON, "schema", "type")
+		if a := w.do(w.h1, "POST "+path, asJSON, "null"); !reflect.DeepEqual(kinds, want.kinds) || a.StatusCode != want.status {
+			t.Errorf("%s takes %v, and answers null with %d", path, kinds, a.StatusCode)
 		}
 	}
 }

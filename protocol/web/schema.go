@@ -30,6 +30,18 @@ func nullable(kind string, more ...object) object {
 	return o
 }
 
+// dateTime is the schema of a time, stricter than the format's own, which not everybody
+// checks and which allows small letters.
+func dateTime() object {
+	return nullable("string", object{
+		"format":  "date-time",
+		"pattern": `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$`,
+	})
+}
+
+// mostFloat is the largest number, as it is written, that is rounded to one of 32 bits.
+const mostFloat = 3.4028235677973366e38
+
 // of returns the schema of a type as it is in JSON.
 func (s *schemas) of(t reflect.Type) object {
 	for t.Kind() == reflect.Pointer {
@@ -41,7 +53,7 @@ func (s *schemas) of(t reflect.Type) object {
 		m := reflect.New(t).Interface().(proto.Message)
 		return s.message(m.ProtoReflect().Descriptor())
 	case t == reflect.TypeFor[time.Time]():
-		return nullable("string", object{"format": "date-time"})
+		return dateTime()
 	case p.Implements(reflect.TypeFor[json.Marshaler]()) || p.Implements(reflect.TypeFor[json.Unmarshaler]()):
 		return object{} // only the type knows
 	case p.Implements(reflect.TypeFor[encoding.TextMarshaler]()) || p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
@@ -61,7 +73,7 @@ func (s *schemas) ofKind(t reflect.Type) object {
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
 		return nullable("integer", object{"minimum": 0, "maximum": uint64(math.MaxUint64) >> (64 - t.Bits())})
 	case reflect.Float32:
-		return nullable("number", object{"minimum": -math.MaxFloat32, "maximum": math.MaxFloat32})
+		return nullable("number", object{"minimum": -mostFloat, "maximum": mostFloat})
 	case reflect.Float64:
 		return nullable("number")
 	case reflect.Slice:

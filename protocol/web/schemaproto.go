@@ -1,7 +1,9 @@
 package web
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -29,7 +31,7 @@ func (s *schemas) message(m protoreflect.MessageDescriptor) object {
 func wellKnown(name string) object {
 	switch strings.TrimPrefix(name, "google.protobuf.") {
 	case "Timestamp":
-		return nullable("string", object{"format": "date-time"})
+		return dateTime()
 	case "Duration":
 		return nullable("string", object{"pattern": `^-?[0-9]{1,11}(\.[0-9]{1,9})?s$`})
 	case "StringValue", "FieldMask":
@@ -49,9 +51,9 @@ func wellKnown(name string) object {
 func (s *schemas) protoField(f protoreflect.FieldDescriptor) object {
 	switch {
 	case f.IsMap():
-		return nullable("object", object{"additionalProperties": s.protoValue(f.MapValue())})
+		return nullable("object", object{"additionalProperties": present(s.protoValue(f.MapValue()))})
 	case f.IsList():
-		return nullable("array", object{"items": s.protoValue(f)})
+		return nullable("array", object{"items": present(s.protoValue(f))})
 	}
 	return s.protoValue(f)
 }
@@ -72,16 +74,55 @@ func (s *schemas) protoValue(f protoreflect.FieldDescriptor) object {
 		return nullable("integer", object{"minimum": math.MinInt32, "maximum": math.MaxInt32})
 	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
 		return nullable("integer", object{"minimum": 0, "maximum": math.MaxUint32})
-	case protoreflect.FloatKind, protoreflect.DoubleKind:
-		return object{"type": []string{"number", "string", "null"}}
+	case protoreflect.FloatKind:
+		return number(object{"minimum": -mostFloat, "maximum": mostFloat})
+	case protoreflect.DoubleKind:
+		return number(object{})
+	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
+		return long(object{"minimum": 0, "maximum": uint64(math.MaxUint64), "pattern": `^(0|[1-9][0-9]{0,19})$`})
 	}
-	return object{"type": []string{"string", "integer", "null"}} // 64 bits, which JSON numbers may not have
+	return long(object{"minimum": math.MinInt64, "maximum": math.MaxInt64, "pattern": `^(0|-?[1-9][0-9]{0,18})$`})
 }
 
+// number is a schema of a number that is a string where JSON has none.
+func number(o object) object {
+	o["type"] = []string{"number", "string", "null"}
+	o["pattern"] = `^(NaN|-?Infinity|-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?)$`
+	return o
+}
+
+// long is a schema of 64 bits, which JSON's numbers may not have: they are strings.
+func long(o object) object {
+	o["type"] = []string{"string", "integer", "null"}
+	return o
+}
+
+// enum is the schema of an enum. Names that are not known are taken too, as zero: who
+// sends them may be newer.
 func enum(e protoreflect.EnumDescriptor) object {
-	names := []any{nil}
-	for i := range e.Values().Len() {
-		names = append(names, string(e.Values().Get(i).Name()))
+	names := make([]string, e.Values().Len())
+	for i := range names {
+		names[i] = string(e.Values().Get(i).Name())
 	}
-	return object{"anyOf": []object{{"enum": names}, {"type": "integer", "minimum": math.MinInt32, "maximum": math.MaxInt32}}}
+	return object{"anyOf": []object{
+		{"enum": names}, {"type": []string{"string", "null"}},
+		{"type": "integer", "minimum": math.MinInt32, "maximum": math.MaxInt32},
+	}}
+}
+
+// present is a schema without null: elements of lists and maps are not, and neither is a
+// message that stands alone.
+func present(schema object) object {
+	schema = maps.Clone(schema)
+	switch {
+	case schema["$ref"] != nil:
+		schema["type"] = "object"
+	case schema["anyOf"] != nil:
+		schema["type"] = []string{"string", "integer"}
+	default:
+		if types, ok := schema["type"].([]string); ok {
+			schema["type"] = slices.DeleteFunc(slices.Clone(types), func(t string) bool { return t == "null" })
+		}
+	}
+	return schema
 }
