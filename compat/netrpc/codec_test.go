@@ -125,6 +125,27 @@ func TestServeCodec(t *testing.T) {
 	}
 }
 
+// scanners are who calls what does not exist.
+type scanners struct{ seen []string }
+
+func (s *scanners) AfterResponse(_ context.Context, call *tandem.Call, end tandem.Outcome) {
+	s.seen = append(s.seen, call.Method+" "+end.Code().String())
+}
+
+// A call of a method that does not exist passes the plugins, and is answered in net/rpc's
+// words.
+func TestMissingMethodPassesPlugins(t *testing.T) {
+	p := &scanners{}
+	c := &tape{requests: []request{{method: "Nobody.Add", args: &Args{7, 0}}}}
+	newServer(t, server.WithPlugins(p)).ServeCodec(c)
+	if want := []string{"Nobody.Add unimplemented"}; !slices.Equal(p.seen, want) || c.bodies != 1 {
+		t.Errorf("plugins saw %q, want %q; %d bodies", p.seen, want, c.bodies)
+	}
+	if r := c.of(1); r.Error != "rpc: can't find service Nobody.Add" {
+		t.Errorf("%+v", r)
+	}
+}
+
 // One request at a time, as net/rpc's ServeRequest: the error is that of reading,
 // and the codec stays open.
 func TestServeRequest(t *testing.T) {
