@@ -127,6 +127,7 @@ func (x *exchange) message() ([]byte, error) {
 	most := x.method.MaxMessage
 	length := int64(binary.BigEndian.Uint32(head[1:]))
 	if length > int64(most) {
+		x.skip(min(length, 2*int64(most)))
 		return nil, tooLarge(most)
 	}
 	var b bytes.Buffer
@@ -142,6 +143,18 @@ func (x *exchange) message() ([]byte, error) {
 		return nil, tandem.Errorf(tandem.Unimplemented, "compressed by %.20q, want gzip", encoding)
 	}
 	return unzip(&b, most)
+}
+
+// skip throws away the rest of a request that is refused, so much of it at most: a consumer
+// that is still sending it when the stream ends may not look at the answer.
+func (x *exchange) skip(most int64) {
+	for n := int64(1); n > 0 && most > 0; most -= n {
+		if x.control.SetReadDeadline(time.Now().Add(x.conn.StallTimeout())) != nil {
+			return
+		}
+		n, _ = io.CopyN(io.Discard, x.r.Body, piece) // its end, or an error, ends this
+	}
+	_ = x.control.SetReadDeadline(time.Time{})
 }
 
 // piece is how much of a message must come within the stall timeout, and how much

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -203,5 +204,41 @@ func TestInterceptorsFirst(t *testing.T) {
 	defer res.Body.Close()
 	if res.Header.Get("Grpc-Status") != "16" {
 		t.Error(res.Header)
+	}
+}
+
+// slow is a part of a body that takes its time.
+type slow struct {
+	rest io.Reader
+	over atomic.Bool
+}
+
+func (s *slow) Read(p []byte) (int, error) {
+	time.Sleep(20 * time.Millisecond) // so that an answer that does not wait for it comes first
+	n, err := s.rest.Read(p)
+	if err != nil {
+		s.over.Store(true)
+	}
+	return n, err
+}
+
+// A message that is too large is read before it is refused: Dubbo's consumers take an
+// answer that comes earlier for an error of the connection.
+func TestTooLargeIsReadFirst(t *testing.T) {
+	c := consumer(t, server.WithMaxMessage(1000))
+	rest := &slow{rest: strings.NewReader(strings.Repeat("x", 1000))}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://tandem.test/com.shop.Stock/hello",
+		io.MultiReader(strings.NewReader("\x00\x00\x00\x05\xdc"+strings.Repeat("x", 500)), rest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", kind)
+	res, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.Header.Get("Grpc-Status") != "8" || !rest.over.Load() {
+		t.Errorf("%v, the request is read: %v", res.Header, rest.over.Load())
 	}
 }
