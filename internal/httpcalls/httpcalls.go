@@ -77,20 +77,30 @@ func New(first net.Conn, connect func(context.Context) (net.Conn, error), http2 
 const windows = 16
 
 // Client returns another client like HTTP, with connections of its own. Of HTTP/2,
-// window is how many bytes of an answer may come ahead of who reads them, and
-// a sixteenth of what may of all answers of a connection; 0 is net/http's choice.
+// window is how many bytes of an answer may come ahead of who reads them, and a
+// sixteenth of what may of all answers of a connection; 0 is net/http's choice.
 func (s *Server) Client(http2 bool, window int) *http.Client {
-	t := &http.Transport{
-		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return s.dial(ctx) },
-		DisableCompression: true, MaxIdleConnsPerHost: maxIdle, Protocols: new(http.Protocols),
-		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: window, MaxReceiveBufferPerConnection: windows * window},
-	}
-	t.Protocols.SetHTTP1(!http2)
-	t.Protocols.SetUnencryptedHTTP2(http2) // TLS, if there is any, is beneath
+	return client(s.transport(http2, window))
+}
+
+func client(t http.RoundTripper) *http.Client {
 	return &http.Client{
 		Transport:     t,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+}
+
+func (s *Server) transport(http2 bool, window int) *http.Transport {
+	t := &http.Transport{
+		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return s.dial(ctx) },
+		DisableCompression: true, MaxIdleConnsPerHost: maxIdle, Protocols: new(http.Protocols),
+		HTTP2: &http.HTTP2Config{
+			MaxReceiveBufferPerStream: window, MaxReceiveBufferPerConnection: windows * window,
+		},
+	}
+	t.Protocols.SetHTTP1(!http2)
+	t.Protocols.SetUnencryptedHTTP2(http2) // TLS, if there is any, is beneath
+	return t
 }
 
 // dial makes a connection for a call.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 
 	"connectrpc.com/connect"
@@ -18,13 +19,16 @@ import (
 // go and the answer come.
 type conversation struct {
 	http    *http.Client
+	most    int // bytes of a message
 	attempt *httpcalls.Attempt
 	ctx     context.Context //nolint:containedctx // the stream's
 	end     func()
 	conn    connect.StreamingClientConn
 	refused chan error // has what became of a request that has no answer
 
-	trailer tandem.Metadata // the receiver's
+	// The receiver's.
+	begun   bool // Receive was called, and nothing was read since
+	trailer tandem.Metadata
 
 	mu     sync.Mutex
 	answer io.Closer // the body of the answer
@@ -38,15 +42,28 @@ func (c *caller) CarryStream(ctx context.Context, r *client.Request) (client.Mes
 	if err != nil {
 		return nil, err
 	}
+	for tries := 1; ; tries++ {
+		s, err := c.begin(ctx, over)
+		if err != nil {
+			return nil, err
+		}
+		if err = s.open(c, r.Call); err == nil {
+			return s, nil
+		}
+		_ = s.Close()
+		if tries == 3 || ctx.Err() != nil || tandem.MayHaveExecuted(err) {
+			return nil, err
+		}
+	} // it was given a connection that the server has just wound up
+}
+
+func (c *caller) begin(ctx context.Context, over *http.Client) (*conversation, error) {
 	ctx, attempt, end, err := c.Begin(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := &conversation{http: over, attempt: attempt, ctx: ctx, end: end, refused: make(chan error, 1)}
-	if err := s.open(c, r.Call); err != nil {
-		_ = s.Close()
-		return nil, err
-	}
+	s := &conversation{http: over, most: c.remote.MaxMessage, attempt: attempt, ctx: ctx, end: end, refused: make(chan error, 1)}
+	context.AfterFunc(ctx, s.hangUp)
 	return s, nil
 }
 
@@ -99,23 +116,8 @@ func (s *conversation) Do(req *http.Request) (*http.Response, error) {
 	if s.over {
 		_ = res.Body.Close()
 	}
-	res.Body = &watched{res.Body, s}
+	res.Body = &envelopes{ReadCloser: res.Body, stream: s}
 	return res, nil
-}
-
-// watched is the body of an answer.
-type watched struct {
-	io.ReadCloser
-
-	stream *conversation
-}
-
-func (w *watched) Read(b []byte) (int, error) {
-	n, err := w.ReadCloser.Read(b)
-	if err != nil && !errors.Is(err, io.EOF) {
-		w.stream.lose(err)
-	}
-	return n, err
 }
 
 func (s *conversation) lose(err error) {
@@ -139,6 +141,7 @@ func (s *conversation) CloseSend() error { return s.conn.CloseRequest() }
 // Receive returns the next message.
 func (s *conversation) Receive() ([]byte, error) {
 	var m message
+	s.begun = true
 	err := s.conn.Receive(&m)
 	if err == nil {
 		return m.b, nil
@@ -165,10 +168,9 @@ func (s *conversation) failed(err error) error {
 	s.mu.Lock()
 	lost := s.lost
 	s.mu.Unlock()
-	var reset resetError
 	said, ok := errors.AsType[*connect.Error](err)
 	switch {
-	case errors.As(err, &reset) && reset.Code == refusedStream && !s.attempt.Answered():
+	case unprocessed(err) && !s.attempt.Answered():
 		e := tandem.Errorf(tandem.Unavailable, "%w", err)
 		e.NotExecuted = true
 		return e
@@ -177,23 +179,28 @@ func (s *conversation) failed(err error) error {
 	case ok && said.Code() != connect.CodeUnknown:
 		return tandem.Errorf(codeOf(said), "%s", said.Message())
 	}
-	return s.attempt.Failed(err)
+	return tandem.Errorf(tandem.Unavailable, "%w", err)
 }
 
 // Close ends the stream.
 func (s *conversation) Close() error {
+	s.hangUp()
+	s.end()
+	return nil
+}
+
+// hangUp closes the body of the answer: that resets the stream unless it has ended, which
+// its context does not while a message of the request is waited for, and gives back
+// the window that nobody has read. The request is not closed: that would tell the
+// server that it was whole.
+func (s *conversation) hangUp() {
 	s.mu.Lock()
 	s.over = true
 	answer := s.answer
 	s.mu.Unlock()
-	s.end()
-	if s.conn != nil {
-		_ = s.conn.CloseRequest()
-	}
 	if answer != nil {
-		_ = answer.Close() // gives back the window that nobody has read
+		_ = answer.Close()
 	}
-	return nil
 }
 
 // resetError is what net/http has for an HTTP/2 stream that was reset, whose type is its
@@ -206,6 +213,9 @@ type resetError struct {
 
 func (e resetError) Error() string { return "reset" }
 
-// refusedStream is the code by which a server says that it has not looked at a request:
-// RFC 9113, section 8.7.
-const refusedStream = 7
+// unprocessed reports whether the server has said that it has not looked at a request:
+// RFC 9113, section 8.7. Of requests with messages net/http says so in words alone.
+func unprocessed(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "REFUSED_STREAM; received from peer") || strings.Contains(text, "graceful shutdown GOAWAY")
+}

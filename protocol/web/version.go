@@ -40,7 +40,7 @@ func (v *version) over(ctx context.Context, c *caller) (*http.Client, error) {
 // choose takes HTTP/2 if the server speaks it. It does not if that made it part, and it
 // still answers over HTTP/1.1.
 func (v *version) choose(ctx context.Context, c *caller) (*http.Client, error) {
-	second, first := c.Client(true, c.remote.StreamWindow), c.Client(false, 0)
+	second, first := c.Streams(c.remote.StreamWindow, c.ping), c.Client(false, 0)
 	switch {
 	case v.http2:
 		return second, nil
