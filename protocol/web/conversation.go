@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"connectrpc.com/connect"
 
@@ -24,7 +25,8 @@ type conversation struct {
 	ctx     context.Context //nolint:containedctx // the stream's
 	end     func()
 	conn    connect.StreamingClientConn
-	refused chan error // has what became of a request that has no answer
+	refused chan error  // has what became of a request that has no answer
+	whole   atomic.Bool // all messages are sent
 
 	// The receiver's.
 	begun   bool // Receive was called, and nothing was read since
@@ -87,7 +89,7 @@ func (s *conversation) open(c *caller, call *tandem.Call) error {
 	}
 	select {
 	case <-s.attempt.Sent():
-		return s.failed(err)
+		return nil // Receive says what has become of it
 	default:
 		return notSent(err)
 	}
@@ -105,6 +107,7 @@ func notSent(err error) error {
 
 // Do makes the request for connect.
 func (s *conversation) Do(req *http.Request) (*http.Response, error) {
+	req.Body = &upload{req.Body, s}
 	res, err := s.http.Do(req) //nolint:gosec // all requests go to the one server
 	if err != nil {
 		s.refused <- err
@@ -118,6 +121,24 @@ func (s *conversation) Do(req *http.Request) (*http.Response, error) {
 	}
 	res.Body = &envelopes{ReadCloser: res.Body, stream: s}
 	return res, nil
+}
+
+// upload is the body of the request. connect ends it when the answer fails, too: to the
+// server that must not look as if all was sent.
+type upload struct {
+	io.ReadCloser
+
+	stream *conversation
+}
+
+var errGivenUp = errors.New("the stream is given up")
+
+func (u *upload) Read(b []byte) (int, error) {
+	n, err := u.ReadCloser.Read(b)
+	if errors.Is(err, io.EOF) && !u.stream.whole.Load() {
+		err = errGivenUp
+	}
+	return n, err
 }
 
 func (s *conversation) lose(err error) {
@@ -136,7 +157,10 @@ func (s *conversation) Send(b []byte) error {
 }
 
 // CloseSend ends what is sent.
-func (s *conversation) CloseSend() error { return s.conn.CloseRequest() }
+func (s *conversation) CloseSend() error {
+	s.whole.Store(true)
+	return s.conn.CloseRequest()
+}
 
 // Receive returns the next message.
 func (s *conversation) Receive() ([]byte, error) {
