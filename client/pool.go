@@ -299,20 +299,44 @@ func (p *pool) try(ctx context.Context, call *tandem.Call) error {
 			return unavailable("instance %q has just left %s", n.Instance.ID, p.client.target)
 		}
 	}
+	s := m.link().live.Load()
+	if s == nil {
+		if other := p.instead(v, n, call); other != nil {
+			p.health.forget(m, call)
+			n, m = other, v.conns[other]
+		}
+	}
 	if m.guest.Load() {
 		m.used.Store(true)
 	}
 	call.Peer = m.peer
-	s, err := m.link().connection(ctx, call)
-	if err != nil {
-		p.health.forget(m, call)
-		return err
+	if s == nil {
+		var err error
+		if s, err = m.link().connection(ctx, call); err != nil {
+			p.health.forget(m, call)
+			return err
+		}
 	}
 	call.Peer = s.Peer()
 	if n == v.sole && !p.client.rules.Load().breakers { // nothing to choose by statistics
 		return s.Invoke(ctx, call)
 	}
 	return p.invoke(ctx, attempt{stats: n.Stats, member: m, conn: s, call: call})
+}
+
+// instead returns another instance that is connected, if n, which is not, was chosen:
+// those that are connected are chosen first, so n has gone since.
+func (p *pool) instead(v *view, n *balance.Node, call *tandem.Call) *balance.Node {
+	if n == v.sole || call.Pin != "" {
+		return nil
+	}
+	other := v.picker.Pick(call, func(o *balance.Node) bool {
+		return o != n && allowed(call, o) && p.isUsable(o) && !p.health.open(v.conns[o], call)
+	})
+	if other == nil || v.conns[other] == nil || !p.health.admit(v, v.conns[other], call) {
+		return nil
+	}
+	return other
 }
 
 // attempt is a call on its way to an instance.
