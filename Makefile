@@ -52,6 +52,7 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 test: ## Test every module with the race detector, then without it what skips tests under it
+	@.ci/install gcc:build-essential python3:python3 ip:iproute2 || true # a test that misses one says so
 	$(GO) test -race -shuffle=on -timeout 5m $(TESTFLAGS) work
 	GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) $(unraced)
 	cd $(plot) && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) .
@@ -63,6 +64,7 @@ test-protocols: ## Test protocols against real peers whose modules stand outside
 	cd examples/migrating/rpcx && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) .
 	cd examples/migrating/kitex && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) .
 	@protocol/thrift/testdata/python.sh -shuffle=on $(TESTFLAGS)
+	@transport/websocket/testdata/script.sh $(TESTFLAGS)
 
 interop-jsonrpc: ## Test JSON-RPC with clients of others in Go, JavaScript and Python; installs Node.js as root
 	@interop/jsonrpc/run.sh -shuffle=on $(TESTFLAGS)

@@ -5,18 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
-missing=()
-for pair in node:nodejs npm:npm python3:python3 pip3:python3-pip; do
-	command -v "${pair%%:*}" >/dev/null || missing+=("${pair#*:}")
-done
-if ((${#missing[@]} > 0)); then
-	if ! command -v apt-get >/dev/null || [[ $(id -u) != 0 ]]; then
-		echo "please install: ${missing[*]}" >&2
-		exit 1
-	fi
-	apt-get update -qq
-	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}"
-fi
+../../.ci/install node:nodejs npm:npm python3:python3 pip3:python3-pip
 
 # The versions' sum names the folder, so a change of them installs anew.
 sum=$(cat js/package.json python/requirements.txt | sha256sum | cut -c1-12)

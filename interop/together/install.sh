@@ -4,18 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
-missing=()
-for pair in node:nodejs npm:npm python3:python3 pip3:python3-pip javac:default-jdk-headless mvn:maven curl:curl; do
-	command -v "${pair%%:*}" >/dev/null || missing+=("${pair#*:}")
-done
-if ((${#missing[@]} > 0)); then
-	if ! command -v apt-get >/dev/null || [[ $(id -u) != 0 ]]; then
-		echo "please install: ${missing[*]}" >&2
-		exit 1
-	fi
-	apt-get update -qq >&2
-	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}" >&2
-fi
+../../.ci/install node:nodejs npm:npm python3:python3 pip3:python3-pip javac:default-jdk-headless mvn:maven curl:curl
 
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/tandem"
 mkdir -p "$cache"

@@ -1,7 +1,6 @@
 package websocket_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -249,22 +247,4 @@ func TestPendingIsBounded(t *testing.T) {
 func isTimeout(err error) bool {
 	n, ok := errors.AsType[net.Error](err)
 	return ok && n.Timeout()
-}
-
-// A page of a browser calls, with the WebSocket that browsers have.
-func TestScript(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs Node.js")
-	}
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Fatal("install Node.js, 20.10 or later, or leave this test out with -short: ", err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, node, "--experimental-websocket", "--no-warnings", "testdata/call.mjs", "ws://"+serve(t, websocket.WithPath("rpc")))
-	out, err := cmd.CombinedOutput()
-	if err != nil || string(bytes.TrimSpace(out)) != `"from a script"` {
-		t.Errorf("%v: %s", err, out)
-	}
 }

@@ -5,18 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 thriftpy2=0.7.1
-missing=()
-for pair in python3:python3 pip3:python3-pip; do
-	command -v "${pair%%:*}" >/dev/null || missing+=("${pair#*:}")
-done
-if ((${#missing[@]} > 0)); then
-	if ! command -v apt-get >/dev/null || [[ $(id -u) != 0 ]]; then
-		echo "please install: ${missing[*]}" >&2
-		exit 1
-	fi
-	apt-get update -qq
-	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}"
-fi
+../../.ci/install python3:python3 pip3:python3-pip
 
 to="${XDG_CACHE_HOME:-$HOME/.cache}/tandem/thriftpy2-$thriftpy2"
 if [[ ! -e $to/complete ]]; then

@@ -8,17 +8,7 @@ out=$(realpath -m "$1")
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 ../../../registry/zookeeper/testdata/dubbo/build.sh
-missing=()
-command -v protoc >/dev/null || missing+=(protobuf-compiler)
-[[ -e /usr/share/java/zookeeper.jar ]] || missing+=(zookeeper)
-if ((${#missing[@]} > 0)); then
-	if ! command -v apt-get >/dev/null || [[ $(id -u) != 0 ]]; then
-		echo "please install: ${missing[*]}" >&2
-		exit 1
-	fi
-	apt-get update -qq
-	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}"
-fi
+../../../.ci/install protoc:protobuf-compiler /usr/share/java/zookeeper.jar:zookeeper
 
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/tandem"
 dubbo="${DUBBO:-$cache/dubbo-3.3.6}"

@@ -6,18 +6,7 @@ set -euo pipefail
 to=$1
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
-missing=()
-for pair in javac:default-jdk-headless mvn:maven unshare:util-linux ip:iproute2; do
-	command -v "${pair%%:*}" >/dev/null || missing+=("${pair#*:}")
-done
-if ((${#missing[@]} > 0)); then
-	if ! command -v apt-get >/dev/null || [[ $(id -u) != 0 ]]; then
-		echo "please install: ${missing[*]}" >&2
-		exit 1
-	fi
-	apt-get update -qq
-	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}"
-fi
+../../../../.ci/install javac:default-jdk-headless mvn:maven unshare:util-linux ip:iproute2
 
 if ! cmp -s pom.xml "$to/pom.xml"; then
 	rm -rf "$to/lib"
