@@ -124,19 +124,18 @@ func ExampleWithFork() {
 // When the client knows how long calls take, one that takes longer gets a second
 // attempt at another instance.
 func ExampleWithBackup() {
-	var hangs atomic.Bool
 	c, stop := shops(func(ctx context.Context, _ string) (string, error) {
-		if hangs.CompareAndSwap(true, false) {
+		call := tandem.FromContext(ctx)
+		if call.Metadata.Get("order") == "large" && call.Attempt == 0 {
 			<-ctx.Done() // when the second attempt has answered
 		}
-		return fmt.Sprint("attempt ", tandem.FromContext(ctx).Attempt), nil
+		return fmt.Sprint("attempt ", call.Attempt), nil
 	}, "ab", client.WithFailMode(client.Backup), client.WithBackup(0.1))
 	defer stop()
 	for range 100 {
 		check(c.Call(context.Background(), "Shop.Do", "", nil, client.Idempotent()))
 	}
-	hangs.Store(true)
-	answer, err := client.Invoke[string](context.Background(), c, "Shop.Do", "", client.Idempotent())
+	answer, err := client.Invoke[string](context.Background(), c, "Shop.Do", "", client.Idempotent(), client.Metadata("order", "large"))
 	fmt.Println(*answer, err)
 	// Output: attempt 1 <nil>
 }
