@@ -15,9 +15,11 @@ PROTOC_GEN_GO := v1.36.11
 PROTOC_GEN_VT := v0.6.0
 GOVULNCHECK   := v1.8.0
 
-# Settings: make fuzz FUZZTIME=5m, make test TESTFLAGS='-v -run Drain',
+# Settings (ATATIME is how many packages are tested at once; most of them wait most of
+# the time): make fuzz FUZZTIME=5m, make test TESTFLAGS='-v -run Drain',
 # make bench-compare BASE=main COMPARECOUNT=16.
 FUZZTIME   ?= 30s
+ATATIME    ?= 3
 SOAKRUNS   ?= 200
 SOAKJOBS   ?= 3
 SOAKCALLS  ?= 1000000
@@ -53,8 +55,8 @@ help: ## List the targets
 
 test: ## Test every module with the race detector, then without it what skips tests under it
 	@.ci/install gcc:build-essential python3:python3 ip:iproute2 || true # a test that misses one says so
-	$(GO) test -race -shuffle=on -timeout 5m $(TESTFLAGS) work
-	GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) $(unraced)
+	$(GO) test -p $(ATATIME) -race -shuffle=on -timeout 5m $(TESTFLAGS) work
+	GOWORK=off $(GO) test -p $(ATATIME) -shuffle=on -timeout 5m $(TESTFLAGS) $(unraced)
 	cd $(plot) && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) .
 
 test-protocols: ## Test protocols against real peers whose modules stand outside the workspace, and one in Python; installs that as root
@@ -80,7 +82,7 @@ test-triple: ## Test consumers of Dubbo 3 in Java against protocol/web, by URL a
 
 test-registries: ## Test the registries, and clusters that use them, against real servers; installs those as root
 	@./registry/install.sh
-	$(GO) test -tags integration -race -shuffle=on -timeout 10m $(TESTFLAGS) $(registries)
+	$(GO) test -p $(ATATIME) -tags integration -race -shuffle=on -timeout 10m $(TESTFLAGS) $(registries)
 	cd registry/etcd/embedtest && GOWORK=off $(GO) test -race -shuffle=on -timeout 10m $(TESTFLAGS) .
 	cd registry/e2e/rpcxtest && GOWORK=off $(GO) test -shuffle=on -timeout 10m $(TESTFLAGS) .
 
