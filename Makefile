@@ -35,7 +35,7 @@ COMPARETIME  ?= 50ms
 COMPAREFLAGS ?=
 
 # Packages with tests that the race detector would slow down too much.
-unraced = $(addprefix ./,$(sort $(dir $(shell git ls-files '*norace_test.go'))))
+unraced = $(sort $(dir $(shell grep -rlE --include='*_test.go' '^//go:build .*!race' .)))
 modules = $$($(GO) list -m -f '{{.Dir}}')
 # Peers of the bench that have dependencies stand outside the workspace, and so
 # does the program that draws plots, in the module of the bench's tools.

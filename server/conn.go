@@ -78,10 +78,10 @@ func (c *Conn) Missing(name string) error {
 // own, whose Decode runs after the interceptors.
 //
 // done is called exactly once, with the call's error, when the call has ended,
-// however that came about; a method that does not exist is [Conn.NoMethod]'s. The Call must not be used any more when done has returned. Go waits
-// while the connection has [WithMaxOpenCalls] calls in flight; it must not be
-// called by done. ctx is the parent of the handler's context: Serve's, or one
-// that is derived from it.
+// however that came about; a method that does not exist is [Conn.NoMethod]'s. The Call
+// must not be used any more when done has returned. Go waits while the connection has
+// [WithMaxOpenCalls] calls in flight; it must not be called by done. ctx is the parent of
+// the handler's context: Serve's, or one that is derived from it.
 func (c *Conn) Go(ctx context.Context, call *tandem.Call, done func(error)) {
 	m := c.server.table.Lookup(call.Method)
 	if m == nil {
