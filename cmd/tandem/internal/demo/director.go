@@ -3,10 +3,15 @@ package demo
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/services"
 )
+
+// noticeTime is how long a client may take to notice that a server was killed.
+const noticeTime = time.Second
 
 // faultResult is what came of a fault.
 type faultResult struct {
@@ -38,9 +43,30 @@ func (r *run) direct(ctx context.Context, start time.Time) {
 		r.faults = append(r.faults, res)
 		r.screen.event(time.Since(start), res.String())
 		if r.cfg.Explain {
-			r.screen.event(time.Since(start), "where a call would go now:\n"+r.client.Describe(services.Mul).String())
+			r.screen.event(time.Since(start), "where a call would go now:\n"+r.describe(ctx, f).String())
 		}
 	}
+}
+
+// describe says where a call would go after a fault. A client has yet to read that a
+// killed server's connections are gone, so it gets a moment for that.
+func (r *run) describe(ctx context.Context, f fault) *client.Explanation {
+	for end := time.Now().Add(noticeTime); ; {
+		e := r.client.Describe(services.Mul)
+		unseen := f.kind == kill && usable(e, f.server)
+		if !unseen || time.Now().After(end) || !sleepUntil(ctx, time.Now().Add(noticeTime/100)) {
+			return e
+		}
+	}
+}
+
+// usable reports whether a call could go to the server.
+func usable(e *client.Explanation, server string) bool {
+	return slices.ContainsFunc(e.Attempts, func(a client.Attempt) bool {
+		return slices.ContainsFunc(a.Instances, func(in client.InstanceState) bool {
+			return in.ID == server && in.Unusable == ""
+		})
+	})
 }
 
 // inflict makes one fault happen and finds out whether it took.
