@@ -80,7 +80,7 @@ func (mo *monitor) run() {
 		late := slept(now, last+int64(pause))
 		punctual := now-last < 3*int64(mo.interval(len(batch)))
 		last = now
-		next, gone := now+int64(calmTick), 0
+		next, gone := now+int64(pingAfter), 0
 		for _, s := range batch {
 			at, watch := s.tick(now, late, punctual)
 			next = min(next, at)
@@ -185,7 +185,8 @@ func (s *Session) tick(now int64, late, punctual bool) (next int64, watch bool) 
 
 // schedule says when the next tick is due at the latest. A client's may be long
 // in coming: a process has a thousand, and their ticks would cost more than
-// their calls.
+// their calls. While calls are outstanding the peer's silence is all there is to
+// see; when they are over, that nobody reads any more is to be seen before long.
 func (s *Session) schedule(now int64, busy bool) int64 {
 	if s.env.cfg.Resolve != nil {
 		return now
@@ -197,13 +198,15 @@ func (s *Session) schedule(now int64, busy bool) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.nextTick = now + int64(calmTick)
+	if busy {
+		s.nextTick = silent
+	}
 	if s.hasty {
-		s.nextTick, s.hasty = now+int64(slowTick), false
+		s.nextTick, s.hasty = min(s.nextTick, now+int64(slowTick)), false
 	}
 	if !busy {
 		return s.nextTick
 	}
-	s.nextTick = min(s.nextTick, silent)
 	if s.m.earliest != 0 {
 		s.nextTick = min(s.nextTick, s.m.earliest)
 	}
