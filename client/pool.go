@@ -41,8 +41,17 @@ type view struct {
 	byID     map[string]*balance.Node
 	picker   balance.Picker
 	sole     *balance.Node   // the only one, if it takes calls without a route
+	only     *member         // of sole; nil if we do not connect to it
 	suspects map[string]bool // of the registry's, by ID
 	stale    error
+}
+
+// member returns the connections to an instance, nil if there are none.
+func (v *view) member(n *balance.Node) *member {
+	if n == v.sole && v.only != nil {
+		return v.only // without a look into the map, which is in no cache when there are many clients
+	}
+	return v.conns[n]
 }
 
 // member is an instance with its connections.
@@ -148,6 +157,7 @@ func (p *pool) publish(list registry.View) {
 	}
 	if len(v.nodes) == 1 {
 		v.sole = v.picker.Pick(new(tandem.Call), func(*balance.Node) bool { return true })
+		v.only = v.conns[v.sole]
 	}
 	p.view.Store(v)
 	p.health.count()
@@ -289,11 +299,10 @@ func (p *pool) try(ctx context.Context, call *tandem.Call) error {
 	if p.client.ctx.Err() != nil {
 		return unavailable("%v", errClosed)
 	}
-	n := p.pick(v, call)
+	n, m := p.pick(v, call)
 	if n == nil {
 		return p.noInstance(v, call)
 	}
-	m := v.conns[n]
 	if m == nil {
 		if m = p.invite(n); m == nil {
 			return unavailable("instance %q has just left %s", n.Instance.ID, p.client.target)
@@ -418,16 +427,19 @@ func (m *member) link() *link {
 
 // pick asks the policy for an instance, and the breakers of that one. A breaker
 // that lets single calls through may just have let one through; then it asks again.
-func (p *pool) pick(v *view, call *tandem.Call) *balance.Node {
+func (p *pool) pick(v *view, call *tandem.Call) (*balance.Node, *member) {
 	n := p.best(v, call)
-	if n == nil || p.health.admit(v, v.conns[n], call) {
-		return n
+	if n == nil {
+		return nil, nil
+	}
+	if m := v.member(n); p.health.admit(v, m, call) {
+		return n, m
 	}
 	return p.pickAgain(v, call, n)
 }
 
 // pickAgain asks for another when the breakers of n have refused the call.
-func (p *pool) pickAgain(v *view, call *tandem.Call, n *balance.Node) *balance.Node {
+func (p *pool) pickAgain(v *view, call *tandem.Call, n *balance.Node) (*balance.Node, *member) {
 	for range 3 {
 		other := v.picker.Pick(call, func(o *balance.Node) bool {
 			return o != n && allowed(call, o) && p.isUsable(o) && !p.health.open(v.conns[o], call)
@@ -436,13 +448,13 @@ func (p *pool) pickAgain(v *view, call *tandem.Call, n *balance.Node) *balance.N
 			break
 		}
 		if n = other; p.health.admit(v, v.conns[n], call) {
-			return n
+			return n, v.conns[n]
 		}
 	}
 	if p.health.open(v.conns[n], call) {
-		return nil
+		return nil, nil
 	}
-	return n // trying is better than giving up
+	return n, v.conns[n] // trying is better than giving up
 }
 
 // best asks the policy for a connected instance that is well; failing that for
