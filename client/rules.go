@@ -14,11 +14,16 @@ import (
 // don't change; another policy makes other rules. What is in them counts from one call
 // to the next, all together.
 type rules struct {
-	version  string // of the policy; "" without one
-	all      rule   // methods that the policy does not name
-	methods  map[string]*rule
-	services map[string]*rule // for those of their methods that it does not name
+	// What every call looks at comes first and is together: with thousands of clients
+	// none of it is in a cache.
+	methods  map[string]*rule // nil if there are none
+	services map[string]*rule // for those of their methods that methods does not name; likewise
+	breakers bool             // some method has a breaker
+	timed    bool             // the balancer, a breaker or the ejection looks at latencies
+	loaded   bool             // the balancer looks at what servers say about their load
+	all      rule             // methods that the policy does not name
 
+	version     string // of the policy; "" without one
 	balancer    balance.Policy
 	steps       *policy.Balancer // of which the policy made it; nil if the options did
 	ejection    *Ejection        // nil: no instance is left out
@@ -26,10 +31,6 @@ type rules struct {
 	every       time.Duration    // is looked for outliers
 	budgetShare float64
 	budgetRate  int
-
-	breakers bool // some method has a breaker
-	timed    bool // the balancer, a breaker or the ejection looks at latencies
-	loaded   bool // the balancer looks at what servers say about their load
 }
 
 // rule is how calls of one method are treated.
@@ -54,8 +55,7 @@ func newRules(o *options, p *policy.Policy, version string) *rules {
 		p = new(policy.Policy)
 	}
 	r := &rules{
-		version: version, methods: map[string]*rule{}, services: map[string]*rule{},
-		ejection: overlayEjection(o.ejection, p.Ejection), budgetShare: o.budgetShare, budgetRate: o.budgetRate,
+		version: version, ejection: overlayEjection(o.ejection, p.Ejection), budgetShare: o.budgetShare, budgetRate: o.budgetRate,
 	}
 	var outliers resilience.OutlierConfig // the default holds for suspects when nobody is ejected
 	if e := r.ejection; e != nil {
@@ -73,6 +73,9 @@ func newRules(o *options, p *policy.Policy, version string) *rules {
 	}
 	r.all = newRule(o, p.Default)
 	r.breakers = r.all.breaker != nil
+	if len(p.Methods) > 0 {
+		r.methods, r.services = map[string]*rule{}, map[string]*rule{}
+	}
 	for name := range p.Methods {
 		m := newRule(o, p.For(name))
 		r.breakers = r.breakers || m.breaker != nil
@@ -198,10 +201,11 @@ func (r *rules) sameBalancer(other *rules) bool {
 
 // of returns the rule for a method.
 func (r *rules) of(method string) *rule {
-	if len(r.methods) > 0 {
-		if m := r.methods[method]; m != nil {
-			return m
-		}
+	if r.methods == nil {
+		return &r.all
+	}
+	if m := r.methods[method]; m != nil {
+		return m
 	}
 	if len(r.services) > 0 {
 		if i := strings.LastIndexByte(method, '.'); i >= 0 {

@@ -13,6 +13,8 @@ var (
 	readBuffers sync.Pool // *readBuffer
 	pieces      sync.Pool // *piece, of large messages
 	inbounds    sync.Pool // *Inbound
+	pendings    sync.Pool // *Pending
+	outgoings   sync.Pool // *Outgoing, with a Pending
 )
 
 // buffer is a slice that can be pooled without allocating. A message that

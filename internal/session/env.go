@@ -105,10 +105,16 @@ type Env struct {
 	closed bool
 	wg     sync.WaitGroup
 
-	// These have channels, which must not leave the bubble of a test that uses
-	// testing/synctest; what has none is the process's (buffers.go).
-	pendings  sync.Pool // *Pending
-	outgoings sync.Pool // *Outgoing
+	// Channels must not leave the bubble of a test that uses testing/synctest; all
+	// else that is used again is the process's (buffers.go).
+	dones sync.Pool // chan struct{}, for a token each
+}
+
+func (e *Env) takeDone() chan struct{} {
+	if done, ok := e.dones.Get().(chan struct{}); ok {
+		return done
+	}
+	return make(chan struct{}, 1)
 }
 
 // Running returns how many goroutines are at handlers.

@@ -45,11 +45,12 @@ func (e *Env) NewOutgoing(shared bool) *Outgoing {
 	if shared {
 		return &Outgoing{Call: tandem.Call{Peer: &e.nobody}, env: e, shared: true}
 	}
-	o, ok := e.outgoings.Get().(*Outgoing)
+	o, ok := outgoings.Get().(*Outgoing)
 	if !ok {
-		o = &Outgoing{env: e, first: e.NewPending()}
+		o = &Outgoing{first: new(Pending)}
 	}
-	o.Call.Peer = &e.nobody
+	o.env, o.Call.Peer = e, &e.nobody
+	o.first.enter(e)
 	return o
 }
 
@@ -92,7 +93,9 @@ func (o *Outgoing) recycle() {
 	o.Rule, o.Points, o.codec, o.packed = nil, nil, nil, false
 	o.over, o.stream, o.by, o.forgone = false, nil, nil, false
 	o.message = o.message.keep()
-	o.env.outgoings.Put(o)
+	o.first.leaveEnv()
+	o.env = nil
+	outgoings.Put(o)
 }
 
 // begin returns what an attempt works with; nil when the call is over.

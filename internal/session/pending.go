@@ -68,16 +68,27 @@ const (
 
 // NewPending returns an empty Pending.
 func (e *Env) NewPending() *Pending {
-	if p, ok := e.pendings.Get().(*Pending); ok {
-		return p
+	p, ok := pendings.Get().(*Pending)
+	if !ok {
+		p = new(Pending)
 	}
-	return &Pending{env: e, done: make(chan struct{}, 1)}
+	p.enter(e)
+	return p
+}
+
+// enter makes p one of the Env, which it leaves when it is over.
+func (p *Pending) enter(e *Env) { p.env, p.done = e, e.takeDone() }
+
+func (p *Pending) leaveEnv() {
+	p.env.dones.Put(p.done)
+	p.env, p.done = nil, nil
 }
 
 // Release gives the Pending and its Reply back. It must not be used any more.
 func (p *Pending) Release() {
 	if p.clear() {
-		p.env.pendings.Put(p)
+		p.leaveEnv()
+		pendings.Put(p)
 	}
 }
 
