@@ -46,10 +46,14 @@ type Client struct {
 	intercepted bool
 	points      *points // nil without plugins
 	pool        *pool
+	prober      prober
 	backlog     backlog
 
 	ctx    context.Context // ends with the client
 	cancel context.CancelFunc
+
+	ending sync.Mutex // between starting goroutines and waiting for them
+	closed bool
 	wg     sync.WaitGroup
 }
 
@@ -105,11 +109,11 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	c.intercepted = len(c.opts.interceptors)+len(c.opts.attemptInterceptors) > 0 || keep(c.opts.plugins)
 	c.points = compilePoints(c.opts.plugins, cfg.OnPanic)
 	c.buildChains()
-	c.wg.Go(func() { c.watch(resolver, t) })
+	c.follow(resolver, t)
 	c.followPolicy()
 	if c.opts.healthCheck > 0 {
-		p := prober{pool: c.pool, interval: c.opts.healthCheck}
-		c.wg.Go(func() { p.run(c.ctx) })
+		c.prober.pool, c.prober.interval = c.pool, c.opts.healthCheck
+		c.prober.begin()
 	}
 	return c, nil
 }
@@ -160,14 +164,29 @@ func (c *Client) buildChains() {
 	}
 }
 
-// watch keeps the pool at what the registry lists.
-func (c *Client) watch(r registry.Resolver, t registry.Target) {
-	keeper := registry.Keeper{Alive: c.pool.alive, Unreachable: c.pool.unreachable, Dir: c.opts.snapshots, Log: c.opts.logger}
-	err := keeper.Watch(c.ctx, r, t, c.pool.update)
-	if c.ctx.Err() == nil {
-		c.pool.giveUp(fmt.Errorf("target %s: %w", c.target, err))
+// follow keeps the pool at what the registry lists. A list that stays as it is needs
+// nobody who waits for the next.
+func (c *Client) follow(r registry.Resolver, t registry.Target) {
+	keeper := &registry.Keeper{Alive: c.pool.alive, Unreachable: c.pool.unreachable, Dir: c.opts.snapshots, Log: c.opts.logger}
+	if fixed, ok := r.(registry.Fixed); ok && c.opts.snapshots == "" {
+		list, err := fixed.List(t)
+		if err != nil {
+			c.noList(err)
+			return
+		}
+		view, _ := keeper.Apply(registry.Snapshot{Instances: list, Revision: 1}, time.Now())
+		c.pool.update(view)
+		return
 	}
+	c.wg.Go(func() {
+		if err := keeper.Watch(c.ctx, r, t, c.pool.update); c.ctx.Err() == nil {
+			c.noList(err)
+		}
+	})
 }
+
+// noList says that there will be none.
+func (c *Client) noList(err error) { c.pool.giveUp(fmt.Errorf("target %s: %w", c.target, err)) }
 
 // Close ends the client: calls in flight fail. It waits for what it started,
 // but at most five seconds for methods that servers are calling on it. Its error
@@ -177,12 +196,41 @@ func (c *Client) Close() error {
 	c.pool.close()
 	began := time.Now()
 	left := c.backlog.close(closeWait)
+	c.ending.Lock()
+	c.closed = true
+	c.ending.Unlock()
 	c.wg.Wait()
+	c.prober.end()
 	if !c.env.Close(closeWait - time.Since(began)) {
 		return tandem.AsError(errors.Join(
 			tandem.Errorf(tandem.DeadlineExceeded, "methods that servers call on this client did not return within %v", closeWait), left))
 	}
 	return left
+}
+
+// start runs f in a goroutine that Close waits for; false after Close, when there is
+// nothing left to do.
+func (c *Client) start(f func()) bool {
+	c.ending.Lock()
+	defer c.ending.Unlock()
+	if !c.closed {
+		c.wg.Go(f)
+	}
+	return !c.closed
+}
+
+// run runs f, and Close waits for it, unless the client is closed.
+func (c *Client) run(f func()) {
+	c.ending.Lock()
+	closed := c.closed
+	if !closed {
+		c.wg.Add(1)
+	}
+	c.ending.Unlock()
+	if !closed {
+		defer c.wg.Done()
+		f()
+	}
 }
 
 const closeWait = 5 * time.Second

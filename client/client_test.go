@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -45,26 +44,19 @@ func TestShutdownLosesNothing(t *testing.T) {
 	a, addrA := serve(t, methods)
 	_, addrB := serve(t, methods)
 	c := dial(t, "static://"+addrA+","+addrB)
-	stop := time.After(300 * time.Millisecond)
-	calls := 0
-	var down chan error
-	for {
-		select {
-		case <-stop:
-			if down == nil || calls < 100 {
-				t.Fatalf("%d calls", calls)
-			}
-			if err := <-down; err != nil {
-				t.Error(err)
-			}
-			return
-		default:
-		}
+	down := make(chan error, 1)
+	for calls, over := 1, false; calls < 100 || !over; calls++ {
 		if calls == 50 {
-			down = make(chan error, 1)
 			go func() { down <- a.Shutdown(context.Background()) }()
 		}
-		calls++
+		select {
+		case err := <-down:
+			over = true
+			if err != nil {
+				t.Error(err)
+			}
+		default:
+		}
 		r, err := client.Invoke[Reply](context.Background(), c, "Arith.Mul", &Args{calls, 2})
 		if err != nil || r.C != 2*calls {
 			t.Fatalf("call %d: %v, %v", calls, r, err)

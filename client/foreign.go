@@ -17,13 +17,12 @@ import (
 type connection interface {
 	Invoke(ctx context.Context, call *tandem.Call) error
 	Peer() *tandem.Peer
-	Err() error            // why it has ended; nil while it has not
-	Done() <-chan struct{} // closed when it has ended
-	Away() <-chan struct{} // closed when it takes no more calls
-	Retire()               // it takes no more calls, and ends when the last is answered
-	Close()                // at once
-	Heard() time.Time      // when something was received last
-	Ping()                 // ask for something, and do not wait for it
+	Err() error       // why it has ended; nil while it has not
+	OnAway(f func())  // f is called once when it takes no more calls, or has ended; it does not block
+	Retire()          // it takes no more calls, and ends when the last is answered
+	Close()           // at once
+	Heard() time.Time // when something was received last
+	Ping()            // ask for something, and do not wait for it
 }
 
 var (
@@ -196,11 +195,18 @@ func (f *foreign) Err() error {
 	}
 }
 
-// Done is closed when the connection has ended.
-func (f *foreign) Done() <-chan struct{} { return f.carrier.Done() }
-
-// Away is closed when we make no more calls: other protocols' servers do not say it.
-func (f *foreign) Away() <-chan struct{} { return f.away }
+// OnAway waits for the end of the connection, or until we make no more calls: other
+// protocols' servers do not say it.
+func (f *foreign) OnAway(tell func()) {
+	f.client.start(func() {
+		select {
+		case <-f.away:
+		case <-f.carrier.Done():
+		case <-f.client.ctx.Done():
+		}
+		tell()
+	})
+}
 
 // Retire makes no more calls and closes the connection when the last is answered, or
 // has given up.

@@ -18,9 +18,8 @@ type backoff struct{ resilience.Backoff }
 
 func (b backoff) pause(failures int) time.Duration { return b.Pause(failures, rand.Float64()) }
 
-// link keeps one connection to an instance. Its goroutine connects, waits for
-// the connection to end or to go away, and connects again, until the link is
-// closed.
+// link keeps one connection to an instance. A goroutine connects and ends; when the
+// connection ends or goes away another one connects again, until the link is closed.
 type link struct {
 	client *Client
 	id     string // of the instance
@@ -32,8 +31,11 @@ type link struct {
 
 	mu      sync.Mutex
 	state   linkState
-	err     error         // why it is down
-	changed chan struct{} // closed and replaced when the state changes
+	err     error              // why it is down
+	changed chan struct{}      // closed when the state changes; nil until somebody waits
+	cancel  context.CancelFunc // of connecting; nil unless a goroutine is at it
+	rests   bool               // it is connected, and no goroutine looks after it
+	closed  bool
 }
 
 type linkState uint8
@@ -46,7 +48,7 @@ const (
 )
 
 func newLink(c *Client, id string, ep tandem.Endpoint) *link {
-	return &link{client: c, id: id, ep: ep, t: c.opts.transports[ep.Transport], changed: make(chan struct{})}
+	return &link{client: c, id: id, ep: ep, t: c.opts.transports[ep.Transport]}
 }
 
 func (l *link) set(state linkState, err error) {
@@ -56,44 +58,96 @@ func (l *link) set(state linkState, err error) {
 		return
 	}
 	l.state, l.err = state, err
-	close(l.changed)
-	l.changed = make(chan struct{})
+	if l.changed != nil {
+		close(l.changed)
+		l.changed = nil
+	}
 }
 
-// run keeps the link connected until ctx ends.
-func (l *link) run(ctx context.Context) {
-	defer l.leave()
-	for failures := 0; ctx.Err() == nil; {
+// changedLocked returns what is closed when the state changes.
+func (l *link) changedLocked() <-chan struct{} {
+	if l.changed == nil {
+		l.changed = make(chan struct{})
+	}
+	return l.changed
+}
+
+// run connects, trying as long as it takes, unless the link is closed.
+func (l *link) run() {
+	ctx, cancel := context.WithCancel(l.client.ctx)
+	defer cancel()
+	l.mu.Lock()
+	closed := l.closed
+	l.cancel = cancel
+	l.mu.Unlock()
+	for failures := 0; !closed && ctx.Err() == nil; failures++ {
 		l.set(connecting, nil)
 		s, err := l.connect(ctx)
-		if err != nil {
-			if ctx.Err() != nil {
-				return // leave says why
-			}
-			l.set(down, err)
-			l.client.log().Debug("connect failed", "endpoint", l.ep, "error", err)
-			l.client.pool.disconnected()
-			if !sleep(ctx, l.client.opts.backoff.pause(failures)) {
-				return
-			}
-			failures++
-			continue
+		if err == nil {
+			l.rest(s)
+			return
 		}
-		failures = 0
-		l.live.Store(s)
-		l.set(up, nil)
-		if l.silent.Load() != nil {
-			l.client.pool.health.count() // a suspect is back
+		if ctx.Err() != nil {
+			break // leave says why
 		}
-		select {
-		case <-s.Away():
-		case <-s.Done():
-		case <-ctx.Done():
-		}
-		l.live.Store(nil)
+		l.set(down, err)
+		l.client.log().Debug("connect failed", "endpoint", l.ep, "error", err)
 		l.client.pool.disconnected()
-		l.end(ctx, s)
+		sleep(ctx, l.client.opts.backoff.pause(failures))
 	}
+	l.leave()
+}
+
+// rest leaves the link to itself: it is connected.
+func (l *link) rest(s *live) {
+	l.live.Store(s)
+	l.set(up, nil)
+	if l.silent.Load() != nil {
+		l.client.pool.health.count() // a suspect is back
+	}
+	l.mu.Lock()
+	l.cancel, l.rests = nil, true
+	closed := l.closed
+	l.mu.Unlock()
+	if closed {
+		l.rouse()
+	}
+	s.OnAway(l.rouse)
+}
+
+// rouse has a goroutine look after a link that rests. It does not wait: a session
+// calls it that ends.
+func (l *link) rouse() {
+	l.mu.Lock()
+	rested := l.rests
+	l.rests = false
+	l.mu.Unlock()
+	if !rested {
+		return
+	}
+	s := l.live.Swap(nil)
+	if !l.client.start(func() { l.replace(s) }) {
+		l.leave()
+	}
+}
+
+// replace looks for a connection in the place of one that takes no more calls.
+func (l *link) replace(s *live) {
+	l.client.pool.disconnected()
+	l.end(s)
+	l.run()
+}
+
+// close ends the link. It does not wait.
+func (l *link) close() {
+	l.mu.Lock()
+	l.closed = true
+	cancel := l.cancel
+	l.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+	l.rouse()
 }
 
 // leave says why no call can use the link any more. An instance that left the
@@ -106,16 +160,20 @@ func (l *link) leave() {
 	l.set(gone, fmt.Errorf("%w: it left the registry", session.ErrDraining))
 }
 
-// end leaves a connection that takes no more calls; those in flight go on.
-func (l *link) end(ctx context.Context, s *live) {
+// end leaves a connection that takes no more calls; those in flight go on. Clients
+// whose server goes away do not all come to another at the same moment.
+func (l *link) end(s *live) {
 	if l.client.ctx.Err() != nil {
 		s.Close()
 		return
 	}
 	s.Retire()
 	l.client.pool.keep(s)
-	if ctx.Err() == nil {
-		sleep(ctx, rand.N(10*time.Millisecond))
+	l.mu.Lock()
+	closed := l.closed
+	l.mu.Unlock()
+	if !closed {
+		sleep(l.client.ctx, rand.N(10*time.Millisecond))
 	}
 }
 
@@ -187,7 +245,7 @@ func (l *link) connection(ctx context.Context, call *tandem.Call) (*live, error)
 	defer cancel()
 	for {
 		l.mu.Lock()
-		state, err, changed := l.state, l.err, l.changed
+		state, err, changed := l.state, l.err, l.changedLocked()
 		l.mu.Unlock()
 		if s := l.live.Load(); s != nil {
 			return s, nil

@@ -63,7 +63,6 @@ type member struct {
 	slow     atomic.Int64                                   // ns; from when on calls were too slow when it was ejected; 0 if it was not for that
 	methods  atomic.Pointer[map[string]*resilience.Breaker] // replaced as a whole; nil at first
 	links    []*link
-	cancel   context.CancelFunc
 
 	guest atomic.Bool // the policy does not want it, a call did
 	used  atomic.Bool // as a guest, since the last list
@@ -111,7 +110,7 @@ func (p *pool) arrangeLocked(v registry.View) {
 	}
 	for id, m := range p.members {
 		if next[id] != m {
-			m.cancel()
+			m.leave()
 		}
 	}
 	p.members = next
@@ -122,14 +121,20 @@ func sameEndpoints(a, b tandem.Instance) bool { return slices.Equal(a.Endpoints,
 
 // join starts the links to a new instance.
 func (p *pool) join(in tandem.Instance) *member {
-	ctx, cancel := context.WithCancel(p.client.ctx)
-	m := &member{instance: in, peer: &tandem.Peer{Instance: in.ID}, breaker: p.health.breaker(), cancel: cancel}
+	m := &member{instance: in, peer: &tandem.Peer{Instance: in.ID}, breaker: p.health.breaker()}
 	for range p.client.opts.connections {
 		l := newLink(p.client, in.ID, p.endpoint(in))
 		m.links = append(m.links, l)
-		p.client.wg.Go(func() { l.run(ctx) })
+		p.client.start(l.run)
 	}
 	return m
+}
+
+// leave closes the links to an instance that is not called any more.
+func (m *member) leave() {
+	for _, l := range m.links {
+		l.close()
+	}
 }
 
 // endpoint chooses the first that we have a transport and the protocol for.
@@ -265,12 +270,12 @@ func (p *pool) close() {
 	retired := p.retired
 	p.retired = nil
 	for _, m := range p.members {
-		m.cancel()
 		for _, l := range m.links {
 			if s := l.live.Load(); s != nil {
 				s.Close()
 			}
 		}
+		m.leave()
 	}
 	p.openFirst()
 	p.mu.Unlock()

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"context"
 	"math/rand/v2"
 	"time"
 )
@@ -17,12 +16,15 @@ const (
 
 // prober is the active half of a client's health: it pings those on whose
 // connections nothing has come for a while, and makes suspects of those that do not
-// answer. It is one goroutine for all connections of the client, which sleeps until
-// one of them is due.
+// answer. It is one timer for all connections of the client, which fires when one of
+// them is due.
 type prober struct {
 	pool     *pool
 	interval time.Duration
 	changed  bool // in this round: there is a suspect more or less
+
+	timer *time.Timer // nil without health checks
+	due   time.Time   // when it fires
 }
 
 // probe is what the prober knows of a link.
@@ -34,12 +36,27 @@ type probe struct {
 	verdict    time.Time     // when to judge it
 }
 
-func (p *prober) run(ctx context.Context) {
-	due := time.Now().Add(p.interval / 2)
-	for sleep(ctx, time.Until(due)) {
-		now := time.Now()
-		due = p.round(now, now.Sub(due) > lateRound)
+// begin starts the rounds, which go on until the client is closed.
+func (p *prober) begin() {
+	c := p.pool.client
+	c.ending.Lock() // until the timer is known
+	defer c.ending.Unlock()
+	p.due = time.Now().Add(p.interval / 2)
+	p.timer = time.AfterFunc(p.interval/2, func() { c.run(p.next) })
+}
+
+// end is for a client that is closed: no round is made any more.
+func (p *prober) end() {
+	if p.timer != nil {
+		p.timer.Stop()
 	}
+}
+
+// next makes a round.
+func (p *prober) next() {
+	now := time.Now()
+	p.due = p.round(now, now.Sub(p.due) > lateRound)
+	p.timer.Reset(time.Until(p.due))
 }
 
 // round looks after all connections and returns when the next round is due. What

@@ -275,14 +275,16 @@ func (p listed) Watch(ctx context.Context, t registry.Target, update func(regist
 }
 
 func (p listed) Check(t registry.Target) error {
+	_, err := p.List(t)
+	return err
+}
+
+func (p listed) List(t registry.Target) ([]tandem.Instance, error) {
 	t, err := p.static(t)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if c, ok := registry.Static().(registry.Checker); ok {
-		return c.Check(t)
-	}
-	return nil
+	return registry.Static().List(t)
 }
 
 // carriable reports whether a protocol carries messages of a codec, or says what it

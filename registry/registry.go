@@ -81,6 +81,15 @@ type Poller interface {
 	Poll(ctx context.Context, target Target, now <-chan struct{}, update func(Snapshot)) error
 }
 
+// Fixed is implemented by a [Resolver] whose lists never change: who wants one need
+// not watch it.
+type Fixed interface {
+	Resolver
+	// List returns the list of a target, the one that Watch would deliver, or the
+	// error that Watch would return. It neither waits nor asks anybody.
+	List(target Target) ([]tandem.Instance, error)
+}
+
 // Snapshot is the whole list at one time. The receiver must not change it.
 type Snapshot struct {
 	Instances []tandem.Instance

@@ -18,16 +18,20 @@ import (
 // between "//" and "?". The one option is protocol, the endpoint's protocol.
 //
 // The instance's ID is transport://address.
-func Single(transport string) Resolver { return single(transport) }
+func Single(transport string) Fixed { return single(transport) }
 
 type single string
 
 func (s single) Watch(ctx context.Context, target Target, update func(Snapshot)) error {
+	return settle(ctx, s, target, update)
+}
+
+func (s single) List(target Target) ([]tandem.Instance, error) {
 	in, err := s.instance(target)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return settle(ctx, update, []tandem.Instance{in})
+	return []tandem.Instance{in}, nil
 }
 
 func (s single) Check(target Target) error {
@@ -56,25 +60,21 @@ func (s single) instance(target Target) (tandem.Instance, error) {
 //	protocol=grpc   the protocol of all endpoints; tandem's own unless given
 //
 // An instance's ID is transport://address.
-func Static() Resolver { return static{} }
+func Static() Fixed { return static{} }
 
 type static struct{}
 
-func (static) Watch(ctx context.Context, target Target, update func(Snapshot)) error {
-	list, err := staticList(target)
-	if err != nil {
-		return err
-	}
-	return settle(ctx, update, list)
+func (s static) Watch(ctx context.Context, target Target, update func(Snapshot)) error {
+	return settle(ctx, s, target, update)
 }
 
-func (static) Check(target Target) error {
-	_, err := staticList(target)
+func (s static) Check(target Target) error {
+	_, err := s.List(target)
 	return err
 }
 
-// staticList makes the instances that a static target names.
-func staticList(target Target) ([]tandem.Instance, error) {
+// List makes the instances that the target names.
+func (static) List(target Target) ([]tandem.Instance, error) {
 	options, err := target.Options("weight", "transport", "protocol")
 	if err != nil {
 		return nil, err
@@ -150,7 +150,11 @@ func checkHostPort(address string) error {
 }
 
 // settle delivers a list that never changes and waits for the end.
-func settle(ctx context.Context, update func(Snapshot), list []tandem.Instance) error {
+func settle(ctx context.Context, r Fixed, target Target, update func(Snapshot)) error {
+	list, err := r.List(target)
+	if err != nil {
+		return err
+	}
 	NewFeed(update).List(list)
 	<-ctx.Done()
 	return ctx.Err()

@@ -62,16 +62,7 @@ type line struct {
 }
 
 // takesCalls reports whether the client still takes calls over it.
-func (l line) takesCalls() bool {
-	select {
-	case <-l.session.Done():
-		return false
-	case <-l.session.Away():
-		return false
-	default:
-		return true
-	}
-}
+func (l line) takesCalls() bool { return l.session.TakesCalls() }
 
 // add enters a session under an ID; it has ended if the result is nil.
 func (c *clients) add(id string, ses *session.Session, now time.Time) error {

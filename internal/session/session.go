@@ -78,11 +78,11 @@ type Session struct {
 	quietSince int64 // monitor only: when there first was nothing to watch; 0 while there is
 	leaves     bool  // monitor only: the list
 
-	quiet chan struct{} // nothing runs any more while draining; nil before
-	away  chan struct{} // closed when no more calls may be made; nil until somebody asks
-	once  sync.Once
-	done  chan struct{}
-	err   error // valid when done is closed
+	quiet  chan struct{} // nothing runs any more while draining; nil before
+	onAway func()        // to be told that no more calls may be made; nil if nobody asked, or has been told
+	once   sync.Once
+	done   chan struct{}
+	err    error // valid when done is closed
 }
 
 func (e *Env) newSession(ctx context.Context, c net.Conn) *Session {
@@ -154,25 +154,38 @@ func (s *Session) lasting() context.Context {
 	return l
 }
 
-// Away is closed when the peer accepts no more calls, or we make none.
-func (s *Session) Away() <-chan struct{} {
+// OnAway has f called once: when the peer accepts no more calls, we make none, or
+// the session has ended; at once if that is so already. f must neither block nor use
+// the session. It takes the place of one that has not been called.
+func (s *Session) OnAway(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.away == nil {
-		s.away = make(chan struct{})
-		if s.m.away != nil {
-			close(s.away)
-		}
+	s.onAway = f
+	if !s.takesCallsLocked() {
+		s.tellAwayLocked()
 	}
-	return s.away
+}
+
+// TakesCalls reports whether calls may be made.
+func (s *Session) TakesCalls() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.takesCallsLocked()
+}
+
+func (s *Session) takesCallsLocked() bool { return s.m.away == nil && s.m.closed == nil }
+
+func (s *Session) tellAwayLocked() {
+	if f := s.onAway; f != nil {
+		s.onAway = nil
+		f()
+	}
 }
 
 // goneLocked notes that no more calls may be made, and why.
 func (s *Session) goneLocked(why *wire.GoAway) {
-	if s.m.away == nil && s.away != nil {
-		close(s.away)
-	}
 	s.m.away = why
+	s.tellAwayLocked()
 }
 
 // ErrDraining is in the chain of the error of a call that was not executed
@@ -308,11 +321,16 @@ func (s *Session) end(cause error) {
 	}
 	s.m.ring.list, s.m.incoming.list = nil, nil
 	signal(s.drained)
+	away := s.onAway
+	s.onAway = nil
 	s.mu.Unlock()
 	if words == nil || !s.env.spawn(func() { s.part(words) }) {
 		_ = s.conn.Close() // its error says nothing that cause does not
 	}
 	close(s.done) // first: who hears that a call failed asks whether the session has ended
+	if away != nil {
+		away()
+	}
 	for _, p := range over {
 		p.done <- struct{}{}
 	}
