@@ -46,6 +46,8 @@ type machine struct {
 	connSpare int64 // credit of streams that the peer still has
 	connRoom  int64 // credit of streams that we have
 
+	frames uint64 // received so far
+
 	closed *tandem.Error // why the session ended
 }
 
@@ -96,6 +98,7 @@ func (m *machine) hasOutput() bool { return m.out != nil || m.ring.ready(m) }
 // receive acts on one frame. The payload is the reader's: what is kept of it
 // is copied, except that an event's Inbound still refers to it.
 func (m *machine) receive(h wire.Header, payload []byte, now int64) (event, error) {
+	m.frames++
 	switch h.Type {
 	case wire.TypeRequest:
 		return m.onRequest(h, payload, now)

@@ -252,11 +252,15 @@ func (s *Session) checkPeer(now int64, late bool) {
 	if s.pinged != 0 && s.takesBacklog() {
 		s.pinged = now // it can't have the ping yet
 	}
+	if s.pinged != 0 && s.readsBacklog() {
+		s.pinged = now // its answer may wait behind what it said before
+	}
 	switch {
 	case s.pinged != 0 && now-s.pinged > int64(deadAfter):
 		s.fail(fmt.Errorf("%s is silent: no byte within %v of a ping", s.remote(), deadAfter))
 	case s.pinged == 0 && now-received > int64(pingAfter):
 		s.pinged, s.lastRTT = now, now
+		s.readsBacklog() // from now on
 		s.ping(now)
 	case now-s.lastRTT > int64(rttEvery):
 		s.lastRTT = now
@@ -273,6 +277,17 @@ func (s *Session) takesBacklog() bool {
 	moved := written != s.taken
 	s.taken = written
 	return moved && written < end
+}
+
+// readsBacklog reports whether we are at frames that have come before: on a busy
+// machine a buffer full of them can take longer than a peer may be silent.
+func (s *Session) readsBacklog() bool {
+	s.mu.Lock()
+	frames := s.m.frames
+	s.mu.Unlock()
+	moved := frames != s.seen
+	s.seen = frames
+	return moved || s.turn.Load()&1 == 1
 }
 
 // Ping asks the peer for a sign of life, without waiting for it: [Session.Heard]

@@ -72,6 +72,7 @@ type Session struct {
 	pinged   int64  // monitor only: when an unanswered ping was sent
 	lastRTT  int64  // monitor only
 	taken    uint64 // monitor only: written at the last look
+	seen     uint64 // monitor only: frames received at the last look
 	readBy   uint64 // monitor only: the call whose caller read at the last tick
 	sent     uint64 // monitor only: calls made until the last tick
 

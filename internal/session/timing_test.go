@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -125,6 +126,50 @@ func TestOwnPauseIsNoVerdict(t *testing.T) {
 			t.Error("the call did not fail")
 		}
 		p.close()
+	})
+}
+
+// A reader that is still at what came before the ping has not come to its answer.
+func TestBacklogIsNoSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, peer := acceptRaw(t, serverConfig(nil))
+		frames := func(n int) []byte { return bytes.Repeat(wire.AppendHeader(nil, wire.Header{Type: 99}), n) }
+		read := func() (n uint64) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.m.frames
+		}
+		time.Sleep(time.Minute) // virtual
+		send(t, peer, frames(100))
+		synctest.Wait()
+		if read() != 100 {
+			t.Fatalf("%d frames are read", read())
+		}
+		unheard := func(now int64) { // what is read does not count as heard: it came before
+			s.pinged = now - 2*int64(deadAfter)
+			s.received.Store(s.pinged - int64(pingAfter))
+		}
+		now := s.env.now()
+		unheard(now)
+		s.checkPeer(now, false) // 100 frames on
+		if s.Err() != nil || s.pinged != now {
+			t.Fatalf("ended with %v, pinged at %d, want %d", s.Err(), s.pinged, now)
+		}
+		s.checkPeer(now+int64(deadAfter), false)
+		if err := s.Err(); err != nil {
+			t.Fatalf("ended before its time: %v", err)
+		}
+		s.turn.Store(1) // a handler runs in the reader
+		unheard(now)
+		s.checkPeer(now, false)
+		s.turn.Store(0)
+		if err := s.Err(); err != nil {
+			t.Fatalf("ended while a handler ran: %v", err)
+		}
+		s.checkPeer(now+int64(deadAfter)+1, false)
+		if err := s.Err(); err == nil || !strings.Contains(err.Error(), "silent") {
+			t.Errorf("after nothing more was read: %v", err)
+		}
 	})
 }
 
