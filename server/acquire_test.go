@@ -7,6 +7,11 @@ import (
 	"testing/synctest"
 )
 
+// deaf is a context whose end only those notice who ask.
+type deaf struct{ context.Context }
+
+func (deaf) Done() <-chan struct{} { return nil }
+
 // A call whose caller leaves at the moment at which it gets its turn does not
 // start, and its turn is the next one's.
 func TestTurnOfACallThatIsOver(t *testing.T) {
@@ -17,10 +22,10 @@ func TestTurnOfACallThatIsOver(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		acquired := make(chan error, 1)
-		go func() { acquired <- l.acquire(ctx, new(gauge)) }()
+		go func() { acquired <- l.acquire(deaf{ctx}, new(gauge)) }()
 		synctest.Wait()
-		<-l.slots
 		cancel()
+		<-l.slots
 		if err := <-acquired; !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
