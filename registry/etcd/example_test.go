@@ -25,9 +25,9 @@ func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	_, err = client.Invoke[string](ctx, c, "Cart.Total", "anybody")
-	fmt.Println(tandem.CodeOf(err))
+	fmt.Println("may have run:", tandem.MayHaveExecuted(err))
 	// Output:
-	// unavailable
+	// may have run: false
 }
 
 // What is wrong with a target is said before anybody connects.

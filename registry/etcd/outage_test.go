@@ -172,13 +172,9 @@ func TestEmptiedServer(t *testing.T) {
 	r := s.open("/emptied?ttl=3s", WithLogger(log.logger()))
 	e := look(t, r, registry.Target{})
 	ids := fill(t, r, 100)
-	s.do(func(ctx context.Context, c *clientv3.Client) error {
-		for range 1000 { // so that the revision is higher than it will be
-			if _, err := c.Put(ctx, "/something/else", "x"); err != nil {
-				return err
-			}
-		}
-		return nil
+	s.many(1000, func(ctx context.Context, c *clientv3.Client, _ int) error { // so that the revision is higher than it will be
+		_, err := c.Put(ctx, "/something/else", "x")
+		return err
 	})
 	s.put("/emptied/seen", "not an instance")
 	e.sees(within, ids...)

@@ -5,6 +5,7 @@ package etcd
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -125,6 +126,26 @@ func (s *server) do(f func(context.Context, *clientv3.Client) error) {
 	if err := s.try(func(c *clientv3.Client) error { return f(ctx, c) }); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// many does f for each number below n, several at a time: one after the other, each
+// waits for a machine that has other things to do.
+func (s *server) many(n int, f func(context.Context, *clientv3.Client, int) error) {
+	s.t.Helper()
+	s.do(func(ctx context.Context, c *clientv3.Client) error {
+		const atATime = 32
+		errs := make([]error, atATime)
+		var wg sync.WaitGroup
+		for first := range atATime {
+			wg.Go(func() {
+				for i := first; i < n && errs[first] == nil; i += atATime {
+					errs[first] = f(ctx, c, i)
+				}
+			})
+		}
+		wg.Wait()
+		return errors.Join(errs...)
+	})
 }
 
 // signal sends the process a signal.

@@ -175,13 +175,9 @@ func (s *server) change(services, weight int) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.do(func(ctx context.Context, c *clientv3.Client) error {
-		for i := range services {
-			if _, err := c.Put(ctx, fmt.Sprintf("/services/%d/a", i), string(value)); err != nil {
-				return err
-			}
-		}
-		return nil
+	s.many(services, func(ctx context.Context, c *clientv3.Client, i int) error {
+		_, err := c.Put(ctx, fmt.Sprintf("/services/%d/a", i), string(value))
+		return err
 	})
 }
 

@@ -197,12 +197,12 @@ func reports(ctx context.Context, h DocumentHarness) error {
 	const life = 2 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, 4*h.Within)
 	defer cancel()
-	put := func(name, text string) error {
+	put := func(name, text string, life time.Duration) error {
 		return h.Documents.PutReport(ctx, h.Key, name, []byte(text), life)
 	}
 	names := []string{"host/1/x y", "host.2", "ä%2f"}
-	for _, name := range names {
-		if err := errors.Join(put(name, "first"), put(name, "of "+name)); err != nil {
+	for _, name := range names { // to live until all are read, however busy the machine
+		if err := errors.Join(put(name, "first", life), put(name, "of "+name, time.Minute)); err != nil {
 			return err
 		}
 	}
@@ -218,8 +218,13 @@ func reports(ctx context.Context, h DocumentHarness) error {
 	if len(got) != len(names) {
 		return fmt.Errorf("reports of %q, put were %q", slices.Sorted(maps.Keys(got)), names)
 	}
-	if put("", "no name") == nil || put("large", strings.Repeat("x", registry.MaxReport+1)) == nil {
+	if put("", "no name", life) == nil || put("large", strings.Repeat("x", registry.MaxReport+1), life) == nil {
 		return errors.New("a report without a name, or one that is too large, is taken")
+	}
+	for _, name := range names {
+		if err := put(name, "the last", life); err != nil {
+			return err
+		}
 	}
 	if h.Leave != nil {
 		if err := h.Leave(); err != nil {
