@@ -478,7 +478,7 @@ func TestDecompressionBomb(t *testing.T) {
 			c := v.client(client.WithCompressor(b))
 			message := make([]byte, len(b.packed)+1) // a client sends the shorter form
 			for range 20 {
-				err := c.Call(context.Background(), "Test.Echo", message, nil, client.Codec("raw"))
+				err := c.Call(context.Background(), "Test.Echo", message, nil, client.Codec("raw"), client.Timeout(time.Minute))
 				if tandem.CodeOf(err) != tandem.InvalidArgument || tandem.MayHaveExecuted(err) {
 					t.Errorf("%s: %v", b.Name(), err)
 				}

@@ -183,7 +183,7 @@ func (s *server) change(services, weight int) {
 
 func receive(t testing.TB, from <-chan struct{}, n int) {
 	t.Helper()
-	timeout := time.After(30 * time.Second)
+	timeout := time.After(within)
 	for i := range n {
 		select {
 		case <-from:
