@@ -37,6 +37,9 @@ type reader struct {
 	stream *Stream  // likewise, whose receiver reads
 	got    bool     // its answer has come
 
+	waited bool  // the last read found nothing at first
+	began  int64 // to read and to execute without waiting
+
 	frames  uint64 // parsed
 	stalled uint64 // frames when the deadline for the rest of a frame was set
 	armed   bool
@@ -51,7 +54,10 @@ func (s *Session) newReader(turn uint64) *reader {
 		rd.buf = takeReadBuffer()
 		return rd.buf[:]
 	}
-	rd.give = func([]byte) { rd.release() }
+	rd.give = func([]byte) {
+		rd.waited = true
+		rd.release()
+	}
 	return rd
 }
 
@@ -105,7 +111,34 @@ func (rd *reader) step() (turn, error) {
 	s.flush()
 	s.leaveIfAway()
 	s.backOff()
-	return kept, rd.fill()
+	rd.waited = false
+	if err := rd.fill(); err != nil {
+		return kept, err
+	}
+	rd.yield()
+	return kept, nil
+}
+
+// longestHold is how long a reader goes on without waiting or letting others
+// run.
+const longestHold = 250 * time.Microsecond
+
+// yield lets others run when this reader has not waited for long, because its
+// peer sends as fast as it reads. The thread that Go's scheduler woke for the
+// network runs this reader, and even with processors idle no other waits for
+// the network until some goroutine is woken or 10 ms are over: so long would the
+// bytes of other connections lie there. Gosched wakes an idle processor, which
+// looks. Where connections can't try to write, each write starts a goroutine,
+// which does as well.
+func (rd *reader) yield() {
+	switch {
+	case rd.waited || !rd.s.conn.CanTry():
+		rd.began = rd.now
+	case rd.now-rd.began > int64(longestHold):
+		runtime.Gosched()
+		rd.now = rd.s.env.now()
+		rd.began = rd.now
+	}
 }
 
 // work and rest keep the count of goroutines that are at handlers: a batch of
