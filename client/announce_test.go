@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -80,6 +81,32 @@ func TestServerCallsClients(t *testing.T) {
 	if !slices.Equal(ids, []string{"a", "b", "c"}) {
 		t.Error(ids)
 	}
+}
+
+// A connection that Close has not seen, because it was just being announced, is
+// closed too, and Close does not wait for it.
+func TestCloseWhileAnnouncing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := transport.NewMemory()
+		srv, _ := serveOn(t, mem, "a", methods, server.WithClients(nil))
+		held := make(chan struct{})
+		c := dial(t, "mem://a", client.WithTransport("mem", mem), client.WithID("a"), client.WithAttemptInterceptors(func(next tandem.Func) tandem.Func {
+			return func(ctx context.Context, call *tandem.Call) error {
+				err := next(ctx, call)
+				<-held // it is announced, and nobody here knows yet
+				return err
+			}
+		}))
+		await(t, srv, "a")
+		closed := make(chan error, 1)
+		start := time.Now()
+		go func() { closed <- c.Close() }()
+		synctest.Wait()
+		close(held)
+		if err := <-closed; err != nil || time.Since(start) != 0 {
+			t.Errorf("closed with %v after %v", err, time.Since(start))
+		}
+	})
 }
 
 // A client that is gone gives a typed error, in flight and afterwards.
