@@ -34,6 +34,7 @@ var commands = []command{
 	{"codecs", "each codec alone and in a call, beside net/rpc with the same", coding},
 	{"large", "streams, large messages beside small calls, TLS, compression, plain bytes", largeAndMixed},
 	{"curves", "throughput over requests, callers and connections, as a document drew it", curve},
+	{"instructions", "instructions of a call, each system beside the others; needs valgrind", counting},
 	{"connections", "memory of a server that holds very many connections", holdMany},
 	{"report", "makes the report and the plots of kept results anew", report},
 	{"compare", "sets two kept results side by side, or two outputs of go test -bench", compare},
@@ -63,7 +64,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	var list strings.Builder
 	for _, c := range commands {
-		fmt.Fprintf(&list, "\n  bench %-12s %s", c.name, c.what)
+		fmt.Fprintf(&list, "\n  bench %-13s %s", c.name, c.what)
 	}
 	return fmt.Errorf("bench: no command %q; there are:%s", args[0], &list)
 }

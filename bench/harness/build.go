@@ -34,7 +34,22 @@ func (b Built) Start(ctx context.Context, system string, args ...string) (*Peer,
 	if why, is := b.missing[system]; is {
 		return nil, fmt.Errorf("harness: no %s on this machine: %s", system, why)
 	}
-	return startPeer(ctx, "", b.path(system), args...)
+	return startPeer(ctx, nil, b.path(system), args...)
+}
+
+// StartUnder is Start under another program, such as valgrind: runner is its
+// command line, to which the peer's is added. The peer must keep the program's
+// process number, may be many times slower, and gets a minute to end. Systems
+// in Java have a script in between, and can't be run so.
+func (b Built) StartUnder(ctx context.Context, runner []string, system string, args ...string) (*Peer, error) {
+	if java.Is(system) {
+		return nil, fmt.Errorf("harness: %s is in Java, and does not run under %s", system, runner[0])
+	}
+	p, err := startPeer(ctx, runner, b.path(system), args...)
+	if err == nil {
+		p.grace = slowGrace
+	}
+	return p, err
 }
 
 // Systems returns the names of all peers in the source tree but those in Java,
@@ -58,8 +73,9 @@ func Systems(ctx context.Context) ([]string, error) {
 // Build compiles the systems' peers, each in its own folder, so that one with
 // a go.mod of its own is built with that. Remove deletes them. One in Java that
 // can't be built is left out, with the reason: not every machine has the tools
-// and the jars.
-func Build(ctx context.Context, systems []string) (Built, error) {
+// and the jars. The environment of the go command gets env besides, such as
+// "CGO_ENABLED=0".
+func Build(ctx context.Context, systems []string, env ...string) (Built, error) {
 	known, err := Systems(ctx)
 	if err != nil {
 		return Built{}, err
@@ -82,7 +98,7 @@ func Build(ctx context.Context, systems []string) (Built, error) {
 			b.Remove()
 			return Built{}, fmt.Errorf("harness: no system %q; there are %s", name, strings.Join(append(known, java.Systems()...), ", "))
 		}
-		if err := b.build(ctx, source, folder, name); err != nil {
+		if err := b.build(ctx, source, folder, name, env); err != nil {
 			b.Remove()
 			return Built{}, err
 		}
@@ -97,10 +113,10 @@ func Build(ctx context.Context, systems []string) (Built, error) {
 
 // build compiles the peer in the folder, unless that has been done for another
 // system of the same peer, and gives it the system's name.
-func (b Built) build(ctx context.Context, source, folder, name string) error {
+func (b Built) build(ctx context.Context, source, folder, name string, env []string) error {
 	first := filepath.Join(b.dir, "peer."+folder)
 	if _, err := os.Stat(first); err != nil {
-		if err := goBuild(ctx, filepath.Join(source, folder), first); err != nil {
+		if err := goBuild(ctx, filepath.Join(source, folder), first, env); err != nil {
 			return err
 		}
 	}
@@ -123,16 +139,17 @@ func peerSource(ctx context.Context) (string, error) {
 // flagsFile is where a peer keeps what its build needs besides.
 const flagsFile = "build.flags"
 
-func goBuild(ctx context.Context, source, output string) error {
+func goBuild(ctx context.Context, source, output string, env []string) error {
 	args := []string{"build", "-o", output}
 	if flags, err := os.ReadFile(filepath.Join(source, flagsFile)); err == nil {
 		args = append(args, strings.Fields(string(flags))...)
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, ".")...)
 	cmd.Dir = source
+	cmd.Env = append(os.Environ(), env...)
 	if _, err := os.Stat(filepath.Join(source, "go.mod")); err == nil {
 		// The workspace would give all peers the newest version that one asks for.
-		cmd.Env = append(os.Environ(), "GOWORK=off")
+		cmd.Env = append(cmd.Env, "GOWORK=off")
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("harness: building %s: %w\n%s", source, err, out)

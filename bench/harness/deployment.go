@@ -185,12 +185,12 @@ func (n network) tearDown() error {
 	return errors.Join(errs...)
 }
 
-// command is how the program at path starts in a namespace.
-func command(namespace, path string, args ...string) []string {
-	if namespace == "" {
-		return append([]string{path}, args...)
+// inNamespace is what runs a program in a namespace; nothing in this process's.
+func inNamespace(name string) []string {
+	if name == "" {
+		return nil
 	}
-	return append([]string{"ip", "netns", "exec", namespace, path}, args...)
+	return []string{"ip", "netns", "exec", name}
 }
 
 // ip runs the command ip.

@@ -139,6 +139,24 @@ func TestAPeerThatMisbehavesFailsItsSample(t *testing.T) {
 	}
 }
 
+func TestAPeerUnderAnotherProgram(t *testing.T) {
+	built := Built{dir: filepath.Dir(os.Args[0])}
+	under := []string{"env", asPeer + "=refuse"}
+	peer, err := built.StartUnder(t.Context(), under, filepath.Base(os.Args[0]), "server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := peer.Expect(load.EventReady); err == nil || !strings.Contains(err.Error(), "no port left") {
+		t.Errorf("error %v, want the peer's", err)
+	}
+	if err := peer.End(); err != nil || peer.ID() <= 0 {
+		t.Errorf("process %d ended with %v", peer.ID(), err)
+	}
+	if _, err := built.StartUnder(t.Context(), under, "motan", "server"); err == nil || !strings.Contains(err.Error(), "in Java") {
+		t.Errorf("error %v, want that Java does not run so", err)
+	}
+}
+
 func TestAReportWithoutFiguresIsAnError(t *testing.T) {
 	t.Setenv(asPeer, "say nothing")
 	built := Built{dir: filepath.Dir(os.Args[0])}

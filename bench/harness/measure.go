@@ -51,7 +51,7 @@ func (s *Sample) run(ctx context.Context, path string, net network, set Settings
 		}
 	}()
 	for i := range net.servers {
-		server, err := startPeer(ctx, net.servers[i], path, "server", "-listen="+net.addrs[i], fmt.Sprintf("-work=%v", s.Cell.Work))
+		server, err := startPeer(ctx, inNamespace(net.servers[i]), path, "server", "-listen="+net.addrs[i], fmt.Sprintf("-work=%v", s.Cell.Work))
 		if err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func (s *Sample) run(ctx context.Context, path string, net network, set Settings
 		}
 		addrs = append(addrs, ready.Addr)
 	}
-	client, err := startPeer(ctx, net.client, path, set.plan(s.Cell, addrs).Args()...)
+	client, err := startPeer(ctx, inNamespace(net.client), path, set.plan(s.Cell, addrs).Args()...)
 	if err != nil {
 		return err
 	}

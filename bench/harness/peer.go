@@ -9,6 +9,7 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/tandem-rpc/tandem/bench/load"
@@ -16,6 +17,9 @@ import (
 
 // endGrace is how long a peer may take to end once its standard input has.
 const endGrace = 5 * time.Second
+
+// slowGrace is the same for a peer that runs under another program.
+const slowGrace = time.Minute
 
 // errUnsupported is a peer's word that its system cannot do what the cell asks.
 var errUnsupported = errors.New("unsupported")
@@ -26,19 +30,22 @@ type Peer struct {
 	name   string
 	cmd    *exec.Cmd
 	cancel context.CancelFunc
+	grace  time.Duration // to end by itself
 	in     io.WriteCloser
 	out    *bufio.Scanner
 	stderr tail
 }
 
-// startPeer runs the program at path in a network namespace.
-func startPeer(ctx context.Context, namespace, path string, args ...string) (*Peer, error) {
+// startPeer runs the program at path, behind the command line of a runner
+// unless that is empty.
+func startPeer(ctx context.Context, runner []string, path string, args ...string) (*Peer, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	line := command(namespace, path, args...)
+	line := slices.Concat(runner, []string{path}, args)
 	p := &Peer{
 		name:   filepath.Base(path) + " " + args[0],
 		cmd:    exec.CommandContext(ctx, line[0], line[1:]...),
 		cancel: cancel,
+		grace:  endGrace,
 	}
 	p.cmd.Stderr = &p.stderr
 	p.cmd.WaitDelay = endGrace
@@ -62,6 +69,9 @@ func (p *Peer) start() error {
 	p.in, p.out = in, bufio.NewScanner(out)
 	return p.cmd.Start()
 }
+
+// ID is the number of its process.
+func (p *Peer) ID() int { return p.cmd.Process.Pid }
 
 // Ask sends a command and waits for the event that answers it.
 func (p *Peer) Ask(c load.Command, event string) (load.Report, error) {
@@ -109,7 +119,7 @@ func (p *Peer) mark() (load.Usage, error) {
 func (p *Peer) End() error {
 	defer p.cancel()
 	_ = p.in.Close() // fails only when the peer has gone already
-	kill := time.AfterFunc(endGrace, p.cancel)
+	kill := time.AfterFunc(p.grace, p.cancel)
 	defer kill.Stop()
 	if err := p.cmd.Wait(); err != nil {
 		return fmt.Errorf("harness: %s: %w: %s", p.name, err, p.stderr)
