@@ -20,6 +20,8 @@ func (b backoff) pause(failures int) time.Duration { return b.Pause(failures, ra
 
 // link keeps one connection to an instance. A goroutine connects and ends; when the
 // connection ends or goes away another one connects again, until the link is closed.
+// The client's Close waits for the link, from begin to leave, so a connection that is
+// made meanwhile is closed, too.
 type link struct {
 	client *Client
 	id     string // of the instance
@@ -70,6 +72,12 @@ func (l *link) changedLocked() <-chan struct{} {
 		l.changed = make(chan struct{})
 	}
 	return l.changed
+}
+
+// begin connects.
+func (l *link) begin() {
+	l.client.wg.Add(1)
+	l.client.wg.Go(l.run)
 }
 
 // run connects, trying as long as it takes, unless the link is closed.
@@ -129,9 +137,7 @@ func (l *link) rouse() {
 		return
 	}
 	s := l.live.Swap(nil)
-	if !l.client.start(func() { l.replace(s) }) {
-		l.leave()
-	}
+	l.client.wg.Go(func() { l.replace(s) })
 }
 
 // replace looks for a connection in the place of one that takes no more calls.
@@ -153,9 +159,10 @@ func (l *link) close() {
 	l.rouse()
 }
 
-// leave says why no call can use the link any more. An instance that left the
-// registry is a reason to go elsewhere.
+// leave is the link's end: it says why no call can use it any more. An instance that
+// left the registry is a reason to go elsewhere.
 func (l *link) leave() {
+	defer l.client.wg.Done()
 	if l.client.ctx.Err() != nil {
 		l.set(gone, errClosed)
 		return

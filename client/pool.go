@@ -125,7 +125,7 @@ func (p *pool) join(in tandem.Instance) *member {
 	for range p.client.opts.connections {
 		l := newLink(p.client, in.ID, p.endpoint(in))
 		m.links = append(m.links, l)
-		p.client.start(l.run)
+		l.begin()
 	}
 	return m
 }
