@@ -119,9 +119,6 @@ func (l *link) rest(s *live) {
 	l.mu.Unlock()
 	if closed {
 		l.rouse()
-		if l.client.ctx.Err() != nil {
-			s.Close() // nobody else may: Close has not seen it, and lets nothing start any more
-		}
 	}
 	s.OnAway(l.rouse)
 }
