@@ -155,7 +155,7 @@ func NewEnv(cfg Config) *Env {
 		e.cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	e.cfg.Settings.Codecs, e.cfg.Settings.Compressors = names(cfg.Codecs), names(cfg.Compressors)
-	e.monitor.env, e.monitor.wake = e, make(chan struct{}, 1)
+	e.monitor.env = e
 	return e
 }
 
@@ -179,6 +179,20 @@ func (e *Env) spawn(f func()) bool {
 		e.wg.Go(f)
 	}
 	return !e.closed
+}
+
+// run runs f, and Close waits for it; after Close it does nothing.
+func (e *Env) run(f func()) {
+	e.ending.Lock()
+	closed := e.closed
+	if !closed {
+		e.wg.Add(1)
+	}
+	e.ending.Unlock()
+	if !closed {
+		defer e.wg.Done()
+		f()
+	}
 }
 
 // WaitFor waits for wg, at most that long, and reports whether it is done.

@@ -11,18 +11,25 @@ import (
 )
 
 // monitor watches the sessions on which something is outstanding: handlers
-// that hold up a reader, deadlines, silent peers. It has one goroutine, which
-// ends when there is nothing left to watch, and otherwise sleeps until the next
-// of its sessions has to be looked at.
+// that hold up a reader, deadlines, silent peers. It is a timer, which fires when
+// the next of its sessions has to be looked at and is not set when there is
+// nothing to watch.
 type monitor struct {
-	env  *Env
-	wake chan struct{} // a session has to be looked at before that
+	env *Env
 
 	mu      sync.Mutex
 	list    []*Session
-	running bool
+	timer   *time.Timer // nil before the first look
+	set     bool        // the timer is,
+	due     int64       // for this instant
+	looking bool
+	asked   bool // meanwhile, for another look
 	stopped bool
-	quit    chan struct{}
+
+	// Of who looks.
+	batch []*Session
+	last  int64         // look
+	pause time.Duration // that was planned after it
 }
 
 // watch puts the session on the monitor's list. The common case is one load.
@@ -39,62 +46,107 @@ func (mo *monitor) add(s *Session) {
 		return
 	}
 	s.watched.Store(true)
-	s.quietSince, s.pinged = 0, 0
+	s.quietSince, s.pinged, s.leaves = 0, 0, false
 	mo.list = append(mo.list, s)
-	if mo.running {
-		if mo.env.cfg.Resolve == nil { // else the next tick is near
-			signal(mo.wake)
-		}
-		return
+	switch {
+	case !mo.set && !mo.looking:
+		mo.last, mo.pause = mo.env.now(), mo.interval(1)
+		mo.setLocked(mo.pause)
+	case mo.env.cfg.Resolve == nil: // else the next look is near
+		mo.wakeLocked()
 	}
-	mo.running, mo.quit = true, make(chan struct{})
-	mo.env.spawn(mo.run)
 }
 
+// wake has the sessions looked at now: one of them can't wait until the timer fires.
+func (mo *monitor) wake() {
+	mo.mu.Lock()
+	defer mo.mu.Unlock()
+	mo.wakeLocked()
+}
+
+func (mo *monitor) wakeLocked() {
+	switch {
+	case mo.looking:
+		mo.asked = true
+	case mo.set:
+		mo.setLocked(0)
+	}
+}
+
+func (mo *monitor) setLocked(pause time.Duration) {
+	mo.set, mo.due = true, mo.env.now()+int64(pause)
+	if mo.timer != nil {
+		mo.timer.Reset(pause)
+		return
+	}
+	mo.timer = time.AfterFunc(pause, func() { mo.env.run(mo.ring) })
+}
+
+// stop is for an Env that ends: nothing is looked at any more.
 func (mo *monitor) stop() {
 	mo.mu.Lock()
 	defer mo.mu.Unlock()
-	mo.stopped = true
-	if mo.running {
-		close(mo.quit)
-		mo.running = false
+	mo.stopped, mo.set = true, false
+	if mo.timer != nil {
+		mo.timer.Stop()
 	}
 }
 
-func (mo *monitor) run() {
-	pause := mo.interval(1)
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	var batch []*Session
-	for last := mo.env.now(); ; {
-		select {
-		case <-timer.C:
-		case <-mo.wake:
-		case <-mo.quit:
-			return
-		}
-		mo.mu.Lock()
-		batch = append(batch[:0], mo.list...)
-		mo.mu.Unlock()
+// ring looks at the sessions, and sets the timer for the next time.
+func (mo *monitor) ring() {
+	for mo.begin() {
 		now := mo.env.now()
-		late := slept(now, last+int64(pause))
-		punctual := now-last < 3*int64(mo.interval(len(batch)))
-		last = now
+		late := slept(now, mo.last+int64(mo.pause))
+		punctual := now-mo.last < 3*int64(mo.interval(len(mo.batch)))
+		mo.last = now
 		next, gone := now+int64(pingAfter), 0
-		for _, s := range batch {
-			at, watch := s.tick(now, late, punctual)
-			next = min(next, at)
-			if !watch {
+		for _, s := range mo.batch {
+			next = min(next, s.tick(now, late, punctual))
+			if s.leaves {
 				gone++
 			}
 		}
-		clear(batch)
-		if gone > 0 && mo.prune() {
+		mo.pause = max(mo.interval(len(mo.batch)), time.Duration(next-now))
+		clear(mo.batch)
+		if !mo.end(gone) {
 			return
 		}
-		pause = max(mo.interval(len(batch)), time.Duration(next-now))
-		timer.Reset(pause)
 	}
+}
+
+// begin takes the sessions to look at; false if the monitor is stopped, or somebody
+// has looked already: the timer fires twice if it is set anew when it has just fired.
+func (mo *monitor) begin() bool {
+	mo.mu.Lock()
+	defer mo.mu.Unlock()
+	if !mo.set || mo.env.now() < mo.due {
+		return false
+	}
+	mo.set, mo.looking, mo.asked = false, true, false
+	mo.batch = append(mo.batch[:0], mo.list...)
+	return true
+}
+
+// end ends a look that found so many sessions idle, and reports whether another one
+// is to follow at once.
+func (mo *monitor) end(gone int) (again bool) {
+	mo.mu.Lock()
+	defer mo.mu.Unlock()
+	mo.looking = false
+	if gone > 0 {
+		mo.pruneLocked()
+	}
+	switch {
+	case mo.stopped:
+	case len(mo.list) == 0:
+		mo.batch, mo.list = nil, nil
+	case mo.asked:
+		mo.set, mo.due = true, 0
+		return true
+	default:
+		mo.setLocked(mo.pause)
+	}
+	return false
 }
 
 // slept reports whether a tick comes so late that this process did not run:
@@ -112,11 +164,8 @@ func (mo *monitor) interval(sessions int) time.Duration {
 	return every + time.Duration(sessions)*tickPerSession
 }
 
-// prune takes idle sessions off the list and reports whether it is empty; the
-// goroutine then ends.
-func (mo *monitor) prune() (empty bool) {
-	mo.mu.Lock()
-	defer mo.mu.Unlock()
+// pruneLocked takes idle sessions off the list.
+func (mo *monitor) pruneLocked() {
 	mo.list = slices.DeleteFunc(mo.list, func(s *Session) bool {
 		if !s.leaves {
 			return false
@@ -124,16 +173,11 @@ func (mo *monitor) prune() (empty bool) {
 		s.watched.Store(false)
 		if s.busy() { // a call began meanwhile and saw us watching
 			s.watched.Store(true)
-			s.quietSince = 0
+			s.leaves, s.quietSince = false, 0
 			return false
 		}
 		return true
 	})
-	if len(mo.list) > 0 || mo.stopped {
-		return mo.stopped
-	}
-	mo.running = false
-	return true
 }
 
 func (s *Session) busy() bool {
@@ -147,12 +191,12 @@ func (s *Session) busyLocked() bool {
 	return s.m.calls.open+len(s.m.queue)+s.m.running+len(s.m.incoming.list) > 0
 }
 
-// tick looks after one session. It returns when the next is due at the latest,
-// and whether the session is to be watched any longer.
-func (s *Session) tick(now int64, late, punctual bool) (next int64, watch bool) {
+// tick looks after one session. It returns when the next is due at the latest, and
+// notes whether the session need not be watched any longer.
+func (s *Session) tick(now int64, late, punctual bool) (next int64) {
 	if s.Err() != nil {
 		s.leaves = true
-		return now + int64(calmTick), false
+		return now + int64(calmTick)
 	}
 	if s.checkTurn(punctual) {
 		s.received.Store(now) // it has something to read, and gets on with it
@@ -180,7 +224,7 @@ func (s *Session) tick(now int64, late, punctual bool) (next int64, watch bool) 
 		s.quietSince, s.pinged = now, 0
 	}
 	s.leaves = !busy && now-s.quietSince >= int64(quietTime)
-	return s.schedule(now, busy), !s.leaves
+	return s.schedule(now, busy)
 }
 
 // schedule says when the next tick is due at the latest. A client's may be long

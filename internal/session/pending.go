@@ -156,7 +156,7 @@ func (s *Session) open(p *Pending) (*reader, *tandem.Error) {
 		s.watch()
 	}
 	if soon {
-		signal(s.env.monitor.wake)
+		s.env.monitor.wake()
 	}
 	if lead {
 		s.writeAfterOthers()

@@ -331,7 +331,7 @@ func TestIdleSessionHasNoMonitor(t *testing.T) {
 		time.Sleep(time.Second) // who has a thousand idle clients must not pay for their monitors
 		for _, e := range []*Env{p.clientEnv, p.serverEnv} {
 			e.monitor.mu.Lock()
-			if e.monitor.running || len(e.monitor.list) > 0 {
+			if e.monitor.set || len(e.monitor.list) > 0 {
 				t.Error("the monitor still runs")
 			}
 			e.monitor.mu.Unlock()
