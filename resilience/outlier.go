@@ -26,7 +26,8 @@ type OutlierConfig struct {
 	// FailureRate is by how much an instance's share of failed calls exceeds the
 	// median when it is an outlier; 0.2.
 	FailureRate float64 `json:"failureRate,omitzero"`
-	// LatencyFactor is how many times the median latency is an outlier's; 3.
+	// LatencyFactor is how many times the median latency is an outlier's, at two looks
+	// in a row; 3.
 	LatencyFactor float64 `json:"latencyFactor,omitzero"`
 	// LatencyExcess is how much longer than the median calls must at least take;
 	// 100 ms.
@@ -120,7 +121,17 @@ func (o *Outliers) since(s Sample) (recent, bool) {
 	if s.Calls < first.Calls || calls < uint64(o.config.MinCalls) { //nolint:gosec // not negative
 		return recent{}, false
 	}
-	return recent{id: s.ID, rate: float64(s.Failures-first.Failures) / float64(calls), latency: s.Latency}, true
+	return recent{id: s.ID, rate: float64(s.Failures-first.Failures) / float64(calls), latency: o.lasting(s)}, true
+}
+
+// lasting returns the latency that an instance had at this look and at the one
+// before: an average of the last calls is high for a moment when a few of them were
+// of a slow kind.
+func (o *Outliers) lasting(s Sample) time.Duration {
+	if len(o.rounds) == 0 {
+		return s.Latency
+	}
+	return min(s.Latency, o.rounds[len(o.rounds)-1][s.ID].Latency)
 }
 
 // worst returns those that differ too much from the median.

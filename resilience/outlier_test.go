@@ -71,11 +71,15 @@ func TestOutliersByLatency(t *testing.T) {
 	f[0].Latency, f[1].Latency = 100*time.Millisecond, 112*time.Millisecond
 	f.serve()
 	wantOutliers(t, "100 ms and 112 where 10 are usual, which is three times the median but not 100 ms more", o.Look(f))
-	f[1].Latency = 10 * time.Millisecond
-	f[0].Latency = 110 * time.Millisecond
+	f[0].Latency, f[1].Latency, f[2].Latency = 110*time.Millisecond, 10*time.Millisecond, 300*time.Millisecond
 	f.serve()
-	wantOutliers(t, "110 ms", o.Look(f), "0")
+	wantOutliers(t, "110 ms and 300, now", o.Look(f))
+	f[2].Latency = 10 * time.Millisecond // the last calls were of a slow kind
+	f.serve()
+	wantOutliers(t, "110 ms still", o.Look(f), "0")
 	f[1].Latency, f[2].Latency = 40*time.Millisecond, 40*time.Millisecond
+	f.serve()
+	o.Look(f)
 	f.serve()
 	wantOutliers(t, "110 ms where 40 are usual", o.Look(f))
 }
