@@ -3,7 +3,7 @@
 // tool callgrind counts in software what a process executes, in user space and
 // for each function, and finds nearly the same number each time.
 //
-// A process is some fifty times slower under it. What happens by the clock,
+// A process is many times slower under it. What happens by the clock,
 // such as a timer's ticks, then falls to far fewer calls than it really does.
 package instructions
 
@@ -113,7 +113,7 @@ func Run(ctx context.Context, s Settings, progress io.Writer) (*Report, error) {
 // check finds what cannot be meant.
 func (s Settings) check() error {
 	if s.Mode != harness.Shared {
-		return fmt.Errorf("instructions: mode %q; only %q means something: callgrind makes a process some fifty times slower, "+
+		return fmt.Errorf("instructions: mode %q; only %q means something: callgrind makes a process many times slower, "+
 			"and with a connection a caller the connections' timers and stacks that grow then count far too much", s.Mode, harness.Shared)
 	}
 	if len(s.Systems) == 0 || s.Callers < 1 || s.Conns < 1 || s.Rounds < 1 || s.Calls < 1 {
@@ -182,7 +182,7 @@ func (s Settings) run(ctx context.Context, built harness.Built, sample *Sample) 
 }
 
 // start runs a peer under callgrind, which dumps to a file of dir that is
-// called as the subcommand. Signals that stop goroutines would come fifty times
+// called as the subcommand. Signals that stop goroutines would come many times
 // as often for a call, and of several threads valgrind runs one at a time.
 func start(ctx context.Context, built harness.Built, dir, system string, args ...string) (*harness.Peer, error) {
 	out := filepath.Join(dir, args[0])

@@ -17,10 +17,10 @@ var valid = Settings{Systems: []string{"tandem"}, Mode: harness.Shared, Callers:
 
 func TestRunRefusesWhatCannotBeMeant(t *testing.T) {
 	for want, change := range map[string]func(*Settings){
-		"fifty times slower": func(s *Settings) { s.Mode = harness.PerCaller },
-		"0 systems":          func(s *Settings) { s.Systems = nil },
-		"0 callers":          func(s *Settings) { s.Callers = 0 },
-		"0 calls":            func(s *Settings) { s.Calls = 0 },
+		"many times slower": func(s *Settings) { s.Mode = harness.PerCaller },
+		"0 systems":         func(s *Settings) { s.Systems = nil },
+		"0 callers":         func(s *Settings) { s.Callers = 0 },
+		"0 calls":           func(s *Settings) { s.Calls = 0 },
 	} {
 		s := valid
 		change(&s)
