@@ -14,17 +14,15 @@ var errAttemptTimeout = errors.New("attempt timed out")
 // timed bounds each attempt by the time that attempts have. The attempt's copy
 // of the deadline travels with the request, so the handler's context ends then,
 // too.
-func (c *Client) timed(next tandem.Func) tandem.Func {
-	return func(ctx context.Context, call *tandem.Call) error {
-		d := call.AttemptTimeout
-		if d == 0 {
-			d = c.ruleOf(call).attemptTimeout
-		}
-		if d <= 0 || call.Kind == tandem.Streaming {
-			return next(ctx, call)
-		}
-		return attemptWithin(ctx, call, d, next)
+func (c *Client) timed(ctx context.Context, call *tandem.Call, next tandem.Func) error {
+	d := call.AttemptTimeout
+	if d == 0 {
+		d = c.ruleOf(call).attemptTimeout
 	}
+	if d <= 0 || call.Kind == tandem.Streaming {
+		return next(ctx, call)
+	}
+	return attemptWithin(ctx, call, d, next)
 }
 
 func attemptWithin(ctx context.Context, call *tandem.Call, d time.Duration, next tandem.Func) error {

@@ -60,26 +60,33 @@ func parallel(m tandem.FailMode) bool { return m == Broadcast || m == Fork || m 
 // failfast makes one attempt.
 func failfast(next tandem.Func) tandem.Func { return next }
 
-// elsewhere sends a call that a draining server has refused, or that never left
-// us, to another instance, at no cost and at most once an instance: nothing
-// ran, and nobody is overloaded. It is part of every fail mode.
-func elsewhere(next tandem.Func) tandem.Func {
-	const most = 8
+// timedOrElsewhere is part of every fail mode: an attempt has its time, and is made
+// elsewhere if it was never made. It is one Func, and not one around another, as a
+// caller that waits has its frames on the stack, which must come back into the cache.
+func (c *Client) timedOrElsewhere(next tandem.Func) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
-		err := next(ctx, call)
-		if err == nil {
-			return nil
-		}
-		for range most {
-			id := call.Peer.Instance
-			if err == nil || call.Pin != "" || slices.Contains(call.Exclude, id) || !errors.Is(err, session.ErrDraining) {
-				return err
-			}
-			call.Exclude = append(call.Exclude, id)
-			err = next(ctx, call)
+		err := c.timed(ctx, call, next)
+		if err != nil {
+			err = c.elsewhere(ctx, call, next, err)
 		}
 		return err
 	}
+}
+
+// elsewhere sends a call that a draining server has refused, or that never left
+// us, to another instance, at no cost and at most once an instance: nothing
+// ran, and nobody is overloaded.
+func (c *Client) elsewhere(ctx context.Context, call *tandem.Call, next tandem.Func, err error) error {
+	const most = 8
+	for range most {
+		id := call.Peer.Instance
+		if err == nil || call.Pin != "" || slices.Contains(call.Exclude, id) || !errors.Is(err, session.ErrDraining) {
+			return err
+		}
+		call.Exclude = append(call.Exclude, id)
+		err = c.timed(ctx, call, next)
+	}
+	return err
 }
 
 // outgoing returns what the call's body really is; false if somebody has put

@@ -26,7 +26,7 @@ func (p *pool) invite(n *balance.Node) *member {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	v := p.view.Load()
-	if m := v.conns[n]; m != nil || p.closed || !slices.Contains(v.nodes, n) {
+	if m := v.conns[n]; m != nil || p.closed.Load() || !slices.Contains(v.nodes, n) {
 		return m
 	}
 	m := p.join(n.Instance)

@@ -20,6 +20,7 @@ import (
 type pool struct {
 	client *Client
 	view   atomic.Pointer[view] // nil until the first list
+	closed atomic.Bool          // set under mu
 	usable func(*balance.Node) bool
 	health *health
 
@@ -31,7 +32,6 @@ type pool struct {
 	last    registry.View      // of update
 	retired map[*live]struct{} // with calls in flight
 	first   chan struct{}      // closed when there is a view, or no hope for one
-	closed  bool
 }
 
 // view is what calls work with; it is replaced as a whole.
@@ -56,16 +56,16 @@ func (v *view) member(n *balance.Node) *member {
 
 // member is an instance with its connections.
 type member struct {
-	instance tandem.Instance      // guarded by the mutex of its pool
-	peer     *tandem.Peer         // of calls that wait for a connection
-	lost     atomic.Pointer[live] // the last connection whose end was counted
-	breaker  *resilience.Breaker
-	slow     atomic.Int64                                   // ns; from when on calls were too slow when it was ejected; 0 if it was not for that
-	methods  atomic.Pointer[map[string]*resilience.Breaker] // replaced as a whole; nil at first
-	links    []*link
+	peer    *tandem.Peer // of calls that wait for a connection
+	links   []*link
+	breaker *resilience.Breaker
+	guest   atomic.Bool                                    // the policy does not want it, a call did
+	used    atomic.Bool                                    // as a guest, since the last list
+	lost    atomic.Pointer[live]                           // the last connection whose end was counted
+	slow    atomic.Int64                                   // ns; from when on calls were too slow when it was ejected; 0 if it was not for that
+	methods atomic.Pointer[map[string]*resilience.Breaker] // replaced as a whole; nil at first
 
-	guest atomic.Bool // the policy does not want it, a call did
-	used  atomic.Bool // as a guest, since the last list
+	instance tandem.Instance // guarded by the mutex of its pool
 }
 
 func newPool(c *Client) *pool {
@@ -83,7 +83,7 @@ func newPool(c *Client) *pool {
 func (p *pool) update(v registry.View) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	if p.closed.Load() {
 		return
 	}
 	p.last = v
@@ -181,7 +181,7 @@ func (p *pool) openFirst() {
 func (p *pool) steer(r *rules) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	if p.closed.Load() {
 		return
 	}
 	old := p.client.rules.Swap(r)
@@ -250,7 +250,7 @@ func (p *pool) disconnected() {
 func (p *pool) keep(s *live) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	if p.closed.Load() {
 		s.Close()
 		return
 	}
@@ -266,7 +266,7 @@ func (p *pool) keep(s *live) {
 
 func (p *pool) close() {
 	p.mu.Lock()
-	p.closed = true
+	p.closed.Store(true)
 	retired := p.retired
 	p.retired = nil
 	for _, m := range p.members {
@@ -301,7 +301,7 @@ func (p *pool) try(ctx context.Context, call *tandem.Call) error {
 		}
 		v = p.view.Load()
 	}
-	if p.client.ctx.Err() != nil {
+	if p.closed.Load() {
 		return unavailable("%v", errClosed)
 	}
 	n, m := p.pick(v, call)

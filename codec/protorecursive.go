@@ -9,10 +9,9 @@ import (
 
 // recursion knows which types can contain themselves. Only their messages can
 // nest deeper than the types do, and need a look before they are decoded.
-type recursion struct {
-	known sync.Map // reflect.Type to *verdict
-	last  atomic.Pointer[verdict]
-}
+type recursion struct{ last atomic.Pointer[verdict] }
+
+var verdicts sync.Map // by reflect.Type, *verdict; the process's, as types are
 
 type verdict struct {
 	t         reflect.Type
@@ -26,9 +25,9 @@ func (r *recursion) possible(v any) bool {
 	if last := r.last.Load(); last != nil && last.t == t {
 		return last.recursive
 	}
-	found, ok := r.known.Load(t)
+	found, ok := verdicts.Load(t)
 	if !ok {
-		found, _ = r.known.LoadOrStore(t, &verdict{t, containsItself(t, map[reflect.Type]bool{})})
+		found, _ = verdicts.LoadOrStore(t, &verdict{t, containsItself(t, map[reflect.Type]bool{})})
 	}
 	last := found.(*verdict) //nolint:forcetypeassert // nothing else is stored
 	r.last.Store(last)

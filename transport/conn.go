@@ -69,12 +69,17 @@ func rawOf(c net.Conn) syscall.RawConn {
 // CanTry reports whether [Conn.TryRead] and [Conn.TryWrite] can do anything.
 func (c *Conn) CanTry() bool { return c.raw != nil }
 
-// ReadLazy waits until bytes are there, takes a buffer from take, and reads
-// into it. While it waits it holds no buffer; give gets back the ones taken in
-// vain. A result without bytes and error does not occur.
-func (c *Conn) ReadLazy(take func() []byte, give func([]byte)) ([]byte, int, error) {
+// Lender has buffers to read into.
+type Lender interface {
+	Take() []byte    // returns one, which has room
+	Give(buf []byte) // gets one back that was taken in vain
+}
+
+// ReadLazy waits until bytes are there, takes a buffer, and reads into it. While it
+// waits it holds none. A result without bytes and error does not occur.
+func (c *Conn) ReadLazy(l Lender) ([]byte, int, error) {
 	if c.raw != nil {
-		return c.rd.read(c.raw, take, give)
+		return c.rd.read(c.raw, l)
 	}
 	if c.small == nil {
 		c.small = make([]byte, smallRead)
@@ -83,18 +88,18 @@ func (c *Conn) ReadLazy(take func() []byte, give func([]byte)) ([]byte, int, err
 	if n == 0 {
 		return nil, 0, err
 	}
-	buf := take()
+	buf := l.Take()
 	copy(buf, c.small[:n])
 	return buf, n, nil // an error comes again with the next read
 }
 
 // TryRead is [Conn.ReadLazy] without waiting: neither bytes nor an error means
 // that there is nothing to read now.
-func (c *Conn) TryRead(take func() []byte, give func([]byte)) ([]byte, int, error) {
+func (c *Conn) TryRead(l Lender) ([]byte, int, error) {
 	if c.raw == nil {
 		return nil, 0, nil
 	}
-	return c.rd.try(c.raw, take, give)
+	return c.rd.try(c.raw, l)
 }
 
 // TryWrite writes as much of p as fits without waiting. Less than all of p

@@ -72,7 +72,7 @@ func TestEmbeddedSocketKeepsItsMethods(t *testing.T) {
 	if _, err := b.Write(flip([]byte(secret))); err != nil {
 		t.Fatal(err)
 	}
-	buf, n, err := conn.ReadLazy(func() []byte { return make([]byte, 100) }, func([]byte) {})
+	buf, n, err := conn.ReadLazy(new(lender))
 	if err != nil || string(buf[:n]) != secret {
 		t.Errorf("read %q, %v", buf[:n], err)
 	}
@@ -113,7 +113,7 @@ func TestRawConn(t *testing.T) {
 	if _, err := b.Write([]byte(words)); err != nil {
 		t.Fatal(err)
 	}
-	buf, n, err := conn.ReadLazy(func() []byte { return make([]byte, 100) }, func([]byte) {})
+	buf, n, err := conn.ReadLazy(new(lender))
 	if err != nil || string(buf[:n]) != words {
 		t.Errorf("read %q, %v", buf[:n], err)
 	}

@@ -21,13 +21,9 @@ var errPlain = errors.New("transport: no raw connections on this system")
 func (*lazyRead) run(uintptr) bool { return true }
 func (*tryWrite) run(uintptr) bool { return true }
 
-func (*lazyRead) read(syscall.RawConn, func() []byte, func([]byte)) ([]byte, int, error) {
-	return nil, 0, errPlain
-}
+func (*lazyRead) read(syscall.RawConn, Lender) ([]byte, int, error) { return nil, 0, errPlain }
 
-func (*lazyRead) try(syscall.RawConn, func() []byte, func([]byte)) ([]byte, int, error) {
-	return nil, 0, errPlain
-}
+func (*lazyRead) try(syscall.RawConn, Lender) ([]byte, int, error) { return nil, 0, errPlain }
 
 func (*tryWrite) write(syscall.RawConn, []byte) (int, error) { return 0, errPlain }
 

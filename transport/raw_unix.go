@@ -13,23 +13,22 @@ const nonBlocking = true
 
 // lazyRead is one pending ReadLazy: its step runs inside RawConn.Read.
 type lazyRead struct {
-	step func(fd uintptr) bool
-	take func() []byte
-	give func([]byte)
-	buf  []byte
-	n    int
-	err  error
-	once bool // do not wait
+	step   func(fd uintptr) bool
+	lender Lender
+	buf    []byte
+	n      int
+	err    error
+	once   bool // do not wait
 }
 
-func (r *lazyRead) try(raw syscall.RawConn, take func() []byte, give func([]byte)) ([]byte, int, error) {
+func (r *lazyRead) try(raw syscall.RawConn, l Lender) ([]byte, int, error) {
 	r.once = true
 	defer func() { r.once = false }()
-	return r.read(raw, take, give)
+	return r.read(raw, l)
 }
 
-func (r *lazyRead) read(raw syscall.RawConn, take func() []byte, give func([]byte)) ([]byte, int, error) {
-	r.take, r.give = take, give
+func (r *lazyRead) read(raw syscall.RawConn, l Lender) ([]byte, int, error) {
+	r.lender = l
 	err := raw.Read(r.step)
 	buf, n := r.buf, r.n
 	if err == nil {
@@ -41,7 +40,7 @@ func (r *lazyRead) read(raw syscall.RawConn, take func() []byte, give func([]byt
 	}
 	if err != nil {
 		if buf != nil {
-			give(buf)
+			l.Give(buf)
 		}
 		return nil, 0, err
 	}
@@ -51,7 +50,7 @@ func (r *lazyRead) read(raw syscall.RawConn, take func() []byte, give func([]byt
 // run tries one read. It must try before it waits: the poller reports edges,
 // and the edge of bytes that are already there may have passed.
 func (r *lazyRead) run(fd uintptr) bool {
-	r.buf = r.take()
+	r.buf = r.lender.Take()
 	for {
 		r.n, r.err = syscall.Read(int(fd), r.buf)
 		if !errors.Is(r.err, syscall.EINTR) {
@@ -59,7 +58,7 @@ func (r *lazyRead) run(fd uintptr) bool {
 		}
 	}
 	if errors.Is(r.err, syscall.EAGAIN) {
-		r.give(r.buf)
+		r.lender.Give(r.buf)
 		r.buf, r.n, r.err = nil, 0, nil
 		return r.once
 	}

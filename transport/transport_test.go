@@ -93,21 +93,25 @@ func echoOne(ln net.Listener) error {
 
 // readAll reads lazily and checks that no buffer is held in between.
 func readAll(c *transport.Conn) (all []byte, err error) {
-	held := 0
-	take := func() []byte { held++; return make([]byte, 8<<10) }
-	give := func([]byte) { held-- }
+	var l lender
 	for {
-		buf, n, err := c.ReadLazy(take, give)
+		buf, n, err := c.ReadLazy(&l)
 		if err != nil {
-			if held != 0 {
-				return all, fmt.Errorf("%d buffers held at the end: %w", held, err)
+			if l.taken != 0 {
+				return all, fmt.Errorf("%d buffers held at the end: %w", l.taken, err)
 			}
 			return all, err
 		}
 		all = append(all, buf[:n]...)
-		give(buf)
+		l.Give(buf)
 	}
 }
+
+// lender counts the buffers that it has lent.
+type lender struct{ taken int }
+
+func (l *lender) Take() []byte { l.taken++; return make([]byte, 8<<10) }
+func (l *lender) Give([]byte)  { l.taken-- }
 
 func TestTryWriteDoesNotWait(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -72,23 +72,24 @@ func drainError(reason string) *tandem.Error {
 
 const noIndex = 0xff
 
+// codecIndex is noIndex for an unknown one. The codec of the last call is remembered:
+// with many connections the peer's list is in no cache.
 func (m *machine) codecIndex(name string) uint8 {
-	for i, c := range m.peer.Codecs {
-		if c == name {
-			return uint8(i)
+	if name != m.codec || name == "" {
+		m.codec, m.codecNumber = name, noIndex
+		if i := slices.Index(m.peer.Codecs, name); i >= 0 {
+			m.codecNumber = uint8(i) //nolint:gosec // at most wire.MaxListed
 		}
 	}
-	return noIndex
+	return m.codecNumber
 }
 
 // compressorIndex is 0 for none or an unknown one.
 func (m *machine) compressorIndex(name string) uint8 {
-	for i, c := range m.peer.Compressors {
-		if name != "" && c == name {
-			return uint8(i + 1)
-		}
+	if name == "" {
+		return 0
 	}
-	return 0
+	return uint8(slices.Index(m.peer.Compressors, name) + 1) //nolint:gosec // at most wire.MaxListed
 }
 
 // send appends the request's first frame and puts the rest in the ring.

@@ -187,13 +187,13 @@ func (s *Session) takeTurnLocked(p *Pending, now int64) *reader {
 // poll acts on what has come already.
 func (rd *reader) poll() {
 	s := rd.s
-	_, n, err := s.conn.TryRead(rd.take, rd.give)
+	_, n, err := s.conn.TryRead(rd)
 	switch {
 	case err != nil:
 		err = rd.readError(err)
 	case n > 0:
 		rd.r, rd.w = 0, n
-		rd.now = s.env.now()
+		rd.now = s.now()
 		s.received.Store(rd.now)
 		_, err = rd.process()
 		s.flush()

@@ -94,8 +94,8 @@ func Settings(streamWindow int) wire.Settings {
 // Env is what sessions share: settings, buffers, the clock and the monitor. It
 // belongs to one client or server.
 type Env struct {
+	clock
 	cfg     Config
-	start   time.Time
 	monitor monitor
 	nobody  tandem.Peer // of calls for which no instance is chosen yet
 
@@ -144,7 +144,7 @@ func names[T interface{ Name() string }](list []T) (names []string) {
 
 // NewEnv returns an Env. Close ends it.
 func NewEnv(cfg Config) *Env {
-	e := &Env{cfg: cfg, start: time.Now()}
+	e := &Env{cfg: cfg, clock: clock{time.Now()}}
 	if e.cfg.Handshake == 0 {
 		e.cfg.Handshake = defaultHandshake
 	}
@@ -233,16 +233,19 @@ func (e *Env) Compressor(name string) tandem.Compressor {
 // CompressAbove returns the size from which messages are compressed.
 func (e *Env) CompressAbove() int { return e.cfg.CompressAbove }
 
-// now is monotonic time since the Env was made, in nanoseconds: a step of the
-// wall clock changes nothing.
-func (e *Env) now() int64 { return int64(time.Since(e.start)) }
+// clock counts from when an Env was made. Its sessions have a copy each, as what they
+// have themselves is sooner in the processor's cache.
+type clock struct{ start time.Time }
 
-// instant converts a deadline to the Env's clock; 0 for none.
-func (e *Env) instant(t time.Time) int64 {
+// now is monotonic time in nanoseconds: a step of the wall clock changes nothing.
+func (c *clock) now() int64 { return int64(time.Since(c.start)) }
+
+// instant converts a deadline to the clock; 0 for none.
+func (c *clock) instant(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
-	return max(1, int64(t.Sub(e.start)))
+	return max(1, int64(t.Sub(c.start)))
 }
 
-func (e *Env) at(instant int64) time.Time { return e.start.Add(time.Duration(instant)) }
+func (c *clock) at(instant int64) time.Time { return c.start.Add(time.Duration(instant)) }

@@ -49,7 +49,7 @@ func (e *Env) Accept(ctx context.Context, conn net.Conn, head []byte) (*Session,
 	s := e.newSession(ctx, conn)
 	rd := s.newReader(0)
 	if len(head) > 0 {
-		rd.take()
+		rd.Take()
 		rd.w = copy(rd.buf[:], head)
 	}
 	err := s.hello(rd, func(peer *wire.Settings) error {
@@ -79,14 +79,14 @@ func (s *Session) hello(rd *reader, exchange func(peer *wire.Settings) error) er
 	}
 	s.peer.TLS = transport.TLSState(s.conn)
 	s.m.init(peer)
-	rd.now = s.env.now()
+	rd.now = s.now()
 	return s.conn.SetDeadline(time.Time{})
 }
 
 // preface reads the peer's preface; what follows it stays in the buffer.
 func (rd *reader) preface(peer *wire.Settings) error {
 	if rd.buf == nil {
-		rd.take()
+		rd.Take()
 	}
 	if err := rd.need(wire.PrefaceLen); err != nil {
 		return err

@@ -30,21 +30,23 @@ type machine struct {
 	queue     []*Pending // waiting for a slot or for room
 	vacant    int        // of the queue: calls that were given up there
 	sentNames sentNames
+	codec     string       // of the last call
 	sent      uint64       // requests, by their heads
 	away      *wire.GoAway // the peer accepts no more
 	earliest  int64        // no deadline of an open call is before this instant
 	stream    *Stream      // that was accepted last
 
 	// Calls opened by the peer.
-	served    []*Inbound // by slot
-	running   int        // whose handlers have not returned, one-way calls included
-	names     receivedNames
-	accepted  uint64 // requests, by their heads
-	draining  bool   // we accept no more
-	incoming  assemblies
-	connOwed  int64 // credit of streams that the application has used
-	connSpare int64 // credit of streams that the peer still has
-	connRoom  int64 // credit of streams that we have
+	served      []*Inbound // by slot
+	running     int        // whose handlers have not returned, one-way calls included
+	names       receivedNames
+	accepted    uint64 // requests, by their heads
+	draining    bool   // we accept no more
+	codecNumber uint8  // that the peer counts codec by
+	incoming    assemblies
+	connOwed    int64 // credit of streams that the application has used
+	connSpare   int64 // credit of streams that the peer still has
+	connRoom    int64 // credit of streams that we have
 
 	frames uint64 // received so far
 

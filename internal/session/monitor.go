@@ -337,10 +337,10 @@ func (s *Session) readsBacklog() bool {
 // Ping asks the peer for a sign of life, without waiting for it: [Session.Heard]
 // tells of it. It is for sessions on which nothing is outstanding; of others the
 // monitor takes care.
-func (s *Session) Ping() { s.ping(s.env.now()) }
+func (s *Session) Ping() { s.ping(s.now()) }
 
 // Heard returns when bytes last came from the peer; at first, when it connected.
-func (s *Session) Heard() time.Time { return s.env.at(s.received.Load()) }
+func (s *Session) Heard() time.Time { return s.at(s.received.Load()) }
 
 // ping sends the time; the pong brings it back.
 func (s *Session) ping(now int64) {

@@ -6,21 +6,27 @@ import "github.com/tandem-rpc/tandem/wire"
 // given when the request's head is appended; an appended head is never
 // dropped, so both sides count alike.
 type sentNames struct {
-	numbers map[string]int
-	bytes   int
+	last    string // method that was asked for, most likely the next one, too
+	number  int32  // of last
+	bytes   int32
+	numbers map[string]int32
 }
 
 func (n *sentNames) reference(method string) wire.Name {
+	if method == n.last {
+		return wire.Name{Number: int(n.number)}
+	}
 	if i, ok := n.numbers[method]; ok {
-		return wire.Name{Number: i}
+		n.last, n.number = method, i
+		return wire.Name{Number: int(i)}
 	}
 	name := wire.Name{Text: []byte(method)}
-	if len(n.numbers) < wire.MaxNames && n.bytes+len(method) <= wire.MaxNameBytes {
+	if len(n.numbers) < wire.MaxNames && int(n.bytes)+len(method) <= wire.MaxNameBytes {
 		if n.numbers == nil {
-			n.numbers = map[string]int{}
+			n.numbers = map[string]int32{}
 		}
-		n.numbers[method] = len(n.numbers)
-		n.bytes += len(method)
+		n.numbers[method] = int32(len(n.numbers)) //nolint:gosec // at most MaxNames
+		n.bytes += int32(len(method))             //nolint:gosec // at most MaxNameBytes
 		name.Define = true
 	}
 	return name

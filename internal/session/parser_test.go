@@ -109,7 +109,7 @@ func (t *tapeReader) refill() (err error) {
 	} else {
 		rd.r, rd.w = 0, 0
 		rd.release()
-		rd.w, err = t.tape.Read(rd.take())
+		rd.w, err = t.tape.Read(rd.Take())
 	}
 	rd.now = rd.s.env.now()
 	rd.s.received.Store(rd.now)

@@ -137,7 +137,7 @@ func (s *Session) Do(ctx context.Context, p *Pending) error {
 // caller must read if it gets a reader.
 func (s *Session) open(p *Pending) (*reader, *tandem.Error) {
 	s.mu.Lock()
-	now := s.env.now()
+	now := s.now()
 	rd := s.takeTurnLocked(p, now)
 	err := s.m.open(p, now)
 	reads := err == nil && p.mayRead(now)

@@ -43,22 +43,20 @@ type reader struct {
 	frames  uint64 // parsed
 	stalled uint64 // frames when the deadline for the rest of a frame was set
 	armed   bool
-
-	take func() []byte
-	give func([]byte)
 }
 
-func (s *Session) newReader(turn uint64) *reader {
-	rd := &reader{s: s, turn: turn}
-	rd.take = func() []byte {
-		rd.buf = takeReadBuffer()
-		return rd.buf[:]
-	}
-	rd.give = func([]byte) {
-		rd.waited = true
-		rd.release()
-	}
-	return rd
+func (s *Session) newReader(turn uint64) *reader { return &reader{s: s, turn: turn} }
+
+// Take is for the connection that reads: bytes may be there.
+func (rd *reader) Take() []byte {
+	rd.buf = takeReadBuffer()
+	return rd.buf[:]
+}
+
+// Give is for the connection: there were none.
+func (rd *reader) Give([]byte) {
+	rd.waited = true
+	rd.release()
 }
 
 // release gives the buffer back. A reader that lost its turn must not: the new
@@ -136,7 +134,7 @@ func (rd *reader) yield() {
 		rd.began = rd.now
 	case rd.now-rd.began > int64(longestHold):
 		runtime.Gosched()
-		rd.now = rd.s.env.now()
+		rd.now = rd.s.now()
 		rd.began = rd.now
 	}
 }
@@ -162,7 +160,7 @@ func (rd *reader) fill() error {
 	if rd.r == rd.w {
 		rd.r, rd.w = 0, 0
 		rd.release()
-		_, n, err := rd.s.conn.ReadLazy(rd.take, rd.give)
+		_, n, err := rd.s.conn.ReadLazy(rd)
 		if err != nil {
 			return rd.readError(err)
 		}
@@ -170,7 +168,7 @@ func (rd *reader) fill() error {
 	} else if err := rd.more(); err != nil {
 		return err
 	}
-	rd.now, rd.aged = rd.s.env.now(), false
+	rd.now, rd.aged = rd.s.now(), false
 	rd.s.received.Store(rd.now)
 	return nil
 }
@@ -389,8 +387,8 @@ const longBatch = int64(time.Second)
 // late reports whether the handlers of this batch have taken so long that the
 // time of a call that came with them is over.
 func (rd *reader) late(in *Inbound) bool {
-	deadline := rd.s.env.instant(in.call.Deadline)
-	return deadline != 0 && deadline-rd.now < longBatch && rd.s.env.now() >= deadline
+	deadline := rd.s.instant(in.call.Deadline)
+	return deadline != 0 && deadline-rd.now < longBatch && rd.s.now() >= deadline
 }
 
 // execute runs a handler in the reader.
@@ -441,7 +439,7 @@ func (s *Session) steal(seen uint64) {
 	rd := s.newReader(seen + 1)
 	rd.now, rd.aged, rd.frames = old.now, true, old.frames
 	if n := old.w - old.r; n > 0 {
-		rd.take()
+		rd.Take()
 		rd.w = copy(rd.buf[:], old.buf[old.r:old.w])
 	}
 	s.flush() // answers of the batch so far

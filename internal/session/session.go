@@ -48,7 +48,6 @@ type Session struct {
 	drained chan struct{} // the write buffer has room again; nil until somebody waits for it
 
 	// Calls in goroutines of their own, see room.go; guarded by mu.
-	starting atomic.Int32  // how many have not begun; not guarded
 	encoding int           // how many are encoding their answer
 	encoded  int           // bytes of their answers that are not queued yet
 	room     chan struct{} // holds a token when there is room again; nil until somebody waits
@@ -61,11 +60,15 @@ type Session struct {
 	callersRead bool
 	relieved    bool // that caller is to hand over
 	hasty       bool // a caller has read that could be cancelled; until the next tick
+	leaves      bool // monitor only: the list
+
+	clock                 // the Env's
+	received atomic.Int64 // when bytes last came
 
 	// Watched by the monitor.
 	watched  atomic.Bool
+	starting atomic.Int32 // calls in goroutines of their own that have not begun
 	nextTick int64        // when the next comes at the latest; guarded by mu
-	received atomic.Int64 // when bytes last came
 	rtt      atomic.Int64
 	seenTurn uint64 // monitor only
 	held     int    // monitor only: how sure it is that a handler takes long
@@ -77,7 +80,6 @@ type Session struct {
 	sent     uint64 // monitor only: calls made until the last tick
 
 	quietSince int64 // monitor only: when there first was nothing to watch; 0 while there is
-	leaves     bool  // monitor only: the list
 
 	quiet  chan struct{} // nothing runs any more while draining; nil before
 	onAway func()        // to be told that no more calls may be made; nil if nobody asked, or has been told
@@ -88,11 +90,11 @@ type Session struct {
 
 func (e *Env) newSession(ctx context.Context, c net.Conn) *Session {
 	s := &Session{
-		env: e, conn: transport.Wrap(c), base: ctx, done: make(chan struct{}),
+		env: e, clock: e.clock, conn: transport.Wrap(c), base: ctx, done: make(chan struct{}),
 	}
 	s.peer = &tandem.Peer{Addr: c.RemoteAddr(), LocalAddr: c.LocalAddr(), Protocol: "tandem"}
 	s.m.env, s.m.s = e, s
-	s.received.Store(e.now())
+	s.received.Store(s.now())
 	return s
 }
 

@@ -194,7 +194,7 @@ func (s *Session) wroteLocked(n int) {
 	s.written += uint64(n) //nolint:gosec // not negative
 	s.offered = s.written
 	if len(s.m.queue) > 0 {
-		s.m.promote(s.env.now())
+		s.m.promote(s.now())
 	}
 }
 

@@ -392,19 +392,18 @@ func TestSessionsWriteWithoutWaiting(t *testing.T) {
 func TestSessionsWaitWithoutABuffer(t *testing.T) {
 	c, peer := pair(t, open(t))
 	wrapped := transport.Wrap(c)
-	var taken int
-	take, give := func() []byte { taken++; return make([]byte, 100) }, func([]byte) { taken-- }
+	var l lender
 	for _, word := range []string{"one", "two", "three"} {
 		sent := make(chan error, 1)
 		go func() {
 			_, err := peer.Write([]byte(word))
 			sent <- err
 		}()
-		buf, n, err := wrapped.ReadLazy(take, give)
+		buf, n, err := wrapped.ReadLazy(&l)
 		if err != nil || string(buf[:n]) != word {
 			t.Fatalf("read %q, %v", buf[:n], err)
 		}
-		give(buf)
+		l.Give(buf)
 		if err := <-sent; err != nil {
 			t.Fatal(err)
 		}
@@ -412,11 +411,11 @@ func TestSessionsWaitWithoutABuffer(t *testing.T) {
 	if err := peer.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := wrapped.ReadLazy(take, give); !errors.Is(err, io.EOF) {
+	if _, _, err := wrapped.ReadLazy(&l); !errors.Is(err, io.EOF) {
 		t.Errorf("after the end: %v", err)
 	}
-	if taken != 0 {
-		t.Errorf("%d buffers were kept", taken)
+	if l.taken != 0 {
+		t.Errorf("%d buffers were kept", l.taken)
 	}
 }
 
@@ -438,3 +437,9 @@ func TestRawOfAClosedConnection(t *testing.T) {
 		}
 	}
 }
+
+// lender counts the buffers that it has lent.
+type lender struct{ taken int }
+
+func (l *lender) Take() []byte { l.taken++; return make([]byte, 100) }
+func (l *lender) Give([]byte)  { l.taken-- }
