@@ -32,22 +32,25 @@ import (
 
 // Client calls the instances of one target. It is safe for concurrent use.
 type Client struct {
-	opts     options
-	target   string
-	env      *session.Env
-	caller   session.Caller // for what a call needs besides a session
-	rules    atomic.Pointer[rules]
-	steering steering
-	budget   *resilience.Budget
-	hedges   hedging
-	chains   [failModes]tandem.Func
+	// What every call needs comes first: of one client among thousands it is in no
+	// cache when a call is made.
+	env    *session.Env
+	rules  atomic.Pointer[rules]
+	points *points // nil without plugins
 	// intercepted says that interceptors see calls: what one has begun may
 	// outlive the call, whose memory then is not used again.
 	intercepted bool
-	points      *points // nil without plugins
-	pool        *pool
-	prober      prober
-	backlog     backlog
+	chains      [failModes]tandem.Func
+	pool        pool
+	opts        options
+
+	caller   session.Caller // for what a call needs besides a session
+	target   string
+	steering steering
+	budget   *resilience.Budget
+	hedges   hedging
+	prober   prober
+	backlog  backlog
 
 	ctx    context.Context // ends with the client
 	cancel context.CancelFunc
@@ -105,14 +108,14 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	r := c.rules.Load()
 	c.budget = resilience.NewBudget(r.budgetShare, r.budgetRate, time.Now())
 	c.hedges.init(c.opts.backupShare)
-	c.pool = newPool(c)
+	c.pool.init(c)
 	c.intercepted = len(c.opts.interceptors)+len(c.opts.attemptInterceptors) > 0 || keep(c.opts.plugins)
 	c.points = compilePoints(c.opts.plugins, cfg.OnPanic)
 	c.buildChains()
 	c.follow(resolver, t)
 	c.followPolicy()
 	if c.opts.healthCheck > 0 {
-		c.prober.pool, c.prober.interval = c.pool, c.opts.healthCheck
+		c.prober.pool, c.prober.interval = &c.pool, c.opts.healthCheck
 		c.prober.begin()
 	}
 	return c, nil

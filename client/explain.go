@@ -89,7 +89,7 @@ func (c *Client) Describe(method string, opts ...tandem.CallOption) *Explanation
 	if v := c.pool.view.Load(); v != nil {
 		e.add(c.pool.explain(v, call))
 	} else {
-		e.add(explained{pool: c.pool, call: call})
+		e.add(explained{pool: &c.pool, call: call})
 	}
 	return e
 }

@@ -50,13 +50,12 @@ type health struct {
 	outliers *resilience.Outliers
 }
 
-func newHealth(p *pool) *health {
-	h := &health{pool: p, outliers: resilience.NewOutliers(resilience.OutlierConfig{})}
+func (h *health) init(p *pool) {
+	h.pool, h.outliers = p, resilience.NewOutliers(resilience.OutlierConfig{})
 	h.next.Store(math.MinInt64)
 	if e := h.rules().ejection; e != nil {
 		h.outliers.Configure(e.Outliers)
 	}
-	return h
 }
 
 // rules are those of the client.
@@ -166,7 +165,7 @@ func (h *health) anyOpen(v *view, call *tandem.Call) bool {
 // admit asks the breakers for a call to the member that was picked for it; nil is
 // one that is not connected to yet.
 func (h *health) admit(v *view, m *member, call *tandem.Call) bool {
-	if m == nil {
+	if m == nil || h.out.Load()+h.shut.Load() == 0 {
 		return true
 	}
 	if !m.breaker.Closed() && !h.panics(v) && !m.breaker.Admit(balance.Now()) {

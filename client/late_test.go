@@ -39,7 +39,7 @@ func TestLateRoundGivesNoVerdict(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		p := prober{pool: c.pool, interval: time.Second}
+		p := prober{pool: &c.pool, interval: time.Second}
 		suspicion := func(late bool) string {
 			p.round(time.Now(), late)
 			v := c.pool.view.Load()

@@ -49,8 +49,8 @@ const (
 	gone
 )
 
-func newLink(c *Client, id string, ep tandem.Endpoint) *link {
-	return &link{client: c, id: id, ep: ep, t: c.opts.transports[ep.Transport]}
+func (l *link) init(c *Client, id string, ep tandem.Endpoint) {
+	l.client, l.id, l.ep, l.t = c, id, ep, c.opts.transports[ep.Transport]
 }
 
 func (l *link) set(state linkState, err error) {

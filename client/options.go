@@ -25,8 +25,10 @@ type Option func(*options)
 
 type options struct {
 	codec               string // "" until Dial, unless it was chosen
-	codecs              []tandem.Codec
 	compressor          string
+	route               *tandem.Route
+	hashKey             func(method string, args any) string
+	codecs              []tandem.Codec
 	compressors         []tandem.Compressor
 	compressAbove       int
 	transports          map[string]tandem.Transport
@@ -34,8 +36,6 @@ type options struct {
 	byProtocol          map[string]Protocol
 	resolvers           map[string]registry.Resolver
 	policy              balance.Policy
-	route               *tandem.Route
-	hashKey             func(method string, args any) string
 	failMode            tandem.FailMode
 	retries             int
 	budgetShare         float64

@@ -22,7 +22,7 @@ type pool struct {
 	view   atomic.Pointer[view] // nil until the first list
 	closed atomic.Bool          // set under mu
 	usable func(*balance.Node) bool
-	health *health
+	health health
 
 	unreachable chan struct{} // has a token when no instance has a connection
 
@@ -57,7 +57,7 @@ func (v *view) member(n *balance.Node) *member {
 // member is an instance with its connections.
 type member struct {
 	peer    *tandem.Peer // of calls that wait for a connection
-	links   []*link
+	links   []link
 	breaker *resilience.Breaker
 	guest   atomic.Bool                                    // the policy does not want it, a call did
 	used    atomic.Bool                                    // as a guest, since the last list
@@ -68,14 +68,11 @@ type member struct {
 	instance tandem.Instance // guarded by the mutex of its pool
 }
 
-func newPool(c *Client) *pool {
-	p := &pool{
-		client: c, members: map[string]*member{}, table: balance.NewTable(c.rules.Load().balancer),
-		retired: map[*live]struct{}{}, first: make(chan struct{}), unreachable: make(chan struct{}, 1),
-	}
+func (p *pool) init(c *Client) {
+	p.client, p.members, p.table = c, map[string]*member{}, balance.NewTable(c.rules.Load().balancer)
+	p.retired, p.first, p.unreachable = map[*live]struct{}{}, make(chan struct{}), make(chan struct{}, 1)
 	p.usable = p.isUsable
-	p.health = newHealth(p)
-	return p
+	p.health.init(p)
 }
 
 // update takes in a new list: new instances are connected to, others kept,
@@ -121,19 +118,20 @@ func sameEndpoints(a, b tandem.Instance) bool { return slices.Equal(a.Endpoints,
 
 // join starts the links to a new instance.
 func (p *pool) join(in tandem.Instance) *member {
-	m := &member{instance: in, peer: &tandem.Peer{Instance: in.ID}, breaker: p.health.breaker()}
-	for range p.client.opts.connections {
-		l := newLink(p.client, in.ID, p.endpoint(in))
-		m.links = append(m.links, l)
-		l.begin()
+	m := &member{
+		instance: in, peer: &tandem.Peer{Instance: in.ID}, breaker: p.health.breaker(), links: make([]link, p.client.opts.connections),
+	}
+	for i := range m.links {
+		m.links[i].init(p.client, in.ID, p.endpoint(in))
+		m.links[i].begin()
 	}
 	return m
 }
 
 // leave closes the links to an instance that is not called any more.
 func (m *member) leave() {
-	for _, l := range m.links {
-		l.close()
+	for i := range m.links {
+		m.links[i].close()
 	}
 }
 
@@ -219,8 +217,8 @@ func (p *pool) alive(id string) bool {
 }
 
 func (m *member) live() bool {
-	for _, l := range m.links {
-		if l.live.Load() != nil {
+	for i := range m.links {
+		if m.links[i].live.Load() != nil {
 			return true
 		}
 	}
@@ -270,8 +268,8 @@ func (p *pool) close() {
 	retired := p.retired
 	p.retired = nil
 	for _, m := range p.members {
-		for _, l := range m.links {
-			if s := l.live.Load(); s != nil {
+		for i := range m.links {
+			if s := m.links[i].live.Load(); s != nil {
 				s.Close()
 			}
 		}
@@ -414,12 +412,12 @@ func perform(ctx context.Context, a attempt, loaded bool) error {
 // one that is live.
 func (m *member) link() *link {
 	if len(m.links) == 1 {
-		return m.links[0]
+		return &m.links[0]
 	}
 	start := rand.IntN(len(m.links))
-	second := m.links[start]
+	second := &m.links[start]
 	for i := range m.links {
-		l := m.links[(start+i)%len(m.links)]
+		l := &m.links[(start+i)%len(m.links)]
 		if l.well() {
 			return l
 		}

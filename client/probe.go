@@ -69,7 +69,8 @@ func (p *prober) round(now time.Time, late bool) (due time.Time) {
 	}
 	p.changed = false
 	for _, m := range v.conns {
-		for _, l := range m.links {
+		for i := range m.links {
+			l := &m.links[i]
 			if s := l.live.Load(); s != nil {
 				if at := p.look(l, s, now, late); at.Before(due) {
 					due = at

@@ -1,8 +1,6 @@
 package client
 
 import (
-	"slices"
-
 	"github.com/tandem-rpc/tandem/balance"
 )
 
@@ -20,8 +18,8 @@ func (p *pool) suspicion(v *view, n *balance.Node) string {
 
 // well reports whether it is connected and answers.
 func (m *member) well() bool {
-	for _, l := range m.links { // every pick comes here
-		if l.well() {
+	for i := range m.links { // every pick comes here
+		if m.links[i].well() {
 			return true
 		}
 	}
@@ -30,7 +28,12 @@ func (m *member) well() bool {
 
 // silent reports whether it stopped to answer pings, and has not connected again.
 func (m *member) silent() bool {
-	return !m.well() && slices.ContainsFunc(m.links, func(l *link) bool { return l.silent.Load() != nil })
+	for i := range m.links {
+		if m.links[i].silent.Load() != nil {
+			return !m.well()
+		}
+	}
+	return false
 }
 
 func (p *pool) isWell(n *balance.Node) bool {
