@@ -49,7 +49,7 @@ const (
 	wantUnmarshal = "no unmarshalling method of its own: wanted is UnmarshalVT, Unmarshal or UnmarshalBinary"
 )
 
-type generated struct{ recursion *recursion }
+type generated struct{}
 
 // Generated returns the codec "generated": a type encodes itself by methods
 // that a generator, or a person, wrote for it. They are found by their shape,
@@ -71,7 +71,7 @@ type generated struct{ recursion *recursion }
 // allocates what a message declares. Only protobuf types, known by UnmarshalVT
 // or ProtoMessage, are kept from nesting deeper than 100; they are reset before
 // they are decoded into, as proto.Unmarshal does.
-func Generated() tandem.Codec { return generated{new(recursion)} }
+func Generated() tandem.Codec { return generated{} }
 
 func (generated) Name() string { return "generated" }
 
@@ -205,8 +205,8 @@ func (g generated) decodeNew(src []byte, v any) error {
 }
 
 // prepare checks a protobuf message and resets what it will be decoded into.
-func (g generated) prepare(src []byte, m any) error {
-	if mayNest := len(src) > maxProtoDepth; mayNest && g.recursion.possible(m) && protoTooDeep(src) {
+func (generated) prepare(src []byte, m any) error {
+	if len(src) > maxProtoDepth && mayNest(m) && protoTooDeep(src) {
 		return fmt.Errorf("nested deeper than %d", maxProtoDepth)
 	}
 	if r, ok := m.(interface{ Reset() }); ok && !isEmpty(m) {

@@ -4,34 +4,21 @@ import (
 	"reflect"
 	"strings"
 	"sync"
-	"sync/atomic"
 )
 
-// recursion knows which types can contain themselves. Only their messages can
-// nest deeper than the types do, and need a look before they are decoded.
-type recursion struct{ last atomic.Pointer[verdict] }
+// recursive says by reflect.Type whether a type can contain itself.
+var recursive sync.Map
 
-var verdicts sync.Map // by reflect.Type, *verdict; the process's, as types are
-
-type verdict struct {
-	t         reflect.Type
-	recursive bool
-}
-
-// possible reports whether a value of v's type can contain another of its own,
-// or of a type that does.
-func (r *recursion) possible(v any) bool {
+// mayNest reports whether a value of v's type can contain another of its own, or of a
+// type that does. Only such messages can nest deeper than their types do, and need a
+// look before they are decoded.
+func mayNest(v any) bool {
 	t := reflect.TypeOf(v)
-	if last := r.last.Load(); last != nil && last.t == t {
-		return last.recursive
-	}
-	found, ok := verdicts.Load(t)
+	known, ok := recursive.Load(t)
 	if !ok {
-		found, _ = verdicts.LoadOrStore(t, &verdict{t, containsItself(t, map[reflect.Type]bool{})})
+		known, _ = recursive.LoadOrStore(t, containsItself(t, map[reflect.Type]bool{}))
 	}
-	last := found.(*verdict) //nolint:forcetypeassert // nothing else is stored
-	r.last.Store(last)
-	return last.recursive
+	return known.(bool) //nolint:forcetypeassert // nothing else is stored
 }
 
 // containsItself follows all fields but those of protobuf's own runtime, which

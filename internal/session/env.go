@@ -105,9 +105,20 @@ type Env struct {
 	closed bool
 	wg     sync.WaitGroup
 
-	// Channels must not leave the bubble of a test that uses testing/synctest; all
-	// else that is used again is the process's (buffers.go).
-	dones sync.Pool // chan struct{}, for a token each
+	dones *sync.Pool // chan struct{}, for a token each
+}
+
+// allDones are the process's, as all that is used again is (buffers.go). But channels must
+// not leave the bubble of a test that uses testing/synctest.
+var allDones sync.Pool
+
+// donesOf returns the pool for an Env that was made at that time: a bubble's clock,
+// unlike the others, isn't monotonic.
+func donesOf(start time.Time) *sync.Pool {
+	if start == start.Round(0) {
+		return new(sync.Pool)
+	}
+	return &allDones
 }
 
 func (e *Env) takeDone() chan struct{} {
@@ -144,7 +155,8 @@ func names[T interface{ Name() string }](list []T) (names []string) {
 
 // NewEnv returns an Env. Close ends it.
 func NewEnv(cfg Config) *Env {
-	e := &Env{cfg: cfg, clock: clock{time.Now()}}
+	start := time.Now()
+	e := &Env{cfg: cfg, clock: clock{start}, dones: donesOf(start)}
 	if e.cfg.Handshake == 0 {
 		e.cfg.Handshake = defaultHandshake
 	}

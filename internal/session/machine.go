@@ -14,43 +14,42 @@ func violationf(format string, args ...any) error {
 // machine is the state of both halves of one connection. It does no I/O, reads
 // no clock and starts nothing; the session's mutex guards it.
 type machine struct {
-	env  *Env
-	s    *Session
-	own  *wire.Settings
-	peer wire.Settings
+	s      *Session
+	env    *Env
+	closed *tandem.Error // why the session ended
+	away   *wire.GoAway  // the peer accepts no more
+	frames uint64        // received so far
 
 	// What is to be written.
 	out   *buffer // frames in wire order; nil when there are none
 	taken uint64  // bytes given to the writer so far
-	ring  bulkRing
-	pongs int // control answers since the writer last took
 
 	// Calls opened by us.
-	calls     slotTable
-	queue     []*Pending // waiting for a slot or for room
-	vacant    int        // of the queue: calls that were given up there
-	sentNames sentNames
-	codec     string       // of the last call
-	sent      uint64       // requests, by their heads
-	away      *wire.GoAway // the peer accepts no more
-	earliest  int64        // no deadline of an open call is before this instant
-	stream    *Stream      // that was accepted last
+	sent        uint64 // requests, by their heads
+	calls       slotTable
+	queue       []*Pending // waiting for a slot or for room
+	vacant      int        // of the queue: calls that were given up there
+	earliest    int64      // no deadline of an open call is before this instant
+	running     int        // of the peer's calls: whose handlers have not returned, one-way ones included
+	stream      *Stream    // that was accepted last
+	ring        bulkRing   // to be written after out
+	incoming    assemblies
+	sentNames   sentNames
+	codec       string // of the last call
+	codecNumber uint8  // that the peer counts it by
 
 	// Calls opened by the peer.
-	served      []*Inbound // by slot
-	running     int        // whose handlers have not returned, one-way calls included
-	names       receivedNames
-	accepted    uint64 // requests, by their heads
-	draining    bool   // we accept no more
-	codecNumber uint8  // that the peer counts codec by
-	incoming    assemblies
-	connOwed    int64 // credit of streams that the application has used
-	connSpare   int64 // credit of streams that the peer still has
-	connRoom    int64 // credit of streams that we have
+	draining bool       // we accept no more
+	served   []*Inbound // by slot
+	names    receivedNames
+	accepted uint64 // requests, by their heads
 
-	frames uint64 // received so far
-
-	closed *tandem.Error // why the session ended
+	pongs     int   // control answers since the writer last took
+	connOwed  int64 // credit of streams that the application has used
+	connSpare int64 // credit of streams that the peer still has
+	connRoom  int64 // credit of streams that we have
+	own       *wire.Settings
+	peer      wire.Settings
 }
 
 // event is what a frame makes the shell do.

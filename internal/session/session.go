@@ -21,65 +21,68 @@ var errFlood = errors.New("the peer floods or does not read")
 // Session is one connection with its calls in both directions. It is safe for
 // concurrent use.
 type Session struct {
+	// What every call needs comes first, here as in machine: with thousands of
+	// connections none of it is in a cache, and each line of a cache that a call needs
+	// is a wait for memory.
 	env  *Env
 	conn *transport.Conn
 	peer *tandem.Peer
-	base context.Context         // of handlers
-	ends atomic.Pointer[lasting] // see lasting
-
-	mu sync.Mutex
-	m  machine
-
-	// Writing; guarded by mu.
-	writing  bool   // somebody is the writer
-	yielding bool   // who lets others run first
-	reserved bool   // a goroutine that will write is about to run
-	yields   uint64 // tells one yield from the next
-	overdue  int64  // from when on others write instead
-	written  uint64 // bytes that reached the connection
-	offered  uint64 // bytes that may have: a write is at it
-	pingEnd  uint64 // where the last ping ends in what we write
-	thrift   yieldScore
-
-	// Reading.
-	turn    atomic.Uint64 // see reader
-	running *method       // what the reader executes; valid while turn is odd
-	current *reader       // whose turn it is; as above
-	drained chan struct{} // the write buffer has room again; nil until somebody waits for it
-
-	// Calls in goroutines of their own, see room.go; guarded by mu.
-	encoding int           // how many are encoding their answer
-	encoded  int           // bytes of their answers that are not queued yet
-	room     chan struct{} // holds a token when there is room again; nil until somebody waits
+	mu   sync.Mutex
 
 	// Reading by callers, see direct.go; guarded by mu.
 	parked      *reader  // whose turn nobody has; nil while somebody reads
 	reading     *Pending // whose caller reads; nil while a goroutine does
 	receiving   *Stream  // likewise, whose receiver reads
-	turns       uint64   // turns that receivers took
 	callersRead bool
-	relieved    bool // that caller is to hand over
-	hasty       bool // a caller has read that could be cancelled; until the next tick
-	leaves      bool // monitor only: the list
+	relieved    bool        // that caller is to hand over
+	hasty       bool        // a caller has read that could be cancelled; until the next tick
+	leaves      bool        // monitor only: the list
+	watched     atomic.Bool // the monitor does
 
 	clock                 // the Env's
 	received atomic.Int64 // when bytes last came
+	nextTick int64        // of the monitor at the latest; guarded by mu
 
-	// Watched by the monitor.
-	watched  atomic.Bool
-	starting atomic.Int32 // calls in goroutines of their own that have not begun
-	nextTick int64        // when the next comes at the latest; guarded by mu
-	rtt      atomic.Int64
-	seenTurn uint64 // monitor only
-	held     int    // monitor only: how sure it is that a handler takes long
-	pinged   int64  // monitor only: when an unanswered ping was sent
-	lastRTT  int64  // monitor only
-	taken    uint64 // monitor only: written at the last look
-	seen     uint64 // monitor only: frames received at the last look
-	readBy   uint64 // monitor only: the call whose caller read at the last tick
-	sent     uint64 // monitor only: calls made until the last tick
+	// Reading.
+	turn    atomic.Uint64 // see reader
+	running *method       // what the reader executes; valid while turn is odd
+	current *reader       // whose turn it is; as above
 
-	quietSince int64 // monitor only: when there first was nothing to watch; 0 while there is
+	// Writing; guarded by mu.
+	writing  bool // somebody is the writer
+	yielding bool // who lets others run first
+	reserved bool // a goroutine that will write is about to run
+	thrift   yieldScore
+	yields   uint64 // tells one yield from the next
+	overdue  int64  // from when on others write instead
+	written  uint64 // bytes that reached the connection
+	offered  uint64 // bytes that may have: a write is at it
+	pingEnd  uint64 // where the last ping ends in what we write
+	turns    uint64 // to read that receivers took
+
+	m machine // guarded by mu
+
+	base    context.Context         // of handlers
+	ends    atomic.Pointer[lasting] // see lasting
+	drained chan struct{}           // the write buffer has room again; nil until somebody waits for it
+
+	// Calls in goroutines of their own, see room.go; guarded by mu.
+	encoding int           // how many are encoding their answer
+	encoded  int           // bytes of their answers that are not queued yet
+	room     chan struct{} // holds a token when there is room again; nil until somebody waits
+	starting atomic.Int32  // how many have not begun; not guarded
+
+	// Of the monitor only, but rtt.
+	rtt        atomic.Int64
+	seenTurn   uint64
+	held       int   // how sure it is that a handler takes long
+	pinged     int64 // when an unanswered ping was sent
+	lastRTT    int64
+	taken      uint64 // written at the last look
+	seen       uint64 // frames received at the last look
+	readBy     uint64 // the call whose caller read at the last tick
+	sent       uint64 // calls made until the last tick
+	quietSince int64  // when there first was nothing to watch; 0 while there is
 
 	quiet  chan struct{} // nothing runs any more while draining; nil before
 	onAway func()        // to be told that no more calls may be made; nil if nobody asked, or has been told
