@@ -115,7 +115,7 @@ var allDones sync.Pool
 // donesOf returns the pool for an Env that was made at that time: a bubble's clock,
 // unlike the others, isn't monotonic.
 func donesOf(start time.Time) *sync.Pool {
-	if start == start.Round(0) {
+	if start == start.Round(0) { //nolint:staticcheck // Equal would not see the difference
 		return new(sync.Pool)
 	}
 	return &allDones
