@@ -236,9 +236,7 @@ func (m *machine) onResponse(h wire.Header, payload []byte, now int64) (event, e
 	if p.payload != nil {
 		return event{}, violationf("second response to a call")
 	}
-	if p.payload, p.spare = p.spare, nil; p.payload == nil {
-		p.payload = takeBuffer()
-	}
+	p.payload = takeBuffer()
 	p.payload.b = append(p.payload.b, payload...)
 	p.ReplyCompressed = h.Flags&wire.FlagCompressed != 0
 	if h.Flags&wire.FlagEnd != 0 {

@@ -27,7 +27,6 @@ type Pending struct {
 	rest    *bulk // what is still to be sent of the request
 	answer  *assembly
 	payload *buffer       // the answer: head and message
-	spare   *buffer       // for the next call's answer
 	done    chan struct{} // holds a token once state is callDone
 	err     *tandem.Error // set when the session ended the call
 
@@ -98,11 +97,8 @@ func (p *Pending) clear() bool {
 	if p.state == callLeft {
 		return false
 	}
-	spare := p.spare
-	if p.payload != nil {
-		spare = p.payload.keep()
-	}
-	*p = Pending{env: p.env, done: p.done, spare: spare, Metadata: small(p.Metadata)}
+	giveBuffer(p.payload)
+	*p = Pending{env: p.env, done: p.done, Metadata: small(p.Metadata)}
 	return true
 }
 
