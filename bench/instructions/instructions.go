@@ -1,7 +1,9 @@
 // Package instructions counts the instructions of a call. Not every machine
 // shows its processor's counters, and times differ from run to run; valgrind's
 // tool callgrind counts in software what a process executes, in user space and
-// for each function, and finds nearly the same number each time.
+// for each function, and finds nearly the same number each time. It simulates the
+// processor's first and second cache besides, and counts what they do not have: a
+// processor that waits for memory executes nothing.
 //
 // A process is many times slower under it. What happens by the clock,
 // such as a timer's ticks, then falls to far fewer calls than it really does.
@@ -33,12 +35,14 @@ type Settings struct {
 	Warmup  time.Duration `json:"warmup_ns"`
 	Calls   int64         `json:"calls"`      // count at least so many
 	Timeout time.Duration `json:"timeout_ns"` // of a sample
+	Caches  Caches        `json:"caches"`     // that are simulated; Run finds them
 }
 
 // Side is what one process executed while it was counted.
 type Side struct {
 	Calls        int64          `json:"calls"` // as many as it encoded messages
 	Instructions int64          `json:"instructions"`
+	Missed       int64          `json:"missed"`    // reads and writes of data that were in neither cache
 	Parts        map[Part]int64 `json:"parts"`     // instructions; together all
 	Functions    []Function     `json:"functions"` // those with the most, the most first
 }
@@ -89,6 +93,7 @@ func Run(ctx context.Context, s Settings, progress io.Writer) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.Caches = cachesOf(sysCaches)
 	// Code in C would bring threads that the Go runtime knows nothing of.
 	built, err := harness.Build(ctx, s.Systems, "CGO_ENABLED=0")
 	if err != nil {
@@ -159,7 +164,7 @@ func (s Settings) run(ctx context.Context, built harness.Built, sample *Sample) 
 		return fmt.Errorf("instructions: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	server, err := start(ctx, built, dir, sample.System, "server", "-listen=127.0.0.1:0")
+	server, err := s.start(ctx, built, dir, sample.System, "server", "-listen=127.0.0.1:0")
 	if err != nil {
 		return err
 	}
@@ -169,7 +174,7 @@ func (s Settings) run(ctx context.Context, built harness.Built, sample *Sample) 
 		return err
 	}
 	plan := load.Plan{Addrs: []string{ready.Addr}, Callers: s.Callers, Conns: s.Conns, Warmup: s.Warmup, Calls: s.Calls}
-	client, err := start(ctx, built, dir, sample.System, plan.Args()...)
+	client, err := s.start(ctx, built, dir, sample.System, plan.Args()...)
 	if err != nil {
 		return err
 	}
@@ -184,11 +189,12 @@ func (s Settings) run(ctx context.Context, built harness.Built, sample *Sample) 
 // start runs a peer under callgrind, which dumps to a file of dir that is
 // called as the subcommand. Signals that stop goroutines would come many times
 // as often for a call, and of several threads valgrind runs one at a time.
-func start(ctx context.Context, built harness.Built, dir, system string, args ...string) (*harness.Peer, error) {
+func (s Settings) start(ctx context.Context, built harness.Built, dir, system string, args ...string) (*harness.Peer, error) {
 	out := filepath.Join(dir, args[0])
 	return built.StartUnder(ctx, []string{
 		"env", "GODEBUG=asyncpreemptoff=1", "GOMAXPROCS=1",
 		"valgrind", "--tool=callgrind", "--callgrind-out-file=" + out, "--log-file=" + out + ".log",
+		"--cache-sim=yes", "--D1=" + s.Caches.First, "--LL=" + s.Caches.Second,
 	}, system, args...)
 }
 
@@ -255,7 +261,7 @@ const most = 60
 
 // sideOf sorts a profile.
 func sideOf(p *Profile) Side {
-	s := Side{Calls: p.Calls[encoding], Instructions: p.Total, Parts: map[Part]int64{}}
+	s := Side{Calls: p.Calls[encoding], Instructions: p.Total, Missed: p.Missed, Parts: map[Part]int64{}}
 	for name, n := range p.Self {
 		s.Parts[partOf(name)] += n
 		s.Functions = append(s.Functions, Function{name, n})

@@ -84,7 +84,7 @@ func TestTables(t *testing.T) {
 	if r.Failed() != 2 {
 		t.Errorf("%d samples failed, want 2", r.Failed())
 	}
-	total, parts := r.total(), r.parts()
+	total, parts := r.total("instructions", Side.EachCall), r.parts()
 	if want := []string{"tandem", "150 (100–200)", "300 (200–400)", "450 (300–600)", "0.500 (0.500–0.500)"}; !slices.Equal(total.Rows[0], want) {
 		t.Errorf("row %q, want %q", total.Rows[0], want)
 	}
@@ -92,7 +92,11 @@ func TestTables(t *testing.T) {
 		t.Errorf("row %q, want %q", parts.Rows[2], want)
 	}
 	var b strings.Builder
-	if err := r.WriteTable(&b); err != nil || !strings.Contains(b.String(), "broken: FAILED: no reason") || !strings.Contains(b.String(), "÷ netrpc") {
+	if err := r.WriteTable(&b); err != nil || strings.Contains(b.String(), "in no cache") || !strings.Contains(b.String(), "broken: FAILED: no reason") || !strings.Contains(b.String(), "÷ netrpc") {
 		t.Errorf("error %v, the table is\n%s", err, &b)
+	}
+	r.Settings.Caches = Caches{"1,2,3", "4,5,6"}
+	if err := r.WriteTable(&b); err != nil || !strings.Contains(b.String(), "in no cache") || !strings.Contains(b.String(), "1,2,3 and 4,5,6") {
+		t.Errorf("error %v, the table with misses is\n%s", err, &b)
 	}
 }

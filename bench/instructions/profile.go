@@ -12,9 +12,10 @@ import (
 
 // Profile is one dump of callgrind's.
 type Profile struct {
-	Total int64            // instructions, as the dump says itself; the sum of Self
-	Self  map[string]int64 // of each function without those that it calls
-	Calls map[string]int64 // how often each was called
+	Total  int64            // instructions, as the dump says itself; the sum of Self
+	Self   map[string]int64 // of each function without those that it calls
+	Calls  map[string]int64 // how often each was called
+	Missed int64            // reads and writes of data that were in no simulated cache, as the dump says
 }
 
 // maxLine is the longest line that a dump may have: a name may be long.
@@ -57,6 +58,7 @@ type parser struct {
 	names     map[string]string // of functions, by their numbers in the dump
 	positions int               // columns of a line before its costs
 	event     int               // which cost counts instructions; -1 until known
+	misses    []int             // which costs count misses; none without simulated caches
 	function  string            // whose lines follow
 	callee    string            // whom the next call calls
 	inclusive bool              // the next line is the cost of a call, which is not the function's own
@@ -92,18 +94,36 @@ func (p *parser) header(key string, values []string) (err error) {
 		if p.event = slices.Index(values, "Ir"); p.event < 0 {
 			return fmt.Errorf("it counts %q, and not Ir, instructions", values)
 		}
+		p.misses = nil
+		for i, name := range values {
+			if name == "DLmr" || name == "DLmw" { // reads and writes that the last cache did not have
+				p.misses = append(p.misses, i)
+			}
+		}
 	case "totals":
 		if p.event < 0 || p.event >= len(values) {
 			return fmt.Errorf("totals %q without instructions", values)
 		}
-		var n int64
-		if n, err = number(values[p.event]); err != nil {
+		p.hasTotal = true
+		if p.profile.Total, err = addField(p.profile.Total, values[p.event]); err != nil {
 			return err
 		}
-		p.hasTotal = true
-		p.profile.Total, err = add(p.profile.Total, n)
+		for _, i := range p.misses {
+			if i < len(values) && err == nil {
+				p.profile.Missed, err = addField(p.profile.Missed, values[i])
+			}
+		}
 	}
 	return err
+}
+
+// addField adds a count that is still a text.
+func addField(sum int64, text string) (int64, error) {
+	n, err := number(text)
+	if err != nil {
+		return sum, err
+	}
+	return add(sum, n)
 }
 
 // specification reads who is meant from here on. Files and objects don't

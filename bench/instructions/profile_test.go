@@ -16,8 +16,8 @@ import (
 func TestReadProfile(t *testing.T) {
 	const calls = 177 // of fib: one, and two in each of its 88 calls with 2 or more
 	for file, want := range map[string]Profile{
-		"lines.callgrind":        {2740, map[string]int64{"main.main": 10, "main.fib": 2562}, map[string]int64{"main.fib": calls, "os.Exit": 1}},
-		"instructions.callgrind": {2740, map[string]int64{"main.main": 10, "main.fib": 2562}, map[string]int64{"main.fib": calls, "os.Exit": 1}},
+		"lines.callgrind":        {2740, map[string]int64{"main.main": 10, "main.fib": 2562}, map[string]int64{"main.fib": calls, "os.Exit": 1}, 0},
+		"instructions.callgrind": {2740, map[string]int64{"main.main": 10, "main.fib": 2562}, map[string]int64{"main.fib": calls, "os.Exit": 1}, 0},
 	} {
 		text := read(t, file)
 		got, err := ReadProfile(bytes.NewReader(text))
@@ -69,6 +69,17 @@ totals: 8 22
 	}
 	if want := map[string]int64{"a.f": 15, "type:.eq.[2]string": 3, "(odd) name": 4}; !maps.Equal(p.Self, want) {
 		t.Errorf("functions %v, want %v", p.Self, want)
+	}
+}
+
+func TestMisses(t *testing.T) {
+	const dump = "positions: line\nevents: Ir Dr DLmr D1mw DLmw\nfn=(1) f\n1 5 4 3 2 1\ntotals: 5 4 3 2 1\n"
+	p, err := ReadProfile(strings.NewReader(dump))
+	if err != nil || p.Missed != 4 || p.Total != 5 {
+		t.Errorf("%+v, %v; want 4 misses in 5 instructions", p, err)
+	}
+	if _, err := ReadProfile(strings.NewReader(strings.Replace(dump, "2 1\n", "2 x\n", 1) + "totals: 5 4 x\n")); err == nil {
+		t.Error("a count of misses that is none was taken")
 	}
 }
 

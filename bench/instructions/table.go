@@ -16,6 +16,9 @@ func (s Side) EachCall() float64 { return s.each(s.Instructions) }
 
 func (s Side) each(n int64) float64 { return float64(n) / float64(max(1, s.Calls)) }
 
+// EachMissed is how many reads and writes of a call were in no simulated cache.
+func (s Side) EachMissed() float64 { return s.each(s.Missed) }
+
 // EachCall is how many instructions both processes executed for a call.
 func (s Sample) EachCall() float64 { return s.Server.EachCall() + s.Client.EachCall() }
 
@@ -48,12 +51,12 @@ func over(samples []Sample, figure func(Sample) float64) figures.Spread {
 
 // ratio divides by a baseline's sample of the same round; "" if no round has
 // both.
-func ratio(samples, baseline []Sample) string {
+func ratio(samples, baseline []Sample, figure func(Sample) float64) string {
 	var v []float64
 	for _, s := range samples {
 		for _, b := range baseline {
 			if s.Round == b.Round {
-				v = append(v, s.EachCall()/b.EachCall())
+				v = append(v, figure(s)/figure(b))
 			}
 		}
 	}
@@ -77,15 +80,22 @@ func (r *Report) WriteTable(w io.Writer) error {
 			lines = append(lines, sample.String())
 		}
 	}
-	return figures.Write(w, lines, r.total(), r.parts())
+	tables := []figures.Table{r.total("instructions a call", Side.EachCall), r.parts()}
+	if s.Caches != (Caches{}) { // older results have none
+		misses := r.total("reads and writes of data a call that are in no cache", Side.EachMissed)
+		misses.Notes = []string{fmt.Sprintf("simulated are two caches of bytes, ways and bytes of a line: %s and %s", s.Caches.First, s.Caches.Second)}
+		tables = append(tables, misses)
+	}
+	return figures.Write(w, lines, tables...)
 }
 
-// total is the table of whole calls.
-func (r *Report) total() figures.Table {
+// total is the table of a figure of whole calls.
+func (r *Report) total(title string, figure func(Side) float64) figures.Table {
 	t := figures.Table{
-		Title: "instructions a call, the median of all rounds (least–most); ratios of both sides together, within a round",
+		Title: title + ", the median of all rounds (least–most); ratios of both sides together, within a round",
 		Heads: []string{"system", "server", "client", "both"},
 	}
+	both := func(s Sample) float64 { return figure(s.Server) + figure(s.Client) }
 	var divisors []string
 	for _, b := range baselines {
 		if slices.Contains(r.Settings.Systems, b) {
@@ -100,12 +110,12 @@ func (r *Report) total() figures.Table {
 		}
 		row := []string{
 			system,
-			over(samples, func(s Sample) float64 { return s.Server.EachCall() }).Fixed(0),
-			over(samples, func(s Sample) float64 { return s.Client.EachCall() }).Fixed(0),
-			over(samples, Sample.EachCall).Fixed(0),
+			over(samples, func(s Sample) float64 { return figure(s.Server) }).Fixed(0),
+			over(samples, func(s Sample) float64 { return figure(s.Client) }).Fixed(0),
+			over(samples, both).Fixed(0),
 		}
 		for _, b := range divisors {
-			row = append(row, ratio(samples, r.of(b)))
+			row = append(row, ratio(samples, r.of(b), both))
 		}
 		t.Rows = append(t.Rows, row)
 	}
