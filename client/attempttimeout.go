@@ -11,20 +11,19 @@ import (
 // errAttemptTimeout is why an attempt failed that took longer than attempts may.
 var errAttemptTimeout = errors.New("attempt timed out")
 
-// timed bounds each attempt by the time that attempts have. The attempt's copy
-// of the deadline travels with the request, so the handler's context ends then,
-// too.
-func (c *Client) timed(ctx context.Context, call *tandem.Call, next tandem.Func) error {
-	d := call.AttemptTimeout
-	if d == 0 {
-		d = c.ruleOf(call).attemptTimeout
+// attemptTime is how long each attempt at the call may take; 0 if that is not bounded.
+func (c *Client) attemptTime(call *tandem.Call) time.Duration {
+	switch {
+	case call.Kind == tandem.Streaming:
+		return 0
+	case call.AttemptTimeout != 0:
+		return call.AttemptTimeout
 	}
-	if d <= 0 || call.Kind == tandem.Streaming {
-		return next(ctx, call)
-	}
-	return attemptWithin(ctx, call, d, next)
+	return c.ruleOf(call).attemptTimeout
 }
 
+// attemptWithin bounds an attempt. Its copy of the deadline travels with the request,
+// so the handler's context ends then, too.
 func attemptWithin(ctx context.Context, call *tandem.Call, d time.Duration, next tandem.Func) error {
 	whole, end := call.Deadline, time.Now().Add(d)
 	if !whole.IsZero() && !end.Before(whole) {

@@ -158,7 +158,7 @@ func (c *Client) log() *slog.Logger {
 
 // buildChains makes one chain a fail mode, so that a call can name its own.
 func (c *Client) buildChains() {
-	attempt := tandem.Chain(c.points.choose(c.pool.attempt), c.opts.attemptInterceptors...)
+	attempt := tandem.Chain(c.points.choose(c.pool.attempter()), c.opts.attemptInterceptors...)
 	attempt = c.timedOrElsewhere(attempt)
 	for mode := range c.chains {
 		f := c.failMode(tandem.FailMode(mode))(attempt)

@@ -87,7 +87,7 @@ func (c *Client) Describe(method string, opts ...tandem.CallOption) *Explanation
 	}
 	e := new(Explanation)
 	if v := c.pool.view.Load(); v != nil {
-		e.add(c.pool.explain(v, call))
+		e.add(*c.pool.explain(v, call))
 	} else {
 		e.add(explained{pool: &c.pool, call: call})
 	}
@@ -165,27 +165,19 @@ func (e *Explanation) add(x explained) {
 	e.Attempts = append(e.Attempts, x.attempt)
 }
 
-// explainedAttempt is attempt for a call that is explained.
-func (p *pool) explainedAttempt(ctx context.Context, call *tandem.Call) error {
-	if p.view.Load() == nil {
-		if err := p.waitFirst(ctx, call); err != nil {
-			return err
-		}
-	}
-	x := p.explain(p.view.Load(), call)
-	err := p.try(ctx, call)
+// tell tells the call how the attempt went.
+func (x *explained) tell(err error) {
 	x.attempt.Took = time.Since(x.attempt.Began)
-	x.attempt.Chosen = call.Peer.Instance
+	x.attempt.Chosen = x.call.Peer.Instance
 	if err != nil {
 		x.attempt.Error = err.Error()
 	}
-	call.Explain(x)
-	return err
+	x.call.Explain(*x)
 }
 
 // explain says what is known when an attempt chooses.
-func (p *pool) explain(v *view, call *tandem.Call) explained {
-	x := explained{pool: p, call: call, stale: v.stale, attempt: Attempt{Number: call.Attempt, Began: time.Now()}}
+func (p *pool) explain(v *view, call *tandem.Call) *explained {
+	x := &explained{pool: p, call: call, stale: v.stale, attempt: Attempt{Number: call.Attempt, Began: time.Now()}}
 	for _, n := range v.nodes {
 		x.attempt.Instances = append(x.attempt.Instances, p.stateOf(v, n, call))
 	}

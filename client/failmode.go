@@ -62,31 +62,34 @@ func failfast(next tandem.Func) tandem.Func { return next }
 
 // timedOrElsewhere is part of every fail mode: an attempt has its time, and is made
 // elsewhere if it was never made. It is one Func, and not one around another, as a
-// caller that waits has its frames on the stack, which must come back into the cache.
+// caller that waits has its frames on the stack, which the collector walks, and which
+// must come back into the cache.
 func (c *Client) timedOrElsewhere(next tandem.Func) tandem.Func {
-	return func(ctx context.Context, call *tandem.Call) error {
-		err := c.timed(ctx, call, next)
-		if err != nil {
-			err = c.elsewhere(ctx, call, next, err)
+	const most = 8 // other instances
+	return func(ctx context.Context, call *tandem.Call) (err error) {
+		for n := 0; ; n++ {
+			if d := c.attemptTime(call); d > 0 {
+				err = attemptWithin(ctx, call, d, next)
+			} else {
+				err = next(ctx, call)
+			}
+			if err == nil || n == most || !elsewhere(call, err) {
+				return err
+			}
 		}
-		return err
 	}
 }
 
-// elsewhere sends a call that a draining server has refused, or that never left
-// us, to another instance, at no cost and at most once an instance: nothing
-// ran, and nobody is overloaded.
-func (c *Client) elsewhere(ctx context.Context, call *tandem.Call, next tandem.Func, err error) error {
-	const most = 8
-	for range most {
-		id := call.Peer.Instance
-		if err == nil || call.Pin != "" || slices.Contains(call.Exclude, id) || !errors.Is(err, session.ErrDraining) {
-			return err
-		}
-		call.Exclude = append(call.Exclude, id)
-		err = c.timed(ctx, call, next)
+// elsewhere reports whether a call goes to another instance at no cost: one that a
+// draining server has refused, or that never left us. It goes there at most once an
+// instance: nothing ran, and nobody is overloaded.
+func elsewhere(call *tandem.Call, err error) bool {
+	id := call.Peer.Instance
+	if call.Pin != "" || slices.Contains(call.Exclude, id) || !errors.Is(err, session.ErrDraining) {
+		return false
 	}
-	return err
+	call.Exclude = append(call.Exclude, id)
+	return true
 }
 
 // outgoing returns what the call's body really is; false if somebody has put

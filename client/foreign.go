@@ -32,8 +32,8 @@ var (
 	_ session.Messages = Messages(nil)
 )
 
-// live is a connection that was made. Of tandem's own protocol it is own, too: then no
-// call goes through the interface.
+// live is a connection that was made. Of tandem's own protocol it is own, too: calls go
+// there, and not through the interface.
 type live struct {
 	connection
 
@@ -41,14 +41,6 @@ type live struct {
 }
 
 func native(s *session.Session) *live { return &live{s, s} }
-
-// Invoke makes the call.
-func (c *live) Invoke(ctx context.Context, call *tandem.Call) error {
-	if c.own != nil {
-		return c.own.Invoke(ctx, call)
-	}
-	return c.connection.Invoke(ctx, call)
-}
 
 // foreign is a connection of another protocol.
 type foreign struct {

@@ -282,33 +282,69 @@ func (p *pool) close() {
 	}
 }
 
-// attempt is the innermost Func: it picks an instance and makes the call on
-// one of its connections.
-func (p *pool) attempt(ctx context.Context, call *tandem.Call) error {
-	if call.Explain != nil {
-		return p.explainedAttempt(ctx, call)
-	}
-	return p.try(ctx, call)
+// attempt is a call on its way to an instance.
+type attempt struct {
+	conn   *live
+	member *member
+	stats  *balance.Stats  // nil if nobody chooses by how the instances do
+	began  time.Duration   // by balance.Now; 0 if nobody wants to know
+	report func(wire.Load) // wants what the answer says about the server's load; nil if nobody does
 }
 
-func (p *pool) try(ctx context.Context, call *tandem.Call) error {
-	v := p.view.Load()
-	if v == nil {
-		if err := p.waitFirst(ctx, call); err != nil {
+// attempter returns the innermost Func: it picks an instance and makes the call on
+// one of its connections. What it needs to choose is off the stack while it waits:
+// the collector looks at each waiting caller's frames.
+func (p *pool) attempter() tandem.Func {
+	return func(ctx context.Context, call *tandem.Call) error {
+		v, err := p.current(ctx, call)
+		if err != nil {
 			return err
 		}
-		v = p.view.Load()
+		var x *explained
+		if call.Explain != nil {
+			x = p.explain(v, call)
+		}
+		a, err := p.begin(ctx, v, call)
+		switch {
+		case err != nil:
+		case a.conn.own == nil:
+			err = a.conn.Invoke(ctx, call)
+		default:
+			err = a.conn.own.InvokeAndTell(ctx, call, a.report)
+		}
+		if a.stats != nil {
+			p.end(ctx, call, a, err)
+		}
+		if x != nil {
+			x.tell(err)
+		}
+		return err
 	}
+}
+
+// current returns what the registry listed last; the first list is waited for.
+func (p *pool) current(ctx context.Context, call *tandem.Call) (*view, error) {
+	if v := p.view.Load(); v != nil {
+		return v, nil
+	}
+	if err := p.waitFirst(ctx, call); err != nil {
+		return nil, err
+	}
+	return p.view.Load(), nil
+}
+
+// begin chooses where the call goes.
+func (p *pool) begin(ctx context.Context, v *view, call *tandem.Call) (attempt, error) {
 	if p.closed.Load() {
-		return unavailable("%v", errClosed)
+		return attempt{}, unavailable("%v", errClosed)
 	}
 	n, m := p.pick(v, call)
 	if n == nil {
-		return p.noInstance(v, call)
+		return attempt{}, p.noInstance(v, call)
 	}
 	if m == nil {
 		if m = p.invite(n); m == nil {
-			return unavailable("instance %q has just left %s", n.Instance.ID, p.client.target)
+			return attempt{}, unavailable("instance %q has just left %s", n.Instance.ID, p.client.target)
 		}
 	}
 	s := m.link().live.Load()
@@ -326,14 +362,23 @@ func (p *pool) try(ctx context.Context, call *tandem.Call) error {
 		var err error
 		if s, err = m.link().connection(ctx, call); err != nil {
 			p.health.forget(m, call)
-			return err
+			return attempt{}, err
 		}
 	}
 	call.Peer = s.Peer()
-	if n == v.sole && !p.client.rules.Load().breakers { // nothing to choose by statistics
-		return s.Invoke(ctx, call)
+	r := p.client.rules.Load()
+	if n == v.sole && !r.breakers { // nothing to choose by statistics
+		return attempt{conn: s}, nil
 	}
-	return p.invoke(ctx, attempt{stats: n.Stats, member: m, conn: s, call: call})
+	a := attempt{conn: s, member: m, stats: n.Stats}
+	if r.timed {
+		a.began = balance.Now()
+	}
+	if r.loaded {
+		a.report = reporter(n.Stats)
+	}
+	a.stats.Begin()
+	return a, nil
 }
 
 // instead returns another instance that is connected, if n, which is not, was chosen:
@@ -351,61 +396,39 @@ func (p *pool) instead(v *view, n *balance.Node, call *tandem.Call) *balance.Nod
 	return other
 }
 
-// attempt is a call on its way to an instance.
-type attempt struct {
-	stats  *balance.Stats
-	member *member
-	conn   *live
-	call   *tandem.Call
-	began  time.Duration // by balance.Now; 0 if nobody wants to know
+// reporter keeps what an answer says about the server's load.
+func reporter(stats *balance.Stats) func(wire.Load) {
+	return func(l wire.Load) {
+		stats.Report(balance.Load{InFlight: int(l.InFlight), Queued: int(l.Queued), Utilization: int(l.Utilization)})
+	}
 }
 
-// invoke makes the call and keeps the instance's statistics.
-func (p *pool) invoke(ctx context.Context, a attempt) error {
-	r := p.client.rules.Load()
-	if r.timed {
-		a.began = balance.Now()
-	}
-	a.stats.Begin()
-	err := perform(ctx, a, r.loaded)
-	if a.call.Kind == tandem.Streaming && err == nil {
-		a.call.OnEnd(func(err error) { p.note(a, 0, err) }) // how long a stream lives is no latency
-		return nil
-	}
-	if err != nil && wasOutrun(ctx) {
+// end keeps the instance's statistics.
+func (p *pool) end(ctx context.Context, call *tandem.Call, a attempt, err error) {
+	switch {
+	case call.Kind == tandem.Streaming && err == nil:
+		call.OnEnd(func(err error) { p.note(call, a, 0, err) }) // how long a stream lives is no latency
+	case err != nil && wasOutrun(ctx):
 		outrun(a.stats, a.began)
-		p.health.forget(a.member, a.call)
-		return err
+		p.health.forget(a.member, call)
+	default:
+		p.note(call, a, a.began, err)
 	}
-	p.note(a, a.began, err)
-	return err
 }
 
 // note keeps how an attempt went; timed is when it began if its latency counts. The
 // end of a connection is one failure, however many calls it takes with it.
-func (p *pool) note(a attempt, timed time.Duration, err error) {
+func (p *pool) note(call *tandem.Call, a attempt, timed time.Duration, err error) {
 	if err != nil && a.conn.Err() != nil && a.member.lost.Swap(a.conn) == a.conn {
 		a.stats.Done(0, false)
-		p.health.forget(a.member, a.call)
+		p.health.forget(a.member, call)
 		return
 	}
 	if tandem.CodeOf(err) == tandem.ResourceExhausted {
 		timed = 0 // to be refused quickly is not to be served quickly
 	}
 	a.stats.Done(timed, faulty(err))
-	p.health.done(a.member, a.call, a.began, err)
-}
-
-// perform makes the call, and keeps what the answer says about the server's load if
-// the balancer looks at that.
-func perform(ctx context.Context, a attempt, loaded bool) error {
-	if !loaded || a.conn.own == nil {
-		return a.conn.Invoke(ctx, a.call)
-	}
-	stats := a.stats
-	return a.conn.own.InvokeAndTell(ctx, a.call, func(l wire.Load) {
-		stats.Report(balance.Load{InFlight: int(l.InFlight), Queued: int(l.Queued), Utilization: int(l.Utilization)})
-	})
+	p.health.done(a.member, call, a.began, err)
 }
 
 // link returns one of the connections: one whose peer answers if there is one, else

@@ -79,8 +79,15 @@ type Lender interface {
 // waits it holds none. A result without bytes and error does not occur.
 func (c *Conn) ReadLazy(l Lender) ([]byte, int, error) {
 	if c.raw != nil {
-		return c.rd.read(c.raw, l)
+		c.rd.lender = l
+		err := c.raw.Read(c.rd.step)
+		return c.rd.result(err)
 	}
+	return c.readSmall(l)
+}
+
+// readSmall waits with a small buffer.
+func (c *Conn) readSmall(l Lender) ([]byte, int, error) {
 	if c.small == nil {
 		c.small = make([]byte, smallRead)
 	}
@@ -99,7 +106,10 @@ func (c *Conn) TryRead(l Lender) ([]byte, int, error) {
 	if c.raw == nil {
 		return nil, 0, nil
 	}
-	return c.rd.try(c.raw, l)
+	c.rd.lender, c.rd.once = l, true
+	err := c.raw.Read(c.rd.step)
+	c.rd.once = false
+	return c.rd.result(err)
 }
 
 // TryWrite writes as much of p as fits without waiting. Less than all of p

@@ -21,15 +21,8 @@ type lazyRead struct {
 	once   bool // do not wait
 }
 
-func (r *lazyRead) try(raw syscall.RawConn, l Lender) ([]byte, int, error) {
-	r.once = true
-	defer func() { r.once = false }()
-	return r.read(raw, l)
-}
-
-func (r *lazyRead) read(raw syscall.RawConn, l Lender) ([]byte, int, error) {
-	r.lender = l
-	err := raw.Read(r.step)
+// result ends the ReadLazy; err is why RawConn.Read failed.
+func (r *lazyRead) result(err error) ([]byte, int, error) {
 	buf, n := r.buf, r.n
 	if err == nil {
 		err = r.err
@@ -40,7 +33,7 @@ func (r *lazyRead) read(raw syscall.RawConn, l Lender) ([]byte, int, error) {
 	}
 	if err != nil {
 		if buf != nil {
-			l.Give(buf)
+			r.lender.Give(buf)
 		}
 		return nil, 0, err
 	}

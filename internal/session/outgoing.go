@@ -254,16 +254,12 @@ func (s *Session) InvokeAndTell(ctx context.Context, call *tandem.Call, load fun
 	if !ok {
 		return foreignBody(call)
 	}
-	if o.Points != nil {
-		return s.invokeBetween(ctx, call, o, load)
+	if err := o.beforeRequest(ctx, call); err != nil {
+		return err
 	}
-	return s.invoke(ctx, call, o, load)
-}
-
-func (s *Session) invoke(ctx context.Context, call *tandem.Call, o *Outgoing, load func(wire.Load)) error {
 	p := o.begin(call.Kind, s.peer)
 	if p == nil {
-		return refused(tandem.Canceled, "the call of %s is over", call.Method)
+		return o.afterHeader(ctx, call, refused(tandem.Canceled, "the call of %s is over", call.Method))
 	}
 	if o.Points != nil && o.Points.AtMessages() {
 		p.seen = &sighting{ctx, call, o.Points}
@@ -288,7 +284,7 @@ func (s *Session) invoke(ctx context.Context, call *tandem.Call, o *Outgoing, lo
 		}
 	}
 	o.end(p, s.peer, err)
-	return err
+	return o.afterHeader(ctx, call, err)
 }
 
 // describe takes from the call what the peer is to know.

@@ -115,7 +115,8 @@ func small(b []byte) []byte {
 // returns when its frames are in the queue. The error is an [*tandem.Error]
 // that says whether the call may have executed.
 func (s *Session) Do(ctx context.Context, p *Pending) error {
-	p.cancelable = ctx.Done() != nil
+	done := ctx.Done()
+	p.cancelable = done != nil
 	rd, err := s.open(p)
 	p.sent(err)
 	switch {
@@ -124,9 +125,16 @@ func (s *Session) Do(ctx context.Context, p *Pending) error {
 	case p.OneWay:
 		return nil
 	case rd != nil && rd.readFor():
-		return p.result(s)
+	case done == nil:
+		<-p.done
+	default:
+		select {
+		case <-p.done:
+		case <-done:
+			return s.leave(p, ctx.Err())
+		}
 	}
-	return s.wait(ctx, p)
+	return p.result(s)
 }
 
 // open queues or sends the request and sees to it that it gets written. The
@@ -166,23 +174,6 @@ func (p *Pending) mayRead(now int64) bool {
 	return !p.OneWay && p.stream == nil && p.seen == nil && (p.deadline == 0 || p.deadline-now > int64(longestDirect))
 }
 
-// wait returns when the answer is there, the session has ended the call, or
-// ctx is done.
-func (s *Session) wait(ctx context.Context, p *Pending) error {
-	if done := ctx.Done(); done == nil {
-		<-p.done
-	} else {
-		select {
-		case <-p.done:
-		case <-done:
-			if err := s.leave(p, ctx.Err()); err != nil {
-				return err
-			}
-		}
-	}
-	return p.result(s)
-}
-
 // result is for the caller of a call that is over.
 func (p *Pending) result(s *Session) error {
 	if p.err != nil {
@@ -194,13 +185,13 @@ func (p *Pending) result(s *Session) error {
 	return p.parse(s)
 }
 
-// leave gives a call up. It returns nil when the answer came first.
+// leave gives a call up, unless the answer came first.
 func (s *Session) leave(p *Pending, cause error) error {
 	s.mu.Lock()
 	if p.state == callDone {
 		s.mu.Unlock()
 		<-p.done
-		return nil
+		return p.result(s)
 	}
 	notExecuted := p.state == callQueued
 	s.m.leave(p)

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/wire"
 )
 
 // Points are what a caller's plugins want to know of a call. None panics.
@@ -31,14 +30,16 @@ type sighting struct {
 	points Points
 }
 
-// invokeBetween is invoke between the points at its begin and end.
-func (s *Session) invokeBetween(ctx context.Context, call *tandem.Call, o *Outgoing, load func(wire.Load)) error {
-	err := o.Points.BeforeRequest(ctx, call)
-	if err != nil {
-		return err
+// beforeRequest and afterHeader are the points at an attempt's begin and end.
+func (o *Outgoing) beforeRequest(ctx context.Context, call *tandem.Call) error {
+	if o.Points == nil {
+		return nil
 	}
-	err = s.invoke(ctx, call, o, load)
-	if call.Kind == tandem.OneWay {
+	return o.Points.BeforeRequest(ctx, call)
+}
+
+func (o *Outgoing) afterHeader(ctx context.Context, call *tandem.Call, err error) error {
+	if o.Points == nil || call.Kind == tandem.OneWay {
 		return err
 	}
 	return o.Points.AfterResponseHeader(ctx, call, err)
@@ -51,7 +52,7 @@ func (o *Outgoing) between(ctx context.Context, call *tandem.Call, attempt func(
 	if o.Points == nil {
 		return attempt()
 	}
-	if err := o.Points.BeforeRequest(ctx, call); err != nil {
+	if err := o.beforeRequest(ctx, call); err != nil {
 		return err
 	}
 	err := attempt()
@@ -60,13 +61,10 @@ func (o *Outgoing) between(ctx context.Context, call *tandem.Call, attempt func(
 		unsent, answered = nil, e.Remote
 	}
 	o.Points.AfterRequest(ctx, call, unsent)
-	if call.Kind == tandem.OneWay {
-		return err
-	}
-	if answered {
+	if answered && call.Kind != tandem.OneWay {
 		o.Points.BeforeResponseHeader(ctx, call)
 	}
-	return o.Points.AfterResponseHeader(ctx, call, err)
+	return o.afterHeader(ctx, call, err)
 }
 
 // sent tells that the request is on its way, or why it is not.

@@ -112,7 +112,12 @@ func (s *Session) openStream(ctx context.Context, p *Pending, openBy time.Time) 
 	if err != nil {
 		return err
 	}
-	return s.wait(ctx, p)
+	select {
+	case <-p.done:
+		return p.result(s)
+	case <-ctx.Done():
+		return s.leave(p, ctx.Err())
+	}
 }
 
 // Context ends when the stream does.
