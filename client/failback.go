@@ -47,7 +47,11 @@ func (c *Client) failback(next tandem.Func) tandem.Func {
 		if !ok || call.Kind == tandem.Streaming || !mendable(call, err) || errors.Is(ctx.Err(), context.Canceled) { // nobody wants it any more
 			return err
 		}
-		p := &postponed{out: o.Detach(call), next: next, allowed: allowed, err: err}
+		later, failed := o.Detach(call)
+		if failed != nil {
+			return failed
+		}
+		p := &postponed{out: later, next: next, allowed: allowed, err: err}
 		if full := c.postpone(p); full != nil {
 			return full
 		}

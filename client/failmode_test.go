@@ -2,7 +2,9 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,6 +13,8 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/balance"
 	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/compress"
 	"github.com/tandem-rpc/tandem/server"
 	"github.com/tandem-rpc/tandem/transport"
 )
@@ -93,6 +97,86 @@ func TestDefaultRetryBudget(t *testing.T) {
 				most := calls + 10*seconds + 10*10 + 10 // the last for a second that has begun
 				if n := attempts.Load(); n > most || n < calls+10*10 {
 					t.Errorf("%d attempts for %d calls in %d s, at most %d allowed", n, calls, seconds, most)
+				}
+			})
+		})
+	}
+}
+
+// An attempt that comes after another sends what the first has sent, although a call
+// that waits keeps no message: to the same instance, to another, in the background, and
+// compressed.
+func TestAttemptAnewSendsTheArguments(t *testing.T) {
+	for name, opt := range map[string]client.Option{
+		"failtry":    client.WithFailMode(client.Failtry),
+		"failover":   client.WithFailMode(client.Failover),
+		"failback":   client.WithFailMode(client.Failback),
+		"compressed": client.WithCompressor(compress.Gzip()),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var refused atomic.Int64
+				answered := make(chan string, 1)
+				refusing := func(next tandem.Func) tandem.Func {
+					return func(ctx context.Context, call *tandem.Call) error {
+						if refused.Add(1) <= 2 {
+							return &tandem.Error{Code: tandem.Unavailable, Message: "not now", NotExecuted: true}
+						}
+						var in string
+						if err := call.Body.Decode(&in); err != nil {
+							return err
+						}
+						answered <- in
+						return next(ctx, call)
+					}
+				}
+				mem := transport.NewMemory()
+				for _, address := range []string{"a", "b", "c"} {
+					serveOn(t, mem, address, func(s *server.Server) error {
+						return server.Handle(s, "Text.Echo", func(_ context.Context, in *string) (*string, error) { return in, nil })
+					}, server.WithInterceptors(refusing))
+				}
+				c := dial(t, "static://a,b,c?transport=mem", client.WithTransport("mem", mem), client.WithFailMode(client.Failtry), opt)
+				synctest.Wait()
+				for i := range 3 {
+					refused.Store(0)
+					text := strings.Repeat(name, 1000*(i+1))
+					if err := c.Call(t.Context(), "Text.Echo", &text, nil); err != nil {
+						t.Error(err)
+					}
+					if got := <-answered; got != text {
+						t.Errorf("the third attempt sent %d bytes, not the %d of the first", len(got), len(text))
+					}
+				}
+			})
+		})
+	}
+}
+
+// fickle encodes a value once; servers take it for the codec that it embeds.
+type fickle struct{ tandem.Codec }
+
+func (fickle) Append(dst []byte, v any) ([]byte, error) {
+	if once := v.(*Once); !once.done.Swap(true) {
+		return append(dst, "once"...), nil
+	}
+	return dst, errors.New("encoded already")
+}
+
+// Once is what fickle encodes.
+type Once struct{ done atomic.Bool }
+
+// Arguments that can be encoded only once make the attempt anew fail, and say so; they
+// are not sent empty.
+func TestAttemptAnewCannotEncode(t *testing.T) {
+	for name, mode := range map[string]tandem.FailMode{"failtry": client.Failtry, "failback": client.Failback} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var attempts atomic.Int64
+				c := refuse(t, &attempts, client.WithFailMode(mode), client.WithCodec(fickle{codec.Raw()}))
+				err := c.Call(t.Context(), "Arith.Mul", new(Once), nil)
+				if tandem.CodeOf(err) != tandem.InvalidArgument || !strings.Contains(err.Error(), "encoded already") || attempts.Load() != 1 {
+					t.Errorf("after %d attempts: %v", attempts.Load(), err)
 				}
 			})
 		})

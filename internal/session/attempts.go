@@ -54,12 +54,16 @@ func (o *Outgoing) Forgo() {
 
 // Detach returns another call like this copy of o's, with arguments of its own:
 // o's memory is another call's once its caller has returned. It must be
-// released.
-func (o *Outgoing) Detach(call *tandem.Call) *Outgoing {
+// released. Its error is that the arguments, which were encoded once, can't be again.
+func (o *Outgoing) Detach(call *tandem.Call) (*Outgoing, error) {
+	message, err := o.encoded()
+	if err != nil {
+		return nil, err
+	}
 	d := &Outgoing{
 		Call: *call.Clone(), env: o.env, codec: o.codec, packed: o.packed, several: o.several, shared: true,
-		message: &buffer{b: slices.Clone(o.message.b)},
+		message: &buffer{b: slices.Clone(message.b)},
 	}
 	d.Call.Body = d
-	return d
+	return d, nil
 }

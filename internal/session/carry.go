@@ -34,13 +34,16 @@ func carry(call *tandem.Call, o *Outgoing, at *tandem.Peer, f func(*Message) err
 		return refused(tandem.Canceled, "the call of %s is over", call.Method)
 	}
 	m := Message{Several: o.several}
-	if o.message != nil {
-		m.Request = o.message.b
+	message, err := o.encoded()
+	if message != nil {
+		m.Request = message.b
 	}
 	if o.packed {
 		m.Compressor = o.Call.Compressor
 	}
-	err := f(&m)
+	if err == nil {
+		err = f(&m)
+	}
 	p.Reply, p.ReplyCompressed = m.Reply, m.ReplyCompressed
 	o.end(p, at, err)
 	return err

@@ -12,8 +12,10 @@ import (
 )
 
 // Outgoing is a call to be made: the [tandem.Call] and its [tandem.Body] in
-// one. The arguments are encoded once; attempts share them; the first attempt
-// that succeeds provides the answer.
+// one. The first attempt that succeeds provides the answer. Attempts that are made
+// at a time share the encoded arguments. Where they come one after the other, the
+// memory of those is free again as soon as the request is on its way, so that a
+// call that waits holds none, and an attempt anew encodes anew.
 type Outgoing struct {
 	Call tandem.Call
 	Rule any // how whoever makes the call treats it: for its own use
@@ -21,8 +23,9 @@ type Outgoing struct {
 	Points Points
 
 	env     *Env
+	args    any
 	codec   tandem.Codec
-	message *buffer
+	message *buffer  // the arguments, encoded; nil while none are, or an attempt has them
 	packed  bool     // the message is compressed
 	several bool     // it is of tandem.Args
 	first   *Pending // for one attempt at a time, and the next call's; nil if shared
@@ -78,21 +81,20 @@ func (o *Outgoing) Release() {
 	if answer != nil {
 		o.drop(answer)
 	}
-	switch {
-	case !idle:
-	case o.first != nil && o.first.state == callNew: // else a session's queue may still hold it
+	if !idle {
+		return
+	}
+	giveBuffer(o.message)
+	o.message = nil
+	if o.first != nil && o.first.state == callNew { // else a session's queue may still hold it
 		o.recycle()
-	default:
-		giveBuffer(o.message)
-		o.message = nil
 	}
 }
 
 func (o *Outgoing) recycle() {
 	o.Call.Reset()
-	o.Rule, o.Points, o.codec, o.packed = nil, nil, nil, false
+	o.Rule, o.Points, o.args, o.codec, o.packed = nil, nil, nil, nil, false
 	o.over, o.stream, o.by, o.forgone = false, nil, nil, false
-	o.message = o.message.keep()
 	o.first.leaveEnv()
 	o.env = nil
 	outgoings.Put(o)
@@ -145,6 +147,7 @@ func (o *Outgoing) Encode(v any) error {
 	if o.codec == nil {
 		return refused(tandem.Unimplemented, "no codec %q here: give it to WithCodecs", o.Call.Codec)
 	}
+	o.args = v
 	if o.message == nil {
 		o.message = takeBuffer()
 	}
@@ -158,6 +161,32 @@ func (o *Outgoing) Encode(v any) error {
 		return nil
 	}
 	return o.compress()
+}
+
+// encoded returns the arguments, encoded; nil for a call without.
+func (o *Outgoing) encoded() (*buffer, error) {
+	if o.message != nil || o.codec == nil {
+		return o.message, nil
+	}
+	if err := o.Encode(o.args); err != nil {
+		giveBuffer(o.message)
+		o.message = nil
+		return nil, err
+	}
+	return o.message, nil
+}
+
+// lend gives an attempt its message.
+func (o *Outgoing) lend(p *Pending) error {
+	message, err := o.encoded()
+	if message == nil || err != nil {
+		return err
+	}
+	p.Message, p.Compressed = message.b, o.packed
+	if !o.shared {
+		p.lent, o.message = message, nil
+	}
+	return nil
 }
 
 func (o *Outgoing) compress() error {
@@ -271,10 +300,9 @@ func (s *Session) InvokeAndTell(ctx context.Context, call *tandem.Call, load fun
 		err = s.invokeStream(ctx, call, o, p)
 		p = nil // the stream's
 	default:
-		if o.message != nil {
-			p.Message, p.Compressed = o.message.b, o.packed
+		if err = o.lend(p); err == nil {
+			err = s.Do(ctx, p)
 		}
-		err = s.Do(ctx, p)
 		call.Trailer = p.Trailer
 		if load != nil && p.HasLoad {
 			load(p.Load)

@@ -38,6 +38,7 @@ type Pending struct {
 
 	env  *Env
 	seen *sighting // nil unless plugins look at messages
+	lent *buffer   // Message's memory, given back once that is copied; nil if it stays whose it is
 
 	Method     string
 	Codec      string
@@ -98,8 +99,17 @@ func (p *Pending) clear() bool {
 		return false
 	}
 	giveBuffer(p.payload)
+	p.giveBack()
 	*p = Pending{env: p.env, done: p.done, Metadata: small(p.Metadata)}
 	return true
+}
+
+// giveBack gives back what was lent.
+func (p *Pending) giveBack() {
+	if p.lent != nil {
+		giveBuffer(p.lent)
+		p.lent, p.Message = nil, nil
+	}
 }
 
 // small returns the memory of b, empty, if it is worth keeping.
@@ -144,6 +154,7 @@ func (s *Session) open(p *Pending) (*reader, *tandem.Error) {
 	now := s.now()
 	rd := s.takeTurnLocked(p, now)
 	err := s.m.open(p, now)
+	copied := err == nil && p.state != callQueued && p.rest == nil
 	reads := err == nil && p.mayRead(now)
 	s.hasty = s.hasty || rd != nil && p.cancelable
 	if rd != nil && !reads {
@@ -155,6 +166,9 @@ func (s *Session) open(p *Pending) (*reader, *tandem.Error) {
 	if rd != nil && !reads {
 		rd.goOn()
 		rd = nil
+	}
+	if copied {
+		p.giveBack()
 	}
 	if err == nil {
 		s.watch()

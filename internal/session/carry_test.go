@@ -1,0 +1,42 @@
+package session
+
+import (
+	"context"
+	"testing"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// An attempt over another protocol has the arguments, though the one before, over ours,
+// has given back the memory of theirs.
+func TestCarryAfterInvoke(t *testing.T) {
+	p := newPair(t, tcp(t), methods{"refuse": {Func: func(context.Context, *tandem.Call) error {
+		return refused(tandem.Unavailable, "not now")
+	}}})
+	o := p.clientEnv.NewOutgoing(false)
+	defer o.Release()
+	call := &o.Call
+	call.Body, call.Method, call.Codec = o, "refuse", "raw"
+	if err := o.Encode([]byte("arguments")); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.client.Invoke(t.Context(), call); tandem.CodeOf(err) != tandem.Unavailable {
+		t.Fatal(err)
+	}
+	if o.message != nil {
+		t.Error("the call still has its message")
+	}
+	var got []byte
+	err := Carry(t.Context(), call, &tandem.Peer{}, func(m *Message) error {
+		got = append(got, m.Request...)
+		m.Reply = []byte("answer")
+		return nil
+	})
+	if err != nil || string(got) != "arguments" {
+		t.Errorf("carried %q: %v", got, err)
+	}
+	var reply []byte
+	if err := o.Decode(&reply); err != nil || string(reply) != "answer" {
+		t.Errorf("%q, %v", reply, err)
+	}
+}
