@@ -76,6 +76,8 @@ type Call struct {
 	// too late.
 	FailMode FailMode
 
+	ends *end // here, as whoever has waited for an answer looks at it beside the Kind
+
 	Metadata Metadata // of the request; a client writes it, a server reads it
 	Trailer  Metadata // of the response; a server writes it, a client reads it
 
@@ -120,7 +122,6 @@ type Call struct {
 	// traces sets it, on either side.
 	Trace Trace
 
-	ends  *end
 	owned ownership      // of the metadata
 	spare *spareMetadata // for calls whose memory is used again
 }

@@ -40,10 +40,11 @@ type Client struct {
 	// intercepted says that interceptors see calls: what one has begun may
 	// outlive the call, whose memory then is not used again.
 	intercepted bool
-	chains      [failModes]tandem.Func
+	usual       callDefaults // the options' own
 	pool        pool
-	opts        options
+	chains      [failModes]tandem.Func
 
+	opts     options
 	caller   session.Caller // for what a call needs besides a session
 	target   string
 	steering steering
@@ -93,10 +94,11 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	if err := c.beginRules(); err != nil {
 		return nil, invalid(err)
 	}
+	c.usual = c.opts.callDefaults
 	settings := session.Settings(c.opts.streamWindow)
 	settings.MaxMessage = uint64(c.opts.maxMessage) //nolint:gosec // checked by the option
 	cfg := session.Config{
-		Settings: settings, Codecs: c.opts.codecs, Compressors: c.opts.compressors,
+		Settings: settings, Codecs: c.opts.codecs, Compressors: c.opts.compressors, Usual: c.opts.codec,
 		CompressAbove: c.opts.compressAbove, Resolve: resolve, Handshake: c.opts.connectTimeout,
 		OnPanic: dispatch.LogPanics(c.opts.logger), OnClose: c.logEnd, Logger: c.opts.logger,
 	}
@@ -158,8 +160,8 @@ func (c *Client) log() *slog.Logger {
 
 // buildChains makes one chain a fail mode, so that a call can name its own.
 func (c *Client) buildChains() {
-	attempt := tandem.Chain(c.points.choose(c.pool.attempter()), c.opts.attemptInterceptors...)
-	attempt = c.timedOrElsewhere(attempt)
+	attempt := tandem.Chain(c.points.choose(c.pool.attempt), c.opts.attemptInterceptors...)
+	attempt = c.timedOrElsewhere(attempt, len(c.opts.attemptInterceptors) == 0 && !c.points.selects())
 	for mode := range c.chains {
 		f := c.failMode(tandem.FailMode(mode))(attempt)
 		f = tandem.Chain(f, c.opts.interceptors...)
@@ -291,13 +293,13 @@ func (c *Client) prepare(ctx context.Context, method string, kind tandem.Kind, a
 	r := c.rules.Load().of(method)
 	o.Rule = r
 	call := &o.Call
-	call.Body, call.Method, call.Kind, call.Codec, call.Compressor = o, method, kind, c.opts.codec, c.opts.compressor
-	call.Route, call.Idempotent = c.opts.route, r.idempotent
+	call.Body, call.Method, call.Kind, call.Codec, call.Compressor = o, method, kind, c.usual.codec, c.usual.compressor
+	call.Route, call.Idempotent = c.usual.route, r.idempotent
 	for _, opt := range opts {
 		opt(call)
 	}
-	if c.opts.hashKey != nil && call.HashKey == "" {
-		call.HashKey = c.opts.hashKey(method, args)
+	if c.usual.hashKey != nil && call.HashKey == "" {
+		call.HashKey = c.usual.hashKey(method, args)
 	}
 	c.env.SetDeadline(ctx, call, r.timeout)
 	return o

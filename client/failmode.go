@@ -63,14 +63,18 @@ func failfast(next tandem.Func) tandem.Func { return next }
 // timedOrElsewhere is part of every fail mode: an attempt has its time, and is made
 // elsewhere if it was never made. It is one Func, and not one around another, as a
 // caller that waits has its frames on the stack, which the collector walks, and which
-// must come back into the cache.
-func (c *Client) timedOrElsewhere(next tandem.Func) tandem.Func {
+// must come back into the cache. If nothing is around the attempt, next is no more
+// than the pool's, and called without the detour.
+func (c *Client) timedOrElsewhere(next tandem.Func, bare bool) tandem.Func {
 	const most = 8 // other instances
 	return func(ctx context.Context, call *tandem.Call) (err error) {
 		for n := 0; ; n++ {
-			if d := c.attemptTime(call); d > 0 {
+			switch d := c.attemptTime(call); {
+			case d > 0:
 				err = attemptWithin(ctx, call, d, next)
-			} else {
+			case bare:
+				err = c.pool.attempt(ctx, call)
+			default:
 				err = next(ctx, call)
 			}
 			if err == nil || n == most || !elsewhere(call, err) {

@@ -40,11 +40,11 @@ func faulty(err error) bool {
 
 // health keeps the breakers of a pool's members.
 type health struct {
-	pool *pool
-
-	next atomic.Int64 // when to look for outliers, by balance.Now
 	out  atomic.Int64 // members that are left out: their breakers are not closed, or they are silent
 	shut atomic.Int64 // methods' breakers that are not closed
+
+	pool *pool
+	next atomic.Int64 // when to look for outliers, by balance.Now
 
 	mu       sync.Mutex // of looking, counting, and making breakers of methods
 	outliers *resilience.Outliers

@@ -23,11 +23,11 @@ func (b backoff) pause(failures int) time.Duration { return b.Pause(failures, ra
 // The client's Close waits for the link, from begin to leave, so a connection that is
 // made meanwhile is closed, too.
 type link struct {
+	live   atomic.Pointer[live]
 	client *Client
 	id     string // of the instance
 	ep     tandem.Endpoint
 	t      tandem.Transport
-	live   atomic.Pointer[live]
 	silent atomic.Pointer[live] // that does not answer pings
 	probe  probe                // the prober's
 

@@ -24,10 +24,7 @@ import (
 type Option func(*options)
 
 type options struct {
-	codec               string // "" until Dial, unless it was chosen
-	compressor          string
-	route               *tandem.Route
-	hashKey             func(method string, args any) string
+	callDefaults
 	codecs              []tandem.Codec
 	compressors         []tandem.Compressor
 	compressAbove       int
@@ -69,6 +66,14 @@ type options struct {
 	logger              *slog.Logger              // nil: quiet, save for panics of methods
 	register            []func(*dispatch.Table) error
 	servingPlugins      []any
+}
+
+// callDefaults is what each call begins with.
+type callDefaults struct {
+	codec      string // "" until Dial, unless it was chosen
+	compressor string
+	route      *tandem.Route
+	hashKey    func(method string, args any) string
 }
 
 func defaults() options {

@@ -165,7 +165,7 @@ func (p *points) around(f tandem.Func) tandem.Func {
 
 // choose puts the point before the choice of an instance into the attempt chain.
 func (p *points) choose(next tandem.Func) tandem.Func {
-	if p == nil || len(p.selecting) == 0 {
+	if !p.selects() {
 		return next
 	}
 	return func(ctx context.Context, call *tandem.Call) error {
@@ -175,6 +175,9 @@ func (p *points) choose(next tandem.Func) tandem.Func {
 		return next(ctx, call)
 	}
 }
+
+// selects reports whether choose does anything.
+func (p *points) selects() bool { return p != nil && len(p.selecting) > 0 }
 
 func (p *points) beforeSelect(ctx context.Context, call *tandem.Call) (err error) {
 	defer p.guard(call.Method, &err)

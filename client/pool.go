@@ -36,12 +36,12 @@ type pool struct {
 
 // view is what calls work with; it is replaced as a whole.
 type view struct {
-	nodes    []*balance.Node
-	conns    map[*balance.Node]*member // of those that we connect to
-	byID     map[string]*balance.Node
+	sole     *balance.Node // the only one, if it takes calls without a route
+	only     *member       // of sole; nil if we do not connect to it
 	picker   balance.Picker
-	sole     *balance.Node   // the only one, if it takes calls without a route
-	only     *member         // of sole; nil if we do not connect to it
+	conns    map[*balance.Node]*member // of those that we connect to
+	nodes    []*balance.Node
+	byID     map[string]*balance.Node
 	suspects map[string]bool // of the registry's, by ID
 	stale    error
 }
@@ -57,9 +57,10 @@ func (v *view) member(n *balance.Node) *member {
 // member is an instance with its connections.
 type member struct {
 	peer    *tandem.Peer // of calls that wait for a connection
+	guest   atomic.Bool  // the policy does not want it, a call did
 	links   []link
+	one     [1]link // the memory of links, if it is one
 	breaker *resilience.Breaker
-	guest   atomic.Bool                                    // the policy does not want it, a call did
 	used    atomic.Bool                                    // as a guest, since the last list
 	lost    atomic.Pointer[live]                           // the last connection whose end was counted
 	slow    atomic.Int64                                   // ns; from when on calls were too slow when it was ejected; 0 if it was not for that
@@ -119,7 +120,10 @@ func sameEndpoints(a, b tandem.Instance) bool { return slices.Equal(a.Endpoints,
 // join starts the links to a new instance.
 func (p *pool) join(in tandem.Instance) *member {
 	m := &member{
-		instance: in, peer: &tandem.Peer{Instance: in.ID}, breaker: p.health.breaker(), links: make([]link, p.client.opts.connections),
+		instance: in, peer: &tandem.Peer{Instance: in.ID}, breaker: p.health.breaker(),
+	}
+	if m.links = m.one[:]; p.client.opts.connections > 1 {
+		m.links = make([]link, p.client.opts.connections)
 	}
 	for i := range m.links {
 		m.links[i].init(p.client, in.ID, p.endpoint(in))
@@ -291,35 +295,33 @@ type attempt struct {
 	report func(wire.Load) // wants what the answer says about the server's load; nil if nobody does
 }
 
-// attempter returns the innermost Func: it picks an instance and makes the call on
-// one of its connections. What it needs to choose is off the stack while it waits:
-// the collector looks at each waiting caller's frames.
-func (p *pool) attempter() tandem.Func {
-	return func(ctx context.Context, call *tandem.Call) error {
-		v, err := p.current(ctx, call)
-		if err != nil {
-			return err
-		}
-		var x *explained
-		if call.Explain != nil {
-			x = p.explain(v, call)
-		}
-		a, err := p.begin(ctx, v, call)
-		switch {
-		case err != nil:
-		case a.conn.own == nil:
-			err = a.conn.Invoke(ctx, call)
-		default:
-			err = a.conn.own.InvokeAndTell(ctx, call, a.report)
-		}
-		if a.stats != nil {
-			p.end(ctx, call, a, err)
-		}
-		if x != nil {
-			x.tell(err)
-		}
+// attempt is the innermost Func: it picks an instance and makes the call on one of its
+// connections. What it needs to choose is off the stack while it waits: the collector
+// looks at each waiting caller's frames.
+func (p *pool) attempt(ctx context.Context, call *tandem.Call) error {
+	v, err := p.current(ctx, call)
+	if err != nil {
 		return err
 	}
+	var x *explained
+	if call.Explain != nil {
+		x = p.explain(v, call)
+	}
+	a, err := p.begin(ctx, v, call)
+	switch {
+	case err != nil:
+	case a.conn.own == nil:
+		err = a.conn.Invoke(ctx, call)
+	default:
+		err = a.conn.own.InvokeAndTell(ctx, call, a.report)
+	}
+	if a.stats != nil {
+		p.end(ctx, call, a, err)
+	}
+	if x != nil {
+		x.tell(err)
+	}
+	return err
 }
 
 // current returns what the registry listed last; the first list is waited for.

@@ -25,6 +25,7 @@ type Config struct {
 	Settings    wire.Settings // what we accept; its lists of names are filled in
 	Codecs      []tandem.Codec
 	Compressors []tandem.Compressor
+	Usual       string // the codec of most calls, which is found sooner; "" for none
 
 	// CompressAbove is the size from which messages of calls with a
 	// compressor are compressed.
@@ -94,7 +95,13 @@ func Settings(streamWindow int) wire.Settings {
 // Env is what sessions share: settings, buffers, the clock and the monitor. It
 // belongs to one client or server.
 type Env struct {
+	// What every call needs comes first: of one client among thousands it is in no
+	// cache.
 	clock
+	dones      *sync.Pool // chan struct{}, for a token each
+	usual      string     // the name of usualCodec
+	usualCodec tandem.Codec
+
 	cfg     Config
 	monitor monitor
 	nobody  tandem.Peer // of calls for which no instance is chosen yet
@@ -104,8 +111,6 @@ type Env struct {
 	ending sync.Mutex // between starting goroutines and waiting for them
 	closed bool
 	wg     sync.WaitGroup
-
-	dones *sync.Pool // chan struct{}, for a token each
 }
 
 // allDones are the process's, as all that is used again is (buffers.go). But channels must
@@ -167,6 +172,7 @@ func NewEnv(cfg Config) *Env {
 		e.cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	e.cfg.Settings.Codecs, e.cfg.Settings.Compressors = names(cfg.Codecs), names(cfg.Compressors)
+	e.usual, e.usualCodec = cfg.Usual, e.Codec(cfg.Usual)
 	e.monitor.env = e
 	return e
 }
@@ -226,6 +232,9 @@ func WaitFor(wg *sync.WaitGroup, most time.Duration) bool {
 
 // Codec returns the codec of that name, or nil.
 func (e *Env) Codec(name string) tandem.Codec {
+	if name == e.usual && e.usualCodec != nil {
+		return e.usualCodec
+	}
 	if i := slices.Index(e.cfg.Settings.Codecs, name); i >= 0 {
 		return e.cfg.Codecs[i]
 	}

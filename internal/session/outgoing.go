@@ -18,27 +18,27 @@ import (
 // call that waits holds none, and an attempt anew encodes anew.
 type Outgoing struct {
 	Call tandem.Call
-	Rule any // how whoever makes the call treats it: for its own use
 	// Points, if not nil, are passed by the call.
 	Points Points
+	Rule   any // how whoever makes the call treats it: for its own use
 
 	env     *Env
-	args    any
-	codec   tandem.Codec
-	message *buffer  // the arguments, encoded; nil while none are, or an attempt has them
-	packed  bool     // the message is compressed
-	several bool     // it is of tandem.Args
 	first   *Pending // for one attempt at a time, and the next call's; nil if shared
+	codec   tandem.Codec
+	args    any
+	message *buffer // the arguments, encoded; nil while none are, or an attempt has them
+	packed  bool    // the message is compressed
+	several bool    // it is of tandem.Args
 
 	shared  bool       // interceptors may make several attempts at a time, and keep the call:
 	mu      sync.Mutex // then this guards what follows
 	running int        // attempts
 	over    bool
+	forgone bool
+	noting  bool // of tried; set before the first attempt
 	answer  *Pending
 	by      *tandem.Peer // who gave the answer
-	forgone bool
 	stream  openedStream
-	noting  bool     // of what follows; set before the first attempt
 	tried   []string // instances, in the order of the attempts
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -36,9 +37,9 @@ type Pending struct {
 	end      uint64 // where the request's last byte lies in what we write
 	body     int    // where the message starts in a reassembled answer
 
-	env  *Env
-	seen *sighting // nil unless plugins look at messages
-	lent *buffer   // Message's memory, given back once that is copied; nil if it stays whose it is
+	dones *sync.Pool // where done belongs
+	seen  *sighting  // nil unless plugins look at messages
+	lent  *buffer    // Message's memory, given back once that is copied; nil if it stays whose it is
 
 	Method     string
 	Codec      string
@@ -77,11 +78,11 @@ func (e *Env) NewPending() *Pending {
 }
 
 // enter makes p one of the Env, which it leaves when it is over.
-func (p *Pending) enter(e *Env) { p.env, p.done = e, e.takeDone() }
+func (p *Pending) enter(e *Env) { p.dones, p.done = e.dones, e.takeDone() }
 
 func (p *Pending) leaveEnv() {
-	p.env.dones.Put(p.done)
-	p.env, p.done = nil, nil
+	p.dones.Put(p.done)
+	p.dones, p.done = nil, nil
 }
 
 // Release gives the Pending and its Reply back. It must not be used any more.
@@ -100,7 +101,7 @@ func (p *Pending) clear() bool {
 	}
 	giveBuffer(p.payload)
 	p.giveBack()
-	*p = Pending{env: p.env, done: p.done, Metadata: small(p.Metadata)}
+	*p = Pending{dones: p.dones, done: p.done, Metadata: small(p.Metadata)}
 	return true
 }
 
