@@ -16,12 +16,14 @@ import (
 type rules struct {
 	// What every call looks at comes first and is together: with thousands of clients
 	// none of it is in a cache.
-	methods  map[string]*rule // nil if there are none
-	services map[string]*rule // for those of their methods that methods does not name; likewise
-	breakers bool             // some method has a breaker
-	timed    bool             // the balancer, a breaker or the ejection looks at latencies
-	loaded   bool             // the balancer looks at what servers say about their load
-	all      rule             // methods that the policy does not name
+	named    bool // the policy names methods or services
+	breakers bool // some method has a breaker
+	timed    bool // the balancer, a breaker or the ejection looks at latencies
+	loaded   bool // the balancer looks at what servers say about their load
+	all      rule // methods that the policy does not name
+
+	methods  map[string]*rule
+	services map[string]*rule // for those of their methods that methods does not name
 
 	version     string // of the policy; "" without one
 	balancer    balance.Policy
@@ -35,11 +37,11 @@ type rules struct {
 
 // rule is how calls of one method are treated.
 type rule struct {
+	failMode       tandem.FailMode
+	idempotent     bool
 	timeout        time.Duration
 	attemptTimeout time.Duration
-	failMode       tandem.FailMode
 	retries        int
-	idempotent     bool
 	breaker        *resilience.BreakerConfig // nil for none
 }
 
@@ -74,6 +76,7 @@ func newRules(o *options, p *policy.Policy, version string) *rules {
 	r.all = newRule(o, p.Default)
 	r.breakers = r.all.breaker != nil
 	if len(p.Methods) > 0 {
+		r.named = true
 		r.methods, r.services = map[string]*rule{}, map[string]*rule{}
 	}
 	for name := range p.Methods {
@@ -201,7 +204,7 @@ func (r *rules) sameBalancer(other *rules) bool {
 
 // of returns the rule for a method.
 func (r *rules) of(method string) *rule {
-	if r.methods == nil {
+	if !r.named {
 		return &r.all
 	}
 	if m := r.methods[method]; m != nil {

@@ -23,26 +23,25 @@ import (
 // follows.
 type reader struct {
 	s      *Session
-	turn   uint64
 	buf    *readBuffer // nil while nothing is held
 	r, w   int         // the unparsed bytes are buf[r:w]
 	now    int64
-	aged   bool // a handler has run since now was that
-	woken  []*Pending
-	lost   bool     // the turn, and with it buf, is another's
-	answer answer   // of the call just executed, to be sent
-	busy   bool     // has executed a handler of this batch, and is counted
-	lonely int      // batches in a row with one answer and nothing else to wait for
 	caller *Pending // whose caller reads; nil for a goroutine
 	stream *Stream  // likewise, whose receiver reads
 	got    bool     // its answer has come
+	aged   bool     // a handler has run since now was that
+	lost   bool     // the turn, and with it buf, is another's
+	busy   bool     // has executed a handler of this batch, and is counted
+	waited bool     // the last read found nothing at first
+	armed  bool     // there is a deadline for the rest of a frame
 
-	waited bool  // the last read found nothing at first
-	began  int64 // to read and to execute without waiting
-
+	woken   []*Pending
 	frames  uint64 // parsed
-	stalled uint64 // frames when the deadline for the rest of a frame was set
-	armed   bool
+	stalled uint64 // frames when the deadline was set
+	lonely  int    // batches in a row with one answer and nothing else to wait for
+	turn    uint64
+	began   int64  // to read and to execute without waiting
+	answer  answer // of the call just executed, to be sent
 }
 
 func (s *Session) newReader(turn uint64) *reader { return &reader{s: s, turn: turn} }
