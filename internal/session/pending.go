@@ -105,6 +105,9 @@ func (p *Pending) clear() bool {
 	return true
 }
 
+// copiedLocked reports whether the whole message is in the write buffer.
+func (p *Pending) copiedLocked() bool { return p.state != callQueued && p.rest == nil }
+
 // giveBack gives back what was lent.
 func (p *Pending) giveBack() {
 	if p.lent != nil {
@@ -155,21 +158,21 @@ func (s *Session) open(p *Pending) (*reader, *tandem.Error) {
 	now := s.now()
 	rd := s.takeTurnLocked(p, now)
 	err := s.m.open(p, now)
-	copied := err == nil && p.state != callQueued && p.rest == nil
+	copied := err == nil && p.copiedLocked()
 	reads := err == nil && p.mayRead(now)
 	s.hasty = s.hasty || rd != nil && p.cancelable
 	if rd != nil && !reads {
 		rd.resignLocked()
 	}
 	lead := s.leadLocked(now) // also when this call was refused: others may have left something
-	soon := p.deadline != 0 && p.deadline < s.nextTick || rd != nil && p.relieveAt(now) < s.nextTick
+	soon := s.ticksLateLocked(p, rd != nil, now)
 	s.mu.Unlock()
+	if copied {
+		p.giveBack()
+	}
 	if rd != nil && !reads {
 		rd.goOn()
 		rd = nil
-	}
-	if copied {
-		p.giveBack()
 	}
 	if err == nil {
 		s.watch()
@@ -181,6 +184,11 @@ func (s *Session) open(p *Pending) (*reader, *tandem.Error) {
 		s.writeAfterOthers()
 	}
 	return rd, err
+}
+
+// ticksLateLocked reports whether the monitor's next look would be too late for p.
+func (s *Session) ticksLateLocked(p *Pending, reads bool, now int64) bool {
+	return p.deadline != 0 && p.deadline < s.nextTick || reads && p.relieveAt(now) < s.nextTick
 }
 
 // mayRead reports whether the caller waits for nothing but its answer: who has
