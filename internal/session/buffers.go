@@ -11,6 +11,7 @@ var (
 	buffers     sync.Pool // *buffer, for a message each
 	outBuffers  sync.Pool // *buffer, for what is to be written: few, but large
 	readBuffers sync.Pool // *readBuffer
+	smallReads  sync.Pool // *smallReadBuffer
 	pieces      sync.Pool // *piece, of large messages
 	inbounds    sync.Pool // *Inbound
 	pendings    sync.Pool // *Pending
@@ -29,7 +30,14 @@ type buffer struct {
 // piece is a part of a large message.
 type piece [256 << 10]byte
 
-type readBuffer [readBufferSize]byte
+// A readBuffer takes any frame. A reader that gets little at a time, as each of
+// thousands of connections does, has a smaller one: hundreds may hold one at a time,
+// above all while the collector makes those wait that allocate, and has taken what was
+// pooled.
+type (
+	readBuffer      [readBufferSize]byte
+	smallReadBuffer [smallRead]byte
+)
 
 // Other buffers are left to the collector. A message's is small as a rule:
 // if those for writing were mixed with them, every call would end up with one.
@@ -141,11 +149,23 @@ func giveOutBuffer(b *buffer) {
 	}
 }
 
-func takeReadBuffer() *readBuffer {
-	if b, ok := readBuffers.Get().(*readBuffer); ok {
-		return b
+func takeReadBuffer(large bool) []byte {
+	if large {
+		if b, ok := readBuffers.Get().(*readBuffer); ok {
+			return b[:]
+		}
+		return new(readBuffer)[:]
 	}
-	return new(readBuffer)
+	if b, ok := smallReads.Get().(*smallReadBuffer); ok {
+		return b[:]
+	}
+	return new(smallReadBuffer)[:]
 }
 
-func giveReadBuffer(b *readBuffer) { readBuffers.Put(b) }
+func giveReadBuffer(b []byte) {
+	if len(b) == smallRead {
+		smallReads.Put((*smallReadBuffer)(b))
+		return
+	}
+	readBuffers.Put((*readBuffer)(b))
+}

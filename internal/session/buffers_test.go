@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/tandem-rpc/tandem/wire"
 )
 
 // However a message arrives, all of it is there in the end, and no more memory
@@ -72,5 +74,39 @@ func TestLargeMessagesDoNotCount(t *testing.T) {
 	p.close() // when the call's goroutine has ended
 	if slow := target.slow.Load(); slow != 0 {
 		t.Errorf("the method is kept out of the reader for %d calls", slow)
+	}
+}
+
+// A reader that gets little has a small buffer. One that got more, or has begun a frame
+// that is longer, has a large one, until it has got little for a while.
+func TestReadBufferFits(t *testing.T) {
+	rd := new(reader)
+	read := func(n int) int {
+		rd.release()
+		rd.r, rd.w = 0, 0
+		size := len(rd.Take())
+		rd.took(n)
+		return size
+	}
+	for _, n := range []int{1, 600, smallRead - 1, smallRead} {
+		if size := read(n); size != smallRead {
+			t.Fatalf("%d bytes to read, and nothing before, into %d", n, size)
+		}
+	}
+	for i := range staysLarge {
+		if size := read(600); size != readBufferSize {
+			t.Fatalf("read %d after a small buffer was full is into %d", i, size)
+		}
+	}
+	if size := read(600); size != smallRead {
+		t.Fatalf("the next is into %d", size)
+	}
+
+	frame := wire.AppendHeader(nil, wire.Header{Type: wire.TypeRequest, Length: wire.MaxBlock, Stream: 1})
+	rd.r = 700 // bytes of frames before it
+	rd.w = rd.r + copy(rd.buf[rd.r:], frame)
+	rd.makeRoom(rd.wanted())
+	if len(rd.buf) != readBufferSize || rd.r != 0 || !bytes.Equal(rd.buf[:rd.w], frame) {
+		t.Errorf("a frame of %d bytes has begun, and the buffer has %d: %x", wire.MaxBlock, len(rd.buf), rd.buf[rd.r:rd.w])
 	}
 }

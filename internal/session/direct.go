@@ -192,7 +192,8 @@ func (rd *reader) poll() {
 	case err != nil:
 		err = rd.readError(err)
 	case n > 0:
-		rd.r, rd.w = 0, n
+		rd.r, rd.w = 0, 0
+		rd.took(n)
 		rd.now = s.now()
 		s.received.Store(rd.now)
 		_, err = rd.process()

@@ -49,8 +49,8 @@ func (e *Env) Accept(ctx context.Context, conn net.Conn, head []byte) (*Session,
 	s := e.newSession(ctx, conn)
 	rd := s.newReader(0)
 	if len(head) > 0 {
-		rd.Take()
-		rd.w = copy(rd.buf[:], head)
+		rd.buf = takeReadBuffer(len(head) > smallRead)
+		rd.w = copy(rd.buf, head)
 	}
 	err := s.hello(rd, func(peer *wire.Settings) error {
 		if err := rd.preface(peer); err != nil {
@@ -106,6 +106,7 @@ func (rd *reader) preface(peer *wire.Settings) error {
 
 // need reads until n unparsed bytes are there.
 func (rd *reader) need(n int) error {
+	rd.makeRoom(n)
 	for rd.w-rd.r < n {
 		k, err := rd.s.conn.Read(rd.buf[rd.w:])
 		rd.w += k

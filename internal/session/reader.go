@@ -23,8 +23,8 @@ import (
 // follows.
 type reader struct {
 	s      *Session
-	buf    *readBuffer // nil while nothing is held
-	r, w   int         // the unparsed bytes are buf[r:w]
+	buf    []byte // nil while nothing is held
+	r, w   int    // the unparsed bytes are buf[r:w]
 	now    int64
 	caller *Pending // whose caller reads; nil for a goroutine
 	stream *Stream  // likewise, whose receiver reads
@@ -34,6 +34,7 @@ type reader struct {
 	busy   bool     // has executed a handler of this batch, and is counted
 	waited bool     // the last read found nothing at first
 	armed  bool     // there is a deadline for the rest of a frame
+	large  uint8    // reads for which the buffer is to be a large one
 
 	woken   []*Pending
 	frames  uint64 // parsed
@@ -48,8 +49,45 @@ func (s *Session) newReader(turn uint64) *reader { return &reader{s: s, turn: tu
 
 // Take is for the connection that reads: bytes may be there.
 func (rd *reader) Take() []byte {
-	rd.buf = takeReadBuffer()
-	return rd.buf[:]
+	rd.buf = takeReadBuffer(rd.large > 0)
+	return rd.buf
+}
+
+// took notes how much a read has brought: where a small buffer is too small, the next
+// are large.
+func (rd *reader) took(n int) {
+	rd.w += n
+	switch {
+	case n >= smallRead || rd.w == len(rd.buf):
+		rd.large = staysLarge
+	case rd.large > 0:
+		rd.large--
+	}
+}
+
+// makeRoom makes room for n unparsed bytes, those that are there included.
+func (rd *reader) makeRoom(n int) {
+	old := rd.buf
+	if n > len(old) {
+		rd.buf = takeReadBuffer(true)
+	}
+	rd.w = copy(rd.buf, old[rd.r:rd.w])
+	rd.r = 0
+	if n > len(old) {
+		giveReadBuffer(old)
+	}
+}
+
+// wanted is the room for the frame that has begun, as far as its length is known.
+func (rd *reader) wanted() int {
+	switch {
+	case rd.large > 0:
+		return readBufferSize
+	case rd.w-rd.r < wire.HeaderLen:
+		return wire.HeaderLen
+	}
+	h, _ := wire.ParseHeader(rd.buf[rd.r:rd.w]) // next has
+	return wire.HeaderLen + h.Length
 }
 
 // Give is for the connection: there were none.
@@ -163,7 +201,7 @@ func (rd *reader) fill() error {
 		if err != nil {
 			return rd.readError(err)
 		}
-		rd.w = n
+		rd.took(n)
 	} else if err := rd.more(); err != nil {
 		return err
 	}
@@ -174,10 +212,7 @@ func (rd *reader) fill() error {
 
 // more reads the rest of a frame, which must not take for ever.
 func (rd *reader) more() error {
-	if rd.r > 0 {
-		rd.w = copy(rd.buf[:], rd.buf[rd.r:rd.w])
-		rd.r = 0
-	}
+	rd.makeRoom(rd.wanted())
 	if !rd.armed || rd.stalled != rd.frames {
 		rd.armed, rd.stalled = true, rd.frames
 		if err := rd.s.conn.SetReadDeadline(time.Now().Add(rd.s.env.cfg.Stall)); err != nil {
@@ -185,7 +220,7 @@ func (rd *reader) more() error {
 		}
 	}
 	n, err := rd.s.conn.Read(rd.buf[rd.w:])
-	rd.w += n
+	rd.took(n)
 	if n > 0 {
 		return nil
 	}
@@ -438,8 +473,8 @@ func (s *Session) steal(seen uint64) {
 	rd := s.newReader(seen + 1)
 	rd.now, rd.aged, rd.frames = old.now, true, old.frames
 	if n := old.w - old.r; n > 0 {
-		rd.Take()
-		rd.w = copy(rd.buf[:], old.buf[old.r:old.w])
+		rd.buf = takeReadBuffer(n > smallRead)
+		rd.w = copy(rd.buf, old.buf[old.r:old.w])
 	}
 	s.flush() // answers of the batch so far
 	s.env.spawn(rd.loop)
