@@ -220,6 +220,7 @@ func (s *Session) leave(p *Pending, cause error) error {
 	s.m.leave(p)
 	lead := s.leadLocked(0)
 	s.mu.Unlock()
+	p.giveBack() // nobody sends it any more, but the queue may hold p for long
 	if lead {
 		s.write()
 	}
