@@ -258,32 +258,40 @@ func (e *entry) letGo() {
 	}
 }
 
-// guard hints when the key is deleted, and returns when the lease is no longer kept
-// alive or the watch has failed; the next Check begins anew.
+// guard hints when the key is deleted or its lease has ended, and returns when the
+// lease is no longer kept alive or the watch has failed; the next Check begins anew.
 func (e *entry) guard(ctx context.Context, client *clientv3.Client, alive <-chan *clientv3.LeaseKeepAliveResponse, revision int64) {
 	deletions := client.Watch(clientv3.WithRequireLeader(ctx), e.key, clientv3.WithRev(revision+1),
 		clientv3.WithFilterPut(), clientv3.WithProgressNotify())
 	var due <-chan time.Time
+	ended := false // the lease: often heard of before the key's deletion
 	for {
 		select {
 		case _, ok := <-alive:
-			if !ok {
-				e.hint(due != nil)
-				return
+			if ok {
+				continue
 			}
+			alive, ended = nil, true
 		case resp, ok := <-deletions:
 			if !ok || resp.Err() != nil {
 				e.hint(due != nil)
 				return
 			}
-			if len(resp.Events) > 0 && due == nil {
-				due = time.After(e.conn.spread())
+			if len(resp.Events) == 0 {
+				continue
 			}
 		case <-due:
-			due = nil
 			e.hint(true)
+			if ended {
+				return
+			}
+			due = nil
+			continue
 		case <-ctx.Done():
 			return
+		}
+		if due == nil {
+			due = time.After(e.conn.spread())
 		}
 	}
 }

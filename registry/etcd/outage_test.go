@@ -230,6 +230,30 @@ func TestLostEntriesHealAtOnce(t *testing.T) {
 	})
 }
 
+// A lease that is revoked before it was first kept alive: the refusal may come before
+// the watch tells of the key.
+func TestLeaseRevokedAtOnce(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	r := s.open("/atonce?ttl=15s")
+	register(t, r, instance("a"))
+	s.do(func(ctx context.Context, c *clientv3.Client) error {
+		written := c.Watch(ctx, "/atonce/a", clientv3.WithFilterDelete(), clientv3.WithRev(1))
+		for range 6 {
+			start := time.Now()
+			lease := (<-written).Events[0].Kv.Lease
+			t.Logf("listed again after %v", time.Since(start))
+			if took := time.Since(start); took > 3*time.Second {
+				t.Errorf("healed after %v", took)
+			}
+			if _, err := c.Revoke(ctx, clientv3.LeaseID(lease)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // Keys that others overwrite are put right at the next Check; those of a later
 // incarnation are left alone, and nobody fights.
 func TestOverwrittenEntry(t *testing.T) {
