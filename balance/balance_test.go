@@ -253,6 +253,18 @@ func TestTurnsAreTakenOnce(t *testing.T) {
 	}
 }
 
+// Who has met another at the count takes many turns at once for a while, and then one.
+func TestTurnsApart(t *testing.T) {
+	var count turns
+	c := &cursor{apart: 2}
+	for i, want := range []uint32{cursorTurns, 2 * cursorTurns, 2*cursorTurns + 1} {
+		count.take(c)
+		if c.end != want || count.given.Load() != want {
+			t.Errorf("take %d: the cursor ends at %d and %d are given, want %d", i, c.end, count.given.Load(), want)
+		}
+	}
+}
+
 func TestRoundRobinBeginsAnywhere(t *testing.T) {
 	nodes := weighted(make([]int, 10)...)
 	begins := map[*Node]bool{}

@@ -15,8 +15,8 @@ import (
 // pick. A round has up to 1024 turns, or 16 for each node, and at least one for
 // each: with weights of 10,000 and 1 the lighter one has more than its share.
 // A picker begins at a random place, so that clients that start together don't
-// go round in step. Processors that pick at the same moment take a few turns
-// each at once, so the order is not exact then. The turn of a node that is not
+// go round in step. Processors that pick at the same moment take 64 turns each at
+// once for a while, so the order is not exact then. The turn of a node that is not
 // usable goes to a random one that is, rather than to its neighbour.
 func RoundRobin() Policy { return roundRobin{} }
 
@@ -57,8 +57,8 @@ func (p *roundRobinPicker) Explain(_ *tandem.Call, usable func(*Node) bool, e *E
 
 // turns counts. As long as nobody else is at it, the count goes up by one. A
 // count that several processors add to at the same time costs each of them more
-// than the rest of a pick: then they take a few turns at once, which a pool
-// keeps apart for each processor.
+// than the rest of a pick: who meets another there takes many turns at once for a
+// while, which a pool keeps apart for each processor.
 type turns struct {
 	cursors sync.Pool // of *cursor
 	given   atomic.Uint32
@@ -67,12 +67,17 @@ type turns struct {
 // cursor is a part of the turns, from next to end.
 type cursor struct {
 	next, end uint32
-	_         [cacheLine - 2*4]byte
+	apart     uint32 // how often it takes many at once before it tries one again
+	_         [cacheLine - 3*4]byte
 }
 
-// cursorTurns is how many turns are taken at once. As many are lost at most when
-// the collector clears the pool of a cursor that was not used for a while.
-const cursorTurns = 64
+// cursorTurns is how many turns are taken at once, and cursorTakes how often after
+// somebody was met. As many turns as one take has are lost at most when the collector
+// clears the pool of a cursor that was not used for a while.
+const (
+	cursorTurns = 64
+	cursorTakes = 16
+)
 
 func (t *turns) next() uint32 {
 	c, ok := t.cursors.Get().(*cursor)
@@ -80,7 +85,7 @@ func (t *turns) next() uint32 {
 		c = new(cursor)
 	}
 	if c.next == c.end {
-		c.next, c.end = t.take()
+		t.take(c)
 	}
 	turn := c.next
 	c.next++
@@ -88,14 +93,19 @@ func (t *turns) next() uint32 {
 	return turn
 }
 
-// take gives one turn, or several if another processor was faster.
-func (t *turns) take() (next, end uint32) {
-	next = t.given.Load()
-	if t.given.CompareAndSwap(next, next+1) {
-		return next, next + 1
+// take gives the cursor one turn, or many if another processor is at it, too.
+func (t *turns) take(c *cursor) {
+	if c.apart == 0 {
+		next := t.given.Load()
+		if t.given.CompareAndSwap(next, next+1) {
+			c.next, c.end = next, next+1
+			return
+		}
+		c.apart = cursorTakes
 	}
-	end = t.given.Add(cursorTurns)
-	return end - cursorTurns, end
+	c.apart--
+	c.end = t.given.Add(cursorTurns)
+	c.next = c.end - cursorTurns
 }
 
 // A round has up to 1024 turns, or 16 for each node if that is more, and one

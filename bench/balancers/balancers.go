@@ -68,7 +68,7 @@ func (p Plan) Source() micro.Source {
 				for _, g := range p.Goroutines {
 					group = append(group, micro.Bench{
 						Name: pickName(policy.Name(), w.name, n, g),
-						Func: func(b *testing.B) error { return picks(b, newTable(policy, list), calls, g) },
+						Func: func(b *testing.B) error { return picks(b, used(newTable(policy, list)), calls, g) },
 					})
 				}
 				group = append(group, micro.Bench{
@@ -112,6 +112,19 @@ func newCalls() []*tandem.Call {
 func newTable(policy balance.Policy, list []tandem.Instance) *balance.Table {
 	t := balance.NewTable(policy)
 	t.Update(list)
+	return t
+}
+
+// used has calls behind it, as the table of a client that runs: ten at each instance,
+// which took one to five milliseconds.
+func used(t *balance.Table) *balance.Table {
+	for i, n := range t.Nodes() {
+		now := balance.Now()
+		for range 10 {
+			n.Stats.Begin()
+			n.Stats.DoneAt(now, now+time.Duration(1+i%5)*time.Millisecond, false)
+		}
+	}
 	return t
 }
 
