@@ -3,6 +3,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -241,12 +242,16 @@ func TestLeaseRevokedAtOnce(t *testing.T) {
 		written := c.Watch(ctx, "/atonce/a", clientv3.WithFilterDelete(), clientv3.WithRev(1))
 		for range 6 {
 			start := time.Now()
-			lease := (<-written).Events[0].Kv.Lease
-			t.Logf("listed again after %v", time.Since(start))
-			if took := time.Since(start); took > 3*time.Second {
+			news := <-written
+			if len(news.Events) == 0 {
+				return fmt.Errorf("it is not listed again: %w", cmp.Or(news.Err(), ctx.Err()))
+			}
+			took := time.Since(start)
+			t.Logf("listed again after %v", took)
+			if took > 3*time.Second {
 				t.Errorf("healed after %v", took)
 			}
-			if _, err := c.Revoke(ctx, clientv3.LeaseID(lease)); err != nil {
+			if _, err := c.Revoke(ctx, clientv3.LeaseID(news.Events[0].Kv.Lease)); err != nil {
 				return err
 			}
 		}

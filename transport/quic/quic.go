@@ -59,6 +59,9 @@ const (
 // Its calls then execute twice, with the caller's credentials in them. So it is
 // for servers all of whose methods may be executed any number of times by
 // anybody who has seen them called once.
+//
+// Programs built with -race may report a race inside quic-go, between a stream that
+// is opened early and the end of the handshake (quic-go's issue 4303).
 func WithEarlyData() Option { return func(o *options) { o.early = true } }
 
 // WithIdleTimeout sets after how long a connection is given up whose peer does not
