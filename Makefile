@@ -34,7 +34,8 @@ COMPARECOUNT ?= 8
 COMPARETIME  ?= 50ms
 COMPAREFLAGS ?=
 
-# Packages with tests that the race detector would slow down too much.
+# Packages with tests that the race detector would slow down too much, or that meet a
+# race of a library's.
 unraced = $(sort $(dir $(shell grep -rlE --include='*_test.go' '^//go:build .*!race' .)))
 modules = $$($(GO) list -m -f '{{.Dir}}')
 # Peers of the bench that have dependencies stand outside the workspace, and so
@@ -56,7 +57,7 @@ help: ## List the targets
 test: ## Test every module with the race detector, then without it what skips tests under it
 	@.ci/install gcc:build-essential python3:python3 ip:iproute2 || true # a test that misses one says so
 	$(GO) test -p $(ATATIME) -race -shuffle=on -timeout 5m $(TESTFLAGS) work
-	GOWORK=off $(GO) test -p $(ATATIME) -shuffle=on -timeout 5m $(TESTFLAGS) $(unraced)
+	$(GO) test -p $(ATATIME) -shuffle=on -timeout 5m $(TESTFLAGS) $(unraced)
 	cd $(plot) && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) .
 
 test-protocols: ## Test protocols against real peers whose modules stand outside the workspace, and one in Python; installs that as root

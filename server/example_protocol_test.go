@@ -14,7 +14,7 @@ import (
 
 // talk is a protocol of lines: a client says "CALL Method argument", and reads
 // the result, or "failed" and the error. Answers come in the order in which the
-// calls end.
+// calls end. "BYE" is answered by "bye", and the connection ends.
 type talk struct{}
 
 var (
@@ -43,6 +43,9 @@ func (talk) Serve(ctx context.Context, c *server.Conn) error {
 	lines := bufio.NewScanner(c)
 	lines.Buffer(nil, c.MaxMessage())
 	for lines.Scan() {
+		if lines.Text() == "BYE" {
+			return c.SendLast(func(dst []byte) ([]byte, error) { return append(dst, "bye\n"...), nil })
+		}
 		words := strings.SplitN(lines.Text(), " ", 3)
 		if len(words) != 3 || words[0] != "CALL" {
 			return fmt.Errorf("not a call: %q", lines.Text())
@@ -101,7 +104,7 @@ func ExampleWithProtocols() {
 	conn, err := net.Dial("tcp", ln.Addr().String())
 	check(err)
 	answers := bufio.NewScanner(conn)
-	for _, line := range []string{"CALL Math.Double 21", "CALL Math.Half 21"} {
+	for _, line := range []string{"CALL Math.Double 21", "CALL Math.Half 21", "BYE"} {
 		fmt.Fprintln(conn, line)
 		answers.Scan()
 		fmt.Println(answers.Text())
@@ -116,5 +119,6 @@ func ExampleWithProtocols() {
 	// talk calls Math.Double
 	// 42
 	// failed: unimplemented: no method "Math.Half" here
+	// bye
 	// 0 strangers
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"net"
 	"sync"
 	"time"
 )
@@ -13,6 +14,7 @@ type outbox struct {
 	queued  []byte
 	spare   []byte // a buffer to be used again
 	writing bool
+	last    bool  // what is queued is the last
 	err     error // why nothing can be written any more
 }
 
@@ -28,21 +30,30 @@ const (
 // connection's state is in the order of the bytes. Answers that come together go
 // out in one write. Send may return before that, or wait while more than 1 MiB is
 // queued. A peer that takes nothing for [WithStallTimeout] is closed.
-func (c *Conn) Send(fill func(dst []byte) ([]byte, error)) error {
+func (c *Conn) Send(fill func(dst []byte) ([]byte, error)) error { return c.send(fill, false) }
+
+// SendLast is Send of the last answer: the connection is closed when all that has been
+// sent is written, and whoever sends later gets [net.ErrClosed].
+func (c *Conn) SendLast(fill func(dst []byte) ([]byte, error)) error { return c.send(fill, true) }
+
+func (c *Conn) send(fill func(dst []byte) ([]byte, error), last bool) error {
 	o := &c.out
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for len(o.queued) > maxQueued && o.err == nil {
+	for len(o.queued) > maxQueued && o.err == nil && !o.last {
 		o.room.Wait()
 	}
 	if o.err != nil {
 		return o.err
 	}
+	if o.last {
+		return net.ErrClosed
+	}
 	queued, err := fill(o.queued)
 	if err != nil {
 		return err
 	}
-	o.queued = queued
+	o.queued, o.last = queued, last
 	if !o.writing {
 		o.writing = true
 		c.writeQueuedLocked()
@@ -71,6 +82,8 @@ func (c *Conn) writeQueuedLocked() {
 	if o.err != nil {
 		o.queued, o.spare = nil, nil
 		o.room.Broadcast()
+	}
+	if o.err != nil || o.last {
 		c.end()
 	}
 }

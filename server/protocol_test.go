@@ -10,6 +10,7 @@ import (
 	"net"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -384,6 +385,56 @@ func TestForeignPeerThatDoesNotRead(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		if _, err := io.WriteString(c, "CALL Echo x\n"); err == nil {
 			t.Errorf("the connection lives after %v", time.Since(start))
+		}
+	})
+}
+
+// words is a protocol that says what a channel gives it, the word "last" at last.
+type words struct{ say, failed chan string }
+
+func (words) Name() string { return "words" }
+
+func (words) Match([]byte) server.Verdict { return server.Yes }
+
+func (w words) Serve(_ context.Context, c *server.Conn) error {
+	var sends sync.WaitGroup
+	for word := range w.say {
+		send := c.Send
+		if word == "last\n" {
+			send = c.SendLast
+		}
+		sends.Go(func() {
+			if err := send(func(dst []byte) ([]byte, error) { return append(dst, word...), nil }); err != nil {
+				w.failed <- word + err.Error()
+			}
+		})
+	}
+	sends.Wait()
+	return nil
+}
+
+// What was sent before the last answer arrives although it was not yet written when
+// the last was sent, and nothing after it does.
+func TestSendLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		w := words{say: make(chan string), failed: make(chan string, 1)}
+		srv := server.New()
+		served := make(chan error, 1)
+		go func() { served <- srv.ServeProtocol(far, w) }()
+		for _, word := range []string{"first\n", "second\n", "last\n", "late\n"} {
+			w.say <- word
+			synctest.Wait() // the first is being written, the others are queued
+		}
+		if got := <-w.failed; got != "late\n"+net.ErrClosed.Error() {
+			t.Errorf("failed: %q", got)
+		}
+		if got, err := io.ReadAll(near); err != nil || string(got) != "first\nsecond\nlast\n" {
+			t.Errorf("read %q, %v", got, err)
+		}
+		close(w.say) // the connection has ended before Serve has
+		if err := errors.Join(<-served, srv.Close()); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -100,10 +100,12 @@ func (c *call) breakOff(head *answers) {
 	const longer = 2 // bytes than what comes
 	b, err := codec.Append(c.conn.gob, head.b, &response{c.req.ServiceMethod, c.req.Seq, ""})
 	if err == nil {
-		_ = c.conn.Send(func(dst []byte) ([]byte, error) {
+		err = c.conn.SendLast(func(dst []byte) ([]byte, error) {
 			dst, err := c.conn.sent.appendNew(dst, b)
 			return append(dst, longer), err
 		})
 	}
-	_ = c.conn.Close()
+	if err != nil {
+		_ = c.conn.Close()
+	}
 }

@@ -38,5 +38,3 @@ func behaves(t *testing.T, opts ...quic.Option) {
 }
 
 func TestBehaviour(t *testing.T) { behaves(t) }
-
-func TestBehaviourWithEarlyData(t *testing.T) { behaves(t, quic.WithEarlyData()) }
