@@ -40,7 +40,8 @@ type tableView struct {
 
 // knownStats are the Stats of an instance that is, or was, in the list.
 type knownStats struct {
-	stats       *Stats
+	Stats
+
 	last        uint64 // the last list that it was in
 	incarnation string
 	started     time.Time
@@ -127,21 +128,22 @@ func (t *Table) statsLocked(in *tandem.Instance, now time.Duration) *Stats {
 	k := t.known[in.ID]
 	switch {
 	case k == nil:
-		k = &knownStats{stats: new(Stats)}
+		k = new(knownStats)
 		t.known[in.ID] = k
 		if t.began {
-			k.stats.listed.Store(int64(now))
+			k.listed.Store(int64(now))
 		} else if !in.Started.IsZero() { // it was there before us
-			k.stats.listed.Store(int64(now - max(0, t.world.since(in.Started))))
+			k.listed.Store(int64(now - max(0, t.world.since(in.Started))))
 		}
 	case k.incarnation != in.Incarnation || !k.started.Equal(in.Started): // another process, of which nothing is known
-		k.stats = new(Stats)
-		k.stats.listed.Store(int64(now))
+		k = new(knownStats)
+		t.known[in.ID] = k
+		k.listed.Store(int64(now))
 	case k.left != 0 && now-k.left > longAbsence:
-		k.stats.listed.Store(int64(now))
+		k.listed.Store(int64(now))
 	}
 	k.last, k.left, k.incarnation, k.started = t.lists, 0, in.Incarnation, in.Started
-	return k.stats
+	return &k.Stats
 }
 
 // forgetLocked drops the Stats of instances that have been absent for long.

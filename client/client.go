@@ -42,10 +42,13 @@ type Client struct {
 	intercepted bool
 	usual       callDefaults // the options' own
 	pool        pool
-	chains      [failModes]tandem.Func
+	usualMode   tandem.FailMode // the options'
+	usualChain  tandem.Func     // of that mode
 
 	opts     options
-	caller   session.Caller // for what a call needs besides a session
+	attempt  tandem.Func                            // what all chains end in
+	others   atomic.Pointer[[failModes]tandem.Func] // the chains of all fail modes; nil while only the usual one was asked for
+	caller   session.Caller                         // for what a call needs besides a session
 	target   string
 	steering steering
 	budget   *resilience.Budget
@@ -67,7 +70,7 @@ var _ tandem.Caller = (*Client)(nil)
 // for that. It fails for targets and options that can't work. The schemes tcp,
 // unix, static, dns and file are built in; others come with [WithResolver].
 func Dial(target string, opts ...Option) (*Client, error) {
-	c := &Client{opts: defaults(), target: target}
+	c := &Client{opts: builtin(), target: target}
 	for _, o := range opts {
 		o(&c.opts)
 	}
@@ -151,28 +154,48 @@ func (c *Client) logEnd(s *session.Session, reason error) {
 	c.log().Debug("connection ended", "peer", s.Peer().Addr, "reason", reason)
 }
 
+// quiet is for clients without a logger.
+var quiet = slog.New(slog.DiscardHandler) //nolint:gochecknoglobals // never changed
+
 func (c *Client) log() *slog.Logger {
 	if c.opts.logger != nil {
 		return c.opts.logger
 	}
-	return slog.New(slog.DiscardHandler)
+	return quiet
 }
 
-// buildChains makes one chain a fail mode, so that a call can name its own.
+// buildChains makes the chains of an attempt, which all fail modes have in common, and
+// of the options' fail mode.
 func (c *Client) buildChains() {
 	attempt := tandem.Chain(c.points.choose(c.pool.attempt), c.opts.attemptInterceptors...)
-	attempt = c.timedOrElsewhere(attempt, len(c.opts.attemptInterceptors) == 0 && !c.points.selects())
-	for mode := range c.chains {
-		f := c.failMode(tandem.FailMode(mode))(attempt)
-		f = tandem.Chain(f, c.opts.interceptors...)
-		c.chains[mode] = c.points.around(f)
+	c.attempt = c.timedOrElsewhere(attempt, len(c.opts.attemptInterceptors) == 0 && !c.points.selects())
+	c.usualMode = c.opts.failMode
+	c.usualChain = c.newChain(c.usualMode)
+}
+
+// newChain makes the chain of a fail mode.
+func (c *Client) newChain(mode tandem.FailMode) tandem.Func {
+	return c.points.around(tandem.Chain(c.failMode(mode)(c.attempt), c.opts.interceptors...))
+}
+
+// otherChains makes the chains of all fail modes, once one other than the options' is
+// asked for: most clients use one.
+func (c *Client) otherChains() *[failModes]tandem.Func {
+	if made := c.others.Load(); made != nil {
+		return made
 	}
+	made := new([failModes]tandem.Func)
+	for mode := range made {
+		made[mode] = c.newChain(tandem.FailMode(mode))
+	}
+	c.others.CompareAndSwap(nil, made)
+	return c.others.Load()
 }
 
 // follow keeps the pool at what the registry lists. A list that stays as it is needs
 // nobody who waits for the next.
 func (c *Client) follow(r registry.Resolver, t registry.Target) {
-	keeper := &registry.Keeper{Alive: c.pool.alive, Unreachable: c.pool.unreachable, Dir: c.opts.snapshots, Log: c.opts.logger}
+	keeper := &registry.Keeper{Alive: c.pool.alive, Dir: c.opts.snapshots, Log: c.opts.logger}
 	if fixed, ok := r.(registry.Fixed); ok && c.opts.snapshots == "" {
 		list, err := fixed.List(t)
 		if err != nil {
@@ -183,6 +206,8 @@ func (c *Client) follow(r registry.Resolver, t registry.Target) {
 		c.pool.update(view)
 		return
 	}
+	c.pool.unreachable = make(chan struct{}, 1)
+	keeper.Unreachable = c.pool.unreachable
 	c.wg.Go(func() {
 		if err := keeper.Watch(c.ctx, r, t, c.pool.update); c.ctx.Err() == nil {
 			c.noList(err)
@@ -313,7 +338,10 @@ func (c *Client) chain(o *session.Outgoing) tandem.Func {
 	if parallel(mode) {
 		o.Share()
 	}
-	return c.chains[mode]
+	if mode == c.usualMode {
+		return c.usualChain
+	}
+	return c.otherChains()[mode]
 }
 
 // Pending is a call made with [Client.Go].

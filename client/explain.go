@@ -192,7 +192,7 @@ func (p *pool) stateOf(v *view, n *balance.Node, call *tandem.Call) InstanceStat
 		ID: n.Instance.ID, Unusable: p.unusable(v, n, call), Suspect: p.suspicion(v, n), Breaker: resilience.BreakerClosed.String(),
 		InFlight: n.Stats.InFlight(), Latency: n.Stats.Latency(), Calls: ended, Failed: failed, Weight: n.Weight(),
 	}
-	if m := v.conns[n]; m != nil {
+	if m := v.member(n); m != nil {
 		s.Breaker = m.breaker.State(balance.Now()).String()
 		if b := p.health.method(m, call); b != nil {
 			s.Method = b.State(balance.Now()).String()
@@ -203,7 +203,7 @@ func (p *pool) stateOf(v *view, n *balance.Node, call *tandem.Call) InstanceStat
 
 // unusable says why the call can't go to an instance now, "" if it can.
 func (p *pool) unusable(v *view, n *balance.Node, call *tandem.Call) string {
-	m := v.conns[n]
+	m := v.member(n)
 	switch {
 	case call.Pin != "" && call.Pin != n.Instance.ID:
 		return "the call names another instance"

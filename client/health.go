@@ -61,15 +61,15 @@ func (h *health) init(p *pool) {
 // rules are those of the client.
 func (h *health) rules() *rules { return h.pool.client.rules.Load() }
 
-// steer has the members go by the rules of the client, which are new.
-func (h *health) steer(members map[string]*member) {
+// steer has the members of the view go by the rules of the client, which are new.
+func (h *health) steer(v *view) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.rules()
 	if r.ejection != nil {
 		h.outliers.Configure(r.ejection.Outliers)
 	}
-	for _, m := range members {
+	for m := range v.all() {
 		if r.ejection != nil {
 			m.breaker.Configure(r.ejection.Breaker)
 		} else {
@@ -154,7 +154,7 @@ func (h *health) open(m *member, call *tandem.Call) bool {
 
 // anyOpen reports whether the breaker of the call's method is open at any member.
 func (h *health) anyOpen(v *view, call *tandem.Call) bool {
-	for _, m := range v.conns {
+	for m := range v.all() {
 		if h.open(m, call) {
 			return true
 		}
@@ -253,7 +253,7 @@ func (h *health) look() (ejected bool) {
 
 // ejectLocked trips the breaker of an outlier, unless too many are left out already.
 func (h *health) ejectLocked(v *view, n *balance.Node, o resilience.Outlier) bool {
-	m := v.conns[n]
+	m := v.member(n)
 	if m == nil {
 		return false
 	}
@@ -273,7 +273,7 @@ func (h *health) count() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var out, shut int64
-	for _, m := range h.pool.view.Load().conns {
+	for m := range h.pool.view.Load().all() {
 		if !m.breaker.Closed() || m.silent() {
 			out++
 		}

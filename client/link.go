@@ -82,7 +82,7 @@ func (l *link) begin() {
 
 // run connects, trying as long as it takes, unless the link is closed.
 func (l *link) run() {
-	ctx, cancel := context.WithCancel(l.client.ctx)
+	ctx, cancel := context.WithCancel(context.Background()) // close ends it, the client's Close by closing the link
 	defer cancel()
 	l.mu.Lock()
 	closed := l.closed
@@ -252,11 +252,12 @@ func (l *link) connection(ctx context.Context, call *tandem.Call) (*live, error)
 	defer cancel()
 	for {
 		l.mu.Lock()
-		state, err, changed := l.state, l.err, l.changedLocked()
-		l.mu.Unlock()
 		if s := l.live.Load(); s != nil {
+			l.mu.Unlock()
 			return s, nil
 		}
+		state, err, changed := l.state, l.err, l.changedLocked()
+		l.mu.Unlock()
 		if state == down || state == gone {
 			return nil, unreachable(l.ep, err)
 		}

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/tandem-rpc/tandem"
@@ -26,15 +25,18 @@ func (p *pool) invite(n *balance.Node) *member {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	v := p.view.Load()
-	if m := v.conns[n]; m != nil || p.closed.Load() || !slices.Contains(v.nodes, n) {
+	i := v.place(n)
+	if i < 0 {
+		return nil
+	}
+	if m := v.members[i]; m != nil || p.closed.Load() {
 		return m
 	}
-	m := p.join(n.Instance)
+	m := p.join(&n.Instance)
 	m.guest.Store(true)
-	p.members[n.Instance.ID] = m
 	next := *v
-	next.conns = maps.Clone(v.conns)
-	next.conns[n] = m
+	next.members = slices.Clone(v.members)
+	next.members[i] = m
 	p.view.Store(&next)
 	return m
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -76,7 +79,9 @@ type callDefaults struct {
 	hashKey    func(method string, args any) string
 }
 
-func defaults() options {
+// builtin is what clients have that choose nothing else. They share what it holds, so
+// an option replaces a list or a map and does not change it.
+var builtin = sync.OnceValue(func() options { //nolint:gochecknoglobals // never changed
 	return options{
 		codecs:        []tandem.Codec{codec.Gob(), codec.JSON(), codec.Raw(), codec.Generated()},
 		compressors:   []tandem.Compressor{compress.Gzip(), compress.Deflate()},
@@ -86,7 +91,7 @@ func defaults() options {
 			"tcp": registry.Single("tcp"), "unix": registry.Single("unix"),
 			"static": registry.Static(), "dns": registry.DNS(), "file": file.Resolver(),
 		},
-		policy:          balance.P2C(),
+		policy:          balance.Route(balance.P2C()),
 		ejection:        new(Ejection),
 		failMode:        tandem.Failfast,
 		retries:         2,
@@ -107,7 +112,7 @@ func defaults() options {
 		maxMessage:      wire.DefaultMaxMessage,
 		streamWindow:    session.DefaultStreamWindow,
 	}
-}
+})
 
 // WithCodec adds a codec and makes it the one of calls that name none. The
 // default is gob, or the one of [WithProtocols].
@@ -149,7 +154,9 @@ func WithCompressors(compressors ...tandem.Compressor) Option {
 // compressor are compressed; 1 KiB by default.
 func WithCompressAbove(n int) Option { return func(o *options) { o.compressAbove = n } }
 
+// replace returns the list with v in the place of what has its name, or at the end.
 func replace[T any](list []T, v T, name func(T) string) []T {
+	list = slices.Clone(list)
 	for i := range list {
 		if name(list[i]) == name(v) {
 			list[i] = v
@@ -159,13 +166,20 @@ func replace[T any](list []T, v T, name func(T) string) []T {
 	return append(list, v)
 }
 
+// with returns the map with another value for a name.
+func with[T any](m map[string]T, name string, v T) map[string]T {
+	m = maps.Clone(m)
+	m[name] = v
+	return m
+}
+
 // WithTransport adds a transport for endpoints of that name, or replaces it,
 // and makes name://address a target.
 func WithTransport(name string, t tandem.Transport) Option {
 	return func(o *options) {
-		o.transports[name] = t
+		o.transports = with(o.transports, name, t)
 		if o.resolvers[name] == nil {
-			o.resolvers[name] = registry.Single(name)
+			o.resolvers = with[registry.Resolver](o.resolvers, name, registry.Single(name))
 		}
 	}
 }
@@ -173,13 +187,13 @@ func WithTransport(name string, t tandem.Transport) Option {
 // WithTLS puts TLS on the tcp transport. Servers are verified: by the host of
 // their address unless the config names one.
 func WithTLS(config *tls.Config) Option {
-	return func(o *options) { o.transports["tcp"] = transport.TLS(transport.TCP(), config) }
+	return func(o *options) { o.transports = with(o.transports, "tcp", transport.TLS(transport.TCP(), config)) }
 }
 
 // WithResolver adds a resolver for targets of a scheme, or replaces it. Dial
 // asks one that is a [registry.Checker] whether the target can work.
 func WithResolver(scheme string, r registry.Resolver) Option {
-	return func(o *options) { o.resolvers[scheme] = r }
+	return func(o *options) { o.resolvers = with(o.resolvers, scheme, r) }
 }
 
 // WithSnapshots keeps the last list of instances in a file in dir, so that a

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -24,12 +25,10 @@ type pool struct {
 	usable func(*balance.Node) bool
 	health health
 
-	unreachable chan struct{} // has a token when no instance has a connection
+	unreachable chan struct{} // has a token when no instance has a connection; nil if the list stays as it is
 
-	mu      sync.Mutex
-	members map[string]*member
+	mu      sync.Mutex         // of those who change the view
 	table   *balance.Table     // remembers the statistics of who left, too
-	last    registry.View      // of update
 	retired map[*live]struct{} // with calls in flight
 	first   chan struct{}      // closed when there is a view, or no hope for one
 }
@@ -39,19 +38,102 @@ type view struct {
 	sole     *balance.Node // the only one, if it takes calls without a route
 	only     *member       // of sole; nil if we do not connect to it
 	picker   balance.Picker
-	conns    map[*balance.Node]*member // of those that we connect to
 	nodes    []*balance.Node
-	byID     map[string]*balance.Node
-	suspects map[string]bool // of the registry's, by ID
+	members  []*member             // of nodes, in their order; nil for those that we do not connect to
+	places   map[*balance.Node]int // in both; nil if they are few
+	byID     map[string]int        // likewise
+	suspects map[string]bool       // of the registry's, by ID
 	stale    error
+}
+
+// few is how many instances are quicker looked through than looked up.
+const few = 8
+
+// index fills in what a view of many nodes is looked up by.
+func (v *view) index() {
+	if len(v.nodes) <= few {
+		return
+	}
+	v.places, v.byID = make(map[*balance.Node]int, len(v.nodes)), make(map[string]int, len(v.nodes))
+	for i, n := range v.nodes {
+		v.places[n], v.byID[n.Instance.ID] = i, i
+	}
+}
+
+// place returns where a node is, -1 for one of another list.
+func (v *view) place(n *balance.Node) int {
+	if v.places == nil {
+		return slices.Index(v.nodes, n)
+	}
+	if i, ok := v.places[n]; ok {
+		return i
+	}
+	return -1
 }
 
 // member returns the connections to an instance, nil if there are none.
 func (v *view) member(n *balance.Node) *member {
 	if n == v.sole && v.only != nil {
-		return v.only // without a look into the map, which is in no cache when there are many clients
+		return v.only // which is together with sole: the rest is in no cache when there are many clients
 	}
-	return v.conns[n]
+	if i := v.place(n); i >= 0 {
+		return v.members[i]
+	}
+	return nil
+}
+
+// placeOf returns where the node of that ID is, -1 if there is none.
+func (v *view) placeOf(id string) int {
+	if v.byID == nil {
+		return slices.IndexFunc(v.nodes, func(n *balance.Node) bool { return n.Instance.ID == id })
+	}
+	if i, ok := v.byID[id]; ok {
+		return i
+	}
+	return -1
+}
+
+// named returns the node of that ID, nil if there is none.
+func (v *view) named(id string) *balance.Node {
+	if i := v.placeOf(id); i >= 0 {
+		return v.nodes[i]
+	}
+	return nil
+}
+
+// memberOf returns the connections to the instance of that ID, nil if there are none,
+// or no view.
+func (v *view) memberOf(id string) *member {
+	if v == nil {
+		return nil
+	}
+	if i := v.placeOf(id); i >= 0 {
+		return v.members[i]
+	}
+	return nil
+}
+
+// list returns the list that the view is of.
+func (v *view) list() registry.View {
+	list := registry.View{Suspect: v.suspects, Stale: v.stale}
+	for _, n := range v.nodes {
+		list.Instances = append(list.Instances, n.Instance)
+	}
+	return list
+}
+
+// all returns the instances that we connect to; none without a view.
+func (v *view) all() iter.Seq[*member] {
+	return func(yield func(*member) bool) {
+		if v == nil {
+			return
+		}
+		for _, m := range v.members {
+			if m != nil && !yield(m) {
+				return
+			}
+		}
+	}
 }
 
 // member is an instance with its connections.
@@ -66,12 +148,12 @@ type member struct {
 	slow    atomic.Int64                                   // ns; from when on calls were too slow when it was ejected; 0 if it was not for that
 	methods atomic.Pointer[map[string]*resilience.Breaker] // replaced as a whole; nil at first
 
-	instance tandem.Instance // guarded by the mutex of its pool
+	instance *tandem.Instance // of its node; guarded by the mutex of its pool
 }
 
 func (p *pool) init(c *Client) {
-	p.client, p.members, p.table = c, map[string]*member{}, balance.NewTable(c.rules.Load().balancer)
-	p.retired, p.first, p.unreachable = map[*live]struct{}{}, make(chan struct{}), make(chan struct{}, 1)
+	p.client, p.table = c, balance.NewTable(c.rules.Load().balancer)
+	p.first = make(chan struct{})
 	p.usable = p.isUsable
 	p.health.init(p)
 }
@@ -84,41 +166,38 @@ func (p *pool) update(v registry.View) {
 	if p.closed.Load() {
 		return
 	}
-	p.last = v
 	p.table.Update(v.Instances)
 	p.arrangeLocked(v)
 }
 
 // arrangeLocked connects to the instances of the list that the balancer wants.
 func (p *pool) arrangeLocked(v registry.View) {
-	wanted := p.wanted(v.Instances)
+	old, wanted := p.view.Load(), p.wanted(v.Instances)
 	next := make(map[string]*member, len(wanted))
-	for _, in := range v.Instances {
-		m := p.members[in.ID]
+	for _, n := range p.table.Nodes() {
+		in := &n.Instance
+		m := old.memberOf(in.ID)
 		guest := !wanted[in.ID]
 		if guest && (m == nil || !m.used.Swap(false)) {
 			continue
 		}
-		if m == nil || !sameEndpoints(m.instance, in) {
+		if m == nil || !slices.Equal(m.instance.Endpoints, in.Endpoints) {
 			m = p.join(in)
 		}
 		m.instance = in
 		m.guest.Store(guest)
 		next[in.ID] = m
 	}
-	for id, m := range p.members {
-		if next[id] != m {
+	for m := range old.all() {
+		if next[m.instance.ID] != m {
 			m.leave()
 		}
 	}
-	p.members = next
-	p.publish(v)
+	p.publish(v, next)
 }
 
-func sameEndpoints(a, b tandem.Instance) bool { return slices.Equal(a.Endpoints, b.Endpoints) }
-
 // join starts the links to a new instance.
-func (p *pool) join(in tandem.Instance) *member {
+func (p *pool) join(in *tandem.Instance) *member {
 	m := &member{
 		instance: in, peer: &tandem.Peer{Instance: in.ID}, breaker: p.health.breaker(),
 	}
@@ -140,7 +219,7 @@ func (m *member) leave() {
 }
 
 // endpoint chooses the first that we have a transport and the protocol for.
-func (p *pool) endpoint(in tandem.Instance) tandem.Endpoint {
+func (p *pool) endpoint(in *tandem.Instance) tandem.Endpoint {
 	for _, ep := range in.Endpoints {
 		if _, known := p.client.opts.protocol(ep); known && p.client.opts.transports[ep.Transport] != nil {
 			return ep
@@ -149,22 +228,18 @@ func (p *pool) endpoint(in tandem.Instance) tandem.Endpoint {
 	return in.Endpoints[0]
 }
 
-// publish makes the list the one that calls see.
-func (p *pool) publish(list registry.View) {
-	v := &view{
-		conns: make(map[*balance.Node]*member, len(p.members)), byID: make(map[string]*balance.Node, len(list.Instances)),
-		suspects: list.Suspect, stale: list.Stale,
-	}
+// publish makes the list, with its members by ID, the one that calls see.
+func (p *pool) publish(list registry.View, members map[string]*member) {
+	v := &view{suspects: list.Suspect, stale: list.Stale}
 	v.nodes, v.picker = p.table.Current()
-	for _, n := range v.nodes {
-		v.byID[n.Instance.ID] = n
-		if m := p.members[n.Instance.ID]; m != nil {
-			v.conns[n] = m
-		}
+	v.members = make([]*member, len(v.nodes))
+	for i, n := range v.nodes {
+		v.members[i] = members[n.Instance.ID]
 	}
+	v.index()
 	if len(v.nodes) == 1 {
 		v.sole = v.picker.Pick(new(tandem.Call), func(*balance.Node) bool { return true })
-		v.only = v.conns[v.sole]
+		v.only = v.members[0]
 	}
 	p.view.Store(v)
 	p.health.count()
@@ -190,7 +265,7 @@ func (p *pool) steer(r *rules) {
 	if old.budgetShare != r.budgetShare || old.budgetRate != r.budgetRate {
 		p.client.budget.Set(r.budgetShare, r.budgetRate, time.Now())
 	}
-	p.health.steer(p.members)
+	p.health.steer(p.view.Load())
 	if !old.sameBalancer(r) {
 		p.table.SetPolicy(r.balancer)
 	}
@@ -199,7 +274,7 @@ func (p *pool) steer(r *rules) {
 	case old.sameBalancer(r):
 		p.health.count()
 	default:
-		p.arrangeLocked(p.last)
+		p.arrangeLocked(p.view.Load().list())
 	}
 }
 
@@ -208,7 +283,7 @@ func (p *pool) giveUp(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.view.Load() == nil {
-		p.publish(registry.View{Stale: err})
+		p.publish(registry.View{Stale: err}, nil)
 	}
 }
 
@@ -216,7 +291,7 @@ func (p *pool) giveUp(err error) {
 func (p *pool) alive(id string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m := p.members[id]
+	m := p.view.Load().memberOf(id)
 	return m != nil && m.well()
 }
 
@@ -237,7 +312,7 @@ func (p *pool) disconnected() {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, m := range p.members {
+	for m := range p.view.Load().all() {
 		if m.live() {
 			return
 		}
@@ -262,6 +337,9 @@ func (p *pool) keep(s *live) {
 		}
 	}
 	if s.Err() == nil {
+		if p.retired == nil {
+			p.retired = make(map[*live]struct{})
+		}
 		p.retired[s] = struct{}{}
 	}
 }
@@ -271,7 +349,7 @@ func (p *pool) close() {
 	p.closed.Store(true)
 	retired := p.retired
 	p.retired = nil
-	for _, m := range p.members {
+	for m := range p.view.Load().all() {
 		for i := range m.links {
 			if s := m.links[i].live.Load(); s != nil {
 				s.Close()
@@ -353,7 +431,7 @@ func (p *pool) begin(ctx context.Context, v *view, call *tandem.Call) (attempt, 
 	if s == nil {
 		if other := p.instead(v, n, call); other != nil {
 			p.health.forget(m, call)
-			n, m = other, v.conns[other]
+			n, m = other, v.member(other)
 		}
 	}
 	if m.guest.Load() {
@@ -390,9 +468,9 @@ func (p *pool) instead(v *view, n *balance.Node, call *tandem.Call) *balance.Nod
 		return nil
 	}
 	other := v.picker.Pick(call, func(o *balance.Node) bool {
-		return o != n && allowed(call, o) && p.isUsable(o) && !p.health.open(v.conns[o], call)
+		return o != n && allowed(call, o) && p.isUsable(o) && !p.health.open(v.member(o), call)
 	})
-	if other == nil || v.conns[other] == nil || !p.health.admit(v, v.conns[other], call) {
+	if other == nil || v.member(other) == nil || !p.health.admit(v, v.member(other), call) {
 		return nil
 	}
 	return other
@@ -470,19 +548,19 @@ func (p *pool) pick(v *view, call *tandem.Call) (*balance.Node, *member) {
 func (p *pool) pickAgain(v *view, call *tandem.Call, n *balance.Node) (*balance.Node, *member) {
 	for range 3 {
 		other := v.picker.Pick(call, func(o *balance.Node) bool {
-			return o != n && allowed(call, o) && p.isUsable(o) && !p.health.open(v.conns[o], call)
+			return o != n && allowed(call, o) && p.isUsable(o) && !p.health.open(v.member(o), call)
 		})
 		if other == nil {
 			break
 		}
-		if n = other; p.health.admit(v, v.conns[n], call) {
-			return n, v.conns[n]
+		if n = other; p.health.admit(v, v.member(n), call) {
+			return n, v.member(n)
 		}
 	}
-	if p.health.open(v.conns[n], call) {
+	if p.health.open(v.member(n), call) {
 		return nil, nil
 	}
-	return n, v.conns[n] // trying is better than giving up
+	return n, v.member(n) // trying is better than giving up
 }
 
 // best asks the policy for a connected instance that is well; failing that for
@@ -498,14 +576,14 @@ func (p *pool) best(v *view, call *tandem.Call) *balance.Node {
 			return n
 		}
 	}
-	if n := v.byID[call.Pin]; n != nil && allowed(call, n) {
+	if n := v.named(call.Pin); n != nil && allowed(call, n) {
 		return n // it is not chosen: the policy has no say in it, and its turns are for those who have a choice
 	}
 	for _, good := range []func(*balance.Node) bool{
 		p.isUsable, p.isWell, p.isConnecting, p.isLive, func(*balance.Node) bool { return true },
 	} {
 		if n := v.picker.Pick(call, func(n *balance.Node) bool {
-			return allowed(call, n) && good(n) && !p.health.open(v.conns[n], call)
+			return allowed(call, n) && good(n) && !p.health.open(v.member(n), call)
 		}); n != nil {
 			return n
 		}
@@ -513,7 +591,7 @@ func (p *pool) best(v *view, call *tandem.Call) *balance.Node {
 	if call.Pin != "" {
 		return nil
 	}
-	return v.picker.Pick(call, func(n *balance.Node) bool { return !p.health.open(v.conns[n], call) })
+	return v.picker.Pick(call, func(n *balance.Node) bool { return !p.health.open(v.member(n), call) })
 }
 
 func allowed(call *tandem.Call, n *balance.Node) bool {
@@ -525,12 +603,12 @@ func allowed(call *tandem.Call, n *balance.Node) bool {
 // unless too many are left out.
 func (p *pool) isUsable(n *balance.Node) bool {
 	v := p.view.Load()
-	m := v.conns[n]
+	m := v.member(n)
 	return m != nil && (m.well() || m.live() && p.health.panics(v)) && (m.breaker.Closed() || p.health.passes(v, m))
 }
 
 func (p *pool) isLive(n *balance.Node) bool {
-	m := p.view.Load().conns[n]
+	m := p.view.Load().member(n)
 	return m != nil && m.live()
 }
 
@@ -538,7 +616,7 @@ func (p *pool) isLive(n *balance.Node) bool {
 // must be already.
 func (p *pool) isConnecting(n *balance.Node) bool {
 	v := p.view.Load()
-	m := v.conns[n]
+	m := v.member(n)
 	return p.suspicion(v, n) == "" && (m == nil || m.links[0].usable())
 }
 

@@ -68,7 +68,7 @@ func (p *prober) round(now time.Time, late bool) (due time.Time) {
 		return due
 	}
 	p.changed = false
-	for _, m := range v.conns {
+	for m := range v.all() {
 		for i := range m.links {
 			l := &m.links[i]
 			if s := l.live.Load(); s != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 
@@ -198,7 +199,9 @@ func WithProtocols(protocols ...Protocol) Option {
 
 // beginProtocols adds what the protocols bring to the options.
 func (o *options) beginProtocols() error {
-	o.byProtocol = make(map[string]Protocol, len(o.protocols))
+	if len(o.protocols) > 0 {
+		o.byProtocol = make(map[string]Protocol, len(o.protocols))
+	}
 	for _, p := range o.protocols {
 		name := p.Name()
 		if name == "" || name == ownProtocol || o.byProtocol[name] != nil {
@@ -206,7 +209,7 @@ func (o *options) beginProtocols() error {
 		}
 		o.byProtocol[name] = p
 		if o.resolvers[name] == nil {
-			o.resolvers[name] = listed(name)
+			o.resolvers = with[registry.Resolver](o.resolvers, name, listed(name))
 		}
 		codecs := p.Codecs()
 		if len(codecs) == 0 {
@@ -214,7 +217,7 @@ func (o *options) beginProtocols() error {
 		}
 		for _, c := range codecs {
 			if !knows(o.codecs, c.Name()) {
-				o.codecs = append(o.codecs, c)
+				o.codecs = append(slices.Clip(o.codecs), c)
 			}
 		}
 		if o.codec == "" {

@@ -18,7 +18,7 @@ const (
 // Every field of a policy gets where it belongs, and what it leaves open is the
 // options'.
 func TestRulesTakeEveryField(t *testing.T) {
-	o := defaults()
+	o := builtin()
 	o.breaker = &resilience.BreakerConfig{Window: 90 * sec, Probes: 91, Pause: 92 * sec}
 	o.ejection = &Ejection{Outliers: resilience.OutlierConfig{Every: 93 * sec, Window: 94 * sec}, Breaker: resilience.BreakerConfig{FailureRate: 0.95, Pause: 96 * sec}}
 	p := &policy.Policy{
@@ -79,7 +79,7 @@ func TestRulesKnowWhatIsLookedAt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := defaults()
+		o := builtin()
 		r := newRules(&o, p, "")
 		if got := []any{r.breakers, r.timed, r.loaded}; !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: breakers, timed, loaded are %v, want %v", text, got, want)

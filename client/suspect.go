@@ -7,7 +7,7 @@ import (
 // suspicion says why it is doubtful that an instance still runs, "" if it is not. A
 // suspect gets calls if it answers; it is not waited for.
 func (p *pool) suspicion(v *view, n *balance.Node) string {
-	switch m := v.conns[n]; {
+	switch m := v.member(n); {
 	case m != nil && m.silent():
 		return "it does not answer pings"
 	case v.suspects[n.Instance.ID]:
@@ -37,6 +37,6 @@ func (m *member) silent() bool {
 }
 
 func (p *pool) isWell(n *balance.Node) bool {
-	m := p.view.Load().conns[n]
+	m := p.view.Load().member(n)
 	return m != nil && m.well()
 }

@@ -161,6 +161,9 @@ func names[T interface{ Name() string }](list []T) (names []string) {
 	return names
 }
 
+// quiet is for who has no logger.
+var quiet = slog.New(slog.DiscardHandler) //nolint:gochecknoglobals // never changed
+
 // NewEnv returns an Env. Close ends it.
 func NewEnv(cfg Config) *Env {
 	start := time.Now()
@@ -172,7 +175,7 @@ func NewEnv(cfg Config) *Env {
 		e.cfg.Stall = defaultStall
 	}
 	if e.cfg.Logger == nil {
-		e.cfg.Logger = slog.New(slog.DiscardHandler)
+		e.cfg.Logger = quiet
 	}
 	e.cfg.Settings.Codecs, e.cfg.Settings.Compressors = names(cfg.Codecs), names(cfg.Compressors)
 	e.usual, e.usualCodec = cfg.Usual, e.Codec(cfg.Usual)

@@ -1,35 +1,72 @@
 package session
 
-import "github.com/tandem-rpc/tandem/wire"
+import (
+	"slices"
+
+	"github.com/tandem-rpc/tandem/wire"
+)
 
 // sentNames numbers the method names that this side has sent. A number is
 // given when the request's head is appended; an appended head is never
 // dropped, so both sides count alike.
 type sentNames struct {
-	last    string // method that was asked for, most likely the next one, too
-	number  int32  // of last
-	bytes   int32
-	numbers map[string]int32
+	last   string // method that was asked for, most likely the next one, too
+	number int    // of last
+	all    *nameTable
 }
+
+// nameTable is apart from its session: a call of the last method does not need it.
+type nameTable struct {
+	list    []string       // by number
+	bytes   int            // of them all
+	numbers map[string]int // nil while they are few
+}
+
+// few is how many names are quicker looked through than looked up.
+const few = 8
 
 func (n *sentNames) reference(method string) wire.Name {
 	if method == n.last {
-		return wire.Name{Number: int(n.number)}
+		return wire.Name{Number: n.number}
 	}
-	if i, ok := n.numbers[method]; ok {
+	if n.all == nil {
+		n.all = new(nameTable)
+	}
+	if i := n.all.find(method); i >= 0 {
 		n.last, n.number = method, i
-		return wire.Name{Number: int(i)}
+		return wire.Name{Number: i}
 	}
-	name := wire.Name{Text: []byte(method)}
-	if len(n.numbers) < wire.MaxNames && int(n.bytes)+len(method) <= wire.MaxNameBytes {
-		if n.numbers == nil {
-			n.numbers = map[string]int32{}
-		}
-		n.numbers[method] = int32(len(n.numbers)) //nolint:gosec // at most MaxNames
-		n.bytes += int32(len(method))             //nolint:gosec // at most MaxNameBytes
-		name.Define = true
+	return wire.Name{Text: []byte(method), Define: n.all.add(method)}
+}
+
+// find returns the number of a name, -1 if it has none.
+func (t *nameTable) find(name string) int {
+	if t.numbers == nil {
+		return slices.Index(t.list, name)
 	}
-	return name
+	if i, ok := t.numbers[name]; ok {
+		return i
+	}
+	return -1
+}
+
+// add gives a name the next number; false when there are too many.
+func (t *nameTable) add(name string) bool {
+	if len(t.list) == wire.MaxNames || t.bytes+len(name) > wire.MaxNameBytes {
+		return false
+	}
+	t.list = append(t.list, name)
+	t.bytes += len(name)
+	if len(t.list) <= few {
+		return true
+	}
+	if t.numbers == nil {
+		t.numbers = make(map[string]int)
+	}
+	for i := len(t.numbers); i < len(t.list); i++ {
+		t.numbers[t.list[i]] = i
+	}
+	return true
 }
 
 // receivedNames are the names that the peer has defined, by number.
