@@ -73,7 +73,13 @@ func Decode(c tandem.Codec, src []byte, v any) error {
 	case tandem.Results:
 		return decodePacked(c, src, v)
 	}
-	return decodeOne(c, src, v)
+	if v == nil || len(src) == 0 {
+		return decodeNothing(c, v)
+	}
+	if err := c.Decode(src, v); err != nil {
+		return failed(c, "decoding into", v, err)
+	}
+	return nil
 }
 
 func appendOne(c tandem.Codec, dst []byte, v any) ([]byte, error) {
@@ -87,16 +93,12 @@ func appendOne(c tandem.Codec, dst []byte, v any) ([]byte, error) {
 	return out, nil
 }
 
-func decodeOne(c tandem.Codec, src []byte, v any) (err error) {
-	switch {
-	case v == nil:
+// decodeNothing decodes the empty message, or any into nil.
+func decodeNothing(c tandem.Codec, v any) error {
+	if v == nil {
 		return nil
-	case len(src) > 0:
-		err = c.Decode(src, v)
-	default:
-		err = setZero(v)
 	}
-	if err != nil {
+	if err := setZero(v); err != nil {
 		return failed(c, "decoding into", v, err)
 	}
 	return nil

@@ -71,11 +71,11 @@ type generated struct{}
 // allocates what a message declares. Only protobuf types, known by UnmarshalVT
 // or ProtoMessage, are kept from nesting deeper than 100; they are reset before
 // they are decoded into, as proto.Unmarshal does.
-func Generated() tandem.Codec { return generated{} }
+func Generated() tandem.Codec { return new(generated) }
 
-func (generated) Name() string { return "generated" }
+func (*generated) Name() string { return "generated" }
 
-func (g generated) Append(dst []byte, v any) (out []byte, err error) {
+func (g *generated) Append(dst []byte, v any) (out []byte, err error) {
 	defer guard(v, &err)
 	if m, ok := v.(vtSized); ok {
 		out, room := grow(dst, m.SizeVT())
@@ -85,7 +85,7 @@ func (g generated) Append(dst []byte, v any) (out []byte, err error) {
 	return g.append(dst, v)
 }
 
-func (g generated) append(dst []byte, v any) ([]byte, error) {
+func (g *generated) append(dst []byte, v any) ([]byte, error) {
 	switch m := v.(type) {
 	case vtMarshaler:
 		return join(dst, m.MarshalVT)
@@ -112,7 +112,7 @@ func (g generated) append(dst []byte, v any) ([]byte, error) {
 }
 
 // appendCopy encodes a value whose methods are those of its pointer.
-func (g generated) appendCopy(dst []byte, v any) ([]byte, error) {
+func (g *generated) appendCopy(dst []byte, v any) ([]byte, error) {
 	t := reflect.TypeOf(v)
 	if t.Kind() == reflect.Pointer {
 		return dst, errors.New(wantMarshal)
@@ -159,7 +159,7 @@ func appendGencode(dst []byte, m gencodeMarshaler) ([]byte, error) {
 	return append(dst, b...), nil
 }
 
-func (g generated) Decode(src []byte, v any) (err error) {
+func (g *generated) Decode(src []byte, v any) (err error) {
 	defer guard(v, &err)
 	if m, ok := v.(vtUnmarshaler); ok {
 		if err := g.prepare(src, m); err != nil {
@@ -170,7 +170,7 @@ func (g generated) Decode(src []byte, v any) (err error) {
 	return g.decode(src, v)
 }
 
-func (g generated) decode(src []byte, v any) error {
+func (g *generated) decode(src []byte, v any) error {
 	switch m := v.(type) {
 	case unmarshaler:
 		if _, ok := v.(interface{ ProtoMessage() }); ok {
@@ -188,7 +188,7 @@ func (g generated) decode(src []byte, v any) error {
 }
 
 // decodeNew decodes into a pointer to a pointer, setting it to a new value.
-func (g generated) decodeNew(src []byte, v any) error {
+func (g *generated) decodeNew(src []byte, v any) error {
 	p := reflect.ValueOf(v)
 	if p.Kind() != reflect.Pointer || p.Type().Elem().Kind() != reflect.Pointer {
 		return errors.New(wantUnmarshal)
@@ -205,7 +205,7 @@ func (g generated) decodeNew(src []byte, v any) error {
 }
 
 // prepare checks a protobuf message and resets what it will be decoded into.
-func (generated) prepare(src []byte, m any) error {
+func (*generated) prepare(src []byte, m any) error {
 	if len(src) > maxProtoDepth && mayNest(m) && protoTooDeep(src) {
 		return fmt.Errorf("nested deeper than %d", maxProtoDepth)
 	}

@@ -54,7 +54,7 @@ func decodePacked(c tandem.Codec, src []byte, targets []any) error {
 	for i, v := range targets {
 		part, after, err := cutSized(rest)
 		if err == nil {
-			err = decodeOne(c, part, v)
+			err = Decode(c, part, v)
 		}
 		if err != nil {
 			return fmt.Errorf("value %d of %d: %w", i+1, len(targets), err)

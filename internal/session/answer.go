@@ -275,11 +275,7 @@ func (in *Inbound) Decode(v any) error {
 	case in.compressed:
 		return in.decompress(v)
 	}
-	return in.decode(in.message, v)
-}
-
-func (in *Inbound) decode(message []byte, v any) error {
-	if err := codec.Decode(in.codec(), message, v); err != nil {
+	if err := codec.Decode(in.codec(), in.message, v); err != nil {
 		return in.badArguments(err)
 	}
 	return nil
@@ -298,11 +294,14 @@ func (in *Inbound) decompress(v any) error {
 		limit = in.method.target.MaxMessage
 	}
 	b, err := in.compressor().Decompress(plain.b, in.message, limit)
+	if err == nil {
+		plain.b = b
+		err = codec.Decode(in.codec(), b, v)
+	}
 	if err != nil {
 		return in.badArguments(err)
 	}
-	plain.b = b
-	return in.decode(b, v)
+	return nil
 }
 
 // Encode encodes the answer.

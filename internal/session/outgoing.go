@@ -220,21 +220,29 @@ func (o *Outgoing) Decode(v any) error {
 	if v == nil {
 		return nil
 	}
-	message := p.Reply
 	if p.ReplyCompressed {
-		c := o.env.Compressor(o.Call.Compressor)
-		if c == nil {
-			return &tandem.Error{Code: tandem.Internal, Message: "answer is compressed, the call was not"}
-		}
-		plain := takeBuffer()
-		defer giveBuffer(plain)
-		b, err := c.Decompress(plain.b, message, int(o.env.cfg.Settings.MaxMessage)) //nolint:gosec // bounded by memory
-		if err != nil {
-			return o.badAnswer(err)
-		}
-		plain.b, message = b, b
+		return o.decompress(p.Reply, v)
 	}
-	if err := codec.Decode(o.codec, message, v); err != nil {
+	if err := codec.Decode(o.codec, p.Reply, v); err != nil {
+		return o.badAnswer(err)
+	}
+	return nil
+}
+
+// decompress decodes a compressed answer.
+func (o *Outgoing) decompress(message []byte, v any) error {
+	c := o.env.Compressor(o.Call.Compressor)
+	if c == nil {
+		return &tandem.Error{Code: tandem.Internal, Message: "answer is compressed, the call was not"}
+	}
+	plain := takeBuffer()
+	defer giveBuffer(plain)
+	b, err := c.Decompress(plain.b, message, int(o.env.cfg.Settings.MaxMessage)) //nolint:gosec // bounded by memory
+	if err == nil {
+		plain.b = b
+		err = codec.Decode(o.codec, b, v)
+	}
+	if err != nil {
 		return o.badAnswer(err)
 	}
 	return nil
