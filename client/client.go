@@ -40,10 +40,10 @@ type Client struct {
 	// intercepted says that interceptors see calls: what one has begun may
 	// outlive the call, whose memory then is not used again.
 	intercepted bool
-	usual       callDefaults // the options' own
-	pool        pool
 	usualMode   tandem.FailMode // the options'
 	usualChain  tandem.Func     // of that mode
+	usual       callDefaults    // the options' own
+	pool        pool
 
 	opts     options
 	attempt  tandem.Func                            // what all chains end in
