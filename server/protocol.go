@@ -226,7 +226,7 @@ func (s *Server) greet(c *net.Conn) (loop func()) {
 func (s *Server) adoptConn(c *net.Conn, fresh *Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.greeting, c)
+	s.greetedLocked(c)
 	if s.state != serving {
 		return false
 	}

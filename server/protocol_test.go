@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -203,6 +204,45 @@ func TestCloseEndsForeignConnections(t *testing.T) {
 			t.Errorf("the client: %v", err)
 		}
 	})
+}
+
+// When as many connections as may be greeted say nothing, the next wait until their time
+// is over; they are not refused. Close does not wait for that.
+func TestManyAtOnce(t *testing.T) {
+	const most = 1024 // are greeted at a time
+	for _, closes := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newProtocolTest(t, server.WithHandshakeTimeout(time.Second))
+			for range most {
+				p.dial("")
+			}
+			synctest.Wait()
+			start := time.Now()
+			late := make(chan string, 1)
+			go func() {
+				c, err := p.net.Dial(t.Context(), "a")
+				if err != nil {
+					late <- err.Error()
+					return
+				}
+				defer c.Close()
+				_, _ = io.WriteString(c, "CALL Echo hello\n")
+				line, err := bufio.NewReader(c).ReadString('\n')
+				late <- fmt.Sprint(line, err)
+			}()
+			synctest.Wait()
+			want, after := "hello\n<nil>", time.Second
+			if closes {
+				if err := p.srv.Close(); err != nil {
+					t.Error(err)
+				}
+				want, after = "EOF", 0
+			}
+			if got := <-late; got != want || time.Since(start) != after {
+				t.Errorf("got %q after %v, want %q after %v", got, time.Since(start), want, after)
+			}
+		})
+	}
 }
 
 // A protocol sees a server that drains as a client that sends no more.

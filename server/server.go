@@ -59,6 +59,7 @@ type Server struct {
 	state     state
 	listeners map[*net.Listener]struct{} // by pointer: a user's type may not be comparable
 	greeting  map[*net.Conn]struct{}     // connections without a session yet
+	room      sync.Cond                  // on mu: fewer are greeted, or the server stops
 	sessions  map[*session.Session]visit
 	conns     map[*Conn]struct{} // of other protocols
 	listed    []*listing
@@ -88,6 +89,7 @@ func New(opts ...Option) *Server {
 		conns:     map[*Conn]struct{}{},
 		leaving:   make(chan struct{}),
 	}
+	s.room.L = &s.mu
 	for _, o := range opts {
 		o(&s.opts)
 	}
@@ -253,16 +255,8 @@ func (s *Server) log() *slog.Logger {
 // start greets a new connection in a goroutine of its own. Another one then
 // reads it: the stack of one that has shaken hands is too large to wait on.
 func (s *Server) start(c net.Conn) {
-	s.mu.Lock()
-	refuse := s.state != serving || len(s.greeting) >= s.opts.maxGreeting ||
-		s.opts.maxConns > 0 && len(s.sessions)+len(s.conns)+len(s.greeting) >= s.opts.maxConns
-	if !refuse {
-		s.greeting[&c] = struct{}{}
-		s.wg.Add(1)
-	}
-	s.mu.Unlock()
-	if refuse {
-		s.log().Warn("connection refused: too many", "peer", c.RemoteAddr())
+	if err := s.enter(&c); err != nil {
+		s.log().Warn("connection refused", "error", err, "peer", c.RemoteAddr())
 		_ = c.Close()
 		return
 	}
@@ -272,6 +266,33 @@ func (s *Server) start(c net.Conn) {
 			s.wg.Go(loop)
 		}
 	}()
+}
+
+// enter makes a new connection one of those that are greeted. While they are too many
+// it waits, and who accepts waits with it: thousands of clients that come back at once
+// queue in the system, where those that are refused would all come back later. A
+// handshake's time is bounded, and so is this.
+func (s *Server) enter(c *net.Conn) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.state == serving && len(s.greeting) >= s.opts.maxGreeting {
+		s.room.Wait()
+	}
+	if s.state != serving {
+		return ErrServerClosed
+	}
+	if s.opts.maxConns > 0 && len(s.sessions)+len(s.conns)+len(s.greeting) >= s.opts.maxConns {
+		return errTooMany
+	}
+	s.greeting[c] = struct{}{}
+	s.wg.Add(1)
+	return nil
+}
+
+// greetedLocked says that a connection is being greeted no more.
+func (s *Server) greetedLocked(c *net.Conn) {
+	delete(s.greeting, c)
+	s.room.Signal()
 }
 
 // greetOwn greets a connection that speaks tandem's own protocol and of which
@@ -295,7 +316,7 @@ func (s *Server) greetOwn(c *net.Conn, v visit, first []byte) (loop func()) {
 func (s *Server) adopt(c *net.Conn, ses *session.Session, v visit) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.greeting, c)
+	s.greetedLocked(c)
 	if ses == nil || ses.Err() != nil || s.state != serving { // what has ended is forgotten already
 		return false
 	}
@@ -405,6 +426,7 @@ func (s *Server) stop(to state) (h held) {
 		close(s.leaving)
 	}
 	s.state = max(s.state, to)
+	s.room.Broadcast()
 	for ln := range s.listeners {
 		h.listeners = append(h.listeners, *ln)
 	}
