@@ -46,15 +46,17 @@ type Client struct {
 	pool        pool
 
 	opts     options
-	attempt  tandem.Func                            // what all chains end in
-	others   atomic.Pointer[[failModes]tandem.Func] // the chains of all fail modes; nil while only the usual one was asked for
-	caller   session.Caller                         // for what a call needs besides a session
+	caller   session.Caller // for what a call needs besides a session
 	target   string
 	steering steering
 	budget   *resilience.Budget
 	hedges   hedging
 	prober   prober
 	backlog  backlog
+
+	attempt    tandem.Func // what all chains end in
+	makeOthers sync.Once
+	others     *[failModes]tandem.Func // the chains of all fail modes, once one but the usual is asked for
 
 	ctx    context.Context // ends with the client
 	cancel context.CancelFunc
@@ -181,15 +183,13 @@ func (c *Client) newChain(mode tandem.FailMode) tandem.Func {
 // otherChains makes the chains of all fail modes, once one other than the options' is
 // asked for: most clients use one.
 func (c *Client) otherChains() *[failModes]tandem.Func {
-	if made := c.others.Load(); made != nil {
-		return made
-	}
-	made := new([failModes]tandem.Func)
-	for mode := range made {
-		made[mode] = c.newChain(tandem.FailMode(mode))
-	}
-	c.others.CompareAndSwap(nil, made)
-	return c.others.Load()
+	c.makeOthers.Do(func() { // interceptors are made by one goroutine at a time
+		c.others = new([failModes]tandem.Func)
+		for mode := range c.others {
+			c.others[mode] = c.newChain(tandem.FailMode(mode))
+		}
+	})
+	return c.others
 }
 
 // follow keeps the pool at what the registry lists. A list that stays as it is needs
