@@ -47,11 +47,8 @@ func (s *Server) adoptForeign(c *Conn) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state != serving {
-		return ErrServerClosed
-	}
-	if s.opts.maxConns > 0 && len(s.sessions)+len(s.conns)+len(s.greeting) >= s.opts.maxConns {
-		return errTooMany
+	if err := s.fullLocked(); err != nil {
+		return err
 	}
 	s.conns[c] = struct{}{}
 	s.wg.Add(1)

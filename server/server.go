@@ -278,14 +278,22 @@ func (s *Server) enter(c *net.Conn) error {
 	for s.state == serving && len(s.greeting) >= s.opts.maxGreeting {
 		s.room.Wait()
 	}
-	if s.state != serving {
-		return ErrServerClosed
-	}
-	if s.opts.maxConns > 0 && len(s.sessions)+len(s.conns)+len(s.greeting) >= s.opts.maxConns {
-		return errTooMany
+	if err := s.fullLocked(); err != nil {
+		return err
 	}
 	s.greeting[c] = struct{}{}
 	s.wg.Add(1)
+	return nil
+}
+
+// fullLocked says why the server takes no further connection; nil if it does.
+func (s *Server) fullLocked() error {
+	switch {
+	case s.state != serving:
+		return ErrServerClosed
+	case s.opts.maxConns > 0 && len(s.sessions)+len(s.conns)+len(s.greeting) >= s.opts.maxConns:
+		return errTooMany
+	}
 	return nil
 }
 
