@@ -2,6 +2,7 @@ package netrpc
 
 import (
 	"errors"
+	"net"
 	"sync"
 
 	"github.com/tandem-rpc/tandem"
@@ -105,7 +106,7 @@ func (c *call) breakOff(head *answers) {
 			return append(dst, longer), err
 		})
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, net.ErrClosed) { // then another result has ended it, whose head is on its way
 		_ = c.conn.Close()
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"encoding/gob"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -417,4 +419,31 @@ func TestOptions(t *testing.T) {
 	if err := srv.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// Two results that can't be encoded: the second must not cut off the head of the first.
+func TestTwoBadResults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := server.New()
+		if err := srv.RegisterFunc("T.Func", func(int) (any, error) { return func() {}, nil }); err != nil {
+			t.Fatal(err)
+		}
+		near, far := net.Pipe()
+		served := make(chan error, 1)
+		go func() { served <- srv.ServeProtocol(far, netrpc.New(netrpc.CloseOnBadResult())) }()
+		requests := gob.NewEncoder(near)
+		for seq := range uint64(2) {
+			if err := errors.Join(requests.Encode(&rpc.Request{ServiceMethod: "T.Func", Seq: seq}), requests.Encode(1)); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait() // its head waits to be read
+		}
+		var head rpc.Response
+		if err := gob.NewDecoder(near).Decode(&head); err != nil || head.Seq != 0 || head.Error != "" {
+			t.Errorf("%+v, %v", head, err)
+		}
+		if err := errors.Join(near.Close(), <-served, srv.Close()); err != nil {
+			t.Error(err)
+		}
+	})
 }
