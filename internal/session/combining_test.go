@@ -164,3 +164,32 @@ func TestTurnsSurviveARemoval(t *testing.T) {
 		t.Errorf("blocks of %v, want %v", turns, want)
 	}
 }
+
+// A reader that lets the writer catch up goes on as soon as that has taken what was
+// queued, whether or not it had to wait for the peer.
+func TestReaderAwaitsTheWriterNoLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, memory, methods{})
+		s := p.client
+		s.mu.Lock()
+		b := s.m.buf()
+		b.b = append(b.b, make([]byte, writeSoft+1)...)
+		s.writing = true // a write is on its way
+		s.mu.Unlock()
+		began := time.Now()
+		var waited time.Duration
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			s.backOff()
+			waited = time.Since(began)
+		})
+		synctest.Wait()
+		time.Sleep(time.Millisecond)
+		if s.next(0, false) == nil || s.next(0, false) != nil {
+			t.Fatal("what was queued was not taken at once")
+		}
+		if wg.Wait(); waited != time.Millisecond {
+			t.Errorf("the reader waited for %v, and the writer was done after 1ms", waited)
+		}
+	})
+}

@@ -148,13 +148,21 @@ func (s *Session) next(written int, yield bool) *buffer {
 			return nil
 		}
 	}
-	b := s.m.take()
-	s.signalRoomLocked()
+	b := s.takeLocked()
 	if b == nil || s.m.closed != nil {
 		s.stopWritingLocked()
 		return nil
 	}
 	s.offered = s.m.taken
+	return b
+}
+
+// takeLocked takes what is to be written next, and lets those go on who wait until
+// less is queued.
+func (s *Session) takeLocked() *buffer {
+	b := s.m.take()
+	s.signalRoomLocked()
+	signal(s.drained)
 	return b
 }
 
@@ -254,9 +262,7 @@ func (s *Session) writeSlowly(rest []byte) error {
 func (s *Session) nextRest() *buffer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	signal(s.drained)
-	b := s.m.take()
-	s.signalRoomLocked()
+	b := s.takeLocked()
 	if b == nil || s.m.closed != nil {
 		s.stopWritingLocked()
 		if s.m.closed == nil {
