@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strings"
 
 	"github.com/tandem-rpc/tandem/bench/figures"
@@ -55,11 +54,6 @@ func pkg(r Row) string {
 // short leaves out what all names have in common.
 func short(name string) string { return strings.TrimPrefix(name, rootModule+"/") }
 
-// countedExactly is up to how many allocations one more is one too many. A call that
-// has more, such as one that connects a thousand clients, has a few more or less each
-// time.
-const countedExactly = 1000
-
 // Judge returns an error when the geometric mean is worse by more than limit, a
 // part of 1, or a benchmark allocates more than it did.
 func (c Comparison) Judge(limit float64) error {
@@ -71,7 +65,7 @@ func (c Comparison) Judge(limit float64) error {
 		errs = append(errs, fmt.Errorf("revisions: the geometric mean of ns/op is %.1f %% worse, limit %.1f %%", 100*(g-1), 100*limit))
 	}
 	for _, r := range c.Rows {
-		if is, was := allocs(r.New), allocs(r.Old); is > was+math.Floor(was/countedExactly) {
+		if is, was := allocs(r.New), allocs(r.Old); is > was {
 			errs = append(errs, fmt.Errorf("revisions: %s has %.0f allocations a call, %.0f before", short(r.Name), is, was))
 		}
 	}
