@@ -19,10 +19,12 @@ const hotPackages = ".,wire,codec,codec/msgpack,codec/protobuf,compress,balance,
 // budgetTests is the pattern of the tests that hold allocation budgets.
 const budgetTests = "Alloc|NoCopy|SteadyState|UsedAgain"
 
-// unfit is the pattern of benchmarks that say nothing about this code: one counts
-// what it prepares, so its figures depend on how often it runs; the others are
-// what bufio and Go's own calls take, beside which ours are set.
-const unfit = "^BenchmarkLookup$|^BenchmarkParser$/.*/.*/^bufio$|^BenchmarkCall$/Call$"
+// unfit is the pattern of benchmarks whose time and allocations say nothing about
+// this code: one counts what it prepares, so its figures depend on how often it runs;
+// one measures memory and sleeps for it, and its hundreds of connections allocate as
+// the collector empties pools; the others are what bufio and Go's own calls take,
+// beside which ours are set.
+const unfit = "^BenchmarkLookup$|^BenchmarkClientMemory$|^BenchmarkParser$/.*/.*/^bufio$|^BenchmarkCall$/Call$"
 
 // compareRevisions compares the micro-benchmarks of the working tree with those
 // of a revision.

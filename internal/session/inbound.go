@@ -148,7 +148,7 @@ func (m *machine) serve(in *Inbound) {
 	}
 	i := int(in.id.Index())
 	for i >= len(m.served) {
-		m.served = append(m.served, nil)
+		m.served = extend(m.served, m.first[:], nil)
 	}
 	m.served[i] = in
 }

@@ -39,8 +39,9 @@ type machine struct {
 	codecNumber uint8  // that the peer counts it by
 
 	// Calls opened by the peer.
-	draining bool       // we accept no more
-	served   []*Inbound // by slot
+	draining bool        // we accept no more
+	served   []*Inbound  // by slot
+	first    [1]*Inbound // the memory of served while there is one
 	names    receivedNames
 	accepted uint64 // requests, by their heads
 
@@ -62,7 +63,7 @@ type event struct {
 
 func (m *machine) init(peer wire.Settings) {
 	m.own, m.peer = &m.env.cfg.Settings, peer
-	m.calls.limit = int(min(peer.MaxOpen, wire.MaxOpenLimit))
+	m.calls.limit = int32(min(peer.MaxOpen, wire.MaxOpenLimit))
 	m.connSpare = int64(m.own.ConnWindow) //nolint:gosec // at most MaxWindow
 	m.connRoom = int64(peer.ConnWindow)   //nolint:gosec // at most MaxWindow
 }
@@ -193,7 +194,7 @@ func (m *machine) lost(all bool, offered uint64, reason string) (over []*Pending
 	for i := range m.calls.slots {
 		s := &m.calls.slots[i]
 		p := s.p
-		if s.id == 0 || p == nil {
+		if p == nil {
 			continue
 		}
 		refused := m.away != nil && p.ordinal > m.away.Accepted

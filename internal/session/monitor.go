@@ -183,7 +183,7 @@ func (mo *monitor) pruneLocked() {
 func (s *Session) busy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return (s.busyLocked() || s.parked != nil) && s.Err() == nil
+	return (s.busyLocked() || s.parked != nil) && s.m.closed == nil
 }
 
 // busyLocked reports whether there is anything to watch.
@@ -194,19 +194,20 @@ func (s *Session) busyLocked() bool {
 // tick looks after one session. It returns when the next is due at the latest, and
 // notes whether the session need not be watched any longer.
 func (s *Session) tick(now int64, late, punctual bool) (next int64) {
-	if s.Err() != nil {
+	s.mu.Lock()
+	if s.m.closed != nil {
+		s.mu.Unlock()
 		s.leaves = true
 		return now + int64(calmTick)
 	}
-	if s.checkTurn(punctual) {
-		s.received.Store(now) // it has something to read, and gets on with it
-	}
-	s.mu.Lock()
 	over := s.m.expire(now)
 	busy := s.busyLocked()
 	lead := s.leadLocked(0) // answers do not wait for the end of a long batch
 	resume := s.overseeLocked(now)
 	s.mu.Unlock()
+	if s.checkTurn(punctual) {
+		s.received.Store(now) // it has something to read, and gets on with it
+	}
 	if resume != nil {
 		resume.goOn()
 	}

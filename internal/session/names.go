@@ -72,6 +72,7 @@ func (t *nameTable) add(name string) bool {
 // receivedNames are the names that the peer has defined, by number.
 type receivedNames struct {
 	list  []*method
+	first [1]*method // the memory of list while there is one
 	bytes int
 }
 
@@ -119,7 +120,7 @@ func (n *receivedNames) resolve(w wire.Name, find func(string) *Target) (*method
 		if len(n.list) >= wire.MaxNames || n.bytes > wire.MaxNameBytes {
 			return nil, violationf("more than %d method names or %d bytes of them", wire.MaxNames, wire.MaxNameBytes)
 		}
-		n.list = append(n.list, e)
+		n.list = extend(n.list, n.first[:], e)
 	}
 	return e, nil
 }

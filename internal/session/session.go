@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,9 +68,9 @@ type Session struct {
 	drained chan struct{}           // the write buffer has room again; nil until somebody waits for it
 
 	// Calls in goroutines of their own, see room.go; guarded by mu.
-	encoding int           // how many are encoding their answer
 	encoded  int           // bytes of their answers that are not queued yet
 	room     chan struct{} // holds a token when there is room again; nil until somebody waits
+	encoding int32         // how many are encoding their answer
 	starting atomic.Int32  // how many have not begun; not guarded
 
 	// Of the monitor only, but rtt.
@@ -318,7 +319,7 @@ func (s *Session) end(cause error) {
 	s.m.closed = &tandem.Error{Code: tandem.Unavailable, Message: cause.Error()}
 	words := s.farewellLocked(cause)
 	over := s.m.lost(true, s.offered, text)
-	served := s.m.served
+	served := slices.Clone(s.m.served) // as its memory may be the session's
 	s.m.served = nil
 	for _, in := range served {
 		if in != nil && in.stream != nil {

@@ -7,43 +7,58 @@ import "github.com/tandem-rpc/tandem/wire"
 // never sees more calls than it allows, however fast they are cancelled.
 type slotTable struct {
 	slots      []slot
-	free       []uint16
+	first      [1]slot // the memory of slots while there is one
 	generation uint64
 	open       int
-	limit      int
+	limit      int32
+	free       int32 // the place of the slot that was freed last, plus 1; 0 for none
 }
 
+// slot is free, the caller's, or left. A free one's id is what free was before it.
 type slot struct {
-	id wire.Stream // 0 when free
-	p  *Pending    // nil when the caller has left
+	id wire.Stream
+	p  *Pending // nil when it is free, or the caller has left
 }
 
-func (t *slotTable) full() bool { return t.open >= t.limit }
+func (t *slotTable) full() bool { return t.open >= int(t.limit) }
 
 // take puts p into a free slot; the table must not be full.
 func (t *slotTable) take(p *Pending) wire.Stream {
-	var i uint16
-	if n := len(t.free); n > 0 {
-		i = t.free[n-1]
-		t.free = t.free[:n-1]
-	} else {
-		i = uint16(len(t.slots)) //nolint:gosec // limit is at most 1<<16
-		t.slots = append(t.slots, slot{})
+	if t.free == 0 {
+		t.slots = extend(t.slots, t.first[:], slot{})
+		t.free = int32(len(t.slots)) //nolint:gosec // limit is at most 1<<16
 	}
+	i := t.free - 1
+	t.free = int32(t.slots[i].id) //nolint:gosec // a place
 	t.generation++
-	id := wire.MakeStream(i, t.generation)
-	if id>>16 == 0 { // the generation wrapped round; 0 is kept for the connection
+	id := wire.MakeStream(uint16(i), t.generation) //nolint:gosec // likewise
+	if id>>16 == 0 {                               // the generation wrapped round; 0 is kept for the connection
 		t.generation++
-		id = wire.MakeStream(i, t.generation)
+		id = wire.MakeStream(uint16(i), t.generation) //nolint:gosec // likewise
 	}
 	t.slots[i] = slot{id, p}
 	t.open++
 	return id
 }
 
+// extend appends to a list whose first elements lie with its owner: few connections
+// have more than one call at a time, and a list elsewhere is one more line of the
+// cache for each.
+func extend[T any](list, first []T, x T) []T {
+	if list == nil {
+		list = first[:0]
+	}
+	moves := len(list) == len(first)
+	list = append(list, x)
+	if moves {
+		clear(first)
+	}
+	return list
+}
+
 // get returns the slot of an open call, or nil.
 func (t *slotTable) get(id wire.Stream) *slot {
-	if i := int(id.Index()); i < len(t.slots) && t.slots[i].id == id && id != 0 {
+	if i := int(id.Index()); i < len(t.slots) && t.slots[i].id == id && id>>16 != 0 {
 		return &t.slots[i]
 	}
 	return nil
@@ -51,8 +66,8 @@ func (t *slotTable) get(id wire.Stream) *slot {
 
 func (t *slotTable) release(id wire.Stream) {
 	if s := t.get(id); s != nil {
-		*s = slot{}
-		t.free = append(t.free, id.Index())
+		*s = slot{id: wire.Stream(t.free)} //nolint:gosec // not negative
+		t.free = int32(id.Index()) + 1
 		t.open--
 	}
 }
