@@ -58,7 +58,7 @@ const (
 	slowTick         = 10 * time.Millisecond
 	calmTick         = 250 * time.Millisecond
 	quietTime        = 100 * time.Millisecond // for which a session is watched that has nothing to watch
-	tickPerSession   = 4 * time.Microsecond   // a look takes up to 0.2 µs, as nothing of an idle session is in a cache
+	tickPerSession   = 4 * time.Microsecond   // a look waits for memory: nothing of an idle session is in a cache
 	pingAfter        = time.Second            // of silence while calls are outstanding
 	deadAfter        = 1400 * time.Millisecond
 	lateTick         = 500 * time.Millisecond // a tick this late says that we slept
