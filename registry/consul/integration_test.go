@@ -210,7 +210,8 @@ func TestManyServices(t *testing.T) {
 	for _, e := range eyes {
 		e.sees()
 	}
-	t.Logf("%d watches have their first list after %v", n, time.Since(began))
+	first := time.Since(began) // what it takes this machine, as busy as it is, to answer all of them once
+	t.Logf("%d watches have their first list after %v", n, first)
 	began = time.Now()
 	a.add(t, n)
 	registered := time.Now()
@@ -219,8 +220,8 @@ func TestManyServices(t *testing.T) {
 		e.sees("a")
 	}
 	t.Logf("all have seen theirs %v later", time.Since(registered))
-	if took := time.Since(registered); took > lookEvery+5*time.Second {
-		t.Errorf("the last change was seen after %v", took)
+	if took := time.Since(registered); took > lookEvery+max(5*time.Second, first) {
+		t.Errorf("the last change was seen after %v, where %v went for the first lists", took, first)
 	}
 }
 

@@ -76,10 +76,7 @@ func TestScaling(t *testing.T) {
 		l.during("three servers", time.Second)
 		c.start("d")
 		c.listed(5*time.Second, "a", "b", "c", "d")
-		by := l.during("a fourth begins", 5*time.Second)
-		if share := (by["a"] + by["b"] + by["c"] + by["d"]) / 4; by["d"] < share/2 {
-			t.Errorf("in the 5 s after it was listed the new server answers %d calls of %v, its share is %d", by["d"], by, share)
-		}
+		l.duringUntilShare("a fourth begins", 5*time.Second, "d", 4)
 		c.stop("d")
 		l.during("it ends in good order", time.Second)
 		if by := l.during("three servers again", time.Second); by["d"] > 0 {

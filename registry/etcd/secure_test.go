@@ -122,15 +122,29 @@ func TestTLS(t *testing.T) {
 		"error reading server preface": nil,                                     // no TLS at all
 	} {
 		r := s.open("/tls", opts...)
-		refused.Go(func() { // each takes all of its time, and says how its last attempt ended
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-			defer cancel()
-			if _, err := r.Register(ctx, instance("b")); err == nil || !strings.Contains(err.Error(), says) {
-				t.Errorf("with %d options: %v, want %q", len(opts), err, says)
-			}
-		})
+		refused.Go(func() { wantRefused(t, r, says) })
 	}
 	refused.Wait()
+}
+
+// wantRefused tries to register, which takes all of its time and says how the last
+// attempt to connect ended. One that the machine was too busy for, and that ran into its
+// own deadline, says nothing of the certificates: then it tries again.
+func wantRefused(t *testing.T, r *Registry, says string) {
+	t.Helper()
+	const tries = 4
+	var err error
+	for range tries {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		_, err = r.Register(ctx, instance("b"))
+		cancel()
+		if err == nil || strings.Contains(err.Error(), says) {
+			break
+		}
+	}
+	if err == nil || !strings.Contains(err.Error(), says) {
+		t.Errorf("registering: %v, want %q", err, says)
+	}
 }
 
 // A server that wants a name and a password, and forgets whom it knew when it is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"path"
 	"time"
 
@@ -45,14 +46,16 @@ func call[T any](ctx context.Context, l *link, op func(conn *zk.Conn) (T, error)
 }
 
 // interrupted reports whether an error is one of the library's for an operation that
-// it gives up with its connection.
+// it gives up with its connection, or the connection's own for a write that failed,
+// after which the library closes it.
 func interrupted(err error) bool {
-	for _, e := range []error{zk.ErrConnectionClosed, zk.ErrSessionExpired, zk.ErrNoServer, zk.ErrClosing} {
+	for _, e := range []error{zk.ErrConnectionClosed, zk.ErrSessionExpired, zk.ErrNoServer, zk.ErrClosing, net.ErrClosed} {
 		if errors.Is(err, e) {
 			return true
 		}
 	}
-	return false
+	var broken net.Error
+	return errors.As(err, &broken)
 }
 
 // settle waits until the loss of a connection is known: the library refuses operations

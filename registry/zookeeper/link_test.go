@@ -125,6 +125,43 @@ func TestEars(t *testing.T) {
 	}
 }
 
+// TestInterrupted: an operation is tried again when its connection is lost, also when
+// the library finds that out by writing to it.
+func TestInterrupted(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	conn, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	peer, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := peer.(*net.TCPConn).SetLinger(0); err != nil { // closing it resets the connection
+		t.Fatal(err)
+	}
+	peer.Close()
+	var reset error
+	for reset == nil {
+		_, reset = conn.Write([]byte("ping"))
+	}
+	for _, err := range []error{reset, zk.ErrConnectionClosed, zk.ErrSessionExpired, net.ErrClosed} {
+		if !interrupted(err) {
+			t.Errorf("%v does not interrupt an operation", err)
+		}
+	}
+	for _, err := range []error{nil, zk.ErrNoNode, zk.ErrNodeExists, zk.ErrNoAuth} {
+		if interrupted(err) {
+			t.Errorf("%v interrupts an operation", err)
+		}
+	}
+}
+
 // TestNobodyThere: without a server a registration fails in time, a watch delivers
 // that, and both say why.
 func TestNobodyThere(t *testing.T) {
