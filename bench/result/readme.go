@@ -22,8 +22,12 @@ const headlineCallers = 1000
 
 // Headline is README.md's block about a report that is kept in the folder,
 // a path with slashes from where README.md lies. The report must have both
-// modes with 1000 callers, in a closed loop, with tandem and a peer.
+// modes with 1000 callers, in a closed loop, with tandem and a peer, and another number
+// of callers besides, since the plot is over those.
 func Headline(r *harness.Report, folder string) (string, error) {
+	if len(r.Settings.Callers) < 2 {
+		return "", fmt.Errorf("result: a plot over the number of callers needs more than one: %v", r.Settings.Callers)
+	}
 	shared, err := headlineCell(r, harness.Shared)
 	if err != nil {
 		return "", err

@@ -80,8 +80,10 @@ func TestNewest(t *testing.T) {
 	newer.When = older.When.Add(time.Hour)
 	small.When = newer.When.Add(time.Hour)
 	small.Samples = small.Samples[:4]
+	level := sampleReport(1000)
+	level.When, level.Settings.Callers = small.When, []int{1000}
 	other := &harness.Report{Kind: "conns", When: small.When}
-	for name, r := range map[string]*harness.Report{"a": newer, "b": older, "c": small, "d": other} {
+	for name, r := range map[string]*harness.Report{"a": newer, "b": older, "c": small, "d": other, "e": level} {
 		save(t, filepath.Join(results, name), r)
 	}
 	folder, r, err := Newest(results)
