@@ -14,7 +14,11 @@ type slotTable struct {
 	free       int32 // the place of the slot that was freed last, plus 1; 0 for none
 }
 
-// slot is free, the caller's, or left. A free one's id is what free was before it.
+// freeSlot marks a free slot's id, the rest of which is what free was before it. No
+// number that a peer can send has this bit: a frame has 56 of them.
+const freeSlot wire.Stream = 1 << 63
+
+// slot is free, the caller's, or left.
 type slot struct {
 	id wire.Stream
 	p  *Pending // nil when it is free, or the caller has left
@@ -29,7 +33,7 @@ func (t *slotTable) take(p *Pending) wire.Stream {
 		t.free = int32(len(t.slots)) //nolint:gosec // limit is at most 1<<16
 	}
 	i := t.free - 1
-	t.free = int32(t.slots[i].id) //nolint:gosec // a place
+	t.free = int32(t.slots[i].id &^ freeSlot) //nolint:gosec // a place
 	t.generation++
 	id := wire.MakeStream(uint16(i), t.generation) //nolint:gosec // likewise
 	if id>>16 == 0 {                               // the generation wrapped round; 0 is kept for the connection
@@ -58,7 +62,7 @@ func extend[T any](list, first []T, x T) []T {
 
 // get returns the slot of an open call, or nil.
 func (t *slotTable) get(id wire.Stream) *slot {
-	if i := int(id.Index()); i < len(t.slots) && t.slots[i].id == id && id>>16 != 0 {
+	if i := int(id.Index()); i < len(t.slots) && t.slots[i].id == id {
 		return &t.slots[i]
 	}
 	return nil
@@ -66,7 +70,7 @@ func (t *slotTable) get(id wire.Stream) *slot {
 
 func (t *slotTable) release(id wire.Stream) {
 	if s := t.get(id); s != nil {
-		*s = slot{id: wire.Stream(t.free)} //nolint:gosec // not negative
+		*s = slot{id: freeSlot | wire.Stream(t.free)} //nolint:gosec // not negative
 		t.free = int32(id.Index()) + 1
 		t.open--
 	}

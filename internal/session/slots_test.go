@@ -53,6 +53,23 @@ func TestSlotTable(t *testing.T) {
 	}
 }
 
+// A free place is linked to the last one that a table can have: no number that a peer
+// may send finds it, as its release would free it twice.
+func TestFreePlacesHaveNoNumber(t *testing.T) {
+	table := slotTable{limit: wire.MaxOpenLimit}
+	var all []wire.Stream
+	for !table.full() {
+		all = append(all, table.take(new(Pending)))
+	}
+	table.release(all[len(all)-1])
+	table.release(all[0])
+	for id := range wire.Stream(4 * wire.MaxOpenLimit) {
+		if s := table.get(id); s != nil && s.p == nil {
+			t.Fatalf("number %#x finds a free place, %+v", id, s)
+		}
+	}
+}
+
 // The first element is with the list's owner until there is a second.
 func TestExtend(t *testing.T) {
 	var first [1]int

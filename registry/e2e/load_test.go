@@ -125,24 +125,6 @@ func (l *load) duringUntilAll(what string, d time.Duration, servers int) {
 	}
 }
 
-// duringUntilShare has the load go on for d, and again, until one of so many servers has
-// answered half of its fair share or more: one that was slow for a moment is given few
-// calls for some seconds.
-func (l *load) duringUntilShare(what string, d time.Duration, id string, servers int) {
-	l.t.Helper()
-	const windows = 4
-	for range windows {
-		by, all := l.during(what, d), 0
-		for _, n := range by {
-			all += n
-		}
-		if by[id] >= all/servers/2 {
-			return
-		}
-	}
-	l.t.Errorf("%s: in %d times %v %s never had half of its share", what, windows, d, id)
-}
-
 // answered returns how many servers have answered since the counts were taken.
 func (l *load) answered() int {
 	l.mu.Lock()

@@ -49,7 +49,7 @@ func call[T any](ctx context.Context, l *link, op func(conn *zk.Conn) (T, error)
 // it gives up with its connection, or the connection's own for a write that failed,
 // after which the library closes it.
 func interrupted(err error) bool {
-	for _, e := range []error{zk.ErrConnectionClosed, zk.ErrSessionExpired, zk.ErrNoServer, zk.ErrClosing, net.ErrClosed} {
+	for _, e := range []error{zk.ErrConnectionClosed, zk.ErrSessionExpired, zk.ErrNoServer, zk.ErrClosing} {
 		if errors.Is(err, e) {
 			return true
 		}
