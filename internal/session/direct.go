@@ -156,10 +156,12 @@ func (rd *reader) calmLocked() bool {
 	return rd.s.conn.SetReadDeadline(time.Time{}) == nil
 }
 
-// goOn has a goroutine read.
+// goOn has a goroutine read, which wakes those whose answers came.
 func (rd *reader) goOn() {
 	rd.lonely = 0
-	rd.s.env.spawn(rd.loop)
+	if !rd.s.env.spawn(rd.loop) {
+		rd.wake()
+	}
 }
 
 // takeTurnLocked takes the parked turn for the caller of p. A peer that was not
@@ -218,7 +220,7 @@ func (rd *reader) resign() {
 }
 
 // readFor reads until its caller's answer has come; false when that is left to
-// others: the call's done will tell.
+// others, or they have ended the call: its done will tell.
 func (rd *reader) readFor() bool {
 	s := rd.s
 	for {
@@ -237,14 +239,30 @@ func (rd *reader) readFor() bool {
 			s.fail(err)
 			fallthrough
 		case state == lost:
+			got := rd.got // before what ended the session
 			rd.resign()
 			rd.release()
+			return got
+		case rd.overtaken():
+			rd.goOn()
 			return false
 		}
 		s.flush()
 		s.leaveIfAway()
 		s.backOff()
 	}
+}
+
+// overtaken reports whether others have ended the call of the caller that reads, as
+// when the peer goes away and has not accepted it. Then the caller reads no longer.
+func (rd *reader) overtaken() bool {
+	rd.s.mu.Lock()
+	defer rd.s.mu.Unlock()
+	over := rd.caller != nil && rd.caller.state == callDone
+	if over {
+		rd.resignLocked()
+	}
+	return over
 }
 
 // relieveAt is when its caller should not be reading any more.

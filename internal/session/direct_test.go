@@ -272,16 +272,87 @@ func TestReadingCallerWakesOthers(t *testing.T) {
 	second := goCall(t, s)
 	answers = append(answers, emptyAnswer(readFrame(t, peer).Stream)...)
 	send(t, peer, answers)
-	for _, ended := range []chan error{first, second} {
+	wantEnds(t, nil, first, second)
+}
+
+// wantEnds waits for calls, which must end so: well if want is nil.
+func wantEnds(t *testing.T, want error, calls ...chan error) {
+	t.Helper()
+	for _, ended := range calls {
 		select {
 		case err := <-ended:
-			if err != nil {
-				t.Error(err)
+			if !errors.Is(err, want) {
+				t.Errorf("got %v, want %v", err, want)
 			}
 		case <-time.After(10 * time.Second):
 			t.Fatal("a call does not end")
 		}
 	}
+}
+
+// What ends the session may come with the answer, in one read.
+func TestReadingCallerHasItsAnswer(t *testing.T) {
+	s, peer := scripted(t)
+	ended := goCall(t, s)
+	answer := emptyAnswer(readFrame(t, peer).Stream)
+	send(t, peer, wire.AppendGoAway(answer, wire.GoAway{Accepted: lonelyBatches + 1, Reason: wire.ReasonOverload, Message: "test"}))
+	wantEnds(t, nil, ended)
+}
+
+// Whose answer a caller has read learns of it, also when the session ends before
+// anybody reads on.
+func TestReadingCallerWakesOthersAtTheEnd(t *testing.T) {
+	for name, end := range map[string]func(s *Session, send func()){
+		"of the session": func(s *Session, send func()) {
+			send()
+			for reads := true; reads; {
+				s.mu.Lock()
+				reads = s.reading != nil
+				s.mu.Unlock()
+			}
+			s.Close()
+		},
+		"of all": func(s *Session, send func()) {
+			s.env.Close(0)
+			send()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 20 {
+				s, peer := scripted(t)
+				s.env.monitor.stop() // it would have a goroutine read before long
+				reads := goCall(t, s)
+				mine := emptyAnswer(readFrame(t, peer).Stream)
+				waits := goCall(t, s)
+				answers := append(emptyAnswer(readFrame(t, peer).Stream), mine...)
+				eventually(t, s, "nobody reads", func() bool { return s.reading != nil })
+				end(s, func() { send(t, peer, answers) })
+				wantEnds(t, nil, reads, waits)
+			}
+		})
+	}
+}
+
+// A caller whose call the peer has not accepted does not read on for a stream.
+func TestReadingCallerIsSentAwayBesideAStream(t *testing.T) {
+	s, peer, st, message := scriptedStream(t, t.Context())
+	s.env.monitor.stop() // it would have a goroutine read before long
+	for range 10 {
+		send(t, peer, message)
+		receiveOne(t, st)
+	}
+	eventually(t, s, "the turn is not parked", func() bool { return s.parked != nil })
+	ended := make(chan error, 1)
+	go func() {
+		_, err := callOn(context.Background(), s, "m", nil)
+		ended <- err
+	}()
+	readFrame(t, peer)
+	eventually(t, s, "the caller does not read", func() bool { return s.reading != nil })
+	send(t, peer, wire.AppendGoAway(nil, wire.GoAway{Accepted: 1, Message: "test"}))
+	wantEnds(t, ErrDraining, ended)
+	send(t, peer, message)
+	receiveOne(t, st)
 }
 
 // The part of a frame that came with the answer is not lost with the turn.
@@ -324,14 +395,7 @@ func TestReadingCallerIsSentAway(t *testing.T) {
 	ended := goCall(t, s)
 	readFrame(t, peer)
 	send(t, peer, wire.AppendGoAway(nil, wire.GoAway{Accepted: lonelyBatches, Message: "test"}))
-	select {
-	case err := <-ended:
-		if !errors.Is(err, ErrDraining) {
-			t.Error(err)
-		}
-	case <-time.After(10 * time.Second):
-		t.Fatal("the call does not end")
-	}
+	wantEnds(t, ErrDraining, ended)
 }
 
 // A peer that may call us is listened to all the time.

@@ -214,8 +214,7 @@ func (rd *reader) fill() error {
 func (rd *reader) more() error {
 	rd.makeRoom(rd.wanted())
 	if !rd.armed || rd.stalled != rd.frames {
-		rd.armed, rd.stalled = true, rd.frames
-		if err := rd.s.conn.SetReadDeadline(time.Now().Add(rd.s.env.cfg.Stall)); err != nil {
+		if err := rd.arm(); err != nil {
 			return err
 		}
 	}
@@ -225,6 +224,19 @@ func (rd *reader) more() error {
 		return nil
 	}
 	return rd.readError(err)
+}
+
+// arm sets the deadline for the rest of a frame, unless whoever reads is to hand over:
+// that deadline is over already.
+func (rd *reader) arm() error {
+	s := rd.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.relieved {
+		return nil
+	}
+	rd.armed, rd.stalled = true, rd.frames
+	return s.conn.SetReadDeadline(time.Now().Add(s.env.cfg.Stall))
 }
 
 // readError says why reading ended. A deadline that is of no concern to this
@@ -295,6 +307,7 @@ func (rd *reader) process() (turn, error) {
 	for {
 		if s.m.closed != nil {
 			s.mu.Unlock()
+			rd.wake()        // their calls are over: nobody else knows of them
 			return lost, nil //nolint:nilerr // the session has its reason
 		}
 		h, payload, ok, err := rd.next()
