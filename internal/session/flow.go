@@ -246,8 +246,9 @@ type assembly struct {
 	stream *Stream // a partial message of a stream; size and credit are unused
 }
 
-// assemblies are in the order in which they began. The oldest always gets
-// credit, so one always finishes; the others share a budget.
+// assemblies are in the order in which they began. The oldest always gets credit, and so
+// does the oldest that is no stream's, for the other may wait for its receiver: one
+// always finishes. The others share a budget.
 type assemblies struct {
 	list []*assembly
 	held int64 // bytes arrived or allowed, all together
@@ -279,12 +280,13 @@ func (m *machine) extend(a *assembly, h wire.Header, payload []byte, now int64) 
 		return false, violationf("message of %d bytes was announced as %d", a.have, a.size)
 	}
 	a.buf.put(payload, left)
-	if done {
+	switch {
+	case done:
 		m.dropAssembly(a)
-		return true, nil
+	case a.wants(false) > 0: // else each small block would have all messages looked at
+		m.grant()
 	}
-	m.grant()
-	return false, nil
+	return done, nil
 }
 
 func (m *machine) dropAssembly(a *assembly) {
@@ -306,11 +308,17 @@ func (m *machine) dropAssembly(a *assembly) {
 	}
 }
 
-// grant gives credit: to the oldest message always, to others from the budget.
+// grant gives credit: to the oldest messages always, to others from the budget.
 func (m *machine) grant() {
+	large := true // the next that is no stream's is the oldest of those
 	for i, a := range m.incoming.list {
+		if a.waits() {
+			continue
+		}
+		always := i == 0 || large && a.stream == nil
+		large = large && a.stream != nil
 		n := a.wants(m.connShort())
-		if n == 0 || i > 0 && m.incoming.held+n > assemblyBudget {
+		if n == 0 || !always && m.incoming.held+n > assemblyBudget {
 			continue
 		}
 		m.incoming.held += n
@@ -327,15 +335,15 @@ func (m *machine) grant() {
 	}
 }
 
+// waits reports whether it can't go on before its receiver has taken what is there.
+func (a *assembly) waits() bool { return a.stream != nil && len(a.stream.queue) > 0 }
+
 // wants returns how much credit the peer should get for a now. A stream's
 // message can't be received before it is complete, so what it holds of the
 // windows is given back before: when it is half of the stream's, together with
 // what was received, or when the connection's runs short.
 func (a *assembly) wants(short bool) int64 {
 	if st := a.stream; st != nil {
-		if len(st.queue) > 0 {
-			return 0 // there is something to receive
-		}
 		if held := st.partialCost - st.early; short || held+st.owed >= st.window/2 {
 			return held
 		}

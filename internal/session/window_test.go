@@ -137,6 +137,36 @@ func TestStalledStreamsStopNoOther(t *testing.T) {
 	})
 }
 
+// A message of a stream that waits for its receiver does not keep large messages from
+// credit, though it is the oldest.
+func TestStalledMessageStopsNoLargeOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		p := newPair(t, memory, methods{"hold": holding(release, nil), "echo": echo()}, func(client, server *Config) {
+			client.Settings.MaxMessage, server.Settings.MaxMessage = 64<<20, 64<<20
+		})
+		st := openRaw(t, p, "hold")
+		var wg sync.WaitGroup
+		wg.Go(func() { fill(st, 16<<10, new(atomic.Int64)) })
+		time.Sleep(time.Second) // until it stands still
+		p.server.mu.Lock()
+		stalled := len(p.server.m.incoming.list) == 1 && p.server.m.incoming.list[0].waits()
+		p.server.mu.Unlock()
+		if !stalled {
+			t.Error("no message waits for its receiver in part")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		const size = assemblyBudget + 1<<20
+		if b, err := callOn(ctx, p.client, "echo", make([]byte, size)); err != nil || len(b) != size {
+			t.Errorf("a large call beside it: %d bytes, %v", len(b), err)
+		}
+		close(release)
+		p.close()
+		wg.Wait()
+	})
+}
+
 func echoStream() *Target {
 	return streaming(func(st tandem.MessageStream) error {
 		for {
