@@ -362,12 +362,16 @@ func (c *Client) Go(ctx context.Context, method string, args, reply any, done ch
 	}
 	p := &Pending{Method: method, Args: args, Reply: reply, Done: done}
 	go func() {
-		p.Error = c.Call(ctx, method, args, reply, opts...)
-		select {
-		case done <- p:
-		default:
-			c.log().Warn("result dropped: the Done channel is full", "method", method)
-		}
+		err := error(errEnded)
+		defer func() { // also when somebody's code has ended this goroutine
+			p.Error = err
+			select {
+			case done <- p:
+			default:
+				c.log().Warn("result dropped: the Done channel is full", "method", method)
+			}
+		}()
+		err = c.Call(ctx, method, args, reply, opts...)
 	}()
 	return p
 }

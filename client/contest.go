@@ -46,9 +46,14 @@ func (r *contest) start(instance string) {
 	r.begun++
 	r.running++
 	go func() {
+		res := result{attempt, errEnded}
+		defer func() { // also when somebody's code has ended this goroutine
+			concluded(attempt, res.err)
+			r.results <- res
+		}()
 		err := r.next(r.ctx, attempt)
 		attempt.End(err)
-		r.results <- result{attempt, err}
+		res.err = err
 	}()
 }
 
@@ -82,6 +87,10 @@ func (r *contest) settle() {
 	}
 	r.call.Trailer, r.call.Peer = counts.attempt.Trailer, counts.attempt.Peer
 }
+
+// errEnded is the error of an attempt that called [runtime.Goexit], in an interceptor or a
+// plugin.
+var errEnded = &tandem.Error{Code: tandem.Internal, Message: "the goroutine of the call was ended"}
 
 // errOutrun is why an attempt was given up when another has the answer.
 var errOutrun = errors.New("another attempt was quicker")

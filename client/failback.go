@@ -28,6 +28,7 @@ type postponed struct {
 	next    tandem.Func
 	allowed time.Duration // for each attempt
 	err     error         // of the last one
+	ran     bool          // one may have been executed
 }
 
 // failback queues a call that failed and may be tried again, and tells its
@@ -51,7 +52,7 @@ func (c *Client) failback(next tandem.Func) tandem.Func {
 		if failed != nil {
 			return failed
 		}
-		p := &postponed{out: later, next: next, allowed: allowed, err: err}
+		p := &postponed{out: later, next: next, allowed: allowed, err: err, ran: tandem.MayHaveExecuted(err)}
 		if full := c.postpone(p); full != nil {
 			return full
 		}
@@ -125,6 +126,7 @@ func (c *Client) attemptLater(p *postponed, n int) {
 	err := p.next(c.ctx, attempt)
 	attempt.End(err)
 	p.out.Call.Trailer, p.out.Call.Peer, p.err = attempt.Trailer, attempt.Peer, err
+	p.ran = p.ran || err != nil && tandem.MayHaveExecuted(err)
 }
 
 const mostFailbackPause = 5 * time.Minute
@@ -144,7 +146,7 @@ func (c *Client) giveUp(p *postponed) {
 	call := &p.out.Call
 	c.log().Warn("call given up, which Failback was to make", "method", call.Method, "error", p.err)
 	if c.opts.giveUp != nil {
-		c.opts.giveUp(call, p.err)
+		c.opts.giveUp(call, noting(p.err, p.ran))
 	}
 	p.out.Release()
 }

@@ -102,3 +102,16 @@ func outgoing(call *tandem.Call) (*session.Outgoing, bool) {
 	o, ok := call.Body.(*session.Outgoing)
 	return o, ok
 }
+
+// concluded tells the call how an attempt at it has ended: an interceptor or a plugin may
+// have made a failure of what has brought an answer.
+func concluded(attempt *tandem.Call, err error) {
+	o, ok := outgoing(attempt)
+	switch {
+	case !ok:
+	case err == nil:
+		o.Accept(attempt)
+	default:
+		o.Refuse(attempt)
+	}
+}

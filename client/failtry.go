@@ -6,12 +6,13 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// failtry tries the same instance again, after a pause.
+// failtry tries the same instance again, after a pause, if the call has the time.
 func (c *Client) failtry(next tandem.Func) tandem.Func {
 	return c.retry(next, func(ctx context.Context, call *tandem.Call, failures int) bool {
 		if call.Peer.Instance != "" {
 			call.Pin = call.Peer.Instance
 		}
-		return sleep(ctx, c.opts.backoff.pause(failures))
+		pause := c.opts.backoff.pause(failures)
+		return hasTime(call, pause) && sleep(ctx, pause)
 	})
 }

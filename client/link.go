@@ -88,10 +88,17 @@ func (l *link) run() {
 	closed := l.closed
 	l.cancel = cancel
 	l.mu.Unlock()
+	rests := false
+	defer func() {
+		if !rests { // also when somebody's code has ended this goroutine
+			l.leave()
+		}
+	}()
 	for failures := 0; !closed && ctx.Err() == nil; failures++ {
 		l.set(connecting, nil)
 		s, err := l.connect(ctx)
 		if err == nil {
+			rests = true
 			l.rest(s)
 			return
 		}
@@ -103,7 +110,6 @@ func (l *link) run() {
 		l.client.pool.disconnected()
 		sleep(ctx, l.client.opts.backoff.pause(failures))
 	}
-	l.leave()
 }
 
 // rest leaves the link to itself: it is connected.

@@ -13,7 +13,7 @@ import (
 // two, again prepares the next.
 func (c *Client) retry(next tandem.Func, again func(ctx context.Context, call *tandem.Call, failures int) bool) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
-		for failures := 0; ; failures++ {
+		for failures, ran := 0, false; ; failures++ {
 			attempt := call.Clone()
 			attempt.Attempt = call.Attempt + failures
 			err := next(ctx, attempt)
@@ -31,17 +31,31 @@ func (c *Client) retry(next tandem.Func, again func(ctx context.Context, call *t
 				c.budget.Call()
 				return nil
 			}
+			concluded(attempt, err)
+			ran = ran || tandem.MayHaveExecuted(err)
 			if !retryable(call, err) || expired(ctx, call) || servesRetry(ctx) {
-				return err
+				return noting(err, ran)
 			}
 			if giveUp := c.pay(call, err, failures); giveUp != nil {
-				return giveUp
+				return noting(giveUp, ran)
 			}
 			if !sleep(ctx, pushback(err)) || !again(ctx, call, failures) {
-				return err
+				return noting(err, ran)
 			}
 		}
 	}
+}
+
+// noting returns the error of a call's last attempt as that of the call, of which some
+// attempt may have been executed.
+func noting(err error, ran bool) error {
+	e := tandem.AsError(err)
+	if !ran || !e.NotExecuted {
+		return err
+	}
+	of := *e
+	of.NotExecuted = false
+	return &of
 }
 
 // pay takes the next attempt from the budget. It returns the error that the
@@ -53,7 +67,7 @@ func (c *Client) pay(call *tandem.Call, err error, failures int) error {
 		return err
 	case failures >= retries:
 		return unmended(err, "")
-	case pause > 0 && !call.Deadline.IsZero() && time.Until(call.Deadline) <= pause:
+	case pause > 0 && !hasTime(call, pause):
 		return unmended(err, "; not tried again: there is not the time to wait as long as the server asks")
 	case !c.budget.Take(time.Now()):
 		return unmended(err, "; not tried again: the retry budget is spent")
@@ -91,6 +105,11 @@ func retryable(call *tandem.Call, err error) bool {
 		return call.Idempotent || !tandem.MayHaveExecuted(err)
 	}
 	return false
+}
+
+// hasTime reports whether the call has more time than that.
+func hasTime(call *tandem.Call, pause time.Duration) bool {
+	return call.Deadline.IsZero() || time.Until(call.Deadline) > pause
 }
 
 func expired(ctx context.Context, call *tandem.Call) bool {

@@ -34,6 +34,40 @@ func (o *Outgoing) AnsweredBy() *tandem.Peer {
 	return o.by
 }
 
+// Accept says that an attempt has succeeded, also for whoever stood between.
+func (o *Outgoing) Accept(attempt *tandem.Call) {
+	o.lock()
+	defer o.unlock()
+	if o.answer != nil && o.of == attempt {
+		o.sure, o.spare = true, nil // their memory is the collector's
+	}
+}
+
+// Refuse says that an attempt has failed, though it may have brought an answer, or a
+// stream: whoever stood between would not have it. That of another attempt counts.
+func (o *Outgoing) Refuse(attempt *tandem.Call) {
+	o.lock()
+	var answer *Pending
+	if o.answer != nil && o.of == attempt {
+		answer, o.answer, o.by, o.of = o.answer, nil, nil, nil
+		if len(o.spare) > 0 {
+			next := o.spare[0]
+			o.answer, o.by, o.of, o.spare = next.answer, next.by, next.of, o.spare[1:]
+		}
+	} else {
+		o.spare = slices.DeleteFunc(o.spare, func(b brought) bool { return b.of == attempt })
+	}
+	st := o.stream
+	o.stream = nil // of streams one is opened at a time
+	o.unlock()
+	if answer != nil && !o.shared { // of a shared call somebody may be decoding it
+		o.drop(answer)
+	}
+	if st != nil {
+		_ = st.Close()
+	}
+}
+
 // Load returns the report that came with the answer, if one did.
 func (o *Outgoing) Load() (wire.Load, bool) {
 	o.lock()
@@ -61,7 +95,8 @@ func (o *Outgoing) Detach(call *tandem.Call) (*Outgoing, error) {
 		return nil, err
 	}
 	d := &Outgoing{
-		Call: *call.Clone(), env: o.env, codec: o.codec, packed: o.packed, several: o.several, shared: true,
+		Call: *call.Clone(), Points: o.Points, Rule: o.Rule,
+		env: o.env, codec: o.codec, packed: o.packed, several: o.several, shared: true,
 		message: &buffer{b: slices.Clone(message.b)},
 	}
 	d.Call.Body = d

@@ -45,7 +45,7 @@ func carry(call *tandem.Call, o *Outgoing, at *tandem.Peer, f func(*Message) err
 		err = f(&m)
 	}
 	p.Reply, p.ReplyCompressed = m.Reply, m.ReplyCompressed
-	o.end(p, at, err)
+	o.end(p, call, at, err)
 	return err
 }
 

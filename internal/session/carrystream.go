@@ -49,7 +49,7 @@ func (e *Env) carryStream(ctx context.Context, call *tandem.Call, o *Outgoing, c
 	if err == nil && !o.take(st) {
 		_ = st.Close() // a faster attempt won
 	}
-	o.end(nil, c.At, err)
+	o.end(nil, call, c.At, err)
 	return err
 }
 

@@ -38,6 +38,9 @@ type Outgoing struct {
 	noting  bool // of tried; set before the first attempt
 	answer  *Pending
 	by      *tandem.Peer // who gave the answer
+	of      *tandem.Call // the attempt that brought it
+	sure    bool         // that has succeeded altogether
+	spare   []brought    // by other attempts, until one is sure
 	stream  openedStream
 	tried   []string // instances, in the order of the attempts
 }
@@ -94,7 +97,7 @@ func (o *Outgoing) Release() {
 func (o *Outgoing) recycle() {
 	o.Call.Reset()
 	o.Rule, o.Points, o.args, o.codec, o.packed = nil, nil, nil, nil, false
-	o.over, o.stream, o.by, o.forgone = false, nil, nil, false
+	o.over, o.stream, o.by, o.of, o.forgone = false, nil, nil, nil, false
 	o.first.leaveEnv()
 	o.env = nil
 	outgoings.Put(o)
@@ -118,18 +121,29 @@ func (o *Outgoing) begin(kind tandem.Kind, at *tandem.Peer) *Pending {
 	return o.env.NewPending()
 }
 
-// end takes what an attempt has brought, if it was the first to succeed.
-func (o *Outgoing) end(p *Pending, at *tandem.Peer, err error) {
+// end takes what an attempt has brought, if it was the first to succeed. Of attempts at
+// a time that of others is kept, too, until one is known to count.
+func (o *Outgoing) end(p *Pending, attempt *tandem.Call, at *tandem.Peer, err error) {
 	o.lock()
 	o.running--
-	wins := p != nil && err == nil && o.answer == nil && !o.over
-	if wins {
-		o.answer, o.by = p, at
+	switch {
+	case p == nil || err != nil || o.over:
+	case o.answer == nil:
+		o.answer, o.by, o.of, p = p, at, attempt, nil
+	case o.noting && !o.sure:
+		o.spare, p = append(o.spare, brought{p, at, attempt}), nil
 	}
 	o.unlock()
-	if p != nil && !wins {
+	if p != nil {
 		o.drop(p)
 	}
+}
+
+// brought is what an attempt has brought.
+type brought struct {
+	answer *Pending
+	by     *tandem.Peer
+	of     *tandem.Call
 }
 
 func (o *Outgoing) drop(p *Pending) {
@@ -319,7 +333,7 @@ func (s *Session) InvokeAndTell(ctx context.Context, call *tandem.Call, load fun
 			p = nil // the session may still hold it
 		}
 	}
-	o.end(p, s.peer, err)
+	o.end(p, call, s.peer, err)
 	return o.afterHeader(ctx, call, err)
 }
 
