@@ -30,6 +30,14 @@ type RouteAware interface {
 	UsesRoute() bool
 }
 
+// Router is implemented by a [RouteAware] [Policy] that can say where all a call may go:
+// for calls that go everywhere.
+type Router interface {
+	// Eligible returns those of the nodes that the call may go to, of which some
+	// may not be usable. It must not change the slice.
+	Eligible(nodes []*Node, call *tandem.Call, usable func(*Node) bool) []*Node
+}
+
 // Narrower is implemented by a [Policy] whose pickers, as a rule, choose among a
 // part of the list. A client then connects to that part; to others when a call is
 // to go there all the same.
@@ -67,6 +75,13 @@ func (w wrapper) UsesReports() bool {
 func (w wrapper) UsesRoute() bool {
 	r, ok := w.next.(RouteAware)
 	return ok && r.UsesRoute()
+}
+
+func (w wrapper) Eligible(nodes []*Node, call *tandem.Call, usable func(*Node) bool) []*Node {
+	if r, ok := w.next.(Router); ok {
+		return r.Eligible(nodes, call, usable)
+	}
+	return nodes
 }
 
 func (w wrapper) Narrow(instances []tandem.Instance) []tandem.Instance {

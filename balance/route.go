@@ -59,6 +59,29 @@ func (p route) Narrow(instances []tandem.Instance) []tandem.Instance {
 	})
 }
 
+// Eligible returns the nodes that have all that the call's route asks for if one of them
+// is usable, else those that will do.
+func (p route) Eligible(nodes []*Node, call *tandem.Call, usable func(*Node) bool) []*Node {
+	r := call.Route
+	if r == nil {
+		r = new(tandem.Route)
+	}
+	exact := p.fitting(nodes, r, false)
+	if len(r.Tags) > 0 && !r.Force && !slices.ContainsFunc(exact, usable) {
+		return p.fitting(nodes, r, true)
+	}
+	return exact
+}
+
+func (p route) fitting(nodes []*Node, r *tandem.Route, loose bool) (fit []*Node) {
+	for _, n := range nodes {
+		if p.misfit(&n.Instance, r, loose) == "" {
+			fit = append(fit, n)
+		}
+	}
+	return fit
+}
+
 func (p route) Build(nodes []*Node) Picker {
 	picker := &routePicker{policy: p, nodes: nodes, seed: maphash.MakeSeed()}
 	picker.plain = picker.branch(new(tandem.Route), false)
@@ -160,12 +183,7 @@ func (p *routePicker) add(hash uint64, r *tandem.Route) *routed {
 // branch returns the nodes that fit, with their picker: the common one's if they
 // are the same.
 func (p *routePicker) branch(r *tandem.Route, loose bool) branch {
-	var fit []*Node
-	for _, n := range p.nodes {
-		if p.misfit(&n.Instance, r, loose) == "" {
-			fit = append(fit, n)
-		}
-	}
+	fit := p.policy.fitting(p.nodes, r, loose)
 	if p.plain.picker != nil && slices.Equal(fit, p.plain.nodes) {
 		return p.plain
 	}
@@ -174,14 +192,14 @@ func (p *routePicker) branch(r *tandem.Route, loose bool) branch {
 
 // misfit says why an instance is not for calls with the route, "" if it is. A
 // loose look forgives a tag that is not there.
-func (p *routePicker) misfit(in *tandem.Instance, r *tandem.Route, loose bool) string {
+func (p route) misfit(in *tandem.Instance, r *tandem.Route, loose bool) string {
 	switch {
 	case r.Version != "" && in.Version != r.Version:
 		return fmt.Sprintf("version %q, wanted %q", in.Version, r.Version)
 	case r.Group != "" && in.Group != r.Group:
 		return fmt.Sprintf("group %q, wanted %q", in.Group, r.Group)
 	}
-	for _, key := range p.policy.reserved {
+	for _, key := range p.reserved {
 		if have, ok := in.Tags[key]; ok {
 			if want, asked := r.Tags[key]; !asked || have != want {
 				return fmt.Sprintf("reserved for %s=%s", key, have)
@@ -200,9 +218,9 @@ func (p *routePicker) misfit(in *tandem.Instance, r *tandem.Route, loose bool) s
 // filter is for routes without pickers of their own.
 func (p *routePicker) filter(call *tandem.Call, usable func(*Node) bool) *Node {
 	all := p.everything()
-	n := all.picker.Pick(call, func(n *Node) bool { return p.misfit(&n.Instance, call.Route, false) == "" && usable(n) })
+	n := all.picker.Pick(call, func(n *Node) bool { return p.policy.misfit(&n.Instance, call.Route, false) == "" && usable(n) })
 	if n == nil && len(call.Route.Tags) > 0 && !call.Route.Force {
-		n = all.picker.Pick(call, func(n *Node) bool { return p.misfit(&n.Instance, call.Route, true) == "" && usable(n) })
+		n = all.picker.Pick(call, func(n *Node) bool { return p.policy.misfit(&n.Instance, call.Route, true) == "" && usable(n) })
 	}
 	return n
 }
@@ -230,8 +248,8 @@ func (p *routePicker) Explain(call *tandem.Call, usable func(*Node) bool, e *Exp
 	}
 	loose := false
 	if len(r.Tags) > 0 && !r.Force {
-		loose = !slices.ContainsFunc(p.nodes, func(n *Node) bool { return p.misfit(&n.Instance, r, false) == "" && usable(n) })
+		loose = !slices.ContainsFunc(p.nodes, func(n *Node) bool { return p.policy.misfit(&n.Instance, r, false) == "" && usable(n) })
 	}
-	e.narrow("route", p.nodes, func(n *Node) string { return p.misfit(&n.Instance, r, loose) })
+	e.narrow("route", p.nodes, func(n *Node) string { return p.policy.misfit(&n.Instance, r, loose) })
 	p.branch(r, loose).explain(call, usable, e)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -205,6 +206,64 @@ func TestClientKeepsToRoutes(t *testing.T) {
 		}
 		if err := c.Call(t.Context(), "Who.Is", "", nil, client.Route(tandem.Route{Group: "g"})); tandem.CodeOf(err) != tandem.Unavailable {
 			t.Errorf("the only instance, in no group: %v", err)
+		}
+	})
+}
+
+// Broadcast goes to all instances that the route allows, and to no other.
+func TestBroadcastKeepsToRoutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked sync.Map
+		network, list := startServers(t, 5, func(i int, in *tandem.Instance) {
+			in.Version = fmt.Sprint(i % 2)
+			if i == 4 {
+				in.Tags = map[string]string{balance.ReservedTag: "blue"}
+			}
+		})
+		members := make(script)
+		c := dial(t, "script://x", client.WithTransport("mem", network), client.WithResolver("script", members), client.WithFailMode(client.Broadcast),
+			client.WithAttemptInterceptors(func(next tandem.Func) tandem.Func {
+				return func(ctx context.Context, call *tandem.Call) error {
+					asked.Store(call.Pin, true)
+					return next(ctx, call)
+				}
+			}))
+		members <- registry.Snapshot{Instances: list, Revision: 1}
+		synctest.Wait()
+		for name, want := range map[string]struct {
+			route *tandem.Route
+			ids   []string
+		}{
+			"none":              {nil, []string{"s0", "s1", "s2", "s3"}},
+			"version":           {&tandem.Route{Version: "1"}, []string{"s1", "s3"}},
+			"lane":              {&tandem.Route{Tags: map[string]string{"lane": "blue"}}, []string{"s4"}},
+			"lane and version":  {&tandem.Route{Version: "0", Tags: map[string]string{"lane": "blue"}}, []string{"s4"}},
+			"lane that is none": {&tandem.Route{Tags: map[string]string{"lane": "red"}}, []string{"s0", "s1", "s2", "s3"}},
+		} {
+			asked.Clear()
+			var opts []tandem.CallOption
+			if want.route != nil {
+				opts = append(opts, client.Route(*want.route))
+			}
+			if err := c.Call(t.Context(), "Who.Is", "", nil, opts...); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			var ids []string
+			asked.Range(func(id, _ any) bool {
+				ids = append(ids, id.(string))
+				return true
+			})
+			if slices.Sort(ids); !slices.Equal(ids, want.ids) {
+				t.Errorf("route %s: the call went to %v, want %v", name, ids, want.ids)
+			}
+		}
+		err := c.Call(t.Context(), "Who.Is", "", nil, client.Route(tandem.Route{Version: "7"}))
+		if tandem.CodeOf(err) != tandem.Unavailable || tandem.MayHaveExecuted(err) {
+			t.Errorf("no such version: %v", err)
+		}
+		c = dial(t, "static://s0?transport=mem", client.WithTransport("mem", network), client.WithRoute(tandem.Route{Version: "7"}))
+		if e := c.Describe("Who.Is").String(); !strings.Contains(e, `wanted "7"`) {
+			t.Errorf("a call by the client's route is explained as %s", e)
 		}
 	})
 }

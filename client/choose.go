@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"slices"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/balance"
@@ -13,9 +12,11 @@ import (
 // there is none. There must be a list.
 func (p *pool) choose(call *tandem.Call, tried []string) string {
 	v := p.view.Load()
+	other := *call
+	other.Exclude = tried // by which a policy knows that this says nothing about where its calls go
 	for _, good := range []func(*balance.Node) bool{p.isUsable, p.isWell, p.isConnecting} {
-		if n := v.picker.Pick(call, func(n *balance.Node) bool {
-			return !slices.Contains(tried, n.Instance.ID) && good(n)
+		if n := v.picker.Pick(&other, func(n *balance.Node) bool {
+			return allowed(&other, n) && good(n) && !p.health.open(v.member(n), call)
 		}); n != nil {
 			return n.Instance.ID
 		}
@@ -26,8 +27,13 @@ func (p *pool) choose(call *tandem.Call, tried []string) string {
 // reachable returns the instances that the call may go to and that are connected
 // or being connected. There must be a list.
 func (p *pool) reachable(call *tandem.Call) (ids []string) {
-	for _, n := range p.view.Load().nodes {
-		if allowed(call, n) && (p.isLive(n) || p.isConnecting(n)) {
+	nodes := p.view.Load().nodes
+	usable := func(n *balance.Node) bool { return allowed(call, n) && (p.isLive(n) || p.isConnecting(n)) }
+	if r, ok := p.client.rules.Load().balancer.(balance.Router); ok {
+		nodes = r.Eligible(nodes, call, usable)
+	}
+	for _, n := range nodes {
+		if usable(n) {
 			ids = append(ids, n.Instance.ID)
 		}
 	}

@@ -81,7 +81,7 @@ func WithExplain(f func(*Explanation)) Option {
 
 // Describe explains where a call of the method would go now, without making it.
 func (c *Client) Describe(method string, opts ...tandem.CallOption) *Explanation {
-	call := &tandem.Call{Method: method}
+	call := &tandem.Call{Method: method, Route: c.usual.route}
 	for _, opt := range opts {
 		opt(call)
 	}

@@ -190,42 +190,52 @@ func (h *health) forget(m *member, call *tandem.Call) {
 func (h *health) done(m *member, call *tandem.Call, began time.Duration, err error) {
 	changed := false
 	if r := h.rules(); r.ejection != nil {
-		changed = h.tell(m.breaker, m, "", began, err)
+		changed = h.tell(m.breaker, m, call, began, err)
 		if next := h.next.Load(); int64(began) >= next && h.next.CompareAndSwap(next, int64(began+r.every)) {
 			changed = h.look() || changed
 		}
 	}
 	if b := h.method(m, call); b != nil {
-		changed = h.tell(b, m, call.Method, began, err) || changed
+		changed = h.tell(b, m, call, began, err) || changed
 	}
 	if changed {
 		h.count()
 	}
 }
 
-// tell counts a call in one breaker and reports whether that opened or closed it.
-func (h *health) tell(b *resilience.Breaker, m *member, method string, began time.Duration, err error) bool {
+// tell counts a call in one breaker and reports whether that opened or closed it. A call
+// that took as long as the member's limit, if there is one, does not help to close that's.
+func (h *health) tell(b *resilience.Breaker, m *member, call *tandem.Call, began time.Duration, err error) bool {
 	if tandem.CodeOf(err) == tandem.Canceled || errors.Is(err, session.ErrDraining) {
 		b.Forget() // nothing was learnt
 		return false
 	}
+	method, limit := call.Method, time.Duration(0)
+	if b == m.breaker {
+		method, limit = "", m.limit(call)
+	}
 	failed, now := faulty(err), began
 	if failed || !b.Closed() {
 		now = balance.Now()
-		failed = failed || method == "" && m.tooSlow(now-began)
+		failed = failed || limit > 0 && now-began >= limit && !b.Closed()
 	}
 	changed := b.Done(began, now, failed)
 	if changed {
+		if b == m.breaker && b.Closed() {
+			m.slow.Store(0) // when it opens again it is for another reason
+		}
 		h.pool.client.log().Warn("circuit breaker changed", "instance", m.peer.Instance, "method", method, "state", b.State(now), "error", err)
 	}
 	return changed
 }
 
-// tooSlow reports whether a call took so long that an instance that was ejected for
-// that is not back yet.
-func (m *member) tooSlow(took time.Duration) bool {
-	limit := m.slow.Load()
-	return limit > 0 && int64(took) >= limit && !m.breaker.Closed()
+// limit is from when on a call is so slow that an instance that was ejected for that is
+// not back yet; 0 for none. How long a stream lives says nothing.
+func (m *member) limit(call *tandem.Call) time.Duration {
+	if call.Kind == tandem.Streaming {
+		return 0
+	}
+	return time.Duration(m.slow.Load())
 }
 
 // look searches for outliers among the members and trips their breakers. It reports

@@ -112,6 +112,34 @@ func TestSlowInstanceIsLeftOut(t *testing.T) {
 	})
 }
 
+// What an instance was once ejected for is forgotten when it is back: when it is ejected
+// for another reason, and all have become slower meanwhile, it comes back all the same.
+func TestBackFromSlownessForGood(t *testing.T) {
+	inWard(t, func(t *testing.T, w *ward) {
+		w.run(time.Second)
+		w.servers[0].took.Store(int64(500 * time.Millisecond))
+		w.run(10 * time.Second)
+		for i := range w.servers {
+			w.servers[i].took.Store(int64(10 * time.Millisecond))
+		}
+		w.run(2 * time.Minute)
+		if n, _ := w.run(time.Second); n < 18 {
+			t.Fatalf("when it is quick again it gets %d of 200 calls", n)
+		}
+		for i := range w.servers {
+			w.servers[i].took.Store(int64(300 * time.Millisecond))
+		}
+		w.run(time.Minute)
+		w.servers[0].fall(tandem.Errorf(tandem.Internal, "ill"))
+		w.run(10 * time.Second)
+		w.servers[0].ill.Store(nil)
+		w.run(2 * time.Minute)
+		if n, _ := w.run(time.Second); n < 18 {
+			t.Errorf("when it is well again, and as slow as all, it gets %d of 200 calls", n)
+		}
+	})
+}
+
 // TestWhatSpeaksAgainstNobody has one server answer in ways for which it must not be
 // left out.
 func TestWhatSpeaksAgainstNobody(t *testing.T) {

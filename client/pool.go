@@ -79,7 +79,7 @@ func (v *view) member(n *balance.Node) *member {
 	if i := v.place(n); i >= 0 {
 		return v.members[i]
 	}
-	return nil
+	return v.memberOf(n.Instance.ID) // of a list before or after
 }
 
 // placeOf returns where the node of that ID is, -1 if there is none.
@@ -649,7 +649,9 @@ func (c *Client) patience(ctx context.Context, call *tandem.Call) (context.Conte
 }
 
 func (p *pool) noInstance(v *view, call *tandem.Call) error {
-	switch {
+	switch named := v.memberOf(call.Pin); {
+	case p.health.open(named, call):
+		return unavailable("the circuit breaker of %s is open at %q", call.Method, call.Pin)
 	case call.Pin != "":
 		return unavailable("no instance %q in %s", call.Pin, p.client.target)
 	case p.health.anyOpen(v, call):
