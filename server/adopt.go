@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -19,7 +20,8 @@ var errTooMany = errors.New("server: too many connections")
 // drained, and is shown to plugins, as all others.
 //
 // The error says why the connection was not served: [ErrServerClosed], that there
-// are too many, or that a plugin has refused it. How a connection that was served has ended is logged.
+// are too many, that a plugin has refused it, or that its TLS handshake has failed. How
+// a connection that was served has ended is logged.
 func (s *Server) ServeProtocol(c net.Conn, p Protocol) error {
 	v, err := s.admit(c)
 	if err != nil {
@@ -28,6 +30,11 @@ func (s *Server) ServeProtocol(c net.Conn, p Protocol) error {
 		return fmt.Errorf("server: %w", err)
 	}
 	v.conn = transport.Wrap(v.conn)
+	if err := s.handshake(v.conn); err != nil {
+		_ = v.conn.Close() // the other error says why
+		s.depart(v, err)
+		return err
+	}
 	fresh := s.newConn(v, p, nil)
 	if err := s.adoptForeign(fresh); err != nil {
 		fresh.end()
@@ -36,6 +43,30 @@ func (s *Server) ServeProtocol(c net.Conn, p Protocol) error {
 	}
 	defer s.wg.Done()
 	s.serveConn(fresh, p)
+	return nil
+}
+
+// handshake does the handshake of a connection with TLS, which nobody has read from yet:
+// only then is it known who the client is. Meanwhile the connection is one of those that
+// are greeted.
+func (s *Server) handshake(c net.Conn) error {
+	if transport.TLSState(c) == nil {
+		return nil
+	}
+	if err := s.enter(&c); err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	defer s.wg.Done()
+	defer func() {
+		s.mu.Lock()
+		s.greetedLocked(&c)
+		s.mu.Unlock()
+	}()
+	ctx, cancel := context.WithTimeout(s.base, s.opts.handshake)
+	defer cancel()
+	if err := transport.Handshake(ctx, c); err != nil {
+		return fmt.Errorf("server: TLS handshake with %v: %w", c.RemoteAddr(), err)
+	}
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"crypto/tls"
 	"net"
 )
@@ -24,12 +25,32 @@ type Wrapping interface {
 const wrapped = 16
 
 // TLSState returns what is known of a connection's TLS, whatever is wrapped round
-// it; nil without TLS. The handshake must be done.
+// it; nil without TLS. The handshake must be done, see [Handshake].
 func TLSState(c net.Conn) *tls.ConnectionState {
+	s := secure(c)
+	if s == nil {
+		return nil
+	}
+	state := s.ConnectionState()
+	return &state
+}
+
+// Handshake does the handshake of a connection that has TLS and has not done it yet,
+// whatever is wrapped round it: a [*tls.Conn] does it with its first bytes otherwise.
+func Handshake(ctx context.Context, c net.Conn) error {
+	if h, ok := secure(c).(interface {
+		HandshakeContext(ctx context.Context) error
+	}); ok {
+		return h.HandshakeContext(ctx)
+	}
+	return nil
+}
+
+// secure returns what has TLS in a connection; nil without.
+func secure(c net.Conn) Secure {
 	for range wrapped {
 		if s, ok := c.(Secure); ok {
-			state := s.ConnectionState()
-			return &state
+			return s
 		}
 		switch w := c.(type) {
 		case *Conn:

@@ -1,10 +1,14 @@
 package transport_test
 
 import (
+	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"testing"
+	"time"
 
+	"github.com/tandem-rpc/tandem/internal/testcert"
 	"github.com/tandem-rpc/tandem/transport"
 )
 
@@ -21,6 +25,35 @@ type opaque struct{ net.Conn }
 type ring struct{ net.Conn }
 
 func (r ring) NetConn() net.Conn { return r }
+
+// A handshake that nobody has begun is done, whatever is wrapped round the connection,
+// and bounded by the context.
+func TestHandshake(t *testing.T) {
+	serverTLS, clientTLS := testcert.Pair(t, "localhost")
+	serverTLS.SessionTicketsDisabled = true // else it writes one, which nobody reads
+	clientTLS.ServerName = "localhost"
+	near, far := net.Pipe()
+	t.Cleanup(func() { _, _ = near.Close(), far.Close() })
+	ended := make(chan error, 1)
+	go func() { ended <- tls.Client(far, clientTLS).HandshakeContext(t.Context()) }()
+	c := transport.Wrap(outer{tls.Server(near, serverTLS)})
+	if err := errors.Join(transport.Handshake(t.Context(), c), <-ended); err != nil {
+		t.Fatal(err)
+	}
+	if state := transport.TLSState(c); state == nil || !state.HandshakeComplete {
+		t.Errorf("after the handshake: %+v", state)
+	}
+	if err := transport.Handshake(t.Context(), outer{near}); err != nil {
+		t.Errorf("without TLS: %v", err)
+	}
+	silent, other := net.Pipe()
+	t.Cleanup(func() { _, _ = silent.Close(), other.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if err := transport.Handshake(ctx, tls.Server(silent, serverTLS)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("with a silent client: %v", err)
+	}
+}
 
 func TestTLSState(t *testing.T) {
 	plain, other := net.Pipe()

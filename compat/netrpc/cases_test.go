@@ -114,6 +114,11 @@ func accept(t *testing.T, srv registrar) (address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return acceptOn(t, srv, ln)
+}
+
+func acceptOn(t *testing.T, srv registrar, ln net.Listener) (address string) {
+	t.Helper()
 	over := make(chan struct{})
 	go func() {
 		defer close(over)

@@ -164,15 +164,10 @@ func TestHTTPS7946(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		srv.Accept(tls.NewListener(ln, serverTLS))
-	}()
-	t.Cleanup(func() { _ = ln.Close(); <-over })
-	c, err = d.Dial(t.Context(), "tcp", ln.Addr().String())
+	address := acceptOn(t, srv, tls.NewListener(ln, serverTLS))
+	c, err = d.Dial(t.Context(), "tcp", address)
 	callOne(t, dialed(t, c, err))
-	_, err = (&rpc.Dialer{TLS: &tls.Config{}}).Dial(t.Context(), "tcp", ln.Addr().String())
+	_, err = (&rpc.Dialer{TLS: &tls.Config{}}).Dial(t.Context(), "tcp", address)
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); !ok {
 		t.Errorf("a server that nobody knows: %v", err)
 	}
@@ -218,6 +213,18 @@ func TestAuthentication4591(t *testing.T) {
 		if c.passes && (err != nil || r.C != 42) || !c.passes && (err == nil || err.Error() != "unauthenticated: who are you?") {
 			t.Errorf("%s: %v, %v", name, r, err)
 		}
+	}
+	// Without HTTP, too, whose server has done the handshake.
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := acceptOn(t, srv, tls.NewListener(ln, serverTLS))
+	certified, err := (&rpc.Dialer{TLS: clientTLS}).Dial(t.Context(), "tcp", address)
+	callOne(t, dialed(t, certified, err))
+	other, err := (&rpc.Dialer{TLS: nameless}).Dial(t.Context(), "tcp", address)
+	if err := dialed(t, other, err).Call("Arith.Mul", Args{6, 7}, new(Reply)); err == nil {
+		t.Error("a client without a certificate is let in")
 	}
 	// Plain TCP has no place for a token: such a server refuses its clients.
 	c, err := rpc.Dial("tcp", accept(t, srv))
