@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
@@ -111,5 +112,34 @@ func TestReplacedBody(t *testing.T) {
 		if err := c.Call(ctx, method, "hello", nil); tandem.CodeOf(err) != code {
 			t.Errorf("%s: %v", method, err)
 		}
+	}
+}
+
+// What runs at the end of a call may end the goroutine, too: the call has an answer, and
+// nothing of it is left.
+func TestExitAtTheEnd(t *testing.T) {
+	srv := server.New(server.WithLogger(quiet))
+	if err := server.Handle(srv, "Test.Leave", func(ctx context.Context, in *string) (*string, error) {
+		tandem.FromContext(ctx).OnEnd(func(error) { runtime.Goexit() })
+		return in, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	network := transport.NewMemory()
+	serve(t, srv, network, "a")
+	c, err := client.Dial("mem://a", client.WithTransport("mem", network))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for range 3 {
+		if err := c.Call(ctx, "Test.Leave", "x", nil); tandem.CodeOf(err) != tandem.Internal {
+			t.Errorf("got %v, want an internal error", err)
+		}
+	}
+	if err := srv.Shutdown(ctx); err != nil {
+		t.Errorf("Shutdown: %v", err)
 	}
 }

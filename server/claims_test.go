@@ -93,6 +93,32 @@ func TestInterceptorClaimsNothingAfterTheMethod(t *testing.T) {
 	}
 }
 
+// What a method passes on of a call that it made says nothing of its own, whatever its
+// shape is.
+func TestMethodsClaimNothing(t *testing.T) {
+	var ran atomic.Int64
+	network := transport.NewMemory()
+	for _, address := range []string{"a", "b"} {
+		srv := server.New()
+		serve(t, srv, network, address)
+		if err := srv.RegisterFunc("Test.Pay", func(context.Context, *tandem.Call) error {
+			ran.Add(1)
+			return &tandem.Error{Code: tandem.Unavailable, Message: "the audit log is not reachable", NotExecuted: true}
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.Dial("static://a,b?transport=mem", client.WithTransport("mem", network), client.WithFailMode(client.Failover))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	err = c.Call(t.Context(), "Test.Pay", 1, nil)
+	if tandem.CodeOf(err) != tandem.Unavailable || !tandem.MayHaveExecuted(err) || ran.Load() != 1 {
+		t.Errorf("the method ran %d times: %v", ran.Load(), err)
+	}
+}
+
 // A countedConn can't be compared, nor can its listener.
 type countedConn struct {
 	net.Conn

@@ -135,19 +135,22 @@ func (s *Server) run(ctx context.Context, m *dispatch.Method, call *tandem.Call,
 		done(notStarted(err))
 		return
 	}
-	finish := func(_ context.Context, _ *tandem.Call, err error) { done(s.conclude(call, err)) }
+	finish := func(_ context.Context, _ *tandem.Call, err error) { s.conclude(call, err, done) }
 	finish(ctx, call, dispatch.Run(tandem.NewContext(ctx, call), call, m.Func, finish))
 }
 
-// conclude ends the call, which runs functions of the application.
-func (s *Server) conclude(call *tandem.Call, err error) (end error) {
+// conclude ends the call, which runs functions of the application, and tells how it
+// ended, whatever those do.
+func (s *Server) conclude(call *tandem.Call, err error, done func(error)) {
+	returned := false
 	defer func() {
-		if v := recover(); v != nil {
-			end = s.panicked(call.Method, v)
+		if !returned {
+			err = s.panicked(call.Method, recover())
 		}
+		done(err)
 	}()
 	call.End(err)
-	return err
+	returned = true
 }
 
 // panicked reports what panicked and returns an error that says so.

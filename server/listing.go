@@ -95,7 +95,9 @@ func (s *Server) unlist(listed []*listing) {
 	s.mu.Lock()
 	s.listed = slices.DeleteFunc(s.listed, func(l *listing) bool { return slices.Contains(listed, l) })
 	s.mu.Unlock()
-	s.leave(listed)
+	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
+	defer cancel()
+	s.leaveAtLast(ctx, listed)
 }
 
 // relist has the registries told of services that were registered.
@@ -191,22 +193,34 @@ func (l *listing) load() *tandem.Load {
 	return load
 }
 
-// close takes the instance off the list.
-func (l *listing) close() error {
-	l.cancel()
-	<-l.done
-	return l.err
-}
-
-// leave closes listings, all at the same time.
-func (s *Server) leave(listed []*listing) {
+// leave takes instances off the lists, all at the same time. It returns those whose
+// registries were still at it when ctx ended.
+func (s *Server) leave(ctx context.Context, listed []*listing) (late []*listing) {
 	for _, l := range listed {
 		l.cancel()
 	}
 	for _, l := range listed {
-		if err := l.close(); err != nil {
-			s.log().Warn("not taken off the registry", "instance", l.in.ID, "error", err)
+		select {
+		case <-l.done:
+		case <-ctx.Done():
 		}
+		select {
+		case <-l.done:
+			if l.err != nil {
+				s.log().Warn("not taken off the registry", "instance", l.in.ID, "error", l.err)
+			}
+		default:
+			late = append(late, l)
+		}
+	}
+	return late
+}
+
+// leaveAtLast is leave for the last time: registries that take longer are left to
+// themselves.
+func (s *Server) leaveAtLast(ctx context.Context, listed []*listing) {
+	for _, l := range s.leave(ctx, listed) {
+		s.log().Warn("not taken off the registry", "instance", l.in.ID, "error", "the registry does not answer")
 	}
 }
 

@@ -222,3 +222,62 @@ func TestBrokenListenerIsNotListed(t *testing.T) {
 		t.Errorf("listed are %+v", got)
 	}
 }
+
+// stuck is a registry that does not answer whoever is to be taken off.
+type stuck struct {
+	registry.Registrar
+
+	release chan struct{}
+}
+
+type stuckEntry struct {
+	registry.Registration
+
+	release chan struct{}
+}
+
+func (s stuck) Register(ctx context.Context, in tandem.Instance) (registry.Registration, error) {
+	entry, err := s.Registrar.Register(ctx, in)
+	return stuckEntry{entry, s.release}, err
+}
+
+func (e stuckEntry) Close() error {
+	<-e.release
+	return e.Registration.Close()
+}
+
+// A registry that does not answer takes half of the time to shut down: calls have the
+// other half.
+func TestShutdownBesideAStuckRegistry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		srv, network, stop := serving(t, server.WithRegistrar(stuck{registry.NewMemory(), release}, tandem.Instance{ID: "a"}))
+		if err := srv.RegisterFunc("Slow.Do", func() error {
+			time.Sleep(700 * time.Millisecond)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		c, err := client.Dial("mem://here", client.WithTransport("mem", network))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- c.Call(t.Context(), "Slow.Do", tandem.Args{}, nil) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		if err := srv.Shutdown(ctx); err != nil || time.Since(start) > time.Second {
+			t.Errorf("Shutdown: %v after %v", err, time.Since(start))
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("the call that was running: %v", err)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		close(release)
+		stop()
+	})
+}

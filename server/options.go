@@ -132,7 +132,7 @@ func WithInterceptors(i ...tandem.Interceptor) Option {
 func WithTimeout(d time.Duration) Option { return func(o *options) { o.timeout = d } }
 
 // WithMaxConcurrency lets so many calls run on the whole server, and so many
-// more wait. Further ones are refused with ResourceExhausted, have not executed,
+// more wait. Those that wait for [MethodConcurrency] count as running. Further ones are refused with ResourceExhausted, have not executed,
 // and are advised to come again when those should be done, a second later at
 // most. No limit by default but that of each connection.
 func WithMaxConcurrency(calls, queue int) Option {

@@ -383,10 +383,15 @@ func TestForeignCallsThatDie(t *testing.T) {
 			tandem.FromContext(ctx).OnEnd(func(error) { panic("late") })
 			return nil
 		})
+		p.register("Leaves", func(ctx context.Context, _ string) error {
+			tandem.FromContext(ctx).OnEnd(func(error) { runtime.Goexit() })
+			return nil
+		})
 		for method, want := range map[string]string{
 			"Panics": "failed: internal: method Panics panicked",
 			"Exits":  "failed: internal: method Exits ended its goroutine",
 			"Late":   "failed: internal: method Late panicked",
+			"Leaves": "failed: internal: method Leaves ended its goroutine",
 		} {
 			_, r := p.dial("CALL " + method + " x\nCALL Echo on\n")
 			lines := map[string]bool{}

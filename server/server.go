@@ -356,10 +356,13 @@ func (s *Server) Addrs() []net.Addr {
 
 // Shutdown stops in good order: it leaves the registry, accepts no more
 // connections, tells clients to go elsewhere, waits for the running calls and
-// closes. When ctx ends first it closes at once and returns ctx's error.
+// closes. When ctx ends first it closes at once and returns ctx's error. A registry
+// that does not answer is waited for half of the time.
 func (s *Server) Shutdown(ctx context.Context) error {
 	held := s.stop(draining)
-	s.leave(held.listed)
+	first, cancel := half(ctx)
+	defer cancel()
+	late := s.leave(first, held.listed)
 	for _, ln := range held.listeners {
 		_ = ln.Close() // the accept loop says why it ended
 	}
@@ -378,7 +381,19 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if err != nil {
 		wait = lastWait // there was time enough
 	}
+	lastly, stop := context.WithTimeout(context.WithoutCancel(ctx), lastWait)
+	defer stop()
+	s.leaveAtLast(lastly, late)
 	return errors.Join(err, s.end(wait))
+}
+
+// half is a context with half of the time that ctx has: a registry that does not answer
+// must leave calls some of it.
+func half(ctx context.Context) (context.Context, context.CancelFunc) {
+	if d, ok := ctx.Deadline(); ok {
+		return context.WithTimeout(ctx, time.Until(d)/2) //nolint:mnd // a half
+	}
+	return context.WithCancel(ctx)
 }
 
 // closeWait is how long Close waits for handlers whose contexts have ended.
@@ -409,7 +424,9 @@ func (s *Server) end(wait time.Duration) error {
 		c.end()
 	}
 	s.cancel()
-	s.leave(held.listed) // the last: nobody waits for a registry
+	leaving, cancel := context.WithTimeout(context.Background(), closeWait)
+	defer cancel()
+	s.leaveAtLast(leaving, held.listed) // the last: nobody waits for a registry
 	deadline := time.Now().Add(wait)
 	ended := session.WaitFor(&s.wg, wait)
 	if !s.env.Close(time.Until(deadline)) || !ended { // the Env is closed in any case

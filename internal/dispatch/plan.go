@@ -21,7 +21,13 @@ type plan struct {
 // that uses arguments again, nil if there are none to use again.
 func newFuncs(fn reflect.Value, s *shape) (f, reusing tandem.Func) {
 	if s.isFunc {
-		return fn.Convert(funcType).Interface().(tandem.Func), nil //nolint:forcetypeassert // just converted
+		f := fn.Convert(funcType).Interface().(tandem.Func) //nolint:forcetypeassert // just converted
+		return func(ctx context.Context, call *tandem.Call) error {
+			if err := f(ctx, call); err != nil {
+				return authored(err)
+			}
+			return nil
+		}, nil
 	}
 	return newPlan(fn, reflect.Value{}, s).start()
 }

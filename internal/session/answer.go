@@ -222,8 +222,15 @@ func (s *Session) answerLocked(a *answer) {
 func (in *Inbound) conclude(call *tandem.Call, err error) (e *tandem.Error, flags wire.Flags) {
 	returned := false
 	defer func() {
-		if !returned {
-			e = tandem.AsError(dispatch.Died(call.Method, recover(), in.s.env.cfg.OnPanic))
+		if returned {
+			return
+		}
+		v := recover()
+		e = tandem.AsError(dispatch.Died(call.Method, v, in.s.env.cfg.OnPanic))
+		if v == nil { // this goroutine ends, and nobody will send the answer
+			a := answer{in: in}
+			a.r.Status = encodeStatus(e)
+			in.s.answer(&a)
 		}
 	}()
 	call.End(err)
