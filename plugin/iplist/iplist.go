@@ -51,6 +51,13 @@ func parse(list *[]netip.Prefix, networks []string) error {
 			a = a.Unmap().WithZone("")
 			p = netip.PrefixFrom(a, a.BitLen())
 		}
+		if p.Addr().Is4In6() { // addresses are looked at as IPv4
+			const mapped = 96
+			if p.Bits() < mapped {
+				return fmt.Errorf("iplist: %q has more than IPv4 addresses: write it as networks of IPv4 and of IPv6", text)
+			}
+			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
+		}
 		*list = append(*list, p.Masked())
 	}
 	return nil

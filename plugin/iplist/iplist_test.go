@@ -65,11 +65,21 @@ func TestList(t *testing.T) {
 			t.Errorf("%v, after the change: %v", addr, err)
 		}
 	}
-	if err := list.Set(iplist.Allow("10.0.0.0/33")); err == nil {
-		t.Error("a bad network is no error")
+	for _, bad := range []string{"10.0.0.0/33", "::ffff:10.0.0.0/90"} {
+		if err := list.Set(iplist.Allow(bad)); err == nil {
+			t.Errorf("%s is no error", bad)
+		}
 	}
 	if _, err := list.ConnAccepted(from{addr: tcp("::1")}); err == nil {
 		t.Error("a list that is no good took the place of the good one")
+	}
+	if err := list.Set(iplist.Deny("::ffff:10.0.0.0/104")); err != nil {
+		t.Fatal(err)
+	}
+	for addr, want := range map[net.Addr]bool{tcp("10.1.2.3"): false, tcp("11.1.2.3"): true} {
+		if _, err := list.ConnAccepted(from{addr: addr}); (err == nil) != want {
+			t.Errorf("%v, denied as IPv6 writes it: %v", addr, err)
+		}
 	}
 }
 

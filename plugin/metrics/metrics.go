@@ -19,6 +19,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/server"
@@ -42,7 +43,8 @@ func (s Side) String() string {
 }
 
 // Other is the method that a client counts calls under when it has called more
-// methods than [WithMaxMethods] allows, and a server those of methods that it does not have.
+// methods than [WithMaxMethods] allows, or one whose name is not UTF-8, and a server those of
+// methods that it does not have.
 const Other = "_OTHER"
 
 const defaultMaxMethods = 1024
@@ -137,7 +139,7 @@ func (m *Metrics) newCounters(k key) *counters {
 	defer m.mu.Unlock()
 	all := *m.all.Load()
 	if all[k] == nil && k.side == Client {
-		if m.called == m.most {
+		if m.called == m.most || !utf8.ValidString(k.method) { // which no system of metrics takes
 			k.method = Other
 		} else {
 			m.called++

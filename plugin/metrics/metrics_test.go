@@ -123,6 +123,16 @@ func TestMethodsAreBounded(t *testing.T) {
 	}
 }
 
+// What a client calls may be any bytes, and a system of metrics that gets others than
+// UTF-8 refuses all that it gets.
+func TestNamesAreText(t *testing.T) {
+	m := metrics.New()
+	m.AfterCall(t.Context(), &tandem.Call{Method: "A.\xff"}, tandem.Outcome{})
+	if s := m.Snapshot(); len(s) != 1 || s[0].Method != metrics.Other || s[0].Calls() != 1 {
+		t.Errorf("got %+v", s)
+	}
+}
+
 func TestHistogram(t *testing.T) {
 	for d, want := range map[time.Duration]int{
 		-1: 0, 0: 0, 1: 0, 16384: 0, 16385: 1, 32768: 1, 32769: 2,

@@ -18,18 +18,22 @@ type keyed struct {
 	mu     sync.Mutex
 	byKey  map[string]*list.Element // of *bucket
 	recent *list.List               // of *bucket, the last used first
+	busy   *list.Element            // in recent: before it are those with calls in flight
 	crowd  *bucket                  // of keys for which there is no room
 }
 
 // bucket is what one key has left.
 type bucket struct {
 	key    string
+	at     *list.Element // where it is in recent; nil for the crowd
 	rate   *rate.Limiter // nil for no limit
 	inside int           // calls in flight; guarded by the keyed's mutex
 }
 
 func newKeyed(s scope, most int) *keyed {
-	return &keyed{scope: s, most: most, byKey: map[string]*list.Element{}, recent: list.New(), crowd: newBucket(s.limit, "")}
+	k := &keyed{scope: s, most: most, byKey: map[string]*list.Element{}, recent: list.New(), crowd: newBucket(s.limit, "")}
+	k.busy = k.recent.PushFront(nil)
+	return k
 }
 
 // of returns the key of a call; false if the call is not limited.
@@ -43,9 +47,10 @@ func (k *keyed) of(call *tandem.Call) (key string, limited bool) {
 
 // enter takes a call in, and returns its bucket, to be left; nil when it is to come
 // again, and how long it is to wait if that is known.
-func (k *keyed) enter(key string, now time.Time) (b *bucket, wait time.Duration) {
+func (k *keyed) enter(key string) (b *bucket, wait time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	now := time.Now() // not before: a limiter that is told an earlier time gives the time between twice
 	b = k.bucket(key)
 	if most := k.scope.limit.AtOnce; most > 0 && b.inside >= most {
 		return nil, 0
@@ -57,48 +62,46 @@ func (k *keyed) enter(key string, now time.Time) (b *bucket, wait time.Duration)
 			return nil, wait
 		}
 	}
-	b.inside++
+	if b.inside++; b.inside == 1 && b.at != nil {
+		k.recent.MoveToFront(b.at)
+	}
 	return b, 0
 }
 
 func (k *keyed) leave(b *bucket) {
 	k.mu.Lock()
-	b.inside--
-	k.mu.Unlock()
+	defer k.mu.Unlock()
+	if b.inside--; b.inside == 0 && b.at != nil {
+		k.recent.MoveAfter(b.at, k.busy)
+	}
 }
 
 // bucket returns that of a key. The mutex is held.
 func (k *keyed) bucket(key string) *bucket {
 	if e := k.byKey[key]; e != nil {
-		k.recent.MoveToFront(e)
-		return e.Value.(*bucket) //nolint:forcetypeassert // nothing else is stored
+		b := e.Value.(*bucket) //nolint:forcetypeassert // nothing else is stored
+		if b.inside == 0 {
+			k.recent.MoveAfter(e, k.busy)
+		}
+		return b
 	}
 	if len(k.byKey) >= k.most && !k.forget() {
 		return k.crowd
 	}
 	b := newBucket(k.scope.limit, key)
-	k.byKey[key] = k.recent.PushFront(b)
+	b.at = k.recent.InsertAfter(b, k.busy)
+	k.byKey[key] = b.at
 	return b
 }
 
-// idlest bounds how many keys are looked at for one that can be forgotten.
-const idlest = 8
-
-// forget forgets a key of the least recently used that has no calls in flight; false
+// forget forgets the least recently used of the keys that have no calls in flight; false
 // if there is none. The mutex is held.
 func (k *keyed) forget() bool {
 	e := k.recent.Back()
-	for range idlest {
-		if e == nil {
-			return false
-		}
-		b := e.Value.(*bucket) //nolint:forcetypeassert // nothing else is stored
-		if b.inside == 0 {
-			k.recent.Remove(e)
-			delete(k.byKey, b.key)
-			return true
-		}
-		e = e.Prev()
+	if e == k.busy {
+		return false
 	}
-	return false
+	b := k.recent.Remove(e).(*bucket) //nolint:forcetypeassert // as above
+	delete(k.byKey, b.key)
+	return true
 }

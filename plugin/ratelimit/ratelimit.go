@@ -10,14 +10,19 @@
 //
 // A call beyond a limit is refused with ResourceExhausted, has not executed, and is told
 // when to come again. Nobody waits here: for that there are [server.WithMaxConcurrency]
-// and [server.MethodConcurrency]. Rates are token buckets (golang.org/x/time/rate).
+// and [server.MethodConcurrency]. Rates are token buckets (golang.org/x/time/rate). The
+// limits of callers and other keys are asked first, then those of methods, then those of
+// the server: who calls too often takes nothing from the others.
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"net/netip"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,7 +76,10 @@ func By(what string, key func(call *tandem.Call) string, l Limit) Option {
 	return func(p *Plugin) { p.add(scope{what: what, limit: l, key: key}) }
 }
 
-// Caller is a key for [By]: who was authenticated, or else the [Address].
+// Caller is a key for [By]: who was authenticated, or else the [Address]. An identity
+// must be a string, a [fmt.Stringer], a number, or a struct of such values, and lists of
+// them, or a pointer to one; of others it is not known whether two are the same, and the
+// Address counts.
 func Caller(call *tandem.Call) string {
 	switch who := call.Identity.(type) {
 	case nil:
@@ -81,8 +89,38 @@ func Caller(call *tandem.Call) string {
 	case fmt.Stringer:
 		return "id " + who.String()
 	default:
+		t := reflect.TypeOf(who)
+		if t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		if !telling(t) {
+			return Address(call)
+		}
 		return "id " + fmt.Sprint(who)
 	}
+}
+
+// telling reports whether package fmt prints equal values of a type alike: it prints
+// pointers within as addresses.
+func telling(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Struct:
+		for f := range t.Fields() {
+			if !telling(f.Type) {
+				return false
+			}
+		}
+		return true
+	case reflect.Array:
+		return telling(t.Elem())
+	case reflect.Slice: // no deeper: its elements may be of its own type
+		return basic(t.Elem().Kind())
+	}
+	return basic(t.Kind())
+}
+
+func basic(k reflect.Kind) bool {
+	return reflect.Bool <= k && k <= reflect.Complex128 || k == reflect.String
 }
 
 // Address is a key for [By]: the IP address that the call came from, or what else is
@@ -159,7 +197,19 @@ func (p *Plugin) ForMethod(m server.Method) any {
 	if g == nil {
 		return nil
 	}
+	slices.SortStableFunc(g, func(a, b *keyed) int { return cmp.Compare(a.scope.width(), b.scope.width()) })
 	return g
+}
+
+// width is larger for a scope that more callers share.
+func (s *scope) width() int {
+	switch {
+	case s.key != nil:
+		return 0
+	case s.pattern != "":
+		return 1
+	}
+	return 2
 }
 
 // fits reports whether a pattern is of a method.
@@ -191,7 +241,7 @@ func (g gate) pass(ctx context.Context, call *tandem.Call, next tandem.Func, i i
 	if !limited {
 		return g.pass(ctx, call, next, i+1)
 	}
-	b, wait := k.enter(key, time.Now())
+	b, wait := k.enter(key)
 	if b == nil {
 		return k.refusal(wait)
 	}

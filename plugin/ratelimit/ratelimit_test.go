@@ -7,6 +7,8 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -146,6 +148,97 @@ func TestKeysAreBounded(t *testing.T) {
 	}
 }
 
+// Calls that take long do not keep keys from being forgotten that have none.
+func TestLongCallsHideNobody(t *testing.T) {
+	const long, keys = 8, 20
+	p := ratelimit.New(ratelimit.WithMaxKeys(keys), ratelimit.PerAddress(ratelimit.Limit{Rate: 0.001, Burst: 1}))
+	release, entered := make(chan struct{}), make(chan struct{})
+	f := chain(p, "A.A", func(_ context.Context, call *tandem.Call) error {
+		if call.Attempt > 0 {
+			entered <- struct{}{}
+			<-release
+		}
+		return nil
+	})
+	from := func(n, attempt int) error {
+		return f(t.Context(), &tandem.Call{Peer: at("1.1.1."+strconv.Itoa(n), 1), Attempt: attempt})
+	}
+	ended := make(chan error, long)
+	for n := range long {
+		go func() { ended <- from(n, 1) }()
+		<-entered
+	}
+	for n := long; n < 3*keys; n++ {
+		if err := from(n, 0); err != nil {
+			t.Errorf("address %d: %v", n, err)
+		}
+	}
+	close(release)
+	for range long {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What one caller has too much of takes nothing from the others, in whatever order the
+// limits are given.
+func TestRefusedCallsTakeNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := ratelimit.New(ratelimit.PerServer(ratelimit.Limit{Rate: 1, Burst: 5}), ratelimit.Method("A.*", ratelimit.Limit{Rate: 1, Burst: 4}),
+			ratelimit.PerCaller(ratelimit.Limit{Rate: 1, Burst: 1}))
+		f := chain(p, "A.A", nothing)
+		for n := range 9 {
+			if err := f(t.Context(), &tandem.Call{Identity: "greedy"}); (err == nil) != (n == 0) {
+				t.Errorf("call %d of who calls too often: %v", n, err)
+			}
+		}
+		for n := range 3 {
+			if err := f(t.Context(), &tandem.Call{Identity: n}); err != nil {
+				t.Errorf("another: %v", err)
+			}
+		}
+		err := f(t.Context(), &tandem.Call{Identity: "late"})
+		if err == nil || !strings.HasPrefix(err.Error(), "resource exhausted: the method") {
+			t.Errorf("beyond the method's limit: %v", err)
+		}
+	})
+}
+
+// However many call at a moment, no more pass than the rate allows.
+func TestRateUnderContention(t *testing.T) {
+	const burst, perSecond = 1, 1000
+	f := chain(ratelimit.New(ratelimit.PerServer(ratelimit.Limit{Rate: perSecond, Burst: burst})), "A.A", nothing)
+	began := time.Now()
+	var passed atomic.Int64
+	var wg sync.WaitGroup
+	for range 64 {
+		wg.Go(func() {
+			for time.Since(began) < 100*time.Millisecond {
+				if f(t.Context(), &tandem.Call{}) == nil {
+					passed.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if most := burst + perSecond*time.Since(began).Seconds(); float64(passed.Load()) > most+1 {
+		t.Errorf("%d calls passed, allowed were %.0f", passed.Load(), most)
+	}
+}
+
+// Identities whose type does not tell whether two are the same.
+type (
+	account struct {
+		Name string
+		Org  *struct{ Name string }
+	}
+	user struct {
+		Name  string
+		Roles []string
+	}
+)
+
 // A key is what tells callers apart, whatever the address is.
 func TestKeys(t *testing.T) {
 	for want, call := range map[string]*tandem.Call{
@@ -157,6 +250,11 @@ func TestKeys(t *testing.T) {
 		"id ada":     {Identity: "ada"},
 		"id 7":       {Identity: 7},
 		"id 1.2.3.4": {Identity: net.IPv4(1, 2, 3, 4)},
+
+		"id {ada [a b]}": {Identity: user{"ada", []string{"a", "b"}}, Peer: at("1.2.3.6", 5)},
+		"id &{ada []}":   {Identity: &user{Name: "ada"}},
+		"1.2.3.7":        {Identity: &account{Name: "ada", Org: new(struct{ Name string })}, Peer: at("1.2.3.7", 5)},
+		"1.2.3.8":        {Identity: map[string]any{"sub": "ada"}, Peer: at("1.2.3.8", 5)},
 	} {
 		if got := ratelimit.Caller(call); got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -75,10 +76,13 @@ func (m *methods) of(name string) *method {
 	if known, ok := m.known.Load(name); ok {
 		return known.(*method) //nolint:forcetypeassert // nothing else is stored
 	}
-	if m.count.Add(1) > mostMethods {
+	if m.count.Add(1) > mostMethods || !utf8.ValidString(name) { // which no exporter takes
 		m.count.Add(-1)
 		name = other
 	}
-	known, _ := m.known.LoadOrStore(name, newMethod(name))
+	known, loaded := m.known.LoadOrStore(name, newMethod(name))
+	if loaded && name != other { // somebody else has counted it
+		m.count.Add(-1)
+	}
 	return known.(*method) //nolint:forcetypeassert // as above
 }
