@@ -246,7 +246,7 @@ func (s *Session) writeSlowly(rest []byte) error {
 		n, err := s.conn.WriteBy(part, time.Now().Add(s.env.cfg.Stall))
 		s.wrote(n)
 		switch {
-		case err == nil, n > 0 && errors.Is(err, os.ErrDeadlineExceeded):
+		case err == nil, n > 0 && n < len(part) && errors.Is(err, os.ErrDeadlineExceeded):
 			rest = rest[n:]
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return fmt.Errorf("%w: nothing could be written for %v", errFlood, s.env.cfg.Stall)

@@ -105,7 +105,8 @@ func (c *conn) copyOf(message io.Reader) error {
 func (c *conn) Read(p []byte) (int, error) { return c.in.Read(p) }
 
 // Write sends p in binary messages. A write that does not end before its
-// deadline ends the connection: half a message can't be taken back.
+// deadline ends the connection: half a message can't be taken back. With an error a
+// message that was begun counts as written: the peer may have got all of it.
 func (c *conn) Write(p []byte) (done int, err error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -115,7 +116,7 @@ func (c *conn) Write(p []byte) (done int, err error) {
 	for done < len(p) {
 		n := min(len(p)-done, maxMessage)
 		if err := c.ws.Write(context.Background(), ws.MessageBinary, p[done:done+n]); err != nil {
-			return done, err
+			return done + n, err
 		}
 		done += n
 	}
