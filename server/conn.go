@@ -221,9 +221,10 @@ func (c *Conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// OnDrain has f called, once, when the server begins to shut down, and Read go
-// on: for protocols that tell their peers to go elsewhere. Serve must return when
-// the peer's calls are answered.
+// OnDrain has f called, once and in another goroutine, when the server begins to shut
+// down, and Read go on: for protocols that tell their peers to go elsewhere. Serve, which
+// calls it, must return when the peer's calls are answered, and f when the connection
+// has ended.
 func (c *Conn) OnDrain(f func()) {
 	c.mu.Lock()
 	late := c.draining
@@ -231,7 +232,7 @@ func (c *Conn) OnDrain(f func()) {
 	c.mu.Unlock()
 	if late {
 		_ = c.Conn.SetReadDeadline(time.Time{}) // a closed connection says so when it is read
-		f()
+		c.server.wg.Go(f)                       // f may wait for what Serve does next
 	}
 }
 

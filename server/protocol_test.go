@@ -287,6 +287,41 @@ func (l listener) Serve(_ context.Context, c *server.Conn) error {
 	return err
 }
 
+// A protocol that asks to be told of the drain when it has begun goes on meanwhile.
+func TestOnDrainInADrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProtocolTest(t, server.WithProtocols(late{}))
+		p.dial("LATE")
+		synctest.Wait()
+		start := time.Now()
+		if err := p.srv.Shutdown(t.Context()); err != nil || time.Since(start) > time.Second {
+			t.Errorf("Shutdown: %v after %v", err, time.Since(start))
+		}
+	})
+}
+
+// late is a protocol that asks to be told when the server drains already, and does what
+// it is told of only then.
+type late struct{}
+
+func (late) Name() string { return "late" }
+
+func (late) Match(first []byte) server.Verdict {
+	if first[0] == 'L' {
+		return server.Yes
+	}
+	return server.No
+}
+
+func (late) Serve(_ context.Context, c *server.Conn) error {
+	<-c.Draining()
+	time.Sleep(time.Millisecond) // the connection drains after the server
+	told := make(chan bool)
+	c.OnDrain(func() { told <- true })
+	<-told
+	return nil
+}
+
 // When Shutdown's time is over, and in Close, the handlers' contexts end.
 func TestShutdownCutsForeignCallsOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -216,7 +216,7 @@ var errNoMore = errors.New("there is one connection only")
 // oneListener listens for one connection, and then waits for its end.
 type oneListener struct {
 	conn     *conn
-	accepted bool // used by one goroutine
+	accepted bool // used by the goroutine that serves
 	once     sync.Once
 	done     chan struct{}
 }

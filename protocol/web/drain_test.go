@@ -14,9 +14,11 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/tandem-rpc/tandem/protocol/web"
 	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/transport"
 )
 
 // Clients of HTTP/1.1 are told with the answer that the connection ends: in a call that
@@ -85,6 +87,78 @@ func TestDrainSaysGoAway(t *testing.T) {
 		}
 		w.must(<-shut)
 	})
+}
+
+// tardy is a protocol that begins to serve when wait has returned.
+type tardy struct {
+	server.Protocol
+
+	wait func(context.Context, *server.Conn)
+}
+
+func (p tardy) Serve(ctx context.Context, c *server.Conn) error {
+	p.wait(ctx, c)
+	return p.Protocol.Serve(ctx, c)
+}
+
+// A connection that comes to be served when the server drains already gets the answer to
+// what it has sent; over HTTP/2 it may be told instead that nobody has looked at it, and the
+// client looks elsewhere.
+func TestDrainBeforeServing(t *testing.T) {
+	for _, version := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		t.Run(version, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWebTest(t, tardy{web.New(), func(_ context.Context, c *server.Conn) {
+					<-c.Draining()
+					time.Sleep(time.Millisecond) // the connection drains after the server
+				}})
+				w.must(w.srv.RegisterFunc("Text.Upper", strings.ToUpper))
+				c := w.h1
+				if version == "HTTP/2.0" {
+					c = w.h2
+				}
+				answered := make(chan error, 1)
+				go func() { answered <- callText(t.Context(), c) }()
+				synctest.Wait()
+				start := time.Now()
+				if err := w.srv.Shutdown(t.Context()); err != nil || time.Since(start) > patience/2 {
+					t.Errorf("Shutdown: %v after %v", err, time.Since(start))
+				}
+				if err := <-answered; err != nil && (c == w.h1 || !strings.Contains(err.Error(), "connection refused")) {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// One that comes to be served when the time to drain is over ends.
+func TestDrainOverBeforeServing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWebTest(t, web.New())
+		_, end := transport.Pipe(&net.TCPAddr{}, &net.TCPAddr{})
+		late := tardy{web.New(), func(ctx context.Context, _ *server.Conn) { <-ctx.Done() }}
+		served := make(chan error, 1)
+		go func() { served <- w.srv.ServeProtocol(hesitant{end}, late) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := w.srv.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, server.ErrHandlersRunning) {
+			t.Errorf("Shutdown: %v", err)
+		}
+		w.must(<-served)
+	})
+}
+
+// hesitant is a connection that takes its time to set a deadline of reads that is to come:
+// what goes on beside is done by then.
+type hesitant struct{ net.Conn }
+
+func (h hesitant) SetReadDeadline(t time.Time) error {
+	if t.After(time.Now()) {
+		time.Sleep(time.Millisecond)
+	}
+	return h.Conn.SetReadDeadline(t)
 }
 
 // goAway is what a frame of that type says (RFC 9113, section 6.8).

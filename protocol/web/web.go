@@ -141,14 +141,18 @@ func (*protocol) Match(first []byte) server.Verdict {
 // Serve serves the requests of a connection until it ends.
 func (p *protocol) Serve(ctx context.Context, c *server.Conn) error {
 	h := &conn{Conn: c, begun: make(chan struct{}), spoke: make(chan struct{}), over: make(chan struct{})}
-	// What reads the first line sets a deadline of its own only afterwards.
+	s := p.newServer(ctx, h)
+	c.OnDrain(func() { h.drain(ctx, s) })
+	// What reads the first line sets a deadline of its own only afterwards. OnDrain takes
+	// deadlines away if the server drains already.
 	if err := c.SetReadDeadline(time.Now().Add(c.StallTimeout())); err != nil {
 		return err
 	}
-	s := p.newServer(ctx, h)
-	c.OnDrain(func() { h.drain(ctx, s) })
-	err := s.Serve(&oneListener{conn: h, done: make(chan struct{})})
-	<-h.over
+	ln := &oneListener{conn: h, done: make(chan struct{})}
+	err := s.Serve(ln)
+	if ln.accepted { // else the time to drain was over before, and nobody reads the connection
+		<-h.over
+	}
 	if err == http.ErrServerClosed || err == errNoMore { //nolint:errorlint // they are not wrapped
 		err = nil
 	}
