@@ -14,23 +14,35 @@ import (
 	"github.com/tandem-rpc/tandem/codec"
 )
 
-// encode encodes one value as Hessian 2.0. What a pointer points to is a value of its own
-// wherever it is met: nothing is referred to.
-func encode(value any) ([]byte, error) {
-	e := &encoder{}
+// encode encodes one value as Hessian 2.0, unless that takes more than most bytes. What a
+// pointer points to is a value of its own wherever it is met: nothing is referred to. So a
+// value whose parts are met many times over, as one that came with references, may have
+// few bytes in a request and more than there is memory for here.
+func encode(value any, most int64) ([]byte, error) {
+	e := &encoder{most: most}
 	err := e.value(reflect.ValueOf(value))
+	if err == nil && e.full() {
+		err = errTooLong
+	}
 	return e.dst, err
 }
 
 type encoder struct {
 	dst     []byte
+	most    int64 // bytes
 	depth   int
 	classes []string // described so far
 }
 
+// full reports whether there are more bytes than there may be.
+func (e *encoder) full() bool { return int64(len(e.dst)) > e.most }
+
 func (e *encoder) put(tag byte, rest ...byte) { e.dst = append(append(e.dst, tag), rest...) }
 
 func (e *encoder) value(v reflect.Value) error {
+	if e.full() {
+		return errTooLong
+	}
 	for range codec.MaxDepth { // a pointer may point to itself
 		if k := v.Kind(); k != reflect.Pointer && k != reflect.Interface {
 			break
@@ -91,12 +103,15 @@ func (e *encoder) down(v reflect.Value, write func(*encoder, reflect.Value) erro
 	return write(e, v)
 }
 
-// errTooDeep does not say where: that would be as long as it is deep.
-var errTooDeep = fmt.Errorf("nested deeper than %d", codec.MaxDepth)
+// These do not say where: that would be as long as it is deep.
+var (
+	errTooDeep = fmt.Errorf("nested deeper than %d", codec.MaxDepth)
+	errTooLong = errors.New("it has too many bytes")
+)
 
 // within says where an error is.
 func within(what, name string, err error) error {
-	if err == nil || errors.Is(err, errTooDeep) {
+	if err == nil || errors.Is(err, errTooDeep) || errors.Is(err, errTooLong) {
 		return err
 	}
 	return fmt.Errorf("%s %.100q: %w", what, name, err)

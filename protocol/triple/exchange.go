@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -94,12 +95,22 @@ func (x *exchange) Encode(v any) error {
 			v = results[0]
 		}
 	}
-	b, err := encode(v)
-	if err != nil {
+	most := x.mostOfResult()
+	b, err := encode(v, most)
+	switch {
+	case errors.Is(err, errTooLong):
+		return tandem.Errorf(tandem.ResourceExhausted, "the result has more than %d bytes", most)
+	case err != nil:
 		return tandem.Errorf(tandem.Internal, "result: %w", err)
 	}
 	x.reply = wrapResponse(b)
 	return nil
+}
+
+// mostOfResult is how many bytes a result may have: what the server's messages may, or
+// the method's if it takes larger ones. Its length, wrapped, is written in 32 bits.
+func (x *exchange) mostOfResult() int64 {
+	return min(int64(max(x.conn.MaxMessage(), x.method.MaxMessage)), math.MaxUint32-int64(wrapperRoom))
 }
 
 // Stream returns nil: calls are unary.
@@ -218,7 +229,7 @@ func (x *exchange) answer(err error) {
 		return
 	}
 	h.Set(prefix+"Grpc-Status", "0")
-	frame := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(x.reply))) //nolint:gosec // a message is not as long
+	frame := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(x.reply))) //nolint:gosec // mostOfResult
 	_ = x.control.SetWriteDeadline(time.Now().Add(x.conn.StallTimeout()))
 	if _, err := x.w.Write(append(frame, x.reply...)); err == nil { // if it fails the consumer is gone
 		_ = x.control.SetWriteDeadline(time.Time{})

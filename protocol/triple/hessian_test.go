@@ -2,6 +2,7 @@ package triple
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"reflect"
 	"runtime"
@@ -40,6 +41,9 @@ type whole struct {
 	Map      map[int]*part
 }
 
+// mostInTests is how many bytes a value may have that is encoded.
+const mostInTests = 1 << 20
+
 // TestRoundTrip decodes what was encoded.
 func TestRoundTrip(t *testing.T) {
 	at := time.UnixMilli(1_234_567_890_123).UTC()
@@ -55,7 +59,7 @@ func TestRoundTrip(t *testing.T) {
 			Floats: []float32{1, -2}, Small: -128, Unsigned: math.MaxUint32, Times: []time.Time{at}, Map: map[int]*part{4: {Name: "m"}, 5: nil},
 		},
 	} {
-		b, err := encode(v)
+		b, err := encode(v, mostInTests)
 		if err != nil {
 			t.Errorf("%T %.50v: %v", v, v, err)
 			continue
@@ -189,9 +193,50 @@ func TestEncodeRefuses(t *testing.T) {
 		`field "fn": func()`:     struct{ Fn func() }{func() {}},
 		"does not fit into Java": uint64(math.MaxUint64),
 	} {
-		if _, err := encode(v); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := encode(v, mostInTests); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%T: %v, want %q", v, err, want)
 		}
+	}
+}
+
+// chain is a list of n lists, each of which but the first has the one before it twice, by
+// reference: written out it has more than two to the n bytes.
+func chain(n int) string {
+	b := "X" + string([]byte{0x90 + byte(n)}) + "\x78"
+	for i := range n - 1 {
+		before := string([]byte{'Q', 0x91 + byte(i)})
+		b += "\x7a" + before + before
+	}
+	return b
+}
+
+// TestReferencesAreNotWrittenOut encodes what has few bytes only as long as it refers to
+// itself.
+func TestReferencesAreNotWrittenOut(t *testing.T) {
+	var short, long any
+	if err := decode([]byte(chain(3)), &short); err != nil {
+		t.Fatal(err)
+	}
+	one := "X\x90"
+	two := "X\x92" + one + one
+	if b, err := encode(short, mostInTests); err != nil || string(b) != "X\x93"+one+two+"X\x92"+two+two {
+		t.Errorf("%q, %v", b, err)
+	}
+	if err := decode([]byte(chain(40)), &long); err != nil {
+		t.Fatal(err)
+	}
+	for name, v := range map[string]any{"list": long, "map": map[string]any{"a": long}, "field": struct{ A any }{long}} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := encode(v, mostInTests)
+		runtime.ReadMemStats(&after)
+		if taken := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, errTooLong) || len(err.Error()) > 100 || taken > 8*mostInTests { // buffers that grow are taken again
+			t.Errorf("%s: %v, after taking %d bytes", name, err, taken)
+		}
+	}
+	pieces := strings.Repeat("x", mostInTests) // each has three bytes besides
+	if _, err := encode(pieces, mostInTests); !errors.Is(err, errTooLong) {
+		t.Errorf("a string: %v", err)
 	}
 }
 
@@ -218,13 +263,14 @@ func FuzzDecode(f *testing.F) {
 		nil, "text 😀", []byte("bytes"), at, 1.5, 1 << 40, []any{1, int64(2), "x"}, map[string]any{"a": []string{"b"}},
 		whole{Part: part{Name: "p"}, Parts: []part{{}, {}}, Map: map[int]*part{1: {}}, Colour: "RED"},
 	} {
-		b, err := encode(v)
+		b, err := encode(v, mostInTests)
 		if err != nil {
 			f.Fatal(err)
 		}
 		f.Add(b)
 	}
 	f.Add([]byte("\x7bC\x01p\x92\x04name\x04next\x60\x01aQ\x91Q\x91N"))
+	f.Add([]byte(chain(40)))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		_ = decode(b, new(whole))
 		_ = decode(b, new([]*part))
@@ -233,8 +279,8 @@ func FuzzDecode(f *testing.F) {
 		if decode(b, &v) != nil {
 			return
 		}
-		again, err := encode(v)
-		if err != nil { // one that refers to itself many times over may be deeper than it was
+		again, err := encode(v, mostInTests)
+		if err != nil { // one that refers to itself many times over may be deeper than it was, or too long
 			return
 		}
 		var w any

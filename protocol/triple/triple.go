@@ -37,7 +37,9 @@
 //
 // Objects that occur more than once in a request are one value if they are wanted as
 // pointers. In responses every occurrence is one of its own, and what contains itself
-// is an error. Values nest at most [codec.MaxDepth] deep.
+// is an error. Values nest at most [codec.MaxDepth] deep. A result may have as many bytes
+// as a message of the server ([server.WithMaxMessage]), or of the method if it takes
+// larger ones.
 //
 // # Calls
 //

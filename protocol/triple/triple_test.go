@@ -31,7 +31,7 @@ func consumer(t *testing.T, opts ...server.Option) *http.Client {
 	srv := server.New(append(opts, server.WithProtocols(web.New(triple.Interface("com.shop.Stock"))))...)
 	if err := errors.Join(
 		srv.RegisterFunc("com.shop.Stock.hello", hello), srv.RegisterFunc("com.shop.Stock.Two", func(int, int) (int, int) { return 1, 2 }),
-		srv.RegisterFunc("com.shop.Stock.Left", left),
+		srv.RegisterFunc("com.shop.Stock.Left", left), srv.RegisterFunc("com.shop.Stock.Same", func(v any) any { return v }),
 		server.HandleStream(srv, "com.shop.Stock.Stream", func(context.Context, *tandem.Stream[int, int]) error { return nil }),
 	); err != nil {
 		t.Fatal(err)
@@ -147,6 +147,10 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// doubling is a list of lists, each of which but the first has the one before it twice.
+const doubling = "X\x9a\x78" + "\x7aQ\x91Q\x91" + "\x7aQ\x92Q\x92" + "\x7aQ\x93Q\x93" + "\x7aQ\x94Q\x94" +
+	"\x7aQ\x95Q\x95" + "\x7aQ\x96Q\x96" + "\x7aQ\x97Q\x97" + "\x7aQ\x98Q\x98" + "\x7aQ\x99Q\x99"
+
 func TestRefusals(t *testing.T) {
 	c := consumer(t, server.WithMaxMessage(1000))
 	for _, want := range []struct {
@@ -167,6 +171,7 @@ func TestRefusals(t *testing.T) {
 		{"hello", "", "3", "could not be read: EOF"},
 		{"hello", "\x00\x00\x00\x00\x05abcd", "3", "could not be read: unexpected EOF"},
 		{"hello", "\x00\xff\xff\xff\xff", "8", "message has more than 1000 bytes"},
+		{"same", framed(0, wrapped("hessian4", doubling)), "8", "the result has more than 1000 bytes"},
 		{"hello", framed(1, "no gzip"), "3", "could not be read"},
 		{"hello", framed(1, zipped(strings.Repeat("x", 1001))), "8", "message has more than 1000 bytes"},
 	} {

@@ -62,9 +62,12 @@ func badWrapper(err error) error {
 	return tandem.Errorf(tandem.InvalidArgument, "not Triple's wrapper: %w", err)
 }
 
+// wrapperRoom is what a response has beside its result, in bytes at most.
+const wrapperRoom = 2*len(hessian) + 8
+
 // wrapResponse puts an encoded result into a response.
 func wrapResponse(data []byte) []byte {
-	b := make([]byte, 0, len(data)+2*len(hessian)+8)
+	b := make([]byte, 0, len(data)+wrapperRoom)
 	b = protowire.AppendTag(b, responseSerialization, protowire.BytesType)
 	b = protowire.AppendString(b, hessian)
 	b = protowire.AppendTag(b, responseData, protowire.BytesType)
