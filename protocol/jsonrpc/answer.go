@@ -99,7 +99,10 @@ func (r *request) failed(err error) []byte {
 
 // succeeded is the answer with a result, which is JSON.
 func (r *request) succeeded(result []byte) []byte {
-	if result == nil {
+	switch {
+	case result == nil && r.old():
+		result = nothing
+	case result == nil:
 		result = []byte("null")
 	}
 	room := len(result) + len(r.ID) + len(`{"jsonrpc":"2.0","result":,"id":}`) + len(`,"error":null`)

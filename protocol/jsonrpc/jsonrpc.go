@@ -24,7 +24,10 @@
 //   - a slice: its elements;
 //   - no argument: nothing. Version 1.0, whose clients always send one, may.
 //
-// A method of several results answers with an array of them, one of none with null.
+// A method of several results answers with an array of them, one of none with null. In
+// version 1.0 null is for errors, and Go's client takes it for one: there a method
+// without a result answers with {}, and a nil slice, map or pointer with the empty value
+// of its type.
 //
 // # Errors
 //

@@ -30,7 +30,39 @@ func (b *body) Encode(v any) error {
 		}
 	}
 	b.result, err = codec.Append(b.codec, nil, v)
+	if err == nil && b.req.old() && isNull(b.result) {
+		b.result = b.empty(v)
+	}
 	return err
+}
+
+// nothing is the result of a request of version 1.0 that has none. Null is what an error
+// has for its result: Go's client takes an answer with null and no error for a broken
+// connection, and with it fails all its calls. The same it does with a result that does
+// not fit, and an object is what structs, maps and interfaces take.
+var nothing = []byte("{}")
+
+// empty is what stands for null: the empty value of the result's type, which a reply of
+// that type takes.
+func (b *body) empty(v any) []byte {
+	t := reflect.TypeOf(v)
+	for range codec.MaxDepth { // a pointer may point to its own type
+		if t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+	}
+	empty := reflect.Zero(t)
+	switch t.Kind() {
+	case reflect.Slice:
+		empty = reflect.MakeSlice(t, 0, 0)
+	case reflect.Map:
+		empty = reflect.MakeMap(t)
+	}
+	result, err := codec.Append(b.codec, nil, empty.Interface())
+	if err != nil || len(result) == 0 || isNull(result) { // of an interface, or one that writes itself so
+		return nothing
+	}
+	return result
 }
 
 // Decode decodes the parameters into the arguments.
