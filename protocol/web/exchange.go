@@ -27,6 +27,7 @@ type exchange struct {
 	header  http.Header // of the response
 	control *http.ResponseController
 	ctx     context.Context
+	call    *tandem.Call // when it was made
 
 	begun  bool          // the call was made; net/http's goroutine's
 	wanted chan struct{} // closed when the call wants to read or write
@@ -45,10 +46,15 @@ type exchange struct {
 	err     error
 	trailer http.Header
 
-	sending   sync.Mutex  // held while a message of a stream is sent
-	sent      bool        // the header has been sent
-	receiving atomic.Bool // a message is being received
-	finished  atomic.Bool // the stream is not to be used any more; set holding sending
+	// Of a stream.
+	bound     sync.Once
+	within    context.Context // ends at the call's deadline; valid when bound is done
+	unbind    func()          // ends it
+	sending   sync.Mutex      // held while a message is sent
+	sent      bool            // the header has been sent
+	receiving atomic.Bool     // a message is being received
+	ending    sync.Mutex      // held while the time that is left to read and write is changed
+	finished  atomic.Bool     // it is not to be used any more; set holding sending and ending
 }
 
 func (x *exchange) prepare(w http.ResponseWriter) {
@@ -65,7 +71,7 @@ func (x *exchange) admit(ctx context.Context) error {
 		Metadata: Metadata(x.req.Header), Codec: x.codec.Name(), Peer: x.peer, Body: x,
 	}
 	call.Deadline, _ = ctx.Deadline()
-	x.ctx, x.begun = ctx, true
+	x.ctx, x.call, x.begun = ctx, call, true
 	x.conn.Go(ctx, call, func(err error) { x.end(call, err) })
 	select {
 	case <-x.wanted:
@@ -82,7 +88,7 @@ func (x *exchange) end(call *tandem.Call, err error) {
 		_ = x.control.SetWriteDeadline(time.Now().Add(x.conn.StallTimeout()))
 		x.sending.Lock()
 	}
-	x.finished.Store(true)
+	x.finish()
 	x.sending.Unlock()
 	x.err = err
 	addMetadata(x.trailer, call.Trailer)
@@ -175,5 +181,6 @@ func (x *exchange) Stream() tandem.MessageStream {
 	if x.method.Kind != tandem.Streaming {
 		return nil
 	}
+	x.bounds()
 	return &messages{x}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/tandem-rpc/tandem"
 )
@@ -13,8 +14,64 @@ type messages struct{ x *exchange }
 
 var errStreamOver = tandem.Errorf(tandem.Canceled, "the stream is over: its method has returned, or closed it")
 
-// Context ends with the call.
-func (m *messages) Context() context.Context { return m.x.ctx }
+// Context ends with the call, and at its deadline.
+func (m *messages) Context() context.Context { return m.x.bounds() }
+
+// bounds is the context of a stream. connect knows the client's deadline only; the
+// server's or the method's may come before it, and is known when the method begins.
+func (x *exchange) bounds() context.Context {
+	x.bound.Do(func() {
+		var cancel context.CancelFunc
+		if at := x.call.Deadline; at.IsZero() {
+			x.within, cancel = context.WithCancel(x.ctx)
+		} else {
+			x.within, cancel = context.WithDeadline(x.ctx, at)
+		}
+		stop := context.AfterFunc(x.within, x.expire)
+		x.unbind = func() {
+			stop()
+			cancel()
+		}
+	})
+	return x.within
+}
+
+// overdue returns an error when the time of a stream's call is over.
+func (x *exchange) overdue() error {
+	if err := x.bounds().Err(); errors.Is(err, context.DeadlineExceeded) {
+		return tandem.AsError(err)
+	}
+	return nil
+}
+
+// expire ends what waits for the client when the time of the call is over: receiving at
+// once, sending after a while, since what is sent may be under way.
+func (x *exchange) expire() {
+	x.ending.Lock()
+	defer x.ending.Unlock()
+	if x.finished.Load() || x.overdue() == nil { // net/http's goroutine has the response, or the client is gone
+		return
+	}
+	if x.receiving.Load() {
+		_ = x.control.SetReadDeadline(time.Unix(1, 0))
+	}
+	if !x.sending.TryLock() {
+		_ = x.control.SetWriteDeadline(time.Now().Add(x.conn.StallTimeout()))
+		return
+	}
+	x.sending.Unlock()
+}
+
+// finish says that a stream is not to be used any more.
+func (x *exchange) finish() {
+	x.ending.Lock()
+	defer x.ending.Unlock()
+	x.finished.Store(true)
+	if x.method.Kind == tandem.Streaming {
+		x.bounds()
+		x.unbind()
+	}
+}
 
 // SendMsg encodes and sends v.
 func (m *messages) SendMsg(v any) error {
@@ -29,12 +86,15 @@ func (m *messages) SendMsg(v any) error {
 // send sends a message, or only the header if it is nil.
 func (x *exchange) send(m *message) error {
 	if err := x.wish(); err != nil {
-		return err
+		return x.inTime(err)
 	}
 	x.sending.Lock()
 	defer x.sending.Unlock()
 	if x.finished.Load() {
 		return errStreamOver
+	}
+	if err := x.overdue(); err != nil {
+		return err
 	}
 	if !x.sent {
 		x.sent = true
@@ -43,16 +103,28 @@ func (x *exchange) send(m *message) error {
 		return nil
 	}
 	if m == nil {
-		return inward(x.stream.Send(nil))
+		return x.inTime(x.stream.Send(nil))
 	}
-	return inward(x.stream.Send(m))
+	return x.inTime(x.stream.Send(m))
+}
+
+// inTime returns an error of reading or writing as tandem's: that the time of the call is
+// over if that was why.
+func (x *exchange) inTime(err error) error {
+	if err == nil {
+		return nil
+	}
+	if late := x.overdue(); late != nil {
+		return late
+	}
+	return inward(err)
 }
 
 // RecvMsg decodes the next message into v.
 func (m *messages) RecvMsg(v any) error {
 	x := m.x
 	if err := x.wish(); err != nil {
-		return err
+		return x.inTime(err)
 	}
 	b, err := x.receive()
 	if err != nil {
@@ -67,12 +139,15 @@ func (x *exchange) receive() ([]byte, error) {
 	if x.finished.Load() {
 		return nil, errStreamOver
 	}
+	if err := x.overdue(); err != nil { // after receiving is set, which expire looks at when it is overdue
+		return nil, err
+	}
 	var next message
 	switch err := x.stream.Receive(&next); {
 	case errors.Is(err, io.EOF):
 		return nil, io.EOF
 	case err != nil:
-		return nil, inward(err)
+		return nil, x.inTime(err)
 	}
 	return next.b, nil
 }
