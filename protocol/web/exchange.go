@@ -63,9 +63,23 @@ func (x *exchange) prepare(w http.ResponseWriter) {
 	x.wanted, x.given, x.ended = make(chan struct{}), make(chan struct{}), make(chan struct{})
 }
 
+// limitAnswer gives the client its time to take so many bytes.
+func (x *exchange) limitAnswer(bytes int) { limitAnswer(x.control, x.req, x.conn, bytes) }
+
+// limitRefusal is limitAnswer of what connect itself says to one that wants a stream, until
+// it admits that. A unary refusal is written when ServeHTTP returns (see abandon).
+func (x *exchange) limitRefusal() {
+	if x.method.Kind == tandem.Streaming {
+		x.limitAnswer(0)
+	}
+}
+
 // admit begins the call, and returns when it wants its message, or has ended. Connect
 // calls it before it reads one.
 func (x *exchange) admit(ctx context.Context) error {
+	if x.method.Kind == tandem.Streaming && x.req.ProtoMajor >= 2 {
+		_ = x.control.SetWriteDeadline(time.Time{}) // of limitRefusal
+	}
 	call := &tandem.Call{
 		Method: x.name, Kind: x.method.Kind, Idempotent: x.method.Safe,
 		Metadata: Metadata(x.req.Header), Codec: x.codec.Name(), Peer: x.peer, Body: x,
@@ -108,6 +122,9 @@ func (x *exchange) failure() error {
 
 // abandon ends an exchange whose message never came: connect has answered already.
 func (x *exchange) abandon() {
+	if !x.readable {
+		x.limitAnswer(0)
+	}
 	if !x.begun {
 		return
 	}
@@ -120,6 +137,7 @@ func (x *exchange) unary(req *connect.Request[message]) (*connect.Response[messa
 	x.request, x.readable = req.Msg.b, true
 	x.give.Do(func() { close(x.given) })
 	<-x.ended
+	x.limitAnswer(len(x.reply))
 	if x.err != nil {
 		return nil, x.failure()
 	}
@@ -137,6 +155,7 @@ func (x *exchange) streaming(stream connect.StreamingHandlerConn) error {
 	if x.receiving.Load() { // likewise; net/http would wait for it
 		_ = x.control.SetReadDeadline(time.Unix(1, 0))
 	}
+	x.limitAnswer(0) // the messages are sent; what ends them is left
 	if !x.sent {
 		addHeader(stream.ResponseHeader(), x.header)
 	}

@@ -58,6 +58,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x.prepare(w)
+	x.limitRefusal()
 	defer x.abandon()
 	w, r = forMethod(w, r, conn, m)
 	g.handler(m).ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
@@ -106,7 +107,9 @@ func (g *gateway) noMethod(w http.ResponseWriter, r *http.Request, conn *server.
 	done := make(chan error, 1)
 	why := tandem.Errorf(tandem.Unimplemented, "no method at %.200q", r.URL.Path)
 	conn.NoMethod(r.Context(), call, why, func(err error) { done <- err })
-	if err := <-done; tandem.CodeOf(err) == tandem.Unimplemented {
+	err := <-done
+	limitAnswer(http.NewResponseController(w), r, conn, 0)
+	if tandem.CodeOf(err) == tandem.Unimplemented {
 		g.refuse(w, r, err)
 	} else { // a plugin's
 		_ = g.failures.Write(w, r, outward(err)) // if it fails the client is gone

@@ -24,6 +24,7 @@ func serveOpenAPI(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/vnd.oai.openapi+json;version=3.1")
 	w.Header().Set("Cache-Control", "no-cache")
+	limitAnswer(http.NewResponseController(w), r, Conn(r.Context()), len(b))
 	_, _ = w.Write(b) // if it fails the client is gone
 }
 

@@ -30,7 +30,7 @@ func WithPages() Option {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 func page(name, contentType string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, err := pages.ReadFile(path.Join("page", name))
 		if err != nil {
 			writeError(w, http.StatusInternalServerError, err)
@@ -42,6 +42,7 @@ func page(name, contentType string) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-cache")
+		limitAnswer(http.NewResponseController(w), r, Conn(r.Context()), len(b))
 		_, _ = w.Write(b) // if it fails the client is gone
 	})
 }

@@ -60,13 +60,27 @@ const stallBytes = 64 << 10
 
 // await reads a request that will be refused, if it is small and says so. Over HTTP/2
 // what comes after its answer is an error of the stream, and clients such as curl then
-// throw the answer away. Of HTTP/1 net/http takes care.
+// throw the answer away. Of HTTP/1 net/http takes care. The answer must follow.
 func await(control *http.ResponseController, r *http.Request, c *server.Conn) {
-	if r.ProtoMajor < 2 || r.ContentLength <= 0 || r.ContentLength > stallBytes {
-		return
+	if r.ProtoMajor >= 2 && r.ContentLength > 0 && r.ContentLength <= stallBytes {
+		body := &steady{ReadCloser: r.Body, control: control, stall: c.StallTimeout()}
+		_, _ = io.Copy(io.Discard, body) // it is refused in any case
 	}
-	body := &steady{ReadCloser: r.Body, control: control, stall: c.StallTimeout()}
-	_, _ = io.Copy(io.Discard, body) // it is refused in any case
+	limitAnswer(control, r, c, 0)
+}
+
+// answerPiece is what a client has to take of an answer within the stall timeout.
+const answerPiece = 256 << 10
+
+// limitAnswer gives the client its time to take an answer of so many bytes, after which
+// its stream of HTTP/2 is reset: it is the client that says how much of each may be
+// written, and an answer would be held for as long as it likes. Over HTTP/1 there is
+// only the connection, each write to which has its time.
+func limitAnswer(control *http.ResponseController, r *http.Request, c *server.Conn, bytes int) {
+	if r.ProtoMajor >= 2 {
+		pieces := 1 + bytes/answerPiece
+		_ = control.SetWriteDeadline(time.Now().Add(time.Duration(pieces) * c.StallTimeout()))
+	}
 }
 
 func (s *steady) Read(p []byte) (int, error) {
