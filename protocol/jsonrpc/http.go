@@ -77,9 +77,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodGet && strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
 		h.serveSocket(w, r, c)
 	case r.Method != http.MethodPost:
+		c.limitAnswer(w, r, 0)
 		w.Header().Set("Allow", http.MethodPost)
 		http.Error(w, "JSON-RPC is a POST, or a WebSocket", http.StatusMethodNotAllowed)
 	case !isJSON(r.Header):
+		c.limitAnswer(w, r, 0)
 		http.Error(w, "JSON-RPC wants the content type application/json, and no encoding", http.StatusUnsupportedMediaType)
 	default:
 		c.deadline = deadlineOf(r.Header, time.Now())
@@ -127,6 +129,7 @@ func (c *conn) post(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case errors.Is(err, errTooLarge):
 	case err != nil:
+		c.limitAnswer(w, r, 0)
 		http.Error(w, "the body did not come: "+err.Error(), http.StatusBadRequest)
 		return
 	default:
@@ -142,6 +145,7 @@ func (c *conn) post(w http.ResponseWriter, r *http.Request) {
 	header.Set("Content-Type", "application/json")
 	header.Set("Content-Length", strconv.Itoa(len(answer)+1))
 	header.Set("X-Content-Type-Options", "nosniff")
+	c.limitAnswer(w, r, len(answer))
 	_, _ = w.Write(append(answer, '\n')) // if it fails the client is gone
 }
 
@@ -171,6 +175,19 @@ func (c *conn) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 
 // stallBytes must come within the stall timeout.
 const stallBytes = 64 << 10
+
+// answerPiece is what a client has to take of an answer within the stall timeout.
+const answerPiece = 256 << 10
+
+// limitAnswer gives the client its time to take an answer of so many bytes. Over HTTP/2 it
+// is the client that says how much of each may be written; over HTTP/1 there is only the
+// connection, each write to which has its time.
+func (c *conn) limitAnswer(w http.ResponseWriter, r *http.Request, bytes int) {
+	if r.ProtoMajor >= 2 {
+		pieces := 1 + bytes/answerPiece
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Duration(pieces) * c.StallTimeout()))
+	}
+}
 
 // serveWhole is serve, of bytes that may be anything.
 func (c *conn) serveWhole(ctx context.Context, data []byte, done func(answer []byte)) {

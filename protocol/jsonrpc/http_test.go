@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"reflect"
 	"strings"
@@ -229,6 +230,51 @@ func TestBodyStalls(t *testing.T) {
 			t.Errorf("after %v: %q, %v", time.Since(begin), answer, err)
 		}
 	})
+}
+
+// An answer over HTTP/2 that the client does not take is not held.
+func TestAnswersAreNotHeld(t *testing.T) {
+	for name, c := range map[string]struct {
+		method, contentType, size string
+		window                    int // bytes that it takes at first
+		pause                     time.Duration
+		reset                     bool
+	}{
+		"small":             {http.MethodPost, "application/json", "1", 10, 1100 * time.Millisecond, true},
+		"small, soon":       {http.MethodPost, "application/json", "1", 10, 900 * time.Millisecond, false},
+		"large":             {http.MethodPost, "application/json", "307200", 10 << 10, 2100 * time.Millisecond, true},
+		"large, soon":       {http.MethodPost, "application/json", "307200", 10 << 10, 1900 * time.Millisecond, false},
+		"no POST":           {http.MethodPut, "application/json", "1", 10, 1100 * time.Millisecond, true},
+		"not as it must be": {http.MethodPost, "text/plain", "1", 10, 1100 * time.Millisecond, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv, network := bubble(t, server.WithStallTimeout(time.Second))
+				register(t, srv, "long", func(n int) string { return strings.Repeat("x", n) })
+				transport := &http.Transport{
+					Protocols: new(http.Protocols), HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: c.window},
+					DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return network.Dial(ctx, "a") },
+				}
+				transport.Protocols.SetUnencryptedHTTP2(true)
+				defer transport.CloseIdleConnections()
+				message := strings.NewReader(`{"jsonrpc":"2.0","method":"long","params":[` + c.size + `],"id":1}`)
+				r, err := http.NewRequestWithContext(t.Context(), c.method, "http://tandem.test/jsonrpc", message)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Header.Set("Content-Type", c.contentType)
+				answer, err := transport.RoundTrip(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer answer.Body.Close()
+				time.Sleep(c.pause)
+				if body, err := io.ReadAll(answer.Body); (err != nil) != c.reset {
+					t.Errorf("%d bytes, %v", len(body), err)
+				}
+			})
+		})
+	}
 }
 
 func TestHandlerWithoutServer(t *testing.T) {

@@ -230,11 +230,16 @@ func (x *exchange) answer(err error) {
 	}
 	h.Set(prefix+"Grpc-Status", "0")
 	frame := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(x.reply))) //nolint:gosec // mostOfResult
-	_ = x.control.SetWriteDeadline(time.Now().Add(x.conn.StallTimeout()))
-	if _, err := x.w.Write(append(frame, x.reply...)); err == nil { // if it fails the consumer is gone
-		_ = x.control.SetWriteDeadline(time.Time{})
+	if x.r.ProtoMajor >= 2 {
+		// Writes to a connection of HTTP/1 have their own time.
+		pieces := 1 + len(x.reply)/answerPiece
+		_ = x.control.SetWriteDeadline(time.Now().Add(time.Duration(pieces) * x.conn.StallTimeout()))
 	}
+	_, _ = x.w.Write(append(frame, x.reply...)) // if it fails the consumer is gone
 }
+
+// answerPiece is what a consumer has to take of an answer within the stall timeout.
+const answerPiece = 256 << 10
 
 // own reports whether a name is HTTP's, gRPC's or tandem's own.
 func own(name string) bool {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -32,6 +33,7 @@ func consumer(t *testing.T, opts ...server.Option) *http.Client {
 	if err := errors.Join(
 		srv.RegisterFunc("com.shop.Stock.hello", hello), srv.RegisterFunc("com.shop.Stock.Two", func(int, int) (int, int) { return 1, 2 }),
 		srv.RegisterFunc("com.shop.Stock.Left", left), srv.RegisterFunc("com.shop.Stock.Same", func(v any) any { return v }),
+		srv.RegisterFunc("com.shop.Stock.Long", func() []byte { return make([]byte, 300<<10) }),
 		server.HandleStream(srv, "com.shop.Stock.Stream", func(context.Context, *tandem.Stream[int, int]) error { return nil }),
 	); err != nil {
 		t.Fatal(err)
@@ -209,6 +211,43 @@ func TestInterceptorsFirst(t *testing.T) {
 	defer res.Body.Close()
 	if res.Header.Get("Grpc-Status") != "16" {
 		t.Error(res.Header)
+	}
+}
+
+// An answer that the consumer does not take is not held, and a large one has its time.
+func TestAnswersAreNotHeld(t *testing.T) {
+	for name, c := range map[string]struct {
+		method string
+		window int // bytes that it takes at first
+		pause  time.Duration
+		reset  bool
+	}{
+		"small":       {"left", 10, 1100 * time.Millisecond, true},
+		"small, soon": {"left", 10, 900 * time.Millisecond, false},
+		"large":       {"long", 10 << 10, 2100 * time.Millisecond, true},
+		"large, soon": {"long", 10 << 10, 1900 * time.Millisecond, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := consumer(t, server.WithStallTimeout(time.Second))
+				client.Transport.(*http.Transport).HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: c.window}
+				body := strings.NewReader(framed(0, wrapped("hessian4")))
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://tandem.test/com.shop.Stock/"+c.method, body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.Header.Set("Content-Type", kind)
+				res, err := client.Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer res.Body.Close()
+				time.Sleep(c.pause)
+				if b, err := io.ReadAll(res.Body); (err != nil) != c.reset {
+					t.Errorf("%d bytes, %v", len(b), err)
+				}
+			})
+		})
 	}
 }
 
