@@ -46,6 +46,9 @@ var nothing = []byte("{}")
 // that type takes.
 func (b *body) empty(v any) []byte {
 	t := reflect.TypeOf(v)
+	if t == nil {
+		return nothing
+	}
 	for range codec.MaxDepth { // a pointer may point to its own type
 		if t.Kind() == reflect.Pointer {
 			t = t.Elem()
