@@ -7,8 +7,10 @@ import (
 	"math"
 	mathrand "math/rand/v2"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -50,6 +52,10 @@ const defaultReportEvery = time.Minute
 // instance that no registry would take, and for an ID that somebody else has.
 func (s *Server) list(ln net.Listener, network string) (listed []*listing, err error) {
 	for _, m := range s.opts.memberships {
+		if len(m.instance.Endpoints) == 0 && placeless(ln.Addr()) {
+			s.log().Warn("not listed: the listener does not know its address; give the instance Endpoints", "instance", m.instance.ID)
+			continue
+		}
 		l := s.newListing(m.registrar, s.instance(m.instance, ln, network))
 		if err = l.in.Validate(); err == nil && !s.keep(l) {
 			err = ErrServerClosed
@@ -262,16 +268,40 @@ func (s *Server) services(in tandem.Instance) []string {
 }
 
 // reachable is the address under which others reach a listener: one on all
-// interfaces is known by the host's name.
+// interfaces is known by the host's name. It goes by the text, since each transport
+// has addresses of a type of its own. Those in memory are any strings, not hosts.
 func reachable(a net.Addr) string {
-	t, ok := a.(*net.TCPAddr)
-	if !ok || !t.IP.IsUnspecified() {
+	at, path := cutPath(a.String())
+	host, port, err := net.SplitHostPort(at)
+	if err != nil || !everywhere(host) || a.Network() == "mem" {
 		return a.String()
 	}
-	host, err := os.Hostname()
+	name, err := os.Hostname()
 	if err != nil {
-		host = "localhost"
+		name = "localhost"
 	}
-	_, port, _ := net.SplitHostPort(a.String())
-	return net.JoinHostPort(host, port)
+	return net.JoinHostPort(name, port) + path
+}
+
+// placeless reports whether a listener does not know where others reach it: a WebSocket
+// handler that is mounted on the user's HTTP server. Transports of the user's own may
+// have addresses without ports.
+func placeless(a net.Addr) bool {
+	at, _ := cutPath(a.String())
+	_, _, err := net.SplitHostPort(at)
+	return err != nil && a.Network() == "websocket"
+}
+
+// cutPath takes the path off an address that has one, as those of WebSockets.
+func cutPath(address string) (at, path string) {
+	if i := strings.IndexByte(address, '/'); i >= 0 {
+		return address[:i], address[i:]
+	}
+	return address, ""
+}
+
+// everywhere reports whether a host stands for all interfaces.
+func everywhere(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "" || err == nil && ip.Unmap().WithZone("").IsUnspecified()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -280,4 +281,96 @@ func TestShutdownBesideAStuckRegistry(t *testing.T) {
 		close(release)
 		stop()
 	})
+}
+
+// datagrams is a transport whose listeners have addresses of UDP, and accept nothing.
+type datagrams struct{ tandem.Transport }
+
+func (datagrams) Listen(ctx context.Context, address string) (net.Listener, error) {
+	var config net.ListenConfig
+	socket, err := config.ListenPacket(ctx, "udp", address)
+	return &datagramListener{socket: socket}, err
+}
+
+type datagramListener struct{ socket net.PacketConn }
+
+func (l *datagramListener) Addr() net.Addr { return l.socket.LocalAddr() }
+func (l *datagramListener) Close() error   { return l.socket.Close() }
+
+func (l *datagramListener) Accept() (net.Conn, error) {
+	_, _, err := l.socket.ReadFrom(make([]byte, 1)) // until it is closed
+	return nil, err
+}
+
+// watched returns the first list of a memory registry that has an instance.
+func watched(t *testing.T, m *registry.Memory) []tandem.Instance {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var last registry.Snapshot
+	_ = m.Watch(ctx, registry.Target{}, func(s registry.Snapshot) {
+		if last = s; len(s.Instances) > 0 {
+			cancel()
+		}
+	})
+	if len(last.Instances) == 0 {
+		t.Fatal("nothing is listed")
+	}
+	return last.Instances
+}
+
+// served serves until the test ends.
+func served(t *testing.T, srv *server.Server, serve func() error) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- serve() }()
+	t.Cleanup(func() {
+		srv.Close()
+		if err := <-done; !errors.Is(err, server.ErrServerClosed) {
+			t.Errorf("Serve returned %v", err)
+		}
+	})
+}
+
+// A server that listens on all interfaces is listed under its host's name, over UDP
+// too: others can't reach [::], and all would have the same ID.
+func TestAllInterfacesOverUDP(t *testing.T) {
+	list := registry.NewMemory()
+	srv := server.New(server.WithTransport("udp", datagrams{}), server.WithRegistrar(list, tandem.Instance{}))
+	served(t, srv, func() error { return srv.Serve("udp", ":0") })
+	for _, in := range watched(t, list) {
+		if at := in.Endpoints[0].Address; strings.HasPrefix(at, "[::]") || strings.HasPrefix(at, "0.0.0.0") || strings.Contains(in.ID, "[::]") {
+			t.Errorf("instance %s is listed at %s", in.ID, at)
+		}
+	}
+}
+
+// nowhere is a listener that does not know its address.
+type nowhere struct{ net.Listener }
+
+func (nowhere) Addr() net.Addr { return mounted{} }
+
+type mounted struct{}
+
+func (mounted) Network() string { return "websocket" }
+func (mounted) String() string  { return "mounted" }
+
+// A listener that does not know its address is listed where the user does, and nowhere
+// else.
+func TestListenerWithoutAddress(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	without, with := registry.NewMemory(), registry.NewMemory()
+	at := tandem.Endpoint{Transport: "ws", Address: "example.org/rpc"}
+	srv := server.New(server.WithRegistrar(without, tandem.Instance{ID: "a"}), // it is the first to be listed, or not
+		server.WithRegistrar(with, tandem.Instance{Endpoints: []tandem.Endpoint{at}}))
+	served(t, srv, func() error { return srv.ServeListener(nowhere{ln}) })
+	if got := watched(t, with); len(got) != 1 || got[0].Endpoints[0] != at {
+		t.Errorf("listed are %+v", got)
+	}
+	if got := listed(t, without); len(got) != 0 {
+		t.Errorf("listed without an address are %+v", got)
+	}
 }

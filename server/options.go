@@ -183,6 +183,10 @@ func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l 
 // listener, its ID from the endpoint, its start time and incarnation. Its services
 // are those it names and all that are registered, before Serve or later.
 //
+// A listener on all interfaces is listed under the host's name. One that does not know
+// its address, a WebSocket handler that is mounted on an HTTP server, is listed only
+// where the instance names its Endpoints.
+//
 // A registry that can't be reached does not keep the server from serving; it is
 // asked again until the instance is listed. But Serve fails when another server is
 // listed under the same ID, if the registry tells ([registry.ErrTaken]).

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/server"
 	"github.com/tandem-rpc/tandem/transport"
 	"github.com/tandem-rpc/tandem/transport/transporttest"
@@ -242,6 +243,56 @@ func TestPendingIsBounded(t *testing.T) {
 	if got, err := client.Invoke[string](t.Context(), c, "Test.Echo", new("x")); err != nil || *got != "x" {
 		t.Error(err)
 	}
+}
+
+// endpoints returns those of the first instance that a memory registry lists.
+func endpoints(t *testing.T, list *registry.Memory) (found []tandem.Endpoint) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_ = list.Watch(ctx, registry.Target{}, func(s registry.Snapshot) {
+		if len(s.Instances) > 0 {
+			found = s.Instances[0].Endpoints
+			cancel()
+		}
+	})
+	if len(found) == 0 {
+		t.Fatal("nothing is listed")
+	}
+	return found
+}
+
+// A server is listed where it can be reached: one on all interfaces by the host's name,
+// a mounted handler only where the user says.
+func TestWhereItIsListed(t *testing.T) {
+	all, nowhere, named := registry.NewMemory(), registry.NewMemory(), registry.NewMemory()
+	at := tandem.Endpoint{Transport: "ws", Address: "example.org/rpc"}
+	listens := server.New(server.WithTransport("ws", websocket.New(transport.TCP())), server.WithRegistrar(all, tandem.Instance{}))
+	mounts := server.New(server.WithRegistrar(nowhere, tandem.Instance{}), // this is the first to be listed, or not
+		server.WithRegistrar(named, tandem.Instance{Endpoints: []tandem.Endpoint{at}}))
+	done := make(chan error, 2)
+	go func() { done <- listens.Serve("ws", ":0/rpc") }()
+	go func() { done <- mounts.ServeListener(websocket.NewHandler()) }()
+	if got := endpoints(t, all)[0].Address; strings.HasPrefix(got, "[::]") || strings.HasPrefix(got, "0.0.0.0") || !strings.HasSuffix(got, "/rpc") {
+		t.Errorf("on all interfaces it is listed at %s", got)
+	}
+	if got := endpoints(t, named); got[0] != at {
+		t.Errorf("it is listed at %v", got)
+	}
+	listens.Close()
+	mounts.Close()
+	for range 2 {
+		if err := <-done; !errors.Is(err, server.ErrServerClosed) {
+			t.Error(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	_ = nowhere.Watch(ctx, registry.Target{}, func(s registry.Snapshot) {
+		cancel()
+		if s.Revision > 0 {
+			t.Errorf("a handler that is mounted somewhere was listed: %+v", s)
+		}
+	})
 }
 
 func isTimeout(err error) bool {
