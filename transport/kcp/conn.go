@@ -36,6 +36,7 @@ type conn struct {
 	tick    *time.Timer
 
 	greeted chan struct{} // closed when the peer has said hello
+	dropped chan struct{} // closed when it is ended before it has begun
 	ended   chan struct{} // closed when the peer has no more bytes
 	sent    chan struct{} // closed when the peer knows that we have none
 	gone    chan struct{} // closed when nothing is received any more
@@ -50,7 +51,7 @@ func newConn(session *kcpgo.UDPSession, s *socket, o *options) *conn {
 	o.tune(session)
 	return &conn{
 		session: session, socket: s, idle: o.idle, in: transport.NewInbox(), out: transport.NewInbox(),
-		greeted: make(chan struct{}), ended: make(chan struct{}), sent: make(chan struct{}), gone: make(chan struct{}),
+		greeted: make(chan struct{}), dropped: make(chan struct{}), ended: make(chan struct{}), sent: make(chan struct{}), gone: make(chan struct{}),
 	}
 }
 
@@ -235,17 +236,22 @@ func (c *conn) part(ended, halved bool) {
 		}
 	}
 	if !ended || halved {
-		c.say(bye)
-		pause := time.NewTimer(sendTime)
-		defer pause.Stop()
-		select {
-		case <-pause.C:
-		case <-c.gone:
-		}
+		c.sayBye()
 	} else {
 		<-c.gone
 	}
 	c.over()
+}
+
+// sayBye says bye, and waits until that has left.
+func (c *conn) sayBye() {
+	c.say(bye)
+	pause := time.NewTimer(sendTime)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-c.gone:
+	}
 }
 
 // abort ends a connection that has not begun.
@@ -255,7 +261,10 @@ func (c *conn) abort() {
 	c.closed = true
 	c.mu.Unlock()
 	if first {
-		c.say(bye) // or the peer waits
+		close(c.dropped)
+		stop := time.AfterFunc(partTime, func() { _ = c.session.Close() }) // ends the wait for a peer that takes nothing
+		c.sayBye()                                                         // or the peer waits
+		stop.Stop()
 		c.over()
 	}
 }

@@ -48,13 +48,15 @@ type options struct {
 	window       int              // packets
 	idle         time.Duration
 	fast         bool
+	waiting      int           // connections that a listener has not accepted
+	wait         time.Duration // for each of them
 }
 
 const (
 	defaultWindow = 512
 	defaultIdle   = 30 * time.Second
-	helloTime     = 3 * time.Second // for a client to say what it is
-	maxGreeting   = 1024            // connections that have not
+	defaultWait   = 3 * time.Second // for a client to say hello, and to be accepted
+	maxWaiting    = 1024            // connections that were not
 	interval      = 10              // milliseconds between two looks at what to send
 )
 
@@ -137,7 +139,7 @@ type carrier struct{ opts options }
 
 // New returns the transport; it fails for options that can't work.
 func New(opts ...Option) (tandem.Transport, error) {
-	t := &carrier{options{window: defaultWindow, idle: defaultIdle, fast: true}}
+	t := &carrier{options{window: defaultWindow, idle: defaultIdle, fast: true, waiting: maxWaiting, wait: defaultWait}}
 	for _, opt := range opts {
 		if err := opt(&t.opts); err != nil {
 			return nil, err
@@ -234,7 +236,7 @@ func (t *carrier) Listen(ctx context.Context, address string) (net.Listener, err
 		_ = s.release()
 		return nil, fmt.Errorf("kcp: %w", err)
 	}
-	l := &listener{kcp: ln, socket: s, opts: &t.opts, conns: make(chan net.Conn), closed: make(chan struct{}), greeting: map[*conn]struct{}{}}
+	l := &listener{kcp: ln, socket: s, opts: &t.opts, conns: make(chan *conn), closed: make(chan struct{}), waiting: map[*conn]*time.Timer{}}
 	go l.greetAll() // until the socket is closed
 	return l, nil
 }

@@ -57,12 +57,12 @@ type listener struct {
 	kcp    *kcpgo.Listener
 	socket *socket
 	opts   *options
-	conns  chan net.Conn
+	conns  chan *conn
 	once   sync.Once
 	closed chan struct{}
 
-	mu       sync.Mutex
-	greeting map[*conn]struct{} // have not said hello yet
+	mu      sync.Mutex
+	waiting map[*conn]*time.Timer // have not been accepted yet, and when that is too late
 }
 
 // greetAll greets sessions until the socket is closed, and turns them away when
@@ -92,56 +92,56 @@ func (l *listener) greetAll() {
 func (l *listener) greet(session *kcpgo.UDPSession) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.isClosed() || len(l.greeting) >= maxGreeting || !l.socket.hold() {
+	if l.isClosed() || len(l.waiting) >= l.opts.waiting || !l.socket.hold() {
 		return false
 	}
 	c := newConn(session, l.socket, l.opts)
-	l.greeting[c] = struct{}{}
-	late := time.AfterFunc(helloTime, func() { l.drop(c) })
+	l.waiting[c] = time.AfterFunc(l.opts.wait, func() { l.drop(c) })
 	c.onHello = func() {
-		late.Stop()
-		if l.welcome(c) {
-			c.say(hello)
-			l.offer(c)
-		}
+		c.say(hello)
+		l.offer(c)
 	}
 	c.onGone = func() {
-		late.Stop()
 		go l.drop(c) // which waits for whoever calls onGone
 	}
 	c.start()
 	return true
 }
 
-// welcome takes a connection from those that are greeted; false when it is none of
-// them any more.
-func (l *listener) welcome(c *conn) bool {
+// take takes a connection from those that wait; false when it is none of them any
+// more.
+func (l *listener) take(c *conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, ok := l.greeting[c]
-	delete(l.greeting, c)
+	late, ok := l.waiting[c]
+	if ok {
+		late.Stop()
+		delete(l.waiting, c)
+	}
 	return ok
 }
 
-// drop ends a connection that has not said hello.
+// drop ends a connection that was not accepted.
 func (l *listener) drop(c *conn) {
-	if l.welcome(c) {
+	if l.take(c) {
 		c.abort()
 	}
 }
 
-// offer hands a connection to Accept.
+// offer hands a connection to Accept, unless it is dropped first: a server that
+// accepts nothing must not gather connections.
 func (l *listener) offer(c *conn) {
 	select {
 	case l.conns <- c:
-	case <-l.closed:
-		_ = c.Close()
+	case <-c.dropped:
 	}
 }
 
 // turnAway tells a client that it need not wait: its hello will not be answered,
-// although KCP has acknowledged it.
+// although KCP has acknowledged it. It does not wait for a client that takes nothing,
+// since others wait for it.
 func turnAway(session *kcpgo.UDPSession) {
+	_ = session.SetWriteDeadline(time.Now())
 	_, _ = session.Write(control(bye)) // leaves with the close
 	_ = session.Close()
 }
@@ -156,11 +156,15 @@ func (l *listener) isClosed() bool {
 }
 
 func (l *listener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, &net.OpError{Op: "accept", Net: "udp", Addr: l.Addr(), Err: net.ErrClosed}
+	for {
+		select {
+		case c := <-l.conns:
+			if l.take(c) {
+				return c, nil
+			}
+		case <-l.closed:
+			return nil, &net.OpError{Op: "accept", Net: "udp", Addr: l.Addr(), Err: net.ErrClosed}
+		}
 	}
 }
 
@@ -171,12 +175,15 @@ func (l *listener) Close() error {
 	l.once.Do(func() {
 		l.mu.Lock()
 		close(l.closed)
-		strangers := l.greeting
-		l.greeting = nil
+		strangers := l.waiting
+		l.waiting = nil
 		l.mu.Unlock()
-		for c := range strangers {
-			c.abort()
+		var wg sync.WaitGroup
+		for c, late := range strangers {
+			late.Stop()
+			wg.Go(c.abort)
 		}
+		wg.Wait()
 		err = l.socket.release()
 	})
 	return err

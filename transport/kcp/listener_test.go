@@ -1,0 +1,173 @@
+package kcp
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"testing"
+	"time"
+)
+
+// listenFor returns a listener with room for so many connections that it has not
+// accepted, for so long.
+func listenFor(t *testing.T, waiting int, wait time.Duration) *listener {
+	t.Helper()
+	made, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := made.(*carrier)
+	c.opts.waiting, c.opts.wait = waiting, wait
+	ln, err := c.Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	return ln.(*listener)
+}
+
+// dial connects to a listener within a time.
+func dial(t *testing.T, ln *listener, within time.Duration) (net.Conn, error) {
+	made, err := New()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	return made.Dial(ctx, ln.Addr().String())
+}
+
+// ends waits for the end of a connection that was dialed.
+func ends(t *testing.T, c net.Conn) {
+	t.Helper()
+	if err := c.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a connection that nobody accepts has not ended: %v", err)
+	}
+	c.Close()
+}
+
+// users returns how many use a listener's socket: itself, and its connections with the
+// goroutines of each.
+func users(ln *listener) int {
+	ln.socket.mu.Lock()
+	defer ln.socket.mu.Unlock()
+	return ln.socket.users
+}
+
+func awaitUsers(t *testing.T, ln *listener, want int) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); users(ln) != want; time.Sleep(time.Millisecond) { // polls a condition
+		if time.Now().After(end) {
+			t.Fatalf("%d use the socket, want %d", users(ln), want)
+		}
+	}
+}
+
+// accepts checks that the listener accepts connections that work.
+func accepts(t *testing.T, ln *listener) {
+	t.Helper()
+	stop := time.AfterFunc(30*time.Second, func() { ln.Close() }) // ends Accept
+	defer stop.Stop()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { sendByte(t, ln) })
+	for {
+		c, err := ln.Accept()
+		if err != nil {
+			t.Fatalf("nothing is accepted: %v", err)
+		}
+		got, _ := io.ReadAll(c)
+		c.Close()
+		if string(got) == "a" {
+			return // one that is empty was given up by its client
+		}
+	}
+}
+
+// sendByte connects to a listener and sends a byte.
+func sendByte(t *testing.T, ln *listener) {
+	c, err := dial(t, ln, 20*time.Second)
+	if err != nil {
+		t.Error(err)
+		ln.Close() // ends Accept
+		return
+	}
+	_, _ = c.Write([]byte("a")) // whoever accepts it notices
+	c.Close()
+}
+
+// While nobody accepts, few connections wait for that, and the others are turned away.
+func TestWaitingAreBounded(t *testing.T) {
+	const most = 5
+	ln := listenFor(t, most, time.Minute)
+	results := make(chan net.Conn)
+	for range 4 * most {
+		go func() {
+			c, _ := dial(t, ln, 2*time.Second)
+			results <- c
+		}()
+	}
+	var dialed []net.Conn
+	for range 4 * most {
+		if c := <-results; c != nil {
+			dialed = append(dialed, c)
+		}
+	}
+	if n := len(dialed); n == 0 || n > most {
+		t.Errorf("%d connections were made, want %d", n, most)
+	}
+	if n := users(ln) - 1; n > most {
+		t.Errorf("%d connections wait, want at most %d", n, most)
+	}
+	ln.Close()
+	for _, c := range dialed {
+		ends(t, c)
+	}
+}
+
+// A connection that is not accepted in time is gone, and is not accepted later.
+func TestAcceptedInTimeOrNever(t *testing.T) {
+	ln := listenFor(t, 16, 500*time.Millisecond) // room for the last packets of the first connection, too
+	c, err := dial(t, ln, 20*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends(t, c)
+	awaitUsers(t, ln, 1)
+	accepts(t, ln)
+}
+
+// sayMute sends a hello as a client does whose window is closed: nothing can be said to it.
+func sayMute(t *testing.T, ln *listener) {
+	t.Helper()
+	c, err := net.Dial("udp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	packet := make([]byte, 24, 32)
+	binary.LittleEndian.PutUint32(packet, 7)      // the conversation
+	packet[4] = 81                                // data; the window, two bytes from 6, is 0
+	binary.LittleEndian.PutUint32(packet[20:], 3) // bytes of it
+	if _, err := c.Write(append(packet, control(hello)...)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Clients to which nothing can be said hold up nobody, neither those that have a place
+// nor those that are turned away.
+func TestClientsThatTakeNothing(t *testing.T) {
+	ln := listenFor(t, 1, 500*time.Millisecond)
+	sayMute(t, ln)
+	awaitUsers(t, ln, 2)
+	sayMute(t, ln)
+	awaitUsers(t, ln, 1)
+	accepts(t, ln)
+}
