@@ -54,6 +54,7 @@ func (c *connection) listen(channel string) *ear {
 			return e
 		}
 	}
-	c.line = newLine(c.client)
-	return c.line.add(channel)
+	var first *ear
+	c.line, first = newLine(c.client, channel)
+	return first
 }

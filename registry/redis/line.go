@@ -52,13 +52,16 @@ const (
 
 var errUnused = errors.New("nobody listens any more")
 
-func newLine(client goredis.UniversalClient) *line {
+// newLine returns a line and its first ear, which is there before the line can break: a
+// broken one takes no ears.
+func newLine(client goredis.UniversalClient, channel string) (*line, *ear) {
 	l := &line{work: make(chan struct{}, 1), done: make(chan struct{}), topics: map[string]*topic{}}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	l.ps = client.Subscribe(l.ctx)
+	first := l.add(channel)
 	l.wg.Go(l.read)
 	l.wg.Go(l.write)
-	return l
+	return l, first
 }
 
 // add returns an ear for a channel, or nil when the line is over.

@@ -3,10 +3,12 @@ package redis
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"testing"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/tandem-rpc/tandem"
@@ -168,6 +170,26 @@ func TestNoServer(t *testing.T) {
 	})
 	if !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// A line may break at once, before anybody has had the time to listen. Who wanted to is
+// told why.
+func TestLineThatBreaksAtOnce(t *testing.T) {
+	down := errors.New("nobody is there")
+	c := newConnection(goredis.NewClient(&goredis.Options{
+		Dialer: func(context.Context, string, string) (net.Conn, error) { return nil, down },
+	}))
+	defer c.close()
+	for i := range 10_000 {
+		ear := c.listen("a")
+		if ear == nil {
+			t.Fatalf("line %d has broken without a word", i)
+		}
+		if err := ear.wait(t.Context(), time.Minute, ear.news); !errors.Is(err, down) {
+			t.Fatalf("line %d: %v", i, err)
+		}
+		ear.close()
 	}
 }
 
