@@ -1,11 +1,13 @@
 package nacos
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -37,6 +39,21 @@ func (d *direct) RoundTrip(r *http.Request) (answer *http.Response, err error) {
 	return w.Result(), nil
 }
 
+// partly hands requests to a server without a network, save those to some hosts, which
+// never answer.
+type partly struct {
+	direct
+	silent []string
+}
+
+func (p *partly) RoundTrip(r *http.Request) (*http.Response, error) {
+	if slices.Contains(p.silent, r.URL.Hostname()) {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	return p.direct.RoundTrip(r)
+}
+
 const bubbleTarget = "nacos://h:8848/shop/S"
 
 // inBubble returns a registry that reaches the server directly, and the way of its
@@ -55,6 +72,49 @@ func inBubble(t *testing.T, s *standin.Server, opts ...Option) (*Registry, *dire
 		return s2, nil
 	}
 	return r, way
+}
+
+// TestSilentServersArePassed has so many silent servers that one request has no time to
+// try another: the next one begins behind them.
+func TestSilentServersArePassed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, err := New("nacos://a:1,b:1,c:1,d:1,e:1/S")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.servers.client.Transport = &partly{direct: direct{to: nacos224()}, silent: []string{"a", "b", "c", "d"}}
+		w := watch{servers: r.servers, place: r.place}
+		if _, err := w.ask(t.Context()); err == nil {
+			t.Error("the first request had time for four silent servers: nothing is tested")
+		}
+		if _, err := w.ask(t.Context()); err != nil {
+			t.Errorf("the second request: %v", err)
+		}
+		begin := time.Now()
+		if _, err := w.ask(t.Context()); err != nil || time.Since(begin) > 0 {
+			t.Errorf("the third request: %v after %v", err, time.Since(begin))
+		}
+	})
+}
+
+// A request that its caller gives up says nothing about the server.
+func TestGivenUpRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, err := New("nacos://a:1,b:1/S")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.servers.client.Transport = &partly{direct: direct{to: nacos224()}, silent: []string{"a"}}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Millisecond, cancel)
+		w := watch{servers: r.servers, place: r.place}
+		if _, err := w.ask(ctx); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if at := r.servers.current.Load(); at != 0 {
+			t.Errorf("the next request begins with server %d", at)
+		}
+	})
 }
 
 func nacos224() *standin.Server { return &standin.Server{Lag: 500 * time.Millisecond} }

@@ -28,7 +28,7 @@ const (
 type servers struct {
 	bases   []string // http://host:8848/nacos
 	client  *http.Client
-	current atomic.Uint32 // which base answered last
+	current atomic.Uint32 // which base is asked first: that answered last, or stands behind those that failed
 	most    int64         // bytes of an answer
 	login   *login        // nil: nobody logs in
 	held    chan struct{} // has a token for each request that Nacos may keep waiting
@@ -117,19 +117,22 @@ func (s *servers) do(ctx context.Context, r request) ([]byte, error) {
 }
 
 // ask tries the servers one after another, until one answers with anything but an
-// error of its own.
+// error of its own. The time may end before it comes to that one, so the next request
+// begins behind those that have failed.
 func (s *servers) ask(ctx context.Context, r request) (body []byte, err error) {
+	all := uint32(len(s.bases)) //nolint:gosec // a target has room for a million bytes
 	first := s.current.Load()
-	for i := range s.bases {
-		at := (first + uint32(i)) % uint32(len(s.bases)) //nolint:gosec // a target has room for a million bytes
+	for i := range all {
+		at := (first + i) % all
 		body, err = s.attempt(ctx, s.bases[at], r)
 		if r, ok := errors.AsType[*refusal](err); err == nil || ok && r.status < http.StatusInternalServerError {
 			s.current.Store(at)
 			return body, err
 		}
 		if ctx.Err() != nil {
-			break
+			break // and this server may not have had the time to answer
 		}
+		s.current.CompareAndSwap(at, (at+1)%all)
 	}
 	return nil, err
 }
