@@ -110,7 +110,7 @@ func (l *link) event(e zk.Event) {
 	}
 	switch e.State {
 	case zk.StateHasSession:
-		l.connected = true
+		l.connected, l.refused = true, false
 		l.wakeLocked()
 	case zk.StateExpired:
 		l.watching.forget()
@@ -245,7 +245,7 @@ func (l *link) setUp(conn *zk.Conn) {
 	ready = l.connected && l.count == count && !isClosed(l.up)
 	fresh := l.session != 0 && l.session != session
 	if ready {
-		l.session, l.trouble, l.refused, l.down = session, nil, false, make(chan struct{})
+		l.session, l.trouble, l.down = session, nil, make(chan struct{})
 		close(l.up)
 	}
 	l.mu.Unlock()

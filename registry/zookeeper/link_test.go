@@ -199,6 +199,33 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
+// TestSessionAfterExpiry: the session that follows one that has expired is kept, however
+// long that took.
+func TestSessionAfterExpiry(t *testing.T) {
+	up := make(chan struct{})
+	close(up)
+	l := &link{
+		rota: newRota([]string{"a"}), ttl: time.Second, connected: true,
+		changed: make(chan struct{}, 1), up: up, down: make(chan struct{}),
+	}
+	for _, c := range []struct {
+		state   zk.State
+		refused bool
+	}{
+		{zk.StateDisconnected, false}, // it was lost just now
+		{zk.StateDisconnected, true},
+		{zk.StateExpired, true},
+		{zk.StateDisconnected, true},
+		{zk.StateHasSession, false}, // or it would be given up before it is set up
+		{zk.StateDisconnected, false},
+	} {
+		l.event(zk.Event{Type: zk.EventSession, State: c.state})
+		if l.refused != c.refused {
+			t.Fatalf("after %v it counts as refused: %v, want %v", c.state, l.refused, c.refused)
+		}
+	}
+}
+
 // TestSilentServer accepts connections and says nothing: it is left for the next, and
 // does not hold anything up.
 func TestSilentServer(t *testing.T) {
