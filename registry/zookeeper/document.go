@@ -147,18 +147,37 @@ func (r *Registry) PutReport(ctx context.Context, key, reporter string, report [
 	if err != nil {
 		return err
 	}
-	if err := l.putReport(ctx, reportDir(key), escape(reporter), report, p.acl); err != nil {
+	at := reportDir(key) + "/" + escape(reporter)
+	if err := l.putReport(ctx, at, report, p.acl); err != nil {
 		return fmt.Errorf("%s: reporting beside %s: %w", name, key, err)
+	}
+	return r.keep(leaf{l, at})
+}
+
+// reportPatience bounds the deletion of a report.
+const reportPatience = 3 * time.Second
+
+// leaf is the node of a report.
+type leaf struct {
+	link *link
+	path string
+}
+
+// Close deletes the node.
+func (n leaf) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), reportPatience)
+	defer cancel()
+	if err := n.link.deleteOwn(ctx, n.path); err != nil {
+		return fmt.Errorf("%s: deleting %s: %w; it goes with its session", name, n.path, err)
 	}
 	return nil
 }
 
-func (l *link) putReport(ctx context.Context, dir, child string, report []byte, acl []zk.ACL) error {
-	at := dir + "/" + child
+func (l *link) putReport(ctx context.Context, at string, report []byte, acl []zk.ACL) error {
 	n, err := l.get(ctx, at)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		if err := l.room(ctx, dir); err != nil {
+		if err := l.room(ctx, path.Dir(at)); err != nil {
 			return err
 		}
 		return l.create(ctx, at, report, acl)

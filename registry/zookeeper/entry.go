@@ -200,7 +200,7 @@ func (e *entry) remove(ctx context.Context) error {
 func (e *entry) removeAt(ctx context.Context, path string) error {
 	err := errInterrupted
 	for n := 0; n < attempts && passing(err) && e.link.claimed(path, e); n++ {
-		err = e.tryRemove(ctx, path)
+		err = e.link.deleteOwn(ctx, path)
 	}
 	if err != nil && e.link.claimed(path, e) {
 		return fmt.Errorf("deleting %s: %w", path, err)
@@ -210,10 +210,11 @@ func (e *entry) removeAt(ctx context.Context, path string) error {
 	return nil
 }
 
-func (e *entry) tryRemove(ctx context.Context, path string) error {
-	n, err := e.link.get(ctx, path)
-	if err == nil && n.stat.EphemeralOwner == e.link.sessionID() {
-		err = e.link.delete(ctx, path, n.stat.Version)
+// deleteOwn deletes a node if it is there, and of our session.
+func (l *link) deleteOwn(ctx context.Context, path string) error {
+	n, err := l.get(ctx, path)
+	if err == nil && n.stat.EphemeralOwner == l.sessionID() {
+		err = l.delete(ctx, path, n.stat.Version)
 	}
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil

@@ -4,6 +4,7 @@ package zookeeper
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -84,6 +85,47 @@ func (w *watcher) sees(t testing.TB, n int, within time.Duration) time.Duration 
 func (w *watcher) fails(t testing.TB, within time.Duration) {
 	t.Helper()
 	w.await(t, "an error", within, func(s registry.Snapshot) bool { return s.Err != nil })
+}
+
+// TestClosedWhileWatching closes a registry with a watch of its own, which goes on and
+// keeps the session: the instances go all the same, and so do the reports.
+func TestClosedWhileWatching(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	where := target(s.address(), "?ttl=20s")
+	r := open(t, where, logged(t))
+	register(t, r, "i", 3)
+	entry, err := r.Register(t.Context(), instance("early"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const key = "/shop/policies/Cart"
+	for range 2 {
+		if err := r.PutReport(t.Context(), key, "i0", []byte("{}"), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own, other := watch(t, r, registry.Target{}), watch(t, Resolver(), mustParse(t, where))
+	other.sees(t, 4, 15*time.Second)
+	own.sees(t, 4, 15*time.Second)
+	if err := entry.Close(); err != nil || len(r.open) != 4 { // three instances and a report
+		t.Errorf("%d are open after one was closed: %v", len(r.open), err)
+	}
+	l, session := r.link, r.link.sessionID()
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	other.sees(t, 0, 5*time.Second)
+	own.sees(t, 0, 5*time.Second)
+	if l.unusable() != nil || l.sessionID() != session {
+		t.Error("the session has ended: nothing was tested")
+	}
+	if reports, err := open(t, where).Reports(t.Context(), key); err != nil || len(reports) > 0 {
+		t.Errorf("left are the reports %v: %v", reports, err)
+	}
+	if err := r.PutReport(t.Context(), key, "i0", []byte("{}"), time.Minute); !errors.Is(err, errClosed) {
+		t.Errorf("a report after Close: %v", err)
+	}
 }
 
 // instance returns a small instance.

@@ -45,6 +45,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"sync"
 	"time"
@@ -65,8 +66,9 @@ type Registry struct {
 
 	mu      sync.Mutex
 	closed  bool
-	link    *link  // of all registrations, from the first on
-	release func() // gives link back
+	link    *link                  // of all registrations, from the first on
+	release func()                 // gives link back
+	open    map[io.Closer]struct{} // registrations and reports, which Close ends
 }
 
 var (
@@ -174,9 +176,17 @@ func (r *Registry) Register(ctx context.Context, in tandem.Instance) (registry.R
 		return nil, err
 	}
 	e := newEntry(l, p)
-	return registry.Maintain(ctx, e, in, registry.Upkeep{
+	inner, err := registry.Maintain(ctx, e, in, registry.Upkeep{
 		Name: name, Every: p.ttl / 3, Lost: e.lost, Log: r.options.log,
 	})
+	if err != nil {
+		return nil, err
+	}
+	reg := &registration{Registration: inner, registry: r}
+	if err := r.keep(reg); err != nil {
+		return nil, err
+	}
+	return reg, nil
 }
 
 // connect returns the link of the registrations, which is kept until Close.
@@ -213,15 +223,67 @@ func (r *Registry) Watch(ctx context.Context, target registry.Target, update fun
 	return registry.Follower{Name: name, Session: w.session, Log: r.options.log}.Follow(ctx, update)
 }
 
-// Close ends the session of the registrations, whose instances it takes off the
-// list. Watches go on until their contexts end. A second Close does nothing.
+// Close takes the instances of the registrations that are left off the list, and the
+// reports away. Their session ends with the last watch; watches go on until their
+// contexts end. It returns within seconds, with or without a server. A second Close does
+// nothing.
 func (r *Registry) Close() error {
 	r.mu.Lock()
-	release := r.release
-	r.closed, r.link, r.release = true, nil, nil
+	open, release := r.open, r.release
+	r.closed, r.link, r.release, r.open = true, nil, nil, nil
 	r.mu.Unlock()
+	err := closeAll(open)
 	if release != nil {
 		release()
 	}
+	return err
+}
+
+// keep notes what Close ends. After Close it ends that itself, and fails.
+func (r *Registry) keep(c io.Closer) error {
+	r.mu.Lock()
+	closed := r.closed
+	if !closed {
+		if r.open == nil {
+			r.open = make(map[io.Closer]struct{})
+		}
+		r.open[c] = struct{}{}
+	}
+	r.mu.Unlock()
+	if closed {
+		return errors.Join(errClosed, c.Close())
+	}
 	return nil
+}
+
+// closeAll closes everything at the same time.
+func closeAll(open map[io.Closer]struct{}) error {
+	var wg sync.WaitGroup
+	results := make(chan error, len(open))
+	for c := range open {
+		wg.Go(func() { results <- c.Close() })
+	}
+	wg.Wait()
+	close(results)
+	var errs []error
+	for err := range results {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// registration is a Registration that its registry need not close any more when it was
+// closed.
+type registration struct {
+	registry.Registration
+
+	registry *Registry
+}
+
+func (reg *registration) Close() error {
+	err := reg.Registration.Close()
+	reg.registry.mu.Lock()
+	defer reg.registry.mu.Unlock()
+	delete(reg.registry.open, reg)
+	return err
 }
