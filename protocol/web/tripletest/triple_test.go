@@ -251,7 +251,7 @@ func wantedPlain() map[string]string {
 		"void":                "done",
 		"object":              "equal",
 		"the same twice":      "equal",
-		"a circle":            "RpcException 0: INTERNAL: results of shop.plain.Stock.Echo: result: nested deeper than 64",
+		"a circle":            "RpcException 0: RESOURCE_EXHAUSTED: results of shop.plain.Stock.Echo: the result has more than 4194304 bytes",
 		"enum":                "GREEN",
 		"anything":            "{a=[1, 2, x], b=0.5}",
 		"error":               "RpcException 0: NOT_FOUND: no such item: 100 % “missing”",
