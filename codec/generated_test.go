@@ -3,6 +3,7 @@ package codec_test
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -247,6 +248,15 @@ func nestedProto(levels int, inner ...byte) []byte {
 	return b
 }
 
+// overlong is a number of ten bytes that has a bit beyond 64.
+func overlong(n int) (b []byte) {
+	for range 9 {
+		b = append(b, byte(n)|0x80)
+		n >>= 7
+	}
+	return append(b, 2)
+}
+
 func TestProtoDepth(t *testing.T) {
 	c, m := codec.Generated(), new(tree)
 	if err := c.Decode(nestedProto(100), m); err != nil || m.depth != 101 {
@@ -256,13 +266,16 @@ func TestProtoDepth(t *testing.T) {
 	if err := c.Decode(nestedProto(1), m); err != nil || m.depth != 2 {
 		t.Fatalf("depth %d: %v", m.depth, err)
 	}
-	group := []byte(strings.Repeat("\x0b", 101))
+	group, inner := []byte(strings.Repeat("\x0b", 101)), nestedProto(101)
 	for name, src := range map[string][]byte{
 		"too deep":             nestedProto(102),
 		"far too deep":         nestedProto(20_000),
 		"too deep, then wrong": nestedProto(150, 0xff),
 		"after other fields":   append(nestedProto(3), nestedProto(102)...),
 		"groups":               append(group, 0x0b, 0x08, 1),
+		// Generated code drops what a number of ten bytes has beyond 64 bits, and goes on.
+		"after a long number": slices.Concat([]byte{0x10}, overlong(1), nestedProto(102)),
+		"with a long length":  slices.Concat([]byte{1<<3 | 2}, overlong(len(inner)), inner),
 	} {
 		if err := c.Decode(src, m); err == nil || !strings.Contains(err.Error(), "deeper than 100") {
 			t.Errorf("%s: error %v", name, err)

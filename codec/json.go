@@ -32,7 +32,9 @@ func JSON() tandem.Codec {
 
 func (*jsonCodec) Name() string { return "json" }
 
-func (c *jsonCodec) Append(dst []byte, v any) ([]byte, error) {
+func (c *jsonCodec) Append(dst []byte, v any) (out []byte, err error) {
+	out = dst // after a panic
+	defer guard(v, &err)
 	switch v := v.(type) {
 	case json.RawMessage:
 		return appendRawJSON(dst, v)
@@ -43,14 +45,14 @@ func (c *jsonCodec) Append(dst []byte, v any) ([]byte, error) {
 	}
 	e := c.encoders.Get().(*jsonEncoder)
 	e.out.b = dst
-	err := e.enc.Encode(v)
-	out := e.out.b
+	err = e.enc.Encode(v)
+	b := e.out.b
 	e.out.b = nil
 	c.encoders.Put(e)
 	if err != nil {
 		return dst, err
 	}
-	return out[:len(out)-1], nil // less the line feed that Encode ends with
+	return b[:len(b)-1], nil // less the line feed that Encode ends with
 }
 
 func appendRawJSON(dst []byte, v json.RawMessage) ([]byte, error) {
@@ -63,7 +65,8 @@ func appendRawJSON(dst []byte, v json.RawMessage) ([]byte, error) {
 	return append(dst, v...), nil
 }
 
-func (*jsonCodec) Decode(src []byte, v any) error {
+func (*jsonCodec) Decode(src []byte, v any) (err error) {
+	defer guard(v, &err)
 	if jsonDepth(src) > MaxDepth {
 		return fmt.Errorf("nested deeper than %d", MaxDepth)
 	}

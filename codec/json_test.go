@@ -47,6 +47,25 @@ func TestJSONText(t *testing.T) {
 	}
 }
 
+// faultyJSON does what methods do that were not written for strangers.
+type faultyJSON struct{}
+
+func (*faultyJSON) MarshalJSON() ([]byte, error)   { panic("no ink") }
+func (*faultyJSON) UnmarshalJSON(src []byte) error { _ = src[1000]; return nil }
+
+func TestJSONFaults(t *testing.T) {
+	c := codec.JSON()
+	if b, err := c.Append([]byte("x"), new(faultyJSON)); err == nil || !strings.Contains(err.Error(), "faultyJSON panicked: no ink") || string(b) != "x" {
+		t.Errorf("panic in MarshalJSON: %q, %v", b, err)
+	}
+	if err := c.Decode([]byte("1"), new(faultyJSON)); err == nil || !strings.Contains(err.Error(), "faultyJSON panicked") {
+		t.Errorf("panic in UnmarshalJSON: %v", err)
+	}
+	if b, err := c.Append([]byte("x"), 1); err != nil || string(b) != "x1" {
+		t.Errorf("after a panic: %q, %v", b, err)
+	}
+}
+
 func TestJSONDepth(t *testing.T) {
 	nested := func(n int) []byte {
 		return []byte(strings.Repeat("[", n) + strings.Repeat("]", n))

@@ -1,7 +1,5 @@
 package codec
 
-import "encoding/binary"
-
 // maxProtoDepth is how deep protobuf messages may nest: the limit of protobuf's
 // own C++ and Java implementations.
 const maxProtoDepth = 100
@@ -52,15 +50,15 @@ func protoWithin(src []byte, levels int) bool {
 // nextProtoField returns the wire type of the first field, its bytes if it
 // could be a message, and what follows it.
 func nextProtoField(src []byte) (wire uint64, field, rest []byte, ok bool) {
-	tag, n := binary.Uvarint(src)
-	if n <= 0 || tag>>3 == 0 {
+	tag, n := protoVarint(src)
+	if n == 0 || tag>>3 == 0 {
 		return 0, nil, nil, false
 	}
 	wire, src = tag&7, src[n:]
 	size := 0
 	switch wire {
 	case wireVarint:
-		_, size = binary.Uvarint(src)
+		_, size = protoVarint(src)
 		ok = size > 0
 	case wireFixed64:
 		size, ok = 8, len(src) >= 8
@@ -69,11 +67,27 @@ func nextProtoField(src []byte) (wire uint64, field, rest []byte, ok bool) {
 	case wireStartGroup, wireEndGroup:
 		ok = true
 	case wireBytes:
-		field, rest, err := cutSized(src)
-		return wire, field, rest, err == nil
+		length, n := protoVarint(src)
+		if n == 0 || length > uint64(len(src)-n) {
+			return 0, nil, nil, false
+		}
+		end := n + int(length) //nolint:gosec // at most len(src)
+		return wire, src[n:end], src[end:], true
 	}
 	if !ok {
 		return 0, nil, nil, false
 	}
 	return wire, nil, src[size:], true
+}
+
+// protoVarint is [encoding/binary.Uvarint] as generated decoders do it: they drop the
+// bits beyond 64 of a number of ten bytes. It returns 0 bytes for what is no number.
+func protoVarint(src []byte) (v uint64, n int) {
+	for i, b := range src[:min(len(src), 10)] {
+		v |= uint64(b&0x7f) << (7 * i)
+		if b < 0x80 {
+			return v, i + 1
+		}
+	}
+	return 0, 0
 }

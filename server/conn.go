@@ -150,6 +150,9 @@ func (s *Server) conclude(call *tandem.Call, err error, done func(error)) {
 		done(err)
 	}()
 	call.End(err)
+	if tandem.AsError(err) == nil { // asks err for its text here, as its methods are the application's, too
+		err = nil
+	}
 	returned = true
 }
 

@@ -422,8 +422,10 @@ func TestForeignCallsThatDie(t *testing.T) {
 			tandem.FromContext(ctx).OnEnd(func(error) { runtime.Goexit() })
 			return nil
 		})
+		p.register("Error", func(string) error { var e *ownerless; return e })
 		for method, want := range map[string]string{
 			"Panics": "failed: internal: method Panics panicked",
+			"Error":  "failed: internal: method Error panicked",
 			"Exits":  "failed: internal: method Exits ended its goroutine",
 			"Late":   "failed: internal: method Late panicked",
 			"Leaves": "failed: internal: method Leaves ended its goroutine",
@@ -440,6 +442,11 @@ func TestForeignCallsThatDie(t *testing.T) {
 		}
 	})
 }
+
+// ownerless is an error whose text needs more than a nil.
+type ownerless struct{ owner string }
+
+func (o *ownerless) Error() string { return "of " + o.owner }
 
 // A peer that does not read holds up its own answers, in bounded memory, and is
 // closed in the end.
