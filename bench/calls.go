@@ -80,5 +80,9 @@ func runAfter(ctx context.Context, earlier *harness.Report, s harness.Settings) 
 	if err != nil || earlier == nil {
 		return report, err
 	}
-	return result.Join(earlier, report)
+	joined, err := result.Join(earlier, report)
+	if err != nil { // what was measured is shown, and not kept
+		return report, err
+	}
+	return joined, nil
 }

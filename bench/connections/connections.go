@@ -230,6 +230,9 @@ func (r *run) call() (err error) {
 		return err
 	}
 	r.step.Calls = *answer.Result
+	if n := r.step.Calls.Failures; n > 0 {
+		return fmt.Errorf("connections: %d of %d calls failed, the first with: %s", n, n+r.step.Calls.Calls, r.step.Calls.FirstError)
+	}
 	r.step.After, err = r.memory()
 	return err
 }

@@ -53,6 +53,10 @@ func TestASystemThatHoldsNothingFailsItsStep(t *testing.T) {
 	if err != nil || report.Failed() != 1 {
 		t.Errorf("%v: %+v", err, report)
 	}
+	var text bytes.Buffer
+	if err := report.WriteTable(&text); err != nil || !strings.Contains(text.String(), "netrpc, 60 connections: FAILED") {
+		t.Errorf("the table does not say so: %v\n%s", err, &text)
+	}
 }
 
 func TestRunRefusesWhatCannotBeMeant(t *testing.T) {

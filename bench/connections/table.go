@@ -58,12 +58,15 @@ func (r *Report) WriteTable(w io.Writer) error {
 		Title: "calls on some of the connections, one outstanding on each",
 		Heads: []string{"system", "connections", "callers", "calls/s", "p50 µs", "p90", "p99", "p99.9", "max", "ok %"},
 	}
+	lines := append([]string{r.Machine.String()}, r.Notes...)
 	for _, s := range r.Steps {
-		if s.Error == "" {
-			memory.Rows, calls.Rows = append(memory.Rows, s.memoryRow()), append(calls.Rows, s.callsRow())
+		if s.Error != "" {
+			lines = append(lines, s.String())
+			continue
 		}
+		memory.Rows, calls.Rows = append(memory.Rows, s.memoryRow()), append(calls.Rows, s.callsRow())
 	}
-	return figures.Write(w, append([]string{r.Machine.String()}, r.Notes...), memory, calls)
+	return figures.Write(w, lines, memory, calls)
 }
 
 func (s Step) memoryRow() []string {

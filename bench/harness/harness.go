@@ -78,17 +78,38 @@ type Report struct {
 	Missing map[string]string `json:"missing,omitempty"` // systems that this machine cannot build, and why
 }
 
-// Failed returns how many samples have no figures although their system
-// supports the cell.
+// Failed returns how many samples, those of peaks included, have no figures
+// although their system supports the cell, or calls that failed.
 func (r *Report) Failed() int {
 	n := 0
-	for _, s := range r.Samples {
-		if s.Error != "" {
+	for _, s := range slices.Concat(r.Peaks, r.Samples) {
+		if s.failed() {
 			n++
 		}
 	}
 	return n
 }
+
+// failures says of each what went wrong, but of those of systems that are missing,
+// which are said once.
+func (r *Report) failures() (lines []string) {
+	say := func(what string, s Sample) {
+		if missing := s.Error != "" && s.Error == r.Missing[s.System]; s.failed() && !missing {
+			lines = append(lines, fmt.Sprintf("%s: %s", what, s))
+		}
+	}
+	for _, s := range r.Peaks {
+		say("peak", s)
+	}
+	for _, s := range r.Samples {
+		say(fmt.Sprintf("round %d", s.Round+1), s)
+	}
+	return lines
+}
+
+// failed tells whether something went wrong: a sample some of whose calls failed
+// has figures all the same.
+func (s Sample) failed() bool { return s.Error != "" || s.Client.Failures > 0 }
 
 // Run measures every cell in every round and writes a line to progress after
 // each sample. A system that fails leaves its reason in the sample and does not

@@ -9,10 +9,14 @@ import (
 // floorPrefix begins the names of systems that are no frameworks.
 const floorPrefix = "floor-"
 
+// oursPrefix begins the names of other ways to run tandem.
+const oursPrefix = "tandem-"
+
 // findPeaks measures, if rates are parts of peaks that are not known, every system once in every
 // cell of the closed loop, and notes the slowest rate of each cell in the
-// report's settings. Floors are measured like all but are nobody's slowest; a
-// system that fails or cannot share has no peak.
+// report's settings. Floors, and what is tandem over something else, are measured like
+// all but are nobody's slowest; a system that fails or cannot share has no peak. A
+// cell in which no system has one fails with them: there is no open loop of it.
 func (r run) findPeaks(ctx context.Context, report *Report) error {
 	if len(r.settings.Percents) == 0 || len(r.settings.Peaks) > 0 {
 		return nil
@@ -42,7 +46,7 @@ func (r run) findPeaks(ctx context.Context, report *Report) error {
 // slowestOf returns the framework's sample with the lowest rate.
 func slowestOf(samples []Sample) (slowest Sample, found bool) {
 	for _, s := range samples {
-		if !s.OK() || strings.HasPrefix(s.System, floorPrefix) {
+		if !s.OK() || strings.HasPrefix(s.System, floorPrefix) || strings.HasPrefix(s.System, oursPrefix) {
 			continue
 		}
 		if !found || s.TPS() < slowest.TPS() {

@@ -23,12 +23,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	for _, system := range slices.Sorted(maps.Keys(r.Missing)) {
 		lines = append(lines, fmt.Sprintf("%s is missing: %s", system, r.Missing[system]))
 	}
-	for _, s := range r.Samples {
-		if s.Error != "" && s.Error != r.Missing[s.System] {
-			lines = append(lines, fmt.Sprintf("round %d: %s", s.Round+1, s))
-		}
-	}
-	return figures.Write(w, lines, tables...)
+	return figures.Write(w, append(lines, r.failures()...), tables...)
 }
 
 // Tables returns the cell's figures, under the cell's name, and, when a baseline

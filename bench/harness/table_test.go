@@ -39,7 +39,9 @@ func TestTable(t *testing.T) {
 			sample("fast", cell, 1, 300), sample("base", cell, 1, 100),
 			{System: "plain", Cell: cell, Unsupported: "alone"}, {System: "broken", Cell: cell, Error: "died"},
 		},
+		Peaks: []Sample{{System: "broken", Cell: cell, Error: "died early"}},
 	}
+	r.Samples[3].Client.Failures, r.Samples[3].Client.FirstError = 7, "no room"
 	var b strings.Builder
 	if err := r.WriteTable(&b); err != nil {
 		t.Fatal(err)
@@ -53,6 +55,8 @@ func TestTable(t *testing.T) {
 		"plain – –",
 		"broken – –",
 		"round 1: broken shared, 100 callers: FAILED: died",
+		"7 failed, the first with: no room",
+		"peak: broken shared, 100 callers: FAILED: died early",
 	} {
 		if !strings.Contains(table, want) {
 			t.Errorf("the table lacks %q:\n%s", want, b.String())
@@ -61,8 +65,8 @@ func TestTable(t *testing.T) {
 	if strings.Contains(table, "absent") {
 		t.Errorf("the table has a baseline that was not measured:\n%s", b.String())
 	}
-	if r.Failed() != 1 {
-		t.Errorf("%d failed, want 1", r.Failed())
+	if r.Failed() != 3 {
+		t.Errorf("%d failed, want a peak, a sample without figures, and one some of whose calls failed", r.Failed())
 	}
 }
 

@@ -20,8 +20,8 @@ type Plan struct {
 	Calls    int64         // and at least so many calls
 
 	// Rate is how many calls a second begin, of all callers together, whether
-	// earlier ones have ended or not, as long as there is a caller for them: an
-	// open loop. 0 is the closed loop: a call begins when the last has ended.
+	// earlier ones have ended or not: an open loop. Callers take turns, and a call
+	// whose caller is not free yet counts from when it should have begun. 0 is the closed loop: a call begins when the last has ended.
 	Rate int
 }
 
@@ -139,6 +139,7 @@ func (c *client) work(caller int, conn Caller) {
 		if err != nil {
 			c.rec.fail(err)
 			time.Sleep(time.Millisecond) // a broken connection fails at once, and for ever
+			ended = time.Since(c.epoch)
 		} else {
 			kept.add(ended - began)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/tandem-rpc/tandem/bench/figures"
@@ -32,6 +33,13 @@ func Compare(w io.Writer, older, newer *harness.Report) error {
 	fmt.Fprintf(w, "new: %s, revision %s, %s\n", newer.When.UTC().Format(time.DateTime), newer.Revision, newer.Machine)
 	if older.Machine.String() != newer.Machine.String() {
 		fmt.Fprintf(w, "The machines differ: ratios say nothing about the code.\n")
+	}
+	both := slices.Contains(older.Settings.Modes, harness.Shared) && slices.Contains(newer.Settings.Modes, harness.Shared)
+	if was, is := older.Settings.Conns, newer.Settings.Conns; both && was != is {
+		return fmt.Errorf("result: shared mode has %d connections in the old report and %d in the new one: nothing can be compared", was, is)
+	}
+	if was, is := older.Settings.Measured(), newer.Settings.Measured(); was != is {
+		fmt.Fprintf(w, "Not measured alike: %s, and %s.\n", was, is)
 	}
 	tables := 0
 	for _, cell := range newer.Cells() {

@@ -3,6 +3,7 @@ package result
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tandem-rpc/tandem/bench/harness"
 )
@@ -40,6 +41,19 @@ func TestCompareSaysWhenMachinesDiffer(t *testing.T) {
 	other.Machine.Cores = 64
 	if text := compareText(t, sampleReport(1000), other); !strings.Contains(text, "The machines differ") {
 		t.Errorf("it does not:\n%s", text)
+	}
+}
+
+func TestCompareNeedsEqualConnections(t *testing.T) {
+	other := sampleReport(1000)
+	other.Settings.Conns++
+	if err := Compare(&strings.Builder{}, sampleReport(1000), other); err == nil || !strings.Contains(err.Error(), "connections") {
+		t.Errorf("runs on different numbers of connections were compared: %v", err)
+	}
+	other = sampleReport(1000)
+	other.Settings.Warmup += time.Second
+	if text := compareText(t, sampleReport(1000), other); !strings.Contains(text, "Not measured alike") {
+		t.Errorf("it does not say that they were not measured alike:\n%s", text)
 	}
 }
 

@@ -35,6 +35,7 @@ func Markdown(r *harness.Report) string {
 		}
 	}
 	writeMissing(&b, r)
+	writeFailures(&b, r)
 	fmt.Fprintf(&b, "\n## The systems' settings\n\n")
 	writeRows(&b, systems(r))
 	return b.String()
@@ -75,11 +76,32 @@ func writeMissing(b *strings.Builder, r *harness.Report) {
 			lines = append(lines, fmt.Sprintf("- %s, %s: %s", s.System, s.Cell, oneLine(s.Unsupported)))
 		}
 	}
+	writeSorted(b, "Without figures", lines)
+}
+
+// writeFailures says which calls failed: the figures are of the others.
+func writeFailures(b *strings.Builder, r *harness.Report) {
+	var lines []string
+	for _, s := range r.Samples {
+		if s.Error == "" && s.Client.Failures > 0 {
+			lines = append(lines, fmt.Sprintf("- %s, %s, round %d: %d of %d calls, the first with: %s", s.System, s.Cell, s.Round+1,
+				s.Client.Failures, s.Client.Failures+s.Client.Calls, oneLine(s.Client.FirstError)))
+		}
+	}
+	for _, s := range r.Peaks {
+		if missing := s.Error != "" && s.Error == r.Missing[s.System]; !missing && (s.Error != "" || s.Client.Failures > 0) {
+			lines = append(lines, "- a peak: "+oneLine(s.String()))
+		}
+	}
+	writeSorted(b, "Failures", lines)
+}
+
+func writeSorted(b *strings.Builder, title string, lines []string) {
 	if len(lines) == 0 {
 		return
 	}
 	slices.Sort(lines)
-	fmt.Fprintf(b, "\n## Without figures\n\n%s\n", strings.Join(slices.Compact(lines), "\n"))
+	fmt.Fprintf(b, "\n## %s\n\n%s\n", title, strings.Join(slices.Compact(lines), "\n"))
 }
 
 func systems(r *harness.Report) [][]string {

@@ -100,11 +100,11 @@ func fastestPeer(r *harness.Report, cell harness.Cell) (string, error) {
 	return fastest, nil
 }
 
-// isPeer tells whether the system is neither ours, with whatever options, nor a
-// floor.
+// isPeer tells whether the system is neither ours, with whatever options or over
+// whatever transport, nor a floor.
 func isPeer(system string) bool {
 	name, _, _ := strings.Cut(system, "+")
-	return name != subject && !isFloor(name)
+	return name != subject && !strings.HasPrefix(name, subject+"-") && !isFloor(name)
 }
 
 // thousands writes 12345.6 as 12,346.

@@ -99,7 +99,11 @@ func Earlier(ctx context.Context, dir string, s harness.Settings) (*harness.Repo
 	if err != nil {
 		return nil, err
 	}
-	now := &harness.Report{Revision: revision, Machine: earlier.Machine, Settings: s, Systems: earlier.Systems, Missing: earlier.Missing}
+	machine := harness.ThisMachine()
+	if earlier.Machine.Java != "" {
+		machine.Java = earlier.Machine.Java // the run will tell
+	}
+	now := &harness.Report{Revision: revision, Machine: machine, Settings: s, Systems: earlier.Systems, Missing: earlier.Missing}
 	if err := oneRun(earlier, now); err != nil {
 		return nil, fmt.Errorf("result: %s can't be continued: %w; choose another folder", dir, err)
 	}

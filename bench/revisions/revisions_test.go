@@ -128,15 +128,20 @@ func TestWrite(t *testing.T) {
 // compares again, and then breaks its budget.
 func TestRun(t *testing.T) {
 	root := newRepository(t)
-	if err := compareOnce(t, root); err != nil {
+	if err := compareOnce(t, root, "a"); err != nil {
 		t.Errorf("compared with itself: %v", err)
 	}
+	if err := compareOnce(t, root, "a", "absent"); err == nil || !strings.Contains(err.Error(), "no such package") {
+		t.Errorf("a package that is nowhere: error %v", err)
+	}
+	write(t, root, "young/a.go", strings.Replace(code, "package a", "package young", 1))
+	write(t, root, "young/a_test.go", strings.Replace(test, "package a", "package young", 1))
 	write(t, root, "a/a.go", strings.Replace(code, "const rounds = 1000", "const rounds = 10000", 1))
-	if err := compareOnce(t, root); err == nil || !strings.Contains(err.Error(), "% worse") {
+	if err := compareOnce(t, root, "a", "young"); err == nil || !strings.Contains(err.Error(), "% worse") {
 		t.Errorf("ten times as slow: error %v", err)
 	}
 	write(t, root, "a/a.go", strings.Replace(code, "var sink []byte", "var sink = make([]byte, 1)", 1))
-	if err := compareOnce(t, root); err == nil || !strings.Contains(err.Error(), "an allocation budget of a") {
+	if err := compareOnce(t, root, "a"); err == nil || !strings.Contains(err.Error(), "an allocation budget of a") {
 		t.Errorf("over budget: error %v", err)
 	}
 	if out := git(t, root, "worktree", "list"); strings.Count(out, "\n") != 1 {
@@ -145,9 +150,9 @@ func TestRun(t *testing.T) {
 }
 
 // compareOnce judges with a wide limit: a laden machine must not fail the test.
-func compareOnce(t *testing.T, root string) error {
+func compareOnce(t *testing.T, root string, packages ...string) error {
 	t.Helper()
-	s := Settings{Base: "HEAD", Packages: []string{"a", "absent"}, Bench: ".", Skip: "^$", Count: 4, Time: "200x", Budgets: "Alloc", Out: t.TempDir()}
+	s := Settings{Base: "HEAD", Packages: packages, Bench: ".", Skip: "^$", Count: 4, Time: "200x", Budgets: "Alloc", Out: t.TempDir()}
 	if err := runIn(t.Context(), root, s, t.Output()); err != nil {
 		return err
 	}

@@ -58,6 +58,11 @@ func runIn(ctx context.Context, root string, s Settings, progress io.Writer) (er
 	if s.Count < 1 {
 		return fmt.Errorf("revisions: %d runs of each benchmark; there must be at least one", s.Count)
 	}
+	for _, pkg := range s.Packages {
+		if _, err := os.Stat(filepath.Join(root, pkg)); err != nil {
+			return fmt.Errorf("revisions: no such package: %w", err)
+		}
+	}
 	temp, err := os.MkdirTemp("", "bench-revisions-")
 	if err != nil {
 		return fmt.Errorf("revisions: %w", err)
@@ -113,7 +118,7 @@ func (v side) binary(pkg string) (path string, built bool) {
 	return path, err == nil
 }
 
-// build compiles the packages' tests. A package that this revision does not
+// build compiles the packages' tests. A package that the older revision does not
 // have is left out. Equal sources make equal binaries, wherever they lie.
 func (v side) build(ctx context.Context, packages []string) error {
 	for _, pkg := range packages {
