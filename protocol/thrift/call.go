@@ -98,7 +98,7 @@ func (c *call) write(kind apache.TMessageType, body func(*encoder) error) error 
 func (*call) Stream() tandem.MessageStream { return nil }
 
 // answer sends the answer of the call, which has ended with err, and lets the next
-// begin. When it fails the connection is gone, and reading says why.
+// begin.
 func (c *call) answer(err error) {
 	defer func() { <-c.conn.turn }()
 	if c.silent {
@@ -110,9 +110,25 @@ func (c *call) answer(err error) {
 	if err != nil {
 		err = c.fail(err)
 	}
-	if err == nil {
-		_ = c.conn.Send(c.append)
+	if err != nil {
+		return
 	}
+	if unfit := c.send(); unfit != nil {
+		c.Trailer = nil // which may be why
+		if c.fail(tandem.Errorf(tandem.Internal, "the answer of %s: %w", c.Method, unfit)) == nil {
+			_ = c.send()
+		}
+	}
+}
+
+// send sends the answer. An error says that it can't be one of Thrift's; when the
+// connection is gone there is none, and reading says why.
+func (c *call) send() (unfit error) {
+	_ = c.conn.Send(func(dst []byte) ([]byte, error) {
+		dst, unfit = c.append(dst)
+		return dst, unfit
+	})
+	return unfit
 }
 
 // fail makes the message for a call that has failed.
@@ -163,10 +179,10 @@ func (c *call) append(dst []byte) ([]byte, error) {
 	}
 	message := c.reply
 	if c.header != nil {
-		packed := c.header.zlib && len(message) > compressAbove
+		packed := c.header.zlib && c.Compressor != "" && len(message) > compressAbove
 		var err error
 		if dst, err = c.header.append(dst, packed, c.Trailer); err != nil {
-			return dst[:start], err // of metadata that answer has looked at
+			return dst[:start], err
 		}
 		if packed {
 			message = deflate(message)

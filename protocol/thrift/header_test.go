@@ -3,6 +3,7 @@ package thrift_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net"
@@ -42,6 +43,29 @@ func TestMetadata(t *testing.T) {
 	}
 	got, err := deskAt(t, address, "framed binary").Who(t.Context())
 	equal(t, "without headers", []any{got, err}, []any{"thrift thrift-binary ", nil})
+}
+
+// heavy answers with more than a header holds, or than it wants compressed.
+type heavy struct{ trailer int }
+
+func (h *heavy) Who(ctx context.Context) (string, error) {
+	call := tandem.FromContext(ctx)
+	call.Trailer = tandem.Metadata{"proof": {strings.Repeat("x", h.trailer)}}
+	call.Compressor = ""
+	return strings.Repeat("who", 1000), nil
+}
+
+// A trailer that does not fit a header is the call's error, and not silence.
+func TestTrailerThatDoesNotFit(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	for trailer, want := range map[int]string{1 << 10: "", 300 << 10: "internal: the answer of Desk.Who: metadata of more than 256 KiB"} {
+		p := dial(t, serve(t, &heavy{trailer}), "header zlib")
+		c := desk.NewDeskClient(apache.NewTStandardClient(p, p))
+		if got, err := c.Who(ctx); fmt.Sprint(err) != want && (err != nil || want != "") || err == nil && len(got) != 3000 {
+			t.Errorf("trailer of %d bytes: %d bytes, %v; want error %q", trailer, len(got), err, want)
+		}
+	}
 }
 
 // An interceptor refuses a call before its arguments are looked at.
