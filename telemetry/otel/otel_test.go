@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"testing"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -61,6 +63,68 @@ func pair(plugin any, register func(*server.Server) error) (*client.Client, func
 		_ = c.Close()
 		_ = srv.Close()
 		<-served
+	}
+}
+
+// What a peer makes up need not be text, and one string that is not makes OTLP's exporters
+// lose all spans that go with it.
+func TestStringsAreUTF8(t *testing.T) {
+	s := newSetup()
+	c, end := pair(s.plugin, func(srv *server.Server) error {
+		return srv.RegisterFunc("A.Fail", func() error { return errors.New("bad \xff") })
+	})
+	for _, method := range []string{"A.\xff", "A.Fail"} {
+		if err := c.Call(t.Context(), method, tandem.Args{}, nil); err == nil {
+			t.Errorf("%q was called", method)
+		}
+	}
+	end()
+	spans := s.spans.GetSpans()
+	if len(spans) != 4 {
+		t.Errorf("%d spans", len(spans))
+	}
+	if text := spans[len(spans)-1].Status.Description; text != "bad \uFFFD" {
+		t.Errorf("the error is %q", text)
+	}
+	checkUTF8(t, spans)
+}
+
+// A client names its own end of a unix socket, and what it sent may be in a panic's text.
+func TestOtherStringsAreUTF8(t *testing.T) {
+	s := newSetup()
+	m := s.plugin.ForMethod(server.Method{Name: "A.A"}).(server.Intercepts)
+	call := &tandem.Call{Peer: &tandem.Peer{Addr: &net.UnixAddr{Name: "/\xff", Net: "unix"}}}
+	func() {
+		defer func() {
+			if v := recover(); v != "bad \xff" {
+				t.Errorf("the panic is %v", v)
+			}
+		}()
+		_ = m.Intercept(func(context.Context, *tandem.Call) error { panic("bad \xff") })(t.Context(), call)
+	}()
+	spans := s.spans.GetSpans()
+	if len(spans) != 1 || len(spans[0].Events) != 1 {
+		t.Fatalf("%d spans: %+v", len(spans), spans)
+	}
+	checkUTF8(t, spans)
+}
+
+func checkUTF8(t *testing.T, spans tracetest.SpanStubs) {
+	t.Helper()
+	for _, span := range spans {
+		texts := []string{span.Name, span.Status.Description}
+		attributes := span.Attributes
+		for _, event := range span.Events {
+			texts, attributes = append(texts, event.Name), append(attributes, event.Attributes...)
+		}
+		for _, a := range attributes {
+			texts = append(texts, string(a.Key), a.Value.String())
+		}
+		for _, text := range texts {
+			if !utf8.ValidString(text) {
+				t.Errorf("%v span %q has %q", span.SpanKind, span.Name, text)
+			}
+		}
 	}
 }
 
