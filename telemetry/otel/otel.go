@@ -11,7 +11,8 @@
 // propagator has it, by default W3C's traceparent and tracestate. A handler's context has
 // the server's span, so spans that it begins, and calls that it makes, are inside. The
 // call's Trace says where it is, for access logs. Calls that a plugin refuses before this
-// one sees them have no server span.
+// one sees them have no server span. Where the peer is, is in the attributes
+// network.peer.address and, if it has one, network.peer.port.
 //
 // The histograms rpc.server.call.duration and rpc.client.call.duration have the attributes
 // rpc.system.name, rpc.method, rpc.response.status_code, and error.type of calls that
@@ -22,6 +23,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/netip"
 	"strings"
 	"unicode/utf8"
 
@@ -102,9 +104,7 @@ func (s *served) Intercept(next tandem.Func) tandem.Func {
 			trace.WithAttributes(s.method.attributes...))
 		defer end(span)
 		place(call, span.SpanContext())
-		if span.IsRecording() && call.Peer != nil && call.Peer.Addr != nil {
-			span.SetAttributes(attribute.String("network.peer.address", valid(call.Peer.Addr.String())))
-		}
+		locate(span, call.Peer)
 		err := next(ctx, call)
 		finish(span, err, serversFault)
 		return err
@@ -124,9 +124,7 @@ func (p *Plugin) Intercept(next tandem.Func) tandem.Func {
 		place(call, span.SpanContext())
 		p.propagator.Inject(ctx, carrier{call})
 		done := func(err error) {
-			if span.IsRecording() && call.Peer != nil && call.Peer.Addr != nil {
-				span.SetAttributes(attribute.String("network.peer.address", valid(call.Peer.Addr.String())))
-			}
+			locate(span, call.Peer)
 			finish(span, err, anyFault)
 			span.End()
 		}
@@ -150,6 +148,20 @@ func place(call *tandem.Call, c trace.SpanContext) {
 	if c.IsValid() {
 		call.Trace = tandem.Trace{ID: c.TraceID(), Span: c.SpanID(), Flags: byte(c.TraceFlags()), State: c.TraceState().String()}
 	}
+}
+
+// locate says in a span where its peer is: its IP address and port, or the name of a socket
+// that has none.
+func locate(span trace.Span, peer *tandem.Peer) {
+	if !span.IsRecording() || peer == nil || peer.Addr == nil {
+		return
+	}
+	address := peer.Addr.String()
+	if at, err := netip.ParseAddrPort(address); err == nil {
+		address = at.Addr().Unmap().String()
+		span.SetAttributes(attribute.Int("network.peer.port", int(at.Port())))
+	}
+	span.SetAttributes(attribute.String("network.peer.address", valid(address)))
 }
 
 // finish says in a span how its call ended.
