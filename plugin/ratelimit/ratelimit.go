@@ -89,9 +89,13 @@ func Caller(call *tandem.Call) string {
 	case fmt.Stringer:
 		return "id " + who.String()
 	default:
-		t := reflect.TypeOf(who)
+		v := reflect.ValueOf(who)
+		t := v.Type()
 		if t.Kind() == reflect.Pointer {
 			t = t.Elem()
+			if basic(t.Kind()) && !v.IsNil() {
+				who = v.Elem().Interface() // of such a pointer package fmt prints the address
+			}
 		}
 		if !telling(t) {
 			return Address(call)

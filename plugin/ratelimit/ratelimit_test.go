@@ -251,6 +251,10 @@ func TestKeys(t *testing.T) {
 		"id 7":       {Identity: 7},
 		"id 1.2.3.4": {Identity: net.IPv4(1, 2, 3, 4)},
 
+		"id eve":   {Identity: new("eve"), Peer: at("1.2.3.5", 5)},
+		"id 8":     {Identity: new(8)},
+		"id <nil>": {Identity: (*string)(nil)},
+
 		"id {ada [a b]}": {Identity: user{"ada", []string{"a", "b"}}, Peer: at("1.2.3.6", 5)},
 		"id &{ada []}":   {Identity: &user{Name: "ada"}},
 		"1.2.3.7":        {Identity: &account{Name: "ada", Org: new(struct{ Name string })}, Peer: at("1.2.3.7", 5)},
@@ -258,6 +262,11 @@ func TestKeys(t *testing.T) {
 	} {
 		if got := ratelimit.Caller(call); got != want {
 			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	for range 2 { // whoever authenticates makes a pointer a call
+		if got := ratelimit.Caller(&tandem.Call{Identity: new("ada")}); got != "id ada" {
+			t.Errorf("a pointer to a string: %q", got)
 		}
 	}
 }

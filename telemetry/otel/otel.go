@@ -5,11 +5,14 @@
 //	srv := server.New(server.WithPlugins(telemetry))
 //	c, err := client.Dial(target, client.WithPlugins(telemetry))
 //
-// Each call has a span of kind client and one of kind server, named by the method. The
-// trace goes along in the call's metadata as the propagator has it, by default W3C's
-// traceparent and tracestate. A handler's context has the server's span, so spans that it
-// begins, and calls that it makes, are inside. The call's Trace says where it is, for
-// access logs. Calls that a plugin refuses before this one sees them have no server span.
+// Each call has a span of kind client and one of kind server, named by the method; _OTHER
+// stands for those that do not exist, whose names are not UTF-8, or that are beyond the
+// 1024 that a client knows apart. The trace goes along in the call's metadata as the
+// propagator has it, by default W3C's traceparent and tracestate. A handler's context has
+// the server's span, so spans that it begins, and calls that it makes, are inside. The
+// call's Trace says where it is, for access logs. Calls that a plugin refuses before this
+// one sees them have no server span. Where the peer is, is in the attributes
+// network.peer.address and, if it has one, network.peer.port.
 //
 // The histograms rpc.server.call.duration and rpc.client.call.duration have the attributes
 // rpc.system.name, rpc.method, rpc.response.status_code, and error.type of calls that
@@ -19,6 +22,10 @@ package otel
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -95,11 +102,9 @@ func (s *served) Intercept(next tandem.Func) tandem.Func {
 		ctx = s.plugin.propagator.Extract(ctx, carrier{call})
 		ctx, span := s.plugin.tracer.Start(ctx, s.method.name, trace.WithSpanKind(trace.SpanKindServer),
 			trace.WithAttributes(s.method.attributes...))
-		defer span.End()
+		defer end(span)
 		place(call, span.SpanContext())
-		if span.IsRecording() && call.Peer != nil && call.Peer.Addr != nil {
-			span.SetAttributes(attribute.String("network.peer.address", call.Peer.Addr.String()))
-		}
+		locate(span, call.Peer)
 		err := next(ctx, call)
 		finish(span, err, serversFault)
 		return err
@@ -115,13 +120,11 @@ func (s *served) AfterResponse(ctx context.Context, _ *tandem.Call, end tandem.O
 func (p *Plugin) Intercept(next tandem.Func) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
 		m := p.called.of(call.Method)
-		ctx, span := p.tracer.Start(ctx, call.Method, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(m.attributes...))
+		ctx, span := p.tracer.Start(ctx, m.name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(m.attributes...))
 		place(call, span.SpanContext())
 		p.propagator.Inject(ctx, carrier{call})
 		done := func(err error) {
-			if span.IsRecording() && call.Peer != nil && call.Peer.Addr != nil {
-				span.SetAttributes(attribute.String("network.peer.address", call.Peer.Addr.String()))
-			}
+			locate(span, call.Peer)
 			finish(span, err, anyFault)
 			span.End()
 		}
@@ -147,6 +150,20 @@ func place(call *tandem.Call, c trace.SpanContext) {
 	}
 }
 
+// locate says in a span where its peer is: its IP address and port, or the name of a socket
+// that has none.
+func locate(span trace.Span, peer *tandem.Peer) {
+	if !span.IsRecording() || peer == nil || peer.Addr == nil {
+		return
+	}
+	address := peer.Addr.String()
+	if at, err := netip.ParseAddrPort(address); err == nil {
+		address = at.Addr().Unmap().String()
+		span.SetAttributes(attribute.Int("network.peer.port", int(at.Port())))
+	}
+	span.SetAttributes(attribute.String("network.peer.address", valid(address)))
+}
+
 // finish says in a span how its call ended.
 func finish(span trace.Span, err error, faulty func(tandem.Code) bool) {
 	if !span.IsRecording() {
@@ -159,9 +176,29 @@ func finish(span trace.Span, err error, faulty func(tandem.Code) bool) {
 	}
 	span.SetAttributes(attribute.String(errorKey, codeName(code)))
 	if faulty(code) {
-		span.SetStatus(codes.Error, tandem.AsError(err).Message)
+		span.SetStatus(codes.Error, valid(tandem.AsError(err).Message))
 	}
 }
+
+// end ends a span, deferred. A span writes down the panic that it is ended in, whose text may
+// have the peer's bytes in it: it gets to see what is valid of it, and the panic goes on.
+func end(span trace.Span) {
+	v := recover()
+	if v == nil {
+		span.End()
+		return
+	}
+	defer panic(v)
+	defer span.End()
+	if text := fmt.Sprint(v); !utf8.ValidString(text) {
+		panic(valid(text))
+	}
+	panic(v)
+}
+
+// valid is a text that may be the peer's as OTLP takes it: one string that is not UTF-8, and
+// it refuses all spans that go with it.
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 // anyFault is what a client takes for an error: all.
 func anyFault(tandem.Code) bool { return true }

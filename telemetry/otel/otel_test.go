@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/netip"
 	"testing"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -42,18 +45,23 @@ func newSetup() *setup {
 
 // pair connects a client with a server; both have the plugin.
 func pair(plugin any, register func(*server.Server) error) (*client.Client, func()) {
-	srv := server.New(server.WithPlugins(plugin))
-	if err := register(srv); err != nil {
-		panic(err)
-	}
 	network := transport.NewMemory()
 	ln, err := network.Listen(context.Background(), "math")
 	if err != nil {
 		panic(err)
 	}
+	return pairAt(ln, "mem://math", plugin, register, client.WithTransport("mem", network))
+}
+
+// pairAt is pair with a listener, and the target that leads there.
+func pairAt(ln net.Listener, target string, plugin any, register func(*server.Server) error, opts ...client.Option) (*client.Client, func()) {
+	srv := server.New(server.WithPlugins(plugin))
+	if err := register(srv); err != nil {
+		panic(err)
+	}
 	served := make(chan error, 1)
 	go func() { served <- srv.ServeListener(ln) }()
-	c, err := client.Dial("mem://math", client.WithTransport("mem", network), client.WithPlugins(plugin))
+	c, err := client.Dial(target, append(opts, client.WithPlugins(plugin))...)
 	if err != nil {
 		panic(err)
 	}
@@ -61,6 +69,121 @@ func pair(plugin any, register func(*server.Server) error) (*client.Client, func
 		_ = c.Close()
 		_ = srv.Close()
 		<-served
+	}
+}
+
+// What a peer makes up need not be text, and one string that is not makes OTLP's exporters
+// lose all spans that go with it.
+func TestStringsAreUTF8(t *testing.T) {
+	s := newSetup()
+	c, end := pair(s.plugin, func(srv *server.Server) error {
+		return srv.RegisterFunc("A.Fail", func() error { return errors.New("bad \xff") })
+	})
+	for _, method := range []string{"A.\xff", "A.Fail"} {
+		if err := c.Call(t.Context(), method, tandem.Args{}, nil); err == nil {
+			t.Errorf("%q was called", method)
+		}
+	}
+	end()
+	spans := s.spans.GetSpans()
+	if len(spans) != 4 {
+		t.Errorf("%d spans", len(spans))
+	}
+	if text := spans[len(spans)-1].Status.Description; text != "bad \uFFFD" {
+		t.Errorf("the error is %q", text)
+	}
+	checkUTF8(t, spans)
+}
+
+// A client names its own end of a unix socket, and what it sent may be in a panic's text.
+func TestOtherStringsAreUTF8(t *testing.T) {
+	s := newSetup()
+	m := s.plugin.ForMethod(server.Method{Name: "A.A"}).(server.Intercepts)
+	call := &tandem.Call{Peer: &tandem.Peer{Addr: &net.UnixAddr{Name: "/\xff", Net: "unix"}}}
+	func() {
+		defer func() {
+			if v := recover(); v != "bad \xff" {
+				t.Errorf("the panic is %v", v)
+			}
+		}()
+		_ = m.Intercept(func(context.Context, *tandem.Call) error { panic("bad \xff") })(t.Context(), call)
+	}()
+	spans := s.spans.GetSpans()
+	if len(spans) != 1 || len(spans[0].Events) != 1 {
+		t.Fatalf("%d spans: %+v", len(spans), spans)
+	}
+	checkUTF8(t, spans)
+}
+
+// The address and the port of a peer are attributes of their own; a socket that has no port
+// has a name.
+func TestPeers(t *testing.T) {
+	s := newSetup()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	register := func(srv *server.Server) error { return srv.RegisterFunc("Math.Half", half) }
+	c, end := pairAt(ln, "tcp://"+ln.Addr().String(), s.plugin, register)
+	err = c.Call(t.Context(), "Math.Half", 2, nil)
+	end()
+	spans := s.spans.GetSpans()
+	if err != nil || len(spans) != 2 {
+		t.Fatalf("%d spans: %v", len(spans), err)
+	}
+	for _, span := range spans {
+		address, port := peerOf(span)
+		if ip, err := netip.ParseAddr(address); err != nil || ip != netip.MustParseAddr("127.0.0.1") {
+			t.Errorf("%v span: the address is %q", span.SpanKind, address)
+		}
+		if listening := int64(ln.Addr().(*net.TCPAddr).Port); port == 0 || (port == listening) != (span.SpanKind == trace.SpanKindClient) {
+			t.Errorf("%v span: the port is %d, that of the server %d", span.SpanKind, port, listening)
+		}
+	}
+
+	s = newSetup()
+	c, end = pair(s.plugin, register)
+	err = c.Call(t.Context(), "Math.Half", 2, nil)
+	end()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, span := range s.spans.GetSpans() {
+		if address, port := peerOf(span); address == "" || port != 0 {
+			t.Errorf("%v span in memory: %q, %d", span.SpanKind, address, port)
+		}
+	}
+}
+
+// peerOf returns the attributes that say where a peer is.
+func peerOf(span tracetest.SpanStub) (address string, port int64) {
+	for _, a := range span.Attributes {
+		switch a.Key {
+		case "network.peer.address":
+			address = a.Value.AsString()
+		case "network.peer.port":
+			port = a.Value.AsInt64()
+		}
+	}
+	return address, port
+}
+
+func checkUTF8(t *testing.T, spans tracetest.SpanStubs) {
+	t.Helper()
+	for _, span := range spans {
+		texts := []string{span.Name, span.Status.Description}
+		attributes := span.Attributes
+		for _, event := range span.Events {
+			texts, attributes = append(texts, event.Name), append(attributes, event.Attributes...)
+		}
+		for _, a := range attributes {
+			texts = append(texts, string(a.Key), a.Value.String())
+		}
+		for _, text := range texts {
+			if !utf8.ValidString(text) {
+				t.Errorf("%v span %q has %q", span.SpanKind, span.Name, text)
+			}
+		}
 	}
 }
 
