@@ -94,13 +94,12 @@ func isClosed(t reflect.Type, seen map[reflect.Type]bool) bool {
 }
 
 // encodesItself reports whether gob leaves t, which is no interface, to t's own
-// methods.
+// methods. MarshalText is none of those, see golang.org/issue/6760.
 func encodesItself(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	return t.Kind() != reflect.Interface &&
 		(p.Implements(reflect.TypeFor[gob.GobEncoder]()) ||
-			p.Implements(reflect.TypeFor[encoding.BinaryMarshaler]()) ||
-			p.Implements(reflect.TypeFor[encoding.TextMarshaler]()))
+			p.Implements(reflect.TypeFor[encoding.BinaryMarshaler]()))
 }
 
 type gobEncoder struct {

@@ -121,6 +121,35 @@ func TestGobInline(t *testing.T) {
 	}
 }
 
+// TestGobText encodes a type that has a text, which gob does not ask for it: the
+// interface inside is gob's to encode, and may hold another type each time.
+func TestGobText(t *testing.T) {
+	register()
+	c := codec.Gob()
+	send := []any{inner{B: []string{"b"}}}
+	for range 50 {
+		send = append(send, codectest.Line{Article: "a"})
+	}
+	for i, v := range send {
+		src, err := c.Append(nil, &rule{Name: "r", Value: v})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got rule
+		if err := codec.Gob().Decode(src, &got); err != nil || !reflect.DeepEqual(got.Value, v) {
+			t.Fatalf("message %d: %+v, %v", i, got, err)
+		}
+	}
+}
+
+type rule struct {
+	Name  string
+	Value any
+}
+
+func (r rule) MarshalText() ([]byte, error)     { return []byte(r.Name), nil }
+func (r *rule) UnmarshalText(text []byte) error { r.Name = string(text); return nil }
+
 // TestGobEndless encodes a value that holds itself.
 func TestGobEndless(t *testing.T) {
 	register()
