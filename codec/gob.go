@@ -28,7 +28,8 @@ type gobCodec struct {
 // Gob returns the codec "gob": encoding/gob, each message complete in itself,
 // with its type descriptions before its value. What an interface holds must be
 // known to [gob.Register]; types with interfaces inside take several times as
-// long to encode as others.
+// long to encode as others. An element that is a nil interface can't be decoded by
+// a receiver that lacks the field it is in, which encoding/gob can't either.
 //
 // A message may describe at most 1,024 types with 4,096 fields in 64 KiB; that
 // many, seen for the first time, may take 2 MiB while they are compiled.
