@@ -22,12 +22,14 @@ import (
 type gobCodec struct {
 	types   sync.Map // reflect.Type → *gobType, as many as the program encodes
 	schemas gobSchemas
+	names   sync.Map // string → reflect.Type, those of gob.Register that have come
 }
 
 // Gob returns the codec "gob": encoding/gob, each message complete in itself,
 // with its type descriptions before its value. What an interface holds must be
 // known to [gob.Register]; types with interfaces inside take several times as
-// long to encode as others.
+// long to encode as others. An element that is a nil interface can't be decoded by
+// a receiver that lacks the field it is in, which encoding/gob can't either.
 //
 // A message may describe at most 1,024 types with 4,096 fields in 64 KiB; that
 // many, seen for the first time, may take 2 MiB while they are compiled.
@@ -93,13 +95,12 @@ func isClosed(t reflect.Type, seen map[reflect.Type]bool) bool {
 }
 
 // encodesItself reports whether gob leaves t, which is no interface, to t's own
-// methods.
+// methods. MarshalText is none of those, see golang.org/issue/6760.
 func encodesItself(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	return t.Kind() != reflect.Interface &&
 		(p.Implements(reflect.TypeFor[gob.GobEncoder]()) ||
-			p.Implements(reflect.TypeFor[encoding.BinaryMarshaler]()) ||
-			p.Implements(reflect.TypeFor[encoding.TextMarshaler]()))
+			p.Implements(reflect.TypeFor[encoding.BinaryMarshaler]()))
 }
 
 type gobEncoder struct {
@@ -132,15 +133,22 @@ func (c *gobCodec) Decode(src []byte, v any) (err error) {
 	if err := settable(reflect.ValueOf(v)); err != nil {
 		return err
 	}
-	schema, n, err := c.schemas.check(src)
+	schema, n, err := c.schemas.of(src)
 	if err != nil {
 		return err
 	}
 	d, ok := schema.decoders.Get().(*gobDecoder)
+	if !ok {
+		d = newGobDecoder(schema)
+	}
+	if err := c.scan(d.plan, src, n, reflect.TypeOf(v)); err != nil {
+		if ok {
+			schema.decoders.Put(d)
+		}
+		return err
+	}
 	if ok {
 		src = src[n:]
-	} else {
-		d = newGobDecoder()
 	}
 	if err := d.decode(src, v); err != nil {
 		return err
@@ -149,13 +157,26 @@ func (c *gobCodec) Decode(src []byte, v any) (err error) {
 	return nil
 }
 
-type gobDecoder struct {
-	in  bytes.Reader
-	dec *gob.Decoder
+// scan returns an error unless src is, after the n bytes of its type descriptions,
+// one complete value, which can be decoded into type rt at no more than its worth.
+func (c *gobCodec) scan(plan *gobPlan, src []byte, n int, rt reflect.Type) error {
+	s := gobScan{rest: src[n:], plan: plan, prefix: src[:n], names: &c.names}
+	s.next()
+	s.alone(plan.alone(s.int(), rt), 0)
+	if len(s.msg)+len(s.rest) > 0 {
+		s.failf("bytes left over after the value")
+	}
+	return s.err
 }
 
-func newGobDecoder() *gobDecoder {
-	d := new(gobDecoder)
+type gobDecoder struct {
+	in   bytes.Reader
+	dec  *gob.Decoder
+	plan *gobPlan
+}
+
+func newGobDecoder(schema *gobSchema) *gobDecoder {
+	d := &gobDecoder{plan: newGobPlan(schema.types)}
 	d.dec = gob.NewDecoder(&d.in)
 	return d
 }

@@ -34,6 +34,9 @@ func register() {
 	gob.Register(codectest.Line{})
 	gob.Register(map[string]any{})
 	gob.Register([]any{})
+	gob.Register(withNils{})
+	gob.Register([2]withNils{})
+	gob.RegisterName("lacking", &lacking{})
 }
 
 func sampleOpen() *open {
@@ -117,6 +120,35 @@ func TestGobInline(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 }
+
+// TestGobText encodes a type that has a text, which gob does not ask for it: the
+// interface inside is gob's to encode, and may hold another type each time.
+func TestGobText(t *testing.T) {
+	register()
+	c := codec.Gob()
+	send := []any{inner{B: []string{"b"}}}
+	for range 50 {
+		send = append(send, codectest.Line{Article: "a"})
+	}
+	for i, v := range send {
+		src, err := c.Append(nil, &rule{Name: "r", Value: v})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got rule
+		if err := codec.Gob().Decode(src, &got); err != nil || !reflect.DeepEqual(got.Value, v) {
+			t.Fatalf("message %d: %+v, %v", i, got, err)
+		}
+	}
+}
+
+type rule struct {
+	Name  string
+	Value any
+}
+
+func (r rule) MarshalText() ([]byte, error)     { return []byte(r.Name), nil }
+func (r *rule) UnmarshalText(text []byte) error { r.Name = string(text); return nil }
 
 // TestGobEndless encodes a value that holds itself.
 func TestGobEndless(t *testing.T) {
@@ -219,6 +251,104 @@ func TestGobBombs(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Where the receiver has no field for an interface, the decoder does not stop at a
+// nil: it takes what follows for a value, and goes on in the middle of another.
+func TestGobIgnoredNil(t *testing.T) {
+	describe := func(elem int) []byte {
+		return bytesOf(describeSlice(elem), message("\xff\x83", 4, 1, 0, 1, 6*2, 1, 2*2, 0, 0),
+			message("\xff\x85", 3, 1, 0, 1, 3, 1, 1, "A", 1, id65, 0, 1, 1, "D", 1, 2*2, 0, 1, 1, "M", 1, id66, 0, 0, 0))
+	}
+	// To the decoder, A holds a nil of type 1 in one byte, and M 65,535 entries.
+	value := message("\xff\x86", 1, 1, 0, 2, 1, 4, 2, "\xfe\xff\xff", 10, 0)
+	src := bytesOf(describe(8*2), value)
+	// The same in a struct that an interface holds.
+	register()
+	held := bytesOf(describe(8*2), message(8*2, 0, len("lacking"), "lacking", "\xff\x86", len(value)-3, value[3:]))
+	for name, x := range map[string]struct {
+		src []byte
+		v   any
+	}{
+		"in a struct":                    {src, new(lacking)},
+		"in one that an interface holds": {held, new(any)},
+	} {
+		var err error
+		got := codectest.Allocated(func() { err = codec.Gob().Decode(x.src, x.v) })
+		if err == nil || !strings.Contains(err.Error(), "a nil in an interface that the receiver has no field for") || got > codectest.Bound(len(x.src)) {
+			t.Errorf("%s: %d bytes allocated, error %v", name, got, err)
+		}
+	}
+}
+
+// Of the fields of a struct that have one type, the decoder decodes all as it does
+// the first, whatever types the message has for them.
+func TestGobFieldsOfOneType(t *testing.T) {
+	describe := func(second int) []byte {
+		return bytesOf(
+			message("\xff\x85", 3, 1, 0, 1, 3, 1, 1, "X", 1, id65, 0, 1, 1, "Y", 1, id66, 0, 1, 1, "M", 1, "\xff\x88", 0, 0, 0),
+			describeStruct(2*2), message("\xff\x83", 3, 1, 0, 1, 1, 1, 1, "F", 1, second, 0, 0, 0),
+			message("\xff\x87", 4, 1, 0, 1, 6*2, 1, 2*2, 0, 0))
+	}
+	var v lacking
+	if err := codec.Gob().Decode(bytesOf(describe(2*2), message("\xff\x86", 1, 1, 2, 0, 1, 1, 4, 0, 1, 1, 1, "k", 6, 0)), &v); err != nil || v.X.F != 1 || v.Y.F != 2 || v.M["k"] != 3 {
+		t.Errorf("%v, %v", v, err)
+	}
+	// Y's F is a string, to the decoder the number 5 and what is behind it.
+	src := bytesOf(describe(6*2), message("\xff\x86", 1, 1, 2, 0, 1, 1, 5, 0, 1, "\xfe\xff\xff", 0, 0))
+	var err error
+	got := codectest.Allocated(func() { err = codec.Gob().Decode(src, new(lacking)) })
+	if err == nil || !strings.Contains(err.Error(), "a length of 65535") || got > codectest.Bound(len(src)) {
+		t.Errorf("%d bytes allocated, error %v", got, err)
+	}
+}
+
+// Nils in interfaces are fine where the receiver has the field, and where they are
+// in what is dropped as a whole.
+func TestGobNils(t *testing.T) {
+	register()
+	list := []any{nil, 1, map[string]any{"k": nil}, nil}
+	sent := &withNils{
+		List: list, Map: map[string]any{"k": nil, "l": list},
+		Held: withNils{List: list, Held: withNils{List: list}}, Array: [2]any{nil, 2},
+		Held2: [2]withNils{{List: list}, {List: list}}, More: []any{list, withNils{List: list}, &lacking{Z: "z"}},
+	}
+	c := codec.Gob()
+	src, err := c.Append(nil, sent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		got := new(withNils)
+		if err := c.Decode(src, got); err != nil || !reflect.DeepEqual(got, sent) {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	var part struct{ List []any }
+	src, err = c.Append(nil, &struct{ List, More []any }{list, []any{list, withNils{List: list}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Decode(src, &part); err != nil || !reflect.DeepEqual(part.List, list) {
+		t.Errorf("%v, %v", part, err)
+	}
+}
+
+// withNils has elements that may be nil, which gob sends; a field that is nil it
+// does not.
+type withNils struct {
+	List        []any
+	Map         map[string]any
+	Array       [2]any
+	Held, Held2 any
+	More        []any
+}
+
+// lacking has few of the fields that messages in tests have, and two of one type.
+type lacking struct {
+	Z    string
+	X, Y struct{ F int }
+	M    map[string]int
 }
 
 // Descriptions of type 65, with empty names.
@@ -361,7 +491,9 @@ func TestGobMethodsFail(t *testing.T) {
 func FuzzDecodeGob(f *testing.F) {
 	register()
 	any5 := any(5)
-	codectest.Fuzz(f, codec.Gob(), 128, codectest.SampleOrder(), codectest.SampleNested(3), sampleOpen(), &any5)
+	nils := &withNils{List: []any{nil, 1}, More: []any{&lacking{Z: "z"}, withNils{List: []any{nil}}}}
+	codectest.Fuzz(f, codec.Gob(), 128, codectest.SampleOrder(), codectest.SampleNested(3), sampleOpen(), &any5,
+		nils, &lacking{Z: "z", M: map[string]int{"k": 1}})
 }
 
 // FuzzGobScan has the standard decoder judge: what it accepts must be accepted,

@@ -1,6 +1,9 @@
 package codec
 
-import "fmt"
+import (
+	"fmt"
+	"sync"
+)
 
 // The type ids that gob gives to its basic types, and the first for others.
 const (
@@ -32,8 +35,9 @@ const (
 // gobWireType is a described type.
 type gobWireType struct {
 	kind   int
-	refs   [2]int // array: element, length; slice: element; map: key, element
-	fields []int  // struct: the types of its fields
+	refs   [2]int   // array: element, length; slice: element; map: key, element
+	fields []int    // struct: the types of its fields
+	names  []string // and their names
 }
 
 // ids returns the types that t is made of.
@@ -50,19 +54,28 @@ func (t *gobWireType) ids() []int {
 // gobScan walks a gob before encoding/gob decodes it, because the decoder
 // trusts declared lengths: with the capacity of a map, ten bytes can take all
 // memory there is. The grammar is at the end of encoding/gob's doc.go. It goes
-// where the decoder goes, and stops at the first error, which all methods then
-// leave alone; numbers read after that are zero.
+// where the decoder goes, which [gobPlan] knows, and stops at the first error,
+// which all methods then leave alone; numbers read after that are zero.
 type gobScan struct {
-	msg   []byte // what is left of the current message
-	rest  []byte // the messages that follow it
+	msg  []byte // what is left of the current message
+	rest []byte // the messages that follow it
+	err  error
+
+	// Of the descriptions of types:
 	types map[int]*gobWireType
 	work  int // see charge
-	err   error
+
+	// Of the value:
+	plan   *gobPlan
+	prefix []byte    // the descriptions before it
+	names  *sync.Map // see gobCodec
 }
 
-func (s *gobScan) failf(format string, args ...any) {
+func (s *gobScan) failf(format string, args ...any) { s.fail(fmt.Errorf("gob: "+format, args...)) }
+
+func (s *gobScan) fail(err error) {
 	if s.err == nil {
-		s.err = fmt.Errorf("gob: "+format, args...)
+		s.err = err
 	}
 	s.msg, s.rest = nil, nil
 }
@@ -127,11 +140,12 @@ func (s *gobScan) count(size int) int {
 	return int(n) //nolint:gosec // at most the length of the message
 }
 
-// bytes steps over a byte string and returns its length.
-func (s *gobScan) bytes() int {
+// bytes steps over a byte string and returns it.
+func (s *gobScan) bytes() []byte {
 	n := s.count(1)
+	b := s.msg[:n]
 	s.msg = s.msg[n:]
-	return n
+	return b
 }
 
 // fields calls visit for each field of a struct that is there.
@@ -193,26 +207,25 @@ func (s *gobScan) structFields(t *gobWireType) {
 		s.failf("a type of %d fields, limit %d", n, maxGobWork)
 		return
 	}
-	t.fields = make([]int, n)
+	t.fields, t.names = make([]int, n), make([]string, n)
 	for i := range t.fields {
-		t.fields[i] = s.named()
+		t.names[i], t.fields[i] = s.named()
 	}
 }
 
-// named reads a name and a type id, gob's CommonType or fieldType, and returns
-// the id.
-func (s *gobScan) named() (id int) {
+// named reads a name and a type id: gob's CommonType or fieldType.
+func (s *gobScan) named() (name string, id int) {
 	s.fields(func(field int) {
 		switch field {
 		case 0:
-			s.bytes()
+			name = string(s.bytes())
 		case 1:
 			id = s.int()
 		default:
 			s.failf("field %d in the description of a type", field)
 		}
 	})
-	return id
+	return name, id
 }
 
 // weigh fails if the types are too much work to compile.
@@ -244,17 +257,17 @@ func (s *gobScan) charge(id int, seen map[int]bool) {
 
 // alone walks a value that is not part of another. One that is not a struct has
 // a zero before it.
-func (s *gobScan) alone(id, depth int) {
-	if t := s.types[id]; t == nil || t.kind != gobStruct {
+func (s *gobScan) alone(op *gobOp, depth int) {
+	if op.wire == nil || op.wire.kind != gobStruct {
 		if s.uint() != 0 {
 			s.failf("no zero before a lone value")
 		}
 	}
-	s.value(id, depth)
+	s.value(op, depth)
 }
 
-func (s *gobScan) value(id, depth int) {
-	switch id {
+func (s *gobScan) value(op *gobOp, depth int) {
+	switch op.id {
 	case gobBool, gobInt, gobUint, gobFloat:
 		s.uint()
 	case gobComplex:
@@ -263,50 +276,49 @@ func (s *gobScan) value(id, depth int) {
 	case gobBytes, gobString:
 		s.bytes()
 	case gobInterface:
-		s.iface(depth)
+		s.iface(op, depth)
 	default:
-		s.defined(id, depth)
+		s.defined(op, depth)
 	}
 }
 
-func (s *gobScan) defined(id, depth int) {
-	t := s.types[id]
-	if t == nil {
-		s.failf("type %d is not described", id)
+func (s *gobScan) defined(op *gobOp, depth int) {
+	if op.wire == nil {
+		s.failf("type %d is not described", op.id)
 		return
 	}
 	if depth >= MaxDepth {
 		s.failf("nested deeper than %d", MaxDepth)
 		return
 	}
-	switch t.kind {
+	switch op.wire.kind {
 	case gobArray, gobSlice:
-		s.elements(s.count(1), t.refs[:1], depth)
+		s.elements(s.count(1), op, depth)
 	case gobMap:
-		s.elements(s.count(2), t.refs[:], depth)
+		s.elements(s.count(2), op, depth)
 	case gobStruct:
-		s.structure(t, depth)
+		s.structure(op, depth)
 	default:
 		s.bytes()
 	}
 }
 
 // elements walks n elements, or keys and elements.
-func (s *gobScan) elements(n int, ids []int, depth int) {
+func (s *gobScan) elements(n int, op *gobOp, depth int) {
 	for ; n > 0 && s.err == nil; n-- {
-		for _, id := range ids {
-			s.value(id, depth+1)
+		for _, part := range op.parts {
+			s.value(part, depth+1)
 		}
 	}
 }
 
-func (s *gobScan) structure(t *gobWireType, depth int) {
+func (s *gobScan) structure(op *gobOp, depth int) {
 	s.fields(func(field int) {
-		if field >= len(t.fields) {
-			s.failf("field %d of a struct that has %d", field, len(t.fields))
+		if field >= len(op.parts) {
+			s.failf("field %d of a struct that has %d", field, len(op.parts))
 			return
 		}
-		s.value(t.fields[field], depth+1)
+		s.value(op.parts[field], depth+1)
 	})
 }
 
@@ -314,12 +326,17 @@ func (s *gobScan) structure(t *gobWireType, depth int) {
 // type, and the value with its length. Gob may describe the type in between;
 // such a value comes in pieces, which the decoder takes for something else
 // where it has no use for the value. [Gob] describes all types beforehand.
-func (s *gobScan) iface(depth int) {
+func (s *gobScan) iface(op *gobOp, depth int) {
 	if depth >= MaxDepth {
 		s.failf("nested deeper than %d", MaxDepth)
 		return
 	}
-	if s.bytes() == 0 {
+	name := s.bytes()
+	if len(name) == 0 {
+		if op.ignored {
+			// The decoder would not stop here, but take what follows for a value.
+			s.failf("a nil in an interface that the receiver has no field for")
+		}
 		return
 	}
 	id := s.int()
@@ -328,10 +345,12 @@ func (s *gobScan) iface(depth int) {
 	}
 	n := s.count(1)
 	after := s.msg[n:]
-	s.msg = s.msg[:n]
-	s.alone(id, depth+1)
-	if len(s.msg) > 0 {
-		s.failf("bytes left over in an interface value")
+	if !op.ignored {
+		s.msg = s.msg[:n]
+		s.alone(s.inside(name, id), depth+1)
+		if len(s.msg) > 0 {
+			s.failf("bytes left over in an interface value")
+		}
 	}
 	if s.err == nil {
 		s.msg = after

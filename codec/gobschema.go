@@ -26,18 +26,14 @@ type gobSchemas struct {
 	byPrefix map[string]*gobSchema // by the bytes of the descriptions
 }
 
-// check walks the message and returns its schema and the length of its type
-// descriptions, or an error if it is not one complete gob.
-func (c *gobSchemas) check(src []byte) (*gobSchema, int, error) {
+// of returns the schema of a message and the length of its type descriptions.
+func (c *gobSchemas) of(src []byte) (*gobSchema, int, error) {
 	n, err := gobPrefix(src)
 	if err != nil {
 		return nil, 0, err
 	}
 	schema, err := c.schema(src[:n])
-	if err != nil {
-		return nil, 0, err
-	}
-	return schema, n, scanGobValue(schema, src[n:])
+	return schema, n, err
 }
 
 func (c *gobSchemas) schema(prefix []byte) (*gobSchema, error) {
@@ -99,15 +95,4 @@ func scanGobTypes(prefix []byte) (*gobSchema, error) {
 	}
 	s.weigh()
 	return &gobSchema{types: s.types}, s.err
-}
-
-// scanGobValue walks the one message that follows the type descriptions.
-func scanGobValue(schema *gobSchema, src []byte) error {
-	s := gobScan{rest: src, types: schema.types}
-	s.next()
-	s.alone(s.int(), 0)
-	if len(s.msg)+len(s.rest) > 0 {
-		s.failf("bytes left over after the value")
-	}
-	return s.err
 }

@@ -142,6 +142,37 @@ func TestHostileArguments(t *testing.T) {
 	}
 }
 
+// A nil in an interface that the request has no field for makes encoding/gob go on in
+// the middle of another value, here the key of a map, where another map has a length
+// that nobody has checked. It is decoded by the reader, before anybody is authenticated.
+func TestHostileHeader(t *testing.T) {
+	_, address := serve(t, arith)
+	const (
+		header = "\x01\x09Arith.Mul\x01\x01"              // ServiceMethod and Seq
+		list   = "\x01\x01\x00"                           // A has one element, a nil
+		hidden = "\x02\x01\x04" + "\x03\xfe\x03\xe8"      // B has one entry, and M a length of 1,000
+		value  = header + list + hidden + "\x00" + "\x00" // of B's entry, and the end
+	)
+	var said []byte
+	for _, described := range []string{
+		"\xff\x81\x03\x01\x01\x07Request\x00\x01\x06" + // id 65
+			"\x01\x0dServiceMethod\x01\x0c\x00" + "\x01\x03Seq\x01\x06\x00" + "\x01\x01A\x01\xff\x84\x00" +
+			"\x01\x01D\x01\x04\x00" + "\x01\x01B\x01\xff\x86\x00" + "\x01\x01M\x01\xff\x88\x00" + "\x00\x00",
+		"\xff\x83\x02\x01\x00\x01\x10\x00\x00",                 // A, a slice of interfaces
+		"\xff\x85\x04\x01\x00\x01\x0c\x01\x04\x00\x00",         // B, a map of strings to ints
+		"\xff\x87\x04\x01\x00\x01\xff\x8a\x01\xff\x8a\x00\x00", // M, a map of structs to structs
+		"\xff\x89\x03\x01\x00\x00\x00",                         // without fields
+		"\xff\x82" + value,
+		"\xff\x8b\x03\x01\x00\x01\x02" + "\x01\x01A\x01\x04\x00" + "\x01\x01B\x01\x04\x00" + "\x00\x00", // Args
+		"\xff\x8c\x01\x0c\x01\x0e\x00",
+	} {
+		said = append(append(said, byte(len(described))), described...)
+	}
+	if answer := speak(t, address, said); len(answer) > 0 {
+		t.Errorf("the answer is %q", answer)
+	}
+}
+
 // Memory follows what arrives: a thousand clients that claim much and send nothing
 // take little.
 func TestClaimsTakeNoMemory(t *testing.T) {

@@ -1,0 +1,211 @@
+package codec
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/gob"
+	"reflect"
+)
+
+// gobOp is how the decoder decodes a value of one type.
+type gobOp struct {
+	id      int          // of the type
+	wire    *gobWireType // its description; nil if it is gob's own, or not described
+	parts   []*gobOp     // as [gobWireType.ids] has them
+	ignored bool         // it is dropped, as the receiver has no place for it
+}
+
+// gobPlan has the ops for the types of one schema. They are not the types', for
+// two reasons. A nil in an interface is decoded one way and dropped another. And
+// of the fields of a struct that have one type of Go, the decoder decodes all as
+// it does the first, whatever types the message has for them.
+//
+// A plan is kept with a decoder, which has the same in its own form.
+type gobPlan struct {
+	types map[int]*gobWireType
+	ops   map[gobTarget]*gobOp
+	held  map[gobHeld]*gobOp // in interfaces
+}
+
+// gobTarget is a type and what it is decoded into. That is nil where it is
+// dropped, and an interface where only the types of the message matter.
+type gobTarget struct {
+	id int
+	rt reflect.Type
+}
+
+// gobHeld is what an interface value says of its type. The names are those that
+// the program has registered, so there is an end to them.
+type gobHeld struct {
+	name string
+	id   int
+}
+
+func newGobPlan(types map[int]*gobWireType) *gobPlan {
+	return &gobPlan{types, make(map[gobTarget]*gobOp), make(map[gobHeld]*gobOp)}
+}
+
+// alone returns the op for a value that is not part of another.
+func (p *gobPlan) alone(id int, rt reflect.Type) *gobOp {
+	if p.types[id] == nil {
+		return p.untyped(id, false)
+	}
+	target := gobTarget{id, rt}
+	op := p.ops[target]
+	if op == nil {
+		op = p.compile(id, rt, make(map[reflect.Type]*gobOp))
+		p.ops[target] = op
+	}
+	return op
+}
+
+// compile does what gob's decOpFor does; seen has the ops of the struct that it is
+// part of. Where the types do not fit, the result does not matter: the decoder
+// fails before it gets to a value.
+func (p *gobPlan) compile(id int, rt reflect.Type, seen map[reflect.Type]*gobOp) *gobOp {
+	if op := seen[rt]; op != nil {
+		return op
+	}
+	base := rt
+	for n := 0; base.Kind() == reflect.Pointer && n < 100; n++ { // a type may point to itself
+		base = base.Elem()
+	}
+	t := p.types[id]
+	if t != nil && t.kind == gobStruct && base.Kind() == reflect.Struct {
+		op := p.structure(id, t, base)
+		seen[rt] = op
+		return op
+	}
+	op := &gobOp{id: id, wire: t}
+	seen[rt] = op
+	switch {
+	case t == nil:
+	case (t.kind == gobSlice || t.kind == gobArray) && (base.Kind() == reflect.Slice || base.Kind() == reflect.Array):
+		op.parts = []*gobOp{p.compile(t.refs[0], base.Elem(), seen)}
+	case t.kind == gobMap && base.Kind() == reflect.Map:
+		op.parts = []*gobOp{p.compile(t.refs[0], base.Key(), seen), p.compile(t.refs[1], base.Elem(), seen)}
+	default:
+		return p.untyped(id, true)
+	}
+	return op
+}
+
+func (p *gobPlan) structure(id int, t *gobWireType, base reflect.Type) *gobOp {
+	target := gobTarget{id, base}
+	if op := p.ops[target]; op != nil {
+		return op
+	}
+	op := &gobOp{id: id, wire: t, parts: make([]*gobOp, len(t.fields))}
+	p.ops[target] = op
+	seen := make(map[reflect.Type]*gobOp)
+	for i, field := range t.fields {
+		f, ok := base.FieldByName(t.names[i])
+		if ok && f.IsExported() {
+			op.parts[i] = p.compile(field, f.Type, seen)
+		} else {
+			op.parts[i] = p.untyped(field, true)
+		}
+	}
+	return op
+}
+
+// untyped returns the op for a value that is dropped, or is decoded and has no
+// structs inside: then the types of the message say all.
+func (p *gobPlan) untyped(id int, ignored bool) *gobOp {
+	target := gobTarget{id: id}
+	if !ignored {
+		target.rt = reflect.TypeFor[any]()
+	}
+	if op := p.ops[target]; op != nil {
+		return op
+	}
+	op := &gobOp{id: id, wire: p.types[id], ignored: ignored}
+	if op.wire == nil && (id < 0 || id >= gobFirstDefined) {
+		return op // not kept: a stranger may think of any id
+	}
+	p.ops[target] = op
+	if op.wire == nil {
+		return op
+	}
+	ids := op.wire.ids()
+	op.parts = make([]*gobOp, len(ids))
+	for i, part := range ids {
+		op.parts[i] = p.untyped(part, ignored)
+	}
+	return op
+}
+
+// inside returns the op for what an interface holds.
+func (s *gobScan) inside(name []byte, id int) *gobOp {
+	if op := s.plan.held[gobHeld{string(name), id}]; op != nil {
+		return op
+	}
+	empty := s.empty(id, 0)
+	if empty == nil {
+		return s.plan.untyped(id, false)
+	}
+	rt := s.registered(string(name), id, empty)
+	if s.err != nil {
+		return s.plan.untyped(id, false)
+	}
+	op := s.plan.alone(id, rt)
+	s.plan.held[gobHeld{string(name), id}] = op
+	return op
+}
+
+// empty returns the shortest value of a type, or nil for one that can't have a
+// struct inside.
+func (s *gobScan) empty(id, depth int) []byte {
+	t := s.plan.types[id]
+	if t == nil || t.kind == gobOpaque {
+		return nil
+	}
+	if t.kind != gobArray {
+		return []byte{0}
+	}
+	if depth >= MaxDepth {
+		s.failf("nested deeper than %d", MaxDepth)
+		return nil
+	}
+	elem := s.empty(t.refs[0], depth+1)
+	n := t.refs[1]
+	if elem == nil {
+		return nil
+	}
+	if n < 0 || n > len(s.msg)/len(elem) {
+		s.failf("an array of %d where %d bytes are left", n, len(s.msg))
+		return nil
+	}
+	return append(appendGobUint(nil, n), bytes.Repeat(elem, n)...)
+}
+
+// registered returns the type that was registered under that name. Only gob knows,
+// so it is given an interface value of that name to decode, with an empty value in
+// it. If it fails it will also fail to decode the message.
+func (s *gobScan) registered(name string, id int, empty []byte) reflect.Type {
+	if rt, ok := s.names.Load(name); ok {
+		return rt.(reflect.Type)
+	}
+	if s.plan.types[id].kind != gobStruct {
+		empty = append([]byte{0}, empty...)
+	}
+	value := append(appendGobUint([]byte{2 * gobInterface, 0}, len(name)), name...)
+	value = append(appendGobUint(appendGobUint(value, 2*id), len(empty)), empty...)
+	src := append(appendGobUint(bytes.Clone(s.prefix), len(value)), value...)
+	var v any
+	if err := gob.NewDecoder(bytes.NewReader(src)).Decode(&v); err != nil {
+		s.fail(err)
+		return nil
+	}
+	rt := reflect.TypeOf(v)
+	s.names.Store(name, rt)
+	return rt
+}
+
+// appendGobUint appends a number as [gobScan.uint] reads it.
+func appendGobUint(b []byte, n int) []byte {
+	if n < 0x80 {
+		return append(b, byte(n))
+	}
+	return binary.BigEndian.AppendUint64(append(b, 0xf8), uint64(n)) //nolint:gosec // never negative
+}
