@@ -110,11 +110,12 @@ func (t *proxied) ask(ctx context.Context, c net.Conn, address string) (left []b
 		return nil, err
 	}
 	in := bufio.NewReader(io.LimitReader(c, maxProxyHead))
-	answer, err := http.ReadResponse(in, r)
+	// The body stays open: closing would read it to its end. After a consent there is
+	// none, whatever the header says of its length, and after a refusal c is closed.
+	answer, err := http.ReadResponse(in, r) //nolint:bodyclose // see above
 	if err != nil {
 		return nil, err
 	}
-	_ = answer.Body.Close() // of a CONNECT that succeeds it is the connection
 	if answer.StatusCode/100 != 2 {
 		return nil, errors.New(answer.Status)
 	}

@@ -66,33 +66,48 @@ func pipe(to, from net.Conn) {
 	_ = to.Close()
 }
 
-// The server's first words may come with the proxy's answer.
+// The server's first words may come with the proxy's answer, in which a length means
+// nothing.
 func TestProxyKeepsFirstBytes(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	go func() {
-		c, err := ln.Accept()
-		if err != nil {
-			return
-		}
-		defer c.Close()
-		_, _ = c.Read(make([]byte, 4096))
-		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\nfirst words")
-	}()
-	through, err := transport.Proxy(transport.TCP(), ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := through.Dial(t.Context(), "far.example:1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if b, err := io.ReadAll(c); string(b) != "first words" || err != nil {
-		t.Errorf("%q, %v", b, err)
+	for name, header := range map[string]string{
+		"no body":  "",
+		"chunked":  "Transfer-Encoding: chunked\r\n",
+		"a length": "Content-Length: 5\r\n",
+		"longer":   "Content-Length: 500\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ln.Close()
+			got := make(chan struct{})
+			go func() {
+				c, err := ln.Accept()
+				if err != nil {
+					return
+				}
+				defer c.Close()
+				_, _ = c.Read(make([]byte, 4096))
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n"+header+"\r\nfirst words")
+				<-got
+			}()
+			through, err := transport.Proxy(transport.TCP(), ln.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			c, err := through.Dial(ctx, "far.example:1")
+			close(got)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if b, err := io.ReadAll(c); string(b) != "first words" || err != nil {
+				t.Errorf("%q, %v", b, err)
+			}
+		})
 	}
 }
 

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"io"
+	"net"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -32,6 +33,9 @@ func (p *pushed) data(b []byte, end error) error {
 }
 
 func (p *pushed) Read(b []byte) (int, error) { return p.in.read(b) }
+
+// NetConn returns the engine's connection, whose TLS is asked for.
+func (p *pushed) NetConn() net.Conn { return p.PushConn }
 
 // CloseWrite passes on what the engine can do.
 func (p *pushed) CloseWrite() error {

@@ -20,6 +20,10 @@ type outer struct{ net.Conn }
 
 func (o outer) NetConn() net.Conn { return o.Conn }
 
+type securePush struct{ secure }
+
+func (securePush) OnData(func(p []byte, end error) error) {}
+
 type opaque struct{ net.Conn }
 
 type ring struct{ net.Conn }
@@ -67,6 +71,7 @@ func TestTLSState(t *testing.T) {
 		"TLS of crypto":    {tls.Client(plain, &tls.Config{ServerName: "x"}), true},
 		"wrapped":          {outer{secure{plain}}, true},
 		"wrapped for us":   {transport.Wrap(outer{secure{plain}}), true},
+		"pushed":           {transport.Wrap(securePush{secure{plain}}), true},
 		"wrapped secretly": {opaque{secure{plain}}, false},
 		"told":             {transport.Over(opaque{secure{plain}}, secure{plain}), true},
 		"over plain":       {transport.Over(opaque{plain}, plain), false},

@@ -10,12 +10,18 @@ import (
 	"net/http/httptrace"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/tandem-rpc/tandem"
 )
 
 // maxIdle is how many connections to a server are kept though no call needs them.
 const maxIdle = 16
+
+// maxUnused is how old the first connection may be when a call gets it: servers close
+// one that has sent no header for some seconds, and net/http does not send a request
+// again whose connection was a new one.
+const maxUnused = time.Second
 
 // ErrClosed is why a Server has ended that was closed on this side.
 var ErrClosed = errors.New("closed")
@@ -33,7 +39,8 @@ type Server struct {
 	calls   sync.WaitGroup
 
 	mu     sync.Mutex
-	first  net.Conn // that nobody has used yet
+	first  net.Conn  // that nobody has used yet
+	made   time.Time // when it was
 	open   map[*tracked]struct{}
 	err    error
 	closed bool
@@ -55,8 +62,8 @@ func (t *tracked) Close() error {
 }
 
 // Connect connects once, so that it is known that the server is there; the first call
-// gets that connection. http2 has all connections speak HTTP/2 without being asked,
-// and so one is enough.
+// gets that connection if it comes soon. http2 has all connections speak HTTP/2 without
+// being asked, and so one is enough.
 func Connect(ctx context.Context, connect func(context.Context) (net.Conn, error), http2 bool) (*Server, error) {
 	first, err := connect(ctx)
 	if err != nil {
@@ -67,7 +74,7 @@ func Connect(ctx context.Context, connect func(context.Context) (net.Conn, error
 
 // New is [Connect] with a connection that has been made.
 func New(first net.Conn, connect func(context.Context) (net.Conn, error), http2 bool) *Server {
-	s := &Server{connect: connect, first: first, open: map[*tracked]struct{}{}, done: make(chan struct{})}
+	s := &Server{connect: connect, first: first, made: time.Now(), open: map[*tracked]struct{}{}, done: make(chan struct{})}
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.HTTP = s.Client(http2, 0)
 	return s
@@ -108,7 +115,12 @@ func (s *Server) dial(ctx context.Context) (net.Conn, error) {
 	s.mu.Lock()
 	c := s.first
 	s.first = nil
+	old := time.Since(s.made) > maxUnused
 	s.mu.Unlock()
+	if c != nil && old {
+		_ = c.Close() // the server may have closed it, too
+		c = nil
+	}
 	if c == nil {
 		var err error
 		if c, err = s.connect(ctx); err != nil {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
@@ -108,6 +109,40 @@ func TestEnd(t *testing.T) {
 	<-s.Done()
 	if _, err := Connect(t.Context(), connect(web.Listener.Addr().String()), false); err == nil {
 		t.Error("there is nobody to connect to")
+	}
+}
+
+// impatient closes its first connection unread.
+type impatient struct {
+	net.Listener
+	once sync.Once
+}
+
+func (l *impatient) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	closed := false
+	l.once.Do(func() { closed = err == nil && c.Close() == nil })
+	if closed {
+		return l.Listener.Accept()
+	}
+	return c, err
+}
+
+// The first connection was closed by a server that has waited too long for a header:
+// a first call that comes late gets another one.
+func TestLateFirstCall(t *testing.T) {
+	web := httptest.NewUnstartedServer(http.NotFoundHandler())
+	web.Listener = &impatient{Listener: web.Listener}
+	web.Start()
+	t.Cleanup(web.Close)
+	s, err := Connect(t.Context(), connect(web.Listener.Addr().String()), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	s.made = s.made.Add(-2 * maxUnused)
+	if err := get(t.Context(), s); err != nil {
+		t.Error(err)
 	}
 }
 

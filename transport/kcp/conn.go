@@ -41,9 +41,10 @@ type conn struct {
 	sent    chan struct{} // closed when the peer knows that we have none
 	gone    chan struct{} // closed when nothing is received any more
 
+	answered bool // the peer's end came after ours; valid when ended is closed
+
 	mu     sync.Mutex
 	closed bool
-	halved bool  // we have ended our direction
 	reason error // valid when gone is closed
 }
 
@@ -155,6 +156,7 @@ func (c *conn) heard(k kind) error {
 		if isDone(c.ended) {
 			return errors.New("kcp: the peer ends twice")
 		}
+		c.answered = isDone(c.sent)
 		c.in.End(io.EOF)
 		close(c.ended)
 	case bye:
@@ -191,9 +193,6 @@ func (c *conn) Write(p []byte) (int, error) { return c.out.Write(p) }
 
 // CloseWrite ends our direction when what was written has been sent.
 func (c *conn) CloseWrite() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.halved = true
 	c.out.End(io.EOF)
 	return nil
 }
@@ -215,27 +214,25 @@ func (c *conn) Close() error {
 	c.closed = true
 	c.in.Close()
 	c.out.End(io.EOF)
-	go c.part(isDone(c.ended), c.halved) // ends in partTime
+	go c.part() // ends in partTime
 	return nil
 }
 
 // part lets the end of the connection reach the peer before the session is gone. If
 // the peer's end comes after ours it has read ours, or closed too: it is told that
 // it need not wait. If it came before, the peer says when it has read ours.
-func (c *conn) part(ended, halved bool) {
+func (c *conn) part() {
 	stop := time.AfterFunc(partTime, func() { _ = c.session.Close() }) // ends every wait
 	defer stop.Stop()
 	select {
 	case <-c.sent:
 	case <-c.gone:
 	}
-	if !ended {
-		select {
-		case <-c.ended:
-		case <-c.gone:
-		}
+	select {
+	case <-c.ended:
+	case <-c.gone:
 	}
-	if !ended || halved {
+	if isDone(c.ended) && c.answered {
 		c.sayBye()
 	} else {
 		<-c.gone

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/transport"
 	"github.com/tandem-rpc/tandem/transport/kcp"
 )
 
@@ -123,6 +124,45 @@ func TestLossyPath(t *testing.T) {
 	}
 	if p.lost.Load() == 0 {
 		t.Error("no packet was lost")
+	}
+}
+
+// Who closes after the peer's half close stays until the peer has what was written, also
+// if that takes longer than a packet.
+func TestAnswerToHalfClose(t *testing.T) {
+	ln, err := open(t).Listen(t.Context(), loopback())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	p := newPath(t, ln.Addr().String(), 0)
+	c, err := open(t).Dial(t.Context(), p.near.LocalAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dialed := transport.Wrap(c)
+	defer dialed.Close()
+	if c, err = ln.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	accepted := transport.Wrap(c)
+	end := time.Now().Add(20 * time.Second)
+	if err := errors.Join(dialed.SetDeadline(end), accepted.SetDeadline(end), dialed.CloseWrite()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := accepted.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	p.cut.Store(true)
+	words := bytes.Repeat([]byte("words "), 2000)
+	_, err = accepted.Write(words)
+	if err := errors.Join(err, accepted.CloseWrite(), accepted.Close()); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(200 * time.Millisecond)
+	p.cut.Store(false)
+	if got, err := io.ReadAll(dialed); !bytes.Equal(got, words) || err != nil {
+		t.Errorf("%d of %d bytes arrived: %v", len(got), len(words), err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	quicgo "github.com/quic-go/quic-go"
@@ -31,15 +32,19 @@ type conn struct {
 	readBy   time.Time      // for the stream to come
 	writeBy  time.Time
 	deadline chan struct{} // closed and replaced when one of these changes
-	ended    bool          // the peer sends no more, and we have read to there
-	halved   bool          // nor do we
 	closed   bool
+
+	halved   atomic.Bool // we send no more
+	heard    sync.Once   // of the peer's end
+	ended    atomic.Bool // the peer sends no more
+	answered atomic.Bool // its end came after ours
 
 	reading sync.Mutex
 }
 
 func newDialed(c *quicgo.Conn, stream *quicgo.Stream, s *socket) *conn {
 	d := &conn{quic: c, socket: s, stream: stream, ready: make(chan struct{}), deadline: make(chan struct{})}
+	stream.SetReceiveFinalSizeCallback(d.hearEnd)
 	close(d.ready)
 	return d
 }
@@ -62,6 +67,7 @@ func (c *conn) accept() {
 		return
 	}
 	c.stream = stream
+	stream.SetReceiveFinalSizeCallback(c.hearEnd)
 	c.err = errors.Join(stream.SetReadDeadline(c.readBy), stream.SetWriteDeadline(c.writeBy))
 }
 
@@ -113,11 +119,19 @@ func (c *conn) Read(p []byte) (int, error) {
 		err = ending(err)
 	}
 	if errors.Is(err, io.EOF) {
-		c.mu.Lock()
-		c.ended = true
-		c.mu.Unlock()
+		c.hearEnd(0)
 	}
 	return n, err
+}
+
+// hearEnd notes the peer's end when it comes, which may be long before it is read. It
+// takes no lock: end waits with one for the goroutine of QUIC's that is here. A read may
+// be here earlier.
+func (c *conn) hearEnd(int64) {
+	c.heard.Do(func() {
+		c.answered.Store(c.halved.Load())
+		c.ended.Store(true)
+	})
 }
 
 func (c *conn) isClosed() bool {
@@ -157,9 +171,7 @@ func (c *conn) CloseWrite() error {
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
-	c.halved = true
-	c.mu.Unlock()
+	c.halved.Store(true)
 	return stream.Close()
 }
 
@@ -172,14 +184,15 @@ func (c *conn) Close() error {
 		return net.ErrClosed
 	}
 	c.closed = true
-	if c.stream == nil || c.quic.Context().Err() != nil || c.ended && c.halved {
+	if c.stream == nil || c.quic.Context().Err() != nil || c.answered.Load() {
 		return c.end()
 	}
+	ended := c.ended.Load()                      // before ours is sent
 	err := c.stream.SetDeadline(time.Unix(1, 0)) // whoever reads or writes stops
 	if err := errors.Join(err, c.stream.Close()); err != nil {
 		return errors.Join(err, c.end())
 	}
-	go c.part(c.ended) // ends in partTime
+	go c.part(ended) // ends in partTime
 	return nil
 }
 

@@ -18,6 +18,10 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
+// lateReader is how long a reader lets what was written lie: longer than it takes to
+// close a connection.
+const lateReader = 300 * time.Millisecond
+
 // pingPong sends a little both ways.
 func (s *session) pingPong(a, b net.Conn) error {
 	for _, c := range [][2]net.Conn{{a, b}, {b, a}} {
@@ -92,6 +96,47 @@ func halfClose(s *session) error {
 	got, err := io.ReadAll(b)
 	if !bytes.Equal(got, words) {
 		return fmt.Errorf("the other way %d of %d bytes arrived: %w", len(got), len(words), orNone(err))
+	}
+	return nil
+}
+
+// answersHalfClose has the peer answer a half close, and close at once: what it said
+// waits for a reader who is late.
+func answersHalfClose(s *session) error {
+	if s.h.NoHalfClose {
+		return nil
+	}
+	for _, fromClient := range []bool{true, false} {
+		dialed, accepted, err := s.pair()
+		if err != nil {
+			return err
+		}
+		a, b := dialed.(*transport.Conn), accepted.(*transport.Conn)
+		if !fromClient {
+			a, b = b, a
+		}
+		if err := errors.Join(a.SetDeadline(time.Now().Add(s.h.within())), b.SetDeadline(time.Now().Add(s.h.within()))); err != nil {
+			return err
+		}
+		if err := b.CloseWrite(); err != nil {
+			return err
+		}
+		if n, err := a.Read(make([]byte, 1)); n > 0 || !errors.Is(err, io.EOF) {
+			return fmt.Errorf("after the half close: %d bytes, %w", n, orNone(err))
+		}
+		words, sent := sample(100_000, 4), make(chan error, 1)
+		go func() {
+			_, err := a.Write(words)
+			sent <- errors.Join(err, a.CloseWrite(), a.Close())
+		}()
+		<-time.After(lateReader)
+		got, err := io.ReadAll(b)
+		if !bytes.Equal(got, words) {
+			return fmt.Errorf("%d of %d bytes arrived (from the client: %t): %w", len(got), len(words), fromClient, orNone(err))
+		}
+		if late, err := s.result("the write", sent); late != nil || err != nil {
+			return errors.Join(late, err)
+		}
 	}
 	return nil
 }

@@ -86,6 +86,7 @@ func Checks() []Check {
 		{"draining loses no call", drains},
 		{"what was written before the close arrives", lastWords},
 		{"a half close leaves the other half", halfClose},
+		{"what answers a half close arrives", answersHalfClose},
 		{"closing ends a write that waits", closeWhileWriting},
 		{"closing ends a read that waits", closeWhileReading},
 		{"a deadline ends a read, and the connection goes on", readDeadline},

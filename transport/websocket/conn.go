@@ -25,13 +25,19 @@ const (
 // conn makes a connection of a WebSocket. A goroutine of its own receives: a
 // deadline in the middle of a message would otherwise end the connection.
 type conn struct {
-	net.Conn // the one below: addresses, write deadlines
+	net.Conn // the one below: addresses
 
 	ws *ws.Conn
 	in *transport.Inbox
 
 	writing sync.Mutex
 	closed  atomic.Bool
+
+	// The connection below has the deadline only while Write runs: the goroutine that
+	// receives answers pings, which an old one would let fail.
+	deadline sync.Mutex
+	writeBy  time.Time
+	inWrite  bool
 }
 
 // secured is one whose connection below is TLS.
@@ -113,6 +119,10 @@ func (c *conn) Write(p []byte) (done int, err error) {
 	if c.closed.Load() {
 		return 0, fmt.Errorf("websocket: write: %w", net.ErrClosed)
 	}
+	if err := c.bound(true); err != nil {
+		return 0, err
+	}
+	defer func() { _ = c.bound(false) }() // without a connection below the next write fails
 	for done < len(p) {
 		n := min(len(p)-done, maxMessage)
 		if err := c.ws.Write(context.Background(), ws.MessageBinary, p[done:done+n]); err != nil {
@@ -121,6 +131,35 @@ func (c *conn) Write(p []byte) (done int, err error) {
 		done += n
 	}
 	return done, nil
+}
+
+// bound puts the deadline on the connection below when a write begins, and takes it
+// away when it ends.
+func (c *conn) bound(inWrite bool) error {
+	c.deadline.Lock()
+	defer c.deadline.Unlock()
+	c.inWrite = inWrite
+	if c.writeBy.IsZero() || c.closed.Load() { // part has a deadline of its own
+		return nil
+	}
+	if inWrite {
+		return c.Conn.SetWriteDeadline(c.writeBy)
+	}
+	return c.Conn.SetWriteDeadline(time.Time{})
+}
+
+// SetWriteDeadline is for the write that runs, and later ones.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.deadline.Lock()
+	defer c.deadline.Unlock()
+	if c.closed.Load() {
+		return net.ErrClosed
+	}
+	c.writeBy = t
+	if c.inWrite {
+		return c.Conn.SetWriteDeadline(t)
+	}
+	return nil
 }
 
 func (c *conn) SetReadDeadline(t time.Time) error { return c.in.SetReadDeadline(t) }
@@ -146,7 +185,10 @@ func (c *conn) Close() error {
 
 // part ends the connection, in good order if the peer answers in time.
 func (c *conn) part(status ws.StatusCode, reason string) {
-	if c.Conn.SetDeadline(time.Now().Add(partTime)) == nil {
+	c.deadline.Lock()
+	err := c.Conn.SetDeadline(time.Now().Add(partTime))
+	c.deadline.Unlock()
+	if err == nil {
 		_ = c.ws.Close(status, reason) // the peer may be gone
 	}
 	_ = c.Conn.Close()

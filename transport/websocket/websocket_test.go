@@ -184,6 +184,47 @@ func TestStrangersAreTold(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
+// The deadline of a write that has ended does not meet the answer to a ping.
+func TestPingAfterWriteDeadline(t *testing.T) {
+	ln, err := websocket.New(transport.TCP()).Listen(t.Context(), loopback())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		c, _ := ln.Accept() // the dial fails too
+		accepted <- c
+	}()
+	conn, _, err := ws.Dial(t.Context(), "ws://"+ln.Addr().String(), &ws.DialOptions{Subprotocols: []string{websocket.Subprotocol}}) //nolint:bodyclose // nobody has to, says Dial
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := <-accepted
+	defer c.Close()
+	defer conn.CloseNow()
+	by := time.Now().Add(50 * time.Millisecond)
+	if err := c.SetWriteDeadline(by); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Write([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(time.Until(by) + 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if _, p, err := conn.Read(ctx); string(p) != "hello" || err != nil {
+		t.Fatalf("%q, %v", p, err)
+	}
+	conn.CloseRead(ctx) // it reads the answer
+	if err := conn.Ping(ctx); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Write([]byte("x")); !isTimeout(err) {
+		t.Errorf("a write past its deadline: %v", err)
+	}
+}
+
 // A server that is none, or has another path, or sends elsewhere, is no server.
 func TestDialSaysWhatIsWrong(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
