@@ -50,6 +50,12 @@ func (s *DirectClientSelector) Core(opts ...client.Option) (*client.Client, erro
 	return s.core.Client(opts...)
 }
 
+// Ready returns the tandem client if there is one. It never waits.
+func (s *DirectClientSelector) Ready() *client.Client {
+	s.once.Do(s.make)
+	return s.core.Ready()
+}
+
 // make sets the core, once.
 func (s *DirectClientSelector) make() {
 	timeout := cmp.Or(s.DialTimeout, s.Timeout)
