@@ -71,9 +71,9 @@ func (c *Client) exchange(ctx context.Context, at place, t *trip, reply any) err
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	// A connection that does not take a request in a call's whole time takes none of
-	// the others' either. Closing it ends the writing, so nothing reads the arguments
-	// when the call is over.
+	// A connection that has not taken a request when its call's time is over takes none
+	// behind it either. Closing it ends the writing, so nothing reads the arguments
+	// after that.
 	stop := context.AfterFunc(ctx, func() { c.drop(at) })
 	own, give := ownReply(reply)
 	call := at.client.Go(t.method, t.args, own, make(chan *rpc.Call, 1))

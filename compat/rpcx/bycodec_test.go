@@ -147,12 +147,8 @@ func TestServerDoesNotRead(t *testing.T) {
 		bound.ClientCodecFunc, bound.Timeout = codec, 100*time.Millisecond
 		unbound.ClientCodecFunc = codec
 		args := &large{make([]byte, 16<<20)}
-		other := bound.Go("Arith.Mul", &Args{7, 8}, new(Reply), nil) // on the same connection, maybe
 		fails(t, bound, "Arith.Take", args, context.DeadlineExceeded)
 		args.Data[0] = 1
-		if err := (<-other.Done).Error; err == nil {
-			t.Error("a server that does not read answers")
-		}
 		call := unbound.Go("Arith.Take", args, new(Reply), nil)
 		time.Sleep(50 * time.Millisecond) // so that it is being written: the test passes if it is not
 		closeSoon(t, bound, unbound)
