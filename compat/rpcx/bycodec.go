@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/rpc"
+	"reflect"
 )
 
 // serverChooser is a selector of ours, which chooses and connects in two steps: then
@@ -30,18 +31,22 @@ func (c *Client) callByCodec(ctx context.Context, t *trip, reply any) error {
 	var at place
 	for range attempts {
 		if at.client == nil || c.FailMode == Failover {
-			if at, err = c.choose(); err != nil {
+			at, err = within(ctx, c.choose)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err != nil {
 				continue
 			}
 		}
-		err = c.once(ctx, at.client, t, reply)
+		err = c.once(ctx, at, t, reply)
 		if err == nil || errors.As(err, new(rpc.ServerError)) || errors.As(err, new(refused)) || ctx.Err() != nil {
 			return err
 		}
 		c.drop(at)
 		at.client = nil
 		if c.FailMode == Failtry {
-			at, err = c.again(at, err)
+			at, err = c.again(ctx, at, err)
 		}
 	}
 	return err
@@ -54,7 +59,7 @@ type place struct {
 }
 
 // once makes one attempt, between the plugins.
-func (c *Client) once(ctx context.Context, at *rpc.Client, t *trip, reply any) error {
+func (c *Client) once(ctx context.Context, at place, t *trip, reply any) error {
 	if err := t.before(); err != nil {
 		return err
 	}
@@ -62,21 +67,94 @@ func (c *Client) once(ctx context.Context, at *rpc.Client, t *trip, reply any) e
 }
 
 // exchange sends a request and waits for its answer.
-func (c *Client) exchange(ctx context.Context, at *rpc.Client, t *trip, reply any) error {
+func (c *Client) exchange(ctx context.Context, at place, t *trip, reply any) error {
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
-	call := at.Go(t.method, t.args, reply, make(chan *rpc.Call, 1))
+	// A connection that has not taken a request when its call's time is over takes none
+	// behind it either. Closing it ends the writing, so nothing reads the arguments
+	// after that.
+	stop := context.AfterFunc(ctx, func() { c.drop(at) })
+	own, give := ownReply(reply)
+	call := at.client.Go(t.method, t.args, own, make(chan *rpc.Call, 1))
+	if !stop() {
+		return context.Cause(ctx)
+	}
 	select {
 	case <-call.Done:
+		if call.Error == nil {
+			give()
+		}
 		return call.Error
 	case <-ctx.Done():
-		if c.ctx.Err() != nil {
-			return ErrShutdown
-		}
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 }
+
+// ownReply returns what an answer is decoded into, and what gives it to the caller:
+// net/rpc decodes also when the call is over, and the reply may be another call's then.
+// What the reply has stays, as with net/rpc, but for what it refers to: that is the
+// caller's.
+func ownReply(reply any) (own any, give func()) {
+	v := reflect.ValueOf(reply)
+	if v.Kind() != reflect.Pointer || v.IsNil() {
+		return reply, func() {}
+	}
+	fresh := reflect.New(v.Type().Elem())
+	fresh.Elem().Set(v.Elem())
+	detach(fresh.Elem())
+	return fresh.Interface(), func() { v.Elem().Set(fresh.Elem()) }
+}
+
+// detach takes the references out of what a codec may write to.
+func detach(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for _, field := range v.Fields() {
+			detach(field)
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			detach(v.Index(i))
+		}
+	case reflect.Map, reflect.Slice, reflect.Pointer, reflect.Interface:
+		if v.CanSet() {
+			v.SetZero()
+		}
+	default:
+	}
+}
+
+// within waits for f as long as ctx lasts. f can't be told to end: it may go on, and is
+// to keep or to close what it makes. What it panics with is the caller's.
+func within[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	type result struct {
+		value    T
+		err      error
+		panicked any
+	}
+	done := make(chan result, 1)
+	go func() {
+		r := result{err: errSelectorExited}
+		defer func() {
+			r.panicked = recover()
+			done <- r
+		}()
+		r.value, r.err = f()
+	}()
+	select {
+	case r := <-done:
+		if r.panicked != nil {
+			panic(r.panicked)
+		}
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
+}
+
+var errSelectorExited = errors.New("rpcx: the selector has ended its goroutine")
 
 // choose asks the selector where the next attempt goes.
 func (c *Client) choose() (place, error) {
@@ -106,16 +184,18 @@ func (c *Client) connect(at place) (place, error) {
 		return at, err
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	closed := c.closed
 	at.client = c.open[key]
-	if at.client != nil || c.closed { // another call was faster
-		_ = fresh.Close()
-		if c.closed {
-			return at, ErrShutdown
-		}
-		return at, nil
+	if !closed && at.client == nil {
+		c.open[key], at.client = fresh, fresh
 	}
-	c.open[key], at.client = fresh, fresh
+	c.mu.Unlock()
+	if at.client != fresh { // another call was faster
+		_ = fresh.Close()
+	}
+	if closed {
+		return at, ErrShutdown
+	}
 	return at, nil
 }
 
@@ -129,8 +209,15 @@ func (c *Client) borrow() (place, error) {
 		return place{}, err
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.borrowed[r] = true
+	closed := c.closed // while the selector was choosing
+	if !closed {
+		c.borrowed[r] = true
+	}
+	c.mu.Unlock()
+	if closed {
+		_ = r.Close()
+		return place{}, ErrShutdown
+	}
 	return place{client: r}, nil
 }
 
@@ -144,11 +231,11 @@ func (c *Client) codecLocked() ClientCodecFunc {
 }
 
 // again connects to the same server once more.
-func (c *Client) again(at place, err error) (place, error) {
+func (c *Client) again(ctx context.Context, at place, err error) (place, error) {
 	if at.address == "" {
 		return place{}, err
 	}
-	fresh, dialErr := c.connect(at)
+	fresh, dialErr := within(ctx, func() (place, error) { return c.connect(at) })
 	if dialErr != nil {
 		return place{}, errors.Join(err, dialErr)
 	}
@@ -158,8 +245,8 @@ func (c *Client) again(at place, err error) (place, error) {
 // drop closes a connection that has failed.
 func (c *Client) drop(at place) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	delete(c.borrowed, at.client)
 	maps.DeleteFunc(c.open, func(_ string, r *rpc.Client) bool { return r == at.client })
+	c.mu.Unlock()
 	_ = at.client.Close() // it has failed anyway
 }

@@ -3,7 +3,9 @@ package rpcx
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/rpc"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,7 +30,8 @@ type Client struct {
 	// Retries is how many further attempts Failover and Failtry make; 3 unless it is
 	// set. Of clients that share a selector, the first that calls decides.
 	Retries int
-	// Timeout bounds each call, all attempts together; 0 for no bound.
+	// Timeout bounds each call, all attempts together; 0 for no bound. A connection
+	// of net/rpc's that does not take a call's request in that time is closed.
 	Timeout time.Duration
 
 	mu       sync.Mutex
@@ -38,7 +41,7 @@ type Client struct {
 	borrowed map[*rpc.Client]bool   // of other selectors
 	running  sync.WaitGroup
 	ctx      context.Context //nolint:containedctx // the client's own life
-	cancel   context.CancelFunc
+	cancel   context.CancelCauseFunc
 }
 
 const defaultRetries = 3
@@ -50,7 +53,7 @@ func NewClient(s ClientSelector) *Client {
 		ClientSelector: s, FailMode: Failfast, Retries: defaultRetries, PluginContainer: new(ClientPluginContainer),
 		open: map[string]*rpc.Client{}, borrowed: map[*rpc.Client]bool{},
 	}
-	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	return c
 }
 
@@ -109,17 +112,16 @@ func (c *Client) Close() error {
 		return ErrShutdown
 	}
 	c.closed = true
+	had := slices.AppendSeq(slices.Collect(maps.Values(c.open)), maps.Keys(c.borrowed))
+	c.open, c.borrowed = nil, nil
+	c.mu.Unlock()
+	c.cancel(ErrShutdown)
 	var err error
-	for _, r := range c.open {
-		err = errors.Join(err, r.Close())
-	}
-	for r := range c.borrowed {
+	for _, r := range had {
 		if closed := r.Close(); !errors.Is(closed, ErrShutdown) {
 			err = errors.Join(err, closed)
 		}
 	}
-	c.mu.Unlock()
-	c.cancel()
 	c.running.Wait()
 	return err
 }
@@ -147,7 +149,7 @@ func (c *Client) call(method string, args, reply any) error {
 	if !ok || c.ClientCodecFunc != nil {
 		return ended(c.callByCodec(ctx, t, reply))
 	}
-	core, err := s.Core(client.WithRetries(c.Retries), c.PluginContainer.option())
+	core, err := c.core(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -158,6 +160,18 @@ func (c *Client) call(method string, args, reply any) error {
 	who := c.who
 	c.mu.Unlock()
 	return ended(core.Call(ctx, method, args, reply, client.FailMode(c.FailMode.tandem()), client.Idempotent(), withCredentials(who)))
+}
+
+// core returns the tandem client of a selector, which may connect first.
+func (c *Client) core(ctx context.Context, s CoreSelector) (*client.Client, error) {
+	if r, ok := s.(readySelector); ok {
+		if core := r.Ready(); core != nil {
+			return core, nil
+		}
+	}
+	return within(ctx, func() (*client.Client, error) {
+		return s.Core(client.WithRetries(c.Retries), c.PluginContainer.option())
+	})
 }
 
 func withCredentials(who *credentials) tandem.CallOption {

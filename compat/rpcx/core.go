@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -28,34 +29,42 @@ type Core struct {
 	// Dial makes the client.
 	Dial func(opts ...client.Option) (*client.Client, error)
 
-	mu      sync.Mutex
-	client  *client.Client
+	mu      sync.Mutex // held while the client connects
+	client  atomic.Pointer[client.Client]
 	cleanup runtime.Cleanup
+}
+
+// readySelector is a [CoreSelector] of ours, which says without waiting whether it has
+// its client already.
+type readySelector interface {
+	Ready() *client.Client
 }
 
 // Client returns the client, and makes it the first time.
 func (k *Core) Client(opts ...client.Option) (*client.Client, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.client != nil {
-		return k.client, nil
+	if c := k.client.Load(); c != nil {
+		return c, nil
 	}
 	c, err := k.Dial(opts...)
 	if err != nil {
 		return nil, err
 	}
-	k.client = c
+	k.client.Store(c)
 	k.cleanup = runtime.AddCleanup(k, func(c *client.Client) {
 		go c.Close() //nolint:errcheck // nobody is left to be told; and cleanups must not wait
 	}, c)
 	return c, nil
 }
 
+// Ready returns the client if there is one, and nil otherwise. It never waits.
+func (k *Core) Ready() *client.Client { return k.client.Load() }
+
 // Close closes the client. The next call makes another one.
 func (k *Core) Close() error {
 	k.mu.Lock()
-	c := k.client
-	k.client = nil
+	c := k.client.Swap(nil)
 	k.cleanup.Stop()
 	k.mu.Unlock()
 	if c == nil {

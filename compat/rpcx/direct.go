@@ -46,24 +46,30 @@ func (s *DirectClientSelector) DialServer(network, address string, f ClientCodec
 
 // Core returns the tandem client for the server.
 func (s *DirectClientSelector) Core(opts ...client.Option) (*client.Client, error) {
-	s.once.Do(func() {
-		timeout := cmp.Or(s.DialTimeout, s.Timeout)
-		in, config := InstanceOf(s.Network, s.Address), s.TLS
-		s.core = &Core{Dial: func(opts ...client.Option) (*client.Client, error) {
-			all := append(CoreOptions(RandomSelect, timeout), Transports(config)...)
-			return DialFixed([]tandem.Instance{in}, timeout, append(all, opts...)...)
-		}}
-	})
+	s.once.Do(s.make)
 	return s.core.Client(opts...)
+}
+
+// Ready returns the tandem client if there is one. It never waits.
+func (s *DirectClientSelector) Ready() *client.Client {
+	s.once.Do(s.make)
+	return s.core.Ready()
+}
+
+// make sets the core, once.
+func (s *DirectClientSelector) make() {
+	timeout := cmp.Or(s.DialTimeout, s.Timeout)
+	in, config := InstanceOf(s.Network, s.Address), s.TLS
+	s.core = &Core{Dial: func(opts ...client.Option) (*client.Client, error) {
+		all := append(CoreOptions(RandomSelect, timeout), Transports(config)...)
+		return DialFixed([]tandem.Instance{in}, timeout, append(all, opts...)...)
+	}}
 }
 
 // Close closes the connections, which otherwise happens when nothing refers to the
 // selector any more. It may be used again.
 func (s *DirectClientSelector) Close() error {
-	s.once.Do(func() {})
-	if s.core == nil {
-		return nil
-	}
+	s.once.Do(s.make)
 	return s.core.Close()
 }
 

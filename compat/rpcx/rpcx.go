@@ -98,8 +98,9 @@ type ClientCodecFunc func(conn io.ReadWriteCloser) rpc.ClientCodec
 
 // ClientSelector chooses a server and returns a client that is connected to it. A
 // [Client] asks for each call, may get the same client again and again, and closes
-// all that it got when it is closed. Programs may have selectors of their own;
-// a Client never gives them a nil clientCodecFunc.
+// all that it got when it is closed, and what it gets after that. A call whose time is
+// over does not wait for Select. Programs may have selectors of their own; a Client
+// never gives them a nil clientCodecFunc.
 type ClientSelector interface {
 	Select(clientCodecFunc ClientCodecFunc) (*rpc.Client, error)
 }

@@ -135,6 +135,17 @@ func TestPointToPoint(t *testing.T) {
 	}
 }
 
+// A selector may be used again after Close, also if it had not been used before.
+func TestSelectorIsClosedFirst(t *testing.T) {
+	s := direct(t, start(t, rpcx.NewServer(), new(Arith)))
+	for range 2 {
+		closeAll(t, s)
+		if c, err := mul(t, s, rpcx.Failfast); err != nil || c != 56 {
+			t.Errorf("%d, %v", c, err)
+		}
+	}
+}
+
 // servers starts the two of rpcx's documents, and returns them, and as many more
 // where nobody listens.
 func servers(t *testing.T, dead int) []clientselector.ServerPair {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -39,8 +40,10 @@ type Server struct {
 	// Options are for the tandem server underneath, after those of the Server.
 	Options []server.Option
 
-	mu         sync.Mutex
-	auth       AuthorizationFunc
+	auth     atomic.Pointer[AuthorizationFunc]
+	building sync.Mutex // held while plugins are asked for options, and told of services: mu is not
+
+	mu         sync.Mutex  // no code of the program's runs under it
 	rehearsal  *rpc.Server // checks what is registered before there is a server
 	registered []registration
 	core       *rpc.Server // once it serves
@@ -68,26 +71,26 @@ func NewServer() *Server {
 // Auth sets the function that decides which calls may be made: before their arguments
 // are decoded, on every protocol. The error is always nil.
 func (s *Server) Auth(fn AuthorizationFunc) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.auth = fn
+	s.auth.Store(&fn)
 	return nil
 }
 
 // RegisterName serves the methods of rcvr that have net/rpc's shape; a context may
 // come first. metadata is for plugins.
 func (s *Server) RegisterName(name string, rcvr any, metadata ...string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	r := registration{name, rcvr, metadata}
-	if s.core != nil {
-		return s.register(s.core, r)
+	s.mu.Lock()
+	core := s.core
+	if core == nil {
+		defer s.mu.Unlock()
+		if err := s.rehearsal.RegisterWith(name, rcvr); err != nil {
+			return err
+		}
+		s.registered = append(s.registered, r)
+		return nil
 	}
-	if err := s.rehearsal.RegisterWith(name, rcvr); err != nil {
-		return err
-	}
-	s.registered = append(s.registered, r)
-	return nil
+	s.mu.Unlock() // a plugin may take its time, and may ask the server
+	return s.register(core, r)
 }
 
 // Register is [Server.RegisterName] under the name of rcvr's type.
@@ -103,7 +106,8 @@ func (s *Server) register(core *rpc.Server, r registration) error {
 }
 
 // Core returns the tandem server underneath, and makes it if there is none yet:
-// plugins and options that are added later count for nothing.
+// plugins and options that are added later count for nothing. Plugins must
+// not ask for it while it is made.
 func (s *Server) Core() (*server.Server, error) {
 	core, err := s.build()
 	if err != nil {
@@ -114,26 +118,53 @@ func (s *Server) Core() (*server.Server, error) {
 
 // build makes the server underneath, once.
 func (s *Server) build() (*rpc.Server, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.closed:
-		return nil, server.ErrServerClosed
-	case s.core != nil:
-		return s.core, nil
+	s.building.Lock()
+	defer s.building.Unlock()
+	if core, err := s.built(); core != nil || err != nil {
+		return core, err
 	}
 	opts, err := s.options()
 	if err != nil {
 		return nil, err
 	}
 	core := rpc.Over(server.New(opts...))
-	for _, r := range s.registered {
-		if err := s.register(core, r); err != nil {
+	for known := 0; ; known++ {
+		r, err := s.next(core, known)
+		if err == nil && r != nil {
+			err = s.register(core, *r)
+		}
+		if err != nil {
 			return nil, errors.Join(err, core.Core().Close())
 		}
+		if r == nil {
+			return core, nil
+		}
+	}
+}
+
+// built returns the server underneath, nil if there is none yet.
+func (s *Server) built() (*rpc.Server, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, server.ErrServerClosed
+	}
+	return s.core, nil
+}
+
+// next returns the first registration that core does not know; plugins may have added
+// some. If there is none, core is the server underneath.
+func (s *Server) next(core *rpc.Server, known int) (*registration, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return nil, server.ErrServerClosed
+	case known < len(s.registered):
+		return &s.registered[known], nil
 	}
 	s.core, s.registered = core, nil
-	return core, nil
+	return nil, nil //nolint:nilnil // there is none
 }
 
 // options are those of the server underneath.
@@ -176,13 +207,11 @@ func (s authorizer) Intercept(next tandem.Func) tandem.Func {
 
 // refusal is what the function says, in its own words, nil if the call may be made.
 func (s authorizer) refusal(call *tandem.Call) error {
-	s.mu.Lock()
-	auth := s.auth
-	s.mu.Unlock()
-	if auth == nil {
+	auth := s.auth.Load()
+	if auth == nil || *auth == nil {
 		return nil
 	}
-	err := auth(claimed(call))
+	err := (*auth)(claimed(call))
 	if err == nil {
 		return nil
 	}

@@ -62,6 +62,9 @@ func (s *MultiClientSelector) Core(opts ...client.Option) (*client.Client, error
 	return s.core.Client(opts...)
 }
 
+// Ready returns the tandem client if there is one. It never waits.
+func (s *MultiClientSelector) Ready() *client.Client { return s.core.Ready() }
+
 // Select connects to the server that is chosen.
 func (s *MultiClientSelector) Select(clientCodecFunc rpcx.ClientCodecFunc) (*rpc.Client, error) {
 	network, address, err := s.ChooseServer()

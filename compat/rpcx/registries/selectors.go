@@ -77,6 +77,9 @@ const listTimeout = time.Minute
 // Core returns the tandem client for the servers.
 func (s *Selector) Core(opts ...client.Option) (*client.Client, error) { return s.core.Client(opts...) }
 
+// Ready returns the tandem client if there is one. It never waits.
+func (s *Selector) Ready() *client.Client { return s.core.Ready() }
+
 // Select connects to a server.
 func (s *Selector) Select(clientCodecFunc rpcx.ClientCodecFunc) (*rpc.Client, error) {
 	network, address, err := s.ChooseServer()

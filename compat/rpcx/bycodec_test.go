@@ -1,0 +1,211 @@
+package rpcx_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/rpc"
+	"net/rpc/jsonrpc"
+	"testing"
+	"time"
+
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/compat/rpcx"
+)
+
+// choosesLate is a selector that takes its time.
+type choosesLate struct {
+	leave  chan struct{}
+	client *rpc.Client
+}
+
+func (s choosesLate) Select(rpcx.ClientCodecFunc) (*rpc.Client, error) {
+	<-s.leave
+	return s.client, nil
+}
+
+// connectsLate is one that has a tandem client.
+type connectsLate struct{ choosesLate }
+
+func (s connectsLate) Core(...client.Option) (*client.Client, error) {
+	<-s.leave
+	return nil, errors.New("too late")
+}
+
+// fails makes a call that is to fail soon.
+func fails(t *testing.T, c *rpcx.Client, method string, args any, want error) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := c.Call(method, args, new(Reply)); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", method, err, want)
+		}
+	}()
+	soon(t, method+" goes on", done)
+}
+
+// closeSoon closes clients, which is to take no time.
+func closeSoon(t *testing.T, clients ...io.Closer) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		closeAll(t, clients...)
+	}()
+	soon(t, "Close waits", done)
+}
+
+// Neither a call's time nor Close waits for a selector, and a connection that comes
+// after Close is closed.
+func TestSelectorTakesItsTime(t *testing.T) {
+	near, far := net.Pipe()
+	chooses := choosesLate{make(chan struct{}), rpc.NewClient(near)}
+	for _, s := range []rpcx.ClientSelector{connectsLate{chooses}, chooses} {
+		bound, unbound := rpcx.NewClient(s), rpcx.NewClient(s)
+		bound.Timeout = 50 * time.Millisecond
+		fails(t, bound, "Arith.Mul", &Args{7, 8}, context.DeadlineExceeded)
+		call := unbound.Go("Arith.Mul", &Args{7, 8}, new(Reply), nil)
+		closeSoon(t, bound, unbound)
+		if err := (<-call.Done).Error; !errors.Is(err, rpcx.ErrShutdown) {
+			t.Errorf("%T: %v", s, err)
+		}
+	}
+	close(chooses.leave)
+	checkClosed(t, far)
+}
+
+// checkClosed checks that the other end of a connection is closed.
+func checkClosed(t *testing.T, far net.Conn) {
+	t.Helper()
+	_ = far.SetReadDeadline(time.Now().Add(5 * time.Second))
+	if _, err := far.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the connection is not closed: %v", err)
+	}
+	_ = far.Close()
+}
+
+// A connection that comes after its call, but before Close, is closed by that.
+func TestSelectorComesBeforeClose(t *testing.T) {
+	near, far := net.Pipe()
+	s := choosesLate{make(chan struct{}), rpc.NewClient(near)}
+	c := rpcx.NewClient(s)
+	c.Timeout = 50 * time.Millisecond
+	fails(t, c, "Arith.Mul", &Args{7, 8}, context.DeadlineExceeded)
+	close(s.leave)
+	closeSoon(t, c)
+	checkClosed(t, far)
+}
+
+// What a selector panics with reaches the caller.
+func TestSelectorPanics(t *testing.T) {
+	c := rpcx.NewClient(panics{})
+	defer closeAll(t, c)
+	defer func() {
+		if v := recover(); v != "no server" {
+			t.Errorf("recovered %v", v)
+		}
+	}()
+	_ = c.Call("Arith.Mul", &Args{7, 8}, new(Reply))
+}
+
+type panics struct{}
+
+func (panics) Select(rpcx.ClientCodecFunc) (*rpc.Client, error) { panic("no server") }
+
+// large is what no connection takes unless the other side reads.
+type large struct{ Data []byte }
+
+// A server that does not read holds no call longer than its time, nor Close, and the
+// arguments are the caller's then.
+func TestServerDoesNotRead(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conns []net.Conn
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			conns = append(conns, conn)
+		}
+	}()
+	for _, codec := range []rpcx.ClientCodecFunc{nil, jsonrpc.NewClientCodec} {
+		var s rpcx.ClientSelector = own(ln.Addr().String())
+		if codec != nil {
+			s = direct(t, ln.Addr().String())
+		}
+		bound, unbound := rpcx.NewClient(s), rpcx.NewClient(s)
+		bound.ClientCodecFunc, bound.Timeout = codec, 100*time.Millisecond
+		unbound.ClientCodecFunc = codec
+		args := &large{make([]byte, 16<<20)}
+		fails(t, bound, "Arith.Take", args, context.DeadlineExceeded)
+		args.Data[0] = 1
+		call := unbound.Go("Arith.Take", args, new(Reply), nil)
+		time.Sleep(50 * time.Millisecond) // so that it is being written: the test passes if it is not
+		closeSoon(t, bound, unbound)
+		if err := (<-call.Done).Error; !errors.Is(err, rpcx.ErrShutdown) {
+			t.Error(err)
+		}
+	}
+	closeAll(t, ln)
+	<-served
+	for _, conn := range conns {
+		_ = conn.Close()
+	}
+}
+
+// list is a reply that refers to what is its caller's.
+type list struct {
+	C, D int
+	S    []int
+}
+
+// An answer that comes when its call is over leaves the reply alone; one that comes in
+// time keeps what the reply has besides.
+func TestAnswerIsLate(t *testing.T) {
+	near, far := net.Pipe()
+	leave, served := make(chan struct{}), make(chan struct{})
+	go func() { // answers one call after another
+		defer close(served)
+		in := json.NewDecoder(far)
+		for id := range 2 {
+			if err := in.Decode(new(any)); err != nil {
+				t.Error(err)
+				return
+			}
+			<-leave
+			_, _ = fmt.Fprintf(far, `{"id":%d,"result":{"C":56,"S":[7]},"error":null}`, id)
+		}
+	}()
+	at := make(chan struct{})
+	close(at)
+	c := rpcx.NewClient(choosesLate{at, jsonrpc.NewClient(near)})
+	c.Timeout = 50 * time.Millisecond
+	below := []int{1}
+	reply := list{1, 2, below}
+	if err := c.Call("T.M", 0, &reply); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	reply.C = 3
+	close(leave)
+	c.Timeout = time.Minute
+	next := list{1, 2, below}
+	if err := c.Call("T.M", 0, &next); err != nil || next.C != 56 || next.D != 2 || len(next.S) != 1 || next.S[0] != 7 {
+		t.Errorf("%v, %v", next, err)
+	}
+	if reply.C != 3 || reply.D != 2 || below[0] != 1 {
+		t.Errorf("%v, over %v", reply, below)
+	}
+	closeAll(t, c)
+	<-served
+	_ = far.Close()
+}
