@@ -205,7 +205,7 @@ func (s *gobScan) registered(name string, id int, empty []byte) reflect.Type {
 // appendGobUint appends a number as [gobScan.uint] reads it.
 func appendGobUint(b []byte, n int) []byte {
 	if n < 0x80 {
-		return append(b, byte(n))
+		return append(b, byte(n)) //nolint:gosec // below 128
 	}
-	return binary.BigEndian.AppendUint64(append(b, 0xf8), uint64(n)) //nolint:gosec // never negative
+	return binary.BigEndian.AppendUint64(append(b, 0xf8), uint64(n))
 }

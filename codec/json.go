@@ -33,7 +33,7 @@ func JSON() tandem.Codec {
 func (*jsonCodec) Name() string { return "json" }
 
 func (c *jsonCodec) Append(dst []byte, v any) (out []byte, err error) {
-	out = dst // after a panic
+	out = dst //nolint:wastedassign // what a panic leaves
 	defer guard(v, &err)
 	switch v := v.(type) {
 	case json.RawMessage:

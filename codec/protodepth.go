@@ -68,7 +68,7 @@ func nextProtoField(src []byte) (wire uint64, field, rest []byte, ok bool) {
 		ok = true
 	case wireBytes:
 		length, n := protoVarint(src)
-		if n == 0 || length > uint64(len(src)-n) {
+		if n == 0 || length > uint64(len(src)-n) { //nolint:gosec // not negative
 			return 0, nil, nil, false
 		}
 		end := n + int(length) //nolint:gosec // at most len(src)

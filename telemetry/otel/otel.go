@@ -100,14 +100,14 @@ type served struct {
 func (s *served) Intercept(next tandem.Func) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
 		ctx = s.plugin.propagator.Extract(ctx, carrier{call})
-		ctx, span := s.plugin.tracer.Start(ctx, s.method.name, trace.WithSpanKind(trace.SpanKindServer),
+		ctx, span := s.plugin.tracer.Start(ctx, s.method.name, trace.WithSpanKind(trace.SpanKindServer), //nolint:spancheck // end does
 			trace.WithAttributes(s.method.attributes...))
 		defer end(span)
 		place(call, span.SpanContext())
 		locate(span, call.Peer)
 		err := next(ctx, call)
 		finish(span, err, serversFault)
-		return err
+		return err //nolint:spancheck // end does
 	}
 }
 
