@@ -239,3 +239,37 @@ func TestMethodBreaker(t *testing.T) {
 		}
 	}, client.WithBreaker(resilience.BreakerConfig{Pause: time.Minute}), client.WithEjection(nil))
 }
+
+// An instance that was as quick as the others, and refuses all calls at once, does not
+// draw more of them as time goes by.
+func TestRefusalsDrawNoCalls(t *testing.T) {
+	inWard(t, func(t *testing.T, w *ward) {
+		w.run(5 * time.Second)
+		w.servers[0].took.Store(0)
+		w.servers[0].fall(tandem.Errorf(tandem.ResourceExhausted, "busy"))
+		for range 2 {
+			w.run(time.Minute)
+			if n, _ := w.run(5 * time.Second); n > 150 {
+				t.Errorf("one of ten that refuses all gets %d of 1000 calls", n)
+			}
+		}
+	}, client.WithBalancer(balance.P2C()))
+}
+
+// While more fail than may be left out, the others keep most of their share: calls that
+// fail at once draw no more of them.
+func TestTheHealthyKeepTheirCalls(t *testing.T) {
+	for _, code := range []tandem.Code{tandem.ResourceExhausted, tandem.Internal} {
+		inWard(t, func(t *testing.T, w *ward) {
+			w.run(5 * time.Second)
+			for i := range w.servers[:7] {
+				w.servers[i].took.Store(0)
+				w.servers[i].fall(tandem.Errorf(code, "busy"))
+			}
+			w.run(time.Minute)
+			if _, failed := w.run(10 * time.Second); failed > 1700 {
+				t.Errorf("%d of 2000 calls fail with %v where seven of ten fail all", failed, code)
+			}
+		}, client.WithBalancer(balance.P2C()))
+	}
+}
