@@ -56,7 +56,7 @@ func (h *hashed) by(call *tandem.Call, usable func(*Node) bool, at func(key uint
 		return nil
 	}
 	all, counted := load{h.calls.Load(), h.weight.Load()}, false
-	if worldOf(h.nodes).intN(len(h.nodes)) == 0 {
+	if worldOf(h.nodes).intN(countPicks*len(h.nodes)) == 0 {
 		all, counted = h.count(call, usable), true
 	}
 	key := hashOf(call.HashKey)
@@ -115,6 +115,10 @@ const hashTries = 64
 // consistent hashing with bounded loads (V. Mirrokni, M. Thorup, M. Zadimoghaddam,
 // 2016). With less, keys move more often; with more, a hot key hurts more.
 const mostLoad = 1.25
+
+// countPicks is how many times as many picks as nodes there are between two counts, so
+// that a pick pays for half a node.
+const countPicks = 2
 
 // load is what is in flight on all nodes that are usable, and their weight.
 type load struct{ calls, weight int64 }
