@@ -108,7 +108,7 @@ type aperturePicker struct {
 }
 
 func (p *aperturePicker) Pick(call *tandem.Call, usable func(*Node) bool) *Node {
-	n := thin(p.picker, call, usable, func(n *Node) float64 {
+	n := thin(p.picker, call, usable, false, func(n *Node) float64 {
 		if part, ok := p.partly[n]; ok {
 			return part
 		}
@@ -142,24 +142,38 @@ const thinTries = 8
 
 // thin takes what a picker picks with the probability that share returns for it,
 // else it picks again; in the end, what had the largest share. So nodes get less
-// without the picker knowing, and no call waits for anything.
-func thin(p Picker, call *tandem.Call, usable func(*Node) bool, share func(*Node) float64) *Node {
+// without the picker knowing, and no call waits for anything. If insist, a picker that
+// comes back to a node that was not taken, as it prefers it to all others perhaps, is
+// asked for another one; the shares are then no longer exact.
+func thin(p Picker, call *tandem.Call, usable func(*Node) bool, insist bool, share func(*Node) float64) *Node {
 	var best *Node
-	most := math.Inf(-1)
-	for range thinTries {
-		n := p.Pick(call, usable)
+	var refused [thinTries]*Node
+	most, asks := math.Inf(-1), usable
+	for try := range thinTries {
+		n := p.Pick(call, asks)
 		if n == nil {
 			return best
+		}
+		if insist && slices.Contains(refused[:try], n) {
+			asks = besides(refused, usable)
+			continue
 		}
 		s := share(n)
 		if s >= 1 || n.world.float() < s {
 			return n
 		}
+		refused[try] = n
 		if s > most {
 			best, most = n, s
 		}
 	}
 	return best
+}
+
+// besides returns what is usable and not refused. It is apart from thin so that only
+// who needs it pays for the copy.
+func besides(refused [thinTries]*Node, usable func(*Node) bool) func(*Node) bool {
+	return func(n *Node) bool { return !slices.Contains(refused[:], n) && usable(n) }
 }
 
 // drawnID is the ID of a client that has none.

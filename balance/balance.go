@@ -52,7 +52,7 @@ type Stats struct {
 	failures atomic.Uint64
 	latency  atomic.Int64          // ns; moving average
 	highest  atomic.Uint64         // ns, a float64; see Peak
-	seen     atomic.Int64          // when highest was last brought up to date
+	seen     atomic.Int64          // when highest was last brought up to date; later than now while it is held
 	listed   atomic.Int64          // since when it is known; see Listed
 	reported atomic.Uint64         // what came with the last reply; see Report
 	_        [cacheLine - 8*8]byte // so that two instances never share a line
@@ -96,6 +96,19 @@ func (s *Stats) DoneAt(began, now time.Duration, failed bool) {
 	}
 }
 
+// RefusedAt counts a call that the instance has refused at the instant now, by the
+// clock of a [World], since it has too much to do. To be refused quickly is not to be
+// served quickly, and whoever refuses is not one that nobody calls.
+func (s *Stats) RefusedAt(now time.Duration) {
+	s.hold(now)
+	s.ended.Add(1)
+}
+
+// hold keeps what is known of an instance from fading until it has not been called for a
+// while. Calls that say nothing about the latency would not bring back what fades between
+// them, and it would draw more and more.
+func (s *Stats) hold(now time.Duration) { s.seen.Store(int64(now + memoryTime)) }
+
 // average moves the latency by an eighth of the difference (RFC 6298 uses the
 // same gain for round-trip times).
 func (s *Stats) average(took time.Duration) {
@@ -135,6 +148,7 @@ func (s *Stats) observe(now, took time.Duration, failed bool) {
 	case failed && old == 0:
 		sample = max(sample, float64(failedLatency))
 	case failed && sample < old:
+		s.hold(now)
 		return
 	case old > 0 && s.isNewcomer(now):
 		sample = min(sample, old)
@@ -150,6 +164,9 @@ func (s *Stats) isNewcomer(now time.Duration) bool {
 	listed := s.listed.Load()
 	return s.hardlyKnown() && listed != 0 && now-time.Duration(listed) < newcomerTime
 }
+
+// silent reports whether calls have ended and none of them says how quick it is.
+func (s *Stats) silent() bool { return s.latency.Load() == 0 && s.ended.Load() > 0 }
 
 // hardlyKnown reports whether few calls have ended.
 func (s *Stats) hardlyKnown() bool { return s.ended.Load() <= newcomerCalls }
@@ -167,7 +184,9 @@ func (s *Stats) age(now time.Duration) {
 		peak = average + (peak-average)*s.fades(now, peakTime)
 	}
 	s.highest.Store(math.Float64bits(peak * left))
-	s.latency.Store(int64(average * left))
+	if average > 0 {
+		s.latency.Store(max(1, int64(average*left))) // 0 is one that has never answered
+	}
 	s.seen.Store(int64(now))
 }
 

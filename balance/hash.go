@@ -30,17 +30,17 @@ func mix(h uint64) uint64 {
 
 // hashed is what the pickers that choose by a call's key have in common.
 type hashed struct {
-	nodes   []*Node // by ID, so that the order of the list does not matter
-	keyless Picker  // for calls without a key
-	weight  float64 // of all nodes
-	calls   atomic.Int64
+	nodes   []*Node      // by ID, so that the order of the list does not matter
+	keyless Picker       // for calls without a key
+	calls   atomic.Int64 // in flight on the usable nodes, and their weight, as of an earlier pick
+	weight  atomic.Int64
 }
 
 func newHashed(nodes []*Node) *hashed {
 	h := &hashed{nodes: slices.Clone(nodes), keyless: Random().Build(nodes)}
 	slices.SortFunc(h.nodes, func(a, b *Node) int { return strings.Compare(a.Instance.ID, b.Instance.ID) })
 	for _, n := range nodes {
-		h.weight += float64(n.Weight())
+		h.weight.Add(int64(n.Weight()))
 	}
 	return h
 }
@@ -55,18 +55,24 @@ func (h *hashed) by(call *tandem.Call, usable func(*Node) bool, at func(key uint
 	if len(h.nodes) == 0 {
 		return nil
 	}
-	if worldOf(h.nodes).intN(len(h.nodes)) == 0 {
-		h.count()
+	all, counted := load{h.calls.Load(), h.weight.Load()}, false
+	if worldOf(h.nodes).intN(countPicks*len(h.nodes)) == 0 {
+		all, counted = h.count(call, usable), true
 	}
 	key := hashOf(call.HashKey)
 	var second *Node
 	for try := range hashTries {
 		n := at(key, try)
-		switch {
-		case !usable(n):
-		case !h.full(n):
+		if !usable(n) {
+			continue
+		}
+		if !counted && all.fills(n) { // what was known may be old; nobody is turned away for that
+			all, counted = h.count(call, usable), true
+		}
+		if !all.fills(n) {
 			return n
-		case second == nil:
+		}
+		if second == nil {
 			second = n
 		}
 	}
@@ -83,12 +89,12 @@ func (h *hashed) explain(policy string, call *tandem.Call, usable func(*Node) bo
 		e.choice(policy, h.nodes, usable, weightOf)
 		return
 	}
-	h.count()
+	all := h.count(call, usable)
 	s := e.narrow(policy, h.nodes, func(n *Node) string {
 		switch {
 		case !usable(n):
 			return notUsable
-		case h.full(n):
+		case all.fills(n):
 			return fmt.Sprintf("full: %d calls in flight", n.Stats.InFlight())
 		}
 		return ""
@@ -110,23 +116,32 @@ const hashTries = 64
 // 2016). With less, keys move more often; with more, a hot key hurts more.
 const mostLoad = 1.25
 
-// full reports whether a node has no room for one more call. How many are in
-// flight on all nodes is known as of an earlier pick; it is counted again before
-// anybody is turned away.
-func (h *hashed) full(n *Node) bool {
-	calls := n.Stats.InFlight() + 1
-	return calls > h.limit(n, h.calls.Load()) && calls > h.limit(n, h.count())
+// countPicks is how many times as many picks as nodes there are between two counts, so
+// that a pick pays for half a node.
+const countPicks = 2
+
+// load is what is in flight on all nodes that are usable, and their weight.
+type load struct{ calls, weight int64 }
+
+// fills reports whether a node has no room for one more call: it would have more than
+// its share of all.
+func (all load) fills(n *Node) bool {
+	limit := mostLoad * float64(all.calls+1) * float64(n.Weight()) / float64(all.weight)
+	return float64(n.Stats.InFlight()+1) > math.Ceil(limit)
 }
 
-func (h *hashed) limit(n *Node, all int64) int64 {
-	return int64(math.Ceil(mostLoad * float64(all+1) * float64(n.Weight()) / h.weight))
-}
-
-// count adds up the calls in flight.
-func (h *hashed) count() (all int64) {
+// count adds up the load. Other calls than this one go by it, too, if it is the nodes'
+// health alone that makes them usable for it.
+func (h *hashed) count(call *tandem.Call, usable func(*Node) bool) (all load) {
 	for _, n := range h.nodes {
-		all += n.Stats.InFlight()
+		if usable(n) {
+			all.calls += n.Stats.InFlight()
+			all.weight += int64(n.Weight())
+		}
 	}
-	h.calls.Store(all)
+	if free(call) {
+		h.calls.Store(all.calls)
+		h.weight.Store(all.weight)
+	}
 	return all
 }

@@ -168,27 +168,32 @@ func TestHashOfAnUnusableNode(t *testing.T) {
 	}
 }
 
-// A hot key's calls in flight are shared when its node has too many, and come
-// back when it has not.
+// A hot key's calls in flight are shared when its node has too many, by all that can be
+// used, and come back when it has not.
 func TestHashBoundsLoad(t *testing.T) {
 	for _, p := range hashPolicies() {
-		nodes := weighted(make([]int, 10)...)
-		picker, call := p.Build(nodes), &tandem.Call{HashKey: "hot"}
-		home := picker.Pick(call, all)
-		for i := range 1000 {
-			n := picker.Pick(call, all)
-			n.Stats.Begin()
-			if most := int64(math.Ceil(mostLoad * float64(i+1) / 10)); n.Stats.InFlight() > most {
-				t.Fatalf("%s: %d of %d calls on one of ten nodes, limit %d", p.Name(), n.Stats.InFlight(), i+1, most)
+		for usable, up := range map[int]func(*Node) bool{
+			10: all,
+			6:  func(n *Node) bool { return n.Instance.ID < "n6" },
+		} {
+			nodes := weighted(make([]int, 10)...)
+			picker, call := p.Build(nodes), &tandem.Call{HashKey: "hot"}
+			home := picker.Pick(call, up)
+			for i := range 1000 {
+				n := picker.Pick(call, up)
+				n.Stats.Begin()
+				if most := int64(math.Ceil(mostLoad * float64(i+1) / float64(usable))); n.Stats.InFlight() > most {
+					t.Fatalf("%s: %d of %d calls on one of %d nodes, limit %d", p.Name(), n.Stats.InFlight(), i+1, usable, most)
+				}
 			}
-		}
-		for _, n := range nodes {
-			for n.Stats.InFlight() > 0 {
-				n.Stats.Done(0, false)
+			for _, n := range nodes {
+				for n.Stats.InFlight() > 0 {
+					n.Stats.Done(0, false)
+				}
 			}
-		}
-		if n := picker.Pick(call, all); n != home {
-			t.Errorf("%s: the key has moved from %s to %s", p.Name(), home.Instance.ID, n.Instance.ID)
+			if n := picker.Pick(call, up); n != home {
+				t.Errorf("%s: the key has moved from %s to %s", p.Name(), home.Instance.ID, n.Instance.ID)
+			}
 		}
 	}
 }

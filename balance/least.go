@@ -1,10 +1,6 @@
 package balance
 
-import (
-	"time"
-
-	"github.com/tandem-rpc/tandem"
-)
+import "github.com/tandem-rpc/tandem"
 
 // LeastInFlight returns the policy that takes the instance with the fewest calls
 // of this client in flight for its weight; among equals it draws one. A pick looks
@@ -19,14 +15,15 @@ func LeastInFlight() Policy {
 // ShortestLatency returns the policy that takes the instance that promises the
 // earliest answer: the one with the lowest product of [Stats.Latency] and one more
 // than its calls in flight. An instance that is not known yet gets one call at a
-// time until it answers the first. A pick looks at all instances. Dubbo's
+// time until it answers the first; if that fails, or is refused, a call now and then. A
+// pick looks at all instances. Dubbo's
 // "shortest response" is this with a window of 30 s; unlike there, a new instance
 // does not get the calls of everybody.
 func ShortestLatency() Policy {
 	return least{"shortest_latency", true, func(n *Node) float64 {
 		latency, calls := n.Stats.Latency(), n.Stats.InFlight()
-		if latency == 0 && calls > 0 {
-			latency = time.Second
+		if latency == 0 && (calls > 0 || n.Stats.silent()) {
+			latency = failedLatency
 		}
 		return float64(latency) * float64(1+calls)
 	}}
@@ -53,6 +50,9 @@ func (p leastPicker) Pick(_ *tandem.Call, usable func(*Node) bool) (best *Node) 
 	if p.timed && len(p.nodes) > 0 && random%agePicks == 0 {
 		n := p.nodes[worldOf(p.nodes).intN(len(p.nodes))]
 		n.Stats.age(n.world.now())
+		if n.Stats.silent() && n.Stats.InFlight() == 0 && usable(n) {
+			return n // what it counts for does not fade
+		}
 	}
 	for _, n := range p.nodes {
 		if !usable(n) {

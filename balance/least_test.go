@@ -70,3 +70,54 @@ func TestShortestLatencyAvoidsASlowNode(t *testing.T) {
 		}
 	})
 }
+
+// An instance that has refused, or quickly failed, all its calls is not taken for the
+// quickest, but is found out when it answers.
+func TestShortestLatencyAvoidsWhoNeverAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, end := range []func(s *Stats){
+			func(s *Stats) { s.RefusedAt(Now()) },
+			func(s *Stats) { s.Done(Now(), true) },
+		} {
+			nodes := weighted(make([]int, 10)...)
+			picker, to := ShortestLatency().Build(nodes), 0
+			for range 10_000 {
+				n := picker.Pick(nil, all)
+				n.Stats.Begin()
+				if n == nodes[0] {
+					to++
+					end(n.Stats)
+					continue
+				}
+				began := Now()
+				time.Sleep(10 * time.Millisecond)
+				n.Stats.Done(began, false)
+			}
+			if to < 10 || to > 300 {
+				t.Errorf("one of ten, that has never answered, gets %d of 10,000 calls, want one in 160", to)
+			}
+		}
+	})
+}
+
+// What was slow and has long not been called is tried again, however long that was.
+func TestShortestLatencyTriesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := weighted(0, 0)
+		for i, n := range nodes {
+			n.Stats.Begin()
+			began := Now()
+			time.Sleep(time.Duration(1+100*i) * time.Millisecond)
+			n.Stats.Done(began, false)
+		}
+		time.Sleep(24 * time.Hour)
+		picker := ShortestLatency().Build(nodes)
+		for range 2 {
+			nodes[1].Stats.age(Now()) // that it is as quick as can be does not make it unknown
+			time.Sleep(time.Hour)
+		}
+		if n := picker.Pick(nil, all); n != nodes[1] {
+			t.Errorf("%s was taken", n.Instance.ID)
+		}
+	})
+}

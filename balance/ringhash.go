@@ -31,7 +31,7 @@ const ringPoints = 100
 func (ringHash) Build(nodes []*Node) Picker {
 	p := &ringPicker{hashed: newHashed(nodes)}
 	for i, n := range p.nodes {
-		points := max(1, int(float64(n.Weight())*ringPoints*float64(len(nodes))/p.weight+0.5))
+		points := max(1, int(float64(n.Weight())*ringPoints*float64(len(nodes))/float64(p.weight.Load())+0.5))
 		for k := range points {
 			p.points = append(p.points, ringPoint{hashOf(n.Instance.ID + "#" + strconv.Itoa(k)), uint32(i)})
 		}

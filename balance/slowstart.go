@@ -27,8 +27,10 @@ func SlowStart(window time.Duration, next Policy) Policy {
 //
 // which is Envoy's formula with its default of a tenth: aggressions above 1 give
 // it more at first, those below 1 less. What next picks is taken with this
-// probability, else next picks again, eight times at most. When all are new the
-// oldest of those that were picked gets the call.
+// probability, else next picks again, eight times at most, and another one if it
+// prefers one that is new to all others. When all are new the oldest of those that were
+// picked gets the call. Policies that choose by a call's key are exempt: the instance
+// of a key gets all of its calls.
 func SlowStartCurve(window time.Duration, aggression float64, next Policy) Policy {
 	if !(aggression > 0) { // nor NaN
 		aggression = 1
@@ -78,7 +80,8 @@ func (p *slowStartPicker) Pick(call *tandem.Call, usable func(*Node) bool) *Node
 		p.over.Store(true)
 		return p.picker.Pick(call, usable)
 	}
-	return thin(p.picker, call, usable, func(n *Node) float64 { return p.policy.share(n, now) })
+	keyless := call == nil || call.HashKey == "" // the nodes of a key are what they are
+	return thin(p.picker, call, usable, keyless, func(n *Node) float64 { return p.policy.share(n, now) })
 }
 
 // share returns which part of its usual calls a node gets.

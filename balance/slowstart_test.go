@@ -154,3 +154,28 @@ func TestSlowStartHoldsBackP2C(t *testing.T) {
 		}
 	})
 }
+
+// Policies that prefer a new instance to all others, since it has nothing to do or is
+// not known, still give it no more than its part of the calls.
+func TestSlowStartHoldsBackTheBest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, next := range []Policy{LeastInFlight(), ShortestLatency()} {
+			for _, newcomers := range []int{1, 2} {
+				nodes := listedFor(0, 0, 0, 0, 0, 0, 0, 0, 1, 1)
+				for i, n := range nodes[:10-newcomers] {
+					n.Stats.listed.Store(0)
+					n.Stats.latency.Store(int64(time.Duration(10+i) * time.Millisecond))
+					for range 5 {
+						n.Stats.Begin()
+					}
+				}
+				got := count(SlowStart(30*time.Second, next).Build(nodes), 10_000, all)
+				for _, n := range nodes[10-newcomers:] {
+					if got := got[n.Instance.ID]; got < 500 || got > 1500 {
+						t.Errorf("%s: one of %d that are new got %d of 10,000 calls, want a tenth", next.Name(), newcomers, got)
+					}
+				}
+			}
+		}
+	})
+}

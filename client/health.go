@@ -48,6 +48,7 @@ type health struct {
 
 	mu       sync.Mutex // of looking, counting, and making breakers of methods
 	outliers *resilience.Outliers
+	looked   time.Duration // when they last were looked for
 }
 
 func (h *health) init(p *pool) {
@@ -249,6 +250,15 @@ func (h *health) look() (ejected bool) {
 		ended, failed := n.Stats.Calls()
 		samples[i] = resilience.Sample{ID: n.Instance.ID, Calls: ended, Failures: failed, Latency: n.Stats.Latency()}
 	}
+	// Looks stand for time, so after a pause in the calls the first one is where to count from.
+	now, config := balance.Now(), h.outliers.Config()
+	if now-h.looked > config.Window+config.Every {
+		h.outliers = resilience.NewOutliers(config)
+		h.outliers.Look(samples)
+		h.looked = now
+		return false
+	}
+	h.looked = now
 	outliers := map[string]resilience.Outlier{}
 	for _, o := range h.outliers.Look(samples) {
 		outliers[o.ID] = o

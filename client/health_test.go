@@ -22,15 +22,16 @@ import (
 type patient struct {
 	took  atomic.Int64 // ns
 	ill   atomic.Pointer[error]
+	nth   atomic.Int64 // only each nth call fails; 0 for all
 	calls atomic.Int64
 }
 
 func (p *patient) fall(err error) { p.ill.Store(&err) }
 
 func (p *patient) serve(context.Context, *Args) (*Reply, error) {
-	p.calls.Add(1)
+	n := p.calls.Add(1)
 	time.Sleep(time.Duration(p.took.Load()))
-	if err := p.ill.Load(); err != nil {
+	if err := p.ill.Load(); err != nil && n%max(1, p.nth.Load()) == 0 {
 		return nil, *err
 	}
 	return new(Reply), nil
@@ -238,4 +239,62 @@ func TestMethodBreaker(t *testing.T) {
 			t.Errorf("when all are well again one of ten gets %d of 200 calls, %d fail", n, failed)
 		}
 	}, client.WithBreaker(resilience.BreakerConfig{Pause: time.Minute}), client.WithEjection(nil))
+}
+
+// An instance that was as quick as the others, and refuses all calls at once, does not
+// draw more of them as time goes by.
+func TestRefusalsDrawNoCalls(t *testing.T) {
+	inWard(t, func(t *testing.T, w *ward) {
+		w.run(5 * time.Second)
+		w.servers[0].took.Store(0)
+		w.servers[0].fall(tandem.Errorf(tandem.ResourceExhausted, "busy"))
+		for range 2 {
+			w.run(time.Minute)
+			if n, _ := w.run(5 * time.Second); n > 150 {
+				t.Errorf("one of ten that refuses all gets %d of 1000 calls", n)
+			}
+		}
+	}, client.WithBalancer(balance.P2C()))
+}
+
+// While more fail than may be left out, the others keep most of their share: calls that
+// fail at once draw no more of them.
+func TestTheHealthyKeepTheirCalls(t *testing.T) {
+	for _, code := range []tandem.Code{tandem.ResourceExhausted, tandem.Internal} {
+		inWard(t, func(t *testing.T, w *ward) {
+			w.run(5 * time.Second)
+			for i := range w.servers[:7] {
+				w.servers[i].took.Store(0)
+				w.servers[i].fall(tandem.Errorf(code, "busy"))
+			}
+			w.run(time.Minute)
+			if _, failed := w.run(10 * time.Second); failed > 1700 {
+				t.Errorf("%d of 2000 calls fail with %v where seven of ten fail all", failed, code)
+			}
+		}, client.WithBalancer(balance.P2C()))
+	}
+}
+
+// What was before a pause in the traffic is not of the last seconds.
+func TestOldFailuresAreForgotten(t *testing.T) {
+	inWard(t, func(t *testing.T, w *ward) {
+		w.servers[0].nth.Store(3)
+		w.servers[0].fall(tandem.Errorf(tandem.Internal, "ill"))
+		w.run(time.Second)
+		w.servers[0].ill.Store(nil)
+		time.Sleep(time.Minute)
+		n, failed := w.run(500 * time.Millisecond)
+		if n != 10 || failed != 0 {
+			t.Errorf("one that has been well for a minute gets %d of 100 calls, %d fail", n, failed)
+		}
+		for _, in := range w.client.Describe("Test.Do").Attempts[0].Instances {
+			if in.Breaker != "closed" {
+				t.Errorf("%s: its breaker is %s", in.ID, in.Breaker)
+			}
+		}
+		w.servers[0].fall(tandem.Errorf(tandem.Internal, "ill"))
+		if n, _ := w.run(4 * time.Second); n > 30 {
+			t.Errorf("one that fails a third of its calls gets %d of 800", n)
+		}
+	})
 }

@@ -341,7 +341,7 @@ func TestPolicyBalancer(t *testing.T) {
 		}{
 			{`{"balancer": {"pick": "maglev"}}`, "route(maglev)", 1},
 			{`{"balancer": {"pick": "round-robin"}}`, "route(roundrobin)", 4},
-			{`{"balancer": {"pick": "random", "sticky": true, "slowStart": "1s", "zone": "z"}}`, "route(zone(slow_start(sticky(random))))", 1},
+			{`{"balancer": {"pick": "random", "sticky": true, "slowStart": "1s", "zone": "z"}}`, "route(sticky(zone(slow_start(random))))", 1},
 			{`{"balancer": {"pick": "ring-hash"}}`, "route(ring_hash)", 1},
 			{`{}`, "route(p2c)", 4},
 		} {

@@ -504,10 +504,11 @@ func (p *pool) note(call *tandem.Call, a attempt, timed time.Duration, err error
 		p.health.forget(a.member, call)
 		return
 	}
-	if tandem.CodeOf(err) == tandem.ResourceExhausted {
-		timed = 0 // to be refused quickly is not to be served quickly
+	if timed != 0 && tandem.CodeOf(err) == tandem.ResourceExhausted {
+		a.stats.RefusedAt(balance.Now())
+	} else {
+		a.stats.Done(timed, faulty(err))
 	}
-	a.stats.Done(timed, faulty(err))
 	p.health.done(a.member, call, a.began, err)
 }
 

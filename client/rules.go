@@ -177,14 +177,14 @@ func balancerOf(o *options, b *policy.Balancer) balance.Policy {
 	p := o.policy
 	if b != nil {
 		p = picks[b.Pick]()
-		if b.Sticky {
-			p = balance.Sticky(p)
-		}
 		if b.SlowStart > 0 {
 			p = balance.SlowStart(time.Duration(b.SlowStart), p)
 		}
 		if b.Zone != "" {
 			p = balance.Zone(b.Zone, p)
+		}
+		if b.Sticky { // outside of what would else send a key to many, or call it off
+			p = balance.Sticky(p)
 		}
 	}
 	if r, ok := p.(balance.RouteAware); !ok || !r.UsesRoute() {

@@ -1,11 +1,13 @@
 package client
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/balance"
 	"github.com/tandem-rpc/tandem/policy"
 	"github.com/tandem-rpc/tandem/resilience"
 )
@@ -84,5 +86,47 @@ func TestRulesKnowWhatIsLookedAt(t *testing.T) {
 		if got := []any{r.breakers, r.timed, r.loaded}; !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: breakers, timed, loaded are %v, want %v", text, got, want)
 		}
+	}
+}
+
+// stuck returns a table with the balancer of a policy, where a list has come after
+// another one.
+func stuck(b policy.Balancer, lists ...[]tandem.Instance) *balance.Table {
+	o := builtin()
+	table := balance.NewTable(newRules(&o, &policy.Policy{Balancer: &b}, "").balancer)
+	for _, list := range lists {
+		table.Update(list)
+	}
+	return table
+}
+
+// counts makes calls with the keys k0, k1 … and returns who got how many.
+func counts(table *balance.Table, calls, keys int) map[string]int {
+	counts := map[string]int{}
+	for i := range calls {
+		n := table.Pick(&tandem.Call{HashKey: fmt.Sprint("k", i%keys)}, func(*balance.Node) bool { return true })
+		counts[n.Instance.ID]++
+	}
+	return counts
+}
+
+// A key stays where it is though its zone has less than its part of the instances.
+func TestStickyWithZone(t *testing.T) {
+	table := stuck(policy.Balancer{Pick: "p2c", Sticky: true, Zone: "z"},
+		[]tandem.Instance{{ID: "a", Zone: "z"}, {ID: "b", Zone: "y"}, {ID: "c", Zone: "y"}, {ID: "d", Zone: "y"}})
+	if got := counts(table, 200, 1); len(got) != 1 {
+		t.Errorf("the calls of one key are at %v", got)
+	}
+}
+
+// New keys find a new instance as rarely as slowStart has it.
+func TestStickyWithSlowStart(t *testing.T) {
+	var old []tandem.Instance
+	for i := range 9 {
+		old = append(old, tandem.Instance{ID: fmt.Sprint("old", i)})
+	}
+	table := stuck(policy.Balancer{Pick: "p2c", Sticky: true, SlowStart: 30 * dur}, old, append(old, tandem.Instance{ID: "new"}))
+	if got := counts(table, 5000, 5000); got["new"] > 150 {
+		t.Errorf("a new one of ten got %d of 5,000 keys", got["new"])
 	}
 }

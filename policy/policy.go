@@ -56,9 +56,9 @@ type Method struct {
 // fields.
 type Balancer struct {
 	Route     bool     `json:"route,omitempty"`    // by the call's version, group and tags
+	Sticky    bool     `json:"sticky,omitempty"`   // stay with what was chosen first
 	Zone      string   `json:"zone,omitempty"`     // the client's own; calls stay there as far as it bears them
 	SlowStart Duration `json:"slowStart,omitzero"` // in which a new instance gets its share little by little
-	Sticky    bool     `json:"sticky,omitempty"`   // stay with what was chosen first
 	Pick      string   `json:"pick"`               // one of Picks
 }
 

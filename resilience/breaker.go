@@ -256,7 +256,11 @@ func (b *Breaker) openLocked(now time.Duration) {
 	if b.trips > 0 && b.Closed() && now-b.closed >= b.config.MaxPause {
 		b.trips = 0
 	}
-	b.until = now + min(b.config.MaxPause, b.config.Pause<<min(b.trips, 20))
+	pause, doubled := b.config.MaxPause, min(b.trips, 20)
+	if b.config.Pause <= pause>>doubled { // else it is longer, or does not fit into 64 bits
+		pause = b.config.Pause << doubled
+	}
+	b.until = now + pause
 	b.trips++
 	b.state.Store(int32(BreakerOpen))
 }

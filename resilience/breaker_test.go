@@ -159,3 +159,20 @@ func ExampleBreaker() {
 	// half-open true
 	// closed
 }
+
+// A pause that is so long that it can't be doubled often is still one.
+func TestBreakerWithALongPause(t *testing.T) {
+	b := resilience.NewBreaker(resilience.BreakerConfig{Pause: 24 * time.Hour})
+	now := time.Hour
+	b.Trip(now)
+	for i := range 25 {
+		now += 5 * time.Minute
+		if !b.Admit(now) {
+			t.Fatalf("pause %d is longer than the longest", i)
+		}
+		b.Done(now, now, true)
+		if b.Ready(now + time.Second) {
+			t.Errorf("after pause %d there is none", i)
+		}
+	}
+}

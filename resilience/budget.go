@@ -26,6 +26,8 @@ type Budget struct {
 	paid   int64      // calls that have been counted in
 	last   time.Time  // when they were
 	pace   int64      // micro-tokens a second that lately came in
+	since  time.Time  // when it was measured
+	sum    int64      // micro-tokens that came in since then
 }
 
 const token = 1_000_000
@@ -36,7 +38,7 @@ const budgetSpan = 10
 // NewBudget returns a full budget of share retries a call (0.1 is 10 %) plus
 // perSecond.
 func NewBudget(share float64, perSecond int, now time.Time) *Budget {
-	b := &Budget{share: int64(share * token), rate: int64(perSecond) * token, last: now}
+	b := &Budget{share: int64(share * token), rate: int64(perSecond) * token, last: now, since: now}
 	b.pace = b.rate
 	b.tokens = b.most()
 	return b
@@ -49,7 +51,7 @@ func (b *Budget) Set(share float64, perSecond int, now time.Time) {
 	defer b.mu.Unlock()
 	b.earn(now)
 	b.share, b.rate = int64(share*token), int64(perSecond)*token
-	b.pace = b.rate // until it is known
+	b.pace, b.since, b.sum = b.rate, now, 0 // until it is known
 }
 
 // Call counts a call, which pays for its share of a retry.
@@ -83,9 +85,10 @@ func (b *Budget) earn(now time.Time) {
 	if past := now.Sub(b.last); past > 0 {
 		gained += int64(past.Seconds() * float64(b.rate))
 		b.last = now
-		if past >= time.Second { // a shorter time says little about the pace
-			b.pace = int64(float64(gained) / past.Seconds())
-		}
+	}
+	b.sum += gained
+	if past := now.Sub(b.since); past >= time.Second { // a shorter time says little about the pace
+		b.pace, b.since, b.sum = int64(float64(b.sum)/past.Seconds()), now, 0
 	}
 	b.tokens = min(b.tokens+gained, b.most())
 }

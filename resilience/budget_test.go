@@ -88,3 +88,20 @@ func ExampleBudget() {
 	fmt.Println(b.Take(now), b.Take(now), b.Take(now))
 	// Output: true true false
 }
+
+// What calls bring may be saved up though retries, and looks, come often.
+func TestBudgetLearnsThePaceBetweenRetries(t *testing.T) {
+	now := time.Now()
+	b := resilience.NewBudget(0.1, 10, now)
+	spend(b, now)
+	for range 100 {
+		for range 1000 {
+			b.Call()
+		}
+		now = now.Add(100 * time.Millisecond)
+		b.Take(now)
+	}
+	if n := spend(b, now); n < 9000 {
+		t.Errorf("%d retries were saved up in ten seconds with 1,000 a second", n)
+	}
+}

@@ -139,11 +139,14 @@ func (a *attempt) end(err error) {
 	}
 	a.over = true
 	k, c := a.call, a.call.client
-	measured := a.sent
-	if c.unmeasured || tandem.CodeOf(err) == tandem.ResourceExhausted {
-		measured = 0
+	switch {
+	case c.unmeasured:
+		a.node.Stats.DoneAt(0, c.net.now, faulty(err))
+	case tandem.CodeOf(err) == tandem.ResourceExhausted:
+		a.node.Stats.RefusedAt(c.net.now)
+	default:
+		a.node.Stats.DoneAt(a.sent, c.net.now, faulty(err))
 	}
-	a.node.Stats.DoneAt(measured, c.net.now, faulty(err))
 	c.tell(a, faulty(err))
 	if o, ok := c.policy.(observer); ok {
 		o.observe(a.node, c.net.now-a.sent)

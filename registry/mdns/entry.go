@@ -124,8 +124,11 @@ func (e *entry) records(in tandem.Instance, iface *net.Interface) (*hashicorp.MD
 	}
 	answer := dns.Msg{Compress: true, Answer: records.Records(dns.Question{Name: e.at.fqdn(), Qtype: dns.TypePTR})}
 	data, err := answer.Pack()
-	if err != nil || len(data) > maxPacket {
-		return nil, nil, fmt.Errorf("instance %q takes a packet of %d bytes, limit %d: list less about it; %w", in.ID, len(data), maxPacket, err)
+	if err != nil {
+		return nil, nil, fmt.Errorf("instance %q does not fit into a packet: list less about it; %w", in.ID, err)
+	}
+	if len(data) > maxPacket {
+		return nil, nil, fmt.Errorf("instance %q takes a packet of %d bytes, limit %d: list less about it", in.ID, len(data), maxPacket)
 	}
 	if len(data) > wholePacket && !e.warned {
 		e.warned = true

@@ -255,7 +255,7 @@ func TestRecords(t *testing.T) {
 	}
 	huge := instance("a")
 	huge.Tags = map[string]string{"a": strings.Repeat("x", maxPacket)}
-	if _, _, err := e.records(huge, nil); err == nil || !strings.Contains(err.Error(), "limit 8952") {
+	if _, _, err := e.records(huge, nil); err == nil || !strings.Contains(err.Error(), "limit 8952") || strings.Contains(err.Error(), "%!") {
 		t.Errorf("a huge instance: %v", err)
 	}
 }
