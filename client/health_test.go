@@ -267,7 +267,7 @@ func TestTheHealthyKeepTheirCalls(t *testing.T) {
 				w.servers[i].took.Store(0)
 				w.servers[i].fall(tandem.Errorf(code, "busy"))
 			}
-			w.run(time.Minute)
+			w.run(2 * time.Minute)
 			if _, failed := w.run(10 * time.Second); failed > 1700 {
 				t.Errorf("%d of 2000 calls fail with %v where seven of ten fail all", failed, code)
 			}
