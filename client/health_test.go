@@ -261,17 +261,19 @@ func TestRefusalsDrawNoCalls(t *testing.T) {
 // fail at once draw no more of them.
 func TestTheHealthyKeepTheirCalls(t *testing.T) {
 	for _, code := range []tandem.Code{tandem.ResourceExhausted, tandem.Internal} {
-		inWard(t, func(t *testing.T, w *ward) {
-			w.run(5 * time.Second)
-			for i := range w.servers[:7] {
-				w.servers[i].took.Store(0)
-				w.servers[i].fall(tandem.Errorf(code, "busy"))
-			}
-			w.run(time.Minute)
-			if _, failed := w.run(10 * time.Second); failed > 1700 {
-				t.Errorf("%d of 2000 calls fail with %v where seven of ten fail all", failed, code)
-			}
-		}, client.WithBalancer(balance.P2C()))
+		t.Run(code.String(), func(t *testing.T) {
+			inWard(t, func(t *testing.T, w *ward) {
+				w.run(5 * time.Second)
+				for i := range w.servers[:7] {
+					w.servers[i].took.Store(0)
+					w.servers[i].fall(tandem.Errorf(code, "busy"))
+				}
+				w.run(2 * time.Minute)
+				if _, failed := w.run(10 * time.Second); failed > 1700 {
+					t.Errorf("%d of 2000 calls fail with %v where seven of ten fail all", failed, code)
+				}
+			}, client.WithBalancer(balance.P2C()))
+		})
 	}
 }
 
