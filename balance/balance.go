@@ -113,7 +113,7 @@ func (s *Stats) hold(now time.Duration) { s.seen.Store(int64(now + memoryTime)) 
 // same gain for round-trip times).
 func (s *Stats) average(took time.Duration) {
 	old := s.latency.Load()
-	if old == 0 {
+	if old <= faded {
 		s.latency.Store(int64(took))
 		return
 	}
@@ -133,6 +133,10 @@ const (
 	newcomerTime  = 5 * time.Second
 	newcomerCalls = 8
 )
+
+// faded is the latency of an instance of which nothing is known any more; 0 that of one
+// which has never answered.
+const faded = 1 // ns
 
 // failedLatency is what a call has to expect of an instance of which nothing is known
 // but that it failed.
@@ -185,7 +189,7 @@ func (s *Stats) age(now time.Duration) {
 	}
 	s.highest.Store(math.Float64bits(peak * left))
 	if average > 0 {
-		s.latency.Store(max(1, int64(average*left))) // 0 is one that has never answered
+		s.latency.Store(max(faded, int64(average*left)))
 	}
 	s.seen.Store(int64(now))
 }

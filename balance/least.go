@@ -22,7 +22,7 @@ func LeastInFlight() Policy {
 func ShortestLatency() Policy {
 	return least{"shortest_latency", true, func(n *Node) float64 {
 		latency, calls := n.Stats.Latency(), n.Stats.InFlight()
-		if latency == 0 && (calls > 0 || n.Stats.silent()) {
+		if latency <= faded && (calls > 0 || n.Stats.silent()) {
 			latency = failedLatency
 		}
 		return float64(latency) * float64(1+calls)

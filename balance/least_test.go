@@ -122,3 +122,34 @@ func TestShortestLatencyTriesAgain(t *testing.T) {
 		}
 	})
 }
+
+// Of whom nothing is known any more the first answer is all that is known, and until then
+// it has one call at a time.
+func TestShortestLatencyAfterALongTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := weighted(0, 0)
+		for _, n := range nodes {
+			n.Stats.Begin()
+			began := Now()
+			time.Sleep(10 * time.Millisecond)
+			n.Stats.Done(began, false)
+		}
+		time.Sleep(time.Hour)
+		nodes[1].Stats.Begin() // so it does not age
+		picker := ShortestLatency().Build(nodes)
+		nodes[0].Stats.age(Now())
+		for range 10 {
+			n := picker.Pick(nil, all)
+			n.Stats.Begin()
+		}
+		if n := nodes[0].Stats.InFlight(); n > 2 {
+			t.Errorf("one of two has %d of 10 calls while it answers none", n)
+		}
+		began := Now()
+		time.Sleep(10 * time.Millisecond)
+		nodes[0].Stats.Done(began, false)
+		if got := nodes[0].Stats.Latency(); got != 10*time.Millisecond {
+			t.Errorf("after an answer in 10 ms it has a latency of %v", got)
+		}
+	})
+}

@@ -30,7 +30,8 @@ func SlowStart(window time.Duration, next Policy) Policy {
 // probability, else next picks again, eight times at most, and another one if it
 // prefers one that is new to all others. When all are new the oldest of those that were
 // picked gets the call. Policies that choose by a call's key are exempt: the instance
-// of a key gets all of its calls.
+// of a key gets all of its calls. So is what comes behind a policy that narrows the
+// choice or stays with an instance.
 func SlowStartCurve(window time.Duration, aggression float64, next Policy) Policy {
 	if !(aggression > 0) { // nor NaN
 		aggression = 1
@@ -53,7 +54,8 @@ func (p slowStart) Name() string { return p.named("slow_start") }
 func (p slowStart) ForClient() Policy { return slowStart{p.forClient(), p.window, p.aggression} }
 
 func (p slowStart) Build(nodes []*Node) Picker {
-	picker := &slowStartPicker{branch: newBranch(p.next, nodes), policy: p}
+	_, narrows := p.next.(Narrower) // it would take whom it must not pick for one that is not well
+	picker := &slowStartPicker{branch: newBranch(p.next, nodes), policy: p, insists: !narrows}
 	for i, n := range nodes {
 		if listed := n.Stats.Listed(); listed != 0 && (i == 0 || listed+p.window > picker.until) {
 			picker.until = listed + p.window
@@ -66,9 +68,10 @@ func (p slowStart) Build(nodes []*Node) Picker {
 type slowStartPicker struct {
 	branch
 
-	policy slowStart
-	until  time.Duration // when the last node is not new any more
-	over   atomic.Bool   // and that is now, so nobody needs to look at the clock
+	policy  slowStart
+	insists bool          // that who prefers a new node to all others picks another
+	until   time.Duration // when the last node is not new any more
+	over    atomic.Bool   // and that is now, so nobody needs to look at the clock
 }
 
 func (p *slowStartPicker) Pick(call *tandem.Call, usable func(*Node) bool) *Node {
@@ -81,7 +84,7 @@ func (p *slowStartPicker) Pick(call *tandem.Call, usable func(*Node) bool) *Node
 		return p.picker.Pick(call, usable)
 	}
 	keyless := call == nil || call.HashKey == "" // the nodes of a key are what they are
-	return thin(p.picker, call, usable, keyless, func(n *Node) float64 { return p.policy.share(n, now) })
+	return thin(p.picker, call, usable, p.insists && keyless, func(n *Node) float64 { return p.policy.share(n, now) })
 }
 
 // share returns which part of its usual calls a node gets.

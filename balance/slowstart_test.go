@@ -179,3 +179,16 @@ func TestSlowStartHoldsBackTheBest(t *testing.T) {
 		}
 	})
 }
+
+// A policy that stays with an instance does so also while that is new.
+func TestSlowStartLeavesStickyAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := listedFor(0, 0, 0)
+		for _, n := range nodes {
+			n.Stats.listed.Store(int64(Now()))
+		}
+		if got := count(SlowStart(30*time.Second, Sticky(P2C())).Build(nodes), 1000, all); len(got) != 1 {
+			t.Errorf("calls without a key are at %v, want one", got)
+		}
+	})
+}

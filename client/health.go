@@ -256,6 +256,7 @@ func (h *health) look() (ejected bool) {
 		h.outliers = resilience.NewOutliers(config)
 		h.outliers.Look(samples)
 		h.looked = now
+		h.next.Store(int64(now + config.Every/2)) // soon: the calls may come in short bursts
 		return false
 	}
 	h.looked = now

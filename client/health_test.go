@@ -300,3 +300,20 @@ func TestOldFailuresAreForgotten(t *testing.T) {
 		}
 	})
 }
+
+// Calls that come in bursts of less than a second have outliers, too.
+func TestOutliersInBursts(t *testing.T) {
+	inWard(t, func(t *testing.T, w *ward) {
+		w.servers[0].nth.Store(3)
+		w.servers[0].fall(tandem.Errorf(tandem.Internal, "ill"))
+		var calls int64
+		for range 20 {
+			n, _ := w.run(900 * time.Millisecond)
+			calls += n
+			time.Sleep(10 * time.Second)
+		}
+		if calls > 180 {
+			t.Errorf("one of ten that fails a third of its calls gets %d of 3600", calls)
+		}
+	})
+}

@@ -334,6 +334,23 @@ func TestGobNils(t *testing.T) {
 	}
 }
 
+// What an interface holds may be as short as gob can make it.
+func TestGobEmptyArrays(t *testing.T) {
+	type empty struct{ X int }
+	gob.Register([2][128]empty{})
+	gob.Register([300]empty{})
+	for _, held := range []any{[2][128]empty{}, [300]empty{}} {
+		src, err := codec.Gob().Append(nil, &struct{ V any }{held})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct{ V any }
+		if err := codec.Gob().Decode(src, &got); err != nil || got.V != held {
+			t.Errorf("%T: %v", held, err)
+		}
+	}
+}
+
 // withNils has elements that may be nil, which gob sends; a field that is nil it
 // does not.
 type withNils struct {

@@ -2,8 +2,8 @@ package codec
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/gob"
+	"math/bits"
 	"reflect"
 )
 
@@ -207,5 +207,10 @@ func appendGobUint(b []byte, n int) []byte {
 	if n < 0x80 {
 		return append(b, byte(n)) //nolint:gosec // below 128
 	}
-	return binary.BigEndian.AppendUint64(append(b, 0xf8), uint64(n))
+	width := (bits.Len(uint(n)) + 7) / 8
+	b = append(b, byte(-width)) //nolint:gosec // as gob has it
+	for width--; width >= 0; width-- {
+		b = append(b, byte(n>>(8*width))) //nolint:gosec // one byte of it
+	}
+	return b
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/rpc"
-	"reflect"
 )
 
 // serverChooser is a selector of ours, which chooses and connects in two steps: then
@@ -75,53 +74,15 @@ func (c *Client) exchange(ctx context.Context, at place, t *trip, reply any) err
 	// behind it either. Closing it ends the writing, so nothing reads the arguments
 	// after that.
 	stop := context.AfterFunc(ctx, func() { c.drop(at) })
-	own, give := ownReply(reply)
-	call := at.client.Go(t.method, t.args, own, make(chan *rpc.Call, 1))
+	call := at.client.Go(t.method, t.args, reply, make(chan *rpc.Call, 1))
 	if !stop() {
 		return context.Cause(ctx)
 	}
 	select {
 	case <-call.Done:
-		if call.Error == nil {
-			give()
-		}
 		return call.Error
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	}
-}
-
-// ownReply returns what an answer is decoded into, and what gives it to the caller:
-// net/rpc decodes also when the call is over, and the reply may be another call's then.
-// What the reply has stays, as with net/rpc, but for what it refers to: that is the
-// caller's.
-func ownReply(reply any) (own any, give func()) {
-	v := reflect.ValueOf(reply)
-	if v.Kind() != reflect.Pointer || v.IsNil() {
-		return reply, func() {}
-	}
-	fresh := reflect.New(v.Type().Elem())
-	fresh.Elem().Set(v.Elem())
-	detach(fresh.Elem())
-	return fresh.Interface(), func() { v.Elem().Set(fresh.Elem()) }
-}
-
-// detach takes the references out of what a codec may write to.
-func detach(v reflect.Value) {
-	switch v.Kind() {
-	case reflect.Struct:
-		for _, field := range v.Fields() {
-			detach(field)
-		}
-	case reflect.Array:
-		for i := range v.Len() {
-			detach(v.Index(i))
-		}
-	case reflect.Map, reflect.Slice, reflect.Pointer, reflect.Interface:
-		if v.CanSet() {
-			v.SetZero()
-		}
-	default:
 	}
 }
 

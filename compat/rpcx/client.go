@@ -31,7 +31,9 @@ type Client struct {
 	// set. Of clients that share a selector, the first that calls decides.
 	Retries int
 	// Timeout bounds each call, all attempts together; 0 for no bound. A connection
-	// of net/rpc's that does not take a call's request in that time is closed.
+	// of net/rpc's that does not take a call's request in that time is closed. When
+	// an answer comes by one later, net/rpc decodes it nevertheless: the reply of a call
+	// whose time was over is not for another call.
 	Timeout time.Duration
 
 	mu       sync.Mutex

@@ -232,7 +232,7 @@ func (c *conn) part() {
 	case <-c.ended:
 	case <-c.gone:
 	}
-	if isDone(c.ended) && c.answered {
+	if !isDone(c.ended) || c.answered {
 		c.sayBye()
 	} else {
 		<-c.gone
