@@ -15,8 +15,8 @@ const oursPrefix = "tandem-"
 // findPeaks measures, if rates are parts of peaks that are not known, every system once in every
 // cell of the closed loop, and notes the slowest rate of each cell in the
 // report's settings. Floors, and what is tandem over something else, are measured like
-// all but are nobody's slowest; a system that fails or cannot share has no peak. A
-// cell in which no system has one fails with them: there is no open loop of it.
+// all but are nobody's slowest; a system that fails or cannot share has no peak. Of a
+// cell in which no system has one there is no open loop.
 func (r run) findPeaks(ctx context.Context, report *Report) error {
 	if len(r.settings.Percents) == 0 || len(r.settings.Peaks) > 0 {
 		return nil
