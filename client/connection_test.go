@@ -47,7 +47,7 @@ func TestDeadTarget(t *testing.T) {
 	}
 	addr := ln.Addr().String()
 	ln.Close()
-	c := dial(t, "tcp://"+addr)
+	c := dial(t, "tcp://"+addr, client.WithWait(0))
 	start := time.Now()
 	err = c.Call(context.Background(), "Arith.Mul", &Args{1, 2}, nil)
 	if tandem.CodeOf(err) != tandem.Unavailable || tandem.MayHaveExecuted(err) || time.Since(start) > time.Second {
@@ -109,7 +109,7 @@ func TestCloseWhileCalling(t *testing.T) {
 			return wait(ctx, in)
 		})
 	})
-	c := dial(t, "tcp://"+addr)
+	c := dial(t, "tcp://"+addr, client.WithWait(0))
 	var wg sync.WaitGroup
 	for range calls {
 		wg.Go(func() {

@@ -67,12 +67,35 @@ func ExampleWithConnectTimeout() {
 	silent, err := network.Listen(context.Background(), "silent")
 	check(err)
 	defer silent.Close()
-	c, err := client.Dial("mem://silent", client.WithTransport("mem", network), client.WithConnectTimeout(20*time.Millisecond))
+	c, err := client.Dial("mem://silent", client.WithTransport("mem", network),
+		client.WithConnectTimeout(20*time.Millisecond), client.WithWait(0))
 	check(err)
 	defer c.Close()
 	err = c.Call(context.Background(), "Server.Name", "", nil, client.Timeout(2*time.Second))
 	fmt.Println(tandem.CodeOf(err), "may have executed:", tandem.MayHaveExecuted(err))
 	// Output: unavailable may have executed: false
+}
+
+// A call that finds no server waits for one: here the server starts after the client.
+func ExampleWithWait() {
+	network := transport.NewMemory()
+	c, err := client.Dial("mem://late", client.WithTransport("mem", network), client.WithWait(4*time.Second))
+	check(err)
+	defer c.Close()
+	name := make(chan string)
+	go func() {
+		answer, err := client.Invoke[string](context.Background(), c, "Server.Name", "")
+		check(err)
+		name <- *answer
+	}()
+	srv := server.New()
+	defer srv.Close()
+	check(server.Handle(srv, "Server.Name", func(context.Context, *string) (*string, error) { return new("late"), nil }))
+	ln, err := network.Listen(context.Background(), "late")
+	check(err)
+	go srv.ServeListener(ln)
+	fmt.Println(<-name)
+	// Output: late
 }
 
 // A client's own deadline is for calls that bring none with them.

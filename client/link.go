@@ -108,7 +108,7 @@ func (l *link) run() {
 		l.set(down, err)
 		l.client.log().Debug("connect failed", "endpoint", l.ep, "error", err)
 		l.client.pool.disconnected()
-		sleep(ctx, l.client.opts.backoff.pause(failures))
+		sleep(ctx, l.client.pool.pause(failures))
 	}
 }
 
@@ -116,6 +116,7 @@ func (l *link) run() {
 func (l *link) rest(s *live) {
 	l.live.Store(s)
 	l.set(up, nil)
+	l.client.pool.reconnected()
 	if l.silent.Load() != nil {
 		l.client.pool.health.count() // a suspect is back
 	}

@@ -54,6 +54,7 @@ type options struct {
 	attemptInterceptors []tandem.Interceptor
 	timeout             time.Duration
 	connectTimeout      time.Duration
+	wait                time.Duration // 0 for none
 	connections         int
 	backoff             backoff
 	healthCheck         time.Duration // 0 for none
@@ -106,6 +107,7 @@ var builtin = sync.OnceValue(func() options { //nolint:gochecknoglobals // never
 		backupShare:     0.05,
 		timeout:         defaultTimeout,
 		connectTimeout:  defaultConnectTimeout,
+		wait:            defaultWait,
 		connections:     1,
 		backoff:         backoff{resilience.Backoff{First: 100 * time.Millisecond, Most: 3 * time.Second}},
 		healthCheck:     10 * time.Second,

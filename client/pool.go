@@ -25,6 +25,7 @@ type pool struct {
 	usable func(*balance.Node) bool
 	health health
 
+	ready       readiness
 	unreachable chan struct{} // has a token when no instance has a connection; nil if the list stays as it is
 
 	mu      sync.Mutex         // of those who change the view
@@ -155,6 +156,7 @@ func (p *pool) init(c *Client) {
 	p.client, p.table = c, balance.NewTable(c.rules.Load().balancer)
 	p.first = make(chan struct{})
 	p.usable = p.isUsable
+	p.ready.lost, p.ready.hopeful = time.Now(), true
 	p.health.init(p)
 }
 
@@ -282,6 +284,7 @@ func (p *pool) steer(r *rules) {
 func (p *pool) giveUp(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.ready.abandon()
 	if p.view.Load() == nil {
 		p.publish(registry.View{Stale: err}, nil)
 	}
@@ -302,25 +305,6 @@ func (m *member) live() bool {
 		}
 	}
 	return false
-}
-
-// disconnected is told that there is no connection where one is wanted. If there is
-// none at all, whoever has made the list should look whether it still holds.
-func (p *pool) disconnected() {
-	if len(p.unreachable) > 0 {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for m := range p.view.Load().all() {
-		if m.live() {
-			return
-		}
-	}
-	select {
-	case p.unreachable <- struct{}{}:
-	default:
-	}
 }
 
 // keep remembers a connection that is finishing its calls, so that Close ends it.
@@ -358,6 +342,7 @@ func (p *pool) close() {
 		m.leave()
 	}
 	p.openFirst()
+	p.ready.abandon()
 	p.mu.Unlock()
 	for s := range retired {
 		s.Close()
@@ -413,18 +398,19 @@ func (p *pool) current(ctx context.Context, call *tandem.Call) (*view, error) {
 	return p.view.Load(), nil
 }
 
-// begin chooses where the call goes.
-func (p *pool) begin(ctx context.Context, v *view, call *tandem.Call) (attempt, error) {
+// start chooses where the call goes. If it fails, mayWait says whether a connection may
+// mend that.
+func (p *pool) start(ctx context.Context, v *view, call *tandem.Call) (a attempt, mayWait bool, err error) {
 	if p.closed.Load() {
-		return attempt{}, unavailable("%v", errClosed)
+		return attempt{}, false, unavailable("%v", errClosed)
 	}
 	n, m := p.pick(v, call)
 	if n == nil {
-		return attempt{}, p.noInstance(v, call)
+		return attempt{}, len(v.nodes) == 0, p.noInstance(v, call)
 	}
 	if m == nil {
 		if m = p.invite(n); m == nil {
-			return attempt{}, unavailable("instance %q has just left %s", n.Instance.ID, p.client.target)
+			return attempt{}, true, unavailable("instance %q has just left %s", n.Instance.ID, p.client.target)
 		}
 	}
 	s := m.link().live.Load()
@@ -439,18 +425,17 @@ func (p *pool) begin(ctx context.Context, v *view, call *tandem.Call) (attempt, 
 	}
 	call.Peer = m.peer
 	if s == nil {
-		var err error
 		if s, err = m.link().connection(ctx, call); err != nil {
 			p.health.forget(m, call)
-			return attempt{}, err
+			return attempt{}, tandem.CodeOf(err) == tandem.Unavailable, err
 		}
 	}
 	call.Peer = s.Peer()
 	r := p.client.rules.Load()
 	if n == v.sole && !r.breakers { // nothing to choose by statistics
-		return attempt{conn: s}, nil
+		return attempt{conn: s}, false, nil
 	}
-	a := attempt{conn: s, member: m, stats: n.Stats}
+	a = attempt{conn: s, member: m, stats: n.Stats}
 	if r.timed {
 		a.began = balance.Now()
 	}
@@ -458,7 +443,7 @@ func (p *pool) begin(ctx context.Context, v *view, call *tandem.Call) (attempt, 
 		a.report = reporter(n.Stats)
 	}
 	a.stats.Begin()
-	return a, nil
+	return a, false, nil
 }
 
 // instead returns another instance that is connected, if n, which is not, was chosen:

@@ -177,6 +177,16 @@ func (o *Outgoing) Encode(v any) error {
 	return o.compress()
 }
 
+// Size returns how many bytes of memory the encoded arguments hold; 0 while there are none.
+func (o *Outgoing) Size() int {
+	o.lock()
+	defer o.unlock()
+	if o.message == nil {
+		return 0
+	}
+	return cap(o.message.b)
+}
+
 // encoded returns the arguments, encoded; nil for a call without.
 func (o *Outgoing) encoded() (*buffer, error) {
 	if o.message != nil || o.codec == nil {

@@ -1,0 +1,202 @@
+package client
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// Bounds of the calls that wait for a ready connection: how many, and the bytes of their
+// encoded arguments together.
+const (
+	maxWaiting      = 10_000
+	maxWaitingBytes = 64 << 20
+)
+
+const defaultWait = 3 * time.Second
+
+// promptly bounds the pause before a reconnect while calls may be waiting for it.
+const promptly = 500 * time.Millisecond
+
+// WithWait sets how long calls wait for a ready connection while no instance has one,
+// counted from the moment the last connection was lost, or from Dial: 3 s by default; 0 or
+// less means that they fail at once. So a restart of the only server, or a registry that
+// answers late, costs a call time and not its result. A call waits no longer than its
+// deadline. At most 10,000 calls, with 64 MiB of encoded arguments, wait at a time; further
+// ones fail as Unavailable. A call never waits while another instance can take it.
+func WithWait(d time.Duration) Option { return func(o *options) { o.wait = max(0, d) } }
+
+// readiness records since when no instance is connected, and counts the calls that wait for
+// one. It is safe for concurrent use.
+type readiness struct {
+	mu      sync.Mutex
+	lost    time.Time     // zero while an instance is connected
+	changed chan struct{} // closed when a connection is ready or none will come; nil until a call waits
+	hopeful bool          // a connection may still come
+	calls   int           // that wait
+	bytes   int           // of their arguments
+}
+
+// lose notes that no instance is connected.
+func (r *readiness) lose(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lost.IsZero() {
+		r.lost = now
+	}
+}
+
+// regain notes that an instance is connected, and wakes the calls that wait.
+func (r *readiness) regain() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lost = time.Time{}
+	r.wakeLocked()
+}
+
+// abandon notes that no connection will come: calls do not wait any more.
+func (r *readiness) abandon() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hopeful = false
+	r.wakeLocked()
+}
+
+func (r *readiness) wakeLocked() {
+	if r.changed != nil {
+		close(r.changed)
+		r.changed = nil
+	}
+}
+
+// left returns how much of the time to wait is left; 0 if calls need not wait or must not.
+func (r *readiness) left(wait time.Duration, now time.Time) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.leftLocked(wait, now)
+}
+
+func (r *readiness) leftLocked(wait time.Duration, now time.Time) time.Duration {
+	if r.lost.IsZero() || !r.hopeful {
+		return 0
+	}
+	return max(0, r.lost.Add(wait).Sub(now))
+}
+
+// join counts a call among those that wait. It returns the channel to wait on and the longest
+// time to wait; a nil channel if the call must not wait. A call that has joined must part.
+func (r *readiness) join(wait time.Duration, size int) (<-chan struct{}, time.Duration, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	left := r.leftLocked(wait, time.Now())
+	if left == 0 {
+		return nil, 0, nil
+	}
+	if r.calls >= maxWaiting || r.bytes+size > maxWaitingBytes {
+		return nil, 0, unavailable("%d calls with %d bytes wait for a connection already", r.calls, r.bytes)
+	}
+	r.calls++
+	r.bytes += size
+	if r.changed == nil {
+		r.changed = make(chan struct{})
+	}
+	return r.changed, left, nil
+}
+
+func (r *readiness) part(size int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls--
+	r.bytes -= size
+}
+
+// begin chooses where the call goes. While no instance is connected it waits for one: see
+// [WithWait].
+func (p *pool) begin(ctx context.Context, v *view, call *tandem.Call) (attempt, error) {
+	a, mayWait, err := p.start(ctx, v, call)
+	for n := 0; err != nil && mayWait; n++ {
+		if connected := p.connected(); !connected || n > 0 { // else it was connected meanwhile
+			if err = p.await(ctx, call, err); err != nil {
+				break
+			}
+		}
+		a, mayWait, err = p.start(ctx, p.view.Load(), call)
+	}
+	return a, err
+}
+
+// await waits until an instance is connected, or the time to wait is over, whichever comes
+// first: the call then chooses again. It returns the error of a call that must not wait,
+// or no longer, which tells the cause.
+func (p *pool) await(ctx context.Context, call *tandem.Call, cause error) error {
+	size := 0
+	if o, ok := outgoing(call); ok {
+		size = o.Size()
+	}
+	changed, left, err := p.ready.join(p.client.opts.wait, size)
+	if err != nil {
+		return err
+	}
+	if changed == nil {
+		return cause
+	}
+	defer p.ready.part(size)
+	ctx, cancel := p.client.patience(ctx, call)
+	defer cancel()
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-changed:
+	case <-timer.C:
+	case <-ctx.Done():
+		e := tandem.AsError(ctx.Err())
+		e.Message = "waiting for a connection: " + tandem.AsError(cause).Message
+		e.NotExecuted = true
+		return e
+	}
+	return nil
+}
+
+// connected reports whether an instance is connected, and notes since when none is.
+func (p *pool) connected() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for m := range p.view.Load().all() {
+		if m.live() {
+			return true
+		}
+	}
+	p.ready.lose(time.Now())
+	return false
+}
+
+// disconnected is told that there is no connection where one is wanted. If there is none
+// at all, the list may be old: the one that made it is asked to look.
+func (p *pool) disconnected() {
+	if p.connected() {
+		return
+	}
+	select {
+	case p.unreachable <- struct{}{}:
+	default:
+	}
+}
+
+// reconnected is told that there is a connection.
+func (p *pool) reconnected() {
+	p.mu.Lock() // so that none who looked before it came notes a loss after
+	defer p.mu.Unlock()
+	p.ready.regain()
+}
+
+// pause returns how long a link waits before it connects again.
+func (p *pool) pause(failures int) time.Duration {
+	pause := p.client.opts.backoff.pause(failures)
+	if pause > promptly && p.ready.left(p.client.opts.wait, time.Now()) > 0 {
+		return rand.N(promptly)
+	}
+	return pause
+}
