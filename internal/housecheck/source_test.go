@@ -104,7 +104,7 @@ func files(t *testing.T) map[string]string {
 			return err
 		case d.IsDir() && skipped(name):
 			return filepath.SkipDir
-		case d.IsDir():
+		case d.IsDir(), name == ".git": // which is a file where the checkout is one of git's worktrees
 			return nil
 		}
 		text, err := os.ReadFile(file)
