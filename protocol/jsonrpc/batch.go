@@ -1,8 +1,10 @@
 package jsonrpc
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 
 	"github.com/tandem-rpc/tandem"
@@ -11,67 +13,79 @@ import (
 // maxBatch is how many requests a batch may have.
 const maxBatch = 1024
 
+// errTooMany is the error for a batch that was thrown away unparsed.
+var errTooMany = tandem.Errorf(tandem.ResourceExhausted, "a batch has at most %d requests: send several", maxBatch)
+
 // batch collects the answers to requests that came together.
 type batch struct {
 	mu      sync.Mutex
-	answers []byte // an array, not yet closed
-	left    int    // requests that are not answered yet
-	limit   int    // bytes of answers
+	answers [][]byte // in the order of the requests; nil for none
+	size    int      // bytes of all answers
+	left    int      // requests that are not answered yet
+	limit   int      // bytes of answers
 	done    func([]byte)
 }
 
+func newBatch(requests, limit int, done func([]byte)) *batch {
+	return &batch{answers: make([][]byte, requests), left: requests, limit: limit, done: done}
+}
+
 // serveBatch serves requests that came together. They run at the same time, and are
-// answered together when the last has ended.
+// answered together, in their order, when the last has ended. Their number was limited
+// when the message was read.
 func (c *conn) serveBatch(ctx context.Context, message []byte, done func(answer []byte)) {
 	var requests []json.RawMessage
 	if err := json.Unmarshal(message, &requests); err != nil {
 		done(failed(parseFailed, err))
 		return
 	}
-	if n := len(requests); n == 0 || n > maxBatch {
-		done(failed(invalidRequest, tandem.Errorf(tandem.InvalidArgument, "a batch of %d requests: 1 to %d will do", n, maxBatch)))
+	if len(requests) == 0 {
+		done(failed(invalidRequest, tandem.Errorf(tandem.InvalidArgument, "a batch without requests: 1 to %d will do", maxBatch)))
 		return
 	}
-	b := &batch{left: len(requests), limit: c.MaxMessage(), done: done}
-	for _, r := range requests {
-		c.inBatch(ctx, r, b)
+	b := newBatch(len(requests), c.MaxMessage(), done)
+	for i, r := range requests {
+		c.inBatch(ctx, r, func(r *request, answer []byte) { b.answered(i, r, answer) })
 	}
 }
 
 // inBatch serves one request of a batch, which has the form of version 2.0.
-func (c *conn) inBatch(ctx context.Context, message json.RawMessage, b *batch) {
+func (c *conn) inBatch(ctx context.Context, message json.RawMessage, answered func(*request, []byte)) {
 	r, err := parse(message)
 	if err == nil && r.old() {
 		err = &fault{invalidRequest, tandem.Errorf(tandem.InvalidArgument, "it has no version")}
 	}
 	if err != nil {
 		r.Version = version2
-		b.answered(r, r.failed(err))
+		answered(r, r.failed(err))
 		return
 	}
-	c.call(ctx, r, func(answer []byte) { b.answered(r, answer) })
+	c.call(ctx, r, func(answer []byte) { answered(r, answer) })
 }
 
-// answered adds an answer, nil for none, and sends all after the last. An answer for
-// which there is no room is replaced by an error: a small batch may ask for a lot.
-func (b *batch) answered(r *request, answer []byte) {
+// answered takes the answer to the request at that place, nil for none, and sends all
+// after the last. An answer for which there is no room is replaced by an error: a small
+// batch may ask for a lot.
+func (b *batch) answered(place int, r *request, answer []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if answer != nil && len(b.answers)+len(answer) > b.limit {
+	if answer != nil && b.size+len(answer) > b.limit {
 		answer = r.failed(tandem.Errorf(tandem.ResourceExhausted, "the answers of a batch have at most %d bytes", b.limit))
 	}
-	if answer != nil {
-		separator := byte('[')
-		if len(b.answers) > 0 {
-			separator = ','
-		}
-		b.answers = append(append(b.answers, separator), answer...)
+	b.answers[place] = answer
+	b.size += len(answer)
+	if b.left--; b.left == 0 {
+		b.done(b.joined())
 	}
-	if b.left--; b.left > 0 {
-		return
+}
+
+// joined returns the answers as an array, nil if there are none.
+func (b *batch) joined() []byte {
+	present := slices.DeleteFunc(b.answers, func(answer []byte) bool { return answer == nil })
+	if len(present) == 0 {
+		return nil
 	}
-	if len(b.answers) > 0 {
-		b.answers = append(b.answers, ']')
-	}
-	b.done(b.answers)
+	all := make([]byte, 0, b.size+len(present)+1)
+	all = append(append(append(all, '['), bytes.Join(present, []byte{','})...), ']')
+	return all
 }

@@ -3,6 +3,7 @@ package jsonrpc_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -100,13 +101,53 @@ func TestBatchBounds(t *testing.T) {
 	register(t, srv, "small", func() string { return "x" })
 	c := dial(t, address)
 	c.send("[" + strings.Repeat("1,", 1024) + "1]")
-	if got := c.receive(); !strings.Contains(got, "a batch of 1025 requests: 1 to 1024 will do") {
+	if got := c.receive(); !strings.Contains(got, "a batch has at most 1024 requests") {
 		t.Errorf("%.200s", got)
 	}
 	c.send("[" + strings.Repeat(`{"jsonrpc":"2.0","method":"large","id":1},`, 100) + `{"jsonrpc":"2.0","method":"small"}]`)
 	got := c.receive()
 	if large, refused := strings.Count(got, "xxxx\""), strings.Count(got, "the answers of a batch have at most 5120 bytes"); large != 1 || refused != 99 || strings.Contains(got, "null") {
 		t.Errorf("%d answers, %d refused, %d bytes", large, refused, len(got))
+	}
+}
+
+// The answers of a batch come in the order of its requests, whichever ends first.
+func TestBatchInOrder(t *testing.T) {
+	srv, address := serve(t)
+	last := make(chan struct{})
+	register(t, srv, "first", func() string { <-last; return "first" })
+	register(t, srv, "last", func() string { close(last); return "last" })
+	c := dial(t, address)
+	c.send(`[{"jsonrpc":"2.0","method":"first","id":1},{"jsonrpc":"2.0"},{"jsonrpc":"2.0","method":"last","id":2}]`)
+	var answers []struct {
+		Result string `json:"result"`
+		Error  any    `json:"error"`
+	}
+	if err := json.Unmarshal([]byte(c.receive()), &answers); err != nil {
+		t.Fatal(err)
+	}
+	if len(answers) != 3 || answers[0].Result != "first" || answers[1].Error == nil || answers[2].Result != "last" {
+		t.Errorf("%+v", answers)
+	}
+}
+
+// A batch of a million is refused before it is parsed, and read over in little memory.
+func TestBatchIsCountedUnparsed(t *testing.T) {
+	million := "[" + strings.Repeat("{},", 1_000_000) + "{}]"
+	srv, address := serve(t)
+	register(t, srv, "echo", func(s string) string { return s })
+	c := dial(t, address)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	go c.send(million + `{"jsonrpc":"2.0","method":"echo","params":["on"],"id":2}`)
+	for _, want := range []string{"a batch has at most 1024 requests", `"result":"on"`} {
+		if got := c.receive(); !strings.Contains(got, want) {
+			t.Errorf("%.200s", got)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > 16<<20 { // the test's own copies among them
+		t.Errorf("%d MiB", taken>>20)
 	}
 }
 

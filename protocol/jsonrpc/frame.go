@@ -14,6 +14,7 @@ import (
 // looks at nothing else, so what it finds may still be no JSON.
 type frame struct {
 	open    []byte // the brackets that are open
+	commas  int    // between the requests of a batch
 	quoted  bool   // inside a string
 	escaped bool   // after a backslash
 }
@@ -34,6 +35,8 @@ func (f *frame) scan(b []byte) (n int, done bool, err error) {
 		case c == '}' || c == ']':
 			err = f.pop(c)
 			done = err == nil && len(f.open) == 0
+		case c == ',' && len(f.open) == 1 && f.open[0] == '[':
+			f.commas++
 		case len(f.open) == 0:
 			err = fmt.Errorf("%w: it begins with %q", errNotJSON, c)
 		}
@@ -75,6 +78,9 @@ func (f *frame) pop(c byte) error {
 	return nil
 }
 
+// tooMany reports whether it is a batch of more requests than are served.
+func (f *frame) tooMany() bool { return f.commas >= maxBatch }
+
 // begun reports whether the message has.
 func (f *frame) begun() bool { return len(f.open) > 0 }
 
@@ -97,7 +103,7 @@ type reader struct {
 
 // next returns the next message, of at most that many bytes. After a *parseError,
 // which is returned as soon as it is known, the next message is looked for in the
-// next line; after errTooLarge behind the one that was too large.
+// next line; after errTooLarge and errTooMany behind the one that was thrown away.
 func (r *reader) next(limit int) ([]byte, error) {
 	r.midway(false)
 	if err := r.skipLine(); err != nil {
@@ -114,7 +120,9 @@ func (r *reader) next(limit int) ([]byte, error) {
 			return nil, err
 		}
 		b, done, err := r.scan(&f, b)
-		if size += len(b); size <= limit {
+		if size += len(b); size > limit || f.tooMany() {
+			message = nil
+		} else {
 			message = append(message, b...)
 		}
 		switch {
@@ -122,6 +130,8 @@ func (r *reader) next(limit int) ([]byte, error) {
 			return nil, &parseError{err}
 		case done && size > limit:
 			return nil, errTooLarge
+		case done && f.tooMany():
+			return nil, errTooMany
 		case done:
 			return message, nil
 		}

@@ -71,7 +71,7 @@ func readAll(t *testing.T, r io.Reader, limit int) (all [][]byte) {
 		if len(m) > max(0, limit) {
 			t.Fatalf("%d bytes, limit %d", len(m), limit)
 		}
-		if err != nil && !errors.As(err, new(*parseError)) && !errors.Is(err, errTooLarge) {
+		if err != nil && !errors.As(err, new(*parseError)) && !errors.Is(err, errTooLarge) && !errors.Is(err, errTooMany) {
 			return all
 		}
 		all = append(all, bytes.TrimSpace(m))

@@ -192,6 +192,10 @@ func (c *conn) limitAnswer(w http.ResponseWriter, r *http.Request, bytes int) {
 // serveWhole is serve, of bytes that may be anything.
 func (c *conn) serveWhole(ctx context.Context, data []byte, done func(answer []byte)) {
 	message, err := whole(data)
+	if errors.Is(err, errTooMany) {
+		done(failed(invalidRequest, err))
+		return
+	}
 	if err != nil {
 		done(failed(parseFailed, err))
 		return
@@ -210,6 +214,8 @@ func whole(data []byte) ([]byte, error) {
 		return nil, io.ErrUnexpectedEOF
 	case n < len(data):
 		return nil, fmt.Errorf("%w: behind it comes %.16q", errNotJSON, data[n:])
+	case f.tooMany():
+		return nil, errTooMany
 	}
 	return data, nil
 }

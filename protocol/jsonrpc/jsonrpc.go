@@ -9,7 +9,8 @@
 //
 // Over TCP messages follow one another, with white space or nothing in between; each
 // answer is a line. Over HTTP the body of a POST is a message, and over WebSocket each
-// of its messages is one. Answers come in the order in which calls end.
+// of its messages is one. Answers come in the order in which calls end, those of a batch
+// in the order of its requests.
 //
 // # Parameters
 //
@@ -98,6 +99,8 @@ func (p *protocol) Serve(ctx context.Context, sc *server.Conn) error {
 			c.send(failed(parseFailed, err))
 		case errors.Is(err, errTooLarge):
 			c.send(c.tooLarge())
+		case errors.Is(err, errTooMany):
+			c.send(failed(invalidRequest, err))
 		case errors.Is(err, io.EOF):
 			return nil
 		default:

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,7 @@ type exchange struct {
 	codec   tandem.Codec
 	peer    *tandem.Peer
 	req     *http.Request
+	fields  url.Values  // of a GET that has its argument there
 	header  http.Header // of the response
 	control *http.ResponseController
 	ctx     context.Context
@@ -184,6 +186,13 @@ func (x *exchange) wish() error {
 func (x *exchange) Decode(v any) error {
 	if err := x.wish(); err != nil {
 		return err
+	}
+	if len(x.fields) > 0 {
+		message, err := queryMessage(x.codec, x.fields, v)
+		if err != nil {
+			return tandem.Errorf(tandem.InvalidArgument, "%w", err)
+		}
+		return decode(x.codec, message, v)
 	}
 	return decode(x.codec, x.request, v)
 }

@@ -4,6 +4,7 @@ import (
 	"compress/gzip"
 	"context"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 
@@ -39,11 +40,13 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.noMethod(w, r, conn, name)
 		return
 	}
+	var fields url.Values
 	if r.Method == http.MethodGet {
+		fields = plainFields(r.URL.Query())
 		r = withDefaults(r)
 	}
 	kind := contentOf(r)
-	x := &exchange{conn: conn, method: m, name: name, req: r, codec: g.codecs[kind.codec], peer: peerOf(conn, kind.protocol)}
+	x := &exchange{conn: conn, method: m, name: name, req: r, codec: g.codecs[kind.codec], peer: peerOf(conn, kind.protocol), fields: fields}
 	switch {
 	case r.Method != http.MethodPost && (r.Method != http.MethodGet || !m.Safe):
 		await(http.NewResponseController(w), r, conn)

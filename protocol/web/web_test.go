@@ -3,6 +3,7 @@ package web_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/protocol/web"
@@ -96,6 +99,16 @@ func (w *webTest) do(c *http.Client, what, contentType, body string) answer {
 
 type Pair struct{ A, B int }
 
+// Plain has fields of the kinds that a query can have.
+type Plain struct {
+	S      string    `json:"s"`
+	N      []int     `json:"n"`
+	T      time.Time `json:"t"`
+	P      *bool     `json:"p"`
+	B      []byte    `json:"b"`
+	Nested *Pair     `json:"nested"`
+}
+
 type arith struct{}
 
 func (arith) Mul(args *Pair, reply *int) error {
@@ -122,6 +135,10 @@ func TestJSON(t *testing.T) {
 	w := newWebTest(t, web.New())
 	w.must(w.srv.RegisterName("Arith", arith{}, server.ForMethod("Mul", server.MethodSafe())))
 	w.must(w.srv.RegisterFunc("Len", func(s string) int { return len(s) }))
+	w.must(w.srv.RegisterFunc("Plain", func(p Plain) (Plain, error) { return p, nil }, server.MethodSafe()))
+	w.must(w.srv.RegisterFunc("Value", func(v *descriptorpb.EnumValueDescriptorProto) (string, error) {
+		return fmt.Sprintf("%s=%d", v.GetName(), v.GetNumber()), nil
+	}, server.MethodSafe()))
 	for _, c := range []struct {
 		what, contentType, body string
 		status                  int
@@ -136,6 +153,16 @@ func TestJSON(t *testing.T) {
 		{"GET /Arith/Mul?message=%7B%22A%22:6,%22B%22:7%7D", "", "", 200, "42"},
 		{"GET /Arith/Mul?connect=v1&encoding=json&message=%7B%22A%22:6,%22B%22:7%7D", "", "", 200, "42"},
 		{"GET /Arith/Mul", "", "", 200, "0"},
+		{"GET /Arith/Mul?A=6&B=7", "", "", 200, "42"},
+		{"GET /Arith/Mul?connect=v1&encoding=json&a=6&b=7", "", "", 200, "42"},
+		{"GET /Arith/Mul?A=6&C=7", "", "", 400, `{"code":"invalid_argument","message":"arguments of Arith.Mul: field \"C\" of the query: the argument has no such field"}`},
+		{"GET /Arith/Mul?A=six", "", "", 400, `{"code":"invalid_argument","message":"arguments of Arith.Mul: field \"A\" of the query: \"six\" is neither a number nor a Boolean"}`},
+		{"GET /Arith/Mul?A=6&A=7", "", "", 400, `{"code":"invalid_argument","message":"arguments of Arith.Mul: field \"A\" of the query: it has 2 values, one is wanted"}`},
+		{"GET /Plain?s=42&n=1&n=2&t=2026-11-23T00:00:00Z&p=false&b=aGk=", "", "", 200, `{"s":"42","n":[1,2],"t":"2026-11-23T00:00:00Z","p":false,"b":"aGk=","nested":null}`},
+		{"GET /Plain?nested=1", "", "", 400, `{"code":"invalid_argument","message":"arguments of Plain: field \"nested\" of the query: it is no text, number or Boolean, nor a list of them: send ?message={…}"}`},
+		{"GET /Value?nothing=1", "", "", 400, `{"code":"invalid_argument","message":"arguments of Value: field \"nothing\" of the query: the argument has no such field"}`},
+		{"GET /Value?name=42&number=42", "", "", 200, `"42=42"`},
+		{"GET /Value?options=42", "", "", 400, `{"code":"invalid_argument","message":"arguments of Value: field \"options\" of the query: it is no text, number or Boolean, nor a list of them: send ?message={…}"}`},
 
 		{"GET /Arith/Div?message=[1,1]", "", "", 405, `{"code":"unknown","message":"GET: method Arith.Div is called by POST","status":405,"title":"Method Not Allowed"}`},
 		{"PUT /Arith/Mul", asJSON, "", 405, `{"code":"unknown","message":"PUT: method Arith.Mul is called by GET, POST","status":405,"title":"Method Not Allowed"}`},
