@@ -4,7 +4,7 @@
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test interop interop-short interop-jsonrpc interop-together test-protocols test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy generated docs fuzz session-soak demo sim bench bench-table bench-java bench-compare peers cover vuln ci clean
+.PHONY: help test interop interop-short interop-jsonrpc interop-together test-protocols test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy generated docs fuzz session-soak flood demo sim bench bench-table bench-java bench-compare peers cover vuln ci clean
 
 GO  ?= go
 BIN := $(CURDIR)/.bin
@@ -170,6 +170,9 @@ session-soak: ## Run the session tests SOAKRUNS (200) times, SOAKJOBS (3) at a t
 	@cd internal/session && seq $(SOAKRUNS) | xargs -P $(SOAKJOBS) -I {} sh -c \
 		'log=$(BIN)/session.{}.log; $(BIN)/session.test -test.shuffle=on -test.timeout=5m >$$log 2>&1 || { cat $$log; echo "run {} failed" >&2; exit 255; }; rm $$log; echo "run {} passed"'
 	cd internal/session && $(BIN)/session.test -test.v -test.timeout=60m -test.run=Stranger -calls=$(SOAKCALLS)
+
+flood: ## Open 2,000 silent connections a second for 30 s, and 1,000 honest ones beside them: none may fail
+	$(GO) test -run TestSilentFlood -v -count=1 ./server -flood 30s
 
 interop: ## Have suites and clients of other projects test protocol/web, and write docs/interop.md; installs what it can
 	cd interop && $(GO) run ./run -bin $(BIN)/interop -out $(CURDIR)/docs/interop.md

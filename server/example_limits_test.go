@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -32,9 +33,10 @@ func ExampleNew_hardened() {
 		server.WithHandshakeTimeout(100 * time.Millisecond), // until a connection has said what it is
 		server.WithStallTimeout(100 * time.Millisecond),     // for the rest of a frame
 		server.WithMaxConnections(1000),
-		server.WithMaxOpenCalls(100),      // of each
-		server.WithMaxMessage(10_000),     // bytes, before and after decompression
-		server.WithStreamWindow(64 << 10), // bytes that nobody has received yet
+		server.WithProxies(netip.MustParsePrefix("10.1.0.0/28")), // load balancers, each the way of many clients
+		server.WithMaxOpenCalls(100),                             // of each
+		server.WithMaxMessage(10_000),                            // bytes, before and after decompression
+		server.WithStreamWindow(64 << 10),                        // bytes that nobody has received yet
 		server.WithTimeout(time.Second),
 	}
 	srv := server.New(strict...)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -35,6 +36,7 @@ type options struct {
 	streamWindow  int
 	maxConns      int
 	maxGreeting   int
+	proxies       []netip.Prefix
 	handshake     time.Duration
 	stall         time.Duration
 	logger        *slog.Logger
@@ -165,6 +167,14 @@ func WithMaxConnections(n int) Option { return func(o *options) { o.maxConns = n
 // bytes have said what it is; 3 s by default.
 func WithHandshakeTimeout(d time.Duration) Option {
 	return func(o *options) { o.handshake = cmp.Or(d, defaultHandshake) }
+}
+
+// WithProxies names the networks of proxies and load balancers whose connections are
+// those of many clients. When more than 1,024 connections are in their handshake, the
+// server closes the oldest one of the IPv4 address, or IPv6 /64, that holds most of them;
+// a connection from these networks counts alone. None by default.
+func WithProxies(networks ...netip.Prefix) Option {
+	return func(o *options) { o.proxies = append(o.proxies, networks...) }
 }
 
 // WithStallTimeout sets how long a begun frame may take to arrive, and how long

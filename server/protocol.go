@@ -120,9 +120,10 @@ type strangers struct {
 const strangersEvery = 10 * time.Second
 
 // turnedAway counts a connection that was closed, and logs it if the last was
-// logged long ago. One that was closed before it said anything is no stranger.
+// logged long ago. One that its client closed before it said anything does not count, nor
+// one that the server closed, see [Server.closeOldLocked].
 func (s *Server) turnedAway(c net.Conn, err error) {
-	if s.current() == closed || errors.Is(err, io.EOF) {
+	if s.current() == closed || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) {
 		s.log().Debug("connection closed", "peer", c.RemoteAddr(), "error", err)
 		return
 	}
@@ -226,8 +227,8 @@ func (s *Server) greet(c *net.Conn) (loop func()) {
 func (s *Server) adoptConn(c *net.Conn, fresh *Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.greetedLocked(c)
-	if s.state != serving {
+	greeted := s.greetedLocked(c)
+	if !greeted || s.state != serving {
 		return false
 	}
 	s.conns[fresh] = struct{}{}

@@ -206,8 +206,8 @@ func TestCloseEndsForeignConnections(t *testing.T) {
 	})
 }
 
-// When as many connections as may be greeted say nothing, the next wait until their time
-// is over; they are not refused. Close does not wait for that.
+// When as many connections as may be greeted say nothing, the next waits until the oldest
+// of them has had its time, 100 ms, and takes its place. Close does not wait for that.
 func TestManyAtOnce(t *testing.T) {
 	const most = 1024 // are greeted at a time
 	for _, closes := range []bool{false, true} {
@@ -231,7 +231,7 @@ func TestManyAtOnce(t *testing.T) {
 				late <- fmt.Sprint(line, err)
 			}()
 			synctest.Wait()
-			want, after := "hello\n<nil>", time.Second
+			want, after := "hello\n<nil>", 100*time.Millisecond
 			if closes {
 				if err := p.srv.Close(); err != nil {
 					t.Error(err)

@@ -57,9 +57,9 @@ type Server struct {
 
 	mu        sync.Mutex
 	state     state
-	listeners map[*net.Listener]struct{} // by pointer: a user's type may not be comparable
-	greeting  map[*net.Conn]struct{}     // connections without a session yet
-	room      sync.Cond                  // on mu: fewer are greeted, or the server stops
+	listeners map[*net.Listener]struct{}      // by pointer: a user's type may not be comparable
+	greeting  transport.Handshakes[*net.Conn] // connections without a session yet
+	room      sync.Cond                       // on mu: one of greeting may have left, or be old enough to be closed
 	sessions  map[*session.Session]visit
 	conns     map[*Conn]struct{} // of other protocols
 	listed    []*listing
@@ -84,7 +84,6 @@ func New(opts ...Option) *Server {
 	s := &Server{
 		opts:      defaults(),
 		listeners: map[*net.Listener]struct{}{},
-		greeting:  map[*net.Conn]struct{}{},
 		sessions:  map[*session.Session]visit{},
 		conns:     map[*Conn]struct{}{},
 		leaving:   make(chan struct{}),
@@ -220,8 +219,8 @@ func (s *Server) removeListener(ln *net.Listener) {
 	s.mu.Unlock()
 }
 
-// acceptAll accepts until the listener is closed. Errors that pass (no file
-// descriptors) are waited out, longer each time.
+// acceptAll accepts until the listener is closed. After errors that pass (no file
+// descriptors) it closes what silent connections hold, and waits, longer each time.
 func (s *Server) acceptAll(ln net.Listener) error {
 	const first, most = 5 * time.Millisecond, time.Second
 	pause := first
@@ -236,6 +235,7 @@ func (s *Server) acceptAll(ln net.Listener) error {
 			return err
 		}
 		s.log().Warn("accept failed", "error", err, "retry in", pause)
+		s.shed()
 		select {
 		case <-time.After(pause):
 			pause = min(2*pause, most)
@@ -268,41 +268,6 @@ func (s *Server) start(c net.Conn) {
 	}()
 }
 
-// enter makes a new connection one of those that are greeted. While they are too many
-// it waits, and who accepts waits with it: thousands of clients that come back at once
-// queue in the system, where those that are refused would all come back later. A
-// handshake's time is bounded, and so is this.
-func (s *Server) enter(c *net.Conn) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for s.state == serving && len(s.greeting) >= s.opts.maxGreeting {
-		s.room.Wait()
-	}
-	if err := s.fullLocked(); err != nil {
-		return err
-	}
-	s.greeting[c] = struct{}{}
-	s.wg.Add(1)
-	return nil
-}
-
-// fullLocked says why the server takes no further connection; nil if it does.
-func (s *Server) fullLocked() error {
-	switch {
-	case s.state != serving:
-		return ErrServerClosed
-	case s.opts.maxConns > 0 && len(s.sessions)+len(s.conns)+len(s.greeting) >= s.opts.maxConns:
-		return errTooMany
-	}
-	return nil
-}
-
-// greetedLocked says that a connection is being greeted no more.
-func (s *Server) greetedLocked(c *net.Conn) {
-	delete(s.greeting, c)
-	s.room.Signal()
-}
-
 // greetOwn greets a connection that speaks tandem's own protocol and of which
 // first was read.
 func (s *Server) greetOwn(c *net.Conn, v visit, first []byte) (loop func()) {
@@ -324,8 +289,8 @@ func (s *Server) greetOwn(c *net.Conn, v visit, first []byte) (loop func()) {
 func (s *Server) adopt(c *net.Conn, ses *session.Session, v visit) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.greetedLocked(c)
-	if ses == nil || ses.Err() != nil || s.state != serving { // what has ended is forgotten already
+	greeted := s.greetedLocked(c)
+	if !greeted || ses == nil || ses.Err() != nil || s.state != serving { // what has ended is forgotten already
 		return false
 	}
 	s.sessions[ses] = v
@@ -462,7 +427,7 @@ func (s *Server) stop(to state) (h held) {
 	for c := range s.conns {
 		h.conns = append(h.conns, c)
 	}
-	for c := range s.greeting {
+	for c := range s.greeting.All() {
 		_ = (*c).Close() // its goroutine notices
 	}
 	return h

@@ -1,0 +1,315 @@
+package server_test
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/transport"
+)
+
+// door is a listener whose connections come from the addresses that a test names, and
+// which has room for so many at a time.
+type door struct {
+	net.Listener // for what is not used
+
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+	room   atomic.Int64
+}
+
+func newDoor(room int64) *door {
+	d := &door{conns: make(chan net.Conn), closed: make(chan struct{})}
+	d.room.Store(room)
+	return d
+}
+
+// comer is a connection from somewhere.
+type comer struct {
+	net.Conn
+
+	door *door
+	from net.Addr
+	once sync.Once
+}
+
+func (c *comer) RemoteAddr() net.Addr { return c.from }
+
+func (c *comer) Close() error {
+	c.once.Do(func() { c.door.room.Add(1) })
+	return c.Conn.Close()
+}
+
+func (d *door) Accept() (net.Conn, error) {
+	if d.room.Load() <= 0 {
+		return nil, &net.OpError{Op: "accept", Err: syscall.EMFILE}
+	}
+	select {
+	case c := <-d.conns:
+		d.room.Add(-1)
+		return c, nil
+	case <-d.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (d *door) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (d *door) Close() error {
+	d.once.Do(func() { close(d.closed) })
+	return nil
+}
+
+// dial comes from an address. It returns when the connection is accepted.
+func (d *door) dial(t *testing.T, from string) net.Conn {
+	near, far := net.Pipe()
+	d.conns <- &comer{Conn: far, door: d, from: net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(from), 1))}
+	t.Cleanup(func() { _ = near.Close() })
+	return near
+}
+
+// open reports which of the connections the server has not closed.
+func open(conns []net.Conn) (left []int) {
+	for i, c := range conns {
+		_ = c.SetReadDeadline(time.Now())
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			left = append(left, i)
+		}
+	}
+	return left
+}
+
+// answered makes a call of talk.
+func answered(t *testing.T, c net.Conn) {
+	t.Helper()
+	go func() { _, _ = io.WriteString(c, "CALL Echo hello\n") }()
+	if line, err := bufio.NewReader(c).ReadString('\n'); line != "hello\n" || err != nil {
+		t.Errorf("answered %q, %v", line, err)
+	}
+}
+
+// doorTest has a server with the protocol talk behind a door.
+func doorTest(t *testing.T, room int64, opts ...server.Option) *door {
+	t.Helper()
+	srv := server.New(append(opts, server.WithProtocols(talk{}), server.WithHandshakeTimeout(time.Minute))...)
+	if err := srv.RegisterFunc("Echo", func(s string) string { return s }); err != nil {
+		t.Fatal(err)
+	}
+	d := newDoor(room)
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeListener(d) }()
+	t.Cleanup(func() {
+		_ = srv.Close()
+		<-served
+	})
+	return d
+}
+
+const mostGreeted = 1024
+
+// When there are too many in their handshake, the oldest one of the network with most of
+// them is closed: of one address, not the first that came; a proxy's count alone.
+func TestLargestNetworkMakesRoom(t *testing.T) {
+	proxies := server.WithProxies(netip.MustParsePrefix("10.0.0.0/8"))
+	for name, row := range map[string]struct {
+		few, many, next string
+		opts            []server.Option
+		closed          int // its number: the first 500 are few
+	}{
+		"IPv4":    {few: "192.0.2.1", many: "192.0.2.2", next: "192.0.2.3", closed: 500},
+		"IPv6":    {few: "2001:db8::1", many: "2001:db8:0:1::%d", next: "2001:db8::1", closed: 500},
+		"proxies": {few: "192.0.2.1", many: "10.0.0.1", next: "10.0.0.1", opts: []server.Option{proxies}, closed: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := doorTest(t, 5000, row.opts...)
+				var conns []net.Conn
+				for i := range mostGreeted {
+					from := row.few
+					if i >= 500 {
+						if from = row.many; name == "IPv6" {
+							from = fmt.Sprintf(from, i)
+						}
+					}
+					conns = append(conns, d.dial(t, from))
+				}
+				time.Sleep(time.Second)
+				answered(t, d.dial(t, row.next))
+				left := open(conns)
+				if len(left) != mostGreeted-1 || slices.Contains(left, row.closed) {
+					t.Errorf("%d are left; number %d is one of them: %v", len(left), row.closed, slices.Contains(left, row.closed))
+				}
+			})
+		})
+	}
+}
+
+// Silent connections take no place of those that WithMaxConnections allows.
+func TestSilentConnectionsMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := doorTest(t, 100, server.WithMaxConnections(3))
+		honest := d.dial(t, "192.0.2.1")
+		answered(t, honest)
+		silent := []net.Conn{d.dial(t, "192.0.2.2"), d.dial(t, "192.0.2.2")}
+		more := d.dial(t, "192.0.2.3")
+		synctest.Wait()
+		if len(open([]net.Conn{more})) != 0 {
+			t.Error("one too many came in while the others were new")
+		}
+		time.Sleep(time.Second)
+		answered(t, d.dial(t, "192.0.2.3"))
+		synctest.Wait()
+		if left := open(silent); !slices.Equal(left, []int{1}) {
+			t.Errorf("%v of the silent ones are left", left)
+		}
+		answered(t, honest)
+	})
+}
+
+// When the system has no file descriptors left, accept is tried again, not in a hot loop;
+// silent connections make room, calls go on.
+func TestNoFileDescriptors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const room = 100
+		d := doorTest(t, room)
+		honest := d.dial(t, "192.0.2.1")
+		answered(t, honest)
+		var silent []net.Conn
+		for range room - 1 {
+			silent = append(silent, d.dial(t, "192.0.2.2"))
+		}
+		time.Sleep(time.Second)
+		start := time.Now()
+		answered(t, d.dial(t, "192.0.2.3"))
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("the next was served after %v", took)
+		}
+		answered(t, honest)
+		if left := len(open(silent)); left == room-1 || left == 0 {
+			t.Errorf("%d of %d silent ones are left", left, room-1)
+		}
+	})
+}
+
+// An accept that fails is tried again after 5 ms, and later each second at most.
+func TestFailedAcceptsBackOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := doorTest(t, 1)
+		honest := d.dial(t, "192.0.2.1")
+		answered(t, honest)
+		time.Sleep(time.Minute)
+		answered(t, honest)
+		d.room.Add(1)
+		start := time.Now()
+		answered(t, d.dial(t, "192.0.2.3"))
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("served %v after there was room", took)
+		}
+	})
+}
+
+var (
+	floodFor  = flag.Duration("flood", 2*time.Second, "how long TestSilentFlood lasts; make flood has 30 s")
+	floodRate = flag.Int("flood-rate", 2000, "silent connections a second of TestSilentFlood")
+)
+
+// A flood of silent connections from many addresses keeps no honest one out.
+func TestSilentFlood(t *testing.T) {
+	srv := server.New(server.WithProtocols(talk{}))
+	if err := srv.RegisterFunc("Echo", func(s string) string { return s }); err != nil {
+		t.Fatal(err)
+	}
+	addr := serve(t, srv, transport.TCP(), "127.0.0.1:0").String()
+	stop := make(chan struct{})
+	var flooding sync.WaitGroup
+	var silent atomic.Int64
+	flooding.Go(func() { flood(addr, stop, &silent) })
+	defer func() {
+		close(stop)
+		flooding.Wait()
+	}()
+
+	const honest = 1000
+	var took []time.Duration
+	for i := range honest {
+		start := time.Now()
+		c, err := client.Dial("tcp://"+addr, client.WithTimeout(10*time.Second))
+		if err == nil {
+			var reply string
+			err = c.Call(t.Context(), "Echo", "hello", &reply)
+			_ = c.Close()
+		}
+		if err != nil {
+			t.Errorf("honest connection %d, beside %d silent ones: %v", i, silent.Load(), err)
+		}
+		took = append(took, time.Since(start))
+		time.Sleep(*floodFor/honest - time.Since(start)) // they come at a rate
+	}
+	slices.Sort(took)
+	t.Logf("%d silent connections; honest ones: median %v, p99 %v, longest %v",
+		silent.Load(), took[honest/2], took[honest*99/100], took[honest-1])
+	if limit := 500 * time.Millisecond; !raceEnabled && took[honest*99/100] > limit {
+		t.Errorf("p99 is %v, want %v at most", took[honest*99/100], limit)
+	}
+}
+
+// flood opens silent connections from many addresses at a rate, and leaves them open until
+// the server closes them.
+func flood(addr string, stop <-chan struct{}, count *atomic.Int64) {
+	const most = 8000 // that are open
+	var readers sync.WaitGroup
+	defer readers.Wait()
+	slots := make(chan struct{}, most)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for n := 0; ; {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+		}
+		for range *floodRate / 100 {
+			n++
+			select {
+			case slots <- struct{}{}:
+			default:
+				continue
+			}
+			d := net.Dialer{Timeout: time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(n>>8), byte(n))}}
+			readers.Go(func() {
+				defer func() { <-slots }()
+				c, err := d.Dial("tcp", addr)
+				if err != nil {
+					return
+				}
+				defer c.Close()
+				count.Add(1)
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					_, _ = c.Read(make([]byte, 1))
+				}()
+				select {
+				case <-ended:
+				case <-stop:
+					_ = c.Close()
+					<-ended
+				}
+			})
+		}
+	}
+}
