@@ -4,7 +4,7 @@
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test interop interop-short interop-jsonrpc interop-together test-protocols test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy generated docs fuzz session-soak flood demo sim bench bench-table bench-java bench-compare peers cover vuln ci clean
+.PHONY: help test interop interop-short interop-jsonrpc interop-together test-protocols test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy generated docs faults faults-short fuzz session-soak flood demo sim bench bench-table bench-java bench-compare peers cover vuln ci clean
 
 GO  ?= go
 BIN := $(CURDIR)/.bin
@@ -28,6 +28,7 @@ TESTFLAGS  ?=
 LINTFLAGS  ?=
 DEMOFLAGS  ?=
 BENCHFLAGS ?=
+FAULTSFLAGS ?=
 
 BASE         ?= HEAD
 COMPARECOUNT ?= 8
@@ -44,7 +45,7 @@ peers = $$(dirname bench/peers/*/go.mod)
 plot  = bench/tools/plot
 # etcd's server and rpcx bring so many modules that the tests with them stand outside
 # the workspace. rpcx has data races of its own.
-embedded = registry/etcd/embedtest registry/e2e/rpcxtest protocol/rpcx/rpcxtest protocol/jsonrpc/jsonrpctest interop/jsonrpc interop/together/clients/rpcx examples/migrating/rpcx examples/migrating/kitex protocol/web/grpctest
+embedded = registry/etcd/embedtest registry/e2e/rpcxtest protocol/rpcx/rpcxtest protocol/jsonrpc/jsonrpctest interop/jsonrpc interop/together/clients/rpcx examples/migrating/rpcx examples/migrating/kitex protocol/web/grpctest faults
 # Nacos takes too long to start for every run; it has a target of its own.
 registries = $(filter-out ./registry/nacos/...,$(patsubst %/go.mod,./%/...,$(wildcard registry/*/go.mod))) ./compat/rpcx/registries/... ./examples/seeds/...
 
@@ -179,6 +180,14 @@ interop: ## Have suites and clients of other projects test protocol/web, and wri
 
 interop-short: ## Those of them that are written in Go
 	cd interop && $(GO) run ./run -bin $(BIN)/interop -short
+
+faults: ## Run the fault lab against tandem, grpc-go and rpcx: processes and networks that break under load; write docs/reliability; needs Linux and root
+	@.ci/install ip:iproute2 nft:nftables iptables:iptables
+	cd faults && GOWORK=off $(GO) build -o $(BIN)/faults . && $(BIN)/faults -out $(CURDIR)/docs/reliability $(FAULTSFLAGS)
+
+faults-short: ## Run the fault lab's short form, at most three minutes
+	@.ci/install ip:iproute2 nft:nftables iptables:iptables
+	cd faults && GOWORK=off $(GO) test -race -shuffle=on $(TESTFLAGS) . && GOWORK=off $(GO) build -o $(BIN)/faults . && $(BIN)/faults -short $(FAULTSFLAGS)
 
 demo: ## Run the demo: a cluster under fire, and no call lost
 	$(GO) run ./cmd/tandem demo $(DEMOFLAGS)

@@ -108,6 +108,7 @@ var importTable = []row{
 	{layer: 5, folder: "cmd/..."},
 
 	{layer: 6, folder: "interop/..."},
+	{layer: 6, folder: "faults/..."},
 	{layer: 6, folder: "protocol/web/tripletest/..."},
 
 	{layer: 5, folder: "compat/rpcx/plugin"},

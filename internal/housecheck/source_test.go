@@ -35,7 +35,7 @@ func (s *source) folder() string { return path.Dir(s.path) }
 // nested reports whether the file is in a module of its own, which is a
 // program and not a library.
 func (s *source) nested() bool {
-	return strings.HasPrefix(s.path, "bench/") || strings.HasPrefix(s.path, "cmd/") || strings.HasPrefix(s.path, "examples/")
+	return strings.HasPrefix(s.path, "bench/") || strings.HasPrefix(s.path, "cmd/") || strings.HasPrefix(s.path, "faults/") || strings.HasPrefix(s.path, "examples/")
 }
 
 // at says where something is wrong, and what.

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// cell is an experiment.
+type cell struct {
+	Name, Title string
+	Short       bool     // part of the short form
+	Systems     []string // that can run it; all by default
+	Instances   int
+	Load        plan
+	Link        link                     // from the beginning, in all arms but the control arm
+	At          time.Duration            // when the fault comes
+	Fault       func(r *rig) error       // runs beside the load and returns when the fault is over
+	Paired      bool                     // runs -pairs times with each congestion control
+	Proof       func(r *rig) error       // after the load; adds to r.proof, or says why the fault did not take
+	Judge       func(o *outcome) []check // bars besides those that hold for all cells
+}
+
+// cells returns all cells in the order in which they run.
+func cells() []cell {
+	return slices.Concat(stopCells(), holeCells(), uploadCells())
+}
+
+// arm is one run of a cell.
+type arm struct {
+	System  string
+	CC      string
+	Round   int
+	Control bool // without the fault
+}
+
+func (a arm) String() string {
+	s := a.System + " " + a.CC
+	if a.Round > 0 {
+		s += fmt.Sprintf(" round %d", a.Round+1)
+	}
+	if a.Control {
+		s += " control"
+	}
+	return s
+}
+
+// armResult is what an arm left.
+type armResult struct {
+	arm
+	entries  []entry
+	ran      executions
+	start    time.Time
+	began    time.Time // of the fault
+	ended    time.Time
+	proof    []string
+	invalid  error // why nothing can be concluded
+	wholeRun time.Duration
+}
+
+func (r *armResult) summary(keep func(entry) bool) summary {
+	return summarize(r.entries, r.ran, keep)
+}
+
+func all(entry) bool        { return true }
+func isSmall(e entry) bool  { return e.Variant != variantUpload }
+func isUpload(e entry) bool { return e.Variant == variantUpload }
+
+// outcome is a cell with its arms and the verdict.
+type outcome struct {
+	cell   cell
+	arms   []*armResult
+	checks []check
+}
+
+func (o *outcome) ok() bool {
+	return !slices.ContainsFunc(o.checks, func(c check) bool { return !c.OK })
+}
+
+// of returns the arms of a system under a congestion control that have the fault.
+func (o *outcome) of(system, cc string) []*armResult {
+	var found []*armResult
+	for _, a := range o.arms {
+		if a.System == system && a.CC == cc && !a.Control {
+			found = append(found, a)
+		}
+	}
+	return found
+}
+
+// tandems returns all arms of tandem that have the fault.
+func (o *outcome) tandems() []*armResult {
+	var found []*armResult
+	for _, a := range o.arms {
+		if a.System == sysTandem && !a.Control && a.invalid == nil {
+			found = append(found, a)
+		}
+	}
+	return found
+}
+
+// lab runs cells.
+type lab struct {
+	settings settings
+	dir      string
+	out      io.Writer
+}
+
+// runCell runs every arm of a cell and judges it.
+func (l *lab) runCell(ctx context.Context, c cell) outcome {
+	fmt.Fprintf(l.out, "\n== %s: %s\n", c.Name, c.Title)
+	o := outcome{cell: c}
+	for _, a := range l.arms(c) {
+		if ctx.Err() != nil {
+			break
+		}
+		began := time.Now()
+		r := l.runArm(ctx, c, a)
+		r.wholeRun = time.Since(began)
+		l.printArm(r)
+		o.arms = append(o.arms, r)
+		o.checks = append(o.checks, generalChecks(c, r)...)
+	}
+	if c.Judge != nil {
+		o.checks = append(o.checks, c.Judge(&o)...)
+	}
+	for _, ch := range o.checks {
+		if !ch.OK {
+			fmt.Fprintf(l.out, "   MISSED %s: %s, bar %s\n", ch.What, ch.Got, ch.Bar)
+		}
+	}
+	return o
+}
+
+// arms lists the runs of a cell: for each congestion control and system a control
+// arm, then rounds in which the systems take turns.
+func (l *lab) arms(c cell) []arm {
+	systems := slices.DeleteFunc(strings.Split(l.settings.systems, ","), func(s string) bool {
+		return len(c.Systems) > 0 && !slices.Contains(c.Systems, s)
+	})
+	ccs := strings.Split(l.settings.cc, ",")
+	rounds := l.settings.pairs
+	if !c.Paired {
+		ccs, rounds = ccs[:1], 1
+	}
+	var arms []arm
+	for _, cc := range ccs {
+		for _, s := range systems {
+			arms = append(arms, arm{System: s, CC: cc, Control: true})
+		}
+		for round := range rounds {
+			for _, s := range systems {
+				arms = append(arms, arm{System: s, CC: cc, Round: round})
+			}
+		}
+	}
+	return arms
+}
+
+func (l *lab) printArm(r *armResult) {
+	s := r.summary(all)
+	line := fmt.Sprintf("   %-24s %5d calls %5d failed  p50 %-8v p99 %-8v max %-8v", r.arm, s.Made, s.Failed, round(s.P50), round(s.P99), round(s.Max))
+	if s.Doubles+s.Lost+s.Contradictions > 0 {
+		line += fmt.Sprintf(" doubles %d lost %d contradictions %d", s.Doubles, s.Lost, s.Contradictions)
+	}
+	if s.Failed > 0 {
+		line += " (" + s.codes() + ")"
+	}
+	fmt.Fprintf(l.out, "%s [%v]\n", line, r.wholeRun.Round(100*time.Millisecond))
+	if len(r.proof) > 0 {
+		fmt.Fprintf(l.out, "   %24s %s\n", "proof:", strings.Join(r.proof, "; "))
+	}
+	if r.invalid != nil {
+		fmt.Fprintf(l.out, "   %24s %v\n", "INVALID:", r.invalid)
+	}
+}
+
+// generalChecks are the bars that hold in every arm.
+func generalChecks(c cell, r *armResult) []check {
+	name := r.arm.String()
+	if r.invalid != nil {
+		return []check{{What: name, Bar: "a valid run", Got: r.invalid.Error()}}
+	}
+	s := r.summary(all)
+	checks := []check{atLeast(name+": calls made", s.Made, floor(c, r))}
+	if r.Control {
+		checks = append(checks, atMost(name+": failed", s.Failed, 0))
+	}
+	if r.System == sysTandem {
+		checks = append(checks,
+			atMost(name+": executed twice", s.Doubles, 0),
+			atMost(name+": succeeded without execution", s.Lost, 0),
+			atMost(name+": executed, but NotExecuted", s.Contradictions, 0))
+	}
+	return checks
+}
+
+// floor is how many calls an arm must have made to count.
+func floor(c cell, r *armResult) int {
+	if c.Load.Uploads > 0 {
+		return c.Load.Uploads
+	}
+	return int(0.9 * c.Load.Rate * loadTime(c, r.arm).Seconds())
+}
+
+// loadTime is for how long calls begin: a control arm is short.
+func loadTime(c cell, a arm) time.Duration {
+	if a.Control {
+		return min(c.Load.Duration, 3*time.Second)
+	}
+	return c.Load.Duration
+}
+
+// armDir makes the folder for an arm's journals.
+func (l *lab) armDir(c cell, a arm) (string, error) {
+	dir := filepath.Join(l.dir, c.Name, strings.ReplaceAll(a.String(), " ", "-"))
+	if err := os.RemoveAll(dir); err != nil {
+		return "", err
+	}
+	return dir, os.MkdirAll(dir, 0o755)
+}

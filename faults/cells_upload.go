@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+// uploadCells send large requests over slow links, with small calls beside them on the
+// same connection.
+func uploadCells() []cell {
+	var cells []cell
+	for _, u := range []struct {
+		count, size int
+		mbit        float64
+		short       bool
+	}{
+		{200, 200 << 10, 10, false},
+		{30, 1 << 20, 10, false},
+		{64, 1 << 20, 20, false},
+		{200, 1 << 20, 100, true},
+	} {
+		cells = append(cells, cell{
+			Name:  fmt.Sprintf("upload-%dx%dk", u.count, u.size>>10),
+			Title: fmt.Sprintf("%d uploads of %d KiB at once over %g Mbit/s, one connection, 20 small calls a second beside them", u.count, u.size>>10, u.mbit),
+			Short: u.short, Instances: 1, Paired: true,
+			Load: plan{
+				Rate: 20, Deadline: time.Minute, Size: 64,
+				Uploads: u.count, UploadSize: u.size, UploadDeadline: 150 * time.Second,
+			},
+			Link: link{Mbit: u.mbit}, Proof: proveRate(u.mbit), Judge: likeGRPC,
+		})
+	}
+	return cells
+}
+
+// proveRate shows that the link carried bytes no faster than its rate.
+func proveRate(mbit float64) func(*rig) error {
+	return func(r *rig) error {
+		bytes, err := r.net.sent(clientHost, r.net.near(0))
+		if err != nil {
+			return err
+		}
+		took := time.Since(r.result.start)
+		got := float64(bytes) * 8 / 1e6 / took.Seconds()
+		r.prove("%.1f MB in %v: %.1f Mbit/s", float64(bytes)/1e6, round(took), got)
+		if bytes == 0 || got > 1.1*mbit {
+			return fmt.Errorf("%.1f Mbit/s passed a link of %g", got, mbit)
+		}
+		return nil
+	}
+}
+
+// likeGRPC is the bar of uploads: none fails, and the medians of the whole time and of
+// the small calls' p99 are no worse than grpc-go's.
+func likeGRPC(o *outcome) []check {
+	var checks []check
+	ccs := map[string]bool{}
+	for _, a := range o.tandems() {
+		ccs[a.CC] = true
+		checks = append(checks, atMost(a.String()+": failed", a.summary(all).Failed, 0))
+	}
+	for cc := range ccs {
+		ours, small := medians(o.of(sysTandem, cc))
+		theirs, theirSmall := medians(o.of(sysGRPC, cc))
+		if theirs == 0 {
+			continue // grpc-go did not run
+		}
+		checks = append(checks,
+			notLonger("tandem "+cc+": whole time", ours, theirs, 1.05),
+			notLonger("tandem "+cc+": p99 of small calls", small, theirSmall, 1))
+	}
+	return checks
+}
+
+// medians returns the medians of the time that all uploads took and of the small calls' p99.
+func medians(arms []*armResult) (whole, small time.Duration) {
+	var wholes, smalls []time.Duration
+	for _, a := range arms {
+		if a.invalid != nil {
+			continue
+		}
+		wholes = append(wholes, uploadTime(a))
+		smalls = append(smalls, a.summary(isSmall).P99)
+	}
+	return median(wholes), median(smalls)
+}
+
+// uploadTime is from the first upload's beginning to the last's end.
+func uploadTime(a *armResult) time.Duration {
+	var end time.Time
+	for _, e := range a.entries {
+		if isUpload(e) && e.end().After(end) {
+			end = e.end()
+		}
+	}
+	return end.Sub(a.start)
+}

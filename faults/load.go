@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// The variants of small calls. A fail mode's name is a variant too.
+const (
+	variantDefault = "default" // as the system calls by itself
+	variantSafe    = "+safe"   // behind a fail mode: the call is idempotent
+	variantUpload  = "upload"
+)
+
+// plan is what a client process does. The lab gives it as JSON.
+type plan struct {
+	System  string
+	Addrs   []string
+	Journal string
+
+	Rate     float64       // small calls a second, on a fixed schedule whatever becomes of them
+	Duration time.Duration // for which they begin
+	Deadline time.Duration // of each
+	Work     time.Duration // of the handler
+	Size     int           // bytes of a small request
+	Variants []string      // taken in turn; one of them by default: "default"
+
+	// Uploads begin together, on one connection. The small calls then end with the last.
+	Uploads        int
+	UploadSize     int
+	UploadDeadline time.Duration
+}
+
+// target is the plan's servers as tandem names them.
+func (p plan) target() string {
+	if len(p.Addrs) == 1 {
+		return "tcp://" + p.Addrs[0]
+	}
+	return "static://" + strings.Join(p.Addrs, ",")
+}
+
+// loadRole is a client process. It reads a plan, connects, writes "ready", waits for a
+// line, makes the plan's calls, writes a line of counts each second, and ends when all
+// calls have and its journal is written.
+func loadRole(in io.Reader, out io.Writer) error {
+	r := bufio.NewReader(in)
+	line, err := r.ReadBytes('\n')
+	if err != nil {
+		return fmt.Errorf("%s: no plan: %w", roleLoad, err)
+	}
+	var p plan
+	if err := json.Unmarshal(line, &p); err != nil {
+		return fmt.Errorf("%s: %w", roleLoad, err)
+	}
+	c, err := dialSystem(p)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	if err := warm(c, p); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "ready")
+	if _, err := r.ReadString('\n'); err != nil {
+		return fmt.Errorf("%s: no start: %w", roleLoad, err)
+	}
+	l := &load{plan: p, caller: c, start: time.Now()}
+	stop := l.report(out)
+	l.run()
+	stop()
+	return writeEntries(p.Journal, l.entries)
+}
+
+// warm makes calls until several in a row have succeeded.
+func warm(c caller, p plan) error {
+	var last error
+	for good, tries := 0, 0; good < 2*len(p.Addrs); tries++ {
+		if tries == 50 {
+			return fmt.Errorf("%s: 50 calls before the load, last error: %w", p.System, last)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+		_, err := c.call(ctx, variantDefault, appendRequest(0, 0, 0))
+		cancel()
+		if good++; err != nil {
+			good, last = 0, err
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+	return nil
+}
+
+// load is the calls of a plan while they are made.
+type load struct {
+	plan   plan
+	caller caller
+	start  time.Time
+	ids    atomic.Uint64
+	calls  sync.WaitGroup
+
+	mu         sync.Mutex
+	entries    []entry
+	ok, failed int
+}
+
+func (l *load) run() {
+	var uploads sync.WaitGroup
+	for range l.plan.Uploads {
+		uploads.Go(func() {
+			l.call(time.Now(), variantUpload, l.plan.UploadSize, l.plan.UploadDeadline)
+		})
+	}
+	end := make(chan struct{})
+	go func() {
+		defer close(end)
+		if l.plan.Uploads > 0 {
+			uploads.Wait()
+		} else {
+			time.Sleep(l.plan.Duration)
+		}
+	}()
+	l.openLoop(end)
+	uploads.Wait()
+	l.calls.Wait()
+}
+
+// openLoop begins calls on schedule until end.
+func (l *load) openLoop(end <-chan struct{}) {
+	if l.plan.Rate <= 0 {
+		<-end
+		return
+	}
+	variants := l.plan.Variants
+	if len(variants) == 0 {
+		variants = []string{variantDefault}
+	}
+	for i := 0; ; i++ {
+		due := l.start.Add(time.Duration(float64(i) / l.plan.Rate * float64(time.Second)))
+		select {
+		case <-end:
+			return
+		case <-time.After(time.Until(due)):
+		}
+		l.calls.Go(func() { l.call(due, variants[i%len(variants)], l.plan.Size, l.plan.Deadline) })
+	}
+}
+
+// call makes one call, which was due at some time, and writes it down.
+func (l *load) call(due time.Time, variant string, size int, deadline time.Duration) {
+	id := l.ids.Add(1)
+	ctx, cancel := context.WithDeadline(context.Background(), due.Add(deadline))
+	defer cancel()
+	how := variant
+	if how == variantUpload {
+		how = variantDefault
+	}
+	answer, err := l.caller.call(ctx, how, appendRequest(id, l.plan.Work, size))
+	e := entry{ID: id, Variant: variant, At: due.UnixNano(), Took: int64(time.Since(due)), Code: codeOK}
+	switch {
+	case err != nil:
+		e.Code, e.NotExecuted = l.caller.verdict(err)
+		e.Message = err.Error()
+	case len(answer) == 0:
+		e.Code = "no answer" // an error that Failsafe has swallowed
+	case len(answer) < answerSize || binary.BigEndian.Uint64(answer) != id:
+		e.Code, e.Message = "wrong answer", fmt.Sprintf("%x", answer)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries = append(l.entries, e)
+	if e.ok() {
+		l.ok++
+	} else {
+		l.failed++
+	}
+}
+
+// report writes the counts each second until stop is called.
+func (l *load) report(out io.Writer) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			l.mu.Lock()
+			fmt.Fprintf(out, "%d %d %d\n", l.ids.Load(), l.ok, l.failed)
+			l.mu.Unlock()
+		}
+	}()
+	return func() { cancel(); <-done }
+}

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const clientHost = "client"
+
+// link is what lies between the client and each server. The zero value is as fast as
+// the machine.
+type link struct {
+	Mbit    float64       // of each direction, by tbf; 0 for no limit
+	Delay   time.Duration // of each direction, by NFQUEUE
+	Jitter  time.Duration // up to so much more for each packet, which reorders them
+	LossPct int           // packets lost in each direction, by nftables
+}
+
+// prepareNamespaces makes /run/netns the lab's own.
+func prepareNamespaces() error {
+	const dir = "/run/netns"
+	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("making mounts private: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := syscall.Mount("faults", dir, "tmpfs", 0, ""); err != nil {
+		return fmt.Errorf("mounting %s: %w", dir, err)
+	}
+	return nil
+}
+
+// network is one namespace for the client, one for each server, and a veth pair
+// between the client and each server.
+type network struct {
+	servers []string
+	cc      string
+	queues  []*packetQueue
+}
+
+func serverAddr(i int) string { return fmt.Sprintf("10.77.%d.2", i+1) }
+
+// newNetwork makes the namespaces and wires them.
+func newNetwork(servers int, cc string) (*network, error) {
+	n := &network{cc: cc}
+	if err := n.addHost(clientHost); err != nil {
+		return nil, err
+	}
+	for i := range servers {
+		if err := n.addServer(i); err != nil {
+			n.close()
+			return nil, err
+		}
+	}
+	return n, nil
+}
+
+func (n *network) addHost(host string) error {
+	return commands("ip netns add "+host, "ip -n "+host+" link set lo up")
+}
+
+func (n *network) addServer(i int) error {
+	host, near, far := fmt.Sprintf("server%d", i), n.near(i), "up0"
+	n.servers = append(n.servers, host)
+	subnet := fmt.Sprintf("10.77.%d", i+1)
+	if err := n.addHost(host); err != nil {
+		return err
+	}
+	return commands(
+		fmt.Sprintf("ip link add %s netns %s type veth peer name %s netns %s", near, clientHost, far, host),
+		fmt.Sprintf("ip -n %s addr add %s.1/24 dev %s", clientHost, subnet, near),
+		fmt.Sprintf("ip -n %s addr add %s.2/24 dev %s", host, subnet, far),
+		fmt.Sprintf("ip -n %s link set %s up", clientHost, near),
+		fmt.Sprintf("ip -n %s link set %s up", host, far),
+		// A namespace's sysctl does not offer cubic, but its routes do.
+		fmt.Sprintf("ip -n %s route change %s.0/24 dev %s proto kernel scope link src %s.1 congctl %s", clientHost, subnet, near, subnet, n.cc),
+		fmt.Sprintf("ip -n %s route change %s.0/24 dev %s proto kernel scope link src %s.2 congctl %s", host, subnet, far, subnet, n.cc),
+	)
+}
+
+func (n *network) near(i int) string { return fmt.Sprintf("to%d", i) }
+
+// close removes the namespaces; what runs in them must have ended.
+func (n *network) close() {
+	for _, q := range n.queues {
+		q.close()
+	}
+	for _, host := range append([]string{clientHost}, n.servers...) {
+		_ = commands("ip netns del " + host) // it may not exist
+	}
+}
+
+// shape puts l on the links to all servers.
+func (n *network) shape(l link) error {
+	for i, host := range n.servers {
+		for _, end := range []struct{ host, dev string }{{clientHost, n.near(i)}, {host, "up0"}} {
+			if l.Mbit > 0 {
+				if err := commands(tbf(end.host, end.dev, l.Mbit)); err != nil {
+					return err
+				}
+			}
+		}
+		if l.LossPct > 0 {
+			rule := fmt.Sprintf("numgen random mod 100 < %d counter drop", l.LossPct)
+			if err := n.filter(host, map[string]string{"input": rule, "output": rule}); err != nil {
+				return err
+			}
+		}
+		if l.Delay > 0 || l.Jitter > 0 {
+			if err := n.delay(host, l); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// tbf limits what dev sends. The queue holds 50 ms, or 32 KiB if that is more.
+func tbf(host, dev string, mbit float64) string {
+	limit := max(32<<10, int(mbit*1e6/8*0.05))
+	return fmt.Sprintf("tc -n %s qdisc add dev %s root tbf rate %dkbit burst 32k limit %d", host, dev, int(mbit*1000), limit+32<<10)
+}
+
+// delay holds the packets that enter and leave host.
+func (n *network) delay(host string, l link) error {
+	for num, chain := range []string{"INPUT", "OUTPUT"} {
+		if err := commands(fmt.Sprintf("ip netns exec %s iptables -A %s -p tcp -j NFQUEUE --queue-num %d", host, chain, num)); err != nil {
+			return err
+		}
+		q, err := openPacketQueue(host, uint16(num), l) //nolint:gosec // 0 or 1
+		if err != nil {
+			return err
+		}
+		n.queues = append(n.queues, q)
+	}
+	return nil
+}
+
+// filter installs rules on host, chain by chain, in place of those before.
+func (n *network) filter(host string, chains map[string]string) error {
+	var b strings.Builder
+	b.WriteString("table inet faults\ndelete table inet faults\ntable inet faults {\n")
+	for chain, rule := range chains {
+		fmt.Fprintf(&b, "chain %s {\ntype filter hook %s priority 0\nmeta l4proto tcp %s\n}\n", chain, chain, rule)
+	}
+	b.WriteString("}\n")
+	cmd := exec.Command("ip", "netns", "exec", host, "nft", "-f", "-")
+	cmd.Stdin = strings.NewReader(b.String())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("nft on %s: %w: %s", host, err, out)
+	}
+	return nil
+}
+
+// unfilter removes host's rules and returns how many packets they dropped.
+func (n *network) unfilter(host string) (int, error) {
+	dropped, err := n.dropped(host)
+	if err != nil {
+		return 0, err
+	}
+	return dropped, commands("ip netns exec " + host + " nft delete table inet faults")
+}
+
+// dropped returns how many packets host's rules have dropped.
+func (n *network) dropped(host string) (int, error) {
+	out, err := exec.Command("ip", "netns", "exec", host, "nft", "list", "table", "inet", "faults").Output() //nolint:gosec // our names
+	if err != nil {
+		return 0, fmt.Errorf("nft on %s: %w", host, err)
+	}
+	return sumAfter(string(out), "packets"), nil
+}
+
+// sent returns how many bytes dev has sent through its queue.
+func (n *network) sent(host, dev string) (int, error) {
+	out, err := exec.Command("tc", "-n", host, "-s", "qdisc", "show", "dev", dev).Output() //nolint:gosec // our names
+	if err != nil {
+		return 0, fmt.Errorf("tc on %s: %w", host, err)
+	}
+	return sumAfter(string(out), "Sent"), nil
+}
+
+// sumAfter adds up the numbers that follow a word.
+func sumAfter(text, word string) (sum int) {
+	fields := strings.Fields(text)
+	for i, f := range fields {
+		if f == word && i+1 < len(fields) {
+			v, _ := strconv.Atoi(fields[i+1]) // not a number: 0
+			sum += v
+		}
+	}
+	return sum
+}
+
+// commands runs commands, whose words are separated by spaces.
+func commands(lines ...string) error {
+	for _, line := range lines {
+		words := strings.Fields(line)
+		if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil { //nolint:gosec // our words
+			return fmt.Errorf("%s: %w: %s", line, err, out)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// process is a child in a namespace of the lab.
+type process struct {
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Reader
+	stderr *os.File
+}
+
+// startProcess starts the lab in a role on host. What it writes to standard error goes
+// into a file of that name.
+func startProcess(host, log string, args ...string) (*process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	stderr, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // the lab's own folder
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("ip", append([]string{"netns", "exec", host, self}, args...)...) //nolint:gosec // this program; ip becomes it
+	cmd.Stderr = stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL} // an interrupt is for the lab alone
+	p := &process{cmd: cmd, stderr: stderr}
+	if p.in, err = cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.out = bufio.NewReader(out)
+	return p, cmd.Start()
+}
+
+// startServer starts server i of a system and waits until it listens.
+func startServer(a arm, i int, dir string) (*process, error) {
+	log := filepath.Join(dir, fmt.Sprintf("server%d.log", i))
+	p, err := startProcess(fmt.Sprintf("server%d", i), log, roleServe, a.System, serverAddr(i)+":9000", serverJournal(dir, i))
+	if err != nil {
+		return nil, err
+	}
+	return p, p.expectReady(log)
+}
+
+func serverJournal(dir string, i int) string {
+	return filepath.Join(dir, fmt.Sprintf("server%d.txt", i))
+}
+
+// startClient starts the client and waits until it is connected.
+func startClient(p plan, dir string) (*process, error) {
+	log := filepath.Join(dir, "client.log")
+	c, err := startProcess(clientHost, log, roleLoad)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.NewEncoder(c.in).Encode(p); err != nil {
+		c.kill()
+		return nil, err
+	}
+	return c, c.expectReady(log)
+}
+
+func (p *process) expectReady(log string) error {
+	line, err := p.out.ReadString('\n')
+	if err == nil && strings.TrimSpace(line) == "ready" {
+		return nil
+	}
+	p.kill()
+	text, _ := os.ReadFile(log) //nolint:gosec // the lab's own; without it the error says less
+	return fmt.Errorf("a process did not become ready: %s", strings.TrimSpace(string(text)))
+}
+
+// kill ends the process as kill -9 does, and waits for its end.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // it may have ended
+	_ = p.cmd.Wait()         // that it was killed is no news
+	_ = p.stderr.Close()     // nothing is written any more
+}
+
+// terminate asks the process to end in good order and waits for that.
+func (p *process) terminate() error {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	defer func() { _ = p.stderr.Close() }() // nothing is written any more
+	return p.cmd.Wait()
+}
+
+// pause stops the process until resume, and proves it.
+func (p *process) pause() error {
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return p.awaitState('T')
+}
+
+func (p *process) resume() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
+
+// awaitState waits until the kernel says that the process is in a state.
+func (p *process) awaitState(want byte) error {
+	var state byte
+	for range 100 {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+		if err != nil {
+			return err
+		}
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		if state = rest[0]; state == want {
+			return nil
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return fmt.Errorf("process %d is in state %c, want %c", p.cmd.Process.Pid, state, want)
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// rig is the processes and the network of a running arm. Faults use it.
+type rig struct {
+	ctx     context.Context
+	arm     arm
+	net     *network
+	dir     string
+	servers []*process
+	client  *process
+	result  *armResult
+}
+
+// prove notes what shows that the fault took.
+func (r *rig) prove(format string, args ...any) {
+	r.result.proof = append(r.result.proof, fmt.Sprintf(format, args...))
+}
+
+// wait lets time pass, unless the lab is interrupted.
+func (r *rig) wait(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-r.ctx.Done():
+	}
+}
+
+// runArm runs a cell once.
+func (l *lab) runArm(ctx context.Context, c cell, a arm) *armResult {
+	res := &armResult{arm: a, ran: executions{}}
+	res.invalid = l.tryArm(ctx, c, a, res)
+	return res
+}
+
+func (l *lab) tryArm(ctx context.Context, c cell, a arm, res *armResult) error {
+	dir, err := l.armDir(c, a)
+	if err != nil {
+		return err
+	}
+	net, err := newNetwork(c.Instances, a.CC)
+	if err != nil {
+		return err
+	}
+	defer net.close()
+	r := &rig{ctx: ctx, arm: a, net: net, dir: dir, result: res}
+	defer r.end()
+	if !a.Control {
+		if err := net.shape(c.Link); err != nil {
+			return err
+		}
+	}
+	p := c.Load
+	p.System, p.Duration, p.Journal = a.System, loadTime(c, a), filepath.Join(dir, "client.jsonl")
+	for i := range c.Instances {
+		s, err := startServer(a, i, dir)
+		if err != nil {
+			return err
+		}
+		r.servers = append(r.servers, s)
+		p.Addrs = append(p.Addrs, serverAddr(i)+":9000")
+	}
+	if r.client, err = startClient(p, dir); err != nil {
+		return err
+	}
+	if err := r.run(l, c, p); err != nil {
+		return err
+	}
+	return r.collect(p)
+}
+
+// run starts the load, brings the fault, and waits for both to end.
+func (r *rig) run(l *lab, c cell, p plan) error {
+	r.result.start = time.Now()
+	if _, err := fmt.Fprintln(r.client.in, "go"); err != nil {
+		return err
+	}
+	limit := time.AfterFunc(p.Duration+max(p.Deadline, p.UploadDeadline)+30*time.Second, func() { _ = r.client.cmd.Process.Kill() })
+	defer limit.Stop()
+	fault := make(chan error, 1)
+	go func() { fault <- r.fault(c) }()
+	loaded := l.follow(r.ctx, r.client)
+	err := <-fault
+	if loaded = errors.Join(loaded, r.client.cmd.Wait()); loaded != nil {
+		return fmt.Errorf("the client process ended early: %w", loaded)
+	}
+	if err == nil && c.Proof != nil && !r.arm.Control {
+		err = c.Proof(r)
+	}
+	return err
+}
+
+func (r *rig) fault(c cell) error {
+	if r.arm.Control || c.Fault == nil {
+		return nil
+	}
+	r.wait(c.At)
+	r.result.began = time.Now()
+	err := c.Fault(r)
+	r.result.ended = time.Now()
+	return err
+}
+
+// follow shows the client's counts until it ends.
+func (l *lab) follow(ctx context.Context, client *process) error {
+	for n := 1; ; n++ {
+		line, err := client.out.ReadString('\n')
+		if err != nil {
+			return ctx.Err() // the client has closed its output
+		}
+		if n%10 == 0 {
+			var made, ok, failed int
+			if _, err := fmt.Sscan(strings.TrimSpace(line), &made, &ok, &failed); err == nil {
+				fmt.Fprintf(l.out, "   … %d s: %d calls, %d ok, %d failed\n", n, made, ok, failed)
+			}
+		}
+	}
+}
+
+// collect reads the journals.
+func (r *rig) collect(p plan) (err error) {
+	if r.result.entries, err = readEntries(p.Journal); err != nil {
+		return err
+	}
+	for i := range r.servers {
+		if err := readExecutions(serverJournal(r.dir, i), i, r.result.ran); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end kills what still runs.
+func (r *rig) end() {
+	for _, s := range r.servers {
+		s.kill()
+	}
+	if r.client != nil {
+		r.client.kill()
+	}
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"github.com/smallnest/rpcx/client"
+	"github.com/smallnest/rpcx/log"
+	"github.com/smallnest/rpcx/protocol"
+	"github.com/smallnest/rpcx/server"
+)
+
+func serveRPCX(h handler) backend {
+	log.SetDummyLogger()
+	srv := server.NewServer()
+	srv.DisableHTTPGateway, srv.DisableJSONRPC = true, true
+	srv.AddHandler("Lab", "Echo", func(ctx *server.Context) error {
+		answer, err := h.echo(ctx.Payload())
+		if err != nil {
+			return err
+		}
+		return ctx.Write(answer)
+	})
+	return backend{
+		serve: func(ln net.Listener) error { return srv.ServeListener("tcp", ln) },
+		stop:  srv.Shutdown,
+	}
+}
+
+type rpcxCaller struct{ client.XClient }
+
+// dialRPCX returns a client as rpcx's documents make it: Failover, RoundRobin.
+func dialRPCX(p plan) (caller, error) {
+	log.SetDummyLogger()
+	var pairs []*client.KVPair
+	for _, a := range p.Addrs {
+		pairs = append(pairs, &client.KVPair{Key: "tcp@" + a})
+	}
+	list, err := client.NewMultipleServersDiscovery(pairs)
+	if err != nil {
+		return nil, err
+	}
+	option := client.DefaultOption
+	option.SerializeType = protocol.SerializeNone
+	return rpcxCaller{client.NewXClient("Lab", client.Failover, client.RoundRobin, list, option)}, nil
+}
+
+func (c rpcxCaller) call(ctx context.Context, _ string, request []byte) ([]byte, error) {
+	var answer []byte
+	err := c.Call(ctx, "Echo", request, &answer)
+	return answer, err
+}
+
+func (rpcxCaller) verdict(err error) (string, bool) {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "deadline exceeded", false
+	case errors.Is(err, client.ErrXClientNoServer):
+		return "no server", false
+	}
+	return "error", false
+}
+
+func (c rpcxCaller) close() { _ = c.Close() } // the process ends

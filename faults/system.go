@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// The systems that the lab can run.
+const (
+	sysTandem = "tandem"
+	sysGRPC   = "grpc"
+	sysRPCX   = "rpcx"
+)
+
+// A request is the call's ID, how long its handler takes in microseconds, and padding.
+// The answer is the ID.
+const (
+	requestHead = 12
+	answerSize  = 8
+)
+
+func appendRequest(id uint64, work time.Duration, size int) []byte {
+	b := make([]byte, max(size, requestHead))
+	binary.BigEndian.PutUint64(b, id)
+	binary.BigEndian.PutUint32(b[8:], uint32(work.Microseconds())) //nolint:gosec // less than an hour
+	return b
+}
+
+// handler does what every system's method does.
+type handler struct{ journal journal }
+
+func (h handler) echo(request []byte) ([]byte, error) {
+	if len(request) < requestHead {
+		return nil, fmt.Errorf("a request of %d bytes: at least %d are expected", len(request), requestHead)
+	}
+	h.journal.executed(binary.BigEndian.Uint64(request))
+	time.Sleep(time.Duration(binary.BigEndian.Uint32(request[8:])) * time.Microsecond)
+	return append([]byte(nil), request[:answerSize]...), nil
+}
+
+// backend is a running server. stop ends it in good order.
+type backend struct {
+	serve func(net.Listener) error
+	stop  func(context.Context) error
+}
+
+// caller makes calls with one client of a system. variant is how, where the system
+// knows more than one way. It must be safe for concurrent use.
+type caller interface {
+	call(ctx context.Context, variant string, request []byte) (answer []byte, err error)
+	// verdict is the error's code, and whether it claims that no handler ran.
+	verdict(err error) (code string, notExecuted bool)
+	close()
+}
+
+// serveRole is a server process: SYSTEM ADDRESS JOURNAL. It writes "ready" when it listens
+// and ends in good order after SIGTERM.
+func serveRole(args []string) error {
+	if len(args) != 3 {
+		return fmt.Errorf("%s: arguments %q: want a system, an address and a journal", roleServe, args)
+	}
+	j, err := openJournal(args[2])
+	if err != nil {
+		return err
+	}
+	b, err := newBackend(args[0], handler{j})
+	if err != nil {
+		return err
+	}
+	ln, err := net.Listen("tcp", args[1])
+	if err != nil {
+		return err
+	}
+	terminated, served := make(chan os.Signal, 1), make(chan error, 1)
+	signal.Notify(terminated, syscall.SIGTERM)
+	go func() { served <- b.serve(ln) }()
+	fmt.Println("ready")
+	select {
+	case err := <-served:
+		return err
+	case <-terminated:
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return b.stop(ctx)
+}
+
+func newBackend(system string, h handler) (backend, error) {
+	switch system {
+	case sysTandem:
+		return serveTandem(h)
+	case sysGRPC:
+		return serveGRPC(h), nil
+	case sysRPCX:
+		return serveRPCX(h), nil
+	}
+	return backend{}, unknownSystem(system)
+}
+
+func unknownSystem(name string) error {
+	return fmt.Errorf("system %q: want %s, %s or %s", name, sysTandem, sysGRPC, sysRPCX)
+}
+
+func dialSystem(p plan) (caller, error) {
+	switch p.System {
+	case sysTandem:
+		return dialTandem(p)
+	case sysGRPC:
+		return dialGRPC(p)
+	case sysRPCX:
+		return dialRPCX(p)
+	}
+	return nil, unknownSystem(p.System)
+}
