@@ -56,30 +56,25 @@ func (m *machine) dropRequest(in *Inbound, e *tandem.Error) {
 	m.appendResponse(in.id, &wire.Response{Status: encodeStatus(e)}, wire.FlagEnd|wire.FlagLast, nil)
 }
 
-// expireRequests ends large requests that are not worth waiting for.
+// expireRequests ends large requests that are not worth waiting for: their time is over,
+// or nothing more of them comes.
 func (m *machine) expireRequests(now int64) {
+	if len(m.incoming.list) == 0 {
+		return
+	}
+	stalled := m.incoming.stalled(now, m.env.cfg.Stall)
 	for _, a := range slices.Backward(m.incoming.list) { // dropping one moves those after it
 		in := m.serving(a.id)
 		if in == nil || in.request != a {
 			continue
 		}
-		if e := m.overdue(in, now); e != nil {
-			m.dropRequest(in, e)
+		switch d := m.env.instant(in.call.Deadline); {
+		case d != 0 && now >= d:
+			m.dropRequest(in, refused(tandem.DeadlineExceeded, "the arguments of %s did not arrive in time", in.call.Method))
+		case stalled:
+			m.dropRequest(in, refused(tandem.DeadlineExceeded, "nothing more of the arguments of %s came within %v", in.call.Method, m.env.cfg.Stall))
 		}
 	}
-}
-
-// overdue says why a request that is arriving is not worth waiting for: its
-// time is over, or the peer could send more of it and does not.
-func (m *machine) overdue(in *Inbound, now int64) *tandem.Error {
-	a := in.request
-	if d := m.env.instant(in.call.Deadline); d != 0 && now >= d {
-		return refused(tandem.DeadlineExceeded, "the arguments of %s did not arrive in time", in.call.Method)
-	}
-	if a.credit > smallBlock && now-a.last > int64(m.env.cfg.Stall) {
-		return refused(tandem.DeadlineExceeded, "nothing more of the arguments of %s came within %v", in.call.Method, m.env.cfg.Stall)
-	}
-	return nil
 }
 
 func (m *machine) appendReset(id wire.Stream, e *tandem.Error) {
@@ -137,8 +132,7 @@ func (m *machine) respond(in *Inbound, r *wire.Response, flags wire.Flags) (over
 		return true
 	}
 	r.Size = uint64(len(message))
-	first := max(0, wire.MaxBlock-len(r.Status)-len(r.Trailer)-64)
-	first = min(first, len(message)-1)
+	first := min(m.firstBlock(len(message), max(0, wire.MaxBlock-len(r.Status)-len(r.Trailer)-64)), len(message)-1)
 	m.appendResponse(in.id, r, flags, message[:first])
 	in.rest = &bulk{id: in.id, flags: wire.FlagAnswer, data: message[first:], in: in, owner: in.reply}
 	in.reply = nil // the ring's now

@@ -129,7 +129,10 @@ func (m *machine) send(p *Pending, now int64) {
 	start := len(b.b)
 	b.b = append(b.b, make([]byte, wire.HeaderLen)...)
 	b.b = wire.AppendRequest(b.b, &r)
-	first := min(len(p.Message), wire.MaxBlock-(len(b.b)-start-wire.HeaderLen))
+	first := len(p.Message)
+	if !whole {
+		first = m.firstBlock(first, wire.MaxBlock-(len(b.b)-start-wire.HeaderLen))
+	}
 	b.b = append(b.b, p.Message[:first]...)
 	h.Length = len(b.b) - start - wire.HeaderLen
 	h.Flags = flags

@@ -1,6 +1,9 @@
 package session
 
 import (
+	"slices"
+	"time"
+
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -87,6 +90,16 @@ func (m *machine) onlyMessage() *bulk {
 	}
 	veryShort := m.connRoom < int64(m.peer.ConnWindow)/4 //nolint:gosec // at most MaxWindow
 	return m.ring.oldest(veryShort)
+}
+
+// firstBlock returns how many bytes of a large message go with its head: as many as there
+// is room for, or none while others wait to be written. Then it takes its turns among
+// those, and a burst of large messages does not hold up the small ones behind their heads.
+func (m *machine) firstBlock(size, room int) int {
+	if len(m.ring.list) > 0 || m.queuedBytes() >= bulkBatch {
+		return 0
+	}
+	return min(size, room)
 }
 
 // smallBlock is the least that is sent when credit does not allow the rest.
@@ -241,7 +254,6 @@ type assembly struct {
 	have   int   // bytes of the message in buf
 	size   int   // declared; what arrives may not differ
 	credit int64 // that the peer still has
-	last   int64 // when a block last came
 
 	stream *Stream // a partial message of a stream; size and credit are unused
 }
@@ -252,13 +264,29 @@ type assembly struct {
 type assemblies struct {
 	list []*assembly
 	held int64 // bytes arrived or allowed, all together
+
+	last  int64 // when a request or a block last came, or credit was given
+	given bool  // credit was given since the monitor last looked
+}
+
+// stalled reports whether the peer could have sent more of some message for as long as
+// most and sent no request at all. Messages share the peer's send buffer and the link,
+// so that one of them waits for its turn says nothing; nor does a wait for credit.
+func (in *assemblies) stalled(now int64, most time.Duration) bool {
+	if in.given {
+		in.last, in.given = now, false
+	}
+	if now-in.last <= int64(most) {
+		return false
+	}
+	return slices.ContainsFunc(in.list, func(a *assembly) bool { return a.stream == nil && a.credit > smallBlock })
 }
 
 func (m *machine) startAssembly(a *assembly, now int64) error {
 	if a.have >= a.size {
 		return violationf("message of %d bytes goes on after %d", a.size, a.have)
 	}
-	a.last = now
+	m.incoming.last = now
 	m.incoming.list = append(m.incoming.list, a)
 	m.incoming.held += int64(a.have)
 	m.grant()
@@ -267,7 +295,7 @@ func (m *machine) startAssembly(a *assembly, now int64) error {
 
 // extend appends a block and reports whether the message is complete.
 func (m *machine) extend(a *assembly, h wire.Header, payload []byte, now int64) (done bool, err error) {
-	a.last = now
+	m.incoming.last = now
 	cost := int64(len(payload) + wire.HeaderLen)
 	if a.credit -= cost; a.credit < 0 {
 		return false, violationf("%d bytes more than the window allows", -a.credit)
@@ -330,6 +358,7 @@ func (m *machine) grant() {
 			continue
 		}
 		a.credit += n
+		m.incoming.given = true
 		out := m.buf()
 		out.b = wire.AppendWindow(out.b, a.id, a.answer, uint32(n)) //nolint:gosec // at most assemblyAhead
 	}

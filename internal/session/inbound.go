@@ -94,6 +94,7 @@ func (m *machine) onRequest(h wire.Header, payload []byte, now int64) (event, er
 		return event{}, fmt.Errorf("%w: %d bytes of answers wait", errFlood, m.queuedBytes())
 	}
 	m.accepted++
+	m.incoming.last = now
 	if err := m.reserve(h); err != nil {
 		return event{}, err
 	}

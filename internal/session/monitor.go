@@ -200,6 +200,9 @@ func (s *Session) tick(now int64, late, punctual bool) (next int64) {
 		s.leaves = true
 		return now + int64(calmTick)
 	}
+	if late { // what did not come while we slept says nothing
+		s.m.incoming.given = true
+	}
 	over := s.m.expire(now)
 	busy := s.busyLocked()
 	lead := s.leadLocked(0) // answers do not wait for the end of a long batch
