@@ -82,8 +82,8 @@ type BeforeResponseHeader interface {
 }
 
 // AfterResponseHeader is a plugin that sees how an attempt went: err is the server's,
-// or why there is no answer; of a unary call the Trailer is known. What it returns
-// takes the place of err: return err to leave it.
+// or why there is no answer; of a unary call the Trailer is known. An error that it
+// returns takes the place of err, and may not change NotExecuted; nil leaves err.
 type AfterResponseHeader interface {
 	AfterResponseHeader(ctx context.Context, call *tandem.Call, err error) error
 }
@@ -95,8 +95,8 @@ type BeforeResponseBody interface {
 }
 
 // AfterResponseBody is a plugin that sees the decoded reply, a pointer, or why it
-// can't be decoded; likewise each message that a stream receives. What it returns
-// takes the place of err.
+// can't be decoded; likewise each message that a stream receives. An error that it
+// returns takes the place of err; nil leaves err.
 type AfterResponseBody interface {
 	AfterResponseBody(ctx context.Context, call *tandem.Call, reply any, err error) error
 }

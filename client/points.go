@@ -229,17 +229,37 @@ func (p *points) quietly(call *tandem.Call, f func()) {
 func (p *points) AfterResponseHeader(ctx context.Context, call *tandem.Call, cause error) (err error) {
 	defer p.guard(call.Method, &err)
 	for _, plugin := range p.understood {
-		cause = plugin.AfterResponseHeader(ctx, call, cause)
+		cause = replaced(cause, plugin.AfterResponseHeader(ctx, call, cause))
 	}
 	return cause
+}
+
+// replaced returns the error of an attempt that ended with cause, nil for success, after
+// a plugin has returned err: a nil err leaves cause. Whether a handler ran is what the
+// attempt knows, not the plugin.
+func replaced(cause, err error) error {
+	e := tandem.AsError(err)
+	if e == nil || err == cause { //nolint:errorlint // asks whether it is this very value
+		return cause
+	}
+	ran := tandem.MayHaveExecuted(cause)
+	if e.Code != tandem.OK && e.NotExecuted != ran {
+		return e
+	}
+	of := e.WithRetryAfter(e.RetryAfter) // a copy
+	of.NotExecuted = !ran
+	if of.Code == tandem.OK {
+		of.Code = tandem.Unknown
+	}
+	return of
 }
 
 // BeforeResponseBody comes from the session.
 func (p *points) BeforeResponseBody(ctx context.Context, call *tandem.Call) (err error) {
 	defer p.guard(call.Method, &err)
 	for _, plugin := range p.decoding {
-		if err := plugin.BeforeResponseBody(ctx, call); err != nil {
-			return tandem.AsError(err)
+		if err := replaced(nil, plugin.BeforeResponseBody(ctx, call)); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -249,12 +269,9 @@ func (p *points) BeforeResponseBody(ctx context.Context, call *tandem.Call) (err
 func (p *points) AfterResponseBody(ctx context.Context, call *tandem.Call, reply any, cause error) (err error) {
 	defer p.guard(call.Method, &err)
 	for _, plugin := range p.decoded {
-		cause = plugin.AfterResponseBody(ctx, call, reply, cause)
+		cause = replaced(cause, plugin.AfterResponseBody(ctx, call, reply, cause))
 	}
-	if cause == nil {
-		return nil
-	}
-	return tandem.AsError(cause)
+	return cause
 }
 
 var errNoConn = errors.New("its Connected returned no connection")
