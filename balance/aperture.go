@@ -43,17 +43,22 @@ type aperture struct {
 
 func (p aperture) Name() string { return p.named("aperture") }
 
-func (p aperture) ForClient() Policy {
-	return aperture{p.forClient(), p.ordinal, p.clients, p.least}
+func (p aperture) Needs() Needs {
+	next := p.next.Needs()
+	own := next
+	own.Prefers = true
+	own.Narrow = func(instances []tandem.Instance) []tandem.Instance { return next.narrow(p.within(instances)) }
+	return own
 }
 
-func (p aperture) Narrow(instances []tandem.Instance) []tandem.Instance {
+// within returns the instances that the aperture covers, wholly or partly.
+func (p aperture) within(instances []tandem.Instance) []tandem.Instance {
 	nodes := make([]*Node, len(instances))
 	for i := range instances {
 		nodes[i] = &Node{Instance: instances[i]}
 	}
 	covered := p.cover(nodes)
-	return p.wrapper.Narrow(only(instances, func(i int) bool { return covered[nodes[i]] > 0 }))
+	return only(instances, func(i int) bool { return covered[nodes[i]] > 0 })
 }
 
 func (p aperture) Build(nodes []*Node) Picker {

@@ -12,9 +12,12 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Policy makes pickers. It is a value; one may serve many clients.
+// Policy makes pickers. It is a value; one may serve many clients. One that changes
+// what another does embeds it, as a Policy, and has a Build of its own.
 type Policy interface {
 	Name() string
+	// Needs says what the policy wants to be given, and what it leaves out.
+	Needs() Needs
 	// Build returns a picker over the nodes, which it may keep but not
 	// change. There may be none. It is called on every change of the list.
 	Build(nodes []*Node) Picker
@@ -33,6 +36,8 @@ type Node struct {
 	Instance tandem.Instance
 	Stats    *Stats // shared by every Node of the same instance ID
 	world    *World // nil: the process's clock and chance
+
+	memories *memories // of the table; nil for a node of none
 }
 
 // Weight returns the instance's weight, 100 unless it names one, and always

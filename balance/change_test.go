@@ -66,11 +66,6 @@ func (c counting) Build(nodes []*Node) Picker {
 	return c.Policy.Build(nodes)
 }
 
-func (c counting) UsesReports() bool {
-	r, ok := c.Policy.(ReportAware)
-	return ok && r.UsesReports()
-}
-
 // Wrappers say of themselves what the policy after them says.
 func TestWrappersSpeakForTheNext(t *testing.T) {
 	for _, wrap := range []func(Policy) Policy{
@@ -83,16 +78,16 @@ func TestWrappersSpeakForTheNext(t *testing.T) {
 		Sticky,
 	} {
 		for name, says := range map[string][2]bool{
-			wrap(P2C()).Name() + " latency":           {wrap(P2C()).(LatencyAware).UsesLatency(), wrap(Random()).(LatencyAware).UsesLatency()},
-			wrap(LeastLoaded()).Name() + " load":      {wrap(LeastLoaded()).(LoadAware).UsesLoad(), wrap(Random()).(LoadAware).UsesLoad()},
-			wrap(LeastReported()).Name() + " reports": {wrap(LeastReported()).(ReportAware).UsesReports(), wrap(P2C()).(ReportAware).UsesReports()},
-			wrap(Route(P2C())).Name() + " route":      {wrap(Route(P2C())).(RouteAware).UsesRoute(), wrap(P2C()).Name() != "route(p2c)" && wrap(P2C()).(RouteAware).UsesRoute()},
+			wrap(P2C()).Name() + " latency":           {wrap(P2C()).Needs().Latency, wrap(Random()).Needs().Latency},
+			wrap(LeastLoaded()).Name() + " load":      {wrap(LeastLoaded()).Needs().Load, wrap(Random()).Needs().Load},
+			wrap(LeastReported()).Name() + " reports": {wrap(LeastReported()).Needs().Reports, wrap(P2C()).Needs().Reports},
+			wrap(Route(P2C())).Name() + " route":      {wrap(Route(P2C())).Needs().Route, wrap(P2C()).Name() != "route(p2c)" && wrap(P2C()).Needs().Route},
 		} {
 			if says != [2]bool{true, false} {
 				t.Errorf("%s: %v", name, says)
 			}
 		}
-		if n := len(wrap(Subset(1, "me", P2C())).(Narrower).Narrow(named(0, 10))); n != 1 {
+		if n := len(wrap(Subset(1, "me", P2C())).Needs().Narrow(named(0, 10))); n != 1 {
 			t.Errorf("%s: narrowed to %d", wrap(P2C()).Name(), n)
 		}
 	}

@@ -33,10 +33,18 @@ type closest struct {
 
 func (p closest) Name() string { return p.named("closest") }
 
-func (p closest) ForClient() Policy { return closest{p.forClient(), p.position} }
+// Needs narrows each group of instances that are as close.
+func (p closest) Needs() Needs {
+	next := p.next.Needs()
+	own := next
+	own.Prefers = true
+	if next.Narrow != nil {
+		own.Narrow = func(instances []tandem.Instance) []tandem.Instance { return p.narrow(&next, instances) }
+	}
+	return own
+}
 
-// Narrow narrows each group of instances that are as close.
-func (p closest) Narrow(instances []tandem.Instance) []tandem.Instance {
+func (p closest) narrow(next *Needs, instances []tandem.Instance) []tandem.Instance {
 	nodes := make([]*Node, len(instances))
 	for i := range instances {
 		nodes[i] = &Node{Instance: instances[i]}
@@ -47,7 +55,7 @@ func (p closest) Narrow(instances []tandem.Instance) []tandem.Instance {
 			group[n.Instance.ID] = strconv.Itoa(i)
 		}
 	}
-	return p.narrowBy(instances, func(i int) string { return group[instances[i].ID] })
+	return next.narrowBy(instances, func(i int) string { return group[instances[i].ID] })
 }
 
 func (p closest) Build(nodes []*Node) Picker {

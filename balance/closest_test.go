@@ -81,7 +81,7 @@ func TestClosestNarrows(t *testing.T) {
 	for _, n := range around() {
 		list = append(list, n.Instance)
 	}
-	if left := Closest(berlin, Subset(1, "me", P2C())).(Narrower).Narrow(list); len(left) != 4 { // here, Paris, Tokyo, nowhere
+	if left := Closest(berlin, Subset(1, "me", P2C())).Needs().Narrow(list); len(left) != 4 { // here, Paris, Tokyo, nowhere
 		t.Errorf("left: %v", left)
 	}
 }

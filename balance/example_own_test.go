@@ -8,51 +8,40 @@ import (
 	"github.com/tandem-rpc/tandem/balance"
 )
 
-// Spare is a policy of one's own that takes the policy after it: that chooses
-// among the first half of the list, and the other half is spare. It says of itself
-// what a client and a table may want to know.
+// Spare is a policy of one's own round another: that chooses among the first half of the
+// list, and the other half is spare. It embeds the other as a Policy, so it is asked for
+// what that needs, and its connections are those of that one.
 type Spare struct {
-	next  balance.Policy
-	count *atomic.Int64 // calls that went to the spare half
+	balance.Policy
+
+	key *spared // one for each Spare
 }
 
-var (
-	_ balance.LatencyAware = Spare{}
-	_ balance.LoadAware    = Spare{}
-	_ balance.ReportAware  = Spare{}
-	_ balance.RouteAware   = Spare{}
-	_ balance.PerClient    = Spare{}
-)
+// spared counts the calls of one client that went to the spare half.
+type spared struct{ calls atomic.Int64 }
+
+// NewSpare returns the policy round next.
+func NewSpare(next balance.Policy) Spare { return Spare{next, new(spared)} }
 
 // Name names both.
-func (s Spare) Name() string { return "spare(" + s.next.Name() + ")" }
+func (s Spare) Name() string { return "spare(" + s.Policy.Name() + ")" }
 
-// UsesLatency is asked by a client: it measures only for policies that look.
-func (s Spare) UsesLatency() bool {
-	l, ok := s.next.(balance.LatencyAware)
-	return ok && l.UsesLatency()
+// Needs adds to what the other one needs: whom it prefers does not depend on load.
+func (s Spare) Needs() balance.Needs {
+	n := s.Policy.Needs()
+	n.Prefers = true
+	return n
 }
 
-// UsesLoad is for those that look at what replies say.
-func (s Spare) UsesLoad() bool { return false }
-
-// UsesReports is for those that look at what the registry says.
-func (s Spare) UsesReports() bool { return false }
-
-// UsesRoute is for those that keep to the call's route.
-func (s Spare) UsesRoute() bool { return false }
-
-// ForClient returns a policy with a count of its own.
-func (s Spare) ForClient() balance.Policy { return Spare{s.next, new(atomic.Int64)} }
-
-// Build makes a picker for each half.
+// Build makes a picker for each half. The count lasts when the list changes.
 func (s Spare) Build(nodes []*balance.Node) balance.Picker {
 	half := (len(nodes) + 1) / 2
-	return &sparePicker{s, nodes, s.next.Build(nodes[:half]), s.next.Build(nodes[half:])}
+	count := balance.Remembered(nodes, s.key, func() *spared { return new(spared) })
+	return &sparePicker{count, nodes, s.Policy.Build(nodes[:half]), s.Policy.Build(nodes[half:])}
 }
 
 type sparePicker struct {
-	policy      Spare
+	count       *spared
 	nodes       []*balance.Node
 	main, spare balance.Picker
 }
@@ -62,7 +51,7 @@ func (p *sparePicker) Pick(call *tandem.Call, usable func(*balance.Node) bool) *
 	if n := p.main.Pick(call, usable); n != nil {
 		return n
 	}
-	p.policy.count.Add(1)
+	p.count.calls.Add(1)
 	return p.spare.Pick(call, usable)
 }
 
@@ -83,7 +72,7 @@ func (p *sparePicker) Explain(call *tandem.Call, usable func(*balance.Node) bool
 }
 
 func ExamplePolicy() {
-	table := balance.NewTable(Spare{next: balance.RoundRobin()})
+	table := balance.NewTable(NewSpare(balance.RoundRobin()))
 	table.Update([]tandem.Instance{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}})
 	fmt.Println(calls(table, &tandem.Call{}))
 	down := func(n *balance.Node) bool { return n.Instance.ID > "b" }
@@ -96,4 +85,32 @@ func ExamplePolicy() {
 	// true
 	// spare [a b] map[c:spare d:spare]
 	// roundrobin [a b] map[]
+}
+
+// A policy of one's own round one of this package, inside of another: what the
+// innermost narrows and needs holds for the whole.
+func ExampleNeeds() {
+	policy := balance.Route(NewSpare(balance.Subset(2, "me", balance.P2C())))
+	needs := policy.Needs()
+	list := []tandem.Instance{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}, {ID: "e"}, {ID: "f"}}
+	fmt.Println(needs.Latency, needs.Route, len(needs.Narrow(list)))
+	// Output: true true 2
+}
+
+// Two clients with the same policy remember apart, and a new list forgets nothing.
+func ExampleRemembered() {
+	policy := NewSpare(balance.Random())
+	a, b := balance.NewTable(policy), balance.NewTable(policy)
+	list := []tandem.Instance{{ID: "main"}, {ID: "spare"}}
+	a.Update(list)
+	b.Update(list)
+	a.Pick(&tandem.Call{}, func(n *balance.Node) bool { return n.Instance.ID == "spare" })
+	a.Update(append(list, tandem.Instance{ID: "new"}))
+	for _, table := range []*balance.Table{a, b} {
+		_, picker := table.Current()
+		fmt.Println(picker.(*sparePicker).count.calls.Load())
+	}
+	// Output:
+	// 1
+	// 0
 }

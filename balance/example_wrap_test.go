@@ -72,9 +72,7 @@ func ExampleSubset() {
 		list = append(list, tandem.Instance{ID: fmt.Sprint("server-", i)})
 	}
 	policy := balance.Subset(10, "client-7", balance.P2C())
-	if n, ok := policy.(balance.Narrower); ok { // clients ask for this
-		fmt.Println(len(n.Narrow(list)))
-	}
+	fmt.Println(len(policy.Needs().Narrow(list))) // clients ask for this
 	// Output: 10
 }
 

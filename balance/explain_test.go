@@ -111,6 +111,7 @@ func TestFullNodesAreExplained(t *testing.T) {
 type silent struct{}
 
 func (silent) Name() string                                      { return "silent" }
+func (silent) Needs() Needs                                      { return Needs{} }
 func (silent) Build(nodes []*Node) Picker                        { return silentPicker{nodes[:min(1, len(nodes))]} }
 func (p silentPicker) Pick(*tandem.Call, func(*Node) bool) *Node { return p.nodes[0] }
 

@@ -14,6 +14,7 @@ func JumpHash() Policy { return jumpHash{} }
 type jumpHash struct{}
 
 func (jumpHash) Name() string { return "jump_hash" }
+func (jumpHash) Needs() Needs { return Needs{} }
 
 func (jumpHash) Build(nodes []*Node) Picker { return &jumpPicker{newHashed(nodes)} }
 

@@ -37,7 +37,7 @@ type least struct {
 }
 
 func (p least) Name() string               { return p.name }
-func (p least) UsesLatency() bool          { return p.timed }
+func (p least) Needs() Needs               { return Needs{Latency: p.timed} }
 func (p least) Build(nodes []*Node) Picker { return leastPicker{nodes, p} }
 
 type leastPicker struct {

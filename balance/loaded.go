@@ -34,7 +34,7 @@ const (
 const reportLife = 10 * time.Second
 
 // Report keeps what a reply has said about the load, before [Stats.Done] of its
-// call. It is called for policies that are [LoadAware] only.
+// call. It is called for policies whose [Needs] have Load only.
 func (s *Stats) Report(l Load) { s.ReportAt(Now(), l) }
 
 // ReportAt is [Stats.Report] for a reply that came at the instant now, by the clock
@@ -89,8 +89,8 @@ func LeastLoaded() Policy { return leastLoaded{} }
 
 type leastLoaded struct{}
 
-func (leastLoaded) Name() string   { return "least_loaded" }
-func (leastLoaded) UsesLoad() bool { return true }
+func (leastLoaded) Name() string { return "least_loaded" }
+func (leastLoaded) Needs() Needs { return Needs{Load: true} }
 
 func (leastLoaded) Build(nodes []*Node) Picker { return &loadedPicker{newPairs(nodes)} }
 

@@ -16,6 +16,7 @@ func Maglev() Policy { return maglev{} }
 type maglev struct{}
 
 func (maglev) Name() string { return "maglev" }
+func (maglev) Needs() Needs { return Needs{} }
 
 // Sizes of the table: primes, and at least a hundred places for each instance of
 // average weight. Beyond 6,553 instances the spread is coarser.

@@ -18,8 +18,8 @@ func P2C() Policy { return p2c{} }
 
 type p2c struct{}
 
-func (p2c) Name() string      { return "p2c" }
-func (p2c) UsesLatency() bool { return true }
+func (p2c) Name() string { return "p2c" }
+func (p2c) Needs() Needs { return Needs{Latency: true} }
 
 func (p2c) Build(nodes []*Node) Picker {
 	return &p2cPicker{newPairs(nodes)}

@@ -11,6 +11,7 @@ func Random() Policy { return random{} }
 type random struct{}
 
 func (random) Name() string { return "random" }
+func (random) Needs() Needs { return Needs{} }
 
 func (random) Build(nodes []*Node) Picker {
 	if evenWeights(nodes) {

@@ -30,8 +30,8 @@ func LeastReported() Policy { return leastReported{} }
 
 type leastReported struct{}
 
-func (leastReported) Name() string      { return "least_reported" }
-func (leastReported) UsesReports() bool { return true }
+func (leastReported) Name() string { return "least_reported" }
+func (leastReported) Needs() Needs { return Needs{Reports: true} }
 
 const (
 	expired     = 5 * time.Minute // how much older than the newest a report may be

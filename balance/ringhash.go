@@ -23,6 +23,7 @@ func RingHash() Policy { return ringHash{} }
 type ringHash struct{}
 
 func (ringHash) Name() string { return "ring_hash" }
+func (ringHash) Needs() Needs { return Needs{} }
 
 // ringPoints is how many points an instance of average weight has. The keys of
 // instances of equal weight then differ by a tenth (one standard deviation).

@@ -23,6 +23,7 @@ func RoundRobin() Policy { return roundRobin{} }
 type roundRobin struct{}
 
 func (roundRobin) Name() string { return "roundrobin" }
+func (roundRobin) Needs() Needs { return Needs{} }
 
 func (roundRobin) Build(nodes []*Node) Picker {
 	p := &roundRobinPicker{nodes: nodes, round: nodes}

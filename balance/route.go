@@ -43,14 +43,21 @@ type route struct {
 	reserved []string // keys of tags
 }
 
-func (p route) Name() string    { return p.named("route") }
-func (p route) UsesRoute() bool { return true }
+func (p route) Name() string { return p.named("route") }
 
-func (p route) ForClient() Policy { return route{p.forClient(), p.reserved} }
+// Needs narrows the common instances, and those of each lane.
+func (p route) Needs() Needs {
+	next := p.next.Needs()
+	own := next
+	own.Prefers, own.Route, own.Eligible = true, true, p.eligible
+	if next.Narrow != nil {
+		own.Narrow = func(instances []tandem.Instance) []tandem.Instance { return p.narrow(&next, instances) }
+	}
+	return own
+}
 
-// Narrow narrows the common instances, and those of each lane.
-func (p route) Narrow(instances []tandem.Instance) []tandem.Instance {
-	return p.narrowBy(instances, func(i int) string {
+func (p route) narrow(next *Needs, instances []tandem.Instance) []tandem.Instance {
+	return next.narrowBy(instances, func(i int) string {
 		var lane strings.Builder
 		for _, key := range p.reserved {
 			fmt.Fprintf(&lane, "%q ", instances[i].Tags[key])
@@ -59,9 +66,9 @@ func (p route) Narrow(instances []tandem.Instance) []tandem.Instance {
 	})
 }
 
-// Eligible returns the nodes that have all that the call's route asks for if one of them
+// eligible returns the nodes that have all that the call's route asks for if one of them
 // is usable, else those that will do.
-func (p route) Eligible(nodes []*Node, call *tandem.Call, usable func(*Node) bool) []*Node {
+func (p route) eligible(nodes []*Node, call *tandem.Call, usable func(*Node) bool) []*Node {
 	r := call.Route
 	if r == nil {
 		r = new(tandem.Route)

@@ -51,11 +51,15 @@ type slowStart struct {
 
 func (p slowStart) Name() string { return p.named("slow_start") }
 
-func (p slowStart) ForClient() Policy { return slowStart{p.forClient(), p.window, p.aggression} }
+func (p slowStart) Needs() Needs {
+	n := p.next.Needs()
+	n.Prefers = true
+	return n
+}
 
 func (p slowStart) Build(nodes []*Node) Picker {
-	_, narrows := p.next.(Narrower) // it would take whom it must not pick for one that is not well
-	picker := &slowStartPicker{branch: newBranch(p.next, nodes), policy: p, insists: !narrows}
+	prefers := p.next.Needs().Prefers // it would take a node that it must not pick for one that is not well
+	picker := &slowStartPicker{branch: newBranch(p.next, nodes), policy: p, insists: !prefers}
 	for i, n := range nodes {
 		if listed := n.Stats.Listed(); listed != 0 && (i == 0 || listed+p.window > picker.until) {
 			picker.until = listed + p.window

@@ -17,20 +17,28 @@ import (
 // together; a key that is used again after that many others is a new one. Calls
 // that name their instance, and those that avoid one that has just failed them,
 // change nothing. Inside [Route], each route has keys of its own.
-func Sticky(next Policy) Policy { return sticky{wrapper{next}, newMemory()} }
+func Sticky(next Policy) Policy { return sticky{wrapper{next}, new(stickyKey)} }
 
 type sticky struct {
 	wrapper
 
-	memory *memory // of one client
+	key *stickyKey // of what a table remembers
 }
+
+// stickyKey has a size, so that each has an address of its own.
+type stickyKey struct{ _ byte }
 
 func (p sticky) Name() string { return p.named("sticky") }
 
-func (p sticky) ForClient() Policy { return sticky{p.forClient(), newMemory()} }
+func (p sticky) Needs() Needs {
+	n := p.next.Needs()
+	n.Prefers = true
+	return n
+}
 
 func (p sticky) Build(nodes []*Node) Picker {
-	picker := &stickyPicker{branch: newBranch(p.next, nodes), memory: p.memory, list: p.memory.lists.Add(1), byID: make(map[string]*Node, len(nodes))}
+	m := Remembered(nodes, p.key, newMemory)
+	picker := &stickyPicker{branch: newBranch(p.next, nodes), memory: m, list: m.lists.Add(1), byID: make(map[string]*Node, len(nodes))}
 	for _, n := range nodes {
 		picker.byID[n.Instance.ID] = n
 	}

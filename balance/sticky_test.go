@@ -93,13 +93,12 @@ func TestStickyInRoutes(t *testing.T) {
 
 // However many keys there are, so many are remembered.
 func TestStickyIsBounded(t *testing.T) {
-	policy := Sticky(Random()).(sticky)
-	p := policy.Build(weighted(0, 0))
+	p := Sticky(Random()).Build(weighted(0, 0)).(*stickyPicker)
 	homes(p, 100_000, all)
 	n := 0
-	for i := range policy.memory.buckets.Load() {
-		for j := range policy.memory.buckets.Load()[i] {
-			if policy.memory.buckets.Load()[i][j].Load() != nil {
+	for i := range p.memory.buckets.Load() {
+		for j := range p.memory.buckets.Load()[i] {
+			if p.memory.buckets.Load()[i][j].Load() != nil {
 				n++
 			}
 		}

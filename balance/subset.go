@@ -37,11 +37,15 @@ type subset struct {
 
 func (p subset) Name() string { return p.named("subset") }
 
-func (p subset) ForClient() Policy { return subset{p.forClient(), p.size, p.seed} }
-
-func (p subset) Narrow(instances []tandem.Instance) []tandem.Instance {
-	inside := p.inside(len(instances), func(i int) string { return instances[i].ID })
-	return p.wrapper.Narrow(only(instances, inside))
+func (p subset) Needs() Needs {
+	next := p.next.Needs()
+	own := next
+	own.Prefers = true
+	own.Narrow = func(instances []tandem.Instance) []tandem.Instance {
+		inside := p.inside(len(instances), func(i int) string { return instances[i].ID })
+		return next.narrow(only(instances, inside))
+	}
+	return own
 }
 
 func (p subset) Build(nodes []*Node) Picker {

@@ -20,7 +20,7 @@ func named(from, to int) (list []tandem.Instance) {
 func connections(policy func(client int) Policy, list []tandem.Instance) (of []map[string]bool) {
 	for client := range 100 {
 		ids := map[string]bool{}
-		for _, in := range policy(client).(Narrower).Narrow(list) {
+		for _, in := range policy(client).Needs().Narrow(list) {
 			ids[in.ID] = true
 		}
 		of = append(of, ids)
@@ -107,7 +107,7 @@ func TestApertureIsEven(t *testing.T) {
 				}
 				share = shares(nodes, all)
 				policy := Aperture(client, tc.clients, tc.least, Random())
-				most = max(most, len(policy.(Narrower).Narrow(list)))
+				most = max(most, len(policy.Needs().Narrow(list)))
 				for id, n := range count(policy.Build(nodes), 50_000/tc.clients, all) {
 					calls[id] += n
 				}
@@ -147,7 +147,7 @@ func TestSubsetPicks(t *testing.T) {
 	}
 	for _, policy := range []Policy{Subset(5, "me", P2C()), Aperture(3, 10, 5, P2C())} {
 		inside := map[string]bool{}
-		for _, in := range policy.(Narrower).Narrow(list) {
+		for _, in := range policy.Needs().Narrow(list) {
 			inside[in.ID] = true
 		}
 		p := policy.Build(nodes)
@@ -170,10 +170,10 @@ func TestSubsetsOfOddNumbers(t *testing.T) {
 		Subset(-1, "", P2C()), Subset(100, "", P2C()), Aperture(-7, 3, 1, P2C()), Aperture(9, 3, 0, P2C()),
 		Aperture(0, 0, 0, P2C()), Aperture(math.MaxInt, math.MaxInt, math.MaxInt, P2C()), Aperture(math.MinInt, 10, 1, P2C()),
 	} {
-		if n := len(policy.(Narrower).Narrow(list)); n < 1 || n > 5 {
+		if n := len(policy.Needs().Narrow(list)); n < 1 || n > 5 {
 			t.Errorf("%#v: %d instances", policy, n)
 		}
-		if n := policy.(Narrower).Narrow(nil); len(n) != 0 {
+		if n := policy.Needs().Narrow(nil); len(n) != 0 {
 			t.Errorf("%#v: %v of none", policy, n)
 		}
 	}

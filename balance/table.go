@@ -26,6 +26,7 @@ type Table struct {
 
 	mu      sync.Mutex
 	reports bool                   // the policy looks at the Load of instances
+	memory  memories               // of the policy
 	known   map[string]*knownStats // by instance ID
 	lists   uint64                 // how many there have been
 	began   bool                   // one of them had an instance
@@ -68,9 +69,8 @@ func (t *Table) SetPolicy(policy Policy) {
 }
 
 func (t *Table) setLocked(policy Policy, nodes []*Node) {
-	r, ok := policy.(ReportAware)
-	t.reports = ok && r.UsesReports()
-	policy = forClient(policy)
+	t.reports = policy.Needs().Reports
+	t.memory.forget()
 	t.current.Store(&tableView{policy, nodes, policy.Build(nodes)})
 }
 
@@ -85,7 +85,7 @@ func (t *Table) Update(instances []tandem.Instance) {
 	now := t.world.now()
 	nodes := make([]*Node, len(instances))
 	for i := range instances {
-		nodes[i] = &Node{Instance: instances[i], Stats: t.statsLocked(&instances[i], now), world: t.world}
+		nodes[i] = &Node{Instance: instances[i], Stats: t.statsLocked(&instances[i], now), world: t.world, memories: &t.memory}
 	}
 	t.began = t.began || len(instances) > 0
 	t.forgetLocked(now)

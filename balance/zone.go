@@ -41,14 +41,21 @@ type zoned struct {
 
 func (p zoned) Name() string { return p.named("zone") }
 
-func (p zoned) ForClient() Policy { return zoned{p.forClient(), p.zone} }
-
-// Narrow narrows each zone.
-func (p zoned) Narrow(instances []tandem.Instance) []tandem.Instance {
-	if !slices.ContainsFunc(instances, func(in tandem.Instance) bool { return p.zone != "" && in.Zone == p.zone }) {
-		return p.wrapper.Narrow(instances)
+// Needs narrows each zone.
+func (p zoned) Needs() Needs {
+	next := p.next.Needs()
+	own := next
+	own.Prefers = true
+	if next.Narrow == nil {
+		return own
 	}
-	return p.narrowBy(instances, func(i int) string { return instances[i].Zone })
+	own.Narrow = func(instances []tandem.Instance) []tandem.Instance {
+		if !slices.ContainsFunc(instances, func(in tandem.Instance) bool { return p.zone != "" && in.Zone == p.zone }) {
+			return next.Narrow(instances)
+		}
+		return next.narrowBy(instances, func(i int) string { return instances[i].Zone })
+	}
+	return own
 }
 
 func (p zoned) Build(nodes []*Node) Picker {

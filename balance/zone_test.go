@@ -108,13 +108,13 @@ func TestZoneNarrows(t *testing.T) {
 		list = append(list, n.Instance)
 	}
 	counts := map[string]int{}
-	for _, in := range Zone("a", Subset(3, "me", P2C())).(Narrower).Narrow(list) {
+	for _, in := range Zone("a", Subset(3, "me", P2C())).Needs().Narrow(list) {
 		counts[in.Zone]++
 	}
 	if counts["a"] != 3 || counts["b"] != 3 {
 		t.Errorf("%v", counts)
 	}
-	if n := len(Zone("x", Subset(3, "me", P2C())).(Narrower).Narrow(list)); n != 3 {
+	if n := len(Zone("x", Subset(3, "me", P2C())).Needs().Narrow(list)); n != 3 {
 		t.Errorf("%d left in an unknown zone", n)
 	}
 }

@@ -129,7 +129,7 @@ func TestSubsetThatIsDown(t *testing.T) {
 			list = append(list, at(fmt.Sprintf("s%d", i)))
 		}
 		down := map[string]bool{}
-		for _, in := range policy.(balance.Narrower).Narrow(list) {
+		for _, in := range policy.Needs().Narrow(list) {
 			down[in.ID] = true
 		}
 		for _, in := range list {
@@ -370,9 +370,4 @@ func (s peeked) Build(nodes []*balance.Node) balance.Picker {
 		s.stats.Store(n.Instance.ID, n.Stats)
 	}
 	return s.Policy.Build(nodes)
-}
-
-func (s peeked) UsesLoad() bool {
-	l, ok := s.Policy.(balance.LoadAware)
-	return ok && l.UsesLoad()
 }

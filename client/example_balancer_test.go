@@ -19,6 +19,9 @@ type Rendezvous struct{}
 // Name names the policy.
 func (Rendezvous) Name() string { return "rendezvous" }
 
+// Needs says that the nodes are all that it looks at.
+func (Rendezvous) Needs() balance.Needs { return balance.Needs{} }
+
 // Build returns a picker: the nodes will do.
 func (Rendezvous) Build(nodes []*balance.Node) balance.Picker { return rendezvous(nodes) }
 

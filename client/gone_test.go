@@ -21,7 +21,8 @@ type tooLate struct {
 	leave func()
 }
 
-func (*tooLate) Name() string { return "too late" }
+func (*tooLate) Name() string         { return "too late" }
+func (*tooLate) Needs() balance.Needs { return balance.Needs{} }
 
 func (l *tooLate) Build(nodes []*balance.Node) balance.Picker { return latePicker{l, nodes} }
 

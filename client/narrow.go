@@ -9,8 +9,8 @@ import (
 
 // wanted returns the instances that the policy wants to be connected to.
 func (p *pool) wanted(instances []tandem.Instance) map[string]bool {
-	if n, ok := p.client.rules.Load().balancer.(balance.Narrower); ok {
-		instances = n.Narrow(instances)
+	if narrow := p.client.rules.Load().needs.Narrow; narrow != nil {
+		instances = narrow(instances)
 	}
 	wanted := make(map[string]bool, len(instances))
 	for _, in := range instances {

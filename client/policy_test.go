@@ -308,6 +308,7 @@ func TestPolicyEjection(t *testing.T) {
 type inOrder []*balance.Node
 
 func (inOrder) Name() string                               { return "in_order" }
+func (inOrder) Needs() balance.Needs                       { return balance.Needs{} }
 func (inOrder) Build(nodes []*balance.Node) balance.Picker { return inOrder(nodes) }
 
 func (o inOrder) Pick(_ *tandem.Call, usable func(*balance.Node) bool) *balance.Node {

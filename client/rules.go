@@ -27,6 +27,7 @@ type rules struct {
 
 	version     string // of the policy; "" without one
 	balancer    balance.Policy
+	needs       balance.Needs    // the balancer's
 	steps       *policy.Balancer // of which the policy made it; nil if the options did
 	ejection    *Ejection        // nil: no instance is left out
 	maxShare    float64          // of the instances that may be left out
@@ -88,11 +89,9 @@ func newRules(o *options, p *policy.Policy, version string) *rules {
 			r.methods[name] = &m
 		}
 	}
-	l, ok := r.balancer.(balance.LatencyAware)
-	r.timed = r.ejection != nil || r.breakers || ok && l.UsesLatency()
-	if l, ok := r.balancer.(balance.LoadAware); ok {
-		r.loaded = l.UsesLoad()
-	}
+	r.needs = r.balancer.Needs()
+	r.timed = r.ejection != nil || r.breakers || r.needs.Latency
+	r.loaded = r.needs.Load
 	return r
 }
 
@@ -187,7 +186,7 @@ func balancerOf(o *options, b *policy.Balancer) balance.Policy {
 			p = balance.Sticky(p)
 		}
 	}
-	if r, ok := p.(balance.RouteAware); !ok || !r.UsesRoute() {
+	if !p.Needs().Route {
 		p = balance.Route(p)
 	}
 	return p

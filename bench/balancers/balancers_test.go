@@ -86,6 +86,7 @@ func TestVerdicts(t *testing.T) {
 type nobody struct{}
 
 func (nobody) Name() string                                              { return "nobody" }
+func (nobody) Needs() balance.Needs                                      { return balance.Needs{} }
 func (nobody) Build([]*balance.Node) balance.Picker                      { return nobody{} }
 func (nobody) Pick(*tandem.Call, func(*balance.Node) bool) *balance.Node { return nil }
 

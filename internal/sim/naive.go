@@ -54,6 +54,9 @@ func (p *naive) observe(n *balance.Node, took time.Duration) {
 // Name returns the policy's name.
 func (p *naive) Name() string { return p.name }
 
+// Needs says that it looks at nothing that a client or table provides.
+func (p *naive) Needs() balance.Needs { return balance.Needs{} }
+
 // Build returns a picker over the nodes.
 func (p *naive) Build(nodes []*balance.Node) balance.Picker { return naivePicker{nodes, p.cost} }
 
