@@ -137,9 +137,20 @@ func TestTableSetPolicy(t *testing.T) {
 	before["a"].Begin()
 	shared := Sticky(RoundRobin())
 	table.SetPolicy(shared)
-	if table.current.Load().policy == shared {
+	other := NewTable(shared)
+	other.Update(instances("a", "b"))
+	remembered := func(t *Table) *memory { return t.current.Load().picker.(*stickyPicker).memory }
+	kept := remembered(table)
+	if kept == remembered(other) {
 		t.Error("what sticks is shared with other tables")
 	}
+	if table.Update(instances("a", "b", "c")); remembered(table) != kept {
+		t.Error("what sticks is lost with the list")
+	}
+	if table.SetPolicy(shared); remembered(table) == kept {
+		t.Error("what stuck is not forgotten")
+	}
+	table.Update(instances("a", "b"))
 	if after := stats(table); len(after) != 2 || after["a"] != before["a"] || after["a"].InFlight() != 1 {
 		t.Errorf("before %v, after %v", before, after)
 	}
