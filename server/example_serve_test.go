@@ -112,3 +112,17 @@ func ExampleWithLogger() {
 	// level=ERROR msg="method panicked" method=Arith.Inverse panic="runtime error: integer divide by zero"
 	// internal: method Arith.Inverse panicked
 }
+
+// Behind a balancer of connections: clients connect again every half hour, so that new
+// servers get their share, and a server that is stopped serves on until the balancer has
+// noticed.
+func ExampleWithMaxConnectionAge() {
+	srv := server.New(
+		server.WithMaxConnectionAge(30*time.Minute, time.Minute),
+		server.WithLameDuck(20*time.Millisecond), // for a balancer as many seconds as it needs
+	)
+	began := time.Now()
+	check(srv.Shutdown(context.Background()))
+	fmt.Println("served on:", time.Since(began) >= 20*time.Millisecond)
+	// Output: served on: true
+}

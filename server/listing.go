@@ -89,7 +89,7 @@ func (s *Server) newListing(r registry.Registrar, in tandem.Instance) *listing {
 func (s *Server) keep(l *listing) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state != serving {
+	if s.ending {
 		return false
 	}
 	s.listed = append(s.listed, l)

@@ -39,6 +39,9 @@ type options struct {
 	proxies       []netip.Prefix
 	handshake     time.Duration
 	stall         time.Duration
+	maxAge        time.Duration // of a connection; 0 for any
+	ageGrace      time.Duration
+	lameDuck      time.Duration
 	logger        *slog.Logger
 	memberships   []membership
 	reportEvery   time.Duration

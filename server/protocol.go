@@ -232,6 +232,7 @@ func (s *Server) adoptConn(c *net.Conn, fresh *Conn) bool {
 		return false
 	}
 	s.conns[fresh] = struct{}{}
+	fresh.visit.age = s.ages(func(ctx context.Context) { _ = fresh.await(ctx) }) // logged as its end
 	return true
 }
 
@@ -247,6 +248,7 @@ func (s *Server) serveConn(c *Conn, p Protocol) {
 	c.part()
 	s.mu.Lock()
 	delete(s.conns, c)
+	c.visit.stopAging()
 	s.mu.Unlock()
 	close(c.over)
 }

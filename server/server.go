@@ -53,10 +53,11 @@ type Server struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // accept loops and connections before their session
 
-	leaving chan struct{} // closed when the server begins to end
+	leaving chan struct{} // closed when the server begins to end: see ending
 
 	mu        sync.Mutex
 	state     state
+	ending    bool                            // it leaves, or has left, the registries
 	listeners map[*net.Listener]struct{}      // by pointer: a user's type may not be comparable
 	greeting  transport.Handshakes[*net.Conn] // connections without a session yet
 	room      sync.Cond                       // on mu: one of greeting may have left, or be old enough to be closed
@@ -293,6 +294,7 @@ func (s *Server) adopt(c *net.Conn, ses *session.Session, v visit) bool {
 	if !greeted || ses == nil || ses.Err() != nil || s.state != serving { // what has ended is forgotten already
 		return false
 	}
+	v.age = s.ages(func(ctx context.Context) { _ = ses.Drain(ctx, "the connection is old") }) // logged as its end
 	s.sessions[ses] = v
 	return true
 }
@@ -302,6 +304,7 @@ func (s *Server) forget(ses *session.Session, err error) {
 	s.mu.Lock()
 	v := s.sessions[ses]
 	delete(s.sessions, ses)
+	v.stopAging()
 	s.past += ses.Accepted()
 	s.mu.Unlock()
 	s.depart(v, err)
@@ -319,29 +322,27 @@ func (s *Server) Addrs() []net.Addr {
 	return list
 }
 
-// Shutdown stops in good order: it leaves the registry, accepts no more
-// connections, tells clients to go elsewhere, waits for the running calls and
-// closes. When ctx ends first it closes at once and returns ctx's error. A registry
-// that does not answer is waited for half of the time.
+// Shutdown stops in good order: it leaves the registries, tells clients to go elsewhere,
+// goes on to serve for [WithLameDuck], accepts no more connections, waits for the running
+// calls and closes. When ctx ends first it closes at once and returns ctx's error. A
+// registry that does not answer is waited for half of the time.
 func (s *Server) Shutdown(ctx context.Context) error {
-	held := s.stop(draining)
 	first, cancel := half(ctx)
 	defer cancel()
-	late := s.leave(first, held.listed)
+	late := s.leave(first, s.delist())
+	var parting farewell
+	if s.opts.lameDuck > 0 {
+		sessions, conns := s.connected()
+		parting.bid(ctx, sessions, conns)
+		s.limp(ctx)
+	}
+	held := s.stop(draining)
+	late = append(late, s.leave(first, held.listed)...)
+	parting.bid(ctx, held.sessions, held.conns)
 	for _, ln := range held.listeners {
 		_ = ln.Close() // the accept loop says why it ended
 	}
-	errs := make(chan error, len(held.sessions)+len(held.conns))
-	for _, ses := range held.sessions {
-		go func() { errs <- ses.Drain(ctx, "shutting down") }()
-	}
-	for _, c := range held.conns {
-		go func() { errs <- c.await(ctx) }()
-	}
-	var err error
-	for range cap(errs) {
-		err = errors.Join(err, <-errs)
-	}
+	err := parting.wait()
 	wait := closeWait
 	if err != nil {
 		wait = lastWait // there was time enough
@@ -408,25 +409,59 @@ type held struct {
 	conns     []*Conn
 }
 
+// delist says that the server begins to end, and takes what is to leave the registries.
+func (s *Server) delist() []*listing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.delistLocked()
+}
+
+func (s *Server) delistLocked() []*listing {
+	if !s.ending {
+		s.ending = true
+		close(s.leaving)
+	}
+	listed := s.listed
+	s.listed = nil
+	return listed
+}
+
+func (s *Server) connected() ([]*session.Session, []*Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.connectedLocked()
+}
+
+func (s *Server) connectedLocked() (sessions []*session.Session, conns []*Conn) {
+	for ses := range s.sessions {
+		sessions = append(sessions, ses)
+	}
+	for c := range s.conns {
+		conns = append(conns, c)
+	}
+	return sessions, conns
+}
+
+// limp waits out the time between leaving the registries and closing the listeners.
+func (s *Server) limp(ctx context.Context) {
+	select {
+	case <-time.After(s.opts.lameDuck):
+	case <-ctx.Done():
+	case <-s.base.Done(): // Close was called
+	}
+}
+
 // stop moves to a later state and takes what is to be ended.
 func (s *Server) stop(to state) (h held) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state == serving {
-		close(s.leaving)
-	}
+	h.listed = s.delistLocked()
 	s.state = max(s.state, to)
 	s.room.Broadcast()
 	for ln := range s.listeners {
 		h.listeners = append(h.listeners, *ln)
 	}
-	h.listed, s.listed = s.listed, nil
-	for ses := range s.sessions {
-		h.sessions = append(h.sessions, ses)
-	}
-	for c := range s.conns {
-		h.conns = append(h.conns, c)
-	}
+	h.sessions, h.conns = s.connectedLocked()
 	for c := range s.greeting.All() {
 		_ = (*c).Close() // its goroutine notices
 	}

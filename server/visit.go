@@ -6,6 +6,7 @@ import (
 	"net"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/tandem-rpc/tandem/internal/dispatch"
 	"github.com/tandem-rpc/tandem/transport"
@@ -17,7 +18,14 @@ var errRefused = errors.New("refused by a plugin")
 // visit is a connection from its accept to its end, as plugins see it.
 type visit struct {
 	conn  net.Conn
-	given []net.Conn // what each plugin saw; nil without plugins
+	given []net.Conn  // what each plugin saw; nil without plugins
+	age   *time.Timer // ends it when it is old; nil without [WithMaxConnectionAge]
+}
+
+func (v visit) stopAging() {
+	if v.age != nil {
+		v.age.Stop()
+	}
 }
 
 // admit shows a new connection to the plugins, which may wrap it or refuse it.

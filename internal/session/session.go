@@ -244,6 +244,7 @@ func (s *Session) Drain(ctx context.Context, reason string) error {
 	if !idle {
 		select {
 		case <-quiet:
+			signal(quiet) // for another Drain that waits
 		case <-s.done:
 			return nil
 		case <-ctx.Done():
