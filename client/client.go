@@ -79,18 +79,12 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	if err := c.opts.beginProtocols(); err != nil {
 		return nil, invalid(err)
 	}
-	t, err := registry.ParseTarget(target)
+	t, resolver, err := c.opts.resolve(target)
 	if err != nil {
 		return nil, invalid(err)
 	}
-	resolver := c.opts.resolvers[t.Scheme]
-	if resolver == nil {
-		return nil, invalid(fmt.Errorf("target %q: no resolver for %q: give it to WithResolver, or a protocol of that name to WithProtocols", target, t.Scheme))
-	}
-	if ch, ok := resolver.(registry.Checker); ok {
-		if err := ch.Check(t); err != nil {
-			return nil, invalid(err)
-		}
+	if err := c.opts.secure(t.Scheme); err != nil {
+		return nil, invalid(err)
 	}
 	resolve, err := c.methods()
 	if err != nil {

@@ -32,6 +32,8 @@ type options struct {
 	compressors         []tandem.Compressor
 	compressAbove       int
 	transports          map[string]tandem.Transport
+	secured             bool        // every connection has TLS
+	tls                 *tls.Config // if it has; nil for the defaults
 	protocols           []Protocol
 	byProtocol          map[string]Protocol
 	resolvers           map[string]registry.Resolver
@@ -176,7 +178,7 @@ func with[T any](m map[string]T, name string, v T) map[string]T {
 }
 
 // WithTransport adds a transport for endpoints of that name, or replaces it,
-// and makes name://address a target.
+// and makes name://address a target. [WithTLS] applies to it too.
 func WithTransport(name string, t tandem.Transport) Option {
 	return func(o *options) {
 		o.transports = with(o.transports, name, t)
@@ -186,10 +188,15 @@ func WithTransport(name string, t tandem.Transport) Option {
 	}
 }
 
-// WithTLS puts TLS on the tcp transport. Servers are verified: by the host of
-// their address unless the config names one.
+// WithTLS puts TLS on every connection to a server, whatever its transport and protocol.
+// Servers are verified: by the host of their address unless the config has a ServerName,
+// which unix sockets need. A nil config trusts what the system trusts.
+//
+// Dial fails for a config that can't work, and if a transport has TLS already, such as
+// QUIC, or can't have it. A client that needs TLS on some transports only goes without
+// WithTLS and has [transport.TLS] in a transport.
 func WithTLS(config *tls.Config) Option {
-	return func(o *options) { o.transports = with(o.transports, "tcp", transport.TLS(transport.TCP(), config)) }
+	return func(o *options) { o.tls, o.secured = config, true }
 }
 
 // WithResolver adds a resolver for targets of a scheme, or replaces it. Dial

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +41,49 @@ func TestTLS(t *testing.T) {
 		err := stranger.Call(context.Background(), "Test.Name", "", nil)
 		if tandem.CodeOf(err) != tandem.Unavailable || tandem.MayHaveExecuted(err) {
 			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// WithTLS is an error where it can't be kept to, whatever comes first of it and
+// WithTransport.
+func TestTLSThatCantBe(t *testing.T) {
+	_, clientTLS := testcert.Pair(t, "alice")
+	old := &tls.Config{MaxVersion: tls.VersionTLS11} //nolint:gosec // what is to be refused
+	for name, c := range map[string]struct {
+		target string
+		opts   []client.Option
+		want   string
+	}{
+		"old versions":          {"tcp://a:1", []client.Option{client.WithTLS(old)}, "MaxVersion"},
+		"an empty certificate":  {"tcp://a:1", []client.Option{client.WithTLS(&tls.Config{Certificates: make([]tls.Certificate, 1)})}, "no private key"}, //nolint:gosec // as above
+		"a unix socket":         {"unix:///a", []client.Option{client.WithTLS(&tls.Config{MinVersion: tls.VersionTLS12})}, "ServerName"},
+		"a TLS transport":       {"tcp://a:1", []client.Option{client.WithTLS(clientTLS), client.WithTransport("tcp", transport.TLS(transport.TCP(), nil))}, "TLS already"},
+		"a TLS transport first": {"tcp://a:1", []client.Option{client.WithTransport("x", transport.TLS(transport.TCP(), nil)), client.WithTLS(clientTLS)}, `transport "x"`},
+		"tls as a scheme":       {"tls://a:1", nil, "tcp:// with WithTLS"},
+	} {
+		got, err := client.Dial(c.target, c.opts...)
+		if err == nil {
+			_ = got.Close()
+		}
+		if tandem.CodeOf(err) != tandem.InvalidArgument || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// WithTLS is for all transports, also those that are given after it.
+func TestTLSOnEveryTransport(t *testing.T) {
+	serverTLS, clientTLS := testcert.Pair(t, "localhost")
+	mem := transport.NewMemory()
+	serveOn(t, transport.TLS(mem, serverTLS), "localhost", methods)
+	for _, opts := range [][]client.Option{
+		{client.WithTLS(clientTLS), client.WithTransport("mem", mem)},
+		{client.WithTransport("mem", mem), client.WithTLS(clientTLS)},
+	} {
+		c := dial(t, "mem://localhost", opts...)
+		if err := c.Call(t.Context(), "Test.Echo", &[]byte{1}, new([]byte)); err != nil {
+			t.Error(err)
 		}
 	}
 }

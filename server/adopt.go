@@ -19,10 +19,16 @@ var errTooMany = errors.New("server: too many connections")
 // one of [WithProtocols], and its Match is not asked. The connection counts, and is
 // drained, and is shown to plugins, as all others.
 //
-// The error says why the connection was not served: [ErrServerClosed], that there
-// are too many, that a plugin has refused it, or that its TLS handshake has failed. How
-// a connection that was served has ended is logged.
+// With [WithTLS] the connection gets TLS. One that has it already stays as it is, and is
+// refused if the configuration demands certificates of clients. The error
+// says why the connection was not served: [ErrServerClosed], that there are too many, that
+// a plugin has refused it, or that its TLS handshake has failed. How a connection that was
+// served has ended is logged.
 func (s *Server) ServeProtocol(c net.Conn, p Protocol) error {
+	c, err := s.secureConn(c)
+	if err != nil {
+		return err
+	}
 	v, err := s.admit(c)
 	if err != nil {
 		_ = v.conn.Close() // the other error says why
@@ -73,9 +79,6 @@ func (s *Server) handshake(c net.Conn) error {
 // adoptForeign makes a connection that no listener has accepted one of the
 // server's, which then waits for its end.
 func (s *Server) adoptForeign(c *Conn) error {
-	if s.misfit != nil {
-		return fmt.Errorf("server: %w", s.misfit)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.fullLocked(); err != nil {

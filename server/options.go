@@ -25,7 +25,8 @@ type options struct {
 	compressors   []tandem.Compressor
 	compressAbove int
 	transports    map[string]tandem.Transport
-	tls           *tls.Config // of the tcp transport; nil for none
+	secured       bool        // every connection has TLS
+	tls           *tls.Config // if it has
 	protocols     []Protocol
 	interceptors  []tandem.Interceptor
 	plugins       []any
@@ -104,24 +105,22 @@ func replace[T any](list []T, v T, name func(T) string) []T {
 // compressor are compressed; 1 KiB by default.
 func WithCompressAbove(n int) Option { return func(o *options) { o.compressAbove = n } }
 
-// WithTransport adds a transport, or replaces the one of that name.
+// WithTransport adds a transport, or replaces the one of that name. [WithTLS] applies to
+// it too.
 func WithTransport(name string, t tandem.Transport) Option {
-	return func(o *options) {
-		o.transports[name] = t
-		if name == "tcp" {
-			o.tls = nil
-		}
-	}
+	return func(o *options) { o.transports[name] = t }
 }
 
-// WithTLS puts TLS on the tcp transport. With ClientAuth set, the client's
-// certificates are in the call's Peer.
+// WithTLS puts TLS on every connection of the server: of each transport, of listeners
+// given to ServeListener, of connections given to ServeProtocol, and for every protocol.
+// With ClientAuth set, the client's certificates are in the call's Peer.
+//
+// What has TLS already, such as QUIC or a listener of package tls, and what can't have
+// it, is refused before a connection is accepted, and so is a config without
+// certificates. A server that needs TLS on some listeners only goes without WithTLS and
+// has [transport.TLS] in a transport.
 func WithTLS(config *tls.Config) Option {
-	return func(o *options) {
-		if o.tls = config; config == nil {
-			o.tls = &tls.Config{}
-		}
-	}
+	return func(o *options) { o.tls, o.secured = config, true }
 }
 
 // WithInterceptors adds interceptors around every method, unary and

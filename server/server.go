@@ -93,9 +93,6 @@ func New(opts ...Option) *Server {
 	for _, o := range opts {
 		o(&s.opts)
 	}
-	if s.opts.tls != nil {
-		s.opts.transports["tcp"] = transport.TLS(transport.TCP(), offered(s.opts.tls, s.opts.protocols))
-	}
 	s.matchers = matchers(s.opts.protocols)
 	s.load.limit = s.opts.limiter
 	s.onPanic = dispatch.LogPanics(s.opts.logger).WithPlugins(s.opts.plugins)
@@ -119,7 +116,7 @@ func New(opts ...Option) *Server {
 		Stall:         s.opts.stall,
 		Logger:        s.opts.logger,
 	}
-	s.misfit = errors.Join(cfg.Validate(), checkProtocols(s.opts.protocols), checkPlugins(s.opts.plugins))
+	s.misfit = errors.Join(s.opts.check(), cfg.Validate(), checkProtocols(s.opts.protocols), checkPlugins(s.opts.plugins))
 	s.env = session.NewEnv(cfg)
 	if s.opts.clients {
 		s.misfit = errors.Join(s.misfit, s.table.Add(s.announced()))
@@ -158,9 +155,12 @@ func (s *Server) wrap(m dispatch.Method) tandem.Func {
 // names a transport: "tcp" and "unix" are built in, others come with
 // [WithTransport]. The error is never nil.
 func (s *Server) Serve(network, address string) error {
-	t := s.opts.transports[network]
-	if t == nil {
-		return fmt.Errorf("server: no transport %q: give it to WithTransport", network)
+	if err := s.fit(); err != nil {
+		return err
+	}
+	t, err := s.transport(network)
+	if err != nil {
+		return err
 	}
 	ln, err := t.Listen(s.base, address)
 	if err != nil {
@@ -172,13 +172,15 @@ func (s *Server) Serve(network, address string) error {
 // ServeListener serves the connections of ln until Shutdown or Close. It
 // closes ln. The error is never nil.
 func (s *Server) ServeListener(ln net.Listener) error {
-	return s.serve(ln, ln.Addr().Network())
+	network := ln.Addr().Network()
+	secured, err := s.secure(ln)
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	return s.serve(secured, network)
 }
 
 func (s *Server) serve(ln net.Listener, network string) error {
-	if s.misfit != nil {
-		return errors.Join(fmt.Errorf("server: %w", s.misfit), ln.Close())
-	}
 	if !s.addListener(&ln) {
 		return errors.Join(ErrServerClosed, ln.Close())
 	}
@@ -232,7 +234,7 @@ func (s *Server) acceptAll(ln net.Listener) error {
 			s.start(c)
 			continue
 		}
-		if s.current() != serving || errors.Is(err, net.ErrClosed) {
+		if s.current() != serving || errors.Is(err, net.ErrClosed) || errors.Is(err, transport.ErrSecured) {
 			return err
 		}
 		s.log().Warn("accept failed", "error", err, "retry in", pause)

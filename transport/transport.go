@@ -5,8 +5,6 @@ package transport
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"net"
 	"os"
 
@@ -60,51 +58,4 @@ func (t *stream) stale(ctx context.Context, address string) bool {
 		return false
 	}
 	return isRefused(err)
-}
-
-type tlsTransport struct {
-	inner  tandem.Transport
-	config *tls.Config
-}
-
-// TLS returns inner with TLS on top. config is cloned; a Dial without a
-// ServerName in it verifies the host of the address. TLS 1.2 is the least.
-func TLS(inner tandem.Transport, config *tls.Config) tandem.Transport {
-	if config == nil {
-		config = &tls.Config{}
-	}
-	config = config.Clone()
-	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
-	return &tlsTransport{inner, config}
-}
-
-func (t *tlsTransport) Dial(ctx context.Context, address string) (net.Conn, error) {
-	raw, err := t.inner.Dial(ctx, address)
-	if err != nil {
-		return nil, err
-	}
-	config := t.config
-	if config.ServerName == "" && !config.InsecureSkipVerify {
-		host, _, err := net.SplitHostPort(address)
-		if err != nil {
-			host = address
-		}
-		config = config.Clone()
-		config.ServerName = host
-	}
-	c := tls.Client(raw, config)
-	if err := c.HandshakeContext(ctx); err != nil {
-		return nil, errors.Join(err, raw.Close())
-	}
-	return c, nil
-}
-
-// Listen opens a listener whose connections shake hands on their first read or
-// write, or when the server asks for it, never in Accept.
-func (t *tlsTransport) Listen(ctx context.Context, address string) (net.Listener, error) {
-	ln, err := t.inner.Listen(ctx, address)
-	if err != nil {
-		return nil, err
-	}
-	return tls.NewListener(ln, t.config), nil
 }

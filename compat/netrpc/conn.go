@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -40,6 +41,11 @@ func (c *codecConn) RemoteAddr() net.Addr             { return nowhere{} }
 func (c *codecConn) SetDeadline(time.Time) error      { return nil }
 func (c *codecConn) SetReadDeadline(time.Time) error  { return nil }
 func (c *codecConn) SetWriteDeadline(time.Time) error { return nil }
+
+// Secure refuses TLS: a codec has its connection inside it.
+func (c *codecConn) Secure(*tls.Config) (net.Conn, error) {
+	return nil, errors.New("a codec's connection can't have TLS: leave out server.WithTLS, and give the codec a connection with TLS")
+}
 
 func (c *codecConn) Close() error {
 	if !c.closes {

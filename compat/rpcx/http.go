@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 	rpc "github.com/tandem-rpc/tandem/compat/netrpc"
 	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/transport"
 )
 
 // ServeHTTP takes over the connection of a CONNECT and serves it: net/rpc, or what the
@@ -41,10 +43,13 @@ func (s *Server) ownProtocol(md tandem.Metadata) server.Protocol {
 // ServeByHTTP serves the connections of ln by HTTP until Close: clients send a CONNECT to
 // the path, as [stdrpc.DialHTTPPath] does, and selectors whose network is "http". An
 // empty path is [stdrpc.DefaultRPCPath]; as in rpcx it may have no slash. TLSConfig
-// is for the other listeners, and registries do not list this one. The error is
-// never nil.
+// applies, beneath HTTP, but may not demand certificates of clients here. Registries do
+// not list this listener. The error is never nil.
 func (s *Server) ServeByHTTP(ln net.Listener, rpcPath string) error {
 	_, err := s.build()
+	if err == nil {
+		err = s.secure(&ln)
+	}
 	web := &http.Server{Handler: s.at(cmp.Or(rpcPath, stdrpc.DefaultRPCPath)), ReadHeaderTimeout: handshake}
 	s.mu.Lock()
 	if s.closed {
@@ -60,6 +65,21 @@ func (s *Server) ServeByHTTP(ln net.Listener, rpcPath string) error {
 	}
 	if err = web.Serve(ln); errors.Is(err, http.ErrServerClosed) {
 		return server.ErrServerClosed
+	}
+	return err
+}
+
+// secure puts TLS on a listener if there is a TLSConfig.
+func (s *Server) secure(ln *net.Listener) error {
+	if s.TLSConfig == nil {
+		return nil
+	}
+	if s.TLSConfig.ClientAuth >= tls.RequireAnyClientCert {
+		return errors.New("rpcx: ServeByHTTP: TLSConfig demands certificates of clients, which is not for HTTP: use Serve")
+	}
+	secured, err := transport.SecuredListener(*ln, s.TLSConfig)
+	if err == nil {
+		*ln = secured
 	}
 	return err
 }

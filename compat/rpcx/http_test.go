@@ -2,6 +2,7 @@ package rpcx_test
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/tandem-rpc/tandem/compat/rpcx"
 	"github.com/tandem-rpc/tandem/compat/rpcx/clientselector"
+	"github.com/tandem-rpc/tandem/internal/testcert"
 	"github.com/tandem-rpc/tandem/server"
 )
 
@@ -133,6 +135,30 @@ func testSelectors(t *testing.T, address string, codec rpcx.ClientCodecFunc) {
 
 // On a mux of the program's own, a CONNECT says who calls in its header; what is no
 // CONNECT is told so.
+// TLSConfig applies beneath HTTP, or is an error.
+func TestServeByHTTPWithTLS(t *testing.T) {
+	serverTLS, clientTLS := testcert.Pair(t, "localhost")
+	srv := rpcx.NewServer()
+	srv.TLSConfig = serverTLS
+	at := serveByHTTP(t, srv, "")
+	c, err := rpcx.Dialer{Timeout: time.Minute, TLS: clientTLS}.Dial("http", at, nil)
+	checkCalls(t, "over TLS", c, err)
+	if _, err := (rpcx.Dialer{Timeout: time.Minute}).Dial("http", at, nil); err == nil {
+		t.Error("a client without TLS is served")
+	}
+	demanding := rpcx.NewServer()
+	demanding.TLSConfig = serverTLS.Clone()
+	demanding.TLSConfig.ClientAuth = tls.RequireAnyClientCert
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := demanding.ServeByHTTP(ln, ""); err == nil || !strings.Contains(err.Error(), "certificates of clients") {
+		t.Errorf("demanding certificates of clients: %v", err)
+	}
+	closeAll(t, demanding)
+}
+
 func TestHandler(t *testing.T) {
 	for name, codec := range map[string]struct {
 		server rpcx.ServerCodecFunc

@@ -259,11 +259,7 @@ func (s *Server) ServeTLS(network, address string, config *tls.Config) error {
 }
 
 func (s *Server) listen(network, address string) (net.Listener, error) {
-	t := transport.Stream(network)
-	if s.TLSConfig != nil {
-		t = transport.TLS(t, s.TLSConfig)
-	}
-	ln, err := t.Listen(context.Background(), address)
+	ln, err := transport.Stream(network).Listen(context.Background(), address) // TLS is the server's underneath
 	if err == nil {
 		s.mu.Lock()
 		s.address = ln.Addr().String()

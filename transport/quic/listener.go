@@ -2,6 +2,7 @@ package quic
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/netip"
@@ -84,6 +85,9 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 	return newAccepted(c, l.socket), nil
 }
+
+// Secure refuses a second TLS.
+func (l *listener) Secure(*tls.Config) (net.Listener, error) { return nil, errSecured }
 
 // Close stops listening. The socket stays open for the connections that were
 // accepted.

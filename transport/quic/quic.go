@@ -27,6 +27,7 @@ import (
 	quicgo "github.com/quic-go/quic-go"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/transport"
 )
 
 // NextProto is the name by which both sides ask for tandem over QUIC (ALPN,
@@ -115,6 +116,12 @@ func New(config *tls.Config, opts ...Option) (tandem.Transport, error) {
 	return t, nil
 }
 
+// Secure refuses a second TLS.
+func (t *carrier) Secure(*tls.Config) (tandem.Transport, error) { return nil, errSecured }
+
+// errSecured is why WithTLS can't be honoured.
+var errSecured = fmt.Errorf("QUIC's TLS is what quic.New is given: %w", transport.ErrSecured)
+
 func (t *carrier) Dial(ctx context.Context, address string) (net.Conn, error) {
 	c, err := t.dial(ctx, address)
 	if err != nil {
@@ -184,8 +191,8 @@ func local(remote *net.UDPAddr) string {
 }
 
 func (t *carrier) Listen(ctx context.Context, address string) (net.Listener, error) {
-	if len(t.tls.Certificates) == 0 && t.tls.GetCertificate == nil && t.tls.GetConfigForClient == nil {
-		return nil, errors.New("quic: listen: the tls.Config has no certificate")
+	if err := transport.CheckServerTLS(t.tls); err != nil {
+		return nil, fmt.Errorf("quic: listen: %w", err)
 	}
 	s, err := open(ctx, address)
 	if err != nil {

@@ -2,6 +2,7 @@ package transporttest_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/transport"
 	"github.com/tandem-rpc/tandem/transport/transporttest"
 )
@@ -35,6 +37,7 @@ type faults struct {
 	noAddresses      bool
 	dropsFirst       bool // the first byte of a connection is lost
 	acceptWaits      bool // Accept returns when the client has said something
+	ignoresTLS       bool // says that it has TLS
 }
 
 // broken is the network in memory with faults.
@@ -60,6 +63,14 @@ func (b *broken) Listen(ctx context.Context, address string) (net.Listener, erro
 		return nil, err
 	}
 	return &brokenListener{Listener: ln, b: b}, nil
+}
+
+// Secure puts TLS on it, or says so.
+func (b *broken) Secure(config *tls.Config) (tandem.Transport, error) {
+	if b.f.ignoresTLS {
+		return b, nil
+	}
+	return transport.TLS(&broken{b.Memory, b.f}, config), nil
 }
 
 type brokenListener struct {
@@ -242,6 +253,7 @@ func TestBrokenTransportsFail(t *testing.T) {
 		"namelessErrors":   {faults{namelessErrors: true}, []string{"dialing in vain ends in time and says where"}},
 		"noAddresses":      {faults{noAddresses: true}, []string{"both ends have addresses"}},
 		"dropsFirst":       {faults{dropsFirst: true}, []string{"first bytes come one at a time", "another protocol has the same port"}},
+		"ignoresTLS":       {faults{ignoresTLS: true}, []string{"TLS takes effect or is refused"}},
 		"acceptWaits":      {faults{acceptWaits: true}, []string{"a silent connection is closed and harms nobody"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,13 +13,21 @@ import (
 )
 
 // Certificates returns configs of a server and a client that trust each other and
-// nobody else, for harnesses of transports that encrypt. They are valid for
+// nothing else, for harnesses of transports that encrypt. They are valid for
 // 127.0.0.1 and localhost, for an hour.
 func Certificates(t testing.TB) (server, client *tls.Config) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	server, client, err := certificates()
 	if err != nil {
 		t.Fatal(err)
+	}
+	return server, client
+}
+
+func certificates() (server, client *tls.Config, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
@@ -28,14 +36,14 @@ func Certificates(t testing.TB) (server, client *tls.Config) {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
-		t.Fatal(err)
+		return nil, nil, err
 	}
 	leaf, err := x509.ParseCertificate(der)
 	if err != nil {
-		t.Fatal(err)
+		return nil, nil, err
 	}
 	own, trusted := []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}}, x509.NewCertPool()
 	trusted.AddCert(leaf)
 	return &tls.Config{Certificates: own, ClientCAs: trusted, MinVersion: tls.VersionTLS13},
-		&tls.Config{Certificates: own, RootCAs: trusted, MinVersion: tls.VersionTLS13}
+		&tls.Config{Certificates: own, RootCAs: trusted, MinVersion: tls.VersionTLS13}, nil
 }

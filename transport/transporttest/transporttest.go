@@ -83,6 +83,7 @@ func Checks() []Check {
 		{"a silent connection is closed and harms nobody", silent},
 		{"first bytes come one at a time", trickle},
 		{"another protocol has the same port", otherProtocol},
+		{"TLS takes effect or is refused", startTLS},
 		{"draining loses no call", drains},
 		{"what was written before the close arrives", lastWords},
 		{"a half close leaves the other half", halfClose},

@@ -2,6 +2,7 @@ package websocket
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -95,6 +96,11 @@ func (h *Handler) Accept() (net.Conn, error) {
 func (h *Handler) Close() error {
 	h.once.Do(func() { close(h.closed) })
 	return nil
+}
+
+// Secure refuses TLS, which is beneath the HTTP server.
+func (h *Handler) Secure(*tls.Config) (net.Listener, error) {
+	return nil, errors.New("TLS is beneath WebSockets: leave out WithTLS, and give TLS to the HTTP server, or serve a transport of websocket.New by its name")
 }
 
 // Addr returns an address that says that the handler does not know its own.

@@ -7,8 +7,8 @@
 //
 //	c, err := client.Dial("ws://host:8080", client.WithTransport("ws", websocket.New(transport.TCP())))
 //
-// With [transport.TLS] inside, which programs in other languages know as wss://,
-// it is encrypted. [NewHandler] makes a path of an HTTP server that is there
+// With WithTLS of client and server, or [transport.TLS] inside, it is encrypted, which
+// programs in other languages know as wss://. [NewHandler] makes a path of an HTTP server that is there
 // already a listener.
 //
 // # On the wire
@@ -22,6 +22,7 @@ package websocket
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -32,6 +33,7 @@ import (
 	ws "github.com/coder/websocket"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/transport"
 )
 
 // Subprotocol is what both sides name in Sec-WebSocket-Protocol.
@@ -96,6 +98,17 @@ type carrier struct {
 // with a path or without: host:port/path.
 func New(inner tandem.Transport, opts ...Option) tandem.Transport {
 	return &carrier{inner, newOptions(opts)}
+}
+
+// Secure returns the transport with TLS beneath the WebSockets, as wss:// has it.
+func (t *carrier) Secure(config *tls.Config) (tandem.Transport, error) {
+	config = config.Clone()
+	config.NextProtos = []string{"http/1.1"} // a WebSocket begins with a request of HTTP/1.1
+	inner, err := transport.Secured(t.inner, config)
+	if err != nil {
+		return nil, err
+	}
+	return &carrier{inner, t.opts}, nil
 }
 
 // split divides an address into the inner transport's and the path.
