@@ -4,7 +4,7 @@
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test interop interop-short interop-jsonrpc interop-together test-protocols test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy generated docs faults faults-short fuzz session-soak flood demo sim bench bench-table bench-java bench-compare peers cover vuln ci clean
+.PHONY: help test interop interop-short interop-jsonrpc interop-together test-protocols test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy generated docs faults faults-short fuzz session-soak flood demo sim bench bench-table bench-java bench-compare bench-pairs peers cover vuln ci clean
 
 GO  ?= go
 BIN := $(CURDIR)/.bin
@@ -210,6 +210,9 @@ bench-java: ## Measure Dubbo, Motan and Thrift in Java too; installs a JDK, Mave
 
 bench-compare: ## Measure the hot packages at BASE (HEAD) and now: fail if 5 % slower, or with more allocations
 	$(GO) run ./bench revisions -base $(BASE) -count $(COMPARECOUNT) -time $(COMPARETIME) $(COMPAREFLAGS)
+
+bench-pairs: ## Measure calls at BASE (HEAD) and now in turns: fail if a loss of more than 2 % is not excluded
+	$(GO) run ./bench pairs -base $(BASE) $(BENCHFLAGS)
 
 peers: ## Vet every peer of the bench and its plots, and make a few calls with each
 	@for dir in $(peers) $(plot); do \

@@ -39,6 +39,7 @@ var commands = []command{
 	{"report", "makes the report and the plots of kept results anew", report},
 	{"compare", "sets two kept results side by side, or two outputs of go test -bench", compare},
 	{"revisions", "compares the micro-benchmarks of the working tree with a revision's", compareRevisions},
+	{"pairs", "calls of the working tree and of a revision, in turns, with the interval of their ratio", comparePairs},
 	{"server", "one system's server, for a client on another host", serve},
 	{"client", "calls to servers that run already", remote},
 }

@@ -183,6 +183,18 @@ func moduleFolder(ctx context.Context, module string) (string, error) {
 	return dir, nil
 }
 
+// Checkout checks a revision of this repository out into a folder that does not exist yet.
+// It returns the repository's root, and leave, which takes the folder away.
+func Checkout(ctx context.Context, folder, revision string) (root string, leave func() error, err error) {
+	if root, err = moduleFolder(ctx, rootModule); err != nil {
+		return "", nil, err
+	}
+	if err := addWorktree(ctx, root, folder, revision); err != nil {
+		return "", nil, err
+	}
+	return root, func() error { return removeWorktree(ctx, root, folder) }, nil
+}
+
 // addWorktree checks the revision out into a folder.
 func addWorktree(ctx context.Context, root, folder, revision string) error {
 	cmd := exec.CommandContext(ctx, "git", "worktree", "add", "--detach", folder, revision)
