@@ -136,7 +136,7 @@ func (c *Client) methods() (func(string) *session.Target, error) {
 		return nil, err
 	}
 	served.onPanic = dispatch.LogPanics(c.opts.logger).WithPlugins(served.plugins)
-	table := dispatch.New(dispatch.Config{OnPanic: served.onPanic, Wrap: served.wrap})
+	table := dispatch.New(dispatch.Config{OnPanic: served.onPanic, Wrap: served.wrap, Codecs: c.opts.codecs})
 	for _, register := range c.opts.register {
 		if err := register(table); err != nil {
 			return nil, err

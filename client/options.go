@@ -119,7 +119,8 @@ var builtin = sync.OnceValue(func() options { //nolint:gochecknoglobals // never
 })
 
 // WithCodec adds a codec and makes it the one of calls that name none. The
-// default is gob, or the one of [WithProtocols].
+// default is gob, or the one of [WithProtocols]. Messages of Protocol Buffers, which
+// gob does not carry, go in the codec "protobuf" if the client has it.
 func WithCodec(c tandem.Codec) Option {
 	return func(o *options) {
 		o.codecs = replace(o.codecs, c, tandem.Codec.Name)

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/internal/session"
 )
 
 // Invoke makes a unary call and returns its answer as a new Reply.
@@ -26,6 +29,9 @@ func Method[Args, Reply any](c tandem.Caller, method string, opts ...tandem.Call
 
 // Stream opens a stream in both directions: Out is sent, In received.
 func Stream[Out, In any](ctx context.Context, c tandem.Caller, method string, opts ...tandem.CallOption) (*tandem.Stream[In, Out], error) {
+	if codec.IsProto((*Out)(nil)) || codec.IsProto((*In)(nil)) {
+		opts = append(slices.Clip(opts), session.FollowProto)
+	}
 	s, err := c.OpenStream(ctx, method, opts...)
 	if err != nil {
 		return nil, err

@@ -31,6 +31,9 @@ type gobCodec struct {
 // long to encode as others. An element that is a nil interface can't be decoded by
 // a receiver that lacks the field it is in, which encoding/gob can't either.
 //
+// Messages of Protocol Buffers are refused, on both sides and inside other types: gob
+// would lose fields that are present and zero.
+//
 // A message may describe at most 1,024 types with 4,096 fields in 64 KiB; that
 // many, seen for the first time, may take 2 MiB while they are compiled.
 func Gob() tandem.Codec { return new(gobCodec) }
@@ -43,6 +46,9 @@ func (c *gobCodec) Append(dst []byte, v any) (out []byte, err error) {
 		return dst, errors.New("gob: nil has no encoding; send a zero value")
 	}
 	t := c.typeOf(reflect.TypeOf(v))
+	if t.refused != nil {
+		return dst, t.refused
+	}
 	if !t.closed {
 		return c.appendOpen(dst, v)
 	}
@@ -58,6 +64,7 @@ func (c *gobCodec) Append(dst []byte, v any) (out []byte, err error) {
 // gobType is what is kept for one type of Go.
 type gobType struct {
 	closed   bool      // no interface inside
+	refused  error     // why values are not encoded
 	encoders sync.Pool // of *gobEncoder that encoded only this type, if closed
 }
 
@@ -65,7 +72,7 @@ func (c *gobCodec) typeOf(rt reflect.Type) *gobType {
 	if t, ok := c.types.Load(rt); ok {
 		return t.(*gobType)
 	}
-	t := &gobType{closed: isClosed(rt, make(map[reflect.Type]bool))}
+	t := &gobType{closed: isClosed(rt, make(map[reflect.Type]bool)), refused: noProto(rt)}
 	t.encoders.New = func() any { return newGobEncoder() }
 	kept, _ := c.types.LoadOrStore(rt, t)
 	return kept.(*gobType)

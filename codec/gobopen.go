@@ -30,8 +30,11 @@ func (c *gobCodec) appendOpen(dst []byte, v any) ([]byte, error) {
 
 // visit describes what the interfaces inside v hold.
 func (e *gobOpenEncoder) visit(v reflect.Value, depth int) error {
-	if !v.IsValid() || e.codec.typeOf(v.Type()).closed {
+	if !v.IsValid() {
 		return nil
+	}
+	if t := e.codec.typeOf(v.Type()); t.closed || t.refused != nil {
+		return t.refused
 	}
 	if depth > 2*MaxDepth { // pointers count here, but not where it is decoded
 		return fmt.Errorf("gob: nested deeper than %d, or without end", MaxDepth)

@@ -13,6 +13,7 @@ type gobOp struct {
 	wire    *gobWireType // its description; nil if it is gob's own, or not described
 	parts   []*gobOp     // as [gobWireType.ids] has them
 	ignored bool         // it is dropped, as the receiver has no place for it
+	refused error        // why the receiver takes none
 }
 
 // gobPlan has the ops for the types of one schema. They are not the types', for
@@ -53,7 +54,11 @@ func (p *gobPlan) alone(id int, rt reflect.Type) *gobOp {
 	target := gobTarget{id, rt}
 	op := p.ops[target]
 	if op == nil {
-		op = p.compile(id, rt, make(map[reflect.Type]*gobOp))
+		if err := noProto(rt); err != nil {
+			op = &gobOp{id: id, wire: p.types[id], refused: err}
+		} else {
+			op = p.compile(id, rt, make(map[reflect.Type]*gobOp))
+		}
 		p.ops[target] = op
 	}
 	return op

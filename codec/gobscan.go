@@ -258,6 +258,10 @@ func (s *gobScan) charge(id int, seen map[int]bool) {
 // alone walks a value that is not part of another. One that is not a struct has
 // a zero before it.
 func (s *gobScan) alone(op *gobOp, depth int) {
+	if op.refused != nil {
+		s.fail(op.refused)
+		return
+	}
 	if op.wire == nil || op.wire.kind != gobStruct {
 		if s.uint() != 0 {
 			s.failf("no zero before a lone value")

@@ -73,7 +73,8 @@ func defaults() options {
 }
 
 // WithCodecs adds codecs to raw, gob, JSON and generated. A codec of a name
-// that is there replaces it.
+// that is there replaces it. Methods with messages of Protocol Buffers need that of
+// package codec/protobuf, which a protocol may bring ([CodecProvider]).
 func WithCodecs(codecs ...tandem.Codec) Option {
 	return func(o *options) {
 		for _, c := range codecs {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/sniff"
 	"github.com/tandem-rpc/tandem/transport"
 	"github.com/tandem-rpc/tandem/wire"
@@ -43,6 +44,29 @@ type Protocol interface {
 type ALPN interface {
 	// NextProtos returns the names, as "h2".
 	NextProtos() []string
+}
+
+// CodecProvider is what a [Protocol] implements beside it whose codecs tandem's own
+// clients may use, too, and messages of methods may need: as if they were given to
+// [WithCodecs], where a codec of the same name goes first.
+type CodecProvider interface {
+	Codecs() []tandem.Codec
+}
+
+// learnCodecs adds the codecs of the protocols to those that were given.
+func (o *options) learnCodecs() {
+	for _, p := range o.protocols {
+		provider, ok := p.(CodecProvider)
+		if !ok {
+			continue
+		}
+		for _, c := range provider.Codecs() {
+			known := func(k tandem.Codec) bool { return k.Name() == c.Name() }
+			if !slices.ContainsFunc(o.codecs, known) {
+				o.codecs = append(o.codecs, c)
+			}
+		}
+	}
 }
 
 // Verdict is what a [Protocol] says of the first bytes of a connection.

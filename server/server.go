@@ -93,13 +93,14 @@ func New(opts ...Option) *Server {
 	for _, o := range opts {
 		o(&s.opts)
 	}
+	s.opts.learnCodecs()
 	s.matchers = matchers(s.opts.protocols)
 	s.load.limit = s.opts.limiter
 	s.onPanic = dispatch.LogPanics(s.opts.logger).WithPlugins(s.opts.plugins)
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.crew = newCrew(s.base, &s.wg)
 	s.table = dispatch.New(dispatch.Config{
-		OnPanic: s.onPanic, Wrap: s.wrap, OnChange: s.relist, OnRegister: s.onRegister(),
+		OnPanic: s.onPanic, Wrap: s.wrap, Codecs: s.opts.codecs, OnChange: s.relist, OnRegister: s.onRegister(),
 	})
 	s.absent = sync.OnceValue(func() *dispatch.Method { return dispatch.Absent(s.opts.plugins, s.onPanic) })
 	settings := session.Settings(s.opts.streamWindow)

@@ -5,6 +5,12 @@
 // methods of their own are known by these methods, which are faster than
 // reflection, and need neither generator nor runtime here.
 //
+// A client that has the codec uses it for such messages instead of gob, which carries
+// none; a server needs it to register methods with them:
+//
+//	srv := server.New(server.WithCodecs(protobuf.Codec()))
+//	c, err := client.Dial(target, client.WithCodec(protobuf.Codec()))
+//
 // # What decoding promises
 //
 // Messages nest at most 100 deep. Memory follows the bytes received, never a

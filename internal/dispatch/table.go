@@ -22,6 +22,9 @@ type Config struct {
 	// interceptors. It is called once a method, before the method is added
 	// (or refused as a duplicate), and must not keep m.
 	Wrap func(m Method) tandem.Func
+	// Codecs are those that calls come in; nil if that is not known. Methods whose
+	// messages none of them carries are refused.
+	Codecs []tandem.Codec
 	// OnChange, if not nil, is called when a registration is done.
 	OnChange func()
 	// OnRegister, if not nil, is told of a registration that would succeed,
@@ -208,6 +211,12 @@ func (t *Table) prepare(methods []Method) ([]*Method, error) {
 		}
 		if m.Reuse && m.reusing != nil {
 			m.Func = m.reusing
+		}
+		if err := t.checkProto(&m); err != nil {
+			return nil, err
+		}
+		if len(m.protoTypes()) > 0 {
+			m.Func = notInGob(m.Name, m.Func)
 		}
 		m.Func = Guard(m.Name, onlyKind(m.Name, m.Kind, m.Func), t.config.OnPanic)
 		if t.config.Wrap != nil {

@@ -45,7 +45,7 @@ func (*Caller) OpenWith(ctx context.Context, o *Outgoing, f tandem.Func) (tandem
 
 func (o *Outgoing) open(ctx context.Context, f tandem.Func) (openedStream, error) {
 	if o.env.Codec(o.Call.Codec) == nil {
-		return nil, refused(tandem.Unimplemented, "no codec %q here: give it to WithCodecs", o.Call.Codec)
+		return nil, noCodec(o.Call.Codec)
 	}
 	err := f(ctx, &o.Call)
 	st := o.opened()

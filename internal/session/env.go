@@ -104,6 +104,7 @@ type Env struct {
 	dones      *sync.Pool // chan struct{}, for a token each
 	usual      string     // the name of usualCodec
 	usualCodec tandem.Codec
+	proto      tandem.Codec // the one of messages of Protocol Buffers; nil without
 
 	cfg     Config
 	monitor monitor
@@ -179,6 +180,7 @@ func NewEnv(cfg Config) *Env {
 	}
 	e.cfg.Settings.Codecs, e.cfg.Settings.Compressors = names(cfg.Codecs), names(cfg.Compressors)
 	e.usual, e.usualCodec = cfg.Usual, e.Codec(cfg.Usual)
+	e.proto = e.Codec(protoCodec)
 	e.monitor.env = e
 	return e
 }

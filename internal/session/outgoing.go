@@ -157,9 +157,11 @@ func (o *Outgoing) drop(p *Pending) {
 // Encode encodes the arguments with the call's codec, and compresses them if
 // the call has a compressor and they are large.
 func (o *Outgoing) Encode(v any) error {
-	o.codec = o.env.Codec(o.Call.Codec)
-	if o.codec == nil {
-		return refused(tandem.Unimplemented, "no codec %q here: give it to WithCodecs", o.Call.Codec)
+	if o.env.proto != nil && o.Call.Codec == gobCodec && codec.IsProto(v) {
+		o.Call.Codec = protoCodec
+	}
+	if o.codec = o.env.Codec(o.Call.Codec); o.codec == nil {
+		return noCodec(o.Call.Codec)
 	}
 	o.args = v
 	if o.message == nil {
@@ -185,6 +187,27 @@ func (o *Outgoing) Size() int {
 		return 0
 	}
 	return cap(o.message.b)
+}
+
+// The codecs of which one follows the message: gob carries none of Protocol Buffers.
+const (
+	gobCodec   = "gob"
+	protoCodec = "protobuf"
+)
+
+// FollowProto makes a call in gob one in the codec of Protocol Buffers.
+func FollowProto(call *tandem.Call) {
+	if call.Codec == gobCodec {
+		call.Codec = protoCodec
+	}
+}
+
+// noCodec says that a call names a codec that is not here.
+func noCodec(name string) error {
+	if name == protoCodec {
+		return refused(tandem.Unimplemented, "messages of Protocol Buffers without their codec: give protobuf.Codec() of package codec/protobuf to WithCodec")
+	}
+	return refused(tandem.Unimplemented, "no codec %q here: give it to WithCodecs", name)
 }
 
 // encoded returns the arguments, encoded; nil for a call without.
@@ -399,6 +422,9 @@ func (c *Caller) Call(ctx context.Context, method string, args, reply any, opts 
 
 // Run encodes args, sends the call through f and decodes the answer.
 func (*Caller) Run(ctx context.Context, o *Outgoing, f tandem.Func, args, reply any) error {
+	if args == nil && codec.IsProto(reply) {
+		FollowProto(&o.Call)
+	}
 	err := o.Encode(args)
 	if err == nil {
 		if err = f(ctx, &o.Call); err == nil && o.Call.Kind == tandem.Unary {

@@ -74,6 +74,11 @@ func New() server.Protocol { return newProtocol() }
 
 func (*protocol) Name() string { return name }
 
+// Codecs returns those that rpcx's clients choose from.
+func (p *protocol) Codecs() []tandem.Codec {
+	return []tandem.Codec{p.codecs[formatProtobuf], p.codecs[formatMsgpack]}
+}
+
 // Match takes what begins as a request does.
 func (*protocol) Match(first []byte) server.Verdict {
 	const needed = 4

@@ -27,7 +27,7 @@
 // # Methods that may be called by GET
 //
 // Those that [server.MethodSafe] marks, with the message in the query: as Connect's
-// clients do (https://connectrpc.com/docs/protocol), or just ?message={"A":1}.
+// clients do (https://connectrpc.com/docs/protocol), or just ?message={"A":1} or ?A=1.
 //
 // # Metadata, errors, deadlines
 //
@@ -45,6 +45,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/codec/protobuf"
 	"github.com/tandem-rpc/tandem/server"
 )
 
@@ -107,6 +109,9 @@ func New(opts ...Option) server.Protocol {
 }
 
 func (*protocol) Name() string { return "web" }
+
+// Codecs returns Protocol Buffers: methods with such messages need no option then.
+func (*protocol) Codecs() []tandem.Codec { return []tandem.Codec{protobuf.Codec()} }
 
 // NextProtos is for clients that use TLS.
 func (*protocol) NextProtos() []string { return []string{"h2", "http/1.1"} }
