@@ -20,7 +20,13 @@ import (
 // kinds are the codecs in the order of their rows.
 func kinds() []kind {
 	return []kind{
-		ofMessage("gob", codec.Gob(), native(rpc.NewClient, (*rpc.Server).ServeConn)),
+		newKind(body[Plain]{
+			name: "gob", codec: codec.Gob(), own: native(rpc.NewClient, (*rpc.Server).ServeConn),
+			make:   func() *Plain { return (*Plain)(message.New()) },
+			answer: func(m *Plain) { message.Answer(m.generated()) },
+			share:  func(dst, src *Plain) { message.Share(dst.generated(), src.generated()) },
+			check:  func(m *Plain) error { return message.Check(m.generated()) },
+		}),
 		ofMessage("json", codec.JSON(), nativeJSON()),
 		ofMessage("msgpack", msgpack.Codec(), nil),
 		newKind(body[Record]{
@@ -66,6 +72,11 @@ func ofMessage(name string, c tandem.Codec, own *netrpcWays) kind {
 		make: message.New, answer: message.Answer, share: message.Share, check: message.Check,
 	})
 }
+
+// Plain is the seeds' message without any methods: gob carries none of Protocol Buffers.
+type Plain message.BenchmarkMessage
+
+func (m *Plain) generated() *message.BenchmarkMessage { return (*message.BenchmarkMessage)(m) }
 
 // Reflected is the seeds' message without the methods of vtprotobuf, which the
 // codec would use.
