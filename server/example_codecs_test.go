@@ -33,6 +33,26 @@ func ExampleWithCodecs() {
 	// 0 unimplemented: example does not know compressor "snappy"; it has ["gzip" "deflate"]
 }
 
+// packed is a protocol whose clients send MessagePack.
+type packed struct{ talk }
+
+func (packed) Codecs() []tandem.Codec { return []tandem.Codec{msgpack.Codec()} }
+
+// A protocol brings its codecs along: tandem's own clients may use them, too.
+func ExampleCodecProvider() {
+	srv := server.New(server.WithProtocols(packed{}))
+	check(srv.Register(new(Arith)))
+	for _, c := range server.CodecProvider(packed{}).Codecs() {
+		fmt.Println(c.Name())
+	}
+	c, stop := start(srv, client.WithCodec(msgpack.Codec()))
+	defer stop()
+	fmt.Println(*must(client.Invoke[Reply](context.Background(), c, "Arith.Mul", &Args{6, 7})))
+	// Output:
+	// msgpack
+	// {42}
+}
+
 // counting counts the messages that are compressed.
 type counting struct {
 	tandem.Compressor
