@@ -81,10 +81,12 @@ func loadRole(in io.Reader, out io.Writer) error {
 
 // warm makes calls until several in a row have succeeded.
 func warm(c caller, p plan) error {
+	const limit = 45 * time.Second
 	var last error
-	for good, tries := 0, 0; good < 2*len(p.Addrs); tries++ {
-		if tries == 50 {
-			return fmt.Errorf("%s: 50 calls before the load, last error: %w", p.System, last)
+	began := time.Now()
+	for good := 0; good < 2*len(p.Addrs); {
+		if time.Since(began) > limit {
+			return fmt.Errorf("%s: no call succeeded within %v before the load: %w", p.System, limit, last)
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 		_, err := c.call(ctx, variantDefault, appendRequest(0, 0, 0))

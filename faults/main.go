@@ -159,7 +159,7 @@ func runLab(s settings) error {
 	}
 	failed := writeTable(os.Stdout, done)
 	if s.out != "" {
-		if err := writeReport(s.out, done, begun); err != nil {
+		if err := writeReport(s.out, done, s, begun); err != nil {
 			return err
 		}
 	}

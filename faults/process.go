@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,9 @@ import (
 	"syscall"
 	"time"
 )
+
+// errNotReady is that a server does not listen, or a client can't make a call.
+var errNotReady = errors.New("a process did not become ready")
 
 // process is a child in a namespace of the lab.
 type process struct {
@@ -82,7 +86,7 @@ func (p *process) expectReady(log string) error {
 	}
 	p.kill()
 	text, _ := os.ReadFile(log) //nolint:gosec // the lab's own; without it the error says less
-	return fmt.Errorf("a process did not become ready: %s", strings.TrimSpace(string(text)))
+	return fmt.Errorf("%w: %s", errNotReady, strings.TrimSpace(string(text)))
 }
 
 // kill ends the process as kill -9 does, and waits for its end.

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+// restartCells end servers in good order and start them again.
+func restartCells() []cell {
+	load := func(d time.Duration) plan {
+		return plan{Rate: 100, Duration: d, Deadline: 5 * time.Second, Work: 2 * time.Millisecond, Size: 256}
+	}
+	return []cell{
+		{
+			Name: "restart-1", Title: "the only server is restarted in good order, within a second", Short: true,
+			Instances: 1, Load: load(8 * time.Second), At: 3 * time.Second, Judge: noneFailed,
+			Fault: func(r *rig) error { return r.restart(0, time.Second) },
+		},
+		{
+			Name: "rolling-3", Title: "each of three servers is restarted in good order, one after the other", Short: true,
+			Instances: 3, Load: load(12 * time.Second), At: 2 * time.Second, Judge: noneFailed,
+			Fault: func(r *rig) error {
+				for i := range r.servers {
+					if err := r.restart(i, 5*time.Second); err != nil {
+						return err
+					}
+					r.wait(time.Second)
+				}
+				return nil
+			},
+		},
+	}
+}
+
+// restart ends a server in good order and starts it again at once. It fails if that
+// takes tandem longer than limit; rpcx looks whether it is idle once a second.
+func (r *rig) restart(i int, limit time.Duration) error {
+	began := time.Now()
+	if err := r.servers[i].terminate(); err != nil {
+		return fmt.Errorf("server %d did not end in good order: %w", i, err)
+	}
+	down := time.Now()
+	if err := r.restartKilled(i); err != nil {
+		return err
+	}
+	took := time.Since(began)
+	r.prove("server %d: %v to end, %v to listen", i, round(down.Sub(began)), round(time.Since(down)))
+	if took > limit && r.arm.System == sysTandem {
+		return fmt.Errorf("the restart took %v, want %v at most", round(took), limit)
+	}
+	return nil
+}
+
+// restartKilled starts a server again that has ended.
+func (r *rig) restartKilled(i int) error {
+	s, err := startServer(r.arm, i, r.dir)
+	if err == nil {
+		r.servers[i] = s
+	}
+	return err
+}
