@@ -47,6 +47,7 @@ type foreign struct {
 	client   *Client
 	protocol Protocol
 	carrier  Carrier
+	remote   *Remote
 	peer     *tandem.Peer
 	heard    atomic.Int64 // Unix nanoseconds
 
@@ -65,7 +66,7 @@ func (l *link) connectForeign(ctx context.Context, p Protocol) (*live, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Name(), err)
 	}
-	f := &foreign{client: l.client, protocol: p, carrier: carrier, away: make(chan struct{}), closing: make(chan struct{})}
+	f := &foreign{client: l.client, protocol: p, carrier: carrier, remote: r, away: make(chan struct{}), closing: make(chan struct{})}
 	f.peer = &tandem.Peer{Protocol: p.Name(), Instance: l.id}
 	r.mu.Lock()
 	if c := r.first; c != nil {
@@ -127,6 +128,9 @@ func (f *foreign) conclude(err error) error {
 	case err == nil, ours && e.Remote:
 		f.noteLife()
 		return err
+	case f.remote.wantsTLS.Load():
+		e = tandem.Errorf(tandem.Unavailable, "%w", transport.ErrServerWantsTLS)
+		e.NotExecuted = true // no byte of a call has reached a handler
 	case ours:
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		e = tandem.AsError(err)

@@ -10,9 +10,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/transport"
 )
 
 // Protocol makes calls at servers that do not speak tandem's own protocol. Everything
@@ -99,6 +101,7 @@ type Remote struct {
 
 	transport tandem.Transport
 	points    *points
+	wantsTLS  atomic.Bool // the server has said so, and there is none
 	mu        sync.Mutex
 	first     net.Conn // for its addresses
 }
@@ -113,6 +116,7 @@ func (r *Remote) Dial(ctx context.Context) (net.Conn, error) {
 	if c, err = r.points.show(c); err != nil {
 		return nil, err
 	}
+	c = transport.ExpectPlain(c, func() { r.wantsTLS.Store(true) })
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.first == nil {

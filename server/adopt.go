@@ -71,6 +71,7 @@ func (s *Server) handshake(c net.Conn) error {
 	ctx, cancel := context.WithTimeout(s.base, s.opts.handshake)
 	defer cancel()
 	if err := transport.Handshake(ctx, c); err != nil {
+		err = transport.AnswerMismatch(c, nil, err)
 		return fmt.Errorf("server: TLS handshake with %v: %w", c.RemoteAddr(), err)
 	}
 	return nil

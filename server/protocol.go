@@ -195,7 +195,7 @@ func (s *Server) detect(c net.Conn) (p Protocol, first []byte, err error) {
 		case err != nil && !errors.Is(err, io.EOF):
 			return nil, nil, fmt.Errorf("after %d bytes: %w", len(first), err)
 		case verdict == sniff.No:
-			return nil, nil, fmt.Errorf("%w: %.16q", errUnrecognized, first)
+			return nil, first, fmt.Errorf("%w: %.16q", errUnrecognized, first)
 		}
 	}
 }
@@ -227,6 +227,9 @@ func (s *Server) greet(c *net.Conn) (loop func()) {
 	}
 	v.conn = transport.Wrap(v.conn)
 	p, first, err := s.detect(v.conn)
+	if err != nil {
+		err = transport.AnswerMismatch(v.conn, first, err)
+	}
 	if err == nil && p == nil {
 		return s.greetOwn(c, v, first)
 	}

@@ -169,7 +169,7 @@ func (t *tlsTransport) Dial(ctx context.Context, address string) (net.Conn, erro
 	}
 	c := tls.Client(raw, config)
 	if err := c.HandshakeContext(ctx); err != nil {
-		return nil, errors.Join(err, raw.Close())
+		return nil, errors.Join(plainServer(err), raw.Close())
 	}
 	return c, nil
 }

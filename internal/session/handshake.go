@@ -29,6 +29,9 @@ func (e *Env) Connect(ctx context.Context, conn net.Conn, instance string) (*Ses
 		err = ctx.Err()
 	}
 	if err != nil {
+		if transport.WantsTLS(rd.buf[rd.r:rd.w]) {
+			err = transport.ErrServerWantsTLS
+		}
 		rd.release()
 		return nil, errors.Join(fmt.Errorf("handshake with %s: %w", s.remote(), err), conn.Close())
 	}
@@ -60,6 +63,7 @@ func (e *Env) Accept(ctx context.Context, conn net.Conn, head []byte) (*Session,
 		return err
 	})
 	if err != nil {
+		err = transport.AnswerMismatch(conn, rd.buf[rd.r:rd.w], err)
 		rd.release()
 		return nil, nil, errors.Join(fmt.Errorf("handshake with %s: %w", s.remote(), err), conn.Close())
 	}

@@ -135,7 +135,7 @@ func (t *carrier) Dial(ctx context.Context, address string) (net.Conn, error) {
 // upgrade asks the server at the other end of raw to make it a WebSocket.
 func (t *carrier) upgrade(ctx context.Context, raw net.Conn, host, path string) (*ws.Conn, error) {
 	once := &http.Transport{
-		DialContext:       func(context.Context, string, string) (net.Conn, error) { return raw, nil },
+		DialContext:       func(context.Context, string, string) (net.Conn, error) { return transport.ExpectPlain(raw, nil), nil },
 		DisableKeepAlives: true,
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })

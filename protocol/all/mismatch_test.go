@@ -1,0 +1,108 @@
+package all_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/internal/testcert"
+	"github.com/tandem-rpc/tandem/protocol/all"
+	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/transport"
+)
+
+// TestOneSideOfTLS has clients of every scheme call servers that speak TLS when they do
+// not, and the other way round: the error and the server's log say so.
+func TestOneSideOfTLS(t *testing.T) {
+	serverTLS, clientTLS := testcert.Pair(t, "localhost")
+	for what, mode := range map[string]struct {
+		server []server.Option
+		client []client.Option
+		want   error
+		logged error
+	}{
+		"TLS at the client": {nil, []client.Option{client.WithTLS(clientTLS)}, transport.ErrServerIsPlain, transport.ErrClientWantsTLS},
+		"TLS at the server": {[]server.Option{server.WithTLS(serverTLS)}, nil, transport.ErrServerWantsTLS, transport.ErrClientIsPlain},
+	} {
+		for _, protocols := range [][]server.Protocol{nil, all.New()} {
+			for _, p := range append([]client.Protocol{nil}, all.Clients()...) {
+				scheme, opts := "tcp", slices.Clip(mode.client)
+				if p != nil {
+					scheme, opts = p.Name(), append([]client.Option{client.WithProtocols(p)}, opts...)
+				}
+				t.Run(what+" "+scheme, func(t *testing.T) {
+					address, logged := serveLogged(t, append(slices.Clip(mode.server), server.WithProtocols(protocols...))...)
+					c, err := client.Dial(scheme+"://"+address, append(opts, client.WithWait(0))...)
+					if err != nil {
+						t.Fatal(err)
+					}
+					err = c.Call(t.Context(), "Text.Len", nil, nil)
+					if tandem.CodeOf(err) != tandem.Unavailable || !strings.Contains(err.Error(), mode.want.Error()) {
+						t.Errorf("the error is %v", err)
+					}
+					_ = c.Close()
+					if log := logged(); !strings.Contains(log, mode.logged.Error()) {
+						t.Errorf("the log: %s", log)
+					}
+				})
+			}
+		}
+	}
+}
+
+// serveLogged serves without methods. The log is what there is when the server has ended.
+func serveLogged(t *testing.T, opts ...server.Option) (address string, logged func() string) {
+	t.Helper()
+	log := new(bytes.Buffer)
+	srv := server.New(append(opts, server.WithLogger(slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))))...)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeListener(ln) }()
+	end := sync.OnceFunc(func() { _ = srv.Close(); <-served })
+	t.Cleanup(end)
+	return ln.Addr().String(), func() string { end(); return log.String() }
+}
+
+// Clients that are not ours see what they know: a browser's https at plain text, and http
+// at TLS.
+func TestOneSideOfTLSForOthers(t *testing.T) {
+	serverTLS, clientTLS := testcert.Pair(t, "localhost")
+	plain, _ := serveLogged(t, server.WithProtocols(all.New()...))
+	secured, _ := serveLogged(t, server.WithTLS(serverTLS), server.WithProtocols(all.New()...))
+	get := func(url string) (string, error) {
+		over := &http.Transport{TLSClientConfig: clientTLS, DisableKeepAlives: true}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+		if err != nil {
+			return "", err
+		}
+		resp, err := over.RoundTrip(req)
+		if err != nil {
+			return "", err
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		return resp.Status + string(body), err
+	}
+	if _, err := get("https://" + plain); err == nil || !strings.Contains(err.Error(), "does not look like a TLS handshake") {
+		t.Errorf("https at plain text: %v", err)
+	}
+	if said, err := get("http://" + secured); err != nil || !strings.Contains(said, "HTTP request to an HTTPS server") {
+		t.Errorf("http at TLS: %q, %v", said, err)
+	}
+	if _, err := tls.Dial("tcp", plain, clientTLS); err == nil || errors.Is(err, io.EOF) {
+		t.Errorf("TLS at plain text: %v", err)
+	}
+}

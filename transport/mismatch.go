@@ -1,0 +1,147 @@
+package transport
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"time"
+)
+
+// Errors of two sides of which one speaks TLS and the other plain text. Each is in the
+// chain of what fails.
+var (
+	// ErrServerWantsTLS is a client's.
+	ErrServerWantsTLS = errors.New("the server speaks TLS, the client plain text: give WithTLS to the client")
+	// ErrServerIsPlain is a client's.
+	ErrServerIsPlain = errors.New("the server speaks plain text, the client TLS: give WithTLS to the server, or leave it out at the client")
+	// ErrClientWantsTLS is a server's.
+	ErrClientWantsTLS = errors.New("the client speaks TLS, the server plain text: give WithTLS to the server, or leave it out at the client")
+	// ErrClientIsPlain is a server's.
+	ErrClientIsPlain = errors.New("the client speaks plain text, the server TLS: give WithTLS to the client")
+)
+
+// What a server says to a client of the other kind. Clients with TLS know text for no TLS.
+const (
+	unexpected  = "\x15\x03\x03\x00\x02\x02\x0a" // a fatal alert of TLS 1.2: unexpected message
+	needsTLS    = "HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+	needsNoTLS  = "HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nThis server has no TLS.\n"
+	toHTTPS     = "HTTPS"
+	badRequest  = " 400 "
+	alertRecord = "\x15\x03"
+	helloRecord = "\x16\x03"
+)
+
+// Bounds of what is read, and thrown away, after such an answer: closing with unread bytes
+// resets the connection, and the reset would overtake the answer.
+const (
+	farewellTime  = 500 * time.Millisecond
+	farewellBytes = 64 << 10
+)
+
+// AnswerMismatch is for a server that has read the first bytes of a connection in vain, err
+// says why. If one side speaks TLS and the other does not, it tells the client so, in a way
+// that clients of the other kind understand, and returns an error that says so. Otherwise
+// it returns err. It takes half a second at most. The caller closes c.
+func AnswerMismatch(c net.Conn, first []byte, err error) error {
+	record, notTLS := errors.AsType[tls.RecordHeaderError](err)
+	switch {
+	case notTLS && record.Conn != nil && !isRecord(record.RecordHeader[:]):
+		answer := unexpected
+		if isHTTP(record.RecordHeader[:]) {
+			answer = needsTLS
+		}
+		sayFarewell(record.Conn, answer)
+		return fmt.Errorf("%w (%w)", ErrClientIsPlain, err)
+	case bytes.HasPrefix(first, []byte(helloRecord)) && secure(c) == nil:
+		sayFarewell(c, needsNoTLS)
+		return ErrClientWantsTLS
+	}
+	return err
+}
+
+func sayFarewell(c net.Conn, words string) {
+	if c.SetDeadline(time.Now().Add(farewellTime)) != nil {
+		return
+	}
+	if _, err := io.WriteString(c, words); err != nil {
+		return
+	}
+	if w, ok := c.(interface{ CloseWrite() error }); ok && w.CloseWrite() == nil {
+		_, _ = io.CopyN(io.Discard, c, farewellBytes)
+	}
+}
+
+// isRecord reports whether bytes may be the head of a TLS record.
+func isRecord(head []byte) bool {
+	const first, last = 20, 24 // the types of records
+	return len(head) > 1 && head[0] >= first && head[0] <= last && head[1] == 3
+}
+
+// isHTTP reports whether five bytes begin a request of HTTP/1.
+func isHTTP(head []byte) bool {
+	return slices.Contains([]string{"GET /", "HEAD ", "POST ", "PUT /", "PATCH", "DELET", "OPTIO", "CONNE", "TRACE"}, string(head))
+}
+
+// plainServer makes the error of a client's TLS handshake one that says that the server
+// speaks no TLS, if that is why.
+func plainServer(err error) error {
+	if record, ok := errors.AsType[tls.RecordHeaderError](err); ok && !isRecord(record.RecordHeader[:]) {
+		return fmt.Errorf("%w (%w)", ErrServerIsPlain, err)
+	}
+	return err
+}
+
+// WantsTLS reports whether the first bytes that a server says to a client without TLS
+// refuse that: an alert of TLS, or what HTTP servers with TLS say.
+func WantsTLS(first []byte) bool {
+	line, rest, _ := bytes.Cut(first, []byte("\r\n"))
+	return bytes.HasPrefix(first, []byte(alertRecord)) && len(first) >= len(unexpected) && first[3] == 0 && first[4] == 2 ||
+		bytes.HasPrefix(line, []byte("HTTP/1.")) && bytes.Contains(line, []byte(badRequest)) && bytes.Contains(rest, []byte(toHTTPS))
+}
+
+// ExpectPlain returns c as a client's connection whose first Read fails with
+// [ErrServerWantsTLS] if the server says that it wants TLS; noticed, which may be nil, is
+// called then. If c has TLS it is returned as it is.
+func ExpectPlain(c net.Conn, noticed func()) net.Conn {
+	if secure(c) != nil {
+		return c
+	}
+	return &expecting{Conn: c, noticed: noticed}
+}
+
+// expecting is a connection whose first bytes are looked at.
+type expecting struct {
+	net.Conn
+
+	noticed func() // may be nil
+	looked  bool   // at the first bytes, by the goroutine that reads
+}
+
+func (e *expecting) Read(p []byte) (int, error) {
+	n, err := e.Conn.Read(p)
+	if !e.looked && n > 0 {
+		e.looked = true
+		if WantsTLS(p[:n]) {
+			if e.noticed != nil {
+				e.noticed()
+			}
+			return 0, ErrServerWantsTLS
+		}
+	}
+	return n, err
+}
+
+// NetConn returns the connection that is wrapped.
+func (e *expecting) NetConn() net.Conn { return e.Conn }
+
+// CloseWrite ends the sending half of the connection, if it can be ended alone.
+func (e *expecting) CloseWrite() error {
+	if w, ok := e.Conn.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return nil
+}
