@@ -296,7 +296,7 @@ func (c *Conn) end() {
 // Limits of what is read, and thrown away, from a connection that is closed.
 const (
 	partingTime  = 500 * time.Millisecond
-	partingBytes = 1 << 20
+	partingBytes = 64 << 10
 )
 
 // part closes the connection so that the last answers arrive: closing with

@@ -51,25 +51,18 @@ type conn struct {
 
 	leaving atomic.Bool // the server drains
 
-	mu       sync.Mutex
-	http2    bool
-	isBegun  bool
-	hasSpoke bool
-	hijacked bool
-	closed   bool
-	isOver   bool
-}
-
-// serve serves a request. One of HTTP/1.1 may be the last.
-func (c *conn) serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
-	r = c.complete(r)
-	if r.ProtoMajor != 1 {
-		h.ServeHTTP(w, r)
-		return
-	}
-	p := &parting{w, c}
-	h.ServeHTTP(p, r)
-	p.tell() // if nothing is written yet
+	mu        sync.Mutex
+	framing   framing
+	held      []byte    // read, and of a later part than what was returned
+	headerBy  time.Time // when a header that has begun must have ended
+	refused   bool      // the rest of a request is not read
+	failed    bool      // a Read has failed
+	hurried   bool      // the server drains, and requests must keep coming
+	responses map[*response]struct{}
+	hasSpoke  bool
+	hijacked  bool
+	closed    bool
+	isOver    bool
 }
 
 // complete returns the request with what net/http does not see, since TLS is beneath it.
@@ -87,6 +80,7 @@ func (c *conn) changed(_ net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateHijacked:
 		c.hijacked = true
+		c.framing.part = unframed
 		c.endLocked(c.closed)
 	case http.StateClosed:
 		c.endLocked(true)
@@ -99,30 +93,6 @@ func (c *conn) endLocked(over bool) {
 		c.isOver = true
 		close(c.over)
 	}
-}
-
-// Read reads what the client sends.
-func (c *conn) Read(p []byte) (int, error) {
-	if c.isClosed() {
-		return 0, net.ErrClosed
-	}
-	n, err := c.Conn.Read(p)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.isBegun {
-		c.isBegun = true
-		c.http2 = n > 1 && p[0] == 'P' && p[1] == 'R' || c.alpn() == "h2"
-		close(c.begun)
-	}
-	return n, err
-}
-
-// alpn is what the client has asked for when TLS began.
-func (c *conn) alpn() string {
-	if t := c.Peer().TLS; t != nil {
-		return t.NegotiatedProtocol
-	}
-	return ""
 }
 
 // Write writes an answer.
@@ -158,16 +128,6 @@ func (c *conn) Close() error {
 	return c.Conn.SetReadDeadline(time.Unix(1, 0))
 }
 
-// SetReadDeadline sets the deadline of reads, unless the connection is closed.
-func (c *conn) SetReadDeadline(t time.Time) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return net.ErrClosed
-	}
-	return c.Conn.SetReadDeadline(t)
-}
-
 // SetDeadline sets the deadlines of reads and writes.
 func (c *conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
@@ -176,22 +136,18 @@ func (c *conn) SetDeadline(t time.Time) error {
 // drain tells the client to go elsewhere, and returns when its requests are answered.
 // HTTP/2 must have begun, or it would not hear of it.
 func (c *conn) drain(ctx context.Context, s *http.Server) {
-	begun, http2 := c.begun, false
-	select {
-	case <-begun:
-		c.mu.Lock()
-		http2 = c.http2
-		c.mu.Unlock()
-	case <-c.over:
-	case <-ctx.Done():
-	}
-	if http2 {
-		c.await(ctx, c.spoke)
+	wait, cancel := context.WithTimeout(ctx, lastRequest)
+	defer cancel()
+	c.await(wait, c.begun)
+	if c.speaksHTTP2() {
+		c.await(wait, c.spoke)
+		defer time.AfterFunc(lastRequest, c.hurry).Stop()
 	} else {
 		c.leaving.Store(true)
-		wait, cancel := context.WithTimeout(ctx, lastRequest)
 		c.await(wait, nil)
-		cancel()
+		if ctx.Err() == nil {
+			c.hurry()
+		}
 	}
 	_ = s.Shutdown(ctx) // if ctx has ended, so has the connection
 }

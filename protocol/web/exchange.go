@@ -27,6 +27,7 @@ type exchange struct {
 	req     *http.Request
 	fields  url.Values  // of a GET that has its argument there
 	header  http.Header // of the response
+	w       http.ResponseWriter
 	control *http.ResponseController
 	ctx     context.Context
 	call    *tandem.Call // when it was made
@@ -60,7 +61,7 @@ type exchange struct {
 }
 
 func (x *exchange) prepare(w http.ResponseWriter) {
-	x.control = http.NewResponseController(w)
+	x.w, x.control = w, http.NewResponseController(w)
 	x.header, x.trailer = http.Header{}, http.Header{}
 	x.wanted, x.given, x.ended = make(chan struct{}), make(chan struct{}), make(chan struct{})
 }
@@ -93,7 +94,7 @@ func (x *exchange) admit(ctx context.Context) error {
 	case <-x.wanted:
 		return nil
 	case <-x.ended:
-		await(x.control, x.req, x.conn)
+		await(x.w, x.req, x.conn)
 		return x.failure()
 	}
 }

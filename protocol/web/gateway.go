@@ -33,10 +33,14 @@ func newGateway() *gateway { return &gateway{codecs: newCodecs(), failures: conn
 // ServeHTTP makes one call.
 func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	conn := Conn(r.Context())
+	if why := ambiguous(r); why != "" {
+		refuseMalformed(w, r, conn, why)
+		return
+	}
 	name := methodOf(r.URL.Path)
 	m := conn.Method(name)
 	if m == nil {
-		await(http.NewResponseController(w), r, conn)
+		await(w, r, conn)
 		g.noMethod(w, r, conn, name)
 		return
 	}
@@ -49,12 +53,12 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{conn: conn, method: m, name: name, req: r, codec: g.codecs[kind.codec], peer: peerOf(conn, kind.protocol), fields: fields}
 	switch {
 	case r.Method != http.MethodPost && (r.Method != http.MethodGet || !m.Safe):
-		await(http.NewResponseController(w), r, conn)
+		await(w, r, conn)
 		w.Header().Set("Allow", allowed(m))
 		writeError(w, http.StatusMethodNotAllowed, tandem.Errorf(tandem.Unknown, "%.20s: method %s is called by %s", r.Method, m.Name, allowed(m)))
 		return
 	case x.codec == nil || kind.streaming != nil && *kind.streaming != (m.Kind == tandem.Streaming):
-		await(http.NewResponseController(w), r, conn)
+		await(w, r, conn)
 		w.Header().Set("Accept-Post", accepted(m))
 		writeError(w, http.StatusUnsupportedMediaType,
 			tandem.Errorf(tandem.Unknown, "%s takes %s, not %.100q", m.Name, accepted(m), r.Header.Get("Content-Type")))

@@ -3,6 +3,7 @@ package web
 import (
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -34,7 +35,8 @@ func withDefaults(r *http.Request) *http.Request {
 // forMethod prepares a request for connect.
 func forMethod(w http.ResponseWriter, r *http.Request, c *server.Conn, m *server.Method) (http.ResponseWriter, *http.Request) {
 	if m.Kind != tandem.Streaming {
-		r.Body = &steady{ReadCloser: r.Body, control: http.NewResponseController(w), stall: c.StallTimeout()}
+		most := int64(m.MaxMessage) + stallBytes
+		r.Body = &steady{ReadCloser: r.Body, w: w, stall: c.StallTimeout(), most: most}
 		return w, r
 	}
 	if r.ProtoMajor < 2 { // connect refuses streams both ways there, though half of them work
@@ -51,9 +53,14 @@ func forMethod(w http.ResponseWriter, r *http.Request, c *server.Conn, m *server
 type steady struct {
 	io.ReadCloser
 
-	control *http.ResponseController
-	stall   time.Duration
-	left    int // bytes until the deadline is set anew
+	w     http.ResponseWriter
+	stall time.Duration
+	left  int   // bytes until the deadline is set again
+	most  int64 // bytes that are read
+}
+
+func errTooLong() error {
+	return connect.NewError(connect.CodeResourceExhausted, errors.New("the request is larger than the method takes: see WithMaxMessage"))
 }
 
 const stallBytes = 64 << 10
@@ -61,12 +68,12 @@ const stallBytes = 64 << 10
 // await reads a request that will be refused, if it is small and says so. Over HTTP/2
 // what comes after its answer is an error of the stream, and clients such as curl then
 // throw the answer away. Of HTTP/1 net/http takes care. The answer must follow.
-func await(control *http.ResponseController, r *http.Request, c *server.Conn) {
+func await(w http.ResponseWriter, r *http.Request, c *server.Conn) {
 	if r.ProtoMajor >= 2 && r.ContentLength > 0 && r.ContentLength <= stallBytes {
-		body := &steady{ReadCloser: r.Body, control: control, stall: c.StallTimeout()}
+		body := &steady{ReadCloser: r.Body, w: w, stall: c.StallTimeout(), most: stallBytes}
 		_, _ = io.Copy(io.Discard, body) // it is refused in any case
 	}
-	limitAnswer(control, r, c, 0)
+	limitAnswer(http.NewResponseController(w), r, c, 0)
 }
 
 // answerPiece is what a client has to take of an answer within the stall timeout.
@@ -84,18 +91,26 @@ func limitAnswer(control *http.ResponseController, r *http.Request, c *server.Co
 }
 
 func (s *steady) Read(p []byte) (int, error) {
-	if s.left <= 0 {
+	if s.most < 0 {
+		return 0, errTooLong()
+	}
+	if hasty, ok := s.w.(*response); s.left <= 0 || ok && hasty.hurried() {
 		s.left = stallBytes
-		if err := s.control.SetReadDeadline(time.Now().Add(s.stall)); err != nil {
+		if err := s.setDeadline(time.Now().Add(s.stall)); err != nil {
 			return 0, err
 		}
 	}
 	n, err := s.ReadCloser.Read(p)
 	s.left -= n
+	s.most -= int64(n)
 	if err == io.EOF { // net/http goes on reading, for the end of the client
-		_ = s.control.SetReadDeadline(time.Time{})
+		_ = s.setDeadline(time.Time{})
 	}
 	return n, err
+}
+
+func (s *steady) setDeadline(t time.Time) error {
+	return http.NewResponseController(s.w).SetReadDeadline(t)
 }
 
 // unzip decompresses, and stops when it has given more than most bytes: a small

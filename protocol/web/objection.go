@@ -1,0 +1,73 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// objection returns why a request is refused that a proxy before this server, or an
+// interceptor, may read in another way than the server does; "" if there is nothing.
+func (c *conn) objection(r *http.Request) string {
+	if why, _ := c.malformed(); why != "" {
+		return why
+	}
+	if len(r.Header["Authorization"]) > 1 {
+		return "it has more than one Authorization"
+	}
+	return pathObjection(r.URL)
+}
+
+// pathObjection returns what is wrong with a path: each resource has one.
+func pathObjection(u *url.URL) string {
+	if !utf8.ValidString(u.Path) {
+		return "its path is not UTF-8"
+	}
+	for i := range len(u.Path) {
+		if c := u.Path[i]; c < ' ' || c == 0x7f || c == '\\' {
+			return "its path has a control character or backslash"
+		}
+	}
+	if strings.Contains(u.Path, "//") || strings.Contains(u.Path+"/", "/./") || strings.Contains(u.Path+"/", "/../") {
+		return "its path has an empty segment, a dot or two dots"
+	}
+	for raw := u.RawPath; raw != ""; {
+		_, after, found := strings.Cut(raw, "%")
+		if !found || len(after) < 2 {
+			break
+		}
+		if c, err := url.PathUnescape("%" + after[:2]); err == nil && unreserved(c[0]) {
+			return "its path encodes a character that needs no encoding"
+		}
+		raw = after
+	}
+	return ""
+}
+
+// unreserved reports whether a character is never encoded: RFC 3986, section 2.3.
+func unreserved(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0
+}
+
+// ambiguous returns why a request for a method is refused: its path must have the
+// slashes that it seems to have, and a GET has no body.
+func ambiguous(r *http.Request) string {
+	switch {
+	case strings.Contains(strings.ToLower(r.URL.RawPath), "%2f"):
+		return "its path encodes a slash"
+	case r.Method == http.MethodGet && r.ProtoMajor == 1 && r.ContentLength != 0:
+		return "it is a GET with a body"
+	}
+	return ""
+}
+
+// refuseMalformed answers a request that has an objection, and ends its connection.
+func refuseMalformed(w http.ResponseWriter, r *http.Request, c *server.Conn, why string) {
+	limitAnswer(http.NewResponseController(w), r, c, 0)
+	w.Header().Set("Connection", "close")
+	writeError(w, http.StatusBadRequest, tandem.Errorf(tandem.InvalidArgument, "malformed request: %s", why))
+}

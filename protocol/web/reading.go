@@ -1,0 +1,113 @@
+package web
+
+import (
+	"errors"
+	"net"
+	"time"
+)
+
+var errRefused = errors.New("the rest of the request is not read")
+
+// Read reads what the client sends. Of HTTP/1 it returns no bytes of two requests, and
+// none of a request whose answer has not waited for them.
+func (c *conn) Read(p []byte) (int, error) {
+	if n, err, done := c.readHeld(p); done {
+		return n, err
+	}
+	n, err := c.Conn.Read(p)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.failed = true
+	}
+	taken := c.frameLocked(p[:n])
+	c.held = append(c.held[:0], p[taken:n]...)
+	if taken < n {
+		err = nil // it comes again with the next read
+	}
+	return taken, err
+}
+
+// readHeld returns what was read already. done is false if there is nothing.
+func (c *conn) readHeld(p []byte) (n int, err error, done bool) { //nolint:revive // the order of Read
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return 0, net.ErrClosed, true
+	case c.refused || c.framing.malformed != "":
+		return 0, errRefused, true
+	case len(c.held) == 0:
+		return 0, nil, false
+	}
+	n = c.frameLocked(p[:copy(p, c.held)])
+	if c.held = c.held[n:]; len(c.held) == 0 {
+		c.held = nil
+	}
+	return n, nil, true
+}
+
+// frameLocked returns how many of the bytes Read may return.
+func (c *conn) frameLocked(b []byte) int {
+	midHeader, begun := c.framing.midHeader(), c.framing.begun
+	n := c.framing.next(b)
+	if !begun && c.framing.begun {
+		close(c.begun)
+	}
+	if c.framing.midHeader() && !midHeader {
+		c.headerBeganLocked()
+	}
+	return n
+}
+
+// headerBeganLocked gives the client its time to send a header, which begins with its
+// first byte. net/http's begins with the fourth.
+func (c *conn) headerBeganLocked() {
+	c.headerBy = time.Now().Add(c.StallTimeout())
+	if len(c.responses) == 0 {
+		_ = c.Conn.SetReadDeadline(c.headerBy) // a closed connection says so when it is read
+	}
+}
+
+// SetReadDeadline sets the deadline of reads, unless the connection is closed.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return net.ErrClosed
+	}
+	if c.framing.midHeader() && (t.IsZero() || t.After(c.headerBy)) {
+		t = c.headerBy
+	}
+	return c.Conn.SetReadDeadline(t)
+}
+
+// speaksHTTP2 reports whether the connection has begun with the preface of HTTP/2.
+func (c *conn) speaksHTTP2() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.framing.http2
+}
+
+// malformed returns why a request is refused, "" if it is well formed, and whether a Read
+// has failed.
+func (c *conn) malformed() (why string, failed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.framing.malformed, c.failed
+}
+
+// whole reports whether all of the request is here, so that nothing waits for its rest.
+func (c *conn) whole() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.wholeLocked()
+}
+
+func (c *conn) wholeLocked() bool {
+	ahead := c.framing
+	if ahead.midBody() {
+		ahead.next(c.held)
+	}
+	return !ahead.midBody()
+}

@@ -1,0 +1,177 @@
+package web
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+)
+
+// response writes the answer to a request. Over HTTP/1 the header says that the connection
+// ends with it (RFC 9112, section 9.6) if the server drains by then, or if the rest of
+// the request has not come: no answer waits for what may never come.
+type response struct {
+	http.ResponseWriter
+
+	conn   *conn
+	http1  bool
+	duplex bool      // the request is read while the answer is written
+	readBy time.Time // deadline of reading the request; guarded by conn.mu
+}
+
+// serve serves a request.
+func (c *conn) serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
+	r = c.complete(r)
+	resp := &response{ResponseWriter: w, conn: c, http1: r.ProtoMajor == 1}
+	if resp.http1 && r.Body != http.NoBody {
+		r.Body = &incoming{r.Body, c}
+	}
+	c.enter(resp)
+	defer c.leave(resp)
+	if why := c.objection(r); why != "" {
+		refuseMalformed(resp, r, c.Conn, why)
+		return
+	}
+	h.ServeHTTP(resp, r)
+	resp.tell() // if nothing is written yet
+}
+
+func (c *conn) enter(w *response) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.responses == nil {
+		c.responses = map[*response]struct{}{}
+	}
+	c.responses[w] = struct{}{}
+}
+
+// leave ends a request of HTTP/1. What has not come of it is not waited for.
+func (c *conn) leave(w *response) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.responses, w)
+	if !w.http1 || c.hijacked {
+		return
+	}
+	c.refused = !c.wholeLocked()
+	if c.framing.midHeader() {
+		c.headerBeganLocked()
+	}
+}
+
+// hurry ends what would hold up a server that drains: a connection without a request, and
+// a request that does not come.
+func (c *conn) hurry() {
+	c.mu.Lock()
+	c.hurried = true
+	last := time.Now().Add(lastPiece)
+	var waiting []*response
+	for w := range c.responses {
+		if w.readBy.After(last) {
+			waiting = append(waiting, w)
+		}
+	}
+	idle := len(c.responses) == 0 && !c.hijacked
+	c.mu.Unlock()
+	if idle {
+		_ = c.Close()
+	}
+	for _, w := range waiting {
+		_ = w.SetReadDeadline(last)
+	}
+}
+
+// lastPiece is how long a server that drains waits for more of a request.
+const lastPiece = time.Second
+
+// SetReadDeadline sets the deadline of reading the request, which is earlier when the
+// server drains.
+func (w *response) SetReadDeadline(t time.Time) error {
+	w.conn.mu.Lock()
+	if last := time.Now().Add(lastPiece); w.conn.hurried && t.After(last) {
+		t = last
+	}
+	w.readBy = t
+	w.conn.mu.Unlock()
+	return http.NewResponseController(w.ResponseWriter).SetReadDeadline(t)
+}
+
+// hurried reports whether the server drains, and has waited.
+func (w *response) hurried() bool {
+	w.conn.mu.Lock()
+	defer w.conn.mu.Unlock()
+	return w.conn.hurried
+}
+
+// EnableFullDuplex is for [http.ResponseController].
+func (w *response) EnableFullDuplex() error {
+	w.duplex = true
+	return http.NewResponseController(w.ResponseWriter).EnableFullDuplex()
+}
+
+// tell does nothing when the header has been written.
+func (w *response) tell() {
+	if w.http1 && (w.conn.leaving.Load() || !w.duplex && !w.conn.whole()) {
+		w.Header().Set("Connection", "close")
+	}
+}
+
+// Unwrap is for [http.ResponseController].
+func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader writes the header.
+func (w *response) WriteHeader(status int) {
+	w.tell()
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write writes a part of the body, the header first.
+func (w *response) Write(b []byte) (int, error) {
+	w.tell()
+	return w.ResponseWriter.Write(b)
+}
+
+// Flush sends what has been written.
+func (w *response) Flush() { _ = w.FlushError() }
+
+// FlushError is Flush, for [http.ResponseController].
+func (w *response) FlushError() error {
+	w.tell()
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// Hijack hands the connection over: to a WebSocket.
+func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return http.NewResponseController(w.ResponseWriter).Hijack()
+}
+
+// incoming is the body of a request of HTTP/1.
+type incoming struct {
+	io.ReadCloser
+
+	conn *conn
+}
+
+// Read reads the body. Its error is one of the client's if the connection has none.
+func (b *incoming) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	why, failed := b.conn.malformed()
+	switch {
+	case why != "":
+		return n, malformedBody(errors.New(why))
+	case err == nil || failed || errors.Is(err, io.EOF):
+		return n, err
+	}
+	return n, malformedBody(err)
+}
+
+func malformedBody(err error) error {
+	return connect.NewError(connect.CodeInvalidArgument, errors.New("malformed request: "+err.Error()))
+}
+
+// Close does nothing: net/http would read the rest.
+func (*incoming) Close() error { return nil }

@@ -1,0 +1,209 @@
+package web_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/protocol/web"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+const stall = 10 * time.Second
+
+// newHostileTest is a server whose method Secret needs credentials.
+func newHostileTest(t *testing.T) *webTest {
+	t.Helper()
+	w := newWebTest(t, web.New(), server.WithStallTimeout(stall), server.WithInterceptors(
+		func(next tandem.Func) tandem.Func {
+			return func(ctx context.Context, call *tandem.Call) error {
+				if call.Method == "Secret" && call.Metadata.Get("authorization") != "right" {
+					return tandem.Errorf(tandem.Unauthenticated, "not known")
+				}
+				return next(ctx, call)
+			}
+		}))
+	length := func(s string) int { return len(s) }
+	w.must(w.srv.RegisterFunc("Len", length, server.MethodSafe()))
+	w.must(w.srv.RegisterFunc("Text.Len", length))
+	w.must(w.srv.RegisterFunc("Secret", length))
+	w.must(server.HandleStream(w.srv, "Numbers.Sum", sum))
+	return w
+}
+
+// raw is a connection whose client writes what it likes.
+type raw struct {
+	net.Conn
+
+	r *bufio.Reader
+}
+
+func (w *webTest) raw(request string) *raw {
+	w.Helper()
+	c, err := w.net.Dial(w.Context(), "a")
+	w.must(err)
+	_, err = io.WriteString(c, request)
+	w.must(err)
+	return &raw{c, bufio.NewReader(c)}
+}
+
+// answer reads an answer, and says how long it took and whether the connection goes on.
+func (c *raw) answer() (status int, text string, took time.Duration, err error) {
+	began := time.Now()
+	res, err := http.ReadResponse(c.r, nil)
+	if err != nil {
+		return 0, "", time.Since(began), err
+	}
+	b, err := io.ReadAll(res.Body)
+	return res.StatusCode, string(b), time.Since(began), errors.Join(err, res.Body.Close())
+}
+
+// closedAfter returns how long it takes until the server closes the connection.
+func (c *raw) closedAfter() (time.Duration, error) {
+	began := time.Now()
+	n, err := io.Copy(io.Discard, c.r)
+	if n > 0 {
+		err = errors.New("there are more answers")
+	}
+	return time.Since(began), err
+}
+
+const (
+	postJSON = "POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+	sized    = "Content-Length: 5\r\n\r\n"
+	chunks   = "Transfer-Encoding: chunked\r\n\r\n"
+)
+
+func post(path, rest string) string { return strings.Replace(postJSON, "%s", path, 1) + rest }
+
+// A request that is refused is answered at once, whether its body comes or not, and the
+// connection ends. One that is accepted is answered within the stall timeout.
+func TestUnfinishedRequests(t *testing.T) {
+	grpcWeb := "POST /Secret HTTP/1.1\r\nHost: a\r\nContent-Type: application/grpc-web\r\n"
+	stream := "POST /Numbers/Nothing HTTP/1.1\r\nHost: a\r\nContent-Type: application/connect+json\r\n"
+	for name, c := range map[string]struct {
+		request string
+		status  int
+		within  time.Duration
+	}{
+		"no method":           {post("/No/Method", sized), 404, 0},
+		"no method, chunked":  {post("/No/Method", chunks), 404, 0},
+		"half a body":         {post("/No/Method", sized+"abc"), 404, 0},
+		"large":               {post("/No/Method", "Content-Length: 1000000000\r\n\r\n"), 404, 0},
+		"no credentials":      {post("/Secret", sized), 401, 0},
+		"credentials chunked": {post("/Secret", chunks), 401, 0},
+		"grpc-web":            {grpcWeb + sized, 200, 0},
+		"stream":              {stream + chunks, 200, 0},
+		"another method":      {strings.Replace(post("/Len", sized), "POST", "PUT", 1), 405, 0},
+		"another type":        {strings.Replace(post("/Len", sized), "json", "xml", 1), 415, 0},
+		"GET with a body":     {strings.Replace(post("/Len", sized), "POST", "GET", 1), 400, 0},
+		"GET with chunks":     {strings.Replace(post("/Len", chunks), "POST", "GET", 1), 400, 0},
+		"two slashes":         {post("//Len", sized), 400, 0},
+		"accepted":            {post("/Len", sized), 504, stall},
+		"accepted, chunked":   {post("/Len", chunks), 504, stall},
+		"accepted, a part":    {post("/Len", sized+"\"a"), 504, stall},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newHostileTest(t)
+				conn := w.raw(c.request)
+				status, text, took, err := conn.answer()
+				if err != nil || status != c.status || took != c.within {
+					t.Errorf("%d %s after %v, %v; want %d after %v", status, text, took, err, c.status, c.within)
+				}
+				if took, err := conn.closedAfter(); err != nil || took > time.Second {
+					t.Errorf("closed after %v: %v", took, err)
+				}
+			})
+		})
+	}
+}
+
+// A refusal ends no connection whose request has come: the next request is answered.
+func TestRefusalKeepsConnection(t *testing.T) {
+	w := newHostileTest(t)
+	for _, request := range []string{
+		post("/No/Method", sized+"\"aaa\""),
+		post("/No/Method", chunks+"3\r\n\"a\"\r\n0\r\n\r\n"),
+		post("/Secret", sized+"\"aaa\""),
+	} {
+		conn := w.raw(request + post("/Len", sized+"\"abc\""))
+		if _, _, _, err := conn.answer(); err != nil {
+			t.Error(err)
+		}
+		if status, text, _, err := conn.answer(); err != nil || status != 200 || text != "3" {
+			t.Errorf("%.40q: then %d %s, %v", request, status, text, err)
+		}
+		w.must(conn.Close())
+	}
+}
+
+// A header must come within the stall timeout, the second request's too.
+func TestUnfinishedHeader(t *testing.T) {
+	for name, request := range map[string]string{
+		"first":          "POST /Len HTTP/1.1\r\nHost: a\r\n",
+		"second":         post("/Len", sized+"\"abc\"") + "POST /Len HTTP/1.1\r\n",
+		"second, a byte": post("/Len", sized+"\"abc\"") + "P",
+		"HTTP/2's":       "PRI * HTTP/2.0\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newHostileTest(t)
+				conn := w.raw(request)
+				began := time.Now()
+				_, err := io.Copy(io.Discard, conn.r)
+				if took := time.Since(began); err != nil || took > stall+time.Second {
+					t.Errorf("closed after %v: %v", took, err)
+				}
+			})
+		})
+	}
+}
+
+const http2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+
+// No connection without a running call delays Shutdown.
+func TestShutdownWaitsForNoStranger(t *testing.T) {
+	const headers = "\x00\x00\x01\x01\x00\x00\x00\x00\x01\x83" // the header goes on
+	for name, request := range map[string]string{
+		"refused":             post("/No/Method", sized),
+		"accepted":            post("/Len", sized),
+		"a byte":              "P",
+		"half a header":       "POST /Len HTTP/1.1\r\nHost: a\r\n",
+		"half of the second":  post("/Len", sized+"\"abc\"") + "POST /Len HTTP/1.1\r\n",
+		"idle":                post("/Len", sized+"\"abc\""),
+		"half a preface":      "PRI * HT",
+		"preface":             "PRI * HTTP/2.0\r\n\r\n",
+		"HTTP/2, idle":        http2Preface,
+		"HTTP/2, half a head": http2Preface + headers,
+		"HTTP/2, half":        http2Preface + "\x00\x00\x08\x06",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newHostileTest(t)
+				conn := w.raw(request)
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					_, _ = io.Copy(io.Discard, conn.r)
+				}()
+				synctest.Wait()
+				began := time.Now()
+				w.must(w.srv.Shutdown(t.Context()))
+				if took := time.Since(began); took > 3*time.Second {
+					t.Errorf("Shutdown took %v", took)
+				}
+				_ = conn.Close()
+				<-ended
+			})
+		})
+	}
+}
