@@ -57,6 +57,9 @@ func (s *Server) newConn(v visit, p Protocol, first []byte) *Conn {
 // Peer describes the other end. It must not be changed.
 func (c *Conn) Peer() *tandem.Peer { return c.peer }
 
+// Addrs returns the addresses that the server listens on, as [Server.Addrs].
+func (c *Conn) Addrs() []net.Addr { return c.server.Addrs() }
+
 // Missing says that there is no method of that name, in the words of net/rpc,
 // which its clients may know. It returns nil if there is one.
 func (c *Conn) Missing(name string) error {

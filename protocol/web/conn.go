@@ -45,6 +45,8 @@ const pingAfter = 30 * time.Second
 type conn struct {
 	*server.Conn
 
+	hosts []string // that requests may name, nil for all
+
 	over  chan struct{} // closed when net/http, or who has taken the connection over, is done with it
 	begun chan struct{} // closed when http2 is known
 	spoke chan struct{} // closed when something was written

@@ -284,7 +284,7 @@ func serveText(t *testing.T, served *atomic.Int64) (srv *server.Server, address 
 
 // callText makes a call that is not to be made twice.
 func callText(ctx context.Context, c *http.Client) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://tandem.test/Text/Upper", strings.NewReader(`"loud"`))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/Text/Upper", strings.NewReader(`"loud"`))
 	if err != nil {
 		return err
 	}

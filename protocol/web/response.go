@@ -36,7 +36,9 @@ func (c *conn) serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
 		refuseMalformed(resp, r, c.Conn, why)
 		return
 	}
-	h.ServeHTTP(resp, r)
+	if !c.misdirected(resp, r) {
+		h.ServeHTTP(resp, r)
+	}
 	resp.tell() // if nothing is written yet
 }
 

@@ -58,6 +58,7 @@ type options struct {
 	maxHeader int
 	mounts    []mount
 	cors      *CORS
+	hosts     []string // nil for the default
 }
 
 type mount struct {
@@ -145,7 +146,7 @@ func (*protocol) Match(first []byte) server.Verdict {
 
 // Serve serves the requests of a connection until it ends.
 func (p *protocol) Serve(ctx context.Context, c *server.Conn) error {
-	h := &conn{Conn: c, begun: make(chan struct{}), spoke: make(chan struct{}), over: make(chan struct{})}
+	h := &conn{Conn: c, hosts: p.hostsOf(c), begun: make(chan struct{}), spoke: make(chan struct{}), over: make(chan struct{})}
 	s := p.newServer(ctx, h)
 	c.OnDrain(func() { h.drain(ctx, s) })
 	// What reads the first line sets a deadline of its own only afterwards. OnDrain takes

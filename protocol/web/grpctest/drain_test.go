@@ -44,7 +44,7 @@ func TestNoCallIsLostInADrain(t *testing.T) {
 	var served [2]atomic.Int64
 	old, oldAddress := serveTandem(t, &served[0])
 	_, newAddress := serveTandem(t, &served[1])
-	conn, err := grpc.NewClient("passthrough:///texts", grpc.WithTransportCredentials(insecure.NewCredentials()),
+	conn, err := grpc.NewClient("passthrough:///localhost", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			c, err := new(net.Dialer).DialContext(ctx, "tcp", oldAddress)
 			if err != nil { // it takes no more

@@ -1,0 +1,123 @@
+package all_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tandem-rpc/tandem/protocol/jsonrpc"
+	"github.com/tandem-rpc/tandem/protocol/web"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// anywhere says that it listens on another address.
+type anywhere struct {
+	net.Listener
+
+	addr net.Addr
+}
+
+func (l anywhere) Addr() net.Addr { return l.addr }
+
+// serveHosts serves everything that HTTP has on the loopback interface.
+func serveHosts(t *testing.T, listensOn net.Addr, opts ...web.Option) (address string) {
+	t.Helper()
+	opts = append(opts, web.WithPages(), web.WithHandler("/jsonrpc", jsonrpc.Handler(web.Conn, web.Metadata)))
+	srv := server.New(server.WithProtocols(web.New(opts...)), server.WithLogger(slog.New(slog.DiscardHandler)))
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err = errors.Join(err, srv.RegisterFunc("Len", func(s string) int { return len(s) })); err != nil {
+		t.Fatal(err)
+	}
+	address = ln.Addr().String()
+	if listensOn != nil {
+		ln = anywhere{ln, listensOn}
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- srv.ServeListener(ln) }()
+	t.Cleanup(func() {
+		_ = srv.Close()
+		<-ended
+	})
+	return address
+}
+
+// askHost makes a request that names a host, and returns the status of the answer.
+func askHost(t *testing.T, speaks func(*http.Protocols, bool), method, url, host string) int {
+	t.Helper()
+	tr := &http.Transport{Protocols: new(http.Protocols)}
+	speaks(tr.Protocols, true)
+	defer tr.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), method, url, strings.NewReader(`"abc"`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if method == http.MethodGet {
+		req.Body = http.NoBody
+	}
+	req.Host = host
+	req.Header.Set("Content-Type", "application/json")
+	if strings.HasPrefix(url, "ws") || strings.HasSuffix(url, "#ws") {
+		req.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"MDEyMzQ1Njc4OTAxMjM0NQ=="}}
+	}
+	res, err := tr.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.StatusCode != http.StatusSwitchingProtocols {
+		_, _ = io.Copy(io.Discard, res.Body)
+	}
+	_ = res.Body.Close()
+	return res.StatusCode
+}
+
+// A name that a page of another site points to a server on the loopback interface reaches
+// nothing of it: DNS rebinding.
+func TestHosts(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		listensOn net.Addr
+		opts      []web.Option
+		served    []string
+		refused   []string
+	}{
+		{name: "loopback", served: []string{"localhost", "LocalHost:80", "a.localhost", "127.0.0.1", "127.0.0.2:1", "[::1]:80", "localhost."},
+			refused: []string{"evil.example", "localhost.evil.example", "evillocalhost", "127.0.0.1.evil.example", "192.0.2.1", "loopback"}},
+		{name: "all interfaces", listensOn: &net.TCPAddr{IP: net.IPv6unspecified, Port: 80}, served: []string{"shop.example", "localhost"}},
+		{name: "named", opts: []web.Option{web.WithHosts("Shop.example", "*.shop.example", "[::1]")},
+			served: []string{"shop.example:8972", "a.shop.example", "[::1]"}, refused: []string{"localhost", "evilshop.example", "127.0.0.1"}},
+		{name: "all", opts: []web.Option{web.WithHosts("*")}, served: []string{"evil.example"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			at := "http://" + serveHosts(t, c.listensOn, c.opts...)
+			for _, host := range c.served {
+				ask(t, at, host, false)
+			}
+			for _, host := range c.refused {
+				ask(t, at, host, true)
+			}
+		})
+	}
+}
+
+// ask asks for all that a server has.
+func ask(t *testing.T, at, host string, refused bool) {
+	t.Helper()
+	http1, http2 := (*http.Protocols).SetHTTP1, (*http.Protocols).SetUnencryptedHTTP2
+	for _, q := range []struct {
+		speaks      func(*http.Protocols, bool)
+		method, url string
+	}{
+		{http1, "POST", "/Len"}, {http2, "POST", "/Len"}, {http1, "GET", "/"}, {http2, "GET", "/openapi.json"},
+		{http1, "POST", "/jsonrpc"}, {http1, "GET", "/jsonrpc#ws"},
+	} {
+		status := askHost(t, q.speaks, q.method, at+q.url, host)
+		if (status == http.StatusMisdirectedRequest) != refused || !refused && status >= http.StatusBadRequest {
+			t.Errorf("%s %s at %s: %d", q.method, q.url, host, status)
+		}
+	}
+}
