@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/budget"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
 	"github.com/tandem-rpc/tandem/transport"
 )
@@ -20,14 +21,15 @@ import (
 type Conn struct {
 	net.Conn
 
-	server *Server
-	visit  visit
-	peer   *tandem.Peer
-	ctx    context.Context //nolint:containedctx // the connection's own: what Serve is given
-	cancel context.CancelFunc
-	slots  chan struct{} // has an element for each call in flight
-	calls  sync.WaitGroup
-	over   chan struct{} // closed when the connection has ended
+	server  *Server
+	account *budget.Account // of its requests
+	visit   visit
+	peer    *tandem.Peer
+	ctx     context.Context //nolint:containedctx // the connection's own: what Serve is given
+	cancel  context.CancelFunc
+	slots   chan struct{} // has an element for each call in flight
+	calls   sync.WaitGroup
+	over    chan struct{} // closed when the connection has ended
 
 	first  []byte // read to detect the protocol, not yet read again
 	midway bool   // in a request
@@ -50,6 +52,7 @@ func (s *Server) newConn(v visit, p Protocol, first []byte) *Conn {
 		over:  make(chan struct{}),
 	}
 	conn.ctx, conn.cancel = context.WithCancel(s.base)
+	conn.account = s.memory.Account()
 	conn.out.room.L = &conn.out.mu
 	return conn
 }

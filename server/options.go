@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net/netip"
+	"runtime/debug"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -35,6 +36,8 @@ type options struct {
 	maxMessage    int
 	maxOpen       int
 	streamWindow  int
+	memory        int64
+	maxDecoded    int64
 	maxConns      int
 	maxGreeting   int
 	proxies       []netip.Prefix
@@ -65,6 +68,8 @@ func defaults() options {
 		maxMessage:    wire.DefaultMaxMessage,
 		maxOpen:       wire.DefaultMaxOpen,
 		streamWindow:  session.DefaultStreamWindow,
+		memory:        defaultMemory(),
+		maxDecoded:    defaultMaxDecoded,
 		maxGreeting:   1024,
 		reportEvery:   defaultReportEvery,
 		handshake:     defaultHandshake,
@@ -147,6 +152,27 @@ func WithMaxConcurrency(calls, queue int) Option {
 // WithMaxMessage sets the largest message in bytes, before and after
 // decompression; 4 MiB by default.
 func WithMaxMessage(n int) Option { return func(o *options) { o.maxMessage = max(1, n) } }
+
+// WithMemory sets how many bytes the requests of all connections and protocols may hold
+// together while they arrive, are decompressed, decoded, and handled. The default is
+// 256 MiB, or half of GOMEMLIMIT if that is less. One connection gets half of it, several
+// share it. A request that finds no room waits within its deadline, for the stall timeout
+// at most, and is then refused as not executed with ResourceExhausted. Requests of at most
+// 4 KiB are not counted; answers and the windows of streams have limits of their own.
+func WithMemory(bytes int64) Option { return func(o *options) { o.memory = max(1, bytes) } }
+
+// WithMaxDecoded sets how many bytes one message may take when it is decoded, as its codec
+// estimates them before: the number of its elements by the size of their Go types. 64 MiB
+// by default. A message that would take more is refused with ResourceExhausted.
+func WithMaxDecoded(bytes int64) Option { return func(o *options) { o.maxDecoded = max(1, bytes) } }
+
+const (
+	mostMemory        = 256 << 20
+	defaultMaxDecoded = 64 << 20
+)
+
+// defaultMemory leaves half of the process's limit, if it has one, to everything else.
+func defaultMemory() int64 { return min(mostMemory, debug.SetMemoryLimit(-1)/2) }
 
 // WithStreamWindow sets how many bytes of a stream's messages the peer may send
 // before they are received here; 1 MiB by default, 16 KiB at least and 64 MiB at

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/budget"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
 	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/internal/sniff"
@@ -35,6 +36,8 @@ type Server struct {
 	table *dispatch.Table
 	env   *session.Env
 	load  gauge
+
+	memory *budget.Budget // of the requests
 
 	matchers  []sniff.Matcher
 	crew      *crew // makes the calls of other protocols
@@ -103,6 +106,7 @@ func New(opts ...Option) *Server {
 		OnPanic: s.onPanic, Wrap: s.wrap, Codecs: s.opts.codecs, OnChange: s.relist, OnRegister: s.onRegister(),
 	})
 	s.absent = sync.OnceValue(func() *dispatch.Method { return dispatch.Absent(s.opts.plugins, s.onPanic) })
+	s.memory = budget.New(s.opts.memory)
 	settings := session.Settings(s.opts.streamWindow)
 	settings.MaxMessage = uint64(s.opts.maxMessage) //nolint:gosec // checked by the option
 	settings.MaxOpen = uint64(s.opts.maxOpen)       //nolint:gosec // as above
@@ -113,6 +117,8 @@ func New(opts ...Option) *Server {
 		Load:          func(running int64) wire.Load { return s.load.report(running + s.outside.running.Load()) },
 		OnPanic:       s.onPanic,
 		OnClose:       s.forget,
+		Memory:        s.memory,
+		MaxDecoded:    s.opts.maxDecoded,
 		Handshake:     s.opts.handshake,
 		Stall:         s.opts.stall,
 		Logger:        s.opts.logger,

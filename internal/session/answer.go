@@ -8,6 +8,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/internal/budget"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
 	"github.com/tandem-rpc/tandem/wire"
 )
@@ -51,6 +52,8 @@ func (m *machine) dropRequest(in *Inbound, e *tandem.Error) {
 	m.dropAssembly(in.request)
 	giveBuffer(in.request.buf)
 	in.request = nil
+	in.hold.Release()
+	in.hold = nil
 	m.served[in.id.Index()] = nil
 	e.NotExecuted = true
 	m.appendResponse(in.id, &wire.Response{Status: encodeStatus(e)}, wire.FlagEnd|wire.FlagLast, nil)
@@ -71,6 +74,8 @@ func (m *machine) expireRequests(now int64) {
 		switch d := m.env.instant(in.call.Deadline); {
 		case d != 0 && now >= d:
 			m.dropRequest(in, refused(tandem.DeadlineExceeded, "the arguments of %s did not arrive in time", in.call.Method))
+		case a.waitedTooLong(now, m.env.cfg.Stall):
+			m.dropRequest(in, in.hold.Exhausted(a.whole()))
 		case stalled:
 			m.dropRequest(in, refused(tandem.DeadlineExceeded, "nothing more of the arguments of %s came within %v", in.call.Method, m.env.cfg.Stall))
 		}
@@ -181,6 +186,13 @@ func (in *Inbound) outcome(a *answer, call *tandem.Call, err error) {
 	}
 	giveBuffer(in.owned)
 	in.message, in.owned = nil, nil
+	if in.hold != nil {
+		in.hold.Release()
+		in.hold = nil
+	}
+	if in.stream != nil {
+		in.stream.forgo()
+	}
 }
 
 // answer sends the answer of a call that is not the reader's own.
@@ -276,13 +288,28 @@ func (in *Inbound) Decode(v any) error {
 	case in.compressed:
 		return in.decompress(v)
 	}
-	if err := codec.Decode(in.codec(), in.message, v); err != nil {
+	return in.decode(in.message, v)
+}
+
+// decode decodes a message that is not compressed.
+func (in *Inbound) decode(message []byte, v any) error {
+	var err error
+	if len(message) <= budget.Small {
+		err = codec.Decode(in.codec(), message, v)
+	} else {
+		err = codec.DecodeWithin(in.codec(), message, v, in)
+	}
+	if err != nil {
 		return in.badArguments(err)
 	}
 	return nil
 }
 
+// badArguments says why the arguments did not decode.
 func (in *Inbound) badArguments(err error) error {
+	if e := exhausted(err); e != nil {
+		return e
+	}
 	return refused(tandem.InvalidArgument, "arguments of %s: %v", in.call.Method, err)
 }
 
@@ -294,15 +321,12 @@ func (in *Inbound) decompress(v any) error {
 	if in.method.target.MaxMessage > 0 {
 		limit = in.method.target.MaxMessage
 	}
-	b, err := in.compressor().Decompress(plain.b, in.message, limit)
-	if err == nil {
-		plain.b = b
-		err = codec.Decode(in.codec(), b, v)
-	}
+	b, err := budget.Decompress(in, in.compressor(), plain.b, in.message, limit)
 	if err != nil {
 		return in.badArguments(err)
 	}
-	return nil
+	plain.b = b
+	return in.decode(b, v)
 }
 
 // Encode encodes the answer.
@@ -343,6 +367,10 @@ func (s *Session) runApart(in *Inbound) {
 	in.apart = true
 	large := in.owned != nil
 	if !large { // the message is the reader's
+		if e := in.holdCopy(len(in.message)); e != nil {
+			s.refuseRun(in, e)
+			return
+		}
 		in.owned = takeBuffer()
 		in.owned.b = append(in.owned.b, in.message...)
 	}
@@ -355,6 +383,7 @@ func (s *Session) runApart(in *Inbound) {
 		defer s.flush()
 		start := time.Now()
 		in.message = in.owned.whole()
+		in.assembled(large)
 		var a answer
 		if d := in.call.Deadline; d.IsZero() || start.Before(d) {
 			in.execute(&a)

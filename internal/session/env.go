@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/budget"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
 	"github.com/tandem-rpc/tandem/wire"
 )
@@ -45,6 +46,11 @@ type Config struct {
 
 	// OnClose is called exactly once when a started session has ended.
 	OnClose func(*Session, error)
+
+	// Memory is what large requests of the peers may hold together; nil for no limit.
+	// MaxDecoded is how much one may take when it is decoded, in bytes; 0 for no limit.
+	Memory     *budget.Budget
+	MaxDecoded int64
 
 	Handshake time.Duration // how long a peer may take to say hello; 0 means 3 s
 	Stall     time.Duration // how long a frame may take to arrive or a write to be taken; 0 means 10 s

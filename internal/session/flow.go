@@ -255,6 +255,11 @@ type assembly struct {
 	size   int   // declared; what arrives may not differ
 	credit int64 // that the peer still has
 
+	in      *Inbound // whose request it is, which is reserved before it may go on; or nil
+	asked   bool     // for the memory
+	granted bool     // it was given
+	since   int64    // when the monitor first saw it wait; 0 before
+
 	stream *Stream // a partial message of a stream; size and credit are unused
 }
 
@@ -340,7 +345,7 @@ func (m *machine) dropAssembly(a *assembly) {
 func (m *machine) grant() {
 	large := true // the next that is no stream's is the oldest of those
 	for i, a := range m.incoming.list {
-		if a.waits() {
+		if a.waits() || !m.reserved(a) {
 			continue
 		}
 		always := i == 0 || large && a.stream == nil

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/budget"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -32,10 +33,11 @@ type Inbound struct {
 	ctxMu sync.Mutex
 	asked *doneContext // nil until somebody asks for Done
 
-	pairs   *wire.Pairs // memory of the metadata; nil until there is some, and it may be used again
-	message []byte      // the request; valid until the handler returns
-	owned   *buffer     // holds message when it is not the reader's
-	reply   *buffer     // the answer's message, encoded
+	pairs   *wire.Pairs  // memory of the metadata; nil until there is some, and it may be used again
+	message []byte       // the request; valid until the handler returns
+	owned   *buffer      // holds message when it is not the reader's
+	reply   *buffer      // the answer's message, encoded
+	hold    *budget.Hold // of what a large request takes; nil while nothing is reserved
 
 	// Guarded by the session's mutex.
 	request *assembly // while the request arrives
@@ -110,6 +112,12 @@ func (m *machine) onRequest(h wire.Header, payload []byte, now int64) (event, er
 		m.refuse(in, h, e)
 		return event{}, nil
 	}
+	if h.Flags&wire.FlagEnd == 0 {
+		if e := in.begin(len(block)); e != nil {
+			m.refuse(in, h, e)
+			return event{}, nil
+		}
+	}
 	m.serve(in)
 	if h.Flags&wire.FlagStream != 0 {
 		in.stream = newStream(m, in.id, in)
@@ -117,7 +125,7 @@ func (m *machine) onRequest(h wire.Header, payload []byte, now int64) (event, er
 	if h.Flags&wire.FlagEnd != 0 {
 		return m.startRun(in, block, nil)
 	}
-	in.request = &assembly{id: in.id, answer: wire.FlagAnswer, buf: takeBuffer(), have: len(block), size: int(r.Size)} //nolint:gosec // checked
+	in.request = &assembly{id: in.id, answer: wire.FlagAnswer, buf: takeBuffer(), have: len(block), size: int(r.Size), in: in} //nolint:gosec // checked
 	in.request.buf.b = append(in.request.buf.b, block...)
 	return event{}, m.startAssembly(in.request, now)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/budget"
 	"github.com/tandem-rpc/tandem/transport"
 	"github.com/tandem-rpc/tandem/wire"
 )
@@ -68,10 +69,11 @@ type Session struct {
 	drained chan struct{}           // the write buffer has room again; nil until somebody waits for it
 
 	// Calls in goroutines of their own, see room.go; guarded by mu.
-	encoded  int           // bytes of their answers that are not queued yet
-	room     chan struct{} // holds a token when there is room again; nil until somebody waits
-	encoding int32         // how many are encoding their answer
-	starting atomic.Int32  // how many have not begun; not guarded
+	encoded  int             // bytes of their answers that are not queued yet
+	room     chan struct{}   // holds a token when there is room again; nil until somebody waits
+	account  *budget.Account // of large requests; nil for no limit
+	encoding int32           // how many are encoding their answer
+	starting atomic.Int32    // how many have not begun; not guarded
 
 	// Of the monitor only, but rtt.
 	rtt        atomic.Int64
@@ -98,6 +100,7 @@ func (e *Env) newSession(ctx context.Context, c net.Conn) *Session {
 	}
 	s.peer = &tandem.Peer{Addr: c.RemoteAddr(), LocalAddr: c.LocalAddr(), Protocol: "tandem"}
 	s.m.env, s.m.s = e, s
+	s.account = e.cfg.Memory.Account()
 	s.received.Store(s.now())
 	return s
 }
@@ -323,6 +326,9 @@ func (s *Session) end(cause error) {
 	served := slices.Clone(s.m.served) // as its memory may be the session's
 	s.m.served = nil
 	for _, in := range served {
+		if in != nil && in.request != nil { // it won't run
+			in.hold.Release()
+		}
 		if in != nil && in.stream != nil {
 			in.stream.endRecv(&tandem.Error{Code: tandem.Unavailable, Message: text})
 		}

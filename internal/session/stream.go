@@ -8,6 +8,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/internal/budget"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -46,6 +47,7 @@ type Stream struct {
 	outgoing    bulk  // what sending points to
 	sendErr     error // why Send can't go on
 	over        bool
+	hold        *budget.Hold // of the message that was received last; nil while nothing is reserved
 }
 
 type streamMessage struct {
@@ -138,6 +140,12 @@ func (st *Stream) RecvMsg(v any) error {
 		return err
 	}
 	defer giveBuffer(msg.buf)
+	return st.decode(msg, v)
+}
+
+// decode decodes a message. What that takes is held until the next is received.
+func (st *Stream) decode(msg streamMessage, v any) error {
+	st.forgo()
 	data := msg.buf.b
 	if msg.packed {
 		if st.compressor == nil {
@@ -145,16 +153,27 @@ func (st *Stream) RecvMsg(v any) error {
 		}
 		plain := takeBuffer()
 		defer giveBuffer(plain)
-		b, err := st.compressor.Decompress(plain.b, data, st.most)
+		b, err := budget.Decompress(st, st.compressor, plain.b, data, st.most)
 		if err != nil {
-			return &tandem.Error{Code: tandem.InvalidArgument, Message: "stream message: " + err.Error()}
+			return badMessage(err)
 		}
 		plain.b, data = b, b
 	}
-	if err := codec.Decode(st.codec, data, v); err != nil {
-		return &tandem.Error{Code: tandem.InvalidArgument, Message: "stream message: " + err.Error()}
+	if len(data) <= budget.Small {
+		return badMessage(codec.Decode(st.codec, data, v))
 	}
-	return nil
+	return badMessage(codec.DecodeWithin(st.codec, data, v, st))
+}
+
+// badMessage says that a stream's message did not decode, and returns nil for nil.
+func badMessage(err error) error {
+	if err == nil {
+		return nil
+	}
+	if e := exhausted(err); e != nil {
+		return e
+	}
+	return &tandem.Error{Code: tandem.InvalidArgument, Message: "stream message: " + err.Error()}
 }
 
 // next waits for a message and returns its credit.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/server"
 )
 
 // call is one call: what was asked, its [tandem.Call] and that one's Body.
@@ -14,7 +15,8 @@ type call struct {
 	conn  *conn
 	req   frame
 	codec tandem.Codec
-	limit int     // of the arguments, in bytes
+	limit int // of the arguments, in bytes
+	held  server.Reservation
 	plain []byte  // the arguments, once they are decompressed
 	reply *buffer // the result; nil for none
 }
@@ -54,13 +56,13 @@ func (c *call) Decode(v any) error {
 	if c.req.kind&compression != 0 && len(message) > 0 {
 		if c.plain == nil {
 			var err error
-			if c.plain, err = c.conn.gzip.Decompress(nil, message, c.limit); err != nil {
-				return tandem.Errorf(tandem.InvalidArgument, "%w", err)
+			if c.plain, err = c.held.Decompress(c.conn.gzip, message, c.limit); err != nil {
+				return server.Unfit(err)
 			}
 		}
 		message = c.plain
 	}
-	return codec.Decode(c.codec, message, v)
+	return c.held.Decode(c.codec, message, v)
 }
 
 // Encode encodes the one result that a client receives.
@@ -86,6 +88,7 @@ func (*call) Stream() tandem.MessageStream { return nil }
 // connection is gone, and reading says why.
 func (c *call) answer(err error) {
 	defer c.reply.give()
+	defer c.held.Release()
 	if c.req.kind&oneWay != 0 {
 		return
 	}
@@ -111,6 +114,7 @@ func (c *call) answer(err error) {
 
 // echo answers a heartbeat.
 func (c *call) echo() {
+	defer c.held.Release()
 	if c.req.kind&oneWay != 0 {
 		return
 	}

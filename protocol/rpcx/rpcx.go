@@ -133,7 +133,7 @@ func (p *protocol) Serve(ctx context.Context, sc *server.Conn) error {
 
 // serveNext reads one request and starts its call.
 func (c *conn) serveNext(ctx context.Context) error {
-	in := &call{conn: c}
+	in := &call{conn: c, held: c.Reserve(ctx)}
 	left, err := in.req.readHead(c.r)
 	refused, isRefused := errors.AsType[*limitError](err)
 	if err != nil && !isRefused {
@@ -151,14 +151,21 @@ func (c *conn) serveNext(ctx context.Context) error {
 	if !isRefused && left > limit {
 		isRefused, refused = true, &limitError{fmt.Sprintf("message of %d bytes, %s takes at most %d", left, in.Method, limit)}
 	}
+	var why error
 	if isRefused {
+		why = &tandem.Error{Code: tandem.ResourceExhausted, NotExecuted: true, Message: refused.text}
+	} else {
+		why = in.held.Try(2 * int64(left)) // it is moved while it grows
+	}
+	if why != nil {
 		if _, err := c.r.Discard(left); err != nil {
 			return unexpected(err)
 		}
-		in.answer(&tandem.Error{Code: tandem.ResourceExhausted, NotExecuted: true, Message: refused.text})
+		in.answer(why)
 		return nil
 	}
 	if in.req.payload, err = readPayload(c.r, left); err != nil {
+		in.held.Release()
 		return fmt.Errorf("reading the arguments of %s: %w", in.Method, err)
 	}
 	switch err := in.describe(limit); {

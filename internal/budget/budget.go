@@ -1,0 +1,286 @@
+// Package budget bounds the memory that the requests of a server take together.
+//
+// A [Budget] is what all requests may hold. Each connection has an [Account] of it,
+// and each request that is large has a [Hold]. The rules:
+//
+//   - A hold grows while the budget has room and its account, with what it gets, holds
+//     no more than is left free. So one greedy connection gets half of the budget,
+//     three get a quarter each, and a new one always finds room for a small message.
+//   - A hold without room waits. Of those that wait, older holds are served first. When
+//     the budget itself is used up, the youngest that wait and hold memory are refused,
+//     so that older ones get theirs.
+//   - What has arrived of requests that wait is counted apart: an eighth of the budget.
+//   - The oldest hold that waits is served in any case, one at a time: it may exceed
+//     the budget until it is released or fits. So one request always makes progress.
+//
+// Time does not matter to these rules: who waits brings a context that ends.
+package budget
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+)
+
+// Budget is the memory that requests may hold. It is safe for concurrent use, as are
+// its accounts and holds. A nil Budget, Account or Hold has no limit.
+type Budget struct {
+	limit int64
+
+	mu       sync.Mutex
+	used     int64
+	early    int64   // bytes that came before there was room
+	born     uint64  // holds made so far
+	excess   *Hold   // that may exceed the limit or its account's share; nil for none
+	waiting  []*wait // the oldest hold first
+	parting  int64   // bytes of holds that are refused and not yet released
+	refusals uint64
+}
+
+// Account is a connection's part of a budget.
+type Account struct {
+	budget *Budget
+	early  int64
+	used   int64 // guarded by the budget's mutex, as are the fields of a Hold
+}
+
+// Hold is what one request holds.
+type Hold struct {
+	account *Account
+	born    uint64
+	n       int64
+	early   int64
+	wait    *wait // nil while it does not
+	refused bool  // and counted in parting
+}
+
+// wait is a hold that waits for n bytes.
+type wait struct {
+	hold *Hold
+	n    int64
+	done func(granted bool)
+}
+
+// New returns a budget of that many bytes.
+func New(limit int64) *Budget { return &Budget{limit: max(1, limit)} }
+
+// Account returns an account for a new connection.
+func (b *Budget) Account() *Account {
+	if b == nil {
+		return nil
+	}
+	return &Account{budget: b}
+}
+
+// Used returns how many bytes are held, and how often a hold was refused.
+func (b *Budget) Used() (bytes int64, refusals uint64) {
+	if b == nil {
+		return 0, 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used, b.refusals
+}
+
+// Hold returns a hold of nothing, for a request that begins now.
+func (a *Account) Hold() *Hold {
+	if a == nil {
+		return nil
+	}
+	b := a.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.born++
+	return &Hold{account: a, born: b.born}
+}
+
+// Try holds n bytes more if there is room now.
+func (h *Hold) Try(n int64) bool {
+	if h == nil || n <= 0 {
+		return true
+	}
+	b := h.account.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.hasRoom(h, n) || b.lends(h) {
+		b.give(h, n)
+		return true
+	}
+	b.refusals++
+	return false
+}
+
+// Ask holds n bytes more, now if there is room. Else it returns false, and done is
+// called once: with true when the bytes are held, with false when they are refused. A
+// hold that is released before is not called. done must not block; it may be called by
+// any goroutine that uses the budget. A hold asks for one thing at a time.
+func (h *Hold) Ask(n int64, done func(granted bool)) (granted bool) {
+	if h == nil || n <= 0 {
+		return true
+	}
+	b := h.account.budget
+	b.mu.Lock()
+	if b.hasRoom(h, n) || b.lends(h) {
+		b.give(h, n)
+		b.mu.Unlock()
+		return true
+	}
+	h.wait = &wait{h, n, done}
+	at, _ := slices.BinarySearchFunc(b.waiting, h.born, func(w *wait, born uint64) int { return cmp.Compare(w.hold.born, born) })
+	b.waiting = slices.Insert(b.waiting, at, h.wait)
+	refused := b.refuseYounger(h, n)
+	b.mu.Unlock()
+	for _, w := range refused {
+		w.done(false)
+	}
+	return false
+}
+
+// Begin holds the n bytes that have come of a request which may have to wait. What it gets
+// later is for these, too.
+func (h *Hold) Begin(n int64) bool {
+	if h == nil {
+		return true
+	}
+	a, b := h.account, h.account.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if a.early+n > b.limit/8-b.early-n {
+		b.refusals++
+		return false
+	}
+	b.begin(h, n)
+	return true
+}
+
+func (b *Budget) begin(h *Hold, n int64) {
+	h.early += n
+	h.account.early += n
+	b.early += n
+}
+
+// Shrink gives n bytes back, at most those that are held.
+func (h *Hold) Shrink(n int64) {
+	if h == nil || n <= 0 {
+		return
+	}
+	h.account.budget.settle(func(b *Budget) { b.take(h, min(n, h.n)) })
+}
+
+// Release gives everything back and waits for nothing any more. The hold may be used
+// again.
+func (h *Hold) Release() {
+	if h == nil {
+		return
+	}
+	h.account.budget.settle(func(b *Budget) {
+		b.leave(h)
+		b.take(h, h.n) // and what is early
+		h.refused = false
+	})
+}
+
+// settle lets change change the budget, and then serves those that wait.
+func (b *Budget) settle(change func(*Budget)) {
+	b.mu.Lock()
+	change(b)
+	granted := b.serve()
+	b.mu.Unlock()
+	for _, w := range granted {
+		w.done(true)
+	}
+}
+
+// hasRoom reports whether h may hold n bytes more by the rules.
+func (b *Budget) hasRoom(h *Hold, n int64) bool {
+	free := b.limit - b.used - n
+	return h.account.used+n <= free
+}
+
+// lends has h exceed the limit if no other hold does. While one waits another does.
+func (b *Budget) lends(h *Hold) bool {
+	if b.excess == nil {
+		b.excess = h
+	}
+	return b.excess == h
+}
+
+func (b *Budget) give(h *Hold, n int64) {
+	if h.early > 0 {
+		b.begin(h, -h.early)
+	}
+	h.n += n
+	h.account.used += n
+	b.used += n
+}
+
+// take takes n bytes from h. The hold that exceeded the limit does so no more if the
+// rules allow what it still holds.
+func (b *Budget) take(h *Hold, n int64) {
+	if h.refused {
+		b.parting -= n
+	}
+	b.give(h, -n)
+	if x := b.excess; x != nil && (x.n == 0 || b.hasRoom(x, 0)) {
+		b.excess = nil
+	}
+}
+
+// leave takes h off those that wait.
+func (b *Budget) leave(h *Hold) {
+	if h.wait != nil {
+		b.waiting = slices.DeleteFunc(b.waiting, func(w *wait) bool { return w == h.wait })
+		h.wait = nil
+	}
+}
+
+// serve gives those that wait what there is room for, and returns them.
+func (b *Budget) serve() (granted []*wait) {
+	if len(b.waiting) == 0 {
+		return nil
+	}
+	left := b.waiting[:0]
+	for _, w := range b.waiting {
+		if b.hasRoom(w.hold, w.n) || b.lends(w.hold) {
+			b.give(w.hold, w.n)
+			w.hold.wait = nil
+			granted = append(granted, w)
+		} else {
+			left = append(left, w)
+		}
+	}
+	clear(b.waiting[len(left):])
+	b.waiting = left
+	return granted
+}
+
+// refuseYounger refuses the youngest of those that wait and hold memory, so that h gets its
+// n bytes when they are released; none if that would not do. It does so only if the budget
+// is short: an account that has its share waits for its own.
+func (b *Budget) refuseYounger(h *Hold, n int64) (refused []*wait) {
+	short := b.used + n - b.limit - b.parting
+	var enough int64
+	from := len(b.waiting)
+	for from > 0 && enough < short && b.waiting[from-1].hold.born > h.born {
+		from--
+		enough += b.waiting[from].hold.n
+	}
+	if short <= 0 || enough < short {
+		return nil
+	}
+	left := b.waiting[:from]
+	for _, w := range b.waiting[from:] {
+		y := w.hold
+		if y.n == 0 { // there is nothing to be had
+			left = append(left, w)
+			continue
+		}
+		y.wait, y.refused = nil, true
+		b.parting += y.n
+		b.refusals++
+		refused = append(refused, w)
+	}
+	clear(b.waiting[len(left):])
+	b.waiting = left
+	return refused
+}

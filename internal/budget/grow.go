@@ -1,0 +1,100 @@
+package budget
+
+import (
+	"context"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// Exhausted is the error of a request that finds no room for n bytes.
+func (h *Hold) Exhausted(n int64) *tandem.Error {
+	e := tandem.Errorf(tandem.ResourceExhausted,
+		"request of %d bytes: the memory of requests is used up: try again later, or raise server.WithMemory", n)
+	e.NotExecuted, e.RetryAfter = true, retryAfter
+	return e
+}
+
+// TooMuch is the error of a request that takes about n bytes when it is decoded, where
+// at most that many are allowed.
+func TooMuch(n, most int64) *tandem.Error {
+	e := tandem.Errorf(tandem.ResourceExhausted,
+		"message takes about %d bytes of memory when decoded, limit %d: send less at a time, or raise server.WithMaxDecoded", n, most)
+	e.NotExecuted = true
+	return e
+}
+
+// retryAfter is what the caller of a refused request is advised to wait.
+const retryAfter = 100 * time.Millisecond
+
+// Grow holds n bytes more. It waits for room until ctx ends or that long, and returns an
+// error that says that the request was not executed.
+func (h *Hold) Grow(ctx context.Context, n int64, patience time.Duration) error {
+	if h == nil {
+		return nil
+	}
+	answer := make(chan bool, 1)
+	if h.Ask(n, func(granted bool) { answer <- granted }) {
+		return nil
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case granted := <-answer:
+		if granted {
+			return nil
+		}
+		return h.Exhausted(n)
+	case <-ctx.Done():
+		h.withdraw()
+		e := tandem.AsError(ctx.Err())
+		e.NotExecuted = true
+		return e
+	case <-timer.C:
+		h.withdraw()
+		return h.Exhausted(n)
+	}
+}
+
+// withdraw waits no more. What was granted meanwhile is held.
+func (h *Hold) withdraw() { h.account.budget.settle(func(b *Budget) { b.leave(h) }) }
+
+// Reserver is one request, as those see it that need memory for it.
+type Reserver interface {
+	// Reserve holds n bytes more, or returns why the request is refused. It may wait.
+	Reserve(n int64) error
+	// Return gives n bytes back.
+	Return(n int64)
+}
+
+// Small is how large, in bytes, what a request takes may be without being reserved: the
+// limits of a connection bound how many there are.
+const (
+	Small    = 4 << 10
+	Unpacked = 16 << 10 // likewise of a message while it is decompressed
+)
+
+// Decompress appends the original of src, at most limit bytes, to dst. How large that is
+// isn't known before: it tries with little room first, and reserves four times as much
+// when that does not do. What it needed at last stays held.
+func Decompress(r Reserver, c tandem.Compressor, dst, src []byte, limit int) ([]byte, error) {
+	for room := max(Unpacked, 4*len(src)); ; room *= 4 {
+		room = min(room, limit)
+		n := int64(room) + int64(room)/2 // it is moved while it grows
+		if room <= Unpacked {
+			n = 0
+		}
+		if err := r.Reserve(n); err != nil {
+			return dst, err
+		}
+		out, err := c.Decompress(dst, src, room)
+		if err == nil {
+			r.Return(max(0, n-int64(len(out)-len(dst))))
+			return out, nil
+		}
+		r.Return(n)
+		if room >= limit {
+			return dst, err
+		}
+	}
+}

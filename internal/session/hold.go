@@ -1,0 +1,181 @@
+package session
+
+import (
+	"errors"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/budget"
+)
+
+// What large requests hold is reserved from the server's memory: the first block of one that
+// arrives in several, and all of it before more is granted; a message that is copied for a
+// goroutine of its own; what comes out of a compressed one; and what decoding takes. Small
+// messages in the reader's buffer are decoded without any of it.
+
+// begin holds the n bytes that are there of a request whose rest may have to wait.
+func (in *Inbound) begin(n int) *tandem.Error {
+	in.hold = in.s.account.Hold()
+	if in.hold.Begin(int64(n)) {
+		return nil
+	}
+	return in.hold.Exhausted(int64(n))
+}
+
+// holdCopy holds the n bytes of a message that is copied for a goroutine, if they are worth
+// it.
+func (in *Inbound) holdCopy(n int) *tandem.Error {
+	if n <= budget.Small || in.s.account == nil {
+		return nil
+	}
+	in.hold = in.s.account.Hold()
+	if in.hold.Try(int64(n)) {
+		return nil
+	}
+	return in.hold.Exhausted(int64(n))
+}
+
+// reserved reports whether the rest of a message may come. The memory of a large request is
+// asked for once; when there is room later, grant is called again.
+func (m *machine) reserved(a *assembly) bool {
+	in := a.in
+	if in == nil || a.granted || in.s.account == nil {
+		return true
+	}
+	if a.asked {
+		return false
+	}
+	a.asked = true
+	s, h := in.s, in.hold
+	a.granted = h.Ask(a.whole(), func(granted bool) {
+		s.env.spawn(func() { s.askedFor(a, h, granted) })
+	})
+	return a.granted
+}
+
+// waitedTooLong reports whether a message has waited for memory for as long as most.
+func (a *assembly) waitedTooLong(now int64, most time.Duration) bool {
+	if !a.asked || a.granted {
+		return false
+	}
+	if a.since == 0 {
+		a.since = now
+	}
+	return now-a.since > int64(most)
+}
+
+// whole is what a large message needs. When it is put together it is there twice.
+func (a *assembly) whole() int64 {
+	if a.size > len(piece{}) {
+		return 2 * int64(a.size)
+	}
+	return int64(a.size)
+}
+
+// assembled gives back what putting a large message together took.
+func (in *Inbound) assembled(large bool) {
+	if large && len(in.message) > len(piece{}) {
+		in.hold.Shrink(int64(len(in.message)))
+	}
+}
+
+// askedFor goes on with a message for which there is room now, or drops it.
+func (s *Session) askedFor(a *assembly, h *budget.Hold, granted bool) {
+	s.mu.Lock()
+	in := s.m.serving(a.id)
+	switch {
+	case in == nil || in.request != a || s.m.closed != nil: // it is over
+	case granted:
+		a.granted = true
+		s.m.grant()
+	default:
+		s.m.dropRequest(in, h.Exhausted(a.whole()))
+	}
+	s.mu.Unlock()
+	s.flush()
+}
+
+// refuseRun answers a call that can't be run; nothing of the application has seen it.
+func (s *Session) refuseRun(in *Inbound, e *tandem.Error) {
+	var a answer
+	in.outcome(&a, &in.call, e)
+	s.answer(&a)
+}
+
+// Reserve holds n bytes more for the call, waiting for them at most as long as the call has.
+func (in *Inbound) Reserve(n int64) error {
+	if n == 0 || in.s.account == nil {
+		return nil
+	}
+	if in.hold == nil {
+		in.hold = in.s.account.Hold()
+	}
+	if in.hold.Try(n) {
+		return nil
+	}
+	return in.hold.Grow(in, n, in.s.env.cfg.Stall)
+}
+
+// Return gives n bytes back.
+func (in *Inbound) Return(n int64) { in.hold.Shrink(n) }
+
+// Expect reserves what a codec says that decoding takes, or refuses it.
+func (in *Inbound) Expect(n int64) error {
+	return in.s.env.expect(in, n)
+}
+
+func (e *Env) expect(r budget.Reserver, n int64) error {
+	if most := e.cfg.MaxDecoded; most > 0 && n > most {
+		return budget.TooMuch(n, most)
+	}
+	return r.Reserve(n)
+}
+
+// Reserve holds n bytes more for a message of a stream that the peer has opened.
+func (st *Stream) Reserve(n int64) error {
+	if n == 0 || st.s.account == nil || st.in == nil {
+		return nil
+	}
+	st.s.mu.Lock()
+	if st.over { // a goroutine that the handler has left
+		st.s.mu.Unlock()
+		return errStreamOver
+	}
+	if st.hold == nil {
+		st.hold = st.s.account.Hold()
+	}
+	h := st.hold
+	st.s.mu.Unlock()
+	return h.Grow(st.ctx, n, st.s.env.cfg.Stall)
+}
+
+// Return gives n bytes back.
+func (st *Stream) Return(n int64) { st.held().Shrink(n) }
+
+// Expect is Inbound's, for a message of the stream.
+func (st *Stream) Expect(n int64) error {
+	if st.in == nil {
+		return nil
+	}
+	return st.s.env.expect(st, n)
+}
+
+func (st *Stream) held() *budget.Hold {
+	st.s.mu.Lock()
+	defer st.s.mu.Unlock()
+	return st.hold
+}
+
+// forgo gives everything back.
+func (st *Stream) forgo() { st.held().Release() }
+
+var errStreamOver = &tandem.Error{Code: tandem.Canceled, Message: "the stream is over: its method has returned"}
+
+// exhausted returns err as it is if it says that there is no memory, or no time to wait for
+// it; nil for other errors.
+func exhausted(err error) *tandem.Error {
+	if e, ok := errors.AsType[*tandem.Error](err); ok && e.NotExecuted {
+		return e
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package server
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/internal/budget"
+)
+
+// Reservation is what one request of a [Protocol] takes of [WithMemory]. A request reserves
+// its size before it is read, if it declares one, and else as it grows. Its methods are for
+// one goroutine at a time. Small requests hold nothing and cost nothing.
+type Reservation struct {
+	conn *Conn
+	ctx  context.Context //nolint:containedctx // of the request: how long it waits
+	hold *budget.Hold
+}
+
+// Reserve returns an empty Reservation for a request that begins. It waits for memory until
+// ctx ends, at most for [WithStallTimeout]. Release must be called when the request is
+// over.
+func (c *Conn) Reserve(ctx context.Context) Reservation { return Reservation{conn: c, ctx: ctx} }
+
+func (r *Reservation) held() *budget.Hold {
+	if r.hold == nil {
+		r.hold = r.conn.account.Hold()
+	}
+	return r.hold
+}
+
+// Try holds n bytes more if there is room now. Else its error says that the request was not
+// executed. Requests of at most 4 KiB need not be held.
+func (r *Reservation) Try(n int64) error {
+	if n <= budget.Small || r.held().Try(n) {
+		return nil
+	}
+	return r.hold.Exhausted(n)
+}
+
+// Reserve is Try, and waits for room.
+func (r *Reservation) Reserve(n int64) error {
+	if n <= 0 || r.held().Try(n) {
+		return nil
+	}
+	return r.hold.Grow(r.ctx, n, r.conn.StallTimeout())
+}
+
+// Expect is Reserve for what decoding a message takes, which is refused beyond
+// [WithMaxDecoded].
+func (r *Reservation) Expect(n int64) error {
+	if most := r.conn.server.opts.maxDecoded; n > most {
+		return budget.TooMuch(n, most)
+	}
+	return r.Reserve(n)
+}
+
+// Return gives n bytes back.
+func (r *Reservation) Return(n int64) { r.hold.Shrink(n) }
+
+// Release gives everything back. The Reservation may be used again.
+func (r *Reservation) Release() { r.hold.Release() }
+
+// Decompress returns the original of src, at most limit bytes, which are held.
+func (r *Reservation) Decompress(c tandem.Compressor, src []byte, limit int) ([]byte, error) {
+	return budget.Decompress(r, c, nil, src, limit)
+}
+
+// Decode is [codec.Decode]. What a large message takes is held before it is decoded.
+func (r *Reservation) Decode(c tandem.Codec, src []byte, v any) error {
+	return codec.Decode(r.Codec(c, src), src, v)
+}
+
+// Codec returns a codec that decodes src, or parts of it, as c does, and holds before what
+// that takes, if src is large.
+func (r *Reservation) Codec(c tandem.Codec, src []byte) tandem.Codec {
+	if len(src) <= budget.Small {
+		return c
+	}
+	return codec.Within(c, r)
+}
+
+// Unfit returns the error of a message that could not be decompressed or decoded: err itself
+// if it says that there was no memory for it, else one with the code InvalidArgument.
+func Unfit(err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*tandem.Error](err); ok && e.NotExecuted {
+		return e
+	}
+	return tandem.Errorf(tandem.InvalidArgument, "%w", err)
+}
