@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
@@ -10,20 +11,24 @@ import (
 )
 
 // Reservation is what one request of a [Protocol] takes of [WithMemory]. A request reserves
-// its size before it is read, if it declares one, and else as it grows. Its methods are for
-// one goroutine at a time. Small requests hold nothing and cost nothing.
+// its size before it is read, if it declares one, and else as it grows. Its methods are safe
+// for concurrent use. Small requests hold nothing and cost nothing.
 type Reservation struct {
 	conn *Conn
 	ctx  context.Context //nolint:containedctx // of the request: how long it waits
+
+	mu   sync.Mutex // of what a goroutine does that a handler has left
 	hold *budget.Hold
 }
 
 // Reserve returns an empty Reservation for a request that begins. It waits for memory until
 // ctx ends, at most for [WithStallTimeout]. Release must be called when the request is
 // over.
-func (c *Conn) Reserve(ctx context.Context) Reservation { return Reservation{conn: c, ctx: ctx} }
+func (c *Conn) Reserve(ctx context.Context) *Reservation { return &Reservation{conn: c, ctx: ctx} }
 
 func (r *Reservation) held() *budget.Hold {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.hold == nil {
 		r.hold = r.conn.account.Hold()
 	}
@@ -33,18 +38,26 @@ func (r *Reservation) held() *budget.Hold {
 // Try holds n bytes more if there is room now. Else its error says that the request was not
 // executed. Requests of at most 4 KiB need not be held.
 func (r *Reservation) Try(n int64) error {
-	if n <= budget.Small || r.held().Try(n) {
+	if n <= budget.Small {
 		return nil
 	}
-	return r.hold.Exhausted(n)
+	h := r.held()
+	if h.Try(n) {
+		return nil
+	}
+	return h.Exhausted(n)
 }
 
 // Reserve is Try, and waits for room.
 func (r *Reservation) Reserve(n int64) error {
-	if n <= 0 || r.held().Try(n) {
+	if n <= 0 {
 		return nil
 	}
-	return r.hold.Grow(r.ctx, n, r.conn.StallTimeout())
+	h := r.held()
+	if h.Try(n) {
+		return nil
+	}
+	return h.Grow(r.ctx, n, r.conn.StallTimeout())
 }
 
 // Expect is Reserve for what decoding a message takes, which is refused beyond
@@ -57,19 +70,23 @@ func (r *Reservation) Expect(n int64) error {
 }
 
 // Return gives n bytes back.
-func (r *Reservation) Return(n int64) { r.hold.Shrink(n) }
+func (r *Reservation) Return(n int64) {
+	if n > 0 {
+		r.held().Shrink(n)
+	}
+}
 
 // Release gives everything back. The Reservation may be used again.
-func (r *Reservation) Release() { r.hold.Release() }
+func (r *Reservation) Release() {
+	r.mu.Lock()
+	h := r.hold
+	r.mu.Unlock()
+	h.Release()
+}
 
 // Decompress returns the original of src, at most limit bytes, which are held.
 func (r *Reservation) Decompress(c tandem.Compressor, src []byte, limit int) ([]byte, error) {
 	return budget.Decompress(r, c, nil, src, limit)
-}
-
-// Decode is [codec.Decode]. What a large message takes is held before it is decoded.
-func (r *Reservation) Decode(c tandem.Codec, src []byte, v any) error {
-	return codec.Decode(r.Codec(c, src), src, v)
 }
 
 // Codec returns a codec that decodes src, or parts of it, as c does, and holds before what

@@ -97,8 +97,9 @@ var errTooLarge = errors.New("message too large")
 // reader reads messages.
 type reader struct {
 	r      *bufio.Reader
-	midway func(bool) // is told whether a message has arrived in part
-	skip   bool       // the rest of the line
+	midway func(bool)          // is told whether a message has arrived in part
+	skip   bool                // the rest of the line
+	try    func(n int64) error // holds n bytes more for the message; nil for no limit
 }
 
 // next returns the next message, of at most that many bytes. After a *parseError,
@@ -111,6 +112,7 @@ func (r *reader) next(limit int) ([]byte, error) {
 	}
 	var f frame
 	var message []byte
+	var exhausted error
 	for size := 0; ; {
 		b, err := r.peek()
 		if err != nil && f.begun() {
@@ -120,10 +122,12 @@ func (r *reader) next(limit int) ([]byte, error) {
 			return nil, err
 		}
 		b, done, err := r.scan(&f, b)
-		if size += len(b); size > limit || f.tooMany() {
+		size += len(b)
+		if exhausted == nil && size <= limit && !f.tooMany() {
+			message, exhausted = r.keep(message, b)
+		}
+		if exhausted != nil || size > limit || f.tooMany() {
 			message = nil
-		} else {
-			message = append(message, b...)
 		}
 		switch {
 		case err != nil:
@@ -132,10 +136,31 @@ func (r *reader) next(limit int) ([]byte, error) {
 			return nil, errTooLarge
 		case done && f.tooMany():
 			return nil, errTooMany
+		case done && exhausted != nil:
+			return nil, exhausted
 		case done:
 			return message, nil
 		}
 	}
+}
+
+// copies is how often the bytes of a message are there: while it grows, and as parameters.
+const copies = 3
+
+// keep appends a part to the message. Before the message is moved, the room for that is
+// held; there is no waiting, as this is the reader of all messages.
+func (r *reader) keep(message, part []byte) ([]byte, error) {
+	if need := len(message) + len(part); need > cap(message) {
+		grown := make([]byte, len(message), max(2*cap(message), need, 512))
+		if r.try != nil {
+			if err := r.try(copies * int64(cap(grown)-cap(message))); err != nil {
+				return nil, err
+			}
+		}
+		copy(grown, message)
+		message = grown
+	}
+	return append(message, part...), nil
 }
 
 // scan takes what belongs to the message out of what was peeked at, and returns

@@ -85,6 +85,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "JSON-RPC wants the content type application/json, and no encoding", http.StatusUnsupportedMediaType)
 	default:
 		c.deadline = deadlineOf(r.Header, time.Now())
+		c.held = c.Reserve(r.Context())
+		defer c.held.Release()
 		c.post(w, r)
 	}
 }
@@ -128,6 +130,8 @@ func (c *conn) post(w http.ResponseWriter, r *http.Request) {
 	answer := c.tooLarge()
 	switch {
 	case errors.Is(err, errTooLarge):
+	case tandem.CodeOf(err) == tandem.ResourceExhausted:
+		answer = exhausted(err)
 	case err != nil:
 		c.limitAnswer(w, r, 0)
 		http.Error(w, "the body did not come: "+err.Error(), http.StatusBadRequest)
@@ -156,7 +160,18 @@ func (c *conn) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	}
 	control := http.NewResponseController(w)
 	var message bytes.Buffer
+	declared := r.ContentLength >= 0
+	if declared {
+		if err := c.reserve(r.ContentLength); err != nil {
+			return nil, err
+		}
+	}
 	for {
+		if !declared {
+			if err := c.reserve(stallBytes); err != nil {
+				return nil, err
+			}
+		}
 		if err := control.SetReadDeadline(time.Now().Add(c.StallTimeout())); err != nil {
 			return nil, err
 		}
@@ -172,6 +187,17 @@ func (c *conn) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		}
 	}
 }
+
+// reserve holds memory for n bytes more of a message, which are there several times.
+func (c *conn) reserve(n int64) error {
+	if n <= smallMessage {
+		return nil
+	}
+	return c.held.Reserve(copies * n)
+}
+
+// smallMessage is how many bytes are not worth reserving.
+const smallMessage = 4 << 10
 
 // stallBytes must come within the stall timeout.
 const stallBytes = 64 << 10

@@ -82,6 +82,8 @@ type conn struct {
 	metadata tandem.Metadata // of each call; a clone
 	peer     *tandem.Peer    // nil: the connection's
 	deadline time.Time       // of each call; zero for none
+
+	held *server.Reservation // of one message
 }
 
 const readBuffer = 16 << 10
@@ -91,10 +93,21 @@ func (p *protocol) Serve(ctx context.Context, sc *server.Conn) error {
 	c := &conn{Conn: sc, json: p.json}
 	in := reader{r: bufio.NewReaderSize(sc, readBuffer), midway: sc.Midway}
 	for {
+		one := *c
+		one.held = sc.Reserve(ctx)
+		in.try = one.held.Try
 		message, err := in.next(c.MaxMessage())
+		if err == nil {
+			one.serve(ctx, message, func(answer []byte) {
+				one.held.Release()
+				c.send(answer)
+			})
+			continue
+		}
+		one.held.Release()
 		switch {
-		case err == nil:
-			c.serve(ctx, message, c.send)
+		case tandem.CodeOf(err) == tandem.ResourceExhausted && !tandem.MayHaveExecuted(err):
+			c.send(exhausted(err))
 		case errors.As(err, new(*parseError)):
 			c.send(failed(parseFailed, err))
 		case errors.Is(err, errTooLarge):
@@ -108,6 +121,9 @@ func (p *protocol) Serve(ctx context.Context, sc *server.Conn) error {
 		}
 	}
 }
+
+// exhausted is the answer to a message for which there was no memory.
+func exhausted(err error) []byte { return failed(serverError-int(tandem.ResourceExhausted), err) }
 
 // tooLarge is the answer to a message that is.
 func (c *conn) tooLarge() []byte {
@@ -143,7 +159,7 @@ func (c *conn) serve(ctx context.Context, message []byte, done func(answer []byt
 // call makes the call of a request. done gets the answer, once: nil for a
 // notification.
 func (c *conn) call(ctx context.Context, r *request, done func(answer []byte)) {
-	b := &body{codec: c.json, req: r}
+	b := &body{codec: c.held.Codec(c.json, r.Params), req: r}
 	finish := func(err error) {
 		switch {
 		case r.notification:

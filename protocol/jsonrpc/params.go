@@ -8,6 +8,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/server"
 )
 
 // body is the parameters and the result of one call.
@@ -70,10 +71,7 @@ func (b *body) empty(v any) []byte {
 
 // Decode decodes the parameters into the arguments.
 func (b *body) Decode(v any) error {
-	if err := b.decode(v); err != nil {
-		return tandem.Errorf(tandem.InvalidArgument, "%w", err)
-	}
-	return nil
+	return server.Unfit(b.decode(v))
 }
 
 func (b *body) decode(v any) error {

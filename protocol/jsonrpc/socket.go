@@ -13,6 +13,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/server"
 )
 
 // pingAfter is how long a WebSocket may be silent before its client is pinged.
@@ -112,25 +113,35 @@ func (s *socket) begin() bool {
 // read serves messages until the connection ends.
 func (s *socket) read() {
 	for {
-		message, err := s.next()
+		held := s.Reserve(s.ctx)
+		message, err := s.next(held)
+		if err != nil {
+			held.Release()
+		}
 		switch {
+		case tandem.CodeOf(err) == tandem.ResourceExhausted && !tandem.MayHaveExecuted(err):
+			s.answer(exhausted(err))
+			continue
 		case errors.Is(err, errTooLarge):
 			s.answer(s.tooLarge())
 			continue
 		case err != nil:
 			return
 		case !s.begin():
+			held.Release()
 			s.answer(failed(serverError-int(tandem.Unavailable), &tandem.Error{
 				Code: tandem.Unavailable, NotExecuted: true, Message: "the server is shutting down",
 			}))
 			continue
 		}
 		c := *s.conn
+		c.held = held
 		if s.timeout > 0 {
 			c.deadline = time.Now().Add(s.timeout)
 		}
 		c.serveWhole(s.ctx, message, func(answer []byte) {
 			defer s.open.Done()
+			held.Release()
 			s.answer(answer)
 		})
 	}
@@ -138,7 +149,7 @@ func (s *socket) read() {
 
 // next reads a message. When it has begun, 64 KiB of it or the rest must come within the
 // stall timeout. One that is too large is read over.
-func (s *socket) next() ([]byte, error) {
+func (s *socket) next(held *server.Reservation) ([]byte, error) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
 	s.listening.Store(true)
@@ -151,14 +162,20 @@ func (s *socket) next() ([]byte, error) {
 	stalled := time.AfterFunc(s.StallTimeout(), cancel)
 	defer stalled.Stop()
 	var message bytes.Buffer
+	var exhausted error
 	for size := 0; ; {
+		if size > 0 && exhausted == nil {
+			exhausted = held.Try(copies * stallBytes)
+		}
 		n, err := io.CopyN(&message, r, stallBytes)
-		if size += int(n); size > s.MaxMessage() {
+		if size += int(n); size > s.MaxMessage() || exhausted != nil {
 			message.Reset()
 		}
 		switch {
 		case errors.Is(err, io.EOF) && size > s.MaxMessage():
 			return nil, errTooLarge
+		case errors.Is(err, io.EOF) && exhausted != nil:
+			return nil, exhausted
 		case errors.Is(err, io.EOF):
 			return message.Bytes(), nil
 		case err != nil:

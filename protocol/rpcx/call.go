@@ -16,7 +16,7 @@ type call struct {
 	req   frame
 	codec tandem.Codec
 	limit int // of the arguments, in bytes
-	held  server.Reservation
+	held  *server.Reservation
 	plain []byte  // the arguments, once they are decompressed
 	reply *buffer // the result; nil for none
 }
@@ -62,7 +62,7 @@ func (c *call) Decode(v any) error {
 		}
 		message = c.plain
 	}
-	return c.held.Decode(c.codec, message, v)
+	return codec.Decode(c.held.Codec(c.codec, message), message, v)
 }
 
 // Encode encodes the one result that a client receives.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/server"
 )
 
 // decode decodes one message into the arguments of a method, or into what a stream
@@ -28,10 +29,7 @@ func decode(c tandem.Codec, src []byte, v any) error {
 	default:
 		err = codec.Decode(c, src, v)
 	}
-	if err != nil {
-		return tandem.Errorf(tandem.InvalidArgument, "%w", err)
-	}
-	return nil
+	return server.Unfit(err)
 }
 
 // checkNothing returns an error if a message for a method without arguments says

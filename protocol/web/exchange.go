@@ -32,6 +32,11 @@ type exchange struct {
 	ctx     context.Context
 	call    *tandem.Call // when it was made
 
+	mark []byte              // see sealed
+	gzip tandem.Compressor   // of what is received
+	body *server.Reservation // of what net/http's goroutine reads
+	held *server.Reservation // of what the call decompresses and decodes
+
 	begun  bool          // the call was made; net/http's goroutine's
 	wanted chan struct{} // closed when the call wants to read or write
 	want   sync.Once
@@ -40,7 +45,7 @@ type exchange struct {
 	ended  chan struct{} // closed when it has ended
 
 	// Valid when given is closed.
-	request  []byte
+	request  message
 	stream   connect.StreamingHandlerConn
 	readable bool // one of them came
 
@@ -89,6 +94,7 @@ func (x *exchange) admit(ctx context.Context) error {
 	}
 	call.Deadline, _ = ctx.Deadline()
 	x.ctx, x.call, x.begun = ctx, call, true
+	x.body, x.held = x.conn.Reserve(ctx), x.conn.Reserve(ctx)
 	x.conn.Go(ctx, call, func(err error) { x.end(call, err) })
 	select {
 	case <-x.wanted:
@@ -112,6 +118,7 @@ func (x *exchange) end(call *tandem.Call, err error) {
 	if err != nil {
 		advice(x.trailer, err)
 	}
+	x.held.Release()
 	close(x.ended)
 }
 
@@ -133,11 +140,12 @@ func (x *exchange) abandon() {
 	}
 	x.give.Do(func() { close(x.given) })
 	<-x.ended
+	x.body.Release()
 }
 
 // unary is what connect calls with the message.
 func (x *exchange) unary(req *connect.Request[message]) (*connect.Response[message], error) {
-	x.request, x.readable = req.Msg.b, true
+	x.request, x.readable = *req.Msg, true
 	x.give.Do(func() { close(x.given) })
 	<-x.ended
 	x.limitAnswer(len(x.reply))
@@ -195,7 +203,16 @@ func (x *exchange) Decode(v any) error {
 		}
 		return decode(x.codec, message, v)
 	}
-	return decode(x.codec, x.request, v)
+	return x.decode(&x.request, v)
+}
+
+// decode decodes a message, which is decompressed before if need be.
+func (x *exchange) decode(m *message, v any) error {
+	b, err := x.open(m)
+	if err != nil {
+		return err
+	}
+	return decode(x.held.Codec(x.codec, b), b, v)
 }
 
 // Encode encodes the response.

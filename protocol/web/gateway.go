@@ -11,12 +11,15 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/compress"
 	"github.com/tandem-rpc/tandem/server"
 )
 
 // gateway calls methods.
 type gateway struct {
 	codecs   codecs
+	gzip     tandem.Compressor
+	mark     []byte // see sealed
 	failures *connect.ErrorWriter
 	handlers sync.Map // of *connect.Handler by handlerKey: there are as many as different limits
 }
@@ -28,7 +31,9 @@ type handlerKey struct {
 	safe bool
 }
 
-func newGateway() *gateway { return &gateway{codecs: newCodecs(), failures: connect.NewErrorWriter()} }
+func newGateway() *gateway {
+	return &gateway{codecs: newCodecs(), gzip: compress.Gzip(), mark: newMark(), failures: connect.NewErrorWriter()}
+}
 
 // ServeHTTP makes one call.
 func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -50,7 +55,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r = withDefaults(r)
 	}
 	kind := contentOf(r)
-	x := &exchange{conn: conn, method: m, name: name, req: r, codec: g.codecs[kind.codec], peer: peerOf(conn, kind.protocol), fields: fields}
+	x := &exchange{conn: conn, method: m, name: name, req: r, codec: g.codecs[kind.codec], peer: peerOf(conn, kind.protocol), fields: fields, mark: g.mark, gzip: g.gzip}
 	switch {
 	case r.Method != http.MethodPost && (r.Method != http.MethodGet || !m.Safe):
 		await(w, r, conn)
@@ -68,6 +73,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.limitRefusal()
 	defer x.abandon()
 	w, r = forMethod(w, r, conn, m)
+	r.Body = newReserving(x, r)
 	g.handler(m).ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
 }
 
@@ -179,17 +185,17 @@ func (g *gateway) handler(m *server.Method) *connect.Handler {
 	if h, ok := g.handlers.Load(key); ok {
 		return h.(*connect.Handler)
 	}
-	h, _ := g.handlers.LoadOrStore(key, newHandler(key))
+	h, _ := g.handlers.LoadOrStore(key, g.newHandler(key))
 	return h.(*connect.Handler)
 }
 
-func newHandler(key handlerKey) *connect.Handler {
+func (g *gateway) newHandler(key handlerKey) *connect.Handler {
 	opts := []connect.HandlerOption{
 		connect.WithCodec(passing{"proto"}), connect.WithCodec(passing{"json"}), connect.WithCodec(passing{"json; charset=utf-8"}),
 		connect.WithReadMaxBytes(key.most),
 		connect.WithCompressMinBytes(compressAbove),
 		connect.WithCompression("gzip",
-			func() connect.Decompressor { return &unzip{most: int64(key.most) + 1} },
+			func() connect.Decompressor { return &sealed{mark: g.mark} },
 			func() connect.Compressor { return gzip.NewWriter(nil) }),
 		connect.WithRequestGate(func(ctx context.Context, _ connect.Spec, _ connect.Peer, _ http.Header) (context.Context, error) {
 			return ctx, exchangeOf(ctx).admit(ctx)

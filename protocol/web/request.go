@@ -1,7 +1,6 @@
 package web
 
 import (
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"io"
@@ -111,28 +110,6 @@ func (s *steady) Read(p []byte) (int, error) {
 
 func (s *steady) setDeadline(t time.Time) error {
 	return http.NewResponseController(s.w).SetReadDeadline(t)
-}
-
-// unzip decompresses, and stops when it has given more than most bytes: a small
-// message must not make much work.
-type unzip struct {
-	gzip.Reader
-
-	most, given int64
-}
-
-func (u *unzip) Reset(r io.Reader) error {
-	u.given = 0
-	return u.Reader.Reset(r)
-}
-
-func (u *unzip) Read(p []byte) (int, error) {
-	if u.given > u.most {
-		return 0, connect.NewError(connect.CodeResourceExhausted, tandem.Errorf(tandem.ResourceExhausted, "message has more than %d bytes", u.most-1))
-	}
-	n, err := u.Reader.Read(p)
-	u.given += int64(n)
-	return n, err
 }
 
 // writeError answers with an error in JSON, as connect writes it. What HTTP itself does

@@ -126,14 +126,15 @@ func (m *messages) RecvMsg(v any) error {
 	if err := x.wish(); err != nil {
 		return x.inTime(err)
 	}
-	b, err := x.receive()
+	next, err := x.receive()
 	if err != nil {
 		return err
 	}
-	return decode(x.codec, b, v)
+	x.held.Release() // what the message before it took
+	return x.decode(next, v)
 }
 
-func (x *exchange) receive() ([]byte, error) {
+func (x *exchange) receive() (*message, error) {
 	x.receiving.Store(true)
 	defer x.receiving.Store(false)
 	if x.finished.Load() {
@@ -149,7 +150,7 @@ func (x *exchange) receive() ([]byte, error) {
 	case err != nil:
 		return nil, x.inTime(err)
 	}
-	return next.b, nil
+	return &next, nil
 }
 
 // CloseSend does nothing: the client learns of the end when the method returns.

@@ -1,0 +1,153 @@
+package web
+
+import (
+	"bytes"
+	"crypto/rand"
+	endian "encoding/binary"
+	"errors"
+	"io"
+	"net/http"
+
+	"connectrpc.com/connect"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/compress"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// reserving is the body of a request. What its messages take is reserved before they are
+// read: all of one that declares its size, the others in steps.
+type reserving struct {
+	io.ReadCloser
+
+	x         *exchange
+	enveloped bool    // each message has five bytes before it that tell its length
+	head      [5]byte // of an envelope
+	got       int     // bytes of the head
+	left      int64   // bytes of the message, or until more is reserved
+	held      int64   // what is reserved for the message
+	begun     bool
+}
+
+// copies is how often the bytes of a message are there while connect reads it: in a buffer
+// that doubles, and in the message.
+const copies = 3
+
+// step is by how much a message of unknown size grows at first, in bytes.
+const step = 16 << 10
+
+func newReserving(x *exchange, r *http.Request) *reserving {
+	kind := contentOf(r)
+	return &reserving{ReadCloser: r.Body, x: x, enveloped: kind.protocol != "connect" || kind.streaming == nil || *kind.streaming}
+}
+
+func (in *reserving) Read(b []byte) (int, error) {
+	if !in.x.begun { // connect reads what it has refused
+		return in.ReadCloser.Read(b)
+	}
+	if in.enveloped {
+		return in.readEnvelope(b)
+	}
+	if err := in.makeRoom(); err != nil {
+		return 0, err
+	}
+	n, err := in.ReadCloser.Read(b[:min(int64(len(b)), in.left)])
+	in.left -= int64(n)
+	return n, err
+}
+
+// makeRoom reserves the rest of a message without an envelope, as far as it is known.
+func (in *reserving) makeRoom() error {
+	most := int64(in.x.method.MaxMessage)
+	switch size := in.x.req.ContentLength; {
+	case in.left > 0:
+		return nil
+	case !in.begun && size > most: // connect reads and refuses it
+		in.begun, in.left = true, size
+		return nil
+	case !in.begun && size > 0:
+		in.begun, in.left = true, size
+		return in.reserve(copies * size)
+	case !in.begun:
+		in.begun, in.left = true, step
+		return in.reserve(copies * step)
+	case in.held >= copies*most: // likewise
+		in.left = most
+		return nil
+	}
+	in.left = in.held / copies
+	return in.reserve(in.held)
+}
+
+func (in *reserving) readEnvelope(b []byte) (int, error) {
+	if in.got < len(in.head) {
+		n, err := in.ReadCloser.Read(b[:min(len(b), len(in.head)-in.got)])
+		if in.got += copy(in.head[in.got:], b[:n]); in.got < len(in.head) || err != nil && !errors.Is(err, io.EOF) {
+			return n, err
+		}
+		in.x.body.Return(in.held) // the message before it
+		in.held, in.left = 0, int64(endian.BigEndian.Uint32(in.head[1:]))
+		if in.left == 0 {
+			in.got = 0
+		} else if in.left <= int64(in.x.method.MaxMessage) {
+			err = errors.Join(err, in.reserve(copies*in.left))
+		}
+		return n, err
+	}
+	n, err := in.ReadCloser.Read(b[:min(int64(len(b)), in.left)])
+	if in.left -= int64(n); in.left == 0 {
+		in.got = 0
+	}
+	return n, err
+}
+
+// reserve waits for memory, and then for the body as long as at first.
+func (in *reserving) reserve(n int64) error {
+	if n <= copies*step && in.held == 0 {
+		return nil
+	}
+	if err := in.x.body.Reserve(n); err != nil {
+		return outward(err)
+	}
+	in.held += n
+	if s, ok := in.ReadCloser.(*steady); ok {
+		s.left = 0
+	}
+	return nil
+}
+
+// sealed is connect's gzip for what is received: it leaves decompression to the call's Body,
+// which reserves the memory for it. A mark that no client can know tells such messages from
+// others.
+type sealed struct {
+	mark []byte
+	io.Reader
+}
+
+func newMark() []byte {
+	mark := make([]byte, 16)
+	_, _ = rand.Read(mark) // it never fails
+	return mark
+}
+
+func (s *sealed) Reset(r io.Reader) error {
+	s.Reader = io.MultiReader(bytes.NewReader(s.mark), r)
+	return nil
+}
+
+func (*sealed) Close() error { return nil }
+
+// open returns the message, decompressed if it is sealed.
+func (x *exchange) open(m *message) ([]byte, error) {
+	packed, ok := bytes.CutPrefix(m.b, x.mark)
+	if !ok {
+		return m.b, nil
+	}
+	b, err := x.held.Decompress(x.gzip, packed, x.method.MaxMessage)
+	if errors.Is(err, compress.ErrTooLarge) {
+		return nil, tandem.Errorf(tandem.ResourceExhausted, "message has more than %d bytes", x.method.MaxMessage)
+	}
+	return b, server.Unfit(err)
+}
+
+var _ connect.Decompressor = (*sealed)(nil)
