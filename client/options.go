@@ -360,10 +360,11 @@ func WithStreamWindow(n int) Option {
 func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
 
 // WithService lets servers call the methods of rcvr on this client, through
-// their connections to it. See the server's Peer.
-func WithService(name string, rcvr any) Option {
+// their connections to it. See the server's Peer. Dial fails for exported methods
+// that can't be served, unless [SkipUnsuitable] leaves them out.
+func WithService(name string, rcvr any, opts ...ServiceOption) Option {
 	return func(o *options) {
-		o.register = append(o.register, func(t *dispatch.Table) error { return t.RegisterName(name, rcvr) })
+		o.register = append(o.register, func(t *dispatch.Table) error { return t.RegisterName(name, rcvr, opts...) })
 	}
 }
 

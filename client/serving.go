@@ -9,6 +9,12 @@ import (
 	"github.com/tandem-rpc/tandem/internal/session"
 )
 
+// ServiceOption changes how the methods of a [WithService] are served.
+type ServiceOption = dispatch.Option
+
+// SkipUnsuitable leaves out the methods of a service that can't be served.
+func SkipUnsuitable() ServiceOption { return dispatch.WithSkipUnsuitable() }
+
 // WithServingPlugins adds plugins to what servers call on this client: the methods of
 // [WithService] and [WithFunc], and those that do not exist. They are plugins of servers,
 // as package server's WithPlugins documents them; those of plugin/auth, accesslog and

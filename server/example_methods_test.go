@@ -39,6 +39,24 @@ func ExampleServer() {
 	// ok
 }
 
+// Stock has a method that can't be served: it has no error for its last result.
+type Stock struct{}
+
+// Count has any number of arguments and results.
+func (Stock) Count(_ context.Context, item string) (int, error) { return len(item), nil }
+
+func (Stock) String() string { return "stock" }
+
+// Methods that can't be served are an error that names them, or left out.
+func ExampleSkipUnsuitable() {
+	srv := server.New()
+	fmt.Println(srv.Register(Stock{}))
+	fmt.Println(srv.Register(Stock{}, server.SkipUnsuitable()), srv.Methods())
+	// Output:
+	// dispatch: service "Stock" of server_test.Stock has methods that can't be served: String: its last result is not an error; name it with ForMethod to register it anyway: give SkipUnsuitable() to leave them out, or hide each with ForMethod(name, MethodHidden())
+	// <nil> [Stock.Count]
+}
+
 // A service goes by another name than its type's, and its methods need not all
 // be served, nor under Go's names.
 func ExampleServer_RegisterName() {

@@ -49,6 +49,11 @@ func MethodReuse() MethodOption { return dispatch.WithReuse() }
 // them and the server may call it ahead, again, or answer from a cache.
 func MethodSafe() MethodOption { return dispatch.WithSafe() }
 
+// SkipUnsuitable registers what can be served of a service, and leaves out the methods
+// that can't be, and those that the type lacks of a service of Protocol Buffers. Without
+// it [Server.Register] returns an error that lists them.
+func SkipUnsuitable() MethodOption { return dispatch.WithSkipUnsuitable() }
+
 // MethodName serves a method of a service under another name than Go's. For
 // use in [ForMethod].
 func MethodName(name string) MethodOption { return dispatch.WithName(name) }
@@ -70,6 +75,12 @@ func ForMethod(goName string, opts ...MethodOption) MethodOption {
 // or take a [*tandem.Stream]. If the last parameter is a pointer and the sole
 // result an error, the shape is net/rpc's; otherwise all parameters are
 // arguments and all results but the error are results.
+//
+// Every exported method must be of such a shape, promoted ones included: the error lists
+// those that are not, unless [SkipUnsuitable] leaves them out. A service of Protocol
+// Buffers, registered under its full name, must have all methods of its .proto file, with
+// its messages, if the server knows them: by the codec of package codec/protobuf and the
+// generated code. A service for grpc-go is refused.
 func (s *Server) Register(rcvr any, opts ...MethodOption) error {
 	return s.table.Register(rcvr, opts...)
 }

@@ -31,11 +31,15 @@
 // A stream may have arguments and results beside it: the arguments are the
 // first message received, the results the last one sent.
 //
-// Methods of a service that do not fit are skipped, as net/rpc does. Those
-// without an error result (String, Len, Lock) are skipped too unless
-// [ForMethod] names them, so that nothing becomes remote by accident;
-// [WithNetRPC] leaves net/rpc's shape only. A function, which is registered
-// on purpose, needs no error result.
+// Methods of a service that do not fit are an error that lists them, unless
+// [WithSkipUnsuitable] leaves them out, or [WithHidden] each. Those without an error
+// result (String, Len, Lock) do not fit unless [ForMethod] names them, so that nothing
+// becomes remote by accident; [WithNetRPC] leaves net/rpc's shape only, and skips the
+// others as net/rpc does. A function, which is registered on purpose, needs no error
+// result.
+//
+// A service of Protocol Buffers has all methods of its .proto file, and its messages, if
+// one of the table's codecs knows them.
 //
 // # What happens to a call
 //

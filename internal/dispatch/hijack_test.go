@@ -77,12 +77,15 @@ func cancelled(table *Table, name, in string) (string, error) {
 	return b.out, err
 }
 
+// skipping registers a service that has methods that can't be served.
+func skipping(t *Table, rcvr any) error { return t.Register(rcvr, WithSkipUnsuitable()) }
+
 // TestHijackExamples runs the document's two examples.
 func TestHijackExamples(t *testing.T) {
 	h := &HelloTest{t: t, count: 1024}
 	h.users.Store(7, User{7, "Ada"})
 	table := New(Config{})
-	must(t, table.Register(h))
+	must(t, skipping(table, h))
 	wantCall(t, table, "HelloTest.GetCount", "[]", "1024")
 
 	out, err := cancelled(table, "HelloTest.WaitSelectUserHijack", "7")
@@ -100,7 +103,7 @@ func TestHijackExamples(t *testing.T) {
 		}
 	}
 	wantError(t, h.HijackProcess("GetCount", func(*Stub) {}), "in the service's Setup method only")
-	must(t, table.RegisterName("Again", h)) // set up once more
+	must(t, table.RegisterName("Again", h, WithSkipUnsuitable())) // set up once more
 	wantCall(t, table, "Again.GetCount", "[]", "1024")
 }
 
@@ -172,7 +175,7 @@ func TestHijack(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			table := New(Config{})
-			must(t, table.Register(&Hijacked{hijack: map[string]func(*Stub){test.method: func(s *Stub) {
+			must(t, skipping(table, &Hijacked{hijack: map[string]func(*Stub){test.method: func(s *Stub) {
 				if err := test.f(s); err != nil {
 					t.Error(err)
 				}
@@ -203,7 +206,7 @@ func TestHijackErrors(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			table := New(Config{})
-			must(t, table.Register(&Hijacked{hijack: map[string]func(*Stub){test.method: func(s *Stub) {
+			must(t, skipping(table, &Hijacked{hijack: map[string]func(*Stub){test.method: func(s *Stub) {
 				if err := s.WriteErr(test.f(s)); err != nil {
 					t.Error(err)
 				}
@@ -220,7 +223,7 @@ func TestHijackErrors(t *testing.T) {
 // TestHijackForwards takes back, as for any method, that nothing was executed.
 func TestHijackForwards(t *testing.T) {
 	table := New(Config{})
-	must(t, table.Register(&Hijacked{hijack: map[string]func(*Stub){"None": func(s *Stub) {
+	must(t, skipping(table, &Hijacked{hijack: map[string]func(*Stub){"None": func(s *Stub) {
 		_ = s.WriteErr(&tandem.Error{Code: tandem.Unavailable, NotExecuted: true})
 	}}}))
 	_, err := call(table, "Hijacked.None", "[]")
@@ -232,7 +235,7 @@ func TestHijackForwards(t *testing.T) {
 // TestHijackPanic is guarded like any method.
 func TestHijackPanic(t *testing.T) {
 	table, reports := recorder()
-	must(t, table.Register(&Hijacked{hijack: map[string]func(*Stub){"None": func(*Stub) { explode() }}}))
+	must(t, skipping(table, &Hijacked{hijack: map[string]func(*Stub){"None": func(*Stub) { explode() }}}))
 	_, err := call(table, "Hijacked.None", "[]")
 	wantError(t, err, "Hijacked.None panicked")
 	if len(*reports) != 1 {
@@ -244,9 +247,9 @@ func TestHijackPanic(t *testing.T) {
 func TestHijackAgain(t *testing.T) {
 	h := &Hijacked{hijack: map[string]func(*Stub){"Unknown": func(*Stub) {}}}
 	table := New(Config{})
-	wantError(t, table.Register(h), "Unknown")
+	wantError(t, skipping(table, h), "Unknown")
 	h.hijack = map[string]func(*Stub){"None": func(*Stub) {}}
-	must(t, table.Register(h))
+	must(t, skipping(table, h))
 	wantCall(t, table, "Hijacked.None", "[]", "[]")
 }
 
@@ -255,7 +258,7 @@ func TestStubIsContext(t *testing.T) {
 	c := &tandem.Call{Method: "Hijacked.None", Body: &jsonBody{in: "[]"}}
 	var got *tandem.Call
 	table := New(Config{})
-	must(t, table.Register(&Hijacked{hijack: map[string]func(*Stub){"None": func(s *Stub) { got = tandem.FromContext(s) }}}))
+	must(t, skipping(table, &Hijacked{hijack: map[string]func(*Stub){"None": func(s *Stub) { got = tandem.FromContext(s) }}}))
 	must(t, table.Lookup("Hijacked.None").Func(tandem.NewContext(context.Background(), c), c))
 	if got != c {
 		t.Errorf("got %v", got)
@@ -273,12 +276,12 @@ func TestHijackRefused(t *testing.T) {
 		"Setup":    "no such exported method",
 	} {
 		table := New(Config{})
-		wantError(t, table.Register(&Hijacked{hijack: map[string]func(*Stub){method: f}}), "Hijacked."+method, want)
+		wantError(t, skipping(table, &Hijacked{hijack: map[string]func(*Stub){method: f}}), "Hijacked."+method, want)
 		if len(table.Methods()) != 0 {
 			t.Error("methods are left")
 		}
 	}
-	wantError(t, New(Config{}).Register(&Hijacked{hijack: map[string]func(*Stub){"None": nil}}), "the function is nil")
+	wantError(t, skipping(New(Config{}), &Hijacked{hijack: map[string]func(*Stub){"None": nil}}), "the function is nil")
 	wantError(t, New(Config{}).Register(&hijacksTwice{}), "no exported name")
 	wantError(t, New(Config{}).RegisterName("S", &hijacksTwice{}), "S.M: it is hijacked already")
 	wantError(t, New(Config{}).RegisterName("S", hijackedByValue{}), "register a pointer to the dispatch.hijackedByValue")

@@ -12,6 +12,7 @@ type Option func(*settings)
 type settings struct {
 	method  Method              // carries the limits
 	netrpc  bool                // net/rpc's shape only
+	lenient bool                // what can't be served is left out
 	methods map[string][]Option // by Go name, see ForMethod
 
 	// These two make sense for one method of a service, inside ForMethod.
@@ -75,6 +76,12 @@ func WithSafe() Option {
 // allowed, and skips all others of the service.
 func WithNetRPC() Option {
 	return func(s *settings) { s.netrpc = true }
+}
+
+// WithSkipUnsuitable registers what can be served of a service, and leaves out the
+// methods that can't be; without it they are an error.
+func WithSkipUnsuitable() Option {
+	return func(s *settings) { s.lenient = true }
 }
 
 // ForMethod applies options to one method of a service, by its name in Go.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/tandem-rpc/tandem"
 )
@@ -35,9 +36,89 @@ func (m *Method) protoTypes() []reflect.Type {
 	return slices.DeleteFunc(all, func(t reflect.Type) bool { return !isProto(t) })
 }
 
+// protoServices is what a codec of [Config] may know: the services of Protocol Buffers
+// whose generated code is in the program.
+type protoServices interface {
+	// ServiceMethods returns the names of a service's methods, nil if it is not known.
+	ServiceMethods(service string) []string
+	// CheckMethod returns an error if a method takes or returns other messages than
+	// the service that it is of, or is a stream where that is none.
+	CheckMethod(name string, streaming bool, in, out []reflect.Type) error
+}
+
+// linked returns what knows the services that are linked; nil for nothing.
+func (t *Table) linked() protoServices {
+	for _, c := range t.config.Codecs {
+		if known, ok := c.(protoServices); ok {
+			return known
+		}
+	}
+	return nil
+}
+
+// checkService returns an error if a service of Protocol Buffers lacks methods that its
+// .proto file has.
+func (t *Table) checkService(s *service, methods []*Method) error {
+	known := t.linked()
+	if known == nil {
+		return nil
+	}
+	lacks := slices.DeleteFunc(known.ServiceMethods(s.name), func(name string) bool {
+		full := joinName(s.name, name)
+		return t.Lookup(full) != nil || slices.ContainsFunc(methods, func(m *Method) bool { return m.Name == full })
+	})
+	if len(lacks) == 0 {
+		return nil
+	}
+	return fmt.Errorf("dispatch: service %q of %v lacks methods of its .proto file: %s: add them, "+
+		"or give SkipUnsuitable() to serve a part", s.name, s.value.Type(), strings.Join(lacks, ", "))
+}
+
+// forGRPC returns an error if the service is written for grpc-go.
+func (s *service) forGRPC() error {
+	why := ""
+	if base := deref(s.value.Type()); base.Kind() == reflect.Struct {
+		for _, f := range reflect.VisibleFields(base) {
+			if f.Anonymous && strings.HasSuffix(f.Name, "Server") && (strings.HasPrefix(f.Name, "Unimplemented") || strings.HasPrefix(f.Name, "Unsafe")) {
+				why = "it embeds " + f.Name + ", whose methods would be served: remove it,"
+			}
+		}
+	}
+	for goName := range s.refused {
+		for p := range s.value.MethodByName(goName).Type().Ins() {
+			if isGRPCStream(p) {
+				why = "its streams take a " + p.String() + ": take a *tandem.Stream[In, Out],"
+			}
+		}
+	}
+	if why == "" {
+		return nil
+	}
+	return fmt.Errorf("dispatch: service %q of %v is written for grpc-go: %s see docs/migrating/grpc.md", s.name, s.value.Type(), why)
+}
+
+// isGRPCStream reports whether t is what a stream is for grpc-go's servers.
+func isGRPCStream(t reflect.Type) bool {
+	if t.Kind() != reflect.Interface {
+		return false
+	}
+	for _, name := range []string{"Context", "RecvMsg", "SendMsg", "SetTrailer"} {
+		if _, ok := t.MethodByName(name); !ok {
+			return false
+		}
+	}
+	return true
+}
+
 // checkProto returns an error if a method has messages of Protocol Buffers, and no codec
 // of the table's carries them.
 func (t *Table) checkProto(m *Method) error {
+	if known := t.linked(); known != nil {
+		in, out := append(slices.Clone(m.Args), m.In), append(slices.Clone(m.Results), m.Out)
+		if err := known.CheckMethod(m.Name, m.Kind == tandem.Streaming, in, out); err != nil {
+			return fmt.Errorf("dispatch: %v: %w", m, err)
+		}
+	}
 	if t.config.Codecs == nil || slices.ContainsFunc(t.config.Codecs, func(c tandem.Codec) bool { return c.Name() == protoCodec }) {
 		return nil
 	}

@@ -22,6 +22,7 @@ type service struct {
 	value   reflect.Value
 	shapes  map[string]*shape
 	refused map[string]error       // why others can't be
+	hidden  map[string]bool        // others that are not to be
 	hijacks map[string]func(*Stub) // methods that are run by these instead
 }
 
@@ -36,19 +37,24 @@ func newService(name string, rcvr any, set *settings) (*service, error) {
 	}
 	s := findMethods(name, v, set)
 	for goName := range set.methods {
-		if s.shapes[goName] == nil {
+		if s.shapes[goName] == nil && !s.hidden[goName] {
 			return nil, fmt.Errorf("dispatch: service %q of %v has no method %s to serve: %w", name, v.Type(), goName, s.why(goName))
 		}
 	}
 	if len(s.shapes) == 0 {
 		return nil, s.unsuitable(set)
 	}
+	if !set.lenient && !set.netrpc {
+		if err := s.complete(); err != nil {
+			return nil, err
+		}
+	}
 	return s, s.setUp(rcvr)
 }
 
 // findMethods reads the shapes of the methods in v's method set.
 func findMethods(name string, v reflect.Value, set *settings) *service {
-	s := &service{name: name, value: v, shapes: make(map[string]*shape), refused: make(map[string]error)}
+	s := &service{name: name, value: v, shapes: make(map[string]*shape), refused: make(map[string]error), hidden: make(map[string]bool)}
 	for method, fn := range v.Methods() {
 		if isHook(v.Type(), method.Name) {
 			continue
@@ -57,6 +63,10 @@ func findMethods(name string, v reflect.Value, set *settings) *service {
 		if err == nil {
 			_, named := set.methods[method.Name]
 			err = shape.allowed(set.netrpc, named)
+		}
+		if err != nil && set.of(method.Name).hidden {
+			s.hidden[method.Name] = true
+			continue
 		}
 		if err != nil {
 			s.refused[method.Name] = err
@@ -86,6 +96,24 @@ func (s *service) why(goName string) error {
 	return errors.New("no such exported method")
 }
 
+// complete returns an error that lists the methods that can't be served.
+func (s *service) complete() error {
+	if err := s.forGRPC(); err != nil || len(s.refused) == 0 {
+		return err
+	}
+	return fmt.Errorf("dispatch: service %q of %v has methods that can't be served: %s: give SkipUnsuitable() to leave them out, "+
+		"or hide each with ForMethod(name, MethodHidden())", s.name, s.value.Type(), s.reasons())
+}
+
+// reasons lists the methods that can't be served.
+func (s *service) reasons() string {
+	var list []string
+	for _, goName := range slices.Sorted(maps.Keys(s.refused)) {
+		list = append(list, fmt.Sprintf("%s: %v", goName, s.refused[goName]))
+	}
+	return strings.Join(list, "; ")
+}
+
 // unsuitable says that no method can be served, and why not.
 func (s *service) unsuitable(set *settings) error {
 	var text strings.Builder
@@ -94,8 +122,8 @@ func (s *service) unsuitable(set *settings) error {
 	if len(findMethods(s.name, ptr, set).shapes) > 0 {
 		text.WriteString(" (hint: pass a pointer to value of that type)")
 	}
-	for _, goName := range slices.Sorted(maps.Keys(s.refused)) {
-		fmt.Fprintf(&text, "; %s: %v", goName, s.refused[goName])
+	if len(s.refused) > 0 {
+		text.WriteString("; " + s.reasons())
 	}
 	return errors.New(text.String())
 }

@@ -98,8 +98,8 @@ func (t *Table) HasService(name string) bool {
 }
 
 // Register registers the methods of rcvr under the name of its type, which must
-// be exported. The package comment says which methods; that none fits is an
-// error.
+// be exported. The package comment says which methods; others are an error, and
+// so is a service without any.
 func (t *Table) Register(rcvr any, opts ...Option) error {
 	if rcvr == nil {
 		return errNilReceiver
@@ -133,6 +133,9 @@ func (t *Table) RegisterName(name string, rcvr any, opts ...Option) error {
 	if err != nil {
 		return err
 	}
+	if err := t.checkService(s, methods); err != nil && !settings.lenient {
+		return err
+	}
 	return t.register(Registration{name, rcvr, methods},
 		func(names map[string]*Method) error { return t.enterService(names, s, methods) })
 }
@@ -164,8 +167,8 @@ func (t *Table) Add(m Method, opts ...Option) error {
 	if err != nil {
 		return err
 	}
-	if len(s.methods) > 0 || s.netrpc {
-		return fmt.Errorf("dispatch: %q: ForMethod and WithNetRPC are about services", m.Name)
+	if len(s.methods) > 0 || s.netrpc || s.lenient {
+		return fmt.Errorf("dispatch: %q: ForMethod, SkipUnsuitable and WithNetRPC are about services", m.Name)
 	}
 	methods, err := t.prepare([]Method{s.method})
 	if err != nil {

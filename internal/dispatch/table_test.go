@@ -33,7 +33,7 @@ func TestTable(t *testing.T) {
 	if table.Lookup("Calc.Double") != nil || table.Methods() != nil {
 		t.Error("a new table has methods")
 	}
-	must(t, table.Register(Calc{}))
+	must(t, table.Register(Calc{}, WithSkipUnsuitable()))
 	must(t, table.RegisterFunc("Calc.Twice", double))
 	must(t, table.RegisterFunc("plain", double))
 	must(t, table.Add(UnaryMethod("pkg.Calc.Typed", func(_ context.Context, n *int) (*int, error) { return n, nil })))
@@ -54,14 +54,14 @@ func TestTable(t *testing.T) {
 
 func TestDuplicates(t *testing.T) {
 	table := New(Config{})
-	must(t, table.Register(Calc{}))
+	must(t, table.Register(Calc{}, WithSkipUnsuitable()))
 	before := methodNames(table)
-	wantError(t, table.Register(Calc{}), `service "Calc" of dispatch.Calc`, "taken by a service of dispatch.Calc")
+	wantError(t, table.Register(Calc{}, WithSkipUnsuitable()), `service "Calc" of dispatch.Calc`, "taken by a service of dispatch.Calc")
 	wantError(t, table.RegisterName("Calc", Later{}), "dispatch.Later", "dispatch.Calc")
 	wantError(t, table.RegisterFunc("Calc.Double", double), "dispatch.double", "(dispatch.Calc).Double")
 	must(t, table.RegisterFunc("Later.Triple", func(n int) error { return nil }))
 	wantError(t, table.Register(Later{}), `"Later.Triple" ((dispatch.Later).Triple)`, "TestDuplicates.func1")
-	wantError(t, table.RegisterName("X", Calc{}, ForMethod("Double", WithName("Negate"))), "(dispatch.Calc).Double", "(dispatch.Calc).Negate")
+	wantError(t, table.RegisterName("X", Calc{}, WithSkipUnsuitable(), ForMethod("Double", WithName("Negate"))), "(dispatch.Calc).Double", "(dispatch.Calc).Negate")
 	if got := methodNames(table); !slices.Equal(got, append(before, "Later.Triple")) {
 		t.Errorf("a refused registration left %v", got)
 	}
@@ -79,12 +79,12 @@ func TestNames(t *testing.T) {
 		"S.":         "dot",
 	} {
 		wantError(t, New(Config{}).RegisterFunc(name, double), want)
-		wantError(t, New(Config{}).RegisterName(name, Calc{}), want)
+		wantError(t, New(Config{}).RegisterName(name, Calc{}, WithSkipUnsuitable()), want)
 		table := New(Config{})
 		must(t, table.RegisterFunc("S.M", double))
 		wantError(t, table.Alias(name, "S.M"), want)
 	}
-	wantError(t, New(Config{}).RegisterName(long, Calc{}), "limit 1024") // the service fits, its methods do not
+	wantError(t, New(Config{}).RegisterName(long, Calc{}, WithSkipUnsuitable()), "limit 1024") // the service fits, its methods do not
 	table := New(Config{})
 	for _, name := range []string{long, "计算.加", "S.a b", "a.b.c.D", "/pkg.Svc/M"} {
 		must(t, table.RegisterFunc(name, double))
@@ -94,7 +94,7 @@ func TestNames(t *testing.T) {
 
 func TestAliasOfMethod(t *testing.T) {
 	table := New(Config{})
-	must(t, table.Register(Calc{}))
+	must(t, table.Register(Calc{}, WithSkipUnsuitable()))
 	must(t, table.Alias("Math.twice", "Calc.Double"))
 	must(t, table.Alias("twice", "Math.twice"))
 	wantCall(t, table, "Math.twice", "2", "4")
@@ -111,7 +111,7 @@ func TestAliasOfMethod(t *testing.T) {
 
 func TestAliasOfService(t *testing.T) {
 	table := New(Config{})
-	must(t, table.Register(Calc{}))
+	must(t, table.Register(Calc{}, WithSkipUnsuitable()))
 	must(t, table.Alias("Calc.old", "Calc.Double"))
 	must(t, table.Alias("Math", "Calc"))
 	must(t, table.Alias("M", "Math")) // an alias of an alias is one of the service
@@ -144,7 +144,7 @@ func TestAliasOfService(t *testing.T) {
 // TestAliasTooLong finds no room for a method that is registered later.
 func TestAliasTooLong(t *testing.T) {
 	table := New(Config{})
-	must(t, table.Register(Calc{}))
+	must(t, table.Register(Calc{}, WithSkipUnsuitable()))
 	must(t, table.Alias(strings.Repeat("x", maxName-len(".Double")), "Calc"))
 	wantError(t, table.RegisterFunc("Calc.Doubled", double), "limit 1024")
 	if table.Lookup("Calc.Doubled") != nil {
@@ -154,7 +154,7 @@ func TestAliasTooLong(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	table := New(Config{})
-	must(t, table.Register(Calc{}, WithTimeout(time.Second), WithMaxMessage(100),
+	must(t, table.Register(Calc{}, WithSkipUnsuitable(), WithTimeout(time.Second), WithMaxMessage(100),
 		ForMethod("Double", WithName("double"), WithTimeout(time.Minute), WithConcurrency(2, 3)),
 		ForMethod("Double", WithMaxMessage(200)),
 		ForMethod("Negate", WithHidden()),
@@ -179,15 +179,15 @@ func TestOptions(t *testing.T) {
 
 func TestBadOptions(t *testing.T) {
 	table := New(Config{})
-	wantError(t, table.Register(Calc{}, ForMethod("Dobule")), "no method Dobule to serve", "no such exported method")
+	wantError(t, table.Register(Calc{}, WithSkipUnsuitable(), ForMethod("Dobule")), "no method Dobule to serve", "no such exported method")
 	wantError(t, table.Register(new(Arith), ForMethod("Variadic")), "no method Variadic to serve", "variadic")
-	wantError(t, table.Register(Calc{}, WithName("x")), "ForMethod")
-	wantError(t, table.Register(Calc{}, WithHidden()), "ForMethod")
-	wantError(t, table.Register(Calc{}, WithConcurrency(-1, 0)), "negative limit")
+	wantError(t, table.Register(Calc{}, WithSkipUnsuitable(), WithName("x")), "ForMethod")
+	wantError(t, table.Register(Calc{}, WithSkipUnsuitable(), WithHidden()), "ForMethod")
+	wantError(t, table.Register(Calc{}, WithSkipUnsuitable(), WithConcurrency(-1, 0)), "negative limit")
 	wantError(t, table.RegisterFunc("f", double, WithName("g")), "ForMethod")
 	wantError(t, table.RegisterFunc("f", double, WithNetRPC()), "about services")
 	wantError(t, table.RegisterFunc("f", double, ForMethod("f")), "about services")
-	wantError(t, table.Register(Calc{}, WithNetRPC()), "it has not net/rpc's shape")
+	wantError(t, table.Register(Calc{}, WithSkipUnsuitable(), WithNetRPC()), "it has not net/rpc's shape")
 	wantError(t, table.Register(nil), "nil")
 	wantError(t, table.RegisterName("S", nil), "nil")
 	wantError(t, table.Register((*Arith)(nil)), "nil *dispatch.Arith")
@@ -243,7 +243,7 @@ func TestKinds(t *testing.T) {
 func TestConcurrentRegistration(t *testing.T) {
 	const writers, each = 4, 25
 	table := New(Config{})
-	must(t, table.Register(Calc{}))
+	must(t, table.Register(Calc{}, WithSkipUnsuitable()))
 	must(t, table.Alias("Math", "Calc"))
 	var wg sync.WaitGroup
 	for w := range writers {

@@ -1,0 +1,107 @@
+package protobuf
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+)
+
+// ServiceMethods returns the names of the methods of a service, by its full name, whose
+// generated code is in the program; nil if it is not. Servers ask for them when a service
+// is registered.
+func (protobuf) ServiceMethods(service string) []string {
+	s := linkedService(service)
+	if s == nil {
+		return nil
+	}
+	names := make([]string, s.Methods().Len())
+	for i := range names {
+		names[i] = string(s.Methods().Get(i).Name())
+	}
+	return names
+}
+
+func linkedService(name string) protoreflect.ServiceDescriptor {
+	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
+	if err != nil {
+		return nil
+	}
+	s, _ := d.(protoreflect.ServiceDescriptor)
+	return s
+}
+
+// linkedMethod returns the method of that full name, "shop.v1.Carts.Add", if its
+// generated code is in the program.
+func linkedMethod(name string) protoreflect.MethodDescriptor {
+	dot := strings.LastIndexByte(name, '.')
+	if dot < 0 {
+		return nil
+	}
+	s := linkedService(name[:dot])
+	if s == nil {
+		return nil
+	}
+	return s.Methods().ByName(protoreflect.Name(name[dot+1:]))
+}
+
+// CheckMethod returns an error if the method of that name is one of a service whose
+// generated code is in the program, and is a stream where that is none, or takes or
+// returns messages of other types. Types that are no messages are left to the codec.
+func (protobuf) CheckMethod(name string, streaming bool, in, out []reflect.Type) error {
+	m := linkedMethod(name)
+	if m == nil {
+		return nil
+	}
+	if streams := m.IsStreamingClient() || m.IsStreamingServer(); streams != streaming {
+		return fmt.Errorf("%s is %s in its .proto file, and %s here", name, shapeOf(streams), shapeOf(streaming))
+	}
+	for _, t := range in {
+		if err := checkType("takes", name, t, m.Input()); err != nil {
+			return err
+		}
+	}
+	for _, t := range out {
+		if err := checkType("returns", name, t, m.Output()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func shapeOf(streaming bool) string {
+	if streaming {
+		return "a stream"
+	}
+	return "unary"
+}
+
+func checkType(does, method string, t reflect.Type, want protoreflect.MessageDescriptor) error {
+	if got := fullName(t); got != "" && got != want.FullName() {
+		return fmt.Errorf("%s %s the message %s, not %s (%v)", method, does, want.FullName(), got, t)
+	}
+	return nil
+}
+
+// fullName returns the name of a generated type's message, "" for what has none.
+func fullName(t reflect.Type) (name protoreflect.FullName) {
+	if t == nil {
+		return ""
+	}
+	defer func() { // a type made while running has no descriptor without a value
+		if recover() != nil {
+			name = ""
+		}
+	}()
+	if t.Kind() != reflect.Pointer {
+		t = reflect.PointerTo(t)
+	}
+	m, ok := reflect.Zero(t).Interface().(proto.Message)
+	if !ok {
+		return ""
+	}
+	return m.ProtoReflect().Descriptor().FullName()
+}

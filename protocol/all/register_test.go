@@ -1,0 +1,158 @@
+package all_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/codec/protobuf"
+	"github.com/tandem-rpc/tandem/protocol/web"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// linkCarts links a service as generated code does: two unary methods and a stream of
+// StringValue to Int64Value.
+var linkCarts = sync.OnceValue(func() error {
+	method := func(name string, streams bool) *descriptorpb.MethodDescriptorProto {
+		return &descriptorpb.MethodDescriptorProto{
+			Name: proto.String(name), InputType: proto.String(".google.protobuf.StringValue"),
+			OutputType: proto.String(".google.protobuf.Int64Value"), ServerStreaming: proto.Bool(streams),
+		}
+	}
+	file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
+		Name: proto.String("test/carts.proto"), Package: proto.String("test.v1"), Syntax: proto.String("proto3"),
+		Dependency: []string{"google/protobuf/wrappers.proto"},
+		Service: []*descriptorpb.ServiceDescriptorProto{{
+			Name: proto.String("Carts"), Method: []*descriptorpb.MethodDescriptorProto{method("Add", false), method("Remove", false), method("Watch", true)},
+		}},
+	}, protoregistry.GlobalFiles)
+	return errors.Join(err, protoregistry.GlobalFiles.RegisterFile(file))
+})
+
+type (
+	text   = wrapperspb.StringValue
+	number = wrapperspb.Int64Value
+)
+
+type adds struct{}
+
+func (adds) Add(context.Context, *text) (*number, error) { return new(number), nil }
+
+type removes struct{}
+
+func (removes) Remove(context.Context, *text) (*number, error) { return new(number), nil }
+
+type watches struct{}
+
+func (watches) Watch(*tandem.Stream[text, number]) error { return nil }
+
+type wrongArgument struct{}
+
+func (wrongArgument) Add(context.Context, *number) (*number, error) { return new(number), nil }
+
+type wrongResult struct{}
+
+func (wrongResult) Add(context.Context, *text) (*text, error) { return new(text), nil }
+
+type wrongKind struct{}
+
+func (wrongKind) Watch(context.Context, *text) (*number, error) { return new(number), nil }
+
+// What grpc-go's servers look like.
+type (
+	UnimplementedCartsServer struct{}
+	grpcStream               interface {
+		Context() context.Context
+		SendMsg(m any) error
+		RecvMsg(m any) error
+		SetTrailer(map[string][]string)
+		Send(*number) error
+	}
+	CartsWatchServer interface{ grpcStream }
+	embedsStubs      struct {
+		UnimplementedCartsServer
+		adds
+	}
+	streamsAsGRPC struct{ adds }
+)
+
+func (UnimplementedCartsServer) Remove(context.Context, *text) (*number, error) { return nil, nil }
+
+func (streamsAsGRPC) Watch(*text, CartsWatchServer) error { return nil }
+
+// A service of Protocol Buffers that the program knows is registered as a whole and with
+// its messages, or not at all.
+func TestLinkedServices(t *testing.T) {
+	if err := linkCarts(); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		service any
+		want    []string // of the error
+		skip    string   // of the error with SkipUnsuitable
+	}{
+		"a part": {struct {
+			adds
+			removes
+		}{}, []string{"lacks methods of its .proto file: Watch", "SkipUnsuitable"}, ""},
+		"all": {struct {
+			adds
+			removes
+			watches
+		}{}, nil, ""},
+		"another argument": {wrongArgument{}, []string{"test.v1.Carts.Add takes the message google.protobuf.StringValue, not google.protobuf.Int64Value"}, "takes the message"},
+		"another result":   {wrongResult{}, []string{"returns the message google.protobuf.Int64Value"}, "returns the message"},
+		"no stream":        {wrongKind{}, []string{"is a stream in its .proto file, and unary here"}, "is a stream"},
+		"grpc-go":          {embedsStubs{}, []string{"written for grpc-go", "UnimplementedCartsServer", "docs/migrating/grpc.md"}, ""},
+		"grpc-go's stream": {streamsAsGRPC{}, []string{"written for grpc-go", "CartsWatchServer", "tandem.Stream"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, opt := range []server.Option{server.WithCodecs(protobuf.Codec()), server.WithProtocols(web.New())} {
+				checkError(t, server.New(opt).RegisterName("test.v1.Carts", c.service), c.want...)
+				err := server.New(opt).RegisterName("test.v1.Carts", c.service, server.SkipUnsuitable())
+				if (err == nil) != (c.skip == "") || err != nil && !strings.Contains(err.Error(), c.skip) {
+					t.Errorf("with SkipUnsuitable: %v", err)
+				}
+			}
+		})
+	}
+}
+
+func checkError(t *testing.T, err error, want ...string) {
+	t.Helper()
+	if (err == nil) != (len(want) == 0) {
+		t.Error(err)
+		return
+	}
+	for _, part := range want {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%v\nsays nothing of %q", err, part)
+		}
+	}
+}
+
+// Handlers of single methods are checked too, and may be a part of a service.
+func TestLinkedHandlers(t *testing.T) {
+	if err := linkCarts(); err != nil {
+		t.Fatal(err)
+	}
+	srv := server.New(server.WithProtocols(web.New()))
+	checkError(t, server.Handle(srv, "test.v1.Carts.Add", func(context.Context, *number) (*number, error) { return new(number), nil }), "takes the message")
+	checkError(t, server.HandleStream(srv, "test.v1.Carts.Add", func(context.Context, *tandem.Stream[text, number]) error { return nil }), "is unary in its .proto file")
+	checkError(t, server.HandleStream(srv, "test.v1.Carts.Watch", func(context.Context, *tandem.Stream[text, text]) error { return nil }), "returns the message")
+	checkError(t, server.HandleStream(srv, "test.v1.Carts.Watch", func(context.Context, *tandem.Stream[text, number]) error { return nil }))
+	checkError(t, srv.RegisterName("test.v1.Carts", struct {
+		adds
+		removes
+	}{})) // with the handler it is whole
+	checkError(t, server.Handle(srv, "other.v1.Carts.Add", func(context.Context, *number) (*text, error) { return new(text), nil }))
+}
