@@ -53,7 +53,7 @@ func (r *rig) restart(i int, limit time.Duration) error {
 
 // restartKilled starts a server again that has ended.
 func (r *rig) restartKilled(i int) error {
-	s, err := startServer(r.arm, i, r.dir)
+	s, err := r.startServer(i)
 	if err == nil {
 		r.servers[i] = s
 	}

@@ -18,6 +18,9 @@ const (
 	variantDefault = "default" // as the system calls by itself
 	variantSafe    = "+safe"   // behind a fail mode: the call is idempotent
 	variantUpload  = "upload"
+	variantFresh   = "fresh"  // with a client of its own; tandem only
+	variantStream  = "stream" // a stream of two seconds; tandem only
+	variantCancel  = "cancel" // given up by its caller after a millisecond
 )
 
 // plan is what a client process does. The lab gives it as JSON.
@@ -25,6 +28,12 @@ type plan struct {
 	System  string
 	Addrs   []string
 	Journal string
+
+	Registry  string // target of the servers' list; they are Addrs if it is empty
+	Snapshots string // folder of the client's snapshots of the list; none if empty
+	FirstID   uint64 // the first call's ID, less one
+	Usage     bool   // write a line of goroutines and heap before and after
+	Unwarmed  bool   // make no calls before the start
 
 	Rate     float64       // small calls a second, on a fixed schedule whatever becomes of them
 	Duration time.Duration // for which they begin
@@ -41,6 +50,9 @@ type plan struct {
 
 // target is the plan's servers as tandem names them.
 func (p plan) target() string {
+	if p.Registry != "" {
+		return p.Registry
+	}
 	if len(p.Addrs) == 1 {
 		return "tcp://" + p.Addrs[0]
 	}
@@ -65,18 +77,30 @@ func loadRole(in io.Reader, out io.Writer) error {
 		return err
 	}
 	defer c.close()
-	if err := warm(c, p); err != nil {
-		return err
+	if !p.Unwarmed {
+		if err := warm(c, p); err != nil {
+			return err
+		}
 	}
 	fmt.Fprintln(out, "ready")
 	if _, err := r.ReadString('\n'); err != nil {
 		return fmt.Errorf("%s: no start: %w", roleLoad, err)
 	}
+	var before usage
+	if p.Usage {
+		before = ownUsage()
+	}
 	l := &load{plan: p, caller: c, start: time.Now()}
+	l.ids.Store(p.FirstID)
 	stop := l.report(out)
 	l.run()
 	stop()
-	return writeEntries(p.Journal, l.entries)
+	err = writeEntries(p.Journal, l.entries)
+	if l.entries = nil; p.Usage { // the journal is the lab's, and no leak of the client
+		after := ownUsage()
+		fmt.Fprintf(out, "stats "+statsFormat+"\n", before.goroutines, after.goroutines, before.heap, after.heap)
+	}
+	return err
 }
 
 // warm makes calls until several in a row have succeeded.
@@ -160,8 +184,13 @@ func (l *load) call(due time.Time, variant string, size int, deadline time.Durat
 	ctx, cancel := context.WithDeadline(context.Background(), due.Add(deadline))
 	defer cancel()
 	how := variant
-	if how == variantUpload {
+	switch variant {
+	case variantUpload:
 		how = variantDefault
+	case variantCancel:
+		how = variantDefault
+		timer := time.AfterFunc(time.Millisecond, cancel)
+		defer timer.Stop()
 	}
 	answer, err := l.caller.call(ctx, how, appendRequest(id, l.plan.Work, size))
 	e := entry{ID: id, Variant: variant, At: due.UnixNano(), Took: int64(time.Since(due)), Code: codeOK}

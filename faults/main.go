@@ -33,6 +33,7 @@ import (
 const (
 	roleServe = "role-serve"
 	roleLoad  = "role-load"
+	roleCrowd = "role-crowd"
 
 	envInside = "FAULTS_INSIDE" // set in the process that has namespaces of its own
 )
@@ -64,6 +65,8 @@ func run(args []string) error {
 			return serveRole(args[1:])
 		case roleLoad:
 			return loadRole(os.Stdin, os.Stdout)
+		case roleCrowd:
+			return crowdRole(args[1:], os.Stdout)
 		}
 	}
 	s, err := parseFlags(args)

@@ -58,7 +58,8 @@ func newNetwork(servers int, cc string) (*network, error) {
 			return nil, err
 		}
 	}
-	return n, nil
+	// Hosts other than the client reach each other through it.
+	return n, commands("ip netns exec " + clientHost + " sysctl -qw net.ipv4.ip_forward=1")
 }
 
 func (n *network) addHost(host string) error {
@@ -81,6 +82,7 @@ func (n *network) addServer(i int) error {
 		// A namespace's sysctl does not offer cubic, but its routes do.
 		fmt.Sprintf("ip -n %s route change %s.0/24 dev %s proto kernel scope link src %s.1 congctl %s", clientHost, subnet, near, subnet, n.cc),
 		fmt.Sprintf("ip -n %s route change %s.0/24 dev %s proto kernel scope link src %s.2 congctl %s", host, subnet, far, subnet, n.cc),
+		fmt.Sprintf("ip -n %s route add default via %s.1", host, subnet),
 	)
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -26,8 +27,8 @@ type process struct {
 }
 
 // startProcess starts the lab in a role on host. What it writes to standard error goes
-// into a file of that name.
-func startProcess(host, log string, args ...string) (*process, error) {
+// into the file log. It may have so many files open, or as many as the lab if that is 0.
+func startProcess(host, log string, files int, args ...string) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -36,7 +37,11 @@ func startProcess(host, log string, args ...string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("ip", append([]string{"netns", "exec", host, self}, args...)...) //nolint:gosec // this program; ip becomes it
+	words := []string{"netns", "exec", host, self}
+	if files > 0 {
+		words = []string{"netns", "exec", host, "prlimit", "--nofile=" + strconv.Itoa(files), self}
+	}
+	cmd := exec.Command("ip", append(words, args...)...) //nolint:gosec // this program; ip and prlimit become it
 	cmd.Stderr = stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL} // an interrupt is for the lab alone
 	p := &process{cmd: cmd, stderr: stderr}
@@ -51,10 +56,14 @@ func startProcess(host, log string, args ...string) (*process, error) {
 	return p, cmd.Start()
 }
 
-// startServer starts server i of a system and waits until it listens.
-func startServer(a arm, i int, dir string) (*process, error) {
-	log := filepath.Join(dir, fmt.Sprintf("server%d.log", i))
-	p, err := startProcess(fmt.Sprintf("server%d", i), log, roleServe, a.System, serverAddr(i)+":9000", serverJournal(dir, i))
+// startServer starts server i and waits until it listens.
+func (r *rig) startServer(i int) (*process, error) {
+	log := filepath.Join(r.dir, fmt.Sprintf("server%d.log", i))
+	args := []string{roleServe, r.arm.System, serverAddr(i) + ":9000", serverJournal(r.dir, i), r.registryTarget(), "1"}
+	if i == 0 && r.cell.Slow > 0 && !r.arm.Control {
+		args[len(args)-1] = strconv.Itoa(r.cell.Slow)
+	}
+	p, err := startProcess(fmt.Sprintf("server%d", i), log, r.cell.Files, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +77,7 @@ func serverJournal(dir string, i int) string {
 // startClient starts the client and waits until it is connected.
 func startClient(p plan, dir string) (*process, error) {
 	log := filepath.Join(dir, "client.log")
-	c, err := startProcess(clientHost, log, roleLoad)
+	c, err := startProcess(clientHost, log, 0, roleLoad)
 	if err != nil {
 		return nil, err
 	}

@@ -11,18 +11,23 @@ import (
 
 // rig is the processes and the network of a running arm. Faults use it.
 type rig struct {
-	ctx     context.Context
-	arm     arm
-	net     *network
-	dir     string
-	servers []*process
-	client  *process
-	result  *armResult
+	cell     cell
+	plan     plan // of the client
+	ctx      context.Context
+	arm      arm
+	net      *network
+	dir      string
+	servers  []*process
+	registry *registryServer // nil without one
+	client   *process
+	result   *armResult
 }
 
 // prove notes what shows that the fault took.
-func (r *rig) prove(format string, args ...any) {
-	r.result.proof = append(r.result.proof, fmt.Sprintf(format, args...))
+func (r *rig) prove(format string, args ...any) { r.result.prove(format, args...) }
+
+func (r *armResult) prove(format string, args ...any) {
+	r.proof = append(r.proof, fmt.Sprintf(format, args...))
 }
 
 // wait lets time pass, unless the lab is interrupted.
@@ -45,12 +50,16 @@ func (l *lab) tryArm(ctx context.Context, c cell, a arm, res *armResult) error {
 	if err != nil {
 		return err
 	}
-	net, err := newNetwork(c.Instances, a.CC)
+	hosts := c.Instances
+	if c.Registry != "" {
+		hosts++ // the registry's
+	}
+	net, err := newNetwork(hosts, a.CC)
 	if err != nil {
 		return err
 	}
 	defer net.close()
-	r := &rig{ctx: ctx, arm: a, net: net, dir: dir, result: res}
+	r := &rig{cell: c, ctx: ctx, arm: a, net: net, dir: dir, result: res}
 	defer r.end()
 	if !a.Control {
 		if err := net.shape(c.Link); err != nil {
@@ -58,22 +67,53 @@ func (l *lab) tryArm(ctx context.Context, c cell, a arm, res *armResult) error {
 		}
 	}
 	p := c.Load
+	p.Usage = c.Usage
 	p.System, p.Duration, p.Journal = a.System, loadTime(c, a), filepath.Join(dir, "client.jsonl")
+	if err := r.startServers(c); err != nil {
+		return err
+	}
+	p.Registry = r.registryTarget()
 	for i := range c.Instances {
-		s, err := startServer(a, i, dir)
-		if err != nil {
-			return err
-		}
-		r.servers = append(r.servers, s)
 		p.Addrs = append(p.Addrs, serverAddr(i)+":9000")
 	}
+	if c.Before != nil {
+		if err := c.Before(r, &p); err != nil {
+			return err
+		}
+	}
+	r.plan = p
 	if r.client, err = startClient(p, dir); err != nil {
 		return err
+	}
+	if c.Usage {
+		if r.result.server.before, err = r.serverUsage(); err != nil {
+			return err
+		}
 	}
 	if err := r.run(l, c, p); err != nil {
 		return err
 	}
 	return r.collect(p)
+}
+
+// startServers starts the registry, if the cell has one, and the servers.
+func (r *rig) startServers(c cell) (err error) {
+	if c.Registry != "" {
+		if r.registry, err = newRegistryServer(c.Registry, c.Instances, r.dir); err != nil {
+			return err
+		}
+		if err := r.registry.start(); err != nil {
+			return err
+		}
+	}
+	for i := range c.Instances {
+		s, err := r.startServer(i)
+		if err != nil {
+			return err
+		}
+		r.servers = append(r.servers, s)
+	}
+	return nil
 }
 
 // run starts the load, brings the fault, and waits for both to end.
@@ -86,10 +126,14 @@ func (r *rig) run(l *lab, c cell, p plan) error {
 	defer limit.Stop()
 	fault := make(chan error, 1)
 	go func() { fault <- r.fault(c) }()
-	loaded := l.follow(r.ctx, r.client)
+	loaded := l.follow(r)
 	err := <-fault
 	if loaded = errors.Join(loaded, r.client.cmd.Wait()); loaded != nil {
 		return fmt.Errorf("the client process ended early: %w", loaded)
+	}
+	if err == nil && c.Usage && !r.arm.Control {
+		r.result.server.after, err = r.serverUsage()
+		r.prove("servers: %+v", r.result.server)
 	}
 	if err == nil && c.Proof != nil && !r.arm.Control {
 		err = c.Proof(r)
@@ -109,11 +153,19 @@ func (r *rig) fault(c cell) error {
 }
 
 // follow shows the client's counts until it ends.
-func (l *lab) follow(ctx context.Context, client *process) error {
+func (l *lab) follow(r *rig) error {
 	for n := 1; ; n++ {
-		line, err := client.out.ReadString('\n')
+		line, err := r.client.out.ReadString('\n')
 		if err != nil {
-			return ctx.Err() // the client has closed its output
+			return r.ctx.Err() // the client has closed its output
+		}
+		if stats, ok := strings.CutPrefix(line, "stats "); ok {
+			r.result.prove("client: %s", strings.TrimSpace(stats))
+			_, err = fmt.Sscanf(stats, statsFormat, &r.result.client.before.goroutines, &r.result.client.after.goroutines, &r.result.client.before.heap, &r.result.client.after.heap)
+			if err != nil {
+				return err
+			}
+			continue
 		}
 		if n%10 == 0 {
 			var made, ok, failed int
@@ -144,5 +196,8 @@ func (r *rig) end() {
 	}
 	if r.client != nil {
 		r.client.kill()
+	}
+	if r.registry != nil {
+		r.registry.kill()
 	}
 }

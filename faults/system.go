@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -33,14 +34,17 @@ func appendRequest(id uint64, work time.Duration, size int) []byte {
 }
 
 // handler does what every system's method does.
-type handler struct{ journal journal }
+type handler struct {
+	journal  journal
+	slowness int // how many times as long as asked for it takes
+}
 
 func (h handler) echo(request []byte) ([]byte, error) {
 	if len(request) < requestHead {
 		return nil, fmt.Errorf("a request of %d bytes: at least %d are expected", len(request), requestHead)
 	}
 	h.journal.executed(binary.BigEndian.Uint64(request))
-	time.Sleep(time.Duration(binary.BigEndian.Uint32(request[8:])) * time.Microsecond)
+	time.Sleep(time.Duration(h.slowness) * time.Duration(binary.BigEndian.Uint32(request[8:])) * time.Microsecond)
 	return append([]byte(nil), request[:answerSize]...), nil
 }
 
@@ -59,17 +63,22 @@ type caller interface {
 	close()
 }
 
-// serveRole is a server process: SYSTEM ADDRESS JOURNAL. It writes "ready" when it listens
-// and ends in good order after SIGTERM.
+// serveRole is a server process: SYSTEM ADDRESS JOURNAL REGISTRY SLOWNESS.
+// It writes "ready" when it listens, a line of its usage after SIGUSR1, and ends in good
+// order after SIGTERM.
 func serveRole(args []string) error {
-	if len(args) != 3 {
-		return fmt.Errorf("%s: arguments %q: want a system, an address and a journal", roleServe, args)
+	if len(args) != 5 {
+		return fmt.Errorf("%s: arguments %q: want a system, an address, a journal, a registry and a factor", roleServe, args)
+	}
+	slowness, err := strconv.Atoi(args[4])
+	if err != nil {
+		return err
 	}
 	j, err := openJournal(args[2])
 	if err != nil {
 		return err
 	}
-	b, err := newBackend(args[0], handler{j})
+	b, err := newBackend(args[0], handler{j, slowness}, args[3])
 	if err != nil {
 		return err
 	}
@@ -79,6 +88,7 @@ func serveRole(args []string) error {
 	}
 	terminated, served := make(chan os.Signal, 1), make(chan error, 1)
 	signal.Notify(terminated, syscall.SIGTERM)
+	reportUsage(os.Stdout)
 	go func() { served <- b.serve(ln) }()
 	fmt.Println("ready")
 	select {
@@ -91,10 +101,10 @@ func serveRole(args []string) error {
 	return b.stop(ctx)
 }
 
-func newBackend(system string, h handler) (backend, error) {
+func newBackend(system string, h handler, registry string) (backend, error) {
 	switch system {
 	case sysTandem:
-		return serveTandem(h)
+		return serveTandem(h, registry)
 	case sysGRPC:
 		return serveGRPC(h), nil
 	case sysRPCX:

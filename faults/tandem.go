@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
@@ -12,30 +15,84 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-const echoMethod = "Lab.Echo"
+const (
+	echoMethod   = "Lab.Echo"
+	streamMethod = "Lab.Stream"
 
-func serveTandem(h handler) (backend, error) {
-	srv := server.New(server.WithCodecs(codec.Raw()))
+	streamMessages = 10
+)
+
+// serveTandem returns a server, which is listed in a registry unless its target is empty.
+func serveTandem(h handler, registry string) (backend, error) {
+	opts := []server.Option{server.WithCodecs(codec.Raw())}
+	if registry != "" {
+		list, err := newRegistrar(registry)
+		if err != nil {
+			return backend{}, err
+		}
+		opts = append(opts, server.WithRegistrar(list, tandem.Instance{}))
+	}
+	srv := server.New(opts...)
 	err := server.Handle(srv, echoMethod, func(_ context.Context, request *[]byte) (*[]byte, error) {
 		answer, err := h.echo(*request)
 		return &answer, err
 	})
+	err = errors.Join(err, server.HandleStream(srv, streamMethod, h.tandemStream))
 	return backend{
 		serve: func(ln net.Listener) error { return srv.ServeListener(ln) },
 		stop:  srv.Shutdown,
 	}, err
 }
 
-type tandemCaller struct{ *client.Client }
+// tandemStream answers each message of a stream. The stream counts as one execution.
+func (h handler) tandemStream(_ context.Context, s *tandem.Stream[[]byte, []byte]) error {
+	for first := true; ; first = false {
+		request, err := s.Recv()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		answer := (*request)[:answerSize]
+		if first {
+			if answer, err = h.echo(*request); err != nil {
+				return err
+			}
+		}
+		if err := s.Send(&answer); err != nil {
+			return err
+		}
+	}
+}
+
+type tandemCaller struct {
+	*client.Client
+	dial func() (*client.Client, error)
+}
 
 func dialTandem(p plan) (caller, error) {
-	c, err := client.Dial(p.target(), client.WithCodec(codec.Raw()))
-	return tandemCaller{c}, err
+	opts := []client.Option{client.WithCodec(codec.Raw())}
+	for scheme, r := range resolvers() {
+		opts = append(opts, client.WithResolver(scheme, r))
+	}
+	if p.Snapshots != "" {
+		opts = append(opts, client.WithSnapshots(p.Snapshots))
+	}
+	dial := func() (*client.Client, error) { return client.Dial(p.target(), opts...) }
+	c, err := dial()
+	return tandemCaller{c, dial}, err
 }
 
 // call makes a call in the fail mode that begins the variant. "+safe" behind it makes
 // the call idempotent.
 func (c tandemCaller) call(ctx context.Context, variant string, request []byte) ([]byte, error) {
+	switch variant {
+	case variantFresh:
+		return c.fresh(ctx, request)
+	case variantStream:
+		return c.stream(ctx, request)
+	}
 	var opts []tandem.CallOption
 	mode, safe := strings.CutSuffix(variant, variantSafe)
 	if safe {
@@ -51,6 +108,36 @@ func (c tandemCaller) call(ctx context.Context, variant string, request []byte) 
 	var answer []byte
 	err := c.Call(ctx, echoMethod, &request, &answer, opts...)
 	return answer, err
+}
+
+// fresh makes a call with a client of its own.
+func (c tandemCaller) fresh(ctx context.Context, request []byte) ([]byte, error) {
+	own, err := c.dial()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = own.Close() }() // its call has ended
+	var answer []byte
+	return answer, own.Call(ctx, echoMethod, &request, &answer)
+}
+
+// stream exchanges several messages over two seconds.
+func (c tandemCaller) stream(ctx context.Context, request []byte) ([]byte, error) {
+	s, err := client.Stream[[]byte, []byte](ctx, c, streamMethod)
+	if err != nil {
+		return nil, err
+	}
+	var answer *[]byte
+	for range streamMessages {
+		if err := s.Send(&request); err != nil {
+			return nil, err
+		}
+		if answer, err = s.Recv(); err != nil {
+			return nil, err
+		}
+		time.Sleep(2 * time.Second / streamMessages)
+	}
+	return *answer, s.Close()
 }
 
 func failModes() map[string]tandem.FailMode {

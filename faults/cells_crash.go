@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+// crashCells kill, slow down and restart servers of a larger set.
+func crashCells() []cell {
+	const kills = 60
+	variants := []string{"failover" + variantSafe, "failover", "failfast"}
+	crash := light(kills*time.Second+4*time.Second, variants)
+	crash.Work = 50 * time.Millisecond
+	rolling := light(26*time.Second, append(variants, variantStream))
+	slow := light(15*time.Second, variants)
+	slow.Rate, slow.Work = 200, 5*time.Millisecond
+	return []cell{
+		{
+			Name: "kill9", Title: fmt.Sprintf("one of three servers is killed each second, %d times, and started again", kills),
+			Instances: 3, Load: crash, At: time.Second, Fault: killEach(kills), Judge: crashed(kills),
+		},
+		{
+			Name: "rolling-10", Title: "ten servers are restarted in good order, one after the other, under calls and streams of 2 s", Systems: []string{sysTandem},
+			Instances: 10, Load: rolling, At: 2 * time.Second, Judge: noneFailed,
+			Fault: func(r *rig) error { return r.restartAll(10 * time.Second) },
+		},
+		{
+			Name: "one-slow", Title: "one of ten servers takes fifty times as long as the others", Instances: 10, Load: slow, Slow: 50,
+			Proof: proveSlow, Judge: avoidsSlow,
+		},
+	}
+}
+
+// killEach kills a server a second and starts it again 300 ms later.
+func killEach(times int) func(*rig) error {
+	return func(r *rig) error {
+		for k := range times {
+			next := time.Now().Add(time.Second)
+			i := k % len(r.servers)
+			r.servers[i].kill()
+			r.wait(300 * time.Millisecond)
+			if err := r.restartKilled(i); err != nil {
+				return err
+			}
+			r.wait(time.Until(next))
+		}
+		r.prove("%d processes killed", times)
+		return nil
+	}
+}
+
+// restartAll restarts every server, a second apart.
+func (r *rig) restartAll(limit time.Duration) error {
+	for i := range r.servers {
+		if err := r.restart(i, limit); err != nil {
+			return err
+		}
+		r.wait(time.Second)
+	}
+	return nil
+}
+
+// crashed is the bar that idempotent calls survive, and that of the others only those
+// fail that a killed server was running.
+func crashed(kills int) func(o *outcome) []check {
+	return func(o *outcome) []check {
+		var checks []check
+		for _, a := range o.tandems() {
+			safe := a.summary(func(e entry) bool { return isSafe(e.Variant) })
+			others := a.summary(func(e entry) bool { return !isSafe(e.Variant) })
+			checks = append(checks,
+				atMost(a.String()+": idempotent failed", safe.Failed, 0),
+				atMost(a.String()+": others failed, three a kill at most", others.Failed, 3*kills))
+		}
+		return checks
+	}
+}
+
+// slowShare is the share of calls, in thousandths, that server 0 ran after five seconds.
+func slowShare(a *armResult) int {
+	all, slow := 0, 0
+	for _, runs := range a.ran {
+		for _, e := range runs {
+			if e.at.Before(a.start.Add(5 * time.Second)) {
+				continue
+			}
+			all++
+			if e.server == 0 {
+				slow++
+			}
+		}
+	}
+	return 1000 * slow / max(1, all)
+}
+
+func proveSlow(r *rig) error {
+	r.prove("server 0 sleeps %d times as long", r.cell.Slow)
+	return nil
+}
+
+func avoidsSlow(o *outcome) []check {
+	checks := noneFailed(o)
+	for _, a := range o.tandems() {
+		checks = append(checks, atMost(a.String()+": calls of 1,000 at the slow server after 5 s", slowShare(a), 20))
+	}
+	return checks
+}

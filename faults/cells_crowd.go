@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// crowdCells bring connections and calls in numbers.
+func crowdCells() []cell {
+	honest := light(20*time.Second, []string{variantDefault, variantFresh})
+	honest.Rate = 60
+	cancels := light(20*time.Second, []string{variantCancel})
+	cancels.Rate, cancels.Work = 5000, 5*time.Millisecond
+	steady := light(30*time.Second, []string{variantDefault})
+	steady.Rate, steady.Work, steady.Size = 1000, time.Millisecond, 4096
+	tandemOnly := []string{sysTandem}
+	return []cell{
+		{
+			Name: "silent-10k", Title: "10,000 connections that send nothing, beside calls and new connections", Systems: tandemOnly,
+			Instances: 1, Load: honest, At: 2 * time.Second, Fault: crowd(10_000, 10*time.Second, 0), Judge: undisturbed,
+		},
+		{
+			Name: "drip-10k", Title: "10,000 connections that send a byte a second, beside calls and new connections", Systems: tandemOnly,
+			Instances: 1, Load: honest, At: 2 * time.Second, Fault: crowd(10_000, 10*time.Second, time.Second), Judge: undisturbed,
+		},
+		{
+			Name: "files", Title: "a server that may open 64 files gets 200 connections; calls on those it has go on", Systems: tandemOnly,
+			Instances: 1, Files: 64, Load: light(12*time.Second, nil), At: 2 * time.Second, Fault: exhaustFiles, Judge: noneFailed,
+		},
+		{
+			Name: "cancels", Title: "100,000 calls are given up by their callers after a millisecond", Systems: tandemOnly,
+			Instances: 1, Usage: true, Load: cancels, Judge: noLeak,
+		},
+		{
+			Name: "memory", Title: "1,000 calls a second for half a minute leave nothing behind", Systems: tandemOnly,
+			Instances: 1, Usage: true, Load: steady, Judge: noLeak,
+		},
+	}
+}
+
+// crowd has a process open n connections to server 0 and hold them for d, sending a byte
+// each time that pause has passed, or none if it is 0.
+func crowd(n int, d, pause time.Duration) func(*rig) error {
+	return func(r *rig) error {
+		log := filepath.Join(r.dir, "crowd.log")
+		p, err := startProcess(clientHost, log, 0, roleCrowd, serverAddr(0)+":9000", strconv.Itoa(n), d.String(), pause.String())
+		if err != nil {
+			return err
+		}
+		defer p.kill()
+		line, err := bufio.NewReader(p.out).ReadString('\n')
+		if err != nil {
+			return err
+		}
+		r.prove("%s", strings.TrimSpace(line))
+		var opened int
+		if _, err := fmt.Sscan(line, &opened); err != nil {
+			return err
+		}
+		if opened < n*9/10 {
+			return fmt.Errorf("only %d of %d connections were opened", opened, n)
+		}
+		return nil
+	}
+}
+
+// exhaustFiles opens more connections than server 0 may have files.
+func exhaustFiles(r *rig) error {
+	const hold = 5 * time.Second
+	ctx, cancel := context.WithCancel(r.ctx)
+	most := make(chan int, 1)
+	go func() {
+		n := 0
+		for ctx.Err() == nil {
+			files, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", r.servers[0].cmd.Process.Pid)) // none: not proved
+			n = max(n, len(files))
+			r.wait(5 * time.Millisecond)
+		}
+		most <- n
+	}()
+	err := crowd(200, hold, 0)(r)
+	cancel()
+	n := <-most
+	r.prove("the server had %d of %d files open", n, r.cell.Files)
+	if err == nil && n < r.cell.Files-1 {
+		err = fmt.Errorf("the server had only %d of %d files open", n, r.cell.Files)
+	}
+	return err
+}
+
+// crowdRole opens connections: ADDRESS COUNT HOLD PAUSE. At the end it writes how many it
+// opened and how many the server closed meanwhile.
+func crowdRole(args []string, out io.Writer) error {
+	if len(args) != 4 {
+		return fmt.Errorf("%s: arguments %q: want an address, a count and two durations", roleCrowd, args)
+	}
+	n, err1 := strconv.Atoi(args[1])
+	hold, err2 := time.ParseDuration(args[2])
+	pause, err3 := time.ParseDuration(args[3])
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), hold)
+	defer cancel()
+	var opened, closed atomic.Int64
+	var members sync.WaitGroup
+	turns := make(chan struct{}, 256) // dials at a time
+	for range n {
+		members.Go(func() {
+			turns <- struct{}{}
+			c, err := (&net.Dialer{}).DialContext(ctx, "tcp", args[0])
+			<-turns
+			if err != nil {
+				return
+			}
+			opened.Add(1)
+			if !holdConn(ctx, c, pause) {
+				closed.Add(1)
+			}
+		})
+	}
+	members.Wait()
+	_, err := fmt.Fprintf(out, "%d connections opened, %d closed by the server\n", opened.Load(), closed.Load())
+	return err
+}
+
+// holdConn keeps c until ctx ends; it returns false if the server closes it before.
+func holdConn(ctx context.Context, c net.Conn, pause time.Duration) (held bool) {
+	defer func() { _ = c.Close() }() // nothing was said
+	if pause > 0 {
+		for ctx.Err() == nil {
+			if _, err := c.Write([]byte{'P'}); err != nil {
+				return false
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
+		}
+		return true
+	}
+	deadline, _ := ctx.Deadline()
+	_ = c.SetReadDeadline(deadline) // it then reads until the server closes
+	_, err := c.Read(make([]byte, 1))
+	return errors.Is(err, context.DeadlineExceeded) || isTimeout(err)
+}
+
+func isTimeout(err error) bool {
+	var ne net.Error
+	return errors.As(err, &ne) && ne.Timeout()
+}
+
+// undisturbed is the bar that neither calls nor new connections fail, and that a call
+// with a new connection takes half a second at most.
+func undisturbed(o *outcome) []check {
+	checks := noneFailed(o)
+	for _, a := range o.tandems() {
+		fresh := a.summary(func(e entry) bool { return e.Variant == variantFresh })
+		checks = append(checks, notLonger(a.String()+": p99 of calls with a new connection", fresh.P99, 500*time.Millisecond, 1))
+	}
+	return checks
+}

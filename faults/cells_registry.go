@@ -1,0 +1,179 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// registryCells break the registry that lists three servers.
+func registryCells() []cell {
+	var cells []cell
+	for _, kind := range []string{kindEtcd, kindRedis} {
+		for _, f := range []struct {
+			name, title string
+			seconds     int
+			fault       func(*rig) error
+		}{
+			{"kill", "is killed for 15 s, longer than entries live, and comes back with its data", 25, killRegistry(15*time.Second, false)},
+			{"wipe", "is killed and comes back without its data", 15, killRegistry(time.Second, true)},
+			{"stop", "is stopped for 15 s", 25, stopRegistry(15 * time.Second)},
+			{"flap", "is killed for 3 s and runs for 3 s, four times", 32, flapRegistry(4, 3*time.Second)},
+		} {
+			load := light(time.Duration(f.seconds)*time.Second, []string{"failover" + variantSafe, "failfast"})
+			cells = append(cells, cell{
+				Name: f.name + "-" + kind, Title: "the registry (" + kind + ") " + f.title, Systems: []string{sysTandem},
+				Instances: 3, Registry: kind, Load: load, At: 3 * time.Second, Fault: f.fault, Proof: freshClient, Judge: allServe,
+			})
+		}
+	}
+	away := func(name, title string, c cell) cell {
+		c.Name, c.Title, c.Systems, c.Instances, c.Registry = name, title, []string{sysTandem}, 2, kindRedis
+		c.Load = light(6*time.Second, []string{variantDefault})
+		c.Load.Deadline, c.Load.Unwarmed = 5*time.Second, true
+		return c
+	}
+	return append(cells,
+		away("away-briefly", "a client begins while its registry is away, which comes back after 1.5 s", cell{
+			Before: registryAway, Fault: func(r *rig) error { r.wait(1500 * time.Millisecond); return r.registry.start() }, Judge: noneFailed,
+		}),
+		away("away", "a client begins while its registry is away", cell{Before: registryAway, Judge: clearErrors}),
+		away("away-snapshot", "a client begins with a snapshot of the list while its registry is away", cell{
+			Before: snapshotThenAway, Judge: noneFailed,
+		}))
+}
+
+// killRegistry kills the registry for d, and starts it again.
+func killRegistry(d time.Duration, wipe bool) func(*rig) error {
+	return func(r *rig) error {
+		r.registry.kill()
+		if wipe {
+			if err := r.registry.wipe(); err != nil {
+				return err
+			}
+		}
+		r.wait(d)
+		r.prove("killed for %v, its data removed: %v", d, wipe)
+		return r.registry.start()
+	}
+}
+
+func stopRegistry(d time.Duration) func(*rig) error {
+	return func(r *rig) error {
+		if err := r.registry.signal(syscall.SIGSTOP); err != nil {
+			return err
+		}
+		p := &process{cmd: r.registry.cmd}
+		if err := p.awaitState('T'); err != nil {
+			return err
+		}
+		r.prove("process %d in state T", p.cmd.Process.Pid)
+		r.wait(d)
+		return r.registry.signal(syscall.SIGCONT)
+	}
+}
+
+func flapRegistry(times int, each time.Duration) func(*rig) error {
+	return func(r *rig) error {
+		for range times {
+			if err := killRegistry(each, false)(r); err != nil {
+				return err
+			}
+			r.wait(each)
+		}
+		return nil
+	}
+}
+
+// registryAway kills the registry before the client begins. In the control arm it stays.
+func registryAway(r *rig, _ *plan) error {
+	if !r.arm.Control {
+		r.registry.kill()
+		r.prove("the registry is down")
+	}
+	return nil
+}
+
+// snapshotThenAway has a first client write the snapshot.
+func snapshotThenAway(r *rig, p *plan) error {
+	p.Snapshots = filepath.Join(r.dir, "snapshots")
+	first := *p
+	first.Unwarmed = false
+	c, err := startClient(first, r.dir)
+	if err != nil {
+		return err
+	}
+	c.kill()
+	files, err := filepath.Glob(filepath.Join(p.Snapshots, "*"))
+	if err != nil || len(files) == 0 {
+		return fmt.Errorf("the first client left no snapshot in %s: %w", p.Snapshots, err)
+	}
+	return registryAway(r, p)
+}
+
+// allServe is the bar that no call fails and that a client which begins after the fault
+// finds every server.
+func allServe(o *outcome) []check {
+	checks := noneFailed(o)
+	for _, a := range o.tandems() {
+		used := map[int]bool{}
+		for id, runs := range a.ran {
+			for _, e := range runs {
+				if id > freshIDs {
+					used[e.server] = true
+				}
+			}
+		}
+		checks = append(checks, atLeast(a.String()+": servers that a new client finds after the fault", len(used), o.cell.Instances))
+	}
+	return checks
+}
+
+// clearErrors is the bar of a registry that stays away: the first call waits two seconds
+// or more, and every error says that the list could not be had.
+func clearErrors(o *outcome) []check {
+	var checks []check
+	for _, a := range o.tandems() {
+		vague := a.summary(func(e entry) bool {
+			return !e.ok() && (e.Code != "unavailable" || !strings.Contains(e.Message, "redis://"))
+		})
+		first := firstCall(a).took()
+		checks = append(checks,
+			atMost(a.String()+": errors that don't name the registry", vague.Made, 0),
+			check{a.String() + ": the first call's wait", "≥ 2s", fmt.Sprint(round(first)), first >= 2*time.Second})
+		if vague.Made > 0 {
+			checks = append(checks, check{What: a.String() + ": the first error", Bar: "names the registry", Got: firstCall(a).Message})
+		}
+	}
+	return checks
+}
+
+// firstCall is the call that was due first.
+func firstCall(a *armResult) entry {
+	return slices.MinFunc(append(a.entries, entry{At: math.MaxInt64}), func(x, y entry) int { return cmp.Compare(x.At, y.At) })
+}
+
+// freshIDs is where the IDs of a second client begin.
+const freshIDs = 1 << 32
+
+// freshClient has a client that knows only the registry call for two seconds.
+func freshClient(r *rig) error {
+	p := r.plan
+	p.Duration, p.FirstID, p.Journal = 2*time.Second, freshIDs, filepath.Join(r.dir, "fresh.jsonl")
+	c, err := startClient(p, r.dir)
+	if err != nil {
+		return err
+	}
+	defer c.kill()
+	if _, err := fmt.Fprintln(c.in, "go"); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, c.out) // until it has ended
+	return err
+}

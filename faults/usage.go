@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// usage is what a process holds.
+type usage struct {
+	goroutines int
+	heap       uint64 // bytes that live after a collection
+}
+
+// change is the usage before a load and after it, the sum of several processes.
+type change struct{ before, after usage }
+
+const (
+	usageFormat = "%d goroutines, heap %d"
+	statsFormat = "%d then %d goroutines, heap %d then %d"
+)
+
+// ownUsage is this process's, after what ends by itself within a second has ended.
+func ownUsage() usage {
+	time.Sleep(time.Second)
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return usage{runtime.NumGoroutine(), m.HeapAlloc}
+}
+
+// reportUsage writes a line of the process's usage whenever it gets SIGUSR1.
+func reportUsage(w io.Writer) {
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGUSR1)
+	go func() {
+		for range asked {
+			u := ownUsage()
+			_, _ = fmt.Fprintf(w, usageFormat+"\n", u.goroutines, u.heap) // the lab reads it, or has ended
+		}
+	}()
+}
+
+// serverUsage asks every server.
+func (r *rig) serverUsage() (sum usage, err error) {
+	for _, s := range r.servers {
+		if err := s.cmd.Process.Signal(syscall.SIGUSR1); err != nil {
+			return sum, err
+		}
+		line, err := s.out.ReadString('\n')
+		if err != nil {
+			return sum, err
+		}
+		var u usage
+		if _, err := fmt.Sscanf(line, usageFormat, &u.goroutines, &u.heap); err != nil {
+			return sum, err
+		}
+		sum.goroutines += u.goroutines
+		sum.heap += u.heap
+	}
+	return sum, nil
+}
+
+// noLeak is the bar that nothing fails and that both sides hold what they held before.
+func noLeak(o *outcome) []check {
+	const spare = 1 << 20 // bytes of heap
+	var checks []check
+	for _, a := range o.tandems() {
+		kept := a.summary(notCanceled)
+		checks = append(checks, atMost(a.String()+": failed", kept.Failed, 0))
+		for name, c := range map[string]change{"client": a.client, "server": a.server} {
+			checks = append(checks,
+				atMost(a.String()+": goroutines of the "+name+" after the load", c.after.goroutines, c.before.goroutines+2),
+				atMost(a.String()+": KiB of heap of the "+name+" after the load", int(c.after.heap>>10), int((c.before.heap+spare)>>10))) //nolint:gosec // small
+		}
+	}
+	return checks
+}
