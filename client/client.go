@@ -83,7 +83,7 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, invalid(err)
 	}
-	if err := c.opts.secure(t.Scheme); err != nil {
+	if err := errors.Join(c.opts.secure(t.Scheme), c.opts.chooseCodec(t)); err != nil {
 		return nil, invalid(err)
 	}
 	resolve, err := c.methods()

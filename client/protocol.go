@@ -25,7 +25,7 @@ type Protocol interface {
 	// rpcx://10.0.0.7:8972 is one.
 	Name() string
 	// Codecs are those of the messages that it can carry. The first is the one of
-	// calls that name none, of a client without [WithCodec].
+	// calls that name none, of a client of this protocol's targets without [WithCodec].
 	Codecs() []tandem.Codec
 	// Connect connects to a server. It returns when calls can be made; ctx bounds
 	// that only.
@@ -193,9 +193,10 @@ func notSent(code tandem.Code, format string, args ...any) error {
 
 // WithProtocols adds protocols of servers that do not speak tandem's own. The name of
 // each becomes a scheme of targets, name://host:port with all that a target static://
-// can say, and instances from registries may have endpoints of it. Calls are encoded
-// before an instance is chosen, so servers of different protocols behind one target
-// need a codec that all of them know. Streams are for protocols whose carriers are a
+// can say, and instances from registries may have endpoints of it. Calls at such a target
+// are in the protocol's own codec unless [WithCodec] names another that it carries. Calls are
+// encoded before an instance is chosen, so servers of different protocols behind one target
+// need a codec that all of them know: WithCodec, or the first protocol's first. Streams are for protocols whose carriers are a
 // [StreamCarrier], calls back from servers for tandem's own.
 func WithProtocols(protocols ...Protocol) Option {
 	return func(o *options) { o.protocols = append(o.protocols, protocols...) }
@@ -224,14 +225,39 @@ func (o *options) beginProtocols() error {
 				o.codecs = append(slices.Clip(o.codecs), c)
 			}
 		}
-		if o.codec == "" {
-			o.codec = codecs[0].Name()
-		}
 	}
-	if o.codec == "" {
+	return nil
+}
+
+// chooseCodec sets the codec of calls that name none: the one that was chosen, which
+// the protocol of the target must carry, or that protocol's first. A target that may have
+// instances of any protocol gets the first codec of the first protocol.
+func (o *options) chooseCodec(t registry.Target) error {
+	p := o.byProtocol[t.Scheme]
+	if p == nil {
+		p = o.byProtocol[t.Query.Get("protocol")]
+	}
+	switch {
+	case p != nil && o.codec != "" && !knows(p.Codecs(), o.codec):
+		return fmt.Errorf("target of %s://: %s does not carry codec %q; it carries %s: give one of them to WithCodec, or no codec",
+			t.Scheme, p.Name(), o.codec, strings.Join(namesOf(p.Codecs()), ", "))
+	case o.codec != "":
+	case p != nil:
+		o.codec = p.Codecs()[0].Name()
+	case len(o.protocols) > 0 && !o.ownTarget(t):
+		o.codec = o.protocols[0].Codecs()[0].Name()
+	default:
 		o.codec = defaultCodec
 	}
 	return nil
+}
+
+// ownTarget reports whether all servers of a target speak tandem's own protocol.
+func (o *options) ownTarget(t registry.Target) bool {
+	if t.Scheme == "static" || t.Scheme == "dns" {
+		return !t.Query.Has("protocol")
+	}
+	return o.transports[t.Scheme] != nil
 }
 
 const (
@@ -301,10 +327,13 @@ func carriable(p Protocol, codec string) error {
 	if knows(codecs, codec) {
 		return nil
 	}
-	var names []string
+	return notSent(tandem.Unimplemented, "%s does not carry codec %q; it carries %s: give one of them to WithCodec, or name it in the call",
+		p.Name(), codec, strings.Join(namesOf(codecs), ", "))
+}
+
+func namesOf(codecs []tandem.Codec) (names []string) {
 	for _, c := range codecs {
 		names = append(names, c.Name())
 	}
-	return notSent(tandem.Unimplemented, "%s does not carry codec %q; it carries %s: give one of them to WithCodec, or name it in the call",
-		p.Name(), codec, strings.Join(names, ", "))
+	return names
 }

@@ -2,14 +2,19 @@ package all_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/rpc"
 	"net/rpc/jsonrpc"
+	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/codec"
 	"github.com/tandem-rpc/tandem/protocol/all"
 	"github.com/tandem-rpc/tandem/server"
 	"github.com/tandem-rpc/tandem/wire"
@@ -110,6 +115,69 @@ func TestClients(t *testing.T) {
 	}
 	_ = srv.Close()
 	<-served
+}
+
+// The scheme of the target chooses the codec, also where a protocol before has another.
+func TestSchemeChoosesCodec(t *testing.T) {
+	srv := server.New(server.WithProtocols(all.New()...))
+	codecs := make(chan string, 1)
+	err := errors.Join(
+		srv.RegisterFunc("Text.Len", func(ctx context.Context, s string) int {
+			codecs <- tandem.FromContext(ctx).Codec
+			return len(s)
+		}),
+		srv.RegisterFunc("Text.Proto", func(ctx context.Context, s *wrapperspb.StringValue) *wrapperspb.StringValue {
+			codecs <- tandem.FromContext(ctx).Codec
+			return s
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeListener(ln) }()
+	for target, want := range map[string]string{
+		"tcp://%s": "gob", "static://%s": "gob", "netrpc://%s": "gob", "netrpc+http://%s": "gob", "rpcx://%s": "msgpack",
+		"jsonrpc://%s": "json", "jsonrpc+http://%s": "json", "grpc://%s": "protobuf", "connect://%s": "protobuf",
+		"static://%s?protocol=netrpc": "gob", "static://%s?protocol=grpc": "protobuf",
+	} {
+		c, err := client.Dial(fmt.Sprintf(target, ln.Addr()), client.WithProtocols(all.Clients()...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == "protobuf" {
+			err = c.Call(t.Context(), "Text.Proto", wrapperspb.String(target), new(wrapperspb.StringValue))
+		} else {
+			err = c.Call(t.Context(), "Text.Len", target, new(int))
+		}
+		if err != nil {
+			t.Errorf("%s: %v", target, err)
+		} else if got := <-codecs; got != want {
+			t.Errorf("%s: %s, want %s", target, got, want)
+		}
+		_ = c.Close()
+	}
+	_ = srv.Close()
+	<-served
+}
+
+// A codec that the target's protocol does not carry is an error of Dial.
+func TestCodecOfAnotherProtocol(t *testing.T) {
+	for target, ok := range map[string]bool{
+		"grpc://localhost:1": false, "static://localhost:1?protocol=connect": false, "jsonrpc://localhost:1": false,
+		"netrpc://localhost:1": true, "tcp://localhost:1": true, "static://localhost:1": true,
+	} {
+		c, err := client.Dial(target, client.WithProtocols(all.Clients()...), client.WithCodec(codec.Gob()))
+		if ok != (err == nil) || err != nil && !strings.Contains(err.Error(), `does not carry codec "gob"; it carries`) {
+			t.Errorf("%s: %v", target, err)
+		}
+		if err == nil {
+			_ = c.Close()
+		}
+	}
 }
 
 // plain is a codec that the protocol carries and that takes a string.
