@@ -28,7 +28,7 @@ func (c *Client) announce(ctx context.Context, s *session.Session) error {
 	defer o.Release()
 	call := &o.Call
 	call.Body, call.Method, call.Codec, call.Peer = o, tandem.AnnounceMethod, codec.Raw().Name(), s.Peer()
-	c.env.SetDeadline(ctx, call, c.opts.connectTimeout)
+	o.SetDeadline(ctx, c.opts.connectTimeout)
 	run := func() error { return c.caller.Run(ctx, o, f, []byte(c.opts.id), nil) }
 	if err := c.betweenPoints(ctx, o, run); err != nil {
 		return fmt.Errorf("announcing %q: %w", c.opts.id, err)

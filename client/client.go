@@ -99,6 +99,7 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	cfg := session.Config{
 		Settings: settings, Codecs: c.opts.codecs, Compressors: c.opts.compressors, Usual: c.opts.codec,
 		CompressAbove: c.opts.compressAbove, Resolve: resolve, Handshake: c.opts.connectTimeout,
+		Silence: c.opts.silence, Stall: c.opts.silence, Move: c.pool.move,
 		OnPanic: dispatch.LogPanics(c.opts.logger), OnClose: c.logEnd, Logger: c.opts.logger,
 	}
 	if err := errors.Join(cfg.Validate(), checkPlugins(c.opts.plugins)); err != nil {
@@ -320,7 +321,7 @@ func (c *Client) prepare(ctx context.Context, method string, kind tandem.Kind, a
 	if c.usual.hashKey != nil && call.HashKey == "" {
 		call.HashKey = c.usual.hashKey(method, args)
 	}
-	c.env.SetDeadline(ctx, call, r.timeout)
+	o.SetDeadline(ctx, r.timeout)
 	return o
 }
 

@@ -55,3 +55,14 @@ func ExampleWithHealthCheck() {
 	show(c.Describe("It.Does").Attempts[0].Instances[0])
 	// Output: mem://it suspect: ""
 }
+
+// A server that is silent for a second is suspect, and one that stays silent for five is
+// given up here: calls without a deadline of their own fail then. One that takes its time
+// answers pings meanwhile.
+func ExampleWithSilence() {
+	c, stop := one(func(_ context.Context, n *int) (*int, error) { return n, nil }, client.WithSilence(5*time.Second), client.WithTimeout(0))
+	defer stop()
+	n := 1
+	fmt.Println(c.Call(context.Background(), "It.Does", &n, &n))
+	// Output: <nil>
+}

@@ -8,7 +8,7 @@ import (
 
 // failover tries other instances. When all have been tried, any will do again.
 func (c *Client) failover(next tandem.Func) tandem.Func {
-	return c.retry(next, func(_ context.Context, call *tandem.Call, _ int) bool {
+	return c.retry(next, true, func(_ context.Context, call *tandem.Call, _ int) bool {
 		if id := call.Peer.Instance; id != "" {
 			call.Exclude = append(call.Exclude, id)
 		}

@@ -8,7 +8,7 @@ import (
 
 // failtry tries the same instance again, after a pause, if the call has the time.
 func (c *Client) failtry(next tandem.Func) tandem.Func {
-	return c.retry(next, func(ctx context.Context, call *tandem.Call, failures int) bool {
+	return c.retry(next, false, func(ctx context.Context, call *tandem.Call, failures int) bool {
 		if call.Peer.Instance != "" {
 			call.Pin = call.Peer.Instance
 		}

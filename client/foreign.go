@@ -247,7 +247,7 @@ func (f *foreign) Ping() {
 		return
 	}
 	f.client.wg.Go(func() {
-		ctx, cancel := context.WithTimeout(f.client.ctx, pingTimeout)
+		ctx, cancel := context.WithTimeout(f.client.ctx, leastPingTimeout)
 		defer cancel()
 		if f.carrier.Ping(ctx) == nil {
 			f.noteLife()

@@ -33,7 +33,7 @@ type Ejection struct {
 func faulty(err error) bool {
 	switch tandem.CodeOf(err) {
 	case tandem.Unavailable, tandem.DeadlineExceeded, tandem.Internal, tandem.DataLoss:
-		return !errors.Is(err, session.ErrDraining)
+		return !errors.Is(err, session.ErrDraining) && !moved(err)
 	}
 	return false
 }
@@ -207,7 +207,7 @@ func (h *health) done(m *member, call *tandem.Call, began time.Duration, err err
 // tell counts a call in one breaker and reports whether that opened or closed it. A call
 // that took as long as the member's limit, if there is one, does not help to close that's.
 func (h *health) tell(b *resilience.Breaker, m *member, call *tandem.Call, began time.Duration, err error) bool {
-	if tandem.CodeOf(err) == tandem.Canceled || errors.Is(err, session.ErrDraining) {
+	if tandem.CodeOf(err) == tandem.Canceled || errors.Is(err, session.ErrDraining) || moved(err) {
 		b.Forget() // nothing was learnt
 		return false
 	}

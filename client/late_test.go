@@ -49,12 +49,12 @@ func TestLateRoundGivesNoVerdict(t *testing.T) {
 		time.Sleep(time.Second)
 		suspicion(false) // and pings
 		for range 3 {
-			time.Sleep(2 * pingTimeout)
+			time.Sleep(2 * leastPingTimeout)
 			if why := suspicion(true); why != "" {
 				t.Errorf("in a round that comes late: %q", why)
 			}
 		}
-		time.Sleep(pingTimeout)
+		time.Sleep(leastPingTimeout)
 		if suspicion(false) == "" {
 			t.Error("no suspect in a round that is in time")
 		}

@@ -127,7 +127,24 @@ func (l *link) rest(s *live) {
 	if closed {
 		l.rouse()
 	}
+	if s.own != nil {
+		s.own.OnDoubt(func(suspect bool) { l.doubt(s, suspect) })
+	}
 	s.OnAway(l.rouse)
+}
+
+// doubt notes that the server of a connection has become silent though calls are
+// outstanding, or answers again.
+func (l *link) doubt(s *live, suspect bool) {
+	log := l.client.log().With("instance", l.id, "endpoint", l.ep)
+	switch {
+	case suspect:
+		l.silent.Store(s)
+		log.Warn("connection is suspect: the server is silent")
+	case l.silent.CompareAndSwap(s, nil):
+		log.Warn("connection answers again")
+	}
+	l.client.pool.health.count()
 }
 
 // rouse has a goroutine look after a link that rests. It does not wait: a session

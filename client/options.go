@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"log/slog"
@@ -60,6 +61,7 @@ type options struct {
 	connections         int
 	backoff             backoff
 	healthCheck         time.Duration // 0 for none
+	silence             time.Duration
 	maxMessage          int
 	streamWindow        int
 	snapshots           string
@@ -113,6 +115,7 @@ var builtin = sync.OnceValue(func() options { //nolint:gochecknoglobals // never
 		connections:     1,
 		backoff:         backoff{resilience.Backoff{First: 100 * time.Millisecond, Most: 3 * time.Second}},
 		healthCheck:     10 * time.Second,
+		silence:         session.DefaultSilence,
 		maxMessage:      wire.DefaultMaxMessage,
 		streamWindow:    session.DefaultStreamWindow,
 	}
@@ -327,14 +330,26 @@ func WithBackoff(first, most time.Duration) Option {
 	}
 }
 
+// WithSilence sets how long a server may be silent while calls are outstanding, until it
+// is given up: 20 s by default, which 0 also means, and 2 s at least. If what the client
+// writes is not acknowledged for so long, its connection is closed. If it is, but the
+// server answers no ping, its process hangs: then calls without a deadline of their own
+// fail with Unavailable, those to which [WithTimeout] gave one included; others wait until
+// theirs. Long before, after a second or four round trips, a silent server is suspect:
+// calls go to other instances if there are any, and those that are [Idempotent] and wait
+// for it under [Failover] or [Backup] are made elsewhere, which the retry budget pays.
+func WithSilence(d time.Duration) Option {
+	return func(o *options) { o.silence = max(leastSilence, cmp.Or(max(0, d), session.DefaultSilence)) }
+}
+
 // WithHealthCheck sets how long a connection may be silent before the server is
 // pinged: between half of the interval and all of it, drawn anew each time. The
 // default is 10 s, the least 100 ms, and 0 means never. So a server that was stopped,
 // or whose machine died without a word, is found before a call is sent to it, at most
 // 1.125 intervals and 1.4 s later: it is then a suspect, which gets calls only when no
 // other instance can have them or too many are left out ([Ejection]). It is none as
-// soon as it answers or is connected anew, which is tried when three pings in a row
-// were not answered. Connections with calls outstanding are watched anyway, more closely.
+// soon as it answers or is connected anew, which is tried when it was silent for as long
+// as [WithSilence] says. Connections with calls outstanding are watched anyway, more closely.
 func WithHealthCheck(interval time.Duration) Option {
 	return func(o *options) {
 		if o.healthCheck = max(0, interval); interval > 0 {

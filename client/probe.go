@@ -8,10 +8,13 @@ import (
 // Times of health checks.
 const (
 	leastHealthCheck = 100 * time.Millisecond
-	pingTimeout      = 1400 * time.Millisecond // as long as a session waits whose calls are outstanding
-	pingsToTry       = 3                       // unanswered ones after which to connect anew
-	roundsAnInterval = 16                      // at most: connections are looked after together
-	lateRound        = 500 * time.Millisecond  // a round this late says that we slept
+	leastPingTimeout = 1400 * time.Millisecond
+	mostPings        = 16                     // unanswered ones; a server that wakes up must not take them for a flood
+	tripsAPing       = 4                      // round trips, which may take longer
+	silencesToRetire = 3                      // for which a connection with calls outstanding may be silent
+	leastSilence     = 2 * time.Second        // of WithSilence
+	roundsAnInterval = 16                     // at most: connections are looked after together
+	lateRound        = 500 * time.Millisecond // a round this late says that we slept
 )
 
 // prober is the active half of a client's health: it pings those on whose
@@ -32,7 +35,8 @@ type probe struct {
 	conn       *live         // which all this is about
 	patience   time.Duration // of silence, before the next ping
 	unanswered int           // pings in a row
-	asked      time.Time     // when the last of them was sent
+	first      time.Time     // when the first of them was sent
+	asked      time.Time     // when the last was
 	verdict    time.Time     // when to judge it
 }
 
@@ -91,10 +95,13 @@ func (p *prober) round(now time.Time, late bool) (due time.Time) {
 // returns when to look again. What we did not hear while we slept ourselves says nothing.
 func (p *prober) look(l *link, s *live, now time.Time, late bool) time.Time {
 	pr, heard := &l.probe, s.Heard()
-	if pr.conn != s || pr.unanswered > 0 && !heard.Before(pr.asked) {
+	if answers := pr.unanswered > 0 && !heard.Before(pr.first); pr.conn != s || answers {
 		*pr = probe{conn: s, patience: p.interval/2 + rand.N(p.interval/2)}
-		p.trust(l)
+		if answers || l.silent.Load() != s { // else its session has made it a suspect
+			p.trust(l)
+		}
 	}
+	timeout := pingTimeout(s)
 	switch due := heard.Add(pr.patience); {
 	case pr.unanswered == 0 && now.Before(due):
 		return due
@@ -102,27 +109,51 @@ func (p *prober) look(l *link, s *live, now time.Time, late bool) time.Time {
 	case now.Before(pr.verdict):
 		return pr.verdict
 	case late:
-		pr.verdict = now.Add(pingTimeout)
+		pr.first, pr.verdict = now, now.Add(timeout)
 		return pr.verdict
-	case pr.unanswered == 1:
-		p.suspect(l, s)
-	case pr.unanswered == pingsToTry:
+	case now.Sub(pr.first) >= p.toRetire(s):
 		s.Retire() // calls that are in flight all the same have the session's own verdict
 		return now.Add(p.interval)
+	case pr.unanswered == 1:
+		p.suspect(l, s, timeout)
 	}
 	pr.unanswered++
 	pr.asked = time.Now()
-	pr.verdict = pr.asked.Add(pingTimeout)
-	s.Ping()
+	if pr.unanswered == 1 {
+		pr.first = pr.asked
+	}
+	pr.verdict = pr.asked.Add(timeout)
+	if pr.unanswered <= mostPings {
+		s.Ping()
+	}
 	return pr.verdict
+}
+
+// toRetire is how long a connection may be silent before another takes its place. One
+// with calls outstanding may answer yet, and nothing says that another would.
+func (p *prober) toRetire(s *live) time.Duration {
+	if s.own != nil {
+		if ours, _ := s.own.Outstanding(); ours > 0 {
+			return silencesToRetire * p.pool.client.opts.silence
+		}
+	}
+	return p.pool.client.opts.silence
+}
+
+// pingTimeout is how long a ping may be unanswered before its connection is suspect.
+func pingTimeout(s *live) time.Duration {
+	if s.own == nil {
+		return leastPingTimeout
+	}
+	return max(leastPingTimeout, tripsAPing*s.own.RTT())
 }
 
 // suspect notes that the other end of a link does not answer. The instance is a
 // suspect if that is so of all its links.
-func (p *prober) suspect(l *link, s *live) {
+func (p *prober) suspect(l *link, s *live, timeout time.Duration) {
 	l.silent.Store(s)
 	p.changed = true
-	p.pool.client.log().Warn("connection is silent: no answer to a ping", "instance", l.id, "endpoint", l.ep, "within", pingTimeout)
+	p.pool.client.log().Warn("connection is silent: no answer to a ping", "instance", l.id, "endpoint", l.ep, "within", timeout)
 }
 
 // trust notes that it does.

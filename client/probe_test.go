@@ -15,6 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/balance"
 	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/resilience"
 )
@@ -244,7 +245,7 @@ func TestOneDeadConnectionIsNoSuspect(t *testing.T) {
 		if in := known(c); in.Suspect != "" || in.Unusable != "" {
 			t.Errorf("with one of two connections dead: %+v", in)
 		}
-		time.Sleep(foundOut)
+		time.Sleep(session.DefaultSilence + foundOut)
 		if n := network.dialed("a"); n != 3 {
 			t.Errorf("%d connections were made, want one more than two", n)
 		}

@@ -10,12 +10,16 @@ import (
 
 // retry makes attempts, each on its own copy of the call, until one succeeds,
 // an error may not be retried, or attempts, time or budget run out. Between
-// two, again prepares the next.
-func (c *Client) retry(next tandem.Func, again func(ctx context.Context, call *tandem.Call, failures int) bool) tandem.Func {
+// two, again prepares the next. elsewhere says that it goes to another instance: then an
+// attempt need not wait for one that is suspect.
+func (c *Client) retry(next tandem.Func, elsewhere bool, again func(ctx context.Context, call *tandem.Call, failures int) bool) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
 		for failures, ran := 0, false; ; failures++ {
 			attempt := call.Clone()
 			attempt.Attempt = call.Attempt + failures
+			if elsewhere && call.Idempotent {
+				c.letMove(ctx, call, failures)
+			}
 			err := next(ctx, attempt)
 			call.Trailer, call.Peer = attempt.Trailer, attempt.Peer
 			if err == nil && call.Kind == tandem.Streaming {
@@ -46,6 +50,14 @@ func (c *Client) retry(next tandem.Func, again func(ctx context.Context, call *t
 	}
 }
 
+// letMove says whether an attempt may be given up while its instance is suspect: if
+// another would follow.
+func (c *Client) letMove(ctx context.Context, call *tandem.Call, failures int) {
+	if o, ok := outgoing(call); ok {
+		o.MayMove(call.Kind == tandem.Unary && call.Pin == "" && failures < c.ruleOf(call).retries && !servesRetry(ctx))
+	}
+}
+
 // noting returns the error of a call's last attempt as that of the call, of which some
 // attempt may have been executed.
 func noting(err error, ran bool) error {
@@ -67,6 +79,7 @@ func (c *Client) pay(call *tandem.Call, err error, failures int) error {
 		return err
 	case failures >= retries:
 		return unmended(err, "")
+	case moved(err): // which is paid
 	case pause > 0 && !hasTime(call, pause):
 		return unmended(err, "; not tried again: there is not the time to wait as long as the server asks")
 	case !c.budget.Take(time.Now()):

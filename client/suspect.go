@@ -1,7 +1,11 @@
 package client
 
 import (
+	"errors"
+	"time"
+
 	"github.com/tandem-rpc/tandem/balance"
+	"github.com/tandem-rpc/tandem/internal/session"
 )
 
 // suspicion says why it is doubtful that an instance still runs, "" if it is not. A
@@ -35,6 +39,20 @@ func (m *member) silent() bool {
 	}
 	return false
 }
+
+// move reports whether a call that waits at a suspect session is to be made at another
+// instance: there is one that answers, and the retry budget pays.
+func (p *pool) move(from *session.Session) bool {
+	for m := range p.view.Load().all() {
+		if m.peer.Instance != from.Peer().Instance && m.well() && m.breaker.Closed() {
+			return p.client.budget.Take(time.Now())
+		}
+	}
+	return false
+}
+
+// moved reports whether an attempt was given up because move has said so.
+func moved(err error) bool { return errors.Is(err, session.ErrMoved) }
 
 func (p *pool) isWell(n *balance.Node) bool {
 	m := p.view.Load().member(n)

@@ -32,6 +32,7 @@ func ExampleNew_hardened() {
 	strict := []server.Option{
 		server.WithHandshakeTimeout(100 * time.Millisecond), // until a connection has said what it is
 		server.WithStallTimeout(100 * time.Millisecond),     // for the rest of a frame
+		server.WithSilence(5 * time.Second),                 // of a client whose calls are running
 		server.WithMaxConnections(1000),
 		server.WithProxies(netip.MustParsePrefix("10.1.0.0/28")), // load balancers, each the way of many clients
 		server.WithMaxOpenCalls(100),                             // of each

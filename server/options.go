@@ -43,6 +43,7 @@ type options struct {
 	proxies       []netip.Prefix
 	handshake     time.Duration
 	stall         time.Duration
+	silence       time.Duration
 	maxAge        time.Duration // of a connection; 0 for any
 	ageGrace      time.Duration
 	lameDuck      time.Duration
@@ -57,6 +58,7 @@ const (
 	defaultCompressAbove = 1 << 10
 	defaultHandshake     = 3 * time.Second
 	defaultStall         = 10 * time.Second
+	leastSilence         = 2 * time.Second // of WithSilence
 )
 
 func defaults() options {
@@ -74,6 +76,7 @@ func defaults() options {
 		reportEvery:   defaultReportEvery,
 		handshake:     defaultHandshake,
 		stall:         defaultStall,
+		silence:       session.DefaultSilence,
 	}
 }
 
@@ -211,6 +214,15 @@ func WithProxies(networks ...netip.Prefix) Option {
 // its connection is closed.
 func WithStallTimeout(d time.Duration) Option {
 	return func(o *options) { o.stall = cmp.Or(d, defaultStall) }
+}
+
+// WithSilence sets how long a client may be silent while calls are running or this side
+// has called it, until it is given up: 20 s by default, which 0 also means, and 2 s at
+// least. If what the server writes is not acknowledged for so long, the connection is
+// closed and its calls' contexts end. If it is, but the client answers no ping, its process
+// hangs: then the connection is closed once none of its calls has a deadline to wait for.
+func WithSilence(d time.Duration) Option {
+	return func(o *options) { o.silence = max(leastSilence, cmp.Or(max(0, d), session.DefaultSilence)) }
 }
 
 // WithLogger sets the log. By default, which nil also means, only panics of

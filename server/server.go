@@ -121,6 +121,7 @@ func New(opts ...Option) *Server {
 		MaxDecoded:    s.opts.maxDecoded,
 		Handshake:     s.opts.handshake,
 		Stall:         s.opts.stall,
+		Silence:       s.opts.silence,
 		Logger:        s.opts.logger,
 	}
 	s.misfit = errors.Join(s.opts.check(), cfg.Validate(), checkProtocols(s.opts.protocols), checkPlugins(s.opts.plugins))

@@ -96,7 +96,7 @@ func (o *Outgoing) Detach(call *tandem.Call) (*Outgoing, error) {
 	}
 	d := &Outgoing{
 		Call: *call.Clone(), Points: o.Points, Rule: o.Rule,
-		env: o.env, codec: o.codec, packed: o.packed, several: o.several, shared: true,
+		env: o.env, codec: o.codec, packed: o.packed, several: o.several, shared: true, usualDeadline: o.usualDeadline,
 		message: &buffer{b: slices.Clone(message.b)},
 	}
 	d.Call.Body = d

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -49,7 +50,7 @@ func (m *machine) refusal(p *Pending) *tandem.Error {
 	}
 	switch {
 	case m.closed != nil:
-		return drainError(fmt.Sprintf("connection to %s is closed: %s", m.s.remote(), m.closed.Message))
+		return unsent(nil, fmt.Sprintf("connection to %s is closed: %s", m.s.remote(), m.closed.Message))
 	case m.away != nil:
 		return drainError(m.s.remote() + " is draining")
 	case p.Method == "" || len(p.Method) > wire.MaxName:
@@ -66,6 +67,24 @@ func (m *machine) refusal(p *Pending) *tandem.Error {
 
 func drainError(reason string) *tandem.Error {
 	e := tandem.Errorf(tandem.Unavailable, "%w: %s", ErrDraining, reason)
+	e.NotExecuted = true
+	return e
+}
+
+// unsentError is why a call failed that never left us. Nothing speaks against making it
+// elsewhere, as if the peer drained, unless the peer was silent: then that pays.
+type unsentError struct{ silent bool }
+
+func (unsentError) Error() string { return "not sent" }
+
+func (e unsentError) Is(target error) bool {
+	return target == ErrDraining && !e.silent //nolint:errorlint // which would ask this again
+}
+
+// unsent is the error of a call that never left us, and why: the end of the connection,
+// or nil if that had ended before the call came.
+func unsent(cause error, reason string) *tandem.Error {
+	e := tandem.Errorf(tandem.Unavailable, "%w: %s", unsentError{errors.Is(cause, errSilent)}, reason)
 	e.NotExecuted = true
 	return e
 }

@@ -54,7 +54,12 @@ type Config struct {
 
 	Handshake time.Duration // how long a peer may take to say hello; 0 means 3 s
 	Stall     time.Duration // how long a frame may take to arrive or a write to be taken; 0 means 10 s
+	Silence   time.Duration // how long a peer may be silent while calls are outstanding; 0 means 20 s
 	Logger    *slog.Logger
+
+	// Move reports whether a call that waits at a suspect session and can be made elsewhere
+	// shall be, and has paid for that. It must not block. nil: none is.
+	Move func(*Session) bool
 }
 
 // Times and bounds of every session.
@@ -65,8 +70,6 @@ const (
 	calmTick         = 250 * time.Millisecond
 	quietTime        = 100 * time.Millisecond // for which a session is watched that has nothing to watch
 	tickPerSession   = 4 * time.Microsecond   // a look waits for memory: nothing of an idle session is in a cache
-	pingAfter        = time.Second            // of silence while calls are outstanding
-	deadAfter        = 1400 * time.Millisecond
 	lateTick         = 500 * time.Millisecond // a tick this late says that we slept
 	rttEvery         = 5 * time.Second
 	defaultStall     = 10 * time.Second
@@ -180,6 +183,9 @@ func NewEnv(cfg Config) *Env {
 	}
 	if e.cfg.Stall == 0 {
 		e.cfg.Stall = defaultStall
+	}
+	if e.cfg.Silence == 0 {
+		e.cfg.Silence = DefaultSilence
 	}
 	if e.cfg.Logger == nil {
 		e.cfg.Logger = quiet

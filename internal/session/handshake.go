@@ -20,10 +20,13 @@ func (e *Env) Connect(ctx context.Context, conn net.Conn, instance string) (*Ses
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	rd := s.newReader(0)
 	err := s.hello(rd, func(peer *wire.Settings) error {
+		asked := s.now()
 		if _, err := conn.Write(wire.AppendPreface(nil, e.cfg.Settings)); err != nil {
 			return err
 		}
-		return rd.preface(peer)
+		err := rd.preface(peer)
+		s.rtt.Store(max(1, s.now()-asked)) // until the first ping says it better
+		return err
 	})
 	if !stop() && err == nil {
 		err = ctx.Err()

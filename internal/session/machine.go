@@ -188,9 +188,9 @@ func (m *machine) expire(now int64) (over []*Pending) {
 }
 
 // lost ends the calls that will get no answer because the connection ended
-// (all of them) or because the peer goes away (those it has not accepted).
+// (all of them) or, without a cause, because the peer goes away (those it has not accepted).
 // offered is how many bytes may have reached the connection.
-func (m *machine) lost(all bool, offered uint64, reason string) (over []*Pending) {
+func (m *machine) lost(cause error, offered uint64, reason string) (over []*Pending) {
 	for i := range m.calls.slots {
 		s := &m.calls.slots[i]
 		p := s.p
@@ -198,12 +198,15 @@ func (m *machine) lost(all bool, offered uint64, reason string) (over []*Pending
 			continue
 		}
 		refused := m.away != nil && p.ordinal > m.away.Accepted
-		if !all && !refused {
+		if cause == nil && !refused {
 			continue
 		}
 		e := &tandem.Error{Code: tandem.Unavailable, Message: reason}
-		if refused || p.end > offered {
+		switch {
+		case refused:
 			e = drainError(reason)
+		case p.end > offered:
+			e = unsent(cause, reason)
 		}
 		if p.stream != nil {
 			p.stream.endRecv(e)
@@ -212,15 +215,20 @@ func (m *machine) lost(all bool, offered uint64, reason string) (over []*Pending
 			over = append(over, p)
 		}
 	}
-	return append(over, m.lostQueue(reason)...)
+	return append(over, m.lostQueue(cause, reason)...)
 }
 
-func (m *machine) lostQueue(reason string) (over []*Pending) {
+func (m *machine) lostQueue(cause error, reason string) (over []*Pending) {
 	for _, p := range m.queue {
-		if p.state == callQueued {
+		switch {
+		case p.state != callQueued:
+			continue
+		case cause == nil:
 			p.complete(drainError(reason))
-			over = append(over, p)
+		default:
+			p.complete(unsent(cause, reason))
 		}
+		over = append(over, p)
 	}
 	m.queue, m.vacant = nil, 0
 	return over

@@ -2,7 +2,6 @@ package session
 
 import (
 	"encoding/binary"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -46,7 +45,8 @@ func (mo *monitor) add(s *Session) {
 		return
 	}
 	s.watched.Store(true)
-	s.quietSince, s.pinged, s.leaves = 0, 0, false
+	s.quietSince, s.leaves = 0, false
+	s.outlook.begin(mo.env.now())
 	mo.list = append(mo.list, s)
 	switch {
 	case !mo.set && !mo.looking:
@@ -99,16 +99,16 @@ func (mo *monitor) ring() {
 		late := slept(now, mo.last+int64(mo.pause))
 		punctual := now-mo.last < 3*int64(mo.interval(len(mo.batch)))
 		mo.last = now
-		next, gone := now+int64(pingAfter), 0
+		next, idle := now+int64(leastPatience)/2, 0
 		for _, s := range mo.batch {
 			next = min(next, s.tick(now, late, punctual))
 			if s.leaves {
-				gone++
+				idle++
 			}
 		}
 		mo.pause = max(mo.interval(len(mo.batch)), time.Duration(next-now))
 		clear(mo.batch)
-		if !mo.end(gone) {
+		if !mo.end(idle) {
 			return
 		}
 	}
@@ -129,11 +129,11 @@ func (mo *monitor) begin() bool {
 
 // end ends a look that found so many sessions idle, and reports whether another one
 // is to follow at once.
-func (mo *monitor) end(gone int) (again bool) {
+func (mo *monitor) end(idle int) (again bool) {
 	mo.mu.Lock()
 	defer mo.mu.Unlock()
 	mo.looking = false
-	if gone > 0 {
+	if idle > 0 {
 		mo.pruneLocked()
 	}
 	switch {
@@ -204,8 +204,8 @@ func (s *Session) tick(now int64, late, punctual bool) (next int64) {
 		s.m.incoming.given = true
 	}
 	over := s.m.expire(now)
-	busy := s.busyLocked()
-	lead := s.leadLocked(0) // answers do not wait for the end of a long batch
+	busy := s.busyLocked() || s.outlook.suspect // until it answers
+	lead := s.leadLocked(0)                     // answers do not wait for the end of a long batch
 	resume := s.overseeLocked(now)
 	s.mu.Unlock()
 	if s.checkTurn(punctual) {
@@ -225,7 +225,8 @@ func (s *Session) tick(now int64, late, punctual bool) (next int64) {
 		s.quietSince = 0
 		s.checkPeer(now, late)
 	case s.quietSince == 0:
-		s.quietSince, s.pinged = now, 0
+		s.quietSince = now
+		s.outlook.begin(now)
 	}
 	s.leaves = !busy && now-s.quietSince >= int64(quietTime)
 	return s.schedule(now, busy)
@@ -239,10 +240,7 @@ func (s *Session) schedule(now int64, busy bool) int64 {
 	if s.env.cfg.Resolve != nil {
 		return now
 	}
-	silent := s.received.Load() + int64(pingAfter)
-	if s.pinged != 0 {
-		silent = s.pinged + int64(deadAfter)
-	}
+	silent := max(now+int64(slowTick), s.outlook.due(s.received.Load(), s.RTT()))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.nextTick = now + int64(calmTick)
@@ -285,59 +283,6 @@ func (s *Session) checkTurn(punctual bool) (moved bool) {
 	return false
 }
 
-// checkPeer finds a peer that is dead, stopped or unreachable. Any byte is a
-// sign of life. A verdict right after we slept ourselves is void.
-func (s *Session) checkPeer(now int64, late bool) {
-	received := s.received.Load()
-	if late {
-		s.received.Store(now)
-		s.pinged = 0
-		return
-	}
-	if s.pinged != 0 && received >= s.pinged {
-		s.pinged = 0
-	}
-	if s.pinged != 0 && s.takesBacklog() {
-		s.pinged = now // it can't have the ping yet
-	}
-	if s.pinged != 0 && s.readsBacklog() {
-		s.pinged = now // its answer may wait behind what it said before
-	}
-	switch {
-	case s.pinged != 0 && now-s.pinged > int64(deadAfter):
-		s.fail(fmt.Errorf("%s is silent: no byte within %v of a ping", s.remote(), deadAfter))
-	case s.pinged == 0 && now-received > int64(pingAfter):
-		s.pinged, s.lastRTT = now, now
-		s.readsBacklog() // from now on
-		s.ping(now)
-	case now-s.lastRTT > int64(rttEvery):
-		s.lastRTT = now
-		s.ping(now)
-	}
-}
-
-// takesBacklog reports whether the ping still waits behind what the peer,
-// slowly, takes.
-func (s *Session) takesBacklog() bool {
-	s.mu.Lock()
-	written, end := s.written, s.pingEnd
-	s.mu.Unlock()
-	moved := written != s.taken
-	s.taken = written
-	return moved && written < end
-}
-
-// readsBacklog reports whether we are at frames that have come before: on a busy
-// machine a buffer full of them can take longer than a peer may be silent.
-func (s *Session) readsBacklog() bool {
-	s.mu.Lock()
-	frames := s.m.frames
-	s.mu.Unlock()
-	moved := frames != s.seen
-	s.seen = frames
-	return moved || s.turn.Load()&1 == 1
-}
-
 // Ping asks the peer for a sign of life, without waiting for it: [Session.Heard]
 // tells of it. It is for sessions on which nothing is outstanding; of others the
 // monitor takes care.
@@ -346,16 +291,18 @@ func (s *Session) Ping() { s.ping(s.now()) }
 // Heard returns when bytes last came from the peer; at first, when it connected.
 func (s *Session) Heard() time.Time { return s.at(s.received.Load()) }
 
-// ping sends the time; the pong brings it back.
-func (s *Session) ping(now int64) {
+// ping sends the time; the pong brings it back. It returns where the ping ends in what
+// is written.
+func (s *Session) ping(now int64) (end uint64) {
 	var p [8]byte
 	binary.LittleEndian.PutUint64(p[:], uint64(now)) //nolint:gosec // only an echo
 	s.mu.Lock()
 	b := s.m.buf()
 	b.b = wire.AppendPing(b.b, wire.TypePing, p)
-	s.pingEnd = s.m.taken + uint64(len(b.b))
+	end = s.m.taken + uint64(len(b.b))
 	s.mu.Unlock()
 	s.flush()
+	return end
 }
 
 func pingNumber(p [8]byte) uint64 { return binary.LittleEndian.Uint64(p[:]) }

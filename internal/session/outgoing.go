@@ -22,6 +22,8 @@ type Outgoing struct {
 	Points Points
 	Rule   any // how whoever makes the call treats it: for its own use
 
+	usualDeadline bool // the call's is the one of calls that have none of their own
+
 	env     *Env
 	first   *Pending // for one attempt at a time, and the next call's; nil if shared
 	codec   tandem.Codec
@@ -36,6 +38,7 @@ type Outgoing struct {
 	over    bool
 	forgone bool
 	noting  bool // of tried; set before the first attempt
+	movable bool // attempts are, see MayMove
 	answer  *Pending
 	by      *tandem.Peer // who gave the answer
 	of      *tandem.Call // the attempt that brought it
@@ -98,15 +101,16 @@ func (o *Outgoing) recycle() {
 	o.Call.Reset()
 	o.Rule, o.Points, o.args, o.codec, o.packed = nil, nil, nil, nil, false
 	o.over, o.stream, o.by, o.of, o.forgone = false, nil, nil, nil, false
+	o.movable, o.usualDeadline = false, false
 	o.first.leaveEnv()
 	o.env = nil
 	outgoings.Put(o)
 }
 
 // begin returns what an attempt works with; nil when the call is over.
-func (o *Outgoing) begin(kind tandem.Kind, at *tandem.Peer) *Pending {
+func (o *Outgoing) begin(kind tandem.Kind, at *tandem.Peer) (p *Pending) {
 	o.lock()
-	over := o.over
+	over, movable := o.over, o.movable
 	o.running++
 	if o.noting {
 		o.tried = append(o.tried, at.Instance)
@@ -116,9 +120,20 @@ func (o *Outgoing) begin(kind tandem.Kind, at *tandem.Peer) *Pending {
 	case over:
 		return nil
 	case o.first != nil && o.first.state == callNew && kind == tandem.Unary:
-		return o.first
+		p = o.first
+	default:
+		p = o.env.NewPending()
 	}
-	return o.env.NewPending()
+	p.movable, p.usualDeadline = movable, o.usualDeadline
+	return p
+}
+
+// MayMove says whether the next attempts may be given up while their peer is suspect, when
+// [Config.Move] says so: others follow then, elsewhere.
+func (o *Outgoing) MayMove(may bool) {
+	o.lock()
+	o.movable = may
+	o.unlock()
 }
 
 // end takes what an attempt has brought, if it was the first to succeed. Of attempts at
@@ -455,18 +470,19 @@ func (c *Caller) prepare(ctx context.Context, method string, kind tandem.Kind, o
 	for _, opt := range opts {
 		opt(call)
 	}
-	o.env.SetDeadline(ctx, call, c.Timeout)
+	o.SetDeadline(ctx, c.Timeout)
 	return o
 }
 
 // SetDeadline gives the call the earlier of its own deadline and the context's.
 // One that has neither gets now plus timeout, unless it is a stream: that lives
 // until it is told otherwise.
-func (e *Env) SetDeadline(ctx context.Context, call *tandem.Call, timeout time.Duration) {
+func (o *Outgoing) SetDeadline(ctx context.Context, timeout time.Duration) {
+	call := &o.Call
 	if d, ok := ctx.Deadline(); ok && (call.Deadline.IsZero() || d.Before(call.Deadline)) {
 		call.Deadline = d
 	}
 	if call.Deadline.IsZero() && timeout > 0 && call.Kind != tandem.Streaming {
-		call.Deadline = e.at(e.now() + int64(timeout))
+		call.Deadline, o.usualDeadline = o.env.at(o.env.now()+int64(timeout)), true
 	}
 }

@@ -496,7 +496,7 @@ func (s *Session) steal(seen uint64) {
 // goAway ends the calls that the peer has not accepted.
 func (s *Session) goAway() {
 	s.mu.Lock()
-	over := s.m.lost(false, s.offered, s.remote()+" is draining")
+	over := s.m.lost(nil, s.offered, s.remote()+" is draining")
 	s.mu.Unlock()
 	for _, p := range over {
 		p.done <- struct{}{}

@@ -59,7 +59,6 @@ type Session struct {
 	overdue  int64  // from when on others write instead
 	written  uint64 // bytes that reached the connection
 	offered  uint64 // bytes that may have: a write is at it
-	pingEnd  uint64 // where the last ping ends in what we write
 	turns    uint64 // to read that receivers took
 
 	m machine // guarded by mu
@@ -78,14 +77,16 @@ type Session struct {
 	// Of the monitor only, but rtt.
 	rtt        atomic.Int64
 	seenTurn   uint64
-	held       int   // how sure it is that a handler takes long
-	pinged     int64 // when an unanswered ping was sent
-	lastRTT    int64
-	taken      uint64 // written at the last look
+	held       int // how sure it is that a handler takes long
+	outlook    lookout
+	lastRTT    int64  // when the round trip was last measured
 	seen       uint64 // frames received at the last look
 	readBy     uint64 // the call whose caller read at the last tick
 	sent       uint64 // calls made until the last tick
 	quietSince int64  // when there first was nothing to watch; 0 while there is
+
+	onDoubt func(bool) // see OnDoubt
+	doubted bool       // what it was told
 
 	quiet  chan struct{} // nothing runs any more while draining; nil before
 	onAway func()        // to be told that no more calls may be made; nil if nobody asked, or has been told
@@ -101,6 +102,7 @@ func (e *Env) newSession(ctx context.Context, c net.Conn) *Session {
 	s.peer = &tandem.Peer{Addr: c.RemoteAddr(), LocalAddr: c.LocalAddr(), Protocol: "tandem"}
 	s.m.env, s.m.s = e, s
 	s.account = e.cfg.Memory.Account()
+	s.outlook.silence = e.cfg.Silence
 	s.received.Store(s.now())
 	return s
 }
@@ -322,7 +324,7 @@ func (s *Session) end(cause error) {
 	s.mu.Lock()
 	s.m.closed = &tandem.Error{Code: tandem.Unavailable, Message: cause.Error()}
 	words := s.farewellLocked(cause)
-	over := s.m.lost(true, s.offered, text)
+	over := s.m.lost(cause, s.offered, text)
 	served := slices.Clone(s.m.served) // as its memory may be the session's
 	s.m.served = nil
 	for _, in := range served {

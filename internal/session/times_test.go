@@ -210,20 +210,21 @@ func (c addressed) RemoteAddr() net.Addr { return c.remote }
 func TestLateMonitorGivesNoVerdict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pause = 3 * time.Second
+		silence := DefaultSilence
 		client, server, first := relayed()
 		slow := addressed{client, &slowAddr{Addr: client.RemoteAddr(), pause: pause}}
 		p := newPair(t, func() (net.Conn, net.Conn) { return slow, server }, methods{"wait": waiting(nil)})
 		client, server, second := relayed()
-		time.Sleep(200 * time.Millisecond) // virtual: its verdict is due during the pause
 		late := connectAlso(t, p, client, server)
 		go callOn(context.Background(), p.client, "wait", nil)
+		time.Sleep(200 * time.Millisecond) // virtual: its verdict is due during the pause
 		go callOn(context.Background(), late, "wait", nil)
 		close(first.hold)
 		close(second.hold)
 		<-p.client.Done() // after the pause
 		start := time.Now()
 		<-late.Done()
-		if took := time.Since(start); took < deadAfter {
+		if took := time.Since(start); took < silence-pause {
 			t.Errorf("found dead %v after the monitor had slept for %v", took, pause)
 		}
 	})

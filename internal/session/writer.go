@@ -237,9 +237,11 @@ func (s *Session) writeRest(b *buffer, rest []byte) {
 	}
 }
 
-// writeSlowly writes all of rest; the deadline is for each piece.
+// writeSlowly writes all of rest; the deadline is for each piece. What the kernel has sent
+// on meanwhile counts: its buffer may take nothing for long on a slow link.
 func (s *Session) writeSlowly(rest []byte) error {
 	const piece = 64 << 10
+	before := s.acked()
 	for len(rest) > 0 {
 		part := rest[:min(len(rest), piece)]
 		s.offer(len(part))
@@ -248,6 +250,8 @@ func (s *Session) writeSlowly(rest []byte) error {
 		switch {
 		case err == nil, n > 0 && n < len(part) && errors.Is(err, os.ErrDeadlineExceeded):
 			rest = rest[n:]
+		case errors.Is(err, os.ErrDeadlineExceeded) && s.acked() > before:
+			before = s.acked()
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return fmt.Errorf("%w: nothing could be written for %v", errFlood, s.env.cfg.Stall)
 		default:
@@ -255,6 +259,17 @@ func (s *Session) writeSlowly(rest []byte) error {
 		}
 	}
 	return nil
+}
+
+// acked returns how much of what was written has been acknowledged, 0 if that is not known.
+func (s *Session) acked() uint64 {
+	sent, ok := s.conn.Sent()
+	if !ok {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.written - min(s.written, uint64(max(0, sent.Unacked))) //nolint:gosec // not negative
 }
 
 // nextRest takes what has come meanwhile, or ends the writer. Its deadline must

@@ -232,7 +232,8 @@ func callBack(s *session) error {
 // waiting makes a call that stays open.
 func (s *session) waiting(c *client.Client, m *methods) (<-chan error, error) {
 	called := make(chan error, 1)
-	go func() { called <- c.Call(s.ctx, "Test.Wait", &[]byte{}, nil) }()
+	ctx := context.WithoutCancel(s.ctx) // without a deadline
+	go func() { called <- c.Call(ctx, "Test.Wait", &[]byte{}, nil) }()
 	return called, s.await("the call", m.began)
 }
 
@@ -315,7 +316,7 @@ func vanishes(s *session) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.dial(s.target(v), client.WithTimeout(0))
+	c, err := s.dial(s.target(v), client.WithTimeout(0), client.WithSilence(2*time.Second))
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,330 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/transport"
+)
+
+// Silence of a peer while something is outstanding. Docs: ADR 0023.
+const (
+	leastPatience = time.Second // of silence, after which a peer is suspect,
+	patienceTrips = 4           // or so many round trips if they take longer
+	maxRepeats    = 16          // unanswered pings after the first; a peer that wakes up must not take them for a flood
+)
+
+// DefaultSilence is how long a peer may be silent by default.
+const DefaultSilence = 20 * time.Second
+
+// ErrMoved is in the chain of the error of a call that was given up at a suspect session
+// to be made elsewhere, as [Config.Move] has said.
+var ErrMoved = errors.New("silent")
+
+// errSilent is why calls and sessions end when a peer was silent for too long.
+var errSilent = errors.New("silent")
+
+// patience is how long a peer may be silent before it is suspect.
+func patience(rtt time.Duration) int64 { return int64(max(leastPatience, patienceTrips*rtt)) }
+
+// lookout judges whether a peer is alive. It is pure: the monitor tells it what there is
+// to see.
+type lookout struct {
+	silence time.Duration // after which a suspect is given up
+
+	lively   int64  // silence counts from here at the earliest
+	asked    int64  // when the unanswered ping was sent; 0 for none
+	since    int64  // when the peer could have answered it, at the earliest
+	pingEnd  uint64 // where the ping ends in what is written
+	acked    uint64 // of what is written, at the last look
+	repeated int64  // when the last ping after that was sent
+	repeats  int
+	suspect  bool
+}
+
+// sight is what there is to see of a peer.
+type sight struct {
+	now, heard int64 // heard is when bytes last came
+	rtt        time.Duration
+	written    uint64 // bytes that the connection has taken
+	sent       transport.Sent
+	known      bool // sent is
+	behind     bool // we are still at bytes that came before
+}
+
+// acked returns how much of what was written has come to the peer's host, as far as is
+// known.
+func (v *sight) acked() uint64 {
+	if !v.known {
+		return v.written
+	}
+	return v.written - min(v.written, uint64(max(0, v.sent.Unacked))) //nolint:gosec // not negative
+}
+
+// verdict is what a look at a peer comes to.
+type verdict uint8
+
+const (
+	healthy verdict = iota
+	unsure          // it should be pinged
+	asking          // for the answer
+	suspect         // new calls should go elsewhere
+	hung            // its host takes bytes, but the process has not answered for too long
+	gone            // what is written does not arrive
+)
+
+// begin forgets what was: there was nothing to watch, or we slept ourselves.
+func (l *lookout) begin(now int64) {
+	*l = lookout{silence: l.silence, lively: now}
+}
+
+// look returns the verdict. After unsure it wants to be told by ping.
+func (l *lookout) look(v *sight) verdict {
+	if l.asked != 0 && v.heard >= l.asked {
+		l.begin(l.lively)
+	}
+	quiet, most := v.now-max(v.heard, l.lively), patience(v.rtt)
+	if l.asked == 0 {
+		if quiet <= most/2 {
+			return healthy
+		}
+		return unsure
+	}
+	if l.moves(v) {
+		l.since = v.now
+	}
+	waited := v.now - l.since
+	switch {
+	case waited < int64(l.silence):
+		l.suspect = l.suspect || quiet >= most && waited >= most/2
+		if l.suspect {
+			return suspect
+		}
+		return asking
+	case !v.known, v.sent.Unacked > 0 && v.sent.Age >= l.silence:
+		return gone
+	}
+	l.suspect = true
+	return hung
+}
+
+// moves reports whether the ping has not come to the peer yet and comes closer, or the
+// answer may wait among bytes that we have not got to. A slow way is no silence.
+func (l *lookout) moves(v *sight) bool {
+	before := l.acked
+	l.acked = v.acked()
+	return v.behind || before < l.pingEnd && l.acked > before
+}
+
+// pinged notes that a ping was sent that ends there in what is written.
+func (l *lookout) pinged(v *sight, end uint64) {
+	l.asked, l.since, l.repeated, l.pingEnd, l.acked = v.now, v.now, v.now, end, v.acked()
+}
+
+// repeat reports whether the ping should be sent again, so that a way that has broken
+// meanwhile shows.
+func (l *lookout) repeat(now int64) bool {
+	if l.repeats >= maxRepeats || now-l.repeated < int64(l.silence)/4 {
+		return false
+	}
+	l.repeats++
+	l.repeated = now
+	return true
+}
+
+// due returns when to look again at the latest.
+func (l *lookout) due(heard int64, rtt time.Duration) int64 {
+	most := patience(rtt)
+	quiet := max(heard, l.lively)
+	switch {
+	case l.suspect:
+		return 0
+	case l.asked == 0:
+		return quiet + most/2
+	}
+	return max(quiet+most, l.since+most/2)
+}
+
+// checkPeer judges the peer. What we have not heard while we slept ourselves says nothing.
+func (s *Session) checkPeer(now int64, late bool) {
+	if late {
+		s.received.Store(now)
+		s.outlook.begin(now)
+		s.tellDoubt()
+		return
+	}
+	v := s.sight(now)
+	before := s.outlook.suspect
+	switch s.outlook.look(&v) {
+	case healthy:
+		if now-s.lastRTT > int64(rttEvery) {
+			s.lastRTT = now
+			s.ping(now)
+		}
+	case unsure:
+		s.lastRTT = now
+		s.outlook.pinged(&v, s.ping(now))
+	case asking:
+	case suspect:
+		s.doubt(now, before, false)
+	case hung:
+		s.doubt(now, before, true)
+	case gone:
+		s.fail(fmt.Errorf("%w: nothing that was written has been acknowledged for %v (WithSilence)", errSilent, s.outlook.silence))
+	}
+	s.tellDoubt()
+}
+
+// sight looks at the peer. The kernel is asked only when the peer is silent.
+func (s *Session) sight(now int64) (v sight) {
+	v.now, v.heard, v.rtt = now, s.received.Load(), s.RTT()
+	s.mu.Lock()
+	v.written = s.written
+	frames := s.m.frames
+	s.mu.Unlock()
+	v.behind = frames != s.seen || s.turn.Load()&1 == 1
+	s.seen = frames
+	if now-v.heard > int64(leastPatience)/2 {
+		v.sent, v.known = s.conn.Sent()
+	}
+	return v
+}
+
+// doubt is for a peer that is suspect: calls that can go elsewhere do. If the peer hangs,
+// those without a deadline of their own are over, and the session, once nothing on it
+// has a deadline to wait for.
+func (s *Session) doubt(now int64, before, hangs bool) {
+	d := doubts{now: now, from: now, silence: int64(s.outlook.silence), hangs: hangs, waited: now - s.outlook.since}
+	if !before {
+		d.from = s.outlook.since
+	}
+	s.mu.Lock()
+	over, waits := s.m.doubt(&d, s.offered)
+	lead := s.leadLocked(0)
+	s.mu.Unlock()
+	for _, p := range over {
+		p.done <- struct{}{}
+	}
+	if lead {
+		s.write()
+	}
+	switch {
+	case hangs && !waits:
+		s.fail(fmt.Errorf("%w: no ping has been answered for %v, though its host takes what is written (WithSilence)", errSilent, time.Duration(d.waited)))
+	case s.outlook.repeat(now):
+		s.ping(now)
+	}
+}
+
+// doubts are what calls of a suspect peer are judged by.
+type doubts struct {
+	now, from int64 // from when on calls have waited that are new
+	silence   int64
+	waited    int64
+	hangs     bool
+}
+
+// doubt ends calls at a suspect peer: those that can go elsewhere, and if it hangs those
+// that have waited for too long and have no deadline of their own. waits reports whether
+// anything else is left.
+func (m *machine) doubt(d *doubts, offered uint64) (over []*Pending, waits bool) {
+	for i := range m.calls.slots {
+		p := m.calls.slots[i].p
+		switch {
+		case p == nil:
+		case p == m.s.reading: // it must wait as others do first
+			m.s.relieveLocked()
+			waits = true
+		default:
+			why := m.givesUp(p, d)
+			if why == nil {
+				waits = true
+				continue
+			}
+			m.abandon(p)
+			e := m.silence(d, why, p.end > offered)
+			if p.stream != nil {
+				p.stream.endRecv(e)
+				p.stream.discard()
+			}
+			if p.state == callDone { // a stream that was accepted: nobody waits
+				continue
+			}
+			p.complete(e)
+			over = append(over, p)
+		}
+	}
+	for i, p := range m.queue {
+		switch {
+		case p.state != callQueued:
+		default:
+			why := m.givesUp(p, d)
+			if why == nil {
+				waits = true
+				continue
+			}
+			m.queue[i] = &Pending{state: callLeft}
+			m.vacant++
+			p.complete(m.silence(d, why, true))
+			over = append(over, p)
+		}
+	}
+	return over, waits || m.servesUntil(d.now)
+}
+
+// givesUp returns why a call at a suspect peer is over; nil if it is not.
+func (m *machine) givesUp(p *Pending, d *doubts) error {
+	if p.doubted == 0 {
+		p.doubted = d.from
+	}
+	if f := m.env.cfg.Move; p.movable && f != nil && f(m.s) {
+		return ErrMoved
+	}
+	if own := p.deadline != 0 && !p.usualDeadline; d.hangs && !own && d.now-p.doubted >= d.silence {
+		return errSilent
+	}
+	return nil
+}
+
+// servesUntil reports whether some call of the peer has a deadline that is not over.
+func (m *machine) servesUntil(now int64) bool {
+	for _, in := range m.served {
+		if in != nil && m.env.instant(in.call.Deadline) > now {
+			return true
+		}
+	}
+	return false
+}
+
+// silence is the error of a call that is given up at a suspect peer.
+func (m *machine) silence(d *doubts, why error, unsent bool) *tandem.Error {
+	e := tandem.Errorf(tandem.Unavailable, "%w: %s has not answered a ping for %v", why, m.s.remote(), time.Duration(d.waited).Round(time.Millisecond))
+	e.NotExecuted = unsent
+	return e
+}
+
+// OnDoubt has f called whenever the session becomes suspect, or is no more: its peer is
+// silent though calls are outstanding. f must neither block nor use the session.
+func (s *Session) OnDoubt(f func(suspect bool)) {
+	s.mu.Lock()
+	s.onDoubt = f
+	told := s.doubted
+	s.mu.Unlock()
+	if told {
+		f(true)
+	}
+}
+
+// tellDoubt tells of a change.
+func (s *Session) tellDoubt() {
+	s.mu.Lock()
+	changed := s.doubted != s.outlook.suspect
+	s.doubted = s.outlook.suspect
+	f := s.onDoubt
+	s.mu.Unlock()
+	if changed && f != nil {
+		f(s.outlook.suspect)
+	}
+}
