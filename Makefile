@@ -4,7 +4,7 @@
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test interop interop-short interop-jsonrpc interop-together test-protocols test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy generated docs faults faults-short fuzz session-soak flood demo sim bench bench-table bench-java bench-compare bench-pairs peers cover vuln ci clean
+.PHONY: help test interop interop-short interop-jsonrpc interop-together test-protocols test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy generated docs faults faults-inputs faults-short fuzz session-soak flood demo sim bench bench-table bench-java bench-compare bench-pairs peers cover vuln ci clean
 
 GO  ?= go
 BIN := $(CURDIR)/.bin
@@ -48,6 +48,9 @@ plot  = bench/tools/plot
 embedded = registry/etcd/embedtest registry/e2e/rpcxtest protocol/rpcx/rpcxtest protocol/jsonrpc/jsonrpctest interop/jsonrpc interop/together/clients/rpcx examples/migrating/rpcx examples/migrating/kitex protocol/web/grpctest faults
 # Nacos takes too long to start for every run; it has a target of its own.
 registries = $(filter-out ./registry/nacos/...,$(patsubst %/go.mod,./%/...,$(wildcard registry/*/go.mod))) ./compat/rpcx/registries/... ./examples/seeds/...
+
+# What the fault lab breaks networks with, and the registries that it kills.
+faulttools = ip:iproute2 nft:nftables iptables:iptables prlimit:util-linux etcd:etcd-server redis-server:redis-server
 
 # Packages besides the core's that have files for some systems only.
 systems = ./bench/connections ./bench/load ./cmd/tandem/internal/demo ./transport/nbio/...
@@ -182,12 +185,15 @@ interop-short: ## Those of them that are written in Go
 	cd interop && $(GO) run ./run -bin $(BIN)/interop -short
 
 faults: ## Run the fault lab against tandem, grpc-go and rpcx: processes and networks that break under load; write docs/reliability; needs Linux and root
-	@.ci/install ip:iproute2 nft:nftables iptables:iptables
+	@.ci/install $(faulttools)
 	cd faults && GOWORK=off $(GO) build -o $(BIN)/faults . && $(BIN)/faults -out $(CURDIR)/docs/reliability $(FAULTSFLAGS)
 
 faults-short: ## Run the fault lab's short form, at most three minutes
-	@.ci/install ip:iproute2 nft:nftables iptables:iptables
+	@.ci/install $(faulttools)
 	cd faults && GOWORK=off $(GO) test -race -shuffle=on $(TESTFLAGS) . && GOWORK=off $(GO) build -o $(BIN)/faults . && $(BIN)/faults -short $(FAULTSFLAGS)
+
+faults-inputs: ## Give every parser a million malformed inputs: all fuzz targets, a million executions each
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=1000000x
 
 demo: ## Run the demo: a cluster under fire, and no call lost
 	$(GO) run ./cmd/tandem demo $(DEMOFLAGS)

@@ -17,10 +17,13 @@ type cell struct {
 	Name, Title string
 	Short       bool     // part of the short form
 	Systems     []string // that can run it; all by default
+	Beside      string   // system that the bars compare tandem with; none by default
 	Instances   int
 	Usage       bool                        // goroutines and heap of both sides are taken before and after
 	Slow        int                         // how many times as long as the others server 0 takes; 0 for the same
 	Files       int                         // descriptors that a server may have open; 0 for the system's limit
+	MaxAge      time.Duration               // of the servers' connections; none by default
+	Balanced    bool                        // a balancer of connections stands between the client and the servers
 	Registry    string                      // kind of the registry that lists the servers; none by default
 	Before      func(r *rig, p *plan) error // after the servers have started, before the client
 	Load        plan
@@ -150,7 +153,8 @@ func (l *lab) runCell(ctx context.Context, c cell) outcome {
 // arm, then rounds in which the systems take turns.
 func (l *lab) arms(c cell) []arm {
 	systems := slices.DeleteFunc(strings.Split(l.settings.systems, ","), func(s string) bool {
-		return len(c.Systems) > 0 && !slices.Contains(c.Systems, s)
+		cannot := len(c.Systems) > 0 && !slices.Contains(c.Systems, s)
+		return cannot || l.settings.short && s != sysTandem && s != c.Beside
 	})
 	ccs := strings.Split(l.settings.cc, ",")
 	rounds := l.settings.pairs

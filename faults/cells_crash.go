@@ -44,20 +44,9 @@ func killEach(times int) func(*rig) error {
 			}
 			r.wait(time.Until(next))
 		}
-		r.prove("%d processes killed", times)
+		r.provef("%d processes killed", times)
 		return nil
 	}
-}
-
-// restartAll restarts every server, a second apart.
-func (r *rig) restartAll(limit time.Duration) error {
-	for i := range r.servers {
-		if err := r.restart(i, limit); err != nil {
-			return err
-		}
-		r.wait(time.Second)
-	}
-	return nil
 }
 
 // crashed is the bar that idempotent calls survive, and that of the others only those
@@ -94,7 +83,7 @@ func slowShare(a *armResult) int {
 }
 
 func proveSlow(r *rig) error {
-	r.prove("server 0 sleeps %d times as long", r.cell.Slow)
+	r.provef("server 0 sleeps %d times as long", r.cell.Slow)
 	return nil
 }
 

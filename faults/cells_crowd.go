@@ -27,7 +27,7 @@ func crowdCells() []cell {
 	tandemOnly := []string{sysTandem}
 	return []cell{
 		{
-			Name: "silent-10k", Title: "10,000 connections that send nothing, beside calls and new connections", Systems: tandemOnly,
+			Name: "silent-10k", Title: "10,000 connections that send nothing, beside calls and new connections", Systems: tandemOnly, Short: true,
 			Instances: 1, Load: honest, At: 2 * time.Second, Fault: crowd(10_000, 10*time.Second, 0), Judge: undisturbed,
 		},
 		{
@@ -35,7 +35,7 @@ func crowdCells() []cell {
 			Instances: 1, Load: honest, At: 2 * time.Second, Fault: crowd(10_000, 10*time.Second, time.Second), Judge: undisturbed,
 		},
 		{
-			Name: "files", Title: "a server that may open 64 files gets 200 connections; calls on those it has go on", Systems: tandemOnly,
+			Name: "files", Title: "a server that may open 64 files gets 200 connections; calls on those it has go on", Systems: tandemOnly, Short: true,
 			Instances: 1, Files: 64, Load: light(12*time.Second, nil), At: 2 * time.Second, Fault: exhaustFiles, Judge: noneFailed,
 		},
 		{
@@ -63,7 +63,7 @@ func crowd(n int, d, pause time.Duration) func(*rig) error {
 		if err != nil {
 			return err
 		}
-		r.prove("%s", strings.TrimSpace(line))
+		r.provef("%s", strings.TrimSpace(line))
 		var opened int
 		if _, err := fmt.Sscan(line, &opened); err != nil {
 			return err
@@ -92,7 +92,7 @@ func exhaustFiles(r *rig) error {
 	err := crowd(200, hold, 0)(r)
 	cancel()
 	n := <-most
-	r.prove("the server had %d of %d files open", n, r.cell.Files)
+	r.provef("the server had %d of %d files open", n, r.cell.Files)
 	if err == nil && n < r.cell.Files-1 {
 		err = fmt.Errorf("the server had only %d of %d files open", n, r.cell.Files)
 	}

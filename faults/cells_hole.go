@@ -45,6 +45,6 @@ func (r *rig) dropServer(i int, chains map[string]string, d time.Duration) error
 	if err == nil && dropped == 0 {
 		err = fmt.Errorf("no packet of %s was dropped", host)
 	}
-	r.prove("%d packets dropped", dropped)
+	r.provef("%d packets dropped", dropped)
 	return err
 }

@@ -12,17 +12,17 @@ func linkCells() []cell {
 	}
 	cells := []cell{
 		{
-			Name: "rtt3s", Title: "a round trip takes 3 s", Instances: 1, Short: true,
+			Name: "rtt3s", Title: "a round trip takes 3 s", Instances: 1, Beside: sysGRPC,
 			Load: small(20, 30*time.Second), Link: link{Delay: 1500 * time.Millisecond},
 			Proof: proveHeld, Judge: completesWhatGRPCDoes,
 		},
 		{
-			Name: "reorder", Title: "each packet is held 20 to 60 ms and so overtakes others", Instances: 1,
+			Name: "reorder", Title: "each packet is held 20 to 60 ms and so overtakes others", Instances: 1, Beside: sysGRPC,
 			Load: small(50, 10*time.Second), Link: link{Delay: 20 * time.Millisecond, Jitter: 40 * time.Millisecond},
 			Proof: proveHeld, Judge: completesWhatGRPCDoes,
 		},
 		{
-			Name: "slow256k", Title: "two uploads of 1 MiB at once over 256 kbit/s, two small calls a second beside them", Instances: 1, Paired: true, MaxRounds: 1,
+			Name: "slow256k", Title: "two uploads of 1 MiB at once over 256 kbit/s, two small calls a second beside them", Instances: 1, Beside: sysGRPC, Paired: true, MaxRounds: 1,
 			Load: plan{
 				Rate: 2, Deadline: time.Minute, Size: 64,
 				Uploads: 2, UploadSize: 1 << 20, UploadDeadline: 150 * time.Second,
@@ -32,7 +32,7 @@ func linkCells() []cell {
 	}
 	for _, pct := range []int{5, 20} {
 		cells = append(cells, cell{
-			Name: fmt.Sprintf("loss-%d", pct), Title: fmt.Sprintf("%d %% of the packets are lost in each direction", pct), Instances: 1, Paired: true, MaxRounds: 2,
+			Name: fmt.Sprintf("loss-%d", pct), Title: fmt.Sprintf("%d %% of the packets are lost in each direction", pct), Instances: 1, Beside: sysGRPC, Paired: true, MaxRounds: 2,
 			Load: small(50, 30*time.Second), Link: link{LossPct: pct}, Proof: proveLoss, Judge: completesWhatGRPCDoes,
 		})
 	}
@@ -45,7 +45,7 @@ func proveHeld(r *rig) error {
 	for _, q := range r.net.queues {
 		held += q.held.Load()
 	}
-	r.prove("%d packets held", held)
+	r.provef("%d packets held", held)
 	if held == 0 {
 		return fmt.Errorf("no packet was held")
 	}
@@ -55,7 +55,7 @@ func proveHeld(r *rig) error {
 // proveLoss shows that packets were dropped.
 func proveLoss(r *rig) error {
 	dropped, err := r.net.dropped(r.net.servers[0])
-	r.prove("%d packets dropped", dropped)
+	r.provef("%d packets dropped", dropped)
 	if err == nil && dropped == 0 {
 		err = fmt.Errorf("no packet was dropped")
 	}

@@ -41,11 +41,11 @@ func registryCells() []cell {
 	}
 	return append(cells,
 		away("away-briefly", "a client begins while its registry is away, which comes back after 1.5 s", cell{
-			Before: registryAway, Fault: func(r *rig) error { r.wait(1500 * time.Millisecond); return r.registry.start() }, Judge: noneFailed,
+			Short: true, Before: registryAway, Fault: func(r *rig) error { r.wait(1500 * time.Millisecond); return r.registry.start() }, Judge: noneFailed,
 		}),
-		away("away", "a client begins while its registry is away", cell{Before: registryAway, Judge: clearErrors}),
+		away("away", "a client begins while its registry is away", cell{Short: true, Before: registryAway, Judge: clearErrors}),
 		away("away-snapshot", "a client begins with a snapshot of the list while its registry is away", cell{
-			Before: snapshotThenAway, Judge: noneFailed,
+			Short: true, Before: snapshotThenAway, Judge: noneFailed,
 		}))
 }
 
@@ -59,7 +59,7 @@ func killRegistry(d time.Duration, wipe bool) func(*rig) error {
 			}
 		}
 		r.wait(d)
-		r.prove("killed for %v, its data removed: %v", d, wipe)
+		r.provef("killed for %v, its data removed: %v", d, wipe)
 		return r.registry.start()
 	}
 }
@@ -73,7 +73,7 @@ func stopRegistry(d time.Duration) func(*rig) error {
 		if err := p.awaitState('T'); err != nil {
 			return err
 		}
-		r.prove("process %d in state T", p.cmd.Process.Pid)
+		r.provef("process %d in state T", p.cmd.Process.Pid)
 		r.wait(d)
 		return r.registry.signal(syscall.SIGCONT)
 	}
@@ -95,7 +95,7 @@ func flapRegistry(times int, each time.Duration) func(*rig) error {
 func registryAway(r *rig, _ *plan) error {
 	if !r.arm.Control {
 		r.registry.kill()
-		r.prove("the registry is down")
+		r.provef("the registry is down")
 	}
 	return nil
 }

@@ -19,17 +19,29 @@ func restartCells() []cell {
 		{
 			Name: "rolling-3", Title: "each of three servers is restarted in good order, one after the other", Short: true,
 			Instances: 3, Load: load(12 * time.Second), At: 2 * time.Second, Judge: noneFailed,
-			Fault: func(r *rig) error {
-				for i := range r.servers {
-					if err := r.restart(i, 5*time.Second); err != nil {
-						return err
-					}
-					r.wait(time.Second)
-				}
-				return nil
-			},
+			Fault: func(r *rig) error { return r.restartAll(5 * time.Second) },
+		},
+		{
+			Name: "balanced-3", Title: "three servers behind a balancer of connections, with a maximum age of 2 s, are restarted in good order", Systems: []string{sysTandem}, Short: true,
+			Instances: 3, Load: load(12 * time.Second), At: 3 * time.Second, MaxAge: 2 * time.Second, Balanced: true,
+			Fault: func(r *rig) error { return r.restartAll(5 * time.Second) }, Judge: spreads,
 		},
 	}
+}
+
+// spreads is the bar that no call fails, and that connections of limited age reach all servers.
+func spreads(o *outcome) []check {
+	checks := noneFailed(o)
+	for _, a := range o.tandems() {
+		used := map[int]bool{}
+		for _, runs := range a.ran {
+			for _, e := range runs {
+				used[e.server] = true
+			}
+		}
+		checks = append(checks, atLeast(a.String()+": servers that ran calls", len(used), o.cell.Instances))
+	}
+	return checks
 }
 
 // restart ends a server in good order and starts it again at once. It fails if that
@@ -44,9 +56,20 @@ func (r *rig) restart(i int, limit time.Duration) error {
 		return err
 	}
 	took := time.Since(began)
-	r.prove("server %d: %v to end, %v to listen", i, round(down.Sub(began)), round(time.Since(down)))
+	r.provef("server %d: %v to end, %v to listen", i, round(down.Sub(began)), round(time.Since(down)))
 	if took > limit && r.arm.System == sysTandem {
 		return fmt.Errorf("the restart took %v, want %v at most", round(took), limit)
+	}
+	return nil
+}
+
+// restartAll restarts every server, a second apart.
+func (r *rig) restartAll(limit time.Duration) error {
+	for i := range r.servers {
+		if err := r.restart(i, limit); err != nil {
+			return err
+		}
+		r.wait(time.Second)
 	}
 	return nil
 }

@@ -41,12 +41,12 @@ func stopCells() []cell {
 	}
 	return []cell{
 		{
-			Name: "stop3s-3", Title: "one of three servers is stopped for 3 s, every fail mode", Short: true,
+			Name: "stop3s-3", Title: "one of three servers is stopped for 3 s, every fail mode",
 			Instances: 3, Load: light(9*time.Second, allModes()), At: 3 * time.Second, Fault: stop(3 * time.Second),
 			Judge: noneFailed,
 		},
 		{
-			Name: "stop3s-1", Title: "the only server is stopped for 3 s, every fail mode", Short: true,
+			Name: "stop3s-1", Title: "the only server is stopped for 3 s, every fail mode",
 			Instances: 1, Load: light(9*time.Second, allModes()), At: 3 * time.Second, Fault: stop(3 * time.Second),
 			Judge: noneFailed,
 		},
@@ -69,7 +69,7 @@ func (r *rig) pauseServer(i int, d time.Duration) error {
 	if err := s.pause(); err != nil {
 		return err
 	}
-	r.prove("process %d in state T", s.cmd.Process.Pid)
+	r.provef("process %d in state T", s.cmd.Process.Pid)
 	r.wait(d)
 	if err := s.awaitState('T'); err != nil {
 		return fmt.Errorf("the server did not stay stopped: %w", err)

@@ -34,6 +34,7 @@ const (
 	roleServe = "role-serve"
 	roleLoad  = "role-load"
 	roleCrowd = "role-crowd"
+	roleRelay = "role-relay"
 
 	envInside = "FAULTS_INSIDE" // set in the process that has namespaces of its own
 )
@@ -67,6 +68,8 @@ func run(args []string) error {
 			return loadRole(os.Stdin, os.Stdout)
 		case roleCrowd:
 			return crowdRole(args[1:], os.Stdout)
+		case roleRelay:
+			return relayRole(args[1:])
 		}
 	}
 	s, err := parseFlags(args)
@@ -91,7 +94,7 @@ func parseFlags(args []string) (settings, error) {
 	f.StringVar(&s.cc, "cc", "cubic,bbr", "congestion controls for cells that depend on them, separated by commas")
 	f.IntVar(&s.pairs, "pairs", 5, "rounds of the cells that compare systems")
 	f.BoolVar(&s.fast, "fast", false, "one round, cubic only, shorter loads")
-	f.BoolVar(&s.short, "short", false, "only the cells of the short form, and as -fast")
+	f.BoolVar(&s.short, "short", false, "only the cells of the short form, with the systems that their bars need, and as -fast")
 	f.BoolVar(&s.list, "list", false, "list the cells and stop")
 	f.StringVar(&s.keep, "keep", "", "folder in which to keep the journals of every arm; none by default")
 	f.StringVar(&s.out, "out", "", "folder for the Markdown report and its plots; none by default")

@@ -59,11 +59,18 @@ func startProcess(host, log string, files int, args ...string) (*process, error)
 // startServer starts server i and waits until it listens.
 func (r *rig) startServer(i int) (*process, error) {
 	log := filepath.Join(r.dir, fmt.Sprintf("server%d.log", i))
-	args := []string{roleServe, r.arm.System, serverAddr(i) + ":9000", serverJournal(r.dir, i), r.registryTarget(), "1"}
-	if i == 0 && r.cell.Slow > 0 && !r.arm.Control {
-		args[len(args)-1] = strconv.Itoa(r.cell.Slow)
+	plan := serverPlan{
+		System: r.arm.System, Addr: serverAddr(i) + ":9000", Journal: serverJournal(r.dir, i),
+		Registry: r.registryTarget(), Slowness: 1, MaxAge: r.cell.MaxAge,
 	}
-	p, err := startProcess(fmt.Sprintf("server%d", i), log, r.cell.Files, args...)
+	if i == 0 && r.cell.Slow > 0 && !r.arm.Control {
+		plan.Slowness = r.cell.Slow
+	}
+	text, err := json.Marshal(plan)
+	if err != nil {
+		return nil, err
+	}
+	p, err := startProcess(fmt.Sprintf("server%d", i), log, r.cell.Files, roleServe, string(text))
 	if err != nil {
 		return nil, err
 	}

@@ -75,7 +75,8 @@ func writeHead(b *strings.Builder, done []outcome, s settings, begun time.Time) 
 		}
 	}
 	fmt.Fprintf(b, "# Reliability: what the fault lab measured last\n\n")
-	fmt.Fprintf(b, "`make faults` writes this page. [The lab](../../faults/main.go) runs servers and clients as processes in network namespaces, breaks them or their network under load, and compares the journals of both sides. Each cell ran after a control arm without its fault, in which no call may fail.\n\n")
+	fmt.Fprintf(b, "`make faults` writes this page. [The lab](../../faults/main.go) runs servers and clients as processes in network namespaces, "+
+		"breaks them or their network under load, and compares the journals of both sides. Each cell ran after a control arm without its fault, in which no call may fail.\n\n")
 	fmt.Fprintf(b, "%s, %d cores, Linux %s, %s; rounds of paired cells: up to %d; congestion control: %s. It took %v.\n\n",
 		begun.UTC().Format("2006-01-02 15:04 UTC"), runtime.NumCPU(), kernel(), runtime.Version(), s.pairs, s.cc, time.Since(begun).Round(time.Minute))
 	fmt.Fprintf(b, "**%d of %d cells pass.** A cell passes if tandem meets every bar; the peers' figures are for comparison, with their default settings.\n\n", passed, len(done))

@@ -19,14 +19,15 @@ type rig struct {
 	dir      string
 	servers  []*process
 	registry *registryServer // nil without one
+	relay    *process        // nil without a balancer
 	client   *process
 	result   *armResult
 }
 
 // prove notes what shows that the fault took.
-func (r *rig) prove(format string, args ...any) { r.result.prove(format, args...) }
+func (r *rig) provef(format string, args ...any) { r.result.provef(format, args...) }
 
-func (r *armResult) prove(format string, args ...any) {
+func (r *armResult) provef(format string, args ...any) {
 	r.proof = append(r.proof, fmt.Sprintf(format, args...))
 }
 
@@ -51,8 +52,8 @@ func (l *lab) tryArm(ctx context.Context, c cell, a arm, res *armResult) error {
 		return err
 	}
 	hosts := c.Instances
-	if c.Registry != "" {
-		hosts++ // the registry's
+	if c.Registry != "" || c.Balanced {
+		hosts++ // the registry's, or the balancer's
 	}
 	net, err := newNetwork(hosts, a.CC)
 	if err != nil {
@@ -75,6 +76,11 @@ func (l *lab) tryArm(ctx context.Context, c cell, a arm, res *armResult) error {
 	p.Registry = r.registryTarget()
 	for i := range c.Instances {
 		p.Addrs = append(p.Addrs, serverAddr(i)+":9000")
+	}
+	if c.Balanced {
+		if p.Addrs, err = r.startRelay(p.Addrs); err != nil {
+			return err
+		}
 	}
 	if c.Before != nil {
 		if err := c.Before(r, &p); err != nil {
@@ -133,7 +139,7 @@ func (r *rig) run(l *lab, c cell, p plan) error {
 	}
 	if err == nil && c.Usage && !r.arm.Control {
 		r.result.server.after, err = r.serverUsage()
-		r.prove("servers: %+v", r.result.server)
+		r.provef("servers: %+v", r.result.server)
 	}
 	if err == nil && c.Proof != nil && !r.arm.Control {
 		err = c.Proof(r)
@@ -160,7 +166,7 @@ func (l *lab) follow(r *rig) error {
 			return r.ctx.Err() // the client has closed its output
 		}
 		if stats, ok := strings.CutPrefix(line, "stats "); ok {
-			r.result.prove("client: %s", strings.TrimSpace(stats))
+			r.result.provef("client: %s", strings.TrimSpace(stats))
 			_, err = fmt.Sscanf(stats, statsFormat, &r.result.client.before.goroutines, &r.result.client.after.goroutines, &r.result.client.before.heap, &r.result.client.after.heap)
 			if err != nil {
 				return err
@@ -199,5 +205,8 @@ func (r *rig) end() {
 	}
 	if r.registry != nil {
 		r.registry.kill()
+	}
+	if r.relay != nil {
+		r.relay.kill()
 	}
 }

@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
 	"os/signal"
-	"strconv"
 	"syscall"
 	"time"
 )
@@ -63,26 +63,35 @@ type caller interface {
 	close()
 }
 
-// serveRole is a server process: SYSTEM ADDRESS JOURNAL REGISTRY SLOWNESS.
-// It writes "ready" when it listens, a line of its usage after SIGUSR1, and ends in good
-// order after SIGTERM.
+// serverPlan is what a server process does. The lab gives it as JSON.
+type serverPlan struct {
+	System   string
+	Addr     string
+	Journal  string
+	Registry string        // target of the list in which it registers; none if empty
+	Slowness int           // how many times as long as asked for its handler takes
+	MaxAge   time.Duration // of a connection; none if 0
+}
+
+// serveRole is a server process. It writes "ready" when it listens, a line of its usage
+// after SIGUSR1, and ends in good order after SIGTERM.
 func serveRole(args []string) error {
-	if len(args) != 5 {
-		return fmt.Errorf("%s: arguments %q: want a system, an address, a journal, a registry and a factor", roleServe, args)
+	if len(args) != 1 {
+		return fmt.Errorf("%s: arguments %q: want a plan", roleServe, args)
 	}
-	slowness, err := strconv.Atoi(args[4])
+	var p serverPlan
+	if err := json.Unmarshal([]byte(args[0]), &p); err != nil {
+		return fmt.Errorf("%s: %w", roleServe, err)
+	}
+	j, err := openJournal(p.Journal)
 	if err != nil {
 		return err
 	}
-	j, err := openJournal(args[2])
+	b, err := newBackend(p, handler{j, p.Slowness})
 	if err != nil {
 		return err
 	}
-	b, err := newBackend(args[0], handler{j, slowness}, args[3])
-	if err != nil {
-		return err
-	}
-	ln, err := net.Listen("tcp", args[1])
+	ln, err := net.Listen("tcp", p.Addr)
 	if err != nil {
 		return err
 	}
@@ -101,16 +110,16 @@ func serveRole(args []string) error {
 	return b.stop(ctx)
 }
 
-func newBackend(system string, h handler, registry string) (backend, error) {
-	switch system {
+func newBackend(p serverPlan, h handler) (backend, error) {
+	switch p.System {
 	case sysTandem:
-		return serveTandem(h, registry)
+		return serveTandem(p, h)
 	case sysGRPC:
 		return serveGRPC(h), nil
 	case sysRPCX:
 		return serveRPCX(h), nil
 	}
-	return backend{}, unknownSystem(system)
+	return backend{}, unknownSystem(p.System)
 }
 
 func unknownSystem(name string) error {

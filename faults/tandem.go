@@ -20,13 +20,17 @@ const (
 	streamMethod = "Lab.Stream"
 
 	streamMessages = 10
+
+	lameDuck = 300 * time.Millisecond // of servers that have a MaxAge
 )
 
-// serveTandem returns a server, which is listed in a registry unless its target is empty.
-func serveTandem(h handler, registry string) (backend, error) {
+func serveTandem(p serverPlan, h handler) (backend, error) {
 	opts := []server.Option{server.WithCodecs(codec.Raw())}
-	if registry != "" {
-		list, err := newRegistrar(registry)
+	if p.MaxAge > 0 {
+		opts = append(opts, server.WithMaxConnectionAge(p.MaxAge, 0), server.WithLameDuck(lameDuck))
+	}
+	if p.Registry != "" {
+		list, err := newRegistrar(p.Registry)
 		if err != nil {
 			return backend{}, err
 		}
