@@ -26,7 +26,7 @@ func (p *protocol) newServer(ctx context.Context, c *conn) *http.Server {
 		MaxHeaderBytes:    p.opts.maxHeader,
 		Protocols:         protocols,
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: c.MaxOpenCalls(),
+			MaxConcurrentStreams: min(p.opts.maxStreams, c.MaxOpenCalls()),
 			SendPingTimeout:      pingAfter,
 			PingTimeout:          c.StallTimeout(),
 		},
@@ -45,7 +45,9 @@ const pingAfter = 30 * time.Second
 type conn struct {
 	*server.Conn
 
-	hosts []string // that requests may name, nil for all
+	hosts    []string // that requests may name, nil for all
+	all      ticket   // of the protocol's calls that are entering
+	entering ticket   // of the connection's
 
 	over  chan struct{} // closed when net/http, or who has taken the connection over, is done with it
 	begun chan struct{} // closed when http2 is known
@@ -55,6 +57,9 @@ type conn struct {
 
 	mu        sync.Mutex
 	framing   framing
+	frames    frames
+	paced     bool      // a deadline for a frame is set
+	unpaced   int       // bytes until it is set again
 	held      []byte    // read, and of a later part than what was returned
 	headerBy  time.Time // when a header that has begun must have ended
 	refused   bool      // the rest of a request is not read

@@ -93,13 +93,19 @@ func (x *exchange) admit(ctx context.Context) error {
 		Metadata: Metadata(x.req.Header), Codec: x.codec.Name(), Peer: x.peer, Body: x,
 	}
 	call.Deadline, _ = ctx.Deadline()
+	place, err := enter(ctx, x.w)
+	if err != nil {
+		return outward(err) // the client has reset it, or its time is over
+	}
 	x.ctx, x.call, x.begun = ctx, call, true
 	x.body, x.held = x.conn.Reserve(ctx), x.conn.Reserve(ctx)
 	x.conn.Go(ctx, call, func(err error) { x.end(call, err) })
 	select {
 	case <-x.wanted:
+		place.leave()
 		return nil
 	case <-x.ended:
+		place.leave()
 		await(x.w, x.req, x.conn)
 		return x.failure()
 	}

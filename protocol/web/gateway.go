@@ -72,7 +72,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.prepare(w)
 	x.limitRefusal()
 	defer x.abandon()
-	w, r = forMethod(w, r, conn, m)
+	r = x.forMethod(w, r)
 	r.Body = newReserving(x, r)
 	g.handler(m).ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
 }
@@ -119,8 +119,12 @@ func (g *gateway) noMethod(w http.ResponseWriter, r *http.Request, conn *server.
 	}
 	done := make(chan error, 1)
 	why := tandem.Errorf(tandem.Unimplemented, "no method at %.200q", r.URL.Path)
-	conn.NoMethod(r.Context(), call, why, func(err error) { done <- err })
-	err := <-done
+	place, err := enter(r.Context(), w)
+	if err == nil {
+		conn.NoMethod(r.Context(), call, why, func(err error) { done <- err })
+		err = <-done
+		place.leave()
+	}
 	limitAnswer(http.NewResponseController(w), r, conn, 0)
 	if tandem.CodeOf(err) == tandem.Unimplemented {
 		g.refuse(w, r, err)

@@ -49,10 +49,18 @@ func (c *conn) readHeld(p []byte) (n int, err error, done bool) { //nolint:reviv
 
 // frameLocked returns how many of the bytes Read may return.
 func (c *conn) frameLocked(b []byte) int {
+	if c.framing.http2 {
+		c.frames.add(b)
+		c.paceLocked(len(b))
+		return len(b)
+	}
 	midHeader, begun := c.framing.midHeader(), c.framing.begun
 	n := c.framing.next(b)
 	if !begun && c.framing.begun {
 		close(c.begun)
+	}
+	if c.framing.http2 {
+		c.paceLocked(0)
 	}
 	if c.framing.midHeader() && !midHeader {
 		c.headerBeganLocked()
@@ -75,6 +83,9 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 	defer c.mu.Unlock()
 	if c.closed {
 		return net.ErrClosed
+	}
+	if c.paced && t.IsZero() { // net/http does not know of it
+		return nil
 	}
 	if c.framing.midHeader() && (t.IsZero() || t.After(c.headerBy)) {
 		t = c.headerBy

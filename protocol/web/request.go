@@ -32,19 +32,21 @@ func withDefaults(r *http.Request) *http.Request {
 }
 
 // forMethod prepares a request for connect.
-func forMethod(w http.ResponseWriter, r *http.Request, c *server.Conn, m *server.Method) (http.ResponseWriter, *http.Request) {
+func (x *exchange) forMethod(w http.ResponseWriter, r *http.Request) *http.Request {
+	c, m := x.conn, x.method
 	if m.Kind != tandem.Streaming {
 		most := int64(m.MaxMessage) + stallBytes
 		r.Body = &steady{ReadCloser: r.Body, w: w, stall: c.StallTimeout(), most: most}
-		return w, r
+		return r
 	}
+	r.Body = &pieces{ReadCloser: r.Body, x: x}
 	if r.ProtoMajor < 2 { // connect refuses streams both ways there, though half of them work
 		_ = http.NewResponseController(w).EnableFullDuplex() // without it, clients that send all before they read still work
 		copied := *r
 		copied.ProtoMajor, copied.ProtoMinor = 2, 0
-		return w, &copied
+		return &copied
 	}
-	return w, r
+	return r
 }
 
 // steady is the body of a request that must keep coming: 64 KiB, or its rest, within

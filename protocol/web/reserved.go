@@ -106,10 +106,17 @@ func (in *reserving) reserve(n int64) error {
 	if n <= copies*step && in.held == 0 {
 		return nil
 	}
+	stream, _ := in.ReadCloser.(*pieces)
+	if stream != nil {
+		stream.stop() // this waits for our memory, not for the client
+	}
 	if err := in.x.body.Reserve(n); err != nil {
 		return outward(err)
 	}
 	in.held += n
+	if stream != nil {
+		stream.start()
+	}
 	if s, ok := in.ReadCloser.(*steady); ok {
 		s.left = 0
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -149,10 +150,14 @@ func TestRefusalKeepsConnection(t *testing.T) {
 // A header must come within the stall timeout, the second request's too.
 func TestUnfinishedHeader(t *testing.T) {
 	for name, request := range map[string]string{
-		"first":          "POST /Len HTTP/1.1\r\nHost: a\r\n",
-		"second":         post("/Len", sized+"\"abc\"") + "POST /Len HTTP/1.1\r\n",
-		"second, a byte": post("/Len", sized+"\"abc\"") + "P",
-		"HTTP/2's":       "PRI * HTTP/2.0\r\n\r\n",
+		"first":            "POST /Len HTTP/1.1\r\nHost: a\r\n",
+		"second":           post("/Len", sized+"\"abc\"") + "POST /Len HTTP/1.1\r\n",
+		"second, a byte":   post("/Len", sized+"\"abc\"") + "P",
+		"HTTP/2, settings": http2Preface[:30],
+		"HTTP/2, a head":   http2Preface + "\x00\x00\x08",
+		"HTTP/2, a frame":  http2Preface + "\x00\x00\x08\x06\x00\x00\x00\x00\x00abc",
+		"HTTP/2, a header": http2Preface + "\x00\x00\x01\x01\x00\x00\x00\x00\x01\x83",
+		"HTTP/2's":         "PRI * HTTP/2.0\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -203,6 +208,91 @@ func TestShutdownWaitsForNoStranger(t *testing.T) {
 				}
 				_ = conn.Close()
 				<-ended
+			})
+		})
+	}
+}
+
+// Two thousand connections that never finish their requests are gone after the stall
+// timeout, and harm no other.
+func TestManyUnfinishedRequests(t *testing.T) {
+	const connections = 2000
+	for name, request := range map[string]string{"refused": post("/No/Method", sized), "accepted": post("/Len", sized)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newHostileTest(t)
+				w.do(w.h1, "POST /Len", asJSON, `"abc"`)
+				before, heap := usage()
+				list := make([]*raw, connections)
+				for i := range list {
+					list[i] = w.raw(request)
+				}
+				synctest.Wait()
+				most, peak := usage()
+				if a := w.do(w.h1, "POST /Len", asJSON, `"abc"`); a.StatusCode != http.StatusOK {
+					t.Errorf("an honest call: %d %s", a.StatusCode, a.Body)
+				}
+				time.Sleep(stall + 2*time.Second)
+				after, end := usage()
+				t.Logf("goroutines %d, %d, %d; heap and stacks %d, %d, %d MiB", before, most, after, heap, peak, end)
+				if after > before+72 { // goroutines wait for the next calls
+					t.Errorf("%d goroutines, %d before", after, before)
+				}
+				for _, c := range list {
+					w.must(c.Close())
+				}
+			})
+		})
+	}
+}
+
+// usage returns the goroutines, and the memory in MiB, that are in use.
+func usage() (goroutines int, memory uint64) {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return runtime.NumGoroutine(), (m.HeapInuse + m.StackInuse) >> 20
+}
+
+// A message of a stream that has begun must come within the stall timeout. Between messages
+// a client may be silent.
+func TestUnfinishedMessage(t *testing.T) {
+	for _, version := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		t.Run(version, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newHostileTest(t)
+				client := w.h1
+				if version == "HTTP/2.0" {
+					client = w.h2
+				}
+				client.Timeout = 0
+				body, messages := io.Pipe()
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://tandem.test/Numbers/Sum", body)
+				w.must(err)
+				req.Header.Set("Content-Type", "application/connect+json")
+				ended := make(chan time.Duration, 1)
+				began := time.Now()
+				go func() {
+					res, err := client.Do(req)
+					if err == nil {
+						_, err = io.Copy(io.Discard, res.Body)
+						_ = res.Body.Close()
+					}
+					_ = err // over HTTP/1 the client may not come to the end of what it sends
+					ended <- time.Since(began)
+				}()
+				const message = "\x00\x00\x00\x00\x03\"7\""
+				_, err = io.WriteString(messages, message)
+				w.must(err)
+				time.Sleep(time.Minute)
+				_, err = io.WriteString(messages, message)
+				w.must(err)
+				_, err = io.WriteString(messages, message[:6])
+				w.must(err)
+				if took := <-ended; took < time.Minute+stall || took > time.Minute+stall+time.Second {
+					t.Errorf("the stream ended after %v", took)
+				}
+				_ = messages.Close()
 			})
 		})
 	}

@@ -54,11 +54,12 @@ import (
 type Option func(*options)
 
 type options struct {
-	idle      time.Duration
-	maxHeader int
-	mounts    []mount
-	cors      *CORS
-	hosts     []string // nil for the default
+	idle       time.Duration
+	maxHeader  int
+	maxStreams int
+	mounts     []mount
+	cors       *CORS
+	hosts      []string // nil for the default
 }
 
 type mount struct {
@@ -67,8 +68,9 @@ type mount struct {
 }
 
 const (
-	defaultIdle      = 5 * time.Minute
-	defaultMaxHeader = 32 << 10
+	defaultIdle       = 5 * time.Minute
+	defaultMaxHeader  = 32 << 10
+	defaultMaxStreams = 250
 )
 
 // WithIdleTimeout sets after how long without a request a connection is closed;
@@ -79,6 +81,11 @@ func WithIdleTimeout(d time.Duration) Option { return func(o *options) { o.idle 
 // included; 32 KiB by default.
 func WithMaxHeader(n int) Option { return func(o *options) { o.maxHeader = n } }
 
+// WithMaxStreams sets how many requests a connection of HTTP/2 may have at a time; 250
+// by default, and never more than [server.WithMaxOpenCalls]. One that its client resets
+// counts until its handler has returned. Clients queue what goes beyond.
+func WithMaxStreams(n int) Option { return func(o *options) { o.maxStreams = max(1, n) } }
+
 // WithHandler serves something else on the port, at a pattern of [http.ServeMux].
 // [Conn] of the request's context has the server's methods; see there. New
 // panics for a pattern that is wrong or given twice, as the ServeMux does.
@@ -87,13 +94,17 @@ func WithHandler(pattern string, h http.Handler) Option {
 }
 
 type protocol struct {
-	opts    options
-	handler http.Handler
+	opts     options
+	handler  http.Handler
+	entering ticket // of the calls that are entering
 }
 
 // New returns the protocol, for [server.WithProtocols].
 func New(opts ...Option) server.Protocol {
-	p := &protocol{opts: options{idle: defaultIdle, maxHeader: defaultMaxHeader}}
+	p := &protocol{
+		opts:     options{idle: defaultIdle, maxHeader: defaultMaxHeader, maxStreams: defaultMaxStreams},
+		entering: make(ticket, maxEntering),
+	}
 	for _, o := range opts {
 		o(&p.opts)
 	}
@@ -146,7 +157,10 @@ func (*protocol) Match(first []byte) server.Verdict {
 
 // Serve serves the requests of a connection until it ends.
 func (p *protocol) Serve(ctx context.Context, c *server.Conn) error {
-	h := &conn{Conn: c, hosts: p.hostsOf(c), begun: make(chan struct{}), spoke: make(chan struct{}), over: make(chan struct{})}
+	h := &conn{
+		Conn: c, hosts: p.hostsOf(c), all: p.entering, entering: make(ticket, maxEnteringConn),
+		begun: make(chan struct{}), spoke: make(chan struct{}), over: make(chan struct{}),
+	}
 	s := p.newServer(ctx, h)
 	c.OnDrain(func() { h.drain(ctx, s) })
 	// What reads the first line sets a deadline of its own only afterwards. OnDrain takes
