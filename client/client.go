@@ -40,6 +40,7 @@ type Client struct {
 	// intercepted says that interceptors see calls: what one has begun may
 	// outlive the call, whose memory then is not used again.
 	intercepted bool
+	bare        bool            // the target's protocol carries no metadata
 	usualMode   tandem.FailMode // the options'
 	usualChain  tandem.Func     // of that mode
 	usual       callDefaults    // the options' own
@@ -76,6 +77,9 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	for _, o := range opts {
 		o(&c.opts)
 	}
+	if err := errors.Join(c.opts.wrong...); err != nil {
+		return nil, invalid(err)
+	}
 	if err := c.opts.beginProtocols(); err != nil {
 		return nil, invalid(err)
 	}
@@ -83,9 +87,10 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, invalid(err)
 	}
-	if err := errors.Join(c.opts.secure(t.Scheme), c.opts.chooseCodec(t)); err != nil {
+	if err := errors.Join(c.opts.secure(t.Scheme), c.opts.chooseCodec(t), c.opts.fits(c.opts.byProtocol[t.Scheme])); err != nil {
 		return nil, invalid(err)
 	}
+	_, c.bare = c.opts.byProtocol[t.Scheme].(Bare)
 	resolve, err := c.methods()
 	if err != nil {
 		return nil, invalid(err)
@@ -172,7 +177,11 @@ func (c *Client) buildChains() {
 
 // newChain makes the chain of a fail mode.
 func (c *Client) newChain(mode tandem.FailMode) tandem.Func {
-	return c.points.around(tandem.Chain(c.failMode(mode)(c.attempt), c.opts.interceptors...))
+	f := c.points.around(tandem.Chain(c.failMode(mode)(c.attempt), c.opts.interceptors...))
+	if c.bare {
+		return c.withoutMetadata(f)
+	}
+	return f
 }
 
 // otherChains makes the chains of all fail modes, once one other than the options' is
@@ -327,8 +336,11 @@ func (c *Client) prepare(ctx context.Context, method string, kind tandem.Kind, a
 
 func (c *Client) chain(o *session.Outgoing) tandem.Func {
 	mode := o.Call.FailMode
-	if mode == tandem.FailDefault || mode >= failModes {
+	switch {
+	case mode == tandem.FailDefault:
 		mode = c.ruleOf(&o.Call).failMode
+	case mode >= failModes:
+		return noSuchMode
 	}
 	if parallel(mode) {
 		o.Share()

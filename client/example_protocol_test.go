@@ -21,6 +21,7 @@ type lines struct{}
 var (
 	_ client.Protocol      = lines{}
 	_ client.Compressing   = lines{}
+	_ client.Bare          = lines{}
 	_ client.StreamCarrier = (*lineCarrier)(nil)
 	_ client.Messages      = (*lineStream)(nil)
 )
@@ -31,6 +32,9 @@ func (lines) Codecs() []tandem.Codec { return []tandem.Codec{codec.JSON()} }
 
 // Compresses says that lines are never compressed, which is so without it, too.
 func (lines) Compresses(string) bool { return false }
+
+// NoMetadata says that lines have none: calls with the option Metadata fail.
+func (lines) NoMetadata() {}
 
 func (lines) Connect(ctx context.Context, r *client.Remote) (client.Carrier, error) {
 	c, err := r.Dial(ctx)

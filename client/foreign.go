@@ -61,6 +61,9 @@ type foreign struct {
 
 // connectForeign connects a link by a protocol.
 func (l *link) connectForeign(ctx context.Context, p Protocol) (*live, error) {
+	if err := l.client.opts.fits(p); err != nil {
+		return nil, err
+	}
 	r := &Remote{Endpoint: l.ep, MaxMessage: l.client.opts.maxMessage, StreamWindow: l.client.opts.streamWindow, transport: l.t, points: l.client.points}
 	carrier, err := p.Connect(ctx, r)
 	if err != nil {
@@ -88,6 +91,9 @@ func (f *foreign) Invoke(ctx context.Context, call *tandem.Call) error {
 	if err := carriable(f.protocol, call.Codec); err != nil {
 		return err
 	}
+	if !compressible(f.protocol, call.Compressor) {
+		return notSent(tandem.Unimplemented, "%s", noCompressor(f.protocol, call.Compressor))
+	}
 	if err := f.begin(); err != nil {
 		return err
 	}
@@ -109,11 +115,6 @@ func (f *foreign) carry(ctx context.Context, call *tandem.Call, m *session.Messa
 		e := tandem.AsError(err)
 		e.NotExecuted = true
 		return e
-	}
-	if c, ok := f.protocol.(Compressing); !ok || !c.Compresses(m.Compressor) {
-		if err := f.client.env.Plain(m); err != nil {
-			return err
-		}
 	}
 	r := &Request{Call: call, Message: m.Request, Several: m.Several, Compressed: m.Compressor != ""}
 	err := f.carrier.Carry(ctx, r)

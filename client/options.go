@@ -29,6 +29,7 @@ type Option func(*options)
 
 type options struct {
 	callDefaults
+	wrong               []error // values that options can't have
 	codecs              []tandem.Codec
 	compressors         []tandem.Compressor
 	compressAbove       int
@@ -126,8 +127,10 @@ var builtin = sync.OnceValue(func() options { //nolint:gochecknoglobals // never
 // gob does not carry, go in the codec "protobuf" if the client has it.
 func WithCodec(c tandem.Codec) Option {
 	return func(o *options) {
-		o.codecs = replace(o.codecs, c, tandem.Codec.Name)
-		o.codec = c.Name()
+		if o.want(c != nil, "WithCodec", c, "a codec") {
+			o.codecs = replace(o.codecs, c, tandem.Codec.Name)
+			o.codec = c.Name()
+		}
 	}
 }
 
@@ -135,7 +138,9 @@ func WithCodec(c tandem.Codec) Option {
 func WithCodecs(codecs ...tandem.Codec) Option {
 	return func(o *options) {
 		for _, c := range codecs {
-			o.codecs = replace(o.codecs, c, tandem.Codec.Name)
+			if o.want(c != nil, "WithCodecs", c, "a codec") {
+				o.codecs = replace(o.codecs, c, tandem.Codec.Name)
+			}
 		}
 	}
 }
@@ -144,8 +149,10 @@ func WithCodecs(codecs ...tandem.Codec) Option {
 // below 1 KiB are sent as they are.
 func WithCompressor(c tandem.Compressor) Option {
 	return func(o *options) {
-		o.compressors = replace(o.compressors, c, tandem.Compressor.Name)
-		o.compressor = c.Name()
+		if o.want(c != nil, "WithCompressor", c, "a compressor") {
+			o.compressors = replace(o.compressors, c, tandem.Compressor.Name)
+			o.compressor = c.Name()
+		}
 	}
 }
 
@@ -153,14 +160,21 @@ func WithCompressor(c tandem.Compressor) Option {
 func WithCompressors(compressors ...tandem.Compressor) Option {
 	return func(o *options) {
 		for _, c := range compressors {
-			o.compressors = replace(o.compressors, c, tandem.Compressor.Name)
+			if o.want(c != nil, "WithCompressors", c, "a compressor") {
+				o.compressors = replace(o.compressors, c, tandem.Compressor.Name)
+			}
 		}
 	}
 }
 
 // WithCompressAbove sets the size in bytes from which messages of calls with a
 // compressor are compressed; 1 KiB by default.
-func WithCompressAbove(n int) Option { return func(o *options) { o.compressAbove = n } }
+func WithCompressAbove(n int) Option {
+	return func(o *options) {
+		o.want(n >= 0, "WithCompressAbove", n, "0 bytes at least")
+		o.compressAbove = n
+	}
+}
 
 // replace returns the list with v in the place of what has its name, or at the end.
 func replace[T any](list []T, v T, name func(T) string) []T {
@@ -185,6 +199,7 @@ func with[T any](m map[string]T, name string, v T) map[string]T {
 // and makes name://address a target. [WithTLS] applies to it too.
 func WithTransport(name string, t tandem.Transport) Option {
 	return func(o *options) {
+		o.want(name != "" && t != nil, "WithTransport", name, "a name and a transport")
 		o.transports = with(o.transports, name, t)
 		if o.resolvers[name] == nil {
 			o.resolvers = with[registry.Resolver](o.resolvers, name, registry.Single(name))
@@ -206,7 +221,10 @@ func WithTLS(config *tls.Config) Option {
 // WithResolver adds a resolver for targets of a scheme, or replaces it. Dial
 // asks one that is a [registry.Checker] whether the target can work.
 func WithResolver(scheme string, r registry.Resolver) Option {
-	return func(o *options) { o.resolvers = with(o.resolvers, scheme, r) }
+	return func(o *options) {
+		o.want(scheme != "" && r != nil, "WithResolver", scheme, "a scheme and a resolver")
+		o.resolvers = with(o.resolvers, scheme, r)
+	}
 }
 
 // WithSnapshots keeps the last list of instances in a file in dir, so that a
@@ -218,7 +236,13 @@ func WithSnapshots(dir string) Option { return func(o *options) { o.snapshots = 
 // WithBalancer sets the policy that chooses an instance; [balance.P2C] by default.
 // Unless it has a [balance.Route] in it, one is put in front of it, so that routes
 // are kept to and reserved instances get no stray call.
-func WithBalancer(p balance.Policy) Option { return func(o *options) { o.policy = p } }
+func WithBalancer(p balance.Policy) Option {
+	return func(o *options) {
+		if o.want(p != nil, "WithBalancer", p, "a policy") {
+			o.policy = p
+		}
+	}
+}
 
 // WithEjection sets when an instance that fails or is slow is left out; nil means
 // never. The zero Ejection is the default. A client with one instance never does.
@@ -242,24 +266,43 @@ func WithHashKey(key func(method string, args any) string) Option {
 }
 
 // WithFailMode sets what happens when an attempt fails; [Failfast] by default.
-func WithFailMode(m tandem.FailMode) Option { return func(o *options) { o.failMode = m } }
+func WithFailMode(m tandem.FailMode) Option {
+	return func(o *options) {
+		if o.want(m < failModes, "WithFailMode", uint8(m), "one of the fail modes") {
+			o.failMode = m
+		}
+	}
+}
 
 // WithRetries sets how many further attempts Failover and Failtry make; 2 by
 // default.
-func WithRetries(n int) Option { return func(o *options) { o.retries = max(0, n) } }
+func WithRetries(n int) Option {
+	return func(o *options) {
+		o.want(n >= 0, "WithRetries", n, "0 or more")
+		o.retries = max(0, n)
+	}
+}
 
 // WithRetryBudget bounds all retries of the client, the second attempts of
 // [Backup] and the later ones of [Failback] among them: share of the calls that
 // succeed (0.1 is 10 %) plus perSecond. The default is 0.1 and 10.
 func WithRetryBudget(share float64, perSecond int) Option {
-	return func(o *options) { o.budgetShare, o.budgetRate = share, perSecond }
+	return func(o *options) {
+		o.want(share >= 0 && perSecond >= 0, "WithRetryBudget", [2]any{share, perSecond}, "a share and a rate of 0 or more")
+		o.budgetShare, o.budgetRate = share, perSecond
+	}
 }
 
 // WithAttemptTimeout bounds each attempt; by default only the call's deadline
 // does. An attempt that takes longer fails with DeadlineExceeded, its handler's
 // context ends, and a call that is [Idempotent] or was not sent is tried again by
 // the fail modes that do. Streams have no such bound.
-func WithAttemptTimeout(d time.Duration) Option { return func(o *options) { o.attemptTimeout = d } }
+func WithAttemptTimeout(d time.Duration) Option {
+	return func(o *options) {
+		o.want(d >= 0, "WithAttemptTimeout", d, "0, for none, or more")
+		o.attemptTimeout = d
+	}
+}
 
 // WithFailback sets how many calls may wait for [Failback] to try them again, how
 // many further attempts each gets, and the pause before the first; each further
@@ -267,6 +310,7 @@ func WithAttemptTimeout(d time.Duration) Option { return func(o *options) { o.at
 // 100, 3 and 5 s.
 func WithFailback(queue, tries int, pause time.Duration) Option {
 	return func(o *options) {
+		o.want(queue >= 0 && tries >= 0 && pause >= 0, "WithFailback", [3]any{queue, tries, pause}, "0 or more of each")
 		o.failbackQueue, o.failbackTries, o.failbackPause = max(0, queue), max(0, tries), max(pause, time.Millisecond)
 	}
 }
@@ -284,48 +328,85 @@ func WithFailbackGiveUp(f func(call *tandem.Call, err error)) Option {
 // [Broadcast] to succeed, one at least, and how many are called at a time. The
 // default is 1, which is all, and 64.
 func WithBroadcast(share float64, atOnce int) Option {
-	return func(o *options) { o.broadcastShare, o.broadcastAtOnce = min(max(0, share), 1), max(1, atOnce) }
+	return func(o *options) {
+		o.want(share >= 0 && share <= 1 && atOnce >= 1, "WithBroadcast", [2]any{share, atOnce}, "a share of 0 to 1, and one at a time at least")
+		o.broadcastShare, o.broadcastAtOnce = min(max(0, share), 1), max(1, atOnce)
+	}
 }
 
 // WithFork sets to how many instances a call with [Fork] goes; 2 by default.
-func WithFork(n int) Option { return func(o *options) { o.forks = max(1, n) } }
+func WithFork(n int) Option {
+	return func(o *options) {
+		o.want(n >= 1, "WithFork", n, "one instance at least")
+		o.forks = max(1, n)
+	}
+}
 
 // WithBackup bounds the second attempts that [Backup] makes of calls that take
 // long, to a share of the calls: 0.05 is 5 %, the default; 0 for none. They come
 // from the retry budget, too.
 func WithBackup(share float64) Option {
-	return func(o *options) { o.backupShare = min(max(0, share), 1) }
+	return func(o *options) {
+		o.want(share >= 0 && share <= 1, "WithBackup", share, "a share of 0 to 1")
+		o.backupShare = min(max(0, share), 1)
+	}
 }
 
 // WithInterceptors adds interceptors of the call chain, which runs once a
 // call, outside the fail mode. The first is the outermost.
 func WithInterceptors(i ...tandem.Interceptor) Option {
-	return func(o *options) { o.interceptors = append(o.interceptors, i...) }
+	return func(o *options) {
+		o.want(!slices.ContainsFunc(i, noInterceptor), "WithInterceptors", nil, "functions")
+		o.interceptors = append(o.interceptors, i...)
+	}
 }
 
 // WithAttemptInterceptors adds interceptors of the attempt chain, which runs
 // for every attempt, inside the fail mode.
 func WithAttemptInterceptors(i ...tandem.Interceptor) Option {
-	return func(o *options) { o.attemptInterceptors = append(o.attemptInterceptors, i...) }
+	return func(o *options) {
+		o.want(!slices.ContainsFunc(i, noInterceptor), "WithAttemptInterceptors", nil, "functions")
+		o.attemptInterceptors = append(o.attemptInterceptors, i...)
+	}
 }
+
+func noInterceptor(i tandem.Interceptor) bool { return i == nil }
 
 // WithTimeout sets the deadline of calls that have none; 5 s by default, 0 for
 // none.
-func WithTimeout(d time.Duration) Option { return func(o *options) { o.timeout = d } }
+func WithTimeout(d time.Duration) Option {
+	return func(o *options) {
+		o.want(d >= 0, "WithTimeout", d, "0, for none, or more")
+		o.timeout = d
+	}
+}
 
 // WithConnectTimeout sets how long connecting and the handshake may take; 3 s
 // by default.
-func WithConnectTimeout(d time.Duration) Option { return func(o *options) { o.connectTimeout = d } }
+func WithConnectTimeout(d time.Duration) Option {
+	return func(o *options) {
+		o.want(d > 0, "WithConnectTimeout", d, "more than 0")
+		o.connectTimeout = d
+	}
+}
 
-// WithConnections sets how many connections are held to each instance; 1 by
+// WithConnections sets how many connections are held to each instance, 64 at most; 1 by
 // default, which is best unless TLS or a saturated core says otherwise.
-func WithConnections(n int) Option { return func(o *options) { o.connections = min(max(1, n), 64) } }
+func WithConnections(n int) Option {
+	return func(o *options) {
+		o.want(n >= 1 && n <= maxConnections, "WithConnections", n, "1 to 64")
+		o.connections = min(max(1, n), maxConnections)
+	}
+}
+
+const maxConnections = 64
 
 // WithBackoff sets the pause before the first reconnect and the longest one;
 // between them it doubles. The actual pause is random between zero and that
 // ("full jitter"). The default is 100 ms and 3 s.
 func WithBackoff(first, most time.Duration) Option {
 	return func(o *options) {
+		o.want(first >= 0 && most >= first, "WithBackoff", [2]time.Duration{first, most}, "a first pause of 0 or more, and the longest no shorter")
 		o.backoff = backoff{resilience.Backoff{First: max(first, time.Millisecond), Most: max(first, most)}}
 	}
 }
@@ -352,6 +433,7 @@ func WithSilence(d time.Duration) Option {
 // as [WithSilence] says. Connections with calls outstanding are watched anyway, more closely.
 func WithHealthCheck(interval time.Duration) Option {
 	return func(o *options) {
+		o.want(interval >= 0, "WithHealthCheck", interval, "0, for never, or more")
 		if o.healthCheck = max(0, interval); interval > 0 {
 			o.healthCheck = max(interval, leastHealthCheck)
 		}
@@ -360,14 +442,22 @@ func WithHealthCheck(interval time.Duration) Option {
 
 // WithMaxMessage sets the largest message accepted, in bytes, before and after
 // decompression; 4 MiB by default.
-func WithMaxMessage(n int) Option { return func(o *options) { o.maxMessage = max(1, n) } }
+func WithMaxMessage(n int) Option {
+	return func(o *options) {
+		o.want(n >= 1, "WithMaxMessage", n, "one byte at least")
+		o.maxMessage = max(1, n)
+	}
+}
 
 // WithStreamWindow sets how many bytes of a stream's messages the peer may send
 // before they are received here; 1 MiB by default, 16 KiB at least and 64 MiB at
 // most. All streams of a connection together may have 16 times as many. What
 // one window carries in a round trip bounds a stream's throughput.
 func WithStreamWindow(n int) Option {
-	return func(o *options) { o.streamWindow = min(max(wire.MinWindow, n), session.MaxStreamWindow) }
+	return func(o *options) {
+		o.want(n >= wire.MinWindow && n <= session.MaxStreamWindow, "WithStreamWindow", n, "16 KiB to 64 MiB")
+		o.streamWindow = min(max(wire.MinWindow, n), session.MaxStreamWindow)
+	}
 }
 
 // WithLogger sets the log. By default, which nil also means, only panics of

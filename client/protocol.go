@@ -33,11 +33,19 @@ type Protocol interface {
 }
 
 // Compressing is what a [Protocol] implements beside it if it can carry messages that
-// are compressed. Others get them as they were.
+// are compressed. For others a compressor is an error, of Dial or of the call.
 type Compressing interface {
 	// Compresses reports whether messages may be compressed with the compressor of
 	// that name.
 	Compresses(name string) bool
+}
+
+// Bare is what a [Protocol] implements beside it if it can't carry metadata. A call at its
+// targets with the option [Metadata] then fails; what plugins and interceptors add is not
+// sent.
+type Bare interface {
+	// NoMetadata does nothing.
+	NoMetadata()
 }
 
 // Carrier carries calls to one server, over one connection or several. It is safe
@@ -199,7 +207,13 @@ func notSent(code tandem.Code, format string, args ...any) error {
 // need a codec that all of them know: WithCodec, or the first protocol's first. Streams are for protocols whose carriers are a
 // [StreamCarrier], calls back from servers for tandem's own.
 func WithProtocols(protocols ...Protocol) Option {
-	return func(o *options) { o.protocols = append(o.protocols, protocols...) }
+	return func(o *options) {
+		for _, p := range protocols {
+			if o.want(p != nil, "WithProtocols", p, "a protocol") {
+				o.protocols = append(o.protocols, p)
+			}
+		}
+	}
 }
 
 // beginProtocols adds what the protocols bring to the options.
@@ -211,6 +225,9 @@ func (o *options) beginProtocols() error {
 		name := p.Name()
 		if name == "" || name == ownProtocol || o.byProtocol[name] != nil {
 			return fmt.Errorf("two protocols are named %q: give WithProtocols each once", name)
+		}
+		if o.transports[name] != nil {
+			return fmt.Errorf("a protocol and a transport are named %q, so a target %s:// is either's: give WithTransport another name", name, name)
 		}
 		o.byProtocol[name] = p
 		if o.resolvers[name] == nil {

@@ -27,7 +27,12 @@ const promptly = 500 * time.Millisecond
 // answers late, costs a call time and not its result. A call waits no longer than its
 // deadline. At most 10,000 calls, with 64 MiB of encoded arguments, wait at a time; further
 // ones fail as Unavailable. A call never waits while another instance can take it.
-func WithWait(d time.Duration) Option { return func(o *options) { o.wait = max(0, d) } }
+func WithWait(d time.Duration) Option {
+	return func(o *options) {
+		o.want(d >= 0, "WithWait", d, "0 or more")
+		o.wait = max(0, d)
+	}
+}
 
 // readiness records since when no instance is connected, and counts the calls that wait for
 // one. It is safe for concurrent use.

@@ -15,10 +15,11 @@ const defaultAgeGrace = 30 * time.Second
 // WithMaxConnectionAge ends connections in good order when they are so old, give or take a
 // tenth, drawn for each: clients are told to connect again, as by [Server.Shutdown], lose
 // no call, and a balancer of connections between them and the servers can spread them
-// anew. Calls that are still running grace later fail; 0 or less means 30 s. By default, or
-// with an age of 0 or less, connections have no age. QUIC's and HTTP's count, too.
+// anew. Calls that are still running grace later fail; 0 means 30 s. By default, or
+// with an age of 0, connections have no age. QUIC's and HTTP's count, too.
 func WithMaxConnectionAge(age, grace time.Duration) Option {
 	return func(o *options) {
+		o.want(age >= 0 && grace >= 0, "WithMaxConnectionAge", [2]time.Duration{age, grace}, "0 or more")
 		o.maxAge, o.ageGrace = max(0, age), grace
 		if grace <= 0 {
 			o.ageGrace = defaultAgeGrace
@@ -30,7 +31,12 @@ func WithMaxConnectionAge(age, grace time.Duration) Option {
 // after it has left the registries and has told the clients that are connected to go
 // elsewhere: the time that balancers and clients with old lists take to notice. None by
 // default.
-func WithLameDuck(d time.Duration) Option { return func(o *options) { o.lameDuck = max(0, d) } }
+func WithLameDuck(d time.Duration) Option {
+	return func(o *options) {
+		o.want(d >= 0, "WithLameDuck", d, "0 or more")
+		o.lameDuck = max(0, d)
+	}
+}
 
 // ages returns a timer that calls retire when a connection has reached its age; nil if it
 // may become any age. The context has the time that is left to running calls.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -22,6 +23,7 @@ import (
 type Option func(*options)
 
 type options struct {
+	wrong         []error // values that options can't have
 	codecs        []tandem.Codec
 	compressors   []tandem.Compressor
 	compressAbove int
@@ -86,7 +88,9 @@ func defaults() options {
 func WithCodecs(codecs ...tandem.Codec) Option {
 	return func(o *options) {
 		for _, c := range codecs {
-			o.codecs = replace(o.codecs, c, tandem.Codec.Name)
+			if o.want(c != nil, "WithCodecs", c, "a codec") {
+				o.codecs = replace(o.codecs, c, tandem.Codec.Name)
+			}
 		}
 	}
 }
@@ -95,7 +99,9 @@ func WithCodecs(codecs ...tandem.Codec) Option {
 func WithCompressors(compressors ...tandem.Compressor) Option {
 	return func(o *options) {
 		for _, c := range compressors {
-			o.compressors = replace(o.compressors, c, tandem.Compressor.Name)
+			if o.want(c != nil, "WithCompressors", c, "a compressor") {
+				o.compressors = replace(o.compressors, c, tandem.Compressor.Name)
+			}
 		}
 	}
 }
@@ -112,12 +118,20 @@ func replace[T any](list []T, v T, name func(T) string) []T {
 
 // WithCompressAbove sets the size in bytes from which answers of calls with a
 // compressor are compressed; 1 KiB by default.
-func WithCompressAbove(n int) Option { return func(o *options) { o.compressAbove = n } }
+func WithCompressAbove(n int) Option {
+	return func(o *options) {
+		o.want(n >= 0, "WithCompressAbove", n, "0 bytes at least")
+		o.compressAbove = n
+	}
+}
 
 // WithTransport adds a transport, or replaces the one of that name. [WithTLS] applies to
 // it too.
 func WithTransport(name string, t tandem.Transport) Option {
-	return func(o *options) { o.transports[name] = t }
+	return func(o *options) {
+		o.want(name != "" && t != nil, "WithTransport", name, "a name and a transport")
+		o.transports[name] = t
+	}
 }
 
 // WithTLS puts TLS on every connection of the server: of each transport, of listeners
@@ -137,24 +151,42 @@ func WithTLS(config *tls.Config) Option {
 // arguments are decompressed and decoded. They apply to methods registered on
 // this server, whenever that is.
 func WithInterceptors(i ...tandem.Interceptor) Option {
-	return func(o *options) { o.interceptors = append(o.interceptors, i...) }
+	return func(o *options) {
+		none := func(f tandem.Interceptor) bool { return f == nil }
+		if o.want(!slices.ContainsFunc(i, none), "WithInterceptors", nil, "functions") {
+			o.interceptors = append(o.interceptors, i...)
+		}
+	}
 }
 
 // WithTimeout bounds how long a call may run, whatever its deadline; none by
-// default. A method's own timeout goes before it.
-func WithTimeout(d time.Duration) Option { return func(o *options) { o.timeout = d } }
+// default, which 0 also means. A method's own timeout goes before it.
+func WithTimeout(d time.Duration) Option {
+	return func(o *options) {
+		o.want(d >= 0, "WithTimeout", d, "0 or more")
+		o.timeout = d
+	}
+}
 
 // WithMaxConcurrency lets so many calls run on the whole server, and so many
 // more wait. Those that wait for [MethodConcurrency] count as running. Further ones are refused with ResourceExhausted, have not executed,
 // and are advised to come again when those should be done, a second later at
 // most. No limit by default but that of each connection.
 func WithMaxConcurrency(calls, queue int) Option {
-	return func(o *options) { o.limiter = newLimiter(max(1, calls), max(0, queue), "the server") }
+	return func(o *options) {
+		o.want(calls >= 1 && queue >= 0, "WithMaxConcurrency", [2]int{calls, queue}, "one call at least, and a queue of 0 or more")
+		o.limiter = newLimiter(max(1, calls), max(0, queue), "the server")
+	}
 }
 
 // WithMaxMessage sets the largest message in bytes, before and after
 // decompression; 4 MiB by default.
-func WithMaxMessage(n int) Option { return func(o *options) { o.maxMessage = max(1, n) } }
+func WithMaxMessage(n int) Option {
+	return func(o *options) {
+		o.want(n >= 1, "WithMaxMessage", n, "one byte at least")
+		o.maxMessage = max(1, n)
+	}
+}
 
 // WithMemory sets how many bytes the requests of all connections and protocols may hold
 // together while they arrive, are decompressed, decoded, and handled. The default is
@@ -162,12 +194,22 @@ func WithMaxMessage(n int) Option { return func(o *options) { o.maxMessage = max
 // share it. A request that finds no room waits within its deadline, for the stall timeout
 // at most, and is then refused as not executed with ResourceExhausted. Requests of at most
 // 4 KiB are not counted; answers and the windows of streams have limits of their own.
-func WithMemory(bytes int64) Option { return func(o *options) { o.memory = max(1, bytes) } }
+func WithMemory(bytes int64) Option {
+	return func(o *options) {
+		o.want(bytes >= 1, "WithMemory", bytes, "one byte at least")
+		o.memory = max(1, bytes)
+	}
+}
 
 // WithMaxDecoded sets how many bytes one message may take when it is decoded, as its codec
 // estimates them before: the number of its elements by the size of their Go types. 64 MiB
 // by default. A message that would take more is refused with ResourceExhausted.
-func WithMaxDecoded(bytes int64) Option { return func(o *options) { o.maxDecoded = max(1, bytes) } }
+func WithMaxDecoded(bytes int64) Option {
+	return func(o *options) {
+		o.want(bytes >= 1, "WithMaxDecoded", bytes, "one byte at least")
+		o.maxDecoded = max(1, bytes)
+	}
+}
 
 const (
 	mostMemory        = 256 << 20
@@ -182,23 +224,37 @@ func defaultMemory() int64 { return min(mostMemory, debug.SetMemoryLimit(-1)/2) 
 // most. All streams of a connection together may have 16 times as many. What
 // one window carries in a round trip bounds a stream's throughput.
 func WithStreamWindow(n int) Option {
-	return func(o *options) { o.streamWindow = min(max(wire.MinWindow, n), session.MaxStreamWindow) }
+	return func(o *options) {
+		o.want(n >= wire.MinWindow && n <= session.MaxStreamWindow, "WithStreamWindow", n, "16 KiB to 64 MiB")
+		o.streamWindow = min(max(wire.MinWindow, n), session.MaxStreamWindow)
+	}
 }
 
 // WithMaxOpenCalls sets how many calls a connection may have open; 4,096 by
 // default, 65,536 at most. Clients queue what goes beyond.
 func WithMaxOpenCalls(n int) Option {
-	return func(o *options) { o.maxOpen = min(max(1, n), wire.MaxOpenLimit) }
+	return func(o *options) {
+		o.want(n >= 1 && n <= wire.MaxOpenLimit, "WithMaxOpenCalls", n, "1 to 65,536")
+		o.maxOpen = min(max(1, n), wire.MaxOpenLimit)
+	}
 }
 
 // WithMaxConnections sets how many connections are served at a time; no limit
-// by default. Further ones are closed at once.
-func WithMaxConnections(n int) Option { return func(o *options) { o.maxConns = n } }
+// by default, which 0 also means. Further ones are closed at once.
+func WithMaxConnections(n int) Option {
+	return func(o *options) {
+		o.want(n >= 0, "WithMaxConnections", n, "0 or more")
+		o.maxConns = n
+	}
+}
 
 // WithHandshakeTimeout sets how long a new connection may take until its first
 // bytes have said what it is; 3 s by default.
 func WithHandshakeTimeout(d time.Duration) Option {
-	return func(o *options) { o.handshake = cmp.Or(d, defaultHandshake) }
+	return func(o *options) {
+		o.want(d >= 0, "WithHandshakeTimeout", d, "0, for the default, or more")
+		o.handshake = cmp.Or(d, defaultHandshake)
+	}
 }
 
 // WithProxies names the networks of proxies and load balancers whose connections are
@@ -206,14 +262,22 @@ func WithHandshakeTimeout(d time.Duration) Option {
 // server closes the oldest one of the IPv4 address, or IPv6 /64, that holds most of them;
 // a connection from these networks counts alone. None by default.
 func WithProxies(networks ...netip.Prefix) Option {
-	return func(o *options) { o.proxies = append(o.proxies, networks...) }
+	return func(o *options) {
+		for _, n := range networks {
+			o.want(n.IsValid(), "WithProxies", n, "a network")
+		}
+		o.proxies = append(o.proxies, networks...)
+	}
 }
 
 // WithStallTimeout sets how long a begun frame may take to arrive, and how long
 // a peer may take no byte of what is written to it; 10 s by default. After that
 // its connection is closed.
 func WithStallTimeout(d time.Duration) Option {
-	return func(o *options) { o.stall = cmp.Or(d, defaultStall) }
+	return func(o *options) {
+		o.want(d >= 0, "WithStallTimeout", d, "0, for the default, or more")
+		o.stall = cmp.Or(d, defaultStall)
+	}
 }
 
 // WithSilence sets how long a client may be silent while calls are running or this side
@@ -242,7 +306,11 @@ func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l 
 // asked again until the instance is listed. But Serve fails when another server is
 // listed under the same ID, if the registry tells ([registry.ErrTaken]).
 func WithRegistrar(r registry.Registrar, in tandem.Instance) Option {
-	return func(o *options) { o.memberships = append(o.memberships, membership{r, in}) }
+	return func(o *options) {
+		if o.want(r != nil, "WithRegistrar", r, "a registrar") {
+			o.memberships = append(o.memberships, membership{r, in})
+		}
+	}
 }
 
 // WithLoadReport sets how often the server tells its registries of its load, as

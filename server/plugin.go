@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"reflect"
+	"slices"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
@@ -158,9 +160,13 @@ type KeepsNothing interface {
 	KeepsNothing()
 }
 
-// checkPlugins returns an error for a value that is no plugin.
+// checkPlugins returns an error for a value that is no plugin, and for one that is there
+// twice: what it does to a call it would do twice.
 func checkPlugins(plugins []any) error {
-	for _, p := range plugins {
+	for i, p := range plugins {
+		if t := reflect.TypeOf(p); t != nil && t.Kind() == reflect.Pointer && t.Elem().Size() > 0 && slices.Contains(plugins[:i], p) {
+			return fmt.Errorf("%T is given twice: give WithPlugins each plugin once", p)
+		}
 		switch p.(type) {
 		case ServiceRegistered, ConnAccepted, ConnClosed:
 			continue

@@ -85,16 +85,24 @@ const MaxSniff = 1 << 10
 
 // WithProtocols adds protocols to tandem's own, which the first bytes are
 // compared with first. Then the protocols are asked in this order: one is chosen
-// when all before it have said No.
+// when all before it have said No. Two that take connections with the same first
+// bytes, or with one name in ALPN, are an error of all that registers methods or serves.
+// Only the last may take every connection that the others leave.
 func WithProtocols(p ...Protocol) Option {
-	return func(o *options) { o.protocols = append(o.protocols, p...) }
+	return func(o *options) {
+		for _, one := range p {
+			if o.want(one != nil, "WithProtocols", one, "a protocol") {
+				o.protocols = append(o.protocols, one)
+			}
+		}
+	}
 }
 
 // Unrecognized returns how many connections were closed because their first
 // bytes were of no protocol, or did not come in time.
 func (s *Server) Unrecognized() uint64 { return s.strangers.count.Load() }
 
-// checkProtocols returns an error for two protocols of one name.
+// checkProtocols returns an error for two protocols of one name, and for two that clash.
 func checkProtocols(protocols []Protocol) error {
 	for i, p := range protocols {
 		name := func(q Protocol) bool { return q.Name() == p.Name() }
@@ -102,7 +110,7 @@ func checkProtocols(protocols []Protocol) error {
 			return fmt.Errorf("two protocols are named %q: give WithProtocols each once", p.Name())
 		}
 	}
-	return nil
+	return clash(protocols)
 }
 
 const ownProtocol = "tandem"

@@ -9,28 +9,6 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// fit returns an error for options that can't work. New has no error, so everything that
-// comes after it returns this one.
-func (s *Server) fit() error {
-	if s.misfit != nil {
-		return fmt.Errorf("server: %w", s.misfit)
-	}
-	return nil
-}
-
-// check returns an error for options that can't work, whatever the server serves, and
-// completes those that depend on others.
-func (o *options) check() error {
-	if !o.secured {
-		return nil
-	}
-	if err := transport.CheckServerTLS(o.tls); err != nil {
-		return fmt.Errorf("WithTLS: %w", err)
-	}
-	o.tls = offered(o.tls, o.protocols)
-	return nil
-}
-
 // transport returns the transport of that name, with the TLS that the server asks for.
 func (s *Server) transport(name string) (tandem.Transport, error) {
 	t := s.opts.transports[name]

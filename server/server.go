@@ -83,7 +83,9 @@ const (
 // Close.
 var ErrServerClosed = errors.New("server: closed")
 
-// New returns a server without methods. It holds nothing until it serves.
+// New returns a server without methods. It holds nothing until it serves. Options that
+// can't work, or clash, are an error of everything that follows: of registering a method,
+// of Serve, ServeListener and ServeProtocol.
 func New(opts ...Option) *Server {
 	s := &Server{
 		opts:      defaults(),
@@ -126,7 +128,7 @@ func New(opts ...Option) *Server {
 	}
 	s.misfit = errors.Join(s.opts.check(), cfg.Validate(), checkProtocols(s.opts.protocols), checkPlugins(s.opts.plugins))
 	s.env = session.NewEnv(cfg)
-	if s.opts.clients {
+	if s.opts.clients && s.misfit == nil {
 		s.misfit = errors.Join(s.misfit, s.table.Add(s.announced()))
 	}
 	return s

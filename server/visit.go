@@ -99,8 +99,8 @@ func (s *Server) tellEnd(p ConnClosed, c net.Conn, reason error) {
 	p.ConnClosed(c, reason)
 }
 
-// onRegister returns what asks the plugins about a registration, nil if none wants
-// to know.
+// onRegister returns what refuses a registration if the server's options can't work, and
+// asks the plugins about it.
 func (s *Server) onRegister() func(dispatch.Registration) (map[string]string, error) {
 	var asked []ServiceRegistered
 	for _, p := range s.opts.plugins {
@@ -108,10 +108,10 @@ func (s *Server) onRegister() func(dispatch.Registration) (map[string]string, er
 			asked = append(asked, a)
 		}
 	}
-	if asked == nil {
-		return nil
-	}
 	return func(r dispatch.Registration) (map[string]string, error) {
+		if err := s.fit(); err != nil || asked == nil {
+			return nil, err
+		}
 		shown := &Registration{Service: r.Service, Receiver: r.Receiver}
 		for _, m := range r.Methods {
 			shown.Methods = append(shown.Methods, s.describe(m))

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"math"
 
 	"github.com/tandem-rpc/tandem"
 )
@@ -47,19 +46,6 @@ func carry(call *tandem.Call, o *Outgoing, at *tandem.Peer, f func(*Message) err
 	p.Reply, p.ReplyCompressed = m.Reply, m.ReplyCompressed
 	o.end(p, call, at, err)
 	return err
-}
-
-// Plain decompresses the arguments, if they are compressed.
-func (e *Env) Plain(m *Message) error {
-	if m.Compressor == "" {
-		return nil
-	}
-	plain, err := e.Compressor(m.Compressor).Decompress(nil, m.Request, math.MaxInt32) // it is ours
-	if err != nil {
-		return refused(tandem.Internal, "%v", err)
-	}
-	m.Request, m.Compressor = plain, ""
-	return nil
 }
 
 // foreignBody is the error for a call that an interceptor has given a Body.

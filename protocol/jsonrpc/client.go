@@ -67,6 +67,9 @@ type outward struct {
 
 func (o *outward) Name() string { return o.name }
 
+// NoMetadata says that JSON-RPC over TCP has none.
+func (*outward) NoMetadata() {}
+
 // Codecs returns JSON.
 func (d *dialect) Codecs() []tandem.Codec { return []tandem.Codec{d.json} }
 

@@ -48,6 +48,9 @@ func (o *outward) Name() string { return o.name }
 // Codecs returns gob.
 func (o *outward) Codecs() []tandem.Codec { return []tandem.Codec{o.gob} }
 
+// NoMetadata says that net/rpc has none.
+func (*outward) NoMetadata() {}
+
 // Connect connects to a server.
 func (o *outward) Connect(ctx context.Context, r *client.Remote) (client.Carrier, error) {
 	nc, err := r.Dial(ctx)

@@ -1,0 +1,81 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/registry"
+)
+
+// want notes that an option was given a value that it can't have, unless ok, which it
+// returns.
+func (o *options) want(ok bool, option string, given any, want string) bool {
+	if !ok {
+		o.wrong = append(o.wrong, fmt.Errorf("%s: got %v: want %s", option, given, want))
+	}
+	return ok
+}
+
+// resolve returns the parts of a target and its resolver, which has nothing against it.
+func (o *options) resolve(target string) (t registry.Target, r registry.Resolver, err error) {
+	if t, err = registry.ParseTarget(target); err != nil {
+		return t, nil, err
+	}
+	r = o.resolvers[t.Scheme]
+	switch ch, ok := r.(registry.Checker); {
+	case r == nil && t.Scheme == "tls":
+		return t, nil, fmt.Errorf("target %q: there is no scheme %q: use tcp:// with WithTLS, or give transport.TLS to WithTransport", target, t.Scheme)
+	case r == nil:
+		return t, nil, fmt.Errorf("target %q: no resolver for %q: give it to WithResolver, or a protocol of that name to WithProtocols", target, t.Scheme)
+	case ok:
+		err = ch.Check(t)
+	}
+	return t, r, err
+}
+
+// fits returns an error for options that the protocol of a target can't honour, nil for
+// tandem's own.
+func (o *options) fits(p Protocol) error {
+	if p == nil {
+		return nil
+	}
+	var errs []error
+	for option, given := range map[string]bool{
+		"WithID": o.id != "", "WithService and WithFunc": len(o.register) > 0, "WithServingPlugins": len(o.servingPlugins) > 0,
+	} {
+		if given {
+			errs = append(errs, fmt.Errorf("%s: servers of %s can't call clients: leave it out, or use tandem's own protocol, tcp://", option, p.Name()))
+		}
+	}
+	if !compressible(p, o.compressor) {
+		errs = append(errs, errors.New(noCompressor(p, o.compressor)))
+	}
+	return errors.Join(errs...)
+}
+
+// compressible reports whether a protocol carries messages with a compressor; "" is none.
+func compressible(p Protocol, compressor string) bool {
+	c, ok := p.(Compressing)
+	return compressor == "" || ok && c.Compresses(compressor)
+}
+
+func noCompressor(p Protocol, compressor string) string {
+	return fmt.Sprintf("%s can't carry messages compressed with %q: leave out WithCompressor and Compressor", p.Name(), compressor)
+}
+
+// withoutMetadata refuses calls with metadata: the caller has asked for it, and it can't be
+// sent.
+func (c *Client) withoutMetadata(next tandem.Func) tandem.Func {
+	return func(ctx context.Context, call *tandem.Call) error {
+		if len(call.Metadata) > 0 {
+			return notSent(tandem.Unimplemented, "%s carries no metadata: leave out Metadata", c.target)
+		}
+		return next(ctx, call)
+	}
+}
+
+func noSuchMode(_ context.Context, call *tandem.Call) error {
+	return notSent(tandem.InvalidArgument, "%d is no fail mode: give FailMode one of this package's", call.FailMode)
+}
