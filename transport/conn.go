@@ -30,6 +30,7 @@ func Wrap(c net.Conn) *Conn {
 	if w, ok := c.(*Conn); ok {
 		return w
 	}
+	boundSends(c)
 	w := &Conn{Conn: c}
 	if p, ok := c.(tandem.PushConn); ok {
 		w.Conn = newPushed(p)

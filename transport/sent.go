@@ -22,27 +22,23 @@ type Acknowledged interface {
 	Sent() (s Sent, ok bool)
 }
 
+// mostUnsent is how much the kernel takes of a connection before it is sent, as far as it
+// can be told. With its own buffer of megabytes a small call would wait behind all that
+// uploads have put there; what waits in the session is sent in turns.
+const mostUnsent = 64 << 10
+
 // Sent returns what is known of the bytes that were written. On Linux it is known of TCP,
 // also under TLS, elsewhere of connections that are [Acknowledged].
 func (c *Conn) Sent() (s Sent, ok bool) {
 	if c.raw != nil {
 		return sentBy(c.raw)
 	}
-	inner := c.Conn
-	for range wrapped {
-		switch w := inner.(type) {
-		case Acknowledged:
-			return w.Sent()
-		case *net.TCPConn:
-			raw, err := w.SyscallConn()
-			if err != nil {
-				return s, false
-			}
+	switch inner := innermost(c.Conn).(type) {
+	case Acknowledged:
+		return inner.Sent()
+	case *net.TCPConn:
+		if raw, err := inner.SyscallConn(); err == nil {
 			return sentBy(raw)
-		case Wrapping:
-			inner = w.NetConn()
-		default:
-			return s, false
 		}
 	}
 	return s, false
@@ -51,4 +47,27 @@ func (c *Conn) Sent() (s Sent, ok bool) {
 func sentBy(raw syscall.RawConn) (s Sent, ok bool) {
 	err := raw.Control(func(fd uintptr) { s, ok = sent(fd) })
 	return s, ok && err == nil
+}
+
+// innermost returns what c is or wraps that is [Acknowledged], or else wraps nothing.
+func innermost(c net.Conn) net.Conn {
+	for range wrapped {
+		w, ok := c.(Wrapping)
+		if _, known := c.(Acknowledged); known || !ok {
+			break
+		}
+		c = w.NetConn()
+	}
+	return c
+}
+
+// boundSends applies mostUnsent to a connection over TCP.
+func boundSends(c net.Conn) {
+	tcp, ok := innermost(c).(*net.TCPConn)
+	if !ok {
+		return
+	}
+	if raw, err := tcp.SyscallConn(); err == nil {
+		_ = raw.Control(boundUnsent) // fails on a closed connection only
+	}
 }

@@ -8,6 +8,14 @@ import (
 	"unsafe"
 )
 
+// tcpNotSentLowAt is TCP_NOTSENT_LOWAT, which package syscall lacks.
+const tcpNotSentLowAt = 25
+
+// boundUnsent bounds what the kernel holds of a TCP connection that was not sent yet.
+func boundUnsent(fd uintptr) {
+	_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpNotSentLowAt, mostUnsent) // a socket of another kind has no such bound
+}
+
 // sent asks the kernel what the other host has acknowledged of a TCP connection.
 func sent(fd uintptr) (s Sent, ok bool) {
 	var info syscall.TCPInfo

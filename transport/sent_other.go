@@ -2,5 +2,8 @@
 
 package transport
 
+// boundUnsent can't: package syscall does not offer it here.
+func boundUnsent(uintptr) {}
+
 // sent knows nothing: package syscall does not offer it here.
 func sent(uintptr) (s Sent, ok bool) { return s, false }
