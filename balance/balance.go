@@ -56,7 +56,7 @@ type Stats struct {
 	ended    atomic.Uint64
 	failures atomic.Uint64
 	latency  atomic.Int64          // ns; moving average
-	highest  atomic.Uint64         // ns, a float64; see Peak
+	highest  atomic.Uint64         // ns, two of float32: what Peak returns, and what it was before it faded
 	seen     atomic.Int64          // when highest was last brought up to date; later than now while it is held
 	listed   atomic.Int64          // since when it is known; see Listed
 	reported atomic.Uint64         // what came with the last reply; see Report
@@ -109,10 +109,30 @@ func (s *Stats) RefusedAt(now time.Duration) {
 	s.ended.Add(1)
 }
 
-// hold keeps what is known of an instance from fading until it has not been called for a
-// while. Calls that say nothing about the latency would not bring back what fades between
-// them, and it would draw more and more.
-func (s *Stats) hold(now time.Duration) { s.seen.Store(int64(now + memoryTime)) }
+// hold brings back what is known of an instance, where it has faded, and keeps it until
+// the instance has not been called for a while. Calls that say nothing about the latency
+// would not bring it back, and the instance would pass for a quick one and draw more and
+// more of them.
+func (s *Stats) hold(now time.Duration) {
+	if peak, earned := s.peaks(); peak < earned {
+		s.latency.Store(max(s.latency.Load(), int64(s.unfaded(peak, earned))))
+		s.setPeaks(earned, earned)
+	}
+	s.seen.Store(int64(now + memoryTime))
+}
+
+// unfaded returns what the average was before it faded, as the peak did; 0 if no call has
+// succeeded.
+func (s *Stats) unfaded(peak, earned float64) float64 {
+	average := float64(s.latency.Load())
+	switch {
+	case average == 0:
+		return 0
+	case peak == 0: // it has faded altogether
+		return earned
+	}
+	return min(average*earned/peak, earned)
+}
 
 // average moves the latency by an eighth of the difference (RFC 6298 uses the
 // same gain for round-trip times).
@@ -151,12 +171,12 @@ const failedLatency = time.Second
 // lowest. That a call failed quickly speaks for nobody, and if it was the first, it
 // counts for a slow one.
 func (s *Stats) observe(now, took time.Duration, failed bool) {
-	old := s.peak()
+	old, earned := s.peaks()
 	sample := float64(took)
 	switch {
-	case failed && old == 0:
+	case failed && earned == 0:
 		sample = max(sample, float64(failedLatency))
-	case failed && sample < old:
+	case failed && sample < earned:
 		s.hold(now)
 		return
 	case old > 0 && s.isNewcomer(now):
@@ -164,7 +184,7 @@ func (s *Stats) observe(now, took time.Duration, failed bool) {
 	case sample < old:
 		sample += (old - sample) * s.fades(now, peakTime)
 	}
-	s.highest.Store(math.Float64bits(sample))
+	s.setPeaks(sample, sample)
 	s.seen.Store(int64(now))
 }
 
@@ -188,11 +208,12 @@ func (s *Stats) age(now time.Duration) {
 		return
 	}
 	left, average := s.fades(now, memoryTime), float64(s.latency.Load())
-	peak := s.peak()
-	if average > 0 && peak > average {
-		peak = average + (peak-average)*s.fades(now, peakTime)
+	peak, earned := s.peaks()
+	if unfaded := s.unfaded(peak, earned); average > 0 && earned > unfaded {
+		falls := (unfaded + (earned-unfaded)*s.fades(now, peakTime)) / earned
+		peak, earned = peak*falls, earned*falls
 	}
-	s.highest.Store(math.Float64bits(peak * left))
+	s.setPeaks(peak*left, earned)
 	if average > 0 {
 		s.latency.Store(max(faded, int64(average*left)))
 	}
@@ -205,7 +226,19 @@ func (s *Stats) fades(now, constant time.Duration) float64 {
 	return math.Exp(-float64(since) / float64(constant))
 }
 
-func (s *Stats) peak() float64 { return math.Float64frombits(s.highest.Load()) }
+func (s *Stats) peak() float64 {
+	return float64(math.Float32frombits(uint32(s.highest.Load()))) //nolint:gosec // the lower half is meant
+}
+
+// peaks returns the peak, and what it was before it faded for want of calls.
+func (s *Stats) peaks() (peak, earned float64) {
+	both := s.highest.Load()
+	return float64(math.Float32frombits(uint32(both))), float64(math.Float32frombits(uint32(both >> 32))) //nolint:gosec // the lower half is meant
+}
+
+func (s *Stats) setPeaks(peak, earned float64) {
+	s.highest.Store(uint64(math.Float32bits(float32(earned)))<<32 | uint64(math.Float32bits(float32(peak))))
+}
 
 // Peak returns the latency that a call has to expect, with a memory for bad
 // times: it rises to the latency of a slower call at once and falls towards those

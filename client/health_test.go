@@ -242,7 +242,10 @@ func TestMethodBreaker(t *testing.T) {
 }
 
 // An instance that was as quick as the others, and refuses all calls at once, does not
-// draw more of them as time goes by.
+// draw more of them as time goes by, nor after a pause in which all that is known fades.
+// It has no calls in flight, so it is chosen a little more often than others: 12.2 % of
+// the calls are 732, with a standard deviation of 26. By chance they are more than 900
+// once in 10^10 times. Of those that it is drawn for, which are 1200, it must not get all.
 func TestRefusalsDrawNoCalls(t *testing.T) {
 	inWard(t, func(t *testing.T, w *ward) {
 		w.run(5 * time.Second)
@@ -250,8 +253,9 @@ func TestRefusalsDrawNoCalls(t *testing.T) {
 		w.servers[0].fall(tandem.Errorf(tandem.ResourceExhausted, "busy"))
 		for range 2 {
 			w.run(time.Minute)
-			if n, _ := w.run(5 * time.Second); n > 150 {
-				t.Errorf("one of ten that refuses all gets %d of 1000 calls", n)
+			time.Sleep(time.Minute)
+			if n, _ := w.run(30 * time.Second); n > 900 {
+				t.Errorf("one of ten that refuses all gets %d of 6000 calls", n)
 			}
 		}
 	}, client.WithBalancer(balance.P2C()))
