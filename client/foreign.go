@@ -37,10 +37,11 @@ var (
 type live struct {
 	connection
 
-	own *session.Session
+	own  *session.Session
+	left chan struct{} // closed when its link has left it
 }
 
-func native(s *session.Session) *live { return &live{s, s} }
+func newLive(c connection, own *session.Session) *live { return &live{c, own, make(chan struct{})} }
 
 // foreign is a connection of another protocol.
 type foreign struct {
@@ -69,7 +70,10 @@ func (l *link) connectForeign(ctx context.Context, p Protocol) (*live, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Name(), err)
 	}
-	f := &foreign{client: l.client, protocol: p, carrier: carrier, remote: r, away: make(chan struct{}), closing: make(chan struct{})}
+	f := &foreign{
+		client: l.client, protocol: p, carrier: carrier, remote: r,
+		away: make(chan struct{}), closing: make(chan struct{}),
+	}
 	f.peer = &tandem.Peer{Protocol: p.Name(), Instance: l.id}
 	r.mu.Lock()
 	if c := r.first; c != nil {
@@ -77,7 +81,7 @@ func (l *link) connectForeign(ctx context.Context, p Protocol) (*live, error) {
 	}
 	r.mu.Unlock()
 	f.noteLife()
-	return &live{connection: f}, nil
+	return newLive(f, nil), nil
 }
 
 func (f *foreign) noteLife() { f.heard.Store(time.Now().UnixNano()) }
@@ -147,9 +151,20 @@ func (f *foreign) conclude(err error) error {
 // gone is the error for a call that a connection did not take that is no more: nothing
 // speaks against trying elsewhere.
 func (f *foreign) gone(why error) error {
-	e := tandem.Errorf(tandem.Unavailable, "%w: the connection to %s is gone: %v", session.ErrDraining, f.peer.Addr, why)
+	e := tandem.Errorf(tandem.Unavailable, "%w", notTaken(fmt.Sprintf("the connection to %s is gone: %v", f.peer.Addr, why)))
 	e.NotExecuted = true
 	return e
+}
+
+// notTaken is why a call was not taken and goes elsewhere: for that it counts as
+// [session.ErrDraining], but nothing has drained.
+type notTaken string
+
+func (n notTaken) Error() string { return string(n) }
+
+// Is makes errors.Is find ErrDraining.
+func (notTaken) Is(target error) bool {
+	return target == session.ErrDraining //nolint:errorlint // which would ask this again
 }
 
 var errRetired = errors.New("it takes no more calls")

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
@@ -158,6 +157,7 @@ func (l *link) rouse() {
 		return
 	}
 	s := l.live.Swap(nil)
+	close(s.left)
 	l.client.wg.Go(func() { l.replace(s) })
 }
 
@@ -188,7 +188,7 @@ func (l *link) leave() {
 		l.set(gone, errClosed)
 		return
 	}
-	l.set(gone, fmt.Errorf("%w: it left the registry", session.ErrDraining))
+	l.set(gone, notTaken("it left the registry"))
 }
 
 // end leaves a connection that takes no more calls; those in flight go on. Clients
@@ -236,7 +236,7 @@ func (l *link) connect(ctx context.Context) (*live, error) {
 		s.Close()
 		return nil, err
 	}
-	return native(s), nil
+	return newLive(s, s), nil
 }
 
 // sleep waits; false when ctx ended first.

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/balance"
+	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/resilience"
 	"github.com/tandem-rpc/tandem/wire"
@@ -384,7 +386,29 @@ func (p *pool) attempt(ctx context.Context, call *tandem.Call) error {
 	if x != nil {
 		x.tell(err)
 	}
+	if err != nil && a.conn != nil {
+		p.part(ctx, a.conn, err)
+	}
 	return err
+}
+
+// parting is how long an attempt that found its connection gone waits until the link knows.
+const parting = 100 * time.Millisecond
+
+// part waits until a connection that takes no more calls is not its link's any more: the
+// link may not have heard of it, and the next attempt would come to the same one.
+func (p *pool) part(ctx context.Context, conn *live, err error) {
+	if !errors.Is(err, session.ErrDraining) {
+		return
+	}
+	t := time.NewTimer(parting)
+	defer t.Stop()
+	select {
+	case <-conn.left:
+	case <-t.C:
+	case <-ctx.Done():
+	case <-p.client.ctx.Done():
+	}
 }
 
 // current returns what the registry listed last; the first list is waited for.

@@ -38,6 +38,7 @@ type Conn struct {
 
 	mu       sync.Mutex
 	draining bool
+	served   bool // Serve has returned
 	onDrain  func()
 
 	out outbox
@@ -109,12 +110,34 @@ func (c *Conn) start(ctx context.Context, m *dispatch.Method, call *tandem.Call,
 	if call.Peer == nil {
 		call.Peer = c.peer
 	}
-	c.calls.Add(1)
+	if !c.enter() { // of requests of HTTP/2 some begin while the connection ends
+		<-c.slots
+		done(notStarted(context.Canceled))
+		return
+	}
 	c.server.crew.run(func() {
 		defer c.calls.Done()
 		defer func() { <-c.slots }()
 		c.server.run(ctx, m, call, done)
 	})
+}
+
+// enter counts a call in; false when Serve has returned, and its calls are waited for.
+func (c *Conn) enter() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.served {
+		c.calls.Add(1)
+	}
+	return !c.served
+}
+
+// wait waits for the calls that Serve has begun.
+func (c *Conn) wait() {
+	c.mu.Lock()
+	c.served = true
+	c.mu.Unlock()
+	c.calls.Wait()
 }
 
 // run makes one call and tells how it ended.

@@ -279,7 +279,7 @@ func (s *Server) serveConn(c *Conn, p Protocol) {
 		c.cancel()
 		s.log().Debug("connection ended", "peer", c.RemoteAddr(), "protocol", p.Name(), "reason", err)
 	}
-	c.calls.Wait()
+	c.wait()
 	c.part()
 	s.mu.Lock()
 	delete(s.conns, c)

@@ -150,6 +150,7 @@ func (s *Server) track(c net.Conn) (net.Conn, error) {
 // Attempt is what happens to one call's request.
 type Attempt struct {
 	connected, answered atomic.Bool
+	wrote, unwritten    atomic.Bool // the whole request; less than that
 
 	sending sync.Once
 	sent    chan struct{}
@@ -162,15 +163,28 @@ func (a *Attempt) Sent() <-chan struct{} { return a.sent }
 func (a *Attempt) Answered() bool { return a.answered.Load() }
 
 // Failed is the error of a call that has failed on this side: a context's, or
-// Unavailable. It is NotExecuted if there was no connection to send the request on.
+// Unavailable. It is NotExecuted if there was no connection to send the request on, or
+// that has not taken all of it.
 func (a *Attempt) Failed(err error) error {
 	e := tandem.AsError(err)
 	if e.Code == tandem.Unknown {
 		e = tandem.Errorf(tandem.Unavailable, "%w", err)
 	}
 	failed := *e
-	failed.NotExecuted = !a.connected.Load()
+	failed.NotExecuted = !a.connected.Load() || a.unwritten.Load() && !a.wrote.Load() && !a.answered.Load()
 	return &failed
+}
+
+// noteWritten learns that the request is written, or could not be. Only of HTTP/1 that is
+// an error of the socket; servers of HTTP/2 may begin before they have all of a request.
+func (a *Attempt) noteWritten(i httptrace.WroteRequestInfo) {
+	op, ok := errors.AsType[*net.OpError](i.Err)
+	switch {
+	case i.Err == nil:
+		a.wrote.Store(true)
+	case ok && op.Op == "write":
+		a.unwritten.Store(true)
+	}
 }
 
 // Do runs f, which makes a request with the context that it is given: that one ends with
@@ -203,6 +217,7 @@ func (s *Server) Begin(ctx context.Context) (_ context.Context, _ *Attempt, end 
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn:              func(httptrace.GotConnInfo) { a.connected.Store(true) },
 		WroteHeaders:         func() { a.sending.Do(func() { close(a.sent) }) },
+		WroteRequest:         a.noteWritten,
 		GotFirstResponseByte: func() { a.answered.Store(true) },
 	})
 	return ctx, a, func() {

@@ -134,6 +134,10 @@ func (c *Conn[A]) lockWithRoom(ctx context.Context) error {
 		case c.err != nil:
 			err := c.err
 			c.mu.Unlock()
+			select {
+			case <-c.done: // who looks for another connection then sees that this one has ended
+			case <-ctx.Done():
+			}
 			return notSent(err)
 		case len(c.queued) <= maxQueued:
 			return nil

@@ -123,7 +123,11 @@ func complaint(status int, body []byte) error {
 		http.StatusGatewayTimeout: tandem.Unavailable,
 	}
 	code, known := codes[status]
-	if !known {
+	switch {
+	case known:
+	case status/100 == 2 || status == http.StatusInternalServerError:
+		code = tandem.Internal
+	default:
 		code = tandem.Unknown
 	}
 	return &tandem.Error{

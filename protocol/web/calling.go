@@ -3,7 +3,9 @@ package web
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
+	"sync/atomic"
 
 	"connectrpc.com/connect"
 
@@ -89,9 +91,10 @@ func (c *caller) Carry(ctx context.Context, r *client.Request) error {
 	addMetadata(req.Header(), r.Call.Metadata)
 	httpcalls.Strip(req.Header())
 	return c.Do(ctx, func(ctx context.Context, a *httpcalls.Attempt) error {
-		resp, err := c.call(ctx, r.Call, req)
+		over := &reading{http: c.HTTP}
+		resp, err := c.client(over, r.Call).CallUnary(ctx, req)
 		if err != nil {
-			return c.failed(r.Call, err, a)
+			return c.failed(r.Call, err, a, over.lost())
 		}
 		r.Reply = resp.Msg.b
 		r.Call.Trailer = metadataOf(resp.Header(), resp.Trailer())
@@ -108,9 +111,43 @@ func metadataOf(header, trailer http.Header) tandem.Metadata {
 	return md
 }
 
-// call makes a request.
-func (c *caller) call(ctx context.Context, call *tandem.Call, req *connect.Request[message]) (*connect.Response[message], error) {
-	return c.client(c.HTTP, call).CallUnary(ctx, req)
+// reading is connect's HTTP client of one call. It notes that the answer could not be read
+// to its end, which connect takes for a protocol error, or an unknown one.
+type reading struct {
+	http *http.Client
+	why  atomic.Pointer[error]
+}
+
+// Do makes the request for connect.
+func (r *reading) Do(req *http.Request) (*http.Response, error) {
+	res, err := r.http.Do(req) //nolint:gosec // all requests go to the one server
+	if err == nil {
+		res.Body = &watched{res.Body, func(err error) { r.why.Store(&err) }}
+	}
+	return res, err
+}
+
+// lost returns why the answer could not be read, nil if it could.
+func (r *reading) lost() error {
+	if why := r.why.Load(); why != nil && !errors.As(*why, new(resetError)) {
+		return *why
+	}
+	return nil
+}
+
+// watched is a body that says why it can't be read any further.
+type watched struct {
+	io.ReadCloser
+
+	lose func(error)
+}
+
+func (w *watched) Read(b []byte) (int, error) {
+	n, err := w.ReadCloser.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		w.lose(err)
+	}
+	return n, err
 }
 
 // client returns connect's client for a call.
@@ -124,15 +161,19 @@ func (c *caller) client(over connect.HTTPClient, call *tandem.Call) *connect.Cli
 	return connect.NewClient[message, message](over, url, opts...)
 }
 
-// failed is the error of a call: as the server said it, or of this side.
-func (c *caller) failed(call *tandem.Call, err error, a *httpcalls.Attempt) error {
+// failed is the error of a call: as the server said it, or of this side. lost is why the
+// answer could not be read to its end.
+func (c *caller) failed(call *tandem.Call, err error, a *httpcalls.Attempt, lost error) error {
 	said, ok := errors.AsType[*connect.Error](err)
-	if !ok || !a.Answered() {
+	switch {
+	case !ok, !a.Answered():
 		e := tandem.AsError(a.Failed(err))
 		if ok && said.Code() != connect.CodeUnavailable && said.Code() != connect.CodeUnknown {
-			e.Code = codeOf(said)
+			e.Code = ourCode(said)
 		}
 		return e
+	case lost != nil && said.Code() != connect.CodeCanceled && said.Code() != connect.CodeDeadlineExceeded:
+		return tandem.Errorf(tandem.Unavailable, "the connection was lost before the end of the answer: %w", lost)
 	}
 	if md := Metadata(said.Meta()); len(md) > 0 {
 		call.Trailer = md
@@ -142,8 +183,9 @@ func (c *caller) failed(call *tandem.Call, err error, a *httpcalls.Attempt) erro
 
 // theirs is an error as the server said it.
 func theirs(said *connect.Error) *tandem.Error {
-	e := &tandem.Error{
-		Code: codeOf(said), Message: said.Message(), Remote: connect.IsWireError(said),
+	e := &tandem.Error{Code: codeOf(said), Message: said.Message(), Remote: connect.IsWireError(said)}
+	if !e.Remote {
+		e.Code = ourCode(said)
 	}
 	for _, d := range said.Details() {
 		e.Details = append(e.Details, tandem.Detail{Type: d.Type(), Value: d.Bytes()})
@@ -158,6 +200,17 @@ func codeOf(said *connect.Error) tandem.Code {
 		return tandem.Code(code)
 	}
 	return tandem.Unknown
+}
+
+// ourCode is the code of an error that connect has made of what it could not understand:
+// what is wrong is the answer, not the argument.
+func ourCode(said *connect.Error) tandem.Code {
+	switch code := codeOf(said); code {
+	case tandem.InvalidArgument, tandem.Unknown:
+		return tandem.Internal
+	default:
+		return code
+	}
 }
 
 // Ping calls a method that no server has; any answer is one.

@@ -201,7 +201,7 @@ func (s *conversation) failed(err error) error {
 	case s.ctx.Err() == nil && lost != nil && !errors.As(lost, new(resetError)):
 		return tandem.Errorf(tandem.Unavailable, "the connection was lost: %w", lost)
 	case ok && said.Code() != connect.CodeUnknown:
-		return tandem.Errorf(codeOf(said), "%s", said.Message())
+		return tandem.Errorf(ourCode(said), "%s", said.Message())
 	}
 	return tandem.Errorf(tandem.Unavailable, "%w", err)
 }
