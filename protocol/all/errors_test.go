@@ -1,0 +1,223 @@
+package all_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/protocol/all"
+	"github.com/tandem-rpc/tandem/protocol/jsonrpc"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// failing serves a method that fails with the code that it is given, and returns its
+// address. calls counts its calls.
+func failing(t *testing.T, calls *atomic.Int64) string {
+	t.Helper()
+	srv := server.New(server.WithProtocols(all.New()...))
+	err := srv.RegisterFunc("Text.Fail", func(code int) (string, error) {
+		calls.Add(1)
+		return "", tandem.Errorf(tandem.Code(code), "why") //nolint:gosec // small
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeListener(ln) }()
+	t.Cleanup(func() {
+		_ = srv.Close()
+		<-served
+	})
+	return ln.Addr().String()
+}
+
+// crossed is how an error of each code crosses: a row of the table in docs/errors.md.
+func crossed(t *testing.T, address string, code tandem.Code, calls *atomic.Int64) []string {
+	t.Helper()
+	texts, back, object := map[string]string{}, map[string]string{}, ""
+	for _, p := range outward() {
+		target, opts := "tcp://"+address, []client.Option{client.WithFailMode(client.Failfast)}
+		if p != nil {
+			target = p.Name() + "://" + address
+			opts = append(opts, client.WithProtocols(p), client.WithCodec(plain(p)))
+		}
+		c, err := client.Dial(target, opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, ours := errors.AsType[*tandem.Error](c.Call(t.Context(), "Text.Fail", int(code), new(string)))
+		_ = c.Close()
+		if !ours || !e.Remote || e.NotExecuted {
+			t.Errorf("%s, %v: %+v", nameOf(p), code, e)
+			continue
+		}
+		texts[nameOf(p)], back[nameOf(p)] = e.Message, e.Code.String()
+		if len(e.Details) == 1 && e.Details[0].Type == jsonrpc.ErrorObject {
+			object = string(e.Details[0].Value)
+		}
+	}
+	if texts["netrpc"] != texts["rpcx"] || texts["netrpc"] != texts["netrpc+http"] || back["jsonrpc"] != back["jsonrpc+http"] || back["netrpc"] != back["rpcx"] {
+		t.Errorf("%v: protocols of one column differ: %v, %v", code, texts, back)
+	}
+	if back["tandem"] != code.String() || back["grpc"] != code.String() || back["connect"] != code.String() {
+		t.Errorf("%v: %v", code, back)
+	}
+	var said struct{ Code int }
+	if err := json.Unmarshal([]byte(object), &said); err != nil {
+		t.Error(err)
+	}
+	return []string{
+		code.String(), strconv.Itoa(int(code)), overHTTP(t, address, code), strconv.Itoa(said.Code), back["jsonrpc"],
+		"`" + texts["netrpc"] + "`", back["netrpc"], retried(t, address, code, calls),
+	}
+}
+
+// overHTTP is the status and name by which an error of the code crosses.
+func overHTTP(t *testing.T, address string, code tandem.Code) string {
+	t.Helper()
+	resp, err := http.Post("http://"+address+"/Text/Fail", "application/json", strings.NewReader(strconv.Itoa(int(code)))) //nolint:noctx // of a test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var said struct{ Code string }
+	if err := json.NewDecoder(resp.Body).Decode(&said); err != nil {
+		t.Error(err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	return fmt.Sprintf("%d `%s`", resp.StatusCode, said.Code)
+}
+
+// retried is what Failover does with an error of the code of an idempotent call.
+func retried(t *testing.T, address string, code tandem.Code, calls *atomic.Int64) string {
+	t.Helper()
+	c, err := client.Dial("tcp://"+address, client.WithFailMode(client.Failover), client.WithRetries(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	before := calls.Load()
+	_ = c.Call(t.Context(), "Text.Fail", int(code), new(string), client.Idempotent())
+	if calls.Load() == before+2 {
+		return "yes"
+	}
+	return "no"
+}
+
+// The table of errors in the documentation is what the protocols do.
+func TestTableOfErrors(t *testing.T) {
+	var calls atomic.Int64
+	address, rows := failing(t, &calls), documented(t)
+	for code := tandem.Canceled; code.Valid(); code++ {
+		checkRow(t, rows, crossed(t, address, code, &calls))
+	}
+}
+
+// documented returns the rows of the tables in docs/errors.md by their first cells.
+func documented(t *testing.T) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/errors.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string][]string{}
+	for line := range strings.Lines(string(text)) {
+		if cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|"); len(cells) > 1 {
+			for i := range cells {
+				cells[i] = strings.TrimSpace(cells[i])
+			}
+			if rows[cells[0]] == nil {
+				rows[cells[0]] = cells
+			}
+		}
+	}
+	return rows
+}
+
+func checkRow(t *testing.T, rows map[string][]string, want []string) {
+	t.Helper()
+	if got := rows[want[0]]; !slices.Equal(got, want) {
+		t.Errorf("docs/errors.md says\n| %s |, the code\n| %s |", strings.Join(got, " | "), strings.Join(want, " | "))
+	}
+}
+
+// What servers of others answer without an error of the protocol.
+func TestTableOfStatuses(t *testing.T) {
+	rows := documented(t)
+	for _, status := range []int{200, 302, 400, 401, 403, 404, 413, 418, 429, 500, 502, 503, 504} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte("<html>"))
+		}))
+		row := []string{strconv.Itoa(status)}
+		for _, p := range all.Clients() {
+			if p.Name() == "connect" || p.Name() == "jsonrpc+http" {
+				err := call(t, p, srv.Listener.Addr().String())
+				if !tandem.MayHaveExecuted(err) {
+					t.Errorf("%s, %d: not executed", p.Name(), status)
+				}
+				row = append(row, tandem.CodeOf(err).String())
+			}
+		}
+		srv.Close()
+		checkRow(t, rows, row)
+	}
+}
+
+// What servers of JSON-RPC answer.
+func TestTableOfJSONRPC(t *testing.T) {
+	rows := documented(t)
+	for _, code := range []int{-32700, -32600, -32601, -32602, -32603, -32000, 7} {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { refuseLines(ln, code) })
+		err = call(t, jsonrpc.Client(), ln.Addr().String())
+		_ = ln.Close()
+		wg.Wait()
+		checkRow(t, rows, []string{fmt.Sprintf("`%d`", code), tandem.CodeOf(err).String()})
+	}
+}
+
+// refuseLines answers each request of one connection with an error of that code.
+func refuseLines(ln net.Listener, code int) {
+	c, err := ln.Accept()
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	for in := bufio.NewScanner(c); in.Scan(); {
+		var request struct{ ID int }
+		_ = json.Unmarshal(in.Bytes(), &request)
+		_, _ = fmt.Fprintf(c, `{"jsonrpc":"2.0","id":%d,"error":{"code":%d,"message":"no"}}`+"\n", request.ID, code)
+	}
+}
+
+func call(t *testing.T, p client.Protocol, address string) error {
+	t.Helper()
+	c, err := client.Dial(p.Name()+"://"+address, client.WithProtocols(p), client.WithCodec(plain(p)), client.WithFailMode(client.Failfast))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	return c.Call(t.Context(), "Text.Len", "x", new(int))
+}
