@@ -34,6 +34,8 @@ type row struct {
 // ARCHITECTURE.md holds the same table.
 var importTable = []row{
 	{layer: 0, folder: "."},
+	{layer: 0, folder: "internal/estimate"},
+	{layer: 0, folder: "internal/estimate/protofields", foreign: []string{"google.golang.org/protobuf"}},
 
 	{layer: 1, folder: "wire"},
 	{layer: 1, folder: "codec"},

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/estimate"
 )
 
 // The shapes of generated methods, by who generates them.
@@ -49,7 +50,7 @@ const (
 	wantUnmarshal = "no unmarshalling method of its own: wanted is UnmarshalVT, Unmarshal or UnmarshalBinary"
 )
 
-type generated struct{}
+type generated struct{ types *estimate.Types }
 
 // Generated returns the codec "generated": a type encodes itself by methods
 // that a generator, or a person, wrote for it. They are found by their shape,
@@ -71,7 +72,7 @@ type generated struct{}
 // allocates what a message declares. Only protobuf types, known by UnmarshalVT
 // or ProtoMessage, are kept from nesting deeper than 100; they are reset before
 // they are decoded into, as proto.Unmarshal does.
-func Generated() tandem.Codec { return new(generated) }
+func Generated() tandem.Codec { return &generated{estimate.ProtoTypes(nil)} }
 
 func (*generated) Name() string { return "generated" }
 
@@ -168,6 +169,17 @@ func (g *generated) Decode(src []byte, v any) (err error) {
 		return m.UnmarshalVT(src)
 	}
 	return g.decode(src, v)
+}
+
+// DecodeWithin asks for the memory of a message of Protocol Buffers before it decodes it. Of
+// other types nothing is known.
+func (g *generated) DecodeWithin(src []byte, v any, memory Memory) error {
+	if t := reflect.TypeOf(v); t != nil {
+		if err := memory.Expect(estimate.Proto(src, g.types.Of(t))); err != nil {
+			return err
+		}
+	}
+	return g.Decode(src, v)
 }
 
 func (g *generated) decode(src []byte, v any) error {

@@ -135,7 +135,15 @@ func (e *gobEncoder) append(dst []byte, v any) ([]byte, error) {
 	return out, err
 }
 
-func (c *gobCodec) Decode(src []byte, v any) (err error) {
+func (c *gobCodec) Decode(src []byte, v any) error { return c.decode(src, v, nil) }
+
+// DecodeWithin asks for the memory of the value before it decodes it.
+func (c *gobCodec) DecodeWithin(src []byte, v any, memory Memory) error {
+	return c.decode(src, v, memory)
+}
+
+// decode decodes a message; memory may be nil.
+func (c *gobCodec) decode(src []byte, v any, memory Memory) (err error) {
 	defer guard(v, &err)
 	if err := settable(reflect.ValueOf(v)); err != nil {
 		return err
@@ -148,7 +156,11 @@ func (c *gobCodec) Decode(src []byte, v any) (err error) {
 	if !ok {
 		d = newGobDecoder(schema)
 	}
-	if err := c.scan(d.plan, src, n, reflect.TypeOf(v)); err != nil {
+	cost, err := c.scan(d.plan, src, n, reflect.TypeOf(v))
+	if err == nil && memory != nil {
+		err = memory.Expect(cost)
+	}
+	if err != nil {
 		if ok {
 			schema.decoders.Put(d)
 		}
@@ -165,15 +177,18 @@ func (c *gobCodec) Decode(src []byte, v any) (err error) {
 }
 
 // scan returns an error unless src is, after the n bytes of its type descriptions,
-// one complete value, which can be decoded into type rt at no more than its worth.
-func (c *gobCodec) scan(plan *gobPlan, src []byte, n int, rt reflect.Type) error {
+// one complete value, which can be decoded into type rt at no more than its worth: about
+// so many bytes of memory.
+func (c *gobCodec) scan(plan *gobPlan, src []byte, n int, rt reflect.Type) (cost int64, err error) {
 	s := gobScan{rest: src[n:], plan: plan, prefix: src[:n], names: &c.names}
 	s.next()
-	s.alone(plan.alone(s.int(), rt), 0)
+	op := plan.alone(s.int(), rt)
+	s.cost = far(rt)
+	s.alone(op, 0)
 	if len(s.msg)+len(s.rest) > 0 {
 		s.failf("bytes left over after the value")
 	}
-	return s.err
+	return s.cost, s.err
 }
 
 type gobDecoder struct {

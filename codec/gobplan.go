@@ -12,6 +12,9 @@ type gobOp struct {
 	id      int          // of the type
 	wire    *gobWireType // its description; nil if it is gob's own, or not described
 	parts   []*gobOp     // as [gobWireType.ids] has them
+	each    int64        // bytes of memory that each of its elements takes
+	far     []int64      // of a struct: what its fields take behind pointers; nil for nothing
+	size    int64        // of the value itself
 	ignored bool         // it is dropped, as the receiver has no place for it
 	refused error        // why the receiver takes none
 }
@@ -81,14 +84,18 @@ func (p *gobPlan) compile(id int, rt reflect.Type, seen map[reflect.Type]*gobOp)
 		seen[rt] = op
 		return op
 	}
-	op := &gobOp{id: id, wire: t}
+	op := &gobOp{id: id, wire: t, size: int64(base.Size())} //nolint:gosec // a type's size
 	seen[rt] = op
 	switch {
 	case t == nil:
 	case (t.kind == gobSlice || t.kind == gobArray) && (base.Kind() == reflect.Slice || base.Kind() == reflect.Array):
 		op.parts = []*gobOp{p.compile(t.refs[0], base.Elem(), seen)}
+		if op.each = far(base.Elem()); base.Kind() == reflect.Slice {
+			op.each += int64(base.Elem().Size()) //nolint:gosec // a type's size
+		}
 	case t.kind == gobMap && base.Kind() == reflect.Map:
 		op.parts = []*gobOp{p.compile(t.refs[0], base.Key(), seen), p.compile(t.refs[1], base.Elem(), seen)}
+		op.each = 2*int64(base.Key().Size()+base.Elem().Size()) + far(base.Key()) + far(base.Elem()) + 2 //nolint:gosec // sizes of types
 	default:
 		return p.untyped(id, true)
 	}
@@ -100,13 +107,13 @@ func (p *gobPlan) structure(id int, t *gobWireType, base reflect.Type) *gobOp {
 	if op := p.ops[target]; op != nil {
 		return op
 	}
-	op := &gobOp{id: id, wire: t, parts: make([]*gobOp, len(t.fields))}
+	op := &gobOp{id: id, wire: t, parts: make([]*gobOp, len(t.fields)), far: make([]int64, len(t.fields)), size: int64(base.Size())} //nolint:gosec // a type's size
 	p.ops[target] = op
 	seen := make(map[reflect.Type]*gobOp)
 	for i, field := range t.fields {
 		f, ok := base.FieldByName(t.names[i])
 		if ok && f.IsExported() {
-			op.parts[i] = p.compile(field, f.Type, seen)
+			op.parts[i], op.far[i] = p.compile(field, f.Type, seen), far(f.Type)
 		} else {
 			op.parts[i] = p.untyped(field, true)
 		}
@@ -133,11 +140,27 @@ func (p *gobPlan) untyped(id int, ignored bool) *gobOp {
 		return op
 	}
 	ids := op.wire.ids()
+	if !ignored {
+		op.each = anyElement
+	}
 	op.parts = make([]*gobOp, len(ids))
 	for i, part := range ids {
 		op.parts[i] = p.untyped(part, ignored)
 	}
 	return op
+}
+
+// anyElement is what an element takes, in bytes, whose type of Go is not known: without a
+// struct inside that is little.
+const anyElement = 48
+
+// far returns the bytes that a type takes behind pointers.
+func far(t reflect.Type) (bytes int64) {
+	for n := 0; t.Kind() == reflect.Pointer && n < 100; n++ { // a type may point to itself
+		t = t.Elem()
+		bytes += max(8, int64(t.Size())) //nolint:gosec // a type's size
+	}
+	return bytes
 }
 
 // inside returns the op for what an interface holds.

@@ -69,6 +69,7 @@ type gobScan struct {
 	plan   *gobPlan
 	prefix []byte    // the descriptions before it
 	names  *sync.Map // see gobCodec
+	cost   int64     // bytes that the value takes in memory
 }
 
 func (s *gobScan) failf(format string, args ...any) { s.fail(fmt.Errorf("gob: "+format, args...)) }
@@ -278,7 +279,7 @@ func (s *gobScan) value(op *gobOp, depth int) {
 		s.uint()
 		s.uint()
 	case gobBytes, gobString:
-		s.bytes()
+		s.cost += int64(len(s.bytes()))
 	case gobInterface:
 		s.iface(op, depth)
 	default:
@@ -297,13 +298,17 @@ func (s *gobScan) defined(op *gobOp, depth int) {
 	}
 	switch op.wire.kind {
 	case gobArray, gobSlice:
-		s.elements(s.count(1), op, depth)
+		n := s.count(1)
+		s.cost += int64(n) * op.each
+		s.elements(n, op, depth)
 	case gobMap:
-		s.elements(s.count(2), op, depth)
+		n := s.count(2)
+		s.cost += int64(n) * op.each
+		s.elements(n, op, depth)
 	case gobStruct:
 		s.structure(op, depth)
 	default:
-		s.bytes()
+		s.cost += int64(len(s.bytes()))
 	}
 }
 
@@ -321,6 +326,9 @@ func (s *gobScan) structure(op *gobOp, depth int) {
 		if field >= len(op.parts) {
 			s.failf("field %d of a struct that has %d", field, len(op.parts))
 			return
+		}
+		if op.far != nil {
+			s.cost += op.far[field]
 		}
 		s.value(op.parts[field], depth+1)
 	})
@@ -351,7 +359,9 @@ func (s *gobScan) iface(op *gobOp, depth int) {
 	after := s.msg[n:]
 	if !op.ignored {
 		s.msg = s.msg[:n]
-		s.alone(s.inside(name, id), depth+1)
+		inside := s.inside(name, id)
+		s.cost += inside.size
+		s.alone(inside, depth+1)
 		if len(s.msg) > 0 {
 			s.failf("bytes left over in an interface value")
 		}

@@ -4,12 +4,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/estimate"
 )
 
-type jsonCodec struct{ encoders sync.Pool } // of *jsonEncoder
+type jsonCodec struct {
+	encoders sync.Pool // of *jsonEncoder
+	types    *estimate.Types
+}
 
 type jsonEncoder struct {
 	out appender
@@ -20,7 +25,7 @@ type jsonEncoder struct {
 // [json.RawMessage] passes through as it is, in both directions, once it is
 // known to be valid.
 func JSON() tandem.Codec {
-	c := new(jsonCodec)
+	c := &jsonCodec{types: estimate.JSONTypes()}
 	c.encoders.New = func() any {
 		e := new(jsonEncoder)
 		e.enc = json.NewEncoder(&e.out)
@@ -71,6 +76,19 @@ func (*jsonCodec) Decode(src []byte, v any) (err error) {
 		return fmt.Errorf("nested deeper than %d", MaxDepth)
 	}
 	return json.Unmarshal(src, v)
+}
+
+// DecodeWithin asks for the memory of the value before it decodes it.
+func (c *jsonCodec) DecodeWithin(src []byte, v any, memory Memory) error {
+	if err := settable(reflect.ValueOf(v)); err != nil {
+		return err
+	}
+	if jsonDepth(src) <= MaxDepth { // else Decode says so
+		if err := memory.Expect(estimate.JSON(src, c.types.Of(reflect.TypeOf(v)))); err != nil {
+			return err
+		}
+	}
+	return c.Decode(src, v)
 }
 
 // jsonDepth returns how deep src nests, if it is JSON at all.

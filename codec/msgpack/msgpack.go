@@ -32,6 +32,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/estimate"
 )
 
 // fallbackTag names the fields that have no `msgpack` tag.
@@ -51,11 +52,14 @@ type (
 	}
 )
 
-type msgpackCodec struct{ encoders, decoders sync.Pool }
+type msgpackCodec struct {
+	encoders, decoders sync.Pool
+	types              *estimate.Types
+}
 
 // Codec returns the codec. It is safe for concurrent use; make one and share it.
 func Codec() tandem.Codec {
-	c := new(msgpackCodec)
+	c := &msgpackCodec{types: newTypes()}
 	c.encoders.New = func() any { return newEncoder() }
 	c.decoders.New = func() any { return newDecoder() }
 	return c

@@ -26,6 +26,8 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/internal/estimate"
+	"github.com/tandem-rpc/tandem/internal/estimate/protofields"
 )
 
 // maxDepth is how deep messages may nest: as in protobuf's C++ and Java.
@@ -34,11 +36,16 @@ const maxDepth = 100
 var errType = errors.New("not a protobuf message: wanted is a pointer to a generated type, " +
 	"which is a proto.Message or has the methods of vtprotobuf or gogo/protobuf")
 
-type protobuf struct{ generated tandem.Codec }
+type protobuf struct {
+	generated tandem.Codec
+	types     *estimate.Types
+}
 
 // Codec returns the codec. Decoding resets a message first, as proto.Unmarshal
 // does.
-func Codec() tandem.Codec { return protobuf{codec.Generated()} }
+func Codec() tandem.Codec {
+	return protobuf{codec.Generated(), estimate.ProtoTypes(protofields.Of)}
+}
 
 func (protobuf) Name() string { return "protobuf" }
 
@@ -64,6 +71,16 @@ func (c protobuf) Decode(src []byte, v any) error {
 		return errors.New("a nil message; pass the address of one")
 	}
 	return proto.UnmarshalOptions{RecursionLimit: maxDepth}.Unmarshal(src, m)
+}
+
+// DecodeWithin asks for the memory of the message before it decodes it.
+func (c protobuf) DecodeWithin(src []byte, v any, memory codec.Memory) error {
+	if t := reflect.TypeOf(v); t != nil {
+		if err := memory.Expect(estimate.Proto(src, c.types.Of(t))); err != nil {
+			return err
+		}
+	}
+	return c.Decode(src, v)
 }
 
 // decodeNew decodes into a pointer to a pointer, setting it to a new message.

@@ -2,6 +2,7 @@ package web
 
 import (
 	"errors"
+	"reflect"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -9,6 +10,8 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
 	"github.com/tandem-rpc/tandem/codec/protobuf"
+	"github.com/tandem-rpc/tandem/internal/estimate"
+	"github.com/tandem-rpc/tandem/internal/estimate/protofields"
 )
 
 // message is one that is encoded: connect frames and compresses it.
@@ -48,11 +51,14 @@ func (c passing) Unmarshal(src []byte, v any) error {
 type codecs map[string]tandem.Codec
 
 func newCodecs() codecs {
-	return codecs{"proto": protobuf.Codec(), "json": jsonCodec{codec.JSON()}}
+	return codecs{"proto": protobuf.Codec(), "json": jsonCodec{codec.JSON(), estimate.ProtoTypes(protofields.Of)}}
 }
 
 // jsonCodec is JSON with the mapping of Protocol Buffers for their messages.
-type jsonCodec struct{ plain tandem.Codec }
+type jsonCodec struct {
+	plain tandem.Codec
+	types *estimate.Types // of messages of Protocol Buffers
+}
 
 func (jsonCodec) Name() string { return "json" }
 
@@ -61,6 +67,17 @@ func (c jsonCodec) Append(dst []byte, v any) ([]byte, error) {
 		return protojson.MarshalOptions{}.MarshalAppend(dst, m)
 	}
 	return c.plain.Append(dst, v)
+}
+
+// DecodeWithin asks for the memory of the value before it decodes it.
+func (c jsonCodec) DecodeWithin(src []byte, v any, memory codec.Memory) error {
+	if _, ok := v.(proto.Message); !ok {
+		return codec.DecodeWithin(c.plain, src, v, memory)
+	}
+	if err := memory.Expect(estimate.JSON(src, c.types.Of(reflect.TypeOf(v)))); err != nil {
+		return err
+	}
+	return c.Decode(src, v)
 }
 
 // Decode leaves out fields that a message does not have: clients may know a newer
