@@ -356,7 +356,7 @@ type item struct{ A, B, C, D, E, F, G, H int }
 // TestServeForBombs is no test, but what startServer runs.
 func TestServeForBombs(t *testing.T) {
 	if os.Getenv(serveEnv) == "" {
-		t.Skip("only run by TestBombsAreBounded")
+		return // only startServer's process serves
 	}
 	admit := func(next tandem.Func) tandem.Func {
 		return func(ctx context.Context, call *tandem.Call) error {
