@@ -1,7 +1,6 @@
 package client
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/tandem-rpc/tandem"
@@ -45,16 +44,13 @@ func (s *serving) check() error {
 }
 
 // wrap puts the plugins round a method.
-func (s *serving) wrap(m dispatch.Method) tandem.Func {
+func (s *serving) wrap(m dispatch.Method) (f tandem.Func, guarded bool) {
 	points := dispatch.PointsOf(s.plugins, m.Describe(s.maxMessage))
 	if points == nil {
-		return m.Func
+		return m.Func, false
 	}
-	return points.Wrap(func(ctx context.Context, call *tandem.Call) error {
-		session.Entered(ctx)
-		return m.Func(ctx, call)
-	}, s.onPanic)
+	return points.Wrap(session.Enter(m.Func), s.onPanic), true
 }
 
 // absent stands for methods that do not exist.
-func (s *serving) absent() *dispatch.Method { return dispatch.Absent(s.plugins, s.onPanic) }
+func (s *serving) absent() *dispatch.Method { return dispatch.Absent(s.plugins, nil, s.onPanic) }

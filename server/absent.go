@@ -5,16 +5,17 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
+	"github.com/tandem-rpc/tandem/internal/session"
 )
 
 // longestAbsent is how many bytes of a name that means nothing plugins see.
 const longestAbsent = 1 << 10
 
 // NoMethod ends a call of a method that does not exist as [Conn.Go] does, in a
-// protocol's own words: it passes the server's plugins like any other, to which its error
-// has the code Unimplemented. done gets why, unless a plugin refuses the call with an
-// error of its own, or puts one in its place; without plugins before NoMethod returns.
-// The call's Body is not used, and plugins see the first KiB of its Method.
+// protocol's own words: it passes the server's interceptors and plugins like any other, to
+// which its error has the code Unimplemented. done gets why, unless one of them refuses
+// the call with an error of its own, or puts one in its place; without any before NoMethod
+// returns. The call's Body is not used, and they see the first KiB of its Method.
 func (c *Conn) NoMethod(ctx context.Context, call *tandem.Call, why error, done func(error)) {
 	c.server.outside.calls.Add(1)
 	absent := c.server.absent()
@@ -23,11 +24,43 @@ func (c *Conn) NoMethod(ctx context.Context, call *tandem.Call, why error, done 
 		return
 	}
 	call.Method = call.Method[:min(len(call.Method), longestAbsent)]
-	gone := dispatch.ErrAbsent(call)
-	c.start(dispatch.WithAbsent(ctx, gone), absent, call, func(err error) {
-		if err == error(gone) { //nolint:errorlint // it is that one, or a plugin's
+	c.refuse(ctx, absent, call, dispatch.ErrAbsent(call), func(err error, same bool) {
+		if same {
 			err = why
 		}
 		done(err)
+	})
+}
+
+// Refuse ends a call that can't be made, as of a codec that is not known, with why. It
+// first passes the interceptors and plugins round its method: a caller that they refuse
+// gets their error and learns nothing else. The rest is as for [Conn.NoMethod], which is
+// for methods that do not exist; here they may.
+func (c *Conn) Refuse(ctx context.Context, call *tandem.Call, why error, done func(error)) {
+	m := c.server.table.Lookup(call.Method)
+	if m == nil {
+		c.NoMethod(ctx, call, why, done)
+		return
+	}
+	c.server.outside.calls.Add(1)
+	if !m.Guarded {
+		done(why)
+		return
+	}
+	e := *tandem.AsError(why)
+	e.NotExecuted = true
+	call.Body = dispatch.NoBody(&e)
+	c.refuse(ctx, m, call, &e, func(err error, same bool) {
+		if same {
+			err = why
+		}
+		done(err)
+	})
+}
+
+// refuse makes a call that ends with why, if nothing round m says otherwise.
+func (c *Conn) refuse(ctx context.Context, m *dispatch.Method, call *tandem.Call, why *tandem.Error, done func(err error, same bool)) {
+	c.start(session.WithRefusal(ctx, why), m, call, func(err error) {
+		done(err, err == error(why)) //nolint:errorlint // it is that one, or another's
 	})
 }

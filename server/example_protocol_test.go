@@ -118,6 +118,7 @@ func ExampleWithProtocols() {
 	// 42
 	// talk calls Math.Double
 	// 42
+	// talk calls Math.Half
 	// failed: unimplemented: no method "Math.Half" here
 	// bye
 	// 0 strangers

@@ -148,8 +148,10 @@ func WithTLS(config *tls.Config) Option {
 
 // WithInterceptors adds interceptors around every method, unary and
 // streaming, in order: the first sees a call first. They run before the
-// arguments are decompressed and decoded. They apply to methods registered on
-// this server, whenever that is.
+// arguments are decompressed and decoded, and before a caller learns whether the
+// method exists: calls of methods that do not, with the first KiB of the name that
+// the caller sent, end behind them. They apply to methods registered on this
+// server, whenever that is.
 func WithInterceptors(i ...tandem.Interceptor) Option {
 	return func(o *options) {
 		none := func(f tandem.Interceptor) bool { return f == nil }

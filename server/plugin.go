@@ -30,8 +30,9 @@ import (
 //	BeforeResponse        every plugin's, the last plugin first
 //	AfterResponse         every plugin's, likewise
 //
-// Calls of methods that do not exist pass the same points, but for the limits and
-// interceptors and those of bodies, and end with Unimplemented. An error refuses the call: the
+// Calls of methods that do not exist, and those that can't be made, as of a codec that is
+// not known, pass the same points but for those of bodies, and end with an error. So a
+// caller that is refused does not learn what exists. An error refuses the call: the
 // caller gets it as a [*tandem.Error], with PermissionDenied for its code unless it
 // names one, and the method does not run. A panic is logged and fails the call that it
 // happened in, with Internal; others notice nothing.

@@ -48,7 +48,7 @@ type Server struct {
 	}
 
 	onPanic dispatch.PanicFunc
-	absent  func() *dispatch.Method // stands for methods that do not exist; nil without plugins
+	absent  func() *dispatch.Method // stands for methods that do not exist; nil without plugins and interceptors
 
 	misfit error // of the options; Serve returns it
 
@@ -107,7 +107,7 @@ func New(opts ...Option) *Server {
 	s.table = dispatch.New(dispatch.Config{
 		OnPanic: s.onPanic, Wrap: s.wrap, Codecs: s.opts.codecs, OnChange: s.relist, OnRegister: s.onRegister(),
 	})
-	s.absent = sync.OnceValue(func() *dispatch.Method { return dispatch.Absent(s.opts.plugins, s.onPanic) })
+	s.absent = sync.OnceValue(s.newAbsent)
 	s.memory = budget.New(s.opts.memory)
 	settings := session.Settings(s.opts.streamWindow)
 	settings.MaxMessage = uint64(s.opts.maxMessage) //nolint:gosec // checked by the option
@@ -136,15 +136,11 @@ func New(opts ...Option) *Server {
 
 // wrap puts limits, interceptors and plugins round a method: once, when it is
 // registered.
-func (s *Server) wrap(m dispatch.Method) tandem.Func {
-	f := m.Func
+func (s *Server) wrap(m dispatch.Method) (f tandem.Func, guarded bool) {
+	f = m.Func
 	plugins := dispatch.PointsOf(s.opts.plugins, s.describe(&m))
-	if plugins != nil || len(s.opts.interceptors) > 0 {
-		method := f
-		f = func(ctx context.Context, call *tandem.Call) error {
-			session.Entered(ctx)
-			return method(ctx, call)
-		}
+	if guarded = plugins != nil || len(s.opts.interceptors) > 0; guarded {
+		f = session.Enter(f)
 	}
 	if len(s.opts.interceptors) > 0 {
 		f = dispatch.Guard(m.Name, tandem.Chain(f, s.opts.interceptors...), s.onPanic)
@@ -158,7 +154,22 @@ func (s *Server) wrap(m dispatch.Method) tandem.Func {
 	if plugins != nil {
 		f = plugins.Wrap(f, s.onPanic)
 	}
-	return f
+	return f, guarded
+}
+
+// newAbsent returns what is called in place of methods that do not exist: interceptors and
+// plugins see such calls, so that callers that they refuse don't learn what exists.
+func (s *Server) newAbsent() *dispatch.Method {
+	if len(s.opts.interceptors) == 0 {
+		return dispatch.Absent(s.opts.plugins, nil, s.onPanic)
+	}
+	return dispatch.Absent(s.opts.plugins, func(f tandem.Func) tandem.Func {
+		f = dispatch.Guard("of no such name", tandem.Chain(f, s.opts.interceptors...), s.onPanic)
+		if s.opts.limiter != nil {
+			f = limit(s.opts.limiter, &s.load)(f)
+		}
+		return f
+	}, s.onPanic)
 }
 
 // Serve listens on the address and serves until Shutdown or Close. network

@@ -6,22 +6,28 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Absent returns what is called in place of methods that do not exist, nil if no plugin
-// wants to see such calls. It fails them with the error of [ErrAbsent], or the one that
-// [WithAbsent] has put into the context.
-func Absent(plugins []any, report PanicFunc) *Method {
+// Absent returns what is called in place of methods that do not exist: the plugins, and
+// between them and the call's end the interceptors of around. It is nil if there are
+// neither. around may be nil. A call ends with the error of [WithRefusal], or of [ErrAbsent].
+func Absent(plugins []any, around func(tandem.Func) tandem.Func, report PanicFunc) *Method {
 	points := PointsOf(plugins, Description{})
-	if points == nil {
+	if points == nil && around == nil {
 		return nil
 	}
-	pass := points.Wrap(func(ctx context.Context, call *tandem.Call) error {
-		if why, ok := ctx.Value(absentKey{}).(*tandem.Error); ok {
+	pass := func(ctx context.Context, call *tandem.Call) error {
+		if why := Refused(ctx); why != nil {
 			return why
 		}
 		return ErrAbsent(call)
-	}, report)
-	return &Method{Func: func(ctx context.Context, call *tandem.Call) error {
-		call.Body = nothing{ErrAbsent(call)}
+	}
+	if around != nil {
+		pass = around(pass)
+	}
+	if points != nil {
+		pass = points.Wrap(pass, report)
+	}
+	return &Method{Guarded: true, Func: func(ctx context.Context, call *tandem.Call) error {
+		call.Body = NoBody(ErrAbsent(call))
 		return pass(ctx, call)
 	}}
 }
@@ -31,16 +37,24 @@ func ErrAbsent(call *tandem.Call) *tandem.Error {
 	return &tandem.Error{Code: tandem.Unimplemented, NotExecuted: true, Message: "no method \"" + call.Method + "\" here"}
 }
 
-type absentKey struct{}
+type refusalKey struct{}
 
-// WithAbsent returns a context for a call of a method that does not exist, which fails with
-// that error unless a plugin has another.
-func WithAbsent(ctx context.Context, why *tandem.Error) context.Context {
-	return context.WithValue(ctx, absentKey{}, why)
+// WithRefusal returns the context of a call that is refused: it passes what stands round
+// its method, so that callers without credentials learn nothing else, and then fails with
+// why in place of running the method.
+func WithRefusal(ctx context.Context, why *tandem.Error) context.Context {
+	return context.WithValue(ctx, refusalKey{}, why)
 }
 
-// nothing is the Body of a call of a method that does not exist: nobody knows what its
-// arguments are.
+// Refused returns the error that [WithRefusal] has put into a context, or nil.
+func Refused(ctx context.Context) *tandem.Error {
+	why, _ := ctx.Value(refusalKey{}).(*tandem.Error)
+	return why
+}
+
+// NoBody returns the Body of a call whose arguments can't be known: it fails with why.
+func NoBody(why error) tandem.Body { return nothing{why} }
+
 type nothing struct{ why error }
 
 func (n nothing) Decode(any) error { return n.why }

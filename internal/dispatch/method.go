@@ -29,6 +29,10 @@ type Method struct {
 	// method has returned.
 	Reuse bool
 
+	// Guarded says that Func ends a call with the error of [WithRefusal], after what
+	// stands round the method has let the call pass.
+	Guarded bool
+
 	// Safe says that a call changes nothing, so that anybody may make it at any
 	// time, and again. It is data for protocols that treat such calls differently.
 	Safe bool

@@ -21,7 +21,7 @@ type Config struct {
 	// instead of m.Func, which is guarded already: the place for limits and
 	// interceptors. It is called once a method, before the method is added
 	// (or refused as a duplicate), and must not keep m.
-	Wrap func(m Method) tandem.Func
+	Wrap func(m Method) (f tandem.Func, guarded bool)
 	// Codecs are those that calls come in; nil if that is not known. Methods whose
 	// messages none of them carries are refused.
 	Codecs []tandem.Codec
@@ -223,7 +223,7 @@ func (t *Table) prepare(methods []Method) ([]*Method, error) {
 		}
 		m.Func = Guard(m.Name, onlyKind(m.Name, m.Kind, m.Func), t.config.OnPanic)
 		if t.config.Wrap != nil {
-			m.Func = t.config.Wrap(m)
+			m.Func, m.Guarded = t.config.Wrap(m)
 		}
 		if m.Func == nil {
 			return nil, errors.New("dispatch: Config.Wrap returned nil")

@@ -203,18 +203,18 @@ func TestBadOptions(t *testing.T) {
 // TestWrap runs what the table's owner puts around a method, outside the guard.
 func TestWrap(t *testing.T) {
 	var seen error
-	table := New(Config{Wrap: func(m Method) tandem.Func {
+	table := New(Config{Wrap: func(m Method) (tandem.Func, bool) {
 		return func(ctx context.Context, call *tandem.Call) error {
 			seen = m.Func(ctx, call)
 			return fmt.Errorf("wrapped %s", m.Name)
-		}
+		}, true
 	}})
 	must(t, table.RegisterFunc("S.M", func() error { panic("x") }))
 	must(t, table.Alias("S.N", "S.M"))
 	_, err := call(table, "S.N", "[]")
 	wantError(t, err, "wrapped S.M")
 	wantError(t, seen, "method S.M panicked")
-	wantError(t, New(Config{Wrap: func(Method) tandem.Func { return nil }}).RegisterFunc("f", double), "Wrap returned nil")
+	wantError(t, New(Config{Wrap: func(Method) (tandem.Func, bool) { return nil, false }}).RegisterFunc("f", double), "Wrap returned nil")
 }
 
 // TestKinds makes sure that a call of another kind does not run a method.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/dispatch"
 )
 
 var errDeadline = context.DeadlineExceeded
@@ -161,15 +162,26 @@ type (
 	inboundKey struct{}
 )
 
-// Entered notes that a call has come to its method, through interceptors that
-// may fail with an error of another call: from here on none of them can say
-// that nothing was executed.
-func Entered(ctx context.Context) {
-	if in, ok := ctx.Value(inboundKey{}).(*Inbound); ok {
-		in.ctxMu.Lock()
-		in.entered = true
-		in.ctxMu.Unlock()
+// Enter returns a method that notes when a call has come to it, through interceptors that
+// may fail with an error of another call: from then on none of them can say that nothing
+// was executed. It ends a call with the error of [WithRefusal].
+func Enter(method tandem.Func) tandem.Func {
+	return func(ctx context.Context, call *tandem.Call) error {
+		switch v := ctx.Value(inboundKey{}).(type) {
+		case *Inbound:
+			v.ctxMu.Lock()
+			v.entered = true
+			v.ctxMu.Unlock()
+		case *tandem.Error:
+			return v
+		}
+		return method(ctx, call)
 	}
+}
+
+// WithRefusal is [dispatch.WithRefusal] for methods of [Enter].
+func WithRefusal(ctx context.Context, why *tandem.Error) context.Context {
+	return context.WithValue(dispatch.WithRefusal(ctx, why), inboundKey{}, why)
 }
 
 func (in *Inbound) hasEntered() bool {

@@ -28,7 +28,7 @@ type Inbound struct {
 	accepted bool   // the stream's first response was sent; guarded likewise
 	ended    ending // of the context, as is what follows
 
-	entered bool // see Entered
+	entered bool // see Enter
 
 	ctxMu sync.Mutex
 	asked *doneContext // nil until somebody asks for Done
@@ -104,11 +104,13 @@ func (m *machine) onRequest(h wire.Header, payload []byte, now int64) (event, er
 	in.s, in.id, in.method = m.s, h.Stream, called
 	in.oneWay = h.Flags&wire.FlagOneWay != 0
 	in.compressed = h.Flags&wire.FlagCompressed != 0
-	if e := m.fill(in, &r, now); e != nil {
-		m.refuse(in, h, e)
-		return event{}, nil
+	if e := m.fill(in, h, &r, now); e != nil {
+		return m.turnDown(in, h, e)
 	}
 	if e := m.check(in, h, len(block), &r); e != nil {
+		return m.turnDown(in, h, e)
+	}
+	if e := m.crowded(in, h); e != nil {
 		m.refuse(in, h, e)
 		return event{}, nil
 	}
@@ -162,26 +164,19 @@ func (m *machine) serve(in *Inbound) {
 	m.served[i] = in
 }
 
-// fill makes the tandem.Call of a request.
-func (m *machine) fill(in *Inbound, r *wire.Request, now int64) *tandem.Error {
+// fill makes the tandem.Call of a request. Metadata and deadline come first: a call that is
+// refused for the rest may pass interceptors.
+func (m *machine) fill(in *Inbound, h wire.Header, r *wire.Request, now int64) *tandem.Error {
 	c := &in.call
 	c.Method, c.Attempt, c.Body, c.Peer = in.method.name, int(r.Attempt), in, m.s.peer
+	switch {
+	case in.oneWay:
+		c.Kind = tandem.OneWay
+	case h.Flags&wire.FlagStream != 0:
+		c.Kind = tandem.Streaming
+	}
 	if in.method.target == nil {
 		return refused(tandem.Unimplemented, "no method %q here", c.Method)
-	}
-	if int(r.Codec) >= len(m.env.cfg.Codecs) {
-		return refused(tandem.Unimplemented, "no codec number %d here", r.Codec)
-	}
-	in.codecIndex = r.Codec
-	c.Codec = m.own.Codecs[r.Codec]
-	if r.Compressor > 0 {
-		if int(r.Compressor) > len(m.own.Compressors) {
-			return refused(tandem.Unimplemented, "no compressor number %d here", r.Compressor)
-		}
-		c.Compressor, in.packer = m.own.Compressors[r.Compressor-1], r.Compressor
-	}
-	if in.compressed && in.packer == 0 {
-		return refused(tandem.InvalidArgument, "compressed message without a compressor")
 	}
 	timeout := r.Timeout
 	if t := in.method.target.Timeout; t > 0 && (timeout == 0 || t < timeout) {
@@ -190,12 +185,29 @@ func (m *machine) fill(in *Inbound, r *wire.Request, now int64) *tandem.Error {
 	if timeout > 0 {
 		c.Deadline = m.env.at(now + int64(timeout))
 	}
-	if len(r.Metadata) == 0 {
-		return nil
+	if len(r.Metadata) > 0 {
+		var err error
+		if c.Metadata, err = in.memory().Parse(r.Metadata); err != nil {
+			return refused(tandem.InvalidArgument, "%v", err)
+		}
 	}
-	var err error
-	if c.Metadata, err = in.memory().Parse(r.Metadata); err != nil {
-		return refused(tandem.InvalidArgument, "%v", err)
+	return m.fillEncoding(in, r)
+}
+
+func (m *machine) fillEncoding(in *Inbound, r *wire.Request) *tandem.Error {
+	if int(r.Codec) >= len(m.env.cfg.Codecs) {
+		return refused(tandem.Unimplemented, "no codec number %d here", r.Codec)
+	}
+	in.codecIndex = r.Codec
+	in.call.Codec = m.own.Codecs[r.Codec]
+	if r.Compressor > 0 {
+		if int(r.Compressor) > len(m.own.Compressors) {
+			return refused(tandem.Unimplemented, "no compressor number %d here", r.Compressor)
+		}
+		in.call.Compressor, in.packer = m.own.Compressors[r.Compressor-1], r.Compressor
+	}
+	if in.compressed && in.packer == 0 {
+		return refused(tandem.InvalidArgument, "compressed message without a compressor")
 	}
 	return nil
 }
@@ -223,18 +235,36 @@ func (m *machine) check(in *Inbound, h wire.Header, block int, r *wire.Request) 
 	}
 	stream := h.Flags&wire.FlagStream != 0
 	switch {
-	case in.oneWay:
-		in.call.Kind = tandem.OneWay
-	case stream:
-		in.call.Kind = tandem.Streaming
-	}
-	switch {
 	case size > limit:
 		return refused(tandem.ResourceExhausted, "message of %d bytes, %s takes at most %d", size, in.call.Method, limit)
 	case stream != (target.Kind == tandem.Streaming) && !target.Absent:
 		return refused(tandem.Unimplemented, "%s is %s", in.call.Method, kindName(target.Kind))
 	case stream && h.Flags&wire.FlagEnd == 0:
 		return refused(tandem.InvalidArgument, "a stream's request carries no message")
+	}
+	return nil
+}
+
+// turnDown ends a call that can't be made. What stands round the method, as authentication
+// does, sees the call first: a caller without credentials learns nothing of methods,
+// codecs and limits.
+func (m *machine) turnDown(in *Inbound, h wire.Header, e *tandem.Error) (event, error) {
+	t := in.method.target
+	if t == nil || !t.Guarded || m.crowded(in, h) != nil {
+		m.refuse(in, h, e)
+		return event{}, nil
+	}
+	in.method = &method{name: in.method.name, target: t.refusing(e)}
+	if h.Flags&wire.FlagEnd == 0 { // its caller, which waits for credit, gets an answer
+		in.oneWay = false
+	}
+	m.serve(in)
+	return m.startRun(in, nil, nil)
+}
+
+// crowded refuses calls that the connection has no room for.
+func (m *machine) crowded(in *Inbound, h wire.Header) *tandem.Error {
+	switch {
 	case h.Flags&wire.FlagEnd == 0 && m.incoming.held > maxHeld:
 		return refused(tandem.ResourceExhausted, "too many large messages are arriving: %d bytes are held", m.incoming.held)
 	case m.queuedBytes() > writeHard:

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,7 @@ type Target struct {
 	MaxMessage int  // 0 for the session's limit
 	Spawn      bool // never run in the reader: it may wait
 	Reuse      bool // the context may be another call's once the method has returned
+	Guarded    bool // Func ends a call with the error of WithRefusal, see [dispatch.Method]
 	Absent     bool // it stands for methods that do not exist, of either kind
 
 	slow atomic.Int32 // how many more runs are kept out of the reader
@@ -76,7 +78,15 @@ func newTarget(m *dispatch.Method, timeout time.Duration) *Target {
 		timeout = max(0, m.Timeout)
 	}
 	return &Target{
-		Name: m.Name, Kind: m.Kind, Func: m.Func, Timeout: timeout, MaxMessage: m.MaxMessage,
+		Name: m.Name, Kind: m.Kind, Func: m.Func, Timeout: timeout, MaxMessage: m.MaxMessage, Guarded: m.Guarded,
 		Spawn: m.MaxConcurrency > 0, // it may wait in the queue
 	}
+}
+
+// refusing returns what stands in the method's place for a call that is refused with e.
+func (t *Target) refusing(e *tandem.Error) *Target {
+	return &Target{Name: t.Name, Kind: t.Kind, Timeout: t.Timeout, Spawn: !t.inline(), Func: func(ctx context.Context, call *tandem.Call) error {
+		call.Body = dispatch.NoBody(e)
+		return t.Func(WithRefusal(ctx, e), call)
+	}}
 }

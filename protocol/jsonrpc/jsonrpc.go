@@ -170,11 +170,6 @@ func (c *conn) call(ctx context.Context, r *request, done func(answer []byte)) {
 			done(r.succeeded(b.result))
 		}
 	}
-	m := c.Method(r.name)
-	if m != nil && len(r.Params) > m.MaxMessage {
-		finish(tandem.Errorf(tandem.ResourceExhausted, "params of %d bytes, %s takes at most %d", len(r.Params), r.name, m.MaxMessage))
-		return
-	}
 	call := &tandem.Call{
 		Method: r.name, Codec: c.json.Name(), Body: b,
 		Metadata: c.metadata.Clone(), Peer: c.peer, Deadline: c.deadline,
@@ -182,11 +177,14 @@ func (c *conn) call(ctx context.Context, r *request, done func(answer []byte)) {
 	if r.notification {
 		call.Kind = tandem.OneWay
 	}
-	if m == nil {
+	switch m := c.Method(r.name); {
+	case m == nil:
 		c.NoMethod(ctx, call, &fault{methodNotFound, c.Missing(r.name)}, finish)
-		return
+	case len(r.Params) > m.MaxMessage:
+		c.Refuse(ctx, call, tandem.Errorf(tandem.ResourceExhausted, "params of %d bytes, %s takes at most %d", len(r.Params), r.name, m.MaxMessage), finish)
+	default:
+		c.Go(ctx, call, finish)
 	}
-	c.Go(ctx, call, finish)
 }
 
 // request is one request of either version.

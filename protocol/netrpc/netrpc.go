@@ -177,19 +177,17 @@ func (c *conn) serveNext(ctx context.Context) error {
 	}
 	in.args, err = c.in.value(nil, limit)
 	tooLarge, isLarge := errors.AsType[*sizeError](err)
+	in.Call = tandem.Call{Method: in.req.ServiceMethod, Metadata: c.metadata.Clone(), Codec: c.gob.Name(), Body: in}
 	switch {
 	case isLarge:
-		in.answer(tandem.Errorf(tandem.ResourceExhausted, "message of %d bytes, %s takes at most %d",
-			tooLarge.size, in.req.ServiceMethod, limit))
+		c.Refuse(ctx, &in.Call, tandem.Errorf(tandem.ResourceExhausted, "message of %d bytes, %s takes at most %d",
+			tooLarge.size, in.req.ServiceMethod, limit), in.answer)
 	case err != nil:
 		return fmt.Errorf("reading the arguments of %s: %w", in.req.ServiceMethod, unexpected(err))
+	case m == nil:
+		c.NoMethod(ctx, &in.Call, c.Missing(in.req.ServiceMethod), in.answer)
 	default:
-		in.Call = tandem.Call{Method: in.req.ServiceMethod, Metadata: c.metadata.Clone(), Codec: c.gob.Name(), Body: in}
-		if m == nil {
-			c.NoMethod(ctx, &in.Call, c.Missing(in.req.ServiceMethod), in.answer)
-		} else {
-			c.Go(ctx, &in.Call, in.answer)
-		}
+		c.Go(ctx, &in.Call, in.answer)
 	}
 	return nil
 }

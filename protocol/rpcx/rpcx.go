@@ -149,10 +149,10 @@ func (c *conn) serveNext(ctx context.Context) error {
 		limit = m.MaxMessage
 	}
 	if !isRefused && left > limit {
-		isRefused, refused = true, &limitError{fmt.Sprintf("message of %d bytes, %s takes at most %d", left, in.Method, limit)}
+		refused = &limitError{fmt.Sprintf("message of %d bytes, %s takes at most %d", left, in.Method, limit)}
 	}
 	var why error
-	if isRefused {
+	if refused != nil {
 		why = &tandem.Error{Code: tandem.ResourceExhausted, NotExecuted: true, Message: refused.text}
 	} else {
 		why = in.held.Try(2 * int64(left)) // it is moved while it grows
@@ -161,7 +161,12 @@ func (c *conn) serveNext(ctx context.Context) error {
 		if _, err := c.r.Discard(left); err != nil {
 			return unexpected(err)
 		}
-		in.answer(why)
+		if isRefused { // who calls is not known
+			in.answer(why)
+			return nil
+		}
+		_ = in.describe(limit) // why is error enough
+		c.Refuse(ctx, &in.Call, why, in.answer)
 		return nil
 	}
 	if in.req.payload, err = readPayload(c.r, left); err != nil {
@@ -174,7 +179,7 @@ func (c *conn) serveNext(ctx context.Context) error {
 	case m == nil:
 		c.NoMethod(ctx, &in.Call, c.missing(&in.req), in.answer)
 	case err != nil:
-		in.answer(err)
+		c.Refuse(ctx, &in.Call, err, in.answer)
 	default:
 		c.Go(ctx, &in.Call, in.answer)
 	}
@@ -190,9 +195,17 @@ func (c *conn) missing(req *frame) error {
 	return errors.New("rpcx: can't find method " + req.method)
 }
 
-// describe fills in what the request says of the call.
+// describe fills in what the request says of the call. Metadata comes first: it says who
+// calls also where the rest is refused.
 func (c *call) describe(limit int) error {
 	req := &c.req
+	c.limit, c.Body = limit, c
+	if req.kind&oneWay != 0 {
+		c.Kind = tandem.OneWay
+	}
+	if err := c.takeMetadata(); err != nil {
+		return err
+	}
 	if int(req.format) >= len(c.conn.codecs) {
 		return tandem.Errorf(tandem.Unimplemented, "payloads of serialize type %d%s are not served here: use MsgPack, JSON, ProtoBuffer or SerializeNone",
 			req.format, map[bool]string{true: ", Thrift,"}[req.format == formatThrift])
@@ -200,15 +213,12 @@ func (c *call) describe(limit int) error {
 	if by := req.kind & compression; by != 0 && by != gzipped {
 		return tandem.Errorf(tandem.Unimplemented, "payloads of compress type %d are not served here: use Gzip or None", by>>2)
 	}
-	c.codec, c.limit, c.Body = c.conn.codecs[req.format], limit, c
+	c.codec = c.conn.codecs[req.format]
 	c.Codec = c.codec.Name()
-	if req.kind&oneWay != 0 {
-		c.Kind = tandem.OneWay
-	}
 	if req.kind&compression == gzipped {
 		c.Compressor = c.conn.gzip.Name()
 	}
-	return c.takeMetadata()
+	return nil
 }
 
 // takeMetadata makes metadata of ours, and a deadline, of rpcx's.

@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"errors"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"strings"
@@ -191,4 +192,61 @@ func dialTLS(t *testing.T, address, dialect string, config *tls.Config) apache.T
 	}
 	t.Cleanup(func() { socket.Close() })
 	return p
+}
+
+// A caller without credentials gets the same bytes for every method, whether it exists or
+// not: package all has the table of the other protocols.
+func TestUniformAnswers(t *testing.T) {
+	interceptor := func(tandem.Func) tandem.Func {
+		return func(context.Context, *tandem.Call) error { return tandem.Errorf(tandem.Unauthenticated, "who are you") }
+	}
+	for name, guard := range map[string]server.Option{
+		"plugin": server.WithPlugins(staffOnly()), "interceptor": server.WithInterceptors(interceptor),
+	} {
+		address := serve(t, &gate{}, guard)
+		for way, request := range map[string]func(name string) string{
+			"framed":   func(name string) string { return "\x00\x00\x00\x15" + binaryCall(name) + "\x00" },
+			"buffered": func(name string) string { return binaryCall(name) + "\x00" },
+			"compact":  func(name string) string { return "\x82\x21\x07\x08" + name + "\x00" },
+			"too large": func(name string) string {
+				return "\x00\x80\x00\x00" + binaryCall(name) + strings.Repeat("x", 0x800000-20)
+			},
+		} {
+			t.Run(name+"/"+way, func(t *testing.T) {
+				want := answerTo(t, address, request("Desk:nop"))
+				if !strings.Contains(want, "unauthenticated") {
+					t.Errorf("%q", want)
+				}
+				want = strings.Replace(want, "nop", "who", 1) // the name is echoed
+				if got := answerTo(t, address, request("Desk:who")); got != want {
+					t.Errorf("%q\nno such method: %q", got, want)
+				}
+			})
+		}
+	}
+}
+
+// binaryCall is the head of a call in the binary protocol, for a name of 8 bytes.
+func binaryCall(name string) string {
+	return "\x80\x01\x00\x01\x00\x00\x00\x08" + name + "\x00\x00\x00\x07"
+}
+
+// answerTo sends a request, and reads to the end of the connection.
+func answerTo(t *testing.T, address, request string) string {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_, err = io.WriteString(c, request)
+	if err == nil {
+		err = c.(*net.TCPConn).CloseWrite()
+	}
+	b, failed := io.ReadAll(c)
+	if err := errors.Join(err, failed); err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }

@@ -180,20 +180,35 @@ func (c *conn) serveNext(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	name := candidates(in.name, c.service)[0]
+	if in.method != nil {
+		name = in.method.Name
+	}
+	in.describe(name)
 	switch {
 	case refused != nil:
-		in.answer(&tandem.Error{Code: tandem.ResourceExhausted, NotExecuted: true, Message: refused.text})
-		if refused.fatal {
-			return refused
-		}
+		return c.refuse(ctx, in, refused)
 	case in.method == nil:
-		in.describe(candidates(in.name, c.service)[0])
 		c.NoMethod(ctx, &in.Call, errUnknown, in.answer)
 	default:
-		in.describe(in.method.Name)
 		c.Go(ctx, &in.Call, in.answer)
 	}
 	return nil
+}
+
+// refuse answers a request that goes beyond a limit. It returns an error if no other can
+// follow.
+func (c *conn) refuse(ctx context.Context, in *call, refused *refusal) error {
+	ended := make(chan struct{})
+	c.Refuse(ctx, &in.Call, &tandem.Error{Code: tandem.ResourceExhausted, NotExecuted: true, Message: refused.text}, func(err error) {
+		in.answer(err)
+		close(ended)
+	})
+	if !refused.fatal {
+		return nil
+	}
+	<-ended
+	return refused
 }
 
 // errUnknown answers calls of methods that do not exist.

@@ -38,9 +38,6 @@ type exchange struct {
 
 // call makes the call, and returns its error.
 func (x *exchange) call() error {
-	if x.method != nil && x.method.Kind == tandem.Streaming {
-		return tandem.Errorf(tandem.Unimplemented, "%s is a stream, which consumers call with messages of Protocol Buffers", x.method.Name)
-	}
 	peer := *x.conn.Peer()
 	peer.Protocol = "triple"
 	call := &tandem.Call{Method: x.name, Metadata: web.Metadata(x.r.Header), Codec: "hessian2", Peer: &peer, Body: x}
@@ -52,10 +49,14 @@ func (x *exchange) call() error {
 		x.trailer = call.Trailer
 		done <- err
 	}
-	if x.method == nil {
-		x.conn.NoMethod(x.r.Context(), call, tandem.Errorf(tandem.Unimplemented, "no method at %.200q", x.r.URL.Path), finish)
-	} else {
-		x.conn.Go(x.r.Context(), call, finish)
+	ctx := x.r.Context()
+	switch {
+	case x.method == nil:
+		x.conn.NoMethod(ctx, call, tandem.Errorf(tandem.Unimplemented, "no method at %.200q", x.r.URL.Path), finish)
+	case x.method.Kind == tandem.Streaming:
+		x.conn.Refuse(ctx, call, tandem.Errorf(tandem.Unimplemented, "%s is a stream, which consumers call with messages of Protocol Buffers", x.method.Name), finish)
+	default:
+		x.conn.Go(ctx, call, finish)
 	}
 	return <-done
 }

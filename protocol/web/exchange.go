@@ -22,6 +22,7 @@ type exchange struct {
 	conn    *server.Conn
 	method  *server.Method
 	name    string // as the client calls it: a method or an alias
+	kind    content
 	codec   tandem.Codec
 	peer    *tandem.Peer
 	req     *http.Request
@@ -29,6 +30,7 @@ type exchange struct {
 	header  http.Header // of the response
 	w       http.ResponseWriter
 	control *http.ResponseController
+	answer  *gated // what connect writes to; nil for no call
 	ctx     context.Context
 	call    *tandem.Call // when it was made
 
@@ -88,10 +90,8 @@ func (x *exchange) admit(ctx context.Context) error {
 	if x.method.Kind == tandem.Streaming && x.req.ProtoMajor >= 2 {
 		_ = x.control.SetWriteDeadline(time.Time{}) // of limitRefusal
 	}
-	call := &tandem.Call{
-		Method: x.name, Kind: x.method.Kind, Idempotent: x.method.Safe,
-		Metadata: Metadata(x.req.Header), Codec: x.codec.Name(), Peer: x.peer, Body: x,
-	}
+	call := x.newCall()
+	call.Codec = x.codec.Name()
 	call.Deadline, _ = ctx.Deadline()
 	place, err := enter(ctx, x.w)
 	if err != nil {
@@ -103,11 +103,17 @@ func (x *exchange) admit(ctx context.Context) error {
 	select {
 	case <-x.wanted:
 		place.leave()
+		x.answer.open = true
 		return nil
 	case <-x.ended:
 		place.leave()
 		await(x.w, x.req, x.conn)
-		return x.failure()
+		if x.err == nil {
+			x.answer.open = true
+			return nil
+		}
+		x.answer.refuse(x.err)
+		return x.err
 	}
 }
 

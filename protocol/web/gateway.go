@@ -4,7 +4,6 @@ import (
 	"compress/gzip"
 	"context"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 
@@ -37,44 +36,46 @@ func newGateway() *gateway {
 
 // ServeHTTP makes one call.
 func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	conn := Conn(r.Context())
 	if why := ambiguous(r); why != "" {
-		refuseMalformed(w, r, conn, why)
+		refuseMalformed(w, r, Conn(r.Context()), why)
 		return
 	}
-	name := methodOf(r.URL.Path)
-	m := conn.Method(name)
-	if m == nil {
-		await(w, r, conn)
-		g.noMethod(w, r, conn, name)
-		return
-	}
-	var fields url.Values
-	if r.Method == http.MethodGet {
-		fields = plainFields(r.URL.Query())
-		r = withDefaults(r)
-	}
-	kind := contentOf(r)
-	x := &exchange{conn: conn, method: m, name: name, req: r, codec: g.codecs[kind.codec], peer: peerOf(conn, kind.protocol), fields: fields, mark: g.mark, gzip: g.gzip}
+	x := g.newExchange(w, r)
+	m := x.method
 	switch {
-	case r.Method != http.MethodPost && (r.Method != http.MethodGet || !m.Safe):
-		await(w, r, conn)
-		w.Header().Set("Allow", allowed(m))
-		writeError(w, http.StatusMethodNotAllowed, tandem.Errorf(tandem.Unknown, "%.20s: method %s is called by %s", r.Method, m.Name, allowed(m)))
+	case m == nil:
+		g.noMethod(w, x)
 		return
-	case x.codec == nil || kind.streaming != nil && *kind.streaming != (m.Kind == tandem.Streaming):
-		await(w, r, conn)
-		w.Header().Set("Accept-Post", accepted(m))
-		writeError(w, http.StatusUnsupportedMediaType,
-			tandem.Errorf(tandem.Unknown, "%s takes %s, not %.100q", m.Name, accepted(m), r.Header.Get("Content-Type")))
+	case r.Method != http.MethodPost && (r.Method != http.MethodGet || !m.Safe):
+		g.wrongVerb(w, x)
+		return
+	case x.codec == nil || x.kind.streaming != nil && *x.kind.streaming != (m.Kind == tandem.Streaming):
+		g.wrongType(w, x)
 		return
 	}
-	x.prepare(w)
+	x.answer = g.gated(w, x)
 	x.limitRefusal()
 	defer x.abandon()
-	r = x.forMethod(w, r)
+	r = x.forMethod(w, x.req)
 	r.Body = newReserving(x, r)
-	g.handler(m).ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+	g.handler(m).ServeHTTP(x.answer, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+}
+
+// newExchange returns the exchange of a request, which may be for no method.
+func (g *gateway) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
+	conn := Conn(r.Context())
+	x := &exchange{conn: conn, name: methodOf(r.URL.Path), req: r, mark: g.mark, gzip: g.gzip}
+	if x.method = conn.Method(x.name); x.method == nil && x.name == "" {
+		x.name = strings.TrimPrefix(r.URL.Path, "/")
+	}
+	if r.Method == http.MethodGet {
+		x.fields = plainFields(r.URL.Query())
+		x.req = withDefaults(r)
+	}
+	x.kind = contentOf(x.req)
+	x.codec, x.peer = g.codecs[x.kind.codec], peerOf(conn, x.kind.protocol)
+	x.prepare(w)
+	return x
 }
 
 // methodOf returns the name of the method at a path.
@@ -103,44 +104,6 @@ func accepted(m *server.Method) string {
 		types = "application/connect+json, application/connect+proto"
 	}
 	return types + ", application/grpc, application/grpc-web"
-}
-
-// noMethod answers a request for a method that does not exist.
-func (g *gateway) noMethod(w http.ResponseWriter, r *http.Request, conn *server.Conn, name string) {
-	if name == "" {
-		name = strings.TrimPrefix(r.URL.Path, "/")
-	}
-	kind := contentOf(r)
-	call := &tandem.Call{
-		Method: name, Metadata: Metadata(r.Header), Codec: kind.codec, Peer: peerOf(conn, kind.protocol),
-	}
-	if kind.streaming != nil && *kind.streaming {
-		call.Kind = tandem.Streaming
-	}
-	done := make(chan error, 1)
-	why := tandem.Errorf(tandem.Unimplemented, "no method at %.200q", r.URL.Path)
-	place, err := enter(r.Context(), w)
-	if err == nil {
-		conn.NoMethod(r.Context(), call, why, func(err error) { done <- err })
-		err = <-done
-		place.leave()
-	}
-	limitAnswer(http.NewResponseController(w), r, conn, 0)
-	if tandem.CodeOf(err) == tandem.Unimplemented {
-		g.refuse(w, r, err)
-	} else { // a plugin's
-		_ = g.failures.Write(w, r, outward(err)) // if it fails the client is gone
-	}
-}
-
-// refuse answers a call of no method. Clients of gRPC and of streams read errors in
-// their own way only.
-func (g *gateway) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if kind := contentOf(r); kind.protocol == "grpc" || kind.protocol == "grpc-web" || kind.streaming != nil && *kind.streaming {
-		_ = g.failures.Write(w, r, outward(err)) // if it fails the client is gone
-		return
-	}
-	writeError(w, http.StatusNotFound, err)
 }
 
 // content is what the header of a request says of its messages.
