@@ -26,9 +26,9 @@ func (o *options) resolve(target string) (t registry.Target, r registry.Resolver
 	r = o.resolvers[t.Scheme]
 	switch ch, ok := r.(registry.Checker); {
 	case r == nil && t.Scheme == "tls":
-		return t, nil, fmt.Errorf("target %q: there is no scheme %q: use tcp:// with WithTLS, or give transport.TLS to WithTransport", target, t.Scheme)
+		return t, nil, fmt.Errorf("target %q: there is no scheme %q: use tcp:// with WithTLS, or give transport.TLS to WithTransport", t.Redacted(), t.Scheme)
 	case r == nil:
-		return t, nil, fmt.Errorf("target %q: no resolver for %q: give it to WithResolver, or a protocol of that name to WithProtocols", target, t.Scheme)
+		return t, nil, fmt.Errorf("target %q: no resolver for %q: give it to WithResolver, or a protocol of that name to WithProtocols", t.Redacted(), t.Scheme)
 	case ok:
 		err = ch.Check(t)
 	}

@@ -48,7 +48,7 @@ type Client struct {
 
 	opts     options
 	caller   session.Caller // for what a call needs besides a session
-	target   string
+	target   string         // without secrets
 	steering steering
 	budget   *resilience.Budget
 	hedges   hedging
@@ -73,7 +73,7 @@ var _ tandem.Caller = (*Client)(nil)
 // for that. It fails for targets and options that can't work. The schemes tcp,
 // unix, static, dns and file are built in; others come with [WithResolver].
 func Dial(target string, opts ...Option) (*Client, error) {
-	c := &Client{opts: builtin(), target: target}
+	c := &Client{opts: builtin(), target: registry.Redact(target)}
 	for _, o := range opts {
 		o(&c.opts)
 	}

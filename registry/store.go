@@ -85,7 +85,7 @@ func (s store) load(target Target) ([]tandem.Instance, time.Time, error) {
 		return nil, time.Time{}, err
 	}
 	if content.Target != target.String() {
-		return nil, time.Time{}, fmt.Errorf("the file is for target %.100q", content.Target)
+		return nil, time.Time{}, fmt.Errorf("the file is for target %.100q", Redact(content.Target))
 	}
 	return content.Instances, content.Saved, nil
 }

@@ -22,19 +22,22 @@ type Target struct {
 const maxTarget = 1 << 20
 
 // ParseTarget parses a target string. A target without a scheme is taken as
-// tcp://.
+// tcp://. Credentials before an "@" are an error: registries have options for them.
 func ParseTarget(s string) (Target, error) {
 	if len(s) > maxTarget {
 		return Target{}, fmt.Errorf("target of %d bytes, limit %d", len(s), maxTarget)
 	}
 	scheme, rest := cutScheme(s)
 	if !validScheme(scheme) {
-		return Target{}, fmt.Errorf("target %.100q: bad scheme %.20q: want letters, digits, '+', '-' or '.' before ://", s, scheme)
+		return Target{}, fmt.Errorf("target %.100q: bad scheme: want letters, digits, '+', '-' or '.' before ://", Redact(s))
+	}
+	if credentials(rest) > 0 && !strings.EqualFold(scheme, "unix") {
+		return Target{}, fmt.Errorf("target %.100q: a target has no user or password: give them by WithAuth or WithToken of the registry's package", Redact(s))
 	}
 	rest, options, _ := strings.Cut(rest, "?")
 	query, err := url.ParseQuery(options)
 	if err != nil {
-		return Target{}, fmt.Errorf("target %.100q: bad query: %w", s, err)
+		return Target{}, fmt.Errorf("target %.100q: bad query: want name=value, with & between options", Redact(s)) // err may have a secret
 	}
 	t := Target{Scheme: strings.ToLower(scheme), Authority: rest}
 	if i := strings.IndexByte(rest, '/'); i >= 0 {
@@ -44,7 +47,7 @@ func ParseTarget(s string) (Target, error) {
 		t.Query = query
 	}
 	if t.Address() == "" {
-		return Target{}, fmt.Errorf("target %.100q: want scheme://address", s)
+		return Target{}, fmt.Errorf("target %.100q: want scheme://address", Redact(s))
 	}
 	return t, nil
 }
@@ -82,6 +85,67 @@ func (t Target) String() string {
 	return s
 }
 
+// Redacted is String without what may be a secret, for errors, logs and pages. See [Redact].
+func (t Target) Redacted() string { return Redact(t.String()) }
+
+// hidden stands for a secret.
+const hidden = "***"
+
+// Redact returns the text of a target, which need not be a valid one, for errors, logs and
+// pages: without a user and password before the host, and without the values of options
+// whose names say that they are secret, as password or token.
+func Redact(target string) string {
+	scheme, rest := cutScheme(target)
+	if strings.HasSuffix(target, "://"+rest) {
+		scheme += "://"
+	} else {
+		scheme = ""
+	}
+	if end := credentials(rest); end > 0 {
+		rest = hidden + rest[end:]
+	}
+	rest, options, given := strings.Cut(rest, "?")
+	if !given {
+		return scheme + rest
+	}
+	list := strings.Split(options, "&")
+	for i, o := range list {
+		name, _, _ := strings.Cut(o, "=")
+		if plain, err := url.QueryUnescape(name); err != nil || secret(plain) {
+			list[i] = name + "=" + hidden
+		}
+	}
+	return scheme + rest + "?" + strings.Join(list, "&")
+}
+
+// credentials returns how many bytes of a target, after its scheme, are a user and a
+// password before an "@", or look like it; 0 for none. The password may have a slash or a
+// question mark in it, which nothing escapes.
+func credentials(rest string) int {
+	authority := rest
+	if i := strings.IndexAny(rest, "/?"); i >= 0 {
+		authority = rest[:i]
+	}
+	for server := range strings.SplitSeq(authority, ",") {
+		_, port, found := strings.Cut(server, ":")
+		if found && !strings.HasPrefix(server, "[") && strings.Trim(port, "0123456789") != "" {
+			return max(0, strings.LastIndexByte(rest, '@'))
+		}
+	}
+	return max(0, strings.LastIndexByte(authority, '@'))
+}
+
+// secret reports whether an option's name says that its value is one.
+func secret(name string) bool {
+	name = strings.ToLower(name)
+	for _, word := range []string{"pass", "pwd", "secret", "token", "auth", "cred", "apikey", "api_key", "api-key", "accesskey"} {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
+}
+
 // Options returns the values of the target's query. It fails for an option
 // that is not among the names and for one that is given twice: a misspelled
 // option should be found out before it matters.
@@ -101,5 +165,5 @@ func (t Target) Options(names ...string) (map[string]string, error) {
 
 // errorf returns an error that begins with the target, shortened.
 func (t Target) errorf(format string, args ...any) error {
-	return fmt.Errorf("target %.100q: "+format, append([]any{t.String()}, args...)...)
+	return fmt.Errorf("target %.100q: "+format, append([]any{t.Redacted()}, args...)...)
 }

@@ -72,8 +72,10 @@ func (sized) serveNext(ctx context.Context, c *server.Conn, r io.Reader) error {
 		_, err := fmt.Fprintln(c, "refused:", <-done)
 		return err
 	}
-	if m.Kind != tandem.Unary || n > m.MaxMessage {
-		_, err := fmt.Fprintln(c, "refused: not so")
+	if m.Kind != tandem.Unary || n > m.MaxMessage { // nor what it takes
+		done := make(chan error, 1)
+		c.Refuse(ctx, &tandem.Call{Method: name}, errors.New("not so"), func(err error) { done <- err })
+		_, err := fmt.Fprintln(c, "refused:", <-done)
 		return err
 	}
 	argument := make([]byte, n)

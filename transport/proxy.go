@@ -39,6 +39,9 @@ type proxied struct {
 // It can't listen.
 func Proxy(inner tandem.Transport, proxy string, headers ...string) (tandem.Transport, error) {
 	t := &proxied{inner: inner, proxy: proxy, header: http.Header{}}
+	if strings.Contains(proxy, "@") && !strings.Contains(proxy, "://") {
+		return nil, errors.New("transport: proxy: want host:port or http://user:password@host:port") // as below
+	}
 	if strings.Contains(proxy, "://") {
 		u, err := url.Parse(proxy)
 		if err != nil || u.Scheme != "http" || u.Port() == "" || strings.Trim(u.Path, "/") != "" {
@@ -51,10 +54,10 @@ func Proxy(inner tandem.Transport, proxy string, headers ...string) (tandem.Tran
 			t.header.Set("Proxy-Authorization", "Basic "+token)
 		}
 	}
-	for _, h := range headers {
+	for i, h := range headers {
 		name, value, ok := strings.Cut(h, ":")
 		if value = strings.TrimSpace(value); !ok || name == "" || strings.ContainsAny(h, "\r\n") {
-			return nil, fmt.Errorf("transport: proxy: header %.20q: want Name: value", name)
+			return nil, fmt.Errorf("transport: proxy: header %d: want Name: value", i+1) // as above
 		}
 		t.header.Set(name, value)
 	}

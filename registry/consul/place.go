@@ -42,7 +42,7 @@ func parsePlace(target registry.Target, ttl time.Duration) (place, error) {
 		err = checkPath(target.Path)
 	}
 	if err != nil {
-		return place{}, fmt.Errorf("target %.100q: %w; want consul://host:8500/base/Service", target.String(), err)
+		return place{}, fmt.Errorf("target %.100q: %w; want consul://host:8500/base/Service", target.Redacted(), err)
 	}
 	options, err := target.Options("ttl")
 	if err != nil {
@@ -50,11 +50,11 @@ func parsePlace(target registry.Target, ttl time.Duration) (place, error) {
 	}
 	if text, ok := options["ttl"]; ok {
 		if ttl, err = time.ParseDuration(text); err != nil {
-			return place{}, fmt.Errorf("target %.100q: option ttl: %w", target.String(), err)
+			return place{}, fmt.Errorf("target %.100q: option ttl: %w", target.Redacted(), err)
 		}
 	}
 	if ttl < leastTTL || ttl > mostTTL {
-		return place{}, fmt.Errorf("target %.100q: a time to live of %v; allowed are %v to %v", target.String(), ttl, leastTTL, mostTTL)
+		return place{}, fmt.Errorf("target %.100q: a time to live of %v; allowed are %v to %v", target.Redacted(), ttl, leastTTL, mostTTL)
 	}
 	service := target.Path[strings.LastIndexByte(target.Path, '/')+1:]
 	return place{hosts: strings.Join(hosts, ","), path: target.Path, service: service, ttl: ttl}, nil

@@ -48,7 +48,7 @@ func (o *options) place(target registry.Target) (*place, error) {
 		p.layout = rpcx{}
 	}
 	if err := p.apply(values); err != nil {
-		return nil, fmt.Errorf("%s: target %.100q: %w", name, target, err)
+		return nil, fmt.Errorf("%s: target %.100q: %w", name, target.Redacted(), err)
 	}
 	return p, nil
 }

@@ -31,19 +31,19 @@ func parse(t registry.Target) (place, error) {
 	}
 	at.iface = t.Authority
 	if at.iface == "" {
-		return place{}, fmt.Errorf("%s: target %.100q: want mdns://interface/Service, or * for an interface of the system's choice", name, t.String())
+		return place{}, fmt.Errorf("%s: target %.100q: want mdns://interface/Service, or * for an interface of the system's choice", name, t.Redacted())
 	}
 	labels := strings.Split(strings.ToLower(strings.Trim(t.Path, "/")), "/")
 	slices.Reverse(labels)
 	for _, l := range labels {
 		if !validLabel(l) {
-			return place{}, fmt.Errorf("%s: target %.100q: want a path of letters, digits and hyphens, at most 62 between two slashes", name, t.String())
+			return place{}, fmt.Errorf("%s: target %.100q: want a path of letters, digits and hyphens, at most 62 between two slashes", name, t.Redacted())
 		}
 	}
 	at.service = "_" + labels[0] + "._tcp"
 	at.domain = strings.Join(append(labels[1:], "local"), ".")
 	if len(at.fqdn()) > maxName {
-		return place{}, fmt.Errorf("%s: target %.100q: the path is too long for a DNS name", name, t.String())
+		return place{}, fmt.Errorf("%s: target %.100q: the path is too long for a DNS name", name, t.Redacted())
 	}
 	return at, nil
 }
@@ -68,12 +68,12 @@ func parseOptions(t registry.Target) (at place, err error) {
 	}
 	if text := options["ttl"]; text != "" {
 		if at.ttl, err = time.ParseDuration(text); err != nil || at.ttl < minTTL || at.ttl > maxTTL {
-			return at, fmt.Errorf("target %.100q: bad ttl %.20q: want a duration from %v to %v", t.String(), text, minTTL, maxTTL)
+			return at, fmt.Errorf("target %.100q: bad ttl %.20q: want a duration from %v to %v", t.Redacted(), text, minTTL, maxTTL)
 		}
 	}
 	if text := options["ipv6"]; text != "" {
 		if at.ipv6, err = strconv.ParseBool(text); err != nil {
-			return at, fmt.Errorf("target %.100q: bad ipv6 %.20q: want true or false", t.String(), text)
+			return at, fmt.Errorf("target %.100q: bad ipv6 %.20q: want true or false", t.Redacted(), text)
 		}
 	}
 	return at, nil

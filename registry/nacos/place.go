@@ -37,7 +37,7 @@ func (r *resolver) parse(t registry.Target) (place, error) {
 	}
 	p, err := r.read(t, options)
 	if err != nil {
-		return place{}, fmt.Errorf("target %.100q: %w", t.String(), err)
+		return place{}, fmt.Errorf("target %.100q: %w", t.Redacted(), err)
 	}
 	return p, nil
 }

@@ -30,7 +30,6 @@ func TestBadTargets(t *testing.T) {
 		"etcd://h:1/S":                            "scheme",
 		"nacos://h/S":                             "host:port",
 		"nacos://h:0/S":                           "host:port",
-		"nacos://user@h:1/S":                      "host:port",
 		"nacos:///S":                              "host:port",
 		"nacos://h:1,/S":                          "host:port",
 		"nacos://h:1":                             "bad path",

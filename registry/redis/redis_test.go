@@ -61,7 +61,6 @@ func TestBadTargets(t *testing.T) {
 		"redis://h:70000/a":              "bad address",
 		"redis:///a":                     "bad address",
 		"redis://h,/a":                   "bad address",
-		"redis://user:secret@h:1/a":      "by WithAuth",
 		"redis://h:1/a?tll=3s":           "unknown option",
 		"redis://h:1/a?ttl=1":            "bad ttl",
 		"redis://h:1/a?ttl=10ms":         "bad ttl",

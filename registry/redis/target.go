@@ -36,7 +36,7 @@ func parse(t registry.Target) (place, error) {
 	}
 	at.list = strings.Trim(t.Path, "/")
 	if at.list == "" || strings.ContainsAny(at.list, "{}") {
-		return place{}, fmt.Errorf("%s: target %.100q: want redis://host:port/base/Service, without braces in the path", name, t.String())
+		return place{}, fmt.Errorf("%s: target %.100q: want redis://host:port/base/Service, without braces in the path", name, t.Redacted())
 	}
 	port := "6379"
 	if at.master != "" {
@@ -45,13 +45,13 @@ func parse(t registry.Target) (place, error) {
 	for addr := range strings.SplitSeq(t.Authority, ",") {
 		addr, err = withPort(addr, port)
 		if err != nil {
-			return place{}, fmt.Errorf("%s: target %.100q: %w", name, t.String(), err)
+			return place{}, fmt.Errorf("%s: target %.100q: %w", name, t.Redacted(), err)
 		}
 		at.addrs = append(at.addrs, addr)
 	}
 	at.cluster = at.cluster || len(at.addrs) > 1 && at.master == ""
 	if at.cluster && (at.db != 0 || at.master != "") {
-		return place{}, fmt.Errorf("%s: target %.100q: a Cluster has one database and no Sentinels: leave out db and master", name, t.String())
+		return place{}, fmt.Errorf("%s: target %.100q: a Cluster has one database and no Sentinels: leave out db and master", name, t.Redacted())
 	}
 	return at, nil
 }
@@ -63,17 +63,17 @@ func parseOptions(t registry.Target) (at place, err error) {
 	}
 	if text := options["ttl"]; text != "" {
 		if at.ttl, err = time.ParseDuration(text); err != nil || at.ttl < minTTL {
-			return at, fmt.Errorf("target %.100q: bad ttl %.20q: want a duration of at least %v", t.String(), text, minTTL)
+			return at, fmt.Errorf("target %.100q: bad ttl %.20q: want a duration of at least %v", t.Redacted(), text, minTTL)
 		}
 	}
 	if text := options["db"]; text != "" {
 		if at.db, err = strconv.Atoi(text); err != nil || at.db < 0 {
-			return at, fmt.Errorf("target %.100q: bad db %.20q: want a number from 0 on", t.String(), text)
+			return at, fmt.Errorf("target %.100q: bad db %.20q: want a number from 0 on", t.Redacted(), text)
 		}
 	}
 	if text := options["cluster"]; text != "" {
 		if at.cluster, err = strconv.ParseBool(text); err != nil {
-			return at, fmt.Errorf("target %.100q: bad cluster %.20q: want true or false", t.String(), text)
+			return at, fmt.Errorf("target %.100q: bad cluster %.20q: want true or false", t.Redacted(), text)
 		}
 	}
 	at.master = options["master"]

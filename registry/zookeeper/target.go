@@ -45,7 +45,7 @@ func parsePlace(target registry.Target, o *options) (place, error) {
 		_, err = parseServers(target.Authority)
 	}
 	if err != nil {
-		return p, fmt.Errorf("target %.100q: %w", target, err)
+		return p, fmt.Errorf("target %.100q: %w", target.Redacted(), err)
 	}
 	p.dir = target.Path + p.layout.below()
 	p.link = target.Authority + "?" + p.ttl.String()

@@ -1,0 +1,26 @@
+package registrytest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// HidesSecrets fails the test if an error of open, which opens a registry at a target, has a
+// password or a token in it that was put into a target of the scheme. open returns nil for a
+// target that it takes, and closes what it has opened.
+func HidesSecrets(t *testing.T, scheme string, open func(target string) error) {
+	t.Helper()
+	const canary = "canary"
+	for _, form := range []string{
+		"%s://user:canary@127.0.0.1:1/base/Service", "%s://canary@127.0.0.1:1/base/Service",
+		"%s://user:canary@127.0.0.1/", "%s://user:can/canary@127.0.0.1:1/base/Service", "%s://user:can?canary@127.0.0.1:1/base/Service",
+		"%s://127.0.0.1:1,user:canary@127.0.0.1:2/base/Service", "%s://127.0.0.1:1/base/Service?password=canary",
+		"%s://127.0.0.1:1/base/Service?token=canary&ttl=soon", "%s://127.0.0.1:1?secret=canary", "%s://127.0.0.1:1/base/Service?password=canary%%zz",
+	} {
+		target := fmt.Sprintf(form, scheme)
+		if err := open(target); err != nil && strings.Contains(err.Error(), canary) {
+			t.Errorf("target %q: the error has its secret: %v", target, err)
+		}
+	}
+}
