@@ -19,15 +19,19 @@ import (
 // pingAfter is how long a WebSocket may be silent before its client is pinged.
 const pingAfter = 30 * time.Second
 
+// closeTime is how long a client may take to answer when its WebSocket is closed.
+const closeTime = time.Second
+
 // socket is a WebSocket that is served.
 type socket struct {
 	*conn
 
 	ws        *websocket.Conn
-	ctx       context.Context //nolint:containedctx // the connection's own, and that of its calls
-	listening atomic.Bool     // for the next message
-	heard     atomic.Uint64   // messages
-	timeout   time.Duration   // of each call, as the header says; 0 if it does not
+	ctx       context.Context    //nolint:containedctx // the connection's own, and that of its calls
+	cancel    context.CancelFunc // ends ctx, and with it reading
+	listening atomic.Bool        // for the next message
+	heard     atomic.Uint64      // messages
+	timeout   time.Duration      // of each call, as the header says; 0 if it does not
 
 	mu       sync.Mutex
 	draining bool
@@ -42,7 +46,7 @@ func (h *handler) serveSocket(w http.ResponseWriter, r *http.Request, c *conn) {
 	}
 	defer func() { _ = ws.CloseNow() }() // if it is open still
 	ctx, cancel := context.WithCancel(r.Context())
-	s := &socket{conn: c, ws: ws, ctx: ctx}
+	s := &socket{conn: c, ws: ws, ctx: ctx, cancel: cancel}
 	if now := time.Now(); !deadlineOf(r.Header, now).IsZero() {
 		s.timeout = deadlineOf(r.Header, now).Sub(now)
 	}
@@ -97,6 +101,8 @@ func (s *socket) drain() {
 	s.draining = true
 	s.mu.Unlock()
 	s.open.Wait()
+	silent := time.AfterFunc(closeTime, s.cancel)
+	defer silent.Stop()
 	_ = s.ws.Close(websocket.StatusGoingAway, "the server is shutting down")
 }
 

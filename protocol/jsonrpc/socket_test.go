@@ -245,3 +245,62 @@ func TestWebSocketSilence(t *testing.T) {
 		}
 	})
 }
+
+// A client that does not answer when its WebSocket is closed does not delay Shutdown, and
+// neither does one whose message does not come.
+func TestSilentSocketDoesNotDelayShutdown(t *testing.T) {
+	for _, sent := range []string{"", "\x01", "\x01\xff\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00{"} {
+		synctest.Test(t, func(t *testing.T) {
+			srv, network := bubble(t)
+			conn, err := network.Dial(t.Context(), "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			r := upgrade(t, conn)
+			fmt.Fprint(conn, sent)
+			go func() { _, _ = io.Copy(io.Discard, r) }()
+			synctest.Wait()
+			began := time.Now()
+			if err := srv.Shutdown(t.Context()); err != nil || time.Since(began) > 3*time.Second {
+				t.Errorf("after %q Shutdown took %v: %v", sent, time.Since(began), err)
+			}
+		})
+	}
+}
+
+// A POST that is refused, or whose body does not come, ends within the stall timeout.
+func TestUnfinishedPost(t *testing.T) {
+	const start, length = "POST /jsonrpc HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n", "Content-Length: 9\r\n\r\n"
+	for request, c := range map[string]struct {
+		answer string
+		after  time.Duration
+	}{
+		start + length: {"HTTP/1.1 400 ", 3 * time.Second},
+		start + "Content-Length: 1000000000\r\n\r\n":                                    {"HTTP/1.1 200 ", 0},
+		start + "Transfer-Encoding: chunked\r\n\r\nz\r\n":                               {"HTTP/1.1 400 ", 0},
+		start + "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n":      {"HTTP/1.1 400 ", 0},
+		strings.Replace(start, "json\r", "xml\r", 1) + length:                           {"HTTP/1.1 415 ", 0},
+		strings.Replace(start, "POST", "PUT", 1) + "Transfer-Encoding: chunked\r\n\r\n": {"HTTP/1.1 405 ", 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			_, network := bubble(t, server.WithStallTimeout(3*time.Second))
+			conn, err := network.Dial(t.Context(), "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			began := time.Now()
+			fmt.Fprint(conn, request)
+			r := bufio.NewReader(conn)
+			line, err := r.ReadString('\n')
+			if took := time.Since(began); err != nil || !strings.HasPrefix(line, c.answer) || took != c.after {
+				t.Errorf("%.90q: %q after %v, %v", request, line, took, err)
+			}
+			_, _ = io.Copy(io.Discard, r)
+			if took := time.Since(began); took > c.after+time.Second {
+				t.Errorf("%.90q: closed after %v", request, took)
+			}
+		})
+	}
+}

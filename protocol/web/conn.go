@@ -68,6 +68,7 @@ type conn struct {
 	responses map[*response]struct{}
 	hasSpoke  bool
 	hijacked  bool
+	reading   bool // in a Read
 	closed    bool
 	isOver    bool
 }
@@ -131,7 +132,7 @@ func (c *conn) Close() error {
 		return nil
 	}
 	c.closed = true
-	c.endLocked(c.hijacked)
+	c.endLocked(c.hijacked && !c.reading) // a Read that is not over would go on with the deadline of what follows
 	return c.Conn.SetReadDeadline(time.Unix(1, 0))
 }
 

@@ -20,6 +20,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	if err != nil {
 		c.failed = true
 	}
+	c.reading = false
+	c.endLocked(c.closed && c.hijacked)
 	taken := c.frameLocked(p[:n])
 	c.held = append(c.held[:0], p[taken:n]...)
 	if taken < n {
@@ -38,6 +40,7 @@ func (c *conn) readHeld(p []byte) (n int, err error, done bool) { //nolint:reviv
 	case c.refused || c.framing.malformed != "":
 		return 0, errRefused, true
 	case len(c.held) == 0:
+		c.reading = true
 		return 0, nil, false
 	}
 	n = c.frameLocked(p[:copy(p, c.held)])
