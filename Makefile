@@ -176,7 +176,7 @@ session-soak: ## Run the session tests SOAKRUNS (200) times, SOAKJOBS (3) at a t
 	cd internal/session && $(BIN)/session.test -test.v -test.timeout=60m -test.run=Stranger -calls=$(SOAKCALLS)
 
 flood: ## Open 2,000 silent connections a second for 30 s, and 1,000 honest ones beside them: none may fail
-	$(GO) test -run TestSilentFlood -v -count=1 ./server -flood 30s
+	$(GO) test -run TestSilentFlood -v -count=1 ./server -flood 30s -flood-rate 2000 -flood-honest 1000 -flood-networks 65536 -flood-p99 500ms
 
 interop: ## Have suites and clients of other projects test protocol/web, and write docs/interop.md; installs what it can
 	cd interop && $(GO) run ./run -bin $(BIN)/interop -out $(CURDIR)/docs/interop.md

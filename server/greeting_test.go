@@ -223,17 +223,28 @@ func TestFailedAcceptsBackOff(t *testing.T) {
 }
 
 var (
-	floodFor  = flag.Duration("flood", 2*time.Second, "how long TestSilentFlood lasts; make flood has 30 s")
-	floodRate = flag.Int("flood-rate", 2000, "silent connections a second of TestSilentFlood")
+	floodFor      = flag.Duration("flood", 2*time.Second, "how long TestSilentFlood lasts; make flood has 30 s")
+	floodRate     = flag.Int("flood-rate", 100, "silent connections a second of TestSilentFlood, after 1,100 at once")
+	floodHonest   = flag.Int("flood-honest", 100, "honest connections of TestSilentFlood")
+	floodNetworks = flag.Int("flood-networks", 1, "addresses that the silent ones of TestSilentFlood come from")
+	floodP99      = flag.Duration("flood-p99", 0, "time that 99 % of the honest ones may take; 0 for any")
 )
 
-// A flood of silent connections from many addresses keeps no honest one out.
+// A flood of silent connections keeps no honest one out. From one address they can't,
+// however slow the machine is; make flood sends them from thousands, against the clock.
 func TestSilentFlood(t *testing.T) {
-	srv := server.New(server.WithProtocols(talk{}))
+	srv := server.New(server.WithProtocols(talk{}), server.WithHandshakeTimeout(30*time.Second))
 	if err := srv.RegisterFunc("Echo", func(s string) string { return s }); err != nil {
 		t.Fatal(err)
 	}
 	addr := serve(t, srv, transport.TCP(), "127.0.0.1:0").String()
+	for range 1100 { // more than may be in their handshake
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
 	stop := make(chan struct{})
 	var flooding sync.WaitGroup
 	var silent atomic.Int64
@@ -243,7 +254,7 @@ func TestSilentFlood(t *testing.T) {
 		flooding.Wait()
 	}()
 
-	const honest = 1000
+	honest := *floodHonest
 	var took []time.Duration
 	for i := range honest {
 		start := time.Now()
@@ -257,17 +268,17 @@ func TestSilentFlood(t *testing.T) {
 			t.Errorf("honest connection %d, beside %d silent ones: %v", i, silent.Load(), err)
 		}
 		took = append(took, time.Since(start))
-		time.Sleep(*floodFor/honest - time.Since(start)) // they come at a rate
+		time.Sleep(*floodFor/time.Duration(honest) - time.Since(start)) // they come at a rate
 	}
 	slices.Sort(took)
 	t.Logf("%d silent connections; honest ones: median %v, p99 %v, longest %v",
 		silent.Load(), took[honest/2], took[honest*99/100], took[honest-1])
-	if limit := 500 * time.Millisecond; !raceEnabled && took[honest*99/100] > limit {
-		t.Errorf("p99 is %v, want %v at most", took[honest*99/100], limit)
+	if p99 := took[honest*99/100]; *floodP99 > 0 && p99 > *floodP99 {
+		t.Errorf("p99 is %v, want %v at most", p99, *floodP99)
 	}
 }
 
-// flood opens silent connections from many addresses at a rate, and leaves them open until
+// flood opens silent connections at a rate, and leaves them open until
 // the server closes them.
 func flood(addr string, stop <-chan struct{}, count *atomic.Int64) {
 	const most = 8000 // that are open
@@ -284,12 +295,13 @@ func flood(addr string, stop <-chan struct{}, count *atomic.Int64) {
 		}
 		for range *floodRate / 100 {
 			n++
+			from := n % *floodNetworks
 			select {
 			case slots <- struct{}{}:
 			default:
 				continue
 			}
-			d := net.Dialer{Timeout: time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(n>>8), byte(n))}}
+			d := net.Dialer{Timeout: time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(from>>8), byte(from))}}
 			readers.Go(func() {
 				defer func() { <-slots }()
 				c, err := d.Dial("tcp", addr)
