@@ -17,8 +17,9 @@ type Reservation struct {
 	conn *Conn
 	ctx  context.Context //nolint:containedctx // of the request: how long it waits
 
-	mu   sync.Mutex // of what a goroutine does that a handler has left
-	hold *budget.Hold
+	mu       sync.Mutex // of what a goroutine does that a handler has left
+	hold     *budget.Hold
+	expected int64 // since the last Release
 }
 
 // Reserve returns an empty Reservation for a request that begins. It waits for memory until
@@ -60,11 +61,15 @@ func (r *Reservation) Reserve(n int64) error {
 	return h.Grow(r.ctx, n, r.conn.StallTimeout())
 }
 
-// Expect is Reserve for what decoding a message takes, which is refused beyond
-// [WithMaxDecoded].
+// Expect is Reserve for what decoding a message takes. All that is expected until Release is
+// called must not exceed [WithMaxDecoded].
 func (r *Reservation) Expect(n int64) error {
-	if most := r.conn.server.opts.maxDecoded; n > most {
-		return budget.TooMuch(n, most)
+	r.mu.Lock()
+	r.expected += n
+	all := r.expected
+	r.mu.Unlock()
+	if most := r.conn.server.opts.maxDecoded; all > most {
+		return budget.TooMuch(all, most)
 	}
 	return r.Reserve(n)
 }
@@ -80,6 +85,7 @@ func (r *Reservation) Return(n int64) {
 func (r *Reservation) Release() {
 	r.mu.Lock()
 	h := r.hold
+	r.expected = 0
 	r.mu.Unlock()
 	h.Release()
 }

@@ -10,6 +10,7 @@ import (
 	apache "github.com/apache/thrift/lib/go/thrift"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/server"
 )
 
 // call is one call: what was asked, its [tandem.Call] and that one's Body.
@@ -18,6 +19,7 @@ type call struct {
 	request
 
 	conn     *conn
+	held     *server.Reservation
 	declared *declaration // nil if nothing is declared of the method
 	plain    []byte       // the message, once it is decompressed
 	silent   bool         // a one-way call: nothing is answered
@@ -43,26 +45,27 @@ func (c *call) decode(v any) error {
 	if c.header != nil && c.header.zlib {
 		if c.plain == nil {
 			var err error
-			c.plain, err = inflate(message, c.args+c.limit)
+			c.plain, err = c.held.Decompress(zlibs{}, message, c.args+c.limit)
 			if errors.Is(err, errTooLong) {
 				return tandem.Errorf(tandem.ResourceExhausted, "message of more than %d bytes, decompressed", c.limit)
 			}
 			if err != nil {
-				return tandem.Errorf(tandem.InvalidArgument, "%w", err)
+				return server.Unfit(err)
 			}
 		}
 		message = c.plain
 	}
 	in := &memory{b: message, off: c.args}
 	d := decoder{newGuard(c.format, in), &c.conn.types, context.Background()}
+	d.expect = c.held.Expect
 	err := d.arguments(v, c.declared)
+	if d.denied != nil {
+		return d.denied
+	}
 	if err == nil && in.RemainingBytes() > 0 {
 		err = fmt.Errorf("%d bytes behind the parameters", in.RemainingBytes())
 	}
-	if err != nil {
-		return tandem.Errorf(tandem.InvalidArgument, "%w", err)
-	}
-	return nil
+	return server.Unfit(err)
 }
 
 // Encode encodes the one result that a client receives.
@@ -101,6 +104,7 @@ func (*call) Stream() tandem.MessageStream { return nil }
 // begin.
 func (c *call) answer(err error) {
 	defer func() { <-c.conn.turn }()
+	c.held.Release()
 	if c.silent {
 		return
 	}

@@ -186,6 +186,10 @@ func (d *decoder) elements(t apache.TType, v reflect.Value) error {
 	if err != nil {
 		return err
 	}
+	elem := int64(v.Type().Elem().Size())                     //nolint:gosec // a type's size
+	if err := d.charge(int64(n) * elem * 3 / 2); err != nil { // it is moved while it grows
+		return err
+	}
 	if v.Kind() == reflect.Map {
 		err = d.set(kind, n, v)
 	} else {
@@ -225,6 +229,10 @@ func (d *decoder) key(t apache.TType, v reflect.Value) error {
 func (d *decoder) mapping(v reflect.Value) error {
 	keyType, valueType, n, err := d.ReadMapBegin(d.ctx)
 	if err != nil {
+		return err
+	}
+	each := int64(v.Type().Key().Size() + v.Type().Elem().Size()) //nolint:gosec // sizes of types
+	if err := d.charge(2 * int64(n) * each); err != nil {
 		return err
 	}
 	v.Set(reflect.MakeMap(v.Type()))

@@ -19,6 +19,43 @@ type guard struct {
 	format format
 	depth  int
 	claims []claim // of the containers that are being read
+
+	expect  func(n int64) error // is asked for the memory of what is read; nil for no limit
+	pending int64               // bytes for which it was not asked yet
+	denied  error               // what it has said, which Apache's code makes words of
+}
+
+// chargeStep is for how many bytes of memory it is worth asking.
+const chargeStep = 16 << 10
+
+// charge asks for n bytes of memory before something is made that takes them.
+func (g *guard) charge(n int64) error {
+	if g.pending += n; g.expect == nil || g.pending < chargeStep {
+		return nil
+	}
+	n, g.pending = g.pending, 0
+	g.denied = g.expect(n)
+	return g.denied
+}
+
+// structSize is what a struct takes of which the type is not known, in bytes, and slot what
+// an element of a container takes.
+const structSize = 128
+
+func slot(t apache.TType) int64 {
+	switch t {
+	case apache.BOOL, apache.BYTE:
+		return 1
+	case apache.I16:
+		return 2
+	case apache.I32:
+		return 4
+	case apache.STRING, apache.UUID:
+		return 16
+	case apache.LIST:
+		return 24
+	}
+	return 8
 }
 
 // claim is the least that the elements of a container take.
@@ -113,8 +150,15 @@ func (g *guard) Skip(ctx context.Context, t apache.TType) error {
 	return apache.Skip(ctx, g, t, maxNesting)
 }
 
-func (g *guard) ReadStructBegin(ctx context.Context) (string, error) {
+func (g *guard) enterStruct() error {
 	if err := g.enter(); err != nil {
+		return err
+	}
+	return g.charge(structSize)
+}
+
+func (g *guard) ReadStructBegin(ctx context.Context) (string, error) {
+	if err := g.enterStruct(); err != nil {
 		return "", err
 	}
 	return g.TProtocol.ReadStructBegin(ctx)
@@ -130,6 +174,9 @@ func (g *guard) ReadListBegin(ctx context.Context) (apache.TType, int, error) {
 	if err == nil {
 		err = g.open(size, g.least(t))
 	}
+	if err == nil {
+		err = g.charge(int64(size) * slot(t))
+	}
 	return t, size, err
 }
 
@@ -138,6 +185,9 @@ func (g *guard) ReadSetBegin(ctx context.Context) (apache.TType, int, error) {
 	if err == nil {
 		err = g.open(size, g.least(t))
 	}
+	if err == nil {
+		err = g.charge(int64(size) * 2 * slot(t))
+	}
 	return t, size, err
 }
 
@@ -145,6 +195,9 @@ func (g *guard) ReadMapBegin(ctx context.Context) (key, value apache.TType, size
 	key, value, size, err = g.TProtocol.ReadMapBegin(ctx)
 	if err == nil {
 		err = g.open(size, g.least(key)+g.least(value))
+	}
+	if err == nil {
+		err = g.charge(int64(size) * 2 * (slot(key) + slot(value)))
 	}
 	return key, value, size, err
 }

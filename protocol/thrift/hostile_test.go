@@ -264,3 +264,50 @@ func TestOneWayIsNeverAnswered(t *testing.T) {
 		s.alive(dialect)
 	}
 }
+
+// A list of structs without fields is a byte each, and much more when it is decoded.
+func TestListsAreEstimated(t *testing.T) {
+	const papers = 100_000
+	count := string(binary.BigEndian.AppendUint32(nil, papers))
+	message := frame("\x80\x01\x00\x01\x00\x00\x00\x08by_title\x00\x00\x00\x07",
+		"\x0f\x00\x01\x0c", count, strings.Repeat("\x00", papers), "\x00")
+	s := newStranger(t, serve(t, &office{}, server.WithMaxDecoded(4<<20)))
+	s.say(message)
+	s.refused("framed binary", apache.INTERNAL_ERROR, "bytes of memory when decoded, limit 4194304")
+	s.alive("framed binary")
+
+	s = newStranger(t, serve(t, &office{}))
+	s.say(message)
+	if _, e := s.hear("framed binary"); e != nil {
+		t.Errorf("below the limit: %v", e)
+	}
+}
+
+// Many large requests at the same time are refused while there is no memory, and served
+// when there is.
+func TestRequestsWithoutMemoryAreRefused(t *testing.T) {
+	address := serve(t, &office{}, server.WithMemory(1<<20))
+	blob := frame(blobHead, "\x0b\x00\x01\x00\x20\x00\x00", strings.Repeat("x", 2<<20), "\x00")
+	first, second := newStranger(t, address), newStranger(t, address)
+	first.say(blob[:1<<20]) // it has begun, and may exceed the memory alone
+	for tries := 0; ; tries++ {
+		second.say(blob)
+		if _, e := second.hear("framed binary"); e != nil {
+			if !strings.Contains(e.Error(), "raise server.WithMemory") {
+				t.Fatal(e)
+			}
+			break
+		}
+		if tries == 100 {
+			t.Fatal("two are read that do not fit together")
+		}
+	}
+	first.say(blob[1<<20:])
+	if _, e := first.hear("framed binary"); e != nil {
+		t.Error(e)
+	}
+	second.say(blob)
+	if _, e := second.hear("framed binary"); e != nil {
+		t.Errorf("when the memory is free again: %v", e)
+	}
+}

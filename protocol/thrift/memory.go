@@ -59,6 +59,23 @@ type recorder struct {
 
 	r     *bufio.Reader
 	limit int // bytes
+	try   func(n int64) error
+	held  int // bytes that may be kept without asking
+}
+
+// errNoMemory is a recorder's for which there is none.
+var errNoMemory = errors.New("there is no memory for the message now: try again later, or raise server.WithMemory")
+
+// room asks for the memory of n bytes more, which are moved while they grow.
+func (r *recorder) room(n int) error {
+	for len(r.b)+n > r.held {
+		more := max(r.held, piece)
+		if r.try(2*int64(more)) != nil {
+			return errNoMemory
+		}
+		r.held += more
+	}
+	return nil
 }
 
 // errTooLong is a recorder's that has come to its limit.
@@ -68,6 +85,9 @@ func (r *recorder) Read(p []byte) (int, error) {
 	if len(r.b)+len(p) > r.limit {
 		return 0, errTooLong
 	}
+	if err := r.room(len(p)); err != nil {
+		return 0, err
+	}
 	n, err := r.r.Read(p)
 	r.b = append(r.b, p[:n]...)
 	return n, err
@@ -76,6 +96,9 @@ func (r *recorder) Read(p []byte) (int, error) {
 func (r *recorder) ReadByte() (byte, error) {
 	if len(r.b) == r.limit {
 		return 0, errTooLong
+	}
+	if err := r.room(1); err != nil {
+		return 0, err
 	}
 	c, err := r.r.ReadByte()
 	if err == nil {

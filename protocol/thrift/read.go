@@ -13,6 +13,7 @@ import (
 
 	apache "github.com/apache/thrift/lib/go/thrift"
 
+	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/server"
 )
 
@@ -25,7 +26,8 @@ type request struct {
 	message []byte  // as it came, with its head if that came in a frame
 	args    int     // where the arguments begin in it
 	method  *server.Method
-	limit   int // of the arguments, in bytes
+	limit   int                 // of the arguments, in bytes
+	try     func(n int64) error // holds memory for n bytes if there is some; nil for no limit
 }
 
 // refusal says that a request goes beyond a limit of ours.
@@ -93,9 +95,23 @@ func (q *request) readFramed(r *bufio.Reader, find finder) (*refusal, error) {
 		_, err := f.r.Discard(f.left)
 		return refused, err
 	}
+	if err := q.reserve(2 * int64(f.left)); err != nil { // it is moved while it grows
+		_, failed := f.r.Discard(f.left)
+		return &refusal{text: tandem.AsError(err).Message}, failed
+	}
 	q.message, err = f.take(q.message, f.left)
 	return nil, err
 }
+
+func (q *request) reserve(n int64) error {
+	if q.try == nil {
+		return nil
+	}
+	return q.try(n)
+}
+
+// smallMessage is how many bytes of a message are not worth asking for.
+const smallMessage = 4 << 10
 
 // findHead parses the head of the message, of which the beginning is there.
 func (q *request) findHead() (err error) {
@@ -172,8 +188,11 @@ func (q *request) readBare(r *bufio.Reader, find finder) (*refusal, error) {
 		return nil, err
 	}
 	q.method, q.limit = find(q.name)
-	rec := &recorder{r: r, limit: q.limit}
+	rec := &recorder{r: r, limit: q.limit, try: q.reserve, held: smallMessage}
 	err = newGuard(q.format, rec).Skip(context.Background(), apache.STRUCT)
+	if errors.Is(err, errNoMemory) {
+		return &refusal{text: errNoMemory.Error(), fatal: true}, nil
+	}
 	if errors.Is(err, errTooLong) || isSizeLimit(err) {
 		return &refusal{text: fmt.Sprintf("message of more than %d bytes, or with a size that they can't hold", q.limit), fatal: true}, nil
 	}
@@ -249,6 +268,21 @@ func inflate(b []byte, limit int) ([]byte, error) {
 		err = errTooLong
 	}
 	return plain, err
+}
+
+// zlibs is zlib as a compressor, by which a request is decompressed.
+type zlibs struct{}
+
+func (zlibs) Name() string { return "zlib" }
+
+func (zlibs) Compress(dst, src []byte) ([]byte, error) { return append(dst, deflate(src)...), nil }
+
+func (zlibs) Decompress(dst, src []byte, limit int) ([]byte, error) {
+	plain, err := inflate(src, limit)
+	if err != nil {
+		return dst, err
+	}
+	return append(dst, plain...), nil
 }
 
 // deflate compresses a message.

@@ -169,15 +169,18 @@ func (p *protocol) Serve(ctx context.Context, sc *server.Conn) error {
 
 // serveNext reads one request and makes its call.
 func (c *conn) serveNext(ctx context.Context) error {
-	in := &call{conn: c}
+	in := &call{conn: c, held: c.Reserve(ctx)}
+	in.try = in.held.Try
 	refused, err := in.read(c.r, c.find)
 	if err != nil {
+		in.held.Release()
 		return fmt.Errorf("reading a request: %w", unexpected(err))
 	}
 	in.silent = in.kind == apache.ONEWAY || in.method != nil && c.oneWay[in.method.Name]
 	select {
 	case c.turn <- struct{}{}:
 	case <-ctx.Done():
+		in.held.Release()
 		return ctx.Err()
 	}
 	name := candidates(in.name, c.service)[0]
