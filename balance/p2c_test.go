@@ -130,7 +130,7 @@ func TestP2CAndTheUnknown(t *testing.T) {
 		for range 4000 {
 			got[table.Pick(nil, all).Instance.ID]++
 		}
-		if got["d"] < 900 || got["d"] > 1100 {
+		if got["d"] < 820 || got["d"] > 1180 { // 1000 with a standard deviation of 27: by chance once in 10^10 times
 			t.Errorf("it gets %v of 4000 calls that nobody answers yet", got)
 		}
 		stats(table)["d"].Begin() // it has one, and the others none

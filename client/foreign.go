@@ -151,20 +151,20 @@ func (f *foreign) conclude(err error) error {
 // gone is the error for a call that a connection did not take that is no more: nothing
 // speaks against trying elsewhere.
 func (f *foreign) gone(why error) error {
-	e := tandem.Errorf(tandem.Unavailable, "%w", notTaken(fmt.Sprintf("the connection to %s is gone: %v", f.peer.Addr, why)))
+	e := tandem.Errorf(tandem.Unavailable, "%w", notTakenError(fmt.Sprintf("the connection to %s is gone: %v", f.peer.Addr, why)))
 	e.NotExecuted = true
 	return e
 }
 
-// notTaken is why a call was not taken and goes elsewhere: for that it counts as
+// notTakenError is why a call was not taken and goes elsewhere: for that it counts as
 // [session.ErrDraining], but nothing has drained.
-type notTaken string
+type notTakenError string
 
-func (n notTaken) Error() string { return string(n) }
+func (n notTakenError) Error() string { return string(n) }
 
 // Is makes errors.Is find ErrDraining.
-func (notTaken) Is(target error) bool {
-	return target == session.ErrDraining //nolint:errorlint // which would ask this again
+func (notTakenError) Is(target error) bool {
+	return target == session.ErrDraining // it is this very value
 }
 
 var errRetired = errors.New("it takes no more calls")

@@ -188,7 +188,7 @@ func (l *link) leave() {
 		l.set(gone, errClosed)
 		return
 	}
-	l.set(gone, notTaken("it left the registry"))
+	l.set(gone, notTakenError("it left the registry"))
 }
 
 // end leaves a connection that takes no more calls; those in flight go on. Clients

@@ -30,7 +30,7 @@ func failing(t *testing.T, calls *atomic.Int64) string {
 	srv := server.New(server.WithProtocols(all.New()...))
 	err := srv.RegisterFunc("Text.Fail", func(code int) (string, error) {
 		calls.Add(1)
-		return "", tandem.Errorf(tandem.Code(code), "why") //nolint:gosec // small
+		return "", tandem.Errorf(tandem.Code(code), "why")
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +79,9 @@ func crossed(t *testing.T, address string, code tandem.Code, calls *atomic.Int64
 	if back["tandem"] != code.String() || back["grpc"] != code.String() || back["connect"] != code.String() {
 		t.Errorf("%v: %v", code, back)
 	}
-	var said struct{ Code int }
+	var said struct {
+		Code int `json:"code"`
+	}
 	if err := json.Unmarshal([]byte(object), &said); err != nil {
 		t.Error(err)
 	}
@@ -92,12 +94,14 @@ func crossed(t *testing.T, address string, code tandem.Code, calls *atomic.Int64
 // overHTTP is the status and name by which an error of the code crosses.
 func overHTTP(t *testing.T, address string, code tandem.Code) string {
 	t.Helper()
-	resp, err := http.Post("http://"+address+"/Text/Fail", "application/json", strings.NewReader(strconv.Itoa(int(code)))) //nolint:noctx // of a test
+	resp, err := http.Post("http://"+address+"/Text/Fail", "application/json", strings.NewReader(strconv.Itoa(int(code))))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	var said struct{ Code string }
+	var said struct {
+		Code string `json:"code"`
+	}
 	if err := json.NewDecoder(resp.Body).Decode(&said); err != nil {
 		t.Error(err)
 	}
@@ -206,7 +210,9 @@ func refuseLines(ln net.Listener, code int) {
 	}
 	defer c.Close()
 	for in := bufio.NewScanner(c); in.Scan(); {
-		var request struct{ ID int }
+		var request struct {
+			ID int `json:"id"`
+		}
 		_ = json.Unmarshal(in.Bytes(), &request)
 		_, _ = fmt.Fprintf(c, `{"jsonrpc":"2.0","id":%d,"error":{"code":%d,"message":"no"}}`+"\n", request.ID, code)
 	}
