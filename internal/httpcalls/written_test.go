@@ -1,0 +1,39 @@
+package httpcalls
+
+import (
+	"errors"
+	"net"
+	"net/http/httptrace"
+	"testing"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// A request was not executed if the socket has refused it, and only then.
+func TestFailedSaysWhatWasSent(t *testing.T) {
+	refused := &net.OpError{Op: "write", Err: errors.New("broken pipe")}
+	for name, tc := range map[string]struct {
+		written  []error // what became of writing the request, each time
+		answered bool
+		executed bool // maybe
+	}{
+		"written":                       {[]error{nil}, false, true},
+		"not known":                     {nil, false, true},
+		"refused":                       {[]error{refused}, false, false},
+		"refused, and answered":         {[]error{refused}, true, true},
+		"refused after a whole one":     {[]error{nil, refused}, false, true},
+		"ended for another reason":      {[]error{errors.New("http2: aborting request body write")}, false, true},
+		"refused when reading the body": {[]error{&net.OpError{Op: "read", Err: errors.New("reset")}}, false, true},
+	} {
+		a := &Attempt{}
+		a.connected.Store(true)
+		a.answered.Store(tc.answered)
+		for _, err := range tc.written {
+			a.noteWritten(httptrace.WroteRequestInfo{Err: err})
+		}
+		err := a.Failed(errors.New("lost"))
+		if tandem.CodeOf(err) != tandem.Unavailable || tandem.MayHaveExecuted(err) != tc.executed {
+			t.Errorf("%s: %v, which may have executed: %v", name, err, tandem.MayHaveExecuted(err))
+		}
+	}
+}
