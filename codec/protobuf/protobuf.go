@@ -11,6 +11,14 @@
 //	srv := server.New(server.WithCodecs(protobuf.Codec()))
 //	c, err := client.Dial(target, client.WithCodec(protobuf.Codec()))
 //
+// # Types
+//
+// The bytes of a message don't say its type. Where the generated code of a service is in
+// the program, a method of its full name is known: a client refuses messages of other
+// types before it sends, a server when the method is registered. Of other methods, and
+// of clients in other languages, a wrong message may decode, with its fields unknown or
+// mistaken for others.
+//
 // # What decoding promises
 //
 // Messages nest at most 100 deep. Memory follows the bytes received, never a
@@ -39,12 +47,13 @@ var errType = errors.New("not a protobuf message: wanted is a pointer to a gener
 type protobuf struct {
 	generated tandem.Codec
 	types     *estimate.Types
+	seen      *seen
 }
 
 // Codec returns the codec. Decoding resets a message first, as proto.Unmarshal
 // does.
 func Codec() tandem.Codec {
-	return protobuf{codec.Generated(), estimate.ProtoTypes(protofields.Of)}
+	return protobuf{codec.Generated(), estimate.ProtoTypes(protofields.Of), new(seen)}
 }
 
 func (protobuf) Name() string { return "protobuf" }

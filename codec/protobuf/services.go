@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -46,6 +48,42 @@ func linkedMethod(name string) protoreflect.MethodDescriptor {
 		return nil
 	}
 	return s.Methods().ByName(protoreflect.Name(name[dot+1:]))
+}
+
+// most bounds what is remembered of methods, since callers may name any.
+const most = 4096
+
+// seen are calls whose messages were found right.
+type seen struct {
+	types sync.Map // of call
+	size  atomic.Int64
+}
+
+type call struct {
+	method         string
+	sent, received reflect.Type
+}
+
+// CheckMessages returns an error if a method is one of a service whose generated code is in
+// the program, and takes other messages than those sent, or returns others than those
+// received. Clients ask before they send: the bytes of a message don't say its type.
+func (c protobuf) CheckMessages(method string, sent, received reflect.Type) error {
+	key := call{method, sent, received}
+	if _, ok := c.seen.types.Load(key); ok {
+		return nil
+	}
+	if m := linkedMethod(method); m != nil {
+		if err := checkType("takes", method, sent, m.Input()); err != nil {
+			return err
+		}
+		if err := checkType("returns", method, received, m.Output()); err != nil {
+			return err
+		}
+	}
+	if c.seen.size.Add(1) <= most {
+		c.seen.types.Store(key, nil)
+	}
+	return nil
 }
 
 // CheckMethod returns an error if the method of that name is one of a service whose

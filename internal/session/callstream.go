@@ -40,6 +40,9 @@ func (*Caller) OpenWith(ctx context.Context, o *Outgoing, f tandem.Func) (tandem
 	}
 	cs := &callStream{openedStream: st, call: &o.Call, points: o.Points}
 	context.AfterFunc(st.Context(), cs.end)
+	if o.env.checker != nil && o.Call.Codec == protoCodec {
+		return &checkedStream{callStream: cs, checker: o.env.checker}, nil
+	}
 	return cs, nil
 }
 

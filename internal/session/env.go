@@ -114,6 +114,7 @@ type Env struct {
 	usual      string     // the name of usualCodec
 	usualCodec tandem.Codec
 	proto      tandem.Codec // the one of messages of Protocol Buffers; nil without
+	checker    messageChecker
 
 	cfg     Config
 	monitor monitor
@@ -193,6 +194,7 @@ func NewEnv(cfg Config) *Env {
 	e.cfg.Settings.Codecs, e.cfg.Settings.Compressors = names(cfg.Codecs), names(cfg.Compressors)
 	e.usual, e.usualCodec = cfg.Usual, e.Codec(cfg.Usual)
 	e.proto = e.Codec(protoCodec)
+	e.checker, _ = e.proto.(messageChecker)
 	e.monitor.env = e
 	return e
 }

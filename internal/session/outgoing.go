@@ -46,6 +46,8 @@ type Outgoing struct {
 	spare   []brought    // by other attempts, until one is sure
 	stream  openedStream
 	tried   []string // instances, in the order of the attempts
+
+	checked checkedTypes // the last; also of the calls before
 }
 
 // NewOutgoing returns a call without arguments, to be released. It is shared
@@ -441,6 +443,9 @@ func (*Caller) Run(ctx context.Context, o *Outgoing, f tandem.Func, args, reply 
 		FollowProto(&o.Call)
 	}
 	err := o.Encode(args)
+	if err == nil && o.env.checker != nil && o.Call.Codec == protoCodec {
+		err = o.checkTypes(args, reply)
+	}
 	if err == nil {
 		if err = f(ctx, &o.Call); err == nil && o.Call.Kind == tandem.Unary {
 			err = o.decodeReply(ctx, reply)

@@ -14,9 +14,11 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/codec/protobuf"
 	"github.com/tandem-rpc/tandem/protocol/web"
 	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/transport"
 )
 
 // linkCarts links a service as generated code does: two unary methods and a stream of
@@ -155,4 +157,65 @@ func TestLinkedHandlers(t *testing.T) {
 		removes
 	}{})) // with the handler it is whole
 	checkError(t, server.Handle(srv, "other.v1.Carts.Add", func(context.Context, *number) (*text, error) { return new(text), nil }))
+}
+
+// A client refuses messages that are not those of a method that it knows, before it
+// sends; of others it can't know.
+func TestLinkedCalls(t *testing.T) {
+	if err := linkCarts(); err != nil {
+		t.Fatal(err)
+	}
+	dial, _ := protoServer(t, server.WithProtocols(web.New()))
+	c := dial(client.WithCodec(protobuf.Codec()))
+	for range 2 { // the second may find what is remembered
+		err := c.Call(t.Context(), "test.v1.Carts.Add", new(number), new(number))
+		checkError(t, err, "test.v1.Carts.Add takes the message google.protobuf.StringValue, not google.protobuf.Int64Value")
+		checkError(t, c.Call(t.Context(), "test.v1.Carts.Add", new(text), new(text)), "returns the message")
+		checkError(t, c.Notify(t.Context(), "test.v1.Carts.Add", new(number)), "takes the message")
+		if e := tandem.AsError(err); !e.NotExecuted || e.Code != tandem.InvalidArgument {
+			t.Error(err)
+		}
+		for range 2 {
+			checkError(t, c.Call(t.Context(), "test.v1.Carts.Add", new(text), new(number)), "no method") // it was sent
+		}
+		checkError(t, c.Call(t.Context(), "Proto.Field", new(text), nil))
+	}
+	s, err := client.Stream[number, number](t.Context(), c, "Proto.Stream")
+	checkError(t, err)
+	checkError(t, s.Send(new(number)))
+	_ = s.Close()
+}
+
+// The messages of a stream are checked, too.
+func TestLinkedStream(t *testing.T) {
+	if err := linkCarts(); err != nil {
+		t.Fatal(err)
+	}
+	memory := transport.NewMemory()
+	srv := server.New(server.WithTransport("memory", memory), server.WithCodecs(protobuf.Codec()))
+	checkError(t, server.HandleStream(srv, "test.v1.Carts.Watch", func(_ context.Context, s *tandem.Stream[text, number]) error {
+		in, err := s.Recv()
+		return errors.Join(err, s.Send(&number{Value: int64(len(in.GetValue()))}))
+	}))
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve("memory", "here") }()
+	c, err := client.Dial("memory://here", client.WithTransport("memory", memory), client.WithCodec(protobuf.Codec()))
+	checkError(t, err)
+	wrong, err := client.Stream[number, text](t.Context(), c, "test.v1.Carts.Watch")
+	checkError(t, err)
+	checkError(t, wrong.Send(new(number)), "takes the message google.protobuf.StringValue")
+	_, err = wrong.Recv()
+	checkError(t, err, "returns the message google.protobuf.Int64Value")
+	checkError(t, wrong.Close())
+	right, err := client.Stream[text, number](t.Context(), c, "test.v1.Carts.Watch")
+	checkError(t, err)
+	checkError(t, right.Send(&text{Value: "four"}))
+	n, err := right.Recv()
+	if err != nil || n.GetValue() != 4 {
+		t.Error(n, err)
+	}
+	_, _ = right.Recv()
+	checkError(t, c.Close())
+	checkError(t, srv.Close())
+	<-served
 }

@@ -1,0 +1,67 @@
+package session
+
+import (
+	"reflect"
+
+	"github.com/tandem-rpc/tandem"
+)
+
+// messageChecker is what a codec may be that knows the types of methods' messages: that of
+// Protocol Buffers, of services whose generated code is in the program.
+type messageChecker interface {
+	// CheckMessages returns an error if a method is known, and takes other messages
+	// than those sent or returns others than those received; nil types are not checked.
+	CheckMessages(method string, sent, received reflect.Type) error
+}
+
+// checkedTypes are the types that were found to be those of a method. An Outgoing is used
+// again, mostly for the same method: then nothing is looked up.
+type checkedTypes struct {
+	method         string
+	sent, received reflect.Type
+}
+
+// checkTypes returns an error if the arguments or the reply are known to be no messages
+// of the method.
+func (o *Outgoing) checkTypes(args, reply any) error {
+	now := checkedTypes{o.Call.Method, reflect.TypeOf(args), reflect.TypeOf(reply)}
+	if now == o.checked {
+		return nil
+	}
+	if err := o.env.checker.CheckMessages(now.method, now.sent, now.received); err != nil {
+		return refused(tandem.InvalidArgument, "%v", err)
+	}
+	o.checked = now
+	return nil
+}
+
+// checkedStream is a stream whose messages are checked. One goroutine may send while
+// another receives.
+type checkedStream struct {
+	*callStream
+
+	checker        messageChecker
+	sent, received reflect.Type // as they were last
+}
+
+// SendMsg sends v unless it is no message of the method.
+func (st *checkedStream) SendMsg(v any) error {
+	if t := reflect.TypeOf(v); t != st.sent {
+		if err := st.checker.CheckMessages(st.call.Method, t, nil); err != nil {
+			return &tandem.Error{Code: tandem.InvalidArgument, Message: err.Error()}
+		}
+		st.sent = t
+	}
+	return st.callStream.SendMsg(v)
+}
+
+// RecvMsg receives into v unless it is no message of the method.
+func (st *checkedStream) RecvMsg(v any) error {
+	if t := reflect.TypeOf(v); t != st.received {
+		if err := st.checker.CheckMessages(st.call.Method, nil, t); err != nil {
+			return &tandem.Error{Code: tandem.InvalidArgument, Message: err.Error()}
+		}
+		st.received = t
+	}
+	return st.callStream.RecvMsg(v)
+}
