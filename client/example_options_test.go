@@ -158,9 +158,10 @@ func (Clock) Hour(_ struct{}, hour *int) error {
 func (Clock) String() string { return "noon" }
 
 func ExampleWithService() {
+	options := []client.ServiceOption{client.SkipUnsuitable()} // String can't be served
 	c, stop := one(func(ctx context.Context, _ *string) (*int, error) {
 		return client.Invoke[int](ctx, server.Peer(ctx), "Clock.Hour", struct{}{}, client.Codec("json"))
-	}, client.WithService("Clock", Clock{}, client.ServiceOption(client.SkipUnsuitable()))) // String can't be served
+	}, client.WithService("Clock", Clock{}, options...))
 	defer stop()
 	hour, err := client.Invoke[int](context.Background(), c, "It.Does", "")
 	fmt.Println(*hour, err)

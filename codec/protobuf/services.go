@@ -137,7 +137,7 @@ func fullName(t reflect.Type) (name protoreflect.FullName) {
 	if t.Kind() != reflect.Pointer {
 		t = reflect.PointerTo(t)
 	}
-	m, ok := reflect.Zero(t).Interface().(proto.Message)
+	m, ok := reflect.TypeAssert[proto.Message](reflect.Zero(t))
 	if !ok {
 		return ""
 	}

@@ -90,7 +90,7 @@ var protoCalls = map[string]func(ctx context.Context, c *client.Client) (*Field,
 		return client.Invoke[Field](ctx, c, "Proto.None", nil)
 	},
 	"two arguments": func(ctx context.Context, c *client.Client) (*Field, error) {
-		return client.Invoke[Field](ctx, c, "Proto.Two", tandem.Args{&Field{Name: proto.String("")}, zeroField()})
+		return client.Invoke[Field](ctx, c, "Proto.Two", tandem.Args{&Field{Name: new("")}, zeroField()})
 	},
 	"in the background": func(ctx context.Context, c *client.Client) (*Field, error) {
 		reply := new(Field)

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
@@ -26,15 +25,15 @@ import (
 var linkCarts = sync.OnceValue(func() error {
 	method := func(name string, streams bool) *descriptorpb.MethodDescriptorProto {
 		return &descriptorpb.MethodDescriptorProto{
-			Name: proto.String(name), InputType: proto.String(".google.protobuf.StringValue"),
-			OutputType: proto.String(".google.protobuf.Int64Value"), ServerStreaming: proto.Bool(streams),
+			Name: new(name), InputType: new(".google.protobuf.StringValue"),
+			OutputType: new(".google.protobuf.Int64Value"), ServerStreaming: new(streams),
 		}
 	}
 	file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
-		Name: proto.String("test/carts.proto"), Package: proto.String("test.v1"), Syntax: proto.String("proto3"),
+		Name: new("test/carts.proto"), Package: new("test.v1"), Syntax: new("proto3"),
 		Dependency: []string{"google/protobuf/wrappers.proto"},
 		Service: []*descriptorpb.ServiceDescriptorProto{{
-			Name: proto.String("Carts"), Method: []*descriptorpb.MethodDescriptorProto{method("Add", false), method("Remove", false), method("Watch", true)},
+			Name: new("Carts"), Method: []*descriptorpb.MethodDescriptorProto{method("Add", false), method("Remove", false), method("Watch", true)},
 		}},
 	}, protoregistry.GlobalFiles)
 	return errors.Join(err, protoregistry.GlobalFiles.RegisterFile(file))
@@ -72,15 +71,14 @@ func (wrongKind) Watch(context.Context, *text) (*number, error) { return new(num
 // What grpc-go's servers look like.
 type (
 	UnimplementedCartsServer struct{}
-	grpcStream               interface {
+	CartsWatchServer         interface {
 		Context() context.Context
 		SendMsg(m any) error
 		RecvMsg(m any) error
-		SetTrailer(map[string][]string)
-		Send(*number) error
+		SetTrailer(md map[string][]string)
+		Send(n *number) error
 	}
-	CartsWatchServer interface{ grpcStream }
-	embedsStubs      struct {
+	embedsStubs struct {
 		UnimplementedCartsServer
 		adds
 	}

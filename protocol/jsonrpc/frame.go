@@ -35,16 +35,23 @@ func (f *frame) scan(b []byte) (n int, done bool, err error) {
 		case c == '}' || c == ']':
 			err = f.pop(c)
 			done = err == nil && len(f.open) == 0
-		case c == ',' && len(f.open) == 1 && f.open[0] == '[':
-			f.commas++
 		case len(f.open) == 0:
 			err = fmt.Errorf("%w: it begins with %q", errNotJSON, c)
+		case c == ',':
+			f.comma()
 		}
 		if done || err != nil {
 			return i + 1, done, err
 		}
 	}
 	return len(b), false, nil
+}
+
+// comma counts those between the requests of a batch.
+func (f *frame) comma() {
+	if len(f.open) == 1 && f.open[0] == '[' {
+		f.commas++
+	}
 }
 
 func (f *frame) inString(c byte) error {
@@ -112,36 +119,38 @@ func (r *reader) next(limit int) ([]byte, error) {
 	}
 	var f frame
 	var message []byte
-	var exhausted error
+	var refused error // why the message is thrown away once it has come
 	for size := 0; ; {
 		b, err := r.peek()
-		if err != nil && f.begun() {
-			err = unexpected(err)
-		}
 		if err != nil {
-			return nil, err
+			return nil, f.cutOff(err)
 		}
 		b, done, err := r.scan(&f, b)
-		size += len(b)
-		if exhausted == nil && size <= limit && !f.tooMany() {
-			message, exhausted = r.keep(message, b)
+		if err != nil {
+			return nil, &parseError{err}
 		}
-		if exhausted != nil || size > limit || f.tooMany() {
+		size += len(b)
+		if refused = f.refusal(refused, size > limit); refused == nil {
+			message, refused = r.keep(message, b)
+		}
+		if refused != nil {
 			message = nil
 		}
-		switch {
-		case err != nil:
-			return nil, &parseError{err}
-		case done && size > limit:
-			return nil, errTooLarge
-		case done && f.tooMany():
-			return nil, errTooMany
-		case done && exhausted != nil:
-			return nil, exhausted
-		case done:
-			return message, nil
+		if done {
+			return message, refused
 		}
 	}
+}
+
+// refusal is why a message is thrown away, which may have been so before; nil if it is not.
+func (f *frame) refusal(before error, tooLarge bool) error {
+	switch {
+	case tooLarge:
+		return errTooLarge
+	case f.tooMany():
+		return errTooMany
+	}
+	return before
 }
 
 // copies is how often the bytes of a message are there: while it grows, and as parameters.
@@ -203,9 +212,9 @@ func (r *reader) skipLine() error {
 	return nil
 }
 
-// unexpected is err in the middle of a message.
-func unexpected(err error) error {
-	if errors.Is(err, io.EOF) {
+// cutOff is an error of reading, which may be in the middle of a message.
+func (f *frame) cutOff(err error) error {
+	if f.begun() && errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err

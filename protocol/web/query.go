@@ -69,7 +69,7 @@ func (k fieldKind) json(values []string) (json.RawMessage, error) {
 	for i, text := range values {
 		switch plain := json.Valid([]byte(text)) && !strings.ContainsAny(text[:1], "\"[{ \t\r\n"); {
 		case k.quoted || k.either && !plain:
-			list[i], _ = json.Marshal(text) // a string always can be
+			list[i] = encodeText(text)
 		case plain:
 			list[i] = json.RawMessage(text)
 		default:
@@ -82,7 +82,17 @@ func (k fieldKind) json(values []string) (json.RawMessage, error) {
 	return list[0], nil
 }
 
+// encodeText returns a text in JSON, which every text has.
+func encodeText(text string) json.RawMessage {
+	b, err := json.Marshal(text)
+	if err != nil {
+		return json.RawMessage(`""`)
+	}
+	return b
+}
+
 var (
+	errNoStruct  = errors.New("the argument is no struct: send ?message=…")
 	errNoField   = errors.New("the argument has no such field")
 	errNoScalars = errors.New("it is no text, number or Boolean, nor a list of them: send ?message={…}")
 )
@@ -97,7 +107,7 @@ func queryKind(v any, name string) (fieldKind, error) {
 		t = t.Elem()
 	}
 	if t == nil || t.Kind() != reflect.Struct {
-		return fieldKind{}, fmt.Errorf("the argument is no struct: send ?message=…")
+		return fieldKind{}, errNoStruct
 	}
 	for _, f := range reflect.VisibleFields(t) {
 		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
