@@ -4,7 +4,7 @@
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test interop interop-short interop-jsonrpc interop-together test-protocols test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy generated docs faults faults-inputs faults-short fuzz session-soak flood demo sim bench bench-table bench-java bench-compare bench-pairs peers cover vuln ci clean
+.PHONY: help test interop interop-short interop-jsonrpc interop-together test-protocols test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy outdated generated docs faults faults-inputs faults-short fuzz session-soak flood demo sim bench bench-table bench-java bench-compare bench-pairs peers cover vuln ci clean
 
 GO  ?= go
 BIN := $(CURDIR)/.bin
@@ -148,6 +148,15 @@ cross-all: ## Build and vet every module for macOS and Windows
 
 tidy: ## Fail if a go.mod or go.sum is not tidy
 	@for dir in $(modules) $(embedded); do (cd "$$dir" && GOWORK=off $(GO) mod tidy -diff); done
+
+# Indirect ones are listed of golang.org/x only: what parses and encrypts. A module whose
+# list of versions the proxy refuses is said to be unknown.
+newer = {{if .Error}}{{.Path}}: unknown{{else if and .Update (or (not .Indirect) (eq (printf "%.13s" .Path) "golang.org/x/"))}}{{.Path}} {{.Version}} -> {{.Update.Version}}{{end}}
+outdated: ## List the dependencies of every module that have a newer version (needs the network; not part of ci)
+	@for mod in $$(git ls-files '*go.mod'); do \
+		(cd "$$(dirname "$$mod")" && GOWORK=off $(GO) list -e -m -u -f '$(newer)' all 2>/dev/null) | \
+		grep -v '^github.com/tandem-rpc/tandem\|^$$' | sed "s|^|$$(dirname "$$mod"): |"; \
+	done; true
 
 generated: ## Generate again, and fail if that changed a file (needs protoc)
 	@GOBIN=$(BIN) GOWORK=off $(GO) install google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GEN_GO)

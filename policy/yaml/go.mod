@@ -13,5 +13,5 @@ require (
 
 require (
 	github.com/kr/text v0.2.0 // indirect
-	golang.org/x/text v0.14.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
 )

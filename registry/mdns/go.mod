@@ -1,6 +1,6 @@
 module github.com/tandem-rpc/tandem/registry/mdns
 
-go 1.26
+go 1.26.0
 
 replace github.com/tandem-rpc/tandem => ../..
 
@@ -13,8 +13,8 @@ require (
 
 require (
 	golang.org/x/mod v0.31.0 // indirect
-	golang.org/x/net v0.48.0 // indirect
+	golang.org/x/net v0.61.0 // indirect
 	golang.org/x/sync v0.19.0 // indirect
-	golang.org/x/sys v0.39.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/tools v0.40.0 // indirect
 )

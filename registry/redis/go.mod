@@ -1,6 +1,6 @@
 module github.com/tandem-rpc/tandem/registry/redis
 
-go 1.26
+go 1.26.0
 
 replace github.com/tandem-rpc/tandem => ../..
 
@@ -13,5 +13,5 @@ require (
 require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	go.uber.org/atomic v1.11.0 // indirect
-	golang.org/x/sys v0.30.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
 )

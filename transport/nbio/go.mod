@@ -1,6 +1,6 @@
 module github.com/tandem-rpc/tandem/transport/nbio
 
-go 1.26
+go 1.26.0
 
 replace github.com/tandem-rpc/tandem => ../..
 
@@ -8,5 +8,5 @@ require (
 	github.com/lesismal/nbio v1.6.9
 	github.com/tandem-rpc/tandem v0.0.0
 	go.uber.org/goleak v1.3.0
-	golang.org/x/net v0.56.0
+	golang.org/x/net v0.61.0
 )
