@@ -50,7 +50,7 @@ embedded = registry/etcd/embedtest registry/e2e/rpcxtest protocol/rpcx/rpcxtest 
 registries = $(filter-out ./registry/nacos/...,$(patsubst %/go.mod,./%/...,$(wildcard registry/*/go.mod))) ./compat/rpcx/registries/... ./examples/seeds/...
 
 # What the fault lab breaks networks with, and the registries that it kills.
-faulttools = ip:iproute2 nft:nftables iptables:iptables prlimit:util-linux etcd:etcd-server redis-server:redis-server
+faulttools = ip:iproute2 nft:nftables iptables:iptables prlimit:util-linux etcd:etcd-server redis-server:redis-server /usr/share/java/zookeeper.jar:zookeeper java:default-jre-headless
 
 # Packages besides the core's that have files for some systems only.
 systems = ./bench/connections ./bench/load ./cmd/tandem/internal/demo ./transport/nbio/...

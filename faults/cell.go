@@ -152,10 +152,7 @@ func (l *lab) runCell(ctx context.Context, c cell) outcome {
 // arms lists the runs of a cell: for each congestion control and system a control
 // arm, then rounds in which the systems take turns.
 func (l *lab) arms(c cell) []arm {
-	systems := slices.DeleteFunc(strings.Split(l.settings.systems, ","), func(s string) bool {
-		cannot := len(c.Systems) > 0 && !slices.Contains(c.Systems, s)
-		return cannot || l.settings.short && s != sysTandem && s != c.Beside
-	})
+	systems := l.systems(c)
 	ccs := strings.Split(l.settings.cc, ",")
 	rounds := l.settings.pairs
 	if c.MaxRounds > 0 {
@@ -176,6 +173,19 @@ func (l *lab) arms(c cell) []arm {
 		}
 	}
 	return arms
+}
+
+// systems returns the systems that run in a cell: those of the flags that can, and the one
+// that tandem is compared with.
+func (l *lab) systems(c cell) []string {
+	chosen := strings.Split(l.settings.systems, ",")
+	if l.settings.short {
+		chosen = []string{sysTandem}
+	}
+	if c.Beside != "" && !slices.Contains(chosen, c.Beside) {
+		chosen = append(chosen, c.Beside)
+	}
+	return slices.DeleteFunc(chosen, func(s string) bool { return len(c.Systems) > 0 && !slices.Contains(c.Systems, s) })
 }
 
 func (l *lab) printArm(r *armResult) {

@@ -15,7 +15,7 @@ import (
 // registryCells break the registry that lists three servers.
 func registryCells() []cell {
 	var cells []cell
-	for _, kind := range []string{kindEtcd, kindRedis} {
+	for _, kind := range []string{kindEtcd, kindRedis, kindZooKeeper} {
 		for _, f := range []struct {
 			name, title string
 			seconds     int

@@ -111,8 +111,12 @@ func noneFailedEarly(o *outcome) []check {
 	return checks
 }
 
-// failedEarly counts errors before the call's deadline or the default of WithSilence.
+// failedEarly counts errors before the call's deadline that came before the server had
+// been silent for as long as WithSilence says by default.
 func failedEarly(c cell, a *armResult) int {
 	const slack = 50 * time.Millisecond // a deadline may be seen a little early
-	return a.summary(func(e entry) bool { return !e.ok() && e.took() < min(c.Load.Deadline, silence)-slack }).Failed
+	givenUp := a.began.Add(silence - slack)
+	return a.summary(func(e entry) bool {
+		return !e.ok() && e.took() < c.Load.Deadline-slack && e.end().Before(givenUp)
+	}).Failed
 }

@@ -24,6 +24,7 @@ require (
 	github.com/fatih/color v1.18.0 // indirect
 	github.com/go-ping/ping v1.2.0 // indirect
 	github.com/go-task/slim-sprig/v3 v3.0.0 // indirect
+	github.com/go-zookeeper/zk v1.0.4 // indirect
 	github.com/godzie44/go-uring v0.0.0-20220926161041-69611e8b13d5 // indirect
 	github.com/gogo/protobuf v1.3.2 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
@@ -96,3 +97,7 @@ require (
 	github.com/tandem-rpc/tandem/registry/etcd v0.0.0
 	github.com/tandem-rpc/tandem/registry/redis v0.0.0
 )
+
+replace github.com/tandem-rpc/tandem/registry/zookeeper => ../registry/zookeeper
+
+require github.com/tandem-rpc/tandem/registry/zookeeper v0.0.0

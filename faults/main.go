@@ -26,7 +26,6 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-	"time"
 )
 
 // The roles in which the lab starts itself again.
@@ -90,14 +89,14 @@ func parseFlags(args []string) (settings, error) {
 	var s settings
 	f := flag.NewFlagSet("faults", flag.ContinueOnError)
 	f.StringVar(&s.run, "run", "", "run the cells whose names begin with one of these, separated by commas; all by default")
-	f.StringVar(&s.systems, "systems", "tandem,grpc,rpcx", "systems to run, separated by commas")
+	f.StringVar(&s.systems, "systems", "tandem,grpc,rpcx", "systems to run, separated by commas; what a bar compares tandem with runs too")
 	f.StringVar(&s.cc, "cc", "cubic,bbr", "congestion controls for cells that depend on them, separated by commas")
 	f.IntVar(&s.pairs, "pairs", 5, "rounds of the cells that compare systems")
-	f.BoolVar(&s.fast, "fast", false, "one round, cubic only, shorter loads")
+	f.BoolVar(&s.fast, "fast", false, "one round, with the first congestion control only")
 	f.BoolVar(&s.short, "short", false, "only the cells of the short form, with the systems that their bars need, and as -fast")
 	f.BoolVar(&s.list, "list", false, "list the cells and stop")
 	f.StringVar(&s.keep, "keep", "", "folder in which to keep the journals of every arm; none by default")
-	f.StringVar(&s.out, "out", "", "folder for the Markdown report and its plots; none by default")
+	f.StringVar(&s.out, "out", "", "folder of the Markdown report and its plots, in which the cells that ran are replaced; none by default")
 	if err := f.Parse(args); err != nil {
 		return s, err
 	}
@@ -155,7 +154,6 @@ func runLab(s settings) error {
 	if err := prepareNamespaces(); err != nil {
 		return err
 	}
-	begun := time.Now()
 	var done []outcome
 	for _, c := range chosen {
 		if ctx.Err() != nil {
@@ -165,7 +163,7 @@ func runLab(s settings) error {
 	}
 	failed := writeTable(os.Stdout, done)
 	if s.out != "" {
-		if err := writeReport(s.out, done, s, begun); err != nil {
+		if err := writeReport(s.out, done, s); err != nil {
 			return err
 		}
 	}

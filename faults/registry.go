@@ -13,21 +13,26 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/registry/etcd"
 	"github.com/tandem-rpc/tandem/registry/redis"
+	"github.com/tandem-rpc/tandem/registry/zookeeper"
 )
 
 // The kinds of registries that the lab starts.
 const (
-	kindEtcd  = "etcd"
-	kindRedis = "redis"
+	kindEtcd      = "etcd"
+	kindRedis     = "redis"
+	kindZooKeeper = "zookeeper"
 )
 
 func resolvers() map[string]registry.Resolver {
-	return map[string]registry.Resolver{kindEtcd: etcd.Resolver(), kindRedis: redis.Resolver()}
+	return map[string]registry.Resolver{kindEtcd: etcd.Resolver(), kindRedis: redis.Resolver(), kindZooKeeper: zookeeper.Resolver()}
 }
 
 func newRegistrar(target string) (registry.Registrar, error) {
-	if strings.HasPrefix(target, kindEtcd) {
+	switch scheme, _, _ := strings.Cut(target, "://"); scheme {
+	case kindEtcd:
 		return etcd.New(target)
+	case kindZooKeeper:
+		return zookeeper.New(target)
 	}
 	return redis.New(target)
 }
@@ -59,8 +64,16 @@ func newRegistryServer(kind string, i int, dir string) (*registryServer, error) 
 	case kindRedis:
 		s.port = addr + ":6379"
 		s.argv = []string{"redis-server", "--bind", addr, "--port", "6379", "--protected-mode", "no", "--dir", s.data, "--save", "", "--appendonly", "yes"}
+	case kindZooKeeper:
+		s.port = addr + ":2181"
+		config := filepath.Join(dir, "zoo.cfg")
+		text := fmt.Sprintf("dataDir=%s\nclientPort=2181\nclientPortAddress=%s\ntickTime=500\nmaxClientCnxns=0\nadmin.enableServer=false\n", s.data, addr)
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			return nil, err
+		}
+		s.argv = []string{"java", "-Xmx96m", "-cp", "/usr/share/java/zookeeper.jar", "org.apache.zookeeper.server.quorum.QuorumPeerMain", config}
 	default:
-		return nil, fmt.Errorf("registry %q: want %s or %s", kind, kindEtcd, kindRedis)
+		return nil, fmt.Errorf("registry %q: want %s, %s or %s", kind, kindEtcd, kindRedis, kindZooKeeper)
 	}
 	s.target = kind + "://" + s.port + "/lab/echo?ttl=4s"
 	return s, nil

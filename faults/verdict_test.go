@@ -76,7 +76,7 @@ func TestJournalsComeBack(t *testing.T) {
 
 // result is an arm of tandem with a journal.
 func result(began time.Time, entries ...entry) *outcome {
-	a := &armResult{arm: arm{System: sysTandem, CC: "cubic"}, began: began, entries: entries, ran: executions{}}
+	a := &armResult{arm: arm{System: sysTandem, CC: "cubic"}, start: time.Unix(0, 0), began: began, entries: entries, ran: executions{}}
 	return &outcome{cell: cell{Load: plan{Deadline: 10 * time.Second, Rate: 1, Duration: time.Second}}, arms: []*armResult{a}}
 }
 

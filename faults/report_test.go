@@ -1,0 +1,53 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestReportKeepsOtherCells(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"stop3s-1", "rtt3s", "stop3s-1"} {
+		o := result(time.Unix(1000, 0), entry{ID: 1, Variant: "failfast", At: 5, Code: "unavailable"})
+		o.cell.Name, o.cell.Title = name, "something | breaks"
+		o.checks = []check{atMost("tandem: failed", 1, 0)}
+		if err := writeReport(dir, []outcome{*o}, settings{systems: sysTandem}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(text)
+	for _, want := range []string{"**0 of 2 cells pass.**", "## rtt3s", "tandem: failed: 1 (bar: ≤ 0)", "1 unavailable"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the report lacks %q", want)
+		}
+	}
+	if strings.Count(page, "## stop3s-1") != 1 {
+		t.Error("a cell that ran twice is not there once")
+	}
+	svg, err := os.ReadFile(filepath.Join(dir, "rtt3s.svg"))
+	if err != nil || !strings.Contains(string(svg), "×") {
+		t.Errorf("the plot does not show the failed call (%v)", err)
+	}
+}
+
+func TestArmsOfACell(t *testing.T) {
+	l := &lab{settings: settings{systems: "tandem,rpcx", cc: "cubic,bbr", pairs: 3}}
+	paired := l.arms(cell{Paired: true, MaxRounds: 2, Beside: sysGRPC})
+	if want := 2 * (3 + 2*3); len(paired) != want { // for each congestion control, 3 controls and 2 rounds of 3
+		t.Errorf("%d arms, want %d: %v", len(paired), want, paired)
+	}
+	if single := l.arms(cell{Systems: []string{sysTandem}}); len(single) != 2 || !single[0].Control || single[1].Control {
+		t.Errorf("arms %v, want a control arm and one with the fault", single)
+	}
+	l.settings.short = true
+	if short := l.arms(cell{}); len(short) != 2 {
+		t.Errorf("arms %v of the short form, want tandem's two", short)
+	}
+}
