@@ -67,13 +67,23 @@ func (l *lab) tryArm(ctx context.Context, c cell, a arm, res *armResult) error {
 			return err
 		}
 	}
-	p := c.Load
-	p.Usage = c.Usage
-	p.System, p.Duration, p.Journal = a.System, loadTime(c, a), filepath.Join(dir, "client.jsonl")
+	if err := r.prepare(c); err != nil {
+		return err
+	}
+	if err := r.run(l, c, r.plan); err != nil {
+		return err
+	}
+	return r.collect(r.plan)
+}
+
+// prepare starts the processes, in the order in which they need each other.
+func (r *rig) prepare(c cell) (err error) {
 	if err := r.startServers(c); err != nil {
 		return err
 	}
-	p.Registry = r.registryTarget()
+	p := c.Load
+	p.System, p.Duration, p.Usage = r.arm.System, loadTime(c, r.arm), c.Usage
+	p.Journal, p.Registry = filepath.Join(r.dir, "client.jsonl"), r.registryTarget()
 	for i := range c.Instances {
 		p.Addrs = append(p.Addrs, serverAddr(i)+":9000")
 	}
@@ -88,18 +98,11 @@ func (l *lab) tryArm(ctx context.Context, c cell, a arm, res *armResult) error {
 		}
 	}
 	r.plan = p
-	if r.client, err = startClient(p, dir); err != nil {
+	if r.client, err = startClient(p, r.dir); err != nil || !c.Usage {
 		return err
 	}
-	if c.Usage {
-		if r.result.server.before, err = r.serverUsage(); err != nil {
-			return err
-		}
-	}
-	if err := r.run(l, c, p); err != nil {
-		return err
-	}
-	return r.collect(p)
+	r.result.server.before, err = r.serverUsage()
+	return err
 }
 
 // startServers starts the registry, if the cell has one, and the servers.
