@@ -388,5 +388,5 @@ var errClosed = errors.New("the client is closed")
 
 const (
 	defaultTimeout        = 5 * time.Second
-	defaultConnectTimeout = 3 * time.Second
+	defaultConnectTimeout = 10 * time.Second
 )

@@ -381,8 +381,8 @@ func WithTimeout(d time.Duration) Option {
 	}
 }
 
-// WithConnectTimeout sets how long connecting and the handshake may take; 3 s
-// by default.
+// WithConnectTimeout sets how long connecting and the handshake may take, which are two
+// round trips; 10 s by default.
 func WithConnectTimeout(d time.Duration) Option {
 	return func(o *options) {
 		o.want(d > 0, "WithConnectTimeout", d, "more than 0")

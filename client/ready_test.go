@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -179,6 +180,30 @@ func TestRegistryThatStaysAway(t *testing.T) {
 		if took := time.Since(began); tandem.CodeOf(err) != tandem.Unavailable || tandem.MayHaveExecuted(err) ||
 			!strings.Contains(err.Error(), "no route to the registry") || took != 3*time.Second {
 			t.Errorf("got %v after %v", err, took)
+		}
+	})
+}
+
+// far is a transport whose connections take six seconds to make, as two round trips of
+// three seconds do.
+type far struct{ tandem.Transport }
+
+func (f far) Dial(ctx context.Context, address string) (net.Conn, error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(6 * time.Second):
+		return f.Transport.Dial(ctx, address)
+	}
+}
+
+func TestFarServerIsConnected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := transport.NewMemory()
+		serveOn(t, mem, "a", methods)
+		c := dial(t, "mem://a", client.WithTransport("mem", far{mem}), client.WithWait(20*time.Second))
+		if err := c.Call(t.Context(), "Arith.Mul", &Args{1, 2}, nil, client.Timeout(20*time.Second)); err != nil {
+			t.Error(err)
 		}
 	})
 }
