@@ -41,7 +41,7 @@ func registryCells() []cell {
 	}
 	return append(cells,
 		away("away-briefly", "a client begins while its registry is away, which comes back after 1.5 s", cell{
-			Short: true, Before: registryAway, Fault: func(r *rig) error { r.wait(1500 * time.Millisecond); return r.registry.start() }, Judge: noneFailed,
+			Before: registryAway, Fault: func(r *rig) error { r.wait(1500 * time.Millisecond); return r.registry.start() }, Judge: noneFailed,
 		}),
 		away("away", "a client begins while its registry is away", cell{Short: true, Before: registryAway, Judge: clearErrors}),
 		away("away-snapshot", "a client begins with a snapshot of the list while its registry is away", cell{

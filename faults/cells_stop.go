@@ -41,12 +41,12 @@ func stopCells() []cell {
 	}
 	return []cell{
 		{
-			Name: "stop3s-3", Title: "one of three servers is stopped for 3 s, every fail mode",
+			Name: "stop3s-3", Title: "one of three servers is stopped for 3 s, every fail mode", Short: true,
 			Instances: 3, Load: light(9*time.Second, allModes()), At: 3 * time.Second, Fault: stop(3 * time.Second),
 			Judge: noneFailed,
 		},
 		{
-			Name: "stop3s-1", Title: "the only server is stopped for 3 s, every fail mode",
+			Name: "stop3s-1", Title: "the only server is stopped for 3 s, every fail mode", Short: true,
 			Instances: 1, Load: light(9*time.Second, allModes()), At: 3 * time.Second, Fault: stop(3 * time.Second),
 			Judge: noneFailed,
 		},
