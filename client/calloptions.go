@@ -56,7 +56,7 @@ func Instance(id string) tandem.CallOption { return func(c *tandem.Call) { c.Pin
 
 // Trailer stores the response's metadata into md when the call has ended. For a
 // stream that is when it is over, and before Recv says so: receive to the end,
-// then look.
+// then look. md is nil after a call at a server of a protocol without such metadata.
 func Trailer(md *tandem.Metadata) tandem.CallOption {
 	return func(c *tandem.Call) { c.OnEnd(func(error) { *md = c.Trailer }) }
 }

@@ -42,6 +42,7 @@ func TestMisuseIsAnError(t *testing.T) {
 		"WithConnections: got 65":    client.WithConnections(65),
 		"WithBackoff":                client.WithBackoff(time.Second, time.Millisecond),
 		"WithHealthCheck":            client.WithHealthCheck(-1),
+		"WithSilence":                client.WithSilence(-1),
 		"WithMaxMessage":             client.WithMaxMessage(0),
 		"WithStreamWindow":           client.WithStreamWindow(1 << 30),
 		"WithWait":                   client.WithWait(-1),

@@ -123,6 +123,9 @@ func (f *foreign) carry(ctx context.Context, call *tandem.Call, m *session.Messa
 	r := &Request{Call: call, Message: m.Request, Several: m.Several, Compressed: m.Compressor != ""}
 	err := f.carrier.Carry(ctx, r)
 	m.Reply, m.ReplyCompressed = r.Reply, r.ReplyCompressed
+	if most := f.client.opts.maxMessage; err == nil && len(r.Reply) > most {
+		err = &tandem.Error{Code: tandem.ResourceExhausted, Remote: true, Message: fmt.Sprintf("an answer of %d bytes, limit %d: raise it with WithMaxMessage", len(r.Reply), most)}
+	}
 	return f.conclude(err)
 }
 

@@ -420,7 +420,10 @@ func WithBackoff(first, most time.Duration) Option {
 // calls go to other instances if there are any, and those that are [Idempotent] and wait
 // for it under [Failover] or [Backup] are made elsewhere, which the retry budget pays.
 func WithSilence(d time.Duration) Option {
-	return func(o *options) { o.silence = max(leastSilence, cmp.Or(max(0, d), session.DefaultSilence)) }
+	return func(o *options) {
+		o.want(d >= 0, "WithSilence", d, "0, for the default, or more")
+		o.silence = max(leastSilence, cmp.Or(max(0, d), session.DefaultSilence))
+	}
 }
 
 // WithHealthCheck sets how long a connection may be silent before the server is

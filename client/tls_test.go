@@ -49,14 +49,14 @@ func TestTLS(t *testing.T) {
 // WithTransport.
 func TestTLSThatCantBe(t *testing.T) {
 	_, clientTLS := testcert.Pair(t, "alice")
-	old := &tls.Config{MaxVersion: tls.VersionTLS11} //nolint:gosec // what is to be refused
+	old := &tls.Config{MaxVersion: tls.VersionTLS11}
 	for name, c := range map[string]struct {
 		target string
 		opts   []client.Option
 		want   string
 	}{
 		"old versions":          {"tcp://a:1", []client.Option{client.WithTLS(old)}, "MaxVersion"},
-		"an empty certificate":  {"tcp://a:1", []client.Option{client.WithTLS(&tls.Config{Certificates: make([]tls.Certificate, 1)})}, "no private key"}, //nolint:gosec // as above
+		"an empty certificate":  {"tcp://a:1", []client.Option{client.WithTLS(&tls.Config{Certificates: make([]tls.Certificate, 1)})}, "no private key"},
 		"a unix socket":         {"unix:///a", []client.Option{client.WithTLS(&tls.Config{MinVersion: tls.VersionTLS12})}, "ServerName"},
 		"a TLS transport":       {"tcp://a:1", []client.Option{client.WithTLS(clientTLS), client.WithTransport("tcp", transport.TLS(transport.TCP(), nil))}, "TLS already"},
 		"a TLS transport first": {"tcp://a:1", []client.Option{client.WithTransport("x", transport.TLS(transport.TCP(), nil)), client.WithTLS(clientTLS)}, `transport "x"`},

@@ -35,6 +35,7 @@ func misuse() map[string]server.Option {
 		"WithMaxConnections: got -1":     server.WithMaxConnections(-1),
 		"WithHandshakeTimeout: got -1s":  server.WithHandshakeTimeout(-time.Second),
 		"WithStallTimeout: got -1s":      server.WithStallTimeout(-time.Second),
+		"WithSilence: got -1s":           server.WithSilence(-time.Second),
 		"WithProxies":                    server.WithProxies(netip.Prefix{}),
 		"WithMaxConnectionAge":           server.WithMaxConnectionAge(-1, 0),
 		"WithLameDuck":                   server.WithLameDuck(-1),
@@ -59,7 +60,7 @@ type askedToo struct{ asked }
 
 func (askedToo) Name() string { return "asked too" }
 
-type doubled struct{ open int }
+type doubled struct{ _ int }
 
 func (*doubled) ConnAccepted(c net.Conn) (net.Conn, error) { return c, nil }
 

@@ -288,7 +288,10 @@ func WithStallTimeout(d time.Duration) Option {
 // closed and its calls' contexts end. If it is, but the client answers no ping, its process
 // hangs: then the connection is closed once none of its calls has a deadline to wait for.
 func WithSilence(d time.Duration) Option {
-	return func(o *options) { o.silence = max(leastSilence, cmp.Or(max(0, d), session.DefaultSilence)) }
+	return func(o *options) {
+		o.want(d >= 0, "WithSilence", d, "0, for the default, or more")
+		o.silence = max(leastSilence, cmp.Or(max(0, d), session.DefaultSilence))
+	}
 }
 
 // WithLogger sets the log. By default, which nil also means, only panics of

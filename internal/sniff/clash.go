@@ -1,41 +1,62 @@
 package sniff
 
-// Bounds of a search for clashes, in first bytes that are as yet more than one matcher's
-// and in their number.
+import "slices"
+
+// Bounds of a search for clashes.
 const (
-	maxShared = 64
-	maxDepth  = 32
+	maxShared = 64 // beginnings that are followed
+	maxBranch = 8  // next bytes of one that are; with more they are no words
+	maxDepth  = 32 // bytes
 )
 
+// beginning is first bytes that two matchers at least have not said No to.
+type beginning struct {
+	first []byte
+	open  []int // their places
+}
+
 // Clash looks for first bytes that two matchers both take with Yes, and returns the places
-// of the two and those bytes; nil if it has found none. It follows only beginnings that two
-// matchers have not said No to, and at most [maxShared] of them, the shortest first: what
-// differs later, as in the middle of a binary header, is not found. A matcher that panics
-// has said No.
+// of the two and those bytes; nil if it has found none. It follows words that two matchers
+// begin with, the shortest first, and a bounded number of them: what differs later, as in a
+// binary header, is not found. A matcher that panics has said No.
 func Clash(matchers []Matcher) (a, b int, first []byte) {
-	shared := [][]byte{nil}
+	all := make([]int, len(matchers))
+	for i := range all {
+		all[i] = i
+	}
+	shared := []beginning{{nil, all}}
 	for n := 0; n < len(shared) && n < maxShared; n++ {
+		var next []beginning
 		for c := range 256 {
-			next := append(shared[n][:len(shared[n]):len(shared[n])], byte(c))
-			taken, open := -1, 0
-			for i, match := range matchers {
-				switch guarded(match, next) {
-				case Yes:
-					if taken >= 0 {
-						return taken, i, next
-					}
-					taken = i
-				case More:
-					open++
-				case No:
-				}
+			at := beginning{first: append(slices.Clone(shared[n].first), byte(c))}
+			taken := at.ask(matchers, shared[n].open)
+			if len(taken) > 1 {
+				return taken[0], taken[1], at.first
 			}
-			if (open > 1 || open > 0 && taken >= 0) && len(next) < maxDepth {
-				shared = append(shared, next)
+			if len(at.open) > 1 && len(at.first) < maxDepth {
+				next = append(next, at)
 			}
+		}
+		if n == 0 || len(next) <= maxBranch {
+			shared = append(shared, next...)
 		}
 	}
 	return 0, 0, nil
+}
+
+// ask asks some of the matchers, notes those that have not said No, and returns those that
+// have said Yes.
+func (at *beginning) ask(matchers []Matcher, places []int) (taken []int) {
+	for _, i := range places {
+		switch guarded(matchers[i], at.first) {
+		case Yes:
+			taken, at.open = append(taken, i), append(at.open, i)
+		case More:
+			at.open = append(at.open, i)
+		case No:
+		}
+	}
+	return taken
 }
 
 // TakesAll reports whether a matcher takes every connection, by its first byte.
