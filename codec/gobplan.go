@@ -90,9 +90,7 @@ func (p *gobPlan) compile(id int, rt reflect.Type, seen map[reflect.Type]*gobOp)
 	case t == nil:
 	case (t.kind == gobSlice || t.kind == gobArray) && (base.Kind() == reflect.Slice || base.Kind() == reflect.Array):
 		op.parts = []*gobOp{p.compile(t.refs[0], base.Elem(), seen)}
-		if op.each = far(base.Elem()); base.Kind() == reflect.Slice {
-			op.each += int64(base.Elem().Size()) //nolint:gosec // a type's size
-		}
+		op.each = eachOf(base)
 	case t.kind == gobMap && base.Kind() == reflect.Map:
 		op.parts = []*gobOp{p.compile(t.refs[0], base.Key(), seen), p.compile(t.refs[1], base.Elem(), seen)}
 		op.each = 2*int64(base.Key().Size()+base.Elem().Size()) + far(base.Key()) + far(base.Elem()) + 2 //nolint:gosec // sizes of types
@@ -153,6 +151,16 @@ func (p *gobPlan) untyped(id int, ignored bool) *gobOp {
 // anyElement is what an element takes, in bytes, whose type of Go is not known: without a
 // struct inside that is little.
 const anyElement = 48
+
+// eachOf returns the bytes that each element of a slice or an array takes: an array has
+// its place already.
+func eachOf(list reflect.Type) int64 {
+	each := far(list.Elem())
+	if list.Kind() == reflect.Slice {
+		each += int64(list.Elem().Size()) //nolint:gosec // a type's size
+	}
+	return each
+}
 
 // far returns the bytes that a type takes behind pointers.
 func far(t reflect.Type) (bytes int64) {

@@ -106,7 +106,7 @@ func ExampleConn_Reserve() {
 		check(err)
 		packed, err := compress.Gzip().Compress([]byte{4, 0, 0, 0, 0}, text)
 		check(err)
-		binary.BigEndian.PutUint32(packed[1:], uint32(len(packed)-5)) //nolint:gosec // small
+		binary.BigEndian.PutUint32(packed[1:], uint32(len(packed)-5))
 		_, err = c.Write(packed)
 		check(err)
 		answers.Scan()

@@ -180,7 +180,7 @@ func (h *Hold) Release() {
 	})
 }
 
-// settle lets change change the budget, and then serves those that wait.
+// settle has the budget changed, and then serves those that wait.
 func (b *Budget) settle(change func(*Budget)) {
 	b.mu.Lock()
 	change(b)

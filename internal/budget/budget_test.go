@@ -122,7 +122,7 @@ func TestGrowWaits(t *testing.T) {
 // rules hold, and at the end that all that wait are served.
 func TestRandomPlay(t *testing.T) {
 	for seed := range uint64(300) {
-		play(t, rand.New(rand.NewPCG(seed, 19))) //nolint:gosec // reproducible on purpose
+		play(t, rand.New(rand.NewPCG(seed, 19)))
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}

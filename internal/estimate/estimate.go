@@ -245,7 +245,7 @@ func (t *Type) Head(isMap bool) int64 {
 
 // Element is what the element number i of a list or map takes beside what is in it.
 func (t *Type) Element(isMap bool, i int) int64 {
-	each := int64(0)
+	var each int64
 	switch {
 	case t == nil:
 		return 0

@@ -1,6 +1,7 @@
 package estimate
 
 import (
+	"bytes"
 	"encoding"
 	"encoding/json"
 	"reflect"
@@ -170,7 +171,7 @@ func (s *jsonSize) member(t *Type, name []byte) *Type {
 
 // unescaped returns a name without escapes, which few have.
 func unescaped(name []byte) []byte {
-	if strings.IndexByte(string(name), '\\') < 0 {
+	if bytes.IndexByte(name, '\\') < 0 {
 		return name
 	}
 	var plain string

@@ -13,7 +13,7 @@ import (
 // Of calls add for each field of a message, with its Go type, its number, its name, and its
 // name in JSON. It reports whether rt, a struct, is a message.
 func Of(rt reflect.Type, add func(t reflect.Type, names ...string)) bool {
-	m, ok := reflect.New(rt).Interface().(proto.Message)
+	m, ok := reflect.TypeAssert[proto.Message](reflect.New(rt))
 	if !ok {
 		return false
 	}
