@@ -82,8 +82,10 @@ func (d *door) dial(t *testing.T, from string) net.Conn {
 	return near
 }
 
-// open reports which of the connections the server has not closed.
+// open reports which of the connections the server has not closed, once it has nothing
+// else to do. It is for bubbles.
 func open(conns []net.Conn) (left []int) {
+	synctest.Wait()
 	for i, c := range conns {
 		_ = c.SetReadDeadline(time.Now())
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {

@@ -294,13 +294,13 @@ func askRPCX(kind, format byte) stranger {
 		}
 		body := appendPart(appendPart(appendPart(appendPart(nil, "Gate"), method), string(metadata)), saying)
 		b := append([]byte{0x08, 0, kind, format}, 0, 0, 0, 0, 0, 0, 0, 7)
-		b = binary.BigEndian.AppendUint32(b, uint32(len(body))) //nolint:gosec // short
+		b = binary.BigEndian.AppendUint32(b, uint32(len(body)))
 		return g.exchange(append(b, body...), toTheEnd)
 	}
 }
 
 func appendPart(b []byte, s string) []byte {
-	return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...) //nolint:gosec // short
+	return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
 }
 
 // way is how a request is made.
