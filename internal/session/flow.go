@@ -270,12 +270,24 @@ type assemblies struct {
 	list []*assembly
 	held int64 // bytes arrived or allowed, all together
 
-	last  int64 // when a request or a block last came, or credit was given
+	last  int64 // when enough of requests and blocks had last come, or credit was given
+	came  int   // bytes of them since then
 	given bool  // credit was given since the monitor last looked
 }
 
+// enough is how much has to come within a stall timeout while a message could go on: a
+// peer that only sends a small request now and then does not keep large ones open.
+const enough = 4 << 10
+
+// comes notes that so many bytes of a request or a block have come.
+func (in *assemblies) comes(n int, now int64) {
+	if in.came += n; in.came >= enough || len(in.list) == 0 {
+		in.came, in.last = 0, now
+	}
+}
+
 // stalled reports whether the peer could have sent more of some message for as long as
-// most and sent no request at all. Messages share the peer's send buffer and the link,
+// most and sent next to nothing at all. Messages share the peer's send buffer and the link,
 // so that one of them waits for its turn says nothing; nor does a wait for credit.
 func (in *assemblies) stalled(now int64, most time.Duration) bool {
 	if in.given {
@@ -291,7 +303,6 @@ func (m *machine) startAssembly(a *assembly, now int64) error {
 	if a.have >= a.size {
 		return violationf("message of %d bytes goes on after %d", a.size, a.have)
 	}
-	m.incoming.last = now
 	m.incoming.list = append(m.incoming.list, a)
 	m.incoming.held += int64(a.have)
 	m.grant()
@@ -300,7 +311,7 @@ func (m *machine) startAssembly(a *assembly, now int64) error {
 
 // extend appends a block and reports whether the message is complete.
 func (m *machine) extend(a *assembly, h wire.Header, payload []byte, now int64) (done bool, err error) {
-	m.incoming.last = now
+	m.incoming.comes(len(payload)+wire.HeaderLen, now)
 	cost := int64(len(payload) + wire.HeaderLen)
 	if a.credit -= cost; a.credit < 0 {
 		return false, violationf("%d bytes more than the window allows", -a.credit)

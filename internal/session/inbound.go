@@ -96,7 +96,9 @@ func (m *machine) onRequest(h wire.Header, payload []byte, now int64) (event, er
 		return event{}, fmt.Errorf("%w: %d bytes of answers wait", errFlood, m.queuedBytes())
 	}
 	m.accepted++
-	m.incoming.last = now
+	if len(m.incoming.list) > 0 || h.Flags&wire.FlagEnd == 0 {
+		m.incoming.comes(len(payload), now)
+	}
 	if err := m.reserve(h); err != nil {
 		return event{}, err
 	}

@@ -95,3 +95,21 @@ func TestWaitForCreditIsNoStall(t *testing.T) {
 		b.stop()
 	})
 }
+
+// Small requests do not keep a large one open of which nothing more comes.
+func TestSmallRequestsAreNoProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBare(t, methods{"echo": echo()})
+		go b.answerPings()
+		stall := b.ses.env.cfg.Stall
+		b.request(0, 0, wire.Request{Name: byName("echo"), Size: assemblyAhead}, nil)
+		for i := range 10 {
+			time.Sleep(stall / 4) // virtual
+			b.request(i+1, wire.FlagEnd, wire.Request{Name: byName("echo")}, []byte("small"))
+		}
+		if n, held := b.incoming(); n != 0 || held != 0 {
+			t.Errorf("%d requests with %d bytes are left after 2.5 stall timeouts", n, held)
+		}
+		b.stop()
+	})
+}
