@@ -27,13 +27,16 @@ func Clash(matchers []Matcher) (a, b int, first []byte) {
 	shared := []beginning{{nil, all}}
 	for n := 0; n < len(shared) && n < maxShared; n++ {
 		var next []beginning
+		first := append(slices.Clone(shared[n].first), 0)
 		for c := range 256 {
-			at := beginning{first: append(slices.Clone(shared[n].first), byte(c))}
+			first[len(first)-1] = byte(c)
+			at := beginning{first: first}
 			taken := at.ask(matchers, shared[n].open)
 			if len(taken) > 1 {
 				return taken[0], taken[1], at.first
 			}
 			if len(at.open) > 1 && len(at.first) < maxDepth {
+				at.first = slices.Clone(first)
 				next = append(next, at)
 			}
 		}
