@@ -78,7 +78,7 @@ type unsentError struct{ silent bool }
 func (unsentError) Error() string { return "not sent" }
 
 func (e unsentError) Is(target error) bool {
-	return target == ErrDraining && !e.silent //nolint:errorlint // which would ask this again
+	return target == ErrDraining && !e.silent
 }
 
 // unsent is the error of a call that never left us, and why: the end of the connection,

@@ -105,6 +105,13 @@ func (m *machine) firstBlock(size, room int) int {
 // smallBlock is the least that is sent when credit does not allow the rest.
 const smallBlock = 4 << 10
 
+// On a link that carries less than slowRate bytes a second blocks are small, and written
+// one by one: a small call waits for one of them, and none takes as long as a stall.
+const (
+	slowRate  = 640 << 10
+	slowBlock = 16 << 10
+)
+
 // sendable returns how many bytes of b credit allows in one block. A frame's
 // head counts against the credit like its payload, so tiny frames are not
 // free. Of the streams' messages only that one may be sent, unless it is nil.
@@ -120,7 +127,11 @@ func (m *machine) sendable(b, only *bulk) (n int, ok bool) {
 	if credit < 0 {
 		return 0, false
 	}
-	n = int(min(int64(len(b.data)), int64(wire.MaxBlock), credit))
+	block := int64(wire.MaxBlock)
+	if m.slow {
+		block = slowBlock
+	}
+	n = int(min(int64(len(b.data)), block, credit))
 	return n, n == len(b.data) || n >= smallBlock
 }
 
@@ -130,8 +141,12 @@ func (m *machine) pump() {
 	if len(m.ring.list) == 0 {
 		return
 	}
+	batch := bulkBatch
+	if m.slow {
+		batch = slowBlock
+	}
 	idle, only := 0, m.onlyMessage()
-	for idle < len(m.ring.list) && m.queuedBytes() < bulkBatch {
+	for idle < len(m.ring.list) && m.queuedBytes() < batch {
 		if m.ring.next >= len(m.ring.list) {
 			m.ring.next = 0
 		}

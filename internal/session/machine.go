@@ -33,6 +33,7 @@ type machine struct {
 	running     int        // of the peer's calls: whose handlers have not returned, one-way ones included
 	stream      *Stream    // that was accepted last
 	ring        bulkRing   // to be written after out
+	slow        bool       // the link is
 	incoming    assemblies
 	sentNames   sentNames
 	codec       string // of the last call

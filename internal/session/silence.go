@@ -41,6 +41,7 @@ type lookout struct {
 	acked    uint64 // of what is written, at the last look
 	repeated int64  // when the last ping after that was sent
 	repeats  int
+	looked   int64 // when the last look was
 	suspect  bool
 }
 
@@ -60,7 +61,7 @@ func (v *sight) acked() uint64 {
 	if !v.known {
 		return v.written
 	}
-	return v.written - min(v.written, uint64(max(0, v.sent.Unacked))) //nolint:gosec // not negative
+	return v.written - min(v.written, uint64(max(0, v.sent.Unacked)))
 }
 
 // verdict is what a look at a peer comes to.
@@ -80,8 +81,20 @@ func (l *lookout) begin(now int64) {
 	*l = lookout{silence: l.silence, lively: now}
 }
 
+// slept notes that we did not run for a while, which does not count. A suspect remains
+// one, and has time left: its answer may be there already, and unread.
+func (l *lookout) slept(now int64) {
+	if !l.suspect {
+		l.begin(now)
+		return
+	}
+	l.since = max(l.since+now-l.looked, now-int64(l.silence)+int64(leastPatience))
+	l.looked = now
+}
+
 // look returns the verdict. After unsure it wants to be told by ping.
 func (l *lookout) look(v *sight) verdict {
+	l.looked = v.now
 	if l.asked != 0 && v.heard >= l.asked {
 		l.begin(l.lively)
 	}
@@ -150,9 +163,7 @@ func (l *lookout) due(heard int64, rtt time.Duration) int64 {
 // checkPeer judges the peer. What we have not heard while we slept ourselves says nothing.
 func (s *Session) checkPeer(now int64, late bool) {
 	if late {
-		s.received.Store(now)
-		s.outlook.begin(now)
-		s.tellDoubt()
+		s.outlook.slept(now)
 		return
 	}
 	v := s.sight(now)
@@ -232,9 +243,9 @@ type doubts struct {
 func (m *machine) doubt(d *doubts, offered uint64) (over []*Pending, waits bool) {
 	for i := range m.calls.slots {
 		p := m.calls.slots[i].p
-		switch {
-		case p == nil:
-		case p == m.s.reading: // it must wait as others do first
+		switch p {
+		case nil:
+		case m.s.reading: // it must wait as others do first
 			m.s.relieveLocked()
 			waits = true
 		default:

@@ -86,6 +86,33 @@ func TestLookout(t *testing.T) {
 	}
 }
 
+// Who sleeps has heard nothing, and that says nothing: neither that a peer is silent nor
+// that a suspect is healthy again.
+func TestLookoutAfterSleep(t *testing.T) {
+	l := lookout{silence: DefaultSilence}
+	l.begin(0)
+	see := func(at float64, want verdict) {
+		t.Helper()
+		v := sight{now: seconds(at), known: true}
+		got := l.look(&v)
+		if got != want {
+			t.Errorf("after %v s: verdict %d, want %d", at, got, want)
+		}
+		if got == unsure {
+			l.pinged(&v, 0)
+		}
+	}
+	see(0.6, unsure)
+	l.slept(seconds(30))
+	see(30.1, healthy)
+	see(30.6, unsure)
+	see(31.2, suspect)
+	l.slept(seconds(60)) // it has been silent for 0.6 s
+	see(60.1, suspect)
+	see(79.3, suspect)
+	see(79.5, hung)
+}
+
 // kernel is a connection whose system knows what has been acknowledged.
 type kernel struct {
 	net.Conn

@@ -245,8 +245,9 @@ func (s *Session) writeSlowly(rest []byte) error {
 	for len(rest) > 0 {
 		part := rest[:min(len(rest), piece)]
 		s.offer(len(part))
-		n, err := s.conn.WriteBy(part, time.Now().Add(s.env.cfg.Stall))
-		s.wrote(n)
+		began := time.Now()
+		n, err := s.conn.WriteBy(part, began.Add(s.env.cfg.Stall))
+		s.wroteSlowly(n, time.Since(began))
 		switch {
 		case err == nil, n > 0 && n < len(part) && errors.Is(err, os.ErrDeadlineExceeded):
 			rest = rest[n:]
@@ -261,6 +262,17 @@ func (s *Session) writeSlowly(rest []byte) error {
 	return nil
 }
 
+// wroteSlowly is wrote, and notes whether the link is slow: that changes little by little,
+// so what is small says nothing.
+func (s *Session) wroteSlowly(n int, took time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wroteLocked(n)
+	if n >= slowBlock || took > time.Second {
+		s.m.slow = float64(n) < slowRate*took.Seconds()
+	}
+}
+
 // acked returns how much of what was written has been acknowledged, 0 if that is not known.
 func (s *Session) acked() uint64 {
 	sent, ok := s.conn.Sent()
@@ -269,7 +281,7 @@ func (s *Session) acked() uint64 {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.written - min(s.written, uint64(max(0, sent.Unacked))) //nolint:gosec // not negative
+	return s.written - min(s.written, uint64(max(0, sent.Unacked)))
 }
 
 // nextRest takes what has come meanwhile, or ends the writer. Its deadline must
