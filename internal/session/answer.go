@@ -74,7 +74,7 @@ func (m *machine) expireRequests(now int64) {
 		switch d := m.env.instant(in.call.Deadline); {
 		case d != 0 && now >= d:
 			m.dropRequest(in, refused(tandem.DeadlineExceeded, "the arguments of %s did not arrive in time", in.call.Method))
-		case a.waitedTooLong(now, m.env.cfg.Stall):
+		case d == 0 && a.waitedTooLong(now, m.env.cfg.Stall):
 			m.dropRequest(in, in.hold.Exhausted(a.whole()))
 		case stalled:
 			m.dropRequest(in, refused(tandem.DeadlineExceeded, "nothing more of the arguments of %s came within %v", in.call.Method, m.env.cfg.Stall))

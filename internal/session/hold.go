@@ -53,7 +53,8 @@ func (m *machine) reserved(a *assembly) bool {
 	return a.granted
 }
 
-// waitedTooLong reports whether a message has waited for memory for as long as most.
+// waitedTooLong reports whether a message has waited for memory for as long as most, which
+// ends one without a deadline.
 func (a *assembly) waitedTooLong(now int64, most time.Duration) bool {
 	if !a.asked || a.granted {
 		return false

@@ -75,6 +75,32 @@ func TestLargeRequestsWaitForMemory(t *testing.T) {
 	})
 }
 
+// A large request with a deadline waits for memory until then.
+func TestWaitForMemoryHasTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, entered, release := keepers()
+		p := newPair(t, memory, m, withBudget(budget.New(1<<20)))
+		defer p.close()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*defaultStall)
+		defer cancel()
+		results := make(chan error, 2)
+		send := func() {
+			_, err := p.call(ctx, "hold", make([]byte, 1<<20))
+			results <- err
+		}
+		go send()
+		<-entered
+		go send()
+		time.Sleep(5 * defaultStall) // virtual
+		close(release)
+		for range 2 {
+			if err := <-results; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 // What decoding takes is reserved, and refused beyond its limit, in the call's goroutine.
 func TestDecompressedRequestsAreReserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
