@@ -239,7 +239,7 @@ func (m *machine) finish(id wire.Stream, p *Pending, err *tandem.Error) event {
 	return event{wake: p}
 }
 
-func (m *machine) onResponse(h wire.Header, payload []byte, now int64) (event, error) {
+func (m *machine) onResponse(h wire.Header, payload []byte) (event, error) {
 	s := m.calls.get(h.Stream)
 	switch {
 	case h.Flags&wire.FlagAnswer == 0:
@@ -264,11 +264,11 @@ func (m *machine) onResponse(h wire.Header, payload []byte, now int64) (event, e
 	if h.Flags&wire.FlagEnd != 0 {
 		return m.finish(h.Stream, p, nil), nil
 	}
-	return m.startAnswer(h.Stream, p, payload, now)
+	return m.startAnswer(h.Stream, p, payload)
 }
 
 // startAnswer prepares for an answer of several blocks.
-func (m *machine) startAnswer(id wire.Stream, p *Pending, payload []byte, now int64) (event, error) {
+func (m *machine) startAnswer(id wire.Stream, p *Pending, payload []byte) (event, error) {
 	var r wire.Response
 	block, err := wire.ParseResponse(payload, &r)
 	if err != nil {
@@ -281,7 +281,7 @@ func (m *machine) startAnswer(id wire.Stream, p *Pending, payload []byte, now in
 	}
 	p.body = len(payload) - len(block)
 	p.answer = &assembly{id: id, buf: p.payload, have: len(block), size: int(r.Size)} //nolint:gosec // at most MaxMessage
-	return event{}, m.startAssembly(p.answer, now)
+	return event{}, m.startAssembly(p.answer)
 }
 
 // onData takes a block of a request, of an answer, or of a stream's message.

@@ -314,7 +314,7 @@ func (in *assemblies) stalled(now int64, most time.Duration) bool {
 	return slices.ContainsFunc(in.list, func(a *assembly) bool { return a.stream == nil && a.credit > smallBlock })
 }
 
-func (m *machine) startAssembly(a *assembly, now int64) error {
+func (m *machine) startAssembly(a *assembly) error {
 	if a.have >= a.size {
 		return violationf("message of %d bytes goes on after %d", a.size, a.have)
 	}

@@ -131,7 +131,7 @@ func (m *machine) onRequest(h wire.Header, payload []byte, now int64) (event, er
 	}
 	in.request = &assembly{id: in.id, answer: wire.FlagAnswer, buf: takeBuffer(), have: len(block), size: int(r.Size), in: in} //nolint:gosec // checked
 	in.request.buf.b = append(in.request.buf.b, block...)
-	return event{}, m.startAssembly(in.request, now)
+	return event{}, m.startAssembly(in.request)
 }
 
 // reserve checks the stream number of a new request.
@@ -254,7 +254,7 @@ func (m *machine) turnDown(in *Inbound, h wire.Header, e *tandem.Error) (event, 
 	t := in.method.target
 	if t == nil || !t.Guarded || m.crowded(in, h) != nil {
 		m.refuse(in, h, e)
-		return event{}, nil
+		return event{}, nil //nolint:nilerr // e is the answer, which says more than that there is no room
 	}
 	in.method = &method{name: in.method.name, target: t.refusing(e)}
 	if h.Flags&wire.FlagEnd == 0 { // its caller, which waits for credit, gets an answer

@@ -106,7 +106,7 @@ func (m *machine) receive(h wire.Header, payload []byte, now int64) (event, erro
 	case wire.TypeRequest:
 		return m.onRequest(h, payload, now)
 	case wire.TypeResponse:
-		return m.onResponse(h, payload, now)
+		return m.onResponse(h, payload)
 	case wire.TypeData:
 		return m.onData(h, payload, now)
 	case wire.TypeCancel:

@@ -138,7 +138,7 @@ func concurrently(n int, f func()) {
 }
 
 func envelope(packed []byte) []byte {
-	return append(binary.BigEndian.AppendUint32([]byte{1}, uint32(len(packed))), packed...) //nolint:gosec // small
+	return append(binary.BigEndian.AppendUint32([]byte{1}, uint32(len(packed))), packed...)
 }
 
 func overHTTP2(kind, encoding string, body []byte) func(*testing.T, string) {
@@ -158,7 +158,7 @@ func overHTTP2Method(method, kind, encoding string, body []byte) func(*testing.T
 				return
 			}
 			req.Header.Set("Content-Type", kind)
-			req.Header.Set("Te", "trailers")
+			req.Header.Set("TE", "trailers")
 			req.Header.Set("Grpc-Encoding", "gzip")
 			if encoding != "" {
 				req.Header.Set("Content-Encoding", encoding)
@@ -178,9 +178,9 @@ func rpcxFrame(method string, payload []byte) []byte {
 	const gzipped, json = 1 << 2, 1 << 4
 	b := append([]byte{8, 0, gzipped, json}, make([]byte, 12)...)
 	for _, part := range [][]byte{[]byte("Text"), []byte(method), nil, payload} {
-		b = append(binary.BigEndian.AppendUint32(b, uint32(len(part))), part...) //nolint:gosec // small
+		b = append(binary.BigEndian.AppendUint32(b, uint32(len(part))), part...)
 	}
-	binary.BigEndian.PutUint32(b[12:], uint32(len(b)-16)) //nolint:gosec // as above
+	binary.BigEndian.PutUint32(b[12:], uint32(len(b)-16))
 	return b
 }
 

@@ -131,6 +131,14 @@ func (p *protocol) Serve(ctx context.Context, sc *server.Conn) error {
 	}
 }
 
+// room holds what the arguments of a request take. It returns why there is no room.
+func (c *call) room(refused *limitError, size int) error {
+	if refused != nil {
+		return &tandem.Error{Code: tandem.ResourceExhausted, NotExecuted: true, Message: refused.text}
+	}
+	return c.held.Try(2 * int64(size)) // it is moved while it grows
+}
+
 // serveNext reads one request and starts its call.
 func (c *conn) serveNext(ctx context.Context) error {
 	in := &call{conn: c, held: c.Reserve(ctx)}
@@ -151,13 +159,7 @@ func (c *conn) serveNext(ctx context.Context) error {
 	if !isRefused && left > limit {
 		refused = &limitError{fmt.Sprintf("message of %d bytes, %s takes at most %d", left, in.Method, limit)}
 	}
-	var why error
-	if refused != nil {
-		why = &tandem.Error{Code: tandem.ResourceExhausted, NotExecuted: true, Message: refused.text}
-	} else {
-		why = in.held.Try(2 * int64(left)) // it is moved while it grows
-	}
-	if why != nil {
+	if why := in.room(refused, left); why != nil {
 		if _, err := c.r.Discard(left); err != nil {
 			return unexpected(err)
 		}
