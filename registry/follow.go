@@ -67,10 +67,21 @@ func (f Follower) Follow(ctx context.Context, update func(Snapshot)) error {
 			err = errors.New("the watch ended")
 		}
 		feed.Fail(fmt.Errorf("%s: %w", f.Name, err))
-		pause(ctx, rand.N(min(mostRetry, firstRetry<<min(failures, 8)))+time.Millisecond)
+		pause(ctx, rand.N(longestPause(failures))+time.Millisecond)
 		failures++
 	}
 	return ctx.Err()
+}
+
+// longestPause returns the longest pause after so many failures in a row. It stays below a
+// second for the first three seconds or so: a client that has just begun has calls that
+// wait for the list.
+func longestPause(failures int) time.Duration {
+	const patient, brief, rest = 8, 3, 5
+	if failures <= patient {
+		return firstRetry << min(failures, brief)
+	}
+	return min(mostRetry, firstRetry<<min(failures-rest, patient))
 }
 
 func orElse(d, otherwise time.Duration) time.Duration {
