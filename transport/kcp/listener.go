@@ -8,6 +8,8 @@ import (
 	"time"
 
 	kcpgo "github.com/xtaci/kcp-go/v5"
+
+	"github.com/tandem-rpc/tandem/transport"
 )
 
 // socket is a UDP socket that a listener and its connections share; it closes when
@@ -62,8 +64,13 @@ type listener struct {
 	closed chan struct{}
 
 	mu      sync.Mutex
-	waiting map[*conn]*time.Timer // have not been accepted yet, and when that is too late
+	waiting map[*conn]*time.Timer       // have not been accepted yet, and when that is too late
+	silent  transport.Handshakes[*conn] // those of them that have not said hello
 }
+
+// minHandshake is how long a client may always take for its hello: honest ones that come
+// all at once are quicker.
+const minHandshake = 100 * time.Millisecond
 
 // greetAll greets sessions until the socket is closed, and turns them away when
 // nobody listens any more.
@@ -92,12 +99,17 @@ func (l *listener) greetAll() {
 func (l *listener) greet(session *kcpgo.UDPSession) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.isClosed() || len(l.waiting) >= l.opts.waiting || !l.socket.hold() {
+	now := time.Now()
+	if l.isClosed() || !l.hasRoomLocked(now) || !l.socket.hold() {
 		return false
 	}
 	c := newConn(session, l.socket, l.opts)
 	l.waiting[c] = time.AfterFunc(l.opts.wait, func() { l.drop(c) })
+	l.silent.Add(c, transport.NetworkOf(transport.IP(session.RemoteAddr())), now)
 	c.onHello = func() {
+		l.mu.Lock()
+		l.silent.Remove(c)
+		l.mu.Unlock()
 		c.say(hello)
 		l.offer(c)
 	}
@@ -108,15 +120,35 @@ func (l *listener) greet(session *kcpgo.UDPSession) bool {
 	return true
 }
 
+// hasRoomLocked reports whether one more may wait. If too many do, the one goes that
+// [transport.Handshakes] names, unless it is new.
+func (l *listener) hasRoomLocked(now time.Time) bool {
+	if len(l.waiting) < l.opts.waiting {
+		return true
+	}
+	old, since, ok := l.silent.Next()
+	if !ok || now.Sub(since) < minHandshake {
+		return false
+	}
+	l.takeLocked(old)
+	go old.abort() // which waits for its goroutines
+	return true
+}
+
 // take takes a connection from those that wait; false when it is none of them any
 // more.
 func (l *listener) take(c *conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.takeLocked(c)
+}
+
+func (l *listener) takeLocked(c *conn) bool {
 	late, ok := l.waiting[c]
 	if ok {
 		late.Stop()
 		delete(l.waiting, c)
+		l.silent.Remove(c)
 	}
 	return ok
 }

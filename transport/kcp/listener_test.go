@@ -171,3 +171,34 @@ func TestClientsThatTakeNothing(t *testing.T) {
 	awaitUsers(t, ln, 1)
 	accepts(t, ln)
 }
+
+// Sessions that say no hello make room for a client that does.
+func TestSilentSessionsMakeRoom(t *testing.T) {
+	const most = 3
+	ln := listenFor(t, most, time.Minute)
+	for range most {
+		c, err := net.Dial("udp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		packet := make([]byte, 25)
+		binary.LittleEndian.PutUint32(packet, 7) // the conversation
+		packet[4], packet[6] = 81, 1             // data, and a window
+		packet[12], packet[20] = 1, 1            // the second byte of what is said; the first never comes
+		if _, err := c.Write(packet); err != nil {
+			t.Fatal(err)
+		}
+	}
+	awaitUsers(t, ln, most+1)
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) { // polls a condition: they are old enough
+		c, err := dial(t, ln, 20*time.Second)
+		if err == nil {
+			c.Close()
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+}

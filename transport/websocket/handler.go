@@ -9,9 +9,11 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
+	"time"
 
 	ws "github.com/coder/websocket"
+
+	"github.com/tandem-rpc/tandem/transport"
 )
 
 // Handler is a path of an HTTP server whose WebSockets a tandem server serves:
@@ -115,14 +117,14 @@ type listener struct {
 
 func newListener(inner net.Listener, o options) *listener {
 	l := &listener{Handler: newHandler(address{inner.Addr(), o.path}, o), done: make(chan struct{})}
-	var pending atomic.Int64
+	pending := pending{most: o.pending}
 	l.http = http.Server{
 		Handler:           l.only(o.path),
 		ReadHeaderTimeout: o.hello,
 		WriteTimeout:      o.hello,
 		IdleTimeout:       o.hello,
 		MaxHeaderBytes:    16 << 10,
-		ConnState:         func(c net.Conn, s http.ConnState) { bound(&pending, int64(o.pending), c, s) },
+		ConnState:         pending.follow,
 		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
 	}
 	go func() {
@@ -144,17 +146,49 @@ func (l *listener) only(path string) http.HandlerFunc {
 	}
 }
 
-// bound closes connections while too many have not become WebSockets.
-func bound(pending *atomic.Int64, most int64, c net.Conn, s http.ConnState) {
+// pending holds the connections that have not become WebSockets, most at most.
+type pending struct {
+	most int
+
+	mu    sync.Mutex
+	conns transport.Handshakes[net.Conn]
+}
+
+// minHandshake is how long a connection may always take: honest clients that come all at
+// once are quicker.
+const minHandshake = 100 * time.Millisecond
+
+// follow keeps count. A new connection takes the place of the one that
+// [transport.Handshakes] names, unless that is new, too: then it is closed itself.
+func (p *pending) follow(c net.Conn, s http.ConnState) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	switch s {
 	case http.StateNew:
-		if pending.Add(1) > most {
-			_ = c.Close() // the HTTP server notices, and says StateClosed
+		now := time.Now()
+		if p.conns.Len() >= p.most {
+			old, since, _ := p.conns.Next()
+			if now.Sub(since) < minHandshake {
+				cut(c)
+				return
+			}
+			p.conns.Remove(old)
+			cut(old)
 		}
+		p.conns.Add(c, transport.NetworkOf(transport.IP(c.RemoteAddr())), now)
 	case http.StateHijacked, http.StateClosed:
-		pending.Add(-1)
+		p.conns.Remove(c)
 	default:
 	}
+}
+
+// cut closes a connection without a word: TLS would wait until its alert is taken. The HTTP
+// server notices.
+func cut(c net.Conn) {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	_ = c.Close()
 }
 
 // Close stops listening. Connections that were accepted live on.

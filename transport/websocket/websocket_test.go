@@ -286,6 +286,26 @@ func TestPendingIsBounded(t *testing.T) {
 	}
 }
 
+// Silent connections make room for a client.
+func TestSilentConnectionsMakeRoom(t *testing.T) {
+	address := serve(t, websocket.WithPending(3, time.Minute))
+	for range 3 {
+		c, err := transport.TCP().Dial(t.Context(), address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	c, err := client.Dial("ws://"+address, client.WithTransport("ws", websocket.New(transport.TCP())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if got, err := client.Invoke[string](t.Context(), c, "Test.Echo", new("x"), client.Timeout(20*time.Second)); err != nil || *got != "x" {
+		t.Error(err)
+	}
+}
+
 // endpoints returns those of the first instance that a memory registry lists.
 func endpoints(t *testing.T, list *registry.Memory) (found []tandem.Endpoint) {
 	t.Helper()
