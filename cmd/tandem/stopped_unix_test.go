@@ -19,10 +19,10 @@ import (
 // open and says nothing. The client must notice by itself: for a call whose
 // answer does not come, and for a stream that waits to receive.
 func TestStoppedServerIsFoundOut(t *testing.T) {
-	const bound = 2600 * time.Millisecond
+	const bound = 4 * time.Second // half a second until it is pinged, and the silence
 	s := spawn(t, "serve", "-listen", "tcp://127.0.0.1:0")
 	target, _, _ := strings.Cut(strings.TrimPrefix(s.next(t), "serving "), ": ")
-	c, err := client.Dial(target)
+	c, err := client.Dial(target, client.WithSilence(2*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
