@@ -45,9 +45,10 @@ const pingAfter = 30 * time.Second
 type conn struct {
 	*server.Conn
 
-	hosts    []string // that requests may name, nil for all
-	all      ticket   // of the protocol's calls that are entering
-	entering ticket   // of the connection's
+	hosts        []string // that requests may name, nil for all
+	defaultHosts bool     // WithHosts is not used
+	all          ticket   // of the protocol's calls that are entering
+	entering     ticket   // of the connection's
 
 	over  chan struct{} // closed when net/http, or who has taken the connection over, is done with it
 	begun chan struct{} // closed when http2 is known

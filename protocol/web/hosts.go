@@ -17,7 +17,9 @@ import (
 // :authority, without the port: "shop.example", "*.shop.example" for names below it, an
 // IP address, or "*" for all. Other requests are answered with 421. By default a server that
 // listens on a loopback address answers for localhost, names below it and loopback
-// addresses; every other server answers for all hosts.
+// addresses, and for all hosts over HTTP/2 without TLS: no browser speaks that, and clients
+// of gRPC may send the name of a service as the host. Every other server answers for all
+// hosts by default.
 //
 // A page of another site can make a name of its own point to this server (DNS
 // rebinding), and the browser then takes both for one site. Such a name is not listed.
@@ -82,6 +84,9 @@ func serves(hosts []string, host string) bool {
 // HTTP/1.0 needs no host, and no browser leaves it out.
 func (c *conn) misdirected(w http.ResponseWriter, r *http.Request) bool {
 	if c.hosts == nil || r.Host == "" || serves(c.hosts, r.Host) {
+		return false
+	}
+	if c.defaultHosts && r.ProtoMajor == 2 && r.TLS == nil {
 		return false
 	}
 	err := tandem.Errorf(tandem.PermissionDenied, "host %.100q is not served here: add it to WithHosts of package web, or call another", r.Host)

@@ -158,7 +158,8 @@ func (*protocol) Match(first []byte) server.Verdict {
 // Serve serves the requests of a connection until it ends.
 func (p *protocol) Serve(ctx context.Context, c *server.Conn) error {
 	h := &conn{
-		Conn: c, hosts: p.hostsOf(c), all: p.entering, entering: make(ticket, maxEnteringConn),
+		Conn: c, hosts: p.hostsOf(c), defaultHosts: p.opts.hosts == nil,
+		all: p.entering, entering: make(ticket, maxEnteringConn),
 		begun: make(chan struct{}), spoke: make(chan struct{}), over: make(chan struct{}),
 	}
 	s := p.newServer(ctx, h)
