@@ -14,7 +14,8 @@ import (
 type hedging struct {
 	latencies resilience.Latencies
 	budget    *resilience.Budget // second attempts have, beside the client's
-	rests     atomic.Int64       // until then there are none; ns since 1970
+	made      time.Time
+	rests     atomic.Int64 // until then there are none; ns after made
 }
 
 const (
@@ -25,7 +26,7 @@ const (
 
 func (h *hedging) init(share float64) {
 	now := time.Now()
-	h.budget = resilience.NewBudget(share, 0, now)
+	h.made, h.budget = now, resilience.NewBudget(share, 0, now)
 	for h.budget.Take(now) {
 		// The share is of all calls: nothing is given in advance.
 	}
@@ -46,7 +47,7 @@ func (c *Client) hedge(next tandem.Func) tandem.Func {
 		began := time.Now()
 		h.budget.Call()
 		var err error
-		if delay, known := latency.Quantile(hedgeQuantile); known && began.UnixNano() >= h.rests.Load() && !servesRetry(ctx) {
+		if delay, known := latency.Quantile(hedgeQuantile); known && int64(began.Sub(h.made)) >= h.rests.Load() && !servesRetry(ctx) {
 			err = c.race(ctx, call, next, delay)
 		} else {
 			err = next(ctx, call)
@@ -58,7 +59,7 @@ func (c *Client) hedge(next tandem.Func) tandem.Func {
 			latency.Observe(now.Sub(began), now)
 		}
 		if overloaded(o, err) {
-			h.rests.Store(now.Add(hedgeRest).UnixNano())
+			h.rests.Store(int64(now.Add(hedgeRest).Sub(h.made)))
 		}
 		return err
 	}

@@ -50,7 +50,8 @@ type foreign struct {
 	carrier  Carrier
 	remote   *Remote
 	peer     *tandem.Peer
-	heard    atomic.Int64 // Unix nanoseconds
+	made     time.Time
+	heard    atomic.Int64 // nanoseconds after made, which a step of the wall clock does not change
 
 	mu      sync.Mutex
 	calls   int  // in flight
@@ -71,7 +72,7 @@ func (l *link) connectForeign(ctx context.Context, p Protocol) (*live, error) {
 		return nil, fmt.Errorf("%s: %w", p.Name(), err)
 	}
 	f := &foreign{
-		client: l.client, protocol: p, carrier: carrier, remote: r,
+		client: l.client, protocol: p, carrier: carrier, remote: r, made: time.Now(),
 		away: make(chan struct{}), closing: make(chan struct{}),
 	}
 	f.peer = &tandem.Peer{Protocol: p.Name(), Instance: l.id}
@@ -84,7 +85,7 @@ func (l *link) connectForeign(ctx context.Context, p Protocol) (*live, error) {
 	return newLive(f, nil), nil
 }
 
-func (f *foreign) noteLife() { f.heard.Store(time.Now().UnixNano()) }
+func (f *foreign) noteLife() { f.heard.Store(int64(time.Since(f.made))) }
 
 // Invoke makes the call, if there is still somebody to make it at.
 func (f *foreign) Invoke(ctx context.Context, call *tandem.Call) error {
@@ -256,7 +257,7 @@ func (f *foreign) Close() {
 }
 
 // Heard returns when something was received last.
-func (f *foreign) Heard() time.Time { return time.Unix(0, f.heard.Load()) }
+func (f *foreign) Heard() time.Time { return f.made.Add(time.Duration(f.heard.Load())) }
 
 // Ping asks the server for an answer, whatever it is.
 func (f *foreign) Ping() {

@@ -144,7 +144,7 @@ func offered(config *tls.Config, protocols []Protocol) *tls.Config {
 // strangers counts connections that nobody serves.
 type strangers struct {
 	count  atomic.Uint64
-	logged atomic.Int64 // when the last was, in Unix nanoseconds
+	logged atomic.Pointer[time.Time] // when the last was; nil for never
 }
 
 // strangersEvery is how often one of them is logged: a scan of the ports is not to
@@ -160,8 +160,8 @@ func (s *Server) turnedAway(c net.Conn, err error) {
 		return
 	}
 	total := s.strangers.count.Add(1)
-	now, last := time.Now().UnixNano(), s.strangers.logged.Load()
-	if last != 0 && now-last < int64(strangersEvery) || !s.strangers.logged.CompareAndSwap(last, now) {
+	now, last := time.Now(), s.strangers.logged.Load()
+	if last != nil && now.Sub(*last) < strangersEvery || !s.strangers.logged.CompareAndSwap(last, &now) {
 		return
 	}
 	s.log().Info("connection closed", "peer", c.RemoteAddr(), "error", err, "so far", total)

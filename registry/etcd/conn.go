@@ -42,8 +42,9 @@ var errLost = errors.New("the connection to etcd was lost")
 // it is first used.
 type conn struct {
 	config  clientv3.Config
-	entries atomic.Int64  // registrations
-	heard   atomic.Int64  // when a server answered last, in Unix nanoseconds
+	entries atomic.Int64 // registrations
+	made    time.Time
+	heard   atomic.Int64  // when a server answered last, in nanoseconds after made
 	lists   chan struct{} // has room for as many lists as are read at a time
 	ctx     context.Context
 	stop    context.CancelFunc
@@ -58,7 +59,7 @@ type conn struct {
 }
 
 func newConn(servers string, o options) *conn {
-	c := &conn{turn: make(chan struct{}, 1), lists: make(chan struct{}, maxLists)}
+	c := &conn{made: time.Now(), turn: make(chan struct{}, 1), lists: make(chan struct{}, maxLists)}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.epoch, c.end = context.WithCancelCause(c.ctx)
 	c.config = clientv3.Config{
@@ -169,7 +170,7 @@ func (c *conn) observe(client *clientv3.Client) {
 }
 
 // answered notes that a server is alive.
-func (c *conn) answered() { c.heard.Store(time.Now().UnixNano()) }
+func (c *conn) answered() { c.heard.Store(int64(time.Since(c.made))) }
 
 // probe ends the epoch when no server answers, neither to it nor to anybody else: a
 // process that is short of time may be late to see its own answer.
@@ -179,7 +180,7 @@ func (c *conn) probe(client *clientv3.Client) {
 	for {
 		select {
 		case <-tick.C:
-			asked := time.Now().UnixNano()
+			asked := int64(time.Since(c.made))
 			if err := ask(c.ctx, client.ActiveConnection()); err != nil && c.heard.Load() < asked {
 				c.lose(err)
 			}

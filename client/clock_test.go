@@ -1,0 +1,17 @@
+package client
+
+import (
+	"testing"
+	"time"
+)
+
+// Times that the client compares with the clock keep the reading of the clock for
+// durations, so that a step of the wall clock neither ends a connection nor keeps a
+// silent one.
+func TestHeardSurvivesClockSteps(t *testing.T) {
+	f := &foreign{made: time.Now()}
+	f.noteLife()
+	if heard := f.Heard(); heard == heard.Round(0) { //nolint:staticcheck // Equal would not see the difference
+		t.Errorf("Heard returns %v, which has only a wall clock's reading", heard)
+	}
+}
