@@ -4,7 +4,7 @@
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test interop interop-short interop-jsonrpc interop-together test-protocols test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy outdated generated docs faults faults-inputs faults-short fuzz session-soak flood demo sim bench bench-table bench-java bench-compare bench-pairs peers cover vuln ci clean
+.PHONY: help test interop interop-short interop-jsonrpc interop-together test-protocols test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy outdated generated docs faults faults-inputs faults-short faults-soak fuzz session-soak flood demo sim bench bench-table bench-java bench-compare bench-pairs peers cover vuln ci clean
 
 GO  ?= go
 BIN := $(CURDIR)/.bin
@@ -24,6 +24,7 @@ SOAKRUNS   ?= 200
 SOAKJOBS   ?= 3
 SOAKCALLS  ?= 1000000
 OUTAGE     ?= 5m
+SOAKTIME   ?= 1h
 TESTFLAGS  ?=
 LINTFLAGS  ?=
 DEMOFLAGS  ?=
@@ -50,7 +51,7 @@ embedded = registry/etcd/embedtest registry/e2e/rpcxtest protocol/rpcx/rpcxtest 
 registries = $(filter-out ./registry/nacos/...,$(patsubst %/go.mod,./%/...,$(wildcard registry/*/go.mod))) ./compat/rpcx/registries/... ./examples/seeds/...
 
 # What the fault lab breaks networks with, and the registries that it kills.
-faulttools = ip:iproute2 nft:nftables iptables:iptables prlimit:util-linux etcd:etcd-server redis-server:redis-server /usr/share/java/zookeeper.jar:zookeeper java:default-jre-headless
+faulttools = ip:iproute2 nft:nftables iptables:iptables prlimit:util-linux etcd:etcd-server redis-server:redis-server redis-cli:redis-tools /usr/share/java/zookeeper.jar:zookeeper java:default-jre-headless
 
 # Packages besides the core's that have files for some systems only.
 systems = ./bench/connections ./bench/load ./cmd/tandem/internal/demo ./transport/nbio/...
@@ -172,10 +173,10 @@ docs: ## Check the house rules, the links and the snippets of the documentation
 fuzz: ## Run every fuzz target for FUZZTIME (30s)
 	@$(GO) test -list '^Fuzz' work | \
 	awk '/^Fuzz/ {t[n++] = $$1} /^ok/ {for (i = 0; i < n; i++) print $$2, t[i]; n = 0}' | \
-	while read -r package target; do \
+	{ failed=; while read -r package target; do \
 		echo "== $$package $$target"; \
-		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package" </dev/null; \
-	done
+		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package" </dev/null || failed="$$failed $$target"; \
+	done; [ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }; }
 
 session-soak: ## Run the session tests SOAKRUNS (200) times, SOAKJOBS (3) at a time, with -race -shuffle=on, then SOAKCALLS (1000000) calls
 	@mkdir -p $(BIN)
@@ -193,13 +194,19 @@ interop: ## Have suites and clients of other projects test protocol/web, and wri
 interop-short: ## Those of them that are written in Go
 	cd interop && $(GO) run ./run -bin $(BIN)/interop -short
 
-faults: ## Run the fault lab against tandem, grpc-go and rpcx: processes and networks that break under load; write docs/reliability; needs Linux and root
+faults: ## Run the fault lab against tandem, grpc-go and rpcx: processes and networks that break under load; write docs/reliability; an hour and a half, and FAULTSFLAGS=-resume goes on after an interruption; needs Linux and root
 	@.ci/install $(faulttools)
-	cd faults && GOWORK=off $(GO) build -o $(BIN)/faults . && $(BIN)/faults -out $(CURDIR)/docs/reliability $(FAULTSFLAGS)
+	registry/consul/install.sh
+	cd faults && GOWORK=off $(GO) build -o $(BIN)/faults . && GO=$(GO) ./clock.sh $(BIN)/faults-clock && \
+	$(BIN)/faults -clock $(BIN)/faults-clock -out $(CURDIR)/docs/reliability $(FAULTSFLAGS)
 
 faults-short: ## Run the fault lab's short form, at most three minutes
 	@.ci/install $(faulttools)
 	cd faults && GOWORK=off $(GO) test -race -shuffle=on $(TESTFLAGS) . && GOWORK=off $(GO) build -o $(BIN)/faults . && $(BIN)/faults -short $(FAULTSFLAGS)
+
+faults-soak: ## Run the fault lab's cell memory for SOAKTIME (1h): at most a million calls, then both sides hold what they held before
+	@.ci/install $(faulttools)
+	cd faults && GOWORK=off $(GO) build -o $(BIN)/faults . && $(BIN)/faults -run memory -systems tandem -soak $(SOAKTIME) $(FAULTSFLAGS)
 
 faults-inputs: ## Give every parser a million malformed inputs: all fuzz targets, a million executions each
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=1000000x

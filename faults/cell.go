@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -16,6 +18,8 @@ import (
 type cell struct {
 	Name, Title string
 	Short       bool     // part of the short form
+	Alone       bool     // needs the machine for itself
+	Clock       bool     // its processes have a clock that can be set
 	Systems     []string // that can run it; all by default
 	Beside      string   // system that the bars compare tandem with; none by default
 	Instances   int
@@ -30,15 +34,16 @@ type cell struct {
 	Link        link                     // from the beginning, in all arms but the control arm
 	At          time.Duration            // when the fault comes
 	Fault       func(r *rig) error       // runs beside the load and returns when the fault is over
-	Paired      bool                     // runs -pairs times with each congestion control
+	Paired      bool                     // runs -pairs times with each congestion control; systems that no bar looks at run once
 	MaxRounds   int                      // bounds -pairs; 0 for no bound
 	Proof       func(r *rig) error       // after the load; adds to r.proof, or says why the fault did not take
 	Judge       func(o *outcome) []check // bars besides those that hold for all cells
 }
 
-// cells returns all cells in the order in which they run.
-func cells() []cell {
-	return slices.Concat(stopCells(), restartCells(), crashCells(), crowdCells(), registryCells(), holeCells(), linkCells(), uploadCells())
+// cells returns all cells in the order of the report.
+func cells(s settings) []cell {
+	return slices.Concat(stopCells(), holeCells(), restartCells(), crashCells(s.fast), linkCells(), uploadCells(),
+		streamCells(), crowdCells(s.soak), herdCells(), registryCells(), collapseCells(), clockCells())
 }
 
 // arm is one run of a cell.
@@ -64,12 +69,15 @@ func (a arm) String() string {
 type armResult struct {
 	arm
 	entries        []entry
+	fresh          []entry // of a second client, which begins after the load
 	ran            executions
 	start          time.Time
 	began          time.Time // of the fault
 	ended          time.Time
 	proof          []string
 	client, server change
+	opened         int   // connections that the clients attempted during the fault
+	resident       []int // KiB of server 0, over the load
 	invalid        error // why nothing can be concluded
 	wholeRun       time.Duration
 }
@@ -79,6 +87,7 @@ func (r *armResult) summary(keep func(entry) bool) summary {
 }
 
 func all(entry) bool           { return true }
+func isSafeEntry(e entry) bool { return isSafe(e.Variant) }
 func notCanceled(e entry) bool { return e.Variant != variantCancel }
 func isSmall(e entry) bool     { return e.Variant != variantUpload }
 func isUpload(e entry) bool    { return e.Variant == variantUpload }
@@ -121,32 +130,99 @@ type lab struct {
 	settings settings
 	dir      string
 	out      io.Writer
+
+	mu   sync.Mutex
+	done []outcome
+	err  error // of a report that could not be written
 }
 
-// runCell runs every arm of a cell and judges it.
-func (l *lab) runCell(ctx context.Context, c cell) outcome {
-	fmt.Fprintf(l.out, "\n== %s: %s\n", c.Name, c.Title)
+// runCells runs the cells that need little of the machine in lanes, then the others
+// one by one. The report has each cell as soon as it has finished.
+func (l *lab) runCells(ctx context.Context, chosen []cell) ([]outcome, error) {
+	free := make(chan int, l.settings.lanes)
+	for lane := range l.settings.lanes {
+		free <- lane
+	}
+	var running sync.WaitGroup
+	for _, c := range l.longestFirst(chosen) {
+		if c.Alone {
+			continue
+		}
+		lane := <-free
+		running.Go(func() {
+			l.runCell(ctx, c, lane)
+			free <- lane
+		})
+	}
+	running.Wait()
+	for _, c := range chosen {
+		if c.Alone {
+			l.runCell(ctx, c, 0)
+		}
+	}
+	return l.done, l.err
+}
+
+// longestFirst orders cells so that the lanes end at about the same time.
+func (l *lab) longestFirst(chosen []cell) []cell {
+	length := func(c cell) time.Duration { return time.Duration(len(l.arms(c))) * c.Load.Duration }
+	return slices.SortedStableFunc(slices.Values(chosen), func(a, b cell) int { return cmp.Compare(length(b), length(a)) })
+}
+
+// finish keeps the outcome of a cell, and writes the report with it.
+func (l *lab) finish(o outcome) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.done = append(l.done, o)
+	if l.settings.out != "" {
+		l.err = errors.Join(l.err, writeReport(l.settings.out, []outcome{o}, l.settings))
+	}
+}
+
+// printf writes lines about a cell, whose name begins each.
+func (l *lab) printf(c cell, format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(fmt.Sprintf(format, args...)) {
+		fmt.Fprintf(l.out, "%-17s %s", c.Name, line)
+	}
+}
+
+// runCell runs every arm of a cell and judges it. A cell that is interrupted leaves nothing.
+func (l *lab) runCell(ctx context.Context, c cell, lane int) {
+	if ctx.Err() != nil {
+		return
+	}
+	l.printf(c, "== %s\n", c.Title)
 	o := outcome{cell: c}
 	for _, a := range l.arms(c) {
-		if ctx.Err() != nil {
-			break
-		}
 		began := time.Now()
-		r := l.runArm(ctx, c, a)
+		r := l.runArm(ctx, c, a, lane)
+		if ctx.Err() != nil {
+			return
+		}
 		r.wholeRun = time.Since(began)
-		l.printArm(r)
+		l.printArm(c, r)
 		o.arms = append(o.arms, r)
 		o.checks = append(o.checks, generalChecks(c, r)...)
 	}
-	if c.Judge != nil {
-		o.checks = append(o.checks, c.Judge(&o)...)
-	}
+	o.judge()
 	for _, ch := range o.checks {
 		if !ch.OK {
-			fmt.Fprintf(l.out, "   MISSED %s: %s, bar %s\n", ch.What, ch.Got, ch.Bar)
+			l.printf(c, "   MISSED %s: %s, bar %s\n", ch.What, ch.Got, ch.Bar)
 		}
 	}
-	return o
+	l.finish(o)
+}
+
+// judge adds the cell's own bars. They are about tandem, so it must have run.
+func (o *outcome) judge() {
+	if len(o.tandems()) == 0 {
+		o.checks = append(o.checks, check{What: sysTandem, Bar: "ran", Got: "no valid arm with the fault"})
+	}
+	if o.cell.Judge != nil {
+		o.checks = append(o.checks, o.cell.Judge(o)...)
+	}
 }
 
 // arms lists the runs of a cell: for each congestion control and system a control
@@ -168,6 +244,9 @@ func (l *lab) arms(c cell) []arm {
 		}
 		for round := range rounds {
 			for _, s := range systems {
+				if round > 0 && s != sysTandem && s != c.Beside {
+					continue
+				}
 				arms = append(arms, arm{System: s, CC: cc, Round: round})
 			}
 		}
@@ -188,7 +267,7 @@ func (l *lab) systems(c cell) []string {
 	return slices.DeleteFunc(chosen, func(s string) bool { return len(c.Systems) > 0 && !slices.Contains(c.Systems, s) })
 }
 
-func (l *lab) printArm(r *armResult) {
+func (l *lab) printArm(c cell, r *armResult) {
 	s := r.summary(all)
 	line := fmt.Sprintf("   %-24s %5d calls %5d failed  p50 %-8v p99 %-8v max %-8v", r.arm, s.Made, s.Failed, round(s.P50), round(s.P99), round(s.Max))
 	if s.Doubles+s.Lost+s.Contradictions > 0 {
@@ -197,12 +276,12 @@ func (l *lab) printArm(r *armResult) {
 	if s.Failed > 0 {
 		line += " (" + s.codes() + ")"
 	}
-	fmt.Fprintf(l.out, "%s [%v]\n", line, r.wholeRun.Round(100*time.Millisecond))
+	l.printf(c, "%s [%v]\n", line, r.wholeRun.Round(100*time.Millisecond))
 	if len(r.proof) > 0 {
-		fmt.Fprintf(l.out, "   %24s %s\n", "proof:", strings.Join(r.proof, "; "))
+		l.printf(c, "   %24s %s\n", "proof:", strings.Join(r.proof, "; "))
 	}
 	if r.invalid != nil {
-		fmt.Fprintf(l.out, "   %24s %v\n", "INVALID:", r.invalid)
+		l.printf(c, "   %24s %v\n", "INVALID:", r.invalid)
 	}
 }
 
@@ -220,13 +299,72 @@ func generalChecks(c cell, r *armResult) []check {
 	if r.Control {
 		checks = append(checks, atMost(name+": failed", r.summary(notCanceled).Failed, 0))
 	}
-	if r.System == sysTandem {
+	if !r.Control {
+		checks = append(checks, atLeast(name+": proofs that the fault took", len(r.proof), 1))
+	}
+	if r.System != sysTandem {
+		return checks
+	}
+	checks = append(checks,
+		atMost(name+": executed twice", s.Doubles, 0),
+		atMost(name+": succeeded without execution", s.Lost, 0),
+		atMost(name+": executed, but NotExecuted", s.Contradictions, 0),
+		atMost(name+": executed, but never called", r.uncalled(), 0),
+		atMost(name+": returned more than 2 s after the deadline", r.overdue(c), 0))
+	if !r.Control && c.At > 0 && !c.Balanced {
+		before := r.serversUsed(func(at time.Time) bool { return at.Before(r.began) })
+		checks = append(checks, atLeast(name+": servers that ran calls before the fault", before, c.Instances))
+	}
+	if r.fresh != nil {
+		late := summarize(r.fresh, r.ran, all)
 		checks = append(checks,
-			atMost(name+": executed twice", s.Doubles, 0),
-			atMost(name+": succeeded without execution", s.Lost, 0),
-			atMost(name+": executed, but NotExecuted", s.Contradictions, 0))
+			atLeast(name+": calls made by a new client after the fault", late.Made, 1),
+			atMost(name+": failed of those", late.Failed, 0))
 	}
 	return checks
+}
+
+// uncalled counts executions of calls that no client made.
+func (r *armResult) uncalled() int {
+	called := map[uint64]bool{}
+	for _, e := range slices.Concat(r.entries, r.fresh) {
+		called[e.ID] = true
+	}
+	n := 0
+	for id := range r.ran {
+		if !called[id] {
+			n++
+		}
+	}
+	return n
+}
+
+// overdue counts calls that went on long after their deadline.
+func (r *armResult) overdue(c cell) int {
+	n := 0
+	for _, e := range r.entries {
+		deadline := c.Load.Deadline
+		if isUpload(e) {
+			deadline = c.Load.UploadDeadline
+		}
+		if e.took() > deadline+2*time.Second {
+			n++
+		}
+	}
+	return n
+}
+
+// serversUsed counts the servers that ran calls at the times that keep accepts.
+func (r *armResult) serversUsed(keep func(time.Time) bool) int {
+	used := map[int]bool{}
+	for _, runs := range r.ran {
+		for _, e := range runs {
+			if keep(e.at) {
+				used[e.server] = true
+			}
+		}
+	}
+	return len(used)
 }
 
 // floor is how many calls an arm must have made to count.

@@ -2,16 +2,22 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
 // crashCells kill, slow down and restart servers of a larger set.
-func crashCells() []cell {
+func crashCells(fast bool) []cell {
 	const kills = 60
 	variants := []string{"failover" + variantSafe, "failover", "failfast"}
 	crash := light(kills*time.Second+4*time.Second, variants)
 	crash.Work = 50 * time.Millisecond
-	rolling := light(26*time.Second, append(variants, variantStream))
+	rounds := 10
+	if fast {
+		rounds = 1
+	}
+	rolling := light(time.Duration(rounds)*30*time.Second, append(variants, variantStream)) // each server waits for its streams
+	rolling.Rate = 200
 	slow := light(15*time.Second, variants)
 	slow.Rate, slow.Work = 200, 5*time.Millisecond
 	return []cell{
@@ -20,9 +26,9 @@ func crashCells() []cell {
 			Instances: 3, Load: crash, At: time.Second, Fault: killEach(kills), Judge: crashed(kills),
 		},
 		{
-			Name: "rolling-10", Title: "ten servers are restarted in good order, one after the other, under calls and streams of 2 s", Systems: []string{sysTandem},
+			Name: "rolling-10", Title: "ten servers are restarted in good order, one after the other, ten rounds (one with -fast), under calls and streams of 2 s",
 			Instances: 10, Load: rolling, At: 2 * time.Second, Judge: noneFailed,
-			Fault: func(r *rig) error { return r.restartAll(10 * time.Second) },
+			Fault: func(r *rig) error { return r.restartAll(rounds, 10*time.Second) },
 		},
 		{
 			Name: "one-slow", Title: "one of ten servers takes fifty times as long as the others", Instances: 10, Load: slow, Slow: 50,
@@ -60,6 +66,9 @@ func crashed(kills int) func(o *outcome) []check {
 			checks = append(checks,
 				atMost(a.String()+": idempotent failed", safe.Failed, 0),
 				atMost(a.String()+": others failed, three a kill at most", others.Failed, 3*kills))
+			for i := range o.cell.Instances {
+				checks = append(checks, atLeast(fmt.Sprintf("%s: calls that server %d ran after its last kill", a, i), ranAfter(a, i, a.ended), 1))
+			}
 		}
 		return checks
 	}
@@ -87,9 +96,19 @@ func proveSlow(r *rig) error {
 	return nil
 }
 
+// slowestOf is how long the slowest call took that a server ran.
+func slowestOf(a *armResult, server int) time.Duration {
+	return a.summary(func(e entry) bool {
+		return slices.ContainsFunc(a.ran[e.ID], func(x execution) bool { return x.server == server })
+	}).Max
+}
+
 func avoidsSlow(o *outcome) []check {
 	checks := noneFailed(o)
+	least := time.Duration(o.cell.Slow) * o.cell.Load.Work
 	for _, a := range o.tandems() {
+		took := slowestOf(a, 0)
+		checks = append(checks, check{a.String() + ": a call of the slow server", fmt.Sprintf("≥ %v", least), fmt.Sprint(round(took)), took >= least})
 		checks = append(checks, atMost(a.String()+": calls of 1,000 at the slow server after 5 s", slowShare(a), 20))
 	}
 	return checks

@@ -17,36 +17,61 @@ import (
 )
 
 // crowdCells bring connections and calls in numbers.
-func crowdCells() []cell {
+func crowdCells(soak time.Duration) []cell {
 	honest := light(20*time.Second, []string{variantDefault, variantFresh})
 	honest.Rate = 60
-	cancels := light(20*time.Second, []string{variantCancel})
+	cancels := light(25*time.Second, []string{variantCancel, variantCancel, variantCancel, variantCancel, variantDefault})
 	cancels.Rate, cancels.Work = 5000, 5*time.Millisecond
-	steady := light(30*time.Second, []string{variantDefault})
-	steady.Rate, steady.Work, steady.Size = 1000, time.Millisecond, 4096
-	tandemOnly := []string{sysTandem}
+	steady := light(soak, []string{variantDefault})
+	steady.Rate, steady.Work, steady.Size = min(1000, 1e6/soak.Seconds()), time.Millisecond, 4096
 	return []cell{
 		{
-			Name: "silent-10k", Title: "10,000 connections that send nothing, beside calls and new connections", Systems: tandemOnly, Short: true,
+			Name: "silent-10k", Title: "10,000 connections that send nothing, beside calls and new connections", Short: true, Alone: true,
 			Instances: 1, Load: honest, At: 2 * time.Second, Fault: crowd(10_000, 10*time.Second, 0), Judge: undisturbed,
 		},
 		{
-			Name: "drip-10k", Title: "10,000 connections that send a byte a second, beside calls and new connections", Systems: tandemOnly,
+			Name: "drip-10k", Title: "10,000 connections that send a byte a second, beside calls and new connections", Alone: true,
 			Instances: 1, Load: honest, At: 2 * time.Second, Fault: crowd(10_000, 10*time.Second, time.Second), Judge: undisturbed,
 		},
 		{
-			Name: "files", Title: "a server that may open 64 files gets 200 connections; calls on those it has go on", Systems: tandemOnly, Short: true,
-			Instances: 1, Files: 64, Load: light(12*time.Second, nil), At: 2 * time.Second, Fault: exhaustFiles, Judge: noneFailed,
+			Name: "files", Title: "a server that may open 64 files gets 200 connections; calls on those it has go on, and new clients can connect afterwards", Short: true,
+			Instances: 1, Files: 64, Load: light(12*time.Second, nil), At: 2 * time.Second, Fault: exhaustFiles, Proof: freshClient, Judge: noneFailed,
 		},
 		{
-			Name: "cancels", Title: "100,000 calls are given up by their callers after a millisecond", Systems: tandemOnly,
-			Instances: 1, Usage: true, Load: cancels, Judge: noLeak,
+			Name: "cancels", Title: "100,000 calls are given up by their callers after a millisecond, 1,000 others a second beside them", Alone: true,
+			Instances: 1, Usage: true, Load: cancels, Judge: cancelled,
 		},
 		{
-			Name: "memory", Title: "1,000 calls a second for half a minute leave nothing behind", Systems: tandemOnly,
+			Name: "memory", Title: fmt.Sprintf("%.0f calls a second for %v leave nothing behind", steady.Rate, soak), Alone: true,
 			Instances: 1, Usage: true, Load: steady, Judge: noLeak,
 		},
 	}
+}
+
+// cancelled is the bar that calls which are given up reach the server, return at once,
+// and neither disturb the others nor leave anything behind.
+func cancelled(o *outcome) []check {
+	checks := noLeak(o)
+	for _, a := range o.tandems() {
+		given, ran, slow := 0, 0, 0
+		for _, e := range a.entries {
+			if notCanceled(e) {
+				continue
+			}
+			given++
+			ran += min(1, len(a.ran[e.ID]))
+			if e.took() > time.Second {
+				slow++
+			}
+		}
+		others := a.summary(notCanceled)
+		checks = append(checks,
+			atLeast(a.String()+": calls given up", given, 90_000),
+			atLeast(a.String()+": of those began at the server", ran, given/10),
+			atMost(a.String()+": of those returned after more than 1 s", slow, 0),
+			atLeast(a.String()+": other calls", others.Made, 20_000))
+	}
+	return checks
 }
 
 // crowd has a process open n connections to server 0 and hold them for d, sending a byte
@@ -54,7 +79,7 @@ func crowdCells() []cell {
 func crowd(n int, d, pause time.Duration) func(*rig) error {
 	return func(r *rig) error {
 		log := filepath.Join(r.dir, "crowd.log")
-		p, err := startProcess(clientHost, log, 0, roleCrowd, serverAddr(0)+":9000", strconv.Itoa(n), d.String(), pause.String())
+		p, err := r.startProcess(r.net.client, log, 0, roleCrowd, serverAddr(0)+":9000", strconv.Itoa(n), d.String(), pause.String())
 		if err != nil {
 			return err
 		}

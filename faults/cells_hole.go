@@ -5,33 +5,30 @@ import (
 	"time"
 )
 
-// holeCells drop the packets of server 0.
+// holeCells drop all packets of server 0: both ways, or one way.
 func holeCells() []cell {
 	const d = 55 * time.Second
-	both := map[string]string{"input": "counter drop", "output": "counter drop"}
-	answers := map[string]string{"output": "counter drop"}
-	drop := func(chains map[string]string) func(*rig) error {
-		return func(r *rig) error { return r.dropServer(0, chains, d) }
+	const drop = "counter drop"
+	load := long(d + 8*time.Second)
+	var cells []cell
+	for _, hole := range []struct {
+		name, packets string
+		chains        map[string]string
+	}{
+		{"hole", "to and from", map[string]string{"input": drop, "output": drop}},
+		{"requests", "to", map[string]string{"input": drop}},
+		{"answers", "from", map[string]string{"output": drop}},
+	} {
+		fault := func(r *rig) error { return r.dropServer(0, hole.chains, d) }
+		cells = append(cells, cell{
+			Name: hole.name + "-3", Title: fmt.Sprintf("packets %s one of three servers are dropped for 55 s", hole.packets),
+			Instances: 3, Load: load, At: 3 * time.Second, Fault: fault, Paired: true, MaxRounds: 1, Judge: movedOrWaited,
+		}, cell{
+			Name: hole.name + "-1", Title: fmt.Sprintf("packets %s the only server are dropped for 55 s", hole.packets),
+			Instances: 1, Load: load, At: 3 * time.Second, Fault: fault, Paired: true, MaxRounds: 1, Judge: noneFailedEarly,
+		})
 	}
-	load := light(d+8*time.Second, longModes())
-	return []cell{
-		{
-			Name: "hole-3", Title: "packets to and from one of three servers are dropped for 55 s",
-			Instances: 3, Load: load, At: 3 * time.Second, Fault: drop(both), Judge: movedOrWaited,
-		},
-		{
-			Name: "hole-1", Title: "packets to and from the only server are dropped for 55 s",
-			Instances: 1, Load: load, At: 3 * time.Second, Fault: drop(both), Judge: noneFailedEarly,
-		},
-		{
-			Name: "answers-3", Title: "packets from one of three servers are dropped for 55 s",
-			Instances: 3, Load: load, At: 3 * time.Second, Fault: drop(answers), Judge: movedOrWaited,
-		},
-		{
-			Name: "answers-1", Title: "packets from the only server are dropped for 55 s",
-			Instances: 1, Load: load, At: 3 * time.Second, Fault: drop(answers), Judge: noneFailedEarly,
-		},
-	}
+	return cells
 }
 
 // dropServer drops packets of a server for d.
@@ -41,10 +38,18 @@ func (r *rig) dropServer(i int, chains map[string]string, d time.Duration) error
 		return err
 	}
 	r.wait(d)
-	dropped, err := r.net.unfilter(host)
-	if err == nil && dropped == 0 {
-		err = fmt.Errorf("no packet of %s was dropped", host)
+	in, out, err := r.net.dropped(host)
+	if err != nil {
+		return err
 	}
-	r.provef("%d packets dropped", dropped)
-	return err
+	for chain, p := range map[string]passage{"input": in, "output": out} {
+		if _, holed := chains[chain]; holed && (p.dropped == 0 || p.dropped != p.seen) {
+			err = fmt.Errorf("%d of %d packets of the %s of %s were dropped", p.dropped, p.seen, chain, host)
+		}
+	}
+	r.provef("%d packets to the server dropped, %d from it", in.dropped, out.dropped)
+	if err != nil {
+		return err
+	}
+	return r.net.unfilter(host)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -15,7 +16,7 @@ import (
 // registryCells break the registry that lists three servers.
 func registryCells() []cell {
 	var cells []cell
-	for _, kind := range []string{kindEtcd, kindRedis, kindZooKeeper} {
+	for _, kind := range []string{kindEtcd, kindRedis, kindZooKeeper, kindConsul, kindFile} {
 		for _, f := range []struct {
 			name, title string
 			seconds     int
@@ -26,9 +27,13 @@ func registryCells() []cell {
 			{"stop", "is stopped for 15 s", 25, stopRegistry(15 * time.Second)},
 			{"flap", "is killed for 3 s and runs for 3 s, four times", 32, flapRegistry(4, 3*time.Second)},
 		} {
+			if kind == kindFile && f.name == "stop" {
+				continue // a folder has no process
+			}
 			load := light(time.Duration(f.seconds)*time.Second, []string{"failover" + variantSafe, "failfast"})
 			cells = append(cells, cell{
 				Name: f.name + "-" + kind, Title: "the registry (" + kind + ") " + f.title, Systems: []string{sysTandem},
+				Short:     f.name == "wipe" && kind == kindRedis,
 				Instances: 3, Registry: kind, Load: load, At: 3 * time.Second, Fault: f.fault, Proof: freshClient, Judge: allServe,
 			})
 		}
@@ -75,6 +80,9 @@ func stopRegistry(d time.Duration) func(*rig) error {
 		}
 		r.provef("process %d in state T", p.cmd.Process.Pid)
 		r.wait(d)
+		if err := p.awaitState('T'); err != nil {
+			return fmt.Errorf("the registry did not stay stopped: %w", err)
+		}
 		return r.registry.signal(syscall.SIGCONT)
 	}
 }
@@ -105,7 +113,7 @@ func snapshotThenAway(r *rig, p *plan) error {
 	p.Snapshots = filepath.Join(r.dir, "snapshots")
 	first := *p
 	first.Unwarmed = false
-	c, err := startClient(first, r.dir)
+	c, err := r.startClient(first)
 	if err != nil {
 		return err
 	}
@@ -123,11 +131,9 @@ func allServe(o *outcome) []check {
 	checks := noneFailed(o)
 	for _, a := range o.tandems() {
 		used := map[int]bool{}
-		for id, runs := range a.ran {
-			for _, e := range runs {
-				if id > freshIDs {
-					used[e.server] = true
-				}
+		for _, e := range a.fresh {
+			for _, x := range a.ran[e.ID] {
+				used[x.server] = true
 			}
 		}
 		checks = append(checks, atLeast(a.String()+": servers that a new client finds after the fault", len(used), o.cell.Instances))
@@ -159,14 +165,17 @@ func firstCall(a *armResult) entry {
 	return slices.MinFunc(append(a.entries, entry{At: math.MaxInt64}), func(x, y entry) int { return cmp.Compare(x.At, y.At) })
 }
 
+// freshJournal is the second client's.
+const freshJournal = "fresh.jsonl"
+
 // freshIDs is where the IDs of a second client begin.
 const freshIDs = 1 << 32
 
 // freshClient has a client that knows only the registry call for two seconds.
 func freshClient(r *rig) error {
 	p := r.plan
-	p.Duration, p.FirstID, p.Journal = 2*time.Second, freshIDs, filepath.Join(r.dir, "fresh.jsonl")
-	c, err := startClient(p, r.dir)
+	p.Duration, p.FirstID, p.Journal = 2*time.Second, freshIDs, filepath.Join(r.dir, freshJournal)
+	c, err := r.startClient(p)
 	if err != nil {
 		return err
 	}
@@ -175,5 +184,5 @@ func freshClient(r *rig) error {
 		return err
 	}
 	_, err = io.Copy(io.Discard, c.out) // until it has ended
-	return err
+	return errors.Join(err, c.cmd.Wait())
 }

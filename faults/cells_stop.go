@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -34,6 +35,14 @@ func light(d time.Duration, variants []string) plan {
 	}
 }
 
+// long is the load of the long faults. It has several calls at each server at any time,
+// so that some meet the fault, and those that can move must.
+func long(d time.Duration) plan {
+	p := light(d, longModes())
+	p.Rate, p.Work = 300, 50*time.Millisecond
+	return p
+}
+
 // stopCells stop server 0.
 func stopCells() []cell {
 	stop := func(d time.Duration) func(*rig) error {
@@ -52,13 +61,13 @@ func stopCells() []cell {
 		},
 		{
 			Name: "stop30s-3", Title: "one of three servers is stopped for 30 s",
-			Instances: 3, Load: light(38*time.Second, longModes()), At: 3 * time.Second, Fault: stop(30 * time.Second),
-			Judge: movedOrWaited,
+			Instances: 3, Load: long(38 * time.Second), At: 3 * time.Second, Fault: stop(30 * time.Second),
+			Paired: true, MaxRounds: 1, Judge: movedOrWaited,
 		},
 		{
 			Name: "stop30s-1", Title: "the only server is stopped for 30 s",
-			Instances: 1, Load: light(38*time.Second, longModes()), At: 3 * time.Second, Fault: stop(30 * time.Second),
-			Judge: noneFailedEarly,
+			Instances: 1, Load: long(38 * time.Second), At: 3 * time.Second, Fault: stop(30 * time.Second),
+			Paired: true, MaxRounds: 1, Judge: noneFailedEarly,
 		},
 	}
 }
@@ -88,7 +97,7 @@ func noneFailed(o *outcome) []check {
 
 // movedOrWaited is the bar of long faults with other instances left: calls that can
 // move don't fail, others only if they were sent before the server was suspected, and
-// not before their time.
+// not before their time. Server 0 runs calls again after the fault.
 func movedOrWaited(o *outcome) []check {
 	var checks []check
 	for _, a := range o.tandems() {
@@ -97,16 +106,49 @@ func movedOrWaited(o *outcome) []check {
 		checks = append(checks,
 			atMost(a.String()+": idempotent failed", movable.Failed, 0),
 			atMost(a.String()+": others failed that began after suspicion", late.Failed, 0),
-			atMost(a.String()+": failed before their time", failedEarly(o.cell, a), 0))
+			atMost(a.String()+": failed before their time", failedEarly(o.cell, a), 0),
+			atMost(a.String()+": failed that ended before the fault", endedBefore(a), 0),
+			atLeast(a.String()+": calls that met the fault: failed, or took 500 ms or more", metFault(a), 1),
+			atLeast(a.String()+": calls that server 0 ran after the fault", ranAfter(a, 0, a.ended), 1))
 	}
 	return checks
 }
 
-// noneFailedEarly is the bar of long faults of the only instance.
+// metFault counts the calls that waited for server 0, so that it mattered what the client did.
+func metFault(a *armResult) int {
+	return a.summary(func(e entry) bool {
+		return e.end().After(a.began) && (!e.ok() || e.took() >= 500*time.Millisecond)
+	}).Made
+}
+
+// endedBefore counts errors before the fault.
+func endedBefore(a *armResult) int {
+	return a.summary(func(e entry) bool { return !e.ok() && e.end().Before(a.began) }).Failed
+}
+
+// ranAfter counts the calls that came to a server, and began after a time at the client:
+// those that it finds in its buffers after a pause do not count.
+func ranAfter(a *armResult, server int, after time.Time) int {
+	n := 0
+	for _, e := range a.entries {
+		if e.at().After(after) && slices.ContainsFunc(a.ran[e.ID], func(x execution) bool { return x.server == server }) {
+			n++
+		}
+	}
+	return n
+}
+
+// noneFailedEarly is the bar of long faults of the only instance. No call fails that
+// begins after the fault.
 func noneFailedEarly(o *outcome) []check {
 	var checks []check
 	for _, a := range o.tandems() {
-		checks = append(checks, atMost(a.String()+": failed before their time", failedEarly(o.cell, a), 0))
+		late := a.summary(func(e entry) bool { return e.at().After(a.ended) })
+		checks = append(checks,
+			atMost(a.String()+": failed before their time", failedEarly(o.cell, a), 0),
+			atMost(a.String()+": failed that ended before the fault", endedBefore(a), 0),
+			atLeast(a.String()+": calls that began after the fault", late.Made, 100),
+			atMost(a.String()+": failed of those", late.Failed, 0))
 	}
 	return checks
 }

@@ -18,8 +18,8 @@ const (
 	variantDefault = "default" // as the system calls by itself
 	variantSafe    = "+safe"   // behind a fail mode: the call is idempotent
 	variantUpload  = "upload"
-	variantFresh   = "fresh"  // with a client of its own; tandem only
-	variantStream  = "stream" // a stream of two seconds; tandem only
+	variantFresh   = "fresh"  // with a client of its own
+	variantStream  = "stream" // a stream of two seconds; a plain call of rpcx
 	variantCancel  = "cancel" // given up by its caller after a millisecond
 )
 
@@ -34,6 +34,8 @@ type plan struct {
 	FirstID   uint64 // the first call's ID, less one
 	Usage     bool   // write a line of goroutines and heap before and after
 	Unwarmed  bool   // make no calls before the start
+	Clients   int    // with connections of their own, which take turns; 1 if it is 0
+	Stalls    int    // streams whose answers the client does not read, from the start to the end
 
 	Rate     float64       // small calls a second, on a fixed schedule whatever becomes of them
 	Duration time.Duration // for which they begin
@@ -72,11 +74,12 @@ func loadRole(in io.Reader, out io.Writer) error {
 	if err := json.Unmarshal(line, &p); err != nil {
 		return fmt.Errorf("%s: %w", roleLoad, err)
 	}
-	c, err := dialSystem(p)
+	c, err := dialHerd(p)
 	if err != nil {
 		return err
 	}
 	defer c.close()
+	followClock(p.Journal)
 	if !p.Unwarmed {
 		if err := warm(c, p); err != nil {
 			return err
@@ -90,11 +93,16 @@ func loadRole(in io.Reader, out io.Writer) error {
 	if p.Usage {
 		before = ownUsage()
 	}
+	unstall, err := stallStreams(c, p, out)
+	if err != nil {
+		return err
+	}
 	l := &load{plan: p, caller: c, start: time.Now()}
 	l.ids.Store(p.FirstID)
 	stop := l.report(out)
 	l.run()
 	stop()
+	unstall()
 	err = writeEntries(p.Journal, l.entries)
 	if l.entries = nil; p.Usage { // the journal is the lab's, and no leak of the client
 		after := ownUsage()
@@ -103,12 +111,72 @@ func loadRole(in io.Reader, out io.Writer) error {
 	return err
 }
 
+// herd is clients of one system that take turns.
+type herd struct {
+	caller // the first
+	all    []caller
+	next   *atomic.Uint64
+}
+
+// dialHerd makes as many clients as the plan has.
+func dialHerd(p plan) (caller, error) {
+	first, err := dialSystem(p)
+	if err != nil || p.Clients < 2 {
+		return first, err
+	}
+	h := herd{caller: first, all: []caller{first}, next: &atomic.Uint64{}}
+	for range p.Clients - 1 {
+		c, err := dialSystem(p)
+		if err != nil {
+			return nil, err
+		}
+		h.all = append(h.all, c)
+	}
+	return h, nil
+}
+
+func (h herd) call(ctx context.Context, variant string, request []byte) ([]byte, error) {
+	return h.all[h.next.Add(1)%uint64(len(h.all))].call(ctx, variant, request)
+}
+
+func (h herd) close() {
+	for _, c := range h.all {
+		c.close()
+	}
+}
+
+// staller is a caller that can open streams.
+type staller interface {
+	// stall opens a stream whose server sends without end, and reads nothing of it.
+	stall(ctx context.Context) error
+}
+
+// stallStreams opens the plan's streams and returns a function that ends them.
+func stallStreams(c caller, p plan, out io.Writer) (end func(), err error) {
+	if p.Stalls == 0 {
+		return func() {}, nil
+	}
+	s, ok := c.(staller)
+	if !ok {
+		return nil, fmt.Errorf("%s: it has no streams", p.System)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	for n := range p.Stalls {
+		if err := s.stall(ctx); err != nil {
+			cancel()
+			return nil, fmt.Errorf("stream %d of %d: %w", n, p.Stalls, err)
+		}
+	}
+	fmt.Fprintf(out, "proof %d streams opened and not read\n", p.Stalls)
+	return cancel, nil
+}
+
 // warm makes calls until several in a row have succeeded.
 func warm(c caller, p plan) error {
 	const limit = 45 * time.Second
 	var last error
 	began := time.Now()
-	for good := 0; good < 2*len(p.Addrs); {
+	for good := 0; good < max(2*len(p.Addrs), p.Clients); {
 		if time.Since(began) > limit {
 			return fmt.Errorf("%s: no call succeeded within %v before the load: %w", p.System, limit, last)
 		}

@@ -5,9 +5,12 @@
 //	cd faults && GOWORK=off go run . -list
 //	cd faults && GOWORK=off go run . -run stop3s,upload -systems tandem,grpc -fast
 //	cd faults && GOWORK=off go run . -run upload-200x200k -cc cubic -pairs 5
+//	cd faults && GOWORK=off go run . -run memory -soak 1h -systems tandem
 //
 // A cell is a load, a fault and bars. Each cell runs once for each system and
 // congestion control, after a control arm that has the same load without the fault.
+// Cells that need little of the machine run beside each other in lanes, each with a
+// network of its own; the others run by themselves.
 // The exit status is 1 if a bar was missed or an arm was invalid: its fault did not
 // take, its control arm failed, or it made too few calls.
 //
@@ -24,8 +27,10 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // The roles in which the lab starts itself again.
@@ -44,9 +49,15 @@ type settings struct {
 	systems string
 	cc      string
 	pairs   int
+	lanes   int
 	fast    bool
 	short   bool
 	list    bool
+	resume  bool
+	report  bool
+	soak    time.Duration
+	clock   string
+	spoil   string
 	keep    string
 	out     string
 }
@@ -78,7 +89,9 @@ func run(args []string) error {
 	case err != nil:
 		return err
 	case s.list:
-		return list(os.Stdout)
+		return list(os.Stdout, s)
+	case s.report:
+		return writeReport(s.out, nil, s)
 	case os.Getenv(envInside) == "":
 		return inside(args)
 	}
@@ -92,9 +105,15 @@ func parseFlags(args []string) (settings, error) {
 	f.StringVar(&s.systems, "systems", "tandem,grpc,rpcx", "systems to run, separated by commas; what a bar compares tandem with runs too")
 	f.StringVar(&s.cc, "cc", "cubic,bbr", "congestion controls for cells that depend on them, separated by commas")
 	f.IntVar(&s.pairs, "pairs", 5, "rounds of the cells that compare systems")
-	f.BoolVar(&s.fast, "fast", false, "one round, with the first congestion control only")
+	f.IntVar(&s.lanes, "lanes", 4, "cells that run at the same time, of those that need little of the machine")
+	f.BoolVar(&s.fast, "fast", false, "one round, with the first congestion control only, and short forms of the long cells")
 	f.BoolVar(&s.short, "short", false, "only the cells of the short form, with the systems that their bars need, and as -fast")
 	f.BoolVar(&s.list, "list", false, "list the cells and stop")
+	f.BoolVar(&s.resume, "resume", false, "skip the cells whose results in -out are of this build and these settings, as after an interruption")
+	f.BoolVar(&s.report, "report", false, "only write the report of the results in -out, and run nothing")
+	f.DurationVar(&s.soak, "soak", 0, "how long the cell memory runs; 3m by default, 30s with -fast; at most a million calls are made")
+	f.StringVar(&s.clock, "clock", "", "the lab's binary whose clock can be set, which clock.sh builds; without it the clock cells do not run")
+	f.StringVar(&s.spoil, "spoil", "", "make the servers misbehave, to see that cells fail: drop, twice or lose, of every 50th call")
 	f.StringVar(&s.keep, "keep", "", "folder in which to keep the journals of every arm; none by default")
 	f.StringVar(&s.out, "out", "", "folder of the Markdown report and its plots, in which the cells that ran are replaced; none by default")
 	if err := f.Parse(args); err != nil {
@@ -106,6 +125,18 @@ func parseFlags(args []string) (settings, error) {
 	if s.fast = s.fast || s.short; s.fast {
 		s.pairs = 1
 		s.cc, _, _ = strings.Cut(s.cc, ",")
+	}
+	switch {
+	case s.lanes < 1 || s.lanes > 16:
+		return s, fmt.Errorf("-lanes %d: want 1 to 16", s.lanes)
+	case (s.resume || s.report) && s.out == "":
+		return s, errors.New("-resume and -report need -out")
+	case !slices.Contains([]string{"", spoilDrop, spoilTwice, spoilLose}, s.spoil):
+		return s, fmt.Errorf("-spoil %q: want %s, %s or %s", s.spoil, spoilDrop, spoilTwice, spoilLose)
+	case s.soak == 0 && s.fast:
+		s.soak = 30 * time.Second
+	case s.soak == 0:
+		s.soak = 3 * time.Minute
 	}
 	return s, nil
 }
@@ -139,9 +170,14 @@ func inside(args []string) error {
 func runLab(s settings) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	chosen, err := choose(cells(), s)
+	chosen, err := choose(cells(s), s)
 	if err != nil {
 		return err
+	}
+	if s.resume {
+		if chosen, err = unfinished(chosen, s); err != nil {
+			return err
+		}
 	}
 	dir, err := scratch(s.keep)
 	if err != nil {
@@ -154,22 +190,15 @@ func runLab(s settings) error {
 	if err := prepareNamespaces(); err != nil {
 		return err
 	}
-	var done []outcome
-	for _, c := range chosen {
-		if ctx.Err() != nil {
-			break
-		}
-		done = append(done, l.runCell(ctx, c))
-	}
+	began := time.Now()
+	done, err := l.runCells(ctx, chosen)
 	failed := writeTable(os.Stdout, done)
-	if s.out != "" {
-		if err := writeReport(s.out, done, s); err != nil {
-			return err
-		}
-	}
+	fmt.Printf("%d cells in %v\n", len(done), time.Since(began).Round(time.Second))
 	switch {
+	case err != nil:
+		return err
 	case ctx.Err() != nil:
-		return errors.New("interrupted")
+		return errors.New("interrupted: with -out, -resume goes on with the cells that did not finish")
 	case failed > 0:
 		return fmt.Errorf("%d of %d cells failed", failed, len(done))
 	}
@@ -188,7 +217,7 @@ func scratch(keep string) (string, error) {
 func choose(all []cell, s settings) ([]cell, error) {
 	var chosen []cell
 	for _, c := range all {
-		if s.short && !c.Short {
+		if s.short && !c.Short || c.Clock && s.clock == "" {
 			continue
 		}
 		if s.run == "" || hasPrefixOf(c.Name, strings.Split(s.run, ",")) {
@@ -210,8 +239,8 @@ func hasPrefixOf(name string, prefixes []string) bool {
 	return false
 }
 
-func list(w io.Writer) error {
-	for _, c := range cells() {
+func list(w io.Writer, s settings) error {
+	for _, c := range cells(s) {
 		mark := " "
 		if c.Short {
 			mark = "*"

@@ -10,15 +10,14 @@ import (
 	"time"
 )
 
-const clientHost = "client"
-
 // link is what lies between the client and each server. The zero value is as fast as
 // the machine.
 type link struct {
 	Mbit    float64       // of each direction, by tbf; 0 for no limit
 	Delay   time.Duration // of each direction, by NFQUEUE
 	Jitter  time.Duration // up to so much more for each packet, which reorders them
-	LossPct int           // packets lost in each direction, by nftables
+	LossIn  int           // percent of the packets to the server that are lost, by nftables
+	LossOut int           // percent of the packets from the server
 }
 
 // prepareNamespaces makes /run/netns the lab's own.
@@ -39,6 +38,8 @@ func prepareNamespaces() error {
 // network is one namespace for the client, one for each server, and a veth pair
 // between the client and each server.
 type network struct {
+	lane    int // tells the names of networks apart that exist at the same time
+	client  string
 	servers []string
 	cc      string
 	queues  []*packetQueue
@@ -47,9 +48,9 @@ type network struct {
 func serverAddr(i int) string { return fmt.Sprintf("10.77.%d.2", i+1) }
 
 // newNetwork makes the namespaces and wires them.
-func newNetwork(servers int, cc string) (*network, error) {
-	n := &network{cc: cc}
-	if err := n.addHost(clientHost); err != nil {
+func newNetwork(lane, servers int, cc string) (*network, error) {
+	n := &network{lane: lane, cc: cc, client: fmt.Sprintf("lane%d-client", lane)}
+	if err := n.addHost(n.client); err != nil {
 		return nil, err
 	}
 	for i := range servers {
@@ -59,7 +60,7 @@ func newNetwork(servers int, cc string) (*network, error) {
 		}
 	}
 	// Hosts other than the client reach each other through it.
-	return n, commands("ip netns exec " + clientHost + " sysctl -qw net.ipv4.ip_forward=1")
+	return n, commands("ip netns exec " + n.client + " sysctl -qw net.ipv4.ip_forward=1")
 }
 
 func (n *network) addHost(host string) error {
@@ -67,24 +68,27 @@ func (n *network) addHost(host string) error {
 }
 
 func (n *network) addServer(i int) error {
-	host, near, far := fmt.Sprintf("server%d", i), n.near(i), "up0"
+	host, near, far := n.host(i), n.near(i), "up0"
 	n.servers = append(n.servers, host)
 	subnet := fmt.Sprintf("10.77.%d", i+1)
 	if err := n.addHost(host); err != nil {
 		return err
 	}
 	return commands(
-		fmt.Sprintf("ip link add %s netns %s type veth peer name %s netns %s", near, clientHost, far, host),
-		fmt.Sprintf("ip -n %s addr add %s.1/24 dev %s", clientHost, subnet, near),
+		fmt.Sprintf("ip link add %s netns %s type veth peer name %s netns %s", near, n.client, far, host),
+		fmt.Sprintf("ip -n %s addr add %s.1/24 dev %s", n.client, subnet, near),
 		fmt.Sprintf("ip -n %s addr add %s.2/24 dev %s", host, subnet, far),
-		fmt.Sprintf("ip -n %s link set %s up", clientHost, near),
+		fmt.Sprintf("ip -n %s link set %s up", n.client, near),
 		fmt.Sprintf("ip -n %s link set %s up", host, far),
 		// A namespace's sysctl does not offer cubic, but its routes do.
-		fmt.Sprintf("ip -n %s route change %s.0/24 dev %s proto kernel scope link src %s.1 congctl %s", clientHost, subnet, near, subnet, n.cc),
+		fmt.Sprintf("ip -n %s route change %s.0/24 dev %s proto kernel scope link src %s.1 congctl %s", n.client, subnet, near, subnet, n.cc),
 		fmt.Sprintf("ip -n %s route change %s.0/24 dev %s proto kernel scope link src %s.2 congctl %s", host, subnet, far, subnet, n.cc),
 		fmt.Sprintf("ip -n %s route add default via %s.1", host, subnet),
 	)
 }
+
+// host is the namespace of server i.
+func (n *network) host(i int) string { return fmt.Sprintf("lane%d-server%d", n.lane, i) }
 
 func (n *network) near(i int) string { return fmt.Sprintf("to%d", i) }
 
@@ -93,7 +97,7 @@ func (n *network) close() {
 	for _, q := range n.queues {
 		q.close()
 	}
-	for _, host := range append([]string{clientHost}, n.servers...) {
+	for _, host := range append([]string{n.client}, n.servers...) {
 		_ = commands("ip netns del " + host) // it may not exist
 	}
 }
@@ -101,16 +105,21 @@ func (n *network) close() {
 // shape puts l on the links to all servers.
 func (n *network) shape(l link) error {
 	for i, host := range n.servers {
-		for _, end := range []struct{ host, dev string }{{clientHost, n.near(i)}, {host, "up0"}} {
+		for _, end := range []struct{ host, dev string }{{n.client, n.near(i)}, {host, "up0"}} {
 			if l.Mbit > 0 {
 				if err := commands(tbf(end.host, end.dev, l.Mbit)); err != nil {
 					return err
 				}
 			}
 		}
-		if l.LossPct > 0 {
-			rule := fmt.Sprintf("numgen random mod 100 < %d counter drop", l.LossPct)
-			if err := n.filter(host, map[string]string{"input": rule, "output": rule}); err != nil {
+		if l.LossIn > 0 || l.LossOut > 0 {
+			chains := map[string]string{}
+			for chain, pct := range map[string]int{"input": l.LossIn, "output": l.LossOut} {
+				if pct > 0 {
+					chains[chain] = fmt.Sprintf("numgen random mod 100 < %d counter drop", pct)
+				}
+			}
+			if err := n.filter(host, chains); err != nil {
 				return err
 			}
 		}
@@ -144,12 +153,13 @@ func (n *network) delay(host string, l link) error {
 	return nil
 }
 
-// filter installs rules on host, chain by chain, in place of those before.
+// filter installs rules on host, chain by chain, in place of those before. The packets
+// that come to a rule are counted before it.
 func (n *network) filter(host string, chains map[string]string) error {
 	var b strings.Builder
 	b.WriteString("table inet faults\ndelete table inet faults\ntable inet faults {\n")
 	for chain, rule := range chains {
-		fmt.Fprintf(&b, "chain %s {\ntype filter hook %s priority 0\nmeta l4proto tcp %s\n}\n", chain, chain, rule)
+		fmt.Fprintf(&b, "chain %s {\ntype filter hook %s priority 0\nmeta l4proto tcp counter\nmeta l4proto tcp %s\n}\n", chain, chain, rule)
 	}
 	b.WriteString("}\n")
 	cmd := exec.Command("ip", "netns", "exec", host, "nft", "-f", "-")
@@ -160,22 +170,40 @@ func (n *network) filter(host string, chains map[string]string) error {
 	return nil
 }
 
-// unfilter removes host's rules and returns how many packets they dropped.
-func (n *network) unfilter(host string) (int, error) {
-	dropped, err := n.dropped(host)
-	if err != nil {
-		return 0, err
-	}
-	return dropped, commands("ip netns exec " + host + " nft delete table inet faults")
+// unfilter removes host's rules.
+func (n *network) unfilter(host string) error {
+	return commands("ip netns exec " + host + " nft delete table inet faults")
 }
 
-// dropped returns how many packets host's rules have dropped.
-func (n *network) dropped(host string) (int, error) {
-	out, err := exec.Command("ip", "netns", "exec", host, "nft", "list", "table", "inet", "faults").Output() //nolint:gosec // our names
+// passage is how many packets came to a chain's rule, and how many of them it dropped.
+type passage struct{ seen, dropped int }
+
+// dropped returns what host's rules have dropped of what entered and left.
+func (n *network) dropped(host string) (in, out passage, err error) {
+	text, err := exec.Command("ip", "netns", "exec", host, "nft", "list", "table", "inet", "faults").Output() //nolint:gosec // our names
 	if err != nil {
-		return 0, fmt.Errorf("nft on %s: %w", host, err)
+		return in, out, fmt.Errorf("nft on %s: %w", host, err)
 	}
-	return sumAfter(string(out), "packets"), nil
+	in, out = passages(string(text))
+	return in, out, nil
+}
+
+// passages reads the counters of what nft lists.
+func passages(text string) (in, out passage) {
+	p := &in
+	for line := range strings.Lines(text) {
+		switch count := sumAfter(line, "packets"); {
+		case strings.Contains(line, "chain output"):
+			p = &out
+		case strings.Contains(line, "chain input"):
+			p = &in
+		case strings.Contains(line, "drop"):
+			p.dropped += count
+		default:
+			p.seen += count
+		}
+	}
+	return in, out
 }
 
 // sent returns how many bytes dev has sent through its queue.

@@ -28,10 +28,13 @@ type process struct {
 
 // startProcess starts the lab in a role on host. What it writes to standard error goes
 // into the file log. It may have so many files open, or as many as the lab if that is 0.
-func startProcess(host, log string, files int, args ...string) (*process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
+func (r *rig) startProcess(host, log string, files int, args ...string) (*process, error) {
+	self := r.settings.clock
+	if !r.cell.Clock {
+		var err error
+		if self, err = os.Executable(); err != nil {
+			return nil, err
+		}
 	}
 	stderr, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // the lab's own folder
 	if err != nil {
@@ -61,7 +64,7 @@ func (r *rig) startServer(i int) (*process, error) {
 	log := filepath.Join(r.dir, fmt.Sprintf("server%d.log", i))
 	plan := serverPlan{
 		System: r.arm.System, Addr: serverAddr(i) + ":9000", Journal: serverJournal(r.dir, i),
-		Registry: r.registryTarget(), Slowness: 1, MaxAge: r.cell.MaxAge,
+		Registry: r.registryTarget(), Slowness: 1, MaxAge: r.cell.MaxAge, Spoil: r.settings.spoil,
 	}
 	if i == 0 && r.cell.Slow > 0 && !r.arm.Control {
 		plan.Slowness = r.cell.Slow
@@ -70,7 +73,7 @@ func (r *rig) startServer(i int) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := startProcess(fmt.Sprintf("server%d", i), log, r.cell.Files, roleServe, string(text))
+	p, err := r.startProcess(r.net.host(i), log, r.cell.Files, roleServe, string(text))
 	if err != nil {
 		return nil, err
 	}
@@ -82,9 +85,9 @@ func serverJournal(dir string, i int) string {
 }
 
 // startClient starts the client and waits until it is connected.
-func startClient(p plan, dir string) (*process, error) {
-	log := filepath.Join(dir, "client.log")
-	c, err := startProcess(clientHost, log, 0, roleLoad)
+func (r *rig) startClient(p plan) (*process, error) {
+	log := filepath.Join(r.dir, "client.log")
+	c, err := r.startProcess(r.net.client, log, 0, roleLoad)
 	if err != nil {
 		return nil, err
 	}

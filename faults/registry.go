@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -11,7 +13,9 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem/registry"
+	"github.com/tandem-rpc/tandem/registry/consul"
 	"github.com/tandem-rpc/tandem/registry/etcd"
+	"github.com/tandem-rpc/tandem/registry/file"
 	"github.com/tandem-rpc/tandem/registry/redis"
 	"github.com/tandem-rpc/tandem/registry/zookeeper"
 )
@@ -21,14 +25,23 @@ const (
 	kindEtcd      = "etcd"
 	kindRedis     = "redis"
 	kindZooKeeper = "zookeeper"
+	kindConsul    = "consul"
+	kindFile      = "file" // a folder, and no server
 )
 
 func resolvers() map[string]registry.Resolver {
-	return map[string]registry.Resolver{kindEtcd: etcd.Resolver(), kindRedis: redis.Resolver(), kindZooKeeper: zookeeper.Resolver()}
+	return map[string]registry.Resolver{
+		kindEtcd: etcd.Resolver(), kindRedis: redis.Resolver(), kindZooKeeper: zookeeper.Resolver(),
+		kindConsul: consul.Resolver(), kindFile: file.Resolver(),
+	}
 }
 
 func newRegistrar(target string) (registry.Registrar, error) {
-	switch scheme, _, _ := strings.Cut(target, "://"); scheme {
+	switch scheme, path, _ := strings.Cut(target, "://"); scheme {
+	case kindConsul:
+		return consul.New(target)
+	case kindFile:
+		return file.New(path), nil
 	case kindEtcd:
 		return etcd.New(target)
 	case kindZooKeeper:
@@ -40,7 +53,7 @@ func newRegistrar(target string) (registry.Registrar, error) {
 // registryServer is a registry's server on a host of its own.
 type registryServer struct {
 	target string
-	argv   []string
+	argv   []string // none of a folder
 	host   string
 	port   string // host:port
 	data   string // folder
@@ -48,11 +61,14 @@ type registryServer struct {
 	cmd    *exec.Cmd // nil while it is down
 }
 
-// newRegistryServer describes the server of a registry on host i.
-func newRegistryServer(kind string, i int, dir string) (*registryServer, error) {
-	addr := serverAddr(i)
-	s := &registryServer{host: fmt.Sprintf("server%d", i), data: filepath.Join(dir, kind), log: filepath.Join(dir, kind+".log")}
+// newRegistryServer returns a server that is to run on a host with an address.
+func newRegistryServer(kind, host, addr, dir string) (*registryServer, error) {
+	s := &registryServer{host: host, data: filepath.Join(dir, kind), log: filepath.Join(dir, kind+".log")}
+	var err error
 	switch kind {
+	case kindFile:
+		s.target = kindFile + "://" + s.data
+		return s, nil
 	case kindEtcd:
 		s.port = addr + ":2379"
 		s.argv = []string{
@@ -66,17 +82,43 @@ func newRegistryServer(kind string, i int, dir string) (*registryServer, error) 
 		s.argv = []string{"redis-server", "--bind", addr, "--port", "6379", "--protected-mode", "no", "--dir", s.data, "--save", "", "--appendonly", "yes"}
 	case kindZooKeeper:
 		s.port = addr + ":2181"
-		config := filepath.Join(dir, "zoo.cfg")
-		text := fmt.Sprintf("dataDir=%s\nclientPort=2181\nclientPortAddress=%s\ntickTime=500\nmaxClientCnxns=0\nadmin.enableServer=false\n", s.data, addr)
-		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-			return nil, err
-		}
-		s.argv = []string{"java", "-Xmx96m", "-cp", "/usr/share/java/zookeeper.jar", "org.apache.zookeeper.server.quorum.QuorumPeerMain", config}
+		s.argv, err = zooKeeperArgs(addr, dir, s.data)
+	case kindConsul:
+		s.port = addr + ":8500"
+		s.argv, err = consulArgs(addr, dir, s.data)
 	default:
-		return nil, fmt.Errorf("registry %q: want %s, %s or %s", kind, kindEtcd, kindRedis, kindZooKeeper)
+		err = fmt.Errorf("registry %q: the lab has no server of this kind", kind)
 	}
 	s.target = kind + "://" + s.port + "/lab/echo?ttl=4s"
-	return s, nil
+	return s, err
+}
+
+func zooKeeperArgs(addr, dir, data string) ([]string, error) {
+	config := filepath.Join(dir, "zoo.cfg")
+	text := fmt.Sprintf("dataDir=%s\nclientPort=2181\nclientPortAddress=%s\ntickTime=500\nmaxClientCnxns=0\nadmin.enableServer=false\n", data, addr)
+	args := []string{"java", "-Xmx96m", "-cp", "/usr/share/java/zookeeper.jar", "org.apache.zookeeper.server.quorum.QuorumPeerMain", config}
+	return args, os.WriteFile(config, []byte(text), 0o600)
+}
+
+// consulArgs starts the agent that registry/consul/install.sh has built.
+func consulArgs(addr, dir, data string) ([]string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return nil, err
+	}
+	config := filepath.Join(dir, "consul.json")
+	text, err := json.Marshal(map[string]any{
+		"server": true, "bootstrap_expect": 1, "node_name": "lab", "bind_addr": addr, "client_addr": addr, "data_dir": data,
+		"ports":                map[string]int{"https": -1, "grpc": -1, "dns": -1, "serf_wan": -1},
+		"performance":          map[string]int{"raft_multiplier": 1},
+		"connect":              map[string]bool{"enabled": false},
+		"disable_update_check": true, "leave_on_terminate": false, "log_level": "warn",
+	})
+	if err != nil {
+		return nil, err
+	}
+	binary := cmp.Or(os.Getenv("CONSUL"), filepath.Join(cache, "tandem", "consul-1.13.9", "consul")) // as install.sh has it
+	return []string{binary, "agent", "-config-file", config}, os.WriteFile(config, text, 0o600)
 }
 
 // registryTarget is the target of the servers' list, empty without a registry.
@@ -89,6 +131,9 @@ func (r *rig) registryTarget() string {
 
 // start starts the server with the data that it left, and waits until it listens.
 func (s *registryServer) start() error {
+	if len(s.argv) == 0 {
+		return s.showFolder()
+	}
 	if err := os.MkdirAll(s.data, 0o700); err != nil {
 		return err
 	}
@@ -104,17 +149,40 @@ func (s *registryServer) start() error {
 		return err
 	}
 	probe := "exec 3<>/dev/tcp/" + strings.Replace(s.port, ":", "/", 1)
-	for range 200 {
+	for range 600 {
 		if exec.Command("ip", "netns", "exec", s.host, "bash", "-c", probe).Run() == nil { //nolint:gosec // our words
 			return nil
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	return fmt.Errorf("%s does not listen on %s within 10 s: %s says why", s.argv[0], s.port, s.log)
+	return fmt.Errorf("%s does not listen on %s within 30 s: %s says why", s.argv[0], s.port, s.log)
 }
 
-// kill ends the server at once, if it runs.
+// hidden is where a folder is while it is away.
+func (s *registryServer) hidden() string { return s.data + ".away" }
+
+// showFolder brings a folder back, or makes it.
+func (s *registryServer) showFolder() error {
+	if info, err := os.Stat(s.data); err == nil && info.Mode().IsRegular() {
+		if err := os.Remove(s.data); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(s.hidden(), s.data); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return os.MkdirAll(s.data, 0o700)
+}
+
+// kill ends the server at once, if it runs. A folder is moved away, and a file takes its
+// place, or the servers would make it again.
 func (s *registryServer) kill() {
+	if len(s.argv) == 0 {
+		if err := os.Rename(s.data, s.hidden()); err == nil {
+			_ = os.WriteFile(s.data, nil, 0o600) // without it start fails: there are two folders
+		}
+		return
+	}
 	if s.cmd == nil {
 		return
 	}
@@ -124,7 +192,13 @@ func (s *registryServer) kill() {
 }
 
 // wipe removes the data of a killed server.
-func (s *registryServer) wipe() error { return os.RemoveAll(s.data) }
+func (s *registryServer) wipe() error {
+	dir := s.data
+	if len(s.argv) == 0 {
+		dir = s.hidden()
+	}
+	return os.RemoveAll(dir)
+}
 
 // signal sends the server a signal.
 func (s *registryServer) signal(sig syscall.Signal) error {

@@ -15,7 +15,7 @@ import (
 func (r *rig) startRelay(backends []string) ([]string, error) {
 	i := len(backends)
 	own, log := serverAddr(i)+":9000", filepath.Join(r.dir, "relay.log")
-	p, err := startProcess(fmt.Sprintf("server%d", i), log, 0, append([]string{roleRelay, own}, backends...)...)
+	p, err := r.startProcess(r.net.host(i), log, 0, append([]string{roleRelay, own}, backends...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -7,9 +7,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
+	"runtime/debug"
+	"slices"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -48,6 +48,7 @@ type cellReport struct {
 	Name, Title string
 	OK          bool
 	When        string
+	Run         string // the build and the settings, see [runName]
 	Missed      []string
 	Arms        []armReport
 	Checks      []check
@@ -55,18 +56,20 @@ type cellReport struct {
 
 type armReport struct {
 	Name, Invalid string
+	System, CC    string
+	Control       bool
 	Figures       summary
 	Errors        string
 	Proof         []string
 }
 
-func newCellReport(o outcome) cellReport {
+func newCellReport(o outcome, s settings) cellReport {
 	c := cellReport{
 		Name: o.cell.Name, Title: o.cell.Title, OK: o.ok(), Missed: o.missed(), Checks: o.checks,
-		When: time.Now().UTC().Format("2006-01-02 15:04 UTC"),
+		When: time.Now().UTC().Format("2006-01-02 15:04 UTC"), Run: runName(s),
 	}
 	for _, a := range o.arms {
-		r := armReport{Name: a.String(), Figures: a.summary(all), Proof: a.proof}
+		r := armReport{Name: a.String(), System: a.System, CC: a.CC, Control: a.Control, Figures: a.summary(notCanceled), Proof: shorten(a.proof)}
 		if r.Errors = r.Figures.codes(); a.invalid != nil {
 			r.Invalid = a.invalid.Error()
 		}
@@ -75,11 +78,48 @@ func newCellReport(o outcome) cellReport {
 	return c
 }
 
-// resultsFile keeps the last result of each cell, so that a run of some cells updates
-// the report of all.
-const resultsFile = "results.json"
+// runName is what two runs have in common whose results go together: the build, and the
+// settings that say what runs.
+func runName(s settings) string {
+	build := "unknown build"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		values := map[string]string{}
+		for _, v := range info.Settings {
+			values[v.Key] = v.Value
+		}
+		if revision := values["vcs.revision"]; revision != "" {
+			build = revision[:min(12, len(revision))]
+		}
+		if values["vcs.modified"] == "true" {
+			build += " with changes"
+		}
+	}
+	return fmt.Sprintf("%s, systems %s, %s, paired rounds %d, fast %v", build, s.systems, s.cc, s.pairs, s.fast)
+}
 
-// writeReport writes README.md, the results and the plots into dir.
+// unfinished returns the cells whose results in -out are of another run, or have an arm
+// from which nothing can be concluded.
+func unfinished(chosen []cell, s settings) ([]cell, error) {
+	results, err := readResults(s.out)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(chosen, func(c cell) bool {
+		r := results[c.Name]
+		return r.Run == runName(s) && !slices.ContainsFunc(r.Arms, func(a armReport) bool { return a.Invalid != "" && a.System == sysTandem })
+	}), nil
+}
+
+// The files of the report: the results of each cell's last run, so that a run of some
+// cells updates the report of all; a page to read; and a page with every arm.
+const (
+	resultsFile = "results.json"
+	mainFile    = "README.md"
+	armsFile    = "arms.md"
+)
+
+// writeReport writes the report with the results of the cells in done, and those that
+// dir has of others.
 func writeReport(dir string, done []outcome, s settings) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -89,27 +129,28 @@ func writeReport(dir string, done []outcome, s settings) error {
 		return err
 	}
 	for _, o := range done {
-		results[o.cell.Name] = newCellReport(o)
+		results[o.cell.Name] = newCellReport(o, s)
 		if err := writeFile(dir, o.cell.Name+".svg", []byte(plot(&o))); err != nil {
 			return err
 		}
 	}
 	var last []cellReport
-	for _, c := range cells() {
+	var missing []cell
+	for _, c := range cells(s) {
 		if r, ok := results[c.Name]; ok {
 			last = append(last, r)
+		} else {
+			missing = append(missing, c)
 		}
 	}
 	text, err := json.MarshalIndent(last, "", "\t")
 	if err != nil {
 		return err
 	}
-	var b strings.Builder
-	writeHead(&b, last, s)
-	for _, c := range last {
-		writeCell(&b, c)
-	}
-	return errors.Join(writeFile(dir, resultsFile, append(text, '\n')), writeFile(dir, "README.md", []byte(b.String())))
+	return errors.Join(
+		writeFile(dir, resultsFile, append(text, '\n')),
+		writeFile(dir, mainFile, []byte(mainPage(last, missing))),
+		writeFile(dir, armsFile, []byte(armsPage(last))))
 }
 
 func writeFile(dir, name string, text []byte) error {
@@ -131,81 +172,12 @@ func readResults(dir string) (map[string]cellReport, error) {
 		return nil, fmt.Errorf("%s: %w", resultsFile, err)
 	}
 	for _, c := range list {
+		for i, a := range c.Arms {
+			if words := strings.Fields(a.Name); a.System == "" && len(words) > 1 { // as an older form of the lab wrote it
+				c.Arms[i].System, c.Arms[i].CC, c.Arms[i].Control = words[0], words[1], words[len(words)-1] == "control"
+			}
+		}
 		results[c.Name] = c
 	}
 	return results, nil
-}
-
-func writeHead(b *strings.Builder, last []cellReport, s settings) {
-	passed := 0
-	for _, c := range last {
-		if c.OK {
-			passed++
-		}
-	}
-	fmt.Fprintf(b, "# Reliability: what the fault lab measured last\n\n")
-	fmt.Fprintf(b, "`make faults` writes this page. [The lab](../../faults/main.go) runs servers and clients as processes in network namespaces, "+
-		"breaks them or their network under load, and compares the journals of both sides. "+
-		"Each cell ran after a control arm without its fault, in which no call may fail.\n\n")
-	fmt.Fprintf(b, "The last run: %d cores, Linux %s, %s, systems %s, rounds of paired cells up to %d, congestion control %s.\n\n",
-		runtime.NumCPU(), kernel(), runtime.Version(), s.systems, s.pairs, s.cc)
-	fmt.Fprintf(b, "**%d of %d cells pass.** A cell passes if tandem meets every bar. The peers have their default settings.\n\n", passed, len(last))
-	fmt.Fprintf(b, "| cell | what happens | result | bars missed |\n|---|---|---|---|\n")
-	for _, c := range last {
-		fmt.Fprintf(b, "| [%s](#%s) | %s | %s | %s |\n", c.Name, c.Name, c.Title, c.result(), inTable(strings.Join(c.Missed, "; ")))
-	}
-}
-
-func (c cellReport) result() string {
-	if c.OK {
-		return "pass"
-	}
-	return "**fail**"
-}
-
-// writeCell writes a cell's arms and bars.
-func writeCell(b *strings.Builder, c cellReport) {
-	fmt.Fprintf(b, "\n## %s\n\n%s. Result: %s, %s.\n\n![the slowest call of each second](%s.svg)\n\n", c.Name, capital(c.Title), c.result(), c.When, c.Name)
-	fmt.Fprintf(b, "| arm | calls | failed | p50 | p99 | slowest | ran twice | lost | NotExecuted, but ran | errors | proof |\n|---|---|---|---|---|---|---|---|---|---|---|\n")
-	for _, a := range c.Arms {
-		if a.Invalid != "" {
-			fmt.Fprintf(b, "| %s | | | | | | | | | %s | |\n", a.Name, inTable(a.Invalid))
-			continue
-		}
-		s := a.Figures
-		fmt.Fprintf(b, "| %s | %d | %d | %v | %v | %v | %d | %d | %d | %s | %s |\n", a.Name, s.Made, s.Failed,
-			round(s.P50), round(s.P99), round(s.Max), s.Doubles, s.Lost, s.Contradictions, a.Errors, inTable(strings.Join(a.Proof, "; ")))
-	}
-	fmt.Fprintf(b, "\n<details><summary>%d bars</summary>\n\n| bar | allowed | measured | |\n|---|---|---|---|\n", len(c.Checks))
-	for _, ch := range c.Checks {
-		met := "met"
-		if !ch.OK {
-			met = "**missed**"
-		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", ch.What, ch.Bar, inTable(ch.Got), met)
-	}
-	fmt.Fprintf(b, "\n</details>\n")
-}
-
-// inTable makes text fit into a cell of a Markdown table.
-func inTable(text string) string {
-	return strings.NewReplacer("|", "/", "\n", " ").Replace(text)
-}
-
-func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
-
-// kernel returns the kernel's release.
-func kernel() string {
-	var u syscall.Utsname
-	if err := syscall.Uname(&u); err != nil {
-		return "of unknown release"
-	}
-	var b strings.Builder
-	for _, c := range u.Release {
-		if c == 0 {
-			break
-		}
-		b.WriteByte(byte(c)) //nolint:gosec // ASCII
-	}
-	return b.String()
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,12 +24,16 @@ func TestReportKeepsOtherCells(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(text)
-	for _, want := range []string{"**0 of 2 cells pass.**", "## rtt3s", "tandem: failed: 1 (bar: ≤ 0)", "1 unavailable"} {
+	for _, want := range []string{"**0 of 2 cells pass.**", "| [rtt3s](arms.md#rtt3s) | something / breaks | cubic | 1 of 1 |  |  | **fail** |", "- rtt3s: tandem: failed: 1 (bar: ≤ 0)"} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the report lacks %q", want)
+			t.Errorf("the report lacks %q:\n%s", want, page)
 		}
 	}
-	if strings.Count(page, "## stop3s-1") != 1 {
+	arms, err := os.ReadFile(filepath.Join(dir, armsFile))
+	if err != nil || !strings.Contains(string(arms), "1 unavailable") {
+		t.Errorf("the page of arms lacks the error (%v)", err)
+	}
+	if strings.Count(string(arms), "## stop3s-1") != 1 {
 		t.Error("a cell that ran twice is not there once")
 	}
 	svg, err := os.ReadFile(filepath.Join(dir, "rtt3s.svg"))
@@ -40,7 +45,7 @@ func TestReportKeepsOtherCells(t *testing.T) {
 func TestArmsOfACell(t *testing.T) {
 	l := &lab{settings: settings{systems: "tandem,rpcx", cc: "cubic,bbr", pairs: 3}}
 	paired := l.arms(cell{Paired: true, MaxRounds: 2, Beside: sysGRPC})
-	if want := 2 * (3 + 2*3); len(paired) != want { // for each congestion control, 3 controls and 2 rounds of 3
+	if want := 2 * (3 + 3 + 2); len(paired) != want { // for each congestion control, 3 controls, a round of 3 and one of 2
 		t.Errorf("%d arms, want %d: %v", len(paired), want, paired)
 	}
 	if single := l.arms(cell{Systems: []string{sysTandem}}); len(single) != 2 || !single[0].Control || single[1].Control {
@@ -49,5 +54,28 @@ func TestArmsOfACell(t *testing.T) {
 	l.settings.short = true
 	if short := l.arms(cell{}); len(short) != 2 {
 		t.Errorf("arms %v of the short form, want tandem's two", short)
+	}
+}
+
+func TestResume(t *testing.T) {
+	s := settings{out: t.TempDir(), systems: sysTandem, cc: "cubic", pairs: 5}
+	chosen := []cell{{Name: "stop3s-1"}, {Name: "rtt3s"}, {Name: "kill9"}}
+	for _, name := range []string{"stop3s-1", "kill9"} {
+		o := result(time.Unix(1000, 0), entry{ID: 1, Code: codeOK})
+		o.cell.Name, o.cell.Title = name, "something breaks"
+		if name == "kill9" {
+			o.arms[0].invalid = errNotReady
+		}
+		if err := writeReport(s.out, []outcome{*o}, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left, err := unfinished(slices.Clone(chosen), s)
+	if err != nil || len(left) != 2 || left[0].Name != "rtt3s" || left[1].Name != "kill9" {
+		t.Errorf("left %+v (%v), want the cell that did not run and the one whose arm was invalid", left, err)
+	}
+	s.pairs = 3
+	if left, err = unfinished(slices.Clone(chosen), s); err != nil || len(left) != 3 {
+		t.Errorf("left %+v (%v) with other settings, want all", left, err)
 	}
 }

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 )
 
 // rig is the processes and the network of a running arm. Faults use it.
 type rig struct {
+	settings settings
 	cell     cell
 	plan     plan // of the client
 	ctx      context.Context
@@ -22,13 +25,15 @@ type rig struct {
 	relay    *process        // nil without a balancer
 	client   *process
 	result   *armResult
+
+	proving sync.Mutex // guards result.proof
 }
 
 // prove notes what shows that the fault took.
-func (r *rig) provef(format string, args ...any) { r.result.provef(format, args...) }
-
-func (r *armResult) provef(format string, args ...any) {
-	r.proof = append(r.proof, fmt.Sprintf(format, args...))
+func (r *rig) provef(format string, args ...any) {
+	r.proving.Lock()
+	defer r.proving.Unlock()
+	r.result.proof = append(r.result.proof, fmt.Sprintf(format, args...))
 }
 
 // wait lets time pass, unless the lab is interrupted.
@@ -40,13 +45,13 @@ func (r *rig) wait(d time.Duration) {
 }
 
 // runArm runs a cell once.
-func (l *lab) runArm(ctx context.Context, c cell, a arm) *armResult {
+func (l *lab) runArm(ctx context.Context, c cell, a arm, lane int) *armResult {
 	res := &armResult{arm: a, ran: executions{}}
-	res.invalid = l.tryArm(ctx, c, a, res)
+	res.invalid = l.tryArm(ctx, c, a, lane, res)
 	return res
 }
 
-func (l *lab) tryArm(ctx context.Context, c cell, a arm, res *armResult) error {
+func (l *lab) tryArm(ctx context.Context, c cell, a arm, lane int, res *armResult) error {
 	dir, err := l.armDir(c, a)
 	if err != nil {
 		return err
@@ -55,12 +60,12 @@ func (l *lab) tryArm(ctx context.Context, c cell, a arm, res *armResult) error {
 	if c.Registry != "" || c.Balanced {
 		hosts++ // the registry's, or the balancer's
 	}
-	net, err := newNetwork(hosts, a.CC)
+	net, err := newNetwork(lane, hosts, a.CC)
 	if err != nil {
 		return err
 	}
 	defer net.close()
-	r := &rig{cell: c, ctx: ctx, arm: a, net: net, dir: dir, result: res}
+	r := &rig{settings: l.settings, cell: c, ctx: ctx, arm: a, net: net, dir: dir, result: res}
 	defer r.end()
 	if !a.Control {
 		if err := net.shape(c.Link); err != nil {
@@ -84,6 +89,9 @@ func (r *rig) prepare(c cell) (err error) {
 	p := c.Load
 	p.System, p.Duration, p.Usage = r.arm.System, loadTime(c, r.arm), c.Usage
 	p.Journal, p.Registry = filepath.Join(r.dir, "client.jsonl"), r.registryTarget()
+	if r.arm.Control {
+		p.Stalls = 0
+	}
 	for i := range c.Instances {
 		p.Addrs = append(p.Addrs, serverAddr(i)+":9000")
 	}
@@ -98,7 +106,7 @@ func (r *rig) prepare(c cell) (err error) {
 		}
 	}
 	r.plan = p
-	if r.client, err = startClient(p, r.dir); err != nil || !c.Usage {
+	if r.client, err = r.startClient(p); err != nil || !c.Usage {
 		return err
 	}
 	r.result.server.before, err = r.serverUsage()
@@ -108,7 +116,7 @@ func (r *rig) prepare(c cell) (err error) {
 // startServers starts the registry, if the cell has one, and the servers.
 func (r *rig) startServers(c cell) (err error) {
 	if c.Registry != "" {
-		if r.registry, err = newRegistryServer(c.Registry, c.Instances, r.dir); err != nil {
+		if r.registry, err = newRegistryServer(c.Registry, r.net.host(c.Instances), serverAddr(c.Instances), r.dir); err != nil {
 			return err
 		}
 		if err := r.registry.start(); err != nil {
@@ -134,7 +142,15 @@ func (r *rig) run(l *lab, c cell, p plan) error {
 	limit := time.AfterFunc(p.Duration+max(p.Deadline, p.UploadDeadline)+30*time.Second, func() { _ = r.client.cmd.Process.Kill() })
 	defer limit.Stop()
 	fault := make(chan error, 1)
-	go func() { fault <- r.fault(c) }()
+	go func() {
+		var watching sync.WaitGroup
+		if c.Usage && !r.arm.Control {
+			watching.Go(func() { r.watchMemory(p.Duration) })
+		}
+		err := r.fault(c)
+		watching.Wait()
+		fault <- err
+	}()
 	loaded := l.follow(r)
 	err := <-fault
 	if loaded = errors.Join(loaded, r.client.cmd.Wait()); loaded != nil {
@@ -142,7 +158,8 @@ func (r *rig) run(l *lab, c cell, p plan) error {
 	}
 	if err == nil && c.Usage && !r.arm.Control {
 		r.result.server.after, err = r.serverUsage()
-		r.provef("servers: %+v", r.result.server)
+		r.provef("server: %d then %d goroutines, heap %d then %d, resident over time %d KiB", r.result.server.before.goroutines,
+			r.result.server.after.goroutines, r.result.server.before.heap, r.result.server.after.heap, r.result.resident)
 	}
 	if err == nil && c.Proof != nil && !r.arm.Control {
 		err = c.Proof(r)
@@ -168,8 +185,12 @@ func (l *lab) follow(r *rig) error {
 		if err != nil {
 			return r.ctx.Err() // the client has closed its output
 		}
+		if proof, ok := strings.CutPrefix(line, "proof "); ok {
+			r.provef("%s", strings.TrimSpace(proof))
+			continue
+		}
 		if stats, ok := strings.CutPrefix(line, "stats "); ok {
-			r.result.provef("client: %s", strings.TrimSpace(stats))
+			r.provef("client: %s", strings.TrimSpace(stats))
 			_, err = fmt.Sscanf(stats, statsFormat, &r.result.client.before.goroutines, &r.result.client.after.goroutines, &r.result.client.before.heap, &r.result.client.after.heap)
 			if err != nil {
 				return err
@@ -179,7 +200,7 @@ func (l *lab) follow(r *rig) error {
 		if n%10 == 0 {
 			var made, ok, failed int
 			if _, err := fmt.Sscan(strings.TrimSpace(line), &made, &ok, &failed); err == nil {
-				fmt.Fprintf(l.out, "   … %d s: %d calls, %d ok, %d failed\n", n, made, ok, failed)
+				l.printf(r.cell, "   … %d s: %d calls, %d ok, %d failed\n", n, made, ok, failed)
 			}
 		}
 	}
@@ -188,6 +209,12 @@ func (l *lab) follow(r *rig) error {
 // collect reads the journals.
 func (r *rig) collect(p plan) (err error) {
 	if r.result.entries, err = readEntries(p.Journal); err != nil {
+		return err
+	}
+	if r.result.fresh, err = readEntries(filepath.Join(r.dir, freshJournal)); errors.Is(err, os.ErrNotExist) {
+		err = nil // most cells have no second client
+	}
+	if err != nil {
 		return err
 	}
 	for i := range r.servers {

@@ -28,7 +28,10 @@ func serveRPCX(h handler) backend {
 	}
 }
 
-type rpcxCaller struct{ client.XClient }
+type rpcxCaller struct {
+	client.XClient
+	plan plan
+}
 
 // dialRPCX returns a client as rpcx's documents make it: Failover, RoundRobin.
 func dialRPCX(p plan) (caller, error) {
@@ -43,10 +46,13 @@ func dialRPCX(p plan) (caller, error) {
 	}
 	option := client.DefaultOption
 	option.SerializeType = protocol.SerializeNone
-	return rpcxCaller{client.NewXClient("Lab", client.Failover, client.RoundRobin, list, option)}, nil
+	return rpcxCaller{client.NewXClient("Lab", client.Failover, client.RoundRobin, list, option), p}, nil
 }
 
-func (c rpcxCaller) call(ctx context.Context, _ string, request []byte) ([]byte, error) {
+func (c rpcxCaller) call(ctx context.Context, variant string, request []byte) ([]byte, error) {
+	if variant == variantFresh {
+		return callFresh(ctx, c.plan, request)
+	}
 	var answer []byte
 	err := c.Call(ctx, "Echo", request, &answer)
 	return answer, err

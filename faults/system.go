@@ -24,6 +24,8 @@ const (
 const (
 	requestHead = 12
 	answerSize  = 8
+
+	stallSize = 16 << 10 // bytes of each message of a stream that is not read
 )
 
 func appendRequest(id uint64, work time.Duration, size int) []byte {
@@ -36,17 +38,42 @@ func appendRequest(id uint64, work time.Duration, size int) []byte {
 // handler does what every system's method does.
 type handler struct {
 	journal  journal
-	slowness int // how many times as long as asked for it takes
+	slowness int    // how many times as long as asked for it takes
+	spoil    string // what it does wrong with every 50th call; nothing if empty
 }
 
 func (h handler) echo(request []byte) ([]byte, error) {
 	if len(request) < requestHead {
 		return nil, fmt.Errorf("a request of %d bytes: at least %d are expected", len(request), requestHead)
 	}
-	h.journal.executed(binary.BigEndian.Uint64(request))
+	if id := binary.BigEndian.Uint64(request); h.spoil == "" || id == 0 || id%50 != 0 {
+		h.journal.executed(id)
+	} else {
+		h.misbehave(id)
+	}
 	time.Sleep(time.Duration(h.slowness) * time.Duration(binary.BigEndian.Uint32(request[8:])) * time.Microsecond)
 	return append([]byte(nil), request[:answerSize]...), nil
 }
+
+// misbehave does what a bar must notice.
+func (h handler) misbehave(id uint64) {
+	switch h.spoil {
+	case spoilLose: // the call seems to succeed, and did not run
+	case spoilTwice:
+		h.journal.executed(id)
+		h.journal.executed(id)
+	case spoilDrop:
+		h.journal.executed(id)
+		time.Sleep(time.Minute)
+	}
+}
+
+// What -spoil can be.
+const (
+	spoilDrop  = "drop"
+	spoilTwice = "twice"
+	spoilLose  = "lose"
+)
 
 // backend is a running server. stop ends it in good order.
 type backend struct {
@@ -70,6 +97,7 @@ type serverPlan struct {
 	Journal  string
 	Registry string        // target of the list in which it registers; none if empty
 	Slowness int           // how many times as long as asked for its handler takes
+	Spoil    string        // what the handler does wrong, see -spoil
 	MaxAge   time.Duration // of a connection; none if 0
 }
 
@@ -87,7 +115,7 @@ func serveRole(args []string) error {
 	if err != nil {
 		return err
 	}
-	b, err := newBackend(p, handler{j, p.Slowness})
+	b, err := newBackend(p, handler{j, p.Slowness, p.Spoil})
 	if err != nil {
 		return err
 	}
@@ -98,6 +126,7 @@ func serveRole(args []string) error {
 	terminated, served := make(chan os.Signal, 1), make(chan error, 1)
 	signal.Notify(terminated, syscall.SIGTERM)
 	reportUsage(os.Stdout)
+	followClock(p.Journal)
 	go func() { served <- b.serve(ln) }()
 	fmt.Println("ready")
 	select {
@@ -115,7 +144,7 @@ func newBackend(p serverPlan, h handler) (backend, error) {
 	case sysTandem:
 		return serveTandem(p, h)
 	case sysGRPC:
-		return serveGRPC(h), nil
+		return serveGRPC(p, h), nil
 	case sysRPCX:
 		return serveRPCX(h), nil
 	}
@@ -124,6 +153,16 @@ func newBackend(p serverPlan, h handler) (backend, error) {
 
 func unknownSystem(name string) error {
 	return fmt.Errorf("system %q: want %s, %s or %s", name, sysTandem, sysGRPC, sysRPCX)
+}
+
+// callFresh makes a call with a client of its own.
+func callFresh(ctx context.Context, p plan, request []byte) ([]byte, error) {
+	c, err := dialSystem(p)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	return c.call(ctx, variantDefault, request)
 }
 
 func dialSystem(p plan) (caller, error) {

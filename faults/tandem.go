@@ -18,6 +18,7 @@ import (
 const (
 	echoMethod   = "Lab.Echo"
 	streamMethod = "Lab.Stream"
+	stallMethod  = "Lab.Stall"
 
 	streamMessages = 10
 
@@ -41,7 +42,7 @@ func serveTandem(p serverPlan, h handler) (backend, error) {
 		answer, err := h.echo(*request)
 		return &answer, err
 	})
-	err = errors.Join(err, server.HandleStream(srv, streamMethod, h.tandemStream))
+	err = errors.Join(err, server.HandleStream(srv, streamMethod, h.tandemStream), server.HandleStream(srv, stallMethod, tandemStall))
 	return backend{
 		serve: func(ln net.Listener) error { return srv.ServeListener(ln) },
 		stop:  srv.Shutdown,
@@ -70,9 +71,19 @@ func (h handler) tandemStream(_ context.Context, s *tandem.Stream[[]byte, []byte
 	}
 }
 
+// tandemStall sends until the client goes. The request that begins the stream stays unread.
+func tandemStall(_ context.Context, s *tandem.Stream[[]byte, []byte]) error {
+	message := make([]byte, stallSize)
+	for {
+		if err := s.Send(&message); err != nil {
+			return err
+		}
+	}
+}
+
 type tandemCaller struct {
 	*client.Client
-	dial func() (*client.Client, error)
+	plan plan
 }
 
 func dialTandem(p plan) (caller, error) {
@@ -83,9 +94,8 @@ func dialTandem(p plan) (caller, error) {
 	if p.Snapshots != "" {
 		opts = append(opts, client.WithSnapshots(p.Snapshots))
 	}
-	dial := func() (*client.Client, error) { return client.Dial(p.target(), opts...) }
-	c, err := dial()
-	return tandemCaller{c, dial}, err
+	c, err := client.Dial(p.target(), opts...)
+	return tandemCaller{c, p}, err
 }
 
 // call makes a call in the fail mode that begins the variant. "+safe" behind it makes
@@ -93,7 +103,7 @@ func dialTandem(p plan) (caller, error) {
 func (c tandemCaller) call(ctx context.Context, variant string, request []byte) ([]byte, error) {
 	switch variant {
 	case variantFresh:
-		return c.fresh(ctx, request)
+		return callFresh(ctx, c.plan, request)
 	case variantStream:
 		return c.stream(ctx, request)
 	}
@@ -114,17 +124,6 @@ func (c tandemCaller) call(ctx context.Context, variant string, request []byte) 
 	return answer, err
 }
 
-// fresh makes a call with a client of its own.
-func (c tandemCaller) fresh(ctx context.Context, request []byte) ([]byte, error) {
-	own, err := c.dial()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = own.Close() }() // its call has ended
-	var answer []byte
-	return answer, own.Call(ctx, echoMethod, &request, &answer)
-}
-
 // stream exchanges several messages over two seconds.
 func (c tandemCaller) stream(ctx context.Context, request []byte) ([]byte, error) {
 	s, err := client.Stream[[]byte, []byte](ctx, c, streamMethod)
@@ -142,6 +141,15 @@ func (c tandemCaller) stream(ctx context.Context, request []byte) ([]byte, error
 		time.Sleep(2 * time.Second / streamMessages)
 	}
 	return *answer, s.Close()
+}
+
+func (c tandemCaller) stall(ctx context.Context) error {
+	s, err := client.Stream[[]byte, []byte](ctx, c, stallMethod)
+	if err != nil {
+		return err
+	}
+	request := make([]byte, requestHead)
+	return s.Send(&request)
 }
 
 func failModes() map[string]tandem.FailMode {

@@ -66,17 +66,47 @@ func (r *rig) serverUsage() (sum usage, err error) {
 	return sum, nil
 }
 
+// watchMemory takes the resident memory of server 0 ten times during the load.
+func (r *rig) watchMemory(d time.Duration) {
+	for range memoryLooks {
+		r.wait(d / (memoryLooks + 1))
+		kib, err := residentKiB(r.servers[0].cmd.Process.Pid)
+		if err != nil || r.ctx.Err() != nil {
+			return // the bar notices that there are too few
+		}
+		r.result.resident = append(r.result.resident, kib)
+	}
+}
+
+const memoryLooks = 10
+
+// residentKiB is the memory that a process holds.
+func residentKiB(pid int) (int, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	return sumAfter(string(text), "VmRSS:"), err
+}
+
 // noLeak is the bar that nothing fails and that both sides hold what they held before.
 func noLeak(o *outcome) []check {
-	const spare = 1 << 20 // bytes of heap
+	const spare = 1 << 20   // bytes of heap
+	const growth = 16 << 10 // KiB of resident memory, from the second look on
 	var checks []check
 	for _, a := range o.tandems() {
 		kept := a.summary(notCanceled)
 		checks = append(checks, atMost(a.String()+": failed", kept.Failed, 0))
-		for name, c := range map[string]change{"client": a.client, "server": a.server} {
+		for _, side := range []struct {
+			name string
+			change
+		}{{"client", a.client}, {"server", a.server}} {
 			checks = append(checks,
-				atMost(a.String()+": goroutines of the "+name+" after the load", c.after.goroutines, c.before.goroutines+2),
-				atMost(a.String()+": KiB of heap of the "+name+" after the load", int(c.after.heap>>10), int((c.before.heap+spare)>>10))) //nolint:gosec // small
+				atLeast(a.String()+": goroutines of the "+side.name+" before the load", side.before.goroutines, 1),
+				atMost(a.String()+": goroutines of the "+side.name+" after the load", side.after.goroutines, side.before.goroutines+2),
+				atMost(a.String()+": KiB of heap of the "+side.name+" after the load", int(side.after.heap>>10), int((side.before.heap+spare)>>10))) //nolint:gosec // small
+		}
+		looks := len(a.resident)
+		checks = append(checks, atLeast(a.String()+": looks at the server's memory", looks, memoryLooks))
+		if looks == memoryLooks {
+			checks = append(checks, atMost(a.String()+": KiB resident in the server at the end", a.resident[looks-1], a.resident[1]+growth))
 		}
 	}
 	return checks

@@ -14,8 +14,9 @@ type summary struct {
 	Doubles          int            // calls that ran twice and must not
 	Lost             int            // calls that succeeded and never ran
 	Contradictions   int            // calls that ran although their error claims they did not
-	P50, P99, Max    time.Duration  // of the calls that succeeded
-	First, Last      time.Time      // due times of the first and last call that failed
+	Min, P50         time.Duration  // of the calls that succeeded, as the next two
+	P99, Max         time.Duration
+	First, Last      time.Time // due times of the first and last call that failed
 }
 
 // summarize counts the entries that keep accepts.
@@ -42,7 +43,7 @@ func summarize(entries []entry, ran executions, keep func(entry) bool) summary {
 		s.addFailure(e, runs)
 	}
 	slices.Sort(took)
-	s.P50, s.P99, s.Max = quantile(took, 0.5), quantile(took, 0.99), quantile(took, 1)
+	s.Min, s.P50, s.P99, s.Max = quantile(took, 0), quantile(took, 0.5), quantile(took, 0.99), quantile(took, 1)
 	return s
 }
 

@@ -76,7 +76,7 @@ func TestJournalsComeBack(t *testing.T) {
 
 // result is an arm of tandem with a journal.
 func result(began time.Time, entries ...entry) *outcome {
-	a := &armResult{arm: arm{System: sysTandem, CC: "cubic"}, start: time.Unix(0, 0), began: began, entries: entries, ran: executions{}}
+	a := &armResult{arm: arm{System: sysTandem, CC: "cubic"}, start: time.Unix(0, 0), began: began, ended: began.Add(time.Minute), entries: entries, ran: executions{}, proof: []string{"process in state T"}}
 	return &outcome{cell: cell{Load: plan{Deadline: 10 * time.Second, Rate: 1, Duration: time.Second}}, arms: []*armResult{a}}
 }
 
@@ -94,11 +94,42 @@ func TestBarsOfLongFaults(t *testing.T) {
 		"too early":             {failed("failfast", time.Second, 9*time.Second), false},
 		"sent after suspicion":  {failed("failfast", 3*time.Second, 10*time.Second), false},
 	} {
-		o := result(fault, c.entry)
+		later := entry{ID: 2, Variant: "failfast", At: fault.Add(61 * time.Second).UnixNano(), Code: codeOK}
+		o := result(fault, c.entry, later)
+		o.arms[0].ran[2] = []execution{{}}
 		o.checks = movedOrWaited(o)
 		if o.ok() != c.want {
 			t.Errorf("%s: %v, want %v: %+v", name, o.ok(), c.want, o.checks)
 		}
+		o.arms[0].entries = []entry{later}
+		if o.checks = movedOrWaited(o); o.ok() {
+			t.Errorf("%s: passes although no call met the fault", name)
+		}
+		o.arms[0].entries = []entry{c.entry, later}
+		delete(o.arms[0].ran, 2)
+		if o.checks = movedOrWaited(o); o.ok() {
+			t.Errorf("%s: passes although the server runs no calls after the fault", name)
+		}
+	}
+}
+
+func TestBarsOfTheOnlyServer(t *testing.T) {
+	fault := time.Unix(1000, 0)
+	var entries []entry
+	for i := range 200 { // from 61 s after the fault's beginning on, one second after its end
+		entries = append(entries, entry{ID: uint64(i + 1), Variant: "failfast", At: fault.Add(61 * time.Second).UnixNano(), Code: codeOK})
+	}
+	o := result(fault, entries...)
+	if o.checks = noneFailedEarly(o); !o.ok() {
+		t.Errorf("all calls succeed: %+v", o.checks)
+	}
+	entries[7].Code, entries[7].Took = "deadline exceeded", int64(10*time.Second)
+	if o.checks = noneFailedEarly(o); o.ok() {
+		t.Error("passes although a call fails that began after the fault")
+	}
+	o = result(fault, entries[:5]...)
+	if o.checks = noneFailedEarly(o); o.ok() {
+		t.Error("passes without calls after the fault")
 	}
 }
 
@@ -114,6 +145,8 @@ func TestGeneralBars(t *testing.T) {
 		"no calls":      {nil, nil, true}, // the floor of 0.9 calls is 0
 		"lost":          {[]entry{good}, nil, false},
 		"twice":         {[]entry{good}, twice, false},
+		"hangs":         {[]entry{{ID: 1, Code: codeOK, Took: int64(13 * time.Second)}}, executions{1: {{}}}, false},
+		"uncalled":      {[]entry{good}, executions{1: {{}}, 2: {{}}}, false},
 		"contradiction": {[]entry{{ID: 1, Code: "unavailable", NotExecuted: true}}, executions{1: {{}}}, false},
 	} {
 		o := result(time.Time{}, c.entries...)
@@ -127,6 +160,26 @@ func TestGeneralBars(t *testing.T) {
 	o.cell.Load.Rate = 100
 	if o.checks = generalChecks(o.cell, o.arms[0]); o.ok() {
 		t.Error("an arm without calls passes")
+	}
+	o = result(time.Time{}, good)
+	o.arms[0].ran, o.arms[0].proof = executions{1: {{}}}, nil
+	if o.checks = generalChecks(o.cell, o.arms[0]); o.ok() {
+		t.Error("an arm passes without proof that its fault took")
+	}
+	o = result(time.Unix(9, 0), good)
+	o.arms[0].ran = executions{1: {{at: time.Unix(1, 0), server: 1}}}
+	o.cell.At, o.cell.Instances = time.Second, 2
+	if o.checks = generalChecks(o.cell, o.arms[0]); o.ok() {
+		t.Error("an arm passes although the server that breaks ran no calls before")
+	}
+	o = result(time.Time{}, good)
+	o.arms[0].ran, o.arms[0].fresh = executions{1: {{}}}, []entry{{ID: 2, Code: "unavailable"}}
+	if o.checks = generalChecks(o.cell, o.arms[0]); o.ok() {
+		t.Error("an arm passes although a new client's call failed after the fault")
+	}
+	o = &outcome{cell: cell{Judge: noneFailed}}
+	if o.judge(); o.ok() {
+		t.Error("a cell passes in which tandem did not run")
 	}
 }
 
@@ -142,7 +195,7 @@ func TestMedianAndQuantile(t *testing.T) {
 
 func TestCellsAreComplete(t *testing.T) {
 	names := map[string]bool{}
-	for _, c := range cells() {
+	for _, c := range cells(settings{soak: time.Minute}) {
 		if names[c.Name] || c.Title == "" || c.Judge == nil {
 			t.Errorf("cell %q: its name must be its own, and it needs a title and bars", c.Name)
 		}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// The instances of the cell with a list that collapses.
+const (
+	listed   = 10
+	vanished = 8 // instances that the list loses
+	dead     = 4 // of those that vanish
+)
+
+// collapseCells take most of a list away.
+func collapseCells() []cell {
+	load := light(20*time.Second, []string{"failover" + variantSafe, "failover", "failfast"})
+	load.Rate = 200
+	return []cell{{
+		Name: "collapse-redis", Title: fmt.Sprintf("%d of %d entries vanish from the list (redis), which takes no writes for 3 s; half of the servers of those are killed", vanished, listed),
+		Systems: []string{sysTandem}, Short: true, Instances: listed, Registry: kindRedis, Load: load, At: 3 * time.Second,
+		Fault: collapse, Judge: keepsTheLiving,
+	}}
+}
+
+// collapse removes entries and refuses to write them again, and kills servers.
+func collapse(r *rig) error {
+	const list = "tandem:{lab/echo}"
+	ids, err := r.redis("HKEYS " + list)
+	if err != nil {
+		return err
+	}
+	entries := strings.Fields(ids)
+	if len(entries) != listed {
+		return fmt.Errorf("the list has %d entries, want %d: %q", len(entries), listed, ids)
+	}
+	gone := r.entriesOf(entries)
+	commands := "HDEL " + list + " " + gone + "\nZREM " + list + ":until " + gone + "\nPUBLISH " + list + " gone\nCONFIG SET min-replicas-to-write 1"
+	for i := range dead {
+		r.servers[i].kill()
+	}
+	if _, err := r.redis(commands); err != nil {
+		return err
+	}
+	left, err := r.redis("HLEN " + list)
+	if err != nil {
+		return err
+	}
+	r.provef("%d servers killed, %s entries left of %d", dead, strings.TrimSpace(left), listed)
+	r.wait(3 * time.Second)
+	again, err := r.redis("HLEN " + list)
+	if err == nil && strings.TrimSpace(left) != strings.TrimSpace(again) {
+		err = fmt.Errorf("the list had %s entries at first and %s in the end", left, again)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = r.redis("CONFIG SET min-replicas-to-write 0")
+	return err
+}
+
+// entriesOf returns the entries of the first servers, those that are killed among them.
+func (r *rig) entriesOf(ids []string) string {
+	var gone []string
+	for i := range vanished {
+		for _, id := range ids {
+			if strings.Contains(id, serverAddr(i)+":") {
+				gone = append(gone, id)
+			}
+		}
+	}
+	return strings.Join(gone, " ")
+}
+
+// redis gives the registry commands, one a line.
+func (r *rig) redis(commands string) (string, error) {
+	host, port, _ := strings.Cut(r.registry.port, ":")
+	cmd := exec.Command("ip", "netns", "exec", r.registry.host, "redis-cli", "-h", host, "-p", port) //nolint:gosec // our words
+	cmd.Stdin = strings.NewReader(commands + "\n")
+	out, err := cmd.CombinedOutput()
+	if err != nil || strings.Contains(string(out), "ERR") {
+		return "", fmt.Errorf("redis-cli: %w: %s", err, out)
+	}
+	return string(out), nil
+}
+
+// keepsTheLiving is the bar that idempotent calls don't fail, that others fail only at
+// servers that were killed, and that the living servers run calls all the time.
+func keepsTheLiving(o *outcome) []check {
+	var checks []check
+	for _, a := range o.tandems() {
+		others := a.summary(func(e entry) bool { return !isSafe(e.Variant) })
+		late := a.summary(func(e entry) bool { return e.at().After(a.began.Add(5 * time.Second)) })
+		during := a.serversUsed(func(at time.Time) bool { return at.After(a.began.Add(time.Second)) && at.Before(a.ended) })
+		checks = append(checks,
+			atMost(a.String()+": idempotent failed", a.summary(isSafeEntry).Failed, 0),
+			atMost(a.String()+": others failed, three a kill at most", others.Failed, 3*dead),
+			atMost(a.String()+": failed 5 s after the kill or later", late.Failed, 0),
+			atLeast(a.String()+": servers that ran calls while the list was short", during, listed-dead))
+	}
+	return checks
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// clockCells set the wall clocks of processes while their clocks for durations run on, as
+// an operator or NTP does to a machine. They need the binary that clock.sh builds.
+func clockCells() []cell {
+	var cells []cell
+	for _, kind := range []string{kindRedis, kindEtcd, kindFile} {
+		load := light(22*time.Second, longModes())
+		load.Deadline = 5 * time.Second
+		cells = append(cells, cell{
+			Name: "clock-" + kind, Title: "the clocks of the client and of one of three servers (list: " + kind + ") jump an hour forward, two back, and one forward",
+			Systems: []string{sysTandem}, Clock: true, Instances: 3, Registry: kind, Load: load, At: 3 * time.Second,
+			Fault: jumpClocks, Proof: freshClient, Judge: noneFailed,
+		})
+	}
+	return cells
+}
+
+// jumpClocks sets the clocks of the client, then of server 0.
+func jumpClocks(r *rig) error {
+	for _, hours := range []int{1, -1, 0} {
+		for _, p := range []struct {
+			process *process
+			journal string
+		}{{r.client, r.plan.Journal}, {r.servers[0], serverJournal(r.dir, 0)}} {
+			if err := setClock(p.process, p.journal, hours); err != nil {
+				return err
+			}
+			r.wait(2500 * time.Millisecond)
+		}
+		r.provef("%+d h", hours)
+	}
+	return nil
+}
+
+// clockExt ends the names of the files that say by how many hours a process's clock is
+// to be wrong, and, with seenExt, what time the process then has.
+const (
+	clockExt = ".clock"
+	seenExt  = ".seen"
+)
+
+// setClock sets the clock of a process to some hours from the true time, and proves it.
+func setClock(p *process, journal string, hours int) error {
+	path := journal + clockExt
+	_ = os.Remove(path + seenExt) // it may not exist
+	if err := os.WriteFile(path, []byte(strconv.Itoa(hours)), 0o600); err != nil {
+		return err
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGUSR2); err != nil {
+		return err
+	}
+	for range 200 {
+		time.Sleep(5 * time.Millisecond)
+		text, err := os.ReadFile(path + seenExt) //nolint:gosec // the lab's own folder
+		if err != nil || !strings.HasSuffix(string(text), "\n") {
+			continue
+		}
+		seen, err := time.Parse(time.RFC3339, strings.TrimSpace(string(text)))
+		if off := seen.Sub(time.Now().Add(time.Duration(hours) * time.Hour)).Abs(); err != nil || off > time.Minute {
+			return fmt.Errorf("process %d is at %s after its clock was set by %d h: %w", p.cmd.Process.Pid, text, hours, err)
+		}
+		return nil
+	}
+	return fmt.Errorf("process %d did not set its clock within a second: -clock wants the binary that clock.sh builds", p.cmd.Process.Pid)
+}
+
+// followClock sets this process's clock when it gets SIGUSR2.
+func followClock(journal string) {
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, syscall.SIGUSR2)
+	go func() {
+		for range told {
+			path := journal + clockExt
+			text, err := os.ReadFile(path) //nolint:gosec // the lab's own folder
+			if err != nil {
+				continue // the lab notices that the answer is missing
+			}
+			hours, _ := strconv.Atoi(string(text)) // the lab wrote it
+			stepClock(time.Duration(hours) * time.Hour)
+			_ = os.WriteFile(path+seenExt, []byte(time.Now().Format(time.RFC3339)+"\n"), 0o600) // as above
+		}
+	}()
+}
