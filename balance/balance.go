@@ -56,7 +56,7 @@ type Stats struct {
 	ended    atomic.Uint64
 	failures atomic.Uint64
 	latency  atomic.Int64          // ns; moving average
-	highest  atomic.Uint64         // ns, two of float32: what Peak returns, and what it was before it faded
+	highest  atomic.Uint64         // ns, a float64; see Peak. Its sign bit: see refusing
 	seen     atomic.Int64          // when highest was last brought up to date; later than now while it is held
 	listed   atomic.Int64          // since when it is known; see Listed
 	reported atomic.Uint64         // what came with the last reply; see Report
@@ -92,6 +92,7 @@ func (s *Stats) DoneAt(began, now time.Duration, failed bool) {
 		s.failures.Add(1)
 	}
 	if began == 0 {
+		s.setRefusing(failed)
 		return
 	}
 	took := now - began
@@ -103,35 +104,36 @@ func (s *Stats) DoneAt(began, now time.Duration, failed bool) {
 
 // RefusedAt counts a call that the instance has refused at the instant now, by the
 // clock of a [World], since it has too much to do. To be refused quickly is not to be
-// served quickly, and whoever refuses is not one that nobody calls.
+// served quickly: until the instance serves a call, policies that look at calls in
+// flight or latencies give it no more than an even share.
 func (s *Stats) RefusedAt(now time.Duration) {
 	s.hold(now)
 	s.ended.Add(1)
 }
 
-// hold brings back what is known of an instance, where it has faded, and keeps it until
-// the instance has not been called for a while. Calls that say nothing about the latency
-// would not bring it back, and the instance would pass for a quick one and draw more and
-// more of them.
+// hold notes that a call was refused, or failed at once, and keeps what is known of the
+// instance from fading until it has not been called for a while.
 func (s *Stats) hold(now time.Duration) {
-	if peak, earned := s.peaks(); peak < earned {
-		s.latency.Store(max(s.latency.Load(), int64(s.unfaded(peak, earned))))
-		s.setPeaks(earned, earned)
-	}
+	s.setRefusing(true)
 	s.seen.Store(int64(now + memoryTime))
 }
 
-// unfaded returns what the average was before it faded, as the peak did; 0 if no call has
-// succeeded.
-func (s *Stats) unfaded(peak, earned float64) float64 {
-	average := float64(s.latency.Load())
+// refusingBit is the sign of Stats.highest, so that a pick reads both at once.
+const refusingBit = 1 << 63
+
+// refusing reports whether the last call that ended was refused or failed. An instance
+// that refuses its calls, or fails them at once, has none in flight, and a policy would
+// take it for the one that has the least to do.
+func (s *Stats) refusing() bool { return s.highest.Load()&refusingBit != 0 }
+
+func (s *Stats) setRefusing(refusing bool) {
 	switch {
-	case average == 0:
-		return 0
-	case peak == 0: // it has faded altogether
-		return earned
+	case refusing == s.refusing(): // which is usual, and writes nothing
+	case refusing:
+		s.highest.Or(refusingBit)
+	default:
+		s.highest.And(^uint64(refusingBit))
 	}
-	return min(average*earned/peak, earned)
 }
 
 // average moves the latency by an eighth of the difference (RFC 6298 uses the
@@ -168,23 +170,25 @@ const faded = 1 // ns
 const failedLatency = time.Second
 
 // observe moves the peak: up at once, down as time goes by; of a newcomer it is the
-// lowest. That a call failed quickly speaks for nobody, and if it was the first, it
-// counts for a slow one.
+// lowest. A call that failed quickly says nothing about the latency; if it was the first,
+// it counts for a slow one.
 func (s *Stats) observe(now, took time.Duration, failed bool) {
-	old, earned := s.peaks()
-	sample := float64(took)
+	old := s.peak()
+	sample, sign := float64(took), uint64(0)
 	switch {
-	case failed && earned == 0:
-		sample = max(sample, float64(failedLatency))
-	case failed && sample < earned:
+	case failed && sample < old:
 		s.hold(now)
 		return
+	case failed && old == 0:
+		sample, sign = max(sample, float64(failedLatency)), refusingBit
+	case failed:
+		sign = refusingBit
 	case old > 0 && s.isNewcomer(now):
 		sample = min(sample, old)
 	case sample < old:
 		sample += (old - sample) * s.fades(now, peakTime)
 	}
-	s.setPeaks(sample, sample)
+	s.highest.Store(sign | math.Float64bits(sample))
 	s.seen.Store(int64(now))
 }
 
@@ -208,12 +212,14 @@ func (s *Stats) age(now time.Duration) {
 		return
 	}
 	left, average := s.fades(now, memoryTime), float64(s.latency.Load())
-	peak, earned := s.peaks()
-	if unfaded := s.unfaded(peak, earned); average > 0 && earned > unfaded {
-		falls := (unfaded + (earned-unfaded)*s.fades(now, peakTime)) / earned
-		peak, earned = peak*falls, earned*falls
+	highest := s.highest.Load()
+	peak := math.Float64frombits(highest &^ refusingBit)
+	if average > 0 && peak > average {
+		peak = average + (peak-average)*s.fades(now, peakTime)
 	}
-	s.setPeaks(peak*left, earned)
+	if !s.highest.CompareAndSwap(highest, highest&refusingBit|math.Float64bits(peak*left)) {
+		return // a call has ended
+	}
 	if average > 0 {
 		s.latency.Store(max(faded, int64(average*left)))
 	}
@@ -226,19 +232,10 @@ func (s *Stats) fades(now, constant time.Duration) float64 {
 	return math.Exp(-float64(since) / float64(constant))
 }
 
-func (s *Stats) peak() float64 {
-	return float64(math.Float32frombits(uint32(s.highest.Load()))) //nolint:gosec // the lower half is meant
-}
+func (s *Stats) peak() float64 { return math.Float64frombits(s.highest.Load() &^ refusingBit) }
 
-// peaks returns the peak, and what it was before it faded for want of calls.
-func (s *Stats) peaks() (peak, earned float64) {
-	both := s.highest.Load()
-	return float64(math.Float32frombits(uint32(both))), float64(math.Float32frombits(uint32(both >> 32))) //nolint:gosec // the lower half is meant
-}
-
-func (s *Stats) setPeaks(peak, earned float64) {
-	s.highest.Store(uint64(math.Float32bits(float32(earned)))<<32 | uint64(math.Float32bits(float32(peak))))
-}
+// signedPeak is peak, below 0 or -0 while the instance is refusing.
+func (s *Stats) signedPeak() float64 { return math.Float64frombits(s.highest.Load()) }
 
 // Peak returns the latency that a call has to expect, with a memory for bad
 // times: it rises to the latency of a slower call at once and falls towards those

@@ -271,7 +271,7 @@ func TestRoundRobinBeginsAnywhere(t *testing.T) {
 	for range 200 {
 		begins[RoundRobin().Build(nodes).Pick(nil, all)] = true
 	}
-	if len(begins) < 8 {
+	if len(begins) < 8 { // three of ten are missed with a probability of 1e-29
 		t.Errorf("200 pickers began at %d of 10 nodes", len(begins))
 	}
 }

@@ -6,6 +6,8 @@ import "github.com/tandem-rpc/tandem"
 // of this client in flight for its weight; among equals it draws one. A pick looks
 // at all instances: for hundreds of them [P2C] is quicker, and many clients that
 // all choose the same best one disturb each other less with it.
+// An instance whose last call failed or was refused gets at most its even share until it
+// serves one.
 func LeastInFlight() Policy {
 	return least{"least_in_flight", false, func(n *Node) float64 {
 		return float64(n.Stats.InFlight()) / float64(n.Weight())
@@ -15,9 +17,9 @@ func LeastInFlight() Policy {
 // ShortestLatency returns the policy that takes the instance that promises the
 // earliest answer: the one with the lowest product of [Stats.Latency] and one more
 // than its calls in flight. An instance that is not known yet gets one call at a
-// time until it answers the first; if that fails, or is refused, a call now and then. A
-// pick looks at all instances. Dubbo's
-// "shortest response" is this with a window of 30 s; unlike there, a new instance
+// time until it answers the first; if that fails, or is refused, a call now and then. One
+// whose last call was refused, or failed at once, gets at most its even share until it
+// serves one. A pick looks at all instances. Dubbo's "shortest response" is this with a window of 30 s; unlike there, a new instance
 // does not get the calls of everybody.
 func ShortestLatency() Policy {
 	return least{"shortest_latency", true, func(n *Node) float64 {
@@ -45,20 +47,40 @@ type leastPicker struct {
 	least
 }
 
-func (p leastPicker) Pick(_ *tandem.Call, usable func(*Node) bool) (best *Node) {
-	lowest, weight, random := 0.0, uint64(0), worldOf(p.nodes).random()
-	if p.timed && len(p.nodes) > 0 && random%agePicks == 0 {
-		n := p.nodes[worldOf(p.nodes).intN(len(p.nodes))]
-		n.Stats.age(n.world.now())
-		if n.Stats.silent() && n.Stats.InFlight() == 0 && usable(n) {
-			return n // what it counts for does not fade
+func (p leastPicker) Pick(_ *tandem.Call, usable func(*Node) bool) *Node {
+	if len(p.nodes) == 0 {
+		return nil
+	}
+	random := worldOf(p.nodes).random()
+	turn := p.nodes[random>>32*uint64(len(p.nodes))>>32]
+	if p.timed && random%agePicks == 0 {
+		turn.Stats.age(turn.world.now())
+		if turn.Stats.silent() && turn.Stats.InFlight() == 0 && usable(turn) {
+			return turn // what it counts for does not fade
 		}
 	}
+	best, well := p.cheapest(usable, turn, random)
+	if !well {
+		best, _ = p.cheapest(usable, nil, random)
+	}
+	return best
+}
+
+// cheapest returns the node of the lowest cost of those that are well, or whose turn it is,
+// and whether there is one that is well. Nodes that refuse calls have none in flight for
+// that reason only: of them, it takes one where there is no other.
+func (p leastPicker) cheapest(usable func(*Node) bool, turn *Node, random uint64) (best *Node, well bool) {
+	lowest, weight := 0.0, uint64(0)
 	for _, n := range p.nodes {
 		if !usable(n) {
 			continue
 		}
 		cost := p.cost(n)
+		if !n.Stats.refusing() {
+			well = true
+		} else if n != turn {
+			cost = (1 + cost) * lastResort
+		}
 		switch {
 		case best == nil || cost < lowest:
 			best, lowest, weight = n, cost, uint64(n.Weight()) //nolint:gosec // positive
@@ -69,8 +91,11 @@ func (p leastPicker) Pick(_ *tandem.Call, usable func(*Node) bool) (best *Node) 
 			}
 		}
 	}
-	return best
+	return best, well
 }
+
+// lastResort makes the cost of an instance that refuses higher than that of any that does not.
+const lastResort = 1e30
 
 // Explain's scores are costs: the lowest one wins.
 func (p leastPicker) Explain(_ *tandem.Call, usable func(*Node) bool, e *Explanation) {

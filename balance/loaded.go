@@ -80,7 +80,8 @@ func (s *Stats) forget(now time.Duration) {
 // are those of others, running and queued, as it said in its last reply, and this
 // client's own that are in flight now. A call counts less where the weight is
 // higher. An instance that says that its limit is reached is taken only if the
-// other one's is, too.
+// other one's is, too. One that refuses calls has no calls in flight for that reason only,
+// and is never taken for having fewer.
 //
 // Reports are forgotten after 10 s without a call, so that who was avoided is tried
 // again. gRPC's load reports (ORCA, proposals A51 and A58) are this with more
@@ -118,7 +119,9 @@ func (p *loadedPicker) Pick(_ *tandem.Call, usable func(*Node) bool) *Node {
 		a.Stats.forget(now)
 		b.Stats.forget(now)
 	}
-	if p.load(b) < p.load(a) {
+	// An instance that refuses calls has none in flight for that reason only: it is taken
+	// where it was drawn first, which is an even share.
+	if p.load(b) < p.load(a) && (!b.Stats.refusing() || a.Stats.refusing()) {
 		return b
 	}
 	return a

@@ -13,7 +13,9 @@ import "github.com/tandem-rpc/tandem"
 // as when there is little to do, the odds are one over the cube of the latency:
 // whoever is a little slower has a little less, not nothing, and one that has become
 // quick again is found out. An instance that has not answered yet, or is new to the
-// list and has not answered eight calls, passes for as quick as the other one.
+// list and has not answered eight calls, passes for as quick as the other one. One whose
+// last call was refused, or failed at once, has no calls in flight for that reason only:
+// until it serves a call, its load counts for no less than the other's.
 func P2C() Policy { return p2c{} }
 
 type p2c struct{}
@@ -61,11 +63,18 @@ const agePicks = 16
 
 // prefers reports whether the call goes to a node rather than to the other.
 func (p *p2cPicker) prefers(n, other *Node, random uint64) bool {
-	peak, otherPeak := n.Stats.peak(), other.Stats.peak()
-	if peak == 0 || otherPeak == 0 || n.Stats.hardlyKnown() || other.Stats.hardlyKnown() {
-		peak, otherPeak = p.presumed(n, other)
-	}
+	peak, otherPeak := n.Stats.signedPeak(), other.Stats.signedPeak()
 	calls, otherCalls := p.calls(n), p.calls(other)
+	if peak <= 0 || otherPeak <= 0 || n.Stats.hardlyKnown() || other.Stats.hardlyKnown() {
+		peak, otherPeak = p.presumed(n, other)
+		switch refusing := n.Stats.refusing(); {
+		case refusing == other.Stats.refusing():
+		case refusing: // at best it is as good as the other
+			peak, calls = max(peak, otherPeak), max(calls, otherCalls)
+		default:
+			otherPeak, otherCalls = max(peak, otherPeak), max(calls, otherCalls)
+		}
+	}
 	if calls != otherCalls {
 		return peak*(1+calls) < otherPeak*(1+otherCalls)
 	}
@@ -102,7 +111,8 @@ func (p *p2cPicker) known(n *Node) float64 {
 func (p *p2cPicker) calls(n *Node) float64 { return p.perWeight(float64(n.Stats.InFlight()), n) }
 
 // Explain's scores are loads, in ns: of two that are drawn the lower one wins, or is
-// likelier to if they have as many calls in flight. They are 0 for who is not known.
+// likelier to if they have as many calls in flight. They are 0 for an instance that is not
+// known, and for one that refuses calls its load before it counts for the other's.
 func (p *p2cPicker) Explain(_ *tandem.Call, usable func(*Node) bool, e *Explanation) {
 	e.choice(p2c{}.Name(), p.nodes, usable, func(n *Node) float64 { return p.known(n) * (1 + p.calls(n)) })
 }

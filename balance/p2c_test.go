@@ -80,6 +80,7 @@ func TestP2CAvoidsASlowNode(t *testing.T) {
 			return jitter(2 * time.Millisecond)
 		}, 20, nil}
 		calls := c.run(P2C(), 0, 5*time.Second)
+		// 57 runs: 0.00009, with a standard deviation of 0.00001; the bound is 100 of them away.
 		if share := float64(calls[0]) / float64(total(calls)); share > 0.002 {
 			t.Errorf("the slow node got %.1f %%: %v", 100*share, calls)
 		}
@@ -93,6 +94,7 @@ func TestP2CStarvesNobody(t *testing.T) {
 		c := &cluster{weighted(0, 0, 0), func(node int, _ time.Duration) time.Duration { return jitter(latencies[node]) }, 1, nil}
 		calls := c.run(P2C(), 0, time.Minute)
 		for node, n := range calls {
+			// 57 runs: 1.38, 1.02 and 0.60, with standard deviations below 0.021; 5.5 of them beyond the bounds: 2e-8.
 			if share := 3 * float64(n) / float64(total(calls)); share < 0.5 || share > 1.5 {
 				t.Errorf("%v: %.2f of its share: %v", latencies[node], share, calls)
 			}
@@ -111,6 +113,7 @@ func TestP2CForgivesAPause(t *testing.T) {
 			return jitter(2 * time.Millisecond)
 		}, 1, nil}
 		calls := c.run(P2C(), 16*time.Second, 26*time.Second)
+		// 57 runs: 1.00, with a standard deviation of 0.013: 38 of them.
 		if share := 2 * float64(calls[0]) / float64(total(calls)); share < 0.5 {
 			t.Errorf("it got %.2f of its share: %v", share, calls)
 		}
@@ -155,6 +158,7 @@ func TestRecoveredNodeComesBack(t *testing.T) {
 				return jitter(20 * time.Millisecond)
 			}, 20, nil}
 			calls := c.run(p, 75*time.Second, 90*time.Second)
+			// 57 runs: 1.00, with a standard deviation of 0.011: 44 of them.
 			if share := 10 * float64(calls[0]) / float64(total(calls)); share < 0.5 {
 				t.Errorf("%s: the recovered node got %.2f of its share: %v", p.Name(), share, calls)
 			}
@@ -174,6 +178,7 @@ func TestP2CHoldsBackFromAHungNode(t *testing.T) {
 			return jitter(20 * time.Millisecond)
 		}, callers, nil}
 		c.run(P2C(), 0, time.Minute)
+		// 57 runs: 10.1, with a standard deviation of 0.3: 15 of them.
 		if calls := c.cut[0]; calls > 3*callers/10 {
 			t.Errorf("%d of %d calls wait for the hung node", calls, callers)
 		}
@@ -187,6 +192,7 @@ func TestP2CUnderLoadFollowsWeights(t *testing.T) {
 			return jitter(20 * time.Millisecond)
 		}, 60, nil}
 		calls := c.run(P2C(), 2*time.Second, 12*time.Second)
+		// 57 runs: 0.672, with a standard deviation of 0.0008: 69 of them.
 		if share := float64(calls[2]) / float64(total(calls)); share < 0.6 || share > 0.73 {
 			t.Errorf("the node with two thirds of the weight got %.2f: %v", share, calls)
 		}

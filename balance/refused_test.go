@@ -8,81 +8,185 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// What faded while an instance was not called comes back when it refuses calls, or fails
-// them at once: nothing else would bring it back, and the instance would draw calls that
-// it does not serve.
-func TestRefusalsBringBackWhatFaded(t *testing.T) {
-	const usual = 10 * time.Millisecond
-	for name, refuse := range map[string]func(s *Stats, now time.Duration){
-		"refused":           func(s *Stats, now time.Duration) { s.RefusedAt(now) },
-		"failed":            func(s *Stats, now time.Duration) { s.DoneAt(now-time.Microsecond, now, true) },
-		"refused, then not": func(s *Stats, now time.Duration) { s.RefusedAt(now); s.DoneAt(now-usual, now, false) },
-	} {
-		for _, pause := range []time.Duration{time.Second, 6 * time.Second, time.Minute, time.Hour} {
-			s, now := new(Stats), time.Second
-			for range 20 {
-				s.Begin()
-				now += usual
-				s.DoneAt(now-usual, now, false)
-			}
-			for range 3 { // in steps or at once
-				now += pause / 3
-				s.age(now)
-			}
-			if s.Peak() >= usual || s.Latency() >= usual {
-				t.Errorf("after %v nothing has faded: %v, %v", pause, s.Peak(), s.Latency())
-			}
-			s.Begin()
-			refuse(s, now)
-			if p, l := s.Peak(), s.Latency(); p < usual*99/100 || p > usual || l < usual*99/100 || l > usual {
-				t.Errorf("%s after %v: a peak of %v and a latency of %v, want %v", name, pause, p, l, usual)
-			}
-		}
-	}
+// refusals plays calls, one after the other begun at random, of which each takes from 5 to
+// 15 ms, or is ended by refuse at once if it goes to the first node. After warm calls, pause
+// is called before each hundredth call. The same in every run.
+type refusals struct {
+	policy Policy
+	nodes  int
+	each   float64 // calls in flight at each node, on average
+	warm   int     // calls before the first node begins to refuse
+	refuse func(s *Stats, now time.Duration)
+	pause  time.Duration
 }
 
-// A bad time that is over does not come back.
-func TestBadTimesDoNotComeBack(t *testing.T) {
-	s, now := new(Stats), time.Second
-	for range 200 {
-		s.Begin()
-		now += 10 * time.Millisecond
-		s.DoneAt(now-10*time.Millisecond, now, false)
+// share returns which part of 3,000 calls, after 500 more, go to the node that refuses, as
+// a multiple of an even share.
+func (r *refusals) share() float64 {
+	now, random := time.Hour, rand.New(rand.NewPCG(1, 2))
+	table := NewTableIn(&World{Now: func() time.Duration { return now }, Random: random.Uint64}, r.policy)
+	table.Update(instances([]string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}[:r.nodes]...))
+	type running struct {
+		node         *Node
+		began, until time.Duration
 	}
-	s.Begin()
-	now += time.Second
-	s.DoneAt(now-time.Second, now, false)
-	for range 100 { // the average is 134 ms
-		now += time.Second
-		s.age(now)
-	}
-	s.RefusedAt(now)
-	if p := s.Peak(); p < 130*time.Millisecond || p > 140*time.Millisecond {
-		t.Errorf("a peak of %v", p)
-	}
-}
-
-// An instance that refuses at once, with pauses between, gets no more than its share.
-func TestRefusalsAfterAPause(t *testing.T) {
-	now, random := time.Hour, rand.New(rand.NewPCG(1, 2)) // the same in every run
-	table := NewTableIn(&World{Now: func() time.Duration { return now }, Random: random.Uint64}, P2C())
-	table.Update(instances("a", "b", "c", "d", "e"))
-	refused := 0
-	for i := range 11_000 {
-		if i > 1000 && i%100 == 0 {
-			now += 10 * time.Minute // a pick looks at the clock now and then only, so not each lets all fade
+	var calls []running
+	end := func() {
+		left := calls[:0]
+		for _, c := range calls {
+			if c.until > now {
+				left = append(left, c)
+				continue
+			}
+			c.node.Stats.DoneAt(c.began, c.until, false)
 		}
-		n := table.Pick(new(tandem.Call), all)
+		calls = left
+	}
+	begin := func(n *Node) {
 		n.Stats.Begin()
-		if i > 1000 && n.Instance.ID == "a" {
-			n.Stats.RefusedAt(now)
-			refused++
+		took := 5*time.Millisecond + time.Duration(random.Int64N(int64(10*time.Millisecond)))
+		calls = append(calls, running{n, now, now + took})
+	}
+	const settle, counted = 500, 3000
+	refused := 0
+	for i := range r.warm + settle + counted {
+		now += time.Duration(random.ExpFloat64() * float64(10*time.Millisecond) / r.each / float64(r.nodes))
+		if i > r.warm && i%100 == 0 {
+			now += r.pause
+		}
+		end()
+		n := table.Pick(new(tandem.Call), all)
+		if i < r.warm || n.Instance.ID != "a" {
+			begin(n)
 			continue
 		}
-		now += 10 * time.Millisecond
-		n.Stats.DoneAt(now-10*time.Millisecond, now, false)
+		if i >= r.warm+settle {
+			refused++
+		}
+		n.Stats.Begin()
+		r.refuse(n.Stats, now)
+		begin(table.Pick(new(tandem.Call), func(n *Node) bool { return n.Instance.ID != "a" })) // a retry
 	}
-	if refused > 2200 {
-		t.Errorf("one of five that refuses all gets %d of 10000 calls", refused)
+	return float64(refused) * float64(r.nodes) / counted
+}
+
+// An instance that refuses its calls, or fails them at once, has none in flight, and what is
+// known of its latency fades in a pause and is not measured again. It is drawn no more
+// often for that than the others.
+func TestRefusalsDrawNoMoreThanAnEvenShare(t *testing.T) {
+	refuse := map[string]func(s *Stats, now time.Duration){
+		"refused":  func(s *Stats, now time.Duration) { s.RefusedAt(now) },
+		"failed":   func(s *Stats, now time.Duration) { s.DoneAt(now-time.Microsecond, now, true) },
+		"untimed":  func(s *Stats, _ time.Duration) { s.DoneAt(0, 0, true) },
+		"by turns": byTurns(),
+	}
+	for name, refuse := range refuse {
+		for _, policy := range []Policy{P2C(), LeastInFlight(), ShortestLatency(), LeastLoaded()} {
+			for _, nodes := range []int{2, 10} {
+				for _, each := range []float64{0.2, 5} {
+					for _, warm := range []int{0, 30, 1000} { // never answered, a newcomer, and well known
+						for _, pause := range []time.Duration{0, time.Second, 10 * time.Minute} {
+							r := refusals{policy, nodes, each, warm, refuse, pause}
+							if share := r.share(); share > 1.3 { // binomial, 300 of 3,000: 5.5 standard deviations, 2e-8
+								t.Errorf("%s, %s of %d nodes, %v calls in flight each, %d before, pauses of %v: it draws %.2f even shares",
+									policy.Name(), name, nodes, each, warm, pause, share)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// byTurns refuses two calls and fails the third at once.
+func byTurns() func(s *Stats, now time.Duration) {
+	n := 0
+	return func(s *Stats, now time.Duration) {
+		if n++; n%3 == 0 {
+			s.DoneAt(now-time.Microsecond, now, true)
+			return
+		}
+		s.RefusedAt(now)
+	}
+}
+
+// An instance that serves a call again has its share of the next ones, whatever it refused.
+func TestRefusalsAreOverWithACall(t *testing.T) {
+	for _, began := range []time.Duration{0, time.Second - time.Millisecond} { // without a measured latency, too
+		for _, policy := range []Policy{P2C(), LeastInFlight(), ShortestLatency(), LeastLoaded()} {
+			nodes := weighted(0, 0)
+			for _, n := range nodes {
+				for range 20 {
+					n.Stats.Begin()
+					n.Stats.DoneAt(began, time.Second, false)
+				}
+			}
+			refused, other := nodes[0], nodes[1]
+			refused.Stats.Begin()
+			refused.Stats.RefusedAt(time.Second)
+			if !refused.Stats.refusing() {
+				t.Errorf("after a refusal it is not refusing")
+			}
+			refused.Stats.Begin()
+			refused.Stats.DoneAt(began, time.Second, false)
+			if refused.Stats.refusing() {
+				t.Errorf("after a call that was served it is refusing still")
+			}
+			for range 100 {
+				other.Stats.Begin() // so the other one has more to do
+			}
+			picker := policy.Build(nodes)
+			for range 100 {
+				if n := picker.Pick(nil, all); n != refused {
+					t.Errorf("%s: the busy one is taken", policy.Name())
+					break
+				}
+			}
+		}
+	}
+}
+
+// Where all instances refuse, the policy chooses among them as if none did.
+func TestAllRefuse(t *testing.T) {
+	for _, policy := range []Policy{P2C(), LeastInFlight(), ShortestLatency(), LeastLoaded()} {
+		nodes := weighted(0, 0, 0)
+		for i, n := range nodes {
+			for range 20 {
+				n.Stats.Begin()
+				n.Stats.DoneAt(time.Millisecond, 2*time.Millisecond, false)
+			}
+			n.Stats.Begin()
+			n.Stats.RefusedAt(2 * time.Millisecond)
+			for range i { // calls that take long
+				n.Stats.Begin()
+			}
+		}
+		picker, got := policy.Build(nodes), [3]int{}
+		for range 3000 {
+			n := picker.Pick(nil, all)
+			for i := range nodes {
+				if nodes[i] == n {
+					got[i]++
+				}
+			}
+		}
+		// P2C draws the last one twice in three times, and the other one wins.
+		if got[2] > 0 {
+			t.Errorf("%s: the busiest of three that all refuse gets %v", policy.Name(), got)
+		}
+	}
+}
+
+// What refuses while it fades keeps doing so: a pick that ages it does not forget that.
+func TestRefusingDoesNotFade(t *testing.T) {
+	s, now := new(Stats), time.Second
+	s.Begin()
+	s.DoneAt(now-10*time.Millisecond, now, false)
+	s.Begin()
+	s.RefusedAt(now)
+	s.age(now + time.Hour)
+	if !s.refusing() || s.Peak() != 0 || s.Latency() != faded {
+		t.Errorf("after an hour: refusing %v, a peak of %v and a latency of %v", s.refusing(), s.Peak(), s.Latency())
 	}
 }

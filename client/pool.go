@@ -513,7 +513,7 @@ func (p *pool) note(call *tandem.Call, a attempt, timed time.Duration, err error
 		p.health.forget(a.member, call)
 		return
 	}
-	if timed != 0 && tandem.CodeOf(err) == tandem.ResourceExhausted {
+	if err != nil && tandem.CodeOf(err) == tandem.ResourceExhausted {
 		a.stats.RefusedAt(balance.Now())
 	} else {
 		a.stats.Done(timed, faulty(err))

@@ -140,10 +140,10 @@ func (a *attempt) end(err error) {
 	a.over = true
 	k, c := a.call, a.call.client
 	switch {
-	case c.unmeasured:
-		a.node.Stats.DoneAt(0, c.net.now, faulty(err))
 	case tandem.CodeOf(err) == tandem.ResourceExhausted:
 		a.node.Stats.RefusedAt(c.net.now)
+	case c.unmeasured:
+		a.node.Stats.DoneAt(0, c.net.now, faulty(err))
 	default:
 		a.node.Stats.DoneAt(a.sent, c.net.now, faulty(err))
 	}
