@@ -80,6 +80,7 @@ var importTable = []row{
 
 	{layer: 4, folder: "client/debug"},
 	{layer: 4, folder: "transport/transporttest", foreign: []string{goleakModule}},
+	{layer: 4, folder: "protocol/protocoltest"},
 	{layer: 4, folder: "protocol/netrpc"},
 	{layer: 4, folder: "protocol/jsonrpc", foreign: []string{"github.com/coder/websocket"}},
 	{layer: 4, folder: "protocol/rpcx"},
