@@ -168,6 +168,9 @@ func (c *Conn[A]) lost(end uint64) error {
 	if end > c.written {
 		return notSent(c.err)
 	}
+	if e, ok := c.err.(*tandem.Error); ok && len(c.waiting) == 1 { //nolint:errorlint // not one that it wraps
+		return e // by all that is known it is about this request's answer
+	}
 	return tandem.Errorf(tandem.Unavailable, "the connection has ended before the answer: %w", c.err)
 }
 

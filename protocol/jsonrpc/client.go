@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -103,10 +104,16 @@ const answerRoom = 4 << 10
 
 // next reads the next answer. What the server asks of us is passed over, and so is what
 // answers no request of ours. An answer that is no JSON, or too large, ends the
-// connection: whose it was is not known.
+// connection: whose it was is known only if a single call waits.
 func (a *answers) next() (uint64, answer, error) {
 	for {
 		message, err := a.in.next(a.limit + answerRoom)
+		if errors.Is(err, errTooLarge) {
+			return 0, answer{}, &tandem.Error{
+				Code: tandem.ResourceExhausted, Remote: true,
+				Message: fmt.Sprintf("an answer of more than %d bytes: raise the limit with WithMaxMessage", a.limit),
+			}
+		}
 		if err != nil {
 			return 0, answer{}, fmt.Errorf("reading an answer: %w", err)
 		}

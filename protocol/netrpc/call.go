@@ -7,6 +7,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/server"
 )
 
 // call is one call: what was asked, its [tandem.Call] and that one's Body.
@@ -15,6 +16,7 @@ type call struct {
 
 	conn  *conn
 	req   request
+	held  *server.Reservation
 	args  []byte   // a gob that stands alone
 	reply *answers // likewise, of the result; nil for none
 	bad   bool     // the result could not be encoded
@@ -48,7 +50,7 @@ func (c *call) Decode(v any) error {
 		}
 		return nil
 	}
-	return codec.Decode(c.conn.gob, c.args, v)
+	return codec.Decode(c.held.Codec(c.conn.gob, c.args), c.args, v)
 }
 
 // Encode encodes the one value that a client receives.
@@ -74,6 +76,7 @@ func (*call) Stream() tandem.MessageStream { return nil }
 // answer sends the answer of the call, which has ended with err. When it fails the
 // connection is gone, and reading says why.
 func (c *call) answer(err error) {
+	defer c.held.Release()
 	head := takeAnswers()
 	defer head.give()
 	defer c.reply.give()

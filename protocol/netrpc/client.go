@@ -173,7 +173,7 @@ func (c *carrier) Carry(ctx context.Context, r *client.Request) error {
 	case got.err != "":
 		return &tandem.Error{Code: tandem.Unknown, Remote: true, Message: got.err}
 	case got.tooLarge != nil:
-		return &tandem.Error{Code: tandem.ResourceExhausted, Remote: true, Message: fmt.Sprintf("the answer is %v, beyond the limit", got.tooLarge)}
+		return &tandem.Error{Code: tandem.ResourceExhausted, Remote: true, Message: fmt.Sprintf("the answer is %v, beyond the limit: raise it with WithMaxMessage", got.tooLarge)}
 	}
 	r.Reply = got.reply
 	return nil
