@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -225,6 +226,15 @@ func (s *Server) Begin(ctx context.Context) (_ context.Context, _ *Attempt, end 
 		cancel(nil)
 		s.calls.Done()
 	}, nil
+}
+
+// Host returns the host of URLs for a server at an address: the address itself, or
+// "localhost" for one that is no host, as the path of a unix socket.
+func Host(address string) string {
+	if u, err := url.Parse("http://" + address); err != nil || u.Host == "" || u.Host != address {
+		return "localhost"
+	}
+	return address
 }
 
 // Strip takes fields out of a header by which net/http would send a request again that

@@ -98,7 +98,7 @@ func (p *poster) post(ctx context.Context, request []byte, md tandem.Metadata) (
 }
 
 func (p *poster) send(ctx context.Context, request []byte, md tandem.Metadata) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.remote.Endpoint.Address+p.path, bytes.NewReader(request))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+httpcalls.Host(p.remote.Endpoint.Address)+p.path, bytes.NewReader(request))
 	if err != nil {
 		return nil, err
 	}

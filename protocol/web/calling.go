@@ -157,7 +157,7 @@ func (c *caller) client(over connect.HTTPClient, call *tandem.Call) *connect.Cli
 		name = "json"
 	}
 	opts := append([]connect.ClientOption{connect.WithCodec(passing{name}), connect.WithReadMaxBytes(c.remote.MaxMessage)}, c.opts...)
-	url := "http://" + c.remote.Endpoint.Address + pathOf(call.Method)
+	url := "http://" + httpcalls.Host(c.remote.Endpoint.Address) + pathOf(call.Method)
 	return connect.NewClient[message, message](over, url, opts...)
 }
 
