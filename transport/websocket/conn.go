@@ -46,8 +46,13 @@ type secured struct {
 	state func() tls.ConnectionState
 }
 
-// ConnectionState returns what is known of the TLS below.
-func (c secured) ConnectionState() tls.ConnectionState { return c.state() }
+// ConnectionState returns what is known of the TLS below. The protocol that was negotiated
+// there is the WebSocket's HTTP, not what the WebSocket carries, so there is none.
+func (c secured) ConnectionState() tls.ConnectionState {
+	state := c.state()
+	state.NegotiatedProtocol = ""
+	return state
+}
 
 func newConn(w *ws.Conn, raw net.Conn) net.Conn {
 	w.SetReadLimit(-1) // a message is read in pieces
