@@ -117,7 +117,8 @@ func replace[T any](list []T, v T, name func(T) string) []T {
 }
 
 // WithCompressAbove sets the size in bytes from which answers of calls with a
-// compressor are compressed; 1 KiB by default.
+// compressor are compressed; 1 KiB by default. It is for tandem's own protocol, as
+// [WithCompressors] is: others have rules of their own.
 func WithCompressAbove(n int) Option {
 	return func(o *options) {
 		o.want(n >= 0, "WithCompressAbove", n, "0 bytes at least")

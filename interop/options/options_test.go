@@ -1,4 +1,7 @@
-package all_test
+// Package options crosses every option of servers, clients and calls with every way to
+// start a server and every scheme of a client: the option takes effect, or there is an
+// error that says why not.
+package options
 
 import (
 	"bytes"
@@ -10,7 +13,7 @@ import (
 	"go/token"
 	"io/fs"
 	"log/slog"
-
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -21,38 +24,52 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
-	"github.com/tandem-rpc/tandem/internal/testcert"
 	"github.com/tandem-rpc/tandem/protocol/all"
 	"github.com/tandem-rpc/tandem/server"
 	"github.com/tandem-rpc/tandem/transport"
+	"github.com/tandem-rpc/tandem/transport/kcp"
+	"github.com/tandem-rpc/tandem/transport/nbio"
+	"github.com/tandem-rpc/tandem/transport/quic"
+	"github.com/tandem-rpc/tandem/transport/transporttest"
+	"github.com/tandem-rpc/tandem/transport/websocket"
 )
 
-// row says how an option is seen to take effect. It must, or there must be an error, in
-// every cell: every way to start a server, and every scheme of a client.
+// row says how an option is seen to take effect.
 type row struct {
 	prepare func(c *cell)               // gives the option
 	effect  func(c *cell) (bool, error) // makes calls, and looks
-	own     string                      // why there is nothing to see with other protocols than tandem's own
-	shown   string                      // the test that shows the effect instead, where it takes time or several servers
+	// refused returns a part of the error where the option can't take effect, "" where
+	// it must; nil where it must everywhere.
+	refused func(c *cell) string
+	not     []string // schemes that the option says nothing of, as its documentation says
+	shown   string   // the test that shows the effect instead, where it takes time or several servers
 }
 
 // cell is a server, started in one way, and a client of one scheme.
 type cell struct {
 	t              *testing.T
-	way, scheme    string
-	network        tandem.Transport
+	way, network   string
+	scheme         string // "" is tandem's own
+	server, client tandem.Transport
 	tls            [2]*tls.Config // a server's and a client's
 	serverOpts     []server.Option
 	clientOpts     []client.Option
 	callOpts       []tandem.CallOption
+	methodOpts     []server.MethodOption
 	srv            *server.Server
 	target         string
 	held, released chan struct{}
+	given          bool            // the option is
+	usualCodec     bool            // of the client's protocol, which need not carry strings
+	trailer        tandem.Metadata // what the call's option has set
+	explained      client.Explanation
 
-	mu   sync.Mutex
-	seen tandem.Call // the last call that a method got
-	noes int         // what rows count
-	log  bytes.Buffer
+	mu      sync.Mutex
+	seen    tandem.Call // the last call that a method got
+	noes    int         // what rows count
+	made    int         // the client's connections
+	refusal error       // of a listener or a connection
+	log     bytes.Buffer
 }
 
 // Write adds to the log.
@@ -87,12 +104,16 @@ func (c *cell) last() *tandem.Call {
 	return &c.seen
 }
 
-func (c *cell) foreign() bool { return c.scheme != "" }
-
-// ways are those to start a server: by a transport's name, or with a listener.
-func ways() []string {
-	return []string{"Serve tcp", "Serve unix", "Serve mem", "ServeListener tcp", "ServeListener unix", "ServeListener mem"}
+// ways are those to start a server: Serve, with a transport's name, ServeListener, and
+// ServeProtocol, which is for protocols of others.
+func ways() (list []string) {
+	for _, network := range networks() {
+		list = append(list, "Serve "+network, "ServeListener "+network, "ServeProtocol "+network)
+	}
+	return list
 }
+
+func networks() []string { return []string{"mem", "tcp", "unix", "quic", "kcp", "ws", "nbio"} }
 
 // schemes are tandem's own, as "", and those of other protocols.
 func schemes() []string {
@@ -103,8 +124,15 @@ func schemes() []string {
 	return list
 }
 
-// TestEveryOption crosses every option of servers, clients and calls with every way to
-// start and every scheme to dial. An option without a row fails.
+// thorough reports whether a cell is tested in this run: with the race detector, or in
+// short, all rows in one way, and all ways with two schemes.
+func (c *cell) thorough() bool {
+	brief := raceEnabled || testing.Short()
+	return !brief || c.way == "Serve" && c.network == "mem" || c.scheme == "" || c.scheme == "grpc"
+}
+
+// TestEveryOption crosses every option with every way to start and every scheme to dial.
+// An option without a row fails.
 func TestEveryOption(t *testing.T) {
 	table := optionRows()
 	for _, name := range optionsOf(t, "server", "client") {
@@ -113,77 +141,199 @@ func TestEveryOption(t *testing.T) {
 		}
 	}
 	tests := testNames(t)
-	serverTLS, clientTLS := testcert.Pair(t, "localhost")
-	clientTLS.ServerName, clientTLS.NextProtos = "localhost", []string{"h2", "http/1.1"}
 	for name, r := range table {
-		if r.shown != "" {
-			if !tests[r.shown] {
-				t.Errorf("%s is shown by %s, which does not exist", name, r.shown)
-			}
-			continue
+		if r.shown != "" && !tests[r.shown] {
+			t.Errorf("%s is shown by %s, which does not exist", name, r.shown)
 		}
-		for _, way := range ways() {
-			for _, scheme := range schemes() {
-				if scheme != "" && r.own != "" {
+	}
+	for _, way := range ways() {
+		for _, scheme := range schemes() {
+			for name, r := range table {
+				c := newCell(way, scheme)
+				if r.shown != "" || slices.Contains(r.not, scheme) || c.way == "ServeProtocol" && scheme == "" || !c.thorough() {
 					continue
 				}
-				t.Run(strings.Join([]string{name, way, scheme}, " "), func(t *testing.T) {
-					c := &cell{t: t, way: way, scheme: scheme, tls: [2]*tls.Config{serverTLS, clientTLS.Clone()}, held: make(chan struct{}, 1), released: make(chan struct{})}
-					if scheme != "grpc" && scheme != "connect" {
-						c.tls[1].NextProtos = nil
-					}
-					r.prepare(c)
-					if err := c.start(); err != nil {
-						return // it is an error
-					}
-					if ok, err := r.effect(c); !ok && err == nil {
-						t.Error("the option is ignored")
-					} else {
-						t.Log(ok, err)
-					}
-				})
+				t.Run(strings.Join([]string{name, c.way, c.network, scheme}, "/"), func(t *testing.T) { c.run(t, r, true) })
 			}
 		}
 	}
 }
 
-// start starts the server in the cell's way.
-func (c *cell) start() error {
-	kind, network, _ := strings.Cut(c.way, " ")
-	address := "127.0.0.1:0"
-	c.network = transport.Stream(network)
-	switch network {
+// Without the option nothing of its effect is seen, so the table can fail.
+func TestEveryOptionMatters(t *testing.T) {
+	for _, scheme := range schemes() {
+		for name, r := range optionRows() {
+			if r.shown == "" && !slices.Contains(r.not, scheme) {
+				t.Run(name+"/"+scheme, func(t *testing.T) { newCell("Serve mem", scheme).run(t, r, false) })
+			}
+		}
+	}
+}
+
+func newCell(way, scheme string) *cell {
+	kind, network, _ := strings.Cut(way, " ")
+	return &cell{way: kind, network: network, scheme: scheme, held: make(chan struct{}, 2), released: make(chan struct{}), trailer: tandem.Metadata{"old": {"x"}}}
+}
+
+// run looks for the effect of the option, which is given or not.
+func (c *cell) run(t *testing.T, r row, given bool) {
+	t.Parallel()
+	c.t, c.given = t, given
+	c.tls[0], c.tls[1] = transporttest.Certificates(t)
+	c.tls[1].ServerName = "localhost"
+	if c.scheme == "grpc" || c.scheme == "connect" {
+		c.tls[1].NextProtos = []string{"h2", "http/1.1"}
+	}
+	if given {
+		r.prepare(c)
+	}
+	ok, err := false, c.start()
+	if err == nil {
+		if ok, err = r.effect(c); !ok {
+			err = c.refusedWith(err)
+		}
+	}
+	want := ""
+	if r.refused != nil && given {
+		want = r.refused(c)
+	}
+	switch {
+	case !given && ok && err == nil:
+		t.Error("the effect is seen without the option")
+	case given && want == "" && (!ok || err != nil):
+		t.Errorf("effect %v, error %v", ok, err)
+	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+		t.Errorf("effect %v, error %v, want one that says %q", ok, err, want)
+	}
+}
+
+// open makes the transport of both sides.
+func (c *cell) open() (address string) {
+	fail := func(err error) {
+		if err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	var err error
+	address = "127.0.0.1:0"
+	switch c.network {
+	case "mem":
+		c.server, address = transport.NewMemory(), "here"
 	case "unix":
 		dir, err := os.MkdirTemp("", "o") // short, as names of sockets must be
-		if err != nil {
-			return err
-		}
+		fail(err)
 		c.t.Cleanup(func() { _ = os.RemoveAll(dir) })
-		address = filepath.Join(dir, "s")
-	case "mem":
-		c.network, address = transport.NewMemory(), "here"
+		c.server, address = transport.Unix(), filepath.Join(dir, "s")
+	case "tcp":
+		c.server = transport.TCP()
+	case "quic":
+		serverTLS, clientTLS := transporttest.Certificates(c.t)
+		c.server, err = quic.New(serverTLS)
+		fail(err)
+		c.client, err = quic.New(clientTLS)
+		fail(err)
+	case "kcp":
+		c.server, err = kcp.New()
+		fail(err)
+	case "ws":
+		c.server = websocket.New(transport.TCP())
+	case "nbio":
+		engine, err := nbio.New(transport.TCP())
+		fail(err)
+		c.t.Cleanup(func() { _ = engine.Close() })
+		c.server, c.client = engine, transport.TCP()
 	}
-	c.srv = server.New(append([]server.Option{server.WithProtocols(all.New()...), server.WithTransport(network, c.network)}, c.serverOpts...)...)
+	if c.client == nil {
+		c.client = c.server
+	}
+	return address
+}
+
+// start starts the server in the cell's way.
+func (c *cell) start() error {
+	address := c.open()
+	c.srv = server.New(append([]server.Option{server.WithProtocols(all.New()...), server.WithTransport(c.network, c.server), server.WithLogger(slog.New(slog.DiscardHandler))}, c.serverOpts...)...)
 	if err := c.register(); err != nil {
 		return err
 	}
-	served := make(chan error, 1)
-	if kind == "Serve" {
-		go func() { served <- c.srv.Serve(network, address) }()
-		for len(c.srv.Addrs()) == 0 && len(served) == 0 {
-			runtime.Gosched() // it listens in a moment
-		}
+	served, closeListener := make(chan error, 1), func() error { return nil }
+	if c.way == "Serve" {
+		go func() { served <- c.srv.Serve(c.network, address) }()
 	} else {
-		ln, err := c.network.Listen(c.t.Context(), address)
+		ln, err := c.server.Listen(c.t.Context(), address)
 		if err != nil {
 			return err
 		}
 		address = ln.Addr().String()
-		go func() { served <- c.srv.ServeListener(ln) }()
+		go func() { served <- c.serveOn(ln) }()
+		closeListener = ln.Close
 	}
-	c.t.Cleanup(func() { _ = c.srv.Close(); <-served })
-	if c.target = network + "://" + address; c.foreign() {
-		c.target = c.scheme + "://" + address + "?transport=" + network
+	for c.way != "ServeProtocol" && len(c.srv.Addrs()) == 0 {
+		select {
+		case err := <-served:
+			return err
+		default:
+			runtime.Gosched() // it listens in a moment
+		}
+	}
+	if c.way == "Serve" {
+		address = c.srv.Addrs()[0].String()
+	}
+	c.t.Cleanup(func() {
+		_ = c.srv.Close()
+		_ = closeListener() // which ServeProtocol leaves open
+		<-served
+	})
+	if c.target = c.network + "://" + address; c.scheme != "" {
+		c.target = c.scheme + "://" + address + "?transport=" + c.network
+	}
+	return nil
+}
+
+// note keeps why a connection was refused.
+func (c *cell) note(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil && c.refusal == nil {
+		c.refusal = err
+	}
+}
+
+// refusedWith returns the error by which the server has refused to serve, else err.
+func (c *cell) refusedWith(err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return errors.Join(err, c.refusal)
+}
+
+// serveOn serves what a listener accepts.
+func (c *cell) serveOn(ln net.Listener) error {
+	if c.way == "ServeListener" {
+		return c.srv.ServeListener(ln)
+	}
+	var conns sync.WaitGroup
+	defer conns.Wait()
+	for {
+		conn, err := ln.Accept()
+		if err != nil {
+			return err
+		}
+		conns.Go(func() {
+			c.note(c.srv.ServeProtocol(conn, protocolOf(c.scheme)))
+		})
+	}
+}
+
+// protocolOf returns the server's protocol of a client's scheme.
+func protocolOf(scheme string) server.Protocol {
+	name, overHTTP := strings.CutSuffix(scheme, "+http")
+	if overHTTP && name == "jsonrpc" || name == "grpc" || name == "connect" {
+		name = "web"
+	}
+	for _, p := range all.New() {
+		if p.Name() == name {
+			return p
+		}
 	}
 	return nil
 }
@@ -196,7 +346,7 @@ func (c *cell) register() error {
 		c.seen = tandem.Call{Method: call.Method, Codec: call.Codec, Compressor: call.Compressor, Deadline: call.Deadline, Metadata: call.Metadata.Clone(), Peer: call.Peer}
 	}
 	return errors.Join(
-		c.srv.RegisterFunc("T.Echo", func(ctx context.Context, s string) string { note(ctx); return s }),
+		c.srv.RegisterFunc("T.Echo", func(ctx context.Context, s string) string { note(ctx); return s }, c.methodOpts...),
 		c.srv.RegisterFunc("T.Big", func(n int) string { return strings.Repeat("x", n) }),
 		c.srv.RegisterFunc("T.Trail", func(ctx context.Context, s string) string {
 			tandem.FromContext(ctx).Trailer = tandem.Metadata{"k": {"v"}}
@@ -209,7 +359,7 @@ func (c *cell) register() error {
 			case <-ctx.Done():
 			}
 			return s, ctx.Err()
-		}),
+		}, c.methodOpts...),
 		c.srv.RegisterFunc("T.Panic", func(s string) string { panic(s) }),
 		c.srv.RegisterFunc("T.Back", func(ctx context.Context, s string) (string, error) {
 			peer := server.Peer(ctx)
@@ -227,11 +377,13 @@ func (c *cell) register() error {
 
 // dial returns a client with the cell's options and these.
 func (c *cell) dial(opts ...client.Option) (*client.Client, error) {
-	_, network, _ := strings.Cut(c.way, " ")
-	list := []client.Option{client.WithTransport(network, c.network), client.WithWait(0)}
+	list := []client.Option{client.WithTransport(c.network, c.client), client.WithWait(0), client.WithPlugins(connections{c})}
 	for _, p := range all.Clients() {
 		if p.Name() == c.scheme {
-			list = append(list, client.WithProtocols(p), client.WithCodec(plain(p)))
+			list = append(list, client.WithProtocols(p))
+			if !c.usualCodec {
+				list = append(list, client.WithCodec(plain(p)))
+			}
 		}
 	}
 	d, err := client.Dial(c.target, append(append(list, c.clientOpts...), opts...)...)
@@ -239,6 +391,22 @@ func (c *cell) dial(opts ...client.Option) (*client.Client, error) {
 		c.t.Cleanup(func() { _ = d.Close() })
 	}
 	return d, err
+}
+
+// connections counts a client's connections.
+type connections struct{ c *cell }
+
+func (n connections) Connected(conn net.Conn) (net.Conn, error) {
+	n.c.mu.Lock()
+	defer n.c.mu.Unlock()
+	n.c.made++
+	return conn, nil
+}
+
+func (c *cell) connected() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.made
 }
 
 // call makes a call with the cell's options and those of the call.
@@ -318,6 +486,16 @@ func testNames(t *testing.T) map[string]bool {
 		t.Fatal(err)
 	}
 	return names
+}
+
+// plain returns JSON if the protocol carries it, whatever T.Echo takes.
+func plain(p client.Protocol) tandem.Codec {
+	for _, c := range p.Codecs() {
+		if c.Name() == "json" {
+			return c
+		}
+	}
+	return p.Codecs()[0]
 }
 
 func (c *cell) logger() *slog.Logger {

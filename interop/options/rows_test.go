@@ -1,8 +1,10 @@
-package all_test
+package options
 
 import (
 	"context"
 	"maps"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,18 +18,23 @@ import (
 
 // optionRows are those of TestEveryOption.
 func optionRows() map[string]row {
-	all := serverRows()
-	maps.Copy(all, clientRows())
-	maps.Copy(all, callRows())
+	rows := serverRows()
+	maps.Copy(rows, clientRows())
+	maps.Copy(rows, callRows())
 	for name, test := range shownElsewhere() {
-		all[name] = row{shown: test}
+		rows[name] = row{shown: test}
 	}
-	return all
+	return rows
 }
 
 // forServer is a row of a server's option.
 func forServer(option func(c *cell) server.Option, effect func(c *cell) (bool, error)) row {
 	return row{prepare: func(c *cell) { c.serverOpts = append(c.serverOpts, option(c)) }, effect: effect}
+}
+
+// forMethod is a row of a method's option.
+func forMethod(option server.MethodOption, effect func(c *cell) (bool, error)) row {
+	return row{prepare: func(c *cell) { c.methodOpts = append(c.methodOpts, option) }, effect: effect}
 }
 
 // forClient is a row of a client's option.
@@ -40,9 +47,50 @@ func forCall(option func(c *cell) tandem.CallOption, effect func(c *cell) (bool,
 	return row{prepare: func(c *cell) { c.callOpts = append(c.callOpts, option(c)) }, effect: effect}
 }
 
-func (r row) ownOnly(why string) row {
-	r.own = why
+// but says which schemes refuse the option, and with what error; all but tandem's own
+// without schemes.
+func (r row) but(text string, schemes ...string) row {
+	r.refused = func(c *cell) string {
+		if c.scheme == "" || len(schemes) > 0 && !slices.Contains(schemes, c.scheme) {
+			return ""
+		}
+		return strings.ReplaceAll(text, "SCHEME", c.scheme)
+	}
 	return r
+}
+
+// unseen says of which schemes the documentation says that the option is not theirs.
+func (r row) unseen(schemes ...string) row {
+	r.not = schemes
+	return r
+}
+
+// refusedBy says which cells refuse the option, and with what error.
+func (r row) refusedBy(why func(c *cell) string) row {
+	r.refused = why
+	return r
+}
+
+// noServerTLS is why WithTLS is refused to a server: QUIC has its TLS already, and what a
+// WebSocket carries has it beneath.
+func noServerTLS(c *cell) string {
+	switch {
+	case c.network == "quic" && c.way != "ServeProtocol": // it leaves a connection its TLS
+		return "it has TLS already"
+	case c.network == "ws" && c.way == "ServeListener":
+		return "TLS is beneath WebSockets"
+	case c.network == "ws" && c.way == "ServeProtocol": // which puts TLS into it
+		return "the server speaks plain text, the client TLS"
+	}
+	return ""
+}
+
+// noTLS is why WithTLS is refused to one of both sides.
+func noTLS(c *cell) string {
+	if c.network == "quic" {
+		return "it has TLS already"
+	}
+	return noServerTLS(c)
 }
 
 // counting is an interceptor that counts.
@@ -84,32 +132,52 @@ func counts(method string, args any) func(c *cell) (bool, error) {
 	}
 }
 
-// refuses makes a call that must fail.
-func refuses(method string, args any) func(c *cell) (bool, error) {
+// refuses makes a call that must fail with an error that says so.
+func refuses(why, method string, args any) func(c *cell) (bool, error) {
 	return func(c *cell) (bool, error) {
 		_, err := c.call(method, args)
-		return err != nil, nil
+		return says(err, why)
 	}
 }
 
-// holds makes a call while another one is held, which must fail.
-func holds(c *cell) (bool, error) {
-	d, err := c.dial()
-	if err != nil {
-		return false, err
+func says(err error, why string) (bool, error) {
+	if err != nil && strings.Contains(err.Error(), why) {
+		return true, nil
 	}
-	var one sync.WaitGroup
-	failed := make(chan error, 1)
-	one.Go(func() { failed <- d.Call(context.Background(), "T.Hold", "x", new(string)) })
-	select {
-	case <-c.held:
-	case err := <-failed:
-		return false, err
+	return false, err
+}
+
+// timesOut makes a call that must not wait until it is released.
+func timesOut(c *cell) (bool, error) {
+	if !c.given {
+		close(c.released)
 	}
-	_, err = c.call("T.Echo", "x")
-	close(c.released)
-	one.Wait()
-	return err != nil, nil
+	_, err := c.call("T.Hold", "x")
+	return says(err, "deadline exceeded")
+}
+
+// holds makes a call of a method while one of T.Hold is held. It must fail with an error
+// that says so.
+func holds(why, method string) func(c *cell) (bool, error) {
+	return func(c *cell) (bool, error) {
+		var calls sync.WaitGroup
+		defer calls.Wait()
+		defer close(c.released)
+		first, second := make(chan error, 1), make(chan error, 1)
+		calls.Go(func() { _, err := c.call("T.Hold", "x"); first <- err })
+		select {
+		case <-c.held:
+		case err := <-first:
+			return false, err
+		}
+		calls.Go(func() { _, err := c.call(method, "x"); second <- err })
+		select {
+		case <-c.held: // it runs, too
+			return false, nil
+		case err := <-second:
+			return says(err, why)
+		}
+	}
 }
 
 func within(most time.Duration) func(c *cell) (bool, error) {
@@ -122,27 +190,35 @@ func within(most time.Duration) func(c *cell) (bool, error) {
 
 func overTLS(c *cell) (bool, error) {
 	if _, err := c.call("T.Echo", "x"); err == nil {
-		return false, nil // in plain text
+		return c.last().Peer.TLS != nil, nil // in plain text, but for a transport's own TLS
 	}
 	_, err := c.call("T.Echo", "x", client.WithTLS(c.tls[1]))
 	return err == nil && c.last().Peer.TLS != nil, err
 }
 
-const longText = 4 << 10
+// longText is less than what HTTP/1 reads of a request that it refuses.
+// Parts of errors.
+const (
+	noCodec = "SCHEME does not carry codec"
+	noPress = "SCHEME can't carry messages compressed"
+	noBack  = "servers of SCHEME can't call clients"
+)
+
+const longText = 32 << 10
 
 func serverRows() map[string]row {
-	const ownFormats = "other protocols have codecs and compressors of their own"
+	long := strings.Repeat("x", longText)
 	return map[string]row{
-		"server.WithTLS": forServer(func(c *cell) server.Option { return server.WithTLS(c.tls[0]) }, overTLS),
+		"server.WithTLS": forServer(func(c *cell) server.Option { return server.WithTLS(c.tls[0]) }, overTLS).refusedBy(noServerTLS),
 		"server.WithCodecs": forServer(func(*cell) server.Option { return server.WithCodecs(renamed{codec.JSON()}) }, func(c *cell) (bool, error) {
 			_, err := c.call("T.Echo", "x", client.WithCodec(renamed{codec.JSON()}))
 			return c.last().Codec == "renamed", err
-		}).ownOnly(ownFormats),
+		}).but(noCodec),
 		"server.WithCompressors": forServer(func(c *cell) server.Option { return server.WithCompressors(press{compress.Gzip(), c}) }, func(c *cell) (bool, error) {
 			_, err := c.call("T.Big", longText, client.WithCompressor(compress.Gzip()))
 			return c.counted(), err
-		}).ownOnly(ownFormats),
-		"server.WithCompressAbove": {
+		}).but(noPress, bare...).unseen("rpcx"), // it has its own
+		"server.WithCompressAbove": row{
 			prepare: func(c *cell) {
 				c.serverOpts = []server.Option{server.WithCompressors(press{compress.Gzip(), c}), server.WithCompressAbove(1)}
 			},
@@ -150,14 +226,17 @@ func serverRows() map[string]row {
 				_, err := c.call("T.Big", 100, client.WithCompressor(compress.Gzip()))
 				return c.counted(), err
 			},
-			own: ownFormats,
-		},
+		}.but(noPress, bare...).unseen("rpcx"), // it has its own
 		"server.WithInterceptors":   forServer(func(c *cell) server.Option { return server.WithInterceptors(counting(c)) }, counts("T.Echo", "x")),
 		"server.WithPlugins":        forServer(func(c *cell) server.Option { return server.WithPlugins(plugin{c}) }, counts("T.Echo", "x")),
 		"server.WithTimeout":        forServer(func(*cell) server.Option { return server.WithTimeout(2 * time.Second) }, within(2*time.Second)),
-		"server.WithMaxConcurrency": forServer(func(*cell) server.Option { return server.WithMaxConcurrency(1, 0) }, holds),
-		"server.WithMaxConnections": forServer(func(*cell) server.Option { return server.WithMaxConnections(1) }, holds),
-		"server.WithMaxMessage":     forServer(func(*cell) server.Option { return server.WithMaxMessage(1000) }, refuses("T.Echo", string(make([]byte, longText)))),
+		"server.WithMaxConcurrency": forServer(func(*cell) server.Option { return server.WithMaxConcurrency(1, 0) }, holds("resource exhausted", "T.Echo")),
+		"server.WithMaxConnections": forServer(func(*cell) server.Option { return server.WithMaxConnections(1) }, holds("unavailable", "T.Echo")),
+		"server.WithMaxMessage":     forServer(func(*cell) server.Option { return server.WithMaxMessage(1000) }, refuses("1000", "T.Echo", long)),
+		"server.WithMaxDecoded":     forServer(func(*cell) server.Option { return server.WithMaxDecoded(1000) }, refuses("1000", "T.Echo", long)),
+		"server.MethodTimeout":      forMethod(server.MethodTimeout(2*time.Second), within(2*time.Second)),
+		"server.MethodConcurrency":  forMethod(server.MethodConcurrency(1, 0), holds("resource exhausted", "T.Hold")),
+		"server.MethodMaxMessage":   forMethod(server.MethodMaxMessage(1000), refuses("1000", "T.Echo", long)),
 		"server.WithLogger": forServer(func(c *cell) server.Option { return server.WithLogger(c.logger()) }, func(c *cell) (bool, error) {
 			if _, err := c.call("T.Echo", "x"); err != nil {
 				return false, err
@@ -169,9 +248,12 @@ func serverRows() map[string]row {
 		"server.WithClients": forServer(func(*cell) server.Option { return server.WithClients(nil) }, func(c *cell) (bool, error) {
 			_, err := c.call("T.Echo", "x", client.WithID("lamp"))
 			return err == nil && len(c.srv.Clients()) == 1, err
-		}),
+		}).but(noBack),
 	}
 }
+
+// bare are the schemes that carry nothing compressed.
+var bare = []string{"netrpc", "netrpc+http", "jsonrpc", "jsonrpc+http", "grpc", "connect"}
 
 func hi(_ context.Context, s *string) (*string, error) { return s, nil }
 
@@ -179,6 +261,13 @@ type service struct{}
 
 // Hi is called by servers.
 func (service) Hi(_ context.Context, s *string) (*string, error) { return s, nil }
+
+// inJSON makes a call of a client that has no other codec than the option's.
+func inJSON(c *cell) (bool, error) {
+	c.usualCodec = true
+	_, err := c.call("T.Echo", "x")
+	return c.last().Codec == "json", err
+}
 
 func called(c *cell) (bool, error) {
 	_, err := c.call("T.Back", "x")
@@ -188,40 +277,39 @@ func called(c *cell) (bool, error) {
 func clientRows() map[string]row {
 	json := func(*cell) client.Option { return client.WithCodec(codec.JSON()) }
 	return map[string]row{
-		"client.WithTLS": {
+		"client.WithTLS": row{
 			prepare: func(c *cell) {
-				c.serverOpts = []server.Option{server.WithTLS(c.tls[0])}
+				if c.network != "quic" {
+					c.serverOpts = []server.Option{server.WithTLS(c.tls[0])}
+				}
 				c.clientOpts = []client.Option{client.WithTLS(c.tls[1])}
 			},
 			effect: func(c *cell) (bool, error) {
 				_, err := c.call("T.Echo", "x")
 				return err == nil && c.last().Peer.TLS != nil, err
 			},
-		},
-		"client.WithCodec": forClient(json, func(c *cell) (bool, error) {
-			_, err := c.call("T.Echo", "x")
-			return c.last().Codec == "json", err
-		}),
-		"client.WithCompressor":  forClient(func(c *cell) client.Option { return client.WithCompressor(press{compress.Gzip(), c}) }, counts("T.Echo", string(make([]byte, longText)))),
-		"client.WithCompressors": forClient(func(c *cell) client.Option { return client.WithCompressors(press{compress.Gzip(), c}) }, pressed(longText)),
-		"client.WithCompressAbove": {
+		}.refusedBy(noTLS),
+		"client.WithCodec":       forClient(json, inJSON).but(noCodec, "netrpc", "netrpc+http").unseen("jsonrpc", "jsonrpc+http"), // in JSON always
+		"client.WithCompressor":  forClient(func(c *cell) client.Option { return client.WithCompressor(press{compress.Gzip(), c}) }, counts("T.Echo", strings.Repeat("x", longText))).but(noPress, bare...),
+		"client.WithCompressors": forClient(func(c *cell) client.Option { return client.WithCompressors(press{compress.Gzip(), c}) }, pressed(longText)).but(noPress, bare...),
+		"client.WithCompressAbove": row{
 			prepare: func(c *cell) {
 				c.clientOpts = []client.Option{client.WithCompressors(press{compress.Gzip(), c}), client.WithCompressAbove(1)}
 			},
 			effect: pressed(100),
-		},
+		}.but(noPress, bare...),
 		"client.WithInterceptors":        forClient(func(c *cell) client.Option { return client.WithInterceptors(counting(c)) }, counts("T.Echo", "x")),
 		"client.WithAttemptInterceptors": forClient(func(c *cell) client.Option { return client.WithAttemptInterceptors(counting(c)) }, counts("T.Echo", "x")),
 		"client.WithPlugins":             forClient(func(c *cell) client.Option { return client.WithPlugins(plugin{c}) }, counts("T.Echo", "x")),
-		"client.WithTimeout":             forClient(func(*cell) client.Option { return client.WithTimeout(20 * time.Millisecond) }, refuses("T.Hold", "x")),
-		"client.WithAttemptTimeout":      forClient(func(*cell) client.Option { return client.WithAttemptTimeout(20 * time.Millisecond) }, refuses("T.Hold", "x")),
-		"client.WithMaxMessage":          forClient(func(*cell) client.Option { return client.WithMaxMessage(1000) }, refuses("T.Big", longText)),
+		"client.WithTimeout":             forClient(func(*cell) client.Option { return client.WithTimeout(20 * time.Millisecond) }, timesOut),
+		"client.WithAttemptTimeout":      forClient(func(*cell) client.Option { return client.WithAttemptTimeout(20 * time.Millisecond) }, timesOut),
+		"client.WithMaxMessage":          forClient(func(*cell) client.Option { return client.WithMaxMessage(1000) }, refuses("resource exhausted", "T.Big", longText)),
 		"client.WithExplain":             forClient(func(c *cell) client.Option { return client.WithExplain(func(*client.Explanation) { c.count() }) }, counts("T.Echo", "x")),
 		"client.WithHashKey": forClient(func(c *cell) client.Option {
 			return client.WithHashKey(func(string, any) string { c.count(); return "k" })
 		}, counts("T.Echo", "x")),
-		"client.WithRoute": forClient(func(*cell) client.Option { return client.WithRoute(tandem.Route{Version: "7"}) }, refuses("T.Echo", "x")),
-		"client.WithID": {
+		"client.WithRoute": forClient(func(*cell) client.Option { return client.WithRoute(tandem.Route{Version: "7"}) }, refuses("route: version 7", "T.Echo", "x")),
+		"client.WithID": row{
 			prepare: func(c *cell) {
 				c.serverOpts = []server.Option{server.WithClients(nil)}
 				c.clientOpts = []client.Option{client.WithID("lamp")}
@@ -230,15 +318,30 @@ func clientRows() map[string]row {
 				_, err := c.call("T.Echo", "x")
 				return err == nil && len(c.srv.Clients()) == 1, err
 			},
-		},
-		"client.WithService": forClient(func(*cell) client.Option { return client.WithService("C", service{}) }, called),
-		"client.WithFunc":    forClient(func(*cell) client.Option { return client.WithFunc("C.Hi", hi) }, called),
-		"client.WithServingPlugins": {
+		}.but("WithID: " + noBack),
+		"client.WithService": forClient(func(*cell) client.Option { return client.WithService("C", service{}) }, called).but("WithService and WithFunc: " + noBack),
+		"client.WithFunc":    forClient(func(*cell) client.Option { return client.WithFunc("C.Hi", hi) }, called).but("WithService and WithFunc: " + noBack),
+		"client.WithServingPlugins": row{
 			prepare: func(c *cell) {
 				c.clientOpts = []client.Option{client.WithFunc("C.Hi", hi), client.WithServingPlugins(plugin{c})}
 			},
 			effect: counts("T.Back", "x"),
-		},
+		}.but("WithServingPlugins: " + noBack),
+		"client.WithConnections": forClient(func(*cell) client.Option { return client.WithConnections(3) }, func(c *cell) (bool, error) {
+			d, err := c.dial()
+			if err != nil {
+				return false, err
+			}
+			for range 10 {
+				if err := d.Call(c.t.Context(), "T.Echo", "x", new(string)); err != nil {
+					return false, err
+				}
+			}
+			for late := time.Now().Add(10 * time.Second); c.given && c.connected() < 3 && time.Now().Before(late); {
+				runtime.Gosched() // it connects in the background
+			}
+			return c.connected() == 3, nil
+		}),
 		"client.WithLogger": forClient(func(c *cell) client.Option { return client.WithLogger(c.logger()) }, func(c *cell) (bool, error) {
 			d, err := c.dial()
 			if err != nil {
@@ -255,49 +358,38 @@ func clientRows() map[string]row {
 func pressed(n int) func(c *cell) (bool, error) {
 	return func(c *cell) (bool, error) {
 		c.callOpts = append(c.callOpts, client.Compressor("gzip"))
-		_, err := c.call("T.Echo", string(make([]byte, n)))
+		_, err := c.call("T.Echo", strings.Repeat("x", n))
 		return c.counted(), err
 	}
 }
 
 func callRows() map[string]row {
 	return map[string]row{
-		"client.Codec": forCall(func(*cell) tandem.CallOption { return client.Codec("json") }, func(c *cell) (bool, error) {
-			_, err := c.call("T.Echo", "x")
-			return c.last().Codec == "json", err
-		}),
-		"client.Compressor": {
+		"client.Codec": forCall(func(*cell) tandem.CallOption { return client.Codec("json") }, inJSON).but(noCodec, "netrpc", "netrpc+http").unseen("jsonrpc", "jsonrpc+http"),
+		"client.Compressor": row{
 			prepare: func(c *cell) { c.clientOpts = []client.Option{client.WithCompressors(press{compress.Gzip(), c})} },
 			effect:  pressed(longText),
-		},
-		"client.Timeout":        forCall(func(*cell) tandem.CallOption { return client.Timeout(20 * time.Millisecond) }, refuses("T.Hold", "x")),
-		"client.AttemptTimeout": forCall(func(*cell) tandem.CallOption { return client.AttemptTimeout(20 * time.Millisecond) }, refuses("T.Hold", "x")),
+		}.but(noPress, bare...),
+		"client.Timeout":        forCall(func(*cell) tandem.CallOption { return client.Timeout(20 * time.Millisecond) }, timesOut),
+		"client.AttemptTimeout": forCall(func(*cell) tandem.CallOption { return client.AttemptTimeout(20 * time.Millisecond) }, timesOut),
 		"client.Metadata": forCall(func(*cell) tandem.CallOption { return client.Metadata("k", "v") }, func(c *cell) (bool, error) {
 			_, err := c.call("T.Echo", "x")
 			return c.last().Metadata.Get("k") == "v", err
+		}).but("carries no metadata", "netrpc", "netrpc+http", "jsonrpc"),
+		"client.Route":    forCall(func(*cell) tandem.CallOption { return client.Route(tandem.Route{Version: "7"}) }, refuses("route: version 7", "T.Echo", "x")),
+		"client.Instance": forCall(func(*cell) tandem.CallOption { return client.Instance("none") }, refuses("no instance \"none\"", "T.Echo", "x")),
+		"client.FailMode": forCall(func(*cell) tandem.CallOption { return client.FailMode(99) }, refuses("99 is no fail mode", "T.Echo", "x")),
+		"client.Explain": forCall(func(c *cell) tandem.CallOption { return client.Explain(&c.explained) }, func(c *cell) (bool, error) {
+			_, err := c.call("T.Echo", "x")
+			return c.explained.String() != new(client.Explanation).String(), err
 		}),
-		"client.Route":    forCall(func(*cell) tandem.CallOption { return client.Route(tandem.Route{Version: "7"}) }, refuses("T.Echo", "x")),
-		"client.Instance": forCall(func(*cell) tandem.CallOption { return client.Instance("none") }, refuses("T.Echo", "x")),
-		"client.FailMode": forCall(func(*cell) tandem.CallOption { return client.FailMode(99) }, refuses("T.Echo", "x")),
-		"client.Explain": {
-			prepare: func(*cell) {},
-			effect: func(c *cell) (bool, error) {
-				var e client.Explanation
-				c.callOpts = []tandem.CallOption{client.Explain(&e)}
-				_, err := c.call("T.Echo", "x")
-				return e.String() != new(client.Explanation).String(), err
-			},
-		},
-		"client.Trailer": {
-			prepare: func(*cell) {},
-			effect: func(c *cell) (bool, error) {
-				var md tandem.Metadata
-				c.callOpts = []tandem.CallOption{client.Trailer(&md)}
-				_, err := c.call("T.Trail", "x")
-				bare := strings.HasPrefix(c.scheme, "netrpc") || strings.HasPrefix(c.scheme, "jsonrpc")
-				return md.Get("k") == "v" || bare && md == nil, err // as Trailer says of such protocols
-			},
-		},
+		"client.Trailer": forCall(func(c *cell) tandem.CallOption { return client.Trailer(&c.trailer) }, func(c *cell) (bool, error) {
+			_, err := c.call("T.Trail", "x")
+			if strings.HasPrefix(c.scheme, "netrpc") || strings.HasPrefix(c.scheme, "jsonrpc") {
+				return c.trailer == nil, err // as Trailer says of protocols without metadata
+			}
+			return c.trailer.Get("k") == "v", err
+		}),
 	}
 }
 
@@ -317,14 +409,13 @@ func shownElsewhere() map[string]string {
 		"client.WithRetryBudget": "TestDefaultRetryBudget", "client.WithFailback": "TestFailbackTriesLater",
 		"client.WithFailbackGiveUp": "TestFailbackGivesUp", "client.WithBroadcast": "TestBroadcastAtOnce",
 		"client.WithFork": "TestForkSpreads", "client.WithBackup": "TestBackupWins", "client.WithConnectTimeout": "ExampleWithConnectTimeout",
-		"client.WithConnections": "TestSeveralConnections", "client.WithBackoff": "TestLinkBacksOff",
+		"client.WithBackoff":     "TestLinkBacksOff",
 		"client.WithHealthCheck": "TestSilentServerIsFoundBeforeACall", "client.WithSilence": "TestHungPeer",
 		"client.WithStreamWindow": "TestConnectionWindow", "client.WithPolicy": "TestPolicyInCode",
 		"client.WithPolicyFrom": "TestPolicyChangesUnderCalls", "client.WithName": "TestPolicyReportersHaveNames",
 		"client.WithWait": "TestWaitIsBounded", "client.Idempotent": "TestFailover", "client.HashKey": "TestHashKeyOfArguments",
-		"server.MethodTimeout": "TestMethodLimits", "server.MethodConcurrency": "TestMethodLimits", "server.MethodMaxMessage": "TestMethodLimits",
 		"server.MethodReuse": "TestContextIsUsedAgain", "server.MethodSafe": "ExampleServer_Describe", "server.MethodName": "ExampleForMethod",
 		"server.MethodHidden": "ExampleForMethod", "server.ForMethod": "ExampleForMethod", "server.SkipUnsuitable": "ExampleSkipUnsuitable",
-		"server.WithMemory": "TestLargeRequestsWaitForMemory", "server.WithMaxDecoded": "TestDecompressedRequestsAreReserved",
+		"server.WithMemory": "TestLargeRequestsWaitForMemory",
 	}
 }
