@@ -135,6 +135,9 @@ func (l *link) rest(s *live) {
 // doubt notes that the server of a connection has become silent though calls are
 // outstanding, or answers again.
 func (l *link) doubt(s *live, suspect bool) {
+	if now := l.live.Load(); suspect && now != nil && now != s { // which says nothing of its successor
+		return
+	}
 	log := l.client.log().With("instance", l.id, "endpoint", l.ep)
 	switch {
 	case suspect:

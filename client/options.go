@@ -430,10 +430,10 @@ func WithSilence(d time.Duration) Option {
 // pinged: between half of the interval and all of it, drawn anew each time. The
 // default is 10 s, the least 100 ms, and 0 means never. So a server that was stopped,
 // or whose machine died without a word, is found before a call is sent to it, at most
-// 1.125 intervals and 1.4 s later: it is then a suspect, which gets calls only when no
-// other instance can have them or too many are left out ([Ejection]). It is none as
-// soon as it answers or is connected anew, which is tried when it was silent for as long
-// as [WithSilence] says. Connections with calls outstanding are watched anyway, more closely.
+// 1.125 intervals and 1.4 s later: it is then a suspect, which gets a call only when no
+// other instance can take it. It is one no longer as soon as it answers or is connected
+// again, which is tried when it was silent for as long as [WithSilence] says. Connections
+// with calls outstanding are watched anyway, more closely.
 func WithHealthCheck(interval time.Duration) Option {
 	return func(o *options) {
 		o.want(interval >= 0, "WithHealthCheck", interval, "0, for never, or more")

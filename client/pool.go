@@ -449,7 +449,7 @@ func (p *pool) start(ctx context.Context, v *view, call *tandem.Call) (a attempt
 	}
 	call.Peer = m.peer
 	if s == nil {
-		if s, err = m.link().connection(ctx, call); err != nil {
+		if s, err = p.connection(ctx, m.link(), call); err != nil {
 			p.health.forget(m, call)
 			return attempt{}, tandem.CodeOf(err) == tandem.Unavailable, err
 		}
@@ -609,12 +609,13 @@ func allowed(call *tandem.Call, n *balance.Node) bool {
 	return (call.Pin == "" || call.Pin == id) && !slices.Contains(call.Exclude, id)
 }
 
-// isUsable reports whether an instance is connected and well. A suspect is not
-// unless too many are left out.
+// isUsable reports whether an instance is connected and answers, and its breaker lets
+// calls through. A suspect is not, however many are left out: a call that is sent to one
+// waits, which helps no other.
 func (p *pool) isUsable(n *balance.Node) bool {
 	v := p.view.Load()
 	m := v.member(n)
-	return m != nil && (m.well() || m.live() && p.health.panics(v)) && (m.breaker.Closed() || p.health.passes(v, m))
+	return m != nil && m.well() && (m.breaker.Closed() || p.health.passes(v, m))
 }
 
 func (p *pool) isLive(n *balance.Node) bool {
@@ -631,6 +632,11 @@ func (p *pool) isConnecting(n *balance.Node) bool {
 }
 
 func (p *pool) waitFirst(ctx context.Context, call *tandem.Call) error {
+	size := sizeOf(call)
+	if err := p.ready.enter(size); err != nil {
+		return err
+	}
+	defer p.ready.part(size)
 	ctx, cancel := p.client.patience(ctx, call)
 	defer cancel()
 	select {

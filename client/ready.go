@@ -21,12 +21,15 @@ const defaultWait = 3 * time.Second
 // promptly bounds the pause before a reconnect while calls may be waiting for it.
 const promptly = 500 * time.Millisecond
 
-// WithWait sets how long calls wait for a ready connection while no instance has one,
-// counted from the moment the last connection was lost, or from Dial: 3 s by default; 0 or
-// less means that they fail at once. So a restart of the only server, or a registry that
-// answers late, costs a call time and not its result. A call waits no longer than its
-// deadline. At most 10,000 calls, with 64 MiB of encoded arguments, wait at a time; further
-// ones fail as Unavailable. A call never waits while another instance can take it.
+// WithWait sets how long calls wait for a ready connection while no instance has one and
+// connecting fails, counted from the moment the last connection was lost, or from Dial: 3 s
+// by default; 0 means that they fail at once. So a restart of the only server, or a
+// registry that answers late, costs a call time and not its result. Whatever WithWait says,
+// a call waits while an instance is being connected, and for the first list of instances.
+//
+// A call waits no longer than its deadline, and not while another instance can take it. At
+// most 10,000 calls of a client, with 64 MiB of encoded arguments, wait at a time; further
+// ones fail as Unavailable.
 func WithWait(d time.Duration) Option {
 	return func(o *options) {
 		o.want(d >= 0, "WithWait", d, "0 or more")
@@ -35,7 +38,7 @@ func WithWait(d time.Duration) Option {
 }
 
 // readiness records since when no instance is connected, and counts the calls that wait for
-// one. It is safe for concurrent use.
+// a connection or the first list of instances. It is safe for concurrent use.
 type readiness struct {
 	mu      sync.Mutex
 	lost    time.Time     // zero while an instance is connected
@@ -91,8 +94,25 @@ func (r *readiness) leftLocked(wait time.Duration, now time.Time) time.Duration 
 	return max(0, r.lost.Add(wait).Sub(now))
 }
 
-// join counts a call among those that wait. It returns the channel to wait on and the longest
-// time to wait; a nil channel if the call must not wait. A call that has joined must part.
+// enter counts a call, with so many bytes of arguments, among those that wait, or returns
+// the error of one that is too many. A call that has entered must part.
+func (r *readiness) enter(size int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.enterLocked(size)
+}
+
+func (r *readiness) enterLocked(size int) error {
+	if r.calls >= maxWaiting || r.bytes+size > maxWaitingBytes {
+		return unavailable("%d calls with %d bytes of arguments wait for a connection already, which is the most (WithWait)", r.calls, r.bytes)
+	}
+	r.calls++
+	r.bytes += size
+	return nil
+}
+
+// join is enter for a call that waits as long as WithWait says. It returns the channel to
+// wait on and the longest time to wait; a nil channel if the call must not wait.
 func (r *readiness) join(wait time.Duration, size int) (<-chan struct{}, time.Duration, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,11 +120,9 @@ func (r *readiness) join(wait time.Duration, size int) (<-chan struct{}, time.Du
 	if left == 0 {
 		return nil, 0, nil
 	}
-	if r.calls >= maxWaiting || r.bytes+size > maxWaitingBytes {
-		return nil, 0, unavailable("%d calls with %d bytes wait for a connection already", r.calls, r.bytes)
+	if err := r.enterLocked(size); err != nil {
+		return nil, 0, err
 	}
-	r.calls++
-	r.bytes += size
 	if r.changed == nil {
 		r.changed = make(chan struct{})
 	}
@@ -137,10 +155,7 @@ func (p *pool) begin(ctx context.Context, v *view, call *tandem.Call) (attempt, 
 // first: the call then chooses again. It returns the error of a call that must not wait,
 // or no longer, which tells the cause.
 func (p *pool) await(ctx context.Context, call *tandem.Call, cause error) error {
-	size := 0
-	if o, ok := outgoing(call); ok {
-		size = o.Size()
-	}
+	size := sizeOf(call)
 	changed, left, err := p.ready.join(p.client.opts.wait, size)
 	if err != nil {
 		return err
@@ -163,6 +178,27 @@ func (p *pool) await(ctx context.Context, call *tandem.Call, cause error) error 
 		return e
 	}
 	return nil
+}
+
+// sizeOf returns how many bytes of memory the call's encoded arguments hold.
+func sizeOf(call *tandem.Call) int {
+	if o, ok := outgoing(call); ok {
+		return o.Size()
+	}
+	return 0
+}
+
+// connection returns the connection of a link, waiting for one that is being made.
+func (p *pool) connection(ctx context.Context, l *link, call *tandem.Call) (*live, error) {
+	if s := l.live.Load(); s != nil {
+		return s, nil
+	}
+	size := sizeOf(call)
+	if err := p.ready.enter(size); err != nil {
+		return nil, err
+	}
+	defer p.ready.part(size)
+	return l.connection(ctx, call)
 }
 
 // connected reports whether an instance is connected, and notes since when none is.

@@ -121,6 +121,44 @@ func TestTooManyWait(t *testing.T) {
 	})
 }
 
+// silentRegistry never lists anything.
+type silentRegistry struct{}
+
+func (silentRegistry) Watch(ctx context.Context, _ registry.Target, _ func(registry.Snapshot)) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// The bounds hold however a call waits: for the first list of a registry that says
+// nothing, and for a connection that is being made.
+func TestEveryWaitIsBounded(t *testing.T) {
+	for name, opts := range map[string][]client.Option{
+		"for the first list":               {client.WithResolver("mem", silentRegistry{})},
+		"for a connection that takes time": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := dial(t, "mem://a", append(opts, client.WithTransport("mem", far{transport.NewMemory()}), client.WithTimeout(5*time.Second))...)
+				var calls sync.WaitGroup
+				for range 10_000 {
+					calls.Go(func() {
+						if err := c.Call(t.Context(), "Arith.Mul", &Args{1, 2}, nil); tandem.CodeOf(err) != tandem.DeadlineExceeded || tandem.MayHaveExecuted(err) {
+							t.Errorf("a call that waited: %v", err)
+						}
+					})
+				}
+				synctest.Wait()
+				began := time.Now()
+				err := c.Call(t.Context(), "Arith.Mul", &Args{1, 2}, nil)
+				if tandem.CodeOf(err) != tandem.Unavailable || !strings.Contains(err.Error(), "10000 calls") || tandem.MayHaveExecuted(err) || time.Since(began) > 0 {
+					t.Errorf("one more, after %v: %v", time.Since(began), err)
+				}
+				calls.Wait()
+			})
+		})
+	}
+}
+
 // At most 64 MiB of arguments wait.
 func TestTooLargeWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

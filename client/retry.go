@@ -53,8 +53,13 @@ func (c *Client) retry(next tandem.Func, elsewhere bool, again func(ctx context.
 // letMove says whether an attempt may be given up while its instance is suspect: if
 // another would follow.
 func (c *Client) letMove(ctx context.Context, call *tandem.Call, failures int) {
-	if o, ok := outgoing(call); ok {
-		o.MayMove(call.Kind == tandem.Unary && call.Pin == "" && failures < c.ruleOf(call).retries && !servesRetry(ctx))
+	o, ok := outgoing(call)
+	switch {
+	case !ok:
+	case call.Kind == tandem.Unary && call.Pin == "" && failures < c.ruleOf(call).retries && !servesRetry(ctx):
+		o.MayMove(call)
+	default:
+		o.MayMove(nil)
 	}
 }
 

@@ -2,8 +2,10 @@ package client
 
 import (
 	"errors"
+	"slices"
 	"time"
 
+	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/balance"
 	"github.com/tandem-rpc/tandem/internal/session"
 )
@@ -41,14 +43,22 @@ func (m *member) silent() bool {
 }
 
 // move reports whether a call that waits at a suspect session is to be made at another
-// instance: there is one that answers, and the retry budget pays.
-func (p *pool) move(from *session.Session) bool {
-	for m := range p.view.Load().all() {
-		if m.peer.Instance != from.Peer().Instance && m.well() && m.breaker.Closed() {
-			return p.client.budget.Take(time.Now())
-		}
+// instance: there is one that answers and that the call may go to, and the retry budget pays.
+func (p *pool) move(from *session.Session, call *tandem.Call) bool {
+	v := p.view.Load()
+	fits := func(n *balance.Node) bool {
+		m := v.member(n)
+		return n.Instance.ID != from.Peer().Instance && allowed(call, n) &&
+			m != nil && m.well() && m.breaker.Closed() && !p.health.open(m, call)
 	}
-	return false
+	nodes := v.nodes
+	if !slices.ContainsFunc(nodes, fits) {
+		return false
+	}
+	if eligible := p.client.rules.Load().needs.Eligible; eligible != nil {
+		nodes = eligible(nodes, call, fits)
+	}
+	return slices.ContainsFunc(nodes, fits) && p.client.budget.Take(time.Now())
 }
 
 // moved reports whether an attempt was given up because move has said so.

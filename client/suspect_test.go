@@ -1,13 +1,16 @@
 package client_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/registry"
 )
 
 // A server that is silent for three seconds costs no call, in any fail mode, alone or
@@ -83,4 +86,40 @@ func TestSpentBudgetWaits(t *testing.T) {
 			t.Errorf("%d calls left the suspect without paying", cl.at("b")-10)
 		}
 	}, client.WithRetryBudget(0, 0))
+}
+
+// A call whose route allows no other instance stays at a suspect: it would come back to
+// it, run twice and use up the budget.
+func TestRouteKeepsCallsAtASuspect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cl := newCluster(t, 2, func(_ context.Context, at string) (string, error) { return at, nil })
+		network, list := newFrost(cl.network), registry.NewMemory()
+		for i, name := range cl.names {
+			in := at(name)
+			in.Group = fmt.Sprint(i)
+			entry, err := list.Register(t.Context(), in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer entry.Close()
+		}
+		c := dial(t, "list://svc", client.WithTransport("mem", network), client.WithResolver("list", list))
+		time.Sleep(time.Second)
+		network.freeze("a")
+		time.AfterFunc(3*time.Second, func() { network.thaw("a") })
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() {
+				err := c.Call(t.Context(), "Test.Do", "", nil, client.Route(tandem.Route{Group: "0"}),
+					client.FailMode(client.Failover), client.Idempotent(), client.Timeout(10*time.Second))
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if cl.at("a") != 5 || cl.at("b") != 0 {
+			t.Errorf("5 calls ran %d times at the suspect and %d times elsewhere", cl.at("a"), cl.at("b"))
+		}
+	})
 }

@@ -57,9 +57,10 @@ type Config struct {
 	Silence   time.Duration // how long a peer may be silent while calls are outstanding; 0 means 20 s
 	Logger    *slog.Logger
 
-	// Move reports whether a call that waits at a suspect session and can be made elsewhere
-	// shall be, and has paid for that. It must not block. nil: none is.
-	Move func(*Session) bool
+	// Move reports whether a call that waits at a suspect session, and may be made at
+	// another, shall be, and has paid for that. The session's mutex is held: Move must
+	// neither block nor use the session. With nil no call moves.
+	Move func(*Session, *tandem.Call) bool
 }
 
 // Times and bounds of every session.

@@ -37,8 +37,8 @@ type Outgoing struct {
 	running int        // attempts
 	over    bool
 	forgone bool
-	noting  bool // of tried; set before the first attempt
-	movable bool // attempts are, see MayMove
+	noting  bool         // of tried; set before the first attempt
+	movable *tandem.Call // see MayMove
 	answer  *Pending
 	by      *tandem.Peer // who gave the answer
 	of      *tandem.Call // the attempt that brought it
@@ -103,7 +103,7 @@ func (o *Outgoing) recycle() {
 	o.Call.Reset()
 	o.Rule, o.Points, o.args, o.codec, o.packed = nil, nil, nil, nil, false
 	o.over, o.stream, o.by, o.of, o.forgone = false, nil, nil, nil, false
-	o.movable, o.usualDeadline = false, false
+	o.movable, o.usualDeadline = nil, false
 	o.first.leaveEnv()
 	o.env = nil
 	outgoings.Put(o)
@@ -130,11 +130,12 @@ func (o *Outgoing) begin(kind tandem.Kind, at *tandem.Peer) (p *Pending) {
 	return p
 }
 
-// MayMove says whether the next attempts may be given up while their peer is suspect, when
-// [Config.Move] says so: others follow then, elsewhere.
-func (o *Outgoing) MayMove(may bool) {
+// MayMove says that the next attempts may be given up while their peer is suspect, when
+// [Config.Move] says so of call: others follow then, elsewhere. With nil they may not. The
+// call must not change before they have ended.
+func (o *Outgoing) MayMove(call *tandem.Call) {
 	o.lock()
-	o.movable = may
+	o.movable = call
 	o.unlock()
 }
 

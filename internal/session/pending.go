@@ -23,8 +23,7 @@ type Pending struct {
 	// ReplyCompressed says that the answer's message is.
 	ReplyCompressed bool
 	cancelable      bool // the caller's context may end before the deadline
-	movable         bool // another attempt would follow elsewhere, see Outgoing.Movable
-	usualDeadline   bool // nobody chose it for this call
+	usualDeadline   bool // the deadline is the client's default, see Outgoing
 
 	stream  *Stream
 	rest    *bulk // what is still to be sent of the request
@@ -39,6 +38,8 @@ type Pending struct {
 	end      uint64 // where the request's last byte lies in what we write
 	body     int    // where the message starts in a reassembled answer
 	doubted  int64  // since when it has waited at a suspect peer; 0 if it has not
+
+	movable *tandem.Call // the attempt, if another would follow elsewhere; else nil: see Outgoing.MayMove
 
 	dones *sync.Pool // where done belongs
 	seen  *sighting  // nil unless plugins look at messages

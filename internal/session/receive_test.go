@@ -270,3 +270,41 @@ func TestParkedHalfOfAStreamsFrame(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A receiver that reads for itself learns that its stream is over when the process at the
+// other end hangs, while another call still waits for that.
+func TestReadingReceiverAndAHungPeer(t *testing.T) {
+	s, peer, st, message := scriptedStream(t, t.Context())
+	s.env.monitor.stop() // the test looks itself
+	for range 2 * lonelyBatches {
+		send(t, peer, message)
+		receiveOne(t, st)
+	}
+	received := make(chan error, 1)
+	go func() {
+		var m []byte
+		received <- st.RecvMsg(&m)
+	}()
+	eventually(t, s, "the receiver does not read", func() bool { return s.receiving != nil })
+	c := s.env.NewPending()
+	c.Method, c.Codec, c.Deadline = "m", "raw", time.Now().Add(time.Minute)
+	called := make(chan error, 1)
+	go func() { called <- s.Do(context.Background(), c) }()
+	readFrame(t, peer)
+	now := s.now()
+	s.outlook.since = now - int64(DefaultSilence)
+	s.doubt(now, false, true)
+	select {
+	case err := <-received:
+		if tandem.CodeOf(err) != tandem.Unavailable {
+			t.Errorf("the receiver got %v", err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("the receiver waits for a byte")
+	}
+	if err := s.Err(); err != nil {
+		t.Errorf("the connection ended though a call waits: %v", err)
+	}
+	s.Close()
+	<-called
+}

@@ -86,7 +86,7 @@ type Session struct {
 	quietSince int64  // when there first was nothing to watch; 0 while there is
 
 	onDoubt func(bool) // see OnDoubt
-	doubted bool       // what it was told
+	doubted bool       // what it was told; guarded by mu, as is onDoubt
 
 	quiet  chan struct{} // nothing runs any more while draining; nil before
 	onAway func()        // to be told that no more calls may be made; nil if nobody asked, or has been told

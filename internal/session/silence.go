@@ -92,19 +92,25 @@ func (l *lookout) slept(now int64) {
 	l.looked = now
 }
 
+// calm reports whether look would find nothing, whatever there is to see: no ping is
+// unanswered, and none is due.
+func (l *lookout) calm(now, heard int64, rtt time.Duration) bool {
+	return l.asked == 0 && now-max(heard, l.lively) <= patience(rtt)/2
+}
+
 // look returns the verdict. After unsure it wants to be told by ping.
 func (l *lookout) look(v *sight) verdict {
 	l.looked = v.now
 	if l.asked != 0 && v.heard >= l.asked {
 		l.begin(l.lively)
 	}
-	quiet, most := v.now-max(v.heard, l.lively), patience(v.rtt)
+	if l.calm(v.now, v.heard, v.rtt) {
+		return healthy
+	}
 	if l.asked == 0 {
-		if quiet <= most/2 {
-			return healthy
-		}
 		return unsure
 	}
+	quiet, most := v.now-max(v.heard, l.lively), patience(v.rtt)
 	if l.moves(v) {
 		l.since = v.now
 	}
@@ -166,14 +172,15 @@ func (s *Session) checkPeer(now int64, late bool) {
 		s.outlook.slept(now)
 		return
 	}
+	if s.outlook.calm(now, s.received.Load(), s.RTT()) { // then the mutex, which callers want, is left alone
+		s.measure(now)
+		return
+	}
 	v := s.sight(now)
 	before := s.outlook.suspect
 	switch s.outlook.look(&v) {
 	case healthy:
-		if now-s.lastRTT > int64(rttEvery) {
-			s.lastRTT = now
-			s.ping(now)
-		}
+		s.measure(now)
 	case unsure:
 		s.lastRTT = now
 		s.outlook.pinged(&v, s.ping(now))
@@ -186,6 +193,14 @@ func (s *Session) checkPeer(now int64, late bool) {
 		s.fail(fmt.Errorf("%w: nothing that was written has been acknowledged for %v (WithSilence)", errSilent, s.outlook.silence))
 	}
 	s.tellDoubt()
+}
+
+// measure measures the round trip now and then.
+func (s *Session) measure(now int64) {
+	if now-s.lastRTT > int64(rttEvery) {
+		s.lastRTT = now
+		s.ping(now)
+	}
 }
 
 // sight looks at the peer. The kernel is asked only when the peer is silent.
@@ -290,7 +305,7 @@ func (m *machine) givesUp(p *Pending, d *doubts) error {
 	if p.doubted == 0 {
 		p.doubted = d.from
 	}
-	if f := m.env.cfg.Move; p.movable && f != nil && f(m.s) {
+	if f := m.env.cfg.Move; p.movable != nil && f != nil && f(m.s, p.movable) {
 		return ErrMoved
 	}
 	if own := p.deadline != 0 && !p.usualDeadline; d.hangs && !own && d.now-p.doubted >= d.silence {
@@ -317,25 +332,24 @@ func (m *machine) silence(d *doubts, why error, unsent bool) *tandem.Error {
 }
 
 // OnDoubt has f called whenever the session becomes suspect, or is no more: its peer is
-// silent though calls are outstanding. f must neither block nor use the session.
+// silent though calls are outstanding. If it is suspect already, f hears of it soon. Only
+// one goroutine calls f, so the last call tells how it is. f must neither block nor use
+// the session.
 func (s *Session) OnDoubt(f func(suspect bool)) {
 	s.mu.Lock()
-	s.onDoubt = f
-	told := s.doubted
-	s.mu.Unlock()
-	if told {
-		f(true)
-	}
+	defer s.mu.Unlock()
+	s.onDoubt, s.doubted = f, false // a suspect is looked at until it answers: the next look tells
 }
 
 // tellDoubt tells of a change.
 func (s *Session) tellDoubt() {
+	suspect := s.outlook.suspect
 	s.mu.Lock()
-	changed := s.doubted != s.outlook.suspect
-	s.doubted = s.outlook.suspect
+	changed := s.doubted != suspect
+	s.doubted = suspect
 	f := s.onDoubt
 	s.mu.Unlock()
 	if changed && f != nil {
-		f(s.outlook.suspect)
+		f(suspect)
 	}
 }

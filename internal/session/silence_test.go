@@ -301,12 +301,12 @@ func TestCallsLeaveASuspect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		paid := 1
 		p, _, hold := stopped(t, methods{"wait": waiting(nil)}, func(c, _ *Config) {
-			c.Move = func(*Session) bool { paid--; return paid >= 0 }
+			c.Move = func(*Session, *tandem.Call) bool { paid--; return paid >= 0 }
 		})
 		close(hold)
 		start := time.Now()
 		results := make(chan error)
-		for _, movable := range []bool{true, true, false} {
+		for _, movable := range []*tandem.Call{{}, {}, nil} {
 			go func() {
 				c := p.clientEnv.NewPending()
 				c.Method, c.Codec, c.movable, c.Deadline = "wait", "raw", movable, start.Add(10*time.Second)
@@ -331,13 +331,13 @@ func TestUnsentCallAtASuspect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _, hold := stopped(t, methods{"wait": waiting(nil)}, func(c, s *Config) {
 			s.Settings.MaxOpen = 1
-			c.Move = func(*Session) bool { return true }
+			c.Move = func(*Session, *tandem.Call) bool { return true }
 		})
 		close(hold)
 		go p.wait(time.Minute, false)
 		synctest.Wait()
 		c := p.clientEnv.NewPending()
-		c.Method, c.Codec, c.movable = "wait", "raw", true
+		c.Method, c.Codec, c.movable = "wait", "raw", new(tandem.Call)
 		if err := p.client.Do(context.Background(), c); !errors.Is(err, ErrMoved) || tandem.MayHaveExecuted(err) {
 			t.Errorf("got %v", err)
 		}
