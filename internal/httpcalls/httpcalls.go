@@ -176,6 +176,15 @@ func (a *Attempt) Failed(err error) error {
 	return &failed
 }
 
+// begins notes that a connection is wanted: for the first time, or again. net/http sends a
+// POST again only if no server has taken it (see [Strip]), so what became of it on the
+// connection before does not count.
+func (a *Attempt) begins() {
+	a.connected.Store(false)
+	a.wrote.Store(false)
+	a.unwritten.Store(false)
+}
+
 // noteWritten learns that the request is written, or could not be. Only of HTTP/1 that is
 // an error of the socket; servers of HTTP/2 may begin before they have all of a request.
 func (a *Attempt) noteWritten(i httptrace.WroteRequestInfo) {
@@ -199,7 +208,7 @@ func (s *Server) Do(ctx context.Context, f func(ctx context.Context, a *Attempt)
 	return f(ctx, a)
 }
 
-// Begin is for a call that goes on: it returns the context of its request, which ends
+// Begin is for a call that goes on, made by one POST: it returns the context of its request, which ends
 // with the Server, too, and then has [ErrClosed] for its cause. end, which is called
 // once, cancels it; Close waits for that.
 func (s *Server) Begin(ctx context.Context) (_ context.Context, _ *Attempt, end func(), _ error) {
@@ -216,6 +225,7 @@ func (s *Server) Begin(ctx context.Context) (_ context.Context, _ *Attempt, end 
 	leave := context.AfterFunc(s.base, func() { cancel(ErrClosed) })
 	a := &Attempt{sent: make(chan struct{})}
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn:              func(string) { a.begins() },
 		GotConn:              func(httptrace.GotConnInfo) { a.connected.Store(true) },
 		WroteHeaders:         func() { a.sending.Do(func() { close(a.sent) }) },
 		WroteRequest:         a.noteWritten,

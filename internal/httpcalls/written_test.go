@@ -37,3 +37,25 @@ func TestFailedSaysWhatWasSent(t *testing.T) {
 		}
 	}
 }
+
+// A request that net/http sends again was not executed before: a server that goes away has
+// refused it, and the next can't be connected to.
+func TestRequestThatIsSentAgain(t *testing.T) {
+	s := &Server{base: t.Context(), done: make(chan struct{})}
+	ctx, a, end, err := s.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end()
+	trace := httptrace.ContextClientTrace(ctx)
+	trace.GetConn("anywhere:80")
+	trace.GotConn(httptrace.GotConnInfo{})
+	trace.WroteRequest(httptrace.WroteRequestInfo{})
+	if err := a.Failed(errors.New("lost")); !tandem.MayHaveExecuted(err) {
+		t.Errorf("sent once: %v", err)
+	}
+	trace.GetConn("anywhere:80")
+	if err := a.Failed(errors.New("connection refused")); tandem.MayHaveExecuted(err) {
+		t.Errorf("no connection for it to be sent again: %v", err)
+	}
+}
