@@ -22,7 +22,7 @@ type outbox struct {
 const (
 	maxQueued  = 1 << 20 // bytes; who has more to write waits
 	maxSpare   = 64 << 10
-	writePiece = 256 << 10 // bytes to be taken within the stall timeout
+	writePiece = 64 << 10 // bytes to be taken within the stall timeout, as of what is read
 )
 
 // Send writes an answer. fill appends it to what is to be written before it, or
@@ -88,7 +88,7 @@ func (c *Conn) writeQueuedLocked() {
 	}
 }
 
-// Write writes all of p. The peer has to take 256 KiB of it within
+// Write writes all of p. The peer has to take each 64 KiB of it within
 // [WithStallTimeout]. Answers of several calls are for Send.
 func (c *Conn) Write(p []byte) (int, error) {
 	written := 0

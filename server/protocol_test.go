@@ -476,6 +476,23 @@ func TestForeignPeerThatDoesNotRead(t *testing.T) {
 	})
 }
 
+// A peer on a slow link that takes its answer steadily, 20 KiB a second, gets all of it.
+func TestForeignPeerThatReadsSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size, rate = 1 << 20, 20 << 10
+		p := newProtocolTest(t)
+		p.register("Large", func(string) string { return strings.Repeat("x", size) })
+		c, _ := p.dial("CALL Large x\n")
+		for got := 0; got < size; {
+			time.Sleep(time.Second)
+			n, err := io.ReadFull(c, make([]byte, min(rate, size-got)))
+			if got += n; err != nil {
+				t.Fatalf("%v after %d bytes", err, got)
+			}
+		}
+	})
+}
+
 // words is a protocol that says what a channel gives it, the word "last" at last.
 type words struct{ say, failed chan string }
 
