@@ -59,6 +59,7 @@ type conn struct {
 	mu        sync.Mutex
 	framing   framing
 	frames    frames
+	arrivals  arrivals
 	paced     bool      // a deadline for a frame is set
 	unpaced   int       // bytes until it is set again
 	held      []byte    // read, and of a later part than what was returned

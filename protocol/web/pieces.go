@@ -3,17 +3,21 @@ package web
 import (
 	endian "encoding/binary"
 	"io"
+	"sync"
 	"time"
 )
 
 // pieces is the body of a stream's request: messages with five bytes before each that tell
 // its length. One that has begun must keep coming, 64 KiB or its rest within the stall
-// timeout; between messages there is no limit.
+// timeout, or as much of the connection's other requests; between messages there is no limit.
 type pieces struct {
 	io.ReadCloser
 
 	x       *exchange
-	timer   *time.Timer // runs while a message has begun; nil before the first
+	conn    *conn       // whose other requests share the link
+	mu      sync.Mutex  // of timer and timed
+	timer   *time.Timer // nil before the first message
+	timed   bool        // it runs, since a message has begun
 	head    [5]byte
 	got     int   // bytes of the head
 	left    int64 // bytes of the message
@@ -55,17 +59,39 @@ func (p *pieces) add(b []byte) {
 }
 
 func (p *pieces) start() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.timed = true
 	if p.timer == nil {
-		p.timer = time.AfterFunc(p.x.conn.StallTimeout(), p.x.stalled)
+		p.timer = time.AfterFunc(p.x.conn.StallTimeout(), p.overdue)
 		return
 	}
 	p.timer.Reset(p.x.conn.StallTimeout())
 }
 
 func (p *pieces) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.timed = false
 	if p.timer != nil {
 		p.timer.Stop()
 	}
+}
+
+// overdue ends receiving, unless the link brings other requests instead.
+func (p *pieces) overdue() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.timed {
+		return
+	}
+	if p.conn != nil {
+		if wait := p.conn.patience(); wait > 0 {
+			p.timer.Reset(wait)
+			return
+		}
+	}
+	p.x.stalled()
 }
 
 // stalled ends receiving: a message does not come.

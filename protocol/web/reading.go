@@ -15,6 +15,14 @@ func (c *conn) Read(p []byte) (int, error) {
 		return n, err
 	}
 	n, err := c.Conn.Read(p)
+	taken, waiting, err := c.took(p[:n], err)
+	extend(waiting, c.StallTimeout())
+	return taken, err
+}
+
+// took takes in what was read. It returns how much of it Read may return, and the requests
+// whose time begins again.
+func (c *conn) took(b []byte, err error) (taken int, waiting []*response, _ error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil {
@@ -22,12 +30,15 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	c.reading = false
 	c.endLocked(c.closed && c.hijacked)
-	taken := c.frameLocked(p[:n])
-	c.held = append(c.held[:0], p[taken:n]...)
-	if taken < n {
+	taken = c.frameLocked(b)
+	c.held = append(c.held[:0], b[taken:]...)
+	if taken < len(b) {
 		err = nil // it comes again with the next read
 	}
-	return taken, err
+	if c.framing.http2 {
+		waiting = c.arrivedLocked(len(b))
+	}
+	return taken, waiting, err
 }
 
 // readHeld returns what was read already. done is false if there is nothing.

@@ -39,7 +39,11 @@ func (x *exchange) forMethod(w http.ResponseWriter, r *http.Request) *http.Reque
 		r.Body = &steady{ReadCloser: r.Body, w: w, stall: c.StallTimeout(), most: most}
 		return r
 	}
-	r.Body = &pieces{ReadCloser: r.Body, x: x}
+	p := &pieces{ReadCloser: r.Body, x: x}
+	if resp, ok := w.(*response); ok && r.ProtoMajor >= 2 {
+		p.conn = resp.conn
+	}
+	r.Body = p
 	if r.ProtoMajor < 2 { // connect refuses streams both ways there, though half of them work
 		_ = http.NewResponseController(w).EnableFullDuplex() // without it, clients that send all before they read still work
 		copied := *r
@@ -50,7 +54,7 @@ func (x *exchange) forMethod(w http.ResponseWriter, r *http.Request) *http.Reque
 }
 
 // steady is the body of a request that must keep coming: 64 KiB, or its rest, within
-// the stall timeout.
+// the stall timeout, or as much of the connection's other requests: see arrivals.
 type steady struct {
 	io.ReadCloser
 

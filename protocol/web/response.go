@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -21,6 +22,9 @@ type response struct {
 	http1  bool
 	duplex bool      // the request is read while the answer is written
 	readBy time.Time // deadline of reading the request; guarded by conn.mu
+
+	serving sync.Mutex // held while others than the handler set deadlines
+	served  bool       // guarded by serving
 }
 
 // serve serves a request.
@@ -31,6 +35,7 @@ func (c *conn) serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
 		r.Body = &incoming{r.Body, c}
 	}
 	c.enter(resp)
+	defer resp.end()
 	defer c.leave(resp)
 	if why := c.objection(r); why != "" {
 		refuseMalformed(resp, r, c.Conn, why)
@@ -83,7 +88,7 @@ func (c *conn) hurry() {
 		_ = c.Close()
 	}
 	for _, w := range waiting {
-		_ = w.SetReadDeadline(last)
+		w.whileServed(func() { _ = w.SetReadDeadline(last) })
 	}
 }
 
