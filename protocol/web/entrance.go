@@ -23,12 +23,20 @@ func (t ticket) leave() {
 	}
 }
 
+// abandoned reports whether the client of a request over HTTP/2 has reset it. Whatever is
+// written then, and each deadline that is set, waits for the connection's goroutine only
+// to be thrown away.
+func abandoned(r *http.Request) bool { return r.ProtoMajor >= 2 && r.Context().Err() != nil }
+
 // enter waits for a place, until the request is canceled. A call over HTTP/1 needs none:
 // there is one at a time on a connection.
 func enter(ctx context.Context, w http.ResponseWriter) (ticket, error) {
 	resp, ok := w.(*response)
 	if !ok || resp.http1 {
 		return nil, nil //nolint:nilnil // a ticket that is none
+	}
+	if err := ctx.Err(); err != nil { // select would take a place that is free all the same
+		return nil, err
 	}
 	own, shared := resp.conn.entering, resp.conn.all
 	select {

@@ -51,6 +51,9 @@ func (x *exchange) newCall() *tandem.Call {
 func (g *gateway) refuse(w http.ResponseWriter, x *exchange, why error, otherwise func(error)) {
 	await(x.w, x.req, x.conn)
 	err := x.turnDown(why)
+	if abandoned(x.req) {
+		return
+	}
 	x.limitAnswer(0)
 	if err == why || tandem.CodeOf(err) == tandem.Unimplemented { //nolint:errorlint // as above
 		otherwise(err)
@@ -106,7 +109,7 @@ type gated struct {
 	x       *exchange
 	before  http.Header // what was there before connect
 	open    bool        // what connect writes goes to the client
-	refused bool        // it is thrown away: the refusal was written
+	refused bool        // it is thrown away: the refusal was written, or the client is gone
 }
 
 func (g *gateway) gated(w http.ResponseWriter, x *exchange) *gated {
@@ -115,7 +118,11 @@ func (g *gateway) gated(w http.ResponseWriter, x *exchange) *gated {
 
 // pass reports whether connect may write.
 func (w *gated) pass() bool {
-	if !w.open && !w.refused {
+	switch {
+	case w.open || w.refused:
+	case abandoned(w.x.req):
+		w.refused = true
+	default:
 		why := tandem.Errorf(tandem.InvalidArgument, "the request could not be read")
 		if err := w.x.turnDown(why); err == error(why) { //nolint:errorlint // it is that one, or another's
 			w.open = true
@@ -129,6 +136,9 @@ func (w *gated) pass() bool {
 // refuse answers with an error, and throws away what connect writes.
 func (w *gated) refuse(err error) {
 	w.refused = true
+	if abandoned(w.x.req) {
+		return
+	}
 	h := w.ResponseWriter.Header()
 	clear(h)
 	maps.Copy(h, w.before)

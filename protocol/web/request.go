@@ -89,7 +89,7 @@ const answerPiece = 256 << 10
 // written, and an answer would be held for as long as it likes. Over HTTP/1 there is
 // only the connection, each write to which has its time.
 func limitAnswer(control *http.ResponseController, r *http.Request, c *server.Conn, bytes int) {
-	if r.ProtoMajor >= 2 {
+	if r.ProtoMajor >= 2 && !abandoned(r) {
 		pieces := 1 + bytes/answerPiece
 		_ = control.SetWriteDeadline(time.Now().Add(time.Duration(pieces) * c.StallTimeout()))
 	}

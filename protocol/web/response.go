@@ -27,8 +27,12 @@ type response struct {
 	served  bool       // guarded by serving
 }
 
-// serve serves a request.
+// serve serves a request, unless its client has reset it already: what is begun for such
+// requests, each of which keeps a stack, must cost less than their frames cost the client.
 func (c *conn) serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
+	if abandoned(r) {
+		return
+	}
 	r = c.complete(r)
 	resp := &response{ResponseWriter: w, conn: c, http1: r.ProtoMajor == 1}
 	if resp.http1 && r.Body != http.NoBody {
