@@ -110,7 +110,10 @@ func (m *machine) onRequest(h wire.Header, payload []byte, now int64) (event, er
 		return m.turnDown(in, h, e)
 	}
 	if e := m.check(in, h, len(block), &r); e != nil {
-		return m.turnDown(in, h, e)
+		if !m.hides(in, h, &r) {
+			return m.turnDown(in, h, e)
+		}
+		in.method = &method{name: in.method.name, target: in.method.target.refusing(e)}
 	}
 	if e := m.crowded(in, h); e != nil {
 		m.refuse(in, h, e)
@@ -245,6 +248,13 @@ func (m *machine) check(in *Inbound, h wire.Header, block int, r *wire.Request) 
 		return refused(tandem.InvalidArgument, "a stream's request carries no message")
 	}
 	return nil
+}
+
+// hides reports whether a large request that does not fit its method is received all the
+// same, as one for a method that does not exist would be: an answer before its end, and
+// before interceptors have seen who calls, would tell that there is the method.
+func (m *machine) hides(in *Inbound, h wire.Header, r *wire.Request) bool {
+	return in.method.target.Guarded && h.Flags&(wire.FlagEnd|wire.FlagStream) == 0 && r.Size <= m.own.MaxMessage
 }
 
 // turnDown ends a call that can't be made. What stands round the method, as authentication

@@ -14,25 +14,41 @@ import (
 // header is the metadata that has "tag token", as HTTP's Authorization has it.
 const header = "authorization"
 
-// credentials returns the two parts of the authorization metadata. A value of one word
-// is a token without a tag.
-func credentials(call *tandem.Call) (tag, token string, ok bool) {
-	value := call.Metadata.Get(header)
-	if value == "" {
-		return "", "", false
+// errSeveral refuses calls of which it is not clear who makes them: a proxy may have
+// checked another one of the values.
+var errSeveral = tandem.Errorf(tandem.InvalidArgument, "the call has several credentials of one kind: send one")
+
+// only returns the value of a key of the metadata that may have one at most.
+func only(call *tandem.Call, key string) (string, error) {
+	values := call.Metadata[strings.ToLower(key)]
+	if len(values) > 1 {
+		return "", errSeveral
+	}
+	return call.Metadata.Get(key), nil
+}
+
+// credentials returns the two parts of the authorization metadata, both empty if there is
+// none. A value of one word is a token without a tag.
+func credentials(call *tandem.Call) (tag, token string, err error) {
+	value, err := only(call, header)
+	if err != nil {
+		return "", "", err
 	}
 	tag, token, two := strings.Cut(value, " ")
 	if !two {
 		tag, token = "", value
 	}
-	return tag, token, true
+	return tag, token, nil
 }
 
 // tagged returns the token of calls with that tag, which HTTP compares without regard to
-// case.
-func tagged(call *tandem.Call, want string) (token string, ok bool) {
-	tag, token, ok := credentials(call)
-	return token, ok && strings.EqualFold(tag, want)
+// case, and ErrNoCredentials for others.
+func tagged(call *tandem.Call, want string) (token string, err error) {
+	tag, token, err := credentials(call)
+	if err == nil && !strings.EqualFold(tag, want) {
+		err = ErrNoCredentials
+	}
+	return token, err
 }
 
 // Authorization is what the authorisation function of [ByFunc] decides by.
@@ -46,7 +62,10 @@ type Authorization struct {
 // without any credentials come with both empty. The identity is the token.
 func ByFunc(authorise func(a *Authorization) error) Authenticator {
 	return Func(func(_ context.Context, call *tandem.Call) (any, error) {
-		tag, token, _ := credentials(call)
+		tag, token, err := credentials(call)
+		if err != nil {
+			return nil, err
+		}
 		if err := authorise(&Authorization{token, tag, call.Method}); err != nil {
 			return nil, err
 		}
@@ -58,9 +77,9 @@ func ByFunc(authorise func(a *Authorization) error) Authenticator {
 // place for the check of a JWT or a question to an OAuth 2 server.
 func Bearer(verify func(ctx context.Context, token string) (identity any, err error)) Authenticator {
 	return Func(func(ctx context.Context, call *tandem.Call) (any, error) {
-		token, ok := tagged(call, "Bearer")
-		if !ok {
-			return nil, ErrNoCredentials
+		token, err := tagged(call, "Bearer")
+		if err != nil {
+			return nil, err
 		}
 		return verify(ctx, token)
 	})
@@ -69,9 +88,9 @@ func Bearer(verify func(ctx context.Context, token string) (identity any, err er
 // Basic takes calls with a user and a password (RFC 7617).
 func Basic(verify func(ctx context.Context, user, password string) (identity any, err error)) Authenticator {
 	return Func(func(ctx context.Context, call *tandem.Call) (any, error) {
-		token, ok := tagged(call, "Basic")
-		if !ok {
-			return nil, ErrNoCredentials
+		token, err := tagged(call, "Basic")
+		if err != nil {
+			return nil, err
 		}
 		user, password, err := parseBasic(token)
 		if err != nil {
@@ -98,9 +117,12 @@ func parseBasic(token string) (user, password string, err error) {
 // APIKey takes calls with a key in the metadata of that name, as "x-api-key".
 func APIKey(name string, verify func(ctx context.Context, key string) (identity any, err error)) Authenticator {
 	return Func(func(ctx context.Context, call *tandem.Call) (any, error) {
-		key := call.Metadata.Get(name)
-		if key == "" {
-			return nil, ErrNoCredentials
+		key, err := only(call, name)
+		if err == nil && key == "" {
+			err = ErrNoCredentials
+		}
+		if err != nil {
+			return nil, err
 		}
 		return verify(ctx, key)
 	})

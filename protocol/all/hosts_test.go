@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tandem-rpc/tandem/internal/testcert"
+	"github.com/tandem-rpc/tandem/protocol/all"
 	"github.com/tandem-rpc/tandem/protocol/jsonrpc"
 	"github.com/tandem-rpc/tandem/protocol/web"
 	"github.com/tandem-rpc/tandem/server"
@@ -101,6 +103,44 @@ func TestHosts(t *testing.T) {
 				ask(t, at, host, true, len(c.opts) > 0)
 			}
 		})
+	}
+}
+
+// Browsers speak HTTP/2 over TLS, so its hosts are checked by default, too.
+func TestHostsOverTLS(t *testing.T) {
+	config, trusts := testcert.Pair(t, "localhost")
+	srv := server.New(server.WithProtocols(all.New()...), server.WithTLS(config), server.WithLogger(slog.New(slog.DiscardHandler)))
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err = errors.Join(err, srv.RegisterFunc("Len", func(s string) int { return len(s) })); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- srv.ServeListener(ln) }()
+	defer func() {
+		_ = srv.Close()
+		<-ended
+	}()
+	for _, http2 := range []bool{false, true} {
+		tr := &http.Transport{Protocols: new(http.Protocols), TLSClientConfig: trusts.Clone()}
+		tr.Protocols.SetHTTP1(!http2)
+		tr.Protocols.SetHTTP2(http2)
+		for host, want := range map[string]int{"localhost": http.StatusOK, "evil.example": http.StatusMisdirectedRequest} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+ln.Addr().String()+"/Len", strings.NewReader(`"abc"`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Host = host
+			req.Header.Set("Content-Type", "application/json")
+			res, err := tr.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = res.Body.Close()
+			if res.StatusCode != want || res.ProtoMajor == 2 != http2 {
+				t.Errorf("%s at %s: %s", res.Proto, host, res.Status)
+			}
+		}
+		tr.CloseIdleConnections()
 	}
 }
 

@@ -78,6 +78,7 @@ var strangers = []struct {
 	{"tandem", "compressed by nothing", askTandem(wire.FlagEnd|wire.FlagCompressed, nil)},
 	{"tandem", "stream", askTandem(wire.FlagEnd|wire.FlagStream, nil)},
 	{"tandem", "large", askTandem(0, func(r *wire.Request) { r.Size = 1 << 40 })},
+	{"tandem", "in pieces", askTandemInPieces},
 	{"netrpc", "plain", askNetRPC},
 	{"jsonrpc", "plain", askLine},
 	{"jsonrpc", "POST", askHTTP(post1, "/jsonrpc", "Content-Type", "application/json")},
@@ -85,6 +86,7 @@ var strangers = []struct {
 	{"rpcx", "codec", askRPCX(0, 0x70)},
 	{"rpcx", "Thrift", askRPCX(0, 0x40)},
 	{"rpcx", "compressor", askRPCX(0x08, 0x10)},
+	{"rpcx", "heartbeat", askRPCX(0x40, 0x10)},
 	{"rpcx", "compressed by nothing", askRPCX(0x04, 0x10)},
 	{"web", "JSON", askHTTP(post1, gatePath, "Content-Type", "application/json")},
 	{"web", "JSON over HTTP/2", askHTTP(post2, gatePath, "Content-Type", "application/json")},
@@ -140,7 +142,8 @@ func TestUniformAnswers(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%s/%s/%q", name, row.protocol, row.way, token), func(t *testing.T) {
 					g := &gate{t, g.address}
 					want := row.ask(g, "Nope", token)
-					if !bytes.Contains(want, []byte("no credentials")) && !bytes.Contains(want, []byte("want application/grpc+proto")) {
+					known := row.way == "heartbeat" || bytes.Contains(want, []byte("no credentials")) || bytes.Contains(want, []byte("want application/grpc+proto"))
+					if !known {
 						t.Errorf("answered %q", want)
 					}
 					for _, method := range asked {
@@ -233,36 +236,75 @@ func askTandem(flags wire.Flags, spoil func(*wire.Request)) stranger {
 	}
 }
 
+// askTandemInPieces sends a message of two blocks, the second when there is credit for it.
+func askTandemInPieces(g *gate, method, _ string) []byte {
+	const block = 60 << 10
+	r := &wire.Request{Name: wire.Name{Text: []byte("Gate." + method)}, Codec: 2, Size: 2 * block}
+	payload := append(wire.AppendRequest(nil, r), make([]byte, block)...)
+	id := wire.MakeStream(0, 1)
+	s := wire.DefaultSettings()
+	s.Codecs = []string{"raw"}
+	b := wire.AppendPreface(nil, s)
+	b = wire.AppendHeader(b, wire.Header{Length: len(payload), Type: wire.TypeRequest, Stream: id})
+	return g.exchange(append(b, payload...), func(c net.Conn) ([]byte, error) {
+		h, first, err := readFrame(c, readPreface, wire.TypeWindow, wire.TypeResponse)
+		if err != nil || h.Type == wire.TypeResponse {
+			return fmt.Append([]byte("before the end: "), first), err
+		}
+		b := wire.AppendHeader(nil, wire.Header{Length: block, Type: wire.TypeData, Flags: wire.FlagEnd, Stream: id})
+		if _, err := c.Write(append(b, make([]byte, block)...)); err != nil {
+			return nil, err
+		}
+		_, status, err := readFrame(c, nil, wire.TypeResponse)
+		return status, err
+	})
+}
+
 // readStatus reads frames until the answer of a call.
 func readStatus(c net.Conn) ([]byte, error) {
-	head := make([]byte, wire.PrefaceLen)
-	if _, err := io.ReadFull(c, head); err != nil {
-		return nil, err
-	}
-	_, n, err := wire.ParsePrefaceHead(head)
+	h, payload, err := readFrame(c, readPreface, wire.TypeResponse)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := io.CopyN(io.Discard, c, int64(n)); err != nil {
-		return nil, err
+	var r wire.Response
+	_, err = wire.ParseResponse(payload, &r)
+	return fmt.Append(r.Status, h.Flags), err
+}
+
+func readPreface(c net.Conn) error {
+	head := make([]byte, wire.PrefaceLen)
+	if _, err := io.ReadFull(c, head); err != nil {
+		return err
+	}
+	_, n, err := wire.ParsePrefaceHead(head)
+	if err == nil {
+		_, err = io.CopyN(io.Discard, c, int64(n))
+	}
+	return err
+}
+
+// readFrame reads frames until one of these types, behind what first reads.
+func readFrame(c net.Conn, first func(net.Conn) error, types ...wire.Type) (wire.Header, []byte, error) {
+	if first != nil {
+		if err := first(c); err != nil {
+			return wire.Header{}, nil, err
+		}
 	}
 	for {
 		head := make([]byte, wire.HeaderLen)
 		if _, err := io.ReadFull(c, head); err != nil {
-			return nil, err
+			return wire.Header{}, nil, err
 		}
 		h, err := wire.ParseHeader(head)
 		if err != nil {
-			return nil, err
+			return h, nil, err
 		}
 		payload := make([]byte, h.Length)
 		if _, err := io.ReadFull(c, payload); err != nil {
-			return nil, err
+			return h, nil, err
 		}
-		if h.Type == wire.TypeResponse {
-			var r wire.Response
-			_, err := wire.ParseResponse(payload, &r)
-			return fmt.Append(r.Status, h.Flags), err
+		if slices.Contains(types, h.Type) {
+			return h, payload, nil
 		}
 	}
 }

@@ -28,6 +28,9 @@ func (p *protocol) handshake(c *server.Conn, br *bufio.Reader) (tandem.Metadata,
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("reading a CONNECT: %w", err), refuse(c, http.StatusBadRequest))
 	}
+	if why := objection(req); why != "" {
+		return nil, errors.Join(fmt.Errorf("malformed CONNECT: %s", why), refuse(c, http.StatusBadRequest))
+	}
 	if !slices.Contains(p.paths, req.URL.Path) {
 		return nil, errors.Join(fmt.Errorf("CONNECT to %.100q, which is not served", req.URL.Path), refuse(c, http.StatusNotFound))
 	}
@@ -38,6 +41,20 @@ func (p *protocol) handshake(c *server.Conn, br *bufio.Reader) (tandem.Metadata,
 	// Clients compare the words after the version.
 	_, err = c.Write([]byte("HTTP/1.0 200 Connected to Go RPC\n\n"))
 	return md, err
+}
+
+// objection returns why a CONNECT is refused that a proxy before this server may read in
+// another way: the first request may come right behind it. "" if there is nothing.
+func objection(r *http.Request) string {
+	switch {
+	case len(r.Header["Authorization"]) > 1:
+		return "it has more than one Authorization"
+	case r.ContentLength != 0 || len(r.TransferEncoding) > 0 || r.Header.Get("Content-Length") != "":
+		return "it has a body"
+	case r.URL.EscapedPath() != r.URL.Path:
+		return "its path encodes characters"
+	}
+	return ""
 }
 
 // readHead reads up to an empty line.

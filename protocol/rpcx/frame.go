@@ -63,6 +63,7 @@ const (
 const (
 	keyError   = "__rpcx_error__"
 	keyAuth    = "__AUTH"
+	keyToken   = "authorization"   // where keyAuth is in metadata of ours
 	keyTimeout = "__ServerTimeout" // milliseconds that are left
 	reserved   = "__"              // begins the keys that are rpcx's own
 )

@@ -153,7 +153,7 @@ func (c *conn) serveNext(ctx context.Context) error {
 	in.Method = in.req.service + "." + in.req.method
 	limit := c.MaxMessage()
 	m := c.Method(in.Method)
-	if m != nil {
+	if m != nil && in.req.kind&heartbeat == 0 { // which no method gets: the limit would tell that there is one
 		limit = m.MaxMessage
 	}
 	if !isRefused && left > limit {
@@ -229,11 +229,12 @@ func (c *call) takeMetadata() error {
 		return nil
 	}
 	c.Metadata = tandem.Metadata{}
-	token := ""
 	err := pairs(c.req.block, func(key, value string) {
 		switch key {
 		case keyAuth:
-			token = value
+			if value != "" {
+				c.Metadata.Add(keyToken, value)
+			}
 		case keyTimeout:
 			c.Deadline = deadline(value, time.Now())
 		default:
@@ -243,8 +244,8 @@ func (c *call) takeMetadata() error {
 	if err != nil {
 		return tandem.Errorf(tandem.InvalidArgument, "%w", err)
 	}
-	if token != "" {
-		c.Metadata.Set("authorization", token)
+	if len(c.Metadata[keyToken]) > 1 {
+		return tandem.Errorf(tandem.InvalidArgument, "the request has more than one token: send one, as %s", keyAuth)
 	}
 	return nil
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/plugin/auth"
+	"github.com/tandem-rpc/tandem/protocol/thrift"
 	"github.com/tandem-rpc/tandem/protocol/thrift/testdata/desk"
 	"github.com/tandem-rpc/tandem/server"
 )
@@ -223,6 +224,34 @@ func TestUniformAnswers(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A method's own limit of a message does not tell that there is the method: without a frame
+// a connection would end for one that exists only.
+func TestLimitsTellNothing(t *testing.T) {
+	srv := server.New(server.WithProtocols(thrift.New()), server.WithPlugins(staffOnly()))
+	if err := srv.RegisterFunc("Desk.who", func(s string) string { return s }, server.MethodMaxMessage(16)); err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeListener(ln) }()
+	t.Cleanup(func() {
+		_ = srv.Close()
+		<-served
+	})
+	argument := "\x0b\x00\x01\x00\x00\x00\x64" + strings.Repeat("x", 100) + "\x00"
+	twice := func(name string) string { return strings.Repeat(binaryCall(name)+argument, 2) }
+	want := answerTo(t, ln.Addr().String(), twice("Desk:nop"))
+	if n := strings.Count(want, "unauthenticated"); n != 2 {
+		t.Errorf("%d answers: %q", n, want)
+	}
+	if got := answerTo(t, ln.Addr().String(), twice("Desk:who")); got != strings.ReplaceAll(want, "nop", "who") {
+		t.Errorf("%q\nno such method: %q", got, want)
 	}
 }
 

@@ -27,6 +27,7 @@ type request struct {
 	args    int     // where the arguments begin in it
 	method  *server.Method
 	limit   int                 // of the arguments, in bytes
+	most    int                 // the server's limit of a message, in bytes
 	try     func(n int64) error // holds memory for n bytes if there is some; nil for no limit
 }
 
@@ -177,7 +178,8 @@ func appendFrom(b []byte, r io.Reader, n int) ([]byte, error) {
 }
 
 // readBare reads a request without a frame. Only its structure tells where it ends, so
-// it is gone through, which takes no memory but that of its bytes.
+// it is gone through, which takes no memory but that of its bytes. The server's limit ends
+// the connection, not the method's: it would tell that there is the method.
 func (q *request) readBare(r *bufio.Reader, find finder) (*refusal, error) {
 	var n int
 	var err error
@@ -188,15 +190,18 @@ func (q *request) readBare(r *bufio.Reader, find finder) (*refusal, error) {
 		return nil, err
 	}
 	q.method, q.limit = find(q.name)
-	rec := &recorder{r: r, limit: q.limit, try: q.reserve, held: smallMessage}
+	rec := &recorder{r: r, limit: max(q.limit, q.most), try: q.reserve, held: smallMessage}
 	err = newGuard(q.format, rec).Skip(context.Background(), apache.STRUCT)
 	if errors.Is(err, errNoMemory) {
 		return &refusal{text: errNoMemory.Error(), fatal: true}, nil
 	}
 	if errors.Is(err, errTooLong) || isSizeLimit(err) {
-		return &refusal{text: fmt.Sprintf("message of more than %d bytes, or with a size that they can't hold", q.limit), fatal: true}, nil
+		return &refusal{text: fmt.Sprintf("message of more than %d bytes, or with a size that they can't hold", rec.limit), fatal: true}, nil
 	}
 	q.message = rec.b
+	if err == nil && len(rec.b) > q.limit {
+		return q.tooLarge(len(rec.b)), nil
+	}
 	return nil, err
 }
 

@@ -60,8 +60,8 @@
 // # Limits
 //
 // A frame has less than 128 MiB, and a message what the server allows; one that is too
-// large in a frame is an error of that call, without a frame it ends the connection. A
-// name has at most 1 KiB, metadata 16 KiB in 128 pairs. Values nest 64 deep. No container
+// large is an error of that call; without a frame, what is larger than
+// [server.WithMaxMessage] ends the connection. A name has at most 1 KiB, metadata 16 KiB in 128 pairs. Values nest 64 deep. No container
 // has more elements than the bytes that are left can hold.
 package thrift
 
@@ -170,7 +170,7 @@ func (p *protocol) Serve(ctx context.Context, sc *server.Conn) error {
 // serveNext reads one request and makes its call.
 func (c *conn) serveNext(ctx context.Context) error {
 	in := &call{conn: c, held: c.Reserve(ctx)}
-	in.try = in.held.Try
+	in.try, in.most = in.held.Try, c.MaxMessage()
 	refused, err := in.read(c.r, c.find)
 	if err != nil {
 		in.held.Release()

@@ -33,6 +33,8 @@ func (p *protocol) newServer(ctx context.Context, c *conn) *http.Server {
 		BaseContext: func(net.Listener) context.Context { return context.WithValue(ctx, connKey{}, c.Conn) },
 		ConnState:   c.changed,
 		ErrorLog:    slog.NewLogLogger(c.Logger().Handler(), slog.LevelWarn),
+		// net/http's own answer to OPTIONS * would wait for a body, and pass the check of hosts.
+		DisableGeneralOptionsHandler: true,
 	}
 }
 

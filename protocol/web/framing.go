@@ -41,6 +41,7 @@ type head struct {
 	sizes   int  // number of Content-Length fields
 	size    int64
 	chunked bool // there is a Transfer-Encoding field
+	expects bool // something else than 100-continue
 }
 
 // line is a line's first and last bytes.
@@ -172,6 +173,8 @@ func (f *framing) endHeaderLine(text []byte) bool {
 		}
 	case isField(name, "transfer-encoding"):
 		h.chunked = true
+	case isField(name, "expect"): // net/http itself answers others, and would wait for their bodies
+		h.expects = h.expects || !isField(bytes.TrimSpace(value), "100-continue")
 	}
 	return false
 }
@@ -199,8 +202,12 @@ func parseSize(digits []byte, base int) int64 {
 func (f *framing) endHeader() {
 	f.begun = true
 	switch h := f.head; {
-	case h.preface:
+	case h.preface && h.lines == 2: //nolint:mnd // its line and the empty one
 		f.part, f.http2 = unframed, true
+	case h.preface:
+		f.refuse("it is the preface of HTTP/2, and has a header")
+	case h.expects:
+		f.refuse("it expects something else than 100-continue")
 	case h.chunked && h.sizes > 0:
 		f.refuse("it has both Content-Length and Transfer-Encoding")
 	case h.chunked && h.old:

@@ -19,6 +19,9 @@ func (c *conn) objection(r *http.Request) string {
 	if len(r.Header["Authorization"]) > 1 {
 		return "it has more than one Authorization"
 	}
+	if r.Method == http.MethodGet && r.Header.Get("Upgrade") != "" && r.ContentLength != 0 {
+		return "it asks for another protocol, and has a body"
+	}
 	return pathObjection(r.URL)
 }
 
