@@ -108,6 +108,7 @@ var importTable = []row{
 	{layer: 5, folder: "compat/netrpc"},
 	{layer: 5, folder: "internal/interop"},
 	{layer: 5, folder: "internal/testcert"},
+	{layer: 5, folder: "internal/honestcalls"},
 	{layer: 5, folder: "bench/..."},
 	{layer: 5, folder: "cmd/..."},
 

@@ -2,7 +2,6 @@ package web_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -11,50 +10,52 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tandem-rpc/tandem/internal/honestcalls"
 	"github.com/tandem-rpc/tandem/protocol/web"
 	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/transport"
 )
 
 // Clients that send what is refused, or never finished, harm no other: native calls and
 // calls over HTTP go on.
 func TestHonestBesideHostile(t *testing.T) {
-	srv := server.New(server.WithProtocols(web.New()), server.WithStallTimeout(200*time.Millisecond), server.WithLogger(slog.New(slog.DiscardHandler)))
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err = errors.Join(err, srv.RegisterFunc("Len", func(s string) int { return len(s) })); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
-	served := make(chan error, 1)
-	go func() { served <- srv.ServeListener(ln) }()
-	address := ln.Addr().String()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	var wg sync.WaitGroup
-	var http, native, hostile atomic.Int64
-	wg.Go(func() { honestHTTP(ctx, t, address, &http) })
-	wg.Go(func() { honestNative(ctx, t, address, &native) })
-	for _, request := range []string{
-		post("/No/Method", sized), post("/No/Method", chunks), post("/Len", sized), post("/Len", chunks+"z\r\n"),
-		post("/Len", "Content-Length: 15\r\n"+chunks+"5\r\n\"abc\"\r\n0\r\n\r\n"), post("/No%2fMethod", sized),
-		"POST /Len HTTP/1.1\r\nHost: evil.example\r\n\r\n", "POST /Len HTTP/1.1\r\nHo",
-		http2Preface + "\x00\x00\x08", http2Preface + "\x00\x00\x01\x01\x00\x00\x00\x00\x01\x83",
-	} {
-		for range 4 {
-			wg.Go(func() {
-				for ctx.Err() == nil {
-					misbehave(ctx, address, request)
-					hostile.Add(1)
-				}
-			})
-		}
+	srv := honestcalls.Serve(t, ln, server.WithProtocols(web.New()), server.WithStallTimeout(200*time.Millisecond), server.WithLogger(slog.New(slog.DiscardHandler)))
+	if err := srv.RegisterFunc("Len", func(s string) int { return len(s) }); err != nil {
+		t.Fatal(err)
 	}
-	wg.Wait()
-	if http.Load() == 0 || native.Load() == 0 || hostile.Load() == 0 {
-		t.Errorf("%d calls over HTTP, %d native calls, %d hostile connections", http.Load(), native.Load(), hostile.Load())
+	address := ln.Addr().String()
+	var hostile atomic.Int64
+	honestcalls.Beside(t, transport.TCP(), address, func() {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var wg sync.WaitGroup
+		for _, request := range []string{
+			post("/No/Method", sized), post("/No/Method", chunks), post("/Len", sized), post("/Len", chunks+"z\r\n"),
+			post("/Len", "Content-Length: 15\r\n"+chunks+"5\r\n\"abc\"\r\n0\r\n\r\n"), post("/No%2fMethod", sized),
+			"POST /Len HTTP/1.1\r\nHost: evil.example\r\n\r\n", "POST /Len HTTP/1.1\r\nHo",
+			http2Preface + "\x00\x00\x08", http2Preface + "\x00\x00\x01\x01\x00\x00\x00\x00\x01\x83",
+		} {
+			for range 4 {
+				wg.Go(func() {
+					for ctx.Err() == nil {
+						misbehave(ctx, address, request)
+						hostile.Add(1)
+					}
+				})
+			}
+		}
+		wg.Wait()
+	})
+	if hostile.Load() == 0 {
+		t.Error("there was no attack")
 	}
 	if err := srv.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
-	<-served
 }
 
 // misbehave sends bytes and waits for the end of the connection.

@@ -4,22 +4,20 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/internal/honestcalls"
 	"github.com/tandem-rpc/tandem/protocol/web"
 	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/transport"
 )
 
 // frame is one of HTTP/2 (RFC 9113, section 4.1).
@@ -92,8 +90,11 @@ func watch(ctx context.Context) (p peak) {
 func TestResetFlood(t *testing.T) {
 	const attackers, mostGoroutines, mostBytes = 8, 2500, 128 << 20
 	batches := []uint32{1, 10, 100, 1000} // a stream reset at once costs most in goroutines
-	length := func(s string) int { return len(s) }
-	srv := server.New(server.WithProtocols(web.New()), server.WithLogger(slog.New(slog.DiscardHandler)), server.WithInterceptors(
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := honestcalls.Serve(t, ln, server.WithProtocols(web.New()), server.WithLogger(slog.New(slog.DiscardHandler)), server.WithInterceptors(
 		func(next tandem.Func) tandem.Func {
 			return func(ctx context.Context, call *tandem.Call) error {
 				if call.Method == "Secret" {
@@ -103,70 +104,26 @@ func TestResetFlood(t *testing.T) {
 				return next(ctx, call)
 			}
 		}))
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err = errors.Join(err, srv.RegisterFunc("Len", length), srv.RegisterFunc("Secret", length)); err != nil {
+	if err := srv.RegisterFunc("Secret", func(s string) int { return len(s) }); err != nil {
 		t.Fatal(err)
 	}
-	served := make(chan error, 1)
-	go func() { served <- srv.ServeListener(ln) }()
 	address := ln.Addr().String()
 
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	var streams, honest atomic.Int64
-	var wg sync.WaitGroup
-	wg.Go(func() { honestHTTP(ctx, t, address, &honest) })
-	wg.Go(func() { honestNative(ctx, t, address, &honest) })
-	for i := range attackers {
-		wg.Go(func() { flood(ctx, address, batches[i%len(batches)], &streams) })
-	}
-	most := watch(ctx)
-	wg.Wait()
-	t.Logf("%d streams reset, %d honest calls, %d goroutines, %d MiB", streams.Load(), honest.Load(), most.goroutines, most.bytes>>20)
-	if most.goroutines > mostGoroutines || most.bytes > mostBytes || honest.Load() == 0 {
-		t.Errorf("%d goroutines, %d MiB, %d honest calls", most.goroutines, most.bytes>>20, honest.Load())
-	}
-	_ = srv.Close()
-	<-served
-}
-
-func honestHTTP(ctx context.Context, t *testing.T, address string, made *atomic.Int64) {
-	t.Helper()
-	tr := &http.Transport{}
-	defer tr.CloseIdleConnections()
-	for ctx.Err() == nil {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/Len", strings.NewReader(`"abc"`))
-		if err != nil {
-			t.Error(err)
-			return
+	var streams atomic.Int64
+	var most peak
+	honestcalls.Beside(t, transport.TCP(), address, func() {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		var wg sync.WaitGroup
+		for i := range attackers {
+			wg.Go(func() { flood(ctx, address, batches[i%len(batches)], &streams) })
 		}
-		req.Header.Set("Content-Type", asJSON)
-		res, err := tr.RoundTrip(req)
-		if err != nil {
-			t.Errorf("an honest call over HTTP: %v", err)
-			return
-		}
-		if _, err = io.Copy(io.Discard, res.Body); err != nil || res.Body.Close() != nil || res.StatusCode != http.StatusOK {
-			t.Errorf("an honest call over HTTP: %s, %v", res.Status, err)
-		}
-		made.Add(1)
-	}
-}
-
-func honestNative(ctx context.Context, t *testing.T, address string, made *atomic.Int64) {
-	t.Helper()
-	c, err := client.Dial("tcp://"+address, client.WithTimeout(patience))
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	defer func() { _ = c.Close() }()
-	for ctx.Err() == nil {
-		if n, err := client.Invoke[int](t.Context(), c, "Len", "abc"); err != nil || *n != 3 {
-			t.Errorf("an honest call: %v", err)
-			return
-		}
-		made.Add(1)
+		most = watch(ctx)
+		wg.Wait()
+	})
+	t.Logf("%d streams reset, %d goroutines, %d MiB", streams.Load(), most.goroutines, most.bytes>>20)
+	if most.goroutines > mostGoroutines || most.bytes > mostBytes || streams.Load() == 0 {
+		t.Errorf("%d streams reset, %d goroutines, %d MiB", streams.Load(), most.goroutines, most.bytes>>20)
 	}
 }
 

@@ -1,0 +1,121 @@
+// Package honestcalls makes honest calls beside an attack. No code can import it: in the import
+// table it stands above all that is not a test.
+package honestcalls
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// Method is what honest clients call. Interceptors of a test let it pass.
+const Method = "Honest.Len"
+
+// Serve returns a server with Method that serves a listener until the test ends.
+func Serve(t testing.TB, ln net.Listener, opts ...server.Option) *server.Server {
+	t.Helper()
+	srv := server.New(opts...)
+	if err := server.Handle(srv, Method, func(_ context.Context, s *string) (*int, error) { return new(len(*s)), nil }); err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeListener(ln) }()
+	t.Cleanup(func() {
+		_ = srv.Close() // Shutdown may have closed it
+		if err := <-served; !errors.Is(err, server.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	return srv
+}
+
+// pause is the time between two calls of a kind: the attack needs the processor, too.
+const pause = 50 * time.Millisecond
+
+// least is how many calls of each kind there must have been.
+const least = 3
+
+// Beside runs an attack while honest clients make native calls and calls over HTTP, each on a
+// connection that stays and on new ones. It fails the test for every call that fails. The
+// address is that of a server of package web, on this network.
+func Beside(t testing.TB, network tandem.Transport, address string, attack func()) {
+	t.Helper()
+	opts := []client.Option{client.WithTransport("honest", network), client.WithTimeout(time.Minute)}
+	target := "honest://" + address
+	native, err := client.Dial(target, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = native.Close() }()
+	kept := &http.Transport{DialContext: dialer(network, address)}
+	defer kept.CloseIdleConnections()
+
+	var over atomic.Bool
+	var clients sync.WaitGroup
+	for kind, call := range map[string]func() error{
+		"a native call": func() error { return callNative(native) },
+		"a native call on a new connection": func() error {
+			c, err := client.Dial(target, opts...)
+			if err != nil {
+				return err
+			}
+			return errors.Join(callNative(c), c.Close())
+		},
+		"a call over HTTP": func() error { return callHTTP(kept) },
+		"a call over HTTP on a new connection": func() error {
+			return callHTTP(&http.Transport{DialContext: dialer(network, address), DisableKeepAlives: true})
+		},
+	} {
+		clients.Go(func() {
+			for n := 0; n < least || !over.Load(); n++ {
+				if err := call(); err != nil {
+					t.Errorf("%s beside the attack: %v", kind, err)
+					return
+				}
+				time.Sleep(pause)
+			}
+		})
+	}
+	attack()
+	over.Store(true)
+	clients.Wait()
+}
+
+func dialer(network tandem.Transport, address string) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, _, _ string) (net.Conn, error) { return network.Dial(ctx, address) }
+}
+
+const text = "tandem"
+
+func callNative(c *client.Client) error {
+	n, err := client.Invoke[int](context.Background(), c, Method, text)
+	if err == nil && *n != len(text) {
+		err = fmt.Errorf("answered %d", *n)
+	}
+	return err
+}
+
+func callHTTP(tr *http.Transport) error {
+	c := &http.Client{Transport: tr, Timeout: time.Minute}
+	res, err := c.Post("http://localhost/"+strings.Replace(Method, ".", "/", 1), "application/json", strings.NewReader(`"`+text+`"`)) //nolint:noctx // the client has a timeout
+	if err != nil {
+		return err
+	}
+	b, err := io.ReadAll(res.Body)
+	if err = errors.Join(err, res.Body.Close()); err == nil && (res.StatusCode != http.StatusOK || string(b) != fmt.Sprint(len(text))) {
+		err = fmt.Errorf("answered %s: %q", res.Status, b)
+	}
+	return err
+}
