@@ -3,6 +3,7 @@ package transport_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -156,6 +157,72 @@ func TestStrangersAreNotTrusted(t *testing.T) {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); !ok {
 		t.Errorf("got %v", err)
 	}
+}
+
+// A certificate that is over, not valid yet, of another host, for another purpose, or of
+// nobody that is trusted, is refused: a server's by the client, and a client's by the server.
+func TestBadCertificates(t *testing.T) {
+	only := func(use x509.ExtKeyUsage) func(*x509.Certificate) {
+		return func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{use} }
+	}
+	over := func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }
+	early := func(c *x509.Certificate) { c.NotBefore = time.Now().Add(30 * time.Minute) }
+	for name, spoil := range map[string]func(*x509.Certificate){
+		"over": over, "early": early, "another purpose": only(x509.ExtKeyUsageClientAuth),
+		"another host": func(c *x509.Certificate) { c.IPAddresses, c.DNSNames = nil, []string{"b.example"} },
+		"no host":      func(c *x509.Certificate) { c.IPAddresses, c.DNSNames = nil, nil }, // the common name does not count
+	} {
+		server, client := testcert.Spoiled(t, "a.example", spoil)
+		if err := shakeHands(t, server, client); err == nil {
+			t.Errorf("a server whose certificate is spoiled, %s, was taken", name)
+		}
+	}
+	for name, spoil := range map[string]func(*x509.Certificate){
+		"over": over, "early": early, "another purpose": only(x509.ExtKeyUsageServerAuth),
+	} {
+		server, client := testcert.Pair(t, "a.example")
+		bad, own := testcert.Spoiled(t, "client", spoil)
+		server.ClientAuth, server.ClientCAs = tls.RequireAndVerifyClientCert, bad.ClientCAs
+		client.Certificates = own.Certificates
+		if err := shakeHands(t, server, client); err == nil {
+			t.Errorf("a client whose certificate is spoiled, %s, was taken", name)
+		}
+	}
+	server, client := testcert.Pair(t, "a.example")
+	server.ClientAuth = tls.RequireAndVerifyClientCert
+	if err := shakeHands(t, server, client); err != nil {
+		t.Errorf("what is not spoiled was refused: %v", err)
+	}
+	client.MinVersion, client.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
+	server.MinVersion = 0
+	if err := shakeHands(t, server, client); err == nil {
+		t.Error("TLS 1.1 was taken")
+	}
+}
+
+// shakeHands connects, sends a byte and reads it back.
+func shakeHands(t *testing.T, server, client *tls.Config) error {
+	t.Helper()
+	ln, err := transport.TLS(transport.TCP(), server).Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	echoed := make(chan error, 1)
+	go func() { echoed <- echoOne(ln) }()
+	defer func() {
+		_ = ln.Close()
+		<-echoed
+	}()
+	c, err := transport.TLS(transport.TCP(), client).Dial(t.Context(), ln.Addr().String())
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if _, err := c.Write([]byte{1}); err != nil {
+		return err
+	}
+	_, err = io.ReadFull(c, make([]byte, 1))
+	return err
 }
 
 func TestStaleSocketIsReplaced(t *testing.T) {

@@ -23,7 +23,13 @@ import (
 // [tls.RequireAndVerifyClientCert]; the client has what it takes.
 func Pair(t testing.TB, name string) (server, client *tls.Config) {
 	t.Helper()
-	pair, err := selfSigned(name)
+	return Spoiled(t, name, func(*x509.Certificate) {})
+}
+
+// Spoiled is Pair with a certificate that spoil has changed before it was signed.
+func Spoiled(t testing.TB, name string, spoil func(*x509.Certificate)) (server, client *tls.Config) {
+	t.Helper()
+	pair, err := selfSigned(name, spoil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +39,7 @@ func Pair(t testing.TB, name string) (server, client *tls.Config) {
 		&tls.Config{Certificates: own, RootCAs: trusted, MinVersion: tls.VersionTLS13}
 }
 
-func selfSigned(name string) (tls.Certificate, error) {
+func selfSigned(name string, spoil func(*x509.Certificate)) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return tls.Certificate{}, err
@@ -44,6 +50,7 @@ func selfSigned(name string) (tls.Certificate, error) {
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{name},
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
+	spoil(template)
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		return tls.Certificate{}, err

@@ -134,7 +134,9 @@ func TestUnfinishedOnEveryProtocol(t *testing.T) {
 						clients.Go(func() {
 							began := time.Now()
 							c, ended := p.say(append(bytes.Clone(s.before), s.request[:cut]...))
+							patience := time.AfterFunc(2*hostileStall, func() { _ = c.Close() })
 							<-ended
+							patience.Stop()
 							if took := time.Since(began); took > hostileStall+time.Second {
 								t.Errorf("%d of %d bytes: closed after %v", cut, len(s.request), took)
 							}
