@@ -136,8 +136,8 @@ func (f Figure) Show(v float64) string {
 
 // Scenarios returns all scenarios, in the order of the report.
 func Scenarios() []*Scenario {
-	return []*Scenario{
+	return append([]*Scenario{
 		slowNode(), newcomer(), errorNode(), zoneLoss(), massRestart(), loadSpike(), staleReports(),
 		retryStorm(), layers(), metastable(), reconnectHerd(), listCollapse(), weights(),
-	}
+	}, floods()...)
 }

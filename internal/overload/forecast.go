@@ -1,0 +1,51 @@
+package overload
+
+import "time"
+
+// started measures how quickly requests of the method leave the queue.
+func (m *Method) started(now int64) {
+	if m.waiting() > 0 && m.last != 0 {
+		const weight = 16
+		m.spacing += (now - m.last - m.spacing) / weight
+	}
+	m.last = now
+	if m.waiting() == 0 {
+		m.last = 0
+	}
+}
+
+// ahead returns how long the request would wait: for those of its method that are served
+// before it.
+func (g *Gate) ahead(r *Request) int64 {
+	m := r.Method
+	n := 0
+	for c := r.Class + 1; c < classes; c++ {
+		n += m.queues[c].calls
+	}
+	n += m.queues[r.Class].ahead(r.Caller)
+	spacing := m.spacing
+	if spacing == 0 {
+		spacing = m.took.Load() / max(1, m.running.Load())
+	}
+	return int64(n) * spacing
+}
+
+// fits reports whether a handler that begins then can end before the deadline, with a share
+// of the time left over for what the forecast does not know.
+func (r *Request) fits(begins int64, share float64) bool {
+	if r.Deadline == 0 {
+		return true
+	}
+	left := r.Deadline - r.Arrived
+	return begins-r.Arrived+r.Method.took.Load() <= int64(share*float64(left))
+}
+
+// Bounds of what a refused caller is asked to wait.
+const (
+	shortestPause = 10 * time.Millisecond
+	longestPause  = time.Second
+)
+
+func pause(ahead int64) time.Duration {
+	return min(max(time.Duration(ahead), shortestPause), longestPause)
+}

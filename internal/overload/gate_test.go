@@ -1,0 +1,354 @@
+package overload_test
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tandem-rpc/tandem/internal/overload"
+)
+
+const (
+	ms     = int64(time.Millisecond)
+	second = int64(time.Second)
+)
+
+// busy is what a sample says while goroutines wait for a processor.
+var busy = overload.Load{Runnable: 100, Wait: 500 * time.Millisecond, Timeout: time.Second}
+
+// guard returns a gate that has two slots, with all of them taken by calls of m.
+func guard(t *testing.T, change func(*overload.Config)) (*overload.Gate, *overload.Method) {
+	t.Helper()
+	cfg := overload.Default()
+	cfg.Processors = 2
+	if change != nil {
+		change(&cfg)
+	}
+	g := overload.New(cfg)
+	m := g.Method(0)
+	for range 2 {
+		if v, _ := g.Ask(&overload.Request{Method: m}, 1); v != overload.Run {
+			t.Fatal("a request waits in calm weather")
+		}
+	}
+	for range 20 {
+		g.Sample(busy, 1)
+	}
+	if s := g.State(); s.Slots != 2 || !g.Guarding() {
+		t.Fatalf("%+v", s)
+	}
+	return g, m
+}
+
+// ask has a request wait, and fails if it does not.
+func ask(t *testing.T, g *overload.Gate, r *overload.Request, now int64) *overload.Request {
+	t.Helper()
+	if v, _ := g.Ask(r, now); v != overload.Wait {
+		t.Fatalf("verdict %d, want that it waits", v)
+	}
+	return r
+}
+
+// owners ends handlers one after the other and returns whose requests began.
+func owners(g *overload.Gate, m *overload.Method, n int, now int64) (order []any) {
+	for range n {
+		for _, r := range g.Done(m, now, now+ms, 0, false).Run {
+			order = append(order, r.Owner)
+			m = r.Method
+		}
+	}
+	return order
+}
+
+func wantOrder(t *testing.T, got []any, want ...any) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("began: %v, want %v", got, want)
+	}
+	for i := range got {
+		if got[i] != want[i] {
+			t.Fatalf("began: %v, want %v", got, want)
+		}
+	}
+}
+
+func TestCalmAdmits(t *testing.T) {
+	g := overload.New(overload.Default())
+	m := g.Method(0)
+	for i := range int64(100) {
+		if v, _ := g.Ask(&overload.Request{Method: m, Deadline: 1}, i); v != overload.Run {
+			t.Fatalf("request %d: verdict %d", i, v)
+		}
+	}
+	g.Sample(overload.Load{Runnable: 100, Wait: 50 * time.Millisecond, Timeout: time.Second}, second)
+	if g.Guarding() {
+		t.Error("guards though goroutines wait for a twentieth of the timeout")
+	}
+}
+
+func TestCallersAreServedInTurns(t *testing.T) {
+	g, m := guard(t, nil)
+	for i := range 4 {
+		ask(t, g, &overload.Request{Method: m, Caller: 1, Class: overload.Normal, Owner: 10 + i}, 2)
+	}
+	ask(t, g, &overload.Request{Method: m, Caller: 2, Class: overload.Normal, Owner: 20}, 2)
+	ask(t, g, &overload.Request{Method: m, Caller: 3, Class: overload.Normal, Owner: 30}, 2)
+	wantOrder(t, owners(g, m, 6, 3), 10, 20, 30, 11, 12, 13)
+}
+
+func TestMethodsAreServedByTheirTime(t *testing.T) {
+	g, slow := guard(t, nil)
+	fast := g.Method(0)
+	for range 200 { // it learns that the one takes ten times as long
+		g.Ask(&overload.Request{Method: fast}, 0)
+	}
+	for range 200 {
+		g.Done(fast, 0, ms, 0, false)
+		g.Done(slow, 0, 10*ms, 0, false)
+		g.Ask(&overload.Request{Method: slow}, 0)
+	}
+	g, slow = guard(t, nil)
+	fast = g.Method(0)
+	for i := range 3 {
+		ask(t, g, &overload.Request{Method: slow, Owner: i}, 2)
+	}
+	ask(t, g, &overload.Request{Method: fast, Owner: "fast"}, 2)
+	got := owners(g, slow, 2, 3)
+	if got[0] != "fast" && got[1] != "fast" {
+		t.Errorf("began: %v", got)
+	}
+}
+
+func TestClassesComeFirst(t *testing.T) {
+	g, m := guard(t, nil)
+	for class := range overload.CriticalPlus + 1 {
+		ask(t, g, &overload.Request{Method: m, Class: class, Owner: class}, 2)
+	}
+	wantOrder(t, owners(g, m, 4, 3), overload.CriticalPlus, overload.Critical, overload.Normal, overload.Sheddable)
+}
+
+func TestRequestsThatCannotFinishAreRefused(t *testing.T) {
+	g, m := guard(t, nil)
+	g.Done(m, 0, 100*ms, 0, false) // so long handlers take
+	g.Ask(&overload.Request{Method: m}, 0)
+	if v, after := g.Ask(&overload.Request{Method: m, Arrived: 0, Deadline: 90 * ms}, 0); v != overload.Refuse || after <= 0 {
+		t.Errorf("verdict %d, wait %v", v, after)
+	}
+	ask(t, g, &overload.Request{Method: m, Arrived: 0, Deadline: second, Owner: 1}, 0)
+	ask(t, g, &overload.Request{Method: m, Owner: 2}, 0)
+	next := g.Done(m, 0, 950*ms, 0, false)
+	if len(next.Refuse) != 1 || next.Refuse[0].Owner != 1 || len(next.Run) != 1 || next.Run[0].Owner != 2 {
+		t.Errorf("%+v", next)
+	}
+	if c := g.State().Counts; c.Late != 1 || c.Expired != 1 || c.Queued != 2 {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestQueueIsBounded(t *testing.T) {
+	g, m := guard(t, func(c *overload.Config) { c.Calls, c.Bytes = 3, 100 })
+	ask(t, g, &overload.Request{Method: m, Bytes: 60}, 2)
+	if v, _ := g.Ask(&overload.Request{Method: m, Bytes: 60}, 2); v != overload.Refuse {
+		t.Errorf("120 bytes wait where 100 may: verdict %d", v)
+	}
+	kept := ask(t, g, &overload.Request{Method: m, Bytes: 1}, 2)
+	ask(t, g, &overload.Request{Method: m, Bytes: 1}, 2)
+	if v, _ := g.Ask(&overload.Request{Method: m, Bytes: 1}, 2); v != overload.Refuse {
+		t.Errorf("a fourth request waits: verdict %d", v)
+	}
+	if !g.Leave(kept) || g.Leave(kept) {
+		t.Error("a request leaves not once")
+	}
+	ask(t, g, &overload.Request{Method: m, Bytes: 1}, 2)
+	if c := g.State().Counts; c.Full != 2 {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestSlotsComeBack(t *testing.T) {
+	g, m := guard(t, nil)
+	ask(t, g, &overload.Request{Method: m}, 2)
+	next := g.Sample(overload.Load{Runnable: 0}, 3)
+	if len(next.Run) != 1 {
+		t.Errorf("idle processors, and %d requests begin", len(next.Run))
+	}
+	for range 3 {
+		g.Done(m, 3, 4, 0, false)
+	}
+	for range 200 {
+		g.Sample(overload.Load{}, 5)
+	}
+	if g.Guarding() || g.State().Slots != 0 {
+		t.Errorf("%+v after two seconds of calm", g.State())
+	}
+}
+
+// run has n handlers begin at one time and end at another, as far as they are admitted.
+func run(g *overload.Gate, m *overload.Method, n int, began, ends, deadline int64) (admitted int) {
+	for range n {
+		r := &overload.Request{Method: m, Arrived: began, Deadline: deadline}
+		switch v, _ := g.Ask(r, began); v {
+		case overload.Run:
+			admitted++
+		case overload.Wait:
+			g.Leave(r)
+		case overload.Refuse:
+		}
+	}
+	for range admitted {
+		g.Done(m, began, ends, deadline, false)
+	}
+	return admitted
+}
+
+func TestLimitFollowsHandlersThatAreLate(t *testing.T) {
+	g := overload.New(overload.Default())
+	now := second
+	m := g.Method(now)
+	step := func(n int, took int64) int {
+		got := run(g, m, n, now, now+took, now+second)
+		now += second
+		g.Sample(overload.Load{}, now)
+		return got
+	}
+	if got := step(1000, 100*ms); got != 128 {
+		t.Errorf("%d handlers begin at first, want 128", got)
+	}
+	if got := step(1000, 100*ms); got < 150 || got > 256 {
+		t.Errorf("%d after 128 in time, want half as many more", got)
+	}
+	before := step(1000, 100*ms)
+	if got := step(1000, 2*second); got < before {
+		t.Errorf("%d, want %d", got, before)
+	}
+	cut := step(1000, 100*ms)
+	if cut > before*8/10 || cut < before*3/10 {
+		t.Errorf("%d begin after all were late, before %d", cut, before)
+	}
+	for range 8 {
+		step(1000, 100*ms)
+	}
+	if got := step(1000, 100*ms); got <= cut || got > cut+cut/4 {
+		t.Errorf("%d begin after eight times %d in time, want a little more", got, cut)
+	}
+}
+
+// Handlers that are always late, as their callers give them no time, do not keep others out.
+func TestHopelessDeadlinesDoNotStarveOthers(t *testing.T) {
+	g := overload.New(overload.Default())
+	m := g.Method(second)
+	for now := second; now < 100*second; now += 100 * ms {
+		if got := run(g, m, 50, now, now+50*ms, now+second); got != 50 {
+			t.Fatalf("%d of 50 calls begin after %d s", got, now/second)
+		}
+		run(g, m, 20, now+60*ms, now+90*ms, now+61*ms)
+		g.Sample(overload.Load{}, now+99*ms)
+	}
+}
+
+// Whatever happens, each request leaves once, and nothing is left at the end.
+func TestRandomPlay(t *testing.T) {
+	for seed := range uint64(200) {
+		play(t, rand.New(rand.NewPCG(seed, 1)))
+	}
+}
+
+func play(t *testing.T, random *rand.Rand) {
+	t.Helper()
+	g := overload.New(overload.Config{
+		Calls: 20, Bytes: 1000, Processors: 2, Busy: 4, Idle: 1, Engage: 0.1, Slack: 0.5, FirstLimit: 8, Cut: 0.7, LeastLimit: 1, UsualTimeout: time.Second,
+	})
+	methods := []*overload.Method{g.Method(0), g.Method(0), g.Method(0)}
+	var running, waiting []*overload.Request
+	now, over := int64(1), 0
+	begin := func(n overload.Next) {
+		over += len(n.Refuse)
+		running = append(running, n.Run...)
+	}
+	asked := 0
+	for range 2000 {
+		now += random.Int64N(20 * ms)
+		switch random.IntN(6) {
+		case 0, 1:
+			r := &overload.Request{Method: methods[random.IntN(3)], Caller: random.Uint64N(4), Class: overload.Class(random.IntN(4)), Bytes: random.Int64N(100), Arrived: now}
+			if random.IntN(4) > 0 {
+				r.Deadline = now + random.Int64N(second)
+			}
+			asked++
+			switch v, _ := g.Ask(r, now); v {
+			case overload.Run:
+				running = append(running, r)
+			case overload.Wait:
+				waiting = append(waiting, r)
+			case overload.Refuse:
+				over++
+			}
+		case 2, 3:
+			if len(running) > 0 {
+				i := random.IntN(len(running))
+				r := running[i]
+				running = append(running[:i], running[i+1:]...)
+				over++
+				begin(g.Done(r.Method, now-random.Int64N(second), now, r.Deadline, random.IntN(5) == 0))
+			}
+		case 4:
+			if len(waiting) > 0 && g.Leave(waiting[random.IntN(len(waiting))]) {
+				over++
+			}
+		case 5:
+			begin(g.Sample(overload.Load{Runnable: 10 * random.Float64(), Wait: time.Duration(random.Int64N(second)), Timeout: time.Second}, now))
+		}
+		if s := g.State(); s.Waiting > 20 || s.Running != int64(len(running)) || s.Waiting+len(running)+over != asked {
+			t.Fatalf("%+v, %d run, %d over, %d asked", s, len(running), over, asked)
+		}
+	}
+	for len(running) > 0 {
+		r := running[0]
+		running = running[1:]
+		over++
+		begin(g.Done(r.Method, now, now, 0, false))
+	}
+	if s := g.State(); s.Running != 0 || s.Waiting != 0 || over != asked {
+		t.Fatalf("at the end: %+v, %d of %d over", s, over, asked)
+	}
+}
+
+func TestConcurrentUse(t *testing.T) {
+	g, m := guard(t, nil)
+	g.Done(m, 0, 1, 0, false)
+	g.Done(m, 0, 1, 0, false)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	over := 0
+	var end func(r *overload.Request)
+	end = func(r *overload.Request) {
+		next := g.Done(r.Method, 1, 2, r.Deadline, false)
+		mu.Lock()
+		over += 1 + len(next.Refuse)
+		mu.Unlock()
+		for _, r := range next.Run {
+			end(r)
+		}
+	}
+	for worker := range uint64(4) {
+		wg.Go(func() {
+			for range 500 {
+				r := &overload.Request{Method: m, Caller: worker, Arrived: 1}
+				switch v, _ := g.Ask(r, 1); v {
+				case overload.Run:
+					end(r)
+				case overload.Refuse:
+					mu.Lock()
+					over++
+					mu.Unlock()
+				case overload.Wait:
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if s := g.State(); over != 2000 || s.Running != 0 || s.Waiting != 0 {
+		t.Errorf("%d of 2000 over, %+v", over, s)
+	}
+}

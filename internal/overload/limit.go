@@ -1,0 +1,146 @@
+package overload
+
+import "sync/atomic"
+
+// Method is what a [Gate] knows of one method. [Gate.Method] makes one.
+type Method struct {
+	running atomic.Int64
+	limit   atomic.Int64 // of running handlers
+	took    atomic.Int64 // ns, an estimate of the median time of handlers that end in time
+	inTime  atomic.Int64 // handlers that have ended in time, in this period
+	spent   atomic.Int64 // ns, by those
+	most    atomic.Int64 // that ran at the same time, in this period
+
+	// Guarded by the gate's mutex.
+	queues    [classes]queue
+	served    [classes]int64 // virtual time: how much slot time the method has got
+	spacing   int64          // ns between two starts while others wait, an average
+	last      int64          // start while others wait
+	threshold int64          // the limit grows quickly below it; 0 for none
+	cutAt     int64          // when the limit was cut last
+	gained    int64          // handlers in time since the limit grew
+	bound     bool           // the limit has kept requests back since it grew
+	period    int64          // began then
+	rate      float64        // handlers in time a ns, a maximum that fades
+	usual     float64        // ns that a handler takes while no request waits, an average
+}
+
+const (
+	growth    = 32           // beyond the threshold the limit grows by 1/growth for each limit of handlers in time
+	periodLen = int64(250e6) // ns over which the rate of handlers in time is counted
+	rateFades = 0.98         // what is left of the largest rate after a period
+	usualGain = 0.05         // weight of a period in the usual time
+	timeShare = 0.5          // of the time that a late handler had: what the limit aims at after the first cut
+	spare     = 4            // a limit is at least so many times what the usual time needs
+	shrinks   = 0.98         // what is left of a limit after a period in which a quarter of it was used
+)
+
+func (m *Method) admits() bool { return m.running.Load() < m.limit.Load() }
+
+func (m *Method) waiting() (n int) {
+	for i := range m.queues {
+		n += m.queues[i].calls
+	}
+	return n
+}
+
+// done notes a handler that has ended in time.
+func (m *Method) done(took int64, failed bool) {
+	m.inTime.Add(1)
+	m.spent.Add(took)
+	if !failed {
+		m.learn(took)
+	}
+}
+
+// learn moves the estimate of the median by a step: up for a longer time, down for a
+// shorter one (frugal streaming, Ma, Muthukrishnan and Sandler 2013). A lost race loses a
+// step.
+func (m *Method) learn(took int64) {
+	old := m.took.Load()
+	if old == 0 {
+		m.took.Store(max(1, took))
+		return
+	}
+	step := max(1, old/16)
+	switch {
+	case took > old:
+		old += step
+	case took < old:
+		old -= step
+	}
+	m.took.Store(max(1, old))
+}
+
+// grow raises the limit after a handler that has ended in time, if the limit binds: at first
+// by one for each, and beyond the threshold slowly (additive increase and multiplicative
+// decrease, Chiu and Jain 1989; slow start, Jacobson 1988).
+func (m *Method) grow() {
+	limit := m.limit.Load()
+	m.bound = m.bound || 2*m.running.Load() > limit
+	if !m.bound {
+		return
+	}
+	if m.threshold == 0 || limit < m.threshold {
+		m.limit.Add(1)
+		return
+	}
+	if m.gained++; m.gained >= limit {
+		m.limit.Store(limit + max(1, limit/growth))
+		m.gained, m.bound = 0, false
+	}
+}
+
+// roll ends a period, if it is over.
+func (m *Method) roll(cfg *Config, now int64) {
+	took := now - m.period
+	if took < periodLen {
+		return
+	}
+	n, spent := m.inTime.Swap(0), m.spent.Swap(0)
+	m.rate = max(m.rate*rateFades, float64(n)/float64(took))
+	m.period = now
+	limit := m.limit.Load()
+	most := m.most.Swap(m.running.Load())
+	if n > 0 && m.waiting() == 0 && most < limit {
+		if mean := float64(spent) / float64(n); m.usual == 0 {
+			m.usual = mean
+		} else {
+			m.usual += usualGain * (mean - m.usual)
+		}
+	}
+	if 4*most < limit && limit > int64(cfg.FirstLimit) {
+		m.limit.Store(max(int64(cfg.FirstLimit), int64(shrinks*float64(limit))))
+	}
+	if most < limit/2 && limit >= int64(cfg.FirstLimit) {
+		m.threshold = 0
+	}
+}
+
+// seen returns how many handlers have ended in time, a ns, and how many ns they usually take.
+// In its first period a method has nothing but that period.
+func (m *Method) seen(now int64) (rate, usual float64) {
+	n := float64(m.inTime.Load())
+	rate, usual = max(m.rate, n/float64(max(now-m.period, periodLen/4))), m.usual
+	if usual == 0 && n > 0 {
+		usual = float64(m.spent.Load()) / n
+	}
+	return rate, usual
+}
+
+// cut lowers the limit for a handler that was late. One that began before the last cut says
+// nothing about the present limit. The limit stays high enough for the rate that the method
+// has had, so handlers that are always late for other reasons do not starve the others.
+func (m *Method) cut(cfg *Config, began, now, deadline int64) {
+	if began < m.cutAt {
+		return
+	}
+	to := cfg.Cut * float64(min(m.limit.Load(), m.running.Load()+1))
+	if rate, usual := m.seen(now); rate > 0 {
+		to = min(to, rate*timeShare*float64(deadline-began))
+		to = max(to, spare*rate*usual)
+	}
+	m.limit.Store(max(int64(cfg.LeastLimit), int64(to)))
+	m.threshold = m.limit.Load()
+	m.cutAt, m.gained, m.bound = now, 0, false
+}

@@ -1,0 +1,58 @@
+package overload
+
+import "time"
+
+// Load is what was measured of the processors since the last sample.
+type Load struct {
+	Runnable float64       // goroutines that wait for a processor, for each processor
+	Wait     time.Duration // that a goroutine waits for one, the median
+	Timeout  time.Duration // that calls have, usually; 0 if none came
+}
+
+// slots bound how many handlers run while goroutines wait for a processor. After the slot
+// adjuster of CockroachDB's admission control: while too many wait the slots become fewer,
+// while few wait and requests wait for slots they become more. Handlers that wait for
+// something else make no goroutine runnable, so they get as many slots as they need.
+type slots struct {
+	limit int64 // 0 for none
+	least int
+	calm  int // samples in a row in which the limit bound nothing
+}
+
+// Steps of the slots a sample.
+const (
+	fewer     = 0.7
+	more      = 1.15
+	calmAfter = 100 // samples, after which an idle limit is lifted
+)
+
+func (s *slots) adjust(cfg *Config, l Load, running int64, waiting bool) {
+	timeout := l.Timeout
+	if timeout <= 0 {
+		timeout = cfg.UsualTimeout
+	}
+	busy := l.Runnable > cfg.Busy
+	switch {
+	case s.limit == 0:
+		if busy && float64(l.Wait) > cfg.Engage*float64(timeout) {
+			s.limit, s.calm = max(int64(s.least), running), 0
+			s.fewer(running)
+		}
+	case busy:
+		s.calm = 0
+		s.fewer(running)
+	case waiting:
+		s.calm = 0
+		if l.Runnable < cfg.Idle || running < s.limit {
+			s.limit = max(s.limit+1, int64(more*float64(s.limit)))
+		}
+	case running < s.limit:
+		if s.calm++; s.calm >= calmAfter {
+			s.limit = 0
+		}
+	}
+}
+
+func (s *slots) fewer(running int64) {
+	s.limit = max(int64(s.least), int64(fewer*float64(min(s.limit, running))))
+}
