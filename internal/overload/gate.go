@@ -173,7 +173,7 @@ func (g *Gate) Done(m *Method, began, now, deadline int64, failed bool) Next {
 	if late {
 		m.cut(&g.cfg, began, now, deadline)
 	} else {
-		m.grow()
+		m.grow(began, now, deadline)
 	}
 	return g.next(now)
 }

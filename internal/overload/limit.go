@@ -30,7 +30,7 @@ const (
 	periodLen = int64(250e6) // ns over which the rate of handlers in time is counted
 	rateFades = 0.98         // what is left of the largest rate after a period
 	usualGain = 0.05         // weight of a period in the usual time
-	timeShare = 0.5          // of the time that a late handler had: what the limit aims at after the first cut
+	timeShare = 0.5          // of the time that a handler has: the limit aims at handlers that take no more
 	spare     = 4            // a limit is at least so many times what the usual time needs
 	shrinks   = 0.98         // what is left of a limit after a period in which a quarter of it was used
 )
@@ -74,11 +74,12 @@ func (m *Method) learn(took int64) {
 
 // grow raises the limit after a handler that has ended in time, if the limit binds: at first
 // by one for each, and beyond the threshold slowly (additive increase and multiplicative
-// decrease, Chiu and Jain 1989; slow start, Jacobson 1988).
-func (m *Method) grow() {
+// decrease, Chiu and Jain 1989; slow start, Jacobson 1988). A handler that took more than
+// half of the time that it had does not count: with a higher limit others would be late.
+func (m *Method) grow(began, now, deadline int64) {
 	limit := m.limit.Load()
 	m.bound = m.bound || 2*m.running.Load() > limit
-	if !m.bound {
+	if !m.bound || deadline != 0 && float64(now-began) > timeShare*float64(deadline-began) {
 		return
 	}
 	if m.threshold == 0 || limit < m.threshold {
