@@ -40,6 +40,7 @@ type Conn struct {
 	draining bool
 	served   bool // Serve has returned
 	onDrain  func()
+	giveUp   func() // ends the reader's wait for memory; nil while there is none
 
 	out outbox
 }
@@ -278,10 +279,27 @@ func (c *Conn) drain() {
 	c.draining = true
 	if !begun && f == nil {
 		_ = c.Conn.SetReadDeadline(past) // as above
+		if c.giveUp != nil {
+			c.giveUp()
+		}
 	}
 	c.mu.Unlock()
 	if !begun && f != nil {
 		f()
+	}
+}
+
+// waits notes how to end the reader's wait, nil when it is over. Then the peer has the stall
+// timeout again.
+func (c *Conn) waits(giveUp func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.giveUp = giveUp
+	switch {
+	case giveUp == nil:
+		c.left = 0
+	case c.draining && c.onDrain == nil:
+		giveUp()
 	}
 }
 

@@ -193,10 +193,12 @@ func WithMaxMessage(n int) Option {
 
 // WithMemory sets how many bytes the requests of all connections and protocols may hold
 // together while they arrive, are decompressed, decoded, and handled. The default is
-// 256 MiB, or half of GOMEMLIMIT if that is less. One connection gets half of it, several
-// share it. A request that finds no room waits within its deadline, for the stall timeout
-// at most, and is then refused as not executed with ResourceExhausted. Requests of at most
-// 4 KiB are not counted; answers and the windows of streams have limits of their own.
+// 128 MiB, or half of GOMEMLIMIT if that is less; with what is not collected yet the process
+// takes up to four times as much. One connection gets half of it, several
+// share it. A request that finds no room waits until its deadline; one without a deadline
+// waits until no other was served for the stall timeout. Then it is refused as not executed,
+// with ResourceExhausted. Requests of at most 4 KiB, and of at most 32 KiB when they are
+// decoded, are not counted; answers have limits of their own.
 func WithMemory(bytes int64) Option {
 	return func(o *options) {
 		o.want(bytes >= 1, "WithMemory", bytes, "one byte at least")
@@ -215,7 +217,7 @@ func WithMaxDecoded(bytes int64) Option {
 }
 
 const (
-	mostMemory        = 256 << 20
+	mostMemory        = 128 << 20
 	defaultMaxDecoded = 64 << 20
 )
 

@@ -3,11 +3,14 @@ package server
 import (
 	"context"
 	"errors"
+	"reflect"
 	"sync"
+	"time"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
 	"github.com/tandem-rpc/tandem/internal/budget"
+	"github.com/tandem-rpc/tandem/internal/estimate"
 )
 
 // Reservation is what one request of a [Protocol] takes of [WithMemory]. A request reserves
@@ -23,8 +26,8 @@ type Reservation struct {
 }
 
 // Reserve returns an empty Reservation for a request that begins. It waits for memory until
-// ctx ends, at most for [WithStallTimeout]. Release must be called when the request is
-// over.
+// ctx ends; if ctx has no deadline, until no other request was served for [WithStallTimeout].
+// Release must be called when the request is over.
 func (c *Conn) Reserve(ctx context.Context) *Reservation { return &Reservation{conn: c, ctx: ctx} }
 
 func (r *Reservation) held() *budget.Hold {
@@ -59,6 +62,28 @@ func (r *Reservation) Reserve(n int64) error {
 		return nil
 	}
 	return h.Grow(r.ctx, n, r.conn.StallTimeout())
+}
+
+// Await is Reserve for the goroutine that reads the connection, which does not read on
+// meanwhile. It gives up at the request's deadline too, unless that is zero, and when reads
+// would return io.EOF because the server drains. The peer's stall timeout begins again after
+// it. Requests of at most 4 KiB need not be held.
+func (r *Reservation) Await(n int64, deadline time.Time) error {
+	if n <= budget.Small {
+		return nil
+	}
+	h := r.held()
+	if h.Try(n) {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(r.ctx)
+	if !deadline.IsZero() {
+		ctx, cancel = context.WithDeadline(r.ctx, deadline)
+	}
+	defer cancel()
+	r.conn.waits(cancel)
+	defer r.conn.waits(nil)
+	return h.Grow(ctx, n, r.conn.StallTimeout())
 }
 
 // Expect is Reserve for what decoding a message takes. All that is expected until Release is
@@ -96,12 +121,26 @@ func (r *Reservation) Decompress(c tandem.Compressor, src []byte, limit int) ([]
 }
 
 // Codec returns a codec that decodes src, or parts of it, as c does, and holds before what
-// that takes, if src is large.
+// that takes, if it may be much.
 func (r *Reservation) Codec(c tandem.Codec, src []byte) tandem.Codec {
-	if len(src) <= budget.Small {
+	if len(src) <= 1 {
 		return c
 	}
-	return codec.Within(c, r)
+	return &careful{c, r}
+}
+
+// careful is a codec that holds what decoding takes.
+type careful struct {
+	tandem.Codec
+
+	held *Reservation
+}
+
+func (c *careful) Decode(src []byte, v any) error {
+	if len(src) <= estimate.Light(reflect.TypeOf(v)) {
+		return c.Codec.Decode(src, v)
+	}
+	return codec.DecodeWithin(c.Codec, src, v, c.held)
 }
 
 // Unfit returns the error of a message that could not be decompressed or decoded: err itself

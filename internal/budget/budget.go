@@ -34,6 +34,7 @@ type Budget struct {
 	excess   *Hold   // that may exceed the limit or its account's share; nil for none
 	waiting  []*wait // the oldest hold first
 	parting  int64   // bytes of holds that are refused and not yet released
+	served   uint64  // waits that were granted
 	refusals uint64
 }
 
@@ -52,6 +53,8 @@ type Hold struct {
 	early   int64
 	wait    *wait // nil while it does not
 	refused bool  // and counted in parting
+
+	expected int64 // see Expect
 }
 
 // wait is a hold that waits for n bytes.
@@ -63,6 +66,17 @@ type wait struct {
 
 // New returns a budget of that many bytes.
 func New(limit int64) *Budget { return &Budget{limit: max(1, limit)} }
+
+// Served returns how many waits were granted so far. While it grows, requests that wait come
+// nearer to their turn.
+func (b *Budget) Served() uint64 {
+	if b == nil {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.served
+}
 
 // Account returns an account for a new connection.
 func (b *Budget) Account() *Account {
@@ -176,8 +190,21 @@ func (h *Hold) Release() {
 	h.account.budget.settle(func(b *Budget) {
 		b.leave(h)
 		b.take(h, h.n) // and what is early
-		h.refused = false
+		h.refused, h.expected = false, 0
 	})
+}
+
+// Expect adds n bytes to what decoding the request takes, and returns the sum since the last
+// Release.
+func (h *Hold) Expect(n int64) int64 {
+	if h == nil {
+		return n
+	}
+	b := h.account.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	h.expected += n
+	return h.expected
 }
 
 // settle has the budget changed, and then serves those that wait.
@@ -209,6 +236,9 @@ func (b *Budget) give(h *Hold, n int64) {
 	if h.early > 0 {
 		b.begin(h, -h.early)
 	}
+	if h.refused {
+		b.parting += n
+	}
 	h.n += n
 	h.account.used += n
 	b.used += n
@@ -217,9 +247,6 @@ func (b *Budget) give(h *Hold, n int64) {
 // take takes n bytes from h. The hold that exceeded the limit does so no more if the
 // rules allow what it still holds.
 func (b *Budget) take(h *Hold, n int64) {
-	if h.refused {
-		b.parting -= n
-	}
 	b.give(h, -n)
 	if x := b.excess; x != nil && (x.n == 0 || b.hasRoom(x, 0)) {
 		b.excess = nil
@@ -243,6 +270,7 @@ func (b *Budget) serve() (granted []*wait) {
 	for _, w := range b.waiting {
 		if b.hasRoom(w.hold, w.n) || b.lends(w.hold) {
 			b.give(w.hold, w.n)
+			b.served++
 			w.hold.wait = nil
 			granted = append(granted, w)
 		} else {

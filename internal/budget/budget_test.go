@@ -118,6 +118,45 @@ func TestGrowWaits(t *testing.T) {
 	})
 }
 
+// A request waits until its deadline, however far that is; one without a deadline waits while
+// others are served.
+func TestGrowIsPatient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const patience = time.Second
+		b := budget.New(10)
+		var older [10]*budget.Hold
+		for i := range older {
+			older[i] = b.Account().Hold()
+		}
+		older[0].Try(1000)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		var ends [2]error
+		wait := func(i int, ctx context.Context) { ends[i] = b.Account().Hold().Grow(ctx, 1000, patience) }
+		ends[0], ends[1] = errNoRoom, errNoRoom
+		go wait(0, ctx)
+		go wait(1, t.Context())
+		for i, h := range older[1:] {
+			h.Ask(1000, func(bool) {})
+			time.Sleep(patience * 2 / 3)
+			older[i].Release()
+		}
+		synctest.Wait()
+		if ends != [2]error{errNoRoom, errNoRoom} {
+			t.Fatalf("%v while older requests are served", ends)
+		}
+		time.Sleep(2 * patience)
+		if ends[0] != errNoRoom || tandem.CodeOf(ends[1]) != tandem.ResourceExhausted || tandem.MayHaveExecuted(ends[1]) {
+			t.Fatalf("%v after nothing was served for %v", ends, 2*patience)
+		}
+		older[len(older)-1].Release()
+		synctest.Wait()
+		if ends[0] != nil {
+			t.Fatal("a request with a deadline: ", ends[0])
+		}
+	})
+}
+
 // TestRandomPlay plays many requests at random and checks after each step that the
 // rules hold, and at the end that all that wait are served.
 func TestRandomPlay(t *testing.T) {

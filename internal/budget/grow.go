@@ -27,8 +27,9 @@ func TooMuch(n, most int64) *tandem.Error {
 // retryAfter is what the caller of a refused request is advised to wait.
 const retryAfter = 100 * time.Millisecond
 
-// Grow holds n bytes more. It waits for room until ctx ends or that long, and returns an
-// error that says that the request was not executed.
+// Grow holds n bytes more. It waits for room until ctx ends. If ctx has no deadline it gives
+// up when the budget has served no request that waits for as long as patience. Its error says
+// that the request was not executed.
 func (h *Hold) Grow(ctx context.Context, n int64, patience time.Duration) error {
 	if h == nil {
 		return nil
@@ -39,20 +40,30 @@ func (h *Hold) Grow(ctx context.Context, n int64, patience time.Duration) error 
 	}
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
-	select {
-	case granted := <-answer:
-		if granted {
-			return nil
+	if _, ok := ctx.Deadline(); ok {
+		timer.Stop()
+	}
+	for served := h.account.budget.Served(); ; {
+		select {
+		case granted := <-answer:
+			if granted {
+				return nil
+			}
+			return h.Exhausted(n)
+		case <-ctx.Done():
+			h.withdraw()
+			e := tandem.AsError(ctx.Err())
+			e.NotExecuted = true
+			return e
+		case <-timer.C:
+			now := h.account.budget.Served()
+			if now == served {
+				h.withdraw()
+				return h.Exhausted(n)
+			}
+			served = now
+			timer.Reset(patience)
 		}
-		return h.Exhausted(n)
-	case <-ctx.Done():
-		h.withdraw()
-		e := tandem.AsError(ctx.Err())
-		e.NotExecuted = true
-		return e
-	case <-timer.C:
-		h.withdraw()
-		return h.Exhausted(n)
 	}
 }
 

@@ -65,7 +65,7 @@ func (m *machine) expireRequests(now int64) {
 	if len(m.incoming.list) == 0 {
 		return
 	}
-	stalled := m.incoming.stalled(now, m.env.cfg.Stall)
+	stalled, served := m.incoming.stalled(now, m.env.cfg.Stall), m.env.cfg.Memory.Served()
 	for _, a := range slices.Backward(m.incoming.list) { // dropping one moves those after it
 		in := m.serving(a.id)
 		if in == nil || in.request != a {
@@ -74,7 +74,7 @@ func (m *machine) expireRequests(now int64) {
 		switch d := m.env.instant(in.call.Deadline); {
 		case d != 0 && now >= d:
 			m.dropRequest(in, refused(tandem.DeadlineExceeded, "the arguments of %s did not arrive in time", in.call.Method))
-		case d == 0 && a.waitedTooLong(now, m.env.cfg.Stall):
+		case d == 0 && a.waitedTooLong(now, m.env.cfg.Stall, served):
 			m.dropRequest(in, in.hold.Exhausted(a.whole()))
 		case stalled:
 			m.dropRequest(in, refused(tandem.DeadlineExceeded, "nothing more of the arguments of %s came within %v", in.call.Method, m.env.cfg.Stall))
@@ -294,7 +294,7 @@ func (in *Inbound) Decode(v any) error {
 // decode decodes a message that is not compressed.
 func (in *Inbound) decode(message []byte, v any) error {
 	var err error
-	if len(message) <= budget.Small {
+	if in.method.target.isLight(len(message), v) {
 		err = codec.Decode(in.codec(), message, v)
 	} else {
 		err = codec.DecodeWithin(in.codec(), message, v, in)
@@ -365,9 +365,10 @@ func (in *Inbound) Stream() tandem.MessageStream {
 func (s *Session) runApart(in *Inbound) {
 	s.awaitStart()
 	in.apart = true
-	large := in.owned != nil
+	large, wait := in.owned != nil, false
 	if !large { // the message is the reader's
-		if e := in.holdCopy(len(in.message)); e != nil {
+		var e *tandem.Error
+		if wait, e = in.holdCopy(len(in.message)); e != nil {
 			s.refuseRun(in, e)
 			return
 		}
@@ -385,9 +386,17 @@ func (s *Session) runApart(in *Inbound) {
 		in.message = in.owned.whole()
 		in.assembled(large)
 		var a answer
-		if d := in.call.Deadline; d.IsZero() || start.Before(d) {
+		var err error
+		if wait {
+			err = in.hold.Grow(in, int64(len(in.message)), s.env.cfg.Stall)
+			start = time.Now()
+		}
+		switch d := in.call.Deadline; {
+		case err != nil:
+			in.outcome(&a, &in.call, err)
+		case d.IsZero() || start.Before(d):
 			in.execute(&a)
-		} else {
+		default:
 			in.tooLate(&a)
 		}
 		s.answer(&a)

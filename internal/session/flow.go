@@ -273,7 +273,8 @@ type assembly struct {
 	in      *Inbound // whose request it is, which is reserved before it may go on; or nil
 	asked   bool     // for the memory
 	granted bool     // it was given
-	since   int64    // when the monitor first saw it wait; 0 before
+	since   int64    // since when the monitor has seen it wait and no other be served; 0 before
+	served  uint64   // waits that had been served then
 
 	stream *Stream // a partial message of a stream; size and credit are unused
 }

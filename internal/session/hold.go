@@ -23,16 +23,19 @@ func (in *Inbound) begin(n int) *tandem.Error {
 }
 
 // holdCopy holds the n bytes of a message that is copied for a goroutine, if they are worth
-// it.
-func (in *Inbound) holdCopy(n int) *tandem.Error {
+// it. Where there is no room now the goroutine waits for it before it runs the call.
+func (in *Inbound) holdCopy(n int) (wait bool, e *tandem.Error) {
 	if n <= budget.Small || in.s.account == nil {
-		return nil
+		return false, nil
 	}
 	in.hold = in.s.account.Hold()
-	if in.hold.Try(int64(n)) {
-		return nil
+	switch {
+	case in.hold.Try(int64(n)):
+		return false, nil
+	case in.hold.Begin(int64(n)):
+		return true, nil
 	}
-	return in.hold.Exhausted(int64(n))
+	return false, in.hold.Exhausted(int64(n))
 }
 
 // reserved reports whether the rest of a message may come. The memory of a large request is
@@ -53,14 +56,14 @@ func (m *machine) reserved(a *assembly) bool {
 	return a.granted
 }
 
-// waitedTooLong reports whether a message has waited for memory for as long as most, which
-// ends one without a deadline.
-func (a *assembly) waitedTooLong(now int64, most time.Duration) bool {
+// waitedTooLong reports whether a message has waited for memory for as long as most while no
+// other got any, which ends one without a deadline.
+func (a *assembly) waitedTooLong(now int64, most time.Duration, served uint64) bool {
 	if !a.asked || a.granted {
 		return false
 	}
-	if a.since == 0 {
-		a.since = now
+	if a.since == 0 || a.served != served {
+		a.since, a.served = now, served
 	}
 	return now-a.since > int64(most)
 }
@@ -122,12 +125,17 @@ func (in *Inbound) Return(n int64) { in.hold.Shrink(n) }
 
 // Expect reserves what a codec says that decoding takes, or refuses it.
 func (in *Inbound) Expect(n int64) error {
-	return in.s.env.expect(in, n)
+	if in.hold == nil {
+		in.hold = in.s.account.Hold()
+	}
+	return in.s.env.expect(in, in.hold, n)
 }
 
-func (e *Env) expect(r budget.Reserver, n int64) error {
-	if most := e.cfg.MaxDecoded; most > 0 && n > most {
-		return budget.TooMuch(n, most)
+// expect reserves n bytes for decoding, or refuses them if they are too many together with
+// those of the message's other values.
+func (e *Env) expect(r budget.Reserver, h *budget.Hold, n int64) error {
+	if all, most := h.Expect(n), e.cfg.MaxDecoded; most > 0 && all > most {
+		return budget.TooMuch(all, most)
 	}
 	return r.Reserve(n)
 }
@@ -137,17 +145,24 @@ func (st *Stream) Reserve(n int64) error {
 	if n == 0 || st.s.account == nil || st.in == nil {
 		return nil
 	}
+	h, err := st.holding()
+	if err != nil {
+		return err
+	}
+	return h.Grow(st.ctx, n, st.s.env.cfg.Stall)
+}
+
+// holding returns what holds the memory of the stream's message.
+func (st *Stream) holding() (*budget.Hold, error) {
 	st.s.mu.Lock()
+	defer st.s.mu.Unlock()
 	if st.over { // a goroutine that the handler has left
-		st.s.mu.Unlock()
-		return errStreamOver
+		return nil, errStreamOver
 	}
 	if st.hold == nil {
 		st.hold = st.s.account.Hold()
 	}
-	h := st.hold
-	st.s.mu.Unlock()
-	return h.Grow(st.ctx, n, st.s.env.cfg.Stall)
+	return st.hold, nil
 }
 
 // Return gives n bytes back.
@@ -155,10 +170,11 @@ func (st *Stream) Return(n int64) { st.held().Shrink(n) }
 
 // Expect is Inbound's, for a message of the stream.
 func (st *Stream) Expect(n int64) error {
-	if st.in == nil {
-		return nil
+	h, err := st.holding()
+	if err != nil {
+		return err
 	}
-	return st.s.env.expect(st, n)
+	return st.s.env.expect(st, h, n)
 }
 
 func (st *Stream) held() *budget.Hold {

@@ -2,11 +2,14 @@ package session
 
 import (
 	"context"
+	"encoding/binary"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/codec"
 	"github.com/tandem-rpc/tandem/compress"
 	"github.com/tandem-rpc/tandem/internal/budget"
 )
@@ -99,6 +102,77 @@ func TestWaitForMemoryHasTheDeadline(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A message that is copied for a goroutine waits there until its deadline.
+func TestCopiesWaitForMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := budget.New(1 << 20)
+		m, entered, release := keepers()
+		p := newPair(t, memory, m, withBudget(b))
+		defer p.close()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*defaultStall)
+		defer cancel()
+		results := make(chan error, 2)
+		send := func(size int) {
+			_, err := p.call(ctx, "hold", make([]byte, size))
+			results <- err
+		}
+		m["hold"].Spawn = true
+		go send(1 << 20)
+		<-entered
+		go send(32 << 10)
+		time.Sleep(5 * defaultStall) // virtual
+		if len(entered) > 0 || len(results) > 0 {
+			t.Fatal("it does not wait")
+		}
+		close(release)
+		for range 2 {
+			if err := <-results; err != nil {
+				t.Error(err)
+			}
+		}
+		synctest.Wait()
+		if used, _ := b.Used(); used != 0 {
+			t.Errorf("%d bytes are held by nothing", used)
+		}
+	})
+}
+
+// A small message that is large when it is decoded is estimated, and all values of a message
+// count together.
+func TestHeavyValuesAreEstimated(t *testing.T) {
+	type heavy struct{ A [1 << 10]int }
+	for _, row := range []struct {
+		message string
+		v       any
+	}{
+		{"[" + strings.Repeat("{},", 999) + "{}]", new([]heavy)},
+		{"[" + strings.Repeat("{},", 199) + "{}]", tandem.Results{new([]heavy), new([]heavy)}},
+	} {
+		message := []byte(row.message)
+		if r, ok := row.v.(tandem.Results); ok {
+			part := append(binary.AppendUvarint(nil, uint64(len(message))), message...)
+			message = append(append([]byte{byte(len(r))}, part...), part...)
+		}
+		synctest.Test(t, func(t *testing.T) {
+			var err error
+			p := newPair(t, memory, methods{"decode": &Target{Name: "decode", Func: func(_ context.Context, call *tandem.Call) error {
+				err = call.Body.Decode(row.v)
+				return err
+			}}}, withBudget(budget.New(16<<20)), func(client, server *Config) {
+				client.Codecs, server.Codecs = []tandem.Codec{codec.JSON()}, []tandem.Codec{codec.JSON()}
+			})
+			defer p.close()
+			c := p.clientEnv.NewPending()
+			defer c.Release()
+			c.Method, c.Codec, c.Message = "decode", "json", message
+			_ = p.client.Do(t.Context(), c)
+			if tandem.CodeOf(err) != tandem.ResourceExhausted || tandem.MayHaveExecuted(err) {
+				t.Errorf("%d bytes into %T: %v", len(message), row.v, err)
+			}
+		})
+	}
 }
 
 // What decoding takes is reserved, and refused beyond its limit, in the call's goroutine.

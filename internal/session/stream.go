@@ -159,7 +159,7 @@ func (st *Stream) decode(msg streamMessage, v any) error {
 		}
 		plain.b, data = b, b
 	}
-	if len(data) <= budget.Small {
+	if st.in == nil || st.in.method.target.isLight(len(data), v) {
 		return badMessage(codec.Decode(st.codec, data, v))
 	}
 	return badMessage(codec.DecodeWithin(st.codec, data, v, st))

@@ -2,12 +2,14 @@ package session
 
 import (
 	"context"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
+	"github.com/tandem-rpc/tandem/internal/estimate"
 )
 
 // Target is a method that a peer may call.
@@ -22,7 +24,8 @@ type Target struct {
 	Guarded    bool // Func ends a call with the error of WithRefusal, see [dispatch.Method]
 	Absent     bool // it stands for methods that do not exist, of either kind
 
-	slow atomic.Int32 // how many more runs are kept out of the reader
+	light int          // bytes of a message that is decoded without an estimate; 0 if the type is not known
+	slow  atomic.Int32 // how many more runs are kept out of the reader
 }
 
 // A method that held up a reader is kept out of it until it has been quick
@@ -78,9 +81,34 @@ func newTarget(m *dispatch.Method, timeout time.Duration) *Target {
 		timeout = max(0, m.Timeout)
 	}
 	return &Target{
-		Name: m.Name, Kind: m.Kind, Func: m.Func, Timeout: timeout, MaxMessage: m.MaxMessage, Guarded: m.Guarded,
+		light: lightest(m),
+		Name:  m.Name, Kind: m.Kind, Func: m.Func, Timeout: timeout, MaxMessage: m.MaxMessage, Guarded: m.Guarded,
 		Spawn: m.MaxConcurrency > 0, // it may wait in the queue
 	}
+}
+
+// lightest returns how many bytes of a message that the method takes are worth no estimate,
+// 0 if its types are not known.
+func lightest(m *dispatch.Method) (n int) {
+	types := m.Args
+	if m.In != nil {
+		types = []reflect.Type{m.In}
+	}
+	for _, t := range types {
+		if light := estimate.Light(t); n == 0 || light < n {
+			n = light
+		}
+	}
+	return n
+}
+
+// isLight reports whether a message of n bytes that is decoded into v is worth no estimate of
+// the memory which that takes.
+func (t *Target) isLight(n int, v any) bool {
+	if t.light > 0 {
+		return n <= t.light
+	}
+	return n <= estimate.Light(reflect.TypeOf(v))
 }
 
 // refusing returns what stands in the method's place for a call that is refused with e.

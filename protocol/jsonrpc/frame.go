@@ -106,7 +106,7 @@ type reader struct {
 	r      *bufio.Reader
 	midway func(bool)          // is told whether a message has arrived in part
 	skip   bool                // the rest of the line
-	try    func(n int64) error // holds n bytes more for the message; nil for no limit
+	hold   func(n int64) error // holds n bytes more for the message; nil for no limit
 }
 
 // next returns the next message, of at most that many bytes. After a *parseError,
@@ -157,12 +157,12 @@ func (f *frame) refusal(before error, tooLarge bool) error {
 const copies = 3
 
 // keep appends a part to the message. Before the message is moved, the room for that is
-// held; there is no waiting, as this is the reader of all messages.
+// held, which may take its time.
 func (r *reader) keep(message, part []byte) ([]byte, error) {
 	if need := len(message) + len(part); need > cap(message) {
 		grown := make([]byte, len(message), max(2*cap(message), need, 512))
-		if r.try != nil {
-			if err := r.try(copies * int64(cap(grown)-cap(message))); err != nil {
+		if r.hold != nil {
+			if err := r.hold(copies * int64(cap(grown)-cap(message))); err != nil {
 				return nil, err
 			}
 		}

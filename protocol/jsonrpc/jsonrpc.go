@@ -95,7 +95,7 @@ func (p *protocol) Serve(ctx context.Context, sc *server.Conn) error {
 	for {
 		one := *c
 		one.held = sc.Reserve(ctx)
-		in.try = one.held.Try
+		in.hold = func(n int64) error { return one.held.Await(n, time.Time{}) }
 		message, err := in.next(c.MaxMessage())
 		if err == nil {
 			one.serve(ctx, message, func(answer []byte) {

@@ -154,7 +154,7 @@ func (s *socket) read() {
 }
 
 // next reads a message. When it has begun, 64 KiB of it or the rest must come within the
-// stall timeout. One that is too large is read over.
+// stall timeout. One that is too large, or for which there is no memory, is read over.
 func (s *socket) next(held *server.Reservation) ([]byte, error) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
@@ -169,11 +169,14 @@ func (s *socket) next(held *server.Reservation) ([]byte, error) {
 	defer stalled.Stop()
 	var message bytes.Buffer
 	var exhausted error
-	for size := 0; ; {
+	piece := int64(smallMessage)
+	for size := 0; ; piece = stallBytes {
 		if size > 0 && exhausted == nil {
-			exhausted = held.Try(copies * stallBytes)
+			stalled.Stop() // this waits for our memory, not for the client
+			exhausted = held.Reserve(copies * piece)
+			stalled.Reset(s.StallTimeout())
 		}
-		n, err := io.CopyN(&message, r, stallBytes)
+		n, err := io.CopyN(&message, r, piece)
 		if size += int(n); size > s.MaxMessage() || exhausted != nil {
 			message.Reset()
 		}

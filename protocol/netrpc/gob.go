@@ -110,6 +110,9 @@ func matchGob(first []byte) server.Verdict {
 type gobReader struct {
 	r     *bufio.Reader
 	types []byte // all descriptions so far; only appended to, as values refer to it
+
+	// reserve is asked for the memory of a value before it is read; nil for no limit.
+	reserve func(n int64) error
 }
 
 // sizeError is the error for a value that was thrown away.
@@ -117,9 +120,15 @@ type sizeError struct{ size int }
 
 func (e *sizeError) Error() string { return fmt.Sprintf("a value of %d bytes", e.size) }
 
+// skipped is the error for a value that was thrown away: a *sizeError, or that there was no
+// memory for it.
+type skipped struct{ error }
+
+func (e *skipped) Unwrap() error { return e.error }
+
 // value reads up to the next value, of at most that many bytes, and appends it to
-// dst as a gob that stands alone. What is longer is skipped, and the error a
-// *sizeError.
+// dst as a gob that stands alone. What is longer, or has no room, is skipped, and the error a
+// *skipped.
 func (g *gobReader) value(dst []byte, limit int) ([]byte, error) {
 	for {
 		m, err := g.next()
@@ -133,16 +142,29 @@ func (g *gobReader) value(dst []byte, limit int) ([]byte, error) {
 			if g.types, err = g.read(g.types, m.end); err != nil {
 				return nil, err
 			}
+			continue
 		case m.end > limit:
-			if _, err := g.r.Discard(m.end); err != nil {
-				return nil, unexpected(err)
-			}
-			return nil, &sizeError{m.end}
-		default:
-			dst = slices.Grow(dst, len(g.types)+min(m.end, piece))
-			return g.read(append(dst, g.types...), m.end)
+			return nil, g.skip(m, &sizeError{m.end})
 		}
+		if g.reserve != nil {
+			if err := g.reserve(moved * int64(len(g.types)+m.end)); err != nil {
+				return nil, g.skip(m, err)
+			}
+		}
+		dst = slices.Grow(dst, len(g.types)+min(m.end, piece))
+		return g.read(append(dst, g.types...), m.end)
 	}
+}
+
+// moved is how often a value is there while it grows.
+const moved = 2
+
+// skip throws a message away, because of err.
+func (g *gobReader) skip(m message, err error) error {
+	if _, failed := g.r.Discard(m.end); failed != nil {
+		return unexpected(failed)
+	}
+	return &skipped{err}
 }
 
 // next parses the head of the next message, and leaves it to be read.

@@ -29,6 +29,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
@@ -175,14 +176,16 @@ func (c *conn) serveNext(ctx context.Context) error {
 	if m != nil {
 		limit = m.MaxMessage
 	}
+	c.in.reserve = func(n int64) error { return in.held.Await(n, time.Time{}) }
 	in.args, err = c.in.value(nil, limit)
-	tooLarge, isLarge := errors.AsType[*sizeError](err)
+	c.in.reserve = nil
+	why, isSkipped := errors.AsType[*skipped](err)
 	in.Call = tandem.Call{Method: in.req.ServiceMethod, Metadata: c.metadata.Clone(), Codec: c.gob.Name(), Body: in}
 	switch {
-	case isLarge:
-		c.Refuse(ctx, &in.Call, tandem.Errorf(tandem.ResourceExhausted, "message of %d bytes, %s takes at most %d",
-			tooLarge.size, in.req.ServiceMethod, limit), in.answer)
+	case isSkipped:
+		c.Refuse(ctx, &in.Call, in.refusal(why.error, limit), in.answer)
 	case err != nil:
+		in.held.Release()
 		return fmt.Errorf("reading the arguments of %s: %w", in.req.ServiceMethod, unexpected(err))
 	case m == nil:
 		c.NoMethod(ctx, &in.Call, c.Missing(in.req.ServiceMethod), in.answer)
@@ -190,6 +193,14 @@ func (c *conn) serveNext(ctx context.Context) error {
 		c.Go(ctx, &in.Call, in.answer)
 	}
 	return nil
+}
+
+// refusal is why the arguments of a call were thrown away, in words for its caller.
+func (c *call) refusal(why error, limit int) error {
+	if tooLarge, ok := errors.AsType[*sizeError](why); ok {
+		return tandem.Errorf(tandem.ResourceExhausted, "message of %d bytes, %s takes at most %d", tooLarge.size, c.req.ServiceMethod, limit)
+	}
+	return why
 }
 
 // unexpected is err for the middle of a request.

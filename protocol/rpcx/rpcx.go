@@ -131,12 +131,13 @@ func (p *protocol) Serve(ctx context.Context, sc *server.Conn) error {
 	}
 }
 
-// room holds what the arguments of a request take. It returns why there is no room.
+// room holds what the arguments of a request take, and waits for it. It returns why there is
+// no room.
 func (c *call) room(refused *limitError, size int) error {
 	if refused != nil {
 		return &tandem.Error{Code: tandem.ResourceExhausted, NotExecuted: true, Message: refused.text}
 	}
-	return c.held.Try(2 * int64(size)) // it is moved while it grows
+	return c.held.Await(2*int64(size), c.Deadline) // it is moved while it grows
 }
 
 // serveNext reads one request and starts its call.
@@ -159,15 +160,19 @@ func (c *conn) serveNext(ctx context.Context) error {
 	if !isRefused && left > limit {
 		refused = &limitError{fmt.Sprintf("message of %d bytes, %s takes at most %d", left, in.Method, limit)}
 	}
+	var bad error
+	if !isRefused {
+		bad = in.describe(limit)
+	}
 	if why := in.room(refused, left); why != nil {
 		if _, err := c.r.Discard(left); err != nil {
+			in.held.Release()
 			return unexpected(err)
 		}
 		if isRefused { // who calls is not known
 			in.answer(why)
 			return nil
 		}
-		_ = in.describe(limit) // why is error enough
 		c.Refuse(ctx, &in.Call, why, in.answer)
 		return nil
 	}
@@ -175,13 +180,13 @@ func (c *conn) serveNext(ctx context.Context) error {
 		in.held.Release()
 		return fmt.Errorf("reading the arguments of %s: %w", in.Method, err)
 	}
-	switch err := in.describe(limit); {
+	switch {
 	case in.req.kind&heartbeat != 0:
 		in.echo()
 	case m == nil:
 		c.NoMethod(ctx, &in.Call, c.missing(&in.req), in.answer)
-	case err != nil:
-		c.Refuse(ctx, &in.Call, err, in.answer)
+	case bad != nil:
+		c.Refuse(ctx, &in.Call, bad, in.answer)
 	default:
 		c.Go(ctx, &in.Call, in.answer)
 	}

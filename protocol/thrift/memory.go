@@ -57,21 +57,19 @@ func (*memory) Close() error                { return nil }
 type recorder struct {
 	memory
 
-	r     *bufio.Reader
-	limit int // bytes
-	try   func(n int64) error
-	held  int // bytes that may be kept without asking
+	r       *bufio.Reader
+	limit   int // bytes
+	reserve func(n int64) error
+	held    int   // bytes that may be kept without asking
+	denied  error // why no more are kept: Apache's code makes words of it
 }
-
-// errNoMemory is a recorder's for which there is none.
-var errNoMemory = errors.New("there is no memory for the message now: try again later, or raise server.WithMemory")
 
 // room asks for the memory of n bytes more, which are moved while they grow.
 func (r *recorder) room(n int) error {
 	for len(r.b)+n > r.held {
 		more := max(r.held, piece)
-		if r.try(2*int64(more)) != nil {
-			return errNoMemory
+		if r.denied = r.reserve(2 * int64(more)); r.denied != nil {
+			return r.denied
 		}
 		r.held += more
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	apache "github.com/apache/thrift/lib/go/thrift"
 
@@ -26,9 +27,12 @@ type request struct {
 	message []byte  // as it came, with its head if that came in a frame
 	args    int     // where the arguments begin in it
 	method  *server.Method
-	limit   int                 // of the arguments, in bytes
-	most    int                 // the server's limit of a message, in bytes
-	try     func(n int64) error // holds memory for n bytes if there is some; nil for no limit
+	limit   int // of the arguments, in bytes
+	most    int // the server's limit of a message, in bytes
+
+	// await holds memory for n bytes, waiting for it at most until the deadline, zero for
+	// none. It is nil for no limit.
+	await func(n int64, deadline time.Time) error
 }
 
 // refusal says that a request goes beyond a limit of ours.
@@ -105,10 +109,18 @@ func (q *request) readFramed(r *bufio.Reader, find finder) (*refusal, error) {
 }
 
 func (q *request) reserve(n int64) error {
-	if q.try == nil {
+	if q.await == nil {
 		return nil
 	}
-	return q.try(n)
+	return q.await(n, q.deadline(time.Now()))
+}
+
+// deadline is when the time of the request is over, zero if it does not say.
+func (q *request) deadline(now time.Time) time.Time {
+	if q.header == nil {
+		return time.Time{}
+	}
+	return deadline(q.header.metadata.Get(keyTimeout), now)
 }
 
 // smallMessage is how many bytes of a message are not worth asking for.
@@ -190,10 +202,10 @@ func (q *request) readBare(r *bufio.Reader, find finder) (*refusal, error) {
 		return nil, err
 	}
 	q.method, q.limit = find(q.name)
-	rec := &recorder{r: r, limit: max(q.limit, q.most), try: q.reserve, held: smallMessage}
+	rec := &recorder{r: r, limit: max(q.limit, q.most), reserve: q.reserve, held: smallMessage}
 	err = newGuard(q.format, rec).Skip(context.Background(), apache.STRUCT)
-	if errors.Is(err, errNoMemory) {
-		return &refusal{text: errNoMemory.Error(), fatal: true}, nil
+	if rec.denied != nil {
+		return &refusal{text: tandem.AsError(rec.denied).Message, fatal: true}, nil
 	}
 	if errors.Is(err, errTooLong) || isSizeLimit(err) {
 		return &refusal{text: fmt.Sprintf("message of more than %d bytes, or with a size that they can't hold", rec.limit), fatal: true}, nil

@@ -170,7 +170,7 @@ func (p *protocol) Serve(ctx context.Context, sc *server.Conn) error {
 // serveNext reads one request and makes its call.
 func (c *conn) serveNext(ctx context.Context) error {
 	in := &call{conn: c, held: c.Reserve(ctx)}
-	in.try, in.most = in.held.Try, c.MaxMessage()
+	in.await, in.most = in.held.Await, c.MaxMessage()
 	refused, err := in.read(c.r, c.find)
 	if err != nil {
 		in.held.Release()
@@ -241,7 +241,7 @@ func (c *call) describe(name string) {
 		c.Compressor = "zlib"
 	}
 	c.Metadata = c.header.metadata
-	c.Deadline = deadline(c.Metadata.Get(keyTimeout), time.Now())
+	c.Deadline = c.deadline(time.Now())
 }
 
 // keyTimeout is the header of a call's deadline: the milliseconds that are left. It is
