@@ -23,6 +23,9 @@ type earlier struct {
 
 // container reads a list, a map or an object into v, and remembers it.
 func (d *decoder) container(tag byte, v reflect.Value) error {
+	if err := d.charge(container); err != nil {
+		return err
+	}
 	at := len(d.refs)
 	d.refs = append(d.refs, earlier{})
 	where := settle(v)
@@ -114,9 +117,13 @@ func (d *decoder) list(tag byte, v reflect.Value) error {
 // elements reads n elements, or those until an end.
 func (d *decoder) elements(n int, v reflect.Value) error {
 	v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+	each := sizeOf(v.Type().Elem()) * 5 / 2 // the list is moved while it grows, and refs keep the element
 	for i := 0; n < 0 || i < n; i++ {
 		if n < 0 && d.ended() {
 			return nil
+		}
+		if err := d.charge(each); err != nil {
+			return err
 		}
 		element := reflect.New(v.Type().Elem()).Elem()
 		if err := d.value(element); err != nil {
@@ -231,10 +238,16 @@ func (d *decoder) fields(next func(reflect.Value) (bool, error), v reflect.Value
 
 func (d *decoder) entries(next func(reflect.Value) (bool, error), v reflect.Value) error {
 	v.Set(reflect.MakeMap(v.Type()))
-	for {
+	if err := d.charge(mapSize); err != nil {
+		return err
+	}
+	for i := 0; ; i++ {
 		key := reflect.New(v.Type().Key()).Elem()
 		more, err := next(key)
 		if err != nil || !more {
+			return err
+		}
+		if err := d.charge(entrySize(v.Type(), i)); err != nil {
 			return err
 		}
 		if !key.Comparable() {
@@ -246,6 +259,18 @@ func (d *decoder) entries(next func(reflect.Value) (bool, error), v reflect.Valu
 		}
 		v.SetMapIndex(key, value)
 	}
+}
+
+// entrySize is what the entry number i of a map takes.
+func entrySize(t reflect.Type, i int) int64 {
+	each := sizeOf(t.Key()) + sizeOf(t.Elem()) + 1
+	switch {
+	case i == 0:
+		return (mapFirst + 1) * each // refs keep the value
+	case i < mapFirst:
+		return each
+	}
+	return 3 * each
 }
 
 // boxed reads an object into what has no parts: a constant of an enum is its name, a

@@ -15,13 +15,14 @@ import (
 // decode decodes one value of Hessian 2.0 into what target points to
 // (http://hessian.caucho.com/doc/hessian-serialization.html). Values go straight
 // where they belong: there is no tree of them in between, and no memory is taken for
-// a length before as many bytes have come.
-func decode(src []byte, target any) error {
+// a length before as many bytes have come. expect is asked for the memory of the values
+// before they are made; nil for no limit.
+func decode(src []byte, target any, expect func(n int64) error) error {
 	v := reflect.ValueOf(target)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
 		return fmt.Errorf("can't decode into %T: want a pointer", target)
 	}
-	d := &decoder{src: src}
+	d := &decoder{src: src, expect: expect}
 	if err := d.value(v.Elem()); err != nil {
 		return fmt.Errorf("at byte %d: %w", d.pos, err)
 	}
@@ -39,7 +40,45 @@ type decoder struct {
 	classes []class
 	types   int       // how many names of types came
 	refs    []earlier // lists, maps and objects, in order
+
+	expect  func(n int64) error
+	pending int64 // bytes of memory for which it was not asked yet
 }
+
+// chargeStep is for how many bytes of memory it is worth asking.
+const chargeStep = 16 << 10
+
+// charge asks for n bytes of memory.
+func (d *decoder) charge(n int64) error {
+	if d.pending += n; d.expect == nil || d.pending < chargeStep {
+		return nil
+	}
+	n, d.pending = d.pending, 0
+	return d.expect(n)
+}
+
+// What values take beside their own place, in bytes.
+const (
+	boxSize   = 16 // a value in an interface
+	mapSize   = 48
+	mapFirst  = 8  // a map makes room for so many entries at first
+	container = 48 // what is remembered of a list, a map or an object
+	classSize = 64
+)
+
+// far returns the bytes that a type takes behind pointers.
+func far(t reflect.Type) (n int64) {
+	for i := 0; t.Kind() == reflect.Pointer && i < codec.MaxDepth; i++ { // a type may point to itself
+		t = t.Elem()
+		n += max(8, sizeOf(t))
+	}
+	if t.Kind() == reflect.Interface {
+		n += boxSize
+	}
+	return n
+}
+
+func sizeOf(t reflect.Type) int64 { return int64(t.Size()) } //nolint:gosec // a type's size
 
 // class is what a message says of objects before the first of them.
 type class struct {
@@ -93,7 +132,11 @@ func (d *decoder) value(v reflect.Value) error {
 	case 'N':
 		v.SetZero()
 		return nil
-	case 'Q':
+	}
+	if err := d.charge(far(v.Type())); err != nil {
+		return err
+	}
+	if tag == 'Q' {
 		return d.reference(v)
 	}
 	if isContainer(tag) {
@@ -103,7 +146,11 @@ func (d *decoder) value(v reflect.Value) error {
 		defer func() { d.depth-- }()
 		return d.container(tag, v)
 	}
+	start := d.pos
 	x, err := d.scalar(tag)
+	if err == nil {
+		err = d.charge(int64(d.pos - start))
+	}
 	if err != nil {
 		return err
 	}
@@ -315,6 +362,9 @@ func (d *decoder) describe() error {
 	if err := d.string(&c.name); err != nil {
 		return err
 	}
+	if err := d.charge(classSize + int64(len(c.name))); err != nil {
+		return err
+	}
 	n, err := d.length()
 	if err != nil {
 		return err
@@ -322,6 +372,9 @@ func (d *decoder) describe() error {
 	for range n {
 		var field string
 		if err := d.string(&field); err != nil {
+			return err
+		}
+		if err := d.charge(2*boxSize + int64(len(field))); err != nil {
 			return err
 		}
 		c.fields = append(c.fields, field)

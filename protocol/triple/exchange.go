@@ -2,7 +2,7 @@ package triple
 
 import (
 	"bytes"
-	"compress/gzip"
+	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/compress"
 	"github.com/tandem-rpc/tandem/protocol/web"
 	"github.com/tandem-rpc/tandem/server"
 )
@@ -28,6 +29,7 @@ type exchange struct {
 	w       http.ResponseWriter
 	r       *http.Request
 	control *http.ResponseController
+	held    *server.Reservation
 
 	args    [][]byte // of the request, when it has been read
 	read    bool
@@ -50,6 +52,13 @@ func (x *exchange) call() error {
 		done <- err
 	}
 	ctx := x.r.Context()
+	waits, cancel := ctx, func() {}
+	if !call.Deadline.IsZero() {
+		waits, cancel = context.WithDeadline(ctx, call.Deadline)
+	}
+	defer cancel()
+	x.held = x.conn.Reserve(waits)
+	defer x.held.Release()
 	switch {
 	case x.method == nil:
 		x.conn.NoMethod(ctx, call, tandem.Errorf(tandem.Unimplemented, "no method at %.200q", x.r.URL.Path), finish)
@@ -78,8 +87,8 @@ func (x *exchange) Decode(v any) error {
 		return tandem.Errorf(tandem.InvalidArgument, "there are %d arguments, %d are wanted", len(x.args), len(targets))
 	}
 	for i, target := range targets {
-		if err := decode(x.args[i], target); err != nil {
-			return tandem.Errorf(tandem.InvalidArgument, "argument %d: %w", i+1, err)
+		if err := decode(x.args[i], target, x.held.Expect); err != nil {
+			return server.Unfit(fmt.Errorf("argument %d: %w", i+1, err))
 		}
 	}
 	return nil
@@ -142,6 +151,11 @@ func (x *exchange) message() ([]byte, error) {
 		x.skip(min(length, 2*int64(most)))
 		return nil, tooLarge(most)
 	}
+	if length > smallMessage {
+		if err := x.held.Reserve(copies * length); err != nil {
+			return nil, err
+		}
+	}
 	var b bytes.Buffer
 	for b.Len() < int(length) {
 		if err := x.full(&b, make([]byte, min(int(length)-b.Len(), piece))); err != nil {
@@ -154,8 +168,21 @@ func (x *exchange) message() ([]byte, error) {
 	if encoding := x.r.Header.Get("Grpc-Encoding"); encoding != "gzip" {
 		return nil, tandem.Errorf(tandem.Unimplemented, "compressed by %.20q, want gzip", encoding)
 	}
-	return unzip(&b, most)
+	plain, err := x.held.Decompress(unzip, b.Bytes(), most)
+	if errors.Is(err, compress.ErrTooLarge) {
+		return nil, tooLarge(most)
+	}
+	return plain, err
 }
+
+var unzip = compress.Gzip() //nolint:gochecknoglobals // it pools its state
+
+// smallMessage is how many bytes are not worth reserving, and copies how often those of a
+// message are there: in a buffer that doubles, and in the message.
+const (
+	smallMessage = 4 << 10
+	copies       = 3
+)
 
 // skip throws away the rest of a request that is refused, so much of it at most: a consumer
 // that is still sending it when the stream ends may not look at the answer.
@@ -187,18 +214,6 @@ func (x *exchange) full(b *bytes.Buffer, p []byte) error {
 
 func tooLarge(most int) error {
 	return tandem.Errorf(tandem.ResourceExhausted, "message has more than %d bytes", most)
-}
-
-func unzip(r io.Reader, most int) ([]byte, error) {
-	z, err := gzip.NewReader(r)
-	if err != nil {
-		return nil, err
-	}
-	b, err := io.ReadAll(io.LimitReader(z, int64(most)+1))
-	if err == nil && len(b) > most {
-		err = tooLarge(most)
-	}
-	return b, err
 }
 
 // answer sends the response, or the error.

@@ -65,7 +65,7 @@ func TestRoundTrip(t *testing.T) {
 			continue
 		}
 		got := reflect.New(reflect.TypeOf(v))
-		if err := decode(b, got.Interface()); err != nil {
+		if err := decode(b, got.Interface(), nil); err != nil {
 			t.Errorf("%T %.50v: %v", v, v, err)
 		} else if !reflect.DeepEqual(got.Elem().Interface(), v) {
 			t.Errorf("%.100v, want %.100v", got.Elem(), v)
@@ -99,7 +99,7 @@ func TestSpecification(t *testing.T) {
 		"\x7aM\x01tZM\x90Z":                             []any{map[string]any{}, map[string]any{}},
 	} {
 		var got any
-		if err := decode([]byte(in), &got); err != nil || !reflect.DeepEqual(got, want) {
+		if err := decode([]byte(in), &got, nil); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%q: %v %v, want %v", in, got, err, want)
 		}
 	}
@@ -109,11 +109,11 @@ func TestSpecification(t *testing.T) {
 func TestSame(t *testing.T) {
 	const class = "C\x01p\x92\x04name\x04next"
 	var list []*part
-	if err := decode([]byte("\x7b"+class+"\x60\x01aQ\x91Q\x91N"), &list); err != nil || list[0] != list[1] || list[0].Next != list[0] || list[2] != nil {
+	if err := decode([]byte("\x7b"+class+"\x60\x01aQ\x91Q\x91N"), &list, nil); err != nil || list[0] != list[1] || list[0].Next != list[0] || list[2] != nil {
 		t.Error(list, err)
 	}
 	var whole struct{ A, B map[string]int }
-	if err := decode([]byte("H\x01aH\x01x\x91Z\x01bQ\x91Z"), &whole); err != nil || whole.B["x"] != 1 {
+	if err := decode([]byte("H\x01aH\x01x\x91Z\x01bQ\x91Z"), &whole, nil); err != nil || whole.B["x"] != 1 {
 		t.Error(whole, err)
 	}
 	for in, want := range map[string]string{
@@ -123,7 +123,7 @@ func TestSame(t *testing.T) {
 		"\x79QN":    "begins no value",
 	} {
 		var v []any
-		if err := decode([]byte(in), &v); err == nil || !strings.Contains(err.Error(), want) {
+		if err := decode([]byte(in), &v, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", in, err, want)
 		}
 	}
@@ -131,7 +131,7 @@ func TestSame(t *testing.T) {
 		A map[string]int
 		B map[string]string
 	}
-	if err := decode([]byte("H\x01aHZ\x01bQ\x91Z"), &differ); err == nil || !strings.Contains(err.Error(), "is referred to as") {
+	if err := decode([]byte("H\x01aHZ\x01bQ\x91Z"), &differ, nil); err == nil || !strings.Contains(err.Error(), "is referred to as") {
 		t.Error(err)
 	}
 }
@@ -173,7 +173,7 @@ func TestRefuses(t *testing.T) {
 		{strings.Repeat("H\x01x", 1<<18), new(any), "nested deeper than 64"},
 		{strings.Repeat("C\x00\x90", 1<<18), new(any), "unexpected EOF"},
 	} {
-		if err := decode([]byte(c.in), c.into); err == nil || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 1000 {
+		if err := decode([]byte(c.in), c.into, nil); err == nil || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 1000 {
 			t.Errorf("%.20q: %.1000v, want %q", c.in, err, c.want)
 		}
 	}
@@ -214,7 +214,7 @@ func chain(n int) string {
 // itself.
 func TestReferencesAreNotWrittenOut(t *testing.T) {
 	var short, long any
-	if err := decode([]byte(chain(3)), &short); err != nil {
+	if err := decode([]byte(chain(3)), &short, nil); err != nil {
 		t.Fatal(err)
 	}
 	one := "X\x90"
@@ -222,7 +222,7 @@ func TestReferencesAreNotWrittenOut(t *testing.T) {
 	if b, err := encode(short, mostInTests); err != nil || string(b) != "X\x93"+one+two+"X\x92"+two+two {
 		t.Errorf("%q, %v", b, err)
 	}
-	if err := decode([]byte(chain(40)), &long); err != nil {
+	if err := decode([]byte(chain(40)), &long, nil); err != nil {
 		t.Fatal(err)
 	}
 	for name, v := range map[string]any{"list": long, "map": map[string]any{"a": long}, "field": struct{ A any }{long}} {
@@ -249,7 +249,7 @@ func TestLengthsTakeNoMemory(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		var v any
-		err := decode([]byte(in), &v)
+		err := decode([]byte(in), &v, nil)
 		runtime.ReadMemStats(&after)
 		if err == nil || after.TotalAlloc-before.TotalAlloc > limit {
 			t.Errorf("%q: %v, after taking %d bytes", in, err, after.TotalAlloc-before.TotalAlloc)
@@ -272,11 +272,11 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte("\x7bC\x01p\x92\x04name\x04next\x60\x01aQ\x91Q\x91N"))
 	f.Add([]byte(chain(40)))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_ = decode(b, new(whole))
-		_ = decode(b, new([]*part))
-		_ = decode(b, new(colour))
+		_ = decode(b, new(whole), nil)
+		_ = decode(b, new([]*part), nil)
+		_ = decode(b, new(colour), nil)
 		var v any
-		if decode(b, &v) != nil {
+		if decode(b, &v, nil) != nil {
 			return
 		}
 		again, err := encode(v, mostInTests)
@@ -284,7 +284,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		var w any
-		if err := decode(again, &w); err != nil {
+		if err := decode(again, &w, nil); err != nil {
 			t.Fatalf("%q was encoded as %q: %v", b, again, err)
 		}
 	})
