@@ -55,6 +55,9 @@ func (d *decoder) parameters(targets []any) error {
 // value reads a value of Thrift type t into v, which can be set.
 func (d *decoder) value(t apache.TType, v reflect.Value) error {
 	if v.Kind() == reflect.Pointer {
+		if err := d.charge(sizeOf(v.Type().Elem())); err != nil {
+			return err
+		}
 		fresh := reflect.New(v.Type().Elem())
 		v.Set(fresh)
 		v = fresh.Elem()
@@ -148,6 +151,9 @@ func (d *decoder) scalar(t apache.TType, v reflect.Value) error {
 // structure reads a struct.
 func (d *decoder) structure(v reflect.Value) error {
 	if isGenerated(v.Type()) {
+		before := d.largest
+		d.largest = d.largestOf(v.Type())
+		defer func() { d.largest = before }()
 		return v.Addr().Interface().(apache.TStruct).Read(d.ctx, d)
 	}
 	l, err := d.layoutOf(v.Type())
@@ -186,8 +192,11 @@ func (d *decoder) elements(t apache.TType, v reflect.Value) error {
 	if err != nil {
 		return err
 	}
-	elem := int64(v.Type().Elem().Size())                     //nolint:gosec // a type's size
-	if err := d.charge(int64(n) * elem * 3 / 2); err != nil { // it is moved while it grows
+	each := sizeOf(v.Type().Elem()) * 3 / 2 // it is moved while it grows
+	if v.Kind() == reflect.Map {
+		each = 2 * (sizeOf(v.Type().Key()) + sizeOf(v.Type().Elem()))
+	}
+	if err := d.charge(int64(n) * each); err != nil {
 		return err
 	}
 	if v.Kind() == reflect.Map {
@@ -231,7 +240,7 @@ func (d *decoder) mapping(v reflect.Value) error {
 	if err != nil {
 		return err
 	}
-	each := int64(v.Type().Key().Size() + v.Type().Elem().Size()) //nolint:gosec // sizes of types
+	each := sizeOf(v.Type().Key()) + sizeOf(v.Type().Elem())
 	if err := d.charge(2 * int64(n) * each); err != nil {
 		return err
 	}

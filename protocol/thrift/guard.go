@@ -23,6 +23,7 @@ type guard struct {
 	expect  func(n int64) error // is asked for the memory of what is read; nil for no limit
 	pending int64               // bytes for which it was not asked yet
 	denied  error               // what it has said, which Apache's code makes words of
+	largest int64               // bytes of the largest struct that generated code may make many of
 }
 
 // chargeStep is for how many bytes of memory it is worth asking.
@@ -38,10 +39,10 @@ func (g *guard) charge(n int64) error {
 	return g.denied
 }
 
-// structSize is what a struct takes of which the type is not known, in bytes, and slot what
-// an element of a container takes.
+// structSize is the least that a struct is taken to need, in bytes.
 const structSize = 128
 
+// slot is what an element of a container takes.
 func slot(t apache.TType) int64 {
 	switch t {
 	case apache.BOOL, apache.BYTE:
@@ -154,7 +155,7 @@ func (g *guard) enterStruct() error {
 	if err := g.enter(); err != nil {
 		return err
 	}
-	return g.charge(structSize)
+	return g.charge(max(structSize, g.largest))
 }
 
 func (g *guard) ReadStructBegin(ctx context.Context) (string, error) {
@@ -162,6 +163,22 @@ func (g *guard) ReadStructBegin(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return g.TProtocol.ReadStructBegin(ctx)
+}
+
+func (g *guard) ReadString(ctx context.Context) (string, error) {
+	s, err := g.TProtocol.ReadString(ctx)
+	if err == nil {
+		err = g.charge(int64(len(s)))
+	}
+	return s, err
+}
+
+func (g *guard) ReadBinary(ctx context.Context) ([]byte, error) {
+	b, err := g.TProtocol.ReadBinary(ctx)
+	if err == nil {
+		err = g.charge(int64(len(b)))
+	}
+	return b, err
 }
 
 func (g *guard) ReadStructEnd(ctx context.Context) error {

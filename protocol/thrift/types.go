@@ -16,7 +16,55 @@ import (
 // types knows the structs that have been met.
 type types struct {
 	structs sync.Map // reflect.Type to *layout
+	sizes   sync.Map // reflect.Type to int64, see largestOf
 }
+
+// largestOf returns how many bytes the largest struct takes of which a generated one may have
+// many, in lists, sets and maps. Generated code makes them, so it is not seen which.
+func (ts *types) largestOf(t reflect.Type) int64 {
+	if n, ok := ts.sizes.Load(t); ok {
+		return n.(int64) //nolint:forcetypeassert // nothing else is stored
+	}
+	n := largest(t, false, map[place]bool{})
+	ts.sizes.Store(t, n)
+	return n
+}
+
+// place is a type, and whether it is inside a container.
+type place struct {
+	t    reflect.Type
+	many bool
+}
+
+func largest(t reflect.Type, many bool, seen map[place]bool) (n int64) {
+	if seen[place{t, many}] {
+		return 0
+	}
+	seen[place{t, many}] = true
+	switch t.Kind() {
+	case reflect.Pointer:
+		return largest(t.Elem(), many, seen)
+	case reflect.Slice, reflect.Array:
+		return largest(t.Elem(), true, seen)
+	case reflect.Map:
+		return max(largest(t.Key(), true, seen), largest(t.Elem(), true, seen))
+	case reflect.Struct:
+		if many {
+			n = sizeOf(t)
+		}
+		for f := range t.Fields() {
+			if f.Type.Kind() == reflect.Pointer && many && f.Type.Elem().Kind() != reflect.Struct {
+				n += max(8, sizeOf(f.Type.Elem())) // an optional value
+			}
+		}
+		for f := range t.Fields() {
+			n = max(n, largest(f.Type, many, seen))
+		}
+	}
+	return n
+}
+
+func sizeOf(t reflect.Type) int64 { return int64(t.Size()) } //nolint:gosec // a type's size
 
 // layout is what the tags of a struct say.
 type layout struct {

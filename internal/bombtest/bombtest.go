@@ -1,0 +1,312 @@
+//go:build linux
+
+// Package bombtest measures what a server takes while it gets messages that are small on the
+// wire and large in memory: a process of its own serves, this one attacks, and honest calls
+// are made beside it.
+package bombtest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// What an attack sends, and what it may do to a server.
+const (
+	Bombs    = 1024       // at the same time
+	Size     = 4<<20 - 16 // bytes of each, in memory
+	MostSent = 128 << 20  // of bombs that are large on the wire, too
+
+	mostRSS  = 512 << 20
+	mostLeft = 4 << 20 // that the live heap may have grown at the end
+)
+
+// An Attack sends its bombs to a server, and waits for the answers.
+type Attack struct {
+	Name string
+	Send func(t *testing.T, address string)
+}
+
+// Run runs each attack against a server that lets everybody in, and against one that lets only
+// honest calls in. The package has a test TestServeForBombs that calls [Serve].
+func Run(t *testing.T, attacks []Attack) {
+	for _, a := range attacks {
+		for _, open := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, let in %v", a.Name, open), func(t *testing.T) { bombard(t, a, open) })
+		}
+	}
+}
+
+// bombard attacks a process of its own that serves everybody, or nobody but honest callers.
+func bombard(t *testing.T, a Attack, open bool) {
+	p := startServer(t, open)
+	stop := honest(t, p.address)
+	before, _ := p.heap()
+	began := time.Now()
+	a.Send(t, p.address)
+	took := time.Since(began)
+	stop()
+	deadline := time.Now().Add(10 * time.Second)
+	after, worked := p.heap()
+	for after > before+mostLeft && time.Now().Before(deadline) {
+		time.Sleep(50 * time.Millisecond) // until the connections have ended
+		after, worked = p.heap()
+	}
+	peak := p.peak()
+	t.Logf("%d MiB at peak, heap %d KiB before and %d KiB after, %v, %d handled", peak>>20, before>>10, after>>10, took.Round(time.Millisecond), worked)
+	if (worked > 0) != open {
+		t.Errorf("handlers got %d bombs", worked)
+	}
+	if peak > mostRSS {
+		t.Errorf("%d MiB at peak", peak>>20)
+	}
+	if after > before+mostLeft {
+		t.Errorf("heap %d KiB before, %d KiB after", before>>10, after>>10)
+	}
+}
+
+// Concurrently runs f n times.
+func Concurrently(n int, f func()) {
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(f)
+	}
+	wg.Wait()
+}
+
+// OverTCP sends first, and then the same frame n times on one connection, and reads until there
+// is nothing more for a second.
+func OverTCP(n int, first, frame []byte) func(*testing.T, string) {
+	return func(t *testing.T, address string) {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		read := make(chan struct{})
+		var got atomic.Int64
+		go func() {
+			defer close(read)
+			b := make([]byte, 64<<10)
+			for {
+				more, err := c.Read(b)
+				got.Add(int64(more))
+				if err != nil {
+					return
+				}
+			}
+		}()
+		if _, err := c.Write(first); err != nil {
+			t.Error(err)
+		}
+		for range min(n, 1+MostSent/len(frame)) {
+			if _, err := c.Write(frame); err != nil {
+				break // cut off
+			}
+		}
+		for last := int64(-1); last != got.Load(); {
+			last = got.Load()
+			time.Sleep(time.Second) // that nothing more comes can't be seen otherwise
+		}
+		_ = c.Close()
+		<-read
+	}
+}
+
+// honest makes native and HTTP calls until it is stopped, none of which may fail.
+func honest(t *testing.T, address string) (stop func()) {
+	own := func(next tandem.Func) tandem.Func {
+		return func(ctx context.Context, call *tandem.Call) error {
+			call.SetMetadata("honest", "yes")
+			return next(ctx, call)
+		}
+	}
+	c, err := client.Dial("tcp://"+address, client.WithTimeout(30*time.Second), client.WithInterceptors(own))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	var made [2]int
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			if n, err := client.Invoke[int](context.Background(), c, "Text.Len", "tandem"); err != nil || *n != 6 {
+				t.Errorf("an honest native call: %v", err)
+				return
+			}
+			made[0]++
+			time.Sleep(5 * time.Millisecond) // that many calls are enough
+		}
+	})
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			if err := postLen(address); err != nil {
+				t.Errorf("an honest HTTP call: %v", err)
+				return
+			}
+			made[1]++
+			time.Sleep(5 * time.Millisecond) // as above
+		}
+	})
+	return func() {
+		cancel()
+		wg.Wait()
+		_ = c.Close()
+		http.DefaultClient.CloseIdleConnections()
+		if made[0] == 0 || made[1] == 0 {
+			t.Errorf("honest calls: %d", made)
+		}
+	}
+}
+
+func postLen(address string) error {
+	req, err := http.NewRequest(http.MethodPost, "http://"+address+"/Text/Len", strings.NewReader(`"tandem"`))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Honest", "yes")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if b, err := io.ReadAll(res.Body); err != nil || string(bytes.TrimSpace(b)) != "6" {
+		return fmt.Errorf("%s: %q %w", res.Status, b, err)
+	}
+	return nil
+}
+
+// process is a server in a process of its own.
+type process struct {
+	t       *testing.T
+	cmd     *exec.Cmd
+	in      io.Writer
+	out     *bufio.Scanner
+	address string
+}
+
+const serveEnv = "TANDEM_TEST_SERVE"
+
+func startServer(t *testing.T, open bool) *process {
+	cmd := exec.Command(os.Args[0], "-test.run=^TestServeForBombs$")
+	cmd.Env = append(os.Environ(), serveEnv+"="+map[bool]string{true: "open", false: "shut"}[open])
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait()
+	})
+	p := &process{t, cmd, in, bufio.NewScanner(out), ""}
+	p.address = p.next()
+	return p
+}
+
+func (p *process) next() string {
+	if !p.out.Scan() {
+		p.t.Fatal("the server's process has ended")
+	}
+	return p.out.Text()
+}
+
+// heap returns the live heap after two collections, and how many bombs handlers got.
+func (p *process) heap() (bytes uint64, worked int) {
+	if _, err := fmt.Fprintln(p.in); err != nil {
+		p.t.Fatal(err)
+	}
+	if _, err := fmt.Sscan(p.next(), &bytes, &worked); err != nil {
+		p.t.Fatal(err)
+	}
+	return bytes, worked
+}
+
+// peak returns the most memory that was resident.
+func (p *process) peak() (bytes uint64) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(status), "VmHWM:")
+	if _, err := fmt.Sscan(after, &bytes); err != nil {
+		p.t.Fatal(err)
+	}
+	return bytes << 10
+}
+
+// Serve serves in the process that Run starts, and does nothing in others. build returns a
+// server with HTTP and with what is attacked, given what lets callers in; Text.Len is there
+// already.
+func Serve(build func(admit tandem.Interceptor) *server.Server) {
+	who := os.Getenv(serveEnv)
+	if who == "" {
+		return
+	}
+	srv := build(func(next tandem.Func) tandem.Func {
+		return func(ctx context.Context, call *tandem.Call) error {
+			if who != "open" && call.Metadata.Get("honest") == "" {
+				return tandem.Errorf(tandem.Unauthenticated, "who are you?")
+			}
+			return next(ctx, call)
+		}
+	})
+	check(server.Handle(srv, "Text.Len", func(_ context.Context, s *string) (*int, error) {
+		if len(*s) > len("tandem") {
+			Work()
+		}
+		return new(len(*s)), nil
+	}))
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	check(err)
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeListener(ln) }()
+	fmt.Println(ln.Addr())
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		fmt.Println(m.HeapAlloc, worked.Load())
+	}
+	_ = srv.Close()
+	<-served
+}
+
+// Work is what a handler does that has got a bomb: it keeps it for a while.
+func Work() {
+	worked.Add(1)
+	time.Sleep(20 * time.Millisecond)
+}
+
+var worked atomic.Int64 // bombs that handlers got
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package thrift_test
+
+const raceEnabled = false
