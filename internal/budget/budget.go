@@ -291,7 +291,9 @@ func (b *Budget) refuseYounger(h *Hold, n int64) (refused []*wait) {
 	from := len(b.waiting)
 	for from > 0 && enough < short && b.waiting[from-1].hold.born > h.born {
 		from--
-		enough += b.waiting[from].hold.n
+		if y := b.waiting[from].hold; !y.refused { // else it is in parting
+			enough += y.n
+		}
 	}
 	if short <= 0 || enough < short {
 		return nil
@@ -303,8 +305,10 @@ func (b *Budget) refuseYounger(h *Hold, n int64) (refused []*wait) {
 			left = append(left, w)
 			continue
 		}
+		if !y.refused {
+			b.parting += y.n
+		}
 		y.wait, y.refused = nil, true
-		b.parting += y.n
 		b.refusals++
 		refused = append(refused, w)
 	}

@@ -131,28 +131,29 @@ func TestGrowIsPatient(t *testing.T) {
 		older[0].Try(1000)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		var ends [2]error
-		wait := func(i int, ctx context.Context) { ends[i] = b.Account().Hold().Grow(ctx, 1000, patience) }
-		ends[0], ends[1] = errNoRoom, errNoRoom
-		go wait(0, ctx)
-		go wait(1, t.Context())
+		timed, patient := make(chan error, 1), make(chan error, 1)
+		go func() { timed <- b.Account().Hold().Grow(ctx, 1000, patience) }()
+		go func() { patient <- b.Account().Hold().Grow(t.Context(), 1000, patience) }()
 		for i, h := range older[1:] {
 			h.Ask(1000, func(bool) {})
 			time.Sleep(patience * 2 / 3)
 			older[i].Release()
 		}
 		synctest.Wait()
-		if ends != [2]error{errNoRoom, errNoRoom} {
-			t.Fatalf("%v while older requests are served", ends)
+		if len(timed)+len(patient) > 0 {
+			t.Fatal("one gives up while older requests are served")
 		}
 		time.Sleep(2 * patience)
-		if ends[0] != errNoRoom || tandem.CodeOf(ends[1]) != tandem.ResourceExhausted || tandem.MayHaveExecuted(ends[1]) {
-			t.Fatalf("%v after nothing was served for %v", ends, 2*patience)
+		synctest.Wait()
+		if len(timed) > 0 || len(patient) == 0 {
+			t.Fatalf("nothing was served for %v: the one without a deadline gives up, and no other", 2*patience)
+		}
+		if err := <-patient; tandem.CodeOf(err) != tandem.ResourceExhausted || tandem.MayHaveExecuted(err) {
+			t.Fatal(err)
 		}
 		older[len(older)-1].Release()
-		synctest.Wait()
-		if ends[0] != nil {
-			t.Fatal("a request with a deadline: ", ends[0])
+		if err := <-timed; err != nil {
+			t.Fatal("a request with a deadline: ", err)
 		}
 	})
 }

@@ -5,3 +5,7 @@ func (b *Budget) Excess() *Hold { return b.excess }
 
 // Waiting returns how many holds wait.
 func (b *Budget) Waiting() int { return len(b.waiting) }
+
+// Early returns how many bytes came before there was room, and how many holds have that are
+// refused.
+func (b *Budget) Early() (early, parting int64) { return b.early, b.parting }
