@@ -110,6 +110,7 @@ var importTable = []row{
 	{layer: 5, folder: "internal/interop"},
 	{layer: 5, folder: "internal/testcert"},
 	{layer: 5, folder: "internal/honestcalls"},
+	{layer: 5, folder: "internal/bombtest"},
 	{layer: 5, folder: "bench/..."},
 	{layer: 5, folder: "cmd/..."},
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
@@ -39,7 +40,7 @@ func (parcel) Serve(ctx context.Context, c *server.Conn) error {
 			return err
 		}
 		held := c.Reserve(ctx)
-		if err := held.Try(int64(size)); err != nil { // before its first byte is read
+		if err := held.Await(int64(size), time.Time{}); err != nil { // before its first byte is read
 			return err
 		}
 		packed := make([]byte, size)

@@ -39,20 +39,8 @@ func (r *Reservation) held() *budget.Hold {
 	return r.hold
 }
 
-// Try holds n bytes more if there is room now. Else its error says that the request was not
+// Reserve holds n bytes more, and waits for room. Its error says that the request was not
 // executed. Requests of at most 4 KiB need not be held.
-func (r *Reservation) Try(n int64) error {
-	if n <= budget.Small {
-		return nil
-	}
-	h := r.held()
-	if h.Try(n) {
-		return nil
-	}
-	return h.Exhausted(n)
-}
-
-// Reserve is Try, and waits for room.
 func (r *Reservation) Reserve(n int64) error {
 	if n <= 0 {
 		return nil
@@ -67,7 +55,7 @@ func (r *Reservation) Reserve(n int64) error {
 // Await is Reserve for the goroutine that reads the connection, which does not read on
 // meanwhile. It gives up at the request's deadline too, unless that is zero, and when reads
 // would return io.EOF because the server drains. The peer's stall timeout begins again after
-// it. Requests of at most 4 KiB need not be held.
+// it. It does nothing for 4 KiB or less.
 func (r *Reservation) Await(n int64, deadline time.Time) error {
 	if n <= budget.Small {
 		return nil

@@ -11,7 +11,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -25,6 +24,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/transport"
 )
 
 // What an attack sends, and what it may do to a server.
@@ -94,7 +94,7 @@ func Concurrently(n int, f func()) {
 // is nothing more for a second.
 func OverTCP(n int, first, frame []byte) func(*testing.T, string) {
 	return func(t *testing.T, address string) {
-		c, err := net.Dial("tcp", address)
+		c, err := transport.TCP().Dial(context.Background(), address)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -281,7 +281,7 @@ func Serve(build func(admit tandem.Interceptor) *server.Server) {
 		}
 		return new(len(*s)), nil
 	}))
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := transport.TCP().Listen(context.Background(), "127.0.0.1:0")
 	check(err)
 	served := make(chan error, 1)
 	go func() { served <- srv.ServeListener(ln) }()
