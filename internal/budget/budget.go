@@ -7,9 +7,9 @@
 //     no more than is left free. So one greedy connection gets half of the budget,
 //     three get a quarter each, and a new one always finds room for a small message.
 //   - A hold without room waits. Of those that wait, older holds are served first. When
-//     the budget itself is used up, the youngest that wait and hold memory are refused,
-//     so that older ones get theirs.
-//   - What has arrived of requests that wait is counted apart: an eighth of the budget.
+//     none is served for too long because the budget itself is used up, the youngest that
+//     wait and hold memory are refused, so that an older one gets theirs: see Press.
+//   - What has arrived of requests that wait is counted apart: half of the budget.
 //   - The oldest hold that waits is served in any case, one at a time: it may exceed
 //     the budget until it is released or fits. So one request always makes progress.
 //
@@ -142,12 +142,27 @@ func (h *Hold) Ask(n int64, done func(granted bool)) (granted bool) {
 	h.wait = &wait{h, n, done}
 	at, _ := slices.BinarySearchFunc(b.waiting, h.born, func(w *wait, born uint64) int { return cmp.Compare(w.hold.born, born) })
 	b.waiting = slices.Insert(b.waiting, at, h.wait)
-	refused := b.refuseYounger(h, n)
+	b.mu.Unlock()
+	return false
+}
+
+// Press has the youngest of those that wait and hold memory refused, as many as it takes for h
+// to get what it waits for, and reports whether there are such.
+func (h *Hold) Press() bool {
+	if h == nil {
+		return false
+	}
+	b := h.account.budget
+	b.mu.Lock()
+	var refused []*wait
+	if h.wait != nil {
+		refused = b.refuseYounger(h, h.wait.n)
+	}
 	b.mu.Unlock()
 	for _, w := range refused {
 		w.done(false)
 	}
-	return false
+	return len(refused) > 0
 }
 
 // Begin holds the n bytes that have come of a request which may have to wait. What it gets
@@ -159,7 +174,7 @@ func (h *Hold) Begin(n int64) bool {
 	a, b := h.account, h.account.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if a.early+n > b.limit/8-b.early-n {
+	if a.early+n > b.limit/2-b.early-n {
 		b.refusals++
 		return false
 	}

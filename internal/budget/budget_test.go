@@ -56,12 +56,12 @@ func TestYoungestIsRefusedFirst(t *testing.T) {
 	if !h[3].Try(40) || !h[2].Try(25) || !ask(3, 60) { // which exceeds the budget
 		t.Fatal("no room")
 	}
-	if ask(2, 60) || ask(1, 1) || ask(0, 20) || results != [4]asked{} {
+	if ask(2, 60) || ask(1, 1) || ask(0, 20) || h[0].Press() || results != [4]asked{} {
 		t.Fatalf("%+v: 45 bytes are short, and none but 25 can be had", results)
 	}
 	h[0].Release()
 	h[3].Shrink(20)
-	if ask(0, 20) || results != [4]asked{2: {refused: true}} {
+	if ask(0, 20) || results != [4]asked{} || !h[0].Press() || results != [4]asked{2: {refused: true}} {
 		t.Fatalf("%+v: 25 bytes are short, which the youngest that waits has", results)
 	}
 	h[2].Release()
@@ -199,6 +199,10 @@ func play(t *testing.T, r *rand.Rand) {
 			p.hold.Release()
 			players = slices.Delete(players, i, i+1)
 		case 1:
+			if p.ask > 0 {
+				p.hold.Press()
+				break
+			}
 			n := r.Int64N(p.n + 1)
 			p.hold.Shrink(n)
 			p.n -= n

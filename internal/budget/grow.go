@@ -27,9 +27,9 @@ func TooMuch(n, most int64) *tandem.Error {
 // retryAfter is what the caller of a refused request is advised to wait.
 const retryAfter = 100 * time.Millisecond
 
-// Grow holds n bytes more. It waits for room until ctx ends. If ctx has no deadline it gives
-// up when the budget has served no request that waits for as long as patience. Its error says
-// that the request was not executed.
+// Grow holds n bytes more. It waits for room until ctx ends. When the budget has served no
+// request for as long as patience, younger ones are refused for this one; if there are none and
+// ctx has no deadline, it gives up. Its error says that the request was not executed.
 func (h *Hold) Grow(ctx context.Context, n int64, patience time.Duration) error {
 	if h == nil {
 		return nil
@@ -40,9 +40,7 @@ func (h *Hold) Grow(ctx context.Context, n int64, patience time.Duration) error 
 	}
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
-	if _, ok := ctx.Deadline(); ok {
-		timer.Stop()
-	}
+	_, timed := ctx.Deadline()
 	for served := h.account.budget.Served(); ; {
 		select {
 		case granted := <-answer:
@@ -57,7 +55,7 @@ func (h *Hold) Grow(ctx context.Context, n int64, patience time.Duration) error 
 			return e
 		case <-timer.C:
 			now := h.account.budget.Served()
-			if now == served {
+			if now == served && !h.Press() && !timed {
 				h.withdraw()
 				return h.Exhausted(n)
 			}
