@@ -21,7 +21,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-var spellings = flag.Int("spellings", 20_000, "how many spellings of a method's name TestSpellings tries on each protocol")
+var spellings = flag.Int("spellings", 5_000, "how many spellings of a method's name TestSpellings tries on each protocol")
 
 // However the name of a method is spelled, a rule against it holds: by the paths of HTTP, and
 // by the names of JSON-RPC, whose text has spellings of its own.

@@ -248,15 +248,22 @@ func askTandemInPieces(g *gate, method, _ string) []byte {
 	b = wire.AppendHeader(b, wire.Header{Length: len(payload), Type: wire.TypeRequest, Stream: id})
 	return g.exchange(append(b, payload...), func(c net.Conn) ([]byte, error) {
 		h, first, err := readFrame(c, readPreface, wire.TypeWindow, wire.TypeResponse)
-		if err != nil || h.Type == wire.TypeResponse {
-			return fmt.Append([]byte("before the end: "), first), err
+		if err != nil {
+			return nil, err
+		}
+		if h.Type == wire.TypeResponse {
+			status, err := statusOf(h, first)
+			return append([]byte("before the end: "), status...), err
 		}
 		b := wire.AppendHeader(nil, wire.Header{Length: block, Type: wire.TypeData, Flags: wire.FlagEnd, Stream: id})
 		if _, err := c.Write(append(b, make([]byte, block)...)); err != nil {
 			return nil, err
 		}
-		_, status, err := readFrame(c, nil, wire.TypeResponse)
-		return status, err
+		h, payload, err := readFrame(c, nil, wire.TypeResponse)
+		if err != nil {
+			return nil, err
+		}
+		return statusOf(h, payload)
 	})
 }
 
@@ -266,8 +273,13 @@ func readStatus(c net.Conn) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return statusOf(h, payload)
+}
+
+// statusOf is what a response says of its call, without the load of the server.
+func statusOf(h wire.Header, payload []byte) ([]byte, error) {
 	var r wire.Response
-	_, err = wire.ParseResponse(payload, &r)
+	_, err := wire.ParseResponse(payload, &r)
 	return fmt.Append(r.Status, h.Flags), err
 }
 
