@@ -27,6 +27,25 @@ func TestShare(t *testing.T) {
 	}
 }
 
+// A thousand clients may each send the first block of a large request at the same time, and one
+// connection gets no more than half of the room for such blocks.
+func TestFirstBlocksHaveRoom(t *testing.T) {
+	const limit, block = 128 << 20, 64 << 10
+	b := budget.New(limit)
+	for i := range 1000 {
+		if !b.Account().Hold().Begin(block) {
+			t.Fatalf("no room for the first block of connection %d", i+1)
+		}
+	}
+	greedy, n := budget.New(limit).Account(), 0
+	for greedy.Hold().Begin(block) {
+		n++
+	}
+	if n != limit/4/block {
+		t.Errorf("one connection has %d first blocks", n)
+	}
+}
+
 func TestNilHasNoLimit(t *testing.T) {
 	var b *budget.Budget
 	h := b.Account().Hold()
