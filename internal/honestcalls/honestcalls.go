@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -114,7 +115,7 @@ func callHTTP(tr *http.Transport) error {
 		return err
 	}
 	b, err := io.ReadAll(res.Body)
-	if err = errors.Join(err, res.Body.Close()); err == nil && (res.StatusCode != http.StatusOK || string(b) != fmt.Sprint(len(text))) {
+	if err = errors.Join(err, res.Body.Close()); err == nil && (res.StatusCode != http.StatusOK || string(b) != strconv.Itoa(len(text))) {
 		err = fmt.Errorf("answered %s: %q", res.Status, b)
 	}
 	return err

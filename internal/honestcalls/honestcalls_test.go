@@ -25,7 +25,7 @@ type counting struct {
 
 func (c counting) Errorf(string, ...any) { c.failed.Add(1) }
 
-// Each kind of call is made, and one that fails fails the test.
+// Each kind of call is made, and a call that fails makes the test fail.
 func TestBeside(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoils func(tandem.Call) bool

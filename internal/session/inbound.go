@@ -115,15 +115,9 @@ func (m *machine) onRequest(h wire.Header, payload []byte, now int64) (event, er
 		}
 		in.method = &method{name: in.method.name, target: in.method.target.refusing(e)}
 	}
-	if e := m.crowded(in, h); e != nil {
+	if e := m.takes(in, h, len(block)); e != nil {
 		m.refuse(in, h, e)
 		return event{}, nil
-	}
-	if h.Flags&wire.FlagEnd == 0 {
-		if e := in.begin(len(block)); e != nil {
-			m.refuse(in, h, e)
-			return event{}, nil
-		}
 	}
 	m.serve(in)
 	if h.Flags&wire.FlagStream != 0 {
@@ -135,6 +129,15 @@ func (m *machine) onRequest(h wire.Header, payload []byte, now int64) (event, er
 	in.request = &assembly{id: in.id, answer: wire.FlagAnswer, buf: takeBuffer(), have: len(block), size: int(r.Size), in: in} //nolint:gosec // checked
 	in.request.buf.b = append(in.request.buf.b, block...)
 	return event{}, m.startAssembly(in.request)
+}
+
+// takes returns why there is no room for a call, and holds memory for the first block of one
+// whose message is still arriving.
+func (m *machine) takes(in *Inbound, h wire.Header, block int) *tandem.Error {
+	if e := m.crowded(in, h); e != nil || h.Flags&wire.FlagEnd != 0 {
+		return e
+	}
+	return in.begin(block)
 }
 
 // reserve checks the stream number of a new request.

@@ -179,7 +179,8 @@ func floodPool(heeds bool) flood {
 func floodMethods() flood {
 	return flood{
 		name: "overload-methods", title: "Two methods, one of them at three times its capacity: goodput of the other",
-		story: "A server with two methods, of which one needs 20 ms of a processor and is overloaded. The other needs 100 µs, and 1,000 calls a second are made of it; only they count.",
+		story: "A server with two methods, of which one needs 20 ms of a processor and is overloaded. " +
+			"The other needs 100 µs, and 1,000 calls a second are made of it; only they count.",
 		methods: func(*world) []*work {
 			return []*work{
 				{cpu: func() time.Duration { return 100 * time.Microsecond }, heeds: true},
@@ -201,7 +202,8 @@ func floodGreedy() flood {
 	const own = 1800 // calls a second of all callers but one
 	return flood{
 		name: "overload-greedy", title: "One of ten callers makes three times what the server can do: goodput of the others",
-		story: "A server whose handlers need 1 ms of a processor, and ten callers. Nine have their share of 2,000 calls a second, less a tenth; the tenth caller makes as many as all could. Only the nine count.",
+		story: "A server whose handlers need 1 ms of a processor, and ten callers. " +
+			"Nine have their share of 2,000 calls a second, less a tenth; the tenth caller makes as many as all could. Only the nine count.",
 		methods: func(w *world) []*work {
 			return []*work{{cpu: func() time.Duration { return w.about(time.Millisecond) }, heeds: true}}
 		},

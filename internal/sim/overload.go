@@ -52,7 +52,6 @@ type site struct {
 	*host
 
 	admission admission
-	links     []*link
 	running   int
 	load      float64 // share of processor time used lately
 	lastBusy  time.Duration

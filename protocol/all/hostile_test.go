@@ -180,7 +180,7 @@ func TestGarbageOnEveryProtocol(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := newPort(t)
-				random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same for every run
+				random := rand.New(rand.NewPCG(1, 2))
 				honestcalls.Beside(t, p.net, "a", func() {
 					for range 200 {
 						b := append(bytes.Clone(s.before), spoil(random, s.request)...)

@@ -180,17 +180,22 @@ func (c *conn) serveNext(ctx context.Context) error {
 		in.held.Release()
 		return fmt.Errorf("reading the arguments of %s: %w", in.Method, err)
 	}
-	switch {
-	case in.req.kind&heartbeat != 0:
-		in.echo()
-	case m == nil:
-		c.NoMethod(ctx, &in.Call, c.missing(&in.req), in.answer)
-	case bad != nil:
-		c.Refuse(ctx, &in.Call, bad, in.answer)
-	default:
-		c.Go(ctx, &in.Call, in.answer)
-	}
+	in.start(ctx, m != nil, bad)
 	return nil
+}
+
+// start makes the call of a request that has arrived, or answers it with what is wrong.
+func (c *call) start(ctx context.Context, exists bool, bad error) {
+	switch {
+	case c.req.kind&heartbeat != 0:
+		c.echo()
+	case !exists:
+		c.conn.NoMethod(ctx, &c.Call, c.conn.missing(&c.req), c.answer)
+	case bad != nil:
+		c.conn.Refuse(ctx, &c.Call, bad, c.answer)
+	default:
+		c.conn.Go(ctx, &c.Call, c.answer)
+	}
 }
 
 // missing says in rpcx's words that there is no such method.

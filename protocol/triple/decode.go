@@ -128,8 +128,7 @@ func (d *decoder) value(v reflect.Value) error {
 			return err
 		}
 	}
-	switch tag {
-	case 'N':
+	if tag == 'N' {
 		v.SetZero()
 		return nil
 	}

@@ -21,7 +21,7 @@ func estimated(t *testing.T, name, src string, v any) {
 	var err error
 	got := codectest.Allocated(func() {
 		err = decode([]byte(src), v, func(n int64) error {
-			expected += uint64(n) //nolint:gosec // never negative
+			expected += uint64(n)
 			return nil
 		})
 	})

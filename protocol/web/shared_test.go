@@ -76,6 +76,7 @@ func TestUploadsShareASlowLink(t *testing.T) {
 					if err != nil {
 						return 0, "", err
 					}
+					defer func() { _ = res.Body.Close() }()
 					text, err := io.ReadAll(res.Body)
 					return res.StatusCode, string(text), err
 				}
