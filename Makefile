@@ -4,7 +4,7 @@
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test interop interop-short interop-jsonrpc interop-together test-protocols test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy outdated generated docs faults faults-inputs faults-short faults-soak fuzz session-soak flood demo sim bench bench-table bench-java bench-compare bench-pairs peers cover vuln ci clean
+.PHONY: help test interop interop-short interop-jsonrpc interop-together test-protocols test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy outdated generated docs faults faults-inputs faults-short faults-soak fuzz session-soak bombs flood demo sim bench bench-table bench-java bench-compare bench-pairs peers cover vuln ci clean
 
 GO  ?= go
 BIN := $(CURDIR)/.bin
@@ -186,6 +186,9 @@ session-soak: ## Run the session tests SOAKRUNS (200) times, SOAKJOBS (3) at a t
 	@cd internal/session && seq $(SOAKRUNS) | xargs -P $(SOAKJOBS) -I {} sh -c \
 		'log=$(BIN)/session.{}.log; $(BIN)/session.test -test.shuffle=on -test.timeout=5m >$$log 2>&1 || { cat $$log; echo "run {} failed" >&2; exit 255; }; rm $$log; echo "run {} passed"'
 	cd internal/session && $(BIN)/session.test -test.v -test.timeout=60m -test.run=Stranger -calls=$(SOAKCALLS)
+
+bombs: ## Send 1,024 bombs of each protocol and compressor at the same time: a server takes at most 512 MiB
+	$(GO) test -run TestBombsAreBounded -v -count=1 -timeout 60m ./protocol/all ./protocol/thrift -bombs 1024
 
 flood: ## Open 2,000 silent connections a second for 30 s, and 1,000 honest ones beside them: none may fail
 	$(GO) test -run TestSilentFlood -v -count=1 ./server -flood 30s -flood-rate 2000 -flood-honest 1000 -flood-networks 65536 -flood-p99 500ms

@@ -105,21 +105,13 @@ func (n *network) close() {
 // shape puts l on the links to all servers.
 func (n *network) shape(l link) error {
 	for i, host := range n.servers {
-		for _, end := range []struct{ host, dev string }{{n.client, n.near(i)}, {host, "up0"}} {
-			if l.Mbit > 0 {
-				if err := commands(tbf(end.host, end.dev, l.Mbit)); err != nil {
-					return err
-				}
+		if l.Mbit > 0 {
+			if err := commands(tbf(n.client, n.near(i), l.Mbit), tbf(host, "up0", l.Mbit)); err != nil {
+				return err
 			}
 		}
 		if l.LossIn > 0 || l.LossOut > 0 {
-			chains := map[string]string{}
-			for chain, pct := range map[string]int{"input": l.LossIn, "output": l.LossOut} {
-				if pct > 0 {
-					chains[chain] = fmt.Sprintf("numgen random mod 100 < %d counter drop", pct)
-				}
-			}
-			if err := n.filter(host, chains); err != nil {
+			if err := n.filter(host, losses(l)); err != nil {
 				return err
 			}
 		}
@@ -130,6 +122,17 @@ func (n *network) shape(l link) error {
 		}
 	}
 	return nil
+}
+
+// losses returns the rules that drop packets in each direction, by chain.
+func losses(l link) map[string]string {
+	chains := map[string]string{}
+	for chain, pct := range map[string]int{"input": l.LossIn, "output": l.LossOut} {
+		if pct > 0 {
+			chains[chain] = fmt.Sprintf("numgen random mod 100 < %d counter drop", pct)
+		}
+	}
+	return chains
 }
 
 // tbf limits what dev sends. The queue holds 50 ms, or 32 KiB if that is more.

@@ -104,8 +104,10 @@ func mainPage(last []cellReport, missing []cell) string {
 }
 
 const howMeasured = `- Calls begin on a fixed schedule, whatever becomes of those before, and their time and deadline count from then.
-- Client and servers write down each call by its number. In every cell, no call of tandem may run twice that is not idempotent, succeed without having run, run although its error says that it did not, or run without having been called.
-- Before the fault each system runs without it: there no call may fail. An arm with the fault counts only if something shows that the fault took, if it made nine tenths of its calls, and if every server ran calls before.
+- Client and servers write down each call by its number. In every cell, no call of tandem may run twice that is not idempotent,
+  succeed without having run, run although its error says that it did not, or run without having been called.
+- Before the fault each system runs without it: there no call may fail. An arm with the fault counts only if something
+  shows that the fault took, if it made nine tenths of its calls, and if every server ran calls before.
 - Cells that need little of the machine run beside each other, each in a network of its own. Uploads, crowds and memory run alone.
 - Packets are dropped by nftables, delayed and reordered through NFQUEUE, and links limited by tbf, so that the kernel's own retransmission copes with it, under cubic and bbr where that matters.
 - The clocks of the cells clock-… are those of the processes: the lab is then built with a time.Now that adds a step.

@@ -9,6 +9,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -29,13 +30,19 @@ import (
 
 // What an attack sends, and what it may do to a server.
 const (
-	Bombs    = 1024       // at the same time
-	Size     = 4<<20 - 16 // bytes of each, in memory
-	MostSent = 128 << 20  // of bombs that are large on the wire, too
+	Size = 4<<20 - 16 // bytes of each bomb, in memory
 
 	mostRSS  = 512 << 20
 	mostLeft = 4 << 20 // that the live heap may have grown at the end
 )
+
+var bombs = flag.Int("bombs", 256, "how many bombs of each kind are sent at the same time; make bombs sends 1,024") //nolint:gochecknoglobals // a flag
+
+// Bombs is how many bombs an attack sends at the same time.
+func Bombs() int { return *bombs }
+
+// MostSent bounds the bytes of bombs that are large on the wire, too.
+func MostSent() int { return Bombs() * (128 << 10) }
 
 // An Attack sends its bombs to a server, and waits for the answers.
 type Attack struct {
@@ -115,7 +122,7 @@ func OverTCP(n int, first, frame []byte) func(*testing.T, string) {
 		if _, err := c.Write(first); err != nil {
 			t.Error(err)
 		}
-		for range min(n, 1+MostSent/len(frame)) {
+		for range min(n, 1+MostSent()/len(frame)) {
 			if _, err := c.Write(frame); err != nil {
 				break // cut off
 			}

@@ -30,7 +30,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// Bombs are messages that are small on the wire and as large as may be in memory: 1,024 of
+// Bombs are messages that are small on the wire and as large as may be in memory: many of
 // them at the same time on one connection, of each protocol and each compressor that it has,
 // must not take a server more than 512 MiB, nor harm honest calls beside them. Thrift's are in
 // its own module.
@@ -56,14 +56,14 @@ func attacks(t *testing.T) []bombtest.Attack {
 	list := "[" + strings.Repeat("{},", items-1) + "{}]"
 	maps := "\xdd" + string(binary.BigEndian.AppendUint32(nil, items/4)) + strings.Repeat("\x80", items/4)
 	rows := []bombtest.Attack{
-		{Name: "gRPC gzip", Send: overHTTP2(bombtest.Bombs, "/Text/Len", "application/grpc+json", "", envelope(gzipped))},
-		{Name: "gRPC gzip, many connections", Send: several(many, overHTTP2(bombtest.Bombs/many, "/Text/Len", "application/grpc+json", "", envelope(gzipped)))},
-		{Name: "Connect gzip", Send: overHTTP2(bombtest.Bombs, "/Text/Len", "application/json", "gzip", gzipped)},
-		{Name: "Triple gzip", Send: overHTTP2(bombtest.Bombs, "/Java/Items", "application/grpc+proto", "", envelope(packed(t, compress.Gzip(), hessian())))},
-		{Name: "rpcx gzip", Send: bombtest.OverTCP(bombtest.Bombs, nil, rpcxFrame("Text", "Len", rpcxJSON, gzipped))},
-		{Name: "rpcx lists", Send: bombtest.OverTCP(bombtest.Bombs, nil, rpcxFrame("Text", "Items", rpcxMsgpack, packed(t, compress.Gzip(), []byte(maps))))},
-		{Name: "JSON-RPC", Send: bombtest.OverTCP(bombtest.Bombs, nil, []byte(`{"jsonrpc":"2.0","id":1,"method":"Text.Items","params":[`+list+`]}`+"\n"))},
-		{Name: "JSON lists", Send: overHTTP2(bombtest.Bombs, "/Text/Items", "application/json", "", []byte(list))},
+		{Name: "gRPC gzip", Send: overHTTP2(bombtest.Bombs(), "/Text/Len", "application/grpc+json", "", envelope(gzipped))},
+		{Name: "gRPC gzip, many connections", Send: several(many, overHTTP2(bombtest.Bombs()/many, "/Text/Len", "application/grpc+json", "", envelope(gzipped)))},
+		{Name: "Connect gzip", Send: overHTTP2(bombtest.Bombs(), "/Text/Len", "application/json", "gzip", gzipped)},
+		{Name: "Triple gzip", Send: overHTTP2(bombtest.Bombs(), "/Java/Items", "application/grpc+proto", "", envelope(packed(t, compress.Gzip(), hessian())))},
+		{Name: "rpcx gzip", Send: bombtest.OverTCP(bombtest.Bombs(), nil, rpcxFrame("Text", "Len", rpcxJSON, gzipped))},
+		{Name: "rpcx lists", Send: bombtest.OverTCP(bombtest.Bombs(), nil, rpcxFrame("Text", "Items", rpcxMsgpack, packed(t, compress.Gzip(), []byte(maps))))},
+		{Name: "JSON-RPC", Send: bombtest.OverTCP(bombtest.Bombs(), nil, []byte(`{"jsonrpc":"2.0","id":1,"method":"Text.Items","params":[`+list+`]}`+"\n"))},
+		{Name: "JSON lists", Send: overHTTP2(bombtest.Bombs(), "/Text/Items", "application/json", "", []byte(list))},
 		{Name: "net/rpc lists", Send: overNetRPC(t)},
 		{Name: "small lists", Send: small},
 	}
@@ -107,7 +107,7 @@ func native(c packedAs) func(*testing.T, string) {
 		}
 		defer cl.Close()
 		message := make([]byte, 1<<20) // of which only what it was compressed to is sent
-		bombtest.Concurrently(bombtest.Bombs, func() { _, _ = client.Invoke[[]byte](context.Background(), cl, "Bytes.Len", &message) })
+		bombtest.Concurrently(bombtest.Bombs(), func() { _, _ = client.Invoke[[]byte](context.Background(), cl, "Bytes.Len", &message) })
 	}
 }
 
@@ -120,7 +120,7 @@ func small(t *testing.T, address string) {
 	defer cl.Close()
 	var none struct{}
 	list := make([]struct{}, 4<<10/3-1)
-	bombtest.Concurrently(bombtest.Bombs, func() { _ = cl.Call(context.Background(), "Text.Heavy", &list, &none) })
+	bombtest.Concurrently(bombtest.Bombs(), func() { _ = cl.Call(context.Background(), "Text.Heavy", &list, &none) })
 }
 
 func envelope(packed []byte) []byte {
@@ -133,7 +133,7 @@ func overHTTP2(n int, path, kind, encoding string, body []byte) func(*testing.T,
 		protocols.SetUnencryptedHTTP2(true)
 		tr := &http.Transport{Protocols: protocols, MaxConnsPerHost: 1}
 		defer tr.CloseIdleConnections()
-		bombtest.Concurrently(min(n, 1+bombtest.MostSent/len(body)), func() {
+		bombtest.Concurrently(min(n, 1+bombtest.MostSent()/len(body)), func() {
 			req, err := http.NewRequest(http.MethodPost, "http://"+address+path, bytes.NewReader(body))
 			if err != nil {
 				t.Error(err)
@@ -164,7 +164,7 @@ func hessian() []byte {
 
 func overNetRPC(t *testing.T) func(*testing.T, string) {
 	first, next := gobRequests(t)
-	return bombtest.OverTCP(bombtest.Bombs, first, next)
+	return bombtest.OverTCP(bombtest.Bombs(), first, next)
 }
 
 // gobRequests returns what net/rpc's client sends for its first call, which describes the

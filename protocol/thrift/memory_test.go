@@ -18,7 +18,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// 1,024 messages that are small on the wire and large in memory must not take a server more
+// Many messages at the same time that are small on the wire and large in memory must not take a server more
 // than 512 MiB, nor harm honest calls beside them.
 func TestBombsAreBounded(t *testing.T) {
 	if testing.Short() || raceEnabled {
@@ -35,13 +35,13 @@ func TestBombsAreBounded(t *testing.T) {
 	count := string(binary.BigEndian.AppendUint32(nil, papers))
 	list := "\x80\x01\x00\x01\x00\x00\x00\x08by_title\x00\x00\x00\x07\x0f\x00\x01\x0c" + count + strings.Repeat("\x00", papers+1)
 	bombtest.Run(t, []bombtest.Attack{
-		{Name: "zlib", Send: bombtest.OverTCP(bombtest.Bombs, nil, bomb)},
+		{Name: "zlib", Send: bombtest.OverTCP(bombtest.Bombs(), nil, bomb)},
 		{Name: "zlib, many connections", Send: func(t *testing.T, address string) {
-			bombtest.Concurrently(many, func() { bombtest.OverTCP(bombtest.Bombs/many, nil, bomb)(t, address) })
+			bombtest.Concurrently(many, func() { bombtest.OverTCP(bombtest.Bombs()/many, nil, bomb)(t, address) })
 		}},
-		{Name: "lists", Send: bombtest.OverTCP(bombtest.Bombs/many, nil, frame(list))},
+		{Name: "lists", Send: bombtest.OverTCP(bombtest.Bombs()/many, nil, frame(list))},
 		{Name: "bare lists, many connections", Send: func(t *testing.T, address string) {
-			bombtest.Concurrently(many, func() { bombtest.OverTCP(bombtest.Bombs/many/4, nil, []byte(list))(t, address) })
+			bombtest.Concurrently(many, func() { bombtest.OverTCP(bombtest.Bombs()/many/4, nil, []byte(list))(t, address) })
 		}},
 	})
 }
