@@ -226,9 +226,9 @@ func (s *slowness) do(_ context.Context, at string) (string, error) {
 	return at, nil
 }
 
-// tail measures the slowest call of a thousand, and how many further attempts
+// tail measures a quantile of the calls, in thousandths, and how many further attempts
 // there were for each call.
-func (s *slowness) tail(t *testing.T, mode tandem.FailMode, policy balance.Policy) (p999 time.Duration, extra float64) {
+func (s *slowness) tail(t *testing.T, mode tandem.FailMode, policy balance.Policy, quantile int) (slowest time.Duration, extra float64) {
 	t.Helper()
 	const warm, calls = 1000, 10_000
 	synctest.Test(t, func(t *testing.T) {
@@ -238,12 +238,12 @@ func (s *slowness) tail(t *testing.T, mode tandem.FailMode, policy balance.Polic
 		s.since.Store(new(time.Now()))
 		took := load(t, c, calls, 2*time.Millisecond)
 		s.since.Store(nil)
-		p999, extra = permille(took, 999), float64(cl.total())/(warm+calls)-1
+		slowest, extra = permille(took, quantile), float64(cl.total())/(warm+calls)-1
 		t.Logf("%-15s %-8s moves %-5v p50 %v, p99 %v, p99.9 %v, further attempts %.2f %%", policy.Name(),
 			map[tandem.FailMode]string{client.Failover: "failover", client.Backup: "backup"}[mode], s.moves,
-			permille(took, 500), permille(took, 990), p999, 100*extra)
+			permille(took, 500), permille(took, 990), permille(took, 999), 100*extra)
 	})
-	return p999, extra
+	return slowest, extra
 }
 
 // One of ten instances is fifty times slower. Where the policy avoids the slow,
@@ -255,20 +255,26 @@ func TestBackupWithOneSlowInstance(t *testing.T) {
 		t.Skip("it makes 66,000 calls; CI runs the tests without the race detector, too")
 	}
 	for _, c := range []struct {
-		policy balance.Policy
-		moves  bool
-		most   float64 // of the slowest of a thousand without second attempts
-		extra  float64
+		policy   balance.Policy
+		moves    bool
+		quantile int     // in thousandths
+		most     float64 // of what it is without second attempts
+		extra    float64
 	}{
-		{balance.P2C(), true, 0.2, 0.01},
-		{balance.P2C(), false, 1.5, 0.003}, // second attempts do not hide from the policy who is slow
-		{balance.RoundRobin(), false, 1.1, 0.05001},
+		// 25 runs: 0.043 with a standard deviation of 0.002, and 0.56 % with one of 0.05 %:
+		// 8 of them.
+		{balance.P2C(), true, 999, 0.2, 0.01},
+		// Second attempts do not hide from the policy who is slow. 25 runs: 0.07 % of the calls
+		// are slow, with a standard deviation of 0.02 %: 0.3 % are 12 of them, 0.5 % are 24.
+		{balance.P2C(), false, 995, 1.1, 0.003},
+		// 25 runs: 0.989 with a standard deviation of 0.005: 22 of them. The budget bounds the rest.
+		{balance.RoundRobin(), false, 999, 1.1, 0.05001},
 	} {
 		s := &slowness{moves: c.moves}
-		without, _ := s.tail(t, client.Failover, c.policy)
-		with, extra := s.tail(t, client.Backup, c.policy)
+		without, _ := s.tail(t, client.Failover, c.policy, c.quantile)
+		with, extra := s.tail(t, client.Backup, c.policy, c.quantile)
 		if float64(with) > c.most*float64(without) || extra > c.extra {
-			t.Errorf("%s, moves %v: the slowest of 1000 takes %v, without second attempts %v; %.2f %% of them", c.policy.Name(), c.moves, with, without, 100*extra)
+			t.Errorf("%s, moves %v: %v of 1000 take up to %v, without second attempts %v; %.2f %% of them", c.policy.Name(), c.moves, c.quantile, with, without, 100*extra)
 		}
 	}
 }

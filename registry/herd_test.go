@@ -106,7 +106,9 @@ func busiest(times []time.Duration) (most int) {
 // Servers that lose their entries together, in an outage, don't list them again
 // together: all are back five seconds after the time to live, and few in one second.
 func TestMaintainSpreadsWrites(t *testing.T) {
-	const n = 1000
+	// 20 runs: 596, 478, 263, 274 and 713 in the busiest second, with standard deviations
+	// from 12 to 24: the bounds are 7 of them away or more, 1e-12.
+	const n = 2000
 	for _, c := range []struct {
 		ttl, outage time.Duration
 		most        int // in one second
