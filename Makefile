@@ -61,7 +61,7 @@ help: ## List the targets
 
 test: ## Test every module with the race detector, then without it what skips tests under it
 	@.ci/install gcc:build-essential python3:python3 ip:iproute2 || true # a test that misses one says so
-	$(GO) test -p $(ATATIME) -race -shuffle=on -timeout 5m $(TESTFLAGS) work
+	$(GO) test -p $(ATATIME) -race -shuffle=on -timeout 10m $(TESTFLAGS) work
 	$(GO) test -p $(ATATIME) -shuffle=on -timeout 5m $(TESTFLAGS) $(unraced)
 	cd $(plot) && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) .
 

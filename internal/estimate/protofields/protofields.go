@@ -18,8 +18,12 @@ func Of(rt reflect.Type, add func(t reflect.Type, names ...string)) bool {
 		return false
 	}
 	r := m.ProtoReflect()
-	for i := range r.Descriptor().Fields().Len() {
-		fd := r.Descriptor().Fields().Get(i)
+	message := r.Descriptor()
+	if message == nil { // a dynamic one, whose Go type says nothing of its fields
+		return true
+	}
+	for i := range message.Fields().Len() {
+		fd := message.Fields().Get(i)
 		add(typeOf(r, fd), strconv.Itoa(int(fd.Number())), string(fd.Name()), fd.JSONName())
 	}
 	return true
