@@ -30,6 +30,10 @@ func (c *conn) took(b []byte, err error) (taken int, waiting []*response, _ erro
 	}
 	c.reading = false
 	c.endLocked(c.closed && c.hijacked)
+	if c.late {
+		c.rest -= len(b)
+		c.refused = c.rest < 0
+	}
 	taken = c.frameLocked(b)
 	c.held = append(c.held[:0], b[taken:]...)
 	if taken < len(b) {

@@ -58,9 +58,13 @@ func (c *conn) enter(w *response) {
 		c.responses = map[*response]struct{}{}
 	}
 	c.responses[w] = struct{}{}
+	c.late = false
 }
 
-// leave ends a request of HTTP/1. What has not come of it is not waited for.
+// mostRest is how many bytes are read of a request of HTTP/1 that is answered.
+const mostRest = 64 << 10
+
+// leave ends a request of HTTP/1. What has not come of it has a second, and mostRest bytes.
 func (c *conn) leave(w *response) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +72,10 @@ func (c *conn) leave(w *response) {
 	if !w.http1 || c.hijacked {
 		return
 	}
-	c.refused = !c.wholeLocked()
+	if !c.wholeLocked() { // its end may be on the way: the client sends it in a piece of its own
+		c.late, c.rest = true, mostRest
+		_ = c.Conn.SetReadDeadline(time.Now().Add(lastPiece)) // a closed connection says so when it is read
+	}
 	if c.framing.midHeader() {
 		c.headerBeganLocked()
 	}
