@@ -66,9 +66,6 @@ type conn struct {
 	unpaced   int       // bytes until it is set again
 	held      []byte    // read, and of a later part than what was returned
 	headerBy  time.Time // when a header that has begun must have ended
-	refused   bool      // the rest of a request is not read
-	late      bool      // what is read belongs to a request that is answered
-	rest      int       // bytes that may still come of it
 	failed    bool      // a Read has failed
 	hurried   bool      // the server drains, and requests must keep coming
 	responses map[*response]struct{}

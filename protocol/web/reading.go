@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-var errRefused = errors.New("the rest of the request is not read")
+var errMalformed = errors.New("the request is malformed")
 
-// Read reads what the client sends. Of HTTP/1 it returns no bytes of two requests, and
-// none of a request whose answer has not waited for them.
+// Read reads what the client sends. Of HTTP/1 it returns no bytes of two requests.
 func (c *conn) Read(p []byte) (int, error) {
 	if n, err, done := c.readHeld(p); done {
 		return n, err
@@ -30,10 +29,6 @@ func (c *conn) took(b []byte, err error) (taken int, waiting []*response, _ erro
 	}
 	c.reading = false
 	c.endLocked(c.closed && c.hijacked)
-	if c.late {
-		c.rest -= len(b)
-		c.refused = c.rest < 0
-	}
 	taken = c.frameLocked(b)
 	c.held = append(c.held[:0], b[taken:]...)
 	if taken < len(b) {
@@ -52,8 +47,8 @@ func (c *conn) readHeld(p []byte) (n int, err error, done bool) { //nolint:reviv
 	switch {
 	case c.closed:
 		return 0, net.ErrClosed, true
-	case c.refused || c.framing.malformed != "":
-		return 0, errRefused, true
+	case c.framing.malformed != "":
+		return 0, errMalformed, true
 	case len(c.held) == 0:
 		c.reading = true
 		return 0, nil, false

@@ -20,7 +20,7 @@ type response struct {
 
 	conn   *conn
 	http1  bool
-	duplex bool      // the request is read while the answer is written
+	body   io.Reader // the request's, as net/http reads it; nil if there is none
 	readBy time.Time // deadline of reading the request; guarded by conn.mu
 
 	serving sync.Mutex // held while others than the handler set deadlines
@@ -36,6 +36,7 @@ func (c *conn) serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
 	r = c.complete(r)
 	resp := &response{ResponseWriter: w, conn: c, http1: r.ProtoMajor == 1}
 	if resp.http1 && r.Body != http.NoBody {
+		resp.body = r.Body
 		r.Body = &incoming{r.Body, c}
 	}
 	c.enter(resp)
@@ -58,26 +59,26 @@ func (c *conn) enter(w *response) {
 		c.responses = map[*response]struct{}{}
 	}
 	c.responses[w] = struct{}{}
-	c.late = false
 }
 
-// mostRest is how many bytes are read of a request of HTTP/1 that is answered.
-const mostRest = 64 << 10
-
-// leave ends a request of HTTP/1. What has not come of it has a second, and mostRest bytes.
+// leave ends a request of HTTP/1. What has not come of it has a second: net/http reads up
+// to 256 KiB, and then closes the connection, as the header has said. What has come is read
+// here: net/http reads it after a stream too, but then waits for the next request twice at
+// the same time, and panics.
 func (c *conn) leave(w *response) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	delete(c.responses, w)
-	if !w.http1 || c.hijacked {
-		return
-	}
-	if !c.wholeLocked() { // its end may be on the way: the client sends it in a piece of its own
-		c.late, c.rest = true, mostRest
+	served := w.http1 && !c.hijacked
+	whole := c.wholeLocked()
+	if served && !whole {
 		_ = c.Conn.SetReadDeadline(time.Now().Add(lastPiece)) // a closed connection says so when it is read
 	}
-	if c.framing.midHeader() {
+	if served && c.framing.midHeader() {
 		c.headerBeganLocked()
+	}
+	c.mu.Unlock()
+	if served && whole && w.body != nil {
+		_, _ = io.Copy(io.Discard, w.body) // net/http reports what is wrong with it
 	}
 }
 
@@ -125,15 +126,9 @@ func (w *response) hurried() bool {
 	return w.conn.hurried
 }
 
-// EnableFullDuplex is for [http.ResponseController].
-func (w *response) EnableFullDuplex() error {
-	w.duplex = true
-	return http.NewResponseController(w.ResponseWriter).EnableFullDuplex()
-}
-
 // tell does nothing when the header has been written.
 func (w *response) tell() {
-	if w.http1 && (w.conn.leaving.Load() || !w.duplex && !w.conn.whole()) {
+	if w.http1 && (w.conn.leaving.Load() || !w.conn.whole()) {
 		w.Header().Set("Connection", "close")
 	}
 }

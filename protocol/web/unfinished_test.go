@@ -147,6 +147,42 @@ func TestRefusalKeepsConnection(t *testing.T) {
 	}
 }
 
+// A stream that ends before its messages does so with a whole answer. The connection goes on
+// if the rest of the request has come, else the answer says that it ends.
+func TestStreamEndsEarly(t *testing.T) {
+	const message, last = "8\r\n\x00\x00\x00\x00\x03\"7\"\r\n", "0\r\n\r\n"
+	stream := strings.Replace(post("/Numbers/First", chunks), "json", "connect+json", 1)
+	synctest.Test(t, func(t *testing.T) {
+		w := newHostileTest(t)
+		w.must(server.HandleStream(w.srv, "Numbers.First", func(_ context.Context, s *tandem.Stream[number, number]) error {
+			first, err := s.Recv()
+			if err != nil {
+				return err
+			}
+			return s.Send(first)
+		}))
+		for rest, closes := range map[string]bool{message + last: false, message: true, "": true} {
+			conn := w.raw(stream + message + rest)
+			res, err := http.ReadResponse(conn.r, nil)
+			w.must(err)
+			body, err := io.ReadAll(res.Body)
+			if err != nil || !strings.Contains(string(body), "7") || res.Close != closes {
+				t.Errorf("behind the first message %.5q: %q, %v, closes %v", rest, body, err, res.Close)
+			}
+			if !closes {
+				_, err := io.WriteString(conn, post("/Len", sized+"\"abc\""))
+				w.must(err)
+				if status, text, _, err := conn.answer(); err != nil || status != 200 || text != "3" {
+					t.Errorf("the next request: %d %s, %v", status, text, err)
+				}
+			} else if took, err := conn.closedAfter(); err != nil || took > 2*time.Second {
+				t.Errorf("closed after %v: %v", took, err)
+			}
+			w.must(conn.Close())
+		}
+	})
+}
+
 // A header must come within the stall timeout, the second request's too.
 func TestUnfinishedHeader(t *testing.T) {
 	for name, request := range map[string]string{
