@@ -166,6 +166,7 @@ func TestStreamEndsEarly(t *testing.T) {
 			res, err := http.ReadResponse(conn.r, nil)
 			w.must(err)
 			body, err := io.ReadAll(res.Body)
+			w.must(res.Body.Close())
 			if err != nil || !strings.Contains(string(body), "7") || res.Close != closes {
 				t.Errorf("behind the first message %.5q: %q, %v, closes %v", rest, body, err, res.Close)
 			}

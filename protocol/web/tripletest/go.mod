@@ -11,7 +11,7 @@ require (
 	github.com/tandem-rpc/tandem v0.0.0
 	github.com/tandem-rpc/tandem/registry/zookeeper v0.0.0
 	go.uber.org/goleak v1.3.0
-	google.golang.org/protobuf v1.36.11
+	google.golang.org/protobuf v1.36.12
 )
 
 require (
