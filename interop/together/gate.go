@@ -45,6 +45,19 @@ func (g *Gate) Open(ctx context.Context, v *Visit) (*Visit, error) {
 	}
 }
 
+// Entry is a [Visit] for protocols that do not carry messages of Protocol Buffers: net/rpc,
+// whose only codec is gob.
+type Entry struct {
+	Client string `json:"client"`
+	Inside int32  `json:"inside"`
+}
+
+// OpenPlain is [Gate.Open] for those protocols.
+func (g *Gate) OpenPlain(ctx context.Context, e *Entry) (*Entry, error) {
+	v, err := g.Open(ctx, &Visit{Client: e.Client})
+	return &Entry{v.GetClient(), v.GetInside()}, err
+}
+
 func (g *Gate) enter(client string, peer *tandem.Peer) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -169,6 +169,7 @@ func (p *place) serve(t *testing.T, gate *Gate) {
 		server.WithCodecs(protobuf.Codec()), server.WithLogger(slog.New(slog.DiscardHandler)))
 	must(t, srv.RegisterName(name, serviceOf{gate}))
 	must(t, srv.Alias("gate.Gate", name))
+	must(t, srv.RegisterFunc("Plain.Open", gate.OpenPlain))
 	pair, err := tls.LoadX509KeyPair(p.certificate, p.at("key.pem"))
 	must(t, err)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

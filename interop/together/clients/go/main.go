@@ -29,8 +29,11 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// method is what everybody calls.
-const method = "gate.v1.Gate.Open"
+// method is what everybody calls, and plain is the same with a message that gob carries.
+const (
+	method = "gate.v1.Gate.Open"
+	plain  = "Plain.Open"
+)
 
 // path is where HTTP has it.
 const path = "/gate.v1.Gate/Open"
@@ -47,16 +50,16 @@ type visit struct {
 var kinds = map[string]caller{
 	"tandem":       ours(false),
 	"tandem-tls":   ours(true),
-	"net/rpc":      standard(rpc.Dial, "net/rpc"),
-	"net/rpc-http": standard(rpc.DialHTTP, "net/rpc-http"),
+	"net/rpc":      standard(rpc.Dial, plain, "net/rpc"),
+	"net/rpc-http": standard(rpc.DialHTTP, plain, "net/rpc-http"),
 	"net/rpc-tls": func(ctx context.Context, address string, config *tls.Config) (*visit, error) {
 		conn, err := transport.TLS(transport.TCP(), config).Dial(ctx, address)
 		if err != nil {
 			return nil, err
 		}
-		return call(rpc.NewClient(conn), "net/rpc-tls")
+		return call(rpc.NewClient(conn), plain, "net/rpc-tls")
 	},
-	"jsonrpc":    standard(jsonrpc.Dial, "jsonrpc"),
+	"jsonrpc":    standard(jsonrpc.Dial, method, "jsonrpc"),
 	"grpc-go":    grpcGo,
 	"connect-go": connectGo,
 }
@@ -114,17 +117,17 @@ func ours(secure bool) caller {
 func told(v *together.Visit) *visit { return &visit{v.GetClient(), v.GetInside()} }
 
 // standard is a client of the standard library.
-func standard(dial func(network, address string) (*rpc.Client, error), name string) caller {
+func standard(dial func(network, address string) (*rpc.Client, error), method, name string) caller {
 	return func(_ context.Context, address string, _ *tls.Config) (*visit, error) {
 		c, err := dial("tcp", address)
 		if err != nil {
 			return nil, err
 		}
-		return call(c, name)
+		return call(c, method, name)
 	}
 }
 
-func call(c *rpc.Client, name string) (*visit, error) {
+func call(c *rpc.Client, method, name string) (*visit, error) {
 	defer func() { _ = c.Close() }() // the process ends anyway
 	var answer visit
 	err := c.Call(method, &visit{Client: name}, &answer)
