@@ -167,6 +167,7 @@ func TestNoBackupForTheOverloaded(t *testing.T) {
 					synctest.Wait()
 				}
 				attempts()
+				time.Sleep(50 * time.Millisecond) // until a second attempt of it has ended, too, if there was one
 				says.Store(false)
 				slow.Store(true)
 				if n := attempts(); n != 1 {

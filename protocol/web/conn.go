@@ -66,7 +66,7 @@ type conn struct {
 	unpaced   int       // bytes until it is set again
 	held      []byte    // read, and of a later part than what was returned
 	headerBy  time.Time // when a header that has begun must have ended
-	failed    bool      // a Read has failed
+	failed    bool      // the last Read has
 	hurried   bool      // the server drains, and requests must keep coming
 	responses map[*response]struct{}
 	hasSpoke  bool

@@ -24,9 +24,7 @@ func (c *conn) Read(p []byte) (int, error) {
 func (c *conn) took(b []byte, err error) (taken int, waiting []*response, _ error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err != nil {
-		c.failed = true
-	}
+	c.failed = err != nil
 	c.reading = false
 	c.endLocked(c.closed && c.hijacked)
 	taken = c.frameLocked(b)

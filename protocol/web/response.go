@@ -61,8 +61,9 @@ func (c *conn) enter(w *response) {
 	c.responses[w] = struct{}{}
 }
 
-// leave ends a request of HTTP/1. What has not come of it has a second: net/http reads up
-// to 256 KiB, and then closes the connection, as the header has said. What has come is read
+// leave ends a request of HTTP/1. What has not come of it has a second, unless it has been
+// waited for in vain already: net/http reads up to 256 KiB, and then closes the connection, as
+// the header has said. What has come is read
 // here: net/http reads it after a stream too, but then waits for the next request twice at
 // the same time, and panics.
 func (c *conn) leave(w *response) {
@@ -71,7 +72,11 @@ func (c *conn) leave(w *response) {
 	served := w.http1 && !c.hijacked
 	whole := c.wholeLocked()
 	if served && !whole {
-		_ = c.Conn.SetReadDeadline(time.Now().Add(lastPiece)) // a closed connection says so when it is read
+		until := time.Now()
+		if !c.failed {
+			until = until.Add(lastPiece)
+		}
+		_ = c.Conn.SetReadDeadline(until) // a closed connection says so when it is read
 	}
 	if served && c.framing.midHeader() {
 		c.headerBeganLocked()
