@@ -36,6 +36,11 @@ func Metadata(key, value string) tandem.CallOption {
 	}
 }
 
+// Criticality says how much the call matters to an overloaded server.
+func Criticality(c tandem.Criticality) tandem.CallOption {
+	return Metadata(tandem.CriticalityKey, string(c))
+}
+
 // FailMode overrides the client's fail mode for the call.
 func FailMode(m tandem.FailMode) tandem.CallOption { return func(c *tandem.Call) { c.FailMode = m } }
 

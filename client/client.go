@@ -148,7 +148,7 @@ func (c *Client) methods() (func(string) *session.Target, error) {
 			return nil, err
 		}
 	}
-	return session.Targets(table, 0, dispatch.Keep(served.plugins), sync.OnceValue(served.absent)), nil
+	return session.Targets(table, 0, dispatch.Keep(served.plugins), sync.OnceValue(served.absent), nil), nil
 }
 
 // logEnd says why there is one connection less.
@@ -326,6 +326,9 @@ func (c *Client) prepare(ctx context.Context, method string, kind tandem.Kind, a
 	call.Route, call.Idempotent = c.usual.route, r.idempotent
 	for _, opt := range opts {
 		opt(call)
+	}
+	if served := tandem.FromContext(ctx); served != nil && !c.bare {
+		carryCriticality(served, call)
 	}
 	if c.usual.hashKey != nil && call.HashKey == "" {
 		call.HashKey = c.usual.hashKey(method, args)

@@ -43,6 +43,7 @@ type options struct {
 	failMode            tandem.FailMode
 	retries             int
 	budgetShare         float64
+	throttle            float64 // calls that are sent for each that is accepted; 0 for all
 	budgetRate          int
 	attemptTimeout      time.Duration
 	failbackQueue       int
@@ -102,6 +103,7 @@ var builtin = sync.OnceValue(func() options { //nolint:gochecknoglobals // never
 		failMode:        tandem.Failfast,
 		retries:         2,
 		budgetShare:     0.1,
+		throttle:        defaultThrottle,
 		budgetRate:      10,
 		failbackQueue:   100,
 		failbackTries:   3,
@@ -290,6 +292,16 @@ func WithRetryBudget(share float64, perSecond int) Option {
 	return func(o *options) {
 		o.want(share >= 0 && perSecond >= 0, "WithRetryBudget", [2]any{share, perSecond}, "a share and a rate of 0 or more")
 		o.budgetShare, o.budgetRate = share, perSecond
+	}
+}
+
+// WithThrottle sets how many calls of a method are sent to an instance that refuses most of
+// them, for each that it accepts: 2 by default, 1 at least, or 0 for all. Others fail here, as
+// ResourceExhausted and not executed. It ends when the instance says that no call waits there.
+func WithThrottle(sent float64) Option {
+	return func(o *options) {
+		o.want(sent == 0 || sent >= 1, "WithThrottle", sent, "0, for no throttle, or 1 at least")
+		o.throttle = sent
 	}
 }
 

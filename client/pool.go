@@ -141,15 +141,16 @@ func (v *view) all() iter.Seq[*member] {
 
 // member is an instance with its connections.
 type member struct {
-	peer    *tandem.Peer // of calls that wait for a connection
-	guest   atomic.Bool  // the policy does not want it, a call did
-	links   []link
-	one     [1]link // the memory of links, if it is one
-	breaker *resilience.Breaker
-	used    atomic.Bool                                    // as a guest, since the last list
-	lost    atomic.Pointer[live]                           // the last connection whose end was counted
-	slow    atomic.Int64                                   // ns; from when on calls were too slow when it was ejected; 0 if it was not for that
-	methods atomic.Pointer[map[string]*resilience.Breaker] // replaced as a whole; nil at first
+	peer      *tandem.Peer // of calls that wait for a connection
+	guest     atomic.Bool  // the policy does not want it, a call did
+	links     []link
+	one       [1]link // the memory of links, if it is one
+	breaker   *resilience.Breaker
+	throttles throttles
+	used      atomic.Bool                                    // as a guest, since the last list
+	lost      atomic.Pointer[live]                           // the last connection whose end was counted
+	slow      atomic.Int64                                   // ns; from when on calls were too slow when it was ejected; 0 if it was not for that
+	methods   atomic.Pointer[map[string]*resilience.Breaker] // replaced as a whole; nil at first
 
 	instance *tandem.Instance // of its node; guarded by the mutex of its pool
 }
@@ -375,10 +376,10 @@ func (p *pool) attempt(ctx context.Context, call *tandem.Call) error {
 	a, err := p.begin(ctx, v, call)
 	switch {
 	case err != nil:
-	case a.conn.own == nil:
-		err = a.conn.Invoke(ctx, call)
+	case a.member.throttles.refuses(call.Method, p.client.opts.throttle):
+		err = throttled(call)
 	default:
-		err = a.conn.own.InvokeAndTell(ctx, call, a.report)
+		err = a.invoke(ctx, call, p.client.opts.throttle)
 	}
 	if a.stats != nil {
 		p.end(ctx, call, a, err)
@@ -457,7 +458,7 @@ func (p *pool) start(ctx context.Context, v *view, call *tandem.Call) (a attempt
 	call.Peer = s.Peer()
 	r := p.client.rules.Load()
 	if n == v.sole && !r.breakers { // nothing to choose by statistics
-		return attempt{conn: s}, false, nil
+		return attempt{conn: s, member: m}, false, nil
 	}
 	a = attempt{conn: s, member: m, stats: n.Stats}
 	if r.timed {

@@ -116,11 +116,34 @@ func (c *Conn) start(ctx context.Context, m *dispatch.Method, call *tandem.Call,
 		done(notStarted(context.Canceled))
 		return
 	}
+	c.server.limitTime(m, call)
+	if c.server.guard == nil || call.Kind == tandem.Streaming || c.admit(ctx, m, call, done) {
+		c.runAdmitted(ctx, m, call, done)
+	}
+}
+
+// runAdmitted makes a call that the gate has let pass, in another goroutine.
+func (c *Conn) runAdmitted(ctx context.Context, m *dispatch.Method, call *tandem.Call, done func(error)) {
 	c.server.crew.run(func() {
-		defer c.calls.Done()
-		defer func() { <-c.slots }()
-		c.server.run(ctx, m, call, done)
+		defer c.leaveCall()
+		if c.server.guard == nil || call.Kind == tandem.Streaming {
+			c.server.run(ctx, m, call, done)
+			return
+		}
+		env, gate := c.server.env, c.server.guard.gate
+		began, deadline, failed := env.Now(), env.Instant(call.Deadline), true
+		defer func() { gate.Done(c.server.guard.loadOf(m), began, env.Now(), deadline, failed).Tell() }()
+		c.server.run(ctx, m, call, func(err error) {
+			failed = err != nil
+			done(err)
+		})
 	})
+}
+
+// leaveCall notes that a call has ended.
+func (c *Conn) leaveCall() {
+	<-c.slots
+	c.calls.Done()
 }
 
 // enter counts a call in; false when Serve has returned, and its calls are waited for.
@@ -141,19 +164,24 @@ func (c *Conn) wait() {
 	c.calls.Wait()
 }
 
-// run makes one call and tells how it ended.
-func (s *Server) run(ctx context.Context, m *dispatch.Method, call *tandem.Call, done func(error)) {
-	s.outside.running.Add(1)
-	defer s.outside.running.Add(-1)
+// limitTime gives the call the method's time, if it has more.
+func (s *Server) limitTime(m *dispatch.Method, call *tandem.Call) {
 	timeout := s.opts.timeout
 	if m.Timeout != 0 {
 		timeout = max(0, m.Timeout)
 	}
-	if timeout > 0 {
-		if d := time.Now().Add(timeout); call.Deadline.IsZero() || d.Before(call.Deadline) {
-			call.Deadline = d
-		}
+	if timeout <= 0 {
+		return
 	}
+	if d := time.Now().Add(timeout); call.Deadline.IsZero() || d.Before(call.Deadline) {
+		call.Deadline = d
+	}
+}
+
+// run makes one call and tells how it ended.
+func (s *Server) run(ctx context.Context, m *dispatch.Method, call *tandem.Call, done func(error)) {
+	s.outside.running.Add(1)
+	defer s.outside.running.Add(-1)
 	var cancel context.CancelFunc
 	if call.Deadline.IsZero() {
 		ctx, cancel = context.WithCancel(ctx)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/overload"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -113,12 +114,16 @@ func limit(l *limiter, g *gauge) tandem.Interceptor {
 // gauge is what load reports are made of.
 type gauge struct {
 	queued atomic.Int64
-	limit  *limiter // of the whole server; nil for none
+	limit  *limiter       // of the whole server; nil for none
+	gate   *overload.Gate // nil for none
 }
 
 func (g *gauge) report(running int64) wire.Load {
 	queued := g.queued.Load()
 	l := wire.Load{InFlight: uint32(max(0, running-queued)), Queued: uint32(queued)} //nolint:gosec // bounded by limits
+	if g.gate != nil {
+		l.Queued += uint32(g.gate.Waiting()) //nolint:gosec // as above
+	}
 	if g.limit != nil {
 		l.Utilization = g.limit.used()
 	}

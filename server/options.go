@@ -13,6 +13,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
 	"github.com/tandem-rpc/tandem/compress"
+	"github.com/tandem-rpc/tandem/internal/overload"
 	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/transport"
@@ -35,6 +36,9 @@ type options struct {
 	plugins       []any
 	timeout       time.Duration
 	limiter       *limiter
+	guarded       bool // against overload
+	overload      overload.Config
+	trusts        func(*tandem.Peer) bool // that calls are critical
 	maxMessage    int
 	maxOpen       int
 	streamWindow  int
@@ -69,6 +73,8 @@ func defaults() options {
 		compressors:   []tandem.Compressor{compress.Gzip(), compress.Deflate()},
 		compressAbove: defaultCompressAbove,
 		transports:    map[string]tandem.Transport{"tcp": transport.TCP(), "unix": transport.Unix()},
+		guarded:       true,
+		trusts:        isVerified,
 		maxMessage:    wire.DefaultMaxMessage,
 		maxOpen:       wire.DefaultMaxOpen,
 		streamWindow:  session.DefaultStreamWindow,
@@ -179,6 +185,32 @@ func WithMaxConcurrency(calls, queue int) Option {
 	return func(o *options) {
 		o.want(calls >= 1 && queue >= 0, "WithMaxConcurrency", [2]int{calls, queue}, "one call at least, and a queue of 0 or more")
 		o.limiter = newLimiter(max(1, calls), max(0, queue), "the server")
+	}
+}
+
+// WithoutOverloadControl has the server run every call that comes, as long as no other limit
+// refuses it. By default a server that is offered more than it can do refuses calls that could
+// not end in time, as not executed and with ResourceExhausted, so that it works on those whose
+// callers still wait.
+func WithoutOverloadControl() Option { return func(o *options) { o.guarded = false } }
+
+// OverloadConfig are the constants of overload control; zero fields have their defaults.
+type OverloadConfig = overload.Config
+
+// WithOverloadControl changes the constants of overload control, see docs/overload.md. It
+// needs none: the defaults find the limits by themselves.
+func WithOverloadControl(c OverloadConfig) Option {
+	return func(o *options) { o.guarded, o.overload = true, c }
+}
+
+// WithTrustedCriticality says of whom the server believes that their calls are more than
+// Normal, see [tandem.Criticality]. By default it is of those that have shown a certificate
+// which was verified (ClientAuth of [WithTLS]).
+func WithTrustedCriticality(trusted func(*tandem.Peer) bool) Option {
+	return func(o *options) {
+		if o.want(trusted != nil, "WithTrustedCriticality", nil, "a function") {
+			o.trusts = trusted
+		}
 	}
 }
 

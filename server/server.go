@@ -23,6 +23,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/budget"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
+	"github.com/tandem-rpc/tandem/internal/overload"
 	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/internal/sniff"
 	"github.com/tandem-rpc/tandem/transport"
@@ -38,6 +39,7 @@ type Server struct {
 	load  gauge
 
 	memory *budget.Budget // of the requests
+	guard  *guard         // against overload; nil for none
 
 	matchers  []sniff.Matcher
 	crew      *crew // makes the calls of other protocols
@@ -112,10 +114,15 @@ func New(opts ...Option) *Server {
 	settings := session.Settings(s.opts.streamWindow)
 	settings.MaxMessage = uint64(s.opts.maxMessage) //nolint:gosec // checked by the option
 	settings.MaxOpen = uint64(s.opts.maxOpen)       //nolint:gosec // as above
+	var loads func(*dispatch.Method) *overload.Method
+	if s.opts.guarded {
+		s.guard = newGuard(s.opts.overload)
+		loads, s.load.gate = s.guard.loadOf, s.guard.gate
+	}
 	cfg := session.Config{
 		Settings: settings, Codecs: s.opts.codecs, Compressors: s.opts.compressors,
 		CompressAbove: s.opts.compressAbove,
-		Resolve:       session.Targets(s.table, s.opts.timeout, len(s.opts.interceptors) > 0 || dispatch.Keep(s.opts.plugins), s.absent),
+		Resolve:       session.Targets(s.table, s.opts.timeout, len(s.opts.interceptors) > 0 || dispatch.Keep(s.opts.plugins), s.absent, loads),
 		Load:          func(running int64) wire.Load { return s.load.report(running + s.outside.running.Load()) },
 		OnPanic:       s.onPanic,
 		OnClose:       s.forget,
@@ -125,6 +132,9 @@ func New(opts ...Option) *Server {
 		Stall:         s.opts.stall,
 		Silence:       s.opts.silence,
 		Logger:        s.opts.logger,
+	}
+	if s.guard != nil {
+		cfg.Gate, cfg.Caller, cfg.Class = s.guard.gate, s.callerOf, s.classOf
 	}
 	s.misfit = errors.Join(s.opts.check(), cfg.Validate(), checkProtocols(s.opts.protocols), checkPlugins(s.opts.plugins))
 	s.env = session.NewEnv(cfg)
@@ -206,6 +216,7 @@ func (s *Server) serve(ln net.Listener, network string) error {
 		return errors.Join(ErrServerClosed, ln.Close())
 	}
 	defer s.wg.Done()
+	s.watch()
 	listed, err := s.list(ln, network)
 	if err != nil {
 		s.removeListener(&ln)

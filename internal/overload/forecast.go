@@ -31,10 +31,11 @@ func (g *Gate) ahead(r *Request) int64 {
 }
 
 // fits reports whether a handler that begins then can end before the deadline, with a share
-// of the time left over for what the forecast does not know.
-func (r *Request) fits(begins int64, share float64) bool {
+// of the time left over for what the forecast does not know. A request without a deadline may
+// run for as long as it takes, and wait for a share of the usual timeout.
+func (r *Request) fits(begins int64, share float64, usual time.Duration) bool {
 	if r.Deadline == 0 {
-		return true
+		return begins-r.Arrived <= int64(share*float64(usual))
 	}
 	left := r.Deadline - r.Arrived
 	return begins-r.Arrived+r.Method.took.Load() <= int64(share*float64(left))

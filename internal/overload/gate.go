@@ -18,6 +18,7 @@
 package overload
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -30,6 +31,8 @@ type Gate struct {
 
 	guarding atomic.Bool  // requests of all methods pass the queue
 	running  atomic.Int64 // handlers
+	timeout  atomic.Int64 // ns that calls have, an average
+	waiting  atomic.Int64 // calls, as in the field calls
 
 	mu      sync.Mutex
 	slots   slots
@@ -42,26 +45,59 @@ type Gate struct {
 }
 
 // Config are the constants of a [Gate]. A zero field has the default that [Default] returns.
+// A sample comes every 10 ms while calls run.
 type Config struct {
-	Calls        int           // requests that may wait
-	Bytes        int64         // that those may take
-	Processors   int           // the least number of slots is this
-	Busy         float64       // goroutines that wait for a processor, for each processor: with more the slots become fewer
-	Idle         float64       // with fewer than this they become more
-	Engage       float64       // share of the usual timeout that a goroutine must wait for a processor before slots apply
-	Slack        float64       // share of its remaining time that a request may wait in the queue
-	FirstLimit   int           // of the running handlers of a method
-	Cut          float64       // what is left of a method's limit after handlers were late
-	LeastLimit   int           // of a method
+	// Queue.
+	Calls int     // requests that may wait
+	Bytes int64   // that those may take
+	Slack float64 // share of its remaining time that a request may wait and run when it is queued
+
+	// Slots.
+	Processors int     // the least number of slots is this
+	Busy       float64 // goroutines that wait for a processor, for each processor: with more the slots become fewer
+	Idle       float64 // with fewer than this they become more
+	Engage     float64 // share of the usual timeout that a goroutine must wait for a processor before slots apply
+	Fewer      float64 // what is left of the slots after a busy sample
+	More       float64 // what becomes of them after an idle one
+	CalmAfter  int     // samples, after which slots that bind nothing are lifted
+
+	// Limits of methods.
+	FirstLimit int64         // of the running handlers of a method, until one ends late; many by default
+	LiftAfter  int           // periods in which the limit bound nothing, after which it is the first again
+	LeastLimit int           // of a method
+	Cut        float64       // what is left of a method's limit after handlers were late
+	Growth     int64         // beyond the limit that was cut, it grows by 1/Growth for each limit of handlers in time
+	TimeShare  float64       // of the time that a handler has: the limit aims at handlers that take no more
+	Spare      float64       // a limit is at least so many times what the usual time needs
+	Period     time.Duration // over which the rate of handlers in time is counted
+	RateFades  float64       // what is left of the largest rate after a period
+	UsualGain  float64       // weight of a period in the usual time, tenfold if it is shorter
+
 	UsualTimeout time.Duration // of requests without a deadline
 }
 
 // Default returns the default constants.
 func Default() Config {
 	return Config{
-		Calls: 8192, Bytes: 32 << 20, Processors: 1, Busy: 4, Idle: 1, Engage: 0.1, Slack: 0.5,
-		FirstLimit: 128, Cut: 0.7, LeastLimit: 2, UsualTimeout: 10 * time.Second,
+		Calls: 8192, Bytes: 32 << 20, Slack: 0.5,
+		Processors: 1, Busy: 4, Idle: 1, Engage: 0.1, Fewer: 0.7, More: 1.15, CalmAfter: 100,
+		FirstLimit: 1 << 30, LiftAfter: 40, LeastLimit: 2, Cut: 0.7, Growth: 32, TimeShare: 0.5, Spare: 4,
+		Period: 250 * time.Millisecond, RateFades: 0.98, UsualGain: 0.02,
+		UsualTimeout: 10 * time.Second,
 	}
+}
+
+// fill gives zero fields their defaults.
+func (c *Config) fill() {
+	d := Default()
+	c.Calls, c.Bytes, c.Slack = cmp.Or(c.Calls, d.Calls), cmp.Or(c.Bytes, d.Bytes), cmp.Or(c.Slack, d.Slack)
+	c.Processors, c.Busy, c.Idle = cmp.Or(c.Processors, d.Processors), cmp.Or(c.Busy, d.Busy), cmp.Or(c.Idle, d.Idle)
+	c.Engage, c.Fewer, c.More = cmp.Or(c.Engage, d.Engage), cmp.Or(c.Fewer, d.Fewer), cmp.Or(c.More, d.More)
+	c.CalmAfter, c.FirstLimit = cmp.Or(c.CalmAfter, d.CalmAfter), cmp.Or(c.FirstLimit, d.FirstLimit)
+	c.LeastLimit, c.Cut, c.Growth = cmp.Or(c.LeastLimit, d.LeastLimit), cmp.Or(c.Cut, d.Cut), cmp.Or(c.Growth, d.Growth)
+	c.TimeShare, c.Spare, c.LiftAfter = cmp.Or(c.TimeShare, d.TimeShare), cmp.Or(c.Spare, d.Spare), cmp.Or(c.LiftAfter, d.LiftAfter)
+	c.Period, c.RateFades = cmp.Or(c.Period, d.Period), cmp.Or(c.RateFades, d.RateFades)
+	c.UsualGain, c.UsualTimeout = cmp.Or(c.UsualGain, d.UsualGain), cmp.Or(c.UsualTimeout, d.UsualTimeout)
 }
 
 // Counts are what a [Gate] has done so far.
@@ -74,6 +110,7 @@ type Counts struct {
 
 // New returns a Gate.
 func New(cfg Config) *Gate {
+	cfg.fill()
 	g := &Gate{cfg: cfg}
 	g.slots.least = max(1, cfg.Processors)
 	return g
@@ -84,7 +121,7 @@ func (g *Gate) Method(now int64) *Method {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := &Method{period: now}
-	m.limit.Store(int64(g.cfg.FirstLimit))
+	m.limit.Store(g.cfg.FirstLimit)
 	g.all = append(g.all, m)
 	return m
 }
@@ -110,7 +147,13 @@ type Request struct {
 	Bytes    int64
 	Arrived  int64 // when it came to this host, as far as is known
 	Deadline int64 // 0 for none
-	Owner    any   // who asked; the gate does not look at it
+	Owner    any   // who asked: an [Owner], if [Next.Tell] is used
+}
+
+// Owner is told what becomes of a request that waited. Its methods must not block.
+type Owner interface {
+	Admitted()                        // it begins: [Gate.Done] must follow
+	Refused(retryAfter time.Duration) // it has not been executed
 }
 
 // Verdict is what a [Gate] says of a request.
@@ -128,12 +171,31 @@ type Next struct {
 	Run, Refuse []*Request
 }
 
+// Tell tells their owners.
+func (n Next) Tell() {
+	for _, r := range n.Run {
+		r.Owner.(Owner).Admitted() //nolint:forcetypeassert // as Tell demands
+	}
+	for _, r := range n.Refuse {
+		r.Owner.(Owner).Refused(longestPause) //nolint:forcetypeassert // as above
+	}
+}
+
+// Admit is Ask for a request that need not be described: in calm weather it may begin. It
+// returns false if Ask has to decide.
+func (g *Gate) Admit(m *Method) bool {
+	if g.guarding.Load() || !m.admits() {
+		return false
+	}
+	g.begin(m)
+	return true
+}
+
 // Ask admits a request. For [Refuse] it returns how long the caller should wait before it
 // tries again. A request that may run must be ended with [Gate.Done].
 func (g *Gate) Ask(r *Request, now int64) (v Verdict, retryAfter time.Duration) {
 	m := r.Method
-	if !g.guarding.Load() && m.admits() {
-		g.begin(m)
+	if g.Admit(m) {
 		return Run, 0
 	}
 	g.mu.Lock()
@@ -145,7 +207,7 @@ func (g *Gate) Ask(r *Request, now int64) (v Verdict, retryAfter time.Duration) 
 	}
 	ahead := g.ahead(r)
 	switch {
-	case !r.fits(now+ahead, g.cfg.Slack):
+	case !r.fits(now+ahead, g.cfg.Slack, g.cfg.UsualTimeout):
 		g.counts.Late++
 		return Refuse, pause(ahead)
 	case g.calls >= g.cfg.Calls || g.bytes+r.Bytes > g.cfg.Bytes:
@@ -173,7 +235,7 @@ func (g *Gate) Done(m *Method, began, now, deadline int64, failed bool) Next {
 	if late {
 		m.cut(&g.cfg, began, now, deadline)
 	} else {
-		m.grow(began, now, deadline)
+		m.grow(&g.cfg, began, now, deadline)
 	}
 	return g.next(now)
 }
@@ -190,6 +252,16 @@ func (g *Gate) Leave(r *Request) bool {
 	return true
 }
 
+// Saw tells the gate how long a caller waits: of some requests, as all would cost too much.
+func (g *Gate) Saw(timeout time.Duration) {
+	const weight = 16
+	old := g.timeout.Load()
+	if old == 0 {
+		old = int64(timeout)
+	}
+	g.timeout.Store(old + (int64(timeout)-old)/weight) // a lost race loses one of many
+}
+
 // Sample tells the gate what was measured of the processors since the last sample, and
 // returns the requests that may begin because of it.
 func (g *Gate) Sample(s Load, now int64) Next {
@@ -198,10 +270,19 @@ func (g *Gate) Sample(s Load, now int64) Next {
 	for _, m := range g.all {
 		m.roll(&g.cfg, now)
 	}
+	if s.Timeout == 0 {
+		s.Timeout = time.Duration(g.timeout.Load())
+	}
 	g.slots.adjust(&g.cfg, s, g.running.Load(), g.calls > 0)
 	g.guarding.Store(g.slots.limit > 0 || g.calls > 0)
 	return g.next(now)
 }
+
+// Waiting returns how many requests are in the queue.
+func (g *Gate) Waiting() int64 { return g.waiting.Load() }
+
+// Busy reports whether handlers that the gate counts are running.
+func (g *Gate) Busy() bool { return g.running.Load() > 0 }
 
 // Guarding reports whether requests pass the queue.
 func (g *Gate) Guarding() bool { return g.guarding.Load() }
@@ -212,6 +293,13 @@ type State struct {
 	Running int64
 	Waiting int
 	Counts  Counts
+}
+
+// State returns what the method has at the moment.
+func (m *Method) State(g *Gate) (running, limit int64, waiting int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return m.running.Load(), m.limit.Load(), m.waiting()
 }
 
 // State returns the present state.
@@ -241,6 +329,7 @@ func (g *Gate) enqueue(r *Request) {
 	}
 	q.add(r)
 	g.calls++
+	g.waiting.Store(int64(g.calls))
 	g.bytes += r.Bytes
 	g.counts.Queued++
 }
@@ -248,6 +337,7 @@ func (g *Gate) enqueue(r *Request) {
 // forget counts a request that has left the queue.
 func (g *Gate) forget(r *Request) {
 	g.calls--
+	g.waiting.Store(int64(g.calls))
 	g.bytes -= r.Bytes
 	if m := r.Method; m.waiting() == 0 {
 		i := slices.Index(g.methods, m)
@@ -265,7 +355,7 @@ func (g *Gate) next(now int64) (n Next) {
 		}
 		r := m.queues[class].take()
 		g.forget(r)
-		if !r.fits(now, 1) {
+		if !r.fits(now, 1, g.cfg.UsualTimeout) {
 			g.counts.Expired++
 			n.Refuse = append(n.Refuse, r)
 			continue

@@ -203,7 +203,7 @@ func run(g *overload.Gate, m *overload.Method, n int, began, ends, deadline int6
 }
 
 func TestLimitFollowsHandlersThatAreLate(t *testing.T) {
-	g := overload.New(overload.Default())
+	g := overload.New(overload.Config{FirstLimit: 128})
 	now := second
 	m := g.Method(now)
 	step := func(n int, took int64) int {
@@ -231,6 +231,28 @@ func TestLimitFollowsHandlersThatAreLate(t *testing.T) {
 	}
 	if got := step(1000, 100*ms); got <= cut || got > cut+cut/4 {
 		t.Errorf("%d begin after eight times %d in time, want a little more", got, cut)
+	}
+}
+
+// A method has no limit until a handler of it is late, and none again ten seconds after its
+// limit bound the last request.
+func TestNoLimitInCalmWeather(t *testing.T) {
+	g := overload.New(overload.Default())
+	m := g.Method(second)
+	const many = 100_000
+	run(g, m, 10, second, 2*second, 3*second)
+	if got := run(g, m, many, 2*second, 4*second, 3*second); got != many { // all late
+		t.Errorf("%d of %d handlers begin at once", got, many)
+	}
+	if got := run(g, m, many, 4*second, 5*second, 6*second); got == many {
+		t.Error("all begin after all were late")
+	}
+	for now := 5 * second; now < 16*second; now += second / 4 {
+		run(g, m, 1, now, now+ms, now+second)
+		g.Sample(overload.Load{}, now)
+	}
+	if got := run(g, m, many, 16*second, 17*second, 18*second); got != many {
+		t.Errorf("%d of %d handlers begin long after", got, many)
 	}
 }
 
@@ -350,5 +372,21 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 	if s := g.State(); over != 2000 || s.Running != 0 || s.Waiting != 0 {
 		t.Errorf("%d of 2000 over, %+v", over, s)
+	}
+}
+
+// A request without a deadline waits for half of the usual timeout at most, and runs for as
+// long as it takes.
+func TestWithoutDeadline(t *testing.T) {
+	g, m := guard(t, func(c *overload.Config) { c.UsualTimeout = 2 * time.Second })
+	g.Done(m, 1, 60*second, 0, false) // the method takes a minute
+	g.Ask(&overload.Request{Method: m, Arrived: 60 * second}, 60*second)
+	ask(t, g, &overload.Request{Method: m, Arrived: 60*second + 1, Owner: "a"}, 60*second+1)
+	if v, _ := g.Ask(&overload.Request{Method: m, Arrived: 60*second + 1}, 60*second+1); v != overload.Refuse {
+		t.Errorf("a request behind it: %d, want that it is refused", v)
+	}
+	n := g.Done(m, 60*second, 63*second, 0, false)
+	if len(n.Run) != 0 || len(n.Refuse) != 1 {
+		t.Errorf("after 3 s: %+v, want that it is refused", n)
 	}
 }

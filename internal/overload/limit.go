@@ -22,18 +22,9 @@ type Method struct {
 	bound     bool           // the limit has kept requests back since it grew
 	period    int64          // began then
 	rate      float64        // handlers in time a ns, a maximum that fades
+	easy      int            // periods in a row of which the limit bound nothing
 	usual     float64        // ns that a handler takes while no request waits, an average
 }
-
-const (
-	growth    = 32           // beyond the threshold the limit grows by 1/growth for each limit of handlers in time
-	periodLen = int64(250e6) // ns over which the rate of handlers in time is counted
-	rateFades = 0.98         // what is left of the largest rate after a period
-	usualGain = 0.05         // weight of a period in the usual time
-	timeShare = 0.5          // of the time that a handler has: the limit aims at handlers that take no more
-	spare     = 4            // a limit is at least so many times what the usual time needs
-	shrinks   = 0.98         // what is left of a limit after a period in which a quarter of it was used
-)
 
 func (m *Method) admits() bool { return m.running.Load() < m.limit.Load() }
 
@@ -76,10 +67,10 @@ func (m *Method) learn(took int64) {
 // by one for each, and beyond the threshold slowly (additive increase and multiplicative
 // decrease, Chiu and Jain 1989; slow start, Jacobson 1988). A handler that took more than
 // half of the time that it had does not count: with a higher limit others would be late.
-func (m *Method) grow(began, now, deadline int64) {
+func (m *Method) grow(cfg *Config, began, now, deadline int64) {
 	limit := m.limit.Load()
 	m.bound = m.bound || 2*m.running.Load() > limit
-	if !m.bound || deadline != 0 && float64(now-began) > timeShare*float64(deadline-began) {
+	if !m.bound || deadline != 0 && float64(now-began) > cfg.TimeShare*float64(deadline-began) {
 		return
 	}
 	if m.threshold == 0 || limit < m.threshold {
@@ -87,42 +78,55 @@ func (m *Method) grow(began, now, deadline int64) {
 		return
 	}
 	if m.gained++; m.gained >= limit {
-		m.limit.Store(limit + max(1, limit/growth))
+		m.limit.Store(limit + max(1, limit/cfg.Growth))
 		m.gained, m.bound = 0, false
 	}
 }
 
 // roll ends a period, if it is over.
 func (m *Method) roll(cfg *Config, now int64) {
+	if m.period == 0 {
+		m.period = now
+	}
 	took := now - m.period
-	if took < periodLen {
+	if took < int64(cfg.Period) {
 		return
 	}
 	n, spent := m.inTime.Swap(0), m.spent.Swap(0)
-	m.rate = max(m.rate*rateFades, float64(n)/float64(took))
+	m.rate = max(m.rate*cfg.RateFades, float64(n)/float64(took))
 	m.period = now
 	limit := m.limit.Load()
 	most := m.most.Swap(m.running.Load())
 	if n > 0 && m.waiting() == 0 && most < limit {
-		if mean := float64(spent) / float64(n); m.usual == 0 {
-			m.usual = mean
-		} else {
-			m.usual += usualGain * (mean - m.usual)
-		}
+		m.learnUsual(cfg, float64(spent)/float64(n))
 	}
-	if 4*most < limit && limit > int64(cfg.FirstLimit) {
-		m.limit.Store(max(int64(cfg.FirstLimit), int64(shrinks*float64(limit))))
-	}
-	if most < limit/2 && limit >= int64(cfg.FirstLimit) {
+	if m.waiting() > 0 || 2*most >= limit {
+		m.easy = 0
+	} else if m.easy++; m.easy >= cfg.LiftAfter {
+		m.limit.Store(cfg.FirstLimit)
 		m.threshold = 0
 	}
 }
 
+// learnUsual moves the usual time towards that of a period: soon if it is shorter, slowly if
+// it is longer, as before handlers are late they take long for some time.
+func (m *Method) learnUsual(cfg *Config, mean float64) {
+	const sooner = 10
+	gain := cfg.UsualGain
+	if mean < m.usual {
+		gain = min(1, sooner*gain)
+	}
+	if m.usual == 0 {
+		gain = 1
+	}
+	m.usual += gain * (mean - m.usual)
+}
+
 // seen returns how many handlers have ended in time, a ns, and how many ns they usually take.
 // In its first period a method has nothing but that period.
-func (m *Method) seen(now int64) (rate, usual float64) {
+func (m *Method) seen(cfg *Config, now int64) (rate, usual float64) {
 	n := float64(m.inTime.Load())
-	rate, usual = max(m.rate, n/float64(max(now-m.period, periodLen/4))), m.usual
+	rate, usual = max(m.rate, n/float64(max(now-m.period, int64(cfg.Period)/4))), m.usual
 	if usual == 0 && n > 0 {
 		usual = float64(m.spent.Load()) / n
 	}
@@ -137,9 +141,9 @@ func (m *Method) cut(cfg *Config, began, now, deadline int64) {
 		return
 	}
 	to := cfg.Cut * float64(min(m.limit.Load(), m.running.Load()+1))
-	if rate, usual := m.seen(now); rate > 0 {
-		to = min(to, rate*timeShare*float64(deadline-began))
-		to = max(to, spare*rate*usual)
+	if rate, usual := m.seen(cfg, now); rate > 0 {
+		to = min(to, rate*cfg.TimeShare*float64(deadline-began))
+		to = max(to, cfg.Spare*rate*usual)
 	}
 	m.limit.Store(max(int64(cfg.LeastLimit), int64(to)))
 	m.threshold = m.limit.Load()

@@ -19,13 +19,6 @@ type slots struct {
 	calm  int // samples in a row in which the limit bound nothing
 }
 
-// Steps of the slots a sample.
-const (
-	fewer     = 0.7
-	more      = 1.15
-	calmAfter = 100 // samples, after which an idle limit is lifted
-)
-
 func (s *slots) adjust(cfg *Config, l Load, running int64, waiting bool) {
 	timeout := l.Timeout
 	if timeout <= 0 {
@@ -36,23 +29,23 @@ func (s *slots) adjust(cfg *Config, l Load, running int64, waiting bool) {
 	case s.limit == 0:
 		if busy && float64(l.Wait) > cfg.Engage*float64(timeout) {
 			s.limit, s.calm = max(int64(s.least), running), 0
-			s.fewer(running)
+			s.fewer(cfg, running)
 		}
 	case busy:
 		s.calm = 0
-		s.fewer(running)
+		s.fewer(cfg, running)
 	case waiting:
 		s.calm = 0
 		if l.Runnable < cfg.Idle || running < s.limit {
-			s.limit = max(s.limit+1, int64(more*float64(s.limit)))
+			s.limit = max(s.limit+1, int64(cfg.More*float64(s.limit)))
 		}
 	case running < s.limit:
-		if s.calm++; s.calm >= calmAfter {
+		if s.calm++; s.calm >= cfg.CalmAfter {
 			s.limit = 0
 		}
 	}
 }
 
-func (s *slots) fewer(running int64) {
-	s.limit = max(int64(s.least), int64(fewer*float64(min(s.limit, running))))
+func (s *slots) fewer(cfg *Config, running int64) {
+	s.limit = max(int64(s.least), int64(cfg.Fewer*float64(min(s.limit, running))))
 }

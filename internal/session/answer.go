@@ -43,6 +43,7 @@ func (m *machine) onCancel(id wire.Stream) {
 			in.stream.endRecv(e)
 		}
 		in.cancel(canceled)
+		in.leaveGateLocked()
 	}
 }
 
@@ -363,19 +364,28 @@ func (in *Inbound) Stream() tandem.MessageStream {
 
 // runApart executes the call in its own goroutine and learns how long it took.
 func (s *Session) runApart(in *Inbound) {
-	s.awaitStart()
+	if !s.env.guarding() {
+		s.awaitStart()
+	}
 	in.apart = true
-	large, wait := in.owned != nil, false
-	if !large { // the message is the reader's
+	in.large = in.owned != nil
+	if !in.large { // the message is the reader's
 		var e *tandem.Error
-		if wait, e = in.holdCopy(len(in.message)); e != nil {
+		if in.unheld, e = in.holdCopy(len(in.message)); e != nil {
 			s.refuseRun(in, e)
 			return
 		}
 		in.owned = takeBuffer()
 		in.owned.b = append(in.owned.b, in.message...)
 	}
-	target := in.method.target
+	if s.admit(in) {
+		s.startApart(in)
+	}
+}
+
+// startApart begins the goroutine of a call that the gate has admitted.
+func (s *Session) startApart(in *Inbound) {
+	target, large := in.method.target, in.large
 	s.starting.Add(1)
 	started := s.env.spawn(func() {
 		s.starting.Add(-1)
@@ -383,11 +393,13 @@ func (s *Session) runApart(in *Inbound) {
 		defer s.env.running.Add(-1)
 		defer s.flush()
 		start := time.Now()
+		run := s.admitted(in, start)
+		defer run.done()
 		in.message = in.owned.whole()
 		in.assembled(large)
 		var a answer
-		var err error
-		if wait {
+		err := in.left()
+		if in.unheld && err == nil {
 			err = in.hold.Grow(in, int64(len(in.message)), s.env.cfg.Stall)
 			start = time.Now()
 		}
@@ -399,6 +411,7 @@ func (s *Session) runApart(in *Inbound) {
 		default:
 			in.tooLate(&a)
 		}
+		run.failed = len(a.r.Status) > 0
 		s.answer(&a)
 		if !large { // which says nothing about the method's usual calls
 			target.observe(time.Since(start))
@@ -406,5 +419,7 @@ func (s *Session) runApart(in *Inbound) {
 	})
 	if !started {
 		s.starting.Add(-1)
+		never := s.admitted(in, time.Now())
+		never.done()
 	}
 }

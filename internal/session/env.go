@@ -18,6 +18,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/budget"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
+	"github.com/tandem-rpc/tandem/internal/overload"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -51,6 +52,12 @@ type Config struct {
 	// MaxDecoded is how much one may take when it is decoded, in bytes; 0 for no limit.
 	Memory     *budget.Budget
 	MaxDecoded int64
+
+	// Gate admits the peers' calls; nil for no limit. Caller tells callers apart, and Class
+	// says how critical a call is.
+	Gate   *overload.Gate
+	Caller func(*tandem.Peer) uint64
+	Class  func(*tandem.Call) overload.Class
 
 	Handshake time.Duration // how long a peer may take to say hello; 0 means 3 s
 	Stall     time.Duration // how long a frame may take to arrive or a write to be taken; 0 means 10 s
@@ -291,5 +298,11 @@ func (c *clock) instant(t time.Time) int64 {
 	}
 	return max(1, int64(t.Sub(c.start)))
 }
+
+// Now is the time by the clock that the gate is told.
+func (e *Env) Now() int64 { return e.now() }
+
+// Instant converts a deadline to that clock; 0 for none.
+func (e *Env) Instant(t time.Time) int64 { return e.instant(t) }
 
 func (c *clock) at(instant int64) time.Time { return c.start.Add(time.Duration(instant)) }

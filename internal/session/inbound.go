@@ -6,6 +6,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/budget"
+	"github.com/tandem-rpc/tandem/internal/overload"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -19,10 +20,15 @@ type Inbound struct {
 	id         wire.Stream
 	oneWay     bool
 	apart      bool // runs in a goroutine of its own
+	large      bool // the request arrived in several blocks
+	unheld     bool // its copy waits for memory
 	compressed bool // the request is
 	codecIndex uint8
 	packer     uint8 // the number of the compressor, 0 for none
 	counted    int   // bytes of the answer that the session counts; guarded by its mutex
+
+	arrived int64             // on this host, as far as is known
+	waits   *overload.Request // in the gate's queue, or was; guarded by the session's mutex
 
 	canceled bool   // by the caller; guarded by the session's mutex
 	accepted bool   // the stream's first response was sent; guarded likewise
@@ -190,8 +196,10 @@ func (m *machine) fill(in *Inbound, h wire.Header, r *wire.Request, now int64) *
 	if t := in.method.target.Timeout; t > 0 && (timeout == 0 || t < timeout) {
 		timeout = t
 	}
+	in.arrived = now - m.age
 	if timeout > 0 {
-		c.Deadline = m.env.at(now + int64(timeout))
+		m.sawTimeout(timeout)
+		c.Deadline = m.env.at(in.arrived + int64(timeout))
 	}
 	if len(r.Metadata) > 0 {
 		var err error

@@ -45,6 +45,7 @@ type machine struct {
 	first    [1]*Inbound // the memory of served while there is one
 	names    receivedNames
 	accepted uint64 // requests, by their heads
+	age      int64  // ns since the frame came to this host, as far as is known
 
 	pongs     int   // control answers since the writer last took
 	connOwed  int64 // credit of streams that the application has used

@@ -26,6 +26,7 @@ type reader struct {
 	buf    []byte // nil while nothing is held
 	r, w   int    // the unparsed bytes are buf[r:w]
 	now    int64
+	gap    int64    // between the last two reads, if the last found bytes at once
 	caller *Pending // whose caller reads; nil for a goroutine
 	stream *Stream  // likewise, whose receiver reads
 	got    bool     // its answer has come
@@ -205,10 +206,27 @@ func (rd *reader) fill() error {
 	} else if err := rd.more(); err != nil {
 		return err
 	}
+	before := rd.now
 	rd.now, rd.aged = rd.s.now(), false
+	rd.gap = 0
+	if !rd.waited && rd.r == 0 {
+		rd.gap = rd.now - before
+	}
 	rd.s.received.Store(rd.now)
 	return nil
 }
+
+// ageLocked notes how long ago the last frame came to this host: what one read finds has come
+// evenly since the read before, if that left nothing.
+func (rd *reader) ageLocked() {
+	rd.s.m.age = 0
+	if rd.gap > shortGap {
+		rd.s.m.age = int64(float64(rd.gap) * float64(rd.w-rd.r) / float64(rd.w))
+	}
+}
+
+// shortGap between two reads makes no difference to a call's deadline.
+const shortGap = int64(time.Millisecond)
 
 // more reads the rest of a frame, which must not take for ever.
 func (rd *reader) more() error {
@@ -315,6 +333,7 @@ func (rd *reader) process() (turn, error) {
 			s.m.promote(rd.now)
 			return rd.endUnlock(), err
 		}
+		rd.ageLocked()
 		ev, err := s.m.receive(h, payload, rd.now)
 		if err != nil {
 			s.mu.Unlock()
@@ -409,7 +428,7 @@ func (rd *reader) act(ev event) bool {
 		s.goAway()
 	case ev.pong != 0:
 		s.onPong(ev.pong, rd.now)
-	case ev.run.stream != nil || ev.run.owned != nil || !ev.run.method.target.inline():
+	case ev.run.stream != nil || ev.run.owned != nil || !ev.run.method.target.inline() || s.env.guarding():
 		s.watch()
 		s.runApart(ev.run)
 	default:

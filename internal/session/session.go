@@ -71,6 +71,7 @@ type Session struct {
 	encoded  int             // bytes of their answers that are not queued yet
 	room     chan struct{}   // holds a token when there is room again; nil until somebody waits
 	account  *budget.Account // of large requests; nil for no limit
+	caller   uint64          // of whom the gate's queue is fair; 0 until it is asked for; the reader's
 	encoding int32           // how many are encoding their answer
 	starting atomic.Int32    // how many have not begun; not guarded
 
@@ -355,6 +356,7 @@ func (s *Session) end(cause error) {
 			in.cancel(canceled)
 		}
 	}
+	s.leaveGate(served)
 	if l := s.ends.Load(); l != nil {
 		l.leave()
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
 	"github.com/tandem-rpc/tandem/internal/estimate"
+	"github.com/tandem-rpc/tandem/internal/overload"
 )
 
 // Target is a method that a peer may call.
@@ -24,8 +25,9 @@ type Target struct {
 	Guarded    bool // Func ends a call with the error of WithRefusal, see [dispatch.Method]
 	Absent     bool // it stands for methods that do not exist, of either kind
 
-	light int          // bytes of a message that is decoded without an estimate; 0 if the type is not known
-	slow  atomic.Int32 // how many more runs are kept out of the reader
+	load  *overload.Method // what the gate knows of it; nil for methods that do not pass it
+	light int              // bytes of a message that is decoded without an estimate; 0 if the type is not known
+	slow  atomic.Int32     // how many more runs are kept out of the reader
 }
 
 // A method that held up a reader is kept out of it until it has been quick
@@ -53,8 +55,9 @@ func (t *Target) observe(took time.Duration) {
 // Targets returns a [Config]'s Resolve that finds methods in a table. Methods
 // without a timeout of their own get the default. When interceptors see the
 // calls, no context is used again: they have promised nothing. absent returns what stands
-// for methods that do not exist, or nil.
-func Targets(table *dispatch.Table, timeout time.Duration, intercepted bool, absent func() *dispatch.Method) func(string) *Target {
+// for methods that do not exist, or nil. loads returns what the server's gate knows of a
+// method; it is nil without one.
+func Targets(table *dispatch.Table, timeout time.Duration, intercepted bool, absent func() *dispatch.Method, loads func(*dispatch.Method) *overload.Method) func(string) *Target {
 	var known sync.Map // *dispatch.Method to *Target: what is learned outlives connections
 	return func(name string) *Target {
 		m := table.Lookup(name)
@@ -70,6 +73,9 @@ func Targets(table *dispatch.Table, timeout time.Duration, intercepted bool, abs
 		}
 		fresh := newTarget(m, timeout)
 		fresh.Absent = isAbsent
+		if loads != nil && !isAbsent && m.Kind == tandem.Unary {
+			fresh.load = loads(m)
+		}
 		fresh.Reuse = m.Reuse && m.Kind == tandem.Unary && !intercepted
 		t, _ := known.LoadOrStore(m, fresh)
 		return t.(*Target) //nolint:forcetypeassert // as above

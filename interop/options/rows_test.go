@@ -406,6 +406,8 @@ func shownElsewhere() map[string]string {
 		"client.WithCodecs": "TestEveryCodecWithEveryCompressor", "client.WithSnapshots": "ExampleWithSnapshots",
 		"client.WithResolver": "ExampleWithResolver", "client.WithBalancer": "TestOwnBalancersCompose", "client.WithEjection": "TestWithoutEjectionNobodyIsLeftOut",
 		"client.WithBreaker": "TestMethodBreaker", "client.WithFailMode": "TestFailover", "client.WithRetries": "TestFailover",
+		"server.WithOverloadControl": "TestOverloadConstants", "server.WithoutOverloadControl": "TestWithoutOverloadControl",
+		"server.WithTrustedCriticality": "TestOverloadClasses", "client.Criticality": "TestOverloadClasses", "client.WithThrottle": "TestThrottle",
 		"client.WithRetryBudget": "TestDefaultRetryBudget", "client.WithFailback": "TestFailbackTriesLater",
 		"client.WithFailbackGiveUp": "TestFailbackGivesUp", "client.WithBroadcast": "TestBroadcastAtOnce",
 		"client.WithFork": "TestForkSpreads", "client.WithBackup": "TestBackupWins", "client.WithConnectTimeout": "ExampleWithConnectTimeout",

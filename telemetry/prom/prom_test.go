@@ -98,3 +98,65 @@ func Example() {
 	// Output:
 	// 6 <nil>
 }
+
+// What a server's overload control does is there, refusals by reason.
+func TestOverload(t *testing.T) {
+	srv := server.New(server.WithOverloadControl(server.OverloadConfig{FirstLimit: 1, Calls: 1}))
+	release, began := make(chan bool), make(chan bool, 1)
+	err := server.Handle(srv, "Test.Hold", func(context.Context, *int) (*int, error) {
+		began <- true
+		<-release
+		return new(int), nil
+	}, server.MethodConcurrency(10, 0)) // so no reader runs it
+	if err != nil {
+		t.Fatal(err)
+	}
+	network := transport.NewMemory()
+	ln, err := network.Listen(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeListener(ln) }()
+	c, err := client.Dial("mem://a", client.WithTransport("mem", network), client.WithFailMode(client.Failfast))
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 3)
+	call := func() { done <- c.Call(t.Context(), "Test.Hold", new(int), new(int)) }
+	go call()
+	<-began
+	go call()
+	go call()
+	if err := <-done; tandem.CodeOf(err) != tandem.ResourceExhausted {
+		t.Errorf("one of three calls where one runs and one waits: %v", err)
+	}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(prom.OverloadCollector(srv))
+	want := `
+# HELP tandem_server_overload_method_limit Handlers of a method that may run.
+# TYPE tandem_server_overload_method_limit gauge
+tandem_server_overload_method_limit{rpc_method="Test.Hold"} 1
+# HELP tandem_server_overload_refused_total Requests that were refused as not executed.
+# TYPE tandem_server_overload_refused_total counter
+tandem_server_overload_refused_total{reason="expired"} 0
+tandem_server_overload_refused_total{reason="full"} 1
+tandem_server_overload_refused_total{reason="late"} 0
+# HELP tandem_server_overload_waiting Requests in the queue.
+# TYPE tandem_server_overload_waiting gauge
+tandem_server_overload_waiting 1
+`
+	names := []string{"tandem_server_overload_method_limit", "tandem_server_overload_refused_total", "tandem_server_overload_waiting"}
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), names...); err != nil {
+		t.Error(err)
+	}
+	close(release)
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	_ = c.Close() // as of the server, nothing is left to go wrong
+	_ = srv.Close()
+	<-served
+}

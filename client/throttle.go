@@ -1,0 +1,154 @@
+package client
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/balance"
+	"github.com/tandem-rpc/tandem/wire"
+)
+
+// A server that has too much to do pays for each call that it refuses. Calls of a method that
+// an instance refuses mostly are therefore refused here, as many as keep what is sent to
+// twice what the instance accepts (client-side throttling, chapter 21 of Site Reliability
+// Engineering, Beyer and others 2016). The first answer that says that no call waits at the
+// server ends it: what fades would hold back calls for seconds.
+
+// throttles are those of an instance, by method: of methods that it has refused lately.
+type throttles struct {
+	some atomic.Bool // there are any; without, calls cost one load
+
+	mu       sync.Mutex
+	byMethod map[string]*throttle
+}
+
+// throttle is what an instance lately did with the calls of a method. Both numbers fade.
+type throttle struct {
+	requests float64       // those refused here included
+	accepts  float64       // that the instance did not refuse
+	at       time.Duration // when they last faded, by balance.Now
+	passed   time.Duration // when a call was last let through
+	refused  time.Duration // when the instance last refused one
+}
+
+const (
+	throttleFades  = time.Second      // after which a call counts for 1/e
+	throttleProbe  = time.Second      // after which a call is let through in any case
+	throttleEnds   = 30 * time.Second // after the last call that was refused
+	throttleBegins = 10               // calls that were accepted before the first that was not, as is supposed
+	maxThrottles   = 256              // of an instance: further methods have none
+)
+
+// defaultThrottle is how many calls are sent for each that is accepted.
+const defaultThrottle = 2
+
+// refuses reports whether a call is not to be sent, and counts it.
+func (t *throttles) refuses(method string, sends float64) bool {
+	if !t.some.Load() {
+		return false
+	}
+	now := balance.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	one := t.byMethod[method]
+	if one == nil {
+		return false
+	}
+	one.fade(now)
+	one.requests++
+	refused := (one.requests - sends*one.accepts) / (one.requests + 1)
+	if rand.Float64() < refused && now-one.passed < throttleProbe {
+		return true
+	}
+	one.passed = now
+	return false
+}
+
+// answered counts what became of a call that was sent. calm says that no call waits at the
+// server.
+func (t *throttles) answered(method string, err error, calm bool, sends float64) {
+	refused := err != nil && isRefusal(err) && sends > 0
+	if !refused && !t.some.Load() {
+		return
+	}
+	now := balance.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	one := t.byMethod[method]
+	switch {
+	case one == nil && refused:
+		t.addLocked(method, now)
+	case one == nil:
+	case refused:
+		one.refused = now
+	case calm, now-one.refused > throttleEnds:
+		t.removeLocked(method)
+	default:
+		one.fade(now)
+		one.accepts++
+	}
+}
+
+func (t *throttles) addLocked(method string, now time.Duration) {
+	if t.byMethod == nil {
+		t.byMethod = map[string]*throttle{}
+	}
+	if len(t.byMethod) == maxThrottles {
+		return
+	}
+	t.byMethod[method] = &throttle{requests: throttleBegins + 1, accepts: throttleBegins, at: now, passed: now, refused: now}
+	t.some.Store(true)
+}
+
+func (t *throttles) removeLocked(method string) {
+	delete(t.byMethod, method)
+	t.some.Store(len(t.byMethod) > 0)
+}
+
+func (t *throttle) fade(now time.Duration) {
+	left := math.Exp(-float64(now-t.at) / float64(throttleFades))
+	t.requests *= left
+	t.accepts *= left
+	t.at = now
+}
+
+// invoke makes the call, and has the throttles know how it went.
+func (a *attempt) invoke(ctx context.Context, call *tandem.Call, sends float64) (err error) {
+	throttles, calm := &a.member.throttles, false
+	report := a.report
+	if throttles.some.Load() {
+		report = func(l wire.Load) {
+			calm = l.Queued == 0
+			if a.report != nil {
+				a.report(l)
+			}
+		}
+	}
+	if a.conn.own == nil {
+		err = a.conn.Invoke(ctx, call)
+	} else {
+		err = a.conn.own.InvokeAndTell(ctx, call, report)
+	}
+	throttles.answered(call.Method, err, calm, sends)
+	return err
+}
+
+// isRefusal reports whether an instance has refused a call since it has too much to do.
+func isRefusal(err error) bool {
+	e := tandem.AsError(err)
+	return e.Code == tandem.ResourceExhausted && e.NotExecuted && e.RetryAfter > 0
+}
+
+// throttled is the error of a call that is not sent.
+func throttled(call *tandem.Call) error {
+	e := tandem.Errorf(tandem.ResourceExhausted, "%s is overloaded and refuses most calls of %s: this one was not sent", call.Peer.Addr, call.Method)
+	e.NotExecuted, e.RetryAfter = true, throttlePause
+	return e
+}
+
+const throttlePause = 100 * time.Millisecond

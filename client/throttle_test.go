@@ -1,0 +1,93 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/transport"
+)
+
+// Of a method that its only instance refuses mostly, a client sends about twice as many calls
+// as are accepted, and one a second if none is; all again when the server says that no call
+// waits; and those of another method always.
+func TestThrottle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var came, accepts atomic.Int64
+		network := transport.NewMemory()
+		refuse := func(next tandem.Func) tandem.Func {
+			return func(ctx context.Context, call *tandem.Call) error {
+				if call.Method != "Test.Some" {
+					return next(ctx, call)
+				}
+				if came.Add(1); accepts.Add(-1) < 0 {
+					return &tandem.Error{Code: tandem.ResourceExhausted, Message: "too much", NotExecuted: true, RetryAfter: time.Millisecond}
+				}
+				return next(ctx, call)
+			}
+		}
+		serveOn(t, network, "a", func(srv *server.Server) error {
+			echo := func(_ context.Context, n *int) (*int, error) { return n, nil }
+			hang := func(ctx context.Context, n *int) (*int, error) {
+				<-ctx.Done()
+				return n, ctx.Err()
+			}
+			return errors.Join(server.Handle(srv, "Test.Some", echo), server.Handle(srv, "Test.Other", echo),
+				server.Handle(srv, "Test.Hang", hang, server.MethodConcurrency(1, 1)))
+		}, server.WithInterceptors(refuse))
+		c, err := client.Dial("memory://a", client.WithTransport("memory", network), client.WithFailMode(client.Failfast))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		busy, calm := context.WithCancel(t.Context())
+		defer calm()
+		for range 2 { // one of them waits, as the server's answers say
+			c.Go(busy, "Test.Hang", new(int), new(int), nil, client.Timeout(time.Hour))
+		}
+		synctest.Wait()
+		// second makes 100 calls in a second, and returns how many of them were sent.
+		second := func(accepted int64) (sent int64) {
+			came.Store(0)
+			accepts.Store(accepted)
+			for range 100 {
+				_ = c.Call(t.Context(), "Test.Some", new(int), new(int)) // most are refused
+				time.Sleep(10 * time.Millisecond)
+			}
+			return came.Load()
+		}
+		if sent := second(1000); sent != 100 {
+			t.Fatalf("%d of 100 calls were sent before any was refused", sent)
+		}
+		for range 30 {
+			second(0)
+		}
+		if sent := second(0); sent < 1 || sent > 5 {
+			t.Errorf("%d of 100 calls a second were sent while all are refused, want 1 to 5", sent)
+		}
+		if err := c.Call(t.Context(), "Test.Other", new(int), new(int)); err != nil {
+			t.Errorf("a method that is not refused: %v", err)
+		}
+		for range 30 {
+			second(20)
+		}
+		if sent := second(20); sent < 30 || sent > 55 {
+			t.Errorf("%d of 100 calls a second were sent while 20 are accepted, want 40", sent)
+		}
+		calm()
+		second(1000)
+		if sent := second(1000); sent != 100 {
+			t.Errorf("%d of 100 calls were sent after the server had said that none waits", sent)
+		}
+	})
+}

@@ -1,0 +1,148 @@
+package session
+
+import (
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/overload"
+)
+
+// Calls that have a goroutine of their own pass the server's gate, and all of them do while it
+// guards: then readers only parse, and what they parse waits in one queue for all
+// connections. Streams pass it by: their handlers mostly wait.
+
+// guarding reports whether calls that a reader could run pass the gate too.
+func (e *Env) guarding() bool { return e.cfg.Gate != nil && e.cfg.Gate.Guarding() }
+
+// sawEvery is one of how many requests tells the gate how long its caller waits.
+const sawEvery = 64
+
+func (m *machine) sawTimeout(d time.Duration) {
+	if m.env.cfg.Gate != nil && m.accepted%sawEvery == 1 {
+		m.env.cfg.Gate.Saw(d)
+	}
+}
+
+// requestOverhead is what a request that waits takes beside its message.
+const requestOverhead = 600
+
+// admit asks the gate whether a call may begin. It returns false if the call waits, and so
+// begins later, or is refused.
+func (s *Session) admit(in *Inbound) bool {
+	gate, m := s.env.cfg.Gate, in.method.target.load
+	if m == nil || in.stream != nil || gate.Admit(m) {
+		return true
+	}
+	r := &overload.Request{
+		Method: m, Caller: s.callerOf(), Class: s.env.classOf(&in.call), Bytes: int64(len(in.message) + requestOverhead),
+		Arrived: in.arrived, Deadline: s.instant(in.call.Deadline), Owner: in,
+	}
+	s.mu.Lock()
+	in.waits = r
+	s.mu.Unlock()
+	verdict, retryAfter := gate.Ask(r, s.now())
+	if verdict == overload.Refuse {
+		s.refuseRun(in, overloaded(in.call.Method, retryAfter))
+	}
+	return verdict == overload.Run
+}
+
+// callerOf tells callers apart. It is for whoever has the reader's turn.
+func (s *Session) callerOf() uint64 {
+	if s.caller == 0 && s.env.cfg.Caller != nil {
+		s.caller = s.env.cfg.Caller(s.peer)
+	}
+	return s.caller
+}
+
+func (e *Env) classOf(call *tandem.Call) overload.Class {
+	if e.cfg.Class == nil {
+		return overload.Normal
+	}
+	return e.cfg.Class(call)
+}
+
+// overloaded is the error of a call that is not run.
+func overloaded(method string, retryAfter time.Duration) *tandem.Error {
+	e := refused(tandem.ResourceExhausted, "the server is overloaded: %s could not end in time", method)
+	e.RetryAfter = retryAfter
+	return e
+}
+
+// Admitted begins a call that has waited.
+func (in *Inbound) Admitted() {
+	in.s.startApart(in)
+}
+
+// Refused answers a call that has waited in vain.
+func (in *Inbound) Refused(retryAfter time.Duration) {
+	in.s.env.spawn(func() {
+		in.s.refuseRun(in, overloaded(in.call.Method, retryAfter))
+		in.s.flush()
+	})
+}
+
+// leaveGateLocked has a call that waits end, as its caller has gone. One that leaves the queue
+// at the same moment ends when it begins.
+func (in *Inbound) leaveGateLocked() {
+	if in.waits == nil || !in.s.env.cfg.Gate.Leave(in.waits) {
+		return
+	}
+	in.s.env.spawn(func() {
+		in.s.refuseRun(in, tandem.AsError(in.left()))
+		in.s.flush()
+	})
+}
+
+// leaveGate has those of a connection that has ended leave the queue.
+func (s *Session) leaveGate(served []*Inbound) {
+	if s.env.cfg.Gate == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, in := range served {
+		if in != nil {
+			in.leaveGateLocked()
+		}
+	}
+}
+
+// left returns an error for a call that has waited, and whose caller has gone meanwhile.
+func (in *Inbound) left() error {
+	if in.waits == nil || in.Err() == nil {
+		return nil
+	}
+	e := tandem.AsError(in.Err())
+	e.NotExecuted = true
+	return e
+}
+
+// admission is a call that the gate counts as running.
+type admission struct {
+	gate     *overload.Gate
+	method   *overload.Method
+	clock    clock
+	began    int64
+	deadline int64
+	failed   bool
+}
+
+// admitted notes what the gate will be told: when the call has been answered, the Inbound may
+// be another's.
+func (s *Session) admitted(in *Inbound, began time.Time) admission {
+	if in.method.target.load == nil || in.stream != nil {
+		return admission{}
+	}
+	return admission{
+		gate: s.env.cfg.Gate, method: in.method.target.load, clock: s.clock,
+		began: s.instant(began), deadline: s.instant(in.call.Deadline),
+	}
+}
+
+// done tells the gate that the call has ended, and begins those that may begin therefore.
+func (a *admission) done() {
+	if a.gate != nil {
+		a.gate.Done(a.method, a.began, a.clock.now(), a.deadline, a.failed).Tell()
+	}
+}

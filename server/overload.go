@@ -1,0 +1,287 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"hash/maphash"
+	"log/slog"
+	"runtime"
+	"runtime/metrics"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/dispatch"
+	"github.com/tandem-rpc/tandem/internal/overload"
+)
+
+// guard is the server's gate, with what it is told of the processors.
+type guard struct {
+	gate  *overload.Gate
+	loads sync.Map // *dispatch.Method to *overload.Method
+	seed  maphash.Seed
+	begin sync.Once
+
+	// Of watch only.
+	told    bool   // the log says that the server is overloaded
+	refused uint64 // requests until the overload began
+}
+
+func newGuard(cfg overload.Config) *guard {
+	cfg.Processors = cmp.Or(cfg.Processors, runtime.GOMAXPROCS(0))
+	return &guard{gate: overload.New(cfg), seed: maphash.MakeSeed()}
+}
+
+// loadOf returns what the gate knows of a method, which all its connections share.
+func (g *guard) loadOf(m *dispatch.Method) *overload.Method {
+	if known, ok := g.loads.Load(m); ok {
+		return known.(*overload.Method) //nolint:forcetypeassert // nothing else is stored
+	}
+	known, loaded := g.loads.LoadOrStore(m, g.gate.Method(0))
+	_ = loaded                      // a second one has no calls
+	return known.(*overload.Method) //nolint:forcetypeassert // as above
+}
+
+// callerOf tells callers apart: by the key of a certificate that was verified, else by their
+// network.
+func (s *Server) callerOf(p *tandem.Peer) uint64 {
+	if isVerified(p) {
+		return maphash.Bytes(s.guard.seed, p.TLS.PeerCertificates[0].RawSubjectPublicKeyInfo)
+	}
+	return maphash.Comparable(s.guard.seed, s.networkOf(p.Addr))
+}
+
+// classOf returns how critical a call is: what it says, but no more than Normal from callers
+// that are not trusted.
+func (s *Server) classOf(call *tandem.Call) overload.Class {
+	class, ok := classes[tandem.Criticality(call.Metadata.Get(tandem.CriticalityKey))]
+	switch {
+	case !ok:
+		return overload.Normal
+	case class > overload.Normal && !s.opts.trusts(call.Peer):
+		return overload.Normal
+	}
+	return class
+}
+
+var classes = map[tandem.Criticality]overload.Class{
+	tandem.Sheddable: overload.Sheddable, tandem.Normal: overload.Normal,
+	tandem.Critical: overload.Critical, tandem.CriticalPlus: overload.CriticalPlus,
+}
+
+// isVerified reports whether the peer has shown a certificate that was verified.
+func isVerified(p *tandem.Peer) bool { return p.TLS != nil && len(p.TLS.VerifiedChains) > 0 }
+
+// OverloadState is what a server's overload control does at the moment, and what it has done.
+type OverloadState struct {
+	Guarding bool             // requests of all methods pass the queue
+	Slots    int64            // handlers that may run; 0 while there is no limit
+	Running  int64            // handlers, those excepted that a reader runs in calm weather
+	Waiting  int              // requests
+	Queued   uint64           // requests that have waited so far
+	Refused  OverloadRefusals // requests so far
+	Methods  []MethodLoad     // that have been called, by name
+}
+
+// OverloadRefusals counts requests that were refused as not executed, by reason.
+type OverloadRefusals struct {
+	Late    uint64 // could not have ended in time when they came
+	Expired uint64 // could not after they had waited
+	Full    uint64 // found the queue full
+}
+
+// MethodLoad is what overload control knows of a method.
+type MethodLoad struct {
+	Name    string
+	Running int64 // handlers
+	Limit   int64 // of those
+	Waiting int   // requests
+}
+
+// Overload returns what the server's overload control does; the zero value if it has none.
+func (s *Server) Overload() (o OverloadState) {
+	if s.guard == nil {
+		return o
+	}
+	g := s.guard.gate
+	now := g.State()
+	o = OverloadState{
+		Guarding: g.Guarding(), Slots: now.Slots, Running: now.Running, Waiting: now.Waiting, Queued: now.Counts.Queued,
+		Refused: OverloadRefusals{now.Counts.Late, now.Counts.Expired, now.Counts.Full},
+	}
+	for m, load := range s.guard.loads.Range {
+		l := MethodLoad{Name: m.(*dispatch.Method).Name}                 //nolint:forcetypeassert // nothing else is stored
+		l.Running, l.Limit, l.Waiting = load.(*overload.Method).State(g) //nolint:forcetypeassert // as above
+		o.Methods = append(o.Methods, l)
+	}
+	slices.SortFunc(o.Methods, func(a, b MethodLoad) int { return strings.Compare(a.Name, b.Name) })
+	return o
+}
+
+// Times between two looks at the processors: while calls run, and while none do.
+const (
+	lookBusy = 10 * time.Millisecond
+	lookIdle = 100 * time.Millisecond
+)
+
+// watch tells the gate of the processors until the server ends.
+func (s *Server) watch() {
+	g := s.guard
+	if g == nil {
+		return
+	}
+	g.begin.Do(func() {
+		s.wg.Go(func() { g.watch(s.base, s.env.Now, s.log()) })
+	})
+}
+
+func (g *guard) watch(ctx context.Context, now func() int64, log *slog.Logger) {
+	var p processors
+	p.look()
+	timer := time.NewTimer(lookBusy)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		load := p.look()
+		g.gate.Sample(load, now()).Tell()
+		g.tell(log)
+		if load.Wait > 0 || g.gate.Busy() {
+			timer.Reset(lookBusy)
+		} else {
+			timer.Reset(lookIdle)
+		}
+	}
+}
+
+// tell logs that overload begins, and that it is over.
+func (g *guard) tell(log *slog.Logger) {
+	s := g.gate.State()
+	guarding, c := g.gate.Guarding(), s.Counts
+	refused := c.Late + c.Expired + c.Full
+	switch {
+	case guarding && !g.told && refused > g.refused:
+		g.told = true
+		log.Warn("the server is overloaded: it refuses calls that could not end in time", "slots", s.Slots, "waiting", s.Waiting)
+	case g.told && !guarding:
+		g.told = false
+		log.Info("the server is not overloaded any more", "refused", refused-g.refused)
+	}
+	if !guarding {
+		g.refused = refused
+	}
+}
+
+// processors is what the runtime says of goroutines that wait for a processor.
+type processors struct {
+	samples  [2]metrics.Sample
+	counts   []uint64 // of waits, by length, at the last look
+	runnable float64  // for each processor, smoothed
+}
+
+// look returns the load since the last look.
+func (p *processors) look() overload.Load {
+	if p.samples[0].Name == "" {
+		p.samples[0].Name = "/sched/latencies:seconds"
+		p.samples[1].Name = "/sched/goroutines/runnable:goroutines"
+	}
+	metrics.Read(p.samples[:])
+	const weight = 4
+	now := float64(p.samples[1].Value.Uint64()) / float64(runtime.GOMAXPROCS(0))
+	p.runnable += (now - p.runnable) / weight
+	return overload.Load{Runnable: p.runnable, Wait: p.wait(p.samples[0].Value.Float64Histogram())}
+}
+
+// wait returns the median of the waits since the last look.
+func (p *processors) wait(h *metrics.Float64Histogram) time.Duration {
+	if p.counts == nil {
+		p.counts = make([]uint64, len(h.Counts))
+	}
+	total := uint64(0)
+	for i, n := range h.Counts {
+		total += n - p.counts[i]
+	}
+	median, sum := 0.0, uint64(0)
+	for i, n := range h.Counts {
+		sum += n - p.counts[i]
+		if total > 0 && median == 0 && 2*sum >= total {
+			median = max(0, h.Buckets[i])
+		}
+		p.counts[i] = n
+	}
+	return time.Duration(median * float64(time.Second))
+}
+
+// queued is a call of another protocol that waits in the gate's queue, or was refused there.
+type queued struct {
+	conn *Conn
+	ctx  context.Context //nolint:containedctx // the call's
+	m    *dispatch.Method
+	call *tandem.Call
+	done func(error)
+	stop func() bool // watching ctx
+}
+
+// admit asks the gate for a call. It returns false if the call waits, and begins later, or is
+// refused.
+func (c *Conn) admit(ctx context.Context, m *dispatch.Method, call *tandem.Call, done func(error)) bool {
+	g := c.server.guard
+	load := g.loadOf(m)
+	if !call.Deadline.IsZero() {
+		g.gate.Saw(time.Until(call.Deadline))
+	}
+	if g.gate.Admit(load) {
+		return true
+	}
+	q := &queued{conn: c, ctx: ctx, m: m, call: call, done: done}
+	now := c.server.env.Now()
+	r := &overload.Request{
+		Method: load, Caller: c.server.callerOf(call.Peer), Class: c.server.classOf(call), Bytes: foreignBytes,
+		Arrived: now, Deadline: c.server.env.Instant(call.Deadline), Owner: q,
+	}
+	q.stop = context.AfterFunc(ctx, func() {
+		if g.gate.Leave(r) {
+			q.end(notStarted(ctx.Err()))
+		}
+	})
+	verdict, after := g.gate.Ask(r, now)
+	if verdict == overload.Wait {
+		return false
+	}
+	q.stop()
+	if verdict == overload.Refuse {
+		q.Refused(after)
+	}
+	return verdict == overload.Run
+}
+
+// foreignBytes is what a waiting request of another protocol counts for: what it holds beside
+// is counted by the server's memory.
+const foreignBytes = 4 << 10
+
+// Admitted begins the call.
+func (q *queued) Admitted() {
+	q.stop()
+	q.conn.runAdmitted(q.ctx, q.m, q.call, q.done)
+}
+
+// Refused ends the call, which has not executed.
+func (q *queued) Refused(after time.Duration) {
+	q.stop()
+	e := tandem.Errorf(tandem.ResourceExhausted, "the server is overloaded: %s could not end in time", q.call.Method)
+	e.NotExecuted, e.RetryAfter = true, after
+	q.end(e)
+}
+
+func (q *queued) end(err error) {
+	c := q.conn
+	c.server.crew.run(func() {
+		defer c.leaveCall()
+		q.done(err)
+	})
+}

@@ -1,0 +1,331 @@
+package server_test
+
+import (
+	"context"
+	"net/rpc"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/internal/overload"
+	"github.com/tandem-rpc/tandem/protocol/netrpc"
+	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/transport"
+)
+
+// overloaded is a server that has as many slots as processors, all of which are taken by
+// calls of Test.Hold.
+type overloaded struct {
+	*testing.T
+
+	srv     *server.Server
+	gate    *overload.Gate
+	network tandem.Transport
+	client  *client.Client
+	release chan bool
+	once    *sync.Once // of closing it
+	held    chan error
+}
+
+func newOverloaded(t *testing.T, opts ...server.Option) *overloaded {
+	t.Helper()
+	o := &overloaded{
+		T: t, srv: server.New(append(opts, server.WithProtocols(netrpc.New()))...), network: transport.NewMemory(),
+		release: make(chan bool), once: new(sync.Once), held: make(chan error, 100),
+	}
+	o.gate = o.srv.Gate()
+	o.must(server.Handle(o.srv, "Test.Hold", func(_ context.Context, b *[]byte) (*[]byte, error) {
+		<-o.release
+		return b, nil
+	}))
+	t.Cleanup(func() { o.let() })
+	o.must(server.Handle(o.srv, "Test.Nop", func(_ context.Context, n *int) (*int, error) { return n, nil }))
+	serve(t, o.srv, o.network, "a")
+	o.client = o.connect()
+	for range 20 {
+		o.gate.Sample(overload.Load{Runnable: 100, Wait: time.Second, Timeout: time.Second}, o.srv.Now())
+	}
+	for range runtime.GOMAXPROCS(0) {
+		go func() { o.held <- o.client.Call(t.Context(), "Test.Hold", &[]byte{}, &[]byte{}) }()
+	}
+	synctest.Wait()
+	if s := o.gate.State(); s.Slots != s.Running || s.Running != int64(runtime.GOMAXPROCS(0)) || !o.gate.Guarding() {
+		t.Fatalf("%+v", s)
+	}
+	return o
+}
+
+func (o *overloaded) must(err error) {
+	o.Helper()
+	if err != nil {
+		o.Fatal(err)
+	}
+}
+
+func (o *overloaded) connect() *client.Client {
+	o.Helper()
+	c, err := client.Dial("memory://a", client.WithTransport("memory", o.network), client.WithFailMode(client.Failfast))
+	o.must(err)
+	o.Cleanup(func() { o.must(c.Close()) })
+	return c
+}
+
+// let lets the calls of Test.Hold end.
+func (o *overloaded) let() { o.once.Do(func() { close(o.release) }) }
+
+// finish lets all calls of Test.Hold end.
+func (o *overloaded) finish() {
+	o.Helper()
+	o.let()
+	for range runtime.GOMAXPROCS(0) {
+		o.must(<-o.held)
+	}
+	synctest.Wait()
+	if s := o.srv.Overload(); s.Running != 0 || s.Waiting != 0 {
+		o.Errorf("in the end: %+v", s)
+	}
+}
+
+func (o *overloaded) wantWaiting(n int) {
+	o.Helper()
+	synctest.Wait()
+	if s := o.gate.State(); s.Waiting != n {
+		o.Fatalf("%d calls wait, want %d", s.Waiting, n)
+	}
+}
+
+// A call that finds no slot waits, whatever its protocol, and is answered when it has had one.
+func TestOverloadQueues(t *testing.T) {
+	for name, call := range map[string]func(o *overloaded, n int) (reply int, err error){
+		"tandem": func(o *overloaded, n int) (reply int, err error) {
+			return reply, o.client.Call(o.Context(), "Test.Nop", &n, &reply)
+		},
+		"net/rpc": func(o *overloaded, n int) (reply int, err error) {
+			conn, err := o.network.Dial(o.Context(), "a")
+			o.must(err)
+			c := rpc.NewClient(conn)
+			defer func() { o.must(c.Close()) }()
+			return reply, c.Call("Test.Nop", &n, &reply)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := newOverloaded(t)
+				done := make(chan error, 3)
+				for i := range 3 {
+					go func() {
+						reply, err := call(o, i+7)
+						if err == nil && reply != i+7 {
+							t.Errorf("%d was answered with %d", i+7, reply)
+						}
+						done <- err
+					}()
+				}
+				o.wantWaiting(3)
+				o.finish()
+				for range 3 {
+					o.must(<-done)
+				}
+			})
+		})
+	}
+}
+
+// A call that could not end in time is refused at once, as not executed and with a hint.
+func TestOverloadRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverloaded(t)
+		time.Sleep(time.Second)
+		o.let()
+		for range runtime.GOMAXPROCS(0) {
+			o.must(<-o.held) // the gate learns that the method takes a second
+		}
+		o.release, o.once = make(chan bool), new(sync.Once)
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		for range runtime.GOMAXPROCS(0) {
+			go func() { o.held <- o.client.Call(t.Context(), "Test.Hold", &[]byte{}, &[]byte{}) }()
+		}
+		synctest.Wait()
+		began := time.Now()
+		err := tandem.AsError(o.client.Call(ctx, "Test.Hold", &[]byte{}, &[]byte{}))
+		if err == nil || err.Code != tandem.ResourceExhausted || !err.NotExecuted || err.RetryAfter <= 0 || time.Since(began) != 0 {
+			t.Errorf("after %v: %+v", time.Since(began), err)
+		}
+		o.finish()
+	})
+}
+
+// Calls whose callers have gone leave the queue: the caller cancels, or its connection ends.
+func TestOverloadLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverloaded(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		canceled := make(chan error, 1)
+		go func() { canceled <- o.client.Call(ctx, "Test.Nop", new(int), new(int)) }()
+		other := o.connect()
+		gone := make(chan error, 1)
+		go func() { gone <- other.Call(t.Context(), "Test.Nop", new(int), new(int)) }()
+		o.wantWaiting(2)
+		cancel()
+		if err := <-canceled; tandem.CodeOf(err) != tandem.Canceled {
+			t.Errorf("canceled: %v", err)
+		}
+		o.wantWaiting(1)
+		o.must(other.Close())
+		<-gone
+		o.wantWaiting(0)
+		o.finish()
+	})
+}
+
+// A server that drains answers the calls that wait.
+func TestOverloadDrains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverloaded(t)
+		done := make(chan error, 1)
+		go func() { done <- o.client.Call(t.Context(), "Test.Nop", new(int), new(int)) }()
+		o.wantWaiting(1)
+		shut := make(chan error, 1)
+		go func() { shut <- o.srv.Shutdown(t.Context()) }()
+		synctest.Wait()
+		o.finish()
+		o.must(<-done)
+		o.must(<-shut)
+	})
+}
+
+// Close ends the calls that wait.
+func TestOverloadClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverloaded(t)
+		done := make(chan error, 1)
+		go func() { done <- o.client.Call(t.Context(), "Test.Nop", new(int), new(int)) }()
+		o.wantWaiting(1)
+		go func() {
+			time.Sleep(time.Second)
+			o.let()
+		}()
+		o.must(o.srv.Close())
+		if err := <-done; tandem.CodeOf(err) != tandem.Unavailable {
+			t.Errorf("the call that waited: %v", err)
+		}
+		for range runtime.GOMAXPROCS(0) {
+			<-o.held
+		}
+	})
+}
+
+// Of the calls that wait, those of a higher class are served first, if the server trusts
+// their callers. A call that a handler makes has the class of the one which it serves.
+func TestOverloadClasses(t *testing.T) {
+	for name, c := range map[string]struct {
+		trusts bool
+		want   []string
+	}{
+		"trusted":     {true, []string{"critical-plus", "critical", "chained", "normal", "sheddable"}},
+		"not trusted": {false, []string{"normal", "critical", "critical-plus", "chained", "sheddable"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				var order []string
+				o := newOverloaded(t, server.WithTrustedCriticality(func(*tandem.Peer) bool { return c.trusts }))
+				o.must(server.Handle(o.srv, "Test.Note", func(_ context.Context, b *[]byte) (*[]byte, error) {
+					mu.Lock()
+					defer mu.Unlock()
+					order = append(order, string(*b))
+					return b, nil
+				}))
+				var all sync.WaitGroup
+				waiting := 0
+				call := func(ctx context.Context, what string, opts ...tandem.CallOption) {
+					all.Go(func() {
+						msg := []byte(what)
+						if err := o.client.Call(ctx, "Test.Note", &msg, &[]byte{}, opts...); err != nil {
+							t.Errorf("%s: %v", what, err)
+						}
+					})
+					waiting++
+					o.wantWaiting(waiting)
+				}
+				call(t.Context(), "sheddable", client.Criticality(tandem.Sheddable))
+				call(t.Context(), "normal")
+				call(t.Context(), "critical", client.Criticality(tandem.Critical))
+				call(t.Context(), "critical-plus", client.Criticality(tandem.CriticalPlus))
+				served := &tandem.Call{Metadata: tandem.Metadata{}}
+				served.Metadata.Set(tandem.CriticalityKey, string(tandem.Critical))
+				call(tandem.NewContext(t.Context(), served), "chained")
+				for o.gate.State().Waiting > 0 { // one slot after the other is free
+					o.release <- true
+					synctest.Wait()
+				}
+				all.Wait()
+				if !slices.Equal(order, c.want) {
+					t.Errorf("served %v, want %v", order, c.want)
+				}
+				o.finish()
+			})
+		})
+	}
+}
+
+// A server without overload control has no gate.
+func TestWithoutOverloadControl(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := server.New(server.WithoutOverloadControl())
+		if err := server.Handle(srv, "Test.Nop", nop); err != nil {
+			t.Fatal(err)
+		}
+		network := transport.NewMemory()
+		serve(t, srv, network, "a")
+		if s := srv.Overload(); s.Guarding || s.Methods != nil {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// The constants can be set: here a method begins with one handler, and a request waits for a
+// tenth of its time at most.
+func TestOverloadConstants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := server.New(server.WithOverloadControl(server.OverloadConfig{FirstLimit: 1, Calls: 1}))
+		release := make(chan bool)
+		if err := server.Handle(srv, "Test.Hold", func(context.Context, *int) (*int, error) {
+			<-release
+			return new(int), nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		network := transport.NewMemory()
+		serve(t, srv, network, "a")
+		c, err := client.Dial("memory://a", client.WithTransport("memory", network), client.WithFailMode(client.Failfast), client.WithTimeout(time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }() // the test is over
+		done := make(chan error, 4)
+		for range 4 {
+			go func() { done <- c.Call(t.Context(), "Test.Hold", new(int), new(int)) }()
+			synctest.Wait()
+			time.Sleep(time.Second) // the first runs in the reader until that is noticed
+		}
+		if err := tandem.AsError(<-done); err.Code != tandem.ResourceExhausted || !err.NotExecuted {
+			t.Errorf("the fourth call: %v", err)
+		}
+		if s := srv.Overload(); s.Waiting != 1 || s.Refused.Full != 1 || len(s.Methods) != 1 || s.Methods[0].Limit != 1 {
+			t.Errorf("%+v", s)
+		}
+		close(release)
+		for range 3 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,71 @@
+package prom
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// OverloadCollector returns a collector of what a server's overload control does:
+//
+//	prometheus.MustRegister(prom.OverloadCollector(srv))
+//
+//	tandem_server_overload_guarding         1 while requests of all methods pass the queue
+//	tandem_server_overload_slots            handlers that may run, 0 while there is no limit
+//	tandem_server_overload_waiting          requests in the queue
+//	tandem_server_overload_queued_total     requests that have waited
+//	tandem_server_overload_refused_total    requests that were refused, by reason: late, expired, full
+//	tandem_server_overload_method_limit     handlers that may run, by rpc_method
+//
+// It is safe for concurrent use.
+func OverloadCollector(s *server.Server) prometheus.Collector {
+	desc := func(what, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(prometheus.BuildFQName("tandem", "server_overload", what), help, labels, nil)
+	}
+	return &overload{
+		s,
+		desc("guarding", "1 while requests of all methods pass the queue."),
+		desc("slots", "Handlers that may run, 0 while there is no limit."),
+		desc("waiting", "Requests in the queue."),
+		desc("queued_total", "Requests that have waited."),
+		desc("refused_total", "Requests that were refused as not executed.", "reason"),
+		desc("method_limit", "Handlers of a method that may run.", "rpc_method"),
+	}
+}
+
+type overload struct {
+	server                                           *server.Server
+	guarding, slots, waiting, queued, refused, limit *prometheus.Desc
+}
+
+// Describe says what there is.
+func (o *overload) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{o.guarding, o.slots, o.waiting, o.queued, o.refused, o.limit} {
+		to <- d
+	}
+}
+
+// Collect says how much there is.
+func (o *overload) Collect(to chan<- prometheus.Metric) {
+	s := o.server.Overload()
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	count := func(d *prometheus.Desc, v uint64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+	guarding := 0.0
+	if s.Guarding {
+		guarding = 1
+	}
+	gauge(o.guarding, guarding)
+	gauge(o.slots, float64(s.Slots))
+	gauge(o.waiting, float64(s.Waiting))
+	count(o.queued, s.Queued)
+	count(o.refused, s.Refused.Late, "late")
+	count(o.refused, s.Refused.Expired, "expired")
+	count(o.refused, s.Refused.Full, "full")
+	for _, m := range s.Methods {
+		gauge(o.limit, float64(m.Limit), m.Name)
+	}
+}
