@@ -27,6 +27,8 @@ type cell struct {
 	Slow        int                         // how many times as long as the others server 0 takes; 0 for the same
 	Files       int                         // descriptors that a server may have open; 0 for the system's limit
 	MaxAge      time.Duration               // of the servers' connections; none by default
+	Pinned      bool                        // the servers have one processor, and the client the others
+	Burden      string                      // what the handlers do, see burden; they sleep if it is empty
 	Balanced    bool                        // a balancer of connections stands between the client and the servers
 	Registry    string                      // kind of the registry that lists the servers; none by default
 	Before      func(r *rig, p *plan) error // after the servers have started, before the client
@@ -43,7 +45,7 @@ type cell struct {
 // cells returns all cells in the order of the report.
 func cells(s settings) []cell {
 	return slices.Concat(stopCells(), holeCells(), restartCells(), crashCells(s.fast), linkCells(), uploadCells(),
-		streamCells(), crowdCells(s.soak), herdCells(), registryCells(), collapseCells(), clockCells())
+		streamCells(), crowdCells(s.soak), herdCells(), registryCells(), collapseCells(), clockCells(), overloadCells(s.fast))
 }
 
 // arm is one run of a cell.
@@ -76,9 +78,10 @@ type armResult struct {
 	ended          time.Time
 	proof          []string
 	client, server change
-	opened         int   // connections that the clients attempted during the fault
-	resident       []int // KiB of server 0, over the load
-	invalid        error // why nothing can be concluded
+	capacity       float64 // calls a second that the server can do
+	opened         int     // connections that the clients attempted during the fault
+	resident       []int   // KiB of server 0, over the load
+	invalid        error   // why nothing can be concluded
 	wholeRun       time.Duration
 }
 

@@ -53,12 +53,12 @@ func serveGRPC(p serverPlan, h handler) backend {
 		opts = append(opts, grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: p.MaxAge}))
 	}
 	srv := grpc.NewServer(opts...)
-	echo := func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) { //nolint:revive // grpc's parameters
+	echo := func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) { //nolint:revive // grpc's parameters
 		var request []byte
 		if err := decode(&request); err != nil {
 			return nil, err
 		}
-		answer, err := h.echo(request)
+		answer, err := h.serve(ctx, request)
 		return &answer, err
 	}
 	srv.RegisterService(&grpc.ServiceDesc{

@@ -37,6 +37,9 @@ type plan struct {
 	Clients   int    // with connections of their own, which take turns; 1 if it is 0
 	Stalls    int    // streams whose answers the client does not read, from the start to the end
 
+	Overload float64 // times what the server can do, see load.overload; Rate holds if it is 0
+	Calm     bool    // half of it instead
+
 	Rate     float64       // small calls a second, on a fixed schedule whatever becomes of them
 	Duration time.Duration // for which they begin
 	Deadline time.Duration // of each
@@ -100,7 +103,11 @@ func loadRole(in io.Reader, out io.Writer) error {
 	l := &load{plan: p, caller: c, start: time.Now()}
 	l.ids.Store(p.FirstID)
 	stop := l.report(out)
-	l.run()
+	if p.Overload > 0 {
+		l.overload(out)
+	} else {
+		l.run()
+	}
 	stop()
 	unstall()
 	err = writeEntries(p.Journal, l.entries)

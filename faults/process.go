@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -40,10 +41,14 @@ func (r *rig) startProcess(host, log string, files int, args ...string) (*proces
 	if err != nil {
 		return nil, err
 	}
-	words := []string{"netns", "exec", host, self}
+	words := []string{"netns", "exec", host}
 	if files > 0 {
-		words = []string{"netns", "exec", host, "prlimit", "--nofile=" + strconv.Itoa(files), self}
+		words = append(words, "prlimit", "--nofile="+strconv.Itoa(files))
 	}
+	if r.cell.Pinned {
+		words = append(words, "taskset", "-c", processorsOf(host == r.net.client))
+	}
+	words = append(words, self)
 	cmd := exec.Command("ip", append(words, args...)...) //nolint:gosec // this program; ip and prlimit become it
 	cmd.Stderr = stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL} // an interrupt is for the lab alone
@@ -59,12 +64,20 @@ func (r *rig) startProcess(host, log string, files int, args ...string) (*proces
 	return p, cmd.Start()
 }
 
+// processorsOf returns the processors of the client, or the server's one.
+func processorsOf(client bool) string {
+	if n := runtime.NumCPU(); client && n > 1 {
+		return fmt.Sprintf("1-%d", n-1)
+	}
+	return "0"
+}
+
 // startServer starts server i and waits until it listens.
 func (r *rig) startServer(i int) (*process, error) {
 	log := filepath.Join(r.dir, fmt.Sprintf("server%d.log", i))
 	plan := serverPlan{
 		System: r.arm.System, Addr: serverAddr(i) + ":9000", Journal: serverJournal(r.dir, i),
-		Registry: r.registryTarget(), Slowness: 1, MaxAge: r.cell.MaxAge, Spoil: r.settings.spoil,
+		Registry: r.registryTarget(), Slowness: 1, MaxAge: r.cell.MaxAge, Burden: r.cell.Burden, Spoil: r.settings.spoil,
 	}
 	if i == 0 && r.cell.Slow > 0 && !r.arm.Control {
 		plan.Slowness = r.cell.Slow

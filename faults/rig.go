@@ -90,7 +90,7 @@ func (r *rig) prepare(c cell) (err error) {
 	p.System, p.Duration, p.Usage = r.arm.System, loadTime(c, r.arm), c.Usage
 	p.Journal, p.Registry = filepath.Join(r.dir, "client.jsonl"), r.registryTarget()
 	if r.arm.Control {
-		p.Stalls = 0
+		p.Stalls, p.Calm = 0, true
 	}
 	for i := range c.Instances {
 		p.Addrs = append(p.Addrs, serverAddr(i)+":9000")
@@ -189,6 +189,12 @@ func (l *lab) follow(r *rig) error {
 			r.provef("%s", strings.TrimSpace(proof))
 			continue
 		}
+		if capacity, ok := strings.CutPrefix(line, "capacity "); ok {
+			if err := r.offered(capacity); err != nil {
+				return err
+			}
+			continue
+		}
 		if stats, ok := strings.CutPrefix(line, "stats "); ok {
 			r.provef("client: %s", strings.TrimSpace(stats))
 			_, err = fmt.Sscanf(stats, statsFormat, &r.result.client.before.goroutines, &r.result.client.after.goroutines, &r.result.client.before.heap, &r.result.client.after.heap)
@@ -206,6 +212,17 @@ func (l *lab) follow(r *rig) error {
 	}
 }
 
+// offered takes in what the client says of an overload.
+func (r *rig) offered(line string) error {
+	var began, ended int64
+	if _, err := fmt.Sscanf(line, capacityFormat, &r.result.capacity, &began, &ended); err != nil {
+		return err
+	}
+	r.result.began, r.result.ended = time.Unix(0, began), time.Unix(0, ended)
+	r.provef("the server can do %.0f calls a second", r.result.capacity)
+	return nil
+}
+
 // collect reads the journals.
 func (r *rig) collect(p plan) (err error) {
 	if r.result.entries, err = readEntries(p.Journal); err != nil {
@@ -221,6 +238,9 @@ func (r *rig) collect(p plan) (err error) {
 		if err := readExecutions(serverJournal(r.dir, i), i, r.result.ran); err != nil {
 			return err
 		}
+	}
+	if r.result.capacity > 0 && !r.arm.Control {
+		r.provef("goodput %d %% of that, and %d %% of the calls from %v after", r.result.goodput(), r.result.recovered(), overloadRecover)
 	}
 	return nil
 }

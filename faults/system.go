@@ -15,6 +15,7 @@ import (
 // The systems that the lab can run.
 const (
 	sysTandem = "tandem"
+	sysOpen   = "tandem-open" // without overload control
 	sysGRPC   = "grpc"
 	sysRPCX   = "rpcx"
 )
@@ -38,13 +39,14 @@ func appendRequest(id uint64, work time.Duration, size int) []byte {
 // handler does what every system's method does.
 type handler struct {
 	journal  journal
-	slowness int    // how many times as long as asked for it takes
-	spoil    string // what it does wrong with every 50th call; nothing if empty
+	slowness int     // how many times as long as asked for it takes
+	burden   *burden // what it does instead of sleeping, if it is not nil
+	spoil    string  // what it does wrong with every 50th call; nothing if empty
 }
 
 func (h handler) echo(request []byte) ([]byte, error) {
 	if len(request) < requestHead {
-		return nil, fmt.Errorf("a request of %d bytes: at least %d are expected", len(request), requestHead)
+		return nil, errShort(request)
 	}
 	if id := binary.BigEndian.Uint64(request); h.spoil == "" || id == 0 || id%50 != 0 {
 		h.journal.executed(id)
@@ -53,6 +55,22 @@ func (h handler) echo(request []byte) ([]byte, error) {
 	}
 	time.Sleep(time.Duration(h.slowness) * time.Duration(binary.BigEndian.Uint32(request[8:])) * time.Microsecond)
 	return append([]byte(nil), request[:answerSize]...), nil
+}
+
+// serve answers a unary call.
+func (h handler) serve(ctx context.Context, request []byte) ([]byte, error) {
+	if h.burden == nil {
+		return h.echo(request)
+	}
+	if len(request) < requestHead {
+		return nil, errShort(request)
+	}
+	h.journal.executed(binary.BigEndian.Uint64(request))
+	return append([]byte(nil), request[:answerSize]...), h.burden.bear(ctx)
+}
+
+func errShort(request []byte) error {
+	return fmt.Errorf("a request of %d bytes: at least %d are expected", len(request), requestHead)
 }
 
 // misbehave does what a bar must notice.
@@ -99,6 +117,7 @@ type serverPlan struct {
 	Slowness int           // how many times as long as asked for its handler takes
 	Spoil    string        // what the handler does wrong, see -spoil
 	MaxAge   time.Duration // of a connection; none if 0
+	Burden   string        // what the handler does, see burden; nothing if empty
 }
 
 // serveRole is a server process. It writes "ready" when it listens, a line of its usage
@@ -115,7 +134,7 @@ func serveRole(args []string) error {
 	if err != nil {
 		return err
 	}
-	b, err := newBackend(p, handler{j, p.Slowness, p.Spoil})
+	b, err := newBackend(p, handler{j, p.Slowness, newBurden(p.Burden), p.Spoil})
 	if err != nil {
 		return err
 	}
@@ -141,7 +160,7 @@ func serveRole(args []string) error {
 
 func newBackend(p serverPlan, h handler) (backend, error) {
 	switch p.System {
-	case sysTandem:
+	case sysTandem, sysOpen:
 		return serveTandem(p, h)
 	case sysGRPC:
 		return serveGRPC(p, h), nil
@@ -167,7 +186,7 @@ func callFresh(ctx context.Context, p plan, request []byte) ([]byte, error) {
 
 func dialSystem(p plan) (caller, error) {
 	switch p.System {
-	case sysTandem:
+	case sysTandem, sysOpen:
 		return dialTandem(p)
 	case sysGRPC:
 		return dialGRPC(p)

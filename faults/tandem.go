@@ -27,6 +27,9 @@ const (
 
 func serveTandem(p serverPlan, h handler) (backend, error) {
 	opts := []server.Option{server.WithCodecs(codec.Raw())}
+	if p.System == sysOpen {
+		opts = append(opts, server.WithoutOverloadControl())
+	}
 	if p.MaxAge > 0 {
 		opts = append(opts, server.WithMaxConnectionAge(p.MaxAge, 0), server.WithLameDuck(lameDuck))
 	}
@@ -38,8 +41,8 @@ func serveTandem(p serverPlan, h handler) (backend, error) {
 		opts = append(opts, server.WithRegistrar(list, tandem.Instance{}))
 	}
 	srv := server.New(opts...)
-	err := server.Handle(srv, echoMethod, func(_ context.Context, request *[]byte) (*[]byte, error) {
-		answer, err := h.echo(*request)
+	err := server.Handle(srv, echoMethod, func(ctx context.Context, request *[]byte) (*[]byte, error) {
+		answer, err := h.serve(ctx, *request)
 		return &answer, err
 	})
 	err = errors.Join(err, server.HandleStream(srv, streamMethod, h.tandemStream), server.HandleStream(srv, stallMethod, tandemStall))
@@ -90,6 +93,9 @@ func dialTandem(p plan) (caller, error) {
 	opts := []client.Option{client.WithCodec(codec.Raw())}
 	for scheme, r := range resolvers() {
 		opts = append(opts, client.WithResolver(scheme, r))
+	}
+	if p.System == sysOpen {
+		opts = append(opts, client.WithThrottle(0))
 	}
 	if p.Snapshots != "" {
 		opts = append(opts, client.WithSnapshots(p.Snapshots))

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"testing"
+	"time"
+)
+
+// The bars of the overload cells fail where they must.
+func TestOverloadBars(t *testing.T) {
+	began := time.Unix(1000, 0)
+	arm := func(good, late int) *armResult {
+		r := &armResult{arm: arm{System: sysTandem}, capacity: 100, began: began, ended: began.Add(10 * time.Second), ran: executions{}}
+		add := func(second, n, ok int) {
+			for i := range n {
+				e := entry{At: began.Add(time.Duration(second) * time.Second).UnixNano(), Code: "resource exhausted"}
+				if i < ok {
+					e.Code = codeOK
+				}
+				r.entries = append(r.entries, e)
+			}
+		}
+		for second := range 10 {
+			add(second, 300, good)
+		}
+		add(12, 90, 0) // time to recover
+		add(16, 90, late)
+		return r
+	}
+	for name, c := range map[string]struct {
+		good, late int
+		passed     []bool
+	}{
+		"holds":          {90, 90, []bool{true, true}},
+		"little goodput": {80, 90, []bool{false, true}},
+		"collapse":       {90, 45, []bool{true, false}},
+	} {
+		o := &outcome{cell: cell{Load: plan{Overload: 3}}, arms: []*armResult{arm(c.good, c.late)}}
+		checks := goodputHolds(o, 85)
+		if len(checks) != 2 || checks[0].OK != c.passed[0] || checks[1].OK != c.passed[1] {
+			t.Errorf("%s: %+v", name, checks)
+		}
+	}
+}
