@@ -232,8 +232,8 @@ func (h *half) setDeadline(d *deadline, t time.Time) {
 	defer h.mu.Unlock()
 	d.stop()
 	d.at, d.timer = t, nil
-	if !t.IsZero() {
-		d.timer = time.AfterFunc(time.Until(t), func() {
+	if left := time.Until(t); !t.IsZero() && left > 0 {
+		d.timer = time.AfterFunc(left, func() {
 			h.mu.Lock() // else a waiter that has just looked at the time misses it
 			defer h.mu.Unlock()
 			h.cond.Broadcast()
