@@ -69,6 +69,8 @@ type Config struct {
 	Growth     int64         // beyond the limit that was cut, it grows by 1/Growth for each limit of handlers in time
 	TimeShare  float64       // of the time that a handler has: the limit aims at handlers that take no more
 	Spare      float64       // a limit is at least so many times what the usual time needs
+	Fruitless  int           // cuts in a row that change nothing, after which there is no limit
+	Immunity   time.Duration // for so long, twice as long each time
 	Period     time.Duration // over which the rate of handlers in time is counted
 	RateFades  float64       // what is left of the largest rate after a period
 	UsualGain  float64       // weight of a period in the usual time, tenfold if it is shorter
@@ -81,7 +83,7 @@ func Default() Config {
 	return Config{
 		Calls: 8192, Bytes: 32 << 20, Slack: 0.5,
 		Processors: 1, Busy: 4, Idle: 1, Engage: 0.1, Fewer: 0.7, More: 1.15, CalmAfter: 100,
-		FirstLimit: 1 << 30, LiftAfter: 40, LeastLimit: 2, Cut: 0.7, Growth: 32, TimeShare: 0.5, Spare: 4,
+		FirstLimit: 1 << 30, LiftAfter: 40, LeastLimit: 2, Cut: 0.7, Growth: 32, TimeShare: 0.5, Spare: 4, Fruitless: 2, Immunity: 10 * time.Minute,
 		Period: 250 * time.Millisecond, RateFades: 0.98, UsualGain: 0.02,
 		UsualTimeout: 10 * time.Second,
 	}
@@ -96,6 +98,7 @@ func (c *Config) fill() {
 	c.CalmAfter, c.FirstLimit = cmp.Or(c.CalmAfter, d.CalmAfter), cmp.Or(c.FirstLimit, d.FirstLimit)
 	c.LeastLimit, c.Cut, c.Growth = cmp.Or(c.LeastLimit, d.LeastLimit), cmp.Or(c.Cut, d.Cut), cmp.Or(c.Growth, d.Growth)
 	c.TimeShare, c.Spare, c.LiftAfter = cmp.Or(c.TimeShare, d.TimeShare), cmp.Or(c.Spare, d.Spare), cmp.Or(c.LiftAfter, d.LiftAfter)
+	c.Fruitless, c.Immunity = cmp.Or(c.Fruitless, d.Fruitless), cmp.Or(c.Immunity, d.Immunity)
 	c.Period, c.RateFades = cmp.Or(c.Period, d.Period), cmp.Or(c.RateFades, d.RateFades)
 	c.UsualGain, c.UsualTimeout = cmp.Or(c.UsualGain, d.UsualGain), cmp.Or(c.UsualTimeout, d.UsualTimeout)
 }
@@ -225,7 +228,7 @@ func (g *Gate) Done(m *Method, began, now, deadline int64, failed bool) Next {
 	running := m.running.Add(-1)
 	late := deadline != 0 && now >= deadline
 	if !late {
-		m.done(now-began, failed)
+		m.done(began, now, failed)
 		if !g.guarding.Load() && 2*running < m.limit.Load() {
 			return Next{}
 		}

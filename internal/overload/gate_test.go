@@ -256,6 +256,52 @@ func TestNoLimitInCalmWeather(t *testing.T) {
 	}
 }
 
+// A method whose calls wait for an event, most of them until their deadline, is not kept back
+// for long, and one of which no call ends in time never.
+func TestPollsAreNotKeptBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		event int // one of how many calls ends in time; 0 for none
+		most  int // calls that are kept back, of 20,000: in the first two minutes
+	}{"few events": {100, 4000}, "no events": {0, 0}} {
+		if kept := poll(t, c.event); kept > c.most {
+			t.Errorf("%s: %d calls were kept back, want at most %d", name, kept, c.most)
+		}
+	}
+}
+
+// poll plays ten minutes of a method of which a thousand calls wait for an event, for 30 s at
+// most, and returns how many did not begin at once.
+func poll(t *testing.T, event int) (kept int) {
+	t.Helper()
+	const lasts, step = 30 * second, 30 * ms
+	g := overload.New(overload.Default())
+	m := g.Method(second)
+	var began []int64
+	for i := range 20_000 {
+		now := second + int64(i)*step
+		for len(began) > 0 && began[0]+lasts <= now {
+			for range g.Done(m, began[0], now, began[0]+lasts, false).Run {
+				began = append(began, now)
+			}
+			began = began[1:]
+		}
+		r := &overload.Request{Method: m, Arrived: now, Deadline: now + lasts}
+		switch v, _ := g.Ask(r, now); {
+		case v != overload.Run:
+			kept++
+			g.Leave(r)
+		case event > 0 && i%event == 0:
+			g.Done(m, now-second, now, now+lasts, false) // it took a second
+		default:
+			began = append(began, now)
+		}
+		if i%10 == 0 {
+			g.Sample(overload.Load{}, now)
+		}
+	}
+	return kept
+}
+
 // Handlers that are always late, as their callers give them no time, do not keep others out.
 func TestHopelessDeadlinesDoNotStarveOthers(t *testing.T) {
 	g := overload.New(overload.Default())

@@ -1,6 +1,9 @@
 package overload
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // Method is what a [Gate] knows of one method. [Gate.Method] makes one.
 type Method struct {
@@ -10,6 +13,8 @@ type Method struct {
 	inTime  atomic.Int64 // handlers that have ended in time, in this period
 	spent   atomic.Int64 // ns, by those
 	most    atomic.Int64 // that ran at the same time, in this period
+	cutAt   atomic.Int64 // when the limit was cut last
+	good    atomic.Int64 // handlers in time that began after that
 
 	// Guarded by the gate's mutex.
 	queues    [classes]queue
@@ -17,7 +22,9 @@ type Method struct {
 	spacing   int64          // ns between two starts while others wait, an average
 	last      int64          // start while others wait
 	threshold int64          // the limit grows quickly below it; 0 for none
-	cutAt     int64          // when the limit was cut last
+	fruitless int            // cuts in a row after which handlers were late as before
+	immune    int64          // the limit is not cut until then
+	immunity  time.Duration  // how long that was
 	gained    int64          // handlers in time since the limit grew
 	bound     bool           // the limit has kept requests back since it grew
 	period    int64          // began then
@@ -36,8 +43,12 @@ func (m *Method) waiting() (n int) {
 }
 
 // done notes a handler that has ended in time.
-func (m *Method) done(took int64, failed bool) {
+func (m *Method) done(began, now int64, failed bool) {
+	took := now - began
 	m.inTime.Add(1)
+	if began >= m.cutAt.Load() {
+		m.good.Add(1)
+	}
 	m.spent.Add(took)
 	if !failed {
 		m.learn(took)
@@ -136,16 +147,45 @@ func (m *Method) seen(cfg *Config, now int64) (rate, usual float64) {
 // cut lowers the limit for a handler that was late. One that began before the last cut says
 // nothing about the present limit. The limit stays high enough for the rate that the method
 // has had, so handlers that are always late for other reasons do not starve the others.
+//
+// Where handlers are late as before after several cuts, the limit is not what they wait for:
+// they wait for an event, as a poll does. Then there is none for some time. A method of which
+// no handler ends in time has none either.
 func (m *Method) cut(cfg *Config, began, now, deadline int64) {
-	if began < m.cutAt {
+	rate, usual := m.seen(cfg, now)
+	if began < m.cutAt.Load() || now < m.immune || rate == 0 || m.isFruitless(cfg, now) {
 		return
 	}
 	to := cfg.Cut * float64(min(m.limit.Load(), m.running.Load()+1))
-	if rate, usual := m.seen(cfg, now); rate > 0 {
-		to = min(to, rate*cfg.TimeShare*float64(deadline-began))
-		to = max(to, cfg.Spare*rate*usual)
-	}
+	to = min(to, rate*cfg.TimeShare*float64(deadline-began))
+	to = max(to, cfg.Spare*rate*usual)
 	m.limit.Store(max(int64(cfg.LeastLimit), int64(to)))
 	m.threshold = m.limit.Load()
-	m.cutAt, m.gained, m.bound = now, 0, false
+	m.cutAt.Store(now)
+	m.gained, m.bound = 0, false
 }
+
+// isFruitless counts cuts that have changed nothing, and lifts the limit after several. A cut
+// has changed something if of the handlers that began after it, until the first of them is
+// late, more have ended in time than are running.
+func (m *Method) isFruitless(cfg *Config, now int64) bool {
+	good := m.good.Swap(0)
+	switch {
+	case m.cutAt.Load() == 0: // it is the first
+		return false
+	case good > m.running.Load():
+		m.fruitless = 0
+		return false
+	}
+	if m.fruitless++; m.fruitless < cfg.Fruitless {
+		return false
+	}
+	m.fruitless, m.threshold = 0, 0
+	m.limit.Store(cfg.FirstLimit)
+	m.immunity = min(max(cfg.Immunity, 2*m.immunity), longestImmunity) //nolint:mnd // twice as long each time
+	m.immune = now + int64(m.immunity)
+	return true
+}
+
+// longestImmunity bounds for how long a method has no limit after cuts that were fruitless.
+const longestImmunity = time.Hour
