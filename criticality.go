@@ -12,7 +12,7 @@ type Criticality string
 // The classes. A call that says nothing is Normal.
 const (
 	Sheddable    Criticality = "sheddable"     // may fail now and then: batches, prefetching
-	Normal       Criticality = "normal"        // somebody waits
+	Normal       Criticality = "normal"        // a caller waits for the answer
 	Critical     Criticality = "critical"      // users see its failure
 	CriticalPlus Criticality = "critical-plus" // the last that is given up
 )

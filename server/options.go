@@ -203,9 +203,9 @@ func WithOverloadControl(c OverloadConfig) Option {
 	return func(o *options) { o.guarded, o.overload = true, c }
 }
 
-// WithTrustedCriticality says of whom the server believes that their calls are more than
-// Normal, see [tandem.Criticality]. By default it is of those that have shown a certificate
-// which was verified (ClientAuth of [WithTLS]).
+// WithTrustedCriticality decides which callers may send calls above Normal, see
+// [tandem.Criticality]; calls of others are served as Normal. By default these are the callers
+// with a verified client certificate (ClientAuth of [WithTLS]).
 func WithTrustedCriticality(trusted func(*tandem.Peer) bool) Option {
 	return func(o *options) {
 		if o.want(trusted != nil, "WithTrustedCriticality", nil, "a function") {

@@ -47,7 +47,8 @@ func (s *Session) admit(in *Inbound) bool {
 	return verdict == overload.Run
 }
 
-// callerOf tells callers apart. It is for whoever has the reader's turn.
+// callerOf returns the hash by which the gate's queue tells callers apart. Only the reader may
+// call it.
 func (s *Session) callerOf() uint64 {
 	if s.caller == 0 && s.env.cfg.Caller != nil {
 		s.caller = s.env.cfg.Caller(s.peer)
