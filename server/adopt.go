@@ -82,6 +82,9 @@ func (s *Server) handshake(c net.Conn) error {
 func (s *Server) adoptForeign(c *Conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.state != serving { // what has come to no listener has nobody to wait for
+		return ErrServerClosed
+	}
 	if err := s.fullLocked(); err != nil {
 		return err
 	}

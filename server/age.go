@@ -63,21 +63,21 @@ func (s *Server) ages(retire func(context.Context)) *time.Timer {
 	})
 }
 
-// farewell tells connections to go elsewhere, and waits for their ends. The zero value
-// works.
+// farewell tells connections to go elsewhere, and waits for their ends.
 type farewell struct {
+	ctx context.Context //nolint:containedctx // Shutdown's: when it ends they are closed
 	wg  sync.WaitGroup
 	mu  sync.Mutex
 	err error // the first
 }
 
 // bid begins to drain connections; those that are drained already are waited for.
-func (f *farewell) bid(ctx context.Context, sessions []*session.Session, conns []*Conn) {
+func (f *farewell) bid(sessions []*session.Session, conns []*Conn) {
 	for _, ses := range sessions {
-		f.wg.Go(func() { f.note(ses.Drain(ctx, "shutting down")) })
+		f.wg.Go(func() { f.note(ses.Drain(f.ctx, "shutting down")) })
 	}
 	for _, c := range conns {
-		f.wg.Go(func() { f.note(c.await(ctx)) })
+		f.wg.Go(func() { f.note(c.await(f.ctx)) })
 	}
 }
 

@@ -26,7 +26,7 @@ var errCrowded = errors.New("too many connections in their handshake: the oldest
 func (s *Server) enter(c *net.Conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.state == serving && s.greeting.Len() >= s.opts.maxGreeting {
+	for s.welcomesLocked() && s.greeting.Len() >= s.opts.maxGreeting {
 		if wait := s.closeOldLocked(time.Now()); wait > 0 {
 			s.waitForRoomLocked(wait)
 		}
@@ -84,7 +84,7 @@ func (s *Server) shed() {
 // fullLocked says why the server takes no further connection; nil if it does. One in its
 // handshake makes room, if it is old enough.
 func (s *Server) fullLocked() error {
-	if s.state != serving {
+	if !s.welcomesLocked() {
 		return ErrServerClosed
 	}
 	full := s.opts.maxConns > 0 && len(s.sessions)+len(s.conns)+s.greeting.Len() >= s.opts.maxConns
@@ -97,7 +97,11 @@ func (s *Server) fullLocked() error {
 // greetedLocked says that a connection is being greeted no more. It reports whether the
 // connection was one of those; if not, it has been closed.
 func (s *Server) greetedLocked(c *net.Conn) bool {
-	s.room.Signal()
+	if s.state == serving {
+		s.room.Signal() // one more may enter
+	} else {
+		s.room.Broadcast() // each Shutdown looks
+	}
 	return s.greeting.Remove(c)
 }
 

@@ -263,10 +263,14 @@ func (s *Server) adoptConn(c *net.Conn, fresh *Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	greeted := s.greetedLocked(c)
-	if !greeted || s.state != serving {
+	if !greeted || !s.welcomesLocked() {
 		return false
 	}
 	s.conns[fresh] = struct{}{}
+	if s.newcomers != nil {
+		fresh.drain() // its first answer says that it is the last
+		s.newcomers.bid(nil, []*Conn{fresh})
+	}
 	fresh.visit.age = s.ages(func(ctx context.Context) { _ = fresh.await(ctx) }) // logged as its end
 	return true
 }

@@ -57,6 +57,7 @@ type Server struct {
 	base   context.Context // of all handlers
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // accept loops and connections before their session
+	doors  sync.WaitGroup // accept loops
 
 	leaving chan struct{} // closed when the server begins to end: see ending
 
@@ -68,6 +69,7 @@ type Server struct {
 	room      sync.Cond                       // on mu: one of greeting may have left, or be old enough to be closed
 	sessions  map[*session.Session]visit
 	conns     map[*Conn]struct{} // of other protocols
+	newcomers *farewell          // to connections that come while the server drains; nil if they are refused
 	listed    []*listing
 	clients   clients
 	past      uint64 // calls of sessions that have ended
@@ -216,6 +218,7 @@ func (s *Server) serve(ln net.Listener, network string) error {
 		return errors.Join(ErrServerClosed, ln.Close())
 	}
 	defer s.wg.Done()
+	defer s.doors.Done()
 	s.watch()
 	listed, err := s.list(ln, network)
 	if err != nil {
@@ -225,6 +228,7 @@ func (s *Server) serve(ln net.Listener, network string) error {
 	err = s.acceptAll(ln)
 	s.removeListener(&ln)
 	if s.current() != serving {
+		_ = ln.Close() // nobody waits for its error
 		return ErrServerClosed
 	}
 	s.unlist(listed)
@@ -245,6 +249,7 @@ func (s *Server) addListener(ln *net.Listener) bool {
 	}
 	s.listeners[ln] = struct{}{}
 	s.wg.Add(1)
+	s.doors.Add(1)
 	return true
 }
 
@@ -266,7 +271,13 @@ func (s *Server) acceptAll(ln net.Listener) error {
 			s.start(c)
 			continue
 		}
-		if s.current() != serving || errors.Is(err, net.ErrClosed) || errors.Is(err, transport.ErrSecured) {
+		if state := s.current(); state != serving {
+			if state == draining {
+				s.sweep(ln)
+			}
+			return err
+		}
+		if errors.Is(err, net.ErrClosed) || errors.Is(err, transport.ErrSecured) {
 			return err
 		}
 		s.log().Warn("accept failed", "error", err, "retry in", pause)
@@ -325,8 +336,11 @@ func (s *Server) adopt(c *net.Conn, ses *session.Session, v visit) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	greeted := s.greetedLocked(c)
-	if !greeted || ses == nil || ses.Err() != nil || s.state != serving { // what has ended is forgotten already
+	if !greeted || ses == nil || ses.Err() != nil || !s.welcomesLocked() { // what has ended is forgotten already
 		return false
+	}
+	if s.newcomers != nil {
+		s.newcomers.bid([]*session.Session{ses}, nil)
 	}
 	v.age = s.ages(func(ctx context.Context) { _ = ses.Drain(ctx, "the connection is old") }) // logged as its end
 	s.sessions[ses] = v
@@ -354,150 +368,4 @@ func (s *Server) Addrs() []net.Addr {
 		list = append(list, (*ln).Addr())
 	}
 	return list
-}
-
-// Shutdown stops in good order: it leaves the registries, tells clients to go elsewhere,
-// goes on to serve for [WithLameDuck], accepts no more connections, waits for the running
-// calls and closes. When ctx ends first it closes at once and returns ctx's error. A
-// registry that does not answer is waited for half of the time.
-func (s *Server) Shutdown(ctx context.Context) error {
-	first, cancel := half(ctx)
-	defer cancel()
-	late := s.leave(first, s.delist())
-	var parting farewell
-	if s.opts.lameDuck > 0 {
-		sessions, conns := s.connected()
-		parting.bid(ctx, sessions, conns)
-		s.limp(ctx)
-	}
-	held := s.stop(draining)
-	late = append(late, s.leave(first, held.listed)...)
-	parting.bid(ctx, held.sessions, held.conns)
-	for _, ln := range held.listeners {
-		_ = ln.Close() // the accept loop says why it ended
-	}
-	err := parting.wait()
-	wait := closeWait
-	if err != nil {
-		wait = lastWait // there was time enough
-	}
-	lastly, stop := context.WithTimeout(context.WithoutCancel(ctx), lastWait)
-	defer stop()
-	s.leaveAtLast(lastly, late)
-	return errors.Join(err, s.end(wait))
-}
-
-// half is a context with half of the time that ctx has: a registry that does not answer
-// must leave calls some of it.
-func half(ctx context.Context) (context.Context, context.CancelFunc) {
-	if d, ok := ctx.Deadline(); ok {
-		return context.WithTimeout(ctx, time.Until(d)/2) //nolint:mnd // a half
-	}
-	return context.WithCancel(ctx)
-}
-
-// closeWait is how long Close waits for handlers whose contexts have ended.
-const closeWait = 5 * time.Second
-
-// lastWait is what is left to them when Shutdown's time is over.
-const lastWait = 100 * time.Millisecond
-
-// ErrHandlersRunning is what Close and Shutdown return when handlers did not
-// return although their contexts have ended: nobody can end them.
-var ErrHandlersRunning = errors.New("server: handlers are still running")
-
-// Close stops at once: calls in flight fail, handlers' contexts end. It waits
-// up to five seconds for the handlers to return.
-func (s *Server) Close() error { return s.end(closeWait) }
-
-func (s *Server) end(wait time.Duration) error {
-	held := s.stop(closed)
-	for _, ln := range held.listeners {
-		_ = ln.Close()
-	}
-	// Connections end before handlers are told: else some would still answer that they
-	// were canceled, and a client would take each answer for a failure of its own.
-	for _, ses := range held.sessions {
-		ses.Close()
-	}
-	for _, c := range held.conns {
-		c.end()
-	}
-	s.cancel()
-	leaving, cancel := context.WithTimeout(context.Background(), closeWait)
-	defer cancel()
-	s.leaveAtLast(leaving, held.listed) // the last: nobody waits for a registry
-	deadline := time.Now().Add(wait)
-	ended := session.WaitFor(&s.wg, wait)
-	if !s.env.Close(time.Until(deadline)) || !ended { // the Env is closed in any case
-		return ErrHandlersRunning
-	}
-	return nil
-}
-
-// held is what a server has to end.
-type held struct {
-	listeners []net.Listener
-	listed    []*listing
-	sessions  []*session.Session
-	conns     []*Conn
-}
-
-// delist says that the server begins to end, and takes what is to leave the registries.
-func (s *Server) delist() []*listing {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.delistLocked()
-}
-
-func (s *Server) delistLocked() []*listing {
-	if !s.ending {
-		s.ending = true
-		close(s.leaving)
-	}
-	listed := s.listed
-	s.listed = nil
-	return listed
-}
-
-func (s *Server) connected() ([]*session.Session, []*Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.connectedLocked()
-}
-
-func (s *Server) connectedLocked() (sessions []*session.Session, conns []*Conn) {
-	for ses := range s.sessions {
-		sessions = append(sessions, ses)
-	}
-	for c := range s.conns {
-		conns = append(conns, c)
-	}
-	return sessions, conns
-}
-
-// limp waits out the time between leaving the registries and closing the listeners.
-func (s *Server) limp(ctx context.Context) {
-	select {
-	case <-time.After(s.opts.lameDuck):
-	case <-ctx.Done():
-	case <-s.base.Done(): // Close was called
-	}
-}
-
-// stop moves to a later state and takes what is to be ended.
-func (s *Server) stop(to state) (h held) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	h.listed = s.delistLocked()
-	s.state = max(s.state, to)
-	s.room.Broadcast()
-	for ln := range s.listeners {
-		h.listeners = append(h.listeners, *ln)
-	}
-	h.sessions, h.conns = s.connectedLocked()
-	for c := range s.greeting.All() {
-		_ = (*c).Close() // its goroutine notices
-	}
-	return h
 }

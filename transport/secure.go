@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"reflect"
+	"time"
 
 	"github.com/tandem-rpc/tandem"
 )
@@ -66,6 +67,14 @@ func (l *tlsListener) Accept() (net.Conn, error) {
 		return nil, errors.Join(ErrSecured, c.Close())
 	}
 	return tls.Server(c, l.config), nil
+}
+
+// SetDeadline sets the deadline of Accept, if the other listener can.
+func (l *tlsListener) SetDeadline(t time.Time) error {
+	if d, ok := l.Listener.(interface{ SetDeadline(t time.Time) error }); ok {
+		return d.SetDeadline(t)
+	}
+	return errors.ErrUnsupported
 }
 
 // Secure refuses a second TLS.

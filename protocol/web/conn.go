@@ -54,7 +54,7 @@ type conn struct {
 
 	over  chan struct{} // closed when net/http, or who has taken the connection over, is done with it
 	begun chan struct{} // closed when http2 is known
-	spoke chan struct{} // closed when something was written
+	asked chan struct{} // closed when the first request has come
 
 	leaving atomic.Bool // the server drains
 
@@ -69,7 +69,7 @@ type conn struct {
 	failed    bool      // the last Read has
 	hurried   bool      // the server drains, and requests must keep coming
 	responses map[*response]struct{}
-	hasSpoke  bool
+	hasAsked  bool
 	hijacked  bool
 	reading   bool // in a Read
 	closed    bool
@@ -111,14 +111,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	if c.isClosed() {
 		return 0, net.ErrClosed
 	}
-	n, err := c.Conn.Write(p)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.hasSpoke {
-		c.hasSpoke = true
-		close(c.spoke)
-	}
-	return n, err
+	return c.Conn.Write(p)
 }
 
 func (c *conn) isClosed() bool {
@@ -145,16 +138,17 @@ func (c *conn) SetDeadline(t time.Time) error {
 }
 
 // drain tells the client to go elsewhere, and returns when its requests are answered.
-// HTTP/2 must have begun, or it would not hear of it.
+// HTTP/2 must have begun, or it would not hear of it; and net/http's client does not make
+// the first request of a connection elsewhere.
 func (c *conn) drain(ctx context.Context, s *http.Server) {
 	wait, cancel := context.WithTimeout(ctx, lastRequest)
 	defer cancel()
+	c.leaving.Store(true)
 	c.await(wait, c.begun)
 	if c.speaksHTTP2() {
-		c.await(wait, c.spoke)
+		c.await(wait, c.asked)
 		defer time.AfterFunc(lastRequest, c.hurry).Stop()
 	} else {
-		c.leaving.Store(true)
 		c.await(wait, nil)
 		if ctx.Err() == nil {
 			c.hurry()

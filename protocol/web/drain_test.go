@@ -207,6 +207,82 @@ func (l *listening) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// lateDoor is a listener whose connections wait to be accepted until it is told to stop.
+type lateDoor struct {
+	net.Listener
+
+	told chan struct{}
+	once sync.Once
+}
+
+func (d *lateDoor) Accept() (net.Conn, error) {
+	<-d.told
+	return d.Listener.Accept()
+}
+
+func (d *lateDoor) SetDeadline(t time.Time) error {
+	defer d.once.Do(func() { close(d.told) })
+	return d.Listener.(*net.TCPListener).SetDeadline(t)
+}
+
+func (d *lateDoor) Close() error {
+	defer d.once.Do(func() { close(d.told) })
+	return d.Listener.Close()
+}
+
+// acceptances is a plugin that tells of accepted connections.
+type acceptances chan struct{}
+
+func (a acceptances) ConnAccepted(c net.Conn) (net.Conn, error) {
+	a <- struct{}{}
+	return c, nil
+}
+
+// A server that drains answers the requests of connections that had come before: of those
+// that it has not yet accepted, and of those that have not said yet what they speak.
+func TestDrainServesWhoHasCome(t *testing.T) {
+	const request = "POST /Text/Upper HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 6\r\n\r\n" + `"loud"`
+	for name, c := range map[string]struct {
+		before int // bytes that are sent before the server drains
+		late   bool
+	}{"not accepted": {len(request), true}, "nothing said": {0, false}, "half a word": {2, false}} {
+		t.Run(name, func(t *testing.T) {
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.late {
+				ln = &lateDoor{Listener: ln, told: make(chan struct{})}
+			}
+			accepted := make(acceptances, 1)
+			srv := serveTextOn(t, ln, new(atomic.Int64), server.WithPlugins(accepted))
+			conn, err := net.Dial("tcp", ln.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_, err = io.WriteString(conn, request[:c.before])
+			if !c.late {
+				<-accepted
+			}
+			shut := make(chan error, 1)
+			go func() { shut <- srv.Shutdown(t.Context()) }()
+			time.Sleep(50 * time.Millisecond) // real time: the server waits for nothing else
+			_, failed := io.WriteString(conn, request[c.before:])
+			if err = errors.Join(err, failed, conn.SetReadDeadline(time.Now().Add(patience))); err != nil {
+				t.Fatal(err)
+			}
+			a, err := io.ReadAll(conn)
+			if err != nil || !strings.HasSuffix(string(a), `"LOUD"`) || !strings.Contains(string(a), "\r\nConnection: close\r\n") {
+				t.Errorf("got %q, %v", a, err)
+			}
+			if err := <-shut; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // No call is lost when a server drains under load: those that run are answered, and
 // net/http's client makes the others elsewhere.
 func TestNoCallIsLostInADrain(t *testing.T) {
@@ -222,9 +298,13 @@ func testDrainUnderLoad(t *testing.T, speaks func(*http.Protocols, bool)) {
 	var served [2]atomic.Int64
 	old, oldAddress := serveText(t, &served[0])
 	_, newAddress := serveText(t, &served[1])
+	var moved atomic.Bool // as a registry says
 	tr := &http.Transport{
 		Protocols: new(http.Protocols), MaxIdleConnsPerHost: callers,
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			if moved.Load() {
+				return new(net.Dialer).DialContext(ctx, network, newAddress)
+			}
 			c, err := new(net.Dialer).DialContext(ctx, network, oldAddress)
 			if err != nil { // it takes no more
 				c, err = new(net.Dialer).DialContext(ctx, network, newAddress)
@@ -253,6 +333,7 @@ func testDrainUnderLoad(t *testing.T, speaks func(*http.Protocols, bool)) {
 			t.Fatal(err)
 		}
 	}
+	moved.Store(true)
 	if err := old.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -264,13 +345,21 @@ func testDrainUnderLoad(t *testing.T, speaks func(*http.Protocols, bool)) {
 
 func serveText(t *testing.T, served *atomic.Int64) (srv *server.Server, address string) {
 	t.Helper()
-	srv = server.New(server.WithProtocols(web.New()), server.WithLogger(slog.New(slog.DiscardHandler)))
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serveTextOn(t, ln, served), ln.Addr().String()
+}
+
+func serveTextOn(t *testing.T, ln net.Listener, served *atomic.Int64, opts ...server.Option) *server.Server {
+	t.Helper()
+	srv := server.New(append(opts, server.WithProtocols(web.New()), server.WithLogger(slog.New(slog.DiscardHandler)))...)
 	err := srv.RegisterFunc("Text.Upper", func(s string) string {
 		served.Add(1)
 		return strings.ToUpper(s)
 	})
-	ln, failed := net.Listen("tcp", "127.0.0.1:0")
-	if err = errors.Join(err, failed); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
@@ -279,7 +368,7 @@ func serveText(t *testing.T, served *atomic.Int64) (srv *server.Server, address 
 		_ = srv.Close()
 		<-ended
 	})
-	return srv, ln.Addr().String()
+	return srv
 }
 
 // callText makes a call that is not to be made twice.

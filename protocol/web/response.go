@@ -59,6 +59,10 @@ func (c *conn) enter(w *response) {
 		c.responses = map[*response]struct{}{}
 	}
 	c.responses[w] = struct{}{}
+	if !c.hasAsked {
+		c.hasAsked = true
+		close(c.asked)
+	}
 }
 
 // leave ends a request of HTTP/1. What has not come of it has a second, unless it has been

@@ -160,10 +160,15 @@ func (p *protocol) Serve(ctx context.Context, c *server.Conn) error {
 	h := &conn{
 		Conn: c, hosts: p.hostsOf(c), defaultHosts: p.opts.hosts == nil,
 		all: p.entering, entering: make(ticket, maxEnteringConn),
-		begun: make(chan struct{}), spoke: make(chan struct{}), over: make(chan struct{}),
+		begun: make(chan struct{}), asked: make(chan struct{}), over: make(chan struct{}),
 	}
 	s := p.newServer(ctx, h)
 	c.OnDrain(func() { h.drain(ctx, s) })
+	select {
+	case <-c.Draining():
+		h.leaving.Store(true) // for the first answer: OnDrain's call may come after it
+	default:
+	}
 	// What reads the first line sets a deadline of its own only afterwards. OnDrain takes
 	// deadlines away if the server drains already.
 	if err := c.SetReadDeadline(time.Now().Add(c.StallTimeout())); err != nil {
