@@ -210,7 +210,7 @@ func TestExpiredCallsDoNotStart(t *testing.T) {
 				return errors.Join(
 					server.Handle(srv, "Test.Work", func(ctx context.Context, _ *int) (*int, error) {
 						begin(ctx)
-						time.Sleep(time.Millisecond)
+						time.Sleep(150 * time.Microsecond) // the reader itself runs what takes no longer than this
 						return new(int), nil
 					}),
 					server.HandleStream(srv, "Test.Stream", func(ctx context.Context, _ *tandem.Stream[int, int]) error { // never in the reader
@@ -223,8 +223,8 @@ func TestExpiredCallsDoNotStart(t *testing.T) {
 			const calls = 300
 			done := make(chan *client.Pending, calls)
 			for range calls {
-				c.Go(t.Context(), "Test.Work", 1, nil, done, client.Timeout(100*time.Millisecond))
-				go func() { _, _ = c.OpenStream(t.Context(), "Test.Stream", client.Timeout(100*time.Millisecond)) }()
+				c.Go(t.Context(), "Test.Work", 1, nil, done, client.Timeout(20*time.Millisecond))
+				go func() { _, _ = c.OpenStream(t.Context(), "Test.Stream", client.Timeout(20*time.Millisecond)) }()
 			}
 			for range calls {
 				<-done

@@ -2,6 +2,7 @@ package session
 
 import (
 	"slices"
+	"time"
 
 	"github.com/tandem-rpc/tandem/wire"
 )
@@ -85,6 +86,28 @@ type method struct {
 	// Owned by whoever has the reader's turn.
 	runs     uint64 // in the reader
 	relieved uint64 // how many there were when it last held up the reader
+	suspect  bool   // the last run that was timed took long
+}
+
+// Some runs are timed: those that are too short for the monitor to see, but hold up the
+// calls behind them when there are many.
+const (
+	timedRuns = 16 // one of so many is
+	longRun   = int64(200 * time.Microsecond)
+)
+
+// toTime reports whether the run that begins is to be timed: the first, one of [timedRuns],
+// and the one after a long one.
+func (m *method) toTime() bool { return m.suspect || m.runs%timedRuns == 1 }
+
+// took notes how long a run took. One long run says little on a busy machine, two in a row
+// mean that the method does not belong in the reader.
+func (m *method) took(d int64) {
+	long := d > longRun
+	if long && m.suspect {
+		m.target.markSlow()
+	}
+	m.suspect = long && !m.suspect
 }
 
 // heldUp notes that a run takes long. Once in very many runs that says more

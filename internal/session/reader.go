@@ -466,8 +466,10 @@ func (rd *reader) execute(in *Inbound) bool {
 	}
 	rd.aged = true
 	rd.work()
-	in.method.runs++
-	s.running, s.current = in.method, rd
+	m := in.method
+	m.runs++
+	timed := m.toTime()
+	s.running, s.current = m, rd
 	odd := rd.turn + 1
 	s.turn.Store(odd)
 	handOver()
@@ -480,11 +482,18 @@ func (rd *reader) execute(in *Inbound) bool {
 			s.flush()
 		}
 	}()
+	var began int64
+	if timed {
+		began = s.now()
+	}
 	in.execute(&rd.answer)
 	returned = true
 	rd.turn += 2
 	handOver()
 	if s.turn.CompareAndSwap(odd, rd.turn) {
+		if timed {
+			m.took(s.now() - began)
+		}
 		return true
 	}
 	rd.lost = true

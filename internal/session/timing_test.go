@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -127,6 +128,31 @@ func TestBlockedHandlerHoldsNobodyUp(t *testing.T) {
 			t.Error(err)
 		}
 		synctest.Wait()
+		p.close()
+	})
+}
+
+// Handlers that wait too shortly for the monitor to see them do not wait for each other.
+func TestShortWaitsAddUpToNothing(t *testing.T) {
+	const calls, wait = 100, time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, memory, methods{"m": unary(func(context.Context, []byte) ([]byte, error) {
+			time.Sleep(wait)
+			return nil, nil
+		})})
+		start := time.Now()
+		var made sync.WaitGroup
+		for range calls {
+			made.Go(func() {
+				if _, err := p.call(context.Background(), "m", nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		made.Wait()
+		if took := time.Since(start); took > 5*wait {
+			t.Errorf("%d calls took %v", calls, took)
+		}
 		p.close()
 	})
 }
