@@ -431,6 +431,9 @@ func WithBackoff(first, most time.Duration) Option {
 // theirs. Long before, after a second or four round trips, a silent server is suspect:
 // calls go to other instances if there are any, and those that are [Idempotent] and wait
 // for it under [Failover] or [Backup] are made elsewhere, which the retry budget pays.
+// Over the protocols of [WithProtocols] only what [WithHealthCheck] finds is known: a
+// connection that has been silent for so long is replaced, and its calls wait for their
+// own deadlines.
 func WithSilence(d time.Duration) Option {
 	return func(o *options) {
 		o.want(d >= 0, "WithSilence", d, "0, for the default, or more")

@@ -36,7 +36,8 @@ func noProto(t reflect.Type) error {
 		return nil
 	}
 	return fmt.Errorf("gob does not carry messages of Protocol Buffers (%v): "+
-		"give protobuf.Codec() of package codec/protobuf to client.WithCodec, and to server.WithCodecs", found)
+		"give protobuf.Codec() of package codec/protobuf to client.WithCodec, and to server.WithCodecs; "+
+		"net/rpc carries gob only, so call such methods over another protocol", found)
 }
 
 // protoInside returns the type of a message of Protocol Buffers that gob finds in

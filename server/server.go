@@ -317,6 +317,10 @@ func (s *Server) start(c net.Conn) {
 // greetOwn greets a connection that speaks tandem's own protocol and of which
 // first was read.
 func (s *Server) greetOwn(c *net.Conn, v visit, first []byte) (loop func()) {
+	if s.current() != serving {
+		s.dismiss(c, v, ErrServerClosed)
+		return nil
+	}
 	ses, loop, err := s.env.Accept(s.base, v.conn, first)
 	if s.adopt(c, ses, v) {
 		return loop
@@ -336,11 +340,8 @@ func (s *Server) adopt(c *net.Conn, ses *session.Session, v visit) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	greeted := s.greetedLocked(c)
-	if !greeted || ses == nil || ses.Err() != nil || !s.welcomesLocked() { // what has ended is forgotten already
+	if !greeted || ses == nil || ses.Err() != nil || s.state != serving { // what has ended is forgotten already
 		return false
-	}
-	if s.newcomers != nil {
-		s.newcomers.bid([]*session.Session{ses}, nil)
 	}
 	v.age = s.ages(func(ctx context.Context) { _ = ses.Drain(ctx, "the connection is old") }) // logged as its end
 	s.sessions[ses] = v

@@ -24,8 +24,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	held := s.drain(parting)
 	late = append(late, s.leave(first, held.listed)...)
+	s.shut(ctx, held.listeners) // before clients are told, who would dial again meanwhile
 	parting.bid(held.sessions, held.conns)
-	s.shut(ctx, held.listeners)
 	s.awaitGreeted(ctx)
 	err := parting.wait()
 	wait := closeWait
@@ -137,7 +137,8 @@ func (s *Server) limp(ctx context.Context) {
 }
 
 // drain begins to drain, and takes what is to be ended. Connections that have been accepted
-// or are waiting for it go on, and hear parting as soon as it is known what they speak.
+// or are waiting for it go on, and hear parting as soon as it is known what they speak; but
+// those of tandem's own protocol end at once, since their clients dial elsewhere then.
 func (s *Server) drain(parting *farewell) held {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -42,7 +42,8 @@ import (
 const maxDepth = 100
 
 var errType = errors.New("not a protobuf message: wanted is a pointer to a generated type, " +
-	"which is a proto.Message or has the methods of vtprotobuf or gogo/protobuf")
+	"which is a proto.Message or has the methods of vtprotobuf or gogo/protobuf; " +
+	"for plain Go types choose another codec, as by client.WithCodec(codec.JSON())")
 
 type protobuf struct {
 	generated tandem.Codec
