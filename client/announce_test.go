@@ -177,7 +177,7 @@ func TestAnnouncementsPassAuth(t *testing.T) {
 		{strings.Repeat("x", server.MaxClientID+1), "of-x", "want 1 to 256"},
 		{"\xff", "of-\xff", "UTF-8"},
 	} {
-		stranger := dial(t, "tcp://"+addr, client.WithID(c.id), token(c.token), named("a stranger"), client.WithTimeout(20*time.Second))
+		stranger := dial(t, "tcp://"+addr, client.WithID(c.id), token(c.token), named("a stranger"), client.WithTimeout(20*time.Second), client.WithWait(200*time.Millisecond))
 		_, err := client.Invoke[[]byte](t.Context(), stranger, "Test.Echo", &[]byte{1})
 		if e := tandem.AsError(err); e.Code != tandem.Unavailable || !e.NotExecuted || !strings.Contains(e.Message, c.want) {
 			t.Errorf("%.20q with the token %q: %v, want %q in it", c.id, c.token, err, c.want)

@@ -116,6 +116,7 @@ func TestSlowInstanceIsLeftOut(t *testing.T) {
 // What an instance was once ejected for is forgotten when it is back: when it is ejected
 // for another reason, and all have become slower meanwhile, it comes back all the same.
 func TestBackFromSlownessForGood(t *testing.T) {
+	manyCalls(t)
 	inWard(t, func(t *testing.T, w *ward) {
 		w.run(time.Second)
 		w.servers[0].took.Store(int64(500 * time.Millisecond))
@@ -245,6 +246,7 @@ func TestMethodBreaker(t *testing.T) {
 // draw more than its tenth of them as time goes by, nor after a pause in which all that is
 // known fades.
 func TestRefusalsDrawNoCalls(t *testing.T) {
+	manyCalls(t)
 	inWard(t, func(t *testing.T, w *ward) {
 		w.run(5 * time.Second)
 		w.servers[0].took.Store(0)
@@ -262,6 +264,7 @@ func TestRefusalsDrawNoCalls(t *testing.T) {
 // While more fail than may be left out, the others keep most of their share: calls that
 // fail at once draw no more of them.
 func TestTheHealthyKeepTheirCalls(t *testing.T) {
+	manyCalls(t)
 	for _, code := range []tandem.Code{tandem.ResourceExhausted, tandem.Internal} {
 		t.Run(code.String(), func(t *testing.T) {
 			inWard(t, func(t *testing.T, w *ward) {
@@ -321,4 +324,13 @@ func TestOutliersInBursts(t *testing.T) {
 			t.Errorf("one of ten that fails a third of its calls gets %d of 3600", calls)
 		}
 	})
+}
+
+// manyCalls skips a test whose calls are so many that the race detector would take a minute
+// for them, and finds no more than in the other tests.
+func manyCalls(t *testing.T) {
+	t.Helper()
+	if raceEnabled {
+		t.Skip("made without the race detector")
+	}
 }

@@ -298,6 +298,7 @@ func TestSuspectIsBetterThanNobody(t *testing.T) {
 
 // Pings are few, and those of many connections come together.
 func TestPingsAreFewAndTogether(t *testing.T) {
+	manyCalls(t)
 	const idle = 10 * time.Minute
 	for interval, want := range map[time.Duration][2]int{checked: {60, 120}, 0: {0, 0}} {
 		inFrost(t, 26, func(t *testing.T, network *frost, _ *cluster, _ *client.Client) {

@@ -37,7 +37,7 @@ func TestTLS(t *testing.T) {
 		"no trust":       {client.WithTLS(nil)},
 		"no TLS":         nil,
 	} {
-		stranger := dial(t, "tcp://"+addr.String(), append(opts, client.WithConnectTimeout(500*time.Millisecond))...)
+		stranger := dial(t, "tcp://"+addr.String(), append(opts, client.WithConnectTimeout(500*time.Millisecond), client.WithWait(500*time.Millisecond))...)
 		err := stranger.Call(context.Background(), "Test.Name", "", nil)
 		if tandem.CodeOf(err) != tandem.Unavailable || tandem.MayHaveExecuted(err) {
 			t.Errorf("%s: %v", what, err)

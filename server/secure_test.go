@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
@@ -103,7 +104,7 @@ func register(t *testing.T, srv *server.Server) {
 
 func whoAmI(t *testing.T, target string, opts ...client.Option) (string, error) {
 	t.Helper()
-	c, err := client.Dial(target, opts...)
+	c, err := client.Dial(target, append(opts, client.WithWait(200*time.Millisecond))...)
 	if err != nil {
 		t.Fatal(err)
 	}

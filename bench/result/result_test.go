@@ -25,6 +25,9 @@ const repository = "../.."
 // bench/results anew and compares it byte for byte. PNG is left out: a library's
 // compression may change while the picture does not.
 func TestKeptResultsAreMadeFromTheirFile(t *testing.T) {
+	if raceDetector {
+		t.Skip("made without the race detector: it has one goroutine, and much to read")
+	}
 	for _, file := range keptFiles(t) {
 		report, err := Load(file)
 		if errors.Is(err, ErrOtherKind) {

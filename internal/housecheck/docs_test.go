@@ -5,6 +5,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -12,11 +13,17 @@ import (
 // machinePath finds paths that exist on somebody's machine only.
 var machinePath = regexp.MustCompile(`(^|[\s"'(=:` + "`" + `])/(root|home|Users|work)/[\w.-]`)
 
+// homes are what such paths begin with.
+var homes = []string{"/root/", "/home/", "/Users/", "/work/"}
+
 func TestNoMachinePaths(t *testing.T) {
 	if !machinePath.MatchString("see " + "/" + "root/x") {
 		t.Error("the pattern does not match")
 	}
 	for name, text := range files(t) {
+		if !slices.ContainsFunc(homes, func(home string) bool { return strings.Contains(text, home) }) {
+			continue // quicker than the pattern
+		}
 		for i, line := range strings.Split(text, "\n") {
 			if machinePath.MatchString(line) {
 				t.Errorf("%s:%d: a path of one machine: %s", name, i+1, strings.TrimSpace(line))

@@ -64,6 +64,9 @@ func wantReport(t *testing.T, results []Result, o Options) {
 
 // Every planted fault makes a scenario miss a figure.
 func TestPlantedFaultsAreSeen(t *testing.T) {
+	if raceDetector {
+		t.Skip("made without the race detector: a run has one goroutine")
+	}
 	for _, s := range played() {
 		if len(s.Faults) == 0 {
 			t.Errorf("%s has no fault to plant", s.Name)
@@ -82,6 +85,9 @@ func TestPlantedFaultsAreSeen(t *testing.T) {
 
 // The same seed gives the same run, bit for bit; another seed another.
 func TestRunsRepeat(t *testing.T) {
+	if raceDetector {
+		t.Skip("made without the race detector: a run has one goroutine")
+	}
 	for _, name := range []string{"list-collapse", "reconnect-herd"} {
 		i := slices.IndexFunc(Scenarios(), func(s *Scenario) bool { return s.Name == name })
 		run := func(seed uint64) Outcome { return Scenarios()[i].Run(Options{Seed: seed}) }

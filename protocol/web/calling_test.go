@@ -63,7 +63,7 @@ func connectServer(t *testing.T) (address string) {
 
 func calls(t *testing.T, target string) *client.Client {
 	t.Helper()
-	c, err := client.Dial(target, client.WithProtocols(web.GRPC(), web.Connect()), client.WithTimeout(time.Minute))
+	c, err := client.Dial(target, client.WithProtocols(web.GRPC(), web.Connect()), client.WithTimeout(time.Minute), client.WithWait(time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}

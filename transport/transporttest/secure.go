@@ -88,7 +88,7 @@ func (s *session) mustBeTLS(target string, config *tls.Config) error {
 	if err != nil || string(*state) != "tls" {
 		return fmt.Errorf("a client with TLS: %w", orNone(err))
 	}
-	plain, err := s.dial(target)
+	plain, err := s.dial(target, client.WithWait(500*time.Millisecond))
 	if err != nil {
 		return err
 	}
