@@ -105,12 +105,18 @@ func (m *Method) check() error {
 	return checkName(m.Name)
 }
 
-// onlyKind returns f for calls of that kind; it refuses others.
-func onlyKind(name string, kind tandem.Kind, f tandem.Func) tandem.Func {
-	streaming := kind == tandem.Streaming
+// onlyFitting returns the method's Func for calls of its kind and in a codec that carries its
+// messages; it refuses others. It is one Func because of the depth of the stack: the readers of
+// a thousand connections each have one.
+func (m *Method) onlyFitting() tandem.Func {
+	name, f := m.Name, m.Func
+	streaming, proto := m.Kind == tandem.Streaming, len(m.protoTypes()) > 0
 	return func(ctx context.Context, call *tandem.Call) error {
-		if (call.Kind == tandem.Streaming) != streaming {
+		switch {
+		case (call.Kind == tandem.Streaming) != streaming:
 			return wrongKind(name, streaming)
+		case proto && call.Codec == gobCodec:
+			return notInGob(name)
 		}
 		return f(ctx, call)
 	}

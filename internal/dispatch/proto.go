@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"context"
 	"fmt"
 	"reflect"
 	"slices"
@@ -131,14 +130,8 @@ func (t *Table) checkProto(m *Method) error {
 	return nil
 }
 
-// notInGob returns f for calls in codecs that carry messages of Protocol Buffers: one in
-// gob is refused before the method runs.
-func notInGob(name string, f tandem.Func) tandem.Func {
-	return func(ctx context.Context, call *tandem.Call) error {
-		if call.Codec == gobCodec {
-			return notExecuted(tandem.Errorf(tandem.Unimplemented, "%s has messages of Protocol Buffers, which gob does not carry: "+
-				"give protobuf.Codec() of package codec/protobuf to client.WithCodec", name))
-		}
-		return f(ctx, call)
-	}
+// notInGob refuses a call in gob of a method with messages of Protocol Buffers.
+func notInGob(name string) error {
+	return notExecuted(tandem.Errorf(tandem.Unimplemented, "%s has messages of Protocol Buffers, which gob does not carry: "+
+		"give protobuf.Codec() of package codec/protobuf to client.WithCodec", name))
 }

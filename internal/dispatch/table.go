@@ -218,10 +218,7 @@ func (t *Table) prepare(methods []Method) ([]*Method, error) {
 		if err := t.checkProto(&m); err != nil {
 			return nil, err
 		}
-		if len(m.protoTypes()) > 0 {
-			m.Func = notInGob(m.Name, m.Func)
-		}
-		m.Func = Guard(m.Name, onlyKind(m.Name, m.Kind, m.Func), t.config.OnPanic)
+		m.Func = Guard(m.Name, m.onlyFitting(), t.config.OnPanic)
 		if t.config.Wrap != nil {
 			m.Func, m.Guarded = t.config.Wrap(m)
 		}

@@ -289,16 +289,11 @@ func (in *Inbound) Decode(v any) error {
 	case in.compressed:
 		return in.decompress(v)
 	}
-	return in.decode(in.message, v)
-}
-
-// decode decodes a message that is not compressed.
-func (in *Inbound) decode(message []byte, v any) error {
 	var err error
-	if in.method.target.isLight(len(message), v) {
-		err = codec.Decode(in.codec(), message, v)
+	if in.method.target.isLight(len(in.message), v) {
+		err = codec.Decode(in.codec(), in.message, v)
 	} else {
-		err = codec.DecodeWithin(in.codec(), message, v, in)
+		err = codec.DecodeWithin(in.codec(), in.message, v, in)
 	}
 	if err != nil {
 		return in.badArguments(err)
@@ -323,11 +318,14 @@ func (in *Inbound) decompress(v any) error {
 		limit = in.method.target.MaxMessage
 	}
 	b, err := budget.Decompress(in, in.compressor(), plain.b, in.message, limit)
+	if err == nil {
+		plain.b = b
+		err = codec.DecodeWithin(in.codec(), b, v, in)
+	}
 	if err != nil {
 		return in.badArguments(err)
 	}
-	plain.b = b
-	return in.decode(b, v)
+	return nil
 }
 
 // Encode encodes the answer.

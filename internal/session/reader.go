@@ -35,6 +35,7 @@ type reader struct {
 	busy   bool     // has executed a handler of this batch, and is counted
 	waited bool     // the last read found nothing at first
 	armed  bool     // there is a deadline for the rest of a frame
+	timed  bool     // the handler that runs is
 	large  uint8    // reads for which the buffer is to be a large one
 
 	woken   []*Pending
@@ -43,6 +44,7 @@ type reader struct {
 	lonely  int    // batches in a row with one answer and nothing else to wait for
 	turn    uint64
 	began   int64  // to read and to execute without waiting
+	started int64  // the handler that runs, if it is timed
 	answer  answer // of the call just executed, to be sent
 }
 
@@ -466,10 +468,11 @@ func (rd *reader) execute(in *Inbound) bool {
 	}
 	rd.aged = true
 	rd.work()
-	m := in.method
-	m.runs++
-	timed := m.toTime()
-	s.running, s.current = m, rd
+	in.method.runs++
+	s.running, s.current = in.method, rd
+	if rd.timed = in.method.toTime(); rd.timed {
+		rd.started = s.now()
+	}
 	odd := rd.turn + 1
 	s.turn.Store(odd)
 	handOver()
@@ -482,17 +485,13 @@ func (rd *reader) execute(in *Inbound) bool {
 			s.flush()
 		}
 	}()
-	var began int64
-	if timed {
-		began = s.now()
-	}
 	in.execute(&rd.answer)
 	returned = true
 	rd.turn += 2
 	handOver()
 	if s.turn.CompareAndSwap(odd, rd.turn) {
-		if timed {
-			m.took(s.now() - began)
+		if rd.timed {
+			s.running.took(s.now() - rd.started)
 		}
 		return true
 	}
