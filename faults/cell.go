@@ -29,6 +29,7 @@ type cell struct {
 	MaxAge      time.Duration               // of the servers' connections; none by default
 	Pinned      bool                        // the servers have one processor, and the client the others
 	Burden      string                      // what the handlers do, see burden; they sleep if it is empty
+	Chain       bool                        // each server asks the next, and only the last one has the burden
 	Balanced    bool                        // a balancer of connections stands between the client and the servers
 	Registry    string                      // kind of the registry that lists the servers; none by default
 	Before      func(r *rig, p *plan) error // after the servers have started, before the client
@@ -79,6 +80,7 @@ type armResult struct {
 	proof          []string
 	client, server change
 	capacity       float64 // calls a second that the server can do
+	refused        int     // requests, by the last server of a chain
 	opened         int     // connections that the clients attempted during the fault
 	resident       []int   // KiB of server 0, over the load
 	invalid        error   // why nothing can be concluded

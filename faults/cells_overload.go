@@ -47,7 +47,78 @@ func overloadCells(fast bool) []cell {
 			})
 		}
 	}
-	return cells
+	return append(cells, sharedCells(last)...)
+}
+
+// sharedCells have some callers overload a server that others use, too.
+func sharedCells(last time.Duration) []cell {
+	overload := plan{Overload: 3, Clients: 100, Duration: last, Deadline: time.Second, Variants: []string{variantDefault}}
+	methods, greedy, chain := overload, overload, overload
+	methods.Beside = beside{Variant: variantQuick, Rate: 200}
+	greedy.Variants, greedy.Clients, greedy.Sources = []string{variantGreedy}, sources, true
+	greedy.Beside = beside{Variant: variantDefault, Share: 0.09 * (sources - 1)}
+	return []cell{
+		{
+			Name:  "overload-methods",
+			Title: fmt.Sprintf("3 times what a method can do whose handlers hold one of 16 connections for 50 ms, for %v, beside a quick method", last), Alone: true, Pinned: true,
+			Instances: 1, Beside: sysOpen, Burden: burdenPool, Load: methods, Judge: besideHolds,
+		},
+		{
+			Name:  "overload-greedy",
+			Title: fmt.Sprintf("one of ten callers offers 3 times what a server can do, for %v, and the others 9 %% each", last), Alone: true, Pinned: true,
+			Instances: 1, Beside: sysOpen, Burden: burdenPool, Load: greedy, Judge: besideHolds,
+		},
+		{
+			Name:  "overload-chain",
+			Title: fmt.Sprintf("3 times what the last server of a chain of three can do, for %v", last), Alone: true, Pinned: true,
+			Instances: 3, Chain: true, Beside: sysOpen, Burden: burdenPool, Load: chain, Proof: (*rig).countRefused, Judge: fewAttempts,
+		},
+	}
+}
+
+// besideHolds is the bar that calls beside the overload are answered, and all of them soon
+// after.
+func besideHolds(o *outcome) (checks []check) {
+	isBeside := func(e entry) bool { return e.Variant == o.cell.Load.Beside.Variant }
+	for _, a := range o.arms {
+		if a.Control || a.invalid != nil {
+			continue
+		}
+		s := a.summary(func(e entry) bool { return isBeside(e) && e.at().Before(a.ended) })
+		good := 100 * s.OK / max(1, s.Made)
+		if a.System != sysTandem {
+			checks = append(checks, check{a.String() + ": percent of the calls beside that succeed; goodput; calls that succeed soon after", "none", fmt.Sprintf("%d; %d; %d", good, a.goodput(), a.recovered()), true})
+			continue
+		}
+		checks = append(checks,
+			atLeast(a.String()+": calls beside the overload", s.Made, 1000),
+			atLeast(a.String()+": percent of those that succeed", good, 95),
+			atLeast(fmt.Sprintf("%v: percent of the calls that succeed from %v after", a, overloadRecover), a.recovered(), 98))
+	}
+	return checks
+}
+
+// fewAttempts is the bar that the last server of a chain gets hardly more requests than calls
+// are made.
+func fewAttempts(o *outcome) (checks []check) {
+	for _, a := range o.arms {
+		if a.Control || a.invalid != nil {
+			continue
+		}
+		attempts := a.refused
+		for _, runs := range a.ran {
+			attempts += len(runs)
+		}
+		percent := 100 * attempts / max(1, len(a.entries))
+		if a.System != sysTandem {
+			checks = append(checks, check{a.String() + ": attempts at the last server that ran, percent of the calls; goodput; calls that succeed soon after", "none", fmt.Sprintf("%d; %d; %d", percent, a.goodput(), a.recovered()), true})
+			continue
+		}
+		checks = append(checks,
+			atMost(a.String()+": attempts at the last server, percent of the calls", percent, 110),
+			atLeast(fmt.Sprintf("%v: percent of the calls that succeed from %v after", a, overloadRecover), a.recovered(), 98))
+	}
+	return checks
 }
 
 // goodputHolds is the bar that calls are answered in time at the rate of the capacity, as far

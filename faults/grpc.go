@@ -19,6 +19,7 @@ import (
 
 const (
 	grpcMethod       = "/faults.Lab/Echo"
+	grpcQuickMethod  = "/faults.Lab/Quick"
 	grpcStreamMethod = "/faults.Lab/Stream"
 	grpcStallMethod  = "/faults.Lab/Stall"
 )
@@ -61,9 +62,17 @@ func serveGRPC(p serverPlan, h handler) backend {
 		answer, err := h.serve(ctx, request)
 		return &answer, err
 	}
+	quick := func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) { //nolint:revive // as above
+		var request []byte
+		if err := decode(&request); err != nil {
+			return nil, err
+		}
+		answer, err := h.quick(request)
+		return &answer, err
+	}
 	srv.RegisterService(&grpc.ServiceDesc{
 		ServiceName: "faults.Lab", HandlerType: (*any)(nil),
-		Methods: []grpc.MethodDesc{{MethodName: "Echo", Handler: echo}},
+		Methods: []grpc.MethodDesc{{MethodName: "Echo", Handler: echo}, {MethodName: "Quick", Handler: quick}},
 		Streams: []grpc.StreamDesc{
 			{StreamName: "Stream", Handler: h.grpcStream, ServerStreams: true, ClientStreams: true},
 			{StreamName: "Stall", Handler: grpcStall, ServerStreams: true, ClientStreams: true},
@@ -137,8 +146,12 @@ func (c grpcCaller) call(ctx context.Context, variant string, request []byte) ([
 	case variantFresh:
 		return callFresh(ctx, c.plan, request)
 	}
+	method := grpcMethod
+	if variant == variantQuick {
+		method = grpcQuickMethod
+	}
 	var answer []byte
-	err := c.Invoke(ctx, grpcMethod, &request, &answer)
+	err := c.Invoke(ctx, method, &request, &answer)
 	return answer, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,8 @@ const (
 	variantFresh   = "fresh"  // with a client of its own
 	variantStream  = "stream" // a stream of two seconds; a plain call of rpcx
 	variantCancel  = "cancel" // given up by its caller after a millisecond
+	variantQuick   = "quick"  // of a second method, which is not overloaded
+	variantGreedy  = "greedy" // all of the first client of several; the others make the rest
 )
 
 // plan is what a client process does. The lab gives it as JSON.
@@ -35,10 +38,13 @@ type plan struct {
 	Usage     bool   // write a line of goroutines and heap before and after
 	Unwarmed  bool   // make no calls before the start
 	Clients   int    // with connections of their own, which take turns; 1 if it is 0
+	Sources   bool   // each of them has an address of its own, see sourceAddr
+	Client    int    // which of them this is
 	Stalls    int    // streams whose answers the client does not read, from the start to the end
 
 	Overload float64 // times what the server can do, see load.overload; Rate holds if it is 0
 	Calm     bool    // half of it instead
+	Beside   beside  // calls that go on beside the overload
 
 	Rate     float64       // small calls a second, on a fixed schedule whatever becomes of them
 	Duration time.Duration // for which they begin
@@ -52,6 +58,15 @@ type plan struct {
 	UploadSize     int
 	UploadDeadline time.Duration
 }
+
+// beside is calls that one part of the callers makes while another overloads the server.
+type beside struct {
+	Variant string
+	Rate    float64 // calls a second
+	Share   float64 // or this part of what the server can do
+}
+
+func (b beside) rate(capacity float64) float64 { return b.Rate + b.Share*capacity }
 
 // target is the plan's servers as tandem names them.
 func (p plan) target() string {
@@ -118,10 +133,12 @@ func loadRole(in io.Reader, out io.Writer) error {
 	return err
 }
 
-// herd is clients of one system that take turns.
+// herd is clients of one system that take turns. If there are greedy calls, they are all of
+// the first.
 type herd struct {
 	caller // the first
 	all    []caller
+	greedy bool
 	next   *atomic.Uint64
 }
 
@@ -131,8 +148,9 @@ func dialHerd(p plan) (caller, error) {
 	if err != nil || p.Clients < 2 {
 		return first, err
 	}
-	h := herd{caller: first, all: []caller{first}, next: &atomic.Uint64{}}
-	for range p.Clients - 1 {
+	h := herd{caller: first, all: []caller{first}, greedy: slices.Contains(p.Variants, variantGreedy), next: &atomic.Uint64{}}
+	for i := range p.Clients - 1 {
+		p.Client = i + 1
 		c, err := dialSystem(p)
 		if err != nil {
 			return nil, err
@@ -143,7 +161,14 @@ func dialHerd(p plan) (caller, error) {
 }
 
 func (h herd) call(ctx context.Context, variant string, request []byte) ([]byte, error) {
-	return h.all[h.next.Add(1)%uint64(len(h.all))].call(ctx, variant, request)
+	all := h.all
+	switch {
+	case variant == variantGreedy:
+		return h.caller.call(ctx, variantDefault, request)
+	case h.greedy:
+		all = all[1:]
+	}
+	return all[h.next.Add(1)%uint64(len(all))].call(ctx, variant, request)
 }
 
 func (h herd) close() {

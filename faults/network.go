@@ -47,6 +47,12 @@ type network struct {
 
 func serverAddr(i int) string { return fmt.Sprintf("10.77.%d.2", i+1) }
 
+// sources is how many addresses the client's host has on the way to server 0.
+const sources = 10
+
+// sourceAddr is one of them.
+func sourceAddr(i int) string { return fmt.Sprintf("10.77.1.%d", 100+i%sources) }
+
 // newNetwork makes the namespaces and wires them.
 func newNetwork(lane, servers int, cc string) (*network, error) {
 	n := &network{lane: lane, cc: cc, client: fmt.Sprintf("lane%d-client", lane)}
@@ -55,6 +61,12 @@ func newNetwork(lane, servers int, cc string) (*network, error) {
 	}
 	for i := range servers {
 		if err := n.addServer(i); err != nil {
+			n.close()
+			return nil, err
+		}
+	}
+	for i := range sources {
+		if err := commands(fmt.Sprintf("ip -n %s addr add %s/24 dev %s", n.client, sourceAddr(i), n.near(0))); err != nil {
 			n.close()
 			return nil, err
 		}

@@ -82,14 +82,26 @@ func (l *load) overload(out io.Writer) {
 		times, after = 0.5, 0
 	}
 	began := time.Now()
-	l.rate(began, times*capacity, duration)
+	aside := l.plan.Beside.rate(capacity)
+	var besides sync.WaitGroup
+	besides.Go(func() { l.rate(began, l.plan.Beside.Variant, aside, duration+after) })
+	l.rate(began, l.variant(), times*capacity, duration)
 	ended := time.Now()
-	l.rate(ended, overloadLow*capacity, after)
+	l.rate(ended, l.variant(), (overloadLow-l.plan.Beside.Share)*capacity, after)
+	besides.Wait()
 	l.calls.Wait()
 	fmt.Fprintf(out, "capacity "+capacityFormat+"\n", capacity, began.UnixNano(), ended.UnixNano())
 }
 
 const capacityFormat = "%f %d %d"
+
+// variant is that of the calls that overload the server.
+func (l *load) variant() string {
+	if len(l.plan.Variants) > 0 {
+		return l.plan.Variants[0]
+	}
+	return variantDefault
+}
 
 // measure returns how many calls a second the server does for some callers that wait for each.
 func (l *load) measure() float64 {
@@ -101,7 +113,7 @@ func (l *load) measure() float64 {
 		all.Go(func() {
 			for time.Now().Before(end) {
 				ctx, cancel := context.WithTimeout(context.Background(), l.plan.Deadline)
-				if _, err := l.caller.call(ctx, variantDefault, appendRequest(0, 0, 0)); err == nil {
+				if _, err := l.caller.call(ctx, l.variant(), appendRequest(0, 0, 0)); err == nil {
 					done.Add(1)
 				}
 				cancel()
@@ -112,14 +124,14 @@ func (l *load) measure() float64 {
 	return float64(done.Load()) / measuring.Seconds()
 }
 
-// rate begins calls at a rate, from then on for some time.
-func (l *load) rate(from time.Time, rate float64, last time.Duration) {
+// rate begins calls of a variant at a rate, from then on for some time.
+func (l *load) rate(from time.Time, variant string, rate float64, last time.Duration) {
 	for i := range int(rate * last.Seconds()) {
 		due := from.Add(time.Duration(float64(i) / rate * float64(time.Second)))
 		if wait := time.Until(due); wait > 0 {
 			time.Sleep(wait)
 		}
-		l.calls.Go(func() { l.call(due, variantDefault, l.plan.Size, l.plan.Deadline) })
+		l.calls.Go(func() { l.call(due, variant, l.plan.Size, l.plan.Deadline) })
 	}
 	time.Sleep(time.Until(from.Add(last)))
 }

@@ -82,6 +82,9 @@ func (r *rig) startServer(i int) (*process, error) {
 	if i == 0 && r.cell.Slow > 0 && !r.arm.Control {
 		plan.Slowness = r.cell.Slow
 	}
+	if r.cell.Chain && i < r.cell.Instances-1 {
+		plan.Next, plan.Burden = serverAddr(i+1)+":9000", ""
+	}
 	text, err := json.Marshal(plan)
 	if err != nil {
 		return nil, err

@@ -95,6 +95,9 @@ func (r *rig) prepare(c cell) (err error) {
 	for i := range c.Instances {
 		p.Addrs = append(p.Addrs, serverAddr(i)+":9000")
 	}
+	if c.Chain {
+		p.Addrs = p.Addrs[:1]
+	}
 	if c.Balanced {
 		if p.Addrs, err = r.startRelay(p.Addrs); err != nil {
 			return err
@@ -131,6 +134,13 @@ func (r *rig) startServers(c cell) (err error) {
 		r.servers = append(r.servers, s)
 	}
 	return nil
+}
+
+// countRefused asks the last server how many requests it has refused.
+func (r *rig) countRefused() error {
+	u, err := r.servers[len(r.servers)-1].usage()
+	r.result.refused = int(u.refused) //nolint:gosec // small
+	return err
 }
 
 // run starts the load, brings the fault, and waits for both to end.

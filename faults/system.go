@@ -42,6 +42,7 @@ type handler struct {
 	slowness int     // how many times as long as asked for it takes
 	burden   *burden // what it does instead of sleeping, if it is not nil
 	spoil    string  // what it does wrong with every 50th call; nothing if empty
+	next     caller  // whom it asks, as a server in the middle of a chain does; nil at the end
 }
 
 func (h handler) echo(request []byte) ([]byte, error) {
@@ -59,6 +60,9 @@ func (h handler) echo(request []byte) ([]byte, error) {
 
 // serve answers a unary call.
 func (h handler) serve(ctx context.Context, request []byte) ([]byte, error) {
+	if h.next != nil {
+		return h.next.call(ctx, variantDefault, request)
+	}
 	if h.burden == nil {
 		return h.echo(request)
 	}
@@ -67,6 +71,12 @@ func (h handler) serve(ctx context.Context, request []byte) ([]byte, error) {
 	}
 	h.journal.executed(binary.BigEndian.Uint64(request))
 	return append([]byte(nil), request[:answerSize]...), h.burden.bear(ctx)
+}
+
+// quick answers a call of the method that is no burden.
+func (h handler) quick(request []byte) ([]byte, error) {
+	h.burden = nil
+	return h.serve(context.Background(), request)
 }
 
 func errShort(request []byte) error {
@@ -95,8 +105,9 @@ const (
 
 // backend is a running server. stop ends it in good order.
 type backend struct {
-	serve func(net.Listener) error
-	stop  func(context.Context) error
+	serve   func(net.Listener) error
+	stop    func(context.Context) error
+	refused func() uint64 // requests because of overload; nil if it never does
 }
 
 // caller makes calls with one client of a system. variant is how, where the system
@@ -118,6 +129,7 @@ type serverPlan struct {
 	Spoil    string        // what the handler does wrong, see -spoil
 	MaxAge   time.Duration // of a connection; none if 0
 	Burden   string        // what the handler does, see burden; nothing if empty
+	Next     string        // address of the server that its handler asks; none if empty
 }
 
 // serveRole is a server process. It writes "ready" when it listens, a line of its usage
@@ -134,7 +146,14 @@ func serveRole(args []string) error {
 	if err != nil {
 		return err
 	}
-	b, err := newBackend(p, handler{j, p.Slowness, newBurden(p.Burden), p.Spoil})
+	h := handler{journal: j, slowness: p.Slowness, burden: newBurden(p.Burden), spoil: p.Spoil}
+	if p.Next != "" {
+		if h.next, err = dialSystem(plan{System: p.System, Addrs: []string{p.Next}}); err != nil {
+			return err
+		}
+		defer h.next.close()
+	}
+	b, err := newBackend(p, h)
 	if err != nil {
 		return err
 	}
@@ -144,7 +163,7 @@ func serveRole(args []string) error {
 	}
 	terminated, served := make(chan os.Signal, 1), make(chan error, 1)
 	signal.Notify(terminated, syscall.SIGTERM)
-	reportUsage(os.Stdout)
+	reportUsage(os.Stdout, b.refused)
 	followClock(p.Journal)
 	go func() { served <- b.serve(ln) }()
 	fmt.Println("ready")

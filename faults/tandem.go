@@ -13,10 +13,12 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/codec"
 	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/transport"
 )
 
 const (
 	echoMethod   = "Lab.Echo"
+	quickMethod  = "Lab.Quick"
 	streamMethod = "Lab.Stream"
 	stallMethod  = "Lab.Stall"
 
@@ -45,10 +47,18 @@ func serveTandem(p serverPlan, h handler) (backend, error) {
 		answer, err := h.serve(ctx, *request)
 		return &answer, err
 	})
+	err = errors.Join(err, server.Handle(srv, quickMethod, func(_ context.Context, request *[]byte) (*[]byte, error) {
+		answer, err := h.quick(*request)
+		return &answer, err
+	}))
 	err = errors.Join(err, server.HandleStream(srv, streamMethod, h.tandemStream), server.HandleStream(srv, stallMethod, tandemStall))
 	return backend{
 		serve: func(ln net.Listener) error { return srv.ServeListener(ln) },
 		stop:  srv.Shutdown,
+		refused: func() uint64 {
+			r := srv.Overload().Refused
+			return r.Late + r.Expired + r.Full
+		},
 	}, err
 }
 
@@ -97,11 +107,25 @@ func dialTandem(p plan) (caller, error) {
 	if p.System == sysOpen {
 		opts = append(opts, client.WithThrottle(0))
 	}
+	if p.Sources {
+		opts = append(opts, client.WithTransport("tcp", sourced{transport.TCP(), net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(sourceAddr(p.Client))}}}))
+	}
 	if p.Snapshots != "" {
 		opts = append(opts, client.WithSnapshots(p.Snapshots))
 	}
 	c, err := client.Dial(p.target(), opts...)
 	return tandemCaller{c, p}, err
+}
+
+// sourced dials from one of the host's addresses.
+type sourced struct {
+	tandem.Transport
+
+	dialer net.Dialer
+}
+
+func (s sourced) Dial(ctx context.Context, address string) (net.Conn, error) {
+	return s.dialer.DialContext(ctx, "tcp", address)
 }
 
 // call makes a call in the fail mode that begins the variant. "+safe" behind it makes
@@ -114,6 +138,10 @@ func (c tandemCaller) call(ctx context.Context, variant string, request []byte) 
 		return c.stream(ctx, request)
 	}
 	var opts []tandem.CallOption
+	method := echoMethod
+	if variant == variantQuick {
+		method, variant = quickMethod, variantDefault
+	}
 	mode, safe := strings.CutSuffix(variant, variantSafe)
 	if safe {
 		opts = append(opts, client.Idempotent())
@@ -126,7 +154,7 @@ func (c tandemCaller) call(ctx context.Context, variant string, request []byte) 
 		opts = append(opts, client.FailMode(m))
 	}
 	var answer []byte
-	err := c.Call(ctx, echoMethod, &request, &answer, opts...)
+	err := c.Call(ctx, method, &request, &answer, opts...)
 	return answer, err
 }
 

@@ -14,13 +14,14 @@ import (
 type usage struct {
 	goroutines int
 	heap       uint64 // bytes that live after a collection
+	refused    uint64 // requests because of overload
 }
 
 // change is the usage before a load and after it, the sum of several processes.
 type change struct{ before, after usage }
 
 const (
-	usageFormat = "%d goroutines, heap %d"
+	usageFormat = "%d goroutines, heap %d, %d refused"
 	statsFormat = "%d then %d goroutines, heap %d then %d"
 )
 
@@ -31,17 +32,20 @@ func ownUsage() usage {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return usage{runtime.NumGoroutine(), m.HeapAlloc}
+	return usage{goroutines: runtime.NumGoroutine(), heap: m.HeapAlloc}
 }
 
 // reportUsage writes a line of the process's usage whenever it gets SIGUSR1.
-func reportUsage(w io.Writer) {
+func reportUsage(w io.Writer, refused func() uint64) {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGUSR1)
 	go func() {
 		for range asked {
 			u := ownUsage()
-			_, _ = fmt.Fprintf(w, usageFormat+"\n", u.goroutines, u.heap) // the lab reads it, or has ended
+			if refused != nil {
+				u.refused = refused()
+			}
+			_, _ = fmt.Fprintf(w, usageFormat+"\n", u.goroutines, u.heap, u.refused) // the lab reads it, or has ended
 		}
 	}()
 }
@@ -49,21 +53,27 @@ func reportUsage(w io.Writer) {
 // serverUsage asks every server.
 func (r *rig) serverUsage() (sum usage, err error) {
 	for _, s := range r.servers {
-		if err := s.cmd.Process.Signal(syscall.SIGUSR1); err != nil {
-			return sum, err
-		}
-		line, err := s.out.ReadString('\n')
+		u, err := s.usage()
 		if err != nil {
-			return sum, err
-		}
-		var u usage
-		if _, err := fmt.Sscanf(line, usageFormat, &u.goroutines, &u.heap); err != nil {
 			return sum, err
 		}
 		sum.goroutines += u.goroutines
 		sum.heap += u.heap
 	}
 	return sum, nil
+}
+
+// usage asks a server.
+func (p *process) usage() (u usage, err error) {
+	if err := p.cmd.Process.Signal(syscall.SIGUSR1); err != nil {
+		return u, err
+	}
+	line, err := p.out.ReadString('\n')
+	if err != nil {
+		return u, err
+	}
+	_, err = fmt.Sscanf(line, usageFormat, &u.goroutines, &u.heap, &u.refused)
+	return u, err
 }
 
 // watchMemory takes the resident memory of server 0 ten times during the load.
