@@ -192,7 +192,7 @@ func (s Settings) run(ctx context.Context, built harness.Built, sample *Sample) 
 func (s Settings) start(ctx context.Context, built harness.Built, dir, system string, args ...string) (*harness.Peer, error) {
 	out := filepath.Join(dir, args[0])
 	return built.StartUnder(ctx, []string{
-		"env", "GODEBUG=asyncpreemptoff=1", "GOMAXPROCS=1",
+		"env", "GODEBUG=asyncpreemptoff=1", "GOMAXPROCS=1", load.Emulated + "=1",
 		"valgrind", "--tool=callgrind", "--callgrind-out-file=" + out, "--log-file=" + out + ".log",
 		"--cache-sim=yes", "--D1=" + s.Caches.First, "--LL=" + s.Caches.Second,
 	}, system, args...)

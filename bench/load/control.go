@@ -27,6 +27,10 @@ const (
 	EventFailed      = "failed"      // the peer ends; Error says why
 )
 
+// Emulated is the variable of the environment that tells a peer that its processor is
+// emulated: what it measures of time says nothing.
+const Emulated = "BENCH_EMULATED"
+
 // Command is a line to a peer.
 type Command struct {
 	Op string `json:"op"`

@@ -89,12 +89,13 @@ type method struct {
 	suspect  bool   // the last run that was timed took long
 }
 
-// Some runs are timed: those that are too short for the monitor to see, but hold up the
-// calls behind them when there are many.
-const (
-	timedRuns = 16 // one of so many is
-	longRun   = int64(200 * time.Microsecond)
-)
+// timedRuns is how many runs there are to one that is timed: some are too short for the
+// monitor to see, but hold up the calls behind them when there are many.
+const timedRuns = 16
+
+// LongRun is how long a run holds up nobody. It is a variable for programs that run under an
+// emulator, where every run is long; set it before the first server starts.
+var LongRun = 200 * time.Microsecond
 
 // toTime reports whether the run that begins is to be timed: the first, one of [timedRuns],
 // and the one after a long one.
@@ -103,7 +104,7 @@ func (m *method) toTime() bool { return m.suspect || m.runs%timedRuns == 1 }
 // took notes how long a run took. One long run says little on a busy machine, two in a row
 // mean that the method does not belong in the reader.
 func (m *method) took(d int64) {
-	long := d > longRun
+	long := d > int64(LongRun)
 	if long && m.suspect {
 		m.target.markSlow()
 	}

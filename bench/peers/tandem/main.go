@@ -5,15 +5,21 @@ package main
 import (
 	"context"
 	"net"
+	"os"
+	"time"
 
 	"github.com/tandem-rpc/tandem/bench/load"
 	"github.com/tandem-rpc/tandem/bench/message"
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/server"
 )
 
 func main() {
+	if os.Getenv(load.Emulated) != "" {
+		session.LongRun = time.Hour
+	}
 	o := options{load.Named()}
 	load.Main(load.System{Serve: o.serve, Dial: o.dial, Options: known})
 }
