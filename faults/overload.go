@@ -78,20 +78,27 @@ func (b *burden) bear(ctx context.Context) error {
 func (l *load) overload(out io.Writer) {
 	capacity := l.measure()
 	times, duration, after := l.plan.Overload, l.plan.Duration, overloadAfter
+	aside := l.plan.Beside
 	if l.plan.Calm {
-		times, after = 0.5, 0
+		times, after = calm, 0
+		if aside.Share > 0 { // it has its part of the same
+			aside.Share *= calm
+			times -= aside.Share
+		}
 	}
 	began := time.Now()
-	aside := l.plan.Beside.rate(capacity)
 	var besides sync.WaitGroup
-	besides.Go(func() { l.rate(began, l.plan.Beside.Variant, aside, duration+after) })
+	besides.Go(func() { l.rate(began, aside.Variant, aside.rate(capacity), duration+after) })
 	l.rate(began, l.variant(), times*capacity, duration)
 	ended := time.Now()
-	l.rate(ended, l.variant(), (overloadLow-l.plan.Beside.Share)*capacity, after)
+	l.rate(ended, l.variant(), (overloadLow-aside.Share)*capacity, after)
 	besides.Wait()
 	l.calls.Wait()
 	fmt.Fprintf(out, "capacity "+capacityFormat+"\n", capacity, began.UnixNano(), ended.UnixNano())
 }
+
+// calm is how much of what a server can do a control arm offers.
+const calm = 0.5
 
 const capacityFormat = "%f %d %d"
 

@@ -41,3 +41,31 @@ func TestOverloadBars(t *testing.T) {
 		}
 	}
 }
+
+// So do those of calls beside an overload, and of a chain.
+func TestSharedBars(t *testing.T) {
+	began := time.Unix(1000, 0)
+	for name, c := range map[string]struct {
+		good, attempts int
+		passed         bool
+	}{"holds": {1960, 2190, true}, "fails": {1880, 2210, false}} {
+		r := &armResult{arm: arm{System: sysTandem}, capacity: 100, began: began, ended: began.Add(10 * time.Second), ran: executions{}}
+		for i := range 2000 {
+			e := entry{ID: uint64(i + 1), Variant: variantQuick, At: began.Add(5 * time.Millisecond * time.Duration(i)).UnixNano(), Code: codeOK} //nolint:gosec // small
+			if i >= c.good {
+				e.Code = "resource exhausted"
+			}
+			r.entries = append(r.entries, e)
+			r.ran[e.ID] = make([]execution, 1)
+		}
+		r.entries = append(r.entries, entry{At: began.Add(16 * time.Second).UnixNano(), Code: codeOK})
+		r.refused = c.attempts - len(r.ran)
+		o := &outcome{cell: cell{Load: plan{Beside: beside{Variant: variantQuick}}}, arms: []*armResult{r}}
+		if checks := besideHolds(o); len(checks) != 3 || !checks[0].OK || checks[1].OK != c.passed || !checks[2].OK {
+			t.Errorf("%s: %+v", name, checks)
+		}
+		if checks := fewAttempts(o); len(checks) != 2 || checks[0].OK != c.passed || !checks[1].OK {
+			t.Errorf("%s: %+v", name, checks)
+		}
+	}
+}

@@ -93,9 +93,9 @@ type method struct {
 // monitor to see, but hold up the calls behind them when there are many.
 const timedRuns = 16
 
-// LongRun is how long a run holds up nobody. It is a variable for programs that run under an
-// emulator, where every run is long; set it before the first server starts.
-var LongRun = 200 * time.Microsecond
+// longRun is how long a run holds up nobody. It is a variable for bench/instructions, which
+// counts under an emulator, where every run is long.
+var longRun = 200 * time.Microsecond
 
 // toTime reports whether the run that begins is to be timed: the first, one of [timedRuns],
 // and the one after a long one.
@@ -104,7 +104,7 @@ func (m *method) toTime() bool { return m.suspect || m.runs%timedRuns == 1 }
 // took notes how long a run took. One long run says little on a busy machine, two in a row
 // mean that the method does not belong in the reader.
 func (m *method) took(d int64) {
-	long := d > int64(LongRun)
+	long := d > int64(longRun)
 	if long && m.suspect {
 		m.target.markSlow()
 	}
