@@ -69,11 +69,14 @@ func (in *reserving) makeRoom() error {
 		in.begun, in.left = true, size
 		return in.reserve(copies * size)
 	case !in.begun:
-		in.begun, in.left = true, step
-		return in.reserve(copies * step)
-	case in.held >= copies*most: // likewise
+		in.begun, in.left = true, step // so little is not reserved
+		return nil
+	case size >= 0, in.held >= copies*most: // all has come; or likewise
 		in.left = most
 		return nil
+	case in.held == 0:
+		in.left = step
+		return in.reserve(2 * copies * step)
 	}
 	in.left = in.held / copies
 	return in.reserve(in.held)
