@@ -42,7 +42,7 @@ type handler struct {
 	slowness int     // how many times as long as asked for it takes
 	burden   *burden // what it does instead of sleeping, if it is not nil
 	spoil    string  // what it does wrong with every 50th call; nothing if empty
-	next     caller  // whom it asks, as a server in the middle of a chain does; nil at the end
+	next     caller  // client of the next server in a chain; nil if this server does the work
 }
 
 func (h handler) echo(request []byte) ([]byte, error) {

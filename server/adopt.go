@@ -82,7 +82,7 @@ func (s *Server) handshake(c net.Conn) error {
 func (s *Server) adoptForeign(c *Conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state != serving { // what has come to no listener has nobody to wait for
+	if s.state != serving { // these connections wait in no listener's queue, so refusing one loses no request
 		return ErrServerClosed
 	}
 	if err := s.fullLocked(); err != nil {

@@ -228,7 +228,7 @@ func (s *Server) serve(ln net.Listener, network string) error {
 	err = s.acceptAll(ln)
 	s.removeListener(&ln)
 	if s.current() != serving {
-		_ = ln.Close() // nobody waits for its error
+		_ = ln.Close() // Serve returns ErrServerClosed whatever Close says
 		return ErrServerClosed
 	}
 	s.unlist(listed)

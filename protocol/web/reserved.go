@@ -71,7 +71,7 @@ func (in *reserving) makeRoom() error {
 	case !in.begun:
 		in.begun, in.left = true, step // so little is not reserved
 		return nil
-	case size >= 0, in.held >= copies*most: // all has come; or likewise
+	case size >= 0, in.held >= copies*most: // the whole message has been read; or connect refuses it
 		in.left = most
 		return nil
 	case in.held == 0:

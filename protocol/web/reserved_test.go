@@ -22,7 +22,7 @@ func TestMessagesOfUnknownLength(t *testing.T) {
 		for _, size := range []int{1, step - 1, step, step + 1, 20_000, 2*step - 1, 2 * step, 2*step + 1, 4*step + 1, most - 1, most, most + 1, 2 * most} {
 			t.Run(fmt.Sprintf("%s, %d bytes", version, size), func(t *testing.T) {
 				text := strings.Repeat("a", max(0, size-quotes))
-				body := struct{ io.Reader }{strings.NewReader(`"` + text + `"`)} // of which nobody knows the length
+				body := struct{ io.Reader }{strings.NewReader(`"` + text + `"`)} // net/http sends no Content-Length for this type
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/Text/Length", body)
 				if err != nil {
 					t.Fatal(err)
