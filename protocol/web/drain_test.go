@@ -298,13 +298,9 @@ func testDrainUnderLoad(t *testing.T, speaks func(*http.Protocols, bool)) {
 	var served [2]atomic.Int64
 	old, oldAddress := serveText(t, &served[0])
 	_, newAddress := serveText(t, &served[1])
-	var moved atomic.Bool // as a registry says
 	tr := &http.Transport{
 		Protocols: new(http.Protocols), MaxIdleConnsPerHost: callers,
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			if moved.Load() {
-				return new(net.Dialer).DialContext(ctx, network, newAddress)
-			}
 			c, err := new(net.Dialer).DialContext(ctx, network, oldAddress)
 			if err != nil { // it takes no more
 				c, err = new(net.Dialer).DialContext(ctx, network, newAddress)
@@ -333,7 +329,6 @@ func testDrainUnderLoad(t *testing.T, speaks func(*http.Protocols, bool)) {
 			t.Fatal(err)
 		}
 	}
-	moved.Store(true)
 	if err := old.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
