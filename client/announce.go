@@ -30,10 +30,14 @@ func (c *Client) announce(ctx context.Context, s *session.Session) error {
 	call.Body, call.Method, call.Codec, call.Peer = o, tandem.AnnounceMethod, codec.Raw().Name(), s.Peer()
 	o.SetDeadline(ctx, c.opts.connectTimeout)
 	run := func() error { return c.caller.Run(ctx, o, f, []byte(c.opts.id), nil) }
-	if err := c.betweenPoints(ctx, o, run); err != nil {
-		return fmt.Errorf("announcing %q: %w", c.opts.id, err)
+	err := c.betweenPoints(ctx, o, run)
+	switch {
+	case err == nil:
+		return nil
+	case tandem.CodeOf(err) == tandem.Unimplemented:
+		return fmt.Errorf("announcing %q (WithID): the server calls no methods of clients: give it WithClients: %w", c.opts.id, err)
 	}
-	return nil
+	return fmt.Errorf("announcing %q: %w", c.opts.id, err)
 }
 
 // betweenPoints runs a call of our own between the points of plugins.

@@ -325,3 +325,13 @@ func TestAnnouncedOnce(t *testing.T) {
 		}
 	})
 }
+
+// A server that calls no clients says which option it needs.
+func TestAnnouncedToServerWithoutClients(t *testing.T) {
+	_, addr := serve(t, methods)
+	c := dial(t, "tcp://"+addr, client.WithID("a"), client.WithWait(0))
+	err := c.Call(t.Context(), "Arith.Mul", &Args{6, 7}, new(Reply))
+	if tandem.CodeOf(err) != tandem.Unavailable || !strings.Contains(err.Error(), "give it WithClients") {
+		t.Error(err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/registry"
 )
 
@@ -48,6 +49,9 @@ func (o *options) fits(p Protocol) error {
 		if given {
 			errs = append(errs, fmt.Errorf("%s: servers of %s can't call clients: leave it out, or use tandem's own protocol, tcp://", option, p.Name()))
 		}
+	}
+	if _, streamless := p.(Streamless); streamless && o.streamWindow != session.DefaultStreamWindow {
+		errs = append(errs, fmt.Errorf("WithStreamWindow: %s carries no streams: leave it out", p.Name()))
 	}
 	if !compressible(p, o.compressor) {
 		errs = append(errs, errors.New(noCompressor(p, o.compressor)))

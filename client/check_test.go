@@ -43,6 +43,7 @@ func TestMisuseIsAnError(t *testing.T) {
 		"WithBackoff":                client.WithBackoff(time.Second, time.Millisecond),
 		"WithHealthCheck":            client.WithHealthCheck(-1),
 		"WithSilence":                client.WithSilence(-1),
+		"WithSilence: got 1s":        client.WithSilence(time.Second),
 		"WithMaxMessage":             client.WithMaxMessage(0),
 		"WithStreamWindow":           client.WithStreamWindow(1 << 30),
 		"WithWait":                   client.WithWait(-1),

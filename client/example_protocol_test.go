@@ -36,6 +36,16 @@ func (lines) Compresses(string) bool { return false }
 // NoMetadata says that lines have none: calls with the option Metadata fail.
 func (lines) NoMetadata() {}
 
+// words are lines without streams.
+type words struct{ lines }
+
+var _ client.Streamless = words{}
+
+func (words) Name() string { return "words" }
+
+// NoStreams says that options for streams are errors.
+func (words) NoStreams() {}
+
 func (lines) Connect(ctx context.Context, r *client.Remote) (client.Carrier, error) {
 	c, err := r.Dial(ctx)
 	if err != nil {
@@ -165,12 +175,16 @@ func ExampleWithProtocols() {
 	for loud, err := range s.All() {
 		fmt.Println(*loud, err)
 	}
+
+	_, err = client.Dial("words://"+server.Addr().String(), client.WithProtocols(words{}), client.WithStreamWindow(64<<10))
+	fmt.Println(err)
 	// Output:
 	// TANDEM <nil>
 	// unimplemented false
 	// unimplemented: lines does not carry codec "gob"; it carries json: give one of them to WithCodec, or name it in the call
 	// ONE <nil>
 	// TWO <nil>
+	// invalid argument: WithStreamWindow: words carries no streams: leave it out
 }
 
 // answerLines serves connections until there are no more.

@@ -424,7 +424,7 @@ func WithBackoff(first, most time.Duration) Option {
 }
 
 // WithSilence sets how long a server may be silent while calls are outstanding, until it
-// is given up: 20 s by default, which 0 also means, and 2 s at least. If what the client
+// is given up: 20 s by default, which 0 also means; less than 2 s is an error. If what the client
 // writes is not acknowledged for so long, its connection is closed. If it is, but the
 // server answers no ping, its process hangs: then calls without a deadline of their own
 // fail with Unavailable, those to which [WithTimeout] gave one included; others wait until
@@ -436,8 +436,8 @@ func WithBackoff(first, most time.Duration) Option {
 // own deadlines.
 func WithSilence(d time.Duration) Option {
 	return func(o *options) {
-		o.want(d >= 0, "WithSilence", d, "0, for the default, or more")
-		o.silence = max(leastSilence, cmp.Or(max(0, d), session.DefaultSilence))
+		o.want(d == 0 || d >= leastSilence, "WithSilence", d, "0, for the default, or 2s and more")
+		o.silence = max(leastSilence, cmp.Or(d, session.DefaultSilence))
 	}
 }
 
@@ -470,7 +470,8 @@ func WithMaxMessage(n int) Option {
 // WithStreamWindow sets how many bytes of a stream's messages the peer may send
 // before they are received here; 1 MiB by default, 16 KiB at least and 64 MiB at
 // most. All streams of a connection together may have 16 times as many. What
-// one window carries in a round trip bounds a stream's throughput.
+// one window carries in a round trip bounds a stream's throughput. It is an error if the
+// protocol of the target carries no streams.
 func WithStreamWindow(n int) Option {
 	return func(o *options) {
 		o.want(n >= wire.MinWindow && n <= session.MaxStreamWindow, "WithStreamWindow", n, "16 KiB to 64 MiB")

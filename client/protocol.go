@@ -48,6 +48,13 @@ type Bare interface {
 	NoMetadata()
 }
 
+// Streamless is what a [Protocol] implements beside it if it carries no streams. An option
+// of a client that is for streams is then an error of [Dial].
+type Streamless interface {
+	// NoStreams does nothing.
+	NoStreams()
+}
+
 // Carrier carries calls to one server, over one connection or several. It is safe
 // for concurrent use.
 type Carrier interface {

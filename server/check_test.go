@@ -36,6 +36,7 @@ func misuse() map[string]server.Option {
 		"WithHandshakeTimeout: got -1s":  server.WithHandshakeTimeout(-time.Second),
 		"WithStallTimeout: got -1s":      server.WithStallTimeout(-time.Second),
 		"WithSilence: got -1s":           server.WithSilence(-time.Second),
+		"WithSilence: got 1s":            server.WithSilence(time.Second),
 		"WithProxies":                    server.WithProxies(netip.Prefix{}),
 		"WithMaxConnectionAge":           server.WithMaxConnectionAge(-1, 0),
 		"WithLameDuck":                   server.WithLameDuck(-1),

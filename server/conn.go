@@ -375,13 +375,19 @@ const (
 )
 
 // part closes the connection so that the last answers arrive: closing with
-// unread bytes resets it, and the reset would overtake them.
+// unread bytes resets it, and the reset would overtake them. A client that goes on
+// sending is no longer read, but has the same time to read them.
 func (c *Conn) part() {
 	defer c.end()
-	if c.Conn.SetDeadline(time.Now().Add(partingTime)) != nil { // it is closed already
+	by := time.Now().Add(partingTime)
+	if c.Conn.SetDeadline(by) != nil { // it is closed already
 		return
 	}
-	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok && w.CloseWrite() == nil {
-		_, _ = io.CopyN(io.Discard, c.Conn, partingBytes)
+	w, ok := c.Conn.(interface{ CloseWrite() error })
+	if !ok || w.CloseWrite() != nil {
+		return
+	}
+	if n, _ := io.CopyN(io.Discard, c.Conn, partingBytes); n == partingBytes {
+		time.Sleep(time.Until(by))
 	}
 }

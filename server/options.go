@@ -318,14 +318,14 @@ func WithStallTimeout(d time.Duration) Option {
 }
 
 // WithSilence sets how long a client may be silent while calls are running or this side
-// has called it, until it is given up: 20 s by default, which 0 also means, and 2 s at
-// least. If what the server writes is not acknowledged for so long, the connection is
+// has called it, until it is given up: 20 s by default, which 0 also means; less than
+// 2 s is an error. If what the server writes is not acknowledged for so long, the connection is
 // closed and its calls' contexts end. If it is, but the client answers no ping, its process
 // hangs: then the connection is closed once none of its calls has a deadline to wait for.
 func WithSilence(d time.Duration) Option {
 	return func(o *options) {
-		o.want(d >= 0, "WithSilence", d, "0, for the default, or more")
-		o.silence = max(leastSilence, cmp.Or(max(0, d), session.DefaultSilence))
+		o.want(d == 0 || d >= leastSilence, "WithSilence", d, "0, for the default, or 2s and more")
+		o.silence = max(leastSilence, cmp.Or(d, session.DefaultSilence))
 	}
 }
 

@@ -168,7 +168,7 @@ func (s *Server) turnedAway(c net.Conn, err error) {
 }
 
 // errUnrecognized is why a connection is closed that nobody wants to serve.
-var errUnrecognized = errors.New("the first bytes are of no protocol that is served here")
+var errUnrecognized = errors.New("the first bytes are of no protocol that is served here: see WithProtocols")
 
 // detect reads the first bytes of a connection until it is clear whose it is: a
 // protocol's, or tandem's own if that is nil.

@@ -24,11 +24,15 @@ var (
 	ErrClientIsPlain = errors.New("the client speaks plain text, the server TLS: give WithTLS to the client")
 )
 
+// errClientSpeaksHTTP is a server's.
+var errClientSpeaksHTTP = errors.New("the client speaks HTTP, which is not served here: give web.New() of package protocol/web to the server's WithProtocols")
+
 // What a server says to a client of the other kind. Clients with TLS know text for no TLS.
 const (
 	unexpected  = "\x15\x03\x03\x00\x02\x02\x0a" // a fatal alert of TLS 1.2: unexpected message
 	needsTLS    = "HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 	needsNoTLS  = "HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nThis server has no TLS.\n"
+	needsOther  = "HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nThis server does not serve HTTP: see server.WithProtocols of tandem.\n"
 	toHTTPS     = "HTTPS"
 	badRequest  = " 400 "
 	alertRecord = "\x15\x03"
@@ -43,7 +47,7 @@ const (
 )
 
 // AnswerMismatch is for a server that has read the first bytes of a connection in vain, err
-// says why. If one side speaks TLS and the other does not, it tells the client so, in a way
+// says why. If one side speaks TLS or HTTP and the other does not, it tells the client so, in a way
 // that clients of the other kind understand, and returns an error that says so. Otherwise
 // it returns err. It takes half a second at most. The caller closes c.
 func AnswerMismatch(c net.Conn, first []byte, err error) error {
@@ -59,6 +63,9 @@ func AnswerMismatch(c net.Conn, first []byte, err error) error {
 	case bytes.HasPrefix(first, []byte(helloRecord)) && secure(c) == nil:
 		sayFarewell(c, needsNoTLS)
 		return ErrClientWantsTLS
+	case len(first) >= requestHead && isHTTP(first[:requestHead]):
+		sayFarewell(c, needsOther)
+		return fmt.Errorf("%w (%w)", errClientSpeaksHTTP, err)
 	}
 	return err
 }
@@ -81,9 +88,12 @@ func isRecord(head []byte) bool {
 	return len(head) > 1 && head[0] >= first && head[0] <= last && head[1] == 3
 }
 
-// isHTTP reports whether five bytes begin a request of HTTP/1.
+// requestHead is how many bytes tell a request of HTTP.
+const requestHead = 5
+
+// isHTTP reports whether so many bytes begin a request of HTTP/1, or HTTP/2.
 func isHTTP(head []byte) bool {
-	return slices.Contains([]string{"GET /", "HEAD ", "POST ", "PUT /", "PATCH", "DELET", "OPTIO", "CONNE", "TRACE"}, string(head))
+	return slices.Contains([]string{"GET /", "HEAD ", "POST ", "PUT /", "PATCH", "DELET", "OPTIO", "CONNE", "TRACE", "PRI *"}, string(head))
 }
 
 // plainServer makes the error of a client's TLS handshake one that says that the server

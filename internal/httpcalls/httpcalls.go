@@ -167,11 +167,15 @@ func (a *Attempt) Answered() bool { return a.answered.Load() }
 // Unavailable. It is NotExecuted if there was no connection to send the request on, or
 // that has not taken all of it.
 func (a *Attempt) Failed(err error) error {
-	e := tandem.AsError(err)
-	if e.Code == tandem.Unknown {
-		e = tandem.Errorf(tandem.Unavailable, "%w", err)
+	failed := *tandem.AsError(err)
+	switch {
+	case failed.Code == tandem.Unknown:
+		failed.Code = tandem.Unavailable
+	case errors.Is(err, context.DeadlineExceeded):
+		failed.Message = "no answer within the deadline"
+	case errors.Is(err, context.Canceled):
+		failed.Message = "call canceled by the caller"
 	}
-	failed := *e
 	failed.NotExecuted = !a.connected.Load() || a.unwritten.Load() && !a.wrote.Load() && !a.answered.Load()
 	return &failed
 }

@@ -306,7 +306,7 @@ func (in *Inbound) badArguments(err error) error {
 	if e := exhausted(err); e != nil {
 		return e
 	}
-	return refused(tandem.InvalidArgument, "arguments of %s: %v", in.call.Method, err)
+	return refused(tandem.InvalidArgument, "%v", err) // whoever decodes says of what they are the arguments
 }
 
 // decompress decodes a compressed request.

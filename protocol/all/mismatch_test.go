@@ -17,6 +17,7 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/internal/testcert"
 	"github.com/tandem-rpc/tandem/protocol/all"
+	"github.com/tandem-rpc/tandem/protocol/rpcx"
 	"github.com/tandem-rpc/tandem/server"
 	"github.com/tandem-rpc/tandem/transport"
 )
@@ -104,5 +105,27 @@ func TestOneSideOfTLSForOthers(t *testing.T) {
 	}
 	if _, err := tls.Dial("tcp", plain, clientTLS); err == nil || errors.Is(err, io.EOF) {
 		t.Errorf("TLS at plain text: %v", err)
+	}
+}
+
+// A client of HTTP at a server without it is told so, and the log names the option.
+func TestHTTPWhereThereIsNone(t *testing.T) {
+	for what, protocols := range map[string][]server.Protocol{"no protocol": nil, "another protocol": {rpcx.New()}} {
+		for _, request := range []string{"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"} {
+			address, logged := serveLogged(t, server.WithProtocols(protocols...))
+			c, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = io.WriteString(c, request)
+			said, _ := io.ReadAll(c)
+			if err != nil || !strings.HasPrefix(string(said), "HTTP/1.0 400 ") || !strings.Contains(string(said), "WithProtocols") {
+				t.Errorf("%s, %.5s: %q, %v", what, request, said, err)
+			}
+			_ = c.Close()
+			if log := logged(); !strings.Contains(log, "the client speaks HTTP") || !strings.Contains(log, "WithProtocols") {
+				t.Errorf("%s, %.5s: the log: %s", what, request, log)
+			}
+		}
 	}
 }

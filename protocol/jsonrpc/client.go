@@ -71,6 +71,9 @@ func (o *outward) Name() string { return o.name }
 // NoMetadata says that JSON-RPC over TCP has none.
 func (*outward) NoMetadata() {}
 
+// NoStreams says that JSON-RPC has none.
+func (*dialect) NoStreams() {}
+
 // Codecs returns JSON.
 func (d *dialect) Codecs() []tandem.Codec { return []tandem.Codec{d.json} }
 
@@ -104,7 +107,8 @@ const answerRoom = 4 << 10
 
 // next reads the next answer. What the server asks of us is passed over, and so is what
 // answers no request of ours. An answer that is no JSON, or too large, ends the
-// connection: whose it was is known only if a single call waits.
+// connection, and so does one to a request that the server could not read: whose it was is
+// known only if a single call waits.
 func (a *answers) next() (uint64, answer, error) {
 	for {
 		message, err := a.in.next(a.limit + answerRoom)
@@ -126,7 +130,7 @@ func (a *answers) next() (uint64, answer, error) {
 		case err == nil && got.Method == nil:
 			return seq, got, nil
 		case got.Method == nil && isError(got.Error) && (got.ID == nil || isNull(got.ID)):
-			return 0, answer{}, fmt.Errorf("the server could not tell whose request it answers: %w", errorFrom(got.Error))
+			return 0, answer{}, errorFrom(got.Error) // the server could not tell whose request it was
 		}
 	}
 }
@@ -223,7 +227,7 @@ func (a *answer) take(r *client.Request) error {
 }
 
 // errorFrom makes an error of what a server says.
-func errorFrom(said json.RawMessage) error {
+func errorFrom(said json.RawMessage) *tandem.Error {
 	e := &tandem.Error{Code: tandem.Unknown, Remote: true, Details: []tandem.Detail{{Type: ErrorObject, Value: said}}}
 	if json.Unmarshal(said, &e.Message) == nil { // version 1.0's are strings
 		return e

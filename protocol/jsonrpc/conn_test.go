@@ -41,7 +41,7 @@ func TestFraming(t *testing.T) {
 	answers("1", "2", "3", "4", "5")
 	c.send("\n{\n\"jsonrpc\"\n:\"2.0\",\"method\":\"sum\",\"params\":[1,\n\n2],\"id\":\"}]\\\"{\"}")
 	answers(`"}]\"{"`)
-	for _, bad := range []string{"hello\n", `{"a":]` + ask("7") + "\n", "{\"a\":\"b\n", "}\n", strings.Repeat("[", 65) + "\n", "12\n", `"text"` + "\n", "{foo}", "[1 2]", "{\"a\":\x00}"} {
+	for _, bad := range []string{"hello\n", `{"a":]` + ask("7") + "\n", "{\"a\":\"b\n", "}\n", strings.Repeat("[", 65) + "\n", "12\n", `"text"` + "\n", "{foo}", "[1 2]", "{\"a\":\x00}", "{{{{\n", "{ [\n"} {
 		c.send(bad)
 		if got := c.receive(); !strings.Contains(got, `"error":{"code":-32700,"message":"Parse error"`) || !strings.HasSuffix(got, `"id":null}`) {
 			t.Errorf("%q: %s", bad, got)
@@ -77,7 +77,7 @@ func TestTooLarge(t *testing.T) {
 		c.send(`"],"id":1}{"jsonrpc":"2.0","method":"echo","params":["on"],"id":2}`)
 	}()
 	for _, want := range []string{
-		`{"jsonrpc":"2.0","error":{"code":-32600,"message":"Invalid Request","data":"resource exhausted: a message has at most 1024 bytes"},"id":null}`,
+		`{"jsonrpc":"2.0","error":{"code":-32008,"message":"a message has at most 1024 bytes","data":"resource exhausted"},"id":null}`,
 		`{"jsonrpc":"2.0","result":"on","id":2}`,
 	} {
 		if got := c.receive(); got != want {

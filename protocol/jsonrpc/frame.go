@@ -11,12 +11,13 @@ import (
 )
 
 // frame finds the end of a JSON object or array. It counts brackets outside strings and
-// looks at nothing else, so what it finds may still be no JSON.
+// looks at little else, so what it finds may still be no JSON.
 type frame struct {
 	open    []byte // the brackets that are open
 	commas  int    // between the requests of a batch
 	quoted  bool   // inside a string
 	escaped bool   // after a backslash
+	member  bool   // behind a brace that opens: a name follows, or its partner
 }
 
 var errNotJSON = errors.New("not a JSON object or array")
@@ -29,7 +30,7 @@ func (f *frame) scan(b []byte) (n int, done bool, err error) {
 		case f.quoted:
 			err = f.inString(c)
 		case c == '"' && len(f.open) > 0:
-			f.quoted = true
+			f.quoted, f.member = true, false
 		case c == '{' || c == '[':
 			err = f.push(c)
 		case c == '}' || c == ']':
@@ -69,10 +70,14 @@ func (f *frame) inString(c byte) error {
 }
 
 func (f *frame) push(c byte) error {
+	if f.member {
+		return fmt.Errorf("%w: %q where the name of a member begins", errNotJSON, c)
+	}
 	if len(f.open) == codec.MaxDepth {
 		return fmt.Errorf("nested deeper than %d", codec.MaxDepth)
 	}
 	f.open = append(f.open, c)
+	f.member = c == '{'
 	return nil
 }
 
@@ -81,7 +86,7 @@ func (f *frame) pop(c byte) error {
 	if last < 0 || f.open[last] != c-2 { // in ASCII, '{' and '[' are two before their partners
 		return fmt.Errorf("%w: %q closes nothing", errNotJSON, c)
 	}
-	f.open = f.open[:last]
+	f.open, f.member = f.open[:last], false
 	return nil
 }
 

@@ -219,7 +219,7 @@ func (c *conn) limitAnswer(w http.ResponseWriter, r *http.Request, bytes int) {
 func (c *conn) serveWhole(ctx context.Context, data []byte, done func(answer []byte)) {
 	message, err := whole(data)
 	if errors.Is(err, errTooMany) {
-		done(failed(invalidRequest, err))
+		done(exhausted(err))
 		return
 	}
 	if err != nil {

@@ -113,7 +113,7 @@ func (p *protocol) Serve(ctx context.Context, sc *server.Conn) error {
 		case errors.Is(err, errTooLarge):
 			c.send(c.tooLarge())
 		case errors.Is(err, errTooMany):
-			c.send(failed(invalidRequest, err))
+			c.send(exhausted(err))
 		case errors.Is(err, io.EOF):
 			return nil
 		default:
@@ -122,12 +122,12 @@ func (p *protocol) Serve(ctx context.Context, sc *server.Conn) error {
 	}
 }
 
-// exhausted is the answer to a message for which there was no memory.
-func exhausted(err error) []byte { return failed(serverError-int(tandem.ResourceExhausted), err) }
+// exhausted is the answer to a message for which there was no memory, or that is beyond a limit.
+func exhausted(err error) []byte { return (&request{Version: version2}).failed(err) }
 
 // tooLarge is the answer to a message that is.
 func (c *conn) tooLarge() []byte {
-	return failed(invalidRequest, tandem.Errorf(tandem.ResourceExhausted, "a message has at most %d bytes", c.MaxMessage()))
+	return exhausted(tandem.Errorf(tandem.ResourceExhausted, "a message has at most %d bytes", c.MaxMessage()))
 }
 
 // send sends an answer, nil for none. When it fails the connection is gone, and

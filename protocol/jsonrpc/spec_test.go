@@ -232,7 +232,7 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	c.send(`{"jsonrpc":"2.0","method":"one","params":["` + strings.Repeat("x", 1000) + `"],"id":1}`)
-	if got := c.receive(); !strings.Contains(got, `-32600`) || !strings.Contains(got, "at most 1000 bytes") {
+	if got := c.receive(); !strings.Contains(got, `-32008`) || !strings.Contains(got, "at most 1000 bytes") {
 		t.Errorf("too large: %s", got)
 	}
 }

@@ -22,7 +22,8 @@ import (
 // Messages are gob. A method is called with one argument or none, and has one result or
 // none; net/rpc has no metadata, and no deadline but the one here. A one-way call is
 // answered, and nobody listens. What a server says of an error is its text: the code is
-// Unknown.
+// Unknown, unless the text begins with the name of one, as those of tandem's servers do,
+// or says that there is no such method (Unimplemented).
 func Client() client.Protocol { return &outward{name: "netrpc", gob: codec.Gob()} }
 
 // HTTPClient is [Client] for servers that are reached by an HTTP CONNECT to a path, at
@@ -50,6 +51,9 @@ func (o *outward) Codecs() []tandem.Codec { return []tandem.Codec{o.gob} }
 
 // NoMetadata says that net/rpc has none.
 func (*outward) NoMetadata() {}
+
+// NoStreams says that net/rpc has none.
+func (*outward) NoStreams() {}
 
 // Connect connects to a server.
 func (o *outward) Connect(ctx context.Context, r *client.Remote) (client.Carrier, error) {
@@ -171,7 +175,7 @@ func (c *carrier) Carry(ctx context.Context, r *client.Request) error {
 	case err != nil:
 		return err
 	case got.err != "":
-		return &tandem.Error{Code: tandem.Unknown, Remote: true, Message: got.err}
+		return multiplex.Said(got.err, "rpc: can't find ")
 	case got.tooLarge != nil:
 		return &tandem.Error{Code: tandem.ResourceExhausted, Remote: true, Message: fmt.Sprintf("the answer is %v, beyond the limit: raise it with WithMaxMessage", got.tooLarge)}
 	}

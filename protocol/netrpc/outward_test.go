@@ -104,14 +104,14 @@ func TestCallsStandardServer(t *testing.T) {
 	tcp, web := standard(t)
 	for _, target := range []string{"netrpc://" + tcp, "netrpc+http://" + web} {
 		c := outward(t, target)
-		for method, want := range map[string]string{
-			"Arith.Div":     "divide by zero",
-			"Arith.Unheard": "rpc: can't find method Arith.Unheard",
-			"Nobody.Add":    "rpc: can't find service Nobody.Add",
-			"Add":           "rpc: service/method request ill-formed: Add",
+		for method, want := range map[string]*tandem.Error{
+			"Arith.Div":     tandem.Errorf(tandem.Unknown, "divide by zero"),
+			"Arith.Unheard": tandem.Errorf(tandem.Unimplemented, "rpc: can't find method Arith.Unheard"),
+			"Nobody.Add":    tandem.Errorf(tandem.Unimplemented, "rpc: can't find service Nobody.Add"),
+			"Add":           tandem.Errorf(tandem.Unknown, "rpc: service/method request ill-formed: Add"),
 		} {
 			err := c.Call(t.Context(), method, Args{1, 0}, nil)
-			if e := tandem.AsError(err); e == nil || e.Message != want || !e.Remote || e.Code != tandem.Unknown {
+			if e := tandem.AsError(err); e == nil || e.Error() != want.Error() || !e.Remote {
 				t.Errorf("%s: %v", method, err)
 			}
 		}

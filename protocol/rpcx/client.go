@@ -22,11 +22,15 @@ import (
 // or raw bytes; gzip is the compressor. Metadata crosses both ways, "authorization" as
 // rpcx's __AUTH; the deadline crosses, as __ServerTimeout. A method is called with one
 // argument or none, and has one result or none. What a server of rpcx says of an error
-// is its text: the code is Unknown.
+// is its text: the code is Unknown, unless the text begins with the name of one, as those
+// of tandem's servers do, or says that there is no such method (Unimplemented).
 func Client() client.Protocol { return outward{newProtocol()} }
 
 // outward is the protocol as clients use it.
 type outward struct{ *protocol }
+
+// NoStreams says that rpcx's streams are not carried.
+func (outward) NoStreams() {}
 
 // Codecs returns MessagePack, rpcx's default, and the others.
 func (o outward) Codecs() []tandem.Codec {
@@ -202,7 +206,7 @@ func (c *carrier) take(r *client.Request, got *answer) error {
 	case failed && said == "":
 		return &tandem.Error{Code: tandem.Unknown, Remote: true, Message: "rpcx: an error without words"}
 	case failed:
-		return &tandem.Error{Code: tandem.Unknown, Remote: true, Message: said}
+		return multiplex.Said(said, "rpcx: can't find ")
 	case err != nil:
 		return &tandem.Error{Code: tandem.Internal, Remote: true, Message: "the answer's " + err.Error()}
 	case by != 0 && (by != gzipped || r.Call.Compressor != c.gzip.Name()):

@@ -39,7 +39,7 @@ func Example() {
 	<-served
 	// Output:
 	// 42 <nil>
-	// unknown: rpcx: can't find method Pow
+	// unimplemented: rpcx: can't find method Pow
 }
 
 func check(err error) {

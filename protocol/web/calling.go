@@ -166,9 +166,11 @@ func (c *caller) client(over connect.HTTPClient, call *tandem.Call) *connect.Cli
 func (c *caller) failed(call *tandem.Call, err error, a *httpcalls.Attempt, lost error) error {
 	said, ok := errors.AsType[*connect.Error](err)
 	switch {
-	case !ok, !a.Answered():
-		e := tandem.AsError(a.Failed(err))
-		if ok && said.Code() != connect.CodeUnavailable && said.Code() != connect.CodeUnknown {
+	case !ok:
+		return a.Failed(err)
+	case !a.Answered():
+		e := tandem.AsError(a.Failed(said.Unwrap())) // its own text begins with its code
+		if said.Code() != connect.CodeUnavailable && said.Code() != connect.CodeUnknown {
 			e.Code = ourCode(said)
 		}
 		return e

@@ -1,0 +1,32 @@
+package all_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/protocol/all"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// WithStreamWindow is refused by the protocols that carry no streams, and only by them.
+func TestStreamWindowNeedsStreams(t *testing.T) {
+	address, _ := serveLogged(t, server.WithProtocols(all.New()...))
+	for _, p := range all.Clients() {
+		target := p.Name() + "://" + address
+		c, err := client.Dial(target, client.WithProtocols(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.OpenStream(t.Context(), "T.X")
+		streamless := err != nil && strings.Contains(err.Error(), "can't carry")
+		_ = c.Close()
+		c, err = client.Dial(target, client.WithProtocols(p), client.WithStreamWindow(64<<10))
+		if err == nil {
+			_ = c.Close()
+		}
+		if (err != nil) != streamless || err != nil && !strings.Contains(err.Error(), "WithStreamWindow") {
+			t.Errorf("%s: carries no streams: %v; WithStreamWindow: %v", p.Name(), streamless, err)
+		}
+	}
+}
