@@ -53,11 +53,18 @@ func overloadCells(fast bool) []cell {
 // sharedCells have some callers overload a server that others use, too.
 func sharedCells(last time.Duration) []cell {
 	overload := plan{Overload: 3, Clients: 100, Duration: last, Deadline: time.Second, Variants: []string{variantDefault}}
-	methods, greedy, chain := overload, overload, overload
+	one, methods, greedy, chain := overload, overload, overload, overload
+	one.Clients = 1
 	methods.Beside = beside{Variant: variantQuick, Rate: 200}
 	greedy.Variants, greedy.Clients, greedy.Sources = []string{variantGreedy}, sources, true
 	greedy.Beside = beside{Variant: variantDefault, Share: 0.09 * (sources - 1)}
 	return []cell{
+		{
+			Name:  "overload-one",
+			Title: fmt.Sprintf("3 times what a server can do, for %v, over one connection: handlers use a processor for 1 ms", last), Alone: true, Pinned: true,
+			Instances: 1, Beside: sysOpen, Burden: burdenCPU, Load: one,
+			Judge: func(o *outcome) []check { return goodputHolds(o, 85) }, //nolint:mnd // as with many connections
+		},
 		{
 			Name:  "overload-methods",
 			Title: fmt.Sprintf("3 times what a method can do whose handlers hold one of 16 connections for 50 ms, for %v, beside a quick method", last), Alone: true, Pinned: true,

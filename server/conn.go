@@ -5,13 +5,16 @@ import (
 	"errors"
 	"io"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/budget"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
+	"github.com/tandem-rpc/tandem/internal/overload"
 	"github.com/tandem-rpc/tandem/transport"
 )
 
@@ -36,6 +39,9 @@ type Conn struct {
 	armed  bool   // a read deadline of ours is set
 	left   int    // bytes until it is set anew
 
+	backlog overload.Backlog // of who reads
+	age     atomic.Int64     // ns that what was read last had waited on this host, as far as is known
+
 	mu       sync.Mutex
 	draining bool
 	served   bool // Serve has returned
@@ -55,6 +61,7 @@ func (s *Server) newConn(v visit, p Protocol, first []byte) *Conn {
 	}
 	conn.ctx, conn.cancel = context.WithCancel(s.base)
 	conn.account = s.memory.Account()
+	conn.backlog.Waited(s.env.Now())
 	conn.out.room.L = &conn.out.mu
 	return conn
 }
@@ -116,16 +123,29 @@ func (c *Conn) start(ctx context.Context, m *dispatch.Method, call *tandem.Call,
 		done(notStarted(context.Canceled))
 		return
 	}
+	c.countFromArrival(call)
 	c.server.limitTime(m, call)
 	if c.server.guard == nil || call.Kind == tandem.Streaming || c.admit(ctx, m, call, done) {
 		c.runAdmitted(ctx, m, call, done)
 	}
 }
 
+// countFromArrival has the call's time begin when the request came to this host: protocols
+// count it from when they read it.
+func (c *Conn) countFromArrival(call *tandem.Call) {
+	if c.server.guard == nil || call.Deadline.IsZero() || call.Kind == tandem.Streaming {
+		return
+	}
+	call.Deadline = call.Deadline.Add(-time.Duration(c.age.Load()))
+}
+
 // runAdmitted makes a call that the gate has let pass, in another goroutine.
 func (c *Conn) runAdmitted(ctx context.Context, m *dispatch.Method, call *tandem.Call, done func(error)) {
 	c.server.crew.run(func() {
 		defer c.leaveCall()
+		if c.server.guard != nil && c.server.guard.gate.Guarding() {
+			runtime.Gosched()
+		}
 		if c.server.guard == nil || call.Kind == tandem.Streaming {
 			c.server.run(ctx, m, call, done)
 			return
@@ -239,6 +259,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 		if c.first = c.first[n:]; len(c.first) == 0 {
 			c.first = nil
 		}
+		c.noteRead(n)
 		return n, nil
 	}
 	if err := c.arm(); err != nil {
@@ -246,10 +267,28 @@ func (c *Conn) Read(p []byte) (int, error) {
 	}
 	n, err := c.Conn.Read(p)
 	c.left -= n
+	c.noteRead(n)
 	if err != nil && c.stopped() {
 		err = io.EOF
 	}
 	return n, err
+}
+
+// noteRead notes when the bytes came that were read.
+func (c *Conn) noteRead(n int) {
+	g := c.server.guard
+	if g == nil {
+		return
+	}
+	now := c.server.env.Now()
+	if c.backlog.Read(n, now) || g.gate.Guarding() {
+		if t, ok := c.Conn.(*transport.Conn); ok {
+			r, _ := t.Received()
+			c.backlog.Count(r.Unread, r.Age, now)
+			g.gate.Behind(time.Duration(c.backlog.Age()))
+		}
+	}
+	c.age.Store(c.backlog.Age())
 }
 
 // arm sets the deadline of a read, or takes it away, if that has to change.

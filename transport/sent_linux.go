@@ -18,15 +18,24 @@ func boundUnsent(fd uintptr) {
 
 // sent asks the kernel what the other host has acknowledged of a TCP connection.
 func sent(fd uintptr) (s Sent, ok bool) {
-	var info syscall.TCPInfo
+	info, left, ok := about(fd, syscall.TIOCOUTQ)
+	return Sent{Unacked: left, Age: time.Duration(info.Last_ack_recv) * time.Millisecond}, ok
+}
+
+// received asks the kernel what has come on a TCP connection.
+func received(fd uintptr) (r Received, ok bool) {
+	info, left, ok := about(fd, syscall.TIOCINQ)
+	return Received{Unread: left, Age: time.Duration(info.Last_data_recv) * time.Millisecond}, ok
+}
+
+// about returns what the kernel says of a TCP connection, and how much is in one of its queues.
+func about(fd uintptr, queue uintptr) (info syscall.TCPInfo, left int, ok bool) {
 	size := uint32(syscall.SizeofTCPInfo)
 	if _, _, e := syscall.Syscall6(syscall.SYS_GETSOCKOPT, fd, syscall.IPPROTO_TCP, syscall.TCP_INFO,
 		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0); e != 0 { //nolint:gosec // package syscall has no function for it
-		return s, false
+		return info, 0, false
 	}
-	var left int32
-	if _, _, e := syscall.Syscall(syscall.SYS_IOCTL, fd, syscall.TIOCOUTQ, uintptr(unsafe.Pointer(&left))); e != 0 { //nolint:gosec // as above
-		return s, false
-	}
-	return Sent{Unacked: int(left), Age: time.Duration(info.Last_ack_recv) * time.Millisecond}, true
+	var n int32
+	_, _, e := syscall.Syscall(syscall.SYS_IOCTL, fd, queue, uintptr(unsafe.Pointer(&n))) //nolint:gosec // as above
+	return info, int(n), e == 0
 }

@@ -32,6 +32,7 @@ type Gate struct {
 	guarding atomic.Bool  // requests of all methods pass the queue
 	running  atomic.Int64 // handlers
 	timeout  atomic.Int64 // ns that calls have, an average
+	behind   atomic.Int64 // ns, the most that Behind was told since the last sample
 	waiting  atomic.Int64 // calls, as in the field calls
 
 	mu      sync.Mutex
@@ -56,7 +57,7 @@ type Config struct {
 	Processors int     // the least number of slots is this
 	Busy       float64 // goroutines that wait for a processor, for each processor: with more the slots become fewer
 	Idle       float64 // with fewer than this they become more
-	Engage     float64 // share of the usual timeout that a goroutine must wait for a processor before slots apply
+	Engage     float64 // share of the usual timeout that a goroutine must wait for a processor, or a request to be read, before slots apply
 	Fewer      float64 // what is left of the slots after a busy sample
 	More       float64 // what becomes of them after an idle one
 	CalmAfter  int     // samples, after which slots that bind nothing are lifted
@@ -265,6 +266,14 @@ func (g *Gate) Saw(timeout time.Duration) {
 	g.timeout.Store(old + (int64(timeout)-old)/weight) // a lost race loses one of many
 }
 
+// Behind tells the gate for how long requests of a connection have waited that its reader has
+// not read yet.
+func (g *Gate) Behind(age time.Duration) {
+	if int64(age) > g.behind.Load() {
+		g.behind.Store(int64(age)) // a lost race loses one of many
+	}
+}
+
 // Sample tells the gate what was measured of the processors since the last sample, and
 // returns the requests that may begin because of it.
 func (g *Gate) Sample(s Load, now int64) Next {
@@ -276,6 +285,7 @@ func (g *Gate) Sample(s Load, now int64) Next {
 	if s.Timeout == 0 {
 		s.Timeout = time.Duration(g.timeout.Load())
 	}
+	s.Behind = max(s.Behind, time.Duration(g.behind.Swap(0)))
 	g.slots.adjust(&g.cfg, s, g.running.Load(), g.calls > 0)
 	g.guarding.Store(g.slots.limit > 0 || g.calls > 0)
 	return g.next(now)

@@ -7,6 +7,7 @@ type Load struct {
 	Runnable float64       // goroutines that wait for a processor, for each processor
 	Wait     time.Duration // that a goroutine waits for one, the median
 	Timeout  time.Duration // that calls have, usually; 0 if none came
+	Behind   time.Duration // for which requests have waited that nobody has read
 }
 
 // slots bound how many handlers run while goroutines wait for a processor. After the slot
@@ -27,7 +28,7 @@ func (s *slots) adjust(cfg *Config, l Load, running int64, waiting bool) {
 	busy := l.Runnable > cfg.Busy
 	switch {
 	case s.limit == 0:
-		if busy && float64(l.Wait) > cfg.Engage*float64(timeout) {
+		if engage := cfg.Engage * float64(timeout); busy && float64(l.Wait) > engage || float64(l.Behind) > engage {
 			s.limit, s.calm = max(int64(s.least), running), 0
 			s.fewer(cfg, running)
 		}

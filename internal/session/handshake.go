@@ -87,6 +87,7 @@ func (s *Session) hello(rd *reader, exchange func(peer *wire.Settings) error) er
 	s.peer.TLS = transport.TLSState(s.conn)
 	s.m.init(peer)
 	rd.now = s.now()
+	s.backlog.Waited(rd.now)
 	return s.conn.SetDeadline(time.Time{})
 }
 

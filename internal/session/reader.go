@@ -197,6 +197,7 @@ func (rd *reader) rest() {
 
 // fill waits for bytes. An idle connection holds no buffer meanwhile.
 func (rd *reader) fill() error {
+	from := rd.w - rd.r
 	if rd.r == rd.w {
 		rd.r, rd.w = 0, 0
 		rd.release()
@@ -215,15 +216,29 @@ func (rd *reader) fill() error {
 		rd.gap = rd.now - before
 	}
 	rd.s.received.Store(rd.now)
+	rd.s.noteRead(rd.w-rd.r-from, rd.waited, rd.now)
 	return nil
 }
 
+// noteRead notes that so many bytes were read; waited says that there were none at first.
+func (s *Session) noteRead(n int, waited bool, now int64) {
+	switch b := &s.backlog; {
+	case s.env.cfg.Gate == nil:
+	case waited:
+		b.Waited(now)
+	case b.Read(n, now):
+		r, _ := s.conn.Received()
+		b.Count(r.Unread, r.Age, now)
+		s.env.cfg.Gate.Behind(time.Duration(b.Age()))
+	}
+}
+
 // ageLocked notes how long ago the last frame came to this host: what one read finds has come
-// evenly since the read before, if that left nothing.
+// evenly since the read before, if that left nothing, and has waited behind what was unread.
 func (rd *reader) ageLocked() {
-	rd.s.m.age = 0
+	rd.s.m.age = rd.s.backlog.Age()
 	if rd.gap > shortGap {
-		rd.s.m.age = int64(float64(rd.gap) * float64(rd.w-rd.r) / float64(rd.w))
+		rd.s.m.age += int64(float64(rd.gap) * float64(rd.w-rd.r) / float64(rd.w))
 	}
 }
 

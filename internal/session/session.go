@@ -14,6 +14,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/budget"
+	"github.com/tandem-rpc/tandem/internal/overload"
 	"github.com/tandem-rpc/tandem/transport"
 	"github.com/tandem-rpc/tandem/wire"
 )
@@ -71,9 +72,10 @@ type Session struct {
 	encoded  int             // bytes of their answers that are not queued yet
 	room     chan struct{}   // holds a token when there is room again; nil until somebody waits
 	account  *budget.Account // of large requests; nil for no limit
-	caller   uint64          // hash of the caller, for the gate's queue; 0 until callerOf sets it
-	encoding int32           // how many are encoding their answer
-	starting atomic.Int32    // how many have not begun; not guarded
+	backlog  overload.Backlog
+	caller   uint64       // hash of the caller, for the gate's queue; 0 until callerOf sets it
+	encoding int32        // how many are encoding their answer
+	starting atomic.Int32 // how many have not begun; not guarded
 
 	// Of the monitor only, but rtt.
 	rtt        atomic.Int64

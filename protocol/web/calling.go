@@ -186,6 +186,7 @@ func (c *caller) failed(call *tandem.Call, err error, a *httpcalls.Attempt, lost
 // theirs is an error as the server said it.
 func theirs(said *connect.Error) *tandem.Error {
 	e := &tandem.Error{Code: codeOf(said), Message: said.Message(), Remote: connect.IsWireError(said)}
+	heed(said.Meta(), e)
 	if !e.Remote {
 		e.Code = ourCode(said)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -167,5 +168,67 @@ func TestCallsNobody(t *testing.T) {
 		if tandem.CodeOf(err) != tandem.Unavailable || tandem.MayHaveExecuted(err) {
 			t.Errorf("%s: %v", scheme, err)
 		}
+	}
+}
+
+// What an error says about trying again crosses to our client, and foreign servers' advice too.
+func TestAdviceCrosses(t *testing.T) {
+	srv := server.New(server.WithProtocols(web.New()), server.WithInterceptors(func(next tandem.Func) tandem.Func {
+		return func(ctx context.Context, call *tandem.Call) error {
+			switch call.Method {
+			case "T.Busy":
+				return &tandem.Error{Code: tandem.ResourceExhausted, Message: "busy", NotExecuted: true, RetryAfter: 1500 * time.Millisecond}
+			case "T.Never":
+				return &tandem.Error{Code: tandem.Unavailable, Message: "no more", RetryAfter: tandem.DoNotRetry}
+			}
+			return next(ctx, call)
+		}
+	}))
+	for _, name := range []string{"T.Busy", "T.Never", "T.Ran"} {
+		if err := srv.RegisterFunc(name, func(*text) (*text, error) {
+			return nil, &tandem.Error{Code: tandem.Unavailable, Message: "ran", NotExecuted: true} // though it did
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	foreign := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "7")
+		w.Header().Set("Content-Type", asJSON)
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write([]byte(`{"code":"unavailable"}`))
+	}))
+	defer foreign.Close()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- srv.ServeListener(ln) }()
+	defer func() {
+		_ = srv.Close()
+		<-ended
+	}()
+	ours := ln.Addr().String()
+	for _, c := range []struct {
+		target, method string
+		want           tandem.Error
+	}{
+		{"grpc://" + ours, "T.Busy", tandem.Error{NotExecuted: true, RetryAfter: 1500 * time.Millisecond}},
+		{"connect://" + ours, "T.Busy", tandem.Error{NotExecuted: true, RetryAfter: 1500 * time.Millisecond}},
+		{"grpc://" + ours, "T.Never", tandem.Error{RetryAfter: tandem.DoNotRetry}},
+		{"connect://" + ours, "T.Never", tandem.Error{RetryAfter: tandem.DoNotRetry}},
+		{"grpc://" + ours, "T.Ran", tandem.Error{}},
+		{"connect://" + ours, "T.Ran", tandem.Error{}},
+		{"connect://" + foreign.Listener.Addr().String(), "T.Ran", tandem.Error{RetryAfter: 7 * time.Second}},
+	} {
+		caller, err := client.Dial(c.target, client.WithProtocols(web.GRPC(), web.Connect()), client.WithFailMode(client.Failfast))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := tandem.AsError(caller.Call(t.Context(), c.method, &text{}, &text{}))
+		if e == nil || !e.Remote || e.NotExecuted != c.want.NotExecuted || e.RetryAfter != c.want.RetryAfter {
+			t.Errorf("%s, %s: %+v, want %+v", c.target, c.method, e, c.want)
+		}
+		_ = caller.Close()
 	}
 }

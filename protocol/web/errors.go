@@ -53,16 +53,35 @@ func inward(err error) error {
 	return tandem.Errorf(codeOf(c), "%s", c.Message())
 }
 
-// advice puts an error's advice when to try again into a header: in the words of
-// HTTP, and in those of gRPC's clients (proposal A6).
+// notExecuted is the field that tells tandem's clients that no handler ran.
+const notExecuted = "Tandem-Not-Executed"
+
+// pushback is the field that tells gRPC's clients when to try again (proposal A6).
+const pushback = "Grpc-Retry-Pushback-Ms"
+
+// advice puts into a header what an error says about trying again: in the words of HTTP, and
+// in those of gRPC's clients and of tandem's.
 func advice(h http.Header, err error) {
 	e := tandem.AsError(err)
+	if e != nil && e.NotExecuted {
+		h.Set(notExecuted, "true")
+	}
 	switch {
 	case e == nil || e.RetryAfter == 0:
 	case e.RetryAfter < 0:
-		h.Set("Grpc-Retry-Pushback-Ms", "-1")
+		h.Set(pushback, "-1")
 	default:
-		h.Set("Grpc-Retry-Pushback-Ms", strconv.FormatInt(e.RetryAfter.Milliseconds(), 10))
+		h.Set(pushback, strconv.FormatInt(e.RetryAfter.Milliseconds(), 10))
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Round(time.Millisecond).Seconds()))))
+	}
+}
+
+// heed reads advice out of a header.
+func heed(h http.Header, e *tandem.Error) {
+	e.NotExecuted = h.Get(notExecuted) == "true"
+	if ms, err := strconv.ParseInt(h.Get(pushback), 10, 32); err == nil {
+		e.RetryAfter = max(time.Duration(ms)*time.Millisecond, tandem.DoNotRetry)
+	} else if s, err := strconv.ParseUint(h.Get("Retry-After"), 10, 31); err == nil {
+		e.RetryAfter = time.Duration(s) * time.Second
 	}
 }

@@ -1,0 +1,67 @@
+//go:build linux && !386 && !s390x
+
+package all_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/protocol/all"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// A server guards when requests grow old before they are read: where many calls share a
+// connection it is the only sign of an overload.
+func TestUnreadRequestsAreSeen(t *testing.T) {
+	for _, scheme := range []string{"tcp", "rpcx", "jsonrpc", "netrpc"} {
+		t.Run(scheme, func(t *testing.T) {
+			opts := []server.Option{
+				server.WithProtocols(all.New()...),
+				server.WithOverloadControl(server.OverloadConfig{Busy: 1e9, Engage: 1e-4, CalmAfter: 1e9}), // processors are no sign
+			}
+			if scheme != "tcp" { // whose readers begin 64 calls at most
+				opts = append(opts, server.WithMaxOpenCalls(64))
+			}
+			srv := server.New(opts...)
+			err := srv.RegisterFunc("Test.Spin", func(s string) int {
+				for end := time.Now().Add(time.Millisecond); time.Now().Before(end); {
+				}
+				return len(s)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			served := make(chan error, 1)
+			go func() { served <- srv.ServeListener(ln) }()
+			defer func() { _ = srv.Close(); <-served }()
+			c, err := client.Dial(scheme+"://"+ln.Addr().String(), client.WithProtocols(all.Clients()...), client.WithThrottle(0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			argument := strings.Repeat("x", 2<<10)
+			for !srv.Overload().Guarding {
+				var calls sync.WaitGroup
+				for range 500 {
+					calls.Go(func() { _ = c.Call(ctx, "Test.Spin", argument, new(int)) })
+				}
+				calls.Wait()
+				if err := ctx.Err(); err != nil {
+					t.Fatal(errors.Join(errors.New("nobody has seen it"), err))
+				}
+			}
+		})
+	}
+}
