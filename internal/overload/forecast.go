@@ -37,8 +37,8 @@ func (r *Request) fits(begins int64, share float64, usual time.Duration) bool {
 	if r.Deadline == 0 {
 		return begins-r.Arrived <= int64(share*float64(usual))
 	}
-	left := r.Deadline - r.Arrived
-	return begins-r.Arrived+r.Method.took.Load() <= int64(share*float64(left))
+	left := r.Deadline - r.Arrived - r.Method.took.Load()
+	return begins-r.Arrived <= int64(share*float64(left))
 }
 
 // Bounds of what a refused caller is asked to wait.

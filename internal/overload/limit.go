@@ -22,6 +22,7 @@ type Method struct {
 	spacing   int64          // ns between two starts while others wait, an average
 	last      int64          // start while others wait
 	threshold int64          // the limit grows quickly below it; 0 for none
+	late      int64          // handlers that began after the cut
 	fruitless int            // cuts in a row after which handlers were late as before
 	immune    int64          // the limit is not cut until then
 	immunity  time.Duration  // how long that was
@@ -153,7 +154,11 @@ func (m *Method) seen(cfg *Config, now int64) (rate, usual float64) {
 // no handler ends in time has none either.
 func (m *Method) cut(cfg *Config, began, now, deadline int64) {
 	rate, usual := m.seen(cfg, now)
-	if began < m.cutAt.Load() || now < m.immune || rate == 0 || m.isFruitless(cfg, now) {
+	if began < m.cutAt.Load() || now < m.immune || rate == 0 {
+		return
+	}
+	m.late++
+	if m.cutAt.Load() != 0 && m.good.Load()+m.late <= m.running.Load() || m.isFruitless(cfg, now) {
 		return
 	}
 	to := cfg.Cut * float64(min(m.limit.Load(), m.running.Load()+1))
@@ -169,11 +174,12 @@ func (m *Method) cut(cfg *Config, began, now, deadline int64) {
 // has changed something if of the handlers that began after it, until the first of them is
 // late, more have ended in time than are running.
 func (m *Method) isFruitless(cfg *Config, now int64) bool {
-	good := m.good.Swap(0)
+	good, late := m.good.Swap(0), m.late
+	m.late = 0
 	switch {
 	case m.cutAt.Load() == 0: // it is the first
 		return false
-	case good > m.running.Load():
+	case good > late:
 		m.fruitless = 0
 		return false
 	}

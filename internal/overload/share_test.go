@@ -1,0 +1,170 @@
+package overload_test
+
+import (
+	"container/heap"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tandem-rpc/tandem/internal/overload"
+)
+
+// pooled is a server whose handlers hold one of some connections for a time, and wait for one
+// until their deadlines, in virtual time.
+type pooled struct {
+	gate    *overload.Gate
+	method  *overload.Method
+	now     int64
+	events  events
+	free    int      // connections
+	hold    int64    // ns
+	patient int64    // deadline of a request
+	line    []*visit // handlers that wait for a connection
+	heeds   bool
+	random  *rand.Rand
+	callers []counts
+}
+
+// counts are a caller's requests, and those that ended in time.
+type counts struct{ made, good int }
+
+// visit is a request with what its handler does.
+type visit struct {
+	*overload.Request
+
+	caller int
+	began  int64
+	served bool
+}
+
+// event is something that happens at a time.
+type event struct {
+	at int64
+	do func()
+}
+
+type events []event
+
+func (e events) Len() int           { return len(e) }
+func (e events) Less(i, j int) bool { return e[i].at < e[j].at }
+func (e events) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)        { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	last := len(*e) - 1
+	x := (*e)[last]
+	*e = (*e)[:last]
+	return x
+}
+
+func (p *pooled) at(t int64, f func()) { heap.Push(&p.events, event{t, f}) }
+
+// arrive makes a request of a caller.
+func (p *pooled) arrive(caller int) {
+	v := &visit{caller: caller}
+	v.Request = &overload.Request{Method: p.method, Caller: uint64(caller), Class: overload.Normal, Arrived: p.now, Deadline: p.now + p.patient, Owner: v}
+	p.callers[caller].made++
+	switch verdict, _ := p.gate.Ask(v.Request, p.now); verdict {
+	case overload.Run:
+		p.begin(v)
+	case overload.Wait:
+		p.at(v.Deadline, func() { p.gate.Leave(v.Request) })
+	}
+}
+
+func (p *pooled) begin(v *visit) {
+	v.began = p.now
+	if p.free > 0 {
+		p.serve(v)
+		return
+	}
+	p.line = append(p.line, v)
+	p.at(v.Deadline, func() {
+		if !v.served && p.heeds {
+			p.line = slices.DeleteFunc(p.line, func(other *visit) bool { return other == v })
+			p.end(v, true)
+		}
+	})
+}
+
+func (p *pooled) serve(v *visit) {
+	v.served = true
+	p.free--
+	p.at(p.now+p.hold, func() {
+		p.free++
+		if p.now < v.Deadline {
+			p.callers[v.caller].good++
+		}
+		if len(p.line) > 0 {
+			next := p.line[0]
+			p.line = p.line[1:]
+			p.serve(next)
+		}
+		p.end(v, false)
+	})
+}
+
+func (p *pooled) end(v *visit, failed bool) {
+	for _, r := range p.gate.Done(p.method, v.began, p.now, v.Deadline, failed).Run {
+		p.begin(r.Owner.(*visit))
+	}
+}
+
+// sample tells the gate every 10 ms that no goroutine waits for a processor.
+func (p *pooled) sample() {
+	p.gate.Sample(overload.Load{Timeout: time.Duration(p.patient)}, p.now)
+	p.at(p.now+10*ms, p.sample)
+}
+
+// run plays until then.
+func (p *pooled) run(until int64) {
+	for p.now < until && len(p.events) > 0 {
+		e := heap.Pop(&p.events).(event)
+		p.now = e.at
+		e.do()
+	}
+}
+
+// comes has a caller make requests at a rate, as a Poisson process.
+func (p *pooled) comes(caller int, rate float64, from, until int64) {
+	if next := from + int64(p.random.ExpFloat64()/rate*float64(second)); next < until {
+		p.at(next, func() {
+			p.arrive(caller)
+			p.comes(caller, rate, next, until)
+		})
+	}
+}
+
+// A caller who floods a method does not take the share of others, whether its handlers heed
+// their deadlines or not: after the first seconds, in which the limit is found.
+func TestGreedyCallerKeepsToItsShare(t *testing.T) {
+	const capacity, others, finding, last = 320.0, 9, 6 * second, 66 * second
+	for _, heeds := range []bool{true, false} {
+		p := &pooled{
+			gate: overload.New(overload.Config{}), now: second, free: 16, hold: 50 * ms, patient: second, heeds: heeds,
+			random: rand.New(rand.NewPCG(1, 2)), callers: make([]counts, 1+others),
+		}
+		p.method = p.gate.Method(p.now)
+		p.sample()
+		p.comes(0, 3*capacity, second, last)
+		for i := range others {
+			p.comes(1+i, 0.09*capacity, second, last)
+		}
+		p.run(second + finding)
+		clear(p.callers)
+		p.run(last)
+		all, fair := counts{}, counts{}
+		for i, c := range p.callers {
+			all.good += c.good
+			if i > 0 {
+				fair.made, fair.good = fair.made+c.made, fair.good+c.good
+			}
+		}
+		if served, least := float64(all.good), 0.94*capacity*float64(last-second-finding)/float64(second); served < least {
+			t.Errorf("heeding %v: %v served, want %v", heeds, served, least)
+		}
+		if fair.good < fair.made*98/100 {
+			t.Errorf("heeding %v: of %d calls of the others %d succeed", heeds, fair.made, fair.good)
+		}
+	}
+}
