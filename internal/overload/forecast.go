@@ -30,9 +30,11 @@ func (g *Gate) ahead(r *Request) int64 {
 	return int64(n) * spacing
 }
 
-// fits reports whether a handler that begins then can end before the deadline, with a share
-// of the time left over for what the forecast does not know. A request without a deadline may
-// run for as long as it takes, and wait for a share of the usual timeout.
+// fits reports whether a handler that begins then can end before the deadline: the request then
+// has waited for no more than a share of the time that the handler usually leaves, since the
+// forecast does not know everything. Were the handler's own time shared as well, a method whose
+// handlers take half of it would have no queue, and so no turns between callers. A request
+// without a deadline may run for as long as it takes, and wait for a share of the usual timeout.
 func (r *Request) fits(begins int64, share float64, usual time.Duration) bool {
 	if r.Deadline == 0 {
 		return begins-r.Arrived <= int64(share*float64(usual))

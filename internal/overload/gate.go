@@ -49,9 +49,10 @@ type Gate struct {
 // A sample comes every 10 ms while calls run.
 type Config struct {
 	// Queue.
-	Calls int     // requests that may wait
-	Bytes int64   // that those may take
-	Slack float64 // share of its remaining time that a request may wait and run when it is queued
+	Calls    int     // requests that may wait
+	Bytes    int64   // that those may take
+	Slack    float64 // share of the time which its handler leaves a request that it may be going to wait when it is queued
+	Patience float64 // share of it that it may have waited when it begins
 
 	// Slots.
 	Processors int     // the least number of slots is this
@@ -82,7 +83,7 @@ type Config struct {
 // Default returns the default constants.
 func Default() Config {
 	return Config{
-		Calls: 8192, Bytes: 32 << 20, Slack: 0.5,
+		Calls: 8192, Bytes: 32 << 20, Slack: 0.5, Patience: 0.9,
 		Processors: 1, Busy: 4, Idle: 1, Engage: 0.1, Fewer: 0.7, More: 1.15, CalmAfter: 100,
 		FirstLimit: 1 << 30, LiftAfter: 40, LeastLimit: 2, Cut: 0.7, Growth: 32, TimeShare: 0.5, Spare: 4, Fruitless: 2, Immunity: 10 * time.Minute,
 		Period: 250 * time.Millisecond, RateFades: 0.98, UsualGain: 0.02,
@@ -94,6 +95,7 @@ func Default() Config {
 func (c *Config) fill() {
 	d := Default()
 	c.Calls, c.Bytes, c.Slack = cmp.Or(c.Calls, d.Calls), cmp.Or(c.Bytes, d.Bytes), cmp.Or(c.Slack, d.Slack)
+	c.Patience = cmp.Or(c.Patience, d.Patience)
 	c.Processors, c.Busy, c.Idle = cmp.Or(c.Processors, d.Processors), cmp.Or(c.Busy, d.Busy), cmp.Or(c.Idle, d.Idle)
 	c.Engage, c.Fewer, c.More = cmp.Or(c.Engage, d.Engage), cmp.Or(c.Fewer, d.Fewer), cmp.Or(c.More, d.More)
 	c.CalmAfter, c.FirstLimit = cmp.Or(c.CalmAfter, d.CalmAfter), cmp.Or(c.FirstLimit, d.FirstLimit)
@@ -368,7 +370,7 @@ func (g *Gate) next(now int64) (n Next) {
 		}
 		r := m.queues[class].take()
 		g.forget(r)
-		if !r.fits(now, 1, g.cfg.UsualTimeout) {
+		if !r.fits(now, g.cfg.Patience, g.cfg.UsualTimeout) {
 			g.counts.Expired++
 			n.Refuse = append(n.Refuse, r)
 			continue
