@@ -47,6 +47,7 @@ type InstanceState struct {
 	Suspect  string        `json:"suspect,omitempty"`  // why it is doubtful that it still runs; "" if it is not
 	Breaker  string        `json:"breaker"`            // of the instance: closed, open or half-open
 	Method   string        `json:"methodBreaker,omitempty"`
+	Throttle float64       `json:"throttle,omitempty"` // share of the method's calls that is not sent, as the instance refuses most of them
 	InFlight int64         `json:"inFlight"`
 	Latency  time.Duration `json:"latency"` // ns; average
 	Calls    uint64        `json:"calls"`
@@ -124,6 +125,9 @@ func (a *Attempt) write(b *strings.Builder) {
 		if in.Method != "" {
 			fmt.Fprintf(b, ", the method's %s", in.Method)
 		}
+		if in.Throttle > 0 {
+			fmt.Fprintf(b, ", %.0f %% of its calls are not sent: the instance refuses most", 100*in.Throttle)
+		}
 		if in.Suspect != "" {
 			fmt.Fprintf(b, ", suspect: %s", in.Suspect)
 		}
@@ -194,6 +198,7 @@ func (p *pool) stateOf(v *view, n *balance.Node, call *tandem.Call) InstanceStat
 	}
 	if m := v.member(n); m != nil {
 		s.Breaker = m.breaker.State(balance.Now()).String()
+		s.Throttle = m.throttles.share(call.Method, p.client.opts.throttle)
 		if b := p.health.method(m, call); b != nil {
 			s.Method = b.State(balance.Now()).String()
 		}

@@ -61,12 +61,31 @@ func (t *throttles) refuses(method string, sends float64) bool {
 	}
 	one.fade(now)
 	one.requests++
-	refused := (one.requests - sends*one.accepts) / (one.requests + 1)
-	if rand.Float64() < refused && now-one.passed < throttleProbe {
+	if rand.Float64() < one.share(sends) && now-one.passed < throttleProbe {
 		return true
 	}
 	one.passed = now
 	return false
+}
+
+// share is the probability with which a call is not sent.
+func (t *throttle) share(sends float64) float64 {
+	return max(0, (t.requests-sends*t.accepts)/(t.requests+1))
+}
+
+// share is the probability with which a call of the method is not sent now.
+func (t *throttles) share(method string, sends float64) float64 {
+	if !t.some.Load() {
+		return 0
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	one := t.byMethod[method]
+	if one == nil {
+		return 0
+	}
+	one.fade(balance.Now())
+	return one.share(sends)
 }
 
 // answered counts what became of a call that was sent. calm says that no call waits at the

@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -74,6 +75,12 @@ func TestThrottle(t *testing.T) {
 		}
 		if sent := second(0); sent < 1 || sent > 5 {
 			t.Errorf("%d of 100 calls a second were sent while all are refused, want 1 to 5", sent)
+		}
+		if x := c.Describe("Test.Some"); x.Attempts[0].Instances[0].Throttle < 0.9 || !strings.Contains(x.String(), "are not sent") {
+			t.Errorf("explained as %v", x)
+		}
+		if x := c.Describe("Test.Other"); x.Attempts[0].Instances[0].Throttle != 0 {
+			t.Errorf("another method is explained as %v", x)
 		}
 		if err := c.Call(t.Context(), "Test.Other", new(int), new(int)); err != nil {
 			t.Errorf("a method that is not refused: %v", err)

@@ -125,7 +125,7 @@ func (c *Conn) start(ctx context.Context, m *dispatch.Method, call *tandem.Call,
 	}
 	c.countFromArrival(call)
 	c.server.limitTime(m, call)
-	if c.server.guard == nil || call.Kind == tandem.Streaming || c.admit(ctx, m, call, done) {
+	if c.server.guard == nil || c.admit(ctx, m, call, done) {
 		c.runAdmitted(ctx, m, call, done)
 	}
 }
@@ -146,7 +146,12 @@ func (c *Conn) runAdmitted(ctx context.Context, m *dispatch.Method, call *tandem
 		if c.server.guard != nil && c.server.guard.gate.Guarding() {
 			runtime.Gosched()
 		}
-		if c.server.guard == nil || call.Kind == tandem.Streaming {
+		switch {
+		case c.server.guard == nil:
+			c.server.run(ctx, m, call, done)
+			return
+		case call.Kind == tandem.Streaming:
+			defer c.server.guard.gate.EndStream()
 			c.server.run(ctx, m, call, done)
 			return
 		}

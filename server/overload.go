@@ -80,6 +80,7 @@ type OverloadState struct {
 	Slots    int64            // handlers that may run; 0 while there is no limit
 	Running  int64            // handlers, those excepted that a reader runs in calm weather
 	Waiting  int              // requests
+	Streams  int64            // that run
 	Queued   uint64           // requests that have waited so far
 	Refused  OverloadRefusals // requests so far
 	Methods  []MethodLoad     // that have been called, by name
@@ -90,6 +91,7 @@ type OverloadRefusals struct {
 	Late    uint64 // could not have ended in time when they came
 	Expired uint64 // could not after they had waited
 	Full    uint64 // found the queue full
+	Streams uint64 // streams that began while too many ran
 }
 
 // MethodLoad is what overload control knows of a method.
@@ -108,8 +110,8 @@ func (s *Server) Overload() (o OverloadState) {
 	g := s.guard.gate
 	now := g.State()
 	o = OverloadState{
-		Guarding: g.Guarding(), Slots: now.Slots, Running: now.Running, Waiting: now.Waiting, Queued: now.Counts.Queued,
-		Refused: OverloadRefusals{now.Counts.Late, now.Counts.Expired, now.Counts.Full},
+		Guarding: g.Guarding(), Slots: now.Slots, Running: now.Running, Waiting: now.Waiting, Streams: now.Streams, Queued: now.Counts.Queued,
+		Refused: OverloadRefusals{now.Counts.Late, now.Counts.Expired, now.Counts.Full, now.Counts.Streams},
 	}
 	for m, load := range s.guard.loads.Range {
 		l := MethodLoad{Name: m.(*dispatch.Method).Name}                 //nolint:forcetypeassert // nothing else is stored
@@ -163,7 +165,7 @@ func (g *guard) watch(ctx context.Context, now func() int64, log *slog.Logger) {
 func (g *guard) tell(log *slog.Logger) {
 	s := g.gate.State()
 	guarding, c := g.gate.Guarding(), s.Counts
-	refused := c.Late + c.Expired + c.Full
+	refused := c.Late + c.Expired + c.Full + c.Streams
 	switch {
 	case guarding && !g.told && refused > g.refused:
 		g.told = true
@@ -231,6 +233,9 @@ type queued struct {
 // refused.
 func (c *Conn) admit(ctx context.Context, m *dispatch.Method, call *tandem.Call, done func(error)) bool {
 	g := c.server.guard
+	if call.Kind == tandem.Streaming {
+		return c.admitStream(call, done)
+	}
 	load := g.loadOf(m)
 	if !call.Deadline.IsZero() {
 		g.gate.Saw(time.Until(call.Deadline))
@@ -241,7 +246,7 @@ func (c *Conn) admit(ctx context.Context, m *dispatch.Method, call *tandem.Call,
 	q := &queued{conn: c, ctx: ctx, m: m, call: call, done: done}
 	now := c.server.env.Now()
 	r := &overload.Request{
-		Method: load, Caller: c.server.callerOf(call.Peer), Class: c.server.classOf(call), Bytes: foreignBytes,
+		Method: load, Caller: c.server.callerOf(call.Peer), Class: c.server.classOf(call), Bytes: foreignBytes, OneWay: call.Kind == tandem.OneWay,
 		Arrived: now - c.age.Load(), Deadline: c.server.env.Instant(call.Deadline), Owner: q,
 	}
 	q.stop = context.AfterFunc(ctx, func() {
@@ -260,6 +265,23 @@ func (c *Conn) admit(ctx context.Context, m *dispatch.Method, call *tandem.Call,
 	return verdict == overload.Run
 }
 
+// admitStream is admit for a stream, which does not wait.
+func (c *Conn) admitStream(call *tandem.Call, done func(error)) bool {
+	if c.server.guard.gate.BeginStream() {
+		return true
+	}
+	defer c.leaveCall()
+	done(refusal(call.Method, time.Second))
+	return false
+}
+
+// refusal is the error of a call that the gate has refused.
+func refusal(method string, after time.Duration) *tandem.Error {
+	e := tandem.Errorf(tandem.ResourceExhausted, "the server is overloaded: %s could not end in time", method)
+	e.NotExecuted, e.RetryAfter = true, after
+	return e
+}
+
 // foreignBytes is what a waiting request of another protocol counts for: what it holds beside
 // is counted by the server's memory.
 const foreignBytes = 4 << 10
@@ -273,9 +295,7 @@ func (q *queued) Admitted() {
 // Refused ends the call, which has not executed.
 func (q *queued) Refused(after time.Duration) {
 	q.stop()
-	e := tandem.Errorf(tandem.ResourceExhausted, "the server is overloaded: %s could not end in time", q.call.Method)
-	e.NotExecuted, e.RetryAfter = true, after
-	q.end(e)
+	q.end(refusal(q.call.Method, after))
 }
 
 func (q *queued) end(err error) {

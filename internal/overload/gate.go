@@ -35,9 +35,12 @@ type Gate struct {
 	behind   atomic.Int64 // ns, the most that Behind was told since the last sample
 	waiting  atomic.Int64 // calls, as in the field calls
 
+	streams streams
+
 	mu      sync.Mutex
 	slots   slots
 	calls   int       // that wait
+	oneWay  int       // of those, one-way ones
 	bytes   int64     // of those
 	methods []*Method // with requests that wait
 	all     []*Method
@@ -50,6 +53,7 @@ type Gate struct {
 type Config struct {
 	// Queue.
 	Calls    int     // requests that may wait
+	OneWay   int     // one-way ones of those: their callers do not wait, so nothing else bounds them
 	Bytes    int64   // that those may take
 	Slack    float64 // share of the time which its handler leaves a request that it may be going to wait when it is queued
 	Patience float64 // share of it that it may have waited when it begins
@@ -83,7 +87,7 @@ type Config struct {
 // Default returns the default constants.
 func Default() Config {
 	return Config{
-		Calls: 8192, Bytes: 32 << 20, Slack: 0.5, Patience: 0.9,
+		Calls: 8192, OneWay: 2048, Bytes: 32 << 20, Slack: 0.5, Patience: 0.9,
 		Processors: 1, Busy: 4, Idle: 1, Engage: 0.1, Fewer: 0.7, More: 1.15, CalmAfter: 100,
 		FirstLimit: 1 << 30, LiftAfter: 40, LeastLimit: 2, Cut: 0.7, Growth: 32, TimeShare: 0.5, Spare: 4, Fruitless: 2, Immunity: 10 * time.Minute,
 		Period: 250 * time.Millisecond, RateFades: 0.98, UsualGain: 0.02,
@@ -95,7 +99,7 @@ func Default() Config {
 func (c *Config) fill() {
 	d := Default()
 	c.Calls, c.Bytes, c.Slack = cmp.Or(c.Calls, d.Calls), cmp.Or(c.Bytes, d.Bytes), cmp.Or(c.Slack, d.Slack)
-	c.Patience = cmp.Or(c.Patience, d.Patience)
+	c.OneWay, c.Patience = cmp.Or(c.OneWay, d.OneWay), cmp.Or(c.Patience, d.Patience)
 	c.Processors, c.Busy, c.Idle = cmp.Or(c.Processors, d.Processors), cmp.Or(c.Busy, d.Busy), cmp.Or(c.Idle, d.Idle)
 	c.Engage, c.Fewer, c.More = cmp.Or(c.Engage, d.Engage), cmp.Or(c.Fewer, d.Fewer), cmp.Or(c.More, d.More)
 	c.CalmAfter, c.FirstLimit = cmp.Or(c.CalmAfter, d.CalmAfter), cmp.Or(c.FirstLimit, d.FirstLimit)
@@ -111,6 +115,7 @@ type Counts struct {
 	Late    uint64 // requests refused because they could not finish in time when they came
 	Expired uint64 // requests refused because they could not after they had waited
 	Full    uint64 // requests refused because the queue was full
+	Streams uint64 // streams refused because too many ran
 	Queued  uint64 // requests that have waited
 }
 
@@ -151,6 +156,7 @@ type Request struct {
 	Caller   uint64 // a hash of the caller's identity, or of its network
 	Class    Class
 	Bytes    int64
+	OneWay   bool
 	Arrived  int64 // when it came to this host, as far as is known
 	Deadline int64 // 0 for none
 	Owner    any   // who asked: an [Owner], if [Next.Tell] is used
@@ -216,7 +222,7 @@ func (g *Gate) Ask(r *Request, now int64) (v Verdict, retryAfter time.Duration) 
 	case !r.fits(now+ahead, g.cfg.Slack, g.cfg.UsualTimeout):
 		g.counts.Late++
 		return Refuse, pause(ahead)
-	case g.calls >= g.cfg.Calls || g.bytes+r.Bytes > g.cfg.Bytes:
+	case g.calls >= g.cfg.Calls || r.OneWay && g.oneWay >= g.cfg.OneWay || g.bytes+r.Bytes > g.cfg.Bytes:
 		g.counts.Full++
 		return Refuse, pause(ahead)
 	}
@@ -288,7 +294,9 @@ func (g *Gate) Sample(s Load, now int64) Next {
 		s.Timeout = time.Duration(g.timeout.Load())
 	}
 	s.Behind = max(s.Behind, time.Duration(g.behind.Swap(0)))
-	g.slots.adjust(&g.cfg, s, g.running.Load(), g.calls > 0)
+	kept := g.streams.kept.Swap(false)
+	g.slots.adjust(&g.cfg, s, g.running.Load(), g.calls > 0 || kept)
+	g.streams.adjust(&g.cfg, s, &g.slots, kept)
 	g.guarding.Store(g.slots.limit > 0 || g.calls > 0)
 	return g.next(now)
 }
@@ -297,7 +305,7 @@ func (g *Gate) Sample(s Load, now int64) Next {
 func (g *Gate) Waiting() int64 { return g.waiting.Load() }
 
 // Busy reports whether handlers that the gate counts are running.
-func (g *Gate) Busy() bool { return g.running.Load() > 0 }
+func (g *Gate) Busy() bool { return g.running.Load()+g.streams.running.Load() > 0 }
 
 // Guarding reports whether requests pass the queue.
 func (g *Gate) Guarding() bool { return g.guarding.Load() }
@@ -307,6 +315,7 @@ type State struct {
 	Slots   int64 // 0 while there is no limit
 	Running int64
 	Waiting int
+	Streams int64 // that run
 	Counts  Counts
 }
 
@@ -321,7 +330,7 @@ func (m *Method) State(g *Gate) (running, limit int64, waiting int) {
 func (g *Gate) State() State {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return State{Slots: g.slots.limit, Running: g.running.Load(), Waiting: g.calls, Counts: g.counts}
+	return State{Slots: g.slots.limit, Running: g.running.Load(), Waiting: g.calls, Streams: g.streams.running.Load(), Counts: g.counts}
 }
 
 func (g *Gate) begin(m *Method) {
@@ -346,6 +355,9 @@ func (g *Gate) enqueue(r *Request) {
 	g.calls++
 	g.waiting.Store(int64(g.calls))
 	g.bytes += r.Bytes
+	if r.OneWay {
+		g.oneWay++
+	}
 	g.counts.Queued++
 }
 
@@ -354,6 +366,9 @@ func (g *Gate) forget(r *Request) {
 	g.calls--
 	g.waiting.Store(int64(g.calls))
 	g.bytes -= r.Bytes
+	if r.OneWay {
+		g.oneWay--
+	}
 	if m := r.Method; m.waiting() == 0 {
 		i := slices.Index(g.methods, m)
 		g.methods = slices.Delete(g.methods, i, i+1)

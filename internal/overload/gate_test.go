@@ -436,3 +436,67 @@ func TestWithoutDeadline(t *testing.T) {
 		t.Errorf("after 3 s: %+v, want that it is refused", n)
 	}
 }
+
+// One-way requests, whose callers do not wait, take a part of the queue only.
+func TestOneWayRequestsLeaveRoom(t *testing.T) {
+	g, m := guard(t, func(c *overload.Config) { c.Calls, c.OneWay = 10, 3 })
+	oneWay := func() overload.Verdict {
+		v, _ := g.Ask(&overload.Request{Method: m, OneWay: true, Arrived: 1}, 1)
+		return v
+	}
+	for range 3 {
+		if v := oneWay(); v != overload.Wait {
+			t.Fatalf("verdict %d", v)
+		}
+	}
+	if v := oneWay(); v != overload.Refuse {
+		t.Errorf("a fourth one: verdict %d", v)
+	}
+	ask(t, g, &overload.Request{Method: m, Arrived: 1}, 1)
+	g.Done(m, 1, 2, 0, false)
+	if v := oneWay(); v != overload.Wait {
+		t.Errorf("after one has begun: verdict %d", v)
+	}
+}
+
+// Streams are kept to as many as run when the gate begins to guard, become fewer while few
+// handlers of calls run and the processors are short all the same, and more when they are not.
+func TestStreamsAreBounded(t *testing.T) {
+	g := overload.New(overload.Config{Processors: 2})
+	m := g.Method(0)
+	for range 100 {
+		if !g.BeginStream() {
+			t.Fatal("a stream is refused in calm weather")
+		}
+	}
+	if v, _ := g.Ask(&overload.Request{Method: m}, 1); v != overload.Run {
+		t.Fatalf("verdict %d", v)
+	}
+	g.Sample(busy, 1)
+	if g.BeginStream() {
+		t.Error("one more begins")
+	}
+	g.EndStream()
+	if !g.BeginStream() {
+		t.Error("none begins when one has ended")
+	}
+	for range 30 {
+		g.Sample(busy, 1) // the slots are down to two
+	}
+	for range 98 {
+		g.EndStream()
+	}
+	if g.BeginStream() {
+		t.Error("a third one begins")
+	}
+	for range 10 {
+		g.Sample(overload.Load{Timeout: time.Second}, 1)
+		g.BeginStream()
+	}
+	if s := g.State(); s.Streams < 5 {
+		t.Errorf("%d run after ten samples without anybody who waits", s.Streams)
+	}
+	if c := g.State().Counts; c.Streams < 2 {
+		t.Errorf("%d were refused", c.Streams)
+	}
+}

@@ -9,7 +9,7 @@ import (
 
 // Calls that have a goroutine of their own pass the server's gate, and all of them do while it
 // guards: then readers only parse, and what they parse waits in one queue for all
-// connections. Streams pass it by: their handlers mostly wait.
+// connections. Streams have a limit of their own: their handlers mostly wait.
 
 // guarding reports whether calls that a reader could run pass the gate too.
 func (e *Env) guarding() bool { return e.cfg.Gate != nil && e.cfg.Gate.Guarding() }
@@ -30,11 +30,16 @@ const requestOverhead = 600
 // begins later, or is refused.
 func (s *Session) admit(in *Inbound) bool {
 	gate, m := s.env.cfg.Gate, in.method.target.load
-	if m == nil || in.stream != nil || gate.Admit(m) {
+	switch {
+	case gate == nil, m == nil && in.stream == nil:
+		return true
+	case in.stream != nil:
+		return s.admitStream(in)
+	case gate.Admit(m):
 		return true
 	}
 	r := &overload.Request{
-		Method: m, Caller: s.callerOf(), Class: s.env.classOf(&in.call), Bytes: int64(len(in.message) + requestOverhead),
+		Method: m, Caller: s.callerOf(), Class: s.env.classOf(&in.call), Bytes: int64(len(in.message) + requestOverhead), OneWay: in.oneWay,
 		Arrived: in.arrived, Deadline: s.instant(in.call.Deadline), Owner: in,
 	}
 	s.mu.Lock()
@@ -46,6 +51,18 @@ func (s *Session) admit(in *Inbound) bool {
 	}
 	return verdict == overload.Run
 }
+
+// admitStream is admit for a stream, which does not wait.
+func (s *Session) admitStream(in *Inbound) bool {
+	if s.env.cfg.Gate.BeginStream() {
+		return true
+	}
+	s.refuseRun(in, overloaded(in.call.Method, streamPause))
+	return false
+}
+
+// streamPause is what the caller of a stream is asked to wait that was refused.
+const streamPause = time.Second
 
 // callerOf returns the hash by which the gate's queue tells callers apart. Only the reader may
 // call it.
@@ -122,7 +139,7 @@ func (in *Inbound) left() error {
 // admission is a call that the gate counts as running.
 type admission struct {
 	gate     *overload.Gate
-	method   *overload.Method
+	method   *overload.Method // nil for a stream
 	clock    clock
 	began    int64
 	deadline int64
@@ -132,8 +149,11 @@ type admission struct {
 // admitted notes what the gate will be told: when the call has been answered, the Inbound may
 // be another's.
 func (s *Session) admitted(in *Inbound, began time.Time) admission {
-	if in.method.target.load == nil || in.stream != nil {
+	switch gate := s.env.cfg.Gate; {
+	case gate == nil, in.method.target.load == nil && in.stream == nil:
 		return admission{}
+	case in.stream != nil:
+		return admission{gate: gate}
 	}
 	return admission{
 		gate: s.env.cfg.Gate, method: in.method.target.load, clock: s.clock,
@@ -143,7 +163,11 @@ func (s *Session) admitted(in *Inbound, began time.Time) admission {
 
 // done tells the gate that the call has ended, and begins those that may begin therefore.
 func (a *admission) done() {
-	if a.gate != nil {
+	switch {
+	case a.gate == nil:
+	case a.method == nil:
+		a.gate.EndStream()
+	default:
 		a.gate.Done(a.method, a.began, a.clock.now(), a.deadline, a.failed).Tell()
 	}
 }

@@ -65,6 +65,7 @@ func (o *overload) Collect(to chan<- prometheus.Metric) {
 	count(o.refused, s.Refused.Late, "late")
 	count(o.refused, s.Refused.Expired, "expired")
 	count(o.refused, s.Refused.Full, "full")
+	count(o.refused, s.Refused.Streams, "streams")
 	for _, m := range s.Methods {
 		gauge(o.limit, float64(m.Limit), m.Name)
 	}

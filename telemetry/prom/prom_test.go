@@ -142,6 +142,7 @@ tandem_server_overload_method_limit{rpc_method="Test.Hold"} 1
 tandem_server_overload_refused_total{reason="expired"} 0
 tandem_server_overload_refused_total{reason="full"} 1
 tandem_server_overload_refused_total{reason="late"} 0
+tandem_server_overload_refused_total{reason="streams"} 0
 # HELP tandem_server_overload_waiting Requests in the queue.
 # TYPE tandem_server_overload_waiting gauge
 tandem_server_overload_waiting 1

@@ -1,0 +1,49 @@
+package overload
+
+import "sync/atomic"
+
+// streams bound how many streams run while goroutines wait for a processor. Their handlers
+// mostly wait, and for as long as they like, so they take no slots: when the gate begins to
+// guard, as many may run as do, and who ends makes room. They become fewer only when the
+// processors are short though few handlers of calls run.
+type streams struct {
+	running atomic.Int64
+	limit   atomic.Int64 // 0 for none
+	kept    atomic.Bool  // the limit has kept one back since the last sample
+}
+
+// BeginStream reports whether a stream may begin. [Gate.EndStream] must follow if it may.
+func (g *Gate) BeginStream() bool {
+	n, limit := g.streams.running.Add(1), g.streams.limit.Load()
+	if limit == 0 || n <= limit {
+		return true
+	}
+	g.streams.running.Add(-1)
+	g.streams.kept.Store(true)
+	g.mu.Lock()
+	g.counts.Streams++
+	g.mu.Unlock()
+	return false
+}
+
+// EndStream notes that a stream has ended.
+func (g *Gate) EndStream() { g.streams.running.Add(-1) }
+
+// adjust follows a sample, after the slots have.
+func (s *streams) adjust(cfg *Config, l Load, calls *slots, kept bool) {
+	least, running, limit := int64(calls.least), s.running.Load(), s.limit.Load()
+	busy := l.Runnable > cfg.Busy
+	switch {
+	case calls.limit == 0:
+		limit = 0
+	case limit == 0:
+		limit = max(least, running)
+	case busy && calls.limit <= least:
+		limit = max(least, int64(cfg.Fewer*float64(min(limit, running))))
+	case busy:
+		limit = max(least, min(limit, running))
+	case kept:
+		limit = max(limit+1, int64(cfg.More*float64(limit)))
+	}
+	s.limit.Store(limit)
+}
