@@ -36,6 +36,12 @@ func failing(t *testing.T, calls *atomic.Int64) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return listening(t, srv)
+}
+
+// listening has the server serve until the test ends, and returns its address.
+func listening(t *testing.T, srv *server.Server) string {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ package all_test
 import (
 	"context"
 	"errors"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -37,14 +36,7 @@ func TestUnreadRequestsAreSeen(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ln, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			served := make(chan error, 1)
-			go func() { served <- srv.ServeListener(ln) }()
-			defer func() { _ = srv.Close(); <-served }()
-			c, err := client.Dial(scheme+"://"+ln.Addr().String(), client.WithProtocols(all.Clients()...), client.WithThrottle(0))
+			c, err := client.Dial(scheme+"://"+listening(t, srv), client.WithProtocols(all.Clients()...), client.WithThrottle(0))
 			if err != nil {
 				t.Fatal(err)
 			}
