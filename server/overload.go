@@ -247,7 +247,7 @@ func (c *Conn) admit(ctx context.Context, m *dispatch.Method, call *tandem.Call,
 	now := c.server.env.Now()
 	r := &overload.Request{
 		Method: load, Caller: c.server.callerOf(call.Peer), Class: c.server.classOf(call), Bytes: foreignBytes, OneWay: call.Kind == tandem.OneWay,
-		Arrived: now - c.age.Load(), Deadline: c.server.env.Instant(call.Deadline), Owner: q,
+		Deadline: c.server.env.Instant(call.Deadline), Owner: q,
 	}
 	q.stop = context.AfterFunc(ctx, func() {
 		if g.gate.Leave(r) {

@@ -30,18 +30,30 @@ func (g *Gate) ahead(r *Request) int64 {
 	return int64(n) * spacing
 }
 
-// fits reports whether a handler that begins then can end before the deadline: the request then
-// has waited for no more than a share of the time that the handler usually leaves, since the
-// forecast does not know everything. Were the handler's own time shared as well, a method whose
-// handlers take half of it would have no queue, and so no turns between callers. A request
-// without a deadline may run for as long as it takes, and wait for a share of the usual timeout.
-func (r *Request) fits(begins int64, share float64, usual time.Duration) bool {
+// fits reports whether the request may be queued, which then waits for so long: for no more than
+// a share of the time that its handler leaves, since the forecast does not know everything. How
+// long it has waited on its way here does not count, but for what that leaves. Were the
+// handler's own time shared as well, a method whose handlers take half of it would have no
+// queue, and so no turns between callers. A request without a deadline may wait for a share of
+// the usual timeout.
+func (r *Request) fits(ahead, now int64, cfg *Config) bool {
 	if r.Deadline == 0 {
-		return begins-r.Arrived <= int64(share*float64(usual))
+		return ahead <= int64(cfg.Slack*float64(cfg.UsualTimeout))
 	}
-	left := r.Deadline - r.Arrived - r.Method.took.Load()
-	return begins-r.Arrived <= int64(share*float64(left))
+	left := float64(r.Deadline-now) - r.need(cfg)
+	return left >= 0 && float64(ahead) <= cfg.Slack*left
 }
+
+// isInTime reports whether the request can still end in time if it begins now.
+func (r *Request) isInTime(now int64, cfg *Config) bool {
+	if r.Deadline == 0 {
+		return now-r.asked <= int64(cfg.UsualTimeout)
+	}
+	return float64(r.Deadline-now) >= r.need(cfg)
+}
+
+// need is how many ns the handler will take, with a margin.
+func (r *Request) need(cfg *Config) float64 { return cfg.Margin * float64(r.Method.took.Load()) }
 
 // Bounds of what a refused caller is asked to wait.
 const (

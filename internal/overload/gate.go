@@ -52,11 +52,11 @@ type Gate struct {
 // A sample comes every 10 ms while calls run.
 type Config struct {
 	// Queue.
-	Calls    int     // requests that may wait
-	OneWay   int     // one-way ones of those: their callers do not wait, so nothing else bounds them
-	Bytes    int64   // that those may take
-	Slack    float64 // share of the time which its handler leaves a request that it may be going to wait when it is queued
-	Patience float64 // share of it that it may have waited when it begins
+	Calls  int     // requests that may wait
+	OneWay int     // one-way ones of those: their callers do not wait, so nothing else bounds them
+	Bytes  int64   // that those may take
+	Slack  float64 // share of the time which its handler leaves a request that it may wait
+	Margin float64 // how many times its median time a handler is supposed to take
 
 	// Slots.
 	Processors int     // the least number of slots is this
@@ -87,7 +87,7 @@ type Config struct {
 // Default returns the default constants.
 func Default() Config {
 	return Config{
-		Calls: 8192, OneWay: 2048, Bytes: 32 << 20, Slack: 0.5, Patience: 0.9,
+		Calls: 8192, OneWay: 2048, Bytes: 32 << 20, Slack: 0.5, Margin: 1.25,
 		Processors: 1, Busy: 4, Idle: 1, Engage: 0.1, Fewer: 0.7, More: 1.15, CalmAfter: 100,
 		FirstLimit: 1 << 30, LiftAfter: 40, LeastLimit: 2, Cut: 0.7, Growth: 32, TimeShare: 0.5, Spare: 4, Fruitless: 2, Immunity: 10 * time.Minute,
 		Period: 250 * time.Millisecond, RateFades: 0.98, UsualGain: 0.02,
@@ -99,7 +99,7 @@ func Default() Config {
 func (c *Config) fill() {
 	d := Default()
 	c.Calls, c.Bytes, c.Slack = cmp.Or(c.Calls, d.Calls), cmp.Or(c.Bytes, d.Bytes), cmp.Or(c.Slack, d.Slack)
-	c.OneWay, c.Patience = cmp.Or(c.OneWay, d.OneWay), cmp.Or(c.Patience, d.Patience)
+	c.OneWay, c.Margin = cmp.Or(c.OneWay, d.OneWay), cmp.Or(c.Margin, d.Margin)
 	c.Processors, c.Busy, c.Idle = cmp.Or(c.Processors, d.Processors), cmp.Or(c.Busy, d.Busy), cmp.Or(c.Idle, d.Idle)
 	c.Engage, c.Fewer, c.More = cmp.Or(c.Engage, d.Engage), cmp.Or(c.Fewer, d.Fewer), cmp.Or(c.More, d.More)
 	c.CalmAfter, c.FirstLimit = cmp.Or(c.CalmAfter, d.CalmAfter), cmp.Or(c.FirstLimit, d.FirstLimit)
@@ -157,9 +157,10 @@ type Request struct {
 	Class    Class
 	Bytes    int64
 	OneWay   bool
-	Arrived  int64 // when it came to this host, as far as is known
 	Deadline int64 // 0 for none
 	Owner    any   // who asked: an [Owner], if [Next.Tell] is used
+
+	asked int64 // when it began to wait in the queue
 }
 
 // Owner is told what becomes of a request that waited. Its methods must not block.
@@ -219,13 +220,14 @@ func (g *Gate) Ask(r *Request, now int64) (v Verdict, retryAfter time.Duration) 
 	}
 	ahead := g.ahead(r)
 	switch {
-	case !r.fits(now+ahead, g.cfg.Slack, g.cfg.UsualTimeout):
+	case !r.fits(ahead, now, &g.cfg):
 		g.counts.Late++
 		return Refuse, pause(ahead)
 	case g.calls >= g.cfg.Calls || r.OneWay && g.oneWay >= g.cfg.OneWay || g.bytes+r.Bytes > g.cfg.Bytes:
 		g.counts.Full++
 		return Refuse, pause(ahead)
 	}
+	r.asked = now
 	g.enqueue(r)
 	return Wait, 0
 }
@@ -385,7 +387,7 @@ func (g *Gate) next(now int64) (n Next) {
 		}
 		r := m.queues[class].take()
 		g.forget(r)
-		if !r.fits(now, g.cfg.Patience, g.cfg.UsualTimeout) {
+		if !r.isInTime(now, &g.cfg) {
 			g.counts.Expired++
 			n.Refuse = append(n.Refuse, r)
 			continue

@@ -132,10 +132,10 @@ func TestRequestsThatCannotFinishAreRefused(t *testing.T) {
 	g, m := guard(t, nil)
 	g.Done(m, 0, 100*ms, 0, false) // so long handlers take
 	g.Ask(&overload.Request{Method: m}, 0)
-	if v, after := g.Ask(&overload.Request{Method: m, Arrived: 0, Deadline: 90 * ms}, 0); v != overload.Refuse || after <= 0 {
+	if v, after := g.Ask(&overload.Request{Method: m, Deadline: 90 * ms}, 0); v != overload.Refuse || after <= 0 {
 		t.Errorf("verdict %d, wait %v", v, after)
 	}
-	ask(t, g, &overload.Request{Method: m, Arrived: 0, Deadline: second, Owner: 1}, 0)
+	ask(t, g, &overload.Request{Method: m, Deadline: second, Owner: 1}, 0)
 	ask(t, g, &overload.Request{Method: m, Owner: 2}, 0)
 	next := g.Done(m, 0, 950*ms, 0, false)
 	if len(next.Refuse) != 1 || next.Refuse[0].Owner != 1 || len(next.Run) != 1 || next.Run[0].Owner != 2 {
@@ -187,7 +187,7 @@ func TestSlotsComeBack(t *testing.T) {
 // run has n handlers begin at one time and end at another, as far as they are admitted.
 func run(g *overload.Gate, m *overload.Method, n int, began, ends, deadline int64) (admitted int) {
 	for range n {
-		r := &overload.Request{Method: m, Arrived: began, Deadline: deadline}
+		r := &overload.Request{Method: m, Deadline: deadline}
 		switch v, _ := g.Ask(r, began); v {
 		case overload.Run:
 			admitted++
@@ -285,7 +285,7 @@ func poll(t *testing.T, event int) (kept int) {
 			}
 			began = began[1:]
 		}
-		r := &overload.Request{Method: m, Arrived: now, Deadline: now + lasts}
+		r := &overload.Request{Method: m, Deadline: now + lasts}
 		switch v, _ := g.Ask(r, now); {
 		case v != overload.Run:
 			kept++
@@ -339,7 +339,7 @@ func play(t *testing.T, random *rand.Rand) {
 		now += random.Int64N(20 * ms)
 		switch random.IntN(6) {
 		case 0, 1:
-			r := &overload.Request{Method: methods[random.IntN(3)], Caller: random.Uint64N(4), Class: overload.Class(random.IntN(4)), Bytes: random.Int64N(100), Arrived: now}
+			r := &overload.Request{Method: methods[random.IntN(3)], Caller: random.Uint64N(4), Class: overload.Class(random.IntN(4)), Bytes: random.Int64N(100)}
 			if random.IntN(4) > 0 {
 				r.Deadline = now + random.Int64N(second)
 			}
@@ -402,7 +402,7 @@ func TestConcurrentUse(t *testing.T) {
 	for worker := range uint64(4) {
 		wg.Go(func() {
 			for range 500 {
-				r := &overload.Request{Method: m, Caller: worker, Arrived: 1}
+				r := &overload.Request{Method: m, Caller: worker}
 				switch v, _ := g.Ask(r, 1); v {
 				case overload.Run:
 					end(r)
@@ -426,9 +426,9 @@ func TestConcurrentUse(t *testing.T) {
 func TestWithoutDeadline(t *testing.T) {
 	g, m := guard(t, func(c *overload.Config) { c.UsualTimeout = 2 * time.Second })
 	g.Done(m, 1, 60*second, 0, false) // the method takes a minute
-	g.Ask(&overload.Request{Method: m, Arrived: 60 * second}, 60*second)
-	ask(t, g, &overload.Request{Method: m, Arrived: 60*second + 1, Owner: "a"}, 60*second+1)
-	if v, _ := g.Ask(&overload.Request{Method: m, Arrived: 60*second + 1}, 60*second+1); v != overload.Refuse {
+	g.Ask(&overload.Request{Method: m}, 60*second)
+	ask(t, g, &overload.Request{Method: m, Owner: "a"}, 60*second+1)
+	if v, _ := g.Ask(&overload.Request{Method: m}, 60*second+1); v != overload.Refuse {
 		t.Errorf("a request behind it: %d, want that it is refused", v)
 	}
 	n := g.Done(m, 60*second, 63*second, 0, false)
@@ -441,7 +441,7 @@ func TestWithoutDeadline(t *testing.T) {
 func TestOneWayRequestsLeaveRoom(t *testing.T) {
 	g, m := guard(t, func(c *overload.Config) { c.Calls, c.OneWay = 10, 3 })
 	oneWay := func() overload.Verdict {
-		v, _ := g.Ask(&overload.Request{Method: m, OneWay: true, Arrived: 1}, 1)
+		v, _ := g.Ask(&overload.Request{Method: m, OneWay: true}, 1)
 		return v
 	}
 	for range 3 {
@@ -452,7 +452,7 @@ func TestOneWayRequestsLeaveRoom(t *testing.T) {
 	if v := oneWay(); v != overload.Refuse {
 		t.Errorf("a fourth one: verdict %d", v)
 	}
-	ask(t, g, &overload.Request{Method: m, Arrived: 1}, 1)
+	ask(t, g, &overload.Request{Method: m}, 1)
 	g.Done(m, 1, 2, 0, false)
 	if v := oneWay(); v != overload.Wait {
 		t.Errorf("after one has begun: verdict %d", v)

@@ -62,7 +62,7 @@ func (p *pooled) at(t int64, f func()) { heap.Push(&p.events, event{t, f}) }
 // arrive makes a request of a caller.
 func (p *pooled) arrive(caller int) {
 	v := &visit{caller: caller}
-	v.Request = &overload.Request{Method: p.method, Caller: uint64(caller), Class: overload.Normal, Arrived: p.now, Deadline: p.now + p.patient, Owner: v}
+	v.Request = &overload.Request{Method: p.method, Caller: uint64(caller), Class: overload.Normal, Deadline: p.now + p.patient, Owner: v}
 	p.callers[caller].made++
 	switch verdict, _ := p.gate.Ask(v.Request, p.now); verdict {
 	case overload.Run:

@@ -40,7 +40,7 @@ func (s *Session) admit(in *Inbound) bool {
 	}
 	r := &overload.Request{
 		Method: m, Caller: s.callerOf(), Class: s.env.classOf(&in.call), Bytes: int64(len(in.message) + requestOverhead), OneWay: in.oneWay,
-		Arrived: in.arrived, Deadline: s.instant(in.call.Deadline), Owner: in,
+		Deadline: s.instant(in.call.Deadline), Owner: in,
 	}
 	s.mu.Lock()
 	in.waits = r

@@ -35,7 +35,7 @@ func (g *guarded) ask(s *site, j *job) {
 	}
 	r := &overload.Request{
 		Method: m, Caller: caller, Class: overload.Normal, Bytes: 600,
-		Arrived: int64(j.arrived), Deadline: int64(j.arrived + left), Owner: j,
+		Deadline: int64(j.arrived + left), Owner: j,
 	}
 	j.request = r
 	switch v, after := g.gate.Ask(r, now); v {
