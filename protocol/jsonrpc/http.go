@@ -115,9 +115,12 @@ func isJSON(h http.Header) bool {
 // longest is the longest timeout that a header can ask for.
 const longest = 100 * 24 * time.Hour
 
+// timeoutField is Connect's field for how long a caller waits.
+const timeoutField = "Connect-Timeout-Ms"
+
 // deadlineOf returns when the calls of a request must end, zero if it does not say.
 func deadlineOf(h http.Header, now time.Time) time.Time {
-	ms, err := strconv.ParseInt(h.Get("Connect-Timeout-Ms"), 10, 64)
+	ms, err := strconv.ParseInt(h.Get(timeoutField), 10, 64)
 	if err != nil || ms <= 0 || ms > longest.Milliseconds() {
 		return time.Time{}
 	}

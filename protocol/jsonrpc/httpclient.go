@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
@@ -19,7 +20,8 @@ import (
 // HTTPClient is [Client] for servers over HTTP, at targets jsonrpc+http://host:port: each
 // call is a POST to the path, "/" for "". With TLS on the client's transport it is HTTPS.
 // Calls at a time have connections of their own, which are used again. Metadata are
-// fields of the request's header, "authorization" among them.
+// fields of the request's header, "authorization" among them, and the deadline is
+// Connect-Timeout-Ms, which servers of tandem heed.
 func HTTPClient(path string, opts ...ClientOption) client.Protocol {
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path
@@ -98,6 +100,9 @@ func (p *poster) post(ctx context.Context, request []byte, md tandem.Metadata) (
 }
 
 func (p *poster) send(ctx context.Context, request []byte, md tandem.Metadata) (*http.Response, error) {
+	if err := httpcalls.Check(md, false); err != nil {
+		return nil, err
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+httpcalls.Host(p.remote.Endpoint.Address)+p.path, bytes.NewReader(request))
 	if err != nil {
 		return nil, err
@@ -110,6 +115,9 @@ func (p *poster) send(ctx context.Context, request []byte, md tandem.Metadata) (
 	httpcalls.Strip(req.Header)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
+	if deadline, ok := ctx.Deadline(); ok {
+		req.Header.Set(timeoutField, strconv.FormatInt(max(1, time.Until(deadline).Milliseconds()), 10))
+	}
 	return p.HTTP.Do(req)
 }
 

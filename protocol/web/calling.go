@@ -87,6 +87,9 @@ func (c *caller) Carry(ctx context.Context, r *client.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := httpcalls.Check(r.Call.Metadata, true); err != nil {
+		return err
+	}
 	req := connect.NewRequest(&message{argument})
 	addMetadata(req.Header(), r.Call.Metadata)
 	httpcalls.Strip(req.Header())

@@ -71,7 +71,10 @@ func (c *caller) begin(ctx context.Context, over *http.Client) (*conversation, e
 
 // open sends the request's header.
 func (s *conversation) open(c *caller, call *tandem.Call) error {
-	var err error
+	err := httpcalls.Check(call.Metadata, true)
+	if err != nil {
+		return err
+	}
 	if s.conn, err = c.client(s, call).CallClientStream(s.ctx).Conn(); err != nil {
 		return notSent(err)
 	}

@@ -1,0 +1,36 @@
+package all_test
+
+import (
+	"context"
+	"testing"
+
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/protocol/all"
+	"github.com/tandem-rpc/tandem/server"
+)
+
+// How critical a call is crosses every protocol that has metadata.
+func TestCriticalityCrosses(t *testing.T) {
+	srv := server.New(server.WithProtocols(all.New()...))
+	err := srv.RegisterFunc("Test.Class", func(ctx context.Context, _ *wrapperspb.StringValue) *wrapperspb.StringValue {
+		return wrapperspb.String(tandem.FromContext(ctx).Metadata.Get(tandem.CriticalityKey))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listening(t, srv)
+	for _, scheme := range []string{"tcp", "grpc", "connect", "rpcx", "jsonrpc+http"} {
+		c, err := client.Dial(scheme+"://"+address, client.WithProtocols(all.Clients()...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var class wrapperspb.StringValue
+		if err := c.Call(t.Context(), "Test.Class", wrapperspb.String(""), &class, client.Criticality(tandem.Sheddable)); err != nil || class.GetValue() != string(tandem.Sheddable) {
+			t.Errorf("%s: %q, %v", scheme, class.GetValue(), err)
+		}
+		_ = c.Close()
+	}
+}
