@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/registry"
 )
 
@@ -50,7 +49,7 @@ func (o *options) fits(p Protocol) error {
 			errs = append(errs, fmt.Errorf("%s: servers of %s can't call clients: leave it out, or use tandem's own protocol, tcp://", option, p.Name()))
 		}
 	}
-	if _, streamless := p.(Streamless); streamless && o.streamWindow != session.DefaultStreamWindow {
+	if _, streamless := p.(Streamless); streamless && o.windowGiven {
 		errs = append(errs, fmt.Errorf("WithStreamWindow: %s carries no streams: leave it out", p.Name()))
 	}
 	if !compressible(p, o.compressor) {

@@ -66,6 +66,7 @@ type options struct {
 	silence             time.Duration
 	maxMessage          int
 	streamWindow        int
+	windowGiven         bool
 	snapshots           string
 	ejection            *Ejection                 // nil for none
 	breaker             *resilience.BreakerConfig // nil for none
@@ -475,6 +476,7 @@ func WithMaxMessage(n int) Option {
 func WithStreamWindow(n int) Option {
 	return func(o *options) {
 		o.want(n >= wire.MinWindow && n <= session.MaxStreamWindow, "WithStreamWindow", n, "16 KiB to 64 MiB")
+		o.windowGiven = true
 		o.streamWindow = min(max(wire.MinWindow, n), session.MaxStreamWindow)
 	}
 }

@@ -60,7 +60,7 @@ func (m *machine) refusal(p *Pending) *tandem.Error {
 	case p.Compressor != "" && p.packer == 0:
 		return refuse(tandem.Unimplemented, "%s does not know compressor %q; it has %q", m.s.remote(), p.Compressor, m.peer.Compressors)
 	case uint64(len(p.Message)) > m.peer.MaxMessage:
-		return refuse(tandem.ResourceExhausted, "message of %d bytes, %s takes at most %d", len(p.Message), m.s.remote(), m.peer.MaxMessage)
+		return refuse(tandem.ResourceExhausted, "message of %d bytes, %s takes at most %d: see its WithMaxMessage", len(p.Message), m.s.remote(), m.peer.MaxMessage)
 	}
 	return nil
 }

@@ -252,7 +252,7 @@ func (m *machine) check(in *Inbound, h wire.Header, block int, r *wire.Request) 
 	stream := h.Flags&wire.FlagStream != 0
 	switch {
 	case size > limit:
-		return refused(tandem.ResourceExhausted, "message of %d bytes, %s takes at most %d", size, in.call.Method, limit)
+		return refused(tandem.ResourceExhausted, "message of %d bytes, %s takes at most %d: see the server's WithMaxMessage", size, in.call.Method, limit)
 	case stream != (target.Kind == tandem.Streaming) && !target.Absent:
 		return refused(tandem.Unimplemented, "%s is %s", in.call.Method, kindName(target.Kind))
 	case stream && h.Flags&wire.FlagEnd == 0:

@@ -175,7 +175,7 @@ func (o *Outgoing) drop(p *Pending) {
 // Encode encodes the arguments with the call's codec, and compresses them if
 // the call has a compressor and they are large.
 func (o *Outgoing) Encode(v any) error {
-	if o.env.proto != nil && o.Call.Codec == gobCodec && codec.IsProto(v) {
+	if o.env.proto != nil && follows(o.Call.Codec) && codec.IsProto(v) {
 		o.Call.Codec = protoCodec
 	}
 	if o.codec = o.env.Codec(o.Call.Codec); o.codec == nil {
@@ -207,15 +207,15 @@ func (o *Outgoing) Size() int {
 	return cap(o.message.b)
 }
 
-// The codecs of which one follows the message: gob carries none of Protocol Buffers.
-const (
-	gobCodec   = "gob"
-	protoCodec = "protobuf"
-)
+const protoCodec = "protobuf"
 
-// FollowProto makes a call in gob one in the codec of Protocol Buffers.
+// follows reports whether a codec gives way to that of Protocol Buffers for their messages: gob
+// carries none of them, and MessagePack only their exported fields.
+func follows(name string) bool { return name == "gob" || name == "msgpack" }
+
+// FollowProto makes a call one in the codec of Protocol Buffers, if its own gives way.
 func FollowProto(call *tandem.Call) {
-	if call.Codec == gobCodec {
+	if follows(call.Codec) {
 		call.Codec = protoCodec
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/codec"
 	"github.com/tandem-rpc/tandem/codec/protobuf"
+	"github.com/tandem-rpc/tandem/protocol/all"
 	"github.com/tandem-rpc/tandem/protocol/rpcx"
 	"github.com/tandem-rpc/tandem/protocol/web"
 	"github.com/tandem-rpc/tandem/server"
@@ -189,5 +190,29 @@ func TestProtoNeedsCodec(t *testing.T) {
 	}
 	if _, err := client.Dial("tcp://localhost:1", client.WithService("Own", own{})); err == nil || !strings.Contains(err.Error(), "WithCodecs") {
 		t.Error(err)
+	}
+}
+
+// Messages of Protocol Buffers go in their own codec over rpcx too, whose default carries
+// exported fields only: a oneof among them can't be decoded.
+func TestProtoOverRPCX(t *testing.T) {
+	srv := server.New(server.WithProtocols(all.New()...))
+	err := srv.RegisterFunc("Test.Echo", func(ctx context.Context, v *structpb.Value) (*structpb.Value, error) {
+		if name := tandem.FromContext(ctx).Codec; name != "protobuf" {
+			return nil, tandem.Errorf(tandem.Internal, "the codec is %s", name)
+		}
+		return v, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.Dial("rpcx://"+listening(t, srv), client.WithProtocols(all.Clients()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var v structpb.Value
+	if err := c.Call(t.Context(), "Test.Echo", structpb.NewNumberValue(7), &v); err != nil || v.GetNumberValue() != 7 {
+		t.Errorf("%v, %v", &v, err)
 	}
 }

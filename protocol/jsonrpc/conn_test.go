@@ -77,7 +77,7 @@ func TestTooLarge(t *testing.T) {
 		c.send(`"],"id":1}{"jsonrpc":"2.0","method":"echo","params":["on"],"id":2}`)
 	}()
 	for _, want := range []string{
-		`{"jsonrpc":"2.0","error":{"code":-32008,"message":"a message has at most 1024 bytes","data":"resource exhausted"},"id":null}`,
+		`{"jsonrpc":"2.0","error":{"code":-32008,"message":"a message has at most 1024 bytes: see the server's WithMaxMessage","data":"resource exhausted"},"id":null}`,
 		`{"jsonrpc":"2.0","result":"on","id":2}`,
 	} {
 		if got := c.receive(); got != want {

@@ -100,7 +100,7 @@ func TestHTTP(t *testing.T) {
 		{"half a message", echo[:20], nil, 200, `"code":-32700`},
 		{"nothing", ``, nil, 200, `"code":-32700`},
 		{"too deep", strings.Repeat("[", 65), nil, 200, `nested deeper`},
-		{"too large", `{"jsonrpc":"2.0","method":"echo","params":["` + strings.Repeat("x", 1000) + `"],"id":1}`, nil, 200, `"code":-32008,"message":"a message has at most 1000 bytes","data":"resource exhausted"`},
+		{"too large", `{"jsonrpc":"2.0","method":"echo","params":["` + strings.Repeat("x", 1000) + `"],"id":1}`, nil, 200, `"code":-32008,"message":"a message has at most 1000 bytes: see the server's WithMaxMessage","data":"resource exhausted"`},
 		{"charset", echo, []string{"Content-Type", "application/json; charset=UTF-8"}, 200, `"result":"x"`},
 		{"application/json-rpc", echo, []string{"Content-Type", "application/json-rpc"}, 200, `"result":"x"`},
 		{"what any page may send", echo, []string{"Content-Type", "text/plain"}, 415, `application/json`},

@@ -127,7 +127,7 @@ func exhausted(err error) []byte { return (&request{Version: version2}).failed(e
 
 // tooLarge is the answer to a message that is.
 func (c *conn) tooLarge() []byte {
-	return exhausted(tandem.Errorf(tandem.ResourceExhausted, "a message has at most %d bytes", c.MaxMessage()))
+	return exhausted(tandem.Errorf(tandem.ResourceExhausted, "a message has at most %d bytes: see the server's WithMaxMessage", c.MaxMessage()))
 }
 
 // send sends an answer, nil for none. When it fails the connection is gone, and
