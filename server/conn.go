@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -143,9 +142,7 @@ func (c *Conn) countFromArrival(call *tandem.Call) {
 func (c *Conn) runAdmitted(ctx context.Context, m *dispatch.Method, call *tandem.Call, done func(error)) {
 	c.server.crew.run(func() {
 		defer c.leaveCall()
-		if c.server.guard != nil && c.server.guard.gate.Guarding() {
-			runtime.Gosched()
-		}
+		c.server.guard.letRead(c.server.env.Now())
 		switch {
 		case c.server.guard == nil:
 			c.server.run(ctx, m, call, done)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
@@ -23,6 +24,7 @@ type guard struct {
 	loads sync.Map // *dispatch.Method to *overload.Method
 	seed  maphash.Seed
 	begin sync.Once
+	read  atomic.Int64 // when letRead last let others run
 
 	// Of watch only.
 	told    bool   // the log says that the server is overloaded
@@ -42,6 +44,21 @@ func (g *guard) loadOf(m *dispatch.Method) *overload.Method {
 	known, loaded := g.loads.LoadOrStore(m, g.gate.Method(0))
 	_ = loaded                      // a second one has no calls
 	return known.(*overload.Method) //nolint:forcetypeassert // as above
+}
+
+// readEvery is for how long handlers may run before those who read requests have a turn.
+const readEvery = int64(10 * time.Millisecond)
+
+// letRead lets others run, of whom most read requests: Go's scheduler would go on with the
+// handler that was readied last, and requests would grow old of which the gate knows nothing.
+func (g *guard) letRead(now int64) {
+	if g == nil || !g.gate.Guarding() {
+		return
+	}
+	if last := g.read.Load(); now-last > readEvery && g.read.CompareAndSwap(last, now) {
+		runtime.Gosched()
+		g.gate.Paused()
+	}
 }
 
 // callerOf tells callers apart: by the key of a certificate that was verified, else by their

@@ -2,14 +2,27 @@ package overload
 
 import "time"
 
-// started measures how quickly requests of the method leave the queue.
+// started measures how quickly requests of the method leave the queue. A gap that is much
+// longer than usual counts as a long one only: the process was stopped, or reads what has come
+// meanwhile, which says nothing of the requests that wait.
 func (m *Method) started(now int64) {
 	if m.waiting() > 0 && m.last != 0 {
-		const weight = 16
-		m.spacing += (now - m.last - m.spacing) / weight
+		const weight, longest = 16, 4
+		gap := min(now-m.last, longest*m.usualGap())
+		m.spacing += (gap - m.spacing) / weight
 	}
 	m.last = now
 	if m.waiting() == 0 {
+		m.last = 0
+	}
+}
+
+// Paused tells the gate that handlers have let others run: until the next one starts, the time
+// is not that of requests.
+func (g *Gate) Paused() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, m := range g.methods {
 		m.last = 0
 	}
 }
@@ -23,11 +36,16 @@ func (g *Gate) ahead(r *Request) int64 {
 		n += m.queues[c].calls
 	}
 	n += m.queues[r.Class].ahead(r.Caller)
-	spacing := m.spacing
-	if spacing == 0 {
-		spacing = m.took.Load() / max(1, m.running.Load())
+	return int64(n) * m.usualGap()
+}
+
+// usualGap returns how many ns lie between two starts of the method; while nobody has waited
+// yet, what follows from the handlers that run (Little's law).
+func (m *Method) usualGap() int64 {
+	if m.spacing > 0 {
+		return m.spacing
 	}
-	return int64(n) * spacing
+	return max(1, m.took.Load()/max(1, m.running.Load()))
 }
 
 // fits reports whether the request may be queued, which then waits for so long: for no more than

@@ -234,11 +234,11 @@ func (s *Session) noteRead(n int, waited bool, now int64) {
 }
 
 // ageLocked notes how long ago the last frame came to this host: what one read finds has come
-// evenly since the read before, if that left nothing, and has waited behind what was unread.
+// evenly since the read before, if that left nothing, or as long ago as the backlog says.
 func (rd *reader) ageLocked() {
 	rd.s.m.age = rd.s.backlog.Age()
 	if rd.gap > shortGap {
-		rd.s.m.age += int64(float64(rd.gap) * float64(rd.w-rd.r) / float64(rd.w))
+		rd.s.m.age = max(rd.s.m.age, int64(float64(rd.gap)*float64(rd.w-rd.r)/float64(rd.w)))
 	}
 }
 
