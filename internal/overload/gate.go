@@ -67,6 +67,9 @@ type Config struct {
 	More       float64 // what becomes of them after an idle one
 	CalmAfter  int     // samples, after which slots that bind nothing are lifted
 
+	// Streams.
+	Streams int // that may run in any case
+
 	// Limits of methods.
 	FirstLimit int64         // of the running handlers of a method, until one ends late; many by default
 	LiftAfter  int           // periods in which the limit bound nothing, after which it is the first again
@@ -88,7 +91,7 @@ type Config struct {
 func Default() Config {
 	return Config{
 		Calls: 8192, OneWay: 2048, Bytes: 32 << 20, Slack: 0.5, Margin: 1.25,
-		Processors: 1, Busy: 4, Idle: 1, Engage: 0.1, Fewer: 0.7, More: 1.15, CalmAfter: 100,
+		Processors: 1, Busy: 4, Idle: 1, Engage: 0.1, Fewer: 0.7, More: 1.15, CalmAfter: 100, Streams: 1024,
 		FirstLimit: 1 << 30, LiftAfter: 40, LeastLimit: 2, Cut: 0.7, Growth: 32, TimeShare: 0.5, Spare: 4, Fruitless: 2, Immunity: 10 * time.Minute,
 		Period: 250 * time.Millisecond, RateFades: 0.98, UsualGain: 0.02,
 		UsualTimeout: 10 * time.Second,
@@ -99,6 +102,7 @@ func Default() Config {
 func (c *Config) fill() {
 	d := Default()
 	c.Calls, c.Bytes, c.Slack = cmp.Or(c.Calls, d.Calls), cmp.Or(c.Bytes, d.Bytes), cmp.Or(c.Slack, d.Slack)
+	c.Streams = cmp.Or(c.Streams, d.Streams)
 	c.OneWay, c.Margin = cmp.Or(c.OneWay, d.OneWay), cmp.Or(c.Margin, d.Margin)
 	c.Processors, c.Busy, c.Idle = cmp.Or(c.Processors, d.Processors), cmp.Or(c.Busy, d.Busy), cmp.Or(c.Idle, d.Idle)
 	c.Engage, c.Fewer, c.More = cmp.Or(c.Engage, d.Engage), cmp.Or(c.Fewer, d.Fewer), cmp.Or(c.More, d.More)

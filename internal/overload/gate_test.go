@@ -462,7 +462,7 @@ func TestOneWayRequestsLeaveRoom(t *testing.T) {
 // Streams are kept to as many as run when the gate begins to guard, become fewer while few
 // handlers of calls run and the processors are short all the same, and more when they are not.
 func TestStreamsAreBounded(t *testing.T) {
-	g := overload.New(overload.Config{Processors: 2})
+	g := overload.New(overload.Config{Processors: 2, Streams: 2})
 	m := g.Method(0)
 	for range 100 {
 		if !g.BeginStream() {

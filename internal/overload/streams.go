@@ -4,7 +4,7 @@ import "sync/atomic"
 
 // streams bound how many streams run while goroutines wait for a processor. Their handlers
 // mostly wait, and for as long as they like, so they take no slots: when the gate begins to
-// guard, as many may run as do, and who ends makes room. They become fewer only when the
+// guard, as many may run as do, or a thousand, and who ends makes room. They become fewer only when the
 // processors are short though few handlers of calls run.
 type streams struct {
 	running atomic.Int64
@@ -31,14 +31,14 @@ func (g *Gate) EndStream() { g.streams.running.Add(-1) }
 
 // adjust follows a sample, after the slots have.
 func (s *streams) adjust(cfg *Config, l Load, calls *slots, kept bool) {
-	least, running, limit := int64(calls.least), s.running.Load(), s.limit.Load()
+	least, running, limit := int64(cfg.Streams), s.running.Load(), s.limit.Load()
 	busy := l.Runnable > cfg.Busy
 	switch {
 	case calls.limit == 0:
 		limit = 0
 	case limit == 0:
 		limit = max(least, running)
-	case busy && calls.limit <= least:
+	case busy && calls.limit <= int64(calls.least):
 		limit = max(least, int64(cfg.Fewer*float64(min(limit, running))))
 	case busy:
 		limit = max(least, min(limit, running))

@@ -21,7 +21,7 @@ func TestStreamsHaveALimit(t *testing.T) {
 		t.Run(scheme, func(t *testing.T) {
 			srv := server.New(
 				server.WithProtocols(all.New()...),
-				server.WithOverloadControl(server.OverloadConfig{Processors: 2, Busy: -1, Engage: -1}), // always short
+				server.WithOverloadControl(server.OverloadConfig{Streams: 2, Busy: -1, Engage: -1}), // always short
 			)
 			err := server.HandleStream(srv, "Test.Echo", func(_ context.Context, s *tandem.Stream[text, text]) error {
 				for m, err := range s.All() {
