@@ -127,7 +127,7 @@ var builtin = sync.OnceValue(func() options { //nolint:gochecknoglobals // never
 
 // WithCodec adds a codec and makes it the one of calls that name none. The
 // default is gob, or the one of [WithProtocols]. Messages of Protocol Buffers, which
-// gob does not carry, go in the codec "protobuf" if the client has it.
+// gob and MessagePack do not carry whole, go in the codec "protobuf" if the client has it.
 func WithCodec(c tandem.Codec) Option {
 	return func(o *options) {
 		if o.want(c != nil, "WithCodec", c, "a codec") {

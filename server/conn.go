@@ -38,8 +38,8 @@ type Conn struct {
 	armed  bool   // a read deadline of ours is set
 	left   int    // bytes until it is set anew
 
-	backlog overload.Backlog // of who reads
-	age     atomic.Int64     // ns that what was read last had waited on this host, as far as is known
+	backlog overload.Backlog // used by the goroutine that reads
+	age     atomic.Int64     // ns that the bytes read last had waited in the kernel; 0 if not known
 
 	mu       sync.Mutex
 	draining bool
@@ -276,7 +276,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// noteRead notes when the bytes came that were read.
+// noteRead notes how long the n bytes that were read have waited in the kernel.
 func (c *Conn) noteRead(n int) {
 	g := c.server.guard
 	if g == nil {
@@ -428,7 +428,13 @@ func (c *Conn) part() {
 	if !ok || w.CloseWrite() != nil {
 		return
 	}
-	if n, _ := io.CopyN(io.Discard, c.Conn, partingBytes); n == partingBytes {
-		time.Sleep(time.Until(by))
+	if n, _ := io.CopyN(io.Discard, c.Conn, partingBytes); n < partingBytes {
+		return
+	}
+	rest := time.NewTimer(time.Until(by))
+	defer rest.Stop()
+	select {
+	case <-rest.C:
+	case <-c.ctx.Done(): // the server is closed, or the peer broke its protocol
 	}
 }

@@ -46,11 +46,12 @@ func (g *guard) loadOf(m *dispatch.Method) *overload.Method {
 	return known.(*overload.Method) //nolint:forcetypeassert // as above
 }
 
-// readEvery is for how long handlers may run before those who read requests have a turn.
+// readEvery is the time after which a handler yields to the goroutines that read requests.
 const readEvery = int64(10 * time.Millisecond)
 
-// letRead lets others run, of whom most read requests: Go's scheduler would go on with the
-// handler that was readied last, and requests would grow old of which the gate knows nothing.
+// letRead yields to other goroutines, most of which read requests. Go's scheduler prefers the
+// goroutine that was made runnable last, which is the next handler, and the gate does not know the
+// requests that meanwhile wait in the kernel.
 func (g *guard) letRead(now int64) {
 	if g == nil || !g.gate.Guarding() {
 		return
@@ -288,13 +289,13 @@ func (c *Conn) admitStream(call *tandem.Call, done func(error)) bool {
 		return true
 	}
 	defer c.leaveCall()
-	done(refusal(call.Method, time.Second))
+	done(refusal(time.Second, "no more streams may run, so %s did not begin", call.Method))
 	return false
 }
 
 // refusal is the error of a call that the gate has refused.
-func refusal(method string, after time.Duration) *tandem.Error {
-	e := tandem.Errorf(tandem.ResourceExhausted, "the server is overloaded: %s could not end in time", method)
+func refusal(after time.Duration, format string, args ...any) *tandem.Error {
+	e := tandem.Errorf(tandem.ResourceExhausted, "the server is overloaded: "+format, args...)
 	e.NotExecuted, e.RetryAfter = true, after
 	return e
 }
@@ -312,7 +313,7 @@ func (q *queued) Admitted() {
 // Refused ends the call, which has not executed.
 func (q *queued) Refused(after time.Duration) {
 	q.stop()
-	q.end(refusal(q.call.Method, after))
+	q.end(refusal(after, "%s could not end in time", q.call.Method))
 }
 
 func (q *queued) end(err error) {

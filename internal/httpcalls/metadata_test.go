@@ -23,6 +23,6 @@ func TestCheck(t *testing.T) {
 		t.Error(err)
 	}
 	if err := httpcalls.Check(fine, false); err == nil {
-		t.Error("bytes that nobody encodes are no error")
+		t.Error("control characters that will not be encoded are no error")
 	}
 }

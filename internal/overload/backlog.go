@@ -2,21 +2,21 @@ package overload
 
 import "time"
 
-// Backlog is what is known of the bytes that have come to this host on a connection and that
-// nobody has read. While its reader is at handlers, or waits for room to start them, requests
-// grow old there. Its methods are for one goroutine at a time.
+// Backlog estimates how long requests have waited in the kernel's receive buffer of a connection.
+// They wait there while the reader runs handlers, or may not start more of them. Its methods are
+// for one goroutine at a time.
 type Backlog struct {
-	since  int64 // when nothing was left to read, last
-	looked int64 // when the bytes were counted, last
-	read   int   // bytes since then
-	unread int   // bytes then
-	age    int64 // ns that what is read now has waited
+	since  int64 // when the buffer was last empty
+	looked int64 // when Count was last called
+	read   int   // bytes read since then
+	unread int   // bytes in the buffer at that time
+	age    int64 // ns that the bytes which are read now have waited
 }
 
-// lookEvery is how often who reads without waiting counts the bytes.
+// lookEvery is the time after which a reader that never finds the buffer empty counts its bytes.
 const lookEvery = int64(10 * time.Millisecond)
 
-// Waited notes that there was nothing to read.
+// Waited notes that the buffer was empty, so the reader had to wait.
 func (b *Backlog) Waited(now int64) { *b = Backlog{since: now, looked: now} }
 
 // Read notes that so many bytes were read. It reports whether it is time for [Backlog.Count].
@@ -25,9 +25,9 @@ func (b *Backlog) Read(n int, now int64) bool {
 	return now-b.looked >= lookEvery
 }
 
-// Count is told how many bytes are unread, and how long ago the last one came. What is read
-// now is as old as it takes for the unread bytes to come, at the rate at which bytes have come
-// since the last time (Little's law), and no younger than the last one.
+// Count takes the number of bytes in the buffer and the time since the last of them arrived. The
+// bytes that are read now arrived before those, so their age is the time in which so many bytes
+// arrive, at the rate since the last Count (Little's law), and at least last.
 func (b *Backlog) Count(unread int, last time.Duration, now int64) {
 	passed, came := now-b.looked, b.read+unread-b.unread
 	switch {
@@ -42,5 +42,5 @@ func (b *Backlog) Count(unread int, last time.Duration, now int64) {
 	b.looked, b.read, b.unread = now, 0, unread
 }
 
-// Age returns for how many ns the bytes have waited that are read now, as far as is known.
+// Age returns the estimate in ns; 0 if nothing is known.
 func (b *Backlog) Age() int64 { return b.age }

@@ -7,8 +7,8 @@ import (
 	"github.com/tandem-rpc/tandem/internal/overload"
 )
 
-// What is read is as old as the unread bytes took to come, and no older than the last time
-// that nothing was left.
+// The age of what is read is the time in which the unread bytes arrived, and at most the time
+// since the buffer was last empty.
 func TestBacklog(t *testing.T) {
 	const tick = 20 * ms
 	var b overload.Backlog
@@ -17,7 +17,7 @@ func TestBacklog(t *testing.T) {
 	look := func(read, unread int, last time.Duration) time.Duration {
 		now += tick
 		if !b.Read(read, now) {
-			t.Fatal("nobody looks")
+			t.Fatal("Read does not ask for Count after 20 ms")
 		}
 		b.Count(unread, last, now)
 		return time.Duration(b.Age())
@@ -41,7 +41,7 @@ func TestBacklog(t *testing.T) {
 		t.Errorf("%v, older than the last time that nothing was left", age)
 	}
 	if b.Read(10, now+ms) {
-		t.Error("it is counted twice in 10 ms")
+		t.Error("Read asks for Count after 1 ms")
 	}
 	b.Waited(now + ms)
 	if b.Age() != 0 {
@@ -49,8 +49,7 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
-// Requests that nobody has read make the gate guard, though no goroutine waits for a processor;
-// they do so for one sample.
+// Old requests in a receive buffer make the gate guard, though no goroutine waits for a processor.
 func TestUnreadRequestsEngage(t *testing.T) {
 	calm := overload.Load{Timeout: time.Second}
 	for age, want := range map[time.Duration]bool{90 * time.Millisecond: false, 110 * time.Millisecond: true} {

@@ -2,9 +2,9 @@ package overload
 
 import "time"
 
-// started measures how quickly requests of the method leave the queue. A gap that is much
-// longer than usual counts as a long one only: the process was stopped, or reads what has come
-// meanwhile, which says nothing of the requests that wait.
+// started measures the time between two starts of the method. A gap counts as at most four usual
+// ones: in a longer one the process was stopped, or read what had arrived meanwhile, which says
+// nothing about how fast handlers will start from now on.
 func (m *Method) started(now int64) {
 	if m.waiting() > 0 && m.last != 0 {
 		const weight, longest = 16, 4
@@ -17,8 +17,8 @@ func (m *Method) started(now int64) {
 	}
 }
 
-// Paused tells the gate that handlers have let others run: until the next one starts, the time
-// is not that of requests.
+// Paused tells the gate that a handler has yielded to the goroutines that read requests. The time
+// until the next start is not measured.
 func (g *Gate) Paused() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -39,8 +39,8 @@ func (g *Gate) ahead(r *Request) int64 {
 	return int64(n) * m.usualGap()
 }
 
-// usualGap returns how many ns lie between two starts of the method; while nobody has waited
-// yet, what follows from the handlers that run (Little's law).
+// usualGap returns the average time between two starts of the method in ns. Before the first
+// request has waited it is computed from the running handlers and their time (Little's law).
 func (m *Method) usualGap() int64 {
 	if m.spacing > 0 {
 		return m.spacing
@@ -48,12 +48,11 @@ func (m *Method) usualGap() int64 {
 	return max(1, m.took.Load()/max(1, m.running.Load()))
 }
 
-// fits reports whether the request may be queued, which then waits for so long: for no more than
-// a share of the time that its handler leaves, since the forecast does not know everything. How
-// long it has waited on its way here does not count, but for what that leaves. Were the
-// handler's own time shared as well, a method whose handlers take half of it would have no
-// queue, and so no turns between callers. A request without a deadline may wait for a share of
-// the usual timeout.
+// fits reports whether a request may be queued that would wait for ahead ns. It may if that is at
+// most Slack times the time until its deadline, less its handler's time; Slack allows for errors
+// of the forecast. The handler's time is subtracted first, and not multiplied as well: else a
+// method whose handlers take half of their time would queue nothing, and without a queue callers
+// are not served in turns. A request without a deadline may wait for a share of the usual timeout.
 func (r *Request) fits(ahead, now int64, cfg *Config) bool {
 	if r.Deadline == 0 {
 		return ahead <= int64(cfg.Slack*float64(cfg.UsualTimeout))
@@ -70,7 +69,7 @@ func (r *Request) isInTime(now int64, cfg *Config) bool {
 	return float64(r.Deadline-now) >= r.need(cfg)
 }
 
-// need is how many ns the handler will take, with a margin.
+// need is the time in ns that the handler is expected to take: its median times Margin.
 func (r *Request) need(cfg *Config) float64 { return cfg.Margin * float64(r.Method.took.Load()) }
 
 // Bounds of what a refused caller is asked to wait.

@@ -280,8 +280,7 @@ func (g *Gate) Saw(timeout time.Duration) {
 	g.timeout.Store(old + (int64(timeout)-old)/weight) // a lost race loses one of many
 }
 
-// Behind tells the gate for how long requests of a connection have waited that its reader has
-// not read yet.
+// Behind takes the age of the requests in the kernel's receive buffer of one connection.
 func (g *Gate) Behind(age time.Duration) {
 	if int64(age) > g.behind.Load() {
 		g.behind.Store(int64(age)) // a lost race loses one of many

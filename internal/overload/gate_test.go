@@ -500,3 +500,30 @@ func TestStreamsAreBounded(t *testing.T) {
 		t.Errorf("%d were refused", c.Streams)
 	}
 }
+
+// A pause of the process, or time in which handlers let others read, is not the pace at which
+// requests will start: what waits then is not refused because of it.
+func TestPausesAreNotThePace(t *testing.T) {
+	for name, yields := range map[string]bool{"stopped": false, "yields": true} {
+		g, m := guard(t, nil)
+		now := second
+		for range 300 {
+			ask(t, g, &overload.Request{Method: m, Deadline: now + 10*second}, now)
+		}
+		for i := range 100 { // one starts every millisecond, but for the pauses
+			now += ms
+			switch {
+			case yields && i >= 50:
+				g.Paused()
+				now += 20 * ms
+			case i == 50:
+				now += 3 * second
+			}
+			g.Done(m, now-ms/10, now, 0, false)
+		}
+		ask(t, g, &overload.Request{Method: m, Deadline: now + second}, now) // 200 wait, so 200 ms
+		if v, _ := g.Ask(&overload.Request{Method: m, Deadline: now + 300*ms}, now); v != overload.Refuse {
+			t.Errorf("%s: verdict %d for a request that would have to wait for two thirds of its time", name, v)
+		}
+	}
+}

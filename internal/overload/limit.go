@@ -22,7 +22,7 @@ type Method struct {
 	spacing   int64          // ns between two starts while others wait, an average
 	last      int64          // start while others wait
 	threshold int64          // the limit grows quickly below it; 0 for none
-	late      int64          // handlers that began after the cut
+	late      int64          // handlers that began after the last cut, and ended late
 	fruitless int            // cuts in a row after which handlers were late as before
 	immune    int64          // the limit is not cut until then
 	immunity  time.Duration  // how long that was
@@ -171,8 +171,8 @@ func (m *Method) cut(cfg *Config, began, now, deadline int64) {
 }
 
 // isFruitless counts cuts that have changed nothing, and lifts the limit after several. A cut
-// has changed something if of the handlers that began after it, until the first of them is
-// late, more have ended in time than are running.
+// has changed something if of the handlers that began after it more have ended in time than
+// late. It is asked when as many of them have ended as run.
 func (m *Method) isFruitless(cfg *Config, now int64) bool {
 	good, late := m.good.Swap(0), m.late
 	m.late = 0

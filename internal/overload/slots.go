@@ -7,7 +7,7 @@ type Load struct {
 	Runnable float64       // goroutines that wait for a processor, for each processor
 	Wait     time.Duration // that a goroutine waits for one, the median
 	Timeout  time.Duration // that calls have, usually; 0 if none came
-	Behind   time.Duration // for which requests have waited that nobody has read
+	Behind   time.Duration // age of the oldest requests in the kernel's receive buffers
 }
 
 // slots bound how many handlers run while goroutines wait for a processor. After the slot

@@ -2,14 +2,14 @@ package overload
 
 import "sync/atomic"
 
-// streams bound how many streams run while goroutines wait for a processor. Their handlers
-// mostly wait, and for as long as they like, so they take no slots: when the gate begins to
-// guard, as many may run as do, or a thousand, and who ends makes room. They become fewer only when the
-// processors are short though few handlers of calls run.
+// streams is the limit of running streams while the gate guards. Handlers of streams mostly wait,
+// and for as long as they like, so they take no slots. The limit begins at the number of streams
+// that run at that moment, is lowered when goroutines wait for a processor though the slots are
+// down to their least number, and is never below Config.Streams.
 type streams struct {
 	running atomic.Int64
 	limit   atomic.Int64 // 0 for none
-	kept    atomic.Bool  // the limit has kept one back since the last sample
+	kept    atomic.Bool  // a stream was refused since the last sample
 }
 
 // BeginStream reports whether a stream may begin. [Gate.EndStream] must follow if it may.

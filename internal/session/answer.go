@@ -306,7 +306,7 @@ func (in *Inbound) badArguments(err error) error {
 	if e := exhausted(err); e != nil {
 		return e
 	}
-	return refused(tandem.InvalidArgument, "%v", err) // whoever decodes says of what they are the arguments
+	return refused(tandem.InvalidArgument, "%v", err) // package dispatch adds the name of the method
 }
 
 // decompress decodes a compressed request.

@@ -57,11 +57,13 @@ func (s *Session) admitStream(in *Inbound) bool {
 	if s.env.cfg.Gate.BeginStream() {
 		return true
 	}
-	s.refuseRun(in, overloaded(in.call.Method, streamPause))
+	e := refused(tandem.ResourceExhausted, "the server is overloaded: no more streams may run, so %s did not begin", in.call.Method)
+	e.RetryAfter = streamPause
+	s.refuseRun(in, e)
 	return false
 }
 
-// streamPause is what the caller of a stream is asked to wait that was refused.
+// streamPause is the RetryAfter of a refused stream.
 const streamPause = time.Second
 
 // callerOf returns the hash by which the gate's queue tells callers apart. Only the reader may

@@ -72,10 +72,11 @@ type Session struct {
 	encoded  int             // bytes of their answers that are not queued yet
 	room     chan struct{}   // holds a token when there is room again; nil until somebody waits
 	account  *budget.Account // of large requests; nil for no limit
-	backlog  overload.Backlog
-	caller   uint64       // hash of the caller, for the gate's queue; 0 until callerOf sets it
-	encoding int32        // how many are encoding their answer
-	starting atomic.Int32 // how many have not begun; not guarded
+	caller   uint64          // hash of the caller, for the gate's queue; 0 until callerOf sets it
+	encoding int32           // how many are encoding their answer
+	starting atomic.Int32    // how many have not begun; not guarded
+
+	backlog overload.Backlog // of the reader only
 
 	// Of the monitor only, but rtt.
 	rtt        atomic.Int64

@@ -15,8 +15,8 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// A server guards when requests grow old before they are read: where many calls share a
-// connection it is the only sign of an overload.
+// A server guards when requests wait in the kernel's receive buffer. Where many calls share a
+// connection that is the only sign of an overload.
 func TestUnreadRequestsAreSeen(t *testing.T) {
 	for _, scheme := range []string{"tcp", "rpcx", "jsonrpc", "netrpc"} {
 		t.Run(scheme, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestUnreadRequestsAreSeen(t *testing.T) {
 				}
 				calls.Wait()
 				if err := ctx.Err(); err != nil {
-					t.Fatal(errors.Join(errors.New("nobody has seen it"), err))
+					t.Fatal(errors.Join(errors.New("the server does not guard"), err))
 				}
 			}
 		})

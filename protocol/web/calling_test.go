@@ -127,6 +127,22 @@ func failsAsSaid(t *testing.T, c *client.Client) {
 	}
 }
 
+// listen has the server serve until the test ends, and returns its address.
+func listen(t *testing.T, srv *server.Server) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- srv.ServeListener(ln) }()
+	t.Cleanup(func() {
+		_ = srv.Close()
+		<-ended
+	})
+	return ln.Addr().String()
+}
+
 // And our own server's, with JSON as well.
 func TestCallsOurServer(t *testing.T) {
 	srv := server.New(server.WithProtocols(web.New()))
@@ -137,18 +153,9 @@ func TestCallsOurServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- srv.ServeListener(ln) }()
-	defer func() {
-		_ = srv.Close()
-		<-ended
-	}()
+	address := listen(t, srv)
 	for _, scheme := range []string{"grpc", "connect"} {
-		c := calls(t, scheme+"://"+ln.Addr().String())
+		c := calls(t, scheme+"://"+address)
 		callTwice(t, c, "ab")
 		if n, err := client.Invoke[int](t.Context(), c, "Plain.Len", "tandem", client.Codec("json")); err != nil || *n != 6 {
 			t.Errorf("%s: %v", scheme, err)
@@ -198,17 +205,7 @@ func TestAdviceCrosses(t *testing.T) {
 		_, _ = w.Write([]byte(`{"code":"unavailable"}`))
 	}))
 	defer foreign.Close()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- srv.ServeListener(ln) }()
-	defer func() {
-		_ = srv.Close()
-		<-ended
-	}()
-	ours := ln.Addr().String()
+	ours := listen(t, srv)
 	for _, c := range []struct {
 		target, method string
 		want           tandem.Error
