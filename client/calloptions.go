@@ -36,9 +36,15 @@ func Metadata(key, value string) tandem.CallOption {
 	}
 }
 
-// Criticality says how much the call matters to an overloaded server.
-func Criticality(c tandem.Criticality) tandem.CallOption {
-	return Metadata(tandem.CriticalityKey, string(c))
+// Criticality says how much the call matters to an overloaded server. A call whose class
+// there isn't fails.
+func Criticality(class tandem.Criticality) tandem.CallOption {
+	return func(c *tandem.Call) {
+		if c.Metadata == nil {
+			c.Metadata = tandem.Metadata{}
+		}
+		c.Metadata.Set(tandem.CriticalityKey, string(class))
+	}
 }
 
 // FailMode overrides the client's fail mode for the call.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/registry"
@@ -16,6 +17,19 @@ func (o *options) want(ok bool, option string, given any, want string) bool {
 		o.wrong = append(o.wrong, fmt.Errorf("%s: got %v: want %s", option, given, want))
 	}
 	return ok
+}
+
+// idle returns an error for options that no call would feel, as they are given without the
+// option that they belong to.
+func (o *options) idle() error {
+	var errs []error
+	if len(o.needMode) > 0 && !o.modeGiven && o.fixed == nil && o.source == nil {
+		errs = append(errs, fmt.Errorf("%s: calls fail fast, and feel nothing of it: add WithFailMode (Failfast, if calls name another one)", strings.Join(o.needMode, ", ")))
+	}
+	if o.needCompressor && !o.compressorsGiven {
+		errs = append(errs, errors.New("WithCompressAbove: messages are not compressed: add WithCompressor (WithCompressors, if calls name one)"))
+	}
+	return errors.Join(errs...)
 }
 
 // resolve returns the parts of a target and its resolver, which has nothing against it.
@@ -77,6 +91,10 @@ func (c *Client) withoutMetadata(next tandem.Func) tandem.Func {
 		}
 		return next(ctx, call)
 	}
+}
+
+func noSuchClass(_ context.Context, call *tandem.Call) error {
+	return notSent(tandem.InvalidArgument, "there is no criticality %q: give Criticality one of package tandem's", call.Metadata.Get(tandem.CriticalityKey))
 }
 
 func noSuchMode(_ context.Context, call *tandem.Call) error {

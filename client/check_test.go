@@ -16,39 +16,43 @@ import (
 // Options that can't work, or clash, are an error of Dial.
 func TestMisuseIsAnError(t *testing.T) {
 	for want, option := range map[string]client.Option{
-		"WithCodec:":                 client.WithCodec(nil),
-		"WithCodecs:":                client.WithCodecs(nil),
-		"WithCompressor:":            client.WithCompressor(nil),
-		"WithCompressors:":           client.WithCompressors(nil),
-		"WithCompressAbove: got -1":  client.WithCompressAbove(-1),
-		"WithTransport":              client.WithTransport("x", nil),
-		"WithResolver":               client.WithResolver("", nil),
-		"WithBalancer":               client.WithBalancer(nil),
-		"WithFailMode: got 99":       client.WithFailMode(99),
-		"WithRetries: got -1":        client.WithRetries(-1),
-		"WithRetryBudget":            client.WithRetryBudget(-1, 0),
-		"WithAttemptTimeout":         client.WithAttemptTimeout(-1),
-		"WithFailback":               client.WithFailback(-1, 0, 0),
-		"WithBroadcast: got [2 1]":   client.WithBroadcast(2, 1),
-		"WithBroadcast: got [1 0]":   client.WithBroadcast(1, 0),
-		"WithFork":                   client.WithFork(0),
-		"WithBackup":                 client.WithBackup(1.5),
-		"WithInterceptors":           client.WithInterceptors(nil),
-		"WithAttemptInterceptors":    client.WithAttemptInterceptors(nil),
-		"WithPlugins":                client.WithPlugins(7),
-		"WithTimeout: got -1s":       client.WithTimeout(-time.Second),
-		"WithConnectTimeout: got 0s": client.WithConnectTimeout(0),
-		"WithConnections: got 0":     client.WithConnections(0),
-		"WithConnections: got 65":    client.WithConnections(65),
-		"WithBackoff":                client.WithBackoff(time.Second, time.Millisecond),
-		"WithHealthCheck":            client.WithHealthCheck(-1),
-		"WithSilence":                client.WithSilence(-1),
-		"WithSilence: got 1s":        client.WithSilence(time.Second),
-		"WithMaxMessage":             client.WithMaxMessage(0),
-		"WithStreamWindow":           client.WithStreamWindow(1 << 30),
-		"WithWait":                   client.WithWait(-1),
-		"WithProtocols: got <nil>":   client.WithProtocols(nil),
-		"two protocols are named":    client.WithProtocols(bareProtocol{}, bareProtocol{}),
+		"WithCodec:":                   client.WithCodec(nil),
+		"WithCodecs:":                  client.WithCodecs(nil),
+		"WithCompressor:":              client.WithCompressor(nil),
+		"WithCompressors:":             client.WithCompressors(nil),
+		"WithCompressAbove: got -1":    client.WithCompressAbove(-1),
+		"WithTransport":                client.WithTransport("x", nil),
+		"WithResolver":                 client.WithResolver("", nil),
+		"WithBalancer":                 client.WithBalancer(nil),
+		"WithFailMode: got 99":         client.WithFailMode(99),
+		"WithRetries: got -1":          client.WithRetries(-1),
+		"WithRetries: calls fail fast": client.WithRetries(3),
+		"WithFork: calls fail fast":    client.WithFork(3),
+		"WithCompressAbove: messages":  client.WithCompressAbove(1),
+		"WithRetryBudget":              client.WithRetryBudget(-1, 0),
+		"WithThrottle: got {0.5":       client.WithThrottle(&client.Throttle{Sent: 0.5}),
+		"WithAttemptTimeout":           client.WithAttemptTimeout(-1),
+		"WithFailback":                 client.WithFailback(-1, 0, 0),
+		"WithBroadcast: got [2 1]":     client.WithBroadcast(2, 1),
+		"WithBroadcast: got [1 0]":     client.WithBroadcast(1, 0),
+		"WithFork":                     client.WithFork(0),
+		"WithBackup":                   client.WithBackup(1.5),
+		"WithInterceptors":             client.WithInterceptors(nil),
+		"WithAttemptInterceptors":      client.WithAttemptInterceptors(nil),
+		"WithPlugins":                  client.WithPlugins(7),
+		"WithTimeout: got -1s":         client.WithTimeout(-time.Second),
+		"WithConnectTimeout: got 0s":   client.WithConnectTimeout(0),
+		"WithConnections: got 0":       client.WithConnections(0),
+		"WithConnections: got 65":      client.WithConnections(65),
+		"WithBackoff":                  client.WithBackoff(time.Second, time.Millisecond),
+		"WithHealthCheck":              client.WithHealthCheck(-1),
+		"WithSilence":                  client.WithSilence(-1),
+		"WithSilence: got 1s":          client.WithSilence(time.Second),
+		"WithMaxMessage":               client.WithMaxMessage(0),
+		"WithStreamWindow":             client.WithStreamWindow(1 << 30),
+		"WithWait":                     client.WithWait(-1),
+		"WithProtocols: got <nil>":     client.WithProtocols(nil),
+		"two protocols are named":      client.WithProtocols(bareProtocol{}, bareProtocol{}),
 	} {
 		c, err := client.Dial("tcp://127.0.0.1:1", option)
 		if err == nil {
@@ -121,6 +125,15 @@ func TestProtocolsHonourOptions(t *testing.T) {
 		if err := c.Call(t.Context(), "A.B", 1, nil, option); err == nil || tandem.MayHaveExecuted(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
+	}
+}
+
+// A criticality that is misspelled is not taken for Normal.
+func TestUnknownCriticality(t *testing.T) {
+	c := dial(t, "tcp://127.0.0.1:1")
+	err := c.Call(t.Context(), "A.B", 1, nil, client.Criticality("urgent"))
+	if tandem.CodeOf(err) != tandem.InvalidArgument || tandem.MayHaveExecuted(err) || !strings.Contains(err.Error(), `"urgent"`) {
+		t.Error(err)
 	}
 }
 

@@ -87,7 +87,7 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, invalid(err)
 	}
-	if err := errors.Join(c.opts.secure(t.Scheme), c.opts.chooseCodec(t), c.opts.fits(c.opts.byProtocol[t.Scheme])); err != nil {
+	if err := errors.Join(c.opts.idle(), c.opts.secure(t.Scheme), c.opts.chooseCodec(t), c.opts.fits(c.opts.byProtocol[t.Scheme])); err != nil {
 		return nil, invalid(err)
 	}
 	_, c.bare = c.opts.byProtocol[t.Scheme].(Bare)
@@ -339,11 +339,14 @@ func (c *Client) prepare(ctx context.Context, method string, kind tandem.Kind, a
 
 func (c *Client) chain(o *session.Outgoing) tandem.Func {
 	mode := o.Call.FailMode
-	switch {
-	case mode == tandem.FailDefault:
+	if mode == tandem.FailDefault {
 		mode = c.ruleOf(&o.Call).failMode
+	}
+	switch {
 	case mode >= failModes:
 		return noSuchMode
+	case !isClass(&o.Call):
+		return noSuchClass
 	}
 	if parallel(mode) {
 		o.Share()

@@ -16,3 +16,15 @@ func carryCriticality(served, call *tandem.Call) {
 	md.Set(tandem.CriticalityKey, class)
 	call.Metadata = md
 }
+
+// isClass reports whether a call says no class, or one that there is.
+func isClass(call *tandem.Call) bool {
+	if len(call.Metadata) == 0 {
+		return true
+	}
+	switch tandem.Criticality(call.Metadata.Get(tandem.CriticalityKey)) {
+	case "", tandem.Sheddable, tandem.Normal, tandem.Critical, tandem.CriticalPlus:
+		return true
+	}
+	return false
+}

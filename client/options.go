@@ -29,7 +29,11 @@ type Option func(*options)
 
 type options struct {
 	callDefaults
-	wrong               []error // values that options can't have
+	wrong               []error  // values that options can't have
+	needMode            []string // options that act in some fail modes only
+	modeGiven           bool
+	needCompressor      bool // by WithCompressAbove
+	compressorsGiven    bool
 	codecs              []tandem.Codec
 	compressors         []tandem.Compressor
 	compressAbove       int
@@ -43,7 +47,7 @@ type options struct {
 	failMode            tandem.FailMode
 	retries             int
 	budgetShare         float64
-	throttle            float64 // calls that are sent for each that is accepted; 0 for all
+	throttle            *Throttle // nil for none
 	budgetRate          int
 	attemptTimeout      time.Duration
 	failbackQueue       int
@@ -104,7 +108,7 @@ var builtin = sync.OnceValue(func() options { //nolint:gochecknoglobals // never
 		failMode:        tandem.Failfast,
 		retries:         2,
 		budgetShare:     0.1,
-		throttle:        defaultThrottle,
+		throttle:        new(Throttle).fill(),
 		budgetRate:      10,
 		failbackQueue:   100,
 		failbackTries:   3,
@@ -154,7 +158,7 @@ func WithCompressor(c tandem.Compressor) Option {
 	return func(o *options) {
 		if o.want(c != nil, "WithCompressor", c, "a compressor") {
 			o.compressors = replace(o.compressors, c, tandem.Compressor.Name)
-			o.compressor = c.Name()
+			o.compressor, o.compressorsGiven = c.Name(), true
 		}
 	}
 }
@@ -165,17 +169,19 @@ func WithCompressors(compressors ...tandem.Compressor) Option {
 		for _, c := range compressors {
 			if o.want(c != nil, "WithCompressors", c, "a compressor") {
 				o.compressors = replace(o.compressors, c, tandem.Compressor.Name)
+				o.compressorsGiven = true
 			}
 		}
 	}
 }
 
 // WithCompressAbove sets the size in bytes from which messages of calls with a
-// compressor are compressed; 1 KiB by default.
+// compressor are compressed; 1 KiB by default. It needs [WithCompressor], or
+// [WithCompressors] for calls that name one.
 func WithCompressAbove(n int) Option {
 	return func(o *options) {
 		o.want(n >= 0, "WithCompressAbove", n, "0 bytes at least")
-		o.compressAbove = n
+		o.compressAbove, o.needCompressor = n, true
 	}
 }
 
@@ -268,21 +274,24 @@ func WithHashKey(key func(method string, args any) string) Option {
 	return func(o *options) { o.hashKey = key }
 }
 
-// WithFailMode sets what happens when an attempt fails; [Failfast] by default.
+// WithFailMode sets what happens when an attempt fails; [Failfast] by default. Dial wants it,
+// or a policy, beside an option that acts in some modes only, such as [WithRetries]: choose
+// Failfast there if only calls with a [FailMode] of their own are to be retried.
 func WithFailMode(m tandem.FailMode) Option {
 	return func(o *options) {
 		if o.want(m < failModes, "WithFailMode", uint8(m), "one of the fail modes") {
-			o.failMode = m
+			o.failMode, o.modeGiven = m, true
 		}
 	}
 }
 
-// WithRetries sets how many further attempts Failover and Failtry make; 2 by
+// WithRetries sets how many further attempts [Failover], [Failtry] and [Backup] make; 2 by
 // default.
 func WithRetries(n int) Option {
 	return func(o *options) {
 		o.want(n >= 0, "WithRetries", n, "0 or more")
 		o.retries = max(0, n)
+		o.needMode = append(o.needMode, "WithRetries")
 	}
 }
 
@@ -296,13 +305,17 @@ func WithRetryBudget(share float64, perSecond int) Option {
 	}
 }
 
-// WithThrottle sets how many calls of a method are sent to an instance that refuses most of
-// them, for each that it accepts: 2 by default, 1 at least, or 0 for all. Others fail here, as
-// ResourceExhausted and not executed. It ends when the instance says that no call waits there.
-func WithThrottle(sent float64) Option {
+// WithThrottle sets how calls of a method are held back that an instance refuses mostly; nil
+// means not at all, and the zero Throttle is the default: for each call that the instance
+// accepts two are sent, and one a second in any case. Others fail here, as ResourceExhausted
+// and not executed. It ends when the instance says that no call waits there.
+func WithThrottle(t *Throttle) Option {
 	return func(o *options) {
-		o.want(sent == 0 || sent >= 1, "WithThrottle", sent, "0, for no throttle, or 1 at least")
-		o.throttle = sent
+		if o.throttle = nil; t != nil {
+			constants := *t
+			o.throttle = constants.fill()
+			o.want(o.throttle.isValid(), "WithThrottle", *t, "nil, for no throttle, or positive fields, and Sent 1 at least")
+		}
 	}
 }
 
@@ -325,6 +338,7 @@ func WithFailback(queue, tries int, pause time.Duration) Option {
 	return func(o *options) {
 		o.want(queue >= 0 && tries >= 0 && pause >= 0, "WithFailback", [3]any{queue, tries, pause}, "0 or more of each")
 		o.failbackQueue, o.failbackTries, o.failbackPause = max(0, queue), max(0, tries), max(pause, time.Millisecond)
+		o.needMode = append(o.needMode, "WithFailback")
 	}
 }
 
@@ -334,7 +348,7 @@ func WithFailback(queue, tries int, pause time.Duration) Option {
 // time, and Close waits for it. The call's arguments are gone: what it needs of
 // them must be in the call's Metadata.
 func WithFailbackGiveUp(f func(call *tandem.Call, err error)) Option {
-	return func(o *options) { o.giveUp = f }
+	return func(o *options) { o.giveUp, o.needMode = f, append(o.needMode, "WithFailbackGiveUp") }
 }
 
 // WithBroadcast sets which share of the instances must succeed for a call with
@@ -344,6 +358,7 @@ func WithBroadcast(share float64, atOnce int) Option {
 	return func(o *options) {
 		o.want(share >= 0 && share <= 1 && atOnce >= 1, "WithBroadcast", [2]any{share, atOnce}, "a share of 0 to 1, and one at a time at least")
 		o.broadcastShare, o.broadcastAtOnce = min(max(0, share), 1), max(1, atOnce)
+		o.needMode = append(o.needMode, "WithBroadcast")
 	}
 }
 
@@ -352,6 +367,7 @@ func WithFork(n int) Option {
 	return func(o *options) {
 		o.want(n >= 1, "WithFork", n, "one instance at least")
 		o.forks = max(1, n)
+		o.needMode = append(o.needMode, "WithFork")
 	}
 }
 
@@ -362,6 +378,7 @@ func WithBackup(share float64) Option {
 	return func(o *options) {
 		o.want(share >= 0 && share <= 1, "WithBackup", share, "a share of 0 to 1")
 		o.backupShare = min(max(0, share), 1)
+		o.needMode = append(o.needMode, "WithBackup")
 	}
 }
 

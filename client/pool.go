@@ -377,7 +377,7 @@ func (p *pool) attempt(ctx context.Context, call *tandem.Call) error {
 	switch {
 	case err != nil:
 	case a.member.throttles.refuses(call.Method, p.client.opts.throttle):
-		err = throttled(call)
+		err = throttled(call, p.client.opts.throttle)
 	default:
 		err = a.invoke(ctx, call, p.client.opts.throttle)
 	}

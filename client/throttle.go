@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -36,20 +37,34 @@ type throttle struct {
 	refused  time.Duration // when the instance last refused one
 }
 
-const (
-	throttleFades  = time.Second      // after which a call counts for 1/e
-	throttleProbe  = time.Second      // after which a call is let through in any case
-	throttleEnds   = 30 * time.Second // after the last call that was refused
-	throttleBegins = 10               // calls that were accepted before the first that was not, as is supposed
-	maxThrottles   = 256              // of an instance: further methods have none
-)
+// Throttle are the constants by which a client holds back calls of a method that an instance
+// refuses mostly, see [WithThrottle]. Zero fields have their defaults.
+type Throttle struct {
+	Sent     float64       // calls sent for each that is accepted; 2, and 1 at least
+	Accepted int           // calls that count as accepted before the first that was refused; 10
+	Fades    time.Duration // after which a call counts for 1/e; 1 s
+	Probe    time.Duration // after which a call is sent in any case; 1 s
+	Ends     time.Duration // after the last refusal; 30 s
+	Pause    time.Duration // that a call which is not sent asks its caller to wait; 100 ms
+}
 
-// defaultThrottle is how many calls are sent for each that is accepted.
-const defaultThrottle = 2
+// fill gives zero fields their defaults.
+func (t *Throttle) fill() *Throttle {
+	t.Sent, t.Accepted = cmp.Or(t.Sent, 2), cmp.Or(t.Accepted, 10)
+	t.Fades, t.Probe = cmp.Or(t.Fades, time.Second), cmp.Or(t.Probe, time.Second)
+	t.Ends, t.Pause = cmp.Or(t.Ends, 30*time.Second), cmp.Or(t.Pause, 100*time.Millisecond)
+	return t
+}
+
+func (t *Throttle) isValid() bool {
+	return t.Sent >= 1 && t.Accepted >= 1 && min(t.Fades, t.Probe, t.Ends, t.Pause) > 0
+}
+
+const maxThrottles = 256 // of an instance: further methods have none
 
 // refuses reports whether a call is not to be sent, and counts it.
-func (t *throttles) refuses(method string, sends float64) bool {
-	if !t.some.Load() {
+func (t *throttles) refuses(method string, by *Throttle) bool {
+	if by == nil || !t.some.Load() {
 		return false
 	}
 	now := balance.Now()
@@ -59,9 +74,9 @@ func (t *throttles) refuses(method string, sends float64) bool {
 	if one == nil {
 		return false
 	}
-	one.fade(now)
+	one.fade(now, by)
 	one.requests++
-	if rand.Float64() < one.share(sends) && now-one.passed < throttleProbe {
+	if rand.Float64() < one.share(by) && now-one.passed < by.Probe {
 		return true
 	}
 	one.passed = now
@@ -69,13 +84,13 @@ func (t *throttles) refuses(method string, sends float64) bool {
 }
 
 // share is the probability with which a call is not sent.
-func (t *throttle) share(sends float64) float64 {
-	return max(0, (t.requests-sends*t.accepts)/(t.requests+1))
+func (t *throttle) share(by *Throttle) float64 {
+	return max(0, (t.requests-by.Sent*t.accepts)/(t.requests+1))
 }
 
 // share is the probability with which a call of the method is not sent now.
-func (t *throttles) share(method string, sends float64) float64 {
-	if !t.some.Load() {
+func (t *throttles) share(method string, by *Throttle) float64 {
+	if by == nil || !t.some.Load() {
 		return 0
 	}
 	t.mu.Lock()
@@ -84,14 +99,17 @@ func (t *throttles) share(method string, sends float64) float64 {
 	if one == nil {
 		return 0
 	}
-	one.fade(balance.Now())
-	return one.share(sends)
+	one.fade(balance.Now(), by)
+	return one.share(by)
 }
 
 // answered counts what became of a call that was sent. calm says that no call waits at the
 // server.
-func (t *throttles) answered(method string, err error, calm bool, sends float64) {
-	refused := err != nil && isRefusal(err) && sends > 0
+func (t *throttles) answered(method string, err error, calm bool, by *Throttle) {
+	if by == nil {
+		return
+	}
+	refused := err != nil && isRefusal(err)
 	if !refused && !t.some.Load() {
 		return
 	}
@@ -101,26 +119,26 @@ func (t *throttles) answered(method string, err error, calm bool, sends float64)
 	one := t.byMethod[method]
 	switch {
 	case one == nil && refused:
-		t.addLocked(method, now)
+		t.addLocked(method, now, by)
 	case one == nil:
 	case refused:
 		one.refused = now
-	case calm, now-one.refused > throttleEnds:
+	case calm, now-one.refused > by.Ends:
 		t.removeLocked(method)
 	default:
-		one.fade(now)
+		one.fade(now, by)
 		one.accepts++
 	}
 }
 
-func (t *throttles) addLocked(method string, now time.Duration) {
+func (t *throttles) addLocked(method string, now time.Duration, by *Throttle) {
 	if t.byMethod == nil {
 		t.byMethod = map[string]*throttle{}
 	}
 	if len(t.byMethod) == maxThrottles {
 		return
 	}
-	t.byMethod[method] = &throttle{requests: throttleBegins + 1, accepts: throttleBegins, at: now, passed: now, refused: now}
+	t.byMethod[method] = &throttle{requests: float64(by.Accepted + 1), accepts: float64(by.Accepted), at: now, passed: now, refused: now}
 	t.some.Store(true)
 }
 
@@ -129,15 +147,15 @@ func (t *throttles) removeLocked(method string) {
 	t.some.Store(len(t.byMethod) > 0)
 }
 
-func (t *throttle) fade(now time.Duration) {
-	left := math.Exp(-float64(now-t.at) / float64(throttleFades))
+func (t *throttle) fade(now time.Duration, by *Throttle) {
+	left := math.Exp(-float64(now-t.at) / float64(by.Fades))
 	t.requests *= left
 	t.accepts *= left
 	t.at = now
 }
 
 // invoke makes the call, and has the throttles know how it went.
-func (a *attempt) invoke(ctx context.Context, call *tandem.Call, sends float64) (err error) {
+func (a *attempt) invoke(ctx context.Context, call *tandem.Call, by *Throttle) (err error) {
 	throttles, calm := &a.member.throttles, false
 	report := a.report
 	if throttles.some.Load() {
@@ -153,7 +171,7 @@ func (a *attempt) invoke(ctx context.Context, call *tandem.Call, sends float64) 
 	} else {
 		err = a.conn.own.InvokeAndTell(ctx, call, report)
 	}
-	throttles.answered(call.Method, err, calm, sends)
+	throttles.answered(call.Method, err, calm, by)
 	return err
 }
 
@@ -164,10 +182,8 @@ func isRefusal(err error) bool {
 }
 
 // throttled is the error of a call that is not sent.
-func throttled(call *tandem.Call) error {
+func throttled(call *tandem.Call, by *Throttle) error {
 	e := tandem.Errorf(tandem.ResourceExhausted, "%s is overloaded and refuses most calls of %s: this one was not sent", call.Peer.Addr, call.Method)
-	e.NotExecuted, e.RetryAfter = true, throttlePause
+	e.NotExecuted, e.RetryAfter = true, by.Pause
 	return e
 }
-
-const throttlePause = 100 * time.Millisecond

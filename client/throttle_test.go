@@ -98,3 +98,53 @@ func TestThrottle(t *testing.T) {
 		}
 	})
 }
+
+// The constants are options: without a throttle all calls are sent, and with another Probe and
+// another share more of them.
+func TestThrottleConstants(t *testing.T) {
+	for name, c := range map[string]struct {
+		throttle    *client.Throttle
+		least, most int64 // calls of 100 that are sent in a second while all are refused
+	}{
+		"none":    {nil, 100, 100},
+		"default": {&client.Throttle{}, 1, 5},
+		"probes":  {&client.Throttle{Probe: 100 * time.Millisecond}, 8, 15},
+		"forgets": {&client.Throttle{Fades: 20 * time.Millisecond, Accepted: 1000}, 6, 60},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var came atomic.Int64
+				network := transport.NewMemory()
+				serveOn(t, network, "a", func(srv *server.Server) error {
+					return server.Handle(srv, "Test.Some", func(_ context.Context, n *int) (*int, error) { return n, nil })
+				}, server.WithInterceptors(func(tandem.Func) tandem.Func {
+					return func(context.Context, *tandem.Call) error {
+						came.Add(1)
+						return &tandem.Error{Code: tandem.ResourceExhausted, Message: "too much", NotExecuted: true, RetryAfter: time.Millisecond}
+					}
+				}))
+				cl, err := client.Dial("memory://a", client.WithTransport("memory", network), client.WithFailMode(client.Failfast), client.WithThrottle(c.throttle))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() {
+					if err := cl.Close(); err != nil {
+						t.Error(err)
+					}
+				}()
+				for range 3000 {
+					_ = cl.Call(t.Context(), "Test.Some", new(int), new(int)) // it is refused
+					time.Sleep(10 * time.Millisecond)
+				}
+				came.Store(0)
+				for range 100 {
+					_ = cl.Call(t.Context(), "Test.Some", new(int), new(int)) // likewise
+					time.Sleep(10 * time.Millisecond)
+				}
+				if n := came.Load(); n < c.least || n > c.most {
+					t.Errorf("%d calls were sent, want %d to %d", n, c.least, c.most)
+				}
+			})
+		})
+	}
+}

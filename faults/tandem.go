@@ -105,7 +105,7 @@ func dialTandem(p plan) (caller, error) {
 		opts = append(opts, client.WithResolver(scheme, r))
 	}
 	if p.System == sysOpen {
-		opts = append(opts, client.WithThrottle(0))
+		opts = append(opts, client.WithThrottle(nil))
 	}
 	if p.Sources {
 		opts = append(opts, client.WithTransport("tcp", sourced{transport.TCP(), net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(sourceAddr(p.Client))}}}))

@@ -20,6 +20,7 @@ func misuse() map[string]server.Option {
 	return map[string]server.Option{
 		"WithCodecs":                     server.WithCodecs(nil),
 		"WithCompressors":                server.WithCompressors(nil),
+		"WithOverloadControl: got {":     server.WithOverloadControl(server.OverloadConfig{Cut: -1}),
 		"WithCompressAbove: got -1":      server.WithCompressAbove(-1),
 		"WithTransport":                  server.WithTransport("x", nil),
 		"WithTLS":                        server.WithTLS(nil),

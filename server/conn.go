@@ -283,7 +283,7 @@ func (c *Conn) noteRead(n int) {
 		return
 	}
 	now := c.server.env.Now()
-	if c.backlog.Read(n, now) || g.gate.Guarding() {
+	if c.backlog.Read(n, now, g.gate.Every()) || g.gate.Guarding() {
 		if t, ok := c.Conn.(*transport.Conn); ok {
 			r, _ := t.Received()
 			c.backlog.Count(r.Unread, r.Age, now)

@@ -29,7 +29,7 @@ func ExampleServer_Overload() {
 	_, stop := startOn(network, srv)
 	defer stop()
 	c, err := client.Dial("mem://example", client.WithTransport("mem", network),
-		client.WithFailMode(client.Failfast), client.WithThrottle(3))
+		client.WithFailMode(client.Failfast), client.WithThrottle(&client.Throttle{Sent: 3}))
 	check(err)
 	defer c.Close()
 

@@ -200,7 +200,10 @@ type OverloadConfig = overload.Config
 // WithOverloadControl changes the constants of overload control, see docs/overload.md. It
 // needs none: the defaults find the limits by themselves.
 func WithOverloadControl(c OverloadConfig) Option {
-	return func(o *options) { o.guarded, o.overload = true, c }
+	return func(o *options) {
+		o.want(c.IsValid(), "WithOverloadControl", c, "fields of 0, for the default, or more")
+		o.guarded, o.overload = true, c
+	}
 }
 
 // WithTrustedCriticality decides which callers may send calls above Normal, see

@@ -46,9 +46,6 @@ func (g *guard) loadOf(m *dispatch.Method) *overload.Method {
 	return known.(*overload.Method) //nolint:forcetypeassert // as above
 }
 
-// readEvery is the time after which a handler yields to the goroutines that read requests.
-const readEvery = int64(10 * time.Millisecond)
-
 // letRead yields to other goroutines, most of which read requests. Go's scheduler prefers the
 // goroutine that was made runnable last, which is the next handler, and the gate does not know the
 // requests that meanwhile wait in the kernel.
@@ -56,7 +53,7 @@ func (g *guard) letRead(now int64) {
 	if g == nil || !g.gate.Guarding() {
 		return
 	}
-	if last := g.read.Load(); now-last > readEvery && g.read.CompareAndSwap(last, now) {
+	if last := g.read.Load(); now-last > int64(g.gate.Every()) && g.read.CompareAndSwap(last, now) {
 		runtime.Gosched()
 		g.gate.Paused()
 	}
@@ -140,11 +137,9 @@ func (s *Server) Overload() (o OverloadState) {
 	return o
 }
 
-// Times between two looks at the processors: while calls run, and while none do.
-const (
-	lookBusy = 10 * time.Millisecond
-	lookIdle = 100 * time.Millisecond
-)
+// whileIdle is how many times longer the pause between two looks at the processors is while no
+// call runs.
+const whileIdle = 10
 
 // watch tells the gate of the processors until the server ends.
 func (s *Server) watch() {
@@ -160,7 +155,7 @@ func (s *Server) watch() {
 func (g *guard) watch(ctx context.Context, now func() int64, log *slog.Logger) {
 	var p processors
 	p.look()
-	timer := time.NewTimer(lookBusy)
+	timer := time.NewTimer(g.gate.Every())
 	defer timer.Stop()
 	for {
 		select {
@@ -172,9 +167,9 @@ func (g *guard) watch(ctx context.Context, now func() int64, log *slog.Logger) {
 		g.gate.Sample(load, now()).Tell()
 		g.tell(log)
 		if load.Wait > 0 || g.gate.Busy() {
-			timer.Reset(lookBusy)
+			timer.Reset(g.gate.Every())
 		} else {
-			timer.Reset(lookIdle)
+			timer.Reset(whileIdle * g.gate.Every())
 		}
 	}
 }
@@ -289,7 +284,7 @@ func (c *Conn) admitStream(call *tandem.Call, done func(error)) bool {
 		return true
 	}
 	defer c.leaveCall()
-	done(refusal(time.Second, "no more streams may run, so %s did not begin", call.Method))
+	done(refusal(c.server.guard.gate.LongestPause(), "no more streams may run, so %s did not begin", call.Method))
 	return false
 }
 

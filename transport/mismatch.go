@@ -3,6 +3,7 @@ package transport
 import (
 	"bytes"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -96,11 +97,17 @@ func isHTTP(head []byte) bool {
 	return slices.Contains([]string{"GET /", "HEAD ", "POST ", "PUT /", "PATCH", "DELET", "OPTIO", "CONNE", "TRACE", "PRI *"}, string(head))
 }
 
-// plainServer makes the error of a client's TLS handshake one that says that the server
-// speaks no TLS, if that is why.
-func plainServer(err error) error {
+// adviseClient makes the error of a client's TLS handshake one that says what to do: if the
+// server speaks no TLS, or the client doesn't trust its certificate.
+func adviseClient(err error) error {
 	if record, ok := errors.AsType[tls.RecordHeaderError](err); ok && !isRecord(record.RecordHeader[:]) {
 		return fmt.Errorf("%w (%w)", ErrServerIsPlain, err)
+	}
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return fmt.Errorf("%w: give the authority's certificate to the client, as RootCAs of its tls.Config", err)
+	}
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return fmt.Errorf("%w: dial a name that the certificate has, or give one to the client, as ServerName of its tls.Config", err)
 	}
 	return err
 }

@@ -178,7 +178,7 @@ func (t *tlsTransport) Dial(ctx context.Context, address string) (net.Conn, erro
 	}
 	c := tls.Client(raw, config)
 	if err := c.HandshakeContext(ctx); err != nil {
-		return nil, errors.Join(plainServer(err), raw.Close())
+		return nil, errors.Join(adviseClient(err), raw.Close())
 	}
 	return c, nil
 }

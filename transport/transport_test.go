@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,7 +155,7 @@ func TestStrangersAreNotTrusted(t *testing.T) {
 	defer ln.Close()
 	go func() { _ = echoOne(ln) }()
 	_, err = transport.TLS(transport.TCP(), nil).Dial(context.Background(), ln.Addr().String())
-	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); !ok {
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); !ok || !strings.Contains(err.Error(), "RootCAs") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -175,6 +176,8 @@ func TestBadCertificates(t *testing.T) {
 		server, client := testcert.Spoiled(t, "a.example", spoil)
 		if err := shakeHands(t, server, client); err == nil {
 			t.Errorf("a server whose certificate is spoiled, %s, was taken", name)
+		} else if strings.Contains(name, "host") != strings.Contains(err.Error(), "ServerName") {
+			t.Errorf("%s: advice that does not fit, or none: %v", name, err)
 		}
 	}
 	for name, spoil := range map[string]func(*x509.Certificate){

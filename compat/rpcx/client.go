@@ -172,7 +172,7 @@ func (c *Client) core(ctx context.Context, s CoreSelector) (*client.Client, erro
 		}
 	}
 	return within(ctx, func() (*client.Client, error) {
-		return s.Core(client.WithRetries(c.Retries), c.PluginContainer.option())
+		return s.Core(client.WithFailMode(c.FailMode.tandem()), client.WithRetries(c.Retries), c.PluginContainer.option())
 	})
 }
 

@@ -13,16 +13,14 @@ type Backlog struct {
 	age    int64 // ns that the bytes which are read now have waited
 }
 
-// lookEvery is the time after which a reader that never finds the buffer empty counts its bytes.
-const lookEvery = int64(10 * time.Millisecond)
-
 // Waited notes that the buffer was empty, so the reader had to wait.
 func (b *Backlog) Waited(now int64) { *b = Backlog{since: now, looked: now} }
 
-// Read notes that so many bytes were read. It reports whether it is time for [Backlog.Count].
-func (b *Backlog) Read(n int, now int64) bool {
+// Read notes that so many bytes were read. It reports whether it is time for [Backlog.Count]:
+// every so often, for a reader that never finds the buffer empty.
+func (b *Backlog) Read(n int, now int64, every time.Duration) bool {
 	b.read += n
-	return now-b.looked >= lookEvery
+	return now-b.looked >= int64(every)
 }
 
 // Count takes the number of bytes in the buffer and the time since the last of them arrived. The

@@ -16,7 +16,7 @@ func TestBacklog(t *testing.T) {
 	now := second
 	look := func(read, unread int, last time.Duration) time.Duration {
 		now += tick
-		if !b.Read(read, now) {
+		if !b.Read(read, now, 10*time.Millisecond) {
 			t.Fatal("Read does not ask for Count after 20 ms")
 		}
 		b.Count(unread, last, now)
@@ -40,7 +40,7 @@ func TestBacklog(t *testing.T) {
 	if age := look(10, 1<<20, 0); age > time.Duration(tick) {
 		t.Errorf("%v, older than the last time that nothing was left", age)
 	}
-	if b.Read(10, now+ms) {
+	if b.Read(10, now+ms, 10*time.Millisecond) {
 		t.Error("Read asks for Count after 1 ms")
 	}
 	b.Waited(now + ms)

@@ -72,12 +72,7 @@ func (r *Request) isInTime(now int64, cfg *Config) bool {
 // need is the time in ns that the handler is expected to take: its median times Margin.
 func (r *Request) need(cfg *Config) float64 { return cfg.Margin * float64(r.Method.took.Load()) }
 
-// Bounds of what a refused caller is asked to wait.
-const (
-	shortestPause = 10 * time.Millisecond
-	longestPause  = time.Second
-)
-
-func pause(ahead int64) time.Duration {
-	return min(max(time.Duration(ahead), shortestPause), longestPause)
+// pause is what a caller is asked to wait that is refused, as there are so many ns of work ahead.
+func (c *Config) pause(ahead int64) time.Duration {
+	return min(max(time.Duration(ahead), c.ShortestPause), c.LongestPause)
 }

@@ -19,6 +19,7 @@ package overload
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -60,9 +61,9 @@ type Config struct {
 
 	// Slots.
 	Processors int     // the least number of slots is this
-	Busy       float64 // goroutines that wait for a processor, for each processor: with more the slots become fewer
+	Busy       float64 // goroutines that wait for a processor, for each processor: with more the slots become fewer; below 0: always
 	Idle       float64 // with fewer than this they become more
-	Engage     float64 // share of the usual timeout that a goroutine must wait for a processor, or a request to be read, before slots apply
+	Engage     float64 // share of the usual timeout that a goroutine must wait for a processor, or a request to be read, before slots apply; below 0: at once
 	Fewer      float64 // what is left of the slots after a busy sample
 	More       float64 // what becomes of them after an idle one
 	CalmAfter  int     // samples, after which slots that bind nothing are lifted
@@ -70,20 +71,32 @@ type Config struct {
 	// Streams.
 	Streams int // that may run in any case
 
-	// Limits of methods.
-	FirstLimit int64         // of the running handlers of a method, until one ends late; many by default
-	LiftAfter  int           // periods in which the limit bound nothing, after which it is the first again
-	LeastLimit int           // of a method
-	Cut        float64       // what is left of a method's limit after handlers were late
-	Growth     int64         // beyond the limit that was cut, it grows by 1/Growth for each limit of handlers in time
-	TimeShare  float64       // of the time that a handler has: the limit aims at handlers that take no more
-	Spare      float64       // a limit is at least so many times what the usual time needs
-	Fruitless  int           // cuts in a row that change nothing, after which there is no limit
-	Immunity   time.Duration // for so long, twice as long each time
-	Period     time.Duration // over which the rate of handlers in time is counted
-	RateFades  float64       // what is left of the largest rate after a period
-	UsualGain  float64       // weight of a period in the usual time, tenfold if it is shorter
+	// Limits of methods by the latency of handlers: only by option, as a method with two kinds of
+	// handlers, some quick and some slow, deceives it.
+	Gradient float64 // how many times its long average the time of handlers may be, before the limit is lowered; 0, the default, for no such limit
+	LongGain float64 // weight of a period in the long average
+	Smooth   float64 // share of the change that is made in a period
 
+	// Limits of methods.
+	FirstLimit      int64         // of the running handlers of a method, until one ends late; many by default
+	LiftAfter       int           // periods in which the limit bound nothing, after which it is the first again
+	LeastLimit      int           // of a method
+	Cut             float64       // what is left of a method's limit after handlers were late
+	Growth          int64         // beyond the limit that was cut, it grows by 1/Growth for each limit of handlers in time
+	TimeShare       float64       // of the time that a handler has: the limit aims at handlers that take no more
+	Spare           float64       // a limit is at least so many times what the usual time needs
+	Fruitless       int           // cuts in a row that change nothing, after which there is no limit
+	Immunity        time.Duration // for so long, twice as long each time
+	LongestImmunity time.Duration // and no longer than that
+	Period          time.Duration // over which the rate of handlers in time is counted
+	RateFades       float64       // what is left of the largest rate after a period
+	UsualGain       float64       // weight of a period in the usual time, tenfold if it is shorter
+
+	// What refused callers are asked to wait is between these. Those get the longest that have
+	// waited in the queue, and streams.
+	ShortestPause, LongestPause time.Duration
+
+	Every        time.Duration // between two looks at processors and receive buffers, and between pauses of handlers in which requests are read; tenfold while no call runs
 	UsualTimeout time.Duration // of requests without a deadline
 }
 
@@ -94,7 +107,8 @@ func Default() Config {
 		Processors: 1, Busy: 4, Idle: 1, Engage: 0.1, Fewer: 0.7, More: 1.15, CalmAfter: 100, Streams: 1024,
 		FirstLimit: 1 << 30, LiftAfter: 40, LeastLimit: 2, Cut: 0.7, Growth: 32, TimeShare: 0.5, Spare: 4, Fruitless: 2, Immunity: 10 * time.Minute,
 		Period: 250 * time.Millisecond, RateFades: 0.98, UsualGain: 0.02,
-		UsualTimeout: 10 * time.Second,
+		LongGain: 0.005, Smooth: 0.2, LongestImmunity: time.Hour, ShortestPause: 10 * time.Millisecond, LongestPause: time.Second,
+		Every: 10 * time.Millisecond, UsualTimeout: 10 * time.Second,
 	}
 }
 
@@ -111,7 +125,22 @@ func (c *Config) fill() {
 	c.TimeShare, c.Spare, c.LiftAfter = cmp.Or(c.TimeShare, d.TimeShare), cmp.Or(c.Spare, d.Spare), cmp.Or(c.LiftAfter, d.LiftAfter)
 	c.Fruitless, c.Immunity = cmp.Or(c.Fruitless, d.Fruitless), cmp.Or(c.Immunity, d.Immunity)
 	c.Period, c.RateFades = cmp.Or(c.Period, d.Period), cmp.Or(c.RateFades, d.RateFades)
+	c.LongGain, c.Smooth = cmp.Or(c.LongGain, d.LongGain), cmp.Or(c.Smooth, d.Smooth)
+	c.LongestImmunity, c.Every = cmp.Or(c.LongestImmunity, d.LongestImmunity), cmp.Or(c.Every, d.Every)
+	c.ShortestPause, c.LongestPause = cmp.Or(c.ShortestPause, d.ShortestPause), cmp.Or(c.LongestPause, d.LongestPause)
 	c.UsualGain, c.UsualTimeout = cmp.Or(c.UsualGain, d.UsualGain), cmp.Or(c.UsualTimeout, d.UsualTimeout)
+}
+
+// IsValid reports whether no field is negative that must not be.
+func (c *Config) IsValid() bool {
+	always := *c
+	always.Busy, always.Engage = 0, 0
+	for _, field := range reflect.ValueOf(always).Fields() {
+		if field.CanInt() && field.Int() < 0 || field.CanFloat() && field.Float() < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // Counts are what a [Gate] has done so far.
@@ -140,6 +169,12 @@ func (g *Gate) Method(now int64) *Method {
 	g.all = append(g.all, m)
 	return m
 }
+
+// Every returns the time between two looks at the processors.
+func (g *Gate) Every() time.Duration { return g.cfg.Every }
+
+// LongestPause returns what a caller is asked to wait at most.
+func (g *Gate) LongestPause() time.Duration { return g.cfg.LongestPause }
 
 // Class is how critical a request is. Within the queue a higher class is served first.
 type Class uint8
@@ -186,6 +221,8 @@ const (
 // Next are requests that have left the queue: to begin now, or refused.
 type Next struct {
 	Run, Refuse []*Request
+
+	pause time.Duration // of those that are refused
 }
 
 // Tell tells their owners.
@@ -194,7 +231,7 @@ func (n Next) Tell() {
 		r.Owner.(Owner).Admitted() //nolint:forcetypeassert // as Tell demands
 	}
 	for _, r := range n.Refuse {
-		r.Owner.(Owner).Refused(longestPause) //nolint:forcetypeassert // as above
+		r.Owner.(Owner).Refused(n.pause) //nolint:forcetypeassert // as above
 	}
 }
 
@@ -226,10 +263,10 @@ func (g *Gate) Ask(r *Request, now int64) (v Verdict, retryAfter time.Duration) 
 	switch {
 	case !r.fits(ahead, now, &g.cfg):
 		g.counts.Late++
-		return Refuse, pause(ahead)
+		return Refuse, g.cfg.pause(ahead)
 	case g.calls >= g.cfg.Calls || r.OneWay && g.oneWay >= g.cfg.OneWay || g.bytes+r.Bytes > g.cfg.Bytes:
 		g.counts.Full++
-		return Refuse, pause(ahead)
+		return Refuse, g.cfg.pause(ahead)
 	}
 	r.asked = now
 	g.enqueue(r)
@@ -383,6 +420,7 @@ func (g *Gate) forget(r *Request) {
 // next takes requests out of the queue: those that may run, and those that can't finish in
 // time any more.
 func (g *Gate) next(now int64) (n Next) {
+	n.pause = g.cfg.LongestPause
 	for g.calls > 0 && g.hasSlot() {
 		m, class := g.choose()
 		if m == nil {

@@ -1,6 +1,7 @@
 package overload
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 )
@@ -31,6 +32,7 @@ type Method struct {
 	period    int64          // began then
 	rate      float64        // handlers in time a ns, a maximum that fades
 	easy      int            // periods in a row of which the limit bound nothing
+	long      float64        // ns that a handler takes, an average over minutes: with Config.Gradient only
 	usual     float64        // ns that a handler takes while no request waits, an average
 }
 
@@ -81,6 +83,9 @@ func (m *Method) learn(took int64) {
 // half of the time that it had does not count: with a higher limit others would be late.
 func (m *Method) grow(cfg *Config, began, now, deadline int64) {
 	limit := m.limit.Load()
+	if cfg.Gradient > 0 {
+		return // the gradient raises it
+	}
 	m.bound = m.bound || 2*m.running.Load() > limit
 	if !m.bound || deadline != 0 && float64(now-began) > cfg.TimeShare*float64(deadline-began) {
 		return
@@ -107,8 +112,11 @@ func (m *Method) roll(cfg *Config, now int64) {
 	n, spent := m.inTime.Swap(0), m.spent.Swap(0)
 	m.rate = max(m.rate*cfg.RateFades, float64(n)/float64(took))
 	m.period = now
-	limit := m.limit.Load()
 	most := m.most.Swap(m.running.Load())
+	if n > 0 && cfg.Gradient > 0 {
+		m.lean(cfg, float64(spent)/float64(n), most)
+	}
+	limit := m.limit.Load()
 	if n > 0 && m.waiting() == 0 && most < limit {
 		m.learnUsual(cfg, float64(spent)/float64(n))
 	}
@@ -118,6 +126,35 @@ func (m *Method) roll(cfg *Config, now int64) {
 		m.limit.Store(cfg.FirstLimit)
 		m.threshold = 0
 	}
+}
+
+// lean moves the limit by the ratio of the long average of the handlers' time to that of a period:
+// down while handlers take longer than they did, and else up by the square root of the limit, so
+// that it finds more. A limit of which less than a half was used stays. After gradient2 of
+// Netflix's concurrency-limits.
+func (m *Method) lean(cfg *Config, mean float64, most int64) {
+	const steepest, tooLong, fall = 0.5, 2, 0.95
+	if m.long == 0 {
+		m.long = mean
+	}
+	m.long += cfg.LongGain * (mean - m.long)
+	if m.long > tooLong*mean { // after an overload it comes down soon
+		m.long *= fall
+	}
+	slope := min(1, max(steepest, cfg.Gradient*m.long/mean))
+	limit := float64(m.limit.Load())
+	switch {
+	case m.limit.Load() < cfg.FirstLimit:
+	case slope == 1:
+		return // there is no limit, and need be none
+	default:
+		limit = float64(most)
+	}
+	if 2*float64(most) < limit {
+		return
+	}
+	limit += cfg.Smooth * (limit*slope + math.Sqrt(limit) - limit)
+	m.limit.Store(min(cfg.FirstLimit, max(int64(cfg.LeastLimit), int64(math.Ceil(limit)))))
 }
 
 // learnUsual moves the usual time towards that of a period: soon if it is shorter, slowly if
@@ -188,10 +225,7 @@ func (m *Method) isFruitless(cfg *Config, now int64) bool {
 	}
 	m.fruitless, m.threshold = 0, 0
 	m.limit.Store(cfg.FirstLimit)
-	m.immunity = min(max(cfg.Immunity, 2*m.immunity), longestImmunity) //nolint:mnd // twice as long each time
+	m.immunity = min(max(cfg.Immunity, 2*m.immunity), cfg.LongestImmunity) //nolint:mnd // twice as long each time
 	m.immune = now + int64(m.immunity)
 	return true
 }
-
-// longestImmunity bounds for how long a method has no limit after cuts that were fruitless.
-const longestImmunity = time.Hour

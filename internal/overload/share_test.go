@@ -24,6 +24,8 @@ type pooled struct {
 	heeds   bool
 	random  *rand.Rand
 	callers []counts
+	took    int64 // ns, by handlers that have ended
+	ended   int64 // handlers
 }
 
 // counts are a caller's requests, and those that ended in time.
@@ -55,6 +57,17 @@ func (e *events) Pop() any {
 	x := (*e)[last]
 	*e = (*e)[:last]
 	return x
+}
+
+// newPooled returns such a server, with 16 connections and handlers that need one for 50 ms.
+func newPooled(cfg overload.Config, patient int64, heeds bool, callers int) *pooled {
+	p := &pooled{
+		gate: overload.New(cfg), now: second, free: 16, hold: 50 * ms, patient: patient, heeds: heeds,
+		random: rand.New(rand.NewPCG(1, 2)), callers: make([]counts, callers),
+	}
+	p.method = p.gate.Method(p.now)
+	p.sample()
+	return p
 }
 
 func (p *pooled) at(t int64, f func()) { heap.Push(&p.events, event{t, f}) }
@@ -105,6 +118,7 @@ func (p *pooled) serve(v *visit) {
 }
 
 func (p *pooled) end(v *visit, failed bool) {
+	p.took, p.ended = p.took+p.now-v.began, p.ended+1
 	for _, r := range p.gate.Done(p.method, v.began, p.now, v.Deadline, failed).Run {
 		p.begin(r.Owner.(*visit))
 	}
@@ -140,12 +154,7 @@ func (p *pooled) comes(caller int, rate float64, from, until int64) {
 func TestGreedyCallerKeepsToItsShare(t *testing.T) {
 	const capacity, others, finding, last = 320.0, 9, 6 * second, 66 * second
 	for _, heeds := range []bool{true, false} {
-		p := &pooled{
-			gate: overload.New(overload.Config{}), now: second, free: 16, hold: 50 * ms, patient: second, heeds: heeds,
-			random: rand.New(rand.NewPCG(1, 2)), callers: make([]counts, 1+others),
-		}
-		p.method = p.gate.Method(p.now)
-		p.sample()
+		p := newPooled(overload.Config{}, second, heeds, 1+others)
 		p.comes(0, 3*capacity, second, last)
 		for i := range others {
 			p.comes(1+i, 0.09*capacity, second, last)
@@ -165,6 +174,39 @@ func TestGreedyCallerKeepsToItsShare(t *testing.T) {
 		}
 		if fair.good < fair.made*98/100 {
 			t.Errorf("heeding %v: of %d calls of the others %d succeed", heeds, fair.made, fair.good)
+		}
+	}
+}
+
+// With a gradient handlers take little longer than they usually do, though their deadlines are
+// far: a limit of the running ones follows their latency. Without, they may take all the time
+// that they have.
+func TestGradientKeepsLatency(t *testing.T) {
+	const capacity, calm, overloaded = 320.0, 60 * second, 30 * second
+	for gradient, want := range map[float64]func(time.Duration) bool{
+		0:   func(took time.Duration) bool { return took > 500*time.Millisecond },
+		1.5: func(took time.Duration) bool { return took < 150*time.Millisecond },
+	} {
+		p := newPooled(overload.Config{Gradient: gradient}, 10*second, true, 1)
+		p.comes(0, 0.5*capacity, second, calm)
+		p.run(calm)
+		if _, limit, _ := p.method.State(p.gate); limit < 1<<30 {
+			t.Errorf("gradient %v: a limit of %d in calm weather", gradient, limit)
+		}
+		p.comes(0, 3*capacity, calm, calm+overloaded)
+		p.run(calm + overloaded/2)
+		p.took, p.ended = 0, 0
+		p.callers[0] = counts{}
+		p.run(calm + overloaded)
+		if took := time.Duration(p.took / p.ended); !want(took) {
+			t.Errorf("gradient %v: handlers take %v", gradient, took)
+		}
+		if served, least := p.callers[0].good, int(0.9*capacity*float64(overloaded/2)/float64(second)); gradient > 0 && served < least {
+			t.Errorf("gradient %v: %d served, want %d", gradient, served, least)
+		}
+		p.run(calm + 3*overloaded)
+		if _, limit, _ := p.method.State(p.gate); gradient > 0 && limit < 16 {
+			t.Errorf("gradient %v: a limit of %d is left", gradient, limit)
 		}
 	}
 }

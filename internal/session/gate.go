@@ -58,13 +58,10 @@ func (s *Session) admitStream(in *Inbound) bool {
 		return true
 	}
 	e := refused(tandem.ResourceExhausted, "the server is overloaded: no more streams may run, so %s did not begin", in.call.Method)
-	e.RetryAfter = streamPause
+	e.RetryAfter = s.env.cfg.Gate.LongestPause()
 	s.refuseRun(in, e)
 	return false
 }
-
-// streamPause is the RetryAfter of a refused stream.
-const streamPause = time.Second
 
 // callerOf returns the hash by which the gate's queue tells callers apart. Only the reader may
 // call it.

@@ -223,7 +223,8 @@ func FollowProto(call *tandem.Call) {
 // noCodec says that a call names a codec that is not here.
 func noCodec(name string) error {
 	if name == protoCodec {
-		return refused(tandem.Unimplemented, "messages of Protocol Buffers without their codec: give protobuf.Codec() of package codec/protobuf to WithCodec")
+		return refused(tandem.Unimplemented, "messages of Protocol Buffers without their codec: "+
+			"give protobuf.Codec() of package codec/protobuf to WithCodec, and call by a protocol that carries it (net/rpc carries gob only)")
 	}
 	return refused(tandem.Unimplemented, "no codec %q here: give it to WithCodecs", name)
 }

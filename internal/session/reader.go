@@ -226,7 +226,7 @@ func (s *Session) noteRead(n int, waited bool, now int64) {
 	case s.env.cfg.Gate == nil:
 	case waited:
 		b.Waited(now)
-	case b.Read(n, now):
+	case b.Read(n, now, s.env.cfg.Gate.Every()):
 		r, _ := s.conn.Received()
 		b.Count(r.Unread, r.Age, now)
 		s.env.cfg.Gate.Behind(time.Duration(b.Age()))

@@ -37,7 +37,7 @@ func TestStreamsHaveALimit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c, err := client.Dial(scheme+"://"+listening(t, srv), client.WithProtocols(all.Clients()...), client.WithFailMode(client.Failfast), client.WithThrottle(0))
+			c, err := client.Dial(scheme+"://"+listening(t, srv), client.WithProtocols(all.Clients()...), client.WithFailMode(client.Failfast), client.WithThrottle(nil))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -36,7 +36,7 @@ func TestUnreadRequestsAreSeen(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c, err := client.Dial(scheme+"://"+listening(t, srv), client.WithProtocols(all.Clients()...), client.WithThrottle(0))
+			c, err := client.Dial(scheme+"://"+listening(t, srv), client.WithProtocols(all.Clients()...), client.WithThrottle(nil))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,8 +3,10 @@ package web
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"time"
 
 	"connectrpc.com/connect"
@@ -108,7 +110,10 @@ func (s *steady) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
 	s.left -= n
 	s.most -= int64(n)
-	if err == io.EOF { // net/http goes on reading, for the end of the client
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("the request has not come on for %v: see WithStallTimeout (%w)", s.stall, err)
+	}
+	if errors.Is(err, io.EOF) { // net/http goes on reading, for the end of the client
 		_ = s.setDeadline(time.Time{})
 	}
 	return n, err

@@ -120,6 +120,9 @@ func TestUnfinishedRequests(t *testing.T) {
 				if err != nil || status != c.status || took != c.within {
 					t.Errorf("%d %s after %v, %v; want %d after %v", status, text, took, err, c.status, c.within)
 				}
+				if status == 504 && !strings.Contains(text, "WithStallTimeout") {
+					t.Errorf("the answer does not say which limit it was: %s", text)
+				}
 				if took, err := conn.closedAfter(); err != nil || took > time.Second {
 					t.Errorf("closed after %v: %v", took, err)
 				}
