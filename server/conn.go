@@ -125,7 +125,7 @@ func (c *Conn) start(ctx context.Context, m *dispatch.Method, call *tandem.Call,
 	c.countFromArrival(call)
 	c.server.limitTime(m, call)
 	if c.server.guard == nil || c.admit(ctx, m, call, done) {
-		c.runAdmitted(ctx, m, call, done)
+		c.runAdmitted(ctx, m, call, nil, done)
 	}
 }
 
@@ -138,8 +138,9 @@ func (c *Conn) countFromArrival(call *tandem.Call) {
 	call.Deadline = call.Deadline.Add(-time.Duration(c.age.Load()))
 }
 
-// runAdmitted makes a call that the gate has let pass, in another goroutine.
-func (c *Conn) runAdmitted(ctx context.Context, m *dispatch.Method, call *tandem.Call, done func(error)) {
+// runAdmitted makes a call that the gate has let pass, in another goroutine. waited is nil for one
+// that did not wait.
+func (c *Conn) runAdmitted(ctx context.Context, m *dispatch.Method, call *tandem.Call, waited *overload.Request, done func(error)) {
 	c.server.crew.run(func() {
 		defer c.leaveCall()
 		c.server.guard.letRead(c.server.env.Now())
@@ -153,10 +154,11 @@ func (c *Conn) runAdmitted(ctx context.Context, m *dispatch.Method, call *tandem
 			return
 		}
 		env, gate := c.server.env, c.server.guard.gate
-		began, deadline, failed := env.Now(), env.Instant(call.Deadline), true
-		defer func() { gate.Done(c.server.guard.loadOf(m), began, env.Now(), deadline, failed).Tell() }()
+		h := c.server.guard.loadOf(m).Begin(waited, env.Now(), env.Instant(call.Deadline))
+		h.Failed = true
+		defer func() { gate.Done(&h, env.Now()).Tell() }()
 		c.server.run(ctx, m, call, func(err error) {
-			failed = err != nil
+			h.Failed = err != nil
 			done(err)
 		})
 	})

@@ -234,12 +234,13 @@ func (p *processors) wait(h *metrics.Float64Histogram) time.Duration {
 
 // queued is a call of another protocol that waits in the gate's queue, or was refused there.
 type queued struct {
-	conn *Conn
-	ctx  context.Context //nolint:containedctx // the call's
-	m    *dispatch.Method
-	call *tandem.Call
-	done func(error)
-	stop func() bool // watching ctx
+	conn  *Conn
+	ctx   context.Context //nolint:containedctx // the call's
+	m     *dispatch.Method
+	call  *tandem.Call
+	waits *overload.Request
+	done  func(error)
+	stop  func() bool // watching ctx
 }
 
 // admit asks the gate for a call. It returns false if the call waits, and begins later, or is
@@ -262,6 +263,7 @@ func (c *Conn) admit(ctx context.Context, m *dispatch.Method, call *tandem.Call,
 		Method: load, Caller: c.server.callerOf(call.Peer), Class: c.server.classOf(call), Bytes: foreignBytes, OneWay: call.Kind == tandem.OneWay,
 		Deadline: c.server.env.Instant(call.Deadline), Owner: q,
 	}
+	q.waits = r
 	q.stop = context.AfterFunc(ctx, func() {
 		if g.gate.Leave(r) {
 			q.end(notStarted(ctx.Err()))
@@ -302,7 +304,7 @@ const foreignBytes = 4 << 10
 // Admitted begins the call.
 func (q *queued) Admitted() {
 	q.stop()
-	q.conn.runAdmitted(q.ctx, q.m, q.call, q.done)
+	q.conn.runAdmitted(q.ctx, q.m, q.call, q.waits, q.done)
 }
 
 // Refused ends the call, which has not executed.

@@ -47,6 +47,8 @@ type Gate struct {
 	all     []*Method
 	clock   [classes]int64 // virtual time of the methods that were served last
 	counts  Counts
+	sampled int64 // when the last sample came; 0 before the first
+	woke    int64 // when the process last went on after it had been stopped
 }
 
 // Config are the constants of a [Gate]. A zero field has the default that [Default] returns.
@@ -77,20 +79,26 @@ type Config struct {
 	LongGain float64 // weight of a period in the long average
 	Smooth   float64 // share of the change that is made in a period
 
-	// Limits of methods.
-	FirstLimit      int64         // of the running handlers of a method, until one ends late; many by default
+	// Limits of methods. Handlers are slow that take more than TimeShare of the time that they
+	// have, and more than Slower times the usual.
+	TimeShare       float64
+	Slower          float64
+	Judged          int           // handlers by which it is judged whether too many are slow
+	Share           float64       // of those that may be slow, or late
+	FirstLimit      int64         // of the running handlers of a method, until too many are slow; many by default
 	LiftAfter       int           // periods in which the limit bound nothing, after which it is the first again
 	LeastLimit      int           // of a method
-	Cut             float64       // what is left of a method's limit after handlers were late
+	Cut             float64       // what is left of a limit at most when it is cut
+	DeepCut         float64       // likewise, if all were late
 	Growth          int64         // beyond the limit that was cut, it grows by 1/Growth for each limit of handlers in time
-	TimeShare       float64       // of the time that a handler has: the limit aims at handlers that take no more
-	Spare           float64       // a limit is at least so many times what the usual time needs
-	Fruitless       int           // cuts in a row that change nothing, after which there is no limit
-	Immunity        time.Duration // for so long, twice as long each time
+	Spare           float64       // a limit is at least so many times what the rate needs at the usual time
+	Fruitless       int           // cuts in a row after which as many handlers are late as before: then there is no limit
+	Immunity        time.Duration // for so long slow handlers are taken for usual that no limit changes, twice as long each time
 	LongestImmunity time.Duration // and no longer than that
 	Period          time.Duration // over which the rate of handlers in time is counted
 	RateFades       float64       // what is left of the largest rate after a period
-	UsualGain       float64       // weight of a period in the usual time, tenfold if it is shorter
+	UsualGain       float64       // weight of a period in the usual time, if its handlers took longer
+	ShorterGain     float64       // and if they did not
 
 	// What refused callers are asked to wait is between these. Those get the longest that have
 	// waited in the queue, and streams.
@@ -105,8 +113,8 @@ func Default() Config {
 	return Config{
 		Calls: 8192, OneWay: 2048, Bytes: 32 << 20, Slack: 0.5, Margin: 1.25,
 		Processors: 1, Busy: 4, Idle: 1, Engage: 0.1, Fewer: 0.7, More: 1.15, CalmAfter: 100, Streams: 1024,
-		FirstLimit: 1 << 30, LiftAfter: 40, LeastLimit: 2, Cut: 0.7, Growth: 32, TimeShare: 0.5, Spare: 4, Fruitless: 2, Immunity: 10 * time.Minute,
-		Period: 250 * time.Millisecond, RateFades: 0.98, UsualGain: 0.02,
+		FirstLimit: 1 << 30, LiftAfter: 40, LeastLimit: 2, Cut: 0.7, Growth: 32, TimeShare: 0.5, Slower: 2, Judged: 32, Share: 0.1, Spare: 1, DeepCut: 0.25, Fruitless: 3, Immunity: 10 * time.Minute,
+		Period: 250 * time.Millisecond, RateFades: 0.98, UsualGain: 0.0005, ShorterGain: 0.2,
 		LongGain: 0.005, Smooth: 0.2, LongestImmunity: time.Hour, ShortestPause: 10 * time.Millisecond, LongestPause: time.Second,
 		Every: 10 * time.Millisecond, UsualTimeout: 10 * time.Second,
 	}
@@ -128,6 +136,8 @@ func (c *Config) fill() {
 	c.LongGain, c.Smooth = cmp.Or(c.LongGain, d.LongGain), cmp.Or(c.Smooth, d.Smooth)
 	c.LongestImmunity, c.Every = cmp.Or(c.LongestImmunity, d.LongestImmunity), cmp.Or(c.Every, d.Every)
 	c.ShortestPause, c.LongestPause = cmp.Or(c.ShortestPause, d.ShortestPause), cmp.Or(c.LongestPause, d.LongestPause)
+	c.Slower, c.Judged, c.Share = cmp.Or(c.Slower, d.Slower), cmp.Or(c.Judged, d.Judged), cmp.Or(c.Share, d.Share)
+	c.DeepCut, c.ShorterGain = cmp.Or(c.DeepCut, d.DeepCut), cmp.Or(c.ShorterGain, d.ShorterGain)
 	c.UsualGain, c.UsualTimeout = cmp.Or(c.UsualGain, d.UsualGain), cmp.Or(c.UsualTimeout, d.UsualTimeout)
 }
 
@@ -273,24 +283,47 @@ func (g *Gate) Ask(r *Request, now int64) (v Verdict, retryAfter time.Duration) 
 	return Wait, 0
 }
 
-// Done notes that a handler has ended: when it had begun, and the deadline of its call.
-// failed handlers say nothing about the time that others will take.
-func (g *Gate) Done(m *Method, began, now, deadline int64, failed bool) Next {
+// Handled is what [Gate.Done] is told of a request. [Method.Begin] makes one.
+type Handled struct {
+	Failed bool // its handler did, so it says nothing about the time that others will take
+
+	method   *Method
+	came     int64 // to the gate
+	began    int64
+	deadline int64 // 0 for none
+}
+
+// Begin notes that a handler begins, of a request that waited in the queue; nil for one that did
+// not. deadline is 0 for none.
+func (m *Method) Begin(waited *Request, now, deadline int64) Handled {
+	h := Handled{method: m, came: now, began: now, deadline: deadline}
+	if waited != nil && waited.asked != 0 {
+		h.came = waited.asked
+	}
+	return h
+}
+
+// Done notes that a handler has ended.
+func (g *Gate) Done(h *Handled, now int64) Next {
+	m := h.method
 	g.running.Add(-1)
 	running := m.running.Add(-1)
-	late := deadline != 0 && now >= deadline
+	late, slow := h.deadline != 0 && now >= h.deadline, m.isSlow(&g.cfg, h, now)
 	if !late {
-		m.done(began, now, failed)
-		if !g.guarding.Load() && 2*running < m.limit.Load() {
-			return Next{}
-		}
+		m.done(h.began, now, h.Failed)
+	} else if took := now - h.began; took > m.took.Load() {
+		m.learn(took) // it would have taken longer
+	}
+	if !slow && !g.guarding.Load() && 2*running < m.limit.Load() {
+		return Next{}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if late {
-		m.cut(&g.cfg, began, now, deadline)
-	} else {
-		m.grow(&g.cfg, began, now, deadline)
+	switch {
+	case slow:
+		m.slowed(&g.cfg, h, g.wokeAt(now), now)
+	case !late:
+		m.grow(&g.cfg)
 	}
 	return g.next(now)
 }
@@ -329,6 +362,8 @@ func (g *Gate) Behind(age time.Duration) {
 func (g *Gate) Sample(s Load, now int64) Next {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.wokeAt(now)
+	g.sampled = now
 	for _, m := range g.all {
 		m.roll(&g.cfg, now)
 	}
@@ -341,6 +376,16 @@ func (g *Gate) Sample(s Load, now int64) Next {
 	g.streams.adjust(&g.cfg, s, &g.slots, kept)
 	g.guarding.Store(g.slots.limit > 0 || g.calls > 0)
 	return g.next(now)
+}
+
+// wokeAt returns when the process last went on after it had been stopped: for a hundred times of
+// Config.Every there was no sample.
+func (g *Gate) wokeAt(now int64) int64 {
+	const missed = 100
+	if g.sampled != 0 && now-g.sampled > missed*int64(g.cfg.Every) {
+		g.woke = now
+	}
+	return g.woke
 }
 
 // Waiting returns how many requests are in the queue.

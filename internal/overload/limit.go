@@ -15,25 +15,28 @@ type Method struct {
 	spent   atomic.Int64 // ns, by those
 	most    atomic.Int64 // that ran at the same time, in this period
 	cutAt   atomic.Int64 // when the limit was cut last
-	good    atomic.Int64 // handlers in time that began after that
+	good    atomic.Int64 // handlers in time that began after that, and ended since slow ones were last judged
+	usually atomic.Int64 // ns, usual for who holds no mutex
 
 	// Guarded by the gate's mutex.
-	queues    [classes]queue
-	served    [classes]int64 // virtual time: how much slot time the method has got
-	spacing   int64          // ns between two starts while others wait, an average
-	last      int64          // start while others wait
-	threshold int64          // the limit grows quickly below it; 0 for none
-	late      int64          // handlers that began after the last cut, and ended late
-	fruitless int            // cuts in a row after which handlers were late as before
-	immune    int64          // the limit is not cut until then
-	immunity  time.Duration  // how long that was
-	gained    int64          // handlers in time since the limit grew
-	bound     bool           // the limit has kept requests back since it grew
-	period    int64          // began then
-	rate      float64        // handlers in time a ns, a maximum that fades
-	easy      int            // periods in a row of which the limit bound nothing
-	long      float64        // ns that a handler takes, an average over minutes: with Config.Gradient only
-	usual     float64        // ns that a handler takes while no request waits, an average
+	queues     [classes]queue
+	served     [classes]int64 // virtual time: how much slot time the method has got
+	spacing    int64          // ns between two starts while others wait, an average
+	last       int64          // start while others wait
+	threshold  int64          // the limit grows quickly below it; 0 for none
+	slow       slowness       // of the handlers that have ended since the limit was cut or that was last judged
+	fruitless  int            // cuts in a row after which handlers were late as before
+	lastLate   float64        // share of late handlers before the last cut
+	known      shares         // of slow handlers, at any limit
+	knownUntil int64          // it is believed until then
+	immunity   time.Duration  // how long that was
+	gained     int64          // handlers in time since the limit grew
+	bound      bool           // the limit has kept requests back since it grew
+	period     int64          // began then
+	rate       float64        // handlers in time a ns, a maximum that fades
+	easy       int            // periods in a row of which the limit bound nothing
+	long       float64        // ns that a handler takes, an average over minutes: with Config.Gradient only
+	usual      float64        // ns that a handler takes while no request waits, an average
 }
 
 func (m *Method) admits() bool { return m.running.Load() < m.limit.Load() }
@@ -79,15 +82,14 @@ func (m *Method) learn(took int64) {
 
 // grow raises the limit after a handler that has ended in time, if the limit binds: at first
 // by one for each, and beyond the threshold slowly (additive increase and multiplicative
-// decrease, Chiu and Jain 1989; slow start, Jacobson 1988). A handler that took more than
-// half of the time that it had does not count: with a higher limit others would be late.
-func (m *Method) grow(cfg *Config, began, now, deadline int64) {
+// decrease, Chiu and Jain 1989; slow start, Jacobson 1988).
+func (m *Method) grow(cfg *Config) {
 	limit := m.limit.Load()
 	if cfg.Gradient > 0 {
 		return // the gradient raises it
 	}
 	m.bound = m.bound || 2*m.running.Load() > limit
-	if !m.bound || deadline != 0 && float64(now-began) > cfg.TimeShare*float64(deadline-began) {
+	if !m.bound {
 		return
 	}
 	if m.threshold == 0 || limit < m.threshold {
@@ -124,7 +126,7 @@ func (m *Method) roll(cfg *Config, now int64) {
 		m.easy = 0
 	} else if m.easy++; m.easy >= cfg.LiftAfter {
 		m.limit.Store(cfg.FirstLimit)
-		m.threshold = 0
+		m.threshold, m.fruitless = 0, 0
 	}
 }
 
@@ -160,15 +162,15 @@ func (m *Method) lean(cfg *Config, mean float64, most int64) {
 // learnUsual moves the usual time towards that of a period: soon if it is shorter, slowly if
 // it is longer, as before handlers are late they take long for some time.
 func (m *Method) learnUsual(cfg *Config, mean float64) {
-	const sooner = 10
 	gain := cfg.UsualGain
-	if mean < m.usual {
-		gain = min(1, sooner*gain)
-	}
-	if m.usual == 0 {
+	switch {
+	case m.usual == 0:
 		gain = 1
+	case mean < m.usual:
+		gain = cfg.ShorterGain
 	}
 	m.usual += gain * (mean - m.usual)
+	m.usually.Store(int64(m.usual))
 }
 
 // seen returns how many handlers have ended in time, a ns, and how many ns they usually take.
@@ -182,50 +184,126 @@ func (m *Method) seen(cfg *Config, now int64) (rate, usual float64) {
 	return rate, usual
 }
 
-// cut lowers the limit for a handler that was late. One that began before the last cut says
-// nothing about the present limit. The limit stays high enough for the rate that the method
-// has had, so handlers that are always late for other reasons do not starve the others.
-//
-// Where handlers are late as before after several cuts, the limit is not what they wait for:
-// they wait for an event, as a poll does. Then there is none for some time. A method of which
-// no handler ends in time has none either.
-func (m *Method) cut(cfg *Config, began, now, deadline int64) {
-	rate, usual := m.seen(cfg, now)
-	if began < m.cutAt.Load() || now < m.immune || rate == 0 {
-		return
+// isSlow reports whether a handler says that the limit may be too high: it ended late, or took
+// more than TimeShare of the time that its request had when it came, and more than Slower times
+// the usual. A late one whose request had less than the usual time when it came says nothing: so
+// a caller with deadlines that can't be met makes no handler slow.
+func (m *Method) isSlow(cfg *Config, h *Handled, now int64) bool {
+	took, had, usual := now-h.began, h.deadline-h.came, m.usually.Load()
+	switch {
+	case h.deadline == 0:
+		return false
+	case now >= h.deadline:
+		return had > usual
 	}
-	m.late++
-	if m.cutAt.Load() != 0 && m.good.Load()+m.late <= m.running.Load() || m.isFruitless(cfg, now) {
-		return
-	}
-	to := cfg.Cut * float64(min(m.limit.Load(), m.running.Load()+1))
-	to = min(to, rate*cfg.TimeShare*float64(deadline-began))
-	to = max(to, cfg.Spare*rate*usual)
-	m.limit.Store(max(int64(cfg.LeastLimit), int64(to)))
-	m.threshold = m.limit.Load()
-	m.cutAt.Store(now)
-	m.gained, m.bound = 0, false
+	return float64(took) > max(cfg.TimeShare*float64(had), cfg.Slower*float64(usual))
 }
 
-// isFruitless counts cuts that have changed nothing, and lifts the limit after several. A cut
-// has changed something if of the handlers that began after it more have ended in time than
-// late. It is asked when as many of them have ended as run.
-func (m *Method) isFruitless(cfg *Config, now int64) bool {
-	good, late := m.good.Swap(0), m.late
-	m.late = 0
-	switch {
-	case m.cutAt.Load() == 0: // it is the first
-		return false
-	case good > late:
+// slowed notes a handler that was slow. One that began before the last cut says nothing about
+// the present limit, nor does one that began before the process was stopped for some time. The
+// limit is cut when of the last handlers too many were slow, or late.
+func (m *Method) slowed(cfg *Config, h *Handled, woke, now int64) {
+	if h.began < max(m.cutAt.Load(), woke) {
+		return
+	}
+	had := float64(max(1, h.deadline-h.came))
+	took := float64(now-h.began) / had
+	if now >= h.deadline {
+		m.slow.late++
+		took = max(1, took) // it would have taken longer, had it not heeded its deadline
+	}
+	m.slow.handlers++
+	m.slow.took += took
+	s := m.slow
+	if s.ended = m.good.Load() + s.late; !m.isEnough(cfg, s) {
+		return
+	}
+	m.good.Store(0)
+	m.slow = slowness{}
+	if seen := s.shares(); seen.exceed(cfg.Share, m.inevitable(now)) {
+		m.cut(cfg, now, s, had, seen)
+	} else {
 		m.fruitless = 0
-		return false
 	}
-	if m.fruitless++; m.fruitless < cfg.Fruitless {
-		return false
+}
+
+// isEnough reports whether it can be judged by these handlers whether too many are slow. A few are
+// enough if all were late and only a few may run, as polls are held up meanwhile.
+func (m *Method) isEnough(cfg *Config, s slowness) bool {
+	const least, turns = 4, 2
+	return s.ended >= int64(cfg.Judged) || s.late == s.ended && s.ended >= max(least, turns*m.limit.Load())
+}
+
+// slowness is what is known of the slow handlers among the last.
+type slowness struct {
+	ended    int64   // all handlers
+	handlers int64   // that were slow
+	late     int64   // of those, that ended after their deadlines
+	took     float64 // the sum of the times that they took, each for the time that its request had
+}
+
+func (s slowness) shares() shares {
+	return shares{float64(s.handlers) / float64(s.ended), float64(s.late) / float64(s.ended)}
+}
+
+// shares of the handlers are slow, and late.
+type shares struct{ slow, late float64 }
+
+// exceed reports whether the shares are more than the one that is allowed, and clearly more than
+// what is usual at any limit: twice that, as shares of few handlers vary.
+func (s shares) exceed(allowed float64, usual shares) bool {
+	return s.slow > allowed+2*usual.slow || s.late > allowed+2*usual.late
+}
+
+// inevitable returns the shares of which is known that no limit changes them.
+func (m *Method) inevitable(now int64) shares {
+	if now >= m.knownUntil {
+		return shares{}
 	}
-	m.fruitless, m.threshold = 0, 0
-	m.limit.Store(cfg.FirstLimit)
+	return m.known
+}
+
+// cut lowers the limit: to what can end within TimeShare of the time that requests have, at the
+// method's rate (Little's law) and by the times that handlers took. It stays high enough for the
+// rate that the method has had, at its usual time.
+func (m *Method) cut(cfg *Config, now int64, s slowness, had float64, seen shares) {
+	rate, usual := m.seen(cfg, now)
+	limit := float64(min(m.limit.Load(), m.running.Load()+1))
+	to := min(cfg.Cut, cfg.TimeShare*float64(s.handlers)/s.took) * limit
+	if seen.late == 1 {
+		to = cfg.DeepCut * limit
+	}
+	if rate > 0 {
+		to = min(to, rate*cfg.TimeShare*had)
+	}
+	const most = 0.5
+	to = max(float64(cfg.LeastLimit), math.Floor(to), math.Ceil(cfg.Spare*rate*usual))
+	isLimited, mostLate := m.limit.Load() < cfg.FirstLimit, seen.late > most
+	switch {
+	case to < limit && m.fruitless < cfg.Fruitless:
+		if mostLate && seen.late > m.lastLate-cfg.Share {
+			m.fruitless++
+		}
+		m.lastLate = seen.late
+		m.limit.Store(int64(to))
+		m.threshold = int64(to)
+		m.cutAt.Store(now)
+		m.gained, m.bound = 0, false
+	case !isLimited:
+	case mostLate:
+		m.limit.Store(cfg.FirstLimit)
+		m.threshold = 0
+		m.believe(cfg, now, seen)
+	default:
+		m.believe(cfg, now, seen)
+	}
+}
+
+// believe notes shares of slow handlers that no limit changes: they were as large after several
+// cuts. They wait for an event, as a poll does, or for something else that does not
+// depend on how many of them there are.
+func (m *Method) believe(cfg *Config, now int64, seen shares) {
 	m.immunity = min(max(cfg.Immunity, 2*m.immunity), cfg.LongestImmunity) //nolint:mnd // twice as long each time
-	m.immune = now + int64(m.immunity)
-	return true
+	m.known, m.knownUntil = seen, now+int64(m.immunity)
+	m.fruitless = 0
 }

@@ -34,6 +34,7 @@ type counts struct{ made, good int }
 // visit is a request with what its handler does.
 type visit struct {
 	*overload.Request
+	overload.Handled
 
 	caller int
 	began  int64
@@ -87,6 +88,7 @@ func (p *pooled) arrive(caller int) {
 
 func (p *pooled) begin(v *visit) {
 	v.began = p.now
+	v.Handled = p.method.Begin(v.Request, p.now, v.Deadline)
 	if p.free > 0 {
 		p.serve(v)
 		return
@@ -119,7 +121,8 @@ func (p *pooled) serve(v *visit) {
 
 func (p *pooled) end(v *visit, failed bool) {
 	p.took, p.ended = p.took+p.now-v.began, p.ended+1
-	for _, r := range p.gate.Done(p.method, v.began, p.now, v.Deadline, failed).Run {
+	v.Handled.Failed = failed
+	for _, r := range p.gate.Done(&v.Handled, p.now).Run {
 		p.begin(r.Owner.(*visit))
 	}
 }
@@ -208,5 +211,22 @@ func TestGradientKeepsLatency(t *testing.T) {
 		if _, limit, _ := p.method.State(p.gate); gradient > 0 && limit < 16 {
 			t.Errorf("gradient %v: a limit of %d is left", gradient, limit)
 		}
+	}
+}
+
+// A pause of the process makes handlers slow that ran meanwhile, and says nothing about the limit.
+func TestPausesCutNoLimit(t *testing.T) {
+	p := newPooled(overload.Config{}, 2*second, true, 1)
+	p.comes(0, 0.9*320, second, 20*second)
+	p.run(10 * second)
+	var stopped events
+	for _, e := range p.events { // all that was to happen within 1.5 s happens at their end
+		stopped = append(stopped, event{max(e.at, p.now+3*second/2), e.do})
+	}
+	p.events = stopped
+	heap.Init(&p.events)
+	p.run(11*second + second*6/10)
+	if _, limit, _ := p.method.State(p.gate); limit < 1<<30 {
+		t.Errorf("a limit of %d", limit)
 	}
 }

@@ -409,7 +409,7 @@ func (s *Session) startApart(in *Inbound) {
 		default:
 			in.tooLate(&a)
 		}
-		run.failed = len(a.r.Status) > 0
+		run.Failed = len(a.r.Status) > 0
 		s.answer(&a)
 		if !large { // which says nothing about the method's usual calls
 			target.observe(time.Since(start))

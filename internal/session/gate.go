@@ -137,12 +137,11 @@ func (in *Inbound) left() error {
 
 // admission is a call that the gate counts as running.
 type admission struct {
-	gate     *overload.Gate
-	method   *overload.Method // nil for a stream
-	clock    clock
-	began    int64
-	deadline int64
-	failed   bool
+	overload.Handled
+
+	gate   *overload.Gate
+	stream bool
+	clock  clock
 }
 
 // admitted notes what the gate will be told: when the call has been answered, the Inbound may
@@ -152,21 +151,19 @@ func (s *Session) admitted(in *Inbound, began time.Time) admission {
 	case gate == nil, in.method.target.load == nil && in.stream == nil:
 		return admission{}
 	case in.stream != nil:
-		return admission{gate: gate}
+		return admission{gate: gate, stream: true}
 	}
-	return admission{
-		gate: s.env.cfg.Gate, method: in.method.target.load, clock: s.clock,
-		began: s.instant(began), deadline: s.instant(in.call.Deadline),
-	}
+	h := in.method.target.load.Begin(in.waits, s.instant(began), s.instant(in.call.Deadline))
+	return admission{Handled: h, gate: s.env.cfg.Gate, clock: s.clock}
 }
 
 // done tells the gate that the call has ended, and begins those that may begin therefore.
 func (a *admission) done() {
 	switch {
 	case a.gate == nil:
-	case a.method == nil:
+	case a.stream:
 		a.gate.EndStream()
 	default:
-		a.gate.Done(a.method, a.began, a.clock.now(), a.deadline, a.failed).Tell()
+		a.gate.Done(&a.Handled, a.clock.now()).Tell()
 	}
 }

@@ -58,8 +58,8 @@ func (g *guarded) methodOf(w *work, now int64) *overload.Method {
 }
 
 func (g *guarded) done(s *site, j *job) {
-	r, now := j.request, int64(s.world.now)
-	g.begin(s, g.gate.Done(r.Method, int64(j.started), now, r.Deadline, false))
+	now := int64(s.world.now)
+	g.begin(s, g.gate.Done(&j.handled, now))
 }
 
 // begin starts and refuses what has left the queue.

@@ -19,6 +19,7 @@ type job struct {
 	tries    int
 	over     bool // at the caller
 	request  *overload.Request
+	handled  overload.Handled
 }
 
 // work is what a method's handlers do: use a processor, and then hold a connection of a pool.
@@ -108,6 +109,9 @@ func (l *link) read() {
 func (s *site) start(j *job) {
 	s.running++
 	j.started = s.world.now
+	if r := j.request; r != nil {
+		j.handled = r.Method.Begin(r, int64(j.started), r.Deadline)
+	}
 	m := j.method
 	end := func(ok bool) {
 		s.running--
