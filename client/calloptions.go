@@ -36,8 +36,8 @@ func Metadata(key, value string) tandem.CallOption {
 	}
 }
 
-// Criticality says how much the call matters to an overloaded server. A call whose class
-// there isn't fails.
+// Criticality says how much the call matters to an overloaded server. A call with an
+// unknown class fails.
 func Criticality(class tandem.Criticality) tandem.CallOption {
 	return func(c *tandem.Call) {
 		if c.Metadata == nil {

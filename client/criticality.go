@@ -3,10 +3,10 @@ package client
 import "github.com/tandem-rpc/tandem"
 
 // carryCriticality gives a call that a handler makes the class of the call which it serves,
-// unless it says one.
+// unless it says one. A class that there isn't, which any peer can send, is not carried on.
 func carryCriticality(served, call *tandem.Call) {
 	class := served.Metadata.Get(tandem.CriticalityKey)
-	if class == "" || call.Metadata.Get(tandem.CriticalityKey) != "" {
+	if class == "" || !isClass(served) || call.Metadata.Get(tandem.CriticalityKey) != "" {
 		return
 	}
 	md := call.Metadata.Clone()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"runtime/debug"
@@ -201,7 +202,9 @@ type OverloadConfig = overload.Config
 // needs none: the defaults find the limits by themselves.
 func WithOverloadControl(c OverloadConfig) Option {
 	return func(o *options) {
-		o.want(c.IsValid(), "WithOverloadControl", c, "fields of 0, for the default, or more")
+		if err := c.Check(); err != nil {
+			o.wrong = append(o.wrong, fmt.Errorf("WithOverloadControl: %w", err))
+		}
 		o.guarded, o.overload = true, c
 	}
 }

@@ -3,12 +3,12 @@
 // whose callers still wait.
 //
 // A [Gate] is for one process. In calm weather it only counts running handlers. It guards
-// while the processors are short, and the methods whose handlers end after their deadline:
-// then requests wait in one queue, and a request that can't finish in time is refused at
+// while the processors are short, and the methods whose handlers take too long for their
+// deadlines: then requests wait in one queue, and a request that can't finish in time is refused at
 // once. Four parts decide:
 //
 //   - Slots bound the running handlers while goroutines wait for a processor (slots.go).
-//   - A limit for each method follows its handlers that end too late (limit.go).
+//   - A limit for each method follows the share of its handlers that are slow (limit.go).
 //   - The queue is fair between methods, and within a method between callers (queue.go).
 //   - A forecast compares the time that a request would wait and run with the time that
 //     its caller still waits (forecast.go).
@@ -19,6 +19,9 @@ package overload
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"sync"
@@ -74,7 +77,7 @@ type Config struct {
 	Streams int // that may run in any case
 
 	// Limits of methods by the latency of handlers: only by option, as a method with two kinds of
-	// handlers, some quick and some slow, deceives it.
+	// handlers, some quick and some slow, deceives it. They are FirstLimit at most.
 	Gradient float64 // how many times its long average the time of handlers may be, before the limit is lowered; 0, the default, for no such limit
 	LongGain float64 // weight of a period in the long average
 	Smooth   float64 // share of the change that is made in a period
@@ -85,15 +88,15 @@ type Config struct {
 	Slower          float64
 	Judged          int           // handlers by which it is judged whether too many are slow
 	Share           float64       // of those that may be slow, or late
-	FirstLimit      int64         // of the running handlers of a method, until too many are slow; many by default
-	LiftAfter       int           // periods in which the limit bound nothing, after which it is the first again
+	FirstLimit      int64         // of the running handlers of a method, until too many are slow or it grows; many by default
+	LiftAfter       int           // periods in which at most a half of the limit was used, after which it is the first again
 	LeastLimit      int           // of a method
 	Cut             float64       // what is left of a limit at most when it is cut
 	DeepCut         float64       // likewise, if all were late
 	Growth          int64         // beyond the limit that was cut, it grows by 1/Growth for each limit of handlers in time
 	Spare           float64       // a limit is at least so many times what the rate needs at the usual time
-	Fruitless       int           // cuts in a row after which as many handlers are late as before: then there is no limit
-	Immunity        time.Duration // for so long slow handlers are taken for usual that no limit changes, twice as long each time
+	Fruitless       int           // cuts in a row that leave most handlers late, after which there is no limit
+	Immunity        time.Duration // for so long, and then twice as long each time, what a limit did not change is no reason for one
 	LongestImmunity time.Duration // and no longer than that
 	Period          time.Duration // over which the rate of handlers in time is counted
 	RateFades       float64       // what is left of the largest rate after a period
@@ -113,7 +116,8 @@ func Default() Config {
 	return Config{
 		Calls: 8192, OneWay: 2048, Bytes: 32 << 20, Slack: 0.5, Margin: 1.25,
 		Processors: 1, Busy: 4, Idle: 1, Engage: 0.1, Fewer: 0.7, More: 1.15, CalmAfter: 100, Streams: 1024,
-		FirstLimit: 1 << 30, LiftAfter: 40, LeastLimit: 2, Cut: 0.7, Growth: 32, TimeShare: 0.5, Slower: 2, Judged: 32, Share: 0.1, Spare: 1, DeepCut: 0.25, Fruitless: 3, Immunity: 10 * time.Minute,
+		FirstLimit: manyHandlers, LiftAfter: 40, LeastLimit: 2, Cut: 0.7, Growth: 32, TimeShare: 0.5, Slower: 2, Judged: 32, Share: 0.1, Spare: 1, DeepCut: 0.25,
+		Fruitless: 3, Immunity: 10 * time.Minute,
 		Period: 250 * time.Millisecond, RateFades: 0.98, UsualGain: 0.0005, ShorterGain: 0.2,
 		LongGain: 0.005, Smooth: 0.2, LongestImmunity: time.Hour, ShortestPause: 10 * time.Millisecond, LongestPause: time.Second,
 		Every: 10 * time.Millisecond, UsualTimeout: 10 * time.Second,
@@ -134,24 +138,45 @@ func (c *Config) fill() {
 	c.Fruitless, c.Immunity = cmp.Or(c.Fruitless, d.Fruitless), cmp.Or(c.Immunity, d.Immunity)
 	c.Period, c.RateFades = cmp.Or(c.Period, d.Period), cmp.Or(c.RateFades, d.RateFades)
 	c.LongGain, c.Smooth = cmp.Or(c.LongGain, d.LongGain), cmp.Or(c.Smooth, d.Smooth)
-	c.LongestImmunity, c.Every = cmp.Or(c.LongestImmunity, d.LongestImmunity), cmp.Or(c.Every, d.Every)
-	c.ShortestPause, c.LongestPause = cmp.Or(c.ShortestPause, d.ShortestPause), cmp.Or(c.LongestPause, d.LongestPause)
+	c.LongestImmunity, c.Every = cmp.Or(c.LongestImmunity, max(d.LongestImmunity, c.Immunity)), cmp.Or(c.Every, d.Every)
+	c.ShortestPause = cmp.Or(c.ShortestPause, d.ShortestPause)
+	c.LongestPause = cmp.Or(c.LongestPause, max(d.LongestPause, c.ShortestPause))
 	c.Slower, c.Judged, c.Share = cmp.Or(c.Slower, d.Slower), cmp.Or(c.Judged, d.Judged), cmp.Or(c.Share, d.Share)
 	c.DeepCut, c.ShorterGain = cmp.Or(c.DeepCut, d.DeepCut), cmp.Or(c.ShorterGain, d.ShorterGain)
 	c.UsualGain, c.UsualTimeout = cmp.Or(c.UsualGain, d.UsualGain), cmp.Or(c.UsualTimeout, d.UsualTimeout)
 }
 
-// IsValid reports whether no field is negative that must not be.
-func (c *Config) IsValid() bool {
-	always := *c
-	always.Busy, always.Engage = 0, 0
-	for _, field := range reflect.ValueOf(always).Fields() {
-		if field.CanInt() && field.Int() < 0 || field.CanFloat() && field.Float() < 0 {
-			return false
+// Check returns an error that names the fields whose values can't work. Zero fields do.
+func (c *Config) Check() error {
+	var errs []error
+	with := *c
+	with.fill()
+	for field, value := range reflect.ValueOf(with).Fields() {
+		var most float64
+		switch field.Name {
+		case "Busy", "Engage", "FirstLimit", "Every":
+			continue
+		case "Share", "TimeShare", "Cut", "DeepCut", "RateFades", "UsualGain", "ShorterGain", "LongGain", "Smooth", "Fewer":
+			most = 1
+		default:
+			most = math.MaxInt64 / 1000
+		}
+		v := value.Convert(reflect.TypeFor[float64]()).Float()
+		if !(v >= 0 && v <= most) { // nor NaN
+			errs = append(errs, fmt.Errorf("%s: %v, want 0 to %v", field.Name, value, most))
 		}
 	}
-	return true
+	if with.FirstLimit < 1 || with.FirstLimit > manyHandlers {
+		errs = append(errs, fmt.Errorf("FirstLimit: %d, want 1 to %d", with.FirstLimit, manyHandlers))
+	}
+	if with.Every < time.Millisecond || with.Every > time.Minute {
+		errs = append(errs, fmt.Errorf("Every: %v, want 1 ms to 1 min", with.Every))
+	}
+	return errors.Join(errs...)
 }
+
+// manyHandlers are more than ever run.
+const manyHandlers = 1 << 30
 
 // Counts are what a [Gate] has done so far.
 type Counts struct {
@@ -303,16 +328,21 @@ func (m *Method) Begin(waited *Request, now, deadline int64) Handled {
 	return h
 }
 
+// BeginLater notes that the handler begins only now: it had to wait for something that the method
+// does not cause.
+func (h *Handled) BeginLater(now int64) { h.began = now }
+
 // Done notes that a handler has ended.
 func (g *Gate) Done(h *Handled, now int64) Next {
 	m := h.method
 	g.running.Add(-1)
 	running := m.running.Add(-1)
 	late, slow := h.deadline != 0 && now >= h.deadline, m.isSlow(&g.cfg, h, now)
-	if !late {
-		m.done(h.began, now, h.Failed)
-	} else if took := now - h.began; took > m.took.Load() {
-		m.learn(took) // it would have taken longer
+	if late {
+		m.late.Add(1)
+		m.learn(max(m.took.Load(), now-h.began)) // it would have taken longer
+	} else {
+		m.done(h, now)
 	}
 	if !slow && !g.guarding.Load() && 2*running < m.limit.Load() {
 		return Next{}
@@ -322,7 +352,7 @@ func (g *Gate) Done(h *Handled, now int64) Next {
 	switch {
 	case slow:
 		m.slowed(&g.cfg, h, g.wokeAt(now), now)
-	case !late:
+	case !late && h.deadline != 0:
 		m.grow(&g.cfg)
 	}
 	return g.next(now)

@@ -234,8 +234,8 @@ func TestLimitFollowsHandlersThatAreLate(t *testing.T) {
 	}
 }
 
-// A method has no limit until a handler of it is late, and none again ten seconds after its
-// limit bound the last request.
+// A method has no limit until too many handlers of it are slow, and none again ten seconds after
+// most of its limit was used last.
 func TestNoLimitInCalmWeather(t *testing.T) {
 	g := overload.New(overload.Default())
 	m := g.Method(second)

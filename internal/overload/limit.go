@@ -8,15 +8,18 @@ import (
 
 // Method is what a [Gate] knows of one method. [Gate.Method] makes one.
 type Method struct {
-	running atomic.Int64
-	limit   atomic.Int64 // of running handlers
-	took    atomic.Int64 // ns, an estimate of the median time of handlers that end in time
-	inTime  atomic.Int64 // handlers that have ended in time, in this period
-	spent   atomic.Int64 // ns, by those
-	most    atomic.Int64 // that ran at the same time, in this period
-	cutAt   atomic.Int64 // when the limit was cut last
-	good    atomic.Int64 // handlers in time that began after that, and ended since slow ones were last judged
-	usually atomic.Int64 // ns, usual for who holds no mutex
+	running   atomic.Int64
+	limit     atomic.Int64 // of running handlers
+	took      atomic.Int64 // ns, an estimate of the median time of handlers that end in time
+	inTime    atomic.Int64 // handlers that have ended in time, in this period
+	late      atomic.Int64 // likewise, after their deadlines
+	succeeded atomic.Int64 // of those in time
+	spent     atomic.Int64 // ns, by those
+	most      atomic.Int64 // that ran at the same time, in this period
+	cutAt     atomic.Int64 // when the limit was cut last
+	good      atomic.Int64 // handlers in time that began after that, and ended since slow ones were last judged
+	usually   atomic.Int64 // ns, usual for who holds no mutex
+	bearable  atomic.Int64 // ns, Slower times what handlers took though the limit was cut; 0 if that helps
 
 	// Guarded by the gate's mutex.
 	queues     [classes]queue
@@ -25,8 +28,12 @@ type Method struct {
 	last       int64          // start while others wait
 	threshold  int64          // the limit grows quickly below it; 0 for none
 	slow       slowness       // of the handlers that have ended since the limit was cut or that was last judged
-	fruitless  int            // cuts in a row after which handlers were late as before
-	lastLate   float64        // share of late handlers before the last cut
+	fruitless  int            // cuts in a row after which as many handlers were late as before
+	cuts       int            // in a row, after which too many handlers were slow
+	tried      trial          // the last of those
+	limited    bool           // the limit was cut, and not lifted since
+	stuck      int            // periods in a row in which requests waited and no handler ended
+	hung       int64          // handlers that ran all that time: they are beside the limit
 	known      shares         // of slow handlers, at any limit
 	knownUntil int64          // it is believed until then
 	immunity   time.Duration  // how long that was
@@ -48,15 +55,16 @@ func (m *Method) waiting() (n int) {
 	return n
 }
 
-// done notes a handler that has ended in time.
-func (m *Method) done(began, now int64, failed bool) {
-	took := now - began
+// done notes a handler that has ended in time, or had no deadline.
+func (m *Method) done(h *Handled, now int64) {
 	m.inTime.Add(1)
-	if began >= m.cutAt.Load() {
+	if h.deadline != 0 && h.began >= m.cutAt.Load() {
 		m.good.Add(1)
 	}
-	m.spent.Add(took)
-	if !failed {
+	if !h.Failed {
+		took := now - h.began
+		m.succeeded.Add(1)
+		m.spent.Add(took)
 		m.learn(took)
 	}
 }
@@ -111,23 +119,45 @@ func (m *Method) roll(cfg *Config, now int64) {
 	if took < int64(cfg.Period) {
 		return
 	}
-	n, spent := m.inTime.Swap(0), m.spent.Swap(0)
-	m.rate = max(m.rate*cfg.RateFades, float64(n)/float64(took))
+	inTime, late := m.inTime.Swap(0), m.late.Swap(0)
+	m.rate = max(m.rate*cfg.RateFades, float64(inTime)/float64(took))
 	m.period = now
 	most := m.most.Swap(m.running.Load())
-	if n > 0 && cfg.Gradient > 0 {
-		m.lean(cfg, float64(spent)/float64(n), most)
+	if mean := float64(m.spent.Swap(0)) / float64(max(1, m.succeeded.Swap(0))); mean > 0 {
+		if cfg.Gradient > 0 {
+			m.lean(cfg, mean, most)
+		}
+		if m.usual == 0 || m.waiting() == 0 && most < m.limit.Load() {
+			m.learnUsual(cfg, mean)
+		}
 	}
+	if m.known.late > mostLate && inTime >= int64(cfg.Judged) && inTime > late {
+		m.knownUntil, m.immunity = 0, 0 // it was an outage
+	}
+	m.release(cfg, most, inTime+late)
+}
+
+// release lifts a limit that bound nothing for some periods, and makes room beside handlers that
+// do not end.
+func (m *Method) release(cfg *Config, most, ended int64) {
 	limit := m.limit.Load()
-	if n > 0 && m.waiting() == 0 && most < limit {
-		m.learnUsual(cfg, float64(spent)/float64(n))
+	if ended > 0 || m.waiting() == 0 {
+		m.stuck = 0
+	} else if m.stuck++; m.stuck >= cfg.LiftAfter {
+		m.hung = m.running.Load()
+		m.limit.Store(max(limit, m.hung+int64(cfg.LeastLimit)))
 	}
-	if m.waiting() > 0 || 2*most >= limit {
+	if m.waiting() > 0 || most > limit/2 {
 		m.easy = 0
 	} else if m.easy++; m.easy >= cfg.LiftAfter {
-		m.limit.Store(cfg.FirstLimit)
-		m.threshold, m.fruitless = 0, 0
+		m.lift(cfg)
 	}
+}
+
+func (m *Method) lift(cfg *Config) {
+	m.limit.Store(max(cfg.FirstLimit, m.limit.Load()))
+	m.limited, m.threshold, m.cuts, m.fruitless, m.hung = false, 0, 0, 0, 0
+	m.bearable.Store(0)
 }
 
 // lean moves the limit by the ratio of the long average of the handlers' time to that of a period:
@@ -143,7 +173,10 @@ func (m *Method) lean(cfg *Config, mean float64, most int64) {
 	if m.long > tooLong*mean { // after an overload it comes down soon
 		m.long *= fall
 	}
-	slope := min(1, max(steepest, cfg.Gradient*m.long/mean))
+	slope, round := min(1, max(steepest, cfg.Gradient*m.long/mean)), math.Ceil
+	if slope < 1 {
+		round = math.Floor
+	}
 	limit := float64(m.limit.Load())
 	switch {
 	case m.limit.Load() < cfg.FirstLimit:
@@ -156,7 +189,7 @@ func (m *Method) lean(cfg *Config, mean float64, most int64) {
 		return
 	}
 	limit += cfg.Smooth * (limit*slope + math.Sqrt(limit) - limit)
-	m.limit.Store(min(cfg.FirstLimit, max(int64(cfg.LeastLimit), int64(math.Ceil(limit)))))
+	m.limit.Store(min(cfg.FirstLimit, max(int64(cfg.LeastLimit), int64(round(limit)))))
 }
 
 // learnUsual moves the usual time towards that of a period: soon if it is shorter, slowly if
@@ -186,7 +219,7 @@ func (m *Method) seen(cfg *Config, now int64) (rate, usual float64) {
 
 // isSlow reports whether a handler says that the limit may be too high: it ended late, or took
 // more than TimeShare of the time that its request had when it came, and more than Slower times
-// the usual. A late one whose request had less than the usual time when it came says nothing: so
+// the usual, or what no limit has changed. A late one whose request had less than the usual time when it came says nothing: so
 // a caller with deadlines that can't be met makes no handler slow.
 func (m *Method) isSlow(cfg *Config, h *Handled, now int64) bool {
 	took, had, usual := now-h.began, h.deadline-h.came, m.usually.Load()
@@ -196,7 +229,7 @@ func (m *Method) isSlow(cfg *Config, h *Handled, now int64) bool {
 	case now >= h.deadline:
 		return had > usual
 	}
-	return float64(took) > max(cfg.TimeShare*float64(had), cfg.Slower*float64(usual))
+	return float64(took) > max(cfg.TimeShare*float64(had), cfg.Slower*float64(usual), float64(m.bearable.Load()))
 }
 
 // slowed notes a handler that was slow. One that began before the last cut says nothing about
@@ -214,21 +247,24 @@ func (m *Method) slowed(cfg *Config, h *Handled, woke, now int64) {
 	}
 	m.slow.handlers++
 	m.slow.took += took
+	m.slow.ns += now - h.began
+	m.slow.had = had
 	s := m.slow
 	if s.ended = m.good.Load() + s.late; !m.isEnough(cfg, s) {
 		return
 	}
 	m.good.Store(0)
 	m.slow = slowness{}
-	if seen := s.shares(); seen.exceed(cfg.Share, m.inevitable(now)) {
-		m.cut(cfg, now, s, had, seen)
+	if s.shares().exceed(cfg.Share, m.inevitable(now)) {
+		m.judge(cfg, now, s)
 	} else {
-		m.fruitless = 0
+		m.cuts, m.fruitless = 0, 0
 	}
 }
 
 // isEnough reports whether it can be judged by these handlers whether too many are slow. A few are
-// enough if all were late and only a few may run, as polls are held up meanwhile.
+// enough if all were late and only a few may run: two polls at a time that wait for 30 s need
+// eight minutes until 32 have ended.
 func (m *Method) isEnough(cfg *Config, s slowness) bool {
 	const least, turns = 4, 2
 	return s.ended >= int64(cfg.Judged) || s.late == s.ended && s.ended >= max(least, turns*m.limit.Load())
@@ -240,11 +276,16 @@ type slowness struct {
 	handlers int64   // that were slow
 	late     int64   // of those, that ended after their deadlines
 	took     float64 // the sum of the times that they took, each for the time that its request had
+	ns       int64   // the sum of those times
+	had      float64 // ns that the request of the last one had
 }
 
 func (s slowness) shares() shares {
 	return shares{float64(s.handlers) / float64(s.ended), float64(s.late) / float64(s.ended)}
 }
+
+// mean returns the mean of the times that the slow ones took, each for the time that it had.
+func (s slowness) mean() float64 { return s.took / float64(s.handlers) }
 
 // shares of the handlers are slow, and late.
 type shares struct{ slow, late float64 }
@@ -263,47 +304,95 @@ func (m *Method) inevitable(now int64) shares {
 	return m.known
 }
 
-// cut lowers the limit: to what can end within TimeShare of the time that requests have, at the
-// method's rate (Little's law) and by the times that handlers took. It stays high enough for the
-// rate that the method has had, at its usual time.
-func (m *Method) cut(cfg *Config, now int64, s slowness, had float64, seen shares) {
+// judge lowers the limit, as too many handlers are slow or late. It does not if that was tried and
+// did not help.
+func (m *Method) judge(cfg *Config, now int64, s slowness) {
+	m.hung = min(m.hung, m.running.Load())
+	limit := min(m.limit.Load(), m.running.Load()+1) - m.hung
+	to := m.lower(cfg, now, s, float64(limit))
+	if m.isVain(cfg, now, s, to < limit) || to >= limit {
+		return
+	}
+	m.tried = trial{cut: float64(to) / float64(limit), took: s.mean(), late: s.shares().late}
+	m.cuts++
+	m.limit.Store(m.hung + to)
+	m.limited, m.threshold = true, m.hung+to
+	m.cutAt.Store(now)
+	m.gained, m.bound = 0, false
+}
+
+// isVain reports whether no lower limit helps, and notes that. isLower says that there is a lower
+// one.
+func (m *Method) isVain(cfg *Config, now int64, s slowness, isLower bool) bool {
+	seen := s.shares()
+	m.fruitless++
+	if m.cuts == 0 || seen.late < m.tried.late-cfg.Share {
+		m.fruitless = 0
+	}
+	isLast := m.limited && !isLower
+	switch {
+	case seen.late > mostLate:
+		if m.fruitless < cfg.Fruitless && (!isLast || m.cuts == 0) {
+			return false
+		}
+		m.lift(cfg)
+		m.believe(cfg, now, seen)
+	case seen.late > cfg.Share:
+		if !isLast {
+			return false
+		}
+		m.believe(cfg, now, seen)
+	case !isLast && m.makesQuicker(s.mean()):
+		return false
+	case seen.slow < mostSlow:
+		m.believe(cfg, now, seen)
+	default:
+		m.bearable.Store(int64(cfg.Slower * float64(s.ns) / float64(s.handlers)))
+		m.threshold, m.cuts = 0, 0
+	}
+	return true
+}
+
+// makesQuicker reports whether handlers take less of their time than before the last cut, by a half
+// of what is expected. After the first cut it is too early to say.
+func (m *Method) makesQuicker(took float64) bool {
+	return m.cuts < 2 || took < m.tried.took*(1+m.tried.cut)/2
+}
+
+// trial is a cut of a limit, and what was seen before it.
+type trial struct {
+	cut  float64 // what was left of the limit
+	took float64 // the mean of the slow handlers' times, each for the time that its request had
+	late float64 // share of the handlers
+}
+
+// With larger shares next to nothing is in time, or quick.
+const mostLate, mostSlow = 0.5, 0.5
+
+// lower returns a lower limit: what can end within TimeShare of the time that requests have, at the
+// method's rate of the last minute (Little's law), and by the times that handlers took. It stays
+// high enough for that rate at the usual time, but where most are late: then either may be history.
+func (m *Method) lower(cfg *Config, now int64, s slowness, limit float64) int64 {
+	late := s.shares().late
 	rate, usual := m.seen(cfg, now)
-	limit := float64(min(m.limit.Load(), m.running.Load()+1))
-	to := min(cfg.Cut, cfg.TimeShare*float64(s.handlers)/s.took) * limit
-	if seen.late == 1 {
+	to := min(cfg.Cut, cfg.TimeShare/s.mean()) * limit
+	if late == 1 {
 		to = cfg.DeepCut * limit
 	}
 	if rate > 0 {
-		to = min(to, rate*cfg.TimeShare*had)
+		to = min(to, rate*cfg.TimeShare*s.had)
 	}
-	const most = 0.5
-	to = max(float64(cfg.LeastLimit), math.Floor(to), math.Ceil(cfg.Spare*rate*usual))
-	isLimited, mostLate := m.limit.Load() < cfg.FirstLimit, seen.late > most
-	switch {
-	case to < limit && m.fruitless < cfg.Fruitless:
-		if mostLate && seen.late > m.lastLate-cfg.Share {
-			m.fruitless++
-		}
-		m.lastLate = seen.late
-		m.limit.Store(int64(to))
-		m.threshold = int64(to)
-		m.cutAt.Store(now)
-		m.gained, m.bound = 0, false
-	case !isLimited:
-	case mostLate:
-		m.limit.Store(cfg.FirstLimit)
-		m.threshold = 0
-		m.believe(cfg, now, seen)
-	default:
-		m.believe(cfg, now, seen)
+	to = math.Floor(to)
+	if late <= mostLate {
+		to = max(to, math.Ceil(cfg.Spare*rate*usual))
 	}
+	return max(int64(cfg.LeastLimit), int64(to))
 }
 
-// believe notes shares of slow handlers that no limit changes: they were as large after several
-// cuts. They wait for an event, as a poll does, or for something else that does not
-// depend on how many of them there are.
+// believe notes shares of slow handlers that no limit changes: they wait for an event, as a poll
+// does, or for something else that does not depend on how many of them there are.
 func (m *Method) believe(cfg *Config, now int64, seen shares) {
 	m.immunity = min(max(cfg.Immunity, 2*m.immunity), cfg.LongestImmunity) //nolint:mnd // twice as long each time
 	m.known, m.knownUntil = seen, now+int64(m.immunity)
-	m.fruitless = 0
+	m.cuts, m.fruitless = 0, 0
 }

@@ -13,55 +13,75 @@ import (
 func TestLimitIsFound(t *testing.T) {
 	type scenario struct {
 		connections int
-		hold        int64 // ns that a handler needs one
-		patient     int64 // ns that a call has
-		cold        int64 // hold in the first half second, if it is longer
-		slower      int64 // hold becomes so many times longer after 15 s; 0 for as it was
-		load        float64
-		least       int // percent of what the method can do, from 30 s on
+		hold        int64   // ns that a handler needs one
+		patient     int64   // ns that a call has
+		load        float64 // calls, for each that the method can do at first
+		least       int     // percent of what it can do, or of the calls if those are fewer, from 30 s on
+
+		cold   int64 // hold in the first half second, if it is longer
+		slower int64 // hold becomes so many times longer after 15 s; 0 for as it was
+		lost   int   // connections that are lost then
+		outage bool  // from then on for ten seconds handlers need 10 s
+		stuck  int   // handlers that never end and have no deadline
+		config overload.Config
 	}
 	for name, s := range map[string]scenario{
-		"as much as it can":   {16, 50 * ms, second, 0, 0, 1, 97},
-		"a little too much":   {16, 50 * ms, second, 0, 0, 1.016, 97},
-		"5 % too much":        {16, 50 * ms, second, 0, 0, 1.05, 97},
-		"twice as much":       {16, 50 * ms, second, 0, 0, 2, 97},
-		"ten times as much":   {16, 50 * ms, second, 0, 0, 10, 97},
-		"short deadlines":     {16, 50 * ms, second / 5, 0, 0, 1.05, 93},
-		"short, three times":  {16, 50 * ms, second / 5, 0, 0, 3, 90},
-		"long deadlines":      {16, 50 * ms, 5 * second, 0, 0, 3, 97},
-		"a slower dependency": {16, 50 * ms, second, 0, 4, 0.9, 97},
-		"a much slower one":   {16, 50 * ms, second, 0, 8, 0.9, 70},
-		"a cold start":        {16, 50 * ms, second, 3 * second, 0, 3, 97},
-		"many connections":    {200, 100 * ms, second, 0, 0, 1.05, 97},
-		"quick handlers":      {4, 2 * ms, second, 0, 0, 1.05, 97},
-		"one connection":      {1, 300 * ms, second, 0, 0, 1.2, 60},
-		"two, that take long": {2, 400 * ms, second, 0, 0, 3, 40},
+		"as much as it can":   {connections: 16, hold: 50 * ms, patient: second, load: 1, least: 97},
+		"a little too much":   {connections: 16, hold: 50 * ms, patient: second, load: 1.016, least: 97},
+		"5 % too much":        {connections: 16, hold: 50 * ms, patient: second, load: 1.05, least: 97},
+		"twice as much":       {connections: 16, hold: 50 * ms, patient: second, load: 2, least: 97},
+		"ten times as much":   {connections: 16, hold: 50 * ms, patient: second, load: 10, least: 95},
+		"short deadlines":     {connections: 16, hold: 50 * ms, patient: second / 5, load: 1.05, least: 93},
+		"short, three times":  {connections: 16, hold: 50 * ms, patient: second / 5, load: 3, least: 90},
+		"long deadlines":      {connections: 16, hold: 50 * ms, patient: 5 * second, load: 3, least: 97},
+		"slower dependency":   {connections: 16, hold: 50 * ms, patient: second, load: 0.9, slower: 4, least: 93},
+		"much slower":         {connections: 16, hold: 50 * ms, patient: second, load: 0.9, slower: 8, least: 70},
+		"fewer connections":   {connections: 16, hold: 50 * ms, patient: 3 * second / 20, load: 0.9, lost: 12, least: 55},
+		"slow, no pool":       {connections: 10_000, hold: 50 * ms, patient: second, load: 0.00144, slower: 12, least: 92},
+		"slow from the start": {connections: 10_000, hold: 600 * ms, patient: second, load: 0.018, least: 97},
+		"cold start":          {connections: 16, hold: 50 * ms, patient: second, load: 3, cold: 3 * second, least: 95},
+		"an outage":           {connections: 16, hold: 50 * ms, patient: second, load: 1.05, outage: true, least: 90},
+		"stuck handlers":      {connections: 16, hold: 50 * ms, patient: second, load: 1.2, stuck: 200, least: 60},
+		"a small first limit": {connections: 16, hold: 50 * ms, patient: second, load: 1.5, slower: 4, config: overload.Config{FirstLimit: 16}, least: 80},
+		"many connections":    {connections: 200, hold: 100 * ms, patient: second, load: 1.05, least: 97},
+		"quick handlers":      {connections: 4, hold: 2 * ms, patient: second, load: 1.05, least: 97},
+		"one connection":      {connections: 1, hold: 300 * ms, patient: second, load: 1.2, least: 60},
+		"two, that take long": {connections: 2, hold: 400 * ms, patient: second, load: 3, least: 40},
 	} {
 		for _, heeds := range []bool{true, false} {
 			if raceDetector && (heeds || s.load*float64(s.connections)/float64(s.hold) > 1e-6) {
 				continue // it is played in one goroutine, and takes ten times as long
 			}
 			for seed := range uint64(2) {
-				p := newPooled(overload.Config{}, s.patient, heeds, 1)
+				p := newPooled(s.config, s.patient, heeds, 1)
 				p.random = rand.New(rand.NewPCG(seed, 1))
 				p.free, p.hold = s.connections, max(s.hold, s.cold)
 				p.at(second+second/2, func() { p.hold = s.hold })
-				capacity := float64(s.connections) / float64(s.hold) * float64(second)
-				p.comes(0, s.load*capacity, second, 61*second)
-				p.run(16 * second)
-				if s.slower > 0 {
-					p.hold *= s.slower
-					capacity /= float64(s.slower)
+				for range s.stuck {
+					p.gate.Ask(&overload.Request{Method: p.method}, p.now)
 				}
+				offered := s.load * float64(s.connections) / float64(s.hold) * float64(second)
+				p.comes(0, offered, second, 61*second)
+				p.run(16 * second)
 				from := 31 * second
-				if s.slower > 0 && !heeds {
-					from += 15 * second // what runs ignores its deadline, and goes on for as long
+				switch {
+				case s.outage:
+					p.hold = 10 * second
+					p.at(26*second, func() { p.hold = s.hold })
+					from += 10 * second
+				case s.slower > 0 || s.lost > 0:
+					p.hold *= max(1, s.slower)
+					p.free -= s.lost
+					if !heeds {
+						from += 15 * second // what runs ignores its deadline, and goes on for as long
+					}
 				}
 				p.run(from)
 				p.callers[0] = counts{}
 				p.run(61 * second)
+				can := min(offered, float64(s.connections-s.lost)/float64(p.hold)*float64(second))
 				seconds := float64(61*second-from) / float64(second)
-				if percent := int(100 * float64(p.callers[0].good) / (capacity * seconds)); percent < s.least {
+				if percent := int(100 * float64(p.callers[0].good) / (can * seconds)); percent < s.least {
 					r, limit, waiting := p.method.State(p.gate)
 					t.Errorf("%s, heeding %v, seed %d: %d %% of what it can do, want %d (%d run, limit %d, %d wait)", name, heeds, seed, percent, s.least, r, limit, waiting)
 				}

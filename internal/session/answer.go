@@ -400,6 +400,7 @@ func (s *Session) startApart(in *Inbound) {
 		if in.unheld && err == nil {
 			err = in.hold.Grow(in, int64(len(in.message)), s.env.cfg.Stall)
 			start = time.Now()
+			run.BeginLater(s.instant(start))
 		}
 		switch d := in.call.Deadline; {
 		case err != nil:
