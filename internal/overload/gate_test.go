@@ -97,26 +97,42 @@ func TestCallersAreServedInTurns(t *testing.T) {
 	wantOrder(t, owners(g, m, 6, 3), 10, 20, 30, 11, 12, 13)
 }
 
+// A method whose handlers take ten times as long gets a tenth of the turns.
 func TestMethodsAreServedByTheirTime(t *testing.T) {
 	g, slow := guard(t, nil)
 	fast := g.Method(0)
-	for range 200 { // it learns that the one takes ten times as long
-		g.Ask(&overload.Request{Method: fast}, 0)
-	}
-	for range 200 {
-		g.Done(handled(fast, 0, 0), ms)
+	for range 2 {
 		g.Done(handled(slow, 0, 0), 10*ms)
-		g.Ask(&overload.Request{Method: slow}, 0)
 	}
-	g, slow = guard(t, nil)
-	fast = g.Method(0)
-	for i := range 3 {
-		ask(t, g, &overload.Request{Method: slow, Owner: i}, 2)
+	begin := func(m *overload.Method) {
+		if v, _ := g.Ask(&overload.Request{Method: m}, second); v != overload.Run {
+			t.Fatal("a request waits though a slot is free")
+		}
 	}
-	ask(t, g, &overload.Request{Method: fast, Owner: "fast"}, 2)
-	got := owners(g, slow, 2, 3)
-	if got[0] != "fast" && got[1] != "fast" {
-		t.Errorf("began: %v", got)
+	for range 200 { // it learns how long they take
+		begin(slow)
+		g.Done(handled(slow, second, 0), second+10*ms)
+		begin(fast)
+		g.Done(handled(fast, second, 0), second+ms)
+	}
+	begin(slow)
+	begin(slow)
+	for range 10 {
+		ask(t, g, &overload.Request{Method: slow, Owner: "slow"}, second)
+		ask(t, g, &overload.Request{Method: fast, Owner: "fast"}, second)
+	}
+	m, quick := slow, 0
+	for range 10 {
+		next := g.Done(handled(m, second, 0), second+ms).Run
+		if len(next) != 1 {
+			t.Fatalf("%d requests begin when a handler ends", len(next))
+		}
+		if m = next[0].Method; m == fast {
+			quick++
+		}
+	}
+	if quick < 8 {
+		t.Errorf("%d of 10 requests that began are of the quick method, want 9", quick)
 	}
 }
 
