@@ -19,12 +19,12 @@ func (o *options) want(ok bool, option string, given any, want string) bool {
 	return ok
 }
 
-// idle returns an error for options that no call would feel, as they are given without the
-// option that they belong to.
+// idle returns an error for options without effect, as the option that they belong to is not
+// given.
 func (o *options) idle() error {
 	var errs []error
 	if len(o.needMode) > 0 && !o.modeGiven && o.fixed == nil && o.source == nil {
-		errs = append(errs, fmt.Errorf("%s: calls fail fast, and feel nothing of it: add WithFailMode (Failfast, if calls name another one)", strings.Join(o.needMode, ", ")))
+		errs = append(errs, fmt.Errorf("%s: calls fail fast, so it has no effect: add WithFailMode (Failfast, if only calls that name another mode are meant)", strings.Join(o.needMode, ", ")))
 	}
 	if o.needCompressor && !o.compressorsGiven {
 		errs = append(errs, errors.New("WithCompressAbove: messages are not compressed: add WithCompressor (WithCompressors, if calls name one)"))

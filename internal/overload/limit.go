@@ -10,7 +10,7 @@ import (
 type Method struct {
 	running   atomic.Int64
 	limit     atomic.Int64 // of running handlers
-	took      atomic.Int64 // ns, an estimate of the median time of handlers that end in time
+	took      atomic.Int64 // ns, an estimate of the median time of handlers; of late ones at least what they took
 	inTime    atomic.Int64 // handlers that have ended in time, in this period
 	late      atomic.Int64 // likewise, after their deadlines
 	succeeded atomic.Int64 // of those in time
@@ -211,16 +211,17 @@ func (m *Method) learnUsual(cfg *Config, mean float64) {
 func (m *Method) seen(cfg *Config, now int64) (rate, usual float64) {
 	n := float64(m.inTime.Load())
 	rate, usual = max(m.rate, n/float64(max(now-m.period, int64(cfg.Period)/4))), m.usual
-	if usual == 0 && n > 0 {
-		usual = float64(m.spent.Load()) / n
+	if usual == 0 {
+		usual = float64(m.spent.Load()) / float64(max(1, m.succeeded.Load()))
 	}
 	return rate, usual
 }
 
 // isSlow reports whether a handler says that the limit may be too high: it ended late, or took
-// more than TimeShare of the time that its request had when it came, and more than Slower times
-// the usual, or what no limit has changed. A late one whose request had less than the usual time when it came says nothing: so
-// a caller with deadlines that can't be met makes no handler slow.
+// more than TimeShare of the time that its request had when it came, more than Slower times the
+// usual, and more than Slower times what others took when a lower limit did not help. A late one
+// whose request had less than the usual time when it came says nothing: so a caller with deadlines
+// that can't be met makes no handler slow.
 func (m *Method) isSlow(cfg *Config, h *Handled, now int64) bool {
 	took, had, usual := now-h.began, h.deadline-h.came, m.usually.Load()
 	switch {
@@ -304,8 +305,7 @@ func (m *Method) inevitable(now int64) shares {
 	return m.known
 }
 
-// judge lowers the limit, as too many handlers are slow or late. It does not if that was tried and
-// did not help.
+// judge lowers the limit, as too many handlers are slow or late, unless that does not help.
 func (m *Method) judge(cfg *Config, now int64, s slowness) {
 	m.hung = min(m.hung, m.running.Load())
 	limit := min(m.limit.Load(), m.running.Load()+1) - m.hung
@@ -321,8 +321,8 @@ func (m *Method) judge(cfg *Config, now int64, s slowness) {
 	m.gained, m.bound = 0, false
 }
 
-// isVain reports whether no lower limit helps, and notes that. isLower says that there is a lower
-// one.
+// isVain reports whether a lower limit does not help, as those before did not, and has the method
+// live with it. isLower says that there is a lower one.
 func (m *Method) isVain(cfg *Config, now int64, s slowness, isLower bool) bool {
 	seen := s.shares()
 	m.fruitless++
