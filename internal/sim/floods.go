@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"fmt"
+	"math"
 	"time"
 
 	"github.com/tandem-rpc/tandem/internal/overload"
@@ -13,9 +15,12 @@ type flood struct {
 
 	methods  func(w *world) []*work
 	rate     func(times float64, client, method int) float64 // calls a second of a client
+	loads    [2]float64                                      // times what the server can do; the first is plotted
+	calm     func(times float64, after bool) float64         // the load before and after; nil: calmShare
 	watched  int                                             // the method that counts
 	only     func(client int) bool                           // the clients that count; nil for all
 	capacity float64                                         // of what counts, calls a second
+	possible func(times float64) float64                     // goodput under load, if it isn't the capacity
 	least    float64                                         // share of the capacity
 	faults   []string
 }
@@ -27,12 +32,23 @@ const (
 	floodEnds    = 40 * time.Second
 	floodWatched = 60 * time.Second
 	calmShare    = 0.6 // of the capacity, before and after
+	floodShare   = 0.1 // of the calls that succeed, for retries
+	floodFloor   = 1.0 // retries a second beside that
 )
 
 // floods returns the scenarios of overload: B14 of the scorecard.
 func floods() []*Scenario {
 	var list []*Scenario
-	for _, f := range []flood{floodCPU(), floodPool(true), floodPool(false), floodMethods(), floodGreedy(), floodBimodal()} {
+	for _, f := range []flood{
+		floodCPU(), floodPool(true), floodPool(false), floodMethods(), floodGreedy(), floodBimodal(), floodCold(), floodDependency(),
+	} {
+		if f.loads == [2]float64{} {
+			f.loads = [2]float64{3, 10}
+			f.story += " From 10 s to 40 s clients make three times as many calls as the server can do (the plot), or ten times."
+		}
+		if f.possible == nil {
+			f.possible = func(float64) float64 { return f.capacity }
+		}
 		list = append(list, f.scenario())
 	}
 	return list
@@ -41,13 +57,13 @@ func floods() []*Scenario {
 func (f *flood) scenario() *Scenario {
 	return &Scenario{
 		Name: f.name, Title: f.title,
-		Story: f.story + " 100 clients, one second for a call, two retries under a budget of a tenth. From 10 s to 40 s they make three " +
-			"times as many calls as the server can do (the plot), or ten times. The server has two processors; reading a request costs 3 µs and refusing one 5 µs.",
+		Story: f.story + " There are 100 clients, with one second for a call and two retries under a budget of a tenth. " +
+			"The server has two processors; reading a request costs 3 µs and refusing one 5 µs.",
 		Defence: "gate", Against: "a server that admits everything",
 		Faults: f.faults,
 		Figures: []Figure{
-			{What: "goodput over the capacity, at 3 times", Limit: f.least, AtLeast: true, Percent: true},
-			{What: "goodput over the capacity, at 10 times", Limit: f.least, AtLeast: true, Percent: true},
+			{What: fmt.Sprintf("goodput over the capacity, at %g times", f.loads[0]), Limit: f.least, AtLeast: true, Percent: true},
+			{What: fmt.Sprintf("goodput over the capacity, at %g times", f.loads[1]), Limit: f.least, AtLeast: true, Percent: true},
 			{What: "calls that succeed from 5 s after, worst of both", Limit: 0.98, AtLeast: true, Percent: true},
 		},
 		X: "seconds", Y: "goodput over the capacity, %",
@@ -61,12 +77,12 @@ func (f *flood) play(s setting) measured {
 		admit = func() admission { return open{} }
 	}
 	m := measured{values: []float64{0, 0, 1}}
-	for i, times := range []float64{3, 10} {
+	for i, times := range f.loads {
 		w, t := f.run(s.seed, times, admit())
 		m.worlds = append(m.worlds, w)
-		m.values[i] = t.goodput(10, 40) / min(f.capacity, t.offered(10, 40))
+		m.values[i] = t.goodput(10, 40) / min(f.possible(times), t.offered(10, 40))
 		m.values[2] = min(m.values[2], t.goodput(45, 60)/t.offered(45, 60))
-		if times == 3 {
+		if i == 0 {
 			m.line = f.line(t)
 		}
 	}
@@ -75,12 +91,28 @@ func (f *flood) play(s setting) measured {
 			name  string
 			admit admission
 		}{{"CoDel and newest first", &codel{workers: 64}}, {"BBR", &bbr{}}, {"gradient", &gradient{limit: 20}}} {
-			w, t := f.run(s.seed, 3, c.admit)
+			w, t := f.run(s.seed, f.loads[0], c.admit)
 			m.worlds = append(m.worlds, w)
 			m.more = append(m.more, Series{Name: c.name, Dashed: true, Points: f.line(t)})
 		}
 	}
 	return m
+}
+
+// checkBudgets holds that retries cost no more than what the calls and the time have paid, and
+// ten seconds' worth that may have been saved before.
+func (t *tally) checkBudgets(w *world, methods int) {
+	made, good := 0, 0
+	for _, n := range t.made {
+		made += n
+	}
+	for _, n := range t.good {
+		good += n
+	}
+	most := floodShare*float64(good) + float64(floodClients*methods)*floodFloor*(w.since().Seconds()+10)
+	if retried := t.attempts - made; float64(retried) > most {
+		w.breaksf("%d retries, the budgets are for %.0f", retried, most)
+	}
 }
 
 func (f *flood) line(t *tally) []Point {
@@ -97,23 +129,33 @@ func (f *flood) run(seed uint64, times float64, a admission) (*world, *tally) {
 		l := &link{site: s, emptied: w.now}
 		for k, m := range methods {
 			c := &flooder{
-				world: w, link: l, timeout: time.Second, retries: 2, budget: resilience.NewBudget(0.1, 1, w.time()),
+				world: w, link: l, timeout: time.Second, retries: 2, budget: resilience.NewBudget(floodShare, floodFloor, w.time()),
 				record: others, number: i % floodCallers,
 			}
 			if k == f.watched && (f.only == nil || f.only(i)) {
 				c.record = counted
 			}
-			calm, busy := calmShare*f.rate(1, i, k), f.rate(times, i, k)
-			c.load(m, func() float64 {
-				if t := w.since(); t > floodBegins && t < floodEnds {
-					return busy
-				}
-				return min(calm, busy)
-			}, floodWatched)
+			c.load(m, func() float64 { return f.rateAt(w.since(), times, i, k) }, floodWatched)
 		}
 	}
 	w.run(floodWatched + 2*time.Second)
+	for _, t := range []*tally{counted, others} {
+		t.checkBudgets(w, len(methods))
+	}
 	return w, counted
+}
+
+// rateAt returns how many calls of a method a client makes a second, at a time.
+func (f *flood) rateAt(at time.Duration, times float64, client, method int) float64 {
+	busy := f.rate(times, client, method)
+	switch {
+	case at > floodBegins && at < floodEnds:
+		return busy
+	case f.calm != nil:
+		return f.rate(f.calm(times, at >= floodEnds), client, method)
+	default:
+		return min(calmShare*f.rate(1, client, method), busy)
+	}
 }
 
 // newGate returns a gate, with a planted fault if there is one.
@@ -234,5 +276,68 @@ func floodBimodal() flood {
 		capacity: 1690, least: 0.85,
 		rate:   func(times float64, _, _ int) float64 { return each(1690 * times) },
 		faults: []string{"no bounds of running handlers"},
+	}
+}
+
+// floodCold is a server that starts at 10 s with empty caches, when its clients are there already.
+func floodCold() flood {
+	const full, warm = 2000.0, 2000.0 // calls a second, and calls that fill the caches
+	cost := func(done float64) float64 { return (1 + 9*math.Exp(-done/warm)) / full }
+	return flood{
+		name: "overload-cold", title: "A server that starts with empty caches: goodput",
+		story: "A server whose handlers need 1 ms of a processor, so it can do 2,000 calls a second. It starts at 10 s with empty caches: " +
+			"the first handlers need 10 ms, and each that ends makes the next ones quicker (after 2,000 handlers 4.3 ms, after 4,000 2.2 ms). " +
+			"From then on clients make nine tenths of the calls that it can do with full caches (the plot), or three times as many; after 40 s six tenths. " +
+			"The figures are over what it can do while its caches fill, the plot over what it can do with full ones.",
+		methods: func(w *world) []*work {
+			started := 0.0
+			return []*work{{cpu: func() time.Duration {
+				started++
+				return w.about(time.Duration(2 * cost(started-1) * float64(time.Second)))
+			}, heeds: true}}
+		},
+		capacity: full, least: 0.85,
+		rate:  func(times float64, _, _ int) float64 { return each(full * times) },
+		loads: [2]float64{0.9, 3},
+		calm: func(_ float64, after bool) float64 {
+			if after {
+				return calmShare
+			}
+			return 0
+		},
+		possible: func(times float64) float64 { // in the mean, by small steps
+			const step = 0.001
+			done := 0.0
+			for range int((floodEnds - floodBegins).Seconds() / step) {
+				done += min(full*times, 1/cost(done)) * step
+			}
+			return done / (floodEnds - floodBegins).Seconds()
+		},
+		faults: []string{"no bounds of running handlers"},
+	}
+}
+
+// floodDependency is a server whose database gets slower, beside a method that needs none.
+func floodDependency() flood {
+	const slower = 5
+	return flood{
+		name: "overload-dependency", title: "A dependency takes five times as long for 30 s: goodput",
+		story: "A server whose handlers hold one of 16 connections to a database for 50 ms, so it can do 320 calls a second. " +
+			"From 10 s to 40 s the database needs 250 ms, and the server can do 64. All the time clients make three times as many (the plot), or 4.5 times.",
+		methods: func(w *world) []*work {
+			m := pooled(w, true)
+			m.hold = func() time.Duration {
+				if t := w.since(); t > floodBegins && t < floodEnds {
+					return w.about(slower * 50 * time.Millisecond)
+				}
+				return w.about(50 * time.Millisecond)
+			}
+			return []*work{m}
+		},
+		capacity: pooledCapacity / slower, least: 0.85,
+		rate:   func(times float64, _, _ int) float64 { return each(pooledCapacity / slower * times) },
+		loads:  [2]float64{3, 4.5},
+		calm:   func(times float64, _ bool) float64 { return times },
+		faults: []string{"no limit of methods"},
 	}
 }

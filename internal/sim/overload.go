@@ -209,6 +209,7 @@ func (j *job) answer(ok bool, after time.Duration) {
 		return
 	}
 	now := f.world.now
+	f.world.note(noteEnded, uint64(f.number), uint64(j.tries)<<1|boolean(ok)) //nolint:gosec // small
 	switch {
 	case now > j.deadline:
 		j.over = true
@@ -225,7 +226,14 @@ func (j *job) answer(ok bool, after time.Duration) {
 	}
 }
 
-// share returns the goodput from the one to before the other second, a second.
+func boolean(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// goodput returns the calls that succeeded from the one to before the other second, a second.
 func (t *tally) goodput(from, to int) float64 {
 	n := 0
 	for i := from; i < min(to, len(t.good)); i++ {

@@ -103,6 +103,6 @@ the figures to be missed then.
     go run ./internal/sim/cmd/sim -only slow-node -fault unmeasured
 
 %d scenarios, %.0f s of virtual time, %.1f million events, seed %d. A run is decided by its seed: it gives the same digest again
-(on the same processor architecture; others round floating-point numbers elsewhere). In every run each call ended exactly once, nothing was in flight at the
-end, retries stayed within their budgets, and time never went back; otherwise the run fails.
+(on the same processor architecture; others round floating-point numbers elsewhere). In every run retries stayed within their budgets and time never went
+back; but for overload, which has a server and no balancing, each call ended exactly once, and nothing was in flight at the end. Otherwise the run fails.
 `

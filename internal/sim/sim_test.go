@@ -88,7 +88,7 @@ func TestRunsRepeat(t *testing.T) {
 	if raceDetector {
 		t.Skip("made without the race detector: a run has one goroutine")
 	}
-	for _, name := range []string{"list-collapse", "reconnect-herd"} {
+	for _, name := range []string{"list-collapse", "reconnect-herd", "overload-dependency"} {
 		i := slices.IndexFunc(Scenarios(), func(s *Scenario) bool { return s.Name == name })
 		run := func(seed uint64) Outcome { return Scenarios()[i].Run(Options{Seed: seed}) }
 		first, again, other := run(1), run(1), run(2)

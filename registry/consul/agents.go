@@ -162,13 +162,15 @@ func (a *agents) list(ctx context.Context, host *api.Client, service string, ind
 	return entries, meta, err
 }
 
-// query makes a blocking query when it is its turn.
+// query makes a blocking query when it is its turn. The first one of a watch, with index
+// 0, is consistent: a leader that has just started still reads its log, and answers
+// others from what it has read so far, which may be nothing.
 func (a *agents) query(ctx context.Context, index uint64, ask func(*api.QueryOptions) (*api.QueryMeta, error)) (*api.QueryMeta, error) {
 	if err := a.turn(ctx); err != nil {
 		return nil, err
 	}
 	defer func() { <-a.waiting }()
-	query := &api.QueryOptions{WaitIndex: index, WaitTime: patience(a.watches.Load())}
+	query := &api.QueryOptions{WaitIndex: index, WaitTime: patience(a.watches.Load()), RequireConsistent: index == 0}
 	limit := answerIn
 	if index > 0 {
 		limit += query.WaitTime + query.WaitTime/16 // Consul adds up to a sixteenth

@@ -171,6 +171,33 @@ func TestIndexGoesBack(t *testing.T) {
 	}
 }
 
+// TestReplayIsNotBelieved has an agent that was restarted and answers with nothing while
+// it reads its log: to watches that waited, and to new ones.
+func TestReplayIsNotBelieved(t *testing.T) {
+	agent := newStandIn(t)
+	r := open(t, agent.target(""))
+	list(t, r, "a")
+	e := look(t, r, "")
+	e.sees("a")
+	if !agent.await(5*time.Second, func() bool { return agent.waiting == 1 && agent.asked == agent.index }) {
+		t.Fatal("the watch does not wait")
+	}
+	agent.replay(true)
+	believed := func(s registry.Snapshot) bool { return s.Err == nil && len(s.Instances) == 0 }
+	late := look(t, open(t, agent.target("")), "")
+	for _, e := range []*eye{e, late} {
+		e.until("a failure", 5*time.Second, func(s registry.Snapshot) bool {
+			if believed(s) {
+				t.Error("what an agent answers while it reads its log was believed")
+			}
+			return s.Err != nil || believed(s)
+		})
+	}
+	agent.replay(false)
+	e.sees("a")
+	late.sees("a")
+}
+
 // TestFilteredIsNoList holds that a list that ACLs have shortened, or may have
 // emptied, is a failure.
 func TestFilteredIsNoList(t *testing.T) {

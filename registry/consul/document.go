@@ -73,12 +73,15 @@ func (a *agents) document(ctx context.Context, key string, deliver func([]byte))
 		case err != nil:
 			a.failed(n, err)
 			return err
+		}
+		index = nextIndex(index, meta.LastIndex)
+		switch {
+		case index == 0:
 		case pair == nil:
 			deliver(nil)
 		default:
 			deliver(pair.Value)
 		}
-		index = nextIndex(index, meta.LastIndex)
 		rest(ctx, pace-time.Since(began))
 	}
 }

@@ -31,6 +31,7 @@ type standIn struct {
 	filtered bool   // says that ACLs have shortened the list
 	policy   string // for who has no token
 	silent   bool   // health queries are not answered
+	replays  bool   // its log, after a restart: what is not asked consistently is answered with nothing
 	waiting  int    // blocking queries
 	most     int    // the most that there were of them
 	asked    uint64 // the index of the last query
@@ -70,6 +71,15 @@ func (s *standIn) forget() {
 	}
 	clear(s.services)
 	s.index = 1
+	s.starts++
+	s.wakeLocked()
+}
+
+// replay is what a restart with a data folder is to an agent, until it has read it.
+func (s *standIn) replay(begins bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.replays = begins
 	s.starts++
 	s.wakeLocked()
 }
@@ -209,13 +219,21 @@ func (s *standIn) health(w http.ResponseWriter, req *http.Request) {
 	s.asked = asked
 	s.blockLocked(req, asked, time.After(wait))
 	var list []api.ServiceEntry
-	for _, id := range slices.Sorted(maps.Keys(s.services)) {
+	index, services := s.index, s.services
+	if s.replays {
+		if req.Form.Has("consistent") {
+			http.Error(w, "Not ready to serve consistent reads", http.StatusInternalServerError)
+			return
+		}
+		index, services = 1, nil
+	}
+	for _, id := range slices.Sorted(maps.Keys(services)) {
 		entry := s.services[id]
 		if entry.Service == req.PathValue("name") && (req.FormValue("passing") == "" || entry.status == api.HealthPassing) {
 			list = append(list, api.ServiceEntry{Node: &api.Node{Node: "node"}, Service: new(entry.AgentService)})
 		}
 	}
-	w.Header().Set("X-Consul-Index", fmt.Sprint(s.index))
+	w.Header().Set("X-Consul-Index", fmt.Sprint(index))
 	w.Header().Set("X-Consul-Knownleader", "true")
 	w.Header().Set("X-Consul-Lastcontact", "0")
 	w.Header().Set("X-Consul-Default-Acl-Policy", cmp.Or(s.policy, "allow"))

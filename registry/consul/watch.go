@@ -46,18 +46,19 @@ func (w watch) session(ctx context.Context, m *registry.Mirror) error {
 		case len(entries) == 0 && w.agents.anonymous && meta.DefaultACLPolicy == "deny":
 			return errAnonymous
 		}
-		if index == 0 || meta.LastIndex != last {
+		next := nextIndex(index, meta.LastIndex)
+		if index == 0 || next > 0 && meta.LastIndex != last {
 			m.Replace(w.place.instances(m, entries))
 		}
-		index = nextIndex(index, meta.LastIndex)
-		last = meta.LastIndex
+		index, last = next, meta.LastIndex
 		rest(ctx, pace-time.Since(began))
 	}
 }
 
 // nextIndex is the index to wait at, by the rules of Consul's documentation of
 // blocking queries: one that goes backwards starts over, and none is 0, which
-// would not block.
+// would not block. What is to be asked anew (0) is not believed: the agent's servers
+// may have been restarted.
 func nextIndex(asked, answered uint64) uint64 {
 	if answered < asked {
 		return 0
