@@ -130,6 +130,21 @@ func (a *agent) wipe() {
 	}
 }
 
+// fill makes the log longer by so many entries of 120 kB.
+func (a *agent) fill(entries int) {
+	a.t.Helper()
+	value := make([]byte, 2000)
+	for i := range entries {
+		var sets api.KVTxnOps
+		for k := range 60 {
+			sets = append(sets, &api.KVTxnOp{Verb: api.KVSet, Key: fmt.Sprintf("fill/%d/%d", i, k), Value: value})
+		}
+		if ok, answer, _, err := a.api.KV().Txn(sets, nil); err != nil || !ok {
+			a.t.Fatalf("Consul takes no values: %v, %+v", err, answer)
+		}
+	}
+}
+
 // pause stops the process until the function that it returns is called.
 func (a *agent) pause() (resume func()) {
 	_ = a.cmd.Process.Signal(syscall.SIGSTOP)

@@ -58,6 +58,34 @@ func TestKilled(t *testing.T) {
 	t.Logf("ready after %v, listed again after %v", ready, time.Since(began))
 }
 
+// TestLongLog kills an agent that then takes a while to read its log. Meanwhile it answers
+// what is not asked consistently with a list that it has not read yet.
+func TestLongLog(t *testing.T) {
+	t.Parallel() // it waits
+	a := startAgent(t, map[string]any{"raft_snapshot_threshold": 1_000_000}).start()
+	a.fill(200)
+	r := open(t, a.target("/prod/Arith"))
+	list(t, r, "a")
+	eyes := make([]*eye, 30) // they ask again at different times
+	for i := range eyes {
+		eyes[i] = look(t, open(t, a.target("/prod/Arith")), "")
+		eyes[i].sees("a")
+	}
+	a.kill()
+	for _, e := range eyes {
+		e.fails(5 * time.Second)
+	}
+	a.start()
+	for _, e := range eyes {
+		e.until("the list", 20*time.Second, func(s registry.Snapshot) bool {
+			if s.Err == nil && len(s.Instances) == 0 {
+				t.Error("an empty list was delivered as if it were true")
+			}
+			return s.Err == nil && len(s.Instances) == 1
+		})
+	}
+}
+
 // TestForgetful kills the agent and takes its data, with a hundred registrations.
 func TestForgetful(t *testing.T) {
 	t.Parallel() // it waits
