@@ -65,6 +65,7 @@ var importTable = []row{
 	{layer: 1, folder: "policy"},
 	{layer: 1, folder: "policy/yaml/..."},
 	{layer: 1, folder: "internal/budget"},
+	{layer: 1, folder: "internal/buffer"},
 	{layer: 1, folder: "internal/dispatch"},
 	{layer: 1, folder: "internal/housecheck"},
 	{layer: 1, folder: "internal/overload"},

@@ -88,6 +88,9 @@ func shares(nodes []*Node, usable func(*Node) bool) map[string]float64 {
 }
 
 func TestDistribution(t *testing.T) {
+	if raceEnabled {
+		t.Skip("one goroutine, and many picks: made without the race detector")
+	}
 	for _, p := range policies() {
 		for _, weights := range [][]int{
 			{0},

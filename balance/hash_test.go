@@ -121,6 +121,9 @@ func TestHashMovesLittle(t *testing.T) {
 
 // Keys are spread by weight.
 func TestHashSpreadsKeys(t *testing.T) {
+	if raceEnabled {
+		t.Skip("one goroutine, and many picks: made without the race detector")
+	}
 	const keys = 50_000
 	for _, tc := range []struct {
 		policy  Policy

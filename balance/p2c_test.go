@@ -169,6 +169,9 @@ func TestRecoveredNodeComesBack(t *testing.T) {
 // A node that stops answering holds up a few calls, not all of them, however
 // long that lasts.
 func TestP2CHoldsBackFromAHungNode(t *testing.T) {
+	if raceEnabled {
+		t.Skip("one goroutine, and many picks: made without the race detector")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		const callers = 50
 		c := &cluster{weighted(make([]int, 10)...), func(node int, since time.Duration) time.Duration {

@@ -74,6 +74,9 @@ func (r *refusals) share() float64 {
 // known of its latency fades in a pause and is not measured again. It is drawn no more
 // often for that than the others.
 func TestRefusalsDrawNoMoreThanAnEvenShare(t *testing.T) {
+	if raceEnabled {
+		t.Skip("one goroutine, and many picks: made without the race detector")
+	}
 	refuse := map[string]func(s *Stats, now time.Duration){
 		"refused":  func(s *Stats, now time.Duration) { s.RefusedAt(now) },
 		"failed":   func(s *Stats, now time.Duration) { s.DoneAt(now-time.Microsecond, now, true) },

@@ -65,6 +65,9 @@ func TestSubsetsSpread(t *testing.T) {
 
 // A change of one instance out of 100 changes as little as can be.
 func TestSubsetsMoveLittle(t *testing.T) {
+	if raceEnabled {
+		t.Skip("one goroutine, and many picks: made without the race detector")
+	}
 	list := named(0, 100)
 	for name, policy := range map[string]func(int) Policy{"rendezvous": hashedSubset, "aperture": evenSubset} {
 		before := connections(policy, list)

@@ -19,6 +19,7 @@ import (
 	"github.com/tandem-rpc/tandem/compat/rpcx/clientselector"
 	"github.com/tandem-rpc/tandem/compat/rpcx/plugin"
 	"github.com/tandem-rpc/tandem/internal/testcert"
+	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
 type Args struct {
@@ -86,12 +87,7 @@ func closeAll(t *testing.T, closers ...io.Closer) {
 // nobody returns an address that nobody listens on.
 func nobody(t *testing.T) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
+	return registrytest.FreeAddress(t)
 }
 
 // mul calls as the programs do, and returns what came.

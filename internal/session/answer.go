@@ -9,11 +9,12 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
 	"github.com/tandem-rpc/tandem/internal/budget"
+	"github.com/tandem-rpc/tandem/internal/buffer"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-func (m *machine) startRun(in *Inbound, message []byte, owned *buffer) (event, error) {
+func (m *machine) startRun(in *Inbound, message []byte, owned *buffer.Buffer) (event, error) {
 	in.request, in.message, in.owned = nil, message, owned
 	if in.oneWay && in.id != 0 {
 		m.served[in.id.Index()] = nil // its number may be used again
@@ -34,7 +35,7 @@ func (m *machine) onCancel(id wire.Stream) {
 		m.dropRequest(in, e)
 	case in.rest != nil: // its answer is on the way
 		m.ring.remove(in.rest)
-		giveBuffer(in.rest.owner)
+		in.rest.owner.Put()
 		in.rest = nil
 		m.served[id.Index()] = nil
 		m.appendReset(id, e)
@@ -51,7 +52,7 @@ func (m *machine) onCancel(id wire.Stream) {
 // Blocks that are still to come find no call.
 func (m *machine) dropRequest(in *Inbound, e *tandem.Error) {
 	m.dropAssembly(in.request)
-	giveBuffer(in.request.buf)
+	in.request.buf.Put()
 	in.request = nil
 	in.hold.Release()
 	in.hold = nil
@@ -86,19 +87,19 @@ func (m *machine) expireRequests(now int64) {
 func (m *machine) appendReset(id wire.Stream, e *tandem.Error) {
 	st := encodeStatus(e)
 	b := m.buf()
-	b.b = wire.AppendHeader(b.b, wire.Header{Length: len(st), Type: wire.TypeReset, Flags: wire.FlagAnswer, Stream: id})
-	b.b = append(b.b, st...)
+	b.B = wire.AppendHeader(b.B, wire.Header{Length: len(st), Type: wire.TypeReset, Flags: wire.FlagAnswer, Stream: id})
+	b.B = append(b.B, st...)
 }
 
 // appendResponse appends one response frame with a message that fits in it.
 func (m *machine) appendResponse(id wire.Stream, r *wire.Response, f wire.Flags, message []byte) {
 	b := m.buf()
-	start := len(b.b)
-	b.b = append(b.b, make([]byte, wire.HeaderLen)...)
-	b.b = wire.AppendResponse(b.b, r)
-	b.b = append(b.b, message...)
-	wire.PutHeader(b.b[start:], wire.Header{
-		Length: len(b.b) - start - wire.HeaderLen, Type: wire.TypeResponse, Flags: f | wire.FlagAnswer, Stream: id,
+	start := len(b.B)
+	b.B = append(b.B, make([]byte, wire.HeaderLen)...)
+	b.B = wire.AppendResponse(b.B, r)
+	b.B = append(b.B, message...)
+	wire.PutHeader(b.B[start:], wire.Header{
+		Length: len(b.B) - start - wire.HeaderLen, Type: wire.TypeResponse, Flags: f | wire.FlagAnswer, Stream: id,
 	})
 }
 
@@ -125,7 +126,7 @@ func (m *machine) respond(in *Inbound, r *wire.Response, flags wire.Flags) (over
 	}
 	message := []byte(nil)
 	if in.reply != nil && len(r.Status) == 0 && !in.canceled {
-		message = in.reply.b
+		message = in.reply.B
 	}
 	if uint64(len(message)) > m.peer.MaxMessage {
 		e := refused(tandem.ResourceExhausted, "answer of %d bytes, the caller takes at most %d", len(message), m.peer.MaxMessage)
@@ -185,7 +186,7 @@ func (in *Inbound) outcome(a *answer, call *tandem.Call, err error) {
 	if in.call.Trailer != nil {
 		a.r.Trailer = in.encodeTrailer()
 	}
-	giveBuffer(in.owned)
+	in.owned.Put()
 	in.message, in.owned = nil, nil
 	if in.hold != nil {
 		in.hold.Release()
@@ -220,7 +221,7 @@ func (s *Session) answerLocked(a *answer) {
 		in.recycle()
 		return
 	}
-	giveBuffer(in.reply)
+	in.reply.Put()
 	in.reply = nil
 }
 
@@ -264,17 +265,17 @@ func (in *Inbound) encodeTrailer() []byte {
 // compressReply compresses a large answer of a call that has a compressor.
 func (in *Inbound) compressReply() wire.Flags {
 	e := in.s.env
-	if in.packer == 0 || in.call.Compressor == "" || in.reply == nil || len(in.reply.b) < e.cfg.CompressAbove {
+	if in.packer == 0 || in.call.Compressor == "" || in.reply == nil || len(in.reply.B) < e.cfg.CompressAbove {
 		return 0
 	}
-	packed := takeBuffer()
-	b, err := in.compressor().Compress(packed.b, in.reply.b)
-	if err != nil || len(b) >= len(in.reply.b) {
-		giveBuffer(packed)
+	packed := buffer.Get()
+	b, err := in.compressor().Compress(packed.B, in.reply.B)
+	if err != nil || len(b) >= len(in.reply.B) {
+		packed.Put()
 		return 0
 	}
-	packed.b = b
-	giveBuffer(in.reply)
+	packed.B = b
+	in.reply.Put()
 	in.reply = packed
 	return wire.FlagCompressed
 }
@@ -311,15 +312,15 @@ func (in *Inbound) badArguments(err error) error {
 
 // decompress decodes a compressed request.
 func (in *Inbound) decompress(v any) error {
-	plain := takeBuffer()
-	defer giveBuffer(plain)
+	plain := buffer.Get()
+	defer plain.Put()
 	limit := int(in.s.m.own.MaxMessage) //nolint:gosec // bounded by memory
 	if in.method.target.MaxMessage > 0 {
 		limit = in.method.target.MaxMessage
 	}
-	b, err := budget.Decompress(in, in.compressor(), plain.b, in.message, limit)
+	b, err := budget.Decompress(in, in.compressor(), plain.B, in.message, limit)
 	if err == nil {
-		plain.b = b
+		plain.B = b
 		err = codec.DecodeWithin(in.codec(), b, v, in)
 	}
 	if err != nil {
@@ -341,13 +342,13 @@ func (in *Inbound) Encode(v any) error {
 
 func (in *Inbound) encode(v any) error {
 	if in.reply == nil {
-		in.reply = takeBuffer()
+		in.reply = buffer.Get()
 	}
-	b, err := codec.Append(in.codec(), in.reply.b[:0], v)
+	b, err := codec.Append(in.codec(), in.reply.B[:0], v)
 	if err != nil {
 		return &tandem.Error{Code: tandem.Internal, Message: fmt.Sprintf("result of %s: %v", in.call.Method, err)}
 	}
-	in.reply.b = b
+	in.reply.B = b
 	return nil
 }
 
@@ -373,8 +374,8 @@ func (s *Session) runApart(in *Inbound) {
 			s.refuseRun(in, e)
 			return
 		}
-		in.owned = takeBuffer()
-		in.owned.b = append(in.owned.b, in.message...)
+		in.owned = buffer.Get()
+		in.owned.B = append(in.owned.B, in.message...)
 	}
 	if s.admit(in) {
 		s.startApart(in)
@@ -393,7 +394,7 @@ func (s *Session) startApart(in *Inbound) {
 		start := time.Now()
 		run := s.admitted(in, start)
 		defer run.done()
-		in.message = in.owned.whole()
+		in.message = in.owned.Whole()
 		in.assembled(large)
 		var a answer
 		err := in.left()

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/buffer"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -97,7 +98,7 @@ func (o *Outgoing) Detach(call *tandem.Call) (*Outgoing, error) {
 	d := &Outgoing{
 		Call: *call.Clone(), Points: o.Points, Rule: o.Rule,
 		env: o.env, codec: o.codec, packed: o.packed, several: o.several, shared: true, usualDeadline: o.usualDeadline,
-		message: &buffer{b: slices.Clone(message.b)},
+		message: &buffer.Buffer{B: slices.Clone(message.B)},
 	}
 	d.Call.Body = d
 	return d, nil

@@ -3,37 +3,12 @@ package session
 import (
 	"bytes"
 	"context"
-	"math/rand/v2"
 	"testing"
 	"time"
 
+	"github.com/tandem-rpc/tandem/internal/buffer"
 	"github.com/tandem-rpc/tandem/wire"
 )
-
-// However a message arrives, all of it is there in the end, and no more memory
-// was taken than a piece ahead.
-func TestBufferPutsPiecesTogether(t *testing.T) {
-	const block = 64 << 10
-	for _, size := range []int{1, block, block + 1, len(piece{}) - 1, len(piece{}), len(piece{}) + 1, 1<<20 + 3, 5 * len(piece{})} {
-		want := make([]byte, size)
-		for i := range want {
-			want[i] = byte(rand.Uint32())
-		}
-		b := takeBuffer()
-		for have := 0; have < size; {
-			n := min(1+rand.IntN(block), size-have)
-			b.put(want[have:have+n], size-have)
-			have += n
-			if taken := cap(b.b) + len(b.pieces)*len(piece{}); taken > 2*have+2*len(piece{}) {
-				t.Fatalf("%d bytes of %d have taken %d", have, size, taken)
-			}
-		}
-		if got := b.whole(); !bytes.Equal(got, want) || !bytes.Equal(b.whole(), want) {
-			t.Errorf("a message of %d bytes is not what arrived", size)
-		}
-		giveBuffer(b)
-	}
-}
 
 // A large message is put together and handled beside the reader.
 func TestLargeMessagesAreHandledApart(t *testing.T) {
@@ -88,17 +63,17 @@ func TestReadBufferFits(t *testing.T) {
 		rd.took(n)
 		return size
 	}
-	for _, n := range []int{1, 600, smallRead - 1, smallRead} {
-		if size := read(n); size != smallRead {
+	for _, n := range []int{1, 600, buffer.SmallRead - 1, buffer.SmallRead} {
+		if size := read(n); size != buffer.SmallRead {
 			t.Fatalf("%d bytes to read, and nothing before, into %d", n, size)
 		}
 	}
 	for i := range staysLarge {
-		if size := read(600); size != readBufferSize {
+		if size := read(600); size != buffer.LargeRead {
 			t.Fatalf("read %d after a small buffer was full is into %d", i, size)
 		}
 	}
-	if size := read(600); size != smallRead {
+	if size := read(600); size != buffer.SmallRead {
 		t.Fatalf("the next is into %d", size)
 	}
 
@@ -106,7 +81,7 @@ func TestReadBufferFits(t *testing.T) {
 	rd.r = 700 // bytes of frames before it
 	rd.w = rd.r + copy(rd.buf[rd.r:], frame)
 	rd.makeRoom(rd.wanted())
-	if len(rd.buf) != readBufferSize || rd.r != 0 || !bytes.Equal(rd.buf[:rd.w], frame) {
+	if len(rd.buf) != buffer.LargeRead || rd.r != 0 || !bytes.Equal(rd.buf[:rd.w], frame) {
 		t.Errorf("a frame of %d bytes has begun, and the buffer has %d: %x", wire.MaxBlock, len(rd.buf), rd.buf[rd.r:rd.w])
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/buffer"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -145,17 +146,17 @@ func (m *machine) send(p *Pending, now int64) {
 	r.Name = m.sentNames.reference(p.Method)
 
 	b := m.buf()
-	start := len(b.b)
-	b.b = append(b.b, make([]byte, wire.HeaderLen)...)
-	b.b = wire.AppendRequest(b.b, &r)
+	start := len(b.B)
+	b.B = append(b.B, make([]byte, wire.HeaderLen)...)
+	b.B = wire.AppendRequest(b.B, &r)
 	first := len(p.Message)
 	if !whole {
-		first = m.firstBlock(first, wire.MaxBlock-(len(b.b)-start-wire.HeaderLen))
+		first = m.firstBlock(first, wire.MaxBlock-(len(b.B)-start-wire.HeaderLen))
 	}
-	b.b = append(b.b, p.Message[:first]...)
-	h.Length = len(b.b) - start - wire.HeaderLen
+	b.B = append(b.B, p.Message[:first]...)
+	h.Length = len(b.B) - start - wire.HeaderLen
 	h.Flags = flags
-	p.end = m.taken + uint64(len(b.b))
+	p.end = m.taken + uint64(len(b.B))
 	if first == len(p.Message) {
 		h.Flags |= wire.FlagEnd
 		if p.OneWay && h.Stream != 0 { // it fitted after all: nothing more happens to its number
@@ -170,7 +171,7 @@ func (m *machine) send(p *Pending, now int64) {
 		}
 		m.ring.add(p.rest)
 	}
-	wire.PutHeader(b.b[start:], h)
+	wire.PutHeader(b.B[start:], h)
 }
 
 // remaining is the time left, at least a microsecond: zero means no deadline.
@@ -221,7 +222,7 @@ func (m *machine) abandon(p *Pending) {
 	m.dropAssembly(p.answer)
 	p.rest, p.answer = nil, nil
 	b := m.buf()
-	b.b = wire.AppendHeader(b.b, wire.Header{Type: wire.TypeCancel, Stream: p.id})
+	b.B = wire.AppendHeader(b.B, wire.Header{Type: wire.TypeCancel, Stream: p.id})
 }
 
 // finish frees the slot of a call that the peer has answered.
@@ -258,8 +259,8 @@ func (m *machine) onResponse(h wire.Header, payload []byte) (event, error) {
 	if p.payload != nil {
 		return event{}, violationf("second response to a call")
 	}
-	p.payload = takeBuffer()
-	p.payload.b = append(p.payload.b, payload...)
+	p.payload = buffer.Get()
+	p.payload.B = append(p.payload.B, payload...)
 	p.ReplyCompressed = h.Flags&wire.FlagCompressed != 0
 	if h.Flags&wire.FlagEnd != 0 {
 		return m.finish(h.Stream, p, nil), nil

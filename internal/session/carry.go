@@ -35,7 +35,7 @@ func carry(call *tandem.Call, o *Outgoing, at *tandem.Peer, f func(*Message) err
 	m := Message{Several: o.several}
 	message, err := o.encoded()
 	if message != nil {
-		m.Request = message.b
+		m.Request = message.B
 	}
 	if o.packed {
 		m.Compressor = o.Call.Compressor

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/internal/buffer"
 )
 
 // Messages is a stream of encoded messages over a connection of another protocol. Its
@@ -184,13 +185,13 @@ func (st *carried) SendMsg(v any) error {
 	if err := st.sendable(); err != nil {
 		return err
 	}
-	buf := takeBuffer()
-	defer giveBuffer(buf)
-	b, err := codec.Append(st.codec, buf.b[:0], v)
+	buf := buffer.Get()
+	defer buf.Put()
+	b, err := codec.Append(st.codec, buf.B[:0], v)
 	if err != nil {
 		return &tandem.Error{Code: tandem.Internal, Message: "stream message: " + err.Error()}
 	}
-	buf.b = b
+	buf.B = b
 	switch err := st.messages.Send(b); {
 	case err == nil:
 		return nil

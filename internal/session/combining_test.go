@@ -94,7 +94,7 @@ func pumped(t *testing.T, m *machine, rounds int) (ids []wire.Stream) {
 		if b == nil {
 			return ids
 		}
-		for _, h := range headers(t, b.b) {
+		for _, h := range headers(t, b.B) {
 			ids = append(ids, h.Stream)
 		}
 	}
@@ -173,7 +173,7 @@ func TestReaderAwaitsTheWriterNoLonger(t *testing.T) {
 		s := p.client
 		s.mu.Lock()
 		b := s.m.buf()
-		b.b = append(b.b, make([]byte, writeSoft+1)...)
+		b.B = append(b.B, make([]byte, writeSoft+1)...)
 		s.writing = true // a write is on its way
 		s.mu.Unlock()
 		began := time.Now()

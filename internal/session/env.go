@@ -83,9 +83,7 @@ const (
 	defaultStall     = 10 * time.Second
 	drainLinger      = time.Second
 
-	readBufferSize = wire.HeaderLen + wire.MaxBlock + 4<<10
-	smallRead      = 16 << 10
-	staysLarge     = 16 // reads that a small buffer would have done for, until the next has one
+	staysLarge = 16 // reads that a small buffer would have done for, until the next has one
 
 	writeSoft      = 1 << 20 // new calls wait while this much is queued to be written
 	writeHard      = 8 << 20 // requests are refused while this much is

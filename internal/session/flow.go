@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tandem-rpc/tandem/internal/buffer"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -23,7 +24,7 @@ type bulk struct {
 	in     *Inbound
 	stream *Stream
 
-	owner *buffer // goes back when everything is sent
+	owner *buffer.Buffer // goes back when everything is sent
 }
 
 // bulkRing sends blocks of all its messages in turn, so that none waits for
@@ -176,8 +177,8 @@ func (m *machine) appendBlock(b *bulk, n int) bool {
 		h.Flags |= wire.FlagEnd
 	}
 	out := m.buf()
-	out.b = wire.AppendHeader(out.b, h)
-	out.b = append(out.b, b.data[:n]...)
+	out.B = wire.AppendHeader(out.B, h)
+	out.B = append(out.B, b.data[:n]...)
 	b.data, b.first = b.data[n:], 0
 	if b.stream != nil && b.began == 0 {
 		m.ring.began++
@@ -203,7 +204,7 @@ func (m *machine) sentAll(b *bulk) {
 	switch {
 	case b.call != nil:
 		b.call.rest = nil
-		b.call.end = m.taken + uint64(len(m.out.b))
+		b.call.end = m.taken + uint64(len(m.out.B))
 		if b.call.OneWay {
 			m.calls.release(b.id)
 			b.call.state = callDone
@@ -215,7 +216,7 @@ func (m *machine) sentAll(b *bulk) {
 		b.stream.sending = nil
 		signal(b.stream.canSend)
 	}
-	giveBuffer(b.owner)
+	b.owner.Put()
 	b.owner, b.sent = nil, true
 }
 
@@ -265,7 +266,7 @@ func bulkCredit(st *Stream, b *bulk) *int64 {
 type assembly struct {
 	id     wire.Stream
 	answer wire.Flags // FlagAnswer when the peer opened the call
-	buf    *buffer
+	buf    *buffer.Buffer
 	have   int   // bytes of the message in buf
 	size   int   // declared; what arrives may not differ
 	credit int64 // that the peer still has
@@ -339,7 +340,7 @@ func (m *machine) extend(a *assembly, h wire.Header, payload []byte, now int64) 
 	if a.have > a.size || done && a.have < a.size {
 		return false, violationf("message of %d bytes was announced as %d", a.have, a.size)
 	}
-	a.buf.put(payload, left)
+	a.buf.Append(payload, left)
 	switch {
 	case done:
 		m.dropAssembly(a)
@@ -392,7 +393,7 @@ func (m *machine) grant() {
 		a.credit += n
 		m.incoming.given = true
 		out := m.buf()
-		out.b = wire.AppendWindow(out.b, a.id, a.answer, uint32(n)) //nolint:gosec // at most assemblyAhead
+		out.B = wire.AppendWindow(out.B, a.id, a.answer, uint32(n)) //nolint:gosec // at most assemblyAhead
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/tandem-rpc/tandem/internal/buffer"
 	"github.com/tandem-rpc/tandem/transport"
 	"github.com/tandem-rpc/tandem/wire"
 )
@@ -55,7 +56,7 @@ func (e *Env) Accept(ctx context.Context, conn net.Conn, head []byte) (*Session,
 	s := e.newSession(ctx, conn)
 	rd := s.newReader(0)
 	if len(head) > 0 {
-		rd.buf = takeReadBuffer(len(head) > smallRead)
+		rd.buf = buffer.GetRead(len(head) > buffer.SmallRead)
 		rd.w = copy(rd.buf, head)
 	}
 	err := s.hello(rd, func(peer *wire.Settings) error {

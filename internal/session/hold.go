@@ -6,6 +6,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/budget"
+	"github.com/tandem-rpc/tandem/internal/buffer"
 )
 
 // What large requests hold is reserved from the server's memory: the first block of one that
@@ -70,7 +71,7 @@ func (a *assembly) waitedTooLong(now int64, most time.Duration, served uint64) b
 
 // whole is what a large message needs. When it is put together it is there twice.
 func (a *assembly) whole() int64 {
-	if a.size > len(piece{}) {
+	if a.size > buffer.PieceSize {
 		return 2 * int64(a.size)
 	}
 	return int64(a.size)
@@ -78,7 +79,7 @@ func (a *assembly) whole() int64 {
 
 // assembled gives back what putting a large message together took.
 func (in *Inbound) assembled(large bool) {
-	if large && len(in.message) > len(piece{}) {
+	if large && len(in.message) > buffer.PieceSize {
 		in.hold.Shrink(int64(len(in.message)))
 	}
 }

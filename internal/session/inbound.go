@@ -6,6 +6,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/budget"
+	"github.com/tandem-rpc/tandem/internal/buffer"
 	"github.com/tandem-rpc/tandem/internal/overload"
 	"github.com/tandem-rpc/tandem/wire"
 )
@@ -39,11 +40,11 @@ type Inbound struct {
 	ctxMu sync.Mutex
 	asked *doneContext // nil until somebody asks for Done
 
-	pairs   *wire.Pairs  // memory of the metadata; nil until there is some, and it may be used again
-	message []byte       // the request; valid until the handler returns
-	owned   *buffer      // holds message when it is not the reader's
-	reply   *buffer      // the answer's message, encoded
-	hold    *budget.Hold // of what a large request takes; nil while nothing is reserved
+	pairs   *wire.Pairs    // memory of the metadata; nil until there is some, and it may be used again
+	message []byte         // the request; valid until the handler returns
+	owned   *buffer.Buffer // holds message when it is not the reader's
+	reply   *buffer.Buffer // the answer's message, encoded
+	hold    *budget.Hold   // of what a large request takes; nil while nothing is reserved
 
 	// Guarded by the session's mutex.
 	request *assembly // while the request arrives
@@ -65,7 +66,7 @@ func (in *Inbound) recycle() {
 	if pairs != nil && !pairs.Small() {
 		pairs = nil
 	}
-	*in = Inbound{reply: in.reply.keep(), pairs: pairs}
+	*in = Inbound{reply: in.reply.Keep(), pairs: pairs}
 	inbounds.Put(in)
 }
 
@@ -132,8 +133,8 @@ func (m *machine) onRequest(h wire.Header, payload []byte, now int64) (event, er
 	if h.Flags&wire.FlagEnd != 0 {
 		return m.startRun(in, block, nil)
 	}
-	in.request = &assembly{id: in.id, answer: wire.FlagAnswer, buf: takeBuffer(), have: len(block), size: int(r.Size), in: in} //nolint:gosec // checked
-	in.request.buf.b = append(in.request.buf.b, block...)
+	in.request = &assembly{id: in.id, answer: wire.FlagAnswer, buf: buffer.Get(), have: len(block), size: int(r.Size), in: in} //nolint:gosec // checked
+	in.request.buf.B = append(in.request.buf.B, block...)
 	return event{}, m.startAssembly(in.request)
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/buffer"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -21,8 +22,8 @@ type machine struct {
 	frames uint64        // received so far
 
 	// What is to be written.
-	out   *buffer // frames in wire order; nil when there are none
-	taken uint64  // bytes given to the writer so far
+	out   *buffer.Buffer // frames in wire order; nil when there are none
+	taken uint64         // bytes given to the writer so far
 
 	// Calls opened by us.
 	sent        uint64 // requests, by their heads
@@ -71,9 +72,9 @@ func (m *machine) init(peer wire.Settings) {
 }
 
 // buf returns the buffer that frames are appended to.
-func (m *machine) buf() *buffer {
+func (m *machine) buf() *buffer.Buffer {
 	if m.out == nil {
-		m.out = takeOutBuffer()
+		m.out = buffer.GetOut()
 	}
 	return m.out
 }
@@ -82,16 +83,16 @@ func (m *machine) queuedBytes() int {
 	if m.out == nil {
 		return 0
 	}
-	return len(m.out.b)
+	return len(m.out.B)
 }
 
 // take hands over everything that can be written now, or nil.
-func (m *machine) take() *buffer {
+func (m *machine) take() *buffer.Buffer {
 	m.pump()
 	b := m.out
 	m.out, m.pongs = nil, 0
 	if b != nil {
-		m.taken += uint64(len(b.b))
+		m.taken += uint64(len(b.B))
 	}
 	return b
 }
@@ -136,7 +137,7 @@ func (m *machine) onPing(payload []byte) error {
 		return fmt.Errorf("%w: more than %d pings unanswered", errFlood, maxPongs)
 	}
 	b := m.buf()
-	b.b = wire.AppendPing(b.b, wire.TypePong, p)
+	b.B = wire.AppendPing(b.B, wire.TypePong, p)
 	return nil
 }
 

@@ -298,8 +298,8 @@ func (s *Session) ping(now int64) (end uint64) {
 	binary.LittleEndian.PutUint64(p[:], uint64(now)) //nolint:gosec // only an echo
 	s.mu.Lock()
 	b := s.m.buf()
-	b.b = wire.AppendPing(b.b, wire.TypePing, p)
-	end = s.m.taken + uint64(len(b.b))
+	b.B = wire.AppendPing(b.B, wire.TypePing, p)
+	end = s.m.taken + uint64(len(b.B))
 	s.mu.Unlock()
 	s.flush()
 	return end

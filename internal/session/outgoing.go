@@ -8,6 +8,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/internal/buffer"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -28,9 +29,9 @@ type Outgoing struct {
 	first   *Pending // for one attempt at a time, and the next call's; nil if shared
 	codec   tandem.Codec
 	args    any
-	message *buffer // the arguments, encoded; nil while none are, or an attempt has them
-	packed  bool    // the message is compressed
-	several bool    // it is of tandem.Args
+	message *buffer.Buffer // the arguments, encoded; nil while none are, or an attempt has them
+	packed  bool           // the message is compressed
+	several bool           // it is of tandem.Args
 
 	shared  bool       // interceptors may make several attempts at a time, and keep the call:
 	mu      sync.Mutex // then this guards what follows
@@ -92,7 +93,7 @@ func (o *Outgoing) Release() {
 	if !idle {
 		return
 	}
-	giveBuffer(o.message)
+	o.message.Put()
 	o.message = nil
 	if o.first != nil && o.first.state == callNew { // else a session's queue may still hold it
 		o.recycle()
@@ -183,13 +184,13 @@ func (o *Outgoing) Encode(v any) error {
 	}
 	o.args = v
 	if o.message == nil {
-		o.message = takeBuffer()
+		o.message = buffer.Get()
 	}
-	b, err := codec.Append(o.codec, o.message.b[:0], v)
+	b, err := codec.Append(o.codec, o.message.B[:0], v)
 	if err != nil {
 		return refused(tandem.InvalidArgument, "arguments of %s: %v", o.Call.Method, err)
 	}
-	o.message.b, o.packed = b, false
+	o.message.B, o.packed = b, false
 	_, o.several = v.(tandem.Args)
 	if o.Call.Compressor == "" || len(b) < o.env.cfg.CompressAbove {
 		return nil
@@ -204,7 +205,7 @@ func (o *Outgoing) Size() int {
 	if o.message == nil {
 		return 0
 	}
-	return cap(o.message.b)
+	return cap(o.message.B)
 }
 
 const protoCodec = "protobuf"
@@ -230,12 +231,12 @@ func noCodec(name string) error {
 }
 
 // encoded returns the arguments, encoded; nil for a call without.
-func (o *Outgoing) encoded() (*buffer, error) {
+func (o *Outgoing) encoded() (*buffer.Buffer, error) {
 	if o.message != nil || o.codec == nil {
 		return o.message, nil
 	}
 	if err := o.Encode(o.args); err != nil {
-		giveBuffer(o.message)
+		o.message.Put()
 		o.message = nil
 		return nil, err
 	}
@@ -248,7 +249,7 @@ func (o *Outgoing) lend(p *Pending) error {
 	if message == nil || err != nil {
 		return err
 	}
-	p.Message, p.Compressed = message.b, o.packed
+	p.Message, p.Compressed = message.B, o.packed
 	if !o.shared {
 		p.lent, o.message = message, nil
 	}
@@ -260,14 +261,14 @@ func (o *Outgoing) compress() error {
 	if c == nil {
 		return refused(tandem.Unimplemented, "no compressor %q here: give it to WithCompressors", o.Call.Compressor)
 	}
-	packed := takeBuffer()
-	b, err := c.Compress(packed.b, o.message.b)
-	if err != nil || len(b) >= len(o.message.b) {
-		giveBuffer(packed)
+	packed := buffer.Get()
+	b, err := c.Compress(packed.B, o.message.B)
+	if err != nil || len(b) >= len(o.message.B) {
+		packed.Put()
 		return nil //nolint:nilerr // sent as it is
 	}
-	packed.b = b
-	giveBuffer(o.message)
+	packed.B = b
+	o.message.Put()
 	o.message, o.packed = packed, true
 	return nil
 }
@@ -301,11 +302,11 @@ func (o *Outgoing) decompress(message []byte, v any) error {
 	if c == nil {
 		return &tandem.Error{Code: tandem.Internal, Message: "answer is compressed, the call was not"}
 	}
-	plain := takeBuffer()
-	defer giveBuffer(plain)
-	b, err := c.Decompress(plain.b, message, int(o.env.cfg.Settings.MaxMessage)) //nolint:gosec // bounded by memory
+	plain := buffer.Get()
+	defer plain.Put()
+	b, err := c.Decompress(plain.B, message, int(o.env.cfg.Settings.MaxMessage)) //nolint:gosec // bounded by memory
 	if err == nil {
-		plain.b = b
+		plain.B = b
 		err = codec.Decode(o.codec, b, v)
 	}
 	if err != nil {

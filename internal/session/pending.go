@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/buffer"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -28,9 +29,9 @@ type Pending struct {
 	stream  *Stream
 	rest    *bulk // what is still to be sent of the request
 	answer  *assembly
-	payload *buffer       // the answer: head and message
-	done    chan struct{} // holds a token once state is callDone
-	err     *tandem.Error // set when the session ended the call
+	payload *buffer.Buffer // the answer: head and message
+	done    chan struct{}  // holds a token once state is callDone
+	err     *tandem.Error  // set when the session ended the call
 
 	id       wire.Stream
 	deadline int64
@@ -41,9 +42,9 @@ type Pending struct {
 
 	movable *tandem.Call // the attempt, if another would follow elsewhere; else nil: see Outgoing.MayMove
 
-	dones *sync.Pool // where done belongs
-	seen  *sighting  // nil unless plugins look at messages
-	lent  *buffer    // Message's memory, given back once that is copied; nil if it stays whose it is
+	dones *sync.Pool     // where done belongs
+	seen  *sighting      // nil unless plugins look at messages
+	lent  *buffer.Buffer // Message's memory, given back once that is copied; nil if it stays whose it is
 
 	Method     string
 	Codec      string
@@ -103,7 +104,7 @@ func (p *Pending) clear() bool {
 	if p.state == callLeft {
 		return false
 	}
-	giveBuffer(p.payload)
+	p.payload.Put()
 	p.giveBack()
 	*p = Pending{dones: p.dones, done: p.done, Metadata: small(p.Metadata)}
 	return true
@@ -115,7 +116,7 @@ func (p *Pending) copiedLocked() bool { return p.state != callQueued && p.rest =
 // giveBack gives back what was lent.
 func (p *Pending) giveBack() {
 	if p.lent != nil {
-		giveBuffer(p.lent)
+		p.lent.Put()
 		p.lent, p.Message = nil, nil
 	}
 }
@@ -246,7 +247,7 @@ func givenUp(cause error, notExecuted bool) *tandem.Error {
 // reader stays thin.
 func (p *Pending) parse(s *Session) error {
 	var r wire.Response
-	payload := p.payload.whole()
+	payload := p.payload.Whole()
 	msg, err := wire.ParseResponse(payload, &r)
 	if err != nil {
 		s.fail(err)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tandem-rpc/tandem/internal/buffer"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -52,7 +53,7 @@ func (s *Session) newReader(turn uint64) *reader { return &reader{s: s, turn: tu
 
 // Take is for the connection that reads: bytes may be there.
 func (rd *reader) Take() []byte {
-	rd.buf = takeReadBuffer(rd.large > 0)
+	rd.buf = buffer.GetRead(rd.large > 0)
 	return rd.buf
 }
 
@@ -61,7 +62,7 @@ func (rd *reader) Take() []byte {
 func (rd *reader) took(n int) {
 	rd.w += n
 	switch {
-	case n >= smallRead || rd.w == len(rd.buf):
+	case n >= buffer.SmallRead || rd.w == len(rd.buf):
 		rd.large = staysLarge
 	case rd.large > 0:
 		rd.large--
@@ -72,12 +73,12 @@ func (rd *reader) took(n int) {
 func (rd *reader) makeRoom(n int) {
 	old := rd.buf
 	if n > len(old) {
-		rd.buf = takeReadBuffer(true)
+		rd.buf = buffer.GetRead(true)
 	}
 	rd.w = copy(rd.buf, old[rd.r:rd.w])
 	rd.r = 0
 	if n > len(old) {
-		giveReadBuffer(old)
+		buffer.PutRead(old)
 	}
 }
 
@@ -85,7 +86,7 @@ func (rd *reader) makeRoom(n int) {
 func (rd *reader) wanted() int {
 	switch {
 	case rd.large > 0:
-		return readBufferSize
+		return buffer.LargeRead
 	case rd.w-rd.r < wire.HeaderLen:
 		return wire.HeaderLen
 	}
@@ -103,7 +104,7 @@ func (rd *reader) Give([]byte) {
 // one may still be copying from it, so it is left to the collector.
 func (rd *reader) release() {
 	if !rd.lost && rd.buf != nil {
-		giveReadBuffer(rd.buf)
+		buffer.PutRead(rd.buf)
 		rd.buf = nil
 	}
 }
@@ -528,7 +529,7 @@ func (s *Session) steal(seen uint64) {
 	rd := s.newReader(seen + 1)
 	rd.now, rd.aged, rd.frames = old.now, true, old.frames
 	if n := old.w - old.r; n > 0 {
-		rd.buf = takeReadBuffer(n > smallRead)
+		rd.buf = buffer.GetRead(n > buffer.SmallRead)
 		rd.w = copy(rd.buf, old.buf[old.r:old.w])
 	}
 	s.flush() // answers of the batch so far

@@ -84,7 +84,7 @@ func (s *Session) awaitRoomLocked(in *Inbound) error {
 func (s *Session) countLocked(in *Inbound) {
 	size := 0
 	if in.reply != nil {
-		size = len(in.reply.b)
+		size = len(in.reply.B)
 	}
 	s.encoded += size - in.counted
 	in.counted = size

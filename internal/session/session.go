@@ -241,7 +241,7 @@ func (s *Session) Drain(ctx context.Context, reason string) error {
 	if !s.m.draining {
 		s.m.draining = true
 		b := s.m.buf()
-		b.b = wire.AppendGoAway(b.b, wire.GoAway{Accepted: s.m.accepted, Message: reason})
+		b.B = wire.AppendGoAway(b.B, wire.GoAway{Accepted: s.m.accepted, Message: reason})
 	}
 	if s.quiet == nil {
 		s.quiet = make(chan struct{}, 1)

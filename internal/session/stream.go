@@ -9,6 +9,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
 	"github.com/tandem-rpc/tandem/internal/budget"
+	"github.com/tandem-rpc/tandem/internal/buffer"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -34,7 +35,7 @@ type Stream struct {
 	// Guarded by the session's mutex.
 	queue       []streamMessage
 	room        [8]streamMessage // for what is usually in queue
-	partial     *buffer          // the message that is arriving
+	partial     *buffer.Buffer   // the message that is arriving
 	packed      bool             // it is compressed
 	partialCost int64            // credit that it used
 	early       int64            // of which was returned before it was complete
@@ -51,7 +52,7 @@ type Stream struct {
 }
 
 type streamMessage struct {
-	buf    *buffer
+	buf    *buffer.Buffer
 	packed bool
 	cost   int64 // credit to return when it is consumed
 }
@@ -139,25 +140,25 @@ func (st *Stream) RecvMsg(v any) error {
 	if err != nil {
 		return err
 	}
-	defer giveBuffer(msg.buf)
+	defer msg.buf.Put()
 	return st.decode(msg, v)
 }
 
 // decode decodes a message. What that takes is held until the next is received.
 func (st *Stream) decode(msg streamMessage, v any) error {
 	st.forgo()
-	data := msg.buf.b
+	data := msg.buf.B
 	if msg.packed {
 		if st.compressor == nil {
 			return &tandem.Error{Code: tandem.Internal, Message: "compressed stream message without a compressor"}
 		}
-		plain := takeBuffer()
-		defer giveBuffer(plain)
-		b, err := budget.Decompress(st, st.compressor, plain.b, data, st.most)
+		plain := buffer.Get()
+		defer plain.Put()
+		b, err := budget.Decompress(st, st.compressor, plain.B, data, st.most)
 		if err != nil {
 			return badMessage(err)
 		}
-		plain.b, data = b, b
+		plain.B, data = b, b
 	}
 	if st.in == nil || st.in.method.target.isLight(len(data), v) {
 		return badMessage(codec.Decode(st.codec, data, v))
@@ -230,24 +231,24 @@ func (st *Stream) pop() streamMessage {
 // waits while the peer's window is full.
 func (st *Stream) SendMsg(v any) error {
 	e := st.s.env
-	buf := takeBuffer()
-	b, err := codec.Append(st.codec, append(buf.b, noHead[:]...), v)
+	buf := buffer.Get()
+	b, err := codec.Append(st.codec, append(buf.B, noHead[:]...), v)
 	if err != nil {
-		giveBuffer(buf)
+		buf.Put()
 		return &tandem.Error{Code: tandem.Internal, Message: "stream message: " + err.Error()}
 	}
-	buf.b = b
+	buf.B = b
 	first := wire.Flags(0)
 	if st.compressor != nil && len(b)-len(noHead) >= e.cfg.CompressAbove {
-		packed := takeBuffer()
-		if p, err := st.compressor.Compress(append(packed.b, noHead[:]...), b[len(noHead):]); err == nil && len(p) < len(b) {
-			packed.b = p
+		packed := buffer.Get()
+		if p, err := st.compressor.Compress(append(packed.B, noHead[:]...), b[len(noHead):]); err == nil && len(p) < len(b) {
+			packed.B = p
 			buf, packed = packed, buf
 			first = wire.FlagCompressed
 		}
-		giveBuffer(packed)
+		packed.Put()
 	}
-	st.outgoing = bulk{id: st.id, flags: st.side | wire.FlagStream, first: first, data: buf.b[len(noHead):], stream: st, owner: buf}
+	st.outgoing = bulk{id: st.id, flags: st.side | wire.FlagStream, first: first, data: buf.B[len(noHead):], stream: st, owner: buf}
 	return st.send(&st.outgoing)
 }
 
@@ -257,7 +258,7 @@ var noHead [wire.HeaderLen]byte
 func (st *Stream) send(msg *bulk) error {
 	s := st.s
 	if uint64(len(msg.data)) > s.m.peer.MaxMessage {
-		giveBuffer(msg.owner)
+		msg.owner.Put()
 		return &tandem.Error{Code: tandem.ResourceExhausted, Message: fmt.Sprintf("stream message of %d bytes, %s takes at most %d", len(msg.data), s.remote(), s.m.peer.MaxMessage)}
 	}
 	st.acceptFirst()
@@ -265,7 +266,7 @@ func (st *Stream) send(msg *bulk) error {
 	if st.sendErr != nil {
 		err := st.sendErr
 		s.mu.Unlock()
-		giveBuffer(msg.owner)
+		msg.owner.Put()
 		return sendError(err)
 	}
 	if s.sendWholeLocked(msg) {
@@ -298,7 +299,7 @@ func (s *Session) sendWholeLocked(msg *bulk) bool {
 	}
 	m.charge(msg, n)
 	m.out, msg.owner = msg.owner, nil
-	wire.PutHeader(m.out.b, wire.Header{Length: n, Type: wire.TypeData, Flags: msg.flags | msg.first | wire.FlagEnd, Stream: msg.id})
+	wire.PutHeader(m.out.B, wire.Header{Length: n, Type: wire.TypeData, Flags: msg.flags | msg.first | wire.FlagEnd, Stream: msg.id})
 	s.writing = true
 	return true
 }
@@ -344,7 +345,7 @@ func (st *Stream) CloseSend() error {
 	}
 	st.sendErr = io.EOF
 	b := s.m.buf()
-	b.b = wire.AppendHeader(b.b, wire.Header{Type: wire.TypeData, Flags: wire.FlagStream | wire.FlagLast, Stream: st.id})
+	b.B = wire.AppendHeader(b.B, wire.Header{Type: wire.TypeData, Flags: wire.FlagStream | wire.FlagLast, Stream: st.id})
 	lead := s.leadLocked(0)
 	s.mu.Unlock()
 	if lead {

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/buffer"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -14,8 +15,8 @@ func (m *machine) onStreamResponse(h wire.Header, p *Pending, payload []byte) (e
 		if p.state == callDone {
 			return event{}, violationf("stream accepted twice")
 		}
-		p.payload = takeBuffer()
-		p.payload.b = append(p.payload.b, payload...)
+		p.payload = buffer.Get()
+		p.payload.B = append(p.payload.B, payload...)
 		p.stream.id = h.Stream
 		m.stream = p.stream
 		p.complete(nil)
@@ -76,14 +77,14 @@ func (st *Stream) dropPartial() {
 	m := &st.s.m
 	m.dropAssembly(st.assembling)
 	m.returnConn(st.partialCost - st.early)
-	giveBuffer(st.partial)
+	st.partial.Put()
 	st.assembling, st.partial, st.partialCost, st.early = nil, nil, 0, 0
 }
 
 // discard drops what has arrived and nobody will receive; the stream is over.
 func (st *Stream) discard() {
 	for _, msg := range st.queue {
-		giveBuffer(msg.buf)
+		msg.buf.Put()
 	}
 	st.queue = nil
 }
@@ -144,11 +145,11 @@ func (st *Stream) take(m *machine, h wire.Header, payload []byte, cost int64) {
 		st.partial, st.packed = st.newPartial(h, len(payload)), h.Flags&wire.FlagCompressed != 0
 	}
 	st.partialCost += cost
-	if len(st.partial.b)+len(payload) > st.most {
+	if len(st.partial.B)+len(payload) > st.most {
 		st.refuse(m)
 		return
 	}
-	st.partial.b = append(st.partial.b, payload...)
+	st.partial.B = append(st.partial.B, payload...)
 	if h.Flags&wire.FlagEnd == 0 {
 		if st.assembling == nil {
 			st.assembling = &assembly{stream: st}
@@ -168,11 +169,11 @@ func (st *Stream) take(m *machine, h wire.Header, payload []byte, cost int64) {
 // newPartial returns a buffer for a message whose first block has n bytes. Where
 // small messages queue up nobody hurries, and each gets what it needs: in a
 // pooled buffer an empty one would take a thousand times what the peer has sent.
-func (st *Stream) newPartial(h wire.Header, n int) *buffer {
-	if h.Flags&wire.FlagEnd != 0 && len(st.queue) >= 4 && n < maxPooled/16 {
-		return &buffer{b: make([]byte, 0, n)}
+func (st *Stream) newPartial(h wire.Header, n int) *buffer.Buffer {
+	if h.Flags&wire.FlagEnd != 0 && len(st.queue) >= 4 && n < 4<<10 {
+		return &buffer.Buffer{B: make([]byte, 0, n)}
 	}
-	return takeBuffer()
+	return buffer.Get()
 }
 
 // refuse ends a stream whose message is too large.
@@ -192,7 +193,7 @@ func (st *Stream) refuse(m *machine) {
 func (m *machine) returnCredit(st *Stream, n int64) {
 	st.spare += n
 	b := m.buf()
-	b.b = wire.AppendWindow(b.b, st.id, st.side, uint32(n)) //nolint:gosec // at most MaxWindow
+	b.B = wire.AppendWindow(b.B, st.id, st.side, uint32(n)) //nolint:gosec // at most MaxWindow
 }
 
 // roomShort reports whether the credit of our streams together runs out: then
@@ -215,6 +216,6 @@ func (m *machine) returnConn(n int64) {
 	}
 	m.connSpare += m.connOwed
 	b := m.buf()
-	b.b = wire.AppendWindow(b.b, 0, 0, uint32(m.connOwed)) //nolint:gosec // at most MaxWindow
+	b.B = wire.AppendWindow(b.B, 0, 0, uint32(m.connOwed)) //nolint:gosec // at most MaxWindow
 	m.connOwed = 0
 }

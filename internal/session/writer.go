@@ -7,6 +7,8 @@ import (
 	"os"
 	"runtime"
 	"time"
+
+	"github.com/tandem-rpc/tandem/internal/buffer"
 )
 
 // leadLocked makes the caller the writer if there is something to write and
@@ -113,21 +115,21 @@ func (s *Session) writeRounds(yield bool) {
 			return
 		}
 		if round == maxRounds || !s.conn.CanTry() {
-			s.env.spawn(func() { s.writeRest(b, b.b) })
+			s.env.spawn(func() { s.writeRest(b, b.B) })
 			return
 		}
 		var err error
-		if n, err = s.conn.TryWrite(b.b); err != nil {
+		if n, err = s.conn.TryWrite(b.B); err != nil {
 			s.wrote(n)
 			s.fail(err)
 			return
 		}
-		if n < len(b.b) {
+		if n < len(b.B) {
 			s.wrote(n)
-			s.env.spawn(func() { s.writeRest(b, b.b[n:]) })
+			s.env.spawn(func() { s.writeRest(b, b.B[n:]) })
 			return
 		}
-		giveOutBuffer(b)
+		b.Put()
 	}
 }
 
@@ -135,7 +137,7 @@ const maxRounds = 8
 
 // next counts what was written and takes what is to be written next. With
 // nothing left the writer's turn is over.
-func (s *Session) next(written int, yield bool) *buffer {
+func (s *Session) next(written int, yield bool) *buffer.Buffer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wroteLocked(written)
@@ -159,7 +161,7 @@ func (s *Session) next(written int, yield bool) *buffer {
 
 // takeLocked takes what is to be written next, and lets those go on who wait until
 // less is queued.
-func (s *Session) takeLocked() *buffer {
+func (s *Session) takeLocked() *buffer.Buffer {
 	b := s.m.take()
 	s.signalRoomLocked()
 	signal(s.drained)
@@ -223,17 +225,17 @@ func (s *Session) offer(n int) {
 
 // writeRest is the writer while there is a backlog. It may wait for the peer,
 // as long as that takes something now and then.
-func (s *Session) writeRest(b *buffer, rest []byte) {
+func (s *Session) writeRest(b *buffer.Buffer, rest []byte) {
 	for {
 		if err := s.writeSlowly(rest); err != nil {
 			s.fail(err)
 			return
 		}
-		giveOutBuffer(b)
+		b.Put()
 		if b = s.nextRest(); b == nil {
 			return
 		}
-		rest = b.b
+		rest = b.B
 	}
 }
 
@@ -286,7 +288,7 @@ func (s *Session) acked() uint64 {
 
 // nextRest takes what has come meanwhile, or ends the writer. Its deadline must
 // not stay behind: it holds for writes that don't wait, too.
-func (s *Session) nextRest() *buffer {
+func (s *Session) nextRest() *buffer.Buffer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.takeLocked()
