@@ -2,14 +2,13 @@ package overload
 
 import "time"
 
-// started measures the time between two starts of the method. A gap counts as at most four usual
-// ones: in a longer one the process was stopped, or read what had arrived meanwhile, which says
-// nothing about how fast handlers will start from now on.
-func (m *Method) started(now int64) {
+// started measures the time between two starts of the method. A gap counts as at most
+// Config.LongestGap usual ones: in a longer one the process was stopped, or read what had arrived
+// meanwhile, which says nothing about how fast handlers will start from now on.
+func (m *Method) started(cfg *Config, now int64) {
 	if m.waiting() > 0 && m.last != 0 {
-		const weight, longest = 16, 4
-		gap := min(now-m.last, longest*m.usualGap())
-		m.spacing += (gap - m.spacing) / weight
+		gap := min(now-m.last, part(cfg.LongestGap, m.usualGap()))
+		m.spacing += part(cfg.GapGain, gap-m.spacing)
 	}
 	m.last = now
 	if m.waiting() == 0 {

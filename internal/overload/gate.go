@@ -64,6 +64,11 @@ type Config struct {
 	Slack  float64 // share of the time which its handler leaves a request that it may wait
 	Margin float64 // how many times its median time a handler is supposed to take
 
+	// What the forecast and the slots go by.
+	TimeoutGain float64 // weight of a request in the usual timeout
+	GapGain     float64 // weight of a start in the usual time between two starts of a method
+	LongestGap  float64 // as how many usual times a longer one counts at most
+
 	// Slots.
 	Processors int     // the least number of slots is this
 	Busy       float64 // goroutines that wait for a processor, for each processor: with more the slots become fewer; below 0: always
@@ -81,6 +86,9 @@ type Config struct {
 	Gradient float64 // how many times its long average the time of handlers may be, before the limit is lowered; 0, the default, for no such limit
 	LongGain float64 // weight of a period in the long average
 	Smooth   float64 // share of the change that is made in a period
+	Steepest float64 // what is left of the limit after a period, at least, before Smooth
+	TooLong  float64 // with a long average of more times the period's, Falls is left of it: an overload is over
+	Falls    float64
 
 	// Limits of methods. Handlers are slow that take more than TimeShare of the time that they
 	// have, and more than Slower times the usual.
@@ -88,6 +96,10 @@ type Config struct {
 	Slower          float64
 	Judged          int           // handlers by which it is judged whether too many are slow
 	Share           float64       // of those that may be slow, or late
+	JudgedLate      int64         // handlers that are enough if all were late, and as many for each that may run as JudgedTurns says
+	JudgedTurns     int64         // likewise
+	MostLate        float64       // with a larger share of late handlers, a cut may go below what the rate needs, and counts as fruitless
+	MostSlow        float64       // when cuts make slow handlers no quicker: with a smaller share of them, such a share is no reason for a cut any more; else their time is the usual
 	FirstLimit      int64         // of the running handlers of a method, until too many are slow or it grows; many by default
 	LiftAfter       int           // periods in which at most a half of the limit was used, after which it is the first again
 	LeastLimit      int           // of a method
@@ -107,6 +119,7 @@ type Config struct {
 	// waited in the queue, and streams.
 	ShortestPause, LongestPause time.Duration
 
+	Missed       int64         // samples in a row that did not come, after which the process is taken to have been stopped
 	Every        time.Duration // between two looks at processors and receive buffers, and between pauses of handlers in which requests are read; tenfold while no call runs
 	UsualTimeout time.Duration // of requests without a deadline
 }
@@ -114,13 +127,14 @@ type Config struct {
 // Default returns the default constants.
 func Default() Config {
 	return Config{
-		Calls: 8192, OneWay: 2048, Bytes: 32 << 20, Slack: 0.5, Margin: 1.25,
+		Calls: 8192, OneWay: 2048, Bytes: 32 << 20, Slack: 0.5, Margin: 1.25, TimeoutGain: 1. / 16, GapGain: 1. / 16, LongestGap: 4,
 		Processors: 1, Busy: 4, Idle: 1, Engage: 0.1, Fewer: 0.7, More: 1.15, CalmAfter: 100, Streams: 1024,
 		FirstLimit: manyHandlers, LiftAfter: 40, LeastLimit: 2, Cut: 0.7, Growth: 32, TimeShare: 0.5, Slower: 2, Judged: 32, Share: 0.1, Spare: 1, DeepCut: 0.25,
 		Fruitless: 3, Immunity: 10 * time.Minute,
 		Period: 250 * time.Millisecond, RateFades: 0.98, UsualGain: 0.0005, ShorterGain: 0.2,
 		LongGain: 0.005, Smooth: 0.2, LongestImmunity: time.Hour, ShortestPause: 10 * time.Millisecond, LongestPause: time.Second,
-		Every: 10 * time.Millisecond, UsualTimeout: 10 * time.Second,
+		Steepest: 0.5, TooLong: 2, Falls: 0.95, JudgedLate: 4, JudgedTurns: 2, MostLate: 0.5, MostSlow: 0.5,
+		Missed: 100, Every: 10 * time.Millisecond, UsualTimeout: 10 * time.Second,
 	}
 }
 
@@ -143,6 +157,10 @@ func (c *Config) fill() {
 	c.LongestPause = cmp.Or(c.LongestPause, max(d.LongestPause, c.ShortestPause))
 	c.Slower, c.Judged, c.Share = cmp.Or(c.Slower, d.Slower), cmp.Or(c.Judged, d.Judged), cmp.Or(c.Share, d.Share)
 	c.DeepCut, c.ShorterGain = cmp.Or(c.DeepCut, d.DeepCut), cmp.Or(c.ShorterGain, d.ShorterGain)
+	c.TimeoutGain, c.GapGain, c.LongestGap = cmp.Or(c.TimeoutGain, d.TimeoutGain), cmp.Or(c.GapGain, d.GapGain), cmp.Or(c.LongestGap, d.LongestGap)
+	c.Steepest, c.TooLong, c.Falls = cmp.Or(c.Steepest, d.Steepest), cmp.Or(c.TooLong, d.TooLong), cmp.Or(c.Falls, d.Falls)
+	c.JudgedLate, c.JudgedTurns = cmp.Or(c.JudgedLate, d.JudgedLate), cmp.Or(c.JudgedTurns, d.JudgedTurns)
+	c.MostLate, c.MostSlow, c.Missed = cmp.Or(c.MostLate, d.MostLate), cmp.Or(c.MostSlow, d.MostSlow), cmp.Or(c.Missed, d.Missed)
 	c.UsualGain, c.UsualTimeout = cmp.Or(c.UsualGain, d.UsualGain), cmp.Or(c.UsualTimeout, d.UsualTimeout)
 }
 
@@ -156,7 +174,8 @@ func (c *Config) Check() error {
 		switch field.Name {
 		case "Busy", "Engage", "FirstLimit", "Every":
 			continue
-		case "Share", "TimeShare", "Cut", "DeepCut", "RateFades", "UsualGain", "ShorterGain", "LongGain", "Smooth", "Fewer":
+		case "Share", "TimeShare", "Cut", "DeepCut", "RateFades", "UsualGain", "ShorterGain", "LongGain", "Smooth", "Fewer",
+			"TimeoutGain", "GapGain", "Steepest", "Falls", "MostLate", "MostSlow":
 			most = 1
 		default:
 			most = math.MaxInt64 / 1000
@@ -291,7 +310,7 @@ func (g *Gate) Ask(r *Request, now int64) (v Verdict, retryAfter time.Duration) 
 	defer g.mu.Unlock()
 	if m.waiting() == 0 && g.hasSlot() && m.admits() {
 		g.begin(m)
-		m.started(now)
+		m.started(&g.cfg, now)
 		return Run, 0
 	}
 	ahead := g.ahead(r)
@@ -372,12 +391,11 @@ func (g *Gate) Leave(r *Request) bool {
 
 // Saw tells the gate how long a caller waits: of some requests, as all would cost too much.
 func (g *Gate) Saw(timeout time.Duration) {
-	const weight = 16
 	old := g.timeout.Load()
 	if old == 0 {
 		old = int64(timeout)
 	}
-	g.timeout.Store(old + (int64(timeout)-old)/weight) // a lost race loses one of many
+	g.timeout.Store(old + part(g.cfg.TimeoutGain, int64(timeout)-old)) // a lost race loses one of many
 }
 
 // Behind takes the age of the requests in the kernel's receive buffer of one connection.
@@ -408,11 +426,12 @@ func (g *Gate) Sample(s Load, now int64) Next {
 	return g.next(now)
 }
 
-// wokeAt returns when the process last went on after it had been stopped: for a hundred times of
-// Config.Every there was no sample.
+func part(share float64, of int64) int64 { return int64(share * float64(of)) }
+
+// wokeAt returns when the process last went on after it had been stopped: Config.Missed samples
+// did not come.
 func (g *Gate) wokeAt(now int64) int64 {
-	const missed = 100
-	if g.sampled != 0 && now-g.sampled > missed*int64(g.cfg.Every) {
+	if g.sampled != 0 && now-g.sampled > g.cfg.Missed*int64(g.cfg.Every) {
 		g.woke = now
 	}
 	return g.woke
@@ -510,7 +529,7 @@ func (g *Gate) next(now int64) (n Next) {
 		}
 		g.clock[class] = m.served[class]
 		m.served[class] += max(1, m.took.Load())
-		m.started(now)
+		m.started(&g.cfg, now)
 		g.begin(m)
 		n.Run = append(n.Run, r)
 	}

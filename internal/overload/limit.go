@@ -131,7 +131,7 @@ func (m *Method) roll(cfg *Config, now int64) {
 			m.learnUsual(cfg, mean)
 		}
 	}
-	if m.known.late > mostLate && inTime >= int64(cfg.Judged) && inTime > late {
+	if m.known.late > cfg.MostLate && inTime >= int64(cfg.Judged) && inTime > late {
 		m.knownUntil, m.immunity = 0, 0 // it was an outage
 	}
 	m.release(cfg, most, inTime+late)
@@ -165,15 +165,14 @@ func (m *Method) lift(cfg *Config) {
 // that it finds more. A limit of which less than a half was used stays. After gradient2 of
 // Netflix's concurrency-limits.
 func (m *Method) lean(cfg *Config, mean float64, most int64) {
-	const steepest, tooLong, fall = 0.5, 2, 0.95
 	if m.long == 0 {
 		m.long = mean
 	}
 	m.long += cfg.LongGain * (mean - m.long)
-	if m.long > tooLong*mean { // after an overload it comes down soon
-		m.long *= fall
+	if m.long > cfg.TooLong*mean { // after an overload it comes down soon
+		m.long *= cfg.Falls
 	}
-	slope, round := min(1, max(steepest, cfg.Gradient*m.long/mean)), math.Ceil
+	slope, round := min(1, max(cfg.Steepest, cfg.Gradient*m.long/mean)), math.Ceil
 	if slope < 1 {
 		round = math.Floor
 	}
@@ -267,8 +266,7 @@ func (m *Method) slowed(cfg *Config, h *Handled, woke, now int64) {
 // enough if all were late and only a few may run: two polls at a time that wait for 30 s need
 // eight minutes until 32 have ended.
 func (m *Method) isEnough(cfg *Config, s slowness) bool {
-	const least, turns = 4, 2
-	return s.ended >= int64(cfg.Judged) || s.late == s.ended && s.ended >= max(least, turns*m.limit.Load())
+	return s.ended >= int64(cfg.Judged) || s.late == s.ended && s.ended >= max(cfg.JudgedLate, cfg.JudgedTurns*m.limit.Load())
 }
 
 // slowness is what is known of the slow handlers among the last.
@@ -331,7 +329,7 @@ func (m *Method) isVain(cfg *Config, now int64, s slowness, isLower bool) bool {
 	}
 	isLast := m.limited && !isLower
 	switch {
-	case seen.late > mostLate:
+	case seen.late > cfg.MostLate:
 		if m.fruitless < cfg.Fruitless && (!isLast || m.cuts == 0) {
 			return false
 		}
@@ -344,7 +342,7 @@ func (m *Method) isVain(cfg *Config, now int64, s slowness, isLower bool) bool {
 		m.believe(cfg, now, seen)
 	case !isLast && m.makesQuicker(s.mean()):
 		return false
-	case seen.slow < mostSlow:
+	case seen.slow < cfg.MostSlow:
 		m.believe(cfg, now, seen)
 	default:
 		m.bearable.Store(int64(cfg.Slower * float64(s.ns) / float64(s.handlers)))
@@ -366,9 +364,6 @@ type trial struct {
 	late float64 // share of the handlers
 }
 
-// With larger shares next to nothing is in time, or quick.
-const mostLate, mostSlow = 0.5, 0.5
-
 // lower returns a lower limit: what can end within TimeShare of the time that requests have, at the
 // method's rate of the last minute (Little's law), and by the times that handlers took. It stays
 // high enough for that rate at the usual time, but where most are late: then either may be history.
@@ -383,7 +378,7 @@ func (m *Method) lower(cfg *Config, now int64, s slowness, limit float64) int64 
 		to = min(to, rate*cfg.TimeShare*s.had)
 	}
 	to = math.Floor(to)
-	if late <= mostLate {
+	if late <= cfg.MostLate {
 		to = max(to, math.Ceil(cfg.Spare*rate*usual))
 	}
 	return max(int64(cfg.LeastLimit), int64(to))
