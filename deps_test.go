@@ -1,6 +1,9 @@
 package tandem_test
 
 import (
+	"errors"
+	"flag"
+	"fmt"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -34,6 +37,7 @@ type row struct {
 // ARCHITECTURE.md holds the same table.
 var importTable = []row{
 	{layer: 0, folder: "."},
+	{layer: 0, folder: "internal/buffer"},
 	{layer: 0, folder: "internal/estimate"},
 	{layer: 0, folder: "internal/estimate/protofields", foreign: []string{"google.golang.org/protobuf"}},
 
@@ -65,7 +69,6 @@ var importTable = []row{
 	{layer: 1, folder: "policy"},
 	{layer: 1, folder: "policy/yaml/..."},
 	{layer: 1, folder: "internal/budget"},
-	{layer: 1, folder: "internal/buffer"},
 	{layer: 1, folder: "internal/dispatch"},
 	{layer: 1, folder: "internal/housecheck"},
 	{layer: 1, folder: "internal/overload"},
@@ -76,55 +79,57 @@ var importTable = []row{
 	{layer: 2, folder: "internal/multiplex"},
 	{layer: 2, folder: "internal/httpcalls"},
 
-	{layer: 3, folder: "client"},
-	{layer: 3, folder: "server"},
-	{layer: 3, folder: "internal/sim/cmd/sim"},
+	{layer: 3, folder: "internal/call"},
 
-	{layer: 4, folder: "client/debug"},
-	{layer: 4, folder: "transport/transporttest", foreign: []string{goleakModule}},
-	{layer: 4, folder: "protocol/protocoltest"},
-	{layer: 4, folder: "protocol/netrpc"},
-	{layer: 4, folder: "protocol/jsonrpc", foreign: []string{"github.com/coder/websocket"}},
-	{layer: 4, folder: "protocol/rpcx"},
-	{layer: 4, folder: "protocol/thrift/..."},
-	{layer: 4, folder: "protocol/web", foreign: []string{"connectrpc.com/connect", "google.golang.org/protobuf"}},
-	{layer: 4, folder: "plugin/auth"},
-	{layer: 4, folder: "plugin/metrics"},
-	{layer: 4, folder: "plugin/accesslog"},
-	{layer: 4, folder: "plugin/trace"},
-	{layer: 4, folder: "plugin/alias"},
-	{layer: 4, folder: "plugin/iplist"},
-	{layer: 4, folder: "plugin/ratelimit", foreign: []string{"golang.org/x/time"}},
-	{layer: 4, folder: "plugin/recovery"},
-	{layer: 4, folder: "plugin/reglog"},
-	{layer: 4, folder: "bench/message", foreign: []string{"github.com/planetscale/vtprotobuf", "google.golang.org/protobuf"}},
+	{layer: 4, folder: "client"},
+	{layer: 4, folder: "server"},
+	{layer: 4, folder: "internal/sim/cmd/sim"},
 
-	{layer: 5, folder: "telemetry/otel/..."},
-	{layer: 5, folder: "telemetry/prom/..."},
-	{layer: 5, folder: "registry/e2e/..."},
-	{layer: 5, folder: "protocol/all", foreign: []string{"connectrpc.com/connect", "github.com/coder/websocket", "google.golang.org/protobuf"}},
-	{layer: 5, folder: "protocol/triple", foreign: []string{"google.golang.org/protobuf"}},
-	{layer: 5, folder: "protocol/rpcx/rpcxtest/..."},
-	{layer: 5, folder: "protocol/jsonrpc/jsonrpctest/..."},
-	{layer: 5, folder: "protocol/web/grpctest/..."},
-	{layer: 5, folder: "compat/netrpc"},
-	{layer: 5, folder: "internal/interop"},
-	{layer: 5, folder: "internal/testcert"},
-	{layer: 5, folder: "internal/honestcalls"},
-	{layer: 5, folder: "internal/bombtest"},
-	{layer: 5, folder: "bench/..."},
-	{layer: 5, folder: "cmd/..."},
+	{layer: 5, folder: "client/debug"},
+	{layer: 5, folder: "transport/transporttest", foreign: []string{goleakModule}},
+	{layer: 5, folder: "protocol/protocoltest"},
+	{layer: 5, folder: "protocol/netrpc"},
+	{layer: 5, folder: "protocol/jsonrpc", foreign: []string{"github.com/coder/websocket"}},
+	{layer: 5, folder: "protocol/rpcx"},
+	{layer: 5, folder: "protocol/thrift/..."},
+	{layer: 5, folder: "protocol/web", foreign: []string{"connectrpc.com/connect", "google.golang.org/protobuf"}},
+	{layer: 5, folder: "plugin/auth"},
+	{layer: 5, folder: "plugin/metrics"},
+	{layer: 5, folder: "plugin/accesslog"},
+	{layer: 5, folder: "plugin/trace"},
+	{layer: 5, folder: "plugin/alias"},
+	{layer: 5, folder: "plugin/iplist"},
+	{layer: 5, folder: "plugin/ratelimit", foreign: []string{"golang.org/x/time"}},
+	{layer: 5, folder: "plugin/recovery"},
+	{layer: 5, folder: "plugin/reglog"},
+	{layer: 5, folder: "bench/message", foreign: []string{"github.com/planetscale/vtprotobuf", "google.golang.org/protobuf"}},
 
-	{layer: 6, folder: "interop/..."},
-	{layer: 6, folder: "faults/..."},
-	{layer: 6, folder: "protocol/web/tripletest/..."},
+	{layer: 6, folder: "telemetry/otel/..."},
+	{layer: 6, folder: "telemetry/prom/..."},
+	{layer: 6, folder: "registry/e2e/..."},
+	{layer: 6, folder: "protocol/all", foreign: []string{"connectrpc.com/connect", "github.com/coder/websocket", "google.golang.org/protobuf"}},
+	{layer: 6, folder: "protocol/triple", foreign: []string{"google.golang.org/protobuf"}},
+	{layer: 6, folder: "protocol/rpcx/rpcxtest/..."},
+	{layer: 6, folder: "protocol/jsonrpc/jsonrpctest/..."},
+	{layer: 6, folder: "protocol/web/grpctest/..."},
+	{layer: 6, folder: "compat/netrpc"},
+	{layer: 6, folder: "internal/interop"},
+	{layer: 6, folder: "internal/testcert"},
+	{layer: 6, folder: "internal/honestcalls"},
+	{layer: 6, folder: "internal/bombtest"},
+	{layer: 6, folder: "bench/..."},
+	{layer: 6, folder: "cmd/..."},
 
-	{layer: 5, folder: "compat/rpcx/plugin"},
-	{layer: 6, folder: "compat/netrpc/jsonrpc"},
-	{layer: 6, folder: "compat/rpcx"},
-	{layer: 7, folder: "compat/rpcx/clientselector"},
-	{layer: 8, folder: "compat/rpcx/registries/..."},
-	{layer: 9, folder: "examples/..."},
+	{layer: 7, folder: "interop/..."},
+	{layer: 7, folder: "faults/..."},
+	{layer: 7, folder: "protocol/web/tripletest/..."},
+
+	{layer: 6, folder: "compat/rpcx/plugin"},
+	{layer: 7, folder: "compat/netrpc/jsonrpc"},
+	{layer: 7, folder: "compat/rpcx"},
+	{layer: 8, folder: "compat/rpcx/clientselector"},
+	{layer: 9, folder: "compat/rpcx/registries/..."},
+	{layer: 10, folder: "examples/..."},
 }
 
 // imports is what the Go files of one folder import.
@@ -178,21 +183,45 @@ func TestImportTableForbids(t *testing.T) {
 	}
 }
 
-// TestImportTableIsDocumented compares the table with ARCHITECTURE.md's.
+var writeTable = flag.Bool("write-table", false, "write the import table into ARCHITECTURE.md")
+
+// TestImportTableIsDocumented holds that ARCHITECTURE.md has the table, in its order:
+// "go test . -run ImportTable -write-table" writes it there.
 func TestImportTableIsDocumented(t *testing.T) {
+	const begin, end = "<!-- import table begins -->\n", "<!-- import table ends -->\n"
 	text, err := os.ReadFile("ARCHITECTURE.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range importTable {
-		line := "| " + strconv.Itoa(r.layer) + " | `" + r.folder + "` | "
-		if len(r.foreign) > 0 {
-			line += "`" + strings.Join(r.foreign, "`, `") + "` "
-		}
-		if !strings.Contains(string(text), "\n"+line+"|\n") {
-			t.Errorf("ARCHITECTURE.md lacks the line %q", line+"|")
-		}
+	before, rest, found := strings.Cut(string(text), begin)
+	old, after, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		t.Fatal("ARCHITECTURE.md lacks the marks of the import table")
 	}
+	table := documented(importTable)
+	switch {
+	case old == table:
+	case *writeTable:
+		err = os.WriteFile("ARCHITECTURE.md", []byte(before+begin+table+end+after), 0o644) //nolint:gosec // a document
+	default:
+		err = errors.New(`the table in ARCHITECTURE.md is stale: run "go test . -run ImportTable -write-table"`)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// documented returns rows as a table in Markdown.
+func documented(rows []row) string {
+	table := "| layer | package | foreign modules |\n|---|---|---|\n"
+	for _, r := range rows {
+		foreign := ""
+		if len(r.foreign) > 0 {
+			foreign = "`" + strings.Join(r.foreign, "`, `") + "` "
+		}
+		table += fmt.Sprintf("| %d | `%s` | %s|\n", r.layer, r.folder, foreign)
+	}
+	return table
 }
 
 // TestHelloWorldCompilesNothingForeign holds the promise that a client and a

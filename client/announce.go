@@ -6,6 +6,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/internal/call"
 	"github.com/tandem-rpc/tandem/internal/session"
 )
 
@@ -22,12 +23,12 @@ func (c *Client) announce(ctx context.Context, s *session.Session) error {
 	if c.opts.id == "" {
 		return nil
 	}
-	f := tandem.Chain(s.Invoke, c.opts.attemptInterceptors...)
+	invoke := func(ctx context.Context, attempt *tandem.Call) error { return call.Invoke(ctx, s, attempt, nil) }
+	f := tandem.Chain(invoke, c.opts.attemptInterceptors...)
 	f = c.points.around(tandem.Chain(f, c.opts.interceptors...))
-	o := c.env.NewOutgoing(c.intercepted)
+	o := call.NewOutgoing(c.env, c.intercepted)
 	defer o.Release()
-	call := &o.Call
-	call.Body, call.Method, call.Codec, call.Peer = o, tandem.AnnounceMethod, codec.Raw().Name(), s.Peer()
+	o.Call.Body, o.Call.Method, o.Call.Codec, o.Call.Peer = o, tandem.AnnounceMethod, codec.Raw().Name(), s.Peer()
 	o.SetDeadline(ctx, c.opts.connectTimeout)
 	run := func() error { return c.caller.Run(ctx, o, f, []byte(c.opts.id), nil) }
 	err := c.betweenPoints(ctx, o, run)
@@ -41,7 +42,7 @@ func (c *Client) announce(ctx context.Context, s *session.Session) error {
 }
 
 // betweenPoints runs a call of our own between the points of plugins.
-func (c *Client) betweenPoints(ctx context.Context, o *session.Outgoing, run func() error) error {
+func (c *Client) betweenPoints(ctx context.Context, o *call.Outgoing, run func() error) error {
 	if c.points == nil {
 		return run()
 	}

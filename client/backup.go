@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/internal/session"
+	"github.com/tandem-rpc/tandem/internal/call"
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
@@ -98,7 +98,7 @@ func (c *Client) second(call *tandem.Call) string {
 }
 
 // overloaded reports whether a server said that more calls would not help it.
-func overloaded(o *session.Outgoing, err error) bool {
+func overloaded(o *call.Outgoing, err error) bool {
 	if err == nil {
 		load, known := o.Load()
 		return known && load.Utilization >= hedgeBusy

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/call"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
 	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/registry"
@@ -47,8 +48,8 @@ type Client struct {
 	pool        pool
 
 	opts     options
-	caller   session.Caller // for what a call needs besides a session
-	target   string         // without secrets
+	caller   call.Caller // for what a call needs besides a session
+	target   string      // without secrets
 	steering steering
 	budget   *resilience.Budget
 	hedges   hedging
@@ -293,7 +294,7 @@ func (c *Client) Notify(ctx context.Context, method string, args any, opts ...ta
 }
 
 // runBetween makes a call between the points of plugins.
-func (c *Client) runBetween(ctx context.Context, o *session.Outgoing, args, reply any) error {
+func (c *Client) runBetween(ctx context.Context, o *call.Outgoing, args, reply any) error {
 	if c.points.attempts {
 		o.Points = c.points
 	}
@@ -317,27 +318,27 @@ func (c *Client) OpenStream(ctx context.Context, method string, opts ...tandem.C
 	return c.points.open(ctx, &o.Call, func() (tandem.MessageStream, error) { return c.caller.OpenWith(ctx, o, c.chain(o)) })
 }
 
-func (c *Client) prepare(ctx context.Context, method string, kind tandem.Kind, args any, opts []tandem.CallOption) *session.Outgoing {
-	o := c.env.NewOutgoing(c.intercepted)
+func (c *Client) prepare(ctx context.Context, method string, kind tandem.Kind, args any, opts []tandem.CallOption) *call.Outgoing {
+	o := call.NewOutgoing(c.env, c.intercepted)
 	r := c.rules.Load().of(method)
 	o.Rule = r
-	call := &o.Call
-	call.Body, call.Method, call.Kind, call.Codec, call.Compressor = o, method, kind, c.usual.codec, c.usual.compressor
-	call.Route, call.Idempotent = c.usual.route, r.idempotent
+	made := &o.Call
+	made.Body, made.Method, made.Kind, made.Codec, made.Compressor = o, method, kind, c.usual.codec, c.usual.compressor
+	made.Route, made.Idempotent = c.usual.route, r.idempotent
 	for _, opt := range opts {
-		opt(call)
+		opt(made)
 	}
 	if served := tandem.FromContext(ctx); served != nil && !c.bare {
-		carryCriticality(served, call)
+		carryCriticality(served, made)
 	}
-	if c.usual.hashKey != nil && call.HashKey == "" {
-		call.HashKey = c.usual.hashKey(method, args)
+	if c.usual.hashKey != nil && made.HashKey == "" {
+		made.HashKey = c.usual.hashKey(method, args)
 	}
 	o.SetDeadline(ctx, r.timeout)
 	return o
 }
 
-func (c *Client) chain(o *session.Outgoing) tandem.Func {
+func (c *Client) chain(o *call.Outgoing) tandem.Func {
 	mode := o.Call.FailMode
 	if mode == tandem.FailDefault {
 		mode = c.ruleOf(&o.Call).failMode

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/call"
 	"github.com/tandem-rpc/tandem/internal/session"
 )
 
@@ -24,7 +25,7 @@ type backlog struct {
 
 // postponed is a call that failed.
 type postponed struct {
-	out     *session.Outgoing
+	out     *call.Outgoing
 	next    tandem.Func
 	allowed time.Duration // for each attempt
 	err     error         // of the last one

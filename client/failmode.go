@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/call"
 	"github.com/tandem-rpc/tandem/internal/session"
 )
 
@@ -96,10 +97,10 @@ func elsewhere(call *tandem.Call, err error) bool {
 	return true
 }
 
-// outgoing returns what the call's body really is; false if somebody has put
+// outgoing returns what the attempt's body really is; false if somebody has put
 // another in its place, which the session refuses.
-func outgoing(call *tandem.Call) (*session.Outgoing, bool) {
-	o, ok := call.Body.(*session.Outgoing)
+func outgoing(attempt *tandem.Call) (*call.Outgoing, bool) {
+	o, ok := attempt.Body.(*call.Outgoing)
 	return o, ok
 }
 

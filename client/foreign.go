@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/call"
 	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/transport"
 )
 
 // connection is what a link holds: a session, or a carrier of another protocol.
 type connection interface {
-	Invoke(ctx context.Context, call *tandem.Call) error
 	Peer() *tandem.Peer
 	Err() error       // why it has ended; nil while it has not
 	OnAway(f func())  // f is called once when it takes no more calls, or has ended; it does not block
@@ -29,19 +29,17 @@ var (
 	_ connection = (*session.Session)(nil)
 	_ connection = (*foreign)(nil)
 
-	_ session.Messages = Messages(nil)
+	_ call.Messages = Messages(nil)
 )
 
-// live is a connection that was made. Of tandem's own protocol it is own, too: calls go
-// there, and not through the interface.
+// live is a connection that was made: own or foreign.
 type live struct {
 	connection
 
-	own  *session.Session
-	left chan struct{} // closed when its link has left it
+	own     *session.Session // of tandem's own protocol; else nil
+	foreign *foreign
+	left    chan struct{} // closed when its link has left it
 }
-
-func newLive(c connection, own *session.Session) *live { return &live{c, own, make(chan struct{})} }
 
 // foreign is a connection of another protocol.
 type foreign struct {
@@ -82,7 +80,7 @@ func (l *link) connectForeign(ctx context.Context, p Protocol) (*live, error) {
 	}
 	r.mu.Unlock()
 	f.noteLife()
-	return newLive(f, nil), nil
+	return &live{f, nil, f, make(chan struct{})}, nil
 }
 
 func (f *foreign) noteLife() { f.heard.Store(int64(time.Since(f.made))) }
@@ -111,17 +109,22 @@ func (f *foreign) Invoke(ctx context.Context, call *tandem.Call) error {
 		ctx, cancel = context.WithDeadline(ctx, call.Deadline)
 		defer cancel()
 	}
-	return session.Carry(ctx, call, f.peer, func(m *session.Message) error { return f.carry(ctx, call, m) })
+	return f.between(ctx, call)
 }
 
-// carry hands the call to the carrier.
-func (f *foreign) carry(ctx context.Context, call *tandem.Call, m *session.Message) error {
+// between has the call's message carried, between its points.
+func (f *foreign) between(ctx context.Context, attempt *tandem.Call) error {
+	return call.Carry(ctx, attempt, f.peer, func(m *call.Message) error { return f.carry(ctx, attempt, m) })
+}
+
+// carry hands an attempt to the carrier.
+func (f *foreign) carry(ctx context.Context, attempt *tandem.Call, m *call.Message) error {
 	if err := ctx.Err(); err != nil {
 		e := tandem.AsError(err)
 		e.NotExecuted = true
 		return e
 	}
-	r := &Request{Call: call, Message: m.Request, Several: m.Several, Compressed: m.Compressor != ""}
+	r := &Request{Call: attempt, Message: m.Request, Several: m.Several, Compressed: m.Compressor != ""}
 	err := f.carrier.Carry(ctx, r)
 	m.Reply, m.ReplyCompressed = r.Reply, r.ReplyCompressed
 	if most := f.client.opts.maxMessage; err == nil && len(r.Reply) > most {

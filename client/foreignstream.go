@@ -7,16 +7,16 @@ import (
 	"sync"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/internal/session"
+	"github.com/tandem-rpc/tandem/internal/call"
 )
 
 // stream opens a stream. It is a call in flight until it has ended.
-func (f *foreign) stream(ctx context.Context, call *tandem.Call, carrier StreamCarrier) error {
+func (f *foreign) stream(ctx context.Context, attempt *tandem.Call, carrier StreamCarrier) error {
 	done := sync.OnceFunc(f.done)
-	err := f.client.env.CarryStream(ctx, call, session.Carriage{
+	err := call.CarryStream(ctx, f.client.env, attempt, call.Carriage{
 		At: f.peer, Gone: f.closing,
-		Open: func(ctx context.Context) (session.Messages, error) {
-			m, err := carrier.CarryStream(ctx, &Request{Call: call})
+		Open: func(ctx context.Context) (call.Messages, error) {
+			m, err := carrier.CarryStream(ctx, &Request{Call: attempt})
 			if err != nil {
 				return nil, f.conclude(err)
 			}

@@ -239,7 +239,7 @@ func (l *link) connect(ctx context.Context) (*live, error) {
 		s.Close()
 		return nil, err
 	}
-	return newLive(s, s), nil
+	return &live{s, s, nil, make(chan struct{})}, nil
 }
 
 // sleep waits; false when ctx ended first.

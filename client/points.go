@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/call"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
-	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/transport"
 )
 
@@ -35,7 +35,7 @@ type points struct {
 	aroundTheEnd bool // some are at before or after
 }
 
-var _ session.Points = (*points)(nil)
+var _ call.Points = (*points)(nil)
 
 // compilePoints returns the points of a client, nil without plugins.
 func compilePoints(plugins []any, onPanic dispatch.PanicFunc) *points {

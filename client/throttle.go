@@ -11,6 +11,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/balance"
+	"github.com/tandem-rpc/tandem/internal/call"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -155,7 +156,7 @@ func (t *throttle) fade(now time.Duration, by *Throttle) {
 }
 
 // invoke makes the call, and has the throttles know how it went.
-func (a *attempt) invoke(ctx context.Context, call *tandem.Call, by *Throttle) (err error) {
+func (a *attempt) invoke(ctx context.Context, made *tandem.Call, by *Throttle) (err error) {
 	throttles, calm := &a.member.throttles, false
 	report := a.report
 	if throttles.some.Load() {
@@ -167,11 +168,11 @@ func (a *attempt) invoke(ctx context.Context, call *tandem.Call, by *Throttle) (
 		}
 	}
 	if a.conn.own == nil {
-		err = a.conn.Invoke(ctx, call)
+		err = a.conn.foreign.Invoke(ctx, made)
 	} else {
-		err = a.conn.own.InvokeAndTell(ctx, call, report)
+		err = call.Invoke(ctx, a.conn.own, made, report)
 	}
-	throttles.answered(call.Method, err, calm, by)
+	throttles.answered(made.Method, err, calm, by)
 	return err
 }
 

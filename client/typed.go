@@ -8,7 +8,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
-	"github.com/tandem-rpc/tandem/internal/session"
+	"github.com/tandem-rpc/tandem/internal/call"
 )
 
 // Invoke makes a unary call and returns its answer as a new Reply.
@@ -30,7 +30,7 @@ func Method[Args, Reply any](c tandem.Caller, method string, opts ...tandem.Call
 // Stream opens a stream in both directions: Out is sent, In received.
 func Stream[Out, In any](ctx context.Context, c tandem.Caller, method string, opts ...tandem.CallOption) (*tandem.Stream[In, Out], error) {
 	if codec.IsProto((*Out)(nil)) || codec.IsProto((*In)(nil)) {
-		opts = append(slices.Clip(opts), session.FollowProto)
+		opts = append(slices.Clip(opts), call.FollowProto)
 	}
 	s, err := c.OpenStream(ctx, method, opts...)
 	if err != nil {

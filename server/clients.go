@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/call"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
 	"github.com/tandem-rpc/tandem/internal/session"
 )
@@ -196,7 +197,7 @@ type clientCaller struct {
 }
 
 // over returns a caller over the latest connection.
-func (c *clientCaller) over() (*session.Caller, error) {
+func (c *clientCaller) over() (*call.Caller, error) {
 	ses := c.server.clients.latest(c.id)
 	if ses == nil {
 		err := tandem.Errorf(tandem.Unavailable, "%w: %q", ErrNoClient, c.id)
@@ -207,7 +208,7 @@ func (c *clientCaller) over() (*session.Caller, error) {
 	if known := ses.Settings().Codecs; len(known) > 0 {
 		codec = known[0]
 	}
-	return &session.Caller{Session: ses, Codec: codec, Timeout: peerTimeout}, nil
+	return &call.Caller{Session: ses, Codec: codec, Timeout: peerTimeout}, nil
 }
 
 // Call makes a unary call. One that did not execute because its connection has just

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/call"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
 	"github.com/tandem-rpc/tandem/internal/session"
 )
@@ -128,10 +129,10 @@ func Peer(ctx context.Context) tandem.Caller {
 		return nil
 	}
 	codec := ""
-	if call := tandem.FromContext(ctx); call != nil {
-		codec = call.Codec
+	if served := tandem.FromContext(ctx); served != nil {
+		codec = served.Codec
 	}
-	return &session.Caller{Session: ses, Codec: codec, Timeout: peerTimeout}
+	return &call.Caller{Session: ses, Codec: codec, Timeout: peerTimeout}
 }
 
 const peerTimeout = 5 * time.Second // as a client's default

@@ -8,8 +8,6 @@ package buffer
 import (
 	"slices"
 	"sync"
-
-	"github.com/tandem-rpc/tandem/wire"
 )
 
 // Larger and smaller buffers are left to the collector. A message's buffer is small as a
@@ -146,7 +144,7 @@ func takePiece() *piece {
 // may hold one at the same time, above all while the collector makes those wait that
 // allocate, and has taken what was pooled.
 const (
-	LargeRead = wire.HeaderLen + wire.MaxBlock + 4<<10
+	LargeRead = 68<<10 + 64 // the longest frame, and 4 KiB
 	SmallRead = 16 << 10
 )
 

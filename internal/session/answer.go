@@ -386,7 +386,7 @@ func (s *Session) runApart(in *Inbound) {
 func (s *Session) startApart(in *Inbound) {
 	target, large := in.method.target, in.large
 	s.starting.Add(1)
-	started := s.env.spawn(func() {
+	started := s.env.Spawn(func() {
 		s.starting.Add(-1)
 		s.env.running.Add(1)
 		defer s.env.running.Add(-1)

@@ -4,7 +4,6 @@ import "sync"
 
 // What is used again, beside package buffer's, is the process's too.
 var (
-	inbounds  sync.Pool // *Inbound
-	pendings  sync.Pool // *Pending
-	outgoings sync.Pool // *Outgoing, with a Pending
+	inbounds sync.Pool // *Inbound
+	pendings sync.Pool // *Pending
 )

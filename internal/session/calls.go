@@ -19,7 +19,7 @@ func (m *machine) open(p *Pending, now int64) *tandem.Error {
 		return err
 	}
 	if p.deadline = m.env.instant(p.Deadline); p.deadline != 0 && p.deadline <= now {
-		return givenUp(errDeadline, true)
+		return GivenUp(errDeadline, true)
 	}
 	if len(m.queue) > 0 || !m.room() {
 		if len(m.queue) >= maxQueued && m.vacant >= maxQueued/4 { // else each call would search it

@@ -159,7 +159,7 @@ func (rd *reader) calmLocked() bool {
 // goOn has a goroutine read, which wakes those whose answers came.
 func (rd *reader) goOn() {
 	rd.lonely = 0
-	if !rd.s.env.spawn(rd.loop) {
+	if !rd.s.env.Spawn(rd.loop) {
 		rd.wake()
 	}
 }

@@ -2,8 +2,6 @@ package session
 
 import (
 	"context"
-	"encoding/binary"
-	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -72,23 +70,6 @@ func (c *gatedConn) Write(p []byte) (int, error) {
 		<-c.gate
 	}
 	return c.Conn.Write(p)
-}
-
-// zeros compresses a message of zeros to its length: the smallest of bombs.
-type zeros struct{}
-
-func (zeros) Name() string { return "zeros" }
-
-func (zeros) Compress(dst, src []byte) ([]byte, error) {
-	return binary.LittleEndian.AppendUint64(dst, uint64(len(src))), nil
-}
-
-func (zeros) Decompress(dst, src []byte, limit int) ([]byte, error) {
-	n := binary.LittleEndian.Uint64(src)
-	if n > uint64(limit) {
-		return dst, errors.New("too large")
-	}
-	return append(dst, make([]byte, n)...), nil
 }
 
 // serverConfig is that of a server with these methods.

@@ -270,14 +270,14 @@ func TestCloseBesideSpawn(t *testing.T) {
 		env := NewEnv(Config{Settings: wire.DefaultSettings()})
 		var wg sync.WaitGroup
 		for range 2 {
-			wg.Go(func() { env.spawn(func() { time.Sleep(100 * time.Microsecond) }) }) // long enough to be waited for
+			wg.Go(func() { env.Spawn(func() { time.Sleep(100 * time.Microsecond) }) }) // long enough to be waited for
 		}
 		runtime.Gosched()
 		if !env.Close(time.Minute) {
 			t.Error("a goroutine did not end")
 		}
 		wg.Wait()
-		if env.spawn(func() { t.Error("started after Close") }) {
+		if env.Spawn(func() { t.Error("started after Close") }) {
 			t.Error("spawn says that it started something after Close")
 		}
 	}

@@ -10,6 +10,7 @@ package session
 import (
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -120,7 +121,7 @@ type Env struct {
 	usual      string     // the name of usualCodec
 	usualCodec tandem.Codec
 	proto      tandem.Codec // the one of messages of Protocol Buffers; nil without
-	checker    messageChecker
+	checker    MessageChecker
 
 	cfg     Config
 	monitor monitor
@@ -199,8 +200,8 @@ func NewEnv(cfg Config) *Env {
 	}
 	e.cfg.Settings.Codecs, e.cfg.Settings.Compressors = names(cfg.Codecs), names(cfg.Compressors)
 	e.usual, e.usualCodec = cfg.Usual, e.Codec(cfg.Usual)
-	e.proto = e.Codec(protoCodec)
-	e.checker, _ = e.proto.(messageChecker)
+	e.proto = e.Codec(ProtoCodec)
+	e.checker, _ = e.proto.(MessageChecker)
 	e.monitor.env = e
 	return e
 }
@@ -216,9 +217,9 @@ func (e *Env) Close(wait time.Duration) bool {
 	return WaitFor(&e.wg, wait)
 }
 
-// spawn runs f in a goroutine that Close waits for; false after Close, when
+// Spawn runs f in a goroutine that Close waits for; false after Close, when
 // there is nothing left to do.
-func (e *Env) spawn(f func()) bool {
+func (e *Env) Spawn(f func()) bool {
 	e.ending.Lock()
 	defer e.ending.Unlock()
 	if !e.closed {
@@ -279,8 +280,31 @@ func (e *Env) Compressor(name string) tandem.Compressor {
 	return nil
 }
 
+// In returns the time after a duration by the clock of the sessions.
+func (e *Env) In(d time.Duration) time.Time { return e.at(e.now() + int64(d)) }
+
+// Nobody is the peer of calls for which no instance is chosen yet.
+func (e *Env) Nobody() *tandem.Peer { return &e.nobody }
+
+// MaxMessage returns how many bytes a message may have that comes.
+func (e *Env) MaxMessage() uint64 { return e.cfg.Settings.MaxMessage }
+
+// Checker returns the codec that knows the types of methods' messages; nil for none.
+func (e *Env) Checker() MessageChecker { return e.checker }
+
 // CompressAbove returns the size from which messages are compressed.
 func (e *Env) CompressAbove() int { return e.cfg.CompressAbove }
+
+// ProtoCodec is the name of the codec of Protocol Buffers.
+const ProtoCodec = "protobuf"
+
+// MessageChecker is what a codec may be that knows the types of methods' messages: that of
+// Protocol Buffers, of services whose generated code is in the program.
+type MessageChecker interface {
+	// CheckMessages returns an error if a method is known, and takes other messages
+	// than those sent or returns others than those received; nil types are not checked.
+	CheckMessages(method string, sent, received reflect.Type) error
+}
 
 // clock counts from when an Env was made. Its sessions have a copy each, as what they
 // have themselves is sooner in the processor's cache.

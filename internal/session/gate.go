@@ -93,7 +93,7 @@ func (in *Inbound) Admitted() {
 
 // Refused answers a call that has waited in vain.
 func (in *Inbound) Refused(retryAfter time.Duration) {
-	in.s.env.spawn(func() {
+	in.s.env.Spawn(func() {
 		in.s.refuseRun(in, overloaded(in.call.Method, retryAfter))
 		in.s.flush()
 	})
@@ -105,7 +105,7 @@ func (in *Inbound) leaveGateLocked() {
 	if in.waits == nil || !in.s.env.cfg.Gate.Leave(in.waits) {
 		return
 	}
-	in.s.env.spawn(func() {
+	in.s.env.Spawn(func() {
 		in.s.refuseRun(in, tandem.AsError(in.left()))
 		in.s.flush()
 	})

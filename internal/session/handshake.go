@@ -40,7 +40,7 @@ func (e *Env) Connect(ctx context.Context, conn net.Conn, instance string) (*Ses
 		return nil, errors.Join(fmt.Errorf("handshake with %s: %w", s.remote(), err), conn.Close())
 	}
 	s.callersRead = e.cfg.Resolve == nil && s.conn.CanTry()
-	if !e.spawn(rd.loop) {
+	if !e.Spawn(rd.loop) {
 		s.Close()
 		return nil, ErrClosed
 	}

@@ -52,7 +52,7 @@ func (m *machine) reserved(a *assembly) bool {
 	a.asked = true
 	s, h := in.s, in.hold
 	a.granted = h.Ask(a.whole(), func(granted bool) {
-		s.env.spawn(func() { s.askedFor(a, h, granted) })
+		s.env.Spawn(func() { s.askedFor(a, h, granted) })
 	})
 	return a.granted
 }

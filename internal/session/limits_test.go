@@ -1,7 +1,6 @@
 package session
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -211,89 +210,5 @@ func TestSentNamesKeepTheLimits(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// bombs is a pair of sessions whose client can't take more than limit bytes,
-// nor can its server.
-func bombs(t *testing.T, limit int, m methods) *pair {
-	return newPair(t, memory, m, func(c, s *Config) {
-		for _, cfg := range []*Config{c, s} {
-			cfg.Compressors = []tandem.Compressor{zeros{}}
-			cfg.Settings.MaxMessage = uint64(limit)
-		}
-	})
-}
-
-func compressed(c *tandem.Call) { c.Compressor = "zeros" }
-
-// What is small when it arrives and large when it is decompressed is refused,
-// wherever messages come in.
-func TestDecompressionBombs(t *testing.T) {
-	const limit = 32 << 10
-	for name, exchange := range map[string]func(p *Caller, size int) error{
-		"request": func(c *Caller, size int) error {
-			return c.Call(context.Background(), "take", make([]byte, size), nil, compressed)
-		},
-		"answer": func(c *Caller, size int) error {
-			var reply []byte
-			return c.Call(context.Background(), "give", fmt.Append(nil, size), &reply, compressed)
-		},
-		"stream message to the server": func(c *Caller, size int) error {
-			st, err := c.OpenStream(context.Background(), "swallow", compressed)
-			if err != nil {
-				return err
-			}
-			defer st.Close()
-			var reply []byte
-			return errors.Join(st.SendMsg(make([]byte, size)), st.RecvMsg(&reply))
-		},
-		"stream message to the client": func(c *Caller, size int) error {
-			st, err := c.OpenStream(context.Background(), "spit", compressed)
-			if err != nil {
-				return err
-			}
-			defer st.Close()
-			var message []byte
-			return errors.Join(st.SendMsg(fmt.Append(nil, size)), st.RecvMsg(&message))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := bombs(t, limit, bombMethods())
-			caller := &Caller{Session: p.client, Codec: "raw"}
-			if err := exchange(caller, limit); err != nil {
-				t.Errorf("as large as allowed: %v", err)
-			}
-			if err := exchange(caller, limit+1); err == nil || !strings.Contains(err.Error(), "too large") {
-				t.Errorf("a byte more: %v", err)
-			}
-		})
-	}
-}
-
-// bombMethods take messages of zeros, and give them in the size asked for.
-func bombMethods() methods {
-	sized := func(in []byte) (out []byte) {
-		var n int
-		_, _ = fmt.Sscan(string(in), &n)
-		return make([]byte, n)
-	}
-	return methods{
-		"take": unary(func(context.Context, []byte) ([]byte, error) { return nil, nil }),
-		"give": unary(func(_ context.Context, in []byte) ([]byte, error) { return sized(in), nil }),
-		"swallow": streaming(func(st tandem.MessageStream) error {
-			var m []byte
-			if err := st.RecvMsg(&m); err != nil {
-				return err
-			}
-			return st.SendMsg(nil)
-		}),
-		"spit": streaming(func(st tandem.MessageStream) error {
-			var m []byte
-			if err := st.RecvMsg(&m); err != nil {
-				return err
-			}
-			return st.SendMsg(sized(m))
-		}),
 	}
 }

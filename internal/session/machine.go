@@ -175,7 +175,7 @@ func (m *machine) expire(now int64) (over []*Pending) {
 	for i := range m.calls.slots {
 		if p := m.calls.slots[i].p; check(p) {
 			m.abandon(p)
-			p.complete(givenUp(errDeadline, false))
+			p.complete(GivenUp(errDeadline, false))
 			over = append(over, p)
 		}
 	}
@@ -183,7 +183,7 @@ func (m *machine) expire(now int64) (over []*Pending) {
 		if p.state == callQueued && check(p) {
 			m.queue[i] = &Pending{state: callLeft}
 			m.vacant++
-			p.complete(givenUp(errDeadline, true))
+			p.complete(GivenUp(errDeadline, true))
 			over = append(over, p)
 		}
 	}

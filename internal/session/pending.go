@@ -24,7 +24,7 @@ type Pending struct {
 	// ReplyCompressed says that the answer's message is.
 	ReplyCompressed bool
 	cancelable      bool // the caller's context may end before the deadline
-	usualDeadline   bool // the deadline is the client's default, see Outgoing
+	UsualDeadline   bool // the deadline is the client's default, see Outgoing
 
 	stream  *Stream
 	rest    *bulk // what is still to be sent of the request
@@ -40,10 +40,9 @@ type Pending struct {
 	body     int    // where the message starts in a reassembled answer
 	doubted  int64  // since when it has waited at a suspect peer; 0 if it has not
 
-	movable *tandem.Call // the attempt, if another would follow elsewhere; else nil: see Outgoing.MayMove
+	Movable *tandem.Call // the attempt, if another would follow elsewhere; else nil: see Outgoing.MayMove
 
 	dones *sync.Pool     // where done belongs
-	seen  *sighting      // nil unless plugins look at messages
 	lent  *buffer.Buffer // Message's memory, given back once that is copied; nil if it stays whose it is
 
 	Method     string
@@ -55,11 +54,19 @@ type Pending struct {
 	Metadata   []byte // encoded
 	Attempt    int
 	Deadline   time.Time
+	Trace      Trace // nil unless somebody looks
 
 	Reply   []byte // the answer's message, valid until Release
 	Trailer tandem.Metadata
 	Load    wire.Load
 	HasLoad bool
+}
+
+// Trace is told what happens to a call between its begin and its end. The goroutine that
+// makes the call calls it.
+type Trace interface {
+	Sent(err error) // the request is in the queue to be written, or can't be
+	Answered()      // there is an answer, which has not been looked at
 }
 
 type pendingState uint8
@@ -78,29 +85,37 @@ func (e *Env) NewPending() *Pending {
 	if !ok {
 		p = new(Pending)
 	}
-	p.enter(e)
+	p.Enter(e)
 	return p
 }
 
-// enter makes p one of the Env, which it leaves when it is over.
-func (p *Pending) enter(e *Env) { p.dones, p.done = e.dones, e.takeDone() }
+// Enter makes p one of the Env, which it leaves when it is over.
+func (p *Pending) Enter(e *Env) { p.dones, p.done = e.dones, e.takeDone() }
 
-func (p *Pending) leaveEnv() {
+// LeaveEnv ends what Enter began.
+func (p *Pending) LeaveEnv() {
 	p.dones.Put(p.done)
 	p.dones, p.done = nil, nil
 }
 
+// IsNew reports whether no session has had the Pending.
+func (p *Pending) IsNew() bool { return p.state == callNew }
+
+// Lend gives the Pending the memory of its message, to be given back once the message is
+// copied. Else the memory stays its owner's, who must leave it alone until the call is over.
+func (p *Pending) Lend(b *buffer.Buffer) { p.lent = b }
+
 // Release gives the Pending and its Reply back. It must not be used any more.
 func (p *Pending) Release() {
-	if p.clear() {
-		p.leaveEnv()
+	if p.Clear() {
+		p.LeaveEnv()
 		pendings.Put(p)
 	}
 }
 
-// clear makes p ready for another call; false when a session's queue may still
+// Clear makes p ready for another call; false when a session's queue may still
 // hold it.
-func (p *Pending) clear() bool {
+func (p *Pending) Clear() bool {
 	if p.state == callLeft {
 		return false
 	}
@@ -156,6 +171,17 @@ func (s *Session) Do(ctx context.Context, p *Pending) error {
 	return p.result(s)
 }
 
+// sent tells that the request is on its way, or why it is not.
+func (p *Pending) sent(err *tandem.Error) {
+	switch {
+	case p.Trace == nil:
+	case err == nil:
+		p.Trace.Sent(nil)
+	default:
+		p.Trace.Sent(err)
+	}
+}
+
 // open queues or sends the request and sees to it that it gets written. The
 // caller must read if it gets a reader.
 func (s *Session) open(p *Pending) (*reader, *tandem.Error) {
@@ -199,7 +225,7 @@ func (s *Session) ticksLateLocked(p *Pending, reads bool, now int64) bool {
 // mayRead reports whether the caller waits for nothing but its answer: who has
 // plugins to tell meanwhile would hold up the answers of others.
 func (p *Pending) mayRead(now int64) bool {
-	return !p.OneWay && p.stream == nil && p.seen == nil && (p.deadline == 0 || p.deadline-now > int64(longestDirect))
+	return !p.OneWay && p.stream == nil && p.Trace == nil && (p.deadline == 0 || p.deadline-now > int64(longestDirect))
 }
 
 // result is for the caller of a call that is over.
@@ -207,8 +233,8 @@ func (p *Pending) result(s *Session) error {
 	if p.err != nil {
 		return p.err
 	}
-	if p.seen != nil {
-		p.seen.points.BeforeResponseHeader(p.seen.ctx, p.seen.call)
+	if p.Trace != nil {
+		p.Trace.Answered()
 	}
 	return p.parse(s)
 }
@@ -229,10 +255,11 @@ func (s *Session) leave(p *Pending, cause error) error {
 	if lead {
 		s.write()
 	}
-	return givenUp(cause, notExecuted)
+	return GivenUp(cause, notExecuted)
 }
 
-func givenUp(cause error, notExecuted bool) *tandem.Error {
+// GivenUp is the error of a call whose caller no longer waits for it.
+func GivenUp(cause error, notExecuted bool) *tandem.Error {
 	code, text := tandem.Canceled, "call canceled by the caller"
 	if errors.Is(cause, context.DeadlineExceeded) {
 		code, text = tandem.DeadlineExceeded, "no answer within the deadline"

@@ -49,6 +49,8 @@ type reader struct {
 	answer  answer // of the call just executed, to be sent
 }
 
+const _ = uint(buffer.LargeRead - wire.HeaderLen - wire.MaxBlock) // a large buffer takes any frame
+
 func (s *Session) newReader(turn uint64) *reader { return &reader{s: s, turn: turn} }
 
 // Take is for the connection that reads: bytes may be there.
@@ -433,7 +435,7 @@ func (rd *reader) wakeBefore(f func()) {
 	late := rd.woken[last]
 	rd.woken = rd.woken[:last]
 	rd.wake()
-	rd.s.env.spawn(f)
+	rd.s.env.Spawn(f)
 	rd.woken = append(rd.woken, late)
 }
 
@@ -533,7 +535,7 @@ func (s *Session) steal(seen uint64) {
 		rd.w = copy(rd.buf, old.buf[old.r:old.w])
 	}
 	s.flush() // answers of the batch so far
-	s.env.spawn(rd.loop)
+	s.env.Spawn(rd.loop)
 }
 
 // goAway ends the calls that the peer has not accepted.

@@ -121,6 +121,9 @@ func (s *Session) remote() string {
 // Peer describes the other end; it must not be changed.
 func (s *Session) Peer() *tandem.Peer { return s.peer }
 
+// Env returns what the session shares with others.
+func (s *Session) Env() *Env { return s.env }
+
 // Settings returns what the peer accepts.
 func (s *Session) Settings() wire.Settings { return s.m.peer }
 
@@ -344,7 +347,7 @@ func (s *Session) end(cause error) {
 	away := s.onAway
 	s.onAway = nil
 	s.mu.Unlock()
-	if words == nil || !s.env.spawn(func() { s.part(words) }) {
+	if words == nil || !s.env.Spawn(func() { s.part(words) }) {
 		_ = s.conn.Close() // its error says nothing that cause does not
 	}
 	close(s.done) // first: who hears that a call failed asks whether the session has ended

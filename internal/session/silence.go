@@ -305,10 +305,10 @@ func (m *machine) givesUp(p *Pending, d *doubts) error {
 	if p.doubted == 0 {
 		p.doubted = d.from
 	}
-	if f := m.env.cfg.Move; p.movable != nil && f != nil && f(m.s, p.movable) {
+	if f := m.env.cfg.Move; p.Movable != nil && f != nil && f(m.s, p.Movable) {
 		return ErrMoved
 	}
-	if own := p.deadline != 0 && !p.usualDeadline; d.hangs && !own && d.now-p.doubted >= d.silence {
+	if own := p.deadline != 0 && !p.UsualDeadline; d.hangs && !own && d.now-p.doubted >= d.silence {
 		return errSilent
 	}
 	return nil

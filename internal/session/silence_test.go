@@ -184,7 +184,7 @@ func stopped(t *testing.T, m methods, opts ...pairOption) (p *pair, k *kernel, h
 // pending is a call of wait.
 func (p *pair) wait(deadline time.Duration, usual bool) error {
 	c := p.clientEnv.NewPending()
-	c.Method, c.Codec, c.usualDeadline = "wait", "raw", usual
+	c.Method, c.Codec, c.UsualDeadline = "wait", "raw", usual
 	if deadline > 0 {
 		c.Deadline = time.Now().Add(deadline)
 	}
@@ -306,10 +306,10 @@ func TestCallsLeaveASuspect(t *testing.T) {
 		close(hold)
 		start := time.Now()
 		results := make(chan error)
-		for _, movable := range []*tandem.Call{{}, {}, nil} {
+		for _, Movable := range []*tandem.Call{{}, {}, nil} {
 			go func() {
 				c := p.clientEnv.NewPending()
-				c.Method, c.Codec, c.movable, c.Deadline = "wait", "raw", movable, start.Add(10*time.Second)
+				c.Method, c.Codec, c.Movable, c.Deadline = "wait", "raw", Movable, start.Add(10*time.Second)
 				results <- p.client.Do(context.Background(), c)
 			}()
 		}
@@ -337,7 +337,7 @@ func TestUnsentCallAtASuspect(t *testing.T) {
 		go p.wait(time.Minute, false)
 		synctest.Wait()
 		c := p.clientEnv.NewPending()
-		c.Method, c.Codec, c.movable = "wait", "raw", new(tandem.Call)
+		c.Method, c.Codec, c.Movable = "wait", "raw", new(tandem.Call)
 		if err := p.client.Do(context.Background(), c); !errors.Is(err, ErrMoved) || tandem.MayHaveExecuted(err) {
 			t.Errorf("got %v", err)
 		}

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -83,19 +84,19 @@ func newStream(m *machine, id wire.Stream, in *Inbound) *Stream {
 func (s *Session) Open(ctx context.Context, p *Pending, openBy time.Time) (*Stream, error) {
 	st := newStream(&s.m, 0, nil)
 	st.codec, st.compressor, st.call = s.env.Codec(p.Codec), s.env.Compressor(p.Compressor), p
-	st.ctx, st.cancel = streamContext(ctx, p.Deadline)
+	st.ctx, st.cancel = StreamContext(ctx, p.Deadline)
 	p.stream = st
 	if err := s.openStream(st.ctx, p, openBy); err != nil {
 		st.cancel(err)
 		return nil, err
 	}
-	context.AfterFunc(st.ctx, func() { st.abort(context.Cause(st.ctx)) })
+	context.AfterFunc(st.ctx, func() { st.Abort(context.Cause(st.ctx)) })
 	return st, nil
 }
 
-// streamContext makes the context of a stream of ours: it ends with ctx, at the deadline
+// StreamContext makes the context of a stream of ours: it ends with ctx, at the deadline
 // if there is one, and with the stream.
-func streamContext(ctx context.Context, deadline time.Time) (context.Context, context.CancelCauseFunc) {
+func StreamContext(ctx context.Context, deadline time.Time) (context.Context, context.CancelCauseFunc) {
 	own, cancel := context.WithCancelCause(ctx)
 	if d, ok := ctx.Deadline(); deadline.IsZero() || ok && !d.After(deadline) {
 		return own, cancel // ctx sees to it
@@ -201,7 +202,7 @@ func (st *Stream) next() (streamMessage, error) {
 		select {
 		case <-st.canRecv:
 		case <-st.ctx.Done():
-			st.abort(st.ctx.Err())
+			st.Abort(st.ctx.Err())
 		}
 	}
 }
@@ -267,7 +268,7 @@ func (st *Stream) send(msg *bulk) error {
 		err := st.sendErr
 		s.mu.Unlock()
 		msg.owner.Put()
-		return sendError(err)
+		return SendError(err)
 	}
 	if s.sendWholeLocked(msg) {
 		s.mu.Unlock()
@@ -311,7 +312,7 @@ func (st *Stream) waitSent(msg *bulk) error {
 		st.s.mu.Unlock()
 		switch {
 		case !sending && err != nil && !msg.sent:
-			return sendError(err)
+			return SendError(err)
 		case !sending:
 			return nil
 		}
@@ -319,13 +320,13 @@ func (st *Stream) waitSent(msg *bulk) error {
 		select {
 		case <-st.canSend:
 		case <-st.ctx.Done():
-			st.abort(st.ctx.Err())
+			st.Abort(st.ctx.Err())
 		}
 	}
 }
 
-// sendError is what a sender sees: a stream that ended well takes no more.
-func sendError(err error) error {
+// SendError is what a sender sees: a stream that ended well takes no more.
+func SendError(err error) error {
 	if err == io.EOF { //nolint:errorlint // set by us
 		return &tandem.Error{Code: tandem.FailedPrecondition, Message: "the stream is over"}
 	}
@@ -356,12 +357,12 @@ func (st *Stream) CloseSend() error {
 
 // Close ends the stream: on a client it cancels unless the stream is over.
 func (st *Stream) Close() error {
-	st.abort(context.Canceled)
+	st.Abort(context.Canceled)
 	return nil
 }
 
-// abort gives the stream up from this side.
-func (st *Stream) abort(cause error) {
+// Abort gives the stream up from this side.
+func (st *Stream) Abort(cause error) {
 	s := st.s
 	s.mu.Lock()
 	if !st.over && st.in == nil {
@@ -370,7 +371,7 @@ func (st *Stream) abort(cause error) {
 		}
 	}
 	if !st.over {
-		st.endRecv(givenUp(cause, false))
+		st.endRecv(GivenUp(cause, false))
 		st.discard()
 	}
 	lead := s.leadLocked(0)
@@ -411,4 +412,21 @@ func signal(c chan struct{}) {
 	case c <- struct{}{}:
 	default:
 	}
+}
+
+// IsOver reports whether the stream has ended.
+func (st *Stream) IsOver() bool {
+	st.s.mu.Lock()
+	defer st.s.mu.Unlock()
+	return st.over
+}
+
+// Outcome is how a stream ended: nil if well.
+func (st *Stream) Outcome() error {
+	st.s.mu.Lock()
+	defer st.s.mu.Unlock()
+	if errors.Is(st.recvErr, errEOF) {
+		return nil
+	}
+	return st.recvErr
 }

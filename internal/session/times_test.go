@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -106,25 +105,6 @@ func TestHalfAPreface(t *testing.T) {
 			})
 		}
 	}
-}
-
-// A stream that its handler never accepts is given up, and its slot comes back.
-func TestStreamThatIsNeverAccepted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, memory, methods{"coy": {Kind: tandem.Streaming, Func: func(ctx context.Context, _ *tandem.Call) error {
-			<-ctx.Done()
-			return ctx.Err()
-		}}})
-		time.AfterFunc(time.Hour, p.client.Close)
-		caller := &Caller{Session: p.client, Codec: "raw"}
-		start := time.Now()
-		_, err := caller.OpenStream(context.Background(), "coy")
-		if took := time.Since(start); took != streamOpening || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v after %v", err, took)
-		}
-		synctest.Wait()
-		wantNothingOpen(t, p)
-	})
 }
 
 // A reader whose answers are not taken pauses between reads: until the writer

@@ -225,7 +225,9 @@ func testHalfClose(t *testing.T, status []byte, want tandem.Code) {
 	s, peer := connectRaw(t, memory)
 	received := make(chan error, 1)
 	go func() {
-		st, err := (&Caller{Session: s, Codec: "raw"}).OpenStream(context.Background(), "m")
+		p := s.env.NewPending()
+		p.Method, p.Codec = "m", "raw"
+		st, err := s.Open(context.Background(), p, time.Now().Add(time.Minute))
 		if err == nil {
 			var m []byte
 			err = st.RecvMsg(&m)

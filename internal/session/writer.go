@@ -115,7 +115,7 @@ func (s *Session) writeRounds(yield bool) {
 			return
 		}
 		if round == maxRounds || !s.conn.CanTry() {
-			s.env.spawn(func() { s.writeRest(b, b.B) })
+			s.env.Spawn(func() { s.writeRest(b, b.B) })
 			return
 		}
 		var err error
@@ -126,7 +126,7 @@ func (s *Session) writeRounds(yield bool) {
 		}
 		if n < len(b.B) {
 			s.wrote(n)
-			s.env.spawn(func() { s.writeRest(b, b.B[n:]) })
+			s.env.Spawn(func() { s.writeRest(b, b.B[n:]) })
 			return
 		}
 		b.Put()
@@ -175,7 +175,7 @@ func (s *Session) stopWritingLocked() {
 	case s.m.closed != nil:
 		signal(s.drained) // somebody may wait to say the last words
 	case s.m.away != nil:
-		s.env.spawn(s.leaveIfAway) // this may have been what was left to do
+		s.env.Spawn(s.leaveIfAway) // this may have been what was left to do
 	}
 }
 

@@ -1,7 +1,8 @@
-package session
+package call
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/tandem-rpc/tandem"
 )
@@ -67,17 +68,10 @@ func (o *Outgoing) between(ctx context.Context, call *tandem.Call, attempt func(
 	return o.afterHeader(ctx, call, err)
 }
 
-// sent tells that the request is on its way, or why it is not.
-func (p *Pending) sent(err *tandem.Error) {
-	if p.seen == nil {
-		return
-	}
-	var cause error
-	if err != nil {
-		cause = err
-	}
-	p.seen.points.AfterRequest(p.seen.ctx, p.seen.call, cause)
-}
+// Sent and Answered make it a [session.Trace].
+func (g *sighting) Sent(err error) { g.points.AfterRequest(g.ctx, g.call, err) }
+
+func (g *sighting) Answered() { g.points.BeforeResponseHeader(g.ctx, g.call) }
 
 // decodeReply decodes the answer between the points.
 func (o *Outgoing) decodeReply(ctx context.Context, reply any) error {
@@ -89,4 +83,9 @@ func (o *Outgoing) decodeReply(ctx context.Context, reply any) error {
 	}
 	err := o.Decode(reply)
 	return o.Points.AfterResponseBody(ctx, &o.Call, reply, err)
+}
+
+// refused is the error of an attempt that has not been made.
+func refused(code tandem.Code, format string, args ...any) *tandem.Error {
+	return &tandem.Error{Code: code, Message: fmt.Sprintf(format, args...), NotExecuted: true}
 }

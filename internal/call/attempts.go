@@ -1,10 +1,11 @@
-package session
+package call
 
 import (
 	"slices"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/buffer"
+	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -48,7 +49,7 @@ func (o *Outgoing) Accept(attempt *tandem.Call) {
 // stream: whoever stood between would not have it. That of another attempt counts.
 func (o *Outgoing) Refuse(attempt *tandem.Call) {
 	o.lock()
-	var answer *Pending
+	var answer *session.Pending
 	if o.answer != nil && o.of == attempt {
 		answer, o.answer, o.by, o.of = o.answer, nil, nil, nil
 		if len(o.spare) > 0 {

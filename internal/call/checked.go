@@ -1,18 +1,11 @@
-package session
+package call
 
 import (
 	"reflect"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/session"
 )
-
-// messageChecker is what a codec may be that knows the types of methods' messages: that of
-// Protocol Buffers, of services whose generated code is in the program.
-type messageChecker interface {
-	// CheckMessages returns an error if a method is known, and takes other messages
-	// than those sent or returns others than those received; nil types are not checked.
-	CheckMessages(method string, sent, received reflect.Type) error
-}
 
 // checkedTypes are the types that were found to be those of a method. An Outgoing is used
 // again, mostly for the same method: then nothing is looked up.
@@ -28,7 +21,7 @@ func (o *Outgoing) checkTypes(args, reply any) error {
 	if now == o.checked {
 		return nil
 	}
-	if err := o.env.checker.CheckMessages(now.method, now.sent, now.received); err != nil {
+	if err := o.env.Checker().CheckMessages(now.method, now.sent, now.received); err != nil {
 		return refused(tandem.InvalidArgument, "%v", err)
 	}
 	o.checked = now
@@ -40,7 +33,7 @@ func (o *Outgoing) checkTypes(args, reply any) error {
 type checkedStream struct {
 	*callStream
 
-	checker        messageChecker
+	checker        session.MessageChecker
 	sent, received reflect.Type // as they were last
 }
 

@@ -1,4 +1,4 @@
-package session
+package call
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/session"
 )
 
 // openedStream is a stream of ours, of this protocol or another.
@@ -14,9 +15,9 @@ type openedStream interface {
 	tandem.MessageStream
 	// Trailer is the metadata that ended it; valid once it is over.
 	Trailer() tandem.Metadata
-	abort(cause error) // gives it up
-	isOver() bool
-	outcome() error // how it ended: nil if well
+	Abort(cause error) // gives it up
+	IsOver() bool
+	Outcome() error // how it ended: nil if well
 }
 
 // callStream is a stream as the caller of a call gets it: the call has ended
@@ -40,8 +41,8 @@ func (*Caller) OpenWith(ctx context.Context, o *Outgoing, f tandem.Func) (tandem
 	}
 	cs := &callStream{openedStream: st, call: &o.Call, points: o.Points}
 	context.AfterFunc(st.Context(), cs.end)
-	if o.env.checker != nil && o.Call.Codec == protoCodec {
-		return &checkedStream{callStream: cs, checker: o.env.checker}, nil
+	if o.env.Checker() != nil && o.Call.Codec == session.ProtoCodec {
+		return &checkedStream{callStream: cs, checker: o.env.Checker()}, nil
 	}
 	return cs, nil
 }
@@ -78,7 +79,7 @@ func (cs *callStream) RecvMsg(v any) error {
 
 func (cs *callStream) receive(v any) error {
 	err := cs.openedStream.RecvMsg(v)
-	if err != nil && cs.isOver() { // and not just a message that does not decode
+	if err != nil && cs.IsOver() { // and not just a message that does not decode
 		cs.end()
 	}
 	return err
@@ -88,24 +89,8 @@ func (cs *callStream) receive(v any) error {
 // who must not be told before.
 func (cs *callStream) end() {
 	cs.once.Do(func() {
-		cs.abort(context.Cause(cs.Context())) // the context may have ended first
+		cs.Abort(context.Cause(cs.Context())) // the context may have ended first
 		cs.call.Trailer = cs.Trailer()
-		cs.call.End(cs.outcome())
+		cs.call.End(cs.Outcome())
 	})
-}
-
-func (st *Stream) isOver() bool {
-	st.s.mu.Lock()
-	defer st.s.mu.Unlock()
-	return st.over
-}
-
-// outcome is how a stream ended: nil if well.
-func (st *Stream) outcome() error {
-	st.s.mu.Lock()
-	defer st.s.mu.Unlock()
-	if errors.Is(st.recvErr, errEOF) {
-		return nil
-	}
-	return st.recvErr
 }

@@ -1,4 +1,4 @@
-package session
+package call
 
 import (
 	"context"
@@ -13,14 +13,14 @@ func TestCarryAfterInvoke(t *testing.T) {
 	p := newPair(t, tcp(t), methods{"refuse": {Func: func(context.Context, *tandem.Call) error {
 		return refused(tandem.Unavailable, "not now")
 	}}})
-	o := p.clientEnv.NewOutgoing(false)
+	o := NewOutgoing(p.clientEnv, false)
 	defer o.Release()
 	call := &o.Call
 	call.Body, call.Method, call.Codec = o, "refuse", "raw"
 	if err := o.Encode([]byte("arguments")); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.client.Invoke(t.Context(), call); tandem.CodeOf(err) != tandem.Unavailable {
+	if err := Invoke(t.Context(), p.client, call, nil); tandem.CodeOf(err) != tandem.Unavailable {
 		t.Fatal(err)
 	}
 	if o.message != nil {

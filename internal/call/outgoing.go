@@ -1,4 +1,7 @@
-package session
+// Package call is a call that this side makes, whatever carries it: its arguments and its
+// answer, its attempts, and its streams. Of connections it knows sessions; other protocols
+// carry it by [Carry] and [CarryStream]. For tandem's own packages only.
+package call
 
 import (
 	"context"
@@ -9,6 +12,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
 	"github.com/tandem-rpc/tandem/internal/buffer"
+	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -25,8 +29,8 @@ type Outgoing struct {
 
 	usualDeadline bool // the call's is the one of calls that have none of their own
 
-	env     *Env
-	first   *Pending // for one attempt at a time, and the next call's; nil if shared
+	env     *session.Env
+	first   *session.Pending // for one attempt at a time, and the next call's; nil if shared
 	codec   tandem.Codec
 	args    any
 	message *buffer.Buffer // the arguments, encoded; nil while none are, or an attempt has them
@@ -40,7 +44,7 @@ type Outgoing struct {
 	forgone bool
 	noting  bool         // of tried; set before the first attempt
 	movable *tandem.Call // see MayMove
-	answer  *Pending
+	answer  *session.Pending
 	by      *tandem.Peer // who gave the answer
 	of      *tandem.Call // the attempt that brought it
 	sure    bool         // that has succeeded altogether
@@ -51,18 +55,21 @@ type Outgoing struct {
 	checked checkedTypes // the last; also of the calls before
 }
 
+// outgoings are used again, each with a Pending. They are the process's, as all buffers.
+var outgoings sync.Pool
+
 // NewOutgoing returns a call without arguments, to be released. It is shared
 // when others than its caller see it.
-func (e *Env) NewOutgoing(shared bool) *Outgoing {
+func NewOutgoing(e *session.Env, shared bool) *Outgoing {
 	if shared {
-		return &Outgoing{Call: tandem.Call{Peer: &e.nobody}, env: e, shared: true}
+		return &Outgoing{Call: tandem.Call{Peer: e.Nobody()}, env: e, shared: true}
 	}
 	o, ok := outgoings.Get().(*Outgoing)
 	if !ok {
-		o = &Outgoing{first: new(Pending)}
+		o = &Outgoing{first: new(session.Pending)}
 	}
-	o.env, o.Call.Peer = e, &e.nobody
-	o.first.enter(e)
+	o.env, o.Call.Peer = e, e.Nobody()
+	o.first.Enter(e)
 	return o
 }
 
@@ -95,7 +102,7 @@ func (o *Outgoing) Release() {
 	}
 	o.message.Put()
 	o.message = nil
-	if o.first != nil && o.first.state == callNew { // else a session's queue may still hold it
+	if o.first != nil && o.first.IsNew() { // else a session's queue may still hold it
 		o.recycle()
 	}
 }
@@ -105,13 +112,13 @@ func (o *Outgoing) recycle() {
 	o.Rule, o.Points, o.args, o.codec, o.packed = nil, nil, nil, nil, false
 	o.over, o.stream, o.by, o.of, o.forgone = false, nil, nil, nil, false
 	o.movable, o.usualDeadline = nil, false
-	o.first.leaveEnv()
+	o.first.LeaveEnv()
 	o.env = nil
 	outgoings.Put(o)
 }
 
 // begin returns what an attempt works with; nil when the call is over.
-func (o *Outgoing) begin(kind tandem.Kind, at *tandem.Peer) (p *Pending) {
+func (o *Outgoing) begin(kind tandem.Kind, at *tandem.Peer) (p *session.Pending) {
 	o.lock()
 	over, movable := o.over, o.movable
 	o.running++
@@ -122,12 +129,12 @@ func (o *Outgoing) begin(kind tandem.Kind, at *tandem.Peer) (p *Pending) {
 	switch {
 	case over:
 		return nil
-	case o.first != nil && o.first.state == callNew && kind == tandem.Unary:
+	case o.first != nil && o.first.IsNew() && kind == tandem.Unary:
 		p = o.first
 	default:
 		p = o.env.NewPending()
 	}
-	p.movable, p.usualDeadline = movable, o.usualDeadline
+	p.Movable, p.UsualDeadline = movable, o.usualDeadline
 	return p
 }
 
@@ -142,7 +149,7 @@ func (o *Outgoing) MayMove(call *tandem.Call) {
 
 // end takes what an attempt has brought, if it was the first to succeed. Of attempts at
 // a time that of others is kept, too, until one is known to count.
-func (o *Outgoing) end(p *Pending, attempt *tandem.Call, at *tandem.Peer, err error) {
+func (o *Outgoing) end(p *session.Pending, attempt *tandem.Call, at *tandem.Peer, err error) {
 	o.lock()
 	o.running--
 	switch {
@@ -160,14 +167,14 @@ func (o *Outgoing) end(p *Pending, attempt *tandem.Call, at *tandem.Peer, err er
 
 // brought is what an attempt has brought.
 type brought struct {
-	answer *Pending
+	answer *session.Pending
 	by     *tandem.Peer
 	of     *tandem.Call
 }
 
-func (o *Outgoing) drop(p *Pending) {
+func (o *Outgoing) drop(p *session.Pending) {
 	if p == o.first {
-		p.clear()
+		p.Clear()
 	} else {
 		p.Release()
 	}
@@ -176,8 +183,8 @@ func (o *Outgoing) drop(p *Pending) {
 // Encode encodes the arguments with the call's codec, and compresses them if
 // the call has a compressor and they are large.
 func (o *Outgoing) Encode(v any) error {
-	if o.env.proto != nil && follows(o.Call.Codec) && codec.IsProto(v) {
-		o.Call.Codec = protoCodec
+	if o.env.Codec(session.ProtoCodec) != nil && follows(o.Call.Codec) && codec.IsProto(v) {
+		o.Call.Codec = session.ProtoCodec
 	}
 	if o.codec = o.env.Codec(o.Call.Codec); o.codec == nil {
 		return noCodec(o.Call.Codec)
@@ -192,7 +199,7 @@ func (o *Outgoing) Encode(v any) error {
 	}
 	o.message.B, o.packed = b, false
 	_, o.several = v.(tandem.Args)
-	if o.Call.Compressor == "" || len(b) < o.env.cfg.CompressAbove {
+	if o.Call.Compressor == "" || len(b) < o.env.CompressAbove() {
 		return nil
 	}
 	return o.compress()
@@ -208,8 +215,6 @@ func (o *Outgoing) Size() int {
 	return cap(o.message.B)
 }
 
-const protoCodec = "protobuf"
-
 // follows reports whether a codec gives way to that of Protocol Buffers for their messages: gob
 // carries none of them, and MessagePack only their exported fields.
 func follows(name string) bool { return name == "gob" || name == "msgpack" }
@@ -217,13 +222,13 @@ func follows(name string) bool { return name == "gob" || name == "msgpack" }
 // FollowProto makes a call one in the codec of Protocol Buffers, if its own gives way.
 func FollowProto(call *tandem.Call) {
 	if follows(call.Codec) {
-		call.Codec = protoCodec
+		call.Codec = session.ProtoCodec
 	}
 }
 
 // noCodec says that a call names a codec that is not here.
 func noCodec(name string) error {
-	if name == protoCodec {
+	if name == session.ProtoCodec {
 		return refused(tandem.Unimplemented, "messages of Protocol Buffers without their codec: "+
 			"give protobuf.Codec() of package codec/protobuf to WithCodec, and call by a protocol that carries it (net/rpc carries gob only)")
 	}
@@ -244,14 +249,15 @@ func (o *Outgoing) encoded() (*buffer.Buffer, error) {
 }
 
 // lend gives an attempt its message.
-func (o *Outgoing) lend(p *Pending) error {
+func (o *Outgoing) lend(p *session.Pending) error {
 	message, err := o.encoded()
 	if message == nil || err != nil {
 		return err
 	}
 	p.Message, p.Compressed = message.B, o.packed
 	if !o.shared {
-		p.lent, o.message = message, nil
+		p.Lend(message)
+		o.message = nil
 	}
 	return nil
 }
@@ -304,7 +310,7 @@ func (o *Outgoing) decompress(message []byte, v any) error {
 	}
 	plain := buffer.Get()
 	defer plain.Put()
-	b, err := c.Decompress(plain.B, message, int(o.env.cfg.Settings.MaxMessage)) //nolint:gosec // bounded by memory
+	b, err := c.Decompress(plain.B, message, int(o.env.MaxMessage())) //nolint:gosec // bounded by memory
 	if err == nil {
 		plain.B = b
 		err = codec.Decode(o.codec, b, v)
@@ -344,16 +350,11 @@ func (o *Outgoing) take(st openedStream) bool {
 	return true
 }
 
-// Invoke makes the call on this session: it is the innermost [tandem.Func] of
-// every caller. call.Body must be an [Outgoing], whichever copy of its Call
-// this is: it holds the message, encoded, and takes the answer.
-func (s *Session) Invoke(ctx context.Context, call *tandem.Call) error {
-	return s.InvokeAndTell(ctx, call, nil)
-}
-
-// InvokeAndTell is Invoke, and tells before it returns how busy the peer is if its
-// answer says so. Nobody needs to be told.
-func (s *Session) InvokeAndTell(ctx context.Context, call *tandem.Call, load func(wire.Load)) error {
+// Invoke makes an attempt at the call on a session: it is the innermost [tandem.Func] of
+// every caller. call.Body must be an [Outgoing], whichever copy of its Call this is: it holds
+// the message, encoded, and takes the answer. If the answer says how busy the peer is, load,
+// unless it is nil, is told before Invoke returns.
+func Invoke(ctx context.Context, s *session.Session, call *tandem.Call, load func(wire.Load)) error {
 	o, ok := call.Body.(*Outgoing)
 	if !ok {
 		return foreignBody(call)
@@ -361,18 +362,18 @@ func (s *Session) InvokeAndTell(ctx context.Context, call *tandem.Call, load fun
 	if err := o.beforeRequest(ctx, call); err != nil {
 		return err
 	}
-	p := o.begin(call.Kind, s.peer)
+	p := o.begin(call.Kind, s.Peer())
 	if p == nil {
 		return o.afterHeader(ctx, call, refused(tandem.Canceled, "the call of %s is over", call.Method))
 	}
 	if o.Points != nil && o.Points.AtMessages() {
-		p.seen = &sighting{ctx, call, o.Points}
+		p.Trace = &sighting{ctx, call, o.Points}
 	}
-	err := p.describe(call)
+	err := describe(p, call)
 	switch {
 	case err != nil:
 	case call.Kind == tandem.Streaming:
-		err = s.invokeStream(ctx, call, o, p)
+		err = openOn(ctx, s, call, o, p)
 		p = nil // the stream's
 	default:
 		if err = o.lend(p); err == nil {
@@ -386,12 +387,12 @@ func (s *Session) InvokeAndTell(ctx context.Context, call *tandem.Call, load fun
 			p = nil // the session may still hold it
 		}
 	}
-	o.end(p, call, s.peer, err)
+	o.end(p, call, s.Peer(), err)
 	return o.afterHeader(ctx, call, err)
 }
 
 // describe takes from the call what the peer is to know.
-func (p *Pending) describe(call *tandem.Call) error {
+func describe(p *session.Pending, call *tandem.Call) error {
 	p.Method, p.Codec, p.Compressor = call.Method, call.Codec, call.Compressor
 	p.Deadline, p.Attempt, p.OneWay = call.Deadline, call.Attempt, call.Kind == tandem.OneWay
 	if len(call.Metadata) == 0 {
@@ -408,7 +409,7 @@ func (p *Pending) describe(call *tandem.Call) error {
 // streamOpening is how long a stream may take to be accepted.
 const streamOpening = 5 * time.Second
 
-func (s *Session) invokeStream(ctx context.Context, call *tandem.Call, o *Outgoing, p *Pending) error {
+func openOn(ctx context.Context, s *session.Session, call *tandem.Call, o *Outgoing, p *session.Pending) error {
 	openBy := time.Now().Add(streamOpening)
 	if d := p.Deadline; !d.IsZero() && d.Before(openBy) {
 		openBy = d
@@ -426,7 +427,7 @@ func (s *Session) invokeStream(ctx context.Context, call *tandem.Call, o *Outgoi
 
 // Caller makes calls on one session; it is a [tandem.Caller].
 type Caller struct {
-	Session *Session
+	Session *session.Session
 	Codec   string        // of calls that name none
 	Timeout time.Duration // of calls without a deadline that are no streams
 }
@@ -437,7 +438,11 @@ var _ tandem.Caller = (*Caller)(nil)
 func (c *Caller) Call(ctx context.Context, method string, args, reply any, opts ...tandem.CallOption) error {
 	o := c.prepare(ctx, method, tandem.Unary, opts)
 	defer o.Release()
-	return c.Run(ctx, o, c.Session.Invoke, args, reply)
+	return c.Run(ctx, o, c.invoke, args, reply)
+}
+
+func (c *Caller) invoke(ctx context.Context, call *tandem.Call) error {
+	return Invoke(ctx, c.Session, call, nil)
 }
 
 // Run encodes args, sends the call through f and decodes the answer.
@@ -446,7 +451,7 @@ func (*Caller) Run(ctx context.Context, o *Outgoing, f tandem.Func, args, reply 
 		FollowProto(&o.Call)
 	}
 	err := o.Encode(args)
-	if err == nil && o.env.checker != nil && o.Call.Codec == protoCodec {
+	if err == nil && o.env.Checker() != nil && o.Call.Codec == session.ProtoCodec {
 		err = o.checkTypes(args, reply)
 	}
 	if err == nil {
@@ -468,13 +473,13 @@ func errorOrNil(err error) error {
 
 // OpenStream opens a stream.
 func (c *Caller) OpenStream(ctx context.Context, method string, opts ...tandem.CallOption) (tandem.MessageStream, error) {
-	return c.OpenWith(ctx, c.prepare(ctx, method, tandem.Streaming, opts), c.Session.Invoke)
+	return c.OpenWith(ctx, c.prepare(ctx, method, tandem.Streaming, opts), c.invoke)
 }
 
 func (c *Caller) prepare(ctx context.Context, method string, kind tandem.Kind, opts []tandem.CallOption) *Outgoing {
-	o := c.Session.env.NewOutgoing(false)
+	o := NewOutgoing(c.Session.Env(), false)
 	call := &o.Call
-	call.Body, call.Method, call.Kind, call.Codec, call.Peer = o, method, kind, c.Codec, c.Session.peer
+	call.Body, call.Method, call.Kind, call.Codec, call.Peer = o, method, kind, c.Codec, c.Session.Peer()
 	for _, opt := range opts {
 		opt(call)
 	}
@@ -491,6 +496,6 @@ func (o *Outgoing) SetDeadline(ctx context.Context, timeout time.Duration) {
 		call.Deadline = d
 	}
 	if call.Deadline.IsZero() && timeout > 0 && call.Kind != tandem.Streaming {
-		call.Deadline, o.usualDeadline = o.env.at(o.env.now()+int64(timeout)), true
+		call.Deadline, o.usualDeadline = o.env.In(timeout), true
 	}
 }

@@ -1,4 +1,4 @@
-package session
+package call
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
 	"github.com/tandem-rpc/tandem/internal/buffer"
+	"github.com/tandem-rpc/tandem/internal/session"
 )
 
 // Messages is a stream of encoded messages over a connection of another protocol. Its
@@ -32,21 +33,21 @@ type Carriage struct {
 }
 
 // CarryStream is Invoke for streams of another protocol.
-func (e *Env) CarryStream(ctx context.Context, call *tandem.Call, c Carriage) error {
+func CarryStream(ctx context.Context, e *session.Env, call *tandem.Call, c Carriage) error {
 	o, ok := call.Body.(*Outgoing)
 	if !ok {
 		return foreignBody(call)
 	}
-	return o.between(ctx, call, func() error { return e.carryStream(ctx, call, o, c) })
+	return o.between(ctx, call, func() error { return carryStream(ctx, e, call, o, c) })
 }
 
-func (e *Env) carryStream(ctx context.Context, call *tandem.Call, o *Outgoing, c Carriage) error {
+func carryStream(ctx context.Context, e *session.Env, call *tandem.Call, o *Outgoing, c Carriage) error {
 	p := o.begin(call.Kind, c.At)
 	if p == nil {
 		return refused(tandem.Canceled, "the call of %s is over", call.Method)
 	}
 	p.Release() // it is for sessions
-	st, err := e.openCarried(ctx, call, c)
+	st, err := openCarried(ctx, e, call, c)
 	if err == nil && !o.take(st) {
 		_ = st.Close() // a faster attempt won
 	}
@@ -58,7 +59,7 @@ func (e *Env) carryStream(ctx context.Context, call *tandem.Call, o *Outgoing, c
 // message ahead of who wants it: so the stream's end is known when it happens, and to
 // who only sends, too.
 type carried struct {
-	env      *Env
+	env      *session.Env
 	codec    tandem.Codec
 	messages Messages
 	gone     <-chan struct{}
@@ -76,12 +77,12 @@ type carried struct {
 	closed  bool // for sending
 }
 
-func (e *Env) openCarried(ctx context.Context, call *tandem.Call, c Carriage) (*carried, error) {
+func openCarried(ctx context.Context, e *session.Env, call *tandem.Call, c Carriage) (*carried, error) {
 	st := &carried{
 		env: e, codec: e.Codec(call.Codec), gone: c.Gone,
 		arrived: make(chan []byte), unread: make(chan struct{}), ended: make(chan struct{}),
 	}
-	st.ctx, st.cancel = streamContext(ctx, call.Deadline)
+	st.ctx, st.cancel = session.StreamContext(ctx, call.Deadline)
 	late := time.AfterFunc(streamOpening, func() { st.cancel(context.DeadlineExceeded) })
 	var err error
 	st.messages, err = c.Open(st.ctx)
@@ -90,9 +91,9 @@ func (e *Env) openCarried(ctx context.Context, call *tandem.Call, c Carriage) (*
 		if err == nil {
 			_ = st.messages.Close()
 		}
-		err = givenUp(cause, err != nil && !tandem.MayHaveExecuted(err))
+		err = session.GivenUp(cause, err != nil && !tandem.MayHaveExecuted(err))
 	}
-	if err == nil && !e.spawn(st.receive) {
+	if err == nil && !e.Spawn(st.receive) {
 		_ = st.messages.Close()
 		err = refused(tandem.Unavailable, "closed")
 	}
@@ -122,7 +123,7 @@ func (st *carried) receive() {
 // reason is why the stream ended: by its context, whatever else that had happen.
 func (st *carried) reason(err error) error {
 	if cause := context.Cause(st.ctx); cause != nil {
-		return givenUp(cause, false)
+		return session.GivenUp(cause, false)
 	}
 	return err
 }
@@ -134,9 +135,9 @@ func (st *carried) deliver(message []byte) error {
 			return nil
 		case st.unread <- struct{}{}:
 		case <-st.ctx.Done():
-			return givenUp(context.Cause(st.ctx), false)
+			return session.GivenUp(context.Cause(st.ctx), false)
 		case <-st.gone:
-			return tandem.Errorf(tandem.Unavailable, "%w", ErrClosed)
+			return tandem.Errorf(tandem.Unavailable, "%w", session.ErrClosed)
 		}
 	}
 }
@@ -175,7 +176,7 @@ func (st *carried) RecvMsg(v any) error {
 		return nil
 	case <-st.ended:
 	case <-st.ctx.Done():
-		st.abort(context.Cause(st.ctx))
+		st.Abort(context.Cause(st.ctx))
 	}
 	return st.err
 }
@@ -207,9 +208,9 @@ func (st *carried) sendable() error {
 	defer st.mu.Unlock()
 	switch {
 	case st.over:
-		return sendError(st.err)
+		return session.SendError(st.err)
 	case st.closed:
-		return sendError(io.EOF)
+		return session.SendError(io.EOF)
 	}
 	return nil
 }
@@ -222,9 +223,9 @@ func (st *carried) whyNot() error {
 	case <-st.unread:
 		return &tandem.Error{Code: tandem.FailedPrecondition, Message: "the stream is over: receive what is left to learn how it ended"}
 	case <-st.ctx.Done():
-		st.abort(context.Cause(st.ctx))
+		st.Abort(context.Cause(st.ctx))
 	}
-	return sendError(st.err)
+	return session.SendError(st.err)
 }
 
 // CloseSend tells the server that no more messages come.
@@ -241,20 +242,20 @@ func (st *carried) CloseSend() error {
 
 // Close cancels the stream unless it is over.
 func (st *carried) Close() error {
-	st.abort(context.Canceled)
+	st.Abort(context.Canceled)
 	return nil
 }
 
-func (st *carried) abort(cause error) { st.finish(givenUp(cause, false), nil) }
+func (st *carried) Abort(cause error) { st.finish(session.GivenUp(cause, false), nil) }
 
-func (st *carried) isOver() bool {
+func (st *carried) IsOver() bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.over
 }
 
 // outcome is how the stream ended: nil if well.
-func (st *carried) outcome() error {
+func (st *carried) Outcome() error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if errors.Is(st.err, io.EOF) {
