@@ -12,6 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -136,6 +137,15 @@ func OverTCP(n int, first, frame []byte) func(*testing.T, string) {
 	}
 }
 
+// neighbor dials from an address of its own: callers are told apart by their networks, and
+// those of the attackers' network share what is left to it.
+type neighbor struct{ tandem.Transport }
+
+func (neighbor) Dial(ctx context.Context, address string) (net.Conn, error) {
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	return d.DialContext(ctx, "tcp", address)
+}
+
 // honest makes native and HTTP calls until it is stopped, none of which may fail.
 func honest(t *testing.T, address string) (stop func()) {
 	own := func(next tandem.Func) tandem.Func {
@@ -144,10 +154,13 @@ func honest(t *testing.T, address string) (stop func()) {
 			return next(ctx, call)
 		}
 	}
-	c, err := client.Dial("tcp://"+address, client.WithTimeout(30*time.Second), client.WithInterceptors(own))
+	c, err := client.Dial("tcp://"+address, client.WithTimeout(30*time.Second), client.WithTransport("tcp", neighbor{transport.TCP()}), client.WithInterceptors(own))
 	if err != nil {
 		t.Fatal(err)
 	}
+	web := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+		return neighbor{}.Dial(ctx, address)
+	}}}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	var made [2]int
@@ -163,7 +176,7 @@ func honest(t *testing.T, address string) (stop func()) {
 	})
 	wg.Go(func() {
 		for ctx.Err() == nil {
-			if err := postLen(address); err != nil {
+			if err := postLen(web, address); err != nil {
 				t.Errorf("an honest HTTP call: %v", err)
 				return
 			}
@@ -175,21 +188,21 @@ func honest(t *testing.T, address string) (stop func()) {
 		cancel()
 		wg.Wait()
 		_ = c.Close()
-		http.DefaultClient.CloseIdleConnections()
+		web.CloseIdleConnections()
 		if made[0] == 0 || made[1] == 0 {
 			t.Errorf("honest calls: %d", made)
 		}
 	}
 }
 
-func postLen(address string) error {
+func postLen(web *http.Client, address string) error {
 	req, err := http.NewRequest(http.MethodPost, "http://"+address+"/Text/Len", strings.NewReader(`"tandem"`))
 	if err != nil {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Honest", "yes")
-	res, err := http.DefaultClient.Do(req)
+	res, err := web.Do(req)
 	if err != nil {
 		return err
 	}
