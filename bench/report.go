@@ -8,12 +8,13 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/tandem-rpc/tandem/bench/chart"
 	"github.com/tandem-rpc/tandem/bench/result"
 )
 
-// report makes report.md and the plots of kept results anew, and README.md's
+// report makes report.md and the plots of kept results again, and README.md's
 // block about one.
-func report(ctx context.Context, args []string) error {
+func report(_ context.Context, args []string) error {
 	flags := flag.NewFlagSet("bench report", flag.ExitOnError)
 	readme := flags.String("readme", "", "file whose block about the newest result is to be made from this one")
 	flags.Usage = func() {
@@ -32,7 +33,7 @@ func report(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		if err := result.Show(ctx, dir, kept); err != nil {
+		if err := result.Show(dir, kept); err != nil {
 			return err
 		}
 		if *readme == "" {
@@ -79,4 +80,16 @@ func writeHeadline(readme, dir string) error {
 		return fmt.Errorf("bench: %w", err)
 	}
 	return nil
+}
+
+// draw draws the charts that standard input holds. The simulator's are drawn so.
+func draw(_ context.Context, args []string) error {
+	if len(args) != 1 {
+		return errors.New("bench: usage: bench draw DIR <charts.json")
+	}
+	charts, err := chart.Read(os.Stdin)
+	if err != nil {
+		return err
+	}
+	return chart.Draw(args[0], charts)
 }

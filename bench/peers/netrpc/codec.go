@@ -7,8 +7,6 @@ import (
 	"io"
 	"net"
 	"net/rpc"
-
-	"github.com/tandem-rpc/tandem/bench/load"
 )
 
 // body is what vtprotobuf generates.
@@ -18,8 +16,7 @@ type body interface {
 	UnmarshalVT(b []byte) error
 }
 
-// maxFrame bounds what a length may claim, in bytes, beyond the calls that the
-// option beside asks for.
+// maxFrame bounds what a length may claim, in bytes.
 const maxFrame = 1 << 20
 
 // framing reads and writes the parts of a message: its number and two byte
@@ -32,12 +29,10 @@ type framing struct {
 	w    *bufio.Writer
 	in   []byte // the last byte string read
 	out  []byte // the body on its way into w
-	max  uint64 // of a part
 }
 
 func newFraming(conn net.Conn) *framing {
-	beside := load.Named().Bytes(load.OptionBeside)
-	return &framing{conn: conn, r: bufio.NewReader(conn), w: bufio.NewWriter(conn), max: uint64(maxFrame + beside)} //nolint:gosec // both are positive
+	return &framing{conn: conn, r: bufio.NewReader(conn), w: bufio.NewWriter(conn)}
 }
 
 func (f *framing) Close() error { return f.conn.Close() }
@@ -108,8 +103,8 @@ func (f *framing) readBytes() error {
 	if err != nil {
 		return err
 	}
-	if n > f.max {
-		return fmt.Errorf("netrpc: a part of %d bytes, allowed are %d", n, f.max)
+	if n > maxFrame {
+		return fmt.Errorf("netrpc: a part of %d bytes, allowed are %d", n, maxFrame)
 	}
 	if uint64(cap(f.in)) < n {
 		f.in = make([]byte, n)

@@ -3,8 +3,6 @@
 // service called by reflection, a pool of 100 workers with a long queue, and no
 // logging, which would also land on the standard output that the harness reads.
 // The HTTP gateway and JSON-RPC on the same port are off: nothing here uses them.
-//
-// With the option bytes=n calls carry n bytes and no codec (SerializeNone).
 package main
 
 import (
@@ -52,11 +50,7 @@ func (codec) Decode(b []byte, v any) error {
 func main() {
 	log.SetDummyLogger()
 	share.RegisterCodec(generated, codec{})
-	sys := load.System{Serve: serve, Dial: load.DialFor(dial), Options: []string{"bytes"}}
-	if load.Named().Has("bytes") {
-		sys.Dial = dialBytes
-	}
-	load.Main(sys)
+	load.Main(load.System{Serve: serve, Dial: load.DialFor(dial)})
 }
 
 func serve(ln net.Listener) error {
@@ -64,7 +58,6 @@ func serve(ln net.Listener) error {
 	srv.DisableHTTPGateway = true
 	srv.DisableJSONRPC = true
 	srv.AddHandler("Hello", "Say", say)
-	srv.AddHandler("Bytes", "Echo", echo)
 	return srv.ServeListener("tcp", ln)
 }
 
