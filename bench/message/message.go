@@ -90,3 +90,23 @@ func AppendTo(b []byte, m *BenchmarkMessage) ([]byte, error) {
 	_, err := m.MarshalToSizedBufferVT(b[start:])
 	return b, err
 }
+
+// Encode is AppendTo for codecs that take a value of any type; v must be a
+// *BenchmarkMessage.
+func Encode(b []byte, v any) ([]byte, error) {
+	m, ok := v.(*BenchmarkMessage)
+	if !ok {
+		return nil, fmt.Errorf("message: %T is not the bench's message", v)
+	}
+	return AppendTo(b, m)
+}
+
+// Decode decodes b, of which it keeps nothing, into v, which must be a
+// *BenchmarkMessage.
+func Decode(b []byte, v any) error {
+	m, ok := v.(*BenchmarkMessage)
+	if !ok {
+		return fmt.Errorf("message: %T is not the bench's message", v)
+	}
+	return m.UnmarshalVT(b)
+}

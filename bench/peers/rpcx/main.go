@@ -7,7 +7,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net"
 
 	"github.com/smallnest/rpcx/client"
@@ -31,21 +30,8 @@ const (
 // codec is an rpcx codec of generated code.
 type codec struct{}
 
-func (codec) Encode(v any) ([]byte, error) {
-	m, ok := v.(*message.BenchmarkMessage)
-	if !ok {
-		return nil, fmt.Errorf("rpcx: encoding a %T", v)
-	}
-	return message.AppendTo(nil, m)
-}
-
-func (codec) Decode(b []byte, v any) error {
-	m, ok := v.(*message.BenchmarkMessage)
-	if !ok {
-		return fmt.Errorf("rpcx: decoding into a %T", v)
-	}
-	return m.UnmarshalVT(b)
-}
+func (codec) Encode(v any) ([]byte, error) { return message.Encode(nil, v) }
+func (codec) Decode(b []byte, v any) error { return message.Decode(b, v) }
 
 func main() {
 	log.SetDummyLogger()
