@@ -3,6 +3,7 @@ package chart
 import (
 	"bytes"
 	"encoding/xml"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -44,7 +45,7 @@ func TestChartsAreDrawn(t *testing.T) {
 			}
 		}
 		for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
-			if _, err := d.Token(); err == io.EOF {
+			if _, err := d.Token(); errors.Is(err, io.EOF) {
 				break
 			} else if err != nil {
 				t.Fatalf("%s.svg: %v", name, err)

@@ -39,7 +39,7 @@ func startPeer(ctx context.Context, runner []string, path string, args ...string
 	line := slices.Concat(runner, []string{path}, args)
 	p := &peer{
 		name:   filepath.Base(path) + " " + args[0],
-		cmd:    exec.CommandContext(ctx, line[0], line[1:]...),
+		cmd:    exec.CommandContext(ctx, line[0], line[1:]...), //nolint:gosec // a peer that the harness has built
 		cancel: cancel,
 	}
 	p.cmd.Stderr = &p.stderr

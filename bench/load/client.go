@@ -12,17 +12,17 @@ import (
 
 // Plan is what a client process is to do.
 type Plan struct {
-	Addrs    []string      // servers; connections take turns
-	Callers  int           // each has one call outstanding at any time
-	Conns    int           // connections that the callers share; 0 means one a caller
-	Warmup   time.Duration // before anything is measured
-	Duration time.Duration // measure at least so long,
-	Calls    int64         // and at least so many calls
+	Addrs    []string      `json:"addrs"`       // servers; connections take turns
+	Callers  int           `json:"callers"`     // each has one call outstanding at any time
+	Conns    int           `json:"conns"`       // connections that the callers share; 0 means one a caller
+	Warmup   time.Duration `json:"warmup_ns"`   // before anything is measured
+	Duration time.Duration `json:"duration_ns"` // measure at least so long,
+	Calls    int64         `json:"calls"`       // and at least so many calls
 
 	// Rate is how many calls a second begin, of all callers together, whether
 	// earlier ones have ended or not: an open loop. Callers take turns, and a call
 	// whose caller is not free yet counts from when it should have begun. 0 is the closed loop: a call begins when the last has ended.
-	Rate int
+	Rate int `json:"rate"`
 }
 
 // connections is how many connections the client opens.

@@ -144,7 +144,10 @@ func (c *client) follow(ctl *control) (Usage, error) {
 
 // Args returns the command line of a client that follows the plan.
 func (p Plan) Args() []string {
-	text, _ := json.Marshal(p) // numbers and strings can't fail
+	text, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // numbers and strings can't fail
+	}
 	return []string{"client", string(text)}
 }
 
