@@ -32,7 +32,7 @@ func TestARunIsKept(t *testing.T) {
 	if err := os.Remove(made); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(t.Context(), []string{"report", filepath.Join(dir, result.JSONFile)}); err != nil {
+	if err := run(t.Context(), []string{"report", dir}); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := os.ReadFile(made); err != nil || string(text) != result.Markdown(kept) {

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/tandem-rpc/tandem/bench/pairs"
@@ -13,10 +14,17 @@ import (
 	"github.com/tandem-rpc/tandem/bench/revisions"
 )
 
-// compare sets two kept results side by side.
+// compare sets two kept results side by side, or two outputs of go test -bench.
 func compare(_ context.Context, args []string) error {
 	if len(args) != 2 { //nolint:mnd // old and new
-		return errors.New("bench: usage: bench compare OLD NEW, both folders of kept results or their report.json")
+		return errors.New("bench: usage: bench compare OLD NEW, both kept results (a folder or its report.json), or both outputs of go test -bench")
+	}
+	if isBenchOutput(args[0]) && isBenchOutput(args[1]) {
+		c, err := revisions.CompareFiles(args[0], args[1])
+		if err != nil {
+			return err
+		}
+		return c.Write(os.Stdout)
 	}
 	was, err := result.Load(args[0])
 	if err != nil {
@@ -27,6 +35,13 @@ func compare(_ context.Context, args []string) error {
 		return err
 	}
 	return result.Compare(os.Stdout, was, is)
+}
+
+// isBenchOutput tells the output of go test -bench from a kept result. A file
+// that can't be read is neither; Load says why.
+func isBenchOutput(path string) bool {
+	text, err := os.ReadFile(path)
+	return err == nil && !strings.HasPrefix(string(text), "{")
 }
 
 // comparePairs measures calls of the working tree and of a revision in turns.

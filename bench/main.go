@@ -27,7 +27,7 @@ type command struct {
 var others = []command{
 	{"pairs", "calls of the working tree and of a revision, in turns, with the interval of their ratio", comparePairs},
 	{"revisions", "micro-benchmarks of the working tree beside those of a revision", compareRevisions},
-	{"compare", "two kept results side by side", compare},
+	{"compare", "two kept results side by side, or two outputs of go test -bench", compare},
 	{"report", "makes the report and the plots of kept results again, and README.md's block", report},
 	{"draw", "draws charts in JSON from standard input into a folder", draw},
 	{"server", "one system's server, for a client on another host", serve},

@@ -31,16 +31,6 @@ func TestHeadline(t *testing.T) {
 	}
 }
 
-func TestWhoIsAPeer(t *testing.T) {
-	for system, want := range map[string]bool{
-		"netrpc": true, "kitex-mux": true, "tandem": false, "tandem+tls": false, "tandem-over": false, "floor-mux": false,
-	} {
-		if isPeer(system) != want {
-			t.Errorf("%s: %t", system, !want)
-		}
-	}
-}
-
 func TestAHeadlineNeedsItsCells(t *testing.T) {
 	for why, change := range map[string]func(*harness.Report){
 		"1000 callers": func(r *harness.Report) { r.Samples = r.Samples[:4] },

@@ -15,6 +15,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -55,6 +56,32 @@ func (r results) add(pkg, output string) {
 			r[name] = append(r[name], s)
 		}
 	}
+}
+
+// CompareFiles sets two files with outputs of go test -bench side by side.
+func CompareFiles(older, newer string) (Comparison, error) {
+	was, err := readFile(older)
+	if err != nil {
+		return Comparison{}, err
+	}
+	is, err := readFile(newer)
+	return compare(was, is), err
+}
+
+func readFile(name string) (results, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("revisions: %w", err)
+	}
+	r := results{}
+	for part := range strings.SplitSeq(string(text), "pkg: ") {
+		pkg, output, _ := strings.Cut(part, "\n")
+		r.add(pkg, output)
+	}
+	if len(r) == 0 {
+		return nil, fmt.Errorf("revisions: no benchmark in the output of go test -bench: %s", name)
+	}
+	return r, nil
 }
 
 // Comparison is what became of each benchmark that both revisions have.

@@ -83,6 +83,20 @@ func TestWrite(t *testing.T) {
 	}
 }
 
+func TestCompareFiles(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, "old", "goos: linux\npkg: a\n"+output+"pkg: b\n"+output)
+	write(t, root, "new", "pkg: a\n"+strings.Replace(output, "20.0 ns", "40 ns", 1))
+	c, err := CompareFiles(filepath.Join(root, "old"), filepath.Join(root, "new"))
+	if err != nil || len(c.rows) != 2 || c.rows[0].name != "a One/x-2" || c.rows[0].ratio() != 2 || len(c.only) != 2 {
+		t.Errorf("%+v, %v; want that One takes twice as long, and that b is at one revision only", c, err)
+	}
+	write(t, root, "new", "PASS\n")
+	if _, err := CompareFiles(filepath.Join(root, "old"), filepath.Join(root, "new")); err == nil {
+		t.Error("an output without benchmarks was accepted")
+	}
+}
+
 // TestRun compares a small package with itself, then makes its benchmark slower and
 // compares again.
 func TestRun(t *testing.T) {
