@@ -66,10 +66,10 @@ type Report struct {
 
 // Failed returns how many samples have no figures although their system supports
 // the cell, or calls that failed.
-func (r *Report) Failed() int { return len(r.failures()) }
+func (r *Report) Failed() int { return len(r.Failures()) }
 
-// failures says of each what went wrong.
-func (r *Report) failures() (lines []string) {
+// Failures says of each what went wrong.
+func (r *Report) Failures() (lines []string) {
 	for _, s := range r.Samples {
 		if s.failed() {
 			lines = append(lines, fmt.Sprintf("round %d: %s", s.Round+1, s))

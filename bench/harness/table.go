@@ -18,7 +18,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 		tables = append(tables, r.Tables(cell)...)
 	}
 	lines := slices.Concat([]string{r.Machine.String()}, r.Topology, []string{r.Settings.String()})
-	return figures.Write(w, append(lines, r.failures()...), tables...)
+	return figures.Write(w, append(lines, r.Failures()...), tables...)
 }
 
 // Tables returns the cell's figures, under the cell's name, and, when a baseline

@@ -31,7 +31,6 @@ func Markdown(r *harness.Report) string {
 			writeRows(&b, append([][]string{t.Heads}, t.Rows...))
 		}
 	}
-	writeMissing(&b, r)
 	writeFailures(&b, r)
 	return b.String()
 }
@@ -55,38 +54,23 @@ func conditions(r *harness.Report) [][]string {
 	return slices.DeleteFunc(rows, func(row []string) bool { return row[1] == "" })
 }
 
-// writeMissing says why systems have no figures in a cell.
-func writeMissing(b *strings.Builder, r *harness.Report) {
-	var lines []string
-	for _, s := range r.Samples {
-		switch {
-		case s.Error != "":
-			lines = append(lines, fmt.Sprintf("- %s, %s, round %d failed: %s", s.System, s.Cell, s.Round+1, oneLine(s.Error)))
-		case s.Unsupported != "":
-			lines = append(lines, fmt.Sprintf("- %s, %s: %s", s.System, s.Cell, oneLine(s.Unsupported)))
-		}
-	}
-	writeSorted(b, "Without figures", lines)
-}
-
-// writeFailures says which calls failed: the figures are of the others.
+// writeFailures says why systems have no figures in a cell, and which calls failed
+// where there are figures of the others.
 func writeFailures(b *strings.Builder, r *harness.Report) {
-	var lines []string
+	lines := r.Failures()
 	for _, s := range r.Samples {
-		if s.Error == "" && s.Client.Failures > 0 {
-			lines = append(lines, fmt.Sprintf("- %s, %s, round %d: %d of %d calls, the first with: %s", s.System, s.Cell, s.Round+1,
-				s.Client.Failures, s.Client.Failures+s.Client.Calls, oneLine(s.Client.FirstError)))
+		if s.Unsupported != "" {
+			lines = append(lines, fmt.Sprintf("%s, %s: %s", s.System, s.Cell.Mode, s.Unsupported))
 		}
 	}
-	writeSorted(b, "Failures", lines)
-}
-
-func writeSorted(b *strings.Builder, title string, lines []string) {
 	if len(lines) == 0 {
 		return
 	}
+	fmt.Fprintf(b, "\n## Failed, or not supported\n\n")
 	slices.Sort(lines)
-	fmt.Fprintf(b, "\n## %s\n\n%s\n", title, strings.Join(slices.Compact(lines), "\n"))
+	for _, line := range slices.Compact(lines) {
+		fmt.Fprintf(b, "- %s\n", oneLine(line))
+	}
 }
 
 // writeRows writes a table whose first row has the heads.

@@ -171,7 +171,7 @@ func TestMarkdownSaysUnderWhichConditions(t *testing.T) {
 		"2026-01-31 12:00 UTC", "| revision | 0123456789ab |", "a processor, 2 cores", "kernel 6.1", "| Go | go1.26 |", "| topology | same: one machine; a process each",
 		"| shared mode | 2 connections |", "![Calls a second, 2 shared connections](throughput-shared.svg)",
 		"## shared, 100 callers", "| tandem | 1500 (1000–2000) |", "calls/s ÷ netrpc", "| tandem | 2.00 (2.00–2.00) |",
-		"- netrpc, shared, 100 callers, round 2 failed: died | suddenly",
+		"- round 2: netrpc shared, 100 callers: FAILED: died | suddenly",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report lacks %q:\n%s", want, text)

@@ -54,7 +54,7 @@ func serve(ln net.Listener) error {
 		if load.Named().Has("gob") {
 			go srv.ServeConn(conn)
 		} else {
-			go srv.ServeCodec(&serverCodec{newFraming(conn)})
+			go srv.ServeCodec(newFraming(conn))
 		}
 	}
 }
@@ -67,7 +67,7 @@ func dial(addr string) (caller, error) {
 	if load.Named().Has("gob") {
 		return caller{rpc.NewClient(conn)}, nil
 	}
-	return caller{rpc.NewClientWithCodec(&clientCodec{newFraming(conn)})}, nil
+	return caller{rpc.NewClientWithCodec(newFraming(conn))}, nil
 }
 
 // connect opens a connection, with TLS when the option asks for it.
