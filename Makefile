@@ -4,7 +4,7 @@
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test interop interop-short interop-jsonrpc interop-together test-protocols test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy outdated generated docs faults faults-inputs faults-short faults-soak fuzz session-soak bombs flood demo sim bench bench-table bench-java bench-compare bench-pairs peers cover vuln ci clean
+.PHONY: help test interop interop-short interop-jsonrpc interop-together test-protocols test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy outdated generated docs faults faults-inputs faults-short faults-soak fuzz session-soak bombs flood demo sim bench bench-table bench-keep bench-compare bench-pairs peers cover vuln ci clean
 
 GO  ?= go
 BIN := $(CURDIR)/.bin
@@ -29,6 +29,7 @@ TESTFLAGS  ?=
 LINTFLAGS  ?=
 DEMOFLAGS  ?=
 BENCHFLAGS ?=
+KIND       ?= levels
 FAULTSFLAGS ?=
 
 BASE         ?= HEAD
@@ -40,10 +41,8 @@ COMPAREFLAGS ?=
 # race of a library's.
 unraced = $(sort $(dir $(shell grep -rlE --include='*_test.go' '^//go:build .*!race' .)))
 modules = $$($(GO) list -m -f '{{.Dir}}')
-# Peers of the bench that have dependencies stand outside the workspace, and so
-# does the program that draws plots, in the module of the bench's tools.
-peers = $$(dirname bench/peers/*/go.mod)
-plot  = bench/tools/plot
+# The bench's peers bring many modules and stand outside the workspace, in one module.
+peers = bench/peers
 # etcd's server and rpcx bring so many modules that the tests with them stand outside
 # the workspace. rpcx has data races of its own.
 embedded = registry/etcd/embedtest registry/e2e/rpcxtest protocol/rpcx/rpcxtest protocol/jsonrpc/jsonrpctest interop/jsonrpc interop/together/clients/rpcx examples/migrating/rpcx examples/migrating/kitex protocol/web/grpctest faults
@@ -54,7 +53,7 @@ registries = $(filter-out ./registry/nacos/...,$(patsubst %/go.mod,./%/...,$(wil
 faulttools = ip:iproute2 nft:nftables iptables:iptables prlimit:util-linux etcd:etcd-server redis-server:redis-server redis-cli:redis-tools /usr/share/java/zookeeper.jar:zookeeper java:default-jre-headless
 
 # Packages besides the core's that have files for some systems only.
-systems = ./bench/connections ./bench/load ./cmd/tandem/internal/demo ./transport/nbio/...
+systems = ./bench/load ./cmd/tandem/internal/demo ./transport/nbio/...
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,7 +62,7 @@ test: ## Test every module with the race detector, then without it what does les
 	@.ci/install gcc:build-essential python3:python3 ip:iproute2 || true # a test that misses one says so
 	$(GO) test -p $(ATATIME) -race -shuffle=on -timeout 10m $(TESTFLAGS) work
 	$(GO) test -p $(ATATIME) -shuffle=on -timeout 5m -run "$$(.ci/unraced $(unraced))" $(TESTFLAGS) $(unraced)
-	cd $(plot) && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) .
+	cd $(peers) && GOWORK=off $(GO) test -race -shuffle=on -timeout 5m $(TESTFLAGS) ./...
 
 test-protocols: ## Test protocols against real peers whose modules stand outside the workspace, and one in Python; installs that as root
 	cd protocol/rpcx/rpcxtest && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) .
@@ -113,9 +112,9 @@ LINTOUTSIDE ?= --fast-only
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT) ## Run all linters (.golangci.yml says which are off, and why)
 	@status=0; echo "golangci-lint run, the workspace"; \
 	$< run --allow-parallel-runners $(LINTFLAGS) $$($(GO) list -m -f '{{.Dir}}/...') || status=1; \
-	for dir in $(peers) $(plot) $(embedded); do \
-		echo "go vet and golangci-lint run $(LINTOUTSIDE) $$dir"; \
-		(cd "$$dir" && GOWORK=off $(GO) vet . && GOWORK=off $< run $(LINTOUTSIDE) --allow-parallel-runners --config $(CURDIR)/.golangci.yml $(LINTFLAGS) .) || status=1; \
+	for packages in $(peers)/... $(embedded:%=%/.); do \
+		echo "go vet and golangci-lint run $(LINTOUTSIDE) $$packages"; \
+		(cd "$${packages%/*}" && GOWORK=off $(GO) vet ./$${packages##*/} && GOWORK=off $< run $(LINTOUTSIDE) --allow-parallel-runners --config $(CURDIR)/.golangci.yml $(LINTFLAGS) ./$${packages##*/}) || status=1; \
 	done; exit $$status
 
 fix: ## Let the linters mend what they can
@@ -221,9 +220,7 @@ demo: ## Run the demo: a cluster under fire, and no call lost
 
 sim: ## Play clusters in trouble in virtual time: fail if a figure is missed, write docs/sim
 	$(GO) run ./internal/sim/cmd/sim -out docs/sim
-	@plots=$$(mktemp -d); trap 'rm -rf "$$plots"' EXIT; \
-	(cd $(plot) && GOWORK=off $(GO) run . "$$plots") <docs/sim/charts.json; \
-	cp "$$plots"/*.svg docs/sim/
+	$(GO) run ./bench draw docs/sim <docs/sim/charts.json
 
 bench: ## Measure calls against other frameworks and the floors
 	$(GO) run ./bench calls $(BENCHFLAGS)
@@ -231,9 +228,8 @@ bench: ## Measure calls against other frameworks and the floors
 bench-table: ## Measure the seeds' whole table: three deployments, 100 to 5000 callers; takes hours, needs root
 	$(GO) run ./bench table $(BENCHFLAGS)
 
-bench-java: ## Measure Dubbo, Motan and Thrift in Java too; installs a JDK, Maven and generators as root
-	@bench/java/tools.sh
-	$(GO) run ./bench java $(BENCHFLAGS)
+bench-keep: ## Run the scenario KIND (levels) and keep its result in bench/results, in place of the last
+	$(GO) run ./bench $(KIND) -out bench/results/$(KIND) $(BENCHFLAGS)
 
 bench-compare: ## Measure the hot packages at BASE (HEAD) and now: fail if 5 % slower, or with more allocations
 	$(GO) run ./bench revisions -base $(BASE) -count $(COMPARECOUNT) -time $(COMPARETIME) $(COMPAREFLAGS)
@@ -241,13 +237,10 @@ bench-compare: ## Measure the hot packages at BASE (HEAD) and now: fail if 5 % s
 bench-pairs: ## Measure calls at BASE (HEAD) and now in turns: fail if a loss of more than 2 % is not excluded
 	$(GO) run ./bench pairs -base $(BASE) $(BENCHFLAGS)
 
-peers: ## Vet every peer of the bench and its plots, and make a few calls with each
-	@for dir in $(peers) $(plot); do \
-		echo "go vet $$dir"; \
-		(cd "$$dir" && export GOWORK=off && $(GO) mod tidy -diff && $(GO) vet .); \
-	done
+peers: ## Vet every peer of the bench, and make a few calls with each
+	cd $(peers) && export GOWORK=off && $(GO) mod tidy -diff && $(GO) vet ./...
 	$(GO) run ./bench calls -callers 4 -rounds 1 -warmup 50ms -duration 100ms
-	$(GO) run ./bench calls -callers 4 -rounds 1 -warmup 50ms -duration 100ms -mode shared -systems tandem-over+quic,tandem-over+kcp,tandem-over+unix,tandem-over+memory,tandem-over+proxy,tandem-over+nbio
+	$(GO) run ./bench calls -callers 4 -rounds 1 -warmup 50ms -duration 100ms -mode shared -systems tandem+tls+metrics+trace+accesslog,tandem-over+quic,tandem-over+kcp,tandem-over+unix,tandem-over+nbio,netrpc+gob
 
 cover: ## Show how much of the core its tests cover
 	GOWORK=off $(GO) test -coverpkg=./... -coverprofile=coverage.out ./...

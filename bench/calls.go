@@ -2,46 +2,23 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/tandem-rpc/tandem/bench/harness"
-	"github.com/tandem-rpc/tandem/bench/java"
-	"github.com/tandem-rpc/tandem/bench/progress"
 	"github.com/tandem-rpc/tandem/bench/result"
 )
 
-// calls measures every system in every cell.
-func calls(ctx context.Context, args []string) error {
-	return measure(ctx, args, "calls", tableFlags{
-		modes: "shared,percaller", callers: "100,1000", deployments: "same", works: "0",
-		rounds: 3, duration: 5 * time.Second, timeout: 3 * time.Minute,
-	})
-}
-
-// table is the table of the seeds: their callers, calls and deployments. A cell's
-// million calls and ten seconds are those of its five rounds together.
-func table(ctx context.Context, args []string) error {
-	return measure(ctx, args, "table", tableFlags{
-		modes: "shared,percaller", callers: "100,500,1000,2000,5000", deployments: "same,apart,two-servers", works: "0,10us",
-		rounds: 5, duration: 2 * time.Second, calls: 200_000, timeout: 15 * time.Minute,
-	})
-}
-
-// inJava measures the systems in Java beside some in Go.
-func inJava(ctx context.Context, args []string) error {
-	return measure(ctx, args, "java", tableFlags{
-		systems: strings.Join(append(java.Systems(), "tandem", "netrpc", "floor-mux", "floor-plain"), ","),
-		modes:   "shared,percaller", callers: "100,1000", deployments: "same", works: "0",
-		rounds: 3, duration: 5 * time.Second, timeout: 5 * time.Minute,
-	})
-}
-
-// measure runs the harness as the command line says.
-func measure(ctx context.Context, args []string, name string, defaults tableFlags) error {
-	settings, to, err := defaults.parse("bench "+name, args)
+// measure runs a scenario as the command line says, and prints and keeps what it
+// measured. An interrupted run prints what it has.
+func measure(ctx context.Context, s scenario, args []string) error {
+	defaults := usual()
+	s.settings(&defaults)
+	settings, to, err := defaults.parse(s.name, args)
 	if err != nil {
 		return err
 	}
@@ -50,39 +27,56 @@ func measure(ctx context.Context, args []string, name string, defaults tableFlag
 			return err
 		}
 	}
-	var earlier *harness.Report
-	if to.folder != "" {
-		if earlier, err = result.Earlier(ctx, to.folder, settings); err != nil {
-			return err
-		}
-	}
-	report, err := runAfter(ctx, earlier, settings)
+	n, takes := settings.Estimate()
+	fmt.Fprintf(os.Stderr, "%d measurements, about %v if each system makes 50,000 calls a second\n", n, takes.Round(time.Second))
+	report, err := harness.Run(ctx, settings, os.Stderr)
 	if report == nil {
 		return err
 	}
 	if err == nil && to.folder != "" {
-		err = result.Keep(ctx, to.folder, report)
+		err = result.Keep(to.folder, report)
 	}
-	return publish(report, err, to.file)
+	if err := errors.Join(err, report.WriteTable(os.Stdout), writeFile(to.file, report)); err != nil {
+		return err
+	}
+	if n := report.Failed(); n > 0 {
+		return fmt.Errorf("bench: measurements that failed: %d; the lines above say why", n)
+	}
+	return nil
 }
 
-// runAfter measures, and adds what it measured to an earlier report unless that
-// is nil, or the run was interrupted: a part of a round can't be added.
-func runAfter(ctx context.Context, earlier *harness.Report, s harness.Settings) (*harness.Report, error) {
-	if earlier != nil {
-		s.First, s.Peaks = earlier.Settings.Rounds, earlier.Settings.Peaks
+// writeFile writes a report as JSON to file, unless that is empty.
+func writeFile(file string, report *harness.Report) error {
+	if file == "" {
+		return nil
 	}
-	n, takes := s.Estimate()
-	fmt.Fprintf(os.Stderr, "%d measurements, about %v if each system makes 50,000 calls a second\n", n, takes.Round(time.Second))
-	line := progress.New(os.Stderr)
-	report, err := harness.Run(ctx, s, line)
-	line.End()
-	if err != nil || earlier == nil {
-		return report, err
+	text, err := json.MarshalIndent(report, "", "\t")
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
 	}
-	joined, err := result.Join(earlier, report)
-	if err != nil { // what was measured is shown, and not kept
-		return report, err
+	if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
+		return fmt.Errorf("bench: %w", err)
 	}
-	return joined, nil
+	return nil
+}
+
+// serve runs the server of one system until it is interrupted.
+func serve(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("bench server", flag.ExitOnError)
+	system := flags.String("system", "tandem", "system whose server is to run")
+	listen := flags.String("listen", "127.0.0.1:7001", "address to listen on")
+	work := flags.Duration("work", 0, "time for which a handler keeps its processor busy")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	used, err := harness.Serve(ctx, *system, *listen, *work, func(addr string) {
+		fmt.Fprintf(os.Stdout, "%s serves on %s until it is interrupted\n", *system, addr)
+	})
+	if err != nil {
+		return err
+	}
+	const mib = 1 << 20
+	fmt.Fprintf(os.Stdout, "%s used %v of processor time in %v, %d MB of memory at most, %d objects, %d reads and %d writes\n",
+		*system, used.CPU, used.Wall.Round(time.Millisecond), used.Peak/mib, used.Mallocs, used.Reads, used.Writes)
+	return nil
 }

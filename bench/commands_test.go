@@ -1,20 +1,21 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/tandem-rpc/tandem/bench/harness"
 	"github.com/tandem-rpc/tandem/bench/result"
 )
 
-// TestARunIsKeptAndContinued measures two systems shortly, adds a round, and
-// makes the report anew.
-func TestARunIsKeptAndContinued(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "2026-01-31-calls")
-	args := []string{"calls", "-systems", "netrpc,floor-mux", "-callers", "4", "-mode", "shared", "-rounds", "1", "-warmup", "10ms", "-duration", "50ms", "-out", dir}
+// TestARunIsKept measures two systems shortly, twice, makes the report again, and
+// compares it with itself.
+func TestARunIsKept(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "calls")
+	args := strings.Fields("calls -systems netrpc,floor-mux -callers 4 -mode shared -rounds 2 -warmup 10ms -duration 50ms -rates 500 -out " + dir)
 	for range 2 {
 		if err := run(t.Context(), args); err != nil {
 			t.Fatal(err)
@@ -24,85 +25,59 @@ func TestARunIsKeptAndContinued(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if kept.Settings.Rounds != 2 || len(kept.Samples) != 4 || kept.Samples[0].System != "netrpc" || kept.Samples[2].System != "floor-mux" || kept.Samples[2].Round != 1 {
-		t.Errorf("%d rounds, want 2 of 2 samples, the second beginning with the other system: %v", kept.Settings.Rounds, kept.Samples)
-	}
-	if err := run(t.Context(), append(args, "-duration", "60ms")); err == nil || !strings.Contains(err.Error(), "not the same settings") {
-		t.Errorf("error %v, want that the settings differ", err)
+	if len(kept.Samples) != 4 || kept.Samples[0].Cell.Rate != 500 {
+		t.Errorf("%d samples, want those of the second run: %v", len(kept.Samples), kept.Samples)
 	}
 	made := filepath.Join(dir, result.MarkdownFile)
 	if err := os.Remove(made); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(t.Context(), []string{"report", filepath.Join(dir, result.JSONFile)}); err != nil {
+	if err := run(t.Context(), []string{"report", dir}); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := os.ReadFile(made); err != nil || string(text) != result.Markdown(kept) {
-		t.Errorf("the report was not made anew: %v", err)
+		t.Errorf("the report was not made again: %v", err)
 	}
 	if err := run(t.Context(), []string{"compare", dir, dir}); err != nil {
 		t.Error(err)
 	}
 }
 
-// A report of tables is kept as it was printed, once.
-func TestTablesAreKept(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "2026-01-31-balancers")
-	args := strings.Fields("balancers -nodes 10 -goroutines 1 -count 1 -benchtime 1ms -out " + dir)
-	if err := run(t.Context(), args); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(dir, result.MarkdownFile))
-	if err != nil || !strings.Contains(string(text), "`go run ./bench balancers -nodes 10") || !strings.Contains(string(text), "roundrobin") {
-		t.Errorf("%v: the report lacks its command or its table:\n%s", err, text)
-	}
-	if _, err := result.Load(dir); !errors.Is(err, result.ErrOtherKind) {
-		t.Errorf("error %v, want ErrOtherKind", err)
-	}
-	if err := run(t.Context(), args); err == nil || !strings.Contains(err.Error(), "choose another folder") {
-		t.Errorf("error %v, want that the folder is taken", err)
-	}
-}
-
-// Rounds of an open loop are added at the rates of the first.
-func TestPeaksAreMeasuredOnce(t *testing.T) {
-	dir := t.TempDir()
-	args := strings.Fields("calls -systems netrpc -callers 4 -mode shared -rounds 1 -warmup 10ms -duration 50ms -rates 50% -out " + dir)
-	for range 2 {
-		if err := run(t.Context(), args); err != nil {
-			t.Fatal(err)
-		}
-	}
-	kept, err := result.Load(dir)
+// Every scenario has settings that can be meant and systems that are there.
+func TestScenarios(t *testing.T) {
+	known, err := harness.Systems(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(kept.Peaks) != 1 || len(kept.Samples) != 2 || kept.Samples[0].Cell != kept.Samples[1].Cell || kept.Samples[0].Cell.Rate < 1 {
-		t.Errorf("%d peaks, want 1; samples %v", len(kept.Peaks), kept.Samples)
-	}
-}
-
-func TestTwoOutputsOfGoTestAreCompared(t *testing.T) {
-	dir := t.TempDir()
-	var files []string
-	for _, name := range []string{"old.txt", "new.txt"} {
-		file := filepath.Join(dir, name)
-		text := "pkg: example.com/a\n" + strings.Repeat("BenchmarkOne-2 \t 100\t 20.0 ns/op\n", 6)
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
+	for _, s := range scenarios {
+		f := usual()
+		s.settings(&f)
+		got, _, err := f.parse(s.name, nil)
+		if err != nil {
+			t.Errorf("%s: %v", s.name, err)
 		}
-		files = append(files, file)
+		for _, system := range got.Systems {
+			if name, _, _ := strings.Cut(system, "+"); !slices.Contains(known, name) {
+				t.Errorf("%s: no system %s", s.name, system)
+			}
+		}
 	}
-	if err := run(t.Context(), append([]string{"compare"}, files...)); err != nil {
-		t.Error(err)
+	if lines := strings.Count(usage(), "\n"); lines > 30 {
+		t.Errorf("bench -h has %d lines, more than a screen", lines)
 	}
-	if err := run(t.Context(), []string{"compare", files[0], dir}); err == nil {
-		t.Error("an output of go test was compared with a folder")
+	kept, err := os.ReadDir("results")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range kept {
+		if !slices.ContainsFunc(scenarios, func(s scenario) bool { return s.name == k.Name() }) {
+			t.Errorf("the kept result %s is of no scenario", k.Name())
+		}
 	}
 }
 
 func TestWhatCommandsRefuse(t *testing.T) {
-	for _, line := range []string{"telepathy", "report", "report -readme README.md a b", "compare a", "compare a b", "report " + t.TempDir()} {
+	for _, line := range []string{"telepathy", "draw", "report", "report -readme README.md a b", "compare a", "compare a b", "report " + t.TempDir()} {
 		if err := run(t.Context(), strings.Fields(line)); err == nil {
 			t.Errorf("bench %s: no error", line)
 		}

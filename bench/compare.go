@@ -7,33 +7,30 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
+	"github.com/tandem-rpc/tandem/bench/pairs"
 	"github.com/tandem-rpc/tandem/bench/result"
 	"github.com/tandem-rpc/tandem/bench/revisions"
 )
 
 // compare sets two kept results side by side, or two outputs of go test -bench.
-func compare(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("bench compare", flag.ExitOnError)
-	flags.Usage = func() {
-		fmt.Fprintln(flags.Output(), "usage: bench compare OLD NEW\n  each a kept result, or each a file with the output of go test -bench")
+func compare(_ context.Context, args []string) error {
+	if len(args) != 2 { //nolint:mnd // old and new
+		return errors.New("bench: usage: bench compare OLD NEW, both kept results (a folder or its report.json), or both outputs of go test -bench")
 	}
-	if err := flags.Parse(args); err != nil {
-		return err
+	if isBenchOutput(args[0]) && isBenchOutput(args[1]) {
+		c, err := revisions.CompareFiles(args[0], args[1])
+		if err != nil {
+			return err
+		}
+		return c.Write(os.Stdout)
 	}
-	if flags.NArg() != 2 {
-		return errors.New("bench: compare takes two kept results, or two outputs of go test -bench")
-	}
-	older, newer := flags.Arg(0), flags.Arg(1)
-	if isBenchOutput(older) && isBenchOutput(newer) {
-		_, err := compareOutputs(ctx, older, newer)
-		return err
-	}
-	was, err := result.Load(older)
+	was, err := result.Load(args[0])
 	if err != nil {
 		return err
 	}
-	is, err := result.Load(newer)
+	is, err := result.Load(args[1])
 	if err != nil {
 		return err
 	}
@@ -41,25 +38,62 @@ func compare(ctx context.Context, args []string) error {
 }
 
 // isBenchOutput tells the output of go test -bench from a kept result. A file
-// that can't be read is neither; whoever loads it says why.
+// that can't be read is neither; Load says why.
 func isBenchOutput(path string) bool {
 	text, err := os.ReadFile(path)
 	return err == nil && !strings.HasPrefix(string(text), "{")
 }
 
-// compareOutputs prints benchstat's table, and then what bench revisions judges by.
-func compareOutputs(ctx context.Context, older, newer string) (c revisions.Comparison, err error) {
-	was, err := revisions.ReadFile(older)
+// comparePairs measures calls of the working tree and of a revision in turns.
+func comparePairs(ctx context.Context, args []string) error {
+	var s pairs.Settings
+	flags := flag.NewFlagSet("bench pairs", flag.ExitOnError)
+	limit := flags.Float64("limit", 2, "fail when a loss of more than so many percent is not excluded")
+	flags.StringVar(&s.Base, "base", "HEAD", "revision that the working tree is compared with")
+	flags.IntVar(&s.Pairs, "pairs", 20, "pairs of runs")
+	flags.StringVar(&s.Callers, "callers", "1,16,100,1000", "numbers of concurrent callers")
+	flags.StringVar(&s.Modes, "mode", "shared,percaller", "modes: shared, percaller")
+	flags.DurationVar(&s.Duration, "duration", time.Second, "measure so long")
+	flags.DurationVar(&s.Warmup, "warmup", 200*time.Millisecond, "time before each measurement")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	rows, err := pairs.Run(ctx, s, os.Stderr)
 	if err != nil {
-		return c, err
+		return err
 	}
-	is, err := revisions.ReadFile(newer)
+	return errors.Join(pairs.Write(os.Stdout, rows), pairs.Judge(rows, *limit/100))
+}
+
+// hotPackages are those that a call runs through.
+const hotPackages = ".,wire,codec,codec/msgpack,codec/protobuf,compress,balance,internal/dispatch,internal/session,client,server,plugin/accesslog,plugin/metrics,plugin/trace"
+
+// unfit is the pattern of benchmarks whose time and allocations say nothing about
+// this code: one counts what it prepares, so its figures depend on how often it runs;
+// one measures memory and sleeps for it, and its hundreds of connections allocate as
+// the collector empties pools; the others are what bufio and Go's own calls take,
+// beside which ours are set.
+const unfit = "^BenchmarkLookup$|^BenchmarkClientMemory$|^BenchmarkParser$/.*/.*/^bufio$|^BenchmarkCall$/Call$"
+
+// compareRevisions compares the micro-benchmarks of the working tree with those
+// of a revision.
+func compareRevisions(ctx context.Context, args []string) error {
+	var s revisions.Settings
+	flags := flag.NewFlagSet("bench revisions", flag.ExitOnError)
+	packages := flags.String("packages", hotPackages, "folders with benchmarks, separated by commas")
+	limit := flags.Float64("limit", 5, "fail when the geometric mean is worse by more than so many percent")
+	flags.StringVar(&s.Base, "base", "HEAD", "revision that the working tree is compared with")
+	flags.StringVar(&s.Bench, "bench", ".", "pattern of the benchmarks")
+	flags.StringVar(&s.Skip, "skip", unfit, "pattern of benchmarks to leave out")
+	flags.IntVar(&s.Count, "count", 8, "runs of each benchmark at each revision")
+	flags.StringVar(&s.Time, "time", "50ms", "time of a run, as go test -benchtime takes it")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	s.Packages = list(*packages)
+	c, err := revisions.Run(ctx, s, os.Stderr)
 	if err != nil {
-		return c, err
+		return fmt.Errorf("bench: %w", err)
 	}
-	if err := revisions.Benchstat(ctx, os.Stdout, older, newer); err != nil {
-		return c, err
-	}
-	c = revisions.Compare(was, is)
-	return c, c.Write(os.Stdout)
+	return errors.Join(c.Write(os.Stdout), c.Judge(*limit/100))
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -22,26 +23,14 @@ type command struct {
 	run        func(ctx context.Context, args []string) error
 }
 
-// commands are in the order in which they are listed; the first is meant when
-// none is named.
-var commands = []command{
-	{"calls", "throughput, latency and CPU of calls, each system beside the others", calls},
-	{"table", "the seeds' whole table: calls with its sizes; takes hours", table},
-	{"java", "calls of systems in Java beside some in Go; needs a JDK and Maven", inJava},
-	{"parser", "messages out of a stream of bytes, beside the figures of LittleRpc's document", parsing},
-	{"balancers", "the choice of an instance, by every policy", balancing},
-	{"dispatch", "calls of a service's methods, with inlining and without", dispatching},
-	{"codecs", "each codec alone and in a call, beside net/rpc with the same", coding},
-	{"large", "streams, large messages beside small calls, TLS, compression, plain bytes", largeAndMixed},
-	{"curves", "throughput over requests, callers and connections, as a document drew it", curve},
-	{"instructions", "instructions of a call, each system beside the others; needs valgrind", counting},
-	{"connections", "memory of a server that holds very many connections", holdMany},
-	{"report", "makes the report and the plots of kept results anew", report},
-	{"compare", "sets two kept results side by side, or two outputs of go test -bench", compare},
-	{"revisions", "compares the micro-benchmarks of the working tree with a revision's", compareRevisions},
+// others are the commands that are not scenarios.
+var others = []command{
 	{"pairs", "calls of the working tree and of a revision, in turns, with the interval of their ratio", comparePairs},
+	{"revisions", "micro-benchmarks of the working tree beside those of a revision", compareRevisions},
+	{"compare", "two kept results side by side, or two outputs of go test -bench", compare},
+	{"report", "makes the report and the plots of kept results again, and README.md's block", report},
+	{"draw", "draws charts in JSON from standard input into a folder", draw},
 	{"server", "one system's server, for a client on another host", serve},
-	{"client", "calls to servers that run already", remote},
 }
 
 func main() {
@@ -55,17 +44,34 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
-		return commands[0].run(ctx, args)
+	if len(args) == 0 || slices.Contains([]string{"-h", "-help", "--help", "help"}, args[0]) {
+		fmt.Fprint(os.Stdout, usage())
+		return nil
 	}
-	for _, c := range commands {
+	for _, s := range scenarios {
+		if s.name == args[0] {
+			return measure(ctx, s, args[1:])
+		}
+	}
+	for _, c := range others {
 		if c.name == args[0] {
 			return c.run(ctx, args[1:])
 		}
 	}
-	var list strings.Builder
-	for _, c := range commands {
-		fmt.Fprintf(&list, "\n  bench %-13s %s", c.name, c.what)
+	return fmt.Errorf("bench: no command %q\n%s", args[0], usage())
+}
+
+// usage lists everything on one screen.
+func usage() string {
+	var b strings.Builder
+	b.WriteString("usage: bench COMMAND [flags]; bench COMMAND -h lists its flags\n\n" +
+		"Scenarios: each measures systems in turns, prints a table, and with -out keeps the result.\n")
+	for _, s := range scenarios {
+		fmt.Fprintf(&b, "  %-12s %s\n", s.name, s.what)
 	}
-	return fmt.Errorf("bench: no command %q; there are:%s", args[0], &list)
+	b.WriteString("\nOther commands:\n")
+	for _, c := range others {
+		fmt.Fprintf(&b, "  %-12s %s\n", c.name, c.what)
+	}
+	return b.String()
 }

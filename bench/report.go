@@ -8,57 +8,42 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/tandem-rpc/tandem/bench/chart"
+	"github.com/tandem-rpc/tandem/bench/harness"
 	"github.com/tandem-rpc/tandem/bench/result"
 )
 
-// report makes report.md and the plots of kept results anew, and README.md's
+// report makes report.md and the plots of kept results again, and README.md's
 // block about one.
-func report(ctx context.Context, args []string) error {
+func report(_ context.Context, args []string) error {
 	flags := flag.NewFlagSet("bench report", flag.ExitOnError)
-	readme := flags.String("readme", "", "file whose block about the newest result is to be made from this one")
-	flags.Usage = func() {
-		fmt.Fprintln(flags.Output(), "usage: bench report [-readme FILE] DIR|FILE…")
-		flags.PrintDefaults()
-	}
+	readme := flags.String("readme", "", "file whose block about a result is to be made from this one")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if flags.NArg() == 0 || *readme != "" && flags.NArg() != 1 {
-		return errors.New("bench: report takes folders of kept results, or their report.json; with -readme exactly one")
+		return errors.New("bench: usage: bench report [-readme FILE] DIR…, folders of kept results; with -readme exactly one")
 	}
-	for _, path := range flags.Args() {
-		dir := folderOf(path)
-		kept, err := result.Load(path)
+	for _, dir := range flags.Args() {
+		kept, err := result.Load(dir)
 		if err != nil {
 			return err
 		}
-		if err := result.Show(ctx, dir, kept); err != nil {
+		if err := result.Show(dir, kept); err != nil {
 			return err
 		}
 		if *readme == "" {
 			continue
 		}
-		if err := writeHeadline(*readme, dir); err != nil {
+		if err := writeHeadline(*readme, dir, kept); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// folderOf is where a kept result lies that is named by its folder or its file.
-func folderOf(path string) string {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return path
-	}
-	return filepath.Dir(path)
-}
-
 // writeHeadline makes the block in a README about the result in dir.
-func writeHeadline(readme, dir string) error {
-	kept, err := result.Load(dir)
-	if err != nil {
-		return err
-	}
+func writeHeadline(readme, dir string, kept *harness.Report) error {
 	folder, err := filepath.Rel(filepath.Dir(readme), dir)
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)
@@ -79,4 +64,16 @@ func writeHeadline(readme, dir string) error {
 		return fmt.Errorf("bench: %w", err)
 	}
 	return nil
+}
+
+// draw draws the charts that standard input holds. The simulator's are drawn so.
+func draw(_ context.Context, args []string) error {
+	if len(args) != 1 {
+		return errors.New("bench: usage: bench draw DIR <charts.json")
+	}
+	charts, err := chart.Read(os.Stdin)
+	if err != nil {
+		return err
+	}
+	return chart.Draw(args[0], charts)
 }

@@ -1,21 +1,18 @@
-// Package chart describes plots as data, and has them drawn by a program in a
-// module of its own, bench/tools: so neither the bench nor a peer is built with
-// a plotting library, or with the versions that one asks for.
+// Package chart describes plots as data and draws them as SVG.
 package chart
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 )
 
 // Chart is one plot.
 type Chart struct {
-	Name   string   `json:"name"` // of the files, without their ending
+	Name   string   `json:"name"` // of the file, without its ending
 	Title  string   `json:"title"`
 	X      string   `json:"x"` // what the axis means, and its unit
 	Y      string   `json:"y"`
@@ -35,7 +32,7 @@ type Tick struct {
 // Series is one line, or one colour of bars.
 type Series struct {
 	Name   string  `json:"name"`
-	Style  int     `json:"style"`            // number of its colour and mark, which it keeps in all charts
+	Style  int     `json:"style"`            // number of its colour, which it keeps in all charts
 	Strong bool    `json:"strong,omitempty"` // drawn thicker, in red
 	Dashed bool    `json:"dashed,omitempty"` // grey and dashed
 	Points []Point `json:"points"`
@@ -50,37 +47,42 @@ type Point struct {
 	High float64 `json:"high"`
 }
 
-// Draw writes every chart into the folder dir, as SVG and as PNG. It needs the
-// go command and the source tree, since it builds the program that draws.
-func Draw(ctx context.Context, dir string, charts []Chart) error {
-	tools, err := toolsFolder(ctx)
-	if err != nil {
-		return err
+// Read reads a JSON list of charts.
+func Read(r io.Reader) ([]Chart, error) {
+	var charts []Chart
+	if err := json.NewDecoder(r).Decode(&charts); err != nil {
+		return nil, fmt.Errorf("chart: a JSON list of charts was expected: %w", err)
 	}
-	if dir, err = filepath.Abs(dir); err != nil {
-		return fmt.Errorf("chart: %w", err)
-	}
-	text, err := json.Marshal(charts)
-	if err != nil {
-		return fmt.Errorf("chart: %w", err)
-	}
-	cmd := exec.CommandContext(ctx, "go", "run", "./plot", dir)
-	cmd.Dir = tools
-	cmd.Env = append(os.Environ(), "GOWORK=off")
-	cmd.Stdin = bytes.NewReader(text)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("chart: drawing into %s: %w\n%s", dir, err, out)
+	return charts, nil
+}
+
+// Draw writes every chart into the folder dir, as NAME.svg.
+func Draw(dir string, charts []Chart) error {
+	for _, c := range charts {
+		if err := c.check(); err != nil {
+			return fmt.Errorf("chart: %q: %w", c.Name, err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, c.Name+".svg"), c.SVG(), 0o644); err != nil {
+			return fmt.Errorf("chart: %w", err)
+		}
 	}
 	return nil
 }
 
-// toolsFolder finds bench/tools from wherever in the workspace the bench runs.
-func toolsFolder(ctx context.Context) (string, error) {
-	const module = "github.com/tandem-rpc/tandem/bench"
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
-	dir := string(bytes.TrimSpace(out))
-	if err != nil || dir == "" {
-		return "", fmt.Errorf("chart: module %s not found; run inside the repository: %w", module, err)
+// check finds what can't be drawn.
+func (c Chart) check() error {
+	if len(c.Series) == 0 {
+		return errors.New("no series")
 	}
-	return filepath.Join(dir, "tools"), nil
+	for _, s := range c.Series {
+		if len(s.Points) == 0 {
+			return fmt.Errorf("series %q has no points", s.Name)
+		}
+		for _, p := range s.Points {
+			if c.LogX && p.X <= 0 || c.LogY && p.Low <= 0 {
+				return fmt.Errorf("series %q: the point %+v is not above 0, as a logarithmic axis needs it", s.Name, p)
+			}
+		}
+	}
+	return nil
 }

@@ -26,13 +26,8 @@ func SpreadOf(v []float64) Spread {
 	return Spread{median, v[0], v[len(v)-1]}
 }
 
-// String is the median with the least and the most in brackets, each with as
-// many digits as Number finds.
-func (s Spread) String() string {
-	return fmt.Sprintf("%s (%s–%s)", Number(s.Median), Number(s.Min), Number(s.Max))
-}
-
-// Fixed is the same with that many digits after the point.
+// Fixed is the median with the least and the most in brackets, each with that many
+// digits after the point.
 func (s Spread) Fixed(digits int) string {
 	return fmt.Sprintf("%.*f (%.*f–%.*f)", digits, s.Median, digits, s.Min, digits, s.Max)
 }

@@ -1,7 +1,6 @@
 package figures
 
 import (
-	"errors"
 	"strings"
 	"testing"
 )
@@ -20,9 +19,6 @@ func TestSpread(t *testing.T) {
 		}
 	}
 	s := Spread{12.345, 1, 123.45}
-	if got := s.String(); got != "12.3 (1–123)" {
-		t.Errorf("it is written %q", got)
-	}
 	if got := s.Fixed(1); got != "12.3 (1.0–123.5)" {
 		t.Errorf("with a fixed digit it is written %q", got)
 	}
@@ -46,31 +42,5 @@ func TestTables(t *testing.T) {
 		Table{Heads: []string{"x", "y"}})
 	if err != nil || b.String() != want {
 		t.Errorf("error %v, written\n%s\nwant\n%s", err, b.String(), want)
-	}
-}
-
-// full is a writer with room for so many lines.
-type full int
-
-func (f *full) Write(b []byte) (int, error) {
-	*f -= full(strings.Count(string(b), "\n"))
-	if *f < 0 {
-		return 0, errors.New("no room")
-	}
-	return len(b), nil
-}
-
-func TestEveryLineThatCannotBeWrittenIsAnError(t *testing.T) {
-	table := Table{Title: "title", Heads: []string{"a"}, Rows: [][]string{{"1"}}, Notes: []string{"note"}}
-	const lines = 6
-	for room := range lines {
-		w := full(room)
-		if err := Write(&w, []string{"a machine"}, table); err == nil {
-			t.Errorf("no error with room for %d of %d lines", room, lines)
-		}
-	}
-	w := full(lines)
-	if err := Write(&w, []string{"a machine"}, table); err != nil {
-		t.Error(err)
 	}
 }

@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strings"
@@ -17,50 +18,40 @@ type Table struct {
 
 // Write prints what the tables have in common, a line each, and the tables.
 func Write(w io.Writer, lines []string, tables ...Table) error {
-	if err := writeLines(w, lines); err != nil {
-		return err
-	}
+	var b bytes.Buffer
+	writeLines(&b, lines)
 	for _, t := range tables {
-		if err := t.write(w); err != nil {
-			return err
-		}
+		t.write(&b)
 	}
-	return nil
+	_, err := b.WriteTo(w)
+	return err
 }
 
 // write aligns the first column left and the others, numbers, right.
-func (t Table) write(w io.Writer) error {
-	above := []string{""}
+func (t Table) write(b *bytes.Buffer) {
+	fmt.Fprintln(b)
 	if t.Title != "" {
-		above = append(above, t.Title)
-	}
-	if err := writeLines(w, above); err != nil {
-		return err
+		fmt.Fprintln(b, t.Title)
 	}
 	rows := append([][]string{t.Heads}, t.Rows...)
 	first := 0
 	for _, row := range rows {
 		first = max(first, width(row[0]))
 	}
-	aligned := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	aligned := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, row := range rows {
 		pad := strings.Repeat(" ", first-width(row[0]))
-		fmt.Fprintln(aligned, row[0]+pad+"\t"+strings.Join(row[1:], "\t")+"\t") // keeps its first error for Flush
+		fmt.Fprintln(aligned, row[0]+pad+"\t"+strings.Join(row[1:], "\t")+"\t")
 	}
-	if err := aligned.Flush(); err != nil {
-		return err
-	}
-	return writeLines(w, t.Notes)
+	_ = aligned.Flush() // a buffer takes all
+	writeLines(b, t.Notes)
 }
 
 // width is how many columns of a terminal the text takes.
 func width(text string) int { return len([]rune(text)) }
 
-func writeLines(w io.Writer, lines []string) error {
+func writeLines(b *bytes.Buffer, lines []string) {
 	for _, line := range lines {
-		if _, err := fmt.Fprintln(w, line); err != nil {
-			return err
-		}
+		fmt.Fprintln(b, line)
 	}
-	return nil
 }

@@ -2,10 +2,8 @@ package floor
 
 import (
 	"bytes"
-	"encoding/binary"
 	"io"
 	"net"
-	"strings"
 	"sync"
 	"testing"
 	"testing/iotest"
@@ -127,47 +125,6 @@ func TestALostConnectionEndsTheCall(t *testing.T) {
 				t.Errorf("%s: a call that was %s when the connection was lost succeeded", name, when)
 			}
 		}
-	}
-}
-
-func TestCloseEndsOutstandingCalls(t *testing.T) {
-	arrived, release := make(chan struct{}), make(chan struct{})
-	defer close(release)
-	addr := start(t, silent(func(net.Conn, []byte) { close(arrived); <-release }))
-	c := dial(t, addr, DialMux)
-	failed := make(chan error)
-	go func() { failed <- c.Call(message.New(), new(message.BenchmarkMessage)) }()
-	<-arrived
-	_ = c.Close()
-	if err := <-failed; err == nil || !strings.Contains(err.Error(), "closed") {
-		t.Errorf("the outstanding call ended with %v, want that the connection is closed", err)
-	}
-}
-
-func TestMuxRefusesAnAnswerToNoCall(t *testing.T) {
-	addr := start(t, silent(func(conn net.Conn, frame []byte) {
-		binary.LittleEndian.PutUint32(frame, 7)
-		head := binary.LittleEndian.AppendUint32(nil, uint32(len(frame)))
-		_, _ = conn.Write(append(head, frame...))
-	}))
-	err := dial(t, addr, DialMux).Call(message.New(), new(message.BenchmarkMessage))
-	if err == nil || !strings.Contains(err.Error(), "call 7") {
-		t.Errorf("the call ended with %v, want a complaint about call 7", err)
-	}
-}
-
-func TestServerClosesOnGarbage(t *testing.T) {
-	addr := start(t, ServeMux)
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if _, err := conn.Write(bytes.Repeat([]byte{0xff}, 64)); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := conn.Read(make([]byte, 1)); err == nil {
-		t.Errorf("the server answered garbage with %d bytes", n)
 	}
 }
 

@@ -2,11 +2,8 @@ package harness
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
-
-	"github.com/tandem-rpc/tandem/bench/java"
 )
 
 // Mode says how callers and connections belong together.
@@ -25,7 +22,6 @@ type Cell struct {
 	Deployment Deployment    `json:"deployment,omitempty"` // empty means Same
 	Work       time.Duration `json:"work_ns,omitempty"`    // of the handler, beside answering
 	Rate       int           `json:"rate,omitempty"`       // calls that begin a second; 0 in the closed loop
-	Percent    int           `json:"percent,omitempty"`    // of the slowest system's peak, if Rate comes from that
 }
 
 // String is the heading of the cell's table.
@@ -37,46 +33,22 @@ func (c Cell) String() string {
 	if c.Rate > 0 {
 		s += fmt.Sprintf(", open loop of %d calls/s", c.Rate)
 	}
-	if c.Percent > 0 {
-		s += fmt.Sprintf(" (%d %% of the slowest)", c.Percent)
-	}
 	if c.Deployment.apart() {
 		s += ", " + string(c.Deployment)
 	}
 	return s
 }
 
-// cells are the places of the table in their order. Those whose rates are
-// parts of a peak are known once the peaks are.
+// cells are the places of the table in their order.
 func (s Settings) cells() []Cell {
-	var cells []Cell
-	for _, c := range s.closed() {
-		if len(s.Rates) == 0 && len(s.Percents) == 0 {
-			cells = append(cells, c)
-		}
-		for _, rate := range s.Rates {
-			c.Rate = rate
-			cells = append(cells, c)
-		}
-	}
-	for _, peak := range s.Peaks {
-		for _, percent := range s.Percents {
-			c := peak
-			c.Rate, c.Percent = max(1, peak.Rate*percent/100), percent
-			cells = append(cells, c)
-		}
-	}
-	return cells
-}
-
-// closed are the cells of the closed loop.
-func (s Settings) closed() []Cell {
 	var cells []Cell
 	for _, deployment := range orZero(s.Deployments) {
 		for _, work := range orZero(s.Works) {
 			for _, mode := range s.Modes {
 				for _, n := range s.Callers {
-					cells = append(cells, Cell{Mode: mode, Callers: n, Deployment: deployment, Work: work})
+					for _, rate := range orZero(s.Rates) {
+						cells = append(cells, Cell{Mode: mode, Callers: n, Deployment: deployment, Work: work, Rate: rate})
+					}
 				}
 			}
 		}
@@ -104,7 +76,7 @@ func (s Settings) check() error {
 			return err
 		}
 	}
-	for what, numbers := range map[string][]int{"callers": s.Callers, "calls/s": s.Rates, "percent of the peak": s.Percents} {
+	for what, numbers := range map[string][]int{"callers": s.Callers, "calls/s": s.Rates} {
 		for _, n := range numbers {
 			if n < 1 {
 				return fmt.Errorf("harness: %d %s; there must be at least one", n, what)
@@ -118,26 +90,15 @@ func (s Settings) check() error {
 	return nil
 }
 
-// assumedTPS is what an estimate takes for the rate of every system.
-const assumedTPS = 50000
-
-// Estimate returns how many measurements a run makes, those of peaks included,
-// and how long it takes if every system manages 50,000 calls/s. Systems that
-// fail or cannot share take less.
+// Estimate returns how many measurements a run makes, and about how long it takes
+// if every system manages 50,000 calls a second. Systems that fail or cannot share
+// take less.
 func (s Settings) Estimate() (measurements int, takes time.Duration) {
-	each := len(s.closed()) * max(1, len(s.Rates)+len(s.Percents)) * s.Rounds
-	if len(s.Percents) > 0 && len(s.Peaks) == 0 {
-		each += len(s.closed())
-	}
-	for _, system := range s.Systems {
-		one := s.warmup(system) + max(s.Duration, time.Duration(s.Calls)*time.Second/assumedTPS) + startTime
-		takes += time.Duration(each) * one
-	}
-	return each * len(s.Systems), takes
+	const assumedTPS, start = 50_000, 500 * time.Millisecond
+	n := len(s.cells()) * s.Rounds * len(s.Systems)
+	one := s.Warmup + max(s.Duration, time.Duration(s.Calls)*time.Second/assumedTPS) + start
+	return n, time.Duration(n) * one
 }
-
-// startTime is about what a measurement takes besides measuring.
-const startTime = 500 * time.Millisecond
 
 // topology says for each deployment what it really is.
 func (s Settings) topology() []string {
@@ -162,9 +123,5 @@ func (s Settings) String() string {
 
 // Measured says how long a sample takes, and after how long a warm-up.
 func (s Settings) Measured() string {
-	text := fmt.Sprintf("%v and %d calls at least, after %v", s.Duration, s.Calls, s.Warmup)
-	if slices.ContainsFunc(s.Systems, java.Is) {
-		text += fmt.Sprintf(", in Java %v", max(s.Warmup, s.JavaWarmup))
-	}
-	return text
+	return fmt.Sprintf("%v and %d calls at least, after %v", s.Duration, s.Calls, s.Warmup)
 }

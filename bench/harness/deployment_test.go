@@ -69,39 +69,12 @@ func TestDeployments(t *testing.T) {
 		if s.Cell.Work > 0 && s.ServerCPU() < s.Cell.Work/2 {
 			t.Errorf("%s: the server took %v for a call", s, s.ServerCPU())
 		}
-		if bytes := s.Wire(); bytes < 1000 {
-			t.Errorf("%s: %v bytes crossed the interfaces for one call", s, bytes)
-		}
-		if s.Cell.Deployment == TwoServers {
-			checkBothServed(t, s)
-		}
 	}
 	if left := namespaces(t); len(left) > 0 {
 		t.Errorf("the run left %v behind", left)
 	}
 	if text := strings.Join(report.Topology, "; "); !strings.Contains(text, "veth") {
 		t.Errorf("the topology is %q", text)
-	}
-}
-
-// A server's certificate is good wherever the server is.
-func TestTLSApart(t *testing.T) {
-	needNamespaces(t)
-	s := apart()
-	s.Systems, s.Deployments, s.Works = []string{"tandem+tls", "netrpc+tls"}, []Deployment{TwoServers}, nil
-	report, err := Run(t.Context(), s, t.Output())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, sample := range report.Samples {
-		checkFigures(t, sample)
-	}
-}
-
-func checkBothServed(t *testing.T, s Sample) {
-	t.Helper()
-	if len(s.Servers) != 2 || s.Servers[0].CPU == 0 || s.Servers[1].CPU == 0 || s.Servers[0].CPU+s.Servers[1].CPU != s.Server.CPU {
-		t.Errorf("%s: the servers used %+v, together %+v", s, s.Servers, s.Server)
 	}
 }
 
@@ -125,41 +98,17 @@ func (interrupt interrupter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// What another process has made under the same name is not ours to remove.
-func TestAForeignNamespaceIsLeftAlone(t *testing.T) {
-	needNamespaces(t)
-	foreign, err := setUp(t.Context(), Apart)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer foreign.tearDown()
-	if _, err := setUp(t.Context(), Apart); err == nil {
-		t.Error("a network was made of what was there already")
-	}
-	if there := namespaces(t); len(there) != 2 {
-		t.Errorf("%v are left of two namespaces", there)
-	}
-}
-
 func TestDeploymentsThatCannotBe(t *testing.T) {
 	for want, change := range map[string]func(*Settings){
 		"deployment":         func(s *Settings) { s.Deployments = []Deployment{"orbit"} },
 		"each server needs":  func(s *Settings) { s.Deployments, s.Conns = []Deployment{TwoServers}, 1 },
 		"servers' addresses": func(s *Settings) { s.Deployments = []Deployment{Elsewhere} },
-		"0 percent":          func(s *Settings) { s.Deployments, s.Percents = nil, []int{0} },
 	} {
 		s := apart()
 		change(&s)
 		if err := s.check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q in it", err, want)
 		}
-	}
-}
-
-func TestNamespacesNeedTheCommandIP(t *testing.T) {
-	t.Setenv("PATH", "")
-	if err := apart().check(); err == nil || !strings.Contains(err.Error(), "the command ip") {
-		t.Errorf("error %v, want that the command is missing", err)
 	}
 }
 
@@ -185,38 +134,5 @@ func TestServeAndElsewhere(t *testing.T) {
 	})
 	if err != nil || used.CPU == 0 || used.Wall < s.Duration {
 		t.Errorf("error %v; the server used %+v", err, used)
-	}
-}
-
-func TestRatesThatArePartsOfAPeak(t *testing.T) {
-	s := apart()
-	s.Systems, s.Deployments, s.Works = []string{"floor-mux", "netrpc"}, nil, nil
-	s.Percents = []int{10, 50}
-	report, err := Run(t.Context(), s, t.Output())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(report.Peaks) != 2 || report.Peaks[1].System != "netrpc" {
-		t.Fatalf("peaks %v, want those of both systems", report.Peaks)
-	}
-	peak := int(report.Peaks[1].TPS())
-	cells := report.Settings.cells()
-	if len(cells) != 2 || cells[0].Rate != peak/10 || cells[1].Rate != peak/2 || cells[1].Percent != 50 {
-		t.Errorf("cells %v, want a tenth and a half of %d calls/s", cells, peak)
-	}
-	if n, _ := s.Estimate(); n != len(report.Peaks)+len(report.Samples) {
-		t.Errorf("%d measurements were announced, %d made", n, len(report.Peaks)+len(report.Samples))
-	}
-}
-
-func TestTheSlowestIsAFramework(t *testing.T) {
-	cell := Cell{Mode: Shared, Callers: 1}
-	broken := Sample{System: "broken", Error: "died"}
-	samples := []Sample{sample("floor-mux", cell, 0, 1), broken, sample("b", cell, 0, 3), sample("a", cell, 0, 2), sample("c", cell, 0, 4)}
-	if s, found := slowestOf(samples); !found || s.System != "a" {
-		t.Errorf("the slowest is %q", s.System)
-	}
-	if s, found := slowestOf(samples[:2]); found {
-		t.Errorf("%q was found among floors and failures", s.System)
 	}
 }

@@ -49,16 +49,6 @@ func (s Sample) IO() float64 {
 		s.perServed(float64(s.Server.Reads+s.Server.Writes))
 }
 
-// Wire is how many bytes cross the client's interfaces for one call, both ways,
-// with all headers: the loopback interface, unless the servers are elsewhere.
-func (s Sample) Wire() float64 {
-	bytes := s.Client.Usage.Loopback
-	if s.Cell.Deployment.apart() {
-		bytes += s.Client.Usage.Network
-	}
-	return float64(bytes) / s.callsIn(s.Client.Usage.Wall)
-}
-
 // Success is the part of the calls that were answered, and rightly.
 func (s Sample) Success() float64 {
 	return float64(s.Client.Calls) / float64(s.Client.Calls+s.Client.Failures)

@@ -13,13 +13,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tandem-rpc/tandem/bench/java"
 	"github.com/tandem-rpc/tandem/bench/load"
 )
 
 // Settings are what a run measures. They are part of its report.
 type Settings struct {
-	Systems []string `json:"systems"` // folders of bench/peers, with options (see load.Options), or in Java
+	Systems []string `json:"systems"` // folders of bench/peers, with options (see load.Options)
 	Modes   []Mode   `json:"modes"`
 	Callers []int    `json:"callers"`
 
@@ -27,34 +26,25 @@ type Settings struct {
 	Works       []time.Duration `json:"works_ns,omitempty"`    // of the handlers; none means 0
 	Addrs       []string        `json:"addrs,omitempty"`       // servers of the deployment Elsewhere
 
-	Rates     []int         `json:"rates,omitempty"`    // calls a second; none means the closed loop
-	Percents  []int         `json:"percents,omitempty"` // rates as parts of the slowest system's peak, which Run measures
-	Peaks     []Cell        `json:"peaks,omitempty"`    // those peaks, as rates; if empty, Run fills them in
-	Conns     int           `json:"conns"`              // in the shared mode
+	Rates     []int         `json:"rates,omitempty"` // calls a second; none means the closed loop
+	Conns     int           `json:"conns"`           // in the shared mode
 	Rounds    int           `json:"rounds"`
 	Warmup    time.Duration `json:"warmup_ns"`
 	Duration  time.Duration `json:"duration_ns"` // measure at least so long,
 	Calls     int64         `json:"calls"`       // and at least so many calls
 	Timeout   time.Duration `json:"timeout_ns"`  // a cell that takes longer has failed
 	Baselines []string      `json:"baselines"`   // systems that the others are divided by
-
-	JavaWarmup time.Duration `json:"java_warmup_ns,omitempty"` // instead of Warmup, for systems in Java, if it is longer
-
-	// First is the number of the first round: more than 0 when the rounds
-	// before it are in a report already.
-	First int `json:"-"`
 }
 
 // Sample is one system in one cell in one round.
 type Sample struct {
-	System      string       `json:"system"`
-	Cell        Cell         `json:"cell"`
-	Round       int          `json:"round"`
-	Client      load.Result  `json:"client"`
-	Server      load.Usage   `json:"server"`            // of all servers together, each in its measured interval; zero if unknown
-	Servers     []load.Usage `json:"servers,omitempty"` // of each, if there are several
-	Unsupported string       `json:"unsupported,omitempty"`
-	Error       string       `json:"error,omitempty"` // why there are no figures
+	System      string      `json:"system"`
+	Cell        Cell        `json:"cell"`
+	Round       int         `json:"round"`
+	Client      load.Result `json:"client"`
+	Server      load.Usage  `json:"server"` // of all servers together, each in its measured interval; zero if unknown
+	Unsupported string      `json:"unsupported,omitempty"`
+	Error       string      `json:"error,omitempty"` // why there are no figures
 }
 
 // OK tells whether the sample has figures.
@@ -67,42 +57,23 @@ const Kind = "calls"
 type Report struct {
 	Kind     string    `json:"kind"` // Kind
 	When     time.Time `json:"when"`
-	Revision string    `json:"revision"` // the commit that was measured; see Revision
+	Revision string    `json:"revision"` // the commit that was measured; see revision
 	Machine  Machine   `json:"machine"`
 	Topology []string  `json:"topology"` // what the deployments really were
 	Settings Settings  `json:"settings"`
-	Systems  []System  `json:"systems"`         // how they are set up, in the settings' order
-	Peaks    []Sample  `json:"peaks,omitempty"` // in the closed loop, from which Settings.Peaks are
 	Samples  []Sample  `json:"samples"`
-
-	Missing map[string]string `json:"missing,omitempty"` // systems that this machine cannot build, and why
 }
 
-// Failed returns how many samples, those of peaks included, have no figures
-// although their system supports the cell, or calls that failed.
-func (r *Report) Failed() int {
-	n := 0
-	for _, s := range slices.Concat(r.Peaks, r.Samples) {
-		if s.failed() {
-			n++
-		}
-	}
-	return n
-}
+// Failed returns how many samples have no figures although their system supports
+// the cell, or calls that failed.
+func (r *Report) Failed() int { return len(r.Failures()) }
 
-// failures says of each what went wrong, but of those of systems that are missing,
-// which are said once.
-func (r *Report) failures() (lines []string) {
-	say := func(what string, s Sample) {
-		if missing := s.Error != "" && s.Error == r.Missing[s.System]; s.failed() && !missing {
-			lines = append(lines, fmt.Sprintf("%s: %s", what, s))
-		}
-	}
-	for _, s := range r.Peaks {
-		say("peak", s)
-	}
+// Failures says of each what went wrong.
+func (r *Report) Failures() (lines []string) {
 	for _, s := range r.Samples {
-		say(fmt.Sprintf("round %d", s.Round+1), s)
+		if s.failed() {
+			lines = append(lines, fmt.Sprintf("round %d: %s", s.Round+1, s))
+		}
 	}
 	return lines
 }
@@ -119,59 +90,47 @@ func Run(ctx context.Context, s Settings, progress io.Writer) (report *Report, e
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	built, err := Build(ctx, s.Systems)
+	peers, err := build(ctx, s.Systems)
 	if err != nil {
 		return nil, err
 	}
-	defer built.Remove()
+	defer peers.remove()
 	if report, err = newReport(ctx, s); err != nil {
 		return nil, err
 	}
-	report.Missing = built.missing
 	nets, err := s.networks(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, nets.tearDown()) }()
-	r := run{s, built, nets, progress, newEstimate(s)}
-	if err := r.findPeaks(ctx, report); err != nil {
-		return report, err
-	}
+	r := &run{settings: s, built: peers, nets: nets, progress: progress, began: time.Now()}
 	return report, r.rounds(ctx, report)
 }
 
 // newReport is the report before anything has been measured.
 func newReport(ctx context.Context, s Settings) (*Report, error) {
-	revision, err := Revision(ctx)
+	commit, err := revision(ctx)
 	if err != nil {
 		return nil, err
-	}
-	systems, err := describe(ctx, s.Systems)
-	if err != nil {
-		return nil, err
-	}
-	machine := ThisMachine()
-	if slices.ContainsFunc(s.Systems, java.Is) {
-		machine.Java = java.Version(ctx)
 	}
 	return &Report{
-		Kind: Kind, When: time.Now().UTC(), Revision: revision, Machine: machine, Topology: s.topology(), Settings: s, Systems: systems,
+		Kind: Kind, When: time.Now().UTC(), Revision: commit, Machine: thisMachine(), Topology: s.topology(), Settings: s,
 	}, nil
 }
 
 // run is a Run that goes on.
 type run struct {
 	settings Settings
-	built    Built
+	built    built
 	nets     networks
 	progress io.Writer
-	estimate *estimate
+	began    time.Time
+	done     int // measurements
 }
 
 // rounds adds the samples of all rounds to the report. The error is that of ctx.
-func (r run) rounds(ctx context.Context, report *Report) error {
-	first := r.settings.First
-	for round := first; round < first+r.settings.Rounds; round++ {
+func (r *run) rounds(ctx context.Context, report *Report) error {
+	for round := range r.settings.Rounds {
 		for _, cell := range report.Settings.cells() {
 			for _, name := range r.settings.order(round) {
 				sample, err := r.measure(ctx, name, cell, round)
@@ -186,14 +145,28 @@ func (r run) rounds(ctx context.Context, report *Report) error {
 }
 
 // measure measures and writes a line of progress. The error is that of ctx.
-func (r run) measure(ctx context.Context, system string, cell Cell, round int) (Sample, error) {
+func (r *run) measure(ctx context.Context, system string, cell Cell, round int) (Sample, error) {
 	sample := r.built.measure(ctx, system, r.nets[cell.Deployment], r.settings, cell)
 	if err := ctx.Err(); err != nil {
 		return sample, err
 	}
 	sample.Round = round
-	fmt.Fprintf(r.progress, "%s  %s\n", r.estimate.next(), sample)
+	fmt.Fprintf(r.progress, "%s  %s\n", r.next(), sample)
 	return sample, nil
+}
+
+// next counts a measurement and returns how far the run is, once several are done
+// with the time that is left if the others take as long as these on average.
+func (r *run) next() string {
+	const enough = 5
+	planned, _ := r.settings.Estimate()
+	r.done++
+	text := fmt.Sprintf("%d/%d", r.done, planned)
+	if r.done < enough || r.done >= planned {
+		return text
+	}
+	left := time.Since(r.began) / time.Duration(r.done) * time.Duration(planned-r.done)
+	return fmt.Sprintf("%s, %v left", text, left.Round(time.Second))
 }
 
 // order is the systems beginning with another one each round, so that none is
@@ -210,12 +183,4 @@ func (s Settings) plan(c Cell, addrs []string) load.Plan {
 		p.Conns = s.Conns
 	}
 	return p
-}
-
-// warmup is how long a system runs before it is measured.
-func (s Settings) warmup(system string) time.Duration {
-	if java.Is(system) {
-		return max(s.Warmup, s.JavaWarmup)
-	}
-	return s.Warmup
 }

@@ -97,26 +97,6 @@ func checkFigures(t *testing.T, s Sample) {
 	}
 }
 
-// Handlers that carry bytes instead of the message work as long as others.
-func TestEveryHandlerWorks(t *testing.T) {
-	const work = 5 * time.Millisecond
-	s := Settings{
-		Systems: []string{"tandem", "tandem+bytes=600", "tandem+stream=600", "floor-plain+stream=600"},
-		Modes:   []Mode{PerCaller}, Callers: []int{1}, Works: []time.Duration{work}, Conns: 1, Rounds: 1,
-		Duration: 50 * time.Millisecond, Timeout: time.Minute,
-	}
-	report, err := Run(t.Context(), s, t.Output())
-	if err != nil || report.Failed() > 0 {
-		t.Fatalf("error %v, %d failed", err, report.Failed())
-	}
-	const most = 2 / (float64(work) / float64(time.Second)) // what was sent before the interval may count
-	for _, sample := range report.Samples {
-		if tps := sample.TPS(); tps > most {
-			t.Errorf("%s: %.0f calls a second of %v each", sample.System, tps, work)
-		}
-	}
-}
-
 func TestAPeerThatMisbehavesFailsItsSample(t *testing.T) {
 	for how, want := range map[string]string{
 		"die":    "a reason to die",
@@ -130,8 +110,8 @@ func TestAPeerThatMisbehavesFailsItsSample(t *testing.T) {
 			if how == "hang" {
 				s.Timeout = 100 * time.Millisecond
 			}
-			built := Built{dir: filepath.Dir(os.Args[0])}
-			sample := built.Measure(t.Context(), filepath.Base(os.Args[0]), s, Cell{Mode: Shared, Callers: 1})
+			here := built{filepath.Dir(os.Args[0])}
+			sample := here.measure(t.Context(), filepath.Base(os.Args[0]), local(), s, Cell{Mode: Shared, Callers: 1})
 			if sample.OK() || !strings.Contains(sample.Error, want) {
 				t.Errorf("the sample's error is %q, want %q in it", sample.Error, want)
 			}
@@ -139,33 +119,14 @@ func TestAPeerThatMisbehavesFailsItsSample(t *testing.T) {
 	}
 }
 
-func TestAPeerUnderAnotherProgram(t *testing.T) {
-	built := Built{dir: filepath.Dir(os.Args[0])}
-	under := []string{"env", asPeer + "=refuse"}
-	peer, err := built.StartUnder(t.Context(), under, filepath.Base(os.Args[0]), "server")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := peer.Expect(load.EventReady); err == nil || !strings.Contains(err.Error(), "no port left") {
-		t.Errorf("error %v, want the peer's", err)
-	}
-	if err := peer.End(); err != nil || peer.ID() <= 0 {
-		t.Errorf("process %d ended with %v", peer.ID(), err)
-	}
-	if _, err := built.StartUnder(t.Context(), under, "motan", "server"); err == nil || !strings.Contains(err.Error(), "in Java") {
-		t.Errorf("error %v, want that Java does not run so", err)
-	}
-}
-
 func TestAReportWithoutFiguresIsAnError(t *testing.T) {
 	t.Setenv(asPeer, "say nothing")
-	built := Built{dir: filepath.Dir(os.Args[0])}
-	peer, err := built.Start(t.Context(), filepath.Base(os.Args[0]), "server")
+	silent, err := startPeer(t.Context(), nil, os.Args[0], "server")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer peer.End()
-	if _, err := peer.mark(); err == nil || !strings.Contains(err.Error(), "without figures") {
+	defer silent.end()
+	if _, err := silent.mark(); err == nil || !strings.Contains(err.Error(), "without figures") {
 		t.Errorf("error %v, want that there are no figures", err)
 	}
 }
@@ -196,16 +157,6 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	s := Settings{Systems: []string{"netrpc"}, Modes: []Mode{Shared}, Callers: []int{1}, Conns: 1, Rounds: 1, Timeout: time.Minute}
 	if _, err := Run(ctx, s, io.Discard); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want that the context was cancelled", err)
-	}
-}
-
-func TestTailKeepsTheEnd(t *testing.T) {
-	var last tail
-	for i := range 1000 {
-		fmt.Fprintf(&last, "line %d\n", i)
-	}
-	if text := last.String(); len(text) != tailSize || !strings.HasSuffix(text, "line 999\n") {
-		t.Errorf("%d bytes kept, ending in %q", len(text), text[len(text)-20:])
 	}
 }
 

@@ -15,18 +15,17 @@ type Machine struct {
 	OS     string   `json:"os"`
 	Kernel string   `json:"kernel"`
 	Go     string   `json:"go"`
-	Java   string   `json:"java,omitempty"` // if it takes part
-	Env    []string `json:"env,omitempty"`  // what of the environment changes a program's speed
+	Env    []string `json:"env,omitempty"` // what of the environment changes a program's speed
 }
 
 // String is the machine in a line.
 func (m Machine) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s, %d cores, %s, kernel %s, %s",
-		m.CPU, m.Cores, m.OS, m.Kernel, strings.Join(append([]string{m.Go, m.Java}, m.Env...), " ")))
+		m.CPU, m.Cores, m.OS, m.Kernel, strings.Join(append([]string{m.Go}, m.Env...), " ")))
 }
 
-// ThisMachine describes the machine that this process runs on.
-func ThisMachine() Machine {
+// thisMachine describes the machine that this process runs on.
+func thisMachine() Machine {
 	m := Machine{
 		CPU:    cpuModel(),
 		Cores:  runtime.NumCPU(),
@@ -34,7 +33,7 @@ func ThisMachine() Machine {
 		Kernel: firstLine("/proc/sys/kernel/osrelease"),
 		Go:     runtime.Version(),
 	}
-	for _, name := range []string{"GOMAXPROCS", "GOGC", "GOMEMLIMIT", "GODEBUG", "GOAMD64", "GOEXPERIMENT", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"} {
+	for _, name := range []string{"GOMAXPROCS", "GOGC", "GOMEMLIMIT", "GODEBUG", "GOAMD64", "GOEXPERIMENT"} {
 		if v := os.Getenv(name); v != "" {
 			m.Env = append(m.Env, name+"="+v)
 		}

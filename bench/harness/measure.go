@@ -9,19 +9,9 @@ import (
 	"github.com/tandem-rpc/tandem/bench/load"
 )
 
-// Measure is one sample of Run's: the system in a cell with those settings, on
-// this machine.
-func (b Built) Measure(ctx context.Context, system string, s Settings, cell Cell) Sample {
-	return b.measure(ctx, system, local(), s, cell)
-}
-
 // measure runs the system's peer as servers and as a client in one cell.
-func (b Built) measure(ctx context.Context, system string, net network, s Settings, cell Cell) Sample {
-	sample := Sample{System: system, Cell: cell, Error: b.missing[system]}
-	if !sample.OK() {
-		return sample
-	}
-	s.Warmup = s.warmup(system)
+func (b built) measure(ctx context.Context, system string, net network, s Settings, cell Cell) Sample {
+	sample := Sample{System: system, Cell: cell}
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	err := sample.run(ctx, b.path(system), net, s)
@@ -44,10 +34,10 @@ func (s *Sample) run(ctx context.Context, path string, net network, set Settings
 	if s.Cell.Deployment == Elsewhere {
 		addrs = set.Addrs
 	}
-	var servers []*Peer
+	var servers []*peer
 	defer func() {
 		for _, p := range servers {
-			err = errors.Join(err, p.End())
+			err = errors.Join(err, p.end())
 		}
 	}()
 	for i := range net.servers {
@@ -56,7 +46,7 @@ func (s *Sample) run(ctx context.Context, path string, net network, set Settings
 			return err
 		}
 		servers = append(servers, server)
-		ready, err := server.Expect(load.EventReady)
+		ready, err := server.expect(load.EventReady)
 		if err != nil {
 			return err
 		}
@@ -66,22 +56,22 @@ func (s *Sample) run(ctx context.Context, path string, net network, set Settings
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, client.End()) }()
+	defer func() { err = errors.Join(err, client.end()) }()
 	return s.steer(client, servers)
 }
 
 // steer takes the servers' marks while the client calls steadily, before and
 // after as well as during its own measurement: a server's interval is off by
 // the time a line takes through a pipe, but its rate of calls is the same.
-func (s *Sample) steer(client *Peer, servers []*Peer) error {
-	if _, err := client.Expect(load.EventWarm); err != nil {
+func (s *Sample) steer(client *peer, servers []*peer) error {
+	if _, err := client.expect(load.EventWarm); err != nil {
 		return err
 	}
 	before, err := markAll(servers)
 	if err != nil {
 		return err
 	}
-	if _, err := client.Ask(load.Command{Op: load.OpStart}, load.EventMeasured); err != nil {
+	if _, err := client.ask(load.Command{Op: load.OpStart}, load.EventMeasured); err != nil {
 		return err
 	}
 	after, err := markAll(servers)
@@ -89,7 +79,7 @@ func (s *Sample) steer(client *Peer, servers []*Peer) error {
 		return err
 	}
 	s.setServers(before, after)
-	r, err := client.Ask(load.Command{Op: load.OpStop}, load.EventResult)
+	r, err := client.ask(load.Command{Op: load.OpStop}, load.EventResult)
 	if err != nil {
 		return err
 	}
@@ -98,7 +88,7 @@ func (s *Sample) steer(client *Peer, servers []*Peer) error {
 }
 
 // markAll asks every server for its usage.
-func markAll(servers []*Peer) ([]load.Usage, error) {
+func markAll(servers []*peer) ([]load.Usage, error) {
 	var all []load.Usage
 	for _, p := range servers {
 		u, err := p.mark()
@@ -113,18 +103,13 @@ func markAll(servers []*Peer) ([]load.Usage, error) {
 // setServers notes what the servers used between two marks. Together they used
 // the sum, in an interval that is the mean of theirs.
 func (s *Sample) setServers(before, after []load.Usage) {
-	var used []load.Usage
 	for i := range after {
 		u := after[i].Sub(before[i])
-		used = append(used, u)
 		s.Server.CPU += u.CPU
 		s.Server.Mallocs += u.Mallocs
 		s.Server.Peak += u.Peak
 		s.Server.Reads += u.Reads
 		s.Server.Writes += u.Writes
 		s.Server.Wall += u.Wall / time.Duration(len(after))
-	}
-	if len(used) > 1 {
-		s.Servers = used
 	}
 }

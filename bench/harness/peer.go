@@ -18,19 +18,15 @@ import (
 // endGrace is how long a peer may take to end once its standard input has.
 const endGrace = 5 * time.Second
 
-// slowGrace is the same for a peer that runs under another program.
-const slowGrace = time.Minute
-
 // errUnsupported is a peer's word that its system cannot do what the cell asks.
 var errUnsupported = errors.New("unsupported")
 
-// Peer is a running peer. It is for one goroutine, and is killed when its
+// peer is a running peer. It is for one goroutine, and is killed when its
 // context ends.
-type Peer struct {
+type peer struct {
 	name   string
 	cmd    *exec.Cmd
 	cancel context.CancelFunc
-	grace  time.Duration // to end by itself
 	in     io.WriteCloser
 	out    *bufio.Scanner
 	stderr tail
@@ -38,14 +34,13 @@ type Peer struct {
 
 // startPeer runs the program at path, behind the command line of a runner
 // unless that is empty.
-func startPeer(ctx context.Context, runner []string, path string, args ...string) (*Peer, error) {
+func startPeer(ctx context.Context, runner []string, path string, args ...string) (*peer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	line := slices.Concat(runner, []string{path}, args)
-	p := &Peer{
+	p := &peer{
 		name:   filepath.Base(path) + " " + args[0],
-		cmd:    exec.CommandContext(ctx, line[0], line[1:]...),
+		cmd:    exec.CommandContext(ctx, line[0], line[1:]...), //nolint:gosec // a peer that the harness has built
 		cancel: cancel,
-		grace:  endGrace,
 	}
 	p.cmd.Stderr = &p.stderr
 	p.cmd.WaitDelay = endGrace
@@ -57,7 +52,7 @@ func startPeer(ctx context.Context, runner []string, path string, args ...string
 	return p, nil
 }
 
-func (p *Peer) start() error {
+func (p *peer) start() error {
 	in, err := p.cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -70,20 +65,17 @@ func (p *Peer) start() error {
 	return p.cmd.Start()
 }
 
-// ID is the number of its process.
-func (p *Peer) ID() int { return p.cmd.Process.Pid }
-
-// Ask sends a command and waits for the event that answers it.
-func (p *Peer) Ask(c load.Command, event string) (load.Report, error) {
+// ask sends a command and waits for the event that answers it.
+func (p *peer) ask(c load.Command, event string) (load.Report, error) {
 	if err := json.NewEncoder(p.in).Encode(c); err != nil {
 		return load.Report{}, fmt.Errorf("harness: telling %s to %s: %w", p.name, c.Op, err)
 	}
-	return p.Expect(event)
+	return p.expect(event)
 }
 
-// Expect waits for the event, for as long as the peer's context lasts. The
+// expect waits for the event, for as long as the peer's context lasts. The
 // report has the figures that belong to the event.
-func (p *Peer) Expect(event string) (load.Report, error) {
+func (p *peer) expect(event string) (load.Report, error) {
 	var r load.Report
 	if !p.out.Scan() {
 		return r, fmt.Errorf("harness: %s ended, or took too long, before it was %q", p.name, event)
@@ -93,7 +85,7 @@ func (p *Peer) Expect(event string) (load.Report, error) {
 	}
 	switch r.Event {
 	case event:
-		if event == load.EventUsage && r.Usage == nil || event == load.EventMemory && r.Memory == nil || event == load.EventResult && r.Result == nil {
+		if event == load.EventUsage && r.Usage == nil || event == load.EventResult && r.Result == nil {
 			return r, fmt.Errorf("harness: %s reported %q without figures", p.name, event)
 		}
 		return r, nil
@@ -106,20 +98,20 @@ func (p *Peer) Expect(event string) (load.Report, error) {
 }
 
 // mark asks a server for its usage.
-func (p *Peer) mark() (load.Usage, error) {
-	r, err := p.Ask(load.Command{Op: load.OpMark}, load.EventUsage)
+func (p *peer) mark() (load.Usage, error) {
+	r, err := p.ask(load.Command{Op: load.OpMark}, load.EventUsage)
 	if err != nil {
 		return load.Usage{}, err
 	}
 	return *r.Usage, nil
 }
 
-// End closes the peer's standard input, which ends it, kills it when it does
+// end closes the peer's standard input, which ends it, kills it when it does
 // not, and waits. The error carries what it wrote to standard error.
-func (p *Peer) End() error {
+func (p *peer) end() error {
 	defer p.cancel()
 	_ = p.in.Close() // fails only when the peer has gone already
-	kill := time.AfterFunc(p.grace, p.cancel)
+	kill := time.AfterFunc(endGrace, p.cancel)
 	defer kill.Stop()
 	if err := p.cmd.Wait(); err != nil {
 		return fmt.Errorf("harness: %s: %w: %s", p.name, err, p.stderr)

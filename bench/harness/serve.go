@@ -14,18 +14,18 @@ import (
 // once the server listens, and returns what the server has used since when ctx
 // ends.
 func Serve(ctx context.Context, system, listen string, work time.Duration, ready func(addr string)) (used load.Usage, err error) {
-	built, err := Build(ctx, []string{system})
+	peers, err := build(ctx, []string{system})
 	if err != nil {
 		return used, err
 	}
-	defer built.Remove()
+	defer peers.remove()
 	// The end of ctx must leave the server alive for its last words.
-	server, err := built.Start(context.WithoutCancel(ctx), system, "server", "-listen="+listen, fmt.Sprintf("-work=%v", work))
+	server, err := startPeer(context.WithoutCancel(ctx), nil, peers.path(system), "server", "-listen="+listen, fmt.Sprintf("-work=%v", work))
 	if err != nil {
 		return used, err
 	}
-	defer func() { err = errors.Join(err, server.End()) }()
-	r, err := server.Expect(load.EventReady)
+	defer func() { err = errors.Join(err, server.end()) }()
+	r, err := server.expect(load.EventReady)
 	if err != nil {
 		return used, err
 	}

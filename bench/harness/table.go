@@ -3,7 +3,6 @@ package harness
 import (
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 
 	"github.com/tandem-rpc/tandem/bench/figures"
@@ -12,18 +11,14 @@ import (
 
 // WriteTable writes the report for people: for each cell the medians over the
 // rounds, with their spread (least–most) where it matters, and then every
-// system divided by every baseline, round by round; of latencies also the
-// number of rounds in which the system's was lower.
+// system divided by every baseline, round by round.
 func (r *Report) WriteTable(w io.Writer) error {
 	var tables []figures.Table
 	for _, cell := range r.Cells() {
 		tables = append(tables, r.Tables(cell)...)
 	}
 	lines := slices.Concat([]string{r.Machine.String()}, r.Topology, []string{r.Settings.String()})
-	for _, system := range slices.Sorted(maps.Keys(r.Missing)) {
-		lines = append(lines, fmt.Sprintf("%s is missing: %s", system, r.Missing[system]))
-	}
-	return figures.Write(w, append(lines, r.failures()...), tables...)
+	return figures.Write(w, append(lines, r.Failures()...), tables...)
 }
 
 // Tables returns the cell's figures, under the cell's name, and, when a baseline
@@ -31,9 +26,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 func (r *Report) Tables(cell Cell) []figures.Table {
 	tables := []figures.Table{r.table(cell, cell.String(), columns)}
 	if ratios := r.ratioColumns(cell); len(ratios) > 0 {
-		tables = append(tables,
-			r.table(cell, "", ratios),
-			r.table(cell, "latency divided, and in how many rounds it was lower", r.latencyColumns(cell)))
+		tables = append(tables, r.table(cell, "", ratios))
 	}
 	return tables
 }
@@ -80,10 +73,9 @@ var columns = []column{
 	{"p99.9", median(0, func(s Sample) float64 { return micros(s.Client.Latency.P999) })},
 	{"p99.99", median(0, func(s Sample) float64 { return micros(s.Client.Latency.P9999) })},
 	{"max", median(0, func(s Sample) float64 { return micros(s.Client.Latency.Max) })},
-	{"allocs client", counted(Sample.ClientAllocs)},
-	{"server", served(counted(Sample.ServerAllocs))},
+	{"allocs client", median(1, Sample.ClientAllocs)},
+	{"server", served(median(1, Sample.ServerAllocs))},
 	{"reads+writes", served(median(3, Sample.IO))},
-	{"wire bytes", median(0, Sample.Wire)},
 	{"peak MB client", median(0, func(s Sample) float64 { return mebi(s.Client.Usage) })},
 	{"server", served(median(0, func(s Sample) float64 { return mebi(s.Server) }))},
 	{"ok %", func(samples []Sample) string {
@@ -94,53 +86,18 @@ var columns = []column{
 // ratioColumns are the figures divided by those of the baselines that have
 // samples in the cell. In an open loop the rate is given and not compared.
 func (r *Report) ratioColumns(cell Cell) []column {
-	return r.against(cell, func(by string, baseline []Sample) []column {
-		cpu := column{"CPU" + by, served(divided(baseline, cpuMicros))}
-		if cell.Rate > 0 {
-			return []column{cpu}
-		}
-		return []column{{"calls/s" + by, divided(baseline, Sample.TPS)}, cpu}
-	})
-}
-
-// latencyColumns are latencies divided by those of the baselines.
-func (r *Report) latencyColumns(cell Cell) []column {
-	return r.against(cell, func(by string, baseline []Sample) []column {
-		var cols []column
-		for _, l := range compared(cell) {
-			cols = append(cols, column{l.name + by, dividedAndLower(baseline, l.figure)})
-		}
-		return cols
-	})
-}
-
-// against makes columns for every baseline that has samples in the cell.
-func (r *Report) against(cell Cell, columns func(by string, baseline []Sample) []column) []column {
 	var all []column
 	for _, base := range r.Settings.Baselines {
-		if baseline := r.of(cell, base); len(baseline) > 0 {
-			all = append(all, columns(" ÷ "+base, baseline)...)
+		baseline := r.of(cell, base)
+		if len(baseline) == 0 {
+			continue
 		}
+		if cell.Rate == 0 {
+			all = append(all, column{"calls/s ÷ " + base, divided(baseline, Sample.TPS)})
+		}
+		all = append(all, column{"CPU ÷ " + base, served(divided(baseline, cpuMicros))})
 	}
 	return all
-}
-
-// latency is a figure of the distribution.
-type latency struct {
-	name   string
-	figure func(Sample) float64
-}
-
-// compared are the latencies that stand in the table of ratios.
-func compared(cell Cell) []latency {
-	mean := latency{"mean", func(s Sample) float64 { return micros(s.Client.Latency.Mean) }}
-	p50 := latency{"p50", func(s Sample) float64 { return micros(s.Client.Latency.P50) }}
-	p99 := latency{"p99", func(s Sample) float64 { return micros(s.Client.Latency.P99) }}
-	p999 := latency{"p99.9", func(s Sample) float64 { return micros(s.Client.Latency.P999) }}
-	if cell.Rate > 0 {
-		return []latency{p99, p999}
-	}
-	return []latency{mean, p50, p999}
 }
 
 // divided is a column of ratios.
@@ -151,24 +108,6 @@ func divided(baseline []Sample, figure func(Sample) float64) func([]Sample) stri
 			return "–"
 		}
 		return figures.SpreadOf(v).Fixed(2)
-	}
-}
-
-// dividedAndLower is a column of ratios, with the number of rounds in which
-// the system's figure was lower than the baseline's.
-func dividedAndLower(baseline []Sample, figure func(Sample) float64) func([]Sample) string {
-	return func(samples []Sample) string {
-		v := Ratios(samples, baseline, figure)
-		if len(v) == 0 {
-			return "–"
-		}
-		lower := 0
-		for _, ratio := range v {
-			if ratio < 1 {
-				lower++
-			}
-		}
-		return fmt.Sprintf("%.2f, %d of %d", figures.SpreadOf(v).Median, lower, len(v))
 	}
 }
 
@@ -199,16 +138,6 @@ func withSpread(digits int, figure func(Sample) float64) func([]Sample) string {
 	return func(samples []Sample) string { return Over(samples, figure).Fixed(digits) }
 }
 
-// counted is empty for what systems in Java do not count.
-func counted(figure func(Sample) float64) func([]Sample) string {
-	return func(samples []Sample) string {
-		if Over(samples, figure).Max == 0 {
-			return "–"
-		}
-		return median(1, figure)(samples)
-	}
-}
-
 func median(digits int, figure func(Sample) float64) func([]Sample) string {
 	return func(samples []Sample) string {
 		return fmt.Sprintf("%.*f", digits, Over(samples, figure).Median)
@@ -218,3 +147,13 @@ func median(digits int, figure func(Sample) float64) func([]Sample) string {
 func cpuMicros(s Sample) float64 { return micros(s.CPU()) }
 
 func mebi(u load.Usage) float64 { return float64(u.Peak) / (1 << 20) }
+
+// Cells returns the places of the report's table in their order.
+func (r *Report) Cells() []Cell { return r.Settings.cells() }
+
+// Over returns a figure of a system in a cell over all rounds. It is false when
+// there are no samples with figures.
+func (r *Report) Over(cell Cell, system string, figure func(Sample) float64) (figures.Spread, bool) {
+	samples := r.of(cell, system)
+	return Over(samples, figure), len(samples) > 0
+}

@@ -12,17 +12,17 @@ import (
 
 // Plan is what a client process is to do.
 type Plan struct {
-	Addrs    []string      // servers; connections take turns
-	Callers  int           // each has one call outstanding at any time
-	Conns    int           // connections that the callers share; 0 means one a caller
-	Warmup   time.Duration // before anything is measured
-	Duration time.Duration // measure at least so long,
-	Calls    int64         // and at least so many calls
+	Addrs    []string      `json:"addrs"`       // servers; connections take turns
+	Callers  int           `json:"callers"`     // each has one call outstanding at any time
+	Conns    int           `json:"conns"`       // connections that the callers share; 0 means one a caller
+	Warmup   time.Duration `json:"warmup_ns"`   // before anything is measured
+	Duration time.Duration `json:"duration_ns"` // measure at least so long,
+	Calls    int64         `json:"calls"`       // and at least so many calls
 
 	// Rate is how many calls a second begin, of all callers together, whether
 	// earlier ones have ended or not: an open loop. Callers take turns, and a call
 	// whose caller is not free yet counts from when it should have begun. 0 is the closed loop: a call begins when the last has ended.
-	Rate int
+	Rate int `json:"rate"`
 }
 
 // connections is how many connections the client opens.
@@ -39,8 +39,7 @@ type Result struct {
 	Failures   int64   `json:"failures"`
 	FirstError string  `json:"first_error,omitempty"`
 	Latency    Latency `json:"latency"`
-	Usage      Usage   `json:"usage"`                 // in the measured interval
-	LargeCalls int64   `json:"large_calls,omitempty"` // beside the measured ones, in the client's whole life
+	Usage      Usage   `json:"usage"` // in the measured interval
 }
 
 // Latency is the distribution of the time from the call of Call to its return;
@@ -69,9 +68,6 @@ type client struct {
 	epoch   time.Time
 	stopped atomic.Bool
 	workers sync.WaitGroup
-
-	beside int          // size of the large calls that every connection carries besides, in bytes; 0 for none
-	large  atomic.Int64 // how many were made
 }
 
 // startClient connects and starts the callers.
@@ -79,7 +75,7 @@ func startClient(sys System, plan Plan) (*client, error) {
 	if plan.Conns > 0 && sys.Exclusive {
 		return nil, errUnsupported
 	}
-	c := &client{plan: plan, rec: newRecorder(), epoch: time.Now(), beside: Named().Bytes(OptionBeside)}
+	c := &client{plan: plan, rec: newRecorder(), epoch: time.Now()}
 	n := plan.connections()
 	for i := range n {
 		addr := plan.Addrs[i%len(plan.Addrs)]
@@ -90,34 +86,10 @@ func startClient(sys System, plan Plan) (*client, error) {
 		}
 		c.conns = append(c.conns, conn)
 	}
-	c.start()
-	return c, nil
-}
-
-// start starts the callers, and the large calls beside theirs.
-func (c *client) start() {
-	for i := range c.plan.Callers {
+	for i := range plan.Callers {
 		c.workers.Go(func() { c.work(i, c.conns[i%len(c.conns)]) })
 	}
-	if size := c.beside; size > 0 {
-		for _, conn := range c.conns {
-			c.workers.Go(func() { c.workBeside(size, conn) })
-		}
-	}
-}
-
-// workBeside makes large calls until the client is stopped. They are not
-// measured; what fails counts.
-func (c *client) workBeside(size int, conn Caller) {
-	req, reply := message.NewLarge(size), new(message.BenchmarkMessage)
-	for !c.stopped.Load() {
-		if err := callOnce(conn, req, reply); err != nil {
-			c.rec.fail(fmt.Errorf("a call of %d bytes: %w", size, err))
-			time.Sleep(time.Millisecond)
-			continue
-		}
-		c.large.Add(1)
-	}
+	return c, nil
 }
 
 // work is one caller. In the closed loop the end of a call is the beginning of
@@ -198,14 +170,12 @@ func (c *client) measure() (Usage, error) {
 	return after.Sub(before), err
 }
 
-// stop ends the callers and closes the connections.
+// stop ends the callers and closes the connections, on which nothing is
+// outstanding then.
 func (c *client) stop() {
-	c.join()
-	closeAll(c.conns)
-}
-
-// join ends the callers.
-func (c *client) join() {
 	c.stopped.Store(true)
 	c.workers.Wait()
+	for _, conn := range c.conns {
+		_ = conn.Close()
+	}
 }

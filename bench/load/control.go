@@ -9,17 +9,15 @@ import (
 
 // What the harness tells a peer, one JSON value a line.
 const (
-	OpMark   = "mark"   // to a server: report your usage so far
-	OpSettle = "settle" // to a server: collect garbage, and report what you hold
-	OpStart  = "start"  // to a client: begin to measure
-	OpStop   = "stop"   // to a client: end, and report
+	OpMark  = "mark"  // to a server: report your usage so far
+	OpStart = "start" // to a client: begin to measure
+	OpStop  = "stop"  // to a client: end, and report
 )
 
 // What a peer reports, one JSON value a line.
 const (
 	EventReady       = "ready"       // a server listens at Addr
 	EventUsage       = "usage"       // a server's Usage
-	EventMemory      = "memory"      // a server's Memory
 	EventWarm        = "warm"        // a client has warmed up and goes on calling
 	EventMeasured    = "measured"    // a client has measured and goes on calling
 	EventResult      = "result"      // a client's Result
@@ -27,14 +25,9 @@ const (
 	EventFailed      = "failed"      // the peer ends; Error says why
 )
 
-// Emulated is the variable of the environment that tells a peer that its processor is
-// emulated: what it measures of time says nothing.
-const Emulated = "BENCH_EMULATED"
-
 // Command is a line to a peer.
 type Command struct {
 	Op string `json:"op"`
-	N  int    `json:"n,omitempty"` // how many, where the op needs it
 }
 
 // Report is a line from a peer.
@@ -43,7 +36,6 @@ type Report struct {
 	Addr   string  `json:"addr,omitempty"`
 	Error  string  `json:"error,omitempty"`
 	Usage  *Usage  `json:"usage,omitempty"`
-	Memory *Memory `json:"memory,omitempty"`
 	Result *Result `json:"result,omitempty"`
 }
 

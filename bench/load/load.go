@@ -1,7 +1,6 @@
 // Package load is the half of the bench that runs inside a peer: it turns a
-// system under test into a program with the subcommands server and client, and
-// some for clients of other kinds, which the harness starts as processes and
-// steers over their standard input and output.
+// system under test into a program with the subcommands server and client, which
+// the harness starts as processes and steers over their standard input and output.
 package load
 
 import (

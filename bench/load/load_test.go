@@ -60,11 +60,9 @@ func startPeer(t *testing.T, sys System, args ...string) *peer {
 	return p
 }
 
-func (p *peer) tell(op string) { p.t.Helper(); p.say(Command{Op: op}) }
-
-func (p *peer) say(c Command) {
+func (p *peer) tell(op string) {
 	p.t.Helper()
-	if err := json.NewEncoder(p.in).Encode(c); err != nil {
+	if err := json.NewEncoder(p.in).Encode(Command{Op: op}); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -115,8 +113,8 @@ func TestServerAndClientMeasure(t *testing.T) {
 		if u.CPU <= 0 || u.Wall < 20*time.Millisecond || u.Mallocs == 0 {
 			t.Errorf("%s used %+v", name, u)
 		}
-		if runtime.GOOS == "linux" && (u.Reads == 0 || u.Writes == 0 || u.Loopback == 0) {
-			t.Errorf("%s read, wrote and sent nothing: %+v", name, u)
+		if runtime.GOOS == "linux" && (u.Reads == 0 || u.Writes == 0) {
+			t.Errorf("%s read and wrote nothing: %+v", name, u)
 		}
 	}
 	_ = server.in.Close()
@@ -126,7 +124,7 @@ func TestServerAndClientMeasure(t *testing.T) {
 }
 
 func TestFailuresAreCountedAndNotTimed(t *testing.T) {
-	args := Plan{Callers: 2, Duration: 10 * time.Millisecond}.Args()
+	args := Plan{Addrs: []string{"x:1"}, Callers: 2, Duration: 10 * time.Millisecond}.Args()
 	res := measure(startPeer(t, fakeSystem(errors.New("out of order")), args...))
 	if res.Calls != 0 || res.Failures == 0 || res.FirstError != "out of order" {
 		t.Errorf("%d calls, %d failures, the first %q", res.Calls, res.Failures, res.FirstError)
@@ -149,8 +147,8 @@ func TestWhatGoesWrongIsReported(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"nobody there":    clientArgs("x:1", 1),
-		"be a caller":     {"client", "-callers=0"},
-		"2 servers":       clientArgs("x:1,y:1", 1),
+		"be a caller":     Plan{}.Args(),
+		"2 servers":       Plan{Addrs: []string{"x:1", "y:1"}, Callers: 4, Conns: 1}.Args(),
 		"no server today": {"server"},
 		"subcommand":      {"observer"},
 	} {
@@ -164,15 +162,6 @@ func TestWhatGoesWrongIsReported(t *testing.T) {
 			t.Errorf("%v: ended with %v, last said %s; want %q", args, err, last, want)
 		}
 		_ = p.in.Close()
-	}
-}
-
-func TestAnUnexpectedCommandEndsAClient(t *testing.T) {
-	p := startPeer(t, fakeSystem(nil), clientArgs("", 1)...)
-	p.expect(EventWarm)
-	p.tell("dance")
-	if r := p.expect(EventFailed); !strings.Contains(r.Error, "dance") {
-		t.Errorf("the client said %q", r.Error)
 	}
 }
 
@@ -298,18 +287,5 @@ func TestRecorderCountsOnlyWhileOn(t *testing.T) {
 		if got < want-want/500 || got > want+want/500 {
 			t.Errorf("got %v for %v, more than 0.2 %% off", got, want)
 		}
-	}
-}
-
-func TestRecorderTakesAnyDuration(t *testing.T) {
-	rec := newRecorder()
-	rec.on.Store(true)
-	kept := samples{to: rec}
-	kept.add(-time.Second)
-	kept.add(0)
-	kept.add(24 * time.Hour)
-	kept.flush()
-	if n := rec.counted(); n != 3 {
-		t.Errorf("%d calls counted, want 3", n)
 	}
 }

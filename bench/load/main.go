@@ -1,13 +1,14 @@
 package load
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
-	"strings"
 	"time"
 
 	"github.com/tandem-rpc/tandem/bench/message"
@@ -39,12 +40,8 @@ func run(sys System, args []string, ctl *control) error {
 		err = runServer(sys, args[1:], ctl)
 	case "client":
 		err = runClient(sys, args[1:], ctl)
-	case "hold":
-		err = runHold(sys, args[1:], ctl)
-	case "burst":
-		err = runBurst(sys, args[1:], ctl)
 	default:
-		err = fmt.Errorf("load: subcommand %q; there are server, client, hold and burst", args[0])
+		err = fmt.Errorf("load: subcommand %q; there are server and client", args[0])
 	}
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -59,13 +56,12 @@ func run(sys System, args []string, ctl *control) error {
 func runServer(sys System, args []string, ctl *control) error {
 	flags := flag.NewFlagSet("server", flag.ContinueOnError)
 	addr := flags.String("listen", "127.0.0.1:0", "address to listen on")
-	hosts := flags.Int("hosts", 1, "loopback addresses to listen on, with one port")
 	work := flags.Duration("work", 0, "time for which a handler keeps its processor busy")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	message.SetWork(*work)
-	ln, err := listenOn(*addr, *hosts)
+	ln, err := net.Listen("tcp", *addr)
 	if err != nil {
 		return fmt.Errorf("load: %w", err)
 	}
@@ -82,33 +78,22 @@ func runServer(sys System, args []string, ctl *control) error {
 	}
 }
 
-// reportMarks reports the address, and then the usage or the memory as often as
-// the harness asks.
+// reportMarks reports the address, and then the usage as often as the harness
+// asks.
 func reportMarks(ctl *control, addr string) error {
 	epoch := time.Now()
 	if err := ctl.report(Report{Event: EventReady, Addr: addr}); err != nil {
 		return err
 	}
 	for {
-		cmd, err := ctl.next()
+		if err := ctl.expect(OpMark); err != nil {
+			return err
+		}
+		usage, err := readUsage(epoch)
 		if err != nil {
 			return err
 		}
-		var r Report
-		switch cmd.Op {
-		case OpMark:
-			usage, err := readUsage(epoch)
-			if err != nil {
-				return err
-			}
-			r = Report{Event: EventUsage, Usage: &usage}
-		case OpSettle:
-			memory := readMemory()
-			r = Report{Event: EventMemory, Memory: &memory}
-		default:
-			return fmt.Errorf("load: the harness said %q, expected %q or %q", cmd.Op, OpMark, OpSettle)
-		}
-		if err := ctl.report(r); err != nil {
+		if err := ctl.report(Report{Event: EventUsage, Usage: &usage}); err != nil {
 			return err
 		}
 	}
@@ -134,7 +119,7 @@ func runClient(sys System, args []string, ctl *control) error {
 		return err
 	}
 	result := c.rec.result()
-	result.Usage, result.LargeCalls = usage, c.large.Load()
+	result.Usage = usage
 	return ctl.report(Report{Event: EventResult, Result: &result})
 }
 
@@ -159,34 +144,24 @@ func (c *client) follow(ctl *control) (Usage, error) {
 
 // Args returns the command line of a client that follows the plan.
 func (p Plan) Args() []string {
-	return []string{
-		"client",
-		"-addr=" + strings.Join(p.Addrs, ","),
-		fmt.Sprintf("-callers=%d", p.Callers),
-		fmt.Sprintf("-conns=%d", p.Conns),
-		fmt.Sprintf("-warmup=%v", p.Warmup),
-		fmt.Sprintf("-duration=%v", p.Duration),
-		fmt.Sprintf("-calls=%d", p.Calls),
-		fmt.Sprintf("-rate=%d", p.Rate),
+	text, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // numbers and strings can't fail
 	}
+	return []string{"client", string(text)}
 }
 
 func parsePlan(args []string) (Plan, error) {
 	var p Plan
-	flags := flag.NewFlagSet("client", flag.ContinueOnError)
-	addrs := flags.String("addr", "", "addresses of the servers, separated by commas; connections take turns")
-	flags.IntVar(&p.Callers, "callers", 100, "calls outstanding at any time")
-	flags.IntVar(&p.Conns, "conns", 2, "connections that the callers share; 0 means one a caller")
-	flags.DurationVar(&p.Warmup, "warmup", time.Second, "time before the measurement")
-	flags.DurationVar(&p.Duration, "duration", 10*time.Second, "measure at least so long")
-	flags.Int64Var(&p.Calls, "calls", 0, "measure at least so many calls")
-	flags.IntVar(&p.Rate, "rate", 0, "calls that begin a second; 0 means that one begins when another has ended")
-	if err := flags.Parse(args); err != nil {
-		return p, err
+	if len(args) != 1 {
+		return p, errors.New("load: a client takes a plan, as JSON")
 	}
-	p.Addrs = strings.Split(*addrs, ",")
-	if p.Callers < 1 || p.Conns < 0 {
-		return p, fmt.Errorf("load: %d callers on %d connections: there must be a caller, and no fewer than 0 connections", p.Callers, p.Conns)
+	if err := json.Unmarshal([]byte(args[0]), &p); err != nil {
+		return p, fmt.Errorf("load: a client's plan: %w", err)
+	}
+	if p.Callers < 1 || p.Conns < 0 || len(p.Addrs) == 0 {
+		return p, fmt.Errorf("load: %d callers on %d connections to %d servers: there must be a caller and a server, and no fewer than 0 connections",
+			p.Callers, p.Conns, len(p.Addrs))
 	}
 	if n := len(p.Addrs); p.connections() < n {
 		return p, fmt.Errorf("load: %d connections to %d servers: each server needs one", p.connections(), n)

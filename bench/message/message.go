@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -56,29 +55,20 @@ func fill(field reflect.Value) {
 	}
 }
 
-// work is how long Work keeps a processor busy.
+// work is how long Answer keeps a processor busy.
 var work time.Duration
 
-// SetWork makes every Answer and Work from now on keep its processor busy for
-// d, as a handler that has something to do. Call it before serving.
+// SetWork makes every Answer from now on keep its processor busy for d, as a handler that has something to do. Call it before serving.
 func SetWork(d time.Duration) { work = d }
 
-// Work is what a handler does besides answering. Answer includes it; handlers
-// that answer with something else call it themselves, a stream's for each
-// message. It does not sleep: a sleep of microseconds takes many times as long,
-// and would measure the runtime's timers.
-func Work() {
-	if work == 0 {
-		return
-	}
-	for began := time.Now(); time.Since(began) < work; {
-	}
-}
-
-// Answer is the whole work of a server: it turns a decoded request into its
-// answer, in place.
+// Answer is all that a server does: it turns a decoded request into its answer, in
+// place, and keeps its processor busy as SetWork says. It does not sleep: a sleep of
+// microseconds takes many times as long, and would measure the runtime's timers.
 func Answer(m *BenchmarkMessage) {
-	Work()
+	if work > 0 {
+		for began := time.Now(); time.Since(began) < work; {
+		}
+	}
 	*m.Field1 = AnswerText
 	*m.Field2 = AnswerNumber
 }
@@ -101,22 +91,22 @@ func AppendTo(b []byte, m *BenchmarkMessage) ([]byte, error) {
 	return b, err
 }
 
-// SetAnswer sets the fields of an empty m that Check looks at, for systems that
-// carry something else than the message and have checked that.
-func SetAnswer(m *BenchmarkMessage) {
-	m.Field1, m.Field2 = &answerText, &answerNumber
+// Encode is AppendTo for codecs that take a value of any type; v must be a
+// *BenchmarkMessage.
+func Encode(b []byte, v any) ([]byte, error) {
+	m, ok := v.(*BenchmarkMessage)
+	if !ok {
+		return nil, fmt.Errorf("message: %T is not the bench's message", v)
+	}
+	return AppendTo(b, m)
 }
 
-// What Field1 and Field2 of SetAnswer point to; nobody writes there.
-var (
-	answerText   = AnswerText
-	answerNumber = int32(AnswerNumber)
-)
-
-// NewLarge returns a message from New with a text of size bytes in a field that
-// a server leaves as it is: so many bytes travel both ways.
-func NewLarge(size int) *BenchmarkMessage {
-	m := New()
-	m.Field129 = new(strings.Repeat("large ", size/6+1)[:size])
-	return m
+// Decode decodes b, of which it keeps nothing, into v, which must be a
+// *BenchmarkMessage.
+func Decode(b []byte, v any) error {
+	m, ok := v.(*BenchmarkMessage)
+	if !ok {
+		return fmt.Errorf("message: %T is not the bench's message", v)
+	}
+	return m.UnmarshalVT(b)
 }

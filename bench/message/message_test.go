@@ -60,23 +60,3 @@ func TestShareForgetsNoField(t *testing.T) {
 		t.Errorf("shared %v, want %v", dst, src)
 	}
 }
-
-func BenchmarkEncode(b *testing.B) {
-	m, buf := New(), []byte(nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		buf, _ = AppendTo(buf[:0], m)
-	}
-}
-
-func BenchmarkDecode(b *testing.B) {
-	buf, _ := AppendTo(nil, New())
-	m := new(BenchmarkMessage)
-	b.ReportAllocs()
-	for b.Loop() {
-		m.Reset()
-		if err := m.UnmarshalVT(buf); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -15,34 +15,33 @@ import (
 // subject is the system that stands out in plots.
 const subject = "tandem"
 
-// Charts are the report's plots: throughput over the number of callers (but not
-// in an open loop, where it is given), CPU a call, and percentiles for each cell.
-// Their points are medians and spreads over the rounds.
+// Charts are the report's plots over the number of callers: calls a second (but not
+// in an open loop, where they are given) and p99; and CPU a call. Their points are
+// medians and spreads over the rounds.
 func Charts(r *harness.Report) []chart.Chart {
 	var all []chart.Chart
 	for _, cells := range byCircumstances(r.Cells()) {
+		where := circumstances(r, cells[0])
 		if cells[0].Rate == 0 {
-			all = append(all, throughput(r, cells))
+			all = append(all, overCallers(r, cells, harness.Sample.TPS,
+				chart.Chart{Name: name("throughput", cells[0]), Title: "Calls a second, " + where, Y: "calls/s"}))
 		}
-		all = append(all, cpu(r, cells))
-		for _, cell := range cells {
-			all = append(all, latency(r, cell))
-		}
+		all = append(all, cpu(r, cells), overCallers(r, cells, p99,
+			chart.Chart{Name: name("p99", cells[0]), Title: "The slowest hundredth of calls (p99), " + where, Y: "µs", LogY: true}))
 	}
 	return slices.DeleteFunc(all, func(c chart.Chart) bool { return len(c.Series) == 0 })
 }
 
+func p99(s harness.Sample) float64 { return micros(s.Client.Latency.P99) }
+
 // byCircumstances puts cells together that differ in the number of callers
-// alone. Rates that are parts of a peak differ too: each cell has its own peak.
+// alone.
 func byCircumstances(cells []harness.Cell) [][]harness.Cell {
 	var groups [][]harness.Cell
 	group := map[harness.Cell]int{}
 	for _, cell := range cells {
 		key := cell
 		key.Callers = 0
-		if key.Percent > 0 {
-			key.Rate = 0
-		}
 		i, seen := group[key]
 		if !seen {
 			i = len(groups)
@@ -53,19 +52,16 @@ func byCircumstances(cells []harness.Cell) [][]harness.Cell {
 	return groups
 }
 
-// throughput plots calls a second over the number of callers.
-func throughput(r *harness.Report, cells []harness.Cell) chart.Chart {
-	c := chart.Chart{
-		Name: name("throughput", cells[0]), Title: "Calls a second, " + circumstances(r, cells[0]),
-		X: "callers", Y: "calls/s", LogX: len(cells) > 1,
-	}
+// overCallers plots a figure over the number of callers.
+func overCallers(r *harness.Report, cells []harness.Cell, figure func(harness.Sample) float64, c chart.Chart) chart.Chart {
+	c.X, c.LogX = "callers", len(cells) > 1
 	for _, cell := range cells {
 		c.Ticks = append(c.Ticks, chart.Tick{At: float64(cell.Callers), Label: strconv.Itoa(cell.Callers)})
 	}
 	for i, system := range r.Settings.Systems {
-		s := series(i, system)
+		s := chart.Series{Name: system, Style: i, Strong: system == subject, Dashed: isFloor(system)}
 		for _, cell := range cells {
-			if spread, ok := r.Over(cell, system, harness.Sample.TPS); ok {
+			if spread, ok := r.Over(cell, system, figure); ok {
 				s.Points = append(s.Points, point(float64(cell.Callers), spread))
 			}
 		}
@@ -106,42 +102,6 @@ func cpu(r *harness.Report, cells []harness.Cell) chart.Chart {
 	return c
 }
 
-// percentiles are what a sample keeps of its distribution. At is the number of
-// nines: each is as far from the last as it is rarer.
-var percentiles = []struct {
-	tick chart.Tick
-	of   func(harness.Sample) time.Duration
-}{
-	{chart.Tick{At: 0.301, Label: "p50"}, func(s harness.Sample) time.Duration { return s.Client.Latency.P50 }},
-	{chart.Tick{At: 1, Label: "p90"}, func(s harness.Sample) time.Duration { return s.Client.Latency.P90 }},
-	{chart.Tick{At: 2, Label: "p99"}, func(s harness.Sample) time.Duration { return s.Client.Latency.P99 }},
-	{chart.Tick{At: 3, Label: "p99.9"}, func(s harness.Sample) time.Duration { return s.Client.Latency.P999 }},
-	{chart.Tick{At: 4, Label: "p99.99"}, func(s harness.Sample) time.Duration { return s.Client.Latency.P9999 }},
-}
-
-// latency plots the percentiles of a cell.
-func latency(r *harness.Report, cell harness.Cell) chart.Chart {
-	c := chart.Chart{
-		Name: fmt.Sprintf("%s-%d", name("latency", cell), cell.Callers), LogY: true,
-		Title: fmt.Sprintf("Latency, %d callers, %s", cell.Callers, circumstances(r, cell)), X: "percentile", Y: "µs",
-	}
-	for _, p := range percentiles {
-		c.Ticks = append(c.Ticks, p.tick)
-	}
-	for i, system := range r.Settings.Systems {
-		s := series(i, system)
-		for _, p := range percentiles {
-			spread, ok := r.Over(cell, system, func(s harness.Sample) float64 { return micros(p.of(s)) })
-			if ok && spread.Min > 0 { // a logarithm has no place for nothing
-				s.Points = append(s.Points, point(p.tick.At, spread))
-			}
-		}
-		c.Series = appendFilled(c.Series, s)
-	}
-	slices.SortStableFunc(c.Series, func(a, b chart.Series) int { return highest(b) - highest(a) })
-	return c
-}
-
 // name is a file's name without its ending.
 func name(figure string, c harness.Cell) string {
 	text := figure + "-" + string(c.Mode)
@@ -151,9 +111,7 @@ func name(figure string, c harness.Cell) string {
 	if c.Work > 0 {
 		text += "-work" + strings.ReplaceAll(c.Work.String(), "µ", "u")
 	}
-	if c.Percent > 0 {
-		text += fmt.Sprintf("-rate%dpercent", c.Percent)
-	} else if c.Rate > 0 {
+	if c.Rate > 0 {
 		text += fmt.Sprintf("-rate%d", c.Rate)
 	}
 	return text
@@ -174,17 +132,10 @@ func circumstances(r *harness.Report, c harness.Cell) string {
 	if c.Work > 0 {
 		text += fmt.Sprintf(", a handler of %v", c.Work)
 	}
-	if c.Percent > 0 {
-		text += fmt.Sprintf(", at %d %% of the slowest system's peak", c.Percent)
-	} else if c.Rate > 0 {
+	if c.Rate > 0 {
 		text += fmt.Sprintf(", %d calls/s begin", c.Rate)
 	}
 	return text
-}
-
-// series is the i-th system's, still without points.
-func series(i int, system string) chart.Series {
-	return chart.Series{Name: system, Style: i, Strong: system == subject, Dashed: isFloor(system)}
 }
 
 // appendFilled leaves out a series without points.

@@ -1,7 +1,6 @@
 package result
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,18 +37,6 @@ func TestThroughputIsPlottedWithItsSpread(t *testing.T) {
 	}
 }
 
-func TestPercentilesArePlotted(t *testing.T) {
-	c := chartNamed(t, sampleReport(1000), "latency-percaller-1000")
-	if !c.LogY || len(c.Ticks) != 5 || len(c.Series) != 4 {
-		t.Fatalf("got %+v", c)
-	}
-	for i, want := range []float64{10, 20, 50, 100, 900} {
-		if got := c.Series[0].Points[i]; got.Y != want || got.X != c.Ticks[i].At {
-			t.Errorf("%s at %+v, want %v", c.Ticks[i].Label, got, want)
-		}
-	}
-}
-
 func TestASystemWithoutFiguresIsNotPlotted(t *testing.T) {
 	r := sampleReport(1000)
 	for i, s := range r.Samples {
@@ -57,7 +44,7 @@ func TestASystemWithoutFiguresIsNotPlotted(t *testing.T) {
 			r.Samples[i] = harness.Sample{System: s.System, Cell: s.Cell, Unsupported: "alone"}
 		}
 	}
-	for _, name := range []string{"throughput-shared", "latency-shared-100"} {
+	for _, name := range []string{"throughput-shared", "p99-shared"} {
 		if n := len(chartNamed(t, r, name).Series); n != 3 {
 			t.Errorf("%s has %d lines, want 3", name, n)
 		}
@@ -73,7 +60,7 @@ func TestAnOpenLoopHasPlotsOfItsOwn(t *testing.T) {
 	for i := range r.Samples {
 		r.Samples[i].Cell.Rate = 900
 	}
-	c := chartNamed(t, r, "latency-shared-rate900-100")
+	c := chartNamed(t, r, "p99-shared-rate900")
 	if !strings.Contains(c.Title, "900 calls/s begin") {
 		t.Errorf("the title is %q", c.Title)
 	}
@@ -84,17 +71,10 @@ func TestAnOpenLoopHasPlotsOfItsOwn(t *testing.T) {
 	}
 }
 
-// The rates are parts of peaks that differ from cell to cell; they belong to one
-// plot all the same.
 func TestEveryCircumstanceHasPlotsOfItsOwn(t *testing.T) {
 	r := sampleReport(1000)
 	s := &r.Settings
-	s.Deployments, s.Works = []harness.Deployment{harness.Same, harness.Apart}, []time.Duration{0, 10 * time.Microsecond}
-	s.Peaks = slices.Clone(r.Cells())
-	for i := range s.Peaks {
-		s.Peaks[i].Rate = 1000 + i
-	}
-	s.Percents = []int{30, 90}
+	s.Deployments, s.Works, s.Rates = []harness.Deployment{harness.Same, harness.Apart}, []time.Duration{0, 10 * time.Microsecond}, []int{30, 90}
 	r.Samples = nil
 	for _, cell := range r.Cells() {
 		r.Samples = append(r.Samples, sample("tandem", cell, 0, 1000))
@@ -106,11 +86,11 @@ func TestEveryCircumstanceHasPlotsOfItsOwn(t *testing.T) {
 		}
 		names[c.Name] = true
 	}
-	if want := 2 * 2 * 2 * 2 * (1 + 2); len(names) != want { // modes, deployments, handlers, rates; CPU, and latency for each number of callers
+	if want := 2 * 2 * 2 * 2 * 2; len(names) != want { // modes, deployments, handlers, rates; CPU and p99
 		t.Errorf("%d plots, want %d: %v", len(names), want, names)
 	}
-	c := chartNamed(t, r, "cpu-shared-apart-work10us-rate90percent")
-	if len(c.Series) != 2 || !strings.Contains(c.Title, "2 shared connections, apart, a handler of 10µs, at 90 % of") {
+	c := chartNamed(t, r, "cpu-shared-apart-work10us-rate90")
+	if len(c.Series) != 2 || !strings.Contains(c.Title, "2 shared connections, apart, a handler of 10µs, 90 calls/s begin") {
 		t.Errorf("%d numbers of callers under %q, want 2", len(c.Series), c.Title)
 	}
 }

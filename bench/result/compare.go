@@ -21,7 +21,7 @@ var compared = []struct {
 }{
 	{"calls/s", 0, harness.Sample.TPS},
 	{cpuName, 2, CPU},
-	{"p99 µs", 0, func(s harness.Sample) float64 { return micros(s.Client.Latency.P99) }},
+	{"p99 µs", 0, p99},
 }
 
 // Compare writes, for each system and cell that both reports have, the figures

@@ -17,7 +17,7 @@ const oneMachine = "a process each, with the load generator in the client; all t
 func Markdown(r *harness.Report) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Calls, %s\n\n", r.When.UTC().Format(time.DateOnly))
-	fmt.Fprintf(&b, "Made by `bench report` from [%s](%s); do not edit. The bench's README says what is measured and how.\n", JSONFile, JSONFile)
+	fmt.Fprintf(&b, "Made by `bench report` from [%s](%s); do not edit. The bench's README says what is measured, how, and with which settings.\n", JSONFile, JSONFile)
 	fmt.Fprintf(&b, "Figures are medians over the rounds, with least–most in brackets; ratios are taken within a round.\n\n")
 	writeRows(&b, conditions(r))
 	fmt.Fprintf(&b, "\n## Plots\n\n")
@@ -26,18 +26,12 @@ func Markdown(r *harness.Report) string {
 	}
 	for _, cell := range r.Cells() {
 		fmt.Fprintf(&b, "\n## %s\n", cell)
-		for i, t := range r.Tables(cell) {
-			if i > 0 && t.Title != "" {
-				fmt.Fprintf(&b, "\n%s:\n", t.Title)
-			}
+		for _, t := range r.Tables(cell) {
 			fmt.Fprintf(&b, "\n")
 			writeRows(&b, append([][]string{t.Heads}, t.Rows...))
 		}
 	}
-	writeMissing(&b, r)
 	writeFailures(&b, r)
-	fmt.Fprintf(&b, "\n## The systems' settings\n\n")
-	writeRows(&b, systems(r))
 	return b.String()
 }
 
@@ -51,7 +45,6 @@ func conditions(r *harness.Report) [][]string {
 		{"processor", fmt.Sprintf("%s, %d cores", r.Machine.CPU, r.Machine.Cores)},
 		{"system", r.Machine.OS + ", kernel " + r.Machine.Kernel},
 		{"Go", r.Machine.Go},
-		{"Java", r.Machine.Java},
 		{"environment", strings.Join(r.Machine.Env, " ")},
 		{"topology", strings.Join(r.Topology, "; ") + "; " + oneMachine},
 		{"rounds", strconv.Itoa(s.Rounds)},
@@ -61,55 +54,23 @@ func conditions(r *harness.Report) [][]string {
 	return slices.DeleteFunc(rows, func(row []string) bool { return row[1] == "" })
 }
 
-// writeMissing says why systems have no figures in a cell.
-func writeMissing(b *strings.Builder, r *harness.Report) {
-	var lines []string
-	for system, why := range r.Missing {
-		lines = append(lines, fmt.Sprintf("- %s is missing: %s", system, oneLine(why)))
-	}
-	for _, s := range r.Samples {
-		switch {
-		case s.Error != "" && s.Error == r.Missing[s.System]: // said already, once for all cells and rounds
-		case s.Error != "":
-			lines = append(lines, fmt.Sprintf("- %s, %s, round %d failed: %s", s.System, s.Cell, s.Round+1, oneLine(s.Error)))
-		case s.Unsupported != "":
-			lines = append(lines, fmt.Sprintf("- %s, %s: %s", s.System, s.Cell, oneLine(s.Unsupported)))
-		}
-	}
-	writeSorted(b, "Without figures", lines)
-}
-
-// writeFailures says which calls failed: the figures are of the others.
+// writeFailures says why systems have no figures in a cell, and which calls failed
+// where there are figures of the others.
 func writeFailures(b *strings.Builder, r *harness.Report) {
-	var lines []string
+	lines := r.Failures()
 	for _, s := range r.Samples {
-		if s.Error == "" && s.Client.Failures > 0 {
-			lines = append(lines, fmt.Sprintf("- %s, %s, round %d: %d of %d calls, the first with: %s", s.System, s.Cell, s.Round+1,
-				s.Client.Failures, s.Client.Failures+s.Client.Calls, oneLine(s.Client.FirstError)))
+		if s.Unsupported != "" {
+			lines = append(lines, fmt.Sprintf("%s, %s: %s", s.System, s.Cell.Mode, s.Unsupported))
 		}
 	}
-	for _, s := range r.Peaks {
-		if missing := s.Error != "" && s.Error == r.Missing[s.System]; !missing && (s.Error != "" || s.Client.Failures > 0) {
-			lines = append(lines, "- a peak: "+oneLine(s.String()))
-		}
-	}
-	writeSorted(b, "Failures", lines)
-}
-
-func writeSorted(b *strings.Builder, title string, lines []string) {
 	if len(lines) == 0 {
 		return
 	}
+	fmt.Fprintf(b, "\n## Failed, or not supported\n\n")
 	slices.Sort(lines)
-	fmt.Fprintf(b, "\n## %s\n\n%s\n", title, strings.Join(slices.Compact(lines), "\n"))
-}
-
-func systems(r *harness.Report) [][]string {
-	rows := [][]string{{"system", "built from", "settings"}}
-	for _, s := range r.Systems {
-		rows = append(rows, []string{s.Name, strings.Join(s.Modules, ", "), s.Settings})
+	for _, line := range slices.Compact(lines) {
+		fmt.Fprintf(b, "- %s\n", oneLine(line))
 	}
-	return rows
 }
 
 // writeRows writes a table whose first row has the heads.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -125,29 +124,4 @@ func ReplaceHeadline(readme, block string) (string, error) {
 		return "", errors.New("result: the text has no marks to put the block between: " + strings.TrimSpace(beginMark))
 	}
 	return head + beginMark + block + endMark + tail, nil
-}
-
-// Newest returns the folder in results, a folder of kept results, with the
-// newest that has a headline, and that result.
-func Newest(results string) (folder string, newest *harness.Report, err error) {
-	files, err := filepath.Glob(filepath.Join(results, "*", JSONFile))
-	if err != nil {
-		return "", nil, fmt.Errorf("result: %w", err)
-	}
-	for _, file := range files {
-		r, err := Load(file)
-		if errors.Is(err, ErrOtherKind) {
-			continue
-		}
-		if err != nil {
-			return "", nil, err
-		}
-		if _, err := Headline(r, ""); err == nil && (newest == nil || r.When.After(newest.When)) {
-			folder, newest = filepath.Dir(file), r
-		}
-	}
-	if newest == nil {
-		return "", nil, fmt.Errorf("result: %s holds no result of bench calls with a headline", results)
-	}
-	return folder, newest, nil
 }

@@ -1,8 +1,6 @@
 package result
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -29,16 +27,6 @@ func TestHeadline(t *testing.T) {
 	} {
 		if !strings.Contains(block, want) {
 			t.Errorf("the block lacks %q:\n%s", want, block)
-		}
-	}
-}
-
-func TestWhoIsAPeer(t *testing.T) {
-	for system, want := range map[string]bool{
-		"netrpc": true, "kitex-mux": true, "tandem": false, "tandem+tls": false, "tandem-over": false, "floor-mux": false,
-	} {
-		if isPeer(system) != want {
-			t.Errorf("%s: %t", system, !want)
 		}
 	}
 }
@@ -77,42 +65,5 @@ func TestTheHeadlineIsOfPlainCalls(t *testing.T) {
 	r.Settings.Works = []time.Duration{time.Microsecond, 0}
 	if got, err := Headline(r, ""); err != nil || got != want {
 		t.Errorf("got %v\n%s\nwant\n%s", err, got, want)
-	}
-}
-
-// Newest passes over what has no headline and over other commands' results.
-func TestNewest(t *testing.T) {
-	results := t.TempDir()
-	if _, _, err := Newest(results); err == nil {
-		t.Error("an empty folder holds a result")
-	}
-	older, newer, small := sampleReport(1000), sampleReport(1000), sampleReport(1000)
-	newer.When = older.When.Add(time.Hour)
-	small.When = newer.When.Add(time.Hour)
-	small.Samples = small.Samples[:4]
-	level := sampleReport(1000)
-	level.When, level.Settings.Callers = small.When, []int{1000}
-	other := &harness.Report{Kind: "conns", When: small.When}
-	for name, r := range map[string]*harness.Report{"a": newer, "b": older, "c": small, "d": other, "e": level} {
-		save(t, filepath.Join(results, name), r)
-	}
-	folder, r, err := Newest(results)
-	if err != nil || folder != filepath.Join(results, "a") || !r.When.Equal(newer.When) {
-		t.Errorf("got %s, %v; want a", folder, err)
-	}
-}
-
-// save writes a report.json alone into the folder, which it makes.
-func save(t *testing.T, dir string, r *harness.Report) {
-	t.Helper()
-	text, err := Encode(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, JSONFile), text, 0o644); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -1,122 +1,197 @@
-// Package revisions compares the outputs of go test -bench at two revisions, and
-// makes them: it builds the benchmarks of both and runs them in turns.
+// Package revisions compares micro-benchmarks at two revisions: it builds the
+// benchmarks of both and runs them in turns.
 //
 // A benchmark's ratio is the median of the ratios of its pairs of runs, the i-th
 // at one revision and the i-th at the other, which took place one after the
 // other. Neither the least of all runs nor their median does as well: a parallel
 // benchmark that the scheduler happens to leave alone on a processor once is
 // three times as fast as ever again, and a load that lasts for some of the
-// rounds moves the medians of both revisions apart. Four comparisons of a
-// revision with itself on a laden machine of two processors, six runs each, gave
-// geometric means of 0.97 to 1.00 by pairs, 0.94 to 1.01 by medians, and by the
-// least 0.98 to 1.03 with a benchmark at 3.4.
+// rounds moves the medians of both revisions apart.
 package revisions
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
-	"github.com/tandem-rpc/tandem/bench/micro"
+	"github.com/tandem-rpc/tandem/bench/figures"
 )
 
-// ReadFile reads a file with the output of go test -bench.
-func ReadFile(name string) (micro.Results, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("revisions: %w", err)
-	}
-	defer func() { _ = file.Close() }() // it was only read
-	runs, err := Read(file)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s", err, name)
-	}
-	return runs, nil
+// sample is what one run measured of a benchmark.
+type sample struct {
+	ns     float64 // time of an operation
+	allocs float64 // objects allocated by an operation
 }
 
-// Read reads the output of go test -bench: the samples of each benchmark in the
-// order of its runs, by package and name. It is an error if there is none.
-func Read(r io.Reader) (micro.Results, error) {
-	runs, pkg := micro.Results{}, ""
-	lines := bufio.NewScanner(r)
-	for lines.Scan() {
-		line := lines.Text()
-		if p, ok := strings.CutPrefix(line, "pkg: "); ok {
-			pkg = p
-			continue
+// results are the samples of each benchmark by its package and name, in the order
+// of its runs.
+type results map[string][]sample
+
+// resultLine is a benchmark's name, the operations, and figures with their units.
+var resultLine = regexp.MustCompile(`(?m)^Benchmark(\S+)\s+\d+\s+(.* ns/op.*)$`)
+
+// add takes the output of a package's benchmarks.
+func (r results) add(pkg, output string) {
+	for _, line := range resultLine.FindAllStringSubmatch(output, -1) {
+		var s sample
+		fields := strings.Fields(line[2])
+		for i := 0; i+1 < len(fields); i += 2 {
+			v, _ := strconv.ParseFloat(fields[i], 64) // what is no number has a unit that is not looked at
+			switch fields[i+1] {
+			case "ns/op":
+				s.ns = v
+			case "allocs/op":
+				s.allocs = v
+			}
 		}
-		if name, sample, ok := micro.ParseLine(line); ok && sample.NS > 0 { // no ratio to nothing
-			name = pkg + " " + name
-			runs[name] = append(runs[name], sample)
+		if s.ns > 0 { // no ratio to nothing
+			name := pkg + " " + line[1]
+			r[name] = append(r[name], s)
 		}
 	}
-	if err := lines.Err(); err != nil {
+}
+
+// CompareFiles sets two files with outputs of go test -bench side by side.
+func CompareFiles(older, newer string) (Comparison, error) {
+	was, err := readFile(older)
+	if err != nil {
+		return Comparison{}, err
+	}
+	is, err := readFile(newer)
+	return compare(was, is), err
+}
+
+func readFile(name string) (results, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
 		return nil, fmt.Errorf("revisions: %w", err)
 	}
-	if len(runs) == 0 {
-		return nil, errors.New("revisions: no benchmark in the output of go test -bench")
+	r := results{}
+	for part := range strings.SplitSeq(string(text), "pkg: ") {
+		pkg, output, _ := strings.Cut(part, "\n")
+		r.add(pkg, output)
 	}
-	return runs, nil
+	if len(r) == 0 {
+		return nil, fmt.Errorf("revisions: no benchmark in the output of go test -bench: %s", name)
+	}
+	return r, nil
 }
 
 // Comparison is what became of each benchmark that both revisions have.
 type Comparison struct {
-	Rows []Row    // in the order of their names
-	Only []string // benchmarks that one revision has alone; they count for nothing
+	rows []row    // in the order of their names
+	only []string // benchmarks that one revision has alone; they count for nothing
 }
 
-// Row is a benchmark before and after.
-type Row struct {
-	Name     string
-	Old, New []micro.Sample
+// row is a benchmark before and after.
+type row struct {
+	name         string
+	older, newer []sample
 }
 
-// Ratio is how many times as long a call takes: the median over the pairs of
+// compare sets two results side by side.
+func compare(older, newer results) Comparison {
+	var c Comparison
+	for _, name := range slices.Sorted(maps.Keys(older)) {
+		if is, ok := newer[name]; ok {
+			c.rows = append(c.rows, row{name, older[name], is})
+		} else {
+			c.only = append(c.only, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(newer)) {
+		if _, ok := older[name]; !ok {
+			c.only = append(c.only, name)
+		}
+	}
+	return c
+}
+
+// ratio is how many times as long a call takes: the median over the pairs of
 // runs. A run without a partner is left out.
-func (r Row) Ratio() float64 { return micro.Ratio(r.New, r.Old).Median }
+func (r row) ratio() float64 {
+	var all []float64
+	for i := range min(len(r.older), len(r.newer)) {
+		all = append(all, r.newer[i].ns/r.older[i].ns)
+	}
+	return figures.SpreadOf(all).Median
+}
 
-// allocs are the objects that a call allocates, the least of all runs; 0 when the
-// output does not say.
-func allocs(runs []micro.Sample) float64 {
-	least := runs[0].Allocs
+// median is that of the runs' times.
+func median(runs []sample) float64 {
+	var all []float64
 	for _, s := range runs {
-		least = min(least, s.Allocs)
+		all = append(all, s.ns)
+	}
+	return figures.SpreadOf(all).Median
+}
+
+// allocs are the objects that a call allocates, the least of all runs.
+func allocs(runs []sample) float64 {
+	least := runs[0].allocs
+	for _, s := range runs {
+		least = min(least, s.allocs)
 	}
 	return least
 }
 
-// Compare sets two outputs side by side.
-func Compare(older, newer micro.Results) Comparison {
-	var c Comparison
-	for name, was := range older {
-		if is, ok := newer[name]; ok {
-			c.Rows = append(c.Rows, Row{name, was, is})
-		} else {
-			c.Only = append(c.Only, name)
-		}
-	}
-	for name := range newer {
-		if _, ok := older[name]; !ok {
-			c.Only = append(c.Only, name)
-		}
-	}
-	slices.SortFunc(c.Rows, func(a, b Row) int { return strings.Compare(a.Name, b.Name) })
-	slices.Sort(c.Only)
-	return c
-}
-
-// Geomean is the geometric mean of the ratios of all benchmarks.
-func (c Comparison) Geomean() float64 { return geomean(c.Rows) }
-
-func geomean(rows []Row) float64 {
+// geomean is the geometric mean of the ratios.
+func geomean(rows []row) float64 {
 	sum := 0.0
 	for _, r := range rows {
-		sum += math.Log(r.Ratio())
+		sum += math.Log(r.ratio())
 	}
 	return math.Exp(sum / float64(len(rows)))
+}
+
+// Write prints a line for each benchmark, with the medians of its runs and the
+// median of their ratios in pairs, and the geometric mean of each package and of
+// all.
+func (c Comparison) Write(w io.Writer) error {
+	t := figures.Table{Heads: []string{"benchmark", "old ns/op", "new", "ratio in pairs", "old allocs/op", "new"}}
+	mean := func(of string, rows []row) {
+		t.Rows = append(t.Rows, []string{of + " geomean", "", "", fmt.Sprintf("%.3f", geomean(rows)), "", ""})
+	}
+	first := 0 // of the package
+	for i, r := range c.rows {
+		t.Rows = append(t.Rows, []string{
+			r.name, figures.Number(median(r.older)), figures.Number(median(r.newer)),
+			fmt.Sprintf("%.3f", r.ratio()), fmt.Sprintf("%.0f", allocs(r.older)), fmt.Sprintf("%.0f", allocs(r.newer)),
+		})
+		pkg, _, _ := strings.Cut(r.name, " ")
+		if i+1 == len(c.rows) || !strings.HasPrefix(c.rows[i+1].name, pkg+" ") {
+			mean(pkg, c.rows[first:i+1])
+			first = i + 1
+		}
+	}
+	mean("all", c.rows)
+	for _, name := range c.only {
+		t.Notes = append(t.Notes, name+" at one revision only")
+	}
+	return figures.Write(w, nil, t)
+}
+
+// Judge returns an error when the geometric mean is worse by more than limit, a
+// part of 1, or a benchmark allocates more than it did.
+func (c Comparison) Judge(limit float64) error {
+	if len(c.rows) == 0 {
+		return errors.New("revisions: the revisions have no benchmark in common")
+	}
+	var errs []error
+	if g := geomean(c.rows); g > 1+limit {
+		errs = append(errs, fmt.Errorf("revisions: the geometric mean of ns/op is %.1f %% worse, limit %.1f %%", 100*(g-1), 100*limit))
+	}
+	for _, r := range c.rows {
+		if is, was := allocs(r.newer), allocs(r.older); is > was {
+			errs = append(errs, fmt.Errorf("revisions: %s has %.0f allocations a call, %.0f before", r.name, is, was))
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -21,7 +21,7 @@ func (*benchType) CallMock(a0 int, a1 string, a2 int64, a3 int64, a4 uintptr) (s
 type callMock func(receiver unsafe.Pointer, a0 int, a1 string, a2 int64, a3 int64, a4 uintptr) (string, string, string)
 
 // BenchmarkCall has the document's cells: what Go itself takes to call a method.
-// Run it with and without -gcflags=-l, or see "bench dispatch".
+// Run it with and without -gcflags=-l.
 func BenchmarkCall(b *testing.B) {
 	receiver := new(benchType)
 	b.Run("ReflectCall", func(b *testing.B) {

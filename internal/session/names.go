@@ -93,9 +93,8 @@ type method struct {
 // monitor to see, but hold up the calls behind them when there are many.
 const timedRuns = 16
 
-// longRun is the duration above which a run counts as long. It is a variable because
-// bench/instructions counts under an emulator, where every run is long, and raises it.
-var longRun = 200 * time.Microsecond
+// longRun is the duration above which a run counts as long.
+const longRun = 200 * time.Microsecond
 
 // toTime reports whether the run that begins is to be timed: the first, one of [timedRuns],
 // and the one after a long one.

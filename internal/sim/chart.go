@@ -1,7 +1,7 @@
 package sim
 
-// Chart is one plot as data, in the JSON that the program in bench/tools/plot
-// draws; a package of the core can't import its type.
+// Chart is one plot as data, in the JSON that "bench draw" draws; a package of the
+// core can't import its type.
 type Chart struct {
 	Name   string   `json:"name"` // of the file, without its ending
 	Title  string   `json:"title"`

@@ -7,7 +7,6 @@
 package main
 
 import (
-	"fmt"
 	"net"
 	"time"
 
@@ -27,21 +26,8 @@ const (
 // generated is an arpc codec of generated code.
 type generated struct{}
 
-func (generated) Marshal(v any) ([]byte, error) {
-	m, ok := v.(*message.BenchmarkMessage)
-	if !ok {
-		return nil, fmt.Errorf("arpc: encoding a %T", v)
-	}
-	return message.AppendTo(nil, m)
-}
-
-func (generated) Unmarshal(b []byte, v any) error {
-	m, ok := v.(*message.BenchmarkMessage)
-	if !ok {
-		return fmt.Errorf("arpc: decoding into a %T", v)
-	}
-	return m.UnmarshalVT(b)
-}
+func (generated) Marshal(v any) ([]byte, error)   { return message.Encode(nil, v) }
+func (generated) Unmarshal(b []byte, v any) error { return message.Decode(b, v) }
 
 func main() {
 	log.SetLevel(log.LevelNone)

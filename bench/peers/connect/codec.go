@@ -1,10 +1,6 @@
 package main
 
-import (
-	"fmt"
-
-	"github.com/tandem-rpc/tandem/bench/message"
-)
+import "github.com/tandem-rpc/tandem/bench/message"
 
 // generated is a connect.Codec for the bench's message. It has a name of its
 // own: under "proto" it would also have to encode what connect sends for itself.
@@ -12,22 +8,9 @@ type generated struct{}
 
 func (generated) Name() string { return "vtproto" }
 
-func (c generated) Marshal(v any) ([]byte, error) { return c.MarshalAppend(nil, v) }
+func (generated) Marshal(v any) ([]byte, error) { return message.Encode(nil, v) }
 
 // MarshalAppend is what connect prefers to Marshal: b comes from its pool.
-func (generated) MarshalAppend(b []byte, v any) ([]byte, error) {
-	m, ok := v.(*message.BenchmarkMessage)
-	if !ok {
-		return nil, fmt.Errorf("connect: %T is not the bench's message", v)
-	}
-	return message.AppendTo(b, m)
-}
+func (generated) MarshalAppend(b []byte, v any) ([]byte, error) { return message.Encode(b, v) }
 
-// Unmarshal keeps nothing of b: the generated code copies its strings.
-func (generated) Unmarshal(b []byte, v any) error {
-	m, ok := v.(*message.BenchmarkMessage)
-	if !ok {
-		return fmt.Errorf("connect: %T is not the bench's message", v)
-	}
-	return m.UnmarshalVT(b)
-}
+func (generated) Unmarshal(b []byte, v any) error { return message.Decode(b, v) }

@@ -4,14 +4,9 @@ import (
 	"fmt"
 
 	"google.golang.org/grpc/mem"
-)
 
-// body is what vtprotobuf generates.
-type body interface {
-	SizeVT() int
-	MarshalToSizedBufferVT(b []byte) (int, error)
-	UnmarshalVT(b []byte) error
-}
+	"github.com/tandem-rpc/tandem/bench/message"
+)
 
 // generated is an encoding.CodecV2 for messages with generated code. Its
 // buffers come from grpc's pool and go back when grpc frees them; those below
@@ -22,9 +17,9 @@ type generated struct{}
 func (generated) Name() string { return "proto" }
 
 func (generated) Marshal(v any) (mem.BufferSlice, error) {
-	m, ok := v.(body)
+	m, ok := v.(*message.BenchmarkMessage)
 	if !ok {
-		return nil, fmt.Errorf("grpc: %T has no generated methods", v)
+		return nil, fmt.Errorf("grpc: %T is not the bench's message", v)
 	}
 	size := m.SizeVT()
 	if mem.IsBelowBufferPoolingThreshold(size) {
@@ -44,11 +39,7 @@ func (generated) Marshal(v any) (mem.BufferSlice, error) {
 // Unmarshal keeps nothing of data: the generated code copies its strings. Only
 // a message in several buffers is copied before.
 func (generated) Unmarshal(data mem.BufferSlice, v any) error {
-	m, ok := v.(body)
-	if !ok {
-		return fmt.Errorf("grpc: %T has no generated methods", v)
-	}
 	whole := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer whole.Free()
-	return m.UnmarshalVT(whole.ReadOnlyData())
+	return message.Decode(whole.ReadOnlyData(), v)
 }

@@ -43,30 +43,21 @@ const (
 )
 
 func main() {
-	sys := load.System{Serve: serve, Dial: load.DialFor(dial), Options: []string{"stream"}}
-	if load.Named().Has("stream") {
-		sys.Dial = dialStream
-	}
-	load.Main(sys)
+	load.Main(load.System{Serve: serve, Dial: load.DialFor(dial)})
 }
 
 func serve(ln net.Listener) error {
-	opts := []grpc.ServerOption{
+	srv := grpc.NewServer(
 		grpc.ForceServerCodecV2(generated{}),
 		grpc.ReadBufferSize(bufferSize),
 		grpc.WriteBufferSize(bufferSize),
 		grpc.StaticConnWindowSize(windowSize),
 		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0))), //nolint:gosec // small
-	}
-	if load.Named().Has("stream") {
-		opts = append(opts, streamOptions()...)
-	}
-	srv := grpc.NewServer(opts...)
+	)
 	srv.RegisterService(&grpc.ServiceDesc{
 		ServiceName: service,
 		HandlerType: (*any)(nil),
 		Methods:     []grpc.MethodDesc{{MethodName: method, Handler: say}},
-		Streams:     []grpc.StreamDesc{streamDesc},
 	}, nil)
 	return srv.Serve(ln)
 }
@@ -92,18 +83,14 @@ func (c caller) Call(req, reply *message.BenchmarkMessage) error {
 // dial returns when the connection is up: by itself a client would connect
 // with its first call.
 func dial(addr string) (caller, error) {
-	opts := []grpc.DialOption{
+	conn, err := grpc.NewClient("passthrough:///"+addr,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithNoProxy(),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(generated{})),
 		grpc.WithReadBufferSize(bufferSize),
 		grpc.WithWriteBufferSize(bufferSize),
 		grpc.WithStaticConnWindowSize(windowSize),
-	}
-	if load.Named().Has("stream") {
-		opts = append(opts, streamDialOptions()...)
-	}
-	conn, err := grpc.NewClient("passthrough:///"+addr, opts...)
+	)
 	if err != nil {
 		return caller{}, err
 	}

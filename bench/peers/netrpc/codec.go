@@ -8,21 +8,13 @@ import (
 	"net"
 	"net/rpc"
 
-	"github.com/tandem-rpc/tandem/bench/load"
+	"github.com/tandem-rpc/tandem/bench/message"
 )
 
-// body is what vtprotobuf generates.
-type body interface {
-	SizeVT() int
-	MarshalToSizedBufferVT(b []byte) (int, error)
-	UnmarshalVT(b []byte) error
-}
-
-// maxFrame bounds what a length may claim, in bytes, beyond the calls that the
-// option beside asks for.
+// maxFrame bounds what a length may claim, in bytes.
 const maxFrame = 1 << 20
 
-// framing reads and writes the parts of a message: its number and two byte
+// framing is the rpc.ClientCodec and the rpc.ServerCodec. It reads and writes the parts of a message: its number and two byte
 // strings (a request's method or a response's error, and the body), each
 // behind its length. All lengths are varints. net/rpc calls the writing half
 // under a lock and the reading half from one goroutine.
@@ -32,12 +24,10 @@ type framing struct {
 	w    *bufio.Writer
 	in   []byte // the last byte string read
 	out  []byte // the body on its way into w
-	max  uint64 // of a part
 }
 
 func newFraming(conn net.Conn) *framing {
-	beside := load.Named().Bytes(load.OptionBeside)
-	return &framing{conn: conn, r: bufio.NewReader(conn), w: bufio.NewWriter(conn), max: uint64(maxFrame + beside)} //nolint:gosec // both are positive
+	return &framing{conn: conn, r: bufio.NewReader(conn), w: bufio.NewWriter(conn)}
 }
 
 func (f *framing) Close() error { return f.conn.Close() }
@@ -63,18 +53,11 @@ func (f *framing) write(seq uint64, text string, v any) error {
 
 // encode leaves v in f.out. What is no message is empty: net/rpc sends an
 // empty struct beside an error.
-func (f *framing) encode(v any) error {
-	m, ok := v.(body)
-	if !ok {
-		f.out = f.out[:0]
-		return nil
+func (f *framing) encode(v any) (err error) {
+	f.out = f.out[:0]
+	if m, ok := v.(*message.BenchmarkMessage); ok {
+		f.out, err = message.AppendTo(f.out, m)
 	}
-	size := m.SizeVT()
-	if cap(f.out) < size {
-		f.out = make([]byte, size)
-	}
-	f.out = f.out[:size]
-	_, err := m.MarshalToSizedBufferVT(f.out)
 	return err
 }
 
@@ -89,17 +72,10 @@ func (f *framing) readHead() (seq uint64, text string, err error) {
 
 // readBody decodes the body into v, or drops it when v is nil.
 func (f *framing) readBody(v any) error {
-	if err := f.readBytes(); err != nil {
+	if err := f.readBytes(); err != nil || v == nil {
 		return err
 	}
-	if v == nil {
-		return nil
-	}
-	m, ok := v.(body)
-	if !ok {
-		return fmt.Errorf("netrpc: %T has no generated methods", v)
-	}
-	return m.UnmarshalVT(f.in)
+	return message.Decode(f.in, v)
 }
 
 // readBytes reads a byte string into f.in.
@@ -108,8 +84,8 @@ func (f *framing) readBytes() error {
 	if err != nil {
 		return err
 	}
-	if n > f.max {
-		return fmt.Errorf("netrpc: a part of %d bytes, allowed are %d", n, f.max)
+	if n > maxFrame {
+		return fmt.Errorf("netrpc: a part of %d bytes, allowed are %d", n, maxFrame)
 	}
 	if uint64(cap(f.in)) < n {
 		f.in = make([]byte, n)
@@ -119,30 +95,24 @@ func (f *framing) readBytes() error {
 	return err
 }
 
-// clientCodec is an rpc.ClientCodec.
-type clientCodec struct{ *framing }
-
-func (c *clientCodec) WriteRequest(r *rpc.Request, v any) error {
-	return c.write(r.Seq, r.ServiceMethod, v)
+func (f *framing) WriteRequest(r *rpc.Request, v any) error {
+	return f.write(r.Seq, r.ServiceMethod, v)
 }
 
-func (c *clientCodec) ReadResponseHeader(r *rpc.Response) (err error) {
-	r.Seq, r.Error, err = c.readHead()
+func (f *framing) ReadResponseHeader(r *rpc.Response) (err error) {
+	r.Seq, r.Error, err = f.readHead()
 	return err
 }
 
-func (c *clientCodec) ReadResponseBody(v any) error { return c.readBody(v) }
+func (f *framing) ReadResponseBody(v any) error { return f.readBody(v) }
 
-// serverCodec is an rpc.ServerCodec.
-type serverCodec struct{ *framing }
-
-func (c *serverCodec) ReadRequestHeader(r *rpc.Request) (err error) {
-	r.Seq, r.ServiceMethod, err = c.readHead()
+func (f *framing) ReadRequestHeader(r *rpc.Request) (err error) {
+	r.Seq, r.ServiceMethod, err = f.readHead()
 	return err
 }
 
-func (c *serverCodec) ReadRequestBody(v any) error { return c.readBody(v) }
+func (f *framing) ReadRequestBody(v any) error { return f.readBody(v) }
 
-func (c *serverCodec) WriteResponse(r *rpc.Response, v any) error {
-	return c.write(r.Seq, r.Error, v)
+func (f *framing) WriteResponse(r *rpc.Response, v any) error {
+	return f.write(r.Seq, r.Error, v)
 }

@@ -1,5 +1,5 @@
 // Netrpc is the peer of Go's net/rpc with a codec for generated messages, so
-// that the framework is compared and not gob.
+// that the framework is compared and not gob. The option gob leaves it as it comes.
 package main
 
 import (
@@ -31,7 +31,7 @@ func (c caller) Call(req, reply *message.BenchmarkMessage) error {
 }
 
 func main() {
-	load.Main(load.System{Serve: serve, Dial: load.DialFor(dial), Options: []string{"tls", load.OptionBeside}})
+	load.Main(load.System{Serve: serve, Dial: load.DialFor(dial), Options: []string{"tls", "gob"}})
 }
 
 func serve(ln net.Listener) error {
@@ -51,7 +51,11 @@ func serve(ln net.Listener) error {
 		if err != nil {
 			return err
 		}
-		go srv.ServeCodec(&serverCodec{newFraming(conn)})
+		if load.Named().Has("gob") {
+			go srv.ServeConn(conn)
+		} else {
+			go srv.ServeCodec(newFraming(conn))
+		}
 	}
 }
 
@@ -60,7 +64,10 @@ func dial(addr string) (caller, error) {
 	if err != nil {
 		return caller{}, err
 	}
-	return caller{rpc.NewClientWithCodec(&clientCodec{newFraming(conn)})}, nil
+	if load.Named().Has("gob") {
+		return caller{rpc.NewClient(conn)}, nil
+	}
+	return caller{rpc.NewClientWithCodec(newFraming(conn))}, nil
 }
 
 // connect opens a connection, with TLS when the option asks for it.

@@ -3,13 +3,10 @@
 // service called by reflection, a pool of 100 workers with a long queue, and no
 // logging, which would also land on the standard output that the harness reads.
 // The HTTP gateway and JSON-RPC on the same port are off: nothing here uses them.
-//
-// With the option bytes=n calls carry n bytes and no codec (SerializeNone).
 package main
 
 import (
 	"context"
-	"fmt"
 	"net"
 
 	"github.com/smallnest/rpcx/client"
@@ -33,30 +30,13 @@ const (
 // codec is an rpcx codec of generated code.
 type codec struct{}
 
-func (codec) Encode(v any) ([]byte, error) {
-	m, ok := v.(*message.BenchmarkMessage)
-	if !ok {
-		return nil, fmt.Errorf("rpcx: encoding a %T", v)
-	}
-	return message.AppendTo(nil, m)
-}
-
-func (codec) Decode(b []byte, v any) error {
-	m, ok := v.(*message.BenchmarkMessage)
-	if !ok {
-		return fmt.Errorf("rpcx: decoding into a %T", v)
-	}
-	return m.UnmarshalVT(b)
-}
+func (codec) Encode(v any) ([]byte, error) { return message.Encode(nil, v) }
+func (codec) Decode(b []byte, v any) error { return message.Decode(b, v) }
 
 func main() {
 	log.SetDummyLogger()
 	share.RegisterCodec(generated, codec{})
-	sys := load.System{Serve: serve, Dial: load.DialFor(dial), Options: []string{"bytes"}}
-	if load.Named().Has("bytes") {
-		sys.Dial = dialBytes
-	}
-	load.Main(sys)
+	load.Main(load.System{Serve: serve, Dial: load.DialFor(dial)})
 }
 
 func serve(ln net.Listener) error {
@@ -64,7 +44,6 @@ func serve(ln net.Listener) error {
 	srv.DisableHTTPGateway = true
 	srv.DisableJSONRPC = true
 	srv.AddHandler("Hello", "Say", say)
-	srv.AddHandler("Bytes", "Echo", echo)
 	return srv.ServeListener("tcp", ln)
 }
 

@@ -1,6 +1,6 @@
 // Tandem-over is the peer of tandem over its other transports: its option names the
-// one that calls go over. It is apart from the peer tandem so that this needs none of
-// their modules.
+// one that calls go over. It is apart from the peer tandem so that this is built with
+// none of their modules.
 package main
 
 import (
@@ -15,20 +15,21 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/codec"
 	"github.com/tandem-rpc/tandem/server"
+	"github.com/tandem-rpc/tandem/transport"
 )
 
 func main() {
 	o := load.Named()
-	dialer := sync.OnceValues(func() (tandem.Transport, error) { return dialing(o) }) // for all connections
+	dialer := sync.OnceValues(func() (tandem.Transport, error) { return carrier(o, transport.TCP()) }) // for all connections
 	load.Main(load.System{
 		Serve:   func(ln net.Listener) error { return serve(o, ln) },
 		Dial:    func(addr string) (load.Caller, error) { return dial(o, dialer, addr) },
-		Options: []string{"websocket", "quic", "kcp", "unix", "memory", "proxy", "nbio"},
+		Options: []string{"websocket", "quic", "kcp", "unix", "nbio"},
 	})
 }
 
 func serve(o load.Options, ln net.Listener) error {
-	t, err := listening(o, ln)
+	t, err := carrier(o, bound{transport.TCP(), ln})
 	if err != nil {
 		return err
 	}
@@ -36,16 +37,12 @@ func serve(o load.Options, ln net.Listener) error {
 	if err != nil {
 		return err
 	}
-	return serveOn(own)
-}
-
-func serveOn(ln net.Listener) error {
 	srv := server.New()
-	err := server.Handle(srv, "Hello.Say", func(_ context.Context, m *message.BenchmarkMessage) (*message.BenchmarkMessage, error) {
+	err = server.Handle(srv, "Hello.Say", func(_ context.Context, m *message.BenchmarkMessage) (*message.BenchmarkMessage, error) {
 		message.Answer(m)
 		return m, nil
 	}, server.MethodReuse())
-	return errors.Join(err, srv.ServeListener(ln))
+	return errors.Join(err, srv.ServeListener(own))
 }
 
 // caller is a client with its defaults.

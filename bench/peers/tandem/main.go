@@ -1,56 +1,65 @@
 // Tandem is the peer of tandem itself, with the same generated code as the
-// others. Its options are in options.go.
+// others.
 package main
 
 import (
 	"context"
+	"crypto/tls"
+	"io"
 	"net"
-	"os"
-	"time"
-	_ "unsafe" // for go:linkname
 
 	"github.com/tandem-rpc/tandem/bench/load"
 	"github.com/tandem-rpc/tandem/bench/message"
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/codec"
+	"github.com/tandem-rpc/tandem/plugin/accesslog"
+	"github.com/tandem-rpc/tandem/plugin/metrics"
+	"github.com/tandem-rpc/tandem/plugin/trace"
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// longRun is what a session takes for a long run of a handler, which an emulator makes of
-// every run.
-//
-//go:linkname longRun github.com/tandem-rpc/tandem/internal/session.longRun
-var longRun time.Duration
-
 func main() {
-	if os.Getenv(load.Emulated) != "" {
-		longRun = time.Hour
-	}
 	o := options{load.Named()}
-	load.Main(load.System{Serve: o.serve, Dial: o.dial, Options: known})
+	load.Main(load.System{Serve: o.serve, Dial: o.dial, Options: []string{"tls", "metrics", "trace", "accesslog"}})
 }
 
+// options are those in the name that the peer was started under. Without any,
+// server and client have their defaults.
+type options struct{ load.Options }
+
 func (o options) serve(ln net.Listener) error {
-	opts, ln, err := o.server(ln)
+	if o.Has("tls") {
+		config, _, err := load.TLS()
+		if err != nil {
+			return err
+		}
+		ln = tls.NewListener(ln, config)
+	}
+	srv := server.New(server.WithPlugins(o.plugins(true)...))
+	err := server.Handle(srv, "Hello.Say", func(_ context.Context, m *message.BenchmarkMessage) (*message.BenchmarkMessage, error) {
+		message.Answer(m)
+		return m, nil
+	}, server.MethodReuse())
 	if err != nil {
-		return err
-	}
-	srv := server.New(opts...)
-	if err := handleSay(srv); err != nil {
-		return err
-	}
-	if err := o.handleBytes(srv); err != nil {
 		return err
 	}
 	return srv.ServeListener(ln)
 }
 
-// handleSay serves the method that is measured.
-func handleSay(srv *server.Server) error {
-	return server.Handle(srv, "Hello.Say", func(_ context.Context, m *message.BenchmarkMessage) (*message.BenchmarkMessage, error) {
-		message.Answer(m)
-		return m, nil
-	}, server.MethodReuse())
+// plugins are those that the options ask for: metrics and tracing, one trace in a
+// hundred sampled, on both sides, and on the server a log of every call, which is
+// formatted and then thrown away: the disk's time is not tandem's.
+func (o options) plugins(serving bool) (list []any) {
+	if o.Has("metrics") {
+		list = append(list, metrics.New())
+	}
+	if o.Has("trace") {
+		list = append(list, trace.New(trace.Sample(0.01)))
+	}
+	if o.Has("accesslog") && serving {
+		list = append(list, accesslog.New(accesslog.To(io.Discard)))
+	}
+	return list
 }
 
 // caller is a client with its defaults, the deadline of five seconds included.
@@ -61,19 +70,17 @@ func (c caller) Call(req, reply *message.BenchmarkMessage) error {
 }
 
 func (o options) dial(addr string) (load.Caller, error) {
-	opts, err := o.client()
+	opts := []client.Option{client.WithCodec(codec.Generated()), client.WithPlugins(o.plugins(false)...)}
+	if o.Has("tls") {
+		_, config, err := load.TLS()
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, client.WithTLS(config))
+	}
+	c, err := client.Dial("tcp://"+addr, opts...)
 	if err != nil {
 		return nil, err
-	}
-	c, err := client.Dial("tcp://"+addr, append(opts, client.WithCodec(codec.Generated()))...)
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case o.Has("bytes"):
-		return load.CallBytes(bytesCaller{c, load.Payload(o.Bytes("bytes"))}, o.Bytes("bytes")), nil
-	case o.Has("stream"):
-		return openStream(c, o.Bytes("stream"))
 	}
 	return caller{c}, nil
 }

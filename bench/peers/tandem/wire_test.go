@@ -1,55 +1,38 @@
 package main
 
 import (
-	"io"
 	"net"
-	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/tandem-rpc/tandem/bench/message"
 )
 
-// relay passes on what one connection to addr carries, and counts its bytes.
-type relay struct {
+// counted counts what the connections of a listener carry.
+type counted struct {
 	net.Listener
-	there, back atomic.Int64
-	copying     sync.WaitGroup
+	read, written atomic.Int64
 }
 
-func newRelay(t *testing.T, addr string) *relay {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &relay{Listener: ln}
-	r.copying.Go(func() {
-		client, err := ln.Accept()
-		if err != nil {
-			return
-		}
-		server, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		r.copying.Go(func() { r.pass(server, client, &r.there) })
-		r.pass(client, server, &r.back)
-	})
-	return r
+func (c *counted) Accept() (net.Conn, error) {
+	conn, err := c.Listener.Accept()
+	return countedConn{conn, c}, err
 }
 
-func (r *relay) pass(to, from net.Conn, count *atomic.Int64) {
-	_, _ = io.Copy(to, io.TeeReader(from, counter{count})) // ends with the connection
-	_ = to.Close()
+type countedConn struct {
+	net.Conn
+	by *counted
 }
 
-type counter struct{ n *atomic.Int64 }
+func (c countedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.by.read.Add(int64(n))
+	return n, err
+}
 
-func (c counter) Write(b []byte) (int, error) {
-	c.n.Add(int64(len(b)))
-	return len(b), nil
+func (c countedConn) Write(b []byte) (int, error) {
+	c.by.written.Add(int64(len(b)))
+	return c.Conn.Write(b)
 }
 
 // What a call adds to its message on the wire, once both sides know the
@@ -60,12 +43,13 @@ func TestWireOverhead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go options{}.serve(ln)
-	r := newRelay(t, ln.Addr().String())
-	c, err := options{}.dial(r.Addr().String())
+	wire := &counted{Listener: ln}
+	go options{}.serve(wire)
+	c, err := options{}.dial(ln.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer func() { _, _ = c.Close(), ln.Close() }()
 	req, reply := message.New(), new(message.BenchmarkMessage)
 	call := func(times int) {
 		for range times {
@@ -76,16 +60,13 @@ func TestWireOverhead(t *testing.T) {
 		}
 	}
 	call(10)
-	there, back := r.there.Load(), r.back.Load()
+	there, back := wire.read.Load(), wire.written.Load()
 	call(calls)
-	there, back = r.there.Load()-there, r.back.Load()-back
+	there, back = wire.read.Load()-there, wire.written.Load()-back
 	request := float64(there)/calls - float64(req.SizeVT())
 	answer := float64(back)/calls - float64(reply.SizeVT())
 	t.Logf("a request takes %.2f bytes beyond its message, an answer %.2f", request, answer)
 	if request > most || answer > most || request < 1 || answer < 1 {
 		t.Errorf("want at most %d each", most)
 	}
-	_ = c.Close()
-	_ = r.Close()
-	r.copying.Wait()
 }
