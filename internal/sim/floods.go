@@ -87,13 +87,13 @@ func (f *flood) play(s setting) measured {
 		}
 	}
 	if s.naive {
-		for _, c := range []struct {
+		for k, c := range []struct {
 			name  string
 			admit admission
 		}{{"CoDel and newest first", &codel{workers: 64}}, {"BBR", &bbr{}}, {"gradient", &gradient{limit: 20}}} {
 			w, t := f.run(s.seed, f.loads[0], c.admit)
 			m.worlds = append(m.worlds, w)
-			m.more = append(m.more, Series{Name: c.name, Dashed: true, Points: f.line(t)})
+			m.more = append(m.more, Series{Name: c.name, Style: 2 + k, Points: f.line(t)})
 		}
 	}
 	return m
