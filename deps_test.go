@@ -202,7 +202,7 @@ func TestImportTableIsDocumented(t *testing.T) {
 	switch {
 	case old == table:
 	case *writeTable:
-		err = os.WriteFile("ARCHITECTURE.md", []byte(before+begin+table+end+after), 0o644) //nolint:gosec // a document
+		err = os.WriteFile("ARCHITECTURE.md", []byte(before+begin+table+end+after), 0o644)
 	default:
 		err = errors.New(`the table in ARCHITECTURE.md is stale: run "go test . -run ImportTable -write-table"`)
 	}
