@@ -74,6 +74,7 @@ var importTable = []row{
 	{layer: 1, folder: "internal/overload"},
 	{layer: 1, folder: "internal/sniff"},
 
+	{layer: 2, folder: "internal/rules"},
 	{layer: 2, folder: "internal/session"},
 	{layer: 2, folder: "internal/sim"},
 	{layer: 2, folder: "internal/multiplex"},

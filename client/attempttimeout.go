@@ -19,7 +19,7 @@ func (c *Client) attemptTime(call *tandem.Call) time.Duration {
 	case call.AttemptTimeout != 0:
 		return call.AttemptTimeout
 	}
-	return c.ruleOf(call).attemptTimeout
+	return c.ruleOf(call).AttemptTimeout
 }
 
 // attemptWithin bounds an attempt. Its copy of the deadline travels with the request,

@@ -29,7 +29,7 @@ func (p *pool) choose(call *tandem.Call, tried []string) string {
 func (p *pool) reachable(call *tandem.Call) (ids []string) {
 	nodes := p.view.Load().nodes
 	usable := func(n *balance.Node) bool { return allowed(call, n) && (p.isLive(n) || p.isConnecting(n)) }
-	if eligible := p.client.rules.Load().needs.Eligible; eligible != nil {
+	if eligible := p.client.rules.Load().Needs.Eligible; eligible != nil {
 		nodes = eligible(nodes, call, usable)
 	}
 	for _, n := range nodes {

@@ -26,6 +26,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/call"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
+	"github.com/tandem-rpc/tandem/internal/rules"
 	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/resilience"
@@ -36,7 +37,7 @@ type Client struct {
 	// What every call needs comes first: of one client among thousands it is in no
 	// cache when a call is made.
 	env    *session.Env
-	rules  atomic.Pointer[rules]
+	rules  atomic.Pointer[rules.Rules]
 	points *points // nil without plugins
 	// intercepted says that interceptors see calls: what one has begun may
 	// outlive the call, whose memory then is not used again.
@@ -114,7 +115,7 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.env = session.NewEnv(cfg)
 	r := c.rules.Load()
-	c.budget = resilience.NewBudget(r.budgetShare, r.budgetRate, time.Now())
+	c.budget = resilience.NewBudget(r.BudgetShare, r.BudgetRate, time.Now())
 	c.hedges.init(c.opts.backupShare)
 	c.pool.init(c)
 	c.intercepted = len(c.opts.interceptors)+len(c.opts.attemptInterceptors) > 0 || keep(c.opts.plugins)
@@ -320,11 +321,11 @@ func (c *Client) OpenStream(ctx context.Context, method string, opts ...tandem.C
 
 func (c *Client) prepare(ctx context.Context, method string, kind tandem.Kind, args any, opts []tandem.CallOption) *call.Outgoing {
 	o := call.NewOutgoing(c.env, c.intercepted)
-	r := c.rules.Load().of(method)
+	r := c.rules.Load().Of(method)
 	o.Rule = r
 	made := &o.Call
 	made.Body, made.Method, made.Kind, made.Codec, made.Compressor = o, method, kind, c.usual.codec, c.usual.compressor
-	made.Route, made.Idempotent = c.usual.route, r.idempotent
+	made.Route, made.Idempotent = c.usual.route, r.Idempotent
 	for _, opt := range opts {
 		opt(made)
 	}
@@ -334,14 +335,14 @@ func (c *Client) prepare(ctx context.Context, method string, kind tandem.Kind, a
 	if c.usual.hashKey != nil && made.HashKey == "" {
 		made.HashKey = c.usual.hashKey(method, args)
 	}
-	o.SetDeadline(ctx, r.timeout)
+	o.SetDeadline(ctx, r.Timeout)
 	return o
 }
 
 func (c *Client) chain(o *call.Outgoing) tandem.Func {
 	mode := o.Call.FailMode
 	if mode == tandem.FailDefault {
-		mode = c.ruleOf(&o.Call).failMode
+		mode = c.ruleOf(&o.Call).FailMode
 	}
 	switch {
 	case mode >= failModes:

@@ -160,7 +160,7 @@ func (e *Explanation) add(x explained) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r := x.pool.client.rules.Load()
-	e.Method, e.Target, e.Policy, e.Version = x.call.Method, x.pool.client.target, r.balancer.Name(), r.version
+	e.Method, e.Target, e.Policy, e.Version = x.call.Method, x.pool.client.target, r.Balancer.Name(), r.Version
 	e.Budget = x.pool.client.budget.Left(time.Now())
 	e.Stale = ""
 	if x.stale != nil {

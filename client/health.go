@@ -10,6 +10,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/balance"
+	"github.com/tandem-rpc/tandem/internal/rules"
 	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/resilience"
 )
@@ -24,10 +25,7 @@ import (
 // DataLoss. What methods return for reasons of their own is none, nor is the refusal
 // of a server that is shutting down or has too much to do: leaving it out would give
 // the others more.
-type Ejection struct {
-	Outliers resilience.OutlierConfig `json:"outliers,omitzero"`
-	Breaker  resilience.BreakerConfig `json:"breaker,omitzero"`
-}
+type Ejection = rules.Ejection
 
 // faulty reports whether an error speaks against the instance.
 func faulty(err error) bool {
@@ -54,32 +52,32 @@ type health struct {
 func (h *health) init(p *pool) {
 	h.pool, h.outliers = p, resilience.NewOutliers(resilience.OutlierConfig{})
 	h.next.Store(math.MinInt64)
-	if e := h.rules().ejection; e != nil {
+	if e := h.rules().Ejection; e != nil {
 		h.outliers.Configure(e.Outliers)
 	}
 }
 
 // rules are those of the client.
-func (h *health) rules() *rules { return h.pool.client.rules.Load() }
+func (h *health) rules() *rules.Rules { return h.pool.client.rules.Load() }
 
 // steer has the members of the view go by the rules of the client, which are new.
 func (h *health) steer(v *view) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.rules()
-	if r.ejection != nil {
-		h.outliers.Configure(r.ejection.Outliers)
+	if r.Ejection != nil {
+		h.outliers.Configure(r.Ejection.Outliers)
 	}
 	for m := range v.all() {
-		if r.ejection != nil {
-			m.breaker.Configure(r.ejection.Breaker)
+		if r.Ejection != nil {
+			m.breaker.Configure(r.Ejection.Breaker)
 		} else {
 			m.breaker.Reset()
 			m.slow.Store(0)
 		}
 		kept := map[string]*resilience.Breaker{}
 		for method, b := range m.breakers() {
-			if config := r.of(method).breaker; config != nil {
+			if config := r.Of(method).Breaker; config != nil {
 				b.Configure(*config)
 				kept[method] = b
 			}
@@ -90,7 +88,7 @@ func (h *health) steer(v *view) {
 
 // breaker returns a new member's breaker.
 func (h *health) breaker() *resilience.Breaker {
-	if e := h.rules().ejection; e != nil {
+	if e := h.rules().Ejection; e != nil {
 		return resilience.NewBreaker(e.Breaker)
 	}
 	return resilience.NewBreaker(resilience.BreakerConfig{})
@@ -103,7 +101,7 @@ func (h *health) passes(v *view, m *member) bool {
 
 // panics reports whether so many are left out that the others could not bear it.
 func (h *health) panics(v *view) bool {
-	return float64(h.out.Load()) > h.rules().maxShare*float64(len(v.nodes))
+	return float64(h.out.Load()) > h.rules().MaxShare*float64(len(v.nodes))
 }
 
 // maxBreakers bounds the methods of one instance that have breakers.
@@ -111,7 +109,7 @@ const maxBreakers = 4096
 
 // method returns the breaker of a method of a member, nil if it has none.
 func (h *health) method(m *member, call *tandem.Call) *resilience.Breaker {
-	if !h.rules().breakers || h.pool.client.ruleOf(call).breaker == nil {
+	if !h.rules().Breakers || h.pool.client.ruleOf(call).Breaker == nil {
 		return nil
 	}
 	if b := m.breakers()[call.Method]; b != nil {
@@ -125,7 +123,7 @@ func (h *health) method(m *member, call *tandem.Call) *resilience.Breaker {
 func (h *health) newMethod(m *member, method string) *resilience.Breaker {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	config, known := h.rules().of(method).breaker, m.breakers()
+	config, known := h.rules().Of(method).Breaker, m.breakers()
 	if b := known[method]; b != nil || config == nil || len(known) >= maxBreakers {
 		return b
 	}
@@ -190,9 +188,9 @@ func (h *health) forget(m *member, call *tandem.Call) {
 // done tells the breakers how a call went that began at an instant.
 func (h *health) done(m *member, call *tandem.Call, began time.Duration, err error) {
 	changed := false
-	if r := h.rules(); r.ejection != nil {
+	if r := h.rules(); r.Ejection != nil {
 		changed = h.tell(m.breaker, m, call, began, err)
-		if next := h.next.Load(); int64(began) >= next && h.next.CompareAndSwap(next, int64(began+r.every)) {
+		if next := h.next.Load(); int64(began) >= next && h.next.CompareAndSwap(next, int64(began+r.Every)) {
 			changed = h.look() || changed
 		}
 	}
@@ -278,7 +276,7 @@ func (h *health) ejectLocked(v *view, n *balance.Node, o resilience.Outlier) boo
 	if m == nil {
 		return false
 	}
-	room := float64(h.out.Load()+1) <= h.rules().maxShare*float64(len(v.nodes))
+	room := float64(h.out.Load()+1) <= h.rules().MaxShare*float64(len(v.nodes))
 	if !room || !m.breaker.Trip(balance.Now()) {
 		return false
 	}

@@ -9,7 +9,7 @@ import (
 
 // wanted returns the instances that the policy wants to be connected to.
 func (p *pool) wanted(instances []tandem.Instance) map[string]bool {
-	if narrow := p.client.rules.Load().needs.Narrow; narrow != nil {
+	if narrow := p.client.rules.Load().Needs.Narrow; narrow != nil {
 		instances = narrow(instances)
 	}
 	wanted := make(map[string]bool, len(instances))

@@ -15,6 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem/codec"
 	"github.com/tandem-rpc/tandem/compress"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
+	"github.com/tandem-rpc/tandem/internal/rules"
 	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/policy"
 	"github.com/tandem-rpc/tandem/registry"
@@ -515,5 +516,13 @@ func WithService(name string, rcvr any, opts ...ServiceOption) Option {
 func WithFunc[Args, Reply any](name string, f func(context.Context, *Args) (*Reply, error)) Option {
 	return func(o *options) {
 		o.register = append(o.register, func(t *dispatch.Table) error { return t.Add(dispatch.UnaryMethod(name, f)) })
+	}
+}
+
+// base is what the rules are made of, where no policy says otherwise.
+func (o *options) base() *rules.Base {
+	return &rules.Base{
+		Balancer: o.policy, FailMode: o.failMode, Timeout: o.timeout, AttemptTimeout: o.attemptTimeout, Retries: o.retries,
+		BudgetShare: o.budgetShare, BudgetRate: o.budgetRate, Ejection: o.ejection, Breaker: o.breaker,
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/rules"
 	"github.com/tandem-rpc/tandem/policy"
 )
 
@@ -62,7 +64,7 @@ func (c *Client) beginRules() error {
 		version = policy.VersionOf(text)
 		c.steering.applied = policy.Applied{Version: version, InForce: version, At: time.Now()}
 	}
-	c.rules.Store(newRules(&c.opts, p, version))
+	c.rules.Store(rules.New(c.opts.base(), p, version))
 	return nil
 }
 
@@ -104,11 +106,11 @@ func (c *Client) takePolicy(text []byte, err error) {
 		p, err = policy.Parse(text)
 	}
 	if err == nil {
-		c.pool.steer(newRules(&c.opts, p, a.Version))
+		c.pool.steer(rules.New(c.opts.base(), p, a.Version))
 	} else {
 		a.Error = shortened(err)
 	}
-	a.InForce = c.rules.Load().version
+	a.InForce = c.rules.Load().Version
 	s := &c.steering
 	s.mu.Lock()
 	before := s.applied
@@ -178,4 +180,12 @@ func (c *Client) reportPolicy(r policy.Reporter) {
 		}
 		wait.Reset(next - mathrand.N(next/4))
 	}
+}
+
+// ruleOf returns the rule that a call began with.
+func (c *Client) ruleOf(made *tandem.Call) *rules.Rule {
+	if o, ok := outgoing(made); ok && o.Rule != nil {
+		return o.Rule
+	}
+	return c.rules.Load().Of(made.Method)
 }

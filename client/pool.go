@@ -13,6 +13,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/balance"
+	"github.com/tandem-rpc/tandem/internal/rules"
 	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/registry"
 	"github.com/tandem-rpc/tandem/resilience"
@@ -156,7 +157,7 @@ type member struct {
 }
 
 func (p *pool) init(c *Client) {
-	p.client, p.table = c, balance.NewTable(c.rules.Load().balancer)
+	p.client, p.table = c, balance.NewTable(c.rules.Load().Balancer)
 	p.first = make(chan struct{})
 	p.usable = p.isUsable
 	p.ready.lost, p.ready.hopeful = time.Now(), true
@@ -260,23 +261,23 @@ func (p *pool) openFirst() {
 }
 
 // steer has the client go by other rules. What is known of the instances stays.
-func (p *pool) steer(r *rules) {
+func (p *pool) steer(r *rules.Rules) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed.Load() {
 		return
 	}
 	old := p.client.rules.Swap(r)
-	if old.budgetShare != r.budgetShare || old.budgetRate != r.budgetRate {
-		p.client.budget.Set(r.budgetShare, r.budgetRate, time.Now())
+	if old.BudgetShare != r.BudgetShare || old.BudgetRate != r.BudgetRate {
+		p.client.budget.Set(r.BudgetShare, r.BudgetRate, time.Now())
 	}
 	p.health.steer(p.view.Load())
-	if !old.sameBalancer(r) {
-		p.table.SetPolicy(r.balancer)
+	if !old.SameBalancer(r) {
+		p.table.SetPolicy(r.Balancer)
 	}
 	switch {
 	case p.view.Load() == nil: // the first list will do the rest
-	case old.sameBalancer(r):
+	case old.SameBalancer(r):
 		p.health.count()
 	default:
 		p.arrangeLocked(p.view.Load().list())
@@ -457,14 +458,14 @@ func (p *pool) start(ctx context.Context, v *view, call *tandem.Call) (a attempt
 	}
 	call.Peer = s.Peer()
 	r := p.client.rules.Load()
-	if n == v.sole && !r.breakers { // nothing to choose by statistics
+	if n == v.sole && !r.Breakers { // nothing to choose by statistics
 		return attempt{conn: s, member: m}, false, nil
 	}
 	a = attempt{conn: s, member: m, stats: n.Stats}
-	if r.timed {
+	if r.Timed {
 		a.began = balance.Now()
 	}
-	if r.loaded {
+	if r.Loaded {
 		a.report = reporter(n.Stats)
 	}
 	a.stats.Begin()
@@ -659,7 +660,7 @@ func (c *Client) patience(ctx context.Context, call *tandem.Call) (context.Conte
 	if !call.Deadline.IsZero() {
 		return context.WithDeadline(ctx, call.Deadline)
 	}
-	if most := c.ruleOf(call).timeout; most > 0 {
+	if most := c.ruleOf(call).Timeout; most > 0 {
 		return context.WithTimeout(ctx, most)
 	}
 	return ctx, func() {}

@@ -56,7 +56,7 @@ func (c *Client) letMove(ctx context.Context, call *tandem.Call, failures int) {
 	o, ok := outgoing(call)
 	switch {
 	case !ok:
-	case call.Kind == tandem.Unary && call.Pin == "" && failures < c.ruleOf(call).retries && !servesRetry(ctx):
+	case call.Kind == tandem.Unary && call.Pin == "" && failures < c.ruleOf(call).Retries && !servesRetry(ctx):
 		o.MayMove(call)
 	default:
 		o.MayMove(nil)
@@ -78,7 +78,7 @@ func noting(err error, ran bool) error {
 // pay takes the next attempt from the budget. It returns the error that the
 // call ends with when there is to be none.
 func (c *Client) pay(call *tandem.Call, err error, failures int) error {
-	retries := c.ruleOf(call).retries
+	retries := c.ruleOf(call).Retries
 	switch pause := pushback(err); {
 	case retries == 0:
 		return err

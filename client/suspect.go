@@ -55,7 +55,7 @@ func (p *pool) move(from *session.Session, call *tandem.Call) bool {
 	if !slices.ContainsFunc(nodes, fits) {
 		return false
 	}
-	if eligible := p.client.rules.Load().needs.Eligible; eligible != nil {
+	if eligible := p.client.rules.Load().Needs.Eligible; eligible != nil {
 		nodes = eligible(nodes, call, fits)
 	}
 	return slices.ContainsFunc(nodes, fits) && p.client.budget.Take(time.Now())

@@ -12,6 +12,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/codec"
 	"github.com/tandem-rpc/tandem/internal/buffer"
+	"github.com/tandem-rpc/tandem/internal/rules"
 	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/wire"
 )
@@ -25,7 +26,7 @@ type Outgoing struct {
 	Call tandem.Call
 	// Points, if not nil, are passed by the call.
 	Points Points
-	Rule   any // how whoever makes the call treats it: for its own use
+	Rule   *rules.Rule // by which a client treats the call; nil for callers that are none
 
 	usualDeadline bool // the call's is the one of calls that have none of their own
 

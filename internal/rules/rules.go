@@ -1,4 +1,6 @@
-package client
+// Package rules is how a client treats its calls: its options, and over them a policy,
+// compiled so that a call finds its rule at once. For tandem's own packages only.
+package rules
 
 import (
 	"strings"
@@ -10,104 +12,124 @@ import (
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
-// rules is how a client treats its calls: its options, and over them its policy. They
+// Rules is how a client treats its calls: its options, and over them its policy. They
 // don't change; another policy makes other rules. What is in them counts from one call
 // to the next, all together.
-type rules struct {
+type Rules struct {
 	// What every call looks at comes first and is together: with thousands of clients
 	// none of it is in a cache.
 	named    bool // the policy names methods or services
-	breakers bool // some method has a breaker
-	timed    bool // the balancer, a breaker or the ejection looks at latencies
-	loaded   bool // the balancer looks at what servers say about their load
-	all      rule // methods that the policy does not name
+	Breakers bool // some method has a breaker
+	Timed    bool // the balancer, a breaker or the ejection looks at latencies
+	Loaded   bool // the balancer looks at what servers say about their load
+	all      Rule // methods that the policy does not name
 
-	methods  map[string]*rule
-	services map[string]*rule // for those of their methods that methods does not name
+	methods  map[string]*Rule
+	services map[string]*Rule // for those of their methods that methods does not name
 
-	version     string // of the policy; "" without one
-	balancer    balance.Policy
-	needs       balance.Needs    // the balancer's
+	Version     string // of the policy; "" without one
+	Balancer    balance.Policy
+	Needs       balance.Needs    // the balancer's
 	steps       *policy.Balancer // of which the policy made it; nil if the options did
-	ejection    *Ejection        // nil: no instance is left out
-	maxShare    float64          // of the instances that may be left out
-	every       time.Duration    // is looked for outliers
-	budgetShare float64
-	budgetRate  int
+	Ejection    *Ejection        // nil: no instance is left out
+	MaxShare    float64          // of the instances that may be left out
+	Every       time.Duration    // is looked for outliers
+	BudgetShare float64
+	BudgetRate  int
 }
 
-// rule is how calls of one method are treated.
-type rule struct {
-	failMode       tandem.FailMode
-	idempotent     bool
-	timeout        time.Duration
-	attemptTimeout time.Duration
-	retries        int
-	breaker        *resilience.BreakerConfig // nil for none
+// Rule is how calls of one method are treated.
+type Rule struct {
+	FailMode       tandem.FailMode
+	Idempotent     bool
+	Timeout        time.Duration
+	AttemptTimeout time.Duration
+	Retries        int
+	Breaker        *resilience.BreakerConfig // nil for none
 }
 
-// failModeNames are what policies call the fail modes.
-var failModeNames = map[string]tandem.FailMode{
-	"failfast": Failfast, "failover": Failover, "failtry": Failtry, "failsafe": Failsafe,
-	"failback": Failback, "backup": Backup, "broadcast": Broadcast, "fork": Fork,
+// Base is what a client's options say.
+type Base struct {
+	Balancer       balance.Policy
+	FailMode       tandem.FailMode
+	Timeout        time.Duration
+	AttemptTimeout time.Duration
+	Retries        int
+	BudgetShare    float64
+	BudgetRate     int
+	Ejection       *Ejection                 // nil for none
+	Breaker        *resilience.BreakerConfig // nil for none
 }
 
-// newRules puts a valid policy over the options; nil is none.
-func newRules(o *options, p *policy.Policy, version string) *rules {
+// Ejection configures how instances are left out that fail, or are outliers. The exported name
+// is client.Ejection, which says more.
+type Ejection struct {
+	Outliers resilience.OutlierConfig `json:"outliers,omitzero"`
+	Breaker  resilience.BreakerConfig `json:"breaker,omitzero"`
+}
+
+// failModes are what policies call the fail modes.
+var failModes = map[string]tandem.FailMode{
+	"failfast": tandem.Failfast, "failover": tandem.Failover, "failtry": tandem.Failtry, "failsafe": tandem.Failsafe,
+	"failback": tandem.Failback, "backup": tandem.Backup, "broadcast": tandem.Broadcast, "fork": tandem.Fork,
+}
+
+// New puts a valid policy over the options; nil is none.
+func New(o *Base, p *policy.Policy, version string) *Rules {
 	if p == nil {
 		p = new(policy.Policy)
 	}
-	r := &rules{
-		version: version, ejection: overlayEjection(o.ejection, p.Ejection), budgetShare: o.budgetShare, budgetRate: o.budgetRate,
+	r := &Rules{
+		Version: version, Ejection: overlayEjection(o.Ejection, p.Ejection), BudgetShare: o.BudgetShare, BudgetRate: o.BudgetRate,
 	}
 	var outliers resilience.OutlierConfig // the default holds for suspects when nobody is ejected
-	if e := r.ejection; e != nil {
+	if e := r.Ejection; e != nil {
 		outliers = e.Outliers
 	}
 	complete := resilience.NewOutliers(outliers).Config()
-	r.maxShare, r.every = complete.MaxShare, complete.Every
+	r.MaxShare, r.Every = complete.MaxShare, complete.Every
 	if b := p.Balancer; b != nil {
 		steps := *b
 		r.steps = &steps
 	}
-	r.balancer = balancerOf(o, r.steps)
+	r.Balancer = balancerOf(o, r.steps)
 	if b := p.Budget; b != nil {
-		r.budgetShare, r.budgetRate = b.Share, b.PerSecond
+		r.BudgetShare, r.BudgetRate = b.Share, b.PerSecond
 	}
 	r.all = newRule(o, p.Default)
-	r.breakers = r.all.breaker != nil
+	r.Breakers = r.all.Breaker != nil
 	if len(p.Methods) > 0 {
 		r.named = true
-		r.methods, r.services = map[string]*rule{}, map[string]*rule{}
+		r.methods, r.services = map[string]*Rule{}, map[string]*Rule{}
 	}
 	for name := range p.Methods {
 		m := newRule(o, p.For(name))
-		r.breakers = r.breakers || m.breaker != nil
+		r.Breakers = r.Breakers || m.Breaker != nil
 		if service, all := strings.CutSuffix(name, ".*"); all {
 			r.services[service] = &m
 		} else {
 			r.methods[name] = &m
 		}
 	}
-	r.needs = r.balancer.Needs()
-	r.timed = r.ejection != nil || r.breakers || r.needs.Latency
-	r.loaded = r.needs.Load
+	r.Needs = r.Balancer.Needs()
+	r.Timed = r.Ejection != nil || r.Breakers || r.Needs.Latency
+	r.Loaded = r.Needs.Load
 	return r
 }
 
-func newRule(o *options, m policy.Method) rule {
-	r := rule{
-		timeout: o.timeout, attemptTimeout: o.attemptTimeout, failMode: o.failMode, retries: o.retries,
-		breaker: overlayBreaker(o.breaker, m.Breaker),
+func newRule(o *Base, m policy.Method) Rule {
+	r := Rule{
+		Timeout: o.Timeout, AttemptTimeout: o.AttemptTimeout, FailMode: o.FailMode, Retries: o.Retries,
+		Breaker: overlayBreaker(o.Breaker, m.Breaker),
 	}
-	override(&r.timeout, time.Duration(m.Timeout))
-	override(&r.attemptTimeout, time.Duration(m.AttemptTimeout))
-	override(&r.failMode, failModeNames[m.FailMode])
+	override(&r.Timeout, time.Duration(m.Timeout))
+	override(&r.AttemptTimeout, time.Duration(m.AttemptTimeout))
+	override(&r.FailMode, failModes[m.FailMode])
 	if m.Retries != nil {
-		r.retries = *m.Retries
+		r.Retries = *m.Retries
 	}
 	if m.Idempotent != nil {
-		r.idempotent = *m.Idempotent
+		r.Idempotent = *m.Idempotent
 	}
 	return r
 }
@@ -172,8 +194,8 @@ var picks = map[string]func() balance.Policy{
 
 // balancerOf returns the balancer that a policy describes, or else that of the options.
 // A client always keeps to routes.
-func balancerOf(o *options, b *policy.Balancer) balance.Policy {
-	p := o.policy
+func balancerOf(o *Base, b *policy.Balancer) balance.Policy {
+	p := o.Balancer
 	if b != nil {
 		p = picks[b.Pick]()
 		if b.SlowStart > 0 {
@@ -192,17 +214,17 @@ func balancerOf(o *options, b *policy.Balancer) balance.Policy {
 	return p
 }
 
-// sameBalancer reports whether two rules have balancers that were made of the same, so
+// SameBalancer reports whether two rules have balancers that were made of the same, so
 // that one can go on in the other's place.
-func (r *rules) sameBalancer(other *rules) bool {
+func (r *Rules) SameBalancer(other *Rules) bool {
 	if r.steps == nil || other.steps == nil {
 		return r.steps == other.steps
 	}
 	return *r.steps == *other.steps
 }
 
-// of returns the rule for a method.
-func (r *rules) of(method string) *rule {
+// Of returns the rule for a method.
+func (r *Rules) Of(method string) *Rule {
 	if !r.named {
 		return &r.all
 	}
@@ -217,14 +239,4 @@ func (r *rules) of(method string) *rule {
 		}
 	}
 	return &r.all
-}
-
-// ruleOf returns the rule that a call began with.
-func (c *Client) ruleOf(call *tandem.Call) *rule {
-	if o, ok := outgoing(call); ok {
-		if r, ok := o.Rule.(*rule); ok {
-			return r
-		}
-	}
-	return c.rules.Load().of(call.Method)
 }

@@ -1,4 +1,4 @@
-package client
+package rules
 
 import (
 	"fmt"
@@ -6,11 +6,23 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/balance"
 	"github.com/tandem-rpc/tandem/policy"
 	"github.com/tandem-rpc/tandem/resilience"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// builtin is what a client has without options.
+func builtin() Base {
+	return Base{
+		Balancer: balance.Route(balance.P2C()), FailMode: tandem.Failfast, Timeout: 5 * time.Second, Retries: 2,
+		BudgetShare: 0.1, BudgetRate: 10, Ejection: new(Ejection),
+	}
+}
 
 const (
 	sec = time.Second
@@ -21,8 +33,8 @@ const (
 // options'.
 func TestRulesTakeEveryField(t *testing.T) {
 	o := builtin()
-	o.breaker = &resilience.BreakerConfig{Window: 90 * sec, Probes: 91, Pause: 92 * sec}
-	o.ejection = &Ejection{Outliers: resilience.OutlierConfig{Every: 93 * sec, Window: 94 * sec}, Breaker: resilience.BreakerConfig{FailureRate: 0.95, Pause: 96 * sec}}
+	o.Breaker = &resilience.BreakerConfig{Window: 90 * sec, Probes: 91, Pause: 92 * sec}
+	o.Ejection = &Ejection{Outliers: resilience.OutlierConfig{Every: 93 * sec, Window: 94 * sec}, Breaker: resilience.BreakerConfig{FailureRate: 0.95, Pause: 96 * sec}}
 	p := &policy.Policy{
 		Balancer: &policy.Balancer{Pick: "least-loaded"},
 		Ejection: &policy.Ejection{
@@ -35,25 +47,25 @@ func TestRulesTakeEveryField(t *testing.T) {
 			Breaker: &policy.Breaker{Window: 14 * dur, MinCalls: 15, FailureRate: 0.16, Consecutive: 17, MaxPause: 18 * dur},
 		}},
 	}
-	r := newRules(&o, p, "v")
+	r := New(&o, p, "v")
 	for _, c := range []struct {
 		what      string
 		got, want any
 	}{
-		{"ejection", *r.ejection, Ejection{
+		{"ejection", *r.Ejection, Ejection{
 			Outliers: resilience.OutlierConfig{Every: 93 * sec, Window: sec, MinCalls: 2, FailureRate: 0.3, LatencyFactor: 4, MaxShare: 0.8},
 			Breaker:  resilience.BreakerConfig{FailureRate: 0.95, Consecutive: 5, Pause: 6 * sec, MaxPause: 7 * sec},
 		}},
-		{"of it", []any{r.maxShare, r.every}, []any{0.8, 93 * sec}},
-		{"budget", []any{r.budgetShare, r.budgetRate, r.version}, []any{0.9, 10, "v"}},
-		{"aware", []any{r.breakers, r.timed, r.loaded}, []any{true, true, true}},
-		{"default", *r.of("Other.Do"), rule{
-			timeout: 11 * sec, failMode: tandem.Failfast, retries: 2,
-			breaker: &resilience.BreakerConfig{Window: 90 * sec, Probes: 91, Pause: 12 * sec},
+		{"of it", []any{r.MaxShare, r.Every}, []any{0.8, 93 * sec}},
+		{"budget", []any{r.BudgetShare, r.BudgetRate, r.Version}, []any{0.9, 10, "v"}},
+		{"aware", []any{r.Breakers, r.Timed, r.Loaded}, []any{true, true, true}},
+		{"default", *r.Of("Other.Do"), Rule{
+			Timeout: 11 * sec, FailMode: tandem.Failfast, Retries: 2,
+			Breaker: &resilience.BreakerConfig{Window: 90 * sec, Probes: 91, Pause: 12 * sec},
 		}},
-		{"the method", *r.of("A.B"), rule{
-			timeout: 11 * sec, attemptTimeout: 13 * sec, failMode: tandem.Fork, retries: 4, idempotent: true,
-			breaker: &resilience.BreakerConfig{
+		{"the method", *r.Of("A.B"), Rule{
+			Timeout: 11 * sec, AttemptTimeout: 13 * sec, FailMode: tandem.Fork, Retries: 4, Idempotent: true,
+			Breaker: &resilience.BreakerConfig{
 				Window: 14 * sec, MinCalls: 15, FailureRate: 0.16, Consecutive: 17, Pause: 92 * sec, MaxPause: 18 * sec, Probes: 91,
 			},
 		}},
@@ -62,7 +74,7 @@ func TestRulesTakeEveryField(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", c.what, c.got, c.want)
 		}
 	}
-	if o.breaker.Pause != 92*sec || o.ejection.Outliers.Window != 94*sec {
+	if o.Breaker.Pause != 92*sec || o.Ejection.Outliers.Window != 94*sec {
 		t.Error("the options were changed")
 	}
 }
@@ -82,8 +94,8 @@ func TestRulesKnowWhatIsLookedAt(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := builtin()
-		r := newRules(&o, p, "")
-		if got := []any{r.breakers, r.timed, r.loaded}; !reflect.DeepEqual(got, want) {
+		r := New(&o, p, "")
+		if got := []any{r.Breakers, r.Timed, r.Loaded}; !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: breakers, timed, loaded are %v, want %v", text, got, want)
 		}
 	}
@@ -93,7 +105,7 @@ func TestRulesKnowWhatIsLookedAt(t *testing.T) {
 // another one.
 func stuck(b policy.Balancer, lists ...[]tandem.Instance) *balance.Table {
 	o := builtin()
-	table := balance.NewTable(newRules(&o, &policy.Policy{Balancer: &b}, "").balancer)
+	table := balance.NewTable(New(&o, &policy.Policy{Balancer: &b}, "").Balancer)
 	for _, list := range lists {
 		table.Update(list)
 	}
