@@ -5,7 +5,7 @@ go 1.26
 require (
 	connectrpc.com/connect v1.21.0
 	github.com/coder/websocket v1.8.15
-	github.com/klauspost/compress v1.20.3
+	github.com/klauspost/compress v1.20.4
 	github.com/vmihailenco/msgpack/v5 v5.4.1
 	go.uber.org/goleak v1.3.0
 	golang.org/x/time v0.15.0
