@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -32,6 +33,9 @@ func clone(ctx context.Context, commit, dir string) error {
 // snapshot makes a commit of the work tree, new files included. Neither the work tree
 // nor the index nor a branch changes.
 func snapshot(ctx context.Context, temp string) (string, error) {
+	if err := os.MkdirAll(temp, 0o755); err != nil {
+		return "", err
+	}
 	git := shell{env: append(identity("2000-01-01T00:00:00Z"), "GIT_INDEX_FILE="+filepath.Join(temp, "index"))}
 	if _, err := git.run(ctx, "git", "read-tree", "HEAD"); err != nil {
 		return "", err

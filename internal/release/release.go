@@ -36,6 +36,9 @@ func makeRelease(ctx context.Context, s settings, temp string) error {
 	if s.dist, err = filepath.Abs(filepath.Join(s.dist, s.version)); err != nil {
 		return err
 	}
+	if err := compareAPI(ctx, s, filepath.Join(temp, "api")); err != nil {
+		return err
+	}
 	s.all = true
 	tags, err := build(ctx, s, "HEAD", temp)
 	if err != nil {
@@ -141,15 +144,17 @@ func distribute(ctx context.Context, s settings, users [2]*user, tree string, wa
 		return err
 	}
 	names = slices.Concat(names, sboms)
-	image, err := buildImage(ctx, tree, filepath.Join(users[0].temp, "image"), s.dist, s.version)
-	switch {
-	case errors.Is(err, errNoBuilder):
-		watch.say("no image is built: %v", err)
-	case err != nil:
-		return err
-	default:
-		names = append(names, image)
-		watch.say("the image is built: %s", image)
+	if linux := "tandem-" + s.version + "-linux-amd64"; slices.Contains(names, linux) {
+		image, err := buildImage(ctx, tree, filepath.Join(users[0].temp, "image"), s.dist, linux)
+		switch {
+		case errors.Is(err, errNoBuilder):
+			watch.say("no image is built: %v", err)
+		case err != nil:
+			return err
+		default:
+			names = append(names, image)
+			watch.say("the image is built: %s", image)
+		}
 	}
 	if err := writeSums(s.dist, names); err != nil {
 		return err

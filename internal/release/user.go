@@ -122,9 +122,9 @@ func (u *user) runProgram(ctx context.Context, name, program string, paths ...st
 }
 
 // install installs the command for a system, "linux/amd64", and returns its path.
-func (u *user) install(ctx context.Context, system string, env ...string) (string, error) {
+func (u *user) install(ctx context.Context, system string) (string, error) {
 	goos, arch, _ := strings.Cut(system, "/")
-	dir, err := u.in("install", append(env, "GOOS="+goos, "GOARCH="+arch)...)
+	dir, err := u.in("install", "GOOS="+goos, "GOARCH="+arch)
 	if err != nil {
 		return "", err
 	}
