@@ -48,7 +48,7 @@ func callAcross(ctx context.Context, s settings, temp string) error {
 		if err := clone(ctx, revision, tree); err != nil {
 			return err
 		}
-		if _, err := (shell{dir: tree}).run(ctx, "go", "build", "-trimpath", "-o", filepath.Join(tree, "command"), "./cmd/tandem"); err != nil {
+		if _, err := (shell{dir: tree}).run(ctx, "go", "build", "-buildvcs=false", "-o", filepath.Join(tree, "command"), "./cmd/tandem"); err != nil {
 			return err
 		}
 	}
