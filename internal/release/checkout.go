@@ -58,8 +58,8 @@ func mayRelease(ctx context.Context, version, changelog string) error {
 	if major := semver.Major(version); major != "v0" && major != "v1" {
 		return fmt.Errorf("version %s: the module paths end in no /%s, so the go command would refuse it", version, major)
 	}
-	if !strings.Contains(changelog, "\n## "+strings.TrimPrefix(version, "v")+"\n") {
-		return fmt.Errorf("CHANGELOG.md: no heading \"## %s\": rename Unreleased, and commit that", strings.TrimPrefix(version, "v"))
+	if heading := "## " + strings.TrimPrefix(version, "v"); !strings.Contains(changelog, "\n"+heading+"\n") && !strings.Contains(changelog, "\n"+heading+" ") {
+		return fmt.Errorf("CHANGELOG.md: no heading %q: rename Unreleased, and commit that", heading)
 	}
 	changed, err := shell{}.run(ctx, "git", "status", "--porcelain")
 	if err == nil && changed != "" {

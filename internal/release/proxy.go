@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/mod/module"
@@ -21,17 +22,20 @@ import (
 // A module's go.sum holds the sums of those that it requires, so modules are written and
 // packed one after the other, each from what git has in its index by then.
 func publish(ctx context.Context, tree, version, proxy string, modules []*goModule) error {
+	p := packer{tree, version, proxy, time.Time{}, map[module.Version]string{}}
 	date, err := shell{dir: tree}.run(ctx, "git", "show", "--no-patch", "--format=%cI", "HEAD")
 	if err != nil {
 		return err
 	}
+	if p.at, err = time.Parse(time.RFC3339, date); err != nil {
+		return err
+	}
 	git := shell{tree, identity(date)}
-	sums := map[module.Version]string{}
 	for _, m := range modules {
 		if err := m.setVersion(version); err != nil {
 			return err
 		}
-		if err := m.write(tree, version, sums); err != nil {
+		if err := m.write(tree, version, p.sums); err != nil {
 			return err
 		}
 		if _, err := git.run(ctx, "git", "add", "--all"); err != nil {
@@ -44,7 +48,7 @@ func publish(ctx context.Context, tree, version, proxy string, modules []*goModu
 		if err != nil {
 			return err
 		}
-		if err := m.pack(tree, index, version, proxy, date, sums); err != nil {
+		if err := p.pack(m, index); err != nil {
 			return err
 		}
 	}
@@ -62,56 +66,57 @@ func publish(ctx context.Context, tree, version, proxy string, modules []*goModu
 	return nil
 }
 
+// packer puts modules into a file-system module proxy.
+type packer struct {
+	tree    string // a clone
+	version string
+	proxy   string
+	at      time.Time // of the version
+	sums    map[module.Version]string
+}
+
 // pack puts the module, as it is in the git tree named revision, into the proxy and adds
 // its sums.
-func (m *goModule) pack(tree, revision, version, proxy, date string, sums map[module.Version]string) error {
-	name := module.Version{Path: m.path(), Version: version}
-	dir := filepath.Join(proxy, filepath.FromSlash(m.path()), "@v")
+func (p *packer) pack(m *goModule, revision string) error {
+	name := module.Version{Path: m.path(), Version: p.version}
+	dir := filepath.Join(p.proxy, filepath.FromSlash(m.path()), "@v")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	subdir := m.dir
-	if subdir == "." {
-		subdir = ""
-	}
 	var packed bytes.Buffer
-	if err := zip.CreateFromVCS(&packed, name, tree, revision, subdir); err != nil {
+	if err := zip.CreateFromVCS(&packed, name, p.tree, revision, strings.TrimPrefix(m.dir, ".")); err != nil {
 		return err
 	}
 	mod, err := m.file.Format()
 	if err != nil {
 		return err
 	}
-	at, err := time.Parse(time.RFC3339, date)
-	if err != nil {
-		return err
-	}
 	info, err := json.Marshal(struct {
 		Version string
 		Time    time.Time
-	}{version, at.UTC()})
+	}{p.version, p.at.UTC()})
 	if err != nil {
 		return err
 	}
 	for ext, text := range map[string][]byte{".zip": packed.Bytes(), ".mod": mod, ".info": info} {
-		if err := os.WriteFile(filepath.Join(dir, version+ext), text, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, p.version+ext), text, 0o644); err != nil {
 			return err
 		}
 	}
-	if err := appendLine(filepath.Join(dir, "list"), version); err != nil {
+	if err := appendLine(filepath.Join(dir, "list"), p.version); err != nil {
 		return err
 	}
-	return addModuleSums(filepath.Join(dir, version), name, mod, sums)
+	return p.addSums(filepath.Join(dir, p.version+".zip"), name, mod)
 }
 
-// addModuleSums adds the two sums that a go.sum has of a module.
-func addModuleSums(file string, name module.Version, mod []byte, sums map[module.Version]string) (err error) {
-	if sums[name], err = dirhash.HashZip(file+".zip", dirhash.Hash1); err != nil {
+// addSums adds the two sums that a go.sum has of a module.
+func (p *packer) addSums(packed string, name module.Version, mod []byte) (err error) {
+	if p.sums[name], err = dirhash.HashZip(packed, dirhash.Hash1); err != nil {
 		return err
 	}
 	open := func(string) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(mod)), nil }
 	name.Version += "/go.mod"
-	sums[name], err = dirhash.Hash1([]string{"go.mod"}, open)
+	p.sums[name], err = dirhash.Hash1([]string{"go.mod"}, open)
 	return err
 }
 
