@@ -55,10 +55,10 @@ func callAcross(ctx context.Context, s settings, temp string) error {
 	for _, pair := range [][2]string{{older, newer}, {newer, older}} {
 		server, client := filepath.Join(pair[0], "command"), filepath.Join(pair[1], "command")
 		if err := callServer(ctx, server, client); err != nil {
-			return fmt.Errorf("a %s client calls a %s server: %w", filepath.Base(pair[1]), filepath.Base(pair[0]), err)
+			return fmt.Errorf("the %s client calls the %s server: %w", filepath.Base(pair[1]), filepath.Base(pair[0]), err)
 		}
 	}
-	fmt.Printf("release: %d calls in each direction between %s and the work tree\n", len(calls()), base)
+	sayf("%d calls in each direction between %s and the work tree", len(calls()), base)
 	return nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"time"
 )
 
 // nowVersion is what the work tree is compared as. The go command does not list versions
@@ -16,7 +15,6 @@ const nowVersion = "v0.0.0-20000101000000-000000000000"
 // the previous release's. That the version, if there is one, is too low for the
 // differences is an error, and so are incompatible changes from v1 on.
 func compareAPI(ctx context.Context, s settings, temp string) error {
-	watch := stopwatch(time.Now())
 	base, released, err := previous(ctx, s.base)
 	if err != nil {
 		return err
@@ -25,46 +23,58 @@ func compareAPI(ctx context.Context, s settings, temp string) error {
 	if released {
 		baseVersion = base
 	}
-	now, err := snapshot(ctx, temp)
-	if err != nil {
-		return err
-	}
 	proxy := filepath.Join(temp, "proxy")
-	older, err := publishLibraries(ctx, base, baseVersion, filepath.Join(temp, "base"), proxy)
+	older, newer, err := publishBoth(ctx, [2]string{base, baseVersion}, temp, proxy)
 	if err != nil {
 		return err
 	}
-	newer, err := publishLibraries(ctx, now, nowVersion, filepath.Join(temp, "now"), proxy)
-	if err != nil {
-		return err
+	if !s.all {
+		newer = slices.DeleteFunc(newer, func(m *goModule) bool { return m.dir != "." })
 	}
 	u, err := newUser(ctx, filepath.Join(temp, "user"), nowVersion, proxy)
 	if err != nil {
 		return err
 	}
-	args := []string{"-base=" + baseVersion}
+	command := []string{s.compare, "-base=" + baseVersion}
 	if released && s.version != "" {
-		args = append(args, "-version="+s.version)
+		command = append(command, "-version="+s.version)
 	}
-	watch.say("comparing the API with %s", base)
+	sayf("comparing the API with %s", base)
 	for _, m := range newer {
-		if !s.all && m.dir != "." {
-			continue
-		}
 		if !slices.ContainsFunc(older, func(o *goModule) bool { return o.dir == m.dir }) {
-			watch.say("%s is new", m.path())
+			sayf("%s is new", m.path())
 			continue
 		}
-		report, err := shell{filepath.Join(temp, "now", m.dir), u.env}.run(ctx, s.compare, args...)
+		report, err := u.report(ctx, filepath.Join(temp, "now", m.dir), command)
 		if err != nil && released {
 			return fmt.Errorf("%s compared with %s: %w", m.path(), base, err)
 		}
-		if err != nil {
-			report = err.Error()
-		}
-		watch.say("%s\n%s", m.path(), report)
+		sayf("%s\n%s", m.path(), report)
 	}
 	return nil
+}
+
+// report runs gorelease in a folder. The report is there even if there is an error.
+func (u *user) report(ctx context.Context, dir string, command []string) (string, error) {
+	report, err := shell{dir, u.env}.run(ctx, command[0], command[1:]...)
+	if err != nil {
+		report = err.Error()
+	}
+	return report, err
+}
+
+// publishBoth puts the libraries as they are at base, a revision and its version, and in
+// the work tree into the proxy. Clones are in the folders base and now of temp.
+func publishBoth(ctx context.Context, base [2]string, temp, proxy string) (older, newer []*goModule, err error) {
+	now, err := snapshot(ctx, temp)
+	if err != nil {
+		return nil, nil, err
+	}
+	if older, err = publishLibraries(ctx, base[0], base[1], filepath.Join(temp, "base"), proxy); err != nil {
+		return nil, nil, err
+	}
+	newer, err = publishLibraries(ctx, now, nowVersion, filepath.Join(temp, "now"), proxy)
+	return older, newer, err
 }
 
 // publishLibraries puts the modules that users import, as they are at a revision, into the

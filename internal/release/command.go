@@ -37,9 +37,7 @@ func lines(out string) []string {
 	return strings.Split(out, "\n")
 }
 
-// stopwatch says what is done, and after how many seconds.
-type stopwatch time.Time
-
-func (w stopwatch) say(format string, args ...any) {
-	fmt.Printf("release: %s [%.0f s]\n", fmt.Sprintf(format, args...), time.Since(time.Time(w)).Seconds())
+// sayf says what is done, and when.
+func sayf(format string, args ...any) {
+	fmt.Fprintf(os.Stdout, "%s %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
 }

@@ -1,9 +1,9 @@
 // Command release makes and checks releases of the modules of this repository.
 //
-//	release make -version v0.1.0   release HEAD: tags, binaries and an image in -dist
-//	release check                  the same with the work tree, in a temporary folder that is removed
-//	release api                    report how the API differs from the previous release
-//	release across                 have the previous release's client and server call this one's
+//	make -version v0.1.0  release HEAD: tags here, and binaries, SBOMs and an image in -dist
+//	check                 the same with the work tree, in a temporary folder that is removed
+//	api                   report how the API differs from the last release's
+//	across                have the last release's client and server call this one's
 //
 // It runs from the root of the repository. CONTRIBUTING.md says how a release is made.
 package main

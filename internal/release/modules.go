@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -206,13 +207,8 @@ func addSums(name string, sums map[module.Version]string) error {
 			all[module.Version{Path: f[0], Version: f[1]}] = f[2]
 		}
 	}
-	var keys []module.Version
-	for key, sum := range sums {
-		all[key] = sum
-	}
-	for key := range all {
-		keys = append(keys, key)
-	}
+	maps.Copy(all, sums)
+	keys := slices.Collect(maps.Keys(all))
 	module.Sort(keys)
 	var out strings.Builder
 	for _, key := range keys {

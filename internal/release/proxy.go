@@ -91,10 +91,7 @@ func (p *packer) pack(m *goModule, revision string) error {
 	if err != nil {
 		return err
 	}
-	info, err := json.Marshal(struct {
-		Version string
-		Time    time.Time
-	}{p.version, p.at.UTC()})
+	info, err := json.Marshal(map[string]any{"Version": p.version, "Time": p.at.UTC()})
 	if err != nil {
 		return err
 	}

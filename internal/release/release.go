@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 )
 
 // checkedVersion is the version that check releases in its temporary folder.
@@ -51,14 +50,13 @@ func makeRelease(ctx context.Context, s settings, temp string) error {
 	if _, err := (shell{}).run(ctx, "git", fetch...); err != nil {
 		return err
 	}
-	stopwatch(time.Now()).say("tags are set; publish them all at once: git push --atomic origin $(git tag --list %s '*/%s')", s.version, s.version)
+	sayf("tags are set; publish them all at once: git push --atomic origin $(git tag --list %s '*/%s')", s.version, s.version)
 	return nil
 }
 
 // build makes the release of a commit in a clone in temp and checks it as its users would
 // meet it. It returns the tags.
 func build(ctx context.Context, s settings, commit, temp string) (tags []string, err error) {
-	watch := stopwatch(time.Now())
 	head, err := shell{}.run(ctx, "git", "rev-parse", commit)
 	if err != nil {
 		return nil, err
@@ -82,23 +80,23 @@ func build(ctx context.Context, s settings, commit, temp string) (tags []string,
 			tags = append(tags, m.tag(s.version))
 		}
 	}
-	watch.say("%d modules of %.12s released as %s", len(tags), head, s.version)
+	sayf("%d modules of %.12s released as %s", len(tags), head, s.version)
 	u, err := newUser(ctx, filepath.Join(temp, "user"), s.version, proxy)
 	if err != nil {
 		return nil, err
 	}
-	if err := use(ctx, u, tree, modules, watch); err != nil {
+	if err := use(ctx, u, tree, modules); err != nil {
 		return nil, err
 	}
 	other, err := newUser(ctx, filepath.Join(temp, "other"), s.version, proxy)
 	if err != nil {
 		return nil, err
 	}
-	return tags, distribute(ctx, s, [2]*user{u, other}, tree, watch)
+	return tags, distribute(ctx, s, [2]*user{u, other}, tree)
 }
 
 // use does what users do with a release.
-func use(ctx context.Context, u *user, tree string, modules []*goModule, watch stopwatch) error {
+func use(ctx context.Context, u *user, tree string, modules []*goModule) error {
 	readme, err := os.ReadFile(filepath.Join(tree, "README.md"))
 	if err != nil {
 		return err
@@ -106,28 +104,28 @@ func use(ctx context.Context, u *user, tree string, modules []*goModule, watch s
 	if err := u.runHello(ctx, string(readme)); err != nil {
 		return err
 	}
-	watch.say("README's program runs with the core from a module proxy")
+	sayf("README's program runs with the core from a module proxy")
 	if err := u.useAll(ctx, modules); err != nil {
 		return err
 	}
-	watch.say("registry/etcd runs, and every package of every module finds what it imports")
+	sayf("registry/etcd runs, and every package of every module finds what it imports")
 	if err := u.checkTidy(ctx, tree, modules); err != nil {
 		return err
 	}
-	watch.say("go.mod and go.sum of every released module are tidy")
+	sayf("go.mod and go.sum of every released module are tidy")
 	if err := u.buildWorkspace(ctx, tree); err != nil {
 		return err
 	}
-	watch.say("the workspace of the release commit uses its own folders")
+	sayf("the workspace of the release commit uses its own folders")
 	if err := u.buildExamples(ctx, tree, modules); err != nil {
 		return err
 	}
-	watch.say("examples build with the released modules")
+	sayf("examples build with the released modules")
 	return nil
 }
 
 // distribute builds what is downloaded.
-func distribute(ctx context.Context, s settings, users [2]*user, tree string, watch stopwatch) error {
+func distribute(ctx context.Context, s settings, users [2]*user, tree string) error {
 	if err := os.MkdirAll(s.dist, 0o755); err != nil {
 		return err
 	}
@@ -138,7 +136,7 @@ func distribute(ctx context.Context, s settings, users [2]*user, tree string, wa
 	if err := checkVersion(ctx, users[0], s.dist, names); err != nil {
 		return err
 	}
-	watch.say("go install works; two builds are equal: %v", names)
+	sayf("go install works; two builds are equal: %v", names)
 	sboms, err := writeSBOMs(ctx, s.sbom, s.dist, names)
 	if err != nil {
 		return err
@@ -148,17 +146,17 @@ func distribute(ctx context.Context, s settings, users [2]*user, tree string, wa
 		image, err := buildImage(ctx, tree, filepath.Join(users[0].temp, "image"), s.dist, linux)
 		switch {
 		case errors.Is(err, errNoBuilder):
-			watch.say("no image is built: %v", err)
+			sayf("no image is built: %v", err)
 		case err != nil:
 			return err
 		default:
 			names = append(names, image)
-			watch.say("the image is built: %s", image)
+			sayf("the image is built: %s", image)
 		}
 	}
 	if err := writeSums(s.dist, names); err != nil {
 		return err
 	}
-	watch.say("SBOM and SHA256SUMS are written to %s", s.dist)
+	sayf("SBOM and SHA256SUMS are written to %s", s.dist)
 	return nil
 }
