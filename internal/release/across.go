@@ -19,7 +19,7 @@ type oneCall struct {
 	exit   int
 }
 
-// calls are made in both directions. They name only what every release has.
+// calls are made in both directions. They call methods that every release has.
 func calls() []oneCall {
 	long := `{"A":6,` + strings.Repeat(" ", 100_000) + `"B":7}` // several frames
 	return []oneCall{
@@ -35,7 +35,7 @@ func calls() []oneCall {
 // callAcross builds the command of the previous release and of the work tree, and has each
 // call a server of the other.
 func callAcross(ctx context.Context, s settings, temp string) error {
-	base, _, err := previous(ctx, s.base)
+	base, name, _, err := previous(ctx, s.base)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func callAcross(ctx context.Context, s settings, temp string) error {
 			return fmt.Errorf("the %s client calls the %s server: %w", filepath.Base(pair[1]), filepath.Base(pair[0]), err)
 		}
 	}
-	sayf("%d calls in each direction between %s and the work tree", len(calls()), base)
+	sayf("%d calls in each direction between %s and the work tree", len(calls()), name)
 	return nil
 }
 

@@ -7,21 +7,21 @@ import (
 	"slices"
 )
 
-// nowVersion is what the work tree is compared as. The go command does not list versions
-// of this form, so the base is the newest, which gorelease asks for.
+// nowVersion is the version that the work tree is given. The go command does not list
+// versions of this form, so the base is the newest one, which gorelease demands.
 const nowVersion = "v0.0.0-20000101000000-000000000000"
 
 // compareAPI prints how the exported API of the core, or of all libraries, differs from
-// the previous release's. That the version, if there is one, is too low for the
-// differences is an error, and so are incompatible changes from v1 on.
+// the last release's. It returns an error if the version, where one is given, is too low for
+// the differences, and for incompatible changes from v1 on.
 func compareAPI(ctx context.Context, s settings, temp string) error {
-	base, released, err := previous(ctx, s.base)
+	base, name, released, err := previous(ctx, s.base)
 	if err != nil {
 		return err
 	}
 	baseVersion := "v0.0.1-base"
 	if released {
-		baseVersion = base
+		baseVersion = name
 	}
 	proxy := filepath.Join(temp, "proxy")
 	older, newer, err := publishBoth(ctx, [2]string{base, baseVersion}, temp, proxy)
@@ -39,7 +39,7 @@ func compareAPI(ctx context.Context, s settings, temp string) error {
 	if released && s.version != "" {
 		command = append(command, "-version="+s.version)
 	}
-	sayf("comparing the API with %s", base)
+	sayf("comparing the API with %s", name)
 	for _, m := range newer {
 		if !slices.ContainsFunc(older, func(o *goModule) bool { return o.dir == m.dir }) {
 			sayf("%s is new", m.path())
@@ -47,7 +47,7 @@ func compareAPI(ctx context.Context, s settings, temp string) error {
 		}
 		report, err := u.report(ctx, filepath.Join(temp, "now", m.dir), command)
 		if err != nil && released {
-			return fmt.Errorf("%s compared with %s: %w", m.path(), base, err)
+			return fmt.Errorf("%s compared with %s: %w", m.path(), name, err)
 		}
 		sayf("%s\n%s", m.path(), report)
 	}

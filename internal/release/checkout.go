@@ -11,8 +11,8 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// identity makes the release commit a function of HEAD and the version alone: whoever
-// makes the release again gets the same hash.
+// identity makes the release commit a function of HEAD and the version alone: a release
+// that is made again has the same hash.
 func identity(date string) []string {
 	return []string{
 		"GIT_AUTHOR_NAME=tandem release", "GIT_AUTHOR_EMAIL=release@tandem.invalid", "GIT_AUTHOR_DATE=" + date,
@@ -21,12 +21,20 @@ func identity(date string) []string {
 }
 
 // clone checks the commit out in a folder with a repository of its own, which borrows
-// the objects of this one and has none of its tags.
+// the objects of this one and has none of its tags. Unlike git clone it needs neither a
+// branch that leads to the commit nor the commit's history.
 func clone(ctx context.Context, commit, dir string) error {
-	if _, err := (shell{}).run(ctx, "git", "clone", "--quiet", "--shared", "--no-checkout", "--no-tags", ".", dir); err != nil {
+	objects, err := shell{}.run(ctx, "git", "rev-parse", "--path-format=absolute", "--git-path", "objects")
+	if err != nil {
 		return err
 	}
-	_, err := shell{dir: dir}.run(ctx, "git", "checkout", "--quiet", "--detach", commit)
+	if _, err := (shell{}).run(ctx, "git", "init", "--quiet", dir); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, ".git", "objects", "info", "alternates"), []byte(objects+"\n"), 0o644); err != nil {
+		return err
+	}
+	_, err = shell{dir: dir}.run(ctx, "git", "checkout", "--quiet", "--detach", commit)
 	return err
 }
 
@@ -72,20 +80,33 @@ func mayRelease(ctx context.Context, version, changelog string) error {
 	return errors.Join(err, tagsErr)
 }
 
-// previous returns the revision to compare with: base or, if that is empty, the last
-// release. released is false if there has been none; it is the commit before HEAD then.
-func previous(ctx context.Context, base string) (revision string, released bool, err error) {
-	if base != "" {
-		return base, false, nil
+// previous returns the hash of the commit to compare with, and its name: base or, if that
+// is empty, the last release. released is false if there has been none; it is the commit
+// before HEAD then.
+func previous(ctx context.Context, base string) (hash, name string, released bool, err error) {
+	if name = base; name == "" {
+		if name, err = lastRelease(ctx); err != nil {
+			return "", "", false, err
+		}
+		released = name != ""
 	}
-	tags, err := shell{}.run(ctx, "git", "tag", "--list", "v*", "--sort=-version:refname")
+	if name == "" {
+		name = "HEAD~1"
+	}
+	hash, err = shell{}.run(ctx, "git", "rev-parse", "--verify", name+"^{commit}")
 	if err != nil {
-		return "", false, err
+		err = fmt.Errorf("%s, to compare with, is not in this clone: fetch its history and tags: %w", name, err)
 	}
+	return hash, name, released, err
+}
+
+// lastRelease returns the tag of the highest version, "" if there is none.
+func lastRelease(ctx context.Context) (string, error) {
+	tags, err := shell{}.run(ctx, "git", "tag", "--list", "v*", "--sort=-version:refname")
 	for _, tag := range lines(tags) {
 		if semver.IsValid(tag) && semver.Prerelease(tag) == "" {
-			return tag, true, nil
+			return tag, nil
 		}
 	}
-	return "HEAD~1", false, nil
+	return "", err
 }

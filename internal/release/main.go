@@ -42,7 +42,7 @@ func run(ctx context.Context, args []string) (err error) {
 	commands := map[string]func(context.Context, settings, string) error{"make": makeRelease, "check": checkRelease, "api": compareAPI, "across": callAcross}
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	flags.StringVar(&s.version, "version", "", "version to release, such as v0.1.0")
-	flags.StringVar(&s.dist, "dist", "dist", "folder that make writes binaries, checksums, SBOM and image to")
+	flags.StringVar(&s.dist, "dist", "dist", "folder that make writes binaries, checksums, SBOMs and an image to")
 	flags.StringVar(&s.base, "base", "", "revision to compare with (the last release or, without one, HEAD~1)")
 	flags.BoolVar(&s.all, "all", false, "check: build for every system, as make does; api: compare every library, not the core alone")
 	flags.StringVar(&s.sbom, "sbom", "cyclonedx-gomod", "cyclonedx-gomod's path")

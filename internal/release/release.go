@@ -54,8 +54,8 @@ func makeRelease(ctx context.Context, s settings, temp string) error {
 	return nil
 }
 
-// build makes the release of a commit in a clone in temp and checks it as its users would
-// meet it. It returns the tags.
+// build makes the release of a commit in a clone in temp, uses it as users would, and
+// writes its files to s.dist. It returns the tags.
 func build(ctx context.Context, s settings, commit, temp string) (tags []string, err error) {
 	head, err := shell{}.run(ctx, "git", "rev-parse", commit)
 	if err != nil {
@@ -124,7 +124,7 @@ func use(ctx context.Context, u *user, tree string, modules []*goModule) error {
 	return nil
 }
 
-// distribute builds what is downloaded.
+// distribute builds the files that users download.
 func distribute(ctx context.Context, s settings, users [2]*user, tree string) error {
 	if err := os.MkdirAll(s.dist, 0o755); err != nil {
 		return err

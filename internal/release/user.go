@@ -12,17 +12,17 @@ import (
 	"strings"
 )
 
-// user is somebody who has the released modules from a proxy and no checkout. Each has a
-// module cache of its own: a version must not stay in the cache of this machine before
-// it is released.
+// user is a machine without a checkout that gets the modules from a proxy. It has a module
+// cache of its own, because a version that is not released yet must not stay in this
+// machine's.
 type user struct {
 	temp    string
 	version string
 	env     []string
 }
 
-// newUser returns a user who finds our modules in the proxy, and others where this
-// machine does: in its module cache, or by its GOPROXY.
+// newUser returns a user that gets our modules from the proxy, and others from this
+// machine's module cache or its GOPROXY.
 func newUser(ctx context.Context, temp, version, proxy string) (*user, error) {
 	out, err := shell{}.run(ctx, "go", "env", "-json", "GOPROXY", "GOSUMDB", "GONOSUMDB", "GOTOOLCHAIN", "GOMODCACHE", "GOCACHE")
 	if err != nil {
