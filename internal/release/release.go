@@ -80,7 +80,11 @@ func build(ctx context.Context, s settings, commit, temp string) (tags []string,
 			tags = append(tags, m.tag(s.version))
 		}
 	}
-	sayf("%d modules of %.12s released as %s", len(tags), head, s.version)
+	commit, err = shell{dir: tree}.run(ctx, "git", "rev-parse", "HEAD")
+	if err != nil {
+		return nil, err
+	}
+	sayf("%d modules of %.12s released as %s, in commit %.12s", len(tags), head, s.version, commit)
 	u, err := newUser(ctx, filepath.Join(temp, "user"), s.version, proxy)
 	if err != nil {
 		return nil, err
