@@ -52,7 +52,7 @@ func publish(ctx context.Context, tree, version, proxy string, modules []*goModu
 			return err
 		}
 	}
-	if _, err := git.run(ctx, "git", "commit", "--quiet", "--no-verify", "--no-gpg-sign", "--message", "Release "+version); err != nil {
+	if _, err := git.run(ctx, "git", "commit", "--quiet", "--allow-empty", "--no-verify", "--no-gpg-sign", "--message", "Release "+version); err != nil {
 		return err
 	}
 	for _, m := range modules {
