@@ -35,7 +35,7 @@ func calls() []oneCall {
 // callAcross builds the command of the previous release and of the work tree, and has each
 // call a server of the other.
 func callAcross(ctx context.Context, s settings, temp string) error {
-	base, name, _, err := previous(ctx, s.base)
+	base, name, released, err := previous(ctx, s.base)
 	if err != nil {
 		return err
 	}
@@ -48,6 +48,13 @@ func callAcross(ctx context.Context, s settings, temp string) error {
 		if err := clone(ctx, revision, tree); err != nil {
 			return err
 		}
+	}
+	if released {
+		if err := useFolders(ctx, older, name); err != nil {
+			return err
+		}
+	}
+	for _, tree := range []string{older, newer} {
 		if _, err := (shell{dir: tree}).run(ctx, "go", "build", "-buildvcs=false", "-o", filepath.Join(tree, "command"), "./cmd/tandem"); err != nil {
 			return err
 		}
@@ -60,6 +67,22 @@ func callAcross(ctx context.Context, s settings, temp string) error {
 	}
 	sayf("%d calls in each direction between %s and the work tree", len(calls()), name)
 	return nil
+}
+
+// useFolders gives the workspace of a release replaces of the released modules by their
+// folders. Without them the go command asks the module proxy for their go.mod files, and
+// the proxy may not have seen the release yet.
+func useFolders(ctx context.Context, tree, version string) error {
+	modules, err := readModules(ctx, tree)
+	if err != nil {
+		return err
+	}
+	edit := []string{"work", "edit"}
+	for _, m := range modules {
+		edit = append(edit, "-replace="+m.path()+"@"+version+"=./"+m.dir)
+	}
+	_, err = shell{dir: tree}.run(ctx, "go", edit...)
+	return err
 }
 
 // callServer starts the server's command, makes the calls with the client's, and stops the

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
+
+	"golang.org/x/mod/semver"
 )
 
 // nowVersion is the version that the work tree is given. The go command does not list
@@ -50,6 +53,9 @@ func compareAPI(ctx context.Context, s settings, temp string) error {
 			return fmt.Errorf("%s compared with %s: %w", m.path(), name, err)
 		}
 		sayf("%s\n%s", m.path(), report)
+		if breaks := strings.Contains(report, "## incompatible changes"); breaks && released && semver.MajorMinor(s.version) == semver.MajorMinor(name) {
+			return fmt.Errorf("%s has incompatible changes since %s, so %s is too low: raise the minor version", m.path(), name, s.version)
+		}
 	}
 	return nil
 }

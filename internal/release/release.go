@@ -35,10 +35,10 @@ func makeRelease(ctx context.Context, s settings, temp string) error {
 	if s.dist, err = filepath.Abs(filepath.Join(s.dist, s.version)); err != nil {
 		return err
 	}
+	s.all = true
 	if err := compareAPI(ctx, s, filepath.Join(temp, "api")); err != nil {
 		return err
 	}
-	s.all = true
 	tags, err := build(ctx, s, "HEAD", temp)
 	if err != nil {
 		return err
