@@ -39,9 +39,9 @@ func compareAPI(ctx context.Context, s settings, temp string) error {
 	if err != nil {
 		return err
 	}
-	command := []string{s.compare, "-base=" + baseVersion}
+	c := comparison{u, []string{s.compare, "-base=" + baseVersion}, name, s.version, released}
 	if released && s.version != "" {
-		command = append(command, "-version="+s.version)
+		c.command = append(c.command, "-version="+s.version)
 	}
 	sayf("comparing the API with %s", name)
 	for _, m := range newer {
@@ -49,28 +49,41 @@ func compareAPI(ctx context.Context, s settings, temp string) error {
 			sayf("%s is new", m.path())
 			continue
 		}
-		report, err := u.report(ctx, filepath.Join(temp, "now", m.dir), command)
-		if err != nil && released {
-			return fmt.Errorf("%s compared with %s: %w", m.path(), name, err)
-		}
-		if !released { // the versions are made up
-			report, _, _ = strings.Cut(report, "# summary")
-		}
-		sayf("%s\n%s", m.path(), cmp.Or(report, "no changes"))
-		if breaks := strings.Contains(report, "## incompatible changes"); breaks && released && semver.MajorMinor(s.version) == semver.MajorMinor(name) {
-			return fmt.Errorf("%s has incompatible changes since %s, so %s is too low: raise the minor version", m.path(), name, s.version)
+		if err := c.compare(ctx, m, filepath.Join(temp, "now", m.dir)); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// report runs gorelease in a folder. The report is there even if there is an error.
-func (u *user) report(ctx context.Context, dir string, command []string) (string, error) {
-	report, err := shell{dir, u.env}.run(ctx, command[0], command[1:]...)
-	if err != nil {
-		report = err.Error()
+// comparison is with the last release or, before the first, with another commit.
+type comparison struct {
+	user     *user
+	command  []string // gorelease
+	base     string
+	version  string // to be released; may be empty
+	released bool   // false if base is not a release, whose users nothing can break
+}
+
+// compare prints how a module in a folder differs from the base.
+func (c *comparison) compare(ctx context.Context, m *goModule, dir string) error {
+	report, err := shell{dir, c.user.env}.run(ctx, c.command[0], c.command[1:]...)
+	if !c.released {
+		if err != nil {
+			report = err.Error()
+		}
+		report, _, _ = strings.Cut(report, "# summary") // which is about versions that are made up
+		sayf("%s\n%s", m.path(), cmp.Or(report, "no changes"))
+		return nil
 	}
-	return report, err
+	if err != nil {
+		return fmt.Errorf("%s compared with %s: %w", m.path(), c.base, err)
+	}
+	sayf("%s\n%s", m.path(), report)
+	if strings.Contains(report, "## incompatible changes") && semver.MajorMinor(c.version) == semver.MajorMinor(c.base) {
+		return fmt.Errorf("%s has incompatible changes since %s, so %s is too low: raise the minor version", m.path(), c.base, c.version)
+	}
+	return nil
 }
 
 // publishBoth puts the libraries as they are at base, a revision and its version, and in
