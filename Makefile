@@ -4,7 +4,7 @@
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test interop interop-short interop-jsonrpc interop-together test-protocols test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy outdated generated docs faults faults-inputs faults-short faults-soak fuzz session-soak bombs flood demo sim bench bench-table bench-keep bench-compare bench-pairs peers cover vuln ci clean
+.PHONY: help test interop interop-short interop-jsonrpc interop-together test-protocols test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy outdated generated docs faults faults-inputs faults-short faults-soak fuzz session-soak bombs flood demo sim bench bench-table bench-keep bench-compare bench-pairs peers cover vuln release release-check api across ci clean
 
 GO  ?= go
 BIN := $(CURDIR)/.bin
@@ -14,6 +14,8 @@ GOLANGCI_LINT := v2.15.0
 PROTOC_GEN_GO := v1.36.11
 PROTOC_GEN_VT := v0.6.0
 GOVULNCHECK   := v1.8.0
+CYCLONEDX     := v1.10.0
+GORELEASE     := v0.0.0-20261014143641-f0251eb4aa3e
 
 # Settings (ATATIME is how many packages are tested at once; most of them wait most of
 # the time): make fuzz FUZZTIME=5m, make test TESTFLAGS='-v -run Drain',
@@ -36,6 +38,11 @@ BASE         ?= HEAD
 COMPARECOUNT ?= 8
 COMPARETIME  ?= 50ms
 COMPAREFLAGS ?=
+
+# What a release is compared with: a revision, or nothing for the last release and,
+# without one, HEAD~1.
+PREVIOUS     ?=
+RELEASEFLAGS ?=
 
 # Packages with tests that the race detector would slow down too much, or that meet a
 # race of a library's.
@@ -249,8 +256,32 @@ cover: ## Show how much of the core its tests cover
 vuln: ## Look for known vulnerabilities (needs the network; not part of ci)
 	@for dir in $(modules); do (cd "$$dir" && $(GO) run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK) ./...); done
 
+sbom      = $(BIN)/cyclonedx-gomod-$(CYCLONEDX)
+gorelease = $(BIN)/gorelease-$(GORELEASE)
+releases  = $(GO) run ./internal/release
+
+release: $(sbom) $(gorelease) ## Release HEAD as VERSION (v0.1.0): tags of every module here, and binaries, SBOMs and an image in dist; pushes nothing
+	$(releases) make -version '$(VERSION)' -sbom $(sbom) -gorelease $(gorelease)
+
+release-check: $(sbom) ## Release the work tree in a temporary folder, and use it as users would
+	$(releases) check -sbom $(sbom) $(RELEASEFLAGS)
+
+api: $(gorelease) ## Report how the core's API differs from the last release, or from PREVIOUS; RELEASEFLAGS=-all: of every library
+	$(releases) api -base '$(PREVIOUS)' -gorelease $(gorelease) $(RELEASEFLAGS)
+
+across: ## Have the last release's client and server call this one's; or those of PREVIOUS
+	$(releases) across -base '$(PREVIOUS)'
+
+$(sbom):
+	GOBIN=$(BIN) GOWORK=off $(GO) install github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@$(CYCLONEDX)
+	mv $(BIN)/cyclonedx-gomod $@
+
+$(gorelease):
+	GOBIN=$(BIN) GOWORK=off $(GO) install golang.org/x/exp/cmd/gorelease@$(GORELEASE)
+	mv $(BIN)/gorelease $@
+
 ci: ## Run everything that CI runs
 	.ci/run
 
 clean: ## Remove what the targets leave behind
-	rm -rf $(BIN) coverage.out
+	rm -rf $(BIN) dist coverage.out

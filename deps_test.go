@@ -116,6 +116,7 @@ var importTable = []row{
 	{layer: 6, folder: "compat/netrpc"},
 	{layer: 6, folder: "internal/interop"},
 	{layer: 6, folder: "internal/testcert"},
+	{layer: 6, folder: "internal/release/..."},
 	{layer: 6, folder: "internal/honestcalls"},
 	{layer: 6, folder: "internal/bombtest"},
 	{layer: 6, folder: "bench/..."},

@@ -4,7 +4,6 @@ go 1.26.7
 
 replace (
 	github.com/tandem-rpc/tandem => ../..
-	github.com/tandem-rpc/tandem/bench => ../../bench
 	github.com/tandem-rpc/tandem/policy/yaml => ../../policy/yaml
 	github.com/tandem-rpc/tandem/registry/consul => ../../registry/consul
 	github.com/tandem-rpc/tandem/registry/etcd => ../../registry/etcd
@@ -17,7 +16,6 @@ replace (
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/tandem-rpc/tandem v0.0.0
-	github.com/tandem-rpc/tandem/bench v0.0.0
 	github.com/tandem-rpc/tandem/policy/yaml v0.0.0
 	github.com/tandem-rpc/tandem/registry/consul v0.0.0
 	github.com/tandem-rpc/tandem/registry/etcd v0.0.0
@@ -53,7 +51,6 @@ require (
 	github.com/mattn/go-isatty v0.0.22 // indirect
 	github.com/miekg/dns v1.1.73 // indirect
 	github.com/mitchellh/go-homedir v1.1.0 // indirect
-	github.com/planetscale/vtprotobuf v0.6.1-0.20240319094008-0393e58bdf10 // indirect
 	github.com/redis/go-redis/v9 v9.23.0 // indirect
 	go.etcd.io/etcd/api/v3 v3.7.3 // indirect
 	go.etcd.io/etcd/client/pkg/v3 v3.7.3 // indirect

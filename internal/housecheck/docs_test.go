@@ -117,3 +117,30 @@ func TestNamedTargetsExist(t *testing.T) {
 		}
 	}
 }
+
+var workflowTarget = regexp.MustCompile(`run: make ([a-z-]+)`)
+
+// TestWorkflowTargetsExist does the same for targets that workflows run.
+func TestWorkflowTargetsExist(t *testing.T) {
+	makefile := files(t)["Makefile"]
+	workflows, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for _, name := range workflows {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range workflowTarget.FindAllStringSubmatch(string(text), -1) {
+			named++
+			if !strings.Contains(makefile, "\n"+m[1]+":") {
+				t.Errorf("%s runs the target %s, which does not exist", name, m[1])
+			}
+		}
+	}
+	if named == 0 {
+		t.Error("no workflow runs a target: the test does not look")
+	}
+}

@@ -3,11 +3,11 @@ package demo
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/bench/message"
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/services"
 )
@@ -92,22 +92,18 @@ func (l *load) mul(ctx context.Context, j *job, opts []tandem.CallOption) error 
 }
 
 func (l *load) say(ctx context.Context, opts []tandem.CallOption) error {
-	reply, err := client.Invoke[message.BenchmarkMessage](ctx, l.client, services.Say, message.New(), opts...)
+	reply, err := client.Invoke[services.Greeting](ctx, l.client, services.Say, &services.Greeting{Name: "world", Letter: letter}, opts...)
 	if err != nil {
 		return err
 	}
-	if err := message.Check(reply); err != nil {
-		return wrongAnswerError{err.Error()}
-	}
-	if size := reply.SizeVT(); size != answerSize {
-		return wrongAnswerError{fmt.Sprintf("a message of %d bytes came back, want %d", size, answerSize)}
+	if want := (services.Greeting{Name: "world", Answer: "Hello, world", Letter: letter}); *reply != want {
+		return wrongAnswerError{fmt.Sprintf("the answer to a greeting was %+v", *reply)}
 	}
 	return nil
 }
 
-// answerSize is the size of the answer to a message of 581 bytes: a text of 54
-// became one of 2, and a number of 3 bytes one of 1.
-const answerSize = message.Size - 52 - 2
+// letter makes a greeting as long as the messages of the bench: 581 bytes.
+var letter = strings.Repeat("x", 572) //nolint:mnd // of 581 the rest is lengths and "world"
 
 func (l *load) append(ctx context.Context, j *job, opts []tandem.CallOption) error {
 	id := uint64(j.id) //nolint:gosec // counts from 0

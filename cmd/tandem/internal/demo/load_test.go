@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/bench/message"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/services"
 )
 
@@ -51,10 +50,9 @@ func answer(args, reply any) {
 		reply.C = args.A * args.B
 	case *services.Receipt:
 		reply.ID = args.(*services.Entry).ID
-	case *message.BenchmarkMessage:
-		text, number := message.AnswerText, int32(message.AnswerNumber)
-		message.Share(reply, message.New())
-		reply.Field1, reply.Field2 = &text, &number
+	case *services.Greeting:
+		*reply = *args.(*services.Greeting)
+		reply.Answer = "Hello, " + reply.Name
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"errors"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/bench/message"
 	"github.com/tandem-rpc/tandem/server"
 )
 
@@ -50,14 +49,6 @@ func (*Arith) Div(a, b int) (quotient, remainder int, err error) {
 		return 0, 0, tandem.Errorf(tandem.InvalidArgument, "%d divided by zero", a)
 	}
 	return a / b, a % b, nil
-}
-
-// say is the whole work of Hello: it marks two fields and sends the message
-// back.
-func say(_ context.Context, m *message.BenchmarkMessage) (*message.BenchmarkMessage, error) {
-	text, number := message.AnswerText, int32(message.AnswerNumber)
-	m.Field1, m.Field2 = &text, &number
-	return m, nil
 }
 
 // Line is what people say to [Talk].

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/bench/message"
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/services"
 	"github.com/tandem-rpc/tandem/registry"
@@ -60,14 +59,27 @@ func TestServices(t *testing.T) {
 	if err := c.Call(ctx, "Arith.Div", tandem.Args{17, 0}, nil); tandem.CodeOf(err) != tandem.InvalidArgument {
 		t.Errorf("Div by zero: %v", err)
 	}
-	answer, err := client.Invoke[message.BenchmarkMessage](ctx, c, services.Say, message.New(), client.Codec("generated"))
-	if err != nil || message.Check(answer) != nil {
-		t.Errorf("Say: %v, %v", err, message.Check(answer))
+	for _, codec := range []string{"generated", "json"} {
+		sent := services.Greeting{Name: "world", Letter: "dear world"}
+		answer, err := client.Invoke[services.Greeting](ctx, c, services.Say, &sent, client.Codec(codec))
+		if want := (services.Greeting{Name: "world", Answer: "Hello, world", Letter: "dear world"}); err != nil || *answer != want {
+			t.Errorf("Say in %s: %+v, %v", codec, answer, err)
+		}
 	}
-	// Without the fields that the answer sets, as JSON may well be.
-	answer, err = client.Invoke[message.BenchmarkMessage](ctx, c, services.Say, struct{}{}, client.Codec("json"))
-	if err != nil || message.Check(answer) != nil {
-		t.Errorf("Say in JSON: %v, %v", err, message.Check(answer))
+}
+
+func TestGreetingRefusesWhatIsNone(t *testing.T) {
+	whole, err := (&services.Greeting{Name: "world", Letter: "dear world"}).MarshalAppend(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range whole {
+		if err := new(services.Greeting).Unmarshal(whole[:n]); err == nil {
+			t.Errorf("the first %d bytes of %q were accepted", n, whole)
+		}
+	}
+	if err := new(services.Greeting).Unmarshal(append(whole, 0)); err == nil {
+		t.Error("a byte after the message was accepted")
 	}
 }
 
