@@ -9,4 +9,3 @@ require (
 )
 
 require go.uber.org/goleak v1.3.0
-
