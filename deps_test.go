@@ -34,7 +34,7 @@ type row struct {
 //
 // Do not change the table to mend a build. A new row, or a package that moves
 // to another layer, is a change of the architecture: it needs a reason, and
-// ARCHITECTURE.md holds the same table.
+// docs/imports.md holds the same table.
 var importTable = []row{
 	{layer: 0, folder: "."},
 	{layer: 0, folder: "internal/buffer"},
@@ -185,28 +185,28 @@ func TestImportTableForbids(t *testing.T) {
 	}
 }
 
-var writeTable = flag.Bool("write-table", false, "write the import table into ARCHITECTURE.md")
+var writeTable = flag.Bool("write-table", false, "write the import table into docs/imports.md")
 
-// TestImportTableIsDocumented holds that ARCHITECTURE.md has the table, in its order:
+// TestImportTableIsDocumented holds that docs/imports.md has the table, in its order:
 // "go test . -run ImportTable -write-table" writes it there.
 func TestImportTableIsDocumented(t *testing.T) {
 	const begin, end = "<!-- import table begins -->\n", "<!-- import table ends -->\n"
-	text, err := os.ReadFile("ARCHITECTURE.md")
+	text, err := os.ReadFile("docs/imports.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	before, rest, found := strings.Cut(string(text), begin)
 	old, after, ended := strings.Cut(rest, end)
 	if !found || !ended {
-		t.Fatal("ARCHITECTURE.md lacks the marks of the import table")
+		t.Fatal("docs/imports.md lacks the marks of the import table")
 	}
 	table := documented(importTable)
 	switch {
 	case old == table:
 	case *writeTable:
-		err = os.WriteFile("ARCHITECTURE.md", []byte(before+begin+table+end+after), 0o644)
+		err = os.WriteFile("docs/imports.md", []byte(before+begin+table+end+after), 0o644)
 	default:
-		err = errors.New(`the table in ARCHITECTURE.md is stale: run "go test . -run ImportTable -write-table"`)
+		err = errors.New(`the table in docs/imports.md is stale: run "go test . -run ImportTable -write-table"`)
 	}
 	if err != nil {
 		t.Error(err)
@@ -224,6 +224,24 @@ func documented(rows []row) string {
 		table += fmt.Sprintf("| %d | `%s` | %s|\n", r.layer, r.folder, foreign)
 	}
 	return table
+}
+
+// TestCoreRequiresFewModules counts what go.mod requires directly.
+func TestCoreRequiresFewModules(t *testing.T) {
+	const most = 8
+	text, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct := 0
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, " v") && !strings.Contains(line, "// indirect") {
+			direct++
+		}
+	}
+	if direct == 0 || direct > most {
+		t.Errorf("go.mod requires %d modules directly, at most %d are allowed", direct, most)
+	}
 }
 
 // TestHelloWorldCompilesNothingForeign holds the promise that a client and a
