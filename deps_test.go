@@ -226,24 +226,6 @@ func documented(rows []row) string {
 	return table
 }
 
-// TestCoreRequiresFewModules counts what go.mod requires directly.
-func TestCoreRequiresFewModules(t *testing.T) {
-	const most = 8
-	text, err := os.ReadFile("go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
-	direct := 0
-	for line := range strings.Lines(string(text)) {
-		if strings.Contains(line, " v") && !strings.Contains(line, "// indirect") {
-			direct++
-		}
-	}
-	if direct == 0 || direct > most {
-		t.Errorf("go.mod requires %d modules directly, at most %d are allowed", direct, most)
-	}
-}
-
 // TestHelloWorldCompilesNothingForeign holds the promise that a client and a
 // server alone bring no other module into a program.
 func TestHelloWorldCompilesNothingForeign(t *testing.T) {

@@ -118,6 +118,54 @@ func TestNamedTargetsExist(t *testing.T) {
 	}
 }
 
+// option finds options in code spans, with their package or without.
+var option = regexp.MustCompile("`(?:([a-z]+)\\.)?(With[A-Z]\\w+|Method[A-Z]\\w+)[`(]")
+
+// TestNamedOptionsExist does the same for options, of the package that is named or of any.
+// The changelog may name what is gone, and the guides of migrating name others' options.
+func TestNamedOptionsExist(t *testing.T) {
+	if stale := staleOptions(map[string]string{
+		"a/client.go": "package client\n\nfunc WithHere() {}\n",
+		"a.md":        "`client.WithHere`, `WithHere(1)`, `server.WithHere` and `WithGone`",
+	}); !slices.Equal(stale, []string{"a.md names the option server.WithHere, which does not exist", "a.md names the option WithGone, which does not exist"}) {
+		t.Errorf("found %q", stale)
+	}
+	for _, s := range staleOptions(files(t)) {
+		t.Error(s)
+	}
+}
+
+var declaredOption = regexp.MustCompile(`(?m)^func ((?:With|Method)[A-Z]\w+)[(\[]`)
+
+func staleOptions(all map[string]string) (stale []string) {
+	known := map[string]bool{}
+	for name, text := range all {
+		if path.Ext(name) != ".go" {
+			continue
+		}
+		_, pkg, _ := strings.Cut(text, "\npackage ")
+		if strings.HasPrefix(text, "package ") {
+			pkg = text[len("package "):]
+		}
+		pkg, _, _ = strings.Cut(pkg, "\n")
+		for _, m := range declaredOption.FindAllStringSubmatch(text, -1) {
+			known[m[1]], known[pkg+"."+m[1]] = true, true
+		}
+	}
+	for name, text := range all {
+		if path.Ext(name) != ".md" || name == "CHANGELOG.md" || strings.HasPrefix(name, "docs/migrating/") {
+			continue
+		}
+		for _, m := range option.FindAllStringSubmatch(text, -1) {
+			full := strings.TrimPrefix(m[1]+"."+m[2], ".")
+			if !known[full] {
+				stale = append(stale, name+" names the option "+full+", which does not exist")
+			}
+		}
+	}
+	return stale
+}
+
 var workflowTarget = regexp.MustCompile(`run: make ([a-z-]+)`)
 
 // TestWorkflowTargetsExist does the same for targets that workflows run.
