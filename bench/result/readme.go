@@ -35,20 +35,23 @@ func Headline(r *harness.Report, folder string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sharedText, err := beside(r, shared, "floor-mux")
+	left, err := beside(r, shared, "floor-mux")
 	if err != nil {
 		return "", err
 	}
-	aloneText, err := beside(r, alone, "floor-plain")
+	right, err := beside(r, alone, "floor-plain")
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("![Calls a second over the number of callers, %s](%s)\n\n"+
-		"%d callers, a 581-byte message each way, client and server on the same %d cores, medians of %d rounds (least–most). "+
-		"On %d shared connections: %s. With one connection a caller: %s. [The whole report](%s), %s, revision %s.\n",
-		circumstances(r, shared), path.Join(folder, name("throughput", shared)+".svg"),
-		headlineCallers, r.Machine.Cores, r.Settings.Rounds,
-		r.Settings.Conns, sharedText, aloneText, path.Join(folder, MarkdownFile), r.When.UTC().Format("2006-01-02"), r.Revision), nil
+	var b strings.Builder
+	fmt.Fprintf(&b, "![Calls a second over the number of callers, %s](%s)\n\n", circumstances(r, shared), path.Join(folder, name("throughput", shared)+".svg"))
+	fmt.Fprintf(&b, "%d callers send and receive a message of 581 bytes; client and server share %d cores.\n\n", headlineCallers, r.Machine.Cores)
+	fmt.Fprintf(&b, "| | %d shared connections | a connection for each caller |\n|---|---|---|\n", r.Settings.Conns)
+	for k, what := range []string{subject, "the fastest peer", "an echo without a framework"} {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", what, left[k], right[k])
+	}
+	fmt.Fprintf(&b, "\n[The whole report](%s), %s, revision %s.\n", path.Join(folder, MarkdownFile), r.When.UTC().Format("2006-01-02"), r.Revision)
+	return b.String(), nil
 }
 
 // headlineCell finds the cell that README.md speaks of: as little as possible
@@ -63,24 +66,21 @@ func headlineCell(r *harness.Report, mode harness.Mode) (harness.Cell, error) {
 }
 
 // beside says what tandem, the fastest peer and the floor did in a cell.
-func beside(r *harness.Report, cell harness.Cell, floor string) (string, error) {
+func beside(r *harness.Report, cell harness.Cell, floor string) (said [3]string, err error) {
 	peer, err := fastestPeer(r, cell)
 	if err != nil {
-		return "", err
+		return said, err
 	}
-	var parts []string
-	for _, who := range []struct{ system, what string }{
-		{subject, subject}, {peer, "the fastest peer, " + peer + ","}, {floor, "a bare echo without a framework"},
-	} {
-		tps, ok := r.Over(cell, who.system, harness.Sample.TPS)
+	for k, system := range []string{subject, peer, floor} {
+		tps, ok := r.Over(cell, system, harness.Sample.TPS)
 		if !ok {
-			return "", fmt.Errorf("result: no figures of %s in the cell %q", who.system, cell)
+			return said, fmt.Errorf("result: no figures of %s in the cell %q", system, cell)
 		}
-		cpu, _ := r.Over(cell, who.system, CPU)
-		parts = append(parts, fmt.Sprintf("%s %s calls/s (%s–%s) at %.1f µs of CPU a call",
-			who.what, thousands(tps.Median), thousands(tps.Min), thousands(tps.Max), cpu.Median))
+		cpu, _ := r.Over(cell, system, CPU)
+		said[k] = fmt.Sprintf("%s calls/s, %.1f µs of CPU each", thousands(tps.Median), cpu.Median)
 	}
-	return strings.Join(parts, "; "), nil
+	said[1] += " (" + peer + ")"
+	return said, nil
 }
 
 // fastestPeer is the system with the most calls a second that is neither ours
