@@ -76,7 +76,7 @@ type Call struct {
 	// too late.
 	FailMode FailMode
 
-	ends *end // here, as whoever has waited for an answer looks at it beside the Kind
+	ends *end // next to Kind: both are read when the response arrives, so they share a cache line
 
 	Metadata Metadata // of the request; a client writes it, a server reads it
 	Trailer  Metadata // of the response; a server writes it, a client reads it

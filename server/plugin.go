@@ -79,10 +79,11 @@ type ConnAccepted interface {
 	ConnAccepted(c net.Conn) (net.Conn, error)
 }
 
-// ConnClosed is a plugin that is told, exactly once, of the end of each connection
-// that its ConnAccepted has let in, or would have if it had one: also of those that
-// a later plugin refused, or that never said what they are. c is what ConnAccepted was
-// given. It must not wait: who ends the connection waits for it.
+// ConnClosed is a plugin that is told of the end of each connection that its ConnAccepted
+// has accepted, exactly once; a plugin without ConnAccepted counts as accepting every
+// connection. It is also told of connections that a later plugin refused, and of those that
+// ended before their protocol was known. c is the connection that ConnAccepted was given.
+// ConnClosed must not block: the goroutine that ends the connection waits for it.
 type ConnClosed interface {
 	ConnClosed(c net.Conn, reason error)
 }

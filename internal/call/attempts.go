@@ -9,11 +9,8 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// What follows is for those who make more of a call than one attempt after the
-// other.
-
-// Share lets several attempts at the call run at a time, and notes where they
-// go. It must come before the first.
+// Share allows parallel attempts at the call, and records their instances. It must be called
+// before the first attempt.
 func (o *Outgoing) Share() {
 	if o.first != nil {
 		o.first.Release()
@@ -29,14 +26,14 @@ func (o *Outgoing) Tried() []string {
 	return slices.Clone(o.tried)
 }
 
-// AnsweredBy returns who gave the answer that counts, nil while there is none.
+// AnsweredBy returns the peer whose response counts; nil if there is none yet.
 func (o *Outgoing) AnsweredBy() *tandem.Peer {
 	o.lock()
 	defer o.unlock()
 	return o.by
 }
 
-// Accept says that an attempt has succeeded, also for whoever stood between.
+// Accept says that an attempt has succeeded, also for the interceptors round it.
 func (o *Outgoing) Accept(attempt *tandem.Call) {
 	o.lock()
 	defer o.unlock()
@@ -45,8 +42,8 @@ func (o *Outgoing) Accept(attempt *tandem.Call) {
 	}
 }
 
-// Refuse says that an attempt has failed, though it may have brought an answer, or a
-// stream: whoever stood between would not have it. That of another attempt counts.
+// Refuse says that an attempt has failed though it may have brought a response or a stream:
+// an interceptor returned an error. The response of another attempt counts then.
 func (o *Outgoing) Refuse(attempt *tandem.Call) {
 	o.lock()
 	var answer *session.Pending
@@ -70,7 +67,7 @@ func (o *Outgoing) Refuse(attempt *tandem.Call) {
 	}
 }
 
-// Load returns the report that came with the answer, if one did.
+// Load returns the load report of the response, if there is one.
 func (o *Outgoing) Load() (wire.Load, bool) {
 	o.lock()
 	defer o.unlock()
@@ -80,17 +77,16 @@ func (o *Outgoing) Load() (wire.Load, bool) {
 	return o.answer.Load, o.answer.HasLoad
 }
 
-// Forgo says that the call succeeds without an answer: what Decode is given
-// stays as it was.
+// Forgo says that the call succeeds without a response: Decode changes nothing.
 func (o *Outgoing) Forgo() {
 	o.lock()
 	defer o.unlock()
 	o.forgone = true
 }
 
-// Detach returns another call like this copy of o's, with arguments of its own:
-// o's memory is another call's once its caller has returned. It must be
-// released. Its error is that the arguments, which were encoded once, can't be again.
+// Detach returns a copy of o with memory of its own, since o is used again once its caller
+// has returned. call is the copy of o's Call to start from. The caller must release the copy.
+// The error says that the arguments could not be encoded again.
 func (o *Outgoing) Detach(call *tandem.Call) (*Outgoing, error) {
 	message, err := o.encoded()
 	if err != nil {

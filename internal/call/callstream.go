@@ -10,7 +10,7 @@ import (
 	"github.com/tandem-rpc/tandem/internal/session"
 )
 
-// openedStream is a stream of ours, of this protocol or another.
+// openedStream is a stream that this side has opened, over tandem's protocol or another.
 type openedStream interface {
 	tandem.MessageStream
 	// Trailer is the metadata that ended it; valid once it is over.
@@ -20,9 +20,8 @@ type openedStream interface {
 	Outcome() error // how it ended: nil if well
 }
 
-// callStream is a stream as the caller of a call gets it: the call has ended
-// before the caller learns that the stream has. Then what waits for the end, as
-// whoever wants the trailer, is done when the caller looks.
+// callStream is the stream that a caller gets. It ends the call before the caller learns that
+// the stream has ended, so that OnEnd functions have run and the trailer is set by then.
 type callStream struct {
 	openedStream
 
@@ -31,8 +30,8 @@ type callStream struct {
 	once   sync.Once
 }
 
-// OpenWith sends a stream's request through f and returns the stream. The call
-// ends with it, or now if it does not open.
+// OpenWith sends a stream's request by f and returns the stream. The call ends with the
+// stream, or now if the stream can't be opened.
 func (*Caller) OpenWith(ctx context.Context, o *Outgoing, f tandem.Func) (tandem.MessageStream, error) {
 	st, err := o.open(ctx, f)
 	if err != nil {
@@ -85,8 +84,8 @@ func (cs *callStream) receive(v any) error {
 	return err
 }
 
-// end ends the call, once. Whoever comes meanwhile waits: it may be the caller,
-// who must not be told before.
+// end ends the call, once. Concurrent calls of end wait: one may be the caller's, which must
+// not learn of the end before.
 func (cs *callStream) end() {
 	cs.once.Do(func() {
 		cs.Abort(context.Cause(cs.Context())) // the context may have ended first

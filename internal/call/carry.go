@@ -6,19 +6,18 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Message is the message of a call that goes over a connection of another protocol,
-// and the answer to it.
+// Message is the request of a call over a connection of another protocol, and its response.
 type Message struct {
-	Request    []byte // the arguments, encoded; the call's, so only to be read, and not after its attempt
-	Compressor string // what they are compressed with; "" for nothing
-	Several    bool   // they are tandem.Args, packed as package codec does
+	Request    []byte // the encoded arguments; read-only, and valid until the attempt ends
+	Compressor string // that has compressed Request; "" for none
+	Several    bool   // Request is a tandem.Args, as package codec packs it
 
-	Reply           []byte // the answer, which is the call's from now on
-	ReplyCompressed bool   // with the call's compressor
+	Reply           []byte // the encoded response; the call owns it from now on
+	ReplyCompressed bool   // Reply is compressed with the call's compressor
 }
 
-// Carry is Invoke for another protocol: f sends the message at that peer and puts the
-// answer into it.
+// Carry is [Invoke] for another protocol: f sends the message to the peer and fills in its
+// Reply.
 func Carry(ctx context.Context, call *tandem.Call, at *tandem.Peer, f func(*Message) error) error {
 	o, ok := call.Body.(*Outgoing)
 	if !ok {

@@ -55,9 +55,9 @@ func carryStream(ctx context.Context, e *session.Env, call *tandem.Call, o *Outg
 	return err
 }
 
-// carried is a stream over a connection of another protocol. A goroutine receives, one
-// message ahead of who wants it: so the stream's end is known when it happens, and to
-// who only sends, too.
+// carried is a stream over a connection of another protocol. A goroutine receives one message
+// ahead of RecvMsg, so that the end of the stream is known when it happens, also to a caller
+// that only sends.
 type carried struct {
 	env      *session.Env
 	codec    tandem.Codec
@@ -120,7 +120,8 @@ func (st *carried) receive() {
 	}
 }
 
-// reason is why the stream ended: by its context, whatever else that had happen.
+// reason returns why the stream ended: the end of its context comes before err, which may be
+// its consequence.
 func (st *carried) reason(err error) error {
 	if cause := context.Cause(st.ctx); cause != nil {
 		return session.GivenUp(cause, false)
@@ -215,8 +216,8 @@ func (st *carried) sendable() error {
 	return nil
 }
 
-// whyNot is the error of a message that the server does not want, since it has ended
-// the stream. How, is what comes after the messages that it has sent.
+// whyNot returns the error of a message that the server did not take, as it has ended the
+// stream. How the stream ended is known only after the messages that the server has sent.
 func (st *carried) whyNot() error {
 	select {
 	case <-st.ended:

@@ -7,15 +7,14 @@ import (
 	"github.com/tandem-rpc/tandem/internal/session"
 )
 
-// checkedTypes are the types that were found to be those of a method. An Outgoing is used
-// again, mostly for the same method: then nothing is looked up.
+// checkedTypes are types that were checked and belong to a method. An Outgoing is used again,
+// mostly for the same method: then nothing is looked up.
 type checkedTypes struct {
 	method         string
 	sent, received reflect.Type
 }
 
-// checkTypes returns an error if the arguments or the reply are known to be no messages
-// of the method.
+// checkTypes returns an error if the method is known and has other arguments or another reply.
 func (o *Outgoing) checkTypes(args, reply any) error {
 	now := checkedTypes{o.Call.Method, reflect.TypeOf(args), reflect.TypeOf(reply)}
 	if now == o.checked {
@@ -28,8 +27,8 @@ func (o *Outgoing) checkTypes(args, reply any) error {
 	return nil
 }
 
-// checkedStream is a stream whose messages are checked. One goroutine may send while
-// another receives.
+// checkedStream checks the types of a stream's messages. One goroutine may send while another
+// receives.
 type checkedStream struct {
 	*callStream
 

@@ -1,6 +1,6 @@
-// Package call is a call that this side makes, whatever carries it: its arguments and its
-// answer, its attempts, and its streams. Of connections it knows sessions; other protocols
-// carry it by [Carry] and [CarryStream]. For tandem's own packages only.
+// Package call makes calls: it encodes arguments, makes attempts, and takes the response or
+// the stream. A session of package session carries an attempt ([Invoke]), or a connection of
+// another protocol does ([Carry], [CarryStream]). For tandem's own packages only.
 package call
 
 import (
@@ -17,30 +17,28 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// Outgoing is a call to be made: the [tandem.Call] and its [tandem.Body] in
-// one. The first attempt that succeeds provides the answer. Attempts that are made
-// at a time share the encoded arguments. Where they come one after the other, the
-// memory of those is free again as soon as the request is on its way, so that a
-// call that waits holds none, and an attempt anew encodes anew.
+// Outgoing is a call to be made: the [tandem.Call] and its [tandem.Body] in one. The first
+// attempt that succeeds provides the response. Parallel attempts share the encoded arguments.
+// Otherwise the memory of the arguments is given back as soon as the request has been sent,
+// so that a waiting call holds none, and a retry encodes the arguments again.
 type Outgoing struct {
-	Call tandem.Call
-	// Points, if not nil, are passed by the call.
-	Points Points
+	Call   tandem.Call
+	Points Points      // of plugins; nil for none
 	Rule   *rules.Rule // by which a client treats the call; nil for callers that are none
 
-	usualDeadline bool // the call's is the one of calls that have none of their own
+	usualDeadline bool // the deadline is the client's default
 
 	env     *session.Env
-	first   *session.Pending // for one attempt at a time, and the next call's; nil if shared
+	first   *session.Pending // used by one attempt at a time, and by the next call; nil if shared
 	codec   tandem.Codec
 	args    any
-	message *buffer.Buffer // the arguments, encoded; nil while none are, or an attempt has them
-	packed  bool           // the message is compressed
-	several bool           // it is of tandem.Args
+	message *buffer.Buffer // the encoded arguments; nil if there are none, or an attempt holds them
+	packed  bool           // message is compressed
+	several bool           // message encodes a tandem.Args
 
-	shared  bool       // interceptors may make several attempts at a time, and keep the call:
-	mu      sync.Mutex // then this guards what follows
-	running int        // attempts
+	shared  bool       // interceptors may make parallel attempts and keep the call
+	mu      sync.Mutex // guards the fields below if shared
+	running int        // number of attempts that have not ended
 	over    bool
 	forgone bool
 	noting  bool         // of tried; set before the first attempt
@@ -59,8 +57,8 @@ type Outgoing struct {
 // outgoings are used again, each with a Pending. They are the process's, as all buffers.
 var outgoings sync.Pool
 
-// NewOutgoing returns a call without arguments, to be released. It is shared
-// when others than its caller see it.
+// NewOutgoing returns a call without arguments. The caller must release it. shared says that
+// interceptors see the call, so it must not be used again.
 func NewOutgoing(e *session.Env, shared bool) *Outgoing {
 	if shared {
 		return &Outgoing{Call: tandem.Call{Peer: e.Nobody()}, env: e, shared: true}
@@ -86,9 +84,9 @@ func (o *Outgoing) unlock() {
 	}
 }
 
-// Release gives back what the call holds. A call that is not shared is another
-// call afterwards. An attempt at a shared one may outlive it: the message then
-// is left to it.
+// Release gives back the memory of the call. An Outgoing that is not shared is used for
+// another call afterwards. An attempt at a shared one may outlive it, and then keeps the
+// message.
 func (o *Outgoing) Release() {
 	o.lock()
 	o.over = true
@@ -118,7 +116,7 @@ func (o *Outgoing) recycle() {
 	outgoings.Put(o)
 }
 
-// begin returns what an attempt works with; nil when the call is over.
+// begin returns the Pending of an attempt; nil if the call is over.
 func (o *Outgoing) begin(kind tandem.Kind, at *tandem.Peer) (p *session.Pending) {
 	o.lock()
 	over, movable := o.over, o.movable
@@ -139,17 +137,17 @@ func (o *Outgoing) begin(kind tandem.Kind, at *tandem.Peer) (p *session.Pending)
 	return p
 }
 
-// MayMove says that the next attempts may be given up while their peer is suspect, when
-// [Config.Move] says so of call: others follow then, elsewhere. With nil they may not. The
-// call must not change before they have ended.
+// MayMove says that the next attempts may be given up while their peer is suspect, if
+// [session.Config.Move] agrees for call: then the call is retried at another instance. With
+// nil they may not. call must not change before the attempts have ended.
 func (o *Outgoing) MayMove(call *tandem.Call) {
 	o.lock()
 	o.movable = call
 	o.unlock()
 }
 
-// end takes what an attempt has brought, if it was the first to succeed. Of attempts at
-// a time that of others is kept, too, until one is known to count.
+// end keeps the response of an attempt if it is the first that succeeded. Of parallel
+// attempts it also keeps the other responses, until Accept has said which one counts.
 func (o *Outgoing) end(p *session.Pending, attempt *tandem.Call, at *tandem.Peer, err error) {
 	o.lock()
 	o.running--
@@ -166,7 +164,7 @@ func (o *Outgoing) end(p *session.Pending, attempt *tandem.Call, at *tandem.Peer
 	}
 }
 
-// brought is what an attempt has brought.
+// brought is the response of one attempt.
 type brought struct {
 	answer *session.Pending
 	by     *tandem.Peer
@@ -236,7 +234,7 @@ func noCodec(name string) error {
 	return refused(tandem.Unimplemented, "no codec %q here: give it to WithCodecs", name)
 }
 
-// encoded returns the arguments, encoded; nil for a call without.
+// encoded returns the encoded arguments; nil for a call without arguments.
 func (o *Outgoing) encoded() (*buffer.Buffer, error) {
 	if o.message != nil || o.codec == nil {
 		return o.message, nil
@@ -368,7 +366,7 @@ func Invoke(ctx context.Context, s *session.Session, call *tandem.Call, load fun
 		return o.afterHeader(ctx, call, refused(tandem.Canceled, "the call of %s is over", call.Method))
 	}
 	if o.Points != nil && o.Points.AtMessages() {
-		p.Trace = &sighting{ctx, call, o.Points}
+		p.Trace = &tracedAttempt{ctx, call, o.Points}
 	}
 	err := describe(p, call)
 	switch {
@@ -392,7 +390,7 @@ func Invoke(ctx context.Context, s *session.Session, call *tandem.Call, load fun
 	return o.afterHeader(ctx, call, err)
 }
 
-// describe takes from the call what the peer is to know.
+// describe copies into p the parts of the call that the peer is told.
 func describe(p *session.Pending, call *tandem.Call) error {
 	p.Method, p.Codec, p.Compressor = call.Method, call.Codec, call.Compressor
 	p.Deadline, p.Attempt, p.OneWay = call.Deadline, call.Attempt, call.Kind == tandem.OneWay
@@ -407,7 +405,7 @@ func describe(p *session.Pending, call *tandem.Call) error {
 	return nil
 }
 
-// streamOpening is how long a stream may take to be accepted.
+// streamOpening is how long the server may take to accept a stream.
 const streamOpening = 5 * time.Second
 
 func openOn(ctx context.Context, s *session.Session, call *tandem.Call, o *Outgoing, p *session.Pending) error {
@@ -446,7 +444,7 @@ func (c *Caller) invoke(ctx context.Context, call *tandem.Call) error {
 	return Invoke(ctx, c.Session, call, nil)
 }
 
-// Run encodes args, sends the call through f and decodes the answer.
+// Run encodes args, makes the call by f, and decodes the response into reply.
 func (*Caller) Run(ctx context.Context, o *Outgoing, f tandem.Func, args, reply any) error {
 	if args == nil && codec.IsProto(reply) {
 		FollowProto(&o.Call)
@@ -488,9 +486,8 @@ func (c *Caller) prepare(ctx context.Context, method string, kind tandem.Kind, o
 	return o
 }
 
-// SetDeadline gives the call the earlier of its own deadline and the context's.
-// One that has neither gets now plus timeout, unless it is a stream: that lives
-// until it is told otherwise.
+// SetDeadline gives the call the earlier of its own deadline and the context's. A call that
+// has neither gets now plus timeout, unless it is a stream: a stream has no default deadline.
 func (o *Outgoing) SetDeadline(ctx context.Context, timeout time.Duration) {
 	call := &o.Call
 	if d, ok := ctx.Deadline(); ok && (call.Deadline.IsZero() || d.Before(call.Deadline)) {

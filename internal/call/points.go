@@ -7,31 +7,31 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Points are what a caller's plugins want to know of a call. None panics.
+// Points are the points of a client's plugins along a call. No method panics.
 type Points interface {
-	// AtMessages says whether AfterRequest and BeforeResponseHeader do anything.
+	// AtMessages reports whether AfterRequest or BeforeResponseHeader do anything.
 	AtMessages() bool
-	// BeforeRequest comes when the instance is chosen and nothing is written.
+	// BeforeRequest is called when the instance is chosen and nothing is written.
 	BeforeRequest(ctx context.Context, call *tandem.Call) error
-	// AfterRequest comes when the request is in the queue to be written, or can't be.
+	// AfterRequest is called when the request is in the write queue, or can't be written.
 	AfterRequest(ctx context.Context, call *tandem.Call, err error)
-	// BeforeResponseHeader comes when there is an answer.
+	// BeforeResponseHeader is called when the response has arrived.
 	BeforeResponseHeader(ctx context.Context, call *tandem.Call)
-	// AfterResponseHeader comes when it is known how the attempt went.
+	// AfterResponseHeader is called when the outcome of the attempt is known.
 	AfterResponseHeader(ctx context.Context, call *tandem.Call, err error) error
-	// BeforeResponseBody and AfterResponseBody come round the decoding.
+	// BeforeResponseBody and AfterResponseBody are called round the decoding.
 	BeforeResponseBody(ctx context.Context, call *tandem.Call) error
 	AfterResponseBody(ctx context.Context, call *tandem.Call, reply any, err error) error
 }
 
-// sighting is what the points in the middle of an attempt are told.
-type sighting struct {
+// tracedAttempt passes what a session says of an attempt to the points.
+type tracedAttempt struct {
 	ctx    context.Context //nolint:containedctx // the call's
 	call   *tandem.Call
 	points Points
 }
 
-// beforeRequest and afterHeader are the points at an attempt's begin and end.
+// beforeRequest and afterHeader are the points at the begin and the end of an attempt.
 func (o *Outgoing) beforeRequest(ctx context.Context, call *tandem.Call) error {
 	if o.Points == nil {
 		return nil
@@ -46,9 +46,9 @@ func (o *Outgoing) afterHeader(ctx context.Context, call *tandem.Call, err error
 	return o.Points.AfterResponseHeader(ctx, call, err)
 }
 
-// between makes an attempt over another protocol between its points. Of what is on its
-// way there nobody tells: the points in the middle come when the attempt is over, or a
-// stream's request is sent.
+// between makes an attempt over another protocol between its points. Such a connection does
+// not say when the request has been written, so the points in the middle are called when the
+// attempt is over, or the request of a stream has been sent.
 func (o *Outgoing) between(ctx context.Context, call *tandem.Call, attempt func() error) error {
 	if o.Points == nil {
 		return attempt()
@@ -69,9 +69,9 @@ func (o *Outgoing) between(ctx context.Context, call *tandem.Call, attempt func(
 }
 
 // Sent and Answered make it a [session.Trace].
-func (g *sighting) Sent(err error) { g.points.AfterRequest(g.ctx, g.call, err) }
+func (g *tracedAttempt) Sent(err error) { g.points.AfterRequest(g.ctx, g.call, err) }
 
-func (g *sighting) Answered() { g.points.BeforeResponseHeader(g.ctx, g.call) }
+func (g *tracedAttempt) Answered() { g.points.BeforeResponseHeader(g.ctx, g.call) }
 
 // decodeReply decodes the answer between the points.
 func (o *Outgoing) decodeReply(ctx context.Context, reply any) error {

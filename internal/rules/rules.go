@@ -12,28 +12,28 @@ import (
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
-// Rules is how a client treats its calls: its options, and over them its policy. They
-// don't change; another policy makes other rules. What is in them counts from one call
-// to the next, all together.
+// Rules is how a client treats its calls: its options, overlaid by its policy. Rules don't
+// change: a new policy makes new rules, and a swap takes effect atomically, for calls that
+// begin after it.
 type Rules struct {
-	// What every call looks at comes first and is together: with thousands of clients
-	// none of it is in a cache.
+	// The fields that every call reads are together, so they share cache lines: with thousands
+	// of clients none of them is in the cache.
 	named    bool // the policy names methods or services
 	Breakers bool // some method has a breaker
 	Timed    bool // the balancer, a breaker or the ejection looks at latencies
-	Loaded   bool // the balancer looks at what servers say about their load
+	Loaded   bool // the balancer looks at load reports of servers
 	all      Rule // methods that the policy does not name
 
 	methods  map[string]*Rule
-	services map[string]*Rule // for those of their methods that methods does not name
+	services map[string]*Rule // for methods of a service that are not in methods
 
 	Version     string // of the policy; "" without one
 	Balancer    balance.Policy
 	Needs       balance.Needs    // the balancer's
-	steps       *policy.Balancer // of which the policy made it; nil if the options did
-	Ejection    *Ejection        // nil: no instance is left out
-	MaxShare    float64          // of the instances that may be left out
-	Every       time.Duration    // is looked for outliers
+	steps       *policy.Balancer // from which the policy made Balancer; nil if it is the options'
+	Ejection    *Ejection        // nil: no instance is ejected
+	MaxShare    float64          // share of the instances that may be ejected
+	Every       time.Duration    // interval between outlier checks
 	BudgetShare float64
 	BudgetRate  int
 }
@@ -74,7 +74,7 @@ var failModes = map[string]tandem.FailMode{
 	"failback": tandem.Failback, "backup": tandem.Backup, "broadcast": tandem.Broadcast, "fork": tandem.Fork,
 }
 
-// New puts a valid policy over the options; nil is none.
+// New returns the options overlaid by a valid policy; p may be nil.
 func New(o *Base, p *policy.Policy, version string) *Rules {
 	if p == nil {
 		p = new(policy.Policy)
@@ -134,7 +134,7 @@ func newRule(o *Base, m policy.Method) Rule {
 	return r
 }
 
-// override replaces what the options say by what the policy says, if it does.
+// override sets *option to said unless said is zero.
 func override[T comparable](option *T, said T) {
 	var nothing T
 	if said != nothing {
@@ -214,8 +214,8 @@ func balancerOf(o *Base, b *policy.Balancer) balance.Policy {
 	return p
 }
 
-// SameBalancer reports whether two rules have balancers that were made of the same, so
-// that one can go on in the other's place.
+// SameBalancer reports whether both rules have balancers with the same settings, so that the
+// pickers of one can stay.
 func (r *Rules) SameBalancer(other *Rules) bool {
 	if r.steps == nil || other.steps == nil {
 		return r.steps == other.steps

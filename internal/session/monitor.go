@@ -27,7 +27,7 @@ type monitor struct {
 
 	// Of who looks.
 	batch []*Session
-	last  int64         // look
+	last  int64         // time of the last look
 	pause time.Duration // that was planned after it
 }
 

@@ -60,7 +60,7 @@ type Session struct {
 	overdue  int64  // from when on others write instead
 	written  uint64 // bytes that reached the connection
 	offered  uint64 // bytes that may have: a write is at it
-	turns    uint64 // to read that receivers took
+	turns    uint64 // times a stream receiver took over reading
 
 	m machine // guarded by mu
 
