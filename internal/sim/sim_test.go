@@ -27,11 +27,19 @@ func played() []*Scenario {
 // report: whoever changes a policy runs "make sim" and looks at what changed.
 func TestScenarios(t *testing.T) {
 	o := Options{Seed: 1}
-	var results []Result
-	for _, s := range played() {
+	results := make([]Result, len(played()))
+	t.Run("all", func(t *testing.T) { play(t, results, o) })
+	if len(results) == len(Scenarios()) && runtime.GOARCH == "amd64" {
+		wantReport(t, results, o)
+	}
+}
+
+func play(t *testing.T, results []Result, o Options) {
+	for i, s := range played() {
 		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel() // a run has one goroutine
 			r := Result{s, s.Run(o)}
-			results = append(results, r)
+			results[i] = r
 			for _, missed := range s.Missed(r.Outcome) {
 				t.Error(missed)
 			}
@@ -39,9 +47,6 @@ func TestScenarios(t *testing.T) {
 				t.Errorf("%d figures, %d seen, %d naive", len(s.Figures), len(r.Seen), len(r.Naive))
 			}
 		})
-	}
-	if len(results) == len(Scenarios()) && runtime.GOARCH == "amd64" {
-		wantReport(t, results, o)
 	}
 }
 
@@ -73,6 +78,7 @@ func TestPlantedFaultsAreSeen(t *testing.T) {
 		}
 		for _, fault := range s.Faults {
 			t.Run(s.Name+"/"+fault, func(t *testing.T) {
+				t.Parallel() // as above
 				missed := s.Missed(s.Run(Options{Seed: 1, Fault: fault}))
 				if len(missed) == 0 {
 					t.Error("all figures are reached")
