@@ -97,8 +97,8 @@ func elsewhere(call *tandem.Call, err error) bool {
 	return true
 }
 
-// outgoing returns what the attempt's body really is; false if somebody has put
-// another in its place, which the session refuses.
+// outgoing returns the attempt's Body; false if an interceptor has replaced it, which the
+// session refuses.
 func outgoing(attempt *tandem.Call) (*call.Outgoing, bool) {
 	o, ok := attempt.Body.(*call.Outgoing)
 	return o, ok

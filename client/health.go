@@ -25,7 +25,10 @@ import (
 // DataLoss. What methods return for reasons of their own is none, nor is the refusal
 // of a server that is shutting down or has too much to do: leaving it out would give
 // the others more.
-type Ejection = rules.Ejection
+type Ejection struct {
+	Outliers resilience.OutlierConfig `json:"outliers,omitzero"`
+	Breaker  resilience.BreakerConfig `json:"breaker,omitzero"`
+}
 
 // faulty reports whether an error speaks against the instance.
 func faulty(err error) bool {

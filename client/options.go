@@ -523,6 +523,6 @@ func WithFunc[Args, Reply any](name string, f func(context.Context, *Args) (*Rep
 func (o *options) base() *rules.Base {
 	return &rules.Base{
 		Balancer: o.policy, FailMode: o.failMode, Timeout: o.timeout, AttemptTimeout: o.attemptTimeout, Retries: o.retries,
-		BudgetShare: o.budgetShare, BudgetRate: o.budgetRate, Ejection: o.ejection, Breaker: o.breaker,
+		BudgetShare: o.budgetShare, BudgetRate: o.budgetRate, Ejection: (*rules.Ejection)(o.ejection), Breaker: o.breaker,
 	}
 }

@@ -25,6 +25,7 @@ func misuse() map[string]server.Option {
 		"WithOverloadControl: Share: 2":    server.WithOverloadControl(server.OverloadConfig{Share: 2}),
 		"WithOverloadControl: Slower: NaN": server.WithOverloadControl(server.OverloadConfig{Slower: math.NaN()}),
 		"WithOverloadControl: Every: 1ns":  server.WithOverloadControl(server.OverloadConfig{Every: 1}),
+		"WithOverloadControl: Missed: 92":  server.WithOverloadControl(server.OverloadConfig{Missed: math.MaxInt64 / 100_000}),
 		"WithOverloadControl: FirstLimit":  server.WithOverloadControl(server.OverloadConfig{FirstLimit: math.MaxInt64}),
 		"WithCompressAbove: got -1":        server.WithCompressAbove(-1),
 		"WithTransport":                    server.WithTransport("x", nil),

@@ -61,13 +61,13 @@ var outgoings sync.Pool
 // interceptors see the call, so it must not be used again.
 func NewOutgoing(e *session.Env, shared bool) *Outgoing {
 	if shared {
-		return &Outgoing{Call: tandem.Call{Peer: e.Nobody()}, env: e, shared: true}
+		return &Outgoing{Call: tandem.Call{Peer: e.NoPeer()}, env: e, shared: true}
 	}
 	o, ok := outgoings.Get().(*Outgoing)
 	if !ok {
 		o = &Outgoing{first: new(session.Pending)}
 	}
-	o.env, o.Call.Peer = e, e.Nobody()
+	o.env, o.Call.Peer = e, e.NoPeer()
 	o.first.Enter(e)
 	return o
 }

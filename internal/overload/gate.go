@@ -177,6 +177,8 @@ func (c *Config) Check() error {
 		case "Share", "TimeShare", "Cut", "DeepCut", "RateFades", "UsualGain", "ShorterGain", "LongGain", "Smooth", "Fewer",
 			"TimeoutGain", "GapGain", "Steepest", "Falls", "MostLate", "MostSlow":
 			most = 1
+		case "Missed", "JudgedLate", "JudgedTurns", "LongestGap": // they are multiplied
+			most = 1e6
 		default:
 			most = math.MaxInt64 / 1000
 		}

@@ -36,6 +36,10 @@ func calls() []oneCall {
 // call a server of the other.
 func callAcross(ctx context.Context, s settings, temp string) error {
 	base, name, released, err := previous(ctx, s.base)
+	if errors.Is(err, errNoBase) {
+		sayf("%v", err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -20,6 +21,10 @@ const nowVersion = "v0.0.0-20000101000000-000000000000"
 // the differences, and for incompatible changes from v1 on.
 func compareAPI(ctx context.Context, s settings, temp string) error {
 	base, name, released, err := previous(ctx, s.base)
+	if errors.Is(err, errNoBase) {
+		sayf("%v", err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}

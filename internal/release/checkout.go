@@ -80,6 +80,9 @@ func mayRelease(ctx context.Context, version, changelog string) error {
 	return errors.Join(err, tagsErr)
 }
 
+// errNoBase is why nothing is compared: there is no release yet, and this clone has one commit.
+var errNoBase = errors.New("nothing to compare with: there is no release yet, and this clone has no commit before HEAD")
+
 // previous returns the hash of the commit to compare with, and its name: base or, if that
 // is empty, the last release. released is false if there has been none; it is the commit
 // before HEAD then.
@@ -92,6 +95,10 @@ func previous(ctx context.Context, base string) (hash, name string, released boo
 	}
 	if name == "" {
 		name = "HEAD~1"
+		if hash, err = (shell{}).run(ctx, "git", "rev-parse", "--quiet", "--verify", name+"^{commit}"); err != nil {
+			return "", name, false, errNoBase
+		}
+		return hash, name, false, nil
 	}
 	hash, err = shell{}.run(ctx, "git", "rev-parse", "--verify", name+"^{commit}")
 	if err != nil {

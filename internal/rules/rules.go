@@ -61,8 +61,7 @@ type Base struct {
 	Breaker        *resilience.BreakerConfig // nil for none
 }
 
-// Ejection configures how instances are left out that fail, or are outliers. The exported name
-// is client.Ejection, which says more.
+// Ejection is client.Ejection, which documents it.
 type Ejection struct {
 	Outliers resilience.OutlierConfig `json:"outliers,omitzero"`
 	Breaker  resilience.BreakerConfig `json:"breaker,omitzero"`
@@ -82,7 +81,7 @@ func New(o *Base, p *policy.Policy, version string) *Rules {
 	r := &Rules{
 		Version: version, Ejection: overlayEjection(o.Ejection, p.Ejection), BudgetShare: o.BudgetShare, BudgetRate: o.BudgetRate,
 	}
-	var outliers resilience.OutlierConfig // the default holds for suspects when nobody is ejected
+	var outliers resilience.OutlierConfig // the default holds for suspects when no instance is ejected
 	if e := r.Ejection; e != nil {
 		outliers = e.Outliers
 	}

@@ -125,7 +125,7 @@ type Env struct {
 
 	cfg     Config
 	monitor monitor
-	nobody  tandem.Peer // of calls for which no instance is chosen yet
+	noPeer  tandem.Peer // of calls for which no instance is chosen yet
 
 	running atomic.Int64 // goroutines that are at handlers
 
@@ -283,10 +283,10 @@ func (e *Env) Compressor(name string) tandem.Compressor {
 // In returns the time after a duration by the clock of the sessions.
 func (e *Env) In(d time.Duration) time.Time { return e.at(e.now() + int64(d)) }
 
-// Nobody is the peer of calls for which no instance is chosen yet.
-func (e *Env) Nobody() *tandem.Peer { return &e.nobody }
+// NoPeer is the peer of calls for which no instance is chosen yet.
+func (e *Env) NoPeer() *tandem.Peer { return &e.noPeer }
 
-// MaxMessage returns how many bytes a message may have that comes.
+// MaxMessage returns how many bytes a received message may have.
 func (e *Env) MaxMessage() uint64 { return e.cfg.Settings.MaxMessage }
 
 // Checker returns the codec that knows the types of methods' messages; nil for none.

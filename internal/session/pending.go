@@ -24,7 +24,7 @@ type Pending struct {
 	// ReplyCompressed says that the answer's message is.
 	ReplyCompressed bool
 	cancelable      bool // the caller's context may end before the deadline
-	UsualDeadline   bool // the deadline is the client's default, see Outgoing
+	UsualDeadline   bool // the deadline is the client's default, see call.Outgoing
 
 	stream  *Stream
 	rest    *bulk // what is still to be sent of the request
@@ -40,7 +40,7 @@ type Pending struct {
 	body     int    // where the message starts in a reassembled answer
 	doubted  int64  // since when it has waited at a suspect peer; 0 if it has not
 
-	Movable *tandem.Call // the attempt, if another would follow elsewhere; else nil: see Outgoing.MayMove
+	Movable *tandem.Call // the attempt, if another would follow elsewhere; else nil: see call.Outgoing.MayMove
 
 	dones *sync.Pool     // where done belongs
 	lent  *buffer.Buffer // Message's memory, given back once that is copied; nil if it stays whose it is
@@ -54,7 +54,7 @@ type Pending struct {
 	Metadata   []byte // encoded
 	Attempt    int
 	Deadline   time.Time
-	Trace      Trace // nil unless somebody looks
+	Trace      Trace // nil for none
 
 	Reply   []byte // the answer's message, valid until Release
 	Trailer tandem.Metadata

@@ -306,10 +306,10 @@ func TestCallsLeaveASuspect(t *testing.T) {
 		close(hold)
 		start := time.Now()
 		results := make(chan error)
-		for _, Movable := range []*tandem.Call{{}, {}, nil} {
+		for _, movable := range []*tandem.Call{{}, {}, nil} {
 			go func() {
 				c := p.clientEnv.NewPending()
-				c.Method, c.Codec, c.Movable, c.Deadline = "wait", "raw", Movable, start.Add(10*time.Second)
+				c.Method, c.Codec, c.Movable, c.Deadline = "wait", "raw", movable, start.Add(10*time.Second)
 				results <- p.client.Do(context.Background(), c)
 			}()
 		}
