@@ -43,41 +43,52 @@ func overloadCells(fast bool) []cell {
 				Title: fmt.Sprintf("%g times what a server can do, for %v: %s", times, last, kind.what), Alone: true, Pinned: true,
 				Instances: 1, Beside: sysOpen, Burden: kind.burden,
 				Load:  plan{Overload: times, Clients: 100, Duration: last, Deadline: time.Second, Variants: []string{variantDefault}},
-				Judge: func(o *outcome) []check { return goodputHolds(o, kind.least) },
+				Proof: (*rig).countRefused, Judge: func(o *outcome) []check { return goodputHolds(o, kind.least) },
 			})
 		}
 	}
-	return append(cells, sharedCells(last)...)
+	cells = append(cells, overOneConnection(last))
+	for _, times := range []float64{1, 3, 10} {
+		cells = append(cells, sharedCells(plan{
+			Overload: times, Clients: 100, Duration: last, Deadline: time.Second, Variants: []string{variantDefault},
+		})...)
+	}
+	return cells
+}
+
+// overOneConnection is a cell whose callers share a connection, so that the server finds all
+// requests in one reader.
+func overOneConnection(last time.Duration) cell {
+	return cell{
+		Name:  "overload-one",
+		Title: fmt.Sprintf("3 times what a server can do, for %v, over one connection: handlers use a processor for 1 ms", last), Alone: true, Pinned: true,
+		Instances: 1, Beside: sysOpen, Burden: burdenCPU,
+		Load:  plan{Overload: 3, Clients: 1, Duration: last, Deadline: time.Second, Variants: []string{variantDefault}},
+		Judge: func(o *outcome) []check { return goodputHolds(o, 85) }, //nolint:mnd // as with many connections
+	}
 }
 
 // sharedCells have some callers overload a server that others use, too.
-func sharedCells(last time.Duration) []cell {
-	overload := plan{Overload: 3, Clients: 100, Duration: last, Deadline: time.Second, Variants: []string{variantDefault}}
-	one, methods, greedy, chain := overload, overload, overload, overload
-	one.Clients = 1
+func sharedCells(overload plan) []cell {
+	times, last := overload.Overload, overload.Duration
+	methods, greedy, chain := overload, overload, overload
 	methods.Beside = beside{Variant: variantQuick, Rate: 200}
 	greedy.Variants, greedy.Clients, greedy.Sources = []string{variantGreedy}, sources, true
 	greedy.Beside = beside{Variant: variantDefault, Share: 0.09 * (sources - 1)}
 	return []cell{
 		{
-			Name:  "overload-one",
-			Title: fmt.Sprintf("3 times what a server can do, for %v, over one connection: handlers use a processor for 1 ms", last), Alone: true, Pinned: true,
-			Instances: 1, Beside: sysOpen, Burden: burdenCPU, Load: one,
-			Judge: func(o *outcome) []check { return goodputHolds(o, 85) }, //nolint:mnd // as with many connections
-		},
-		{
-			Name:  "overload-methods",
-			Title: fmt.Sprintf("3 times what a method can do whose handlers hold one of 16 connections for 50 ms, for %v, beside a quick method", last), Alone: true, Pinned: true,
+			Name:  fmt.Sprintf("overload-methods-%g", times),
+			Title: fmt.Sprintf("%g times what a method can do whose handlers hold one of 16 connections for 50 ms, for %v, beside a quick method", times, last), Alone: true, Pinned: true,
 			Instances: 1, Beside: sysOpen, Burden: burdenPool, Load: methods, Judge: besideHolds,
 		},
 		{
-			Name:  "overload-greedy",
-			Title: fmt.Sprintf("one of ten callers offers 3 times what a server can do, for %v, and the others 9 %% each", last), Alone: true, Pinned: true,
+			Name:  fmt.Sprintf("overload-greedy-%g", times),
+			Title: fmt.Sprintf("one of ten callers offers %g times what a server can do, for %v, and the others 9 %% each", times, last), Alone: true, Pinned: true,
 			Instances: 1, Beside: sysOpen, Burden: burdenPool, Load: greedy, Judge: besideHolds,
 		},
 		{
-			Name:  "overload-chain",
-			Title: fmt.Sprintf("3 times what the last server of a chain of three can do, for %v", last), Alone: true, Pinned: true,
+			Name:  fmt.Sprintf("overload-chain-%g", times),
+			Title: fmt.Sprintf("%g times what the last server of a chain of three can do, for %v", times, last), Alone: true, Pinned: true,
 			Instances: 3, Chain: true, Beside: sysOpen, Burden: burdenPool, Load: chain, Proof: (*rig).countRefused, Judge: fewAttempts,
 		},
 	}

@@ -136,10 +136,11 @@ func (r *rig) startServers(c cell) (err error) {
 	return nil
 }
 
-// countRefused asks the last server how many requests it has refused.
+// countRefused asks the last server how many requests it has refused, and at what cost.
 func (r *rig) countRefused() error {
 	u, err := r.servers[len(r.servers)-1].usage()
 	r.result.refused = int(u.refused) //nolint:gosec // small
+	r.provef("the last server refused %d requests and used %v of CPU for all", u.refused, u.cpu.Round(time.Millisecond))
 	return err
 }
 

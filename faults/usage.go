@@ -15,13 +15,14 @@ type usage struct {
 	goroutines int
 	heap       uint64 // bytes that live after a collection
 	refused    uint64 // requests because of overload
+	cpu        time.Duration
 }
 
 // change is the usage before a load and after it, the sum of several processes.
 type change struct{ before, after usage }
 
 const (
-	usageFormat = "%d goroutines, heap %d, %d refused"
+	usageFormat = "%d goroutines, heap %d, %d refused, CPU %d"
 	statsFormat = "%d then %d goroutines, heap %d then %d"
 )
 
@@ -32,7 +33,14 @@ func ownUsage() usage {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return usage{goroutines: runtime.NumGoroutine(), heap: m.HeapAlloc}
+	return usage{goroutines: runtime.NumGoroutine(), heap: m.HeapAlloc, cpu: ownCPU()}
+}
+
+// ownCPU is the processor time that this process has used.
+func ownCPU() time.Duration {
+	var r syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r) // can't fail for this process
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
 // reportUsage writes a line of the process's usage whenever it gets SIGUSR1.
@@ -45,7 +53,7 @@ func reportUsage(w io.Writer, refused func() uint64) {
 			if refused != nil {
 				u.refused = refused()
 			}
-			_, _ = fmt.Fprintf(w, usageFormat+"\n", u.goroutines, u.heap, u.refused) // the lab reads it, or has ended
+			_, _ = fmt.Fprintf(w, usageFormat+"\n", u.goroutines, u.heap, u.refused, u.cpu) // the lab reads it, or has ended
 		}
 	}()
 }
@@ -72,7 +80,7 @@ func (p *process) usage() (u usage, err error) {
 	if err != nil {
 		return u, err
 	}
-	_, err = fmt.Sscanf(line, usageFormat, &u.goroutines, &u.heap, &u.refused)
+	_, err = fmt.Sscanf(line, usageFormat, &u.goroutines, &u.heap, &u.refused, &u.cpu)
 	return u, err
 }
 
