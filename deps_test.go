@@ -87,6 +87,7 @@ var importTable = []row{
 	{layer: 4, folder: "internal/sim/cmd/sim"},
 
 	{layer: 5, folder: "client/debug"},
+	{layer: 5, folder: "tandemtest", foreign: []string{goleakModule}},
 	{layer: 5, folder: "transport/transporttest", foreign: []string{goleakModule}},
 	{layer: 5, folder: "protocol/protocoltest"},
 	{layer: 5, folder: "protocol/netrpc"},
