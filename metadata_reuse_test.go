@@ -6,7 +6,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// What one call has set, the next does not have, however often they take turns.
+// Metadata that one call has set is not in the next call, which reuses its memory.
 func TestMetadataOfCallsIsUsedAgain(t *testing.T) {
 	var call tandem.Call
 	for range 3 {
