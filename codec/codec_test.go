@@ -116,7 +116,7 @@ func TestRawTypes(t *testing.T) {
 	}
 }
 
-// TestRawOldBytes decodes twice into one variable: the first bytes stay.
+// TestRawOldBytes decodes twice into one variable: the first bytes do not change.
 func TestRawOldBytes(t *testing.T) {
 	var v []byte
 	if err := codec.Decode(codec.Raw(), []byte("first"), &v); err != nil {
