@@ -11,7 +11,7 @@ type Criticality string
 
 // The classes. A call without one is Normal.
 const (
-	Sheddable    Criticality = "sheddable"     // may fail now and then: batches, prefetching
+	Sheddable    Criticality = "sheddable"     // may fail at times: batches, prefetching
 	Normal       Criticality = "normal"        // a caller waits for the response
 	Critical     Criticality = "critical"      // users see its failure
 	CriticalPlus Criticality = "critical-plus" // refused last

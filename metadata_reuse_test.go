@@ -7,7 +7,7 @@ import (
 )
 
 // Metadata that one call has set is not in the next call, which reuses its memory.
-func TestMetadataOfCallsIsUsedAgain(t *testing.T) {
+func TestMetadataOfCallsIsReused(t *testing.T) {
 	var call tandem.Call
 	for range 3 {
 		for _, key := range []string{"a", "B", "c"} {

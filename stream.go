@@ -26,7 +26,7 @@ type MessageStream interface {
 }
 
 // Stream is a [MessageStream] with types: In is received, Out is sent.
-// The three streaming shapes differ only in who sends how often:
+// The three streaming shapes differ only in how many messages each side sends:
 //
 //   - server streaming: the client sends one and ranges over All;
 //   - client streaming: the client sends many, calls CloseSend, receives one;

@@ -59,7 +59,7 @@ func ExampleAppend_args() {
 	// Output:
 	// "\x03\x017\a\"seven\"\x03[7]" <nil>
 	// 7 seven <nil>
-	// packed values: the message has 3, 1 are wanted
+	// packed values: the message has 3, want 1
 }
 
 func ExampleRaw() {

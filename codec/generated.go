@@ -45,9 +45,9 @@ type (
 )
 
 const (
-	wantMarshal = "no marshalling methods of its own: wanted are MarshalVT, Marshal and Size " +
+	wantMarshal = "no marshalling methods of its own: want MarshalVT, Marshal and Size " +
 		"(gogo, gencode), MarshalAppend, AppendBinary or MarshalBinary"
-	wantUnmarshal = "no unmarshalling method of its own: wanted is UnmarshalVT, Unmarshal or UnmarshalBinary"
+	wantUnmarshal = "no unmarshalling method of its own: want UnmarshalVT, Unmarshal or UnmarshalBinary"
 )
 
 type generated struct{ types *estimate.Types }

@@ -150,8 +150,8 @@ type rule struct {
 func (r rule) MarshalText() ([]byte, error)     { return []byte(r.Name), nil }
 func (r *rule) UnmarshalText(text []byte) error { r.Name = string(text); return nil }
 
-// TestGobEndless encodes a value that contains itself.
-func TestGobEndless(t *testing.T) {
+// TestGobCycle encodes a value that contains itself.
+func TestGobCycle(t *testing.T) {
 	register()
 	list := []any{nil}
 	list[0] = list
@@ -463,8 +463,8 @@ func TestGobManyTypes(t *testing.T) {
 	}
 }
 
-// TestGobKeepsOn checks that the codec decodes correctly after an error, with kept decoders.
-func TestGobKeepsOn(t *testing.T) {
+// TestGobDecodesAfterAnError checks that the codec decodes correctly after an error, with kept decoders.
+func TestGobDecodesAfterAnError(t *testing.T) {
 	c := codec.Gob()
 	src, err := c.Append(nil, codectest.SampleOrder())
 	if err != nil {

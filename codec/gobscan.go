@@ -157,7 +157,7 @@ func (s *gobScan) fields(visit func(field int)) {
 			return
 		}
 		if delta > maxGobPrefix {
-			s.failf("field %d of a struct", delta)
+			s.failf("a field number of a struct grows by %d, limit %d", delta, maxGobPrefix)
 			return
 		}
 		field += int(delta)
@@ -168,20 +168,20 @@ func (s *gobScan) fields(visit func(field int)) {
 // define reads the description of the type id.
 func (s *gobScan) define(id int) {
 	if id < gobFirstDefined || s.types[id] != nil || len(s.types) >= maxGobTypes {
-		s.failf("type %d: not to be described, or described twice, or one of more than %d", id, maxGobTypes)
+		s.failf("type %d is a basic type or described twice, or there are more than %d types", id, maxGobTypes)
 		return
 	}
 	t := &gobWireType{kind: gobKinds}
 	s.fields(func(kind int) {
 		if t.kind != gobKinds || kind >= gobKinds {
-			s.failf("type %d is of several kinds, or of one not known", id)
+			s.failf("type %d has several kinds, or an unknown one", id)
 			return
 		}
 		t.kind = min(kind, gobOpaque)
 		s.describe(t)
 	})
 	if t.kind == gobKinds {
-		s.failf("type %d is of no kind", id)
+		s.failf("type %d has no kind", id)
 	}
 	s.types[id] = t
 }
@@ -265,7 +265,7 @@ func (s *gobScan) alone(op *gobOp, depth int) {
 	}
 	if op.wire == nil || op.wire.kind != gobStruct {
 		if s.uint() != 0 {
-			s.failf("no zero before a lone value")
+			s.failf("a value that is not a struct has no zero before it")
 		}
 	}
 	s.value(op, depth)

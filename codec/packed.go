@@ -48,7 +48,7 @@ func decodePacked(c tandem.Codec, src []byte, targets []any) error {
 		return errors.New("packed values: the message does not begin with their number")
 	}
 	if count != uint64(len(targets)) {
-		return fmt.Errorf("packed values: the message has %d, %d are wanted", count, len(targets))
+		return fmt.Errorf("packed values: the message has %d, want %d", count, len(targets))
 	}
 	rest := src[n:]
 	for i, v := range targets {

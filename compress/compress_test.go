@@ -16,9 +16,9 @@ import (
 func TestDeflate(t *testing.T) { compresstest.Run(t, compress.Deflate()) }
 func TestGzip(t *testing.T)    { compresstest.Run(t, compress.Gzip()) }
 
-// TestOthersRead checks that the standard library reads the output: the names are
+// TestStandardLibraryReads checks that the standard library reads the output: the names are
 // those of formats that other programs know.
-func TestOthersRead(t *testing.T) {
+func TestStandardLibraryReads(t *testing.T) {
 	src := compresstest.Samples()["text"]
 	readers := map[tandem.Compressor]func(io.Reader) (io.Reader, error){
 		compress.Deflate(): func(r io.Reader) (io.Reader, error) { return flate.NewReader(r), nil },

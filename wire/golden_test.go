@@ -15,7 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-var update = flag.Bool("update", false, "write testdata/vectors.txt anew")
+var update = flag.Bool("update", false, "rewrite testdata/vectors.txt")
 
 const vectorFile = "testdata/vectors.txt"
 

@@ -102,8 +102,8 @@ func TestGeneratedMethods(t *testing.T) {
 	}
 }
 
-// TestOthers checks that msgpack/v5 reads what the codec writes, and the reverse.
-func TestOthers(t *testing.T) {
+// TestInteropWithMsgpackV5 checks that msgpack/v5 reads what the codec writes, and the reverse.
+func TestInteropWithMsgpackV5(t *testing.T) {
 	want := codectest.SampleOrder()
 	src, err := msgpack.Codec().Append(nil, want)
 	if err != nil {
@@ -123,8 +123,8 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// TestBombs decodes short messages that declare millions of elements.
-func TestBombs(t *testing.T) {
+// TestDeclaredLengthsAreChecked decodes short messages that declare millions of elements.
+func TestDeclaredLengthsAreChecked(t *testing.T) {
 	claim := binary.BigEndian.AppendUint32(nil, 4_000_000)
 	most := "\xff\xff\xff\xff"
 	bombs := map[string]string{
@@ -157,9 +157,9 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// TestDisguised decodes a timestamp whose payload is a map header of 2^32-1 pairs
+// TestTimestampThatLooksLikeAMap decodes a timestamp whose payload is a map header of 2^32-1 pairs
 // where the decoder expects a map. It must fail, and a time must still decode.
-func TestDisguised(t *testing.T) {
+func TestTimestampThatLooksLikeAMap(t *testing.T) {
 	nsec, sec := uint32(0xdf<<22|0x3fffff), uint64(3<<32|0xffffffff)
 	payload := binary.BigEndian.AppendUint64(nil, uint64(nsec)<<34|sec)
 	if payload[0] != 0xdf {
@@ -246,8 +246,8 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// TestDisagreeing decodes well-formed messages on which msgpack/v5 panics.
-func TestDisagreeing(t *testing.T) {
+// TestMessagesOnWhichTheDecoderPanics decodes well-formed messages on which msgpack/v5 panics.
+func TestMessagesOnWhichTheDecoderPanics(t *testing.T) {
 	c := msgpack.Codec()
 	for name, src := range map[string]string{
 		"unhashable key":     "\x81\xa5ByAny\x81\x91\x01\x02",

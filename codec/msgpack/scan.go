@@ -135,7 +135,7 @@ func (s *scanner) sized(c byte) (inside int, err error) {
 	case msgpcode.Map32:
 		return s.elements(s.length(4) * 2)
 	}
-	return 0, fmt.Errorf("msgpack: code %#x means nothing", c)
+	return 0, fmt.Errorf("msgpack: unknown code %#x", c)
 }
 
 // tooLong is a length that no message has.

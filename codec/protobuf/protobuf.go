@@ -41,7 +41,7 @@ import (
 // maxDepth is how deep messages may nest: as in protobuf's C++ and Java.
 const maxDepth = 100
 
-var errType = errors.New("not a protobuf message: wanted is a pointer to a generated type, " +
+var errType = errors.New("not a protobuf message: want a pointer to a generated type, " +
 	"which is a proto.Message or has the methods of vtprotobuf or gogo/protobuf; " +
 	"for plain Go types choose another codec, as by client.WithCodec(codec.JSON())")
 

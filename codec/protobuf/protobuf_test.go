@@ -177,8 +177,8 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// TestClaims checks a declared length that exceeds the message.
-func TestClaims(t *testing.T) {
+// TestDeclaredLengthBeyondTheMessage checks a declared length that exceeds the message.
+func TestDeclaredLengthBeyondTheMessage(t *testing.T) {
 	for _, v := range []any{new(wrapperspb.BytesValue), new(structpb.Struct), new(vtMessage), new(gogoMessage)} {
 		src := []byte("\x0a\xff\xff\xff\xff\x07")
 		var err error

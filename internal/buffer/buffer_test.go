@@ -37,7 +37,7 @@ func TestBufferPutsPiecesTogether(t *testing.T) {
 
 // A buffer is empty when it is reused, however it was left, and Keep does not keep one that
 // has grown.
-func TestBuffersAreEmptyWhenUsedAgain(t *testing.T) {
+func TestReusedBuffersAreEmpty(t *testing.T) {
 	for range 100 {
 		b := Get()
 		if len(b.B) != 0 || len(b.Whole()) != 0 {

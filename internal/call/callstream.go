@@ -54,7 +54,7 @@ func (o *Outgoing) open(ctx context.Context, f tandem.Func) (openedStream, error
 	st := o.opened()
 	switch {
 	case err == nil && st == nil:
-		err = &tandem.Error{Code: tandem.Internal, Message: "an interceptor answered instead of opening the stream"}
+		err = &tandem.Error{Code: tandem.Internal, Message: "an interceptor returned nil without opening the stream: return what next returns"}
 	case err != nil && st != nil: // an interceptor returned an error after the stream was opened
 		_ = st.Close()
 	}

@@ -287,7 +287,7 @@ func (o *Outgoing) Decode(v any) error {
 		return nil
 	}
 	if p == nil {
-		return &tandem.Error{Code: tandem.FailedPrecondition, Message: "no answer to decode: an interceptor decodes before the attempt, or returned nil for one that failed: return the error of next"}
+		return &tandem.Error{Code: tandem.FailedPrecondition, Message: "no response to decode: an interceptor decodes before the attempt, or returned nil for one that failed: return the error of next"}
 	}
 	if v == nil {
 		return nil
@@ -305,7 +305,7 @@ func (o *Outgoing) Decode(v any) error {
 func (o *Outgoing) decompress(message []byte, v any) error {
 	c := o.env.Compressor(o.Call.Compressor)
 	if c == nil {
-		return &tandem.Error{Code: tandem.Internal, Message: "answer is compressed, the call was not"}
+		return &tandem.Error{Code: tandem.Internal, Message: "the response is compressed, but the call has no compressor"}
 	}
 	plain := buffer.Get()
 	defer plain.Put()
@@ -321,7 +321,7 @@ func (o *Outgoing) decompress(message []byte, v any) error {
 }
 
 func (o *Outgoing) badAnswer(err error) error {
-	return &tandem.Error{Code: tandem.Internal, Message: fmt.Sprintf("answer of %s: %v", o.Call.Method, err)}
+	return &tandem.Error{Code: tandem.Internal, Message: fmt.Sprintf("reply of %s: %v", o.Call.Method, err)}
 }
 
 // Stream returns the stream once it is open.

@@ -166,7 +166,7 @@ func (s *Stub) Read(p any) error {
 	case dst.Kind() != reflect.Pointer || dst.IsNil():
 		return fmt.Errorf("read argument %d of %s: want a pointer that is not nil, not %T", s.read+1, s.call.Method, p)
 	case s.read == len(s.shape.args):
-		return fmt.Errorf("read argument %d of %s: it has %d", s.read+1, s.call.Method, s.read)
+		return fmt.Errorf("read argument %d of %s: the method has %d", s.read+1, s.call.Method, s.read)
 	}
 	if err := s.readNext(p, dst.Elem()); err != nil {
 		return err
@@ -228,7 +228,7 @@ func (s *Stub) Write(p any) error {
 		if p == nil {
 			return nil
 		}
-		return fmt.Errorf("write result %d of %s: it has %d", n+1, s.call.Method, n)
+		return fmt.Errorf("write result %d of %s: the method has %d", n+1, s.call.Method, n)
 	}
 	v, ok := convert(p, s.shape.results[n])
 	if !ok {

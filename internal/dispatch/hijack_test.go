@@ -192,8 +192,8 @@ func TestHijackErrors(t *testing.T) {
 		f                func(s *Stub) error
 		want             string
 	}{
-		{"no argument", "None", "[]", func(s *Stub) error { return s.Read(new(int)) }, "read argument 1 of Hijacked.None: it has 0"},
-		{"too many arguments", "Reply", "1", func(s *Stub) error { _ = s.Read(new(int)); return s.Read(new(int)) }, "read argument 2 of Hijacked.Reply: it has 1"},
+		{"no argument", "None", "[]", func(s *Stub) error { return s.Read(new(int)) }, "read argument 1 of Hijacked.None: the method has 0"},
+		{"too many arguments", "Reply", "1", func(s *Stub) error { _ = s.Read(new(int)); return s.Read(new(int)) }, "read argument 2 of Hijacked.Reply: the method has 1"},
 		{"not a pointer", "One", "1", func(s *Stub) error { return s.Read(1) }, "want a pointer that is not nil, not int"},
 		{"nil", "One", "1", func(s *Stub) error { return s.Read(nil) }, "want a pointer"},
 		{"nil pointer", "One", "1", func(s *Stub) error { return s.Read((*int)(nil)) }, "want a pointer"},
@@ -201,7 +201,7 @@ func TestHijackErrors(t *testing.T) {
 		{"bad arguments", "Two", `[1]`, func(s *Stub) error { return s.Read(new(int)) }, "invalid argument: arguments of Hijacked.Two"},
 		{"bad argument", "Reply", `{}`, func(s *Stub) error { return s.Read(new(int)) }, "invalid argument: arguments of Hijacked.Reply"},
 		{"another result type", "Reply", "1", func(s *Stub) error { return s.Write("x") }, "result 1 of Hijacked.Reply: it is *dispatch.Point, not string"},
-		{"too many results", "None", "[]", func(s *Stub) error { return s.Write(1) }, "result 1 of Hijacked.None: it has 0"},
+		{"too many results", "None", "[]", func(s *Stub) error { return s.Write(1) }, "result 1 of Hijacked.None: the method has 0"},
 		{"error after result", "Reply", "1", func(s *Stub) error { _ = s.Write(nil); return errors.New("authored") }, "authored"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -38,8 +38,8 @@ func badResults(call *tandem.Call, err error) error {
 	return e
 }
 
-// describe returns a copy of err whose message names the call and what of it err is
-// about. code is for errors that have none.
+// describe returns a copy of err with a message that begins with what, such as
+// "arguments", and the method. code is for errors that have none.
 func describe(code tandem.Code, what string, call *tandem.Call, err error) *tandem.Error {
 	e := *tandem.AsError(err)
 	if e.Code == tandem.Unknown {

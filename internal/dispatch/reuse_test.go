@@ -44,7 +44,7 @@ func reusing(t *testing.T, k *keeper) *Table {
 	return table
 }
 
-func TestArgumentsAreUsedAgainClean(t *testing.T) {
+func TestReusedArgumentsAreCleared(t *testing.T) {
 	for _, service := range []string{"Method", "Func", "Typed"} {
 		k := &keeper{kept: map[*Args]int{}}
 		table := reusing(t, k)
@@ -59,7 +59,7 @@ func TestArgumentsAreUsedAgainClean(t *testing.T) {
 	}
 }
 
-func TestValuesAreUsedAgainClean(t *testing.T) {
+func TestReusedValuesAreCleared(t *testing.T) {
 	table := reusing(t, &keeper{})
 	for range 100 {
 		wantCall(t, table, "Method.Values", `[{"A":1,"B":2},{"A":3,"B":4}]`, "10")
@@ -79,7 +79,7 @@ func TestValuesAreUsedAgainClean(t *testing.T) {
 }
 
 // Another goroutine may still hold the arguments of a call that panicked.
-func TestArgumentsOfAPanicAreNotUsedAgain(t *testing.T) {
+func TestArgumentsOfAPanicAreNotReused(t *testing.T) {
 	for _, service := range []string{"Method", "Func", "Typed"} {
 		k := &keeper{kept: map[*Args]int{}}
 		table := reusing(t, k)

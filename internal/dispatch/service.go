@@ -11,7 +11,7 @@ import (
 
 var (
 	errNilReceiver = errors.New("dispatch: the service is nil")
-	errNotNetRPC   = errors.New("it has not net/rpc's shape: (args T, reply *R) error")
+	errNotNetRPC   = errors.New("it does not have net/rpc's shape: (args T, reply *R) error")
 	errNoError     = errors.New("its last result is not an error; name it with ForMethod to register it anyway")
 )
 

@@ -187,7 +187,7 @@ func TestBadOptions(t *testing.T) {
 	wantError(t, table.RegisterFunc("f", double, WithName("g")), "ForMethod")
 	wantError(t, table.RegisterFunc("f", double, WithNetRPC()), "about services")
 	wantError(t, table.RegisterFunc("f", double, ForMethod("f")), "about services")
-	wantError(t, table.Register(Calc{}, WithSkipUnsuitable(), WithNetRPC()), "it has not net/rpc's shape")
+	wantError(t, table.Register(Calc{}, WithSkipUnsuitable(), WithNetRPC()), "it does not have net/rpc's shape")
 	wantError(t, table.Register(nil), "nil")
 	wantError(t, table.RegisterName("S", nil), "nil")
 	wantError(t, table.Register((*Arith)(nil)), "nil *dispatch.Arith")

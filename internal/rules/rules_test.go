@@ -80,7 +80,7 @@ func TestRulesTakeEveryField(t *testing.T) {
 }
 
 // Timed and Loaded are set only if a balancer, a breaker or the ejection needs latencies or loads.
-func TestRulesKnowWhatIsLookedAt(t *testing.T) {
+func TestRulesTimedAndLoaded(t *testing.T) {
 	for text, want := range map[string][]any{
 		`{"ejection": {"off": true}, "balancer": {"pick": "random"}}`:                                                 {false, false, false},
 		`{"ejection": {"off": true}, "balancer": {"pick": "p2c"}}`:                                                    {false, true, false},

@@ -75,7 +75,7 @@ func (m *machine) expireRequests(now int64) {
 		}
 		switch d := m.env.instant(in.call.Deadline); {
 		case d != 0 && now >= d:
-			m.dropRequest(in, refused(tandem.DeadlineExceeded, "the arguments of %s did not arrive in time", in.call.Method))
+			m.dropRequest(in, refused(tandem.DeadlineExceeded, "the arguments of %s did not arrive before the deadline", in.call.Method))
 		case d == 0 && a.waitedTooLong(now, m.env.cfg.Stall, served):
 			m.dropRequest(in, in.hold.Exhausted(a.whole()))
 		case stalled:
@@ -129,7 +129,7 @@ func (m *machine) respond(in *Inbound, r *wire.Response, flags wire.Flags) (over
 		message = in.reply.B
 	}
 	if uint64(len(message)) > m.peer.MaxMessage {
-		e := refused(tandem.ResourceExhausted, "answer of %d bytes, the caller takes at most %d", len(message), m.peer.MaxMessage)
+		e := refused(tandem.ResourceExhausted, "response of %d bytes, the caller takes at most %d: see its WithMaxMessage", len(message), m.peer.MaxMessage)
 		e.NotExecuted = false
 		r.Status, message = encodeStatus(e), nil
 	}
@@ -163,7 +163,7 @@ func (in *Inbound) execute(a *answer) {
 
 // tooLate refuses a call whose deadline has passed before its handler could start.
 func (in *Inbound) tooLate(a *answer) {
-	in.outcome(a, &in.call, refused(tandem.DeadlineExceeded, "the time of %s was over before it could start", in.call.Method))
+	in.outcome(a, &in.call, refused(tandem.DeadlineExceeded, "the deadline of %s passed before it could start", in.call.Method))
 }
 
 // exited answers a call whose handler has ended its goroutine. It takes the Inbound

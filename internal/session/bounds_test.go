@@ -98,7 +98,7 @@ func TestEmptyStreamMessages(t *testing.T) {
 
 // Large requests that begin and do not go on are held up to a limit, and not for
 // ever: until their deadline, or until the stall timeout.
-func TestBegunRequests(t *testing.T) {
+func TestUnfinishedRequestsAreBounded(t *testing.T) {
 	for name, timeout := range map[string]time.Duration{"deadline": 100 * time.Millisecond, "silence": 0} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -280,7 +280,7 @@ func (m *machine) startAnswer(id wire.Stream, p *Pending, payload []byte) (event
 	}
 	if r.Size > m.own.MaxMessage {
 		m.abandon(p)
-		p.complete(&tandem.Error{Code: tandem.ResourceExhausted, Message: fmt.Sprintf("answer of %d bytes, limit %d", r.Size, m.own.MaxMessage)})
+		p.complete(&tandem.Error{Code: tandem.ResourceExhausted, Message: fmt.Sprintf("response of %d bytes, limit %d: see WithMaxMessage", r.Size, m.own.MaxMessage)})
 		return event{wake: p}, nil
 	}
 	p.body = len(payload) - len(block)
@@ -304,7 +304,7 @@ func (m *machine) onData(h wire.Header, payload []byte, now int64) (event, error
 			}
 			return event{}, nil
 		case s.p.answer == nil:
-			return event{}, violationf("data for a call that has no answer yet")
+			return event{}, violationf("data for a call without a response")
 		}
 		done, err := m.extend(s.p.answer, h, payload, now)
 		if err != nil || !done {
@@ -333,7 +333,7 @@ func (m *machine) onReset(h wire.Header, payload []byte) (event, error) {
 	}
 	e := tandem.AsError(statusError(payload))
 	if e == nil {
-		e = &tandem.Error{Code: tandem.Unavailable, Message: "the server broke off", Remote: true}
+		e = &tandem.Error{Code: tandem.Unavailable, Message: "the server ended the call without a status", Remote: true}
 	}
 	p := s.p
 	if p != nil && p.stream != nil {

@@ -167,7 +167,7 @@ func TestTurnsSurviveARemoval(t *testing.T) {
 
 // A reader that waits for the writer to catch up goes on as soon as the writer has taken
 // what was queued, whether or not the writer had to wait for the peer.
-func TestReaderAwaitsTheWriterNoLonger(t *testing.T) {
+func TestReaderGoesOnWhenTheWriterHasCaughtUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t, memory, methods{})
 		s := p.client

@@ -71,7 +71,7 @@ func TestDeliveredBeforeWriteReturns(t *testing.T) {
 }
 
 // A request that is queued behind a write that delivered nothing is known not to be executed.
-func TestNeverWrittenIsCertain(t *testing.T) {
+func TestUnwrittenRequestIsNotExecuted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, c := latePair(t, false, methods{"m": echo()})
 		failed := make(chan error, 2)

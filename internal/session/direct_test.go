@@ -137,7 +137,7 @@ func TestParkedConnectionIsReadAgain(t *testing.T) {
 	select {
 	case <-p.client.Done():
 	case <-time.After(10 * time.Second):
-		t.Fatal("nobody noticed that the peer has hung up")
+		t.Fatal("the session has not noticed that the peer closed the connection")
 	}
 }
 
@@ -325,7 +325,7 @@ func TestReadingCallerWakesOthersAtTheEnd(t *testing.T) {
 				mine := emptyAnswer(readFrame(t, peer).Stream)
 				waits := goCall(t, s)
 				answers := append(emptyAnswer(readFrame(t, peer).Stream), mine...)
-				eventually(t, s, "nobody reads", func() bool { return s.reading != nil })
+				eventually(t, s, "no caller reads", func() bool { return s.reading != nil })
 				end(s, func() { send(t, peer, answers) })
 				wantEnds(t, nil, reads, waits)
 			}
@@ -379,7 +379,7 @@ func TestReadingCallerGetsAnAnswerInParts(t *testing.T) {
 		ended := goCall(t, s)
 		answer := emptyAnswer(readFrame(t, peer).Stream)
 		send(t, peer, answer[:5])
-		eventually(t, s, "nobody has read the first part", func() bool { return s.reading != nil && s.reading.state == callOpen })
+		eventually(t, s, "no caller has read the first part", func() bool { return s.reading != nil && s.reading.state == callOpen })
 		time.Sleep(time.Millisecond) // so that it is usually read alone
 		send(t, peer, answer[5:])
 		if err := <-ended; err != nil {

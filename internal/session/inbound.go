@@ -100,7 +100,7 @@ func (m *machine) onRequest(h wire.Header, payload []byte, now int64) (event, er
 		return event{}, nil // the goaway frame told the peer that it won't run
 	}
 	if m.queuedBytes() > 2*writeHard { // the peer does not even read refusals
-		return event{}, fmt.Errorf("%w: %d bytes of answers wait", errFlood, m.queuedBytes())
+		return event{}, fmt.Errorf("%w: %d bytes of responses are queued", errFlood, m.queuedBytes())
 	}
 	m.accepted++
 	if len(m.incoming.list) > 0 || h.Flags&wire.FlagEnd == 0 {
@@ -292,7 +292,7 @@ func (m *machine) crowded(in *Inbound, h wire.Header) *tandem.Error {
 	case h.Flags&wire.FlagEnd == 0 && m.incoming.held > maxHeld:
 		return refused(tandem.ResourceExhausted, "too many large messages are arriving: %d bytes are held", m.incoming.held)
 	case m.queuedBytes() > writeHard:
-		return refused(tandem.ResourceExhausted, "the caller reads too slowly: %d bytes of answers wait", m.queuedBytes())
+		return refused(tandem.ResourceExhausted, "the caller reads too slowly: %d bytes of responses are queued", m.queuedBytes())
 	case in.oneWay && m.running >= int(m.own.MaxOpen): //nolint:gosec // bounded
 		return refused(tandem.ResourceExhausted, "too many one-way calls are running")
 	}
@@ -301,9 +301,9 @@ func (m *machine) crowded(in *Inbound, h wire.Header) *tandem.Error {
 
 func kindName(k tandem.Kind) string {
 	if k == tandem.Streaming {
-		return "a stream"
+		return "a stream: open it with OpenStream"
 	}
-	return "no stream"
+	return "not a stream: make it with Call"
 }
 
 func refused(code tandem.Code, format string, args ...any) *tandem.Error {

@@ -279,7 +279,7 @@ func (p *Pending) parse(s *Session) error {
 	msg, err := wire.ParseResponse(payload, &r)
 	if err != nil {
 		s.fail(err)
-		return &tandem.Error{Code: tandem.Internal, Message: "bad answer from " + s.remote() + ": " + err.Error()}
+		return &tandem.Error{Code: tandem.Internal, Message: "bad response from " + s.remote() + ": " + err.Error()}
 	}
 	if p.body > 0 {
 		msg = payload[p.body:]

@@ -211,7 +211,7 @@ func TestCreditIsReadForASender(t *testing.T) {
 			}
 		}
 	})
-	eventually(t, p.client, "nobody reads for the sender", func() bool { return st.sending != nil && p.client.parked == nil })
+	eventually(t, p.client, "no goroutine reads for the sender", func() bool { return st.sending != nil && p.client.parked == nil })
 	for i := range messages {
 		var got []byte
 		if err := st.RecvMsg(&got); err != nil || !bytes.Equal(got, want) {

@@ -16,7 +16,7 @@ import (
 func TestReaderAwaitsStart(t *testing.T) {
 	var most, done atomic.Int32
 	target := &Target{Name: "m", Spawn: true, Func: func(ctx context.Context, _ *tandem.Call) error {
-		s := ctx.(*Inbound).s                           //nolint:forcetypeassert // nobody has derived another
+		s := ctx.(*Inbound).s                           //nolint:forcetypeassert // it is the handler's own context
 		most.Store(max(most.Load(), s.starting.Load())) // a lost update does not matter here
 		done.Add(1)
 		return nil
@@ -131,7 +131,7 @@ func TestNoRoomForAnAnswer(t *testing.T) {
 		time.Sleep(500 * time.Millisecond) // the reader lets the writer go first for 250
 		gone := count(tandem.Canceled)
 		if gone == 0 {
-			t.Error("those who were canceled still wait")
+			t.Error("canceled calls still wait")
 		}
 		time.Sleep(time.Second) // more than the session's Stall
 		if n := count(tandem.ResourceExhausted); n != waiting-gone || n == 0 {

@@ -317,7 +317,7 @@ func (s *Session) leaveIfAway() {
 	}
 	s.mu.Unlock()
 	if over {
-		s.fail(fmt.Errorf("%w: the peer went away: %s", ErrClosed, reason))
+		s.fail(fmt.Errorf("%w: no more calls are accepted: %s", ErrClosed, reason))
 	}
 }
 

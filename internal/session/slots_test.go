@@ -55,7 +55,7 @@ func TestSlotTable(t *testing.T) {
 
 // A free slot is found by no number that a peer may send, not even if it is linked to the
 // last slot that a table can have: release would free it twice.
-func TestFreePlacesHaveNoNumber(t *testing.T) {
+func TestFreeSlotsHaveNoNumber(t *testing.T) {
 	table := slotTable{limit: wire.MaxOpenLimit}
 	var all []wire.Stream
 	for !table.full() {

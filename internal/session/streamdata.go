@@ -179,7 +179,7 @@ func (st *Stream) newPartial(h wire.Header, n int) *buffer.Buffer {
 
 // refuse ends a stream whose message is too large.
 func (st *Stream) refuse(m *machine) {
-	e := &tandem.Error{Code: tandem.ResourceExhausted, Message: fmt.Sprintf("stream message over %d bytes", st.most)}
+	e := &tandem.Error{Code: tandem.ResourceExhausted, Message: fmt.Sprintf("stream message of more than %d bytes: see WithMaxMessage", st.most)}
 	if st.side == 0 {
 		if st.call.state != callLeft {
 			m.abandon(st.call)

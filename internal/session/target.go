@@ -58,7 +58,7 @@ func (t *Target) observe(took time.Duration) {
 // that do not exist, or nil. loads returns what the server's gate knows of a method; it is
 // nil without a gate.
 func Targets(table *dispatch.Table, timeout time.Duration, intercepted bool, absent func() *dispatch.Method, loads func(*dispatch.Method) *overload.Method) func(string) *Target {
-	var known sync.Map // *dispatch.Method to *Target: what is learned outlives connections
+	var known sync.Map // *dispatch.Method to *Target, which outlives connections
 	return func(name string) *Target {
 		m := table.Lookup(name)
 		isAbsent := m == nil

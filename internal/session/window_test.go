@@ -51,7 +51,7 @@ func TestWindowHoldsForLargeMessages(t *testing.T) {
 			wg.Go(func() { fill(st, size, &sent) })
 			time.Sleep(2 * time.Second) // until the producer is blocked
 			if most := int64(wire.DefaultStreamWindow + size); sent.Load() > most {
-				t.Errorf("messages of %d bytes: %d bytes are held that nobody has received, limit %d", size, sent.Load(), most)
+				t.Errorf("messages of %d bytes: %d bytes that were not received are held, limit %d", size, sent.Load(), most)
 			}
 			_ = st.Close()
 			wg.Wait()
