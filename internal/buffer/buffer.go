@@ -37,7 +37,7 @@ type Buffer struct {
 	out    bool // from GetOut
 }
 
-// PieceSize is up to how many bytes a Buffer holds a message in one piece.
+// PieceSize is the length in bytes up to which a Buffer holds a message in one piece.
 const PieceSize = 256 << 10
 
 // piece is a part of a large message.

@@ -14,8 +14,9 @@ const (
 
 var lights sync.Map //nolint:gochecknoglobals // int by reflect.Type: there are as many as types in the program
 
-// Light returns up to how many bytes a message takes at most lightValue bytes of memory when it
-// is decoded into a value of type rt, whatever the message and the codec. It returns at least 1.
+// Light returns the length in bytes up to which a message takes little memory when it is decoded
+// into a value of type rt, whatever the message and the codec: at most lightValue bytes. It
+// returns at least 1.
 func Light(rt reflect.Type) int {
 	if rt == nil {
 		return lightMessage

@@ -114,7 +114,7 @@ func TestUnfinishedRequestsAreBounded(t *testing.T) {
 				}
 				time.Sleep(3 * time.Second)
 				n, held := b.incoming()
-				// The others wait for credit, which only the oldest has: they do not expire.
+				// All of them end: only the oldest has credit, but when it stalls the others end too.
 				if held > 0 || n > 0 {
 					t.Errorf("%d requests with %d bytes are held for ever", n, held)
 				}

@@ -14,7 +14,7 @@ import (
 // guarding reports whether calls that a reader could run pass the gate too.
 func (e *Env) guarding() bool { return e.cfg.Gate != nil && e.cfg.Gate.Guarding() }
 
-// sawEvery: one of so many requests tells the gate the timeout of its caller.
+// sawEvery is n where one of n requests tells the gate the timeout of its caller.
 const sawEvery = 64
 
 func (m *machine) sawTimeout(d time.Duration) {

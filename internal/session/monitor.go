@@ -52,7 +52,7 @@ func (mo *monitor) add(s *Session) {
 	case !mo.set && !mo.looking:
 		mo.last, mo.pause = mo.env.now(), mo.interval(1)
 		mo.setLocked(mo.pause)
-	case mo.env.cfg.Resolve == nil: // a server's next look is near anyway
+	case mo.env.cfg.Resolve == nil: // a client's; a server's next look is near anyway
 		mo.wakeLocked()
 	}
 }

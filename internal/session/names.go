@@ -23,7 +23,7 @@ type nameTable struct {
 	numbers map[string]int // nil while they are few
 }
 
-// few is up to how many names a search of the list is faster than the map.
+// few is the number of names up to which a search of the list is faster than the map.
 const few = 8
 
 func (n *sentNames) reference(method string) wire.Name {

@@ -75,7 +75,7 @@ const (
 	gone            // what is written does not arrive
 )
 
-// begin starts afresh at now: there was nothing to watch, or this process did not run.
+// begin resets the lookout at now: there was nothing to watch, or this process did not run.
 func (l *lookout) begin(now int64) {
 	*l = lookout{silence: l.silence, lively: now}
 }

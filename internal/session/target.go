@@ -26,7 +26,7 @@ type Target struct {
 	Absent     bool // it stands for methods that do not exist, of either kind
 
 	load  *overload.Method // what the gate knows of it; nil for methods that do not pass it
-	light int              // up to how many bytes a message is decoded without an estimate; 0 if the type is not known
+	light int              // length in bytes up to which a message is decoded without an estimate; 0 if the type is not known
 	slow  atomic.Int32     // how many more runs are kept out of the reader
 }
 
@@ -93,8 +93,8 @@ func newTarget(m *dispatch.Method, timeout time.Duration) *Target {
 	}
 }
 
-// lightest returns up to how many bytes a message of the method needs no estimate; 0 if its
-// types are not known.
+// lightest returns the length in bytes up to which a message of the method needs no estimate;
+// 0 if its types are not known.
 func lightest(m *dispatch.Method) (n int) {
 	types := m.Args
 	if m.In != nil {
