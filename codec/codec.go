@@ -108,7 +108,7 @@ func failed(c tandem.Codec, doing string, v any, err error) error {
 	return fmt.Errorf("codec %s: %s %T: %w", c.Name(), doing, v, err)
 }
 
-// setZero decodes an empty message: it sets what v points to to its zero value.
+// setZero decodes an empty message: it sets *v to its zero value.
 func setZero(v any) error {
 	p := reflect.ValueOf(v)
 	if err := settable(p); err != nil {

@@ -23,8 +23,8 @@ func decodesItself(t reflect.Type) bool {
 		p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()))
 }
 
-// names returns the names of a field. An embedded struct without a name has none: its fields
-// take its place.
+// names returns the name of a field in messages: that of its tag or else its name in Go; none
+// for a field that is not encoded.
 func names(f reflect.StructField) []string {
 	tag, ok := f.Tag.Lookup("msgpack")
 	if !ok {

@@ -47,8 +47,8 @@ func WithTimeout(d time.Duration) Option {
 	return func(s *settings) { s.method.Timeout = d }
 }
 
-// WithConcurrency allows each method calls calls at the same time, and queue more
-// that wait. Further ones are refused.
+// WithConcurrency lets each method run at most calls calls at the same time, while
+// at most queue more wait. Further ones are refused.
 func WithConcurrency(calls, queue int) Option {
 	return func(s *settings) { s.method.MaxConcurrency, s.method.MaxQueue = calls, queue }
 }

@@ -243,7 +243,7 @@ func (t *Type) Head(isMap bool) int64 {
 	return t.Far
 }
 
-// Element returns what element i of a list or map takes, without the memory of its value's own parts.
+// Element returns what element i of a list or map takes, without what its value takes beyond its own size.
 func (t *Type) Element(isMap bool, i int) int64 {
 	var each int64
 	switch {
