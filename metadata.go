@@ -4,7 +4,7 @@ package tandem
 // request metadata with a request, trailing metadata with a response. Keys are
 // lower case; the methods fold ASCII letters and leave other bytes alone. Keys that
 // start with "tandem-" are reserved. A nil Metadata can be read; Set and Add need a
-// map made with make or Clone.
+// non-nil map.
 //
 // It is not safe for concurrent writing.
 type Metadata map[string][]string
