@@ -209,7 +209,7 @@ func message(parts ...any) []byte {
 	return bytesOf(0xfe, len(b)>>8, len(b), b)
 }
 
-// The ids 65 and 66 as gob writes them, and 65 as in its description.
+// id65 and id66 are type ids as gob writes them, neg65 is 65 as in its description.
 const id65, neg65, id66 = "\xff\x82", "\xff\x81", "\xff\x84"
 
 // TestGobBombs decodes short messages that make the standard decoder allocate
@@ -367,7 +367,7 @@ type lacking struct {
 	M    map[string]int
 }
 
-// Descriptions of type 65, with empty names.
+// describeMap and the next functions return descriptions of type 65, with empty names.
 func describeMap() []byte { return message(neg65, 4, 1, 0, 1, 6*2, 1, 2*2, 0, 0) }
 
 func describeSlice(elem int) []byte { return message(neg65, 2, 1, 0, 1, elem, 0, 0) }

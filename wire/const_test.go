@@ -76,7 +76,7 @@ func TestFirstByte(t *testing.T) {
 	}
 }
 
-// The message that the throughput of this kind of framework is compared with.
+// benchmarkMessage is the message size with which frameworks of this kind are compared, in bytes.
 const benchmarkMessage = 581
 
 // TestOverhead checks that a message takes at most 20 bytes more, in each direction,

@@ -41,7 +41,7 @@ type check struct {
 	want string
 }
 
-// The parsers, without their results.
+// parsers has the parsers, without their results.
 var parsers = map[string]func([]byte) error{
 	"header":   func(b []byte) error { _, err := wire.ParseHeader(b); return err },
 	"window":   func(b []byte) error { _, err := wire.ParseWindow(b); return err },
