@@ -49,31 +49,31 @@ const (
 	Failover
 	// Failtry tries the same instance again.
 	Failtry
-	// Failsafe swallows the error: the call succeeds without an answer.
+	// Failsafe ignores the error: the call succeeds without a response.
 	Failsafe
 	// Failback queues a call that failed, and tries it again in the background.
 	Failback
 	// Broadcast makes the call at every instance.
 	Broadcast
-	// Fork makes the call at several instances; the first answer wins.
+	// Fork makes the call at several instances; the first success wins.
 	Fork
-	// Backup makes a second attempt while the first takes long; the first
-	// answer wins.
+	// Backup makes a second attempt if the first takes long; the first success
+	// wins.
 	Backup
 )
 
 // Call is one call in flight, seen from either side. Its fields belong to the
-// goroutine that runs the [Func]; they must not be changed by anybody else or
-// after the Func has returned.
+// goroutine that runs the [Func]: no other goroutine may change them, and they must
+// not be changed after the Func has returned.
 type Call struct {
 	Method string // "Service.Method"
 
 	Kind       Kind
 	Idempotent bool // a second execution does no harm, so it may be retried
 
-	// FailMode says what a client does when an attempt fails. The chain is
-	// chosen by it before interceptors run: options set it, interceptors come
-	// too late.
+	// FailMode says what a client does when an attempt fails. It selects the
+	// chain before interceptors run, so options set it, and a change by an
+	// interceptor has no effect.
 	FailMode FailMode
 
 	ends *end // next to Kind: both are read when the response arrives, so they share a cache line
@@ -89,50 +89,50 @@ type Call struct {
 	Deadline time.Time
 
 	// AttemptTimeout is how long each attempt may take, within the Deadline; 0
-	// means what the client says.
+	// means the client's own.
 	AttemptTimeout time.Duration
 
 	Attempt int // 0 for the first attempt, then 1, 2, …
 
-	// What follows is for the choice of an instance, on clients only.
+	// The next fields are for the choice of an instance, on clients only.
 	HashKey string   // calls with equal keys go to the same instance, if the policy hashes
 	Pin     string   // the ID of the only instance allowed; "" for any
 	Exclude []string // IDs of instances to avoid while others are left
-	Route   *Route   // which instances will do; nil for those that take any call. Must not be changed
+	Route   *Route   // which instances the call may go to; nil for those that take any call. Must not be changed
 
-	// Explain, if not nil, is told how each attempt went, maybe by several at a time;
-	// package client's Explain sets it (client).
+	// Explain, if not nil, is called with the result of each attempt, possibly by several
+	// goroutines at a time. Package client's Explain sets it (client).
 	Explain func(attempt any)
 
-	// Peer is the other end: of the connection that the call came on (server),
-	// or what was chosen for the last attempt (client). It is never nil in a
-	// chain, shared by calls, and must not be changed.
+	// Peer is the other end of the connection that the call arrived on (server),
+	// or of the one chosen for the last attempt (client). It is never nil in a
+	// chain. Calls share it, so it must not be changed.
 	Peer *Peer
 
-	// Identity is who the caller was authenticated as; nil if nobody did.
-	// Interceptors that authenticate set it (server).
+	// Identity is the authenticated identity of the caller; nil if it was not
+	// authenticated. Interceptors that authenticate set it (server).
 	Identity any
 
 	// Body gives access to the messages. The layer below supplies it. On a
-	// server an interceptor may put one in its place that wraps it; on a
-	// client it must stay: the message is encoded before the chain runs.
+	// server an interceptor may replace it with one that wraps it; on a client
+	// it must stay: the message is encoded before the chain runs.
 	Body Body
 
-	// Trace is where the call is in a trace; zero when nobody traces it. A plugin that
-	// traces sets it, on either side.
+	// Trace is the place of the call in a trace; zero when the call is not traced. A
+	// tracing plugin sets it, on either side.
 	Trace Trace
 
-	owned ownership      // of the metadata
-	spare *spareMetadata // for calls whose memory is used again
+	owned ownership      // whether Metadata may be changed in place
+	spare *spareMetadata // memory for SetMetadata, which Reset keeps; nil until it is needed
 }
 
-// ownership says whose a call's metadata is.
+// ownership says whether a call owns its metadata.
 type ownership uint8
 
 const (
-	others    ownership = iota // or there is none
-	copied                     // the call's own
-	fromSpare                  // likewise, and with room for more
+	others    ownership = iota // other calls may share it, or it is nil
+	copied                     // the call owns it
+	fromSpare                  // the call owns it, and its memory is that of Call.spare
 )
 
 // spareMetadata is a map with room for the values of a few pairs.
@@ -142,10 +142,10 @@ type spareMetadata struct {
 	used   int
 }
 
-// SetMetadata sets one pair of the call's metadata, in place of others of that key. It
-// copies metadata that is somebody else's, which may be shared by calls, and makes
-// the map if there is none: setting a pair or two in every call then takes no memory but
-// the values'.
+// SetMetadata sets key to value in the call's metadata, in place of earlier values. It
+// first copies metadata that the call does not own, as other calls may share it, and
+// makes the map if there is none. The first two values that are set in that map need no
+// allocation in a call that is reused.
 func (c *Call) SetMetadata(key, value string) {
 	switch {
 	case c.Metadata == nil:
@@ -166,8 +166,8 @@ func (c *Call) SetMetadata(key, value string) {
 	s.used++
 }
 
-// Reset makes c an empty call that uses its own memory again. Nobody may have kept its
-// metadata.
+// Reset empties c and keeps its memory for the next call. The metadata of c must not be
+// in use any more.
 func (c *Call) Reset() {
 	s := c.spare
 	*c = Call{spare: s}
@@ -178,7 +178,7 @@ func (c *Call) Reset() {
 }
 
 // end is a function to run when the call has ended, and those registered
-// before it. Most calls have none, and no room for them.
+// before it. It is a list, as most calls have none.
 type end struct {
 	f      func(error)
 	before *end
@@ -201,9 +201,9 @@ type Body interface {
 
 // OnEnd registers f to run exactly once when the call has ended, with its
 // final error: for unary calls after the chain returned, for streams when the
-// stream is over, and before a client's RecvMsg says so: f must not receive
-// from it. Trailer is set by then. Functions run in reverse order of
-// registration.
+// stream is over, and before a client's RecvMsg returns that: f must not
+// receive from the stream. Trailer is set by then. Functions run in reverse
+// order of registration.
 func (c *Call) OnEnd(f func(error)) { c.ends = &end{f, c.ends} }
 
 // End runs the functions registered with OnEnd. The layer that made the call
@@ -216,10 +216,10 @@ func (c *Call) End(err error) {
 	}
 }
 
-// Clone returns a copy of the call for one attempt: metadata and exclusions
-// are its own, OnEnd starts empty, the Body and the Route are shared. Whoever makes the copy
-// ends it: at once, or if it opened a stream in a function given to the
-// original's OnEnd, with the original's Trailer.
+// Clone returns a copy of the call for one attempt: metadata and exclusions are
+// copied, OnEnd starts empty, the Body and the Route are shared. The code that makes
+// the copy must call its End: after the attempt, or, if the attempt opened a stream,
+// in a function given to the original's OnEnd, with the original's Trailer.
 func (c *Call) Clone() *Call {
 	d := *c
 	d.Metadata = c.Metadata.Clone()
@@ -245,7 +245,7 @@ type Caller interface {
 
 // AnnounceMethod is the unary method by which a client tells a server the ID under
 // which the server may call it: the arguments are the ID's bytes, in the codec raw,
-// and the answer is empty. Servers that want to know have it.
+// and the reply is empty. A server with package server's WithClients serves it.
 const AnnounceMethod = "tandem.Announce"
 
 type callKey struct{}
@@ -255,7 +255,7 @@ type callKey struct{}
 func ContextKey() any { return callKey{} }
 
 // FromContext returns the call that a server's handler runs for, or nil. Its
-// Peer tells who is calling, its Metadata what they sent; Trailer may be set.
+// Peer and Metadata are the caller's; the handler may set its Trailer.
 func FromContext(ctx context.Context) *Call {
 	c, _ := ctx.Value(callKey{}).(*Call)
 	return c

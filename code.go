@@ -14,9 +14,9 @@ const (
 	Unknown            Code = 2  // the method returned an error that names no code
 	InvalidArgument    Code = 3  // the arguments can't be right, whatever the state
 	DeadlineExceeded   Code = 4  // time ran out
-	NotFound           Code = 5  // what was asked for does not exist
-	AlreadyExists      Code = 6  // what was to be created exists
-	PermissionDenied   Code = 7  // the caller is known and may not
+	NotFound           Code = 5  // the requested thing does not exist
+	AlreadyExists      Code = 6  // the thing to create exists already
+	PermissionDenied   Code = 7  // the caller is authenticated, but not allowed
 	ResourceExhausted  Code = 8  // a limit, quota or queue is full
 	FailedPrecondition Code = 9  // the state does not allow it; a retry alone won't help
 	Aborted            Code = 10 // a conflict; retry the whole transaction
@@ -25,7 +25,7 @@ const (
 	Internal           Code = 13 // an invariant broke, or the method panicked
 	Unavailable        Code = 14 // no server could take the call just now
 	DataLoss           Code = 15 // data is lost or corrupt
-	Unauthenticated    Code = 16 // who is calling is not known
+	Unauthenticated    Code = 16 // the caller is not authenticated
 )
 
 var codeNames = [...]string{

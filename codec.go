@@ -3,10 +3,11 @@ package tandem
 // Codec encodes values and decodes them again. It must be safe for concurrent
 // use.
 //
-// Decoding must not keep src, must not allocate much more than src is long
-// whatever src claims, and must return an error for bad input, never panic.
+// Decode must not keep src, must not allocate much more than the length of src,
+// whatever src declares, and must return an error for bad input, never panic.
 type Codec interface {
-	// Name is what both sides call it on the wire, at most 32 bytes.
+	// Name returns the codec's name on the wire, the same on both sides: at most
+	// 32 bytes.
 	Name() string
 	// Append appends the encoding of v to dst.
 	Append(dst []byte, v any) ([]byte, error)
@@ -16,7 +17,8 @@ type Codec interface {
 
 // Compressor compresses whole messages. It must be safe for concurrent use.
 type Compressor interface {
-	// Name is what both sides call it on the wire, at most 32 bytes.
+	// Name returns the compressor's name on the wire, the same on both sides: at
+	// most 32 bytes.
 	Name() string
 	// Compress appends the compressed form of src to dst.
 	Compress(dst, src []byte) ([]byte, error)

@@ -1,20 +1,20 @@
 package tandem
 
-// Criticality says how much a call matters when its server has more to do than it can: of the
-// requests that wait, those of a higher class are served first. After chapter 21 of Site
-// Reliability Engineering (Beyer and others, 2016).
+// Criticality says how important a call is when its server is overloaded: of the requests
+// that wait, those of a higher class are served first. After chapter 21 of Site Reliability
+// Engineering (Beyer and others, 2016).
 //
-// It goes with the call's metadata, under [CriticalityKey], and calls that a handler makes
-// have that of the call which it serves. A server believes what is above Normal only of
-// callers that it trusts.
+// It is part of the call's metadata, under [CriticalityKey]. Calls that a handler makes
+// inherit it from the call that the handler serves. A server accepts a class above Normal
+// only from callers that it trusts.
 type Criticality string
 
-// The classes. A call that says nothing is Normal.
+// The classes. A call without one is Normal.
 const (
-	Sheddable    Criticality = "sheddable"     // may fail now and then: batches, prefetching
-	Normal       Criticality = "normal"        // a caller waits for the answer
+	Sheddable    Criticality = "sheddable"     // may fail at times: batches, prefetching
+	Normal       Criticality = "normal"        // a caller waits for the response
 	Critical     Criticality = "critical"      // users see its failure
-	CriticalPlus Criticality = "critical-plus" // the last that is given up
+	CriticalPlus Criticality = "critical-plus" // refused last
 )
 
 // CriticalityKey is the key of a call's [Criticality] in its metadata.

@@ -29,10 +29,10 @@ type row struct {
 	foreign []string
 }
 
-// importTable says who may import whom: a package imports lower layers, and in
+// importTable says which packages may import which: a package imports lower layers, and in
 // layer 1 also its parent. A package without a row fails the test.
 //
-// Do not change the table to mend a build. A new row, or a package that moves
+// Do not change the table to fix a build. A new row, or a package that moves
 // to another layer, is a change of the architecture: it needs a reason, and
 // docs/imports.md holds the same table.
 var importTable = []row{
@@ -135,7 +135,7 @@ var importTable = []row{
 	{layer: 10, folder: "examples/..."},
 }
 
-// imports is what the Go files of one folder import.
+// imports are the imports of the Go files of one folder.
 type imports struct {
 	code  map[string]string // import path to a file that has it
 	tests map[string]string
@@ -188,7 +188,7 @@ func TestImportTableForbids(t *testing.T) {
 
 var writeTable = flag.Bool("write-table", false, "write the import table into docs/imports.md")
 
-// TestImportTableIsDocumented holds that docs/imports.md has the table, in its order:
+// TestImportTableIsDocumented checks that docs/imports.md has the table, in its order:
 // "go test . -run ImportTable -write-table" writes it there.
 func TestImportTableIsDocumented(t *testing.T) {
 	const begin, end = "<!-- import table begins -->\n", "<!-- import table ends -->\n"
@@ -227,8 +227,8 @@ func documented(rows []row) string {
 	return table
 }
 
-// TestHelloWorldCompilesNothingForeign holds the promise that a client and a
-// server alone bring no other module into a program.
+// TestHelloWorldCompilesNothingForeign checks that a client and a server alone bring
+// no other module into a program.
 func TestHelloWorldCompilesNothingForeign(t *testing.T) {
 	all := readImports(t)
 	seen := map[string]bool{}
@@ -253,7 +253,7 @@ func TestHelloWorldCompilesNothingForeign(t *testing.T) {
 	}
 }
 
-// forbidden says why the package in folder may not import target, or "".
+// forbidden returns why the package in folder may not import target, or "".
 func forbidden(r *row, folder, target string) string {
 	nested := strings.HasSuffix(r.folder, "/...")
 	if own, ok := ownFolder(target); ok {
@@ -276,7 +276,7 @@ func forbidden(r *row, folder, target string) string {
 	return "not among the foreign modules of its row"
 }
 
-// forbiddenInTest says why a test may not import target: tests of the core may
+// forbiddenInTest returns why a test may not import target, or "": tests of the core may
 // use all of it, but nothing foreign that their package may not.
 func forbiddenInTest(r *row, target string) string {
 	if strings.HasSuffix(r.folder, "/...") || !isForeign(target) || fromModules(append([]string{goleakModule}, r.foreign...), target) {
@@ -305,7 +305,7 @@ func isForeign(target string) bool {
 	return !own && strings.Contains(first, ".")
 }
 
-// rowOf returns the first row that fits: one of its own comes before its
+// rowOf returns the first row that fits: a folder's own row comes before its
 // module's.
 func rowOf(folder string) *row {
 	for i := range importTable {

@@ -1,4 +1,4 @@
-// Package tandem is the vocabulary of the tandem RPC framework: the nouns that
+// Package tandem is the vocabulary of the tandem RPC framework: the types that
 // clients, servers, codecs, transports, registries and interceptors share. It
 // imports nothing else of the module.
 //
@@ -23,5 +23,5 @@
 // # Errors
 //
 // Every error that leaves the module is an [*Error]. It carries a [Code],
-// says whether the server said it, and whether the call may have executed.
+// says whether the server returned it, and whether the call may have executed.
 package tandem

@@ -10,10 +10,9 @@ import (
 
 // Error is the one error type that leaves the module.
 //
-// An error that a method returns is authored: it reaches the caller with the
-// code it names ([Unknown] unless it is an *Error or a context's error) and its
-// text as it is. Panics and internals of a server never cross; they go to its
-// log.
+// An error that a method returns reaches the caller with its code ([Unknown] unless
+// it is an *Error or a context's error) and its text unchanged. Panics and internals
+// of a server are not sent to callers; they go to the server's log.
 //
 // errors.Is(err, context.DeadlineExceeded) and errors.Is(err, context.Canceled)
 // hold for the corresponding codes even when the error came over the wire.
@@ -22,16 +21,16 @@ type Error struct {
 	Message string   // for people: what happened, where, and what to do
 	Details []Detail // for programs
 
-	// Remote is true when the server said it, false when this side did.
+	// Remote is true when the server returned the error, false when this side made it.
 	Remote bool
 
 	// NotExecuted is true when it is certain that no handler ran for this
 	// call. The zero value means that it may have.
 	NotExecuted bool
 
-	// RetryAfter is advice for whoever may try again: how long to wait first,
-	// [DoNotRetry] not to, 0 for none. A method's error carries it to the
-	// client, whose fail modes heed it.
+	// RetryAfter is advice on a retry: how long to wait before it, [DoNotRetry]
+	// not to retry, 0 for no advice. A method's error carries it to the client,
+	// whose fail modes follow it.
 	RetryAfter time.Duration
 
 	cause error
@@ -75,7 +74,7 @@ func (e *Error) Error() string {
 // Unwrap returns the local cause, if there is one.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Is makes errors.Is see the context errors behind their codes.
+// Is makes errors.Is match the context errors by their codes.
 func (e *Error) Is(target error) bool {
 	return target == context.DeadlineExceeded && e.Code == DeadlineExceeded ||
 		target == context.Canceled && e.Code == Canceled
@@ -99,7 +98,7 @@ func (e *Error) WithDetail(kind string, value []byte) *Error {
 // chain, Canceled or DeadlineExceeded for a context's error, else Unknown.
 func CodeOf(err error) Code {
 	if err == nil {
-		return OK // before e, which is on the heap
+		return OK // before e, which is allocated on the heap
 	}
 	var e *Error
 	switch {
@@ -113,8 +112,9 @@ func CodeOf(err error) Code {
 	return Unknown
 }
 
-// AsError returns err as an [*Error]: itself if it is one, the one it wraps, or
-// a new one with [CodeOf] its code and err as its cause. It returns nil for nil.
+// AsError returns err as an [*Error]: err itself if it is one; a copy of the one it
+// wraps, with the text of err; or a new one with the code of [CodeOf]. It returns nil
+// for nil.
 func AsError(err error) *Error {
 	if err == nil {
 		return nil

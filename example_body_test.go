@@ -10,7 +10,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// recorded is a Body that remembers the answer.
+// recorded is a Body that records the response.
 type recorded struct {
 	tandem.Body
 	answer any
@@ -21,7 +21,7 @@ func (r *recorded) Encode(v any) error {
 	return r.Body.Encode(v)
 }
 
-// cached answers what was asked before in the handler's place.
+// cached answers a repeated request itself, without the handler.
 func cached(next tandem.Func) tandem.Func {
 	var answers sync.Map
 	return func(ctx context.Context, call *tandem.Call) error {
@@ -43,8 +43,8 @@ func cached(next tandem.Func) tandem.Func {
 	}
 }
 
-// An interceptor of a server may read a request, write its answer, and listen
-// to what the handler answers.
+// An interceptor of a server may read a request, write its response, and see the
+// response of the handler.
 func ExampleBody() {
 	srv := server.New(server.WithInterceptors(cached))
 	check(server.Handle(srv, "Oracle.Ask", func(_ context.Context, question *string) (*int, error) {

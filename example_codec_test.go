@@ -10,20 +10,20 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// XML is a codec of one's own. Whatever can encode a value and decode it again
-// will do.
+// XML is a custom codec. Any type that can encode a value and decode it again can
+// be one.
 type XML struct{}
 
-// Name is what both sides call it.
+// Name returns the codec's name on the wire.
 func (XML) Name() string { return "xml" }
 
-// Append encodes.
+// Append appends the encoding of v to dst.
 func (XML) Append(dst []byte, v any) ([]byte, error) {
 	text, err := xml.Marshal(v)
 	return append(dst, text...), err
 }
 
-// Decode decodes.
+// Decode decodes src into v.
 func (XML) Decode(src []byte, v any) error { return xml.Unmarshal(src, v) }
 
 // Order is a message.

@@ -14,11 +14,11 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// Phrases compresses with words that both sides know beforehand, which pays
-// where messages are small and alike.
+// Phrases compresses with words that both sides know beforehand, which helps when
+// messages are small and alike.
 type Phrases []byte
 
-// Name is what both sides call it.
+// Name returns the compressor's name on the wire.
 func (Phrases) Name() string { return "phrases" }
 
 // Compress appends to dst.

@@ -7,8 +7,8 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// request is a context that holds its call itself, in one allocation. Package
-// server's handlers get one like it.
+// request is a context that contains its call, in one allocation. Handlers of
+// package server get one like it.
 type request struct {
 	context.Context
 	call tandem.Call

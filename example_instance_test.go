@@ -7,7 +7,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// A server that says where it stands and how busy it is can be chosen for it.
+// A client can choose instances by the position and the load that they report.
 func ExampleInstance_place() {
 	in := tandem.Instance{
 		ID:        "sydney-1",

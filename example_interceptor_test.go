@@ -10,8 +10,8 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// An interceptor that runs next several times gives each its own copy, and
-// takes over what the last one brought.
+// An interceptor that runs next several times passes a copy of the call each time,
+// and takes over the result of the last copy.
 func ExampleCall_Clone() {
 	again := func(next tandem.Func) tandem.Func {
 		return func(ctx context.Context, call *tandem.Call) (err error) {
@@ -32,7 +32,7 @@ func ExampleCall_Clone() {
 	check(server.Handle(srv, "Bank.Transfer", func(ctx context.Context, _ *int) (*string, error) {
 		n := tandem.FromContext(ctx).Attempt
 		if n < 2 {
-			return nil, tandem.Errorf(tandem.Aborted, "somebody else was faster")
+			return nil, tandem.Errorf(tandem.Aborted, "another transfer came first")
 		}
 		done := fmt.Sprintf("done in attempt %d", n)
 		return &done, nil
@@ -69,8 +69,8 @@ func ExampleKind() {
 	// Log.Tail stream
 }
 
-// Where a call comes from is known before anything of it is decoded. An
-// interceptor can be tried out without a network.
+// The peer of a call is known before anything is decoded. An interceptor can be
+// tested without a network.
 func ExamplePeer() {
 	inside := func(p *tandem.Peer) bool {
 		tcp, ok := p.Addr.(*net.TCPAddr)
@@ -94,8 +94,8 @@ func ExamplePeer() {
 	// permission denied: 203.0.113.9:50123 is outside
 }
 
-// Of a stream's messages an interceptor sees those that it sends and receives
-// itself; here a greeting before the handler's.
+// An interceptor sees only those messages of a stream that it sends and receives
+// itself; this one sends a greeting before the handler's messages.
 func ExampleBody_stream() {
 	greet := func(next tandem.Func) tandem.Func {
 		return func(ctx context.Context, call *tandem.Call) error {
@@ -124,7 +124,7 @@ func ExampleBody_stream() {
 	// be kind <nil>
 }
 
-// An option of one's own says once what a kind of call needs.
+// A custom option sets everything that a kind of call needs.
 func ExampleCallOption() {
 	reading := func(mode tandem.FailMode) tandem.CallOption {
 		return func(call *tandem.Call) {

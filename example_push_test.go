@@ -12,14 +12,14 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// Engine stands for a network engine with an event loop of its own: it reads
-// its connections itself and hands the bytes over.
+// Engine stands for a network engine with an event loop of its own: it reads its
+// connections itself and delivers the bytes.
 type Engine struct {
 	tandem.Transport
 	pushed atomic.Int64
 }
 
-// Dial returns a connection that nobody needs to read.
+// Dial returns a connection that delivers its bytes.
 func (e *Engine) Dial(ctx context.Context, address string) (net.Conn, error) {
 	c, err := e.Transport.Dial(ctx, address)
 	if err != nil {

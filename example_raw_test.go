@@ -13,8 +13,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// Census is TCP that counts what is open. Its connections change no bytes, and say
-// so, or they would be read and written as connections without a descriptor are.
+// Census is TCP that counts open connections. They do not change bytes, so they have
+// the method Raw: without it they would be treated like connections without a descriptor.
 type Census struct {
 	tandem.Transport
 	open atomic.Int64
@@ -42,7 +42,7 @@ var _ tandem.RawConn = (*counted)(nil)
 func (c *counted) Raw() syscall.RawConn {
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return nil // goes without
+		return nil // not a socket
 	}
 	return raw
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// A method that knows when another attempt may help says so, and when none will.
-// Clients wait, or stop.
+// A method can say how long clients should wait before a retry, or that a retry will
+// not help.
 func ExampleError_WithRetryAfter() {
 	full := tandem.Errorf(tandem.ResourceExhausted, "the quota of this minute is used up").WithRetryAfter(20 * time.Second)
 	fmt.Println(full, full.RetryAfter)

@@ -12,8 +12,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// connect serves on a network inside the process and returns a client, and
-// what ends both.
+// connect serves on an in-memory network and returns a client, and a function that
+// ends both.
 func connect(srv *server.Server, opts ...client.Option) (c *client.Client, end func()) {
 	network := transport.NewMemory()
 	ln, err := network.Listen(context.Background(), "example")
@@ -36,8 +36,7 @@ func check(err error) {
 	}
 }
 
-// Details are for programs: they say what is wrong where the message says it
-// to people.
+// Details say what is wrong in a form for programs, as the message does for people.
 func ExampleError_WithDetail() {
 	srv := server.New()
 	check(server.Handle(srv, "Shop.Order", func(_ context.Context, count *int) (*int, error) {
@@ -60,8 +59,8 @@ func ExampleError_WithDetail() {
 	// field: count
 }
 
-// A function with the call itself is a handler too: it decodes and encodes what
-// and when it likes. This one is a gateway that passes messages on unread.
+// A Func can be a handler: it decodes and encodes messages itself. This one is a
+// gateway that passes messages on without decoding them.
 func ExampleFunc() {
 	behind := server.New()
 	check(server.Handle(behind, "Shop.Price", func(_ context.Context, item *string) (*int, error) {
@@ -90,7 +89,7 @@ func ExampleFunc() {
 	// Output: 30 <nil>
 }
 
-// Messages of one stream may differ in type when no types are put on it.
+// Messages of one MessageStream may differ in type.
 func ExampleMessageStream() {
 	srv := server.New()
 	check(server.HandleStream(srv, "Any.Echo", func(_ context.Context, s *tandem.Stream[json.RawMessage, json.RawMessage]) error {

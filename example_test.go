@@ -37,8 +37,7 @@ func ExampleMetadata() {
 	// Output: secret [a b]
 }
 
-// What goes on to another service is a copy, without what is none of its
-// business.
+// A copy of the metadata, without the secret token, is for another service.
 func ExampleMetadata_Clone() {
 	received := tandem.Metadata{"trace": {"4711"}, "token": {"secret"}}
 	forwarded := received.Clone()

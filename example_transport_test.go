@@ -12,14 +12,14 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// Counted counts the connections that are made over a transport. Tunnels,
-// proxies and throttles are made alike: anything that returns a net.Conn.
+// Counted counts the connections that are made over a transport. Tunnels, proxies
+// and throttles can be made in the same way: anything that returns a net.Conn.
 type Counted struct {
 	tandem.Transport
 	dialed atomic.Int32
 }
 
-// Dial is the inner transport's.
+// Dial counts the connection and dials with the inner transport.
 func (c *Counted) Dial(ctx context.Context, address string) (net.Conn, error) {
 	c.dialed.Add(1)
 	return c.Transport.Dial(ctx, address)

@@ -29,8 +29,8 @@ type Instance struct {
 	Group     string            `json:"group,omitempty"`
 	Tags      map[string]string `json:"tags,omitempty"`
 	Started   time.Time         `json:"started,omitzero"`
-	// Incarnation differs whenever a server is started anew under the same ID.
-	// The later Started is the one that counts.
+	// Incarnation differs for every start of a server under the same ID. The one
+	// with the later Started counts.
 	Incarnation string    `json:"incarnation,omitempty"`
 	Position    *Position `json:"position,omitempty"` // nil: unknown
 	Load        *Load     `json:"load,omitempty"`     // nil: never reported
@@ -51,7 +51,7 @@ type Load struct {
 	Queued   int       `json:"queued,omitempty"`
 }
 
-// Limits of a valid instance. What a registry holds is not trusted.
+// Limits of a valid instance. Data of a registry is not trusted.
 const (
 	MaxInstanceID   = 512    // bytes
 	MaxWeight       = 10_000 // largest weight

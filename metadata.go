@@ -2,9 +2,9 @@ package tandem
 
 // Metadata is the set of key and value pairs that travels beside a message:
 // request metadata with a request, trailing metadata with a response. Keys are
-// lower case; the methods fold ASCII letters, other bytes they leave alone. Keys
-// that start with "tandem-" are reserved. A nil Metadata can be read; Set and
-// Add need a made one.
+// lower case; the methods fold ASCII letters and leave other bytes alone. Keys that
+// start with "tandem-" are reserved. A nil Metadata can be read; Set and Add need a
+// non-nil map.
 //
 // It is not safe for concurrent writing.
 type Metadata map[string][]string

@@ -6,8 +6,8 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// What one call has set, the next does not have, however often they take turns.
-func TestMetadataOfCallsIsUsedAgain(t *testing.T) {
+// Metadata that one call has set is not in the next call, which reuses its memory.
+func TestMetadataOfCallsIsReused(t *testing.T) {
 	var call tandem.Call
 	for range 3 {
 		for _, key := range []string{"a", "B", "c"} {

@@ -2,8 +2,8 @@ package tandem
 
 import "time"
 
-// Outcome is how a call has ended, as plugins learn it. All plugins of a call
-// share one look at the clock when it begins and one when it ends.
+// Outcome is how a call has ended, for plugins. The clock is read once when a call
+// begins and once when it ends, for all plugins together.
 type Outcome struct {
 	Began time.Time
 	Took  time.Duration

@@ -8,7 +8,7 @@ import (
 // Peer is the other end of a connection.
 type Peer struct {
 	Addr      net.Addr // the remote address of the connection
-	LocalAddr net.Addr // our address on the same connection
+	LocalAddr net.Addr // this side's address of the connection
 
 	TLS      *tls.ConnectionState // nil without TLS
 	Protocol string               // "tandem", "grpc", "jsonrpc", …

@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// Route says which instances a call may go to. What is empty does not matter.
-// Package balance has the policy that keeps to it, and says how.
+// Route says which instances a call may go to. Empty fields do not restrict them.
+// Package balance has the policy that keeps to it, and documents how.
 type Route struct {
-	Version string            // of [Instance.Version], exactly
-	Group   string            // of [Instance.Group], exactly
-	Tags    map[string]string // that the instance has, all of them
-	// Force lets a call fail rather than go to an instance that lacks a tag.
-	// Without it instances that don't have a tag's key at all will do when there
-	// is none that has all tags.
+	Version string            // must equal [Instance.Version]
+	Group   string            // must equal [Instance.Group]
+	Tags    map[string]string // must all be tags of the instance
+	// Force makes a call fail rather than go to an instance that lacks a tag.
+	// Without it, if no instance has all tags, the call may go to instances that
+	// do not have a tag's key at all.
 	Force bool
 }
 
-// String returns the route as people read it, "version 2 lane=blue".
+// String returns the route in readable form, for example "version 2 lane=blue".
 func (r *Route) String() string {
 	var parts []string
 	if r.Version != "" {

@@ -7,16 +7,16 @@ import (
 	"iter"
 )
 
-// MessageStream is a call's stream of messages before types are put on it.
-// One goroutine may send while another receives; neither half may be used by
-// two at a time.
+// MessageStream is a call's stream of messages of any type. One goroutine may send
+// while another receives; neither direction may be used by two at a time.
 type MessageStream interface {
-	// Context ends when the stream does.
+	// Context returns a context that ends with the stream.
 	Context() context.Context
 	// SendMsg encodes and sends v. It blocks while the peer's window is full.
 	SendMsg(v any) error
 	// RecvMsg decodes the next message into v. It returns io.EOF when the
-	// peer is done and the stream ended well, else an [*Error].
+	// peer has sent its last message and the stream ended without an error,
+	// else an [*Error].
 	RecvMsg(v any) error
 	// CloseSend tells the peer that no more messages come from this side.
 	CloseSend() error
@@ -25,8 +25,8 @@ type MessageStream interface {
 	Close() error
 }
 
-// Stream puts types on a [MessageStream]: In is received, Out is sent.
-// The three streaming shapes differ only in who sends how often:
+// Stream is a [MessageStream] with types: In is received, Out is sent.
+// The three streaming shapes differ only in how many messages each side sends:
 //
 //   - server streaming: the client sends one and ranges over All;
 //   - client streaming: the client sends many, calls CloseSend, receives one;
@@ -38,7 +38,7 @@ type Stream[In, Out any] struct{ MessageStream }
 // Send sends one message.
 func (s *Stream[In, Out]) Send(m *Out) error { return s.SendMsg(m) }
 
-// Recv receives one message; io.EOF when the peer is done.
+// Recv receives one message. It returns io.EOF after the peer's last message.
 func (s *Stream[In, Out]) Recv() (*In, error) {
 	m := new(In)
 	if err := s.RecvMsg(m); err != nil {

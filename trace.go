@@ -1,14 +1,14 @@
 package tandem
 
-// Trace is the place of a call in a trace, as W3C's Trace Context has it
-// (https://www.w3.org/TR/trace-context/). The zero value is none. Package plugin/trace
-// fills it and carries it.
+// Trace is the place of a call in a trace, as in W3C's Trace Context
+// (https://www.w3.org/TR/trace-context/). The zero value means no trace. Package
+// plugin/trace sets it and sends it to servers.
 type Trace struct {
 	ID     [16]byte // of the whole trace; zero means that there is none
 	Span   [8]byte  // of this call on this side
-	Parent [8]byte  // the span that this one was begun in; zero for none
-	Flags  byte     // TraceSampled, and what others may come to mean
-	State  string   // vendors' own, as it came
+	Parent [8]byte  // the span that contains this one; zero for none
+	Flags  byte     // TraceSampled, the only flag defined here
+	State  string   // data of tracing vendors, as received
 }
 
 // TraceSampled is the flag of a trace that is recorded.

@@ -7,25 +7,25 @@
 //	Generated()  "generated"  types with marshalling methods of their own
 //
 // MessagePack and Protocol Buffers are in the packages codec/msgpack and
-// codec/protobuf, so that nobody compiles what they do not use. Every codec is
-// a value, safe for concurrent use; what it caches belongs to that value, so
-// make one and share it.
+// codec/protobuf, so that programs compile only what they use. Every codec is a
+// value, safe for concurrent use; its caches belong to that value, so make one and
+// share it.
 //
 // # What decoding promises
 //
-// Messages come from strangers. Whatever the bytes are, decoding ends with a
-// value or an error: no panic, and no memory taken because a message claims to
-// be large. Gob and MessagePack messages are walked before they are decoded,
-// and refused if a declared length exceeds the bytes that are there. Nothing
-// nests deeper than [MaxDepth].
+// Messages are not trusted. Whatever the bytes are, decoding ends with a value or
+// an error: it does not panic, and takes no memory because of a declared length. Gob
+// and MessagePack messages are walked before they are decoded, and refused if a
+// declared length exceeds the bytes that are there. Messages that nest deeper than
+// [MaxDepth] are refused.
 //
-// So every element that is allocated was paid for with at least one byte of
-// input. For flat data that is within 16 times the message plus 64 KiB. It is
-// more where the Go type is much larger than its encoding: a slice of large
-// structs, each sent as one byte, takes the size of the struct per byte, and
-// trees decoded into interfaces take up to about 100 bytes per byte. Types with
-// methods of their own are as careful as those methods: a panic in one becomes
-// an error that names the type, but what it allocates is its own affair.
+// So every element that is allocated takes at least one byte of input. Flat data
+// takes at most 16 times the message plus 64 KiB. It takes more where the Go type is
+// much larger than its encoding: a slice of large structs, each sent as one byte,
+// takes the size of the struct per byte, and trees decoded into interfaces take up
+// to about 100 bytes per byte. Types with methods of their own decode by those
+// methods: a panic in one becomes an error that names the type, but the memory that
+// it allocates is not bounded here.
 package codec
 
 import (
@@ -36,18 +36,18 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// MaxDepth is how many arrays, maps and structures of a message may be inside
+// MaxDepth is how deep arrays, maps and structures of a message may nest inside
 // one another.
 const MaxDepth = 64
 
-// Append appends the encoding of v by c to dst. On an error it returns dst as
-// it was, and the error names the codec and the type.
+// Append appends the encoding of v by c to dst. On an error it returns dst
+// unchanged; the error names the codec and the type.
 //
 //   - A nil v is the empty message: nothing is appended, whatever the codec.
 //   - [tandem.Args] and [tandem.Results] are packed: their number as an
 //     unsigned varint (see encoding/binary), then each value's length as an
 //     unsigned varint and its encoding by c.
-//   - Everything else is for c alone.
+//   - Everything else is encoded by c alone.
 func Append(c tandem.Codec, dst []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case tandem.Args:
@@ -61,7 +61,7 @@ func Append(c tandem.Codec, dst []byte, v any) ([]byte, error) {
 // Decode decodes src, which [Append] has encoded with the same codec, into the
 // pointer v. The error names the codec and the type.
 //
-//   - A nil v discards the message unseen.
+//   - A nil v discards the message without checking it.
 //   - [tandem.Args] and [tandem.Results] hold pointers to decode the packed
 //     values into, as many as the message has; a nil among them discards its
 //     value.
@@ -93,7 +93,7 @@ func appendOne(c tandem.Codec, dst []byte, v any) ([]byte, error) {
 	return out, nil
 }
 
-// decodeNothing decodes the empty message, or any into nil.
+// decodeNothing decodes the empty message into v, or any message into nil.
 func decodeNothing(c tandem.Codec, v any) error {
 	if v == nil {
 		return nil
@@ -108,7 +108,7 @@ func failed(c tandem.Codec, doing string, v any, err error) error {
 	return fmt.Errorf("codec %s: %s %T: %w", c.Name(), doing, v, err)
 }
 
-// setZero is how an empty message is decoded.
+// setZero decodes an empty message: it sets *v to its zero value.
 func setZero(v any) error {
 	p := reflect.ValueOf(v)
 	if err := settable(p); err != nil {
@@ -130,7 +130,7 @@ func settable(p reflect.Value) error {
 	return nil
 }
 
-// guard is deferred around code that is not ours, a type's own methods or the
+// guard is deferred around code of others, such as a type's own methods or the
 // reflection of encoding/gob, and turns its panic into an error.
 func guard(v any, err *error) {
 	if p := recover(); p != nil {

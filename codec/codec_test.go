@@ -55,8 +55,8 @@ func TestPackedRefused(t *testing.T) {
 	for src, part := range map[string]string{
 		"":                 "number",
 		"\x80":             "number",
-		"\x01\x01a":        "has 1, 2 are wanted",
-		"\x03\x00\x00\x00": "has 3, 2 are wanted",
+		"\x01\x01a":        "has 1, want 2",
+		"\x03\x00\x00\x00": "has 3, want 2",
 		"\x02\x01a":        "value 2 of 2: its length",
 		"\x02\x01a\x02b":   "value 2 of 2: it claims 2 bytes where 1 are left",
 		"\x02\x01a\x01bc":  "1 bytes left over",
@@ -116,7 +116,7 @@ func TestRawTypes(t *testing.T) {
 	}
 }
 
-// TestRawOldBytes decodes twice into one variable: the first bytes stay.
+// TestRawOldBytes decodes twice into one variable: the first bytes do not change.
 func TestRawOldBytes(t *testing.T) {
 	var v []byte
 	if err := codec.Decode(codec.Raw(), []byte("first"), &v); err != nil {

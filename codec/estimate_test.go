@@ -89,7 +89,7 @@ func TestGobEstimates(t *testing.T) {
 
 type holder2 struct{ Wides []wide }
 
-// expected is a Memory that notes what it is asked for.
+// expected is a Memory that records the bytes of Expect.
 type expected int64
 
 func (e *expected) Expect(n int64) error {
@@ -97,8 +97,8 @@ func (e *expected) Expect(n int64) error {
 	return nil
 }
 
-// estimates compares the estimate with what decoding allocates, which is up to five times
-// what is in use at the end where a slice grows.
+// estimates compares the estimate with the bytes that decoding allocates, which are up to
+// five times those in use at the end where a slice grows.
 func estimates(t *testing.T, name string, c tandem.Codec, src []byte, v any) {
 	t.Helper()
 	var e expected

@@ -8,9 +8,9 @@ import (
 	"github.com/tandem-rpc/tandem/codec/codectest"
 )
 
-// fuzzEstimates has messages decoded into values, of which none may allocate much more than
-// was estimated: a slice that grows allocates five times what it has at the end, and small
-// messages have a share of their own.
+// fuzzEstimates decodes messages into values and checks that none allocates much more than
+// was estimated: a slice that grows allocates five times its size at the end, and small
+// messages may take a constant more.
 func fuzzEstimates(f *testing.F, c tandem.Codec, fresh func() []any) {
 	for _, v := range fresh() {
 		if src, err := c.Append(nil, v); err == nil {

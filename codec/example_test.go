@@ -51,7 +51,7 @@ func ExampleAppend_args() {
 
 	var n int
 	var s string
-	err = codec.Decode(c, message, tandem.Args{&n, &s, nil}) // the last is not wanted
+	err = codec.Decode(c, message, tandem.Args{&n, &s, nil}) // the last value is discarded
 	fmt.Println(n, s, err)
 
 	err = codec.Decode(c, message, tandem.Args{&n})
@@ -59,7 +59,7 @@ func ExampleAppend_args() {
 	// Output:
 	// "\x03\x017\a\"seven\"\x03[7]" <nil>
 	// 7 seven <nil>
-	// packed values: the message has 3, 1 are wanted
+	// packed values: the message has 3, want 1
 }
 
 func ExampleRaw() {
@@ -70,7 +70,7 @@ func ExampleRaw() {
 	// Output: as it is <nil>
 }
 
-// Gob messages carry the types of what interfaces hold, if gob knows them.
+// Gob messages carry the types of values in interfaces, if these are registered.
 func ExampleGob() {
 	c := codec.Gob()
 	message, err := codec.Append(c, nil, map[string]any{"answer": 42})
@@ -84,7 +84,7 @@ func ExampleGob() {
 	// Output: map[answer:42] <nil>
 }
 
-// A raw message passes through, which is what a gateway wants.
+// A raw message passes through unchanged, which a gateway needs.
 func ExampleJSON() {
 	c := codec.JSON()
 	message, _ := codec.Append(c, nil, json.RawMessage(`{"as": "it is"}`))

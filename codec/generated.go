@@ -11,7 +11,7 @@ import (
 	"github.com/tandem-rpc/tandem/internal/estimate"
 )
 
-// The shapes of generated methods, by who generates them.
+// The shapes of generated methods, by generator.
 type (
 	vtSized interface { // vtprotobuf
 		SizeVT() int
@@ -45,16 +45,16 @@ type (
 )
 
 const (
-	wantMarshal = "no marshalling methods of its own: wanted are MarshalVT, Marshal and Size " +
+	wantMarshal = "no marshalling methods of its own: want MarshalVT, Marshal and Size " +
 		"(gogo, gencode), MarshalAppend, AppendBinary or MarshalBinary"
-	wantUnmarshal = "no unmarshalling method of its own: wanted is UnmarshalVT, Unmarshal or UnmarshalBinary"
+	wantUnmarshal = "no unmarshalling method of its own: want UnmarshalVT, Unmarshal or UnmarshalBinary"
 )
 
 type generated struct{ types *estimate.Types }
 
-// Generated returns the codec "generated": a type encodes itself by methods
-// that a generator, or a person, wrote for it. They are found by their shape,
-// and the first that the type has is used:
+// Generated returns the codec "generated": a type encodes itself by methods, which are
+// generated or written by hand. They are found by their signatures, and the first of
+// these that the type has is used:
 //
 //	vtprotobuf  SizeVT() int, MarshalToSizedBufferVT([]byte) (int, error)
 //	            MarshalVT() ([]byte, error), UnmarshalVT([]byte) error
@@ -65,13 +65,13 @@ type generated struct{ types *estimate.Types }
 //	            Unmarshal([]byte) (uint64, error)
 //	encoding    AppendBinary, MarshalBinary, UnmarshalBinary
 //
-// All but those that return a new slice write into the message itself, without
-// a copy. Unmarshalling methods must not keep the bytes they get.
+// All but those that return a new slice write into the message itself, without a
+// copy. Unmarshalling methods must not keep the bytes that they get.
 //
-// The methods are trusted with memory and depth, gencode's in particular: it
-// allocates what a message declares. Only protobuf types, known by UnmarshalVT
-// or ProtoMessage, are kept from nesting deeper than 100; they are reset before
-// they are decoded into, as proto.Unmarshal does.
+// The methods must bound memory and depth themselves; gencode's do not, as they
+// allocate what a message declares. Only messages of protobuf types, which have
+// UnmarshalVT or ProtoMessage, are refused if they nest deeper than 100; the types are
+// reset before they are decoded into, as proto.Unmarshal does.
 func Generated() tandem.Codec { return &generated{estimate.ProtoTypes(nil)} }
 
 func (*generated) Name() string { return "generated" }
@@ -112,7 +112,7 @@ func (g *generated) append(dst []byte, v any) ([]byte, error) {
 	return g.appendCopy(dst, v)
 }
 
-// appendCopy encodes a value whose methods are those of its pointer.
+// appendCopy encodes a value whose pointer has the methods.
 func (g *generated) appendCopy(dst []byte, v any) ([]byte, error) {
 	t := reflect.TypeOf(v)
 	if t.Kind() == reflect.Pointer {
@@ -123,14 +123,13 @@ func (g *generated) appendCopy(dst []byte, v any) ([]byte, error) {
 	return g.Append(dst, p.Interface())
 }
 
-// grow appends size bytes to dst; room is where they are.
+// grow appends size bytes to dst; room is the slice of them.
 func grow(dst []byte, size int) (out, room []byte) {
 	out = slices.Grow(dst, size)[:len(dst)+size]
 	return out, out[len(dst):len(out):len(out)]
 }
 
-// filled returns an error unless n bytes, all that there was room for, were
-// written.
+// filled returns an error unless n, the number of bytes written, is the length of room.
 func filled(room []byte, n int, err error) error {
 	if err == nil && n != len(room) {
 		err = fmt.Errorf("its size is given as %d bytes, but %d were written", len(room), n)
@@ -171,8 +170,8 @@ func (g *generated) Decode(src []byte, v any) (err error) {
 	return g.decode(src, v)
 }
 
-// DecodeWithin asks for the memory of a message of Protocol Buffers before it decodes it. Of
-// other types nothing is known.
+// DecodeWithin calls memory.Expect for a message of Protocol Buffers before it decodes it. The
+// memory of other types is not known.
 func (g *generated) DecodeWithin(src []byte, v any, memory Memory) error {
 	if t := reflect.TypeOf(v); t != nil {
 		if err := memory.Expect(estimate.Proto(src, g.types.Of(t))); err != nil {
@@ -227,8 +226,8 @@ func (*generated) prepare(src []byte, m any) error {
 	return nil
 }
 
-// isEmpty reports whether a message is certainly as Reset would leave it. To
-// look is quicker than to reset, and most messages are new.
+// isEmpty reports whether a message is known to be as Reset would leave it. To check
+// is faster than to reset, and most messages are new.
 func isEmpty(m any) bool {
 	s, ok := m.(interface{ SizeVT() int })
 	return ok && s.SizeVT() == 0

@@ -14,7 +14,7 @@ import (
 
 var errBad = errors.New("bad encoding")
 
-// text is what the types below have inside. Its encoding is a length and bytes.
+// text is embedded in the types below. Its encoding is a length and bytes.
 type text struct{ S string }
 
 func (m *text) size() int { return 4 + len(m.S) }
@@ -110,7 +110,7 @@ func (m *binAppending) MarshalBinary() ([]byte, error)          { return nil, er
 func (m *binAppending) AppendBinary(dst []byte) ([]byte, error) { return m.appendTo(dst), nil }
 func (m *binAppending) UnmarshalBinary(b []byte) error          { return m.parseAll(b) }
 
-// generatedSamples has one of each shape.
+// generatedSamples returns a value of each shape.
 func generatedSamples() []any {
 	m := text{strings.Repeat("some text ", 20)}
 	now := time.Unix(1e9, 0).UTC()
@@ -122,7 +122,7 @@ func TestGenerated(t *testing.T) {
 	codectest.Run(t, codec.Generated(), generatedSamples()...)
 }
 
-// TestGeneratedNoCopy wants no allocation where the methods write in place.
+// TestGeneratedNoCopy checks that methods that write in place do not allocate.
 func TestGeneratedNoCopy(t *testing.T) {
 	c, m := codec.Generated(), text{"text"}
 	room := make([]byte, 0, 100)
@@ -164,13 +164,13 @@ func TestGeneratedTypes(t *testing.T) {
 	}
 }
 
-// wrongSize writes less than it says.
+// wrongSize writes fewer bytes than its Size returns.
 type wrongSize struct{}
 
 func (*wrongSize) Size() int                       { return 10 }
 func (*wrongSize) MarshalTo(b []byte) (int, error) { return 3, nil }
 
-// panicking does what methods do that were not written for strangers.
+// panicking has methods that panic, as methods do that do not check their input.
 type panicking struct{}
 
 func (*panicking) Marshal() ([]byte, error) { panic("no ink") }
@@ -273,7 +273,7 @@ func TestProtoDepth(t *testing.T) {
 		"too deep, then wrong": nestedProto(150, 0xff),
 		"after other fields":   append(nestedProto(3), nestedProto(102)...),
 		"groups":               append(group, 0x0b, 0x08, 1),
-		// Generated code drops what a number of ten bytes has beyond 64 bits, and goes on.
+		// Generated code drops the bits of a number of ten bytes beyond 64, and goes on.
 		"after a long number": slices.Concat([]byte{0x10}, overlong(1), nestedProto(102)),
 		"with a long length":  slices.Concat([]byte{1<<3 | 2}, overlong(len(inner)), inner),
 	} {

@@ -11,30 +11,29 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// gobCodec makes gob fast although every message describes its types anew.
-// The descriptions are the same bytes each time, so an encoder that has sent
-// them is kept, and its later messages get a copy of them in front; a decoder
-// that has read them is kept, and skips them in later messages that begin with
-// the same bytes.
+// gobCodec makes gob fast although every message describes its types again. The
+// descriptions are the same bytes each time, so an encoder that has sent them is
+// kept, and its later messages get a copy of them in front; a decoder that has read
+// them is kept, and skips them in later messages that begin with the same bytes.
 //
-// What an interface holds changes from message to message, so a type with
-// interfaces inside takes a new encoder each time, see gobopen.go.
+// The type of the value in an interface changes from message to message, so a type
+// with interfaces inside takes a new encoder each time, see gobopen.go.
 type gobCodec struct {
 	types   sync.Map // reflect.Type → *gobType, as many as the program encodes
 	schemas gobSchemas
-	names   sync.Map // string → reflect.Type, those of gob.Register that have come
+	names   sync.Map // string → reflect.Type, names of gob.Register in messages so far
 }
 
 // Gob returns the codec "gob": encoding/gob, each message complete in itself,
-// with its type descriptions before its value. What an interface holds must be
-// known to [gob.Register]; types with interfaces inside take several times as
-// long to encode as others. An element that is a nil interface can't be decoded by
-// a receiver that lacks the field it is in, which encoding/gob can't either.
+// with its type descriptions before its value. Types of values in interfaces must be
+// registered with [gob.Register]; types with interfaces inside take several times as
+// long to encode as others. As with encoding/gob, a receiver that lacks a field can't
+// decode a message whose field has a nil interface as an element.
 //
 // Messages of Protocol Buffers are refused, on both sides and inside other types: gob
 // would lose fields that are present and zero.
 //
-// A message may describe at most 1,024 types with 4,096 fields in 64 KiB; that
+// A message may describe at most 1,024 types with 4,096 fields in 64 KiB; so
 // many, seen for the first time, may take 2 MiB while they are compiled.
 func Gob() tandem.Codec { return new(gobCodec) }
 
@@ -61,7 +60,7 @@ func (c *gobCodec) Append(dst []byte, v any) (out []byte, err error) {
 	return out, nil
 }
 
-// gobType is what is kept for one type of Go.
+// gobType is what the codec keeps for one Go type.
 type gobType struct {
 	closed   bool      // no interface inside
 	refused  error     // why values are not encoded
@@ -101,8 +100,8 @@ func isClosed(t reflect.Type, seen map[reflect.Type]bool) bool {
 	return true
 }
 
-// encodesItself reports whether gob leaves t, which is no interface, to t's own
-// methods. MarshalText is none of those, see golang.org/issue/6760.
+// encodesItself reports whether gob encodes t, if it is not an interface, by t's own
+// methods. MarshalText is not one of those, see golang.org/issue/6760.
 func encodesItself(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	return t.Kind() != reflect.Interface &&
@@ -137,7 +136,7 @@ func (e *gobEncoder) append(dst []byte, v any) ([]byte, error) {
 
 func (c *gobCodec) Decode(src []byte, v any) error { return c.decode(src, v, nil) }
 
-// DecodeWithin asks for the memory of the value before it decodes it.
+// DecodeWithin calls memory.Expect for the value before it decodes it.
 func (c *gobCodec) DecodeWithin(src []byte, v any, memory Memory) error {
 	return c.decode(src, v, memory)
 }
@@ -177,8 +176,8 @@ func (c *gobCodec) decode(src []byte, v any, memory Memory) (err error) {
 }
 
 // scan returns an error unless src is, after the n bytes of its type descriptions,
-// one complete value, which can be decoded into type rt at no more than its worth: about
-// so many bytes of memory.
+// one complete value that can be decoded into type rt without excessive memory. cost is
+// about how many bytes of memory the value takes.
 func (c *gobCodec) scan(plan *gobPlan, src []byte, n int, rt reflect.Type) (cost int64, err error) {
 	s := gobScan{rest: src[n:], plan: plan, prefix: src[:n], names: &c.names}
 	s.next()

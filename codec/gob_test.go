@@ -27,8 +27,8 @@ type inner struct {
 	Deep any
 }
 
-// register tells gob about the types in interfaces. It has to: gob's table is
-// the process's.
+// register registers the types in interfaces with gob, whose table belongs to the
+// process.
 func register() {
 	gob.Register(inner{})
 	gob.Register(codectest.Line{})
@@ -55,7 +55,7 @@ func (g Gobber) GobEncode() ([]byte, error) { return []byte(g.s), nil }
 func (g *Gobber) GobDecode(b []byte) error  { g.s = string(b); return nil }
 func (g Gobber) Equal(other Gobber) bool    { return g.s == other.s }
 
-// Tree is a slice of itself.
+// Tree is a slice of Trees.
 type Tree []Tree
 
 func gobSamples() []any {
@@ -76,8 +76,8 @@ func gobSamples() []any {
 
 func TestGob(t *testing.T) { codectest.Run(t, codec.Gob(), gobSamples()...) }
 
-// TestGobIsGob has the standard library read what we write, the second time
-// too, and us read what it writes.
+// TestGobIsGob checks that the standard library reads what the codec writes, also the
+// second time, and the codec reads what the library writes.
 func TestGobIsGob(t *testing.T) {
 	c := codec.Gob()
 	for _, v := range gobSamples() {
@@ -107,8 +107,8 @@ func TestGobIsGob(t *testing.T) {
 	}
 }
 
-// TestGobInline has the standard library describe types inside a value, which
-// is refused.
+// TestGobInline checks that messages with type descriptions inside a value, as the
+// standard library writes them, are refused.
 func TestGobInline(t *testing.T) {
 	register()
 	var b bytes.Buffer
@@ -121,8 +121,8 @@ func TestGobInline(t *testing.T) {
 	}
 }
 
-// TestGobText encodes a type that has a text, which gob does not ask for it: the
-// interface inside is gob's to encode, and may hold another type each time.
+// TestGobText encodes a type with MarshalText, which gob does not use: gob encodes the
+// interface inside, whose value may have another type each time.
 func TestGobText(t *testing.T) {
 	register()
 	c := codec.Gob()
@@ -150,8 +150,8 @@ type rule struct {
 func (r rule) MarshalText() ([]byte, error)     { return []byte(r.Name), nil }
 func (r *rule) UnmarshalText(text []byte) error { r.Name = string(text); return nil }
 
-// TestGobEndless encodes a value that holds itself.
-func TestGobEndless(t *testing.T) {
+// TestGobCycle encodes a value that contains itself.
+func TestGobCycle(t *testing.T) {
 	register()
 	list := []any{nil}
 	list[0] = list
@@ -200,7 +200,7 @@ func bytesOf(parts ...any) []byte {
 	return b
 }
 
-// message puts its length before the bytes.
+// message returns the joined bytes with their length in front.
 func message(parts ...any) []byte {
 	b := bytesOf(parts...)
 	if len(b) < 128 {
@@ -209,11 +209,11 @@ func message(parts ...any) []byte {
 	return bytesOf(0xfe, len(b)>>8, len(b), b)
 }
 
-// The ids 65 and 66 as gob writes them, and 65 as its description has it.
+// id65 and id66 are type ids as gob writes them, neg65 is 65 as in its description.
 const id65, neg65, id66 = "\xff\x82", "\xff\x81", "\xff\x84"
 
-// TestGobBombs are short messages by which the standard decoder can be made to
-// allocate, or claim, without end.
+// TestGobBombs decodes short messages that make the standard decoder allocate
+// without bound.
 func TestGobBombs(t *testing.T) {
 	huge := "\xf8\x00\x00\x00\x00\x7f\xff\xff\xff"
 	for name, src := range map[string][]byte{
@@ -254,7 +254,7 @@ func TestGobBombs(t *testing.T) {
 }
 
 // Where the receiver has no field for an interface, the decoder does not stop at a
-// nil: it takes what follows for a value, and goes on in the middle of another.
+// nil: it misreads what follows as a value, and goes on in the middle of another.
 func TestGobIgnoredNil(t *testing.T) {
 	describe := func(elem int) []byte {
 		return bytesOf(describeSlice(elem), message("\xff\x83", 4, 1, 0, 1, 6*2, 1, 2*2, 0, 0),
@@ -281,7 +281,7 @@ func TestGobIgnoredNil(t *testing.T) {
 	}
 }
 
-// Of the fields of a struct that have one type, the decoder decodes all as it does
+// The decoder decodes all fields of a struct that have the same Go type as it decodes
 // the first, whatever types the message has for them.
 func TestGobFieldsOfOneType(t *testing.T) {
 	describe := func(second int) []byte {
@@ -303,8 +303,8 @@ func TestGobFieldsOfOneType(t *testing.T) {
 	}
 }
 
-// Nils in interfaces are fine where the receiver has the field, and where they are
-// in what is dropped as a whole.
+// Nils in interfaces are allowed where the receiver has the field, and in values that
+// are dropped as a whole.
 func TestGobNils(t *testing.T) {
 	register()
 	list := []any{nil, 1, map[string]any{"k": nil}, nil}
@@ -334,7 +334,7 @@ func TestGobNils(t *testing.T) {
 	}
 }
 
-// What an interface holds may be as short as gob can make it.
+// The value in an interface may be as short as gob can make it.
 func TestGobEmptyArrays(t *testing.T) {
 	type empty struct{ X int }
 	gob.Register([2][128]empty{})
@@ -351,8 +351,7 @@ func TestGobEmptyArrays(t *testing.T) {
 	}
 }
 
-// withNils has elements that may be nil, which gob sends; a field that is nil it
-// does not.
+// withNils has elements that may be nil. Gob sends nil elements, but not nil fields.
 type withNils struct {
 	List        []any
 	Map         map[string]any
@@ -368,7 +367,7 @@ type lacking struct {
 	M    map[string]int
 }
 
-// Descriptions of type 65, with empty names.
+// describeMap and the next functions return descriptions of type 65, with empty names.
 func describeMap() []byte { return message(neg65, 4, 1, 0, 1, 6*2, 1, 2*2, 0, 0) }
 
 func describeSlice(elem int) []byte { return message(neg65, 2, 1, 0, 1, elem, 0, 0) }
@@ -451,7 +450,7 @@ func TestGobTypeWork(t *testing.T) {
 	}
 }
 
-// TestGobManyTypes fills what a codec keeps, and then some.
+// TestGobManyTypes uses more types than a codec keeps.
 func TestGobManyTypes(t *testing.T) {
 	c := codec.Gob()
 	for i := range 600 {
@@ -464,8 +463,8 @@ func TestGobManyTypes(t *testing.T) {
 	}
 }
 
-// TestGobKeepsOn decodes well after a failure, with what it kept before.
-func TestGobKeepsOn(t *testing.T) {
+// TestGobDecodesAfterAnError checks that the codec decodes correctly after an error, with kept decoders.
+func TestGobDecodesAfterAnError(t *testing.T) {
 	c := codec.Gob()
 	src, err := c.Append(nil, codectest.SampleOrder())
 	if err != nil {
@@ -513,8 +512,8 @@ func FuzzDecodeGob(f *testing.F) {
 		nils, &lacking{Z: "z", M: map[string]int{"k": 1}})
 }
 
-// FuzzGobScan has the standard decoder judge: what it accepts must be accepted,
-// save for what the scan is strict about.
+// FuzzGobScan compares with the standard decoder: it must decode what the codec
+// decodes. The codec may refuse more.
 func FuzzGobScan(f *testing.F) {
 	register()
 	for _, v := range []any{codectest.SampleNested(2), sampleOpen()} {
@@ -538,7 +537,7 @@ func FuzzGobScan(f *testing.F) {
 
 func BenchmarkGob(b *testing.B) { codectest.Benchmark(b, codec.Gob(), codectest.SampleOrder()) }
 
-// BenchmarkGobOpen is what an interface inside costs.
+// BenchmarkGobOpen measures a type with an interface inside.
 func BenchmarkGobOpen(b *testing.B) {
 	register()
 	codectest.Benchmark(b, codec.Gob(), sampleOpen())

@@ -5,10 +5,10 @@ import (
 	"reflect"
 )
 
-// gobOpenEncoder encodes one value that has interfaces inside. Left alone, gob
-// describes the type that an interface holds when it comes to it, in the middle
-// of the value. So the values in interfaces are encoded before, the innermost
-// first, each type once; of what this makes, only the descriptions are kept.
+// gobOpenEncoder encodes one value that has interfaces inside. By default gob
+// describes the type of the value in an interface when it reaches it, in the middle
+// of the whole value. So the values in interfaces are encoded first, the innermost
+// before others, each type once, and only the type descriptions are kept of that.
 type gobOpenEncoder struct {
 	*gobEncoder
 	codec     *gobCodec
@@ -28,7 +28,7 @@ func (c *gobCodec) appendOpen(dst []byte, v any) ([]byte, error) {
 	return e.out.b, nil
 }
 
-// visit describes what the interfaces inside v hold.
+// visit describes the types of the values in interfaces inside v.
 func (e *gobOpenEncoder) visit(v reflect.Value, depth int) error {
 	if !v.IsValid() {
 		return nil
@@ -36,7 +36,7 @@ func (e *gobOpenEncoder) visit(v reflect.Value, depth int) error {
 	if t := e.codec.typeOf(v.Type()); t.closed || t.refused != nil {
 		return t.refused
 	}
-	if depth > 2*MaxDepth { // pointers count here, but not where it is decoded
+	if depth > 2*MaxDepth { // pointers count here, but not when it is decoded
 		return fmt.Errorf("gob: nested deeper than %d, or without end", MaxDepth)
 	}
 	switch v.Kind() {
@@ -87,8 +87,8 @@ func (e *gobOpenEncoder) visitFields(v reflect.Value, depth int) error {
 	return nil
 }
 
-// describe has the encoder describe the type of v, which an interface holds. A
-// nil is left to gob, which refuses it if it has a type.
+// describe makes the encoder describe the type of v, the value in an interface. A nil
+// is left to gob, which refuses it if it has a type.
 func (e *gobOpenEncoder) describe(v reflect.Value, depth int) error {
 	if !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil

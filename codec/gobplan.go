@@ -10,36 +10,36 @@ import (
 // gobOp is how the decoder decodes a value of one type.
 type gobOp struct {
 	id      int          // of the type
-	wire    *gobWireType // its description; nil if it is gob's own, or not described
-	parts   []*gobOp     // as [gobWireType.ids] has them
+	wire    *gobWireType // its description; nil for a basic type of gob, or one that is not described
+	parts   []*gobOp     // of its elements or fields, in the order of [gobWireType.ids]
 	each    int64        // bytes of memory that each of its elements takes
 	far     []int64      // of a struct: what its fields take behind pointers; nil for nothing
 	size    int64        // of the value itself
-	ignored bool         // it is dropped, as the receiver has no place for it
-	refused error        // why the receiver takes none
+	ignored bool         // the value is dropped, as the receiver has no place for it
+	refused error        // why the receiver can't decode it; nil if it can
 }
 
-// gobPlan has the ops for the types of one schema. They are not the types', for
-// two reasons. A nil in an interface is decoded one way and dropped another. And
-// of the fields of a struct that have one type of Go, the decoder decodes all as
-// it does the first, whatever types the message has for them.
+// gobPlan has the ops for the types of one schema. One op for each type would not do, for
+// two reasons. A nil in an interface is decoded differently from how it is dropped. And
+// the decoder decodes all fields of a struct that have the same Go type as it decodes the
+// first of them, whatever types the message has for them.
 //
-// A plan is kept with a decoder, which has the same in its own form.
+// A plan is kept with a decoder, which has the same information in its own form.
 type gobPlan struct {
 	types map[int]*gobWireType
 	ops   map[gobTarget]*gobOp
-	held  map[gobHeld]*gobOp // in interfaces
+	held  map[gobHeld]*gobOp // ops of values in interfaces
 }
 
-// gobTarget is a type and what it is decoded into. That is nil where it is
-// dropped, and an interface where only the types of the message matter.
+// gobTarget is a type of the message and the Go type that it is decoded into: nil where
+// the value is dropped, and an interface where only the types of the message matter.
 type gobTarget struct {
 	id int
 	rt reflect.Type
 }
 
-// gobHeld is what an interface value says of its type. The names are those that
-// the program has registered, so there is an end to them.
+// gobHeld is the name and id of the type of a value in an interface. The names are those
+// that the program has registered, so their number is bounded.
 type gobHeld struct {
 	name string
 	id   int
@@ -67,9 +67,9 @@ func (p *gobPlan) alone(id int, rt reflect.Type) *gobOp {
 	return op
 }
 
-// compile does what gob's decOpFor does; seen has the ops of the struct that it is
-// part of. Where the types do not fit, the result does not matter: the decoder
-// fails before it gets to a value.
+// compile returns the op of a part of a struct, as gob's decOpFor does; seen has the ops
+// of that struct. Where the types do not fit, the result does not matter: the decoder
+// fails before it decodes a value.
 func (p *gobPlan) compile(id int, rt reflect.Type, seen map[reflect.Type]*gobOp) *gobOp {
 	if op := seen[rt]; op != nil {
 		return op
@@ -119,8 +119,8 @@ func (p *gobPlan) structure(id int, t *gobWireType, base reflect.Type) *gobOp {
 	return op
 }
 
-// untyped returns the op for a value that is dropped, or is decoded and has no
-// structs inside: then the types of the message say all.
+// untyped returns the op for a value that is dropped, or that is decoded and has no
+// structs inside: then the types of the message are enough.
 func (p *gobPlan) untyped(id int, ignored bool) *gobOp {
 	target := gobTarget{id: id}
 	if !ignored {
@@ -131,7 +131,7 @@ func (p *gobPlan) untyped(id int, ignored bool) *gobOp {
 	}
 	op := &gobOp{id: id, wire: p.types[id], ignored: ignored}
 	if op.wire == nil && (id < 0 || id >= gobFirstDefined) {
-		return op // not kept: a stranger may think of any id
+		return op // not kept: a message may have any id
 	}
 	p.ops[target] = op
 	if op.wire == nil {
@@ -148,12 +148,12 @@ func (p *gobPlan) untyped(id int, ignored bool) *gobOp {
 	return op
 }
 
-// anyElement is what an element takes, in bytes, whose type of Go is not known: without a
-// struct inside that is little.
+// anyElement is how many bytes an element takes whose Go type is not known: without a
+// struct inside, that is little.
 const anyElement = 48
 
-// eachOf returns the bytes that each element of a slice or an array takes: an array has
-// its place already.
+// eachOf returns the bytes that each element of a slice or an array takes. Those of an array
+// are part of the array's own size.
 func eachOf(list reflect.Type) int64 {
 	each := far(list.Elem())
 	if list.Kind() == reflect.Slice {
@@ -162,7 +162,7 @@ func eachOf(list reflect.Type) int64 {
 	return each
 }
 
-// far returns the bytes that a type takes behind pointers.
+// far returns the bytes that are allocated for a type behind its pointers.
 func far(t reflect.Type) (bytes int64) {
 	for n := 0; t.Kind() == reflect.Pointer && n < 100; n++ { // a type may point to itself
 		t = t.Elem()
@@ -171,7 +171,7 @@ func far(t reflect.Type) (bytes int64) {
 	return bytes
 }
 
-// inside returns the op for what an interface holds.
+// inside returns the op for the value in an interface.
 func (s *gobScan) inside(name []byte, id int) *gobOp {
 	if op := s.plan.held[gobHeld{string(name), id}]; op != nil {
 		return op
@@ -189,8 +189,8 @@ func (s *gobScan) inside(name []byte, id int) *gobOp {
 	return op
 }
 
-// empty returns the shortest value of a type, or nil for one that can't have a
-// struct inside.
+// empty returns the encoding of the shortest value of a type, or nil for a type that
+// can't have a struct inside.
 func (s *gobScan) empty(id, depth int) []byte {
 	t := s.plan.types[id]
 	if t == nil || t.kind == gobOpaque {
@@ -215,9 +215,9 @@ func (s *gobScan) empty(id, depth int) []byte {
 	return append(appendGobUint(nil, n), bytes.Repeat(elem, n)...)
 }
 
-// registered returns the type that was registered under that name. Only gob knows,
-// so it is given an interface value of that name to decode, with an empty value in
-// it. If it fails it will also fail to decode the message.
+// registered returns the Go type that is registered with gob under that name. Gob has no
+// function for that, so registered makes it decode an interface with that name and an
+// empty value. If that fails, decoding the message would fail, too.
 func (s *gobScan) registered(name string, id int, empty []byte) reflect.Type {
 	if rt, ok := s.names.Load(name); ok {
 		return rt.(reflect.Type)
@@ -244,7 +244,7 @@ func appendGobUint(b []byte, n int) []byte {
 		return append(b, byte(n)) //nolint:gosec // below 128
 	}
 	width := (bits.Len(uint(n)) + 7) / 8
-	b = append(b, byte(-width)) //nolint:gosec // as gob has it
+	b = append(b, byte(-width)) //nolint:gosec // as gob does it
 	for width--; width >= 0; width-- {
 		b = append(b, byte(n>>(8*width))) //nolint:gosec // one byte of it
 	}

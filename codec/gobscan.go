@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// The type ids that gob gives to its basic types, and the first for others.
+// The type ids of gob's basic types, and the first id for others.
 const (
 	gobBool = iota + 1
 	gobInt
@@ -20,8 +20,8 @@ const (
 	gobMaxID        = 1 << 30 // the decoder cuts ids to 32 bits
 )
 
-// The kinds of described types, by their place in gob's wireType. After these
-// come two more for types with methods of their own, which look like gobOpaque.
+// The kinds of described types, by their field in gob's wireType. Two more follow
+// these, for types with methods of their own, which look like gobOpaque.
 const (
 	gobArray = iota
 	gobSlice
@@ -40,7 +40,7 @@ type gobWireType struct {
 	names  []string // and their names
 }
 
-// ids returns the types that t is made of.
+// ids returns the ids of the types that t is made of.
 func (t *gobWireType) ids() []int {
 	switch t.kind {
 	case gobArray, gobSlice:
@@ -51,21 +51,21 @@ func (t *gobWireType) ids() []int {
 	return t.fields
 }
 
-// gobScan walks a gob before encoding/gob decodes it, because the decoder
-// trusts declared lengths: with the capacity of a map, ten bytes can take all
-// memory there is. The grammar is at the end of encoding/gob's doc.go. It goes
-// where the decoder goes, which [gobPlan] knows, and stops at the first error,
-// which all methods then leave alone; numbers read after that are zero.
+// gobScan walks a gob before encoding/gob decodes it, because the decoder trusts
+// declared lengths: by the capacity of a map, ten bytes can take all memory. The
+// grammar is at the end of encoding/gob's doc.go. The scan follows the decoder's
+// steps, which [gobPlan] has, and stops at the first error. After that all methods
+// keep err, and the numbers that they return are zero.
 type gobScan struct {
 	msg  []byte // what is left of the current message
 	rest []byte // the messages that follow it
 	err  error
 
-	// Of the descriptions of types:
+	// For type descriptions:
 	types map[int]*gobWireType
 	work  int // see charge
 
-	// Of the value:
+	// For the value:
 	plan   *gobPlan
 	prefix []byte    // the descriptions before it
 	names  *sync.Map // see gobCodec
@@ -93,7 +93,7 @@ func (s *gobScan) next() {
 }
 
 // uint reads a number: one byte below 128, else the negated count of the bytes
-// that follow, big end first.
+// that follow, in big-endian order.
 func (s *gobScan) uint() uint64 {
 	if len(s.msg) == 0 {
 		s.failf("cut short")
@@ -131,7 +131,7 @@ func (s *gobScan) int() int {
 	return int(i)
 }
 
-// count reads the number of things that follow, of at least size bytes each.
+// count reads the number of items that follow, each of at least size bytes.
 func (s *gobScan) count(size int) int {
 	n := s.uint()
 	if n > uint64(len(s.msg)/size) { //nolint:gosec // never negative
@@ -149,7 +149,7 @@ func (s *gobScan) bytes() []byte {
 	return b
 }
 
-// fields calls visit for each field of a struct that is there.
+// fields calls visit for each field of a struct that the message has.
 func (s *gobScan) fields(visit func(field int)) {
 	for field := -1; s.err == nil; {
 		delta := s.uint()
@@ -157,7 +157,7 @@ func (s *gobScan) fields(visit func(field int)) {
 			return
 		}
 		if delta > maxGobPrefix {
-			s.failf("field %d of a struct", delta)
+			s.failf("a field number of a struct grows by %d, limit %d", delta, maxGobPrefix)
 			return
 		}
 		field += int(delta)
@@ -168,20 +168,20 @@ func (s *gobScan) fields(visit func(field int)) {
 // define reads the description of the type id.
 func (s *gobScan) define(id int) {
 	if id < gobFirstDefined || s.types[id] != nil || len(s.types) >= maxGobTypes {
-		s.failf("type %d: not to be described, or described twice, or one of more than %d", id, maxGobTypes)
+		s.failf("type %d is a basic type or described twice, or there are more than %d types", id, maxGobTypes)
 		return
 	}
 	t := &gobWireType{kind: gobKinds}
 	s.fields(func(kind int) {
 		if t.kind != gobKinds || kind >= gobKinds {
-			s.failf("type %d is of several kinds, or of one not known", id)
+			s.failf("type %d has several kinds, or an unknown one", id)
 			return
 		}
 		t.kind = min(kind, gobOpaque)
 		s.describe(t)
 	})
 	if t.kind == gobKinds {
-		s.failf("type %d is of no kind", id)
+		s.failf("type %d has no kind", id)
 	}
 	s.types[id] = t
 }
@@ -229,7 +229,7 @@ func (s *gobScan) named() (name string, id int) {
 	return name, id
 }
 
-// weigh fails if the types are too much work to compile.
+// weigh fails if the types take too much work to compile.
 func (s *gobScan) weigh() {
 	for _, t := range s.types {
 		for _, id := range t.fields {
@@ -238,8 +238,8 @@ func (s *gobScan) weigh() {
 	}
 }
 
-// charge adds up what the decoder does to compile a field that the program does
-// not have: a step for every type it is made of, down to the next struct.
+// charge counts the steps of the decoder to compile a field that the program does not
+// have: one for every type that it is made of, down to the next struct.
 func (s *gobScan) charge(id int, seen map[int]bool) {
 	s.work++
 	if s.work > maxGobWork {
@@ -265,7 +265,7 @@ func (s *gobScan) alone(op *gobOp, depth int) {
 	}
 	if op.wire == nil || op.wire.kind != gobStruct {
 		if s.uint() != 0 {
-			s.failf("no zero before a lone value")
+			s.failf("a value that is not a struct has no zero before it")
 		}
 	}
 	s.value(op, depth)
@@ -334,10 +334,10 @@ func (s *gobScan) structure(op *gobOp, depth int) {
 	})
 }
 
-// iface walks an interface value: the name of its type, empty for nil, the
-// type, and the value with its length. Gob may describe the type in between;
-// such a value comes in pieces, which the decoder takes for something else
-// where it has no use for the value. [Gob] describes all types beforehand.
+// iface walks an interface value: the name of its type, empty for nil, the type, and
+// the value with its length. Gob may describe the type in between; such a value comes
+// in pieces, which the decoder misreads where it drops the value, so they are refused.
+// [Gob] describes all types beforehand.
 func (s *gobScan) iface(op *gobOp, depth int) {
 	if depth >= MaxDepth {
 		s.failf("nested deeper than %d", MaxDepth)
@@ -346,7 +346,7 @@ func (s *gobScan) iface(op *gobOp, depth int) {
 	name := s.bytes()
 	if len(name) == 0 {
 		if op.ignored {
-			// The decoder would not stop here, but take what follows for a value.
+			// The decoder would not stop here, but misread what follows as a value.
 			s.failf("a nil in an interface that the receiver has no field for")
 		}
 		return

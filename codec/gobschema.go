@@ -5,22 +5,22 @@ import (
 	"sync"
 )
 
-// Limits of the type descriptions in one gob message, and of what is kept.
+// Limits of the type descriptions in one gob message, and of those that are kept.
 const (
 	maxGobTypes   = 1024
-	maxGobWork    = 4096     // fields, and the types that these are made of
+	maxGobWork    = 4096     // number of fields, and of the types that they are made of
 	maxGobPrefix  = 64 << 10 // bytes
 	maxGobSchemas = 256      // kept per codec
-	maxGobKept    = 8 << 10  // bytes of descriptions that are worth keeping
+	maxGobKept    = 8 << 10  // bytes of the longest descriptions that are kept
 )
 
-// gobSchema is what the type descriptions at the head of a message say.
+// gobSchema holds the type descriptions at the head of a message.
 type gobSchema struct {
 	types    map[int]*gobWireType // not changed once the schema is made
-	decoders sync.Pool            // of *gobDecoder that have read them
+	decoders sync.Pool            // of *gobDecoder that have read the descriptions
 }
 
-// gobSchemas keeps the schemas that messages came with.
+// gobSchemas keeps the schemas of messages.
 type gobSchemas struct {
 	mu       sync.RWMutex
 	byPrefix map[string]*gobSchema // by the bytes of the descriptions
@@ -50,8 +50,8 @@ func (c *gobSchemas) schema(prefix []byte) (*gobSchema, error) {
 	return s, err
 }
 
-// keep remembers s, at the expense of any other when there are too many: a
-// stranger who sends ever new ones can slow others down, but not for good.
+// keep stores s, in place of any other when there are too many: a peer that always
+// sends new ones can slow down others, but only while it does.
 func (c *gobSchemas) keep(prefix []byte, s *gobSchema) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

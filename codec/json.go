@@ -21,9 +21,8 @@ type jsonEncoder struct {
 	enc *json.Encoder
 }
 
-// JSON returns the codec "json": encoding/json, without the escaping of HTML. A
-// [json.RawMessage] passes through as it is, in both directions, once it is
-// known to be valid.
+// JSON returns the codec "json": encoding/json, without escaping HTML. A
+// [json.RawMessage] that is valid passes through unchanged, in both directions.
 func JSON() tandem.Codec {
 	c := &jsonCodec{types: estimate.JSONTypes()}
 	c.encoders.New = func() any {
@@ -38,7 +37,7 @@ func JSON() tandem.Codec {
 func (*jsonCodec) Name() string { return "json" }
 
 func (c *jsonCodec) Append(dst []byte, v any) (out []byte, err error) {
-	out = dst //nolint:wastedassign // what a panic leaves
+	out = dst //nolint:wastedassign // the result after a panic
 	defer guard(v, &err)
 	switch v := v.(type) {
 	case json.RawMessage:
@@ -57,7 +56,7 @@ func (c *jsonCodec) Append(dst []byte, v any) (out []byte, err error) {
 	if err != nil {
 		return dst, err
 	}
-	return b[:len(b)-1], nil // less the line feed that Encode ends with
+	return b[:len(b)-1], nil // without the line feed that Encode appends
 }
 
 func appendRawJSON(dst []byte, v json.RawMessage) ([]byte, error) {
@@ -78,12 +77,12 @@ func (*jsonCodec) Decode(src []byte, v any) (err error) {
 	return json.Unmarshal(src, v)
 }
 
-// DecodeWithin asks for the memory of the value before it decodes it.
+// DecodeWithin calls memory.Expect for the value before it decodes it.
 func (c *jsonCodec) DecodeWithin(src []byte, v any, memory Memory) error {
 	if err := settable(reflect.ValueOf(v)); err != nil {
 		return err
 	}
-	if jsonDepth(src) <= MaxDepth { // else Decode says so
+	if jsonDepth(src) <= MaxDepth { // else Decode returns the error
 		if err := memory.Expect(estimate.JSON(src, c.types.Of(reflect.TypeOf(v)))); err != nil {
 			return err
 		}
@@ -91,7 +90,7 @@ func (c *jsonCodec) DecodeWithin(src []byte, v any, memory Memory) error {
 	return c.Decode(src, v)
 }
 
-// jsonDepth returns how deep src nests, if it is JSON at all.
+// jsonDepth returns how deep src nests, if it is JSON.
 func jsonDepth(src []byte) int {
 	deepest, depth := 0, 0
 	for i := 0; i < len(src); i++ {

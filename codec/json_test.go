@@ -15,7 +15,7 @@ func TestJSON(t *testing.T) {
 		codectest.SampleNumbers(), &raw, new(string))
 }
 
-// TestRawMessage has spaces and escapes survive, which encoding/json removes.
+// TestRawMessage checks that spaces and escapes stay, which encoding/json removes.
 func TestRawMessage(t *testing.T) {
 	c := codec.JSON()
 	raw := json.RawMessage("{ \"a\" : \"<b>\" }")
@@ -47,7 +47,7 @@ func TestJSONText(t *testing.T) {
 	}
 }
 
-// faultyJSON does what methods do that were not written for strangers.
+// faultyJSON has methods that panic, as methods do that do not check their input.
 type faultyJSON struct{}
 
 func (*faultyJSON) MarshalJSON() ([]byte, error)   { panic("no ink") }

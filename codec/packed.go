@@ -37,8 +37,8 @@ func appendSized(c tandem.Codec, dst []byte, v any) ([]byte, error) {
 	return out, nil
 }
 
-// decodePacked also takes the empty message, which is what a nil argument
-// encodes to, for no values.
+// decodePacked decodes packed values into targets. The empty message, which a nil
+// argument encodes to, is taken as no values.
 func decodePacked(c tandem.Codec, src []byte, targets []any) error {
 	if len(src) == 0 && len(targets) == 0 {
 		return nil
@@ -48,7 +48,7 @@ func decodePacked(c tandem.Codec, src []byte, targets []any) error {
 		return errors.New("packed values: the message does not begin with their number")
 	}
 	if count != uint64(len(targets)) {
-		return fmt.Errorf("packed values: the message has %d, %d are wanted", count, len(targets))
+		return fmt.Errorf("packed values: the message has %d, want %d", count, len(targets))
 	}
 	rest := src[n:]
 	for i, v := range targets {

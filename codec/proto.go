@@ -7,8 +7,8 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// protoMessage has the method that generated types of Protocol Buffers have, whatever
-// generated them. It is known by its shape: this package compiles nothing of theirs.
+// protoMessage has the method that all generated types of Protocol Buffers have, whichever
+// generator made them. This package does not import their runtime.
 type protoMessage interface{ ProtoMessage() }
 
 // IsProto reports whether v is a message of Protocol Buffers: a pointer to a generated
@@ -27,9 +27,9 @@ func IsProto(v any) bool {
 	return false
 }
 
-// noProto returns why gob does not encode or decode values of type t: a message of
-// Protocol Buffers is in them. It returns nil for all others. Gob would leave out
-// fields that are present and zero, and fail for a oneof.
+// noProto returns the error of gob for values of type t with a message of Protocol
+// Buffers inside, and nil for other types. Gob would leave out fields that are present
+// and zero, and fail for a oneof.
 func noProto(t reflect.Type) error {
 	found := protoInside(t, make(map[reflect.Type]bool))
 	if found == nil {
@@ -41,7 +41,7 @@ func noProto(t reflect.Type) error {
 }
 
 // protoInside returns the type of a message of Protocol Buffers that gob finds in
-// values of type t, nil if there is none. Of interfaces it sees nothing.
+// values of type t, or nil. It does not look into interfaces.
 func protoInside(t reflect.Type, seen map[reflect.Type]bool) reflect.Type {
 	if t == nil || seen[t] {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// likeProto has what generated types have.
+// likeProto has the methods of generated types.
 type likeProto struct{ Name *string }
 
 func (*likeProto) ProtoMessage() {}
@@ -26,7 +26,7 @@ func TestGobRefusesProto(t *testing.T) {
 		"a message": &likeProto{}, "a value": likeProto{}, "inside": inside{}, "in an interface": open{&likeProto{}},
 		"several": tandem.Args{1, &likeProto{}}, "a pointer to one": new(*likeProto),
 	} {
-		for range 2 { // the second finds what is kept of the type
+		for range 2 { // the second time, the type is in the cache
 			_, err := Append(c, nil, v)
 			checkRefusal(t, what, err)
 		}
@@ -54,7 +54,7 @@ func TestIsProto(t *testing.T) {
 	}{
 		{nil, false},
 		{1, false},
-		{likeProto{}, false}, // what goes over the wire are pointers
+		{likeProto{}, false}, // messages are pointers
 		{&likeProto{}, true},
 		{(*likeProto)(nil), true},
 		{tandem.Args{}, false},

@@ -18,10 +18,10 @@ const (
 // maxProtoDepth. Generated decoders recurse without a limit, and a stack that
 // outgrows its bound ends the process.
 //
-// Strings and bytes look like messages on the wire, so it follows whatever
-// could be one, valid to its end or not, as a decoder would. ASCII text can't be
-// mistaken: every level takes a length, and lengths below 128 are used up after
-// 64 levels. Each byte is looked at once, on its own level.
+// Strings and bytes look like messages on the wire, so it follows every field that
+// could be a message, valid to its end or not, as a decoder would. ASCII text is not
+// mistaken for one that is too deep: every level needs a length, and lengths below
+// 128 allow 64 levels. Each byte is looked at once on its own level.
 func protoTooDeep(src []byte) bool { return !protoWithin(src, maxProtoDepth) }
 
 func protoWithin(src []byte, levels int) bool {
@@ -80,8 +80,9 @@ func nextProtoField(src []byte) (wire uint64, field, rest []byte, ok bool) {
 	return wire, nil, src[size:], true
 }
 
-// protoVarint is [encoding/binary.Uvarint] as generated decoders do it: they drop the
-// bits beyond 64 of a number of ten bytes. It returns 0 bytes for what is no number.
+// protoVarint reads a number as generated decoders do, which differ from
+// [encoding/binary.Uvarint]: they drop the bits beyond 64 of a number of ten bytes. n is
+// 0 if src does not begin with a number.
 func protoVarint(src []byte) (v uint64, n int) {
 	for i, b := range src[:min(len(src), 10)] {
 		v |= uint64(b&0x7f) << (7 * i)

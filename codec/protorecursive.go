@@ -9,9 +9,9 @@ import (
 // recursive says by reflect.Type whether a type can contain itself.
 var recursive sync.Map
 
-// mayNest reports whether a value of v's type can contain another of its own, or of a
-// type that does. Only such messages can nest deeper than their types do, and need a
-// look before they are decoded.
+// mayNest reports whether v's type can contain itself, or a type that can. Only messages
+// of such types can nest deeper than the types do, and must be checked before they are
+// decoded.
 func mayNest(v any) bool {
 	t := reflect.TypeOf(v)
 	known, ok := recursive.Load(t)

@@ -9,8 +9,8 @@ import (
 
 type raw struct{}
 
-// Raw returns the codec "raw": it encodes a []byte or *[]byte as its bytes and
-// decodes into a *[]byte, which gets a copy of its own.
+// Raw returns the codec "raw": it encodes a []byte or *[]byte as its bytes, and
+// decodes into a *[]byte, which gets a copy of the message.
 func Raw() tandem.Codec { return raw{} }
 
 func (raw) Name() string { return "raw" }
@@ -28,7 +28,7 @@ func (raw) Append(dst []byte, v any) ([]byte, error) {
 	return dst, errors.New("only []byte and *[]byte are encoded; choose another codec")
 }
 
-// Decode does not write into the old bytes of v: the user may have kept them.
+// Decode does not overwrite the old bytes of v, which the user may have kept.
 func (raw) Decode(src []byte, v any) error {
 	p, ok := v.(*[]byte)
 	if !ok || p == nil {

@@ -4,23 +4,24 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Memory is asked before a message is decoded.
+// Memory allows or refuses memory before a message is decoded.
 type Memory interface {
-	// Expect is told about how many bytes of memory a value will take when it is decoded.
-	// An error, which is returned as it is, keeps it from being decoded.
+	// Expect is called with about how many bytes of memory a value will take when it is
+	// decoded. If it returns an error, the value is not decoded, and the error is returned
+	// unchanged.
 	Expect(bytes int64) error
 }
 
-// Estimator is a [tandem.Codec] that knows, without decoding it, about how much memory a
-// message takes.
+// Estimator is a [tandem.Codec] that can estimate how much memory a message takes without
+// decoding it.
 type Estimator interface {
-	// DecodeWithin is Decode, and asks memory before it decodes.
+	// DecodeWithin is Decode, but calls memory.Expect before it decodes.
 	DecodeWithin(src []byte, v any, memory Memory) error
 }
 
-// DecodeWithin is [Decode] of a large message. If the codec is an [Estimator] memory is asked
-// for what each value of the message takes; for others it is asked for as many bytes as the
-// message has.
+// DecodeWithin is [Decode] of a large message. It calls memory.Expect for each value of the
+// message: with the codec's estimate if the codec is an [Estimator], else with the length of
+// the value's encoding.
 func DecodeWithin(c tandem.Codec, src []byte, v any, memory Memory) error {
 	return Decode(Within(c, memory), src, v)
 }
@@ -28,7 +29,7 @@ func DecodeWithin(c tandem.Codec, src []byte, v any, memory Memory) error {
 // Within returns a codec that decodes as [DecodeWithin] does.
 func Within(c tandem.Codec, memory Memory) tandem.Codec { return &within{c, memory} }
 
-// within is a codec that asks before it decodes.
+// within is a codec that calls Expect before it decodes.
 type within struct {
 	tandem.Codec
 

@@ -5,24 +5,24 @@
 //	Gzip()     "gzip"     RFC 1952, with a checksum
 //
 // Snappy and Zstandard are in the packages compress/snappy and compress/zstd,
-// so that nobody compiles what they do not use.
+// so that programs compile only what they use.
 //
 // # What is compressed
 //
 // Whole messages, each on its own: no dictionary and no window outlives a
 // message. Metadata is never compressed, so a secret in it does not share a
-// context with text that an attacker chose (CRIME, BREACH). Who puts secrets and
-// foreign text into one message should not compress it.
+// context with text that an attacker chose (CRIME, BREACH). A message that contains
+// both secrets and text of others should not be compressed.
 //
 // # What decompressing promises
 //
-// It appends at most limit bytes, and otherwise stops with [ErrTooLarge].
-// Memory grows with the bytes that come out, by doubling, and never beyond the
-// limit; a size that the message declares about itself is at most a reason to
-// refuse it. On any error the slice comes back as it was.
+// Decompress appends at most limit bytes, and otherwise stops with [ErrTooLarge].
+// Memory grows with the output, by doubling, and never beyond the limit; a size
+// that the message declares is only used to refuse the message. On any error dst is
+// returned unchanged.
 //
-// A compressor is a value, safe for concurrent use. It pools its state, which
-// is some hundred kilobytes a writer, so make one and share it.
+// A compressor is safe for concurrent use. It pools its state, which
+// is some hundred kilobytes for each writer, so make one and share it.
 package compress
 
 import (
@@ -37,8 +37,8 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// ErrTooLarge is what the error of a Decompress is, by [errors.Is], when the
-// message is larger than the limit.
+// ErrTooLarge is in the chain of the error of Decompress when the message is larger
+// than the limit.
 var ErrTooLarge = errors.New("decompressed message too large")
 
 // level is the fastest. The default makes text 4 to 10 percent smaller, and
@@ -48,8 +48,8 @@ const level = flate.BestSpeed
 // minRoom is the least number of bytes by which output grows.
 const minRoom = 512
 
-// expected is how many times larger than its compressed form a message is
-// guessed to be. A wrong guess costs a copy.
+// expected is how many times as large as its compressed form a message is
+// estimated to be. A wrong estimate costs a copy.
 const expected = 4
 
 // Deflate returns the compressor "deflate".
@@ -62,13 +62,13 @@ func Gzip() tandem.Compressor {
 	return newStream("gzip", newGzipWriter, newGzipReader)
 }
 
-// stream makes a compressor of a stream's writer and reader.
+// stream is a compressor that uses the writer and the reader of a stream format.
 type stream struct {
 	name             string
 	writers, readers sync.Pool // of *writer and *reader
 }
 
-// resetWriter and resetReader are used for one message after another.
+// resetWriter and resetReader can be reset, to be reused for the next message.
 type (
 	resetWriter interface {
 		io.WriteCloser
@@ -109,7 +109,7 @@ func (s *stream) Decompress(dst, src []byte, limit int) ([]byte, error) {
 	return out, nil
 }
 
-// writer is an io.Writer that appends what comes out of to.
+// writer is an io.Writer that appends the output of to.
 type writer struct {
 	out []byte
 	to  resetWriter
@@ -133,7 +133,7 @@ func (w *writer) compress(dst, src []byte) ([]byte, error) {
 }
 
 type reader struct {
-	in   bytes.Reader // an io.ByteReader, so that from reads no further than its end
+	in   bytes.Reader // an io.ByteReader, so that from does not read past its end
 	from resetReader
 }
 
@@ -150,7 +150,7 @@ func (r *reader) decompress(dst, src []byte, limit int) ([]byte, error) {
 	return out, err
 }
 
-// readAll appends what r gives to dst, at most limit bytes, making room for
+// readAll appends the bytes of r to dst, at most limit of them. It makes room for
 // guess bytes first.
 func readAll(dst []byte, r io.Reader, guess, limit int) ([]byte, error) {
 	for start := len(dst); ; {
@@ -174,14 +174,14 @@ func readAll(dst []byte, r io.Reader, guess, limit int) ([]byte, error) {
 	}
 }
 
-// grow returns dst with room for exactly n bytes more: append would take more.
+// grow returns dst with room for exactly n bytes more; append would allocate more.
 func grow(dst []byte, n int) []byte {
 	out := make([]byte, len(dst), len(dst)+n)
 	copy(out, dst)
 	return out
 }
 
-// atEnd returns an error unless r has nothing more to give.
+// atEnd returns an error unless r is at its end.
 func atEnd(r io.Reader, limit int) error {
 	var more [1]byte
 	n, err := io.ReadFull(r, more[:])
@@ -212,7 +212,7 @@ func newGzipWriter() resetWriter {
 
 func newGzipReader() resetReader { return new(gzip.Reader) }
 
-// flateReader gives flate's reader the Reset of gzip's.
+// flateReader is flate's reader with a Reset like that of gzip's.
 type flateReader struct{ io.ReadCloser }
 
 func newFlateReader() resetReader { return flateReader{flate.NewReader(nil)} }

@@ -16,9 +16,9 @@ import (
 func TestDeflate(t *testing.T) { compresstest.Run(t, compress.Deflate()) }
 func TestGzip(t *testing.T)    { compresstest.Run(t, compress.Gzip()) }
 
-// TestOthersRead has the standard library read what we write: the names stand
-// for formats that other programs know.
-func TestOthersRead(t *testing.T) {
+// TestStandardLibraryReads checks that the standard library reads the output: the names are
+// those of formats that other programs know.
+func TestStandardLibraryReads(t *testing.T) {
 	src := compresstest.Samples()["text"]
 	readers := map[tandem.Compressor]func(io.Reader) (io.Reader, error){
 		compress.Deflate(): func(r io.Reader) (io.Reader, error) { return flate.NewReader(r), nil },
@@ -51,7 +51,7 @@ func TestGzipChecksum(t *testing.T) {
 	}
 }
 
-// TestGzipMembers has a second member count against the same limit.
+// TestGzipMembers checks that a second member counts against the same limit.
 func TestGzipMembers(t *testing.T) {
 	c := compress.Gzip()
 	packed, err := c.Compress(nil, []byte("hello"))
@@ -67,7 +67,7 @@ func TestGzipMembers(t *testing.T) {
 	}
 }
 
-// TestRoom wants no room to be made beyond the limit.
+// TestRoom checks that no room is made beyond the limit.
 func TestRoom(t *testing.T) {
 	src := compresstest.Samples()["zeros"]
 	c := compress.Deflate()
@@ -81,8 +81,8 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestSteadyState wants no allocation when the caller has room and the pools
-// are warm.
+// TestSteadyState checks that nothing is allocated when the caller has room and the
+// pools are filled.
 func TestSteadyState(t *testing.T) {
 	src := compresstest.Samples()["text"]
 	for _, c := range []tandem.Compressor{compress.Deflate(), compress.Gzip()} {

@@ -29,7 +29,7 @@ func ExampleDeflate() {
 	// Output: it says: hello <nil>
 }
 
-// A message that grows beyond the limit is given up before it takes memory.
+// A message that would exceed the limit is refused before it takes the memory.
 func ExampleErrTooLarge() {
 	c := compress.Deflate()
 	bomb, _ := c.Compress(nil, make([]byte, 10<<20))

@@ -2,5 +2,5 @@
 
 package compress_test
 
-// raceEnabled: the race detector makes sync.Pool forget at random.
+// raceEnabled: the race detector makes sync.Pool drop values at random.
 const raceEnabled = true

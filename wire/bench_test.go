@@ -7,7 +7,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Each benchmark writes what a call carries, or reads it; none may allocate.
+// Each benchmark writes or reads the head of a frame; none may allocate.
 
 func BenchmarkHeader(b *testing.B) {
 	h := Header{581, TypeRequest, FlagEnd, MakeStream(7, 3)}
@@ -83,7 +83,7 @@ func BenchmarkResponse(b *testing.B) {
 	}
 }
 
-// TestAllocations holds the heads of calls to none.
+// TestAllocations checks that writing and reading heads does not allocate.
 func TestAllocations(t *testing.T) {
 	request := AppendRequest(nil, &Request{Name: Name{Number: 3}, Timeout: 5 * time.Second})
 	response := AppendResponse(nil, &Response{HasLoad: true, Load: Load{InFlight: 3}})

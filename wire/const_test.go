@@ -67,8 +67,8 @@ func TestConstants(t *testing.T) {
 	}
 }
 
-// TestFirstByte holds the promise that lets a port be shared: the first byte
-// of a connection belongs to no other protocol.
+// TestFirstByte checks that the first byte of a connection belongs to no other
+// protocol, so that a port can be shared.
 func TestFirstByte(t *testing.T) {
 	first := wire.Magic[0]
 	if first < 0x83 || first > 0xbf {
@@ -76,12 +76,12 @@ func TestFirstByte(t *testing.T) {
 	}
 }
 
-// The message that the throughput of this kind of framework is compared with.
+// benchmarkMessage is the message size with which frameworks of this kind are compared, in bytes.
 const benchmarkMessage = 581
 
-// TestOverhead holds the promise of at most 20 bytes beside a message, in each
-// direction, once a method's name is known: whatever method of the 4,096,
-// with a deadline of 5 s, and with a load report of a busy server.
+// TestOverhead checks that a message takes at most 20 bytes more, in each direction,
+// once a method's name is known: for each of the 4,096 methods, with a deadline of
+// 5 s, and with a load report of a busy server.
 func TestOverhead(t *testing.T) {
 	const most = 20
 	message := make([]byte, benchmarkMessage)

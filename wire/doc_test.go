@@ -23,8 +23,8 @@ func readDocument(t *testing.T) []string {
 	return strings.Split(string(text), "\n")
 }
 
-// hexBlock is an example of the document: what stands between "```hex name"
-// and "```", without the comments.
+// hexBlock is an example of the document: the text between "```hex name" and
+// "```", without the comments.
 type hexBlock struct {
 	name string
 	line int

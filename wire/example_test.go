@@ -9,7 +9,7 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// Each side begins with a preface: what it takes and what it knows.
+// Each side begins with a preface: what it accepts and which codecs it has.
 func ExampleAppendPreface() {
 	settings := wire.DefaultSettings()
 	settings.Codecs = []string{"json"}
@@ -68,8 +68,8 @@ func ExamplePutHeader() {
 	// Output: 03 00 00 02 83 00 00 01 00 00 00 00 00 35 36
 }
 
-// A response that fails carries a status; one that succeeds has none. Both may
-// say how busy the server is.
+// The response of a call that failed carries a status; that of a call that succeeded
+// has none. Both may have a load report.
 func ExampleAppendResponse() {
 	head := wire.AppendResponse(nil, &wire.Response{
 		Status:  wire.AppendStatus(nil, &wire.Status{Code: tandem.NotFound, Message: "no order 17"}),
@@ -85,8 +85,7 @@ func ExampleAppendResponse() {
 	// Output: not found: no order 17, {InFlight:3 Queued:0 Utilization:12}, <nil>
 }
 
-// The highest bit of a status is a promise: no handler ran, so that another
-// attempt does no harm.
+// The highest bit of a status says that no handler ran, so that a retry is safe.
 func ExampleAppendStatus() {
 	b := wire.AppendStatus(nil, &wire.Status{
 		Code: tandem.ResourceExhausted, NotExecuted: true, Message: "busy", RetryAfter: 50 * time.Millisecond,
@@ -107,8 +106,8 @@ func ExampleAppendMetadata() {
 	// blue [4bf9 00f0] <nil>
 }
 
-// The index of a stream number may be used again as soon as the call before is
-// over; the generation tells the two apart.
+// The index of a stream number may be reused as soon as the earlier call is over;
+// the generation distinguishes the two.
 func ExampleMakeStream() {
 	before, after := wire.MakeStream(7, 1), wire.MakeStream(7, 2)
 	fmt.Println(before.Index() == after.Index(), before == after)
@@ -130,8 +129,8 @@ func ExampleAppendPing() {
 	// Output: 08 00 00 08 00 00 00 00 00 00 00 00 01 02 03 00 00 00 00 00, <nil>
 }
 
-// A server that drains says how many requests it has taken: those sent after
-// them did not run, and may go elsewhere.
+// A server that drains says how many requests it has accepted: later ones did not run,
+// and can be retried at another server.
 func ExampleAppendGoAway() {
 	frame := wire.AppendGoAway(nil, wire.GoAway{Accepted: 2, Reason: wire.ReasonDrain, Message: "shutting down"})
 	g, err := wire.ParseGoAway(frame[wire.HeaderLen:])

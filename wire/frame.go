@@ -11,7 +11,7 @@ const (
 	TypeResponse Type = 2 // answers a call, accepts a stream, or ends one
 	TypeData     Type = 3 // a further block of a message, or a stream's message
 	TypeCancel   Type = 4 // the caller gives up
-	TypeReset    Type = 5 // the called side breaks off; carries a status
+	TypeReset    Type = 5 // the callee ends the call early; carries a status
 	TypeWindow   Type = 6 // more credit for a stream, or (stream 0) for all streams
 	TypePing     Type = 7 // answered by a pong with the same 8 bytes
 	TypePong     Type = 8
@@ -25,7 +25,7 @@ type Flags uint8
 const (
 	FlagEnd        Flags = 0x01 // the message is complete with this block
 	FlagLast       Flags = 0x02 // the sender has no more messages for this stream
-	FlagOneWay     Flags = 0x04 // request: nothing is answered
+	FlagOneWay     Flags = 0x04 // request: there is no response
 	FlagStream     Flags = 0x08 // request: any number of messages follow, both ways
 	FlagCompressed Flags = 0x10 // first block: the message is compressed
 	FlagAnswer     Flags = 0x80 // the stream was opened by the receiver of this frame
@@ -33,21 +33,21 @@ const (
 
 // Stream is the number of a call on a connection, chosen by the side that
 // opens it: an index in the low 16 bits and a generation above, so that a late
-// answer never reaches a stranger. 0 is the connection itself.
+// response never reaches another call. 0 is the connection itself.
 type Stream uint64
 
 const maxStream = 1<<56 - 1
 
-// MakeStream puts an index and a generation together. Bits of the generation
+// MakeStream returns the number of an index and a generation. Bits of the generation
 // past the fortieth are dropped.
 func MakeStream(index uint16, generation uint64) Stream {
 	return Stream((generation<<16 | uint64(index)) & maxStream)
 }
 
-// Index returns the number's slot.
+// Index returns the index of the call's slot.
 func (s Stream) Index() uint16 { return uint16(s) } //nolint:gosec // the low bits are meant
 
-// Header is the fixed head of every frame: 3 bytes length, 1 type, 1 flags, 7
+// Header is the fixed header of every frame: 3 bytes length, 1 type, 1 flags, 7
 // stream number, all little-endian.
 type Header struct {
 	Length int // of the payload that follows
@@ -118,13 +118,13 @@ func ParsePing(b []byte) (payload [8]byte, err error) {
 	return [8]byte(b), nil
 }
 
-// Reason says why a connection goes away.
+// Reason says why a side accepts no more calls on a connection.
 type Reason uint8
 
 // The reasons.
 const (
 	ReasonDrain     Reason = 0 // planned: running calls are finished first
-	ReasonViolation Reason = 1 // the peer broke the protocol
+	ReasonViolation Reason = 1 // the peer violated the protocol
 	ReasonVersion   Reason = 2 // no common version
 	ReasonOverload  Reason = 3 // the peer does not read, or floods
 )

@@ -10,10 +10,9 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// The fuzz targets check of every parser that it does not panic, that its
-// errors are violations, that it takes no more memory than its input pays for,
-// and that what it gives back is stable: appended and parsed again it is the
-// same.
+// The fuzz targets check that a parser does not panic, that its errors are
+// violations, that it takes no more memory than the size of its input allows, and
+// that its result is stable: appended and parsed again it is the same.
 
 // addChecks makes the inputs of a parser's limit tests seeds.
 func addChecks(f *testing.F, parser string) {
@@ -35,7 +34,7 @@ func addVectors(f *testing.F, from int, wanted func(*element) bool) {
 	}
 }
 
-// refused reports whether err is one; it must be a violation.
+// refused reports whether err is not nil; it must be a violation then.
 func refused(t *testing.T, err error) bool {
 	t.Helper()
 	if err != nil && !errors.Is(err, wire.ErrViolation) {
@@ -44,7 +43,7 @@ func refused(t *testing.T, err error) bool {
 	return err != nil
 }
 
-// atMost checks that a result is not larger than the input pays for.
+// atMost checks that a result is not larger than limit.
 func atMost(t *testing.T, got, limit int) {
 	t.Helper()
 	if got > limit {
@@ -97,8 +96,8 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// withoutLength is e in words. Appended anew, a head may be shorter, and what
-// is about the connection has neither flags nor a stream number.
+// withoutLength returns e in words, to compare. Appended again, a head may be
+// shorter, and a frame about the connection has neither flags nor a stream number.
 func withoutLength(e element) []string {
 	switch e.header.Type {
 	case wire.TypePing, wire.TypePong, wire.TypeGoAway:
@@ -170,7 +169,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// orNil is what an empty field is when it was left out.
+// orNil returns nil for an empty field, as for one that was left out.
 func orNil(b []byte) []byte {
 	if len(b) == 0 {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-var update = flag.Bool("update", false, "write testdata/vectors.txt anew")
+var update = flag.Bool("update", false, "rewrite testdata/vectors.txt")
 
 const vectorFile = "testdata/vectors.txt"
 
@@ -28,7 +28,7 @@ const vectorIntro = `# Golden vectors of the protocol, for implementations in an
 # protocol itself has changed.
 `
 
-// vector is what one side sends in a row.
+// vector is a series of elements that one side sends.
 type vector struct {
 	name string
 	send []element // nil for a read vector
@@ -165,7 +165,7 @@ func unhex(t *testing.T, s string) []byte {
 	return b
 }
 
-// wordsOf parses b and says what is in it.
+// wordsOf parses b and describes its elements in words.
 func wordsOf(t *testing.T, b []byte) (lines []string) {
 	t.Helper()
 	for len(b) > 0 {
@@ -179,8 +179,8 @@ func wordsOf(t *testing.T, b []byte) (lines []string) {
 	return lines
 }
 
-// TestVectors holds every vector to the committed file: Append gives its bytes,
-// and Parse gives its words, which are also those of the fields appended.
+// TestVectors compares every vector with the committed file: Append writes its bytes,
+// and Parse reads its words, which are also those of the appended fields.
 func TestVectors(t *testing.T) {
 	if *update {
 		writeVectors(t)
@@ -208,7 +208,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// words says what was appended. The lengths come from the bytes.
+// words describes the appended elements. The lengths come from the bytes.
 func (v *vector) words() (lines []string) {
 	for i := range v.send {
 		e := v.send[i]

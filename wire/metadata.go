@@ -53,18 +53,18 @@ func folded(m tandem.Metadata) tandem.Metadata {
 	return m
 }
 
-// ParseMetadata reads pairs; a key may occur several times. Keys come out in
-// lower case, whatever the peer has sent: else nobody would find them. The
+// ParseMetadata reads pairs; a key may occur several times. Keys are returned in
+// lower case, whatever the peer has sent: else Get would not find them. The
 // result does not refer to b; it is nil when there are none.
 func ParseMetadata(b []byte) (tandem.Metadata, error) { return new(Pairs).Parse(b) }
 
-// Pairs is the memory of metadata, which later metadata may use again.
+// Pairs is memory for metadata, which later metadata may reuse. The zero value is ready.
 type Pairs struct {
 	pairs  tandem.Metadata
 	values []string
 }
 
-// Parse is [ParseMetadata] into the memory of what it parsed before.
+// Parse is [ParseMetadata] into the memory of p. It overwrites what p parsed before.
 func (p *Pairs) Parse(b []byte) (tandem.Metadata, error) {
 	if len(b) == 0 {
 		return nil, nil
@@ -96,7 +96,7 @@ func (p *Pairs) Parse(b []byte) (tandem.Metadata, error) {
 	return p.pairs, nil
 }
 
-// before returns the n bytes of text that rest, its end, follows.
+// before returns the n bytes of text before rest, which is the end of text.
 func before(text string, rest []byte, n int) string {
 	end := len(text) - len(rest)
 	return text[end-n : end]

@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 )
 
-// Magic is how each side's byte stream starts. No other protocol on a shared
-// port starts with the first byte: it is no UTF-8 lead byte, no gob length, no
+// Magic is the start of each side's byte stream. No other protocol on a shared
+// port starts with its first byte: it is no UTF-8 lead byte, no gob length, no
 // TLS record, and none of HTTP, JSON, rpcx (08), Thrift (80, 82) or Dubbo (DA).
 const Magic = "\x93TND"
 
@@ -22,7 +22,7 @@ const (
 	MaxListedName = 32
 )
 
-// Settings are what a side tells the other at the start: what it accepts.
+// Settings are what a side accepts, as it tells the other side in its preface.
 type Settings struct {
 	MaxMessage   uint64 // largest message it takes, on the wire and decompressed
 	MaxOpen      uint64 // calls that the peer may have open at a time
@@ -45,8 +45,8 @@ const (
 	settingCompressor   = 6
 )
 
-// DefaultSettings returns the protocol's defaults: what holds for a setting
-// that a peer leaves out. No codec is among them.
+// DefaultSettings returns the protocol's defaults, which apply to settings that a
+// peer leaves out. They have no codecs.
 func DefaultSettings() Settings {
 	return Settings{
 		MaxMessage:   DefaultMaxMessage,

@@ -15,7 +15,7 @@ const (
 
 // Name is a method name as a request carries it.
 type Name struct {
-	// Number is the 0-based place among the names defined so far, when Text
+	// Number is the 0-based index among the names defined so far, when Text
 	// is nil.
 	Number int
 	Text   []byte
@@ -25,7 +25,7 @@ type Name struct {
 // Request is the head of a request; the message's first block follows it.
 type Request struct {
 	Name       Name
-	Codec      uint8         // place in the receiver's list, from 0
+	Codec      uint8         // index in the receiver's list, from 0
 	Compressor uint8         // of this call's compressed messages, from 1; 0 for none
 	Timeout    time.Duration // time left, in µs on the wire; 0 for no deadline
 	Attempt    uint32        // 0 for the first
@@ -172,7 +172,7 @@ func parseRequestFields(b []byte, mask byte, r *Request) (_ []byte, err error) {
 	return skipExtension(b, mask)
 }
 
-// skipExtension skips what a later version may put between head and message.
+// skipExtension skips an extension, which a later version may put between head and message.
 func skipExtension(b []byte, mask byte) ([]byte, error) {
 	if mask&maskExtension == 0 {
 		return b, nil

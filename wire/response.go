@@ -7,7 +7,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Load is how busy a server says it is. It rides on responses.
+// Load is a server's report of how busy it is. Responses carry it.
 type Load struct {
 	InFlight    uint32 // calls whose handlers are running
 	Queued      uint32 // calls waiting for one
@@ -17,7 +17,7 @@ type Load struct {
 // Status is the outcome of a call.
 type Status struct {
 	Code        tandem.Code
-	NotExecuted bool // certain: no handler ran
+	NotExecuted bool // it is certain that no handler ran
 	Message     string
 	Details     []tandem.Detail
 	RetryAfter  time.Duration // in µs on the wire; negative: do not; 0: no advice
@@ -122,12 +122,12 @@ func parseLoad(b []byte, r *Response) ([]byte, error) {
 
 const statusNotExecuted = 0x80
 
-// retryDetail is the type of the detail that carries RetryAfter: a detail, for
-// receivers that know nothing of it keep those, and hand them on.
+// retryDetail is the type of the detail that carries RetryAfter. It is a detail because
+// receivers that do not know it keep details and pass them on.
 const retryDetail = "tandem-retry"
 
-// AppendStatus appends a status. What exceeds [MaxStatus] is cut: first
-// details, then the message.
+// AppendStatus appends a status. If it exceeds [MaxStatus], details are left out
+// first, and then the message is cut.
 func AppendStatus(dst []byte, s *Status) []byte {
 	code := byte(s.Code)
 	if s.NotExecuted {
@@ -151,7 +151,7 @@ func AppendStatus(dst []byte, s *Status) []byte {
 	return dst
 }
 
-// appendRetry appends the detail of RetryAfter; its value is 0 for do not.
+// appendRetry appends the detail of RetryAfter; its value is 0 for [tandem.DoNotRetry].
 func appendRetry(dst []byte, after time.Duration) []byte {
 	var us uint64
 	if after > 0 {
@@ -160,7 +160,7 @@ func appendRetry(dst []byte, after time.Duration) []byte {
 	return appendPrefixed(appendPrefixed(dst, retryDetail), binary.AppendUvarint(nil, us))
 }
 
-// parseRetry reads the value of RetryAfter's detail; 0 if there is none in it.
+// parseRetry returns the value of RetryAfter's detail, or 0 if it can't be read.
 func parseRetry(value []byte) time.Duration {
 	us, rest, err := uvarint(value, retryDetail)
 	switch {

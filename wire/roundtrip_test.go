@@ -14,7 +14,7 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// dice throws values of the protocol. A seed that fails is in the log.
+// dice makes random values of the protocol. A seed that fails is in the log.
 type dice struct{ *rand.Rand }
 
 func throw(t *testing.T, runs int, f func(d dice)) {
@@ -31,7 +31,7 @@ func throw(t *testing.T, runs int, f func(d dice)) {
 
 func (d dice) bool() bool { return d.IntN(2) == 0 }
 
-// number is small, large or anything between, at most limit.
+// number returns a small, large or medium number of at most limit.
 func (d dice) number(limit uint64) uint64 {
 	if limit < 1<<63 {
 		return min(d.Uint64()>>d.IntN(64), limit)
@@ -248,7 +248,7 @@ func TestRoundTripControl(t *testing.T) {
 	})
 }
 
-// TestAppendDoesNotTouch checks that Append functions leave what is there.
+// TestAppendDoesNotTouch checks that Append functions do not change the bytes that are in dst.
 func TestAppendDoesNotTouch(t *testing.T) {
 	for _, v := range vectors {
 		before := []byte("what was there")
@@ -323,7 +323,7 @@ func TestStatusIsCut(t *testing.T) {
 	}
 }
 
-// TestRetryAfterIsRounded checks what a status makes of odd pauses.
+// TestRetryAfterIsRounded checks how a status rounds pauses and bounds them.
 func TestRetryAfterIsRounded(t *testing.T) {
 	for sent, want := range map[time.Duration]time.Duration{
 		0:                0,
@@ -340,8 +340,8 @@ func TestRetryAfterIsRounded(t *testing.T) {
 	}
 }
 
-// TestUnreadableRetryAfter checks that advice that can't be read is none, and
-// that of several the last counts.
+// TestUnreadableRetryAfter checks that advice that can't be read is ignored, and that
+// the last of several counts.
 func TestUnreadableRetryAfter(t *testing.T) {
 	advice := func(values ...string) (all []tandem.Detail) {
 		for _, v := range values {

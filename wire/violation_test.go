@@ -15,11 +15,11 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// What a peer may send, written by hand.
+// Bytes that a peer may send, written by hand.
 
 func uv(n uint64) []byte { return binary.AppendUvarint(nil, n) }
 
-// sized is a length and that many bytes.
+// sized returns a length and that many bytes.
 func sized(n int) []byte { return append(uv(uint64(n)), bytes.Repeat([]byte("x"), n)...) }
 
 // cutOff declares n bytes and has one less.
@@ -34,14 +34,14 @@ func setting(id uint64, value []byte) []byte {
 // endless is a number of more than 64 bits.
 var endless = bytes.Repeat([]byte{0xff}, 10)
 
-// check is an input and what a parser says of it: "" for fine.
+// check is an input and the error that a parser returns for it; "" for none.
 type check struct {
 	name string
 	in   []byte
 	want string
 }
 
-// The parsers, without their results.
+// parsers has the parsers, without their results.
 var parsers = map[string]func([]byte) error{
 	"header":   func(b []byte) error { _, err := wire.ParseHeader(b); return err },
 	"window":   func(b []byte) error { _, err := wire.ParseWindow(b); return err },
@@ -236,8 +236,8 @@ func nameChecks(id uint64, what string) []check {
 	}
 }
 
-// TestLimits tries every length at nothing, at its limit, past its limit and
-// cut off. What is wrong is a violation that says what, and costs no memory.
+// TestLimits tries every length at zero, at its limit, past its limit and cut off.
+// The error is a violation that names the cause, and takes no memory.
 func TestLimits(t *testing.T) {
 	for parser, list := range checks {
 		for _, c := range list {
@@ -279,7 +279,7 @@ func TestDeclaredLengthsTakeNoMemory(t *testing.T) {
 	}
 }
 
-// TestHeadsCutOff cuts heads with everything in them at every place.
+// TestHeadsCutOff cuts off heads with all fields, at every byte.
 func TestHeadsCutOff(t *testing.T) {
 	md := mustMetadata(tandem.Metadata{"key": {"value"}})
 	heads := map[string][]byte{
@@ -303,8 +303,8 @@ func TestHeadsCutOff(t *testing.T) {
 	}
 }
 
-// TestClamped checks values that are within the format but past all sense:
-// they are cut, not refused.
+// TestClamped checks values that the format allows but that are too large: they are
+// reduced to their limits, not refused.
 func TestClamped(t *testing.T) {
 	var r wire.Request
 	for in, want := range map[uint64]time.Duration{0: time.Microsecond, 1: time.Microsecond, 1<<64 - 1: 9007199254740 * time.Microsecond} {

@@ -1,10 +1,10 @@
 // Package wire is tandem's own protocol as bytes: every element has an Append
 // function that writes it and a Parse function that reads it. There is no I/O,
-// no clock and no state here. docs/protocol.md is the same in prose.
+// no clock and no state here. docs/protocol.md describes the protocol in prose.
 //
 // Parse functions check every length against its limit first and never allocate
-// from a declared length. What they return refers to their input where they say
-// so, and nowhere else.
+// memory because of a declared length. Their results refer to the input only where
+// their documentation says so.
 package wire
 
 import (
@@ -27,7 +27,7 @@ const (
 	DefaultStreamWindow = 256 << 10 // credit of a new stream
 	DefaultConnWindow   = 4 << 20   // credit of all streams of a connection together
 	MinWindow           = 16 << 10  // smallest initial credit; with less, a sender of 4 KiB blocks could wait for ever
-	MaxWindow           = 1 << 30   // largest credit anybody may hold
+	MaxWindow           = 1 << 30   // largest credit that a side may have
 
 	MaxMetadata      = 16 << 10  // bytes of encoded metadata
 	MaxMetadataPairs = 128       // pairs of it
@@ -39,7 +39,7 @@ const (
 )
 
 // ErrViolation is in the chain of every error that a Parse function returns:
-// the peer broke the protocol and the connection is of no further use.
+// the peer violated the protocol, and the connection must be closed.
 var ErrViolation = errors.New("protocol violation")
 
 func violation(format string, args ...any) error {

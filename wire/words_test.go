@@ -12,8 +12,8 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// element is a preface or a frame, taken apart: what the golden vectors, the
-// examples of docs/protocol.md and the fuzz targets have in common.
+// element is a parsed preface or frame: the golden vectors, the examples of
+// docs/protocol.md and the fuzz targets use it.
 type element struct {
 	preface *wire.Settings // nil for a frame
 	version uint8          // of a preface that was parsed
@@ -54,7 +54,7 @@ func appendHead(dst []byte, head any) []byte {
 
 var errShort = errors.New("not complete yet")
 
-// parse takes the first element of b apart and returns the rest.
+// parse parses the first element of b and returns the rest.
 func parse(b []byte) (e element, rest []byte, err error) {
 	if strings.HasPrefix(string(b), wire.Magic) {
 		return parsePreface(b)
@@ -123,7 +123,7 @@ var flagNames = map[wire.Flags]string{
 	wire.FlagCompressed: "Compressed", wire.FlagAnswer: "Answer",
 }
 
-// words says in words what e is, a line a part.
+// words describes e in words, one line for each part.
 func (e *element) words() []string {
 	if e.preface != nil {
 		version := cmp.Or(e.version, wire.Version)

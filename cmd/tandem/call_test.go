@@ -32,7 +32,7 @@ func TestCall(t *testing.T) {
 		{"several", "", []string{"-n", r.target, "Arith.Div", "[17, 5]"}, 0, "[3,2]", ""},
 		{"an error of the method", "", []string{"-n", r.target, "Arith.Div", "[17, 0]"}, 13, "", "invalid argument: 17 divided by zero (said by the server; it may have run)"},
 		{"an array as it is", "", []string{r.target, "Arith.Mul", "[17, 5]"}, 13, "", "it did not run"},
-		{"too few", "", []string{"-n", r.target, "Arith.Div", "[17]"}, 13, "", "the message has 1, 2 are wanted"},
+		{"too few", "", []string{"-n", r.target, "Arith.Div", "[17]"}, 13, "", "the message has 1, want 2"},
 		{"no arguments", "", []string{r.target, "Arith.Div"}, 13, "", "it did not run"},
 		{"no such method", "", []string{r.target, "Arith.Sub", mul}, 22, "", "Arith.Sub"},
 		{"nobody there", "", []string{"tcp://127.0.0.1:1", "Arith.Mul", mul}, 24, "", "it did not run"},

@@ -1,5 +1,5 @@
 // Package codectest checks that a codec keeps the contract of [tandem.Codec].
-// It is for the tests of codecs, ours and yours:
+// It is for tests of codecs, also of other modules:
 //
 //	func TestCodec(t *testing.T) {
 //		codectest.Run(t, mycodec.Codec(), &Point{1, 2}, &Route{…})
@@ -19,8 +19,8 @@ import (
 )
 
 // Run runs the checks as subtests. The samples are pointers to values that the
-// codec can encode; the more of its features they use, the better. What
-// is decoded must equal them, as far as the codec can tell.
+// codec can encode; the more of its features they use, the better. Decoded values
+// must equal them, except for differences that encoding removes.
 func Run(t *testing.T, c tandem.Codec, samples ...any) {
 	t.Run("Name", func(t *testing.T) { checkName(t, c) })
 	for _, v := range samples {
@@ -37,7 +37,7 @@ func Run(t *testing.T, c tandem.Codec, samples ...any) {
 }
 
 // Allocated returns how many bytes f allocated, on the heap and in total. Other
-// goroutines count too, so leave room for some.
+// goroutines are included, so bounds need some slack.
 func Allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -46,7 +46,7 @@ func Allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// Bound is how many bytes decoding n bytes may allocate: what package codec
+// Bound returns how many bytes decoding n bytes may allocate: what package codec
 // promises for flat data.
 func Bound(n int) uint64 { return 16*uint64(n) + 64<<10 }
 
@@ -62,8 +62,8 @@ func encode(t *testing.T, c tandem.Codec, v any) []byte {
 // fresh returns a pointer to a new zero value of the type that v points to.
 func fresh(v any) any { return reflect.New(reflect.TypeOf(v).Elem()).Interface() }
 
-// same compares values that have been through the codec: before, they may
-// differ in what does not count, such as the location of a time.
+// same compares values after they have been encoded and decoded: before, they may
+// have differences that do not matter, such as the location of a time.
 func same(t *testing.T, c tandem.Codec, got, want any) {
 	t.Helper()
 	if got, want := again(t, c, got), again(t, c, want); !reflect.DeepEqual(got, want) {
@@ -86,7 +86,7 @@ func checkName(t *testing.T, c tandem.Codec) {
 	}
 }
 
-// checkRoundTrip goes round more than once: the first time may be special.
+// checkRoundTrip encodes and decodes more than once, as the first time may differ.
 func checkRoundTrip(t *testing.T, c tandem.Codec, v any) {
 	for range 3 {
 		got := fresh(v)
@@ -97,7 +97,7 @@ func checkRoundTrip(t *testing.T, c tandem.Codec, v any) {
 	}
 }
 
-// checkAppends wants what was in dst to stay, with and without spare capacity.
+// checkAppends checks that Append keeps the bytes of dst, with and without spare capacity.
 func checkAppends(t *testing.T, c tandem.Codec, v any) {
 	for _, spare := range []int{0, 1, 1 << 16} {
 		dst := slices.Grow([]byte("head"), spare)

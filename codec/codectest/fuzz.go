@@ -8,9 +8,9 @@ import (
 	"github.com/tandem-rpc/tandem/codec"
 )
 
-// Fuzz decodes whatever the fuzzer makes of the encoded samples, into each of
-// their types. It fails on a panic, if decoding n bytes allocates more than
-// perByte times n plus 256 KiB, and if what was decoded can't be encoded.
+// Fuzz decodes what the fuzzer makes of the encoded samples, into each of their
+// types. It fails on a panic, if decoding n bytes allocates more than perByte times n
+// plus 256 KiB, or if a decoded value can't be encoded.
 func Fuzz(f *testing.F, c tandem.Codec, perByte int, samples ...any) {
 	for _, v := range samples {
 		src, err := codec.Append(c, nil, v)

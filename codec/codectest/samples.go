@@ -2,8 +2,8 @@ package codectest
 
 import "time"
 
-// Order is a message of some 600 bytes when encoded, with what messages usually
-// have. Codecs that go by reflection can be measured and fuzzed with it.
+// Order is a typical message of about 600 bytes when encoded. Codecs that use
+// reflection can be measured and fuzzed with it.
 type Order struct {
 	ID       uint64            `json:"id" msgpack:"id"`
 	Customer string            `json:"customer" msgpack:"customer"`
@@ -76,7 +76,7 @@ type Numbers struct {
 	Many []int64
 }
 
-// SampleNumbers returns extreme ones.
+// SampleNumbers returns Numbers with extreme values.
 func SampleNumbers() *Numbers {
 	return &Numbers{
 		I8: -128, I16: -32768, I32: -1 << 31, I64: -1 << 63, I: -1,

@@ -2,9 +2,9 @@
 // (https://github.com/msgpack/msgpack), by vmihailenco/msgpack/v5.
 //
 // Fields are named by their `msgpack` tag or, where that is missing, by their
-// `msg` tag. A type that the generator of tinylib/msgp gave MarshalMsg and
-// UnmarshalMsg uses these, when it is the message itself; inside other types it
-// is encoded by reflection, which writes the same bytes.
+// `msg` tag. A type with the methods MarshalMsg and UnmarshalMsg, which tinylib/msgp
+// generates, uses these when it is the message itself; inside other types it is
+// encoded by reflection, which writes the same bytes.
 //
 // # What decoding promises
 //
@@ -20,7 +20,7 @@
 //
 //   - nil is an error for a time.Time that is not behind a pointer.
 //   - Decoding into a field that is an embedded pointer to a struct starts one
-//     goroutine a type, which lasts as long as the process. Embed the struct.
+//     goroutine for each type, which never ends. Embed the struct.
 package msgpack
 
 import (
@@ -42,7 +42,7 @@ const fallbackTag = "msg"
 // buffer as large as the longest string.
 const maxKept = 64 << 10
 
-// What msgp generates.
+// The methods that msgp generates.
 type (
 	marshaler interface {
 		MarshalMsg(b []byte) ([]byte, error)
@@ -111,18 +111,18 @@ func unmarshalMsg(src []byte, m unmarshaler) error {
 	return err
 }
 
-// guard is deferred around methods of the user's types, and around the decoder
-// because it panics, where it should fail, on well-formed messages that do not
-// fit their type: an array as a key of a map[any]T, the same field twice for an
-// interface, a string for an interface with methods, nil for a time.Time. Such
-// a decoder is dropped, and the panic becomes an error.
+// guard is deferred around methods of the user's types, and around the decoder,
+// which panics instead of failing on well-formed messages that do not fit their
+// type: an array as a key of a map[any]T, the same field twice for an interface, a
+// string for an interface with methods, nil for a time.Time. Such a decoder is
+// dropped, and the panic becomes an error.
 func guard(v any, err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("msgpack and %T do not agree: %v", v, p)
 	}
 }
 
-// encoder and decoder are not used again once they have failed.
+// encoder and decoder are not reused after an error.
 type encoder struct {
 	out []byte
 	enc *msgpack.Encoder
@@ -149,7 +149,7 @@ func (e *encoder) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// WriteByte is there because the encoder looks for it.
+// WriteByte makes encoder an io.ByteWriter, which msgpack's encoder checks for.
 func (e *encoder) WriteByte(b byte) error {
 	e.out = append(e.out, b)
 	return nil

@@ -102,8 +102,8 @@ func TestGeneratedMethods(t *testing.T) {
 	}
 }
 
-// TestOthers has msgpack/v5 read what we write, and us what it writes.
-func TestOthers(t *testing.T) {
+// TestInteropWithMsgpackV5 checks that msgpack/v5 reads what the codec writes, and the reverse.
+func TestInteropWithMsgpackV5(t *testing.T) {
 	want := codectest.SampleOrder()
 	src, err := msgpack.Codec().Append(nil, want)
 	if err != nil {
@@ -123,8 +123,8 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// TestBombs are five bytes or little more that claim millions of elements.
-func TestBombs(t *testing.T) {
+// TestDeclaredLengthsAreChecked decodes short messages that declare millions of elements.
+func TestDeclaredLengthsAreChecked(t *testing.T) {
 	claim := binary.BigEndian.AppendUint32(nil, 4_000_000)
 	most := "\xff\xff\xff\xff"
 	bombs := map[string]string{
@@ -157,9 +157,9 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// TestDisguised has a timestamp whose payload is a map header of 2^32-1 pairs
-// where the decoder wants a map. It must fail, and a time must still be a time.
-func TestDisguised(t *testing.T) {
+// TestTimestampThatLooksLikeAMap decodes a timestamp whose payload is a map header of 2^32-1 pairs
+// where the decoder expects a map. It must fail, and a time must still decode.
+func TestTimestampThatLooksLikeAMap(t *testing.T) {
 	nsec, sec := uint32(0xdf<<22|0x3fffff), uint64(3<<32|0xffffffff)
 	payload := binary.BigEndian.AppendUint64(nil, uint64(nsec)<<34|sec)
 	if payload[0] != 0xdf {
@@ -184,7 +184,7 @@ func TestDisguised(t *testing.T) {
 	}
 }
 
-// TestTimes takes times through every first byte that a timestamp can have,
+// TestTimes encodes and decodes times with every first byte that a timestamp can have,
 // inside other values.
 func TestTimes(t *testing.T) {
 	type event struct {
@@ -246,8 +246,8 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// TestDisagreeing are well-formed messages on which msgpack/v5 panics.
-func TestDisagreeing(t *testing.T) {
+// TestMessagesOnWhichTheDecoderPanics decodes well-formed messages on which msgpack/v5 panics.
+func TestMessagesOnWhichTheDecoderPanics(t *testing.T) {
 	c := msgpack.Codec()
 	for name, src := range map[string]string{
 		"unhashable key":     "\x81\xa5ByAny\x81\x91\x01\x02",
@@ -288,7 +288,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s became %v", name, v)
 		}
 	}
-	var a struct{ A int } // has no use for the extension
+	var a struct{ A int } // has no field for the extension
 	err := msgpack.Codec().Decode([]byte("\x81\xa1z\xd6\x05\x00\x00\x00\x01"), &a)
 	if err == nil || !strings.Contains(err.Error(), "extension type 5") {
 		t.Errorf("an extension of another type: error %v", err)
@@ -303,8 +303,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestScanAllocatesNothing measures the walk by a value that takes nothing to
-// decode.
+// TestScanAllocatesNothing measures the walk with a value that needs no memory when it
+// is decoded.
 func TestScanAllocatesNothing(t *testing.T) {
 	c, src, v := msgpack.Codec(), []byte("\x92\x01\x02"), new(point)
 	n := testing.AllocsPerRun(100, func() {

@@ -25,14 +25,14 @@ const (
 
 var errShort = errors.New("msgpack: cut short")
 
-// scan walks the one value that src must be, and fails if a length exceeds what
-// is there or if arrays and maps nest too deep. What it returns is to be
-// decoded in place of src: usually src itself.
+// scan walks src, which must be one value, and fails if a length exceeds the bytes
+// that are there or if arrays and maps nest too deep. The caller must decode the
+// result instead of src; it usually is src itself.
 //
-// The decoder has a flaw to work around: where it wants a map and finds an
+// This works around a flaw of the decoder: where it expects a map and finds an
 // extension, it skips the extension's header and reads its payload as a map,
-// unchecked. So no payload may look like one. Of the timestamps, some 64-bit
-// and 32-bit ones do; they are written in their 96-bit form, which never does.
+// unchecked. So no payload may look like a map. Some 64-bit and 32-bit timestamps
+// do; they are rewritten in their 96-bit form, which never does.
 func scan(src []byte, ext extensions) ([]byte, error) {
 	s := scanner{src: src, ext: ext}
 	if err := s.walk(); err != nil {
@@ -58,7 +58,7 @@ type scanner struct {
 
 // walk steps over one value and everything in it.
 func (s *scanner) walk() error {
-	var open [codec.MaxDepth]int // values still to come, of each array and map we are in
+	var open [codec.MaxDepth]int // values still to come, of each array and map that is open
 	depth := 0
 	for {
 		inside, err := s.item()
@@ -107,7 +107,7 @@ func (s *scanner) item() (inside int, err error) {
 	return s.sized(c)
 }
 
-// sized steps over a value whose size stands after its code.
+// sized steps over a value whose size follows its code.
 func (s *scanner) sized(c byte) (inside int, err error) {
 	switch c {
 	case msgpcode.Nil, msgpcode.False, msgpcode.True:
@@ -135,7 +135,7 @@ func (s *scanner) sized(c byte) (inside int, err error) {
 	case msgpcode.Map32:
 		return s.elements(s.length(4) * 2)
 	}
-	return 0, fmt.Errorf("msgpack: code %#x means nothing", c)
+	return 0, fmt.Errorf("msgpack: unknown code %#x", c)
 }
 
 // tooLong is a length that no message has.
@@ -162,7 +162,7 @@ func (s *scanner) skip(n uint64) error {
 	return nil
 }
 
-// elements checks a number of values to come, each of a byte at least.
+// elements checks the number of values that follow, each of at least one byte.
 func (s *scanner) elements(n uint64) (int, error) {
 	if n > uint64(len(s.src)-s.pos) { //nolint:gosec // never negative
 		return 0, s.exceeds(n)
@@ -246,7 +246,7 @@ func parseTimestamp(p []byte) (sec uint64, nsec uint32, err error) {
 	return sec, nsec, nil
 }
 
-// looksLikeMap reports whether the decoder takes c for the beginning of a map:
+// looksLikeMap reports whether the decoder takes c as the beginning of a map:
 // nil is an empty one.
 func looksLikeMap(c byte) bool {
 	return msgpcode.IsFixedMap(c) || c == msgpcode.Map16 || c == msgpcode.Map32 || c == msgpcode.Nil

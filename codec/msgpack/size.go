@@ -23,8 +23,8 @@ func decodesItself(t reflect.Type) bool {
 		p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()))
 }
 
-// names is what a field is called: an embedded struct's fields stand for it, unless it is
-// named.
+// names returns the name of a field in messages: that of its tag or else its name in Go; none
+// for a field that is not encoded.
 func names(f reflect.StructField) []string {
 	tag, ok := f.Tag.Lookup("msgpack")
 	if !ok {
@@ -40,7 +40,7 @@ func names(f reflect.StructField) []string {
 	return []string{name}
 }
 
-// DecodeWithin asks for the memory of the value before it decodes it.
+// DecodeWithin calls memory.Expect for the value before it decodes it.
 func (c *msgpackCodec) DecodeWithin(src []byte, v any, memory codec.Memory) error {
 	if _, ok := v.(unmarshaler); !ok {
 		if _, err := scan(src, timestamps); err != nil {
@@ -57,7 +57,7 @@ func (c *msgpackCodec) DecodeWithin(src []byte, v any, memory codec.Memory) erro
 	return c.Decode(src, v)
 }
 
-// sizeOf returns about how many bytes of memory a value of that type takes when src, which
+// sizeOf returns about how many bytes of memory a value of type t takes when src, which
 // scan has walked, is decoded into it.
 func sizeOf(src []byte, t *estimate.Type) int64 {
 	if t.Flat() {
@@ -75,7 +75,7 @@ type sizer struct {
 	total int64
 }
 
-// value walks a value; a nil type is one that the program has no place for.
+// value walks a value; a nil type is for a value that the program has no place for.
 func (s *sizer) value(t *estimate.Type) {
 	start := s.pos
 	if start == len(s.src) {

@@ -21,7 +21,7 @@ type holder struct {
 	When  time.Time
 }
 
-// expected is a Memory that notes what it is asked for.
+// expected is a Memory that records the bytes of Expect.
 type expected int64
 
 func (e *expected) Expect(n int64) error {

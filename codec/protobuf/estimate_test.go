@@ -15,7 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem/codec/protobuf"
 )
 
-// expected is a Memory that notes what it is asked for.
+// expected is a Memory that records the bytes of Expect.
 type expected int64
 
 func (e *expected) Expect(n int64) error {

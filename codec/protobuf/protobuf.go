@@ -1,23 +1,23 @@
 // Package protobuf has the codec "protobuf": Protocol Buffers
 // (https://protobuf.dev).
 //
-// It takes every [proto.Message]. Types that vtprotobuf or gogo/protobuf gave
-// methods of their own are known by these methods, which are faster than
-// reflection, and need neither generator nor runtime here.
+// It encodes every [proto.Message]. Types with methods that vtprotobuf or gogo/protobuf
+// generated are encoded by these methods, which are faster than reflection; the package
+// needs neither of the two for that.
 //
-// A client that has the codec uses it for such messages instead of gob, which carries
-// none; a server needs it to register methods with them:
+// A client that has the codec uses it for such messages instead of gob, which does not
+// carry them; a server needs it to register methods with them:
 //
 //	srv := server.New(server.WithCodecs(protobuf.Codec()))
 //	c, err := client.Dial(target, client.WithCodec(protobuf.Codec()))
 //
 // # Types
 //
-// The bytes of a message don't say its type. Where the generated code of a service is in
-// the program, a method of its full name is known: a client refuses messages of other
-// types before it sends, a server when the method is registered. Of other methods, and
-// of clients in other languages, a wrong message may decode, with its fields unknown or
-// mistaken for others.
+// The bytes of a message don't say its type. If the generated code of a service is in the
+// program, its methods are known by their full names: a client refuses messages of other
+// types before it sends them, a server when the method is registered. For other methods,
+// and from clients in other languages, a message of a wrong type may decode, with fields
+// that are unknown or mistaken for others.
 //
 // # What decoding promises
 //
@@ -41,7 +41,7 @@ import (
 // maxDepth is how deep messages may nest: as in protobuf's C++ and Java.
 const maxDepth = 100
 
-var errType = errors.New("not a protobuf message: wanted is a pointer to a generated type, " +
+var errType = errors.New("not a protobuf message: want a pointer to a generated type, " +
 	"which is a proto.Message or has the methods of vtprotobuf or gogo/protobuf; " +
 	"for plain Go types choose another codec, as by client.WithCodec(codec.JSON())")
 
@@ -83,7 +83,7 @@ func (c protobuf) Decode(src []byte, v any) error {
 	return proto.UnmarshalOptions{RecursionLimit: maxDepth}.Unmarshal(src, m)
 }
 
-// DecodeWithin asks for the memory of the message before it decodes it.
+// DecodeWithin calls memory.Expect for the message before it decodes it.
 func (c protobuf) DecodeWithin(src []byte, v any, memory codec.Memory) error {
 	if t := reflect.TypeOf(v); t != nil {
 		if err := memory.Expect(estimate.Proto(src, c.types.Of(t))); err != nil {
@@ -107,9 +107,9 @@ func (c protobuf) decodeNew(src []byte, v any) error {
 	return nil
 }
 
-// hasOwnMethods reports whether v is of a type that vtprotobuf or gogo/protobuf
-// generated methods for. The latter's are too common to say that it is
-// protobuf; ProtoMessage does.
+// hasOwnMethods reports whether v has methods that vtprotobuf or gogo/protobuf
+// generated. The names of the latter are common, so a type with them must also have
+// ProtoMessage.
 func hasOwnMethods(v any) bool {
 	switch v.(type) {
 	case interface {

@@ -16,8 +16,8 @@ import (
 	"github.com/tandem-rpc/tandem/codec/protobuf"
 )
 
-// vtMessage and gogoMessage have the methods that their generators write,
-// around a message of the standard runtime: so what they write is protobuf.
+// vtMessage and gogoMessage have the methods that their generators write, which
+// encode by a message of the standard runtime, so that the bytes are protobuf.
 type (
 	vtMessage   struct{ M wrapperspb.StringValue }
 	gogoMessage struct{ M wrapperspb.StringValue }
@@ -53,7 +53,7 @@ func (m *gogoTree) ProtoMessage()            {}
 func (m *gogoTree) Marshal() ([]byte, error) { return proto.Marshal(&m.M) }
 func (m *gogoTree) Unmarshal(b []byte) error { return proto.Unmarshal(b, &m.M) }
 
-// both is a proto.Message that has vtprotobuf's methods too.
+// both is a proto.Message that also has vtprotobuf's methods.
 type both struct {
 	wrapperspb.StringValue
 	used bool
@@ -80,7 +80,7 @@ func TestCodec(t *testing.T) {
 		wrapperspb.String("text"), &vtMessage{*wrapperspb.String("vt")}, &gogoMessage{*wrapperspb.String("gogo")})
 }
 
-// TestSameBytes has all kinds of types write and read the same.
+// TestSameBytes checks that all kinds of types write and read the same bytes.
 func TestSameBytes(t *testing.T) {
 	c := protobuf.Codec()
 	want, err := proto.Marshal(wrapperspb.String("text"))
@@ -105,7 +105,7 @@ func TestPrefersOwnMethods(t *testing.T) {
 	}
 }
 
-// TestResets decodes into messages that hold something.
+// TestResets checks that messages are reset before they are decoded into.
 func TestResets(t *testing.T) {
 	c := protobuf.Codec()
 	old := func() wrapperspb.StringValue { return *wrapperspb.String("old") }
@@ -177,8 +177,8 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// TestClaims has a length that the message does not have.
-func TestClaims(t *testing.T) {
+// TestDeclaredLengthBeyondTheMessage checks a declared length that exceeds the message.
+func TestDeclaredLengthBeyondTheMessage(t *testing.T) {
 	for _, v := range []any{new(wrapperspb.BytesValue), new(structpb.Struct), new(vtMessage), new(gogoMessage)} {
 		src := []byte("\x0a\xff\xff\xff\xff\x07")
 		var err error

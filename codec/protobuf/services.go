@@ -12,9 +12,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
-// ServiceMethods returns the names of the methods of a service, by its full name, whose
-// generated code is in the program; nil if it is not. Servers ask for them when a service
-// is registered.
+// ServiceMethods returns the names of the methods of the service with that full name, or nil
+// if its generated code is not in the program. Servers call it when a service is registered.
 func (protobuf) ServiceMethods(service string) []string {
 	s := linkedService(service)
 	if s == nil {
@@ -50,10 +49,10 @@ func linkedMethod(name string) protoreflect.MethodDescriptor {
 	return s.Methods().ByName(protoreflect.Name(name[dot+1:]))
 }
 
-// most bounds what is remembered of methods, since callers may name any.
+// most bounds how many calls are kept as seen, since callers may name any method.
 const most = 4096
 
-// seen are calls whose messages were found right.
+// seen are calls whose messages were checked and have the right types.
 type seen struct {
 	types sync.Map // of call
 	size  atomic.Int64
@@ -66,7 +65,7 @@ type call struct {
 
 // CheckMessages returns an error if a method is one of a service whose generated code is in
 // the program, and takes other messages than those sent, or returns others than those
-// received. Clients ask before they send: the bytes of a message don't say its type.
+// received. Clients call it before they send: the bytes of a message don't say its type.
 func (c protobuf) CheckMessages(method string, sent, received reflect.Type) error {
 	key := call{method, sent, received}
 	if _, ok := c.seen.types.Load(key); ok {
@@ -86,9 +85,9 @@ func (c protobuf) CheckMessages(method string, sent, received reflect.Type) erro
 	return nil
 }
 
-// CheckMethod returns an error if the method of that name is one of a service whose
-// generated code is in the program, and is a stream where that is none, or takes or
-// returns messages of other types. Types that are no messages are left to the codec.
+// CheckMethod returns an error if the method of that name belongs to a service whose
+// generated code is in the program, and differs from it: in being a stream or not, or in
+// the types of its messages. Types that are not messages are left to the codec.
 func (protobuf) CheckMethod(name string, streaming bool, in, out []reflect.Type) error {
 	m := linkedMethod(name)
 	if m == nil {
@@ -124,12 +123,12 @@ func checkType(does, method string, t reflect.Type, want protoreflect.MessageDes
 	return nil
 }
 
-// fullName returns the name of a generated type's message, "" for what has none.
+// fullName returns the name of a generated type's message, "" for other types.
 func fullName(t reflect.Type) (name protoreflect.FullName) {
 	if t == nil {
 		return ""
 	}
-	defer func() { // a type made while running has no descriptor without a value
+	defer func() { // a type made at run time has no descriptor without a value
 		if recover() != nil {
 			name = ""
 		}

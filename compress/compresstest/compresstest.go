@@ -1,5 +1,5 @@
 // Package compresstest checks that a compressor keeps the contract of
-// [tandem.Compressor]. It is for the tests of compressors, ours and yours:
+// [tandem.Compressor]. It is for tests of compressors, also of other modules:
 //
 //	func TestCompressor(t *testing.T) { compresstest.Run(t, lz4.Compressor()) }
 package compresstest
@@ -32,8 +32,8 @@ func Run(t *testing.T, c tandem.Compressor) {
 	t.Run("Concurrent", func(t *testing.T) { checkConcurrent(t, c) })
 }
 
-// Samples returns messages to compress, by name: none, few and many bytes, of
-// much and little redundancy.
+// Samples returns messages to compress, by name: empty, short and long ones, of high
+// and low redundancy.
 func Samples() map[string][]byte {
 	noise := make([]byte, 50_000)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -50,7 +50,7 @@ func Samples() map[string][]byte {
 }
 
 // Allocated returns how many bytes f allocated, on the heap and in total. Other
-// goroutines count too, so leave room for some.
+// goroutines are included, so bounds need some slack.
 func Allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -59,8 +59,9 @@ func Allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// Bound is how many bytes Decompress may allocate under a limit: output that
-// doubles up to it adds up to twice that; state is some hundred kilobytes.
+// Bound returns how many bytes Decompress may allocate under a limit: output that
+// doubles up to the limit takes twice the limit in all; state is some hundred
+// kilobytes.
 func Bound(limit int) uint64 { return 2*uint64(limit) + 1<<20 }
 
 func pack(t *testing.T, c tandem.Compressor, src []byte) []byte {
@@ -78,8 +79,8 @@ func checkName(t *testing.T, c tandem.Compressor) {
 	}
 }
 
-// checkRoundTrip goes round more than once, as state is used again, and with
-// slices that have bytes already and room for more, or none.
+// checkRoundTrip compresses and decompresses more than once, as state is reused, and
+// with slices that have bytes already, with and without room for more.
 func checkRoundTrip(t *testing.T, c tandem.Compressor, src []byte) {
 	for _, spare := range []int{0, 1, 1 << 20} {
 		packed, err := c.Compress(slices.Grow([]byte("head"), spare), src)
@@ -112,8 +113,8 @@ func checkLimit(t *testing.T, c tandem.Compressor, src []byte) {
 	}
 }
 
-// checkDamaged cuts the message short, which must fail, and changes bytes in
-// it, which must not panic or take much memory.
+// checkDamaged cuts off the message, which must fail, and changes bytes in it, which
+// must not cause a panic or take much memory.
 func checkDamaged(t *testing.T, c tandem.Compressor, src []byte) {
 	packed := pack(t, c, src)
 	if _, err := c.Decompress(nil, append(bytes.Clone(packed), "tail"...), len(src)); err == nil {

@@ -9,8 +9,8 @@ import (
 // fuzzLimit is the limit under which fuzzed messages are decompressed, in bytes.
 const fuzzLimit = 1 << 16
 
-// Fuzz decompresses whatever the fuzzer makes of the samples. It fails if more
-// comes out than the limit allows, or if more memory is taken than [Bound].
+// Fuzz decompresses what the fuzzer makes of the samples. It fails if the output
+// exceeds the limit, or if more memory is taken than [Bound].
 func Fuzz(f *testing.F, c tandem.Compressor) {
 	for _, src := range Samples() {
 		packed, err := c.Compress(nil, src)

@@ -2,9 +2,9 @@
 // (https://github.com/google/snappy/blob/main/format_description.txt), by
 // klauspost/compress.
 //
-// A block declares its size. It is refused before memory is taken if that is
-// over the limit, or more than the bytes of the block could expand to. See
-// package compress for what else holds.
+// A block declares its size. It is refused before memory is taken if that is over
+// the limit, or more than the bytes of the block could expand to. See package
+// compress for the other guarantees.
 package snappy
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/tandem-rpc/tandem/compress"
 )
 
-// maxRatio is how much a block can expand, rounded up: its best element makes
+// maxRatio is how much a block can expand, rounded up: its shortest element makes
 // 64 bytes of 3.
 const maxRatio = 22
 

@@ -13,7 +13,7 @@ import (
 
 func TestCompressor(t *testing.T) { compresstest.Run(t, snappy.Compressor()) }
 
-// TestDeclaredSize has five bytes claim much, within the limit and above it.
+// TestDeclaredSize decompresses five bytes that declare a large size, within the limit and above it.
 func TestDeclaredSize(t *testing.T) {
 	c := snappy.Compressor()
 	for _, claim := range []uint64{1 << 20, 4 << 20, 64 << 20, 1<<32 - 1} {

@@ -8,7 +8,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// frame is what can be told about a frame without decoding it.
+// frame is what is known about a frame without decoding it.
 type frame struct {
 	sized bool // the frame declares its size
 	size  int  // bytes of content, if sized
@@ -26,8 +26,8 @@ const (
 	blockPacked = 2
 )
 
-// inspect walks the blocks of the one frame that src must be, and fails if the
-// frame declares more than they can hold.
+// inspect walks the blocks of src, which must be one frame, and fails if the frame
+// declares more bytes than they can hold.
 func inspect(src []byte) (frame, error) {
 	var h zstd.Header
 	if err := h.Decode(src); err != nil {
@@ -55,8 +55,8 @@ func inspect(src []byte) (frame, error) {
 	return frame{sized: h.HasFCS, size: int(h.FrameContentSize), most: most}, nil //nolint:gosec // at most the limit, checked above
 }
 
-// blocks walks blocks up to the last one. It returns how many bytes they can
-// hold, and what follows them.
+// blocks walks blocks up to the last one. It returns how many bytes they can hold,
+// and the bytes after them.
 func blocks(src []byte) (most int, rest []byte, err error) {
 	for last := false; !last; {
 		if len(src) < blockHeader {

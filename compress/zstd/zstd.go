@@ -2,12 +2,12 @@
 // klauspost/compress.
 //
 // A message is one frame, without a dictionary, with a window of at most 8 MiB.
-// See package compress for what else holds. Memory differs: where a frame
-// declares its size, that much is allocated at once, but only if it is within
-// the limit and the blocks of the frame, which are looked through first, can
-// hold as much. A frame that does not declare its size is decoded in several
-// attempts; before it is refused as too large, these may allocate up to four
-// times the limit, one after the other.
+// See package compress for the other guarantees. Memory differs: for a frame that
+// declares its size, that much is allocated at once, but only if it is within the
+// limit and the blocks of the frame, which are checked first, can hold as much. A
+// frame that does not declare its size is decoded in several attempts; before it is
+// refused as too large, these may allocate up to four times the limit, one after the
+// other.
 package zstd
 
 import (
@@ -21,11 +21,11 @@ import (
 )
 
 const (
-	maxWindow    = 8 << 20 // bytes, what RFC 8878 asks a decoder to support
-	encodeWindow = 1 << 20 // bytes; a larger one takes memory and gains little
+	maxWindow    = 8 << 20 // bytes, which RFC 8878 recommends that decoders support
+	encodeWindow = 1 << 20 // bytes; a larger one takes more memory for little gain
 )
 
-// compressor pools encoders and decoders for one call each, so that none has a
+// compressor pools encoders and decoders, each for one call at a time, so that none has a
 // goroutine or waits for another.
 type compressor struct{ encoders, decoders sync.Pool }
 
@@ -87,10 +87,10 @@ func (c *compressor) Decompress(dst, src []byte, limit int) ([]byte, error) {
 	return out, nil
 }
 
-// decode makes room for a frame that declares its size at once. For others it
-// begins with a guess, and begins again with four times the room if that was
-// too little. As the decoder does not tell this from other errors, it gets a
-// block more than we want: what does not fit has then come out too large.
+// decode makes room at once for a frame that declares its size. For others it starts
+// with an estimate, and starts again with four times the room if that was too little.
+// As the decoder does not distinguish this from other errors, it gets room for one
+// block more: output that does not fit in the room is then longer than it.
 func decode(d *zstd.Decoder, f frame, dst, src []byte, limit int) ([]byte, error) {
 	if f.sized && f.size <= limit {
 		return decodeWithin(d, dst, src, f.size)

@@ -1,8 +1,8 @@
-// Package buffer keeps the memory of messages to use it again: experimental, and only for
-// tandem's own packages.
+// Package buffer pools the memory of messages and of reads. It is experimental, and only
+// for tandem's own packages.
 //
-// The pools are the process's: what was just used is in the processor's cache, and a
-// thousand clients need no more memory than run at once.
+// The pools belong to the process: memory that was just used is in the processor's cache,
+// and a thousand clients need no more memory than the calls that run at once.
 package buffer
 
 import (
@@ -10,18 +10,19 @@ import (
 	"sync"
 )
 
-// Larger and smaller buffers are left to the collector. A message's buffer is small as a
-// rule: if those for writing were mixed with them, every call would end up with one.
+// Larger and smaller buffers are left to the garbage collector. A message's buffer is
+// usually small: in one pool with the buffers for writing, every call would end up with a
+// large one.
 const (
 	minPooled    = 1 << 10
 	maxPooled    = 64 << 10
 	maxPooledOut = 4 << 20
-	maxKept      = 8 << 10 // by a user, beside the pool
+	maxKept      = 8 << 10 // the largest that Keep leaves to its user
 )
 
 var (
-	messages sync.Pool // *Buffer, for a message each
-	outs     sync.Pool // *Buffer, for what is to be written: few, but large
+	messages sync.Pool // *Buffer, each for one message
+	outs     sync.Pool // *Buffer, for writing: few, but large
 	pieces   sync.Pool // *piece, of large messages
 )
 
@@ -36,7 +37,7 @@ type Buffer struct {
 	out    bool // from GetOut
 }
 
-// PieceSize is how long a message is, in bytes, that a Buffer still holds in one piece.
+// PieceSize is the length in bytes up to which a Buffer holds a message in one piece.
 const PieceSize = 256 << 10
 
 // piece is a part of a large message.
@@ -74,8 +75,8 @@ func (b *Buffer) Put() {
 	}
 }
 
-// Keep empties the buffer for its user to use it again. If it has grown too large for
-// that, Keep gives it back and returns nil, as for nil.
+// Keep empties the buffer and returns it, for its user to reuse. A buffer that has grown
+// too large is given back, and Keep returns nil, as for nil.
 func (b *Buffer) Keep() *Buffer {
 	if b == nil || cap(b.B) > maxKept {
 		b.Put()
@@ -86,9 +87,9 @@ func (b *Buffer) Keep() *Buffer {
 	return b
 }
 
-// Append adds bytes of a message of which left are still to come, these included. It takes
-// little memory at a time and never moves that of a large message, since the other calls
-// of the connection wait meanwhile.
+// Append appends p, a part of a message of which left bytes are still to come, p included.
+// It takes little memory at a time and never copies what a large message has already, since
+// other calls of the connection wait meanwhile.
 func (b *Buffer) Append(p []byte, left int) {
 	if b.pieces == nil && cap(b.B)-len(b.B) < len(p) && left <= PieceSize {
 		b.B = slices.Grow(b.B, left)
@@ -106,9 +107,9 @@ func (b *Buffer) Append(p []byte, left int) {
 	}
 }
 
-// Whole puts the pieces together and returns all bytes, which are B from then on. For a
-// large message it takes long, so the goroutine that handles the message calls it, and not
-// the reader.
+// Whole puts the pieces together and returns all bytes, which are in B from then on. A
+// large message takes long, so the goroutine that handles the message must call it, not the
+// reader.
 func (b *Buffer) Whole() []byte {
 	if b.pieces == nil {
 		return b.B
@@ -139,10 +140,10 @@ func takePiece() *piece {
 	return new(piece)
 }
 
-// Sizes of read buffers, in bytes. A large one takes any frame. A reader that gets little
-// at a time, as each of thousands of connections does, has a small one: hundreds of readers
-// may hold one at the same time, above all while the collector makes those wait that
-// allocate, and has taken what was pooled.
+// Sizes of read buffers, in bytes. A large one takes any frame. A reader whose reads are
+// small, as on each of thousands of connections, has a small one: hundreds of readers may
+// hold one at the same time, above all while the garbage collector delays goroutines that
+// allocate and has emptied the pools.
 const (
 	LargeRead = 68<<10 + 64 // the longest frame, and 4 KiB
 	SmallRead = 16 << 10
@@ -150,8 +151,8 @@ const (
 
 var largeReads, smallReads sync.Pool // *[LargeRead]byte, *[SmallRead]byte
 
-// GetRead returns a buffer of LargeRead or SmallRead bytes to read into. What it holds is
-// left from the last use.
+// GetRead returns a buffer of LargeRead or SmallRead bytes to read into. It still holds
+// bytes of its last use.
 func GetRead(large bool) []byte {
 	if large {
 		if b, ok := largeReads.Get().(*[LargeRead]byte); ok {
@@ -165,7 +166,7 @@ func GetRead(large bool) []byte {
 	return new([SmallRead]byte)[:]
 }
 
-// PutRead gives back what GetRead has returned.
+// PutRead gives back a buffer of GetRead.
 func PutRead(b []byte) {
 	if len(b) == SmallRead {
 		smallReads.Put((*[SmallRead]byte)(b))

@@ -10,8 +10,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// However a message arrives, all of it is there in the end, and no more memory
-// was taken than a piece ahead.
+// Whole returns all of a message, however it was appended, and no more memory was
+// taken than a piece ahead.
 func TestBufferPutsPiecesTogether(t *testing.T) {
 	const block = 64 << 10
 	for _, size := range []int{1, block, block + 1, PieceSize - 1, PieceSize, PieceSize + 1, 1<<20 + 3, 5 * PieceSize} {
@@ -35,9 +35,9 @@ func TestBufferPutsPiecesTogether(t *testing.T) {
 	}
 }
 
-// A buffer is empty when it is used again, however it was left, and one that has grown is
-// not kept by its user.
-func TestBuffersAreEmptyWhenUsedAgain(t *testing.T) {
+// A buffer is empty when it is reused, however it was left, and Keep does not keep one that
+// has grown.
+func TestReusedBuffersAreEmpty(t *testing.T) {
 	for range 100 {
 		b := Get()
 		if len(b.B) != 0 || len(b.Whole()) != 0 {

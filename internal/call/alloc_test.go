@@ -8,9 +8,8 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// The budget of a unary call, both sides together: the server makes the call
-// (with its context) and, in the handler, the argument and the result of the
-// raw codec; the client makes the call. Three each beyond the message.
+// A unary call takes at most six allocations on both sides together, the raw
+// codec's argument included.
 func TestCallAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")

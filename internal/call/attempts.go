@@ -38,7 +38,7 @@ func (o *Outgoing) Accept(attempt *tandem.Call) {
 	o.lock()
 	defer o.unlock()
 	if o.answer != nil && o.of == attempt {
-		o.sure, o.spare = true, nil // their memory is the collector's
+		o.sure, o.spare = true, nil // the garbage collector frees the others
 	}
 }
 
@@ -57,9 +57,9 @@ func (o *Outgoing) Refuse(attempt *tandem.Call) {
 		o.spare = slices.DeleteFunc(o.spare, func(b brought) bool { return b.of == attempt })
 	}
 	st := o.stream
-	o.stream = nil // of streams one is opened at a time
+	o.stream = nil // only one stream is opened at a time
 	o.unlock()
-	if answer != nil && !o.shared { // of a shared call somebody may be decoding it
+	if answer != nil && !o.shared { // the caller of a shared call may be decoding it
 		o.drop(answer)
 	}
 	if st != nil {
@@ -84,7 +84,7 @@ func (o *Outgoing) Forgo() {
 	o.forgone = true
 }
 
-// Detach returns a copy of o with memory of its own, since o is used again once its caller
+// Detach returns a copy of o with memory of its own, since o is reused once its caller
 // has returned. call is the copy of o's Call to start from. The caller must release the copy.
 // The error says that the arguments could not be encoded again.
 func (o *Outgoing) Detach(call *tandem.Call) (*Outgoing, error) {

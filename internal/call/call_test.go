@@ -170,8 +170,8 @@ func (zeros) Decompress(dst, src []byte, limit int) ([]byte, error) {
 	return append(dst, make([]byte, n)...), nil
 }
 
-// bombs is a pair of sessions whose client can't take more than limit bytes,
-// nor can its server.
+// bombs returns a pair of sessions that take messages of at most limit bytes, both
+// ways.
 func bombs(t *testing.T, limit int, m methods) *pair {
 	return newPair(t, memory, m, func(c, s *session.Config) {
 		for _, cfg := range []*session.Config{c, s} {
@@ -183,8 +183,8 @@ func bombs(t *testing.T, limit int, m methods) *pair {
 
 func compressed(c *tandem.Call) { c.Compressor = "zeros" }
 
-// What is small when it arrives and large when it is decompressed is refused,
-// wherever messages come in.
+// A message that is small when it arrives and too large when it is decompressed is
+// refused, wherever messages arrive.
 func TestDecompressionBombs(t *testing.T) {
 	const limit = 32 << 10
 	for name, exchange := range map[string]func(p *Caller, size int) error{
@@ -227,7 +227,7 @@ func TestDecompressionBombs(t *testing.T) {
 	}
 }
 
-// bombMethods take messages of zeros, and give them in the size asked for.
+// bombMethods returns methods that take messages of zeros, and return them in the requested size.
 func bombMethods() methods {
 	sized := func(in []byte) (out []byte) {
 		var n int
@@ -254,7 +254,7 @@ func bombMethods() methods {
 	}
 }
 
-// A stream that its handler never accepts is given up, and its slot comes back.
+// A stream that its handler never accepts is given up, and its slot is freed.
 func TestStreamThatIsNeverAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t, memory, methods{"coy": {Kind: tandem.Streaming, Func: func(ctx context.Context, _ *tandem.Call) error {

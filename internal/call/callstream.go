@@ -13,11 +13,11 @@ import (
 // openedStream is a stream that this side has opened, over tandem's protocol or another.
 type openedStream interface {
 	tandem.MessageStream
-	// Trailer is the metadata that ended it; valid once it is over.
+	// Trailer returns the metadata of the final response; valid once the stream is over.
 	Trailer() tandem.Metadata
-	Abort(cause error) // gives it up
+	Abort(cause error) // ends it from this side
 	IsOver() bool
-	Outcome() error // how it ended: nil if well
+	Outcome() error // the error that it ended with, or nil
 }
 
 // callStream is the stream that a caller gets. It ends the call before the caller learns that
@@ -54,8 +54,8 @@ func (o *Outgoing) open(ctx context.Context, f tandem.Func) (openedStream, error
 	st := o.opened()
 	switch {
 	case err == nil && st == nil:
-		err = &tandem.Error{Code: tandem.Internal, Message: "an interceptor answered instead of opening the stream"}
-	case err != nil && st != nil: // an interceptor changed its mind
+		err = &tandem.Error{Code: tandem.Internal, Message: "an interceptor returned nil without opening the stream: return what next returns"}
+	case err != nil && st != nil: // an interceptor returned an error after the stream was opened
 		_ = st.Close()
 	}
 	return st, err

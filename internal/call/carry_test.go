@@ -7,8 +7,8 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// An attempt over another protocol has the arguments, though the one before, over ours,
-// has given back the memory of theirs.
+// An attempt over another protocol has the arguments, though the attempt before it, over
+// tandem's protocol, has given back their memory.
 func TestCarryAfterInvoke(t *testing.T) {
 	p := newPair(t, tcp(t), methods{"refuse": {Func: func(context.Context, *tandem.Call) error {
 		return refused(tandem.Unavailable, "not now")

@@ -46,7 +46,7 @@ func carryStream(ctx context.Context, e *session.Env, call *tandem.Call, o *Outg
 	if p == nil {
 		return refused(tandem.Canceled, "the call of %s is over", call.Method)
 	}
-	p.Release() // it is for sessions
+	p.Release() // only sessions need it
 	st, err := openCarried(ctx, e, call, c)
 	if err == nil && !o.take(st) {
 		_ = st.Close() // a faster attempt won
@@ -72,7 +72,7 @@ type carried struct {
 
 	mu      sync.Mutex
 	over    bool
-	err     error // valid when ended is closed, as the trailer; io.EOF if it ended well
+	err     error // valid when ended is closed, as is trailer; io.EOF if the stream ended without an error
 	trailer tandem.Metadata
 	closed  bool // for sending
 }
@@ -104,7 +104,7 @@ func openCarried(ctx context.Context, e *session.Env, call *tandem.Call, c Carri
 	return st, nil
 }
 
-// receive hands messages over until the stream has ended.
+// receive passes messages to RecvMsg until the stream has ended.
 func (st *carried) receive() {
 	defer func() { _ = st.messages.Close() }()
 	for {
@@ -160,7 +160,7 @@ func (st *carried) finish(err error, trailer tandem.Metadata) {
 // Context ends when the stream does.
 func (st *carried) Context() context.Context { return st.ctx }
 
-// Trailer is the metadata of the answer; valid once the stream is over.
+// Trailer returns the metadata of the final response; valid once the stream is over.
 func (st *carried) Trailer() tandem.Metadata {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -255,7 +255,7 @@ func (st *carried) IsOver() bool {
 	return st.over
 }
 
-// outcome is how the stream ended: nil if well.
+// Outcome returns the error that the stream ended with, or nil.
 func (st *carried) Outcome() error {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"github.com/tandem-rpc/tandem/internal/session"
 )
 
-// checkedTypes are types that were checked and belong to a method. An Outgoing is used again,
-// mostly for the same method: then nothing is looked up.
+// checkedTypes are types that were checked and belong to a method. An Outgoing is reused,
+// mostly for the same method, which then needs no look-up.
 type checkedTypes struct {
 	method         string
 	sent, received reflect.Type
@@ -33,10 +33,10 @@ type checkedStream struct {
 	*callStream
 
 	checker        session.MessageChecker
-	sent, received reflect.Type // as they were last
+	sent, received reflect.Type // types of the last messages
 }
 
-// SendMsg sends v unless it is no message of the method.
+// SendMsg sends v. It fails if the method has messages of another type.
 func (st *checkedStream) SendMsg(v any) error {
 	if t := reflect.TypeOf(v); t != st.sent {
 		if err := st.checker.CheckMessages(st.call.Method, t, nil); err != nil {
@@ -47,7 +47,7 @@ func (st *checkedStream) SendMsg(v any) error {
 	return st.callStream.SendMsg(v)
 }
 
-// RecvMsg receives into v unless it is no message of the method.
+// RecvMsg receives into v. It fails if the method has messages of another type.
 func (st *checkedStream) RecvMsg(v any) error {
 	if t := reflect.TypeOf(v); t != st.received {
 		if err := st.checker.CheckMessages(st.call.Method, nil, t); err != nil {

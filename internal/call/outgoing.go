@@ -24,7 +24,7 @@ import (
 type Outgoing struct {
 	Call   tandem.Call
 	Points Points      // of plugins; nil for none
-	Rule   *rules.Rule // by which a client treats the call; nil for callers that are none
+	Rule   *rules.Rule // the client's rule for the call; nil if the caller is not a client
 
 	usualDeadline bool // the deadline is the client's default
 
@@ -41,24 +41,24 @@ type Outgoing struct {
 	running int        // number of attempts that have not ended
 	over    bool
 	forgone bool
-	noting  bool         // of tried; set before the first attempt
+	noting  bool         // tried is recorded; set before the first attempt
 	movable *tandem.Call // see MayMove
 	answer  *session.Pending
-	by      *tandem.Peer // who gave the answer
-	of      *tandem.Call // the attempt that brought it
-	sure    bool         // that has succeeded altogether
-	spare   []brought    // by other attempts, until one is sure
+	by      *tandem.Peer // the peer that sent answer
+	of      *tandem.Call // the attempt that received answer
+	sure    bool         // that attempt has succeeded, see Accept
+	spare   []brought    // responses of other attempts, until one is sure
 	stream  openedStream
 	tried   []string // instances, in the order of the attempts
 
-	checked checkedTypes // the last; also of the calls before
+	checked checkedTypes // the types checked last, also for earlier calls
 }
 
-// outgoings are used again, each with a Pending. They are the process's, as all buffers.
+// outgoings is the process's pool of Outgoings that are not shared, each with a Pending.
 var outgoings sync.Pool
 
 // NewOutgoing returns a call without arguments. The caller must release it. shared says that
-// interceptors see the call, so it must not be used again.
+// interceptors see the call, so its memory must not be reused.
 func NewOutgoing(e *session.Env, shared bool) *Outgoing {
 	if shared {
 		return &Outgoing{Call: tandem.Call{Peer: e.NoPeer()}, env: e, shared: true}
@@ -225,7 +225,7 @@ func FollowProto(call *tandem.Call) {
 	}
 }
 
-// noCodec says that a call names a codec that is not here.
+// noCodec returns the error of a call with a codec that this side does not have.
 func noCodec(name string) error {
 	if name == session.ProtoCodec {
 		return refused(tandem.Unimplemented, "messages of Protocol Buffers without their codec: "+
@@ -278,7 +278,7 @@ func (o *Outgoing) compress() error {
 	return nil
 }
 
-// Decode decodes the answer into v; nil discards it.
+// Decode decodes the response into v; nil discards it.
 func (o *Outgoing) Decode(v any) error {
 	o.lock()
 	p, forgone := o.answer, o.forgone
@@ -287,7 +287,7 @@ func (o *Outgoing) Decode(v any) error {
 		return nil
 	}
 	if p == nil {
-		return &tandem.Error{Code: tandem.FailedPrecondition, Message: "no answer to decode: an interceptor decodes before the attempt, or returned nil for one that failed: return the error of next"}
+		return &tandem.Error{Code: tandem.FailedPrecondition, Message: "no response to decode: an interceptor decodes before the attempt, or returned nil for one that failed: return the error of next"}
 	}
 	if v == nil {
 		return nil
@@ -301,11 +301,11 @@ func (o *Outgoing) Decode(v any) error {
 	return nil
 }
 
-// decompress decodes a compressed answer.
+// decompress decodes a compressed response.
 func (o *Outgoing) decompress(message []byte, v any) error {
 	c := o.env.Compressor(o.Call.Compressor)
 	if c == nil {
-		return &tandem.Error{Code: tandem.Internal, Message: "answer is compressed, the call was not"}
+		return &tandem.Error{Code: tandem.Internal, Message: "the response is compressed, but the call has no compressor"}
 	}
 	plain := buffer.Get()
 	defer plain.Put()
@@ -321,7 +321,7 @@ func (o *Outgoing) decompress(message []byte, v any) error {
 }
 
 func (o *Outgoing) badAnswer(err error) error {
-	return &tandem.Error{Code: tandem.Internal, Message: fmt.Sprintf("answer of %s: %v", o.Call.Method, err)}
+	return &tandem.Error{Code: tandem.Internal, Message: fmt.Sprintf("reply of %s: %v", o.Call.Method, err)}
 }
 
 // Stream returns the stream once it is open.
@@ -350,9 +350,9 @@ func (o *Outgoing) take(st openedStream) bool {
 }
 
 // Invoke makes an attempt at the call on a session: it is the innermost [tandem.Func] of
-// every caller. call.Body must be an [Outgoing], whichever copy of its Call this is: it holds
-// the message, encoded, and takes the answer. If the answer says how busy the peer is, load,
-// unless it is nil, is told before Invoke returns.
+// every caller. call may be a copy of an Outgoing's Call; call.Body must be that [Outgoing],
+// which holds the encoded message and takes the response. If the response has a load report,
+// Invoke calls load with it before it returns; load may be nil.
 func Invoke(ctx context.Context, s *session.Session, call *tandem.Call, load func(wire.Load)) error {
 	o, ok := call.Body.(*Outgoing)
 	if !ok {
@@ -373,7 +373,7 @@ func Invoke(ctx context.Context, s *session.Session, call *tandem.Call, load fun
 	case err != nil:
 	case call.Kind == tandem.Streaming:
 		err = openOn(ctx, s, call, o, p)
-		p = nil // the stream's
+		p = nil // the stream has it
 	default:
 		if err = o.lend(p); err == nil {
 			err = s.Do(ctx, p)
@@ -390,7 +390,7 @@ func Invoke(ctx context.Context, s *session.Session, call *tandem.Call, load fun
 	return o.afterHeader(ctx, call, err)
 }
 
-// describe copies into p the parts of the call that the peer is told.
+// describe copies into p what the request says about the call.
 func describe(p *session.Pending, call *tandem.Call) error {
 	p.Method, p.Codec, p.Compressor = call.Method, call.Codec, call.Compressor
 	p.Deadline, p.Attempt, p.OneWay = call.Deadline, call.Attempt, call.Kind == tandem.OneWay
@@ -427,8 +427,8 @@ func openOn(ctx context.Context, s *session.Session, call *tandem.Call, o *Outgo
 // Caller makes calls on one session; it is a [tandem.Caller].
 type Caller struct {
 	Session *session.Session
-	Codec   string        // of calls that name none
-	Timeout time.Duration // of calls without a deadline that are no streams
+	Codec   string        // codec of calls that name none
+	Timeout time.Duration // timeout of calls without a deadline that are not streams
 }
 
 var _ tandem.Caller = (*Caller)(nil)
@@ -462,7 +462,7 @@ func (*Caller) Run(ctx context.Context, o *Outgoing, f tandem.Func, args, reply 
 	return errorOrNil(err)
 }
 
-// errorOrNil makes every error that leaves a [*tandem.Error].
+// errorOrNil returns err as a [*tandem.Error], or nil.
 func errorOrNil(err error) error {
 	if err == nil {
 		return nil

@@ -24,7 +24,7 @@ type Points interface {
 	AfterResponseBody(ctx context.Context, call *tandem.Call, reply any, err error) error
 }
 
-// tracedAttempt passes what a session says of an attempt to the points.
+// tracedAttempt is a [session.Trace] that calls the points of an attempt.
 type tracedAttempt struct {
 	ctx    context.Context //nolint:containedctx // the call's
 	call   *tandem.Call
@@ -68,12 +68,12 @@ func (o *Outgoing) between(ctx context.Context, call *tandem.Call, attempt func(
 	return o.afterHeader(ctx, call, err)
 }
 
-// Sent and Answered make it a [session.Trace].
+// Sent and Answered implement [session.Trace].
 func (g *tracedAttempt) Sent(err error) { g.points.AfterRequest(g.ctx, g.call, err) }
 
 func (g *tracedAttempt) Answered() { g.points.BeforeResponseHeader(g.ctx, g.call) }
 
-// decodeReply decodes the answer between the points.
+// decodeReply decodes the reply between the points.
 func (o *Outgoing) decodeReply(ctx context.Context, reply any) error {
 	if o.Points == nil {
 		return o.Decode(reply)
@@ -85,7 +85,7 @@ func (o *Outgoing) decodeReply(ctx context.Context, reply any) error {
 	return o.Points.AfterResponseBody(ctx, &o.Call, reply, err)
 }
 
-// refused is the error of an attempt that has not been made.
+// refused returns the error of an attempt that has not been made.
 func refused(code tandem.Code, format string, args ...any) *tandem.Error {
 	return &tandem.Error{Code: code, Message: fmt.Sprintf(format, args...), NotExecuted: true}
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Absent returns what is called in place of methods that do not exist: the plugins, and
-// between them and the call's end the interceptors of around. It is nil if there are
-// neither. around may be nil. A call ends with the error of [WithRefusal], or of [ErrAbsent].
+// Absent returns the Method that is called in place of methods that do not exist: it runs
+// the plugins, and inside them the interceptors of around, which may be nil. Absent returns
+// nil if there are neither. A call ends with the error of [WithRefusal], or of [ErrAbsent].
 func Absent(plugins []any, around func(tandem.Func) tandem.Func, report PanicFunc) *Method {
 	points := PointsOf(plugins, Description{})
 	if points == nil && around == nil {
@@ -39,20 +39,20 @@ func ErrAbsent(call *tandem.Call) *tandem.Error {
 
 type refusalKey struct{}
 
-// WithRefusal returns the context of a call that is refused: it passes what stands round
-// its method, so that callers without credentials learn nothing else, and then fails with
-// why in place of running the method.
+// WithRefusal returns the context of a call that is refused: it passes the plugins and
+// interceptors of its method, so that callers without credentials learn nothing else, and
+// then fails with why instead of running the method.
 func WithRefusal(ctx context.Context, why *tandem.Error) context.Context {
 	return context.WithValue(ctx, refusalKey{}, why)
 }
 
-// Refused returns the error that [WithRefusal] has put into a context, or nil.
+// Refused returns the error of [WithRefusal] in a context, or nil.
 func Refused(ctx context.Context) *tandem.Error {
 	why, _ := ctx.Value(refusalKey{}).(*tandem.Error)
 	return why
 }
 
-// NoBody returns the Body of a call whose arguments can't be known: it fails with why.
+// NoBody returns the Body of a call without readable arguments: Decode and Encode fail with why.
 func NoBody(why error) tandem.Body { return nothing{why} }
 
 type nothing struct{ why error }

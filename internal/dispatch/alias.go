@@ -9,7 +9,7 @@ import (
 // reach the same [Method].
 //
 // If name is a method's, alias is a full method name. Otherwise name is a
-// service's: alias becomes a service with all its methods (their aliases too),
+// service's: alias becomes a service with all its methods (and their aliases),
 // those yet to be registered included. Nothing else can be registered under a
 // service name that is an alias.
 func (t *Table) Alias(alias, name string) error {
@@ -48,7 +48,7 @@ func (t *Table) aliasService(names map[string]*Method, alias, service string) er
 	return nil
 }
 
-// methodsOf returns the methods of a service by the names that they have in it.
+// methodsOf returns the methods of a service by their names without the service.
 func methodsOf(names map[string]*Method, service string) map[string]*Method {
 	methods := make(map[string]*Method)
 	for name, m := range names {
@@ -60,7 +60,7 @@ func methodsOf(names map[string]*Method, service string) map[string]*Method {
 }
 
 // Aliases returns the names that methods have besides their own, each with the
-// method's own name. It is the caller's map.
+// method's own name. The caller may change the map.
 func (t *Table) Aliases() map[string]string {
 	aliases := make(map[string]string)
 	for name, m := range *t.names.Load() {

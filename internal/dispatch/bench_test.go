@@ -16,8 +16,8 @@ func (*benchType) CallMock(a0 int, a1 string, a2 int64, a3 int64, a4 uintptr) (s
 	return "", "", ""
 }
 
-// callMock is CallMock with its receiver as the first parameter, which Go calls
-// alike.
+// callMock is CallMock with its receiver as the first parameter, which Go calls in
+// the same way.
 type callMock func(receiver unsafe.Pointer, a0 int, a1 string, a2 int64, a3 int64, a4 uintptr) (string, string, string)
 
 // BenchmarkCall has the document's cells: what Go itself takes to call a method.
@@ -63,7 +63,7 @@ func BenchmarkCall(b *testing.B) {
 	})
 }
 
-// nopBody costs next to nothing, so that what is measured is dispatch.
+// nopBody costs almost nothing, so that the benchmarks measure dispatch.
 type nopBody struct{}
 
 func (nopBody) Stream() tandem.MessageStream { return nil }
@@ -109,7 +109,7 @@ func benchTable(tb testing.TB) *Table {
 var heldArgs *Args
 
 // BenchmarkDispatch measures a method's Func: guard, arguments, method, results.
-// "Direct" is what can't be saved: the arguments and a call of the typed handler.
+// "Direct" is the least that is possible: the arguments and a call of the typed handler.
 func BenchmarkDispatch(b *testing.B) {
 	t := benchTable(b)
 	b.Run("Direct", func(b *testing.B) {
@@ -165,7 +165,7 @@ func BenchmarkLookup(b *testing.B) {
 	})
 }
 
-// TestAllocations holds each shape to its budget a call.
+// TestAllocations checks how often a call of each shape allocates.
 func TestAllocations(t *testing.T) {
 	table := benchTable(t)
 	for name, budget := range map[string]float64{

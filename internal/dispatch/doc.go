@@ -1,6 +1,6 @@
 // Package dispatch is the method table: it turns Go methods and functions into
-// [tandem.Func]s, and finds them by name. It knows no network; servers, and
-// clients that are called back, put one under their sessions.
+// [tandem.Func]s, and finds them by name. It does not use the network; servers, and
+// clients that a server calls, pass a table to their sessions.
 //
 //	t := dispatch.New(dispatch.Config{})
 //	err := t.Register(new(Arith))   // "Arith.Mul", "Arith.Divide", …
@@ -10,7 +10,7 @@
 // # What can be served
 //
 // The signature decides, once, at registration. A leading [context.Context] is
-// passed and never counted. Of what is left:
+// passed and never counted. The rest of the signature may be:
 //
 //	func(args T, reply *R) error            net/rpc's shape, T may be a pointer
 //	func(a A, b B) (R1, R2, error)          any arguments, any results
@@ -31,20 +31,20 @@
 // A stream may have arguments and results beside it: the arguments are the
 // first message received, the results the last one sent.
 //
-// Methods of a service that do not fit are an error that lists them, unless
-// [WithSkipUnsuitable] leaves them out, or [WithHidden] each. Those without an error
-// result (String, Len, Lock) do not fit unless [ForMethod] names them, so that nothing
-// becomes remote by accident; [WithNetRPC] leaves net/rpc's shape only, and skips the
-// others as net/rpc does. A function, which is registered on purpose, needs no error
-// result.
+// If methods of a service can't be served, registration fails with an error that lists
+// them, unless [WithSkipUnsuitable] leaves them out, or [WithHidden] leaves out each.
+// Methods without an error result (String, Len, Lock) can't be served unless [ForMethod]
+// names them, so that no method becomes remote by accident. [WithNetRPC] serves net/rpc's
+// shape only, and skips the others as net/rpc does. A function needs no error result, as it
+// is registered on purpose.
 //
-// A service of Protocol Buffers has all methods of its .proto file, and its messages, if
-// one of the table's codecs knows them.
+// A service of Protocol Buffers must have all methods of its .proto file, with their
+// messages, if one of the table's codecs knows them.
 //
 // # What happens to a call
 //
-// A method that panics harms nobody else: its caller gets [tandem.Internal],
-// the [Config] hears of the value and the stack. Arguments that do not decode
-// are refused with [tandem.InvalidArgument] and certainly not executed. An
-// error that the method returns is passed on as it is.
+// A method that panics affects no other call: its caller gets [tandem.Internal], and
+// [Config].OnPanic gets the value and the stack. A call whose arguments do not decode is
+// refused with [tandem.InvalidArgument], and known not to be executed. An error that the
+// method returns is passed on as it is.
 package dispatch

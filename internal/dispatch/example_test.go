@@ -13,7 +13,7 @@ import (
 	"github.com/tandem-rpc/tandem/internal/dispatch"
 )
 
-// body stands in for what a session supplies: it carries JSON, and several
+// body is a simple Body, as sessions supply one: it carries JSON, and several
 // values as an array.
 type body struct{ request, response string }
 
@@ -42,7 +42,7 @@ func (b *body) Decode(v any) error {
 	return nil
 }
 
-// call prints what a method answers.
+// call calls a method and prints its reply or error.
 func call(t *dispatch.Table, name, request string) {
 	m := t.Lookup(name)
 	if m == nil {
@@ -143,7 +143,7 @@ func ExampleForMethod() {
 	// Output: Arith.multiply 1s 8 100
 }
 
-// Counter runs its method Get by hand.
+// Counter hijacks its method Get.
 type Counter struct {
 	dispatch.Hijacker
 	count atomic.Int64
@@ -154,7 +154,7 @@ func (c *Counter) Add(n int64) error {
 	return nil
 }
 
-// Get says what crosses the wire; its hijacker does the work.
+// Get determines the messages by its signature; the hijacker does the work.
 func (c *Counter) Get() (int64, error) { return c.count.Load(), nil }
 
 func (c *Counter) Setup() {

@@ -13,8 +13,8 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// valueBody is a body without a codec: it hands Go values over. What is
-// received must have the type of what was sent.
+// valueBody is a body without a codec: it passes Go values on. The types of the
+// received and the sent value must be the same.
 type valueBody struct {
 	in, out any
 	stream  tandem.MessageStream

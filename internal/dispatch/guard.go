@@ -16,29 +16,29 @@ const maxStack = 64 << 10
 // errGoexit is reported as the value when a method ended its goroutine.
 var errGoexit = errors.New("runtime.Goexit was called")
 
-// PanicFunc is told that a method did not return: the value it panicked with
-// (an error if it called [runtime.Goexit]) and the top of its stack, at most
+// PanicFunc is called when a method did not return, with the value that it panicked
+// with (an error if it called [runtime.Goexit]) and the top of its stack, at most
 // 64 KiB. It runs on the method's goroutine and must not panic.
 type PanicFunc func(method string, value any, stack []byte)
 
 // LogPanics returns a PanicFunc that writes to log; nil means slog's default
-// logger, since a panic is the one thing that is not quiet by default.
+// logger, since only panics are logged by default.
 func LogPanics(log *slog.Logger) PanicFunc {
 	return func(method string, value any, stack []byte) {
 		to := log
 		if to == nil {
-			to = slog.Default() // as it is now, not as it was
+			to = slog.Default() // the default at the time of the panic
 		}
 		to.Error("method panicked", "method", method, "panic", fmt.Sprint(value), "stack", string(stack))
 	}
 }
 
 // Guard returns f with panics turned into an error of code Internal. Neither
-// the value nor the stack is in the error, which goes to the caller; report is
-// told of them, unless it is nil. The methods of a [Table] are guarded.
+// the value nor the stack is in the error, which goes to the caller; report, unless
+// it is nil, is called with them. The methods of a [Table] are guarded.
 //
-// After [runtime.Goexit] there is nobody left to return to: report is told,
-// and [Run] gives the caller its error.
+// After [runtime.Goexit] Guard can't return an error: report is called, and [Run]
+// makes the caller's error.
 func Guard(method string, f tandem.Func, report PanicFunc) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) (err error) {
 		returned := false
@@ -53,8 +53,8 @@ func Guard(method string, f tandem.Func, report PanicFunc) tandem.Func {
 	}
 }
 
-// Died reports a method that did not return and says so in an error. The value
-// is what recover returned: nil after Goexit only, since a panic with nil
+// Died calls report for a method that did not return, and returns the error of its
+// call. value is what recover returned: nil only after Goexit, since a panic with nil
 // recovers a [runtime.PanicNilError].
 func Died(method string, value any, report PanicFunc) error {
 	err := tandem.Errorf(tandem.Internal, "method %s panicked", method)
@@ -73,12 +73,12 @@ func ended(method string) *tandem.Error {
 }
 
 // Run runs f and returns its error. When f calls [runtime.Goexit] (as testing's
-// FailNow does) Run never returns: it then hands an error to exited, on this
-// goroutine. A loop that runs calls must go on from its own deferred function,
-// on a new goroutine.
+// FailNow does) Run does not return: it calls exited with an error, on this
+// goroutine. A loop that runs calls must go on from its own deferred function, on a
+// new goroutine.
 //
-// exited takes the context and the call so that one function serves many. A
-// panic of f, which a guarded one has not, goes on after exited.
+// exited gets the context and the call, so that one function serves all calls. A
+// panic of f, if f is not guarded, continues after exited.
 func Run(ctx context.Context, call *tandem.Call, f tandem.Func, exited func(context.Context, *tandem.Call, error)) error {
 	returned := false
 	defer func() {

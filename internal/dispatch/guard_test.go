@@ -10,7 +10,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// report is what a PanicFunc was told.
+// report holds the arguments of a PanicFunc.
 type report struct {
 	method string
 	value  any
@@ -27,8 +27,8 @@ func recorder() (*Table, *[]report) {
 
 func explode() { panic("secret") }
 
-// TestPanics gives the caller an error that tells nothing of the inside, and
-// the hook everything.
+// TestPanics checks that the caller's error has no details of a panic, and the hook
+// has all.
 func TestPanics(t *testing.T) {
 	table, reports := recorder()
 	must(t, table.RegisterFunc("S.Reflect", func(int) error { explode(); return nil }))
@@ -53,7 +53,7 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// TestPanicWithoutHook is recovered all the same, and the method goes on.
+// TestPanicWithoutHook checks that a panic is recovered without a hook, too.
 func TestPanicWithoutHook(t *testing.T) {
 	table := New(Config{})
 	must(t, table.RegisterFunc("S.M", func(n int) (int, error) { return 10 / n, nil }))
@@ -62,7 +62,7 @@ func TestPanicWithoutHook(t *testing.T) {
 	wantCall(t, table, "S.M", "5", "2")
 }
 
-// TestStackIsBounded reports the top of a deep stack.
+// TestStackIsBounded checks that only the top of a deep stack is reported.
 func TestStackIsBounded(t *testing.T) {
 	var deep func(n int)
 	deep = func(n int) {
@@ -81,7 +81,7 @@ func TestStackIsBounded(t *testing.T) {
 }
 
 // runAlone runs a call on a goroutine of its own, as a session may. It returns
-// what Run returned, or what exited was told, once the goroutine is gone.
+// Run's result, or the errors that exited got, once the goroutine has ended.
 func runAlone(f tandem.Func) (told []error, normal bool, err error) {
 	gone := make(chan struct{})
 	go func() {
@@ -95,7 +95,7 @@ func runAlone(f tandem.Func) (told []error, normal bool, err error) {
 	return told, normal, err
 }
 
-// TestGoexit gives the caller an error although the goroutine ends.
+// TestGoexit checks that the caller gets an error although the goroutine ends.
 func TestGoexit(t *testing.T) {
 	table, reports := recorder()
 	must(t, table.RegisterFunc("S.M", func() error { runtime.Goexit(); return nil }))

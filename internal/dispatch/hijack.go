@@ -25,13 +25,13 @@ import (
 //		c.HijackProcess("Get", func(stub *dispatch.Stub) { stub.Write(c.count.Load()) })
 //	}
 //
-// The method that is overridden still says, by its signature, what crosses the
-// wire. Setup and HijackProcess themselves are never served. Such a service is
-// registered by pointer.
+// The signature of the overridden method still determines the messages. Setup and
+// HijackProcess themselves are never served. Such a service must be registered by
+// pointer.
 type Hijacker struct {
 	mu      sync.Mutex
 	service *service // being set up, or nil
-	err     error    // the first of HijackProcess
+	err     error    // the first error of HijackProcess
 }
 
 // hijackable is a service that embeds a Hijacker.
@@ -41,10 +41,10 @@ var hijackableType = reflect.TypeFor[hijackable]()
 
 func (h *Hijacker) hijacker() *Hijacker { return h }
 
-// HijackProcess makes f run the calls of a method, given by its name in Go. It
-// is for use in Setup. An error also fails the registration, so Setup need not
-// look at it: the service has no such method to serve, it is a stream or a
-// [tandem.Func], f is nil, or the method was hijacked before.
+// HijackProcess makes f run the calls of a method, given by its name in Go. It is
+// for use in Setup. It returns an error if the service has no such method to serve,
+// the method is a stream or a [tandem.Func], f is nil, or the method was hijacked
+// before. The error also fails the registration, so Setup may ignore it.
 func (h *Hijacker) HijackProcess(name string, f func(*Stub)) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -103,7 +103,7 @@ func (s *service) setUp(rcvr any) error {
 	return h.run(s, hook.Setup)
 }
 
-// run runs the Setup method of s. A panic of it is the registrar's.
+// run runs the Setup method of s. A panic of Setup goes on to the code that registers s.
 func (h *Hijacker) run(s *service, setup func()) (err error) {
 	if err := h.begin(s); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (h *Hijacker) run(s *service, setup func()) (err error) {
 	return nil
 }
 
-// hijack notes that f runs a method.
+// hijack records that f runs a method.
 func (s *service) hijack(goName string, f func(*Stub)) error {
 	shape := s.shapes[goName]
 	switch {
@@ -133,7 +133,7 @@ func (s *service) hijack(goName string, f func(*Stub)) error {
 	return nil
 }
 
-// hijacked returns the Func that has f run the calls of a method.
+// hijacked returns the Func that runs the calls of a method by f.
 func hijacked(s *shape, f func(*Stub)) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
 		stub := &Stub{Context: ctx, call: call, shape: s}
@@ -143,8 +143,8 @@ func hijacked(s *shape, f func(*Stub)) tandem.Func {
 }
 
 // Stub is one call of a hijacked method: its context, arguments and results.
-// [tandem.FromContext] of it gives the call. It belongs to the function that
-// was given to HijackProcess and must not be used after that has returned.
+// [tandem.FromContext] of a Stub returns the call. The function that was given to
+// HijackProcess must not use it after it has returned.
 type Stub struct {
 	context.Context //nolint:containedctx // a stub is passed where a context is wanted
 
@@ -159,14 +159,14 @@ type Stub struct {
 // Read stores the next argument in what p points to. It returns an error if
 // there is none left, if the arguments do not decode, or if p points to
 // another type than the method declares; a sole argument may be read into
-// whatever the codec can decode it into.
+// any type that the codec can decode it into.
 func (s *Stub) Read(p any) error {
 	dst := reflect.ValueOf(p)
 	switch {
 	case dst.Kind() != reflect.Pointer || dst.IsNil():
 		return fmt.Errorf("read argument %d of %s: want a pointer that is not nil, not %T", s.read+1, s.call.Method, p)
 	case s.read == len(s.shape.args):
-		return fmt.Errorf("read argument %d of %s: it has %d", s.read+1, s.call.Method, s.read)
+		return fmt.Errorf("read argument %d of %s: the method has %d", s.read+1, s.call.Method, s.read)
 	}
 	if err := s.readNext(p, dst.Elem()); err != nil {
 		return err
@@ -210,7 +210,7 @@ func (s *Stub) decodeAll() error {
 	return nil
 }
 
-// decode fails as an ordinary call does, save that the method is running.
+// decode fails like an ordinary call, but not as not executed: the method is running.
 func (s *Stub) decode(v any) error {
 	if err := s.call.Body.Decode(v); err != nil {
 		return describe(tandem.InvalidArgument, "arguments", s.call, err)
@@ -218,9 +218,9 @@ func (s *Stub) decode(v any) error {
 	return nil
 }
 
-// Write takes the next result: a value of its type, or a pointer to one. What
-// it points to must not change any more, since it is sent when the function has
-// returned. A nil stands for the zero value, as does a result left out. More
+// Write sets the next result: a value of its type, or a pointer to one. The value
+// that it points to must not change any more, since it is sent when the function has
+// returned. A nil means the zero value, as does a result that is not written. More
 // results than the method has are an error, unless they are nil.
 func (s *Stub) Write(p any) error {
 	n := len(s.results)
@@ -228,7 +228,7 @@ func (s *Stub) Write(p any) error {
 		if p == nil {
 			return nil
 		}
-		return fmt.Errorf("write result %d of %s: it has %d", n+1, s.call.Method, n)
+		return fmt.Errorf("write result %d of %s: the method has %d", n+1, s.call.Method, n)
 	}
 	v, ok := convert(p, s.shape.results[n])
 	if !ok {
@@ -238,7 +238,7 @@ func (s *Stub) Write(p any) error {
 	return nil
 }
 
-// convert returns p as a value of type t, one pointer followed or added.
+// convert returns p as a value of type t; it may follow or add one pointer.
 func convert(p any, t reflect.Type) (v reflect.Value, ok bool) {
 	if p == nil {
 		return reflect.Zero(t), true
@@ -265,8 +265,8 @@ func copyOf(v reflect.Value, t reflect.Type) reflect.Value {
 	return c
 }
 
-// WriteErr is the method's error. If it is not nil, no results are sent. The
-// last call counts; without one the method has succeeded.
+// WriteErr sets the method's error. If it is not nil, no results are sent. The last
+// call counts; without one the method succeeds.
 func (s *Stub) WriteErr(err error) error {
 	s.err = err
 	return nil

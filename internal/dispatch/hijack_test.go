@@ -128,7 +128,7 @@ func (h *Hijacked) Setup() {
 	}
 }
 
-// TestHijack runs hijackers that read and write in all the ways there are.
+// TestHijack runs hijackers that read and write in all possible ways.
 func TestHijack(t *testing.T) {
 	for _, test := range []struct {
 		name, method string
@@ -185,15 +185,15 @@ func TestHijack(t *testing.T) {
 	}
 }
 
-// TestHijackErrors uses stubs wrongly; the method's error is the caller's.
+// TestHijackErrors checks misuse of stubs, and that the caller gets the method's error.
 func TestHijackErrors(t *testing.T) {
 	for _, test := range []struct {
 		name, method, in string
 		f                func(s *Stub) error
 		want             string
 	}{
-		{"no argument", "None", "[]", func(s *Stub) error { return s.Read(new(int)) }, "read argument 1 of Hijacked.None: it has 0"},
-		{"too many arguments", "Reply", "1", func(s *Stub) error { _ = s.Read(new(int)); return s.Read(new(int)) }, "read argument 2 of Hijacked.Reply: it has 1"},
+		{"no argument", "None", "[]", func(s *Stub) error { return s.Read(new(int)) }, "read argument 1 of Hijacked.None: the method has 0"},
+		{"too many arguments", "Reply", "1", func(s *Stub) error { _ = s.Read(new(int)); return s.Read(new(int)) }, "read argument 2 of Hijacked.Reply: the method has 1"},
 		{"not a pointer", "One", "1", func(s *Stub) error { return s.Read(1) }, "want a pointer that is not nil, not int"},
 		{"nil", "One", "1", func(s *Stub) error { return s.Read(nil) }, "want a pointer"},
 		{"nil pointer", "One", "1", func(s *Stub) error { return s.Read((*int)(nil)) }, "want a pointer"},
@@ -201,7 +201,7 @@ func TestHijackErrors(t *testing.T) {
 		{"bad arguments", "Two", `[1]`, func(s *Stub) error { return s.Read(new(int)) }, "invalid argument: arguments of Hijacked.Two"},
 		{"bad argument", "Reply", `{}`, func(s *Stub) error { return s.Read(new(int)) }, "invalid argument: arguments of Hijacked.Reply"},
 		{"another result type", "Reply", "1", func(s *Stub) error { return s.Write("x") }, "result 1 of Hijacked.Reply: it is *dispatch.Point, not string"},
-		{"too many results", "None", "[]", func(s *Stub) error { return s.Write(1) }, "result 1 of Hijacked.None: it has 0"},
+		{"too many results", "None", "[]", func(s *Stub) error { return s.Write(1) }, "result 1 of Hijacked.None: the method has 0"},
 		{"error after result", "Reply", "1", func(s *Stub) error { _ = s.Write(nil); return errors.New("authored") }, "authored"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -220,7 +220,7 @@ func TestHijackErrors(t *testing.T) {
 	}
 }
 
-// TestHijackForwards takes back, as for any method, that nothing was executed.
+// TestHijackForwards checks that a forwarded error is no longer marked as not executed.
 func TestHijackForwards(t *testing.T) {
 	table := New(Config{})
 	must(t, skipping(table, &Hijacked{hijack: map[string]func(*Stub){"None": func(s *Stub) {
@@ -232,7 +232,7 @@ func TestHijackForwards(t *testing.T) {
 	}
 }
 
-// TestHijackPanic is guarded like any method.
+// TestHijackPanic checks that a hijacker's panic is recovered like a method's.
 func TestHijackPanic(t *testing.T) {
 	table, reports := recorder()
 	must(t, skipping(table, &Hijacked{hijack: map[string]func(*Stub){"None": func(*Stub) { explode() }}}))
@@ -253,7 +253,7 @@ func TestHijackAgain(t *testing.T) {
 	wantCall(t, table, "Hijacked.None", "[]", "[]")
 }
 
-// TestStubIsContext makes sure that a stub leads to its call.
+// TestStubIsContext checks that FromContext of a stub returns its call.
 func TestStubIsContext(t *testing.T) {
 	c := &tandem.Call{Method: "Hijacked.None", Body: &jsonBody{in: "[]"}}
 	var got *tandem.Call
@@ -265,7 +265,7 @@ func TestStubIsContext(t *testing.T) {
 	}
 }
 
-// TestHijackRefused fails registrations, although Setup drops the errors.
+// TestHijackRefused checks that errors of HijackProcess fail registrations, although Setup ignores them.
 func TestHijackRefused(t *testing.T) {
 	f := func(*Stub) {}
 	for method, want := range map[string]string{
@@ -289,7 +289,7 @@ func TestHijackRefused(t *testing.T) {
 	wantError(t, New(Config{}).RegisterName("S", &nilHijacker{}), "nil *Hijacker")
 }
 
-// TestSetupRegistersItself does not wait for itself.
+// TestSetupRegistersItself checks that a Setup that registers its own service does not deadlock.
 func TestSetupRegistersItself(t *testing.T) {
 	r := new(registersItself)
 	must(t, New(Config{}).RegisterName("S", r))
@@ -342,7 +342,7 @@ func TestSetupWithoutHijacker(t *testing.T) {
 	wantCall(t, table, "PlainSetup.Setup", "1", "0")
 }
 
-// TestSetupPanics leaves the service as it was.
+// TestSetupPanics checks that a panic in Setup leaves the service as it was.
 func TestSetupPanics(t *testing.T) {
 	s := &panicsInSetup{first: true}
 	table := New(Config{})

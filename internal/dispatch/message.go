@@ -2,14 +2,14 @@ package dispatch
 
 import "github.com/tandem-rpc/tandem"
 
-// messages is where arguments come from and results go to. A [tandem.Body] is
-// one for unary calls.
+// messages receives arguments and sends results. A [tandem.Body] is one for unary
+// calls.
 type messages interface {
 	Decode(v any) error
 	Encode(v any) error
 }
 
-// streamMessages takes arguments from a stream and sends results on it.
+// streamMessages receives arguments from a stream and sends results on it.
 type streamMessages struct{ tandem.MessageStream }
 
 func (s streamMessages) Decode(v any) error { return s.RecvMsg(v) }
@@ -22,14 +22,13 @@ var (
 	noResults   any = tandem.Args{}
 )
 
-// badArguments says that the arguments of a call did not decode, so that its
-// method did not run. An error with a code keeps it.
+// badArguments returns the error of a call whose arguments did not decode, so that
+// its method did not run. An error with a code keeps the code.
 func badArguments(call *tandem.Call, err error) error {
 	return notExecuted(describe(tandem.InvalidArgument, "arguments", call, err))
 }
 
-// badResults says that the results of a call did not encode. It returns nil
-// for nil.
+// badResults returns the error of a call whose results did not encode; nil for nil.
 func badResults(call *tandem.Call, err error) error {
 	if err == nil {
 		return nil
@@ -39,8 +38,8 @@ func badResults(call *tandem.Call, err error) error {
 	return e
 }
 
-// describe returns a copy of err that says what of which call it is about. The
-// code is for errors that have none.
+// describe returns a copy of err with a message that begins with what, such as
+// "arguments", and the method. code is for errors that have none.
 func describe(code tandem.Code, what string, call *tandem.Call, err error) *tandem.Error {
 	e := *tandem.AsError(err)
 	if e.Code == tandem.Unknown {
@@ -55,9 +54,9 @@ func notExecuted(err *tandem.Error) *tandem.Error {
 	return err
 }
 
-// authored is the error that a method returned, as it is. Only a claim that
-// nothing was executed is taken back: the method may be passing on an error of
-// a call that it made, and it did run itself.
+// authored returns the error that a method returned, unchanged but for NotExecuted,
+// which it clears: the method did run, though it may pass on the error of another
+// call.
 func authored(err error) error {
 	if tandem.MayHaveExecuted(err) {
 		return err

@@ -9,11 +9,11 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Method is an entry of a [Table]. Once added it is shared by all who look it
-// up and must not be changed.
+// Method is an entry of a [Table]. Once added it is shared by all callers of Lookup
+// and must not be changed.
 type Method struct {
-	// Name is "Service.Method", the one spelling that [Table.Lookup] finds
-	// besides aliases.
+	// Name is "Service.Method", under which [Table.Lookup] finds the method; it may
+	// have aliases besides.
 	Name string
 	// Kind is Unary or Streaming. Calls that are OneWay run Unary methods.
 	Kind tandem.Kind
@@ -21,30 +21,30 @@ type Method struct {
 	// refuses calls of another kind.
 	Func tandem.Func
 
-	// reusing is Func with arguments that later calls use again; nil where
-	// that can't be.
+	// reusing is Func with arguments that later calls reuse; nil where that is not
+	// possible.
 	reusing tandem.Func
 
 	// Reuse says that neither the arguments nor the context are used after the
 	// method has returned.
 	Reuse bool
 
-	// Guarded says that Func ends a call with the error of [WithRefusal], after what
-	// stands round the method has let the call pass.
+	// Guarded says that Func ends a call with the error of [WithRefusal], after the
+	// plugins and interceptors of the method have let the call pass.
 	Guarded bool
 
-	// Safe says that a call changes nothing, so that anybody may make it at any
-	// time, and again. It is data for protocols that treat such calls differently.
+	// Safe says that a call changes nothing, so that it may be made at any time, and
+	// repeated. It is data for protocols that treat such calls differently.
 	Safe bool
 
-	// The limits are data for those who keep them (package server).
+	// The limits are only data here; package server enforces them.
 
 	Timeout        time.Duration // longest run; 0 for the default, negative for none
 	MaxConcurrency int           // calls at the same time; 0 for no limit
 	MaxQueue       int           // calls that wait for one of those; more are refused
 	MaxMessage     int           // bytes of a message, decompressed; 0 for the default
 
-	// What follows is for listings; nil and "" where it is not known.
+	// The next fields are for listings; nil and "" where they are not known.
 
 	Args    []reflect.Type // of the arguments, pointers removed
 	Results []reflect.Type // of the results, pointers removed, the error left out
@@ -52,23 +52,23 @@ type Method struct {
 	Origin  string         // the Go function behind it
 }
 
-// Description is what others may know of a method. What it refers to must not be changed.
+// Description describes a method for plugins. What it refers to must not be changed.
 type Description struct {
 	Name       string      // "Service.Method", not an alias; "" stands for methods that do not exist
 	Kind       tandem.Kind // Unary or Streaming
 	MaxMessage int         // bytes of the largest request
-	Safe       bool        // it changes nothing, and may be called again
+	Safe       bool        // a call changes nothing, and may be repeated
 
-	// The types, pointers removed, as far as they are known: a method that is a
-	// tandem.Func says nothing of them.
+	// The types, pointers removed, as far as they are known: not for a method that is a
+	// tandem.Func.
 
 	Args    []reflect.Type // of the arguments
 	Results []reflect.Type // of the results, without the error
 	In, Out reflect.Type   // of a stream's messages; nil for others
 }
 
-// Describe describes the method, where messages have that many bytes unless it says
-// otherwise.
+// Describe returns the description of the method. maxMessage is the limit of a message, in
+// bytes, if the method has none of its own.
 func (m *Method) Describe(maxMessage int) Description {
 	if m.MaxMessage > 0 {
 		maxMessage = m.MaxMessage
@@ -105,9 +105,9 @@ func (m *Method) check() error {
 	return checkName(m.Name)
 }
 
-// onlyFitting returns the method's Func for calls of its kind and in a codec that carries its
-// messages; it refuses others. It is one Func because of the depth of the stack: the readers of
-// a thousand connections each have one.
+// onlyFitting returns the method's Func, which refuses calls of another kind and in a codec
+// that does not carry its messages. It is one Func to keep the stack shallow: the readers of a
+// thousand connections each have one.
 func (m *Method) onlyFitting() tandem.Func {
 	name, f := m.Name, m.Func
 	streaming, proto := m.Kind == tandem.Streaming, len(m.protoTypes()) > 0

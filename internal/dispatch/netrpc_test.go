@@ -26,7 +26,7 @@ func (*Arith) Map(i int, reply *map[int]int) error    { (*reply)[i] = i; return 
 func (*Arith) Slice(i int, reply *[]int) error        { *reply = append(*reply, i); return nil }
 func (*Arith) Array(args [2]int, reply *[1]int) error { reply[0] = args[0] + args[1]; return nil }
 func (*Arith) Any(args any, reply *any) error         { *reply = args; return nil }
-func (*Arith) Func(args func(), reply *int) error     { return nil } // no codec helps, and yet net/rpc takes it
+func (*Arith) Func(args func(), reply *int) error     { return nil } // no codec carries it, but net/rpc accepts it
 func (*Arith) Reader(r io.Reader, reply *int) error   { return nil }
 func (*Arith) Unnamed(args struct{ A int }, reply *struct{ B int }) error {
 	reply.B = args.A
@@ -54,14 +54,14 @@ func (*Arith) Scan(args string, reply *int) (err error)          { return nil }
 func (*Arith) Own(args *Arith, reply *Arith) error               { return nil }
 func (*Arith) Generic(args Pair[int], reply *Pair[hidden]) error { return nil }
 
-// Pair is generic; what net/rpc sees of its name is what is before the bracket.
+// Pair is generic; net/rpc sees only the part of its name before the bracket.
 type Pair[T any] struct{ A, B T }
 
 type promoted struct{ N int }
 
 func (*promoted) Promoted(args *Args, reply *Reply) error { return nil }
 
-// Embed has a method by way of an unexported type.
+// Embed has a promoted method of an unexported type.
 type Embed struct{ *promoted }
 
 type unexportedService int
@@ -81,7 +81,7 @@ type Unsuitable int
 func (*Unsuitable) Lock()              {}
 func (*Unsuitable) Log(v ...any) error { return nil }
 
-// rpcServer registers rcvr with net/rpc, whose own log is put aside.
+// rpcServer registers rcvr with net/rpc, without its log.
 func rpcServer(name string, rcvr any) (*rpc.Server, error) {
 	log.SetOutput(io.Discard)
 	defer log.SetOutput(os.Stderr)
@@ -92,7 +92,7 @@ func rpcServer(name string, rcvr any) (*rpc.Server, error) {
 	return server, server.RegisterName(name, rcvr)
 }
 
-// probe is a net/rpc codec that asks for a method and stops short of calling.
+// probe is a net/rpc codec that requests a method, but ends before it is called.
 type probe struct {
 	method string
 	found  bool
@@ -104,7 +104,7 @@ func (p *probe) ReadRequestHeader(r *rpc.Request) error {
 }
 
 func (p *probe) ReadRequestBody(body any) error {
-	p.found = body != nil // nil discards the body of what was not found
+	p.found = body != nil // nil discards the body for an unknown method
 	return io.EOF
 }
 
@@ -133,8 +133,8 @@ func methodNames(t *Table) (names []string) {
 	return names
 }
 
-// TestNetRPCParity compares the methods that net/rpc accepts of the same
-// services. With contexts, which it does not know, we accept more.
+// TestNetRPCParity compares the methods with those that net/rpc accepts of the same
+// services. Methods with a context are accepted here in addition.
 func TestNetRPCParity(t *testing.T) {
 	for _, rcvr := range []any{new(Arith), Embed{}, &Embed{}, ValueReceiver{}, new(ValueReceiver), new(unexportedService)} {
 		want := acceptedByNetRPC(t, rcvr)
@@ -147,7 +147,7 @@ func TestNetRPCParity(t *testing.T) {
 	}
 }
 
-// TestNetRPCMethodsStay makes sure that no method means anything else when the
+// TestNetRPCMethodsStay checks that methods of net/rpc's shape keep their meaning when
 // other shapes are allowed too.
 func TestNetRPCMethodsStay(t *testing.T) {
 	all, netrpc := New(Config{}), New(Config{})
@@ -170,7 +170,7 @@ func TestNetRPCMethodsStay(t *testing.T) {
 	}
 }
 
-// TestNetRPCErrors compares what neither side registers, and the hint.
+// TestNetRPCErrors checks services that neither net/rpc nor the table registers, and the error's hint.
 func TestNetRPCErrors(t *testing.T) {
 	const hint = "hint: pass a pointer"
 	for _, test := range []struct {

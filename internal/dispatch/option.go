@@ -8,14 +8,14 @@ import (
 // Option changes how a method, or every method of a service, is registered.
 type Option func(*settings)
 
-// settings are what the options of one registration come to.
+// settings are the result of the options of one registration.
 type settings struct {
-	method  Method              // carries the limits
+	method  Method              // has the limits
 	netrpc  bool                // net/rpc's shape only
-	lenient bool                // what can't be served is left out
+	lenient bool                // methods that can't be served are left out
 	methods map[string][]Option // by Go name, see ForMethod
 
-	// These two make sense for one method of a service, inside ForMethod.
+	// These two are for one method of a service, inside ForMethod.
 	name   string
 	hidden bool
 }
@@ -47,8 +47,8 @@ func WithTimeout(d time.Duration) Option {
 	return func(s *settings) { s.method.Timeout = d }
 }
 
-// WithConcurrency allows each method that many calls at the same time, and
-// that many more waiting. Further ones are refused.
+// WithConcurrency lets each method run at most calls calls at the same time, while
+// at most queue more wait. Further ones are refused.
 func WithConcurrency(calls, queue int) Option {
 	return func(s *settings) { s.method.MaxConcurrency, s.method.MaxQueue = calls, queue }
 }
@@ -59,10 +59,10 @@ func WithMaxMessage(n int) Option {
 }
 
 // WithReuse lets later calls of a method decode their arguments into the memory
-// of earlier ones: the arguments, and what they point to, are the method's until
-// it returns and its results are encoded. They are cleared in between. The
-// method promises the same of its context (see [Method].Reuse). It says
-// nothing to streams, hijacked methods and functions that decode for themselves.
+// of earlier ones: the method must not use the arguments, and what they point to,
+// after it has returned and its results are encoded. They are cleared in between.
+// The same holds for its context (see [Method].Reuse). The option has no effect on
+// streams, hijacked methods and functions that decode arguments themselves.
 func WithReuse() Option {
 	return func(s *settings) { s.method.Reuse = true }
 }
@@ -78,8 +78,8 @@ func WithNetRPC() Option {
 	return func(s *settings) { s.netrpc = true }
 }
 
-// WithSkipUnsuitable registers what can be served of a service, and leaves out the
-// methods that can't be; without it they are an error.
+// WithSkipUnsuitable registers the methods of a service that can be served, and leaves
+// out the others; without it they are an error.
 func WithSkipUnsuitable() Option {
 	return func(s *settings) { s.lenient = true }
 }
@@ -95,9 +95,9 @@ func ForMethod(goName string, opts ...Option) Option {
 	return func(s *settings) { s.methods[goName] = append(s.methods[goName], opts...) }
 }
 
-// WithName serves a method of a service under another name than Go's: "mul"
-// makes it "Service.mul". For use in [ForMethod]. A method has one name; give
-// it more with [Table.Alias].
+// WithName serves a method of a service under another name than its name in Go: "mul"
+// makes it "Service.mul". For use in [ForMethod]. A method has one name; give it more
+// with [Table.Alias].
 func WithName(name string) Option {
 	return func(s *settings) { s.name = name }
 }

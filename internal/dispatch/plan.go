@@ -8,8 +8,8 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// plan is how a function found by reflection is called. All that its signature
-// decides was decided when it was made.
+// plan says how to call a function by reflection. It is made once, from the function's
+// signature.
 type plan struct {
 	shape    *shape
 	fn       reflect.Value
@@ -17,8 +17,8 @@ type plan struct {
 	params   []param       // of the arguments
 }
 
-// newFuncs returns the Func that calls fn, a function of that shape, and the one
-// that uses arguments again, nil if there are none to use again.
+// newFuncs returns the Func that calls fn, a function of that shape, and the Func that
+// reuses arguments, which is nil if there are none to reuse.
 func newFuncs(fn reflect.Value, s *shape) (f, reusing tandem.Func) {
 	if s.isFunc {
 		f := fn.Convert(funcType).Interface().(tandem.Func) //nolint:forcetypeassert // just converted
@@ -32,8 +32,8 @@ func newFuncs(fn reflect.Value, s *shape) (f, reusing tandem.Func) {
 	return newPlan(fn, reflect.Value{}, s).start()
 }
 
-// newMethodFuncs returns those that call a method of that shape. To pass the
-// receiver as a parameter saves an allocation against a bound method.
+// newMethodFuncs is newFuncs for a method. Passing the receiver as a parameter saves an
+// allocation compared with a bound method.
 func newMethodFuncs(receiver reflect.Value, goName string, s *shape) (f, reusing tandem.Func) {
 	if s.isFunc {
 		return newFuncs(receiver.MethodByName(goName), s)
@@ -98,7 +98,7 @@ func (p *plan) run(ctx context.Context, call *tandem.Call, msgs messages, stream
 	} else {
 		err = p.invoke(call, msgs, in)
 	}
-	for i := range p.params { // not after a panic: somebody may hold them
+	for i := range p.params { // not after a panic: another goroutine may hold them
 		p.params[i].release(in[first+i])
 	}
 	return err
@@ -148,7 +148,7 @@ func (p *plan) invoke(call *tandem.Call, msgs messages, in []reflect.Value) erro
 	return badResults(call, msgs.Encode(message(out)))
 }
 
-// message is what is sent for the results.
+// message returns the message to send for the results.
 func message(results []reflect.Value) any {
 	switch len(results) {
 	case 0:
@@ -165,7 +165,7 @@ func message(results []reflect.Value) any {
 	return args
 }
 
-// sole is the only result as it is sent: not as a nil pointer.
+// sole returns the only result as it is sent: a nil pointer as a pointer to the zero value.
 func sole(v reflect.Value) any {
 	if isNil(v) {
 		return reflect.New(v.Type().Elem()).Interface()
@@ -176,11 +176,11 @@ func sole(v reflect.Value) any {
 // isNil reports whether v is a nil pointer.
 func isNil(v reflect.Value) bool { return v.Kind() == reflect.Pointer && v.IsNil() }
 
-// param is a parameter that an argument is decoded for.
+// param is a parameter of a function, for which an argument is decoded.
 type param struct {
 	elem    reflect.Type // the type to allocate
 	pointer bool         // the parameter is the pointer itself
-	cleared *sync.Pool   // of pointers to be used again; nil if they must not be
+	cleared *sync.Pool   // of pointers to reuse; nil if they must not be reused
 }
 
 func paramOf(t reflect.Type) param {
@@ -200,7 +200,7 @@ func (p param) alloc() reflect.Value {
 	return reflect.New(p.elem)
 }
 
-// release gives an argument, as value returned it, to another call.
+// release clears an argument, as value returned it, for another call to reuse.
 func (p param) release(v reflect.Value) {
 	if p.cleared == nil {
 		return
@@ -240,8 +240,8 @@ func newStream(t reflect.Type, s tandem.MessageStream) reflect.Value {
 	return ptr
 }
 
-// contextValue is ctx as a parameter of type context.Context. Made of ctx itself
-// it would be of ctx's own type, which every call would have to convert.
+// contextValue returns ctx as a value of type context.Context. reflect.ValueOf(ctx)
+// would have ctx's own type, which every call would have to convert.
 func contextValue(ctx context.Context) reflect.Value {
 	return reflect.ValueOf(&ctx).Elem()
 }

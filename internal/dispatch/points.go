@@ -10,8 +10,8 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// The points of calls: package server documents them, as WithPlugins. They are asked of
-// plugins by their methods alone.
+// The points of calls, which package server documents at WithPlugins. A plugin has a point
+// if it has the method.
 type (
 	beforeRequestHeader interface {
 		BeforeRequestHeader(ctx context.Context, call *tandem.Call) error
@@ -45,7 +45,7 @@ type (
 	}
 )
 
-// IsPlugin reports whether a value is at a point of calls, or is told of panics.
+// IsPlugin reports whether a value has a point of calls, or is called for panics.
 func IsPlugin(plugin any) bool {
 	switch plugin.(type) {
 	case perMethod, panicked, beforeRequestHeader, intercepts, afterRequestHeader,
@@ -65,20 +65,20 @@ func Keep(plugins []any) bool {
 	return false
 }
 
-// Points are what plugins want to know of the calls of one method. They are
-// compiled when the method is registered; without plugins there are none, and a call
-// does not even look.
+// Points are the points of the calls of one method that plugins have. They are compiled
+// when the method is registered; without plugins there are none, and calls do no work for
+// them.
 type Points struct {
 	method       string
 	beforeHeader []beforeRequestHeader
 	intercept    []tandem.Interceptor
 	afterHeader  []afterRequestHeader
-	body         *bodyPoints // nil if nobody looks at bodies
+	body         *bodyPoints // nil if no plugin looks at messages
 	afterAnswer  []afterResponse
 	panicked     func(what string, value any) error
 }
 
-// bodyPoints are those that look at messages.
+// bodyPoints are the points that look at messages.
 type bodyPoints struct {
 	before []beforeRequestBody
 	after  []afterRequestBody
@@ -126,8 +126,8 @@ func collect[Point any](list []Point, plugin any) []Point {
 	return list
 }
 
-// Wrap puts the points round a method with its limits and interceptors. report is told of
-// plugins that panic.
+// Wrap returns f with the points round it. f includes the method's limits and interceptors.
+// report is called for plugins that panic.
 func (p *Points) Wrap(f tandem.Func, report PanicFunc) tandem.Func {
 	p.panicked = func(what string, value any) error { return Died(what, value, report) }
 	f = tandem.Chain(p.enter(f), p.intercept...)
@@ -152,8 +152,8 @@ func (p *Points) Wrap(f tandem.Func, report PanicFunc) tandem.Func {
 	}
 }
 
-// broken is the error of a call in which a plugin panicked or, if the value is nil,
-// anybody ended the goroutine.
+// broken returns the error of a call in which a plugin panicked or, if the value is nil,
+// whose goroutine was ended.
 func (p *Points) broken(value any) error {
 	if value == nil {
 		return tandem.Errorf(tandem.Internal, "method %s ended its goroutine", p.method)
@@ -161,7 +161,7 @@ func (p *Points) broken(value any) error {
 	return p.panicked("a plugin at "+p.method, value)
 }
 
-// run sends a call through all points but the last.
+// run makes a call pass all points but the last.
 func (p *Points) run(ctx context.Context, call *tandem.Call, f tandem.Func) error {
 	if p.body == nil {
 		return p.begin(ctx, call, f)
@@ -170,7 +170,7 @@ func (p *Points) run(ctx context.Context, call *tandem.Call, f tandem.Func) erro
 	call.Body = b
 	defer func() { call.Body = b.Body }()
 	err := p.begin(ctx, call, f)
-	if refused := b.refused.Load(); refused != nil { // as it was said, whatever the method made of it
+	if refused := b.refused.Load(); refused != nil { // the plugin's error, whatever the method returned for it
 		err = refused
 	}
 	if err == nil && call.Kind != tandem.Streaming {
@@ -207,7 +207,7 @@ func (p *Points) enter(f tandem.Func) tandem.Func {
 	}
 }
 
-// tell tells the plugins from i on how a call has ended, whatever the others do.
+// tell calls AfterResponse of the plugins from i on. One that panics does not stop the others.
 func (p *Points) tell(ctx context.Context, call *tandem.Call, end tandem.Outcome, i int) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -220,7 +220,7 @@ func (p *Points) tell(ctx context.Context, call *tandem.Call, end tandem.Outcome
 	}
 }
 
-// Refusal is how a plugin's error reaches the caller: the method did not run.
+// Refusal returns a plugin's error for the caller, marked as not executed.
 func Refusal(err error) *tandem.Error {
 	e := *tandem.AsError(err)
 	if e.Code == tandem.Unknown || e.Code == tandem.OK {
@@ -238,7 +238,7 @@ type pointBody struct {
 	ctx     context.Context //nolint:containedctx // the call's
 	call    *tandem.Call
 	begun   bool
-	refused atomic.Pointer[tandem.Error] // by a plugin at the arguments
+	refused atomic.Pointer[tandem.Error] // the error of a plugin at the arguments
 }
 
 // Decode decodes the arguments.
@@ -249,7 +249,7 @@ func (b *pointBody) Decode(v any) error {
 // receive decodes one message between the points.
 func (b *pointBody) receive(v any, decode func(any) error) error {
 	for _, p := range b.points.before {
-		if b.begun { // a second look at the same arguments
+		if b.begun { // the same arguments are decoded again
 			break
 		}
 		if err := p.BeforeRequestBody(b.ctx, b.call); err != nil {
@@ -286,8 +286,7 @@ func (b *pointBody) send(v any, encode func(any) error) error {
 	return encode(v)
 }
 
-// authoredBy is the error that a plugin answers with in place of a reply: the method
-// has run.
+// authoredBy returns the error of a plugin that replaces a reply; the method has run.
 func authoredBy(err error) error {
 	e := *tandem.AsError(err)
 	e.NotExecuted = false
@@ -303,7 +302,7 @@ func (b *pointBody) Stream() tandem.MessageStream {
 	return &pointStream{s, b}
 }
 
-// pointStream is a stream whose messages pass the plugins.
+// pointStream is a stream whose messages pass the points.
 type pointStream struct {
 	tandem.MessageStream
 
@@ -316,8 +315,8 @@ func (s *pointStream) RecvMsg(v any) error { return s.body.receive(v, s.MessageS
 // SendMsg sends a message.
 func (s *pointStream) SendMsg(v any) error { return s.body.send(v, s.MessageStream.SendMsg) }
 
-// WithPlugins returns a PanicFunc that tells report, and then the plugins that want to
-// know.
+// WithPlugins returns a PanicFunc that calls report, and then the plugins that have a
+// method Panicked.
 func (report PanicFunc) WithPlugins(plugins []any) PanicFunc {
 	var told []panicked
 	for _, p := range plugins {
@@ -334,7 +333,7 @@ func (report PanicFunc) WithPlugins(plugins []any) PanicFunc {
 	}
 }
 
-// tellPanic survives a plugin that panics at a panic: the first is in the log.
+// tellPanic calls a plugin and ignores its panic: the first panic is in the log.
 func tellPanic(p panicked, what string, value any, stack []byte) {
 	defer func() { _ = recover() }()
 	p.Panicked(what, value, stack)

@@ -16,7 +16,7 @@ const (
 )
 
 // isProto reports whether t is a message of Protocol Buffers, by the method that all
-// generated types have. Package codec decides alike.
+// generated types have. Package codec uses the same test.
 func isProto(t reflect.Type) bool {
 	return t != nil && t.Kind() == reflect.Struct && reflect.PointerTo(t).Implements(reflect.TypeFor[interface{ ProtoMessage() }]())
 }
@@ -40,12 +40,12 @@ func (m *Method) protoTypes() []reflect.Type {
 type protoServices interface {
 	// ServiceMethods returns the names of a service's methods, nil if it is not known.
 	ServiceMethods(service string) []string
-	// CheckMethod returns an error if a method takes or returns other messages than
-	// the service that it is of, or is a stream where that is none.
+	// CheckMethod returns an error if a method takes or returns other messages than its
+	// .proto file says, or is a stream where the file says unary, or the reverse.
 	CheckMethod(name string, streaming bool, in, out []reflect.Type) error
 }
 
-// linked returns what knows the services that are linked; nil for nothing.
+// linked returns the codec that knows the services in the program, or nil.
 func (t *Table) linked() protoServices {
 	for _, c := range t.config.Codecs {
 		if known, ok := c.(protoServices); ok {
@@ -96,7 +96,7 @@ func (s *service) forGRPC() error {
 	return fmt.Errorf("dispatch: service %q of %v is written for grpc-go: %s see docs/migrating/grpc.md", s.name, s.value.Type(), why)
 }
 
-// isGRPCStream reports whether t is what a stream is for grpc-go's servers.
+// isGRPCStream reports whether t is the stream parameter of a method written for grpc-go.
 func isGRPCStream(t reflect.Type) bool {
 	if t.Kind() != reflect.Interface {
 		return false
@@ -130,7 +130,7 @@ func (t *Table) checkProto(m *Method) error {
 	return nil
 }
 
-// notInGob refuses a call in gob of a method with messages of Protocol Buffers.
+// notInGob returns the error of a call in gob of a method with messages of Protocol Buffers.
 func notInGob(name string) error {
 	return notExecuted(tandem.Errorf(tandem.Unimplemented, "%s has messages of Protocol Buffers, which gob does not carry: "+
 		"give protobuf.Codec() of package codec/protobuf to client.WithCodec", name))

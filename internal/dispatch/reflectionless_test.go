@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestTypedCallsUseNoReflection looks at what runs in each call of a typed
-// handler: the functions that Unary and Streaming return, and the functions of
-// this package that these use. Reflection when registering is welcome.
+// TestTypedCallsUseNoReflection checks the code that runs in each call of a typed
+// handler: the functions that Unary and Streaming return, and the functions of this
+// package that these use. Reflection at registration is allowed.
 func TestTypedCallsUseNoReflection(t *testing.T) {
 	funcs := declaredFuncs(t)
 	for _, name := range []string{"Unary", "Streaming"} {

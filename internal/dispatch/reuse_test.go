@@ -8,10 +8,10 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// keeper does what MethodReuse forbids, so that tests see what becomes of the
-// arguments: it keeps them.
+// keeper keeps its arguments, which WithReuse forbids, so that tests see what happens
+// to them.
 type keeper struct {
-	kept     map[*Args]int // to how often they came
+	kept     map[*Args]int // to the number of calls that had them
 	panicked *Args
 }
 
@@ -31,8 +31,8 @@ func (k *keeper) Values(a, b Args) (int, error) { return a.A + a.B + b.A + b.B, 
 
 func (k *keeper) Stream(context.Context, *tandem.Stream[int, int]) error { return nil }
 
-// reusing returns a table with the method in every way in which arguments can
-// be used again.
+// reusing returns a table with the method, registered in every way that can reuse
+// arguments.
 func reusing(t *testing.T, k *keeper) *Table {
 	table := New(Config{OnPanic: func(string, any, []byte) {}})
 	must(t, table.RegisterName("Method", k, WithReuse()))
@@ -44,12 +44,12 @@ func reusing(t *testing.T, k *keeper) *Table {
 	return table
 }
 
-func TestArgumentsAreUsedAgainClean(t *testing.T) {
+func TestReusedArgumentsAreCleared(t *testing.T) {
 	for _, service := range []string{"Method", "Func", "Typed"} {
 		k := &keeper{kept: map[*Args]int{}}
 		table := reusing(t, k)
 		const calls = 100
-		for range calls { // under the race detector a pool forgets now and then
+		for range calls { // under the race detector a pool drops some values
 			wantCall(t, table, service+".Pointer", `{"A":5,"B":6}`, "11")
 			wantCall(t, table, service+".Pointer", `{"A":1}`, "1")
 		}
@@ -59,7 +59,7 @@ func TestArgumentsAreUsedAgainClean(t *testing.T) {
 	}
 }
 
-func TestValuesAreUsedAgainClean(t *testing.T) {
+func TestReusedValuesAreCleared(t *testing.T) {
 	table := reusing(t, &keeper{})
 	for range 100 {
 		wantCall(t, table, "Method.Values", `[{"A":1,"B":2},{"A":3,"B":4}]`, "10")
@@ -78,8 +78,8 @@ func TestValuesAreUsedAgainClean(t *testing.T) {
 	}
 }
 
-// Whoever took part in a panic may still hold the arguments.
-func TestArgumentsOfAPanicAreNotUsedAgain(t *testing.T) {
+// Another goroutine may still hold the arguments of a call that panicked.
+func TestArgumentsOfAPanicAreNotReused(t *testing.T) {
 	for _, service := range []string{"Method", "Func", "Typed"} {
 		k := &keeper{kept: map[*Args]int{}}
 		table := reusing(t, k)
@@ -95,8 +95,8 @@ func TestArgumentsOfAPanicAreNotUsedAgain(t *testing.T) {
 	}
 }
 
-// The option is for services as a whole: what has nothing to use again is
-// served as ever.
+// The option applies to whole services: methods that have nothing to reuse are served
+// as without it.
 func TestReuseWhereThereIsNothingToReuse(t *testing.T) {
 	table := reusing(t, &keeper{})
 	if out, err := callStream(table, "Method.Stream"); err != nil || out != "" {

@@ -11,19 +11,18 @@ import (
 
 var (
 	errNilReceiver = errors.New("dispatch: the service is nil")
-	errNotNetRPC   = errors.New("it has not net/rpc's shape: (args T, reply *R) error")
+	errNotNetRPC   = errors.New("it does not have net/rpc's shape: (args T, reply *R) error")
 	errNoError     = errors.New("its last result is not an error; name it with ForMethod to register it anyway")
 )
 
-// service is a receiver with those of its methods that can be served, by their
-// names in Go.
+// service is a receiver with its methods that can be served, by their names in Go.
 type service struct {
 	name    string
 	value   reflect.Value
 	shapes  map[string]*shape
-	refused map[string]error       // why others can't be
-	hidden  map[string]bool        // others that are not to be
-	hijacks map[string]func(*Stub) // methods that are run by these instead
+	refused map[string]error       // why other methods can't be served
+	hidden  map[string]bool        // other methods that WithHidden leaves out
+	hijacks map[string]func(*Stub) // functions that run methods instead
 }
 
 // newService returns rcvr as a service, set up if it embeds [Hijacker].
@@ -77,7 +76,7 @@ func findMethods(name string, v reflect.Value, set *settings) *service {
 	return s
 }
 
-// allowed returns an error if a method of the shape stays out of its service.
+// allowed returns an error if a method of the shape is not served.
 func (s *shape) allowed(netrpc, named bool) error {
 	if netrpc && !s.reply {
 		return errNotNetRPC
@@ -88,7 +87,7 @@ func (s *shape) allowed(netrpc, named bool) error {
 	return nil
 }
 
-// why returns the reason why a method of that name is not served.
+// why returns why a method of that name is not served.
 func (s *service) why(goName string) error {
 	if err := s.refused[goName]; err != nil {
 		return err
@@ -114,7 +113,7 @@ func (s *service) reasons() string {
 	return strings.Join(list, "; ")
 }
 
-// unsuitable says that no method can be served, and why not.
+// unsuitable returns the error of a service without a method that can be served.
 func (s *service) unsuitable(set *settings) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "dispatch: type %v has no exported methods of suitable type", s.value.Type())
@@ -128,7 +127,7 @@ func (s *service) unsuitable(set *settings) error {
 	return errors.New(text.String())
 }
 
-// methods returns the methods of the service as its settings want them.
+// methods returns the methods of the service, with the settings applied.
 func (s *service) methods(set *settings) []Method {
 	var methods []Method
 	for _, goName := range slices.Sorted(maps.Keys(s.shapes)) {

@@ -18,8 +18,8 @@ var (
 	messageStreamType = reflect.TypeFor[tandem.MessageStream]()
 )
 
-// shape is what a signature says about how to serve the function. The package
-// comment has the rules.
+// shape says how to serve a function, by its signature. The package comment has the
+// rules.
 type shape struct {
 	context bool           // a context is passed
 	isFunc  bool           // it is a tandem.Func; nothing below is set
@@ -89,8 +89,8 @@ func (s *shape) check() error {
 	return nil
 }
 
-// checkType returns an error if values of type t can't be messages. Of net/rpc's
-// shape it asks no more than net/rpc does.
+// checkType returns an error if values of type t can't be messages. For net/rpc's
+// shape it requires no more than net/rpc does.
 func (s *shape) checkType(t reflect.Type, argument bool) error {
 	base := deref(t)
 	switch {
@@ -125,8 +125,8 @@ func isStream(t reflect.Type) bool {
 	return s.PkgPath() == messageStreamType.PkgPath() && strings.HasPrefix(s.Name(), "Stream[")
 }
 
-// streamTypes returns the types of a stream's messages, which its methods
-// tell: Recv() (*In, error) and Send(*Out) error.
+// streamTypes returns the types of a stream's messages, by its methods
+// Recv() (*In, error) and Send(*Out) error.
 func streamTypes(stream reflect.Type) (in, out reflect.Type) {
 	p := reflect.PointerTo(stream)
 	recv, _ := p.MethodByName("Recv")
@@ -142,7 +142,7 @@ func deref(t reflect.Type) reflect.Type {
 	return t
 }
 
-// derefAll is deref of each type.
+// derefAll removes all pointers from each type.
 func derefAll(types []reflect.Type) []reflect.Type {
 	bases := make([]reflect.Type, len(types))
 	for i, t := range types {
@@ -151,7 +151,7 @@ func derefAll(types []reflect.Type) []reflect.Type {
 	return bases
 }
 
-// describe fills in what a listing shows of the shape.
+// describe sets the kind and the types of m, for listings.
 func (s *shape) describe(m *Method) {
 	m.Args, m.Results = derefAll(s.args), derefAll(s.results)
 	if s.stream != nil {

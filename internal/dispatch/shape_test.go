@@ -56,14 +56,14 @@ func TestShapes(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			table := New(Config{})
 			must(t, table.RegisterFunc("S.M", test.fn))
-			for range 2 { // the second call meets a used frame
+			for range 2 { // the second call reuses memory
 				wantCall(t, table, "S.M", test.in, test.want)
 			}
 		})
 	}
 }
 
-// TestStreamShapes calls streaming functions, which sum up what they receive.
+// TestStreamShapes calls streaming functions, which add up what they receive.
 func TestStreamShapes(t *testing.T) {
 	type stream = *tandem.Stream[int, Point]
 	sum := func(s stream) (sum int, err error) {
@@ -108,7 +108,7 @@ func TestStreamShapes(t *testing.T) {
 	}
 }
 
-// TestStreamWithoutArguments ends before the arguments have come.
+// TestStreamWithoutArguments ends a stream before its arguments have arrived.
 func TestStreamWithoutArguments(t *testing.T) {
 	table := New(Config{})
 	must(t, table.RegisterFunc("S.M", func(_ *tandem.Stream[int, int], _ int) error { return nil }))
@@ -149,7 +149,7 @@ func TestRefusedShapes(t *testing.T) {
 	}
 }
 
-// TestReturnedErrors are the caller's, and send no result.
+// TestReturnedErrors checks that the caller gets a method's error and no result.
 func TestReturnedErrors(t *testing.T) {
 	bad := errors.New("bad")
 	forwarded := &tandem.Error{Code: tandem.Unavailable, Message: "down", NotExecuted: true}
@@ -168,7 +168,7 @@ func TestReturnedErrors(t *testing.T) {
 	}
 }
 
-// TestBadMessages fail before or after the method, and say so.
+// TestBadMessages checks the errors of arguments and results that do not decode or encode.
 func TestBadMessages(t *testing.T) {
 	ran := 0
 	table := New(Config{})
@@ -202,7 +202,7 @@ type failingBody struct {
 
 func (b *failingBody) Decode(any) error { return b.err }
 
-// TestBodyErrorsKeepTheirCode and details, as a limit's does.
+// TestBodyErrorsKeepTheirCode checks that errors of a Body keep their code and details.
 func TestBodyErrorsKeepTheirCode(t *testing.T) {
 	table := New(Config{})
 	must(t, table.RegisterFunc("S.M", func(int) error { return nil }))
@@ -234,7 +234,7 @@ func TestValuesPassUntouched(t *testing.T) {
 	}
 }
 
-// TestMethodTypes are what a listing shows.
+// TestMethodTypes checks the types that a listing shows.
 func TestMethodTypes(t *testing.T) {
 	table := New(Config{})
 	must(t, table.RegisterFunc("S.M", func(context.Context, *Point, int, string) (*Point, []int, error) { return nil, nil, nil }))

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Odd has methods that can't be served beside one that can.
+// Odd has one method that can be served, and others that can't.
 type Odd struct{ sync.Mutex }
 
 func (*Odd) Fits(n int) (int, error)       { return n, nil }
@@ -38,7 +38,7 @@ func TestUnsuitableMethods(t *testing.T) {
 	wantError(t, New(Config{}).RegisterFunc("F", func() error { return nil }, WithSkipUnsuitable()), "SkipUnsuitable")
 }
 
-// A service without any suitable method is an error, whatever is skipped.
+// A service without any suitable method is an error, even with WithSkipUnsuitable.
 func TestNoSuitableMethod(t *testing.T) {
 	wantError(t, New(Config{}).RegisterName("S", &sync.Mutex{}, WithSkipUnsuitable()), "has no exported methods of suitable type", "Lock: ")
 	wantError(t, New(Config{}).RegisterName("S", &sync.Mutex{}), "has no exported methods of suitable type")

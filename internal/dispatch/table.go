@@ -13,40 +13,39 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Config says what a [Table] does with its methods. The zero value is usable.
+// Config is the configuration of a [Table]. The zero value is usable.
 type Config struct {
-	// OnPanic, if not nil, is told of methods that panic.
+	// OnPanic, if not nil, is called for methods that panic.
 	OnPanic PanicFunc
-	// Wrap, if not nil, returns the Func to be found under the method's name
-	// instead of m.Func, which is guarded already: the place for limits and
-	// interceptors. It is called once a method, before the method is added
-	// (or refused as a duplicate), and must not keep m.
+	// Wrap, if not nil, returns the Func to use instead of m.Func, which is guarded
+	// already: it adds limits and interceptors. guarded is Method.Guarded. Wrap is
+	// called once a method, before the method is added (or refused as a
+	// duplicate), and must not keep m.
 	Wrap func(m Method) (f tandem.Func, guarded bool)
-	// Codecs are those that calls come in; nil if that is not known. Methods whose
+	// Codecs are the codecs of calls; nil if they are not known. Methods whose
 	// messages none of them carries are refused.
 	Codecs []tandem.Codec
 	// OnChange, if not nil, is called when a registration is done.
 	OnChange func()
-	// OnRegister, if not nil, is told of a registration that would succeed,
-	// before it is done, and may refuse it. What it returns are further names for
-	// methods and services, by alias; they are part of the registration. No lock is
-	// held: it may register methods itself.
+	// OnRegister, if not nil, is called before a registration that would succeed, and
+	// may refuse it with an error. It returns further aliases of methods and services,
+	// as a map from alias to name; they are part of the registration. No lock is held:
+	// it may register methods itself.
 	OnRegister func(Registration) (aliases map[string]string, err error)
 }
 
-// Registration is what is about to be registered.
+// Registration describes a registration before it is done.
 type Registration struct {
 	Service  string    // "" for a function whose name has no dot
-	Receiver any       // the value whose methods they are; nil for functions
+	Receiver any       // the value that has the methods; nil for functions
 	Methods  []*Method // not to be changed
 }
 
 // Table finds methods by name. All its methods are safe for concurrent use;
-// Lookup never waits for the others. A registration is done as a whole or, with
-// an error, not at all.
+// Lookup never waits for the others. A registration that fails changes nothing.
 type Table struct {
 	config Config
-	names  atomic.Pointer[map[string]*Method] // also under aliases; copied to be changed
+	names  atomic.Pointer[map[string]*Method] // by names and aliases; a change replaces the map by a copy
 
 	mu       sync.Mutex        // serialises changes
 	services map[string]string // Go types of registered services
@@ -97,9 +96,9 @@ func (t *Table) HasService(name string) bool {
 	return false
 }
 
-// Register registers the methods of rcvr under the name of its type, which must
-// be exported. The package comment says which methods; others are an error, and
-// so is a service without any.
+// Register registers the methods of rcvr under the name of its type, which must be
+// exported. The package comment says which methods can be served; others are an
+// error, and so is a service without any that can.
 func (t *Table) Register(rcvr any, opts ...Option) error {
 	if rcvr == nil {
 		return errNilReceiver
@@ -114,8 +113,8 @@ func (t *Table) Register(rcvr any, opts ...Option) error {
 	return t.RegisterName(typ.Name(), rcvr, opts...)
 }
 
-// RegisterName is Register under the given name instead of the type's. A name
-// is used by one RegisterName; functions and typed handlers may join the
+// RegisterName is Register under the given name instead of the type's. Only one
+// RegisterName may use a name; functions and typed handlers may add methods to the
 // service.
 func (t *Table) RegisterName(name string, rcvr any, opts ...Option) error {
 	if err := checkName(name); err != nil {
@@ -140,8 +139,8 @@ func (t *Table) RegisterName(name string, rcvr any, opts ...Option) error {
 		func(names map[string]*Method) error { return t.enterService(names, s, methods) })
 }
 
-// RegisterFunc registers a function under its full name, as "Service.Method".
-// It may have any shape that the package comment tells of. A tandem.Func serves
+// RegisterFunc registers a function under its full name, such as "Service.Method".
+// It may have any signature that the package comment lists. A tandem.Func serves
 // unary calls; use Add for one that serves streams.
 func (t *Table) RegisterFunc(name string, fn any, opts ...Option) error {
 	v := reflect.ValueOf(fn)
@@ -161,7 +160,7 @@ func (t *Table) RegisterFunc(name string, fn any, opts ...Option) error {
 	return t.Add(m, opts...)
 }
 
-// Add registers a method that has its Func, as [UnaryMethod] returns it.
+// Add registers a method with its Func, such as [UnaryMethod] returns.
 func (t *Table) Add(m Method, opts ...Option) error {
 	s, err := newSettings(m, opts)
 	if err != nil {
@@ -178,7 +177,7 @@ func (t *Table) Add(m Method, opts ...Option) error {
 		func(names map[string]*Method) error { return t.enter(names, methods) })
 }
 
-// register asks whether the registration is welcome, and then does it.
+// register calls OnRegister, if there is one, and then does the registration.
 func (t *Table) register(r Registration, enter func(names map[string]*Method) error) error {
 	if t.config.OnRegister == nil {
 		return t.change(enter)
@@ -203,7 +202,7 @@ func (t *Table) register(r Registration, enter func(names map[string]*Method) er
 	})
 }
 
-// prepare checks the methods and returns them as they will be found: guarded
+// prepare checks the methods and returns them as Lookup will: guarded
 // and wrapped.
 func (t *Table) prepare(methods []Method) ([]*Method, error) {
 	ready := make([]*Method, len(methods))
@@ -242,8 +241,8 @@ func (t *Table) change(f func(names map[string]*Method) error) error {
 	return nil
 }
 
-// apply is change for those who do not tell, or only want to know whether it can
-// be done. What can't, or is not to be, leaves nothing behind.
+// apply applies f to a copy of the names. It publishes the copy if f succeeds and keep
+// is true; otherwise the table stays as it was.
 func (t *Table) apply(f func(names map[string]*Method) error, keep bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -282,8 +281,8 @@ func (t *Table) enter(names map[string]*Method, methods []*Method) error {
 	return nil
 }
 
-// enterName adds m to names under the name, and under those that it has by the
-// aliases of its service. t.mu is held.
+// enterName adds m to names under name, and under the names that the aliases of its
+// service give it. t.mu is held.
 func (t *Table) enterName(names map[string]*Method, name string, m *Method) error {
 	service, method := splitName(name)
 	if of, ok := t.aliases[service]; ok {

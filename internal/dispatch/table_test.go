@@ -141,7 +141,7 @@ func TestAliasOfService(t *testing.T) {
 	wantError(t, table.Alias("x", ""), "no method or service")
 }
 
-// TestAliasTooLong finds no room for a method that is registered later.
+// TestAliasTooLong checks that a method registered later fails if its name under an alias is too long.
 func TestAliasTooLong(t *testing.T) {
 	table := New(Config{})
 	must(t, table.Register(Calc{}, WithSkipUnsuitable()))
@@ -187,7 +187,7 @@ func TestBadOptions(t *testing.T) {
 	wantError(t, table.RegisterFunc("f", double, WithName("g")), "ForMethod")
 	wantError(t, table.RegisterFunc("f", double, WithNetRPC()), "about services")
 	wantError(t, table.RegisterFunc("f", double, ForMethod("f")), "about services")
-	wantError(t, table.Register(Calc{}, WithSkipUnsuitable(), WithNetRPC()), "it has not net/rpc's shape")
+	wantError(t, table.Register(Calc{}, WithSkipUnsuitable(), WithNetRPC()), "it does not have net/rpc's shape")
 	wantError(t, table.Register(nil), "nil")
 	wantError(t, table.RegisterName("S", nil), "nil")
 	wantError(t, table.Register((*Arith)(nil)), "nil *dispatch.Arith")
@@ -200,7 +200,7 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// TestWrap runs what the table's owner puts around a method, outside the guard.
+// TestWrap checks that Config.Wrap applies outside the guard.
 func TestWrap(t *testing.T) {
 	var seen error
 	table := New(Config{Wrap: func(m Method) (tandem.Func, bool) {
@@ -217,7 +217,7 @@ func TestWrap(t *testing.T) {
 	wantError(t, New(Config{Wrap: func(Method) (tandem.Func, bool) { return nil, false }}).RegisterFunc("f", double), "Wrap returned nil")
 }
 
-// TestKinds makes sure that a call of another kind does not run a method.
+// TestKinds checks that a call of another kind does not run a method.
 func TestKinds(t *testing.T) {
 	table := New(Config{})
 	must(t, table.RegisterFunc("S.Unary", double))

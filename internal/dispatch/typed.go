@@ -9,10 +9,10 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Unary returns the Func of a typed handler. A call costs no reflection here,
-// and one allocation: the arguments, which are the handler's to keep. A nil
-// reply without an error is sent as the zero Reply, in every codec alike. It
-// returns nil for a nil f.
+// Unary returns the Func of a typed handler. A call uses no reflection here and
+// allocates only the arguments, which the handler may keep. A nil reply without an
+// error is sent as the zero Reply, in every codec alike. Unary returns nil for a
+// nil f.
 func Unary[Args, Reply any](f func(context.Context, *Args) (*Reply, error)) tandem.Func {
 	if f == nil {
 		return nil
@@ -27,7 +27,7 @@ func Unary[Args, Reply any](f func(context.Context, *Args) (*Reply, error)) tand
 	}
 }
 
-// unaryReusing is [Unary] for a handler that keeps nothing of its arguments.
+// unaryReusing is [Unary] for a handler that does not keep its arguments: later calls reuse them.
 func unaryReusing[Args, Reply any](f func(context.Context, *Args) (*Reply, error)) tandem.Func {
 	if f == nil {
 		return nil
@@ -47,12 +47,12 @@ func unaryReusing[Args, Reply any](f func(context.Context, *Args) (*Reply, error
 		}
 		var zero Args
 		*args = zero
-		cleared.Put(args) // not after a panic: somebody may hold them
+		cleared.Put(args) // not after a panic: another goroutine may hold them
 		return err
 	}
 }
 
-// answer sends what a handler returned. It is small enough to be inlined.
+// answer encodes what a handler returned. It is small enough to be inlined.
 func answer[Reply any](call *tandem.Call, reply *Reply, err error) error {
 	if err != nil {
 		return authored(err)
@@ -78,7 +78,7 @@ func Streaming[In, Out any](f func(context.Context, *tandem.Stream[In, Out]) err
 	}
 }
 
-// noStream is the error for a call of a streaming method that has no stream.
+// noStream returns the error of a call of a streaming method that has no stream.
 func noStream(call *tandem.Call) error {
 	return notExecuted(tandem.Errorf(tandem.Internal, "call of %s has no stream", call.Method))
 }

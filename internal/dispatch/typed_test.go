@@ -8,8 +8,8 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// half is a typed handler that answers nil for 0, and refuses odd numbers as a
-// method does that passes on another's refusal.
+// half is a typed handler that returns nil for 0. For odd numbers it returns an error
+// marked as not executed, like a method that passes on another's refusal.
 func half(_ context.Context, n *int) (*int, error) {
 	switch {
 	case *n == 0:
@@ -58,7 +58,7 @@ func TestTyped(t *testing.T) {
 	}
 }
 
-// TestTypedKeepsArguments gives each call arguments of its own.
+// TestTypedKeepsArguments checks that each call has arguments of its own.
 func TestTypedKeepsArguments(t *testing.T) {
 	var kept []*int
 	table := New(Config{})

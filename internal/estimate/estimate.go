@@ -1,8 +1,8 @@
-// Package estimate knows how much memory values of Go types take when they are decoded, as
-// codecs need it to walk a message before they decode it.
+// Package estimate computes how much memory values of Go types take when they are decoded,
+// for codecs that walk a message before they decode it.
 //
-// The sums are those of what is in use at the same time, in bytes: a slice that grows is
-// there twice for a while, and so is a map. They leave out what a decoder needs itself.
+// The sums are the bytes in use at the same time: a slice that grows is there twice for a
+// while, and so is a map. They leave out the memory of the decoder itself.
 package estimate
 
 import (
@@ -11,21 +11,21 @@ import (
 	"sync"
 )
 
-// Kind is how a value takes memory beyond its own place.
+// Kind says what memory a value takes beyond its own size.
 type Kind uint8
 
 // The kinds.
 const (
-	Leaf   Kind = iota // nothing: numbers, and what decodes itself
+	Leaf   Kind = iota // nothing: numbers, and types that decode themselves
 	Text               // its bytes: strings and slices of bytes
 	List               // its elements
 	Struct             // what its fields take
 	Map                // its keys and elements
-	Any                // an interface: what a message has for it
-	Raw                // decodes itself: at most as many bytes as there are of it
+	Any                // an interface: as the value in the message needs
+	Raw                // decodes itself: at most as many bytes as its encoding has
 )
 
-// Type is what a value of a type takes.
+// Type says how much memory a value of a Go type takes, in bytes.
 type Type struct {
 	Kind Kind
 	Size int64 // of the value itself
@@ -36,16 +36,16 @@ type Type struct {
 
 	fields map[string]*Type
 	names  []string // of the fields, in order
-	fixed  bool     // its size is that of its encoding: floats
+	fixed  bool     // its encoding always has Size bytes: floats
 	flat   bool
 }
 
-// Types makes Types of types of Go, and keeps them. It is safe for concurrent use.
+// Types makes and keeps the Type of each Go type. It is safe for concurrent use.
 type Types struct {
 	// Name returns the names of a field in messages; none if it is not in them.
 	Name func(reflect.StructField) []string
-	// Fields calls add for each field of a struct whose fields Name can't tell, and reports
-	// whether it has done so. It may be nil.
+	// Fields, if not nil, calls add for each field of a struct for which Name does not
+	// work, and reports whether it has done so.
 	Fields func(rt reflect.Type, add func(t reflect.Type, names ...string)) bool
 	// Own reports whether a type decodes itself.
 	Own func(reflect.Type) bool
@@ -53,7 +53,7 @@ type Types struct {
 	known sync.Map // *Type by reflect.Type
 }
 
-// Of returns what a value of a type takes.
+// Of returns the Type of a Go type.
 func (ts *Types) Of(rt reflect.Type) *Type {
 	if t, ok := ts.known.Load(rt); ok {
 		return t.(*Type) //nolint:forcetypeassert // nothing else is stored
@@ -64,7 +64,7 @@ func (ts *Types) Of(rt reflect.Type) *Type {
 	return kept.(*Type) //nolint:forcetypeassert // as above
 }
 
-// isFlat reports whether messages take no more than their bytes for it.
+// isFlat reports whether a value of the type takes no more memory than its encoding has bytes.
 func isFlat(t *Type) bool {
 	switch t.Kind {
 	case Leaf, Text, Raw:
@@ -81,17 +81,17 @@ func isFlat(t *Type) bool {
 	return true
 }
 
-// Flat reports whether a message takes no more memory than it has bytes, so that it need
-// not be walked.
+// Flat reports whether a message for t takes no more memory than it has bytes, so that it
+// need not be walked.
 func (t *Type) Flat() bool { return t.flat }
 
-// A map makes room for eight elements at first, and then for twice as many each time.
+// A map has room for eight elements at first, and doubles when it grows.
 const (
 	mapSize   = 48
 	mapFirst  = 8
 	mapGrowth = 2
 	anySlot   = 16 // an interface
-	anyList   = 24 // the head of a slice in one
+	anyList   = 24 // the header of a slice in an interface
 	anyNumber = 8
 )
 
@@ -140,7 +140,7 @@ func (ts *Types) compile(rt reflect.Type, seen map[reflect.Type]*Type) *Type {
 func (ts *Types) list(t *Type, base reflect.Type, seen map[reflect.Type]*Type) {
 	t.Kind, t.Elem = List, ts.compile(base.Elem(), seen)
 	switch {
-	case base.Kind() == reflect.Array: // it has its place
+	case base.Kind() == reflect.Array: // its elements are part of its size
 	case base.Elem().Kind() == reflect.Uint8:
 		t.Kind = Text
 	default:
@@ -173,7 +173,7 @@ func (t *Type) add(field *Type, names []string) {
 	t.names = append(t.names, names[0])
 }
 
-// throughPointers returns what embedded pointers on the way to a field take.
+// throughPointers returns the bytes allocated for embedded pointers on the way to a field.
 func throughPointers(base reflect.Type, index []int) (far int64) {
 	for _, i := range index[:len(index)-1] {
 		base = base.Field(i).Type
@@ -198,7 +198,7 @@ func (t *Type) Field(name []byte, folded bool) *Type {
 	return nil
 }
 
-// At returns the field that is in that place; nil if there is none.
+// At returns the field with index i; nil if there is none.
 func (t *Type) At(i int) *Type {
 	if i >= len(t.names) {
 		return nil
@@ -206,7 +206,7 @@ func (t *Type) At(i int) *Type {
 	return t.fields[t.names[i]]
 }
 
-// Scalar is what a number, or what is like one, takes. A nil Type takes nothing.
+// Scalar returns what a number, a boolean or the like takes. A nil Type takes nothing.
 func (t *Type) Scalar() int64 {
 	switch {
 	case t == nil:
@@ -217,7 +217,7 @@ func (t *Type) Scalar() int64 {
 	return t.Far
 }
 
-// Bytes is what a text of n bytes takes.
+// Bytes returns what a text of n bytes takes.
 func (t *Type) Bytes(n int) int64 {
 	switch {
 	case t == nil:
@@ -230,7 +230,7 @@ func (t *Type) Bytes(n int) int64 {
 	return t.Far + int64(n)
 }
 
-// Head is what a list or map takes without its elements.
+// Head returns what a list or map takes without its elements.
 func (t *Type) Head(isMap bool) int64 {
 	switch {
 	case t == nil:
@@ -243,7 +243,7 @@ func (t *Type) Head(isMap bool) int64 {
 	return t.Far
 }
 
-// Element is what the element number i of a list or map takes beside what is in it.
+// Element returns what element i of a list or map takes, without what its value takes beyond its own size.
 func (t *Type) Element(isMap bool, i int) int64 {
 	var each int64
 	switch {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// JSONTypes returns what types of Go take when encoding/json decodes them.
+// JSONTypes returns Types for values that encoding/json decodes.
 func JSONTypes() *Types {
 	return &Types{Name: jsonNames, Own: func(t reflect.Type) bool {
 		p := reflect.PointerTo(t)
@@ -28,8 +28,8 @@ func jsonNames(f reflect.StructField) []string {
 	return []string{name}
 }
 
-// JSON returns about how many bytes of memory a value of that type takes when src is
-// decoded into it. What nests too deep to be decoded, or is no JSON, counts up to there.
+// JSON returns about how many bytes of memory a value of type t takes when src is decoded
+// into it. It stops where src nests too deep to be decoded, or is not JSON.
 func JSON(src []byte, t *Type) int64 {
 	if t.Flat() {
 		return int64(len(src))
@@ -50,7 +50,7 @@ type jsonSize struct {
 	total int64
 }
 
-// next returns the next byte that is no space, 0 at the end.
+// next returns the next byte that is not a space; 0 at the end.
 func (s *jsonSize) next() byte {
 	for ; s.i < len(s.src); s.i++ {
 		switch c := s.src[s.i]; c {
@@ -62,7 +62,7 @@ func (s *jsonSize) next() byte {
 	return 0
 }
 
-// value walks a value; a nil type is one that the program has no place for.
+// value walks a value; a nil type is for a value that the program has no place for.
 func (s *jsonSize) value(t *Type) {
 	start := s.i
 	if s.depth++; s.depth > maxDepth {
@@ -106,7 +106,7 @@ func endOfString(src []byte, i int) int {
 	return i
 }
 
-// scalar steps over anything up to what ends it.
+// scalar steps over a number or a literal, up to the byte after it.
 func (s *jsonSize) scalar() {
 	for s.i++; s.i < len(s.src); s.i++ {
 		switch s.src[s.i] {
@@ -145,7 +145,7 @@ func (s *jsonSize) object(t *Type) {
 			s.i++
 			return
 		case '"':
-		default: // no JSON
+		default: // not JSON
 			s.scalar()
 			continue
 		}
@@ -169,7 +169,7 @@ func (s *jsonSize) member(t *Type, name []byte) *Type {
 	return nil
 }
 
-// unescaped returns a name without escapes, which few have.
+// unescaped returns a name with its escapes replaced; few names have any.
 func unescaped(name []byte) []byte {
 	if bytes.IndexByte(name, '\\') < 0 {
 		return name

@@ -14,14 +14,14 @@ const (
 
 var lights sync.Map //nolint:gochecknoglobals // int by reflect.Type: there are as many as types in the program
 
-// Light returns the length of the longest message that takes little memory when it is decoded
-// into a value of type rt, whatever the message says and whatever the codec is. It is at least
-// one byte.
+// Light returns the length in bytes up to which a message takes little memory when it is decoded
+// into a value of type rt, whatever the message and the codec: at most lightValue bytes. It
+// returns at least 1.
 func Light(rt reflect.Type) int {
 	if rt == nil {
 		return lightMessage
 	}
-	if rt.Kind() == reflect.Pointer { // to where it is decoded
+	if rt.Kind() == reflect.Pointer { // a pointer to the value
 		rt = rt.Elem()
 	}
 	if n, ok := lights.Load(rt); ok {
@@ -33,11 +33,11 @@ func Light(rt reflect.Type) int {
 }
 
 const (
-	anyWeight = 128 // of a map of one entry, which three bytes can make
+	anyWeight = 128 // of a map with one entry, which takes three bytes of message
 )
 
 // weight returns how many bytes of memory one byte of a message takes at most, in a value of
-// which own bytes belong to a value that is a byte in the message.
+// type rt that itself takes own bytes for each byte of message.
 func weight(rt reflect.Type, own int64, seen map[reflect.Type]bool) int64 {
 	for n := 0; rt.Kind() == reflect.Pointer && n < 100; n++ { // a type may point to itself
 		rt = rt.Elem()
@@ -66,8 +66,8 @@ func weight(rt reflect.Type, own int64, seen map[reflect.Type]bool) int64 {
 
 func size(rt reflect.Type) int64 { return int64(rt.Size()) } //nolint:gosec // a type's size
 
-// heaviestField leaves out what codecs do not see: fields that are not exported, but for those
-// of the opaque API of Protocol Buffers.
+// heaviestField returns the largest weight of the fields of rt. It leaves out fields that codecs
+// do not see: those not exported, except in the opaque API of Protocol Buffers.
 func heaviestField(rt reflect.Type, seen map[reflect.Type]bool) (most int64) {
 	for f := range rt.Fields() {
 		if f.IsExported() || f.Anonymous || strings.HasPrefix(f.Name, "xxx_hidden_") {

@@ -13,7 +13,7 @@ type loop struct {
 	Many []loop
 }
 
-// A message that needs no estimate can't take more than 32 KiB, however its bytes are used.
+// A message that needs no estimate can't take more than 32 KiB, whatever its bytes are.
 func TestLight(t *testing.T) {
 	for _, row := range []struct {
 		v    any

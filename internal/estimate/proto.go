@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ProtoTypes returns what generated messages of Protocol Buffers take when they are decoded,
-// by number and name. fields is Types.Fields, for messages whose tags don't say it.
+// ProtoTypes returns Types for generated messages of Protocol Buffers, with fields by number and
+// name. fields is Types.Fields, for messages whose tags don't describe their fields; it may be nil.
 func ProtoTypes(fields func(rt reflect.Type, add func(t reflect.Type, names ...string)) bool) *Types {
 	return &Types{Name: protoNames, Fields: fields, Own: func(reflect.Type) bool { return false }}
 }
@@ -28,13 +28,13 @@ func protoNames(f reflect.StructField) (names []string) {
 	return append([]string{parts[1]}, names...)
 }
 
-// unseen is how many bytes of memory a byte takes of a message of which nothing is known.
+// unseen is how many bytes of memory one byte takes of a message whose fields are not known.
 const unseen = 4
 
-// Proto returns about how many bytes of memory a message of that type takes when src is
-// decoded into it.
+// Proto returns about how many bytes of memory a message of type t takes when src is decoded
+// into it.
 func Proto(src []byte, t *Type) int64 {
-	if t.Kind != Struct || len(t.fields) == 0 && len(src) > 0 { // nothing can be seen
+	if t.Kind != Struct || len(t.fields) == 0 && len(src) > 0 { // the fields are not known
 		return t.Far + unseen*int64(len(src))
 	}
 	return t.Far + protoFields(src, t, maxDepth)
@@ -62,8 +62,8 @@ func protoFields(src []byte, t *Type, depth int) (total int64) {
 	return total
 }
 
-// protoValue returns the bytes of a value and how many of src it takes; -1 if it is cut
-// short.
+// protoValue returns the bytes of a value and how many bytes of src it takes; -1 if it is
+// cut off.
 func protoValue(src []byte, wire uint64) (value []byte, size int) {
 	switch wire {
 	case 0:
@@ -87,18 +87,18 @@ func protoValue(src []byte, wire uint64) (value []byte, size int) {
 	return src[:size], size
 }
 
-// protoScalar is what a number takes, which may be an element of a list.
+// protoScalar returns what a number takes, which may be an element of a list.
 func (t *Type) protoScalar() int64 {
 	switch {
 	case t == nil:
-		return 4 // it is kept as it came
+		return 4 // an unknown field is kept in its encoding
 	case t.Kind == List:
 		return t.each + t.Elem.Far
 	}
 	return t.Far
 }
 
-// protoBytes is what a text, a message, a packed list, or an element of a map takes.
+// protoBytes returns what a text, a message, a packed list, or an element of a map takes.
 func protoBytes(value []byte, t *Type, depth int) int64 {
 	switch {
 	case t == nil:
@@ -108,7 +108,7 @@ func protoBytes(value []byte, t *Type, depth int) int64 {
 	case t.Kind != List:
 		return protoElement(value, t, depth)
 	}
-	if t.Elem.Kind == Leaf { // packed: numbers of a byte at least
+	if t.Elem.Kind == Leaf { // packed: numbers of at least one byte
 		return t.each * int64(protoPacked(value, t.Elem))
 	}
 	return t.each + protoElement(value, t.Elem, depth)
@@ -127,7 +127,7 @@ func protoElement(value []byte, t *Type, depth int) int64 {
 	return t.Far + int64(len(value))
 }
 
-// protoPacked returns how many numbers there are at most.
+// protoPacked returns how many numbers a packed list has at most.
 func protoPacked(value []byte, elem *Type) (n int) {
 	if elem.fixed {
 		return len(value) / int(elem.Size)

@@ -1,5 +1,5 @@
-// Package rules is how a client treats its calls: its options, and over them a policy,
-// compiled so that a call finds its rule at once. For tandem's own packages only.
+// Package rules compiles a client's options, overlaid by its policy, so that a call finds
+// its rule with at most two look-ups. For tandem's own packages only.
 package rules
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
-// Rules is how a client treats its calls: its options, overlaid by its policy. Rules don't
+// Rules say how a client treats its calls: its options, overlaid by its policy. Rules don't
 // change: a new policy makes new rules, and a swap takes effect atomically, for calls that
 // begin after it.
 type Rules struct {
@@ -38,7 +38,7 @@ type Rules struct {
 	BudgetRate  int
 }
 
-// Rule is how calls of one method are treated.
+// Rule says how calls of one method are treated.
 type Rule struct {
 	FailMode       tandem.FailMode
 	Idempotent     bool
@@ -48,7 +48,7 @@ type Rule struct {
 	Breaker        *resilience.BreakerConfig // nil for none
 }
 
-// Base is what a client's options say.
+// Base holds the settings of a client's options.
 type Base struct {
 	Balancer       balance.Policy
 	FailMode       tandem.FailMode
@@ -67,7 +67,7 @@ type Ejection struct {
 	Breaker  resilience.BreakerConfig `json:"breaker,omitzero"`
 }
 
-// failModes are what policies call the fail modes.
+// failModes maps the names in policies to fail modes.
 var failModes = map[string]tandem.FailMode{
 	"failfast": tandem.Failfast, "failover": tandem.Failover, "failtry": tandem.Failtry, "failsafe": tandem.Failsafe,
 	"failback": tandem.Failback, "backup": tandem.Backup, "broadcast": tandem.Broadcast, "fork": tandem.Fork,
@@ -183,7 +183,7 @@ func overlayEjection(o *Ejection, e *policy.Ejection) *Ejection {
 	return &c
 }
 
-// picks are what policies call the ways to choose.
+// picks maps the names in policies to balancers.
 var picks = map[string]func() balance.Policy{
 	"p2c": balance.P2C, "round-robin": balance.RoundRobin, "random": balance.Random,
 	"least-in-flight": balance.LeastInFlight, "shortest-latency": balance.ShortestLatency,
@@ -192,7 +192,7 @@ var picks = map[string]func() balance.Policy{
 }
 
 // balancerOf returns the balancer that a policy describes, or else that of the options.
-// A client always keeps to routes.
+// Either way it keeps to the routes of calls.
 func balancerOf(o *Base, b *policy.Balancer) balance.Policy {
 	p := o.Balancer
 	if b != nil {
@@ -203,7 +203,7 @@ func balancerOf(o *Base, b *policy.Balancer) balance.Policy {
 		if b.Zone != "" {
 			p = balance.Zone(b.Zone, p)
 		}
-		if b.Sticky { // outside of what would else send a key to many, or call it off
+		if b.Sticky { // outermost: the others could send a key to several instances, or away from its own
 			p = balance.Sticky(p)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// builtin is what a client has without options.
+// builtin returns the Base of a client without options.
 func builtin() Base {
 	return Base{
 		Balancer: balance.Route(balance.P2C()), FailMode: tandem.Failfast, Timeout: 5 * time.Second, Retries: 2,
@@ -29,8 +29,8 @@ const (
 	dur = policy.Duration(time.Second)
 )
 
-// Every field of a policy gets where it belongs, and what it leaves open is the
-// options'.
+// Every field of a policy overrides its option, and fields that it leaves open keep
+// the options' values.
 func TestRulesTakeEveryField(t *testing.T) {
 	o := builtin()
 	o.Breaker = &resilience.BreakerConfig{Window: 90 * sec, Probes: 91, Pause: 92 * sec}
@@ -79,8 +79,8 @@ func TestRulesTakeEveryField(t *testing.T) {
 	}
 }
 
-// A client looks at the clock, and at loads, only for those who want to know.
-func TestRulesKnowWhatIsLookedAt(t *testing.T) {
+// Timed and Loaded are set only if a balancer, a breaker or the ejection needs latencies or loads.
+func TestRulesTimedAndLoaded(t *testing.T) {
 	for text, want := range map[string][]any{
 		`{"ejection": {"off": true}, "balancer": {"pick": "random"}}`:                                                 {false, false, false},
 		`{"ejection": {"off": true}, "balancer": {"pick": "p2c"}}`:                                                    {false, true, false},
@@ -101,8 +101,8 @@ func TestRulesKnowWhatIsLookedAt(t *testing.T) {
 	}
 }
 
-// stuck returns a table with the balancer of a policy, where a list has come after
-// another one.
+// stuck returns a table with the balancer of a policy, updated with each of the lists in
+// turn.
 func stuck(b policy.Balancer, lists ...[]tandem.Instance) *balance.Table {
 	o := builtin()
 	table := balance.NewTable(New(&o, &policy.Policy{Balancer: &b}, "").Balancer)
@@ -112,7 +112,7 @@ func stuck(b policy.Balancer, lists ...[]tandem.Instance) *balance.Table {
 	return table
 }
 
-// counts makes calls with the keys k0, k1 … and returns who got how many.
+// counts makes calls with the keys k0, k1 … and returns how many each instance got.
 func counts(table *balance.Table, calls, keys int) map[string]int {
 	counts := map[string]int{}
 	for i := range calls {
@@ -131,7 +131,7 @@ func TestStickyWithZone(t *testing.T) {
 	}
 }
 
-// New keys find a new instance as rarely as slowStart has it.
+// New keys go to a new instance as rarely as slow start allows.
 func TestStickyWithSlowStart(t *testing.T) {
 	var old []tandem.Instance
 	for i := range 9 {

@@ -17,7 +17,7 @@ import (
 func (m *machine) startRun(in *Inbound, message []byte, owned *buffer.Buffer) (event, error) {
 	in.request, in.message, in.owned = nil, message, owned
 	if in.oneWay && in.id != 0 {
-		m.served[in.id.Index()] = nil // its number may be used again
+		m.served[in.id.Index()] = nil // the peer may use the slot again
 	}
 	m.running++
 	return event{run: in}, nil
@@ -33,7 +33,7 @@ func (m *machine) onCancel(id wire.Stream) {
 	switch {
 	case in.request != nil:
 		m.dropRequest(in, e)
-	case in.rest != nil: // its answer is on the way
+	case in.rest != nil: // its response is being sent
 		m.ring.remove(in.rest)
 		in.rest.owner.Put()
 		in.rest = nil
@@ -48,8 +48,8 @@ func (m *machine) onCancel(id wire.Stream) {
 	}
 }
 
-// dropRequest answers a request that did not arrive in whole: it never ran.
-// Blocks that are still to come find no call.
+// dropRequest answers a request that has not arrived completely: with e, marked as
+// not executed. Blocks that still arrive find no call and are dropped.
 func (m *machine) dropRequest(in *Inbound, e *tandem.Error) {
 	m.dropAssembly(in.request)
 	in.request.buf.Put()
@@ -61,8 +61,8 @@ func (m *machine) dropRequest(in *Inbound, e *tandem.Error) {
 	m.appendResponse(in.id, &wire.Response{Status: encodeStatus(e)}, wire.FlagEnd|wire.FlagLast, nil)
 }
 
-// expireRequests ends large requests that are not worth waiting for: their time is over,
-// or nothing more of them comes.
+// expireRequests drops requests that are still arriving when their deadline passes, when
+// they have waited too long for memory, or when nothing more of them arrives.
 func (m *machine) expireRequests(now int64) {
 	if len(m.incoming.list) == 0 {
 		return
@@ -75,7 +75,7 @@ func (m *machine) expireRequests(now int64) {
 		}
 		switch d := m.env.instant(in.call.Deadline); {
 		case d != 0 && now >= d:
-			m.dropRequest(in, refused(tandem.DeadlineExceeded, "the arguments of %s did not arrive in time", in.call.Method))
+			m.dropRequest(in, refused(tandem.DeadlineExceeded, "the arguments of %s did not arrive before the deadline", in.call.Method))
 		case d == 0 && a.waitedTooLong(now, m.env.cfg.Stall, served):
 			m.dropRequest(in, in.hold.Exhausted(a.whole()))
 		case stalled:
@@ -113,8 +113,8 @@ func encodeStatus(e *tandem.Error) []byte {
 	})
 }
 
-// respond sends the answer of a call whose handler has returned. It reports
-// whether that ends the call here.
+// respond queues the response of a call whose handler has returned. It reports
+// whether the session is done with the call: not while a large response is sent.
 func (m *machine) respond(in *Inbound, r *wire.Response, flags wire.Flags) (over bool) {
 	m.running--
 	if in.id == 0 || m.serving(in.id) != in {
@@ -129,7 +129,7 @@ func (m *machine) respond(in *Inbound, r *wire.Response, flags wire.Flags) (over
 		message = in.reply.B
 	}
 	if uint64(len(message)) > m.peer.MaxMessage {
-		e := refused(tandem.ResourceExhausted, "answer of %d bytes, the caller takes at most %d", len(message), m.peer.MaxMessage)
+		e := refused(tandem.ResourceExhausted, "response of %d bytes, the caller takes at most %d: see its WithMaxMessage", len(message), m.peer.MaxMessage)
 		e.NotExecuted = false
 		r.Status, message = encodeStatus(e), nil
 	}
@@ -142,33 +142,32 @@ func (m *machine) respond(in *Inbound, r *wire.Response, flags wire.Flags) (over
 	first := min(m.firstBlock(len(message), max(0, wire.MaxBlock-len(r.Status)-len(r.Trailer)-64)), len(message)-1)
 	m.appendResponse(in.id, r, flags, message[:first])
 	in.rest = &bulk{id: in.id, flags: wire.FlagAnswer, data: message[first:], in: in, owner: in.reply}
-	in.reply = nil // the ring's now
+	in.reply = nil // the ring has it now
 	m.ring.add(in.rest)
 	return false
 }
 
-// answer is what is sent when a handler has returned.
+// answer is the response to send when a handler has returned.
 type answer struct {
 	in    *Inbound // nil for none
 	r     wire.Response
 	flags wire.Flags
 }
 
-// execute runs the handler and says in a what to answer. When the handler ends
-// its goroutine, it answers itself.
+// execute runs the handler and stores the response in a. If the handler ends its
+// goroutine, exited sends the response.
 func (in *Inbound) execute(a *answer) {
 	err := dispatch.Run(in, &in.call, in.method.target.Func, exited)
 	in.outcome(a, &in.call, err)
 }
 
-// tooLate refuses a call whose time was over before its handler could start:
-// nobody waits for what it would do.
+// tooLate refuses a call whose deadline has passed before its handler could start.
 func (in *Inbound) tooLate(a *answer) {
-	in.outcome(a, &in.call, refused(tandem.DeadlineExceeded, "the time of %s was over before it could start", in.call.Method))
+	in.outcome(a, &in.call, refused(tandem.DeadlineExceeded, "the deadline of %s passed before it could start", in.call.Method))
 }
 
-// exited takes the Inbound from the context, which nobody can have replaced:
-// the call's Body may by now be an interceptor's.
+// exited answers a call whose handler has ended its goroutine. It takes the Inbound
+// from ctx, as execute passed it: an interceptor may have replaced the call's Body.
 func exited(ctx context.Context, call *tandem.Call, err error) {
 	in := ctx.(*Inbound)
 	var a answer
@@ -176,7 +175,7 @@ func exited(ctx context.Context, call *tandem.Call, err error) {
 	in.s.answer(&a)
 }
 
-// outcome ends the call here and says in a what to answer.
+// outcome ends the call on this side, stores the response in a, and gives back the request's memory.
 func (in *Inbound) outcome(a *answer, call *tandem.Call, err error) {
 	e, flags := in.conclude(call, err)
 	a.in, a.flags = in, flags
@@ -197,7 +196,7 @@ func (in *Inbound) outcome(a *answer, call *tandem.Call, err error) {
 	}
 }
 
-// answer sends the answer of a call that is not the reader's own.
+// answer queues the response of a call. The caller must flush.
 func (s *Session) answer(a *answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,14 +205,14 @@ func (s *Session) answer(a *answer) {
 
 func (s *Session) answerLocked(a *answer) {
 	in := a.in
-	if s.m.out == nil && s.env.cfg.Load != nil { // one a write is enough
-		a.r.Load, a.r.HasLoad = s.env.cfg.Load(s.env.running.Load()-1), true // without us
+	if s.m.out == nil && s.env.cfg.Load != nil { // once a write is enough
+		a.r.Load, a.r.HasLoad = s.env.cfg.Load(s.env.running.Load()-1), true // without this one
 	}
 	over := s.m.respond(in, &a.r, a.flags)
 	if in.counted > 0 {
 		s.uncountLocked(in)
 	}
-	asked := in.cancel(canceled) // not before: who still uses its stream is to see how that ended
+	asked := in.cancel(canceled) // not before: a goroutine that still uses the stream must see how that ended
 	if s.m.draining && s.m.running == 0 {
 		signal(s.quiet)
 	}
@@ -225,8 +224,9 @@ func (s *Session) answerLocked(a *answer) {
 	in.reply = nil
 }
 
-// conclude runs what the application has to say at the end of a call: what it
-// registered with OnEnd, the methods of its error, its compressor.
+// conclude runs the application's code at the end of a call: the functions that it
+// registered with OnEnd, the methods of its error, its compressor. A panic there
+// becomes the error of the call.
 func (in *Inbound) conclude(call *tandem.Call, err error) (e *tandem.Error, flags wire.Flags) {
 	returned := false
 	defer func() {
@@ -235,7 +235,7 @@ func (in *Inbound) conclude(call *tandem.Call, err error) (e *tandem.Error, flag
 		}
 		v := recover()
 		e = tandem.AsError(dispatch.Died(call.Method, v, in.s.env.cfg.OnPanic))
-		if v == nil { // this goroutine ends, and nobody will send the answer
+		if v == nil { // this goroutine ends, so the response must be queued here
 			a := answer{in: in}
 			a.r.Status = encodeStatus(e)
 			in.s.answer(&a)
@@ -262,7 +262,7 @@ func (in *Inbound) encodeTrailer() []byte {
 	return b
 }
 
-// compressReply compresses a large answer of a call that has a compressor.
+// compressReply compresses a large response of a call that has a compressor.
 func (in *Inbound) compressReply() wire.Flags {
 	e := in.s.env
 	if in.packer == 0 || in.call.Compressor == "" || in.reply == nil || len(in.reply.B) < e.cfg.CompressAbove {
@@ -302,7 +302,7 @@ func (in *Inbound) Decode(v any) error {
 	return nil
 }
 
-// badArguments says why the arguments did not decode.
+// badArguments returns the error of arguments that did not decode.
 func (in *Inbound) badArguments(err error) error {
 	if e := exhausted(err); e != nil {
 		return e
@@ -329,7 +329,7 @@ func (in *Inbound) decompress(v any) error {
 	return nil
 }
 
-// Encode encodes the answer.
+// Encode encodes the reply.
 func (in *Inbound) Encode(v any) error {
 	if in.stream != nil {
 		return errStreamBody
@@ -352,7 +352,7 @@ func (in *Inbound) encode(v any) error {
 	return nil
 }
 
-// Stream accepts the stream, if the call is one.
+// Stream accepts the stream and returns it; nil if the call is not a stream.
 func (in *Inbound) Stream() tandem.MessageStream {
 	if in.stream == nil {
 		return nil
@@ -361,14 +361,15 @@ func (in *Inbound) Stream() tandem.MessageStream {
 	return in.stream
 }
 
-// runApart executes the call in its own goroutine and learns how long it took.
+// runApart runs the call in its own goroutine once the gate admits it. It copies a
+// message that lies in the reader's buffer.
 func (s *Session) runApart(in *Inbound) {
 	if !s.env.guarding() {
 		s.awaitStart()
 	}
 	in.apart = true
 	in.large = in.owned != nil
-	if !in.large { // the message is the reader's
+	if !in.large { // the message lies in the reader's buffer
 		var e *tandem.Error
 		if in.unheld, e = in.holdCopy(len(in.message)); e != nil {
 			s.refuseRun(in, e)
@@ -382,7 +383,7 @@ func (s *Session) runApart(in *Inbound) {
 	}
 }
 
-// startApart begins the goroutine of a call that the gate has admitted.
+// startApart starts the goroutine of a call that the gate has admitted.
 func (s *Session) startApart(in *Inbound) {
 	target, large := in.method.target, in.large
 	s.starting.Add(1)
@@ -413,7 +414,7 @@ func (s *Session) startApart(in *Inbound) {
 		}
 		run.Failed = len(a.r.Status) > 0
 		s.answer(&a)
-		if !large { // which says nothing about the method's usual calls
+		if !large { // a large one says nothing about the method's usual calls
 			target.observe(time.Since(start))
 		}
 	})

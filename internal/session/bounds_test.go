@@ -14,7 +14,7 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// bare is a peer that sends what it likes to a session.
+// bare is a peer that can send any frame to a session.
 type bare struct {
 	t    *testing.T
 	conn net.Conn
@@ -71,8 +71,8 @@ func rawFrame(typ wire.Type, f wire.Flags, id wire.Stream, payload []byte) []byt
 
 func byName(method string) wire.Name { return wire.Name{Text: []byte(method)} }
 
-// Messages that nobody receives take about as much memory as the peer sent,
-// however small they are.
+// Stream messages that are not received take about as much memory as the peer has
+// sent, however small they are.
 func TestEmptyStreamMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
@@ -96,9 +96,9 @@ func TestEmptyStreamMessages(t *testing.T) {
 	})
 }
 
-// Large requests that begin and do not go on are held up to a limit, and not
-// for ever: until their deadline, or as long as a frame may take.
-func TestBegunRequests(t *testing.T) {
+// Large requests that begin and do not go on are held up to a limit, and not for
+// ever: until their deadline, or until the stall timeout.
+func TestUnfinishedRequestsAreBounded(t *testing.T) {
 	for name, timeout := range map[string]time.Duration{"deadline": 100 * time.Millisecond, "silence": 0} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestBegunRequests(t *testing.T) {
 				}
 				time.Sleep(3 * time.Second)
 				n, held := b.incoming()
-				// The others wait for credit, which the oldest has: they are not to blame.
+				// All of them end: only the oldest has credit, but when it stalls the others end too.
 				if held > 0 || n > 0 {
 					t.Errorf("%d requests with %d bytes are held for ever", n, held)
 				}
@@ -130,7 +130,7 @@ func (b *bare) incoming() (n int, held int64) {
 	return len(b.ses.m.incoming.list), b.ses.m.incoming.held
 }
 
-// frame reads one.
+// frame reads one frame.
 func (b *bare) frame() (h wire.Header, payload []byte, err error) {
 	head := make([]byte, wire.HeaderLen)
 	if _, err = io.ReadFull(b.conn, head); err != nil {
@@ -144,7 +144,7 @@ func (b *bare) frame() (h wire.Header, payload []byte, err error) {
 	return h, payload, err
 }
 
-// answerPings keeps the session from taking the peer for dead.
+// answerPings answers pings, so that the session does not find the peer silent.
 func (b *bare) answerPings() {
 	for {
 		h, payload, err := b.frame()
@@ -157,8 +157,8 @@ func (b *bare) answerPings() {
 	}
 }
 
-// A peer that takes a byte now and then is not silent. It must not get answers
-// without end either, not even refusals.
+// A peer that reads a byte now and then is not silent. The responses that are queued
+// for it, refusals included, must be bounded all the same.
 func TestPeerThatReadsByTheByte(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBare(t, methods{})

@@ -2,7 +2,7 @@ package session
 
 import "sync"
 
-// What is used again, beside package buffer's, is the process's too.
+// Pools of this package, which belong to the process like those of package buffer.
 var (
 	inbounds sync.Pool // *Inbound
 	pendings sync.Pool // *Pending

@@ -10,7 +10,7 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// A large message is put together and handled beside the reader.
+// A large message is put together and handled outside the reader.
 func TestLargeMessagesAreHandledApart(t *testing.T) {
 	release := make(chan struct{})
 	p := newPair(t, tcp(t), methods{"m": unary(func(_ context.Context, in []byte) ([]byte, error) {
@@ -52,8 +52,8 @@ func TestLargeMessagesDoNotCount(t *testing.T) {
 	}
 }
 
-// A reader that gets little has a small buffer. One that got more, or has begun a frame
-// that is longer, has a large one, until it has got little for a while.
+// A reader whose reads are small has a small buffer. One that reads more, or has begun a
+// longer frame, has a large one, until its reads have been small for a while.
 func TestReadBufferFits(t *testing.T) {
 	rd := new(reader)
 	read := func(n int) int {

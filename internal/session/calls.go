@@ -44,7 +44,7 @@ func (m *machine) open(p *Pending, now int64) *tandem.Error {
 // room reports whether a request may be sent now.
 func (m *machine) room() bool { return !m.calls.full() && m.queuedBytes() < writeSoft }
 
-// refusal says why a call can't be made on this connection at all.
+// refusal returns why a call can't be made on this connection, or nil.
 func (m *machine) refusal(p *Pending) *tandem.Error {
 	refuse := func(code tandem.Code, format string, args ...any) *tandem.Error {
 		return &tandem.Error{Code: code, NotExecuted: true, Message: fmt.Sprintf(format, args...)}
@@ -72,8 +72,9 @@ func drainError(reason string) *tandem.Error {
 	return e
 }
 
-// unsentError is why a call failed that never left us. Nothing speaks against making it
-// elsewhere, as if the peer drained, unless the peer was silent: then that pays.
+// unsentError is the cause of a call whose request was never written. It matches
+// ErrDraining, so a retry at another instance is free, unless the peer was silent: then
+// the retry is charged to the retry budget.
 type unsentError struct{ silent bool }
 
 func (unsentError) Error() string { return "not sent" }
@@ -82,8 +83,8 @@ func (e unsentError) Is(target error) bool {
 	return target == ErrDraining && !e.silent
 }
 
-// unsent is the error of a call that never left us, and why: the end of the connection,
-// or nil if that had ended before the call came.
+// unsent returns the error of a call whose request was never written. cause is why the
+// connection ended, or nil if it had ended before the call was made.
 func unsent(cause error, reason string) *tandem.Error {
 	e := tandem.Errorf(tandem.Unavailable, "%w: %s", unsentError{errors.Is(cause, errSilent)}, reason)
 	e.NotExecuted = true
@@ -92,8 +93,9 @@ func unsent(cause error, reason string) *tandem.Error {
 
 const noIndex = 0xff
 
-// codecIndex is noIndex for an unknown one. The codec of the last call is remembered:
-// with many connections the peer's list is in no cache.
+// codecIndex returns the peer's number of a codec, or noIndex if the peer does not know
+// it. It remembers the codec of the last call: with many connections the peer's list is
+// in no cache.
 func (m *machine) codecIndex(name string) uint8 {
 	if name != m.codec || name == "" {
 		m.codec, m.codecNumber = name, noIndex
@@ -104,7 +106,7 @@ func (m *machine) codecIndex(name string) uint8 {
 	return m.codecNumber
 }
 
-// compressorIndex is 0 for none or an unknown one.
+// compressorIndex returns the peer's number of a compressor; 0 for none or one it does not know.
 func (m *machine) compressorIndex(name string) uint8 {
 	if name == "" {
 		return 0
@@ -159,14 +161,14 @@ func (m *machine) send(p *Pending, now int64) {
 	p.end = m.taken + uint64(len(b.B))
 	if first == len(p.Message) {
 		h.Flags |= wire.FlagEnd
-		if p.OneWay && h.Stream != 0 { // it fitted after all: nothing more happens to its number
+		if p.OneWay && h.Stream != 0 { // the message fitted after all: the slot is not needed
 			m.calls.release(h.Stream)
 			p.state = callDone
 		}
 	} else {
 		p.end = notSent
 		p.rest = &bulk{id: p.id, data: p.Message[first:], call: p}
-		if p.OneWay { // the caller does not wait: the message must be ours
+		if p.OneWay { // the caller does not wait, and may change its message
 			p.rest.data = append([]byte(nil), p.rest.data...)
 		}
 		m.ring.add(p.rest)
@@ -214,6 +216,7 @@ func (m *machine) leave(p *Pending) {
 	p.state = callLeft
 }
 
+// abandon cancels an open call at the peer. Its slot stays taken until the peer answers.
 func (m *machine) abandon(p *Pending) {
 	if s := m.calls.get(p.id); s != nil {
 		s.p = nil
@@ -233,7 +236,7 @@ func (m *machine) finish(id wire.Stream, p *Pending, err *tandem.Error) event {
 	}
 	m.ring.remove(p.rest)
 	m.dropAssembly(p.answer)
-	if p.state == callDone { // a stream that was accepted: nobody waits
+	if p.state == callDone { // a stream that was accepted: no goroutine waits for done
 		return event{}
 	}
 	p.complete(err)
@@ -249,7 +252,7 @@ func (m *machine) onResponse(h wire.Header, payload []byte) (event, error) {
 		return event{}, nil // of a call that is over
 	case s.p != nil && s.p.stream != nil:
 		return m.onStreamResponse(h, s.p, payload)
-	case s.p == nil: // nobody waits for it
+	case s.p == nil: // the caller has given up the call
 		if h.Flags&wire.FlagEnd != 0 {
 			m.calls.release(h.Stream)
 		}
@@ -268,7 +271,7 @@ func (m *machine) onResponse(h wire.Header, payload []byte) (event, error) {
 	return m.startAnswer(h.Stream, p, payload)
 }
 
-// startAnswer prepares for an answer of several blocks.
+// startAnswer begins to reassemble a response of several blocks.
 func (m *machine) startAnswer(id wire.Stream, p *Pending, payload []byte) (event, error) {
 	var r wire.Response
 	block, err := wire.ParseResponse(payload, &r)
@@ -277,7 +280,7 @@ func (m *machine) startAnswer(id wire.Stream, p *Pending, payload []byte) (event
 	}
 	if r.Size > m.own.MaxMessage {
 		m.abandon(p)
-		p.complete(&tandem.Error{Code: tandem.ResourceExhausted, Message: fmt.Sprintf("answer of %d bytes, limit %d", r.Size, m.own.MaxMessage)})
+		p.complete(&tandem.Error{Code: tandem.ResourceExhausted, Message: fmt.Sprintf("response of %d bytes, limit %d: see WithMaxMessage", r.Size, m.own.MaxMessage)})
 		return event{wake: p}, nil
 	}
 	p.body = len(payload) - len(block)
@@ -285,7 +288,7 @@ func (m *machine) startAnswer(id wire.Stream, p *Pending, payload []byte) (event
 	return event{}, m.startAssembly(p.answer)
 }
 
-// onData takes a block of a request, of an answer, or of a stream's message.
+// onData handles a block of a request, of a response, or of a stream's message.
 func (m *machine) onData(h wire.Header, payload []byte, now int64) (event, error) {
 	if h.Flags&wire.FlagStream != 0 {
 		return m.onStreamData(h, payload)
@@ -295,13 +298,13 @@ func (m *machine) onData(h wire.Header, payload []byte, now int64) (event, error
 		switch {
 		case s == nil:
 			return event{}, nil
-		case s.p == nil: // the caller has left
+		case s.p == nil: // the caller has given up the call
 			if h.Flags&wire.FlagEnd != 0 {
 				m.calls.release(h.Stream)
 			}
 			return event{}, nil
 		case s.p.answer == nil:
-			return event{}, violationf("data for a call that has no answer yet")
+			return event{}, violationf("data for a call without a response")
 		}
 		done, err := m.extend(s.p.answer, h, payload, now)
 		if err != nil || !done {
@@ -330,7 +333,7 @@ func (m *machine) onReset(h wire.Header, payload []byte) (event, error) {
 	}
 	e := tandem.AsError(statusError(payload))
 	if e == nil {
-		e = &tandem.Error{Code: tandem.Unavailable, Message: "the server broke off", Remote: true}
+		e = &tandem.Error{Code: tandem.Unavailable, Message: "the server ended the call without a status", Remote: true}
 	}
 	p := s.p
 	if p != nil && p.stream != nil {

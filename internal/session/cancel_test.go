@@ -39,7 +39,7 @@ func TestServerCancelsItsCall(t *testing.T) {
 	})
 }
 
-// gatedPair is a pair one of whose sides can be held in a write.
+// gatedPair is a pair of sessions of which either can be blocked in a write.
 func gatedPair(t *testing.T, client, server *gatedConn, m methods) *pair {
 	p := newPair(t, func() (net.Conn, net.Conn) { return client, server }, m)
 	client.arm()
@@ -47,11 +47,11 @@ func gatedPair(t *testing.T, client, server *gatedConn, m methods) *pair {
 	return p
 }
 
-// A call is given up while its answer, of many blocks, is on the way: the other
-// side breaks it off, and says so.
+// A call is canceled while its response, of many blocks, is being sent: the other
+// side stops sending and answers with a reset.
 func TestCancelWhileAnswerArrives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, server := gated(0, 2) // a first block is through; more was granted
+		client, server := gated(0, 2) // the first block is written; credit for more was given
 		p := gatedPair(t, client, server, methods{"give": unary(func(context.Context, []byte) ([]byte, error) {
 			return make([]byte, 2<<20), nil
 		})})
@@ -79,7 +79,7 @@ func TestCancelWhileAnswerArrives(t *testing.T) {
 	})
 }
 
-// A call is given up while its request, of many blocks, is on the way.
+// A call is canceled while its request, of many blocks, is being sent.
 func TestCancelWhileRequestArrives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := gated(3, 0) // the first frame takes two

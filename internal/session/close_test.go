@@ -70,7 +70,7 @@ func TestCloseIsReportedOnce(t *testing.T) {
 						t.Errorf("reported: %v", r)
 					}
 				}
-				for _, s := range []*Session{p.client, p.server} { // the peer is told
+				for _, s := range []*Session{p.client, p.server} { // the peer learns of the end
 					if name == "by a violation" && !strings.Contains(s.Err().Error(), "answer flag") {
 						t.Errorf("reason: %v", s.Err())
 					}
@@ -122,7 +122,7 @@ func TestLargeMessageBesideSmallCalls(t *testing.T) {
 // Many large messages at once share the budget and all arrive.
 func TestManyLargeMessages(t *testing.T) {
 	p := newPair(t, tcp(t), methods{"echo": echo()}, func(client, server *Config) {
-		client.Stall, server.Stall = time.Minute, time.Minute // the machine may have much to do
+		client.Stall, server.Stall = time.Minute, time.Minute // the machine may be busy
 	})
 	var wg sync.WaitGroup
 	for i := range 12 {
@@ -144,8 +144,8 @@ func TestManyLargeMessages(t *testing.T) {
 	}
 }
 
-// Streams whose messages nobody receives stop at their windows; others on the
-// connection go on, and the credit comes back when they end.
+// Streams whose messages are not received stop at their windows. Others on the
+// connection go on, and the credit is returned when the stalled streams end.
 func TestStalledStreams(t *testing.T) {
 	each(t, func(t *testing.T, dial func() (net.Conn, net.Conn)) {
 		release := make(chan struct{})
@@ -218,7 +218,7 @@ func TestIdleHoldsNoBuffer(t *testing.T) {
 		}
 		pairs = append(pairs, p)
 	}
-	// How soon they are idle is the scheduler's affair.
+	// How soon they are idle depends on the scheduler.
 	var each int64
 	for end := time.Now().Add(10 * time.Second); ; <-time.After(10 * time.Millisecond) {
 		runtime.GC()

@@ -12,8 +12,8 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// What gathers while a write is on its way goes out in one write, and so do the
-// answers of a batch of requests.
+// Frames that are queued during a write go out in one write, and so do the
+// responses of a batch of requests.
 func TestWritesAreCombined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := gated(1, 0)
@@ -44,8 +44,8 @@ func TestWritesAreCombined(t *testing.T) {
 	})
 }
 
-// A write that is left to somebody who does not come is not waited for: not by a
-// call that comes too late for it, and not by one that is large enough for a
+// A write that was left to a reserved goroutine is taken over if that goroutine does
+// not run: by a call that finds it overdue, and by one that is large enough for a
 // write of its own.
 func TestReservedWriteIsTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestReservedWriteIsTakenOver(t *testing.T) {
 	})
 }
 
-// pumped returns of which messages blocks are sent in these rounds of writing.
+// pumped returns the messages of which blocks are sent, in that many rounds of writing.
 func pumped(t *testing.T, m *machine, rounds int) (ids []wire.Stream) {
 	t.Helper()
 	for range rounds {
@@ -145,7 +145,7 @@ func TestBlocksTakeTurns(t *testing.T) {
 	}
 }
 
-// Who is next stays next when a message before it is given up.
+// The message whose turn is next stays next when one before it is removed.
 func TestTurnsSurviveARemoval(t *testing.T) {
 	m := newMachine(serverConfig(nil))
 	m.served = make([]*Inbound, 3)
@@ -165,9 +165,9 @@ func TestTurnsSurviveARemoval(t *testing.T) {
 	}
 }
 
-// A reader that lets the writer catch up goes on as soon as that has taken what was
-// queued, whether or not it had to wait for the peer.
-func TestReaderAwaitsTheWriterNoLonger(t *testing.T) {
+// A reader that waits for the writer to catch up goes on as soon as the writer has taken
+// what was queued, whether or not the writer had to wait for the peer.
+func TestReaderGoesOnWhenTheWriterHasCaughtUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t, memory, methods{})
 		s := p.client

@@ -10,12 +10,12 @@ import (
 
 var errDeadline = context.DeadlineExceeded
 
-// doneContext is what an [Inbound], which is its handler's context, needs when
-// somebody waits for its end. It comes with the first who does.
+// doneContext is the part of an [Inbound], which is its handler's context, that is
+// needed to wait for its end. The first call of Done or AfterFunc makes it.
 type doneContext struct {
 	done  chan struct{}
 	timer *time.Timer
-	leave func() bool // stops waiting for the connection's end; one-way calls only
+	leave func() bool // stops the wait for the session's end; one-way calls only
 	after map[*afterFunc]struct{}
 }
 
@@ -42,12 +42,12 @@ func (e ending) err() error {
 
 var closedChan = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// Deadline is the call's: part of context.Context.
+// Deadline returns the call's deadline.
 func (in *Inbound) Deadline() (time.Time, bool) {
 	return in.call.Deadline, !in.call.Deadline.IsZero()
 }
 
-// Value finds the call itself, then asks the connection's context.
+// Value finds the call, its session and the Inbound; it asks the connection's context for other keys.
 func (in *Inbound) Value(key any) any {
 	switch key {
 	case tandem.ContextKey():
@@ -81,7 +81,7 @@ func (in *Inbound) askLocked() *doneContext {
 	if d := in.call.Deadline; !d.IsZero() {
 		a.timer = time.AfterFunc(time.Until(d), func() { in.cancel(expired) })
 	}
-	if in.oneWay { // the session does not know it any more
+	if in.oneWay { // the session does not list it any more
 		a.leave = context.AfterFunc(in.s.lasting(), func() { in.cancel(canceled) })
 	}
 	return a
@@ -124,8 +124,8 @@ func (in *Inbound) AfterFunc(f func()) (stop func() bool) {
 	}
 }
 
-// cancel ends the context; asked tells whether anybody has asked for its end,
-// and so may still hold it.
+// cancel ends the context. asked reports whether Done or AfterFunc was called, so
+// that the context may still be held.
 func (in *Inbound) cancel(how ending) (asked bool) {
 	in.ctxMu.Lock()
 	defer in.ctxMu.Unlock()
@@ -142,7 +142,7 @@ func (in *Inbound) endLocked(how ending) {
 	}
 }
 
-// tell tells everybody who waits.
+// tell closes done and starts the functions of AfterFunc.
 func (a *doneContext) tell() {
 	close(a.done)
 	if a.timer != nil {
@@ -162,9 +162,9 @@ type (
 	inboundKey struct{}
 )
 
-// Enter returns a method that notes when a call has come to it, through interceptors that
-// may fail with an error of another call: from then on none of them can say that nothing
-// was executed. It ends a call with the error of [WithRefusal].
+// Enter returns method with a record of the calls that have reached it: after that, no
+// interceptor can end the call as not executed, for instance with the error of another call.
+// A call with [WithRefusal] does not reach method and ends with that error.
 func Enter(method tandem.Func) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
 		switch v := ctx.Value(inboundKey{}).(type) {

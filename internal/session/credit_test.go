@@ -26,12 +26,12 @@ func sink() *Target {
 	})
 }
 
-// Thirty streams that send messages of 200 KiB stand still for ever: the
-// connection's window is used up by unfinished and by consumed messages, of
-// each less than half a stream's window, which nobody gives back.
+// Thirty streams that send messages of 200 KiB must not block for ever, with the
+// connection's window used up by unfinished and by consumed messages, each of less
+// than half a stream's window, whose credit is not returned.
 func TestManyStreamsMakeProgress(t *testing.T) {
 	p := newPair(t, tcp(t), methods{"sink": sink()})
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // the machine may have much to do
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // the machine may be busy
 	defer cancel()
 	var streams []*Stream
 	for range 70 {
@@ -76,8 +76,8 @@ func noneOpen(t *testing.T, p *pair) {
 	t.Errorf("%d one-way calls hold their numbers for ever", open)
 }
 
-// A one-way message that just fits one frame, but not by send's estimate.
-func TestOneWayNumbersComeBack(t *testing.T) {
+// A one-way message that just fits one frame, but not by send's estimate, frees its slot.
+func TestOneWaySlotIsFreed(t *testing.T) {
 	p := newPair(t, tcp(t), methods{"e": echo()})
 	for n := 65400; n <= 65600; n++ {
 		notifyOnce(t, p, "e", n)
@@ -85,8 +85,8 @@ func TestOneWayNumbersComeBack(t *testing.T) {
 	noneOpen(t, p)
 }
 
-// A large one-way call that is refused.
-func TestRefusedOneWayNumbersComeBack(t *testing.T) {
+// A large one-way call that is refused frees its slot.
+func TestRefusedOneWaySlotIsFreed(t *testing.T) {
 	p := newPair(t, tcp(t), methods{"e": echo()})
 	for range 10 {
 		notifyOnce(t, p, "unknown", 200000)
@@ -94,7 +94,7 @@ func TestRefusedOneWayNumbersComeBack(t *testing.T) {
 	noneOpen(t, p)
 }
 
-// A request with OneWay and Stream: its handler outlives the connection.
+// A request with OneWay and Stream is refused: its handler would outlive the connection.
 func TestOneWayStreamIsRefused(t *testing.T) {
 	started, ended := make(chan struct{}, 1), make(chan error, 1)
 	p := newPair(t, tcp(t), methods{"s": streaming(func(st tandem.MessageStream) error {
@@ -128,7 +128,7 @@ func TestOneWayStreamIsRefused(t *testing.T) {
 	}
 }
 
-// A request that was accepted, and is still arriving, when a drain begins.
+// Drain waits for a request that was accepted and is still arriving.
 func TestDrainAwaitsArrivingRequest(t *testing.T) {
 	p := newPair(t, memory, methods{"e": echo()})
 	p.client.mu.Lock()

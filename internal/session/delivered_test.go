@@ -11,8 +11,8 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// lateConn returns from Write only when it is released, as a thread does that
-// loses the processor. It has delivered what was written, or nothing of it.
+// lateConn returns from Write only when it is released, like a thread that loses
+// the processor. Before that it has delivered all of what was written, or nothing.
 type lateConn struct {
 	net.Conn
 	delivers bool
@@ -43,9 +43,9 @@ func latePair(t *testing.T, delivers bool, m methods) (*pair, *lateConn) {
 	return p, c
 }
 
-// A peer may act on bytes before the write that carried them has returned. A
-// connection that ends then says nothing certain about the call: were it made
-// again elsewhere, it would run twice.
+// A peer may act on bytes before the write that carried them has returned. If the
+// connection ends then, the call may have executed: a retry elsewhere could run it
+// twice.
 func TestDeliveredBeforeWriteReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ran := make(chan struct{}, 1)
@@ -70,8 +70,8 @@ func TestDeliveredBeforeWriteReturns(t *testing.T) {
 	})
 }
 
-// What waits behind a write that got nowhere was never sent, for certain.
-func TestNeverWrittenIsCertain(t *testing.T) {
+// A request that is queued behind a write that delivered nothing is known not to be executed.
+func TestUnwrittenRequestIsNotExecuted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, c := latePair(t, false, methods{"m": echo()})
 		failed := make(chan error, 2)
@@ -98,8 +98,8 @@ func TestNeverWrittenIsCertain(t *testing.T) {
 	})
 }
 
-// A reader that executes one short handler after the other does not read: that
-// is no silence of the peer's. And answers do not wait for the last of them.
+// A reader that executes one short handler after the other does not read, which does
+// not make the peer silent. And responses do not wait for the last handler.
 func TestLongBatchIsNoSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const long, calls = 1900 * time.Microsecond, 1500

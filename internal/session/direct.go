@@ -9,28 +9,28 @@ import (
 // A call that is alone on its connection would cost two hand-overs between its
 // caller and the reader's goroutine, and on an idle machine the wake of another
 // processor. On a client's connection its caller reads instead: when calls come
-// one at a time the reader parks its turn and ends, and whoever makes the next
-// call takes the turn. Whoever receives from the only stream of a connection
-// does the same between two messages.
+// one at a time the reader parks its turn and ends, and the goroutine that makes
+// the next call takes the turn. A receiver of the only stream of a connection does
+// the same between two messages.
 //
-// The monitor keeps this short. A caller that could be cancelled and reads for
-// longer than a tick is relieved: a goroutine reads on, and the call waits like
-// any other, so that it ends when its context does. So is one whose deadline is
-// near. Where no call is made a goroutine reads again before long, so that the
-// end of the connection is noticed.
+// The monitor bounds this. A caller that can be canceled and reads for longer than
+// a tick is relieved: a goroutine reads on, and the call waits like any other, so
+// that it ends when its context does. So is a caller whose deadline is near. If no
+// call is made for a tick, a goroutine reads again, so that the end of the
+// connection is noticed.
 
 const (
-	lonelyBatches = 3                // with one answer each, until the reader parks
-	staleAfter    = time.Millisecond // the peer may have hung up meanwhile
-	longestDirect = 4 * slowTick     // calls with less time have a precise deadline
+	lonelyBatches = 3                // with one response each, until the reader parks
+	staleAfter    = time.Millisecond // after the last read, the peer may have closed the connection
+	longestDirect = 4 * slowTick     // callers with less time left do not read: their deadline is precise
 )
 
-// errRelieved is why a caller stops reading.
+// errRelieved is returned to a caller that must stop reading.
 var errRelieved = errors.New("relieved")
 
-// parkUnlock parks the turn of a goroutine that, several times in a row, has
-// read the one answer that was waited for or something of the one stream. It
-// unlocks the session if it does.
+// parkUnlock parks the turn of a goroutine that has read, lonelyBatches times in a
+// row, for one caller or the only stream. It reports whether it did, and has
+// unlocked the session then.
 func (rd *reader) parkUnlock() bool {
 	s := rd.s
 	if !rd.loneLocked() || !rd.aloneLocked() {
@@ -53,8 +53,8 @@ func (rd *reader) parkUnlock() bool {
 	return true
 }
 
-// parkLocked parks the turn: from here on the reader is somebody else's. A
-// receiver that waits already, since this batch had nothing for it, takes it.
+// parkLocked parks the turn. The reader must not be used after the session is
+// unlocked. A receiver of the only stream that waits already takes the turn.
 func (rd *reader) parkLocked() {
 	if rd.r == rd.w {
 		rd.release()
@@ -73,8 +73,8 @@ func (rd *reader) loneLocked() bool {
 	return len(rd.woken) == 1
 }
 
-// onlyStream returns the stream that is the one call open, or nil. One that
-// waits for credit to send has somebody else to listen to the peer.
+// onlyStream returns the stream that is the only open call, or nil. A stream whose
+// sender waits for credit does not count: a goroutine must read for it.
 func (m *machine) onlyStream() *Stream {
 	st := m.stream
 	if st == nil || st.over || st.sending != nil || m.calls.open != 1 || len(m.queue)+m.running > 0 {
@@ -86,8 +86,8 @@ func (m *machine) onlyStream() *Stream {
 // receivable reports whether a receiver need not wait.
 func (st *Stream) receivable() bool { return len(st.queue) > 0 || st.recvErr != nil }
 
-// receiveUnlock reads until there is something to receive, if nobody else reads.
-// The session's mutex is held, and free when it returns true.
+// receiveUnlock reads until there is something to receive, if the turn is parked.
+// The session's mutex is held, and unlocked when it returns true.
 func (st *Stream) receiveUnlock() bool {
 	s := st.s
 	rd := s.parked
@@ -101,7 +101,7 @@ func (st *Stream) receiveUnlock() bool {
 	return true
 }
 
-// resume has a goroutine read if nobody does.
+// resume has a goroutine read if the turn is parked.
 func (s *Session) resume() {
 	s.mu.Lock()
 	rd := s.parked
@@ -112,14 +112,15 @@ func (s *Session) resume() {
 	}
 }
 
-// relieveLocked makes whoever reads for its own sake hand over.
+// relieveLocked makes the caller or receiver that reads hand over the turn.
 func (s *Session) relieveLocked() {
 	s.relieved = true
-	_ = s.conn.SetReadDeadline(time.Unix(1, 0)) // fails when the connection is closed, which does as well
+	_ = s.conn.SetReadDeadline(time.Unix(1, 0)) // fails when the connection is closed, which ends the read too
 }
 
-// answeredUnlock ends the turn of a caller whose answer has come: it is parked
-// again, or a goroutine's when others wait for answers.
+// answeredUnlock ends the turn of a caller or receiver that has what it waited for.
+// It parks the turn, or gives it to a goroutine when others wait for responses, and
+// unlocks the session.
 func (rd *reader) answeredUnlock() {
 	s := rd.s
 	rd.resignLocked()
@@ -129,12 +130,12 @@ func (rd *reader) answeredUnlock() {
 		return
 	}
 	s.mu.Unlock()
-	rd.goOn() // and wakes them
+	rd.goOn() // which wakes the others
 }
 
-// aloneLocked reports whether the turn can be parked: nothing is outstanding
-// that needs a reader. Only a receiver, who comes again, may find a part of a
-// frame.
+// aloneLocked reports whether the turn can be parked: nothing is in flight that
+// needs a reader. A part of a frame may be left in the buffer only for a receiver,
+// which will read on.
 func (rd *reader) aloneLocked() bool {
 	m := &rd.s.m
 	switch {
@@ -146,8 +147,8 @@ func (rd *reader) aloneLocked() bool {
 	return !rd.s.busyLocked() && rd.r == rd.w && rd.calmLocked()
 }
 
-// calmLocked removes a deadline for reads that is of no concern any more: of a
-// frame that has come in whole, or of a caller that reads no longer.
+// calmLocked removes a deadline for reads that no longer applies: of a frame that is
+// complete, or of a caller that was relieved. It reports whether none is left.
 func (rd *reader) calmLocked() bool {
 	if !rd.armed && !rd.s.relieved {
 		return true
@@ -156,7 +157,7 @@ func (rd *reader) calmLocked() bool {
 	return rd.s.conn.SetReadDeadline(time.Time{}) == nil
 }
 
-// goOn has a goroutine read, which wakes those whose answers came.
+// goOn has a goroutine read, which first wakes the callers whose responses arrived.
 func (rd *reader) goOn() {
 	rd.lonely = 0
 	if !rd.s.env.Spawn(rd.loop) {
@@ -164,9 +165,9 @@ func (rd *reader) goOn() {
 	}
 }
 
-// takeTurnLocked takes the parked turn for the caller of p. A peer that was not
-// listened to for a while is listened to first: it may have hung up, and then
-// the call must not be sent.
+// takeTurnLocked takes the parked turn for the caller of p; nil if there is none.
+// If the last read is older than staleAfter, it polls the connection first: the
+// peer may have closed it, and then the call must not be sent.
 func (s *Session) takeTurnLocked(p *Pending, now int64) *reader {
 	rd := s.parked
 	if rd == nil {
@@ -186,7 +187,7 @@ func (s *Session) takeTurnLocked(p *Pending, now int64) *reader {
 	return rd
 }
 
-// poll acts on what has come already.
+// poll handles what has arrived already, without waiting.
 func (rd *reader) poll() {
 	s := rd.s
 	_, n, err := s.conn.TryRead(rd)
@@ -207,7 +208,7 @@ func (rd *reader) poll() {
 	}
 }
 
-// resignLocked is for a caller that can't or need not read any longer.
+// resignLocked ends the reading of a caller or receiver.
 func (rd *reader) resignLocked() {
 	rd.caller, rd.got, rd.stream = nil, false, nil
 	rd.s.reading, rd.s.receiving = nil, nil
@@ -219,8 +220,8 @@ func (rd *reader) resign() {
 	rd.s.mu.Unlock()
 }
 
-// readFor reads until its caller's answer has come; false when that is left to
-// others, or they have ended the call: its done will tell.
+// readFor reads until the caller's response has arrived. It returns false if another
+// goroutine reads on or the call has ended otherwise: then the caller waits for done.
 func (rd *reader) readFor() bool {
 	s := rd.s
 	for {
@@ -253,8 +254,8 @@ func (rd *reader) readFor() bool {
 	}
 }
 
-// overtaken reports whether others have ended the call of the caller that reads, as
-// when the peer goes away and has not accepted it. Then the caller reads no longer.
+// overtaken reports whether the call of the caller that reads has ended without a
+// response, as when the peer drains and has not accepted it, and ends its reading then.
 func (rd *reader) overtaken() bool {
 	rd.s.mu.Lock()
 	defer rd.s.mu.Unlock()
@@ -265,7 +266,7 @@ func (rd *reader) overtaken() bool {
 	return over
 }
 
-// relieveAt is when its caller should not be reading any more.
+// relieveAt returns when the caller of p must stop reading.
 func (p *Pending) relieveAt(now int64) int64 {
 	switch {
 	case p.cancelable:
@@ -276,7 +277,8 @@ func (p *Pending) relieveAt(now int64) int64 {
 	return math.MaxInt64
 }
 
-// overseeLocked is the monitor's part. It returns a reader that is to go on.
+// overseeLocked is called at each tick. It relieves a caller that has read for too
+// long. It returns a reader that was parked since the last tick, for a goroutine.
 func (s *Session) overseeLocked(now int64) (resume *reader) {
 	before, sent := s.readBy, s.sent
 	s.readBy, s.sent = 0, s.m.sent+s.turns

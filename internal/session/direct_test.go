@@ -45,7 +45,7 @@ func alone(t *testing.T, p *pair) {
 	})
 }
 
-func TestWhoCallsAloneReads(t *testing.T) {
+func TestLoneCallerReads(t *testing.T) {
 	block := make(chan struct{})
 	p := newPair(t, tcp(t), methods{"echo": echo(), "block": unary(func(_ context.Context, in []byte) ([]byte, error) {
 		<-block
@@ -63,7 +63,7 @@ func TestWhoCallsAloneReads(t *testing.T) {
 	wg.Wait()
 }
 
-// Nobody reads for long who has something else to wait for.
+// A caller that can be canceled, or whose deadline is near, does not read for long.
 func TestReadingCallerIsRelieved(t *testing.T) {
 	for name, test := range map[string]struct {
 		context func(context.Context) (context.Context, context.CancelFunc)
@@ -79,7 +79,7 @@ func TestReadingCallerIsRelieved(t *testing.T) {
 		}, context.DeadlineExceeded},
 	} {
 		t.Run(name, func(t *testing.T) {
-			best := time.Hour // the machine may have much to do
+			best := time.Hour // the machine may be busy
 			for attempt := 0; attempt < 10 && best > calmTick/2; attempt++ {
 				best = min(best, relieved(t, test.context, test.want))
 			}
@@ -137,12 +137,12 @@ func TestParkedConnectionIsReadAgain(t *testing.T) {
 	select {
 	case <-p.client.Done():
 	case <-time.After(10 * time.Second):
-		t.Fatal("nobody noticed that the peer has hung up")
+		t.Fatal("the session has not noticed that the peer closed the connection")
 	}
 }
 
-// What the peer said while nobody listened is heard before the next call is
-// sent: the call can go elsewhere.
+// Bytes that arrived while the turn was parked are handled before the next call is
+// sent: the call can be made elsewhere.
 func TestParkedConnectionIsPolledBeforeACall(t *testing.T) {
 	for name, leave := range map[string]func(*pair){
 		"hang-up": func(p *pair) { p.server.Close() },
@@ -168,8 +168,8 @@ func TestParkedConnectionIsPolledBeforeACall(t *testing.T) {
 	}
 }
 
-// Callers come and go, so that the turn goes from goroutines to callers and
-// back, with cancels, large answers and calls that are relieved in between.
+// The number of callers changes, so that the turn goes from goroutines to callers
+// and back, with cancels, large responses and relieved calls in between.
 func TestReadingChangesHands(t *testing.T) {
 	p := newPair(t, tcp(t), methods{"echo": unary(func(_ context.Context, in []byte) ([]byte, error) {
 		if rand.IntN(200) == 0 {
@@ -197,7 +197,7 @@ func TestReadingChangesHands(t *testing.T) {
 		callers.Go(func() {
 			for call := range 3000 / (2*caller + 1) { // so that at last there is one
 				if call%50 == 0 {
-					time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond) // long enough for a goroutine to read
+					time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond) // long enough for a goroutine to take the turn
 				}
 				oneCall(t, p, caller, call)
 			}
@@ -290,7 +290,7 @@ func wantEnds(t *testing.T, want error, calls ...chan error) {
 	}
 }
 
-// What ends the session may come with the answer, in one read.
+// The response and what ends the session may arrive in one read.
 func TestReadingCallerHasItsAnswer(t *testing.T) {
 	s, peer := scripted(t)
 	ended := goCall(t, s)
@@ -299,8 +299,8 @@ func TestReadingCallerHasItsAnswer(t *testing.T) {
 	wantEnds(t, nil, ended)
 }
 
-// Whose answer a caller has read learns of it, also when the session ends before
-// anybody reads on.
+// A caller whose response another caller has read is woken, also when the session
+// ends before a goroutine reads on.
 func TestReadingCallerWakesOthersAtTheEnd(t *testing.T) {
 	for name, end := range map[string]func(s *Session, send func()){
 		"of the session": func(s *Session, send func()) {
@@ -325,7 +325,7 @@ func TestReadingCallerWakesOthersAtTheEnd(t *testing.T) {
 				mine := emptyAnswer(readFrame(t, peer).Stream)
 				waits := goCall(t, s)
 				answers := append(emptyAnswer(readFrame(t, peer).Stream), mine...)
-				eventually(t, s, "nobody reads", func() bool { return s.reading != nil })
+				eventually(t, s, "no caller reads", func() bool { return s.reading != nil })
 				end(s, func() { send(t, peer, answers) })
 				wantEnds(t, nil, reads, waits)
 			}
@@ -334,7 +334,7 @@ func TestReadingCallerWakesOthersAtTheEnd(t *testing.T) {
 }
 
 // A caller whose call the peer has not accepted does not read on for a stream.
-func TestReadingCallerIsSentAwayBesideAStream(t *testing.T) {
+func TestReadingCallerOnGoAwayBesideAStream(t *testing.T) {
 	s, peer, st, message := scriptedStream(t, t.Context())
 	s.env.monitor.stop() // it would have a goroutine read before long
 	for range 10 {
@@ -355,7 +355,7 @@ func TestReadingCallerIsSentAwayBesideAStream(t *testing.T) {
 	receiveOne(t, st)
 }
 
-// The part of a frame that came with the answer is not lost with the turn.
+// A part of a frame that arrived with the response is not lost with the turn.
 func TestReadingCallerKeepsHalfAFrame(t *testing.T) {
 	s, peer := scripted(t)
 	ping := wire.AppendPing(nil, wire.TypePing, [8]byte{1})
@@ -371,7 +371,7 @@ func TestReadingCallerKeepsHalfAFrame(t *testing.T) {
 	}
 }
 
-// An answer that came in two parts is one all the same: the next caller reads.
+// After a response that arrived in two parts the next caller reads, too.
 func TestReadingCallerGetsAnAnswerInParts(t *testing.T) {
 	s, peer := scripted(t)
 	s.env.monitor.stop() // it would have a goroutine read before long
@@ -379,8 +379,8 @@ func TestReadingCallerGetsAnAnswerInParts(t *testing.T) {
 		ended := goCall(t, s)
 		answer := emptyAnswer(readFrame(t, peer).Stream)
 		send(t, peer, answer[:5])
-		eventually(t, s, "nobody has read the first part", func() bool { return s.reading != nil && s.reading.state == callOpen })
-		time.Sleep(time.Millisecond) // so that it is read alone, as a rule
+		eventually(t, s, "no caller has read the first part", func() bool { return s.reading != nil && s.reading.state == callOpen })
+		time.Sleep(time.Millisecond) // so that it is usually read alone
 		send(t, peer, answer[5:])
 		if err := <-ended; err != nil {
 			t.Fatal(err)
@@ -389,8 +389,8 @@ func TestReadingCallerGetsAnAnswerInParts(t *testing.T) {
 	}
 }
 
-// A goaway that comes first ends a call that the peer has not accepted.
-func TestReadingCallerIsSentAway(t *testing.T) {
+// A goaway before the response ends a call that the peer has not accepted.
+func TestReadingCallerOnGoAway(t *testing.T) {
 	s, peer := scripted(t)
 	ended := goCall(t, s)
 	readFrame(t, peer)
@@ -398,7 +398,7 @@ func TestReadingCallerIsSentAway(t *testing.T) {
 	wantEnds(t, ErrDraining, ended)
 }
 
-// A peer that may call us is listened to all the time.
+// On a connection whose peer may call, a goroutine reads all the time.
 func TestCallersDoNotReadWhereThePeerCalls(t *testing.T) {
 	called := make(chan struct{})
 	p := newPair(t, tcp(t), methods{"echo": echo()}, func(client, _ *Config) {
@@ -421,8 +421,8 @@ func TestCallersDoNotReadWhereThePeerCalls(t *testing.T) {
 	<-called
 }
 
-// Connections that can only be read by waiting are left to goroutines: whether
-// the peer has hung up could not be seen before a call.
+// Callers do not read connections without a read that does not wait: before a call
+// they could not see whether the peer has closed the connection.
 func TestCallersReadOnSocketsOnly(t *testing.T) {
 	for name, c := range map[string]struct {
 		dial func() (net.Conn, net.Conn)

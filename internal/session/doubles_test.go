@@ -72,27 +72,27 @@ func (c *gatedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// serverConfig is that of a server with these methods.
+// serverConfig returns the Config of a server with these methods.
 func serverConfig(m methods) Config {
 	return Config{Settings: wire.DefaultSettings(), Codecs: []tandem.Codec{rawCodec{}}, Resolve: m.find}
 }
 
-// rawSettings are those of a peer that knows the raw codec.
+// rawSettings returns the settings of a peer that knows the raw codec.
 func rawSettings() wire.Settings {
 	s := wire.DefaultSettings()
 	s.Codecs = []string{"raw"}
 	return s
 }
 
-// newMachine returns the machine of a session that nobody reads or writes.
+// newMachine returns the machine of a session without goroutines.
 func newMachine(cfg Config) *machine {
 	s := NewEnv(cfg).newSession(context.Background(), pipeEnd())
 	s.m.init(rawSettings())
 	return &s.m
 }
 
-// acceptRaw returns a session and its peer's end of the connection, which has
-// said hello and does nothing by itself.
+// acceptRaw returns a session and its peer's end of the connection, which is past
+// the handshake and does nothing by itself.
 func acceptRaw(t *testing.T, cfg Config) (*Session, net.Conn) {
 	t.Helper()
 	env := NewEnv(cfg)
@@ -136,7 +136,7 @@ func headers(t *testing.T, b []byte) (list []wire.Header) {
 	return list
 }
 
-// wantNothingOpen wants both sides to have forgotten every call.
+// wantNothingOpen checks that no call is open on either side.
 func wantNothingOpen(t *testing.T, p *pair) {
 	t.Helper()
 	for name, s := range map[string]*Session{"client": p.client, "server": p.server} {

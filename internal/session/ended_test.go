@@ -58,8 +58,7 @@ func readFrame(t *testing.T, c net.Conn) wire.Header {
 	return h
 }
 
-// A session that a handler ends runs nothing more of what was read with its
-// request.
+// When a handler closes the session, other requests that were read with its own do not run.
 func TestEndInTheMiddleOfABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ran atomic.Int64
@@ -81,10 +80,10 @@ func TestEndInTheMiddleOfABatch(t *testing.T) {
 	})
 }
 
-// A peer that breaks the rules is cut off in the time of a farewell, also when
-// its caller notices and the reader waits for more.
+// After a malformed response the connection ends within partingTime, also when the
+// caller notices it while the reader waits for more.
 func TestMalformedAnswerEndsTheConnection(t *testing.T) {
-	for range 20 { // the reader and the farewell wake in any order
+	for range 20 { // the reader and part wake in any order
 		synctest.Test(t, testMalformedAnswer)
 	}
 }
@@ -159,8 +158,8 @@ func wantExpired(t *testing.T, when string, ctx context.Context) {
 	}
 }
 
-// The session knows nothing of a one-way call that runs, and the context of its
-// handler ends with the session all the same, whenever it is asked.
+// The session does not list a running one-way call, but the context of its handler
+// ends with the session all the same, whenever the handler looks.
 func TestOneWayContextEndsWithTheSession(t *testing.T) {
 	for name, look := range map[string]struct {
 		before, after func(ctx context.Context) error
@@ -195,8 +194,8 @@ func TestOneWayContextEndsWithTheSession(t *testing.T) {
 	}
 }
 
-// A session that makes no more calls still sends its one-way messages: those
-// that wait for a write, and one that waits for credit.
+// After Retire a session still sends its one-way messages: those that wait for a
+// write, and one that waits for credit.
 func TestRetireSendsOneWayMessages(t *testing.T) {
 	for name, c := range map[string]struct{ calls, size int }{
 		"many":  {20, 50_000},
@@ -233,7 +232,7 @@ func TestRetireSendsOneWayMessages(t *testing.T) {
 	}
 }
 
-// A server that drains gets the answer to its own call, which is on its way.
+// A server that drains gets the response to its own call that is in flight.
 func TestDrainAwaitsAnswerOfTheClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size = 1_000_000
@@ -263,8 +262,8 @@ func TestDrainAwaitsAnswerOfTheClient(t *testing.T) {
 	})
 }
 
-// An Env may be closed while others start goroutines that Close waits for. The
-// race detector sees what would go wrong.
+// An Env may be closed while goroutines that Close waits for are being started. The
+// race detector would find an error.
 func TestCloseBesideSpawn(t *testing.T) {
 	for range 30 {
 		env := NewEnv(Config{Settings: wire.DefaultSettings()})

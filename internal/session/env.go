@@ -2,9 +2,9 @@
 //
 // The protocol is a pure state machine ([machine], guarded by one mutex that
 // is never held across a system call): frames in, events and frames out, time
-// as an argument. Around it stands a thin shell of goroutines: one reader a
-// connection, which runs short handlers itself; whoever has something to write
-// and finds no writer at work; and one monitor for all sessions of an [Env].
+// as an argument. Around it is a thin shell of goroutines: one reader a
+// connection, which runs short handlers itself; the writer, which is any goroutine
+// that queues a frame while no other writes; and one monitor for all sessions of an [Env].
 package session
 
 import (
@@ -23,12 +23,12 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// Config is what all sessions of a client or a server have in common.
+// Config is the configuration that all sessions of a client or a server share.
 type Config struct {
 	Settings    wire.Settings // what we accept; its lists of names are filled in
 	Codecs      []tandem.Codec
 	Compressors []tandem.Compressor
-	Usual       string // the codec of most calls, which is found sooner; "" for none
+	Usual       string // name of the codec of most calls, which is looked up faster; "" for none
 
 	// CompressAbove is the size from which messages of calls with a
 	// compressor are compressed.
@@ -38,23 +38,23 @@ type Config struct {
 	// is none. Resolve itself is nil when the peer can't call us at all.
 	Resolve func(method string) *Target
 
-	// Load reports how busy we are when so many handlers are running; it rides
-	// on the first response of every write, and must not block. May be nil.
+	// Load reports how busy this side is while running handlers run. The first
+	// response of every write carries it. It must not block. May be nil.
 	Load func(running int64) wire.Load
 
-	// OnPanic is told of panics in what the application runs when a call of
-	// the peer's has ended. May be nil.
+	// OnPanic is called for a panic in a function of the application that runs
+	// when a call of the peer has ended. May be nil.
 	OnPanic dispatch.PanicFunc
 
 	// OnClose is called exactly once when a started session has ended.
 	OnClose func(*Session, error)
 
-	// Memory is what large requests of the peers may hold together; nil for no limit.
-	// MaxDecoded is how much one may take when it is decoded, in bytes; 0 for no limit.
+	// Memory bounds what large requests of the peers hold together; nil for no limit.
+	// MaxDecoded bounds what one message takes when it is decoded, in bytes; 0 for no limit.
 	Memory     *budget.Budget
 	MaxDecoded int64
 
-	// Gate admits the peers' calls; nil for no limit. Caller tells callers apart, and Class
+	// Gate admits the peers' calls; nil for no limit. Caller returns a hash of the caller, and Class
 	// says how critical a call is.
 	Gate   *overload.Gate
 	Caller func(*tandem.Peer) uint64
@@ -65,9 +65,9 @@ type Config struct {
 	Silence   time.Duration // how long a peer may be silent while calls are outstanding; 0 means 20 s
 	Logger    *slog.Logger
 
-	// Move reports whether a call that waits at a suspect session, and may be made at
-	// another, shall be, and has paid for that. The session's mutex is held: Move must
-	// neither block nor use the session. With nil no call moves.
+	// Move decides whether a call that waits at a suspect session is given up, to be made
+	// at another instance; if so, Move has charged it to the retry budget. The session's
+	// mutex is held: Move must neither block nor use the session. With nil no call moves.
 	Move func(*Session, *tandem.Call) bool
 }
 
@@ -77,23 +77,23 @@ const (
 	tickEvery        = 2 * time.Millisecond
 	slowTick         = 10 * time.Millisecond
 	calmTick         = 250 * time.Millisecond
-	quietTime        = 100 * time.Millisecond // for which a session is watched that has nothing to watch
-	tickPerSession   = 4 * time.Microsecond   // a look waits for memory: nothing of an idle session is in a cache
-	lateTick         = 500 * time.Millisecond // a tick this late says that we slept
+	quietTime        = 100 * time.Millisecond // how long a session without calls stays on the monitor's list
+	tickPerSession   = 4 * time.Microsecond   // for each session: an idle one is in no cache, so a tick waits for memory
+	lateTick         = 500 * time.Millisecond // a tick this late means that this process did not run
 	rttEvery         = 5 * time.Second
 	defaultStall     = 10 * time.Second
 	drainLinger      = time.Second
 
-	staysLarge = 16 // reads that a small buffer would have done for, until the next has one
+	staysLarge = 16 // reads that need only a small buffer, until a reader goes back to one
 
 	writeSoft      = 1 << 20 // new calls wait while this much is queued to be written
-	writeHard      = 8 << 20 // requests are refused while this much is
+	writeHard      = 8 << 20 // requests are refused while this much is queued
 	maxQueued      = 1 << 16 // calls waiting to be sent on one connection
 	maxPongs       = 64      // answers to control frames waiting to be written
 	bulkBatch      = 128 << 10
 	assemblyAhead  = 256 << 10 // credit ahead of what has arrived of a large message
-	assemblyBudget = 8 << 20   // of all large messages of a connection but the oldest
-	maxHeld        = 32 << 20  // large requests are refused while the first blocks of others take so much
+	assemblyBudget = 8 << 20   // bytes arrived or granted of a connection's large messages, but the oldest
+	maxHeld        = 32 << 20  // large requests are refused while those that arrive hold more than this
 )
 
 // Windows of streams.
@@ -103,7 +103,7 @@ const (
 	MaxStreamWindow     = wire.MaxWindow / windowsInAll
 )
 
-// Settings are the defaults with that window for each stream.
+// Settings returns the default settings, with streamWindow as the window of each stream.
 func Settings(streamWindow int) wire.Settings {
 	s := wire.DefaultSettings()
 	s.StreamWindow = uint64(streamWindow) //nolint:gosec // from MinWindow to MaxStreamWindow
@@ -114,32 +114,32 @@ func Settings(streamWindow int) wire.Settings {
 // Env is what sessions share: settings, buffers, the clock and the monitor. It
 // belongs to one client or server.
 type Env struct {
-	// What every call needs comes first: of one client among thousands it is in no
-	// cache.
+	// The fields that every call needs come first: with thousands of clients they are
+	// in no cache.
 	clock
-	dones      *sync.Pool // chan struct{}, for a token each
+	dones      *sync.Pool // of chan struct{}, with room for a token
 	usual      string     // the name of usualCodec
 	usualCodec tandem.Codec
-	proto      tandem.Codec // the one of messages of Protocol Buffers; nil without
+	proto      tandem.Codec // the codec named ProtoCodec; nil if there is none
 	checker    MessageChecker
 
 	cfg     Config
 	monitor monitor
 	noPeer  tandem.Peer // of calls for which no instance is chosen yet
 
-	running atomic.Int64 // goroutines that are at handlers
+	running atomic.Int64 // goroutines that run handlers
 
-	ending sync.Mutex // between starting goroutines and waiting for them
+	ending sync.Mutex // guards closed, and orders wg.Add before wg.Wait
 	closed bool
 	wg     sync.WaitGroup
 }
 
-// allDones are the process's, as all that is used again is (buffers.go). But channels must
+// allDones is shared by the whole process, like the pools in buffers.go. But channels must
 // not leave the bubble of a test that uses testing/synctest.
 var allDones sync.Pool
 
-// donesOf returns the pool for an Env that was made at that time: a bubble's clock,
-// unlike the others, isn't monotonic.
+// donesOf returns the pool for an Env that was made at start: a new one in a bubble, whose
+// times have no monotonic clock reading.
 func donesOf(start time.Time) *sync.Pool {
 	if start == start.Round(0) { //nolint:staticcheck // Equal would not see the difference
 		return new(sync.Pool)
@@ -154,7 +154,7 @@ func (e *Env) takeDone() chan struct{} {
 	return make(chan struct{}, 1)
 }
 
-// Running returns how many goroutines are at handlers.
+// Running returns how many goroutines run handlers.
 func (e *Env) Running() int64 { return e.running.Load() }
 
 // Validate returns an error for names that no peer would take.
@@ -179,7 +179,7 @@ func names[T interface{ Name() string }](list []T) (names []string) {
 	return names
 }
 
-// quiet is for who has no logger.
+// quiet is the logger of an Env whose Config has none.
 var quiet = slog.New(slog.DiscardHandler) //nolint:gochecknoglobals // never changed
 
 // NewEnv returns an Env. Close ends it.
@@ -206,9 +206,9 @@ func NewEnv(cfg Config) *Env {
 	return e
 }
 
-// Close ends the monitor and waits, at most that long, for the goroutines of
-// all sessions, which must have been closed. It reports whether all have ended:
-// a handler that never returns can't be ended by anybody else.
+// Close ends the monitor and waits, at most wait, for the goroutines of all
+// sessions, which must have been closed. It reports whether all have ended: a
+// handler that does not return can't be stopped.
 func (e *Env) Close(wait time.Duration) bool {
 	e.monitor.stop()
 	e.ending.Lock()
@@ -217,8 +217,8 @@ func (e *Env) Close(wait time.Duration) bool {
 	return WaitFor(&e.wg, wait)
 }
 
-// Spawn runs f in a goroutine that Close waits for; false after Close, when
-// there is nothing left to do.
+// Spawn runs f in a goroutine that Close waits for. After Close it returns false
+// and does not run f.
 func (e *Env) Spawn(f func()) bool {
 	e.ending.Lock()
 	defer e.ending.Unlock()
@@ -242,7 +242,7 @@ func (e *Env) run(f func()) {
 	}
 }
 
-// WaitFor waits for wg, at most that long, and reports whether it is done.
+// WaitFor waits for wg, at most the duration most, and reports whether wg is done.
 func WaitFor(wg *sync.WaitGroup, most time.Duration) bool {
 	done := make(chan struct{})
 	go func() {
@@ -280,13 +280,13 @@ func (e *Env) Compressor(name string) tandem.Compressor {
 	return nil
 }
 
-// In returns the time after a duration by the clock of the sessions.
+// In returns the time d from now by the sessions' clock.
 func (e *Env) In(d time.Duration) time.Time { return e.at(e.now() + int64(d)) }
 
 // NoPeer is the peer of calls for which no instance is chosen yet.
 func (e *Env) NoPeer() *tandem.Peer { return &e.noPeer }
 
-// MaxMessage returns how many bytes a received message may have.
+// MaxMessage returns the limit of a received message, in bytes.
 func (e *Env) MaxMessage() uint64 { return e.cfg.Settings.MaxMessage }
 
 // Checker returns the codec that knows the types of methods' messages; nil for none.
@@ -298,22 +298,22 @@ func (e *Env) CompressAbove() int { return e.cfg.CompressAbove }
 // ProtoCodec is the name of the codec of Protocol Buffers.
 const ProtoCodec = "protobuf"
 
-// MessageChecker is what a codec may be that knows the types of methods' messages: that of
-// Protocol Buffers, of services whose generated code is in the program.
+// MessageChecker is an optional interface of a codec that knows the types of methods'
+// messages. The codec of Protocol Buffers knows services whose generated code is in the program.
 type MessageChecker interface {
 	// CheckMessages returns an error if a method is known, and takes other messages
 	// than those sent or returns others than those received; nil types are not checked.
 	CheckMessages(method string, sent, received reflect.Type) error
 }
 
-// clock counts from when an Env was made. Its sessions have a copy each, as what they
-// have themselves is sooner in the processor's cache.
+// clock counts from when an Env was made. Each session has a copy, which is more likely
+// than the Env's to be in the processor's cache.
 type clock struct{ start time.Time }
 
-// now is monotonic time in nanoseconds: a step of the wall clock changes nothing.
+// now returns monotonic time in nanoseconds, which steps of the wall clock do not change.
 func (c *clock) now() int64 { return int64(time.Since(c.start)) }
 
-// instant converts a deadline to the clock; 0 for none.
+// instant converts a deadline to the clock's nanoseconds; 0 for none.
 func (c *clock) instant(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -321,7 +321,7 @@ func (c *clock) instant(t time.Time) int64 {
 	return max(1, int64(t.Sub(c.start)))
 }
 
-// Now is the time by the clock that the gate is told.
+// Now returns the current time by the sessions' clock, which the gate uses too.
 func (e *Env) Now() int64 { return e.now() }
 
 // Instant converts a deadline to that clock; 0 for none.

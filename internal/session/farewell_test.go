@@ -13,8 +13,8 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// Whoever breaks the rules is told so on every kind of connection, also when
-// they go on sending: the reset that unread bytes cause must not be quicker.
+// A peer that violates the protocol gets the goaway frame on every kind of connection,
+// also when it goes on sending: the reset that unread bytes cause must not overtake it.
 func TestFarewellReachesThePeer(t *testing.T) {
 	each(t, func(t *testing.T, dial func() (net.Conn, net.Conn)) {
 		env := NewEnv(Config{Settings: wire.DefaultSettings(), Codecs: []tandem.Codec{rawCodec{}}})
@@ -41,7 +41,7 @@ func TestFarewellReachesThePeer(t *testing.T) {
 	})
 }
 
-// farewell returns the message of the goaway behind the preface.
+// farewell returns the message of the goaway frame after the preface.
 func farewell(t *testing.T, b []byte) string {
 	t.Helper()
 	_, n, err := wire.ParsePrefaceHead(b)

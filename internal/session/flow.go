@@ -8,18 +8,18 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// bulk is a message that is sent in blocks: what is left of a large request or
-// answer, or a message of a stream.
+// bulk is a message that is sent in blocks: the rest of a large request or
+// response, or a message of a stream.
 type bulk struct {
 	id     wire.Stream
 	flags  wire.Flags // for every block
 	first  wire.Flags // for the first block only
 	data   []byte
 	credit int64  // of a large message; a stream has its own
-	began  uint64 // when a stream's message began, counted; 0 before
+	began  uint64 // number of a stream's message in the order of their first blocks; 0 before
 	sent   bool   // the last block is in the write buffer
 
-	// Whose it is; one of them.
+	// The owner; one of them is set.
 	call   *Pending
 	in     *Inbound
 	stream *Stream
@@ -32,11 +32,11 @@ type bulk struct {
 type bulkRing struct {
 	list  []*bulk
 	next  int
-	began uint64 // stream messages
+	began uint64 // stream messages begun so far
 }
 
-// oldest returns the message of a stream that began first, or nil. One that its
-// own stream's window stops counts only if stalled ones do.
+// oldest returns the message of a stream that began first, or nil. With stalled it
+// includes messages that wait for their own stream's window.
 func (r *bulkRing) oldest(stalled bool) (first *bulk) {
 	for _, b := range r.list {
 		if b.began != 0 && (stalled || b.stream.credit >= smallBlock+wire.HeaderLen) && (first == nil || b.began < first.began) {
@@ -83,8 +83,8 @@ func (r *bulkRing) ready(m *machine) bool {
 }
 
 // onlyMessage returns the one message that streams may send on while their
-// credit together is short: the oldest that has begun. Many that have begun and
-// none that ends would stand still for ever.
+// credit together is short: the oldest that has begun. Else many could begin and
+// none complete, which would block all of them for ever.
 func (m *machine) onlyMessage() *bulk {
 	if !m.roomShort() {
 		return nil
@@ -94,8 +94,8 @@ func (m *machine) onlyMessage() *bulk {
 }
 
 // firstBlock returns how many bytes of a large message go with its head: as many as there
-// is room for, or none while others wait to be written. Then it takes its turns among
-// those, and a burst of large messages does not hold up the small ones behind their heads.
+// is room for, or none while others wait to be written. Then its blocks take turns with
+// theirs, so that a burst of large messages does not hold up small ones queued behind it.
 func (m *machine) firstBlock(size, room int) int {
 	if len(m.ring.list) > 0 || m.queuedBytes() >= bulkBatch {
 		return 0
@@ -106,16 +106,16 @@ func (m *machine) firstBlock(size, room int) int {
 // smallBlock is the least that is sent when credit does not allow the rest.
 const smallBlock = 4 << 10
 
-// On a link that carries less than slowRate bytes a second blocks are small, and written
-// one by one: a small call waits for one of them, and none takes as long as a stall.
+// On a link that carries less than slowRate bytes a second, blocks are small and written one
+// at a time: a small call waits for only one, and none takes as long as the stall timeout.
 const (
 	slowRate  = 640 << 10
 	slowBlock = 16 << 10
 )
 
 // sendable returns how many bytes of b credit allows in one block. A frame's
-// head counts against the credit like its payload, so tiny frames are not
-// free. Of the streams' messages only that one may be sent, unless it is nil.
+// header counts against the credit like its payload, so tiny frames are not
+// free. If only is not nil, no other message of a stream may be sent.
 func (m *machine) sendable(b, only *bulk) (n int, ok bool) {
 	credit := b.credit
 	if b.stream != nil {
@@ -136,7 +136,7 @@ func (m *machine) sendable(b, only *bulk) (n int, ok bool) {
 	return n, n == len(b.data) || n >= smallBlock
 }
 
-// pump moves blocks from the ring to the write buffer, a block a message and
+// pump moves blocks from the ring to the write buffer, one block of each message in
 // turn, until a batch is full or nothing more may be sent.
 func (m *machine) pump() {
 	if len(m.ring.list) == 0 {
@@ -199,7 +199,7 @@ func (m *machine) charge(b *bulk, n int) {
 	m.connRoom -= cost
 }
 
-// sentAll tells whoever owns b that its last block is in the write buffer.
+// sentAll tells the owner of b that its last block is in the write buffer.
 func (m *machine) sentAll(b *bulk) {
 	switch {
 	case b.call != nil:
@@ -235,7 +235,7 @@ func (m *machine) onWindow(h wire.Header, payload []byte) error {
 	return nil
 }
 
-// creditOf finds what a window frame adds to.
+// creditOf returns the credit that a window frame adds to, or nil.
 func (m *machine) creditOf(h wire.Header) *int64 {
 	if h.Stream == 0 {
 		return &m.connRoom
@@ -268,44 +268,44 @@ type assembly struct {
 	answer wire.Flags // FlagAnswer when the peer opened the call
 	buf    *buffer.Buffer
 	have   int   // bytes of the message in buf
-	size   int   // declared; what arrives may not differ
+	size   int   // declared size, which must be what arrives
 	credit int64 // that the peer still has
 
-	in      *Inbound // whose request it is, which is reserved before it may go on; or nil
-	asked   bool     // for the memory
-	granted bool     // it was given
-	since   int64    // since when the monitor has seen it wait and no other be served; 0 before
-	served  uint64   // waits that had been served then
+	in      *Inbound // the call whose request it is, and whose memory is reserved before more may arrive; or nil
+	asked   bool     // the memory was requested
+	granted bool     // the memory is reserved
+	since   int64    // since when it has waited for memory without another wait being served; 0 before
+	served  uint64   // number of waits served by then
 
 	stream *Stream // a partial message of a stream; size and credit are unused
 }
 
-// assemblies are in the order in which they began. The oldest always gets credit, and so
-// does the oldest that is no stream's, for the other may wait for its receiver: one
-// always finishes. The others share a budget.
+// assemblies are the messages that are arriving, in the order in which they began. The
+// oldest always gets credit, and so does the oldest that is not of a stream, as a stream's
+// may wait for its receiver: so one always completes. The others share a budget.
 type assemblies struct {
 	list []*assembly
 	held int64 // bytes arrived or allowed, all together
 
-	last  int64 // when enough of requests and blocks had last come, or credit was given
+	last  int64 // when enough bytes of requests and blocks had last arrived, or credit was given
 	came  int   // bytes of them since then
 	given bool  // credit was given since the monitor last looked
 }
 
-// enough is how much has to come within a stall timeout while a message could go on: a
-// peer that only sends a small request now and then does not keep large ones open.
+// enough is how many bytes must arrive within a stall timeout while a large message has
+// credit: a few small requests do not keep it open.
 const enough = 4 << 10
 
-// comes notes that so many bytes of a request or a block have come.
+// comes counts n bytes of a request or a block.
 func (in *assemblies) comes(n int, now int64) {
 	if in.came += n; in.came >= enough || len(in.list) == 0 {
 		in.came, in.last = 0, now
 	}
 }
 
-// stalled reports whether the peer could have sent more of some message for as long as
-// most and sent next to nothing at all. Messages share the peer's send buffer and the link,
-// so that one of them waits for its turn says nothing; nor does a wait for credit.
+// stalled reports whether for longer than most a message had credit and next to nothing
+// arrived. All messages count together, as they share the peer's send buffer and the link:
+// one of them may just wait for its turn. A wait for credit does not count.
 func (in *assemblies) stalled(now int64, most time.Duration) bool {
 	if in.given {
 		in.last, in.given = now, false
@@ -344,7 +344,7 @@ func (m *machine) extend(a *assembly, h wire.Header, payload []byte, now int64) 
 	switch {
 	case done:
 		m.dropAssembly(a)
-	case a.wants(false) > 0: // else each small block would have all messages looked at
+	case a.wants(false) > 0: // not after every small block: grant looks at all messages
 		m.grant()
 	}
 	return done, nil
@@ -371,7 +371,7 @@ func (m *machine) dropAssembly(a *assembly) {
 
 // grant gives credit: to the oldest messages always, to others from the budget.
 func (m *machine) grant() {
-	large := true // the next that is no stream's is the oldest of those
+	large := true // the next that is not of a stream is the oldest of those
 	for i, a := range m.incoming.list {
 		if a.waits() || !m.reserved(a) {
 			continue
@@ -397,13 +397,13 @@ func (m *machine) grant() {
 	}
 }
 
-// waits reports whether it can't go on before its receiver has taken what is there.
+// waits reports whether a stream's message gets no credit before its receiver has taken earlier ones.
 func (a *assembly) waits() bool { return a.stream != nil && len(a.stream.queue) > 0 }
 
-// wants returns how much credit the peer should get for a now. A stream's
-// message can't be received before it is complete, so what it holds of the
-// windows is given back before: when it is half of the stream's, together with
-// what was received, or when the connection's runs short.
+// wants returns how much credit the peer should get for a now. A stream's message
+// can't be received before it is complete, so its credit is returned while it
+// arrives: when that is half of the stream's window, together with what was
+// received, or when short says that the connection's window runs short.
 func (a *assembly) wants(short bool) int64 {
 	if st := a.stream; st != nil {
 		if held := st.partialCost - st.early; short || held+st.owed >= st.window/2 {

@@ -11,7 +11,7 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// FuzzSession sends arbitrary bytes after a good preface, to both roles.
+// FuzzSession sends arbitrary bytes after a valid preface, to both roles.
 // Whatever comes, nothing panics, the session can be closed, and every buffer
 // and goroutine is given back.
 func FuzzSession(f *testing.F) {
@@ -47,7 +47,7 @@ func FuzzSession(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		go func() { // a call of ours, so that answers have something to hit
+		go func() { // a call that the bytes may answer
 			p := env.NewPending()
 			p.Method, p.Codec, p.Deadline = "m", "raw", time.Now().Add(50*time.Millisecond)
 			_ = s.Do(context.Background(), p)
@@ -58,7 +58,7 @@ func FuzzSession(f *testing.F) {
 	})
 }
 
-// attack writes b, reads until its end or a little longer, and hangs up.
+// attack writes b, reads until the connection ends or for a short time, and closes it.
 func attack(c net.Conn, b []byte) {
 	_, _ = c.Write(b)
 	_ = c.(interface{ CloseWrite() error }).CloseWrite()

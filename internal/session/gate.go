@@ -7,14 +7,14 @@ import (
 	"github.com/tandem-rpc/tandem/internal/overload"
 )
 
-// Calls that have a goroutine of their own pass the server's gate, and all of them do while it
-// guards: then readers only parse, and what they parse waits in one queue for all
-// connections. Streams have a limit of their own: their handlers mostly wait.
+// Calls that have a goroutine of their own pass the server's gate. While the gate guards, all
+// unary calls do: readers only parse requests, which wait in one queue for all connections.
+// Streams have a limit of their own, as their handlers mostly wait.
 
 // guarding reports whether calls that a reader could run pass the gate too.
 func (e *Env) guarding() bool { return e.cfg.Gate != nil && e.cfg.Gate.Guarding() }
 
-// sawEvery is one of how many requests tells the gate how long its caller waits.
+// sawEvery is n where one of n requests tells the gate the timeout of its caller.
 const sawEvery = 64
 
 func (m *machine) sawTimeout(d time.Duration) {
@@ -23,7 +23,7 @@ func (m *machine) sawTimeout(d time.Duration) {
 	}
 }
 
-// requestOverhead is what a request that waits takes beside its message.
+// requestOverhead is how many bytes a waiting request takes beside its message.
 const requestOverhead = 600
 
 // admit asks the gate whether a call may begin. It returns false if the call waits, and so
@@ -79,19 +79,19 @@ func (e *Env) classOf(call *tandem.Call) overload.Class {
 	return e.cfg.Class(call)
 }
 
-// overloaded is the error of a call that is not run.
+// overloaded returns the error of a call that the gate does not admit.
 func overloaded(method string, retryAfter time.Duration) *tandem.Error {
 	e := refused(tandem.ResourceExhausted, "the server is overloaded: %s could not end in time", method)
 	e.RetryAfter = retryAfter
 	return e
 }
 
-// Admitted begins a call that has waited.
+// Admitted starts a call that has waited in the gate's queue.
 func (in *Inbound) Admitted() {
 	in.s.startApart(in)
 }
 
-// Refused answers a call that has waited in vain.
+// Refused answers a call that has waited in the gate's queue and is not admitted.
 func (in *Inbound) Refused(retryAfter time.Duration) {
 	in.s.env.Spawn(func() {
 		in.s.refuseRun(in, overloaded(in.call.Method, retryAfter))
@@ -99,8 +99,8 @@ func (in *Inbound) Refused(retryAfter time.Duration) {
 	})
 }
 
-// leaveGateLocked has a call that waits end, as its caller has gone. One that leaves the queue
-// at the same moment ends when it begins.
+// leaveGateLocked ends a call that waits in the gate's queue, as its caller has gone. A call
+// that the gate admits at the same moment ends when it starts: see left.
 func (in *Inbound) leaveGateLocked() {
 	if in.waits == nil || !in.s.env.cfg.Gate.Leave(in.waits) {
 		return
@@ -111,7 +111,7 @@ func (in *Inbound) leaveGateLocked() {
 	})
 }
 
-// leaveGate has those of a connection that has ended leave the queue.
+// leaveGate removes the calls of a session that has ended from the gate's queue.
 func (s *Session) leaveGate(served []*Inbound) {
 	if s.env.cfg.Gate == nil {
 		return
@@ -125,7 +125,7 @@ func (s *Session) leaveGate(served []*Inbound) {
 	}
 }
 
-// left returns an error for a call that has waited, and whose caller has gone meanwhile.
+// left returns an error for a call that has waited and whose caller has gone meanwhile.
 func (in *Inbound) left() error {
 	if in.waits == nil || in.Err() == nil {
 		return nil
@@ -144,8 +144,8 @@ type admission struct {
 	clock  clock
 }
 
-// admitted notes what the gate will be told: when the call has been answered, the Inbound may
-// be another's.
+// admitted returns what the gate is told when the call has ended: once the call is answered, the
+// Inbound may be reused.
 func (s *Session) admitted(in *Inbound, began time.Time) admission {
 	switch gate := s.env.cfg.Gate; {
 	case gate == nil, in.method.target.load == nil && in.stream == nil:
@@ -157,7 +157,7 @@ func (s *Session) admitted(in *Inbound, began time.Time) admission {
 	return admission{Handled: h, gate: s.env.cfg.Gate, clock: s.clock}
 }
 
-// done tells the gate that the call has ended, and begins those that may begin therefore.
+// done tells the gate that the call has ended, and starts the calls that it admits then.
 func (a *admission) done() {
 	switch {
 	case a.gate == nil:

@@ -13,7 +13,7 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// Connect says hello on a new connection to a server, the instance of that ID,
+// Connect begins the handshake on a new connection to a server, the instance of that ID,
 // and starts the session. It closes conn when it fails.
 func (e *Env) Connect(ctx context.Context, conn net.Conn, instance string) (*Session, error) {
 	s := e.newSession(context.Background(), conn)
@@ -26,7 +26,7 @@ func (e *Env) Connect(ctx context.Context, conn net.Conn, instance string) (*Ses
 			return err
 		}
 		err := rd.preface(peer)
-		s.rtt.Store(max(1, s.now()-asked)) // until the first ping says it better
+		s.rtt.Store(max(1, s.now()-asked)) // until the first ping measures it better
 		return err
 	})
 	if !stop() && err == nil {
@@ -47,11 +47,11 @@ func (e *Env) Connect(ctx context.Context, conn net.Conn, instance string) (*Ses
 	return s, nil
 }
 
-// Accept answers the hello of a client, whose first bytes may have been read
+// Accept answers the preface of a client, whose first bytes may have been read
 // already, and returns the session and the function that reads it. That
 // function returns when the connection ends or another goroutine reads on. ctx
-// is the base of the handlers' contexts. Whoever has read head has also set the
-// deadline of the hello. Accept closes conn when it fails.
+// is the base of the handlers' contexts. A caller that has read head must also have
+// set the deadline of the handshake. Accept closes conn when it fails.
 func (e *Env) Accept(ctx context.Context, conn net.Conn, head []byte) (*Session, func(), error) {
 	s := e.newSession(ctx, conn)
 	rd := s.newReader(0)
@@ -76,7 +76,7 @@ func (e *Env) Accept(ctx context.Context, conn net.Conn, head []byte) (*Session,
 
 // hello exchanges prefaces within the handshake's time.
 func (s *Session) hello(rd *reader, exchange func(peer *wire.Settings) error) error {
-	if rd.w == 0 { // else somebody has begun, and set the deadline
+	if rd.w == 0 { // else the caller of Accept has read the head and set the deadline
 		if err := s.conn.SetDeadline(time.Now().Add(s.env.cfg.Handshake)); err != nil {
 			return err
 		}

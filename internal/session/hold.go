@@ -9,12 +9,12 @@ import (
 	"github.com/tandem-rpc/tandem/internal/buffer"
 )
 
-// What large requests hold is reserved from the server's memory: the first block of one that
-// arrives in several, and all of it before more is granted; a message that is copied for a
-// goroutine of its own; what comes out of a compressed one; and what decoding takes. Small
-// messages in the reader's buffer are decoded without any of it.
+// The memory of large requests is reserved from the server's budget: the first block of one
+// that arrives in several, and all of it before the peer gets credit for more; a message that
+// is copied for a goroutine of its own; what a compressed one expands to; and what decoding
+// takes. Small messages in the reader's buffer are decoded without a reservation.
 
-// begin holds the n bytes that are there of a request whose rest may have to wait.
+// begin reserves the first n bytes of a request whose rest may have to wait.
 func (in *Inbound) begin(n int) *tandem.Error {
 	in.hold = in.s.account.Hold()
 	if in.hold.Begin(int64(n)) {
@@ -23,8 +23,8 @@ func (in *Inbound) begin(n int) *tandem.Error {
 	return in.hold.Exhausted(int64(n))
 }
 
-// holdCopy holds the n bytes of a message that is copied for a goroutine, if they are worth
-// it. Where there is no room now the goroutine waits for it before it runs the call.
+// holdCopy reserves the n bytes of a message that is copied for a goroutine, unless it is
+// small. On wait there is no room now: the goroutine waits for it before it runs the call.
 func (in *Inbound) holdCopy(n int) (wait bool, e *tandem.Error) {
 	if n <= budget.Small || in.s.account == nil {
 		return false, nil
@@ -39,8 +39,8 @@ func (in *Inbound) holdCopy(n int) (wait bool, e *tandem.Error) {
 	return false, in.hold.Exhausted(int64(n))
 }
 
-// reserved reports whether the rest of a message may come. The memory of a large request is
-// asked for once; when there is room later, grant is called again.
+// reserved reports whether the rest of a message may arrive. It requests the memory of a large
+// request once; when there is room later, grant is called again.
 func (m *machine) reserved(a *assembly) bool {
 	in := a.in
 	if in == nil || a.granted || in.s.account == nil {
@@ -57,8 +57,8 @@ func (m *machine) reserved(a *assembly) bool {
 	return a.granted
 }
 
-// waitedTooLong reports whether a message has waited for memory for as long as most while no
-// other got any, which ends one without a deadline.
+// waitedTooLong reports whether a message has waited for memory for longer than most while no
+// other message got any. served is how many waits the budget has served so far.
 func (a *assembly) waitedTooLong(now int64, most time.Duration, served uint64) bool {
 	if !a.asked || a.granted {
 		return false
@@ -69,7 +69,7 @@ func (a *assembly) waitedTooLong(now int64, most time.Duration, served uint64) b
 	return now-a.since > int64(most)
 }
 
-// whole is what a large message needs. When it is put together it is there twice.
+// whole returns how many bytes a large message needs: twice its size if it is put together from pieces.
 func (a *assembly) whole() int64 {
 	if a.size > buffer.PieceSize {
 		return 2 * int64(a.size)
@@ -77,7 +77,7 @@ func (a *assembly) whole() int64 {
 	return int64(a.size)
 }
 
-// assembled gives back what putting a large message together took.
+// assembled gives back the memory of the pieces once a large message is put together.
 func (in *Inbound) assembled(large bool) {
 	if large && len(in.message) > buffer.PieceSize {
 		in.hold.Shrink(int64(len(in.message)))
@@ -89,7 +89,7 @@ func (s *Session) askedFor(a *assembly, h *budget.Hold, granted bool) {
 	s.mu.Lock()
 	in := s.m.serving(a.id)
 	switch {
-	case in == nil || in.request != a || s.m.closed != nil: // it is over
+	case in == nil || in.request != a || s.m.closed != nil: // the call is over
 	case granted:
 		a.granted = true
 		s.m.grant()
@@ -107,7 +107,7 @@ func (s *Session) refuseRun(in *Inbound, e *tandem.Error) {
 	s.answer(&a)
 }
 
-// Reserve holds n bytes more for the call, waiting for them at most as long as the call has.
+// Reserve reserves n bytes more for the call, and waits for them at most until its deadline.
 func (in *Inbound) Reserve(n int64) error {
 	if n == 0 || in.s.account == nil {
 		return nil
@@ -124,7 +124,7 @@ func (in *Inbound) Reserve(n int64) error {
 // Return gives n bytes back.
 func (in *Inbound) Return(n int64) { in.hold.Shrink(n) }
 
-// Expect reserves what a codec says that decoding takes, or refuses it.
+// Expect reserves the n bytes that a codec expects decoding to take, or refuses them.
 func (in *Inbound) Expect(n int64) error {
 	if in.hold == nil {
 		in.hold = in.s.account.Hold()
@@ -141,7 +141,7 @@ func (e *Env) expect(r budget.Reserver, h *budget.Hold, n int64) error {
 	return r.Reserve(n)
 }
 
-// Reserve holds n bytes more for a message of a stream that the peer has opened.
+// Reserve reserves n bytes more for a message of a stream that the peer has opened.
 func (st *Stream) Reserve(n int64) error {
 	if n == 0 || st.s.account == nil || st.in == nil {
 		return nil
@@ -153,11 +153,11 @@ func (st *Stream) Reserve(n int64) error {
 	return h.Grow(st.ctx, n, st.s.env.cfg.Stall)
 }
 
-// holding returns what holds the memory of the stream's message.
+// holding returns the hold of the stream's message, and an error if the stream is over.
 func (st *Stream) holding() (*budget.Hold, error) {
 	st.s.mu.Lock()
 	defer st.s.mu.Unlock()
-	if st.over { // a goroutine that the handler has left
+	if st.over { // a goroutine that has outlived the handler
 		return nil, errStreamOver
 	}
 	if st.hold == nil {
@@ -169,7 +169,7 @@ func (st *Stream) holding() (*budget.Hold, error) {
 // Return gives n bytes back.
 func (st *Stream) Return(n int64) { st.held().Shrink(n) }
 
-// Expect is Inbound's, for a message of the stream.
+// Expect is Inbound.Expect for a message of the stream.
 func (st *Stream) Expect(n int64) error {
 	h, err := st.holding()
 	if err != nil {
@@ -184,7 +184,7 @@ func (st *Stream) held() *budget.Hold {
 	return st.hold
 }
 
-// forgo gives everything back.
+// forgo gives back all memory that is reserved for the stream.
 func (st *Stream) forgo() { st.held().Release() }
 
 var errStreamOver = &tandem.Error{Code: tandem.Canceled, Message: "the stream is over: its method has returned"}

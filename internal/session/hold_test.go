@@ -32,7 +32,7 @@ func withBudget(b *budget.Budget) pairOption {
 	}
 }
 
-// A large request waits until another one is over, and small ones pass it; one that has
+// A large request waits until another one is over, and small ones overtake it. One that has
 // waited for the stall timeout is refused.
 func TestLargeRequestsWaitForMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestLargeRequestsWaitForMemory(t *testing.T) {
 	})
 }
 
-// A large request with a deadline waits for memory until then.
+// A large request with a deadline waits for memory until the deadline.
 func TestWaitForMemoryHasTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, entered, release := keepers()
@@ -104,7 +104,7 @@ func TestWaitForMemoryHasTheDeadline(t *testing.T) {
 	})
 }
 
-// A message that is copied for a goroutine waits there until its deadline.
+// A message that is copied for a goroutine waits for memory until its deadline.
 func TestCopiesWaitForMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := budget.New(1 << 20)
@@ -212,8 +212,8 @@ func TestDecompressedRequestsAreReserved(t *testing.T) {
 	})
 }
 
-// What a request that does not end has reserved is given back with its connection, and when
-// it is cancelled.
+// The memory that an unfinished request has reserved is given back when its connection ends,
+// and when the request is canceled.
 func TestHoldsEndWithTheirRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := budget.New(1 << 20)

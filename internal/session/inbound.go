@@ -22,33 +22,33 @@ type Inbound struct {
 	oneWay     bool
 	apart      bool // runs in a goroutine of its own
 	large      bool // the request arrived in several blocks
-	unheld     bool // its copy waits for memory
-	compressed bool // the request is
+	unheld     bool // the memory of its copy is not reserved yet
+	compressed bool // the request is compressed
 	codecIndex uint8
 	packer     uint8 // the number of the compressor, 0 for none
-	counted    int   // bytes of the answer that the session counts; guarded by its mutex
+	counted    int   // bytes of the response that Session.encoded includes; guarded by its mutex
 
-	arrived int64             // on this host, as far as is known
-	waits   *overload.Request // in the gate's queue, or was; guarded by the session's mutex
+	arrived int64             // when the request arrived at this host, as far as is known
+	waits   *overload.Request // its place in the gate's queue, now or before; guarded by the session's mutex
 
 	canceled bool   // by the caller; guarded by the session's mutex
 	accepted bool   // the stream's first response was sent; guarded likewise
-	ended    ending // of the context, as is what follows
+	ended    ending // how the context ended; guarded by ctxMu, as are entered and asked
 
 	entered bool // see Enter
 
 	ctxMu sync.Mutex
-	asked *doneContext // nil until somebody asks for Done
+	asked *doneContext // nil until Done or AfterFunc is called
 
-	pairs   *wire.Pairs    // memory of the metadata; nil until there is some, and it may be used again
+	pairs   *wire.Pairs    // memory of the metadata that recycle keeps; nil for none
 	message []byte         // the request; valid until the handler returns
 	owned   *buffer.Buffer // holds message when it is not the reader's
-	reply   *buffer.Buffer // the answer's message, encoded
-	hold    *budget.Hold   // of what a large request takes; nil while nothing is reserved
+	reply   *buffer.Buffer // the response's message, encoded
+	hold    *budget.Hold   // memory of a large request; nil while nothing is reserved
 
 	// Guarded by the session's mutex.
 	request *assembly // while the request arrives
-	rest    *bulk     // what is still to be sent of the answer
+	rest    *bulk     // what is still to be sent of the response
 	stream  *Stream
 }
 
@@ -59,8 +59,8 @@ func newInbound() *Inbound {
 	return new(Inbound)
 }
 
-// recycle makes an Inbound that nobody has any more another call's, with the
-// buffer of its answer.
+// recycle returns an Inbound to the pool, with the buffer of its response. No
+// goroutine may hold it any more.
 func (in *Inbound) recycle() {
 	pairs := in.pairs
 	if pairs != nil && !pairs.Small() {
@@ -72,7 +72,7 @@ func (in *Inbound) recycle() {
 
 func (in *Inbound) codec() tandem.Codec { return in.s.env.cfg.Codecs[in.codecIndex] }
 
-// compressor is the one that the caller has chosen; packer must not be 0.
+// compressor returns the compressor that the caller has chosen; packer must not be 0.
 func (in *Inbound) compressor() tandem.Compressor { return in.s.env.cfg.Compressors[in.packer-1] }
 
 func (m *machine) serving(id wire.Stream) *Inbound {
@@ -97,10 +97,10 @@ func (m *machine) onRequest(h wire.Header, payload []byte, now int64) (event, er
 		return event{}, err
 	}
 	if m.draining {
-		return event{}, nil // goaway said that it won't run
+		return event{}, nil // the goaway frame told the peer that it won't run
 	}
-	if m.queuedBytes() > 2*writeHard { // not even refusals are read
-		return event{}, fmt.Errorf("%w: %d bytes of answers wait", errFlood, m.queuedBytes())
+	if m.queuedBytes() > 2*writeHard { // the peer does not even read refusals
+		return event{}, fmt.Errorf("%w: %d bytes of responses are queued", errFlood, m.queuedBytes())
 	}
 	m.accepted++
 	if len(m.incoming.list) > 0 || h.Flags&wire.FlagEnd == 0 {
@@ -138,8 +138,8 @@ func (m *machine) onRequest(h wire.Header, payload []byte, now int64) (event, er
 	return event{}, m.startAssembly(in.request)
 }
 
-// takes returns why there is no room for a call, and holds memory for the first block of one
-// whose message is still arriving.
+// takes returns an error if there is no room for a call. It reserves memory for the first
+// block of a request that is still arriving.
 func (m *machine) takes(in *Inbound, h wire.Header, block int) *tandem.Error {
 	if e := m.crowded(in, h); e != nil || h.Flags&wire.FlagEnd != 0 {
 		return e
@@ -179,8 +179,8 @@ func (m *machine) serve(in *Inbound) {
 	m.served[i] = in
 }
 
-// fill makes the tandem.Call of a request. Metadata and deadline come first: a call that is
-// refused for the rest may pass interceptors.
+// fill fills in the tandem.Call of a request. Metadata and deadline come first: a call that
+// is refused for the rest may still pass interceptors.
 func (m *machine) fill(in *Inbound, h wire.Header, r *wire.Request, now int64) *tandem.Error {
 	c := &in.call
 	c.Method, c.Attempt, c.Body, c.Peer = in.method.name, int(r.Attempt), in, m.s.peer
@@ -229,7 +229,7 @@ func (m *machine) fillEncoding(in *Inbound, r *wire.Request) *tandem.Error {
 	return nil
 }
 
-// memory is where the metadata goes.
+// memory returns what the metadata is parsed into: memory that is reused, if the method allows that.
 func (in *Inbound) memory() *wire.Pairs {
 	if !in.method.target.Reuse {
 		return new(wire.Pairs)
@@ -240,7 +240,7 @@ func (in *Inbound) memory() *wire.Pairs {
 	return in.pairs
 }
 
-// check refuses calls that fit neither the method nor the limits.
+// check returns an error for a call that does not fit its method or a limit.
 func (m *machine) check(in *Inbound, h wire.Header, block int, r *wire.Request) *tandem.Error {
 	size, limit := uint64(block), m.own.MaxMessage //nolint:gosec // not negative
 	if h.Flags&wire.FlagEnd == 0 {
@@ -262,37 +262,37 @@ func (m *machine) check(in *Inbound, h wire.Header, block int, r *wire.Request) 
 	return nil
 }
 
-// hides reports whether a large request that does not fit its method is received all the
-// same, as one for a method that does not exist would be: an answer before its end, and
-// before interceptors have seen who calls, would tell that there is the method.
+// hides reports whether a large request that does not fit its method is received to its end,
+// like one for a method that does not exist: an earlier response, before interceptors have
+// authenticated the caller, would reveal that the method exists.
 func (m *machine) hides(in *Inbound, h wire.Header, r *wire.Request) bool {
 	return in.method.target.Guarded && h.Flags&(wire.FlagEnd|wire.FlagStream) == 0 && r.Size <= m.own.MaxMessage
 }
 
-// turnDown ends a call that can't be made. What stands round the method, as authentication
-// does, sees the call first: a caller without credentials learns nothing of methods,
-// codecs and limits.
+// turnDown ends a call with the error e. Interceptors of a Guarded method, such as
+// authentication, see the call first: a caller without credentials learns nothing about
+// methods, codecs and limits.
 func (m *machine) turnDown(in *Inbound, h wire.Header, e *tandem.Error) (event, error) {
 	t := in.method.target
 	if t == nil || !t.Guarded || m.crowded(in, h) != nil {
 		m.refuse(in, h, e)
-		return event{}, nil //nolint:nilerr // e is the answer, which says more than that there is no room
+		return event{}, nil //nolint:nilerr // e is the response, and says more than crowded
 	}
 	in.method = &method{name: in.method.name, target: t.refusing(e)}
-	if h.Flags&wire.FlagEnd == 0 { // its caller, which waits for credit, gets an answer
+	if h.Flags&wire.FlagEnd == 0 { // its caller waits for credit, so it gets a response
 		in.oneWay = false
 	}
 	m.serve(in)
 	return m.startRun(in, nil, nil)
 }
 
-// crowded refuses calls that the connection has no room for.
+// crowded returns an error if the connection has no room for a call.
 func (m *machine) crowded(in *Inbound, h wire.Header) *tandem.Error {
 	switch {
 	case h.Flags&wire.FlagEnd == 0 && m.incoming.held > maxHeld:
 		return refused(tandem.ResourceExhausted, "too many large messages are arriving: %d bytes are held", m.incoming.held)
 	case m.queuedBytes() > writeHard:
-		return refused(tandem.ResourceExhausted, "the caller reads too slowly: %d bytes of answers wait", m.queuedBytes())
+		return refused(tandem.ResourceExhausted, "the caller reads too slowly: %d bytes of responses are queued", m.queuedBytes())
 	case in.oneWay && m.running >= int(m.own.MaxOpen): //nolint:gosec // bounded
 		return refused(tandem.ResourceExhausted, "too many one-way calls are running")
 	}
@@ -301,9 +301,9 @@ func (m *machine) crowded(in *Inbound, h wire.Header) *tandem.Error {
 
 func kindName(k tandem.Kind) string {
 	if k == tandem.Streaming {
-		return "a stream"
+		return "a stream: open it with OpenStream"
 	}
-	return "no stream"
+	return "not a stream: make it with Call"
 }
 
 func refused(code tandem.Code, format string, args ...any) *tandem.Error {
@@ -311,8 +311,8 @@ func refused(code tandem.Code, format string, args ...any) *tandem.Error {
 }
 
 // refuse answers a call that is not run. A large request's remaining blocks
-// find no call and are dropped. Of a one-way call only a large one is answered:
-// else its caller would wait for credit for ever.
+// find no call and are dropped. A one-way call is answered only if it is large:
+// its caller would wait for credit for ever.
 func (m *machine) refuse(in *Inbound, h wire.Header, e *tandem.Error) {
 	if !in.oneWay || h.Flags&wire.FlagEnd == 0 {
 		m.appendResponse(h.Stream, &wire.Response{Status: encodeStatus(e)}, wire.FlagEnd|wire.FlagLast, nil)

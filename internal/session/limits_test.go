@@ -20,8 +20,8 @@ func idleStream() *Target {
 	})
 }
 
-// Streams that each keep to their own window must keep to the connection's
-// together.
+// Streams that each keep to their own window must together keep to the
+// connection's window.
 func TestConnectionWindow(t *testing.T) {
 	const window, message = 64 << 10, 20_000 // a stream's would hold three of them
 	for name, c := range map[string]struct {
@@ -73,9 +73,9 @@ func TestQueueIsBounded(t *testing.T) {
 }
 
 // Calls that were given up while they waited, by their callers or by their deadlines,
-// make room for others: as soon as they are a quarter of a full queue. Those that wait
+// make room for others as soon as they are a quarter of a full queue. Those that still wait
 // keep their order.
-func TestLeaversMakeRoomInTheQueue(t *testing.T) {
+func TestGivenUpCallsMakeRoomInTheQueue(t *testing.T) {
 	m := newMachine(serverConfig(nil))
 	m.calls.limit = 0 // nothing can be sent
 	var all []*Pending
@@ -125,7 +125,7 @@ func TestLeaversMakeRoomInTheQueue(t *testing.T) {
 	}
 }
 
-// One-way calls take no slot, so how many run is bounded apart.
+// One-way calls take no slot, so there is a separate bound on how many run.
 func TestOneWayCallsAreBounded(t *testing.T) {
 	const limit = 4
 	cfg := serverConfig(methods{"m": echo()})
@@ -170,8 +170,8 @@ func define(n, size int, kind string, m *machine) error {
 	return nil
 }
 
-// What a peer may have remembered is bounded, in names and in bytes; what it
-// sends in full each time is not remembered.
+// The method names that a peer may define are bounded in number and in bytes. Names
+// that it sends in full each time are not stored.
 func TestReceivedNamesAreBounded(t *testing.T) {
 	const longest = wire.MaxNameBytes / wire.MaxName // so many of the longest
 	for name, c := range map[string]struct {
@@ -194,7 +194,7 @@ func TestReceivedNamesAreBounded(t *testing.T) {
 	}
 }
 
-// A sender keeps to the receiver's limits by itself, and both number alike.
+// A sender keeps to the receiver's limits by itself, and both use the same numbers.
 func TestSentNamesKeepTheLimits(t *testing.T) {
 	for name, size := range map[string]int{"many": 8, "long": wire.MaxName} {
 		t.Run(name, func(t *testing.T) {

@@ -12,16 +12,16 @@ func violationf(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", wire.ErrViolation, fmt.Sprintf(format, args...))
 }
 
-// machine is the state of both halves of one connection. It does no I/O, reads
-// no clock and starts nothing; the session's mutex guards it.
+// machine is the state of both directions of one connection. It does no I/O, reads
+// no clock and starts no goroutine; the session's mutex guards it.
 type machine struct {
 	s      *Session
 	env    *Env
 	closed *tandem.Error // why the session ended
-	away   *wire.GoAway  // the peer accepts no more
+	away   *wire.GoAway  // why no more calls may be made; nil while they may
 	frames uint64        // received so far
 
-	// What is to be written.
+	// Output.
 	out   *buffer.Buffer // frames in wire order; nil when there are none
 	taken uint64         // bytes given to the writer so far
 
@@ -29,39 +29,39 @@ type machine struct {
 	sent        uint64 // requests, by their heads
 	calls       slotTable
 	queue       []*Pending // waiting for a slot or for room
-	vacant      int        // of the queue: calls that were given up there
+	vacant      int        // entries of queue whose call was given up
 	earliest    int64      // no deadline of an open call is before this instant
-	running     int        // of the peer's calls: whose handlers have not returned, one-way ones included
-	stream      *Stream    // that was accepted last
-	ring        bulkRing   // to be written after out
-	slow        bool       // the link is
+	running     int        // the peer's calls whose handlers have not returned, one-way calls included
+	stream      *Stream    // the stream that was accepted last
+	ring        bulkRing   // written after out
+	slow        bool       // the link carries less than slowRate
 	incoming    assemblies
 	sentNames   sentNames
-	codec       string // of the last call
-	codecNumber uint8  // that the peer counts it by
+	codec       string // the codec of the last call
+	codecNumber uint8  // its number at the peer
 
 	// Calls opened by the peer.
 	draining bool        // we accept no more
 	served   []*Inbound  // by slot
-	first    [1]*Inbound // the memory of served while there is one
+	first    [1]*Inbound // the memory of served while that has one element
 	names    receivedNames
 	accepted uint64 // requests, by their heads
-	age      int64  // ns since the frame came to this host, as far as is known
+	age      int64  // ns since the current frame arrived at this host, as far as is known
 
-	pongs     int   // control answers since the writer last took
-	connOwed  int64 // credit of streams that the application has used
-	connSpare int64 // credit of streams that the peer still has
-	connRoom  int64 // credit of streams that we have
+	pongs     int   // pongs appended since take was last called
+	connOwed  int64 // credit of all streams together that was consumed and not yet returned
+	connSpare int64 // credit of all streams together that the peer still has
+	connRoom  int64 // credit of all streams together that this side has
 	own       *wire.Settings
 	peer      wire.Settings
 }
 
-// event is what a frame makes the shell do.
+// event says what the session has to do for a frame; the zero value is nothing.
 type event struct {
 	run  *Inbound // a call to execute
 	wake *Pending // a call of ours that is over
-	pong uint64   // our ping came back; its payload
-	away bool     // the peer goes away
+	pong uint64   // payload of our ping that came back; 0 for none
+	away bool     // the peer drains
 }
 
 func (m *machine) init(peer wire.Settings) {
@@ -86,7 +86,7 @@ func (m *machine) queuedBytes() int {
 	return len(m.out.B)
 }
 
-// take hands over everything that can be written now, or nil.
+// take returns everything that can be written now, or nil, and counts it as taken.
 func (m *machine) take() *buffer.Buffer {
 	m.pump()
 	b := m.out
@@ -100,8 +100,8 @@ func (m *machine) take() *buffer.Buffer {
 // hasOutput reports whether take would return something.
 func (m *machine) hasOutput() bool { return m.out != nil || m.ring.ready(m) }
 
-// receive acts on one frame. The payload is the reader's: what is kept of it
-// is copied, except that an event's Inbound still refers to it.
+// receive handles one frame. The payload belongs to the reader: receive copies what
+// it keeps, except that the Inbound of an event refers to the payload.
 func (m *machine) receive(h wire.Header, payload []byte, now int64) (event, error) {
 	m.frames++
 	switch h.Type {
@@ -190,8 +190,8 @@ func (m *machine) expire(now int64) (over []*Pending) {
 	return over
 }
 
-// lost ends the calls that will get no answer because the connection ended
-// (all of them) or, without a cause, because the peer goes away (those it has not accepted).
+// lost ends the calls that will get no response: all of them if the connection ended,
+// and cause says why; with a nil cause, those that a draining peer has not accepted.
 // offered is how many bytes may have reached the connection.
 func (m *machine) lost(cause error, offered uint64, reason string) (over []*Pending) {
 	for i := range m.calls.slots {

@@ -10,25 +10,25 @@ import (
 )
 
 // monitor watches the sessions on which something is outstanding: handlers
-// that hold up a reader, deadlines, silent peers. It is a timer, which fires when
-// the next of its sessions has to be looked at and is not set when there is
-// nothing to watch.
+// that hold up a reader, deadlines, silent peers. It is a timer that fires when the
+// next of its sessions has to be looked at, and is not set when there is nothing to
+// watch.
 type monitor struct {
 	env *Env
 
 	mu      sync.Mutex
 	list    []*Session
 	timer   *time.Timer // nil before the first look
-	set     bool        // the timer is,
-	due     int64       // for this instant
+	set     bool        // the timer is set
+	due     int64       // when it fires
 	looking bool
-	asked   bool // meanwhile, for another look
+	asked   bool // another look was requested during this one
 	stopped bool
 
-	// Of who looks.
+	// Used by the goroutine that looks.
 	batch []*Session
 	last  int64         // time of the last look
-	pause time.Duration // that was planned after it
+	pause time.Duration // planned after it
 }
 
 // watch puts the session on the monitor's list. The common case is one load.
@@ -52,12 +52,12 @@ func (mo *monitor) add(s *Session) {
 	case !mo.set && !mo.looking:
 		mo.last, mo.pause = mo.env.now(), mo.interval(1)
 		mo.setLocked(mo.pause)
-	case mo.env.cfg.Resolve == nil: // else the next look is near
+	case mo.env.cfg.Resolve == nil: // a client's; a server's next look is near anyway
 		mo.wakeLocked()
 	}
 }
 
-// wake has the sessions looked at now: one of them can't wait until the timer fires.
+// wake starts a look now, because a session can't wait until the timer fires.
 func (mo *monitor) wake() {
 	mo.mu.Lock()
 	defer mo.mu.Unlock()
@@ -82,7 +82,7 @@ func (mo *monitor) setLocked(pause time.Duration) {
 	mo.timer = time.AfterFunc(pause, func() { mo.env.run(mo.ring) })
 }
 
-// stop is for an Env that ends: nothing is looked at any more.
+// stop ends the monitor: no look begins after it.
 func (mo *monitor) stop() {
 	mo.mu.Lock()
 	defer mo.mu.Unlock()
@@ -114,8 +114,8 @@ func (mo *monitor) ring() {
 	}
 }
 
-// begin takes the sessions to look at; false if the monitor is stopped, or somebody
-// has looked already: the timer fires twice if it is set anew when it has just fired.
+// begin takes the sessions to look at; false if the monitor is stopped, or no look is
+// due: the timer fires twice if it is reset when it has just fired.
 func (mo *monitor) begin() bool {
 	mo.mu.Lock()
 	defer mo.mu.Unlock()
@@ -127,8 +127,8 @@ func (mo *monitor) begin() bool {
 	return true
 }
 
-// end ends a look that found so many sessions idle, and reports whether another one
-// is to follow at once.
+// end ends a look that found that many sessions idle, and reports whether another look
+// must follow at once.
 func (mo *monitor) end(idle int) (again bool) {
 	mo.mu.Lock()
 	defer mo.mu.Unlock()
@@ -149,13 +149,13 @@ func (mo *monitor) end(idle int) (again bool) {
 	return false
 }
 
-// slept reports whether a tick comes so late that this process did not run:
-// what it has not heard meanwhile says nothing.
+// slept reports whether a tick is so late that this process did not run: then the
+// silence of peers says nothing.
 func slept(now, due int64) bool { return now-due > int64(lateTick) }
 
-// interval is the least time between ticks: longer for many sessions, so that
-// the monitor never costs more than a little of a core, and longer where the
-// peers can't call us, since then there are only deadlines and silence to watch.
+// interval returns the least time between ticks: longer for many sessions, so that
+// the monitor uses little of one core, and longer where the peers can't call this
+// side, since then there are only deadlines and silence to watch.
 func (mo *monitor) interval(sessions int) time.Duration {
 	every := tickEvery
 	if mo.env.cfg.Resolve == nil {
@@ -171,7 +171,7 @@ func (mo *monitor) pruneLocked() {
 			return false
 		}
 		s.watched.Store(false)
-		if s.busy() { // a call began meanwhile and saw us watching
+		if s.busy() { // a call began meanwhile and saw watched set
 			s.watched.Store(true)
 			s.leaves, s.quietSince = false, 0
 			return false
@@ -191,8 +191,8 @@ func (s *Session) busyLocked() bool {
 	return s.m.calls.open+len(s.m.queue)+s.m.running+len(s.m.incoming.list) > 0
 }
 
-// tick looks after one session. It returns when the next is due at the latest, and
-// notes whether the session need not be watched any longer.
+// tick checks one session. It returns when its next tick is due at the latest, and
+// sets s.leaves if the session need not be watched any longer.
 func (s *Session) tick(now int64, late, punctual bool) (next int64) {
 	s.mu.Lock()
 	if s.m.closed != nil {
@@ -200,16 +200,16 @@ func (s *Session) tick(now int64, late, punctual bool) (next int64) {
 		s.leaves = true
 		return now + int64(calmTick)
 	}
-	if late { // what did not come while we slept says nothing
+	if late { // what did not arrive while this process did not run says nothing
 		s.m.incoming.given = true
 	}
 	over := s.m.expire(now)
 	busy := s.busyLocked() || s.outlook.suspect // until it answers
-	lead := s.leadLocked(0)                     // answers do not wait for the end of a long batch
+	lead := s.leadLocked(0)                     // responses do not wait for the end of a long batch
 	resume := s.overseeLocked(now)
 	s.mu.Unlock()
 	if s.checkTurn(punctual) {
-		s.received.Store(now) // it has something to read, and gets on with it
+		s.received.Store(now) // the reader has bytes to handle, and makes progress
 	}
 	if resume != nil {
 		resume.goOn()
@@ -232,10 +232,10 @@ func (s *Session) tick(now int64, late, punctual bool) (next int64) {
 	return s.schedule(now, busy)
 }
 
-// schedule says when the next tick is due at the latest. A client's may be long
-// in coming: a process has a thousand, and their ticks would cost more than
-// their calls. While calls are outstanding the peer's silence is all there is to
-// see; when they are over, that nobody reads any more is to be seen before long.
+// schedule returns when the next tick is due at the latest. A client's ticks are
+// rare: with a thousand sessions in a process, ticks would cost more than calls.
+// While calls are in flight, a tick is needed for silence, deadlines and callers
+// that read; after them, one within calmTick to find a turn that stays parked.
 func (s *Session) schedule(now int64, busy bool) int64 {
 	if s.env.cfg.Resolve != nil {
 		return now
@@ -262,10 +262,10 @@ func (s *Session) schedule(now int64, busy bool) int64 {
 	return s.nextTick
 }
 
-// checkTurn relieves a reader that has executed the same handler for two ticks.
-// Ticks that come late themselves count little: then it is the processor that
-// is short, and a handler that did not finish says nothing. It reports whether
-// the reader has executed something since the last tick.
+// checkTurn takes the turn from a reader that has executed the same handler for two
+// ticks. Late ticks count less: they say that CPU is scarce, not that the handler
+// takes long. It reports whether the reader has executed something since the last
+// tick.
 func (s *Session) checkTurn(punctual bool) (moved bool) {
 	turn := s.turn.Load()
 	if turn&1 == 0 || turn != s.seenTurn {
@@ -283,16 +283,15 @@ func (s *Session) checkTurn(punctual bool) (moved bool) {
 	return false
 }
 
-// Ping asks the peer for a sign of life, without waiting for it: [Session.Heard]
-// tells of it. It is for sessions on which nothing is outstanding; of others the
-// monitor takes care.
+// Ping sends a ping and does not wait for the pong: [Session.Heard] shows whether it
+// has arrived. It is for idle sessions; the monitor pings those with calls in flight.
 func (s *Session) Ping() { s.ping(s.now()) }
 
-// Heard returns when bytes last came from the peer; at first, when it connected.
+// Heard returns when bytes last arrived from the peer; at first, when it connected.
 func (s *Session) Heard() time.Time { return s.at(s.received.Load()) }
 
-// ping sends the time; the pong brings it back. It returns where the ping ends in what
-// is written.
+// ping sends a ping with the time, which the pong carries back. It returns the position
+// of the ping's end in all that is written.
 func (s *Session) ping(now int64) (end uint64) {
 	var p [8]byte
 	binary.LittleEndian.PutUint64(p[:], uint64(now)) //nolint:gosec // only an echo

@@ -11,19 +11,19 @@ import (
 // given when the request's head is appended; an appended head is never
 // dropped, so both sides count alike.
 type sentNames struct {
-	last   string // method that was asked for, most likely the next one, too
+	last   string // the last method: most likely the next one, too
 	number int    // of last
 	all    *nameTable
 }
 
-// nameTable is apart from its session: a call of the last method does not need it.
+// nameTable is allocated apart from its session, as a call of the last method does not need it.
 type nameTable struct {
 	list    []string       // by number
 	bytes   int            // of them all
 	numbers map[string]int // nil while they are few
 }
 
-// few is how many names are quicker looked through than looked up.
+// few is the number of names up to which a search of the list is faster than the map.
 const few = 8
 
 func (n *sentNames) reference(method string) wire.Name {
@@ -73,19 +73,19 @@ func (t *nameTable) add(name string) bool {
 // receivedNames are the names that the peer has defined, by number.
 type receivedNames struct {
 	list  []*method
-	first [1]*method // the memory of list while there is one
+	first [1]*method // the memory of list while that has one element
 	bytes int
 }
 
-// method is a name with what was found for it, so that a connection looks it
-// up once. What does not exist is looked up again: it may be registered later.
+// method is a name and its Target, which a connection looks up once. A method that
+// does not exist is looked up again: it may be registered later.
 type method struct {
 	name   string
 	target *Target
 
-	// Owned by whoever has the reader's turn.
-	runs     uint64 // in the reader
-	relieved uint64 // how many there were when it last held up the reader
+	// Used only by the reader that has the turn.
+	runs     uint64 // number of runs in the reader
+	relieved uint64 // value of runs when it last held up the reader
 	suspect  bool   // the last run that was timed took long
 }
 
@@ -110,8 +110,8 @@ func (m *method) took(d int64) {
 	m.suspect = long && !m.suspect
 }
 
-// heldUp notes that a run takes long. Once in very many runs that says more
-// about a busy machine than about the method.
+// heldUp records that a run takes long. It marks the method as slow unless the last
+// such run was rareRuns ago: then the machine was busy rather than the method slow.
 func (m *method) heldUp() {
 	if m.runs-m.relieved < rareRuns {
 		m.target.markSlow()
@@ -131,7 +131,7 @@ func (n *receivedNames) resolve(w wire.Name, find func(string) *Target) (*method
 			return e, nil
 		}
 		if found := lookup(find, e.name); found != e.target {
-			e = &method{name: e.name, target: found} // calls that run have the other
+			e = &method{name: e.name, target: found} // running calls use the old one
 			n.list[w.Number] = e
 		}
 		return e, nil

@@ -179,7 +179,7 @@ func (t *tapeReader) calls(b []byte) (calls, size int, err error) {
 	}
 }
 
-// prefixed is what a library does that reads each message into memory of its own.
+// prefixed reads each message into memory of its own, as other libraries do.
 type prefixed struct {
 	tape     tape
 	in       *bufio.Reader
@@ -212,7 +212,7 @@ func (p *prefixed) calls(b []byte) (calls, size int, err error) {
 	}
 }
 
-// parsers are the ways to get messages out of a stream of bytes.
+// parsers returns the ways to get messages out of a stream of bytes.
 func parsers(tb testing.TB) map[string]parserUnderTest {
 	tb.Helper()
 	return map[string]parserUnderTest{
@@ -227,10 +227,10 @@ type parserUnderTest struct {
 	parse  func(b []byte) (calls, size int, err error)
 }
 
-// BenchmarkParser has the cells of LittleRpc's document: an operation gets so
-// many messages out of a stream that is in memory. "frames" is the reader of a
-// session with the request's head, "calls" the same through the session's state
-// up to a call that is ready to run, and "bufio" what others do.
+// BenchmarkParser has the cells of LittleRpc's document: an operation parses that
+// many messages of a stream in memory. "frames" is the reader of a session, with the
+// request's head; "calls" adds the session's state, up to a call that is ready to
+// run; "bufio" is what other libraries do.
 func BenchmarkParser(b *testing.B) {
 	all := parsers(b)
 	for _, size := range parsedSizes {
@@ -251,7 +251,7 @@ func BenchmarkParser(b *testing.B) {
 	}
 }
 
-// The messages are of the document's sizes, and every way finds all of them.
+// The messages have the document's sizes, and every parser finds all of them.
 func TestParsersFindAll(t *testing.T) {
 	const messages = 1024
 	for _, size := range parsedSizes {

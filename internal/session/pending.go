@@ -12,16 +12,16 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// Pending is a call that this side makes. The caller says what to send, gives it
-// to [Session.Do] or [Session.Open], reads what came, and releases it.
+// Pending is a call that this side makes. The caller sets what to send, passes it
+// to [Session.Do] or [Session.Open], reads the reply, and releases it.
 type Pending struct {
-	// What the session works on; guarded by its mutex until done delivers. It
-	// comes first to be in one cache line: it is written by one processor and
-	// read by another.
+	// Used by the session, and guarded by its mutex until done delivers. These fields
+	// come first, to be in one cache line: one processor writes them, and another
+	// reads them.
 	state  pendingState
-	codec  uint8 // numbers of what the call uses, as the peer counts them
-	packer uint8
-	// ReplyCompressed says that the answer's message is.
+	codec  uint8 // the peer's number of the codec
+	packer uint8 // the peer's number of the compressor; 0 for none
+	// ReplyCompressed says that Reply is compressed.
 	ReplyCompressed bool
 	cancelable      bool // the caller's context may end before the deadline
 	UsualDeadline   bool // the deadline is the client's default, see call.Outgoing
@@ -29,21 +29,21 @@ type Pending struct {
 	stream  *Stream
 	rest    *bulk // what is still to be sent of the request
 	answer  *assembly
-	payload *buffer.Buffer // the answer: head and message
+	payload *buffer.Buffer // the response: head and message
 	done    chan struct{}  // holds a token once state is callDone
 	err     *tandem.Error  // set when the session ended the call
 
 	id       wire.Stream
 	deadline int64
 	ordinal  uint64 // of the request on this connection, from 1
-	end      uint64 // where the request's last byte lies in what we write
-	body     int    // where the message starts in a reassembled answer
+	end      uint64 // position of the request's end in all that is written; notSent while it is open
+	body     int    // where the message starts in a response of several blocks
 	doubted  int64  // since when it has waited at a suspect peer; 0 if it has not
 
-	Movable *tandem.Call // the attempt, if another would follow elsewhere; else nil: see call.Outgoing.MayMove
+	Movable *tandem.Call // the attempt, if a retry elsewhere may replace it; else nil: see call.Outgoing.MayMove
 
-	dones *sync.Pool     // where done belongs
-	lent  *buffer.Buffer // Message's memory, given back once that is copied; nil if it stays whose it is
+	dones *sync.Pool     // the pool that done goes back to
+	lent  *buffer.Buffer // the memory of Message, given back once that is copied; nil if its owner keeps it
 
 	Method     string
 	Codec      string
@@ -56,17 +56,17 @@ type Pending struct {
 	Deadline   time.Time
 	Trace      Trace // nil for none
 
-	Reply   []byte // the answer's message, valid until Release
+	Reply   []byte // the response's message, valid until Release
 	Trailer tandem.Metadata
 	Load    wire.Load
 	HasLoad bool
 }
 
-// Trace is told what happens to a call between its begin and its end. The goroutine that
-// makes the call calls it.
+// Trace is called for what happens to a call between its begin and its end, in the
+// goroutine that makes the call.
 type Trace interface {
-	Sent(err error) // the request is in the queue to be written, or can't be
-	Answered()      // there is an answer, which has not been looked at
+	Sent(err error) // the request is queued to be written, or err says why it can't be
+	Answered()      // a response has arrived, and is not parsed yet
 }
 
 type pendingState uint8
@@ -76,7 +76,7 @@ const (
 	callQueued
 	callOpen
 	callDone
-	callLeft // the caller has gone
+	callLeft // the caller has given up the call
 )
 
 // NewPending returns an empty Pending.
@@ -89,23 +89,24 @@ func (e *Env) NewPending() *Pending {
 	return p
 }
 
-// Enter makes p one of the Env, which it leaves when it is over.
+// Enter gives p a channel of e's pool. LeaveEnv must follow when the call is over.
 func (p *Pending) Enter(e *Env) { p.dones, p.done = e.dones, e.takeDone() }
 
-// LeaveEnv ends what Enter began.
+// LeaveEnv returns the channel that Enter took to its pool.
 func (p *Pending) LeaveEnv() {
 	p.dones.Put(p.done)
 	p.dones, p.done = nil, nil
 }
 
-// IsNew reports whether no session has had the Pending.
+// IsNew reports whether the Pending was passed to no session yet.
 func (p *Pending) IsNew() bool { return p.state == callNew }
 
-// Lend gives the Pending the memory of its message, to be given back once the message is
-// copied. Else the memory stays its owner's, who must leave it alone until the call is over.
+// Lend passes b, the memory of Message, to the Pending, which gives it back once the message
+// is copied. Without Lend the owner keeps the memory, and must not change it until the call
+// is over.
 func (p *Pending) Lend(b *buffer.Buffer) { p.lent = b }
 
-// Release gives the Pending and its Reply back. It must not be used any more.
+// Release returns the Pending and its Reply to their pools. Neither may be used afterwards.
 func (p *Pending) Release() {
 	if p.Clear() {
 		p.LeaveEnv()
@@ -128,7 +129,7 @@ func (p *Pending) Clear() bool {
 // copiedLocked reports whether the whole message is in the write buffer.
 func (p *Pending) copiedLocked() bool { return p.state != callQueued && p.rest == nil }
 
-// giveBack gives back what was lent.
+// giveBack gives back the memory that was lent.
 func (p *Pending) giveBack() {
 	if p.lent != nil {
 		p.lent.Put()
@@ -145,7 +146,7 @@ func small(b []byte) []byte {
 	return b[:0]
 }
 
-// Do makes a unary or one-way call and waits for its answer. A one-way call
+// Do makes a unary or one-way call and waits for its response. A one-way call
 // returns when its frames are in the queue. The error is an [*tandem.Error]
 // that says whether the call may have executed.
 func (s *Session) Do(ctx context.Context, p *Pending) error {
@@ -171,7 +172,7 @@ func (s *Session) Do(ctx context.Context, p *Pending) error {
 	return p.result(s)
 }
 
-// sent tells that the request is on its way, or why it is not.
+// sent tells the Trace that the request is queued, or why it is not.
 func (p *Pending) sent(err *tandem.Error) {
 	switch {
 	case p.Trace == nil:
@@ -182,8 +183,8 @@ func (p *Pending) sent(err *tandem.Error) {
 	}
 }
 
-// open queues or sends the request and sees to it that it gets written. The
-// caller must read if it gets a reader.
+// open sends or queues the request, and writes it unless another goroutine will. If
+// it returns a reader, the caller has the turn to read and must call readFor.
 func (s *Session) open(p *Pending) (*reader, *tandem.Error) {
 	s.mu.Lock()
 	now := s.now()
@@ -195,7 +196,7 @@ func (s *Session) open(p *Pending) (*reader, *tandem.Error) {
 	if rd != nil && !reads {
 		rd.resignLocked()
 	}
-	lead := s.leadLocked(now) // also when this call was refused: others may have left something
+	lead := s.leadLocked(now) // also when this call was refused: other frames may be queued
 	soon := s.ticksLateLocked(p, rd != nil, now)
 	s.mu.Unlock()
 	if copied {
@@ -222,13 +223,13 @@ func (s *Session) ticksLateLocked(p *Pending, reads bool, now int64) bool {
 	return p.deadline != 0 && p.deadline < s.nextTick || reads && p.relieveAt(now) < s.nextTick
 }
 
-// mayRead reports whether the caller waits for nothing but its answer: who has
-// plugins to tell meanwhile would hold up the answers of others.
+// mayRead reports whether the caller may read the connection: it waits for nothing
+// but its response. A caller with a Trace would hold up the responses of others.
 func (p *Pending) mayRead(now int64) bool {
 	return !p.OneWay && p.stream == nil && p.Trace == nil && (p.deadline == 0 || p.deadline-now > int64(longestDirect))
 }
 
-// result is for the caller of a call that is over.
+// result returns the error of a call that is over, and sets its reply.
 func (p *Pending) result(s *Session) error {
 	if p.err != nil {
 		return p.err
@@ -239,7 +240,7 @@ func (p *Pending) result(s *Session) error {
 	return p.parse(s)
 }
 
-// leave gives a call up, unless the answer came first.
+// leave gives up a call, unless its response came first.
 func (s *Session) leave(p *Pending, cause error) error {
 	s.mu.Lock()
 	if p.state == callDone {
@@ -251,14 +252,14 @@ func (s *Session) leave(p *Pending, cause error) error {
 	s.m.leave(p)
 	lead := s.leadLocked(0)
 	s.mu.Unlock()
-	p.giveBack() // nobody sends it any more, but the queue may hold p for long
+	p.giveBack() // the message is not sent any more, but the queue may hold p for long
 	if lead {
 		s.write()
 	}
 	return GivenUp(cause, notExecuted)
 }
 
-// GivenUp is the error of a call whose caller no longer waits for it.
+// GivenUp returns the error of a call whose caller no longer waits for it.
 func GivenUp(cause error, notExecuted bool) *tandem.Error {
 	code, text := tandem.Canceled, "call canceled by the caller"
 	if errors.Is(cause, context.DeadlineExceeded) {
@@ -270,15 +271,15 @@ func GivenUp(cause error, notExecuted bool) *tandem.Error {
 	return &tandem.Error{Code: code, Message: text, NotExecuted: notExecuted}
 }
 
-// parse reads the head of the answer in the caller's goroutine, so that the
-// reader stays thin.
+// parse parses the head of the response. It runs in the caller's goroutine, to keep
+// the reader's work small.
 func (p *Pending) parse(s *Session) error {
 	var r wire.Response
 	payload := p.payload.Whole()
 	msg, err := wire.ParseResponse(payload, &r)
 	if err != nil {
 		s.fail(err)
-		return &tandem.Error{Code: tandem.Internal, Message: "bad answer from " + s.remote() + ": " + err.Error()}
+		return &tandem.Error{Code: tandem.Internal, Message: "bad response from " + s.remote() + ": " + err.Error()}
 	}
 	if p.body > 0 {
 		msg = payload[p.body:]
@@ -315,10 +316,10 @@ func statusError(b []byte) error {
 	}
 }
 
-// complete marks p done; the caller of the machine then wakes it.
+// complete marks p done. The session must then send a token to p.done.
 func (p *Pending) complete(err *tandem.Error) {
 	p.state, p.err, p.rest, p.answer = callDone, err, nil, nil
 }
 
-// notSent says that the end of a request is not in the write buffer yet.
+// notSent is the end of a request whose last block is not in the write buffer yet.
 const notSent = math.MaxUint64

@@ -19,48 +19,48 @@ import (
 // handler that takes long loses the turn: the monitor gives a new reader the
 // unparsed rest, and the old goroutine ends after its handler.
 //
-// Session.turn says whose turn it is: even while reading, odd while executing,
-// and higher with every change. Whoever moves it from an odd value owns what
-// follows.
+// Session.turn is even while the reader reads, odd while it executes a handler, and
+// grows with every change. It leaves an odd value by a compare-and-swap: of the
+// reader, which then keeps the turn, or of steal, which takes it away.
 type reader struct {
 	s      *Session
 	buf    []byte // nil while nothing is held
 	r, w   int    // the unparsed bytes are buf[r:w]
 	now    int64
 	gap    int64    // between the last two reads, if the last found bytes at once
-	caller *Pending // whose caller reads; nil for a goroutine
-	stream *Stream  // likewise, whose receiver reads
-	got    bool     // its answer has come
-	aged   bool     // a handler has run since now was that
-	lost   bool     // the turn, and with it buf, is another's
-	busy   bool     // has executed a handler of this batch, and is counted
+	caller *Pending // the call whose caller reads; nil for a goroutine
+	stream *Stream  // the stream whose receiver reads; nil likewise
+	got    bool     // the caller's response has arrived
+	aged   bool     // a handler has run since now was set
+	lost   bool     // another reader has the turn
+	busy   bool     // it has executed a handler of this batch, and counts in Env.running
 	waited bool     // the last read found nothing at first
 	armed  bool     // there is a deadline for the rest of a frame
-	timed  bool     // the handler that runs is
-	large  uint8    // reads for which the buffer is to be a large one
+	timed  bool     // the handler that runs is timed
+	large  uint8    // number of reads that still get a large buffer
 
 	woken   []*Pending
 	frames  uint64 // parsed
-	stalled uint64 // frames when the deadline was set
-	lonely  int    // batches in a row with one answer and nothing else to wait for
+	stalled uint64 // value of frames when the deadline was set
+	lonely  int    // batches in a row with one response and nothing else to wait for
 	turn    uint64
-	began   int64  // to read and to execute without waiting
-	started int64  // the handler that runs, if it is timed
-	answer  answer // of the call just executed, to be sent
+	began   int64  // when it last waited or yielded
+	started int64  // when the handler that runs began, if it is timed
+	answer  answer // response of the call just executed, not queued yet
 }
 
 const _ = uint(buffer.LargeRead - wire.HeaderLen - wire.MaxBlock) // a large buffer takes any frame
 
 func (s *Session) newReader(turn uint64) *reader { return &reader{s: s, turn: turn} }
 
-// Take is for the connection that reads: bytes may be there.
+// Take returns a buffer to read into. ReadLazy calls it when bytes may be there.
 func (rd *reader) Take() []byte {
 	rd.buf = buffer.GetRead(rd.large > 0)
 	return rd.buf
 }
 
-// took notes how much a read has brought: where a small buffer is too small, the next
-// are large.
+// took counts the n bytes of a read. After a read that a small buffer is too small for,
+// the next staysLarge buffers are large.
 func (rd *reader) took(n int) {
 	rd.w += n
 	switch {
@@ -71,7 +71,7 @@ func (rd *reader) took(n int) {
 	}
 }
 
-// makeRoom makes room for n unparsed bytes, those that are there included.
+// makeRoom makes room for n unparsed bytes, including those that are there.
 func (rd *reader) makeRoom(n int) {
 	old := rd.buf
 	if n > len(old) {
@@ -84,7 +84,7 @@ func (rd *reader) makeRoom(n int) {
 	}
 }
 
-// wanted is the room for the frame that has begun, as far as its length is known.
+// wanted returns how much room the frame that has begun needs, as far as its length is known.
 func (rd *reader) wanted() int {
 	switch {
 	case rd.large > 0:
@@ -92,18 +92,18 @@ func (rd *reader) wanted() int {
 	case rd.w-rd.r < wire.HeaderLen:
 		return wire.HeaderLen
 	}
-	h, _ := wire.ParseHeader(rd.buf[rd.r:rd.w]) // next has
+	h, _ := wire.ParseHeader(rd.buf[rd.r:rd.w]) // next has checked it
 	return wire.HeaderLen + h.Length
 }
 
-// Give is for the connection: there were none.
+// Give takes the buffer back. ReadLazy calls it when there were no bytes.
 func (rd *reader) Give([]byte) {
 	rd.waited = true
 	rd.release()
 }
 
-// release gives the buffer back. A reader that lost its turn must not: the new
-// one may still be copying from it, so it is left to the collector.
+// release gives the buffer back. A reader that lost its turn leaves the buffer to the
+// garbage collector: steal may still be copying from it.
 func (rd *reader) release() {
 	if !rd.lost && rd.buf != nil {
 		buffer.PutRead(rd.buf)
@@ -111,16 +111,16 @@ func (rd *reader) release() {
 	}
 }
 
-// turn says what has become of the turn to read.
+// turn says whether a reader still has the turn to read.
 type turn uint8
 
 const (
 	kept   turn = iota
 	lost        // to another reader
-	parked      // nobody has it, or a caller has: the reader is no longer ours
+	parked      // it may be another goroutine's by now: the reader must not be used
 )
 
-// loop reads until the connection ends or the turn is another's.
+// loop reads until the connection ends or the reader has lost or parked its turn.
 func (rd *reader) loop() {
 	state := kept
 	defer func() {
@@ -138,7 +138,7 @@ func (rd *reader) loop() {
 	}
 }
 
-// step acts on what is in the buffer and reads more.
+// step handles what is in the buffer and reads more.
 func (rd *reader) step() (turn, error) {
 	s := rd.s
 	state, err := rd.process()
@@ -160,17 +160,16 @@ func (rd *reader) step() (turn, error) {
 	return kept, nil
 }
 
-// longestHold is how long a reader goes on without waiting or letting others
-// run.
+// longestHold is how long a reader runs without waiting or yielding.
 const longestHold = 250 * time.Microsecond
 
-// yield lets others run when this reader has not waited for long, because its
+// yield calls Gosched when this reader has not waited for longestHold, because its
 // peer sends as fast as it reads. The thread that Go's scheduler woke for the
-// network runs this reader, and even with processors idle no other waits for
-// the network until some goroutine is woken or 10 ms are over: so long would the
-// bytes of other connections lie there. Gosched wakes an idle processor, which
-// looks. Where connections can't try to write, each write starts a goroutine,
-// which does as well.
+// network runs this reader, and even with idle processors no other thread polls
+// the network until a goroutine is woken or 10 ms are over. The bytes of other
+// connections would wait that long. Gosched wakes an idle processor, which polls.
+// Where connections can't try to write, each write starts a goroutine, which has
+// the same effect.
 func (rd *reader) yield() {
 	switch {
 	case rd.waited || !rd.s.conn.CanTry():
@@ -182,8 +181,8 @@ func (rd *reader) yield() {
 	}
 }
 
-// work and rest keep the count of goroutines that are at handlers: a batch of
-// short ones counts once.
+// work counts this goroutine as one that runs handlers, until rest: a batch of short
+// handlers counts once.
 func (rd *reader) work() {
 	if !rd.busy {
 		rd.busy = true
@@ -223,7 +222,8 @@ func (rd *reader) fill() error {
 	return nil
 }
 
-// noteRead notes that so many bytes were read; waited says that there were none at first.
+// noteRead tells the backlog that n bytes were read; waited says that there were none at
+// first.
 func (s *Session) noteRead(n int, waited bool, now int64) {
 	switch b := &s.backlog; {
 	case s.env.cfg.Gate == nil:
@@ -236,8 +236,9 @@ func (s *Session) noteRead(n int, waited bool, now int64) {
 	}
 }
 
-// ageLocked notes how long ago the last frame came to this host: what one read finds has come
-// evenly since the read before, if that left nothing, or as long ago as the backlog says.
+// ageLocked estimates how long ago the frame just parsed arrived at this host: the bytes of
+// one read have arrived evenly since the read before, if that left nothing, or as long ago as
+// the backlog says.
 func (rd *reader) ageLocked() {
 	rd.s.m.age = rd.s.backlog.Age()
 	if rd.gap > shortGap {
@@ -245,10 +246,10 @@ func (rd *reader) ageLocked() {
 	}
 }
 
-// shortGap between two reads makes no difference to a call's deadline.
+// shortGap is a gap between two reads that makes no difference to a call's deadline.
 const shortGap = int64(time.Millisecond)
 
-// more reads the rest of a frame, which must not take for ever.
+// more reads the rest of a frame. Without progress it fails after the stall timeout.
 func (rd *reader) more() error {
 	rd.makeRoom(rd.wanted())
 	if !rd.armed || rd.stalled != rd.frames {
@@ -264,8 +265,8 @@ func (rd *reader) more() error {
 	return rd.readError(err)
 }
 
-// arm sets the deadline for the rest of a frame, unless whoever reads is to hand over:
-// that deadline is over already.
+// arm sets the deadline for the rest of a frame, unless the caller that reads is relieved:
+// then the deadline is in the past, and must stay there.
 func (rd *reader) arm() error {
 	s := rd.s
 	s.mu.Lock()
@@ -277,8 +278,8 @@ func (rd *reader) arm() error {
 	return s.conn.SetReadDeadline(time.Now().Add(s.env.cfg.Stall))
 }
 
-// readError says why reading ended. A deadline that is of no concern to this
-// reader any more is no reason.
+// readError returns why reading ended. After a deadline that no longer applies it
+// reads on, and returns that read's error or nil.
 func (rd *reader) readError(err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -289,8 +290,9 @@ func (rd *reader) readError(err error) error {
 	return err
 }
 
-// pastDeadline reads on if the deadline was that of a relief, or of a frame
-// that is complete by now.
+// pastDeadline handles a read deadline that has passed. It returns errRelieved to a
+// caller that is relieved, and an error if a frame is incomplete. Else the deadline
+// no longer applies, and it reads on.
 func (rd *reader) pastDeadline() error {
 	s := rd.s
 	switch {
@@ -310,7 +312,7 @@ func (rd *reader) pastDeadline() error {
 	return rd.fill()
 }
 
-// endDeadline removes the deadline for reads, unless it is the farewell's.
+// endDeadline removes the deadline for reads, unless the session has ended: then it is part's.
 func (s *Session) endDeadline() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -337,15 +339,15 @@ func (rd *reader) next() (h wire.Header, payload []byte, ok bool, err error) {
 	return h, rd.buf[start:rd.r:rd.r], true, nil
 }
 
-// process acts on all complete frames. The turn may get lost while a handler
-// runs.
+// process handles all complete frames in the buffer. It may lose the turn while a
+// handler runs.
 func (rd *reader) process() (turn, error) {
 	s := rd.s
 	s.mu.Lock()
 	for {
 		if s.m.closed != nil {
 			s.mu.Unlock()
-			rd.wake()        // their calls are over: nobody else knows of them
+			rd.wake()        // their calls are over, and only this reader knows it
 			return lost, nil //nolint:nilerr // the session has its reason
 		}
 		h, payload, ok, err := rd.next()
@@ -380,7 +382,8 @@ func (rd *reader) process() (turn, error) {
 	}
 }
 
-// endUnlock wakes those whose answers came, at the end of a batch.
+// endUnlock ends a batch: it wakes the callers whose responses arrived, parks the turn
+// if that is possible, and unlocks the session.
 func (rd *reader) endUnlock() turn {
 	s := rd.s
 	switch {
@@ -403,8 +406,8 @@ func (rd *reader) endUnlock() turn {
 	return kept
 }
 
-// answerLocked sends the answer of the call that was just executed, if one was,
-// and writes when the batch has made enough for a good write.
+// answerLocked queues the response of the call that was just executed, if any, and
+// writes when enough is queued.
 func (rd *reader) answerLocked() {
 	s := rd.s
 	if rd.answer.in == nil {
@@ -427,9 +430,9 @@ func (rd *reader) wake() {
 	rd.woken = rd.woken[:0]
 }
 
-// wakeBefore wakes callers and starts f so that it runs after them. The
-// scheduler runs what was readied last next, and the others in their order: so
-// the last caller is left to wake after f has started.
+// wakeBefore wakes all callers but the last and starts f so that it runs after
+// them. The scheduler runs the goroutine that was readied last first, and the
+// others in order: so the last caller must be woken after f has started.
 func (rd *reader) wakeBefore(f func()) {
 	last := len(rd.woken) - 1
 	late := rd.woken[last]
@@ -439,7 +442,7 @@ func (rd *reader) wakeBefore(f func()) {
 	rd.woken = append(rd.woken, late)
 }
 
-// act does what a frame asks for outside the machine; false when the turn is
+// act does what an event requires outside the machine; false when the turn is
 // lost.
 func (rd *reader) act(ev event) bool {
 	s := rd.s
@@ -457,7 +460,7 @@ func (rd *reader) act(ev event) bool {
 	return true
 }
 
-// yieldAtHandOver makes tests try other orders where the reader changes hands.
+// yieldAtHandOver is set by tests, to vary the order of goroutines where the turn changes hands.
 var yieldAtHandOver atomic.Bool
 
 func handOver() {
@@ -466,18 +469,18 @@ func handOver() {
 	}
 }
 
-// longBatch is more than the handlers of one batch take together, as a rule: a
-// call that has more time left can't be too late.
+// longBatch is more than the handlers of one batch usually take together: a call
+// that had more time left when the batch was read is not checked by late.
 const longBatch = int64(time.Second)
 
-// late reports whether the handlers of this batch have taken so long that the
-// time of a call that came with them is over.
+// late reports whether the deadline of a call has passed while the handlers before
+// it in its batch ran.
 func (rd *reader) late(in *Inbound) bool {
 	deadline := rd.s.instant(in.call.Deadline)
 	return deadline != 0 && deadline-rd.now < longBatch && rd.s.now() >= deadline
 }
 
-// execute runs a handler in the reader.
+// execute runs a handler in the reader; false when the turn is lost.
 func (rd *reader) execute(in *Inbound) bool {
 	s := rd.s
 	if rd.aged && rd.late(in) {
@@ -515,7 +518,7 @@ func (rd *reader) execute(in *Inbound) bool {
 	}
 	rd.lost = true
 	s.answer(&rd.answer)
-	s.flush() // only the answer is ours
+	s.flush() // the response only: the rest of the batch is another reader's
 	return false
 }
 
@@ -534,11 +537,11 @@ func (s *Session) steal(seen uint64) {
 		rd.buf = buffer.GetRead(n > buffer.SmallRead)
 		rd.w = copy(rd.buf, old.buf[old.r:old.w])
 	}
-	s.flush() // answers of the batch so far
+	s.flush() // responses of the batch so far
 	s.env.Spawn(rd.loop)
 }
 
-// goAway ends the calls that the peer has not accepted.
+// goAway ends the calls that a draining peer has not accepted.
 func (s *Session) goAway() {
 	s.mu.Lock()
 	over := s.m.lost(nil, s.offered, s.remote()+" is draining")
@@ -548,8 +551,8 @@ func (s *Session) goAway() {
 	}
 }
 
-// backOff lets the writer catch up before more requests are read. The wait is
-// short: two peers may wait for each other.
+// backOff waits until the writer has caught up, before more requests are read. The
+// wait is bounded: two peers may wait for each other.
 func (s *Session) backOff() {
 	s.mu.Lock()
 	if s.m.queuedBytes() <= writeSoft || !s.writing {
@@ -558,7 +561,7 @@ func (s *Session) backOff() {
 	}
 	drained := s.drainedLocked()
 	select {
-	case <-drained: // of an earlier time
+	case <-drained: // a token from earlier
 	default:
 	}
 	s.mu.Unlock()

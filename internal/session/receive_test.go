@@ -15,8 +15,8 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// counting is a stream's handler that sends n messages, the i-th sealed with i,
-// of up to that size; then it waits for release, unless it is nil.
+// counting is a stream's handler that sends n messages of up to size bytes, the i-th
+// sealed with i; then it waits for release, unless that is nil.
 func counting(n uint32, size int, release chan struct{}) *Target {
 	return streaming(func(st tandem.MessageStream) error {
 		for i := range n {
@@ -80,8 +80,8 @@ func TestReceiverOfTheOnlyStreamReads(t *testing.T) {
 	}
 }
 
-// scriptedStream is a session with one stream, whose peer does what the test
-// says: send sends a message of the stream.
+// scriptedStream returns a session with one stream, its peer's end of the connection,
+// and the frame of a message of the stream, for the test to send.
 func scriptedStream(t *testing.T, ctx context.Context) (s *Session, peer net.Conn, st *Stream, message []byte) {
 	t.Helper()
 	s, peer = connectRaw(t, tcp(t))
@@ -109,8 +109,8 @@ func receiveOne(t *testing.T, st *Stream) {
 	}
 }
 
-// A receiver that reads ends with its context, and so does one whose stream
-// somebody closes, though the peer says nothing.
+// A receiver that reads returns when its context ends or its stream is closed, though
+// the peer sends nothing.
 func TestReadingReceiverIsRelieved(t *testing.T) {
 	for name, end := range map[string]func(*Stream, context.CancelFunc){
 		"cancel": func(_ *Stream, cancel context.CancelFunc) { cancel() },
@@ -144,8 +144,8 @@ func TestReadingReceiverIsRelieved(t *testing.T) {
 	}
 }
 
-// Calls beside a stream, and a receiver that takes its time: the turn goes from
-// receivers to callers and goroutines and back, and nothing is lost.
+// With calls beside a stream and a slow receiver, the turn goes from receivers to
+// callers and goroutines and back, and nothing is lost.
 func TestReceivingChangesHands(t *testing.T) {
 	const messages = 20_000
 	p := newPair(t, tcp(t), methods{"count": counting(messages, 4<<10, nil), "echo": echo()})
@@ -179,9 +179,9 @@ func TestReceivingChangesHands(t *testing.T) {
 	}
 }
 
-// Who sends and who receives need not be the same: while a message waits for
-// credit somebody reads, though the receiver does not.
-func TestSenderIsListenedTo(t *testing.T) {
+// While a message waits for credit, a goroutine reads, though the stream's receiver,
+// which had the turn, does not.
+func TestCreditIsReadForASender(t *testing.T) {
 	const size, messages = 16 << 10, 200 // more than the windows hold
 	p := newPair(t, tcp(t), methods{"echo": streaming(func(st tandem.MessageStream) error {
 		var m []byte
@@ -211,7 +211,7 @@ func TestSenderIsListenedTo(t *testing.T) {
 			}
 		}
 	})
-	eventually(t, p.client, "nobody reads for the sender", func() bool { return st.sending != nil && p.client.parked == nil })
+	eventually(t, p.client, "no goroutine reads for the sender", func() bool { return st.sending != nil && p.client.parked == nil })
 	for i := range messages {
 		var got []byte
 		if err := st.RecvMsg(&got); err != nil || !bytes.Equal(got, want) {
@@ -224,8 +224,8 @@ func TestSenderIsListenedTo(t *testing.T) {
 	}
 }
 
-// A receiver that waits while somebody else reads takes the turn when that one
-// parks it, though nothing came for the receiver.
+// A receiver that waits while another goroutine reads takes the turn when that parks
+// it, though nothing has arrived for the receiver.
 func TestWaitingReceiverTakesTheTurn(t *testing.T) {
 	s, peer, st, message := scriptedStream(t, t.Context())
 	ended := make(chan error, 1)
@@ -254,7 +254,7 @@ func TestWaitingReceiverTakesTheTurn(t *testing.T) {
 }
 
 // A part of a frame that a receiver leaves in the buffer is not lost when a call
-// comes next.
+// takes the turn next.
 func TestParkedHalfOfAStreamsFrame(t *testing.T) {
 	s, peer, st, message := scriptedStream(t, t.Context())
 	send(t, peer, message[:7])
@@ -271,8 +271,8 @@ func TestParkedHalfOfAStreamsFrame(t *testing.T) {
 	}
 }
 
-// A receiver that reads for itself learns that its stream is over when the process at the
-// other end hangs, while another call still waits for that.
+// A receiver that reads learns that its stream is over when the peer's process hangs, while
+// another call still waits for its deadline.
 func TestReadingReceiverAndAHungPeer(t *testing.T) {
 	s, peer, st, message := scriptedStream(t, t.Context())
 	s.env.monitor.stop() // the test looks itself

@@ -7,28 +7,28 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Calls that run in goroutines of their own are not slowed down by the writer
-// as the reader's are. Two bounds keep their answers from filling the memory
-// when the peer does not read.
+// The writer slows down calls that run in the reader, but not those that run in
+// goroutines of their own. Two bounds keep the responses of the latter from filling
+// the memory when the peer does not read.
 
 // maxStarting is how many of those goroutines may wait for a processor. A reader
-// that is faster than the processors would otherwise let thousands of calls in
-// before the first answer tells whether the peer takes any.
+// that is faster than the processors would otherwise start thousands of calls
+// before the first response shows whether the peer reads.
 const maxStarting = 64
 
-// awaitStart lets the goroutines that wait for a processor have one.
+// awaitStart yields until fewer than maxStarting goroutines wait for a processor.
 func (s *Session) awaitStart() {
 	for s.starting.Load() >= maxStarting {
 		runtime.Gosched() // they can run, so this ends
 	}
 }
 
-// maxEncoding is how many of those calls may encode an answer at a time, of
-// which nobody knows how large it will be.
+// maxEncoding is how many of those calls may encode a response at a time: how large
+// it will be is not known before.
 const maxEncoding = 64
 
-// encodeApart encodes the answer of a call in a goroutine of its own, as soon as
-// the answers that are queued or about to be leave room for it.
+// encodeApart encodes the reply of a call that has a goroutine of its own, as soon as
+// the responses that are queued or about to be leave room for it.
 func (s *Session) encodeApart(in *Inbound, v any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,7 +36,7 @@ func (s *Session) encodeApart(in *Inbound, v any) error {
 		return err
 	}
 	s.encoding++
-	s.signalRoomLocked() // it may be enough for one more
+	s.signalRoomLocked() // there may be room for one more
 	s.mu.Unlock()
 	defer func() { // also when a method of the message panics
 		s.mu.Lock()
@@ -80,7 +80,7 @@ func (s *Session) awaitRoomLocked(in *Inbound) error {
 	return nil
 }
 
-// countLocked notes how large the answer is that will be queued.
+// countLocked counts the size of the call's response, which is not queued yet.
 func (s *Session) countLocked(in *Inbound) {
 	size := 0
 	if in.reply != nil {
@@ -91,14 +91,14 @@ func (s *Session) countLocked(in *Inbound) {
 	s.signalRoomLocked()
 }
 
-// uncountLocked forgets an answer that is queued, or won't be.
+// uncountLocked removes a response that is queued, or won't be, from the count.
 func (s *Session) uncountLocked(in *Inbound) {
 	s.encoded -= in.counted
 	in.counted = 0
 	s.signalRoomLocked()
 }
 
-// signalRoomLocked lets one of those who wait for room look again.
+// signalRoomLocked wakes one goroutine that waits for room, if there is room.
 func (s *Session) signalRoomLocked() {
 	if s.room != nil && s.hasRoomLocked() {
 		signal(s.room)

@@ -16,8 +16,8 @@ import (
 func TestReaderAwaitsStart(t *testing.T) {
 	var most, done atomic.Int32
 	target := &Target{Name: "m", Spawn: true, Func: func(ctx context.Context, _ *tandem.Call) error {
-		s := ctx.(*Inbound).s                           //nolint:forcetypeassert // nobody has derived another
-		most.Store(max(most.Load(), s.starting.Load())) // one may get lost among so many
+		s := ctx.(*Inbound).s                           //nolint:forcetypeassert // it is the handler's own context
+		most.Store(max(most.Load(), s.starting.Load())) // a lost update does not matter here
 		done.Add(1)
 		return nil
 	}}
@@ -37,9 +37,8 @@ func TestReaderAwaitsStart(t *testing.T) {
 	}
 }
 
-// Handlers that come back all at once do not queue their answers for a peer
-// that does not read: what is queued is bounded, and nothing is lost when it
-// reads again.
+// Handlers that return all at once do not queue all responses for a peer that does
+// not read: what is queued is bounded, and nothing is lost when it reads again.
 func TestAnswersWaitForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const calls, size = 600, 60 << 10
@@ -86,8 +85,8 @@ func TestAnswersWaitForRoom(t *testing.T) {
 	})
 }
 
-// A caller that takes a byte now and then gets an error when its answer had to
-// wait for too long, and one that gives up does not leave its handler waiting.
+// A caller that reads a byte now and then gets an error when its response had to wait
+// for too long. The handler of a call that is canceled does not go on waiting.
 func TestNoRoomForAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const calls, size = 600, 60 << 10
@@ -132,7 +131,7 @@ func TestNoRoomForAnAnswer(t *testing.T) {
 		time.Sleep(500 * time.Millisecond) // the reader lets the writer go first for 250
 		gone := count(tandem.Canceled)
 		if gone == 0 {
-			t.Error("those who were canceled still wait")
+			t.Error("canceled calls still wait")
 		}
 		time.Sleep(time.Second) // more than the session's Stall
 		if n := count(tandem.ResourceExhausted); n != waiting-gone || n == 0 {

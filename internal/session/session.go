@@ -24,76 +24,76 @@ var errFlood = errors.New("the peer floods or does not read")
 // Session is one connection with its calls in both directions. It is safe for
 // concurrent use.
 type Session struct {
-	// What every call needs comes first, here as in machine: with thousands of
-	// connections none of it is in a cache, and each line of a cache that a call needs
-	// is a wait for memory.
+	// The fields that every call needs come first, here as in machine: with thousands
+	// of connections they are in no cache, and each cache line that a call touches
+	// costs a wait for memory.
 	env  *Env
 	conn *transport.Conn
 	peer *tandem.Peer
 	mu   sync.Mutex
 
 	// Reading by callers, see direct.go; guarded by mu.
-	parked      *reader  // whose turn nobody has; nil while somebody reads
-	reading     *Pending // whose caller reads; nil while a goroutine does
-	receiving   *Stream  // likewise, whose receiver reads
-	callersRead bool
-	relieved    bool        // that caller is to hand over
-	hasty       bool        // a caller has read that could be cancelled; until the next tick
-	leaves      bool        // monitor only: the list
-	watched     atomic.Bool // the monitor does
+	parked      *reader     // holds the turn that no goroutine has; nil while one reads
+	reading     *Pending    // the call whose caller reads; nil while the reader goroutine does
+	receiving   *Stream     // the stream whose receiver reads; nil likewise
+	callersRead bool        // callers may read; never changes after Connect
+	relieved    bool        // the caller or receiver that reads has been told to hand over
+	hasty       bool        // since the last tick, a caller that can be canceled took the turn
+	leaves      bool        // used by the monitor only: the session may leave its list
+	watched     atomic.Bool // the session is on the monitor's list
 
-	clock                 // the Env's
-	received atomic.Int64 // when bytes last came
-	nextTick int64        // of the monitor at the latest; guarded by mu
+	clock                 // a copy of the Env's
+	received atomic.Int64 // when bytes last arrived
+	nextTick int64        // latest time of the monitor's next tick; guarded by mu
 
 	// Reading.
 	turn    atomic.Uint64 // see reader
-	running *method       // what the reader executes; valid while turn is odd
-	current *reader       // whose turn it is; as above
+	running *method       // the method that the reader executes; valid while turn is odd
+	current *reader       // the reader that executes it; valid likewise
 
 	// Writing; guarded by mu.
-	writing  bool // somebody is the writer
-	yielding bool // who lets others run first
+	writing  bool // a goroutine is the writer
+	yielding bool // the writer lets other goroutines run first
 	reserved bool // a goroutine that will write is about to run
 	thrift   yieldScore
-	yields   uint64 // tells one yield from the next
-	overdue  int64  // from when on others write instead
+	yields   uint64 // number of the current yield
+	overdue  int64  // time after which a caller writes instead of the goroutine that yields or is reserved
 	written  uint64 // bytes that reached the connection
-	offered  uint64 // bytes that may have: a write is at it
+	offered  uint64 // bytes that may have reached it: a write may be in progress
 	turns    uint64 // times a stream receiver took over reading
 
 	m machine // guarded by mu
 
-	base    context.Context         // of handlers
+	base    context.Context         // base of the handlers' contexts
 	ends    atomic.Pointer[lasting] // see lasting
-	drained chan struct{}           // the write buffer has room again; nil until somebody waits for it
+	drained chan struct{}           // signals room in the write buffer; nil until a goroutine waits for it
 
 	// Calls in goroutines of their own, see room.go; guarded by mu.
-	encoded  int             // bytes of their answers that are not queued yet
-	room     chan struct{}   // holds a token when there is room again; nil until somebody waits
-	account  *budget.Account // of large requests; nil for no limit
+	encoded  int             // bytes of their responses that are not queued yet
+	room     chan struct{}   // holds a token when there is room again; nil until a goroutine waits
+	account  *budget.Account // memory of large requests; nil for no limit
 	caller   uint64          // hash of the caller, for the gate's queue; 0 until callerOf sets it
-	encoding int32           // how many are encoding their answer
-	starting atomic.Int32    // how many have not begun; not guarded
+	encoding int32           // how many are encoding their response
+	starting atomic.Int32    // how many have not begun to run; not guarded by mu
 
-	backlog overload.Backlog // of the reader only
+	backlog overload.Backlog // used by the reader only
 
-	// Of the monitor only, but rtt.
+	// Used by the monitor only, except rtt.
 	rtt        atomic.Int64
 	seenTurn   uint64
-	held       int // how sure it is that a handler takes long
+	held       int // rises while the reader executes the same handler; see checkTurn
 	outlook    lookout
 	lastRTT    int64  // when the round trip was last measured
 	seen       uint64 // frames received at the last look
-	readBy     uint64 // the call whose caller read at the last tick
-	sent       uint64 // calls made until the last tick
-	quietSince int64  // when there first was nothing to watch; 0 while there is
+	readBy     uint64 // ordinal of the call whose caller read at the last tick; 0 for none
+	sent       uint64 // requests and receivers' turns until the last tick
+	quietSince int64  // since when there has been nothing to watch; 0 while there is
 
 	onDoubt func(bool) // see OnDoubt
-	doubted bool       // what it was told; guarded by mu, as is onDoubt
+	doubted bool       // last argument of onDoubt; guarded by mu, as is onDoubt
 
-	quiet  chan struct{} // nothing runs any more while draining; nil before
-	onAway func()        // to be told that no more calls may be made; nil if nobody asked, or has been told
+	quiet  chan struct{} // signals that no handler runs any more; nil before Drain
+	onAway func()        // called when no more calls may be made; nil if not set, or already called
 	once   sync.Once
 	done   chan struct{}
 	err    error // valid when done is closed
@@ -121,10 +121,10 @@ func (s *Session) remote() string {
 // Peer describes the other end; it must not be changed.
 func (s *Session) Peer() *tandem.Peer { return s.peer }
 
-// Env returns what the session shares with others.
+// Env returns the Env that the session belongs to.
 func (s *Session) Env() *Env { return s.env }
 
-// Settings returns what the peer accepts.
+// Settings returns the peer's settings: what it accepts.
 func (s *Session) Settings() wire.Settings { return s.m.peer }
 
 // RTT returns the last measured round-trip time, 0 before the first.
@@ -133,15 +133,15 @@ func (s *Session) RTT() time.Duration { return time.Duration(s.rtt.Load()) }
 // Done is closed when the session has ended.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
-// Accepted returns how many requests the peer has sent that were not refused as
-// beyond the end of the session.
+// Accepted returns how many requests of the peer have arrived, without those that
+// arrived after Drain.
 func (s *Session) Accepted() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.m.accepted
 }
 
-// Err says why the session ended; nil while it has not.
+// Err returns why the session ended, or nil while it has not.
 func (s *Session) Err() error {
 	select {
 	case <-s.done:
@@ -151,8 +151,8 @@ func (s *Session) Err() error {
 	}
 }
 
-// lasting is a context that ends with the session. Few calls need it, and most
-// connections have none of them.
+// lasting is a context that ends with the session. The first call that needs it makes
+// it: most sessions never do.
 type lasting struct {
 	context.Context
 	leave context.CancelFunc
@@ -173,9 +173,9 @@ func (s *Session) lasting() context.Context {
 	return l
 }
 
-// OnAway has f called once: when the peer accepts no more calls, we make none, or
-// the session has ended; at once if that is so already. f must neither block nor use
-// the session. It takes the place of one that has not been called.
+// OnAway has f called once, when no more calls may be made: the peer drains, Retire was
+// called, or the session has ended. If that is so already, f is called at once. f must
+// neither block nor use the session. It replaces an f that has not been called yet.
 func (s *Session) OnAway(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,18 +201,18 @@ func (s *Session) tellAwayLocked() {
 	}
 }
 
-// goneLocked notes that no more calls may be made, and why.
+// goneLocked records that no more calls may be made, and why.
 func (s *Session) goneLocked(why *wire.GoAway) {
 	s.m.away = why
 	s.tellAwayLocked()
 }
 
 // ErrDraining is in the chain of the error of a call that was not executed
-// because the peer goes away or the connection is gone: nothing speaks against
-// trying elsewhere.
+// because the peer drains or the connection has ended: it is safe to retry at
+// another instance.
 var ErrDraining = errors.New("draining")
 
-// Retire makes no more calls and closes the session when the last is answered.
+// Retire refuses new calls of this side and closes the session when the last one is answered.
 func (s *Session) Retire() {
 	s.mu.Lock()
 	if s.m.away == nil {
@@ -222,23 +222,23 @@ func (s *Session) Retire() {
 	s.leaveIfAway()
 }
 
-// Outstanding returns how many calls of ours are open or queued, and how many
-// of the peer's are running.
+// Outstanding returns how many calls of this side are open or queued, and how many
+// calls of the peer are running.
 func (s *Session) Outstanding() (ours, theirs int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.m.calls.open + len(s.m.queue), s.m.running
 }
 
-// ErrClosed is why a session ended that was closed by its owner.
+// ErrClosed is the cause of the end of a session that its owner closed or that drained.
 var ErrClosed = errors.New("closed")
 
 // Close ends the session at once. Calls in flight fail.
 func (s *Session) Close() { s.fail(ErrClosed) }
 
-// Drain tells the peer that no more calls are accepted, waits until the
-// running ones are answered and the peer has hung up, and closes. When ctx
-// ends first it closes at once and returns ctx's error.
+// Drain tells the peer that no more calls are accepted, waits until the running
+// calls are answered and the peer has closed the connection, and closes it. When
+// ctx ends first it closes at once and returns ctx's error.
 func (s *Session) Drain(ctx context.Context, reason string) error {
 	s.mu.Lock()
 	if !s.m.draining {
@@ -266,9 +266,10 @@ func (s *Session) Drain(ctx context.Context, reason string) error {
 	return s.linger(ctx)
 }
 
-// linger lets the last answers reach the peer: closing with unread bytes would
-// reset the connection and destroy them on their way. The peer hangs up when it
-// has them; one that does not gets a little time after the last byte went out.
+// linger waits for the peer to close the connection, which it does when it has the
+// last responses: closing with unread bytes would reset the connection and lose
+// responses in transit. If the peer does not close, linger checks every drainLinger
+// and returns once every request is answered and nothing is left to write.
 func (s *Session) linger(ctx context.Context) error {
 	s.flush()
 	timer := time.NewTimer(drainLinger)
@@ -288,8 +289,8 @@ func (s *Session) linger(ctx context.Context) error {
 	}
 }
 
-// allAnswered reports whether every request that was accepted is answered:
-// also those that were still arriving.
+// allAnswered reports whether every accepted request is answered, those that were
+// still arriving included, and nothing is left to write.
 func (s *Session) allAnswered() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -305,8 +306,8 @@ func (s *Session) allAnsweredLocked() bool {
 	return s.m.running == 0 && !s.writing && s.m.out == nil && len(s.m.ring.list) == 0
 }
 
-// leaveIfAway closes a connection whose peer goes away once nothing is left
-// to wait for.
+// leaveIfAway ends a session on which no more calls may be made, once no call in
+// either direction is open.
 func (s *Session) leaveIfAway() {
 	s.mu.Lock()
 	over := s.m.away != nil && s.m.calls.open == 0 && len(s.m.queue) == 0 && s.allAnsweredLocked()
@@ -316,11 +317,11 @@ func (s *Session) leaveIfAway() {
 	}
 	s.mu.Unlock()
 	if over {
-		s.fail(fmt.Errorf("%w: the peer went away: %s", ErrClosed, reason))
+		s.fail(fmt.Errorf("%w: no more calls are accepted: %s", ErrClosed, reason))
 	}
 }
 
-// fail ends the session, once: the reason goes to everybody who waits.
+// fail ends the session: calls in flight fail with cause. Only the first call has an effect.
 func (s *Session) fail(cause error) {
 	s.once.Do(func() { s.end(cause) })
 }
@@ -332,7 +333,7 @@ func (s *Session) end(cause error) {
 	s.m.closed = &tandem.Error{Code: tandem.Unavailable, Message: cause.Error()}
 	words := s.farewellLocked(cause)
 	over := s.m.lost(cause, s.offered, text)
-	served := slices.Clone(s.m.served) // as its memory may be the session's
+	served := slices.Clone(s.m.served) // its memory may be machine.first
 	s.m.served = nil
 	for _, in := range served {
 		if in != nil && in.request != nil { // it won't run
@@ -350,7 +351,7 @@ func (s *Session) end(cause error) {
 	if words == nil || !s.env.Spawn(func() { s.part(words) }) {
 		_ = s.conn.Close() // its error says nothing that cause does not
 	}
-	close(s.done) // first: who hears that a call failed asks whether the session has ended
+	close(s.done) // first: a caller whose call has failed checks whether the session has ended
 	if away != nil {
 		away()
 	}
@@ -371,8 +372,8 @@ func (s *Session) end(cause error) {
 	}
 }
 
-// farewellLocked returns what a peer that broke the rules is told before it is
-// cut off, or nil.
+// farewellLocked returns the goaway frame for a peer that violated the protocol or
+// flooded, and logs that; nil for other causes.
 func (s *Session) farewellLocked(cause error) []byte {
 	reason := wire.ReasonViolation
 	switch {
@@ -385,15 +386,15 @@ func (s *Session) farewellLocked(cause error) []byte {
 	return wire.AppendGoAway(nil, wire.GoAway{Accepted: s.m.accepted, Reason: reason, Message: cause.Error()})
 }
 
-// Limits of a farewell.
+// Limits of part.
 const (
 	partingTime  = 500 * time.Millisecond
 	partingBytes = 1 << 20
 )
 
-// part says the last words and closes. What the peer has sent must be read
-// until it hangs up: closing with unread bytes resets the connection, and the
-// reset would overtake the words.
+// part writes the last frame and closes the connection. Before it closes, it reads
+// what the peer has sent, at most partingBytes: closing with unread bytes resets the
+// connection, and the reset would overtake the frame.
 func (s *Session) part(words []byte) {
 	defer s.conn.Close() //nolint:errcheck // its error says nothing that the session's does not
 	deadline := time.Now().Add(partingTime)
@@ -408,8 +409,8 @@ func (s *Session) part(words []byte) {
 	}
 }
 
-// awaitWriter makes the caller the writer for good; false when the deadline
-// passes before. No writer goes on after the session has ended.
+// awaitWriter makes the calling goroutine the writer for good; false when the deadline
+// passes first. The session has ended, so other writers stop after their current write.
 func (s *Session) awaitWriter(deadline time.Time) bool {
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()

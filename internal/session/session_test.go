@@ -161,8 +161,8 @@ func plain(t testing.TB) func() (net.Conn, net.Conn) {
 	}
 }
 
-// each runs f over every read path: memory, a socket, a plain connection, one
-// that hands its bytes over.
+// each runs f over every read path: memory, a socket, a plain connection, and a
+// connection that delivers its bytes itself.
 func each(t *testing.T, f func(t *testing.T, dial func() (net.Conn, net.Conn))) {
 	t.Run("memory", func(t *testing.T) { f(t, memory) })
 	t.Run("tcp", func(t *testing.T) { f(t, tcp(t)) })

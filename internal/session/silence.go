@@ -9,7 +9,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// Silence of a peer while something is outstanding. Docs: ADR 0023.
+// Bounds of a peer's silence while calls are in flight. Docs: ADR 0023.
 const (
 	leastPatience = time.Second // of silence, after which a peer is suspect,
 	patienceTrips = 4           // or so many round trips if they take longer
@@ -20,7 +20,7 @@ const (
 const DefaultSilence = 20 * time.Second
 
 // ErrMoved is in the chain of the error of a call that was given up at a suspect session
-// to be made elsewhere, as [Config.Move] has said.
+// to be made at another instance, because [Config.Move] allowed it.
 var ErrMoved = errors.New("silent")
 
 // errSilent is why calls and sessions end when a peer was silent for too long.
@@ -29,34 +29,33 @@ var errSilent = errors.New("silent")
 // patience is how long a peer may be silent before it is suspect.
 func patience(rtt time.Duration) int64 { return int64(max(leastPatience, patienceTrips*rtt)) }
 
-// lookout judges whether a peer is alive. It is pure: the monitor tells it what there is
-// to see.
+// lookout judges whether a peer is alive. It is pure: the monitor passes what it observes.
 type lookout struct {
-	silence time.Duration // after which a suspect is given up
+	silence time.Duration // after which a suspect peer is given up
 
 	lively   int64  // silence counts from here at the earliest
 	asked    int64  // when the unanswered ping was sent; 0 for none
 	since    int64  // when the peer could have answered it, at the earliest
-	pingEnd  uint64 // where the ping ends in what is written
-	acked    uint64 // of what is written, at the last look
-	repeated int64  // when the last ping after that was sent
+	pingEnd  uint64 // position of the ping's end in all that is written
+	acked    uint64 // bytes acknowledged at the last look
+	repeated int64  // when the ping was last sent again
 	repeats  int
 	looked   int64 // when the last look was
 	suspect  bool
 }
 
-// sight is what there is to see of a peer.
+// sight is what the monitor observes of a peer.
 type sight struct {
 	now, heard int64 // heard is when bytes last came
 	rtt        time.Duration
 	written    uint64 // bytes that the connection has taken
 	sent       transport.Sent
-	known      bool // sent is
-	behind     bool // we are still at bytes that came before
+	known      bool // sent is known
+	behind     bool // the reader is still handling bytes that arrived earlier
 }
 
-// acked returns how much of what was written has come to the peer's host, as far as is
-// known.
+// acked returns how many of the written bytes have arrived at the peer's host; all of them
+// if that is not known.
 func (v *sight) acked() uint64 {
 	if !v.known {
 		return v.written
@@ -64,25 +63,26 @@ func (v *sight) acked() uint64 {
 	return v.written - min(v.written, uint64(max(0, v.sent.Unacked)))
 }
 
-// verdict is what a look at a peer comes to.
+// verdict is the result of a look at a peer.
 type verdict uint8
 
 const (
 	healthy verdict = iota
 	unsure          // it should be pinged
-	asking          // for the answer
+	asking          // a ping is unanswered, but not for long
 	suspect         // new calls should go elsewhere
 	hung            // its host takes bytes, but the process has not answered for too long
 	gone            // what is written does not arrive
 )
 
-// begin forgets what was: there was nothing to watch, or we slept ourselves.
+// begin resets the lookout at now: there was nothing to watch, or this process did not run.
 func (l *lookout) begin(now int64) {
 	*l = lookout{silence: l.silence, lively: now}
 }
 
-// slept notes that we did not run for a while, which does not count. A suspect remains
-// one, and has time left: its answer may be there already, and unread.
+// slept records that this process did not run for a while, which does not count as silence.
+// A suspect peer remains suspect, and gets at least leastPatience more: its pong may have
+// arrived and be unread.
 func (l *lookout) slept(now int64) {
 	if !l.suspect {
 		l.begin(now)
@@ -92,13 +92,13 @@ func (l *lookout) slept(now int64) {
 	l.looked = now
 }
 
-// calm reports whether look would find nothing, whatever there is to see: no ping is
+// calm reports whether look would return healthy whatever else there is to see: no ping is
 // unanswered, and none is due.
 func (l *lookout) calm(now, heard int64, rtt time.Duration) bool {
 	return l.asked == 0 && now-max(heard, l.lively) <= patience(rtt)/2
 }
 
-// look returns the verdict. After unsure it wants to be told by ping.
+// look returns the verdict. After unsure, the caller must send a ping and call pinged.
 func (l *lookout) look(v *sight) verdict {
 	l.looked = v.now
 	if l.asked != 0 && v.heard >= l.asked {
@@ -129,21 +129,21 @@ func (l *lookout) look(v *sight) verdict {
 	return hung
 }
 
-// moves reports whether the ping has not come to the peer yet and comes closer, or the
-// answer may wait among bytes that we have not got to. A slow way is no silence.
+// moves reports whether the ping is still on its way and bytes before it arrive, or the pong
+// may be among bytes that the reader has not handled yet. A slow link is no silence.
 func (l *lookout) moves(v *sight) bool {
 	before := l.acked
 	l.acked = v.acked()
 	return v.behind || before < l.pingEnd && l.acked > before
 }
 
-// pinged notes that a ping was sent that ends there in what is written.
+// pinged records that a ping was sent that ends at position end in all that is written.
 func (l *lookout) pinged(v *sight, end uint64) {
 	l.asked, l.since, l.repeated, l.pingEnd, l.acked = v.now, v.now, v.now, end, v.acked()
 }
 
-// repeat reports whether the ping should be sent again, so that a way that has broken
-// meanwhile shows.
+// repeat reports whether the ping should be sent again, to detect a connection that has
+// broken since the last one. It counts the ping as sent.
 func (l *lookout) repeat(now int64) bool {
 	if l.repeats >= maxRepeats || now-l.repeated < int64(l.silence)/4 {
 		return false
@@ -166,13 +166,14 @@ func (l *lookout) due(heard int64, rtt time.Duration) int64 {
 	return max(quiet+most, l.since+most/2)
 }
 
-// checkPeer judges the peer. What we have not heard while we slept ourselves says nothing.
+// checkPeer judges the peer and acts on the verdict. late says that this process did not
+// run, so that the peer's silence says nothing.
 func (s *Session) checkPeer(now int64, late bool) {
 	if late {
 		s.outlook.slept(now)
 		return
 	}
-	if s.outlook.calm(now, s.received.Load(), s.RTT()) { // then the mutex, which callers want, is left alone
+	if s.outlook.calm(now, s.received.Load(), s.RTT()) { // then the mutex, which callers need, is not taken
 		s.measure(now)
 		return
 	}
@@ -195,7 +196,7 @@ func (s *Session) checkPeer(now int64, late bool) {
 	s.tellDoubt()
 }
 
-// measure measures the round trip now and then.
+// measure sends a ping every rttEvery, which measures the round trip.
 func (s *Session) measure(now int64) {
 	if now-s.lastRTT > int64(rttEvery) {
 		s.lastRTT = now
@@ -203,7 +204,7 @@ func (s *Session) measure(now int64) {
 	}
 }
 
-// sight looks at the peer. The kernel is asked only when the peer is silent.
+// sight observes the peer. It asks the kernel only when the peer is silent.
 func (s *Session) sight(now int64) (v sight) {
 	v.now, v.heard, v.rtt = now, s.received.Load(), s.RTT()
 	s.mu.Lock()
@@ -218,9 +219,9 @@ func (s *Session) sight(now int64) (v sight) {
 	return v
 }
 
-// doubt is for a peer that is suspect: calls that can go elsewhere do. If the peer hangs,
-// those without a deadline of their own are over, and the session, once nothing on it
-// has a deadline to wait for.
+// doubt handles a suspect peer: it gives up calls that can be made elsewhere. If the peer
+// hangs, calls without a deadline of their own end too, and so does the session once no call
+// is left to wait for.
 func (s *Session) doubt(now int64, before, hangs bool) {
 	d := doubts{now: now, from: now, silence: int64(s.outlook.silence), hangs: hangs, waited: now - s.outlook.since}
 	if !before {
@@ -244,23 +245,23 @@ func (s *Session) doubt(now int64, before, hangs bool) {
 	}
 }
 
-// doubts are what calls of a suspect peer are judged by.
+// doubts are the times by which calls at a suspect peer are judged.
 type doubts struct {
-	now, from int64 // from when on calls have waited that are new
+	now, from int64 // from is since when calls that are judged first have waited
 	silence   int64
 	waited    int64
 	hangs     bool
 }
 
-// doubt ends calls at a suspect peer: those that can go elsewhere, and if it hangs those
+// doubt ends calls at a suspect peer: those that can be made elsewhere, and if it hangs those
 // that have waited for too long and have no deadline of their own. waits reports whether
-// anything else is left.
+// other calls are left to wait for.
 func (m *machine) doubt(d *doubts, offered uint64) (over []*Pending, waits bool) {
 	for i := range m.calls.slots {
 		p := m.calls.slots[i].p
 		switch p {
 		case nil:
-		case m.s.reading: // it must wait as others do first
+		case m.s.reading: // its caller must first stop reading
 			m.s.relieveLocked()
 			waits = true
 		default:
@@ -275,7 +276,7 @@ func (m *machine) doubt(d *doubts, offered uint64) (over []*Pending, waits bool)
 				p.stream.endRecv(e)
 				p.stream.discard()
 			}
-			if p.state == callDone { // a stream that was accepted: nobody waits
+			if p.state == callDone { // a stream that was accepted: no goroutine waits for done
 				continue
 			}
 			p.complete(e)
@@ -314,7 +315,7 @@ func (m *machine) givesUp(p *Pending, d *doubts) error {
 	return nil
 }
 
-// servesUntil reports whether some call of the peer has a deadline that is not over.
+// servesUntil reports whether a call of the peer has a deadline that has not passed.
 func (m *machine) servesUntil(now int64) bool {
 	for _, in := range m.served {
 		if in != nil && m.env.instant(in.call.Deadline) > now {
@@ -324,24 +325,24 @@ func (m *machine) servesUntil(now int64) bool {
 	return false
 }
 
-// silence is the error of a call that is given up at a suspect peer.
+// silence returns the error of a call that is given up at a suspect peer.
 func (m *machine) silence(d *doubts, why error, unsent bool) *tandem.Error {
 	e := tandem.Errorf(tandem.Unavailable, "%w: %s has not answered a ping for %v", why, m.s.remote(), time.Duration(d.waited).Round(time.Millisecond))
 	e.NotExecuted = unsent
 	return e
 }
 
-// OnDoubt has f called whenever the session becomes suspect, or is no more: its peer is
-// silent though calls are outstanding. If it is suspect already, f hears of it soon. Only
-// one goroutine calls f, so the last call tells how it is. f must neither block nor use
-// the session.
+// OnDoubt has f called whenever the session becomes suspect, because its peer is silent
+// while calls are in flight, and whenever it is suspect no more. If it is suspect already,
+// f is called soon. Calls of f do not overlap, so the last one has the current state. f must
+// neither block nor use the session.
 func (s *Session) OnDoubt(f func(suspect bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.onDoubt, s.doubted = f, false // a suspect is looked at until it answers: the next look tells
+	s.onDoubt, s.doubted = f, false // the next look calls f: a suspect peer is looked at until it answers
 }
 
-// tellDoubt tells of a change.
+// tellDoubt calls OnDoubt's function after a change.
 func (s *Session) tellDoubt() {
 	suspect := s.outlook.suspect
 	s.mu.Lock()

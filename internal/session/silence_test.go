@@ -16,10 +16,10 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// seconds is an instant of a lookout's test.
+// seconds converts s to the clock of a lookout.
 func seconds(s float64) int64 { return int64(s * float64(time.Second)) }
 
-// A lookout sees one line after the other, at so many seconds.
+// The lines of a case are what a lookout sees, one after the other.
 func TestLookout(t *testing.T) {
 	type line struct {
 		at, heard float64
@@ -86,8 +86,8 @@ func TestLookout(t *testing.T) {
 	}
 }
 
-// Who sleeps has heard nothing, and that says nothing: neither that a peer is silent nor
-// that a suspect is healthy again.
+// When this process did not run, silence says nothing: neither that a peer is silent nor
+// that a suspect peer is healthy again.
 func TestLookoutAfterSleep(t *testing.T) {
 	l := lookout{silence: DefaultSilence}
 	l.begin(0)
@@ -113,7 +113,7 @@ func TestLookoutAfterSleep(t *testing.T) {
 	see(79.5, hung)
 }
 
-// kernel is a connection whose system knows what has been acknowledged.
+// kernel is a connection that knows what the peer's host has acknowledged, as a socket does.
 type kernel struct {
 	net.Conn
 
@@ -141,14 +141,14 @@ func (k *kernel) Sent() (transport.Sent, bool) {
 	return transport.Sent{Unacked: k.unacked, Age: time.Since(k.broken)}, true
 }
 
-// breaks says that nothing is acknowledged any more.
+// breaks ends acknowledgements.
 func (k *kernel) breaks() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.broken = time.Now()
 }
 
-// hears notes what a session says about itself.
+// hears records the arguments of OnDoubt's function.
 type hears struct {
 	mu   sync.Mutex
 	from time.Time
@@ -165,14 +165,14 @@ func (h *hears) listen(s *Session) {
 	})
 }
 
-// heard returns what was said so far, and when.
+// heard returns the arguments so far, and when they came.
 func (h *hears) heard() ([]bool, []time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.said, h.at
 }
 
-// stopped returns a pair whose server hears nothing once hold is closed, and whose client
+// stopped returns a pair whose server receives nothing once hold is closed, and whose client
 // knows what is acknowledged.
 func stopped(t *testing.T, m methods, opts ...pairOption) (p *pair, k *kernel, hold chan struct{}) {
 	client, server, r := relayed()
@@ -181,7 +181,7 @@ func stopped(t *testing.T, m methods, opts ...pairOption) (p *pair, k *kernel, h
 	return p, k, r.hold
 }
 
-// pending is a call of wait.
+// wait calls the method "wait".
 func (p *pair) wait(deadline time.Duration, usual bool) error {
 	c := p.clientEnv.NewPending()
 	c.Method, c.Codec, c.UsualDeadline = "wait", "raw", usual
@@ -191,7 +191,7 @@ func (p *pair) wait(deadline time.Duration, usual bool) error {
 	return p.client.Do(context.Background(), c)
 }
 
-// within wants an instant of virtual time.
+// within checks that the virtual time since start is between least and most.
 func within(t *testing.T, what string, start time.Time, least, most time.Duration) {
 	t.Helper()
 	if took := time.Since(start); took < least || took > most {
@@ -242,7 +242,7 @@ func TestHungPeer(t *testing.T) {
 	})
 }
 
-// A way that is broken ends the connection and every call on it, after the silence.
+// A broken link ends the connection and every call on it, after the silence.
 func TestBlackHoleIsFound(t *testing.T) {
 	for name, known := range map[string]bool{"the kernel knows": true, "nothing is known": false} {
 		t.Run(name, func(t *testing.T) {
@@ -275,7 +275,7 @@ func TestBlackHoleIsFound(t *testing.T) {
 	}
 }
 
-// A pause of three seconds costs no call, whoever makes it.
+// A pause of three seconds at the server makes it suspect, but no call fails.
 func TestPauseCostsNoCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := memory()
@@ -283,7 +283,7 @@ func TestPauseCostsNoCall(t *testing.T) {
 		p := newPair(t, func() (net.Conn, net.Conn) { return k, gate }, methods{"echo": echo()})
 		var h hears
 		h.listen(p.client)
-		gate.arm() // it answers neither calls nor pings
+		gate.arm() // it sends neither responses nor pongs
 		time.AfterFunc(3*time.Second, gate.open)
 		if _, err := p.call(context.Background(), "echo", nil); err != nil {
 			t.Error(err)
@@ -296,7 +296,7 @@ func TestPauseCostsNoCall(t *testing.T) {
 	})
 }
 
-// Calls that can be made elsewhere leave a suspect when that is paid for; others stay.
+// Calls that can be made elsewhere are given up at a suspect peer if Move allows it; others stay.
 func TestCallsLeaveASuspect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		paid := 1
@@ -345,7 +345,7 @@ func TestUnsentCallAtASuspect(t *testing.T) {
 	})
 }
 
-// A process that was stopped itself finds no ping answered; that says nothing.
+// After a pause of its own, a process finds its ping unanswered, which is no verdict on the peer.
 func TestOwnPauseIsNoVerdict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t, memory, methods{"wait": waiting(nil)})
@@ -375,7 +375,7 @@ func TestOwnPauseIsNoVerdict(t *testing.T) {
 	})
 }
 
-// A reader that is still at what came before the ping has not come to its answer.
+// A reader that still handles earlier bytes has not come to the pong: that is no silence.
 func TestBacklogIsNoSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, peer := acceptRaw(t, serverConfig(nil))

@@ -2,26 +2,26 @@ package session
 
 import "github.com/tandem-rpc/tandem/wire"
 
-// slotTable numbers the calls that this side has open. A slot stays taken
-// until the peer has answered, even when the caller has left: so the peer
-// never sees more calls than it allows, however fast they are cancelled.
+// slotTable numbers the calls that this side has open. A slot stays taken until the
+// peer has answered, even when the caller has given up the call: so the peer never
+// sees more calls than it allows, however fast they are canceled.
 type slotTable struct {
 	slots      []slot
-	first      [1]slot // the memory of slots while there is one
+	first      [1]slot // the memory of slots while that has one element
 	generation uint64
 	open       int
 	limit      int32
-	free       int32 // the place of the slot that was freed last, plus 1; 0 for none
+	free       int32 // index of the slot that was freed last, plus 1; 0 for none
 }
 
-// freeSlot marks a free slot's id, the rest of which is what free was before it. No
-// number that a peer can send has this bit: a frame has 56 of them.
+// freeSlot marks the id of a free slot; its other bits are the previous value of
+// slotTable.free. No number that a peer can send has this bit: a frame has 56 of them.
 const freeSlot wire.Stream = 1 << 63
 
-// slot is free, the caller's, or left.
+// slot is free, or holds an open call, whose caller may have given it up.
 type slot struct {
 	id wire.Stream
-	p  *Pending // nil when it is free, or the caller has left
+	p  *Pending // nil if the slot is free or the caller has given up the call
 }
 
 func (t *slotTable) full() bool { return t.open >= int(t.limit) }
@@ -45,9 +45,9 @@ func (t *slotTable) take(p *Pending) wire.Stream {
 	return id
 }
 
-// extend appends to a list whose first elements lie with its owner: few connections
-// have more than one call at a time, and a list elsewhere is one more line of the
-// cache for each.
+// extend appends to a list whose first elements are in the array first, within the list's
+// owner: few connections have more than one call at a time, and a list elsewhere would be
+// one more cache line for each.
 func extend[T any](list, first []T, x T) []T {
 	if list == nil {
 		list = first[:0]

@@ -7,8 +7,8 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// Calls come and go at random: each is found by its own number while it is open, by no
-// other, and no more places are used than calls were ever open at a time.
+// With random calls, each is found by its own number while it is open and by no other, and
+// there are no more slots than calls were ever open at a time.
 func TestSlotTable(t *testing.T) {
 	const limit = 5
 	table, random := slotTable{limit: limit}, rand.New(rand.NewPCG(1, 2))
@@ -53,9 +53,9 @@ func TestSlotTable(t *testing.T) {
 	}
 }
 
-// A free place is linked to the last one that a table can have: no number that a peer
-// may send finds it, as its release would free it twice.
-func TestFreePlacesHaveNoNumber(t *testing.T) {
+// A free slot is found by no number that a peer may send, not even if it is linked to the
+// last slot that a table can have: release would free it twice.
+func TestFreeSlotsHaveNoNumber(t *testing.T) {
 	table := slotTable{limit: wire.MaxOpenLimit}
 	var all []wire.Stream
 	for !table.full() {
@@ -70,7 +70,7 @@ func TestFreePlacesHaveNoNumber(t *testing.T) {
 	}
 }
 
-// The first element is with the list's owner until there is a second.
+// The first element is in the owner's array until there is a second.
 func TestExtend(t *testing.T) {
 	var first [1]int
 	list := extend(nil, first[:], 7)

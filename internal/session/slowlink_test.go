@@ -28,8 +28,8 @@ func (c narrow) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Uploads that share a slow link all arrive, though each of them waits for its turn for
-// longer than a stall, and small calls beside them need not wait for their ends.
+// Uploads that share a slow link all arrive, though each waits for its turn for longer than
+// the stall timeout, and small calls beside them do not wait until the uploads end.
 func TestUploadsOnASlowLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const uploads, size, rate = 60, 200 << 10, 128 << 10
@@ -64,8 +64,8 @@ func TestUploadsOnASlowLink(t *testing.T) {
 	})
 }
 
-// A request has its time to go on from when it gets credit, not from its beginning, and
-// the time for which the peer sent others does not count.
+// The stall timeout of a request runs from when it gets credit, not from its beginning, and
+// the time during which the peer sent other requests does not count.
 func TestWaitForCreditIsNoStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBare(t, methods{"echo": echo()})
@@ -76,7 +76,7 @@ func TestWaitForCreditIsNoStall(t *testing.T) {
 			b.request(i, 0, wire.Request{Name: byName("echo"), Size: assemblyAhead}, nil)
 		}
 		piece := make([]byte, assemblyAhead/64)
-		for range 64 { // the oldest only, which takes 32 times as long as a stall
+		for range 64 { // the oldest only, which takes 32 times the stall timeout
 			time.Sleep(stall / 2) // virtual
 			b.send(rawFrame(wire.TypeData, 0, wire.MakeStream(0, 1), piece[:len(piece)-1]))
 		}
@@ -96,7 +96,7 @@ func TestWaitForCreditIsNoStall(t *testing.T) {
 	})
 }
 
-// Small requests do not keep a large one open of which nothing more comes.
+// Small requests do not keep open a large one of which nothing more arrives.
 func TestSmallRequestsAreNoProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBare(t, methods{"echo": echo()})

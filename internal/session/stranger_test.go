@@ -16,9 +16,9 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-var strangerCalls = flag.Int("calls", 20_000, "calls of TestNoAnswerReachesAStranger")
+var strangerCalls = flag.Int("calls", 20_000, "calls of TestEveryCallerGetsItsOwnResponse")
 
-// sealed is a message that says whose it is.
+// sealed returns a message that names its caller and call.
 func sealed(caller, call uint32, size int) []byte {
 	b := make([]byte, 12, 12+size)
 	binary.LittleEndian.PutUint32(b[4:], caller)
@@ -37,9 +37,9 @@ func opened(b []byte) (caller, call uint32, ok bool) {
 	return binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:]), true
 }
 
-// Over real TCP, with cancels, large messages, handlers that lose the reader's
-// turn and yields wherever it changes hands, every caller gets its own answer.
-func TestNoAnswerReachesAStranger(t *testing.T) {
+// Over real TCP, with cancels, large messages, handlers that lose the reader's turn
+// and yields wherever it changes hands, every caller gets its own response.
+func TestEveryCallerGetsItsOwnResponse(t *testing.T) {
 	yieldAtHandOver.Store(true)
 	defer yieldAtHandOver.Store(false)
 	var slow atomic.Int64

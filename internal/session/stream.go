@@ -27,29 +27,29 @@ type Stream struct {
 	cancel     context.CancelCauseFunc // client side only
 	call       *Pending                // client side only
 	in         *Inbound                // server side only
-	window     int64                   // credit of a new stream towards us
-	most       int                     // bytes of a message, before and after decompression
+	window     int64                   // initial credit of the peer
+	most       int                     // limit of a message in bytes, before and after decompression
 
 	canRecv chan struct{}
 	canSend chan struct{}
 
 	// Guarded by the session's mutex.
 	queue       []streamMessage
-	room        [8]streamMessage // for what is usually in queue
+	room        [8]streamMessage // first memory of queue
 	partial     *buffer.Buffer   // the message that is arriving
-	packed      bool             // it is compressed
+	packed      bool             // partial is compressed
 	partialCost int64            // credit that it used
-	early       int64            // of which was returned before it was complete
+	early       int64            // part of partialCost that was returned before the message was complete
 	assembling  *assembly
 	spare       int64 // credit that the peer still has
-	owed        int64 // credit of consumed messages, not yet returned
+	owed        int64 // credit of consumed messages that is not returned yet
 	recvErr     error // what Recv returns once queue is empty
-	credit      int64 // that we have
+	credit      int64 // credit that this side has
 	sending     *bulk
-	outgoing    bulk  // what sending points to
-	sendErr     error // why Send can't go on
-	over        bool
-	hold        *budget.Hold // of the message that was received last; nil while nothing is reserved
+	outgoing    bulk         // what sending points to
+	sendErr     error        // what SendMsg returns; nil while it can send
+	over        bool         // the stream has ended
+	hold        *budget.Hold // memory of the message received last; nil while nothing is reserved
 }
 
 type streamMessage struct {
@@ -94,12 +94,12 @@ func (s *Session) Open(ctx context.Context, p *Pending, openBy time.Time) (*Stre
 	return st, nil
 }
 
-// StreamContext makes the context of a stream of ours: it ends with ctx, at the deadline
-// if there is one, and with the stream.
+// StreamContext returns the context of a stream that this side opens: it ends with ctx, at
+// deadline if that is not zero, and when the returned function is called.
 func StreamContext(ctx context.Context, deadline time.Time) (context.Context, context.CancelCauseFunc) {
 	own, cancel := context.WithCancelCause(ctx)
 	if d, ok := ctx.Deadline(); deadline.IsZero() || ok && !d.After(deadline) {
-		return own, cancel // ctx sees to it
+		return own, cancel // ctx ends no later than deadline
 	}
 	timed, stop := context.WithDeadline(own, deadline)
 	return timed, func(cause error) {
@@ -127,7 +127,7 @@ func (s *Session) openStream(ctx context.Context, p *Pending, openBy time.Time) 
 // Context ends when the stream does.
 func (st *Stream) Context() context.Context { return st.ctx }
 
-// Trailer is the metadata that ended a stream of ours; valid once it is over.
+// Trailer returns the metadata of the server's final response; valid once the stream is over.
 func (st *Stream) Trailer() tandem.Metadata {
 	if st.call == nil {
 		return nil
@@ -145,7 +145,7 @@ func (st *Stream) RecvMsg(v any) error {
 	return st.decode(msg, v)
 }
 
-// decode decodes a message. What that takes is held until the next is received.
+// decode decodes a message. The memory that takes stays reserved until the next is received.
 func (st *Stream) decode(msg streamMessage, v any) error {
 	st.forgo()
 	data := msg.buf.B
@@ -167,7 +167,7 @@ func (st *Stream) decode(msg streamMessage, v any) error {
 	return badMessage(codec.DecodeWithin(st.codec, data, v, st))
 }
 
-// badMessage says that a stream's message did not decode, and returns nil for nil.
+// badMessage returns the error of a message that did not decode; nil for nil.
 func badMessage(err error) error {
 	if err == nil {
 		return nil
@@ -178,7 +178,7 @@ func badMessage(err error) error {
 	return &tandem.Error{Code: tandem.InvalidArgument, Message: "stream message: " + err.Error()}
 }
 
-// next waits for a message and returns its credit.
+// next waits for a message and gives its credit back to the peer.
 func (st *Stream) next() (streamMessage, error) {
 	for {
 		st.s.mu.Lock()
@@ -214,7 +214,7 @@ func (st *Stream) pop() streamMessage {
 	case len(st.queue) > 0:
 		signal(st.canRecv)
 	case cap(st.queue) < 4:
-		st.queue = st.room[:0] // not one array for each few messages
+		st.queue = st.room[:0] // instead of a new array for every few messages
 	}
 	if st.over {
 		return msg
@@ -253,14 +253,14 @@ func (st *Stream) SendMsg(v any) error {
 	return st.send(&st.outgoing)
 }
 
-// noHead keeps room for a frame's head before a stream's message.
+// noHead is room for a frame's header before a stream's message.
 var noHead [wire.HeaderLen]byte
 
 func (st *Stream) send(msg *bulk) error {
 	s := st.s
 	if uint64(len(msg.data)) > s.m.peer.MaxMessage {
 		msg.owner.Put()
-		return &tandem.Error{Code: tandem.ResourceExhausted, Message: fmt.Sprintf("stream message of %d bytes, %s takes at most %d", len(msg.data), s.remote(), s.m.peer.MaxMessage)}
+		return &tandem.Error{Code: tandem.ResourceExhausted, Message: fmt.Sprintf("stream message of %d bytes, %s takes at most %d: see its WithMaxMessage", len(msg.data), s.remote(), s.m.peer.MaxMessage)}
 	}
 	st.acceptFirst()
 	s.mu.Lock()
@@ -286,9 +286,9 @@ func (st *Stream) send(msg *bulk) error {
 	return st.waitSent(msg)
 }
 
-// sendWholeLocked makes the buffer of a stream's message what is written next,
-// with nothing copied, if it is not small and nothing else is to be written. The
-// caller is the writer then.
+// sendWholeLocked makes the buffer of a stream's message the next one to write,
+// without a copy, if the message is not small and nothing else is queued. On true,
+// the caller is the writer and must call write.
 func (s *Session) sendWholeLocked(msg *bulk) bool {
 	m := &s.m
 	n := len(msg.data)
@@ -316,7 +316,7 @@ func (st *Stream) waitSent(msg *bulk) error {
 		case !sending:
 			return nil
 		}
-		st.s.resume() // credit must be read
+		st.s.resume() // a goroutine must read, for credit to arrive
 		select {
 		case <-st.canSend:
 		case <-st.ctx.Done():
@@ -325,7 +325,7 @@ func (st *Stream) waitSent(msg *bulk) error {
 	}
 }
 
-// SendError is what a sender sees: a stream that ended well takes no more.
+// SendError returns the error of a send on a stream that has ended with err; io.EOF means without an error.
 func SendError(err error) error {
 	if err == io.EOF { //nolint:errorlint // set by us
 		return &tandem.Error{Code: tandem.FailedPrecondition, Message: "the stream is over"}
@@ -336,7 +336,7 @@ func SendError(err error) error {
 // CloseSend tells the peer that no more messages come from this side.
 func (st *Stream) CloseSend() error {
 	if st.in != nil {
-		return nil // a handler's end is the end of its messages
+		return nil // a handler ends its messages by returning
 	}
 	s := st.s
 	s.mu.Lock()
@@ -355,13 +355,13 @@ func (st *Stream) CloseSend() error {
 	return nil
 }
 
-// Close ends the stream: on a client it cancels unless the stream is over.
+// Close ends the stream. On a client it cancels the call unless the stream is over.
 func (st *Stream) Close() error {
 	st.Abort(context.Canceled)
 	return nil
 }
 
-// Abort gives the stream up from this side.
+// Abort ends the stream from this side, because of cause.
 func (st *Stream) Abort(cause error) {
 	s := st.s
 	s.mu.Lock()
@@ -421,7 +421,7 @@ func (st *Stream) IsOver() bool {
 	return st.over
 }
 
-// Outcome is how a stream ended: nil if well.
+// Outcome returns the error that the stream ended with, or nil.
 func (st *Stream) Outcome() error {
 	st.s.mu.Lock()
 	defer st.s.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// onStreamResponse accepts a stream of ours or ends it.
+// onStreamResponse handles a response to a stream of ours: the first accepts it, the last ends it.
 func (m *machine) onStreamResponse(h wire.Header, p *Pending, payload []byte) (event, error) {
 	if h.Flags&wire.FlagLast == 0 { // accepted
 		if p.state == callDone {
@@ -37,8 +37,8 @@ func (m *machine) onStreamResponse(h wire.Header, p *Pending, payload []byte) (e
 	return m.finish(h.Stream, p, tandem.AsError(err)), nil
 }
 
-// endRecv ends both directions: what has arrived can still be received. A nil
-// error is a good end. The session's mutex is held.
+// endRecv ends both directions. Messages that have arrived can still be received. A
+// nil error means that the stream ended without one. The session's mutex is held.
 func (st *Stream) endRecv(err error) {
 	if st.over {
 		return
@@ -51,7 +51,7 @@ func (st *Stream) endRecv(err error) {
 	st.sending = nil
 	st.dropPartial()
 	// What is in the queue stays receivable; the connection's credit for it is
-	// returned now, since nobody may ever come to receive it.
+	// returned now, since it may never be received.
 	for i := range st.queue {
 		st.s.m.returnConn(st.queue[i].cost)
 		st.queue[i].cost = 0
@@ -72,7 +72,7 @@ func (st *Stream) endRecv(err error) {
 	}
 }
 
-// dropPartial forgets a message that won't be completed.
+// dropPartial drops a message that won't be completed.
 func (st *Stream) dropPartial() {
 	m := &st.s.m
 	m.dropAssembly(st.assembling)
@@ -81,7 +81,7 @@ func (st *Stream) dropPartial() {
 	st.assembling, st.partial, st.partialCost, st.early = nil, nil, 0, 0
 }
 
-// discard drops what has arrived and nobody will receive; the stream is over.
+// discard drops the messages that were not received. The stream must be over.
 func (st *Stream) discard() {
 	for _, msg := range st.queue {
 		msg.buf.Put()
@@ -89,8 +89,8 @@ func (st *Stream) discard() {
 	st.queue = nil
 }
 
-// onStreamData takes a block of a stream's message. Credit is counted even for
-// streams that are over: the connection's must not leak away.
+// onStreamData handles a block of a stream's message. It counts credit even for
+// streams that are over: else the connection would lose it.
 func (m *machine) onStreamData(h wire.Header, payload []byte) (event, error) {
 	if h.Flags&(wire.FlagLast|wire.FlagEnd) == wire.FlagLast {
 		return event{}, m.onHalfClose(h, payload)
@@ -114,12 +114,12 @@ func (m *machine) onStreamData(h wire.Header, payload []byte) (event, error) {
 	return event{}, nil
 }
 
-// onHalfClose ends one direction of a stream. The frame is empty and free.
+// onHalfClose ends one direction of a stream. The frame is empty and costs no credit.
 func (m *machine) onHalfClose(h wire.Header, payload []byte) error {
 	if len(payload) > 0 {
 		return violationf("end of a stream's messages with %d bytes", len(payload))
 	}
-	// Of ours the final response follows, which may be an error.
+	// For a stream of ours the final response follows, which may be an error.
 	if st := m.streamOf(h); st != nil && st.recvErr == nil && st.in != nil {
 		st.recvErr = io.EOF
 		signal(st.canRecv)
@@ -140,6 +140,7 @@ func (m *machine) streamOf(h wire.Header) *Stream {
 	return nil
 }
 
+// take appends a block to the message that is arriving, and queues it when it is complete.
 func (st *Stream) take(m *machine, h wire.Header, payload []byte, cost int64) {
 	if st.partial == nil {
 		st.partial, st.packed = st.newPartial(h, len(payload)), h.Flags&wire.FlagCompressed != 0
@@ -167,8 +168,8 @@ func (st *Stream) take(m *machine, h wire.Header, payload []byte, cost int64) {
 }
 
 // newPartial returns a buffer for a message whose first block has n bytes. Where
-// small messages queue up nobody hurries, and each gets what it needs: in a
-// pooled buffer an empty one would take a thousand times what the peer has sent.
+// small messages queue up, each gets a buffer of its size: a pooled one could be a
+// thousand times as large as what the peer has sent.
 func (st *Stream) newPartial(h wire.Header, n int) *buffer.Buffer {
 	if h.Flags&wire.FlagEnd != 0 && len(st.queue) >= 4 && n < 4<<10 {
 		return &buffer.Buffer{B: make([]byte, 0, n)}
@@ -178,7 +179,7 @@ func (st *Stream) newPartial(h wire.Header, n int) *buffer.Buffer {
 
 // refuse ends a stream whose message is too large.
 func (st *Stream) refuse(m *machine) {
-	e := &tandem.Error{Code: tandem.ResourceExhausted, Message: fmt.Sprintf("stream message over %d bytes", st.most)}
+	e := &tandem.Error{Code: tandem.ResourceExhausted, Message: fmt.Sprintf("stream message of more than %d bytes: see WithMaxMessage", st.most)}
 	if st.side == 0 {
 		if st.call.state != callLeft {
 			m.abandon(st.call)
@@ -196,7 +197,7 @@ func (m *machine) returnCredit(st *Stream, n int64) {
 	b.B = wire.AppendWindow(b.B, st.id, st.side, uint32(n)) //nolint:gosec // at most MaxWindow
 }
 
-// roomShort reports whether the credit of our streams together runs out: then
+// roomShort reports whether the credit of all streams to the peer runs out: then
 // one message at a time is sent to its end.
 func (m *machine) roomShort() bool {
 	return m.connRoom < int64(m.peer.ConnWindow)/2 //nolint:gosec // at most MaxWindow
@@ -207,8 +208,8 @@ func (m *machine) connShort() bool {
 	return m.connSpare < int64(m.own.ConnWindow)/4 //nolint:gosec // at most MaxWindow
 }
 
-// returnConn gives the peer n more bytes for all streams together: not at
-// once, unless it has little left.
+// returnConn gives the peer n more bytes for all streams together. It collects them
+// up to a quarter of the window, unless the peer has little left.
 func (m *machine) returnConn(n int64) {
 	m.connOwed += n
 	if m.connOwed == 0 || m.connOwed < int64(m.own.ConnWindow)/4 && !m.connShort() { //nolint:gosec // at most MaxWindow

@@ -21,12 +21,12 @@ type Target struct {
 	Timeout    time.Duration
 	MaxMessage int  // 0 for the session's limit
 	Spawn      bool // never run in the reader: it may wait
-	Reuse      bool // the context may be another call's once the method has returned
+	Reuse      bool // the context may be reused once the method has returned
 	Guarded    bool // Func ends a call with the error of WithRefusal, see [dispatch.Method]
 	Absent     bool // it stands for methods that do not exist, of either kind
 
 	load  *overload.Method // what the gate knows of it; nil for methods that do not pass it
-	light int              // bytes of a message that is decoded without an estimate; 0 if the type is not known
+	light int              // length in bytes up to which a message is decoded without an estimate; 0 if the type is not known
 	slow  atomic.Int32     // how many more runs are kept out of the reader
 }
 
@@ -41,7 +41,7 @@ func (t *Target) inline() bool { return !t.Spawn && t.slow.Load() == 0 }
 
 func (t *Target) markSlow() { t.slow.Store(slowRuns) }
 
-// observe learns from a run outside the reader.
+// observe records the duration of a run outside the reader.
 func (t *Target) observe(took time.Duration) {
 	switch {
 	case t.Spawn:
@@ -53,12 +53,12 @@ func (t *Target) observe(took time.Duration) {
 }
 
 // Targets returns a [Config]'s Resolve that finds methods in a table. Methods
-// without a timeout of their own get the default. When interceptors see the
-// calls, no context is used again: they have promised nothing. absent returns what stands
-// for methods that do not exist, or nil. loads returns what the server's gate knows of a
-// method; it is nil without one.
+// without a timeout of their own get timeout. If calls are intercepted, no context is
+// reused, as an interceptor may keep it. absent returns the method that stands for those
+// that do not exist, or nil. loads returns what the server's gate knows of a method; it is
+// nil without a gate.
 func Targets(table *dispatch.Table, timeout time.Duration, intercepted bool, absent func() *dispatch.Method, loads func(*dispatch.Method) *overload.Method) func(string) *Target {
-	var known sync.Map // *dispatch.Method to *Target: what is learned outlives connections
+	var known sync.Map // *dispatch.Method to *Target, which outlives connections
 	return func(name string) *Target {
 		m := table.Lookup(name)
 		isAbsent := m == nil
@@ -93,7 +93,7 @@ func newTarget(m *dispatch.Method, timeout time.Duration) *Target {
 	}
 }
 
-// lightest returns how many bytes of a message that the method takes are worth no estimate,
+// lightest returns the length in bytes up to which a message of the method needs no estimate;
 // 0 if its types are not known.
 func lightest(m *dispatch.Method) (n int) {
 	types := m.Args
@@ -108,8 +108,8 @@ func lightest(m *dispatch.Method) (n int) {
 	return n
 }
 
-// isLight reports whether a message of n bytes that is decoded into v is worth no estimate of
-// the memory which that takes.
+// isLight reports whether decoding a message of n bytes into v needs no estimate of its
+// memory.
 func (t *Target) isLight(n int, v any) bool {
 	if t.light > 0 {
 		return n <= t.light
@@ -117,7 +117,7 @@ func (t *Target) isLight(n int, v any) bool {
 	return n <= estimate.Light(reflect.TypeOf(v))
 }
 
-// refusing returns what stands in the method's place for a call that is refused with e.
+// refusing returns a Target in place of t for a call that interceptors see and that is refused with e.
 func (t *Target) refusing(e *tandem.Error) *Target {
 	return &Target{Name: t.Name, Kind: t.Kind, Timeout: t.Timeout, Spawn: !t.inline(), Func: func(ctx context.Context, call *tandem.Call) error {
 		call.Body = dispatch.NoBody(e)

@@ -15,7 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// wantEnd wants the session to end that much after start, and returns why.
+// wantEnd checks that the session ends the duration after after start, and returns why.
 func wantEnd(t *testing.T, s *Session, start time.Time, after time.Duration) error {
 	t.Helper()
 	select {
@@ -29,7 +29,7 @@ func wantEnd(t *testing.T, s *Session, start time.Time, after time.Duration) err
 	return s.Err()
 }
 
-// The rest of a frame has its time as a whole, however it trickles in.
+// The stall timeout is for all of a frame's rest, however slowly the bytes arrive.
 func TestHalfAFrame(t *testing.T) {
 	whole := wire.AppendPing(nil, wire.TypePing, [8]byte{1})
 	for name, trickle := range map[string]func(t *testing.T, peer net.Conn){
@@ -55,9 +55,9 @@ func TestHalfAFrame(t *testing.T) {
 	}
 }
 
-// A frame that is whole in time leaves no deadline behind, neither for silence
-// nor for the next frame.
-func TestLateFrameIsForgiven(t *testing.T) {
+// A frame that is complete in time leaves no deadline behind, neither for silence nor
+// for the next frame.
+func TestCompleteFrameLeavesNoDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, peer := acceptRaw(t, serverConfig(nil))
 		whole := wire.AppendPing(nil, wire.TypePing, [8]byte{1})
@@ -77,7 +77,7 @@ func TestLateFrameIsForgiven(t *testing.T) {
 	})
 }
 
-// Half a preface has the handshake's time, on both sides.
+// Half a preface fails after the handshake timeout, on both sides.
 func TestHalfAPreface(t *testing.T) {
 	for name, hello := range map[string]func(e *Env, c net.Conn) error{
 		"server": func(e *Env, c net.Conn) error {
@@ -107,8 +107,8 @@ func TestHalfAPreface(t *testing.T) {
 	}
 }
 
-// A reader whose answers are not taken pauses between reads: until the writer
-// has caught up, or 250 ms.
+// A reader whose responses the peer does not read pauses between reads: until the
+// writer has caught up, or 250 ms.
 func TestReaderBacksOff(t *testing.T) {
 	for name, c := range map[string]struct{ reads, want time.Duration }{
 		"the peer does not read":   {time.Hour, 250 * time.Millisecond},
@@ -163,7 +163,7 @@ func connectAlso(t *testing.T, p *pair, client, server net.Conn) *Session {
 	return s
 }
 
-// slowAddr takes long to be written, the first time.
+// slowAddr is an address whose String takes long, the first time.
 type slowAddr struct {
 	net.Addr
 	pause   time.Duration
@@ -184,9 +184,8 @@ type addressed struct {
 
 func (c addressed) RemoteAddr() net.Addr { return c.remote }
 
-// The monitor is held up itself, while it says of another session how that
-// ended, and then finds a ping long unanswered. That is no verdict: the peer has more
-// time.
+// A monitor that is held up itself, in the end of another session, and then finds an old
+// ping unanswered, gives no verdict: the peer gets more time.
 func TestLateMonitorGivesNoVerdict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pause = 3 * time.Second

@@ -14,7 +14,7 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// relay stands between two connections and can be told to let nothing through.
+// relay copies between two connections until the test stops it.
 type relay struct{ hold chan struct{} }
 
 // relayed returns a pair of connections with a relay between them. Closing
@@ -34,7 +34,7 @@ func (r *relay) copy(from, to net.Conn) {
 		n, err := from.Read(buf)
 		if err != nil {
 			select {
-			case <-r.hold: // not even the end gets through
+			case <-r.hold: // not even the end is relayed
 			default:
 				to.Close()
 			}
@@ -42,7 +42,7 @@ func (r *relay) copy(from, to net.Conn) {
 		}
 		select {
 		case <-r.hold:
-			continue // swallowed
+			continue // dropped
 		default:
 		}
 		if _, err := to.Write(buf[:n]); err != nil {
@@ -101,7 +101,7 @@ func TestDeadline(t *testing.T) {
 }
 
 // A handler that blocks loses the reader's turn: other calls go on.
-func TestBlockedHandlerHoldsNobodyUp(t *testing.T) {
+func TestBlockedHandlerHoldsUpNoCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		p := newPair(t, memory, methods{"wait": waiting(release), "echo": echo()})
@@ -132,8 +132,8 @@ func TestBlockedHandlerHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-// Handlers that wait too shortly for the monitor to see them do not wait for each other.
-func TestShortWaitsAddUpToNothing(t *testing.T) {
+// Handlers that wait for too short a time for the monitor to see do not hold up each other.
+func TestShortWaitsDoNotAddUp(t *testing.T) {
 	const calls, wait = 100, time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t, memory, methods{"m": unary(func(context.Context, []byte) ([]byte, error) {
@@ -157,8 +157,8 @@ func TestShortWaitsAddUpToNothing(t *testing.T) {
 	})
 }
 
-// A method that held up the reader gets goroutines of its own, unless it has
-// been quick very many times before: then the processor was busy.
+// A method that held up the reader gets goroutines of its own, unless it was quick
+// very many times before: then the machine was busy.
 func TestRareHoldUpIsNoSlowMethod(t *testing.T) {
 	for name, c := range map[string]struct {
 		before int
@@ -223,8 +223,8 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// The monitor of a client sleeps while its calls have time, and is woken for one
-// that has not.
+// The monitor of a client sleeps while no deadline is near, and is woken for a call
+// whose deadline is before its next tick.
 func TestMonitorIsWokenForADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -258,7 +258,7 @@ func TestIdleSessionHasNoMonitor(t *testing.T) {
 		if _, err := p.call(context.Background(), "echo", nil); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Second) // who has a thousand idle clients must not pay for their monitors
+		time.Sleep(time.Second) // a thousand idle clients must not use CPU for their monitors
 		for _, e := range []*Env{p.clientEnv, p.serverEnv} {
 			e.monitor.mu.Lock()
 			if e.monitor.set || len(e.monitor.list) > 0 {
@@ -301,8 +301,8 @@ func TestSlotsAndQueue(t *testing.T) {
 	})
 }
 
-// Cancelling does not free the peer's slot: however fast calls are opened and
-// given up, no more than the limit run.
+// Canceling does not free the peer's slot: however fast calls are opened and
+// canceled, no more than the limit run.
 func TestCancelledCallsCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stubborn := make(chan struct{})

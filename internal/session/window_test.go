@@ -38,8 +38,8 @@ func fill(st *Stream, size int, sent *atomic.Int64) {
 	}
 }
 
-// What nobody receives takes a stream's window and a message at most, also when
-// the messages are so large that their credit comes back before their end.
+// Messages that are not received take at most a stream's window and one message, also
+// when they are so large that their credit is returned before they are complete.
 func TestWindowHoldsForLargeMessages(t *testing.T) {
 	for _, size := range []int{1000, 64 << 10, 128<<10 + 1, 300 << 10} {
 		synctest.Test(t, func(t *testing.T) {
@@ -49,9 +49,9 @@ func TestWindowHoldsForLargeMessages(t *testing.T) {
 			st := openRaw(t, p, "hold")
 			var wg sync.WaitGroup
 			wg.Go(func() { fill(st, size, &sent) })
-			time.Sleep(2 * time.Second) // until the producer stands still
+			time.Sleep(2 * time.Second) // until the producer is blocked
 			if most := int64(wire.DefaultStreamWindow + size); sent.Load() > most {
-				t.Errorf("messages of %d bytes: %d bytes are held that nobody has received, limit %d", size, sent.Load(), most)
+				t.Errorf("messages of %d bytes: %d bytes that were not received are held, limit %d", size, sent.Load(), most)
 			}
 			_ = st.Close()
 			wg.Wait()
@@ -61,8 +61,8 @@ func TestWindowHoldsForLargeMessages(t *testing.T) {
 	}
 }
 
-// A message larger than the window goes on when the small ones before it, which
-// free less credit than is given at a time, are received.
+// A message larger than the window goes on when the small ones before it are received,
+// though they free less credit than is returned at a time.
 func TestLargeMessageBehindSmallOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -102,8 +102,8 @@ func TestLargeMessageBehindSmallOne(t *testing.T) {
 	})
 }
 
-// Streams that their own windows stop do not stop others as long as a quarter
-// of the connection's window is free.
+// Streams that are blocked by their own windows do not block others as long as a
+// quarter of the connection's window is free.
 func TestStalledStreamsStopNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -115,7 +115,7 @@ func TestStalledStreamsStopNoOther(t *testing.T) {
 			st := openRaw(t, p, "hold")
 			wg.Go(func() { fill(st, 100_000, new(atomic.Int64)) })
 		}
-		time.Sleep(time.Second) // until they stand still
+		time.Sleep(time.Second) // until they are blocked
 		answered := make(chan error, 1)
 		go func() {
 			var got []byte
@@ -137,7 +137,7 @@ func TestStalledStreamsStopNoOther(t *testing.T) {
 	})
 }
 
-// A message of a stream that waits for its receiver does not keep large messages from
+// A stream's message that waits for its receiver does not keep large messages from getting
 // credit, though it is the oldest.
 func TestStalledMessageStopsNoLargeOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestStalledMessageStopsNoLargeOne(t *testing.T) {
 		st := openRaw(t, p, "hold")
 		var wg sync.WaitGroup
 		wg.Go(func() { fill(st, 16<<10, new(atomic.Int64)) })
-		time.Sleep(time.Second) // until it stands still
+		time.Sleep(time.Second) // until it is blocked
 		p.server.mu.Lock()
 		stalled := len(p.server.m.incoming.list) == 1 && p.server.m.incoming.list[0].waits()
 		p.server.mu.Unlock()
@@ -202,8 +202,8 @@ func TestEmptyMessageNeverSent(t *testing.T) {
 	})
 }
 
-// A callee may say that it sends no more messages and fail after that: its
-// caller gets the error, not a good end.
+// A callee may end its messages and fail after that: its caller gets the error, not
+// io.EOF.
 func TestHalfCloseThenFailure(t *testing.T) {
 	for name, c := range map[string]struct {
 		status []byte
@@ -247,8 +247,8 @@ func testHalfClose(t *testing.T, status []byte, want tandem.Code) {
 	}
 }
 
-// A peer behind a slow link takes what we have written before it can see our
-// ping: it is alive. When it takes nothing more it is not.
+// A peer behind a slow link takes what was written before it receives the ping, and is
+// not silent meanwhile. When it takes nothing more, it is.
 func TestSlowLinkIsNoSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, peer := connectRaw(t, memory)

@@ -11,11 +11,11 @@ import (
 	"github.com/tandem-rpc/tandem/internal/buffer"
 )
 
-// leadLocked makes the caller the writer if there is something to write and
-// nobody writes or is about to. From somebody who lets others run first it
-// takes over when there is enough for a good write, or when it is overdue: now
-// is the instant, 0 if the caller has not looked. The caller must then call
-// write, having unlocked.
+// leadLocked makes the calling goroutine the writer if there is something to write
+// and no goroutine writes or is about to. From a writer that yields, or that is
+// reserved, it takes over when enough is queued or that writer is overdue. now is
+// the current time, or 0 to skip the latter check. On true, the caller must unlock
+// and call write.
 func (s *Session) leadLocked(now int64) bool {
 	switch {
 	case !s.m.hasOutput() || s.m.closed != nil:
@@ -29,12 +29,12 @@ func (s *Session) leadLocked(now int64) bool {
 	return true
 }
 
-// enoughToWrite is what one write should carry: with more, the peer idles.
+// enoughToWrite is how many bytes one write should carry: the peer idles while more are gathered.
 const enoughToWrite = 16 << 10
 
 // reserveLocked leaves writing to a goroutine that is about to start, behind n
 // callers that are about to be woken: most of them will make their next call,
-// and one write should carry all of those. Whoever gets true starts
+// and one write should carry all of those. On true, the caller must start
 // writeReserved.
 func (s *Session) reserveLocked(n int, now int64) bool {
 	if n < 2 || s.reserved || s.m.hasOutput() || s.m.closed != nil {
@@ -44,13 +44,13 @@ func (s *Session) reserveLocked(n int, now int64) bool {
 	return true
 }
 
-// longestYield is how long a reserved write may let others run before a caller
-// takes over: they may work for long before they call again. It is longer than
-// a processor takes from one of many woken callers to the next when the system
-// interrupts it meanwhile.
+// longestYield is how long a reserved writer waits for the woken callers before
+// another caller takes over: they may work for long before they call again. It is
+// longer than a processor takes from one woken caller to the next, even when the
+// system interrupts it meanwhile.
 const longestYield = 2 * time.Millisecond
 
-// writeReserved writes for the callers that have run meanwhile.
+// writeReserved writes the requests of the callers that have run meanwhile.
 func (s *Session) writeReserved() {
 	s.mu.Lock()
 	s.reserved = false
@@ -58,7 +58,7 @@ func (s *Session) writeReserved() {
 	s.flush()
 }
 
-// flush writes what there is unless somebody is at it.
+// flush writes what is queued, unless another goroutine writes or is about to.
 func (s *Session) flush() {
 	s.mu.Lock()
 	lead := s.leadLocked(0)
@@ -68,15 +68,15 @@ func (s *Session) flush() {
 	}
 }
 
-// yieldScore remembers whether letting others run before a write has made the
-// write larger. It is worth a factor of two in CPU when calls are concurrent,
-// and costs latency when the process has no CPU left.
+// yieldScore records whether a yield before a write has made the write larger. Then
+// yields save half of the CPU when calls are concurrent; they cost latency when the
+// process has no CPU left.
 type yieldScore struct {
 	score int8
 	skip  uint16
 }
 
-const yieldPause = 256
+const yieldPause = 256 // writes without a yield, after too many yields without gain
 
 func (y *yieldScore) worth(open int) bool {
 	if open < 2 {
@@ -91,7 +91,7 @@ func (y *yieldScore) worth(open int) bool {
 
 func (y *yieldScore) learn(gained bool) {
 	if gained {
-		y.score = min(y.score+4, 8) // a write costs much more than letting others run
+		y.score = min(y.score+4, 8) // a write costs much more than a yield
 		return
 	}
 	if y.score--; y.score < -4 {
@@ -100,12 +100,12 @@ func (y *yieldScore) learn(gained bool) {
 }
 
 // write writes until nothing is left, without waiting for the peer: what the
-// connection does not take at once is left to a goroutine. After a few rounds
-// it hands over too, so that no caller works for the others without end.
+// connection does not take at once is left to a goroutine. After maxRounds it hands
+// over too, so that no caller writes for others without end.
 func (s *Session) write() { s.writeRounds(false) }
 
-// writeAfterOthers is write for a caller: before each round it lets others add
-// to what is to be written, as long as that pays.
+// writeAfterOthers is write for a caller: before each round it yields, so that other
+// callers can add their requests, as long as that makes writes larger.
 func (s *Session) writeAfterOthers() { s.writeRounds(true) }
 
 func (s *Session) writeRounds(yield bool) {
@@ -135,15 +135,15 @@ func (s *Session) writeRounds(yield bool) {
 
 const maxRounds = 8
 
-// next counts what was written and takes what is to be written next. With
-// nothing left the writer's turn is over.
+// next counts the bytes written and returns the buffer to write next. With nil the
+// calling goroutine is the writer no longer.
 func (s *Session) next(written int, yield bool) *buffer.Buffer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wroteLocked(written)
 	if yield && s.m.hasOutput() && s.m.queuedBytes() < enoughToWrite {
 		switch {
-		case s.reserved && written > 0: // the rest is left to who comes
+		case s.reserved && written > 0: // the reserved goroutine writes the rest
 			s.stopWritingLocked()
 			return nil
 		case !s.reserved && s.thrift.worth(s.m.calls.open) && !s.yieldLocked():
@@ -159,7 +159,7 @@ func (s *Session) next(written int, yield bool) *buffer.Buffer {
 	return b
 }
 
-// takeLocked takes what is to be written next, and lets those go on who wait until
+// takeLocked takes the buffer to write next, and signals goroutines that wait until
 // less is queued.
 func (s *Session) takeLocked() *buffer.Buffer {
 	b := s.m.take()
@@ -173,14 +173,14 @@ func (s *Session) stopWritingLocked() {
 	s.writing = false
 	switch {
 	case s.m.closed != nil:
-		signal(s.drained) // somebody may wait to say the last words
+		signal(s.drained) // part may wait to write the last frame
 	case s.m.away != nil:
-		s.env.Spawn(s.leaveIfAway) // this may have been what was left to do
+		s.env.Spawn(s.leaveIfAway) // this write may have been the last
 	}
 }
 
-// yieldLocked lets others run, with the mutex free meanwhile. It reports whether
-// the caller is still the writer.
+// yieldLocked unlocks the mutex, lets other goroutines run, and locks it again. It
+// reports whether the calling goroutine is still the writer.
 func (s *Session) yieldLocked() bool {
 	queued := s.m.queuedBytes()
 	s.yields++
@@ -198,8 +198,8 @@ func (s *Session) yieldLocked() bool {
 	return true
 }
 
-// wroteLocked counts bytes that reached the connection and lets waiting calls
-// in.
+// wroteLocked counts bytes that reached the connection, and sends queued calls for
+// which there is room now.
 func (s *Session) wroteLocked(n int) {
 	s.written += uint64(n) //nolint:gosec // not negative
 	s.offered = s.written
@@ -214,17 +214,16 @@ func (s *Session) wrote(n int) {
 	s.mu.Unlock()
 }
 
-// offer notes, before a write, how far it may come: the peer may act on bytes
-// before the write has returned, and what it may have got is not certainly
-// unexecuted.
+// offer records, before a write of n bytes, how far it may get: the peer may act on
+// bytes before the write returns, so requests among them may have executed.
 func (s *Session) offer(n int) {
 	s.mu.Lock()
 	s.offered = s.written + uint64(n) //nolint:gosec // not negative
 	s.mu.Unlock()
 }
 
-// writeRest is the writer while there is a backlog. It may wait for the peer,
-// as long as that takes something now and then.
+// writeRest is the writer while there is a backlog. It may wait for the peer, which
+// must take some bytes within every stall timeout.
 func (s *Session) writeRest(b *buffer.Buffer, rest []byte) {
 	for {
 		if err := s.writeSlowly(rest); err != nil {
@@ -239,8 +238,9 @@ func (s *Session) writeRest(b *buffer.Buffer, rest []byte) {
 	}
 }
 
-// writeSlowly writes all of rest; the deadline is for each piece. What the kernel has sent
-// on meanwhile counts: its buffer may take nothing for long on a slow link.
+// writeSlowly writes all of rest, each piece with a deadline. Bytes that the peer's host has
+// acknowledged meanwhile count as progress: on a slow link the kernel's buffer may take
+// nothing for long.
 func (s *Session) writeSlowly(rest []byte) error {
 	const piece = 64 << 10
 	before := s.acked()
@@ -264,8 +264,8 @@ func (s *Session) writeSlowly(rest []byte) error {
 	return nil
 }
 
-// wroteSlowly is wrote, and notes whether the link is slow: that changes little by little,
-// so what is small says nothing.
+// wroteSlowly is wrote, and measures whether the link is slow. A small and quick write says
+// nothing about that.
 func (s *Session) wroteSlowly(n int, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,7 +275,7 @@ func (s *Session) wroteSlowly(n int, took time.Duration) {
 	}
 }
 
-// acked returns how much of what was written has been acknowledged, 0 if that is not known.
+// acked returns how many of the written bytes have been acknowledged; 0 if that is not known.
 func (s *Session) acked() uint64 {
 	sent, ok := s.conn.Sent()
 	if !ok {
@@ -286,8 +286,8 @@ func (s *Session) acked() uint64 {
 	return s.written - min(s.written, uint64(max(0, sent.Unacked)))
 }
 
-// nextRest takes what has come meanwhile, or ends the writer. Its deadline must
-// not stay behind: it holds for writes that don't wait, too.
+// nextRest takes the buffer to write next, or ends the writer. Then it removes the
+// write deadline, which would hold for writes that don't wait, too.
 func (s *Session) nextRest() *buffer.Buffer {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// A peer that sends as fast as its requests are read and executed does not keep
-// others from running: here those that wait for the only processor.
+// A peer that sends as fast as its requests are read and executed does not keep other
+// goroutines from running, here one that waits for the only processor.
 func TestReaderLetsOthersRun(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there each write starts a goroutine")

@@ -4,21 +4,21 @@ import "slices"
 
 // Bounds of a search for clashes.
 const (
-	maxShared = 64 // beginnings that are followed
-	maxBranch = 8  // next bytes of one that are; with more they are no words
+	maxShared = 64 // beginnings that the search follows
+	maxBranch = 8  // next bytes of a beginning that it follows; one with more is not a word
 	maxDepth  = 32 // bytes
 )
 
-// beginning is first bytes that two matchers at least have not said No to.
+// beginning is a series of first bytes for which at least two matchers have not returned No.
 type beginning struct {
 	first []byte
-	open  []int // their places
+	open  []int // indexes of those matchers
 }
 
-// Clash looks for first bytes that two matchers both take with Yes, and returns the places
-// of the two and those bytes; nil if it has found none. It follows words that two matchers
-// begin with, the shortest first, and a bounded number of them: what differs later, as in a
-// binary header, is not found. A matcher that panics has said No.
+// Clash looks for first bytes that two matchers both take with Yes. It returns the indexes of
+// the two and those bytes, which are nil if it has found none. It follows words that two
+// matchers begin with, the shortest first, and a bounded number of them: it does not find
+// clashes in later bytes, as of a binary header. A matcher that panics counts as No.
 func Clash(matchers []Matcher) (a, b int, first []byte) {
 	all := make([]int, len(matchers))
 	for i := range all {
@@ -47,8 +47,8 @@ func Clash(matchers []Matcher) (a, b int, first []byte) {
 	return 0, 0, nil
 }
 
-// ask asks some of the matchers, notes those that have not said No, and returns those that
-// have said Yes.
+// ask calls the matchers at places. It records those that have not returned No in at.open, and
+// returns those that have returned Yes.
 func (at *beginning) ask(matchers []Matcher, places []int) (taken []int) {
 	for _, i := range places {
 		switch guarded(matchers[i], at.first) {
@@ -62,7 +62,7 @@ func (at *beginning) ask(matchers []Matcher, places []int) (taken []int) {
 	return taken
 }
 
-// TakesAll reports whether a matcher takes every connection, by its first byte.
+// TakesAll reports whether a matcher returns Yes for every first byte.
 func TakesAll(match Matcher) bool {
 	for c := range 256 {
 		if guarded(match, []byte{byte(c)}) != Yes {

@@ -27,7 +27,7 @@ func TestClash(t *testing.T) {
 	}
 }
 
-// A clash that is found is one, and the search is short.
+// A clash that is found is a real one, and the search is bounded.
 func TestClashIsBounded(t *testing.T) {
 	asked := 0
 	count := func([]byte) Verdict {

@@ -1,16 +1,15 @@
-// Package sniff tells from the first bytes of a connection who speaks on it.
-// It is pure: whoever reads the bytes keeps the time and the limit.
+// Package sniff recognizes the protocol of a connection by its first bytes. It is
+// pure: the caller reads the bytes and enforces the timeout and the limit.
 package sniff
 
-// Verdict is what a [Matcher] says of the first bytes of a connection.
+// Verdict is the result of a [Matcher] for the first bytes of a connection.
 type Verdict uint8
 
-// The verdicts. No is final: more bytes do not change it, and neither do they
-// change Yes.
+// The verdicts. No and Yes are final: more bytes do not change them.
 const (
-	No   Verdict = iota // another protocol's
-	More                // too few to tell
-	Yes                 // this protocol's
+	No   Verdict = iota // the connection is of another protocol
+	More                // more bytes are needed
+	Yes                 // the connection is of this protocol
 )
 
 // A Matcher looks at the first bytes of a connection, of which more may come.
@@ -18,11 +17,11 @@ const (
 // bytes.
 type Matcher func(first []byte) Verdict
 
-// Decide asks the matchers in order, and returns the place of the one that
-// takes the connection with Yes. One further down is chosen only when all before
-// it have said No: while they need more bytes, the verdict is More. It is No when
-// nobody takes the connection, at the latest when last says that no more bytes
-// come. The place is -1 unless the verdict is Yes.
+// Decide calls the matchers in order and returns the index of the one that takes the
+// connection with Yes, or -1. A matcher is chosen only when all before it have returned
+// No: while one of these needs more bytes, the verdict is More. last says that no more
+// bytes come; then More counts as No. The verdict is No when no matcher takes the
+// connection.
 func Decide(matchers []Matcher, first []byte, last bool) (int, Verdict) {
 	for i, match := range matchers {
 		switch match(first) {
@@ -38,7 +37,7 @@ func Decide(matchers []Matcher, first []byte, last bool) (int, Verdict) {
 	return -1, No
 }
 
-// Prefix returns a Matcher for connections that begin with one of these.
+// Prefix returns a Matcher for connections that begin with one of the prefixes.
 func Prefix(prefixes ...string) Matcher {
 	return func(first []byte) Verdict {
 		verdict := No

@@ -52,8 +52,8 @@ func Example() {
 	// 1 2
 }
 
-// Whatever the bytes are and however they come, the verdict is the same: no byte
-// that arrives later changes a Yes or a No, and nothing is taken without a Yes.
+// The verdict does not depend on how the bytes arrive: later bytes do not change a Yes
+// or a No, and a connection is taken only with a Yes.
 func FuzzDecide(f *testing.F) {
 	f.Add([]byte("POST / HTTP/1.1\r\n"))
 	f.Fuzz(func(t *testing.T, first []byte) {

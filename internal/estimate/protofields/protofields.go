@@ -1,5 +1,5 @@
-// Package protofields tells package estimate of the fields of messages of Protocol Buffers:
-// their Go types say nothing of those in a oneof, and those of the opaque API nothing at all.
+// Package protofields lists the fields of messages of Protocol Buffers for package estimate:
+// the Go types of messages do not show fields in a oneof, and in the opaque API they show none.
 package protofields
 
 import (
@@ -19,7 +19,7 @@ func Of(rt reflect.Type, add func(t reflect.Type, names ...string)) bool {
 	}
 	r := m.ProtoReflect()
 	message := r.Descriptor()
-	if message == nil { // a dynamic one, whose Go type says nothing of its fields
+	if message == nil { // a dynamic message, whose Go type does not show its fields
 		return true
 	}
 	for i := range message.Fields().Len() {
@@ -29,7 +29,7 @@ func Of(rt reflect.Type, add func(t reflect.Type, names ...string)) bool {
 	return true
 }
 
-// typeOf returns a type that takes as much as the field's.
+// typeOf returns a Go type that takes as much memory as the field.
 func typeOf(r protoreflect.Message, fd protoreflect.FieldDescriptor) reflect.Type {
 	switch {
 	case fd.IsMap():
