@@ -14,7 +14,7 @@ import "github.com/tandem-rpc/tandem/server"
 // registration.
 type Names map[string]string
 
-// KeepsNothing is for [server.KeepsNothing].
+// KeepsNothing implements [server.KeepsNothing].
 func (Names) KeepsNothing() {}
 
 // ServiceRegistered adds the aliases of the registered names.

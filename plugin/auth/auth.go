@@ -96,7 +96,7 @@ func New(a Authenticator, opts ...Option) server.PerMethod {
 	return p
 }
 
-// KeepsNothing is for [server.KeepsNothing]. It holds if the functions given to New keep
+// KeepsNothing implements [server.KeepsNothing]. It holds if the functions given to New keep
 // nothing either.
 func (*plugin) KeepsNothing() {}
 

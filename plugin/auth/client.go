@@ -35,7 +35,7 @@ func (f fixed) BeforeCall(_ context.Context, call *tandem.Call) error {
 	return nil
 }
 
-// KeepsNothing is for [client.KeepsNothing].
+// KeepsNothing implements [client.KeepsNothing].
 func (fixed) KeepsNothing() {}
 
 // TokenFrom is [Token] for tokens that change: source is called before every call, and its
@@ -58,5 +58,5 @@ func (s sourced) BeforeCall(ctx context.Context, call *tandem.Call) error {
 	return Token(s.tag, token).BeforeCall(ctx, call)
 }
 
-// KeepsNothing is for [client.KeepsNothing].
+// KeepsNothing implements [client.KeepsNothing].
 func (sourced) KeepsNothing() {}

@@ -84,7 +84,7 @@ func (l *List) Set(opts ...Option) error {
 	return nil
 }
 
-// KeepsNothing is for server.KeepsNothing.
+// KeepsNothing implements server.KeepsNothing.
 func (*List) KeepsNothing() {}
 
 // ConnAccepted returns an error for a connection from an address that is not accepted.

@@ -85,7 +85,7 @@ func New(opts ...Option) *Metrics {
 	return m
 }
 
-// KeepsNothing is for [server.KeepsNothing] and its counterpart of clients.
+// KeepsNothing implements [server.KeepsNothing] and client.KeepsNothing.
 func (*Metrics) KeepsNothing() {}
 
 // ForMethod returns the plugin that counts a server's calls of a method.

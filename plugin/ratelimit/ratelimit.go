@@ -183,7 +183,7 @@ func New(opts ...Option) *Plugin {
 
 func (p *Plugin) add(s scope) { p.scopes = append(p.scopes, s) }
 
-// KeepsNothing is for [server.KeepsNothing].
+// KeepsNothing implements [server.KeepsNothing].
 func (*Plugin) KeepsNothing() {}
 
 // ForMethod compiles the limits that apply to a method.

@@ -31,7 +31,7 @@ var _ server.Panicked = (*Plugin)(nil)
 // may be nil.
 func New(tell func(Panic)) *Plugin { return &Plugin{tell: tell} }
 
-// KeepsNothing is for [server.KeepsNothing].
+// KeepsNothing implements [server.KeepsNothing].
 func (*Plugin) KeepsNothing() {}
 
 // Count returns how many panics there were.

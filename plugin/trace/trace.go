@@ -70,7 +70,7 @@ func New(opts ...Option) *Plugin {
 	return p
 }
 
-// KeepsNothing is for [server.KeepsNothing] and its counterpart of clients.
+// KeepsNothing implements [server.KeepsNothing] and client.KeepsNothing.
 func (*Plugin) KeepsNothing() {}
 
 var _ server.BeforeRequestHeader = (*Plugin)(nil)
