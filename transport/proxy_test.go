@@ -151,7 +151,7 @@ func TestProxyRefuses(t *testing.T) {
 }
 
 // A proxy that sends nothing, or an endless answer, does not block Dial forever.
-func TestProxyThatIsNone(t *testing.T) {
+func TestProxyThatSendsNoAnswer(t *testing.T) {
 	for name, answer := range map[string]func(net.Conn) error{
 		"silent":  func(c net.Conn) error { _, err := io.Copy(io.Discard, c); return err },
 		"endless": endless,
