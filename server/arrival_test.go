@@ -24,18 +24,18 @@ func (p tardy) Serve(ctx context.Context, c *server.Conn) error {
 	if _, err := c.Read(make([]byte, 1)); err != nil {
 		return err
 	}
-	call := &tandem.Call{Method: "Test.Left", Deadline: time.Now().Add(time.Second), Body: nobody{}}
+	call := &tandem.Call{Method: "Test.Left", Deadline: time.Now().Add(time.Second), Body: noBody{}}
 	done := make(chan error, 1)
 	c.Go(ctx, call, func(err error) { done <- err })
 	return <-done
 }
 
-// nobody is the Body of a call without arguments and results.
-type nobody struct{}
+// noBody is the Body of a call without arguments and results.
+type noBody struct{}
 
-func (nobody) Decode(any) error             { return nil }
-func (nobody) Encode(any) error             { return nil }
-func (nobody) Stream() tandem.MessageStream { return nil }
+func (noBody) Decode(any) error             { return nil }
+func (noBody) Encode(any) error             { return nil }
+func (noBody) Stream() tandem.MessageStream { return nil }
 
 // A call's timeout begins when its request arrives at the host, and not when it is read.
 func TestTimeoutBeginsWithArrival(t *testing.T) {

@@ -194,7 +194,7 @@ func waitFor(t *testing.T, what string, cond func() bool) {
 	for end := time.Now().Add(10 * time.Second); !cond(); {
 		if time.Now().After(end) {
 			buf := make([]byte, 1<<16)
-			t.Fatalf("waited in vain for %s\n%s", what, buf[:runtime.Stack(buf, true)])
+			t.Fatalf("timed out waiting for %s\n%s", what, buf[:runtime.Stack(buf, true)])
 		}
 		time.Sleep(5 * time.Millisecond) // polls a condition
 	}

@@ -342,7 +342,7 @@ func (s *Server) adopt(c *net.Conn, ses *session.Session, v visit) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	greeted := s.greetedLocked(c)
-	if !greeted || ses == nil || ses.Err() != nil || s.state != serving { // what has ended is forgotten already
+	if !greeted || ses == nil || ses.Err() != nil || s.state != serving { // an ended session has been forgotten already
 		return false
 	}
 	v.age = s.ages(func(ctx context.Context) { _ = ses.Drain(ctx, "the connection is old") }) // logged as its end

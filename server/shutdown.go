@@ -25,7 +25,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	held := s.drain(parting)
 	late = append(late, s.leave(first, held.listed)...)
-	s.shut(ctx, held.listeners) // before clients are told, who would dial again meanwhile
+	s.shut(ctx, held.listeners) // before clients are told, as they dial again at once
 	parting.bid(held.sessions, held.conns)
 	s.awaitGreeted(ctx)
 	err := parting.wait()

@@ -115,7 +115,7 @@ func TestProxyKeepsFirstBytes(t *testing.T) {
 func TestProxyRefuses(t *testing.T) {
 	proxy := connectProxy(t)
 	for name, c := range map[string]struct{ proxy, address, want string }{
-		"nobody":      {proxy, "127.0.0.1:1", "407 Proxy Authentication Required"},
+		"no user":     {proxy, "127.0.0.1:1", "407 Proxy Authentication Required"},
 		"wrong":       {"http://user:hidden@" + proxy, "127.0.0.1:1", "407 Proxy Authentication Required"},
 		"unreachable": {"http://user:secret@" + proxy, "127.0.0.1:1", "502 Bad Gateway"},
 		"no proxy":    {"127.0.0.1:1", "far.example:1", "far.example:1 through the proxy"},

@@ -142,7 +142,7 @@ func TestTryWriteDoesNotWait(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("%d bytes went into a socket that nobody reads", total)
+	t.Errorf("%d bytes were written to a socket that is not read", total)
 }
 
 func TestStrangersAreNotTrusted(t *testing.T) {

@@ -515,7 +515,7 @@ func TestStreamsAreBounded(t *testing.T) {
 		g.BeginStream()
 	}
 	if s := g.State(); s.Streams < 5 {
-		t.Errorf("%d run after ten samples without anybody who waits", s.Streams)
+		t.Errorf("%d run after ten samples in which nothing waits", s.Streams)
 	}
 	if c := g.State().Counts; c.Streams < 2 {
 		t.Errorf("%d were refused", c.Streams)

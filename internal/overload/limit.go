@@ -361,7 +361,7 @@ func (m *Method) makesQuicker(took float64) bool {
 
 // trial is a cut of a limit, with the measurements before it.
 type trial struct {
-	cut  float64 // what was left of the limit
+	cut  float64 // share of the limit that was left
 	took float64 // the mean of the slow handlers' times, each as a share of the time that its request had
 	late float64 // share of the handlers that were late
 }

@@ -192,7 +192,7 @@ func (t *carrier) dial(ctx context.Context, address string) (net.Conn, error) {
 	}
 }
 
-var errNoAnswer = errors.New("nobody answers")
+var errNoAnswer = errors.New("no answer: check that the server listens there with the same WithKey and WithParity")
 
 // greet says hello once.
 func (t *carrier) greet(ctx context.Context, from string, remote net.Addr, wait time.Duration) (net.Conn, error) {

@@ -48,7 +48,7 @@ func ends(t *testing.T, c net.Conn) {
 		t.Fatal(err)
 	}
 	if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("a connection that nobody accepts has not ended: %v", err)
+		t.Errorf("a connection that was not accepted has not ended: %v", err)
 	}
 	c.Close()
 }

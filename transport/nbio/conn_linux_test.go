@@ -141,7 +141,7 @@ func TestSlowReaderDelaysNoOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := flood.Write(make([]byte, 64<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatalf("64 MiB that nobody reads were taken: %v", err)
+		t.Fatalf("64 MiB were written to a peer that does not read: %v", err)
 	}
 	c, peer := pair(t, n)
 	words := bytes.Repeat([]byte("words"), 500_000)
@@ -150,7 +150,7 @@ func TestSlowReaderDelaysNoOther(t *testing.T) {
 		_ = peer.CloseWrite()
 	}()
 	if got, err := io.ReadAll(c); err != nil || !bytes.Equal(got, words) {
-		t.Errorf("read %d of %d bytes beside a connection that nobody reads, %v", len(got), len(words), err)
+		t.Errorf("read %d of %d bytes while another connection is not read, %v", len(got), len(words), err)
 	}
 }
 

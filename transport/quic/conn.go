@@ -201,7 +201,7 @@ func (c *conn) end() error {
 
 // part ends a connection so that the peer can read what was written: closing QUIC's connection
 // at once would discard it. If the peer's end comes after ours, the peer has read ours, or has
-// closed too. If it came before, the peer reads on until ours, and then closes; so only one of
+// closed too. If it came before, the peer reads on until ours, and then closes; so at most one of
 // the two sides waits.
 func (c *conn) part(ended bool) {
 	until := time.Now().Add(partTime)

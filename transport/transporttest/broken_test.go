@@ -235,16 +235,18 @@ func TestBrokenTransportsFail(t *testing.T) {
 		f      faults
 		checks []string
 	}{
-		"leaks":            {faults{leaks: true}, []string{"a call and its answer"}},
-		"flips":            {faults{flips: true}, []string{"a call and its answer", "large messages"}},
-		"cutsLarge":        {faults{cutsLarge: true}, []string{"large messages", "what was written before the close arrives"}},
-		"swallowsClose":    {faults{swallowsClose: true}, []string{"a client that closes is noticed", "a server that closes is noticed", "what was written before the close arrives", "a silent connection is closed, and others go on"}},
+		"leaks":     {faults{leaks: true}, []string{"a call and its answer"}},
+		"flips":     {faults{flips: true}, []string{"a call and its answer", "large messages"}},
+		"cutsLarge": {faults{cutsLarge: true}, []string{"large messages", "what was written before the close arrives"}},
+		"swallowsClose": {faults{swallowsClose: true}, []string{
+			"a client that closes is noticed", "a server that closes is noticed", "what was written before the close arrives", "a silent connection is closed; others go on",
+		}},
 		"closeDropsTail":   {faults{closeDropsTail: true}, []string{"what was written before the close arrives", "a response to a half close arrives"}},
 		"writeNeverWaits":  {faults{writeNeverWaits: true}, []string{"closing ends a write that waits", "a deadline ends a write that waits"}},
 		"halfCloseIsClose": {faults{halfCloseIsClose: true}, []string{"a half close leaves the other half", "a response to a half close arrives"}},
 		"readOutlives":     {faults{readOutlives: true}, []string{"closing ends a read that waits"}},
 		"writeOutlives":    {faults{writeOutlives: true}, []string{"closing ends a write that waits"}},
-		"noReadDeadline":   {faults{noReadDeadline: true}, []string{"a deadline ends a read, and the connection goes on", "a silent connection is closed, and others go on"}},
+		"noReadDeadline":   {faults{noReadDeadline: true}, []string{"a deadline ends a read, and the connection goes on", "a silent connection is closed; others go on"}},
 		"noWriteDeadline":  {faults{noWriteDeadline: true}, []string{"a deadline ends a write that waits"}},
 		"deadlineKills":    {faults{deadlineKills: true}, []string{"a deadline ends a read, and the connection goes on"}},
 		"listenerTakesAll": {faults{listenerTakesAll: true}, []string{"closing a listener leaves its connections"}},
@@ -253,7 +255,7 @@ func TestBrokenTransportsFail(t *testing.T) {
 		"noAddresses":      {faults{noAddresses: true}, []string{"both ends have addresses"}},
 		"dropsFirst":       {faults{dropsFirst: true}, []string{"first bytes come one at a time", "another protocol has the same port"}},
 		"ignoresTLS":       {faults{ignoresTLS: true}, []string{"TLS takes effect or is refused"}},
-		"acceptWaits":      {faults{acceptWaits: true}, []string{"a silent connection is closed, and others go on"}},
+		"acceptWaits":      {faults{acceptWaits: true}, []string{"a silent connection is closed; others go on"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, check := range tc.checks {

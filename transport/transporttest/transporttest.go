@@ -80,7 +80,7 @@ func Checks() []Check {
 		{"a server that closes is noticed", serverCloses},
 		{"a server that comes back is found", comesBack},
 		{"a peer that vanishes is noticed", vanishes},
-		{"a silent connection is closed, and others go on", silent},
+		{"a silent connection is closed; others go on", silent},
 		{"first bytes come one at a time", trickle},
 		{"another protocol has the same port", otherProtocol},
 		{"TLS takes effect or is refused", startTLS},

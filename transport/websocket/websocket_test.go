@@ -134,7 +134,7 @@ func TestOrigins(t *testing.T) {
 				host, _, _ := strings.Cut(address, "/")
 				header.Set("Origin", strings.ReplaceAll(c.origin, "%h", host))
 			}
-			conn, resp, err := ws.Dial(t.Context(), "ws://"+address, &ws.DialOptions{ //nolint:bodyclose // Dial's documentation says that it need not be closed
+			conn, resp, err := ws.Dial(t.Context(), "ws://"+address, &ws.DialOptions{ //nolint:bodyclose // needless, says Dial
 				HTTPHeader: header, Subprotocols: []string{websocket.Subprotocol},
 			})
 			if err == nil {
@@ -161,7 +161,7 @@ func TestRefusedClientsGetTheReason(t *testing.T) {
 		"text":                {[]string{websocket.Subprotocol}, ws.MessageText, ws.StatusUnsupportedData},
 	} {
 		t.Run(name, func(t *testing.T) {
-			conn, _, err := ws.Dial(t.Context(), "ws://"+address, &ws.DialOptions{Subprotocols: c.protocols}) //nolint:bodyclose // Dial's documentation says that it need not be closed
+			conn, _, err := ws.Dial(t.Context(), "ws://"+address, &ws.DialOptions{Subprotocols: c.protocols}) //nolint:bodyclose // needless, says Dial
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -197,7 +197,7 @@ func TestPingAfterWriteDeadline(t *testing.T) {
 		c, _ := ln.Accept() // the dial fails too
 		accepted <- c
 	}()
-	conn, _, err := ws.Dial(t.Context(), "ws://"+ln.Addr().String(), &ws.DialOptions{Subprotocols: []string{websocket.Subprotocol}}) //nolint:bodyclose // Dial's documentation says that it need not be closed
+	conn, _, err := ws.Dial(t.Context(), "ws://"+ln.Addr().String(), &ws.DialOptions{Subprotocols: []string{websocket.Subprotocol}}) //nolint:bodyclose // needless, says Dial
 	if err != nil {
 		t.Fatal(err)
 	}
