@@ -47,7 +47,7 @@ type ConnectedClient struct {
 	Connections int
 }
 
-// clients are those that have announced themselves.
+// clients holds the connections of clients that have announced themselves.
 type clients struct {
 	mu      sync.Mutex
 	lines   map[string][]line // by ID; the latest is the last

@@ -99,9 +99,9 @@ func (s *Server) fullLocked() error {
 // connection was not there: then it has been closed.
 func (s *Server) greetedLocked(c *net.Conn) bool {
 	if s.state == serving {
-		s.room.Signal() // one more may enter
+		s.room.Signal() // one more connection may enter
 	} else {
-		s.room.Broadcast() // each Shutdown looks
+		s.room.Broadcast() // every Shutdown that waits checks again
 	}
 	return s.greeting.Remove(c)
 }

@@ -61,7 +61,7 @@ func (s *Server) list(ln net.Listener, network string) (listed []*listing, err e
 			err = ErrServerClosed
 		}
 		if err == nil {
-			l.in.Services = s.services(l.in) // those that come later are news
+			l.in.Services = s.services(l.in) // later registrations are sent as updates
 			if err = l.register(); !errors.Is(err, registry.ErrTaken) {
 				err = nil
 			}

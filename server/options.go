@@ -25,7 +25,7 @@ import (
 type Option func(*options)
 
 type options struct {
-	wrong         []error // values that options can't have
+	wrong         []error // an error for each invalid value of an option
 	codecs        []tandem.Codec
 	compressors   []tandem.Compressor
 	compressAbove int
@@ -123,7 +123,7 @@ func replace[T any](list []T, v T, name func(T) string) []T {
 	return append(list, v)
 }
 
-// WithCompressAbove sets the size in bytes from which answers of calls with a
+// WithCompressAbove sets the size in bytes from which responses of calls with a
 // compressor are compressed; 1 KiB by default. It is for tandem's own protocol, as
 // [WithCompressors] is: others have rules of their own.
 func WithCompressAbove(n int) Option {

@@ -110,7 +110,7 @@ type OverloadRefusals struct {
 	Streams uint64 // of streams, while too many ran
 }
 
-// MethodLoad is what overload control knows of a method.
+// MethodLoad is the state of a method in overload control.
 type MethodLoad struct {
 	Name    string
 	Running int64 // handlers

@@ -51,7 +51,7 @@ type ServiceRegistered interface {
 	ServiceRegistered(r *Registration) error
 }
 
-// Registration is what is about to be registered, as a whole or not at all.
+// Registration describes a service or function before it is registered, as a whole or not at all.
 type Registration struct {
 	Service  string   // "" for a function whose name has no dot
 	Receiver any      // the value that has the methods; nil for functions

@@ -40,7 +40,7 @@ type Protocol interface {
 // negotiation (RFC 7301). The negotiated name takes precedence over the first bytes. [WithTLS]
 // offers these names; a listener of your own must offer them itself.
 type ALPN interface {
-	// NextProtos returns the names, as "h2".
+	// NextProtos returns the names, such as "h2".
 	NextProtos() []string
 }
 

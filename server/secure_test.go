@@ -142,7 +142,7 @@ func TestTLSAppliesToServeProtocol(t *testing.T) {
 	}
 }
 
-// hidden is a listener that wraps another without saying so.
+// hidden is a listener that wraps another one in a type that does not show its TLS.
 type hidden struct{ net.Listener }
 
 // A listener that can't have TLS or has it already, and a TLS configuration that can't work,

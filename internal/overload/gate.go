@@ -274,7 +274,7 @@ const (
 	Refuse                // it has not been executed
 )
 
-// Next are requests that have left the queue: to begin now, or refused.
+// Next holds requests that have left the queue: to begin now, or refused.
 type Next struct {
 	Run, Refuse []*Request
 
@@ -455,7 +455,7 @@ type State struct {
 	Slots   int64 // 0 while there is no limit
 	Running int64
 	Waiting int
-	Streams int64 // that run
+	Streams int64 // running
 	Counts  Counts
 }
 

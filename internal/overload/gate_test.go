@@ -276,7 +276,7 @@ func TestNoLimitWithoutOverload(t *testing.T) {
 // limited only for a short time: after three minutes it is clear that no limit helps.
 func TestPollsAreNotKeptBack(t *testing.T) {
 	for name, c := range map[string]struct {
-		event int // one of how many calls ends in time; 0 for none
+		event int // one in this many calls ends in time; 0 for none
 		most  int // calls that do not begin at once, of 20,000 in ten minutes
 	}{"few events": {100, 6000}, "no events": {0, 6000}} {
 		if kept := poll(t, c.event); kept > c.most {

@@ -132,7 +132,7 @@ func (m *Method) roll(cfg *Config, now int64) {
 		}
 	}
 	if m.known.late > cfg.MostLate && inTime >= int64(cfg.Judged) && inTime > late {
-		m.knownUntil, m.immunity = 0, 0 // it was an outage
+		m.knownUntil, m.immunity = 0, 0 // the handlers that were late belonged to an outage
 	}
 	m.release(cfg, most, inTime+late)
 }

@@ -73,7 +73,7 @@ func WithKey(key []byte) Option {
 	}
 }
 
-// locked lets the sessions of a listener share a cipher, which has a buffer of its own.
+// locked lets the sessions of a listener share a cipher, which is not safe for concurrent use.
 type locked struct {
 	kcpgo.BlockCrypt
 
