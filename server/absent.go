@@ -8,14 +8,14 @@ import (
 	"github.com/tandem-rpc/tandem/internal/session"
 )
 
-// longestAbsent is how many bytes of a name that means nothing plugins see.
+// longestAbsent is how many bytes plugins see of the name of a method that does not exist.
 const longestAbsent = 1 << 10
 
-// NoMethod ends a call of a method that does not exist as [Conn.Go] does, in a
-// protocol's own words: it passes the server's interceptors and plugins like any other, to
-// which its error has the code Unimplemented. done gets why, unless one of them refuses
-// the call with an error of its own, or puts one in its place; without any before NoMethod
-// returns. The call's Body is not used, and they see the first KiB of its Method.
+// NoMethod ends a call of a method that does not exist as [Conn.Go] does, but with the
+// protocol's own error, why. The call passes the server's interceptors and plugins like any
+// other; they see an error with the code Unimplemented, and the first KiB of the call's Method.
+// done gets why, unless one of them refuses the call with an error of its own, or replaces the
+// error. Without any, done is called before NoMethod returns. The call's Body is not used.
 func (c *Conn) NoMethod(ctx context.Context, call *tandem.Call, why error, done func(error)) {
 	c.server.outside.calls.Add(1)
 	absent := c.server.absent()
@@ -32,10 +32,10 @@ func (c *Conn) NoMethod(ctx context.Context, call *tandem.Call, why error, done 
 	})
 }
 
-// Refuse ends a call that can't be made, as of a codec that is not known, with why. It
-// first passes the interceptors and plugins round its method: a caller that they refuse
-// gets their error and learns nothing else. The rest is as for [Conn.NoMethod], which is
-// for methods that do not exist; here they may.
+// Refuse ends a call that can't be made, such as one with an unknown codec, with the error why.
+// The call first passes the interceptors and plugins of its method: a caller that they refuse
+// gets their error and learns nothing else. A method that does not exist is passed to
+// [Conn.NoMethod], which is otherwise the same.
 func (c *Conn) Refuse(ctx context.Context, call *tandem.Call, why error, done func(error)) {
 	m := c.server.table.Lookup(call.Method)
 	if m == nil {
@@ -58,7 +58,8 @@ func (c *Conn) Refuse(ctx context.Context, call *tandem.Call, why error, done fu
 	})
 }
 
-// refuse makes a call that ends with why, if nothing round m says otherwise.
+// refuse makes a call that ends with why, unless an interceptor or plugin of m returns another
+// error; same is false then.
 func (c *Conn) refuse(ctx context.Context, m *dispatch.Method, call *tandem.Call, why *tandem.Error, done func(err error, same bool)) {
 	c.start(session.WithRefusal(ctx, why), m, call, func(err error) {
 		done(err, err == error(why)) //nolint:errorlint // it is that one, or another's

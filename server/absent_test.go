@@ -14,7 +14,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// nameless notes for which methods it is asked.
+// nameless records the methods that its ForMethod is called for.
 type nameless struct{ *diary }
 
 func (n nameless) ForMethod(m server.Method) any {
@@ -22,7 +22,7 @@ func (n nameless) ForMethod(m server.Method) any {
 	return nil
 }
 
-// absentTest is a server with those plugins and no methods, and a client of it.
+// absentTest returns a server with those plugins and no methods, and a client of it.
 func absentTest(t *testing.T, plugins ...any) (*server.Server, *client.Client) {
 	t.Helper()
 	srv := server.New(server.WithPlugins(plugins...), server.WithLogger(slog.New(slog.DiscardHandler)))
@@ -36,7 +36,7 @@ func absentTest(t *testing.T, plugins ...any) (*server.Server, *client.Client) {
 	return srv, c
 }
 
-// Calls of every kind that name no method pass the points that need no arguments.
+// Calls of any kind to a method that does not exist pass the points that need no arguments.
 func TestMissingMethodsPassThePoints(t *testing.T) {
 	d := &diary{}
 	_, c := absentTest(t, &witness{diary: d, name: "w"}, nameless{d})
@@ -76,8 +76,8 @@ func TestMissingMethodsPassThePoints(t *testing.T) {
 	}
 }
 
-// What a plugin says of such a call is what the caller hears; a panic of it is the call's
-// alone.
+// A caller of a missing method gets the error of the plugin that refuses; a panic of the plugin
+// fails only that call.
 func TestPluginsRefuseMissingMethods(t *testing.T) {
 	for point, want := range map[string]tandem.Code{
 		"before header": tandem.Unauthenticated, "in": tandem.Unauthenticated, "after header": tandem.Unauthenticated,
@@ -94,7 +94,7 @@ func TestPluginsRefuseMissingMethods(t *testing.T) {
 	}
 }
 
-// A plugin that wants to read the arguments is told why it can't.
+// A plugin that decodes the arguments of a missing method gets an error.
 func TestMissingMethodsHaveNoArguments(t *testing.T) {
 	var failed error
 	_, c := absentTest(t, peeking(func(_ context.Context, call *tandem.Call) {
@@ -114,7 +114,7 @@ func (p peeking) AfterRequestHeader(ctx context.Context, call *tandem.Call) erro
 	return nil
 }
 
-// A method that is registered later is found on a connection that has asked for it.
+// A method that is registered later is found on a connection that has called it before.
 func TestMissingMethodsAreFoundLater(t *testing.T) {
 	d := &diary{}
 	srv, c := absentTest(t, &witness{diary: d, name: "w"})

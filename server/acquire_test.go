@@ -7,14 +7,14 @@ import (
 	"testing/synctest"
 )
 
-// deaf is a context whose end only those notice who ask.
+// deaf is a context whose end shows in Err, but not in Done.
 type deaf struct{ context.Context }
 
 func (deaf) Done() <-chan struct{} { return nil }
 
-// A call whose caller leaves at the moment at which it gets its turn does not
-// start, and its turn is the next one's.
-func TestTurnOfACallThatIsOver(t *testing.T) {
+// A call that is canceled at the moment when it gets a slot does not start, and its slot goes
+// to the next call.
+func TestLimiterSkipsACanceledCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(1, 10, "the test")
 		if err := l.acquire(t.Context(), new(gauge)); err != nil {

@@ -12,18 +12,16 @@ import (
 // errTooMany is the error for a connection beyond [WithMaxConnections].
 var errTooMany = errors.New("server: too many connections")
 
-// ServeProtocol serves one connection that is known to speak p, until its client
-// leaves or the server ends it, and closes it. It is for connections that did not
-// come through a listener of the server: one that was taken over from an HTTP
-// server, a pair of pipes, a socket that a parent process has left. p need not be
-// one of [WithProtocols], and its Match is not asked. The connection counts, and is
-// drained, and is shown to plugins, as all others.
+// ServeProtocol serves one connection that is known to speak p, until its client leaves or the
+// server ends it, and closes it. It is for connections that did not come through a listener of
+// the server: one that was taken over from an HTTP server, a pair of pipes, a socket that a
+// parent process has left. p need not be one of [WithProtocols], and its Match is not called.
+// The connection counts towards the limits, is drained, and is shown to plugins, as all others.
 //
-// With [WithTLS] the connection gets TLS. One that has it already stays as it is, and is
-// refused if the configuration demands certificates of clients. The error
-// says why the connection was not served: [ErrServerClosed], that there are too many, that
-// a plugin has refused it, or that its TLS handshake has failed. How a connection that was
-// served has ended is logged.
+// With [WithTLS] the connection gets TLS. One that has TLS already stays as it is, and is
+// refused if the configuration demands certificates of clients. The error says why the
+// connection was not served: [ErrServerClosed], that there are too many, that a plugin has
+// refused it, or that its TLS handshake has failed. How a served connection ended is logged.
 func (s *Server) ServeProtocol(c net.Conn, p Protocol) error {
 	c, err := s.secureConn(c)
 	if err != nil {
@@ -52,9 +50,8 @@ func (s *Server) ServeProtocol(c net.Conn, p Protocol) error {
 	return nil
 }
 
-// handshake does the handshake of a connection with TLS, which nobody has read from yet:
-// only then is it known who the client is. Meanwhile the connection is one of those that
-// are greeted.
+// handshake does the TLS handshake of a connection that has TLS: the client's identity is known
+// only afterwards. Meanwhile the connection counts as one in its handshake.
 func (s *Server) handshake(c net.Conn) error {
 	if transport.TLSState(c) == nil {
 		return nil
@@ -77,8 +74,8 @@ func (s *Server) handshake(c net.Conn) error {
 	return nil
 }
 
-// adoptForeign makes a connection that no listener has accepted one of the
-// server's, which then waits for its end.
+// adoptForeign adds a connection that no listener has accepted to those of the server, which
+// then waits for its end.
 func (s *Server) adoptForeign(c *Conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// A connection that came from somewhere else is served by the protocol that it is
-// known to speak.
+// A connection that did not come from a listener is served by the protocol that it is known to
+// speak.
 func ExampleServer_ServeProtocol() {
 	srv := server.New()
 	check(srv.RegisterFunc("Math.Double", func(n int) int { return 2 * n }))
@@ -33,8 +33,8 @@ func ExampleServer_ServeProtocol() {
 	// <nil>
 }
 
-// Such connections count, are drained, and are refused when they are too many or
-// the server has ended.
+// Connections of ServeProtocol count towards WithMaxConnections, are drained, and are refused
+// when there are too many or the server has ended.
 func TestServeProtocol(t *testing.T) {
 	srv := server.New(server.WithMaxConnections(1))
 	entered, leave := make(chan struct{}), make(chan struct{})

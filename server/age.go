@@ -9,14 +9,14 @@ import (
 	"github.com/tandem-rpc/tandem/internal/session"
 )
 
-// defaultAgeGrace is what [WithMaxConnectionAge] gives running calls that is told no time.
+// defaultAgeGrace is how long running calls may go on if [WithMaxConnectionAge] has no grace.
 const defaultAgeGrace = 30 * time.Second
 
-// WithMaxConnectionAge ends connections in good order when they are so old, give or take a
-// tenth, drawn for each: clients are told to connect again, as by [Server.Shutdown], lose
-// no call, and a balancer of connections between them and the servers can spread them
-// anew. Calls that are still running grace later fail; 0 means 30 s. By default, or
-// with an age of 0, connections have no age. QUIC's and HTTP's count, too.
+// WithMaxConnectionAge drains connections at that age, plus or minus a tenth, drawn for each.
+// Their clients are told to connect again, as by [Server.Shutdown], and lose no call; so a load
+// balancer of connections before the servers can spread them again. Calls that still run after
+// grace fail; 0 means 30 s. By default, or with an age of 0, connections have no age limit. It
+// applies to all protocols, QUIC and HTTP included.
 func WithMaxConnectionAge(age, grace time.Duration) Option {
 	return func(o *options) {
 		o.want(age >= 0 && grace >= 0, "WithMaxConnectionAge", [2]time.Duration{age, grace}, "0 or more")
@@ -27,10 +27,9 @@ func WithMaxConnectionAge(age, grace time.Duration) Option {
 	}
 }
 
-// WithLameDuck sets how long [Server.Shutdown] goes on to accept connections and calls
-// after it has left the registries and has told the clients that are connected to go
-// elsewhere: the time that balancers and clients with old lists take to notice. None by
-// default.
+// WithLameDuck sets how long [Server.Shutdown] goes on accepting connections and calls after it
+// has left the registries and has told the connected clients to go elsewhere: the time that
+// balancers and clients with old lists take to notice. None by default.
 func WithLameDuck(d time.Duration) Option {
 	return func(o *options) {
 		o.want(d >= 0, "WithLameDuck", d, "0 or more")
@@ -38,8 +37,8 @@ func WithLameDuck(d time.Duration) Option {
 	}
 }
 
-// ages returns a timer that calls retire when a connection has reached its age; nil if it
-// may become any age. The context has the time that is left to running calls.
+// ages returns a timer that calls retire when a connection has reached its age; nil if there is
+// no age limit. The context given to retire ends when the grace for running calls is over.
 func (s *Server) ages(retire func(context.Context)) *time.Timer {
 	if s.opts.maxAge == 0 {
 		return nil
@@ -63,7 +62,7 @@ func (s *Server) ages(retire func(context.Context)) *time.Timer {
 	})
 }
 
-// farewell tells connections to go elsewhere, and waits for their ends.
+// farewell drains connections, and waits until they have ended.
 type farewell struct {
 	ctx context.Context //nolint:containedctx // Shutdown's: when it ends they are closed
 	wg  sync.WaitGroup
@@ -71,7 +70,7 @@ type farewell struct {
 	err error // the first
 }
 
-// bid begins to drain connections; those that are drained already are waited for.
+// bid begins to drain connections. Those that drain already are only waited for.
 func (f *farewell) bid(sessions []*session.Session, conns []*Conn) {
 	for _, ses := range sessions {
 		f.wg.Go(func() { f.note(ses.Drain(f.ctx, "shutting down")) })

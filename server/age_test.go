@@ -25,7 +25,7 @@ func (a *arrivals) ConnAccepted(c net.Conn) (net.Conn, error) {
 	return c, nil
 }
 
-// calling dials a server of serving.
+// calling dials a server that serving has started.
 func calling(t *testing.T, network *transport.Memory) (c *client.Client, stop func()) {
 	t.Helper()
 	c, err := client.Dial("mem://here", client.WithTransport("mem", network))
@@ -39,7 +39,7 @@ func calling(t *testing.T, network *transport.Memory) (c *client.Client, stop fu
 	}
 }
 
-// Connections end at their age, one after the other, and no call is lost by that.
+// Connections end at their age, one after the other, and no call fails because of that.
 func TestOldConnectionsEndWithoutALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen arrivals
@@ -59,7 +59,7 @@ func TestOldConnectionsEndWithoutALoss(t *testing.T) {
 	})
 }
 
-// A call that is running when its connection is old has the grace to end.
+// A call that is still running when its connection reaches its age may go on for the grace.
 func TestOldConnectionsGiveCallsTime(t *testing.T) {
 	for takes, want := range map[time.Duration]tandem.Code{9 * time.Second: tandem.OK, 30 * time.Second: tandem.Unavailable} {
 		synctest.Test(t, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestOldConnectionsGiveCallsTime(t *testing.T) {
 	}
 }
 
-// Connections of other protocols have the same age.
+// Connections of other protocols have a maximum age, too.
 func TestOldForeignConnectionsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, network, stop := serving(t, server.WithProtocols(asleep{}), server.WithMaxConnectionAge(time.Minute, time.Second))
@@ -107,7 +107,7 @@ func TestOldForeignConnectionsEnd(t *testing.T) {
 	})
 }
 
-// asleep is a protocol that reads until it is told that there is no more.
+// asleep is a protocol that reads until io.EOF.
 type asleep struct{}
 
 func (asleep) Name() string { return "asleep" }
@@ -124,7 +124,7 @@ func (asleep) Serve(_ context.Context, c *server.Conn) error {
 	return err
 }
 
-// A lame duck has left its registry and told its clients, and serves on until its time is
+// A lame duck has left its registry and told its clients, and goes on serving until its time is
 // over. Then it accepts no connection.
 func TestLameDuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

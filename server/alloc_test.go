@@ -11,12 +11,11 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// The server's half of a unary call allocates at most three times beyond the
-// message, which with the raw codec is a slice and its bytes. The client is a
-// loop that allocates nothing.
+// The server's half of a unary call allocates at most three times, plus the message, which with
+// the raw codec is a slice and its bytes. The client is a loop that allocates nothing.
 func TestServerAllocations(t *testing.T) {
 	if testing.CoverMode() != "" || raceEnabled {
-		t.Skip("what watches the program allocates; CI runs the tests without it too")
+		t.Skip("coverage and the race detector allocate; CI runs the tests without them too")
 	}
 	const message, budget = 2, 3
 	srv := server.New()
@@ -35,7 +34,7 @@ func TestServerAllocations(t *testing.T) {
 	}
 }
 
-// cannedClient returns a function that makes one call and waits for its answer.
+// cannedClient returns a function that makes one call and waits for its response.
 func cannedClient(t *testing.T, addr net.Addr) func() {
 	t.Helper()
 	v := &victim{t: t, addr: addr.String()}

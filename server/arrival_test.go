@@ -13,7 +13,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// tardy is a protocol whose server reads a request some time after it has come.
+// tardy is a protocol that reads a request some time after it has arrived.
 type tardy struct{ after time.Duration }
 
 func (tardy) Name() string                { return "tardy" }
@@ -24,21 +24,21 @@ func (p tardy) Serve(ctx context.Context, c *server.Conn) error {
 	if _, err := c.Read(make([]byte, 1)); err != nil {
 		return err
 	}
-	call := &tandem.Call{Method: "Test.Left", Deadline: time.Now().Add(time.Second), Body: nobody{}}
+	call := &tandem.Call{Method: "Test.Left", Deadline: time.Now().Add(time.Second), Body: noBody{}}
 	done := make(chan error, 1)
 	c.Go(ctx, call, func(err error) { done <- err })
 	return <-done
 }
 
-// nobody is the Body of a call without arguments and results.
-type nobody struct{}
+// noBody is the Body of a call without arguments and results.
+type noBody struct{}
 
-func (nobody) Decode(any) error             { return nil }
-func (nobody) Encode(any) error             { return nil }
-func (nobody) Stream() tandem.MessageStream { return nil }
+func (noBody) Decode(any) error             { return nil }
+func (noBody) Encode(any) error             { return nil }
+func (noBody) Stream() tandem.MessageStream { return nil }
 
-// The time of a call begins when its request comes to the host, and not when it is read.
-func TestTimeBeginsWithArrival(t *testing.T) {
+// A call's timeout begins when its request arrives at the host, and not when it is read.
+func TestTimeoutBeginsWithArrival(t *testing.T) {
 	const after = 100 * time.Millisecond
 	left := make(chan time.Duration, 1)
 	srv := server.New(server.WithProtocols(tardy{after}))

@@ -65,8 +65,8 @@ func chat(_ context.Context, s *tandem.Stream[string, string]) error {
 	return nil
 }
 
-// What an interceptor puts in the Body's place is what the handler works with,
-// and the session still finds its own.
+// A handler works with the Body that an interceptor has put in place of the session's, and the
+// session still finds its own.
 func TestReplacedBody(t *testing.T) {
 	srv := server.New(server.WithInterceptors(speakLoud), server.WithLogger(quiet))
 	if err := errors.Join(
@@ -115,8 +115,8 @@ func TestReplacedBody(t *testing.T) {
 	}
 }
 
-// What runs at the end of a call may end the goroutine, too: the call has an answer, and
-// nothing of it is left.
+// A function of OnEnd may end the goroutine: the call still has a response, and nothing of it
+// is left.
 func TestExitAtTheEnd(t *testing.T) {
 	srv := server.New(server.WithLogger(quiet))
 	if err := server.Handle(srv, "Test.Leave", func(ctx context.Context, in *string) (*string, error) {

@@ -8,8 +8,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// fit returns an error for options that can't work. New has no error, so everything that
-// comes after it returns this one.
+// fit returns an error for options that can't work. New has no error, so everything that is
+// called after it returns this one.
 func (s *Server) fit() error {
 	if s.misfit != nil {
 		return fmt.Errorf("server: %w", s.misfit)
@@ -17,8 +17,8 @@ func (s *Server) fit() error {
 	return nil
 }
 
-// want notes that an option was given a value that it can't have, unless ok, which it
-// returns.
+// want records an error for the option if ok is false, as it can't have the given value. It
+// returns ok.
 func (o *options) want(ok bool, option string, given any, want string) bool {
 	if !ok {
 		o.wrong = append(o.wrong, fmt.Errorf("%s: got %v: want %s", option, given, want))

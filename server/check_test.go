@@ -15,7 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// misuse are options that can't work, by a part of the error that they make.
+// misuse returns options that can't work, by a part of the error that they make.
 func misuse() map[string]server.Option {
 	double := &doubled{}
 	return map[string]server.Option{
@@ -58,12 +58,12 @@ func misuse() map[string]server.Option {
 	}
 }
 
-// louder takes the connections of talk.
+// louder matches the same first bytes as talk.
 type louder struct{ talk }
 
 func (louder) Name() string { return "louder" }
 
-// askedToo is asked for by the name of asked.
+// askedToo has the same ALPN name as asked.
 type askedToo struct{ asked }
 
 func (askedToo) Name() string { return "asked too" }
@@ -72,7 +72,7 @@ type doubled struct{ _ int }
 
 func (*doubled) ConnAccepted(c net.Conn) (net.Conn, error) { return c, nil }
 
-// Options that can't work, or clash, are an error of all that comes after New, before a
+// Options that can't work, or clash, make every method that is called after New fail, before a
 // connection is accepted.
 func TestMisuseIsAnError(t *testing.T) {
 	for want, option := range misuse() {

@@ -23,7 +23,7 @@ func dialMemory(t *testing.T, network tandem.Transport) *client.Client {
 	return c
 }
 
-// An error that a handler made without a code is an error all the same.
+// An error of a handler without a code reaches the caller as Unknown.
 func TestErrorWithoutCode(t *testing.T) {
 	srv := server.New()
 	network := transport.NewMemory()
@@ -53,9 +53,9 @@ func wantUnknown(t *testing.T, what string, err error) {
 	}
 }
 
-// An interceptor may fail with the error of another call, which never ran. Once
-// its own call's method has run, that says nothing about it.
-func TestInterceptorClaimsNothingAfterTheMethod(t *testing.T) {
+// An interceptor may fail with the error of another call, which never ran. Once its own call's
+// method has run, the caller must not see NotExecuted.
+func TestErrorOfAnInterceptorAfterTheMethodMayHaveExecuted(t *testing.T) {
 	elsewhere := &tandem.Error{Code: tandem.Unavailable, Message: "the audit log is not reachable", NotExecuted: true}
 	for name, c := range map[string]struct {
 		before, after error
@@ -93,9 +93,9 @@ func TestInterceptorClaimsNothingAfterTheMethod(t *testing.T) {
 	}
 }
 
-// What a method passes on of a call that it made says nothing of its own, whatever its
-// shape is.
-func TestMethodsClaimNothing(t *testing.T) {
+// A method may return the error of another call that it made, which never ran. As the method
+// itself has run, the caller must not see NotExecuted.
+func TestErrorOfAMethodMayHaveExecuted(t *testing.T) {
 	var ran atomic.Int64
 	network := transport.NewMemory()
 	for _, address := range []string{"a", "b"} {
@@ -119,7 +119,8 @@ func TestMethodsClaimNothing(t *testing.T) {
 	}
 }
 
-// A countedConn can't be compared, nor can its listener.
+// countedConn counts the bytes that are read. It is not comparable, and neither is its
+// listener.
 type countedConn struct {
 	net.Conn
 	read func(n int)

@@ -20,19 +20,18 @@ import (
 var ErrNoClient = errors.New("no client is connected under this ID")
 
 // WithClients lets clients announce themselves under an ID (client.WithID), so that
-// [Server.Client] can call them: over the connection that they have made, also from
-// behind NAT.
+// [Server.Client] can call them: over the connection that they have made, also from behind NAT.
 //
-// An announcement is a call of [tandem.AnnounceMethod], so it passes interceptors
-// and plugins as every call, and whoever they refuse is not connected. allow, if it
-// is not nil, says besides whether the caller may have the ID: its error refuses it,
-// as PermissionDenied if it has no code. ctx has the call, with the peer's
-// certificate and the metadata. Without it any caller may take any ID.
+// An announcement is a call of [tandem.AnnounceMethod]. It passes interceptors and plugins like
+// every call, and a client that they refuse is not announced. allow, if it is not nil, decides
+// besides whether the caller may have the ID: its error refuses the announcement, as
+// PermissionDenied if it has no code. ctx has the call, with the peer's certificate and the
+// metadata. With a nil allow any caller may take any ID.
 //
-// Of several connections under one ID the latest is called; when it ends, the one
-// before it, if that is still there. So a client that reconnects is reached at once,
-// also while the server has not noticed that its last connection is dead, and one
-// with several connections is one client.
+// Of several connections under one ID the latest is called; when it ends, the one before it, if
+// that is still there. So a client that reconnects is reached at once, even while the server
+// has not noticed the loss of its last connection, and one with several connections is one
+// client.
 func WithClients(allow func(ctx context.Context, id string) error) Option {
 	return func(o *options) { o.clients, o.allowClient = true, allow }
 }
@@ -48,12 +47,12 @@ type ConnectedClient struct {
 	Connections int
 }
 
-// clients are those that have announced themselves.
+// clients holds the connections of clients that have announced themselves.
 type clients struct {
 	mu      sync.Mutex
 	lines   map[string][]line // by ID; the latest is the last
 	ids     map[*session.Session]string
-	changed chan struct{} // closed and replaced when one is added; nil until somebody waits
+	changed chan struct{} // closed and replaced when one is added; nil until a goroutine waits for that
 }
 
 // line is a connection to a client.
@@ -62,10 +61,11 @@ type line struct {
 	since   time.Time
 }
 
-// takesCalls reports whether the client still takes calls over it.
+// takesCalls reports whether the client still takes calls over this connection.
 func (l line) takesCalls() bool { return l.session.TakesCalls() }
 
-// add enters a session under an ID; it has ended if the result is nil.
+// add enters a session under an ID. It fails if the session has another ID already. If the
+// session has ended meanwhile, add removes it again.
 func (c *clients) add(id string, ses *session.Session, now time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +80,7 @@ func (c *clients) add(id string, ses *session.Session, now time.Time) error {
 	}
 	c.lines[id] = append(c.lines[id], line{ses, now})
 	c.ids[ses] = id
-	if ses.Err() != nil { // else its end is still to be told
+	if ses.Err() != nil { // else remove is called when it ends
 		c.removeLocked(ses)
 	}
 	if c.changed != nil {
@@ -143,7 +143,7 @@ func (c *clients) list() []ConnectedClient {
 	return all
 }
 
-// announced serves the announcements of clients.
+// announced returns the method by which clients announce themselves.
 func (s *Server) announced() dispatch.Method {
 	return dispatch.UnaryMethod(tandem.AnnounceMethod, func(ctx context.Context, raw *[]byte) (*[]byte, error) {
 		id, ses := string(*raw), session.FromContext(ctx)
@@ -166,12 +166,12 @@ func (s *Server) announced() dispatch.Method {
 // the order of their IDs.
 func (s *Server) Clients() []ConnectedClient { return s.clients.list() }
 
-// Client returns a caller of the client with that ID, which need not be connected
-// yet: each call goes to the connection that is the latest when it is made. Without
-// any the call fails with [ErrNoClient]; one that ends under a call fails it as
-// Unavailable, and its error says whether it may have executed. Calls without a
-// deadline have five seconds. The codec is the first that the client knows, unless a
-// call names one. It is safe for concurrent use.
+// Client returns a caller of the client with that ID, which need not be connected yet: each
+// call goes to the connection that is the latest when the call is made. Without a connection
+// the call fails with [ErrNoClient]; if the connection ends during a call, the call fails as
+// Unavailable, and its error says whether it may have executed. Calls without a deadline have
+// five seconds. The codec is the first that the client knows, unless a call names one. It is
+// safe for concurrent use.
 func (s *Server) Client(id string) tandem.Caller { return &clientCaller{s, id} }
 
 // AwaitClient returns when the client with that ID is connected, or ctx's error.
@@ -196,7 +196,7 @@ type clientCaller struct {
 	id     string
 }
 
-// over returns a caller over the latest connection.
+// over returns a caller that uses the client's latest connection.
 func (c *clientCaller) over() (*call.Caller, error) {
 	ses := c.server.clients.latest(c.id)
 	if ses == nil {
@@ -211,8 +211,8 @@ func (c *clientCaller) over() (*call.Caller, error) {
 	return &call.Caller{Session: ses, Codec: codec, Timeout: peerTimeout}, nil
 }
 
-// Call makes a unary call. One that did not execute because its connection has just
-// gone is made once more, over the one that has come instead.
+// Call makes a unary call. One that did not execute because its connection drains is made once
+// more, if the client has a newer connection by then.
 func (c *clientCaller) Call(ctx context.Context, method string, args, reply any, opts ...tandem.CallOption) error {
 	first, err := c.over()
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// Handlers that ignore their contexts have five seconds altogether: those that
-// a reader runs, and those with a goroutine of their own.
-func TestCloseWaitsOnce(t *testing.T) {
+// Close waits five seconds in all for handlers that ignore their contexts: those that a reader
+// runs, and those with a goroutine of their own.
+func TestCloseWaitsFiveSecondsForAllHandlers(t *testing.T) {
 	for name, c := range map[string]struct {
 		unary, stream time.Duration // how long the handlers go on
 		takes         time.Duration
@@ -45,8 +45,8 @@ func TestCloseWaitsOnce(t *testing.T) {
 	}
 }
 
-// busyServer returns a server with a call and a stream in progress, which go
-// on for so long after their contexts have ended.
+// busyServer returns a server with a running call and a running stream, whose handlers go on
+// for so long after their contexts have ended.
 func busyServer(t *testing.T, unary, stream time.Duration) *server.Server {
 	t.Helper()
 	srv := server.New(server.WithLogger(quiet))

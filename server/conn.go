@@ -17,9 +17,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// Conn is a connection that a [Protocol] serves, and its way to the server's
-// methods. Reading is for one goroutine at a time; everything else is safe for
-// concurrent use.
+// Conn is a connection that a [Protocol] serves, and through which it calls the server's
+// methods. One goroutine may read at a time; everything else is safe for concurrent use.
 type Conn struct {
 	net.Conn
 
@@ -33,10 +32,10 @@ type Conn struct {
 	calls   sync.WaitGroup
 	over    chan struct{} // closed when the connection has ended
 
-	first  []byte // read to detect the protocol, not yet read again
-	midway bool   // in a request
-	armed  bool   // a read deadline of ours is set
-	left   int    // bytes until it is set anew
+	first  []byte // read to detect the protocol; Read returns it first
+	midway bool   // part of a request has arrived
+	armed  bool   // arm has set a read deadline
+	left   int    // bytes until arm sets it again
 
 	backlog overload.Backlog // used by the goroutine that reads
 	age     atomic.Int64     // ns that the bytes read last had waited in the kernel; 0 if not known
@@ -71,8 +70,8 @@ func (c *Conn) Peer() *tandem.Peer { return c.peer }
 // Addrs returns the addresses that the server listens on, as [Server.Addrs].
 func (c *Conn) Addrs() []net.Addr { return c.server.Addrs() }
 
-// Missing says that there is no method of that name, in the words of net/rpc,
-// which its clients may know. It returns nil if there is one.
+// Missing returns net/rpc's error for a method that does not exist, whose text its clients may
+// compare. It returns nil if the method exists.
 func (c *Conn) Missing(name string) error {
 	dot := strings.LastIndexByte(name, '.')
 	switch t := c.server.table; {
@@ -86,16 +85,14 @@ func (c *Conn) Missing(name string) error {
 	return errors.New("rpc: can't find method " + name)
 }
 
-// Go makes a call of [tandem.Call].Method in another goroutine, with
-// everything that the server puts round its methods. The protocol fills in what
-// the request says: Method, Kind, Metadata, Codec, Deadline, and a Body of its
-// own, whose Decode runs after the interceptors.
+// Go calls the method call.Method in another goroutine, with the server's limits, interceptors
+// and plugins. The protocol fills in what the request says: Method, Kind, Metadata, Codec,
+// Deadline, and a Body of its own, whose Decode runs after the interceptors.
 //
-// done is called exactly once, with the call's error, when the call has ended,
-// however that came about; a method that does not exist is [Conn.NoMethod]'s. The Call
-// must not be used any more when done has returned. Go waits while the connection has
-// [WithMaxOpenCalls] calls in flight; it must not be called by done. ctx is the parent of
-// the handler's context: Serve's, or one that is derived from it.
+// done is called exactly once, with the call's error, when the call has ended; a method that
+// does not exist is passed to [Conn.NoMethod]. The Call must not be used after done has
+// returned. Go waits while the connection has [WithMaxOpenCalls] calls in flight; done must not
+// call it. ctx is the parent of the handler's context: Serve's, or one that is derived from it.
 func (c *Conn) Go(ctx context.Context, call *tandem.Call, done func(error)) {
 	m := c.server.table.Lookup(call.Method)
 	if m == nil {
@@ -106,7 +103,7 @@ func (c *Conn) Go(ctx context.Context, call *tandem.Call, done func(error)) {
 	c.start(ctx, m, call, done)
 }
 
-// start makes a call in another goroutine, when there is room for it.
+// start makes a call in another goroutine, when the connection has a free slot.
 func (c *Conn) start(ctx context.Context, m *dispatch.Method, call *tandem.Call, done func(error)) {
 	select {
 	case c.slots <- struct{}{}:
@@ -117,7 +114,7 @@ func (c *Conn) start(ctx context.Context, m *dispatch.Method, call *tandem.Call,
 	if call.Peer == nil {
 		call.Peer = c.peer
 	}
-	if !c.enter() { // of requests of HTTP/2 some begin while the connection ends
+	if !c.enter() { // requests of HTTP/2 may begin while the connection ends
 		<-c.slots
 		done(notStarted(context.Canceled))
 		return
@@ -129,8 +126,8 @@ func (c *Conn) start(ctx context.Context, m *dispatch.Method, call *tandem.Call,
 	}
 }
 
-// countFromArrival has the call's time begin when the request came to this host: protocols
-// count it from when they read it.
+// countFromArrival moves the call's deadline back by the time that the request waited in the
+// kernel: protocols compute the deadline when they read the request.
 func (c *Conn) countFromArrival(call *tandem.Call) {
 	if c.server.guard == nil || call.Deadline.IsZero() || call.Kind == tandem.Streaming {
 		return
@@ -138,8 +135,8 @@ func (c *Conn) countFromArrival(call *tandem.Call) {
 	call.Deadline = call.Deadline.Add(-time.Duration(c.age.Load()))
 }
 
-// runAdmitted makes a call that the gate has let pass, in another goroutine. waited is nil for one
-// that did not wait.
+// runAdmitted makes a call that the gate has admitted, in another goroutine. waited is nil for
+// a call that did not wait.
 func (c *Conn) runAdmitted(ctx context.Context, m *dispatch.Method, call *tandem.Call, waited *overload.Request, done func(error)) {
 	c.server.crew.run(func() {
 		defer c.leaveCall()
@@ -170,7 +167,8 @@ func (c *Conn) leaveCall() {
 	c.calls.Done()
 }
 
-// enter counts a call in; false when Serve has returned, and its calls are waited for.
+// enter counts a running call. It returns false when Serve has returned: then no further call
+// may begin.
 func (c *Conn) enter() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,7 +186,7 @@ func (c *Conn) wait() {
 	c.calls.Wait()
 }
 
-// limitTime gives the call the method's time, if it has more.
+// limitTime shortens the call's deadline to the timeout of the method, or else of the server.
 func (s *Server) limitTime(m *dispatch.Method, call *tandem.Call) {
 	timeout := s.opts.timeout
 	if m.Timeout != 0 {
@@ -202,7 +200,7 @@ func (s *Server) limitTime(m *dispatch.Method, call *tandem.Call) {
 	}
 }
 
-// run makes one call and tells how it ended.
+// run makes one call and passes its error to done.
 func (s *Server) run(ctx context.Context, m *dispatch.Method, call *tandem.Call, done func(error)) {
 	s.outside.running.Add(1)
 	defer s.outside.running.Add(-1)
@@ -213,7 +211,7 @@ func (s *Server) run(ctx context.Context, m *dispatch.Method, call *tandem.Call,
 		ctx, cancel = context.WithDeadline(ctx, call.Deadline)
 	}
 	defer cancel()
-	if err := ctx.Err(); errors.Is(err, context.DeadlineExceeded) { // it came too late, or its request says so
+	if err := ctx.Err(); errors.Is(err, context.DeadlineExceeded) { // its deadline passed before it began
 		done(notStarted(err))
 		return
 	}
@@ -221,8 +219,8 @@ func (s *Server) run(ctx context.Context, m *dispatch.Method, call *tandem.Call,
 	finish(ctx, call, dispatch.Run(tandem.NewContext(ctx, call), call, m.Func, finish))
 }
 
-// conclude ends the call, which runs functions of the application, and tells how it
-// ended, whatever those do.
+// conclude ends the call and passes its error to done, also if one of the application's
+// functions that it calls panics.
 func (s *Server) conclude(call *tandem.Call, err error, done func(error)) {
 	returned := false
 	defer func() {
@@ -232,27 +230,27 @@ func (s *Server) conclude(call *tandem.Call, err error, done func(error)) {
 		done(err)
 	}()
 	call.End(err)
-	if tandem.AsError(err) == nil { // asks err for its text here, as its methods are the application's, too
+	if tandem.AsError(err) == nil { // calls err's methods here, as they are the application's, too
 		err = nil
 	}
 	returned = true
 }
 
-// panicked reports what panicked and returns an error that says so.
+// panicked reports a panic to the log and the plugins, and returns an error for it.
 func (s *Server) panicked(what string, value any) error {
 	return dispatch.Died(what, value, s.onPanic)
 }
 
-// Midway says whether a request has arrived in part. While it has, the peer must
-// send 64 KiB of it, or its rest, within [WithStallTimeout], or Read fails. At
-// first, and between requests, Read waits as long as it takes.
+// Midway tells the connection whether part of a request has arrived. While it has, Read fails
+// unless the peer sends 64 KiB of the request, or its rest, within [WithStallTimeout]. Before
+// the first request, and between requests, Read has no deadline.
 func (c *Conn) Midway(on bool) {
 	if on != c.midway {
 		c.midway, c.left = on, 0
 	}
 }
 
-// stallBytes are what a peer has to send within the stall timeout.
+// stallBytes is how many bytes a peer has to send within the stall timeout.
 const stallBytes = 64 << 10
 
 // Read reads what the peer sends. When the server drains it returns io.EOF: no
@@ -295,7 +293,7 @@ func (c *Conn) noteRead(n int) {
 	c.age.Store(c.backlog.Age())
 }
 
-// arm sets the deadline of a read, or takes it away, if that has to change.
+// arm sets or removes the read deadline of a request, if that has to change.
 func (c *Conn) arm() error {
 	var deadline time.Time
 	switch {
@@ -325,17 +323,17 @@ func (c *Conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// OnDrain has f called, once and in another goroutine, when the server begins to shut
-// down, and Read go on: for protocols that tell their peers to go elsewhere. Serve, which
-// calls it, must return when the peer's calls are answered, and f when the connection
-// has ended.
+// OnDrain makes Read go on when the server begins to drain the connection, and calls f then,
+// once and in another goroutine: for protocols that tell their peers to go elsewhere. Serve,
+// which calls OnDrain, must return when the peer's calls are answered, and f when the
+// connection has ended.
 func (c *Conn) OnDrain(f func()) {
 	c.mu.Lock()
 	late := c.draining
 	c.onDrain = f
 	c.mu.Unlock()
 	if late {
-		_ = c.Conn.SetReadDeadline(time.Time{}) // a closed connection says so when it is read
+		_ = c.Conn.SetReadDeadline(time.Time{}) // if the connection is closed, the next Read fails
 		c.server.wg.Go(f)                       // f may wait for what Serve does next
 	}
 }
@@ -343,7 +341,8 @@ func (c *Conn) OnDrain(f func()) {
 // past is a deadline that ends a read at once.
 var past = time.Unix(1, 0)
 
-// drain begins the end of the connection.
+// drain begins the end of the connection: Read returns io.EOF from now on, or OnDrain's
+// function is called.
 func (c *Conn) drain() {
 	c.mu.Lock()
 	f, begun := c.onDrain, c.draining
@@ -360,8 +359,8 @@ func (c *Conn) drain() {
 	}
 }
 
-// waits notes how to end the reader's wait, nil when it is over. Then the peer has the stall
-// timeout again.
+// waits stores the function that ends the reader's wait for memory, or nil when the wait is
+// over. The peer then has the full stall timeout again.
 func (c *Conn) waits(giveUp func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -411,15 +410,15 @@ func (c *Conn) end() {
 	_ = c.Conn.Close() // its error changes nothing
 }
 
-// Limits of what is read, and thrown away, from a connection that is closed.
+// Limits of what part reads and discards before it closes a connection.
 const (
 	partingTime  = 500 * time.Millisecond
 	partingBytes = 64 << 10
 )
 
-// part closes the connection so that the last answers arrive: closing with
-// unread bytes resets it, and the reset would overtake them. A client that goes on
-// sending is no longer read, but has the same time to read them.
+// part closes the connection so that the last responses arrive: closing with unread bytes
+// resets it, and the peer would lose responses that it has not read yet. After partingBytes it
+// stops reading, but the client still has the rest of partingTime to read the responses.
 func (c *Conn) part() {
 	defer c.end()
 	by := time.Now().Add(partingTime)

@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 )
 
-// crew runs functions in goroutines that wait for the next when one has returned.
-// A new goroutine's stack has to grow twice or three times in a call that is decoded
-// by reflection, which costs as much as the rest of it.
+// crew runs functions in goroutines, which wait for the next function when one has returned. In
+// a new goroutine the stack has to grow two or three times during a call that is decoded by
+// reflection, which takes as long as the rest of the call.
 type crew struct {
-	ctx  context.Context //nolint:containedctx // the server's: who waits ends with it
+	ctx  context.Context //nolint:containedctx // the server's: idle goroutines end with it
 	wg   *sync.WaitGroup // the server's
 	next chan func()
 	idle atomic.Int64
@@ -23,7 +23,7 @@ func newCrew(ctx context.Context, wg *sync.WaitGroup) *crew {
 	return &crew{ctx: ctx, wg: wg, next: make(chan func())}
 }
 
-// run runs f in a goroutine of the crew. The caller is one that wg waits for.
+// run runs f in a goroutine of the crew. The caller must be counted in wg.
 func (w *crew) run(f func()) {
 	select {
 	case w.next <- f:
@@ -32,7 +32,7 @@ func (w *crew) run(f func()) {
 	}
 }
 
-// work runs f, and then what comes.
+// work runs f, and then what run passes to it.
 func (w *crew) work(f func()) {
 	for {
 		f()

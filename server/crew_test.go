@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 )
 
-// The goroutines of a crew are used again, those that wait are bounded, one that was
-// ended is no loss, and all end with the server.
+// The goroutines of a crew are used again, idle ones are bounded, one that a function has ended
+// is replaced, and all end with the server.
 func TestCrew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var wg sync.WaitGroup

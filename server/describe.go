@@ -7,11 +7,10 @@ import (
 	"github.com/tandem-rpc/tandem/internal/dispatch"
 )
 
-// Method is what a [Protocol], a plugin, or a listing may want to know of a method: its
-// Name, "Service.Method" and no alias; its Kind, Unary or Streaming; MaxMessage, the
-// bytes of the largest request; whether it is Safe (see [MethodSafe]); and the types, as
-// far as they are known, of its Args and Results, or In and Out for a stream. What it
-// refers to must not be changed.
+// Method describes a method to a [Protocol], a plugin or a listing: its Name, "Service.Method"
+// and no alias; its Kind, Unary or Streaming; MaxMessage, the bytes of the largest request;
+// whether it is Safe (see [MethodSafe]); and, as far as they are known, the types of its Args
+// and Results, or of In and Out for a stream. What it refers to must not be changed.
 type Method = dispatch.Description
 
 // Describe describes all methods, sorted by name, without aliases.
@@ -26,11 +25,11 @@ func (s *Server) Describe() []*Method {
 
 func (s *Server) describe(m *dispatch.Method) Method { return m.Describe(s.opts.maxMessage) }
 
-// Draining returns a channel that is closed when Shutdown or Close begins: for
-// streams that would otherwise keep the server from ending.
+// Draining returns a channel that is closed when Shutdown or Close begins: handlers of streams
+// should return then, as Shutdown waits for them.
 func (s *Server) Draining() <-chan struct{} { return s.leaving }
 
-// Method describes the method of that name or alias; nil if there is none.
+// Method returns the description of the method with that name or alias; nil if there is none.
 func (c *Conn) Method(name string) *Method {
 	m := c.server.table.Lookup(name)
 	if m == nil {
@@ -46,8 +45,7 @@ func (c *Conn) Describe() []*Method { return c.server.Describe() }
 // Draining returns a channel that is closed when the server begins to end.
 func (c *Conn) Draining() <-chan struct{} { return c.server.leaving }
 
-// Logger returns the server's log, which discards what is told it unless
-// [WithLogger] was given.
+// Logger returns the server's log. Without [WithLogger] it discards everything.
 func (c *Conn) Logger() *slog.Logger { return c.server.log() }
 
 // MaxMessage returns the server's limit of a message in bytes.
@@ -56,5 +54,5 @@ func (c *Conn) MaxMessage() int { return c.server.opts.maxMessage }
 // MaxOpenCalls returns how many calls the connection may have open.
 func (c *Conn) MaxOpenCalls() int { return c.server.opts.maxOpen }
 
-// StallTimeout returns what [WithStallTimeout] says.
+// StallTimeout returns the time that [WithStallTimeout] sets.
 func (c *Conn) StallTimeout() time.Duration { return c.server.opts.stall }

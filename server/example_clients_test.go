@@ -11,7 +11,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// A device behind NAT connects and says who it is; from then on its server calls it.
+// A device behind NAT connects and announces its ID; from then on its server calls it.
 func ExampleServer_Client() {
 	network := transport.NewMemory()
 	srv := server.New(server.WithClients(func(_ context.Context, id string) error {
@@ -53,8 +53,8 @@ func ExampleServer_Client() {
 	// true true
 }
 
-// What announces a client is a method as any other, so an interceptor can ask for
-// credentials, or leave it alone.
+// The announcement of a client is a method like any other, so an interceptor can ask for
+// credentials.
 func ExampleWithClients() {
 	srv := server.New(server.WithClients(nil), server.WithInterceptors(func(next tandem.Func) tandem.Func {
 		return func(ctx context.Context, call *tandem.Call) error {

@@ -14,8 +14,8 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// A server has all codecs at once: every caller chooses its own, and what a
-// server lacks the caller learns without a call.
+// A server has all codecs at once: every caller chooses its own. A caller learns what a server
+// lacks without a call.
 func ExampleWithCodecs() {
 	srv := server.New(server.WithCodecs(msgpack.Codec()))
 	check(srv.Register(new(Arith)))
@@ -38,7 +38,7 @@ type packed struct{ talk }
 
 func (packed) Codecs() []tandem.Codec { return []tandem.Codec{msgpack.Codec()} }
 
-// A protocol brings its codecs along: tandem's own clients may use them, too.
+// A protocol brings its own codecs, which tandem's own clients may use, too.
 func ExampleCodecProvider() {
 	srv := server.New(server.WithProtocols(packed{}))
 	check(srv.Register(new(Arith)))
@@ -64,7 +64,7 @@ func (c *counting) Compress(dst, src []byte) ([]byte, error) {
 	return c.Compressor.Compress(dst, src)
 }
 
-// A server decides from which size on its answers are worth compressing.
+// A server decides from which size on its responses are compressed.
 func ExampleWithCompressAbove() {
 	gzip := &counting{Compressor: compress.Gzip()}
 	srv := server.New(server.WithCompressors(gzip), server.WithCompressAbove(100))

@@ -16,13 +16,13 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// sized is a protocol whose requests say how long they are: "Method 5\nhello". A
-// server that shuts down says "bye".
+// sized is a protocol whose requests begin with their size: "Method 5\nhello". A server that
+// shuts down sends "bye".
 type sized struct{}
 
 func (sized) Name() string { return "sized" }
 
-// Match decides by the first line, which must have a name and a number.
+// Match needs the first line, which must be a name and a number.
 func (sized) Match(first []byte) server.Verdict {
 	line, _, whole := bytes.Cut(first, []byte("\n"))
 	var name string
@@ -36,12 +36,12 @@ func (sized) Match(first []byte) server.Verdict {
 	return server.NeedMore
 }
 
-// Serve reads one request after the other: it waits for the answer.
+// Serve reads one request at a time: it waits for the response.
 func (p sized) Serve(ctx context.Context, c *server.Conn) error {
 	fmt.Println("hello,", c.Peer().Protocol)
 	c.OnDrain(func() {
 		_, _ = c.Write([]byte("bye\n"))
-		_ = c.SetReadDeadline(time.Now()) // wakes who waits in Read
+		_ = c.SetReadDeadline(time.Now()) // ends the Read that waits
 	})
 	r := bufio.NewReader(c)
 	for {
@@ -66,13 +66,13 @@ func (sized) serveNext(ctx context.Context, c *server.Conn, r io.Reader) error {
 		return err
 	}
 	m := c.Method(name)
-	if m == nil { // who calls may not even know that
+	if m == nil { // plugins may refuse the caller before it learns that
 		done := make(chan error, 1)
 		c.NoMethod(ctx, &tandem.Call{Method: name}, c.Missing(name), func(err error) { done <- err })
 		_, err := fmt.Fprintln(c, "refused:", <-done)
 		return err
 	}
-	if m.Kind != tandem.Unary || n > m.MaxMessage { // nor what it takes
+	if m.Kind != tandem.Unary || n > m.MaxMessage { // likewise
 		done := make(chan error, 1)
 		c.Refuse(ctx, &tandem.Call{Method: name}, errors.New("not so"), func(err error) { done <- err })
 		_, err := fmt.Fprintln(c, "refused:", <-done)
@@ -93,8 +93,8 @@ func (sized) serveNext(ctx context.Context, c *server.Conn, r io.Reader) error {
 	return nil
 }
 
-// A protocol knows the methods before it calls them, says when a request has
-// arrived in part, and may part from its clients in its own way.
+// A protocol knows the methods before it calls them, says when part of a request has arrived,
+// and may end its connections in its own way.
 func ExampleConn() {
 	srv := server.New(server.WithProtocols(sized{}))
 	check(srv.RegisterFunc("Text.Upper", strings.ToUpper))

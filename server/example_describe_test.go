@@ -11,8 +11,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// menu is a protocol that says what there is, and whose clients stay until the
-// server goes.
+// menu is a protocol that lists the methods, and whose clients stay until the server drains.
 type menu struct{}
 
 func (menu) Name() string { return "menu" }
@@ -37,7 +36,8 @@ func (menu) Serve(ctx context.Context, c *server.Conn) error {
 	return nil
 }
 
-// What a server has can be listed, and what lives as long as it hears of its end.
+// A server's methods can be listed, and code that runs for a long time learns when the server
+// drains.
 func ExampleServer_Describe() {
 	srv := server.New(server.WithProtocols(menu{}), server.WithMaxOpenCalls(100))
 	check(srv.RegisterFunc("Shop.Price", func(article string) (int, error) { return len(article), nil }, server.MethodSafe()))

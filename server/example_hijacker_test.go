@@ -9,16 +9,16 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// Counter runs one of its methods by hand.
+// Counter reads the arguments and writes the results of one of its methods itself.
 type Counter struct {
 	server.Hijacker
 	n int
 }
 
-// Add says what crosses the wire; add does the work.
+// Add has the types of the arguments and results; add does the work.
 func (c *Counter) Add(n int) (int, error) { return c.n + n, nil }
 
-// Setup is called at registration. An error of HijackProcess fails that too.
+// Setup is called at registration, which fails with an error of HijackProcess, too.
 func (c *Counter) Setup() { _ = c.HijackProcess("Add", c.add) }
 
 // add reads the arguments and writes the results itself, as many and as late as

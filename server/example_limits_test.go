@@ -16,7 +16,7 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// guest connects as a stranger would who does not speak the protocol well.
+// guest connects like a client that does not speak the protocol well.
 func guest(network tandem.Transport) net.Conn {
 	c, err := network.Dial(context.Background(), "example")
 	if err != nil {
@@ -26,18 +26,18 @@ func guest(network tandem.Transport) net.Conn {
 	return c
 }
 
-// Every limit has a safe default. Servers that strangers can reach may want to
-// be stricter.
+// Every limit has a safe default. Servers that are reachable from the internet may want
+// stricter ones.
 func ExampleNew_hardened() {
 	strict := []server.Option{
-		server.WithHandshakeTimeout(100 * time.Millisecond), // until a connection has said what it is
+		server.WithHandshakeTimeout(100 * time.Millisecond), // until a connection's protocol is known
 		server.WithStallTimeout(100 * time.Millisecond),     // for the rest of a frame
 		server.WithSilence(5 * time.Second),                 // of a client whose calls are running
 		server.WithMaxConnections(1000),
-		server.WithProxies(netip.MustParsePrefix("10.1.0.0/28")), // load balancers, each the way of many clients
+		server.WithProxies(netip.MustParsePrefix("10.1.0.0/28")), // load balancers, each with connections of many clients
 		server.WithMaxOpenCalls(100),                             // of each
 		server.WithMaxMessage(10_000),                            // bytes, before and after decompression
-		server.WithStreamWindow(64 << 10),                        // bytes that nobody has received yet
+		server.WithStreamWindow(64 << 10),                        // bytes that are not received yet
 		server.WithTimeout(time.Second),
 	}
 	srv := server.New(strict...)
@@ -69,7 +69,7 @@ func ExampleNew_hardened() {
 	// 5
 }
 
-// Who comes when the house is full is turned away at once.
+// Connections beyond the limit are closed at once.
 func ExampleWithMaxConnections() {
 	srv := server.New(server.WithMaxConnections(1))
 	network := transport.NewMemory()
@@ -83,8 +83,8 @@ func ExampleWithMaxConnections() {
 	// EOF
 }
 
-// A client may make more calls than a connection may have open: they wait on
-// its side, and have not executed if their time runs out there.
+// A client may make more calls than a connection may have open: they wait at the client, and
+// have not executed if their deadline passes there.
 func ExampleWithMaxOpenCalls() {
 	srv := server.New(server.WithMaxOpenCalls(2))
 	started, release := make(chan struct{}), make(chan struct{})
@@ -109,8 +109,8 @@ func ExampleWithMaxOpenCalls() {
 	// <nil> <nil>
 }
 
-// Which deadline holds: the method's own goes before the server's, and both
-// are shortened by the caller's.
+// A method's own timeout takes precedence over the server's, and the caller's deadline shortens
+// both.
 func ExampleMethodTimeout() {
 	left := func(ctx context.Context, _ *int) (*string, error) {
 		text := "no deadline"
@@ -136,7 +136,7 @@ func ExampleMethodTimeout() {
 	// 2m0s
 }
 
-// Limits of one method protect what is behind it, and leave the others alone.
+// Limits of one method protect what it uses, and do not affect other methods.
 func ExampleMethodConcurrency() {
 	started, release := make(chan struct{}), make(chan struct{})
 	scale := func(_ context.Context, image *[]byte) (*[]byte, error) {

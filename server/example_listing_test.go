@@ -10,7 +10,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// A server tells its registry, every 10 ms here, how many calls it gets.
+// A server reports its rate of calls to its registry, here every 10 ms.
 func ExampleWithLoadReport() {
 	list := registry.NewMemory()
 	srv := server.New(

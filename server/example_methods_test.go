@@ -9,8 +9,8 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// One process may have several servers: what all may call, and what only
-// operators may, on an address of its own.
+// One process may have several servers: one for all callers, and one for operators, on an
+// address of its own.
 func ExampleServer() {
 	register := func(srv *server.Server) error {
 		return errors.Join(srv.Register(new(Arith)),
@@ -47,7 +47,8 @@ func (Stock) Count(_ context.Context, item string) (int, error) { return len(ite
 
 func (Stock) String() string { return "stock" }
 
-// Methods that can't be served are an error that names them, or left out.
+// Methods that can't be served are named in the error of Register, or left out with
+// SkipUnsuitable.
 func ExampleSkipUnsuitable() {
 	srv := server.New()
 	fmt.Println(srv.Register(Stock{}))
@@ -57,8 +58,8 @@ func ExampleSkipUnsuitable() {
 	// <nil> [Stock.Count]
 }
 
-// A service goes by another name than its type's, and its methods need not all
-// be served, nor under Go's names.
+// A service may have another name than its type, and its methods other names than Go's; some
+// may be left out.
 func ExampleServer_RegisterName() {
 	srv := server.New()
 	check(srv.RegisterName("math", new(Arith),

@@ -9,7 +9,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// everywhere is at every point. Most plugins are at one or two.
+// everywhere implements every point. Most plugins implement one or two.
 type everywhere struct{}
 
 func (everywhere) ServiceRegistered(r *server.Registration) error {
@@ -75,7 +75,7 @@ var _ = []any{
 
 func (everywhere) Panicked(what string, value any, _ []byte) { fmt.Println(what, value) }
 
-// choosy is at the points of one method.
+// choosy applies to one method.
 type choosy struct{}
 
 func (choosy) ForMethod(m server.Method) any {
@@ -85,7 +85,7 @@ func (choosy) ForMethod(m server.Method) any {
 	return everywhere{}
 }
 
-// Every point of a server, in its order.
+// This plugin prints every point of a server, in order.
 func ExampleWithPlugins_points() {
 	srv := server.New(server.WithPlugins(everywhere{}, choosy{}))
 	check(srv.Register(new(Arith)))

@@ -12,9 +12,9 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// talk is a protocol of lines: a client says "CALL Method argument", and reads
-// the result, or "failed" and the error. Answers come in the order in which the
-// calls end. "BYE" is answered by "bye", and the connection ends.
+// talk is a protocol of lines: a client sends "CALL Method argument", and reads the result, or
+// "failed" and the error. Responses come in the order in which the calls end. "BYE" is answered
+// by "bye", and the connection ends.
 type talk struct{}
 
 var (
@@ -24,10 +24,10 @@ var (
 
 func (talk) Name() string { return "talk" }
 
-// NextProtos is for clients that ask for the protocol when TLS begins.
+// NextProtos is for clients that select the protocol in the TLS handshake.
 func (talk) NextProtos() []string { return []string{"talk"} }
 
-// Match decides by the first word.
+// Match compares the first word.
 func (talk) Match(first []byte) server.Verdict {
 	const word = "CALL "
 	switch n := min(len(first), len(word)); {
@@ -80,8 +80,8 @@ func (b *talkBody) Encode(v any) error {
 
 func (*talkBody) Stream() tandem.MessageStream { return nil }
 
-// A protocol of one's own has the port in common with tandem's: interceptors,
-// limits and methods are the same for both.
+// A protocol of your own shares the port with tandem's: interceptors, limits and methods are
+// the same for both.
 func ExampleWithProtocols() {
 	tell := func(next tandem.Func) tandem.Func {
 		return func(ctx context.Context, call *tandem.Call) error {

@@ -16,8 +16,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// parcel is a protocol whose requests are a 4, their size in four bytes, and a compressed
-// text in JSON, of which it says how many bytes of memory it needs.
+// parcel is a protocol whose requests are a 4, their size in four bytes, and a compressed text
+// in JSON. Its response says how many bytes of memory the text needs.
 type parcel struct{}
 
 func (parcel) Name() string { return "parcel" }
@@ -40,7 +40,7 @@ func (parcel) Serve(ctx context.Context, c *server.Conn) error {
 			return err
 		}
 		held := c.Reserve(ctx)
-		if err := held.Await(int64(size), time.Time{}); err != nil { // before its first byte is read
+		if err := held.Await(int64(size), time.Time{}); err != nil { // before the first of them is read
 			return err
 		}
 		packed := make([]byte, size)
@@ -70,7 +70,7 @@ func (b *parcelBody) Decode(v any) error {
 	}
 	b.held.Return(int64(len(b.packed))) // it is not needed any more
 	b.packed = nil
-	if text, ok := v.(*string); ok && plain[0] != '"' { // a decoder of one's own says what it takes
+	if text, ok := v.(*string); ok && plain[0] != '"' { // a decoder of your own reserves what it takes
 		if err := b.held.Expect(int64(len(plain))); err != nil {
 			return err
 		}
@@ -87,8 +87,8 @@ func (b *parcelBody) Encode(v any) error {
 
 func (*parcelBody) Stream() tandem.MessageStream { return nil }
 
-// A protocol of one's own reserves the memory of its requests: what they declare before it
-// is read, and what decompressing and decoding takes.
+// A protocol of your own reserves the memory of its requests: the declared size before a
+// request is read, and what decompressing and decoding take.
 func ExampleConn_Reserve() {
 	srv := server.New(server.WithProtocols(parcel{}), server.WithMemory(8<<20), server.WithMaxDecoded(1<<20))
 	check(server.Handle(srv, "Parcel.Open", func(_ context.Context, text *string) (*int, error) {

@@ -16,8 +16,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// A listener may come from anywhere: a socket that was handed over by the
-// parent process, or one whose port the system has chosen.
+// A listener may come from anywhere: a socket that the parent process has passed on, or one
+// whose port the system has chosen.
 func ExampleServer_ServeListener() {
 	srv := server.New()
 	check(srv.Register(new(Arith)))
@@ -66,8 +66,8 @@ func ExampleServer_Addrs() {
 	// server: closed server: closed []
 }
 
-// A handler that does not look at its context can't be ended by anybody. The
-// server says so instead of waiting for it for ever.
+// A handler that ignores its context can't be stopped. Shutdown returns an error instead of
+// waiting for it forever.
 func ExampleServer_Shutdown_stubborn() {
 	srv := server.New()
 	started, release := make(chan struct{}), make(chan struct{})
@@ -93,8 +93,8 @@ func ExampleServer_Shutdown_stubborn() {
 	// <nil>
 }
 
-// A panic harms nobody else. The server's log has all about it, the caller
-// learns only that it happened.
+// A panic fails only its own call. The server's log has the details, the caller learns only
+// that it happened.
 func ExampleWithLogger() {
 	brief := func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey || a.Key == "stack" {
@@ -113,9 +113,9 @@ func ExampleWithLogger() {
 	// internal: method Arith.Inverse panicked
 }
 
-// Behind a balancer of connections: clients connect again every half hour, so that new
-// servers get their share, and a server that is stopped serves on until the balancer has
-// noticed.
+// A server behind a load balancer of connections: clients connect again every half hour, so
+// that new servers get their share, and a server that is stopped goes on serving until the
+// balancer has noticed.
 func ExampleWithMaxConnectionAge() {
 	srv := server.New(
 		server.WithMaxConnectionAge(30*time.Minute, time.Minute),

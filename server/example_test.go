@@ -34,12 +34,12 @@ func (*Arith) Divide(a, b int) (quo, rem int, err error) {
 	return a / b, a % b, nil
 }
 
-// start serves on an in-memory network and returns a client and what ends both.
+// start serves on an in-memory network, and returns a client and a function that closes both.
 func start(srv *server.Server, opts ...client.Option) (*client.Client, func()) {
 	return startOn(transport.NewMemory(), srv, opts...)
 }
 
-// startOn does so on a network that has other guests.
+// startOn is start on a network that has other connections, too.
 func startOn(network *transport.Memory, srv *server.Server, opts ...client.Option) (*client.Client, func()) {
 	ln, err := network.Listen(context.Background(), "example")
 	check(err)
@@ -54,7 +54,7 @@ func startOn(network *transport.Memory, srv *server.Server, opts ...client.Optio
 	}
 }
 
-// check ends an example that can't go on.
+// check panics if an example can't go on.
 func check(err error) {
 	if err != nil {
 		panic(err)
@@ -236,8 +236,7 @@ func ExampleWithMaxConcurrency() {
 	// <nil>
 }
 
-// Shutdown lets running calls finish; the registry and the clients learn of it
-// first.
+// Shutdown lets running calls finish, after it has told the registry and the clients.
 func ExampleServer_Shutdown() {
 	list := registry.NewMemory()
 	network := transport.NewMemory()

@@ -38,7 +38,7 @@ func selfSigned(name string) (tls.Certificate, *x509.CertPool) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, pool
 }
 
-// With mutual TLS each side knows who the other is.
+// With mutual TLS each side knows the identity of the other.
 func ExampleWithTLS() {
 	cert, trusted := selfSigned("alice")
 	srv := server.New(server.WithTLS(&tls.Config{

@@ -2,8 +2,8 @@ package server
 
 import "github.com/tandem-rpc/tandem/internal/overload"
 
-// Gate returns the server's gate, which is told of the processors by the test only. It must
-// be called before Serve.
+// Gate returns the server's gate, without the goroutine that samples the processors: only the
+// test does. It must be called before Serve.
 func (s *Server) Gate() *overload.Gate {
 	s.guard.begin.Do(func() {})
 	return s.guard.gate

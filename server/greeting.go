@@ -9,20 +9,20 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// minHandshake is how long a connection may always take for its handshake, however many
-// others wait: honest clients that all come back at once are quicker.
+// minHandshake is how long a connection may always take for its handshake, however many others
+// wait. Clients that all reconnect at once are quicker.
 const minHandshake = 100 * time.Millisecond
 
 // mostShed is how many connections are closed when the system has no room for another.
 const mostShed = 64
 
-// errCrowded is why a connection in its handshake was closed.
+// errCrowded is the reason when a connection in its handshake is closed to make room.
 var errCrowded = errors.New("too many connections in their handshake: the oldest one of the network that holds most was closed; WithProxies exempts proxies")
 
-// enter makes a new connection one of those in their handshake. When they are too many it
-// closes the one that [transport.Handshakes] names, so that silent connections do not keep
-// others out. While even that one is new, the accept loop waits: thousands of honest
-// clients that come back at once then queue in the system.
+// enter adds a new connection to those in their handshake. If they are too many, it closes the
+// one that [transport.Handshakes] selects, so that silent connections do not keep others out.
+// If even that one is new, the accept loop waits: thousands of clients that reconnect at once
+// then queue in the system.
 func (s *Server) enter(c *net.Conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +39,8 @@ func (s *Server) enter(c *net.Conn) error {
 	return nil
 }
 
-// waitForRoomLocked waits until a connection is greeted no more, at most so long.
+// waitForRoomLocked waits until a connection is no longer in its handshake, or for at most that
+// long.
 func (s *Server) waitForRoomLocked(most time.Duration) {
 	late := time.AfterFunc(most, func() {
 		s.mu.Lock()
@@ -63,14 +64,14 @@ func (s *Server) closeOldLocked(now time.Time) (wait time.Duration) {
 	s.greeting.Remove(c)
 	gone := *c
 	s.wg.Go(func() { // its Close may take time
-		_ = gone.Close() // what greets it notices
+		_ = gone.Close() // its goroutine notices
 		s.turnedAway(gone, errCrowded)
 	})
 	return 0
 }
 
-// shed closes connections in their handshake, if they are old enough: the system has no
-// room for new ones.
+// shed closes connections that have been in their handshake for long enough, when the system
+// has no room for new ones.
 func (s *Server) shed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,8 +82,8 @@ func (s *Server) shed() {
 	}
 }
 
-// fullLocked says why the server takes no further connection; nil if it does. One in its
-// handshake makes room, if it is old enough.
+// fullLocked returns why the server takes no further connection; nil if it does. If the server
+// is full, it closes a connection that has been in its handshake for long enough.
 func (s *Server) fullLocked() error {
 	if !s.welcomesLocked() {
 		return ErrServerClosed
@@ -94,18 +95,19 @@ func (s *Server) fullLocked() error {
 	return nil
 }
 
-// greetedLocked says that a connection is being greeted no more. It reports whether the
-// connection was one of those; if not, it has been closed.
+// greetedLocked removes a connection from those in their handshake. It returns false if the
+// connection was not there: then it has been closed.
 func (s *Server) greetedLocked(c *net.Conn) bool {
 	if s.state == serving {
-		s.room.Signal() // one more may enter
+		s.room.Signal() // one more connection may enter
 	} else {
-		s.room.Broadcast() // each Shutdown looks
+		s.room.Broadcast() // every Shutdown that waits checks again
 	}
 	return s.greeting.Remove(c)
 }
 
-// networkOf returns the network that a connection counts for.
+// networkOf returns the network that a connection counts for; the zero Prefix for one of
+// [WithProxies].
 func (s *Server) networkOf(a net.Addr) netip.Prefix {
 	ip := transport.IP(a)
 	for _, p := range s.opts.proxies {

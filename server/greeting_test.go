@@ -21,8 +21,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// door is a listener whose connections come from the addresses that a test names, and
-// which has room for so many at a time.
+// door is a listener whose connections come from the addresses that a test names, and which has
+// a number of file descriptors.
 type door struct {
 	net.Listener // for what is not used
 
@@ -38,7 +38,7 @@ func newDoor(room int64) *door {
 	return d
 }
 
-// comer is a connection from somewhere.
+// comer is a connection from a given address.
 type comer struct {
 	net.Conn
 
@@ -74,7 +74,7 @@ func (d *door) Close() error {
 	return nil
 }
 
-// dial comes from an address. It returns when the connection is accepted.
+// dial connects from an address. It returns when the connection is accepted.
 func (d *door) dial(t *testing.T, from string) net.Conn {
 	near, far := net.Pipe()
 	d.conns <- &comer{Conn: far, door: d, from: net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(from), 1))}
@@ -82,8 +82,8 @@ func (d *door) dial(t *testing.T, from string) net.Conn {
 	return near
 }
 
-// open reports which of the connections the server has not closed, once it has nothing
-// else to do. It is for bubbles.
+// open returns the numbers of the connections that the server has not closed, when all other
+// goroutines of the synctest bubble wait.
 func open(conns []net.Conn) (left []int) {
 	synctest.Wait()
 	for i, c := range conns {
@@ -95,7 +95,7 @@ func open(conns []net.Conn) (left []int) {
 	return left
 }
 
-// answered makes a call of talk.
+// answered makes a call of talk and checks the response.
 func answered(t *testing.T, c net.Conn) {
 	t.Helper()
 	go func() { _, _ = io.WriteString(c, "CALL Echo hello\n") }()
@@ -104,7 +104,7 @@ func answered(t *testing.T, c net.Conn) {
 	}
 }
 
-// doorTest has a server with the protocol talk behind a door.
+// doorTest starts a server with the protocol talk behind a door.
 func doorTest(t *testing.T, room int64, opts ...server.Option) *door {
 	t.Helper()
 	srv := server.New(append(opts, server.WithProtocols(talk{}), server.WithHandshakeTimeout(time.Minute))...)
@@ -123,8 +123,9 @@ func doorTest(t *testing.T, room int64, opts ...server.Option) *door {
 
 const mostGreeted = 1024
 
-// When there are too many in their handshake, the oldest one of the network with most of
-// them is closed: of one address, not the first that came; a proxy's count alone.
+// When too many connections are in their handshake, the oldest one of the network with most of
+// them is closed, not the oldest of all. Each connection of a proxy counts as a network of its
+// own.
 func TestLargestNetworkMakesRoom(t *testing.T) {
 	proxies := server.WithProxies(netip.MustParsePrefix("10.0.0.0/8"))
 	for name, row := range map[string]struct {
@@ -160,7 +161,7 @@ func TestLargestNetworkMakesRoom(t *testing.T) {
 	}
 }
 
-// Silent connections take no place of those that WithMaxConnections allows.
+// Silent connections do not use up WithMaxConnections: an old one is closed for a new one.
 func TestSilentConnectionsMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := doorTest(t, 100, server.WithMaxConnections(3))
@@ -182,8 +183,8 @@ func TestSilentConnectionsMakeRoom(t *testing.T) {
 	})
 }
 
-// When the system has no file descriptors left, accept is tried again, not in a hot loop;
-// silent connections make room, calls go on.
+// When the system has no file descriptors left, silent connections are closed to make room,
+// accept is tried again after a pause, and calls go on.
 func TestNoFileDescriptors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const room = 100
@@ -207,7 +208,7 @@ func TestNoFileDescriptors(t *testing.T) {
 	})
 }
 
-// An accept that fails is tried again after 5 ms, and later each second at most.
+// A failed accept is tried again after 5 ms, and later at least once a second.
 func TestFailedAcceptsBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := doorTest(t, 1)
@@ -232,8 +233,8 @@ var (
 	floodP99      = flag.Duration("flood-p99", 0, "time that 99 % of the honest ones may take; 0 for any")
 )
 
-// A flood of silent connections keeps no honest one out. From one address they can't,
-// however slow the machine is; make flood sends them from thousands, against the clock.
+// A flood of silent connections keeps no honest client out. This test floods from one address,
+// which holds on a machine of any speed; make flood does so from thousands, with a time limit.
 func TestSilentFlood(t *testing.T) {
 	srv := server.New(server.WithProtocols(talk{}), server.WithHandshakeTimeout(30*time.Second))
 	if err := srv.RegisterFunc("Echo", func(s string) string { return s }); err != nil {

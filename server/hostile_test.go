@@ -31,19 +31,19 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// victim is a server under attack with 200 honest calls a second beside.
+// victim is a server under attack, with 200 calls a second of an honest client.
 type victim struct {
 	t       *testing.T
 	addr    string
 	release chan struct{} // ends the handlers of "Test.Never"
-	room    uint64        // bytes by which the heap in use may grow meanwhile
+	room    uint64        // bytes by which the heap in use may grow during the attack
 	made    atomic.Int64  // honest calls so far
 }
 
 const stall = 400 * time.Millisecond
 
-// besiege runs the attack while honest calls go on; none of them may fail, the
-// heap stays small, and afterwards it and the goroutines are what they were.
+// besiege runs the attack while honest calls go on. None of them may fail, the heap in use must
+// stay small, and afterwards heap and goroutines must be what they were before.
 func besiege(t *testing.T, attack func(v *victim), opts ...server.Option) {
 	t.Helper()
 	v := &victim{t: t, release: make(chan struct{}), room: 64 << 20}
@@ -56,7 +56,7 @@ func besiege(t *testing.T, attack func(v *victim), opts ...server.Option) {
 	honest := v.honest(c, 100*time.Millisecond)
 	honest()
 	recordGoroutines(8192)
-	// everything that stays is there now
+	// memory that the server keeps has been allocated now
 	heap, goroutines := footprint()
 
 	stop, peak := v.honest(c, 0), watchHeap()
@@ -141,9 +141,9 @@ func (v *victim) honest(c *client.Client, d time.Duration) (stop func()) {
 	}
 }
 
-// recordGoroutines has n goroutines at once. The runtime keeps a record, about
-// 450 bytes of the heap, of as many goroutines as ever ran at once; without
-// this it would count as growth how far an attack got ahead of the server.
+// recordGoroutines runs n goroutines at once. The runtime keeps about 450 bytes of the heap for
+// each of the most goroutines that ever ran at once; without this they would count as growth
+// during the attack.
 func recordGoroutines(n int) {
 	var wg sync.WaitGroup
 	done := make(chan struct{})
@@ -154,8 +154,8 @@ func recordGoroutines(n int) {
 	wg.Wait()
 }
 
-// watchHeap looks every 50 ms until the returned function is called, which
-// tells the most that was in use at any time, and in all with the garbage.
+// watchHeap samples the heap every 50 ms until the returned function is called, which returns
+// the maximum in use, and the maximum with garbage.
 func watchHeap() (peak func() (live, all uint64)) {
 	done := make(chan struct{})
 	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}}
@@ -194,7 +194,7 @@ func waitFor(t *testing.T, what string, cond func() bool) {
 	for end := time.Now().Add(10 * time.Second); !cond(); {
 		if time.Now().After(end) {
 			buf := make([]byte, 1<<16)
-			t.Fatalf("waited in vain for %s\n%s", what, buf[:runtime.Stack(buf, true)])
+			t.Fatalf("timed out waiting for %s\n%s", what, buf[:runtime.Stack(buf, true)])
 		}
 		time.Sleep(5 * time.Millisecond) // polls a condition
 	}
@@ -244,7 +244,8 @@ func (v *victim) write(c net.Conn, b []byte) {
 	}
 }
 
-// closedWithin reads until the server hangs up and returns the farewell's text.
+// closedWithin reads until the server closes the connection, and returns the message of its
+// GoAway frame.
 func (v *victim) closedWithin(c net.Conn, d time.Duration) string {
 	v.t.Helper()
 	defer c.Close()
@@ -458,8 +459,7 @@ type foreign struct{ tandem.Codec }
 
 func (foreign) Name() string { return "foreign" }
 
-// bomb is a compressor whose compressed form of anything is much too large
-// when it is decompressed.
+// bomb is a compressor whose output, for any input, is much too large when it is decompressed.
 type bomb struct {
 	tandem.Compressor
 	packed []byte
@@ -468,7 +468,7 @@ type bomb struct {
 func (b bomb) Compress(dst, _ []byte) ([]byte, error) { return append(dst, b.packed...), nil }
 
 func TestDecompressionBomb(t *testing.T) {
-	var bombs []bomb // made before anybody looks at the heap
+	var bombs []bomb // made before the heap is measured
 	for _, c := range []tandem.Compressor{compress.Gzip(), compress.Deflate(), snappy.Compressor(), zstd.Compressor()} {
 		packed, err := c.Compress(nil, make([]byte, 32<<20))
 		if err != nil {
@@ -532,7 +532,7 @@ func TestHundredThousandCancels(t *testing.T) {
 		c := v.client()
 		defer c.Close()
 		if err := c.Call(context.Background(), "Test.Echo", []byte("x"), nil, client.Codec("raw"), client.Timeout(time.Minute)); err != nil {
-			t.Fatal(err) // connecting is not what is tested
+			t.Fatal(err) // connect first: this is not part of the test
 		}
 		total := 100_000
 		if testing.Short() {
@@ -554,7 +554,7 @@ func TestHundredThousandCancels(t *testing.T) {
 			})
 		}
 		wg.Wait()
-	}, server.WithHandshakeTimeout(10*time.Second), server.WithStallTimeout(10*time.Second)) // this client is honest, if busy
+	}, server.WithHandshakeTimeout(10*time.Second), server.WithStallTimeout(10*time.Second)) // this client is honest, but busy
 }
 
 func TestHandlerThatNeverReturns(t *testing.T) {
@@ -626,7 +626,7 @@ func TestProtocolViolations(t *testing.T) {
 	})
 }
 
-// Not even Close waits for ever for a handler that never returns.
+// Shutdown and Close do not wait forever for a handler that never returns.
 func TestCloseLeavesStubbornHandlersBehind(t *testing.T) {
 	srv := server.New()
 	release, started := make(chan struct{}), make(chan struct{})

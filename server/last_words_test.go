@@ -15,7 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// badError panics when it is asked what it says, as a nil pointer does.
+// badError panics in Error when it is a nil pointer.
 type badError struct{ text string }
 
 func (e *badError) Error() string { return e.text }
@@ -27,8 +27,8 @@ func (badCompressor) Name() string { return "bad" }
 
 func (badCompressor) Compress([]byte, []byte) ([]byte, error) { panic("compressor") }
 
-// What the application runs after its handler may panic too. The caller gets an
-// error, and the server goes on.
+// The application's code that runs after a handler may panic, too: functions of OnEnd, an
+// error's text, a compressor. The caller gets an error, and the server goes on.
 func TestPanicsAfterTheHandler(t *testing.T) {
 	var log bytes.Buffer
 	srv := server.New(server.WithLogger(slog.New(slog.NewTextHandler(&log, nil))), server.WithCompressors(badCompressor{}))

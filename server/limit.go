@@ -11,20 +11,20 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// limiter lets so many calls run and so many wait.
+// limiter bounds how many calls run and how many wait.
 type limiter struct {
 	slots   chan struct{}
 	waiting atomic.Int64
 	queue   int64
 	what    string
-	took    atomic.Int64 // ns; moving average of how long calls run; 0 before the first has
+	took    atomic.Int64 // ns; moving average of how long calls run; 0 before the first has returned
 }
 
 func newLimiter(calls, queue int, what string) *limiter {
 	return &limiter{slots: make(chan struct{}, calls), queue: int64(queue), what: what}
 }
 
-// used says how much of the limit is taken, in percent.
+// used returns how much of the limit is taken, in percent.
 func (l *limiter) used() uint8 {
 	return uint8(100 * len(l.slots) / cap(l.slots)) //nolint:gosec // at most 100
 }
@@ -54,7 +54,7 @@ func (l *limiter) acquire(ctx context.Context, g *gauge) error {
 	}()
 	select {
 	case l.slots <- struct{}{}:
-		if err := ctx.Err(); err != nil { // both were possible
+		if err := ctx.Err(); err != nil { // both cases were ready
 			<-l.slots
 			return notStarted(err)
 		}
@@ -70,12 +70,11 @@ func notStarted(cause error) error {
 	return e
 }
 
-// longestPause bounds what a refused caller is asked to wait.
+// longestPause bounds the RetryAfter of a refused call.
 const longestPause = time.Second
 
-// backlog is how long the calls that run and wait will take, which the server
-// knows and its callers do not: a call that comes sooner finds it full again. It
-// is 0 while the server does not know either.
+// backlog estimates how long the calls that run and wait will take: a call that is retried
+// sooner finds the limiter full again. It is 0 before a call has returned.
 func (l *limiter) backlog() time.Duration {
 	took := l.took.Load()
 	if took == 0 {
@@ -111,7 +110,7 @@ func limit(l *limiter, g *gauge) tandem.Interceptor {
 	}
 }
 
-// gauge is what load reports are made of.
+// gauge holds what load reports are computed from.
 type gauge struct {
 	queued atomic.Int64
 	limit  *limiter       // of the whole server; nil for none

@@ -15,7 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// An answer says how busy the server is, not counting the call that it answers.
+// A response reports how busy the server is, not counting the call that it answers.
 func TestLoadReport(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit  []server.Option
@@ -86,7 +86,8 @@ func connect(t *testing.T, network tandem.Transport, address string) lowCaller {
 	return lowCaller{env, ses}
 }
 
-// load returns what the answer reports, be it a refusal.
+// load makes a call and returns the load that its response reports, even if the call was
+// refused.
 func (c lowCaller) load(method string) (load wire.Load, ok bool) {
 	p := c.env.NewPending()
 	defer p.Release()

@@ -17,15 +17,15 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// membership is a registry that the server is listed in, and as what.
+// membership is a registry that the server is listed in, and the instance that it lists.
 type membership struct {
 	registrar registry.Registrar
 	instance  tandem.Instance
 }
 
-// listing keeps one listener's instance listed in one registry: a goroutine that
-// registers until that succeeds, then tells the registry of new services and of the
-// load, until it is closed.
+// listing keeps one listener's instance listed in one registry: a goroutine that registers
+// until that succeeds, then tells the registry of new services and of the load, until it is
+// closed.
 type listing struct {
 	server    *Server
 	registrar registry.Registrar
@@ -35,7 +35,7 @@ type listing struct {
 	ctx       context.Context
 	cancel    context.CancelFunc
 	done      chan struct{}
-	err       error // of taking it off; valid when done is closed
+	err       error // of leaving the registry; valid when done is closed
 
 	calls uint64    // at the last report
 	last  time.Time // when that was
@@ -47,9 +47,9 @@ const registerTimeout = 10 * time.Second
 // defaultReportEvery is the time between two reports of the load to a registry.
 const defaultReportEvery = time.Minute
 
-// list puts the server into its registries for one listener. One that fails does not
-// keep it from serving: it is asked again until it takes the instance. It fails for an
-// instance that no registry would take, and for an ID that somebody else has.
+// list puts the server into its registries for one listener. A registry that fails does not
+// keep the server from serving: the listing tries again until it takes the instance. list fails
+// for an instance that is not valid, and for an ID that another server has.
 func (s *Server) list(ln net.Listener, network string) (listed []*listing, err error) {
 	for _, m := range s.opts.memberships {
 		if len(m.instance.Endpoints) == 0 && placeless(ln.Addr()) {
@@ -61,7 +61,7 @@ func (s *Server) list(ln net.Listener, network string) (listed []*listing, err e
 			err = ErrServerClosed
 		}
 		if err == nil {
-			l.in.Services = s.services(l.in) // those that come later are news
+			l.in.Services = s.services(l.in) // later registrations are sent as updates
 			if err = l.register(); !errors.Is(err, registry.ErrTaken) {
 				err = nil
 			}
@@ -85,7 +85,7 @@ func (s *Server) newListing(r registry.Registrar, in tandem.Instance) *listing {
 	return l
 }
 
-// keep remembers a listing until the server ends, unless it does already.
+// keep adds a listing to those of the server. It returns false if the server is ending already.
 func (s *Server) keep(l *listing) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +106,7 @@ func (s *Server) unlist(listed []*listing) {
 	s.leaveAtLast(ctx, listed)
 }
 
-// relist has the registries told of services that were registered.
+// relist makes the listings tell their registries of newly registered services.
 func (s *Server) relist() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +157,7 @@ func (l *listing) run() {
 	}
 }
 
-// pause waits; false when the listing is closed meanwhile.
+// pause waits for d. It returns false if the listing is closed meanwhile.
 func (l *listing) pause(d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -167,8 +167,8 @@ func (l *listing) pause(d time.Duration) bool {
 	}
 }
 
-// untilReport is the time to the next report, so that servers that were started
-// together do not report together.
+// untilReport returns the time to the next report. It is random, so that servers that were
+// started together do not report together.
 func (l *listing) untilReport() time.Duration {
 	every := l.server.opts.reportEvery
 	if every <= 0 {
@@ -177,8 +177,7 @@ func (l *listing) untilReport() time.Duration {
 	return every - mathrand.N(every/8+1)
 }
 
-// update tells the registry what has changed. What it does not learn now it learns
-// with the next report.
+// update tells the registry what has changed. If that fails, the next report includes it.
 func (l *listing) update() {
 	ctx, cancel := context.WithTimeout(l.ctx, registerTimeout)
 	defer cancel()
@@ -187,7 +186,7 @@ func (l *listing) update() {
 	}
 }
 
-// load is what has happened since the last report.
+// load returns the load since the last report.
 func (l *listing) load() *tandem.Load {
 	now, calls := time.Now(), l.server.calls()
 	report := l.server.load.report(l.server.env.Running() + l.server.outside.running.Load())
@@ -199,8 +198,8 @@ func (l *listing) load() *tandem.Load {
 	return load
 }
 
-// leave takes instances off the lists, all at the same time. It returns those whose
-// registries were still at it when ctx ended.
+// leave removes instances from their registries, all at the same time. It returns those whose
+// registries had not answered when ctx ended.
 func (s *Server) leave(ctx context.Context, listed []*listing) (late []*listing) {
 	for _, l := range listed {
 		l.cancel()
@@ -222,15 +221,15 @@ func (s *Server) leave(ctx context.Context, listed []*listing) (late []*listing)
 	return late
 }
 
-// leaveAtLast is leave for the last time: registries that take longer are left to
-// themselves.
+// leaveAtLast is leave for the last time: registries that have not answered when ctx ends are
+// logged and not waited for.
 func (s *Server) leaveAtLast(ctx context.Context, listed []*listing) {
 	for _, l := range s.leave(ctx, listed) {
 		s.log().Warn("not taken off the registry", "instance", l.in.ID, "error", "the registry does not answer")
 	}
 }
 
-// calls returns how many calls the server was ever sent.
+// calls returns how many calls the server has received so far.
 func (s *Server) calls() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -259,17 +258,17 @@ func (s *Server) instance(in tandem.Instance, ln net.Listener, network string) t
 	return in
 }
 
-// services adds what is registered to what the user has named.
+// services returns the services that in names and those that are registered, sorted.
 func (s *Server) services(in tandem.Instance) []string {
 	all := slices.Concat(in.Services, s.table.Services())
-	all = slices.DeleteFunc(all, func(name string) bool { return name == ownProtocol }) // is of no service
+	all = slices.DeleteFunc(all, func(name string) bool { return name == ownProtocol }) // its methods are not the user's
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// reachable is the address under which others reach a listener: one on all
-// interfaces is known by the host's name. It goes by the text, since each transport
-// has addresses of a type of its own. Those in memory are any strings, not hosts.
+// reachable returns the address under which others reach a listener: for one on all interfaces
+// with the host's name. It parses the address's text, since each transport has an address type
+// of its own. Addresses in memory are any strings, not hosts.
 func reachable(a net.Addr) string {
 	at, path := cutPath(a.String())
 	host, port, err := net.SplitHostPort(at)
@@ -292,7 +291,7 @@ func placeless(a net.Addr) bool {
 	return err != nil && a.Network() == "websocket"
 }
 
-// cutPath takes the path off an address that has one, as those of WebSockets.
+// cutPath cuts off the path of an address that has one, such as a WebSocket's.
 func cutPath(address string) (at, path string) {
 	if i := strings.IndexByte(address, '/'); i >= 0 {
 		return address[:i], address[i:]

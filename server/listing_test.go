@@ -30,7 +30,7 @@ func listed(t *testing.T, m *registry.Memory) []tandem.Instance {
 	return last.Instances
 }
 
-// serving is a server on a memory network, in virtual time.
+// serving starts a server on a memory network, in virtual time.
 func serving(t *testing.T, opts ...server.Option) (srv *server.Server, network *transport.Memory, stop func()) {
 	t.Helper()
 	network = transport.NewMemory()
@@ -88,9 +88,9 @@ func TestServerEndsWhileItsRegistryIsDown(t *testing.T) {
 	})
 }
 
-// TestServicesBeforeAndAfter registers services before and after the server is
-// listed: the list must say the same.
-func TestServicesBeforeAndAfter(t *testing.T) {
+// TestServicesRegisteredBeforeAndAfterListing registers services before and after the server is
+// listed: both must be in the registry.
+func TestServicesRegisteredBeforeAndAfterListing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, two := registry.NewMemory(), registry.NewMemory()
 		srv, _, stop := serving(t, server.WithRegistrar(one, tandem.Instance{ID: "a", Services: []string{"Elsewhere"}}),
@@ -120,7 +120,7 @@ func (s slow) Register(ctx context.Context, in tandem.Instance) (registry.Regist
 	return s.Memory.Register(ctx, in)
 }
 
-// A service that is registered while the server is being listed is not forgotten.
+// A service that is registered while the server is being listed is listed, too.
 func TestServiceWhileListing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		list := registry.NewMemory()
@@ -206,8 +206,8 @@ type brokenListener struct{ net.Listener }
 
 func (brokenListener) Accept() (net.Conn, error) { return nil, net.ErrClosed }
 
-// TestBrokenListenerIsNotListed has the listener fail behind the server's back: who
-// can't be reached must not be listed.
+// The listener fails without the server having closed it: an instance that can't be reached
+// must not stay listed.
 func TestBrokenListenerIsNotListed(t *testing.T) {
 	list := registry.NewMemory()
 	srv := server.New(server.WithRegistrar(list, tandem.Instance{ID: "a"}))
@@ -224,7 +224,7 @@ func TestBrokenListenerIsNotListed(t *testing.T) {
 	}
 }
 
-// stuck is a registry that does not answer whoever is to be taken off.
+// stuck is a registry that does not answer when an instance leaves.
 type stuck struct {
 	registry.Registrar
 
@@ -247,8 +247,8 @@ func (e stuckEntry) Close() error {
 	return e.Registration.Close()
 }
 
-// A registry that does not answer takes half of the time to shut down: calls have the
-// other half.
+// A registry that does not answer takes half of Shutdown's time: running calls have the other
+// half.
 func TestShutdownBesideAStuckRegistry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -319,7 +319,7 @@ func watched(t *testing.T, m *registry.Memory) []tandem.Instance {
 	return last.Instances
 }
 
-// served serves until the test ends.
+// served runs serve until the test ends.
 func served(t *testing.T, srv *server.Server, serve func() error) {
 	t.Helper()
 	done := make(chan error, 1)
@@ -355,8 +355,8 @@ type mounted struct{}
 func (mounted) Network() string { return "websocket" }
 func (mounted) String() string  { return "mounted" }
 
-// A listener that does not know its address is listed where the user does, and nowhere
-// else.
+// A listener that does not know its address is listed only where the instance names its
+// endpoints.
 func TestListenerWithoutAddress(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -364,7 +364,7 @@ func TestListenerWithoutAddress(t *testing.T) {
 	}
 	without, with := registry.NewMemory(), registry.NewMemory()
 	at := tandem.Endpoint{Transport: "ws", Address: "example.org/rpc"}
-	srv := server.New(server.WithRegistrar(without, tandem.Instance{ID: "a"}), // it is the first to be listed, or not
+	srv := server.New(server.WithRegistrar(without, tandem.Instance{ID: "a"}), // it would be listed first
 		server.WithRegistrar(with, tandem.Instance{Endpoints: []tandem.Endpoint{at}}))
 	served(t, srv, func() error { return srv.ServeListener(nowhere{ln}) })
 	if got := watched(t, with); len(got) != 1 || got[0].Endpoints[0] != at {

@@ -25,7 +25,7 @@ import (
 type Option func(*options)
 
 type options struct {
-	wrong         []error // values that options can't have
+	wrong         []error // an error for each invalid value of an option
 	codecs        []tandem.Codec
 	compressors   []tandem.Compressor
 	compressAbove int
@@ -39,7 +39,7 @@ type options struct {
 	limiter       *limiter
 	guarded       bool // against overload
 	overload      overload.Config
-	trusts        func(*tandem.Peer) bool // that calls are critical
+	trusts        func(*tandem.Peer) bool // to send calls above Normal
 	maxMessage    int
 	maxOpen       int
 	streamWindow  int
@@ -57,7 +57,7 @@ type options struct {
 	logger        *slog.Logger
 	memberships   []membership
 	reportEvery   time.Duration
-	clients       bool                                       // announce themselves
+	clients       bool                                       // may announce themselves
 	allowClient   func(ctx context.Context, id string) error // may be nil
 }
 
@@ -89,9 +89,9 @@ func defaults() options {
 	}
 }
 
-// WithCodecs adds codecs to raw, gob, JSON and generated. A codec of a name
-// that is there replaces it. Methods with messages of Protocol Buffers need that of
-// package codec/protobuf, which a protocol may bring ([CodecProvider]).
+// WithCodecs adds codecs to raw, gob, JSON and generated. A codec replaces one of the same
+// name. Methods with messages of Protocol Buffers need the codec of package codec/protobuf,
+// which a protocol may bring ([CodecProvider]).
 func WithCodecs(codecs ...tandem.Codec) Option {
 	return func(o *options) {
 		for _, c := range codecs {
@@ -123,7 +123,7 @@ func replace[T any](list []T, v T, name func(T) string) []T {
 	return append(list, v)
 }
 
-// WithCompressAbove sets the size in bytes from which answers of calls with a
+// WithCompressAbove sets the size in bytes from which responses of calls with a
 // compressor are compressed; 1 KiB by default. It is for tandem's own protocol, as
 // [WithCompressors] is: others have rules of their own.
 func WithCompressAbove(n int) Option {
@@ -133,8 +133,8 @@ func WithCompressAbove(n int) Option {
 	}
 }
 
-// WithTransport adds a transport, or replaces the one of that name. [WithTLS] applies to
-// it too.
+// WithTransport adds a transport, or replaces the one of the same name. [WithTLS] applies to it
+// too.
 func WithTransport(name string, t tandem.Transport) Option {
 	return func(o *options) {
 		o.want(name != "" && t != nil, "WithTransport", name, "a name and a transport")
@@ -142,24 +142,23 @@ func WithTransport(name string, t tandem.Transport) Option {
 	}
 }
 
-// WithTLS puts TLS on every connection of the server: of each transport, of listeners
-// given to ServeListener, of connections given to ServeProtocol, and for every protocol.
-// With ClientAuth set, the client's certificates are in the call's Peer.
+// WithTLS puts TLS on every connection of the server: of each transport, of listeners given to
+// ServeListener, of connections given to ServeProtocol, and for every protocol. With ClientAuth
+// set, the client's certificates are in the call's Peer.
 //
-// What has TLS already, such as QUIC or a listener of package tls, and what can't have
-// it, is refused before a connection is accepted, and so is a config without
-// certificates. A server that needs TLS on some listeners only goes without WithTLS and
-// has [transport.TLS] in a transport.
+// A transport or listener that has TLS already, such as QUIC or a listener of package tls, or
+// that can't have it, is refused before a connection is accepted, and so is a config without
+// certificates. For TLS on some listeners only, leave WithTLS out and use [transport.TLS] in a
+// transport.
 func WithTLS(config *tls.Config) Option {
 	return func(o *options) { o.tls, o.secured = config, true }
 }
 
-// WithInterceptors adds interceptors around every method, unary and
-// streaming, in order: the first sees a call first. They run before the
-// arguments are decompressed and decoded, and before a caller learns whether the
-// method exists: calls of methods that do not, with the first KiB of the name that
-// the caller sent, end behind them. They apply to methods registered on this
-// server, whenever that is.
+// WithInterceptors adds interceptors around every method, unary and streaming, in order: the
+// first sees a call first. They run before the arguments are decompressed and decoded, and
+// before a caller learns whether the method exists: calls of methods that do not exist pass
+// them too, with the first KiB of the name that the caller sent. They apply to all methods of
+// the server.
 func WithInterceptors(i ...tandem.Interceptor) Option {
 	return func(o *options) {
 		none := func(f tandem.Interceptor) bool { return f == nil }
@@ -169,8 +168,8 @@ func WithInterceptors(i ...tandem.Interceptor) Option {
 	}
 }
 
-// WithTimeout bounds how long a call may run, whatever its deadline; none by
-// default, which 0 also means. A method's own timeout goes before it.
+// WithTimeout bounds how long a call may run, whatever its deadline; none by default, which 0
+// also means. [MethodTimeout] takes precedence over it.
 func WithTimeout(d time.Duration) Option {
 	return func(o *options) {
 		o.want(d >= 0, "WithTimeout", d, "0 or more")
@@ -178,10 +177,11 @@ func WithTimeout(d time.Duration) Option {
 	}
 }
 
-// WithMaxConcurrency lets so many calls run on the whole server, and so many
-// more wait. Those that wait for [MethodConcurrency] count as running. Further ones are refused with ResourceExhausted, have not executed,
-// and are advised to come again when those should be done, a second later at
-// most. No limit by default but that of each connection.
+// WithMaxConcurrency limits the whole server to that many running calls, and that many waiting
+// ones in its queue. Calls that wait for [MethodConcurrency] count as running. Further calls
+// are refused with ResourceExhausted, have not executed, and have a RetryAfter: when those
+// before them should be done, one second at most. By default there is no limit but that of each
+// connection.
 func WithMaxConcurrency(calls, queue int) Option {
 	return func(o *options) {
 		o.want(calls >= 1 && queue >= 0, "WithMaxConcurrency", [2]int{calls, queue}, "one call at least, and a queue of 0 or more")
@@ -189,17 +189,16 @@ func WithMaxConcurrency(calls, queue int) Option {
 	}
 }
 
-// WithoutOverloadControl has the server run every call that comes, as long as no other limit
-// refuses it. By default a server that is offered more than it can do refuses calls that could
-// not end in time, as not executed and with ResourceExhausted, so that it works on those whose
-// callers still wait.
+// WithoutOverloadControl makes the server run every call that no other limit refuses. By
+// default an overloaded server refuses calls that could not end in time, as not executed and
+// with ResourceExhausted, so that it works on those whose callers still wait.
 func WithoutOverloadControl() Option { return func(o *options) { o.guarded = false } }
 
 // OverloadConfig are the constants of overload control; zero fields have their defaults.
 type OverloadConfig = overload.Config
 
-// WithOverloadControl changes the constants of overload control, see docs/overload.md. It
-// needs none: the defaults find the limits by themselves.
+// WithOverloadControl changes the constants of overload control, see docs/overload.md. It is
+// rarely needed: by default the server finds its limits by itself.
 func WithOverloadControl(c OverloadConfig) Option {
 	return func(o *options) {
 		if err := c.Check(); err != nil {
@@ -230,13 +229,13 @@ func WithMaxMessage(n int) Option {
 }
 
 // WithMemory sets how many bytes the requests of all connections and protocols may hold
-// together while they arrive, are decompressed, decoded, and handled. The default is
-// 128 MiB, or half of GOMEMLIMIT if that is less; with what is not collected yet the process
-// takes up to four times as much. One connection gets half of it, several
-// share it. A request that finds no room waits until its deadline; one without a deadline
-// waits until no other was served for the stall timeout. Then it is refused as not executed,
-// with ResourceExhausted. Requests of at most 4 KiB, and of at most 32 KiB when they are
-// decoded, are not counted; answers have limits of their own.
+// together while they arrive, are decompressed, decoded, and handled. The default is 128 MiB,
+// or half of GOMEMLIMIT if that is less; with garbage that is not collected yet the process
+// takes up to four times as much. A single connection gets at most half of it; several share
+// it. A request that finds no room waits until its deadline; one without a deadline waits until
+// no other was served for the stall timeout. Then it is refused as not executed, with
+// ResourceExhausted. Requests of at most 4 KiB, and of at most 32 KiB when they are decoded,
+// are not counted; responses have limits of their own.
 func WithMemory(bytes int64) Option {
 	return func(o *options) {
 		o.want(bytes >= 1, "WithMemory", bytes, "one byte at least")
@@ -245,8 +244,8 @@ func WithMemory(bytes int64) Option {
 }
 
 // WithMaxDecoded sets how many bytes one message may take when it is decoded, as its codec
-// estimates them before: the number of its elements by the size of their Go types. 64 MiB
-// by default. A message that would take more is refused with ResourceExhausted.
+// estimates beforehand: the number of its elements times the size of their Go types. 64 MiB by
+// default. A message that would take more is refused with ResourceExhausted.
 func WithMaxDecoded(bytes int64) Option {
 	return func(o *options) {
 		o.want(bytes >= 1, "WithMaxDecoded", bytes, "one byte at least")
@@ -262,10 +261,10 @@ const (
 // defaultMemory leaves half of the process's limit, if it has one, to everything else.
 func defaultMemory() int64 { return min(mostMemory, debug.SetMemoryLimit(-1)/2) }
 
-// WithStreamWindow sets how many bytes of a stream's messages the peer may send
-// before they are received here; 1 MiB by default, 16 KiB at least and 64 MiB at
-// most. All streams of a connection together may have 16 times as many. What
-// one window carries in a round trip bounds a stream's throughput.
+// WithStreamWindow sets how many bytes of a stream's messages the peer may send before they are
+// received here; 1 MiB by default, 16 KiB at least and 64 MiB at most. All streams of a
+// connection together may have 16 times as many. A stream carries at most one window in each
+// round trip.
 func WithStreamWindow(n int) Option {
 	return func(o *options) {
 		o.want(n >= wire.MinWindow && n <= session.MaxStreamWindow, "WithStreamWindow", n, "16 KiB to 64 MiB")
@@ -273,8 +272,8 @@ func WithStreamWindow(n int) Option {
 	}
 }
 
-// WithMaxOpenCalls sets how many calls a connection may have open; 4,096 by
-// default, 65,536 at most. Clients queue what goes beyond.
+// WithMaxOpenCalls sets how many calls a connection may have open; 4,096 by default, 65,536 at
+// most. Clients queue further calls.
 func WithMaxOpenCalls(n int) Option {
 	return func(o *options) {
 		o.want(n >= 1 && n <= wire.MaxOpenLimit, "WithMaxOpenCalls", n, "1 to 65,536")
@@ -291,8 +290,8 @@ func WithMaxConnections(n int) Option {
 	}
 }
 
-// WithHandshakeTimeout sets how long a new connection may take until its first
-// bytes have said what it is; 3 s by default.
+// WithHandshakeTimeout sets how long a new connection may take until its first bytes have shown
+// its protocol, TLS handshake included; 3 s by default.
 func WithHandshakeTimeout(d time.Duration) Option {
 	return func(o *options) {
 		o.want(d >= 0, "WithHandshakeTimeout", d, "0, for the default, or more")
@@ -300,10 +299,10 @@ func WithHandshakeTimeout(d time.Duration) Option {
 	}
 }
 
-// WithProxies names the networks of proxies and load balancers whose connections are
-// those of many clients. When more than 1,024 connections are in their handshake, the
-// server closes the oldest one of the IPv4 address, or IPv6 /64, that holds most of them;
-// a connection from these networks counts alone. None by default.
+// WithProxies names the networks of proxies and load balancers, whose connections belong to
+// many clients. When more than 1,024 connections are in their handshake, the server closes the
+// oldest one of the IPv4 address, or IPv6 /64, that holds most of them; each connection from a
+// proxy's network counts as a network of its own. None by default.
 func WithProxies(networks ...netip.Prefix) Option {
 	return func(o *options) {
 		for _, n := range networks {
@@ -313,9 +312,9 @@ func WithProxies(networks ...netip.Prefix) Option {
 	}
 }
 
-// WithStallTimeout sets how long a begun frame may take to arrive, and how long
-// a peer may take no byte of what is written to it; 10 s by default. After that
-// its connection is closed.
+// WithStallTimeout sets how long the rest of a frame may take to arrive, and how long a peer
+// may read no byte of what is written to it; 10 s by default. After that its connection is
+// closed.
 func WithStallTimeout(d time.Duration) Option {
 	return func(o *options) {
 		o.want(d >= 0, "WithStallTimeout", d, "0, for the default, or more")
@@ -323,11 +322,11 @@ func WithStallTimeout(d time.Duration) Option {
 	}
 }
 
-// WithSilence sets how long a client may be silent while calls are running or this side
-// has called it, until it is given up: 20 s by default, which 0 also means; less than
-// 2 s is an error. If what the server writes is not acknowledged for so long, the connection is
-// closed and its calls' contexts end. If it is, but the client answers no ping, its process
-// hangs: then the connection is closed once none of its calls has a deadline to wait for.
+// WithSilence sets how long a client may be silent while calls are running in either direction;
+// 20 s by default, which 0 also means; less than 2 s is an error. If what the server writes is
+// not acknowledged for that long, the connection is closed and its calls' contexts end. If it
+// is, but the client answers no ping, its process hangs: then the connection is closed once
+// none of its calls has a deadline to wait for.
 func WithSilence(d time.Duration) Option {
 	return func(o *options) {
 		o.want(d == 0 || d >= leastSilence, "WithSilence", d, "0, for the default, or 2s and more")
@@ -339,18 +338,18 @@ func WithSilence(d time.Duration) Option {
 // methods are logged, to slog's default logger.
 func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
 
-// WithRegistrar lists the server in a registry while it serves; given more than
-// once, in each. The instance gets what it leaves out: its endpoint from the
-// listener, its ID from the endpoint, its start time and incarnation. Its services
-// are those it names and all that are registered, before Serve or later.
+// WithRegistrar lists the server in a registry while it serves; given more than once, in each.
+// The server fills in what the instance leaves out: its endpoint from the listener, its ID from
+// the endpoint, its start time and incarnation. Its services are those it names and all that
+// are registered, before Serve or later.
 //
-// A listener on all interfaces is listed under the host's name. One that does not know
-// its address, a WebSocket handler that is mounted on an HTTP server, is listed only
-// where the instance names its Endpoints.
+// A listener on all interfaces is listed under the host's name. A WebSocket handler that is
+// mounted on an HTTP server does not know its address, and is listed only if the instance names
+// its Endpoints.
 //
-// A registry that can't be reached does not keep the server from serving; it is
-// asked again until the instance is listed. But Serve fails when another server is
-// listed under the same ID, if the registry tells ([registry.ErrTaken]).
+// A registry that can't be reached does not keep the server from serving: the server tries
+// again until the instance is listed. But Serve fails if another server is listed under the
+// same ID and the registry reports that ([registry.ErrTaken]).
 func WithRegistrar(r registry.Registrar, in tandem.Instance) Option {
 	return func(o *options) {
 		if o.want(r != nil, "WithRegistrar", r, "a registrar") {
@@ -359,7 +358,7 @@ func WithRegistrar(r registry.Registrar, in tandem.Instance) Option {
 	}
 }
 
-// WithLoadReport sets how often the server tells its registries of its load, as
-// [tandem.Instance]'s Load: one minute by default, never if it is not positive. Each
-// report is written to the registry and read by all clients.
+// WithLoadReport sets how often the server reports its load to its registries, as
+// [tandem.Instance]'s Load: one minute by default, never if it is not positive. Each report is
+// written to the registry and read by all clients.
 func WithLoadReport(every time.Duration) Option { return func(o *options) { o.reportEvery = every } }

@@ -6,34 +6,34 @@ import (
 	"time"
 )
 
-// outbox holds what is to be written to a connection. Whoever puts something in
-// and finds no writer is the writer.
+// outbox holds the bytes to be written to a connection. A goroutine that adds some while no
+// other one writes becomes the writer.
 type outbox struct {
 	mu      sync.Mutex
 	room    sync.Cond // on mu: less is queued, or writing has failed
 	queued  []byte
 	spare   []byte // a buffer to be used again
 	writing bool
-	last    bool  // what is queued is the last
+	last    bool  // nothing more may be queued
 	err     error // why nothing can be written any more
 }
 
 // Bounds of an outbox.
 const (
-	maxQueued  = 1 << 20 // bytes; who has more to write waits
+	maxQueued  = 1 << 20 // bytes; Send waits while more are queued
 	maxSpare   = 64 << 10
-	writePiece = 64 << 10 // bytes to be taken within the stall timeout, as of what is read
+	writePiece = 64 << 10 // bytes that the peer has to read within the stall timeout
 )
 
-// Send writes an answer. fill appends it to what is to be written before it, or
-// fails and leaves that as it is; it runs alone, so what it learns of the
-// connection's state is in the order of the bytes. Answers that come together go
-// out in one write. Send may return before that, or wait while more than 1 MiB is
-// queued. A peer that takes nothing for [WithStallTimeout] is closed.
+// Send writes a response. fill appends it to dst and returns the result, or returns an error,
+// and nothing is sent. Calls of fill never overlap, and they run in the order in which the
+// responses are written. Responses that are queued together leave in one write. Send may return
+// before that, and waits while more than 1 MiB is queued. If the peer reads nothing for
+// [WithStallTimeout], the connection is closed.
 func (c *Conn) Send(fill func(dst []byte) ([]byte, error)) error { return c.send(fill, false) }
 
-// SendLast is Send of the last answer: the connection is closed when all that has been
-// sent is written, and whoever sends later gets [net.ErrClosed].
+// SendLast is Send of the last response: the connection is closed when everything that was sent
+// is written, and later calls of Send return [net.ErrClosed].
 func (c *Conn) SendLast(fill func(dst []byte) ([]byte, error)) error { return c.send(fill, true) }
 
 func (c *Conn) send(fill func(dst []byte) ([]byte, error), last bool) error {
@@ -88,8 +88,8 @@ func (c *Conn) writeQueuedLocked() {
 	}
 }
 
-// Write writes all of p. The peer has to take each 64 KiB of it within
-// [WithStallTimeout]. Answers of several calls are for Send.
+// Write writes all of p. The peer has to read each 64 KiB of it within [WithStallTimeout]. For
+// responses of concurrent calls use Send.
 func (c *Conn) Write(p []byte) (int, error) {
 	written := 0
 	for len(p) > 0 {

@@ -18,17 +18,18 @@ import (
 	"github.com/tandem-rpc/tandem/internal/overload"
 )
 
-// guard is the server's gate, with what it is told of the processors.
+// guard is the server's overload gate, with the state of the goroutine that samples the
+// processors for it.
 type guard struct {
 	gate  *overload.Gate
 	loads sync.Map // *dispatch.Method to *overload.Method
 	seed  maphash.Seed
 	begin sync.Once
-	read  atomic.Int64 // when letRead last let others run
+	read  atomic.Int64 // when letRead last yielded
 
-	// Of watch only.
+	// Used by watch only.
 	told    bool   // the log says that the server is overloaded
-	refused uint64 // requests until the overload began
+	refused uint64 // requests, until the overload began
 }
 
 func newGuard(cfg overload.Config) *guard {
@@ -36,19 +37,19 @@ func newGuard(cfg overload.Config) *guard {
 	return &guard{gate: overload.New(cfg), seed: maphash.MakeSeed()}
 }
 
-// loadOf returns what the gate knows of a method, which all its connections share.
+// loadOf returns the gate's state of a method, which all connections share.
 func (g *guard) loadOf(m *dispatch.Method) *overload.Method {
 	if known, ok := g.loads.Load(m); ok {
 		return known.(*overload.Method) //nolint:forcetypeassert // nothing else is stored
 	}
 	known, loaded := g.loads.LoadOrStore(m, g.gate.Method(0))
-	_ = loaded                      // a second one has no calls
+	_ = loaded                      // a Method that lost the race has no calls
 	return known.(*overload.Method) //nolint:forcetypeassert // as above
 }
 
 // letRead yields to other goroutines, most of which read requests. Go's scheduler prefers the
-// goroutine that was made runnable last, which is the next handler, and the gate does not know the
-// requests that meanwhile wait in the kernel.
+// goroutine that was made runnable last, which is the next handler, and meanwhile requests wait
+// in the kernel, where the gate can't see them.
 func (g *guard) letRead(now int64) {
 	if g == nil || !g.gate.Guarding() {
 		return
@@ -59,8 +60,8 @@ func (g *guard) letRead(now int64) {
 	}
 }
 
-// callerOf tells callers apart: by the key of a certificate that was verified, else by their
-// network.
+// callerOf returns a hash that identifies a caller: of the public key of a verified
+// certificate, else of the caller's network.
 func (s *Server) callerOf(p *tandem.Peer) uint64 {
 	if isVerified(p) {
 		return maphash.Bytes(s.guard.seed, p.TLS.PeerCertificates[0].RawSubjectPublicKeyInfo)
@@ -68,8 +69,8 @@ func (s *Server) callerOf(p *tandem.Peer) uint64 {
 	return maphash.Comparable(s.guard.seed, s.networkOf(p.Addr))
 }
 
-// classOf returns how critical a call is: what it says, but no more than Normal from callers
-// that are not trusted.
+// classOf returns how critical a call is: the class that it names, but at most Normal from
+// callers that are not trusted.
 func (s *Server) classOf(call *tandem.Call) overload.Class {
 	class, ok := classes[tandem.Criticality(call.Metadata.Get(tandem.CriticalityKey))]
 	switch {
@@ -89,35 +90,35 @@ var classes = map[tandem.Criticality]overload.Class{
 // isVerified reports whether the peer has shown a certificate that was verified.
 func isVerified(p *tandem.Peer) bool { return p.TLS != nil && len(p.TLS.VerifiedChains) > 0 }
 
-// OverloadState is what a server's overload control does at the moment, and what it has done.
+// OverloadState is the state of a server's overload control, and what it has done so far.
 type OverloadState struct {
-	Guarding bool             // requests of all methods pass the queue
+	Guarding bool             // all requests pass the gate
 	Slots    int64            // handlers that may run; 0 while there is no limit
-	Running  int64            // handlers, those excepted that a reader runs in calm weather
+	Running  int64            // handlers, without those that a reader runs itself while Guarding is false
 	Waiting  int              // requests
-	Streams  int64            // that run
+	Streams  int64            // that are running
 	Queued   uint64           // requests that have waited so far
 	Refused  OverloadRefusals // requests so far
-	Methods  []MethodLoad     // that have been called, by name
+	Methods  []MethodLoad     // that have been called, sorted by name
 }
 
 // OverloadRefusals counts requests that were refused as not executed, by reason.
 type OverloadRefusals struct {
-	Late    uint64 // could not have ended in time when they came
-	Expired uint64 // could not after they had waited
+	Late    uint64 // could not end in time, on arrival
+	Expired uint64 // could not end in time any more, after waiting
 	Full    uint64 // found the queue full
-	Streams uint64 // streams that began while too many ran
+	Streams uint64 // of streams, while too many ran
 }
 
-// MethodLoad is what overload control knows of a method.
+// MethodLoad is the state of a method in overload control.
 type MethodLoad struct {
 	Name    string
 	Running int64 // handlers
-	Limit   int64 // of those
+	Limit   int64 // of running handlers
 	Waiting int   // requests
 }
 
-// Overload returns what the server's overload control does; the zero value if it has none.
+// Overload returns the state of the server's overload control; the zero value if it has none.
 func (s *Server) Overload() (o OverloadState) {
 	if s.guard == nil {
 		return o
@@ -137,11 +138,11 @@ func (s *Server) Overload() (o OverloadState) {
 	return o
 }
 
-// whileIdle is how many times longer the pause between two looks at the processors is while no
-// call runs.
+// whileIdle is how many times longer the interval between two samples of the processors is
+// while no call runs.
 const whileIdle = 10
 
-// watch tells the gate of the processors until the server ends.
+// watch starts the goroutine that samples the processors for the gate until the server ends.
 func (s *Server) watch() {
 	g := s.guard
 	if g == nil {
@@ -174,7 +175,7 @@ func (g *guard) watch(ctx context.Context, now func() int64, log *slog.Logger) {
 	}
 }
 
-// tell logs that overload begins, and that it is over.
+// tell logs the begin and the end of an overload.
 func (g *guard) tell(log *slog.Logger) {
 	s := g.gate.State()
 	guarding, c := g.gate.Guarding(), s.Counts
@@ -192,14 +193,14 @@ func (g *guard) tell(log *slog.Logger) {
 	}
 }
 
-// processors is what the runtime says of goroutines that wait for a processor.
+// processors measures how many goroutines wait for a processor, and how long.
 type processors struct {
 	samples  [2]metrics.Sample
-	counts   []uint64 // of waits, by length, at the last look
-	runnable float64  // for each processor, smoothed
+	counts   []uint64 // of waits, by length, when look was last called
+	runnable float64  // goroutines per processor, smoothed
 }
 
-// look returns the load since the last look.
+// look returns the load since look was last called.
 func (p *processors) look() overload.Load {
 	if p.samples[0].Name == "" {
 		p.samples[0].Name = "/sched/latencies:seconds"
@@ -212,7 +213,7 @@ func (p *processors) look() overload.Load {
 	return overload.Load{Runnable: p.runnable, Wait: p.wait(p.samples[0].Value.Float64Histogram())}
 }
 
-// wait returns the median of the waits since the last look.
+// wait returns the median of the waits since look was last called.
 func (p *processors) wait(h *metrics.Float64Histogram) time.Duration {
 	if p.counts == nil {
 		p.counts = make([]uint64, len(h.Counts))
@@ -240,11 +241,11 @@ type queued struct {
 	call  *tandem.Call
 	waits *overload.Request
 	done  func(error)
-	stop  func() bool // watching ctx
+	stop  func() bool // stops watching ctx
 }
 
-// admit asks the gate for a call. It returns false if the call waits, and begins later, or is
-// refused.
+// admit asks the gate whether a call may begin. It returns false if the call waits, and so
+// begins later, or is refused.
 func (c *Conn) admit(ctx context.Context, m *dispatch.Method, call *tandem.Call, done func(error)) bool {
 	g := c.server.guard
 	if call.Kind == tandem.Streaming {
@@ -297,8 +298,8 @@ func refusal(after time.Duration, format string, args ...any) *tandem.Error {
 	return e
 }
 
-// foreignBytes is what a waiting request of another protocol counts for: what it holds beside
-// is counted by the server's memory.
+// foreignBytes is how many bytes a waiting request of another protocol counts as; what it
+// really holds is counted by [WithMemory].
 const foreignBytes = 4 << 10
 
 // Admitted begins the call.

@@ -18,8 +18,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// overloaded is a server that has as many slots as processors, all of which are taken by
-// calls of Test.Hold.
+// overloaded is a server that has as many slots as processors, all of which are taken by calls
+// of Test.Hold.
 type overloaded struct {
 	*testing.T
 
@@ -75,10 +75,10 @@ func (o *overloaded) connect() *client.Client {
 	return c
 }
 
-// let lets the calls of Test.Hold end.
+// let ends the calls of Test.Hold.
 func (o *overloaded) let() { o.once.Do(func() { close(o.release) }) }
 
-// finish lets all calls of Test.Hold end.
+// finish ends all calls of Test.Hold, and checks that none is left.
 func (o *overloaded) finish() {
 	o.Helper()
 	o.let()
@@ -99,7 +99,7 @@ func (o *overloaded) wantWaiting(n int) {
 	}
 }
 
-// A call that finds no slot waits, whatever its protocol, and is answered when it has had one.
+// A call that finds no slot waits, whatever its protocol, and is answered when it has got one.
 func TestOverloadQueues(t *testing.T) {
 	for name, call := range map[string]func(o *overloaded, n int) (reply int, err error){
 		"tandem": func(o *overloaded, n int) (reply int, err error) {
@@ -136,7 +136,7 @@ func TestOverloadQueues(t *testing.T) {
 	}
 }
 
-// A call that could not end in time is refused at once, as not executed and with a hint.
+// A call that could not end in time is refused at once, as not executed and with a RetryAfter.
 func TestOverloadRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOverloaded(t)
@@ -221,8 +221,8 @@ func TestOverloadClose(t *testing.T) {
 	})
 }
 
-// Of the calls that wait, those of a higher class are served first, if the server trusts
-// their callers. A call that a handler makes has the class of the one which it serves.
+// Waiting calls of a higher class are served first, if the server trusts their callers. A call
+// that a handler makes has the class of the call that it serves.
 func TestOverloadClasses(t *testing.T) {
 	for name, c := range map[string]struct {
 		trusts bool
@@ -290,8 +290,7 @@ func TestWithoutOverloadControl(t *testing.T) {
 	})
 }
 
-// The constants can be set: here a method begins with one handler, and a request waits for a
-// tenth of its time at most.
+// The constants can be set: here one handler of a method may run, and one request may wait.
 func TestOverloadConstants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := server.New(server.WithOverloadControl(server.OverloadConfig{FirstLimit: 1, Calls: 1}))

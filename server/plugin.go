@@ -11,57 +11,57 @@ import (
 	"github.com/tandem-rpc/tandem/internal/dispatch"
 )
 
-// WithPlugins adds plugins: values that implement one or more of the points below,
-// from [ServiceRegistered] to [Panicked]. All protocols on the port pass the
-// same points, and so do streams.
+// WithPlugins adds plugins: values that implement one or more of the points below, from
+// [ServiceRegistered] to [Panicked]. All protocols on the port pass the same points, and so do
+// streams.
 //
-// What comes in passes the plugins in the order in which they are given: the
-// connection, the head of a request, its body. What goes out passes them the other
-// way round, so that the first plugin sees a call first and last. A call passes
+// Incoming connections, request heads and bodies pass the plugins in the order in which they
+// are given. Responses pass them in reverse order, so that the first plugin sees a call first
+// and last. A call passes
 //
-//	BeforeRequestHeader   every plugin's
-//	Intercept             every plugin's, as functions in one another
-//	AfterRequestHeader    every plugin's
+//	BeforeRequestHeader   of every plugin
+//	Intercept             of every plugin, nested
+//	AfterRequestHeader    of every plugin
 //	                      the limits of WithMaxConcurrency and MethodConcurrency
 //	                      the interceptors of WithInterceptors
-//	BeforeRequestBody     every plugin's, when the method wants its arguments
-//	AfterRequestBody      every plugin's, when they are decoded
+//	BeforeRequestBody     of every plugin, when the method asks for its arguments
+//	AfterRequestBody      of every plugin, when they are decoded
 //	                      the method
-//	BeforeResponse        every plugin's, the last plugin first
-//	AfterResponse         every plugin's, likewise
+//	BeforeResponse        of every plugin, the last plugin first
+//	AfterResponse         of every plugin, likewise
 //
-// Calls of methods that do not exist, and those that can't be made, as of a codec that is
-// not known, pass the same points but for those of bodies, and end with an error. So a
-// caller that is refused does not learn what exists. An error refuses the call: the
-// caller gets it as a [*tandem.Error], with PermissionDenied for its code unless it
-// names one, and the method does not run. A panic is logged and fails the call that it
-// happened in, with Internal; others notice nothing.
+// Calls of methods that do not exist, and calls that can't be made, such as those with an
+// unknown codec, pass the same points except those of bodies, and end with an error. So a
+// caller that a plugin refuses does not learn which methods exist. An error of a plugin refuses
+// the call: the caller gets it as a [*tandem.Error], with the code PermissionDenied unless it
+// has one, and the method does not run. A panic is logged and fails the call in which it
+// happened, with Internal; other calls go on.
 //
-// They apply to methods registered on this server, whenever that is. A value that
-// implements no point makes Serve fail.
+// Plugins apply to all methods of the server. A value that implements no point makes Serve
+// fail.
 func WithPlugins(plugins ...any) Option {
 	return func(o *options) { o.plugins = append(o.plugins, plugins...) }
 }
 
-// ServiceRegistered is a plugin that is told of every service that is registered, and
-// of every single function, before calls reach it. An error refuses the
-// registration. It may be called at any time, by several goroutines at once, and
-// may itself register and ask for names.
+// ServiceRegistered is a plugin that is called for every service, and every single function,
+// that is registered, before calls reach it. An error refuses the registration. It may be
+// called at any time, by several goroutines at once, and may itself register methods and list
+// them.
 type ServiceRegistered interface {
 	ServiceRegistered(r *Registration) error
 }
 
-// Registration is what is about to be registered, as a whole or not at all.
+// Registration describes a service or function before it is registered, as a whole or not at all.
 type Registration struct {
 	Service  string   // "" for a function whose name has no dot
-	Receiver any      // the value whose methods they are; nil for functions
+	Receiver any      // the value that has the methods; nil for functions
 	Methods  []Method // at least one
 
 	aliases map[string]string
 }
 
-// Alias gives a method, or a service with all its methods, one more name, as
-// [Server.Alias] does, in the same registration.
+// Alias gives a method, or a service with all its methods, another name, as [Server.Alias]
+// does, in the same registration.
 func (r *Registration) Alias(alias, name string) {
 	if r.aliases == nil {
 		r.aliases = map[string]string{}
@@ -69,10 +69,10 @@ func (r *Registration) Alias(alias, name string) {
 	r.aliases[alias] = name
 }
 
-// ConnAccepted is a plugin that sees each connection before its first byte is read,
-// and before TLS shakes hands. It returns the connection, or one that wraps it, or an
-// error: then the connection is closed. Waiting here holds up no other connection, but
-// counts as one that has not said what it is; it should end soon.
+// ConnAccepted is a plugin that sees each connection before its first byte is read, and before
+// the TLS handshake. It returns the connection, or one that wraps it, or an error: then the
+// connection is closed. It may block without delaying other connections, but not for long:
+// until it returns, the connection counts as one in its handshake.
 //
 // A wrapper hides what a socket can do beyond [net.Conn], which costs a little speed.
 type ConnAccepted interface {
@@ -88,82 +88,76 @@ type ConnClosed interface {
 	ConnClosed(c net.Conn, reason error)
 }
 
-// BeforeRequestHeader is a plugin that sees a call before anything else does. The
-// Call's Method, Peer and Metadata are as they came; nobody may have registered such a
-// method.
+// BeforeRequestHeader is a plugin that sees a call before anything else does. The Call's
+// Method, Peer and Metadata are as they arrived; the method may not exist.
 type BeforeRequestHeader interface {
 	BeforeRequestHeader(ctx context.Context, call *tandem.Call) error
 }
 
-// Intercepts is a plugin that wraps calls like a [tandem.Interceptor]: for whatever
-// has to happen round a call, or needs another context.
+// Intercepts is a plugin that wraps calls like a [tandem.Interceptor]: for code that runs
+// before and after a call, or gives it another context.
 type Intercepts interface {
 	Intercept(next tandem.Func) tandem.Func
 }
 
-// AfterRequestHeader is a plugin that sees a call when who calls, and what, is
-// known, before the call waits for a limit, and before its arguments are
-// decompressed and decoded.
+// AfterRequestHeader is a plugin that sees a call when its caller and its method are known,
+// before the call waits for a limit, and before its arguments are decompressed and decoded.
 type AfterRequestHeader interface {
 	AfterRequestHeader(ctx context.Context, call *tandem.Call) error
 }
 
-// BeforeRequestBody is a plugin that is asked when a method is about to get its
-// arguments: once for a unary call, for a stream before each message that it
-// receives.
+// BeforeRequestBody is a plugin that is called before a method gets its arguments: once for a
+// unary call, for a stream before each message that it receives.
 type BeforeRequestBody interface {
 	BeforeRequestBody(ctx context.Context, call *tandem.Call) error
 }
 
-// AfterRequestBody is a plugin that sees the decoded arguments, usually a pointer:
-// once for a unary call, for a stream each message that was received. It may change
-// what they point to. Methods of several arguments have a [tandem.Results] of
-// pointers.
+// AfterRequestBody is a plugin that sees the decoded arguments, usually a pointer: once for a
+// unary call, for a stream each message that is received. It may change what they point to. The
+// arguments of a method with several are a [tandem.Results] of pointers.
 type AfterRequestBody interface {
 	AfterRequestBody(ctx context.Context, call *tandem.Call, args any) error
 }
 
-// BeforeResponse is a plugin that sees what is about to be answered: the reply, or
-// the error, also if that is the refusal of another plugin. For a stream it sees each
-// message that is sent, and at the end a nil reply with the stream's error. An error
-// that it returns takes the place of the answer. It runs where the answer is encoded:
-// several replies of a stream never at once.
+// BeforeResponse is a plugin that sees the response before it is encoded: the reply, or the
+// error, which may be another plugin's refusal. For a stream it sees each message that is sent,
+// and at the end a nil reply with the stream's error. An error that it returns replaces the
+// response. It never runs for several replies of a stream at once.
 type BeforeResponse interface {
 	BeforeResponse(ctx context.Context, call *tandem.Call, reply any, err error) error
 }
 
-// AfterResponse is a plugin that is told how each call has ended, exactly once,
-// however that came about, also if another plugin refused it. The answer is on its
-// way then; whether it arrives nobody knows.
+// AfterResponse is a plugin that is called exactly once when a call has ended, also if another
+// plugin refused it. The response is being sent then; it may still not arrive.
 type AfterResponse interface {
 	AfterResponse(ctx context.Context, call *tandem.Call, end tandem.Outcome)
 }
 
-// Panicked is a plugin that is told of panics of methods, interceptors and plugins, which
-// the server's log has as well: what panicked, with which value (an error if the goroutine
-// was ended), and the top of the stack. It runs on the goroutine that it happened on.
+// Panicked is a plugin that is called for each panic of a method, interceptor or plugin, which
+// is logged as well. It gets what panicked, the panic's value (an error if runtime.Goexit ended
+// the goroutine), and the top of the stack. It runs on the goroutine that panicked.
 type Panicked interface {
 	Panicked(what string, value any, stack []byte)
 }
 
-// PerMethod is a plugin that has another one for each method: asked when the method is
-// registered, it returns a value with the points that apply to its calls, nil for
-// none; and once for a Method without a name, which stands for all those that do not
-// exist. What depends on the method need not be looked up a call then. Points of calls
-// that the plugin itself implements do not apply: it may be a client's plugin, too.
+// PerMethod is a plugin that supplies another plugin for each method. ForMethod is called when
+// the method is registered, and returns a value with the points for its calls, or nil for none.
+// It is also called once with a Method without a name, which stands for all methods that do not
+// exist. So nothing that depends on the method has to be looked up for each call. Points of
+// calls that the plugin itself implements are ignored: it may be a client's plugin, too.
 type PerMethod interface {
 	ForMethod(m Method) any
 }
 
-// KeepsNothing is implemented by plugins that promise to keep neither the context
-// nor the call when their functions have returned. If all do, and there are no
-// interceptors, [MethodReuse] goes on saving allocations.
+// KeepsNothing is implemented by plugins that promise to keep neither the context nor the call
+// when their functions have returned. If all plugins implement it, and there are no
+// interceptors, [MethodReuse] also reuses contexts and calls.
 type KeepsNothing interface {
 	KeepsNothing()
 }
 
-// checkPlugins returns an error for a value that is no plugin, and for one that is there
-// twice: what it does to a call it would do twice.
+// checkPlugins returns an error for a value that is not a plugin, and for one that is given
+// twice, as it would act on each call twice.
 func checkPlugins(plugins []any) error {
 	for i, p := range plugins {
 		if t := reflect.TypeOf(p); t != nil && t.Kind() == reflect.Pointer && t.Elem().Size() > 0 && slices.Contains(plugins[:i], p) {

@@ -18,7 +18,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// diary keeps what happened, in order.
+// diary records events in order.
 type diary struct {
 	mu    sync.Mutex
 	lines []string
@@ -30,7 +30,7 @@ func (d *diary) notef(format string, args ...any) {
 	d.lines = append(d.lines, fmt.Sprintf(format, args...))
 }
 
-// take returns what happened since it was last called.
+// take returns the events since it was last called.
 func (d *diary) take() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -39,7 +39,8 @@ func (d *diary) take() []string {
 	return lines
 }
 
-// witness is at every point, notes it, and refuses at the one that it is told to.
+// witness is a plugin with every point. It records each, and refuses at the one given by
+// refuse.
 type witness struct {
 	*diary
 	name   string
@@ -145,7 +146,7 @@ func equal(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// A stream passes the points of its messages with each of them.
+// A stream passes the points of bodies and responses once for each message.
 func TestPluginsSeeStreams(t *testing.T) {
 	d := &diary{}
 	c := talker(t, server.WithPlugins(&witness{diary: d, name: "1"}))
@@ -167,8 +168,8 @@ func TestPluginsSeeStreams(t *testing.T) {
 		"1 before body", "1 out", "1 before response <nil> <nil>", "1 after response ok")
 }
 
-// Whatever point refuses, and however, its call fails with what it said, the one
-// plugin that waits for the end is told, and other calls go on.
+// A call fails with the error of the point that refuses it. The other plugin still gets
+// AfterResponse, and other calls go on.
 func TestPluginsRefuse(t *testing.T) {
 	teapot := &tandem.Error{Code: tandem.FailedPrecondition, Message: "teapot"}
 	for _, point := range []string{"before header", "in", "after header", "before body", "after body", "before response"} {
@@ -187,7 +188,7 @@ func testRefusal(t *testing.T, point string, refusal error, code tandem.Code) {
 	bystander := &witness{diary: d, name: "2"}
 	c := talker(t, server.WithPlugins(w, bystander))
 	if refusal != nil && code == tandem.PermissionDenied && (point == "in" || point == "before response") {
-		code = tandem.Unknown // these answer, as a method does
+		code = tandem.Unknown // errors of these points are like a method's
 	}
 	err := c.Call(t.Context(), "Talker.Repeat", "hi", nil)
 	e, ok := errors.AsType[*tandem.Error](err)
@@ -204,7 +205,7 @@ func testRefusal(t *testing.T, point string, refusal error, code tandem.Code) {
 	}
 }
 
-// What is refused before the method is known not to have run.
+// A call that a plugin refuses before the method runs is known not to have executed.
 func TestRefusedIsNotExecuted(t *testing.T) {
 	w := &witness{diary: &diary{}, refuse: "after header", err: errors.New("no")}
 	c := talker(t, server.WithPlugins(w))
@@ -213,8 +214,8 @@ func TestRefusedIsNotExecuted(t *testing.T) {
 	}
 }
 
-// A plugin that panics when a call is over breaks neither that call nor what the
-// others are told.
+// A plugin that panics in AfterResponse changes neither the call's result nor what the other
+// plugins get.
 func TestPluginPanicsAtTheEnd(t *testing.T) {
 	d := &diary{}
 	c := talker(t, server.WithPlugins(&witness{diary: d, name: "1"}, &witness{diary: d, name: "2", refuse: "after response"}))
@@ -241,7 +242,7 @@ func TestPluginRefusesRegistration(t *testing.T) {
 	}
 }
 
-// gate counts connections, wraps those that it lets in, and refuses after some.
+// gate counts connections, wraps those that it accepts, and refuses further ones.
 type gate struct {
 	diary
 

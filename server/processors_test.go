@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Goroutines that wait for a processor are seen.
+// The runtime's metrics show goroutines that wait for a processor.
 func TestProcessors(t *testing.T) {
 	var p processors
 	p.look()

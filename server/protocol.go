@@ -17,17 +17,16 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// Protocol serves connections of clients that do not speak tandem's own
-// protocol, on the same ports: the first bytes of a connection decide whose it
-// is. Their calls pass the same interceptors and limits and reach the same
-// methods. One value serves all connections of a server, concurrently.
+// Protocol serves connections of clients that do not speak tandem's own protocol, on the same
+// ports: the first bytes of a connection decide which protocol serves it. Their calls pass the
+// same interceptors and limits and reach the same methods. One value serves all connections of
+// a server, concurrently.
 type Protocol interface {
-	// Name is what [tandem.Peer] and the log call it. A server has one
-	// protocol of a name.
+	// Name identifies the protocol in [tandem.Peer] and in the log. It is unique within a
+	// server.
 	Name() string
-	// Match looks at the first bytes of a connection, one to [MaxSniff].
-	// It must not keep them, and once it has said [Yes] or [No] more bytes
-	// must not change that.
+	// Match looks at the first bytes of a connection, one to [MaxSniff]. It must not keep them.
+	// Once it has returned [Yes] or [No], it must return the same for more bytes.
 	Match(first []byte) Verdict
 	// Serve reads requests from c, beginning with the first bytes, hands
 	// them to [Conn.Go], and returns when there are no more. An error ends the
@@ -37,18 +36,17 @@ type Protocol interface {
 	Serve(ctx context.Context, c *Conn) error
 }
 
-// ALPN is what a [Protocol] implements beside it that TLS clients may ask for by
-// application-layer protocol negotiation (RFC 7301). What was negotiated goes
-// before the first bytes. [WithTLS] offers these names; a listener of your own
-// must offer them itself.
+// ALPN is implemented by a [Protocol] that TLS clients may select by application-layer protocol
+// negotiation (RFC 7301). The negotiated name takes precedence over the first bytes. [WithTLS]
+// offers these names; a listener of your own must offer them itself.
 type ALPN interface {
-	// NextProtos returns the names, as "h2".
+	// NextProtos returns the names, such as "h2".
 	NextProtos() []string
 }
 
-// CodecProvider is what a [Protocol] implements beside it whose codecs tandem's own
-// clients may use, too, and messages of methods may need: as if they were given to
-// [WithCodecs], where a codec of the same name goes first.
+// CodecProvider is implemented by a [Protocol] with codecs that tandem's own clients may use,
+// too, and that messages of methods may need. They are added as by [WithCodecs], whose codecs
+// take precedence over those of the same name.
 type CodecProvider interface {
 	Codecs() []tandem.Codec
 }
@@ -69,7 +67,7 @@ func (o *options) learnCodecs() {
 	}
 }
 
-// Verdict is what a [Protocol] says of the first bytes of a connection.
+// Verdict is what [Protocol.Match] returns for the first bytes of a connection.
 type Verdict = sniff.Verdict
 
 // The verdicts.
@@ -83,11 +81,10 @@ const (
 // decided; NeedMore then means No.
 const MaxSniff = 1 << 10
 
-// WithProtocols adds protocols to tandem's own, which the first bytes are
-// compared with first. Then the protocols are asked in this order: one is chosen
-// when all before it have said No. Two that take connections with the same first
-// bytes, or with one name in ALPN, are an error of all that registers methods or serves.
-// Only the last may take every connection that the others leave.
+// WithProtocols adds protocols to tandem's own, which is matched first. The others are matched
+// in this order: one is chosen when all before it have said No. Registering a method and
+// serving fail if two protocols match the same first bytes or have the same ALPN name. Only the
+// last may match every connection that the others leave.
 func WithProtocols(p ...Protocol) Option {
 	return func(o *options) {
 		for _, one := range p {
@@ -98,8 +95,8 @@ func WithProtocols(p ...Protocol) Option {
 	}
 }
 
-// Unrecognized returns how many connections were closed because their first
-// bytes were of no protocol, or did not come in time.
+// Unrecognized returns how many connections were closed because their first bytes matched no
+// protocol, or did not arrive in time.
 func (s *Server) Unrecognized() uint64 { return s.strangers.count.Load() }
 
 // checkProtocols returns an error for two protocols of one name, and for two that clash.
@@ -115,7 +112,8 @@ func checkProtocols(protocols []Protocol) error {
 
 const ownProtocol = "tandem"
 
-// matchers are tandem's own and those of the protocols, in their order.
+// matchers returns the matcher of tandem's own protocol and those of the others, in their
+// order.
 func matchers(protocols []Protocol) []sniff.Matcher {
 	list := []sniff.Matcher{sniff.Prefix(wire.Magic)}
 	for _, p := range protocols {
@@ -124,7 +122,7 @@ func matchers(protocols []Protocol) []sniff.Matcher {
 	return list
 }
 
-// offered adds the protocols' names for ALPN to a TLS configuration.
+// offered returns a copy of a TLS configuration with the protocols' names for ALPN.
 func offered(config *tls.Config, protocols []Protocol) *tls.Config {
 	config = config.Clone()
 	for _, p := range protocols {
@@ -141,19 +139,20 @@ func offered(config *tls.Config, protocols []Protocol) *tls.Config {
 	return config
 }
 
-// strangers counts connections that nobody serves.
+// strangers counts connections whose protocol was not recognized.
 type strangers struct {
 	count  atomic.Uint64
 	logged atomic.Pointer[time.Time] // when the last was; nil for never
 }
 
-// strangersEvery is how often one of them is logged: a scan of the ports is not to
-// fill the log.
+// strangersEvery is how often such a connection is logged, so that a port scan does not fill
+// the log.
 const strangersEvery = 10 * time.Second
 
-// turnedAway counts a connection that was closed, and logs it if the last was
-// logged long ago. One that its client closed before it said anything does not count, nor
-// one that the server closed, see [Server.closeOldLocked].
+// turnedAway counts a connection that was closed in its handshake, and logs it if the last was
+// logged long ago. It does not count connections that the client closed before it sent a byte,
+// nor failed reads of those that the server closed: [Server.closeOldLocked] counts these
+// itself.
 func (s *Server) turnedAway(c net.Conn, err error) {
 	if s.current() == closed || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) {
 		s.log().Debug("connection closed", "peer", c.RemoteAddr(), "error", err)
@@ -167,11 +166,11 @@ func (s *Server) turnedAway(c net.Conn, err error) {
 	s.log().Info("connection closed", "peer", c.RemoteAddr(), "error", err, "so far", total)
 }
 
-// errUnrecognized is why a connection is closed that nobody wants to serve.
+// errUnrecognized is the reason when a connection speaks no protocol of the server.
 var errUnrecognized = errors.New("the first bytes are of no protocol that is served here: see WithProtocols")
 
-// detect reads the first bytes of a connection until it is clear whose it is: a
-// protocol's, or tandem's own if that is nil.
+// detect reads the first bytes of a connection until its protocol is known; p is nil for
+// tandem's own.
 func (s *Server) detect(c net.Conn) (p Protocol, first []byte, err error) {
 	if err := c.SetDeadline(time.Now().Add(s.opts.handshake)); err != nil {
 		return nil, nil, err
@@ -222,8 +221,8 @@ func (s *Server) negotiated(c net.Conn) Protocol {
 	return nil
 }
 
-// greet finds out what a new connection speaks, and returns what serves it, or nil
-// when it is closed.
+// greet detects the protocol of a new connection, and returns the function that serves it, or
+// nil if the connection was closed.
 func (s *Server) greet(c *net.Conn) (loop func()) {
 	v, err := s.admit(*c)
 	if err != nil {
@@ -258,7 +257,8 @@ func (s *Server) greet(c *net.Conn) (loop func()) {
 	return func() { s.serveConn(fresh, p) }
 }
 
-// adoptConn makes a connection of another protocol one of the server's.
+// adoptConn adds a connection of another protocol to those of the server. It returns false if
+// the connection has to be closed.
 func (s *Server) adoptConn(c *net.Conn, fresh *Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -292,7 +292,7 @@ func (s *Server) serveConn(c *Conn, p Protocol) {
 	close(c.over)
 }
 
-// serveGuarded keeps a panic of a protocol from taking the server with it.
+// serveGuarded calls p.Serve, and returns a panic of it as an error.
 func serveGuarded(c *Conn, p Protocol) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

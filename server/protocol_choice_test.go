@@ -19,8 +19,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// Over TLS the bytes decide too, unless the client has asked for a protocol by
-// ALPN.
+// Over TLS the first bytes decide, too, unless the client has selected a protocol by ALPN.
 func TestForeignProtocolsOverTLS(t *testing.T) {
 	serverConfig, clientConfig := testcert.Pair(t, "localhost")
 	srv := server.New(server.WithTLS(serverConfig), server.WithProtocols(talk{}, asked{}))
@@ -60,14 +59,14 @@ func TestForeignProtocolsOverTLS(t *testing.T) {
 	}
 }
 
-// asked is talk for those who ask for it when TLS begins.
+// asked is talk for clients that select it by ALPN.
 type asked struct{ talk }
 
 func (asked) Name() string                { return "asked" }
 func (asked) NextProtos() []string        { return []string{"asked"} }
 func (asked) Match([]byte) server.Verdict { return server.No }
 
-// A protocol that panics loses its connection, and the log says so.
+// A panic of a protocol closes its connection and is logged; the server goes on.
 func TestProtocolThatPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProtocolTest(t, server.WithProtocols(broken{}))
@@ -101,7 +100,7 @@ func (broken) Match(first []byte) server.Verdict {
 }
 func (broken) Serve(context.Context, *server.Conn) error { panic("at once") }
 
-// A name that is taken is an error, and so is tandem's own.
+// Two protocols of one name are an error, and so is tandem's own name.
 func TestProtocolNames(t *testing.T) {
 	for _, protocols := range [][]server.Protocol{{talk{}, talk{}}, {impostor{}}} {
 		srv := server.New(server.WithProtocols(protocols...))

@@ -61,7 +61,7 @@ func (p *protocolTest) register(name string, f any) {
 	}
 }
 
-// dial returns a connection on which said was said, and its lines.
+// dial returns a connection on which said has been sent, and a reader of it.
 func (p *protocolTest) dial(said string) (net.Conn, *bufio.Reader) {
 	p.Helper()
 	c, err := p.net.Dial(p.Context(), "a")
@@ -83,7 +83,7 @@ func (p *protocolTest) wantLine(r *bufio.Reader, want string) {
 	}
 }
 
-// However the first bytes are cut, they come to whom they belong.
+// A protocol gets all first bytes, however many reads they take.
 func TestFirstBytesInPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProtocolTest(t)
@@ -99,9 +99,9 @@ func TestFirstBytesInPieces(t *testing.T) {
 	})
 }
 
-// Who says nothing, stops in the middle or speaks what nobody knows is closed in
-// time and counted, and one of them logged.
-func TestStrangersAreClosed(t *testing.T) {
+// Connections that send nothing, stop in the middle of their first bytes, or speak no protocol
+// of the server are closed in time and counted, and the first one is logged.
+func TestUnrecognizedConnectionsAreClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProtocolTest(t, server.WithHandshakeTimeout(time.Second))
 		for _, c := range []struct {
@@ -125,7 +125,7 @@ func TestStrangersAreClosed(t *testing.T) {
 				t.Errorf("%.10q: closed after %v, want %v", c.said, took, c.after)
 			}
 		}
-		polite, _ := p.dial("") // it hangs up before it says anything: as checks of health do
+		polite, _ := p.dial("") // it closes without a byte, as health checks do
 		_ = polite.Close()
 		synctest.Wait()
 		if n := p.srv.Unrecognized(); n != 7 {
@@ -143,9 +143,8 @@ func TestStrangersAreClosed(t *testing.T) {
 	})
 }
 
-// The time for the first bytes is one for both: reading them here and in tandem's
-// own handshake.
-func TestHandshakeTimeIsOne(t *testing.T) {
+// Detecting the protocol and tandem's own handshake share one timeout.
+func TestHandshakeTimeoutIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProtocolTest(t, server.WithHandshakeTimeout(time.Second))
 		start := time.Now()
@@ -158,8 +157,7 @@ func TestHandshakeTimeIsOne(t *testing.T) {
 	})
 }
 
-// Shutdown reads no more requests, waits for the calls that run, and their answers
-// arrive.
+// Shutdown reads no more requests, waits for the running calls, and their responses arrive.
 func TestShutdownOfForeignConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProtocolTest(t)
@@ -190,7 +188,7 @@ func TestShutdownOfForeignConnections(t *testing.T) {
 	})
 }
 
-// Close ends connections that say nothing more.
+// Close ends idle connections at once.
 func TestCloseEndsForeignConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProtocolTest(t)
@@ -206,9 +204,9 @@ func TestCloseEndsForeignConnections(t *testing.T) {
 	})
 }
 
-// When as many connections as may be greeted say nothing, the next waits until the oldest
-// of them has had its time, 100 ms, and takes its place. Close does not wait for that.
-func TestManyAtOnce(t *testing.T) {
+// When as many connections as may be in their handshake send nothing, the next one waits until
+// the oldest of them has had 100 ms, and takes its place. Close does not wait for that.
+func TestHandshakeLimitDelaysNewConnections(t *testing.T) {
 	const most = 1024 // are greeted at a time
 	for _, closes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -245,7 +243,8 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// A protocol sees a server that drains as a client that sends no more.
+// When the server drains, a protocol's Read returns io.EOF, as if the client had closed its
+// side.
 func TestReadsEndWhenTheServerDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ends := make(listener, 2)
@@ -256,7 +255,7 @@ func TestReadsEndWhenTheServerDrains(t *testing.T) {
 			t.Error(err)
 		}
 		for range cap(ends) {
-			if err := <-ends; err != io.EOF { //nolint:errorlint // those who read compare it
+			if err := <-ends; err != io.EOF { //nolint:errorlint // readers compare it
 				t.Errorf("Read: %v", err)
 			}
 		}
@@ -287,7 +286,8 @@ func (l listener) Serve(_ context.Context, c *server.Conn) error {
 	return err
 }
 
-// A protocol that asks to be told of the drain when it has begun goes on meanwhile.
+// OnDrain also works when the connection drains already: it calls the function at once, in
+// another goroutine.
 func TestOnDrainInADrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProtocolTest(t, server.WithProtocols(late{}))
@@ -300,8 +300,7 @@ func TestOnDrainInADrain(t *testing.T) {
 	})
 }
 
-// late is a protocol that asks to be told when the server drains already, and does what
-// it is told of only then.
+// late is a protocol that calls OnDrain only when the server drains already.
 type late struct{}
 
 func (late) Name() string { return "late" }
@@ -322,7 +321,7 @@ func (late) Serve(_ context.Context, c *server.Conn) error {
 	return nil
 }
 
-// When Shutdown's time is over, and in Close, the handlers' contexts end.
+// When Shutdown's context ends, so do the handlers' contexts.
 func TestShutdownCutsForeignCallsOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProtocolTest(t)
@@ -346,8 +345,8 @@ func TestShutdownCutsForeignCallsOff(t *testing.T) {
 	})
 }
 
-// A client that hangs up in good order gets its answers; an error of the protocol,
-// or a lost connection, ends the calls.
+// A client that closes its connection after a complete request lets the call finish; an error
+// of the protocol ends the calls.
 func TestEndOfForeignConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProtocolTest(t)
@@ -373,7 +372,7 @@ func TestEndOfForeignConnection(t *testing.T) {
 	})
 }
 
-// The limits hold: calls in flight, the server's and the method's time, the
+// The limits apply to other protocols: open calls, the server's and the method's timeout, the
 // number of connections.
 func TestLimitsOfForeignConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -407,9 +406,9 @@ func TestLimitsOfForeignConnections(t *testing.T) {
 	})
 }
 
-// Panics, and handlers that end their goroutine, harm nobody else: not even those
-// in functions that run at the end of a call.
-func TestForeignCallsThatDie(t *testing.T) {
+// Panics, and handlers that end their goroutine, fail only their own call, also in functions of
+// OnEnd.
+func TestPanicsOfForeignCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProtocolTest(t)
 		p.register("Panics", func(string) error { panic("oh") })
@@ -443,13 +442,13 @@ func TestForeignCallsThatDie(t *testing.T) {
 	})
 }
 
-// ownerless is an error whose text needs more than a nil.
+// ownerless is an error whose Error panics for a nil pointer.
 type ownerless struct{ owner string }
 
 func (o *ownerless) Error() string { return "of " + o.owner }
 
-// A peer that does not read holds up its own answers, in bounded memory, and is
-// closed in the end.
+// A peer that does not read delays only its own responses, in bounded memory, and is closed in
+// the end.
 func TestForeignPeerThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProtocolTest(t, server.WithMaxOpenCalls(2))
@@ -467,7 +466,7 @@ func TestForeignPeerThatDoesNotRead(t *testing.T) {
 		}()
 		synctest.Wait()
 		if n := made.Load(); n > 8 { // written, queued, and two that wait
-			t.Errorf("%d answers of 1 MiB were made for nobody", n)
+			t.Errorf("%d answers of 1 MiB were made for a peer that does not read", n)
 		}
 		time.Sleep(11 * time.Second)
 		if _, err := io.WriteString(c, "CALL Echo x\n"); err == nil {
@@ -476,7 +475,7 @@ func TestForeignPeerThatDoesNotRead(t *testing.T) {
 	})
 }
 
-// A peer on a slow link that takes its answer steadily, 20 KiB a second, gets all of it.
+// A peer on a slow link that reads its response steadily, 20 KiB a second, gets all of it.
 func TestForeignPeerThatReadsSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size, rate = 1 << 20, 20 << 10
@@ -493,7 +492,7 @@ func TestForeignPeerThatReadsSlowly(t *testing.T) {
 	})
 }
 
-// words is a protocol that says what a channel gives it, the word "last" at last.
+// words is a protocol that sends the words of a channel, "last" by SendLast.
 type words struct{ say, failed chan string }
 
 func (words) Name() string { return "words" }
@@ -517,8 +516,8 @@ func (w words) Serve(_ context.Context, c *server.Conn) error {
 	return nil
 }
 
-// What was sent before the last answer arrives although it was not yet written when
-// the last was sent, and nothing after it does.
+// Everything that was sent before the last response arrives, even if it was not yet written
+// when the last was sent. Later responses fail.
 func TestSendLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()

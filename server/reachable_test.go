@@ -12,8 +12,8 @@ type addr struct{ network, text string }
 func (a addr) Network() string { return a.network }
 func (a addr) String() string  { return a.text }
 
-// Whatever type an address has: all interfaces are known by the host's name, and
-// everything else is as the transport says it.
+// Whatever type an address has, one on all interfaces gets the host's name, and any other stays
+// as it is.
 func TestReachable(t *testing.T) {
 	host, err := os.Hostname()
 	if err != nil {

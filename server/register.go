@@ -18,48 +18,47 @@ type MethodOption = dispatch.Option
 // method calls HijackProcess.
 type Hijacker = dispatch.Hijacker
 
-// Stub is what such a handler works with.
+// Stub is one call of a hijacked method: its context, arguments and results.
 type Stub = dispatch.Stub
 
-// MethodTimeout sets the longest time that a method may run; negative for none.
+// MethodTimeout sets the longest time that a method may run; negative for none, 0 for the
+// server's [WithTimeout].
 func MethodTimeout(d time.Duration) MethodOption { return dispatch.WithTimeout(d) }
 
-// MethodConcurrency lets so many calls of a method run and so many more wait.
-// Further ones are refused with ResourceExhausted and have not executed.
+// MethodConcurrency limits a method to that many running calls, and that many waiting ones in
+// its queue. Further calls are refused with ResourceExhausted and have not executed.
 func MethodConcurrency(calls, queue int) MethodOption { return dispatch.WithConcurrency(calls, queue) }
 
 // MethodMaxMessage limits the size of a method's messages, decompressed.
 func MethodMaxMessage(n int) MethodOption { return dispatch.WithMaxMessage(n) }
 
-// MethodReuse lets later calls of a method decode their arguments into the memory
-// of earlier ones, which saves an allocation and clearing it. The arguments, and
-// what they point to, are then the method's only until it returns: what it keeps,
-// or hands to a goroutine that outlives it, it must copy. The results may refer
-// to them. Streams, hijacked methods and functions that decode for themselves
-// have no such arguments.
+// MethodReuse lets later calls of a method decode their arguments into the memory of earlier
+// ones, which saves an allocation and clearing it. The arguments, and what they point to,
+// belong to the method only until it returns: what it keeps, or hands to a goroutine that
+// outlives it, it must copy. The results may refer to them. Streams, hijacked methods and
+// functions that decode for themselves have no such arguments.
 //
-// The same goes for the context and the call that [tandem.FromContext] finds in
-// it, with its metadata: on a server without interceptors, and whose plugins all are
-// [KeepsNothing], they are another call's when the method
-// has returned without an error. A context that was derived from it to end with
-// it, as by [context.WithCancel], may live on.
+// The same holds for the context, for the call that [tandem.FromContext] finds in it, and for
+// the call's metadata. On a server without interceptors, whose plugins all implement
+// [KeepsNothing], a later call uses them again when the method has returned without an error. A
+// context derived from it to end with it, as by [context.WithCancel], may be used longer.
 func MethodReuse() MethodOption { return dispatch.WithReuse() }
 
-// MethodSafe says that a method changes nothing at the server, as HTTP's GET
-// (RFC 9110, section 9.2.1): HTTP clients may call it by GET, and what lies between
-// them and the server may call it ahead, again, or answer from a cache.
+// MethodSafe declares that a method changes nothing at the server, like HTTP's GET (RFC 9110,
+// section 9.2.1): HTTP clients may call it by GET, and browsers, proxies and caches on the way
+// may prefetch it, repeat it, or answer from a cache.
 func MethodSafe() MethodOption { return dispatch.WithSafe() }
 
-// SkipUnsuitable registers what can be served of a service, and leaves out the methods
-// that can't be, and those that the type lacks of a service of Protocol Buffers. Without
-// it [Server.Register] returns an error that lists them.
+// SkipUnsuitable makes [Server.Register] leave out the methods of a service that can't be
+// served, and accept a type that lacks methods of its Protocol Buffers service. Without it
+// Register returns an error that lists both.
 func SkipUnsuitable() MethodOption { return dispatch.WithSkipUnsuitable() }
 
 // MethodName serves a method of a service under another name than Go's. For
 // use in [ForMethod].
 func MethodName(name string) MethodOption { return dispatch.WithName(name) }
 
-// MethodHidden leaves a method of a service out. For use in [ForMethod].
+// MethodHidden excludes a method of a service from being served. For use in [ForMethod].
 func MethodHidden() MethodOption { return dispatch.WithHidden() }
 
 // ForMethod applies options to one method of a service, by its name in Go.
@@ -67,21 +66,21 @@ func ForMethod(goName string, opts ...MethodOption) MethodOption {
 	return dispatch.ForMethod(goName, opts...)
 }
 
-// Register serves the exported methods of rcvr under the name of its type, as
-// net/rpc does. Besides net/rpc's shape
+// Register serves the exported methods of rcvr under the name of its type, as net/rpc does.
+// Besides net/rpc's shape
 //
 //	func (t *T) Method(args *A, reply *R) error
 //
-// a method may take a leading context, take and return any number of values,
-// or take a [*tandem.Stream]. If the last parameter is a pointer and the sole
-// result an error, the shape is net/rpc's; otherwise all parameters are
-// arguments and all results but the error are results.
+// a method may take a leading context, take and return any number of values, or take a
+// [*tandem.Stream]. If the last parameter is a pointer and the sole result an error, the shape
+// is net/rpc's; otherwise all parameters are arguments and all results but the error are
+// results.
 //
-// Every exported method must be of such a shape, promoted ones included: the error lists
-// those that are not, unless [SkipUnsuitable] leaves them out. A service of Protocol
-// Buffers, registered under its full name, must have all methods of its .proto file, with
-// its messages, if the server knows them: by the codec of package codec/protobuf and the
-// generated code. A service for grpc-go is refused.
+// Every exported method must be of such a shape, promoted ones included: the error lists those
+// that are not, unless [SkipUnsuitable] leaves them out. A service of Protocol Buffers,
+// registered under its full name, must have all methods of its .proto file, with the file's
+// messages; this is checked if the server has the codec of package codec/protobuf and the
+// program the generated code. A service for grpc-go is refused.
 func (s *Server) Register(rcvr any, opts ...MethodOption) error {
 	return s.table.Register(rcvr, opts...)
 }

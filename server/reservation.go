@@ -13,14 +13,14 @@ import (
 	"github.com/tandem-rpc/tandem/internal/estimate"
 )
 
-// Reservation is what one request of a [Protocol] takes of [WithMemory]. A request reserves
-// its size before it is read, if it declares one, and else as it grows. Its methods are safe
-// for concurrent use. Small requests hold nothing and cost nothing.
+// Reservation is the memory of [WithMemory] that one request of a [Protocol] holds. A request
+// that declares its size reserves it before it is read, others reserve as they grow. Its
+// methods are safe for concurrent use. Small requests hold nothing and cost nothing.
 type Reservation struct {
 	conn *Conn
 	ctx  context.Context //nolint:containedctx // of the request: how long it waits
 
-	mu       sync.Mutex // of what a goroutine does that a handler has left
+	mu       sync.Mutex // a goroutine that has outlived its handler may still use it
 	hold     *budget.Hold
 	expected int64 // since the last Release
 }
@@ -74,8 +74,8 @@ func (r *Reservation) Await(n int64, deadline time.Time) error {
 	return h.Grow(ctx, n, r.conn.StallTimeout())
 }
 
-// Expect is Reserve for what decoding a message takes. All that is expected until Release is
-// called must not exceed [WithMaxDecoded].
+// Expect is Reserve for the memory that decoding a message takes. The sum of all bytes that are
+// expected until Release is called must not exceed [WithMaxDecoded].
 func (r *Reservation) Expect(n int64) error {
 	r.mu.Lock()
 	r.expected += n
@@ -103,13 +103,13 @@ func (r *Reservation) Release() {
 	h.Release()
 }
 
-// Decompress returns the original of src, at most limit bytes, which are held.
+// Decompress returns src decompressed, at most limit bytes, and holds them.
 func (r *Reservation) Decompress(c tandem.Compressor, src []byte, limit int) ([]byte, error) {
 	return budget.Decompress(r, c, nil, src, limit)
 }
 
-// Codec returns a codec that decodes src, or parts of it, as c does, and holds before what
-// that takes, if it may be much.
+// Codec returns a codec that decodes src, or parts of it, as c does, but first reserves the
+// memory that decoding takes, if it may be large.
 func (r *Reservation) Codec(c tandem.Codec, src []byte) tandem.Codec {
 	if len(src) <= 1 {
 		return c
@@ -117,7 +117,7 @@ func (r *Reservation) Codec(c tandem.Codec, src []byte) tandem.Codec {
 	return &careful{c, r}
 }
 
-// careful is a codec that holds what decoding takes.
+// careful is a codec that reserves memory before it decodes.
 type careful struct {
 	tandem.Codec
 

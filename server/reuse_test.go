@@ -12,9 +12,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// contexts are all that a handler was called with. It keeps them, which
-// MethodReuse forbids, so that what is not used again can't have the address of
-// what was.
+// contexts are all contexts that a handler was called with. Keeping them, which MethodReuse
+// forbids, makes sure that a new context can't have the address of an old one.
 type contexts struct {
 	mu   sync.Mutex
 	seen map[context.Context]bool
@@ -56,12 +55,13 @@ func distinct(t *testing.T, calls int, f func(context.Context, *int) (*int, erro
 func TestContextIsUsedAgain(t *testing.T) {
 	const calls = 200
 	echo := func(_ context.Context, n *int) (*int, error) { return n, nil }
-	if n := distinct(t, calls, echo); n == calls { // under the race detector a pool forgets now and then
+	if n := distinct(t, calls, echo); n == calls { // under the race detector a sync.Pool drops some items
 		t.Errorf("%d contexts for %d calls", n, calls)
 	}
 }
 
-// Who may still hold a context is known in these cases, or can't be.
+// In these cases a context may still be in use after the handler has returned, so no later call
+// gets it.
 func TestContextIsNotUsedAgain(t *testing.T) {
 	const calls = 200
 	echo := func(_ context.Context, n *int) (*int, error) { return n, nil }
@@ -70,11 +70,11 @@ func TestContextIsNotUsedAgain(t *testing.T) {
 		method func(context.Context, *int) (*int, error)
 		opts   []server.Option
 	}{
-		{"somebody waits for its end", func(ctx context.Context, n *int) (*int, error) {
+		{"its Done was called", func(ctx context.Context, n *int) (*int, error) {
 			_ = ctx.Done()
 			return n, nil
 		}, nil},
-		{"one was derived that ends with it", func(ctx context.Context, n *int) (*int, error) {
+		{"a context was derived from it", func(ctx context.Context, n *int) (*int, error) {
 			_, cancel := context.WithCancel(ctx)
 			defer cancel()
 			return n, nil
@@ -91,7 +91,7 @@ func TestContextIsNotUsedAgain(t *testing.T) {
 	}
 }
 
-// A call that uses another's context again has nothing of the other's.
+// A call that gets the context of an earlier call sees none of that call's metadata or trailer.
 func TestContextIsUsedAgainClean(t *testing.T) {
 	srv := server.New()
 	err := server.Handle(srv, "Some.Method", func(ctx context.Context, n *int) (*int, error) {

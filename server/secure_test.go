@@ -43,8 +43,8 @@ func byListener(t *testing.T, srv *server.Server, network tandem.Transport, addr
 	return ln.Addr().String(), served
 }
 
-// However a server is started, WithTLS with certificates of clients demanded lets in
-// those that show one, who are known to the handlers, and nobody else.
+// However a server is started, WithTLS that demands client certificates accepts clients that
+// show one, whose identity the handlers see, and refuses all others.
 func TestTLSAppliesEverywhere(t *testing.T) {
 	serverTLS, clientTLS := testcert.Pair(t, "localhost")
 	serverTLS.ClientAuth = tls.RequireAndVerifyClientCert
@@ -142,11 +142,12 @@ func TestTLSAppliesToServeProtocol(t *testing.T) {
 	}
 }
 
-// hidden is a listener that wraps another without saying so.
+// hidden is a listener that wraps another one in a type that does not show its TLS.
 type hidden struct{ net.Listener }
 
-// What can't be secured, is secured already, or can't work is an error before a
-// connection is accepted; what hides its TLS, with its first connection.
+// A listener that can't have TLS or has it already, and a TLS configuration that can't work,
+// are an error before a connection is accepted; a listener that hides its TLS is one with its
+// first connection.
 func TestTLSThatCantBe(t *testing.T) {
 	serverTLS, clientTLS := testcert.Pair(t, "localhost")
 	old := serverTLS.Clone()

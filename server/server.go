@@ -63,13 +63,13 @@ type Server struct {
 
 	mu        sync.Mutex
 	state     state
-	ending    bool                            // it leaves, or has left, the registries
+	ending    bool                            // the server leaves, or has left, its registries
 	listeners map[*net.Listener]struct{}      // by pointer: a user's type may not be comparable
 	greeting  transport.Handshakes[*net.Conn] // connections without a session yet
 	room      sync.Cond                       // on mu: one of greeting may have left, or be old enough to be closed
 	sessions  map[*session.Session]visit
 	conns     map[*Conn]struct{} // of other protocols
-	newcomers *farewell          // to connections that come while the server drains; nil if they are refused
+	newcomers *farewell          // drains connections that come while the server drains; nil if they are refused
 	listed    []*listing
 	clients   clients
 	past      uint64 // calls of sessions that have ended
@@ -87,9 +87,9 @@ const (
 // Close.
 var ErrServerClosed = errors.New("server: closed")
 
-// New returns a server without methods. It holds nothing until it serves. Options that
-// can't work, or clash, are an error of everything that follows: of registering a method,
-// of Serve, ServeListener and ServeProtocol.
+// New returns a server without methods. It holds no resources until it serves. Options that
+// can't work, or clash, are reported by everything that follows: by registering a method, by
+// Serve, ServeListener and ServeProtocol.
 func New(opts ...Option) *Server {
 	s := &Server{
 		opts:      defaults(),
@@ -169,8 +169,9 @@ func (s *Server) wrap(m dispatch.Method) (f tandem.Func, guarded bool) {
 	return f, guarded
 }
 
-// newAbsent returns what is called in place of methods that do not exist: interceptors and
-// plugins see such calls, so that callers that they refuse don't learn what exists.
+// newAbsent returns the method that is called in place of methods that do not exist:
+// interceptors and plugins see such calls, so that callers that they refuse don't learn which
+// methods exist.
 func (s *Server) newAbsent() *dispatch.Method {
 	if len(s.opts.interceptors) == 0 {
 		return dispatch.Absent(s.opts.plugins, nil, s.onPanic)
@@ -259,8 +260,8 @@ func (s *Server) removeListener(ln *net.Listener) {
 	s.mu.Unlock()
 }
 
-// acceptAll accepts until the listener is closed. After errors that pass (no file
-// descriptors) it closes what silent connections hold, and waits, longer each time.
+// acceptAll accepts until the listener is closed. After a temporary error, such as no file
+// descriptors, it closes silent connections, and waits, longer each time.
 func (s *Server) acceptAll(ln net.Listener) error {
 	const first, most = 5 * time.Millisecond, time.Second
 	pause := first
@@ -298,8 +299,8 @@ func (s *Server) log() *slog.Logger {
 	return slog.New(slog.DiscardHandler)
 }
 
-// start greets a new connection in a goroutine of its own. Another one then
-// reads it: the stack of one that has shaken hands is too large to wait on.
+// start greets a new connection in a goroutine of its own. A second goroutine then reads the
+// connection: the handshake has made the first one's stack too large to keep while it waits.
 func (s *Server) start(c net.Conn) {
 	if err := s.enter(&c); err != nil {
 		s.log().Warn("connection refused", "error", err, "peer", c.RemoteAddr())
@@ -314,8 +315,8 @@ func (s *Server) start(c net.Conn) {
 	}()
 }
 
-// greetOwn greets a connection that speaks tandem's own protocol and of which
-// first was read.
+// greetOwn begins a session on a connection that speaks tandem's own protocol. first are the
+// bytes that have been read already.
 func (s *Server) greetOwn(c *net.Conn, v visit, first []byte) (loop func()) {
 	if s.current() != serving {
 		s.dismiss(c, v, ErrServerClosed)
@@ -335,12 +336,13 @@ func (s *Server) greetOwn(c *net.Conn, v visit, first []byte) (loop func()) {
 	return nil
 }
 
-// adopt makes a greeted connection one of the server's sessions.
+// adopt adds a greeted connection to the server's sessions. It returns false if the connection
+// has to be closed.
 func (s *Server) adopt(c *net.Conn, ses *session.Session, v visit) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	greeted := s.greetedLocked(c)
-	if !greeted || ses == nil || ses.Err() != nil || s.state != serving { // what has ended is forgotten already
+	if !greeted || ses == nil || ses.Err() != nil || s.state != serving { // an ended session has been forgotten already
 		return false
 	}
 	v.age = s.ages(func(ctx context.Context) { _ = ses.Drain(ctx, "the connection is old") }) // logged as its end

@@ -9,10 +9,11 @@ import (
 	"github.com/tandem-rpc/tandem/internal/session"
 )
 
-// Shutdown stops in good order: it leaves the registries, tells clients to go elsewhere,
-// goes on to serve for [WithLameDuck], accepts no more connections but those that have come
-// already, waits for the running calls and closes. When ctx ends first it closes at once and returns ctx's error. A
-// registry that does not answer is waited for half of the time.
+// Shutdown drains the server and closes it. It leaves the registries, tells clients to go
+// elsewhere, goes on serving for [WithLameDuck], stops listening, waits for the running calls
+// and closes all connections. Connections that wait to be accepted are still served. If ctx
+// ends first, it closes at once and returns ctx's error. A registry that does not answer gets
+// half of ctx's time.
 func (s *Server) Shutdown(ctx context.Context) error {
 	first, cancel := half(ctx)
 	defer cancel()
@@ -24,13 +25,13 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	held := s.drain(parting)
 	late = append(late, s.leave(first, held.listed)...)
-	s.shut(ctx, held.listeners) // before clients are told, who would dial again meanwhile
+	s.shut(ctx, held.listeners) // before clients are told, as they dial again at once
 	parting.bid(held.sessions, held.conns)
 	s.awaitGreeted(ctx)
 	err := parting.wait()
 	wait := closeWait
 	if err != nil {
-		wait = lastWait // there was time enough
+		wait = lastWait // handlers have had ctx's time already
 	}
 	lastly, stop := context.WithTimeout(context.WithoutCancel(ctx), lastWait)
 	defer stop()
@@ -38,8 +39,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return errors.Join(err, s.end(wait))
 }
 
-// half is a context with half of the time that ctx has: a registry that does not answer
-// must leave calls some of it.
+// half returns a context with half of the time that ctx has left, so that a registry that does
+// not answer leaves some of it to running calls.
 func half(ctx context.Context) (context.Context, context.CancelFunc) {
 	if d, ok := ctx.Deadline(); ok {
 		return context.WithTimeout(ctx, time.Until(d)/2) //nolint:mnd // a half
@@ -50,11 +51,12 @@ func half(ctx context.Context) (context.Context, context.CancelFunc) {
 // closeWait is how long Close waits for handlers whose contexts have ended.
 const closeWait = 5 * time.Second
 
-// lastWait is what is left to them when Shutdown's time is over.
+// lastWait is how long Shutdown waits for handlers when ctx has ended, and for registries that
+// have not answered yet.
 const lastWait = 100 * time.Millisecond
 
-// ErrHandlersRunning is what Close and Shutdown return when handlers did not
-// return although their contexts have ended: nobody can end them.
+// ErrHandlersRunning is returned by Close and Shutdown when handlers are still running although
+// their contexts have ended. Go has no way to stop them.
 var ErrHandlersRunning = errors.New("server: handlers are still running")
 
 // Close stops at once: calls in flight fail, handlers' contexts end. It waits
@@ -66,8 +68,8 @@ func (s *Server) end(wait time.Duration) error {
 	for _, ln := range held.listeners {
 		_ = ln.Close()
 	}
-	// Connections end before handlers are told: else some would still answer that they
-	// were canceled, and a client would take each answer for a failure of its own.
+	// Connections are closed before the handlers' contexts end: otherwise handlers would answer
+	// that they were canceled, and clients would see that error and not a lost connection.
 	for _, ses := range held.sessions {
 		ses.Close()
 	}
@@ -77,7 +79,7 @@ func (s *Server) end(wait time.Duration) error {
 	s.cancel()
 	leaving, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()
-	s.leaveAtLast(leaving, held.listed) // the last: nobody waits for a registry
+	s.leaveAtLast(leaving, held.listed) // last, so that nothing else waits for a registry
 	deadline := time.Now().Add(wait)
 	ended := session.WaitFor(&s.wg, wait)
 	if !s.env.Close(time.Until(deadline)) || !ended { // the Env is closed in any case
@@ -86,7 +88,7 @@ func (s *Server) end(wait time.Duration) error {
 	return nil
 }
 
-// held is what a server has to end.
+// held lists what a server has to close when it ends.
 type held struct {
 	listeners []net.Listener
 	listed    []*listing
@@ -94,7 +96,8 @@ type held struct {
 	conns     []*Conn
 }
 
-// delist says that the server begins to end, and takes what is to leave the registries.
+// delist marks the server as ending, and returns the listings that have to leave their
+// registries.
 func (s *Server) delist() []*listing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +130,8 @@ func (s *Server) connectedLocked() (sessions []*session.Session, conns []*Conn) 
 	return sessions, conns
 }
 
-// limp waits out the time between leaving the registries and closing the listeners.
+// limp waits for [WithLameDuck], between leaving the registries and closing the listeners. It
+// returns early when ctx ends or Close is called.
 func (s *Server) limp(ctx context.Context) {
 	select {
 	case <-time.After(s.opts.lameDuck):
@@ -136,9 +140,9 @@ func (s *Server) limp(ctx context.Context) {
 	}
 }
 
-// drain begins to drain, and takes what is to be ended. Connections that have been accepted
-// or are waiting for it go on, and hear parting as soon as it is known what they speak; but
-// those of tandem's own protocol end at once, since their clients dial elsewhere then.
+// drain begins to drain, and returns what has to be closed. Connections that are accepted, or
+// wait to be accepted, are still served, and parting drains them as soon as their protocol is
+// known. Those of tandem's own protocol are closed instead: their clients then dial elsewhere.
 func (s *Server) drain(parting *farewell) held {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,7 +152,8 @@ func (s *Server) drain(parting *farewell) held {
 	return s.takeLocked()
 }
 
-// close is the last state. It takes what is to be ended, and ends greetings.
+// close sets the last state, closes the connections in their handshake, and returns what else
+// has to be closed.
 func (s *Server) close() held {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,8 +183,8 @@ func (s *Server) refuseNewcomersLocked() {
 	s.room.Broadcast()
 }
 
-// lastGreeting is what new connections have to say what they speak when the server drains,
-// and lastAccept what the accept loops have to end.
+// lastGreeting is how long Shutdown waits until the protocol of each new connection is known,
+// and lastAccept how long it waits for the accept loops to end.
 const (
 	lastGreeting = 500 * time.Millisecond
 	lastAccept   = 500 * time.Millisecond
@@ -188,9 +193,9 @@ const (
 // deadliner is a listener that can be told to stop accepting without being closed.
 type deadliner interface{ SetDeadline(t time.Time) error }
 
-// shut closes the listeners. To close one resets the connections that wait to be accepted,
-// with the requests that they have sent: where the listener allows it, its accept loop
-// takes those in before, see [Server.sweep].
+// shut closes the listeners. Closing a listener resets the connections that wait to be
+// accepted, and the requests that they have sent are lost. So where the listener has deadlines,
+// a deadline ends its accept loop, which first accepts those connections, see [Server.sweep].
 func (s *Server) shut(ctx context.Context, listeners []net.Listener) {
 	for _, ln := range listeners {
 		if d, ok := ln.(deadliner); !ok || d.SetDeadline(past) != nil {
@@ -208,9 +213,9 @@ func (s *Server) shut(ctx context.Context, listeners []net.Listener) {
 	}
 }
 
-// sweep accepts the connections that wait for it, until a few milliseconds pass without one.
-// One that comes between its end and that of the listener is reset, by the system:
-// [WithLameDuck] gives clients the time to dial elsewhere.
+// sweep accepts the connections that wait to be accepted, until 5 ms pass without one or half
+// of lastAccept is over. A connection that arrives between then and the listener's end is reset
+// by the system: [WithLameDuck] gives clients time to dial elsewhere.
 func (s *Server) sweep(ln net.Listener) {
 	const pause = 5 * time.Millisecond
 	d, ok := ln.(deadliner)
@@ -229,8 +234,8 @@ func (s *Server) sweep(ln net.Listener) {
 	}
 }
 
-// awaitGreeted waits until it is known what each connection speaks that has been accepted.
-// Those that do not say it in time are closed.
+// awaitGreeted waits until the protocol of each accepted connection is known. Connections that
+// have not shown it within lastGreeting are closed.
 func (s *Server) awaitGreeted(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lastGreeting)
 	defer cancel()

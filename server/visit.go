@@ -12,13 +12,13 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// errRefused is why a connection was closed that a plugin did not want.
+// errRefused is the reason when a plugin has refused a connection.
 var errRefused = errors.New("refused by a plugin")
 
 // visit is a connection from its accept to its end, as plugins see it.
 type visit struct {
 	conn  net.Conn
-	given []net.Conn  // what each plugin saw; nil without plugins
+	given []net.Conn  // the connection that each plugin saw; nil without plugins
 	age   *time.Timer // ends it when it is old; nil without [WithMaxConnectionAge]
 }
 
@@ -66,12 +66,12 @@ func (s *Server) showTo(p ConnAccepted, c net.Conn) (wrapped net.Conn, err error
 	return wrapped, err
 }
 
-// same reports whether two connections are one: a user's type may not be comparable.
+// same reports whether a and b are the same connection. A user's type may not be comparable.
 func same(a, b net.Conn) bool {
 	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
 }
 
-// dismiss closes a connection that nobody serves.
+// dismiss closes a connection that is not going to be served.
 func (s *Server) dismiss(c *net.Conn, v visit, err error) {
 	s.adopt(c, nil, visit{})
 	if errors.Is(err, errRefused) {
@@ -81,7 +81,7 @@ func (s *Server) dismiss(c *net.Conn, v visit, err error) {
 	s.depart(v, err)
 }
 
-// depart tells the plugins that a connection has ended, the last first.
+// depart tells the plugins that a connection has ended, the last plugin first.
 func (s *Server) depart(v visit, reason error) {
 	for i, c := range slices.Backward(v.given) {
 		if p, ok := s.opts.plugins[i].(ConnClosed); ok {
@@ -99,8 +99,8 @@ func (s *Server) tellEnd(p ConnClosed, c net.Conn, reason error) {
 	p.ConnClosed(c, reason)
 }
 
-// onRegister returns what refuses a registration if the server's options can't work, and
-// asks the plugins about it.
+// onRegister returns the function that checks a registration: it fails if the server's options
+// can't work or a plugin refuses, and else returns the aliases that plugins have added.
 func (s *Server) onRegister() func(dispatch.Registration) (map[string]string, error) {
 	var asked []ServiceRegistered
 	for _, p := range s.opts.plugins {

@@ -8,11 +8,10 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Conn is a connection with what a session needs beyond net.Conn: reading that
-// takes a buffer only when bytes are there, and writing that does not wait.
-// Sockets of this process have both, and so has a [tandem.RawConn]; others (TLS,
-// in-memory, a user's own) fall back on plain reads and writes. A [tandem.PushConn]
-// is read from a buffer that it fills.
+// Conn is a connection with what a session needs beyond net.Conn: reading that takes a buffer
+// only when there are bytes, and writing that does not wait. Sockets of this process have both,
+// and so has a [tandem.RawConn]; others (TLS, in-memory, a user's own) use plain reads and
+// writes. A [tandem.PushConn] is read from a buffer that it fills.
 //
 // One goroutine may read while another writes.
 type Conn struct {
@@ -25,7 +24,7 @@ type Conn struct {
 
 const smallRead = 256
 
-// Wrap returns c as a Conn. It wraps nothing twice.
+// Wrap returns c as a Conn; a Conn is returned as it is.
 func Wrap(c net.Conn) *Conn {
 	if w, ok := c.(*Conn); ok {
 		return w
@@ -43,8 +42,8 @@ func Wrap(c net.Conn) *Conn {
 	return w
 }
 
-// rawOf returns the descriptor of a socket, or nil. A type that embeds a socket
-// has its methods too, but other bytes may go through its own Read and Write.
+// rawOf returns the descriptor of a socket, or nil. A type that embeds a socket is not one: it
+// has the socket's methods, but its own Read and Write may change the bytes.
 func rawOf(c net.Conn) syscall.RawConn {
 	var sc syscall.Conn
 	switch c := c.(type) {
@@ -67,17 +66,17 @@ func rawOf(c net.Conn) syscall.RawConn {
 	return raw
 }
 
-// CanTry reports whether [Conn.TryRead] and [Conn.TryWrite] can do anything.
+// CanTry reports whether [Conn.TryRead] and [Conn.TryWrite] have an effect.
 func (c *Conn) CanTry() bool { return c.raw != nil }
 
-// Lender has buffers to read into.
+// Lender lends buffers to read into.
 type Lender interface {
-	Take() []byte    // returns one, which has room
-	Give(buf []byte) // gets one back that was taken in vain
+	Take() []byte    // returns a buffer with room
+	Give(buf []byte) // returns a buffer that was not used
 }
 
-// ReadLazy waits until bytes are there, takes a buffer, and reads into it. While it
-// waits it holds none. A result without bytes and error does not occur.
+// ReadLazy waits until there are bytes, takes a buffer, and reads into it. It holds no buffer
+// while it waits. It never returns neither bytes nor an error.
 func (c *Conn) ReadLazy(l Lender) ([]byte, int, error) {
 	if c.raw != nil {
 		c.rd.lender = l
@@ -130,7 +129,7 @@ func (c *Conn) WriteBy(p []byte, deadline time.Time) (int, error) {
 	return c.Write(p)
 }
 
-// CloseWrite tells the peer that no more comes, if the connection can.
+// CloseWrite ends the sending direction, if the connection can.
 func (c *Conn) CloseWrite() error {
 	if cw, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return cw.CloseWrite()

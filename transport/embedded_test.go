@@ -12,8 +12,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// flippedConn embeds a socket, with all its methods, and has other bytes on the
-// network than its user sees.
+// flippedConn embeds a socket, with all its methods, but sends other bytes than its user
+// writes.
 type flippedConn struct{ *net.TCPConn }
 
 func (c flippedConn) Read(p []byte) (int, error) {
@@ -53,8 +53,8 @@ func tcpPair(t *testing.T) (a, b *net.TCPConn) {
 	return a, b
 }
 
-// What embeds a socket is read and written through its own methods, or a
-// transport that encrypts would send clear text.
+// A type that embeds a socket is read and written by its own methods; otherwise a connection
+// that encrypts would send plain text.
 func TestEmbeddedSocketKeepsItsMethods(t *testing.T) {
 	const secret = "the password"
 	a, b := tcpPair(t)
@@ -78,9 +78,9 @@ func TestEmbeddedSocketKeepsItsMethods(t *testing.T) {
 	}
 }
 
-// rawSocket is a socket that is no type of package net, and says that it is one.
+// rawSocket is a socket of a type outside package net that implements tandem.RawConn.
 type rawSocket struct {
-	flippedConn // whose Read and Write would be noticed
+	flippedConn // a use of its Read and Write would show
 	raw         syscall.RawConn
 }
 
@@ -88,7 +88,7 @@ func (c rawSocket) Raw() syscall.RawConn { return c.raw }
 
 var _ tandem.RawConn = rawSocket{}
 
-// What says so is read and written through its descriptor, as sockets are.
+// A RawConn is read and written through its descriptor, like a socket.
 func TestRawConn(t *testing.T) {
 	const words = "in clear text"
 	a, b := tcpPair(t)

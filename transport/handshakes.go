@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Handshakes holds the connections of a listener that are still in their handshake. It
-// knows which of them to close when there are too many: the oldest of the network that
-// holds most, so that silent connections make room for others. Each operation takes at
-// most O(log n) time. The zero value is empty. It is not safe for concurrent use.
+// Handshakes holds the connections of a listener that are still in their handshake. It selects
+// the one to close when there are too many: the oldest of the network that holds most, so that
+// silent connections make room for others. Each operation takes at most O(log n) time. The zero
+// value is empty. It is not safe for concurrent use.
 type Handshakes[C comparable] struct {
 	conns    map[C]*handshake[C]
 	networks map[netip.Prefix]*network[C]
@@ -37,9 +37,9 @@ type network[C comparable] struct {
 	index       int // in the heap
 }
 
-// Add adds a connection that was accepted at that time. An invalid network means that
-// none is known, or that it is shared by many clients, as a proxy's is: the connection
-// then counts as a network of its own. Each connection is added once.
+// Add adds a connection that was accepted at that time. An invalid network means that none is
+// known, or that many clients share it, as behind a proxy: the connection then counts as a
+// network of its own. Each connection is added once.
 func (h *Handshakes[C]) Add(c C, from netip.Prefix, now time.Time) {
 	if h.conns == nil {
 		h.conns, h.networks = map[C]*handshake[C]{}, map[netip.Prefix]*network[C]{}
@@ -125,7 +125,7 @@ func (n *network[C]) remove(e *handshake[C]) {
 // networks is a heap with the largest network first.
 type networks[C comparable] []*network[C]
 
-// Len is for [heap.Interface], as the others.
+// Len is for [heap.Interface], as are the methods below.
 func (l networks[C]) Len() int { return len(l) }
 
 // Less puts the largest network first.
@@ -136,20 +136,20 @@ func (l networks[C]) Less(i, j int) bool {
 	return l[i].first.number < l[j].first.number
 }
 
-// Swap swaps two.
+// Swap swaps two networks.
 func (l networks[C]) Swap(i, j int) {
 	l[i], l[j] = l[j], l[i]
 	l[i].index, l[j].index = i, j
 }
 
-// Push appends one.
+// Push appends a network.
 func (l *networks[C]) Push(v any) {
 	n := v.(*network[C]) //nolint:forcetypeassert // nothing else is pushed
 	n.index = len(*l)
 	*l = append(*l, n)
 }
 
-// Pop removes the last.
+// Pop removes the last network.
 func (l *networks[C]) Pop() any {
 	last := len(*l) - 1
 	n := (*l)[last]
@@ -158,22 +158,22 @@ func (l *networks[C]) Pop() any {
 	return n
 }
 
-// Bits of an IPv6 address that an ISP gives to one customer.
+// customerBits is the length of the IPv6 prefix that a provider gives to one customer.
 const customerBits = 64
 
-// NetworkOf returns the network that an address counts as: an IPv4 address itself, the /64
-// of an IPv6 address. It is not valid for an address that is not.
+// NetworkOf returns the network that an address counts for: an IPv4 address itself, the /64 of
+// an IPv6 address. It is not valid for an invalid address.
 func NetworkOf(ip netip.Addr) netip.Prefix {
 	bits := ip.BitLen()
 	if ip.Is6() {
 		bits = customerBits
 	}
-	p, _ := ip.WithZone("").Prefix(bits) // bits fit, or ip is not valid
+	p, _ := ip.WithZone("").Prefix(bits) // fails for an invalid ip only
 	return p
 }
 
-// IP returns the IP address of a connection's end, which is not valid for addresses
-// without one, such as those of unix sockets.
+// IP returns the IP address of a network address. It is not valid for addresses without one,
+// such as those of unix sockets.
 func IP(a net.Addr) netip.Addr {
 	switch a := a.(type) {
 	case nil:

@@ -39,8 +39,7 @@ func (text) Network() string { return "text" }
 
 func (a text) String() string { return string(a) }
 
-// Whatever is added and removed, the next to close is the oldest connection of the largest
-// network.
+// After any sequence of Add and Remove, Next is the oldest connection of the largest network.
 func TestHandshakes(t *testing.T) {
 	type waiting struct {
 		id   int

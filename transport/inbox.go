@@ -5,40 +5,39 @@ import (
 	"time"
 )
 
-// Inbox is the receiving half of a connection whose bytes are not read but
-// handed over: by an engine, or by a library that reads messages. It holds at
-// most 64 KiB; then whoever writes to it waits. Both sides have deadlines, as a
-// [net.Conn] must have them, so it may be its sending half too. All methods may be
-// called concurrently.
+// Inbox is the receiving half of a connection whose bytes are not read but delivered: by an
+// engine, or by a library that reads messages. It holds at most 64 KiB; then Write waits. Both
+// sides have deadlines, as a [net.Conn] must have them, so it may also serve as the sending
+// half. All methods may be called concurrently.
 type Inbox struct{ half *half }
 
 // NewInbox returns an empty inbox.
 func NewInbox() *Inbox { return &Inbox{newHalf()} }
 
-// Write adds what was received. It waits while the inbox is full, and fails when
-// it is closed.
+// Write adds received bytes. It waits while the inbox is full, and fails when the inbox is
+// closed.
 func (b *Inbox) Write(p []byte) (int, error) { return b.half.write(p) }
 
-// End says that no more comes: Read returns err, which io.EOF may be, when it
-// has returned everything before.
+// End ends the input: Read returns err, which may be io.EOF, after all bytes that were written
+// before.
 func (b *Inbox) End(err error) { b.half.close(err, false) }
 
-// Read waits until something is there. Its error is End's, os.ErrDeadlineExceeded,
-// or net.ErrClosed.
+// Read waits until there are bytes. Its error is End's, os.ErrDeadlineExceeded, or
+// net.ErrClosed.
 func (b *Inbox) Read(p []byte) (int, error) { return b.half.read(p) }
 
-// SetReadDeadline sets when Read fails that waits; it never does for the zero
-// time. A Read that waits already goes by it too.
+// SetReadDeadline sets when a Read that waits fails; never for the zero time. It also applies
+// to a Read that waits already.
 func (b *Inbox) SetReadDeadline(t time.Time) error {
 	b.half.setDeadline(&b.half.readBy, t)
 	return nil
 }
 
-// SetWriteDeadline sets when Write fails that waits for room.
+// SetWriteDeadline sets when a Write that waits for room fails.
 func (b *Inbox) SetWriteDeadline(t time.Time) error {
 	b.half.setDeadline(&b.half.writeBy, t)
 	return nil
 }
 
-// Close throws away what was not read: Read and Write fail.
+// Close discards unread bytes and makes Read and Write fail.
 func (b *Inbox) Close() { b.half.close(net.ErrClosed, true) }

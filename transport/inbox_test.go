@@ -13,7 +13,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// What an engine hands over is read when its reader likes.
+// Bytes that an engine delivers are read later.
 func ExampleNewInbox() {
 	in := transport.NewInbox()
 	fmt.Fprint(in, "hel")

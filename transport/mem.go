@@ -94,14 +94,14 @@ func (l *memListener) Close() error {
 
 func (l *memListener) Addr() net.Addr { return l.addr }
 
-// Pipe returns the two ends of an in-memory connection. Unlike net.Pipe's they
-// hold 64 KiB in each direction, so a write does not wait for a read.
+// Pipe returns the two ends of an in-memory connection. Unlike those of net.Pipe they hold 64
+// KiB in each direction, so a write does not wait for a read.
 func Pipe(a, b net.Addr) (net.Conn, net.Conn) {
 	ab, ba := newHalf(), newHalf()
 	return &memConn{in: ba, out: ab, local: a, remote: b}, &memConn{in: ab, out: ba, local: b, remote: a}
 }
 
-// memConn is one end; each direction is a half.
+// memConn is one end of an in-memory connection.
 type memConn struct {
 	in, out       *half
 	local, remote net.Addr
@@ -118,7 +118,7 @@ func (c *memConn) Close() error {
 	return nil
 }
 
-// CloseWrite tells the other end that no more comes.
+// CloseWrite ends the sending direction.
 func (c *memConn) CloseWrite() error {
 	c.out.close(io.EOF, false)
 	return nil
@@ -140,18 +140,18 @@ func (c *memConn) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// half is one direction: a bounded buffer that a reader and a writer wait on.
+// half is one direction of a connection: a bounded buffer with a reader and a writer.
 type half struct {
 	mu      sync.Mutex
 	cond    *sync.Cond
 	buf     []byte
-	end     error // what a reader gets once buf is empty
-	broken  bool  // the reader is gone: writing fails
+	end     error // returned by read when buf is empty
+	broken  bool  // the reader has closed: writing fails
 	readBy  deadline
 	writeBy deadline
 }
 
-// deadline wakes the waiters of a half when its time has come.
+// deadline wakes the waiting goroutines of a half when its time has come.
 type deadline struct {
 	at    time.Time
 	timer *time.Timer
@@ -234,7 +234,7 @@ func (h *half) setDeadline(d *deadline, t time.Time) {
 	d.at, d.timer = t, nil
 	if left := time.Until(t); !t.IsZero() && left > 0 {
 		d.timer = time.AfterFunc(left, func() {
-			h.mu.Lock() // else a waiter that has just looked at the time misses it
+			h.mu.Lock() // else a goroutine that has checked the time and does not wait yet would miss it
 			defer h.mu.Unlock()
 			h.cond.Broadcast()
 		})

@@ -12,23 +12,23 @@ import (
 	"time"
 )
 
-// Errors of two sides of which one speaks TLS and the other plain text. Each is in the
-// chain of what fails.
+// Errors for two sides of which one speaks TLS and the other plain text. Each is in the
+// chain of the error of the call or connection that fails.
 var (
-	// ErrServerWantsTLS is a client's.
+	// ErrServerWantsTLS is an error of a client.
 	ErrServerWantsTLS = errors.New("the server speaks TLS, the client plain text: give WithTLS to the client")
-	// ErrServerIsPlain is a client's.
+	// ErrServerIsPlain is an error of a client.
 	ErrServerIsPlain = errors.New("the server speaks plain text, the client TLS: give WithTLS to the server, or leave it out at the client")
-	// ErrClientWantsTLS is a server's.
+	// ErrClientWantsTLS is an error of a server.
 	ErrClientWantsTLS = errors.New("the client speaks TLS, the server plain text: give WithTLS to the server, or leave it out at the client")
-	// ErrClientIsPlain is a server's.
+	// ErrClientIsPlain is an error of a server.
 	ErrClientIsPlain = errors.New("the client speaks plain text, the server TLS: give WithTLS to the client")
 )
 
-// errClientSpeaksHTTP is a server's.
+// errClientSpeaksHTTP is an error of a server.
 var errClientSpeaksHTTP = errors.New("the client speaks HTTP, which is not served here: give web.New() of package protocol/web to the server's WithProtocols")
 
-// What a server says to a client of the other kind. Clients with TLS know text for no TLS.
+// Answers of a server to a client of the other kind. TLS clients take text as a sign that there is no TLS.
 const (
 	unexpected  = "\x15\x03\x03\x00\x02\x02\x0a" // a fatal alert of TLS 1.2: unexpected message
 	needsTLS    = "HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
@@ -40,17 +40,17 @@ const (
 	helloRecord = "\x16\x03"
 )
 
-// Bounds of what is read, and thrown away, after such an answer: closing with unread bytes
-// resets the connection, and the reset would overtake the answer.
+// Bounds of what is read and discarded after such an answer: closing with unread bytes
+// resets the connection, and the client would lose the answer.
 const (
 	farewellTime  = 500 * time.Millisecond
 	farewellBytes = 64 << 10
 )
 
-// AnswerMismatch is for a server that has read the first bytes of a connection in vain, err
-// says why. If one side speaks TLS or HTTP and the other does not, it tells the client so, in a way
-// that clients of the other kind understand, and returns an error that says so. Otherwise
-// it returns err. It takes half a second at most. The caller closes c.
+// AnswerMismatch is for a server whose reading of a connection's first bytes has failed with
+// err. If one side speaks TLS or HTTP and the other does not, it sends the client an answer
+// that such clients understand, and returns an error that says so. Otherwise it returns err. It
+// takes half a second at most. The caller closes c.
 func AnswerMismatch(c net.Conn, first []byte, err error) error {
 	record, notTLS := errors.AsType[tls.RecordHeaderError](err)
 	switch {
@@ -89,16 +89,16 @@ func isRecord(head []byte) bool {
 	return len(head) > 1 && head[0] >= first && head[0] <= last && head[1] == 3
 }
 
-// requestHead is how many bytes tell a request of HTTP.
+// requestHead is how many bytes identify an HTTP request.
 const requestHead = 5
 
-// isHTTP reports whether so many bytes begin a request of HTTP/1, or HTTP/2.
+// isHTTP reports whether the bytes, requestHead of them, begin an HTTP/1 or HTTP/2 request.
 func isHTTP(head []byte) bool {
 	return slices.Contains([]string{"GET /", "HEAD ", "POST ", "PUT /", "PATCH", "DELET", "OPTIO", "CONNE", "TRACE", "PRI *"}, string(head))
 }
 
-// adviseClient makes the error of a client's TLS handshake one that says what to do: if the
-// server speaks no TLS, or the client doesn't trust its certificate.
+// adviseClient adds advice to the error of a client's TLS handshake, if the server speaks no
+// TLS, or the client does not trust its certificate.
 func adviseClient(err error) error {
 	if record, ok := errors.AsType[tls.RecordHeaderError](err); ok && !isRecord(record.RecordHeader[:]) {
 		return fmt.Errorf("%w (%w)", ErrServerIsPlain, err)
@@ -112,8 +112,8 @@ func adviseClient(err error) error {
 	return err
 }
 
-// WantsTLS reports whether the first bytes that a server says to a client without TLS
-// refuse that: an alert of TLS, or what HTTP servers with TLS say.
+// WantsTLS reports whether a server's first bytes refuse a client without TLS: a TLS alert, or
+// the answer of HTTP servers with TLS.
 func WantsTLS(first []byte) bool {
 	line, rest, _ := bytes.Cut(first, []byte("\r\n"))
 	return bytes.HasPrefix(first, []byte(alertRecord)) && len(first) >= len(unexpected) && first[3] == 0 && first[4] == 2 ||
@@ -121,8 +121,8 @@ func WantsTLS(first []byte) bool {
 }
 
 // ExpectPlain returns c as a client's connection whose first Read fails with
-// [ErrServerWantsTLS] if the server says that it wants TLS; noticed, which may be nil, is
-// called then. If c has TLS it is returned as it is.
+// [ErrServerWantsTLS] if the server's answer demands TLS; noticed, which may be nil, is called
+// then. If c has TLS it is returned as it is.
 func ExpectPlain(c net.Conn, noticed func()) net.Conn {
 	if secure(c) != nil {
 		return c
@@ -130,12 +130,12 @@ func ExpectPlain(c net.Conn, noticed func()) net.Conn {
 	return &expecting{Conn: c, noticed: noticed}
 }
 
-// expecting is a connection whose first bytes are looked at.
+// expecting is a connection whose first bytes are checked by WantsTLS.
 type expecting struct {
 	net.Conn
 
 	noticed func() // may be nil
-	looked  bool   // at the first bytes, by the goroutine that reads
+	looked  bool   // the first bytes have been checked; used by the reader only
 }
 
 func (e *expecting) Read(p []byte) (int, error) {
@@ -155,7 +155,7 @@ func (e *expecting) Read(p []byte) (int, error) {
 // NetConn returns the connection that is wrapped.
 func (e *expecting) NetConn() net.Conn { return e.Conn }
 
-// CloseWrite ends the sending half of the connection, if it can be ended alone.
+// CloseWrite ends the sending direction of the connection, if that can be ended alone.
 func (e *expecting) CloseWrite() error {
 	if w, ok := e.Conn.(interface{ CloseWrite() error }); ok {
 		return w.CloseWrite()

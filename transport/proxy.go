@@ -16,7 +16,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// maxProxyHead bounds what a proxy may answer before a connection begins.
+// maxProxyHead bounds the bytes of a proxy's answer.
 const maxProxyHead = 16 << 10
 
 // proxyTime is how long a proxy may take to answer a Dial without a deadline.
@@ -28,13 +28,13 @@ type proxied struct {
 	header http.Header
 }
 
-// Proxy returns a transport that dials through an HTTP proxy, with CONNECT (RFC
-// 9110, section 9.3.6). inner reaches the proxy: [TCP], or [TLS] for one that is
-// itself encrypted. With [TLS] round it, calls are encrypted past the proxy.
+// Proxy returns a transport that dials through an HTTP proxy, with CONNECT (RFC 9110, section
+// 9.3.6). inner reaches the proxy: [TCP], or [TLS] for a proxy that is itself encrypted. With
+// [TLS] round the result, the proxy sees encrypted bytes only.
 //
-// proxy is host:port, or http://user:password@host:port, whose user and password
-// are sent as basic authentication; each option is one more header of the CONNECT,
-// as "Proxy-Authorization: Bearer …". Names are looked up by the proxy.
+// proxy is host:port, or http://user:password@host:port, whose user and password are sent as
+// basic authentication; each of headers is one more header of the CONNECT, such as
+// "Proxy-Authorization: Bearer …". The proxy resolves names.
 //
 // It can't listen.
 func Proxy(inner tandem.Transport, proxy string, headers ...string) (tandem.Transport, error) {
@@ -45,7 +45,7 @@ func Proxy(inner tandem.Transport, proxy string, headers ...string) (tandem.Tran
 	if strings.Contains(proxy, "://") {
 		u, err := url.Parse(proxy)
 		if err != nil || u.Scheme != "http" || u.Port() == "" || strings.Trim(u.Path, "/") != "" {
-			return nil, errors.New("transport: proxy: want host:port or http://user:password@host:port") // without what may be a password
+			return nil, errors.New("transport: proxy: want host:port or http://user:password@host:port") // without the text, which may have a password
 		}
 		t.proxy = u.Host
 		if u.User != nil {
@@ -102,7 +102,7 @@ func (t *proxied) connect(ctx context.Context, c net.Conn, address string) (net.
 	return c, nil
 }
 
-// ask sends the request, reads the answer, and returns what came after it.
+// ask sends the request, reads the answer, and returns the bytes that came after it.
 func (t *proxied) ask(ctx context.Context, c net.Conn, address string) (left []byte, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodConnect, "", nil)
 	if err != nil {
@@ -113,7 +113,7 @@ func (t *proxied) ask(ctx context.Context, c net.Conn, address string) (left []b
 		return nil, err
 	}
 	in := bufio.NewReader(io.LimitReader(c, maxProxyHead))
-	// The body stays open: closing would read it to its end. After a consent there is
+	// The body stays open: closing would read it to its end. After a successful answer there is
 	// none, whatever the header says of its length, and after a refusal c is closed.
 	answer, err := http.ReadResponse(in, r) //nolint:bodyclose // see above
 	if err != nil {
@@ -125,7 +125,7 @@ func (t *proxied) ask(ctx context.Context, c net.Conn, address string) (left []b
 	return in.Peek(in.Buffered())
 }
 
-// begun is a connection of which the first bytes have been read.
+// begun is a connection whose first bytes have been read already.
 type begun struct {
 	net.Conn
 	left []byte

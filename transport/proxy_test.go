@@ -16,8 +16,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport/transporttest"
 )
 
-// connectProxy is an HTTP proxy that lets user:secret and bearers of a token
-// through. It ends with the test.
+// connectProxy is an HTTP proxy that accepts user:secret and bearers of a token. It ends with
+// the test.
 func connectProxy(t testing.TB) (address string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -56,7 +56,7 @@ func passThrough(w http.ResponseWriter, r *http.Request) {
 	pipe(near, far)
 }
 
-// pipe copies to the end, and passes that on.
+// pipe copies until the end, and passes the end on.
 func pipe(to, from net.Conn) {
 	_, err := io.Copy(to, from)
 	if w, ok := to.(*net.TCPConn); ok && err == nil {
@@ -66,8 +66,8 @@ func pipe(to, from net.Conn) {
 	_ = to.Close()
 }
 
-// The server's first words may come with the proxy's answer, in which a length means
-// nothing.
+// The server's first bytes may arrive together with the proxy's answer, whose Content-Length
+// has no meaning.
 func TestProxyKeepsFirstBytes(t *testing.T) {
 	for name, header := range map[string]string{
 		"no body":  "",
@@ -111,11 +111,11 @@ func TestProxyKeepsFirstBytes(t *testing.T) {
 	}
 }
 
-// Whatever a proxy says that is no consent is the error; a secret is not in it.
+// The error of a proxy that refuses has its answer, but no secret.
 func TestProxyRefuses(t *testing.T) {
 	proxy := connectProxy(t)
 	for name, c := range map[string]struct{ proxy, address, want string }{
-		"nobody":      {proxy, "127.0.0.1:1", "407 Proxy Authentication Required"},
+		"no user":     {proxy, "127.0.0.1:1", "407 Proxy Authentication Required"},
 		"wrong":       {"http://user:hidden@" + proxy, "127.0.0.1:1", "407 Proxy Authentication Required"},
 		"unreachable": {"http://user:secret@" + proxy, "127.0.0.1:1", "502 Bad Gateway"},
 		"no proxy":    {"127.0.0.1:1", "far.example:1", "far.example:1 through the proxy"},
@@ -150,8 +150,8 @@ func TestProxyRefuses(t *testing.T) {
 	}
 }
 
-// A proxy that says nothing, or talks without end, holds nobody up for ever.
-func TestProxyThatIsNone(t *testing.T) {
+// A proxy that sends nothing, or an endless answer, does not block Dial forever.
+func TestProxyThatSendsNoAnswer(t *testing.T) {
 	for name, answer := range map[string]func(net.Conn) error{
 		"silent":  func(c net.Conn) error { _, err := io.Copy(io.Discard, c); return err },
 		"endless": endless,
@@ -196,7 +196,7 @@ func endless(c net.Conn) error {
 	}
 }
 
-// Calls that go through a proxy lack nothing.
+// Connections through a proxy pass the behaviour suite.
 func TestProxyBehaviour(t *testing.T) {
 	transporttest.Run(t, func(t testing.TB) transporttest.Harness {
 		through, err := transport.Proxy(transport.TCP(), connectProxy(t), "Proxy-Authorization: Bearer token")

@@ -8,10 +8,9 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// pushed turns a connection that hands its bytes over into one that is read:
-// what comes waits in a bounded buffer. When that is full the engine's call
-// waits too, so an engine should give each connection its own goroutine or
-// stop reading it.
+// pushed turns a connection that delivers its bytes by a callback into one that is read. The
+// bytes wait in a bounded buffer. When that is full the engine's callback blocks, so an engine
+// should give each connection its own goroutine or stop reading it.
 type pushed struct {
 	tandem.PushConn
 	in *half
@@ -34,10 +33,10 @@ func (p *pushed) data(b []byte, end error) error {
 
 func (p *pushed) Read(b []byte) (int, error) { return p.in.read(b) }
 
-// NetConn returns the engine's connection, whose TLS is asked for.
+// NetConn returns the engine's connection, which may have TLS.
 func (p *pushed) NetConn() net.Conn { return p.PushConn }
 
-// CloseWrite passes on what the engine can do.
+// CloseWrite ends the sending direction, if the engine can.
 func (p *pushed) CloseWrite() error {
 	if cw, ok := p.PushConn.(interface{ CloseWrite() error }); ok {
 		return cw.CloseWrite()

@@ -21,7 +21,7 @@ type lazyRead struct {
 	once   bool // do not wait
 }
 
-// result ends the ReadLazy; err is why RawConn.Read failed.
+// result ends the ReadLazy. err is the error of RawConn.Read.
 func (r *lazyRead) result(err error) ([]byte, int, error) {
 	buf, n := r.buf, r.n
 	if err == nil {
@@ -40,8 +40,8 @@ func (r *lazyRead) result(err error) ([]byte, int, error) {
 	return buf, n, nil
 }
 
-// run tries one read. It must try before it waits: the poller reports edges,
-// and the edge of bytes that are already there may have passed.
+// run tries one read. It must try before it waits: the poller is edge-triggered, and the event
+// for bytes that are already there may have passed.
 func (r *lazyRead) run(fd uintptr) bool {
 	r.buf = r.lender.Take()
 	for {

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Received is what the kernel knows of bytes that have come to this host.
+// Received is the state of the bytes that have arrived at this host.
 type Received struct {
-	Unread int           // bytes that nobody has read
-	Age    time.Duration // since the last one came
+	Unread int           // bytes that were not read
+	Age    time.Duration // since the last one arrived
 }
 
-// Received returns what is known of the bytes that have come. On Linux it is known of TCP, also
+// Received returns the state of the bytes that have arrived. It is known on Linux for TCP, also
 // under TLS.
 func (c *Conn) Received() (r Received, ok bool) {
 	raw := c.raw

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// What has come and was not read is known, under TLS too, and when the last of it came.
+// Received returns the number of unread bytes and the age of the last one, under TLS too.
 func TestReceived(t *testing.T) {
 	for name, wrap := range map[string]func(net.Conn) net.Conn{
 		"plain": func(c net.Conn) net.Conn { return c },

@@ -12,11 +12,11 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Securer is implemented by a transport, listener or connection that takes TLS in a way of
-// its own, such as WebSockets, which have it beneath them, or that can't take it. T is
+// Securer is implemented by a transport, listener or connection that gets TLS in its own way,
+// such as WebSockets, which have it beneath them, or that can't have it. T is
 // [tandem.Transport], [net.Listener] or [net.Conn]. All others get TLS over their bytes.
 type Securer[T any] interface {
-	// Secure returns a T like this one that has TLS, or says why there can be none.
+	// Secure returns a T like this one that has TLS, or an error if it can't have it.
 	Secure(config *tls.Config) (T, error)
 }
 
@@ -33,9 +33,9 @@ func Secured(t tandem.Transport, config *tls.Config) (tandem.Transport, error) {
 	return TLS(t, config), nil
 }
 
-// SecuredListener returns ln with TLS over its connections, whose handshake begins with
-// their first read or write. It fails if the config is unfit for a server, see
-// [CheckServerTLS], and if ln can't have TLS, or has it already.
+// SecuredListener returns ln with TLS over its connections, whose handshake begins with their
+// first read or write. It fails if the config can't serve, see [CheckServerTLS], and if ln
+// can't have TLS, or has it already.
 func SecuredListener(ln net.Listener, config *tls.Config) (net.Listener, error) {
 	if err := CheckServerTLS(config); err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func SecuredListener(ln net.Listener, config *tls.Config) (net.Listener, error) 
 	if s, ok := ln.(Securer[net.Listener]); ok {
 		return s.Secure(config)
 	}
-	if reflect.TypeOf(ln) == reflect.TypeOf(tls.NewListener(nil, nil)) { // its type has no name outside its package
+	if reflect.TypeOf(ln) == reflect.TypeOf(tls.NewListener(nil, nil)) { // this type is not exported
 		return nil, ErrSecured
 	}
 	return &tlsListener{ln, atLeast12(config)}, nil
@@ -56,8 +56,8 @@ type tlsListener struct {
 	config *tls.Config
 }
 
-// Accept returns the next connection. It fails with [ErrSecured] for one that has TLS:
-// the other listener was one with TLS inside a type that does not tell.
+// Accept returns the next connection. It fails with [ErrSecured] for one that has TLS already:
+// then the inner listener has TLS, hidden by its type.
 func (l *tlsListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
@@ -69,7 +69,7 @@ func (l *tlsListener) Accept() (net.Conn, error) {
 	return tls.Server(c, l.config), nil
 }
 
-// SetDeadline sets the deadline of Accept, if the other listener can.
+// SetDeadline sets the deadline of Accept, if the inner listener can.
 func (l *tlsListener) SetDeadline(t time.Time) error {
 	if d, ok := l.Listener.(interface{ SetDeadline(t time.Time) error }); ok {
 		return d.SetDeadline(t)
@@ -80,9 +80,9 @@ func (l *tlsListener) SetDeadline(t time.Time) error {
 // Secure refuses a second TLS.
 func (l *tlsListener) Secure(*tls.Config) (net.Listener, error) { return nil, ErrSecured }
 
-// SecuredConn returns the server's end of a connection with TLS. One that has TLS already
-// stays as it is, unless the config demands certificates of clients: whether the other TLS
-// has looked at them is not known. It fails as [SecuredListener] does.
+// SecuredConn returns the server's end of a connection with TLS. One that has TLS already stays
+// as it is, unless the config demands certificates of clients: it is not known whether the
+// existing TLS has verified them. It fails as [SecuredListener] does.
 func SecuredConn(c net.Conn, config *tls.Config) (net.Conn, error) {
 	if err := CheckServerTLS(config); err != nil {
 		return nil, err
@@ -111,8 +111,8 @@ func CheckServerTLS(config *tls.Config) error {
 	return checkTLS(config)
 }
 
-// CheckClientTLS returns an error for a TLS configuration that no client can use. Nil is
-// one with defaults.
+// CheckClientTLS returns an error for a TLS configuration that no client can use. Nil is valid
+// and means defaults.
 func CheckClientTLS(config *tls.Config) error {
 	if config == nil {
 		return nil
@@ -133,8 +133,8 @@ func checkTLS(config *tls.Config) error {
 	return nil
 }
 
-// atLeast12 returns a copy of the config without versions below TLS 1.2; nil counts as
-// the zero one.
+// atLeast12 returns a copy of the config without versions below TLS 1.2; nil means the zero
+// config.
 func atLeast12(config *tls.Config) *tls.Config {
 	if config == nil {
 		config = &tls.Config{}
@@ -150,8 +150,8 @@ type tlsTransport struct {
 }
 
 // TLS returns inner with TLS over its connections. config is copied; a Dial without a
-// ServerName in it verifies the host of the address. TLS 1.2 is the least. Dial and Listen
-// fail for a config that can't work, and Listen if inner's listener can't take TLS.
+// ServerName in it verifies the host of the address. The lowest version is TLS 1.2. Dial and
+// Listen fail for a config that can't work, and Listen if inner's listener can't have TLS.
 func TLS(inner tandem.Transport, config *tls.Config) tandem.Transport {
 	return &tlsTransport{inner, atLeast12(config)}
 }
@@ -183,8 +183,8 @@ func (t *tlsTransport) Dial(ctx context.Context, address string) (net.Conn, erro
 	return c, nil
 }
 
-// Listen opens a listener whose connections shake hands on their first read or
-// write, or when the server asks for it, never in Accept.
+// Listen opens a listener whose connections do the handshake with their first read or write, or
+// when the server calls [Handshake], never in Accept.
 func (t *tlsTransport) Listen(ctx context.Context, address string) (net.Listener, error) {
 	if err := CheckServerTLS(t.config); err != nil {
 		return nil, fmt.Errorf("transport: listen on %s: %w", address, err)

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Sent is what a transport knows of bytes that were written.
+// Sent is the state of the bytes that were written to a connection.
 type Sent struct {
-	Unacked int           // bytes that the other host has not acknowledged, those included that were not sent yet
+	Unacked int           // bytes that the other host has not acknowledged, including those not sent yet
 	Age     time.Duration // since the other host last acknowledged anything
 }
 
-// Acknowledged is a [net.Conn] that knows what the other host has acknowledged, though
-// its process may not have read it. A session asks one whose peer is silent: if what it
-// wrote arrives, the peer's process hangs; if not, the way to it is broken.
+// Acknowledged is a [net.Conn] that knows what the other host has acknowledged, though its
+// process may not have read it. A session uses it when its peer is silent: if the bytes arrive,
+// the peer's process hangs; if not, the path to the peer is broken.
 type Acknowledged interface {
 	net.Conn
 
@@ -22,13 +22,13 @@ type Acknowledged interface {
 	Sent() (s Sent, ok bool)
 }
 
-// mostUnsent is how much the kernel takes of a connection before it is sent, as far as it
-// can be told. With its own buffer of megabytes a small call would wait behind all that
-// uploads have put there; what waits in the session is sent in turns.
+// mostUnsent is how many bytes the kernel holds of a connection before they are sent, where
+// that can be set. In its own buffer of megabytes a small call would wait behind all bytes of
+// uploads; in the session, calls and uploads take turns.
 const mostUnsent = 64 << 10
 
-// Sent returns what is known of the bytes that were written. On Linux it is known of TCP,
-// also under TLS, elsewhere of connections that are [Acknowledged].
+// Sent returns the state of the bytes that were written. It is known on Linux for TCP, also
+// under TLS, and elsewhere for connections that are [Acknowledged].
 func (c *Conn) Sent() (s Sent, ok bool) {
 	if c.raw != nil {
 		return sentBy(c.raw)
@@ -49,7 +49,8 @@ func sentBy(raw syscall.RawConn) (s Sent, ok bool) {
 	return s, ok && err == nil
 }
 
-// innermost returns what c is or wraps that is [Acknowledged], or else wraps nothing.
+// innermost returns the first connection from c inwards that is [Acknowledged], or else the
+// innermost one.
 func innermost(c net.Conn) net.Conn {
 	for range wrapped {
 		w, ok := c.(Wrapping)

@@ -11,7 +11,7 @@ import (
 // tcpNotSentLowAt is TCP_NOTSENT_LOWAT, which package syscall lacks.
 const tcpNotSentLowAt = 25
 
-// boundUnsent bounds what the kernel holds of a TCP connection that was not sent yet.
+// boundUnsent bounds how many unsent bytes the kernel holds of a TCP connection.
 func boundUnsent(fd uintptr) {
 	_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpNotSentLowAt, mostUnsent) // a socket of another kind has no such bound
 }
@@ -22,13 +22,13 @@ func sent(fd uintptr) (s Sent, ok bool) {
 	return Sent{Unacked: left, Age: time.Duration(info.Last_ack_recv) * time.Millisecond}, ok
 }
 
-// received asks the kernel what has come on a TCP connection.
+// received asks the kernel for the unread bytes of a TCP connection.
 func received(fd uintptr) (r Received, ok bool) {
 	info, left, ok := about(fd, syscall.TIOCINQ)
 	return Received{Unread: left, Age: time.Duration(info.Last_data_recv) * time.Millisecond}, ok
 }
 
-// about returns what the kernel says of a TCP connection, and how much is in one of its queues.
+// about returns the kernel's state of a TCP connection, and the length of one of its queues.
 func about(fd uintptr, queue uintptr) (info syscall.TCPInfo, left int, ok bool) {
 	size := uint32(syscall.SizeofTCPInfo)
 	if _, _, e := syscall.Syscall6(syscall.SYS_GETSOCKOPT, fd, syscall.IPPROTO_TCP, syscall.TCP_INFO,

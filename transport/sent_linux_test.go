@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The kernel is to take little that it can't send yet, under TLS too.
+// The kernel takes few bytes that it can't send yet, under TLS too.
 func TestUnsentIsBounded(t *testing.T) {
 	for name, wrap := range map[string]func(net.Conn) net.Conn{
 		"plain": func(c net.Conn) net.Conn { return c },

@@ -2,11 +2,11 @@
 
 package transport
 
-// boundUnsent can't: package syscall does not offer it here.
+// boundUnsent does nothing: package syscall does not offer it here.
 func boundUnsent(uintptr) {}
 
-// received knows nothing: package syscall does not offer it here.
+// received returns false: package syscall does not offer it here.
 func received(uintptr) (r Received, ok bool) { return r, false }
 
-// sent knows nothing: package syscall does not offer it here.
+// sent returns false: package syscall does not offer it here.
 func sent(uintptr) (s Sent, ok bool) { return s, false }

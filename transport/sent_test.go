@@ -10,8 +10,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// What a peer's kernel has is acknowledged, though its process has read nothing; what
-// does not fit there is not.
+// Bytes in the peer's kernel are acknowledged, though its process has read nothing; bytes that
+// do not fit there are not.
 func TestSent(t *testing.T) {
 	if runtime.GOOS != "linux" || runtime.GOARCH == "386" || runtime.GOARCH == "s390x" {
 		t.Skip("nothing is known here")
@@ -64,7 +64,7 @@ func TestSent(t *testing.T) {
 	}
 }
 
-// acknowledged is a connection that says what is known.
+// acknowledged is a connection that implements Acknowledged.
 type acknowledged struct{ net.Conn }
 
 func (acknowledged) Sent() (transport.Sent, bool) {

@@ -6,26 +6,25 @@ import (
 	"net"
 )
 
-// Secure is what a connection implements that has TLS beneath or inside it, as
-// [*tls.Conn] does, and those of QUIC and WebSocket over TLS may.
+// Secure is implemented by a connection with TLS beneath or inside it, such as [*tls.Conn];
+// connections of QUIC, and of WebSockets over TLS, may implement it.
 type Secure interface {
 	// ConnectionState describes the TLS connection after its handshake.
 	ConnectionState() tls.ConnectionState
 }
 
-// Wrapping is what a connection implements that wraps another one, as [*tls.Conn]
-// does: what is known of the inner one is known of it.
+// Wrapping is implemented by a connection that wraps another one, such as [*tls.Conn]:
+// properties of the inner connection then hold for it, too.
 type Wrapping interface {
 	// NetConn returns the connection that is wrapped.
 	NetConn() net.Conn
 }
 
-// wrapped bounds how many connections may lie in one another: a ring of them is
-// not to be searched for ever.
+// wrapped bounds how many layers of wrapped connections are searched, in case they form a ring.
 const wrapped = 16
 
-// TLSState returns what is known of a connection's TLS, whatever is wrapped round
-// it; nil without TLS. The handshake must be done, see [Handshake].
+// TLSState returns the TLS state of a connection, however it is wrapped; nil without TLS. The
+// handshake must be done, see [Handshake].
 func TLSState(c net.Conn) *tls.ConnectionState {
 	s := secure(c)
 	if s == nil {
@@ -35,8 +34,9 @@ func TLSState(c net.Conn) *tls.ConnectionState {
 	return &state
 }
 
-// Handshake does the handshake of a connection that has TLS and has not done it yet,
-// whatever is wrapped round it: a [*tls.Conn] does it with its first bytes otherwise.
+// Handshake does the TLS handshake of a connection that has TLS, however it is wrapped, unless
+// it is done already. Without it a [*tls.Conn] does the handshake when it is first read or
+// written.
 func Handshake(ctx context.Context, c net.Conn) error {
 	if h, ok := secure(c).(interface {
 		HandshakeContext(ctx context.Context) error
@@ -46,7 +46,7 @@ func Handshake(ctx context.Context, c net.Conn) error {
 	return nil
 }
 
-// secure returns what has TLS in a connection; nil without.
+// secure returns the layer of a connection that has TLS; nil without TLS.
 func secure(c net.Conn) Secure {
 	for range wrapped {
 		if s, ok := c.(Secure); ok {
@@ -64,9 +64,9 @@ func secure(c net.Conn) Secure {
 	return nil
 }
 
-// Over returns outer as a connection that is known to lie round inner: for one
-// that was wrapped by somebody who does not say so. It returns outer itself if that
-// tells what lies in it, or is read by an event-driven engine.
+// Over returns outer as a connection that wraps inner: for a wrapper of a type that is not
+// [Wrapping]. It returns outer itself if that is [Secure] or [Wrapping], or is read by an
+// event-driven engine.
 func Over(outer, inner net.Conn) net.Conn {
 	switch outer.(type) {
 	case Secure, Wrapping, pushing:
@@ -87,7 +87,7 @@ type over struct {
 // NetConn returns the connection that is wrapped.
 func (o *over) NetConn() net.Conn { return o.inner }
 
-// CloseWrite ends the sending half of the connection, if it can be ended alone.
+// CloseWrite ends the sending direction of the connection, if that can be ended alone.
 func (o *over) CloseWrite() error {
 	if w, ok := o.Conn.(interface{ CloseWrite() error }); ok {
 		return w.CloseWrite()

@@ -30,11 +30,11 @@ type ring struct{ net.Conn }
 
 func (r ring) NetConn() net.Conn { return r }
 
-// A handshake that nobody has begun is done, whatever is wrapped round the connection,
-// and bounded by the context.
+// Handshake does a handshake that was not begun, however the connection is wrapped, and within
+// the context's time.
 func TestHandshake(t *testing.T) {
 	serverTLS, clientTLS := testcert.Pair(t, "localhost")
-	serverTLS.SessionTicketsDisabled = true // else it writes one, which nobody reads
+	serverTLS.SessionTicketsDisabled = true // else it writes a ticket, which no goroutine reads
 	clientTLS.ServerName = "localhost"
 	near, far := net.Pipe()
 	t.Cleanup(func() { _, _ = near.Close(), far.Close() })

@@ -1,5 +1,5 @@
-// Package transport carries bytes: TCP, unix sockets, TLS over either, connections
-// through HTTP proxies, and an in-memory network. Each is a [tandem.Transport], a value to be passed as an
+// Package transport makes connections: TCP, unix sockets, TLS over either, connections
+// through HTTP proxies, and an in-memory network. Each is a [tandem.Transport], a value that is passed as an
 // option. Nothing else in the module dials or listens.
 package transport
 
@@ -17,17 +17,16 @@ type stream struct {
 	listen  net.ListenConfig
 }
 
-// TCP returns the transport over TCP. Go's defaults hold: no delay, keep-alive
-// every 15 seconds.
+// TCP returns the transport over TCP, with Go's defaults: TCP_NODELAY, and keep-alive every 15
+// seconds.
 func TCP() tandem.Transport { return &stream{network: "tcp"} }
 
-// Unix returns the transport over unix domain stream sockets; an address is a
-// path. A socket file that nobody listens on any more is removed by Listen.
+// Unix returns the transport over unix domain stream sockets; an address is a path. Listen
+// removes a socket file that no process listens on any more.
 func Unix() tandem.Transport { return &stream{network: "unix"} }
 
-// Stream returns the transport over a network as package net names it: "tcp",
-// "tcp4", "tcp6" or "unix". Of others [tandem.Transport]'s Dial and Listen say that
-// they are not known.
+// Stream returns the transport over a network of package net: "tcp", "tcp4", "tcp6" or "unix".
+// For another network Dial and Listen return an error.
 func Stream(network string) tandem.Transport { return &stream{network: network} }
 
 func (t *stream) Dial(ctx context.Context, address string) (net.Conn, error) {
@@ -45,8 +44,8 @@ func (t *stream) Listen(ctx context.Context, address string) (net.Listener, erro
 	return t.listen.Listen(ctx, t.network, address)
 }
 
-// stale reports whether address is a socket that refuses connections: its
-// listener died without removing it.
+// stale reports whether address is a socket file that refuses connections: its listener's
+// process has ended without removing it.
 func (t *stream) stale(ctx context.Context, address string) bool {
 	info, err := os.Lstat(address)
 	if err != nil || info.Mode()&os.ModeSocket == 0 {

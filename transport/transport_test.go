@@ -43,8 +43,7 @@ func networks(t *testing.T) map[string]network {
 	}
 }
 
-// Every transport carries the same bytes, in both read paths, and reports the
-// end.
+// Every transport carries the same bytes, by plain and by lazy reads, and reports the end.
 func TestTransports(t *testing.T) {
 	for name, n := range networks(t) {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +133,7 @@ func TestTryWriteDoesNotWait(t *testing.T) {
 		t.Skip("no raw connections on this system")
 	}
 	chunk, total := make([]byte, 1<<20), 0
-	for range 200 { // nobody reads: the socket fills up
+	for range 200 { // the peer does not read: the socket fills up
 		n, err := c.TryWrite(chunk)
 		if err != nil {
 			t.Fatal(err)
@@ -143,7 +142,7 @@ func TestTryWriteDoesNotWait(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("%d bytes went into a socket that nobody reads", total)
+	t.Errorf("%d bytes were written to a socket that is not read", total)
 }
 
 func TestStrangersAreNotTrusted(t *testing.T) {
@@ -160,8 +159,8 @@ func TestStrangersAreNotTrusted(t *testing.T) {
 	}
 }
 
-// A certificate that is over, not valid yet, of another host, for another purpose, or of
-// nobody that is trusted, is refused: a server's by the client, and a client's by the server.
+// A certificate that has expired, is not valid yet, is of another host, is for another purpose,
+// or has no trusted issuer, is refused: a server's by the client, and a client's by the server.
 func TestBadCertificates(t *testing.T) {
 	only := func(use x509.ExtKeyUsage) func(*x509.Certificate) {
 		return func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{use} }
@@ -275,7 +274,7 @@ func TestMemoryDeadlines(t *testing.T) {
 	})
 }
 
-// engine reads a connection and hands the bytes over, as an event loop does.
+// engine reads a connection and delivers the bytes, as an event loop does.
 type engine struct{ net.Conn }
 
 func (e engine) OnData(fn func([]byte, error) error) {
@@ -310,7 +309,7 @@ func TestPushedBytes(t *testing.T) {
 }
 
 func ExampleNewMemory() {
-	network := transport.NewMemory() // a value: whoever has it is on it
+	network := transport.NewMemory() // a value: both sides need this one
 	ln, err := network.Listen(context.Background(), "greeter")
 	if err != nil {
 		fmt.Println(err)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A reader that has looked at the time, and loses the processor before it
-// waits, still learns that its deadline has passed.
+// A reader that has checked the time, and is preempted before it waits, still notices that its
+// deadline has passed.
 func TestDeadlineBetweenLookAndWait(t *testing.T) {
 	h := newHalf()
 	h.setDeadline(&h.readBy, time.Now().Add(2*time.Millisecond))
@@ -16,7 +16,7 @@ func TestDeadlineBetweenLookAndWait(t *testing.T) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		for !h.readBy.passed() {
-			time.Sleep(20 * time.Millisecond) // loses the processor: the deadline passes
+			time.Sleep(20 * time.Millisecond) // as if preempted: the deadline passes
 			h.cond.Wait()
 		}
 	}()

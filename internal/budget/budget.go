@@ -8,12 +8,12 @@
 //     three get a quarter each, and a new one always finds room for a small message.
 //   - A hold without room waits. Of those that wait, older holds are served first. When
 //     none is served for too long because the budget itself is used up, the youngest that
-//     wait and hold memory are refused, so that an older one gets theirs: see Press.
-//   - What has arrived of requests that wait is counted apart: half of the budget.
+//     wait and hold memory are refused, so that an older one gets their memory: see Press.
+//   - The bytes that have arrived of requests that wait are counted apart, up to half of the budget.
 //   - The oldest hold that waits is served in any case, one at a time: it may exceed
 //     the budget until it is released or fits. So one request always makes progress.
 //
-// Time does not matter to these rules: who waits brings a context that ends.
+// The rules do not depend on time: a caller that waits brings a context that ends.
 package budget
 
 import (
@@ -29,7 +29,7 @@ type Budget struct {
 
 	mu       sync.Mutex
 	used     int64
-	early    int64   // bytes that came before there was room
+	early    int64   // bytes that arrived before there was room
 	born     uint64  // holds made so far
 	excess   *Hold   // that may exceed the limit or its account's share; nil for none
 	waiting  []*wait // the oldest hold first
@@ -45,14 +45,14 @@ type Account struct {
 	used   int64 // guarded by the budget's mutex, as are the fields of a Hold
 }
 
-// Hold is what one request holds.
+// Hold is the memory that one request holds.
 type Hold struct {
 	account *Account
 	born    uint64
 	n       int64
 	early   int64
-	wait    *wait // nil while it does not
-	refused bool  // and counted in parting
+	wait    *wait // nil while it does not wait
+	refused bool  // its bytes are counted in parting
 
 	expected int64 // see Expect
 }
@@ -124,10 +124,10 @@ func (h *Hold) Try(n int64) bool {
 	return false
 }
 
-// Ask holds n bytes more, now if there is room. Else it returns false, and done is
-// called once: with true when the bytes are held, with false when they are refused. A
-// hold that is released before is not called. done must not block; it may be called by
-// any goroutine that uses the budget. A hold asks for one thing at a time.
+// Ask holds n bytes more, now if there is room. Otherwise it returns false, and done is called
+// once: with true when the bytes are held, with false when they are refused. If the hold is
+// released before, done is not called. done must not block; it may be called by any goroutine
+// that uses the budget. A hold must not ask again while it waits.
 func (h *Hold) Ask(n int64, done func(granted bool)) (granted bool) {
 	if h == nil || n <= 0 {
 		return true
@@ -146,8 +146,8 @@ func (h *Hold) Ask(n int64, done func(granted bool)) (granted bool) {
 	return false
 }
 
-// Press has the youngest of those that wait and hold memory refused, as many as it takes for h
-// to get what it waits for, and reports whether there are such.
+// Press refuses the youngest holds that wait and hold memory, as many as it takes for h to get
+// what it waits for. It reports whether it has refused any.
 func (h *Hold) Press() bool {
 	if h == nil {
 		return false
@@ -165,8 +165,8 @@ func (h *Hold) Press() bool {
 	return len(refused) > 0
 }
 
-// Begin holds the n bytes that have come of a request which may have to wait. What it gets
-// later is for these, too.
+// Begin counts n bytes of a request that have arrived before it could hold them. Bytes that it
+// gets later include these. It returns false if there is no room for them.
 func (h *Hold) Begin(n int64) bool {
 	if h == nil {
 		return true
@@ -204,7 +204,7 @@ func (h *Hold) Release() {
 	}
 	h.account.budget.settle(func(b *Budget) {
 		b.leave(h)
-		b.take(h, h.n) // and what is early
+		b.take(h, h.n) // also ends what Begin counted
 		h.refused, h.expected = false, 0
 	})
 }
@@ -222,7 +222,7 @@ func (h *Hold) Expect(n int64) int64 {
 	return h.expected
 }
 
-// settle has the budget changed, and then serves those that wait.
+// settle changes the budget, and then serves holds that wait.
 func (b *Budget) settle(change func(*Budget)) {
 	b.mu.Lock()
 	change(b)
@@ -239,7 +239,8 @@ func (b *Budget) hasRoom(h *Hold, n int64) bool {
 	return h.account.used+n <= free
 }
 
-// lends has h exceed the limit if no other hold does. While one waits another does.
+// lends lets h exceed the limit if no other hold does. While a hold waits, another one exceeds
+// the limit.
 func (b *Budget) lends(h *Hold) bool {
 	if b.excess == nil {
 		b.excess = h
@@ -259,8 +260,8 @@ func (b *Budget) give(h *Hold, n int64) {
 	b.used += n
 }
 
-// take takes n bytes from h. The hold that exceeded the limit does so no more if the
-// rules allow what it still holds.
+// take takes n bytes from h. The hold that may exceed the limit loses that right when the rules
+// allow what it holds.
 func (b *Budget) take(h *Hold, n int64) {
 	b.give(h, -n)
 	if x := b.excess; x != nil && (x.n == 0 || b.hasRoom(x, 0)) {
@@ -268,7 +269,7 @@ func (b *Budget) take(h *Hold, n int64) {
 	}
 }
 
-// leave takes h off those that wait.
+// leave removes h from those that wait.
 func (b *Budget) leave(h *Hold) {
 	if h.wait != nil {
 		b.waiting = slices.DeleteFunc(b.waiting, func(w *wait) bool { return w == h.wait })
@@ -276,7 +277,7 @@ func (b *Budget) leave(h *Hold) {
 	}
 }
 
-// serve gives those that wait what there is room for, and returns them.
+// serve grants waits for which there is room, and returns them.
 func (b *Budget) serve() (granted []*wait) {
 	if len(b.waiting) == 0 {
 		return nil
@@ -297,9 +298,9 @@ func (b *Budget) serve() (granted []*wait) {
 	return granted
 }
 
-// refuseYounger refuses the youngest of those that wait and hold memory, so that h gets its
-// n bytes when they are released; none if that would not do. It does so only if the budget
-// is short: an account that has its share waits for its own.
+// refuseYounger refuses the youngest holds that wait and hold memory, so that h gets its n
+// bytes when they are released; none if that would not be enough. It does so only if the budget
+// is short: an account that has reached its share waits for its own holds.
 func (b *Budget) refuseYounger(h *Hold, n int64) (refused []*wait) {
 	short := b.used + n - b.limit - b.parting
 	var enough int64
@@ -316,7 +317,7 @@ func (b *Budget) refuseYounger(h *Hold, n int64) (refused []*wait) {
 	left := b.waiting[:from]
 	for _, w := range b.waiting[from:] {
 		y := w.hold
-		if y.n == 0 { // there is nothing to be had
+		if y.n == 0 { // it holds nothing
 			left = append(left, w)
 			continue
 		}

@@ -18,7 +18,7 @@ func TestShare(t *testing.T) {
 	greedy, other := b.Account(), b.Account()
 	for greedy.Hold().Try(10) {
 	}
-	// 50 by its share, and 10 as nothing else exceeds the budget.
+	// 50 by its share, and 10 because no other hold exceeds the budget.
 	if used, _ := b.Used(); used < 50 || used > 60 {
 		t.Fatalf("one connection holds %d of 100", used)
 	}
@@ -59,7 +59,7 @@ func TestNilHasNoLimit(t *testing.T) {
 	}
 }
 
-// asked is what a hold's wait has come to: nothing, granted or refused.
+// asked is the outcome of a hold's wait: none yet, granted or refused.
 type asked struct{ granted, refused bool }
 
 func (a *asked) done(granted bool) { a.granted, a.refused = granted, !granted }
@@ -72,7 +72,7 @@ func TestYoungestIsRefusedFirst(t *testing.T) {
 	}
 	var results [4]asked
 	ask := func(i int, n int64) bool { return h[i].Ask(n, results[i].done) }
-	if !h[3].Try(40) || !h[2].Try(25) || !ask(3, 60) { // which exceeds the budget
+	if !h[3].Try(40) || !h[2].Try(25) || !ask(3, 60) { // the last one exceeds the budget
 		t.Fatal("no room")
 	}
 	if ask(2, 60) || ask(1, 1) || ask(0, 20) || h[0].Press() || results != [4]asked{} {
@@ -177,8 +177,8 @@ func TestGrowIsPatient(t *testing.T) {
 	})
 }
 
-// TestRandomPlay plays many requests at random and checks after each step that the
-// rules hold, and at the end that all that wait are served.
+// TestRandomPlay makes random requests and checks after each step that the rules hold, and at
+// the end that all that wait are served.
 func TestRandomPlay(t *testing.T) {
 	for seed := range uint64(300) {
 		play(t, rand.New(rand.NewPCG(seed, 19)))
@@ -190,7 +190,7 @@ func TestRandomPlay(t *testing.T) {
 
 const playLimit = 1000
 
-// player is one request of a play.
+// player is one request of TestRandomPlay.
 type player struct {
 	account int
 	hold    *budget.Hold
@@ -250,7 +250,7 @@ func play(t *testing.T, r *rand.Rand) {
 	}
 }
 
-// step has a request ask for more, unless it waits.
+// step makes a request ask for more, unless it waits.
 func (p *player) step(r *rand.Rand) {
 	n := 1 + r.Int64N(playLimit/4)
 	if p.ask > 0 {
@@ -270,7 +270,7 @@ func (p *player) step(r *rand.Rand) {
 	p.ask = n
 }
 
-// collect notes what was granted, and releases what was refused.
+// collect records what was granted, and releases what was refused.
 func collect(players []*player) []*player {
 	for again := true; again; {
 		again = false
@@ -291,7 +291,7 @@ func collect(players []*player) []*player {
 	return players
 }
 
-// check compares the budget with what the requests know.
+// check compares the budget with the sums of the requests.
 func check(t *testing.T, b *budget.Budget, players []*player) {
 	var sum, over int64
 	waiting, oldest := 0, (*player)(nil)
@@ -346,7 +346,7 @@ func TestDecompressReservesInSteps(t *testing.T) {
 
 var errNoRoom = errors.New("no room")
 
-// ledger is a Reserver that counts.
+// ledger is a Reserver that counts bytes.
 type ledger struct{ held, peak, limit int64 }
 
 func (l *ledger) Reserve(n int64) error {
@@ -359,7 +359,7 @@ func (l *ledger) Reserve(n int64) error {
 
 func (l *ledger) Return(n int64) { l.held -= n }
 
-// fake is a compressor whose messages all have that size.
+// fake is a compressor whose decompressed messages all have that size.
 type fake struct{ size int }
 
 func (fake) Name() string                           { return "fake" }

@@ -6,6 +6,6 @@ func (b *Budget) Excess() *Hold { return b.excess }
 // Waiting returns how many holds wait.
 func (b *Budget) Waiting() int { return len(b.waiting) }
 
-// Early returns how many bytes came before there was room, and how many holds have that are
-// refused.
+// Early returns how many bytes arrived before there was room, and how many bytes refused holds
+// still have.
 func (b *Budget) Early() (early, parting int64) { return b.early, b.parting }

@@ -24,12 +24,12 @@ func TooMuch(n, most int64) *tandem.Error {
 	return e
 }
 
-// retryAfter is what the caller of a refused request is advised to wait.
+// retryAfter is the RetryAfter of a refused request.
 const retryAfter = 100 * time.Millisecond
 
 // Grow holds n bytes more. It waits for room until ctx ends. When the budget has served no
-// request for as long as patience, younger ones are refused for this one; if there are none and
-// ctx has no deadline, it gives up. Its error says that the request was not executed.
+// request for as long as patience, Grow refuses younger ones for this one; if there are none
+// and ctx has no deadline, it gives up. Its error says that the request was not executed.
 func (h *Hold) Grow(ctx context.Context, n int64, patience time.Duration) error {
 	if h == nil {
 		return nil
@@ -65,10 +65,10 @@ func (h *Hold) Grow(ctx context.Context, n int64, patience time.Duration) error 
 	}
 }
 
-// withdraw waits no more. What was granted meanwhile is held.
+// withdraw stops waiting. Bytes that were granted meanwhile stay held.
 func (h *Hold) withdraw() { h.account.budget.settle(func(b *Budget) { b.leave(h) }) }
 
-// Reserver is one request, as those see it that need memory for it.
+// Reserver reserves memory for one request.
 type Reserver interface {
 	// Reserve holds n bytes more, or returns why the request is refused. It may wait.
 	Reserve(n int64) error
@@ -76,16 +76,16 @@ type Reserver interface {
 	Return(n int64)
 }
 
-// Small is how large, in bytes, what a request takes may be without being reserved: the
-// limits of a connection bound how many there are.
+// Small is how many bytes a request may take without reserving them: the limits of a
+// connection bound how many such requests there are.
 const (
 	Small    = 4 << 10
 	Unpacked = 16 << 10 // likewise of a message while it is decompressed
 )
 
-// Decompress appends the original of src, at most limit bytes, to dst. How large that is
-// isn't known before: it tries with little room first, and reserves four times as much
-// when that does not do. What it needed at last stays held.
+// Decompress appends src decompressed, at most limit bytes, to dst. The size is not known
+// beforehand: it tries with little room first, and reserves four times as much if that is not
+// enough. The bytes of the result stay held.
 func Decompress(r Reserver, c tandem.Compressor, dst, src []byte, limit int) ([]byte, error) {
 	for room := max(Unpacked, 4*len(src)); ; room *= 4 {
 		room = min(room, limit)

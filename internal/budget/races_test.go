@@ -12,9 +12,9 @@ import (
 	"github.com/tandem-rpc/tandem/internal/budget"
 )
 
-// TestRandomRequests plays requests in goroutines that begin, grow, shrink, are cancelled while
-// they wait, come to their deadline, go on after a refusal, or lose their connection with all
-// others of it. In the end nothing is held, and nothing waits.
+// TestRandomRequests runs requests in goroutines that begin, grow, shrink, are canceled while
+// they wait, reach their deadline, go on after a refusal, or lose their connection together
+// with its other requests. In the end nothing is held, and nothing waits.
 func TestRandomRequests(t *testing.T) {
 	for seed := range uint64(100) {
 		synctest.Test(t, func(t *testing.T) { requests(t, seed) })

@@ -10,7 +10,7 @@ type Backlog struct {
 	looked int64 // when Count was last called
 	read   int   // bytes read since then
 	unread int   // bytes in the buffer at that time
-	age    int64 // ns that the bytes which are read now have waited
+	age    int64 // ns that the bytes read now have waited
 }
 
 // Waited notes that the buffer was empty, so the reader had to wait.

@@ -7,8 +7,8 @@ import (
 	"github.com/tandem-rpc/tandem/internal/overload"
 )
 
-// The age of what is read is the time in which the unread bytes arrived, and at most the time
-// since the buffer was last empty.
+// The age of the bytes that are read is the time in which the unread ones arrived, and at most
+// the time since the buffer was last empty.
 func TestBacklog(t *testing.T) {
 	const tick = 20 * ms
 	var b overload.Backlog
@@ -56,7 +56,7 @@ func TestUnreadRequestsEngage(t *testing.T) {
 		g := overload.New(overload.Config{})
 		m := g.Method(0)
 		if v, _ := g.Ask(&overload.Request{Method: m}, 1); v != overload.Run {
-			t.Fatal("a request waits in calm weather")
+			t.Fatal("a request waits without overload")
 		}
 		g.Behind(time.Millisecond)
 		g.Behind(age)

@@ -26,8 +26,8 @@ func (g *Gate) Paused() {
 	}
 }
 
-// ahead returns how long the request would wait: for those of its method that are served
-// before it.
+// ahead returns how long the request would wait, in ns: until those of its method that are
+// served before it have begun.
 func (g *Gate) ahead(r *Request) int64 {
 	m := r.Method
 	n := 0
@@ -71,7 +71,7 @@ func (r *Request) isInTime(now int64, cfg *Config) bool {
 // need is the time in ns that the handler is expected to take: its median times Margin.
 func (r *Request) need(cfg *Config) float64 { return cfg.Margin * float64(r.Method.took.Load()) }
 
-// pause is what a caller is asked to wait that is refused, as there are so many ns of work ahead.
+// pause returns the RetryAfter of a refused request that would have waited for ahead ns.
 func (c *Config) pause(ahead int64) time.Duration {
 	return min(max(time.Duration(ahead), c.ShortestPause), c.LongestPause)
 }

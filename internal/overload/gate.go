@@ -2,8 +2,8 @@
 // refuses, so that a server that is offered more than it can do works only on requests
 // whose callers still wait.
 //
-// A [Gate] is for one process. In calm weather it only counts running handlers. It guards
-// while the processors are short, and the methods whose handlers take too long for their
+// A [Gate] is for one process. Without overload it only counts running handlers. It guards all
+// methods while goroutines wait for a processor, and those whose handlers take too long for their
 // deadlines: then requests wait in one queue, and a request that can't finish in time is refused at
 // once. Four parts decide:
 //
@@ -13,8 +13,8 @@
 //   - A forecast compares the time that a request would wait and run with the time that
 //     its caller still waits (forecast.go).
 //
-// The package is pure: time is an argument, in nanoseconds of a monotonic clock, and so is
-// what is measured of the processors.
+// The package is pure: time is an argument, in nanoseconds of a monotonic clock, and so are the
+// measurements of the processors.
 package overload
 
 import (
@@ -35,93 +35,93 @@ type Gate struct {
 
 	guarding atomic.Bool  // requests of all methods pass the queue
 	running  atomic.Int64 // handlers
-	timeout  atomic.Int64 // ns that calls have, an average
-	behind   atomic.Int64 // ns, the most that Behind was told since the last sample
-	waiting  atomic.Int64 // calls, as in the field calls
+	timeout  atomic.Int64 // ns, moving average of the timeouts of calls
+	behind   atomic.Int64 // ns, the largest age given to Behind since the last sample
+	waiting  atomic.Int64 // copy of the field calls, read without mu
 
 	streams streams
 
 	mu      sync.Mutex
 	slots   slots
-	calls   int       // that wait
-	oneWay  int       // of those, one-way ones
+	calls   int       // requests that wait
+	oneWay  int       // one-way requests among those
 	bytes   int64     // of those
 	methods []*Method // with requests that wait
 	all     []*Method
-	clock   [classes]int64 // virtual time of the methods that were served last
+	clock   [classes]int64 // virtual time of the method served last, by class
 	counts  Counts
 	sampled int64 // when the last sample came; 0 before the first
-	woke    int64 // when the process last went on after it had been stopped
+	woke    int64 // when the process last continued after a stop
 }
 
-// Config are the constants of a [Gate]. A zero field has the default that [Default] returns.
+// Config holds the constants of a [Gate]. A zero field has the default that [Default] returns.
 // A sample comes every 10 ms while calls run.
 type Config struct {
 	// Queue.
 	Calls  int     // requests that may wait
-	OneWay int     // one-way ones of those: their callers do not wait, so nothing else bounds them
-	Bytes  int64   // that those may take
-	Slack  float64 // share of the time which its handler leaves a request that it may wait
-	Margin float64 // how many times its median time a handler is supposed to take
+	OneWay int     // one-way requests among those: their callers do not wait, so nothing else bounds them
+	Bytes  int64   // bytes that waiting requests may take
+	Slack  float64 // share of a request's spare time, which is the time until its deadline less its handler's time, that it may wait
+	Margin float64 // expected time of a handler, in multiples of its median
 
-	// What the forecast and the slots go by.
-	TimeoutGain float64 // weight of a request in the usual timeout
-	GapGain     float64 // weight of a start in the usual time between two starts of a method
-	LongestGap  float64 // as how many usual times a longer one counts at most
+	// Averages that the forecast and the slots use.
+	TimeoutGain float64 // weight of one request in the usual timeout
+	GapGain     float64 // weight of one gap in the usual gap between two starts of a method
+	LongestGap  float64 // a longer gap counts as this many usual gaps
 
 	// Slots.
-	Processors int     // the least number of slots is this
-	Busy       float64 // goroutines that wait for a processor, for each processor: with more the slots become fewer; below 0: always
-	Idle       float64 // with fewer than this they become more
+	Processors int     // least number of slots
+	Busy       float64 // with more goroutines that wait, per processor, the slots become fewer; below 0: always
+	Idle       float64 // with fewer goroutines that wait the slots become more
 	Engage     float64 // share of the usual timeout that a goroutine must wait for a processor, or a request to be read, before slots apply; below 0: at once
-	Fewer      float64 // what is left of the slots after a busy sample
-	More       float64 // what becomes of them after an idle one
-	CalmAfter  int     // samples, after which slots that bind nothing are lifted
+	Fewer      float64 // factor of the slots after a busy sample
+	More       float64 // factor of the slots after an idle sample
+	CalmAfter  int     // samples in a row in which the slots limit nothing, after which they are lifted
 
 	// Streams.
-	Streams int // that may run in any case
+	Streams int // streams that may always run
 
-	// Limits of methods by the latency of handlers: only by option, as a method with two kinds of
-	// handlers, some quick and some slow, deceives it. They are FirstLimit at most.
-	Gradient float64 // how many times its long average the time of handlers may be, before the limit is lowered; 0, the default, for no such limit
+	// Limits of methods by the latency of handlers. Off by default, as a method with some quick and
+	// some slow handlers misleads it. The limits are FirstLimit at most.
+	Gradient float64 // the limit is lowered when handlers take more than this many times their long average; 0, the default, for no such limit
 	LongGain float64 // weight of a period in the long average
-	Smooth   float64 // share of the change that is made in a period
-	Steepest float64 // what is left of the limit after a period, at least, before Smooth
-	TooLong  float64 // with a long average of more times the period's, Falls is left of it: an overload is over
+	Smooth   float64 // share of the computed change that is applied in a period
+	Steepest float64 // least factor of the limit in a period, before Smooth
+	TooLong  float64 // when the long average is more than this many times the period's, an overload is over, and the average is multiplied by Falls
 	Falls    float64
 
-	// Limits of methods. Handlers are slow that take more than TimeShare of the time that they
-	// have, and more than Slower times the usual.
+	// Limits of methods. A handler is slow if it takes more than TimeShare of the time that its
+	// request has, and more than Slower times the usual time.
 	TimeShare       float64
 	Slower          float64
-	Judged          int           // handlers by which it is judged whether too many are slow
-	Share           float64       // of those that may be slow, or late
-	JudgedLate      int64         // handlers that are enough if all were late, and as many for each that may run as JudgedTurns says
-	JudgedTurns     int64         // likewise
+	Judged          int           // handlers that must have ended before it is judged whether too many are slow
+	Share           float64       // share of those that may be slow, or late
+	JudgedLate      int64         // if all were late, this many handlers are enough, if they are also JudgedTurns times the limit
+	JudgedTurns     int64         // see JudgedLate
 	MostLate        float64       // with a larger share of late handlers, a cut may go below what the rate needs, and counts as fruitless
-	MostSlow        float64       // when cuts make slow handlers no quicker: with a smaller share of them, such a share is no reason for a cut any more; else their time is the usual
-	FirstLimit      int64         // of the running handlers of a method, until too many are slow or it grows; many by default
-	LiftAfter       int           // periods in which at most a half of the limit was used, after which it is the first again
+	MostSlow        float64       // if cuts do not make slow handlers quicker: a smaller share of them than this is accepted and causes no more cuts; with a larger one their time is accepted
+	FirstLimit      int64         // of the running handlers of a method, until too many are slow or it grows; practically none by default
+	LiftAfter       int           // periods in a row that used at most half of the limit, after which it is FirstLimit again
 	LeastLimit      int           // of a method
-	Cut             float64       // what is left of a limit at most when it is cut
+	Cut             float64       // a cut leaves at most this share of a limit
 	DeepCut         float64       // likewise, if all were late
-	Growth          int64         // beyond the limit that was cut, it grows by 1/Growth for each limit of handlers in time
-	Spare           float64       // a limit is at least so many times what the rate needs at the usual time
+	Growth          int64         // above its value after the last cut, a limit grows by 1/Growth when as many handlers as the limit have ended in time
+	Spare           float64       // a limit is at least this many times what the rate needs at the usual time
 	Fruitless       int           // cuts in a row that leave most handlers late, after which there is no limit
-	Immunity        time.Duration // for so long, and then twice as long each time, what a limit did not change is no reason for one
-	LongestImmunity time.Duration // and no longer than that
+	Immunity        time.Duration // how long shares of slow handlers that a limit did not change cause no cut; twice as long each time
+	LongestImmunity time.Duration // upper bound of that time
 	Period          time.Duration // over which the rate of handlers in time is counted
-	RateFades       float64       // what is left of the largest rate after a period
+	RateFades       float64       // factor of the largest rate after a period
 	UsualGain       float64       // weight of a period in the usual time, if its handlers took longer
-	ShorterGain     float64       // and if they did not
+	ShorterGain     float64       // likewise, if they did not
 
-	// What refused callers are asked to wait is between these. Those get the longest that have
-	// waited in the queue, and streams.
+	// Bounds of the RetryAfter of refused requests. Requests that have waited in the queue, and
+	// streams, get the longest.
 	ShortestPause, LongestPause time.Duration
 
-	Missed       int64         // samples in a row that did not come, after which the process is taken to have been stopped
-	Every        time.Duration // between two looks at processors and receive buffers, and between pauses of handlers in which requests are read; tenfold while no call runs
-	UsualTimeout time.Duration // of requests without a deadline
+	Missed       int64         // if this many samples in a row are missing, the process counts as stopped in between
+	Every        time.Duration // between two samples of processors and receive buffers, and between pauses of handlers in which requests are read; ten times as long while no call runs
+	UsualTimeout time.Duration // assumed for requests without a deadline
 }
 
 // Default returns the default constants.
@@ -164,7 +164,7 @@ func (c *Config) fill() {
 	c.UsualGain, c.UsualTimeout = cmp.Or(c.UsualGain, d.UsualGain), cmp.Or(c.UsualTimeout, d.UsualTimeout)
 }
 
-// Check returns an error that names the fields whose values can't work. Zero fields do.
+// Check returns an error that names the fields whose values can't work. Zero fields are valid.
 func (c *Config) Check() error {
 	var errs []error
 	with := *c
@@ -196,13 +196,13 @@ func (c *Config) Check() error {
 	return errors.Join(errs...)
 }
 
-// manyHandlers are more than ever run.
+// manyHandlers is more handlers than ever run: such a limit is none.
 const manyHandlers = 1 << 30
 
-// Counts are what a [Gate] has done so far.
+// Counts counts what a [Gate] has done so far.
 type Counts struct {
 	Late    uint64 // requests refused because they could not finish in time when they came
-	Expired uint64 // requests refused because they could not after they had waited
+	Expired uint64 // requests refused because they could not any more after they had waited
 	Full    uint64 // requests refused because the queue was full
 	Streams uint64 // streams refused because too many ran
 	Queued  uint64 // requests that have waited
@@ -216,7 +216,7 @@ func New(cfg Config) *Gate {
 	return g
 }
 
-// Method returns what the gate knows of a method that begins to be served now.
+// Method adds a method, which begins to be served now, and returns its state.
 func (g *Gate) Method(now int64) *Method {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -226,10 +226,10 @@ func (g *Gate) Method(now int64) *Method {
 	return m
 }
 
-// Every returns the time between two looks at the processors.
+// Every returns the time between two samples of the processors.
 func (g *Gate) Every() time.Duration { return g.cfg.Every }
 
-// LongestPause returns what a caller is asked to wait at most.
+// LongestPause returns the longest RetryAfter of a refused request.
 func (g *Gate) LongestPause() time.Duration { return g.cfg.LongestPause }
 
 // Class is how critical a request is. Within the queue a higher class is served first.
@@ -253,35 +253,35 @@ type Request struct {
 	Bytes    int64
 	OneWay   bool
 	Deadline int64 // 0 for none
-	Owner    any   // who asked: an [Owner], if [Next.Tell] is used
+	Owner    any   // for the caller's use: must be an [Owner] if [Next.Tell] is used
 
 	asked int64 // when it began to wait in the queue
 }
 
-// Owner is told what becomes of a request that waited. Its methods must not block.
+// Owner is notified when a request that waited leaves the queue. Its methods must not block.
 type Owner interface {
 	Admitted()                        // it begins: [Gate.Done] must follow
 	Refused(retryAfter time.Duration) // it has not been executed
 }
 
-// Verdict is what a [Gate] says of a request.
+// Verdict is the decision of a [Gate] on a request.
 type Verdict uint8
 
 // The verdicts.
 const (
 	Run    Verdict = iota // begin now
-	Wait                  // the request is in the queue; [Next] has it later
+	Wait                  // the request is in the queue; a later [Next] has it
 	Refuse                // it has not been executed
 )
 
-// Next are requests that have left the queue: to begin now, or refused.
+// Next holds requests that have left the queue: to begin now, or refused.
 type Next struct {
 	Run, Refuse []*Request
 
-	pause time.Duration // of those that are refused
+	pause time.Duration // RetryAfter of those that are refused
 }
 
-// Tell tells their owners.
+// Tell notifies their owners.
 func (n Next) Tell() {
 	for _, r := range n.Run {
 		r.Owner.(Owner).Admitted() //nolint:forcetypeassert // as Tell demands
@@ -291,8 +291,8 @@ func (n Next) Tell() {
 	}
 }
 
-// Admit is Ask for a request that need not be described: in calm weather it may begin. It
-// returns false if Ask has to decide.
+// Admit is the quick form of Ask: it admits a request while the gate does not guard and the
+// method is below its limit. It returns false if Ask has to decide.
 func (g *Gate) Admit(m *Method) bool {
 	if g.guarding.Load() || !m.admits() {
 		return false
@@ -301,7 +301,7 @@ func (g *Gate) Admit(m *Method) bool {
 	return true
 }
 
-// Ask admits a request. For [Refuse] it returns how long the caller should wait before it
+// Ask decides on a request. For [Refuse] it returns how long the caller should wait before it
 // tries again. A request that may run must be ended with [Gate.Done].
 func (g *Gate) Ask(r *Request, now int64) (v Verdict, retryAfter time.Duration) {
 	m := r.Method
@@ -329,12 +329,12 @@ func (g *Gate) Ask(r *Request, now int64) (v Verdict, retryAfter time.Duration) 
 	return Wait, 0
 }
 
-// Handled is what [Gate.Done] is told of a request. [Method.Begin] makes one.
+// Handled describes a running handler for [Gate.Done]. [Method.Begin] makes one.
 type Handled struct {
-	Failed bool // its handler did, so it says nothing about the time that others will take
+	Failed bool // the handler failed, so its time says nothing about that of others
 
 	method   *Method
-	came     int64 // to the gate
+	came     int64 // when the request came to the gate
 	began    int64
 	deadline int64 // 0 for none
 }
@@ -379,8 +379,8 @@ func (g *Gate) Done(h *Handled, now int64) Next {
 	return g.next(now)
 }
 
-// Leave takes a request out of the queue whose caller has gone. It returns false if the
-// request is not there any more.
+// Leave removes a request whose caller has gone from the queue. It returns false if the request
+// is not in the queue any more.
 func (g *Gate) Leave(r *Request) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -391,7 +391,8 @@ func (g *Gate) Leave(r *Request) bool {
 	return true
 }
 
-// Saw tells the gate how long a caller waits: of some requests, as all would cost too much.
+// Saw tells the gate the timeout of a request. It is called for some requests only, as all
+// would cost too much.
 func (g *Gate) Saw(timeout time.Duration) {
 	old := g.timeout.Load()
 	if old == 0 {
@@ -400,15 +401,16 @@ func (g *Gate) Saw(timeout time.Duration) {
 	g.timeout.Store(old + part(g.cfg.TimeoutGain, int64(timeout)-old)) // a lost race loses one of many
 }
 
-// Behind takes the age of the requests in the kernel's receive buffer of one connection.
+// Behind tells the gate the age of the requests in the kernel's receive buffer of one
+// connection.
 func (g *Gate) Behind(age time.Duration) {
 	if int64(age) > g.behind.Load() {
 		g.behind.Store(int64(age)) // a lost race loses one of many
 	}
 }
 
-// Sample tells the gate what was measured of the processors since the last sample, and
-// returns the requests that may begin because of it.
+// Sample tells the gate the measurements of the processors since the last sample, and returns
+// the requests that may begin because of it.
 func (g *Gate) Sample(s Load, now int64) Next {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -430,8 +432,8 @@ func (g *Gate) Sample(s Load, now int64) Next {
 
 func part(share float64, of int64) int64 { return int64(share * float64(of)) }
 
-// wokeAt returns when the process last went on after it had been stopped: Config.Missed samples
-// did not come.
+// wokeAt returns when the process last continued after a stop, which is assumed when
+// Config.Missed samples are missing.
 func (g *Gate) wokeAt(now int64) int64 {
 	if g.sampled != 0 && now-g.sampled > g.cfg.Missed*int64(g.cfg.Every) {
 		g.woke = now
@@ -448,16 +450,16 @@ func (g *Gate) Busy() bool { return g.running.Load()+g.streams.running.Load() > 
 // Guarding reports whether requests pass the queue.
 func (g *Gate) Guarding() bool { return g.guarding.Load() }
 
-// State is what a [Gate] shows of itself.
+// State is the present state of a [Gate].
 type State struct {
 	Slots   int64 // 0 while there is no limit
 	Running int64
 	Waiting int
-	Streams int64 // that run
+	Streams int64 // running
 	Counts  Counts
 }
 
-// State returns what the method has at the moment.
+// State returns how many handlers of the method run, how many may, and how many requests wait.
 func (m *Method) State(g *Gate) (running, limit int64, waiting int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -499,7 +501,7 @@ func (g *Gate) enqueue(r *Request) {
 	g.counts.Queued++
 }
 
-// forget counts a request that has left the queue.
+// forget updates the counts after a request has left the queue.
 func (g *Gate) forget(r *Request) {
 	g.calls--
 	g.waiting.Store(int64(g.calls))

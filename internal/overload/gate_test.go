@@ -14,10 +14,10 @@ const (
 	second = int64(time.Second)
 )
 
-// busy is what a sample says while goroutines wait for a processor.
+// busy is a sample while goroutines wait for a processor.
 var busy = overload.Load{Runnable: 100, Wait: 500 * time.Millisecond, Timeout: time.Second}
 
-// guard returns a gate that has two slots, with all of them taken by calls of m.
+// guard returns a gate that has two slots, both taken by calls of m.
 func guard(t *testing.T, change func(*overload.Config)) (*overload.Gate, *overload.Method) {
 	t.Helper()
 	cfg := overload.Default()
@@ -29,7 +29,7 @@ func guard(t *testing.T, change func(*overload.Config)) (*overload.Gate, *overlo
 	m := g.Method(0)
 	for range 2 {
 		if v, _ := g.Ask(&overload.Request{Method: m}, 1); v != overload.Run {
-			t.Fatal("a request waits in calm weather")
+			t.Fatal("a request waits without overload")
 		}
 	}
 	for range 20 {
@@ -41,7 +41,7 @@ func guard(t *testing.T, change func(*overload.Config)) (*overload.Gate, *overlo
 	return g, m
 }
 
-// ask has a request wait, and fails if it does not.
+// ask makes a request wait, and fails if it does not.
 func ask(t *testing.T, g *overload.Gate, r *overload.Request, now int64) *overload.Request {
 	t.Helper()
 	if v, _ := g.Ask(r, now); v != overload.Wait {
@@ -50,7 +50,7 @@ func ask(t *testing.T, g *overload.Gate, r *overload.Request, now int64) *overlo
 	return r
 }
 
-// owners ends handlers one after the other and returns whose requests began.
+// owners ends handlers one after the other and returns the owners of the requests that began.
 func owners(g *overload.Gate, m *overload.Method, n int, now int64) (order []any) {
 	for range n {
 		for _, r := range g.Done(handled(m, now, 0), now+ms).Run {
@@ -73,7 +73,7 @@ func wantOrder(t *testing.T, got []any, want ...any) {
 	}
 }
 
-func TestCalmAdmits(t *testing.T) {
+func TestGateAdmitsWithoutOverload(t *testing.T) {
 	g := overload.New(overload.Default())
 	m := g.Method(0)
 	for i := range int64(100) {
@@ -97,7 +97,7 @@ func TestCallersAreServedInTurns(t *testing.T) {
 	wantOrder(t, owners(g, m, 6, 3), 10, 20, 30, 11, 12, 13)
 }
 
-// A method whose handlers take ten times as long gets a tenth of the turns.
+// A method whose handlers take ten times as long gets a tenth of the starts.
 func TestMethodsAreServedByTheirTime(t *testing.T) {
 	g, slow := guard(t, nil)
 	fast := g.Method(0)
@@ -109,7 +109,7 @@ func TestMethodsAreServedByTheirTime(t *testing.T) {
 			t.Fatal("a request waits though a slot is free")
 		}
 	}
-	for range 200 { // it learns how long they take
+	for range 200 { // the gate learns how long they take
 		begin(slow)
 		g.Done(handled(slow, second, 0), second+10*ms)
 		begin(fast)
@@ -146,7 +146,7 @@ func TestClassesComeFirst(t *testing.T) {
 
 func TestRequestsThatCannotFinishAreRefused(t *testing.T) {
 	g, m := guard(t, nil)
-	g.Done(handled(m, 0, 0), 100*ms) // so long handlers take
+	g.Done(handled(m, 0, 0), 100*ms) // handlers take 100 ms
 	g.Ask(&overload.Request{Method: m}, 0)
 	if v, after := g.Ask(&overload.Request{Method: m, Deadline: 90 * ms}, 0); v != overload.Refuse || after <= 0 {
 		t.Errorf("verdict %d, wait %v", v, after)
@@ -200,7 +200,7 @@ func TestSlotsComeBack(t *testing.T) {
 	}
 }
 
-// run has n handlers begin at one time and end at another, as far as they are admitted.
+// run begins n handlers at one time and ends them at another, as far as they are admitted.
 func run(g *overload.Gate, m *overload.Method, n int, began, ends, deadline int64) (admitted int) {
 	for range n {
 		r := &overload.Request{Method: m, Deadline: deadline}
@@ -250,9 +250,9 @@ func TestLimitFollowsHandlersThatAreLate(t *testing.T) {
 	}
 }
 
-// A method has no limit until too many handlers of it are slow, and none again ten seconds after
-// most of its limit was used last.
-func TestNoLimitInCalmWeather(t *testing.T) {
+// A method has no limit until too many of its handlers are slow, and none again ten seconds
+// after more than half of its limit was last used.
+func TestNoLimitWithoutOverload(t *testing.T) {
 	g := overload.New(overload.Default())
 	m := g.Method(second)
 	const many = 100_000
@@ -272,12 +272,12 @@ func TestNoLimitInCalmWeather(t *testing.T) {
 	}
 }
 
-// A method whose calls wait for an event, most of them or all until their deadline of 30 s, is
-// not kept back for long: after three minutes it is clear that no limit helps.
+// A method whose calls wait for an event, most or all of them until their deadline of 30 s, is
+// limited only for a short time: after three minutes it is clear that no limit helps.
 func TestPollsAreNotKeptBack(t *testing.T) {
 	for name, c := range map[string]struct {
-		event int // one of how many calls ends in time; 0 for none
-		most  int // calls that are kept back, of 20,000 in ten minutes
+		event int // one in this many calls ends in time; 0 for none
+		most  int // calls that do not begin at once, of 20,000 in ten minutes
 	}{"few events": {100, 6000}, "no events": {0, 6000}} {
 		if kept := poll(t, c.event); kept > c.most {
 			t.Errorf("%s: %d calls were kept back, want at most %d", name, kept, c.most)
@@ -318,7 +318,8 @@ func poll(t *testing.T, event int) (kept int) {
 	return kept
 }
 
-// Handlers that are always late, as their callers give them no time, do not keep others out.
+// Handlers that are always late, because their callers' deadlines are too short, do not keep
+// other callers out.
 func TestHopelessDeadlinesDoNotStarveOthers(t *testing.T) {
 	g := overload.New(overload.Default())
 	m := g.Method(second)
@@ -331,7 +332,8 @@ func TestHopelessDeadlinesDoNotStarveOthers(t *testing.T) {
 	}
 }
 
-// Whatever happens, each request leaves once, and nothing is left at the end.
+// In random sequences of operations each request leaves the queue once, and nothing is left at
+// the end.
 func TestRandomPlay(t *testing.T) {
 	for seed := range uint64(200) {
 		play(t, rand.New(rand.NewPCG(seed, 1)))
@@ -455,7 +457,7 @@ func TestWithoutDeadline(t *testing.T) {
 	}
 }
 
-// One-way requests, whose callers do not wait, take a part of the queue only.
+// One-way requests, whose callers do not wait, may fill only a part of the queue.
 func TestOneWayRequestsLeaveRoom(t *testing.T) {
 	g, m := guard(t, func(c *overload.Config) { c.Calls, c.OneWay = 10, 3 })
 	oneWay := func() overload.Verdict {
@@ -477,14 +479,15 @@ func TestOneWayRequestsLeaveRoom(t *testing.T) {
 	}
 }
 
-// Streams are kept to as many as run when the gate begins to guard, become fewer while few
-// handlers of calls run and the processors are short all the same, and more when they are not.
+// The limit of streams is the number that runs when the gate begins to guard. It becomes lower
+// while goroutines wait for a processor although few handlers of calls run, and higher when
+// they do not.
 func TestStreamsAreBounded(t *testing.T) {
 	g := overload.New(overload.Config{Processors: 2, Streams: 2})
 	m := g.Method(0)
 	for range 100 {
 		if !g.BeginStream() {
-			t.Fatal("a stream is refused in calm weather")
+			t.Fatal("a stream is refused without overload")
 		}
 	}
 	if v, _ := g.Ask(&overload.Request{Method: m}, 1); v != overload.Run {
@@ -512,23 +515,23 @@ func TestStreamsAreBounded(t *testing.T) {
 		g.BeginStream()
 	}
 	if s := g.State(); s.Streams < 5 {
-		t.Errorf("%d run after ten samples without anybody who waits", s.Streams)
+		t.Errorf("%d run after ten samples in which nothing waits", s.Streams)
 	}
 	if c := g.State().Counts; c.Streams < 2 {
 		t.Errorf("%d were refused", c.Streams)
 	}
 }
 
-// A pause of the process, or time in which handlers let others read, is not the pace at which
-// requests will start: what waits then is not refused because of it.
-func TestPausesAreNotThePace(t *testing.T) {
+// A pause of the process, or time in which handlers let readers run, does not count as the rate
+// at which requests will start: waiting requests are not refused because of it.
+func TestPausesDoNotCountInForecast(t *testing.T) {
 	for name, yields := range map[string]bool{"stopped": false, "yields": true} {
 		g, m := guard(t, nil)
 		now := second
 		for range 300 {
 			ask(t, g, &overload.Request{Method: m, Deadline: now + 10*second}, now)
 		}
-		for i := range 100 { // one starts every millisecond, but for the pauses
+		for i := range 100 { // one starts every millisecond, except in the pauses
 			now += ms
 			switch {
 			case yields && i >= 50:
@@ -546,7 +549,7 @@ func TestPausesAreNotThePace(t *testing.T) {
 	}
 }
 
-// handled is a request that did not wait.
+// handled returns the Handled of a request that did not wait.
 func handled(m *overload.Method, began, deadline int64) *overload.Handled {
 	h := m.Begin(nil, began, deadline)
 	return &h

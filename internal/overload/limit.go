@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Method is what a [Gate] knows of one method. [Gate.Method] makes one.
+// Method is the state of one method in a [Gate]. [Gate.Method] makes one.
 type Method struct {
 	running   atomic.Int64
 	limit     atomic.Int64 // of running handlers
@@ -15,33 +15,33 @@ type Method struct {
 	late      atomic.Int64 // likewise, after their deadlines
 	succeeded atomic.Int64 // of those in time
 	spent     atomic.Int64 // ns, by those
-	most      atomic.Int64 // that ran at the same time, in this period
+	most      atomic.Int64 // most handlers that ran at the same time, in this period
 	cutAt     atomic.Int64 // when the limit was cut last
 	good      atomic.Int64 // handlers in time that began after that, and ended since slow ones were last judged
-	usually   atomic.Int64 // ns, usual for who holds no mutex
-	bearable  atomic.Int64 // ns, Slower times what handlers took though the limit was cut; 0 if that helps
+	usually   atomic.Int64 // ns, copy of usual, read without the mutex
+	bearable  atomic.Int64 // ns, Slower times what handlers took though the limit was cut; 0 if cuts help
 
 	// Guarded by the gate's mutex.
 	queues     [classes]queue
 	served     [classes]int64 // virtual time: how much slot time the method has got
 	spacing    int64          // ns between two starts while others wait, an average
-	last       int64          // start while others wait
+	last       int64          // last start while requests waited; 0 for none
 	threshold  int64          // the limit grows quickly below it; 0 for none
-	slow       slowness       // of the handlers that have ended since the limit was cut or that was last judged
+	slow       slowness       // of the handlers that have ended since the last cut or the last judgement
 	fruitless  int            // cuts in a row after which as many handlers were late as before
-	cuts       int            // in a row, after which too many handlers were slow
+	cuts       int            // in a row after which too many handlers were slow
 	tried      trial          // the last of those
 	limited    bool           // the limit was cut, and not lifted since
 	stuck      int            // periods in a row in which requests waited and no handler ended
-	hung       int64          // handlers that ran all that time: they are beside the limit
-	known      shares         // of slow handlers, at any limit
-	knownUntil int64          // it is believed until then
-	immunity   time.Duration  // how long that was
+	hung       int64          // handlers that ran all that time: they do not count towards the limit
+	known      shares         // of slow handlers, which no limit changes
+	knownUntil int64          // known is valid until then
+	immunity   time.Duration  // how long known was valid last
 	gained     int64          // handlers in time since the limit grew
-	bound      bool           // the limit has kept requests back since it grew
-	period     int64          // began then
-	rate       float64        // handlers in time a ns, a maximum that fades
-	easy       int            // periods in a row of which the limit bound nothing
+	bound      bool           // more than half of the limit was in use since it grew
+	period     int64          // when the period began
+	rate       float64        // handlers in time per ns, a maximum that decays
+	easy       int            // periods in a row that used at most half of the limit
 	long       float64        // ns that a handler takes, an average over minutes: with Config.Gradient only
 	usual      float64        // ns that a handler takes while no request waits, an average
 }
@@ -88,9 +88,9 @@ func (m *Method) learn(took int64) {
 	m.took.Store(max(1, old))
 }
 
-// grow raises the limit after a handler that has ended in time, if the limit binds: at first
-// by one for each, and beyond the threshold slowly (additive increase and multiplicative
-// decrease, Chiu and Jain 1989; slow start, Jacobson 1988).
+// grow raises the limit after a handler that has ended in time, if more than half of it is in
+// use: at first by one for each handler, and above the threshold slowly (additive increase and
+// multiplicative decrease, Chiu and Jain 1989; slow start, Jacobson 1988).
 func (m *Method) grow(cfg *Config) {
 	limit := m.limit.Load()
 	if cfg.Gradient > 0 {
@@ -132,13 +132,13 @@ func (m *Method) roll(cfg *Config, now int64) {
 		}
 	}
 	if m.known.late > cfg.MostLate && inTime >= int64(cfg.Judged) && inTime > late {
-		m.knownUntil, m.immunity = 0, 0 // it was an outage
+		m.knownUntil, m.immunity = 0, 0 // the handlers that were late belonged to an outage
 	}
 	m.release(cfg, most, inTime+late)
 }
 
-// release lifts a limit that bound nothing for some periods, and makes room beside handlers that
-// do not end.
+// release lifts a limit of which at most half was used for some periods, and raises one that is
+// taken by handlers that do not end.
 func (m *Method) release(cfg *Config, most, ended int64) {
 	limit := m.limit.Load()
 	if ended > 0 || m.waiting() == 0 {
@@ -160,16 +160,16 @@ func (m *Method) lift(cfg *Config) {
 	m.bearable.Store(0)
 }
 
-// lean moves the limit by the ratio of the long average of the handlers' time to that of a period:
-// down while handlers take longer than they did, and else up by the square root of the limit, so
-// that it finds more. A limit of which less than a half was used stays. After gradient2 of
-// Netflix's concurrency-limits.
+// lean moves the limit by the ratio of the long average of the handlers' time to that of a
+// period: down while handlers take longer than before, and else up by the square root of the
+// limit, to find out whether more is possible. A limit of which less than half was used stays.
+// After gradient2 of Netflix's concurrency-limits.
 func (m *Method) lean(cfg *Config, mean float64, most int64) {
 	if m.long == 0 {
 		m.long = mean
 	}
 	m.long += cfg.LongGain * (mean - m.long)
-	if m.long > cfg.TooLong*mean { // after an overload it comes down soon
+	if m.long > cfg.TooLong*mean { // after an overload it falls quickly
 		m.long *= cfg.Falls
 	}
 	slope, round := min(1, max(cfg.Steepest, cfg.Gradient*m.long/mean)), math.Ceil
@@ -191,8 +191,8 @@ func (m *Method) lean(cfg *Config, mean float64, most int64) {
 	m.limit.Store(min(cfg.FirstLimit, max(int64(cfg.LeastLimit), int64(round(limit)))))
 }
 
-// learnUsual moves the usual time towards that of a period: soon if it is shorter, slowly if
-// it is longer, as before handlers are late they take long for some time.
+// learnUsual moves the usual time towards that of a period: quickly if it is shorter, slowly if
+// it is longer, as handlers take longer for some time before they are late.
 func (m *Method) learnUsual(cfg *Config, mean float64) {
 	gain := cfg.UsualGain
 	switch {
@@ -205,8 +205,8 @@ func (m *Method) learnUsual(cfg *Config, mean float64) {
 	m.usually.Store(int64(m.usual))
 }
 
-// seen returns how many handlers have ended in time, a ns, and how many ns they usually take.
-// In its first period a method has nothing but that period.
+// seen returns how many handlers end in time, per ns, and how many ns they usually take. For a
+// method in its first period it computes both from that period.
 func (m *Method) seen(cfg *Config, now int64) (rate, usual float64) {
 	n := float64(m.inTime.Load())
 	rate, usual = max(m.rate, n/float64(max(now-m.period, int64(cfg.Period)/4))), m.usual
@@ -216,11 +216,11 @@ func (m *Method) seen(cfg *Config, now int64) (rate, usual float64) {
 	return rate, usual
 }
 
-// isSlow reports whether a handler says that the limit may be too high: it ended late, or took
+// isSlow reports whether a handler shows that the limit may be too high: it ended late, or took
 // more than TimeShare of the time that its request had when it came, more than Slower times the
-// usual, and more than Slower times what others took when a lower limit did not help. A late one
-// whose request had less than the usual time when it came says nothing: so a caller with deadlines
-// that can't be met makes no handler slow.
+// usual time, and more than Slower times what others took when a lower limit did not help. A
+// late one whose request had less than the usual time when it came does not count: so a caller
+// with deadlines that can't be met makes no handler slow.
 func (m *Method) isSlow(cfg *Config, h *Handled, now int64) bool {
 	took, had, usual := now-h.began, h.deadline-h.came, m.usually.Load()
 	switch {
@@ -232,9 +232,9 @@ func (m *Method) isSlow(cfg *Config, h *Handled, now int64) bool {
 	return float64(took) > max(cfg.TimeShare*float64(had), cfg.Slower*float64(usual), float64(m.bearable.Load()))
 }
 
-// slowed notes a handler that was slow. One that began before the last cut says nothing about
-// the present limit, nor does one that began before the process was stopped for some time. The
-// limit is cut when of the last handlers too many were slow, or late.
+// slowed records a slow handler. It ignores one that began before the last cut, which says
+// nothing about the present limit, and one that began before the process was stopped for some
+// time. The limit is cut when too many of the last handlers were slow, or late.
 func (m *Method) slowed(cfg *Config, h *Handled, woke, now int64) {
 	if h.began < max(m.cutAt.Load(), woke) {
 		return
@@ -243,7 +243,7 @@ func (m *Method) slowed(cfg *Config, h *Handled, woke, now int64) {
 	took := float64(now-h.began) / had
 	if now >= h.deadline {
 		m.slow.late++
-		took = max(1, took) // it would have taken longer, had it not heeded its deadline
+		took = max(1, took) // it would have taken longer if it had not stopped at its deadline
 	}
 	m.slow.handlers++
 	m.slow.took += took
@@ -262,19 +262,19 @@ func (m *Method) slowed(cfg *Config, h *Handled, woke, now int64) {
 	}
 }
 
-// isEnough reports whether it can be judged by these handlers whether too many are slow. A few are
-// enough if all were late and only a few may run: two polls at a time that wait for 30 s need
-// eight minutes until 32 have ended.
+// isEnough reports whether these handlers are enough to judge whether too many are slow. A few
+// are enough if all were late and only a few may run: two polls at a time that wait for 30 s
+// need eight minutes until 32 have ended.
 func (m *Method) isEnough(cfg *Config, s slowness) bool {
 	return s.ended >= int64(cfg.Judged) || s.late == s.ended && s.ended >= max(cfg.JudgedLate, cfg.JudgedTurns*m.limit.Load())
 }
 
-// slowness is what is known of the slow handlers among the last.
+// slowness counts the slow handlers among the last ones.
 type slowness struct {
 	ended    int64   // all handlers
 	handlers int64   // that were slow
 	late     int64   // of those, that ended after their deadlines
-	took     float64 // the sum of the times that they took, each for the time that its request had
+	took     float64 // the sum of the times that they took, each as a share of the time that its request had
 	ns       int64   // the sum of those times
 	had      float64 // ns that the request of the last one had
 }
@@ -283,19 +283,20 @@ func (s slowness) shares() shares {
 	return shares{float64(s.handlers) / float64(s.ended), float64(s.late) / float64(s.ended)}
 }
 
-// mean returns the mean of the times that the slow ones took, each for the time that it had.
+// mean returns the mean time of the slow handlers, as a share of the time that their requests
+// had.
 func (s slowness) mean() float64 { return s.took / float64(s.handlers) }
 
-// shares of the handlers are slow, and late.
+// shares are the shares of handlers that were slow, and late.
 type shares struct{ slow, late float64 }
 
-// exceed reports whether the shares are more than the one that is allowed, and clearly more than
-// what is usual at any limit: twice that, as shares of few handlers vary.
+// exceed reports whether one of the shares is clearly more than is allowed. It allows twice the
+// usual shares in addition, as shares of few handlers vary.
 func (s shares) exceed(allowed float64, usual shares) bool {
 	return s.slow > allowed+2*usual.slow || s.late > allowed+2*usual.late
 }
 
-// inevitable returns the shares of which is known that no limit changes them.
+// inevitable returns the shares that are known not to change with the limit.
 func (m *Method) inevitable(now int64) shares {
 	if now >= m.knownUntil {
 		return shares{}
@@ -319,8 +320,8 @@ func (m *Method) judge(cfg *Config, now int64, s slowness) {
 	m.gained, m.bound = 0, false
 }
 
-// isVain reports whether a lower limit does not help, as those before did not, and has the method
-// live with it. isLower says that there is a lower one.
+// isVain reports whether a lower limit would not help, as the last cuts did not. If so, the
+// method's slow handlers are accepted. isLower is false if there is no lower limit.
 func (m *Method) isVain(cfg *Config, now int64, s slowness, isLower bool) bool {
 	seen := s.shares()
 	m.fruitless++
@@ -351,22 +352,24 @@ func (m *Method) isVain(cfg *Config, now int64, s slowness, isLower bool) bool {
 	return true
 }
 
-// makesQuicker reports whether handlers take less of their time than before the last cut, by a half
-// of what is expected. After the first cut it is too early to say.
+// makesQuicker reports whether handlers take a smaller share of their time than before the last
+// cut, by at least half of what is expected. After the first cut it is too early to say, and
+// the result is true.
 func (m *Method) makesQuicker(took float64) bool {
 	return m.cuts < 2 || took < m.tried.took*(1+m.tried.cut)/2
 }
 
-// trial is a cut of a limit, and what was seen before it.
+// trial is a cut of a limit, with the measurements before it.
 type trial struct {
-	cut  float64 // what was left of the limit
-	took float64 // the mean of the slow handlers' times, each for the time that its request had
-	late float64 // share of the handlers
+	cut  float64 // share of the limit that was left
+	took float64 // the mean of the slow handlers' times, each as a share of the time that its request had
+	late float64 // share of the handlers that were late
 }
 
-// lower returns a lower limit: what can end within TimeShare of the time that requests have, at the
-// method's rate of the last minute (Little's law), and by the times that handlers took. It stays
-// high enough for that rate at the usual time, but where most are late: then either may be history.
+// lower returns a lower limit: what can end within TimeShare of the time that requests have, at
+// the method's rate of the last minute (Little's law), and by the times that handlers took. It
+// stays high enough for that rate at the usual time, unless most handlers are late: then both
+// may be outdated.
 func (m *Method) lower(cfg *Config, now int64, s slowness, limit float64) int64 {
 	late := s.shares().late
 	rate, usual := m.seen(cfg, now)
@@ -384,8 +387,8 @@ func (m *Method) lower(cfg *Config, now int64, s slowness, limit float64) int64 
 	return max(int64(cfg.LeastLimit), int64(to))
 }
 
-// believe notes shares of slow handlers that no limit changes: they wait for an event, as a poll
-// does, or for something else that does not depend on how many of them there are.
+// believe records shares of slow handlers that no limit changes: those handlers wait for an
+// event, as a poll does, or for something else that does not depend on how many of them run.
 func (m *Method) believe(cfg *Config, now int64, seen shares) {
 	m.immunity = min(max(cfg.Immunity, 2*m.immunity), cfg.LongestImmunity) //nolint:mnd // twice as long each time
 	m.known, m.knownUntil = seen, now+int64(m.immunity)

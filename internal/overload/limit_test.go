@@ -7,19 +7,19 @@ import (
 	"github.com/tandem-rpc/tandem/internal/overload"
 )
 
-// Whatever a method can do, how long its calls have, and how much too many come: half a minute
-// later most of what it can do is done in time. A little too much is as bad as much too much: the
-// handlers' times creep up over minutes, and may be taken for usual.
+// Whatever a method can do, whatever timeout its calls have, and however many calls come: half
+// a minute later most of what it can do is done in time. A slight excess of calls is as hard as
+// a large one: the handlers' times grow over minutes, and may be taken for usual.
 func TestLimitIsFound(t *testing.T) {
 	type scenario struct {
 		connections int
-		hold        int64   // ns that a handler needs one
-		patient     int64   // ns that a call has
-		load        float64 // calls, for each that the method can do at first
-		least       int     // percent of what it can do, or of the calls if those are fewer, from 30 s on
+		hold        int64   // ns that a handler needs a connection
+		patient     int64   // timeout of a call in ns
+		load        float64 // offered calls, as a multiple of what the method can do at first
+		least       int     // percent of what it can do, or of the calls if those are fewer, that must end in time from 30 s on
 
 		cold   int64 // hold in the first half second, if it is longer
-		slower int64 // hold becomes so many times longer after 15 s; 0 for as it was
+		slower int64 // hold becomes this many times longer after 15 s; 0 for no change
 		lost   int   // connections that are lost then
 		outage bool  // from then on for ten seconds handlers need 10 s
 		stuck  int   // handlers that never end and have no deadline
@@ -50,7 +50,7 @@ func TestLimitIsFound(t *testing.T) {
 	} {
 		for _, heeds := range []bool{true, false} {
 			if raceDetector && (heeds || s.load*float64(s.connections)/float64(s.hold) > 1e-6) {
-				continue // it is played in one goroutine, and takes ten times as long
+				continue // the simulation has one goroutine, and takes ten times as long
 			}
 			for seed := range uint64(2) {
 				p := newPooled(s.config, s.patient, heeds, 1)
@@ -73,7 +73,7 @@ func TestLimitIsFound(t *testing.T) {
 					p.hold *= max(1, s.slower)
 					p.free -= s.lost
 					if !heeds {
-						from += 15 * second // what runs ignores its deadline, and goes on for as long
+						from += 15 * second // running handlers ignore their deadlines and take that much longer
 					}
 				}
 				p.run(from)

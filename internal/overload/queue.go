@@ -2,7 +2,7 @@ package overload
 
 import "slices"
 
-// queue are requests of one method and class, fair between callers: the next request is
+// queue holds the requests of one method and class, fair between callers: the next request is
 // that of the caller who has begun the fewest since the callers that wait began to wait
 // (start-time fair queueing, Goyal, Vin and Cheng 1996, with all requests of a method alike).
 // Requests of one caller keep their order.
@@ -13,7 +13,7 @@ type queue struct {
 	lines map[uint64]*line
 }
 
-// line are the requests of a caller.
+// line holds the requests of a caller.
 type line struct {
 	caller uint64
 	tag    int64
@@ -52,7 +52,7 @@ func (q *queue) take() *Request {
 	return r
 }
 
-// remove takes a request out, and reports whether it was there.
+// remove removes a request, and reports whether it was there.
 func (q *queue) remove(r *Request) bool {
 	l := q.lines[r.Caller]
 	if l == nil {

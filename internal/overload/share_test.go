@@ -10,8 +10,8 @@ import (
 	"github.com/tandem-rpc/tandem/internal/overload"
 )
 
-// pooled is a server whose handlers hold one of some connections for a time, and wait for one
-// until their deadlines, in virtual time.
+// pooled is a server in virtual time whose handlers need one of a pool of connections for some
+// time, and wait for it until their deadlines.
 type pooled struct {
 	gate    *overload.Gate
 	method  *overload.Method
@@ -28,10 +28,10 @@ type pooled struct {
 	ended   int64 // handlers
 }
 
-// counts are a caller's requests, and those that ended in time.
+// counts counts a caller's requests, and those that ended in time.
 type counts struct{ made, good int }
 
-// visit is a request with what its handler does.
+// visit is a request and the state of its handler.
 type visit struct {
 	*overload.Request
 	overload.Handled
@@ -135,7 +135,7 @@ func (p *pooled) sample() {
 	p.at(p.now+10*ms, p.sample)
 }
 
-// run plays until then.
+// run plays the events until that time.
 func (p *pooled) run(until int64) {
 	for p.now < until && len(p.events) > 0 {
 		e := heap.Pop(&p.events).(event)
@@ -144,7 +144,7 @@ func (p *pooled) run(until int64) {
 	}
 }
 
-// comes has a caller make requests at a rate, as a Poisson process.
+// comes makes a caller send requests at a rate, as a Poisson process.
 func (p *pooled) comes(caller int, rate float64, from, until int64) {
 	if next := max(p.now, from+int64(p.random.ExpFloat64()/rate*float64(second))); next < until {
 		p.at(next, func() {
@@ -154,8 +154,8 @@ func (p *pooled) comes(caller int, rate float64, from, until int64) {
 	}
 }
 
-// A caller who floods a method does not take the share of others, whether its handlers heed
-// their deadlines or not: after the first seconds, in which the limit is found.
+// A caller that floods a method does not take the share of others, whether the handlers stop at
+// their deadlines or not. The first seconds, in which the limit is found, do not count.
 func TestGreedyCallerKeepsToItsShare(t *testing.T) {
 	const capacity, others, finding, last = 320.0, 9, 6 * second, 66 * second
 	for _, heeds := range []bool{true, false} {
@@ -183,9 +183,9 @@ func TestGreedyCallerKeepsToItsShare(t *testing.T) {
 	}
 }
 
-// With a gradient handlers take little longer than they usually do, though their deadlines are
-// far: a limit of the running ones follows their latency. Without, they may take half of the time
-// that they have.
+// With a gradient, a limit of the running handlers follows their latency: they take little
+// longer than usual, even if their deadlines are far away. Without, they may take half of the
+// time that they have.
 func TestGradientKeepsLatency(t *testing.T) {
 	const capacity, calm, overloaded = 320.0, 60 * second, 30 * second
 	for gradient, want := range map[float64]func(time.Duration) bool{
@@ -196,7 +196,7 @@ func TestGradientKeepsLatency(t *testing.T) {
 		p.comes(0, 0.5*capacity, second, calm)
 		p.run(calm)
 		if _, limit, _ := p.method.State(p.gate); limit < 1<<30 {
-			t.Errorf("gradient %v: a limit of %d in calm weather", gradient, limit)
+			t.Errorf("gradient %v: a limit of %d without overload", gradient, limit)
 		}
 		p.comes(0, 3*capacity, calm, calm+overloaded)
 		p.run(calm + overloaded/2)
@@ -222,8 +222,8 @@ func TestPausesCutNoLimit(t *testing.T) {
 	p.free, p.hold = 100, 200*ms
 	p.comes(0, 0.8*500, second, 20*second)
 	p.run(10 * second)
-	for range 3 { // the first finds many quick handlers since the start
-		for i := range p.events { // all that was to happen within 1.5 s happens at their end
+	for range 3 { // before the first there were many quick handlers
+		for i := range p.events { // all events of the next 1.5 s happen at their end
 			p.events[i].at = max(p.events[i].at, p.now+3*second/2)
 		}
 		heap.Init(&p.events)

@@ -2,17 +2,17 @@ package overload
 
 import "time"
 
-// Load is what was measured of the processors since the last sample.
+// Load holds the measurements of the processors since the last sample.
 type Load struct {
-	Runnable float64       // goroutines that wait for a processor, for each processor
-	Wait     time.Duration // that a goroutine waits for one, the median
-	Timeout  time.Duration // that calls have, usually; 0 if none came
+	Runnable float64       // goroutines that wait for a processor, per processor
+	Wait     time.Duration // median time that a goroutine waits for a processor
+	Timeout  time.Duration // usual timeout of calls; 0 if none came
 	Behind   time.Duration // age of the oldest requests in the kernel's receive buffers
 }
 
-// slots bound how many handlers run while goroutines wait for a processor. After the slot
-// adjuster of CockroachDB's admission control: while too many wait the slots become fewer,
-// while few wait and requests wait for slots they become more. Handlers that wait for
+// slots bound how many handlers run while goroutines wait for a processor, like the slot
+// adjuster of CockroachDB's admission control: when too many goroutines wait, the slots become
+// fewer; when few wait, and requests wait for slots, they become more. Handlers that wait for
 // something else make no goroutine runnable, so they get as many slots as they need.
 type slots struct {
 	limit int64 // 0 for none

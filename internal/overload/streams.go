@@ -2,10 +2,10 @@ package overload
 
 import "sync/atomic"
 
-// streams is the limit of running streams while the gate guards. Handlers of streams mostly wait,
-// and for as long as they like, so they take no slots. The limit begins at the number of streams
-// that run at that moment, is lowered when goroutines wait for a processor though the slots are
-// down to their least number, and is never below Config.Streams.
+// streams is the limit of running streams while the gate guards. Handlers of streams mostly
+// wait, often for long, so they take no slots. The limit begins at the number of streams that
+// run at that moment, is lowered when goroutines wait for a processor though the slots are down
+// to their least number, and is never below Config.Streams.
 type streams struct {
 	running atomic.Int64
 	limit   atomic.Int64 // 0 for none
@@ -29,7 +29,7 @@ func (g *Gate) BeginStream() bool {
 // EndStream notes that a stream has ended.
 func (g *Gate) EndStream() { g.streams.running.Add(-1) }
 
-// adjust follows a sample, after the slots have.
+// adjust updates the limit by a sample. The slots must be updated first.
 func (s *streams) adjust(cfg *Config, l Load, calls *slots, kept bool) {
 	least, running, limit := int64(cfg.Streams), s.running.Load(), s.limit.Load()
 	busy := l.Runnable > cfg.Busy

@@ -398,10 +398,10 @@ func shownElsewhere() map[string]string {
 	return map[string]string{
 		"server.WithTransport": "TestTLSAppliesEverywhere", "server.WithProtocols": "TestNoTwoTakeTheSame",
 		"server.WithStreamWindow": "TestConnectionWindow", "server.WithMaxOpenCalls": "TestLimitsOfForeignConnections",
-		"server.WithHandshakeTimeout": "TestHandshakeTimeIsOne", "server.WithStallTimeout": "TestHalfAFrame",
+		"server.WithHandshakeTimeout": "TestHandshakeTimeoutIsShared", "server.WithStallTimeout": "TestHalfAFrame",
 		"server.WithProxies": "TestLargestNetworkMakesRoom", "server.WithSilence": "TestHungPeer",
 		"server.WithMaxConnectionAge": "TestOldForeignConnectionsEnd", "server.WithLameDuck": "TestLameDuck",
-		"server.WithRegistrar": "TestServicesBeforeAndAfter", "server.WithLoadReport": "TestLoadIsReportedToTheRegistry",
+		"server.WithRegistrar": "TestServicesRegisteredBeforeAndAfterListing", "server.WithLoadReport": "TestLoadIsReportedToTheRegistry",
 		"client.WithTransport": "TestTLSOnEveryTransport", "client.WithProtocols": "TestOneSideOfTLS",
 		"client.WithCodecs": "TestEveryCodecWithEveryCompressor", "client.WithSnapshots": "ExampleWithSnapshots",
 		"client.WithResolver": "ExampleWithResolver", "client.WithBalancer": "TestOwnBalancersCompose", "client.WithEjection": "TestWithoutEjectionNobodyIsLeftOut",

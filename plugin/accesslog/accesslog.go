@@ -10,9 +10,9 @@
 //	 "peer":"10.1.2.3:4567","protocol":"tandem","code":"ok","took":15125}
 //
 // took is in nanoseconds. Failed calls have their error's message, calls in a trace its
-// ID and span, and authenticated callers who they are. Lines are gathered and written at
-// most a second later, or when 32 KiB have come together; what a slow file does not take
-// is dropped and counted, so that no call ever waits for the log. With [ToLogger] lines
+// ID and span, and authenticated callers their identity. Lines are gathered and written at
+// most a second later, or when there are 32 KiB of them; lines that a slow file can't take
+// are dropped and counted, so that no call ever waits for the log. With [ToLogger] lines
 // go to an [*slog.Logger] instead, at once.
 package accesslog
 
@@ -29,11 +29,10 @@ import (
 // Option changes what [New] returns.
 type Option func(*Log)
 
-// To has lines written to w, by one goroutine.
+// To writes lines to w, from one goroutine.
 func To(w io.Writer) Option { return func(l *Log) { l.out = &writer{to: w} } }
 
-// ToLogger has lines written by a logger, for those levels that it is enabled for. It
-// costs more than [To].
+// ToLogger writes lines by a logger, if their level is enabled. It is slower than [To].
 func ToLogger(logger *slog.Logger) Option { return func(l *Log) { l.logger = logger } }
 
 // Errors leaves out calls that succeed.
@@ -48,8 +47,8 @@ func WithFlush(d time.Duration) Option {
 	return func(l *Log) { l.flush = max(d, time.Millisecond) }
 }
 
-// WithIdentity sets how a caller's identity is written. By default strings are, and
-// of others only that they are there.
+// WithIdentity sets how a caller's identity is written. By default strings are written as they
+// are, and other values as "known".
 func WithIdentity(text func(identity any) string) Option {
 	return func(l *Log) { l.identity = text }
 }
@@ -67,8 +66,8 @@ type Log struct {
 	lines sync.Pool // of *line
 }
 
-// New returns a log; without [To] and [ToLogger] it goes to slog's default logger. Close
-// must be called in the end.
+// New returns a log; without [To] and [ToLogger] it writes to slog's default logger. Close must
+// be called in the end.
 func New(opts ...Option) *Log {
 	l := &Log{flush: time.Second, identity: known}
 	for _, o := range opts {
@@ -87,8 +86,8 @@ func known(identity any) string {
 	return "known"
 }
 
-// Close writes the lines that are waiting and ends what New has started. Calls may go
-// on; their lines are dropped.
+// Close writes the lines that are waiting and ends the goroutine that New has started. Calls
+// may go on; their lines are dropped.
 func (l *Log) Close() error {
 	if l.out == nil {
 		return nil
@@ -105,7 +104,7 @@ func (l *Log) Dropped() uint64 {
 	return l.out.lost.Load()
 }
 
-// KeepsNothing is a promise to servers and clients.
+// KeepsNothing implements server.KeepsNothing and client.KeepsNothing.
 func (*Log) KeepsNothing() {}
 
 // AfterResponse writes the line of a server's call.
@@ -138,10 +137,10 @@ func (l *Log) log(ctx context.Context, side string, call *tandem.Call, end *tand
 	}
 }
 
-// largeLine is the size in bytes from which a line's memory is not kept.
+// largeLine is the capacity in bytes above which a line's memory is not used again.
 const largeLine = 4 << 10
 
-// level is the level of a line.
+// level returns the level of a line.
 func level(code tandem.Code) slog.Level {
 	switch code {
 	case tandem.OK:

@@ -31,7 +31,7 @@ func aCall() *tandem.Call {
 
 func began() time.Time { return time.Date(2026, 11, 22, 10, 11, 12, 130e6, time.UTC) }
 
-// written returns the lines that f has had written.
+// written returns the lines that f writes.
 func written(t *testing.T, f func(*accesslog.Log), opts ...accesslog.Option) []map[string]any {
 	t.Helper()
 	var out bytes.Buffer
@@ -76,7 +76,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// Both ways to write agree on everything but the time.
+// To and ToLogger write the same line, except for the time.
 func TestLoggerWritesTheSame(t *testing.T) {
 	call := aCall()
 	call.Identity, call.Peer.Addr = 7, &net.UnixAddr{Name: "/x"}
@@ -98,7 +98,7 @@ func TestLoggerWritesTheSame(t *testing.T) {
 	}
 }
 
-func TestWhatIsLeftOut(t *testing.T) {
+func TestFiltersOfLines(t *testing.T) {
 	write := func(l *accesslog.Log) {
 		l.AfterResponse(t.Context(), aCall(), tandem.Outcome{Began: began(), Took: time.Millisecond})
 		l.AfterResponse(t.Context(), aCall(), tandem.Outcome{Began: began(), Took: time.Second})
@@ -115,7 +115,7 @@ func TestWhatIsLeftOut(t *testing.T) {
 	}
 }
 
-// A line waits for others no longer than it may.
+// A line is written within the time of WithFlush.
 func TestFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out locked
@@ -150,7 +150,7 @@ func (l *locked) len() int {
 	return l.b.Len()
 }
 
-// stuck takes nothing until it is told to.
+// stuck is a writer that blocks until it is released.
 type stuck struct{ release chan struct{} }
 
 func (s stuck) Write(p []byte) (int, error) {
@@ -158,8 +158,8 @@ func (s stuck) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A writer that hangs holds up no call: what has no room is dropped and counted.
-func TestSlowWriterHoldsUpNobody(t *testing.T) {
+// A writer that hangs delays no call: lines without room are dropped and counted.
+func TestSlowWriterDelaysNoCall(t *testing.T) {
 	s := stuck{make(chan struct{})}
 	log := accesslog.New(accesslog.To(s))
 	const lines = 5000
@@ -191,7 +191,7 @@ func TestFailedWriteIsTold(t *testing.T) {
 	}
 }
 
-// A line takes no memory.
+// Writing a line allocates nothing.
 func TestLinesAllocateNothing(t *testing.T) {
 	if testing.CoverMode() != "" || raceEnabled {
 		t.Skip("what watches the program allocates; CI runs the tests without it too")
@@ -213,7 +213,7 @@ func FuzzLine(f *testing.F) {
 		call.Method = method
 		end := tandem.Outcome{Began: began(), Err: &tandem.Error{Code: tandem.Unknown, Message: text}}
 		lines := written(t, func(l *accesslog.Log) { l.AfterResponse(t.Context(), call, end) })
-		if len(method)+len(text) > 10<<10 { // it may have no room
+		if len(method)+len(text) > 10<<10 { // there may be no room for it
 			return
 		}
 		if len(lines) != 1 || lines[0]["method"] != asJSON(method) || lines[0]["error"] != asJSON(text) {
@@ -222,5 +222,5 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// asJSON is s as JSON can say it: each byte that is not UTF-8 is a U+FFFD.
+// asJSON returns s as JSON can represent it: each byte that is not UTF-8 becomes U+FFFD.
 func asJSON(s string) string { return string([]rune(s)) }

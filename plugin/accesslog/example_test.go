@@ -13,8 +13,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// To the terminal by slog, without what differs from run to run. For files,
-// accesslog.To costs less.
+// The log goes to the terminal by slog, without values that differ from run to run. For files
+// accesslog.To is faster.
 func Example() {
 	leaveOut := func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey || a.Key == "took" || a.Key == "peer" {

@@ -13,7 +13,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// line is a line being written.
+// line holds a line while it is built.
 type line struct{ b []byte }
 
 func (l *line) write(log *Log, side string, call *tandem.Call, end *tandem.Outcome) {
@@ -68,7 +68,7 @@ func appendPeer(b []byte, p *tandem.Peer) []byte {
 		return b
 	}
 	b = append(b, `,"peer":"`...)
-	if tcp, ok := p.Addr.(*net.TCPAddr); ok { // without the memory that String takes
+	if tcp, ok := p.Addr.(*net.TCPAddr); ok { // without the allocation of String
 		at := tcp.AddrPort()
 		b = netip.AddrPortFrom(at.Addr().Unmap(), at.Port()).AppendTo(b)
 		b = append(b, '"')
@@ -79,7 +79,8 @@ func appendPeer(b []byte, p *tandem.Peer) []byte {
 	return appendQuoted(b, p.Protocol)
 }
 
-// appendQuoted appends s as a JSON string. Lines stay lines, and text, whatever s is.
+// appendQuoted appends s as a JSON string. Whatever s is, the result is valid UTF-8 on one
+// line.
 func appendQuoted(b []byte, s string) []byte {
 	b = append(b, '"')
 	from := 0
@@ -100,8 +101,7 @@ func appendQuoted(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// appendEscaped appends what may not stand in a string as it is; what is not UTF-8
-// comes as U+FFFD.
+// appendEscaped appends a rune that must be escaped; bytes that are not UTF-8 come as U+FFFD.
 func appendEscaped(b []byte, r rune) []byte {
 	const digits = "0123456789abcdef"
 	if r == '"' || r == '\\' {
@@ -110,7 +110,7 @@ func appendEscaped(b []byte, r rune) []byte {
 	return append(b, '\\', 'u', digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15])
 }
 
-// stamps writes times; all of one second share the work.
+// stamps formats times. All times of one second share a formatted prefix.
 type stamps struct{ last atomic.Pointer[second] }
 
 type second struct {

@@ -11,7 +11,7 @@ import (
 // written.
 const (
 	room   = 64 << 10 // bytes
-	enough = 32 << 10 // to be written at once
+	enough = 32 << 10 // bytes that are written at once
 )
 
 // writer gathers lines and writes them in a goroutine of its own.
@@ -61,7 +61,7 @@ func (w *writer) signal() {
 	}
 }
 
-// run writes what has been gathered, every now and then, until close.
+// run writes the gathered lines at each flush, or when there are enough of them, until close.
 func (w *writer) run(flush time.Duration) {
 	defer close(w.done)
 	ticker := time.NewTicker(flush)
@@ -76,7 +76,7 @@ func (w *writer) run(flush time.Duration) {
 	}
 }
 
-// write writes what has been gathered, and returns the memory that is free then.
+// write writes the gathered lines, and returns their memory for the next ones.
 func (w *writer) write(spare []byte) (free []byte, over bool) {
 	w.mu.Lock()
 	text, lines := w.full, w.lines

@@ -7,17 +7,17 @@ package alias
 
 import "github.com/tandem-rpc/tandem/server"
 
-// Names are the further names, each with the name of the service or method that it is
-// another of. It is a plugin for servers and must not be changed once it is one.
+// Names maps each further name to the name of the service or method that it stands for. It is a
+// plugin for servers and must not be changed afterwards.
 //
-// A name that is never registered has no alias, and an alias that is taken fails the
+// A name that is never registered gets no alias, and an alias that is taken fails the
 // registration.
 type Names map[string]string
 
-// KeepsNothing is a promise to the server.
+// KeepsNothing implements [server.KeepsNothing].
 func (Names) KeepsNothing() {}
 
-// ServiceRegistered adds the names that are the registration's.
+// ServiceRegistered adds the aliases of the registered names.
 func (n Names) ServiceRegistered(r *server.Registration) error {
 	registered := map[string]bool{}
 	for _, m := range r.Methods {

@@ -1,4 +1,4 @@
-// Package auth finds out who calls, and who may.
+// Package auth authenticates callers and decides which methods they may call.
 //
 //	srv := server.New(server.WithPlugins(auth.New(
 //		auth.Bearer(func(ctx context.Context, token string) (any, error) { return verify(token) }),
@@ -8,9 +8,9 @@
 //	c, err := client.Dial(target, client.WithPlugins(auth.Token("Bearer", token)))
 //
 // It runs before arguments are decompressed and decoded, before limits, and on all
-// protocols alike. Who calls is in the call's Identity, for methods by [Identity]. A
-// caller that is not known gets Unauthenticated, one that may not PermissionDenied; in
-// neither case has anything been executed.
+// protocols alike. The caller is in the call's Identity, for methods by [Identity]. A
+// caller that is not known gets Unauthenticated, one that is not allowed PermissionDenied; in
+// both cases the call has not executed.
 package auth
 
 import (
@@ -22,10 +22,10 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// Authenticator says who makes a call, by its metadata or its peer. It returns
-// [ErrNoCredentials] if the call has none of its kind. What it returns as an
-// identity is the application's; nil is a caller that may call but has no name. It is
-// used by many goroutines at once.
+// Authenticator identifies the caller of a call, by the call's metadata or peer. It returns
+// [ErrNoCredentials] if the call has no credentials of its kind. The identity may be any value
+// of the application; nil stands for a caller that may call but has no name. It must be safe
+// for concurrent use.
 type Authenticator interface {
 	Authenticate(ctx context.Context, call *tandem.Call) (identity any, err error)
 }
@@ -36,12 +36,12 @@ type Func func(ctx context.Context, call *tandem.Call) (identity any, err error)
 // Authenticate calls f.
 func (f Func) Authenticate(ctx context.Context, call *tandem.Call) (any, error) { return f(ctx, call) }
 
-// ErrNoCredentials is what an [Authenticator] returns for a call that has nothing for
-// it to look at: then [Any] asks the next.
+// ErrNoCredentials is returned by an [Authenticator] for a call without credentials of its
+// kind: [Any] then tries the next one.
 var ErrNoCredentials = errors.New("the call has no credentials that are known here")
 
-// Any asks each in turn until one finds credentials of its kind; what that one says
-// holds.
+// Any tries each in turn until one finds credentials of its kind, and returns that one's
+// result.
 func Any(list ...Authenticator) Authenticator {
 	return Func(func(ctx context.Context, call *tandem.Call) (any, error) {
 		for _, a := range list {
@@ -57,20 +57,20 @@ func Any(list ...Authenticator) Authenticator {
 // Option changes what [New] returns.
 type Option func(*plugin)
 
-// Public lets anybody call the methods of the pattern: "Service.Method", "Service.*"
-// or "*". Nobody is asked who they are.
+// Public lets all callers call the methods of the pattern: "Service.Method", "Service.*" or
+// "*". They are not authenticated.
 func Public(pattern string) Option {
 	return func(p *plugin) { p.public = append(p.public, pattern) }
 }
 
-// Require allows the methods of the pattern, as [Public] has it, to those of whom allow
-// returns nil. Of several patterns that fit a method all must allow the call.
+// Require restricts the methods of the pattern, as for [Public], to callers for which allow
+// returns nil. If several patterns match a method, all must allow the call.
 func Require(pattern string, allow func(identity any) error) Option {
 	return RequireCall(pattern, func(_ context.Context, call *tandem.Call) error { return allow(call.Identity) })
 }
 
-// RequireCall is [Require] for rules that look at more than the identity. The
-// call's arguments are not decoded yet.
+// RequireCall is [Require] for rules that need more than the identity. The call's arguments are
+// not decoded yet.
 func RequireCall(pattern string, allow func(ctx context.Context, call *tandem.Call) error) Option {
 	return func(p *plugin) { p.rules = append(p.rules, rule{pattern, allow}) }
 }
@@ -86,8 +86,8 @@ type plugin struct {
 	rules  []rule
 }
 
-// New returns the plugin, for [server.WithPlugins]. It belongs before those that want
-// to know who calls.
+// New returns the plugin, for [server.WithPlugins]. It must come before plugins that use the
+// identity.
 func New(a Authenticator, opts ...Option) server.PerMethod {
 	p := &plugin{by: a}
 	for _, o := range opts {
@@ -96,7 +96,8 @@ func New(a Authenticator, opts ...Option) server.PerMethod {
 	return p
 }
 
-// KeepsNothing is a promise to the server, as long as the functions given to New keep it.
+// KeepsNothing implements [server.KeepsNothing]. It holds if the functions given to New keep
+// nothing either.
 func (*plugin) KeepsNothing() {}
 
 // ForMethod compiles the rules of a method.
@@ -115,7 +116,7 @@ func (p *plugin) ForMethod(m server.Method) any {
 	return g
 }
 
-// fits reports whether a pattern is of a method.
+// fits reports whether a method matches a pattern.
 func fits(pattern, method string) bool {
 	if pattern == "*" {
 		return true
@@ -135,13 +136,13 @@ func cutLast(method string) (service, name string, ok bool) {
 	return method[:i], method[i+1:], true
 }
 
-// guard stands before one method.
+// guard authenticates the calls of one method.
 type guard struct {
 	by    Authenticator
 	rules []func(ctx context.Context, call *tandem.Call) error
 }
 
-// BeforeRequestHeader refuses calls of those who are not known or may not.
+// BeforeRequestHeader refuses calls of callers that are not known or not allowed.
 func (g *guard) BeforeRequestHeader(ctx context.Context, call *tandem.Call) error {
 	identity, err := g.by.Authenticate(ctx, call)
 	if err != nil {
@@ -156,7 +157,7 @@ func (g *guard) BeforeRequestHeader(ctx context.Context, call *tandem.Call) erro
 	return nil
 }
 
-// coded gives an error that names no code this one.
+// coded returns err with that code, unless it has a code already.
 func coded(err error, code tandem.Code) error {
 	e := *tandem.AsError(err)
 	if e.Code == tandem.Unknown {
@@ -165,8 +166,8 @@ func coded(err error, code tandem.Code) error {
 	return &e
 }
 
-// Identity returns who makes the call that a handler runs for; false if nobody knows, or
-// the identity is no T.
+// Identity returns the identity of the call that a handler runs for; false if there is none, or
+// it is not a T.
 func Identity[T any](ctx context.Context) (who T, ok bool) {
 	call := tandem.FromContext(ctx)
 	if call == nil {

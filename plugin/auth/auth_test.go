@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// whoAmI tells callers who they are.
+// whoAmI returns the caller's identity.
 func whoAmI(ctx context.Context, _ *int) (*string, error) {
 	who, _ := auth.Identity[string](ctx)
 	return &who, nil
@@ -56,7 +56,7 @@ func serveOn(t *testing.T, network tandem.Transport, plugin any, opts ...server.
 	return ln.Addr().String()
 }
 
-// ask makes one call with those options and returns the answer.
+// ask makes one call with those options and returns the reply.
 func ask(t *testing.T, address, method string, opts ...client.Option) (string, error) {
 	t.Helper()
 	c, err := client.Dial("tcp://"+address, opts...)
@@ -126,8 +126,8 @@ func TestKindsOfCredentials(t *testing.T) {
 	}
 }
 
-// A certificate says who calls, also when another plugin has wrapped the connection
-// and does not tell of the TLS in it.
+// A certificate identifies the caller, also if another plugin has wrapped the connection in a
+// type that hides its TLS.
 func TestCertificate(t *testing.T) {
 	serverTLS, clientTLS := testcert.Pair(t, "ali")
 	serverTLS.ClientAuth = tls.VerifyClientCertIfGiven
@@ -142,7 +142,7 @@ func TestCertificate(t *testing.T) {
 	}
 }
 
-// veil wraps connections and hides what they are.
+// veil wraps connections in a type that hides their TLS.
 type veil struct{}
 
 func (veil) ConnAccepted(c net.Conn) (net.Conn, error) { return struct{ net.Conn }{c}, nil }
@@ -173,7 +173,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// The function of the seeds: a token, its tag, and the method.
+// ByFunc passes a token, its tag, and the method.
 func TestByFunc(t *testing.T) {
 	address := serve(t, auth.New(auth.ByFunc(func(a *auth.Authorization) error {
 		if a.Authorization != "0b79" || a.Tag != "Bearer" || a.ServiceMethod != "Who.AmI" {
@@ -192,7 +192,7 @@ func TestByFunc(t *testing.T) {
 	}
 }
 
-// Who is refused never has their arguments decoded, on any protocol.
+// The arguments of a call that is refused are never decoded, on any protocol.
 func TestRefusedBeforeDecoding(t *testing.T) {
 	seen := false
 	address := serve(t, auth.New(auth.ByFunc(func(*auth.Authorization) error { return errors.New("no") })),
@@ -220,7 +220,7 @@ func (d decoded) AfterRequestBody(context.Context, *tandem.Call, any) error {
 	return nil
 }
 
-// An unmodified net/rpc client that connects over HTTP with a token is let in.
+// An unmodified net/rpc client that connects over HTTP with a token is accepted.
 func TestTokenOfCONNECT(t *testing.T) {
 	address := serve(t, auth.New(everyKind()))
 	conn, err := net.Dial("tcp", address)

@@ -8,8 +8,8 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 )
 
-// Token returns a plugin for [client.WithPlugins] that sends the token with every
-// call, and its tag: "Bearer", or what the server wants to know it by, or "".
+// Token returns a plugin for [client.WithPlugins] that sends the token with every call, and its
+// tag: "Bearer", or another one that the server expects, or "".
 func Token(tag, token string) client.BeforeCall {
 	if tag != "" {
 		token = tag + " " + token
@@ -35,11 +35,11 @@ func (f fixed) BeforeCall(_ context.Context, call *tandem.Call) error {
 	return nil
 }
 
-// KeepsNothing is a promise to the client.
+// KeepsNothing implements [client.KeepsNothing].
 func (fixed) KeepsNothing() {}
 
-// TokenFrom is [Token] for tokens that change: source is asked before every call, and
-// its error fails the call. It should keep the token until it is about to expire.
+// TokenFrom is [Token] for tokens that change: source is called before every call, and its
+// error fails the call. It should keep the token until it is about to expire.
 func TokenFrom(tag string, source func(ctx context.Context) (token string, err error)) client.BeforeCall {
 	return sourced{tag, source}
 }
@@ -49,7 +49,7 @@ type sourced struct {
 	source func(ctx context.Context) (string, error)
 }
 
-// BeforeCall adds the credentials of the moment.
+// BeforeCall adds the present credentials.
 func (s sourced) BeforeCall(ctx context.Context, call *tandem.Call) error {
 	token, err := s.source(ctx)
 	if err != nil {
@@ -58,5 +58,5 @@ func (s sourced) BeforeCall(ctx context.Context, call *tandem.Call) error {
 	return Token(s.tag, token).BeforeCall(ctx, call)
 }
 
-// KeepsNothing is a promise to the client.
+// KeepsNothing implements [client.KeepsNothing].
 func (sourced) KeepsNothing() {}

@@ -11,14 +11,14 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// header is the metadata that has "tag token", as HTTP's Authorization has it.
+// header is the metadata key of "tag token", as in HTTP's Authorization.
 const header = "authorization"
 
-// errSeveral refuses calls of which it is not clear who makes them: a proxy may have
-// checked another one of the values.
+// errSeveral refuses calls whose caller is ambiguous: a proxy may have checked another one of
+// the values.
 var errSeveral = tandem.Errorf(tandem.InvalidArgument, "the call has several credentials of one kind: send one")
 
-// only returns the value of a key of the metadata that may have one at most.
+// only returns the value of a metadata key that may have at most one.
 func only(call *tandem.Call, key string) (string, error) {
 	values := call.Metadata[strings.ToLower(key)]
 	if len(values) > 1 {
@@ -41,8 +41,8 @@ func credentials(call *tandem.Call) (tag, token string, err error) {
 	return tag, token, nil
 }
 
-// tagged returns the token of calls with that tag, which HTTP compares without regard to
-// case, and ErrNoCredentials for others.
+// tagged returns the token of calls with that tag, which HTTP compares without regard to case,
+// and ErrNoCredentials for other calls.
 func tagged(call *tandem.Call, want string) (token string, err error) {
 	tag, token, err := credentials(call)
 	if err == nil && !strings.EqualFold(tag, want) {
@@ -51,15 +51,15 @@ func tagged(call *tandem.Call, want string) (token string, err error) {
 	return token, err
 }
 
-// Authorization is what the authorisation function of [ByFunc] decides by.
+// Authorization is the argument of the function given to [ByFunc].
 type Authorization struct {
 	Authorization string // the token
-	Tag           string // its kind, as "Bearer"
+	Tag           string // its kind, such as "Bearer"
 	ServiceMethod string
 }
 
-// ByFunc asks one function about everything: the token, its tag and the method. Calls
-// without any credentials come with both empty. The identity is the token.
+// ByFunc authenticates all calls by one function of the token, its tag and the method. For
+// calls without credentials token and tag are empty. The identity is the token.
 func ByFunc(authorise func(a *Authorization) error) Authenticator {
 	return Func(func(_ context.Context, call *tandem.Call) (any, error) {
 		tag, token, err := credentials(call)
@@ -73,8 +73,8 @@ func ByFunc(authorise func(a *Authorization) error) Authenticator {
 	})
 }
 
-// Bearer takes calls with a bearer token (RFC 6750). verify returns whose it is: the
-// place for the check of a JWT or a question to an OAuth 2 server.
+// Bearer authenticates calls with a bearer token (RFC 6750). verify returns the token's owner:
+// it is the place to check a JWT or to query an OAuth 2 server.
 func Bearer(verify func(ctx context.Context, token string) (identity any, err error)) Authenticator {
 	return Func(func(ctx context.Context, call *tandem.Call) (any, error) {
 		token, err := tagged(call, "Bearer")
@@ -85,7 +85,7 @@ func Bearer(verify func(ctx context.Context, token string) (identity any, err er
 	})
 }
 
-// Basic takes calls with a user and a password (RFC 7617).
+// Basic authenticates calls with a user and a password (RFC 7617).
 func Basic(verify func(ctx context.Context, user, password string) (identity any, err error)) Authenticator {
 	return Func(func(ctx context.Context, call *tandem.Call) (any, error) {
 		token, err := tagged(call, "Basic")
@@ -114,7 +114,7 @@ func parseBasic(token string) (user, password string, err error) {
 	return user, password, nil
 }
 
-// APIKey takes calls with a key in the metadata of that name, as "x-api-key".
+// APIKey authenticates calls with a key in the metadata of that name, such as "x-api-key".
 func APIKey(name string, verify func(ctx context.Context, key string) (identity any, err error)) Authenticator {
 	return Func(func(ctx context.Context, call *tandem.Call) (any, error) {
 		key, err := only(call, name)
@@ -130,8 +130,8 @@ func APIKey(name string, verify func(ctx context.Context, key string) (identity 
 
 var errUnknown = errors.New("the credentials are not known here")
 
-// Known returns a verifier for [Bearer] and [APIKey]: the identities of secrets that do
-// not change. How long it takes tells nothing of the secrets.
+// Known returns a verifier for [Bearer] and [APIKey]: it has the identities of secrets that do
+// not change. Its time reveals nothing about the secrets.
 func Known[Identity any](secrets map[string]Identity) func(ctx context.Context, secret string) (any, error) {
 	known := make(map[[sha256.Size]byte]Identity, len(secrets))
 	for secret, identity := range secrets {
@@ -146,9 +146,9 @@ func Known[Identity any](secrets map[string]Identity) func(ctx context.Context, 
 	}
 }
 
-// Certificate takes calls over TLS connections whose client has shown a certificate
-// that the server's [crypto/tls.Config] has verified. A nil verify makes its common
-// name the identity.
+// Certificate authenticates calls over TLS connections whose client has shown a certificate
+// that the server's [crypto/tls.Config] has verified. With a nil verify the certificate's
+// common name is the identity.
 func Certificate(verify func(ctx context.Context, c *x509.Certificate) (identity any, err error)) Authenticator {
 	return Func(func(ctx context.Context, call *tandem.Call) (any, error) {
 		state := call.Peer.TLS

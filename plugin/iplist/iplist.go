@@ -1,4 +1,4 @@
-// Package iplist lets connections in by the address that they come from, before a byte
+// Package iplist accepts or refuses connections by their remote address, before a byte
 // of them is read.
 //
 //	list, err := iplist.New(iplist.Allow("10.0.0.0/8", "::1"), iplist.Deny("10.66.0.0/16"))
@@ -12,22 +12,22 @@ import (
 	"sync/atomic"
 )
 
-// Option changes what a [List] lets in.
+// Option changes which connections a [List] accepts.
 type Option func(*rules) error
 
-// Allow lets in addresses of these networks ("10.0.0.0/8") and addresses ("::1"). If
-// nothing is allowed, everything is that is not denied.
+// Allow accepts connections from these networks ("10.0.0.0/8") and addresses ("::1"). Without
+// Allow all addresses are accepted that are not denied.
 func Allow(networks ...string) Option {
 	return func(r *rules) error { return parse(&r.allow, networks) }
 }
 
-// Deny keeps out addresses of these networks and addresses, though they are allowed.
+// Deny refuses connections from these networks and addresses, even if they are allowed.
 func Deny(networks ...string) Option {
 	return func(r *rules) error { return parse(&r.deny, networks) }
 }
 
-// DenyOthers keeps out connections whose address is no IP address, as those of unix
-// sockets, which are let in by default.
+// DenyOthers refuses connections whose remote address is not an IP address, such as those of
+// unix sockets, which are accepted by default.
 func DenyOthers() Option {
 	return func(r *rules) error {
 		r.denyOthers = true
@@ -51,7 +51,7 @@ func parse(list *[]netip.Prefix, networks []string) error {
 			a = a.Unmap().WithZone("")
 			p = netip.PrefixFrom(a, a.BitLen())
 		}
-		if p.Addr().Is4In6() { // addresses are looked at as IPv4
+		if p.Addr().Is4In6() { // such addresses are compared as IPv4
 			const mapped = 96
 			if p.Bits() < mapped {
 				return fmt.Errorf("iplist: %q has more than IPv4 addresses: write it as networks of IPv4 and of IPv6", text)
@@ -66,13 +66,13 @@ func parse(list *[]netip.Prefix, networks []string) error {
 // List is a plugin for servers. It is safe for concurrent use.
 type List struct{ rules atomic.Pointer[rules] }
 
-// New returns a list, or an error for what is no network.
+// New returns a list. It fails for a text that is neither a network nor an address.
 func New(opts ...Option) (*List, error) {
 	l := new(List)
 	return l, l.Set(opts...)
 }
 
-// Set replaces the list for connections to come. Those that are there stay.
+// Set replaces the rules for new connections. Open connections stay.
 func (l *List) Set(opts ...Option) error {
 	r := new(rules)
 	for _, o := range opts {
@@ -84,10 +84,10 @@ func (l *List) Set(opts ...Option) error {
 	return nil
 }
 
-// KeepsNothing is a promise to the server.
+// KeepsNothing implements server.KeepsNothing.
 func (*List) KeepsNothing() {}
 
-// ConnAccepted lets a connection in, or not.
+// ConnAccepted returns an error for a connection from an address that is not accepted.
 func (l *List) ConnAccepted(c net.Conn) (net.Conn, error) {
 	if !l.rules.Load().lets(c.RemoteAddr()) {
 		return nil, fmt.Errorf("the address %v is not allowed to connect", c.RemoteAddr())
@@ -112,8 +112,8 @@ func contains(list []netip.Prefix, a netip.Addr) bool {
 	return false
 }
 
-// addressOf returns the IP address of an address that has one: an IPv4 address as such,
-// whatever the socket calls it.
+// addressOf returns the IP address of an address that has one. IPv4 addresses that are mapped
+// to IPv6 are returned as IPv4.
 func addressOf(from net.Addr) (netip.Addr, bool) {
 	var a netip.Addr
 	switch from := from.(type) {

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// from is a connection that comes from there.
+// from is a connection with that remote address.
 type from struct {
 	net.Conn
 
@@ -71,7 +71,7 @@ func TestList(t *testing.T) {
 		}
 	}
 	if _, err := list.ConnAccepted(from{addr: tcp("::1")}); err == nil {
-		t.Error("a list that is no good took the place of the good one")
+		t.Error("an invalid list has replaced the valid one")
 	}
 	if err := list.Set(iplist.Deny("::ffff:10.0.0.0/104")); err != nil {
 		t.Fatal(err)

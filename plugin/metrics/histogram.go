@@ -20,7 +20,7 @@ func Bound(bucket int) time.Duration {
 	return 1 << (first + bucket)
 }
 
-// bucketOf returns the bucket that d belongs to: that whose bound is d or more.
+// bucketOf returns the bucket of d: the first whose bound is d or more.
 func bucketOf(d time.Duration) int {
 	if d <= 1<<first {
 		return 0
@@ -28,7 +28,7 @@ func bucketOf(d time.Duration) int {
 	return min(bits.Len64(uint64(d-1))-first, Buckets-1)
 }
 
-// Histogram says how many calls took how long.
+// Histogram counts calls by how long they took.
 type Histogram struct {
 	Counts [Buckets]uint64 // calls that took more than the bound before, and at most [Bound]
 	Sum    time.Duration   // of all calls
@@ -42,9 +42,9 @@ func (h *Histogram) Count() (n uint64) {
 	return n
 }
 
-// Quantile returns a time that the share q of the calls, from 0 to 1, took at most: the
-// bound of a bucket, so at most twice the truth. It is 0 without calls, and the bound
-// of the last bucket but one for those beyond it.
+// Quantile returns an upper bound of the time that the share q of the calls, from 0 to 1, took:
+// the bound of a bucket, so at most twice the true time. It is 0 without calls, and the bound
+// of the last bucket but one for calls beyond it.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	total := h.Count()
 	if total == 0 {

@@ -7,7 +7,7 @@
 //	for _, s := range m.Snapshot() { fmt.Println(s.Method, s.Calls(), s.Latency.Quantile(0.99)) }
 //
 // Counting takes no memory and no lock a call. Modules telemetry/prom and telemetry/otel
-// hand the figures on.
+// export them.
 package metrics
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// Side says who counts.
+// Side is the side on which calls are counted.
 type Side uint8
 
 // The sides.
@@ -42,9 +42,8 @@ func (s Side) String() string {
 	return "server"
 }
 
-// Other is the method that a client counts calls under when it has called more
-// methods than [WithMaxMethods] allows, or one whose name is not UTF-8, and a server those of
-// methods that it does not have.
+// Other stands for methods that are not counted by name: at a client those beyond
+// [WithMaxMethods] and names that are not UTF-8, at a server methods that do not exist.
 const Other = "_OTHER"
 
 const defaultMaxMethods = 1024
@@ -52,8 +51,9 @@ const defaultMaxMethods = 1024
 // Option changes what [New] returns.
 type Option func(*Metrics)
 
-// WithMaxMethods bounds the methods that a client counts apart, whose names may come
-// from anywhere; 1,024 by default. A server counts those that are registered, and all others as [Other].
+// WithMaxMethods bounds the methods that a client counts by name, as the names may come from
+// anywhere; 1,024 by default. A server counts those that are registered, and all others as
+// [Other].
 func WithMaxMethods(n int) Option { return func(m *Metrics) { m.most = max(1, n) } }
 
 // Metrics is a plugin for servers and clients. It is safe for concurrent use.
@@ -63,7 +63,7 @@ type Metrics struct {
 
 	all atomic.Pointer[map[key]*counters] // copied to be changed
 	mu  sync.Mutex                        // serialises changes
-	// called are the methods of a client; guarded by mu
+	// called is the number of methods of a client; guarded by mu
 	called int
 }
 
@@ -85,10 +85,10 @@ func New(opts ...Option) *Metrics {
 	return m
 }
 
-// KeepsNothing is a promise to servers and clients.
+// KeepsNothing implements [server.KeepsNothing] and client.KeepsNothing.
 func (*Metrics) KeepsNothing() {}
 
-// ForMethod returns what counts a server's calls of a method.
+// ForMethod returns the plugin that counts a server's calls of a method.
 func (m *Metrics) ForMethod(of server.Method) any {
 	return (*served)(m.counters(key{Server, cmp.Or(of.Name, Other)}))
 }
@@ -96,7 +96,7 @@ func (m *Metrics) ForMethod(of server.Method) any {
 // served counts a server's calls of one method.
 type served counters
 
-// Intercept counts those that are running.
+// Intercept counts the calls that are running.
 func (s *served) Intercept(next tandem.Func) tandem.Func {
 	c := (*counters)(s)
 	return func(ctx context.Context, call *tandem.Call) error {
@@ -126,7 +126,7 @@ func (m *Metrics) AfterCall(_ context.Context, call *tandem.Call, end tandem.Out
 	m.counters(key{Client, call.Method}).count(end)
 }
 
-// counters returns those of a method.
+// counters returns the counters of a method.
 func (m *Metrics) counters(k key) *counters {
 	if c := (*m.all.Load())[k]; c != nil {
 		return c
@@ -139,7 +139,7 @@ func (m *Metrics) newCounters(k key) *counters {
 	defer m.mu.Unlock()
 	all := *m.all.Load()
 	if all[k] == nil && k.side == Client {
-		if m.called == m.most || !utf8.ValidString(k.method) { // which no system of metrics takes
+		if m.called == m.most || !utf8.ValidString(k.method) { // metrics systems refuse such names
 			k.method = Other
 		} else {
 			m.called++
@@ -155,14 +155,14 @@ func (m *Metrics) newCounters(k key) *counters {
 	return c
 }
 
-// counters are those of one method.
+// counters are the counters of one method.
 type counters struct {
 	running atomic.Int64
 	shards  []shard
 }
 
-// shard is what some of the goroutines count in, so that processors do not wait for
-// each other's caches.
+// shard holds the counts of some of the goroutines, so that processors do not wait for each
+// other's caches.
 type shard struct {
 	latency [Buckets]atomic.Uint64
 	sum     atomic.Int64 // nanoseconds
@@ -173,7 +173,7 @@ type shard struct {
 const codes = int(tandem.Unauthenticated) + 1
 
 func (c *counters) count(end tandem.Outcome) {
-	s := &c.shards[rand.Uint32()&uint32(len(c.shards)-1)] //nolint:gosec // a power of two; any shard will do
+	s := &c.shards[rand.Uint32()&uint32(len(c.shards)-1)] //nolint:gosec // the length is a power of two; any shard will do
 	s.latency[bucketOf(end.Took)].Add(1)
 	s.sum.Add(int64(end.Took))
 	if end.Err != nil {
@@ -185,20 +185,20 @@ func (c *counters) count(end tandem.Outcome) {
 	}
 }
 
-// Snapshot is what has been counted of a method.
+// Snapshot holds the counts of a method.
 type Snapshot struct {
 	Side    Side
 	Method  string
 	Running int64                  // calls in flight; streams until they are over, on a client until they are open
 	Errors  map[tandem.Code]uint64 // calls that failed
-	Latency Histogram              // of all calls; of streams how long they lived
+	Latency Histogram              // of all calls; of streams how long they were open
 }
 
 // Calls returns how many calls have ended.
 func (s *Snapshot) Calls() uint64 { return s.Latency.Count() }
 
-// Snapshot returns what has been counted, sorted by side and method. Counts of calls
-// that end meanwhile may be in one figure and not yet in another.
+// Snapshot returns all counts, sorted by side and method. A call that ends meanwhile may be
+// counted in one figure and not yet in another.
 func (m *Metrics) Snapshot() []Snapshot {
 	var list []Snapshot
 	for k, c := range *m.all.Load() {

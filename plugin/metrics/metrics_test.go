@@ -91,7 +91,7 @@ func TestCallsAreCounted(t *testing.T) {
 	}
 }
 
-// Many at once lose no count.
+// Concurrent calls are all counted.
 func TestCountsAddUp(t *testing.T) {
 	m := metrics.New()
 	count := m.Intercept(func(context.Context, *tandem.Call) error { return nil })
@@ -111,7 +111,7 @@ func TestCountsAddUp(t *testing.T) {
 	}
 }
 
-// However many names a client calls, the memory is bounded.
+// However many names a client calls, memory is bounded.
 func TestMethodsAreBounded(t *testing.T) {
 	m := metrics.New(metrics.WithMaxMethods(2))
 	for i := range 5 {
@@ -123,8 +123,8 @@ func TestMethodsAreBounded(t *testing.T) {
 	}
 }
 
-// What a client calls may be any bytes, and a system of metrics that gets others than
-// UTF-8 refuses all that it gets.
+// A client may call a name of any bytes, and a metrics system that gets a name that is not
+// UTF-8 refuses the whole export.
 func TestNamesAreText(t *testing.T) {
 	m := metrics.New()
 	m.AfterCall(t.Context(), &tandem.Call{Method: "A.\xff"}, tandem.Outcome{})

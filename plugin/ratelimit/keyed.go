@@ -19,10 +19,10 @@ type keyed struct {
 	byKey  map[string]*list.Element // of *bucket
 	recent *list.List               // of *bucket, the last used first
 	busy   *list.Element            // in recent: before it are those with calls in flight
-	crowd  *bucket                  // of keys for which there is no room
+	crowd  *bucket                  // shared by keys for which there is no room
 }
 
-// bucket is what one key has left.
+// bucket is the state of one key's limit.
 type bucket struct {
 	key    string
 	at     *list.Element // where it is in recent; nil for the crowd
@@ -45,12 +45,12 @@ func (k *keyed) of(call *tandem.Call) (key string, limited bool) {
 	return key, key != ""
 }
 
-// enter takes a call in, and returns its bucket, to be left; nil when it is to come
-// again, and how long it is to wait if that is known.
+// enter admits a call and returns its bucket, for leave. It returns nil if the call is refused,
+// and how long its caller should wait if that is known.
 func (k *keyed) enter(key string) (b *bucket, wait time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	now := time.Now() // not before: a limiter that is told an earlier time gives the time between twice
+	now := time.Now() // under the mutex: a limiter that is given an earlier time counts the time in between twice
 	b = k.bucket(key)
 	if most := k.scope.limit.AtOnce; most > 0 && b.inside >= most {
 		return nil, 0
@@ -76,7 +76,7 @@ func (k *keyed) leave(b *bucket) {
 	}
 }
 
-// bucket returns that of a key. The mutex is held.
+// bucket returns the bucket of a key. The mutex is held.
 func (k *keyed) bucket(key string) *bucket {
 	if e := k.byKey[key]; e != nil {
 		b := e.Value.(*bucket) //nolint:forcetypeassert // nothing else is stored
@@ -94,8 +94,8 @@ func (k *keyed) bucket(key string) *bucket {
 	return b
 }
 
-// forget forgets the least recently used of the keys that have no calls in flight; false
-// if there is none. The mutex is held.
+// forget evicts the least recently used of the keys without calls in flight; false if there is
+// none. The mutex is held.
 func (k *keyed) forget() bool {
 	e := k.recent.Back()
 	if e == k.busy {

@@ -8,11 +8,11 @@
 //	)
 //	srv := server.New(server.WithPlugins(auth, limits))
 //
-// A call beyond a limit is refused with ResourceExhausted, has not executed, and is told
-// when to come again. Nobody waits here: for that there are [server.WithMaxConcurrency]
+// A call beyond a limit is refused with ResourceExhausted, has not executed, and gets a
+// RetryAfter if that is known. No call waits here: for that there are [server.WithMaxConcurrency]
 // and [server.MethodConcurrency]. Rates are token buckets (golang.org/x/time/rate). The
-// limits of callers and other keys are asked first, then those of methods, then those of
-// the server: who calls too often takes nothing from the others.
+// limits of callers and other keys are checked first, then those of methods, then those of
+// the server: the refused calls of one caller use up nothing that others share.
 package ratelimit
 
 import (
@@ -32,7 +32,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// Limit is how much is allowed. Its zero fields limit nothing.
+// Limit is how many calls are allowed. Its zero fields limit nothing.
 type Limit struct {
 	Rate   float64 // calls a second, in the long run
 	Burst  int     // calls that may come at once; a tenth of Rate if 0, 1 at least
@@ -63,23 +63,22 @@ func Method(pattern string, l Limit) Option {
 	return func(p *Plugin) { p.add(scope{what: "the method", pattern: pattern, limit: l}) }
 }
 
-// PerCaller limits the calls of each caller: of each identity that a plugin before this one
-// has found, and of each address of those without.
+// PerCaller limits the calls of each caller: of each identity that an earlier plugin has found,
+// and of each address for calls without an identity.
 func PerCaller(l Limit) Option { return By("the caller", Caller, l) }
 
 // PerAddress limits the calls from each IP address.
 func PerAddress(l Limit) Option { return By("the address", Address, l) }
 
-// By limits the calls of each key, of which there may be many: see [WithMaxKeys]. what is
-// for errors. Calls with the key "" are not limited.
+// By limits the calls of each key, of which there may be many: see [WithMaxKeys]. what is the
+// text for errors. Calls with the key "" are not limited.
 func By(what string, key func(call *tandem.Call) string, l Limit) Option {
 	return func(p *Plugin) { p.add(scope{what: what, limit: l, key: key}) }
 }
 
-// Caller is a key for [By]: who was authenticated, or else the [Address]. An identity
-// must be a string, a [fmt.Stringer], a number, or a struct of such values, and lists of
-// them, or a pointer to one; of others it is not known whether two are the same, and the
-// Address counts.
+// Caller is a key for [By]: the identity that was authenticated, or else the [Address]. An
+// identity must be a string, a [fmt.Stringer], a number, or a struct of such values, and lists
+// of them, or a pointer to one. Others can't be compared, and the Address counts.
 func Caller(call *tandem.Call) string {
 	switch who := call.Identity.(type) {
 	case nil:
@@ -94,7 +93,7 @@ func Caller(call *tandem.Call) string {
 		if t.Kind() == reflect.Pointer {
 			t = t.Elem()
 			if basic(t.Kind()) && !v.IsNil() {
-				who = v.Elem().Interface() // of such a pointer package fmt prints the address
+				who = v.Elem().Interface() // package fmt would print the pointer's address
 			}
 		}
 		if !telling(t) {
@@ -104,8 +103,8 @@ func Caller(call *tandem.Call) string {
 	}
 }
 
-// telling reports whether package fmt prints equal values of a type alike: it prints
-// pointers within as addresses.
+// telling reports whether package fmt prints equal values of a type alike: it prints inner
+// pointers as addresses.
 func telling(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Struct:
@@ -127,8 +126,8 @@ func basic(k reflect.Kind) bool {
 	return reflect.Bool <= k && k <= reflect.Complex128 || k == reflect.String
 }
 
-// Address is a key for [By]: the IP address that the call came from, or what else is
-// known of where.
+// Address is a key for [By]: the IP address that the call came from, or the text of an address
+// of another kind.
 func Address(call *tandem.Call) string {
 	if call.Peer == nil || call.Peer.Addr == nil {
 		return ""
@@ -143,9 +142,9 @@ func Address(call *tandem.Call) string {
 	return text
 }
 
-// WithMaxKeys bounds how many keys of [PerCaller], [PerAddress] and each [By] are
-// known at a time; 10,000 by default. The one that was used least recently is forgotten
-// for a new one; while all have calls in flight, new ones share one limit.
+// WithMaxKeys bounds how many keys of [PerCaller], [PerAddress] and each [By] are remembered;
+// 10,000 by default. The least recently used one is evicted for a new one; while all have calls
+// in flight, new ones share one limit.
 func WithMaxKeys(n int) Option { return func(p *Plugin) { p.most = max(1, n) } }
 
 const defaultMaxKeys = 10_000
@@ -157,7 +156,7 @@ type Plugin struct {
 	shared []*keyed // of the scopes with a key or of the server; nil for those of methods
 }
 
-// scope is what one limit applies to.
+// scope is a limit and the calls that it applies to.
 type scope struct {
 	what    string
 	pattern string // of methods; "" for no scope of methods
@@ -165,8 +164,8 @@ type scope struct {
 	key     func(*tandem.Call) string
 }
 
-// New returns a plugin. It belongs behind those that authenticate if it is to know
-// callers by name.
+// New returns a plugin. To limit callers by identity it must come after the plugins that
+// authenticate.
 func New(opts ...Option) *Plugin {
 	p := &Plugin{most: defaultMaxKeys}
 	for _, o := range opts {
@@ -184,7 +183,7 @@ func New(opts ...Option) *Plugin {
 
 func (p *Plugin) add(s scope) { p.scopes = append(p.scopes, s) }
 
-// KeepsNothing is a promise to the server.
+// KeepsNothing implements [server.KeepsNothing].
 func (*Plugin) KeepsNothing() {}
 
 // ForMethod compiles the limits that apply to a method.
@@ -216,7 +215,7 @@ func (s *scope) width() int {
 	return 2
 }
 
-// fits reports whether a pattern is of a method.
+// fits reports whether a method matches a pattern.
 func fits(pattern, method string) bool {
 	if service, all := strings.CutSuffix(pattern, ".*"); all {
 		i := strings.LastIndexByte(method, '.')
@@ -228,7 +227,7 @@ func fits(pattern, method string) bool {
 // gate are the limits that calls of one method pass.
 type gate []*keyed
 
-// Intercept lets calls in, or not.
+// Intercept refuses calls that are beyond a limit.
 func (g gate) Intercept(next tandem.Func) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
 		return g.pass(ctx, call, next, 0)

@@ -28,7 +28,7 @@ func at(ip string, port int) *tandem.Peer {
 	return &tandem.Peer{Addr: &net.TCPAddr{IP: net.ParseIP(ip), Port: port}}
 }
 
-// chain returns calls of a method through the limits.
+// chain returns a function that makes calls of a method through the limits.
 func chain(p *ratelimit.Plugin, method string, f tandem.Func) tandem.Func {
 	points := p.ForMethod(server.Method{Name: method})
 	if points == nil {
@@ -39,7 +39,7 @@ func chain(p *ratelimit.Plugin, method string, f tandem.Func) tandem.Func {
 
 func nothing(context.Context, *tandem.Call) error { return nil }
 
-// Each key has its own bucket, which fills as time goes by.
+// Each key has its own bucket, which is refilled over time.
 func TestRates(t *testing.T) {
 	limit := ratelimit.Limit{Rate: 10, Burst: 2}
 	calls := func(list ...*tandem.Call) []*tandem.Call { return list }
@@ -111,7 +111,7 @@ func TestAtOnce(t *testing.T) {
 	}
 }
 
-// What comes from many addresses takes no more memory than that of so many keys.
+// Calls from many addresses take no more memory than the maximum of keys.
 func TestKeysAreBounded(t *testing.T) {
 	p := ratelimit.New(ratelimit.WithMaxKeys(2), ratelimit.PerAddress(ratelimit.Limit{Rate: 1, Burst: 1, AtOnce: 1}))
 	release, entered := make(chan struct{}), make(chan struct{})
@@ -130,7 +130,7 @@ func TestKeysAreBounded(t *testing.T) {
 		go func() { ended <- from(n, 1) }()
 		<-entered
 	}
-	// Nobody can be forgotten: the others share one bucket.
+	// No key can be evicted: the others share one bucket.
 	if first, second := from(2, 0), from(3, 0); first != nil || second == nil {
 		t.Errorf("while all are busy: %v, %v", first, second)
 	}
@@ -138,7 +138,7 @@ func TestKeysAreBounded(t *testing.T) {
 	if err := errors.Join(<-ended, <-ended); err != nil {
 		t.Error(err)
 	}
-	for n := 10; n < 20; n++ { // each is new, for those before it were forgotten
+	for n := 10; n < 20; n++ { // each is new, as the ones before it were evicted
 		if err := from(n, 0); err != nil {
 			t.Errorf("address %d: %v", n, err)
 		}
@@ -148,8 +148,8 @@ func TestKeysAreBounded(t *testing.T) {
 	}
 }
 
-// Calls that take long do not keep keys from being forgotten that have none.
-func TestLongCallsHideNobody(t *testing.T) {
+// Keys with long calls do not keep idle keys from being evicted.
+func TestKeysWithLongCallsDoNotPreventEviction(t *testing.T) {
 	const long, keys = 8, 20
 	p := ratelimit.New(ratelimit.WithMaxKeys(keys), ratelimit.PerAddress(ratelimit.Limit{Rate: 0.001, Burst: 1}))
 	release, entered := make(chan struct{}), make(chan struct{})
@@ -181,7 +181,7 @@ func TestLongCallsHideNobody(t *testing.T) {
 	}
 }
 
-// What one caller has too much of takes nothing from the others, in whatever order the
+// Calls of one caller that are refused use up no limit that others share, in whatever order the
 // limits are given.
 func TestRefusedCallsTakeNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestRefusedCallsTakeNothing(t *testing.T) {
 	})
 }
 
-// However many call at a moment, no more pass than the rate allows.
+// However many calls come at the same time, no more pass than the rate allows.
 func TestRateUnderContention(t *testing.T) {
 	const burst, perSecond = 1, 1000
 	f := chain(ratelimit.New(ratelimit.PerServer(ratelimit.Limit{Rate: perSecond, Burst: burst})), "A.A", nothing)
@@ -239,7 +239,7 @@ type (
 	}
 )
 
-// A key is what tells callers apart, whatever the address is.
+// A key identifies a caller, whatever the address.
 func TestKeys(t *testing.T) {
 	for want, call := range map[string]*tandem.Call{
 		"":           {},
@@ -264,7 +264,7 @@ func TestKeys(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	for range 2 { // whoever authenticates makes a pointer a call
+	for range 2 { // an authenticator may make a new pointer for each call
 		if got := ratelimit.Caller(&tandem.Call{Identity: new("ada")}); got != "id ada" {
 			t.Errorf("a pointer to a string: %q", got)
 		}

@@ -1,5 +1,5 @@
-// Package recovery tells of panics. A server catches them in any case, gives the caller
-// Internal without a word of what happened, and logs them; this counts them and hands
+// Package recovery reports panics. A server always recovers them, gives the caller
+// Internal without details, and logs them; this plugin counts them and passes
 // them to a function of yours.
 //
 //	panics := recovery.New(func(p recovery.Panic) { alert(p.Method, p.Value, p.Stack) })
@@ -12,9 +12,9 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// Panic is what did not return.
+// Panic describes a panic, or a handler that has ended its goroutine.
 type Panic struct {
-	Method string // or what else panicked, as "a plugin at Arith.Mul"
+	Method string // or what else panicked, such as "a plugin at Arith.Mul"
 	Value  any    // an error if the goroutine was ended
 	Stack  []byte // its top, at most 64 KiB
 }
@@ -27,17 +27,17 @@ type Plugin struct {
 
 var _ server.Panicked = (*Plugin)(nil)
 
-// New returns a plugin that hands each panic to tell, on the goroutine that it happened
-// on; nil for nobody.
+// New returns a plugin that calls tell with each panic, on the goroutine that panicked; tell
+// may be nil.
 func New(tell func(Panic)) *Plugin { return &Plugin{tell: tell} }
 
-// KeepsNothing is a promise to the server.
+// KeepsNothing implements [server.KeepsNothing].
 func (*Plugin) KeepsNothing() {}
 
 // Count returns how many panics there were.
 func (p *Plugin) Count() uint64 { return p.count.Load() }
 
-// Panicked counts a panic and hands it on.
+// Panicked counts a panic and passes it to the function given to New.
 func (p *Plugin) Panicked(what string, value any, stack []byte) {
 	p.count.Add(1)
 	if p.tell != nil {

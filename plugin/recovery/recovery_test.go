@@ -28,8 +28,8 @@ func Example() {
 	// internal: method Bad.Method panicked 1
 }
 
-// A function that panics itself changes nothing for the caller.
-func TestTellPanics(t *testing.T) {
+// If the function given to New panics itself, nothing changes for the caller.
+func TestPanicInTheCallbackChangesNothing(t *testing.T) {
 	p := recovery.New(func(recovery.Panic) { panic("again") })
 	if err := call(p); tandem.CodeOf(err) != tandem.Internal || p.Count() != 1 {
 		t.Errorf("got %v, %d", err, p.Count())

@@ -1,4 +1,4 @@
-// Package reglog logs what is registered.
+// Package reglog logs the registrations of services and functions.
 //
 //	srv := server.New(server.WithPlugins(reglog.Func(func(text string) { log.Print(text) })))
 package reglog
@@ -14,7 +14,7 @@ import (
 // Func logs each registration as a line of text. It is a plugin for servers.
 type Func func(text string)
 
-// KeepsNothing is a promise to the server.
+// KeepsNothing implements [server.KeepsNothing].
 func (Func) KeepsNothing() {}
 
 // ServiceRegistered logs a registration.
@@ -26,7 +26,7 @@ func (f Func) ServiceRegistered(r *server.Registration) error {
 // Logger logs each registration at level Info. It is a plugin for servers.
 type Logger struct{ Log *slog.Logger }
 
-// KeepsNothing is a promise to the server.
+// KeepsNothing implements [server.KeepsNothing].
 func (Logger) KeepsNothing() {}
 
 // ServiceRegistered logs a registration.

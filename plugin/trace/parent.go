@@ -12,7 +12,7 @@ const (
 	parentLen             = 55
 )
 
-// maxState is the longest tracestate, in bytes, that is carried on.
+// maxState is the longest tracestate, in bytes, that is passed on.
 const maxState = 512
 
 // String returns the trace as a traceparent.
@@ -25,8 +25,8 @@ func String(t *tandem.Trace) string {
 	return string(b[:])
 }
 
-// Parse reads a traceparent into t's ID, Span and Flags, and reports whether it is
-// one; if not, t is as it was. Of a version to come it reads what version 00 has.
+// Parse reads a traceparent into t's ID, Span and Flags, and reports whether it is valid; if
+// not, t is unchanged. Of a later version it reads the fields of version 00.
 func Parse(s string, t *tandem.Trace) bool {
 	if len(s) < parentLen || s[2] != '-' || s[spanAt-1] != '-' || s[flagsAt-1] != '-' {
 		return false
@@ -55,8 +55,8 @@ func unhex(dst []byte, s string) bool {
 	return all <= 15
 }
 
-// digits has 0 to 15 for the lower-case digits, and more for what is none.
-var digits = func() (values [256]byte) { //nolint:gochecknoglobals // a table that nobody changes
+// digits has 0 to 15 for the lower-case hexadecimal digits, and more for all other bytes.
+var digits = func() (values [256]byte) { //nolint:gochecknoglobals // a table that is never changed
 	for c := range values {
 		values[c] = 0xff
 	}

@@ -8,7 +8,7 @@
 //
 // A client begins a span for each call: in the trace of the call that its context belongs
 // to, or of [NewContext]; or it begins a trace. A server begins one in what it received.
-// Where a call is in its trace is its [tandem.Call]'s Trace; access logs write it.
+// The Trace of a [tandem.Call] is its position in its trace; access logs write it.
 // Spans of traces that are sampled go to the function of [To] when they have ended;
 // others cost no more than their IDs. Module telemetry/otel does the same with
 // OpenTelemetry's own spans.
@@ -34,7 +34,7 @@ const (
 type Span struct {
 	tandem.Trace
 
-	Client bool // it is the caller's
+	Client bool // the span is the caller's
 	Method string
 	Peer   *tandem.Peer // must not be changed
 	Began  time.Time
@@ -45,20 +45,20 @@ type Span struct {
 // Option changes what [New] returns.
 type Option func(*Plugin)
 
-// Sample sets the share of new traces that are sampled: 1 is all, the default, and 0
-// none. What came with a call is kept to.
+// Sample sets the share of new traces that are sampled: 1 is all, the default, and 0 none.
+// Traces that came with a call keep their flag.
 func Sample(share float64) Option {
 	return func(p *Plugin) { p.share = share }
 }
 
-// To has f called with each span of a sampled trace, when it has ended: by many
-// goroutines at once, and the call waits for it. f must not keep the Span.
+// To sets the function that is called with each span of a sampled trace when it has ended:
+// concurrently, and the call waits for it. f must not keep the Span.
 func To(f func(s *Span)) Option { return func(p *Plugin) { p.record = f } }
 
 // Plugin traces the calls of servers and clients. It is safe for concurrent use.
 type Plugin struct {
 	share  float64
-	record func(*Span) // nil for nobody
+	record func(*Span) // may be nil
 }
 
 // New returns a plugin.
@@ -70,7 +70,7 @@ func New(opts ...Option) *Plugin {
 	return p
 }
 
-// KeepsNothing is a promise to servers and clients.
+// KeepsNothing implements [server.KeepsNothing] and client.KeepsNothing.
 func (*Plugin) KeepsNothing() {}
 
 var _ server.BeforeRequestHeader = (*Plugin)(nil)
@@ -128,8 +128,8 @@ func (p *Plugin) end(call *tandem.Call, end tandem.Outcome, client bool) {
 	})
 }
 
-// begin begins a trace. IDs tell traces apart and are no secrets, so they need not come
-// from a generator for those.
+// begin begins a trace. IDs only tell traces apart and are no secrets, so they need no
+// cryptographic random numbers.
 func (p *Plugin) begin(t *tandem.Trace) {
 	for t.ID == [16]byte{} {
 		binary.LittleEndian.PutUint64(t.ID[:8], rand.Uint64())
@@ -149,8 +149,8 @@ func setSpan(t *tandem.Trace) {
 
 type contextKey struct{}
 
-// NewContext returns a context whose calls belong to the trace: for one that began
-// elsewhere, as in an HTTP request.
+// NewContext returns a context whose calls belong to the trace: for one that began elsewhere,
+// such as in an HTTP request.
 func NewContext(ctx context.Context, t tandem.Trace) context.Context {
 	return context.WithValue(ctx, contextKey{}, &t)
 }

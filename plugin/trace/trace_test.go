@@ -27,7 +27,7 @@ const (
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		example:                               example,
-		"01-" + example[3:] + "-more":         example, // a version to come
+		"01-" + example[3:] + "-more":         example, // a later version
 		"01-" + example[3:]:                   example,
 		"00-" + theID + "-" + theSpan + "-00": "00-" + theID + "-" + theSpan + "-00",
 		"":                                    "",
@@ -55,7 +55,7 @@ func FuzzParse(f *testing.F) {
 		var got tandem.Trace
 		if !trace.Parse(text, &got) {
 			if got.Valid() {
-				t.Error("what is refused left something")
+				t.Error("a traceparent that was refused has changed the trace")
 			}
 			return
 		}
@@ -65,7 +65,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// spans keeps the spans that have ended.
+// spans records the spans that have ended.
 type spans struct {
 	mu   sync.Mutex
 	list []trace.Span
@@ -101,7 +101,7 @@ func serve(t *testing.T, network *transport.Memory, name string, p any, register
 	return c
 }
 
-// A chain of two calls is one trace of four spans, each in the one before.
+// A chain of two calls is one trace of four spans, each the parent of the next.
 func TestChainIsOneTrace(t *testing.T) {
 	var kept spans
 	p := trace.New(trace.To(kept.record))
@@ -139,7 +139,7 @@ func TestChainIsOneTrace(t *testing.T) {
 	}
 }
 
-// What came from elsewhere is carried on, with what vendors added.
+// A trace from elsewhere is continued, with its tracestate.
 func TestTraceFromElsewhere(t *testing.T) {
 	var seen tandem.Trace
 	var metadata tandem.Metadata
@@ -168,7 +168,7 @@ func TestTraceFromElsewhere(t *testing.T) {
 	}
 }
 
-// What is no traceparent begins a trace of its own.
+// An invalid traceparent begins a new trace.
 func TestBadParent(t *testing.T) {
 	p := trace.New()
 	for _, m := range []tandem.Metadata{nil, {"traceparent": {"00-no"}}, {"traceparent": {example, example}}} {
@@ -200,7 +200,7 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// A traced call takes no memory but that of the text that it sends.
+// Tracing a call allocates nothing but the text that is sent.
 func TestTracingAllocates(t *testing.T) {
 	p := trace.New()
 	var call tandem.Call

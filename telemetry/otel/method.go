@@ -12,7 +12,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// The attributes of the conventions that say how a call ended.
+// The attributes of the conventions for how a call ended.
 const (
 	statusKey = "rpc.response.status_code"
 	errorKey  = "error.type"
@@ -42,7 +42,7 @@ func newMethod(name string) *method {
 	return m
 }
 
-// of returns the attributes of calls that ended so.
+// of returns the attributes of calls that ended with that code.
 func (m *method) of(c tandem.Code) metric.MeasurementOption {
 	if !c.Valid() {
 		c = tandem.Unknown
@@ -50,7 +50,7 @@ func (m *method) of(c tandem.Code) metric.MeasurementOption {
 	return m.by[c]
 }
 
-// codeName is a code as the conventions spell gRPC's, whose codes these are.
+// codeName returns the name of a code as the conventions write gRPC's, whose codes these are.
 func codeName(c tandem.Code) string {
 	if c == tandem.Canceled {
 		return "CANCELLED"
@@ -58,15 +58,14 @@ func codeName(c tandem.Code) string {
 	return strings.ToUpper(strings.ReplaceAll(c.String(), " ", "_"))
 }
 
-// other is the method of calls whose methods are too many to be known apart, or do not
-// exist.
+// other stands for methods beyond mostMethods and for those that do not exist.
 const other = "_OTHER"
 
-// mostMethods bounds the methods that a client knows apart, whose names may come from
+// mostMethods bounds the methods that a client distinguishes, as the names may come from
 // anywhere.
 const mostMethods = 1024
 
-// methods are those that a client has called. The zero value is ready.
+// methods holds the methods that a client has called. The zero value is ready to use.
 type methods struct {
 	known sync.Map // string to *method
 	count atomic.Int64
@@ -76,12 +75,12 @@ func (m *methods) of(name string) *method {
 	if known, ok := m.known.Load(name); ok {
 		return known.(*method) //nolint:forcetypeassert // nothing else is stored
 	}
-	if m.count.Add(1) > mostMethods || !utf8.ValidString(name) { // which no exporter takes
+	if m.count.Add(1) > mostMethods || !utf8.ValidString(name) { // exporters refuse such names
 		m.count.Add(-1)
 		name = other
 	}
 	known, loaded := m.known.LoadOrStore(name, newMethod(name))
-	if loaded && name != other { // somebody else has counted it
+	if loaded && name != other { // another goroutine has counted it
 		m.count.Add(-1)
 	}
 	return known.(*method) //nolint:forcetypeassert // as above

@@ -1,4 +1,4 @@
-// Package otel has spans and metrics of calls in OpenTelemetry, with the names of its
+// Package otel records calls as spans and metrics of OpenTelemetry, with the names of its
 // semantic conventions for RPC (1.43).
 //
 //	telemetry := otel.New()   // with OpenTelemetry's global providers
@@ -7,11 +7,11 @@
 //
 // Each call has a span of kind client and one of kind server, named by the method; _OTHER
 // stands for those that do not exist, whose names are not UTF-8, or that are beyond the
-// 1024 that a client knows apart. The trace goes along in the call's metadata as the
-// propagator has it, by default W3C's traceparent and tracestate. A handler's context has
-// the server's span, so spans that it begins, and calls that it makes, are inside. The
-// call's Trace says where it is, for access logs. Calls that a plugin refuses before this
-// one sees them have no server span. Where the peer is, is in the attributes
+// 1024 that a client distinguishes. The trace travels in the call's metadata as the
+// propagator writes it, by default W3C's traceparent and tracestate. A handler's context has
+// the server's span, so spans that it begins, and calls that it makes, are its children. The
+// call's Trace has the IDs, for access logs. Calls that a plugin refuses before this
+// one sees them have no server span. The peer's address is in the attributes
 // network.peer.address and, if it has one, network.peer.port.
 //
 // The histograms rpc.server.call.duration and rpc.client.call.duration have the attributes
@@ -44,13 +44,14 @@ const scope = "github.com/tandem-rpc/tandem/telemetry/otel"
 // Option changes what [New] returns.
 type Option func(*Plugin)
 
-// WithTracerProvider has spans made by a provider other than OpenTelemetry's global one.
+// WithTracerProvider sets the provider that makes spans; OpenTelemetry's global one by default.
 func WithTracerProvider(p trace.TracerProvider) Option { return func(o *Plugin) { o.tracers = p } }
 
-// WithMeterProvider has metrics kept by a provider other than OpenTelemetry's global one.
+// WithMeterProvider sets the provider that keeps metrics; OpenTelemetry's global one by
+// default.
 func WithMeterProvider(p metric.MeterProvider) Option { return func(o *Plugin) { o.meters = p } }
 
-// WithPropagator has traces carried by another propagator than W3C's Trace Context.
+// WithPropagator sets the propagator that carries traces; W3C's Trace Context by default.
 func WithPropagator(p propagation.TextMapPropagator) Option {
 	return func(o *Plugin) { o.propagator = p }
 }
@@ -66,7 +67,7 @@ type Plugin struct {
 	called         methods
 }
 
-// New returns a plugin. What OpenTelemetry finds wrong goes to its error handler.
+// New returns a plugin. Errors of OpenTelemetry go to its error handler.
 func New(opts ...Option) *Plugin {
 	p := &Plugin{tracers: otel.GetTracerProvider(), meters: otel.GetMeterProvider(), propagator: propagation.TraceContext{}}
 	for _, o := range opts {
@@ -86,11 +87,11 @@ func New(opts ...Option) *Plugin {
 	return p
 }
 
-// ForMethod returns what sees a server's calls of a method; _OTHER stands for those that do
-// not exist.
+// ForMethod returns the plugin for a server's calls of a method; _OTHER stands for methods that
+// do not exist.
 func (p *Plugin) ForMethod(m server.Method) any { return &served{p, newMethod(cmp.Or(m.Name, other))} }
 
-// served sees a server's calls of one method.
+// served records a server's calls of one method.
 type served struct {
 	plugin *Plugin
 	method *method
@@ -100,14 +101,14 @@ type served struct {
 func (s *served) Intercept(next tandem.Func) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
 		ctx = s.plugin.propagator.Extract(ctx, carrier{call})
-		ctx, span := s.plugin.tracer.Start(ctx, s.method.name, trace.WithSpanKind(trace.SpanKindServer), //nolint:spancheck // end does
+		ctx, span := s.plugin.tracer.Start(ctx, s.method.name, trace.WithSpanKind(trace.SpanKindServer), //nolint:spancheck // end ends it
 			trace.WithAttributes(s.method.attributes...))
 		defer end(span)
 		place(call, span.SpanContext())
 		locate(span, call.Peer)
 		err := next(ctx, call)
 		finish(span, err, serversFault)
-		return err //nolint:spancheck // end does
+		return err //nolint:spancheck // end ends it
 	}
 }
 
@@ -143,15 +144,15 @@ func (p *Plugin) AfterCall(ctx context.Context, call *tandem.Call, end tandem.Ou
 	p.client.Record(ctx, end.Took.Seconds(), p.called.of(call.Method).of(end.Code()))
 }
 
-// place says in the call where it is in its trace.
+// place sets the call's Trace to a span.
 func place(call *tandem.Call, c trace.SpanContext) {
 	if c.IsValid() {
 		call.Trace = tandem.Trace{ID: c.TraceID(), Span: c.SpanID(), Flags: byte(c.TraceFlags()), State: c.TraceState().String()}
 	}
 }
 
-// locate says in a span where its peer is: its IP address and port, or the name of a socket
-// that has none.
+// locate sets the span's attributes of the peer's address: its IP address and port, or the name
+// of a socket without a port.
 func locate(span trace.Span, peer *tandem.Peer) {
 	if !span.IsRecording() || peer == nil || peer.Addr == nil {
 		return
@@ -164,7 +165,7 @@ func locate(span trace.Span, peer *tandem.Peer) {
 	span.SetAttributes(attribute.String("network.peer.address", valid(address)))
 }
 
-// finish says in a span how its call ended.
+// finish sets the span's attributes of how its call ended.
 func finish(span trace.Span, err error, faulty func(tandem.Code) bool) {
 	if !span.IsRecording() {
 		return
@@ -180,8 +181,9 @@ func finish(span trace.Span, err error, faulty func(tandem.Code) bool) {
 	}
 }
 
-// end ends a span, deferred. A span writes down the panic that it is ended in, whose text may
-// have the peer's bytes in it: it gets to see what is valid of it, and the panic goes on.
+// end ends a span, deferred. A span records the panic in which it is ended, and the panic's
+// text may contain bytes of the peer that are not UTF-8: end replaces those before the span
+// sees them, and lets the original panic go on.
 func end(span trace.Span) {
 	v := recover()
 	if v == nil {
@@ -196,15 +198,15 @@ func end(span trace.Span) {
 	panic(v)
 }
 
-// valid is a text that may be the peer's as OTLP takes it: one string that is not UTF-8, and
-// it refuses all spans that go with it.
+// valid returns a text, which may be the peer's, as valid UTF-8: OTLP refuses a whole batch of
+// spans for one string that is not.
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
-// anyFault is what a client takes for an error: all.
+// anyFault reports the codes that are errors of a client's span: all.
 func anyFault(tandem.Code) bool { return true }
 
-// serversFault is what the conventions take for an error of the server; others are the
-// caller's.
+// serversFault reports whether the conventions take a code for an error of the server; others
+// are the caller's.
 func serversFault(c tandem.Code) bool {
 	switch c {
 	case tandem.Unknown, tandem.DeadlineExceeded, tandem.Unimplemented, tandem.Internal, tandem.Unavailable, tandem.DataLoss:
@@ -213,7 +215,7 @@ func serversFault(c tandem.Code) bool {
 	return false
 }
 
-// carrier is a call's metadata for a propagator.
+// carrier gives a propagator access to a call's metadata.
 type carrier struct{ call *tandem.Call }
 
 // Get returns a value.

@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// setup is a plugin of OpenTelemetry's own SDK, whose spans and metrics can be looked at.
+// setup is a plugin with OpenTelemetry's own SDK, whose spans and metrics the tests read.
 type setup struct {
 	spans  *tracetest.InMemoryExporter
 	tracer *sdktrace.TracerProvider
@@ -53,7 +53,7 @@ func pair(plugin any, register func(*server.Server) error) (*client.Client, func
 	return pairAt(ln, "mem://math", plugin, register, client.WithTransport("mem", network))
 }
 
-// pairAt is pair with a listener, and the target that leads there.
+// pairAt is pair with a listener, and the target that reaches it.
 func pairAt(ln net.Listener, target string, plugin any, register func(*server.Server) error, opts ...client.Option) (*client.Client, func()) {
 	srv := server.New(server.WithPlugins(plugin))
 	if err := register(srv); err != nil {
@@ -72,8 +72,8 @@ func pairAt(ln net.Listener, target string, plugin any, register func(*server.Se
 	}
 }
 
-// What a peer makes up need not be text, and one string that is not makes OTLP's exporters
-// lose all spans that go with it.
+// Strings of a peer need not be UTF-8, and OTLP's exporters lose a whole batch of spans for one
+// that is not.
 func TestStringsAreUTF8(t *testing.T) {
 	s := newSetup()
 	c, end := pair(s.plugin, func(srv *server.Server) error {
@@ -95,7 +95,8 @@ func TestStringsAreUTF8(t *testing.T) {
 	checkUTF8(t, spans)
 }
 
-// A client names its own end of a unix socket, and what it sent may be in a panic's text.
+// A client chooses the name of its end of a unix socket, and a panic's text may contain what it
+// sent.
 func TestOtherStringsAreUTF8(t *testing.T) {
 	s := newSetup()
 	m := s.plugin.ForMethod(server.Method{Name: "A.A"}).(server.Intercepts)
@@ -115,8 +116,7 @@ func TestOtherStringsAreUTF8(t *testing.T) {
 	checkUTF8(t, spans)
 }
 
-// The address and the port of a peer are attributes of their own; a socket that has no port
-// has a name.
+// A peer's address and port have attributes of their own; a socket without a port has a name.
 func TestPeers(t *testing.T) {
 	s := newSetup()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -155,7 +155,7 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// peerOf returns the attributes that say where a peer is.
+// peerOf returns the attributes of the peer's address.
 func peerOf(span tracetest.SpanStub) (address string, port int64) {
 	for _, a := range span.Attributes {
 		switch a.Key {
@@ -194,8 +194,8 @@ func half(n int) (int, error) {
 	return n / 2, nil
 }
 
-// The span of a handler is inside the server's, that inside the client's, and that
-// inside whatever called it.
+// The handler's span is a child of the server's, that of the client's, and that of the
+// caller's.
 func TestSpans(t *testing.T) {
 	s := newSetup()
 	var seen tandem.Trace
@@ -224,7 +224,7 @@ func TestSpans(t *testing.T) {
 		status codes.Code
 	}{
 		{"inner", trace.SpanKindInternal, codes.Unset},
-		{"Math.Half", trace.SpanKindServer, codes.Unset}, // an argument that is wrong is no fault of the server
+		{"Math.Half", trace.SpanKindServer, codes.Unset}, // an invalid argument is not an error of the server
 		{"Math.Half", trace.SpanKindClient, codes.Error},
 		{"outer", trace.SpanKindInternal, codes.Unset},
 	} {

@@ -6,7 +6,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// OverloadCollector returns a collector of what a server's overload control does:
+// OverloadCollector returns a collector of the state of a server's overload control:
 //
 //	prometheus.MustRegister(prom.OverloadCollector(srv))
 //
@@ -14,7 +14,7 @@ import (
 //	tandem_server_overload_slots            handlers that may run, 0 while there is no limit
 //	tandem_server_overload_waiting          requests in the queue
 //	tandem_server_overload_queued_total     requests that have waited
-//	tandem_server_overload_refused_total    requests that were refused, by reason: late, expired, full
+//	tandem_server_overload_refused_total    requests that were refused, by reason: late, expired, full, streams
 //	tandem_server_overload_method_limit     handlers that may run, by rpc_method
 //
 // It is safe for concurrent use.
@@ -38,14 +38,14 @@ type overload struct {
 	guarding, slots, waiting, queued, refused, limit *prometheus.Desc
 }
 
-// Describe says what there is.
+// Describe is for [prometheus.Collector].
 func (o *overload) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{o.guarding, o.slots, o.waiting, o.queued, o.refused, o.limit} {
 		to <- d
 	}
 }
 
-// Collect says how much there is.
+// Collect is for [prometheus.Collector].
 func (o *overload) Collect(to chan<- prometheus.Metric) {
 	s := o.server.Overload()
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {

@@ -1,5 +1,5 @@
-// Package prom hands what package [metrics] has counted to Prometheus, when Prometheus
-// asks: a call costs no more than without it.
+// Package prom exports the counts of package [metrics] to Prometheus, when Prometheus
+// scrapes them: calls are no slower than without it.
 //
 //	m := metrics.New()
 //	srv := server.New(server.WithPlugins(m))
@@ -36,7 +36,7 @@ type collector struct {
 	server, client side
 }
 
-// side are the descriptions of one side's figures.
+// side holds the descriptions of one side's metrics.
 type side struct{ duration, errors, active *prometheus.Desc }
 
 func newSide(name string) side {
@@ -51,7 +51,7 @@ func newSide(name string) side {
 	}
 }
 
-// Describe says what there is.
+// Describe is for [prometheus.Collector].
 func (c *collector) Describe(to chan<- *prometheus.Desc) {
 	for _, s := range []side{c.server, c.client} {
 		to <- s.duration
@@ -60,7 +60,7 @@ func (c *collector) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect says how much there is.
+// Collect is for [prometheus.Collector].
 func (c *collector) Collect(to chan<- prometheus.Metric) {
 	for _, s := range c.metrics.Snapshot() {
 		of := c.server
@@ -75,7 +75,7 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// buckets are the counts as Prometheus wants them: each with those before it.
+// buckets returns the counts as Prometheus wants them: each bucket includes those before it.
 func buckets(h *metrics.Histogram) map[float64]uint64 {
 	list, below := make(map[float64]uint64, metrics.Buckets-1), uint64(0)
 	for i := range metrics.Buckets - 1 {
@@ -85,7 +85,7 @@ func buckets(h *metrics.Histogram) map[float64]uint64 {
 	return list
 }
 
-// codeName is a code as the conventions spell gRPC's, whose codes these are.
+// codeName returns the name of a code as the conventions write gRPC's, whose codes these are.
 func codeName(c tandem.Code) string {
 	if c == tandem.Canceled {
 		return "CANCELLED"

@@ -46,7 +46,7 @@ func half(m *metrics.Metrics) {
 	<-served
 }
 
-// A scrape over HTTP finds the calls of both sides.
+// A scrape over HTTP has the calls of both sides.
 func TestScrape(t *testing.T) {
 	m := metrics.New()
 	half(m)
@@ -79,7 +79,7 @@ func TestScrape(t *testing.T) {
 	}
 }
 
-// The names keep to Prometheus's rules, and the buckets add up.
+// The names follow Prometheus's rules, and the buckets add up.
 func TestLint(t *testing.T) {
 	m := metrics.New()
 	half(m)
@@ -99,7 +99,7 @@ func Example() {
 	// 6 <nil>
 }
 
-// What a server's overload control does is there, refusals by reason.
+// The state of a server's overload control is exported, with refusals by reason.
 func TestOverload(t *testing.T) {
 	srv := server.New(server.WithOverloadControl(server.OverloadConfig{FirstLimit: 1, Calls: 1}))
 	release, began := make(chan bool), make(chan bool, 1)
@@ -157,7 +157,7 @@ tandem_server_overload_waiting 1
 			t.Error(err)
 		}
 	}
-	_ = c.Close() // as of the server, nothing is left to go wrong
+	_ = c.Close() // errors of the client and the server do not matter any more
 	_ = srv.Close()
 	<-served
 }

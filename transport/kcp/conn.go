@@ -15,16 +15,16 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// partTime is how long a closed connection waits for its peer to have read what
-// was written before, and sendTime how long the last packet has to leave.
+// partTime is how long a closed connection waits for its peer to read what
+// was written before, and sendTime how long it waits for the last packet to leave.
 const (
 	partTime = time.Second
 	sendTime = 5 * interval * time.Millisecond
 )
 
-// conn is a KCP session with a beginning and an end. Two goroutines move bytes
-// between it and two bounded buffers, whose deadlines are the connection's: those of
-// a session can't be changed while it is read or written.
+// conn is a KCP session with a beginning and an end. Two goroutines move bytes between it and
+// two bounded buffers, whose deadlines are the connection's: those of a session can't be
+// changed while it is read or written.
 type conn struct {
 	session *kcpgo.UDPSession
 	socket  *socket
@@ -35,10 +35,10 @@ type conn struct {
 	onGone  func()
 	tick    *time.Timer
 
-	greeted chan struct{} // closed when the peer has said hello
-	dropped chan struct{} // closed when it is ended before it has begun
-	ended   chan struct{} // closed when the peer has no more bytes
-	sent    chan struct{} // closed when the peer knows that we have none
+	greeted chan struct{} // closed when the peer's hello has arrived
+	dropped chan struct{} // closed by abort
+	ended   chan struct{} // closed when the peer's end has arrived
+	sent    chan struct{} // closed when the session has all that was written and our end, or has failed
 	gone    chan struct{} // closed when nothing is received any more
 
 	answered bool // the peer's end came after ours; valid when ended is closed
@@ -56,15 +56,14 @@ func newConn(session *kcpgo.UDPSession, s *socket, o *options) *conn {
 	}
 }
 
-// start begins to receive and to send. Both end when the session does, which abort
-// or part sees to.
+// start begins to receive and to send, until the session is closed, by abort or part.
 func (c *conn) start() {
 	c.tick = time.AfterFunc(c.idle/3, c.stayAlive)
 	go c.receive()
 	go c.send()
 }
 
-// stayAlive tells the peer that we are there, and again later.
+// stayAlive sends an alive frame, and schedules the next.
 func (c *conn) stayAlive() {
 	if _, err := c.session.Write(control(alive)); err == nil {
 		c.tick.Reset(c.idle / 3)
@@ -87,22 +86,22 @@ func isDone(c <-chan struct{}) bool {
 	}
 }
 
-// why says why nothing is received any more.
+// why returns why nothing is received any more.
 func (c *conn) why() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.reason
 }
 
-// receive moves what comes to the inbox until the peer says bye, is silent for too
-// long, breaks the rules, or the session is closed.
+// receive moves received bytes to the inbox until the peer says bye, is silent for too long, or
+// breaks the protocol, or the session is closed.
 func (c *conn) receive() {
 	err := c.receiveAll()
 	c.mu.Lock()
 	c.reason = err
 	c.mu.Unlock()
 	c.in.End(err)
-	c.out.Close() // nobody takes it
+	c.out.Close() // writes must fail now
 	close(c.gone)
 	if c.onGone != nil {
 		c.onGone()
@@ -126,7 +125,7 @@ func (c *conn) receiveAll() error {
 	}
 }
 
-// lost translates the error of a read.
+// lost translates the error of a session's Read.
 func (c *conn) lost(err error) error {
 	if t, ok := errors.AsType[net.Error](err); ok && t.Timeout() || errors.Is(err, os.ErrDeadlineExceeded) {
 		return fmt.Errorf("%w: nothing for %v", errSilent, c.idle)
@@ -134,7 +133,7 @@ func (c *conn) lost(err error) error {
 	return net.ErrClosed
 }
 
-// take keeps what was received; when the connection is closed here nobody wants it.
+// take stores received bytes, or discards them if the connection is closed at this side.
 func (c *conn) take(b []byte) error {
 	if _, err := c.in.Write(b); err != nil && !c.isClosed() {
 		return err
@@ -166,7 +165,7 @@ func (c *conn) heard(k kind) error {
 	return nil
 }
 
-// send moves what is written to the session, in frames.
+// send moves written bytes to the session, in frames.
 func (c *conn) send() {
 	defer close(c.sent)
 	buf := make([]byte, headLen+maxFrame)
@@ -191,7 +190,7 @@ func (c *conn) Read(p []byte) (int, error) { return c.in.Read(p) }
 
 func (c *conn) Write(p []byte) (int, error) { return c.out.Write(p) }
 
-// CloseWrite ends our direction when what was written has been sent.
+// CloseWrite ends the sending direction after everything that was written.
 func (c *conn) CloseWrite() error {
 	c.out.End(io.EOF)
 	return nil
@@ -203,8 +202,8 @@ func (c *conn) isClosed() bool {
 	return c.closed
 }
 
-// Close ends the connection, and the peer learns of it. What was written before
-// still reaches a peer that reads within a second, which Close does not wait for.
+// Close ends the connection, and tells the peer. What was written before still reaches a peer
+// that reads it within a second; Close does not wait for that.
 func (c *conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -218,9 +217,9 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// part lets the end of the connection reach the peer before the session is gone. If
-// the peer's end comes after ours it has read ours, or closed too: it is told that
-// it need not wait. If it came before, the peer says when it has read ours.
+// part closes the session after the peer has learned of the connection's end. If the peer's end
+// comes after ours, the peer has read ours, or has closed too: bye tells it that it need not
+// wait. If it came before ours, the peer says bye when it has read ours.
 func (c *conn) part() {
 	stop := time.AfterFunc(partTime, func() { _ = c.session.Close() }) // ends every wait
 	defer stop.Stop()
@@ -240,7 +239,7 @@ func (c *conn) part() {
 	c.over()
 }
 
-// sayBye says bye, and waits until that has left.
+// sayBye says bye, and waits until the packet has left.
 func (c *conn) sayBye() {
 	c.say(bye)
 	pause := time.NewTimer(sendTime)
@@ -259,8 +258,8 @@ func (c *conn) abort() {
 	c.mu.Unlock()
 	if first {
 		close(c.dropped)
-		stop := time.AfterFunc(partTime, func() { _ = c.session.Close() }) // ends the wait for a peer that takes nothing
-		c.sayBye()                                                         // or the peer waits
+		stop := time.AfterFunc(partTime, func() { _ = c.session.Close() }) // ends the wait for a peer whose window is closed
+		c.sayBye()                                                         // so that the peer does not wait
 		stop.Stop()
 		c.over()
 	}
@@ -274,7 +273,7 @@ func (c *conn) over() {
 	c.out.Close()
 	<-c.gone
 	<-c.sent
-	_ = c.socket.release() // nobody waits for its error
+	_ = c.socket.release() // its error changes nothing
 }
 
 func (c *conn) LocalAddr() net.Addr  { return c.session.LocalAddr() }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// kind is what a frame without bytes says.
+// kind is the meaning of a frame without bytes.
 type kind byte
 
 const (
@@ -18,21 +18,21 @@ const (
 
 const (
 	headLen  = 2
-	maxFrame = 16 << 10 // of those that we send
+	maxFrame = 16 << 10 // of the frames that we send
 )
 
-// control returns the frame that says k.
+// control returns the frame of kind k.
 func control(k kind) []byte { return []byte{0, 0, byte(k)} }
 
-// parser finds frames in the bytes of a connection, however they are cut.
+// parser finds frames in the bytes of a connection, in pieces of any size.
 type parser struct {
 	head [headLen]byte
 	have int // bytes of head
 	left int // bytes of the frame that are still to come
 }
 
-// feed calls data for pieces of frames, which it may keep no longer than it runs,
-// and said for the frames without bytes. It stops at the first error.
+// feed calls data for pieces of frames, which must not be kept after it returns, and said for
+// frames without bytes. It stops at the first error.
 func (p *parser) feed(b []byte, data func([]byte) error, said func(kind) error) error {
 	for len(b) > 0 {
 		switch {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// parsed is what a parser found, as text.
+// parsed returns the frames that a parser finds, as text.
 func parsed(pieces ...[]byte) (found string, data []byte, err error) {
 	var p parser
 	for _, b := range pieces {
@@ -38,7 +38,7 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// However bytes are cut, they mean the same.
+// The same bytes give the same frames, in whatever pieces they come.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte{0, 0, 2, 3, 0, 1, 2, 3, 0, 0, 0}, 4)
 	f.Add(frame(5), 1)

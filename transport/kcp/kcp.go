@@ -1,24 +1,24 @@
-// Package kcp carries connections over KCP: UDP packets, of which lost ones are
-// sent again sooner than TCP would, for more bytes on the way. It is for paths that
+// Package kcp makes connections over KCP: UDP packets, of which lost ones are
+// sent again sooner than by TCP, at the cost of more bytes sent. It is for paths that
 // lose packets and have bandwidth to spare.
 //
 //	t, err := kcp.New(kcp.WithKey(key))
 //	srv := server.New(server.WithTransport("kcp", t))
 //	c, err := client.Dial("kcp://host:8975", client.WithTransport("kcp", t))
 //
-// # Who may connect
+// # Authentication
 //
-// With [WithKey] packets are encrypted, and whoever does not know the key is not
-// understood. That keeps strangers out, but it is no proof: the packets' checksum
-// can be forged by whoever can change them on their way, and packets that were
+// With [WithKey] packets are encrypted, and those of a peer without the key are
+// ignored. That keeps strangers out, but does not authenticate: the packets' checksum
+// can be forged by an attacker who can change them on their way, and packets that were
 // recorded can be sent again. Where that matters put TLS over it: transport.TLS(t,
 // config).
 //
 // # On the wire
 //
-// KCP knows no beginning and no end, so the bytes of a connection are cut into
-// frames: two bytes of length, low byte first, and so many bytes; or a length of
-// zero and one byte that says what it is.
+// KCP has no beginning and no end, so the bytes of a connection are sent in
+// frames: two bytes of length, low byte first, and that many bytes; or a length of
+// zero and one byte, the kind of the frame.
 //
 //	0 end    the sender has no more bytes
 //	1 alive  nothing; idle connections send it
@@ -48,16 +48,16 @@ type options struct {
 	window       int              // packets
 	idle         time.Duration
 	fast         bool
-	waiting      int           // connections that a listener has not accepted
-	wait         time.Duration // for each of them
+	waiting      int           // most connections that wait to be accepted
+	wait         time.Duration // how long each of them may wait
 }
 
 const (
 	defaultWindow = 512
 	defaultIdle   = 30 * time.Second
 	defaultWait   = 3 * time.Second // for a client to say hello, and to be accepted
-	maxWaiting    = 1024            // connections that were not
-	interval      = 10              // milliseconds between two looks at what to send
+	maxWaiting    = 1024            // connections that were not accepted yet
+	interval      = 10              // milliseconds between two runs of KCP's timer
 )
 
 // WithKey encrypts packets with AES. Both sides have the same key, of 16, 24 or 32
@@ -73,7 +73,7 @@ func WithKey(key []byte) Option {
 	}
 }
 
-// locked lets the sessions of a listener share a cipher, which has a buffer.
+// locked lets the sessions of a listener share a cipher, which is not safe for concurrent use.
 type locked struct {
 	kcpgo.BlockCrypt
 
@@ -94,9 +94,9 @@ func (c *locked) Decrypt(dst, src []byte) {
 	c.BlockCrypt.Decrypt(dst, src)
 }
 
-// WithParity sends so many packets more for so many packets of data, from which
-// lost ones are made good without sending them again (forward error correction).
-// Both sides have the same numbers; none by default.
+// WithParity sends parity more packets for every group of data packets, from which lost ones
+// are restored without sending them again (forward error correction). Both sides must have the
+// same numbers; none by default.
 func WithParity(data, parity int) Option {
 	return func(o *options) error {
 		if data < 0 || parity < 0 || data+parity > 256 || (data == 0) != (parity == 0) {
@@ -107,9 +107,8 @@ func WithParity(data, parity int) Option {
 	}
 }
 
-// WithWindow sets how many packets of some 1,400 bytes may be on their way in each
-// direction; 512 by default. What a window carries in a round trip bounds the
-// throughput.
+// WithWindow sets how many packets of about 1,400 bytes may be in flight in each direction; 512
+// by default. A connection carries at most one window in each round trip.
 func WithWindow(packets int) Option {
 	return func(o *options) error {
 		o.window = max(packets, 32)
@@ -117,8 +116,8 @@ func WithWindow(packets int) Option {
 	}
 }
 
-// WithIdleTimeout sets after how long a connection is given up from which nothing
-// comes; 30 s by default. Each side says three times as often that it is there.
+// WithIdleTimeout sets after how long without a packet a connection is given up; 30 s by
+// default. Each side sends an alive frame every third of that time.
 func WithIdleTimeout(d time.Duration) Option {
 	return func(o *options) error {
 		o.idle = max(d, time.Second)
@@ -126,8 +125,8 @@ func WithIdleTimeout(d time.Duration) Option {
 	}
 }
 
-// WithCongestionControl makes KCP slow down when packets are lost, as TCP does. By
-// default it does not: it takes a loss for the path's way, not for a full queue.
+// WithCongestionControl makes KCP slow down when packets are lost, as TCP does. By default it
+// does not: it takes losses for a property of the path, not for a full queue.
 func WithCongestionControl() Option {
 	return func(o *options) error {
 		o.fast = false
@@ -148,8 +147,8 @@ func New(opts ...Option) (tandem.Transport, error) {
 	return t, nil
 }
 
-// tune sets a session to send at once and to repeat what two later packets have
-// overtaken.
+// tune sets a session to send at once, and to send a packet again when two later ones were
+// acknowledged before it.
 func (o *options) tune(s *kcpgo.UDPSession) {
 	uncontrolled := 0
 	if o.fast {
@@ -169,15 +168,14 @@ func (t *carrier) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return c, nil
 }
 
-// firstWait is how long the first hello waits for its answer.
+// firstWait is how long the first hello waits for an answer.
 const firstWait = time.Second
 
-// dial says hello until somebody answers, each time in a session of its own and
-// with twice the patience: a server that is about to end may have acknowledged a
-// hello that nobody will answer.
+// dial says hello until a server answers, each time in a session of its own and for twice as
+// long: a server that is about to end may have acknowledged a hello that it will not answer.
 func (t *carrier) dial(ctx context.Context, address string) (net.Conn, error) {
 	var dialer net.Dialer
-	probe, err := dialer.DialContext(ctx, "udp", address) // resolves, and tells our own address
+	probe, err := dialer.DialContext(ctx, "udp", address) // resolves the address, and finds our own
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +192,7 @@ func (t *carrier) dial(ctx context.Context, address string) (net.Conn, error) {
 	}
 }
 
-var errNoAnswer = errors.New("nobody answers")
+var errNoAnswer = errors.New("no answer: check that the server listens there with the same WithKey and WithParity")
 
 // greet says hello once.
 func (t *carrier) greet(ctx context.Context, from string, remote net.Addr, wait time.Duration) (net.Conn, error) {

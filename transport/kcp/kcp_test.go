@@ -17,11 +17,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(parting{m}, goleak.IgnoreCurrent()) // kcp-go has timers from its start
 }
 
-// parting is tests whose last connections have had time to part.
+// parting runs tests, and then gives closed connections time to end.
 type parting struct{ *testing.M }
 
 func (p parting) Run() int {
-	defer time.Sleep(3 * time.Second) // a connection that was closed parts for a second, without its test
+	defer time.Sleep(3 * time.Second) // a closed connection ends within a second, after its test
 	return p.M.Run()
 }
 
@@ -42,8 +42,8 @@ func TestBehaviour(t *testing.T) {
 	})
 }
 
-// Everything at once: parity, a key, and TLS over it.
-func TestBehaviourWithAll(t *testing.T) {
+// Parity, a key, and TLS, all at once.
+func TestBehaviourWithAllOptions(t *testing.T) {
 	transporttest.Run(t, func(t testing.TB) transporttest.Harness {
 		opts := []kcp.Option{kcp.WithKey(bytes.Repeat([]byte{7}, 32)), kcp.WithParity(10, 3), kcp.WithCongestionControl(), kcp.WithWindow(128)}
 		serverTLS, clientTLS := transporttest.Certificates(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// socket is a UDP socket that a listener and its connections share; it closes when
-// the last of them has let it go.
+// socket is a UDP socket that a listener and its connections share; it closes when the last of
+// them has released it.
 type socket struct {
 	conn net.PacketConn
 
@@ -53,8 +53,8 @@ func (s *socket) release() error {
 	return s.conn.Close()
 }
 
-// listener accepts connections whose clients have said hello. Any packet makes a
-// KCP session; what is left of an old connection says none, and is dropped.
+// listener accepts connections whose clients have said hello. Any packet creates a KCP session;
+// packets of an old connection create one without a hello, which is dropped.
 type listener struct {
 	kcp    *kcpgo.Listener
 	socket *socket
@@ -64,16 +64,16 @@ type listener struct {
 	closed chan struct{}
 
 	mu      sync.Mutex
-	waiting map[*conn]*time.Timer       // have not been accepted yet, and when that is too late
+	waiting map[*conn]*time.Timer       // connections not accepted yet, with the timers that drop them
 	silent  transport.Handshakes[*conn] // those of them that have not said hello
 }
 
-// minHandshake is how long a client may always take for its hello: honest ones that come
-// all at once are quicker.
+// minHandshake is how long a client may always take for its hello. Clients that all connect at
+// once are quicker.
 const minHandshake = 100 * time.Millisecond
 
-// greetAll greets sessions until the socket is closed, and turns them away when
-// nobody listens any more.
+// greetAll greets sessions until the socket is closed, and turns away those for which there is
+// no room, or that come after the listener's end.
 func (l *listener) greetAll() {
 	for {
 		session, err := l.kcp.AcceptKCP()
@@ -84,18 +84,18 @@ func (l *listener) greetAll() {
 			turnAway(session)
 		}
 	}
-	// The socket is closed. Of a session that waits, and that, AcceptKCP takes
-	// either, so it is asked often.
+	// The socket is closed. If a session waits, AcceptKCP returns it or the error of
+	// the socket, at random, so it is called often.
 	for range 1000 {
 		if session, err := l.kcp.AcceptKCP(); err == nil {
 			_ = session.Close() // the socket is gone
 		}
 	}
-	_ = l.kcp.Close() // it has nothing to say by now
+	_ = l.kcp.Close() // its socket is closed already
 }
 
-// greet waits for the hello of a new session, in goroutines of its own; false when
-// there is no place for it.
+// greet waits for the hello of a new session, in goroutines of its own. It returns false if
+// there is no room for it.
 func (l *listener) greet(session *kcpgo.UDPSession) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,14 +114,14 @@ func (l *listener) greet(session *kcpgo.UDPSession) bool {
 		l.offer(c)
 	}
 	c.onGone = func() {
-		go l.drop(c) // which waits for whoever calls onGone
+		go l.drop(c) // which waits for the goroutine that calls onGone
 	}
 	c.start()
 	return true
 }
 
-// hasRoomLocked reports whether one more may wait. If too many do, the one goes that
-// [transport.Handshakes] names, unless it is new.
+// hasRoomLocked reports whether one more connection may wait. If there are too many, it ends
+// the one that [transport.Handshakes] selects, unless that is new.
 func (l *listener) hasRoomLocked(now time.Time) bool {
 	if len(l.waiting) < l.opts.waiting {
 		return true
@@ -135,8 +135,7 @@ func (l *listener) hasRoomLocked(now time.Time) bool {
 	return true
 }
 
-// take takes a connection from those that wait; false when it is none of them any
-// more.
+// take removes a connection from those that wait. It returns false if it is not there any more.
 func (l *listener) take(c *conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -160,8 +159,8 @@ func (l *listener) drop(c *conn) {
 	}
 }
 
-// offer hands a connection to Accept, unless it is dropped first: a server that
-// accepts nothing must not gather connections.
+// offer passes a connection to Accept, unless it is dropped first: a server that accepts
+// nothing must not accumulate connections.
 func (l *listener) offer(c *conn) {
 	select {
 	case l.conns <- c:
@@ -169,9 +168,8 @@ func (l *listener) offer(c *conn) {
 	}
 }
 
-// turnAway tells a client that it need not wait: its hello will not be answered,
-// although KCP has acknowledged it. It does not wait for a client that takes nothing,
-// since others wait for it.
+// turnAway tells a client that its hello, which KCP has acknowledged, will not be answered. It
+// does not wait for a client whose window is closed, since other clients wait for it.
 func turnAway(session *kcpgo.UDPSession) {
 	_ = session.SetWriteDeadline(time.Now())
 	_, _ = session.Write(control(bye)) // leaves with the close
@@ -223,5 +221,5 @@ func (l *listener) Close() error {
 
 func (l *listener) Addr() net.Addr { return l.socket.conn.LocalAddr() }
 
-// errSilent is why a connection ended from which nothing came.
+// errSilent is the reason when a connection has ended because nothing was received.
 var errSilent = errors.New("kcp: the peer is silent")

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// listenFor returns a listener with room for so many connections that it has not
-// accepted, for so long.
+// listenFor returns a listener that holds so many connections that were not accepted, each for
+// so long.
 func listenFor(t *testing.T, waiting int, wait time.Duration) *listener {
 	t.Helper()
 	made, err := New()
@@ -41,20 +41,19 @@ func dial(t *testing.T, ln *listener, within time.Duration) (net.Conn, error) {
 	return made.Dial(ctx, ln.Addr().String())
 }
 
-// ends waits for the end of a connection that was dialed.
+// ends waits until a dialed connection has ended.
 func ends(t *testing.T, c net.Conn) {
 	t.Helper()
 	if err := c.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("a connection that nobody accepts has not ended: %v", err)
+		t.Errorf("a connection that was not accepted has not ended: %v", err)
 	}
 	c.Close()
 }
 
-// users returns how many use a listener's socket: itself, and its connections with the
-// goroutines of each.
+// users returns the number of users of a listener's socket: itself, and its connections.
 func users(ln *listener) int {
 	ln.socket.mu.Lock()
 	defer ln.socket.mu.Unlock()
@@ -86,7 +85,7 @@ func accepts(t *testing.T, ln *listener) {
 		got, _ := io.ReadAll(c)
 		c.Close()
 		if string(got) == "a" {
-			return // one that is empty was given up by its client
+			return // one without bytes was closed by its client
 		}
 	}
 }
@@ -99,11 +98,11 @@ func sendByte(t *testing.T, ln *listener) {
 		ln.Close() // ends Accept
 		return
 	}
-	_, _ = c.Write([]byte("a")) // whoever accepts it notices
+	_, _ = c.Write([]byte("a")) // the acceptor checks it
 	c.Close()
 }
 
-// While nobody accepts, few connections wait for that, and the others are turned away.
+// While no connection is accepted, only a few wait, and the others are turned away.
 func TestWaitingAreBounded(t *testing.T) {
 	const most = 5
 	ln := listenFor(t, most, time.Minute)
@@ -132,8 +131,8 @@ func TestWaitingAreBounded(t *testing.T) {
 	}
 }
 
-// A connection that is not accepted in time is gone, and is not accepted later.
-func TestAcceptedInTimeOrNever(t *testing.T) {
+// A connection that is not accepted in time is ended, and is not accepted later.
+func TestConnectionsAreDroppedUnlessAccepted(t *testing.T) {
 	ln := listenFor(t, 16, 500*time.Millisecond) // room for the last packets of the first connection, too
 	c, err := dial(t, ln, 20*time.Second)
 	if err != nil {
@@ -144,7 +143,7 @@ func TestAcceptedInTimeOrNever(t *testing.T) {
 	accepts(t, ln)
 }
 
-// sayMute sends a hello as a client does whose window is closed: nothing can be said to it.
+// sayMute sends a hello as a client with a closed window, to which nothing can be sent.
 func sayMute(t *testing.T, ln *listener) {
 	t.Helper()
 	c, err := net.Dial("udp", ln.Addr().String())
@@ -161,8 +160,8 @@ func sayMute(t *testing.T, ln *listener) {
 	}
 }
 
-// Clients to which nothing can be said hold up nobody, neither those that have a place
-// nor those that are turned away.
+// Clients to which nothing can be sent delay no other client, whether they wait to be accepted
+// or are turned away.
 func TestClientsThatTakeNothing(t *testing.T) {
 	ln := listenFor(t, 1, 500*time.Millisecond)
 	sayMute(t, ln)
@@ -172,7 +171,7 @@ func TestClientsThatTakeNothing(t *testing.T) {
 	accepts(t, ln)
 }
 
-// Sessions that say no hello make room for a client that does.
+// Sessions without a hello make room for a client that says hello.
 func TestSilentSessionsMakeRoom(t *testing.T) {
 	const most = 3
 	ln := listenFor(t, most, time.Minute)
@@ -185,13 +184,13 @@ func TestSilentSessionsMakeRoom(t *testing.T) {
 		packet := make([]byte, 25)
 		binary.LittleEndian.PutUint32(packet, 7) // the conversation
 		packet[4], packet[6] = 81, 1             // data, and a window
-		packet[12], packet[20] = 1, 1            // the second byte of what is said; the first never comes
+		packet[12], packet[20] = 1, 1            // the second segment; the first never comes
 		if _, err := c.Write(packet); err != nil {
 			t.Fatal(err)
 		}
 	}
 	awaitUsers(t, ln, most+1)
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) { // polls a condition: they are old enough
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) { // polls a condition: the silent ones must be old enough
 		c, err := dial(t, ln, 20*time.Second)
 		if err == nil {
 			c.Close()

@@ -106,7 +106,7 @@ func listen(t *testing.T, opts ...kcp.Option) (*server.Server, string) {
 	return srv, ln.Addr().String()
 }
 
-// Lost packets are sent again: nothing is missing, and nothing is there twice.
+// Lost packets are sent again: nothing is missing, and nothing arrives twice.
 func TestLossyPath(t *testing.T) {
 	_, address := listen(t)
 	p := newPath(t, address, 7)
@@ -127,8 +127,8 @@ func TestLossyPath(t *testing.T) {
 	}
 }
 
-// Who closes after the peer's half close stays until the peer has what was written, also
-// if that takes longer than a packet.
+// A connection that is closed after the peer's half close stays open until the peer has read
+// what was written, also if that takes more than one packet.
 func TestAnswerToHalfClose(t *testing.T) {
 	ln, err := open(t).Listen(t.Context(), loopback())
 	if err != nil {
@@ -166,8 +166,7 @@ func TestAnswerToHalfClose(t *testing.T) {
 	}
 }
 
-// A connection whose path is cut is given up by both ends, although neither has
-// anything to send.
+// Both ends give up a connection whose path is cut, although neither has anything to send.
 func TestCutPath(t *testing.T) {
 	idle := kcp.WithIdleTimeout(time.Second)
 	ln, err := open(t, idle).Listen(t.Context(), loopback())
@@ -196,7 +195,7 @@ func TestCutPath(t *testing.T) {
 	select {
 	case err := <-ends:
 		t.Fatalf("an idle connection ended: %v", err)
-	case <-time.After(3 * time.Second): // three times as long as it may be silent
+	case <-time.After(3 * time.Second): // three times the idle timeout
 	}
 	p.cut.Store(true)
 	for range 2 {
@@ -211,7 +210,7 @@ func TestCutPath(t *testing.T) {
 	}
 }
 
-// Whoever does not know the key is not heard.
+// Packets of a client without the key are ignored.
 func TestWrongKey(t *testing.T) {
 	srv, address := listen(t, kcp.WithKey([]byte("0123456789abcdef")))
 	for name, opts := range map[string][]kcp.Option{"another": {kcp.WithKey([]byte("fedcba9876543210"))}, "none": nil} {
@@ -233,7 +232,7 @@ func TestWrongKey(t *testing.T) {
 	}
 }
 
-// Packets of anybody become no connections, and harm nobody.
+// Stray packets become no connections, and do no harm.
 func TestStrayPackets(t *testing.T) {
 	srv, address := listen(t)
 	stray, err := net.Dial("udp", address)
@@ -244,7 +243,7 @@ func TestStrayPackets(t *testing.T) {
 	for i := range 300 {
 		packet := bytes.Repeat([]byte{byte(i), 81, 0}, 20)
 		if _, err := stray.Write(packet[:i%60]); err != nil {
-			t.Log(err) // the server may have said that it is not there
+			t.Log(err) // an ICMP error may have come back
 		}
 	}
 	c, err := client.Dial("kcp://"+address, client.WithTransport("kcp", open(t)))

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// alarm rings at a time that may be changed while somebody waits for it.
+// alarm is a deadline that may be changed while a goroutine waits for it.
 type alarm struct {
 	mu    sync.Mutex
-	sets  int           // how often it was set
+	sets  int           // number of calls of set
 	timer *time.Timer   // nil when none was started
-	bell  chan struct{} // closed when it has rung
+	bell  chan struct{} // closed when the time has come
 }
 
-// set makes it ring at that time, at once if that has passed, and never for the zero
-// time. If it had rung it is silent again.
+// set sets the time; the zero time means never. A time that has passed takes effect at once. An
+// alarm that has rung may be set again.
 func (a *alarm) set(at time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -38,7 +38,7 @@ func (a *alarm) set(at time.Time) {
 	a.timer = time.AfterFunc(left, func() { a.ring(now) })
 }
 
-// ring is called by the timer of that set, which may not be the last any more.
+// ring is called by the timer of that set, and does nothing if set was called since.
 func (a *alarm) ring(set int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -47,7 +47,8 @@ func (a *alarm) ring(set int) {
 	}
 }
 
-// rung returns what is closed when the alarm rings, unless it is set anew before.
+// rung returns a channel that is closed at the alarm's time, unless the alarm is set again
+// before.
 func (a *alarm) rung() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()

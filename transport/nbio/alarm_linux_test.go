@@ -50,8 +50,8 @@ func TestAlarm(t *testing.T) {
 	}
 }
 
-// Whoever waits goes by a deadline that is set meanwhile.
-func TestAlarmIsSetWhileSomebodyWaits(t *testing.T) {
+// A goroutine that waits already notices a deadline that is set meanwhile.
+func TestAlarmIsSetDuringAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a alarm
 		a.set(time.Time{})

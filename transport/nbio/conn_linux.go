@@ -14,15 +14,15 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// conn is a socket that is read when the engine says so. Its descriptor is its own:
-// the engine only watches it.
+// conn is a socket that is read when the engine reports bytes. It owns its descriptor: the
+// engine only watches it.
 type conn struct {
 	fd            int
 	watched       *nbio.Conn
 	local, remote net.Addr
 
-	wake chan struct{} // has an element when the engine has seen something
-	left chan struct{} // closed when the engine watches no more
+	wake chan struct{} // has an element when the engine has reported bytes or an end
+	left chan struct{} // closed when the engine has released the connection
 	done chan struct{} // closed by Close
 
 	reading, writing sync.Mutex // held while fd is read, or written
@@ -37,7 +37,7 @@ type conn struct {
 
 var _ tandem.RawConn = (*conn)(nil)
 
-// newConn makes a connection of s, which it closes. The engine does not watch it yet.
+// newConn makes a connection of s, and closes s. The engine does not watch it yet.
 func newConn(s socket) (*conn, error) {
 	watched, err := nbio.NBConn(stranger{s})
 	if err != nil {
@@ -60,19 +60,19 @@ func newConn(s socket) (*conn, error) {
 	return c, nil
 }
 
-// ready is the engine's call when there is something to read, or an end.
+// ready is called by the engine when there are bytes to read, or an end.
 func (c *conn) ready() {
 	select {
 	case c.wake <- struct{}{}:
-	default: // the reader has not looked since
+	default: // the reader has not taken the last one
 	}
 }
 
-// leave is the engine's last call.
+// leave is the engine's last call: it releases the connection.
 func (c *conn) leave() { close(c.left) }
 
-// Raw returns the descriptor, for who reads and writes it without this connection's
-// Read and Write, and waits with its.
+// Raw returns the descriptor, for callers that read and write it without this connection's Read
+// and Write, and wait by its methods.
 func (c *conn) Raw() syscall.RawConn { return raw{c} }
 
 type raw struct{ *conn }
@@ -99,8 +99,8 @@ func (r raw) Control(f func(uintptr)) error {
 	return nil
 }
 
-// readUntil takes the step, which is to say whether it got what it wants, whenever
-// there may be something to read. c.reading is held.
+// readUntil calls step whenever there may be bytes to read, until it returns true. c.reading is
+// held.
 func (c *conn) readUntil(step func(uintptr) bool) error {
 	for {
 		rung, left := c.readAlarm.rung(), isClosed(c.left)
@@ -110,7 +110,7 @@ func (c *conn) readUntil(step func(uintptr) bool) error {
 		if step(uintptr(c.fd)) {
 			return nil
 		}
-		if left { // nobody would wake us; an end is read without that
+		if left { // the engine wakes no reader any more; an end is read without waiting
 			return c.plainly(syscall.RawConn.Read, step)
 		}
 		select {
@@ -122,7 +122,7 @@ func (c *conn) readUntil(step func(uintptr) bool) error {
 	}
 }
 
-// over says why there is nothing to read any more, or now.
+// over returns the error if the connection is closed, or its read deadline has passed.
 func (c *conn) over(rung <-chan struct{}) error {
 	switch {
 	case isClosed(c.done):
@@ -133,8 +133,8 @@ func (c *conn) over(rung <-chan struct{}) error {
 	return nil
 }
 
-// writeUntil takes the step, which is to say whether it is done, at once and then
-// whenever the socket may take more. c.writing is held.
+// writeUntil calls step at once, and then whenever the socket may take more, until it returns
+// true. c.writing is held.
 func (c *conn) writeUntil(step func(uintptr) bool) error {
 	if err := c.mayWrite(); err != nil {
 		return err
@@ -157,8 +157,8 @@ func (c *conn) mayWrite() error {
 	return nil
 }
 
-// plainly waits by Go's poller: for the socket to take more, or when the engine
-// watches no more.
+// plainly waits by Go's poller: until a full socket takes more, or after the engine has
+// released the connection.
 func (c *conn) plainly(wait func(syscall.RawConn, func(uintptr) bool) error, step func(uintptr) bool) error {
 	f, err := c.file()
 	if err != nil {
@@ -171,8 +171,8 @@ func (c *conn) plainly(wait func(syscall.RawConn, func(uintptr) bool) error, ste
 	return wait(r, step)
 }
 
-// transfer is what a Read or Write has done. Both belong to a connection, so that
-// their steps are made once.
+// transfer is the state of a Read or Write. A connection has one of each, so that their steps
+// are allocated once.
 type transfer struct {
 	p    []byte
 	n    int
@@ -204,7 +204,8 @@ func (t *transfer) write(fd uintptr) bool {
 	return true
 }
 
-// end returns what was done, and the error that ended it, of which err is one.
+// end returns the result and clears the transfer. err is the error of waiting, if there was
+// one.
 func (t *transfer) end(err error) (int, error) {
 	n := t.n
 	if err == nil {
@@ -236,8 +237,8 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, c.failed("write", err)
 }
 
-// file returns the socket with Go's poller. It stays: a socket that was full once
-// will be again.
+// file returns the socket with Go's poller. It is kept: a socket that was full once will be
+// full again.
 func (c *conn) file() (*os.File, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -259,7 +260,7 @@ func (c *conn) file() (*os.File, error) {
 	return f, nil
 }
 
-// duplicate is dup(2), of which no program that is started inherits the result.
+// duplicate is dup(2) with close-on-exec: programs that are started do not inherit the copy.
 func duplicate(fd int) (int, error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -271,7 +272,7 @@ func duplicate(fd int) (int, error) {
 	return d, nil
 }
 
-// retried is a read or write that no signal interrupts.
+// retried repeats a read or write while signals interrupt it.
 func retried(step func(int, []byte) (int, error), fd int, p []byte) (int, error) {
 	for {
 		n, err := step(fd, p)
@@ -281,7 +282,7 @@ func retried(step func(int, []byte) (int, error), fd int, p []byte) (int, error)
 	}
 }
 
-// CloseWrite ends our direction.
+// CloseWrite ends the sending direction.
 func (c *conn) CloseWrite() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -307,7 +308,7 @@ func (c *conn) Close() error {
 		err = plain.Close()
 	}
 	c.readAlarm.set(time.Time{})
-	_ = c.watched.Close() // has no error, and may have been let go before
+	_ = c.watched.Close() // returns no error, and the engine may have released it before
 	<-c.left              // the engine's table has no entry for the number any more
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -350,13 +351,14 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// failed says where an error happened, if there is one, in the words of package net.
+// failed adds to an error, if there is one, the operation and the addresses, as package net
+// does.
 func (c *conn) failed(op string, err error) error {
 	if err == nil {
 		return nil
 	}
 	if isClosed(c.done) {
-		err = net.ErrClosed // whatever Go's poller says
+		err = net.ErrClosed // whatever error Go's poller returns
 	}
 	return &net.OpError{Op: op, Net: c.local.Network(), Source: c.local, Addr: c.remote, Err: err}
 }

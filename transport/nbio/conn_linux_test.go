@@ -17,7 +17,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// patience is how long anything may take that works; nothing waits for it.
+// patience bounds how long a step may take; a step that works does not wait for it.
 const patience = time.Minute
 
 func open(t testing.TB) *Transport {
@@ -55,7 +55,7 @@ func pair(t testing.TB, n *Transport) (*conn, *net.TCPConn) {
 	return dialed.(*conn), peer.(*net.TCPConn)
 }
 
-// letGo waits until the engine watches c no more.
+// letGo waits until the engine has released c.
 func letGo(t testing.TB, c *conn) {
 	t.Helper()
 	select {
@@ -71,8 +71,8 @@ func (c *conn) hasPlain() bool {
 	return c.plain != nil
 }
 
-// The engine lets go when the peer has ended its direction. What came before is
-// read all the same, and the other direction is whole.
+// The engine releases the connection when the peer has ended its direction. Bytes that came
+// before are still read, and the other direction works.
 func TestPeerEndsItsDirection(t *testing.T) {
 	c, peer := pair(t, open(t))
 	question, answer := bytes.Repeat([]byte("question"), 5_000), bytes.Repeat([]byte("the answer"), 1_000_000)
@@ -105,9 +105,8 @@ func TestPeerEndsItsDirection(t *testing.T) {
 	}
 }
 
-// A connection whose bytes are read as they come, and whose writes fit, is the
-// engine's alone.
-func TestGoesWithoutGosPoller(t *testing.T) {
+// A connection whose bytes are read as they come, and whose writes fit, uses the engine only.
+func TestGosPollerIsNotUsed(t *testing.T) {
 	c, peer := pair(t, open(t))
 	buf := make([]byte, 5)
 	for range 100 {
@@ -134,28 +133,28 @@ func TestGoesWithoutGosPoller(t *testing.T) {
 	}
 }
 
-// A connection that nobody reads does not hold up others of the same poller.
-func TestSlowReaderIsAlone(t *testing.T) {
+// A connection that is not read does not delay others of the same poller.
+func TestSlowReaderDelaysNoOther(t *testing.T) {
 	n := open(t)
 	_, flood := pair(t, n)
 	if err := flood.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := flood.Write(make([]byte, 64<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatalf("64 MiB that nobody reads were taken: %v", err)
+		t.Fatalf("64 MiB were written to a peer that does not read: %v", err)
 	}
 	c, peer := pair(t, n)
 	words := bytes.Repeat([]byte("words"), 500_000)
 	go func() {
-		_, _ = peer.Write(words) // whether it arrives is seen at the other end
+		_, _ = peer.Write(words) // the other end checks what arrives
 		_ = peer.CloseWrite()
 	}()
 	if got, err := io.ReadAll(c); err != nil || !bytes.Equal(got, words) {
-		t.Errorf("read %d of %d bytes beside a connection that nobody reads, %v", len(got), len(words), err)
+		t.Errorf("read %d of %d bytes while another connection is not read, %v", len(got), len(words), err)
 	}
 }
 
-// After the engine's end connections go on, and there are no new ones.
+// After the engine's end open connections go on, and new ones are refused.
 func TestEngineEnds(t *testing.T) {
 	n := open(t)
 	c, peer := pair(t, n)
@@ -188,12 +187,12 @@ func TestEngineEnds(t *testing.T) {
 	if _, err := n.Dial(t.Context(), ln.Addr().String()); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("dial: %v", err)
 	}
-	if _, err := ln.Accept(); !errors.Is(err, net.ErrClosed) { // the client is who has just been turned away
+	if _, err := ln.Accept(); !errors.Is(err, net.ErrClosed) { // the pending connection is that of the client refused above
 		t.Errorf("accept: %v", err)
 	}
 }
 
-// What is closed says so, and to whom it was connected.
+// The error of a closed connection is net.ErrClosed with the connection's addresses.
 func TestClosed(t *testing.T) {
 	c, peer := pair(t, open(t))
 	if err := c.Close(); err != nil {
@@ -217,7 +216,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// A peer that resets the connection is an error, and no end.
+// A reset by the peer is an error, and not io.EOF.
 func TestReset(t *testing.T) {
 	c, peer := pair(t, open(t))
 	if err := errors.Join(peer.SetLinger(0), peer.Close()); err != nil {
@@ -231,10 +230,10 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// Connections come and go, and with them the numbers of their descriptors: none is
-// taken for another one, and none stays.
+// Connections are opened and closed, and their descriptor numbers are used again: no connection
+// gets another one's bytes, and no descriptor leaks.
 func TestNumbersAreUsedAgain(t *testing.T) {
-	_, _ = pair(t, open(t)) // what the process opens once is open
+	_, _ = pair(t, open(t)) // so that descriptors that the process opens once are open
 	before := descriptors(t)
 	n, err := New(transport.TCP())
 	if err != nil {
@@ -277,7 +276,7 @@ func TestNumbersAreUsedAgain(t *testing.T) {
 	}
 }
 
-// visit has words come back, and leaves before or after they have.
+// visit sends words, and closes the connection before or after they have come back.
 func visit(n *Transport, address string, words []byte, early bool) error {
 	c, err := n.Dial(context.Background(), address)
 	if err != nil {
@@ -300,7 +299,7 @@ func visit(n *Transport, address string, words []byte, early bool) error {
 	return err
 }
 
-// descriptors counts those of the process.
+// descriptors returns the number of open descriptors of the process.
 func descriptors(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -310,7 +309,7 @@ func descriptors(t *testing.T) int {
 	return len(entries)
 }
 
-// Programs that are started inherit no connection: it would stay open with them.
+// Programs that are started inherit no connection, which would stay open with them.
 func TestNotInherited(t *testing.T) {
 	c, _ := pair(t, open(t))
 	copied, err := duplicate(c.fd)
@@ -326,8 +325,8 @@ func TestNotInherited(t *testing.T) {
 	}
 }
 
-// An engine that closed what is not its own would be found out.
-func TestProof(t *testing.T) {
+// An engine that closes descriptors that it does not own is detected.
+func TestProofFindsAClosingEngine(t *testing.T) {
 	l := open(t).loop
 	p, err := newProof()
 	if err != nil {
@@ -336,7 +335,7 @@ func TestProof(t *testing.T) {
 	if err := l.begun(p); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Close(p.fd); err != nil { // as such an engine would have done
+	if err := syscall.Close(p.fd); err != nil { // as such an engine would do
 		t.Fatal(err)
 	}
 	if err := p.check(); err == nil || !strings.Contains(err.Error(), "not its own") {
@@ -344,7 +343,7 @@ func TestProof(t *testing.T) {
 	}
 }
 
-func TestNotASocket(t *testing.T) {
+func TestInnerTransportWithoutSockets(t *testing.T) {
 	mem := transport.NewMemory()
 	ln, err := mem.Listen(t.Context(), "there")
 	if err != nil {
@@ -366,7 +365,7 @@ func TestNotASocket(t *testing.T) {
 	}
 }
 
-// A session takes it for the socket that it is.
+// transport.Wrap treats the connection as the socket that it is: TryWrite does not wait.
 func TestSessionsWriteWithoutWaiting(t *testing.T) {
 	c, peer := pair(t, open(t))
 	wrapped := transport.Wrap(c)
@@ -388,7 +387,7 @@ func TestSessionsWriteWithoutWaiting(t *testing.T) {
 	}
 }
 
-// Nor does it hold a buffer while it waits for bytes, or for the end.
+// ReadLazy holds no buffer while it waits for bytes, or for the end.
 func TestSessionsWaitWithoutABuffer(t *testing.T) {
 	c, peer := pair(t, open(t))
 	wrapped := transport.Wrap(c)
@@ -419,7 +418,7 @@ func TestSessionsWaitWithoutABuffer(t *testing.T) {
 	}
 }
 
-// Whoever uses the descriptor learns that it is gone.
+// The raw connection of a closed connection returns net.ErrClosed.
 func TestRawOfAClosedConnection(t *testing.T) {
 	c, _ := pair(t, open(t))
 	raw := c.Raw()

@@ -11,11 +11,11 @@ import (
 	"github.com/lesismal/nbio/logging"
 )
 
-// loop is an engine that watches descriptors. It reports edges, and one poller is
-// enough for it: it only wakes readers.
+// loop is an engine that watches descriptors, edge-triggered. One poller is enough: it only
+// wakes readers.
 type loop struct {
 	engine *nbio.Engine
-	begins atomic.Int64 // connections that were made; what stands before a change is seen after a load
+	begins atomic.Int64 // connections made; a change happens before a later load, which orders the fields of a conn
 
 	mu      sync.RWMutex // held shared while a connection is added
 	stopped bool
@@ -34,7 +34,7 @@ func newLoop() (*loop, error) {
 		return nil, errors.Join(err, p.end())
 	}
 	if err := l.begun(p); err != nil {
-		return nil, err // the engine must not be stopped before it has begun
+		return nil, err // an engine that has not begun must not be stopped
 	}
 	if err := p.check(); err != nil {
 		l.stop()
@@ -43,7 +43,7 @@ func newLoop() (*loop, error) {
 	return l, nil
 }
 
-// stop ends the engine, which lets go of every connection first.
+// stop ends the engine, which first releases every connection.
 func (l *loop) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,12 +53,12 @@ func (l *loop) stop() {
 	}
 }
 
-// stranger is a socket of a type that the engine does not know. Of such it copies the
-// descriptor and watches the copy, but never closes it: what a connection has
-// received outlives the engine's interest, and nobody else gets its number.
+// stranger is a socket of a type that the engine does not know. The engine copies the
+// descriptor of such a socket and watches the copy, but never closes it: so received bytes can
+// be read after the engine has released the connection, and no other socket gets the number.
 type stranger struct{ socket }
 
-// adopt has the engine watch s. The result takes its place; what it was is closed.
+// adopt makes the engine watch s. The result replaces s, which is closed.
 func (l *loop) adopt(s socket) (net.Conn, error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -75,8 +75,8 @@ func (l *loop) adopt(s socket) (net.Conn, error) {
 	return c, nil
 }
 
-// watch hands a connection to the engine, through whose table no goroutine can be
-// sure to see all of it.
+// watch adds a connection to the engine. The engine's table does not guarantee that its
+// goroutines see all fields of c, so begins does.
 func (l *loop) watch(c *conn) error {
 	c.watched.SetSession(c)
 	l.begins.Add(1)
@@ -84,7 +84,7 @@ func (l *loop) watch(c *conn) error {
 	return err
 }
 
-// connOf is the other end of watch, in the engine's goroutines.
+// connOf returns the conn given to watch, in the engine's goroutines.
 func (l *loop) connOf(c *nbio.Conn) *conn {
 	l.begins.Load()
 	return c.Session().(*conn)

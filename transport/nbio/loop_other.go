@@ -4,7 +4,7 @@ package nbio
 
 import "net"
 
-// loop watches nothing: connections are Go's.
+// loop does nothing: connections keep Go's poller.
 type loop struct{}
 
 func newLoop() (*loop, error) { return &loop{}, nil }

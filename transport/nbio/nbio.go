@@ -1,4 +1,4 @@
-// Package nbio carries connections whose readiness an event-driven engine watches,
+// Package nbio makes connections whose readiness an event-driven engine watches,
 // github.com/lesismal/nbio, instead of Go's own poller:
 //
 //	t, err := nbio.New(transport.TCP())
@@ -6,21 +6,21 @@
 //	srv := server.New(server.WithTransport("nbio", t))
 //	c, err := client.Dial("nbio://host:8976", client.WithTransport("nbio", t))
 //
-// On the wire it is what the inner transport is: a client over TCP reaches a server
+// On the wire it equals the inner transport: a client over TCP reaches a server
 // over nbio, and the other way round. TLS goes over it: transport.TLS(t, config).
 //
-// # Who does what
+// # Division of work
 //
-// The engine says when there is something to read, and reads nothing itself; the
-// goroutine that waits in Read reads then, into its own buffer. So no bytes wait
+// The engine reports when there are bytes to read, and reads nothing itself; the
+// goroutine that waits in Read then reads them, into its own buffer. So no bytes wait
 // outside the kernel, a reader that is slow slows down its own peer and no other
 // connection, and what a peer sent before it ended its direction is read to the end.
 // Writes go to the socket at once. The engine can't tell when a full socket takes
 // more, so what does not fit is written by Go's poller, and so is everything on a
-// connection that the engine has let go.
+// connection that the engine has released.
 //
-// That is so on Linux. On other systems connections are left as they are: nbio's
-// poller there reports a connection again and again until somebody has read.
+// This applies to Linux. On other systems connections are returned unchanged: nbio's
+// poller there reports a connection repeatedly until it has been read.
 package nbio
 
 import (
@@ -40,11 +40,11 @@ type Transport struct {
 	loop  *loop
 }
 
-// New starts an engine for the sockets of inner: transport.TCP(), transport.Unix()
-// or another whose connections are a [net.TCPConn] or a [net.UnixConn]. It fails when
-// the engine can't start, or does not behave as this package needs it. Close ends it.
+// New starts an engine for the sockets of inner: transport.TCP(), transport.Unix() or another
+// whose connections are a [net.TCPConn] or a [net.UnixConn]. It fails when the engine can't
+// start, or lacks a behaviour that this package needs. Close ends it.
 //
-// nbio has one log for the process, on standard output. New leaves only errors in it.
+// nbio has one log for the process, on standard output. New limits it to errors.
 func New(inner tandem.Transport) (*Transport, error) {
 	l, err := newLoop()
 	if err != nil {
@@ -63,8 +63,8 @@ func (t *Transport) Dial(ctx context.Context, address string) (net.Conn, error) 
 	return t.adopt(c)
 }
 
-// Listen opens a listener on the address. It outlives Close, but accepts nothing more
-// then: it fails with [net.ErrClosed].
+// Listen opens a listener on the address. After Close the listener stays open, but Accept fails
+// with [net.ErrClosed].
 func (t *Transport) Listen(ctx context.Context, address string) (net.Listener, error) {
 	ln, err := t.inner.Listen(ctx, address)
 	if err != nil {
@@ -73,8 +73,7 @@ func (t *Transport) Listen(ctx context.Context, address string) (net.Listener, e
 	return &listener{ln, t}, nil
 }
 
-// Close ends the engine. Connections that are open are left to Go's poller, and go
-// on. A second Close does nothing.
+// Close ends the engine. Open connections go on with Go's poller. A second Close does nothing.
 func (t *Transport) Close() error {
 	t.loop.stop()
 	return nil
@@ -94,7 +93,7 @@ func (t *Transport) adopt(c net.Conn) (net.Conn, error) {
 	return watched, nil
 }
 
-// closed closes what may be closed already.
+// closed closes a connection that may be closed already.
 func closed(c net.Conn) error {
 	if err := c.Close(); !errors.Is(err, net.ErrClosed) {
 		return err

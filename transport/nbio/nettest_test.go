@@ -10,7 +10,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// The Go project's own suite for what a net.Conn promises, deadlines above all.
+// The Go project's own suite for net.Conn, deadlines above all.
 func TestNetConn(t *testing.T) {
 	n := open(t, transport.TCP())
 	nettest.TestConn(t, func() (a, b net.Conn, stop func(), err error) {

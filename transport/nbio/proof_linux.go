@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// proof is a connection that shows, before any other is made, that the poller runs
-// and that the engine leaves descriptors alone when it lets go of them. nbio promises
-// neither: an engine that is stopped before its poller runs spins for ever, and if a
-// version closed descriptors of strangers they would be closed twice.
+// proof is a connection that tests, before any other is made, that the poller runs and that the
+// engine does not close descriptors when it releases them. nbio promises neither: an engine
+// that is stopped before its poller runs loops forever, and if a version closed descriptors of
+// a stranger, they would be closed twice.
 type proof struct {
 	*conn
 
 	inode uint64
 }
 
-// proofTime is how long an engine may take to begin; nothing waits for it that works.
+// proofTime is how long an engine may take to begin; it is only a bound for one that does not
+// work.
 const proofTime = 30 * time.Second
 
-// newProof has all descriptors that the proof needs. Its peer has sent a byte, and
-// ended.
+// newProof opens the descriptors of the proof. Its peer has sent a byte, and closed.
 func newProof() (*proof, error) {
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -31,7 +31,7 @@ func newProof() (*proof, error) {
 	}
 	_, err = syscall.Write(pair[1], []byte{1})
 	file := os.NewFile(uintptr(pair[0]), "socketpair")
-	defer func() { _ = file.Close() }() // ours is a copy
+	defer func() { _ = file.Close() }() // net.FileConn has copied it
 	if err := errors.Join(err, syscall.Close(pair[1])); err != nil {
 		return nil, err
 	}
@@ -50,10 +50,10 @@ func newProof() (*proof, error) {
 	return p, nil
 }
 
-// end closes a proof that the engine does not know.
+// end closes a proof that was not added to the engine.
 func (p *proof) end() error { return syscall.Close(p.fd) }
 
-// begun waits until the engine has seen the proof, and let go of it.
+// begun waits until the engine has seen the proof, and has released it.
 func (l *loop) begun(p *proof) error {
 	if err := l.watch(p.conn); err != nil {
 		return errors.Join(err, p.end())
@@ -68,7 +68,7 @@ func (l *loop) begun(p *proof) error {
 	}
 }
 
-// check looks at what the engine has let go, and closes it.
+// check tests the descriptor that the engine has released, and closes it.
 func (p *proof) check() error {
 	after, err := inode(p.fd)
 	if err != nil || after != p.inode {
@@ -81,7 +81,7 @@ func (p *proof) check() error {
 	return nil
 }
 
-// inode says which socket a descriptor is.
+// inode returns the inode number of a descriptor's socket.
 func inode(fd int) (uint64, error) {
 	var stat syscall.Stat_t
 	if err := syscall.Fstat(fd, &stat); err != nil {

@@ -15,8 +15,7 @@ import (
 	quicgo "github.com/quic-go/quic-go"
 )
 
-// partTime is how long a closed connection waits for its peer to have read what
-// was written before.
+// partTime is how long a closed connection waits for its peer to read what was written before.
 const partTime = time.Second
 
 // conn is the one stream of a QUIC connection.
@@ -24,20 +23,20 @@ type conn struct {
 	quic   *quicgo.Conn
 	socket *socket
 
-	ready chan struct{} // closed when there is a stream, or never will be
+	ready chan struct{} // closed when there is a stream, or there will be none
 
 	mu       sync.Mutex
 	stream   *quicgo.Stream // nil until the client has opened it
 	err      error          // why there is none
-	readBy   time.Time      // for the stream to come
+	readBy   time.Time      // also for the wait for the stream
 	writeBy  time.Time
 	deadline chan struct{} // closed and replaced when one of these changes
 	closed   bool
 
-	halved   atomic.Bool // we send no more
-	heard    sync.Once   // of the peer's end
-	ended    atomic.Bool // the peer sends no more
-	answered atomic.Bool // its end came after ours
+	halved   atomic.Bool // our sending direction has ended
+	heard    sync.Once   // the peer's end
+	ended    atomic.Bool // the peer's sending direction has ended
+	answered atomic.Bool // the peer's end came after ours
 
 	reading sync.Mutex
 }
@@ -49,8 +48,8 @@ func newDialed(c *quicgo.Conn, stream *quicgo.Stream, s *socket) *conn {
 	return d
 }
 
-// newAccepted returns a connection whose stream is still to come: a goroutine
-// waits for it until the connection ends.
+// newAccepted returns a connection whose stream is not open yet: a goroutine waits for it until
+// the connection ends.
 func newAccepted(c *quicgo.Conn, s *socket) *conn {
 	a := &conn{quic: c, socket: s, ready: make(chan struct{}), deadline: make(chan struct{})}
 	go a.accept()
@@ -71,8 +70,8 @@ func (c *conn) accept() {
 	c.err = errors.Join(stream.SetReadDeadline(c.readBy), stream.SetWriteDeadline(c.writeBy))
 }
 
-// opened returns the stream when the client has opened it, or the time of the
-// read or write that wants it is over.
+// opened waits until the client has opened the stream, and returns it. It fails when the
+// deadline of the Read or Write that needs it has passed.
 func (c *conn) opened(by *time.Time) (*quicgo.Stream, error) {
 	for {
 		select {
@@ -124,9 +123,9 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// hearEnd notes the peer's end when it comes, which may be long before it is read. It
-// takes no lock: end waits with one for the goroutine of QUIC's that is here. A read may
-// be here earlier.
+// hearEnd records the peer's end when it arrives, which may be long before it is read. It takes
+// no lock: c.end waits, with a lock held, for the goroutine of quic-go that calls this. Read
+// calls it, too, and may be earlier.
 func (c *conn) hearEnd(int64) {
 	c.heard.Do(func() {
 		c.answered.Store(c.halved.Load())
@@ -152,8 +151,8 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// ending puts the end of a connection in the words of net: the peer's close is
-// io.EOF, our own net.ErrClosed.
+// ending translates the end of a connection to errors of net: the peer's close is io.EOF, our
+// own net.ErrClosed.
 func ending(err error) error {
 	app, ok := errors.AsType[*quicgo.ApplicationError](err)
 	switch {
@@ -165,7 +164,7 @@ func ending(err error) error {
 	return err
 }
 
-// CloseWrite ends the stream towards the peer.
+// CloseWrite ends the sending direction.
 func (c *conn) CloseWrite() error {
 	stream, err := c.opened(&c.writeBy)
 	if err != nil {
@@ -175,8 +174,8 @@ func (c *conn) CloseWrite() error {
 	return stream.Close()
 }
 
-// Close ends the connection. What was written before still reaches a peer that
-// reads within a second, which Close does not wait for.
+// Close ends the connection. What was written before still reaches a peer that reads it within
+// a second; Close does not wait for that.
 func (c *conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,7 +187,7 @@ func (c *conn) Close() error {
 		return c.end()
 	}
 	ended := c.ended.Load()                      // before ours is sent
-	err := c.stream.SetDeadline(time.Unix(1, 0)) // whoever reads or writes stops
+	err := c.stream.SetDeadline(time.Unix(1, 0)) // reads and writes that wait end
 	if err := errors.Join(err, c.stream.Close()); err != nil {
 		return errors.Join(err, c.end())
 	}
@@ -200,13 +199,13 @@ func (c *conn) end() error {
 	return errors.Join(c.quic.CloseWithError(0, ""), c.socket.release())
 }
 
-// part ends a connection without taking from the peer what it has not read yet:
-// closing QUIC's connection would. If the peer's end comes after ours it has read
-// ours, or closed too. If it came before, the peer reads on until it has ours, and
-// then closes; by the same rule one of two waits at most.
+// part ends a connection so that the peer can read what was written: closing QUIC's connection
+// at once would discard it. If the peer's end comes after ours, the peer has read ours, or has
+// closed too. If it came before, the peer reads on until ours, and then closes; so at most one of
+// the two sides waits.
 func (c *conn) part(ended bool) {
 	until := time.Now().Add(partTime)
-	c.reading.Lock() // nobody reads any more
+	c.reading.Lock() // no Read runs any more
 	defer c.reading.Unlock()
 	if !ended && c.stream.SetReadDeadline(until) == nil {
 		_, _ = io.Copy(io.Discard, c.stream) // to the end, or the deadline
@@ -216,13 +215,13 @@ func (c *conn) part(ended bool) {
 		defer cancel()
 		<-ctx.Done()
 	}
-	_ = c.end() // nobody waits for its error
+	_ = c.end() // its error changes nothing
 }
 
 func (c *conn) LocalAddr() net.Addr  { return c.quic.LocalAddr() }
 func (c *conn) RemoteAddr() net.Addr { return c.quic.RemoteAddr() }
 
-// ConnectionState returns what is known of the connection's TLS.
+// ConnectionState returns the connection's TLS state.
 func (c *conn) ConnectionState() tls.ConnectionState { return c.quic.ConnectionState().TLS }
 
 func (c *conn) SetDeadline(t time.Time) error { return c.setDeadlines(t, true, true) }

@@ -8,6 +8,6 @@ import (
 	"github.com/tandem-rpc/tandem/transport/quic"
 )
 
-// Without the race detector: quic-go opens streams for early data while the end of the
-// handshake writes what that reads (https://github.com/quic-go/quic-go/issues/4303).
+// Not under the race detector: in quic-go opening a stream early races with the end of the
+// handshake (https://github.com/quic-go/quic-go/issues/4303).
 func TestBehaviourWithEarlyData(t *testing.T) { behaves(t, quic.WithEarlyData()) }

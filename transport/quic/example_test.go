@@ -17,7 +17,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport/quic"
 )
 
-// certificate makes one for localhost that trusts itself; yours comes from files.
+// certificate makes a self-signed certificate for localhost; yours comes from files.
 func certificate() (*tls.Config, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 
 type netIP = netip.Addr
 
-// socket is a UDP socket that a listener and its connections share; it closes
-// when the last of them has let it go.
+// socket is a UDP socket that a listener and its connections share; it closes when the last of
+// them has released it.
 type socket struct {
 	udp  *quicgo.Transport
 	conn net.PacketConn

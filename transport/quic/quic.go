@@ -1,5 +1,5 @@
-// Package quic carries connections over QUIC (RFC 9000): UDP packets that are
-// always encrypted, with loss repaired above the kernel. A client whose address
+// Package quic makes connections over QUIC (RFC 9000): UDP packets that are
+// always encrypted, with lost packets repaired above the kernel. A client whose address
 // changes, from one network to another, keeps its connection if its NAT lets it.
 //
 //	t, err := quic.New(config) // of crypto/tls: certificates, or roots
@@ -9,10 +9,10 @@
 // # On the wire
 //
 // A connection is one bidirectional stream, which the client opens; the client
-// speaks first. The protocol's name for ALPN is [NextProto]. The end of the
-// stream is a half close. What is larger than one stream needs, flow control of
-// calls and streams, is tandem's own, so streams beside each other would buy
-// independence from lost packets and nothing else.
+// sends first. The protocol's name for ALPN is [NextProto]. The end of the
+// stream is a half close. Flow control of calls and streams
+// is tandem's own, so several streams of QUIC would gain
+// independence from each other's lost packets and nothing else.
 package quic
 
 import (
@@ -30,8 +30,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// NextProto is the name by which both sides ask for tandem over QUIC (ALPN,
-// RFC 7301).
+// NextProto is the name that both sides use for tandem over QUIC in ALPN (RFC 7301).
 const NextProto = "tandem"
 
 // Option changes a transport.
@@ -50,30 +49,28 @@ const (
 	defaultWindow    = 1 << 20
 )
 
-// WithEarlyData lets clients send with 0-RTT: to a server that it has been
-// connected to before a client sends its first requests with its first packet,
-// without waiting for the handshake. Both sides must want it; by default neither
-// does.
+// WithEarlyData lets a client that has been connected to a server before send its first
+// requests with its first packet, without waiting for the handshake (0-RTT). Both sides must
+// have the option; it is off by default.
 //
-// Early data can be replayed: whoever has seen it on its way may send it again,
-// to this server or to another one with the same key, and the server can't tell.
-// Its calls then execute twice, with the caller's credentials in them. So it is
-// for servers all of whose methods may be executed any number of times by
-// anybody who has seen them called once.
+// Early data can be replayed: an attacker who has seen it on its way may send it again, to this
+// server or to another one with the same key, and the server can't detect that. Its calls then
+// execute twice, with the caller's credentials. So use it only for servers all of whose methods
+// may be executed any number of times by anyone who has seen one call.
 //
-// Programs built with -race may report a race inside quic-go, between a stream that
-// is opened early and the end of the handshake (quic-go's issue 4303).
+// Programs built with -race may report a race inside quic-go, between a stream that is opened
+// early and the end of the handshake (quic-go's issue 4303).
 func WithEarlyData() Option { return func(o *options) { o.early = true } }
 
-// WithIdleTimeout sets after how long a connection is given up whose peer does not
-// answer; 30 s by default. A third of it is how often an idle one is kept alive, so
-// that NATs remember it.
+// WithIdleTimeout sets after how long a connection is given up whose peer does not answer; 30 s
+// by default. An idle connection is kept alive by a packet three times in that time, so that
+// NATs remember it.
 func WithIdleTimeout(d time.Duration) Option {
 	return func(o *options) { o.idle, o.keepAlive = max(d, time.Second), max(d, time.Second)/3 }
 }
 
-// WithWindow sets how many bytes a peer may send that were not read yet; 1 MiB by
-// default. What a window carries in a round trip bounds the throughput.
+// WithWindow sets how many bytes a peer may send that were not read yet; 1 MiB by default. A
+// connection carries at most one window in each round trip.
 func WithWindow(n int) Option {
 	return func(o *options) { o.window = uint64(max(n, 16<<10)) }
 }
@@ -84,10 +81,9 @@ type carrier struct {
 	quic *quicgo.Config
 }
 
-// New returns the transport. The config is cloned; it has what a tls.Config of
-// the same side has over TCP, and [NextProto] unless it names protocols itself. A
-// Dial without a ServerName in it verifies the host of the address. QUIC has no
-// other TLS than 1.3, and none without certificates.
+// New returns the transport. The config is cloned; it has the same fields as for TLS over TCP.
+// If it names no protocols, [NextProto] is added. A Dial without a ServerName verifies the host
+// of the address. QUIC allows TLS 1.3 only, and a server needs certificates.
 func New(config *tls.Config, opts ...Option) (tandem.Transport, error) {
 	if config == nil {
 		return nil, errors.New("quic: a tls.Config is needed: QUIC is always encrypted")
@@ -119,7 +115,7 @@ func New(config *tls.Config, opts ...Option) (tandem.Transport, error) {
 // Secure refuses a second TLS.
 func (t *carrier) Secure(*tls.Config) (tandem.Transport, error) { return nil, errSecured }
 
-// errSecured is why WithTLS can't be honoured.
+// errSecured is the error of WithTLS with this transport.
 var errSecured = fmt.Errorf("QUIC's TLS is what quic.New is given: %w", transport.ErrSecured)
 
 func (t *carrier) Dial(ctx context.Context, address string) (net.Conn, error) {
@@ -163,7 +159,7 @@ func (t *carrier) dial(ctx context.Context, address string) (net.Conn, error) {
 	return newDialed(c, stream, s), nil
 }
 
-// resolve finds the address of a peer.
+// resolve returns the UDP address of a peer.
 func resolve(ctx context.Context, address string) (*net.UDPAddr, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -177,12 +173,12 @@ func resolve(ctx context.Context, address string) (*net.UDPAddr, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(ips, func(a, b netIP) int { return a.Unmap().BitLen() - b.Unmap().BitLen() }) // IPv4 is the safer guess
+	slices.SortStableFunc(ips, func(a, b netIP) int { return a.Unmap().BitLen() - b.Unmap().BitLen() }) // IPv4 first: it is more likely to work
 	ip := ips[0].Unmap()
 	return &net.UDPAddr{IP: ip.AsSlice(), Zone: ip.Zone(), Port: number}, nil
 }
 
-// local is where to send from: any port.
+// local returns the address to send from: any port of the same IP version.
 func local(remote *net.UDPAddr) string {
 	if remote.IP.To4() != nil {
 		return "0.0.0.0:0"

@@ -44,8 +44,8 @@ func behaves(t *testing.T, opts ...quic.Option) {
 
 func TestBehaviour(t *testing.T) { behaves(t) }
 
-// A peer that half-closes gets the whole answer also from one that closes without having
-// read that end.
+// A peer that half-closes gets the whole response, also from an end that closes without having
+// read the peer's end.
 func TestHalfCloseUnread(t *testing.T) {
 	server, client := pair(t)
 	ln, err := server.Listen(t.Context(), "127.0.0.1:0")
@@ -73,7 +73,7 @@ func TestHalfCloseUnread(t *testing.T) {
 	if err := dialed.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	<-time.After(100 * time.Millisecond) // so it has come, which nobody sees
+	<-time.After(100 * time.Millisecond) // so that the end has arrived, unread
 	words := bytes.Repeat([]byte("words "), 2000)
 	_, err = c.Write(words)
 	if err := errors.Join(err, c.Close()); err != nil {

@@ -17,16 +17,16 @@ import (
 	"github.com/tandem-rpc/tandem/transport/transporttest"
 )
 
-// faults are the ways to be broken.
+// faults are the possible defects of a transport.
 type faults struct {
 	leaks            bool // a connection leaves a goroutine behind
-	flips            bool // the hundredth byte is another
-	cutsLarge        bool // a large write is said to be done
+	flips            bool // the hundredth byte is changed
+	cutsLarge        bool // a large write is cut, but reported as done
 	swallowsClose    bool // the peer does not learn of the close
-	closeDropsTail   bool // what the peer has not read at the close is lost
+	closeDropsTail   bool // bytes that the peer has not read at the close are lost
 	halfCloseIsClose bool
 	readOutlives     bool // Close does not end a read
-	writeNeverWaits  bool // what nobody reads is thrown away
+	writeNeverWaits  bool // bytes that are not read are discarded
 	writeOutlives    bool // Close does not end a write
 	noReadDeadline   bool
 	noWriteDeadline  bool
@@ -36,11 +36,11 @@ type faults struct {
 	namelessErrors   bool
 	noAddresses      bool
 	dropsFirst       bool // the first byte of a connection is lost
-	acceptWaits      bool // Accept returns when the client has said something
-	ignoresTLS       bool // says that it has TLS
+	acceptWaits      bool // Accept waits for the client's first byte
+	ignoresTLS       bool // accepts WithTLS, but has no TLS
 }
 
-// broken is the network in memory with faults.
+// broken is the in-memory network with faults.
 type broken struct {
 	*transport.Memory
 	f faults
@@ -65,7 +65,7 @@ func (b *broken) Listen(ctx context.Context, address string) (net.Listener, erro
 	return &brokenListener{Listener: ln, b: b}, nil
 }
 
-// Secure puts TLS on it, or says so.
+// Secure returns the network with TLS, or, with ignoresTLS, the network as it is.
 func (b *broken) Secure(config *tls.Config) (tandem.Transport, error) {
 	if b.f.ignoresTLS {
 		return b, nil
@@ -158,7 +158,7 @@ func (c *brokenConn) Write(p []byte) (int, error) {
 		_, err := c.Conn.Write(p[:60_000])
 		return len(p), err
 	case c.f.writeNeverWaits && len(p) > 30_000 && !c.closed.Load():
-		<-time.After(time.Microsecond) // or the bubble's time would stand still
+		<-time.After(time.Microsecond) // otherwise the time of the synctest bubble would not advance
 		return len(p), nil
 	case c.f.closeDropsTail:
 		return c.late(p)
@@ -170,8 +170,8 @@ func (c *brokenConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// late sends all but the last byte, and that one later, unless the connection
-// is closed by then.
+// late sends all but the last byte, and that one later, unless the connection is closed by
+// then.
 func (c *brokenConn) late(p []byte) (int, error) {
 	if len(p) < 1000 {
 		return c.Conn.Write(p)
@@ -229,32 +229,33 @@ func (c *brokenConn) RemoteAddr() net.Addr {
 	return c.Conn.RemoteAddr()
 }
 
-// Each fault must be found, by the check that is there for it; and without
-// faults none is found.
+// Each fault must be found by the checks for it, and without faults no check may fail.
 func TestBrokenTransportsFail(t *testing.T) {
 	for name, tc := range map[string]struct {
 		f      faults
 		checks []string
 	}{
-		"leaks":            {faults{leaks: true}, []string{"a call and its answer"}},
-		"flips":            {faults{flips: true}, []string{"a call and its answer", "large messages"}},
-		"cutsLarge":        {faults{cutsLarge: true}, []string{"large messages", "what was written before the close arrives"}},
-		"swallowsClose":    {faults{swallowsClose: true}, []string{"a client that closes is noticed", "a server that closes is noticed", "what was written before the close arrives", "a silent connection is closed and harms nobody"}},
-		"closeDropsTail":   {faults{closeDropsTail: true}, []string{"what was written before the close arrives", "what answers a half close arrives"}},
+		"leaks":     {faults{leaks: true}, []string{"a call and its answer"}},
+		"flips":     {faults{flips: true}, []string{"a call and its answer", "large messages"}},
+		"cutsLarge": {faults{cutsLarge: true}, []string{"large messages", "what was written before the close arrives"}},
+		"swallowsClose": {faults{swallowsClose: true}, []string{
+			"a client that closes is noticed", "a server that closes is noticed", "what was written before the close arrives", "a silent connection is closed; others go on",
+		}},
+		"closeDropsTail":   {faults{closeDropsTail: true}, []string{"what was written before the close arrives", "a response to a half close arrives"}},
 		"writeNeverWaits":  {faults{writeNeverWaits: true}, []string{"closing ends a write that waits", "a deadline ends a write that waits"}},
-		"halfCloseIsClose": {faults{halfCloseIsClose: true}, []string{"a half close leaves the other half", "what answers a half close arrives"}},
+		"halfCloseIsClose": {faults{halfCloseIsClose: true}, []string{"a half close leaves the other half", "a response to a half close arrives"}},
 		"readOutlives":     {faults{readOutlives: true}, []string{"closing ends a read that waits"}},
 		"writeOutlives":    {faults{writeOutlives: true}, []string{"closing ends a write that waits"}},
-		"noReadDeadline":   {faults{noReadDeadline: true}, []string{"a deadline ends a read, and the connection goes on", "a silent connection is closed and harms nobody"}},
+		"noReadDeadline":   {faults{noReadDeadline: true}, []string{"a deadline ends a read, and the connection goes on", "a silent connection is closed; others go on"}},
 		"noWriteDeadline":  {faults{noWriteDeadline: true}, []string{"a deadline ends a write that waits"}},
 		"deadlineKills":    {faults{deadlineKills: true}, []string{"a deadline ends a read, and the connection goes on"}},
 		"listenerTakesAll": {faults{listenerTakesAll: true}, []string{"closing a listener leaves its connections"}},
 		"acceptOutlives":   {faults{acceptOutlives: true}, []string{"closing a listener leaves its connections"}},
-		"namelessErrors":   {faults{namelessErrors: true}, []string{"dialing in vain ends in time and says where"}},
+		"namelessErrors":   {faults{namelessErrors: true}, []string{"a failed dial ends in time and names the address"}},
 		"noAddresses":      {faults{noAddresses: true}, []string{"both ends have addresses"}},
 		"dropsFirst":       {faults{dropsFirst: true}, []string{"first bytes come one at a time", "another protocol has the same port"}},
 		"ignoresTLS":       {faults{ignoresTLS: true}, []string{"TLS takes effect or is refused"}},
-		"acceptWaits":      {faults{acceptWaits: true}, []string{"a silent connection is closed and harms nobody"}},
+		"acceptWaits":      {faults{acceptWaits: true}, []string{"a silent connection is closed; others go on"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, check := range tc.checks {
@@ -271,8 +272,7 @@ func TestBrokenTransportsFail(t *testing.T) {
 	}
 }
 
-// runOn applies one check in a bubble, whose clock makes waiting in vain cost
-// nothing.
+// runOn applies one check in a synctest bubble, whose clock makes waiting take no time.
 func runOn(t *testing.T, f faults, name string) (err error) {
 	for _, c := range transporttest.Checks() {
 		if c.Name != name {
@@ -284,7 +284,7 @@ func runOn(t *testing.T, f faults, name string) (err error) {
 				Server: &broken{transport.NewMemory(), f}, Name: "mem",
 				Address: func() string { return fmt.Sprint("host", n.Add(1)) },
 			})
-			<-time.After(3 * time.Hour) // whatever still runs comes to its end
+			<-time.After(3 * time.Hour) // all goroutines that still run end meanwhile
 		})
 		return err
 	}

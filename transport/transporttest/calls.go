@@ -15,7 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// sample returns n bytes that are not all alike.
+// sample returns n bytes that are not all the same.
 func sample(n, seed int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -99,7 +99,7 @@ func large(s *session) error {
 	return nil
 }
 
-// streams has several of them going, with messages of one byte to some blocks.
+// streams runs several streams at once, with messages of one byte to several blocks.
 func streams(s *session) error {
 	c, _, _, err := s.both()
 	if err != nil {
@@ -179,7 +179,7 @@ func deadline(s *session) error {
 		if err := s.await("the end of the handler's context", m.ended); err != nil {
 			return err
 		}
-	default: // a slow machine: it had no time to begin
+	default: // on a slow machine the handler may not have begun
 	}
 	return echo(s.ctx, c, sample(10, 0))
 }
@@ -308,8 +308,8 @@ func (s *session) until(what string, step func() error) error {
 	}
 }
 
-// vanishes has the server's process stop, as far as a client can see: nothing
-// comes any more, and what is sent is taken. Whoever has a call open pings.
+// vanishes stops the server's process, as far as a client can see: the server sends nothing any
+// more, but bytes to it are accepted. A client with an open call sends pings, and must notice.
 func vanishes(s *session) error {
 	g := &gate{inner: s.h.Server}
 	v, m, err := s.serveAt(g, s.h.Address())

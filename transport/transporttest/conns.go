@@ -18,11 +18,11 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// lateReader is how long a reader lets what was written lie: longer than it takes to
-// close a connection.
+// lateReader is how long a late reader waits before it reads: longer than closing a connection
+// takes.
 const lateReader = 300 * time.Millisecond
 
-// pingPong sends a little both ways.
+// pingPong sends a few bytes both ways.
 func (s *session) pingPong(a, b net.Conn) error {
 	for _, c := range [][2]net.Conn{{a, b}, {b, a}} {
 		if err := errors.Join(a.SetDeadline(time.Now().Add(s.h.within())), b.SetDeadline(time.Now().Add(s.h.within()))); err != nil {
@@ -39,7 +39,7 @@ func (s *session) pingPong(a, b net.Conn) error {
 	return errors.Join(a.SetDeadline(time.Time{}), b.SetDeadline(time.Time{}))
 }
 
-// lastWords has either end write more than a block and close at once.
+// lastWords makes either end write more than a block and close at once.
 func lastWords(s *session) error {
 	for _, fromClient := range []bool{true, false} {
 		from, to, err := s.pair()
@@ -90,7 +90,7 @@ func halfClose(s *session) error {
 	}
 	words := sample(100_000, 4)
 	go func() {
-		_, _ = a.Write(words) // whether it arrives is seen at the other end
+		_, _ = a.Write(words) // the other end checks what arrives
 		_ = a.Close()
 	}()
 	got, err := io.ReadAll(b)
@@ -100,8 +100,8 @@ func halfClose(s *session) error {
 	return nil
 }
 
-// answersHalfClose has the peer answer a half close, and close at once: what it said
-// waits for a reader who is late.
+// answersHalfClose makes the peer respond to a half close, and close at once. The response must
+// arrive at a reader that is late.
 func answersHalfClose(s *session) error {
 	if s.h.NoHalfClose {
 		return nil
@@ -141,8 +141,8 @@ func answersHalfClose(s *session) error {
 	return nil
 }
 
-// stuffed writes to c, whose peer does not read, until that waits. The writer's
-// error comes on the channel.
+// stuffed writes to c, whose peer does not read, until a write waits. The writer's error comes
+// on the channel.
 func (s *session) stuffed(c net.Conn) (<-chan error, error) {
 	var written atomic.Int64
 	ended := make(chan error, 1)
@@ -157,9 +157,9 @@ func (s *session) stuffed(c net.Conn) (<-chan error, error) {
 	for last, same := int64(0), 0; same < 10; {
 		select {
 		case err := <-ended:
-			return nil, fmt.Errorf("a write that nobody reads failed after %d blocks: %w", written.Load(), err)
+			return nil, fmt.Errorf("a write to a peer that does not read failed after %d blocks: %w", written.Load(), err)
 		case <-s.ctx.Done():
-			return nil, fmt.Errorf("writes that nobody reads go on, %d blocks of 32 KiB", written.Load())
+			return nil, fmt.Errorf("writes to a peer that does not read still succeed after %d blocks of 32 KiB", written.Load())
 		case <-time.After(10 * time.Millisecond): // a condition is polled
 		}
 		now := written.Load()
@@ -167,7 +167,7 @@ func (s *session) stuffed(c net.Conn) (<-chan error, error) {
 			last, same = now, 0
 		}
 		if last > 8<<10 {
-			return nil, errors.New("256 MiB were taken that nobody reads")
+			return nil, errors.New("256 MiB were written to a peer that does not read")
 		}
 	}
 	return ended, nil
@@ -182,7 +182,7 @@ func closeWhileWriting(s *session) error {
 	if err != nil {
 		return err
 	}
-	_ = a.Close() // may say that not all was written
+	_ = a.Close() // its error may be that not all was written
 	late, err := s.result("the end of the write", ended)
 	if late == nil && err == nil {
 		late = errors.New("a write to a closed connection succeeded")
@@ -289,7 +289,7 @@ func listenerCloses(s *session) error {
 	return s.pingPong(a, b)
 }
 
-// nowhere dials where somebody has just stopped listening.
+// nowhere dials an address whose listener was just closed.
 func nowhere(s *session) error {
 	ln, err := s.h.Server.Listen(s.ctx, s.h.Address())
 	if err != nil {
@@ -324,7 +324,7 @@ func nowhere(s *session) error {
 	return nil
 }
 
-// silent opens a connection and says nothing. Meanwhile others are served.
+// silent opens a connection and sends nothing. Meanwhile other clients are served.
 func silent(s *session) error {
 	v, _, err := s.serve(server.WithHandshakeTimeout(500*time.Millisecond), server.WithProtocols(lines{}))
 	if err != nil {
@@ -352,8 +352,7 @@ func silent(s *session) error {
 	return echo(s.ctx, c, sample(10, 0))
 }
 
-// trickle sends the first bytes one at a time, to a server that has to find out
-// what they are.
+// trickle sends the first bytes one at a time, to a server that has to detect their protocol.
 func trickle(s *session) error {
 	v, _, err := s.serve(server.WithProtocols(lines{}))
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// gate is a transport whose accepted connections can be frozen, as those of a
-// process that was stopped: they take what comes, and say nothing.
+// gate is a transport whose accepted connections can be frozen, like those of a process that
+// was stopped: they accept bytes, and send none.
 type gate struct {
 	inner  tandem.Transport
 	frozen atomic.Bool
@@ -91,8 +91,7 @@ func (c *dribbling) Write(p []byte) (done int, err error) {
 	return done + n, err
 }
 
-// lines is a protocol beside tandem's own: it sends back lines that begin with
-// "LINE ".
+// lines is a protocol besides tandem's own: it sends back lines that begin with "LINE ".
 type lines struct{}
 
 const lineWord = "LINE "

@@ -9,10 +9,10 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// methods are what the suite's servers offer.
+// methods are the methods of the suite's servers.
 type methods struct {
-	began chan struct{} // an element for each Wait that has begun
-	ended chan struct{} // and for each whose context has ended
+	began chan struct{} // has an element for each Wait that has begun
+	ended chan struct{} // likewise, for each whose context has ended
 }
 
 func newMethods() *methods {
@@ -37,8 +37,8 @@ func (m *methods) wait(ctx context.Context, _ *[]byte) (*[]byte, error) {
 	return nil, ctx.Err()
 }
 
-// describe says what the call knows of the caller's connection, or what it
-// should know.
+// describe returns whether the caller's connection has TLS, or an error if its addresses are
+// missing.
 func describe(ctx context.Context) (*[]byte, error) {
 	p := tandem.FromContext(ctx).Peer
 	if p.Addr == nil || p.LocalAddr == nil {

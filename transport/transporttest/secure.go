@@ -36,7 +36,7 @@ func startTLS(s *session) error {
 	return nil
 }
 
-// startTLS starts a server and returns its address; "" if that was refused.
+// startTLS starts a server and returns its address; "" if the server refused WithTLS.
 func (s *session) startTLS(config *tls.Config, byName bool) (address string, err error) {
 	srv := server.New(server.WithTransport(s.h.Name, s.h.Server), server.WithTLS(config))
 	if err := newMethods().register(srv); err != nil {
@@ -61,7 +61,7 @@ func (s *session) startTLS(config *tls.Config, byName bool) (address string, err
 		select {
 		case err := <-served:
 			return "", refusal(err)
-		case <-time.After(time.Millisecond): // nothing else tells that a server listens
+		case <-time.After(time.Millisecond): // polls: a server does not report that it listens
 		}
 		if all := srv.Addrs(); len(all) > 0 {
 			return all[0].String(), nil
@@ -70,7 +70,7 @@ func (s *session) startTLS(config *tls.Config, byName bool) (address string, err
 	return "", errors.New("a server with WithTLS neither listens nor says why not")
 }
 
-// refusal returns nil if a server has refused to serve.
+// refusal returns nil if err is a server's refusal of WithTLS.
 func refusal(err error) error {
 	if err == nil || !strings.Contains(err.Error(), "WithTLS") {
 		return fmt.Errorf("a server with WithTLS does not serve, and the error does not say why: %w", orNone(err))
@@ -78,7 +78,7 @@ func refusal(err error) error {
 	return nil
 }
 
-// mustBeTLS checks that a client with TLS is served, and one without is not.
+// mustBeTLS checks that a client with TLS is served, and one without TLS is not.
 func (s *session) mustBeTLS(target string, config *tls.Config) error {
 	c, err := s.dial(target, client.WithTLS(config))
 	if err != nil {

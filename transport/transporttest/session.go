@@ -17,7 +17,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// session is one run of a check: the transport, and what is to be closed.
+// session is one run of a check: the transport, and the functions that close what it has
+// opened.
 type session struct {
 	h      Harness
 	ctx    context.Context
@@ -31,7 +32,7 @@ func newSession(ctx context.Context, h Harness) *session {
 	return s
 }
 
-// atEnd has f called when the check is over, the last first.
+// atEnd registers a function that is called when the check is over, the last one first.
 func (s *session) atEnd(f func()) { s.ends = append(s.ends, f) }
 
 func (s *session) end() {
@@ -47,14 +48,14 @@ func (s *session) end() {
 func (s *session) settled(before goleak.Option) error {
 	end := time.Now().Add(s.h.within())
 	for {
-		err := goleak.Find(before) // looks again and again for half a second
+		err := goleak.Find(before) // retries for half a second
 		if err == nil || time.Now().After(end) {
 			return err
 		}
 	}
 }
 
-// within runs a step that may not return by itself.
+// within runs a step that may not return, and fails if it does not in time.
 func (s *session) within(what string, step func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- step() }()
@@ -80,7 +81,8 @@ func (s *session) await(what string, c <-chan struct{}) error {
 	}
 }
 
-// result waits for an error to be delivered, which it returns second.
+// result waits for an error on c, which it returns second. The first result is an error if none
+// comes in time.
 func (s *session) result(what string, c <-chan error) (late, result error) {
 	timer := time.NewTimer(s.h.within())
 	defer timer.Stop()
@@ -121,7 +123,7 @@ func (s *session) serveAt(t tandem.Transport, address string, opts ...server.Opt
 	return v, m, nil
 }
 
-// dial makes a client of the transport, with patience for slow machines.
+// dial returns a client of the transport, with timeouts for slow machines.
 func (s *session) dial(target string, opts ...client.Option) (*client.Client, error) {
 	return s.dialOver(s.h.client(), target, opts...)
 }
@@ -194,7 +196,7 @@ func (s *session) pairOn(ln net.Listener) (dialed, accepted net.Conn, err error)
 
 const greeting = "hello"
 
-// greeted reads the greeting. A TLS connection shakes hands with it.
+// greeted reads the greeting. A TLS connection does its handshake with it.
 func greeted(c net.Conn, within time.Duration) error {
 	if err := c.SetReadDeadline(time.Now().Add(within)); err != nil {
 		return err

@@ -1,6 +1,6 @@
-// Package transporttest is the behaviour suite for transports: what a client
-// and a server need of a connection, seen from both and from the connection
-// itself. A transport's test runs it over the real thing:
+// Package transporttest is the behaviour suite for transports: the properties that a client
+// and a server need of a connection, tested from both and on the connection
+// itself. A transport's test runs it over the real transport:
 //
 //	func TestBehaviour(t *testing.T) {
 //		transporttest.Run(t, func(t testing.TB) transporttest.Harness {
@@ -11,8 +11,8 @@
 //		})
 //	}
 //
-// The suite is tested too: its own tests hand it transports that are broken on
-// purpose and want it to find out.
+// The suite is tested, too: its own tests give it transports that are broken on
+// purpose, and each fault must be found.
 package transporttest
 
 import (
@@ -37,15 +37,15 @@ type Harness struct {
 	// system chooses.
 	Address func() string
 
-	// TLS says that connections are encrypted: handlers must find the state of
-	// it in their call's Peer.
+	// TLS is set if connections are encrypted: handlers must find the TLS state in their call's
+	// Peer.
 	TLS bool
 
-	// NoHalfClose says that a connection can't end one direction alone.
+	// NoHalfClose is set if a connection can't end one direction alone.
 	NoHalfClose bool
 
-	// Within is how long anything may take to happen; 20 s when it is 0. It is
-	// a bound for slow machines: nothing waits for it that works.
+	// Within bounds how long each step may take; 20 s when it is 0. It is for slow machines: a
+	// step that works does not wait for it.
 	Within time.Duration
 }
 
@@ -80,25 +80,25 @@ func Checks() []Check {
 		{"a server that closes is noticed", serverCloses},
 		{"a server that comes back is found", comesBack},
 		{"a peer that vanishes is noticed", vanishes},
-		{"a silent connection is closed and harms nobody", silent},
+		{"a silent connection is closed; others go on", silent},
 		{"first bytes come one at a time", trickle},
 		{"another protocol has the same port", otherProtocol},
 		{"TLS takes effect or is refused", startTLS},
 		{"draining loses no call", drains},
 		{"what was written before the close arrives", lastWords},
 		{"a half close leaves the other half", halfClose},
-		{"what answers a half close arrives", answersHalfClose},
+		{"a response to a half close arrives", answersHalfClose},
 		{"closing ends a write that waits", closeWhileWriting},
 		{"closing ends a read that waits", closeWhileReading},
 		{"a deadline ends a read, and the connection goes on", readDeadline},
 		{"a deadline ends a write that waits", writeDeadline},
 		{"closing a listener leaves its connections", listenerCloses},
-		{"dialing in vain ends in time and says where", nowhere},
+		{"a failed dial ends in time and names the address", nowhere},
 	}
 }
 
-// Run applies the check and returns what is wrong with the transport. It leaves
-// nothing open and nothing running, and it is wrong too if something is.
+// Run applies the check and returns what is wrong with the transport. It leaves nothing open
+// and no goroutine running; if something is left, that is an error, too.
 func (c Check) Run(ctx context.Context, h Harness) error {
 	before := goleak.IgnoreCurrent()
 	s := newSession(ctx, h)
@@ -113,8 +113,8 @@ func (c Check) Run(ctx context.Context, h Harness) error {
 	return nil
 }
 
-// Run applies every check to a harness of its own, each as a subtest. open
-// makes the harness; what it opens it closes by t.Cleanup.
+// Run applies every check to a harness of its own, each as a subtest. open makes the harness,
+// and closes by t.Cleanup what it opens.
 func Run(t *testing.T, open func(t testing.TB) Harness) {
 	t.Helper()
 	for _, c := range Checks() {

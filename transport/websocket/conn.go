@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	maxMessage = 64 << 10    // of those that we send: libraries have limits
-	partTime   = time.Second // for the close to be answered
+	maxMessage = 64 << 10    // bytes of the messages that we send: libraries have limits
+	partTime   = time.Second // for the peer to answer the close
 	copySize   = 16 << 10
 )
 
-// conn makes a connection of a WebSocket. A goroutine of its own receives: a
-// deadline in the middle of a message would otherwise end the connection.
+// conn makes a connection of a WebSocket. A goroutine of its own receives: otherwise a deadline
+// in the middle of a message would end the connection.
 type conn struct {
 	net.Conn // the one below: addresses
 
@@ -33,21 +33,22 @@ type conn struct {
 	writing sync.Mutex
 	closed  atomic.Bool
 
-	// The connection below has the deadline only while Write runs: the goroutine that
-	// receives answers pings, which an old one would let fail.
+	// The connection below has the write deadline only while Write runs: the goroutine that
+	// receives answers pings, and an old deadline would make those writes fail.
 	deadline sync.Mutex
 	writeBy  time.Time
 	inWrite  bool
 }
 
-// secured is one whose connection below is TLS.
+// secured is a conn whose connection below has TLS.
 type secured struct {
 	*conn
 	state func() tls.ConnectionState
 }
 
-// ConnectionState returns what is known of the TLS below. The protocol that was negotiated
-// there is the WebSocket's HTTP, not what the WebSocket carries, so there is none.
+// ConnectionState returns the TLS state of the connection below. Its NegotiatedProtocol is
+// empty: ALPN has chosen the WebSocket's HTTP there, not the protocol that the WebSocket
+// carries.
 func (c secured) ConnectionState() tls.ConnectionState {
 	state := c.state()
 	state.NegotiatedProtocol = ""
@@ -64,7 +65,7 @@ func newConn(w *ws.Conn, raw net.Conn) net.Conn {
 	return c
 }
 
-// receive moves what comes to the inbox until the connection ends.
+// receive moves received bytes to the inbox until the connection ends.
 func (c *conn) receive() {
 	err := c.receiveAll()
 	if s := ws.CloseStatus(err); s == ws.StatusNormalClosure || s == ws.StatusGoingAway {
@@ -115,9 +116,9 @@ func (c *conn) copyOf(message io.Reader) error {
 
 func (c *conn) Read(p []byte) (int, error) { return c.in.Read(p) }
 
-// Write sends p in binary messages. A write that does not end before its
-// deadline ends the connection: half a message can't be taken back. With an error a
-// message that was begun counts as written: the peer may have got all of it.
+// Write sends p in binary messages. A write that misses its deadline ends the connection, as
+// half a message can't be taken back. On an error the message that was begun counts as written:
+// the peer may have got all of it.
 func (c *conn) Write(p []byte) (done int, err error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -127,7 +128,7 @@ func (c *conn) Write(p []byte) (done int, err error) {
 	if err := c.bound(true); err != nil {
 		return 0, err
 	}
-	defer func() { _ = c.bound(false) }() // without a connection below the next write fails
+	defer func() { _ = c.bound(false) }() // if the connection below is closed, the next write fails
 	for done < len(p) {
 		n := min(len(p)-done, maxMessage)
 		if err := c.ws.Write(context.Background(), ws.MessageBinary, p[done:done+n]); err != nil {
@@ -138,8 +139,8 @@ func (c *conn) Write(p []byte) (done int, err error) {
 	return done, nil
 }
 
-// bound puts the deadline on the connection below when a write begins, and takes it
-// away when it ends.
+// bound sets the deadline of the connection below when a write begins, and removes it when the
+// write ends.
 func (c *conn) bound(inWrite bool) error {
 	c.deadline.Lock()
 	defer c.deadline.Unlock()
@@ -153,7 +154,7 @@ func (c *conn) bound(inWrite bool) error {
 	return c.Conn.SetWriteDeadline(time.Time{})
 }
 
-// SetWriteDeadline is for the write that runs, and later ones.
+// SetWriteDeadline applies to the running write, and to later ones.
 func (c *conn) SetWriteDeadline(t time.Time) error {
 	c.deadline.Lock()
 	defer c.deadline.Unlock()
@@ -173,8 +174,8 @@ func (c *conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.in.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// Close says goodbye, unless a write waits, and gives the peer a second to say so
-// too: what was written before is then with it. Close does not wait for that.
+// Close sends a close frame, unless a write waits, and gives the peer a second to answer it:
+// then the peer has received what was written before. Close does not wait for that.
 func (c *conn) Close() error {
 	if !c.closed.CompareAndSwap(false, true) {
 		return net.ErrClosed
@@ -188,7 +189,7 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// part ends the connection, in good order if the peer answers in time.
+// part ends the connection, after the peer's answer if that comes in time.
 func (c *conn) part(status ws.StatusCode, reason string) {
 	c.deadline.Lock()
 	err := c.Conn.SetDeadline(time.Now().Add(partTime))

@@ -13,7 +13,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport/websocket"
 )
 
-// A web server that is there already carries calls on one of its paths.
+// An existing web server carries calls on one of its paths.
 func ExampleNewHandler() {
 	h := websocket.NewHandler(websocket.WithOrigins("app.example.com"))
 	mux := http.NewServeMux()

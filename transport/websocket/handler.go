@@ -16,8 +16,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// Handler is a path of an HTTP server whose WebSockets a tandem server serves:
-// it is both an [http.Handler] and a [net.Listener].
+// Handler serves the WebSockets of one path of an HTTP server to a tandem server: it is both an
+// [http.Handler] and a [net.Listener].
 //
 //	h := websocket.NewHandler()
 //	http.Handle("/rpc", h)
@@ -30,22 +30,22 @@ type Handler struct {
 	closed chan struct{}
 }
 
-// NewHandler returns a handler; [WithPath] and [WithPending] mean nothing to it,
-// as the HTTP server looks after both.
+// NewHandler returns a handler. [WithPath] and [WithPending] have no effect on it: the HTTP
+// server decides both.
 func NewHandler(opts ...Option) *Handler { return newHandler(mounted{}, newOptions(opts)) }
 
 func newHandler(addr net.Addr, o options) *Handler {
 	return &Handler{opts: o, addr: addr, conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// mounted is the address of a handler that does not know where it is.
+// mounted is the address of a handler that does not know its own.
 type mounted struct{}
 
 func (mounted) Network() string { return "websocket" }
 func (mounted) String() string  { return "mounted" }
 
-// ServeHTTP makes the request's connection a WebSocket and hands it to Accept. It
-// returns when that has taken it.
+// ServeHTTP makes the request's connection a WebSocket and passes it to Accept. It returns when
+// Accept has taken it.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-h.closed:
@@ -56,7 +56,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	taker := &hijack{ResponseWriter: w}
 	conn, err := ws.Accept(taker, r, &ws.AcceptOptions{Subprotocols: []string{Subprotocol}, OriginPatterns: h.opts.origins})
 	if err != nil {
-		return // the answer says why
+		return // the HTTP response has the reason
 	}
 	c := newConn(conn, taker.conn)
 	if conn.Subprotocol() != Subprotocol {
@@ -71,7 +71,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// hijack remembers the connection that is taken over.
+// hijack stores the connection that is taken over.
 type hijack struct {
 	http.ResponseWriter
 	conn net.Conn
@@ -94,18 +94,18 @@ func (h *Handler) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends Accept. Connections that were accepted live on.
+// Close ends Accept. Connections that were accepted stay open.
 func (h *Handler) Close() error {
 	h.once.Do(func() { close(h.closed) })
 	return nil
 }
 
-// Secure refuses TLS, which is beneath the HTTP server.
+// Secure returns an error: TLS belongs to the HTTP server.
 func (h *Handler) Secure(*tls.Config) (net.Listener, error) {
 	return nil, errors.New("TLS is beneath WebSockets: leave out WithTLS, and give TLS to the HTTP server, or serve a transport of websocket.New by its name")
 }
 
-// Addr returns an address that says that the handler does not know its own.
+// Addr returns an address that stands for an unknown one.
 func (h *Handler) Addr() net.Addr { return h.addr }
 
 // listener is a handler with an HTTP server of its own.
@@ -154,12 +154,12 @@ type pending struct {
 	conns transport.Handshakes[net.Conn]
 }
 
-// minHandshake is how long a connection may always take: honest clients that come all at
-// once are quicker.
+// minHandshake is how long a connection may always take. Clients that all connect at once are
+// quicker.
 const minHandshake = 100 * time.Millisecond
 
-// follow keeps count. A new connection takes the place of the one that
-// [transport.Handshakes] names, unless that is new, too: then it is closed itself.
+// follow counts connections. A new connection replaces the one that [transport.Handshakes]
+// selects, unless that is new, too: then the new connection is closed.
 func (p *pending) follow(c net.Conn, s http.ConnState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -182,8 +182,8 @@ func (p *pending) follow(c net.Conn, s http.ConnState) {
 	}
 }
 
-// cut closes a connection without a word: TLS would wait until its alert is taken. The HTTP
-// server notices.
+// cut closes a connection without TLS's closing alert, which a peer that does not read would
+// delay. The HTTP server notices.
 func cut(c net.Conn) {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
@@ -191,14 +191,14 @@ func cut(c net.Conn) {
 	_ = c.Close()
 }
 
-// Close stops listening. Connections that were accepted live on.
+// Close stops listening. Connections that were accepted stay open.
 func (l *listener) Close() error {
 	err := errors.Join(l.Handler.Close(), l.http.Close())
 	<-l.done
 	return err
 }
 
-// address is the inner listener's, and the path.
+// address is the inner listener's address, with the path.
 type address struct {
 	net.Addr
 	path string

@@ -13,7 +13,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport/websocket"
 )
 
-// A page of a browser calls, with the WebSocket that browsers have.
+// A script calls a method with the WebSocket that browsers have.
 func TestScript(t *testing.T) {
 	node := os.Getenv("NODE")
 	if node == "" {

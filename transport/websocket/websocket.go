@@ -1,5 +1,5 @@
-// Package websocket carries connections over WebSockets (RFC 6455): through
-// HTTP proxies and load balancers, beside a web server's pages, and from
+// Package websocket makes connections over WebSockets (RFC 6455): through
+// HTTP proxies and load balancers, on the port of a web server, and from
 // browsers.
 //
 //	srv := server.New(server.WithTransport("ws", websocket.New(transport.TCP())))
@@ -8,15 +8,15 @@
 //	c, err := client.Dial("ws://host:8080", client.WithTransport("ws", websocket.New(transport.TCP())))
 //
 // With WithTLS of client and server, or [transport.TLS] inside, it is encrypted, which
-// programs in other languages know as wss://. [NewHandler] makes a path of an HTTP server that is there
-// already a listener.
+// programs in other languages know as wss://. [NewHandler] makes a path of an existing HTTP server
+// a listener.
 //
 // # On the wire
 //
-// Both sides ask for the subprotocol [Subprotocol] and send binary messages.
-// Their bytes, one message after the other, are the connection: where a message
-// ends means nothing. Text is refused. Nothing is compressed, since what is
-// compressed before anybody is known costs memory. There is no half close: a
+// Both sides request the subprotocol [Subprotocol] and send binary messages.
+// The connection is their bytes, one message after the other: where a message
+// ends has no meaning. Text is refused. Nothing is compressed, since decompressing
+// data of peers that are not authenticated yet takes memory. There is no half close: a
 // close frame ends both directions.
 package websocket
 
@@ -36,7 +36,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// Subprotocol is what both sides name in Sec-WebSocket-Protocol.
+// Subprotocol is the name that both sides use in Sec-WebSocket-Protocol.
 const Subprotocol = "tandem"
 
 // Option changes a transport or a handler.
@@ -63,27 +63,26 @@ func newOptions(opts []Option) options {
 	return o
 }
 
-// WithPath sets the path: of the listener, which answers others with 404, and of
-// addresses that name none. The default is "/".
+// WithPath sets the path of the listener, which answers other paths with 404, and of addresses
+// without a path. The default is "/".
 func WithPath(path string) Option {
 	return func(o *options) { o.path = "/" + strings.TrimPrefix(path, "/") }
 }
 
-// WithOrigins lets pages of other hosts connect: patterns of hosts as
-// "*.example.com", or of schemes and hosts as "https://*.example.com". Without it
-// a browser may connect if its page is of the host that it connects to; programs
-// that are no browsers name no origin, and are not asked for one.
+// WithOrigins lets pages of other hosts connect. Patterns are hosts, such as "*.example.com",
+// or schemes and hosts, such as "https://*.example.com". Without it a browser may connect only
+// from a page of the same host; programs that are not browsers send no origin, and are not
+// restricted.
 func WithOrigins(patterns ...string) Option {
 	return func(o *options) { o.origins = append(o.origins, patterns...) }
 }
 
-// WithHeader adds a header to the requests of a client: a token, say, for whatever
-// stands in front of the server. The methods' metadata is another matter.
+// WithHeader adds a header to the requests of a client, such as a token for a proxy in front of
+// the server. It is not the metadata of calls.
 func WithHeader(key, value string) Option { return func(o *options) { o.header.Add(key, value) } }
 
-// WithPending sets how many connections a listener holds at most that have not
-// become WebSockets yet, and for how long; 1,024 and 5 s by default. Further ones
-// are closed.
+// WithPending sets how many connections that have not become WebSockets yet a listener holds at
+// most, and for how long; 1,024 and 5 s by default. Further ones are closed.
 func WithPending(most int, within time.Duration) Option {
 	return func(o *options) { o.pending, o.hello = max(1, most), max(within, time.Millisecond) }
 }
@@ -93,14 +92,13 @@ type carrier struct {
 	opts  options
 }
 
-// New returns the transport over another one: [transport.TCP],
-// [transport.TLS], a proxy's, unix sockets. An address is the inner transport's,
-// with a path or without: host:port/path.
+// New returns the transport over another one: [transport.TCP], [transport.TLS], a proxy's, unix
+// sockets. An address is that of the inner transport, with or without a path: host:port/path.
 func New(inner tandem.Transport, opts ...Option) tandem.Transport {
 	return &carrier{inner, newOptions(opts)}
 }
 
-// Secure returns the transport with TLS beneath the WebSockets, as wss:// has it.
+// Secure returns the transport with TLS beneath the WebSockets, as in wss://.
 func (t *carrier) Secure(config *tls.Config) (tandem.Transport, error) {
 	config = config.Clone()
 	config.NextProtos = []string{"http/1.1"} // a WebSocket begins with a request of HTTP/1.1
@@ -132,14 +130,14 @@ func (t *carrier) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return newConn(conn, raw), nil
 }
 
-// upgrade asks the server at the other end of raw to make it a WebSocket.
+// upgrade requests a WebSocket from the server at the other end of raw.
 func (t *carrier) upgrade(ctx context.Context, raw net.Conn, host, path string) (*ws.Conn, error) {
 	once := &http.Transport{
 		DialContext:       func(context.Context, string, string) (net.Conn, error) { return transport.ExpectPlain(raw, nil), nil },
 		DisableKeepAlives: true,
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
-	conn, _, err := ws.Dial(ctx, "ws://"+host+path, &ws.DialOptions{ //nolint:bodyclose // ws.Dial says that nobody has to
+	conn, _, err := ws.Dial(ctx, "ws://"+host+path, &ws.DialOptions{ //nolint:bodyclose // the documentation of ws.Dial says that it need not be closed
 		HTTPClient:   &http.Client{Transport: once, CheckRedirect: stay},
 		HTTPHeader:   t.opts.header,
 		Subprotocols: []string{Subprotocol},
@@ -153,7 +151,7 @@ func (t *carrier) upgrade(ctx context.Context, raw net.Conn, host, path string) 
 	return conn, err
 }
 
-// stay follows no redirect: it would lead to another server over this connection.
+// stay follows no redirect: it would send the request for another server over this connection.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 func (t *carrier) Listen(ctx context.Context, address string) (net.Listener, error) {

@@ -116,16 +116,16 @@ func TestOrigins(t *testing.T) {
 		origin  string // %h is the server's own host
 		taken   bool
 	}{
-		"no browser":                    {nil, "", true},
-		"the same host":                 {nil, "http://%h", true},
-		"another host":                  {nil, "http://evil.example", false},
-		"another port":                  {nil, "http://127.0.0.1:1", false},
-		"no origin that anybody can be": {nil, "null", false},
-		"an allowed host":               {[]string{"app.example"}, "https://app.example", true},
-		"a host below":                  {[]string{"*.app.example"}, "https://a.app.example", true},
-		"a host that ends alike":        {[]string{"*.app.example"}, "https://evilapp.example", false},
-		"a host that begins alike":      {[]string{"app.example"}, "https://app.example.evil.example", false},
-		"another scheme":                {[]string{"https://app.example"}, "http://app.example", false},
+		"no browser":               {nil, "", true},
+		"the same host":            {nil, "http://%h", true},
+		"another host":             {nil, "http://evil.example", false},
+		"another port":             {nil, "http://127.0.0.1:1", false},
+		"an opaque origin":         {nil, "null", false},
+		"an allowed host":          {[]string{"app.example"}, "https://app.example", true},
+		"a host below":             {[]string{"*.app.example"}, "https://a.app.example", true},
+		"a host that ends alike":   {[]string{"*.app.example"}, "https://evilapp.example", false},
+		"a host that begins alike": {[]string{"app.example"}, "https://app.example.evil.example", false},
+		"another scheme":           {[]string{"https://app.example"}, "http://app.example", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			address := serve(t, websocket.WithOrigins(c.allowed...))
@@ -134,7 +134,7 @@ func TestOrigins(t *testing.T) {
 				host, _, _ := strings.Cut(address, "/")
 				header.Set("Origin", strings.ReplaceAll(c.origin, "%h", host))
 			}
-			conn, resp, err := ws.Dial(t.Context(), "ws://"+address, &ws.DialOptions{ //nolint:bodyclose // nobody has to, says Dial
+			conn, resp, err := ws.Dial(t.Context(), "ws://"+address, &ws.DialOptions{ //nolint:bodyclose // needless, says Dial
 				HTTPHeader: header, Subprotocols: []string{websocket.Subprotocol},
 			})
 			if err == nil {
@@ -147,8 +147,9 @@ func TestOrigins(t *testing.T) {
 	}
 }
 
-// What asks for no subprotocol, or for another one, or says text, is told so.
-func TestStrangersAreTold(t *testing.T) {
+// A client that requests no subprotocol, or another one, or sends text, gets a close frame with
+// the reason.
+func TestRefusedClientsGetTheReason(t *testing.T) {
 	address := serve(t, websocket.WithPath("/rpc"))
 	for name, c := range map[string]struct {
 		protocols []string
@@ -160,7 +161,7 @@ func TestStrangersAreTold(t *testing.T) {
 		"text":                {[]string{websocket.Subprotocol}, ws.MessageText, ws.StatusUnsupportedData},
 	} {
 		t.Run(name, func(t *testing.T) {
-			conn, _, err := ws.Dial(t.Context(), "ws://"+address, &ws.DialOptions{Subprotocols: c.protocols}) //nolint:bodyclose // nobody has to, says Dial
+			conn, _, err := ws.Dial(t.Context(), "ws://"+address, &ws.DialOptions{Subprotocols: c.protocols}) //nolint:bodyclose // needless, says Dial
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -184,7 +185,7 @@ func TestStrangersAreTold(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// The deadline of a write that has ended does not meet the answer to a ping.
+// The deadline of a write that has ended does not apply to the answer to a ping.
 func TestPingAfterWriteDeadline(t *testing.T) {
 	ln, err := websocket.New(transport.TCP()).Listen(t.Context(), loopback())
 	if err != nil {
@@ -196,7 +197,7 @@ func TestPingAfterWriteDeadline(t *testing.T) {
 		c, _ := ln.Accept() // the dial fails too
 		accepted <- c
 	}()
-	conn, _, err := ws.Dial(t.Context(), "ws://"+ln.Addr().String(), &ws.DialOptions{Subprotocols: []string{websocket.Subprotocol}}) //nolint:bodyclose // nobody has to, says Dial
+	conn, _, err := ws.Dial(t.Context(), "ws://"+ln.Addr().String(), &ws.DialOptions{Subprotocols: []string{websocket.Subprotocol}}) //nolint:bodyclose // needless, says Dial
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +217,7 @@ func TestPingAfterWriteDeadline(t *testing.T) {
 	if _, p, err := conn.Read(ctx); string(p) != "hello" || err != nil {
 		t.Fatalf("%q, %v", p, err)
 	}
-	conn.CloseRead(ctx) // it reads the answer
+	conn.CloseRead(ctx) // so that it reads the answer
 	if err := conn.Ping(ctx); err != nil {
 		t.Error(err)
 	}
@@ -225,7 +226,8 @@ func TestPingAfterWriteDeadline(t *testing.T) {
 	}
 }
 
-// A server that is none, or has another path, or sends elsewhere, is no server.
+// Dial fails with the reason for a server without WebSockets, with another path, or with a
+// redirect.
 func TestDialSaysWhatIsWrong(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/moved" {
@@ -256,7 +258,7 @@ func TestDialSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// Connections that don't become WebSockets are closed in time, and are few.
+// Connections that do not become WebSockets are closed in time, and their number is bounded.
 func TestPendingIsBounded(t *testing.T) {
 	address := serve(t, websocket.WithPending(3, 300*time.Millisecond))
 	var conns []net.Conn
@@ -306,7 +308,7 @@ func TestSilentConnectionsMakeRoom(t *testing.T) {
 	}
 }
 
-// endpoints returns those of the first instance that a memory registry lists.
+// endpoints returns the endpoints of the first instance that a memory registry lists.
 func endpoints(t *testing.T, list *registry.Memory) (found []tandem.Endpoint) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -323,13 +325,13 @@ func endpoints(t *testing.T, list *registry.Memory) (found []tandem.Endpoint) {
 	return found
 }
 
-// A server is listed where it can be reached: one on all interfaces by the host's name,
-// a mounted handler only where the user says.
-func TestWhereItIsListed(t *testing.T) {
+// A server is listed where it can be reached: one on all interfaces under the host's name, a
+// mounted handler only where the instance names its endpoints.
+func TestListedAddresses(t *testing.T) {
 	all, nowhere, named := registry.NewMemory(), registry.NewMemory(), registry.NewMemory()
 	at := tandem.Endpoint{Transport: "ws", Address: "example.org/rpc"}
 	listens := server.New(server.WithTransport("ws", websocket.New(transport.TCP())), server.WithRegistrar(all, tandem.Instance{}))
-	mounts := server.New(server.WithRegistrar(nowhere, tandem.Instance{}), // this is the first to be listed, or not
+	mounts := server.New(server.WithRegistrar(nowhere, tandem.Instance{}), // it would be listed first
 		server.WithRegistrar(named, tandem.Instance{Endpoints: []tandem.Endpoint{at}}))
 	done := make(chan error, 2)
 	go func() { done <- listens.Serve("ws", ":0/rpc") }()
