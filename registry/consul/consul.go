@@ -64,7 +64,7 @@
 //
 // An agent that was down for longer than the time to live starts with every check
 // critical, until each server has renewed its check. Meanwhile the list is short or
-// empty; a [registry.Keeper] keeps the missing instances as suspects.
+// empty; a [registry.Keeper] keeps instances when a list collapses like that.
 package consul
 
 import (
