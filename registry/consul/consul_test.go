@@ -42,7 +42,7 @@ func TestHostileServices(t *testing.T) {
 	checkLogged(t, log, r.own)
 }
 
-// checkLogged wants one line for each hostile entry.
+// checkLogged checks that each hostile service is logged once.
 func checkLogged(t *testing.T, log *lines, p place) {
 	for id := range hostile(p) {
 		if n := strings.Count(log.String(), "/"+id+" "); n != 1 {
