@@ -44,9 +44,9 @@ type Registrar interface {
 
 // Registration is one listed instance. It is safe for concurrent use.
 type Registration interface {
-	// Update replaces the listed instance by one with the same ID; it fails
-	// for another ID and after Close. When it fails, the instance stays
-	// listed as before.
+	// Update replaces the listed instance by one with the same ID, and fails
+	// for another ID. When it fails, the instance stays listed as before.
+	// After Close it fails.
 	Update(ctx context.Context, in tandem.Instance) error
 	// Close takes the instance off the list and releases everything, even
 	// when it returns an error. A second Close does nothing.

@@ -38,8 +38,8 @@ type faults struct {
 	silentOnOutage  bool // an outage is not delivered
 	losesEvent      bool // a removal is not delivered
 	losesThird      bool // every third change is not delivered
-	goesBack        bool // revisions restart at 0
-	standsStill     bool // revisions never grow
+	goesBack        bool // revisions decrease
+	standsStill     bool // revisions do not change
 	leaks           bool // Watch leaves a goroutine behind
 	neverEnds       bool // Watch does not end with its context
 	forgetsTags     bool // metadata is lost
