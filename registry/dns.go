@@ -23,7 +23,7 @@ const (
 	dnsFirstRetry  = time.Second     // after the first failure; doubles from there
 )
 
-// Lookup is what the DNS resolver asks. [*net.Resolver] is one.
+// Lookup looks names up for the resolver of [DNSWith]. [*net.Resolver] implements it.
 type Lookup interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 	LookupSRV(ctx context.Context, service, proto, name string) (string, []*net.SRV, error)
@@ -42,20 +42,20 @@ type Lookup interface {
 //	transport=tcp   the transport of the endpoints; tcp unless given
 //	protocol=grpc   the protocol of the endpoints; tandem's own unless given
 //
-// Intervals vary by a tenth, so that many clients don't ask together. A failed
-// lookup, which a name without records is too, is a Snapshot with Err and is
-// tried again after 1 s, 2 s and so on up to the interval. A client that has lost its
-// last connection does not wait for the interval: it has the name looked up at once,
-// and while it finds nobody again after 1 s, 2 s and so on.
+// Intervals vary by a tenth, so that many clients don't ask at the same time. A failed
+// lookup (a name without records is one) delivers a Snapshot with Err and is retried
+// after 1 s, 2 s and so on up to the interval. When a client has lost its last
+// connection, the name is looked up at once and, while no instance can be reached,
+// again after 1 s, 2 s and so on up to the interval.
 //
-// How long a name server lets an answer be kept does not matter here: Go's resolver
-// does not tell. Where names change more often than every 30 s, say so by an interval;
-// the system's cache, if there is one, knows how long an answer holds.
+// The time to live of DNS records is not used, because Go's resolver does not report
+// it. Where names change more often than every 30 s, set a shorter interval; the
+// system's DNS cache, if there is one, applies the time to live.
 //
 // An instance's ID is transport://address.
 func DNS() Resolver { return DNSWith(net.DefaultResolver) }
 
-// DNSWith is [DNS] with a lookup of the caller's.
+// DNSWith is [DNS] with the caller's Lookup.
 func DNSWith(lookup Lookup) Resolver { return dnsResolver{lookup} }
 
 type dnsResolver struct{ lookup Lookup }
@@ -99,12 +99,12 @@ func (dnsResolver) Check(target Target) error {
 	return err
 }
 
-// dnsQuery is what a dns target asks for.
+// dnsQuery is a parsed dns target.
 type dnsQuery struct {
 	name     string
 	port     string // "" for SRV
 	interval time.Duration
-	endpoint tandem.Endpoint // of every instance, save for its address
+	endpoint tandem.Endpoint // of every instance, without the address
 }
 
 func parseDNS(target Target) (dnsQuery, error) {
@@ -136,8 +136,8 @@ func parseDNS(target Target) (dnsQuery, error) {
 	return q, nil
 }
 
-// pause returns how long to wait after a lookup that ended a row of failures
-// (0 after a success). random is from [0,1).
+// pause returns how long to wait after a lookup; failures is the number of failed
+// lookups in a row, 0 after a success. random is in [0,1).
 func (q dnsQuery) pause(failures int, random float64) time.Duration {
 	if failures == 0 {
 		return time.Duration(float64(q.interval) * (0.9 + 0.2*random))
@@ -146,9 +146,9 @@ func (q dnsQuery) pause(failures int, random float64) time.Duration {
 	return time.Duration(float64(wait) * (0.5 + 0.5*random))
 }
 
-// rest waits after a lookup until the next is due, by itself or because now has
-// received, which it reports. After lookups that were asked for in a row it pauses
-// as after failures.
+// rest waits until the next lookup is due and reports whether now received while it
+// waited, which makes the lookup due sooner. prompts is the number of lookups in a row
+// that now made due sooner: the pause grows with it as it does with failures.
 func (q dnsQuery) rest(ctx context.Context, now <-chan struct{}, failures, prompts int) (prompted bool, err error) {
 	due := time.Now().Add(q.pause(failures, rand.Float64()))
 	soon := time.Now().Add(q.pause(prompts+1, rand.Float64()))
@@ -195,8 +195,8 @@ func (q dnsQuery) askIP(ctx context.Context, lookup Lookup) ([]tandem.Instance, 
 }
 
 func (q dnsQuery) askSRV(ctx context.Context, lookup Lookup) ([]tandem.Instance, error) {
-	// net.Resolver drops records that make no sense and then returns the
-	// others with an error; those are as good as any.
+	// net.Resolver drops invalid records and then returns the others together
+	// with an error. The others are valid.
 	_, records, err := lookup.LookupSRV(ctx, "", "", q.name)
 	if len(records) == 0 {
 		return nil, cmp.Or(err, errors.New(q.name+" has no SRV record"))
@@ -222,8 +222,8 @@ func (q dnsQuery) askSRV(ctx context.Context, lookup Lookup) ([]tandem.Instance,
 // would mean the default. RFC 2782 gives weight 0 "a very small chance".
 func srvWeight(w uint16) int { return min(max(int(w), 1), tandem.MaxWeight) }
 
-// dnsList gathers instances, each address once: answers may repeat one, and an
-// IPv4 address may come in two forms.
+// dnsList collects instances, each address once: a response may repeat an
+// address, and an IPv4 address may come in two forms.
 type dnsList struct {
 	endpoint tandem.Endpoint
 	list     []tandem.Instance

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// fakeDNS is a Lookup that answers as it is told. Tests in one bubble change
-// it between lookups.
+// fakeDNS is a Lookup whose answers a test sets. Tests in a synctest bubble
+// change them between lookups.
 type fakeDNS struct {
 	mu    sync.Mutex
 	ips   []netip.Addr
@@ -46,7 +46,7 @@ func (f *fakeDNS) LookupSRV(_ context.Context, service, proto, name string) (str
 	return name, f.srv, f.err
 }
 
-// watched runs a Watch in the background of a bubble.
+// watched runs a Watch in a goroutine of a bubble and returns its snapshots.
 func watched(t *testing.T, r Resolver, target string) <-chan Snapshot {
 	snapshots := make(chan Snapshot, 100)
 	go func() {
@@ -213,7 +213,7 @@ func TestDNSOverUDP(t *testing.T) {
 	}
 }
 
-// A nameServer answers for svc.test: RFC 1035 by hand, as much as it takes.
+// A nameServer answers for svc.test. It implements as much of RFC 1035 as the test needs.
 type nameServer struct{ conn net.PacketConn }
 
 func newNameServer(t *testing.T) *nameServer {
@@ -251,7 +251,7 @@ func (s *nameServer) serve() {
 	}
 }
 
-// answer makes the response to a query of one question.
+// answer returns the response to a query of one question.
 func answer(query []byte) []byte {
 	const header = 12
 	end := header
@@ -301,9 +301,9 @@ func record(name string, kind uint16) (data []byte, known bool) {
 	return nil, name == "svc.test"
 }
 
-// Who can reach nothing has the name looked up at once, and less and less often while
-// that goes on.
-func TestDNSIsPrompted(t *testing.T) {
+// When the client can reach no instance, the name is looked up at once, and at growing
+// intervals while that continues.
+func TestDNSLooksUpAtOnceWhenUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dns := &fakeDNS{}
 		dns.set(nil, "10.0.0.1")
@@ -334,7 +334,7 @@ func TestDNSIsPrompted(t *testing.T) {
 		if n := asked() - before; n < 8 || n > 13 { // 1, 2, 4 … seconds, or half of that
 			t.Errorf("looked up %d times in ten minutes without a server", n)
 		}
-		time.Sleep(2 * time.Hour) // all is well
+		time.Sleep(2 * time.Hour) // instances can be reached again
 		dns.set(nil, "10.0.0.3")
 		start = time.Now()
 		now <- struct{}{}

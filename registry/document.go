@@ -9,46 +9,46 @@ import (
 	"time"
 )
 
-// Documents are small texts that a registry keeps under keys of their own, such as the
-// policies of clients, and beside each what its readers report of it. It is safe for
-// concurrent use.
+// Documents is implemented by registries that store documents: small texts under keys
+// of their own, such as the policies of clients. Next to each document its readers put
+// reports. It is safe for concurrent use.
 type Documents interface {
-	// WatchDocument delivers the document, and then every new one, to update, one
-	// call at a time, until ctx ends; then it returns ctx's error. While it can't be
-	// read, or does not exist or is empty, it delivers why, once, and goes on trying.
-	// It returns early only for a key that can never work.
+	// WatchDocument delivers the document, and then every new version, to update, one
+	// call at a time, until ctx ends; then it returns ctx's error. While the document
+	// can't be read, does not exist or is empty, it delivers the reason once, as err,
+	// and keeps trying. It returns early only for a key that can never work.
 	WatchDocument(ctx context.Context, key string, update func(text []byte, err error)) error
-	// PutReport puts a report beside the document, in the place of what was put under
-	// the same name. It is gone after its life, or when the process that put it is
-	// known to be. There are up to [MaxReports] beside one document.
+	// PutReport puts a report next to the document and replaces the report of the same
+	// name. The registry removes it after its life, or when the process that put it is
+	// known to have ended. A document has at most [MaxReports] reports.
 	PutReport(ctx context.Context, key, name string, report []byte, life time.Duration) error
-	// Reports returns the reports beside the document by name.
+	// Reports returns the reports of the document by name.
 	Reports(ctx context.Context, key string) (map[string][]byte, error)
 }
 
-// DocumentWriter is implemented by registries that write documents, too. It is safe for
-// concurrent use.
+// DocumentWriter is implemented by registries that can also write documents. It is safe
+// for concurrent use.
 type DocumentWriter interface {
-	// WriteDocument puts a document under a key, in the place of the one before, whoever
-	// wrote that; an empty one takes it away. It fails when the registry can't say that
-	// it has taken the document; then it may have done so all the same.
+	// WriteDocument stores a document under a key and replaces the one before, whichever
+	// process wrote it; an empty text deletes the document. It fails unless the registry
+	// confirms the write; after an error the document may have been written all the same.
 	WriteDocument(ctx context.Context, key string, text []byte) error
 }
 
 // Bounds of documents and reports.
 const (
-	MaxDocument = 1 << 20  // bytes; a registry may take less
+	MaxDocument = 1 << 20  // bytes; a registry may have a lower limit
 	MaxReport   = 16 << 10 // bytes
-	MaxReports  = 5000     // beside one document
+	MaxReports  = 5000     // of one document
 )
 
-// ErrNoDocument is what a watch delivers while there is no document.
+// ErrNoDocument is the error that WatchDocument delivers while there is no document.
 var ErrNoDocument = errors.New("there is no such document")
 
-// ErrReports is what PutReport fails with when there are too many reports already.
+// ErrReports is the error of PutReport when the document has [MaxReports] reports already.
 var ErrReports = fmt.Errorf("there are %d reports beside the document already", MaxReports)
 
-// CheckDocument fails for a document that no registry takes.
+// CheckDocument fails for a document of more than [MaxDocument] bytes.
 func CheckDocument(text []byte) error {
 	if len(text) > MaxDocument {
 		return fmt.Errorf("the document has %d bytes, limit %d", len(text), MaxDocument)
@@ -56,7 +56,8 @@ func CheckDocument(text []byte) error {
 	return nil
 }
 
-// CheckReport fails for a report that no registry takes.
+// CheckReport fails for a report that no registry accepts: its name is empty or longer
+// than 256 bytes, it has more than [MaxReport] bytes, or its life is not 1 s to 24 h.
 func CheckReport(name string, report []byte, life time.Duration) error {
 	switch {
 	case name == "" || len(name) > 256:
@@ -69,22 +70,23 @@ func CheckReport(name string, report []byte, life time.Duration) error {
 	return nil
 }
 
-// DocumentFollower keeps a watch of a document going. Both fields must be set.
+// DocumentFollower watches a document for a registry's WatchDocument: it runs Session
+// again whenever that ends. Both fields must be set.
 type DocumentFollower struct {
 	Name string // of the registry, for errors: "etcd registry"
-	// Session reads the document and gives it to deliver, empty when there is none, and
-	// every change after that, one at a time, until something fails or ctx ends. It is
-	// called again and again, each time to begin from the start.
+	// Session reads the document and passes it to deliver, empty when there is none, and
+	// then every change, one call at a time, until something fails or ctx ends. Each call
+	// of Session starts from the beginning.
 	Session func(ctx context.Context, deliver func(text []byte)) error
 }
 
-// rereadDocument is after which time, at most, a session is ended for the next to read
-// the document again, lest a change that went unseen stays unseen.
+// rereadDocument is the longest time of one session. The next session reads the document
+// again, so that a missed change is noticed.
 const rereadDocument = 45 * time.Second
 
-// Follow calls Session again and again until ctx ends, and delivers what it reads, and
-// its failures, to update. It returns ctx's error. It is what a registry's
-// WatchDocument consists of.
+// Follow calls Session again and again until ctx ends, and delivers the texts it reads
+// and its failures to update. It returns ctx's error. A registry's WatchDocument consists
+// of a call of Follow.
 func (f DocumentFollower) Follow(ctx context.Context, update func(text []byte, err error)) error {
 	feed := documentFeed{update: update}
 	failures := 0
@@ -112,11 +114,11 @@ func (f DocumentFollower) Follow(ctx context.Context, update func(text []byte, e
 	return ctx.Err()
 }
 
-// documentFeed delivers what is new.
+// documentFeed delivers texts and failures that differ from the last delivery.
 type documentFeed struct {
 	update func(text []byte, err error)
-	last   []byte // nil before the first
-	failed string // the failure that was delivered since
+	last   []byte // the text delivered last; nil before the first
+	failed string // the failure delivered after it; "" for none
 }
 
 func (f *documentFeed) deliver(text []byte) {

@@ -12,13 +12,13 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// A session that has said nothing new for long is ended for another one.
+// A session ends after its time, and the next one reads a change that it missed.
 func TestDocumentIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sessions := 0
 		f := registry.DocumentFollower{Name: "test registry", Session: func(ctx context.Context, deliver func([]byte)) error {
 			sessions++
-			deliver(fmt.Appendf(nil, "the same, %d", min(sessions, 3))) // whose changes it does not hear
+			deliver(fmt.Appendf(nil, "the same, %d", min(sessions, 3))) // and is not notified of changes
 			<-ctx.Done()
 			return ctx.Err()
 		}}
@@ -35,8 +35,8 @@ func TestDocumentIsReadAgain(t *testing.T) {
 	})
 }
 
-// What fails again and again is said once, and tried ever more seldom.
-func TestDocumentFailsOnce(t *testing.T) {
+// A failure that repeats is delivered once, and the pauses between sessions grow.
+func TestDocumentFailureIsDeliveredOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sessions := 0
 		f := registry.DocumentFollower{Name: "test registry", Session: func(context.Context, func([]byte)) error {

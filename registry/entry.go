@@ -7,12 +7,12 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// MaxEntry is how large an instance may be as a registry stores it, in bytes.
+// MaxEntry is the largest size of an instance as a registry stores it, in bytes.
 const MaxEntry = 64 << 10
 
 // Encode returns the instance as JSON, which is how registries store it unless
-// they have a form of their own. It fails for one that is not valid or takes more
-// than [MaxEntry].
+// they have a format of their own. It fails for an instance that is not valid or
+// takes more than [MaxEntry].
 func Encode(in tandem.Instance) ([]byte, error) {
 	if err := in.Validate(); err != nil {
 		return nil, err
@@ -27,8 +27,8 @@ func Encode(in tandem.Instance) ([]byte, error) {
 	return data, nil
 }
 
-// Decode parses what [Encode] made. Unknown fields are ignored: later versions may
-// write some. What it returns without an error is valid.
+// Decode parses the output of [Encode]. It ignores unknown fields, because later
+// versions may write more fields. An instance returned without an error is valid.
 func Decode(data []byte) (tandem.Instance, error) {
 	var in tandem.Instance
 	if len(data) > MaxEntry {

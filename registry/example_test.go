@@ -57,7 +57,7 @@ func ExampleDNS() {
 	// target "dns://arith.example?interval=1m": address arith.example: missing port in address; want host:port
 }
 
-// Who can reach nothing on a list has the name looked up again at once.
+// A client that can reach no instance of the list has the name looked up again at once.
 func ExamplePoller() {
 	target, err := registry.ParseTarget("dns://127.0.0.1:8972?interval=1h")
 	if err != nil {
@@ -70,7 +70,7 @@ func ExamplePoller() {
 	unreachable <- struct{}{}
 	err = registry.DNS().(registry.Poller).Poll(ctx, target, unreachable, func(s registry.Snapshot) {
 		fmt.Println(s.Instances[0].ID)
-		cancel() // it would go on
+		cancel() // ends Poll
 	})
 	fmt.Println(err)
 	// Output:
@@ -97,7 +97,7 @@ func ExampleMemory() {
 	// one 50
 }
 
-// An outage leaves the list as it is; an empty list is not believed at once.
+// An outage leaves the list as it is; instances that vanish together become suspects.
 func ExampleKeeper() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -129,7 +129,7 @@ func ExampleKeeper() {
 	// context canceled
 }
 
-// A resolver reads as often as it likes; its watcher hears of changes.
+// A resolver may read as often as it likes; the Feed delivers only changes.
 func ExampleFeed() {
 	feed := registry.NewFeed(func(s registry.Snapshot) {
 		fmt.Println(s.Revision, len(s.Instances), s.Err)

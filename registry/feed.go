@@ -17,7 +17,7 @@ type Feed struct {
 	update   func(Snapshot)
 	last     []tandem.Instance // delivered last
 	revision uint64            // of last; 0 before the first list
-	failing  bool              // an Err was delivered since
+	failing  bool              // an Err was delivered after last
 }
 
 // NewFeed returns a Feed that delivers to update.
@@ -47,8 +47,8 @@ func (f *Feed) Fail(err error) {
 
 func byID(a, b tandem.Instance) int { return cmp.Compare(a.ID, b.ID) }
 
-// equal compares every field. It is written out because it runs over whole
-// lists several times a second; a test finds a forgotten field.
+// equal compares every field. It does not use reflection because it runs over
+// whole lists several times a second; a test finds a forgotten field.
 func equal(a, b tandem.Instance) bool {
 	return a.ID == b.ID && a.Weight == b.Weight &&
 		a.Version == b.Version && a.Zone == b.Zone && a.Group == b.Group &&

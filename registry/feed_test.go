@@ -36,8 +36,8 @@ func TestFeed(t *testing.T) {
 	}
 }
 
-// Each field of an instance matters to equal, those of later versions too.
-func TestEqualSeesEveryField(t *testing.T) {
+// equal compares every field of an instance; the test fails when a new field is not compared.
+func TestEqualComparesEveryField(t *testing.T) {
 	base := tandem.Instance{}
 	if !equal(base, tandem.Instance{Tags: map[string]string{}, Services: []string{}}) {
 		t.Error("empty and nil differ")
@@ -76,7 +76,7 @@ func change(t *testing.T, v reflect.Value) {
 	}
 }
 
-func TestEqualComparesWhatIsPointedTo(t *testing.T) {
+func TestEqualComparesPositionAndLoad(t *testing.T) {
 	at := time.Unix(1, 0)
 	base := tandem.Instance{Position: &tandem.Position{Latitude: 1}, Load: &tandem.Load{At: at, Rate: 2}}
 	same := clone(base)

@@ -14,36 +14,38 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Follower keeps a watch of a registry going. Name and Session must be set.
+// Follower watches a registry for a resolver's Watch: it runs Session again whenever
+// that ends. Name and Session must be set.
 type Follower struct {
 	Name string // of the registry, for errors and the log: "etcd registry"
-	// Session reads the whole list into m, then follows its changes there until
-	// something fails or ctx ends. It is called again and again, each time to
-	// begin from the start. An error that is a [*tandem.Error] with code
-	// InvalidArgument ends the watch: the target can never work.
+	// Session reads the whole list into m, then applies every change to m until
+	// something fails or ctx ends. Each call of Session starts from the beginning.
+	// An error that is a [*tandem.Error] with code InvalidArgument ends the
+	// watch: the target can never work.
 	Session func(ctx context.Context, m *Mirror) error
-	// Settle is the least time between two deliveries, in which changes gather:
-	// 200 ms when 0.
+	// Settle is the least time between two deliveries; the changes of that time
+	// are delivered together. It is 200 ms when 0.
 	Settle time.Duration
-	// Relist is after which time, at most, a session is ended for the next to
-	// read the whole list, lest a change that went unseen stays unseen: 45 s when
-	// 0. Each time is random, from half of it.
+	// Relist is the longest time of one session, 45 s when 0. The next session
+	// reads the whole list again, so that a missed change is noticed. The time of
+	// a session is random, at least half of Relist.
 	Relist time.Duration
 	Log    *slog.Logger // gets a line for every entry that is dropped; may be nil
 }
 
-// errRelist ends a session whose time is over.
+// errRelist is the cause for which a session's context ends after its time.
 var errRelist = errors.New("time to read the whole list again")
 
-// Pauses between sessions that fail, with full jitter as for registrations.
+// Bounds of the longest pause after a failed session. Pauses have full jitter, as for
+// registrations.
 const (
 	firstRetry = 100 * time.Millisecond
 	mostRetry  = 5 * time.Second
 )
 
-// Follow calls Session again and again until ctx ends, delivers what it mirrors to
-// update, one call at a time, and its failures. It returns ctx's error. It is what
-// a resolver's Watch consists of.
+// Follow calls Session again and again until ctx ends, and delivers the mirrored list
+// and the failures of Session to update, one call at a time. It returns ctx's error. A
+// resolver's Watch consists of a call of Follow.
 func (f Follower) Follow(ctx context.Context, update func(Snapshot)) error {
 	f.Settle, f.Relist = orElse(f.Settle, 200*time.Millisecond), orElse(f.Relist, 45*time.Second)
 	if f.Log == nil {
@@ -56,7 +58,7 @@ func (f Follower) Follow(ctx context.Context, update func(Snapshot)) error {
 		heard := m.heard()
 		err := f.session(ctx, m, feed)
 		if m.heard() != heard {
-			failures = 0 // it had been listing
+			failures = 0 // the session has read the list
 		}
 		switch {
 		case ctx.Err() != nil || errors.Is(err, errRelist):
@@ -73,9 +75,9 @@ func (f Follower) Follow(ctx context.Context, update func(Snapshot)) error {
 	return ctx.Err()
 }
 
-// longestPause returns the longest pause after so many failures in a row. It stays below a
-// second for the first three seconds or so: a client that has just begun has calls that
-// wait for the list.
+// longestPause returns the longest pause after the given number of failures in a row. It
+// stays below a second for about the first three seconds, because calls of a client that
+// has just started wait for the list.
 func longestPause(failures int) time.Duration {
 	const patient, brief, rest = 8, 3, 5
 	if failures <= patient {
@@ -91,7 +93,7 @@ func orElse(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
-// session runs one session and delivers what it mirrors until it ends.
+// session runs Session once and delivers the mirrored list until Session returns.
 func (f Follower) session(ctx context.Context, m *Mirror, feed *Feed) error {
 	limit := f.Relist/2 + rand.N(f.Relist/2+1)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errRelist)
@@ -104,7 +106,7 @@ func (f Follower) session(ctx context.Context, m *Mirror, feed *Feed) error {
 		}
 		ended <- err
 	}()
-	var settled <-chan time.Time // while the last delivery is too fresh for the next
+	var settled <-chan time.Time // receives when Settle has passed; nil when a delivery may be made
 	for {
 		news := m.news
 		if settled != nil {
@@ -125,7 +127,7 @@ func (f Follower) session(ctx context.Context, m *Mirror, feed *Feed) error {
 	}
 }
 
-// pause waits, unless ctx ends first.
+// pause waits for d or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -144,7 +146,7 @@ type Mirror struct {
 
 	mu      sync.Mutex
 	entries map[string]tandem.Instance
-	refused map[string]string // keys of bad entries, and why; logged once each
+	refused map[string]string // by key of a dropped entry: the reason that was logged
 	changes uint64
 }
 
@@ -156,7 +158,7 @@ func (m *Mirror) Replace(entries map[string]tandem.Instance) {
 	m.changedLocked()
 }
 
-// Set adds an entry, or replaces it. What goes beyond twice [MaxInstances] is
+// Set adds an entry, or replaces it. A new entry beyond twice [MaxInstances] is
 // dropped. It does nothing before the first Replace.
 func (m *Mirror) Set(key string, in tandem.Instance) {
 	m.mu.Lock()
@@ -183,8 +185,9 @@ func (m *Mirror) Delete(key string) {
 	}
 }
 
-// Decode is [Decode] for the entry under a key. One that is no instance it logs,
-// once, and drops, and reports false: others may write what they like into a registry.
+// Decode is [Decode] for the entry under a key. For an entry that is not a valid
+// instance it calls Refuse and returns false: other programs may write anything into
+// a registry.
 func (m *Mirror) Decode(key string, data []byte) (tandem.Instance, bool) {
 	in, err := Decode(data)
 	if err != nil {
@@ -194,8 +197,8 @@ func (m *Mirror) Decode(key string, data []byte) (tandem.Instance, bool) {
 	return in, true
 }
 
-// Refuse drops the entry under a key, a good one that it replaces too, and logs
-// that, once for each reason.
+// Refuse drops the entry under a key, and a valid one that it replaces. It logs that,
+// once for each reason.
 func (m *Mirror) Refuse(key string, reason error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -222,7 +225,7 @@ func (m *Mirror) changedLocked() {
 	}
 }
 
-// heard counts the changes.
+// heard returns the number of changes so far.
 func (m *Mirror) heard() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

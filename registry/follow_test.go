@@ -62,7 +62,7 @@ func follow(t *testing.T, f Follower) *delivered {
 func TestFollowGathersChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		news := follow(t, Follower{Name: "test registry", Session: func(ctx context.Context, m *Mirror) error {
-			m.Set("early", members("early")[0]) // before the list: nothing to add to
+			m.Set("early", members("early")[0]) // ignored before the first Replace
 			m.Replace(entries("a"))
 			pause(ctx, time.Millisecond)
 			for i := range 100 { // 10 s of changes
@@ -90,7 +90,7 @@ func TestFollowGathersChanges(t *testing.T) {
 	})
 }
 
-func TestFollowBeginsAgain(t *testing.T) {
+func TestFollowRestartsTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sessions := 0
 		down := errors.New("down")
@@ -99,7 +99,7 @@ func TestFollowBeginsAgain(t *testing.T) {
 			switch {
 			case sessions == 1:
 				m.Replace(entries("a"))
-				return nil // a watch that ends without a reason
+				return nil // a session that ends without an error
 			case sessions < 100:
 				return down
 			}
@@ -123,8 +123,7 @@ func TestFollowBeginsAgain(t *testing.T) {
 	})
 }
 
-// TestFollowRelists loses a change: the next session must find it, without an
-// error being delivered.
+// A session misses a change: the next session must find it, and no error is delivered.
 func TestFollowRelists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lists := []map[string]tandem.Instance{entries("a"), entries("a", "b")}
@@ -152,7 +151,7 @@ func TestFollowEndsForABadTarget(t *testing.T) {
 	}
 }
 
-func TestMirrorRefuses(t *testing.T) {
+func TestMirrorDropsBadEntries(t *testing.T) {
 	var text strings.Builder
 	m := &Mirror{
 		name: "test registry", log: slog.New(slog.NewTextHandler(&text, nil)),
@@ -160,13 +159,13 @@ func TestMirrorRefuses(t *testing.T) {
 	}
 	for range 3 {
 		if _, ok := m.Decode("k1", []byte("{")); ok {
-			t.Error("half an object is an instance")
+			t.Error("half an object was accepted")
 		}
 		if _, ok := m.Decode("k2", []byte(`{"id":"a"}`)); ok {
-			t.Error("an instance without endpoint is one")
+			t.Error("an instance without endpoint was accepted")
 		}
 		if _, ok := m.Decode("k3", make([]byte, MaxEntry+1)); ok {
-			t.Error("too much is an instance")
+			t.Error("an entry that is too large was accepted")
 		}
 	}
 	data, err := Encode(members("a")[0])
@@ -174,7 +173,7 @@ func TestMirrorRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if in, ok := m.Decode("k1", data); !ok || in.ID != "a" {
-		t.Errorf("what Encode made is decoded to %+v", in)
+		t.Errorf("the output of Encode is decoded to %+v", in)
 	}
 	if n := strings.Count(text.String(), "entry dropped"); n != 3 {
 		t.Errorf("three bad entries, three times each, made %d lines in the log:\n%s", n, text.String())
@@ -190,8 +189,8 @@ func TestMirrorRefuses(t *testing.T) {
 	}
 }
 
-// A good entry that is replaced by a bad one is off the list, and a bad one that is
-// written again and again is logged once.
+// A valid entry that is replaced by a bad one leaves the list, and a bad entry that is
+// written several times is logged once.
 func TestBadEntryReplacesGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text strings.Builder
@@ -255,6 +254,6 @@ func TestShared(t *testing.T) {
 		t.Errorf("used again: %d opened, %d closed", opened, closed)
 	}
 	if _, _, err := s.Acquire("bad"); err == nil {
-		t.Error("a failure to open is no error")
+		t.Error("a failure of Open is not returned")
 	}
 }

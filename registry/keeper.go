@@ -12,22 +12,22 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// DefaultGrace is how long a [Keeper] keeps doubtful members unless told.
+// DefaultGrace is the Grace of a [Keeper] whose Grace is 0.
 const DefaultGrace = 30 * time.Second
 
-// maxRefused is how many dropped instances of one list are logged.
+// maxRefused is the largest number of dropped instances that are logged for one list.
 const maxRefused = 100
 
-// View is what a [Keeper] makes of a list. It is the receiver's to keep, not
-// to change.
+// View is a list as a [Keeper] delivers it. The receiver may keep it, and must
+// not change it.
 type View struct {
-	Instances []tandem.Instance // valid, by ID, each once; the suspects among them
-	// Suspect holds the IDs of members that vanished from the registry in a
-	// collapse and are kept for the time being. A call should go to one only
-	// if it is known to answer.
+	Instances []tandem.Instance // valid, sorted by ID, no ID twice; includes the suspects
+	// Suspect holds the IDs of instances that vanished from the registry in a
+	// collapse and are kept for now. Only a suspect that is known to answer
+	// should get calls.
 	Suspect map[string]bool
-	// Stale says why the list may be old: the registry's failure, as long as
-	// it lasts. Before the first list it comes with no instances.
+	// Stale is the error of the registry while it fails; the list may then be
+	// out of date. Before the first list it comes with no instances.
 	Stale error
 }
 
@@ -37,54 +37,54 @@ type View struct {
 //   - While the registry fails, the list stays, however long it takes.
 //   - Instances that are not valid, repeat an ID, or go beyond [MaxInstances]
 //     are dropped, each with a line in the log.
-//   - A few members that vanish are gone. But when more of them have vanished
-//     within Grace than are left, an empty list being the extreme, the registry
-//     itself is suspect: it may have been wiped, or have lost all leases at
-//     once. Then all these members stay, as suspects, for another Grace. Those
-//     of which Alive is true at its end stay for one more, and so on; the
-//     others go. So a service that was really shut down does disappear, a
-//     little later.
+//   - When a few instances vanish, they are dropped. When more instances have
+//     vanished within Grace than are left (an empty list is the extreme), the
+//     registry itself may be at fault: it may have been wiped, or have lost all
+//     leases at once. Then all of these instances stay, as suspects, for another
+//     Grace. At its end, suspects for which Alive returns true stay for one more
+//     Grace, and so on; the others are dropped. So a service that was really shut
+//     down does disappear, a little later.
 //
-// A first list that is empty is just empty.
+// If the first list is empty, the view is empty.
 //
-// With Dir, the last good list is also kept in a file there. Where a Watch begins
-// while the registry does not answer, that is the list to begin with.
+// With Dir, the last good list is also saved in a file there. A Watch that begins
+// while the registry does not answer starts with that list.
 //
 // Set the fields before use; the zero value works. A Keeper serves one list.
-// Either Watch it, or call Apply, Expire and Next, which are its pure core: no
+// Use either Watch, or Apply, Expire and Next, which are its pure core: no
 // clock, no goroutine, not safe for concurrent use.
 type Keeper struct {
-	// Grace is how long suspects stay before they are judged;
-	// [DefaultGrace] when it is 0.
+	// Grace is the time after which a suspect is checked, and dropped unless it
+	// is alive; [DefaultGrace] when it is 0.
 	Grace time.Duration
 	// Alive reports whether a suspect has lately answered. It must not
-	// block. When nil, no suspect is alive, and all go after one Grace.
+	// block. When nil, no suspect is alive, and all are dropped after one Grace.
 	Alive func(id string) bool
-	// Unreachable receives when nothing that is listed can be reached, so that a
+	// Unreachable receives when no listed instance can be reached, so that a
 	// [Poller] asks for the list without waiting. It may be nil.
 	Unreachable <-chan struct{}
-	// Dir is the directory for files with the last good lists, one a target; none
-	// are kept when it is "". Watch makes it.
+	// Dir is the directory for files with the last good lists, one per target;
+	// no list is saved when it is "". Watch creates it.
 	Dir string
-	// Log gets a line for every dropped instance and every change of trust;
-	// none when nil.
+	// Log gets a line for every dropped instance, for every collapse of the list,
+	// and when the registry fails or answers again; nil means no log.
 	Log *slog.Logger
 
 	listed  []tandem.Instance // the last good list, by ID
 	gone    map[string]departed
-	refused map[string]bool // what was dropped from the last list and logged
+	refused map[string]bool // IDs and reasons of dropped instances of the last list, as logged
 	stale   error
 }
 
-// departed is a member that the registry no longer lists.
+// departed is an instance that the registry no longer lists.
 type departed struct {
 	instance tandem.Instance
-	suspect  bool      // doubted, hence still in the view
-	until    time.Time // when to judge it (suspect) or forget it (not)
+	suspect  bool      // still in the view
+	until    time.Time // when a suspect is checked, and when another instance is forgotten
 }
 
-// coldStart is how long a Watch waits for the registry before it begins with the
-// list of the last time.
+// coldStart is how long a Watch waits for the registry before it starts with the
+// saved list.
 const coldStart = 500 * time.Millisecond
 
 // Watch watches the target and delivers every new view to update, one call at
@@ -92,7 +92,7 @@ const coldStart = 500 * time.Millisecond
 // ends, or when the target can never work.
 func (k *Keeper) Watch(ctx context.Context, r Resolver, target Target, update func(View)) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends the goroutine should update panic
+	defer cancel() // ends the goroutine also if update panics
 	snapshots := make(chan Snapshot)
 	ended := make(chan error, 1)
 	go func() {
@@ -132,7 +132,8 @@ func (k *Keeper) Watch(ctx context.Context, r Resolver, target Target, update fu
 	}
 }
 
-// follow watches the target by way of what the resolver can do.
+// follow polls the target if the resolver is a Poller and Unreachable is set;
+// otherwise it watches the target.
 func (k *Keeper) follow(ctx context.Context, r Resolver, target Target, update func(Snapshot)) error {
 	if p, ok := r.(Poller); ok && k.Unreachable != nil {
 		return p.Poll(ctx, target, k.Unreachable, update)
@@ -140,7 +141,7 @@ func (k *Keeper) follow(ctx context.Context, r Resolver, target Target, update f
 	return r.Watch(ctx, target, update)
 }
 
-// recall begins with the list of the last time, if there is one.
+// recall loads the saved list, if there is one, and reports whether it has instances.
 func (k *Keeper) recall(target Target) bool {
 	if k.Dir == "" {
 		return false
@@ -153,12 +154,12 @@ func (k *Keeper) recall(target Target) bool {
 		return false
 	}
 	k.listed = k.sound(list)
-	k.log().Warn("registry: begins with the list of the last time", "target", target, "saved", saved, "instances", len(k.listed))
+	k.log().Warn("registry: starting with the saved list", "target", target, "saved", saved, "instances", len(k.listed))
 	return len(k.listed) > 0
 }
 
-// remember saves the list for a start without the registry. What the registry has
-// lost lately is kept: the suspects are in the view.
+// remember saves the view's instances, suspects included, for a start while the
+// registry does not answer.
 func (k *Keeper) remember(target Target, v View) {
 	if k.Dir == "" || v.Stale != nil || len(v.Instances) == 0 {
 		return
@@ -168,7 +169,7 @@ func (k *Keeper) remember(target Target, v View) {
 	}
 }
 
-// due returns a channel that receives at Next, or never.
+// due returns a channel that receives at the time of Next, or nil if there is none.
 func (k *Keeper) due() <-chan time.Time {
 	next := k.Next()
 	if next.IsZero() {
@@ -177,8 +178,8 @@ func (k *Keeper) due() <-chan time.Time {
 	return time.After(time.Until(next))
 }
 
-// Apply takes in a snapshot and returns the view that results, and whether it
-// is a new one.
+// Apply applies a snapshot, and returns the resulting view and whether the view
+// is to be delivered: not for a failure with the text of the last one.
 func (k *Keeper) Apply(s Snapshot, now time.Time) (View, bool) {
 	if s.Err != nil {
 		return k.fail(s.Err)
@@ -197,8 +198,8 @@ func (k *Keeper) Apply(s Snapshot, now time.Time) (View, bool) {
 	return k.view(), true
 }
 
-// Expire judges the suspects whose time has come and returns the view that
-// results, and whether it is a new one.
+// Expire drops the suspects whose Grace is over and that are not alive. It returns
+// the resulting view and whether the view has changed.
 func (k *Keeper) Expire(now time.Time) (View, bool) {
 	changed := false
 	for id, d := range k.gone {
@@ -227,8 +228,8 @@ func (k *Keeper) Next() time.Time {
 	return next
 }
 
-// fail keeps everything as it is and remembers why. The same failure again is
-// nothing new.
+// fail records err as the reason why the list may be out of date, and reports
+// whether its text differs from the last failure's. The list stays as it is.
 func (k *Keeper) fail(err error) (View, bool) {
 	if k.stale == nil {
 		k.log().Warn("registry: can't be read; the last list stays in use", "error", err, "instances", len(k.listed))
@@ -238,7 +239,8 @@ func (k *Keeper) fail(err error) (View, bool) {
 	return k.view(), !known
 }
 
-// sound returns the instances of the list that can be right, by ID.
+// sound returns the instances of the list that are accepted, sorted by ID. It logs
+// the others.
 func (k *Keeper) sound(list []tandem.Instance) []tandem.Instance {
 	good := make([]tandem.Instance, 0, min(len(list), MaxInstances))
 	seen := make(map[string]bool, cap(good))
@@ -257,7 +259,7 @@ func (k *Keeper) sound(list []tandem.Instance) []tandem.Instance {
 	return good
 }
 
-// flaw says why in can't be taken beside those seen already, or "".
+// flaw returns why in is dropped when the IDs of seen are accepted already, or "".
 func flaw(in *tandem.Instance, seen map[string]bool) string {
 	if err := in.Validate(); err != nil {
 		return err.Error()
@@ -271,8 +273,8 @@ func flaw(in *tandem.Instance, seen map[string]bool) string {
 	return ""
 }
 
-// refuse logs that an instance is dropped, unless the last list had it too, or
-// this one has had so many that nobody would read on.
+// refuse logs that an instance is dropped, unless it was dropped from the last list
+// for the same reason, or maxRefused instances of this list are dropped already.
 func (k *Keeper) refuse(id, reason string, refused map[string]bool) {
 	id = id[:min(len(id), 128)]
 	key := id + "\x00" + reason
@@ -285,8 +287,8 @@ func (k *Keeper) refuse(id, reason string, refused map[string]bool) {
 	}
 }
 
-// part moves the members that are not in the list to gone, and takes those
-// that are back from there. What goes beyond MaxInstances is not kept.
+// part adds the instances that have left the list to gone, up to MaxInstances, and
+// removes those that are listed again.
 func (k *Keeper) part(list []tandem.Instance, now time.Time) {
 	here := make(map[string]bool, len(list))
 	for i := range list {
@@ -304,14 +306,15 @@ func (k *Keeper) part(list []tandem.Instance, now time.Time) {
 	}
 }
 
-// forget drops the members that have been gone for long without a doubt.
+// forget removes from gone the instances that left more than Grace ago and are no
+// suspects.
 func (k *Keeper) forget(now time.Time) {
 	maps.DeleteFunc(k.gone, func(_ string, d departed) bool {
 		return !d.suspect && !now.Before(d.until)
 	})
 }
 
-// doubt makes every member that has gone a suspect.
+// doubt makes every instance in gone a suspect.
 func (k *Keeper) doubt(now time.Time) {
 	fresh := 0
 	for id, d := range k.gone {
@@ -321,7 +324,7 @@ func (k *Keeper) doubt(now time.Time) {
 		}
 	}
 	if fresh > 0 {
-		k.log().Warn("registry: the list collapsed; what vanished stays in use while it answers",
+		k.log().Warn("registry: the list collapsed; instances that vanished stay in use while they answer",
 			"vanished", len(k.gone), "left", len(k.listed))
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// bench drives a Keeper's pure core with a clock of its own.
+// bench drives a Keeper's pure core with a fake clock.
 type bench struct {
 	t     *testing.T
 	k     *Keeper
@@ -42,13 +42,13 @@ func (b *bench) list(instances ...tandem.Instance) View {
 	return v
 }
 
-// pass lets d go by and expires what is due.
+// pass advances the clock by d and calls Expire.
 func (b *bench) pass(d time.Duration) (View, bool) {
 	b.now = b.now.Add(d)
 	return b.k.Expire(b.now)
 }
 
-// want checks a view: the members in order, suspects marked with '?'.
+// want checks the IDs of a view in order, with suspects marked by '?'.
 func (b *bench) want(v View, want string) {
 	b.t.Helper()
 	var got []string
@@ -86,7 +86,7 @@ func TestKeeperThroughAnOutage(t *testing.T) {
 	v, changed = b.k.Apply(Snapshot{Err: down}, b.now)
 	b.want(v, "a b")
 	if !changed || !errors.Is(v.Stale, down) {
-		t.Errorf("the failure is not told: %+v, %v", v, changed)
+		t.Errorf("the failure is not delivered: %+v, %v", v, changed)
 	}
 	if _, changed = b.k.Apply(Snapshot{Err: errors.New(down.Error())}, b.now); changed {
 		t.Error("the same failure is delivered again")
@@ -103,8 +103,8 @@ func TestKeeperThroughAnOutage(t *testing.T) {
 	}
 }
 
-// An empty list keeps everybody for the grace, then those who answer.
-func TestKeeperDoubtsAnEmptyList(t *testing.T) {
+// After an empty list all instances stay for one Grace, and after that those that are alive.
+func TestKeeperKeepsInstancesAfterAnEmptyList(t *testing.T) {
 	b := newBench(t)
 	b.list(members("a", "b", "c")...)
 	b.alive["b"] = true
@@ -113,7 +113,7 @@ func TestKeeperDoubtsAnEmptyList(t *testing.T) {
 		t.Errorf("next at %v", next)
 	}
 	if _, changed := b.pass(DefaultGrace - 1); changed {
-		t.Error("judged before the grace was over")
+		t.Error("expired before the grace was over")
 	}
 	v, changed := b.pass(1)
 	b.want(v, "b?")
@@ -141,7 +141,7 @@ func TestKeeperWithoutAlive(t *testing.T) {
 	b.want(v, "")
 }
 
-func TestKeeperBelievesAReturn(t *testing.T) {
+func TestKeeperTakesASuspectBack(t *testing.T) {
 	b := newBench(t)
 	b.list(members("a", "b", "c")...)
 	b.want(b.list(), "a? b? c?")
@@ -169,8 +169,8 @@ func TestKeeperCollapse(t *testing.T) {
 	}
 }
 
-// Watch events deliver a wiped registry one member at a time. That is still a
-// collapse, and those that went first come back.
+// Watch events report a wiped registry one instance at a time. That is a collapse
+// too: the instances that vanished first come back as suspects.
 func TestKeeperCollapseInSteps(t *testing.T) {
 	b := newBench(t)
 	b.list(numbered(0, 5)...)
@@ -181,7 +181,7 @@ func TestKeeperCollapseInSteps(t *testing.T) {
 	b.want(b.list(), "i0? i1? i2? i3? i4?")
 }
 
-// Members that go one by one over a long time are simply gone.
+// Instances that vanish one by one over a long time do not become suspects.
 func TestKeeperSlowDecline(t *testing.T) {
 	b := newBench(t)
 	for from := range 4 {
@@ -194,7 +194,7 @@ func TestKeeperSlowDecline(t *testing.T) {
 	}
 }
 
-// In a deployment that replaces everybody, new ones come as old ones go.
+// A deployment that replaces every instance, one at a time, makes no suspects.
 func TestKeeperRollingDeploy(t *testing.T) {
 	b := newBench(t)
 	for i := range 10 {
@@ -204,7 +204,7 @@ func TestKeeperRollingDeploy(t *testing.T) {
 	}
 }
 
-func TestKeeperDropsWhatCantBe(t *testing.T) {
+func TestKeeperDropsInvalidInstances(t *testing.T) {
 	b := newBench(t)
 	bad := tandem.Instance{ID: "bad", Weight: -1, Endpoints: members("x")[0].Endpoints}
 	twice := members("a", "a")
@@ -247,14 +247,14 @@ func TestKeeperIsBounded(t *testing.T) {
 	}
 }
 
-// A view belongs to its receiver: the next one does not write into it.
+// A later list does not change a view that was delivered before.
 func TestKeeperViewsAreIndependent(t *testing.T) {
 	b := newBench(t)
 	old := b.list(members("a", "b", "c", "d")...)
 	b.list(members("c", "d", "e", "f")...)
 	b.want(old, "a b c d")
 
-	// Nor do the suspects of a view get into the list.
+	// The suspects of a view do not get into the list.
 	b.list(append(members("e"), make([]tandem.Instance, 5)...)...)
 	if _, changed := b.pass(DefaultGrace); !changed {
 		t.Error("no suspect was dropped")
@@ -263,7 +263,7 @@ func TestKeeperViewsAreIndependent(t *testing.T) {
 	b.want(v, "e")
 }
 
-// script is a Resolver that delivers what it is sent.
+// script is a Resolver that delivers the snapshots sent to it.
 type script chan Snapshot
 
 func (s script) Watch(ctx context.Context, _ Target, update func(Snapshot)) error {
@@ -296,7 +296,7 @@ func TestKeeperWatch(t *testing.T) {
 		b.want(<-views, "a? b?")
 		b.want(<-views, "b?")
 		if d := time.Since(start); d != DefaultGrace {
-			t.Errorf("judged after %v", d)
+			t.Errorf("expired after %v", d)
 		}
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
@@ -314,8 +314,8 @@ func TestKeeperWatchEndsWithTheResolver(t *testing.T) {
 	}
 }
 
-// Whatever the registry says, views are sorted and without doubles, an empty
-// list is never believed at once, and nothing stays due for ever.
+// For any snapshots, views are sorted and have no ID twice, an empty list does not
+// empty the view at once, and after two Graces no suspect is left.
 func FuzzKeeper(f *testing.F) {
 	f.Add([]byte{0b1111, 0, 0xff, 0b0001, 0xff, 0xff})
 	f.Add([]byte{0b11111111, 0b1, 0b11111111, 0, 0xfe, 0xff})
@@ -336,12 +336,12 @@ func FuzzKeeper(f *testing.F) {
 		b.list()
 		b.pass(DefaultGrace)
 		if v, _ := b.pass(DefaultGrace); len(v.Instances) != 0 || !b.k.Next().IsZero() {
-			t.Fatalf("nobody is alive, yet %d are left", len(v.Instances))
+			t.Fatalf("no instance is alive, but %d are left", len(v.Instances))
 		}
 	})
 }
 
-// chosen returns the members whose bit is set.
+// chosen returns the instances whose bit is set.
 func chosen(bits byte) []tandem.Instance {
 	var list []tandem.Instance
 	for i := range 8 {
@@ -359,12 +359,12 @@ func checkView(t *testing.T, k *Keeper) {
 		t.Fatalf("not sorted: %s", ids(v.Instances))
 	}
 	if len(slices.CompactFunc(slices.Clone(v.Instances), func(a, b tandem.Instance) bool { return a.ID == b.ID })) != len(v.Instances) {
-		t.Fatalf("doubles: %s", ids(v.Instances))
+		t.Fatalf("an id twice: %s", ids(v.Instances))
 	}
 	if len(v.Suspect) > 0 == k.Next().IsZero() {
 		t.Fatalf("suspects %v, next at %v", v.Suspect, k.Next())
 	}
 	if len(k.listed) == 0 && len(k.gone) > 0 && len(v.Instances) == 0 {
-		t.Fatal("an empty list was believed")
+		t.Fatal("an empty list emptied the view")
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// mustParse parses a target that is known to be good.
+// mustParse parses a valid target.
 func mustParse(t testing.TB, s string) Target {
 	t.Helper()
 	target, err := ParseTarget(s)
@@ -26,7 +26,7 @@ func mustParse(t testing.TB, s string) Target {
 	return target
 }
 
-// members returns n instances: i0, i1, ….
+// members returns instances with these IDs.
 func members(ids ...string) []tandem.Instance {
 	list := make([]tandem.Instance, len(ids))
 	for i, id := range ids {
@@ -35,7 +35,7 @@ func members(ids ...string) []tandem.Instance {
 	return list
 }
 
-// numbered returns members i<from> to i<to-1>.
+// numbered returns the instances i<from> to i<to-1>.
 func numbered(from, to int) []tandem.Instance {
 	var ids []string
 	for i := from; i < to; i++ {

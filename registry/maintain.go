@@ -15,59 +15,59 @@ import (
 // reads it. [Maintain] calls its methods, one at a time; each returns soon after
 // its context has ended.
 type Entry interface {
-	// Put lists the instance, in place of what this entry has listed before,
-	// and ties it to a lease, a session or a time to live, so that it vanishes
-	// with the process. It makes all of these anew if they are lost.
+	// Put lists the instance, replaces the version that this entry has listed
+	// before, and ties it to a lease, a session or a time to live, so that it
+	// vanishes with the process. A lease or session that is lost it creates again.
 	Put(ctx context.Context, in tandem.Instance) error
-	// Check renews what ties the instance to the process, and reads back
-	// whether it is listed as the last Put has left it; if not it fails.
+	// Check renews the lease, the session or the time to live. It fails unless
+	// the registry lists the instance as the last Put has written it.
 	Check(ctx context.Context) error
-	// Delete takes the instance off, unless somebody else's is listed under its
-	// ID, and lets go of everything that Put holds.
+	// Delete removes the instance from the list, unless an instance of another
+	// process is listed under its ID, and releases everything that Put holds.
 	Delete(ctx context.Context) error
 }
 
-// ErrSuperseded is what Put and Check of an [Entry] return when an instance that
-// started later is listed under the same ID: the server was started anew, and who
-// is left of the old one must not fight for the place. It is looked again at the
-// next Check, in case the other goes.
+// ErrSuperseded is the error of Put and Check of an [Entry] when an instance that
+// started later is listed under the same ID: the server was restarted, and the old
+// process must not overwrite the entry of the new one. Check is called again after
+// the usual time, in case the other instance has gone.
 var ErrSuperseded = errors.New("an instance that started later is listed under the same id")
 
-// Supersedes reports whether what is listed under an ID must be left alone by who
-// wants to list in there: it is another incarnation that started later.
+// Supersedes reports whether listed, the instance that is listed under the ID of in,
+// must not be replaced by in: it is another incarnation, which started later.
 func Supersedes(listed, in *tandem.Instance) bool {
 	return listed.Started.After(in.Started) && listed.Incarnation != in.Incarnation
 }
 
-// Upkeep says how [Maintain] looks after an entry. Name and Every must be set.
+// Upkeep configures [Maintain]. Name and Every must be set.
 type Upkeep struct {
 	Name  string        // of the registry, for errors and the log: "etcd registry"
-	Every time.Duration // between two Checks: a third of the time to live
+	Every time.Duration // time between two Checks: a third of the time to live
 	// Timeout bounds each Put and Check after the first Put, and the Delete. It
 	// is 3 s when 0.
 	Timeout time.Duration
-	// Lost receives when the entry may be lost, so that it is not left until the
-	// next Check. It may be nil.
+	// Lost receives when the entry may be lost, so that it is checked at once. It
+	// may be nil.
 	Lost <-chan struct{}
 	Log  *slog.Logger // gets a line when the entry is lost, and restored; may be nil
 }
 
 // Pauses between attempts to list an instance again. They are random between zero
 // and a ceiling that doubles ("full jitter"; Brooker, "Exponential Backoff And
-// Jitter", AWS Architecture Blog), so that thousands of servers that come back to
-// a registry together write some hundred times a second. The first ceiling is the
-// time between two Checks, in which all of them notice an outage. The last one is a
-// little more than the time to live, so that all are listed again five seconds after
-// that, also when the last attempt takes its time.
+// Jitter", AWS Architecture Blog), so that thousands of servers that return to a
+// registry at the same time make some hundreds of writes a second. The first ceiling
+// is the time between two Checks, in which all of them notice an outage. The last one
+// is the time to live and beyondTTL, at most mostPause, so that with attempts of up to
+// 3 s all are listed again within the time to live and five seconds.
 const (
-	firstPause = time.Second // at least
-	mostPause  = 15 * time.Second
+	firstPause = time.Second      // least first ceiling
+	mostPause  = 15 * time.Second // highest ceiling
 	beyondTTL  = 2 * time.Second
 )
 
-// Maintain lists the instance through the entry and keeps it listed, for ever,
-// until the Registration is closed. Adapters call it from Register; ctx bounds
-// the first attempt.
+// Maintain lists the instance through the entry and keeps it listed until the
+// Registration is closed. Adapters call it from Register; ctx bounds the first
+// attempt only.
 func Maintain(ctx context.Context, entry Entry, in tandem.Instance, keep Upkeep) (Registration, error) {
 	if keep.Timeout <= 0 {
 		keep.Timeout = 3 * time.Second
@@ -90,7 +90,7 @@ func Maintain(ctx context.Context, entry Entry, in tandem.Instance, keep Upkeep)
 	return m, nil
 }
 
-// maintained is a Registration: a goroutine that has the entry to itself.
+// maintained is a Registration. Its goroutine is the only user of the entry.
 type maintained struct {
 	id      string
 	entry   Entry
@@ -101,13 +101,13 @@ type maintained struct {
 	done    chan struct{} // the goroutine has ended
 	err     error         // of Delete; valid when done is closed
 
-	// Of the goroutine alone.
-	in       tandem.Instance // what should be listed
-	trouble  error           // why the instance may not be listed; nil while it is
-	failures int             // attempts in a row that did not help
+	// Used by the goroutine only.
+	in       tandem.Instance // the version that should be listed
+	trouble  error           // why the instance is perhaps not listed; nil while it is
+	failures int             // failed attempts in a row
 }
 
-// update asks the goroutine to list something else.
+// update asks the goroutine to list another version of the instance.
 type update struct {
 	ctx    context.Context
 	in     tandem.Instance
@@ -116,7 +116,8 @@ type update struct {
 
 func (m *maintained) run() {
 	defer close(m.done)
-	// Servers that were started together are looked after apart from each other.
+	// The first pause is random, so that servers that were started together do not
+	// check at the same time.
 	pause := rand.N(m.keep.Every) + time.Millisecond
 	for ; ; pause = m.pause() {
 		next := time.NewTimer(pause)
@@ -136,7 +137,7 @@ func (m *maintained) run() {
 	}
 }
 
-// pause is the time until the entry is looked after again.
+// pause returns the time until the next check or attempt.
 func (m *maintained) pause() time.Duration {
 	if m.trouble == nil || errors.Is(m.trouble, ErrSuperseded) {
 		return m.keep.Every - rand.N(m.keep.Every/8+1)
@@ -144,13 +145,13 @@ func (m *maintained) pause() time.Duration {
 	return rand.N(m.ceiling()) + time.Millisecond
 }
 
-// ceiling is the longest pause after a number of failures, which is not 0.
+// ceiling returns the longest pause after m.failures failures, which is at least 1.
 func (m *maintained) ceiling() time.Duration {
 	first := max(firstPause, m.keep.Every)
 	return min(mostPause, 3*m.keep.Every+beyondTTL, first<<min(m.failures-1, 8))
 }
 
-// tend checks the entry, and lists the instance again where it is not.
+// tend checks the entry, and lists the instance again if it is not listed.
 func (m *maintained) tend() {
 	ctx, cancel := context.WithTimeout(m.ctx, m.keep.Timeout)
 	defer cancel()
@@ -175,13 +176,14 @@ func (m *maintained) lost(err error) {
 	}
 }
 
-// report notes how the entry is. Trouble and its end get a line in the log.
+// report records the result of a check or attempt. It logs the second failure in a
+// row, and the success that ends the failures.
 func (m *maintained) report(err error) {
 	switch {
 	case err == nil && m.failures > 0:
 		m.keep.Log.Info(m.keep.Name+": registration restored", "instance", m.id, "attempts", m.failures)
 	case err != nil && m.failures == 1:
-		m.keep.Log.Warn(m.keep.Name+": not listed; trying on", "instance", m.id, "error", err)
+		m.keep.Log.Warn(m.keep.Name+": not listed; still trying", "instance", m.id, "error", err)
 	}
 	m.failures++
 	if err == nil {
@@ -190,8 +192,8 @@ func (m *maintained) report(err error) {
 	m.trouble = err
 }
 
-// replace lists something else. If that fails, what was wanted before is what
-// will be restored.
+// replace lists another version of the instance. If that fails, the version before
+// it is restored.
 func (m *maintained) replace(u update) error {
 	err := m.entry.Put(u.ctx, clone(u.in))
 	if err == nil {
@@ -201,17 +203,17 @@ func (m *maintained) replace(u update) error {
 	return err
 }
 
-// abandon takes the instance off.
+// abandon deletes the entry.
 func (m *maintained) abandon() error {
 	ctx, cancel := context.WithTimeout(context.Background(), m.keep.Timeout)
 	defer cancel()
 	if err := m.entry.Delete(ctx); err != nil {
-		return fmt.Errorf("%s: taking %q off: %w; it goes when its time to live is over", m.keep.Name, m.id, err)
+		return fmt.Errorf("%s: removing %q: %w; it stays listed until its time to live is over", m.keep.Name, m.id, err)
 	}
 	return nil
 }
 
-// errClosed is why a closed registration is not updated.
+// errClosed is the error of Update after Close.
 var errClosed = errors.New("the registration is closed")
 
 func (m *maintained) Update(ctx context.Context, in tandem.Instance) error {
@@ -227,7 +229,7 @@ func (m *maintained) Update(ctx context.Context, in tandem.Instance) error {
 	return nil
 }
 
-// ask has the goroutine list in and waits for the result.
+// ask has the goroutine replace the listed version by in and waits for the result.
 func (m *maintained) ask(ctx context.Context, in tandem.Instance) error {
 	ctx, cancel := context.WithTimeout(ctx, m.keep.Timeout)
 	defer cancel()

@@ -16,8 +16,8 @@ type place struct {
 	mu     sync.Mutex
 	down   error            // what every method returns, when not nil
 	hang   bool             // every method waits for its context
-	listed *tandem.Instance // what Put has left
-	other  bool             // somebody who started later is listed
+	listed *tandem.Instance // as written by the last Put; nil when not listed
+	other  bool             // an instance that started later is listed
 	puts   int
 	checks int
 }
@@ -72,7 +72,7 @@ func (p *place) Delete(ctx context.Context) error {
 	return nil
 }
 
-// set changes the place and returns how often it was written until then.
+// set changes the place and returns the number of Puts so far.
 func (p *place) set(change func()) (puts int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,8 +109,8 @@ func end(t *testing.T, r Registration) {
 	}
 }
 
-// Servers that are started together do not check together: in any second of the
-// first interval, about a fifth of them do.
+// Servers that are started together do not check at the same time: in any second of
+// the first interval, about a fifth of them do.
 func TestMaintainSpreadsChecks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 1000
@@ -138,7 +138,7 @@ func TestMaintainSpreadsChecks(t *testing.T) {
 	})
 }
 
-func TestMaintainRestoresWhatIsLost(t *testing.T) {
+func TestMaintainRestoresALostEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p place
 		lost := make(chan struct{}, 1)
@@ -156,7 +156,7 @@ func TestMaintainRestoresWhatIsLost(t *testing.T) {
 		lost <- struct{}{}
 		synctest.Wait()
 		if w := p.weight(); w != 2 {
-			t.Errorf("at a hint an instance of weight %d is listed, want 2", w)
+			t.Errorf("after Lost received an instance of weight %d is listed, want 2", w)
 		}
 		end(t, r)
 		if w := p.weight(); w != -1 {
@@ -165,8 +165,8 @@ func TestMaintainRestoresWhatIsLost(t *testing.T) {
 	})
 }
 
-// TestMaintainNeverGivesUp has the registry down for an hour: writes must be few,
-// and the instance back soon.
+// The registry is down for an hour: attempts must be few, and the instance listed soon
+// after the outage.
 func TestMaintainNeverGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p place
@@ -195,7 +195,7 @@ func TestMaintainNeverGivesUp(t *testing.T) {
 	})
 }
 
-func TestMaintainLeavesALaterStartAlone(t *testing.T) {
+func TestMaintainDoesNotOverwriteALaterIncarnation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p place
 		r, _ := maintain(t, &p, nil)
@@ -238,7 +238,7 @@ func TestMaintainEndsWhileTheRegistryHangs(t *testing.T) {
 	})
 }
 
-func TestMaintainRefusesAtOnce(t *testing.T) {
+func TestMaintainReturnsTheFirstError(t *testing.T) {
 	p := place{down: errors.New("down")}
 	keep := Upkeep{Name: "test registry", Every: time.Second}
 	if _, err := Maintain(t.Context(), &p, members("a")[0], keep); !errors.Is(err, p.down) {
@@ -259,8 +259,8 @@ func TestSupersedes(t *testing.T) {
 	}{
 		{"an earlier start", tandem.Instance{Started: began.Add(-1), Incarnation: "0"}, false},
 		{"a later start", tandem.Instance{Started: began.Add(1), Incarnation: "2"}, true},
-		{"itself, its clock having moved", tandem.Instance{Started: began.Add(1), Incarnation: "1"}, false},
-		{"one that does not say", tandem.Instance{}, false},
+		{"the same incarnation after a clock step", tandem.Instance{Started: began.Add(1), Incarnation: "1"}, false},
+		{"an instance without a start time", tandem.Instance{}, false},
 	} {
 		if got := Supersedes(&c.listed, &mine); got != c.want {
 			t.Errorf("%s: %v", c.what, got)

@@ -9,9 +9,9 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Memory is a registry inside one process: one list, whatever the target says
-// behind its scheme. It is for tests and for servers and clients that share a
-// process. It is safe for concurrent use.
+// Memory is a registry inside one process: one list, the same for every target. It
+// is for tests and for servers and clients that share a process. It is safe for
+// concurrent use.
 type Memory struct {
 	mu       sync.Mutex
 	listed   map[string]tandem.Instance
@@ -32,7 +32,7 @@ func NewMemory() *Memory {
 	return &Memory{listed: make(map[string]tandem.Instance), papers: make(map[string]*paper), changed: make(chan struct{})}
 }
 
-// Register lists the instance. An ID that is listed already is refused.
+// Register lists the instance. It fails with [ErrTaken] for an ID that is listed already.
 func (m *Memory) Register(ctx context.Context, in tandem.Instance) (Registration, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (m *Memory) Register(ctx context.Context, in tandem.Instance) (Registration
 	return &memoryEntry{m: m, id: in.ID}, nil
 }
 
-// Watch delivers the list and its changes. It is never wrong about the target.
+// Watch delivers the list and its changes. It accepts every target.
 func (m *Memory) Watch(ctx context.Context, _ Target, update func(Snapshot)) error {
 	for ctx.Err() == nil {
 		snapshot, changed := m.snapshot()
@@ -67,7 +67,7 @@ func (m *Memory) Watch(ctx context.Context, _ Target, update func(Snapshot)) err
 }
 
 // Fail makes the registry fail with err, for watchers as well as registrars,
-// until it is called with nil. What is listed stays listed.
+// until it is called with nil. Listed instances stay listed.
 func (m *Memory) Fail(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

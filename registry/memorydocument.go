@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// paper is a document of a [Memory] and what is reported of it.
+// paper is a document of a [Memory] and its reports.
 type paper struct {
 	text    []byte // nil while there is none
 	reports map[string]memoryReport
@@ -20,8 +20,8 @@ type memoryReport struct {
 	ends time.Time
 }
 
-// PutDocument puts a document under a key, in the place of the one before; an empty one
-// takes it away.
+// PutDocument stores a document under a key and replaces the one before; an empty text
+// deletes the document.
 func (m *Memory) PutDocument(key string, text []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -29,8 +29,8 @@ func (m *Memory) PutDocument(key string, text []byte) {
 	m.wakeLocked()
 }
 
-// WriteDocument is PutDocument, and fails as the registry's other methods do. See
-// [DocumentWriter].
+// WriteDocument checks the document and stores it as PutDocument does. Like the other
+// methods it fails while Fail is in effect. See [DocumentWriter].
 func (m *Memory) WriteDocument(ctx context.Context, key string, text []byte) error {
 	if key == "" {
 		return errors.New("memory registry: a document needs a key")
@@ -48,7 +48,8 @@ func (m *Memory) WriteDocument(ctx context.Context, key string, text []byte) err
 	return ctx.Err()
 }
 
-// paperLocked returns what is kept under a key.
+// paperLocked returns the document and the reports of a key, and creates them if there
+// are none.
 func (m *Memory) paperLocked(key string) *paper {
 	p := m.papers[key]
 	if p == nil {
@@ -76,7 +77,7 @@ func (m *Memory) WatchDocument(ctx context.Context, key string, update func(text
 	}}.Follow(ctx, update)
 }
 
-// document returns a document, and a channel that is closed when it may be another.
+// document returns a document, and a channel that is closed when it may have changed.
 func (m *Memory) document(key string) (text []byte, changed <-chan struct{}, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,7 +87,7 @@ func (m *Memory) document(key string) (text []byte, changed <-chan struct{}, err
 	return nil, m.changed, m.failure
 }
 
-// PutReport puts a report beside a document. See [Documents].
+// PutReport puts a report next to a document. See [Documents].
 func (m *Memory) PutReport(ctx context.Context, key, name string, report []byte, life time.Duration) error {
 	if err := CheckReport(name, report, life); err != nil {
 		return err
@@ -105,7 +106,7 @@ func (m *Memory) PutReport(ctx context.Context, key, name string, report []byte,
 	return ctx.Err()
 }
 
-// Reports returns the reports beside a document. See [Documents].
+// Reports returns the reports of a document. See [Documents].
 func (m *Memory) Reports(ctx context.Context, key string) (map[string][]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

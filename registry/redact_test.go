@@ -7,7 +7,7 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// What may be a secret in the text of a target is in no error.
+// Text of a target that may be a secret appears in no error.
 func TestRedact(t *testing.T) {
 	for target, want := range map[string]string{
 		"tcp://host:80": "tcp://host:80",

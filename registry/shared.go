@@ -2,10 +2,10 @@ package registry
 
 import "sync"
 
-// Shared hands out connections to registries, one a key, to all who use it at the
-// same time, and closes each when the last has left: two thousand watches of one
-// registry need one connection. The fields must be set; it is safe for concurrent
-// use.
+// Shared shares connections to registries, one per key, between all users of that
+// key, and closes a connection when its last user releases it: two thousand watches
+// of one registry need one connection. Open and Close must be set. It is safe for
+// concurrent use.
 type Shared[T any] struct {
 	Open  func(key string) (T, error)
 	Close func(T)
@@ -19,9 +19,9 @@ type shared[T any] struct {
 	users int
 }
 
-// Acquire returns the connection for a key and the function that gives it back,
-// which must be called once. Open must not wait for the registry: others wait for
-// it.
+// Acquire returns the connection for a key and the function that releases it, which
+// must be called exactly once. Open must not wait for the registry, because other
+// callers of Acquire wait for Open.
 func (s *Shared[T]) Acquire(key string) (T, func(), error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -39,7 +39,7 @@ func (s single) Check(target Target) error {
 	return err
 }
 
-// instance makes the one that the target names.
+// instance returns the instance that the target names.
 func (s single) instance(target Target) (tandem.Instance, error) {
 	options, err := target.Options("protocol")
 	if err != nil {
@@ -73,7 +73,7 @@ func (s static) Check(target Target) error {
 	return err
 }
 
-// List makes the instances that the target names.
+// List returns the instances that the target names.
 func (static) List(target Target) ([]tandem.Instance, error) {
 	options, err := target.Options("weight", "transport", "protocol")
 	if err != nil {
@@ -101,8 +101,8 @@ func (static) List(target Target) ([]tandem.Instance, error) {
 	return list, nil
 }
 
-// staticWeights parses a comma-separated list of n weights. No text means no
-// weights.
+// staticWeights parses a comma-separated list of n weights. For an empty text it
+// returns n zeros.
 func staticWeights(text string, n int) ([]int, error) {
 	weights := make([]int, n)
 	if text == "" {
@@ -122,7 +122,7 @@ func staticWeights(text string, n int) ([]int, error) {
 	return weights, nil
 }
 
-// instanceAt returns the instance behind one endpoint, named by it.
+// instanceAt returns an instance with one endpoint, whose ID is transport://address.
 func instanceAt(ep tandem.Endpoint) (tandem.Instance, error) {
 	in := tandem.Instance{ID: ep.String(), Endpoints: []tandem.Endpoint{ep}}
 	if ep.Address == "" {
@@ -136,7 +136,7 @@ func instanceAt(ep tandem.Endpoint) (tandem.Instance, error) {
 	return in, in.Validate()
 }
 
-// checkHostPort finds an address that can't be dialed, whatever the network.
+// checkHostPort fails for an address that can't be dialed on any network.
 // An empty host is this machine, as in package net.
 func checkHostPort(address string) error {
 	_, port, err := net.SplitHostPort(address)
@@ -149,7 +149,7 @@ func checkHostPort(address string) error {
 	return nil
 }
 
-// settle delivers a list that never changes and waits for the end.
+// settle delivers the list, which never changes, and waits until ctx ends.
 func settle(ctx context.Context, r Fixed, target Target, update func(Snapshot)) error {
 	list, err := r.List(target)
 	if err != nil {

@@ -51,7 +51,7 @@ func TestStatic(t *testing.T) {
 	}
 }
 
-// A target that can't work ends Watch at once, with an error that says why.
+// For a target that can never work, Watch returns at once with an error that says why.
 func TestBadTargets(t *testing.T) {
 	for _, tc := range []struct {
 		resolver       Resolver
@@ -88,12 +88,12 @@ func TestBadTargets(t *testing.T) {
 	}
 }
 
-func TestCheckAcceptsWhatWorks(t *testing.T) {
+func TestCheckAcceptsGoodTargets(t *testing.T) {
 	for target, resolver := range map[string]Resolver{
 		"tcp://127.0.0.1:80?protocol=grpc": Single("tcp"),
 		"unix:///run/a.sock":               Single("unix"),
 		"static://a:1,b:2?weight=3,1":      Static(),
-		"dns://a:80?interval=1s":           DNS(), // nobody is asked whether there is an a
+		"dns://a:80?interval=1s":           DNS(), // Check does not look a up
 		"dns://_rpc._tcp.a":                DNS(),
 	} {
 		if err := resolver.(Checker).Check(mustParse(t, target)); err != nil {
@@ -102,8 +102,8 @@ func TestCheckAcceptsWhatWorks(t *testing.T) {
 	}
 }
 
-// A fixed list is delivered once, and Watch goes on until its context ends.
-func TestStaticStays(t *testing.T) {
+// A static list is delivered once, and Watch blocks until its context ends.
+func TestStaticWatchBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		delivered, ended := 0, false

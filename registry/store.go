@@ -14,28 +14,29 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// maxStored is how large a stored list may be, in bytes.
+// maxStored is the largest size of a stored list, in bytes.
 const maxStored = 64 << 20
 
-// store keeps lists in files of a directory, one a target, for a start without
-// the registry. A file begins with the SHA-256 of what follows, so that one that
-// was cut off, or changed, is not believed.
+// store keeps lists in files of a directory, one per target, for a start while the
+// registry does not answer. A file begins with the SHA-256 of its other bytes, so
+// that a truncated or changed file is not used.
 type store struct{ dir string }
 
-// stored is what a file holds.
+// stored is the content of a file, after the checksum.
 type stored struct {
 	Target    string            `json:"target"`
 	Saved     time.Time         `json:"saved"`
 	Instances []tandem.Instance `json:"instances"`
 }
 
-// path returns the file of a target. Targets are too odd, and too long, for names.
+// path returns the file of a target. Its name is a hash, because a target may be too
+// long for a file name, or have characters that file names can't have.
 func (s store) path(target Target) string {
 	sum := sha256.Sum256([]byte(target.String()))
 	return filepath.Join(s.dir, hex.EncodeToString(sum[:16])+".tandem")
 }
 
-// save replaces the target's list, in one step.
+// save replaces the target's list atomically.
 func (s store) save(target Target, list []tandem.Instance, now time.Time) (err error) {
 	data, err := json.Marshal(stored{target.String(), now, list})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// scripted is a Resolver that delivers what it is given and then waits.
+// scripted is a Resolver that delivers its snapshots and then waits for ctx.
 type scripted []Snapshot
 
 func (s scripted) Watch(ctx context.Context, _ Target, update func(Snapshot)) error {
@@ -42,7 +42,7 @@ func watchOnce(t *testing.T, dir string, r Resolver) (views []View, log string) 
 	return views, log
 }
 
-func TestKeeperBeginsWithTheListOfTheLastTime(t *testing.T) {
+func TestKeeperStartsWithTheSavedList(t *testing.T) {
 	dir := t.TempDir() + "/lists"
 	down := errors.New("down")
 	if views, _ := watchOnce(t, dir, scripted{{Err: down}}); len(views) != 1 || len(views[0].Instances) != 0 {
@@ -56,7 +56,7 @@ func TestKeeperBeginsWithTheListOfTheLastTime(t *testing.T) {
 	}
 	views, log = watchOnce(t, dir, scripted{})
 	if len(views) != 1 || !reflect.DeepEqual(views[0].Instances, want) || views[0].Stale == nil {
-		t.Errorf("with a registry that says nothing: %+v\n%s", views, log)
+		t.Errorf("with a registry that does not answer: %+v\n%s", views, log)
 	}
 	views, _ = watchOnce(t, dir, scripted{{Instances: members("d"), Revision: 1}})
 	if len(views) != 1 || !reflect.DeepEqual(views[0].Instances, members("d")) {
@@ -68,7 +68,7 @@ func TestKeeperBeginsWithTheListOfTheLastTime(t *testing.T) {
 	}
 }
 
-func TestKeeperDoesNotBelieveABrokenFile(t *testing.T) {
+func TestKeeperIgnoresABrokenFile(t *testing.T) {
 	dir := t.TempDir()
 	list := scripted{{Instances: members("a", "b"), Revision: 1}}
 	watchOnce(t, dir, list)

@@ -17,8 +17,8 @@ type Target struct {
 	Query     url.Values // options; nil when there are none
 }
 
-// maxTarget bounds the text of a target, in bytes. A static list of as many
-// instances as a list may have fits.
+// maxTarget bounds the text of a target, in bytes. A static list of MaxInstances
+// addresses fits.
 const maxTarget = 1 << 20
 
 // ParseTarget parses a target string. A target without a scheme is taken as
@@ -52,8 +52,8 @@ func ParseTarget(s string) (Target, error) {
 	return t, nil
 }
 
-// cutScheme splits s at the "://" that ends its scheme. One that comes after
-// a '/' or '?' is part of something else.
+// cutScheme splits s at the "://" that ends its scheme. A "://" after a '/' or '?'
+// does not end a scheme; without a scheme it returns tcp and s.
 func cutScheme(s string) (scheme, rest string) {
 	scheme, rest, ok := strings.Cut(s, "://")
 	if !ok || strings.ContainsAny(scheme, "/?") {
@@ -62,7 +62,7 @@ func cutScheme(s string) (scheme, rest string) {
 	return scheme, rest
 }
 
-// validScheme reports whether s is a scheme as RFC 3986, section 3.1, has it.
+// validScheme reports whether s is a scheme as RFC 3986, section 3.1, defines it.
 func validScheme(s string) bool {
 	for i, c := range []byte(s) {
 		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
@@ -73,7 +73,7 @@ func validScheme(s string) bool {
 	return s != ""
 }
 
-// Address returns what stands between "//" and "?": authority and path.
+// Address returns the text between "//" and "?": authority and path.
 func (t Target) Address() string { return t.Authority + t.Path }
 
 // String returns the target as a string that parses to an equal target.
@@ -85,15 +85,16 @@ func (t Target) String() string {
 	return s
 }
 
-// Redacted is String without what may be a secret, for errors, logs and pages. See [Redact].
+// Redacted returns String without text that may be a secret, for errors, logs and pages.
+// See [Redact].
 func (t Target) Redacted() string { return Redact(t.String()) }
 
-// hidden stands for a secret.
+// hidden replaces a secret.
 const hidden = "***"
 
-// Redact returns the text of a target, which need not be a valid one, for errors, logs and
-// pages: without a user and password before the host, and without the values of options
-// whose names say that they are secret, as password or token.
+// Redact returns the text of a target, valid or not, for errors, logs and pages. It
+// replaces a user and password before the host, and the values of options whose names say
+// that they are secret, such as password or token, by "***".
 func Redact(target string) string {
 	scheme, rest := cutScheme(target)
 	if strings.HasSuffix(target, "://"+rest) {
@@ -118,9 +119,9 @@ func Redact(target string) string {
 	return scheme + rest + "?" + strings.Join(list, "&")
 }
 
-// credentials returns how many bytes of a target, after its scheme, are a user and a
-// password before an "@", or look like it; 0 for none. The password may have a slash or a
-// question mark in it, which nothing escapes.
+// credentials returns how many bytes of a target, after its scheme, are or may be a user
+// and a password before an "@"; 0 for none. A password may contain a slash or a question
+// mark that is not escaped.
 func credentials(rest string) int {
 	authority := rest
 	if i := strings.IndexAny(rest, "/?"); i >= 0 {
@@ -135,7 +136,7 @@ func credentials(rest string) int {
 	return max(0, strings.LastIndexByte(authority, '@'))
 }
 
-// secret reports whether an option's name says that its value is one.
+// secret reports whether an option's name says that its value is a secret.
 func secret(name string) bool {
 	name = strings.ToLower(name)
 	for _, word := range []string{"pass", "pwd", "secret", "token", "auth", "cred", "apikey", "api_key", "api-key", "accesskey"} {
@@ -146,9 +147,9 @@ func secret(name string) bool {
 	return false
 }
 
-// Options returns the values of the target's query. It fails for an option
-// that is not among the names and for one that is given twice: a misspelled
-// option should be found out before it matters.
+// Options returns the values of the target's query by name. It fails for an
+// option that is not among the names, so that a misspelled option is noticed,
+// and for one that is given twice.
 func (t Target) Options(names ...string) (map[string]string, error) {
 	options := make(map[string]string, len(t.Query))
 	for name, values := range t.Query {

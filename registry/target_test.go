@@ -63,7 +63,7 @@ func TestTargetOptions(t *testing.T) {
 	}
 }
 
-// A target survives being printed and parsed; whoever logs one may paste it.
+// The text of a parsed target parses to an equal target, so a logged target can be used again.
 func FuzzParseTarget(f *testing.F) {
 	for _, s := range []string{
 		"a:1", "tcp://[::1]:80", "unix:///run/a.sock", "static://a:1,b:2?weight=3,1", "a?b=c://d",
@@ -83,7 +83,7 @@ func FuzzParseTarget(f *testing.F) {
 		if err != nil || !reflect.DeepEqual(again, target) {
 			t.Fatalf("%q: %+v printed as %q is %+v, %v", s, target, target.String(), again, err)
 		}
-		// What is built in refuses or accepts; it does not panic.
+		// The built-in resolvers accept or refuse the target; they do not panic.
 		_, _ = static{}.List(target)
 		_, _ = parseDNS(target)
 	})

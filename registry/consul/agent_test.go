@@ -21,14 +21,14 @@ import (
 	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
-// consulVersion is what install.sh builds.
+// consulVersion is the version that install.sh builds.
 const consulVersion = "1.13.9"
 
 // binary returns the Consul agent that install.sh has built, or that CONSUL names.
 // Without one the test fails.
 func binary(t testing.TB) string {
 	t.Helper()
-	cache := cmp.Or(os.Getenv("XDG_CACHE_HOME"), filepath.Join(must(os.UserHomeDir()), ".cache")) // as install.sh has it
+	cache := cmp.Or(os.Getenv("XDG_CACHE_HOME"), filepath.Join(must(os.UserHomeDir()), ".cache")) // the same directory as in install.sh
 	path := cmp.Or(os.Getenv("CONSUL"), filepath.Join(cache, "tandem", "consul-"+consulVersion, "consul"))
 	if _, err := exec.LookPath(path); err != nil {
 		t.Fatalf("there is no Consul agent: run registry/consul/install.sh: %v", err)
@@ -36,17 +36,18 @@ func binary(t testing.TB) string {
 	return path
 }
 
-// agent is a real Consul server, alone in its cluster. Its process is the test's.
+// agent is a real Consul server, the only one of its cluster, started by the test.
 type agent struct {
 	t      testing.TB
 	dir    string
-	addr   string // of its HTTP API, or that with TLS
+	addr   string // of its HTTP API, with or without TLS
 	config map[string]any
 	cmd    *exec.Cmd
-	api    *api.Client // sees all
+	api    *api.Client // has every permission
 }
 
-// startAgent starts an agent whose configuration may be extended.
+// startAgent prepares an agent, with extra merged into its configuration. Call start to
+// run it.
 func startAgent(t testing.TB, extra map[string]any) *agent {
 	t.Helper()
 	ports := []int{registrytest.FreePort(t), registrytest.FreePort(t), registrytest.FreePort(t)}
@@ -113,7 +114,7 @@ func (a *agent) ready() {
 	}
 }
 
-// kill ends the agent as a power failure would.
+// kill kills the agent's process with SIGKILL.
 func (a *agent) kill() {
 	if a.cmd == nil {
 		return
@@ -130,7 +131,7 @@ func (a *agent) wipe() {
 	}
 }
 
-// fill makes the log longer by so many entries of 120 kB.
+// fill adds the given number of entries of 120 kB to the agent's log.
 func (a *agent) fill(entries int) {
 	a.t.Helper()
 	value := make([]byte, 2000)

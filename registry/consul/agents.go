@@ -16,22 +16,22 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// Limits of what is asked of an agent, and taken from it.
+// Limits of requests to an agent, and of its responses.
 const (
 	maxWaiting = 64        // blocking queries at the same time
-	maxConns   = 96        // connections; Consul's limit a client is 200
-	maxAnswer  = 256 << 20 // bytes of one answer
+	maxConns   = 96        // connections; Consul's limit per client is 200
+	maxAnswer  = 256 << 20 // bytes of one response
 	dialLimit  = 3 * time.Second
-	idleLimit  = time.Minute // an unused connection is closed then
+	idleLimit  = time.Minute // after which an unused connection is closed
 )
 
 // Times of blocking queries.
 const (
-	longWait  = 10 * time.Second // while everybody may wait
-	lookEvery = 4 * time.Second  // where watches take turns: how often each has one
+	longWait  = 10 * time.Second // how long a query waits, with up to maxWaiting watches
+	lookEvery = 4 * time.Second  // with more watches: how often each of them makes a query
 	leastWait = 10 * time.Millisecond
-	turnIn    = 15 * time.Second // the longest that a watch waits for its turn
-	answerIn  = 3 * time.Second  // what an agent may take beyond the wait
+	turnIn    = 15 * time.Second // the longest time a watch waits for its turn
+	answerIn  = 3 * time.Second  // how long a response may take beyond the wait of its query
 )
 
 // agents are the Consul agents of a target, one of which is used at a time, and the
@@ -39,8 +39,8 @@ const (
 type agents struct {
 	hosts     []*api.Client
 	transport *http.Transport
-	current   atomic.Int64  // index of the host in use, in a growing count
-	waiting   chan struct{} // has a token for each blocking query
+	current   atomic.Int64  // number of switches to the next host; modulo len(hosts) it is the host in use
+	waiting   chan struct{} // holds a token for each query in progress
 	watches   atomic.Int64
 	anonymous bool // no token is sent
 }
@@ -57,7 +57,7 @@ func dial(hosts string, s settings) (*agents, error) {
 			Address: host, Scheme: scheme, Token: s.token,
 			HttpClient: &http.Client{
 				Transport: bounded{transport, maxAnswer},
-				// An agent has no reason to send us elsewhere, least of all with our token.
+				// An agent does not need redirects, and the token must not go to another host.
 				CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 			},
 		}
@@ -65,21 +65,21 @@ func dial(hosts string, s settings) (*agents, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: agent %s: %w", name, host, err)
 		}
-		a.anonymous = config.Token == "" // NewClient may have taken one from the environment
+		a.anonymous = config.Token == "" // NewClient may have read a token from the environment
 		a.hosts = append(a.hosts, client)
 	}
 	return a, nil
 }
 
-// newTransport returns that of Consul's client, with our limits, and without proxies
-// or HTTP/2: a blocking query is a connection.
+// newTransport returns the transport of Consul's client with our limits, and without
+// proxies or HTTP/2: each blocking query needs a connection of its own.
 func newTransport() *http.Transport {
 	t := api.DefaultConfig().Transport
 	t.Proxy, t.ForceAttemptHTTP2 = nil, false
 	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.MaxConnsPerHost = 0, maxConns, maxConns
 	t.IdleConnTimeout, t.TLSHandshakeTimeout = idleLimit, dialLimit
 	dial := t.DialContext
-	// Package http dials on when a request is given up, so the request's deadline is not enough.
+	// Package http continues to dial after a request was canceled, so the request's deadline is not enough.
 	t.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, dialLimit)
 		defer cancel()
@@ -90,7 +90,7 @@ func newTransport() *http.Transport {
 
 func (a *agents) close() { a.transport.CloseIdleConnections() }
 
-// bounded bounds what an answer may take.
+// bounded limits the size of a response body.
 type bounded struct {
 	http.RoundTripper
 	limit int64 // bytes
@@ -108,21 +108,21 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// host returns the agent in use, and the number under which failed knows it.
+// host returns the agent in use, and the number to pass to failed if it fails.
 func (a *agents) host() (*api.Client, int64) {
 	n := a.current.Load()
 	return a.hosts[n%int64(len(a.hosts))], n
 }
 
-// failed makes the next agent the one in use, unless somebody has done so
-// already. Errors that every agent would answer with are let pass.
+// failed makes the next agent the one in use, unless another caller has done so
+// already. It ignores errors that every agent would return.
 func (a *agents) failed(n int64, err error) {
 	if elsewhere(err) {
 		a.current.CompareAndSwap(n, n+1)
 	}
 }
 
-// elsewhere reports whether another agent may do better.
+// elsewhere reports whether another agent may succeed after this error.
 func elsewhere(err error) bool {
 	if status, ok := errors.AsType[api.StatusError](err); ok {
 		return status.Code >= http.StatusInternalServerError || status.Code == http.StatusTooManyRequests
@@ -130,8 +130,8 @@ func elsewhere(err error) bool {
 	return !errors.Is(err, registry.ErrSuperseded)
 }
 
-// notFound reports whether an agent has answered that there is no such service or
-// check.
+// notFound reports whether err is an agent's response that there is no such service
+// or check.
 func notFound(err error) bool {
 	status, ok := errors.AsType[api.StatusError](err)
 	return ok && status.Code == http.StatusNotFound
@@ -143,8 +143,8 @@ func (a *agents) join() (leave func()) {
 	return func() { a.watches.Add(-1) }
 }
 
-// patience is how long a blocking query may wait. Where there are more watches than
-// may wait at the same time they take turns, so each has its turn after lookEvery.
+// patience returns how long a blocking query may wait. More watches than maxWaiting
+// take turns; each then makes a query about every lookEvery.
 func patience(watches int64) time.Duration {
 	if watches <= maxWaiting {
 		return longWait
@@ -152,8 +152,8 @@ func patience(watches int64) time.Duration {
 	return max(leastWait, lookEvery*maxWaiting/time.Duration(watches))
 }
 
-// list returns the passing instances of a service as soon as they are others than
-// those at index, or after a while; at once for index 0.
+// list returns the passing instances of a service: at once for index 0, and otherwise
+// when they have changed since index, or after patience.
 func (a *agents) list(ctx context.Context, host *api.Client, service string, index uint64) (entries []*api.ServiceEntry, meta *api.QueryMeta, err error) {
 	meta, err = a.query(ctx, index, func(q *api.QueryOptions) (meta *api.QueryMeta, err error) {
 		entries, meta, err = host.Health().Service(service, "", true, q)
@@ -162,9 +162,9 @@ func (a *agents) list(ctx context.Context, host *api.Client, service string, ind
 	return entries, meta, err
 }
 
-// query makes a blocking query when it is its turn. The first one of a watch, with index
-// 0, is consistent: a leader that has just started still reads its log, and answers
-// others from what it has read so far, which may be nothing.
+// query makes a blocking query after waiting for its turn. The first query of a watch,
+// with index 0, is consistent: a leader that has just started answers other queries from
+// the part of its log that it has read so far, which may be empty.
 func (a *agents) query(ctx context.Context, index uint64, ask func(*api.QueryOptions) (*api.QueryMeta, error)) (*api.QueryMeta, error) {
 	if err := a.turn(ctx); err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ func (a *agents) turn(ctx context.Context) error {
 	case a.waiting <- struct{}{}:
 		return nil
 	case <-limit.C:
-		return fmt.Errorf("no turn for %v, as agents answer too slowly for %d watches", turnIn, a.watches.Load())
+		return fmt.Errorf("no query could start within %v: the agents answer too slowly for %d watches", turnIn, a.watches.Load())
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -7,65 +7,64 @@
 //
 // # Targets
 //
-// consul://h1:8500,h2:8500/base/Service?ttl=15s names agents and a list. The
-// agents are equal: one is used until it fails, then the next. A port that is
-// left out is 8500. The last element of the path is the name of the service in
-// Consul. What stands before it, which may be nothing, keeps lists of services of
-// the same name apart. The only option is ttl; [WithTTL] says what it means.
+// consul://h1:8500,h2:8500/base/Service?ttl=15s names agents and a list. One agent
+// is used until it fails, then the next. The default port is 8500. The last element
+// of the path is the name of the service in Consul. The elements before it, if any,
+// keep lists of services of the same name apart. The only option is ttl, see
+// [WithTTL].
 //
 // # Layout
 //
 // An instance is a service that is registered with an agent:
 //
-//   - Its name is the last element of the path. In names and IDs a byte that
-//     Consul, or an URL, could take for something else is written as "=" and two
-//     hexadecimal digits.
+//   - Its name is the last element of the path. In names and IDs, bytes that have a
+//     meaning for Consul, or in a URL, are written as "=" and two hexadecimal digits.
 //   - Its ID is the instance's ID, "@", and the whole path. Upper case is escaped
-//     too, because Consul's catalogue ignores case. What is longer than 200
-//     bytes ends with "~" and a SHA-256 of the ID.
-//   - Its address and port are those of the first endpoint that has both, so that
-//     Consul's DNS and its web interface have something to show.
+//     too, because Consul's catalogue ignores case. An ID longer than 200 bytes is
+//     cut there, and ends with "~" and a SHA-256 of the ID.
+//   - Its address and port are those of the first endpoint that has both; Consul's
+//     DNS and its web interface show them.
 //   - Its meta has the whole path under tandem-path, and under tandem-owner a random
-//     text that tells a registration from others under the same ID. The instance as
-//     JSON ([registry.Encode]) is there in pieces of 512 bytes, which is Consul's
-//     limit, under tandem-0, tandem-1 and so on to tandem-59. What does not fit there,
-//     beyond 30 KiB, is one tag that begins with "tandem-rest:". Meta and tags change
-//     in one step, so nobody sees half of an instance.
+//     text that distinguishes registrations with the same ID. The instance as JSON
+//     ([registry.Encode]) is stored in pieces of 512 bytes, which is Consul's limit,
+//     under tandem-0, tandem-1 and so on to tandem-59. The rest, beyond 30 KiB, is one
+//     tag that begins with "tandem-rest:". Meta and tags change atomically, so a watch
+//     never sees half of an instance.
 //   - It has one check, with a time to live. An instance is listed as long as this
 //     check and all others of the service and its node pass. So Consul's
-//     maintenance mode takes an instance off the list. One that has not passed for a
-//     minute beyond its time to live is removed.
+//     maintenance mode takes an instance off the list. An instance is removed when
+//     its check has been critical for a minute.
 //
-// Services of the same name that tandem has not registered are skipped, each with a
-// line in the log, and so is everything else that is no instance.
+// Services of the same name that tandem has not registered, and all other entries
+// that are not instances, are skipped, each with a line in the log.
 //
 // # Watching
 //
-// A watch is a blocking query. An agent takes 200 connections from one client
-// (its limit http_max_conns_per_client), so no more than 64 of those who watch
-// through the same Registry or Resolver wait at the same time. With up to 64
-// watches a change is seen at once; with more, each looks every four seconds.
+// A watch makes blocking queries. An agent accepts 200 connections from one client
+// (its limit http_max_conns_per_client), so at most 64 watches of the same Registry
+// or Resolver wait at the same time. With up to 64 watches a change is seen at once;
+// with more, each watch makes a query every four seconds.
 //
-// An empty list is not believed if the token may not see all of it, or if there is no
-// token and Consul's default policy is to deny: both are failures.
+// A list that the token may see only in part is a failure, and so is an empty list
+// without a token when Consul's default policy is to deny.
 //
 // # Limits
 //
-// Consul's agents have no compare-and-set. Who registers looks first whether a
-// later incarnation is listed under the ID, and looks again when it renews its
-// check; the later one has the place within a third of the time to live.
+// Consul's agents have no compare-and-set. A registration checks whether a later
+// incarnation is listed under its ID before it registers, and again when it renews
+// its check; the later one is listed within a third of the time to live.
 //
-// When the catalogue forgets a service that its agent still has, it is the agent
-// that restores it, when it next compares the two: about once a minute.
+// When the catalogue loses a service that its agent still has, the agent restores it
+// when it next compares the two, about once a minute.
 //
-// An instance that was registered through an agent that has failed since is
-// registered through the next; where both are seen the later start counts. Closing
-// the registration takes it off the agent that has it then. What others still have
-// goes when its time to live is over.
+// When the agent of an instance fails, the instance is registered through the next
+// agent; where both are seen, the later start counts. Closing the registration
+// removes the instance from the agent in use. On other agents it expires with its
+// time to live.
 //
-// An agent that was down for longer than the time to live comes back with every
-// check critical, until each server has been heard again. In between the list is
-// short, or empty; that is what a [registry.Keeper] doubts.
+// An agent that was down for longer than the time to live starts with every check
+// critical, until each server has renewed its check. Meanwhile the list is short or
+// empty; a [registry.Keeper] keeps instances when a list collapses like that.
 package consul
 
 import (
@@ -81,17 +80,17 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// name is what errors and the log call this registry.
+// name is the name of this registry in errors and the log.
 const name = "consul registry"
 
 // Registry is a list in Consul: a Registrar, and a Resolver of this list and of
 // others. It is safe for concurrent use.
 type Registry struct {
 	settings settings
-	own      place // the zero place of a Resolver, which has none
+	own      place // zero for a Resolver
 	shared   *registry.Shared[*agents]
-	agents   *agents // of own
-	release  func()  // gives agents back, once
+	agents   *agents // of own; nil for a Resolver
+	release  func()  // releases agents, once; nil for a Resolver
 }
 
 var (
@@ -111,20 +110,20 @@ type settings struct {
 // Option changes a [Registry].
 type Option func(*settings)
 
-// WithTTL sets for how long an instance stays listed after its process has last
-// been heard of, 1 s to 1 h; 15 s unless given. It is renewed three times as
-// often. The option ttl of a target comes before it.
+// WithTTL sets how long an instance stays listed after its process has last renewed
+// its check, 1 s to 1 h; 15 s unless given. The check is renewed every third of this
+// time. The option ttl of a target overrides it.
 func WithTTL(ttl time.Duration) Option { return func(s *settings) { s.ttl = ttl } }
 
 // WithToken sets the ACL token of every request. To register it needs
 // service:write for the service; to watch, service:read and node:read. Unless
-// given, the environment variables of Consul's own tools count, CONSUL_HTTP_TOKEN
-// and CONSUL_HTTP_TOKEN_FILE.
+// given, the token comes from the environment variables of Consul's own tools,
+// CONSUL_HTTP_TOKEN and CONSUL_HTTP_TOKEN_FILE.
 func WithToken(token string) Option { return func(s *settings) { s.token = token } }
 
-// WithTLS makes every connection to an agent one with TLS. The agents' port for it
-// is 8501 unless they are configured otherwise, and must be in the target. A nil
-// config trusts what the system trusts.
+// WithTLS makes every connection to an agent use TLS. The agents' port for TLS, 8501
+// unless they are configured otherwise, must be in the target. A nil config trusts
+// the system's certificate authorities.
 func WithTLS(config *tls.Config) Option {
 	return func(s *settings) {
 		if config == nil {
@@ -134,8 +133,8 @@ func WithTLS(config *tls.Config) Option {
 	}
 }
 
-// WithLogger sets where skipped services and troubled registrations are reported;
-// nowhere unless given.
+// WithLogger sets the logger for skipped services, and for registrations that are lost
+// and restored; nothing is logged unless given.
 func WithLogger(log *slog.Logger) Option {
 	return func(s *settings) {
 		if log != nil {
@@ -144,8 +143,8 @@ func WithLogger(log *slog.Logger) Option {
 	}
 }
 
-// New returns the registry that a target names. It does not wait for the agents:
-// only a target or an option that can never work is an error. Close it in the end.
+// New returns the registry that a target names. It does not connect to the agents, and
+// fails only for a target or an option that can never work. The caller must Close it.
 func New(target string, opts ...Option) (*Registry, error) {
 	r := newRegistry(opts)
 	parsed, err := registry.ParseTarget(target)
@@ -187,7 +186,7 @@ func (r *Registry) Close() error {
 	return nil
 }
 
-// place returns what a target names, or the registry's own place when the target
+// place returns the place that a target names, or the registry's own when the target
 // is the zero Target.
 func (r *Registry) place(target registry.Target) (place, error) {
 	if target.Address() == "" && r.own.service != "" {
@@ -200,7 +199,7 @@ func (r *Registry) place(target registry.Target) (place, error) {
 	return p, nil
 }
 
-// Check fails for a target that names no list, or has options that there are not.
+// Check fails for a target that names no list, or has unknown options.
 func (r *Registry) Check(target registry.Target) error {
 	_, err := r.place(target)
 	return err
@@ -217,8 +216,8 @@ func (r *Registry) Register(ctx context.Context, in tandem.Instance) (registry.R
 }
 
 // Watch delivers the list that the target names, or the registry's own for the
-// zero Target. An agent that is silent is a failure after 14 seconds; one that
-// refuses the connection, at once.
+// zero Target. It delivers a failure after 14 seconds for an agent that does not
+// answer, and at once for an agent that refuses the connection.
 func (r *Registry) Watch(ctx context.Context, target registry.Target, update func(registry.Snapshot)) error {
 	p, err := r.place(target)
 	if err != nil {

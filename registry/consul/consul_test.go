@@ -22,8 +22,8 @@ func (s *standIn) target(options string) string {
 	return "consul://" + s.Listener.Addr().String() + "/prod/Arith" + options
 }
 
-// TestHostile puts all that must not be believed beside a good instance.
-func TestHostile(t *testing.T) {
+// Bad services next to a good instance are skipped and logged.
+func TestHostileServices(t *testing.T) {
 	t.Parallel() // it waits
 	agent := newStandIn(t)
 	log := &lines{}
@@ -42,7 +42,7 @@ func TestHostile(t *testing.T) {
 	checkLogged(t, log, r.own)
 }
 
-// checkLogged wants one line for each hostile entry.
+// checkLogged checks that each hostile service is logged once.
 func checkLogged(t *testing.T, log *lines, p place) {
 	for id := range hostile(p) {
 		if n := strings.Count(log.String(), "/"+id+" "); n != 1 {
@@ -51,7 +51,7 @@ func checkLogged(t *testing.T, log *lines, p place) {
 	}
 }
 
-// hostile returns services that are no instances of a list, by ID.
+// hostile returns services that are not valid instances of the list, by ID.
 func hostile(p place) map[string]api.AgentService {
 	raw := func(text string) api.AgentService {
 		meta, tags := split(text)
@@ -70,8 +70,8 @@ func hostile(p place) map[string]api.AgentService {
 	}
 }
 
-// TestListsAreApart registers the same ID in lists whose services have one name,
-// or names that Consul takes for one.
+// TestListsAreApart registers the same ID in lists whose services have the same name,
+// or names that differ only in case, which Consul ignores.
 func TestListsAreApart(t *testing.T) {
 	agent := newStandIn(t)
 	var eyes []*eye
@@ -89,7 +89,7 @@ func TestListsAreApart(t *testing.T) {
 	}
 }
 
-// TestNextAgent has two agents, the first of which is not there.
+// TestNextAgent uses two agents, of which the first can't be reached.
 func TestNextAgent(t *testing.T) {
 	agent := newStandIn(t)
 	gone := newRelay(t, agent.Listener.Addr().String())
@@ -100,7 +100,7 @@ func TestNextAgent(t *testing.T) {
 	look(t, Resolver(), r.own.target()).sees("a")
 }
 
-// TestAgentFails has a registration and a watch go over to the next agent.
+// When its agent fails, a registration and a watch switch to the next agent.
 func TestAgentFails(t *testing.T) {
 	one, two := newStandIn(t), newStandIn(t)
 	relay := newRelay(t, one.Listener.Addr().String())
@@ -116,10 +116,10 @@ func TestAgentFails(t *testing.T) {
 	}
 }
 
-// target writes the place as a target.
+// target returns the place as the text of a target.
 func (p place) target() string { return "consul://" + p.hosts + p.path + "?ttl=" + p.ttl.String() }
 
-// TestSeveralNodes has the same ID registered through several agents.
+// Of several services with the same ID, registered through several agents, the last is used.
 func TestSeveralNodes(t *testing.T) {
 	m := &registry.Mirror{}
 	service := func(node, incarnation string, started int64, index uint64) *api.ServiceEntry {
@@ -151,7 +151,7 @@ func TestNextIndex(t *testing.T) {
 	}
 }
 
-// TestIndexGoesBack wants a watch to go on when the agent counts anew.
+// A watch continues when the agent's index starts again at a lower number.
 func TestIndexGoesBack(t *testing.T) {
 	agent := newStandIn(t)
 	r := open(t, agent.target(""))
@@ -160,7 +160,8 @@ func TestIndexGoesBack(t *testing.T) {
 	for i := range 20 {
 		list(t, open(t, agent.target("x")), fmt.Sprint(i))
 	}
-	// A query that comes later with an index of before is answered when its wait is over.
+	// Wait until the watch has a query with the current index: a query with the old index that
+	// arrives after forget would be answered only at the end of its wait.
 	if !agent.await(5*time.Second, func() bool { return agent.waiting == 1 && agent.asked == agent.index }) {
 		t.Fatal("the watch does not wait")
 	}
@@ -171,9 +172,9 @@ func TestIndexGoesBack(t *testing.T) {
 	}
 }
 
-// TestReplayIsNotBelieved has an agent that was restarted and answers with nothing while
-// it reads its log: to watches that waited, and to new ones.
-func TestReplayIsNotBelieved(t *testing.T) {
+// An agent that was restarted answers with an empty list while it reads its log: neither
+// a watch that was waiting nor a new watch delivers that list.
+func TestEmptyListDuringReplayIsNotDelivered(t *testing.T) {
 	agent := newStandIn(t)
 	r := open(t, agent.target(""))
 	list(t, r, "a")
@@ -188,7 +189,7 @@ func TestReplayIsNotBelieved(t *testing.T) {
 	for _, e := range []*eye{e, late} {
 		e.until("a failure", 5*time.Second, func(s registry.Snapshot) bool {
 			if believed(s) {
-				t.Error("what an agent answers while it reads its log was believed")
+				t.Error("the empty list of an agent that reads its log was delivered")
 			}
 			return s.Err != nil || believed(s)
 		})
@@ -198,9 +199,8 @@ func TestReplayIsNotBelieved(t *testing.T) {
 	late.sees("a")
 }
 
-// TestFilteredIsNoList holds that a list that ACLs have shortened, or may have
-// emptied, is a failure.
-func TestFilteredIsNoList(t *testing.T) {
+// A list that ACLs have shortened, or that is empty perhaps because of ACLs, is a failure.
+func TestFilteredListIsAFailure(t *testing.T) {
 	agent := newStandIn(t)
 	agent.filtered = true
 	e := look(t, open(t, agent.target(""), WithToken("any")), "")
@@ -217,8 +217,7 @@ func TestFilteredIsNoList(t *testing.T) {
 	look(t, open(t, agent.target("other"), WithToken("any")), "").sees()
 }
 
-// TestSilentAgent holds that an agent that takes a query and never answers it is a
-// failure.
+// An agent that accepts a query and does not answer it is a failure.
 func TestSilentAgent(t *testing.T) {
 	t.Parallel() // it waits
 	agent := newStandIn(t)
@@ -229,7 +228,7 @@ func TestSilentAgent(t *testing.T) {
 	}
 }
 
-// TestWatchesTakeTurns has more watches than may wait at the same time.
+// TestWatchesTakeTurns runs more watches than may wait at the same time.
 func TestWatchesTakeTurns(t *testing.T) {
 	t.Parallel() // it waits
 	const n = 3 * maxWaiting
@@ -271,7 +270,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestRedirectsAreNotFollowed keeps the token from where an agent points to.
+// A redirect of an agent is not followed, so the token does not go to another host.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	var led atomic.Bool
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { led.Store(true) }))
@@ -286,7 +285,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	look(t, r, "").fails(5 * time.Second)
 }
 
-// TestTokenIsSent wants the token in every request.
+// The token is sent in every request.
 func TestTokenIsSent(t *testing.T) {
 	agent := newStandIn(t)
 	inner := agent.Config.Handler
@@ -305,7 +304,7 @@ func TestTokenIsSent(t *testing.T) {
 	look(t, r, "").sees("a")
 }
 
-// TestAnswersAreBounded reads more than an answer may have.
+// Reading a response with more bytes than the limit fails.
 func TestAnswersAreBounded(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 101)) }))
 	defer server.Close()
@@ -322,7 +321,8 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// TestClose wants a second Close to do nothing, and Register to say why it fails.
+// Register without an agent fails with an error that names the registry, and a second
+// Close does nothing.
 func TestClose(t *testing.T) {
 	r := must(New("consul://127.0.0.1:1/Arith"))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

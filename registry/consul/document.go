@@ -22,14 +22,13 @@ var (
 // Limits of documents in Consul.
 const (
 	maxKey      = 1024             // bytes
-	leastLife   = 10 * time.Second // of a session, and with it of a report, by Consul's rules
-	documentsIn = 5 * time.Second  // for all requests of one method
+	leastLife   = 10 * time.Second // Consul's shortest life of a session, and so of a report
+	documentsIn = 5 * time.Second  // for all requests of one method call
 )
 
 // WatchDocument delivers the value of a key of Consul's key-value store and its changes.
-// A key such as /shop/policies/Cart is there without the slash that it begins with, as
-// Consul's own keys are. Keys below it are reports. To watch needs key:read. See
-// [registry.Documents].
+// In Consul, a key such as /shop/policies/Cart has no slash at its start. Keys below it
+// are reports. A watch needs key:read. See [registry.Documents].
 func (r *Registry) WatchDocument(ctx context.Context, key string, update func(text []byte, err error)) error {
 	at, err := r.documentKey(key)
 	if err != nil {
@@ -46,7 +45,7 @@ func (r *Registry) WatchDocument(ctx context.Context, key string, update func(te
 	}}.Follow(ctx, update)
 }
 
-// documentKey returns the key in Consul of a document.
+// documentKey returns the key of a document in Consul.
 func (r *Registry) documentKey(key string) (string, error) {
 	switch {
 	case r.agents == nil:
@@ -86,8 +85,8 @@ func (a *agents) document(ctx context.Context, key string, deliver func([]byte))
 	}
 }
 
-// WriteDocument puts the value of a key, of up to 512 KiB unless Consul is configured
-// otherwise, or deletes it. It needs key:write. See [registry.DocumentWriter].
+// WriteDocument writes the value of a key, of up to 512 KiB unless Consul is configured
+// otherwise, or deletes the key. It needs key:write. See [registry.DocumentWriter].
 func (r *Registry) WriteDocument(ctx context.Context, key string, text []byte) error {
 	if err := registry.CheckDocument(text); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -99,18 +98,19 @@ func (r *Registry) WriteDocument(ctx context.Context, key string, text []byte) e
 		}
 		_, err := host.KV().Put(&api.KVPair{Key: at, Value: text}, q)
 		if err != nil && len(text) > defaultRoom {
-			// The agent refuses it before it has read it, and its answer may be lost.
+			// The agent refuses the request before it has read all of it, so its response may be lost.
 			return fmt.Errorf("%w (of %d bytes: Consul takes %d unless its limits.kv_max_value_size says otherwise)", err, len(text), defaultRoom)
 		}
 		return err
 	})
 }
 
-// defaultRoom is how many bytes Consul takes for a value, unless it is told otherwise.
+// defaultRoom is Consul's default limit of a value, in bytes.
 const defaultRoom = 512 << 10
 
-// withAgent runs f with the key in Consul and the agent in use, or with the next that
-// answers, for a bounded time.
+// withAgent calls f with the agent in use and the key in Consul, and after an error that
+// another agent may not have, with the next agent. All calls together take at most
+// documentsIn.
 func (r *Registry) withAgent(ctx context.Context, key string, f func(*api.Client, string, *api.WriteOptions) error) error {
 	at, err := r.documentKey(key)
 	if err != nil {
@@ -131,13 +131,13 @@ func (r *Registry) withAgent(ctx context.Context, key string, f func(*api.Client
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// reportPrefix is what the keys of the reports beside a document begin with.
+// reportPrefix returns the prefix of the keys of a document's reports.
 func reportPrefix(at string) string { return at + "/applied/" }
 
-// PutReport writes a key under the document's, below applied, and holds it with a
-// session of Consul's that has the report's life: when that is over, Consul deletes
-// the key, within twice the time. A life of less than 10 s is one of 10 s. It needs
-// key:write and session:write. See [registry.Documents].
+// PutReport writes a key below the document's key and /applied, and locks it with a
+// Consul session whose time to live is the report's life, at least 10 s. When that is
+// over, Consul deletes the key, within twice the time. It needs key:write and
+// session:write. See [registry.Documents].
 func (r *Registry) PutReport(ctx context.Context, key, reporter string, report []byte, life time.Duration) error {
 	if err := registry.CheckReport(reporter, report, life); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -152,8 +152,8 @@ func (r *Registry) PutReport(ctx context.Context, key, reporter string, report [
 	})
 }
 
-// room fails when another report would be one too many. It fills in the session of one
-// that is there.
+// room fails with ErrReports when there are MaxReports reports and none at p's key. If
+// there is a report at p's key, room sets p.Session to its session.
 func room(ctx context.Context, host *api.Client, prefix string, p *api.KVPair) error {
 	q := (&api.QueryOptions{}).WithContext(ctx)
 	there, _, err := host.KV().Get(p.Key, q)
@@ -171,9 +171,9 @@ func room(ctx context.Context, host *api.Client, prefix string, p *api.KVPair) e
 	return err
 }
 
-// hold puts a key and locks it: with the session that it has, which begins its life
-// anew, or with another when the life is another. Then that of before ends first, and
-// with it the key.
+// hold writes a key and locks it with the session in p, which it renews. If there is no
+// session, or its life is not this one, hold makes a new session; the old session is
+// destroyed first, and the key with it.
 func hold(host *api.Client, p *api.KVPair, life time.Duration, q *api.WriteOptions) error {
 	session, err := extend(host, p.Session, life, q)
 	if err != nil {
@@ -191,23 +191,23 @@ func hold(host *api.Client, p *api.KVPair, life time.Duration, q *api.WriteOptio
 	p.Session = session
 	held, _, err := host.KV().Acquire(p, q)
 	if err == nil && !held {
-		err = errors.New("others report under the same name at the same time")
+		err = errors.New("another client reports under the same name at the same time: give each client a name of its own")
 	}
 	if err != nil {
-		_, _ = host.Session().Destroy(session, q) // it would end by itself
+		_, _ = host.Session().Destroy(session, q) // after an error the session ends by itself
 	}
 	return err
 }
 
-// extend begins the life of a session anew, and returns it. One with another life is
-// ended, and "" returned, as for none.
+// extend renews a session and returns it. It destroys a session whose life is not this
+// one, and returns "", as it does when there is no session.
 func extend(host *api.Client, session string, life time.Duration, q *api.WriteOptions) (string, error) {
 	if session == "" {
 		return "", nil
 	}
 	there, _, err := host.Session().Renew(session, q)
 	if err != nil || there == nil {
-		return "", err // nil: it has just ended
+		return "", err // there is nil when the session has just ended
 	}
 	if there.TTL == life.String() {
 		return session, nil

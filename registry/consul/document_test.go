@@ -43,18 +43,19 @@ func TestDocuments(t *testing.T) {
 	}
 	for _, bad := range []string{"", "/", "shop", "/shop/", "/a//b", "/\xff"} {
 		if err := r.WatchDocument(t.Context(), bad, func([]byte, error) {}); err == nil {
-			t.Errorf("key %q is taken", bad)
+			t.Errorf("key %q is accepted", bad)
 		}
 	}
 	if err := newRegistry(nil).WatchDocument(t.Context(), key, func([]byte, error) {}); err == nil {
 		t.Error("a Resolver watches")
 	}
 	if err := r.WriteDocument(t.Context(), key, make([]byte, 600<<10)); err == nil || !strings.Contains(err.Error(), "kv_max_value_size") {
-		t.Errorf("what Consul has no room for: %v", err)
+		t.Errorf("a document above Consul's limit: %v", err)
 	}
 }
 
-// Reports are counted on the server, and none is left with a session of its own.
+// PutReport counts the reports on the server, and leaves one session for all reports
+// under the same name.
 func TestReportsAreBounded(t *testing.T) {
 	t.Parallel() // it waits
 	a := startAgent(t, nil).start()

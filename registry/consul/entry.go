@@ -18,11 +18,11 @@ import (
 type entry struct {
 	agents *agents
 	place  place
-	owner  string // what tells our service from those of others under the same ID
+	owner  string // distinguishes our service from others under the same ID
 
-	in     tandem.Instance               // what the last Put was to list
-	listed *api.AgentServiceRegistration // how
-	host   *api.Client                   // by which agent; nil before the first Put
+	in     tandem.Instance               // the instance of the last Put
+	listed *api.AgentServiceRegistration // its registration
+	host   *api.Client                   // the agent of the last Put; nil before the first
 }
 
 // Put registers the service with the agent in use, or with the next that answers.
@@ -44,7 +44,8 @@ func (e *entry) Put(ctx context.Context, in tandem.Instance) error {
 	return err
 }
 
-// putWithin gives the agent its share of the time that is left for several.
+// putWithin is put with a deadline: an equal share of the time that is left for the
+// given number of agents.
 func (e *entry) putWithin(ctx context.Context, agents int) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
@@ -65,13 +66,13 @@ func (e *entry) put(ctx context.Context) error {
 	if err = e.host.Agent().ServiceRegisterOpts(e.listed, api.ServiceRegisterOpts{ReplaceExistingChecks: true}.WithContext(ctx)); err != nil {
 		return err
 	}
-	// A check that was there keeps its state, which may be critical. That of a new one
-	// passes, but the agent keeps it on disk only when it is renewed: one that is killed
-	// before would come back with it critical.
+	// A check that existed before keeps its state, which may be critical. A new check
+	// passes, but the agent writes its state to disk only when it is renewed: an agent
+	// that is killed before that would restart with the check critical.
 	return e.renew(ctx)
 }
 
-// look returns the service that the agent has under our ID, nil for none.
+// look returns the service that the agent has under our ID, or nil for none.
 func (e *entry) look(ctx context.Context) (*api.AgentService, error) {
 	there, _, err := e.host.Agent().Service(e.listed.ID, (&api.QueryOptions{}).WithContext(ctx))
 	if notFound(err) {
@@ -81,11 +82,12 @@ func (e *entry) look(ctx context.Context) (*api.AgentService, error) {
 }
 
 func (e *entry) renew(ctx context.Context) error {
-	// No output: a text that changed would be a write to Consul's servers.
+	// No output, because a text that changes causes a write to Consul's servers.
 	return e.host.Agent().UpdateTTLOpts(checkID(e.listed.ID), "", api.HealthPassing, (&api.QueryOptions{}).WithContext(ctx))
 }
 
-// superseded reports whether a service is somebody else's who started later.
+// superseded reports whether the service is of another registration whose instance
+// started later.
 func (e *entry) superseded(there *api.AgentService) bool {
 	if there.Meta[ownerKey] == e.owner {
 		return false
@@ -94,7 +96,7 @@ func (e *entry) superseded(there *api.AgentService) bool {
 	return err == nil && mine && registry.Supersedes(&other, &e.in)
 }
 
-// Check renews the check, and compares what the agent has with what Put has left.
+// Check compares the agent's service with the one of the last Put, and renews its check.
 func (e *entry) Check(ctx context.Context) error {
 	there, err := e.look(ctx)
 	switch {
@@ -110,10 +112,10 @@ func (e *entry) Check(ctx context.Context) error {
 	return e.renew(ctx)
 }
 
-// Delete deregisters the service, unless it is somebody else's.
+// Delete deregisters the service, unless it is of another registration.
 func (e *entry) Delete(ctx context.Context) error {
 	if e.host == nil {
-		return nil // the first Put was refused before it asked anybody
+		return nil // the first Put has failed before its first request
 	}
 	there, err := e.look(ctx)
 	if err != nil || there == nil || there.Meta[ownerKey] != e.owner {

@@ -10,8 +10,8 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// TestRegistrationHeals takes the service away in every way that there is.
-func TestRegistrationHeals(t *testing.T) {
+// A registration restores a service that was removed or changed.
+func TestRegistrationIsRestored(t *testing.T) {
 	t.Parallel() // it waits
 	agent := newStandIn(t)
 	r := open(t, agent.target("?ttl=1s"))
@@ -40,13 +40,13 @@ func TestRegistrationHeals(t *testing.T) {
 	look(t, r, "").sees("a")
 }
 
-// wellLocked reports whether an instance is listed as its registration has it.
+// wellLocked reports whether the service exists, passes its check, and has an instance.
 func (s *standIn) wellLocked(id string) bool {
 	entry := s.services[id]
 	return entry != nil && entry.check != "" && entry.status == api.HealthPassing && entry.Meta[partKey+"0"] != ""
 }
 
-// await waits for a condition, which it calls with the lock.
+// await waits until ok, which it calls with the lock held, returns true.
 func (s *standIn) await(within time.Duration, ok func() bool) bool {
 	over := time.After(within)
 	s.mu.Lock()
@@ -68,7 +68,7 @@ func (s *standIn) await(within time.Duration, ok func() bool) bool {
 	return true
 }
 
-// TestExpires holds that an instance whose process hangs goes off the list.
+// An instance whose check is not renewed leaves the list.
 func TestExpires(t *testing.T) {
 	t.Parallel() // it waits
 	agent := newStandIn(t)
@@ -82,8 +82,8 @@ func TestExpires(t *testing.T) {
 	e.sees()
 }
 
-// TestSuperseded starts a server anew while its former self still runs. The times
-// to live are so long that nothing heals what one does to the other.
+// A server is restarted while its old process still runs. The times to live are so long
+// that no check restores a service during the test.
 func TestSuperseded(t *testing.T) {
 	agent := newStandIn(t)
 	old, anew := open(t, agent.target("")), open(t, agent.target(""))
@@ -93,7 +93,7 @@ func TestSuperseded(t *testing.T) {
 	before := must(old.Register(t.Context(), first))
 	after := must(anew.Register(t.Context(), second))
 	if _, err := old.Register(t.Context(), first); !errors.Is(err, registry.ErrSuperseded) {
-		t.Errorf("the first comes back: %v", err)
+		t.Errorf("the first is registered again: %v", err)
 	}
 	if err := before.Update(t.Context(), first); !errors.Is(err, registry.ErrSuperseded) {
 		t.Errorf("the first updates the second: %v", err)
@@ -110,8 +110,8 @@ func TestSuperseded(t *testing.T) {
 	look(t, anew, "").sees()
 }
 
-// TestYields has a running server find out that it was started anew elsewhere.
-func TestYields(t *testing.T) {
+// A running server does not overwrite a later incarnation that is registered under its ID.
+func TestLaterIncarnationIsNotOverwritten(t *testing.T) {
 	t.Parallel() // it waits
 	agent := newStandIn(t)
 	r := open(t, agent.target("?ttl=1s"))
@@ -130,8 +130,8 @@ func TestYields(t *testing.T) {
 	// The second's time to live has run out, so it was neither renewed nor replaced by the first.
 }
 
-// TestTakesOver starts a server anew whose former self has died without a word.
-func TestTakesOver(t *testing.T) {
+// A restarted server replaces the service of its old process, which was killed.
+func TestServiceOfAKilledProcessIsReplaced(t *testing.T) {
 	agent := newStandIn(t)
 	r := open(t, agent.target(""))
 	agent.mu.Lock()

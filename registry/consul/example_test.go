@@ -22,7 +22,7 @@ import (
 
 // A server lists itself; a client watches the same target.
 func Example() {
-	agent := miniature() // of a Consul agent; in earnest it is at 127.0.0.1:8500
+	agent := miniature() // instead of a real Consul agent at 127.0.0.1:8500
 	defer agent.Close()
 	target := "consul://" + agent.Listener.Addr().String() + "/prod/Arith"
 
@@ -60,8 +60,8 @@ func Example() {
 	// context canceled
 }
 
-// A cluster with ACLs, TLS and an authority of its own. Nothing is secret in the
-// target.
+// A cluster with ACLs, TLS and its own certificate authority. The target contains no
+// secret.
 func ExampleNew() {
 	authority := x509.NewCertPool() // and AppendCertsFromPEM
 	r, err := consul.New("consul://consul1:8501,consul2:8501/prod/Arith?ttl=10s",
@@ -77,7 +77,7 @@ func ExampleNew() {
 	// Output: <nil>
 }
 
-// What can't work is refused before anybody is asked.
+// Check refuses a target that can never work, without a request.
 func ExampleRegistry_Check() {
 	target, err := registry.ParseTarget("consul://127.0.0.1:8500/prod/Arith?timeout=1s")
 	if err != nil {
@@ -89,7 +89,7 @@ func ExampleRegistry_Check() {
 	// Output: consul registry: target "consul://127.0.0.1:8500/prod/Arith?timeout=1s": unknown option "timeout"; there are ttl
 }
 
-// miniature is a Consul agent with one service at most, which never changes.
+// miniature returns a fake Consul agent that holds at most one service.
 func miniature() *httptest.Server {
 	var listed atomic.Pointer[api.AgentService]
 	mux := http.NewServeMux()

@@ -17,9 +17,10 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// standIn is as much of a Consul agent's documented HTTP API as the registry uses,
-// with its limits, its times to live and its blocking queries. One index counts the
-// changes of all services, so queries wake up for others' changes, as Consul's do.
+// standIn is a fake Consul agent: the part of the documented HTTP API that the registry
+// uses, with its limits, times to live and blocking queries. One index counts the changes
+// of all services, so a query also returns after a change of another service, as Consul's
+// do.
 type standIn struct {
 	*httptest.Server
 
@@ -28,12 +29,12 @@ type standIn struct {
 	starts   int           // grows when it loses its state
 	changed  chan struct{} // closed and replaced by every change
 	services map[string]*standInService
-	filtered bool   // says that ACLs have shortened the list
-	policy   string // for who has no token
+	filtered bool   // responses say that ACLs have shortened the list
+	policy   string // default policy of responses; allow when ""
 	silent   bool   // health queries are not answered
-	replays  bool   // its log, after a restart: what is not asked consistently is answered with nothing
+	replays  bool   // it reads its log after a restart: queries that are not consistent get an empty list
 	waiting  int    // blocking queries
-	most     int    // the most that there were of them
+	most     int    // the highest value of waiting
 	asked    uint64 // the index of the last query
 }
 
@@ -62,7 +63,7 @@ func newStandIn(t testing.TB) *standIn {
 	return s
 }
 
-// forget is what a restart without a data folder is to an agent.
+// forget removes all services, as a restart without a data directory does.
 func (s *standIn) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +76,7 @@ func (s *standIn) forget() {
 	s.wakeLocked()
 }
 
-// replay is what a restart with a data folder is to an agent, until it has read it.
+// replay begins or ends the time after a restart in which the agent reads its log.
 func (s *standIn) replay(begins bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,14 +110,14 @@ func (s *standIn) register(w http.ResponseWriter, req *http.Request) {
 	status := reg.Check.Status
 	if old := s.services[reg.ID]; old != nil {
 		old.expiry.Stop()
-		status = old.status // a check that was there keeps its state
+		status = old.status // an existing check keeps its state
 	}
 	s.addLocked(api.AgentService{
 		ID: reg.ID, Service: reg.Name, Meta: reg.Meta, Tags: reg.Tags, Address: reg.Address, Port: reg.Port,
 	}, reg.Check, status)
 }
 
-// badRegistration says why Consul would refuse it.
+// badRegistration returns why Consul would refuse a registration, or "".
 func badRegistration(reg *api.AgentServiceRegistration) string {
 	ttl, err := time.ParseDuration(reg.Check.TTL)
 	switch {
@@ -135,7 +136,7 @@ func badRegistration(reg *api.AgentServiceRegistration) string {
 	return ""
 }
 
-// addLocked lists a service whose check, if it has one, has the status.
+// addLocked adds a service with the given status of its check; check may be nil.
 func (s *standIn) addLocked(service api.AgentService, check *api.AgentServiceCheck, status string) {
 	entry := &standInService{AgentService: service, status: status, expiry: time.NewTimer(time.Hour)}
 	if check != nil {
@@ -162,7 +163,7 @@ func (s *standIn) deregister(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// lose takes a service off.
+// lose removes a service and reports whether there was one.
 func (s *standIn) lose(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,12 +244,12 @@ func (s *standIn) health(w http.ResponseWriter, req *http.Request) {
 	answer(w, list)
 }
 
-// blockLocked waits until the index is higher, the time is over, or the agent has
-// lost its state: Consul answers who waits when it takes over another state.
+// blockLocked waits until the index is higher than asked, the time is over, or the agent
+// was restarted: Consul answers waiting queries when it loads another state.
 func (s *standIn) blockLocked(req *http.Request, asked uint64, over <-chan time.Time) {
 	s.waiting++
 	s.most = max(s.most, s.waiting)
-	s.wakeLocked() // who awaits it
+	s.wakeLocked() // for await, which may wait for s.waiting
 	defer func() { s.waiting-- }()
 	starts := s.starts
 	for s.silent || asked > 0 && asked >= s.index && starts == s.starts {

@@ -51,22 +51,22 @@ func TestKilled(t *testing.T) {
 	ready := time.Since(began)
 	e.until("the list", 20*time.Second, func(s registry.Snapshot) bool {
 		if s.Err == nil && len(s.Instances) == 0 {
-			t.Error("an empty list was delivered as if it were true")
+			t.Error("an empty list was delivered after the restart")
 		}
 		return s.Err == nil && len(s.Instances) == 2
 	})
 	t.Logf("ready after %v, listed again after %v", ready, time.Since(began))
 }
 
-// TestLongLog kills an agent that then takes a while to read its log. Meanwhile it answers
-// what is not asked consistently with a list that it has not read yet.
+// TestLongLog kills an agent that takes a while after its restart to read its log. In that
+// time it answers queries that are not consistent with an empty list.
 func TestLongLog(t *testing.T) {
 	t.Parallel() // it waits
 	a := startAgent(t, map[string]any{"raft_snapshot_threshold": 1_000_000}).start()
 	a.fill(200)
 	r := open(t, a.target("/prod/Arith"))
 	list(t, r, "a")
-	eyes := make([]*eye, 30) // they ask again at different times
+	eyes := make([]*eye, 30) // whose next queries come at different times
 	for i := range eyes {
 		eyes[i] = look(t, open(t, a.target("/prod/Arith")), "")
 		eyes[i].sees("a")
@@ -79,15 +79,15 @@ func TestLongLog(t *testing.T) {
 	for _, e := range eyes {
 		e.until("the list", 20*time.Second, func(s registry.Snapshot) bool {
 			if s.Err == nil && len(s.Instances) == 0 {
-				t.Error("an empty list was delivered as if it were true")
+				t.Error("an empty list was delivered after the restart")
 			}
 			return s.Err == nil && len(s.Instances) == 1
 		})
 	}
 }
 
-// TestForgetful kills the agent and takes its data, with a hundred registrations.
-func TestForgetful(t *testing.T) {
+// TestDataLoss restarts the agent without its data, with a hundred registrations.
+func TestDataLoss(t *testing.T) {
 	t.Parallel() // it waits
 	a := startAgent(t, nil).start()
 	r := open(t, a.target("/prod/Arith?ttl=6s"))
@@ -111,7 +111,7 @@ func TestForgetful(t *testing.T) {
 	}
 }
 
-// TestPaused stops the agent's process: connections stay, answers do not come.
+// TestPaused stops the agent's process: connections stay open, requests get no response.
 func TestPaused(t *testing.T) {
 	t.Parallel() // it waits
 	a := startAgent(t, nil).start()
@@ -130,7 +130,7 @@ func TestPaused(t *testing.T) {
 	e.sees("a")
 }
 
-// TestRealExpiry lets a time to live run out, and a check be failed by others.
+// TestRealExpiry lets a time to live end, and has another client fail and remove a check.
 func TestRealExpiry(t *testing.T) {
 	t.Parallel() // it waits
 	a := startAgent(t, nil).start()
@@ -142,7 +142,7 @@ func TestRealExpiry(t *testing.T) {
 	list(t, r, "lives")
 	e := look(t, r, "")
 	e.sees("dead", "lives")
-	t.Logf("what does not renew its check is gone after %v", e.sees("lives"))
+	t.Logf("the instance that does not renew its check is gone after %v", e.sees("lives"))
 	id := r.own.serviceID("lives")
 	if err := a.api.Agent().UpdateTTL(checkID(id), "", api.HealthCritical); err != nil {
 		t.Fatal(err)
@@ -155,14 +155,14 @@ func TestRealExpiry(t *testing.T) {
 	if err := a.api.Agent().EnableServiceMaintenance(id, "a test"); err != nil {
 		t.Fatal(err)
 	}
-	e.sees() // and no healing: maintenance is somebody's wish
+	e.sees() // maintenance mode is intended, so the registration does not end it
 	if err := a.api.Agent().DisableServiceMaintenance(id); err != nil {
 		t.Fatal(err)
 	}
 	e.sees("lives")
 }
 
-// await waits until Consul has one service "lives" that is right.
+// await waits until ok is true for the service "lives" in Consul.
 func (a *agent) await(t testing.TB, what string, ok func(*api.ServiceEntry) bool) {
 	t.Helper()
 	var index uint64
@@ -181,8 +181,8 @@ func (a *agent) await(t testing.TB, what string, ok func(*api.ServiceEntry) bool
 	t.Errorf("waited in vain for %s", what)
 }
 
-// TestRealHostile has the real agent hold what is no instance.
-func TestRealHostile(t *testing.T) {
+// TestRealHostileServices is TestHostileServices with a real agent.
+func TestRealHostileServices(t *testing.T) {
 	t.Parallel() // it waits
 	a := startAgent(t, nil).start()
 	log := &lines{}
@@ -200,7 +200,7 @@ func TestRealHostile(t *testing.T) {
 	checkLogged(t, log, r.own)
 }
 
-// TestLargest has the real agent carry the largest instance there can be.
+// TestLargest registers nearly the largest possible instance with a real agent.
 func TestLargest(t *testing.T) {
 	t.Parallel() // it waits
 	a := startAgent(t, nil).start()
@@ -218,7 +218,7 @@ func TestLargest(t *testing.T) {
 	}
 }
 
-// largest returns an instance that takes nearly all that an entry may.
+// largest returns an instance that is nearly as large as MaxEntry.
 func largest() tandem.Instance {
 	in := instance("a")
 	in.Version = strings.Repeat("🚲", (registry.MaxEntry-200)/4)
@@ -238,7 +238,7 @@ func TestManyServices(t *testing.T) {
 	for _, e := range eyes {
 		e.sees()
 	}
-	first := time.Since(began) // what it takes this machine, as busy as it is, to answer all of them once
+	first := time.Since(began) // the time in which this machine, under its current load, answers each of them once
 	t.Logf("%d watches have their first list after %v", n, first)
 	began = time.Now()
 	a.add(t, n)
@@ -253,9 +253,8 @@ func TestManyServices(t *testing.T) {
 	}
 }
 
-// add lists an instance of each of n services in Consul's catalogue, without an
-// agent, since the agents of a cluster would not have them all. Consul takes 64
-// operations at a time.
+// add registers an instance of each of n services directly in Consul's catalogue, because
+// one agent of a cluster would not have them all. Consul accepts 64 operations at a time.
 func (a *agent) add(t testing.TB, n int) {
 	t.Helper()
 	elsewhere := &api.CatalogRegistration{Node: "elsewhere", Address: "127.0.0.1"}

@@ -18,25 +18,26 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// Where the parts of an instance are. See the package comment.
+// Names of the parts of an instance, and limits. See the package comment.
 const (
 	pathKey  = "tandem-path"
 	ownerKey = "tandem-owner"
-	partKey  = "tandem-" // and the number of the part
+	partKey  = "tandem-" // followed by the number of the part
 	restTag  = "tandem-rest:"
 	maxValue = 512 // bytes of a value of meta, Consul's limit
 	maxParts = 60  // keys of meta for the instance, of the 64 that Consul allows
-	maxPlain = 200 // bytes of an ID that is written out
+	maxPlain = 200 // bytes of an ID before the rest is replaced by a hash
 )
 
-// removeAfter is how long a check is critical before the service is removed:
-// Consul's least.
+// removeAfter is how long a check is critical before Consul removes the service: the
+// shortest time that Consul allows.
 const removeAfter = time.Minute
 
-// errForeign is why a service that has our name is skipped.
+// errForeign is the reason why a service of the same name is skipped.
 var errForeign = errors.New("it was not registered by tandem: its meta has no " + pathKey)
 
-// registration is how an instance is listed. It fails for one that is not valid.
+// registration returns the service for an instance. It fails for an instance that is
+// not valid.
 func (p place) registration(in tandem.Instance) (*api.AgentServiceRegistration, error) {
 	data, err := registry.Encode(in)
 	if err != nil {
@@ -55,8 +56,8 @@ func (p place) registration(in tandem.Instance) (*api.AgentServiceRegistration, 
 	}, nil
 }
 
-// instance is what a service says, whatever it may be. It is nobody's when
-// mine is false: another list's.
+// instance returns the instance of a service, which may have any content. When mine is
+// false, the service belongs to another list.
 func (p place) instance(s *api.AgentService) (in tandem.Instance, mine bool, err error) {
 	path, some := s.Meta[pathKey]
 	switch {
@@ -78,8 +79,8 @@ func (p place) instance(s *api.AgentService) (in tandem.Instance, mine bool, err
 	return in, true, nil
 }
 
-// split distributes the text over values of meta, and what does not fit goes into
-// a tag. It is the reverse of join.
+// split distributes the text over values of meta, and puts the rest into a tag. It is
+// the reverse of join.
 func split(text string) (meta map[string]string, tags []string) {
 	meta = make(map[string]string)
 	for i := 0; text != "" && i < maxParts; i++ {
@@ -105,8 +106,7 @@ func cut(text string, limit int) (head, tail string) {
 	return text[:limit], text[limit:]
 }
 
-// join puts together what split has distributed. Other keys and tags are left
-// alone.
+// join returns the text that split has distributed. It ignores other keys and tags.
 func join(meta map[string]string, tags []string) (string, error) {
 	var text strings.Builder
 	for i := range maxParts {
@@ -128,11 +128,11 @@ func join(meta map[string]string, tags []string) (string, error) {
 	return text.String(), nil
 }
 
-// serviceName is the name of the service in Consul.
+// serviceName returns the name of the service in Consul.
 func (p place) serviceName() string { return escape(p.service, true) }
 
-// serviceID is the ID of an instance's service: unique for the instance and the
-// path, since an agent has one set of IDs for all services.
+// serviceID returns the ID of an instance's service. It is unique for the instance and
+// the path, because an agent has one set of IDs for all services.
 func (p place) serviceID(instance string) string {
 	id := escape(instance, false) + "@" + escape(strings.TrimPrefix(p.path, "/"), false)
 	if len(id) <= maxPlain {
@@ -142,12 +142,12 @@ func (p place) serviceID(instance string) string {
 	return id[:maxPlain] + "~" + hex.EncodeToString(sum[:])
 }
 
-// checkID is the ID of a service's check with the time to live.
+// checkID returns the ID of the check with the time to live of a service.
 func checkID(service string) string { return "service:" + service }
 
-// escape leaves letters, digits, '-', '_', ':' and inner '.' as they are. Other bytes
-// become '=' and two hexadecimal digits: no '%', which some versions of Consul
-// decode twice. Upper-case letters are left only on request.
+// escape leaves lower-case letters, digits, '-', '_', ':' and inner '.' as they are, and
+// with upper also upper-case letters. Other bytes become '=' and two hexadecimal digits:
+// not '%', which some versions of Consul decode twice.
 func escape(s string, upper bool) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -163,8 +163,8 @@ func escape(s string, upper bool) string {
 	return b.String()
 }
 
-// address is the host and port that Consul shows, of the first endpoint that has
-// them. Consul refuses unspecified addresses.
+// address returns the host and port of the first endpoint that has them, for Consul to
+// show. It skips unspecified addresses, which Consul refuses.
 func address(endpoints []tandem.Endpoint) (host string, port int) {
 	for _, ep := range endpoints {
 		host, text, err := net.SplitHostPort(ep.Address)

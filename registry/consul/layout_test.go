@@ -14,8 +14,8 @@ import (
 
 var arith = place{path: "/prod/Arith", service: "Arith", ttl: defaultTTL}
 
-// TestEveryValidInstanceFits goes up to the largest instance that can be encoded,
-// in characters of one to four bytes, and holds the limits of Consul's meta.
+// Every instance up to the largest that can be encoded, in characters of one to four
+// bytes, keeps to the limits of Consul's meta.
 func TestEveryValidInstanceFits(t *testing.T) {
 	for _, letter := range []string{"x", "é", "日", "🚲"} {
 		for _, size := range []int{0, 1, 300, 512, 1024, 30 << 10, 31 << 10, 60 << 10, registry.MaxEntry - 200} {
@@ -44,7 +44,7 @@ func TestTooLargeIsRefused(t *testing.T) {
 	in := instance("a")
 	in.Version = strings.Repeat("x", registry.MaxEntry)
 	if _, err := arith.registration(in); err == nil {
-		t.Error("an instance was taken that no one can read")
+		t.Error("an instance that is too large to be decoded was accepted")
 	}
 }
 
@@ -92,7 +92,7 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// FuzzJoin splits and joins any text, and reads any meta and tag.
+// FuzzJoin splits and joins any text, and decodes any meta and tag.
 func FuzzJoin(f *testing.F) {
 	f.Add("a", "b", "")
 	f.Add(`{"id":"a","endpoints":[{"transport":"tcp","address":"h:1"}]}`, "tail", restTag+"x")

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// Parallel tests wait here, mostly for agents: more of them run than there are processors.
+	// Parallel tests mostly wait for agents, so more of them run than there are processors.
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
@@ -31,7 +31,7 @@ func instance(id string) tandem.Instance {
 	return tandem.Instance{ID: id, Endpoints: []tandem.Endpoint{{Transport: "tcp", Address: "127.0.0.1:8972"}}}
 }
 
-// open returns the registry of a target until the test ends.
+// open returns the registry of a target, and closes it when the test ends.
 func open(t testing.TB, target string, opts ...Option) *Registry {
 	t.Helper()
 	r, err := New(target, opts...)

@@ -24,10 +24,10 @@ const (
 const (
 	defaultPort = "8500"
 	maxHosts    = 16
-	maxPath     = maxValue // it is the value of a meta key
+	maxPath     = maxValue // because the path is stored as a value of meta
 )
 
-// place is what a target names: a list, and the agents that know it.
+// place is a parsed target: a list, and the agents to use.
 type place struct {
 	hosts   string // host:port, separated by commas
 	path    string // "/base/Service", as in the target
@@ -35,7 +35,7 @@ type place struct {
 	ttl     time.Duration
 }
 
-// parsePlace parses a target. ttl counts unless the target has its own.
+// parsePlace parses a target. ttl applies unless the target has the option ttl.
 func parsePlace(target registry.Target, ttl time.Duration) (place, error) {
 	hosts, err := parseHosts(target.Authority)
 	if err == nil {
@@ -81,12 +81,12 @@ func parseHosts(authority string) ([]string, error) {
 	return hosts, nil
 }
 
-// hasPort tells [::1]:8500 from [::1].
+// hasPort reports whether host has a port: [::1]:8500 has, [::1] has not.
 func hasPort(host string) bool {
 	return strings.LastIndexByte(host, ':') > strings.LastIndexByte(host, ']')
 }
 
-// checkHost lets through only what an URL can hold.
+// checkHost fails for a host and port that can't be part of a URL.
 func checkHost(hostPort string) error {
 	host, port, err := net.SplitHostPort(hostPort)
 	if err != nil {

@@ -53,19 +53,19 @@ func TestBadTargets(t *testing.T) {
 		}
 	}
 	if _, err := New("consul://h/A", WithTTL(time.Millisecond)); err == nil {
-		t.Error("a time to live of a millisecond was taken")
+		t.Error("a time to live of a millisecond was accepted")
 	}
 }
 
 func long(n int) string { return strings.Repeat("x", n) }
 
-// TestCheck wants a bad target refused at once, and by Watch with the same error.
+// Check refuses a bad target, and Watch returns the same error.
 func TestCheck(t *testing.T) {
 	r := Resolver().(*Registry)
 	bad := must(registry.ParseTarget("consul://h/Arith?tls=1"))
 	err := r.Check(bad)
 	if err == nil {
-		t.Fatal("a bad target was taken")
+		t.Fatal("a bad target was accepted")
 	}
 	if got := r.Watch(t.Context(), bad, nil); got == nil || got.Error() != err.Error() {
 		t.Errorf("Check says %v, Watch %v", err, got)
@@ -74,14 +74,14 @@ func TestCheck(t *testing.T) {
 		t.Error(err)
 	}
 	if err := r.Check(registry.Target{}); err == nil {
-		t.Error("a resolver has taken the zero target")
+		t.Error("a resolver accepts the zero target")
 	}
 	if _, err := r.Register(t.Context(), instance("a")); err == nil {
 		t.Error("a resolver has registered something")
 	}
 }
 
-// FuzzPlace wants what is accepted to be accepted again, and to be the same.
+// A place that was parsed from a target, written as a target, is parsed to the same place.
 func FuzzPlace(f *testing.F) {
 	f.Add("h:1,[::1]", "/a/b", "15s")
 	f.Add("user@h", "/%2f", "")

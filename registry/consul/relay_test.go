@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// relay passes connections on to a server, which is how a test cuts them.
+// relay forwards connections to a server, so that a test can cut them.
 type relay struct {
 	addr   string // where it listens
 	server string
@@ -18,7 +18,7 @@ type relay struct {
 	done  sync.WaitGroup
 }
 
-// newRelay starts a relay that is cut for good when the test ends.
+// newRelay starts a relay that is closed when the test ends.
 func newRelay(t testing.TB, server string) *relay {
 	r := &relay{addr: "127.0.0.1:0", server: server, conns: map[net.Conn]bool{}}
 	if err := r.restore(); err != nil {
@@ -63,7 +63,7 @@ func (r *relay) accept(ln net.Listener) {
 	}
 }
 
-// keep notes the connections, or closes them when the listener has been cut.
+// keep records the connections, or closes them and returns false when ln was cut.
 func (r *relay) keep(ln net.Listener, conns ...net.Conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

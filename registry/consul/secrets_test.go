@@ -6,7 +6,7 @@ import (
 	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
-// No error has what may be a secret in a target.
+// Text of a target that may be a secret appears in no error.
 func TestHidesSecrets(t *testing.T) {
 	registrytest.HidesSecrets(t, "consul", func(target string) error {
 		r, err := New(target)

@@ -21,13 +21,13 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// Tokens of the tests: the one that may do anything, and one that nobody knows.
+// Tokens of the tests: one with every permission, and one that Consul does not know.
 const (
 	bootstrapToken = "b4f6e0a2-31e3-4b8a-9a57-0f8a3d1f5d10"
 	unknownToken   = "00000000-0000-0000-0000-000000000001"
 )
 
-// TestACL has an agent that lets nobody do anything without a token.
+// TestACL uses an agent that allows nothing without a token.
 func TestACL(t *testing.T) {
 	t.Parallel() // it waits
 	a := startAgent(t, map[string]any{"acl": map[string]any{
@@ -76,8 +76,8 @@ func (a *agent) token(t *testing.T, rules string) string {
 	return token.SecretID
 }
 
-// TestTLS has an agent that speaks TLS alone, and only with clients whose
-// certificate is from its own authority.
+// TestTLS uses an agent that accepts only TLS, and only clients with a certificate of
+// its own authority.
 func TestTLS(t *testing.T) {
 	t.Parallel() // it waits
 	ca := newAuthority(t)
@@ -99,7 +99,7 @@ func TestTLS(t *testing.T) {
 	stranger := newAuthority(t)
 	for what, opts := range map[string][]Option{
 		"no TLS":                           nil,
-		"a server that nobody vouches for": {WithTLS(nil)},
+		"a server of an unknown authority": {WithTLS(nil)},
 		"another authority":                {WithTLS(&tls.Config{RootCAs: stranger.pool, Certificates: good.Certificates, MinVersion: tls.VersionTLS12})},
 		"no certificate":                   {WithTLS(&tls.Config{RootCAs: ca.pool, MinVersion: tls.VersionTLS12})},
 		"a stranger's certificate":         {WithTLS(&tls.Config{RootCAs: ca.pool, Certificates: []tls.Certificate{stranger.issue("client")}, MinVersion: tls.VersionTLS12})},
@@ -148,7 +148,7 @@ func (ca *authority) issue(name string) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// files writes what a server needs into a folder.
+// files writes the certificates and the key of a server into a directory.
 func (ca *authority) files(dir string) (caFile, certFile, keyFile string) {
 	pair := ca.issue("server.dc1.consul")
 	write := func(file, kind string, der []byte) string {

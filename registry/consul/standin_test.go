@@ -11,14 +11,15 @@ import (
 	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
-// TestStandInConformance is left out where the real agent takes the suite.
+// TestStandInConformance does not run with the tag integration, where TestConformance
+// runs the suite with a real agent.
 func TestStandInConformance(t *testing.T) {
 	registrytest.Run(t, func(t testing.TB) registrytest.Harness {
 		agent := newStandIn(t)
 		relay := newRelay(t, agent.Listener.Addr().String())
 		ttl := "3s"
 		if strings.HasSuffix(t.Name(), "/many_instances") {
-			ttl = "1m" // or checks, 200 a second, keep a busy machine from the rest
+			ttl = "1m" // with 3s, 200 checks a second take too much of a busy machine
 		}
 		target := "consul://" + relay.addr + "/base/Arith?ttl=" + ttl
 		r := open(t, target)

@@ -11,15 +11,15 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// pace is the least time between two queries of one watch, should a list change all
-// the time: no less than that between two deliveries.
+// pace is the least time between two queries of one watch, for lists that change all
+// the time. It is as long as the least time between two deliveries.
 const pace = 200 * time.Millisecond
 
-// Why a list is not believed that Consul has shortened, or may have shortened: it
-// tells only those who have a token.
+// Failures for a list that ACLs have shortened, or may have shortened: Consul reports
+// filtered results only for requests with a token.
 var (
 	errFiltered  = errors.New("the token may not see the whole list: give it service:read for the service and node:read for its nodes")
-	errAnonymous = errors.New("the agent shows nothing, and by default nobody may see anything: use WithToken")
+	errAnonymous = errors.New("the list is empty: perhaps because there is no token and the agent's default policy is deny: use WithToken")
 )
 
 // watch follows one list.
@@ -31,7 +31,7 @@ type watch struct {
 // session is the Session of a [registry.Follower].
 func (w watch) session(ctx context.Context, m *registry.Mirror) error {
 	host, n := w.agents.host()
-	index, last := uint64(0), uint64(0) // last is of the list in m
+	index, last := uint64(0), uint64(0) // last is the index of the list in m
 	for {
 		began := time.Now()
 		entries, meta, err := w.agents.list(ctx, host, w.place.serviceName(), index)
@@ -55,10 +55,10 @@ func (w watch) session(ctx context.Context, m *registry.Mirror) error {
 	}
 }
 
-// nextIndex is the index to wait at, by the rules of Consul's documentation of
-// blocking queries: one that goes backwards starts over, and none is 0, which
-// would not block. What is to be asked anew (0) is not believed: the agent's servers
-// may have been restarted.
+// nextIndex returns the index for the next query, by the rules of Consul's documentation
+// of blocking queries: at least 1, since a query with 0 does not block. When the index
+// has gone backwards it returns 0: the agent's servers may have been restarted, so the
+// response is not used, and the next query starts again.
 func nextIndex(asked, answered uint64) uint64 {
 	if answered < asked {
 		return 0
@@ -66,7 +66,7 @@ func nextIndex(asked, answered uint64) uint64 {
 	return max(1, answered)
 }
 
-// rest waits, unless ctx ends first.
+// rest waits for d or until ctx ends.
 func rest(ctx context.Context, d time.Duration) {
 	if d <= 0 {
 		return
@@ -79,9 +79,9 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// instances picks the good ones out of Consul's answer, by node and service ID.
-// Of those that have the same ID, registered through several agents, the one that
-// started later counts, or else the last one registered.
+// instances returns the valid instances of Consul's response, by node and service ID.
+// Of instances with the same ID, registered through several agents, it returns the one
+// that started last, or of those the one registered last.
 func (p place) instances(m *registry.Mirror, entries []*api.ServiceEntry) map[string]tandem.Instance {
 	list := make(map[string]tandem.Instance, len(entries))
 	seen := make(map[string]string, len(entries)) // instance ID to key

@@ -17,19 +17,19 @@ import (
 	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
-// backend is a registry's server, as a process that a test can kill and start again
-// with the same data, on the same port.
+// backend is a registry's server: a process that a test can kill and start again with
+// the same data, on the same port.
 type backend struct {
 	t      *testing.T
 	port   int
 	target string // of the list
 	argv   []string
-	ask    string    // what to send to the port
-	answer string    // what a server that is ready sends back
+	ask    string    // request that asks whether the server is ready
+	answer string    // part of the response of a ready server
 	cmd    *exec.Cmd // nil while it is down
 }
 
-// backends starts each.
+// backends has a function for each registry that starts its server.
 var backends = map[string]func(t *testing.T) *backend{"etcd": startEtcd, "zookeeper": startZooKeeper}
 
 func startEtcd(t *testing.T) *backend {
@@ -73,7 +73,7 @@ func startZooKeeper(t *testing.T) *backend {
 	return b
 }
 
-// program finds a program or fails: it must be installed where this test runs.
+// program returns the path of a program, and fails the test if it is not installed.
 func program(t *testing.T, name, debianPackage string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -83,7 +83,7 @@ func program(t *testing.T, name, debianPackage string) string {
 	return path
 }
 
-// start runs the server and waits until it is ready. It ends with the test.
+// start runs the server and waits until it is ready. It is killed when the test ends.
 func (b *backend) start() {
 	b.t.Helper()
 	b.cmd = exec.Command(b.argv[0], b.argv[1:]...)
@@ -100,7 +100,7 @@ func (b *backend) start() {
 	within(b.t, time.Minute, "the registry is ready", b.ready)
 }
 
-// ready fails while the server does not answer.
+// ready returns nil when the server is ready, and otherwise why it is not.
 func (b *backend) ready() error {
 	conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", b.port), time.Second)
 	if err != nil {
@@ -120,17 +120,18 @@ func (b *backend) ready() error {
 	return nil
 }
 
-// kill ends the server at once, if it runs.
+// kill kills the server with SIGKILL, if it runs.
 func (b *backend) kill() {
 	if b.cmd == nil {
 		return
 	}
 	_ = b.cmd.Process.Kill()
-	_ = b.cmd.Wait() // that it was killed is no news
+	_ = b.cmd.Wait() // the error only says that it was killed
 	b.cmd = nil
 }
 
-// within polls a condition until it holds.
+// within polls a condition until it returns nil, and returns how long that took. The test
+// fails after limit.
 func within(t *testing.T, limit time.Duration, what string, holds func() error) time.Duration {
 	t.Helper()
 	began := time.Now()

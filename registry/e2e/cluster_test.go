@@ -15,7 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// cluster is servers, each a process, that are listed in one registry.
+// cluster is a set of server processes that are listed in one registry.
 type cluster struct {
 	t       *testing.T
 	backend *backend
@@ -37,7 +37,7 @@ func newCluster(t *testing.T, b *backend, ids ...string) *cluster {
 	return c
 }
 
-// start starts a server; it is listed a little later.
+// start starts a server, and does not wait until it is listed.
 func (c *cluster) start(id string) {
 	c.t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -49,15 +49,15 @@ func (c *cluster) start(id string) {
 	c.servers[id] = cmd
 }
 
-// kill ends a server at once.
+// kill kills a server with SIGKILL.
 func (c *cluster) kill(id string) {
 	cmd := c.servers[id]
 	delete(c.servers, id)
 	_ = cmd.Process.Kill()
-	_ = cmd.Wait() // that it was killed is no news
+	_ = cmd.Wait() // the error only says that it was killed
 }
 
-// stop has a server end in good order.
+// stop ends a server with SIGTERM, on which it drains, and waits for its end.
 func (c *cluster) stop(id string) {
 	c.t.Helper()
 	cmd := c.servers[id]
@@ -70,8 +70,8 @@ func (c *cluster) stop(id string) {
 	}
 }
 
-// listed waits until exactly these are listed, as a new watcher sees it, and
-// returns how long that took.
+// listed waits until a new watch sees a list of exactly these IDs, and returns how long
+// that took.
 func (c *cluster) listed(limit time.Duration, ids ...string) time.Duration {
 	c.t.Helper()
 	slices.Sort(ids)

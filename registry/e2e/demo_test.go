@@ -12,7 +12,7 @@ import (
 )
 
 // TestDemo runs tandem's demo with each registry: servers are killed, started again,
-// drained and added under load, and no call may be lost.
+// drained and added under load, and no call may fail.
 func TestDemo(t *testing.T) {
 	tandem := filepath.Join(t.TempDir(), "tandem")
 	build := exec.Command("go", "build", "-o", tandem, ".")

@@ -1,6 +1,6 @@
-// Package e2e tests registries, servers and clients together: servers that are
-// processes of their own, registries that are killed under load, and no call lost.
-// It has tests only, which need the registries' servers and the build tag
+// Package e2e tests registries, servers and clients together. Servers are processes
+// of their own, registries and servers are killed under load, and no call may fail.
+// The package has tests only, which need the registries' servers and the build tag
 // integration:
 //
 //	make test-registries

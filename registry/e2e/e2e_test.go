@@ -15,26 +15,26 @@ import (
 
 var outage = flag.Duration("outage", 10*time.Second, "how long the registry is down; make registry-outage has five minutes")
 
-// on runs f with every registry.
+// on runs f with a cluster of three servers for each registry.
 func on(t *testing.T, f func(t *testing.T, c *cluster)) {
 	for _, name := range slices.Sorted(maps.Keys(backends)) {
 		t.Run(name, func(t *testing.T) { f(t, newCluster(t, backends[name](t), "a", "b", "c")) })
 	}
 }
 
-// TestRegistryOutage kills the registry under load, one of the servers in the middle
-// of it, and starts a client then that knows the servers from the last time. No call
-// may fail, and when the registry is back every server that lives is listed.
+// TestRegistryOutage kills the registry under load, and one of the servers during the
+// outage; after that it starts a client that has a saved list of servers. No call may
+// fail, and when the registry is back every running server is listed.
 func TestRegistryOutage(t *testing.T) {
 	on(t, func(t *testing.T, c *cluster) {
 		snapshots := client.WithSnapshots(t.TempDir())
 		l := startLoad(t, c.backend.target, snapshots)
 		l.duringUntilAll("control", 3*time.Second, 3)
 		c.backend.kill()
-		l.during("the registry is dead", *outage/2)
+		l.during("the registry is down", *outage/2)
 		c.kill("b")
-		if by := l.during("and a server", *outage/2); by["b"] > rate/10 {
-			t.Errorf("a dead server answered: %v", by)
+		if by := l.during("a server is down, too", *outage/2); by["b"] > rate/10 {
+			t.Errorf("a killed server answered: %v", by)
 		}
 		began := time.Now()
 		late := startLoad(t, c.backend.target, snapshots)
@@ -45,7 +45,7 @@ func TestRegistryOutage(t *testing.T) {
 		began = time.Now()
 		c.backend.start()
 		took := c.listed(ttl+5*time.Second, "a", "c")
-		t.Logf("the registry is back, and says so after %v", took)
+		t.Logf("all servers are listed %v after the registry is back", took)
 		l.want("the registry comes back", time.Since(began)+2*time.Second)
 		l.during("the registry is back", 3*time.Second)
 	})
@@ -60,7 +60,7 @@ func TestKilledServer(t *testing.T) {
 			c.kill(id)
 			l.during("at the moment of the kill", 200*time.Millisecond)
 			if by := l.during("after the kill", 2*time.Second); by[id] > 0 {
-				t.Errorf("%s answers although it is dead", id)
+				t.Errorf("%s answers although it was killed", id)
 			}
 			c.start(id)
 			l.during("starting again", 4*time.Second)
@@ -70,21 +70,21 @@ func TestKilledServer(t *testing.T) {
 	})
 }
 
-// TestScaling adds a server under load and takes it away again. Servers have turns, so
-// that how many calls the new one gets says when clients have learned of it, and not how
-// the machine was busy.
+// TestScaling adds a server under load and drains it again. The client balances round
+// robin, so that the number of calls of the new server shows when the client has learned
+// of it, and does not depend on the load of the machine.
 func TestScaling(t *testing.T) {
 	on(t, func(t *testing.T, c *cluster) {
 		l := startLoad(t, c.backend.target, client.WithBalancer(balance.RoundRobin()))
 		l.during("three servers", time.Second)
 		c.start("d")
 		c.listed(5*time.Second, "a", "b", "c", "d")
-		by := l.during("a fourth begins", 5*time.Second)
+		by := l.during("a fourth server", 5*time.Second)
 		if share := (by["a"] + by["b"] + by["c"] + by["d"]) / 4; by["d"] < share/2 {
 			t.Errorf("in the 5 s after it was listed the new server answers %d calls of %v, its share is %d", by["d"], by, share)
 		}
 		c.stop("d")
-		l.during("it ends in good order", time.Second)
+		l.during("the fourth server has drained", time.Second)
 		if by := l.during("three servers again", time.Second); by["d"] > 0 {
 			t.Errorf("it still answers: %v", by)
 		}

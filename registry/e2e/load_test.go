@@ -12,10 +12,10 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 )
 
-// rate is how many calls a second a load makes, whatever becomes of them.
+// rate is how many calls a second a load begins, also while earlier ones are running.
 const rate = 300
 
-// load is calls at a fixed rate, idempotent and with Failover.
+// load makes calls at a fixed rate, idempotent and with Failover.
 type load struct {
 	t      *testing.T
 	client *client.Client
@@ -29,7 +29,7 @@ type load struct {
 	byWhom map[string]int
 }
 
-// startLoad dials the cluster's list and begins to call.
+// startLoad dials the target, waits for a first call, and begins to make calls.
 func startLoad(t *testing.T, target string, opts ...client.Option) *load {
 	t.Helper()
 	for scheme, r := range resolvers() {
@@ -78,8 +78,8 @@ func (l *load) call() error {
 	return err
 }
 
-// takeCounts returns who answered how many calls since the last time, how many calls
-// there were, and those that failed.
+// takeCounts returns, for the time since it was last called: the number of calls that each
+// server has answered, the number of calls, and the errors of failed calls.
 func (l *load) takeCounts() (byWhom map[string]int, made int, failed []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,8 +88,8 @@ func (l *load) takeCounts() (byWhom map[string]int, made int, failed []string) {
 	return byWhom, made, failed
 }
 
-// want takes the counts: nothing may have failed, and a load of d must have made
-// most of its calls if that is a second or more, else the test has shown nothing.
+// want takes the counts. No call may have failed, and if d is a second or more, at least
+// half of the intended calls must have been made, as the test shows nothing otherwise.
 func (l *load) want(what string, d time.Duration) map[string]int {
 	l.t.Helper()
 	byWhom, made, failed := l.takeCounts()
@@ -103,15 +103,17 @@ func (l *load) want(what string, d time.Duration) map[string]int {
 	return byWhom
 }
 
-// during has the load go on for d and returns who answered.
+// during waits for d, checks the calls of that time, and returns how many each server
+// has answered.
 func (l *load) during(what string, d time.Duration) map[string]int {
 	l.t.Helper()
 	time.Sleep(d) // it is the length of an experiment with real processes
 	return l.want(what, d)
 }
 
-// duringUntilAll has the load go on for d, and longer until so many servers have
-// answered: one that was slow for a moment is given few calls for some seconds.
+// duringUntilAll is during for d, or longer until the given number of servers have
+// answered: the client gives a server that was slow for a moment few calls for some
+// seconds.
 func (l *load) duringUntilAll(what string, d time.Duration, servers int) {
 	l.t.Helper()
 	const most = 20 * time.Second

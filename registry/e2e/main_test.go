@@ -19,16 +19,16 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// A server process is this test binary, told by these what to be.
+// Environment variables that make this test binary a server process.
 const (
 	envServer = "TANDEM_E2E_SERVER" // ID of the instance
 	envTarget = "TANDEM_E2E_TARGET" // of its registry
 )
 
-// ttl is how long an instance stays listed when its process has died.
+// ttl is how long an instance stays listed after its process was killed.
 const ttl = 4 * time.Second
 
-// work is how long a call takes.
+// work is how long the method takes.
 const work = 5 * time.Millisecond
 
 func TestMain(m *testing.M) {
@@ -51,7 +51,7 @@ func serve(id, target string) error {
 	defer list.Close()
 	srv := server.New(server.WithRegistrar(list, tandem.Instance{ID: id}))
 	who := func(context.Context, *string) (*string, error) {
-		time.Sleep(work) // else latencies would be those of the scheduler, and the client right to choose by them
+		time.Sleep(work) // without it, latencies would depend on the scheduler, and so would the client's choice of a server
 		return &id, nil
 	}
 	if err := server.Handle(srv, "Test.Who", who); err != nil {
@@ -71,7 +71,7 @@ func serve(id, target string) error {
 	return srv.Shutdown(ctx)
 }
 
-// closing is a registry that holds a connection.
+// closing is a registrar that has to be closed.
 type closing interface {
 	registry.Registrar
 	Close() error

@@ -16,7 +16,7 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// cluster is three etcd processes that vote.
+// cluster is an etcd cluster of three processes.
 type cluster []*server
 
 func startCluster(t testing.TB) cluster {
@@ -31,12 +31,12 @@ func startCluster(t testing.TB) cluster {
 		c = append(c, s)
 	}
 	for _, s := range c {
-		s.args = append(s.args, "--initial-cluster", strings.Join(members, ",")) // the last one counts
+		s.args = append(s.args, "--initial-cluster", strings.Join(members, ",")) // overrides the one that newServer gave
 	}
 	var wg sync.WaitGroup
 	errs := make(chan error, len(c))
 	for _, s := range c {
-		wg.Go(func() { errs <- s.launch() }) // none answers before two are there
+		wg.Go(func() { errs <- s.launch() }) // in parallel, because a member answers only when two are running
 	}
 	wg.Wait()
 	for range c {
@@ -56,7 +56,7 @@ func (c cluster) target(dir string) string {
 	return "etcd://" + strings.Join(hosts, ",") + dir
 }
 
-// leader returns the member that leads, as the others see it.
+// leader returns the member that says it is the leader.
 func (c cluster) leader(t testing.TB) *server {
 	t.Helper()
 	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(50 * time.Millisecond) { // other processes vote
@@ -78,8 +78,8 @@ func (c cluster) leader(t testing.TB) *server {
 	return nil
 }
 
-// census counts what many watches of one directory are delivered: lists, failures,
-// and how many of the instances that are to stay the shortest list had.
+// census counts the deliveries to many watches of one directory: lists, failures, and
+// the number of instances, without guest, in the shortest list.
 type census struct{ lists, failures, least atomic.Int64 }
 
 func (c *census) update(s registry.Snapshot) {
@@ -102,9 +102,9 @@ func (c *census) update(s registry.Snapshot) {
 	}
 }
 
-// TestLeaderKilled kills the leader of three, twice, while a hundred instances are
-// listed, fifty watches run, and another comes and goes: leases are kept alive by the
-// next leader, and no list ever lacks what is registered.
+// TestLeaderKilled kills the leader of three members, twice, while a hundred instances
+// are listed, fifty watches run, and a guest is registered and removed repeatedly: the
+// next leader keeps the leases alive, and no list lacks a registered instance.
 func TestLeaderKilled(t *testing.T) {
 	t.Parallel()
 	const n, watches, ttl = 100, 50, 5 * time.Second
@@ -144,11 +144,11 @@ func TestLeaderKilled(t *testing.T) {
 	}
 }
 
-// guest comes and goes.
+// guest is the ID of the instance of comeAndGo.
 const guest = "guest"
 
-// comeAndGo registers an instance and takes it off again until stop is called, which
-// returns how often that worked.
+// comeAndGo registers and removes guest repeatedly until stop is called, which returns
+// how often that succeeded.
 func comeAndGo(t testing.TB, r *Registry) (stop func() int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	went := make(chan int, 1)

@@ -18,11 +18,11 @@ import (
 	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
-// within is how long anything may take in these tests: two seconds to live, five
-// to come back, and the rest for a machine that runs every test's etcd at once, and more.
+// within is the timeout of every wait in these tests: two seconds to live, five to
+// recover, and the rest for a machine that runs the etcd processes of many tests at once.
 const within = 40 * time.Second
 
-// harness is a list of its own on a server. An outage is a server that was killed.
+// harness returns a new list on a server. Its outage kills the server.
 func harness(t testing.TB, s *server, options string) registrytest.Harness {
 	dir := fmt.Sprintf("/tandem-test/%x", time.Now().UnixNano())
 	target, err := registry.ParseTarget("etcd://" + s.client + dir + "?" + options)
@@ -66,21 +66,22 @@ func (s *server) lose(key string, revoke bool) error {
 	})
 }
 
-// It runs by itself: one of its checks counts the goroutines of the whole process.
+// TestConformance is not parallel: one of its checks counts the goroutines of the
+// whole process.
 func TestConformance(t *testing.T) {
 	s := startServer(t)
 	registrytest.Run(t, func(t testing.TB) registrytest.Harness { return harness(t, s, "ttl=2s") })
 }
 
-// TestConformanceStopped repeats the outages with a server that is there but does
-// not answer: connections stay open, and requests are taken. Leases outlive the
-// outage, lest the empty list after it be the truth.
+// TestConformanceStopped repeats the checks of outages with a stopped server:
+// connections stay open, and requests get no response. The time to live is longer than
+// the outage, because the list would be empty after it otherwise.
 func TestConformanceStopped(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	for _, c := range registrytest.Checks() {
 		if !strings.Contains(c.Name, "outage") || strings.HasPrefix(c.Name, "close") {
-			continue // a close that fails would have to wait for the lease's end
+			continue // after a failed Close, the check would have to wait for the end of the lease
 		}
 		t.Run(c.Name, func(t *testing.T) {
 			h := harness(t, s, "ttl=8s")

@@ -21,36 +21,36 @@ import (
 
 // Times and sizes of a connection.
 const (
-	opTimeout    = 3 * time.Second  // of a request, and of what is done of several
-	firstTimeout = 10 * time.Second // of a registration, unless the caller has less time
+	opTimeout    = 3 * time.Second  // of one request, and of an operation of several requests
+	firstTimeout = 10 * time.Second // of the first Put, and of operations on documents; ctx may be shorter
 	probeEvery   = 3 * time.Second
-	// HTTP/2 pings find a connection that is dead. etcd takes pings more often than
-	// every 5 s for an attack, gRPC sends none more often than every 10 s.
+	// HTTP/2 pings detect a dead connection. etcd treats pings more often than
+	// every 5 s as an attack; gRPC sends none more often than every 10 s.
 	pingEvery   = 10 * time.Second
 	pingTimeout = 3 * time.Second
-	maxMessage  = 32 << 20 // of what is received
-	// Thousands of watches begin anew together when their connection was lost. If
-	// all read their lists at the same time, none might be done in time, and all
-	// would begin anew again.
+	maxMessage  = 32 << 20 // largest message received, in bytes
+	// maxLists is how many lists are read at the same time. Thousands of watches
+	// start again together when their connection was lost. If all read their lists
+	// at once, none might finish within its timeout, and all would start again.
 	maxLists = 32
 )
 
-// errLost ends the epoch of a connection that broke.
+// errLost is the cause for which an epoch ends when the connection breaks.
 var errLost = errors.New("the connection to etcd was lost")
 
-// conn is a connection to a cluster, which all of a registry share. It connects when
-// it is first used.
+// conn is a connection to a cluster, shared by all registrations and watches of a
+// Registry. It connects when it is first used.
 type conn struct {
 	config  clientv3.Config
 	entries atomic.Int64 // registrations
 	made    time.Time
 	heard   atomic.Int64  // when a server answered last, in nanoseconds after made
-	lists   chan struct{} // has room for as many lists as are read at a time
+	lists   chan struct{} // holds a token for each list that is being read
 	ctx     context.Context
 	stop    context.CancelFunc
 	wg      sync.WaitGroup
 
-	turn   chan struct{}    // has room for one: held by who uses client
+	turn   chan struct{}    // holds a token while client is used by open or close
 	client *clientv3.Client // nil at first
 
 	mu    sync.Mutex
@@ -68,8 +68,8 @@ func newConn(servers string, o options) *conn {
 		Username:             o.user,
 		Password:             o.password,
 		Context:              c.ctx,
-		Logger:               zap.NewNop(), // what matters is reported by those whom it concerns
-		DialTimeout:          opTimeout,    // of logging in
+		Logger:               zap.NewNop(), // errors are returned to callers, which report them
+		DialTimeout:          opTimeout,    // of a login
 		DialKeepAliveTime:    pingEvery,
 		DialKeepAliveTimeout: pingTimeout,
 		MaxCallRecvMsgSize:   maxMessage,
@@ -83,8 +83,8 @@ func newConn(servers string, o options) *conn {
 	return c
 }
 
-// open returns the client, and makes it first if there is none. Only with a name and
-// a password does that wait for a server.
+// open returns the client, and creates it if there is none. Creating it waits for a
+// server only with a user name and a password.
 func (c *conn) open(ctx context.Context) (*clientv3.Client, error) {
 	select {
 	case c.turn <- struct{}{}:
@@ -108,8 +108,9 @@ func (c *conn) open(ctx context.Context) (*clientv3.Client, error) {
 	return client, nil
 }
 
-// knock asks whether there is a server to log in to. To make a client with a name and
-// a password is to log in, which would neither end with ctx nor say why it failed.
+// knock checks that a server answers before open creates a client with a user name and
+// a password. Creating such a client logs in, which does not end with ctx and does not
+// say why it failed.
 func (c *conn) knock(ctx context.Context) error {
 	if c.config.Username == "" {
 		return nil
@@ -117,7 +118,7 @@ func (c *conn) knock(ctx context.Context) error {
 	return c.asStranger(func(cc *grpc.ClientConn) error { return ask(ctx, cc) })
 }
 
-// asStranger lends f a connection without a name, a password or a token.
+// asStranger calls f with a connection without a user name, a password or a token.
 func (c *conn) asStranger(f func(*grpc.ClientConn) error) error {
 	config := c.config
 	config.Username, config.Password = "", ""
@@ -125,23 +126,23 @@ func (c *conn) asStranger(f func(*grpc.ClientConn) error) error {
 	if err != nil {
 		return err
 	}
-	defer client.Close() //nolint:errcheck // it only says that its context has ended
+	defer client.Close() //nolint:errcheck // the only error is that its context has ended
 	return f(client.ActiveConnection())
 }
 
-// close waits for everything that the connection has started.
+// close closes the client and waits for the goroutines of the connection.
 func (c *conn) close() {
 	c.stop()
 	c.turn <- struct{}{}
 	defer func() { <-c.turn }()
 	if c.client != nil {
-		_ = c.client.Close() // it only says that its context has ended
+		_ = c.client.Close() // the only error is that its context has ended
 	}
 	c.wg.Wait()
 }
 
-// current is a context that ends, with the reason as its cause, when the connection
-// is lost.
+// current returns a context that ends, with the reason as its cause, when the
+// connection is lost.
 func (c *conn) current() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,8 +157,8 @@ func (c *conn) lose(why error) {
 	c.epoch, c.end = context.WithCancelCause(c.ctx)
 }
 
-// observe ends the epoch whenever no server is connected any more. etcd's client
-// reconnects without a word, perhaps to a cluster that has lost its data.
+// observe ends the epoch whenever the connection is no longer ready. etcd's client
+// reconnects silently, perhaps to a cluster that has lost its data.
 func (c *conn) observe(client *clientv3.Client) {
 	cc := client.ActiveConnection()
 	state := cc.GetState()
@@ -169,11 +170,12 @@ func (c *conn) observe(client *clientv3.Client) {
 	}
 }
 
-// answered notes that a server is alive.
+// answered records that a server has just answered.
 func (c *conn) answered() { c.heard.Store(int64(time.Since(c.made))) }
 
-// probe ends the epoch when no server answers, neither to it nor to anybody else: a
-// process that is short of time may be late to see its own answer.
+// probe ends the epoch when no server answers the probe or any other request. Other
+// requests count because a process that is short of CPU may see the response to the
+// probe too late.
 func (c *conn) probe(client *clientv3.Client) {
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
@@ -190,8 +192,8 @@ func (c *conn) probe(client *clientv3.Client) {
 	}
 }
 
-// ask sends a small request that any member answers by itself. A refusal is an
-// answer. It does not wait for a server: if none can be reached it says why.
+// ask sends a small request that any member answers by itself. A refusal counts as an
+// answer. If no server can be reached, ask does not wait for one: it returns why.
 func ask(ctx context.Context, cc *grpc.ClientConn) error {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
@@ -206,8 +208,8 @@ func ask(ctx context.Context, cc *grpc.ClientConn) error {
 	return nil
 }
 
-// down says why no server can be reached, nil if one can. Without it, requests wait
-// until there is a server again, and then come all at once.
+// down returns why no server can be reached, or nil if one can. Requests that are sent
+// without this check wait until a server is back, and then all reach it at once.
 func down(ctx context.Context, client *clientv3.Client) error {
 	cc := client.ActiveConnection()
 	if cc.GetState() == connectivity.Ready {
@@ -216,7 +218,8 @@ func down(ctx context.Context, client *clientv3.Client) error {
 	return ask(ctx, cc)
 }
 
-// explain adds to the end of a wait what it waited for.
+// explain adds to a deadline error the reason why no server can be reached, if there
+// is one.
 func (c *conn) explain(client *clientv3.Client, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		if why := down(c.ctx, client); why != nil {

@@ -18,9 +18,9 @@ var (
 	_ registry.DocumentWriter = (*Registry)(nil)
 )
 
-// WatchDocument delivers the value of a key and its changes. The key is a whole one,
-// such as /shop/policies/Cart, wherever the registry's own directory is; it should not
-// be directly below that of a list. Keys below it are reports. See
+// WatchDocument delivers the value of a key and its changes. The key is a full etcd key,
+// such as /shop/policies/Cart, and does not depend on the registry's directory; it should
+// not be directly below the directory of a list. Keys below it are reports. See
 // [registry.Documents].
 func (r *Registry) WatchDocument(ctx context.Context, key string, update func(text []byte, err error)) error {
 	c, release, err := r.documents(key)
@@ -34,7 +34,7 @@ func (r *Registry) WatchDocument(ctx context.Context, key string, update func(te
 	}}.Follow(ctx, update)
 }
 
-// documents returns the connection for a key, and what gives it back.
+// documents checks the key, and returns a connection and the function that releases it.
 func (r *Registry) documents(key string) (*conn, func(), error) {
 	if r.own == nil {
 		return nil, nil, errors.New(name + ": a Resolver has no documents; use New")
@@ -72,13 +72,13 @@ func (s *session) document(ctx context.Context, key string, deliver func([]byte)
 		}
 		s.conn.answered()
 		for _, event := range resp.Events {
-			deliver(event.GetKv().GetValue()) // none of a key that is deleted
+			deliver(event.GetKv().GetValue()) // empty for a deleted key
 		}
 	}
 	return errors.New("etcd ended the watch")
 }
 
-// WriteDocument puts the value of a key, or deletes it. See [registry.DocumentWriter].
+// WriteDocument writes the value of a key, or deletes the key. See [registry.DocumentWriter].
 func (r *Registry) WriteDocument(ctx context.Context, key string, text []byte) error {
 	if err := registry.CheckDocument(text); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -93,11 +93,11 @@ func (r *Registry) WriteDocument(ctx context.Context, key string, text []byte) e
 	})
 }
 
-// reportPrefix is what the keys of the reports beside a document begin with.
+// reportPrefix returns the prefix of the keys of a document's reports.
 func reportPrefix(key string) string { return key + "/applied/" }
 
-// PutReport writes a report under the document's key, below /applied, with a lease of
-// its life. See [registry.Documents].
+// PutReport writes a report below the document's key and /applied, with a lease as long
+// as its life. See [registry.Documents].
 func (r *Registry) PutReport(ctx context.Context, key, reporter string, report []byte, life time.Duration) error {
 	if err := registry.CheckReport(reporter, report, life); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -116,14 +116,14 @@ func (r *Registry) PutReport(ctx context.Context, key, reporter string, report [
 			return err
 		}
 		if old := clientv3.LeaseID(before.PrevKv.GetLease()); old != clientv3.NoLease && old != lease.ID {
-			_, _ = client.Revoke(ctx, old) // it would end by itself
+			_, _ = client.Revoke(ctx, old) // after an error the lease ends by itself
 		}
 		return nil
 	})
 	return err
 }
 
-// room fails when a report at a key would be one too many.
+// room fails with ErrReports when there are MaxReports reports and none at this key.
 func room(ctx context.Context, client *clientv3.Client, prefix, at string) error {
 	all, err := client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil || all.Count < registry.MaxReports {
@@ -162,8 +162,8 @@ func (r *Registry) Reports(ctx context.Context, key string) (map[string][]byte, 
 	return reports, err
 }
 
-// withClient runs f with the client, for a bounded time. It fails at once when no
-// server can be reached.
+// withClient runs f with the client and a deadline of firstTimeout. A deadline error
+// says why no server could be reached.
 func (r *Registry) withClient(ctx context.Context, key string, f func(context.Context, *clientv3.Client) error) error {
 	c, release, err := r.documents(key)
 	if err != nil {

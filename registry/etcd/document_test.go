@@ -51,7 +51,7 @@ func TestDocuments(t *testing.T) {
 	}
 	for _, bad := range []string{"", "/", "shop", "/shop/"} {
 		if err := r.WatchDocument(t.Context(), bad, func([]byte, error) {}); err == nil {
-			t.Errorf("key %q is taken", bad)
+			t.Errorf("key %q is accepted", bad)
 		}
 	}
 	if err := newRegistry(nil).WatchDocument(t.Context(), key, func([]byte, error) {}); err == nil {
@@ -59,7 +59,8 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// Reports are counted on the server, and none is left with a lease of its own.
+// PutReport counts the reports on the server, and revokes the lease of a report that it
+// replaces.
 func TestReportsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)

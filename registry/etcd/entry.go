@@ -24,18 +24,18 @@ type entry struct {
 
 	key    string           // "" before the first Put
 	in     tandem.Instance  // as it is listed
-	value  []byte           // of in; nil before the first Put that succeeded
+	value  []byte           // the encoding of in; nil before the first Put that succeeded
 	lease  clientv3.LeaseID // NoLease if there is none
-	unhold func()           // ends what hold has begun; nil before
-	held   chan struct{}    // closed when that has ended; nil before
+	unhold func()           // ends the goroutine of hold; nil before the first
+	held   chan struct{}    // closed when that goroutine has ended; nil before the first
 }
 
 func newEntry(c *conn, p *place) *entry {
 	return &entry{conn: c, place: p, lost: make(chan struct{}, 1)}
 }
 
-// Put writes the key with compare and swap, unless it holds the value already, or an
-// instance that must be left alone.
+// Put writes the key with compare and swap, unless it holds the value under our lease
+// already. It returns ErrSuperseded for a key whose instance must not be replaced.
 func (e *entry) Put(ctx context.Context, in tandem.Instance) error {
 	ctx, cancel := context.WithTimeout(ctx, e.patience())
 	defer cancel()
@@ -64,13 +64,15 @@ func (e *entry) Put(ctx context.Context, in tandem.Instance) error {
 	if err != nil {
 		return e.conn.explain(client, err)
 	}
-	return fmt.Errorf("others write the key %q all the time", e.key)
+	return fmt.Errorf("writing the key %q: other clients write it at the same time", e.key)
 }
 
-// maxSwaps is how often a Put tries to write what others write at the same time.
+// maxSwaps is how often Put tries again after another client has written the key in
+// between.
 const maxSwaps = 4
 
-// patience bounds a Put. The first may take longer, as nothing is listed yet.
+// patience returns the timeout of a Put. The first one may take longer, because no
+// instance is listed yet.
 func (e *entry) patience() time.Duration {
 	if e.value == nil {
 		return firstTimeout
@@ -87,17 +89,17 @@ func (e *entry) prepare(in *tandem.Instance) ([]byte, error) {
 	key := e.place.prefix() + rest
 	switch e.key {
 	case "":
-		e.key = key // for good: guard reads it
+		e.key = key // never changed again, because guard reads it concurrently
 	case key:
 	default:
-		return nil, fmt.Errorf("the instance would move from the key %q to %q; register it anew", e.key, key)
+		return nil, fmt.Errorf("the instance would move from the key %q to %q: close this registration and register again", e.key, key)
 	}
 	return e.place.layout.encode(in)
 }
 
-// client returns the client. Once the instance has been listed, it fails at once
-// when no server can be reached: those who wait for one would write all together
-// when it is back.
+// client returns the client. Once the instance has been listed, it fails at once when
+// no server can be reached: registrations that wait for a server would all write at
+// the same time when it is back.
 func (e *entry) client(ctx context.Context) (*clientv3.Client, error) {
 	client, err := e.conn.open(ctx)
 	if err != nil || e.value == nil {
@@ -106,8 +108,9 @@ func (e *entry) client(ctx context.Context) (*clientv3.Client, error) {
 	return client, down(ctx, client)
 }
 
-// grant makes a lease if there is none. It looks at the one that there was, as a
-// write under a lease that is gone costs the cluster as much as any other.
+// grant makes a lease if there is none, or if the current one has ended. It asks for
+// the current one first, because a write under an ended lease costs the cluster as
+// much as any other write.
 func (e *entry) grant(ctx context.Context, client *clientv3.Client) error {
 	if e.lease != clientv3.NoLease {
 		left, err := client.TimeToLive(ctx, e.lease)
@@ -125,11 +128,11 @@ func (e *entry) grant(ctx context.Context, client *clientv3.Client) error {
 	return nil
 }
 
-// state is what is known of the key.
+// state is the result of reading or writing the key.
 type state struct {
-	written  bool             // by us, just now
-	seen     *mvccpb.KeyValue // what is there if it was not written; nil for nothing
-	revision int64
+	written  bool             // the write succeeded
+	seen     *mvccpb.KeyValue // if not written: the key as it was read, nil for absent
+	revision int64            // of the cluster
 }
 
 func (e *entry) read(ctx context.Context, client *clientv3.Client) (state, error) {
@@ -141,7 +144,7 @@ func (e *entry) read(ctx context.Context, client *clientv3.Client) (state, error
 	return state{seen: only(resp.Kvs), revision: resp.Header.GetRevision()}, nil
 }
 
-// swap writes the value if the key is still as it was seen, nil for absent.
+// swap writes the value if the key is still as in seen, which is nil for an absent key.
 func (e *entry) swap(ctx context.Context, client *clientv3.Client, seen *mvccpb.KeyValue, value []byte) (state, error) {
 	put := clientv3.OpPut(e.key, string(value), clientv3.WithLease(e.lease))
 	resp, err := client.Txn(ctx).
@@ -160,7 +163,7 @@ func (e *entry) swap(ctx context.Context, client *clientv3.Client, seen *mvccpb.
 	return now, nil
 }
 
-// only returns the one key that was read, nil if there is none.
+// only returns the one key that was read, or nil if there is none.
 func only(kvs []*mvccpb.KeyValue) *mvccpb.KeyValue {
 	if len(kvs) == 0 {
 		return nil
@@ -173,8 +176,8 @@ func (e *entry) isOurs(kv *mvccpb.KeyValue, value []byte) bool {
 	return kv != nil && clientv3.LeaseID(kv.GetLease()) == e.lease && bytes.Equal(kv.GetValue(), value)
 }
 
-// yields reports whether the key holds an instance that must be left alone. What we
-// wrote ourselves, for an earlier version of the instance, is not.
+// yields reports whether the key holds an instance that must not be replaced. An earlier
+// version that was written under our lease may be replaced.
 func (e *entry) yields(kv *mvccpb.KeyValue, in *tandem.Instance) bool {
 	if kv == nil || clientv3.LeaseID(kv.GetLease()) == e.lease {
 		return false
@@ -183,8 +186,8 @@ func (e *entry) yields(kv *mvccpb.KeyValue, in *tandem.Instance) bool {
 	return err == nil && registry.Supersedes(&listed, in)
 }
 
-// Check reads the key back. The lease needs no look of its own: a key goes with its
-// lease.
+// Check reads the key back. It does not check the lease, because the key is deleted
+// when its lease ends.
 func (e *entry) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
@@ -207,8 +210,8 @@ func (e *entry) Check(ctx context.Context) error {
 	return errors.New("its key holds something else")
 }
 
-// Delete revokes the lease, and what is listed under it goes with it: the key, if
-// we were the last to write it.
+// Delete revokes the lease, and with it the key, if this entry was the last to write
+// it.
 func (e *entry) Delete(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
@@ -228,8 +231,8 @@ func (e *entry) Delete(ctx context.Context) error {
 	return nil
 }
 
-// hold keeps the lease alive and watches for the key's deletion after the revision,
-// unless that is being done.
+// hold starts a goroutine that keeps the lease alive and watches for a deletion of the
+// key after the revision, unless it is running already.
 func (e *entry) hold(client *clientv3.Client, revision int64) {
 	if e.held != nil {
 		select {
@@ -250,7 +253,7 @@ func (e *entry) hold(client *clientv3.Client, revision int64) {
 	}()
 }
 
-// letGo ends what hold has begun.
+// letGo ends the goroutine of hold and waits for it.
 func (e *entry) letGo() {
 	if e.unhold != nil {
 		e.unhold()
@@ -259,12 +262,12 @@ func (e *entry) letGo() {
 }
 
 // guard hints when the key is deleted or its lease has ended, and returns when the
-// lease is no longer kept alive or the watch has failed; the next Check begins anew.
+// lease has ended or the watch has failed; the next Check then starts hold again.
 func (e *entry) guard(ctx context.Context, client *clientv3.Client, alive <-chan *clientv3.LeaseKeepAliveResponse, revision int64) {
 	deletions := client.Watch(clientv3.WithRequireLeader(ctx), e.key, clientv3.WithRev(revision+1),
 		clientv3.WithFilterPut(), clientv3.WithProgressNotify())
 	var due <-chan time.Time
-	ended := false // the lease: often heard of before the key's deletion
+	ended := false // the lease has ended; this is often noticed before the key's deletion
 	for {
 		select {
 		case _, ok := <-alive:
@@ -307,9 +310,9 @@ func (e *entry) hint(reason bool) {
 	}
 }
 
-// spread is how long to wait before a deleted key is looked at: a lone registration
-// at most half a second, and thousands, whose keys may have gone together, two
-// milliseconds apart.
+// spread returns a random time to wait before the Check of a deleted key: at most half
+// a second, and 2 ms more for each registration, because the keys of all of them may
+// have been deleted together.
 func (c *conn) spread() time.Duration {
 	return rand.N(500*time.Millisecond + 2*time.Millisecond*time.Duration(c.entries.Load()))
 }

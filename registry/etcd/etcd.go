@@ -13,31 +13,31 @@
 //	/shop/Cart/tcp:%2F%2F10.0.0.7:8972
 //
 // which is [url.PathEscape] of its ID. The value is the JSON of [registry.Encode].
-// Keys further below belong to other lists. An entry that is no instance, or names
-// another one than its key, is dropped with a line in the log.
+// Keys further below belong to other lists. An entry that is not an instance, or whose
+// instance does not belong to its key, is dropped with a line in the log.
 //
-// The layout of rpcx is there too, for teams that move: see [WithRPCX].
+// The layout of rpcx is supported, too, for teams that migrate: see [WithRPCX].
 //
 // # Registrations
 //
-// Each key has a lease of its own, which is kept alive on one stream for all. A
-// watch on the key tells of its deletion, and a third of the time to live apart it
-// is read back: value and lease must be those that were written. Whatever is lost
-// is made anew, for ever. A key is only replaced as it was read, so that of two
-// incarnations the later one stays.
+// Each key has a lease of its own; one stream keeps all leases alive. A watch on the
+// key reports its deletion, and every third of the time to live the key is read back:
+// value and lease must be those that were written. A lost key or lease is created
+// again until the registration is closed. A key is only replaced by compare and swap,
+// so that of two incarnations the later one stays.
 //
 // # Watches
 //
 // A watch reads the list at one revision, with a linearizable read, and follows the
-// changes from the next. A member that lags behind can't answer such a read, so no
-// list is older than one that was delivered before. A cluster that was restored from
-// a backup, or lost its data, has the older list for its truth: it is delivered,
-// with a line in the log, under a new revision of the watch's own, which only ever
-// grows. What a list lost that way is for [registry.Keeper] to doubt.
+// changes after it. A member that lags behind can't answer such a read, so no list is
+// older than one that was delivered before. A cluster that was restored from a backup,
+// or lost its data, has an older list: it is delivered, with a line in the log. Its
+// Revision still grows, because the watch counts revisions itself. A [registry.Keeper]
+// decides about the instances that a list lost that way.
 //
-// All that a Registry does goes through one connection. When that is lost, or no
-// server has answered a small read within three seconds, which is tried every three
-// seconds, the watches deliver an error and begin anew.
+// A Registry uses one connection to each cluster. When it is lost, or no server has
+// answered a small read within three seconds, which is sent every three seconds, the
+// watches deliver an error and start again.
 package etcd
 
 import (
@@ -53,7 +53,7 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// name is what errors and the log call this registry.
+// name is the name of this registry in errors and the log.
 const name = "etcd registry"
 
 // Registry is a directory of instances in etcd: a Registrar and a Resolver. It is
@@ -73,7 +73,7 @@ var (
 	_ registry.Checker   = (*Registry)(nil)
 )
 
-// options are what a Registry was made with.
+// options are the settings of a Registry.
 type options struct {
 	ttl      time.Duration
 	rpcx     bool
@@ -86,25 +86,25 @@ type options struct {
 // Option changes a [Registry].
 type Option func(*options)
 
-// WithTTL sets how long an instance stays listed after its process has died, 15 s
+// WithTTL sets how long an instance stays listed after its process was killed, 15 s
 // unless given; from 2 s to an hour, in whole seconds. The option ttl of a target
-// comes first.
+// overrides it.
 func WithTTL(d time.Duration) Option { return func(o *options) { o.ttl = d } }
 
-// WithAuth has the registry log in with a name and a password. Without [WithTLS]
-// both cross the network as they are.
+// WithAuth makes the registry log in with a user name and a password. Without [WithTLS]
+// both are sent unencrypted.
 func WithAuth(user, password string) Option {
 	return func(o *options) { o.user, o.password = user, password }
 }
 
-// WithTLS has the registry use TLS, and the certificates of the configuration. A
-// certificate of the client's own is what etcd's --client-cert-auth asks for.
+// WithTLS makes the registry use TLS with this configuration. etcd's option
+// --client-cert-auth requires that it has a client certificate.
 func WithTLS(config *tls.Config) Option {
 	return func(o *options) { o.tls = config.Clone() }
 }
 
-// WithLogger sets where dropped entries and troubled registrations are reported;
-// nowhere unless given.
+// WithLogger sets the logger for dropped entries, and for registrations that are lost
+// and restored; nothing is logged unless given.
 func WithLogger(log *slog.Logger) Option {
 	return func(o *options) {
 		if log != nil {
@@ -119,7 +119,7 @@ func WithLogger(log *slog.Logger) Option {
 //
 // It connects when it is first used. Options of the target are
 //
-//	ttl=15s        how long a dead process stays listed
+//	ttl=15s        how long a killed process stays listed, see WithTTL
 //	layout=rpcx    the layout of rpcx, see WithRPCX
 func New(target string, opts ...Option) (*Registry, error) {
 	r := newRegistry(opts)
@@ -158,7 +158,7 @@ func (r *Registry) Check(target registry.Target) error {
 }
 
 // Watch delivers the instances of the directory that the target names, or of the
-// registry's own when it names none.
+// registry's own directory when the target names none.
 func (r *Registry) Watch(ctx context.Context, target registry.Target, update func(registry.Snapshot)) error {
 	p, err := r.placeOf(target)
 	if err != nil {
@@ -181,7 +181,7 @@ func (r *Registry) placeOf(target registry.Target) (*place, error) {
 	return r.options.place(target)
 }
 
-// errClosed is why nothing is registered any more.
+// errClosed is the error of Register after Close.
 var errClosed = errors.New("the registry is closed")
 
 // Register lists the instance in the registry's directory. Among instances with the
@@ -220,7 +220,7 @@ func (r *Registry) closed() bool {
 	return r.entries == nil
 }
 
-// add notes a registration for Close, unless that has come first.
+// add records a registration for Close. It returns false after Close.
 func (r *Registry) add(reg *registration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -231,9 +231,9 @@ func (r *Registry) add(reg *registration) bool {
 	return true
 }
 
-// Close closes the registrations that are left and with them the
-// connection; watches end by their context. It returns within seconds,
-// with or without a server.
+// Close closes the open registrations. It does not end watches: their contexts do. The
+// connection is closed when no registration and no watch uses it. Close returns within
+// seconds, also without a server.
 func (r *Registry) Close() error {
 	r.mu.Lock()
 	entries := r.entries
@@ -257,7 +257,7 @@ func (r *Registry) Close() error {
 	return errors.Join(errs...)
 }
 
-// registration is a Registration that lets go of its connection when it is closed.
+// registration is a Registration that releases its connection when it is closed.
 type registration struct {
 	registry.Registration
 

@@ -74,7 +74,7 @@ func TestResolverChecksTargets(t *testing.T) {
 		t.Errorf("Watch: %v, but Check: %v", again, err)
 	}
 	if err := r.(registry.Checker).Check(registry.Target{}); err == nil {
-		t.Error("no target at all is one")
+		t.Error("the zero target is accepted")
 	}
 	if _, err := r.(registry.Registrar).Register(t.Context(), instance("a")); err == nil || !strings.Contains(err.Error(), "use New") {
 		t.Errorf("a Resolver registers: %v", err)
@@ -96,7 +96,7 @@ func unreachable(t *testing.T, opts ...Option) *Registry {
 	return r
 }
 
-// Without a server nothing is registered, and the error says why.
+// Without a server, Register fails with an error that says why.
 func TestRegisterWithoutServer(t *testing.T) {
 	for name, opts := range map[string][]Option{"plain": nil, "password": {WithAuth("joe", "secret")}, "tls": {WithTLS(new(tls.Config))}} {
 		t.Run(name, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestOwnLayout(t *testing.T) {
 	}
 }
 
-// What rpcx writes, as its etcd v3 plugin documents it.
+// Entries as rpcx writes them, by the documentation of its etcd v3 plugin.
 func TestRPCXEntries(t *testing.T) {
 	server := func(change func(*tandem.Instance)) tandem.Instance {
 		in := tandem.Instance{
@@ -212,7 +212,8 @@ func TestRPCXEntries(t *testing.T) {
 	}
 }
 
-// What tandem writes in rpcx's layout: rpcx finds what it knows, tandem everything.
+// Of an entry that tandem writes in rpcx's layout, rpcx reads its own fields, and tandem
+// the whole instance.
 func TestRPCXLayout(t *testing.T) {
 	in := tandem.Instance{
 		ID: "cart-1", Weight: 7, Group: "test", Version: "v2", Zone: "b", Incarnation: "x", Started: time.Unix(1000, 5).UTC(),
@@ -240,16 +241,16 @@ func TestRPCXLayout(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := (rpcx{}).decode("tcp@[::1]:1", value); err == nil {
-		t.Error("an instance is found under another's key")
+		t.Error("an instance is decoded under another key")
 	}
 	in.Endpoints = in.Endpoints[1:]
 	if _, err := (rpcx{}).key(&in); err == nil || !strings.Contains(err.Error(), "can't hold") {
-		t.Errorf("a path is a key: %v", err)
+		t.Errorf("an instance with a path as its address: %v", err)
 	}
 }
 
-// FuzzDecode feeds both layouts with what others may have written: what comes out
-// is valid, and is written back under the same key.
+// FuzzDecode decodes any key and value in both layouts: a decoded instance is valid, and
+// its key is the one that it was decoded from.
 func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key string, value []byte) {
 		for _, l := range []layout{own{}, rpcx{}} {

@@ -13,8 +13,8 @@ import (
 	"github.com/tandem-rpc/tandem/registry/etcd"
 )
 
-// A client finds its servers in etcd, and waits for one as long as its call may take.
-// Here there is no etcd.
+// A client finds its servers in etcd, and a call waits for one until its deadline. Here
+// no etcd is running.
 func Example() {
 	c, err := client.Dial("etcd://127.0.0.1:1/shop/Cart", client.WithResolver("etcd", etcd.Resolver()))
 	if err != nil {
@@ -30,7 +30,7 @@ func Example() {
 	// may have run: false
 }
 
-// What is wrong with a target is said before anybody connects.
+// New refuses a bad target before it connects.
 func ExampleNew() {
 	for _, target := range []string{
 		"etcd://h1:2379,h2:2379/shop/Cart?ttl=15s",
@@ -51,7 +51,7 @@ func ExampleNew() {
 	// etcd registry: target "etcd://h1:2379/shop/Cart?ttl=1s": time to live of 1s: want whole seconds, from 2s to 1h0m0s
 }
 
-// Without a server a watch says so, and goes on trying.
+// Without a server, a watch delivers an error and keeps trying.
 func ExampleRegistry_Watch() {
 	r, err := etcd.New("etcd://127.0.0.1:1/shop/Cart")
 	if err != nil {
@@ -71,7 +71,8 @@ func ExampleRegistry_Watch() {
 	// context canceled
 }
 
-// A resolver refuses what can never work, as a client does that is given it.
+// A resolver refuses a target that can never work; a client with that resolver does so
+// in Dial.
 func ExampleResolver() {
 	resolver := etcd.Resolver(etcd.WithLogger(slog.Default()), etcd.WithTTL(30*time.Second), etcd.WithRPCX())
 	target, err := registry.ParseTarget("etcd://h1:2379/rpcx_test/Arith?port=2379")
@@ -84,7 +85,8 @@ func ExampleResolver() {
 	// etcd registry: target "etcd://h1:2379/rpcx_test/Arith?port=2379": unknown option "port"; there are ttl, layout
 }
 
-// A registry that is closed has taken off what it listed.
+// Close removes the instances that the registry has listed. A closed registry registers
+// no more.
 func ExampleRegistry_Close() {
 	r, err := etcd.New("etcd://127.0.0.1:1/shop/Cart")
 	if err != nil {

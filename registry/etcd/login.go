@@ -10,18 +10,19 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// loginTimeout bounds a login. Others wait for it no longer than they can.
+// loginTimeout bounds a login. A request that waits for a login ends earlier with its
+// own context.
 const loginTimeout = 10 * time.Second
 
-// logins makes one of the logins that are under way at the same time. etcd's client
-// logs in for each request that finds its token forgotten, and gives up with the
-// request; the server goes on hashing the password, which takes it a good part of a
-// second of a processor. Thousands of requests would so keep it from ever answering one.
+// logins merges concurrent logins into one. etcd's client logs in for each request
+// whose token the server does not know, and cancels the login with the request. But
+// the server goes on hashing the password, which takes much of a second of CPU time,
+// so with thousands of requests it might never answer one.
 type logins struct {
 	conn *conn
 
 	mu  sync.Mutex
-	now *login // nil when none is under way
+	now *login // in progress; nil for none
 }
 
 type login struct {
@@ -37,7 +38,7 @@ func (l *logins) intercept(ctx context.Context, method string, req, reply any, c
 	}
 	one := l.join(func(ctx context.Context, reply *pb.AuthenticateResponse) error {
 		return l.conn.asStranger(func(cc *grpc.ClientConn) error {
-			return invoke(ctx, method, req, reply, cc, grpc.WaitForReady(true)) // opts are the caller's, who may have left
+			return invoke(ctx, method, req, reply, cc, grpc.WaitForReady(true)) // without opts: they belong to one caller, which may have given up
 		})
 	})
 	select {
@@ -52,7 +53,7 @@ func (l *logins) intercept(ctx context.Context, method string, req, reply any, c
 	return one.err
 }
 
-// join returns the login that is under way, and begins one if there is none.
+// join returns the login in progress, and starts one if there is none.
 func (l *logins) join(call func(context.Context, *pb.AuthenticateResponse) error) *login {
 	l.mu.Lock()
 	defer l.mu.Unlock()

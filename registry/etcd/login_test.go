@@ -14,11 +14,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Many that log in at once make one login, which goes on when one of them leaves;
-// other requests pass.
-func TestLoginsAreOne(t *testing.T) { synctest.Test(t, testLoginsAreOne) }
+// Concurrent logins are merged into one, which continues when one of its callers gives
+// up; other requests are passed on.
+func TestConcurrentLoginsAreMerged(t *testing.T) { synctest.Test(t, testConcurrentLoginsAreMerged) }
 
-func testLoginsAreOne(t *testing.T) {
+func testConcurrentLoginsAreMerged(t *testing.T) {
 	c := newConn("h:1", options{})
 	defer c.close()
 	l := &logins{conn: c}

@@ -12,7 +12,8 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// Parallel tests wait for servers most of the time, whatever the processors.
+	// Parallel tests wait for servers most of the time, so the limit does not depend on
+	// the number of processors.
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}

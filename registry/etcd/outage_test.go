@@ -19,7 +19,7 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// open returns the registry in a directory of the server, until the test ends.
+// open returns the registry in a directory of the server, and closes it when the test ends.
 func (s *server) open(dir string, opts ...Option) *Registry {
 	s.t.Helper()
 	r, err := New("etcd://"+s.client+dir, opts...)
@@ -30,7 +30,7 @@ func (s *server) open(dir string, opts ...Option) *Registry {
 	return r
 }
 
-// register lists an instance until the test ends.
+// register lists an instance; its registry's Close at the end of the test removes it.
 func register(t testing.TB, r *Registry, in tandem.Instance) registry.Registration {
 	t.Helper()
 	entry, err := r.Register(t.Context(), in)
@@ -80,7 +80,7 @@ func (e *eye) sees(within time.Duration, ids ...string) time.Duration {
 	})
 }
 
-// fails waits for an error, before which there may be no list.
+// fails waits for an error. It is a failure of the test if a list is delivered before.
 func (e *eye) fails(within time.Duration) time.Duration {
 	e.t.Helper()
 	return e.until(within, "an error", func(s registry.Snapshot) bool {
@@ -117,7 +117,7 @@ func names(s registry.Snapshot) []string {
 	return ids
 }
 
-// A server that is killed, and comes back after some seconds with its data.
+// The server is killed, and restarted after some seconds with its data.
 func TestKilledServer(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -141,11 +141,11 @@ func TestKilledServer(t *testing.T) {
 	e.sees(within, "a", "b", "c")
 	time.Sleep(2 * time.Second) // a Check or two
 	if after := s.revisionOf("/killed/a"); after != before {
-		t.Errorf("what was still listed was written again: revision %d, then %d", before, after)
+		t.Errorf("a key that was still there was written again: revision %d, then %d", before, after)
 	}
 }
 
-// fill registers instances, many at a time, and returns their IDs in order.
+// fill registers n instances, up to 32 at the same time, and returns their IDs in order.
 func fill(t testing.TB, r *Registry, n int) []string {
 	t.Helper()
 	ids := make([]string, n)
@@ -165,7 +165,7 @@ func fill(t testing.TB, r *Registry, n int) []string {
 	return ids
 }
 
-// A server that comes back without its data: what was registered is registered anew.
+// The server is restarted without its data: all instances are registered again.
 func TestEmptiedServer(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -173,7 +173,7 @@ func TestEmptiedServer(t *testing.T) {
 	r := s.open("/emptied?ttl=3s", WithLogger(log.logger()))
 	e := look(t, r, registry.Target{})
 	ids := fill(t, r, 100)
-	s.many(1000, func(ctx context.Context, c *clientv3.Client, _ int) error { // so that the revision is higher than it will be
+	s.many(1000, func(ctx context.Context, c *clientv3.Client, _ int) error { // so that the revision is lower after the restart
 		_, err := c.Put(ctx, "/something/else", "x")
 		return err
 	})
@@ -199,9 +199,9 @@ func awaitLine(t testing.TB, log *lines, what string) {
 	}
 }
 
-// What is deleted or revoked while all else is well does not wait for the next
-// Check, which is five seconds away; what is closed leaves nothing behind.
-func TestLostEntriesHealAtOnce(t *testing.T) {
+// A key that is deleted, or whose lease is revoked, is restored before the next Check,
+// which is five seconds away; Close leaves no key and no lease.
+func TestLostEntriesAreRestoredAtOnce(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	r := s.open("/lost?ttl=15s")
@@ -216,7 +216,7 @@ func TestLostEntriesHealAtOnce(t *testing.T) {
 		took := time.Since(start)
 		t.Logf("revoked %v: listed again after %v", revoke, took)
 		if took > 3*time.Second || s.revisionOf("/lost/a") == before {
-			t.Errorf("revoked %v: healed after %v", revoke, took)
+			t.Errorf("revoked %v: restored after %v", revoke, took)
 		}
 	}
 	if err := entry.Close(); err != nil {
@@ -231,8 +231,8 @@ func TestLostEntriesHealAtOnce(t *testing.T) {
 	})
 }
 
-// A lease that is revoked before it was first kept alive: the refusal may come before
-// the watch tells of the key.
+// The lease is revoked before it was first kept alive, so the error of KeepAlive may
+// come before the watch reports the deletion of the key.
 func TestLeaseRevokedAtOnce(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -249,7 +249,7 @@ func TestLeaseRevokedAtOnce(t *testing.T) {
 			took := time.Since(start)
 			t.Logf("listed again after %v", took)
 			if took > 3*time.Second {
-				t.Errorf("healed after %v", took)
+				t.Errorf("restored after %v", took)
 			}
 			if _, err := c.Revoke(ctx, clientv3.LeaseID(news.Events[0].Kv.Lease)); err != nil {
 				return err
@@ -259,8 +259,8 @@ func TestLeaseRevokedAtOnce(t *testing.T) {
 	})
 }
 
-// Keys that others overwrite are put right at the next Check; those of a later
-// incarnation are left alone, and nobody fights.
+// A key that another client has overwritten is restored at the next Check. A key with a
+// later incarnation is not overwritten.
 func TestOverwrittenEntry(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -313,7 +313,7 @@ func (s *server) revisionOf(key string) (revision int64) {
 	return revision
 }
 
-// awaitKey waits for a value, "" for none.
+// awaitKey waits until ok is true for the key's value, which is "" for no key.
 func (s *server) awaitKey(key string, ok func(value string) bool) {
 	s.t.Helper()
 	s.do(func(ctx context.Context, c *clientv3.Client) error {

@@ -13,10 +13,10 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// Times to live: the default, and those that are allowed.
+// Times to live: the default and the bounds.
 const (
 	defaultTTL = 15 * time.Second
-	leastTTL   = 2 * time.Second // etcd makes it longer if its elections take longer
+	leastTTL   = 2 * time.Second // etcd extends it if its elections take longer
 	mostTTL    = time.Hour
 )
 
@@ -28,7 +28,7 @@ type place struct {
 	layout  layout
 }
 
-// layout says how instances are stored in a directory.
+// layout converts instances to keys and values of a directory, and back.
 type layout interface {
 	// key returns the name of the instance's key, without the directory.
 	key(in *tandem.Instance) (string, error)
@@ -53,7 +53,7 @@ func (o *options) place(target registry.Target) (*place, error) {
 	return p, nil
 }
 
-// apply sets what a target's options say, and checks the whole.
+// apply sets the values of a target's options, and checks the place.
 func (p *place) apply(values map[string]string) error {
 	if text, given := values["ttl"]; given {
 		d, err := time.ParseDuration(text)
@@ -82,12 +82,12 @@ func (p *place) apply(values map[string]string) error {
 	return nil
 }
 
-// decode returns the instance under a whole key.
+// decode returns the instance under a key, which includes the directory.
 func (p *place) decode(key string, value []byte) (tandem.Instance, error) {
 	return p.layout.decode(strings.TrimPrefix(key, p.prefix()), value)
 }
 
-// prefix is what the keys of the directory begin with.
+// prefix returns the prefix of the keys of the directory.
 func (p *place) prefix() string { return p.dir + "/" }
 
 // own is tandem's layout.

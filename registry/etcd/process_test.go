@@ -20,8 +20,7 @@ import (
 	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
-// server is an etcd process of Debian's package etcd-server, or of whatever else is
-// the command etcd.
+// server is a process of the command etcd, for example of Debian's package etcd-server.
 type server struct {
 	t      testing.TB
 	client string   // host:port
@@ -51,13 +50,13 @@ func newServer(t testing.TB, scheme string, args ...string) *server {
 		"--name", "test", "--listen-client-urls", scheme + "://" + s.client, "--advertise-client-urls", scheme + "://" + s.client,
 		"--listen-peer-urls", s.peer, "--initial-advertise-peer-urls", s.peer,
 		"--initial-cluster", "test=" + s.peer, "--log-level", "error",
-		"--unsafe-no-fsync", // the machine does not fail here, only the process
+		"--unsafe-no-fsync", // the tests kill the process only, not the machine
 	}, args...)
 	t.Cleanup(s.kill)
 	return s
 }
 
-// start starts the process with the data that is there.
+// start starts the process with the data in dir, and waits until it answers.
 func (s *server) start() {
 	s.t.Helper()
 	if err := s.launch(); err != nil {
@@ -100,11 +99,11 @@ func (s *server) await() error {
 			s.kill()
 			return fmt.Errorf("etcd does not answer: %w\n%s", err, s.output)
 		}
-		time.Sleep(20 * time.Millisecond) // another process can't be waited for otherwise
+		time.Sleep(20 * time.Millisecond) // another process: there is nothing else to wait for
 	}
 }
 
-// try runs a function with a client of its own.
+// try calls f with a new client.
 func (s *server) try(f func(*clientv3.Client) error) error {
 	config := clientv3.Config{Endpoints: []string{s.client}, DialTimeout: 5 * time.Second, Logger: zap.NewNop()}
 	if s.login != nil {
@@ -118,7 +117,7 @@ func (s *server) try(f func(*clientv3.Client) error) error {
 	return f(c)
 }
 
-// do is try for what must work.
+// do is try for calls that must succeed; otherwise the test fails.
 func (s *server) do(f func(context.Context, *clientv3.Client) error) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -128,8 +127,8 @@ func (s *server) do(f func(context.Context, *clientv3.Client) error) {
 	}
 }
 
-// many does f for each number below n, several at a time: one after the other, each
-// waits for a machine that has other things to do.
+// many calls f for each number below n, 32 at the same time, because on a busy machine
+// one call after the other takes too long.
 func (s *server) many(n int, f func(context.Context, *clientv3.Client, int) error) {
 	s.t.Helper()
 	s.do(func(ctx context.Context, c *clientv3.Client) error {
@@ -155,7 +154,7 @@ func (s *server) signal(sig syscall.Signal) error {
 	return s.process.Process.Signal(sig)
 }
 
-// kill ends the process as a power failure would, and waits for its end.
+// kill kills the process with SIGKILL, and waits for its end.
 func (s *server) kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,5 +166,5 @@ func (s *server) kill() {
 	s.process = nil
 }
 
-// empty makes the next start one without data.
+// empty makes the next start begin without data.
 func (s *server) empty() { s.dir = s.t.TempDir() }

@@ -11,30 +11,30 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// WithRPCX has the directory in the layout of rpcx's etcd v3 plugin, as does the
-// option layout=rpcx of a target: consumers of rpcx find the servers that register
-// there, and watches find those of rpcx. The directory is rpcx's base path and the
-// name of the service, and the server at tcp://10.0.0.7:8972 is
+// WithRPCX selects the layout of rpcx's etcd v3 plugin, as does the option layout=rpcx
+// of a target: rpcx clients find the servers that register there, and watches find
+// rpcx servers. The directory is rpcx's base path and the name of the service, and the
+// server at tcp://10.0.0.7:8972 is
 //
 //	/rpcx_test/Arith/tcp@10.0.0.7:8972
 //
-// with a URL query for its value: weight=7&group=test&latitude=52.5&longitude=13.4.
-// What tandem registers has all of the instance besides, as JSON under the key
-// "tandem", which rpcx passes over. What rpcx registers gets its ID from its key, 1
-// for a missing weight, endpoints of the protocol "rpcx", and its other keys for
-// tags, save for the counters calls and connections, which change all the time.
-// Servers with state=inactive are left out.
+// whose value is a URL query: weight=7&group=test&latitude=52.5&longitude=13.4. An
+// entry of tandem also has the whole instance, as JSON under the name "tandem", which
+// rpcx ignores. An instance made from an entry of rpcx has an ID made from its key, an
+// endpoint of the protocol "rpcx", the weight 1 if it has none, and the other names of
+// the query as tags, except the counters calls and connections, which change all the
+// time. Servers with state=inactive are not listed.
 //
-// Only the first endpoint of an instance is what rpcx sees, and two instances can't
-// have the same. To be found is not to be understood: it takes a server, or a client,
-// that speaks the other's protocol.
+// rpcx sees only the first endpoint of an instance, and two instances can't have the
+// same first endpoint. For calls between the two, the server or the client must also
+// speak the protocol of the other.
 func WithRPCX() Option { return func(o *options) { o.rpcx = true } }
 
 // rpcxProtocol is the protocol of endpoints that rpcx registered.
 const rpcxProtocol = "rpcx"
 
-// maxQuery is how large a value may be, in bytes: the escaped JSON and what rpcx
-// reads of it again.
+// maxQuery is the largest size of a value, in bytes: the escaped JSON, and the fields
+// of the instance that rpcx reads.
 const maxQuery = 4 * registry.MaxEntry
 
 // rpcx is rpcx's layout.
@@ -61,7 +61,7 @@ func (rpcx) encode(in *tandem.Instance) ([]byte, error) {
 		q.Set(tag, value)
 	}
 	for _, known := range []string{"state", "group", "latitude", "longitude", "calls", "connections"} {
-		q.Del(known) // a tag must not be taken for what rpcx knows by that name
+		q.Del(known) // rpcx would read a tag with this name as its own field
 	}
 	weight := in.Weight
 	if weight == 0 {
@@ -79,7 +79,7 @@ func (rpcx) encode(in *tandem.Instance) ([]byte, error) {
 	return []byte(q.Encode()), nil
 }
 
-// errInactive is why a server that is well formed is not listed.
+// errInactive is the reason for which a valid entry of an inactive server is not listed.
 var errInactive = errors.New("its state is inactive")
 
 func (rpcx) decode(key string, value []byte) (in tandem.Instance, err error) {
@@ -107,7 +107,7 @@ func (rpcx) decode(key string, value []byte) (in tandem.Instance, err error) {
 	return in, nil
 }
 
-// foreign makes an instance of what rpcx registered.
+// foreign makes an instance from an entry of rpcx.
 func foreign(key string, q url.Values) (in tandem.Instance, err error) {
 	transport, address, _ := strings.Cut(key, "@")
 	ep := tandem.Endpoint{Transport: transport, Address: address, Protocol: rpcxProtocol}

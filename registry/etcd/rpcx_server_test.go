@@ -14,11 +14,11 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// A directory that rpcx's servers and tandem's share.
+// Servers of rpcx and of tandem share a directory.
 func TestRPCXDirectory(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	// What rpcx's plugin leaves: the base path, the service, and a server of it.
+	// The keys that rpcx's plugin writes: the base path, the service, and its servers.
 	s.put("/rpcx_test", "rpcx_path")
 	s.put("/rpcx_test/Arith", "Arith")
 	s.put("/rpcx_test/Arith/tcp@10.0.0.1:8972", "group=test&weight=7")

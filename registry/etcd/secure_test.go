@@ -56,7 +56,7 @@ func newAuthority(t testing.TB) *authority {
 	return a
 }
 
-// issue signs a certificate for 127.0.0.1, whose files it names.
+// issue signs a certificate for 127.0.0.1 and returns the names of its files.
 func (a *authority) issue(name string) (certFile, keyFile string) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -87,7 +87,7 @@ func (a *authority) write(name, kind string, der []byte) string {
 	return file
 }
 
-// config trusts the authority, and shows a certificate of the client's own.
+// config returns a configuration that trusts the authority and has a client certificate.
 func (a *authority) config(name string) *tls.Config {
 	cert, err := tls.LoadX509KeyPair(a.issue(name))
 	if err != nil {
@@ -96,7 +96,7 @@ func (a *authority) config(name string) *tls.Config {
 	return &tls.Config{RootCAs: a.pool, Certificates: []tls.Certificate{cert}}
 }
 
-// A server that speaks only TLS, and wants a certificate of its clients.
+// The server requires TLS and a client certificate.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
@@ -127,9 +127,9 @@ func TestTLS(t *testing.T) {
 	refused.Wait()
 }
 
-// wantRefused tries to register, which takes all of its time and says how the last
-// attempt to connect ended. One that the machine was too busy for, and that ran into its
-// own deadline, says nothing of the certificates: then it tries again.
+// wantRefused calls Register, which takes until its deadline and returns how the last
+// attempt to connect ended. On a busy machine that attempt may end with its own timeout,
+// whose error does not name the cause: then wantRefused tries again.
 func wantRefused(t *testing.T, r *Registry, says string) {
 	t.Helper()
 	const tries = 4
@@ -147,8 +147,8 @@ func wantRefused(t *testing.T, r *Registry, says string) {
 	}
 }
 
-// A server that wants a name and a password, and forgets whom it knew when it is
-// started anew.
+// The server requires a user name and a password, and loses its tokens when it is
+// restarted.
 func TestAuth(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -184,7 +184,7 @@ func TestAuth(t *testing.T) {
 	}
 }
 
-// secure switches authentication on, with a user who may use one directory.
+// secure enables authentication, with a user that may use one directory.
 func secure(ctx context.Context, c *clientv3.Client) error {
 	const dir = "/auth/Cart/"
 	steps := []func() error{

@@ -16,10 +16,10 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// Bounds of what is read of a directory, in keys.
+// Bounds of reading a directory, in keys.
 const (
-	pageSize = 500
-	maxKeys  = 4 * registry.MaxInstances
+	pageSize = 500                       // of one request
+	maxKeys  = 4 * registry.MaxInstances // of one list
 )
 
 // session reads a directory, and follows its changes.
@@ -27,7 +27,7 @@ type session struct {
 	conn  *conn
 	place *place
 	log   *slog.Logger
-	last  int64 // the latest revision that is known
+	last  int64 // the latest revision seen
 }
 
 // run is the Session of a registry.Follower: it returns when the connection is lost,
@@ -58,7 +58,7 @@ func (s *session) mirror(ctx context.Context, m *registry.Mirror) error {
 	return s.follow(ctx, client, revision, m)
 }
 
-// begin reads the list when it is this session's turn.
+// begin reads the list, after waiting while maxLists others are being read.
 func (s *session) begin(ctx context.Context, m *registry.Mirror) (*clientv3.Client, int64, error) {
 	select {
 	case s.conn.lists <- struct{}{}:
@@ -101,7 +101,7 @@ func (s *session) list(ctx context.Context, client *clientv3.Client, m *registry
 	for {
 		resp, err := s.get(ctx, client, from, clientv3.WithRange(end), clientv3.WithRev(revision), clientv3.WithLimit(limit))
 		if status.Code(err) == codes.ResourceExhausted && limit > 1 {
-			limit = max(1, limit/8) // somebody stores large values
+			limit = max(1, limit/8) // the values are large
 			continue
 		}
 		if err != nil {
@@ -121,14 +121,14 @@ func (s *session) list(ctx context.Context, client *clientv3.Client, m *registry
 		from = string(resp.Kvs[len(resp.Kvs)-1].GetKey()) + "\x00"
 	}
 	if keys >= maxKeys {
-		m.Refuse(s.place.prefix(), fmt.Errorf("there are more than %d keys; what comes after them is not read", maxKeys))
+		m.Refuse(s.place.prefix(), fmt.Errorf("there are more than %d keys; further keys are not read", maxKeys))
 	}
 	s.went(revision)
 	m.Replace(entries)
 	return revision, nil
 }
 
-// get is one bounded read.
+// get reads keys once, within opTimeout.
 func (s *session) get(ctx context.Context, client *clientv3.Client, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
@@ -139,7 +139,7 @@ func (s *session) get(ctx context.Context, client *clientv3.Client, key string, 
 	return resp, err
 }
 
-// went reports a cluster whose revision has gone back.
+// went records the revision of a list, and logs it if it is less than the last one.
 func (s *session) went(revision int64) {
 	if revision < s.last {
 		s.log.Warn(name+": the cluster's revision went back: it was restored, or lost its data", "from", s.last, "to", revision)
@@ -147,8 +147,8 @@ func (s *session) went(revision int64) {
 	s.last = revision
 }
 
-// follow applies the changes after a revision. It fails when they are no longer
-// known, because the cluster was compacted since.
+// follow applies the changes after a revision to m. It fails when etcd no longer has
+// them, because it was compacted since.
 func (s *session) follow(ctx context.Context, client *clientv3.Client, revision int64, m *registry.Mirror) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
@@ -178,8 +178,8 @@ func (s *session) apply(m *registry.Mirror, event *mvccpb.Event) {
 	}
 }
 
-// decode returns the instance under a key. What is further below is not of this
-// list; what is no instance is logged, and off the list.
+// decode returns the instance under a key. Keys further below the directory are not part
+// of the list; an entry that is not an instance is dropped and logged.
 func (s *session) decode(m *registry.Mirror, kv *mvccpb.KeyValue) (tandem.Instance, bool) {
 	key := string(kv.GetKey())
 	if strings.Contains(strings.TrimPrefix(key, s.place.prefix()), "/") {

@@ -18,10 +18,10 @@ import (
 
 var long = flag.Bool("long", false, "run the tests that take longer")
 
-// Two thousand registrations of one process, and a server that comes back without its
-// data, at once or after longer than they live: all are listed again in time, and the
-// server is not flooded. With the race detector the process would be too slow for
-// that.
+// Two thousand registrations of one process, and a server that is restarted without its
+// data, at once or after more than the time to live: all are listed again in time, and
+// the writes are spread over several seconds. With the race detector the process is too
+// slow for this test.
 func TestThousandsComeBack(t *testing.T) {
 	if !*long {
 		t.Skip("takes a minute; -long runs it")
@@ -65,7 +65,7 @@ func TestThousandsComeBack(t *testing.T) {
 // from when it first answers.
 func (s *server) writes(ctx context.Context) (rates []int) {
 	var before int
-	for ctx.Err() == nil && before == 0 { // a server that has begun has written that it is there
+	for ctx.Err() == nil && before == 0 { // the server itself makes the first writes when it starts
 		before = s.applied()
 		time.Sleep(10 * time.Millisecond) // it is another process
 	}
@@ -81,7 +81,7 @@ func (s *server) writes(ctx context.Context) (rates []int) {
 	return rates
 }
 
-// applied reads the server's count of what it has written.
+// applied returns the server's number of applied writes, or 0 while it does not answer.
 func (s *server) applied() int {
 	resp, err := http.Get("http://" + s.client + "/metrics")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// What others may write beside good entries: only the good ones arrive, and each
+// Of good and bad entries in one directory only the good ones are delivered, and each
 // bad one is logged once, with its key.
 func TestHostileEntries(t *testing.T) {
 	t.Parallel()
@@ -62,7 +62,7 @@ func TestHostileEntries(t *testing.T) {
 	}
 }
 
-// More large values than a message may hold are read in smaller pages.
+// Values that are too large together for one message are read in smaller pages.
 func TestLargeValues(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -74,7 +74,7 @@ func TestLargeValues(t *testing.T) {
 	look(t, r, registry.Target{}).sees(within, "good")
 }
 
-// A list of many pages is whole.
+// A list of several pages is read completely.
 func TestLongList(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -83,7 +83,8 @@ func TestLongList(t *testing.T) {
 	look(t, r, registry.Target{}).sees(within, ids...)
 }
 
-// Changes that were compacted away end the session, for the next to begin anew.
+// A session fails when the changes it has to follow were compacted; the next session
+// then reads the list again.
 func TestCompaction(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -106,19 +107,19 @@ func TestCompaction(t *testing.T) {
 	})
 	one := &session{conn: c, place: r.own}
 	if err := one.follow(t.Context(), client, 2, new(registry.Mirror)); err == nil || !strings.Contains(err.Error(), "compacted") {
-		t.Errorf("following what is no longer known: %v", err)
+		t.Errorf("following compacted changes: %v", err)
 	}
 }
 
-// Watches of two thousand services share a connection, and each sees its change;
-// they also come back together when the server was away.
+// Watches of two thousand services share a connection, and each sees its change, also
+// after an outage of the server.
 func TestThousandsOfWatches(t *testing.T) {
 	t.Parallel()
 	const n = 2000
 	s := startServer(t)
 	relay := newRelay(t, s.client)
 	r := Resolver()
-	seen := [3]chan struct{}{} // how many have seen which weight, 0 for an empty list
+	seen := [3]chan struct{}{} // by weight, 0 for an empty list: a token for each watch that has seen it
 	for i := range seen {
 		seen[i] = make(chan struct{}, n)
 	}
@@ -158,7 +159,7 @@ func TestThousandsOfWatches(t *testing.T) {
 	t.Logf("%d changes after an outage, and all were seen after %v", n, time.Since(start))
 }
 
-// weight is that of a list's one instance, 0 for an empty list.
+// weight returns the weight of a list's first instance, 0 for an empty list.
 func weight(snap registry.Snapshot) int {
 	if len(snap.Instances) == 0 {
 		return 0
@@ -193,7 +194,7 @@ func receive(t testing.TB, from <-chan struct{}, n int) {
 	}
 }
 
-// A network that swallows everything is noticed, and its end too.
+// A watch fails when the network drops everything, and recovers after that.
 func TestBlackhole(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -213,7 +214,7 @@ func TestBlackhole(t *testing.T) {
 	t.Logf("the list was back after %v", e.sees(10*time.Second, "a"))
 }
 
-// relay passes a TCP port's bytes on, or swallows them.
+// relay forwards TCP connections, or drops their bytes while swallow is true.
 type relay struct {
 	address  string
 	accepted atomic.Int64

@@ -10,23 +10,23 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// A claim is the right to an instance's files. Its lock file can be in three
-// states, which seize, own and held of each platform tell apart:
+// A claim is the right to write an instance's files. Its lock file is in one of
+// three states, which seize, own and held of each platform tell apart:
 //
-//	free     nobody has it; the instance is not listed
-//	seized   somebody is about to own it or to remove it; not listed
-//	owned    the owner lives; listed
+//	free     not locked; the instance is not listed
+//	seized   a process is about to own or remove the files; not listed
+//	owned    the owner is alive; the instance is listed
 //
-// Being seized keeps others out while stale files are removed, and is not yet
-// visible to those who watch: so nobody sees a new owner's lock together with
-// a dead one's data.
+// The seized state keeps other processes out while stale files are removed, and
+// is not visible to watchers: so a watcher never sees the lock of a new owner
+// together with the data of a dead one.
 type claim struct {
 	name string   // path of the files, without extension
 	lock *os.File // locked for as long as it is open
 }
 
-// errTaken says that somebody else has the lock. It may pass: those who only
-// remove leavings have it for an instant.
+// errTaken is returned when another process or registration has the lock. It may be
+// temporary: a process that removes stale files holds the lock for an instant.
 var errTaken = registry.ErrTaken
 
 // take seizes the lock of an instance, or fails with errTaken.
@@ -49,7 +49,7 @@ func take(name string) (*claim, error) {
 	return nil, err
 }
 
-// own turns a seized lock into an owned one, having removed what was there.
+// own removes stale files and turns a seized lock into an owned one.
 func (c *claim) own() error {
 	c.removeData()
 	ok, err := own(c.lock)
@@ -75,13 +75,13 @@ func acquire(name string) (*claim, error) {
 	return c, nil
 }
 
-// How often, and for how long, acquireSoon asks.
+// Attempts of acquireSoon, and the pause between two of them.
 const (
 	acquireTries = 20
 	acquirePause = 15 * time.Millisecond
 )
 
-// acquireSoon is acquire with some patience.
+// acquireSoon is acquire, and retries for about 300 ms while the lock is taken.
 func acquireSoon(ctx context.Context, name string) (*claim, error) {
 	for try := 1; ; try++ {
 		c, err := acquire(name)
@@ -97,7 +97,7 @@ func acquireSoon(ctx context.Context, name string) (*claim, error) {
 }
 
 // current reports whether the lock file is still the one in the directory. A
-// lock on a file that was removed keeps nobody out.
+// lock on a file that was removed excludes no other process.
 func (c *claim) current() bool {
 	mine, err := c.lock.Stat()
 	if err != nil {
@@ -109,11 +109,11 @@ func (c *claim) current() bool {
 
 // removeData removes everything but the lock.
 func (c *claim) removeData() {
-	_ = os.Remove(c.name + jsonExt) // it is not there, or stays unlisted
+	_ = os.Remove(c.name + jsonExt) // on an error it does not exist, or is not listed without an owner
 	_ = os.Remove(c.name + tempExt) // as above
 }
 
-// remove removes the files and gives up the lock.
+// remove removes the files and releases the lock.
 func (c *claim) remove() {
 	defer c.lock.Close() //nolint:errcheck // only a lock was held
 	if !c.current() {

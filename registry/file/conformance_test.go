@@ -36,7 +36,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// point makes base/link a symbolic link to a name in base, in one step.
+// point atomically makes base/link a symbolic link to a name in base.
 func point(t testing.TB, base, name string) {
 	next := filepath.Join(base, "next")
 	if err := os.Symlink(name, next); err != nil {

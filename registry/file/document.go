@@ -21,10 +21,10 @@ var (
 	_ registry.DocumentWriter = (*Registry)(nil)
 )
 
-// documentsDir is where documents are, below the registry's directory.
+// documentsDir is the directory of documents, below the registry's directory.
 const documentsDir = "documents"
 
-// appliedExt follows the name of a document in that of the directory of its reports.
+// appliedExt, appended to the path of a document, is the directory of its reports.
 const appliedExt = ".applied"
 
 // document returns the file of a document.
@@ -35,9 +35,10 @@ func (r *Registry) document(key string) (string, error) {
 	return filepath.Join(r.dir, documentsDir, fileName(key)), nil
 }
 
-// WatchDocument delivers the text of a file and its changes: the one with the escaped
-// key for its name, in the directory documents below the registry's own. Put a new one
-// there by renaming, so that nobody reads half of it. See [registry.Documents].
+// WatchDocument delivers the text of a file and its changes. The file is in the
+// directory documents below the registry's directory; its name is the escaped key. To
+// replace it, rename a new file to its name, so that a watcher never reads half of a
+// document. See [registry.Documents].
 func (r *Registry) WatchDocument(ctx context.Context, key string, update func(text []byte, err error)) error {
 	path, err := r.document(key)
 	if err != nil {
@@ -47,7 +48,7 @@ func (r *Registry) WatchDocument(ctx context.Context, key string, update func(te
 	defer events.close()
 	return registry.DocumentFollower{Name: "file registry", Session: func(ctx context.Context, deliver func([]byte)) error {
 		for ctx.Err() == nil {
-			events.follow(filepath.Dir(path)) // first, so that nothing falls between look and wait
+			events.follow(filepath.Dir(path)) // before reading, so that no change is missed before wait
 			text, err := readDocument(path)
 			if err != nil {
 				return err
@@ -59,8 +60,8 @@ func (r *Registry) WatchDocument(ctx context.Context, key string, update func(te
 	}}.Follow(ctx, update)
 }
 
-// readDocument reads a file, one byte more than allowed if there are so many. One that
-// does not exist is empty.
+// readDocument reads a file, up to one byte more than the limit. It returns nil for a file
+// that does not exist.
 func readDocument(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,7 +78,7 @@ func readDocument(path string) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// WriteDocument puts a file where WatchDocument looks, in one step, or removes it. See
+// WriteDocument atomically replaces the file that WatchDocument reads, or removes it. See
 // [registry.DocumentWriter].
 func (r *Registry) WriteDocument(ctx context.Context, key string, text []byte) error {
 	path, err := r.document(key)
@@ -103,7 +104,7 @@ func writeDocument(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(filepath.Dir(path), "*"+tempExt) // of its own: two may write at the same time
+	temp, err := os.CreateTemp(filepath.Dir(path), "*"+tempExt) // a unique name, for concurrent writers
 	if err != nil {
 		return err
 	}
@@ -120,8 +121,8 @@ func writeDocument(path string, text []byte) error {
 	return nil
 }
 
-// PutReport writes a file, of which the time of the last change is when its life will
-// be over. See [registry.Documents].
+// PutReport writes the report to a file whose modification time is the time at which its
+// life ends. See [registry.Documents].
 func (r *Registry) PutReport(ctx context.Context, key, name string, report []byte, life time.Duration) error {
 	if err := registry.CheckReport(name, report, life); err != nil {
 		return fmt.Errorf("file registry: %w", err)
@@ -181,8 +182,8 @@ func living(dir string) (map[string]bool, error) {
 	return reports, nil
 }
 
-// Reports reads the reports whose life is not over. Of very long names it returns what
-// the files are called. See [registry.Documents].
+// Reports reads the reports whose life is not over. A report with a very long name is
+// returned under the name of its file. See [registry.Documents].
 func (r *Registry) Reports(ctx context.Context, key string) (map[string][]byte, error) {
 	path, err := r.document(key)
 	if err != nil {

@@ -15,18 +15,18 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// What the files of an instance are called, after its escaped ID.
+// Extensions of the files of an instance, after its escaped ID.
 const (
 	jsonExt = ".json"
 	lockExt = ".lock"
-	tempExt = ".tmp" // the next .json; only who holds the lock writes it
+	tempExt = ".tmp" // the next .json; written only by the holder of the lock
 )
 
-// maxFile is the largest .json, in bytes, without its newline.
+// maxFile is the largest size of a .json, in bytes, without its newline.
 const maxFile = registry.MaxEntry
 
-// maxPlain is how long an escaped ID may be to serve as a file name as it is.
-// File systems take 255 bytes.
+// maxPlain is the longest file name without extension, in bytes; the end of a longer
+// escaped ID is replaced by a hash. File systems allow 255 bytes.
 const maxPlain = 180
 
 // fileName returns the file name, without extension, for an ID: lower-case
@@ -51,7 +51,7 @@ func fileName(id string) string {
 	return name[:maxPlain-65] + "~" + hex.EncodeToString(sum[:])
 }
 
-// encode returns the contents of an instance's file, or why there can be none.
+// encode returns the contents of an instance's file. It fails as [registry.Encode] does.
 func encode(in tandem.Instance) ([]byte, error) {
 	data, err := registry.Encode(in)
 	if err != nil {
@@ -61,7 +61,7 @@ func encode(in tandem.Instance) ([]byte, error) {
 }
 
 // decode parses the contents of the file with that name, without extension.
-// Unknown fields are ignored: later versions may write some.
+// Unknown fields are ignored, because later versions may write more fields.
 func decode(name string, data []byte) (tandem.Instance, error) {
 	in, err := registry.Decode(bytes.TrimSuffix(data, []byte("\n")))
 	if err != nil {
@@ -82,7 +82,7 @@ func load(name string) (tandem.Instance, error) {
 	return decode(filepath.Base(name), data)
 }
 
-// errTooLarge says that a file is more than anybody should have written.
+// errTooLarge is returned for a .json that is larger than maxFile and a newline.
 var errTooLarge = errors.New("the file is too large")
 
 // readFile reads a file of up to maxFile bytes and a newline.

@@ -30,7 +30,7 @@ func TestFileName(t *testing.T) {
 	}
 }
 
-// Different IDs have different names, of safe bytes, that fit.
+// Different IDs have different file names, of safe bytes and at most maxPlain long.
 func FuzzFileName(f *testing.F) {
 	f.Add("a", "A")
 	f.Add("..", "%2e.")
@@ -47,8 +47,8 @@ func FuzzFileName(f *testing.F) {
 	})
 }
 
-// Whatever is in a file: an instance that is valid and can be written again, or
-// an error.
+// For any file, decode returns an error, or a valid instance that can be written
+// again.
 func FuzzDecode(f *testing.F) {
 	f.Add("a", []byte(`{"id":"a","endpoints":[{"transport":"tcp","address":"a:1"}]}`))
 	f.Add("a", []byte(`{"id":"a","weight":-1}`))
@@ -73,7 +73,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// sameInstance compares what matters: nil and empty are the same.
+// sameInstance reports whether a and b are equal; nil and empty are equal too.
 func sameInstance(a, b tandem.Instance) bool {
 	if len(a.Tags) == 0 && len(b.Tags) == 0 {
 		a.Tags, b.Tags = nil, nil

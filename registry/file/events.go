@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// gather is how long an event is waited upon for others that come with it.
+// gather is how long wait waits after an event for further events.
 const gather = 10 * time.Millisecond
 
-// events says when to look at a directory: when the file system tells of a
-// change, and at every tick. It is used by one goroutine.
+// events tells when to read a directory: after a file system event, and at every
+// tick. It is used by one goroutine.
 type events struct {
 	tick    *time.Ticker
-	changes <-chan struct{} // nil when the system has none left, or never has
+	changes <-chan struct{} // nil when the system provides no events
 	watch   *watch
 }
 
-// listen starts the ticker and, if there can be one, the watch.
+// listen starts the ticker and, if the system provides events, the watch.
 func listen(poll time.Duration, log *slog.Logger) *events {
 	e := &events{tick: time.NewTicker(poll)}
 	w, err := newWatch()
@@ -38,17 +38,17 @@ func (e *events) close() {
 	}
 }
 
-// follow makes the watch follow whatever directory is at the path now. It is
-// called at every look: following a directory again costs one system call and
-// changes nothing, while one that was replaced can't be told from the old by
-// any of its attributes. What fails is tried again next time.
+// follow makes the watch follow the directory that is at the path now. It is called
+// before every read: no attribute of a directory tells that it was replaced, and
+// following the same directory again costs one system call and changes nothing. An
+// error is ignored; the next call tries again.
 func (e *events) follow(dir string) {
 	if e.watch != nil {
 		e.watch.follow(dir)
 	}
 }
 
-// wait returns when it is time to look again, or when ctx ends.
+// wait returns when the directory should be read again, or when ctx ends.
 func (e *events) wait(ctx context.Context) {
 	select {
 	case <-e.changes:
@@ -57,7 +57,7 @@ func (e *events) wait(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	select { // what comes with it is seen at the same look
+	select { // so that further changes are seen by the same read
 	case <-time.After(gather):
 	case <-ctx.Done():
 	}

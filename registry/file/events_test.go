@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// The directory at a path may be replaced by another; events then come from
-// that one.
+// When the directory at a path is replaced by another, events come from the new one.
 func TestEventsFollowThePath(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dir")
 	e := listening(t)
@@ -51,8 +50,8 @@ func TestEventsLeaveAMovedDirectory(t *testing.T) {
 	awaitEvent(t, e)
 }
 
-// listening returns events that do not come from the ticker. Linux must have
-// them.
+// listening returns events whose ticker does not fire during a test. It skips the
+// test on a system without file system events, and fails it on Linux.
 func listening(t *testing.T) *events {
 	t.Helper()
 	e := listen(time.Hour, slog.New(slog.DiscardHandler))
@@ -75,7 +74,7 @@ func awaitEvent(t *testing.T, e *events) {
 	}
 }
 
-// settle waits until what has happened so far has been told.
+// settle waits until there has been no event for 50 ms.
 func settle(e *events) {
 	for {
 		select {

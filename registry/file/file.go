@@ -8,23 +8,23 @@
 // # On disk
 //
 // Each instance is a file id.json, its ID escaped, beside id.lock. The owner
-// holds a lock on id.lock for as long as it lives; an instance is listed as
-// long as that lock is held. The kernel lets go of the lock when the process
-// ends, however it ends, so a server that is killed is off the list at the next
-// look, 250 ms later at most. Nobody has to keep a lease alive.
+// holds a lock on id.lock as long as it is alive; an instance is listed as long as
+// that lock is held. The kernel releases the lock when the process ends, however it
+// ends, so a killed server is off the list after at most 250 ms, when the directory
+// is read again. There is no lease to renew.
 //
-// Listed is not healthy. A process that is stopped, or hangs, keeps its lock;
-// only calls and pings find that out.
+// A listed instance is not always healthy. A process that is stopped, or hangs,
+// keeps its lock; only calls and pings notice that.
 //
-// What a dead owner leaves behind is removed by the next that registers. A
-// registration whose files are removed behind its back puts them there again.
+// The files of a dead owner are removed by the next process that registers. A
+// registration whose files were removed writes them again.
 //
 // # Limits
 //
-// The directory must be on a local file system: network file systems are not
-// to be trusted with locks. Whoever may write to the directory may list what
-// they like. An instance takes up to 64 KiB, a list has up to
-// [registry.MaxInstances]; a file that is too large, or is no instance, is
+// The directory must be on a local file system, because locks of network file
+// systems are not reliable. Every user who may write to the directory may list
+// any instance. An instance takes up to 64 KiB, a list has up to
+// [registry.MaxInstances]; a file that is too large, or is not an instance, is
 // skipped with a line in the log.
 package file
 
@@ -42,7 +42,7 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// defaultPoll is the time between two looks at the directory.
+// defaultPoll is the default time between two reads of the directory.
 const defaultPoll = 250 * time.Millisecond
 
 // Registry is a directory of instances: a Registrar and a Resolver. It is safe
@@ -53,7 +53,7 @@ type Registry struct {
 	log  *slog.Logger
 
 	mu    sync.Mutex
-	swept time.Time // when leavings were last removed
+	swept time.Time // when files of dead owners were last removed
 }
 
 var (
@@ -65,9 +65,9 @@ var (
 // Option changes a [Registry].
 type Option func(*Registry)
 
-// WithPoll sets the time between two looks at the directory, 250 ms unless
-// given. File system events tell of most changes sooner; a killed owner and a
-// removed file are noticed by looking.
+// WithPoll sets the time between two reads of the directory, 250 ms unless given.
+// File system events report most changes sooner. A registration checks its own
+// files at the same interval.
 func WithPoll(d time.Duration) Option {
 	return func(r *Registry) {
 		if d > 0 {
@@ -76,8 +76,8 @@ func WithPoll(d time.Duration) Option {
 	}
 }
 
-// WithLogger sets where skipped files and troubled registrations are reported;
-// nowhere unless given.
+// WithLogger sets the logger for skipped files, and for registrations that are lost
+// and restored; nothing is logged unless given.
 func WithLogger(log *slog.Logger) Option {
 	return func(r *Registry) {
 		if log != nil {
@@ -87,7 +87,7 @@ func WithLogger(log *slog.Logger) Option {
 }
 
 // New returns the registry in a directory, which need not exist: the first
-// registration makes it, and a watch waits for it.
+// registration creates it, and a watch waits for it.
 func New(dir string, opts ...Option) *Registry {
 	r := &Registry{dir: dir, poll: defaultPoll, log: slog.New(slog.DiscardHandler)}
 	for _, opt := range opts {
@@ -100,9 +100,9 @@ func New(dir string, opts ...Option) *Registry {
 // file:///run/arith, or file://relative/path.
 func Resolver(opts ...Option) registry.Resolver { return New("", opts...) }
 
-// Watch delivers the instances of the directory that the target names, or of
-// the registry's own when it names none. As long as the directory is missing,
-// it delivers that as an error.
+// Watch delivers the instances of the directory that the target names, or of the
+// registry's own directory when the target names none. While the directory does not
+// exist, it delivers an error that is [io/fs.ErrNotExist].
 func (r *Registry) Watch(ctx context.Context, target registry.Target, update func(registry.Snapshot)) error {
 	dir, err := r.dirOf(target)
 	if err != nil {
@@ -113,7 +113,7 @@ func (r *Registry) Watch(ctx context.Context, target registry.Target, update fun
 	feed := registry.NewFeed(update)
 	looker := newLooker(dir, r.log)
 	for ctx.Err() == nil {
-		events.follow(dir) // first, so that nothing falls between look and wait
+		events.follow(dir) // before look, so that no change is missed before wait
 		if list, err := looker.look(); err != nil {
 			feed.Fail(fmt.Errorf("file registry: %w", err))
 		} else {
@@ -124,8 +124,8 @@ func (r *Registry) Watch(ctx context.Context, target registry.Target, update fun
 	return ctx.Err()
 }
 
-// Check fails for a target that names no directory, or has options: there are
-// none.
+// Check fails for a target that names no directory, and for any option: a file target
+// has none.
 func (r *Registry) Check(target registry.Target) error {
 	_, err := r.dirOf(target)
 	return err
@@ -174,11 +174,11 @@ func (r *Registry) Register(ctx context.Context, in tandem.Instance) (registry.R
 	return start(in.ID, own, r.poll, r.log), nil
 }
 
-// sweepEvery is how often a registry that registers a lot removes leavings.
+// sweepEvery is the least time between two sweeps of one Registry.
 const sweepEvery = 10 * time.Second
 
-// sweep removes what dead owners have left. It is best effort: what can't be
-// removed does no harm, as nobody lists it.
+// sweep removes the files of dead owners. Files that can't be removed do no harm,
+// because they are not listed.
 func (r *Registry) sweep(ctx context.Context, now time.Time) {
 	r.mu.Lock()
 	due := r.swept.IsZero() || now.Sub(r.swept) >= sweepEvery
@@ -201,8 +201,8 @@ func (r *Registry) sweep(ctx context.Context, now time.Time) {
 	}
 }
 
-// removeDead removes an instance whose owner is dead. Files that merely look
-// like one are left alone: the directory may be shared with others' files.
+// removeDead removes the files of an instance whose owner is dead. It leaves files
+// that are not an instance alone: the directory may have other files, too.
 func removeDead(name string) {
 	if alive, err := held(name + lockExt); err != nil || alive {
 		return
@@ -212,7 +212,7 @@ func removeDead(name string) {
 	}
 	c, err := take(name)
 	if err != nil {
-		return // somebody was quicker
+		return // another process has taken the lock
 	}
 	c.remove()
 }

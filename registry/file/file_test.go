@@ -40,7 +40,7 @@ func TestRegisterMakesTheDirectory(t *testing.T) {
 	}
 }
 
-// Events tell of a change long before the next look would.
+// Events report a change long before the next poll.
 func TestEventsAreFasterThanPolling(t *testing.T) {
 	r := New(t.TempDir(), WithPoll(time.Hour))
 	e := watchDir(t, r)
@@ -57,8 +57,8 @@ func TestEventsAreFasterThanPolling(t *testing.T) {
 	e.sees()
 }
 
-// Whatever is removed behind the registration's back is put there again.
-func TestRegistrationHeals(t *testing.T) {
+// A registration restores files that were removed or changed.
+func TestRegistrationRestoresItsFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "reg")
 	var log lines
 	r := New(dir, WithPoll(quick), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
@@ -73,7 +73,7 @@ func TestRegistrationHeals(t *testing.T) {
 		"the lock is removed":      func() error { return os.Remove(name + lockExt) },
 		"the directory is removed": func() error { return os.RemoveAll(dir) },
 		"the data is overwritten":  func() error { return os.WriteFile(name+jsonExt, []byte("{}"), 0o644) },
-		"a directory is in the way": func() error {
+		"a file is in the directory's place": func() error {
 			return errors.Join(os.Rename(dir, dir+".old"), os.WriteFile(dir, nil, 0o644),
 				await(func() bool { return strings.Contains(log.String(), "registration lost") }),
 				os.Remove(dir), os.RemoveAll(dir+".old"))
@@ -97,7 +97,7 @@ func TestRegistrationHeals(t *testing.T) {
 	}
 }
 
-// await waits for something that nobody tells about.
+// await polls until ok returns true, for at most 10 s.
 func await(ok func() bool) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -112,8 +112,8 @@ func await(ok func() bool) error {
 	return nil
 }
 
-// An ID that is lost to another stays with the other; it is not shared.
-func TestHealingTakesNothingAway(t *testing.T) {
+// A registration whose lock file was removed does not take the ID back from its new owner.
+func TestHealDoesNotTakeAnIDBack(t *testing.T) {
 	dir := t.TempDir()
 	first := &owner{name: filepath.Join(dir, "a"), data: []byte("first")}
 	second := &owner{name: filepath.Join(dir, "a"), data: []byte("second")}
@@ -142,8 +142,8 @@ func TestHealingTakesNothingAway(t *testing.T) {
 	second.end()
 }
 
-// A lock that was lost is let go of when there is a new one.
-func TestHealingLeavesNothingOpen(t *testing.T) {
+// heal closes the lost lock file after it has taken a new lock.
+func TestHealClosesTheLostLock(t *testing.T) {
 	o := &owner{name: filepath.Join(t.TempDir(), "a"), data: []byte("data")}
 	if err := o.begin(t.Context()); err != nil {
 		t.Fatal(err)
@@ -161,9 +161,9 @@ func TestHealingLeavesNothingOpen(t *testing.T) {
 	}
 }
 
-// A file that was written just before it was read is read again, as its time
-// may not tell a later version apart.
-func TestReadingCovers(t *testing.T) {
+// A file that was written just before it was read is read again, because a later
+// version may have the same modification time.
+func TestRecentlyWrittenFileIsReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "a.json", "")
 	path, at := filepath.Join(dir, "a.json"), time.Now()
@@ -180,11 +180,11 @@ func TestReadingCovers(t *testing.T) {
 		}
 	}
 	if (reading{}).covers(nil) {
-		t.Error("what could not be read covers something")
+		t.Error("a reading without file info covers a file")
 	}
 }
 
-// Files that can't be right are named in the log, once, and stop nothing.
+// Bad files are logged once each, and the other instances are listed.
 func TestBadFilesAreSkipped(t *testing.T) {
 	dir := t.TempDir()
 	var log lines
@@ -224,7 +224,7 @@ func TestBadFilesAreSkipped(t *testing.T) {
 	}
 }
 
-// A list with more files than anybody should read is cut, not refused.
+// A directory with more files than the limit is read up to the limit, with one line in the log.
 func TestTooManyFiles(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 10 {
@@ -243,7 +243,7 @@ func TestTooManyFiles(t *testing.T) {
 	}
 }
 
-// A shortage of this process is an error, not an empty list.
+// A shortage of resources of this process is an error, not an empty list.
 func TestTransient(t *testing.T) {
 	for err, want := range map[error]bool{
 		&fs.PathError{Op: "open", Path: "a.json", Err: errors.New("too many open files")}: true,
@@ -256,8 +256,8 @@ func TestTransient(t *testing.T) {
 	}
 }
 
-// Registering, removing leavings and closing race for the same few names: at no
-// time do two own one, and nobody's files are removed from under them.
+// Registrations, removals of stale files and closes race for the same few names: a
+// name never has two owners, and an owner's files are never removed by another.
 func TestClaimsExclude(t *testing.T) {
 	dir := t.TempDir()
 	var owners [3]atomic.Int32
@@ -350,15 +350,15 @@ func TestTargets(t *testing.T) {
 		t.Errorf("own: %q, %v", got, err)
 	}
 	if err := Resolver().(registry.Checker).Check(registry.Target{}); err == nil {
-		t.Error("no directory, and nothing against it")
+		t.Error("a target without a directory was accepted")
 	}
 	if err := Resolver().Watch(t.Context(), registry.Target{}, nil); err == nil || !strings.Contains(err.Error(), "names no directory") {
 		t.Errorf("none: %v", err)
 	}
 }
 
-// One look at a directory in which nothing changes, as it happens four times a
-// second.
+// BenchmarkLook reads a directory in which nothing changes, as a watch does four
+// times a second.
 func BenchmarkLook(b *testing.B) {
 	for _, n := range []int{10, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -8,19 +8,19 @@ import (
 	"syscall"
 )
 
-// These systems have flock(2): one lock a file, which can't be asked about
-// without being taken. Seized and owned are therefore the same, and a dead
-// owner's data can be seen for the instant between seizing and removing it.
+// These systems have flock(2): one lock per file, whose state can't be queried
+// without taking it. Seized and owned are therefore the same state, and a watcher
+// may see the data of a dead owner between seizing and removing it.
 
-// seize locks f for the changes that come before owning or removing. It
-// reports false when somebody has it seized or owned, or is just asking.
+// seize locks f for the changes before it is owned or removed. It reports false
+// when the lock is seized or owned, or when held is querying it.
 func seize(f *os.File) (bool, error) { return tryLock(f, syscall.LOCK_EX) }
 
 // own turns a seized lock into an owned one.
 func own(*os.File) (bool, error) { return true, nil }
 
-// held reports whether the lock file at path is owned. For an instant it
-// takes a shared lock, which seize must have patience with.
+// held reports whether the lock file at path is owned. For an instant it takes a
+// shared lock, which makes a concurrent seize fail: that must be retried.
 func held(path string) (bool, error) {
 	f, err := os.Open(path)
 	if err != nil {

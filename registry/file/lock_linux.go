@@ -13,20 +13,20 @@ const (
 	ofdSetLock = 37 // F_OFD_SETLK
 )
 
-// Linux has locks that belong to the open file description, on ranges of
-// bytes, and can be asked about without being taken: see fcntl(2). Two bytes
-// make the three states; an owner has both locked.
+// Linux has locks on ranges of bytes that belong to the open file description and
+// can be queried without taking them: see fcntl(2). Two bytes represent the three
+// states; an owner has locked both.
 const (
 	seizeByte = iota
 	aliveByte
 )
 
-// seize locks f for the changes that come before owning or removing. It
-// reports false when somebody has it seized or owned.
+// seize locks f for the changes before it is owned or removed. It reports false
+// when the lock is seized or owned.
 func seize(f *os.File) (bool, error) { return lockByte(f, seizeByte) }
 
-// own turns a seized lock into an owned one. When it reports false, it has to
-// be tried again from the start.
+// own turns a seized lock into an owned one. When it reports false, the caller has
+// to start again with seize.
 func own(f *os.File) (bool, error) { return lockByte(f, aliveByte) }
 
 // held reports whether the lock file at path is owned.
@@ -41,7 +41,7 @@ func held(path string) (bool, error) {
 	return err == nil && l.Type != syscall.F_UNLCK, err
 }
 
-// lockByte locks one byte exclusively and reports false when another has it.
+// lockByte locks one byte exclusively and reports false when it is locked already.
 func lockByte(f *os.File, at int64) (bool, error) {
 	l := syscall.Flock_t{Type: syscall.F_WRLCK, Start: at, Len: 1}
 	err := syscall.FcntlFlock(f.Fd(), ofdSetLock, &l)

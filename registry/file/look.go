@@ -16,21 +16,21 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// maxEntries is how many directory entries are looked at: the three files of
-// as many instances as a list may have, and some strangers.
+// maxEntries is the largest number of directory entries that are read: three files
+// for each of MaxInstances instances, and some other files.
 const maxEntries = 4 * registry.MaxInstances
 
-// looker reads the list of a directory again and again, and parses only what
-// has changed. It is used by one goroutine.
+// looker reads the list of a directory repeatedly, and parses only files that have
+// changed. It is used by one goroutine.
 type looker struct {
 	dir   string
 	log   *slog.Logger
-	limit int                // how many directory entries to look at
-	full  bool               // there were more
+	limit int                // of directory entries that are read
+	full  bool               // the limit was reached
 	known map[string]reading // by file name without extension
 }
 
-// reading is what came of parsing a .json.
+// reading is the result of reading and parsing a .json.
 type reading struct {
 	info     os.FileInfo
 	at       time.Time // when it was read
@@ -42,9 +42,9 @@ func newLooker(dir string, log *slog.Logger) *looker {
 	return &looker{dir: dir, log: log, limit: maxEntries}
 }
 
-// look returns the instances whose owners live. A file that can't be right is
-// skipped. An error means that the directory could not be read, or this process
-// is short of something: an incomplete list is no list.
+// look returns the instances whose owners are alive. It skips bad files. It fails
+// when the directory can't be read, or for a transient error of a file, because the
+// list would be incomplete.
 func (l *looker) look() ([]tandem.Instance, error) {
 	names, full, err := listDir(l.dir, l.limit)
 	if err != nil {
@@ -59,7 +59,7 @@ func (l *looker) look() ([]tandem.Instance, error) {
 	for _, name := range names {
 		r, err := l.read(name)
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // gone since, or its owner is
+		case errors.Is(err, fs.ErrNotExist): // the file was removed, or its owner is dead
 			continue
 		case err != nil:
 			return nil, err
@@ -73,8 +73,8 @@ func (l *looker) look() ([]tandem.Instance, error) {
 	return list, nil
 }
 
-// read returns what a name's .json says, or fs.ErrNotExist when nobody owns
-// it.
+// read returns the reading of a name's .json, or fs.ErrNotExist when it has no
+// owner.
 func (l *looker) read(name string) (reading, error) {
 	path := filepath.Join(l.dir, name)
 	alive, err := held(path + lockExt)
@@ -104,9 +104,9 @@ func (l *looker) read(name string) (reading, error) {
 	return l.refuse(name, r), nil
 }
 
-// settled is the age from which a file's time tells its versions apart. A file
-// that is younger when it is read may be replaced within one tick of the file
-// system's clock, and by an equally long one.
+// settled is the age of a file from which a changed modification time is certain to
+// tell that it was replaced. A younger file may be replaced by one of the same size
+// within one tick of the file system's clock.
 const settled = time.Second
 
 // covers reports whether the file is still the one that was read.
@@ -116,7 +116,8 @@ func (r reading) covers(info os.FileInfo) bool {
 		r.at.Sub(info.ModTime()) >= settled
 }
 
-// refuse logs that a file is skipped, unless it was for the same reason before.
+// refuse logs that a file is skipped, unless it was skipped last time for the same
+// reason. It returns r.
 func (l *looker) refuse(name string, r reading) reading {
 	old := l.known[name].err
 	if old == nil || old.Error() != r.err.Error() {
@@ -125,16 +126,16 @@ func (l *looker) refuse(name string, r reading) reading {
 	return r
 }
 
-// transient reports whether err says something about this process or machine,
-// such as too many open files, rather than about the file.
+// transient reports whether the cause of err is this process or machine, as with too
+// many open files, and not the file.
 func transient(err error) bool {
 	var path *fs.PathError
 	return errors.As(err, &path) && !errors.Is(err, fs.ErrPermission)
 }
 
-// listDir returns the names, without extensions, of which there are both a
-// .json and a .lock, in order; and whether there may be more entries than the
-// limit, beyond which it does not look.
+// listDir returns, in order, the names without extension that have both a .json and
+// a .lock. It reads at most limit directory entries, and reports as full that there
+// may be more.
 func listDir(dir string, limit int) (names []string, full bool, err error) {
 	f, err := os.Open(dir)
 	if err != nil {

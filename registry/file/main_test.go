@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// child registers, says how it went, and lives until its input ends.
+// child registers, prints the result, and runs until its standard input ends.
 func child(job string) int {
 	dir, id, _ := strings.Cut(job, " ")
 	entry, err := New(dir).Register(context.Background(), instance(id))

@@ -7,16 +7,16 @@ import (
 	"path/filepath"
 )
 
-// owner keeps one instance's files as they should be. It is used by one
+// owner writes one instance's files and restores them. It is used by one
 // goroutine at a time.
 type owner struct {
 	name    string // path of the files, without extension
-	data    []byte // what is to be listed
+	data    []byte // the encoded instance to list
 	claim   *claim
 	written os.FileInfo // the .json as we wrote it
 }
 
-// begin takes the files, which may take a moment, and lists the instance.
+// begin acquires the claim, which may take about 300 ms, and lists the instance.
 func (o *owner) begin(ctx context.Context) error {
 	c, err := acquireSoon(ctx, o.name)
 	if err != nil {
@@ -25,7 +25,7 @@ func (o *owner) begin(ctx context.Context) error {
 	return o.settle(c)
 }
 
-// settle lists the instance with a claim that is owned.
+// settle lists the instance with an owned claim. On an error it removes the files.
 func (o *owner) settle(c *claim) error {
 	o.claim = c
 	err := o.write(o.data)
@@ -35,7 +35,7 @@ func (o *owner) settle(c *claim) error {
 	return err
 }
 
-// write replaces the .json in one step, so that nobody reads half of it.
+// write replaces the .json atomically, so that a watcher never reads half of it.
 func (o *owner) write(data []byte) error {
 	if err := os.WriteFile(o.name+tempExt, data, 0o644); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (o *owner) write(data []byte) error {
 	return nil
 }
 
-// heal puts right whatever somebody did to the files.
+// heal restores the files if they were removed or changed.
 func (o *owner) heal() error {
 	if o.claim == nil || !o.claim.current() {
 		return o.again()
@@ -63,9 +63,9 @@ func (o *owner) heal() error {
 	return o.write(o.data)
 }
 
-// again takes the files anew after the lock file was lost. The old lock is kept
-// until then: should its file come back, with a directory that was merely out
-// of sight, the instance has been listed all the time.
+// again acquires a new claim after the lock file was lost, and lists the instance
+// with it. The old lock is kept until then: if its file comes back, for example with
+// a directory that was renamed for a while, the instance is listed again at once.
 func (o *owner) again() error {
 	if err := os.MkdirAll(filepath.Dir(o.name), 0o755); err != nil {
 		return err
@@ -80,7 +80,8 @@ func (o *owner) again() error {
 	return o.settle(c)
 }
 
-// update lists something else. When it fails, what was listed stays.
+// update lists another version of the instance. When it fails, the version before
+// stays listed.
 func (o *owner) update(data []byte) error {
 	if o.claim == nil || !o.claim.current() {
 		return errors.New("the instance's files are lost and not yet restored; try again")
@@ -88,7 +89,7 @@ func (o *owner) update(data []byte) error {
 	return o.write(data)
 }
 
-// end takes the instance off the list.
+// end removes the files, and so the instance from the list.
 func (o *owner) end() {
 	if o.claim != nil {
 		o.claim.remove()

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// process is a server in a process of its own.
+// process is a server in another process.
 type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	in   io.Closer
-	says string // its first line
+	says string // its first line of output
 }
 
 // spawn starts a process and waits for it to register, or fail to.
@@ -48,13 +48,13 @@ func spawn(t *testing.T, dir, id string) *process {
 	return p
 }
 
-// kill is kill -9.
+// kill kills the process with SIGKILL and waits for its end.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait()
 }
 
-// leave lets the process end in order.
+// leave makes the process close its registration and exit, and waits for that.
 func (p *process) leave() {
 	p.t.Helper()
 	p.in.Close()
@@ -97,7 +97,7 @@ func TestTwoProcessesOneID(t *testing.T) {
 	}
 }
 
-// Listed is not healthy: a stopped process keeps its place, and its ID.
+// A stopped process stays listed, and another can't register its ID.
 func TestStoppedProcessStaysListed(t *testing.T) {
 	dir := t.TempDir()
 	a := spawn(t, dir, "a")
@@ -115,9 +115,9 @@ func TestStoppedProcessStaysListed(t *testing.T) {
 	}
 }
 
-// What dead processes leave is removed by the next that registers, and nothing
-// else is.
-func TestLeavingsAreRemoved(t *testing.T) {
+// The next process that registers removes the files of dead processes, and no other
+// files.
+func TestFilesOfDeadProcessesAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	spawn(t, dir, "dead").kill()
 	put(t, dir, "dead.tmp", "half writ")

@@ -15,8 +15,8 @@ import (
 // closeTimeout bounds Close on a file system that hangs.
 const closeTimeout = 5 * time.Second
 
-// registration is a registry.Registration: one goroutine that has the owner to
-// itself, and what it is told.
+// registration is a registry.Registration. Its goroutine is the only user of the
+// owner; Update and Close send to it.
 type registration struct {
 	id      string
 	log     *slog.Logger
@@ -26,7 +26,7 @@ type registration struct {
 	done    chan struct{} // the goroutine has ended
 }
 
-// update asks the goroutine to list something else.
+// update asks the goroutine to list another version of the instance.
 type update struct {
 	data   []byte
 	result chan<- error // has room for one
@@ -66,8 +66,8 @@ func (r *registration) run(own *owner, poll time.Duration) {
 	}
 }
 
-// report logs when trouble begins and ends. It returns what to pass it next
-// time.
+// report logs when heal begins to fail and when it succeeds again. It returns now,
+// which is before at the next call.
 func (r *registration) report(before, now error) error {
 	switch {
 	case before == nil && now != nil:

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// A new owner is not seen with what a dead one has left: that is gone before
-// the lock is owned.
+// The files of a dead owner are removed before a new owner has the lock, so they are
+// never listed as the new owner's.
 func TestSeizedIsNotListed(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "a")

@@ -6,16 +6,16 @@ import (
 	"syscall"
 )
 
-// watch tells that something has changed in a directory; inotify(7) knows.
+// watch reports changes in a directory by inotify(7).
 type watch struct {
 	changes chan struct{} // holds a token when there was a change
 	file    *os.File
 	reader  sync.WaitGroup
-	current int // the directory's descriptor, 0 before the first
+	current int // watch descriptor of the directory, 0 before the first
 }
 
-// changed are the events after which the directory's list may be another. A
-// dead owner's lock file is closed by the kernel, which is one of them.
+// changed are the events after which the directory's list may differ. The kernel
+// closes a dead owner's lock file, which is IN_CLOSE_WRITE.
 const changed = syscall.IN_CREATE | syscall.IN_DELETE | syscall.IN_MOVED_FROM | syscall.IN_MOVED_TO |
 	syscall.IN_MODIFY | syscall.IN_CLOSE_WRITE | syscall.IN_DELETE_SELF | syscall.IN_MOVE_SELF
 
@@ -29,8 +29,8 @@ func newWatch() (*watch, error) {
 	return w, nil
 }
 
-// read turns events into tokens. What has changed does not matter: the whole
-// directory is looked at again, also after events were lost.
+// read turns events into tokens. It ignores the content of events: the whole
+// directory is read again, also after events were lost.
 func (w *watch) read() {
 	buf := make([]byte, 4<<10)
 	for {
@@ -54,7 +54,7 @@ func (w *watch) follow(dir string) {
 		if err != nil || d == w.current {
 			return
 		}
-		if w.current != 0 { // moved away; a deleted one is gone by itself
+		if w.current != 0 { // the old directory was moved; for a deleted one the watch has ended already
 			_, _ = syscall.InotifyRmWatch(int(fd), uint32(w.current)) //nolint:gosec // never negative
 		}
 		w.current = d

@@ -92,7 +92,7 @@ func closedTwice(s *session) {
 	s.close(first)
 	s.register(instance("a"))
 	w.sees("a")
-	s.close(first) // is not the second registration's
+	s.close(first) // must not close the second registration
 	s.register(instance("b"))
 	w.sees("a", "b")
 }
@@ -138,9 +138,9 @@ func borrowed(s *session) {
 	w.shows(want)
 }
 
-// superseded starts a server anew, under the same ID, while the old one is still
-// listed. A registry may refuse that; if it does not, the later start counts, and
-// the old one's end does not take it off.
+// superseded registers a restarted server under the same ID while the old one is
+// still listed. A registry may refuse that; if it does not, the later start is
+// listed, and closing the old registration does not remove it.
 func superseded(s *session) {
 	w := s.watch()
 	older, newer := full("a"), full("a")
@@ -193,7 +193,7 @@ func lateWatcher(s *session) {
 	}
 }
 
-// revisions changes the list quickly; the watcher itself checks every step.
+// revisions changes the list quickly; the watcher checks the revision of each snapshot.
 func revisions(s *session) {
 	w := s.watch()
 	w.sees()
@@ -213,8 +213,8 @@ func revisions(s *session) {
 	}
 }
 
-// released watches once for what the registry's client starts but once, then
-// counts what a second watch leaves behind.
+// released runs one watch first, for goroutines that the registry's client starts only
+// once, and then checks that a second watch leaves no goroutines behind.
 func released(s *session) {
 	s.register(instance("a"))
 	warm := s.watch()
@@ -232,9 +232,9 @@ func released(s *session) {
 	}
 }
 
-// leftBehind returns an error that names goroutines which do not end. Those of a server
-// in this process, that learns of the end over its connection, may take longer on a busy
-// machine than goleak waits.
+// leftBehind returns an error that names goroutines which do not end within 5 s. goleak
+// alone does not wait long enough on a busy machine for the goroutines of a server in
+// this process, which end when its connection is closed.
 func leftBehind(before goleak.Option) (err error) {
 	for end := time.Now().Add(5 * time.Second); ; {
 		if err = goleak.Find(before); err == nil || time.Now().After(end) {
@@ -277,9 +277,9 @@ func odd(s *session) {
 	w.sees(ids[0])
 }
 
-// heals can't wait for the loss to be seen, as a fast registrar may heal in
-// between. A watch begun after the loss starts from it, and an instance
-// registered after it is not seen before it.
+// heals can't wait until a watch sees the loss, because a fast registrar may restore
+// the entry before that. A watch that begins after the loss has not seen the entry
+// before it, and a watch that sees an instance registered after the loss has passed it.
 func heals(s *session) {
 	w := s.watch()
 	s.register(full("a"))
@@ -320,7 +320,7 @@ func staysClosed(s *session) {
 	w.sees("a", "b")
 	s.lose("a")
 	s.close(a)
-	for range 2 { // by the time that b is back again, a would be too
+	for range 2 { // when b is restored, a would have been restored, too
 		s.lose("b")
 		c := s.register(instance("c"))
 		w.sees("b", "c")
@@ -342,7 +342,7 @@ func outage(s *session) {
 	w.shows(full("a"))
 	for i, snap := range w.lists() {
 		if i >= before && len(snap.Instances) == 0 {
-			s.failf("during the outage an empty list was delivered as if it were true")
+			s.failf("an empty list was delivered for the outage")
 		}
 	}
 	s.close(b)
@@ -362,8 +362,8 @@ func watchInOutage(s *session) {
 	w.sees("a")
 }
 
-// closeInOutage wants Close to return, with or without an error, and the
-// instance to be gone in the end.
+// closeInOutage checks that Close returns, with or without an error, and that the
+// instance is not listed after the outage.
 func closeInOutage(s *session) {
 	w := s.watch()
 	a := s.register(instance("a"))

@@ -13,25 +13,25 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// DocumentHarness is a registry that keeps documents, and a key under which it has none
-// yet. What is optional may be nil and is not checked then.
+// DocumentHarness is a registry that keeps documents, and a key without a document.
+// Optional functions may be nil; their checks are then skipped.
 type DocumentHarness struct {
 	Documents registry.Documents
 	Key       string
-	// Put puts a document under the key by other means than those under test; an
-	// empty one takes it away.
+	// Put writes a document under the key without the registry under test; an
+	// empty text deletes it.
 	Put func(text []byte) error
 	// Outage is that of [Harness]; optional.
 	Outage func() (end func() error, err error)
-	// Leave ends what has put reports, as the end of its process would; optional.
-	// Reports of a registry without it end with their life, of 2 s.
+	// Leave ends the client that has put reports, as the end of its process would;
+	// optional. When it is nil, reports must end with their life, which is 2 s.
 	Leave func() error
-	// Within is how long anything may take to be seen; 5 s when it is 0.
+	// Within is the longest time until a change is seen; 5 s when it is 0.
 	Within time.Duration
 }
 
-// CheckDocuments returns what is wrong with a registry's documents. It leaves nothing
-// running.
+// CheckDocuments checks a registry's documents and returns the first failure. It leaves
+// nothing running.
 func CheckDocuments(ctx context.Context, h DocumentHarness) error {
 	if h.Within <= 0 {
 		h.Within = 5 * time.Second
@@ -70,8 +70,8 @@ func read(ctx context.Context, h DocumentHarness) *reading {
 	return r
 }
 
-// want waits for a delivery that is right. What comes before may be late, but what was
-// delivered last must not come again.
+// want waits for a delivery for which right returns true. It ignores other deliveries
+// before it, but fails when one is delivered twice in a row.
 func (r *reading) want(what string, right func(delivery) bool) error {
 	timeout := time.NewTimer(r.within)
 	defer timeout.Stop()
@@ -99,7 +99,7 @@ func (r *reading) wantText(text string) error {
 	return r.want(fmt.Sprintf("%.50q", text), func(s delivery) bool { return s.err == nil && s.text == text })
 }
 
-// end ends the watch.
+// end ends the watch and checks that it returns its context's error.
 func (r *reading) end() error {
 	r.cancel()
 	select {
@@ -135,7 +135,7 @@ func documentLife(ctx context.Context, h DocumentHarness) error {
 		none, put("one"), sees("one"), put("two\n"), sees("two\n"), put(large), sees(large),
 		put(""), none, put(large), sees(large),
 		func() error {
-			other := read(ctx, h) // who comes later sees what there is
+			other := read(ctx, h) // a later watch sees the current document
 			return errors.Join(other.wantText(large), other.end())
 		},
 	), r.end())
@@ -155,16 +155,16 @@ func documentWriter(ctx context.Context, h DocumentHarness) error {
 	none := func() error {
 		return r.want("that there is none", func(s delivery) bool { return errors.Is(s.err, registry.ErrNoDocument) })
 	}
-	odd := "% + & = \u00e4\u2028 \"\n\t\\x\r\n" // what a way to write may spoil
+	odd := "% + & = \u00e4\u2028 \"\n\t\\x\r\n" // characters that a protocol may change
 	return errors.Join(steps(
 		write(""), none, write("written"), sees("written"), write(odd), sees(odd),
 		write(""), write(""), none, write("again"), sees("again"),
 		func() error {
 			if w.WriteDocument(ctx, h.Key, make([]byte, registry.MaxDocument+1)) == nil {
-				return errors.New("a document that is too large is taken")
+				return errors.New("a document that is too large is accepted")
 			}
 			if w.WriteDocument(ctx, "", []byte("x")) == nil && h.Key != "" {
-				return errors.New("a document without a key is taken")
+				return errors.New("a document without a key is accepted")
 			}
 			return nil
 		},
@@ -201,7 +201,7 @@ func reports(ctx context.Context, h DocumentHarness) error {
 		return h.Documents.PutReport(ctx, h.Key, name, []byte(text), life)
 	}
 	names := []string{"host/1/x y", "host.2", "ä%2f"}
-	for _, name := range names { // to live until all are read, however busy the machine
+	for _, name := range names { // the last life is long enough to read all of them on a busy machine
 		if err := errors.Join(put(name, "first", life), put(name, "of "+name, time.Minute)); err != nil {
 			return err
 		}
@@ -219,7 +219,7 @@ func reports(ctx context.Context, h DocumentHarness) error {
 		return fmt.Errorf("reports of %q, put were %q", slices.Sorted(maps.Keys(got)), names)
 	}
 	if put("", "no name", life) == nil || put("large", strings.Repeat("x", registry.MaxReport+1), life) == nil {
-		return errors.New("a report without a name, or one that is too large, is taken")
+		return errors.New("a report without a name, or one that is too large, is accepted")
 	}
 	for _, name := range names {
 		if err := put(name, "the last", life); err != nil {
@@ -231,7 +231,7 @@ func reports(ctx context.Context, h DocumentHarness) error {
 			return err
 		}
 	}
-	for end := time.Now().Add(life + h.Within); time.Now().Before(end); time.Sleep(life / 20) { // nobody says that it has gone
+	for end := time.Now().Add(life + h.Within); time.Now().Before(end); time.Sleep(life / 20) { // polls: the end of a report is not reported
 		if got, err = h.Documents.Reports(ctx, h.Key); err == nil && len(got) == 0 {
 			return nil
 		}

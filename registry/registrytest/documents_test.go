@@ -13,7 +13,7 @@ import (
 	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
-// archive is a Memory whose documents can be broken on purpose.
+// archive is a Memory with a fault in its documents.
 type archive struct {
 	*registry.Memory
 
@@ -97,11 +97,11 @@ func TestCheckDocuments(t *testing.T) {
 		"ends well":                     "another error than the context's",
 		"keeps reports":                 "reports stay",
 		"first report stays":            `reported as "first"`,
-		"takes any report":              "is taken",
+		"takes any report":              "is accepted",
 		"mixes names up":                "is reported as",
 		"writes nothing":                "that there is none is not delivered",
 		"takes nothing away":            "that there is none is not delivered",
-		"takes any document":            "too large is taken",
+		"takes any document":            "too large is accepted",
 		"spoils what it writes":         "is not delivered",
 	} {
 		t.Run(fault, func(t *testing.T) {

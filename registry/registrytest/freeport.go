@@ -9,28 +9,30 @@ import (
 	"testing"
 )
 
-// Ports are taken from here: below those that systems give to outgoing connections
-// (from 32,768 on with Linux, 49,152 elsewhere), any of which could take a port between
-// the test that found it free and the server that binds it.
+// The range of ports. It is below the ports that systems use for outgoing connections
+// (from 32,768 on with Linux, 49,152 elsewhere): such a connection could take a port
+// after the test has found it free and before the server binds it.
 const (
 	firstPort = 10_000
 	ports     = 32_768 - firstPort
 )
 
-// Each process begins anywhere and goes on from there, so that two that run at the same
-// time rarely meet, and one gives no port twice before it has tried all.
+// Each process starts at a random port and tries one after the other, so that processes
+// that run at the same time rarely try the same port, and one process returns no port
+// twice before it has tried all.
 var (
 	begin = rand.Uint32N(ports)
 	tried atomic.Uint32
 )
 
-// FreePort returns a port of 127.0.0.1, from 10000 to 32767, on which nobody listens by
-// TCP or UDP, for a server that is another process and must be told its port. The test
-// fails if there is none. Besides, the ports at the given distances are free: Nacos takes
-// FreePort(t, -1000, 1000, 1001).
+// FreePort returns a port of 127.0.0.1, from 10000 to 32767, that is free for TCP and
+// UDP, for a server in another process that must be told its port. The ports at the given
+// distances are free, too: Nacos needs FreePort(t, -1000, 1000, 1001). The test fails if
+// there is no such port.
 //
-// Nothing keeps the port from others until the server has bound it: what can listen
-// on port 0, as servers of this module can, should. Safe for concurrent use.
+// Another process may take the port until the server has bound it: a server that can
+// listen on port 0, as those of this module can, should do so. FreePort is safe for
+// concurrent use.
 func FreePort(t testing.TB, besides ...int) int {
 	t.Helper()
 	var failed error
@@ -50,7 +52,7 @@ func FreeAddress(t testing.TB) string {
 	return fmt.Sprintf("127.0.0.1:%d", FreePort(t))
 }
 
-// free returns an error unless a port can be bound, and so can those at the given distances.
+// free returns an error unless the port and those at the given distances can be bound.
 func free(port int, besides []int) error {
 	all := []int{port}
 	for _, distance := range besides {
@@ -69,7 +71,7 @@ func free(port int, besides []int) error {
 	return nil
 }
 
-// bind binds an address for a moment.
+// bind binds an address for TCP and UDP, and releases it.
 func bind(address string) error {
 	tcp, err := net.Listen("tcp", address)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
-// A port comes once, can be bound, and so can those besides it; one that is bound, by
-// either protocol, does not come.
+// FreePort returns a port once. It does not return a port if that port, or one at the
+// given distances, is bound by TCP or UDP.
 func TestFreePort(t *testing.T) {
 	seen := map[int]bool{}
 	for range 100 {
@@ -30,14 +30,14 @@ func TestFreePort(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer udp.Close()
-	for _, distance := range []int{0, 1} { // the next port would be one of the two, or beside it
+	for _, distance := range []int{0, 1} { // the next candidate is one of the two, or next to one
 		if port := registrytest.FreePort(t, distance); port == held+1 || port == held+2 || port+distance == held+1 {
-			t.Errorf("%d comes, %d and %d are taken", port, held+1, held+2)
+			t.Errorf("got port %d, but %d and %d are bound", port, held+1, held+2)
 		}
 	}
 }
 
-// aside fails like a test, without an end to it.
+// aside is a testing.TB whose Fatal only records the failure.
 type aside struct {
 	testing.TB
 
@@ -50,6 +50,6 @@ func (a *aside) Fatal(...any) { a.failed = true }
 func TestNoFreePort(t *testing.T) {
 	a := &aside{TB: t}
 	if registrytest.FreePort(a, 30_000); !a.failed {
-		t.Error("a port is free beside one that does not exist")
+		t.Error("got a port although the other one is out of range")
 	}
 }

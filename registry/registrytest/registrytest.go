@@ -1,5 +1,5 @@
 // Package registrytest is the conformance suite for registries. An adapter's
-// test runs it against the real thing:
+// test runs it against a real registry:
 //
 //	func TestConformance(t *testing.T) {
 //		registrytest.Run(t, func(t testing.TB) registrytest.Harness {
@@ -8,8 +8,8 @@
 //		})
 //	}
 //
-// The suite is tested too: its own tests hand it registries that are broken on
-// purpose and want it to find out.
+// The suite has tests of its own, which check that it fails for registries with
+// deliberate faults.
 package registrytest
 
 import (
@@ -21,23 +21,24 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// Harness is a registry under test: one list, empty at first, as seen by those
-// who register and by those who watch. Lose and Outage are optional; what needs
-// them is skipped, with a line in the test's log, when they are nil.
+// Harness is a registry under test: one list, empty at first, and the registrar
+// and the resolver for it. Lose and Outage are optional; when one is nil, the
+// checks that need it are skipped, with a line in the test's log.
 type Harness struct {
 	Registrar registry.Registrar
 	Resolver  registry.Resolver
 	Target    registry.Target // names the list
 
-	// Lose takes a registered instance off the list behind the registrar's
-	// back: deletes its key, revokes its lease, ends its session.
+	// Lose removes a registered instance from the list without the registrar:
+	// it deletes its key, revokes its lease or ends its session.
 	Lose func(id string) error
 
 	// Outage makes the registry unreachable, or unable to answer, and returns
-	// the function that ends that, its data intact.
+	// the function that ends the outage. The registry must keep its data.
 	Outage func() (end func() error, err error)
 
-	// Within is how long anything may take to be seen; 5 s when it is 0.
+	// Within is the longest time until a change is seen, and of a call; 5 s when
+	// it is 0.
 	Within time.Duration
 }
 
@@ -57,8 +58,8 @@ type Check struct {
 	outage bool // needs Outage
 }
 
-// Missing names the capability that h lacks for this check, "" if it lacks
-// none.
+// Missing returns the name of the function that the check needs and h lacks, or ""
+// if h can run the check.
 func (c Check) Missing(h Harness) string {
 	switch {
 	case c.lose && h.Lose == nil:
@@ -69,8 +70,8 @@ func (c Check) Missing(h Harness) string {
 	return ""
 }
 
-// Run applies the check and returns what is wrong with the registry. It leaves
-// nothing registered and nothing running.
+// Run applies the check and returns the first failure. It leaves nothing
+// registered and nothing running.
 func (c Check) Run(ctx context.Context, h Harness) error {
 	if m := c.Missing(h); m != "" {
 		return fmt.Errorf("%s: the harness has no %s", c.Name, m)
@@ -83,8 +84,8 @@ func (c Check) Run(ctx context.Context, h Harness) error {
 	return nil
 }
 
-// Run applies every check to a harness of its own, each as a subtest. open
-// makes a harness whose list is empty; what it opens it closes by t.Cleanup.
+// Run runs each check as a subtest with a new harness. open returns a harness
+// whose list is empty, and closes by t.Cleanup what it has opened.
 func Run(t *testing.T, open func(t testing.TB) Harness) {
 	t.Helper()
 	for _, c := range Checks() {

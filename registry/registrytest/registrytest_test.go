@@ -18,8 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A lossy registry is a Memory whose registrations can be lost. A sound one
-// heals; its faults make it break the rules one at a time.
+// A lossy registry is a Memory whose registrations can be lost, and are restored
+// after a while. Each of its faults makes it break one rule.
 type lossy struct {
 	*registry.Memory
 	faults faults
@@ -28,25 +28,25 @@ type lossy struct {
 	entries map[string]*lossyEntry
 }
 
-// faults are the ways to be broken.
+// faults are the faults of a lossy registry.
 type faults struct {
-	neverHeals      bool // a lost registration stays lost
-	healsFirst      bool // what heals is what was registered, not the update
-	healsClosed     bool // a lost registration heals after it was closed
+	neverHeals      bool // a lost registration is not restored
+	healsFirst      bool // the first version is restored, not the updated one
+	healsClosed     bool // a lost registration is restored after it was closed
 	emptyOnOutage   bool // an outage looks like an empty list
 	emptyInOutage   bool // an outage is an error, then an empty list
-	silentOnOutage  bool // an outage looks like nothing at all
-	losesEvent      bool // a change that takes something away is not delivered
+	silentOnOutage  bool // an outage is not delivered
+	losesEvent      bool // a removal is not delivered
 	losesThird      bool // every third change is not delivered
-	goesBack        bool // revisions restart at 0
-	standsStill     bool // revisions never grow
+	goesBack        bool // revisions decrease
+	standsStill     bool // revisions do not change
 	leaks           bool // Watch leaves a goroutine behind
-	neverEnds       bool // Watch goes on after its context
+	neverEnds       bool // Watch does not end with its context
 	forgetsTags     bool // metadata is lost
 	foldsCase       bool // a and A are the same
 	ignoresUpdate   bool // Update does nothing
 	closeTwiceFails bool // the second Close is an error
-	takesAnything   bool // invalid instances are taken
+	takesAnything   bool // invalid instances are accepted
 }
 
 func newLossy(f faults) *lossy {
@@ -95,7 +95,7 @@ func (l *lossy) Register(ctx context.Context, in tandem.Instance) (registry.Regi
 	return e, nil
 }
 
-// lose removes the registration; the entry comes back after a while.
+// lose removes the registration, which is restored after a second.
 func (l *lossy) lose(id string) error {
 	l.mu.Lock()
 	e := l.entries[id]
@@ -184,8 +184,8 @@ func (l *lossy) Watch(ctx context.Context, target registry.Target, update func(r
 	return err
 }
 
-// run applies the whole suite in a bubble and returns what each check that
-// fails said. The clock of the bubble makes waiting in vain cost nothing.
+// run runs each check in a synctest bubble, where timeouts take no real time, and
+// returns the errors of the checks that fail, by name.
 func run(t *testing.T, harness func() registrytest.Harness) map[string]error {
 	failed := map[string]error{}
 	for _, c := range registrytest.Checks() {
@@ -193,7 +193,7 @@ func run(t *testing.T, harness func() registrytest.Harness) map[string]error {
 			if err := c.Run(t.Context(), harness()); err != nil {
 				failed[c.Name] = err
 			}
-			<-time.After(time.Hour) // whatever still runs comes to its end
+			<-time.After(time.Hour) // lets remaining goroutines end
 		})
 	}
 	return failed
@@ -205,7 +205,7 @@ func TestSoundRegistryPasses(t *testing.T) {
 	}
 }
 
-// Each fault must be found, by the check that is there for it.
+// Each fault must be found by the check for it.
 func TestBrokenRegistriesFail(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -214,7 +214,7 @@ func TestBrokenRegistriesFail(t *testing.T) {
 		says   string
 	}{
 		{"emptyOnOutage", faults{emptyOnOutage: true}, "an outage is an error, never an empty list", "no snapshot with an error"},
-		{"emptyInOutage", faults{emptyInOutage: true}, "an outage is an error, never an empty list", "an empty list was delivered as if it were true"},
+		{"emptyInOutage", faults{emptyInOutage: true}, "an outage is an error, never an empty list", "an empty list was delivered for the outage"},
 		{"silentOnOutage", faults{silentOnOutage: true}, "an outage is an error, never an empty list", "no snapshot with an error"},
 		{"losesEvent", faults{losesEvent: true}, "close takes the instance off", "no snapshot with the list"},
 		{"losesThird", faults{losesThird: true}, "revisions never go back", "no snapshot with"},
@@ -244,7 +244,8 @@ func TestBrokenRegistriesFail(t *testing.T) {
 	}
 }
 
-// What a harness can't do is named, and is an error only when run all the same.
+// Missing names the function that a harness lacks, and Run fails for a check that needs
+// it.
 func TestMissingCapabilities(t *testing.T) {
 	m := registry.NewMemory()
 	h := registrytest.Harness{Registrar: m, Resolver: m}

@@ -10,8 +10,8 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// instance returns a plain valid instance. Each ID has an address of its own, as
-// servers have: there are registries to which the address is the instance.
+// instance returns a valid instance with few fields. Each ID has an address of its own,
+// because some registries identify an instance by its address.
 func instance(id string) tandem.Instance {
 	h := fnv.New64a()
 	h.Write([]byte(id))
@@ -20,7 +20,7 @@ func instance(id string) tandem.Instance {
 	return tandem.Instance{ID: id, Endpoints: []tandem.Endpoint{{Transport: "tcp", Address: address}}}
 }
 
-// full returns an instance with something in every field.
+// full returns an instance with a value in every field.
 func full(id string) tandem.Instance {
 	return tandem.Instance{
 		ID: id,
@@ -42,7 +42,7 @@ func full(id string) tandem.Instance {
 	}
 }
 
-// same reports whether two instances say the same.
+// same reports whether two instances are equal, and times the same instant.
 func same(a, b tandem.Instance) bool {
 	if !a.Started.Equal(b.Started) || !sameTime(&a, &b) {
 		return false
@@ -51,7 +51,8 @@ func same(a, b tandem.Instance) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// sameTime compares when the loads were reported and takes that out of both.
+// sameTime reports whether the times of both loads are equal, and replaces the loads by
+// copies without the time.
 func sameTime(a, b *tandem.Instance) bool {
 	if a.Load == nil || b.Load == nil {
 		return a.Load == b.Load
@@ -63,7 +64,7 @@ func sameTime(a, b *tandem.Instance) bool {
 	return same
 }
 
-// scribble changes what copies of an instance would share.
+// scribble changes the values that a shallow copy of an instance shares with it.
 func scribble(in tandem.Instance) {
 	in.Endpoints[0].Address = "changed"
 	in.Services[0] = "changed"
@@ -72,7 +73,7 @@ func scribble(in tandem.Instance) {
 	in.Load.Rate = 0
 }
 
-// oddIDs returns IDs that are valid and must be kept apart and whole.
+// oddIDs returns different valid IDs that a registry must not confuse or change.
 func oddIDs() []string {
 	return []string{
 		"tcp://[fe80::1%eth0]:80/a?b=c&d#e",

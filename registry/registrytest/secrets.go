@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// HidesSecrets fails the test if an error of open, which opens a registry at a target, has a
-// password or a token in it that was put into a target of the scheme. open returns nil for a
-// target that it takes, and closes what it has opened.
+// HidesSecrets calls open with targets of the scheme that contain a password or a token, and
+// fails the test if an error of open contains it. open opens a registry at the target and
+// closes it; it returns nil for a target that it accepts.
 func HidesSecrets(t *testing.T, scheme string, open func(target string) error) {
 	t.Helper()
 	const canary = "canary"
@@ -20,7 +20,7 @@ func HidesSecrets(t *testing.T, scheme string, open func(target string) error) {
 	} {
 		target := fmt.Sprintf(form, scheme)
 		if err := open(target); err != nil && strings.Contains(err.Error(), canary) {
-			t.Errorf("target %q: the error has its secret: %v", target, err)
+			t.Errorf("target %q: the error contains its secret: %v", target, err)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// session is one run of a check: a list of steps of which the first that goes
-// wrong is remembered and makes those after it do nothing.
+// session is one run of a check. It records the error of the first step that fails;
+// after that, steps do nothing.
 type session struct {
 	h        Harness
 	ctx      context.Context
@@ -24,14 +24,14 @@ func newSession(ctx context.Context, h Harness) *session {
 	return &session{h: h, ctx: ctx}
 }
 
-// failf notes what went wrong, unless something did before.
+// failf records an error, unless there is one already.
 func (s *session) failf(format string, args ...any) {
 	if s.err == nil {
 		s.err = fmt.Errorf(format, args...)
 	}
 }
 
-// attempt runs one step against the registry, within the time it has.
+// attempt runs one step against the registry, with a context that ends after Within.
 func (s *session) attempt(what string, step func(ctx context.Context) error) {
 	if s.err != nil {
 		return
@@ -48,8 +48,8 @@ func (s *session) refused(what string, step func(ctx context.Context) error) {
 	}
 }
 
-// try runs a step in a goroutine, so that one that ignores its context is
-// found out as well.
+// try runs a step in a goroutine, so that it can fail for a step that does not end
+// with its context.
 func (s *session) try(step func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(s.ctx, s.h.within())
 	defer cancel()
@@ -91,12 +91,12 @@ func (s *session) close(entry registry.Registration) {
 	s.attempt("closing a registration", func(context.Context) error { return entry.Close() })
 }
 
-// lose removes a registration behind the registrar's back.
+// lose removes an instance from the list without the registrar.
 func (s *session) lose(id string) {
 	s.attempt("losing "+id, func(context.Context) error { return s.h.Lose(id) })
 }
 
-// outage begins one; the restored step or the end of the session ends it.
+// outage begins an outage; restored or the end of the session ends it.
 func (s *session) outage() {
 	s.attempt("beginning the outage", func(context.Context) (err error) {
 		s.restore, err = s.h.Outage()
@@ -110,7 +110,8 @@ func (s *session) restored() {
 	s.attempt("ending the outage", func(context.Context) error { return restore() })
 }
 
-// end tidies up and returns what went wrong first, in the check or in tidying.
+// end ends the outage, the watchers and the registrations, and returns the first error
+// of the check or of this cleanup.
 func (s *session) end() error {
 	if s.restore != nil {
 		if err := s.restore(); err != nil {

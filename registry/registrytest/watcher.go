@@ -13,13 +13,13 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// watcher watches the list in the background and checks what holds for every
-// snapshot. Its steps do nothing once the session has failed.
+// watcher watches the list in a goroutine and checks the rules for every snapshot.
+// Its steps do nothing once the session has failed.
 type watcher struct {
 	s      *session
 	cancel context.CancelFunc
 	ended  chan error
-	news   chan struct{} // has a token when something came since it was last empty
+	news   chan struct{} // holds a token when a snapshot has arrived since the last receive
 	busy   atomic.Bool   // update is running
 	failed atomic.Bool   // there was a snapshot with Err
 
@@ -37,7 +37,7 @@ func (s *session) watch() *watcher {
 	return w
 }
 
-// update is what the resolver calls.
+// update is the function that the resolver calls.
 func (w *watcher) update(snap registry.Snapshot) {
 	alone := w.busy.CompareAndSwap(false, true)
 	defer w.busy.Store(false)
@@ -78,7 +78,7 @@ func (w *watcher) breakf(format string, args ...any) {
 	}
 }
 
-// last returns the newest snapshot, if there is one yet, and what was broken.
+// last returns the newest snapshot, whether there is one, and the first broken rule.
 func (w *watcher) last() (snap registry.Snapshot, some bool, broken error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,7 +139,8 @@ func (w *watcher) lists() []registry.Snapshot {
 	return slices.DeleteFunc(slices.Clone(w.history), func(snap registry.Snapshot) bool { return snap.Err != nil })
 }
 
-// stop ends the watcher and checks that it ends as it should.
+// stop cancels the watch, checks that it returns its context's error, and reports a
+// broken rule.
 func (w *watcher) stop() {
 	w.cancel()
 	select {
@@ -156,7 +157,8 @@ func (w *watcher) stop() {
 	}
 }
 
-// afterwards receives when what should have returned has had time enough.
+// afterwards returns a channel that receives after Within: a call that has not returned
+// by then fails.
 func afterwards(h Harness) <-chan time.Time { return time.After(h.within()) }
 
 // names returns the IDs of a list, sorted.
@@ -170,7 +172,7 @@ func names(snap registry.Snapshot) string {
 
 func quoted(ids []string) string { return fmt.Sprintf("%q", slices.Sorted(slices.Values(ids))) }
 
-// describe says what a snapshot is, briefly.
+// describe returns a short text for a snapshot, or for none.
 func describe(snap registry.Snapshot, some bool) string {
 	switch {
 	case !some:

@@ -36,7 +36,7 @@ type kind struct {
 	plugin   func(t *testing.T, b *backend, address string) server.Plugin
 }
 
-// both is a registry of tandem.
+// both is a tandem registry, as registrar and resolver.
 type both interface {
 	registry.Registrar
 	registry.Resolver
@@ -72,7 +72,7 @@ var kinds = []kind{
 	},
 }
 
-// opened opens tandem's registry until the test ends.
+// opened opens tandem's registry, and closes it when the test ends.
 func opened[R both, O any](t *testing.T, b *backend, open func(string, ...O) (R, error)) both {
 	t.Helper()
 	r, err := open(b.target())
@@ -83,7 +83,7 @@ func opened[R both, O any](t *testing.T, b *backend, open func(string, ...O) (R,
 	return r
 }
 
-// started starts rpcx's plugin until the test ends.
+// started starts rpcx's plugin, and stops it when the test ends.
 func started[P interface {
 	server.Plugin
 	Start() error
@@ -100,10 +100,10 @@ func started[P interface {
 // backend is a registry's server, a process that ends with the test.
 type backend struct {
 	scheme, address  string
-	question, answer string // what to send to a server, and what one that serves sends back
+	question, answer string // request that asks whether the server is ready, and part of the response if it is
 }
 
-// target names the directory that rpcx's clients and servers use too.
+// target names the directory that rpcx's clients and servers use, too.
 func (b *backend) target() string {
 	return fmt.Sprintf("%s://%s%s/%s?layout=rpcx&ttl=%v", b.scheme, b.address, base, service, ttl)
 }
@@ -133,7 +133,7 @@ func startZooKeeper(t *testing.T) *backend {
 	return b
 }
 
-// run starts the server and waits until it serves.
+// run starts the server and waits until it is ready.
 func (b *backend) run(t *testing.T, debianPackage, program string, args ...string) {
 	t.Helper()
 	cmd := exec.Command(program, args...)
@@ -151,7 +151,7 @@ func (b *backend) run(t *testing.T, debianPackage, program string, args ...strin
 	}
 }
 
-// ready asks the server whether it serves.
+// ready asks the server whether it is ready.
 func (b *backend) ready() bool {
 	conn, err := net.DialTimeout("tcp", b.address, time.Second)
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// TestWeCallThem has a client of tandem call servers of rpcx that rpcx's own plugin
-// lists, and one of tandem's that answers rpcx's clients, all through the registry:
-// by weight, until one has gone.
-func TestWeCallThem(t *testing.T) {
+// A tandem client finds rpcx servers, listed by rpcx's own plugin, and a tandem server
+// that speaks rpcx's protocol in one registry. It calls them by weight, until one of them
+// has left.
+func TestTandemCallsRPCXServers(t *testing.T) {
 	on(t, func(t *testing.T, k kind, b *backend) {
 		blue, _ := serve(t, "blue", func(address string) server.Plugin { return k.plugin(t, b, address) }, "weight=3")
 		serve(t, "green", func(address string) server.Plugin { return k.plugin(t, b, address) }, "weight=1")
@@ -52,7 +52,7 @@ func TestWeCallThem(t *testing.T) {
 	})
 }
 
-// asks makes n calls with tandem's client and counts who answered.
+// asks makes n calls with tandem's client and counts the answers of each server.
 func asks(t *testing.T, c *tandemclient.Client, n int) map[string]int {
 	t.Helper()
 	by := map[string]int{}
@@ -66,7 +66,7 @@ func asks(t *testing.T, c *tandemclient.Client, n int) map[string]int {
 	return by
 }
 
-// serveTandem runs a server of tandem that answers clients of rpcx.
+// serveTandem runs a tandem server that speaks rpcx's protocol.
 func serveTandem(t *testing.T, name string) (address string) {
 	t.Helper()
 	srv := tandemserver.New(tandemserver.WithProtocols(rpcx.New()))

@@ -1,8 +1,8 @@
 // Package rpcxtest runs rpcx's own discovery and its own register plugins against the
 // directories that tandem's registries write and read in rpcx's layout, on real
-// servers of etcd and ZooKeeper. It is a module of its own, outside the workspace:
-// rpcx requires some seventy modules, which nobody else should have to choose
-// versions of.
+// servers of etcd and ZooKeeper. It is a module of its own, outside the workspace,
+// because rpcx requires some seventy modules, which must not affect the versions that
+// other modules select.
 package rpcxtest
 
 import (
@@ -26,13 +26,13 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// Where the tests' only service is: rpcx's base path, and the name of the service.
+// The directory of the tests' only service: rpcx's base path and the service's name.
 const base, service = "/rpcx_test", "Who"
 
-// ttl of what tandem registers.
+// ttl is the time to live of tandem's registrations.
 const ttl = 3 * time.Second
 
-// who is a service of rpcx that says which server it runs on.
+// who is an rpcx service whose method returns the name of its server.
 type who struct{ name string }
 
 func (w *who) Are(_ context.Context, _ *string, reply *string) error {
@@ -40,7 +40,7 @@ func (w *who) Are(_ context.Context, _ *string, reply *string) error {
 	return nil
 }
 
-// serve runs a server of rpcx until the test ends and returns its address. Its plugin
+// serve runs an rpcx server until the test ends, and returns it and its address. plugin
 // may be nil.
 func serve(t *testing.T, name string, plugin func(address string) server.Plugin, metadata string) (*server.Server, string) {
 	t.Helper()
@@ -69,9 +69,9 @@ func on(t *testing.T, test func(t *testing.T, k kind, b *backend)) {
 	}
 }
 
-// TestTheyFindUs lists a server with tandem's registry, and has a client of rpcx find
-// it by the metadata that rpcx knows, call it, and forget it when it has gone.
-func TestTheyFindUs(t *testing.T) {
+// An rpcx client finds servers that are registered with tandem's registry, calls them by
+// their weight and group, and does not call a server that has left.
+func TestRPCXFindsTandemInstances(t *testing.T) {
 	on(t, func(t *testing.T, k kind, b *backend) {
 		r := k.open(t, b)
 		_, blue := serve(t, "blue", nil, "")
@@ -114,9 +114,9 @@ func TestTheyFindUs(t *testing.T) {
 	})
 }
 
-// TestWeFindThem registers a server with rpcx's plugin, which refreshes what it has
-// written, and has tandem's registry find it beside one of its own.
-func TestWeFindThem(t *testing.T) {
+// Tandem's registry finds a server that is registered with rpcx's plugin, which writes its
+// entry again and again, next to an instance of its own.
+func TestTandemFindsRPCXServers(t *testing.T) {
 	on(t, func(t *testing.T, k kind, b *backend) {
 		r := k.open(t, b)
 		ours := rpcxInstance("10.0.0.1:8972", "blue", 3)
@@ -143,8 +143,8 @@ func TestWeFindThem(t *testing.T) {
 	})
 }
 
-// TestOneList has a server that rpcx's plugin lists, and one that tandem lists, found
-// by rpcx's discovery and by tandem's.
+// TestOneList lists one server with rpcx's plugin and one with tandem: rpcx's discovery
+// and tandem's watch find both.
 func TestOneList(t *testing.T) {
 	on(t, func(t *testing.T, k kind, b *backend) {
 		_, theirs := serve(t, "theirs", func(address string) server.Plugin { return k.plugin(t, b, address) }, "weight=1")
@@ -168,8 +168,8 @@ func TestOneList(t *testing.T) {
 	})
 }
 
-// rpcxInstance is an instance whose ID is the one that it has for who reads it in
-// rpcx's layout.
+// rpcxInstance returns an instance with the ID that an entry in rpcx's layout gets from
+// its key.
 func rpcxInstance(address, group string, weight int) tandem.Instance {
 	return tandem.Instance{
 		ID: "tcp://" + address, Group: group, Weight: weight,
@@ -187,7 +187,7 @@ func register(t *testing.T, r registry.Registrar, in tandem.Instance) registry.R
 	return entry
 }
 
-// calls makes n calls and counts who answered.
+// calls makes n calls and counts the answers of each server.
 func calls(t *testing.T, x client.XClient, n int) map[string]int {
 	t.Helper()
 	by := map[string]int{}
@@ -222,7 +222,7 @@ func finds(t *testing.T, d client.ServiceDiscovery, want ...string) {
 	t.Fatalf("rpcx finds %q, want %q", found, want)
 }
 
-// watcher keeps the last list of a watch.
+// watcher collects the snapshots of a watch.
 type watcher struct{ lists chan registry.Snapshot }
 
 func watch(t *testing.T, r registry.Resolver, target string) *watcher {

@@ -1,7 +1,7 @@
-// Package embedtest runs the conformance suite with the etcd of the client's own
-// version, embedded in the test. It is a module of its own, outside the workspace:
-// the server requires some sixty modules, which nobody else should have to choose
-// versions of.
+// Package embedtest runs the conformance suite with the etcd server of the client's
+// version, embedded in the test. It is a module of its own, outside the workspace,
+// because the server requires some sixty modules, which must not affect the versions
+// that other modules select.
 package embedtest
 
 import (
@@ -32,7 +32,7 @@ func start(t *testing.T) *server {
 	s := &server{config: embed.NewConfig()}
 	s.config.Dir = t.TempDir()
 	s.config.LogLevel = "fatal"
-	s.config.UnsafeNoFsync = true // the machine does not fail here
+	s.config.UnsafeNoFsync = true // the tests stop the server only, not the machine
 	client, peer := []url.URL{address(t)}, []url.URL{address(t)}
 	s.config.ListenClientUrls, s.config.AdvertiseClientUrls = client, client
 	s.config.ListenPeerUrls, s.config.AdvertisePeerUrls = peer, peer
@@ -46,7 +46,7 @@ func start(t *testing.T) *server {
 
 func address(t *testing.T) url.URL { return url.URL{Scheme: "http", Host: registrytest.FreeAddress(t)} }
 
-// run starts the server with the data that is there.
+// run starts the server with its existing data, and waits until it is ready.
 func (s *server) run() (err error) {
 	if s.etcd, err = embed.StartEtcd(s.config); err != nil {
 		return err
