@@ -113,7 +113,7 @@ func (e *Explanation) String() string {
 
 func (a *Attempt) write(b *strings.Builder) {
 	if a.Took > 0 { // else it was not made
-		fmt.Fprintf(b, "  attempt %d went to %s in %v", a.Number, cmp.Or(a.Chosen, "nobody"), a.Took)
+		fmt.Fprintf(b, "  attempt %d went to %s in %v", a.Number, cmp.Or(a.Chosen, "no instance"), a.Took)
 		if a.Error != "" {
 			fmt.Fprintf(b, " and failed: %s", a.Error)
 		}

@@ -163,7 +163,7 @@ func (b *backlog) close(wait time.Duration) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !ended {
-		return tandem.Errorf(tandem.DeadlineExceeded, "Failback: %d calls are still at what WithFailbackGiveUp says or at an attempt, after %v", b.waiting, wait)
+		return tandem.Errorf(tandem.DeadlineExceeded, "Failback: %d calls did not end within %v: an attempt runs, or the function of WithFailbackGiveUp", b.waiting, wait)
 	}
 	if b.left > 0 {
 		return tandem.Errorf(tandem.Canceled, "Failback: %d calls that had failed were not tried again: the client is closed", b.left)

@@ -20,8 +20,8 @@ import (
 //	BeforeSelect             before an instance is chosen
 //	BeforeRequest            when it is chosen, before the request is written
 //	AfterRequest             when that is on its way, or could not be sent
-//	BeforeResponseHeader     when an answer has come
-//	AfterResponseHeader      when it is known how the attempt went
+//	BeforeResponseHeader     when a response has come
+//	AfterResponseHeader      when it is known how the attempt ended
 //	BeforeResponseBody     before the reply is decoded
 //	AfterResponseBody      when it is
 //	AfterCall              once
