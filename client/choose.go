@@ -13,7 +13,7 @@ import (
 func (p *pool) choose(call *tandem.Call, tried []string) string {
 	v := p.view.Load()
 	other := *call
-	other.Exclude = tried // tells a policy not to take this pick as a sign of where its calls go
+	other.Exclude = tried // a policy records nothing from a pick with exclusions
 	for _, good := range []func(*balance.Node) bool{p.isUsable, p.isWell, p.isConnecting} {
 		if n := v.picker.Pick(&other, func(n *balance.Node) bool {
 			return allowed(&other, n) && good(n) && !p.health.open(v.member(n), call)
