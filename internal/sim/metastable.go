@@ -6,8 +6,8 @@ import (
 	"github.com/tandem-rpc/tandem/balance"
 )
 
-// metastable: a short slowness starts a storm of retries that keeps itself alive
-// (reliability F17; the numbers are those of a published case).
+// metastable: a short slowness starts a storm of retries that sustains itself (reliability F17;
+// the numbers are those of a published case).
 func metastable() *Scenario {
 	return &Scenario{
 		Name:  "metastable",
@@ -56,7 +56,7 @@ func playMetastable(s setting) measured {
 	return m
 }
 
-// triggered plays one pattern of arrivals, with a slowness that lasts so long.
+// triggered plays one pattern of arrivals, with a slowness of that length.
 func triggered(s setting, pattern uint64, lasts, end time.Duration) *cluster {
 	c := newCluster(newWorld(s.seed + pattern<<32))
 	c.addServers(1, 4, 25*time.Millisecond)
