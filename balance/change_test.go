@@ -55,7 +55,7 @@ func TestTableRebuildsForAReason(t *testing.T) {
 	}
 }
 
-// counting counts the pickers of a policy, of which it knows what that says.
+// counting counts the pickers that a policy builds.
 type counting struct {
 	Policy
 	count *int
@@ -66,7 +66,7 @@ func (c counting) Build(nodes []*Node) Picker {
 	return c.Policy.Build(nodes)
 }
 
-// Wrappers say of themselves what the policy after them says.
+// Wrapping policies return the Needs of the policy that they wrap.
 func TestWrappersSpeakForTheNext(t *testing.T) {
 	for _, wrap := range []func(Policy) Policy{
 		func(p Policy) Policy { return Route(p) },

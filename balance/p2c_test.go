@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// cluster plays nodes that take as long for a call as latency says, and a client
-// with as many callers.
+// cluster simulates nodes with the given latencies, and a client with as many callers.
 type cluster struct {
 	nodes   []*Node
 	latency func(node int, since time.Duration) time.Duration
@@ -69,8 +68,8 @@ func total(calls []int) (n int) {
 	return n
 }
 
-// A node that is fifty times slower than its nine neighbours gets hardly a call;
-// by the calls in flight alone it would get one in two hundred.
+// A node that is fifty times slower than its nine neighbours gets very few calls; by the calls
+// in flight alone it would get one in two hundred.
 func TestP2CAvoidsASlowNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cluster{weighted(make([]int, 10)...), func(node int, _ time.Duration) time.Duration {
@@ -87,7 +86,7 @@ func TestP2CAvoidsASlowNode(t *testing.T) {
 	})
 }
 
-// Without calls in flight, a node that is a little slower gets a little less.
+// Without calls in flight, a slightly slower node gets slightly fewer calls.
 func TestP2CStarvesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		latencies := []time.Duration{10 * time.Millisecond, 12 * time.Millisecond, 15 * time.Millisecond}
@@ -102,8 +101,8 @@ func TestP2CStarvesNobody(t *testing.T) {
 	})
 }
 
-// A node that paused once has its share again 15 s later, though another one could do
-// all the work.
+// A node that paused once has its share again 15 s later, though another one could serve all
+// calls.
 func TestP2CForgivesAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cluster{weighted(0, 0), func(node int, since time.Duration) time.Duration {
@@ -120,7 +119,7 @@ func TestP2CForgivesAPause(t *testing.T) {
 	})
 }
 
-// A node of which nothing is known passes for as quick as the others, and no more.
+// An unknown node counts as quick as the others, and not as quicker.
 func TestP2CAndTheUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := NewTable(P2C())
@@ -147,7 +146,7 @@ func TestP2CAndTheUnknown(t *testing.T) {
 	})
 }
 
-// A node that was slow and is not any more gets its share again.
+// A node that was slow and has become quick gets its share again.
 func TestRecoveredNodeComesBack(t *testing.T) {
 	for _, p := range []Policy{P2C(), ShortestLatency()} {
 		synctest.Test(t, func(t *testing.T) {
@@ -166,8 +165,7 @@ func TestRecoveredNodeComesBack(t *testing.T) {
 	}
 }
 
-// A node that stops answering holds up a few calls, not all of them, however
-// long that lasts.
+// A node that stops answering blocks a few calls, not all of them, however long that lasts.
 func TestP2CHoldsBackFromAHungNode(t *testing.T) {
 	if raceEnabled {
 		t.Skip("one goroutine, and many picks: made without the race detector")

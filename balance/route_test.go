@@ -99,7 +99,7 @@ func TestRoute(t *testing.T) {
 	}
 }
 
-// Who names an instance gets it, reserved or not, if it is usable.
+// A call that names an instance gets it, reserved or not, if it is usable.
 func TestPinnedCallNeedsNoRoute(t *testing.T) {
 	p := Route(P2C()).Build(tagged("a", "b lane=blue", "c"))
 	call := &tandem.Call{Pin: "b", Route: &tandem.Route{Version: "9"}}
@@ -127,7 +127,7 @@ func (b built) Build(nodes []*Node) Picker {
 	return b.Policy.Build(nodes)
 }
 
-// Equal routes have one picker, whoever made them, and there are not too many.
+// Equal routes share a picker, and the number of pickers is bounded.
 func TestRoutesAreBounded(t *testing.T) {
 	count := 0
 	p := Route(built{Random(), &count}).Build(tagged("a version=1", "b version=2"))
@@ -188,7 +188,7 @@ func TestRoutedPickDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// Common instances and those of each lane are narrowed for themselves.
+// Common instances and those of each lane are narrowed separately.
 func TestRouteNarrows(t *testing.T) {
 	var list []tandem.Instance
 	for i := range 30 {

@@ -9,7 +9,7 @@ import (
 	"github.com/tandem-rpc/tandem/internal/session"
 )
 
-// Instances that are leaving are not members of a broadcast, unless all are.
+// Draining instances do not count in a broadcast, unless all drain.
 func TestBroadcastVerdict(t *testing.T) {
 	leaving := fmt.Errorf("%w: bye", session.ErrDraining)
 	sick := tandem.Errorf(tandem.Unavailable, "sick")
@@ -38,7 +38,7 @@ func TestBroadcastVerdict(t *testing.T) {
 	}
 }
 
-// An error of many instances names some of them.
+// An error of many instances names only some of them.
 func TestFailuresAreNotEndless(t *testing.T) {
 	var f failures
 	for i := range 1000 {

@@ -8,7 +8,7 @@ import (
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
-// fleet is instances whose calls a test makes up.
+// fleet is the samples of instances.
 type fleet []resilience.Sample
 
 func newFleet(n int) fleet {
@@ -19,7 +19,7 @@ func newFleet(n int) fleet {
 	return f
 }
 
-// serve has all instances serve 100 calls, of which some fail.
+// serve counts 100 calls at each instance, of which some fail.
 func (f fleet) serve(failed ...uint64) {
 	for i := range f {
 		f[i].Calls += 100
