@@ -178,7 +178,7 @@ func TestPickConcurrently(t *testing.T) {
 				wg.Go(func() {
 					for range 1000 {
 						if picker.Pick(nil, all) == nil {
-							t.Error("nobody")
+							t.Error("no node picked")
 						}
 					}
 				})
@@ -257,7 +257,7 @@ func TestTurnsAreTakenOnce(t *testing.T) {
 
 // After a conflict with another processor a cursor takes many turns at once for a while, then
 // one again.
-func TestTurnsApart(t *testing.T) {
+func TestTurnsAfterConflict(t *testing.T) {
 	var count turns
 	c := &cursor{apart: 2}
 	for i, want := range []uint32{cursorTurns, 2 * cursorTurns, 2*cursorTurns + 1} {

@@ -35,7 +35,7 @@ func benchmarkPick(b *testing.B, p Policy, nodes []*Node) {
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			if picker.Pick(call, usable) == nil {
-				b.Error("nobody")
+				b.Error("no node picked")
 			}
 		}
 	})
@@ -65,7 +65,7 @@ func BenchmarkPickBusy(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if picker.Pick(bench.call, all) == nil {
-					b.Fatal("nobody")
+					b.Fatal("no node picked")
 				}
 			}
 		})

@@ -9,7 +9,7 @@ import (
 )
 
 // Reports of load build no pickers of policies that don't look at them.
-func TestTableRebuildsForAReason(t *testing.T) {
+func TestReportsBuildNoPickers(t *testing.T) {
 	full := func() []tandem.Instance {
 		return []tandem.Instance{{
 			ID: "a", Endpoints: []tandem.Endpoint{{Transport: "tcp", Address: "x"}}, Services: []string{"S"}, Weight: 7, Version: "1",
@@ -67,7 +67,7 @@ func (c counting) Build(nodes []*Node) Picker {
 }
 
 // Wrapping policies return the Needs of the policy that they wrap.
-func TestWrappersSpeakForTheNext(t *testing.T) {
+func TestWrappersPassOnNeeds(t *testing.T) {
 	for _, wrap := range []func(Policy) Policy{
 		func(p Policy) Policy { return Route(p) },
 		func(p Policy) Policy { return Zone("z", p) },

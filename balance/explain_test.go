@@ -41,7 +41,7 @@ func TestEveryPolicyExplains(t *testing.T) {
 			}
 		}
 		if e.Dropped()["d"] == "" {
-			t.Errorf("%s: d is not usable, and nobody says so", p.Name())
+			t.Errorf("%s: d is not usable, and no step says so", p.Name())
 		}
 		if _, err := json.Marshal(e); err != nil {
 			t.Errorf("%s: %v", p.Name(), err)

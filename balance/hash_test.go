@@ -40,7 +40,7 @@ func moved(before, after []string, gone string) (all, needless int) {
 }
 
 // A key must have the same hash in every process and every version.
-func TestHashesAreForEver(t *testing.T) {
+func TestHashesNeverChange(t *testing.T) {
 	if got := mix(1); got != 0xb456bcfc34c2cb2c { // fmix64 of MurmurHash3
 		t.Errorf("%#x", got)
 	}

@@ -74,7 +74,7 @@ func TestShortestLatencyAvoidsASlowNode(t *testing.T) {
 
 // An instance that has refused, or quickly failed, all its calls does not count as the
 // quickest, and gets its share once it answers.
-func TestShortestLatencyAvoidsWhoNeverAnswered(t *testing.T) {
+func TestShortestLatencyAvoidsNodesThatNeverAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, end := range []func(s *Stats){
 			func(s *Stats) { s.RefusedAt(Now()) },

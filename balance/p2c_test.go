@@ -87,7 +87,7 @@ func TestP2CAvoidsASlowNode(t *testing.T) {
 }
 
 // Without calls in flight, a slightly slower node gets slightly fewer calls.
-func TestP2CStarvesNobody(t *testing.T) {
+func TestP2CSlowerNodeGetsLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		latencies := []time.Duration{10 * time.Millisecond, 12 * time.Millisecond, 15 * time.Millisecond}
 		c := &cluster{weighted(0, 0, 0), func(node int, _ time.Duration) time.Duration { return jitter(latencies[node]) }, 1, nil}
@@ -133,7 +133,7 @@ func TestP2CAndTheUnknown(t *testing.T) {
 			got[table.Pick(nil, all).Instance.ID]++
 		}
 		if got["d"] < 820 || got["d"] > 1180 { // 1000 with a standard deviation of 27: by chance once in 10^10 times
-			t.Errorf("it gets %v of 4000 calls that nobody answers yet", got)
+			t.Errorf("it gets %v of 4000 calls without a response yet", got)
 		}
 		stats(table)["d"].Begin() // it has one, and the others none
 		clear(got)

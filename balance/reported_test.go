@@ -153,7 +153,7 @@ func TestLeastReportedDoesNotHerd(t *testing.T) {
 		t.Logf("LeastReported: at most %.2f times the mean", worst)
 	}
 	if worst := herding(t, lowest()); worst < 3 {
-		t.Errorf("the scenario is too easy: who takes the lowest has %.2f times the mean", worst)
+		t.Errorf("the scenario is too easy: a policy that takes the lowest has %.2f times the mean", worst)
 	} else {
 		t.Logf("the lowest of all: %.2f times the mean", worst)
 	}

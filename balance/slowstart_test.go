@@ -126,7 +126,7 @@ func TestListed(t *testing.T) {
 		again[1].Started = time.Now()
 		table.Update(again) // late has left
 		if age("old") != 0 || age("fresh") != 0 {
-			t.Errorf("started anew: %v and %v", age("old"), age("fresh"))
+			t.Errorf("started again: %v and %v", age("old"), age("fresh"))
 		}
 		time.Sleep(longAbsence - time.Second)
 		table.Update(append(again, instances("late")...))

@@ -119,7 +119,7 @@ func TestStickyConcurrently(t *testing.T) {
 		wg.Go(func() {
 			for i := range 5000 {
 				if p.Pick(&tandem.Call{HashKey: fmt.Sprint(i % 100)}, all) == nil {
-					t.Error("nobody")
+					t.Error("no node picked")
 				}
 			}
 		})

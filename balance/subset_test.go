@@ -168,7 +168,7 @@ func TestSubsetPicks(t *testing.T) {
 }
 
 // Numbers out of range are adjusted.
-func TestSubsetsOfOddNumbers(t *testing.T) {
+func TestSubsetsOfInvalidSizes(t *testing.T) {
 	list := named(0, 5)
 	for _, policy := range []Policy{
 		Subset(-1, "", P2C()), Subset(100, "", P2C()), Aperture(-7, 3, 1, P2C()), Aperture(9, 3, 0, P2C()),

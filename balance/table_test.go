@@ -115,7 +115,7 @@ func TestTableConcurrently(t *testing.T) {
 			for range 5000 {
 				n := table.Pick(nil, all)
 				if n == nil {
-					t.Error("nobody")
+					t.Error("no node picked")
 					return
 				}
 				n.Stats.Begin()

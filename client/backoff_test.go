@@ -48,7 +48,7 @@ func TestLinkBacksOff(t *testing.T) {
 		var dials []time.Time
 		c, err := Dial("mem://a", WithTransport("mem", dialer(func(context.Context, string) (net.Conn, error) {
 			dials = append(dials, time.Now())
-			return nil, errors.New("nobody")
+			return nil, errors.New("no server")
 		})))
 		if err != nil {
 			t.Fatal(err)

@@ -80,7 +80,7 @@ func TestBroadcastAtOnce(t *testing.T) {
 }
 
 // An instance that is draining does not count, nor does one that the call excludes.
-func TestBroadcastToWhoStays(t *testing.T) {
+func TestBroadcastSkipsDrainingInstances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		cl := newCluster(t, 4, func(_ context.Context, at string) (string, error) {
@@ -112,7 +112,7 @@ func TestBroadcastToWhoStays(t *testing.T) {
 }
 
 // A one-way call goes to all instances, too. A call for which there is no instance says why.
-func TestBroadcastOneWayAndNobody(t *testing.T) {
+func TestBroadcastOneWayAndNoInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := newCluster(t, 3, well)
 		if err := cl.client(t, client.WithFailMode(client.Broadcast)).Notify(t.Context(), "Test.Do", ""); err != nil {

@@ -24,7 +24,7 @@ type named struct {
 func (n named) Name() string { return n.name }
 
 // What one client's options add or replace does not change the options of the next client.
-func TestOptionsAreOneClients(t *testing.T) {
+func TestOptionsDoNotChangeOtherClients(t *testing.T) {
 	before := builtin()
 	codecs, compressors := slices.Clone(before.codecs), slices.Clone(before.compressors)
 	transports, resolvers := maps.Clone(before.transports), maps.Clone(before.resolvers)

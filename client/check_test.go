@@ -84,9 +84,9 @@ func (answering) Err() error                                   { return nil }
 func (a answering) Close() error                               { close(a.done); return nil }
 
 // A scheme can't be a protocol's and a transport's.
-func TestSchemeOfTwo(t *testing.T) {
+func TestSchemeOfProtocolAndTransport(t *testing.T) {
 	_, err := client.Dial("tcp://127.0.0.1:1", client.WithProtocols(bareProtocol{}), client.WithTransport("bare", transport.TCP()))
-	if tandem.CodeOf(err) != tandem.InvalidArgument || !strings.Contains(err.Error(), "a transport are named \"bare\"") {
+	if tandem.CodeOf(err) != tandem.InvalidArgument || !strings.Contains(err.Error(), "a transport are both named \"bare\"") {
 		t.Error(err)
 	}
 }

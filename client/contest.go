@@ -90,7 +90,7 @@ func (r *contest) settle() {
 
 // errEnded is the error of an attempt that called [runtime.Goexit], in an interceptor or a
 // plugin.
-var errEnded = &tandem.Error{Code: tandem.Internal, Message: "the goroutine of the call was ended"}
+var errEnded = &tandem.Error{Code: tandem.Internal, Message: "an interceptor or a plugin has ended the goroutine of the call"}
 
 // errOutrun is the cause with which settle cancels attempts.
 var errOutrun = errors.New("another attempt was quicker")

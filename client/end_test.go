@@ -63,7 +63,7 @@ func TestStreamEndsItsCallOnce(t *testing.T) {
 }
 
 // A message that can't be decoded does not end the stream.
-func TestBadMessageEndsNothing(t *testing.T) {
+func TestBadMessageDoesNotEndStream(t *testing.T) {
 	_, addr := serve(t, methods)
 	opt, told := ends()
 	s, err := dial(t, "tcp://"+addr).OpenStream(t.Context(), "Test.Talk", client.Codec("raw"), opt)

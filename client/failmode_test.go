@@ -105,7 +105,7 @@ func TestDefaultRetryBudget(t *testing.T) {
 
 // A retry sends the same arguments as the first attempt, although a waiting call keeps no
 // message: to the same instance, to another one, in the background, and compressed.
-func TestAttemptAnewSendsTheArguments(t *testing.T) {
+func TestRetrySendsTheArguments(t *testing.T) {
 	for name, opt := range map[string]client.Option{
 		"failtry":    client.WithFailMode(client.Failtry),
 		"failover":   client.WithFailMode(client.Failover),
@@ -167,7 +167,7 @@ type Once struct{ done atomic.Bool }
 
 // If arguments can be encoded only once, a retry fails with an error that says so. It does not
 // send empty arguments.
-func TestAttemptAnewCannotEncode(t *testing.T) {
+func TestRetryCannotEncode(t *testing.T) {
 	for name, mode := range map[string]tandem.FailMode{"failtry": client.Failtry, "failback": client.Failback} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

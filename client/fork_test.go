@@ -89,7 +89,7 @@ func TestForkFails(t *testing.T) {
 }
 
 // A call that a draining instance refuses goes to another one.
-func TestForkPassesByWhoLeaves(t *testing.T) {
+func TestForkReplacesDrainingInstances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := newCluster(t, 3, well)
 		c := cl.client(t, client.WithFailMode(client.Fork))

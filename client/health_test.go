@@ -116,7 +116,7 @@ func TestSlowInstanceIsLeftOut(t *testing.T) {
 // When an instance is back, the latency limit for which it was ejected is dropped: if it is
 // ejected for another reason, and all instances have become slower by then, it comes back
 // nevertheless.
-func TestBackFromSlownessForGood(t *testing.T) {
+func TestLatencyLimitIsDropped(t *testing.T) {
 	manyCalls(t)
 	inWard(t, func(t *testing.T, w *ward) {
 		w.run(time.Second)
@@ -143,9 +143,9 @@ func TestBackFromSlownessForGood(t *testing.T) {
 	})
 }
 
-// TestWhatSpeaksAgainstNobody makes one server answer with errors for which it must not be
+// TestErrorsThatDoNotEject makes one server answer with errors for which it must not be
 // ejected.
-func TestWhatSpeaksAgainstNobody(t *testing.T) {
+func TestErrorsThatDoNotEject(t *testing.T) {
 	for _, err := range []error{
 		errors.New("a reason of the method's own"),
 		tandem.Errorf(tandem.NotFound, "no such thing"),
@@ -161,7 +161,7 @@ func TestWhatSpeaksAgainstNobody(t *testing.T) {
 	}
 }
 
-func TestWhenAllFailNobodyIsLeftOut(t *testing.T) {
+func TestWhenAllFailNoneIsEjected(t *testing.T) {
 	inWard(t, func(t *testing.T, w *ward) {
 		for i := range w.servers {
 			w.servers[i].fall(tandem.Errorf(tandem.Unavailable, "ill"))
@@ -206,7 +206,7 @@ func TestEndOfAConnectionIsOneFailure(t *testing.T) {
 	})
 }
 
-func TestWithoutEjectionNobodyIsLeftOut(t *testing.T) {
+func TestWithoutEjectionNoneIsEjected(t *testing.T) {
 	inWard(t, func(t *testing.T, w *ward) {
 		w.servers[0].fall(tandem.Errorf(tandem.Internal, "ill"))
 		if n, _ := w.run(3 * time.Second); n != 60 {
@@ -263,7 +263,7 @@ func TestRefusalsDrawNoCalls(t *testing.T) {
 
 // While more instances fail than may be left out, the others keep most of their share: calls
 // that fail at once do not attract more of them.
-func TestTheHealthyKeepTheirCalls(t *testing.T) {
+func TestHealthyInstancesKeepTheirShare(t *testing.T) {
 	manyCalls(t)
 	for _, code := range []tandem.Code{tandem.ResourceExhausted, tandem.Internal} {
 		t.Run(code.String(), func(t *testing.T) {

@@ -69,7 +69,7 @@ func TestOwnBalancersCompose(t *testing.T) {
 
 // Latencies are measured, and loads kept, for a policy of package balance inside of a custom
 // one.
-func TestOwnBalancersSayWhatOursNeed(t *testing.T) {
+func TestOwnBalancersPassOnNeeds(t *testing.T) {
 	for _, inner := range []balance.Policy{balance.P2C(), balance.LeastLoaded(), balance.LeastReported(), balance.Route(balance.Random())} {
 		for _, outer := range []balance.Policy{mine{inner}, balance.SlowStart(1, mine{inner})} {
 			got, want := outer.Needs(), inner.Needs()

@@ -245,7 +245,7 @@ func testRefusal(t *testing.T, w *witness, point string, want tandem.Code) {
 }
 
 // A panic of a plugin at a point without an error does not fail the call.
-func TestOnlookersPanic(t *testing.T) {
+func TestPanicAtPointWithoutError(t *testing.T) {
 	for _, point := range []string{"after request", "before response header", "after call"} {
 		c := echoing(t, client.WithPlugins(&witness{sightings: &sightings{}, refuse: point}))
 		if err := c.Call(t.Context(), "Echo.Once", "hi", new(string)); err != nil {

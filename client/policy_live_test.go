@@ -138,7 +138,7 @@ func TestPolicyRefused(t *testing.T) {
 		logged := make(records, 1000)
 		w := newWorkbench(t, unavailable, "a", client.WithLogger(slog.New(logged)))
 		w.say(`{"version": "good", "default": {"failMode": "failtry", "retries": 1, "idempotent": true}}`)
-		gone := errors.New("nobody is at the desk")
+		gone := errors.New("no document")
 		for _, bad := range []document{
 			{text: `{"default": {"retries": 5, "failMode": "hope"}}`},
 			{text: `{"default": {"retries": 5}, "unheard": "of"}`},

@@ -208,7 +208,7 @@ func TestSilentServerIsFoundBeforeACall(t *testing.T) {
 
 // The client reconnects to a server that stays silent; until that succeeds the server is a
 // suspect.
-func TestSuspectIsConnectedAnew(t *testing.T) {
+func TestClientReconnectsToSuspect(t *testing.T) {
 	inFrost(t, 2, func(t *testing.T, network *frost, cl *cluster, c *client.Client) {
 		network.freeze("a")
 		time.Sleep(2 * time.Minute)
@@ -286,7 +286,7 @@ func TestSilentServersAndThePanicThreshold(t *testing.T) {
 }
 
 // If there is no other instance, a suspect gets the call.
-func TestSuspectIsBetterThanNobody(t *testing.T) {
+func TestOnlySuspectGetsCalls(t *testing.T) {
 	inFrost(t, 1, func(t *testing.T, network *frost, cl *cluster, c *client.Client) {
 		network.freeze("a")
 		untilKnown(t, c, suspected)

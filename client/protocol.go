@@ -234,7 +234,7 @@ func (o *options) beginProtocols() error {
 			return fmt.Errorf("two protocols are named %q: give WithProtocols each once", name)
 		}
 		if o.transports[name] != nil {
-			return fmt.Errorf("a protocol and a transport are named %q, so a target %s:// is either's: give WithTransport another name", name, name)
+			return fmt.Errorf("a protocol and a transport are both named %q, so the target %s:// is ambiguous: give WithTransport another name", name, name)
 		}
 		o.byProtocol[name] = p
 		if o.resolvers[name] == nil {

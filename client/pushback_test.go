@@ -25,8 +25,8 @@ func TestPushback(t *testing.T) {
 		}{
 			{0, 3, 0, ""},
 			{300 * time.Millisecond, 3, 600 * time.Millisecond, ""},
-			{800 * time.Millisecond, 2, 800 * time.Millisecond, "not the time to wait"},
-			{2 * time.Second, 1, 0, "not the time to wait"},
+			{800 * time.Millisecond, 2, 800 * time.Millisecond, "to wait longer than the deadline"},
+			{2 * time.Second, 1, 0, "to wait longer than the deadline"},
 			{tandem.DoNotRetry, 1, 0, ""},
 		} {
 			synctest.Test(t, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestPushbackEndsWithTheCaller(t *testing.T) {
 
 // A server that refuses for its limit says when its running calls should have ended, once it
 // knows how long they take.
-func TestLimitAdvises(t *testing.T) {
+func TestLimitSetsRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var took atomic.Int64
 		cl := newCluster(t, 1, func(_ context.Context, at string) (string, error) {

@@ -104,7 +104,7 @@ func (r *readiness) enter(size int) error {
 
 func (r *readiness) enterLocked(size int) error {
 	if r.calls >= maxWaiting || r.bytes+size > maxWaitingBytes {
-		return unavailable("%d calls with %d bytes of arguments wait for a connection already, which is the most (WithWait)", r.calls, r.bytes)
+		return unavailable("too many calls wait for a connection: %d, with %d bytes of arguments (see WithWait)", r.calls, r.bytes)
 	}
 	r.calls++
 	r.bytes += size

@@ -99,7 +99,7 @@ func TestWaitIsBounded(t *testing.T) {
 }
 
 // At most 10,000 calls wait; one more is refused. Close ends them all.
-func TestTooManyWait(t *testing.T) {
+func TestTooManyWaitingCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := transport.NewMemory()
 		c := dial(t, "mem://a", client.WithTransport("mem", mem), client.WithWait(time.Minute), client.WithTimeout(time.Minute))
@@ -160,7 +160,7 @@ func TestEveryWaitIsBounded(t *testing.T) {
 }
 
 // At most 64 MiB of arguments wait.
-func TestTooLargeWait(t *testing.T) {
+func TestTooManyWaitingBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := transport.NewMemory()
 		c := dial(t, "mem://a", client.WithTransport("mem", mem))
@@ -172,7 +172,7 @@ func TestTooLargeWait(t *testing.T) {
 				err := c.Call(t.Context(), "Test.Echo", make([]byte, 4<<20-64), nil, client.Codec("raw"))
 				mu.Lock()
 				defer mu.Unlock()
-				if strings.Contains(err.Error(), "wait for a connection already") {
+				if strings.Contains(err.Error(), "too many calls wait for a connection") {
 					refused++
 				}
 			})

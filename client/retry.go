@@ -87,7 +87,7 @@ func (c *Client) pay(call *tandem.Call, err error, failures int) error {
 		return unmended(err, "")
 	case moved(err): // move has taken it from the budget
 	case pause > 0 && !hasTime(call, pause):
-		return unmended(err, "; not tried again: there is not the time to wait as long as the server asks")
+		return unmended(err, "; not tried again: the server asks to wait longer than the deadline allows")
 	case !c.budget.Take(time.Now()):
 		return unmended(err, "; not tried again: the retry budget is spent")
 	}

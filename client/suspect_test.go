@@ -15,7 +15,7 @@ import (
 
 // A server that is silent for three seconds makes no call fail, in any fail mode, alone or
 // among others. Idempotent calls go elsewhere under Failover and Backup, others wait.
-func TestPauseOfAServer(t *testing.T) {
+func TestSilentServerFailsNoCall(t *testing.T) {
 	for name, row := range map[string]struct {
 		mode       tandem.FailMode
 		idempotent bool

@@ -23,7 +23,7 @@ func exact(text []byte) error {
 		return fmt.Errorf("policy: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("policy: something follows its end")
+		return errors.New("policy: text after the end of the document")
 	}
 	return nil
 }

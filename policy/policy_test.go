@@ -120,7 +120,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-var write = flag.Bool("write-schema", false, "write docs/policy.schema.json anew")
+var write = flag.Bool("write-schema", false, "write docs/policy.schema.json")
 
 func TestSchemaIsPublished(t *testing.T) {
 	path := filepath.Join("..", "docs", "policy.schema.json")
@@ -310,7 +310,7 @@ func (onlyReports) Report(context.Context, policy.Applied) error { return nil }
 type onlyWatches struct{ policy.Source }
 
 // A text that is no report is named in the error, and the others are returned.
-func TestReportsOfStrangers(t *testing.T) {
+func TestTextsThatAreNoReports(t *testing.T) {
 	list := registry.NewMemory()
 	src := policy.FromRegistry(list, "k")
 	for _, client := range []string{"b", "a"} {

@@ -97,7 +97,7 @@ func TestOutliersThatCannotBeJudged(t *testing.T) {
 	wantOutliers(t, "which had more then, where half fail and the better half counts", o.Look(f), "0", "few")
 	f[1].Calls, f[1].Failures = 12, 12
 	f[2].Calls += 100
-	wantOutliers(t, "and began anew", o.Look(f), "0")
+	wantOutliers(t, "and began again", o.Look(f), "0")
 }
 
 func ExampleOutliers() {

@@ -35,7 +35,7 @@ func get(ctx context.Context, s *Server) error {
 		}
 		defer resp.Body.Close()
 		if !a.Answered() {
-			return errors.New("there is an answer, and nobody noticed")
+			return errors.New("there is a response, and Answered is false")
 		}
 		_, err = io.Copy(io.Discard, resp.Body)
 		return err
@@ -108,7 +108,7 @@ func TestEnd(t *testing.T) {
 	}
 	<-s.Done()
 	if _, err := Connect(t.Context(), connect(web.Listener.Addr().String()), false); err == nil {
-		t.Error("there is nobody to connect to")
+		t.Error("connected to a server that is closed")
 	}
 }
 

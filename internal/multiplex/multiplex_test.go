@@ -115,7 +115,7 @@ func TestNotExecutedIsCertain(t *testing.T) {
 }
 
 // A caller that gives up does not wait, and its response is dropped.
-func TestGivingUp(t *testing.T) {
+func TestCallerGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, far := pipe()
 		defer c.Close()
@@ -147,7 +147,7 @@ func TestGivingUp(t *testing.T) {
 
 // While a megabyte waits to be written, further callers wait for room, and a caller that gives
 // up has sent nothing. If the peer reads nothing, the connection ends.
-func TestRoom(t *testing.T) {
+func TestFullQueueWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, far := pipe()
 		defer far.Close()

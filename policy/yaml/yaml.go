@@ -55,7 +55,7 @@ func JSON(text []byte) ([]byte, error) {
 		return nil, fmt.Errorf("policy: %w", err)
 	}
 	if err := d.Decode(&more); !errors.Is(err, io.EOF) {
-		return nil, errors.New("policy: something follows its end")
+		return nil, errors.New("policy: text after the end of the document")
 	}
 	var out bytes.Buffer
 	for _, n := range doc.Content {

@@ -93,7 +93,7 @@ func TestParseRefuses(t *testing.T) {
 		"":                                     "empty",
 		"# nothing":                            "empty",
 		"default: [":                           "line 1",
-		"{}\n---\n{}":                          "follows its end",
+		"{}\n---\n{}":                          "after the end of the document",
 		"default: &a {}":                       "line 1: anchors",
 		"? default\n: *a":                      "unknown anchor",
 		"{default: &a {}, methods: {A.B: *a}}": "anchors",
