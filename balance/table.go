@@ -132,7 +132,7 @@ func (t *Table) statsLocked(in *tandem.Instance, now time.Duration) *Stats {
 		t.known[in.ID] = k
 		if t.began {
 			k.listed.Store(int64(now))
-		} else if !in.Started.IsZero() { // it was there before us
+		} else if !in.Started.IsZero() { // it was there before this client
 			k.listed.Store(int64(now - max(0, t.world.since(in.Started))))
 		}
 	case k.incarnation != in.Incarnation || !k.started.Equal(in.Started): // another process: its Stats begin again

@@ -133,7 +133,7 @@ func (c *Client) attemptLater(p *postponed, n int) {
 const mostFailbackPause = 5 * time.Minute
 
 // failbackPause doubles with each attempt, and is up to a half shorter or
-// longer, so that calls that failed together do not come back together.
+// longer, so that calls that failed together are not retried together.
 func (c *Client) failbackPause(n int) time.Duration {
 	d := mostFailbackPause
 	if n < 20 {

@@ -25,7 +25,7 @@ const (
 	Failback = tandem.Failback
 	// Broadcast makes the call at every instance: see [WithBroadcast].
 	Broadcast = tandem.Broadcast
-	// Fork makes the call at several instances, and the first answer wins: see
+	// Fork makes the call at several instances, and the first response wins: see
 	// [WithFork].
 	Fork = tandem.Fork
 	// Backup is Failover that also makes a second attempt, at another instance,
