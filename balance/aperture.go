@@ -9,30 +9,29 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Aperture returns the policy that leaves a client a part of the instances, as
-// [Subset] does, but so that all of them have equally many clients: Finagle's
-// deterministic aperture. It needs to know how many clients there are, and which of
-// them this is, from 0 to clients-1: the ordinal of a stateful set, for example. A
-// larger ordinal counts as its remainder.
+// Aperture returns the policy that limits a client to a part of the instances, as [Subset]
+// does, but so that all instances have equally many clients: Finagle's deterministic aperture.
+// clients is how many clients there are, and ordinal which of them this is, from 0 to
+// clients-1: the ordinal of a stateful set, for example. A larger ordinal counts as its
+// remainder.
 //
-// Clients and instances lie around two equal rings, instances in the order of their
-// IDs and as broad as their weight. A client's aperture begins where it lies and is
-// so many clients broad that it covers the least number of instances or a little
-// more. Where it covers an instance partly, that gets so much less of the client's
-// calls. Every place of the ring has the same number of clients: a list or a number
-// of clients that is wrong for a moment costs evenness, nothing else. When an
-// instance comes or goes, the borders of all apertures shift a little: among 100, a
-// client makes about two new connections, where [Subset] makes 0.2.
+// Clients and instances lie around two equal rings, instances in the order of their IDs and as
+// wide as their weight. A client's aperture begins at its place and is so many clients wide
+// that it covers the least number of instances or a little more. An instance that it covers
+// partly gets that part of its calls from the client. Every place of the ring has the same
+// number of clients: a list or a number of clients that is wrong for a moment only makes the
+// load uneven. When an instance comes or goes, the borders of all apertures shift a little:
+// among 100 instances, a client makes about two new connections, where [Subset] makes 0.2.
 //
-// What next picks is drawn again with the probability that the instance is not
-// covered, a few times: policies that stay with an instance, by a call's key for
-// example, go there in any case. Finagle's least number is 12.
+// What next picks is drawn again with the probability that the instance is not covered, a few
+// times: policies that stay with an instance, by a call's key for example, use it in any case.
+// Finagle's least number is 12.
 func Aperture(ordinal, clients, least int, next Policy) Policy {
 	clients = min(max(1, clients), maxClients)
 	return aperture{wrapper{next}, int64(((ordinal % clients) + clients) % clients), int64(clients), int64(min(max(1, least), maxClients))}
 }
 
-// maxClients keeps the ring's length in 64 bits.
+// maxClients bounds the ring's length to 64 bits.
 const maxClients = 1_000_000
 
 type aperture struct {
@@ -75,8 +74,8 @@ func (p aperture) Build(nodes []*Node) Picker {
 	return a
 }
 
-// cover returns which part of each node the aperture covers. The ring is as long
-// as there are clients times the weight of all nodes, so that all is whole numbers.
+// cover returns which part of each node the aperture covers. The length of the ring is the
+// number of clients times the weight of all nodes, so that all numbers are whole.
 func (p aperture) cover(nodes []*Node) map[*Node]float64 {
 	covered := make(map[*Node]float64, len(nodes))
 	if len(nodes) == 0 {
@@ -89,7 +88,7 @@ func (p aperture) cover(nodes []*Node) map[*Node]float64 {
 		client += int64(n.Weight())
 	}
 	ring := client * p.clients
-	// As many clients as have the breadth of the least number of nodes.
+	// The smallest number of clients whose width covers the least number of nodes.
 	breadth := min((p.least*p.clients+int64(len(nodes))-1)/int64(len(nodes)), p.clients)
 	from := p.ordinal * client
 	to := from + breadth*client
@@ -125,7 +124,7 @@ func (p *aperturePicker) Pick(call *tandem.Call, usable func(*Node) bool) *Node 
 	return n
 }
 
-// Explain's scores are which part of an instance the client has.
+// Explain's scores are which part of an instance the client covers.
 func (p *aperturePicker) Explain(call *tandem.Call, usable func(*Node) bool, e *Explanation) {
 	at := len(e.Steps)
 	p.subsetPicker.Explain(call, usable, e)
@@ -145,11 +144,11 @@ func (p *aperturePicker) Explain(call *tandem.Call, usable func(*Node) bool, e *
 // thinTries is how often thin draws.
 const thinTries = 8
 
-// thin takes what a picker picks with the probability that share returns for it,
-// else it picks again; in the end, what had the largest share. So nodes get less
-// without the picker knowing, and no call waits for anything. If insist, a picker that
-// comes back to a node that was not taken, as it prefers it to all others perhaps, is
-// asked for another one; the shares are then no longer exact.
+// thin takes the node that a picker picks with the probability that share returns for it, else
+// it picks again; after thinTries it takes the node with the largest share. So nodes get fewer
+// calls, and neither the picker nor the call is delayed. If insist, a picker that picks a
+// refused node again, as it may prefer it to all others, is made to pick another one; the
+// shares are then no longer exact.
 func thin(p Picker, call *tandem.Call, usable func(*Node) bool, insist bool, share func(*Node) float64) *Node {
 	var best *Node
 	var refused [thinTries]*Node
@@ -175,11 +174,11 @@ func thin(p Picker, call *tandem.Call, usable func(*Node) bool, insist bool, sha
 	return best
 }
 
-// besides returns what is usable and not refused. It is apart from thin so that only
-// who needs it pays for the copy.
+// besides returns a function that is usable but for the refused nodes. It is apart from thin so
+// that only its callers copy the array.
 func besides(refused [thinTries]*Node, usable func(*Node) bool) func(*Node) bool {
 	return func(n *Node) bool { return !slices.Contains(refused[:], n) && usable(n) }
 }
 
-// drawnID is the ID of a client that has none.
+// drawnID returns a random ID for a client that has none.
 func drawnID() string { return fmt.Sprintf("%016x", (*World)(nil).random()) }

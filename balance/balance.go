@@ -1,7 +1,6 @@
-// Package balance chooses an instance for each call. A [Policy] turns a list
-// of nodes into a [Picker]; what is known about a node lives in its [Stats],
-// outside the pickers, so a change of the list loses nothing. A [Table] keeps
-// the three together for a client.
+// Package balance chooses an instance for each call. A [Policy] turns a list of nodes into a
+// [Picker]. The [Stats] of a node are kept outside the pickers, so they survive a change of the
+// list. A [Table] keeps the policy, the list and the Stats of a client.
 package balance
 
 import (
@@ -12,22 +11,22 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Policy makes pickers. It is a value; one may serve many clients. One that changes
-// what another does embeds it, as a Policy, and has a Build of its own.
+// Policy makes pickers. It is a value; one may serve many clients. A policy that changes what
+// another policy does embeds that one, as a Policy, and has a Build of its own.
 type Policy interface {
 	Name() string
-	// Needs says what the policy wants to be given, and what it leaves out.
+	// Needs returns what the policy needs from the client and the [Table] that use it.
 	Needs() Needs
-	// Build returns a picker over the nodes, which it may keep but not
-	// change. There may be none. It is called on every change of the list.
+	// Build returns a picker over the nodes, which it may keep but not change. nodes may be
+	// empty. Build is called on every change of the list.
 	Build(nodes []*Node) Picker
 }
 
-// Picker chooses. It is safe for concurrent use and takes no lock.
+// Picker chooses a node for each call. It is safe for concurrent use and takes no lock.
 type Picker interface {
-	// Pick returns a node for the call for which usable is true, or nil when
-	// there is none. The middle above has put the call's pin, its exclusions
-	// and the node's health into usable. Pick must not keep the call.
+	// Pick returns a node for the call for which usable is true, or nil if there is none.
+	// usable takes the call's pin, its exclusions and the node's health into account. Pick must
+	// not keep the call.
 	Pick(call *tandem.Call, usable func(*Node) bool) *Node
 }
 
@@ -35,13 +34,13 @@ type Picker interface {
 type Node struct {
 	Instance tandem.Instance
 	Stats    *Stats // shared by every Node of the same instance ID
-	world    *World // nil: the process's clock and chance
+	world    *World // source of time and random numbers; nil: the process's
 
-	memories *memories // of the table; nil for a node of none
+	memories *memories // of the table; nil for a node that belongs to none
 }
 
-// Weight returns the instance's weight, 100 unless it names one, and always
-// one that is valid: from 1 to [tandem.MaxWeight].
+// Weight returns the instance's weight, or 100 if it has none; always valid, from 1 to
+// [tandem.MaxWeight].
 func (n *Node) Weight() int {
 	if n.Instance.Weight == 0 {
 		return tandem.DefaultWeight
@@ -49,21 +48,21 @@ func (n *Node) Weight() int {
 	return min(max(n.Instance.Weight, 1), tandem.MaxWeight)
 }
 
-// Stats is what one client knows about one instance; while that is the only one
-// it is not kept. Its methods are atomic and safe for concurrent use.
+// Stats are what one client knows about one instance; they are not kept while that is its only
+// one. Its methods are atomic and safe for concurrent use.
 type Stats struct {
 	begun    atomic.Uint64
 	ended    atomic.Uint64
 	failures atomic.Uint64
 	latency  atomic.Int64          // ns; moving average
 	highest  atomic.Uint64         // ns, a float64; see Peak. Its sign bit: see refusing
-	seen     atomic.Int64          // when highest was last brought up to date; later than now while it is held
-	listed   atomic.Int64          // since when it is known; see Listed
-	reported atomic.Uint64         // what came with the last reply; see Report
+	seen     atomic.Int64          // when highest was last updated; in the future while it is held
+	listed   atomic.Int64          // since when the instance is known; see Listed
+	reported atomic.Uint64         // from the last response; see Report
 	_        [cacheLine - 8*8]byte // so that two instances never share a line
 }
 
-// cacheLine is how many bytes processors keep apart from each other.
+// cacheLine is the size in bytes of a processor's cache line.
 const cacheLine = 64
 
 var processBegan = time.Now()
@@ -74,8 +73,8 @@ func Now() time.Duration { return time.Since(processBegan) }
 // Begin counts a call that starts.
 func (s *Stats) Begin() { s.begun.Add(1) }
 
-// Done counts a call that began at the instant began, by [Now], and has ended; 0
-// if that was not measured.
+// Done counts a call that has ended. began is when it began, by [Now]; 0 if that was not
+// measured.
 func (s *Stats) Done(began time.Duration, failed bool) {
 	var now time.Duration
 	if began != 0 {
@@ -102,17 +101,17 @@ func (s *Stats) DoneAt(began, now time.Duration, failed bool) {
 	}
 }
 
-// RefusedAt counts a call that the instance has refused at the instant now, by the
-// clock of a [World], since it has too much to do. To be refused quickly is not to be
-// served quickly: until the instance serves a call, policies that look at calls in
-// flight or latencies give it no more than an even share.
+// RefusedAt counts a call that the instance refused at the instant now, by the clock of a
+// [World], because it is overloaded. A quick refusal is no sign of a quick instance: until it
+// serves a call, policies that look at calls in flight or latencies give it no more than an
+// even share.
 func (s *Stats) RefusedAt(now time.Duration) {
 	s.hold(now)
 	s.ended.Add(1)
 }
 
-// hold notes that a call was refused, or failed at once, and keeps what is known of the
-// instance from fading until it has not been called for a while.
+// hold notes that a call was refused, or failed at once, and keeps the latency from fading
+// until the instance has had no calls for memoryTime.
 func (s *Stats) hold(now time.Duration) {
 	s.setRefusing(true)
 	s.seen.Store(int64(now + memoryTime))
@@ -121,14 +120,14 @@ func (s *Stats) hold(now time.Duration) {
 // refusingBit is the sign of Stats.highest, so that a pick reads both at once.
 const refusingBit = 1 << 63
 
-// refusing reports whether the last call that ended was refused or failed. An instance
-// that refuses its calls, or fails them at once, has none in flight, and a policy would
-// take it for the one that has the least to do.
+// refusing reports whether the last call that ended was refused or failed. An instance that
+// refuses its calls, or fails them at once, has none in flight, so a policy would take it for
+// the least loaded.
 func (s *Stats) refusing() bool { return s.highest.Load()&refusingBit != 0 }
 
 func (s *Stats) setRefusing(refusing bool) {
 	switch {
-	case refusing == s.refusing(): // which is usual, and writes nothing
+	case refusing == s.refusing(): // the usual case, which writes nothing
 	case refusing:
 		s.highest.Or(refusingBit)
 	default:
@@ -147,8 +146,8 @@ func (s *Stats) average(took time.Duration) {
 	s.latency.Store(old + (int64(took)-old)/8) // a lost race loses one sample of many
 }
 
-// Time constants with which bad times are forgotten, and with which everything is
-// that is known of an instance that nobody calls.
+// Time constants with which a peak falls to the average, and with which both fade while an
+// instance has no calls.
 const (
 	peakTime   = 2500 * time.Millisecond
 	memoryTime = 10 * time.Second
@@ -161,17 +160,16 @@ const (
 	newcomerCalls = 8
 )
 
-// faded is the latency of an instance of which nothing is known any more; 0 that of one
-// which has never answered.
+// faded is the latency of an instance whose latency has faded away; 0 is that of one that has
+// never answered.
 const faded = 1 // ns
 
-// failedLatency is what a call has to expect of an instance of which nothing is known
-// but that it failed.
+// failedLatency is the expected latency of an instance of which only a failed call is known.
 const failedLatency = time.Second
 
-// observe moves the peak: up at once, down as time goes by; of a newcomer it is the
-// lowest. A call that failed quickly says nothing about the latency; if it was the first,
-// it counts for a slow one.
+// observe updates the peak: it rises at once and falls with time; for a newcomer it is the
+// lowest sample. A call that failed quickly does not count; if it was the first, it counts as a
+// slow one.
 func (s *Stats) observe(now, took time.Duration, failed bool) {
 	old := s.peak()
 	sample, sign := float64(took), uint64(0)
@@ -198,15 +196,15 @@ func (s *Stats) isNewcomer(now time.Duration) bool {
 	return s.hardlyKnown() && listed != 0 && now-time.Duration(listed) < newcomerTime
 }
 
-// silent reports whether calls have ended and none of them says how quick it is.
+// silent reports whether calls have ended, but none of them gave a latency.
 func (s *Stats) silent() bool { return s.latency.Load() == 0 && s.ended.Load() > 0 }
 
 // hardlyKnown reports whether few calls have ended.
 func (s *Stats) hardlyKnown() bool { return s.ended.Load() <= newcomerCalls }
 
-// age lets latencies fade though no call has ended, the peak to the average and both
-// to nothing: what is avoided for being slow is tried again. While calls are in flight
-// they will tell, and one that never answers must not be taken for quick.
+// age lets latencies fade without calls, the peak to the average and both to nothing, so that
+// an instance that was avoided for being slow is tried again. While calls are in flight nothing
+// fades: an instance that never answers must not look quick.
 func (s *Stats) age(now time.Duration) {
 	if int64(now)-s.seen.Load() < int64(peakTime)/100 || s.InFlight() > 0 {
 		return
@@ -226,7 +224,7 @@ func (s *Stats) age(now time.Duration) {
 	s.seen.Store(int64(now))
 }
 
-// fades returns what is left of 1 since the peak was brought up to date.
+// fades returns what is left of 1 since the peak was last updated, with that time constant.
 func (s *Stats) fades(now, constant time.Duration) float64 {
 	since := max(0, int64(now)-s.seen.Load())
 	return math.Exp(-float64(since) / float64(constant))
@@ -234,14 +232,14 @@ func (s *Stats) fades(now, constant time.Duration) float64 {
 
 func (s *Stats) peak() float64 { return math.Float64frombits(s.highest.Load() &^ refusingBit) }
 
-// signedPeak is peak, below 0 or -0 while the instance is refusing.
+// signedPeak is peak, negative or -0 while the instance is refusing.
 func (s *Stats) signedPeak() float64 { return math.Float64frombits(s.highest.Load()) }
 
-// Peak returns the latency that a call has to expect, with a memory for bad
-// times: it rises to the latency of a slower call at once and falls towards those
-// of quicker ones, or without calls towards [Stats.Latency], with a time constant of
-// 2.5 s. In the first five seconds of an instance that is new to the list, it is the
-// latency of the quickest of its first eight calls. It is 0 before the first.
+// Peak returns the latency that a call must expect. It rises to the latency of a slower call at
+// once, and falls towards those of quicker calls, or without calls towards [Stats.Latency],
+// with a time constant of 2.5 s. In the first five seconds of an instance that is new to the
+// list, it is the latency of the quickest of its first eight calls. It is 0 before the first
+// call.
 func (s *Stats) Peak() time.Duration { return time.Duration(s.peak()) }
 
 // InFlight returns the number of calls that have begun and not ended.
@@ -250,16 +248,15 @@ func (s *Stats) InFlight() int64 {
 	return int64(s.begun.Load() - ended) //nolint:gosec // small
 }
 
-// Latency returns the moving average of successful calls, 0 before the first. Where a
-// policy looks at an instance without calls, it fades with a time constant of 10 s.
+// Latency returns the moving average of successful calls, 0 before the first. While the
+// instance has no calls, and a policy looks at it, it fades with a time constant of 10 s.
 func (s *Stats) Latency() time.Duration { return time.Duration(s.latency.Load()) }
 
 // Calls returns how many calls ended, and how many of them failed.
 func (s *Stats) Calls() (ended, failed uint64) { return s.ended.Load(), s.failures.Load() }
 
-// Listed returns since when, by [Now], a [Table] has known the instance as it is
-// now: since it was first listed, or was listed again with another incarnation or
-// after a minute's absence. For those of the first list, which the client did not
-// see coming, it is when they say that they were started. It is 0 when that is not
-// known.
+// Listed returns since when, by [Now], a [Table] has known the instance: since it was first
+// listed, or was listed again with another incarnation or after a minute's absence. For
+// instances of the first list it is when they were started, as they report it. It is 0 if that
+// is not known.
 func (s *Stats) Listed() time.Duration { return time.Duration(s.listed.Load()) }

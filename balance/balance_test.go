@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// policies are those that every test of all policies runs with. Those that take
-// another one here have nothing to do of their own.
+// policies are all policies, for tests of all of them. Those that wrap another have no effect
+// of their own here.
 func policies() []Policy {
 	return []Policy{
 		Random(), RoundRobin(), P2C(), RingHash(), Maglev(), JumpHash(), LeastInFlight(), ShortestLatency(), LeastReported(), LeastLoaded(),
@@ -47,8 +47,8 @@ func count(p Picker, n int, usable func(*Node) bool) map[string]int {
 	return counts
 }
 
-// fits reports whether counts are what chance makes of shares: Pearson's
-// chi-square, with room for one false alarm in about a billion.
+// fits checks that counts are a sample of shares: Pearson's chi-square, with one false alarm in
+// about a billion.
 func fits(t *testing.T, counts map[string]int, share map[string]float64) {
 	t.Helper()
 	total, sum := 0, 0.0
@@ -70,7 +70,7 @@ func fits(t *testing.T, counts map[string]int, share map[string]float64) {
 	}
 }
 
-// shares returns what part of the weight each of the nodes has.
+// shares returns each node's part of the weight.
 func shares(nodes []*Node, usable func(*Node) bool) map[string]float64 {
 	total := 0
 	share := map[string]float64{}
@@ -116,7 +116,7 @@ func TestDistribution(t *testing.T) {
 	}
 }
 
-// The calls of nodes that are not usable go to all others, not to the next.
+// The calls of unusable nodes go to all others, not to the next one.
 func TestUnusableNodesAreSpread(t *testing.T) {
 	for _, p := range policies() {
 		for name, usable := range map[string]func(*Node) bool{
@@ -125,15 +125,14 @@ func TestUnusableNodesAreSpread(t *testing.T) {
 		} {
 			t.Run(p.Name()+" "+name, func(t *testing.T) {
 				nodes := weighted(make([]int, 10)...)
-				// Few enough picks that the small bias left is not seen.
+				// Few enough picks for the small remaining bias not to show.
 				fits(t, count(p.Build(nodes), 20_000, usable), shares(nodes, usable))
 			})
 		}
 	}
 }
 
-// The last usable node is found, wherever it is; when there is none, that is
-// found too.
+// The last usable node is found, wherever it is; if there is none, Pick returns nil.
 func TestPickFindsTheLast(t *testing.T) {
 	for _, p := range policies() {
 		for _, weights := range [][]int{make([]int, 100), append(make([]int, 99), 1)} {
@@ -179,7 +178,7 @@ func TestPickConcurrently(t *testing.T) {
 				wg.Go(func() {
 					for range 1000 {
 						if picker.Pick(nil, all) == nil {
-							t.Error("nobody")
+							t.Error("no node picked")
 						}
 					}
 				})
@@ -189,7 +188,7 @@ func TestPickConcurrently(t *testing.T) {
 	}
 }
 
-// A round has every node exactly as often as its weight says.
+// In a round every node has as many turns as its weight.
 func TestRoundRobinIsExact(t *testing.T) {
 	for _, tc := range []struct {
 		weights []int
@@ -213,7 +212,7 @@ func TestRoundRobinIsExact(t *testing.T) {
 	}
 }
 
-// The turns of a heavy node don't come in a row.
+// The turns of a heavy node are not in a row.
 func TestRoundRobinIsSmooth(t *testing.T) {
 	picker := RoundRobin().Build(weighted(5, 1, 1, 1, 1, 1))
 	in, longest := 0, 0
@@ -230,7 +229,7 @@ func TestRoundRobinIsSmooth(t *testing.T) {
 	}
 }
 
-// No turn is taken twice, and those who pick at the same time leave few out.
+// No turn is taken twice, and concurrent picks skip few.
 func TestTurnsAreTakenOnce(t *testing.T) {
 	const goroutines, each = 4, 10_000
 	var count turns
@@ -256,8 +255,9 @@ func TestTurnsAreTakenOnce(t *testing.T) {
 	}
 }
 
-// Who has met another at the count takes many turns at once for a while, and then one.
-func TestTurnsApart(t *testing.T) {
+// After a conflict with another processor a cursor takes many turns at once for a while, then
+// one again.
+func TestTurnsAfterConflict(t *testing.T) {
 	var count turns
 	c := &cursor{apart: 2}
 	for i, want := range []uint32{cursorTurns, 2 * cursorTurns, 2*cursorTurns + 1} {
@@ -279,7 +279,7 @@ func TestRoundRobinBeginsAnywhere(t *testing.T) {
 	}
 }
 
-// Whatever the weights, a round is bounded and everybody has a turn.
+// For all weights a round is bounded and every node has a turn.
 func TestTurnsAreBounded(t *testing.T) {
 	for _, weights := range [][]int{
 		{10_000, 1},
@@ -326,7 +326,7 @@ func TestStats(t *testing.T) {
 		if s.Latency() != 80*time.Millisecond || s.Peak() != 80*time.Millisecond {
 			t.Errorf("first latency %v, peak %v", s.Latency(), s.Peak())
 		}
-		call(time.Millisecond, true) // a quick failure says nothing about either
+		call(time.Millisecond, true) // a quick failure changes neither
 		if s.Latency() != 80*time.Millisecond || s.Peak() != 80*time.Millisecond {
 			t.Errorf("after a failure: latency %v, peak %v", s.Latency(), s.Peak())
 		}
@@ -341,7 +341,7 @@ func TestStats(t *testing.T) {
 	})
 }
 
-// sleepCalls makes calls one after the other that take so long.
+// sleepCalls makes n calls one after the other, each of that duration.
 func sleepCalls(s *Stats, n int, took time.Duration, failed bool) {
 	for range n {
 		s.Begin()
@@ -351,9 +351,9 @@ func sleepCalls(s *Stats, n int, took time.Duration, failed bool) {
 	}
 }
 
-// The peak is at a slow call's latency at once. It is forgotten with a time constant
-// of 2.5 s by quicker calls, and down to the average without any; the average, and a
-// peak without one, with one of ten seconds.
+// The peak rises to a slow call's latency at once. It falls with a time constant of 2.5 s
+// towards quicker calls, and towards the average without any; the average, and a peak without
+// one, fade with one of ten seconds.
 func TestPeak(t *testing.T) {
 	idle := func(d time.Duration) func(*Stats) {
 		return func(s *Stats) {
@@ -369,7 +369,7 @@ func TestPeak(t *testing.T) {
 	}{
 		"quicker calls": {nil, func(s *Stats) { sleepCalls(s, 250, 10*time.Millisecond, false) }, 0.374}, // 1/e, and of 10 ms the rest
 		"no calls":      {nil, idle(memoryTime), 0.368},
-		// The average stays at 10 ms: the slow call has failed.
+		// The average stays at 10 ms, as the slow call has failed.
 		"no calls after quick ones": {func(s *Stats) { sleepCalls(s, 1, 10*time.Millisecond, false) }, idle(peakTime), 0.291},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -389,8 +389,7 @@ func TestPeak(t *testing.T) {
 	}
 }
 
-// What is known of an instance that is new to the list is the quickest of its first
-// calls, for as long as it is new.
+// The peak of a new instance is the latency of the quickest of its first calls.
 func TestPeakOfANewcomer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := NewTable(P2C())
@@ -398,7 +397,7 @@ func TestPeakOfANewcomer(t *testing.T) {
 		table.Update(instances("a", "b"))
 		a, b := table.Nodes()[0].Stats, table.Nodes()[1].Stats
 		for _, s := range []*Stats{a, b} {
-			sleepCalls(s, 1, time.Microsecond, true) // says nothing
+			sleepCalls(s, 1, time.Microsecond, true) // does not count
 			sleepCalls(s, 2, 50*time.Millisecond, false)
 			sleepCalls(s, 1, 10*time.Millisecond, false)
 			sleepCalls(s, 4, 20*time.Millisecond, false)

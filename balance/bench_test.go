@@ -35,13 +35,13 @@ func benchmarkPick(b *testing.B, p Policy, nodes []*Node) {
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			if picker.Pick(call, usable) == nil {
-				b.Error("nobody")
+				b.Error("no node picked")
 			}
 		}
 	})
 }
 
-// What a policy costs where it has something to do.
+// BenchmarkPickBusy is the cost of policies under conditions in which they have work to do.
 func BenchmarkPickBusy(b *testing.B) {
 	nodes := zones(10, 60, 30)
 	for i, n := range nodes {
@@ -54,7 +54,7 @@ func BenchmarkPickBusy(b *testing.B) {
 		call   *tandem.Call
 	}{
 		"route":      {Route(P2C()), &tandem.Call{Route: route}},
-		"zone":       {Zone("a", P2C()), nil}, // a third of the calls stays
+		"zone":       {Zone("a", P2C()), nil}, // a third of the calls stay
 		"aperture":   {Aperture(3, 7, 12, P2C()), nil},
 		"slow_start": {SlowStart(time.Hour, P2C()), nil}, // all are new
 		"sticky":     {Sticky(P2C()), &tandem.Call{HashKey: "user-1234"}},
@@ -65,14 +65,15 @@ func BenchmarkPickBusy(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if picker.Pick(bench.call, all) == nil {
-					b.Fatal("nobody")
+					b.Fatal("no node picked")
 				}
 			}
 		})
 	}
 }
 
-// Reports of load change the list each minute, and most policies don't care.
+// BenchmarkReports is a list that changes only in its reports of load, which most policies
+// ignore.
 func BenchmarkReports(b *testing.B) {
 	table, list := NewTable(RingHash()), named(0, 1000)
 	table.Update(list)
@@ -82,7 +83,7 @@ func BenchmarkReports(b *testing.B) {
 	}
 }
 
-// Building happens on every change of the list.
+// BenchmarkBuild is the cost of a change of the list.
 func BenchmarkBuild(b *testing.B) {
 	weights := make([]int, 1000)
 	for i := range weights {
@@ -98,7 +99,7 @@ func BenchmarkBuild(b *testing.B) {
 	}
 }
 
-// Two processors that count calls of neighbouring instances.
+// BenchmarkStats is two processors that count calls of neighbouring instances.
 func BenchmarkStats(b *testing.B) {
 	nodes := weighted(make([]int, 2)...)
 	next := RoundRobin().Build(nodes)

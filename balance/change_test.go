@@ -9,7 +9,7 @@ import (
 )
 
 // Reports of load build no pickers of policies that don't look at them.
-func TestTableRebuildsForAReason(t *testing.T) {
+func TestReportsBuildNoPickers(t *testing.T) {
 	full := func() []tandem.Instance {
 		return []tandem.Instance{{
 			ID: "a", Endpoints: []tandem.Endpoint{{Transport: "tcp", Address: "x"}}, Services: []string{"S"}, Weight: 7, Version: "1",
@@ -55,7 +55,7 @@ func TestTableRebuildsForAReason(t *testing.T) {
 	}
 }
 
-// counting counts the pickers of a policy, of which it knows what that says.
+// counting counts the pickers that a policy builds.
 type counting struct {
 	Policy
 	count *int
@@ -66,8 +66,8 @@ func (c counting) Build(nodes []*Node) Picker {
 	return c.Policy.Build(nodes)
 }
 
-// Wrappers say of themselves what the policy after them says.
-func TestWrappersSpeakForTheNext(t *testing.T) {
+// Wrapping policies return the Needs of the policy that they wrap.
+func TestWrappersPassOnNeeds(t *testing.T) {
 	for _, wrap := range []func(Policy) Policy{
 		func(p Policy) Policy { return Route(p) },
 		func(p Policy) Policy { return Zone("z", p) },

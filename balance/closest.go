@@ -10,17 +10,16 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// asClose is how much farther than the closest instance of a group others of it
-// may be, in km. Light in a fibre takes half a millisecond for it and back.
+// asClose is how much farther than the closest instance of a group the others may be, in km.
+// Light in a fibre takes half a millisecond there and back.
 const asClose = 50
 
-// Closest returns the policy that prefers the instances that are closest to a
-// position on earth, by the great-circle distance (haversine formula, R. W.
-// Sinnott, "Virtues of the Haversine", 1984). Instances that are at most 50 km
-// farther than the closest are as close as that one, and next chooses among them.
-// Only when none of them is usable do those that are next get the call. Instances
-// whose position is not known come last. If position is no place on earth, all
-// are as far.
+// Closest returns the policy that prefers the instances that are closest to a position on
+// earth, by the great-circle distance (haversine formula, R. W. Sinnott, "Virtues of the
+// Haversine", 1984). Instances that are at most 50 km farther than the closest form a group
+// with it, in which next chooses. Only if no instance of a group is usable does the call go to
+// the next group. Instances without a known position come last. If position is not a place on
+// earth, all instances are in one group.
 func Closest(position tandem.Position, next Policy) Policy {
 	return closest{wrapper{next}, position}
 }
@@ -33,7 +32,7 @@ type closest struct {
 
 func (p closest) Name() string { return p.named("closest") }
 
-// Needs narrows each group of instances that are as close.
+// Needs narrows each group.
 func (p closest) Needs() Needs {
 	next := p.next.Needs()
 	own := next
@@ -66,7 +65,7 @@ func (p closest) Build(nodes []*Node) Picker {
 	return picker
 }
 
-// groups returns the nodes that are as close, the closest first.
+// groups returns the nodes in groups of about the same distance, the closest first.
 func (p closest) groups(nodes []*Node) (groups [][]*Node) {
 	sorted := slices.Clone(nodes)
 	slices.SortStableFunc(sorted, func(a, b *Node) int {
@@ -84,11 +83,11 @@ func (p closest) groups(nodes []*Node) (groups [][]*Node) {
 	return groups
 }
 
-// earthRadius is the mean one, in km.
+// earthRadius is the mean radius, in km.
 const earthRadius = 6371.0088
 
-// distance returns the way from a position to a node, in km; +Inf when one of the
-// positions is not known.
+// distance returns the distance from a position to a node, in km; +Inf if one of the positions
+// is not known.
 func distance(from tandem.Position, n *Node) float64 {
 	to := n.Instance.Position
 	if to == nil || !onEarth(from) || !onEarth(*to) {

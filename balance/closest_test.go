@@ -8,7 +8,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Places, and how far they are from Berlin as the tables of distances say.
+// Places, with their distance from Berlin by published tables.
 var (
 	berlin    = tandem.Position{Latitude: 52.52, Longitude: 13.405}
 	potsdam   = tandem.Position{Latitude: 52.4, Longitude: 13.066}    // 27 km
@@ -43,7 +43,7 @@ func TestDistance(t *testing.T) {
 	}
 }
 
-// around returns nodes in Berlin, around it, and nowhere.
+// around returns nodes in Berlin, near it, far away, and without a position.
 func around() []*Node {
 	nodes := tagged("tokyo", "nowhere1", "paris", "potsdam", "berlin", "nowhere2")
 	for id, place := range map[int]tandem.Position{0: tokyo, 2: paris, 3: potsdam, 4: berlin} {

@@ -8,9 +8,9 @@ import (
 	"github.com/tandem-rpc/tandem/balance"
 )
 
-// Spare is a policy of one's own round another: that chooses among the first half of the
-// list, and the other half is spare. It embeds the other as a Policy, so it is asked for
-// what that needs, and its connections are those of that one.
+// Spare is a custom policy that wraps another: that one chooses among the first half of the
+// list, and the other half is spare. It embeds the other as a Policy, so it has its Needs, and
+// its connections are those of that one.
 type Spare struct {
 	balance.Policy
 
@@ -20,20 +20,20 @@ type Spare struct {
 // spared counts the calls of one client that went to the spare half.
 type spared struct{ calls atomic.Int64 }
 
-// NewSpare returns the policy round next.
+// NewSpare returns the policy that wraps next.
 func NewSpare(next balance.Policy) Spare { return Spare{next, new(spared)} }
 
-// Name names both.
+// Name returns the names of both.
 func (s Spare) Name() string { return "spare(" + s.Policy.Name() + ")" }
 
-// Needs adds to what the other one needs: whom it prefers does not depend on load.
+// Needs adds to the Needs of the other one: its preference does not depend on load.
 func (s Spare) Needs() balance.Needs {
 	n := s.Policy.Needs()
 	n.Prefers = true
 	return n
 }
 
-// Build makes a picker for each half. The count lasts when the list changes.
+// Build makes a picker for each half. The count is kept when the list changes.
 func (s Spare) Build(nodes []*balance.Node) balance.Picker {
 	half := (len(nodes) + 1) / 2
 	count := balance.Remembered(nodes, s.key, func() *spared { return new(spared) })
@@ -46,7 +46,7 @@ type sparePicker struct {
 	main, spare balance.Picker
 }
 
-// Pick goes to the spare half when nobody else can.
+// Pick uses the spare half if no node of the first is usable.
 func (p *sparePicker) Pick(call *tandem.Call, usable func(*balance.Node) bool) *balance.Node {
 	if n := p.main.Pick(call, usable); n != nil {
 		return n
@@ -87,8 +87,8 @@ func ExamplePolicy() {
 	// roundrobin [a b] map[]
 }
 
-// A policy of one's own round one of this package, inside of another: what the
-// innermost narrows and needs holds for the whole.
+// A custom policy wraps one of this package, inside of another: the Needs of the innermost
+// apply to the whole.
 func ExampleNeeds() {
 	policy := balance.Route(NewSpare(balance.Subset(2, "me", balance.P2C())))
 	needs := policy.Needs()
@@ -97,7 +97,7 @@ func ExampleNeeds() {
 	// Output: true true 2
 }
 
-// Two clients with the same policy remember apart, and a new list forgets nothing.
+// Two clients with the same policy have separate memories, which a new list does not clear.
 func ExampleRemembered() {
 	policy := NewSpare(balance.Random())
 	a, b := balance.NewTable(policy), balance.NewTable(policy)

@@ -69,7 +69,7 @@ func ExampleP2C() {
 	// Output: quick
 }
 
-// Calls with equal keys go to the same instance, from every client.
+// Calls of all clients with equal keys go to the same instance.
 func ExampleRingHash() {
 	nodes := func(ids ...string) (list []*balance.Node) {
 		for _, id := range ids {
@@ -88,7 +88,7 @@ func ExampleRingHash() {
 	// clara true
 }
 
-// Whoever makes a call tells the node's Stats; policies may look at them.
+// A client records its calls in the node's Stats, which policies use.
 func ExampleStats() {
 	var s balance.Stats
 	s.Begin()
@@ -101,7 +101,7 @@ func ExampleStats() {
 	// 0 8ms 8ms
 }
 
-// Maglev and JumpHash keep a key's calls together as RingHash does.
+// Maglev and JumpHash send a key's calls to one instance as RingHash does.
 func ExampleMaglev() {
 	for _, policy := range []balance.Policy{balance.Maglev(), balance.JumpHash()} {
 		table := balance.NewTable(policy)
@@ -135,8 +135,8 @@ func ExampleShortestLatency() {
 	// Output: quick
 }
 
-// Since when an instance is listed is when it says that it was started, for those
-// that were there before the client.
+// An instance that was there before the client counts as listed since it was started, as it
+// reports that.
 func ExampleStats_Listed() {
 	table := balance.NewTable(balance.Random())
 	table.Update([]tandem.Instance{{ID: "a", Started: time.Now().Add(-time.Hour)}})

@@ -11,7 +11,7 @@ import (
 	"github.com/tandem-rpc/tandem/balance"
 )
 
-// calls makes a hundred calls and says who got some.
+// calls makes a hundred calls and returns the instances that got some.
 func calls(table *balance.Table, call *tandem.Call) string {
 	ids := map[string]bool{}
 	for range 100 {
@@ -22,8 +22,8 @@ func calls(table *balance.Table, call *tandem.Call) string {
 	return strings.Join(slices.Sorted(maps.Keys(ids)), " ")
 }
 
-// Policies are put together: the zone's instances of the wanted version, new ones
-// slowly, and of these the one with the lower load.
+// Policies are combined: the zone's instances of the wanted version, new ones with a growing
+// share, and of these the one with the lower load.
 func ExampleRoute() {
 	policy := balance.Route(balance.Zone("eu-1", balance.SlowStart(30*time.Second, balance.P2C())))
 	table := balance.NewTable(policy)
@@ -65,14 +65,14 @@ func ExampleClosest() {
 	// Output: melbourne
 }
 
-// A hundred instances, and connections to ten.
+// A client of a hundred instances connects to ten.
 func ExampleSubset() {
 	var list []tandem.Instance
 	for i := range 100 {
 		list = append(list, tandem.Instance{ID: fmt.Sprint("server-", i)})
 	}
 	policy := balance.Subset(10, "client-7", balance.P2C())
-	fmt.Println(len(policy.Needs().Narrow(list))) // clients ask for this
+	fmt.Println(len(policy.Needs().Narrow(list))) // clients connect to these
 	// Output: 10
 }
 
@@ -94,7 +94,7 @@ func ExampleAperture() {
 	// 3 server-6 server-7
 }
 
-// An instance that was just listed gets a tenth of its share at first.
+// A new instance gets a tenth of its share at first.
 func ExampleSlowStart() {
 	table := balance.NewTable(balance.SlowStart(time.Minute, balance.RoundRobin()))
 	table.Update([]tandem.Instance{{ID: "old"}})
@@ -107,7 +107,7 @@ func ExampleSlowStart() {
 	// Output: true true
 }
 
-// With aggression 2 it has more: a third after a ninth of the time.
+// With aggression 2 a new instance gets more at first: a third after a ninth of the time.
 func ExampleSlowStartCurve() {
 	policy := balance.SlowStartCurve(90*time.Second, 2, balance.P2C())
 	table := balance.NewTable(policy)
@@ -127,7 +127,7 @@ func ExampleSticky() {
 	// Output: true
 }
 
-// Three times the calls of the other: a quarter of the new ones.
+// An instance with three times the calls of another gets a quarter of the new ones.
 func ExampleLeastReported() {
 	now := time.Now()
 	table := balance.NewTable(balance.LeastReported())
@@ -139,7 +139,7 @@ func ExampleLeastReported() {
 	// Output: map[busy:1.5 idle:0.5]
 }
 
-// A client that makes a call tells the node's Stats what the reply says.
+// A client that makes a call records the load in the response in the node's Stats.
 func ExampleLeastLoaded() {
 	table := balance.NewTable(balance.LeastLoaded())
 	table.Update([]tandem.Instance{{ID: "a"}, {ID: "b"}})
@@ -154,7 +154,7 @@ func ExampleLeastLoaded() {
 	// b
 }
 
-// Why does a call go there?
+// Explain shows why a call goes to an instance.
 func ExampleTable_Explain() {
 	table := balance.NewTable(balance.Route(balance.Zone("east", balance.RoundRobin())))
 	table.Update([]tandem.Instance{

@@ -6,31 +6,31 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Explanation is why a call would go where it goes: what each policy kept of the
-// list, from the outermost to the one that chooses.
+// Explanation says why a call would go to an instance: what each policy kept of the list, from
+// the outermost policy to the one that chooses.
 type Explanation struct {
 	Steps []Step `json:"steps"`
 }
 
-// Step is what one policy makes of the instances that the one before has left.
-// Where that has several pickers, one for each zone for example, each adds its
-// own steps, in the order in which they are asked.
+// Step is what one policy kept and dropped of the instances that the one before has kept. A
+// policy with several pickers, one for each zone for example, is followed by the steps of each,
+// in the order in which they are asked.
 type Step struct {
 	Policy  string             `json:"policy"`
 	Kept    []string           `json:"kept"`             // instance IDs, in the order of the list
-	Dropped map[string]string  `json:"dropped"`          // why not, by instance ID
-	Scores  map[string]float64 `json:"scores,omitempty"` // by instance ID; what they mean is the policy's business
+	Dropped map[string]string  `json:"dropped"`          // reason, by instance ID
+	Scores  map[string]float64 `json:"scores,omitempty"` // by instance ID; their meaning depends on the policy
 }
 
-// Explainer is implemented by a [Picker] that can say how it chooses. It asks for
-// nothing that a pick would change, and costs more than one.
+// Explainer is implemented by a [Picker] that can say how it chooses. Explain changes no state
+// that a pick would, and costs more than a pick.
 type Explainer interface {
 	// Explain adds steps for the call to e, as Pick would take them now.
 	Explain(call *tandem.Call, usable func(*Node) bool, e *Explanation)
 }
 
-// Explain says how the call would be given an instance for which usable is true.
-// It changes nothing. A picker that is no [Explainer] has one step without scores.
+// Explain says how an instance for which usable is true would be chosen for the call. It
+// changes nothing. A picker that is no [Explainer] has one step without scores.
 func (t *Table) Explain(call *tandem.Call, usable func(*Node) bool) Explanation {
 	var e Explanation
 	v := t.current.Load()
@@ -38,7 +38,7 @@ func (t *Table) Explain(call *tandem.Call, usable func(*Node) bool) Explanation 
 	return e
 }
 
-// branch is a part of the list with a picker of its own.
+// branch is a part of the list with its own picker.
 type branch struct {
 	nodes  []*Node
 	picker Picker
@@ -47,7 +47,7 @@ type branch struct {
 
 func newBranch(p Policy, nodes []*Node) branch { return branch{nodes, p.Build(nodes), p.Name()} }
 
-// explain lets the picker add its steps, and adds one in its place if it can't.
+// explain adds the picker's steps, or one step in their place if the picker is no [Explainer].
 func (b branch) explain(call *tandem.Call, usable func(*Node) bool, e *Explanation) {
 	if x, ok := b.picker.(Explainer); ok {
 		x.Explain(call, usable, e)
@@ -76,7 +76,7 @@ func (e *Explanation) choice(policy string, nodes []*Node, usable func(*Node) bo
 
 const notUsable = "not usable"
 
-// narrow adds the step of a policy that drops the nodes for which why has a reason.
+// narrow adds the step of a policy that drops the nodes for which why returns a reason.
 func (e *Explanation) narrow(policy string, nodes []*Node, why func(*Node) string) *Step {
 	s := Step{Policy: policy, Dropped: map[string]string{}}
 	for _, n := range nodes {
@@ -90,8 +90,8 @@ func (e *Explanation) narrow(policy string, nodes []*Node, why func(*Node) strin
 	return &e.Steps[len(e.Steps)-1]
 }
 
-// Dropped returns why instances were dropped, in all steps, by ID. One that was
-// kept by a later step than the one that dropped it is not among them.
+// Dropped returns why instances were dropped, by ID, in all steps. An instance that a later
+// step kept is not among them.
 func (e *Explanation) Dropped() map[string]string {
 	all := map[string]string{}
 	for _, s := range e.Steps {

@@ -10,8 +10,8 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Every policy explains itself, and what it says is what a pick does: who gets
-// calls was kept by the last step.
+// Every policy explains itself, and agrees with its picks: a node that gets calls was kept by
+// the last step.
 func TestEveryPolicyExplains(t *testing.T) {
 	list := instances("a", "b", "c", "d", "e", "f")
 	for i := range list {
@@ -41,7 +41,7 @@ func TestEveryPolicyExplains(t *testing.T) {
 			}
 		}
 		if e.Dropped()["d"] == "" {
-			t.Errorf("%s: d is not usable, and nobody says so", p.Name())
+			t.Errorf("%s: d is not usable, and no step says so", p.Name())
 		}
 		if _, err := json.Marshal(e); err != nil {
 			t.Errorf("%s: %v", p.Name(), err)
@@ -78,7 +78,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// What a later step takes all the same was not dropped.
+// A node that a later step keeps is not dropped.
 func TestDropped(t *testing.T) {
 	nodes := weighted(0, 0, 0)
 	inside := Subset(1, "me", P2C()).Build(nodes).(*subsetPicker).nodes[0]
@@ -89,7 +89,7 @@ func TestDropped(t *testing.T) {
 	}
 }
 
-// A full home is why a key is elsewhere.
+// If a key's node is full, the explanation says so.
 func TestFullNodesAreExplained(t *testing.T) {
 	for _, policy := range hashPolicies() {
 		nodes := weighted(0, 0, 0, 0)
@@ -107,7 +107,7 @@ func TestFullNodesAreExplained(t *testing.T) {
 	}
 }
 
-// silent is a policy that explains nothing.
+// silent is a policy whose picker is no Explainer.
 type silent struct{}
 
 func (silent) Name() string                                      { return "silent" }
@@ -117,7 +117,7 @@ func (p silentPicker) Pick(*tandem.Call, func(*Node) bool) *Node { return p.node
 
 type silentPicker struct{ nodes []*Node }
 
-// Of a policy that explains nothing it is known at least who was there.
+// For a policy without explanations the step lists at least the nodes.
 func TestSilentPolicy(t *testing.T) {
 	table := NewTable(Route(silent{}))
 	table.Update(instances("a", "b"))

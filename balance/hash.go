@@ -10,9 +10,9 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// hashOf is FNV-1a with 64 bits, then the finalizer of MurmurHash3, which spreads
-// the differences of short keys over all bits. It is the same in every process
-// and must never change: clients that disagree have no affinity.
+// hashOf is FNV-1a with 64 bits, then the finalizer of MurmurHash3, which spreads the
+// differences of short keys over all bits. It is the same in every process and must never
+// change: clients with different hashes would send a key to different instances.
 func hashOf(s string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(s) {
@@ -28,7 +28,7 @@ func mix(h uint64) uint64 {
 	return h ^ h>>33
 }
 
-// hashed is what the pickers that choose by a call's key have in common.
+// hashed is the common part of pickers that choose by a call's key.
 type hashed struct {
 	nodes   []*Node      // by ID, so that the order of the list does not matter
 	keyless Picker       // for calls without a key
@@ -45,9 +45,9 @@ func newHashed(nodes []*Node) *hashed {
 	return h
 }
 
-// by chooses for a call among the nodes that at returns, which are those for its
-// key in order of preference, the same one more than once perhaps: the first that
-// is usable and not full, else the first that is usable.
+// by chooses a node for a call. at returns the nodes for its key in order of preference,
+// perhaps with repetitions. by takes the first that is usable and not full, else the first that
+// is usable.
 func (h *hashed) by(call *tandem.Call, usable func(*Node) bool, at func(key uint64, try int) *Node) *Node {
 	if call == nil || call.HashKey == "" {
 		return h.keyless.Pick(call, usable)
@@ -66,7 +66,7 @@ func (h *hashed) by(call *tandem.Call, usable func(*Node) bool, at func(key uint
 		if !usable(n) {
 			continue
 		}
-		if !counted && all.fills(n) { // what was known may be old; nobody is turned away for that
+		if !counted && all.fills(n) { // the count may be old; no node is refused for that
 			all, counted = h.count(call, usable), true
 		}
 		if !all.fills(n) {
@@ -82,8 +82,8 @@ func (h *hashed) by(call *tandem.Call, usable func(*Node) bool, at func(key uint
 	return anyUsable(h.nodes, usable)
 }
 
-// explain adds the step of a hashing policy. The scores are the places of the
-// nodes for the call's key: 1 is home.
+// explain adds the step of a hashing policy. The scores are the places of the nodes for the
+// call's key: 1 is the preferred one.
 func (h *hashed) explain(policy string, call *tandem.Call, usable func(*Node) bool, e *Explanation, at func(key uint64, try int) *Node) {
 	if call == nil || call.HashKey == "" || len(h.nodes) == 0 {
 		e.choice(policy, h.nodes, usable, weightOf)
@@ -108,30 +108,30 @@ func (h *hashed) explain(policy string, call *tandem.Call, usable func(*Node) bo
 	}
 }
 
-// hashTries is how many places are looked at for a key before any node will do.
+// hashTries is how many places are tried for a key before any node is taken.
 const hashTries = 64
 
-// mostLoad is how many times its share of the calls in flight a node may have:
-// consistent hashing with bounded loads (V. Mirrokni, M. Thorup, M. Zadimoghaddam,
-// 2016). With less, keys move more often; with more, a hot key hurts more.
+// mostLoad is how many times its share of the calls in flight a node may have: consistent
+// hashing with bounded loads (V. Mirrokni, M. Thorup, M. Zadimoghaddam, 2016). A lower value
+// moves keys more often; a higher one lets a hot key overload its node more.
 const mostLoad = 1.25
 
-// countPicks is how many times as many picks as nodes there are between two counts, so
-// that a pick pays for half a node.
+// countPicks is the number of picks per node between two counts, on average: a count looks at
+// all nodes, so each pick costs half a node.
 const countPicks = 2
 
-// load is what is in flight on all nodes that are usable, and their weight.
+// load is the number of calls in flight on all usable nodes, and their weight.
 type load struct{ calls, weight int64 }
 
-// fills reports whether a node has no room for one more call: it would have more than
-// its share of all.
+// fills reports whether one more call would give a node more than mostLoad times its share of
+// all calls.
 func (all load) fills(n *Node) bool {
 	limit := mostLoad * float64(all.calls+1) * float64(n.Weight()) / float64(all.weight)
 	return float64(n.Stats.InFlight()+1) > math.Ceil(limit)
 }
 
-// count adds up the load. Other calls than this one go by it, too, if it is the nodes'
-// health alone that makes them usable for it.
+// count adds up the load. It stores the result for other picks if usable depends on the nodes'
+// health alone, and not on this call.
 func (h *hashed) count(call *tandem.Call, usable func(*Node) bool) (all load) {
 	for _, n := range h.nodes {
 		if usable(n) {

@@ -25,8 +25,8 @@ func homes(p Picker, keys int, usable func(*Node) bool) []string {
 	return ids
 }
 
-// moved returns how many keys are elsewhere now, and how many of them had and
-// have nothing to do with the node that came or went.
+// moved returns how many keys have moved, and how many of them were and are on nodes that did
+// not change.
 func moved(before, after []string, gone string) (all, needless int) {
 	for i := range before {
 		if before[i] != after[i] {
@@ -39,8 +39,8 @@ func moved(before, after []string, gone string) (all, needless int) {
 	return all, needless
 }
 
-// What a key maps to must be the same in every process and every version.
-func TestHashesAreForEver(t *testing.T) {
+// A key must have the same hash in every process and every version.
+func TestHashesNeverChange(t *testing.T) {
 	if got := mix(1); got != 0xb456bcfc34c2cb2c { // fmix64 of MurmurHash3
 		t.Errorf("%#x", got)
 	}
@@ -63,7 +63,7 @@ func TestHashesAreForEver(t *testing.T) {
 	}
 }
 
-// The paper's own properties: a key moves to the new bucket or not at all.
+// The paper's own property: a key moves to the new bucket or not at all.
 func TestJump(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
@@ -89,14 +89,14 @@ func TestHashIgnoresTheListsOrder(t *testing.T) {
 	}
 }
 
-// When a node goes, its keys move, and hardly any other; when it comes back they
-// are where they were.
+// When a node goes, its keys move, and very few others; when it comes back they are where they
+// were.
 func TestHashMovesLittle(t *testing.T) {
 	const keys, count = 20_000, 20
 	for _, tc := range []struct {
 		policy   Policy
 		gone     int
-		needless int // keys that may move in vain
+		needless int // keys that may move without need
 	}{
 		{RingHash(), 7, 0},
 		{Maglev(), 7, keys * 3 / 100},
@@ -147,7 +147,7 @@ func TestHashSpreadsKeys(t *testing.T) {
 	}
 }
 
-// While its node can't be used a key has one other, and no other key moves.
+// While its node is unusable a key has one other node, and no other key moves.
 func TestHashOfAnUnusableNode(t *testing.T) {
 	for _, p := range hashPolicies() {
 		picker := p.Build(weighted(make([]int, 10)...))
@@ -171,8 +171,8 @@ func TestHashOfAnUnusableNode(t *testing.T) {
 	}
 }
 
-// A hot key's calls in flight are shared when its node has too many, by all that can be
-// used, and come back when it has not.
+// When a hot key's node has too many calls in flight, other calls of the key go to all usable
+// nodes; afterwards they come back.
 func TestHashBoundsLoad(t *testing.T) {
 	for _, p := range hashPolicies() {
 		for usable, up := range map[int]func(*Node) bool{

@@ -2,13 +2,12 @@ package balance
 
 import "github.com/tandem-rpc/tandem"
 
-// JumpHash returns the policy that sends calls with equal keys to the same
-// instance by J. Lamping's and E. Veach's "A Fast, Minimal Memory, Consistent
-// Hash Algorithm" (2014): keys are spread evenly without a table. It counts the
-// instances in the order of their IDs. When the last of them comes or goes, no
-// other key moves; when another does, about half of all keys move. So it suits
-// shards with numbers that don't change. Weights don't count. Loads are bounded
-// as with [RingHash], and so are the key and the calls without one.
+// JumpHash returns the policy that sends calls with equal keys to the same instance by J.
+// Lamping's and E. Veach's "A Fast, Minimal Memory, Consistent Hash Algorithm" (2014): keys are
+// spread evenly without a table. Instances are numbered in the order of their IDs. When the
+// last of them comes or goes, no other key moves; when another does, about half of all keys
+// move. So it suits shards with fixed numbers. Weights are ignored. Bounded loads, the key, and
+// calls without a key are as with [RingHash].
 func JumpHash() Policy { return jumpHash{} }
 
 type jumpHash struct{}

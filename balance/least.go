@@ -2,25 +2,24 @@ package balance
 
 import "github.com/tandem-rpc/tandem"
 
-// LeastInFlight returns the policy that takes the instance with the fewest calls
-// of this client in flight for its weight; among equals it draws one. A pick looks
-// at all instances: for hundreds of them [P2C] is quicker, and many clients that
-// all choose the same best one disturb each other less with it.
-// An instance whose last call failed or was refused gets at most its even share until it
-// serves one.
+// LeastInFlight returns the policy that takes the instance with the fewest calls of this client
+// in flight for its weight; among equals it draws one. An instance whose last call failed or
+// was refused gets at most its even share until it serves one. A pick looks at all instances:
+// with hundreds of them [P2C] is quicker, and with many clients it spreads calls better, as
+// they do not all choose the same best instance.
 func LeastInFlight() Policy {
 	return least{"least_in_flight", false, func(n *Node) float64 {
 		return float64(n.Stats.InFlight()) / float64(n.Weight())
 	}}
 }
 
-// ShortestLatency returns the policy that takes the instance that promises the
-// earliest answer: the one with the lowest product of [Stats.Latency] and one more
-// than its calls in flight. An instance that is not known yet gets one call at a
-// time until it answers the first; if that fails, or is refused, a call now and then. One
-// whose last call was refused, or failed at once, gets at most its even share until it
-// serves one. A pick looks at all instances. Dubbo's "shortest response" is this with a window of 30 s; unlike there, a new instance
-// does not get the calls of everybody.
+// ShortestLatency returns the policy that takes the instance with the earliest expected
+// response: the one with the lowest product of [Stats.Latency] and one more than its calls in
+// flight. An instance that is not known yet gets one call at a time until it answers the first;
+// if that fails, or is refused, it gets a call now and then. An instance whose last call was
+// refused, or failed at once, gets at most its even share until it serves one. A pick looks at
+// all instances. Dubbo's "shortest response" is this with a window of 30 s, but sends all calls
+// to a new instance.
 func ShortestLatency() Policy {
 	return least{"shortest_latency", true, func(n *Node) float64 {
 		latency, calls := n.Stats.Latency(), n.Stats.InFlight()
@@ -31,7 +30,7 @@ func ShortestLatency() Policy {
 	}}
 }
 
-// least takes the node of the lowest cost.
+// least takes the node with the lowest cost.
 type least struct {
 	name  string
 	timed bool
@@ -56,7 +55,7 @@ func (p leastPicker) Pick(_ *tandem.Call, usable func(*Node) bool) *Node {
 	if p.timed && random%agePicks == 0 {
 		turn.Stats.age(turn.world.now())
 		if turn.Stats.silent() && turn.Stats.InFlight() == 0 && usable(turn) {
-			return turn // what it counts for does not fade
+			return turn // its failedLatency does not fade
 		}
 	}
 	best, well := p.cheapest(usable, turn, random)
@@ -66,9 +65,9 @@ func (p leastPicker) Pick(_ *tandem.Call, usable func(*Node) bool) *Node {
 	return best
 }
 
-// cheapest returns the node of the lowest cost of those that are well, or whose turn it is,
-// and whether there is one that is well. Nodes that refuse calls have none in flight for
-// that reason only: of them, it takes one where there is no other.
+// cheapest returns the node with the lowest cost among those that do not refuse calls and turn,
+// and whether there is one that does not refuse. A node that refuses calls has none in flight
+// for that reason only: another one is taken only if there is no other.
 func (p leastPicker) cheapest(usable func(*Node) bool, turn *Node, random uint64) (best *Node, well bool) {
 	lowest, weight := 0.0, uint64(0)
 	for _, n := range p.nodes {
@@ -84,7 +83,7 @@ func (p leastPicker) cheapest(usable func(*Node) bool, turn *Node, random uint64
 		switch {
 		case best == nil || cost < lowest:
 			best, lowest, weight = n, cost, uint64(n.Weight()) //nolint:gosec // positive
-		case cost == lowest: // each of the equals with the chance that its weight gives it
+		case cost == lowest: // each of the equals with a chance in proportion to its weight
 			weight += uint64(n.Weight())                                      //nolint:gosec // as above
 			if random = mix(random + 1); random%weight < uint64(n.Weight()) { //nolint:gosec // as above
 				best = n

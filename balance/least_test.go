@@ -55,7 +55,7 @@ func TestShortestLatency(t *testing.T) {
 	})
 }
 
-// The slow node of a busy cluster gets hardly a call.
+// The slow node of a busy cluster gets very few calls.
 func TestShortestLatencyAvoidsASlowNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cluster{weighted(make([]int, 10)...), func(node int, _ time.Duration) time.Duration {
@@ -65,16 +65,16 @@ func TestShortestLatencyAvoidsASlowNode(t *testing.T) {
 			return jitter(20 * time.Millisecond)
 		}, 20, nil}
 		calls := c.run(ShortestLatency(), 2*time.Second, 10*time.Second)
-		// 57 runs: 0 in all of them; it is tried again after seconds, once.
+		// 57 runs: 0 in all of them; it is tried again once, after seconds.
 		if share := float64(calls[0]) / float64(total(calls)); share > 0.002 {
 			t.Errorf("the slow node got %.1f %%: %v", 100*share, calls)
 		}
 	})
 }
 
-// An instance that has refused, or quickly failed, all its calls is not taken for the
-// quickest, but is found out when it answers.
-func TestShortestLatencyAvoidsWhoNeverAnswered(t *testing.T) {
+// An instance that has refused, or quickly failed, all its calls does not count as the
+// quickest, and gets its share once it answers.
+func TestShortestLatencyAvoidsNodesThatNeverAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, end := range []func(s *Stats){
 			func(s *Stats) { s.RefusedAt(Now()) },
@@ -101,7 +101,7 @@ func TestShortestLatencyAvoidsWhoNeverAnswered(t *testing.T) {
 	})
 }
 
-// What was slow and has long not been called is tried again, however long that was.
+// A slow node without calls is tried again, however slow it was.
 func TestShortestLatencyTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := weighted(0, 0)
@@ -115,7 +115,7 @@ func TestShortestLatencyTriesAgain(t *testing.T) {
 		picker := ShortestLatency().Build(nodes)
 		nodes[0].Stats.Begin() // so it does not age
 		for range 2 {
-			nodes[1].Stats.age(Now()) // that it is as quick as can be does not make it unknown
+			nodes[1].Stats.age(Now()) // a faded latency does not make it unknown
 			time.Sleep(time.Hour)
 		}
 		if n := picker.Pick(nil, all); n != nodes[1] {
@@ -124,8 +124,8 @@ func TestShortestLatencyTriesAgain(t *testing.T) {
 	})
 }
 
-// Of whom nothing is known any more the first answer is all that is known, and until then
-// it has one call at a time.
+// Of a node whose latency has faded the next response counts alone, and until then it gets one
+// call at a time.
 func TestShortestLatencyAfterALongTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := weighted(0, 0)

@@ -6,17 +6,17 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Load is what a server says about itself in a reply. It is as new as the last
-// reply from it.
+// Load is the load that a server reports in a response. It is as old as the last response from
+// that server.
 type Load struct {
-	InFlight    int // calls that it runs, everybody's
+	InFlight    int // calls that it runs, of all clients
 	Queued      int // calls that wait there
 	Utilization int // of its limit of calls, in percent; 0 without a limit
 }
 
-// A report is one word: when it came, in tenths of a second by Now and without the
-// upper bits; how many calls of our own were in flight then; how many the server
-// had; that there is a report; the utilization.
+// A report is one word: when it came, in tenths of a second by Now and without the upper bits;
+// how many of this client's calls were in flight then; how many calls the server had; a bit
+// that says that there is a report; the utilization.
 const (
 	utilizationBits = 7
 	flagBits        = 1
@@ -29,16 +29,16 @@ const (
 	timeAt  = ownAt + ownBits
 )
 
-// reportLife is how long a report is believed. An instance that has been avoided
-// for so long is tried again.
+// reportLife is how long a report is valid. An instance that was avoided for so long is tried
+// again.
 const reportLife = 10 * time.Second
 
-// Report keeps what a reply has said about the load, before [Stats.Done] of its
-// call. It is called for policies whose [Needs] have Load only.
+// Report records the load that a response has reported, before [Stats.Done] of its call. It is
+// called only for policies whose [Needs] have Load.
 func (s *Stats) Report(l Load) { s.ReportAt(Now(), l) }
 
-// ReportAt is [Stats.Report] for a reply that came at the instant now, by the clock
-// of a [World].
+// ReportAt is [Stats.Report] for a response that came at the instant now, by the clock of a
+// [World].
 func (s *Stats) ReportAt(now time.Duration, l Load) {
 	word := bits(now/reportTick, timeBits)<<timeAt | 1<<utilizationBits |
 		bits(min(max(1, s.InFlight())-1, 1<<ownBits-1), ownBits)<<ownAt |
@@ -54,16 +54,16 @@ func bits[T ~int | ~int64](n T, width int) uint64 {
 	return uint64(n) & (1<<width - 1)
 }
 
-// Reported returns what the server has said last about its load: how many calls of
-// others it had, running and queued, and which part of its limit is taken, in
-// percent. It is 0 before the first report, and when that is old.
+// Reported returns the load that the server reported last: how many calls of others it had,
+// running and queued, and which part of its limit was used, in percent. Both are 0 before the
+// first report, and when that is too old.
 func (s *Stats) Reported() (others, utilization int) {
 	word := s.reported.Load()
 	calls, own := word>>callsAt&(1<<callsBits-1), word>>ownAt&(1<<ownBits-1)
 	return int(calls - min(own, calls)), int(word & (1<<utilizationBits - 1))
 }
 
-// forget drops a report that is too old.
+// forget drops a report that is too old, unless calls are in flight.
 func (s *Stats) forget(now time.Duration) {
 	word := s.reported.Load()
 	if word == 0 || s.InFlight() > 0 {
@@ -75,17 +75,16 @@ func (s *Stats) forget(now time.Duration) {
 	}
 }
 
-// LeastLoaded returns the policy that draws two instances, evenly or by weight, and
-// takes the one that has fewer calls: the power of two choices, as [P2C]. Its calls
-// are those of others, running and queued, as it said in its last reply, and this
-// client's own that are in flight now. A call counts less where the weight is
-// higher. An instance that says that its limit is reached is taken only if the
-// other one's is, too. One that refuses calls has no calls in flight for that reason only,
-// and is never taken for having fewer.
+// LeastLoaded returns the policy that draws two instances, evenly or by weight, and takes the
+// one with fewer calls: the power of two choices, as [P2C]. The calls of an instance are those
+// of other clients, running and queued, as it reported in its last response, and this client's
+// own in flight. A call counts less where the weight is higher. An instance that reports that
+// its limit is reached is taken only if the other one does, too. An instance that refuses calls
+// has none in flight for that reason only, so it is never preferred for having fewer.
 //
-// Reports are forgotten after 10 s without a call, so that who was avoided is tried
-// again. gRPC's load reports (ORCA, proposals A51 and A58) are this with more
-// figures and slower changes.
+// Reports are forgotten after 10 s without a call, so that an instance that was avoided is
+// tried again. gRPC's load reports (ORCA, proposals A51 and A58) are this with more figures and
+// slower changes.
 func LeastLoaded() Policy { return leastLoaded{} }
 
 type leastLoaded struct{}
@@ -119,8 +118,8 @@ func (p *loadedPicker) Pick(_ *tandem.Call, usable func(*Node) bool) *Node {
 		a.Stats.forget(now)
 		b.Stats.forget(now)
 	}
-	// An instance that refuses calls has none in flight for that reason only: it is taken
-	// where it was drawn first, which is an even share.
+	// An instance that refuses calls has none in flight for that reason only: it is taken only
+	// if it was drawn first, which gives it an even share.
 	if p.load(b) < p.load(a) && (!b.Stats.refusing() || a.Stats.refusing()) {
 		return b
 	}

@@ -83,8 +83,7 @@ func TestLeastLoaded(t *testing.T) {
 	}
 }
 
-// loading is a LeastLoaded whose nodes report as servers do: with each reply, all
-// calls that they run but this one, beside others that nobody here sees.
+// Servers report all calls that they run but this one, including those of other clients.
 func TestLeastLoadedSeesOthersCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := weighted(make([]int, 10)...)
@@ -96,7 +95,7 @@ func TestLeastLoadedSeesOthersCalls(t *testing.T) {
 			}
 			n := nodes[node]
 			time.AfterFunc(9*time.Millisecond, func() { n.Stats.Report(Load{InFlight: others + int(n.Stats.InFlight()) - 1}) })
-			return 10 * time.Millisecond // however many there are, so P2C would see nothing
+			return 10 * time.Millisecond // for any number of calls, so P2C would notice nothing
 		}
 		calls := c.run(LeastLoaded(), time.Second, 21*time.Second)
 		time.Sleep(time.Second)

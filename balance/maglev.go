@@ -4,13 +4,12 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Maglev returns the policy that sends calls with equal keys to the same
-// instance by the table of D. Eisenbud et al., "Maglev: A Fast and Reliable
-// Software Network Load Balancer" (2016): each instance fills, in an order of its
-// own, as many places of a table as its weight says. It spreads keys more evenly
-// than [RingHash] and finds the instance at once, but when one comes or goes a
-// few of the others' keys move as well. Loads are bounded as there, and so are the
-// key and the calls without one.
+// Maglev returns the policy that sends calls with equal keys to the same instance by the table
+// of D. Eisenbud et al., "Maglev: A Fast and Reliable Software Network Load Balancer" (2016):
+// each instance fills, in its own order, as many places of a table as its weight says. It
+// spreads keys more evenly than [RingHash] and finds the instance at once, but when an instance
+// comes or goes a few keys of the others move as well. Bounded loads, the key, and calls
+// without a key are as with RingHash.
 func Maglev() Policy { return maglev{} }
 
 type maglev struct{}
@@ -38,11 +37,11 @@ type maglevPicker struct {
 	table []uint32 // indices of nodes
 }
 
-// filling is a node that fills its places.
+// filling is the state of a node while the table is filled.
 type filling struct {
 	offset, skip, next uint64
-	turns              float64 // that it is owed: by its weight, at most 1 a round
-	weight             float64 // of the heaviest
+	turns              float64 // turns due to it: by its weight, at most 1 a round
+	weight             float64 // as a part of the heaviest
 }
 
 func (p *maglevPicker) fill(size uint64) {
@@ -88,7 +87,7 @@ func (p *maglevPicker) Explain(call *tandem.Call, usable func(*Node) bool, e *Ex
 }
 
 func (p *maglevPicker) place(key uint64, try int) *Node {
-	if try > 0 { // another place of the table, the same for all who have this key
+	if try > 0 { // another place of the table, the same in all clients for this key
 		key = mix(key + uint64(try))
 	}
 	return p.nodes[p.table[key%uint64(len(p.table))]]

@@ -6,41 +6,38 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Needs is what a [Policy] says of itself to the client and the [Table] that use it. The
-// zero value is a policy that chooses by the nodes and their calls in flight alone, and
-// that leaves none out.
+// Needs is what a [Policy] tells the client and the [Table] that use it. The zero value is a
+// policy that chooses by the nodes and their calls in flight alone, among all nodes.
 //
-// A policy that takes another one after it returns the Needs of that one with its own
-// added. One that embeds the other as a [Policy] does so without a line of code.
+// A policy that wraps another returns the Needs of that one with its own added. A policy that
+// embeds the other as a [Policy] does so without a method of its own.
 type Needs struct {
-	// Latency says that pickers look at [Stats.Latency] or [Stats.Peak]. For others a
-	// client saves itself the clock.
+	// Latency says that pickers use [Stats.Latency] or [Stats.Peak]. Otherwise a client does
+	// not measure them.
 	Latency bool
-	// Load says that pickers look at [Stats.Reported]. For others a client does not
-	// keep what servers say about their load in replies.
+	// Load says that pickers use [Stats.Reported]. Otherwise a client does not keep the load
+	// that servers report in responses.
 	Load bool
-	// Reports says that pickers look at the Load of instances. For others a [Table]
-	// builds no new picker when nothing else changes, and the Load of its nodes may be
-	// an old one.
+	// Reports says that pickers use the Load of instances. Otherwise a [Table] builds no new
+	// picker when nothing else changes, and the Load of its nodes may be old.
 	Reports bool
-	// Prefers says that pickers prefer some of the usable nodes to all others whatever
-	// their load is, so that one which is refused after it was picked is picked again.
+	// Prefers says that pickers prefer some of the usable nodes to all others whatever their
+	// load is, so that a node that was refused after a pick is picked again.
 	Prefers bool
-	// Route says that pickers keep to the Route of calls. A client puts [Route] in
-	// front of others.
+	// Route says that pickers follow the Route of calls. A client puts [Route] in front of
+	// policies that don't.
 	Route bool
 
-	// Eligible returns those of the nodes that the call may go to, of which some may
-	// not be usable, for calls that go to several; nil for all nodes. It must not
-	// change the slice.
+	// Eligible returns the nodes that the call may go to, usable or not, for calls that go to
+	// several; nil for all nodes. It must not change the slice.
 	Eligible func(nodes []*Node, call *tandem.Call, usable func(*Node) bool) []*Node
-	// Narrow returns the instances to be connected to, in their order, if pickers as a
-	// rule choose among a part of the list; nil for all. A client connects to others
-	// when a call is to go there all the same. It must not change the slice.
+	// Narrow returns the instances to connect to, in their order, if pickers usually choose
+	// from a part of the list; nil for all. A client connects to others when a call goes there.
+	// It must not change the slice.
 	Narrow func(instances []tandem.Instance) []tandem.Instance
 }
 
-// narrow returns the instances to be connected to.
+// narrow returns the instances to connect to.
 func (n *Needs) narrow(instances []tandem.Instance) []tandem.Instance {
 	if n.Narrow == nil {
 		return instances
@@ -48,9 +45,8 @@ func (n *Needs) narrow(instances []tandem.Instance) []tandem.Instance {
 	return n.Narrow(instances)
 }
 
-// narrowBy narrows the parts of a list, of which each is chosen from by a picker
-// of its own, and returns what is left of all of them in the list's order. The
-// part of an instance is what part returns for it.
+// narrowBy narrows each part of a list, from which a picker of its own chooses, and returns the
+// remaining instances of all parts in the list's order. part returns the part of an instance.
 func (n *Needs) narrowBy(instances []tandem.Instance, part func(i int) string) []tandem.Instance {
 	if n.Narrow == nil {
 		return instances
@@ -74,20 +70,19 @@ func (n *Needs) narrowBy(instances []tandem.Instance, part func(i int) string) [
 	return narrowed
 }
 
-// wrapper is the part that policies have in common which take the policy that
-// comes after them.
+// wrapper is embedded by policies that wrap another policy.
 type wrapper struct{ next Policy }
 
-// named returns the name of a policy with the one that comes after it.
+// named returns the name of a policy with that of the policy that it wraps.
 func (w wrapper) named(name string) string { return name + "(" + w.next.Name() + ")" }
 
-// Remembered returns what a policy remembers beyond the life of a list, for the [Table]
-// that the nodes belong to: what empty returned when the policy was first built there.
-// So a policy that several clients share has a memory for each, also inside of other
-// policies. Nodes of no table have nothing to remember it: empty is called every time.
+// Remembered returns a policy's memory that outlives a list, kept by the [Table] of the nodes:
+// the value that empty returned when the policy was first built there. So a policy that several
+// clients share has a memory for each, also inside of other policies. For nodes that belong to
+// no table, empty is called every time.
 //
-// The key says whose memory it is, as a key of a map: a pointer that the policy holds,
-// for example. Remembered is to be called by Build, and is safe for concurrent use.
+// key identifies the memory, as a key of a map: a pointer that the policy holds, for example.
+// Remembered is to be called by Build, and is safe for concurrent use.
 func Remembered[M any](nodes []*Node, key any, empty func() *M) *M {
 	if len(nodes) == 0 || nodes[0].memories == nil {
 		return empty()
@@ -106,13 +101,13 @@ func Remembered[M any](nodes []*Node, key any, empty func() *M) *M {
 	return m
 }
 
-// memories are what the policies of one table remember.
+// memories are the memories of the policies of one table, by key.
 type memories struct {
 	mu sync.Mutex
 	of map[any]any
 }
 
-// forget makes them empty. Pickers that were built keep theirs.
+// forget drops them. Pickers that were built keep theirs.
 func (m *memories) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -2,19 +2,18 @@ package balance
 
 import "github.com/tandem-rpc/tandem"
 
-// P2C returns the policy that draws two instances, evenly or by weight, and
-// takes the one with the lower load: the power of two choices (M. Mitzenmacher,
-// "The Power of Two Choices in Randomized Load Balancing", 2001). Two are enough
-// to avoid the slow, and so few that not everybody runs to the same best one.
+// P2C returns the policy that draws two instances, evenly or by weight, and takes the one with
+// the lower load: the power of two choices (M. Mitzenmacher, "The Power of Two Choices in
+// Randomized Load Balancing", 2001). Two are enough to avoid slow instances, and few enough
+// that clients do not all choose the same best one.
 //
-// The load is [Stats.Peak], the latency that calls have to expect, times one
-// more than the calls in flight, which count less where the weight is higher.
-// This is Finagle's "peak EWMA" balancer. Where both have as many calls in flight,
-// as when there is little to do, the odds are one over the cube of the latency:
-// whoever is a little slower has a little less, not nothing, and one that has become
-// quick again is found out. An instance that has not answered yet, or is new to the
-// list and has not answered eight calls, passes for as quick as the other one. One whose
-// last call was refused, or failed at once, has no calls in flight for that reason only:
+// The load is [Stats.Peak], the latency that calls must expect, times one more than the calls
+// in flight, which count less where the weight is higher. This is Finagle's "peak EWMA"
+// balancer. If both have as many calls in flight, as under low load, the odds are one over the
+// cube of the latency: a slightly slower instance gets slightly fewer calls, not none, and one
+// that has become quick again is noticed. An instance that has not answered yet, or is new to
+// the list and has not answered eight calls, counts as quick as the other one. An instance
+// whose last call was refused, or failed at once, has no calls in flight for that reason only:
 // until it serves a call, its load counts for no less than the other's.
 func P2C() Policy { return p2c{} }
 
@@ -57,8 +56,8 @@ func (p *p2cPicker) Pick(_ *tandem.Call, usable func(*Node) bool) *Node {
 	return a
 }
 
-// agePicks is how rarely a pick looks at the clock. What is known of a node ages
-// in seconds, and one that is drawn less often than that can wait.
+// agePicks is the number of picks for each that reads the clock, on average. Latencies fade in
+// seconds, so that is often enough.
 const agePicks = 16
 
 // prefers reports whether the call goes to a node rather than to the other.
@@ -69,7 +68,7 @@ func (p *p2cPicker) prefers(n, other *Node, random uint64) bool {
 		peak, otherPeak = p.presumed(n, other)
 		switch refusing := n.Stats.refusing(); {
 		case refusing == other.Stats.refusing():
-		case refusing: // at best it is as good as the other
+		case refusing: // its load is at least that of the other
 			peak, calls = max(peak, otherPeak), max(calls, otherCalls)
 		default:
 			otherPeak, otherCalls = max(peak, otherPeak), max(calls, otherCalls)
@@ -82,8 +81,8 @@ func (p *p2cPicker) prefers(n, other *Node, random uint64) bool {
 	return float64(random>>11)*(odds+otherOdds) < odds*(1<<53)
 }
 
-// presumed returns what calls to two nodes have to expect of which at least one is
-// hardly known: it may be presumed to be as quick as the other.
+// presumed returns the expected latencies of two nodes of which at least one is hardly known:
+// that one counts as quick as the other.
 func (p *p2cPicker) presumed(a, b *Node) (ofA, ofB float64) {
 	ofA, ofB = p.known(a), p.known(b)
 	switch {
@@ -97,8 +96,8 @@ func (p *p2cPicker) presumed(a, b *Node) (ofA, ofB float64) {
 	return ofA, ofB
 }
 
-// known returns what a call to a node has to expect, 0 if that is not known. The clock
-// costs more than all else that a pick does, so it is read last.
+// known returns the expected latency of a node, 0 if it is not known. Reading the clock costs
+// more than the rest of a pick, so that comes last.
 func (p *p2cPicker) known(n *Node) float64 {
 	peak := n.Stats.peak()
 	if peak != 0 && n.Stats.ended.Load() < newcomerCalls && n.Stats.isNewcomer(p.world.now()) {
@@ -110,9 +109,9 @@ func (p *p2cPicker) known(n *Node) float64 {
 // calls returns the calls in flight to a node, as they count for its weight.
 func (p *p2cPicker) calls(n *Node) float64 { return p.perWeight(float64(n.Stats.InFlight()), n) }
 
-// Explain's scores are loads, in ns: of two that are drawn the lower one wins, or is
-// likelier to if they have as many calls in flight. They are 0 for an instance that is not
-// known, and for one that refuses calls its load before it counts for the other's.
+// Explain's scores are loads, in ns: of two drawn instances the one with the lower load wins,
+// or is likelier to if they have as many calls in flight. The score is 0 for an instance that
+// is not known; for one that refuses calls it does not include the other's load.
 func (p *p2cPicker) Explain(_ *tandem.Call, usable func(*Node) bool, e *Explanation) {
 	e.choice(p2c{}.Name(), p.nodes, usable, func(n *Node) float64 { return p.known(n) * (1 + p.calls(n)) })
 }

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// cluster plays nodes that take as long for a call as latency says, and a client
-// with as many callers.
+// cluster simulates nodes with the given latencies, and a client with as many callers.
 type cluster struct {
 	nodes   []*Node
 	latency func(node int, since time.Duration) time.Duration
@@ -69,8 +68,8 @@ func total(calls []int) (n int) {
 	return n
 }
 
-// A node that is fifty times slower than its nine neighbours gets hardly a call;
-// by the calls in flight alone it would get one in two hundred.
+// A node that is fifty times slower than its nine neighbours gets very few calls; by the calls
+// in flight alone it would get one in two hundred.
 func TestP2CAvoidsASlowNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cluster{weighted(make([]int, 10)...), func(node int, _ time.Duration) time.Duration {
@@ -87,8 +86,8 @@ func TestP2CAvoidsASlowNode(t *testing.T) {
 	})
 }
 
-// Without calls in flight, a node that is a little slower gets a little less.
-func TestP2CStarvesNobody(t *testing.T) {
+// Without calls in flight, a slightly slower node gets slightly fewer calls.
+func TestP2CSlowerNodeGetsLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		latencies := []time.Duration{10 * time.Millisecond, 12 * time.Millisecond, 15 * time.Millisecond}
 		c := &cluster{weighted(0, 0, 0), func(node int, _ time.Duration) time.Duration { return jitter(latencies[node]) }, 1, nil}
@@ -102,8 +101,8 @@ func TestP2CStarvesNobody(t *testing.T) {
 	})
 }
 
-// A node that paused once has its share again 15 s later, though another one could do
-// all the work.
+// A node that paused once has its share again 15 s later, though another one could serve all
+// calls.
 func TestP2CForgivesAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cluster{weighted(0, 0), func(node int, since time.Duration) time.Duration {
@@ -120,7 +119,7 @@ func TestP2CForgivesAPause(t *testing.T) {
 	})
 }
 
-// A node of which nothing is known passes for as quick as the others, and no more.
+// An unknown node counts as quick as the others, and not as quicker.
 func TestP2CAndTheUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := NewTable(P2C())
@@ -134,7 +133,7 @@ func TestP2CAndTheUnknown(t *testing.T) {
 			got[table.Pick(nil, all).Instance.ID]++
 		}
 		if got["d"] < 820 || got["d"] > 1180 { // 1000 with a standard deviation of 27: by chance once in 10^10 times
-			t.Errorf("it gets %v of 4000 calls that nobody answers yet", got)
+			t.Errorf("it gets %v of 4000 calls without a response yet", got)
 		}
 		stats(table)["d"].Begin() // it has one, and the others none
 		clear(got)
@@ -147,7 +146,7 @@ func TestP2CAndTheUnknown(t *testing.T) {
 	})
 }
 
-// A node that was slow and is not any more gets its share again.
+// A node that was slow and has become quick gets its share again.
 func TestRecoveredNodeComesBack(t *testing.T) {
 	for _, p := range []Policy{P2C(), ShortestLatency()} {
 		synctest.Test(t, func(t *testing.T) {
@@ -166,8 +165,7 @@ func TestRecoveredNodeComesBack(t *testing.T) {
 	}
 }
 
-// A node that stops answering holds up a few calls, not all of them, however
-// long that lasts.
+// A node that stops answering blocks a few calls, not all of them, however long that lasts.
 func TestP2CHoldsBackFromAHungNode(t *testing.T) {
 	if raceEnabled {
 		t.Skip("one goroutine, and many picks: made without the race detector")

@@ -31,14 +31,13 @@ func (p evenPicker) Explain(_ *tandem.Call, usable func(*Node) bool, e *Explanat
 	e.choice(random{}.Name(), p.nodes, usable, weightOf)
 }
 
-// weightOf is the score of policies that choose by nothing but the weight.
+// weightOf is the score in policies that choose by weight alone.
 func weightOf(n *Node) float64 { return float64(n.Weight()) }
 
-// weightedPicker gives every node a chance in proportion to its weight, in
-// constant time: Walker's alias method, with the table made as M. Vose does it
-// in "A linear algorithm for generating random numbers with a given
-// distribution" (1991). A column is drawn evenly; it belongs to its own node up
-// to keep and to another above.
+// weightedPicker gives every node a chance in proportion to its weight, in constant time:
+// Walker's alias method, with the table made as M. Vose does it in "A linear algorithm for
+// generating random numbers with a given distribution" (1991). A column is drawn evenly; its
+// part up to keep belongs to its own node, the rest to another.
 type weightedPicker struct {
 	nodes   []*Node
 	columns []column
@@ -49,7 +48,7 @@ type column struct {
 	other uint32 // index of the node that has the rest
 }
 
-// weightedDraws is how often a weighted picker draws before it takes any node.
+// weightedDraws is how often a weighted picker draws before it takes any usable node.
 const weightedDraws = 4
 
 func (p *weightedPicker) Pick(_ *tandem.Call, usable func(*Node) bool) *Node {
@@ -96,7 +95,7 @@ func newWeightedPicker(nodes []*Node) *weightedPicker {
 	return p
 }
 
-// fill tops every column that is not full up from one that is more than full.
+// fill fills every column that is not full from one that is more than full.
 func (p *weightedPicker) fill(share []float64, small, large []uint32) {
 	for len(small) > 0 && len(large) > 0 {
 		s, l := small[len(small)-1], large[len(large)-1]
@@ -127,8 +126,8 @@ func evenWeights(nodes []*Node) bool {
 // With half of the nodes unusable, one pick in 256 gets that far.
 const anyDraws = 8
 
-// anyUsable returns a random usable node, or nil. Only when hardly any node is
-// usable do those after a row of unusable ones get more than their share.
+// anyUsable returns a random usable node, or nil. Only if very few nodes are usable do those
+// after a row of unusable ones get more than their share.
 func anyUsable(nodes []*Node, usable func(*Node) bool) *Node {
 	if len(nodes) == 0 {
 		return nil

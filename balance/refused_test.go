@@ -8,9 +8,9 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// refusals plays calls, one after the other begun at random, of which each takes from 5 to
-// 15 ms, or is ended by refuse at once if it goes to the first node. After warm calls, pause
-// is called before each hundredth call. The same in every run.
+// refusals plays calls that begin at random times, each of which takes 5 to 15 ms, or is ended
+// by refuse at once if it goes to the first node. After warm calls, pause is called before each
+// hundredth call. Every run is the same.
 type refusals struct {
 	policy Policy
 	nodes  int
@@ -70,9 +70,9 @@ func (r *refusals) share() float64 {
 	return float64(refused) * float64(r.nodes) / counted
 }
 
-// An instance that refuses its calls, or fails them at once, has none in flight, and what is
-// known of its latency fades in a pause and is not measured again. It is drawn no more
-// often for that than the others.
+// An instance that refuses its calls, or fails them at once, has none in flight, and its
+// latency fades in a pause and is not measured again. It does not get more calls than the
+// others for that.
 func TestRefusalsDrawNoMoreThanAnEvenShare(t *testing.T) {
 	if raceEnabled {
 		t.Skip("one goroutine, and many picks: made without the race detector")
@@ -114,9 +114,10 @@ func byTurns() func(s *Stats, now time.Duration) {
 	}
 }
 
-// An instance that serves a call again has its share of the next ones, whatever it refused.
+// An instance that serves a call again has its share of the next ones, whatever it refused
+// before.
 func TestRefusalsAreOverWithACall(t *testing.T) {
-	for _, began := range []time.Duration{0, time.Second - time.Millisecond} { // without a measured latency, too
+	for _, began := range []time.Duration{0, time.Second - time.Millisecond} { // also without a measured latency
 		for _, policy := range []Policy{P2C(), LeastInFlight(), ShortestLatency(), LeastLoaded()} {
 			nodes := weighted(0, 0)
 			for _, n := range nodes {
@@ -137,7 +138,7 @@ func TestRefusalsAreOverWithACall(t *testing.T) {
 				t.Errorf("after a call that was served it is refusing still")
 			}
 			for range 100 {
-				other.Stats.Begin() // so the other one has more to do
+				other.Stats.Begin() // so the other one has more calls in flight
 			}
 			picker := policy.Build(nodes)
 			for range 100 {
@@ -150,7 +151,7 @@ func TestRefusalsAreOverWithACall(t *testing.T) {
 	}
 }
 
-// Where all instances refuse, the policy chooses among them as if none did.
+// If all instances refuse, the policy chooses among them as if none did.
 func TestAllRefuse(t *testing.T) {
 	for _, policy := range []Policy{P2C(), LeastInFlight(), ShortestLatency(), LeastLoaded()} {
 		nodes := weighted(0, 0, 0)
@@ -181,7 +182,7 @@ func TestAllRefuse(t *testing.T) {
 	}
 }
 
-// What refuses while it fades keeps doing so: a pick that ages it does not forget that.
+// A refusing instance stays refusing while its latency fades.
 func TestRefusingDoesNotFade(t *testing.T) {
 	s, now := new(Stats), time.Second
 	s.Begin()

@@ -6,26 +6,24 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// LeastReported returns the policy that prefers instances that report few calls to
-// the registry: [tandem.Load], with the rate and the calls in flight, those that
-// are queued included. It is for clients that make too few calls to know anything
-// by themselves.
+// LeastReported returns the policy that prefers instances that report few calls to the
+// registry: [tandem.Load], with the rate and the calls in flight, those that are queued
+// included. It is for clients that make too few calls to know the instances' load themselves.
 //
-// The load of an instance is the mean of two numbers, its calls a second and ten
-// more than its calls in flight, both by weight and as a multiple of all instances'
-// mean: 1 is average. The ten keep a few calls that happened to be in flight from
-// counting much. Two instances are drawn by weight, and a gets the call with the
+// The load of an instance is the mean of two numbers, its calls a second and ten more than its
+// calls in flight, both by weight and as a multiple of all instances' mean: 1 is average. The
+// ten reduce the effect of a few calls that happened to be in flight. Two instances are drawn
+// by weight, and a gets the call with the probability
 // probability
 //
 //	load(b) / (load(a) + load(b))
 //
-// Reports are as old as their interval, a minute perhaps. Who always takes the
-// lower of two loads then sends twice the mean to one that was idle a minute ago,
-// and nothing to the next, and all clients do so together (M. Mitzenmacher, "How
-// Useful Is Old Information?", 2000). With the odds above a difference of 10 % in
-// load makes one of 5 % in calls, so what is out of balance is half as much so
-// after the next report. An instance without a report, or whose report is five
-// minutes older than the newest, counts as average.
+// Reports are as old as their interval, a minute perhaps. A client that always took the lower
+// of two loads would send twice the mean to an instance that was idle a minute ago, and so
+// would all clients (M. Mitzenmacher, "How Useful Is Old Information?", 2000). With the odds
+// above a difference of 10 % in load makes one of 5 % in calls, so an imbalance is halved with
+// the next report. An instance without a report, or whose report is five minutes older than the
+// newest, counts as average.
 func LeastReported() Policy { return leastReported{} }
 
 type leastReported struct{}
@@ -35,8 +33,8 @@ func (leastReported) Needs() Needs { return Needs{Reports: true} }
 
 const (
 	expired     = 5 * time.Minute // how much older than the newest a report may be
-	moreCalls   = 10              // than are in flight
-	leastReport = 0.05            // what a report of no calls at all counts
+	moreCalls   = 10              // added to the calls in flight
+	leastReport = 0.05            // the least load of an instance that has reported
 )
 
 func (leastReported) Build(nodes []*Node) Picker {
@@ -58,7 +56,7 @@ func (leastReported) Build(nodes []*Node) Picker {
 	return p
 }
 
-// judge works out the loads of the nodes that have reported.
+// judge computes the loads of the nodes that have reported.
 func (p *reportedPicker) judge(known []int) {
 	weight, anyCalls := 0.0, false
 	for _, i := range known {
@@ -74,7 +72,7 @@ func (p *reportedPicker) judge(known []int) {
 	}
 	meanRate, meanCalls := mean(rates), mean(calls)
 	for k, i := range known {
-		switch { // a number that is 0 for all says nothing
+		switch { // a number that is 0 for all instances says nothing
 		case meanRate == 0:
 			p.load[i] = calls[k] / meanCalls
 		case !anyCalls:
@@ -93,9 +91,9 @@ func mean(list []float64) (m float64) {
 	return m
 }
 
-// reportedRate and reportedCalls read a report, which is not trusted.
+// reportedRate and reportedCalls return the values of a report within valid bounds.
 func reportedRate(l *tandem.Load) float64 {
-	if l.Rate > 0 { // nor NaN
+	if l.Rate > 0 { // false for NaN, too
 		return min(l.Rate, 1e9)
 	}
 	return 0

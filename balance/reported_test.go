@@ -43,7 +43,7 @@ func TestLeastReported(t *testing.T) {
 		})
 	}
 	heavy := reporting(&tandem.Load{At: now, Rate: 300, InFlight: 3}, &tandem.Load{At: now, Rate: 100, InFlight: 1})
-	heavy[0].Instance.Weight = 300 // it has what it can take
+	heavy[0].Instance.Weight = 300 // it has the load that its weight allows
 	got := count(LeastReported().Build(heavy), 50_000, all)
 	fits(t, got, map[string]float64{"n0": 0.75, "n1": 0.25})
 	idle := reporting(&tandem.Load{At: now}, &tandem.Load{At: now, Rate: math.Inf(1), InFlight: math.MaxInt})
@@ -52,7 +52,7 @@ func TestLeastReported(t *testing.T) {
 	}
 }
 
-// stale is a policy whose pickers see what the nodes report every 30 s only.
+// stale is a policy whose pickers see the nodes' reports only every 30 s.
 type stale struct {
 	Policy
 	report func(nodes []*Node, now time.Time)
@@ -102,16 +102,15 @@ func (m mapped) Pick(call *tandem.Call, usable func(*Node) bool) *Node {
 	return nil
 }
 
-// lowest is what LeastReported must not be: of two, always the one that reported
-// less.
+// lowest is a bad LeastReported: it always takes the one of all that reported less.
 func lowest() Policy {
 	return least{"lowest", false, func(n *Node) float64 {
 		return n.Instance.Load.Rate
 	}}
 }
 
-// herding plays six minutes with reports that are up to 30 s old, and returns how
-// many calls the busiest node had of the mean, in the worst half minute.
+// herding plays six minutes with reports that are up to 30 s old, and returns the calls of the
+// busiest node over the mean, in the worst half minute.
 func herding(t *testing.T, p Policy) (worst float64) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := weighted(make([]int, 20)...)
@@ -129,7 +128,7 @@ func herding(t *testing.T, p Policy) (worst float64) {
 			if reports++; reports > 4 && reports < 12 { // after the third the start is forgotten
 				worst = max(worst, most*float64(len(nodes))/sum)
 			}
-			if reports == 1 { // a cluster that is far from even, to begin with
+			if reports == 1 { // begins with a very uneven cluster
 				for i, n := range fresh {
 					n.Instance.Load.Rate = float64(i)
 				}
@@ -137,7 +136,7 @@ func herding(t *testing.T, p Policy) (worst float64) {
 		}}
 		c := &cluster{nodes, func(int, time.Duration) time.Duration { return 500*time.Millisecond + rand.N(time.Second) }, 400, nil}
 		c.run(policy, 0, 6*time.Minute)
-		time.Sleep(10 * time.Minute) // until nobody reports any more
+		time.Sleep(10 * time.Minute) // until no node reports any more
 	})
 	return worst
 }
@@ -146,15 +145,15 @@ func TestLeastReportedDoesNotHerd(t *testing.T) {
 	if raceEnabled {
 		t.Skip("one goroutine, and many picks: made without the race detector")
 	}
-	// A node has 600 calls in half a minute, and 140 such counts are looked at: that chance
-	// alone makes one of them 780 has a probability of 140 × 5e-13.
+	// A node has 600 calls in half a minute, and 140 such counts are checked: one of them
+	// reaches 780 by chance with a probability of 140 × 5e-13.
 	if worst := herding(t, LeastReported()); worst > 1.3 {
 		t.Errorf("a node had %.2f times the mean", worst)
 	} else {
 		t.Logf("LeastReported: at most %.2f times the mean", worst)
 	}
 	if worst := herding(t, lowest()); worst < 3 {
-		t.Errorf("the scenario is too easy: who takes the lowest has %.2f times the mean", worst)
+		t.Errorf("the scenario is too easy: a policy that takes the lowest has %.2f times the mean", worst)
 	} else {
 		t.Logf("the lowest of all: %.2f times the mean", worst)
 	}

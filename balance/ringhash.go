@@ -9,15 +9,14 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// RingHash returns the policy that sends calls with equal keys to the same
-// instance, by consistent hashing (D. Karger et al., 1997) with bounded loads:
-// each instance has some hundred points on a ring, by its weight, and a key
-// belongs to the next point. When an instance comes or goes, only the keys that
-// it gets or had move. One that has more than 1.25 times its share of the calls
-// in flight passes calls on to the next.
+// RingHash returns the policy that sends calls with equal keys to the same instance, by
+// consistent hashing (D. Karger et al., 1997) with bounded loads: each instance has about a
+// hundred points on a ring, by its weight, and a key belongs to the next point. When an
+// instance comes or goes, only the keys that it gets or had move. An instance that has more
+// than 1.25 times its share of the calls in flight is skipped for the next.
 //
-// The key is a call's HashKey; calls without one go anywhere. All processes
-// agree, whatever the order of their lists.
+// The key is a call's HashKey; calls without one go to a random instance. All processes choose
+// the same instance for a key, whatever the order of their lists.
 func RingHash() Policy { return ringHash{} }
 
 type ringHash struct{}
@@ -61,7 +60,7 @@ func (p *ringPicker) Explain(call *tandem.Call, usable func(*Node) bool, e *Expl
 	p.explain(ringHash{}.Name(), call, usable, e, p.places())
 }
 
-// places returns what finds the nodes for a key.
+// places returns the function that finds the nodes for a key.
 func (p *ringPicker) places() func(key uint64, try int) *Node {
 	next := 0
 	return func(key uint64, try int) *Node {

@@ -9,15 +9,14 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// RoundRobin returns the policy that takes the nodes in turn. Where weights
-// differ, a node has as many turns as its weight, spread evenly over the round:
-// smooth weighted round robin, laid out when the list changes instead of at each
-// pick. A round has up to 1024 turns, or 16 for each node, and at least one for
-// each: with weights of 10,000 and 1 the lighter one has more than its share.
-// A picker begins at a random place, so that clients that start together don't
-// go round in step. Processors that pick at the same moment take 64 turns each at
-// once for a while, so the order is not exact then. The turn of a node that is not
-// usable goes to a random one that is, rather than to its neighbour.
+// RoundRobin returns the policy that takes the nodes in turn. If weights differ, a node has as
+// many turns as its weight, spread evenly over the round: smooth weighted round robin, computed
+// when the list changes instead of at each pick. A round has up to 1024 turns, or 16 for each
+// node, and at least one for each: with weights of 10,000 and 1 the lighter one has more than
+// its share. A picker begins at a random place, so that clients that start together don't pick
+// the same nodes at the same time. Processors that pick at the same moment take 64 turns each
+// at once for a while, so the order is not exact then. The turn of a node that is not usable
+// goes to a random usable one, rather than to its neighbour.
 func RoundRobin() Policy { return roundRobin{} }
 
 type roundRobin struct{}
@@ -34,7 +33,7 @@ func (roundRobin) Build(nodes []*Node) Picker {
 	return p
 }
 
-// roundRobinPicker goes round and round.
+// roundRobinPicker repeats its round.
 type roundRobinPicker struct {
 	nodes []*Node
 	round []*Node // each node once for every turn it has
@@ -45,7 +44,7 @@ func (p *roundRobinPicker) Pick(_ *tandem.Call, usable func(*Node) bool) *Node {
 	if len(p.round) == 0 {
 		return nil
 	}
-	// Where the count wraps, the order has a seam, once in 2^32 picks.
+	// When the count wraps, once in 2^32 picks, the order is broken.
 	if n := p.round[p.turns.next()%uint32(len(p.round))]; usable(n) { //nolint:gosec // turns are few
 		return n
 	}
@@ -56,10 +55,9 @@ func (p *roundRobinPicker) Explain(_ *tandem.Call, usable func(*Node) bool, e *E
 	e.choice(roundRobin{}.Name(), p.nodes, usable, weightOf)
 }
 
-// turns counts. As long as nobody else is at it, the count goes up by one. A
-// count that several processors add to at the same time costs each of them more
-// than the rest of a pick: who meets another there takes many turns at once for a
-// while, which a pool keeps apart for each processor.
+// turns counts picks, usually by one. A count that several processors add to at the same time
+// costs each of them more than the rest of a pick: a processor that finds another one there
+// takes many turns at once for a while, kept in a pool by processor.
 type turns struct {
 	cursors sync.Pool // of *cursor
 	given   atomic.Uint32
@@ -68,13 +66,13 @@ type turns struct {
 // cursor is a part of the turns, from next to end.
 type cursor struct {
 	next, end uint32
-	apart     uint32 // how often it takes many at once before it tries one again
+	apart     uint32 // how often it takes many turns at once before it tries one again
 	_         [cacheLine - 3*4]byte
 }
 
-// cursorTurns is how many turns are taken at once, and cursorTakes how often after
-// somebody was met. As many turns as one take has are lost at most when the collector
-// clears the pool of a cursor that was not used for a while.
+// cursorTurns is how many turns are taken at once, and cursorTakes how often after a conflict.
+// When the garbage collector clears a pooled cursor that was not used for a while, at most
+// cursorTurns turns are lost.
 const (
 	cursorTurns = 64
 	cursorTakes = 16
@@ -94,7 +92,7 @@ func (t *turns) next() uint32 {
 	return turn
 }
 
-// take gives the cursor one turn, or many if another processor is at it, too.
+// take gives the cursor one turn, or many if another processor takes one at the same time.
 func (t *turns) take(c *cursor) {
 	if c.apart == 0 {
 		next := t.given.Load()
@@ -116,9 +114,9 @@ const (
 	maxTurns = 16
 )
 
-// takeTurns lays out a round of the nodes by weight: the turns of each are
-// evenly apart, and in the order in which they are due. The first ones are due
-// at different times, so that nodes of equal weight don't follow in a crowd.
+// takeTurns lays out a round of the nodes by weight: the turns of each are evenly spaced, and
+// all are in the order in which they are due. The first turns of nodes are due at different
+// times, so that nodes of equal weight are not next to each other.
 func takeTurns(nodes []*Node) []*Node {
 	type turn struct {
 		due  float64

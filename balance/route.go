@@ -12,27 +12,26 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// ReservedTag is the key of a tag that keeps an instance for the calls that ask
-// for it: a lane.
+// ReservedTag is the key of a tag that reserves an instance for the calls whose route names the
+// tag with its value: a lane.
 const ReservedTag = "lane"
 
-// Route returns the policy that leaves to next those instances that the call's
-// [tandem.Route] asks for. Version and group must be equal where the route names
-// them. A call with tags goes to the instances that have all of them; when none
-// of those is usable, and the route is not forced, to those that lack some of the
-// keys but have no other value. So a call in a lane uses the lane's instances of
-// the services that have some, and the common ones of the others: this is Dubbo's
-// tag router with more than one tag.
+// Route returns the policy that lets next choose from the instances that match the call's
+// [tandem.Route]. Version and group must be equal if the route names them. A call with tags
+// goes to the instances that have all of them; if none of those is usable, and the route is not
+// forced, to those that lack some of the keys but have no other value. So a call in a lane uses
+// the lane's instances of the services that have some, and the common ones of the others: this
+// is Dubbo's tag router with more than one tag.
 //
-// A tag is information and keeps nobody away, unless it is reserved: those with
-// the key [ReservedTag] are, and the reserved keys that are given here. An instance
-// with a reserved tag only gets the calls whose route names the tag with this
-// value. So a canary that is started with a lane of its own gets no stray call. A
-// call that names its instance goes there, whatever the route.
+// A tag does not exclude other calls unless it is reserved: tags with the key [ReservedTag]
+// are, and those with the reserved keys that are given here. An instance with a reserved tag
+// gets only the calls whose route names the tag with this value. So a canary that is started
+// with its own lane gets no other calls. A call that names its instance goes there, whatever
+// the route.
 //
-// Pickers of next are built for each route when it is first used, and kept, 64 of
-// them for a list; for further routes, next chooses from the whole list and sees
-// what does not fit as not usable.
+// A picker of next is built for each route when it is first used, and kept, at most 64 for a
+// list; for further routes, next chooses from the whole list, with the instances that do not
+// match as not usable.
 func Route(next Policy, reserved ...string) Policy {
 	return route{wrapper{next}, append([]string{ReservedTag}, reserved...)}
 }
@@ -66,8 +65,8 @@ func (p route) narrow(next *Needs, instances []tandem.Instance) []tandem.Instanc
 	})
 }
 
-// eligible returns the nodes that have all that the call's route asks for if one of them
-// is usable, else those that will do.
+// eligible returns the nodes that match the call's route exactly if one of them is usable, else
+// those that match it loosely.
 func (p route) eligible(nodes []*Node, call *tandem.Call, usable func(*Node) bool) []*Node {
 	r := call.Route
 	if r == nil {
@@ -103,15 +102,15 @@ type routePicker struct {
 	seed   maphash.Seed
 	known  atomic.Pointer[map[uint64]*routed] // by hash of the route; replaced as a whole
 
-	mu  sync.Mutex // of those who add a route
-	all *branch    // for routes that are too many
+	mu  sync.Mutex // held to add a route
+	all *branch    // the whole list, for routes beyond maxRoutes
 }
 
-// routed is a route with the nodes for it.
+// routed is a route with the nodes that match it.
 type routed struct {
 	route tandem.Route
-	exact branch // those that have all it asks for
-	loose branch // and those that lack tags; no picker if forced or without tags
+	exact branch // those that match exactly
+	loose branch // those that match but for missing tags; no picker if forced or without tags
 }
 
 // maxRoutes is how many routes have pickers of their own.
@@ -167,7 +166,7 @@ func sameRoute(a, b *tandem.Route) bool {
 	return a.Version == b.Version && a.Group == b.Group && a.Force == b.Force && maps.Equal(a.Tags, b.Tags)
 }
 
-// add makes the pickers for a route that is new; nil when there are too many.
+// add makes the pickers of a new route; nil if there are too many routes.
 func (p *routePicker) add(hash uint64, r *tandem.Route) *routed {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -187,8 +186,7 @@ func (p *routePicker) add(hash uint64, r *tandem.Route) *routed {
 	return added
 }
 
-// branch returns the nodes that fit, with their picker: the common one's if they
-// are the same.
+// branch returns the nodes that match, with their picker: plain's if the nodes are the same.
 func (p *routePicker) branch(r *tandem.Route, loose bool) branch {
 	fit := p.policy.fitting(p.nodes, r, loose)
 	if p.plain.picker != nil && slices.Equal(fit, p.plain.nodes) {
@@ -197,8 +195,8 @@ func (p *routePicker) branch(r *tandem.Route, loose bool) branch {
 	return newBranch(p.policy.next, fit)
 }
 
-// misfit says why an instance is not for calls with the route, "" if it is. A
-// loose look forgives a tag that is not there.
+// misfit returns why an instance does not match the route, "" if it does. If loose, missing
+// tags are allowed.
 func (p route) misfit(in *tandem.Instance, r *tandem.Route, loose bool) string {
 	switch {
 	case r.Version != "" && in.Version != r.Version:
@@ -222,7 +220,7 @@ func (p route) misfit(in *tandem.Instance, r *tandem.Route, loose bool) string {
 	return ""
 }
 
-// filter is for routes without pickers of their own.
+// filter picks for routes without pickers of their own.
 func (p *routePicker) filter(call *tandem.Call, usable func(*Node) bool) *Node {
 	all := p.everything()
 	n := all.picker.Pick(call, func(n *Node) bool { return p.policy.misfit(&n.Instance, call.Route, false) == "" && usable(n) })
@@ -242,8 +240,8 @@ func (p *routePicker) everything() *branch {
 	return p.all
 }
 
-// Explain shows the instances that fit, and if none of them is usable, those that
-// will do.
+// Explain shows the instances that match the route exactly, or loosely if none of those is
+// usable.
 func (p *routePicker) Explain(call *tandem.Call, usable func(*Node) bool, e *Explanation) {
 	r := new(tandem.Route)
 	switch {

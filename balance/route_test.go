@@ -70,14 +70,14 @@ func TestRoute(t *testing.T) {
 		{"nor does one whose route wants nothing", &tandem.Route{}, all, "a b c d"},
 		{"version", &tandem.Route{Version: "2"}, all, "b c"},
 		{"version and group", &tandem.Route{Version: "2", Group: "y"}, all, "c"},
-		{"group that nobody has", &tandem.Route{Group: "z"}, all, ""},
+		{"group that no node has", &tandem.Route{Group: "z"}, all, ""},
 		{"version that is not usable", &tandem.Route{Version: "1"}, up("a"), ""},
 		{"tag", &tandem.Route{Tags: tags("gpu", "yes")}, all, "c"},
 		{"tag that is not usable: those without the key", &tandem.Route{Tags: tags("gpu", "yes")}, up("c"), "a b"},
 		{"tag that is not usable, forced", &tandem.Route{Tags: tags("gpu", "yes"), Force: true}, up("c"), ""},
 		{"lane", &tandem.Route{Tags: tags("lane", "blue")}, all, "blue"},
-		{"lane that nobody has", &tandem.Route{Tags: tags("lane", "red")}, all, "a b c d"},
-		{"lane that nobody has, forced", &tandem.Route{Tags: tags("lane", "red"), Force: true}, all, ""},
+		{"lane that no node has", &tandem.Route{Tags: tags("lane", "red")}, all, "a b c d"},
+		{"lane that no node has, forced", &tandem.Route{Tags: tags("lane", "red"), Force: true}, all, ""},
 		{"lane that is not usable: never another one", &tandem.Route{Tags: tags("lane", "blue")}, up("blue"), "a b c d"},
 		{"lane and version", &tandem.Route{Version: "1", Tags: tags("lane", "blue")}, all, "a"},
 		{"lane and tag, and no instance has both", &tandem.Route{Tags: tags("lane", "blue", "gpu", "yes")}, all, "a b blue c"},
@@ -99,7 +99,7 @@ func TestRoute(t *testing.T) {
 	}
 }
 
-// Who names an instance gets it, reserved or not, if it is usable.
+// A call that names an instance gets it, reserved or not, if it is usable.
 func TestPinnedCallNeedsNoRoute(t *testing.T) {
 	p := Route(P2C()).Build(tagged("a", "b lane=blue", "c"))
 	call := &tandem.Call{Pin: "b", Route: &tandem.Route{Version: "9"}}
@@ -127,7 +127,7 @@ func (b built) Build(nodes []*Node) Picker {
 	return b.Policy.Build(nodes)
 }
 
-// Equal routes have one picker, whoever made them, and there are not too many.
+// Equal routes share a picker, and the number of pickers is bounded.
 func TestRoutesAreBounded(t *testing.T) {
 	count := 0
 	p := Route(built{Random(), &count}).Build(tagged("a version=1", "b version=2"))
@@ -188,7 +188,7 @@ func TestRoutedPickDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// Common instances and those of each lane are narrowed for themselves.
+// Common instances and those of each lane are narrowed separately.
 func TestRouteNarrows(t *testing.T) {
 	var list []tandem.Instance
 	for i := range 30 {

@@ -8,30 +8,28 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// SlowStart returns the policy that gives an instance that is new less than its
-// share of what next would give it: a tenth at first, all after the window, and in
-// between as time goes by. Until caches are filled and code is compiled, a server
-// is slower than it will be. 30 s are a good window for most.
+// SlowStart returns the policy that gives a new instance less than its usual share of the
+// calls: a tenth at first, all after the window, and in between a share that grows with time.
+// Until its caches are filled and its code is compiled, a server is slower than later. 30 s are
+// a good window for most.
 //
-// New is an instance since [Stats.Listed]: it was not there before, was started
-// again, or was away for a minute. When a client begins, those that say that they
-// were started long ago, or don't say, are not new.
+// An instance is new since [Stats.Listed]: it was not there before, was started again, or was
+// away for a minute. When a client begins, instances that were started long ago, or do not
+// report when, are not new.
 func SlowStart(window time.Duration, next Policy) Policy {
 	return SlowStartCurve(window, 1, next)
 }
 
-// SlowStartCurve is [SlowStart] with another shape. The share of an instance that
-// is new is
+// SlowStartCurve is [SlowStart] with another shape. The share of a new instance is
 //
 //	max(0.1, (time / window) ^ (1 / aggression))
 //
-// which is Envoy's formula with its default of a tenth: aggressions above 1 give
-// it more at first, those below 1 less. What next picks is taken with this
-// probability, else next picks again, eight times at most, and another one if it
-// prefers one that is new to all others. When all are new the oldest of those that were
-// picked gets the call. Policies that choose by a call's key are exempt: the instance
-// of a key gets all of its calls. So is what comes behind a policy that narrows the
-// choice or stays with an instance.
+// which is Envoy's formula with its default of a tenth: aggressions above 1 give it more at
+// first, those below 1 less. What next picks is taken with this probability, else next picks
+// again, at most eight times; if it prefers a new instance to all others, that one is excluded.
+// If all are new, the oldest of those that were picked gets the call. Policies that choose by a
+// call's key are exempt: the instance of a key gets all of its calls. So is a next that narrows
+// the choice or stays with an instance.
 func SlowStartCurve(window time.Duration, aggression float64, next Policy) Policy {
 	if !(aggression > 0) { // nor NaN
 		aggression = 1
@@ -39,7 +37,7 @@ func SlowStartCurve(window time.Duration, aggression float64, next Policy) Polic
 	return slowStart{wrapper{next}, window, aggression}
 }
 
-// leastShare is what an instance gets at first.
+// leastShare is the share of an instance at first.
 const leastShare = 0.1
 
 type slowStart struct {
@@ -58,7 +56,7 @@ func (p slowStart) Needs() Needs {
 }
 
 func (p slowStart) Build(nodes []*Node) Picker {
-	prefers := p.next.Needs().Prefers // it would take a node that it must not pick for one that is not well
+	prefers := p.next.Needs().Prefers // excluding a new node could make it pick one that is not well
 	picker := &slowStartPicker{branch: newBranch(p.next, nodes), policy: p, insists: !prefers}
 	for i, n := range nodes {
 		if listed := n.Stats.Listed(); listed != 0 && (i == 0 || listed+p.window > picker.until) {
@@ -73,9 +71,9 @@ type slowStartPicker struct {
 	branch
 
 	policy  slowStart
-	insists bool          // that who prefers a new node to all others picks another
-	until   time.Duration // when the last node is not new any more
-	over    atomic.Bool   // and that is now, so nobody needs to look at the clock
+	insists bool          // a next that prefers a new node to all others is made to pick another
+	until   time.Duration // when the last new node stops being new
+	over    atomic.Bool   // that time has come, so the clock need not be read
 }
 
 func (p *slowStartPicker) Pick(call *tandem.Call, usable func(*Node) bool) *Node {
@@ -87,7 +85,7 @@ func (p *slowStartPicker) Pick(call *tandem.Call, usable func(*Node) bool) *Node
 		p.over.Store(true)
 		return p.picker.Pick(call, usable)
 	}
-	keyless := call == nil || call.HashKey == "" // the nodes of a key are what they are
+	keyless := call == nil || call.HashKey == "" // the node of a key is fixed
 	return thin(p.picker, call, usable, p.insists && keyless, func(n *Node) float64 { return p.policy.share(n, now) })
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// listedFor returns nodes that have been listed for so long; 0 for ever.
+// listedFor returns nodes that have been listed for that long; 0 is for ever.
 func listedFor(times ...time.Duration) []*Node {
 	nodes := weighted(make([]int, len(times))...)
 	for i, d := range times {
@@ -50,7 +50,7 @@ func TestSlowStartShare(t *testing.T) {
 	})
 }
 
-// An instance has the share of calls that its age gives it, whoever picks.
+// An instance gets the share of calls for its age, under every policy.
 func TestSlowStart(t *testing.T) {
 	for _, next := range []Policy{Random(), RoundRobin(), P2C(), LeastLoaded()} {
 		synctest.Test(t, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestSlowStart(t *testing.T) {
 	}
 }
 
-// When all are new, or only new ones are usable, all calls find one.
+// If all instances are new, or only new ones are usable, all calls get one.
 func TestSlowStartNeverStarves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, nodes := range [][]*Node{
@@ -90,7 +90,7 @@ func TestSlowStartNeverStarves(t *testing.T) {
 				t.Errorf("%d of 4000 calls found an instance", sum)
 			}
 		}
-		// Nine of ten are new: the old one may have no more than half of the calls, by its share 10/19.
+		// Nine of ten are new: the old one gets about half of the calls, as its share is 10/19.
 		got := count(SlowStart(30*time.Second, Random()).Build(listedFor(0, 1, 1, 1, 1, 1, 1, 1, 1, 1)), 10_000, all)
 		// binomial, 10,000 picks: 4,950 with a standard deviation of 50, 19 of them.
 		if n := got["n0"]; n < 4000 || n > 6500 {
@@ -99,7 +99,7 @@ func TestSlowStartNeverStarves(t *testing.T) {
 	})
 }
 
-// Since when an instance is new, as a table sees it.
+// TestListed checks from when on a table counts an instance as new.
 func TestListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := NewTable(Random())
@@ -126,7 +126,7 @@ func TestListed(t *testing.T) {
 		again[1].Started = time.Now()
 		table.Update(again) // late has left
 		if age("old") != 0 || age("fresh") != 0 {
-			t.Errorf("started anew: %v and %v", age("old"), age("fresh"))
+			t.Errorf("started again: %v and %v", age("old"), age("fresh"))
 		}
 		time.Sleep(longAbsence - time.Second)
 		table.Update(append(again, instances("late")...))
@@ -142,8 +142,8 @@ func TestListed(t *testing.T) {
 	})
 }
 
-// A new instance of a busy cluster, whose calls are quick and which P2C would
-// like best, does not get more than it should.
+// A new instance of a busy cluster, whose calls are quick so that P2C prefers it, gets no more
+// than its share.
 func TestSlowStartHoldsBackP2C(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cluster{listedFor(0, 0, 0, 0, 0, 0, 0, 0, 0, 1), func(int, time.Duration) time.Duration {
@@ -157,8 +157,8 @@ func TestSlowStartHoldsBackP2C(t *testing.T) {
 	})
 }
 
-// Policies that prefer a new instance to all others, since it has nothing to do or is
-// not known, still give it no more than its part of the calls.
+// Policies that prefer a new instance to all others, because it has no calls in flight or is
+// not known, still give it no more than its share of the calls.
 func TestSlowStartHoldsBackTheBest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, next := range []Policy{LeastInFlight(), ShortestLatency()} {
@@ -183,7 +183,7 @@ func TestSlowStartHoldsBackTheBest(t *testing.T) {
 	})
 }
 
-// A policy that stays with an instance does so also while that is new.
+// A policy that stays with an instance also stays with a new one.
 func TestSlowStartLeavesStickyAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := listedFor(0, 0, 0)

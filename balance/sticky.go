@@ -7,25 +7,24 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Sticky returns the policy that stays with what next has chosen: calls with equal
-// keys go to the same instance as long as it is usable, and then to the one that
-// next chooses in its place. All calls without a key stay together, too. Unlike
-// with [RingHash] other clients choose for themselves, no key moves when an
-// instance comes, and none comes back to one that was away.
+// Sticky returns the policy that keeps what next has chosen: calls with equal keys go to the
+// same instance as long as it is usable, and then to the one that next chooses in its place.
+// All calls without a key stay together, too. Unlike with [RingHash] each client chooses for
+// itself, no key moves when an instance comes, and none moves back to an instance that was
+// away.
 //
-// A client remembers 16,384 keys, some of them less if they happen to lie close
-// together; a key that is used again after that many others is a new one. Calls
-// that name their instance, and those that avoid one that has just failed them,
-// change nothing. Inside [Route], each route has keys of its own.
+// A client remembers 16,384 keys, fewer if several of them share a bucket; a key that is used
+// again after that many others counts as new. Calls that name their instance, and retries that
+// avoid an instance, change nothing. Inside [Route], each route has its own keys.
 func Sticky(next Policy) Policy { return sticky{wrapper{next}, new(stickyKey)} }
 
 type sticky struct {
 	wrapper
 
-	key *stickyKey // of what a table remembers
+	key *stickyKey // identifies the memory in a table
 }
 
-// stickyKey has a size, so that each has an address of its own.
+// stickyKey is not empty, so that each has an address of its own.
 type stickyKey struct{ _ byte }
 
 func (p sticky) Name() string { return p.named("sticky") }
@@ -45,10 +44,10 @@ func (p sticky) Build(nodes []*Node) Picker {
 	return picker
 }
 
-// memory is a table of what was chosen, in buckets of a few places each.
+// memory is a table of choices, in buckets of a few places each.
 type memory struct {
 	seed    maphash.Seed
-	lists   atomic.Uint64 // that there have been
+	lists   atomic.Uint64 // number of lists so far
 	keyless atomic.Pointer[chosen]
 	buckets atomic.Pointer[[stickyBuckets]bucket] // nil before the first key
 }
@@ -63,18 +62,18 @@ type bucket [stickyPlaces]atomic.Pointer[chosen]
 // chosen is what was chosen for a key.
 type chosen struct {
 	key  uint64 // its hash
-	node *Node  // as it was then
+	node *Node  // of the list at that time
 	list uint64 // that the node belongs to
 }
 
 func newMemory() *memory { return &memory{seed: maphash.MakeSeed()} }
 
-// place returns where the choice for a call is, or belongs, and the key's hash.
+// place returns where the choice for a call is stored, or is to be, and the key's hash.
 func (m *memory) place(call *tandem.Call, world *World) (*atomic.Pointer[chosen], uint64) {
 	if call == nil || call.HashKey == "" && call.Route == nil {
 		return &m.keyless, 0
 	}
-	key := maphash.String(m.seed, call.HashKey) | 1 // never that of no key
+	key := maphash.String(m.seed, call.HashKey) | 1 // never 0, the hash of no key
 	if r := call.Route; r != nil {
 		key ^= routeHash(m.seed, r) << 1
 	}
@@ -114,7 +113,7 @@ func (p *stickyPicker) Pick(call *tandem.Call, usable func(*Node) bool) *Node {
 	place, key := p.memory.place(call, worldOf(p.nodes))
 	was := place.Load()
 	if n := p.here(was, key); n != nil && usable(n) {
-		if was.list != p.list { // a new list: whoever comes next finds it at once
+		if was.list != p.list { // stores the node of the new list, which the next pick finds at once
 			place.CompareAndSwap(was, &chosen{key, n, p.list})
 		}
 		return n
@@ -126,7 +125,7 @@ func (p *stickyPicker) Pick(call *tandem.Call, usable func(*Node) bool) *Node {
 	if place.CompareAndSwap(was, &chosen{key, n, p.list}) {
 		return n
 	}
-	// Somebody was faster, perhaps with the same key.
+	// Another goroutine was faster, perhaps with the same key.
 	if other := p.here(place.Load(), key); other != nil && usable(other) {
 		return other
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Keys stay where they are while lists come and go, until their instance does.
+// Keys stay with their instance while lists change, until the instance goes.
 func TestSticky(t *testing.T) {
 	table := NewTable(Sticky(Random()))
 	ids := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
@@ -43,7 +43,7 @@ func TestSticky(t *testing.T) {
 	}
 }
 
-// Calls that say where they don't go or where they go move nothing.
+// Calls that name or exclude instances move no keys.
 func TestStickyIgnoresExceptions(t *testing.T) {
 	p := Sticky(RoundRobin()).Build(weighted(0, 0, 0))
 	home := p.Pick(nil, all)
@@ -70,7 +70,7 @@ func TestStickyIsPerClient(t *testing.T) {
 	}
 }
 
-// A route's calls have choices of their own.
+// Each route has its own choices.
 func TestStickyInRoutes(t *testing.T) {
 	p := Route(Sticky(RoundRobin())).Build(tagged("a version=1", "b version=1", "c version=2", "d version=2"))
 	homes := map[string]string{}
@@ -91,7 +91,7 @@ func TestStickyInRoutes(t *testing.T) {
 	}
 }
 
-// However many keys there are, so many are remembered.
+// The number of remembered keys is bounded.
 func TestStickyIsBounded(t *testing.T) {
 	p := Sticky(Random()).Build(weighted(0, 0)).(*stickyPicker)
 	homes(p, 100_000, all)
@@ -106,7 +106,7 @@ func TestStickyIsBounded(t *testing.T) {
 	if n < 16_000 || n > 16_384 {
 		t.Errorf("%d keys are remembered", n)
 	}
-	before := homes(p, 2000, all) // the latest ones, for most of which there is room
+	before := homes(p, 2000, all) // the latest ones, most of which fit
 	if m, _ := moved(before, homes(p, 2000, all), ""); m > 200 {
 		t.Errorf("%d of the latest 2000 keys moved", m)
 	}
@@ -119,7 +119,7 @@ func TestStickyConcurrently(t *testing.T) {
 		wg.Go(func() {
 			for i := range 5000 {
 				if p.Pick(&tandem.Call{HashKey: fmt.Sprint(i % 100)}, all) == nil {
-					t.Error("nobody")
+					t.Error("no node picked")
 				}
 			}
 		})

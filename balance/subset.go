@@ -8,19 +8,18 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Subset returns the policy that leaves a client but size of the instances, one at
-// least, so that a thousand clients of a thousand servers don't hold a million
-// connections. Which ones that are is drawn by rendezvous hashing (D. Thaler, C.
-// Ravishankar, 1998; gRPC's proposal A68): those with the highest hash of clientID
-// and their own ID. A client has the same ones after a restart, and a change of one
-// instance changes no more than one of its subset, if it concerns it at all. How
-// many clients an instance has is left to chance: with 100 clients, 100 instances
-// and a size of 20, the busiest one has about one and a half times the mean.
-// [Aperture] is even, for clients that have numbers.
+// Subset returns the policy that limits a client to size of the instances, at least one, so
+// that a thousand clients of a thousand servers don't hold a million connections. The subset is
+// drawn by rendezvous hashing (D. Thaler, C. Ravishankar, 1998; gRPC's proposal A68): the
+// instances with the highest hash of clientID and their own ID. A client has the same subset
+// after a restart, and a change of one instance changes at most one of its subset. How many
+// clients an instance has is left to chance: with 100 clients, 100 instances and a size of 20,
+// the busiest one has about one and a half times the mean. [Aperture] is even, for clients that
+// have numbers.
 //
-// The clientID must differ between clients; "" has each process draw its own. A
-// client connects to its subset only. While none of it is usable, and for calls
-// that name an instance, it connects to others.
+// The clientID must differ between clients; with "" each process draws its own. A client
+// connects to its subset only. While no instance of it is usable, and for calls that name an
+// instance, it connects to others.
 func Subset(size int, clientID string, next Policy) Policy {
 	if clientID == "" {
 		clientID = drawnID()
@@ -53,7 +52,7 @@ func (p subset) Build(nodes []*Node) Picker {
 	return &subsetPicker{newBranch(p.next, only(nodes, inside)), only(nodes, func(i int) bool { return !inside(i) })}
 }
 
-// inside returns what tells whether the i-th of n belongs to the subset.
+// inside returns a function that reports whether the i-th of n instances belongs to the subset.
 func (p subset) inside(n int, id func(i int) string) func(i int) bool {
 	if n <= p.size {
 		return func(int) bool { return true }
@@ -76,7 +75,7 @@ func (p subset) inside(n int, id func(i int) string) func(i int) bool {
 	return func(i int) bool { return in[i] }
 }
 
-// only returns those of a list for which keep is true.
+// only returns the elements of a list for which keep is true.
 func only[T any](list []T, keep func(i int) bool) []T {
 	kept := make([]T, 0, len(list))
 	for i, v := range list {
@@ -87,8 +86,8 @@ func only[T any](list []T, keep func(i int) bool) []T {
 	return kept
 }
 
-// subsetPicker chooses within a subset, and while none of it is usable among the
-// others.
+// subsetPicker chooses within a subset, or among the others while no instance of the subset is
+// usable.
 type subsetPicker struct {
 	branch
 

@@ -46,8 +46,8 @@ func spread(of []map[string]bool, list []tandem.Instance) (most int, mean float6
 	return most, float64(sum) / float64(len(list))
 }
 
-// 100 clients of 100 servers with 20 connections each: the aperture is even, the
-// hash is within what chance makes of it.
+// 100 clients of 100 servers with 20 connections each: the aperture is even, the hash within
+// what chance allows.
 func TestSubsetsSpread(t *testing.T) {
 	list := named(0, 100)
 	most, mean := spread(connections(hashedSubset, list), list)
@@ -63,7 +63,7 @@ func TestSubsetsSpread(t *testing.T) {
 	}
 }
 
-// A change of one instance out of 100 changes as little as can be.
+// A change of one instance out of 100 changes as little as possible.
 func TestSubsetsMoveLittle(t *testing.T) {
 	if raceEnabled {
 		t.Skip("one goroutine, and many picks: made without the race detector")
@@ -93,8 +93,8 @@ func TestSubsetsMoveLittle(t *testing.T) {
 	}
 }
 
-// Every instance gets the same number of calls, also where the numbers don't
-// divide, and by weight where weights differ.
+// Every instance gets the same number of calls, also if the numbers can't be divided evenly,
+// and by weight if weights differ.
 func TestApertureIsEven(t *testing.T) {
 	for _, tc := range []struct{ clients, servers, least int }{{7, 10, 3}, {30, 7, 2}, {3, 50, 12}, {1, 5, 2}, {10, 10, 100}} {
 		for _, weight := range []func(i int) int{func(int) int { return 0 }, func(i int) int { return 50 + 50*(i%3) }} {
@@ -116,7 +116,8 @@ func TestApertureIsEven(t *testing.T) {
 				}
 			}
 			fits(t, calls, share)
-			// A breadth of so many clients, at most one more than the least number, and an edge on both sides.
+			// A width of that many clients, at most one more than the least number, and an edge
+			// on both sides.
 			if limit := tc.least + (tc.servers+tc.clients-1)/tc.clients + 2; most > limit && weight(1) == 0 {
 				t.Errorf("%+v: a client has %d instances, limit %d", tc, most, limit)
 			}
@@ -124,7 +125,7 @@ func TestApertureIsEven(t *testing.T) {
 	}
 }
 
-// A client's subset is the same wherever and in whatever order it is computed.
+// A client's subset does not depend on where, and in which order of the list, it is computed.
 func TestSubsetIgnoresTheListsOrder(t *testing.T) {
 	list := named(0, 50)
 	turned := slices.Clone(list)
@@ -141,7 +142,7 @@ func TestSubsetIgnoresTheListsOrder(t *testing.T) {
 	}
 }
 
-// Calls stay in the part that the client connects to, until nobody is there.
+// Calls stay in the client's subset while an instance in it is usable.
 func TestSubsetPicks(t *testing.T) {
 	list := named(0, 30)
 	nodes := make([]*Node, len(list))
@@ -166,8 +167,8 @@ func TestSubsetPicks(t *testing.T) {
 	}
 }
 
-// Odd numbers are made the best of.
-func TestSubsetsOfOddNumbers(t *testing.T) {
+// Numbers out of range are adjusted.
+func TestSubsetsOfInvalidSizes(t *testing.T) {
 	list := named(0, 5)
 	for _, policy := range []Policy{
 		Subset(-1, "", P2C()), Subset(100, "", P2C()), Aperture(-7, 3, 1, P2C()), Aperture(9, 3, 0, P2C()),

@@ -10,16 +10,16 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// keepStats is for how many lists in a row an instance may be absent before its
-// Stats are forgotten.
+// keepStats is for how many lists in a row an instance may be absent before its Stats are
+// dropped.
 const keepStats = 16
 
-// longAbsence is after how long an instance that comes back is a new one.
+// longAbsence is how long an instance must be absent to count as new when it comes back.
 const longAbsence = time.Minute
 
-// Table is the list of instances that one client chooses from, with a policy
-// and with what is known of each instance, whatever happens to the list. It is
-// safe for concurrent use; Pick takes no lock.
+// Table is the list of instances that one client chooses from, with a policy and the Stats of
+// each instance, which outlive changes of the list. It is safe for concurrent use; Pick takes
+// no lock.
 type Table struct {
 	world   *World
 	current atomic.Pointer[tableView]
@@ -28,11 +28,11 @@ type Table struct {
 	reports bool                   // the policy looks at the Load of instances
 	memory  memories               // of the policy
 	known   map[string]*knownStats // by instance ID
-	lists   uint64                 // how many there have been
+	lists   uint64                 // number of lists so far
 	began   bool                   // one of them had an instance
 }
 
-// tableView is one list, and the policy with its picker; they change together.
+// tableView is one list, with the policy and its picker; they change together.
 type tableView struct {
 	policy Policy
 	nodes  []*Node
@@ -52,16 +52,16 @@ type knownStats struct {
 // NewTable returns an empty table.
 func NewTable(policy Policy) *Table { return NewTableIn(nil, policy) }
 
-// NewTableIn returns an empty table whose pickers live in a world of their own, as
-// in a simulation; nil is the process's.
+// NewTableIn returns an empty table whose pickers use that world, as in a simulation; nil is
+// the process's.
 func NewTableIn(world *World, policy Policy) *Table {
 	t := &Table{world: world, known: make(map[string]*knownStats)}
 	t.setLocked(policy, nil)
 	return t
 }
 
-// SetPolicy has another policy choose from now on. The list and all [Stats] stay; what
-// the pickers before remembered beside them, such as whose turn it was, is lost.
+// SetPolicy makes another policy choose from now on. The list and all [Stats] stay; other state
+// of the pickers, such as the turn of a round robin, is lost.
 func (t *Table) SetPolicy(policy Policy) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,10 +74,10 @@ func (t *Table) setLocked(policy Policy, nodes []*Node) {
 	t.current.Store(&tableView{policy, nodes, policy.Build(nodes)})
 }
 
-// Update replaces the list. An instance that was in it before, or in one of the
-// last 16 lists, keeps its Stats, unless it was started again since. The table keeps the instances, not the slice. If
-// only what they report to the registry has changed, and the policy does not look
-// at that, everything stays as it is.
+// Update replaces the list. An instance that was in it before, or in one of the last 16 lists,
+// keeps its Stats, unless it was started again since. The table keeps the instances, not the
+// slice. If only the load that they report to the registry has changed, and the policy does not
+// use it, nodes and picker stay.
 func (t *Table) Update(instances []tandem.Instance) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,8 +94,8 @@ func (t *Table) Update(instances []tandem.Instance) {
 	}
 }
 
-// sameButLoad reports whether two nodes differ in nothing but what the instance
-// reports of its load.
+// sameButLoad reports whether two nodes differ in nothing but the load that the instance
+// reports.
 func sameButLoad(a, b *Node) bool {
 	x, y := &a.Instance, &b.Instance
 	return a.Stats == b.Stats && x.ID == y.ID && slices.Equal(x.Endpoints, y.Endpoints) && slices.Equal(x.Services, y.Services) &&
@@ -113,8 +113,8 @@ func (t *Table) Pick(call *tandem.Call, usable func(*Node) bool) *Node {
 	return t.current.Load().picker.Pick(call, usable)
 }
 
-// Current returns the nodes of the list and the picker over them, for who needs
-// two that belong together. The caller must not change the slice.
+// Current returns the nodes of the list and the picker over them, of the same list. The caller
+// must not change the slice.
 func (t *Table) Current() ([]*Node, Picker) {
 	v := t.current.Load()
 	return v.nodes, v.picker
@@ -132,10 +132,10 @@ func (t *Table) statsLocked(in *tandem.Instance, now time.Duration) *Stats {
 		t.known[in.ID] = k
 		if t.began {
 			k.listed.Store(int64(now))
-		} else if !in.Started.IsZero() { // it was there before us
+		} else if !in.Started.IsZero() { // it was there before this client
 			k.listed.Store(int64(now - max(0, t.world.since(in.Started))))
 		}
-	case k.incarnation != in.Incarnation || !k.started.Equal(in.Started): // another process, of which nothing is known
+	case k.incarnation != in.Incarnation || !k.started.Equal(in.Started): // another process: its Stats begin again
 		k = new(knownStats)
 		t.known[in.ID] = k
 		k.listed.Store(int64(now))
@@ -146,7 +146,7 @@ func (t *Table) statsLocked(in *tandem.Instance, now time.Duration) *Stats {
 	return &k.Stats
 }
 
-// forgetLocked drops the Stats of instances that have been absent for long.
+// forgetLocked drops the Stats of instances that have been absent for keepStats lists.
 func (t *Table) forgetLocked(now time.Duration) {
 	for id, k := range t.known {
 		switch {

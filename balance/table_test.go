@@ -8,7 +8,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// instances returns one for each ID.
+// instances returns an instance for each ID.
 func instances(ids ...string) []tandem.Instance {
 	list := make([]tandem.Instance, len(ids))
 	for i, id := range ids {
@@ -75,7 +75,7 @@ func TestTableForgets(t *testing.T) {
 	}
 }
 
-// What Current returns belongs together, and is what Pick and Nodes use.
+// Nodes and picker of Current are of the same list, and are those of Pick and Nodes.
 func TestTableCurrent(t *testing.T) {
 	table := NewTable(RoundRobin())
 	table.Update(instances("a"))
@@ -89,7 +89,7 @@ func TestTableCurrent(t *testing.T) {
 	}
 }
 
-// A registry that names everybody anew each time does not fill the memory.
+// A registry that gives all instances new IDs each time does not use up the memory.
 func TestTableIsBounded(t *testing.T) {
 	table := NewTable(Random())
 	for i := range 1000 {
@@ -100,7 +100,7 @@ func TestTableIsBounded(t *testing.T) {
 	}
 }
 
-// Picks go on while the list changes, and always see all of one list.
+// Picks continue while the list changes, and always use one list.
 func TestTableConcurrently(t *testing.T) {
 	table := NewTable(RoundRobin())
 	table.Update(instances("a"))
@@ -115,7 +115,7 @@ func TestTableConcurrently(t *testing.T) {
 			for range 5000 {
 				n := table.Pick(nil, all)
 				if n == nil {
-					t.Error("nobody")
+					t.Error("no node picked")
 					return
 				}
 				n.Stats.Begin()
@@ -129,7 +129,7 @@ func TestTableConcurrently(t *testing.T) {
 	}
 }
 
-// Another policy has the same list and the same Stats, and remembers for this table only.
+// Another policy gets the same list and the same Stats, and a memory for this table only.
 func TestTableSetPolicy(t *testing.T) {
 	table := NewTable(Random())
 	table.Update(instances("a", "b"))

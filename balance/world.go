@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// World is where a [Table] and its pickers take the time and their random numbers
-// from, so that a simulation can play them on a clock of its own and repeat it
-// exactly. Its calls end with [Stats.DoneAt], and what replies report goes to
-// [Stats.ReportAt]. What stays the process's own is where in its memory [Sticky]
-// puts a key, which matters when there are more keys than it holds. A nil World is
-// the process's: [Now], and math/rand/v2. It is as safe for concurrent use as its
+// World is the source of time and random numbers of a [Table] and its pickers, so that a
+// simulation can run them on its own clock and repeat a run exactly. In a simulation calls end
+// with [Stats.DoneAt], and reported loads go to [Stats.ReportAt]. One thing is still random:
+// where [Sticky] stores a key, which matters when there are more keys than it holds. A nil
+// World is the process's: [Now], and math/rand/v2. A World is as safe for concurrent use as its
 // functions are.
 type World struct {
 	Now    func() time.Duration // the time since an instant in the past: above 0, and never less than before
@@ -18,7 +17,7 @@ type World struct {
 	Origin time.Time            // the instant that Now counts from, as instances know it in Started
 }
 
-// worldOf returns the world that the nodes of one list live in.
+// worldOf returns the world of the nodes of one list.
 func worldOf(nodes []*Node) *World {
 	if len(nodes) == 0 {
 		return nil
@@ -40,8 +39,8 @@ func (w *World) random() uint64 {
 	return w.Random()
 }
 
-// processRandom is random of the nil World. It is inlined, what random is too large
-// for: pickers that do little else than draw ask it first, and save a call.
+// processRandom is random of the nil World. It is inlined, for which random is too large:
+// pickers call it if their world is nil, to save a call.
 func processRandom() uint64 { return rand.Uint64() }
 
 // intN returns a number from 0 to n-1.

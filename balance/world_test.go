@@ -15,8 +15,8 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// play makes calls to ten instances in a world with a clock and a die of its own,
-// and returns who was picked.
+// play makes calls to ten instances in a world with its own clock and random numbers, and
+// returns the picked ones.
 func play(p Policy, seed uint64) (picked []string) {
 	now, random := time.Second, rand.NewPCG(seed, 0)
 	world := &World{Now: func() time.Duration { return now }, Random: random.Uint64}
@@ -37,15 +37,15 @@ func play(p Policy, seed uint64) (picked []string) {
 	return picked
 }
 
-// In a world of its own, a table does the same again, as long as nothing else
-// than the world says what time it is and what is drawn.
+// In a world of its own a table repeats its picks: nothing else provides time or random
+// numbers.
 func TestWorldIsRepeatable(t *testing.T) {
 	for _, p := range policies() {
 		first := play(p, 1)
 		if !slices.Equal(first, play(p, 1)) {
 			t.Errorf("%s: another run of the same world picked others", p.Name())
 		}
-		if strings.HasSuffix(p.Name(), "hash") || p.Name() == "maglev" { // chance has no part in them
+		if strings.HasSuffix(p.Name(), "hash") || p.Name() == "maglev" { // they use no random numbers
 			continue
 		}
 		if slices.Equal(first, play(p, 2)) {
@@ -54,7 +54,7 @@ func TestWorldIsRepeatable(t *testing.T) {
 	}
 }
 
-// The latency is what passed in the world.
+// Latencies are measured by the clock of the world.
 func TestWorldHasItsOwnClock(t *testing.T) {
 	now := time.Hour
 	table := NewTableIn(&World{Now: func() time.Duration { return now }, Random: rand.Uint64}, RoundRobin())
@@ -68,7 +68,7 @@ func TestWorldHasItsOwnClock(t *testing.T) {
 	}
 }
 
-// A report is believed for as long as the world says.
+// Reports expire by the clock of the world.
 func TestWorldAgesReports(t *testing.T) {
 	now := time.Hour
 	table := NewTableIn(&World{Now: func() time.Duration { return now }, Random: rand.NewPCG(1, 2).Uint64}, LeastLoaded())
@@ -86,7 +86,7 @@ func TestWorldAgesReports(t *testing.T) {
 	}
 }
 
-// Only world.go asks the process for the time or for random numbers.
+// Only world.go uses the process's clock or random numbers.
 func TestTimeAndChanceComeFromTheWorld(t *testing.T) {
 	names, err := filepath.Glob("*.go")
 	if err != nil || len(names) < 10 {
@@ -106,7 +106,7 @@ func TestTimeAndChanceComeFromTheWorld(t *testing.T) {
 	}
 }
 
-// outsideWorld finds what a file takes from the process.
+// outsideWorld finds uses of the process's clock and random numbers in a file.
 func outsideWorld(f *ast.File) (found []string) {
 	ast.Inspect(f, func(n ast.Node) bool {
 		switch v := n.(type) {
@@ -115,7 +115,7 @@ func outsideWorld(f *ast.File) (found []string) {
 				found = append(found, v.Path.Value)
 			}
 		case *ast.FuncDecl:
-			return !slices.Contains([]string{"Now", "Done", "Report"}, v.Name.Name) // the process's clock itself, and what clients tell by it
+			return !slices.Contains([]string{"Now", "Done", "Report"}, v.Name.Name) // the process's clock itself, and functions for clients that use it
 		case *ast.ValueSpec:
 			return v.Names[0].Name != "processBegan" // as above
 		case *ast.CallExpr:

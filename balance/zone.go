@@ -10,9 +10,9 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// zoneUsable is which part of the local instances, by weight, must be usable for
-// the calls to stay: each then has 1/0.7 times its usual calls. It is Envoy's
-// overprovisioning factor of 1.4.
+// zoneUsable is which part of the local instances, by weight, must be usable for all calls to
+// stay in the zone: each then has 1/0.7 times its usual calls. It is Envoy's overprovisioning
+// factor of 1.4.
 const zoneUsable = 0.7
 
 // Zone returns the policy that prefers the instances of a zone, and lets next
@@ -20,17 +20,17 @@ const zoneUsable = 0.7
 //
 //	min(1, usable/0.7) · min(1, capacity · zones)
 //
-// where usable is which part of the local instances is, and capacity which part
-// of all instances is local, both by weight. The first factor is Envoy's for
-// localities, the second that of its zone aware routing: callers are taken to be
-// as many in each zone that has instances, and a zone that has less than its part
-// of the capacity keeps no more than it can do. The other calls go to the zones
-// that have more than their part, by how much more that is; when there is none, by
-// capacity. When a zone has no usable instance, any other will do.
+// where usable is which part of the local instances is usable, and capacity which part of all
+// instances is local, both by weight. The first factor is Envoy's for localities, the second
+// that of its zone aware routing: each zone with instances is assumed to have equally many callers,
+// and a zone with less than its part of the capacity keeps only the calls that it has capacity
+// for. The other calls go to the zones that have more than their part, in proportion to the
+// excess; if there are none, by capacity. If a zone has no usable instance, any other zone is
+// used.
 //
-// The usable ones are counted anew once in as many picks as there are. Instances
-// without a zone are a zone of their own. When zone is "", or no instance is there,
-// next chooses among all. Each zone has its own picker of next.
+// The usable ones are counted on average once in as many picks as there are local instances.
+// Instances without a zone are a zone of their own. If zone is "", or has no instance, next
+// chooses among all. Each zone has its own picker of next.
 func Zone(zone string, next Policy) Policy { return zoned{wrapper{next}, zone} }
 
 type zoned struct {
@@ -101,12 +101,12 @@ type zonePicker struct {
 	all      []*Node
 	local    branch
 	weight   float64 // of the local nodes
-	capacity float64 // what part of the calls the local nodes are enough for
+	capacity float64 // part of the calls that the local nodes have the capacity for
 	others   []otherZone
 	usable   atomic.Uint64 // part of the local weight, a float64
 }
 
-// apportion turns shares of the capacity into shares of the calls that leave.
+// apportion computes the zones' shares of the calls that leave.
 func (p *zonePicker) apportion() {
 	slices.SortFunc(p.others, func(a, b otherZone) int { return strings.Compare(a.name, b.name) })
 	surplus := slices.ContainsFunc(p.others, func(o otherZone) bool { return o.surplus > 0 })
@@ -138,7 +138,7 @@ func (p *zonePicker) Pick(call *tandem.Call, usable func(*Node) bool) *Node {
 	return p.local.picker.Pick(call, usable)
 }
 
-// free reports whether usable speaks of the nodes' health alone.
+// free reports whether usable depends on the nodes' health alone, and not on the call.
 func free(call *tandem.Call) bool {
 	return call == nil || call.Pin == "" && len(call.Exclude) == 0
 }
@@ -162,7 +162,7 @@ func (p *zonePicker) part(usable func(*Node) bool) float64 {
 	return sum / p.weight
 }
 
-// elsewhere picks in another zone: one that is drawn, or failing that any.
+// elsewhere picks a node in another zone: one drawn by share, else any with a usable node.
 func (p *zonePicker) elsewhere(call *tandem.Call, usable func(*Node) bool) *Node {
 	at, left := 0, worldOf(p.all).float()
 	for i, o := range p.others {
@@ -181,8 +181,8 @@ func (p *zonePicker) elsewhere(call *tandem.Call, usable func(*Node) bool) *Node
 	return nil
 }
 
-// Explain shows each zone that may get the call; the scores are the part of the
-// calls that the instance's zone gets.
+// Explain shows each zone that may get the call; the scores are the part of the calls that the
+// instance's zone gets.
 func (p *zonePicker) Explain(call *tandem.Call, usable func(*Node) bool, e *Explanation) {
 	part := p.part(usable)
 	stay := min(1, part/zoneUsable) * p.capacity
@@ -208,7 +208,7 @@ func (p *zonePicker) Explain(call *tandem.Call, usable func(*Node) bool, e *Expl
 	}
 }
 
-// everywhere is the picker where the zone is unknown.
+// everywhere is the picker if the zone is unknown.
 type everywhere struct {
 	branch
 

@@ -9,7 +9,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// zones returns so many nodes in each zone, with IDs like "a0".
+// zones returns that many nodes in each zone, with IDs like "a0".
 func zones(counts ...int) (nodes []*Node) {
 	for z, count := range counts {
 		for i := range count {
@@ -30,7 +30,7 @@ func byZone(counts map[string]int) map[string]int {
 	return sums
 }
 
-// Callers stay in zone a, but for those that its capacity is not enough for.
+// Calls stay in zone a, up to its capacity.
 func TestZone(t *testing.T) {
 	down := func(ids string) func(*Node) bool {
 		return func(n *Node) bool { return !slices.Contains(strings.Fields(ids), n.Instance.ID) }
@@ -56,7 +56,7 @@ func TestZone(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := Zone("a", Random()).Build(tc.nodes)
-			count(p, 1000, tc.usable) // it learns who is usable
+			count(p, 1000, tc.usable) // it counts the usable nodes
 			share := map[string]float64{}
 			for zone, s := range tc.want {
 				if s > 0 {
@@ -68,19 +68,19 @@ func TestZone(t *testing.T) {
 	}
 }
 
-// Where the zone says nothing it does not matter.
+// If the zone is unknown, all nodes get calls.
 func TestUnknownZone(t *testing.T) {
 	nodes := zones(3, 3)
 	for _, zone := range []string{"", "nowhere"} {
 		fits(t, byZone(count(Zone(zone, Random()).Build(nodes), 10_000, all)), map[string]float64{"a": 0.5, "b": 0.5})
 	}
-	nodes[0].Instance.Zone = "" // an instance without a zone is in none, so it is not ours
+	nodes[0].Instance.Zone = "" // an instance without a zone is not in the client's
 	if n := count(Zone("", Random()).Build(nodes), 10_000, all); n["a0"] == 10_000 {
 		t.Error("all calls go to the instance without a zone")
 	}
 }
 
-// A call that names its instance says nothing about the health of the others.
+// A call that names its instance does not change what is known of the others' health.
 func TestZoneIsNotMisledByPins(t *testing.T) {
 	p := Zone("a", Random()).Build(zones(10, 10))
 	for range 1000 {
@@ -95,7 +95,7 @@ func TestZoneIsNotMisledByPins(t *testing.T) {
 	}
 }
 
-// Weights are capacity.
+// Weights count as capacity.
 func TestZoneByWeight(t *testing.T) {
 	nodes := zones(1, 1)
 	nodes[1].Instance.Weight = 300

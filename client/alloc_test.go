@@ -12,8 +12,8 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// The client's half of a unary call allocates at most three times beyond the
-// message. The server is a loop that allocates nothing.
+// The client's half of a unary call makes at most three allocations besides the message. The
+// server is a loop that makes none.
 func TestClientAllocations(t *testing.T) {
 	for name, mode := range map[string]tandem.FailMode{"failfast": client.Failfast, "failover": client.Failover, "failtry": client.Failtry} {
 		if n := allocations(t, client.WithFailMode(mode)); n > 3 {
@@ -24,7 +24,7 @@ func TestClientAllocations(t *testing.T) {
 	}
 }
 
-// A policy allocates nothing a call.
+// A policy makes no allocation a call.
 func TestPolicyAllocatesNothing(t *testing.T) {
 	without := allocations(t)
 	for name, p := range policies() {
@@ -35,7 +35,7 @@ func TestPolicyAllocatesNothing(t *testing.T) {
 	}
 }
 
-// allocations returns how many a call makes.
+// allocations returns how many allocations a call makes.
 func allocations(t *testing.T, opts ...client.Option) float64 {
 	t.Helper()
 	if testing.CoverMode() != "" || raceEnabled {

@@ -10,15 +10,15 @@ import (
 	"github.com/tandem-rpc/tandem/internal/session"
 )
 
-// WithID announces every connection of the client under that ID, so that its servers
-// can call the methods of [WithService] and [WithFunc] whenever they like: see the
-// server's WithClients. Announcements are calls of [tandem.AnnounceMethod], through
-// the client's plugins and interceptors, the call chain's and the attempt chain's, which may add
-// credentials. A server that refuses one, or does not know the method, is not
-// connected to, and asked again later.
+// WithID announces id to the server on every connection, so that the server can call the
+// methods of [WithService] and [WithFunc] at any time: see the server's WithClients. An
+// announcement is a call of [tandem.AnnounceMethod]; it passes the client's plugins and the
+// interceptors of both chains, which may add credentials. If a server refuses it, or does not
+// know the method, the connection is closed and tried again later.
 func WithID(id string) Option { return func(o *options) { o.id = id } }
 
-// announce tells the server at the other end who we are, before any other call.
+// announce sends the client's ID to the server, before any other call. It does nothing without
+// [WithID].
 func (c *Client) announce(ctx context.Context, s *session.Session) error {
 	if c.opts.id == "" {
 		return nil
@@ -41,7 +41,8 @@ func (c *Client) announce(ctx context.Context, s *session.Session) error {
 	return fmt.Errorf("announcing %q: %w", c.opts.id, err)
 }
 
-// betweenPoints runs a call of our own between the points of plugins.
+// betweenPoints makes a call of the client's own between BeforeCall and AfterCall of the
+// plugins.
 func (c *Client) betweenPoints(ctx context.Context, o *call.Outgoing, run func() error) error {
 	if c.points == nil {
 		return run()

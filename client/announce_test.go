@@ -19,7 +19,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// named is a method of a client that says which one it is.
+// named is a method of a client that returns the client's name.
 func named(name string) client.Option {
 	return client.WithFunc("Client.Name", func(context.Context, *string) (*string, error) { return &name, nil })
 }
@@ -42,7 +42,7 @@ func await(t *testing.T, srv *server.Server, id string) {
 	}
 }
 
-// notConnected checks the error of calls to clients that are not.
+// notConnected checks the error of a call to a client that is not connected.
 func notConnected(t *testing.T, err error) {
 	t.Helper()
 	if e := tandem.AsError(err); !errors.Is(err, server.ErrNoClient) || e.Code != tandem.Unavailable || !e.NotExecuted {
@@ -50,7 +50,7 @@ func notConnected(t *testing.T, err error) {
 	}
 }
 
-// A server calls any client that has announced itself, without having been called.
+// A server calls any client that has announced itself, even if the client has made no call.
 func TestServerCallsClients(t *testing.T) {
 	srv, addr := serve(t, methods, server.WithClients(nil))
 	_, err := nameOf(t.Context(), srv.Client("a"))
@@ -83,8 +83,8 @@ func TestServerCallsClients(t *testing.T) {
 	}
 }
 
-// A connection that Close has not seen, because it was just being announced, is
-// closed too, and Close does not wait for it.
+// Close also closes a connection that is just being announced, and does not wait for the
+// announcement.
 func TestCloseWhileAnnouncing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := transport.NewMemory()
@@ -93,7 +93,7 @@ func TestCloseWhileAnnouncing(t *testing.T) {
 		c := dial(t, "mem://a", client.WithTransport("mem", mem), client.WithID("a"), client.WithAttemptInterceptors(func(next tandem.Func) tandem.Func {
 			return func(ctx context.Context, call *tandem.Call) error {
 				err := next(ctx, call)
-				<-held // it is announced, and nobody here knows yet
+				<-held // it is announced, and the client does not know it yet
 				return err
 			}
 		}))
@@ -109,7 +109,7 @@ func TestCloseWhileAnnouncing(t *testing.T) {
 	})
 }
 
-// A client that is gone gives a typed error, in flight and afterwards.
+// A call to a client that is gone returns a typed error, in flight and afterwards.
 func TestServerCallsGoneClient(t *testing.T) {
 	srv, addr := serve(t, methods, server.WithClients(nil))
 	began := make(chan struct{})
@@ -153,7 +153,7 @@ func token(value string) client.Option {
 	})
 }
 
-// Whoever may not call may not announce itself, nor under another's ID.
+// A client that may not call may not announce itself, nor use another's ID.
 func TestAnnouncementsPassAuth(t *testing.T) {
 	auth := server.WithInterceptors(func(next tandem.Func) tandem.Func {
 		return func(ctx context.Context, call *tandem.Call) error {
@@ -193,7 +193,7 @@ func TestAnnouncementsPassAuth(t *testing.T) {
 	}
 }
 
-// Of several connections under one ID the latest counts, then the one before.
+// Of several connections under one ID the latest is called, after its end the one before.
 func TestLatestConnectionIsCalled(t *testing.T) {
 	srv, addr := serve(t, methods, server.WithClients(nil))
 	first := dial(t, "tcp://"+addr, client.WithID("a"), named("first"))
@@ -247,8 +247,8 @@ func (c *cutter) cut() {
 	c.conns = nil
 }
 
-// A client that has lost its connection announces the next one by itself, before it
-// is used for anything else; and its server may be another.
+// A client that has lost its connection announces the next one before it uses it for anything
+// else, also if that is to another server.
 func TestReconnectedClientIsCalled(t *testing.T) {
 	mem := &cutter{Transport: transport.NewMemory()}
 	srv, _ := serveOn(t, mem, "a", methods, server.WithClients(nil))
@@ -279,7 +279,7 @@ func TestReconnectedClientIsCalled(t *testing.T) {
 	}
 }
 
-// A server that does not want to know says so, and is no server of such a client.
+// A server that refuses announcements returns an error, and gets no calls of the client.
 func TestServerWithoutClients(t *testing.T) {
 	srv, addr := serve(t, methods)
 	c := dial(t, "tcp://"+addr, client.WithID("a"))
@@ -291,8 +291,8 @@ func TestServerWithoutClients(t *testing.T) {
 	notConnected(t, err)
 }
 
-// One connection is one client: a second announcement changes nothing, another ID
-// is refused. And the method is none of the services that a registry lists.
+// One connection is one client: a second announcement changes nothing, another ID is refused. A
+// registry does not list the announcing method as a service.
 func TestAnnouncedOnce(t *testing.T) {
 	list := registry.NewMemory()
 	srv, addr := serve(t, methods, server.WithClients(nil), server.WithRegistrar(list, tandem.Instance{}))

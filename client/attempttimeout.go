@@ -8,10 +8,10 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// errAttemptTimeout is why an attempt failed that took longer than attempts may.
+// errAttemptTimeout is the error of an attempt that took longer than its timeout.
 var errAttemptTimeout = errors.New("attempt timed out")
 
-// attemptTime is how long each attempt at the call may take; 0 if that is not bounded.
+// attemptTime returns how long each attempt at the call may take; 0 or less for no bound.
 func (c *Client) attemptTime(call *tandem.Call) time.Duration {
 	switch {
 	case call.Kind == tandem.Streaming:
@@ -22,8 +22,8 @@ func (c *Client) attemptTime(call *tandem.Call) time.Duration {
 	return c.ruleOf(call).AttemptTimeout
 }
 
-// attemptWithin bounds an attempt. Its copy of the deadline travels with the request,
-// so the handler's context ends then, too.
+// attemptWithin bounds an attempt to d. The attempt's deadline is sent with the request, so the
+// handler's context ends then, too.
 func attemptWithin(ctx context.Context, call *tandem.Call, d time.Duration, next tandem.Func) error {
 	whole, end := call.Deadline, time.Now().Add(d)
 	if !whole.IsZero() && !end.Before(whole) {

@@ -11,8 +11,8 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 )
 
-// An attempt that takes too long fails, its handler ends, and the call goes
-// elsewhere if that can do no harm.
+// An attempt that takes too long fails, its handler's context ends, and the call goes to
+// another instance if that can do no harm.
 func TestAttemptTimeout(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode     tandem.FailMode
@@ -58,7 +58,7 @@ func TestAttemptTimeout(t *testing.T) {
 	}
 }
 
-// The deadline stays what it was for the next attempt, and for interceptors.
+// The call's deadline stays as it was for the next attempt, and for interceptors.
 func TestAttemptTimeoutLeavesTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var after time.Duration

@@ -11,8 +11,7 @@ import (
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
-// The ceiling doubles up to the longest pause; below it any pause is as likely
-// as any other.
+// The ceiling doubles up to the longest pause; below it all pauses are equally likely.
 func TestBackoffPause(t *testing.T) {
 	b := backoff{resilience.Backoff{First: 100 * time.Millisecond, Most: 3 * time.Second}}
 	for failures, ms := range map[int]int{0: 100, 1: 200, 2: 400, 3: 800, 4: 1600, 5: 3000, 6: 3000, 19: 3000, 20: 3000, 64: 3000, 100: 3000} {
@@ -20,7 +19,7 @@ func TestBackoffPause(t *testing.T) {
 		const draws = 10_000
 		var tenths [10]int
 		for range draws {
-			p := b.pause(failures) - time.Millisecond // which every pause has at least
+			p := b.pause(failures) - time.Millisecond // the least part of every pause
 			if p < 0 || p >= ceiling {
 				t.Fatalf("after %d failures: %v, ceiling %v", failures, p, ceiling)
 			}
@@ -43,13 +42,13 @@ func (dialer) Listen(context.Context, string) (net.Listener, error) {
 	return nil, errors.New("not here")
 }
 
-// A link that can't connect tries ever more slowly.
+// A link that can't connect makes longer and longer pauses.
 func TestLinkBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dials []time.Time
 		c, err := Dial("mem://a", WithTransport("mem", dialer(func(context.Context, string) (net.Conn, error) {
 			dials = append(dials, time.Now())
-			return nil, errors.New("nobody")
+			return nil, errors.New("no server")
 		})))
 		if err != nil {
 			t.Fatal(err)

@@ -10,32 +10,32 @@ import (
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
-// hedging is what a client knows for its second attempts.
+// hedging is the client's state for second attempts.
 type hedging struct {
 	latencies resilience.Latencies
-	budget    *resilience.Budget // second attempts have, beside the client's
+	budget    *resilience.Budget // of second attempts, which use the client's retry budget, too
 	made      time.Time
-	rests     atomic.Int64 // until then there are none; ns after made
+	rests     atomic.Int64 // no second attempts until then; ns after made
 }
 
 const (
-	hedgeQuantile = 0.95        // of the latency, after which there is a second attempt
-	hedgeRest     = time.Second // without second attempts when a server has said that it is overloaded
-	hedgeBusy     = 90          // percent of its capacity at which a server is
+	hedgeQuantile = 0.95        // of a method's latency, after which there is a second attempt
+	hedgeRest     = time.Second // without second attempts after a server has said that it is overloaded
+	hedgeBusy     = 90          // utilization in percent from which a server counts as overloaded
 )
 
 func (h *hedging) init(share float64) {
 	now := time.Now()
 	h.made, h.budget = now, resilience.NewBudget(share, 0, now)
 	for h.budget.Take(now) {
-		// The share is of all calls: nothing is given in advance.
+		// Empties the budget: second attempts are a share of the calls made, with none in
+		// advance.
 	}
 }
 
-// hedge makes a second attempt, at another instance, when the first takes
-// longer than 95 % of the method's calls: "hedged requests" (Dean & Barroso,
-// "The Tail at Scale", CACM 2013). The first answer wins, and the other
-// attempt's server is told.
+// hedge makes a second attempt, at another instance, when the first takes longer than 95 % of
+// the method's calls: "hedged requests" (Dean & Barroso, "The Tail at Scale", CACM 2013). The
+// first response wins, and the other attempt is cancelled.
 func (c *Client) hedge(next tandem.Func) tandem.Func {
 	h := &c.hedges
 	return func(ctx context.Context, call *tandem.Call) error {
@@ -52,8 +52,8 @@ func (c *Client) hedge(next tandem.Func) tandem.Func {
 		} else {
 			err = next(ctx, call)
 		}
-		// What the second attempt has won is a lower bound of the first's
-		// latency, and above the quantile all the same.
+		// If the second attempt won, this is only a lower bound of the first attempt's latency,
+		// but it is above the quantile all the same.
 		now := time.Now()
 		if err == nil {
 			latency.Observe(now.Sub(began), now)
@@ -85,9 +85,9 @@ func (c *Client) race(ctx context.Context, call *tandem.Call, next tandem.Func, 
 
 // second returns where a second attempt may go; "" if there is to be none.
 func (c *Client) second(call *tandem.Call) string {
-	o, _ := outgoing(call) // hedge has looked
+	o, _ := outgoing(call) // hedge has checked that it is one
 	tried := o.Tried()
-	if len(tried) == 0 { // there is not even a connection for the first
+	if len(tried) == 0 { // the first attempt does not even have a connection yet
 		return ""
 	}
 	id := c.pool.choose(call, append(tried, call.Exclude...))
@@ -97,7 +97,8 @@ func (c *Client) second(call *tandem.Call) string {
 	return id
 }
 
-// overloaded reports whether a server said that more calls would not help it.
+// overloaded reports whether a server said that it is overloaded, so that more attempts would
+// not help.
 func overloaded(o *call.Outgoing, err error) bool {
 	if err == nil {
 		load, known := o.Load()

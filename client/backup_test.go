@@ -16,7 +16,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// warmUp makes the calls from which a client learns how long they take.
+// warmUp makes the calls from which a client learns the usual latency.
 func warmUp(t *testing.T, c *client.Client) {
 	t.Helper()
 	for range 200 {
@@ -26,12 +26,11 @@ func warmUp(t *testing.T, c *client.Client) {
 	}
 }
 
-// jitter is how long calls take as a rule: 1 to 3 ms.
+// jitter is the usual duration of a call: 1 to 3 ms.
 func jitter() time.Duration { return time.Millisecond + rand.N(2*time.Millisecond) }
 
-// A call that takes longer than 95 % of the others gets a second attempt at
-// another instance; its answer wins, and the first handler learns that nobody
-// waits.
+// A call that takes longer than 95 % of the others gets a second attempt at another instance;
+// its response wins, and the context of the first handler ends.
 func TestBackupWins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan time.Time, 1)
@@ -62,8 +61,8 @@ func TestBackupWins(t *testing.T) {
 	})
 }
 
-// Some calls get no second attempt: what is not idempotent, what has only one
-// place to go to, and what is not known yet.
+// A call gets no second attempt if it is not idempotent, if there is only one instance, or if
+// the usual latency is not known yet.
 func TestNoBackup(t *testing.T) {
 	for name, c := range map[string]struct {
 		servers int
@@ -123,7 +122,7 @@ func TestNoBackupOfARetry(t *testing.T) {
 	})
 }
 
-// An instance that says it is overloaded gets no second attempts for a while.
+// An instance that reports overload gets no second attempts for a while.
 func TestNoBackupForTheOverloaded(t *testing.T) {
 	for name, c := range map[string]struct {
 		opts []server.Option
@@ -167,7 +166,7 @@ func TestNoBackupForTheOverloaded(t *testing.T) {
 					synctest.Wait()
 				}
 				attempts()
-				time.Sleep(50 * time.Millisecond) // until a second attempt of it has ended, too, if there was one
+				time.Sleep(50 * time.Millisecond) // until the second attempt has ended, too, if there was one
 				says.Store(false)
 				slow.Store(true)
 				if n := attempts(); n != 1 {
@@ -205,8 +204,8 @@ func load(t *testing.T, c *client.Client, calls int, every time.Duration) []time
 
 func permille(sorted []time.Duration, n int) time.Duration { return sorted[len(sorted)*n/1000] }
 
-// slowness is ten instances of which one is fifty times slower, after the first
-// thousand calls: the same one, or another every two seconds.
+// slowness is ten instances of which one is fifty times slower after the first thousand calls:
+// always the same one, or another one every two seconds.
 type slowness struct {
 	moves bool
 	since atomic.Pointer[time.Time]
@@ -227,14 +226,14 @@ func (s *slowness) do(_ context.Context, at string) (string, error) {
 	return at, nil
 }
 
-// tail measures a quantile of the calls, in thousandths, and how many further attempts
-// there were for each call.
+// tail measures a quantile of the calls' latency, in thousandths, and the number of second
+// attempts for each call.
 func (s *slowness) tail(t *testing.T, mode tandem.FailMode, policy balance.Policy, quantile int) (slowest time.Duration, extra float64) {
 	t.Helper()
 	const warm, calls = 1000, 10_000
 	synctest.Test(t, func(t *testing.T) {
 		cl := newCluster(t, 10, s.do)
-		c := cl.client(t, client.WithFailMode(mode), client.WithBalancer(policy), client.WithEjection(nil)) // which would leave out the slow one
+		c := cl.client(t, client.WithFailMode(mode), client.WithBalancer(policy), client.WithEjection(nil)) // ejection would leave out the slow one
 		load(t, c, warm, 2*time.Millisecond)
 		s.since.Store(new(time.Now()))
 		took := load(t, c, calls, 2*time.Millisecond)
@@ -247,10 +246,9 @@ func (s *slowness) tail(t *testing.T, mode tandem.FailMode, policy balance.Polic
 	return slowest, extra
 }
 
-// One of ten instances is fifty times slower. Where the policy avoids the slow,
-// which takes a few slow calls each time, second attempts take most of the time
-// of the slowest. Where it does not, a tenth of the calls is slow, and so many
-// second attempts there must not be.
+// One of ten instances is fifty times slower. If the policy avoids slow instances, a few calls
+// are slow each time it learns of one, and second attempts make most of these quick. If it does
+// not, a tenth of the calls is slow, and the budget does not allow as many second attempts.
 func TestBackupWithOneSlowInstance(t *testing.T) {
 	if raceEnabled {
 		t.Skip("it makes 66,000 calls; CI runs the tests without the race detector, too")
@@ -259,14 +257,15 @@ func TestBackupWithOneSlowInstance(t *testing.T) {
 		policy   balance.Policy
 		moves    bool
 		quantile int     // in thousandths
-		most     float64 // of what it is without second attempts
+		most     float64 // of the latency without second attempts
 		extra    float64
 	}{
 		// 25 runs: 0.043 with a standard deviation of 0.002, and 0.56 % with one of 0.05 %:
 		// 8 of them.
 		{balance.P2C(), true, 999, 0.2, 0.01},
-		// Second attempts do not hide from the policy who is slow. 25 runs: 0.07 % of the calls
-		// are slow, with a standard deviation of 0.02 %: 0.3 % are 12 of them, 0.5 % are 24.
+		// Second attempts do not hide a slow instance from the policy. 25 runs: 0.07 % of the
+		// calls are slow, with a standard deviation of 0.02 %: 0.3 % are 12 of them, 0.5 % are
+		// 24.
 		{balance.P2C(), false, 995, 1.1, 0.003},
 		// 25 runs: 0.989 with a standard deviation of 0.005: 22 of them. The budget bounds the rest.
 		{balance.RoundRobin(), false, 999, 1.1, 0.05001},
@@ -280,7 +279,7 @@ func TestBackupWithOneSlowInstance(t *testing.T) {
 	}
 }
 
-// When all instances become slow, second attempts stay few.
+// When all instances become slow, there are few second attempts.
 func TestBackupWithAllSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var slow atomic.Bool

@@ -19,7 +19,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// dialed is a network that remembers which addresses were dialed.
+// dialed is a network that records which addresses were dialed.
 type dialed struct {
 	tandem.Transport
 	addresses *sync.Map
@@ -35,15 +35,15 @@ func (d dialed) count() (n int) {
 	return n
 }
 
-// whoAnswers registers a method that says which server it is on.
+// whoAnswers registers a method that returns the ID of its server.
 func whoAnswers(id string) func(*server.Server) error {
 	return func(srv *server.Server) error {
 		return server.Handle(srv, "Who.Is", func(context.Context, *string) (*string, error) { return &id, nil })
 	}
 }
 
-// startServers starts servers s0, s1, … on a network and returns their instances, each
-// made different by change.
+// startServers starts servers s0, s1, … on a network and returns their instances, each modified
+// by change.
 func startServers(t *testing.T, count int, change func(i int, in *tandem.Instance)) (dialed, []tandem.Instance) {
 	network := dialed{transport.NewMemory(), new(sync.Map)}
 	var list []tandem.Instance
@@ -58,7 +58,7 @@ func startServers(t *testing.T, count int, change func(i int, in *tandem.Instanc
 	return network, list
 }
 
-// answers makes calls and returns who answered how many.
+// answers makes calls and returns how many each server answered.
 func answers(t *testing.T, c *client.Client, n int, opts ...tandem.CallOption) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
@@ -72,8 +72,8 @@ func answers(t *testing.T, c *client.Client, n int, opts ...tandem.CallOption) m
 	return counts
 }
 
-// A client connects to its subset only, and elsewhere when a call is to go there;
-// that connection goes when it is not used.
+// A client connects to its subset only, and to another instance when a call goes there; that
+// connection is closed when it is not used any more.
 func TestClientConnectsToItsSubset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network, list := startServers(t, 20, nil)
@@ -82,7 +82,7 @@ func TestClientConnectsToItsSubset(t *testing.T) {
 			client.WithBalancer(balance.Subset(3, "me", balance.Random())))
 		revision := uint64(1)
 		update := func() {
-			list[0].Weight = int(revision) // a change
+			list[0].Weight = int(revision) // makes the list a new one
 			members <- registry.Snapshot{Instances: append([]tandem.Instance(nil), list...), Revision: revision}
 			revision++
 			synctest.Wait()
@@ -119,7 +119,7 @@ func TestClientConnectsToItsSubset(t *testing.T) {
 	})
 }
 
-// When the whole subset is down, the client goes elsewhere.
+// When the whole subset is down, calls go to other instances.
 func TestSubsetThatIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := transport.NewMemory()
@@ -149,8 +149,8 @@ func TestSubsetThatIsDown(t *testing.T) {
 	})
 }
 
-// Routes hold whatever the policy is, per call and for the client, also where
-// there is but one instance.
+// Calls follow their route under every policy, for the call and for the client, also with one
+// instance.
 func TestClientKeepsToRoutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network, list := startServers(t, 4, func(i int, in *tandem.Instance) {
@@ -210,7 +210,7 @@ func TestClientKeepsToRoutes(t *testing.T) {
 	})
 }
 
-// Broadcast goes to all instances that the route allows, and to no other.
+// Broadcast calls all instances that the route allows, and no others.
 func TestBroadcastKeepsToRoutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked sync.Map
@@ -268,7 +268,7 @@ func TestBroadcastKeepsToRoutes(t *testing.T) {
 	})
 }
 
-// Keys come from the arguments, unless the call has one.
+// Hash keys are made from the arguments, unless the call has one.
 func TestHashKeyOfArguments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network, _ := startServers(t, 8, nil)
@@ -313,7 +313,7 @@ func TestHashKeyOfArguments(t *testing.T) {
 	})
 }
 
-// What servers say about their load in replies is kept for policies that look at it.
+// The load that servers report in responses is kept if the policy uses it.
 func TestLoadOfReplies(t *testing.T) {
 	for name, policy := range map[string]balance.Policy{"least_loaded": balance.LeastLoaded(), "p2c": balance.P2C()} {
 		synctest.Test(t, func(t *testing.T) {
@@ -359,7 +359,7 @@ func TestLoadOfReplies(t *testing.T) {
 	}
 }
 
-// peeked is a policy that remembers its nodes' Stats.
+// peeked is a policy that keeps its nodes' Stats.
 type peeked struct {
 	balance.Policy
 	stats *sync.Map

@@ -11,8 +11,7 @@ import (
 	"github.com/tandem-rpc/tandem/policy"
 )
 
-// BenchmarkCall is a unary call through all of the client to a server that does next
-// to nothing.
+// BenchmarkCall is a unary call through the whole client to a server that does almost nothing.
 func BenchmarkCall(b *testing.B) {
 	for _, mode := range []struct {
 		name string
@@ -32,7 +31,7 @@ func BenchmarkCallWithPolicy(b *testing.B) {
 	}
 }
 
-// policies are some that differ in where they name the method that is called.
+// policies are policies that name the called method in different places.
 func policies() map[string]*policy.Policy {
 	m := policy.Method{Timeout: policy.Duration(time.Minute), AttemptTimeout: policy.Duration(30 * time.Second), Idempotent: new(true), Breaker: new(policy.Breaker)}
 	all := map[string]*policy.Policy{}

@@ -9,10 +9,9 @@ import (
 	"github.com/tandem-rpc/tandem/internal/session"
 )
 
-// broadcast makes the call at every instance that is connected or being
-// connected, so many at a time. One that is leaving, and refuses the call for
-// it, is no member any more. Streams and calls of one instance go their usual
-// way.
+// broadcast makes the call at every instance that is connected or being connected, at most
+// opts.broadcastAtOnce at a time. An instance that refuses the call because it is draining does
+// not count. Streams and pinned calls are made once, as without Broadcast.
 func (c *Client) broadcast(next tandem.Func) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
 		if call.Kind == tandem.Streaming || call.Pin != "" {
@@ -23,7 +22,7 @@ func (c *Client) broadcast(next tandem.Func) tandem.Func {
 		}
 		ids := c.pool.reachable(call)
 		if len(ids) == 0 {
-			return next(ctx, call) // which knows why
+			return next(ctx, call) // which returns the reason
 		}
 		r := newContest(ctx, call, next)
 		defer r.settle()
@@ -39,7 +38,7 @@ func (c *Client) broadcast(next tandem.Func) tandem.Func {
 	}
 }
 
-// verdict is nil when enough of the attempts have succeeded.
+// verdict returns nil if enough of the attempts have succeeded.
 func (c *Client) verdict(done []result) error {
 	var failed failures
 	succeeded := 0

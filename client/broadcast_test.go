@@ -12,7 +12,7 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 )
 
-// without is well everywhere but at those.
+// without answers at all instances but those in sickly.
 func without(sickly string) deed {
 	return func(ctx context.Context, at string) (string, error) {
 		if strings.Contains(sickly, at) {
@@ -22,7 +22,7 @@ func without(sickly string) deed {
 	}
 }
 
-// Each instance gets the call once, and so many must succeed.
+// Each instance gets the call once, and the share that was set must succeed.
 func TestBroadcast(t *testing.T) {
 	for name, c := range map[string]struct {
 		sickly string
@@ -56,7 +56,7 @@ func TestBroadcast(t *testing.T) {
 	}
 }
 
-// No more than so many instances are called at a time, and those are.
+// As many instances as allowed are called at a time, and not more.
 func TestBroadcastAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var running, most atomic.Int64
@@ -79,9 +79,8 @@ func TestBroadcastAtOnce(t *testing.T) {
 	})
 }
 
-// An instance that is leaving is no member, and one that the call excludes
-// neither.
-func TestBroadcastToWhoStays(t *testing.T) {
+// An instance that is draining does not count, nor does one that the call excludes.
+func TestBroadcastSkipsDrainingInstances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		cl := newCluster(t, 4, func(_ context.Context, at string) (string, error) {
@@ -112,8 +111,8 @@ func TestBroadcastToWhoStays(t *testing.T) {
 	})
 }
 
-// A one-way call goes to all as well, and one that nobody can take says why.
-func TestBroadcastOneWayAndNobody(t *testing.T) {
+// A one-way call goes to all instances, too. A call for which there is no instance says why.
+func TestBroadcastOneWayAndNoInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := newCluster(t, 3, well)
 		if err := cl.client(t, client.WithFailMode(client.Broadcast)).Notify(t.Context(), "Test.Do", ""); err != nil {

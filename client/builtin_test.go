@@ -15,7 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// named has the name of what is built in.
+// named is a codec that has only a name.
 type named struct {
 	tandem.Codec
 	name string
@@ -23,8 +23,8 @@ type named struct {
 
 func (n named) Name() string { return n.name }
 
-// What one client's options add or replace is not in the next client's.
-func TestOptionsAreOneClients(t *testing.T) {
+// What one client's options add or replace does not change the options of the next client.
+func TestOptionsDoNotChangeOtherClients(t *testing.T) {
 	before := builtin()
 	codecs, compressors := slices.Clone(before.codecs), slices.Clone(before.compressors)
 	transports, resolvers := maps.Clone(before.transports), maps.Clone(before.resolvers)
@@ -46,7 +46,8 @@ func TestOptionsAreOneClients(t *testing.T) {
 	}
 }
 
-// Few instances are looked through, many looked up; either finds all, and no others.
+// A view with a few instances is searched, one with many has maps; both find all of their
+// instances and no others.
 func TestViewFinds(t *testing.T) {
 	for _, n := range []int{0, 1, few, few + 1, 100} {
 		v := new(view)

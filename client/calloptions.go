@@ -9,19 +9,18 @@ import (
 // Codec makes the call with the codec of that name.
 func Codec(name string) tandem.CallOption { return func(c *tandem.Call) { c.Codec = name } }
 
-// Compressor lets the call's messages, both ways, be compressed by the
+// Compressor allows the call's messages, in both directions, to be compressed with the
 // compressor of that name.
 func Compressor(name string) tandem.CallOption { return func(c *tandem.Call) { c.Compressor = name } }
 
-// Timeout gives the call that much time, all attempts together. A stream ends
-// when it is over, however busy; without it a stream lives as long as its
-// context.
+// Timeout bounds the call, all attempts together. A stream is ended when the time is over, even
+// while messages flow; without Timeout it lives as long as its context.
 func Timeout(d time.Duration) tandem.CallOption {
 	return func(c *tandem.Call) { c.Deadline = time.Now().Add(d) }
 }
 
-// AttemptTimeout bounds each attempt at the call: see [WithAttemptTimeout]. A
-// negative one means no bound.
+// AttemptTimeout bounds each attempt at the call: see [WithAttemptTimeout]. A negative d means
+// no bound.
 func AttemptTimeout(d time.Duration) tandem.CallOption {
 	return func(c *tandem.Call) { c.AttemptTimeout = d }
 }
@@ -50,8 +49,8 @@ func Criticality(class tandem.Criticality) tandem.CallOption {
 // FailMode overrides the client's fail mode for the call.
 func FailMode(m tandem.FailMode) tandem.CallOption { return func(c *tandem.Call) { c.FailMode = m } }
 
-// Idempotent says that a second execution does no harm, so that the call may
-// be tried again even when an attempt may have executed.
+// Idempotent says that a second execution does no harm, so that the call may be retried even if
+// an attempt may have executed.
 func Idempotent() tandem.CallOption { return func(c *tandem.Call) { c.Idempotent = true } }
 
 // HashKey sends calls with equal keys to the same instance, if the policy
@@ -65,9 +64,9 @@ func Route(r tandem.Route) tandem.CallOption { return func(c *tandem.Call) { c.R
 // Instance allows only the instance with that ID.
 func Instance(id string) tandem.CallOption { return func(c *tandem.Call) { c.Pin = id } }
 
-// Trailer stores the response's metadata into md when the call has ended. For a
-// stream that is when it is over, and before Recv says so: receive to the end,
-// then look. md is nil after a call at a server of a protocol without such metadata.
+// Trailer stores the response's metadata into md when the call has ended. For a stream it is
+// set before Recv returns the error that ends the stream. md is nil after a call at a server of
+// a protocol without such metadata.
 func Trailer(md *tandem.Metadata) tandem.CallOption {
 	return func(c *tandem.Call) { c.OnEnd(func(error) { *md = c.Trailer }) }
 }

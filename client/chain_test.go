@@ -14,9 +14,9 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// relay returns the clients of a chain of clusters, one for each layer: each
-// layer's servers call the next with the context of their own call, and the last
-// ones do what leaf does. The first client is the outermost caller's.
+// relay returns the clients of a chain of clusters, one for each layer: each layer's servers
+// call the next layer with the context of their own call, and the last ones run leaf. The first
+// client is the outermost one.
 func relay(t *testing.T, layers int, leaf deed, opts ...client.Option) (*client.Client, []*cluster) {
 	t.Helper()
 	clusters := make([]*cluster, layers)
@@ -35,8 +35,8 @@ func relay(t *testing.T, layers int, leaf deed, opts ...client.Option) (*client.
 	return c, clusters
 }
 
-// A failure at the end of a chain is not multiplied on the way: one layer tries
-// again, within its budget.
+// A failure at the end of a chain is not multiplied on the way: one layer retries, within its
+// budget.
 func TestRetriesAlongAChain(t *testing.T) {
 	for _, layers := range []int{1, 4} {
 		for name, mode := range map[string]tandem.FailMode{"failover": client.Failover, "failtry": client.Failtry, "backup": client.Backup} {
@@ -70,7 +70,7 @@ func TestRetriesAlongAChain(t *testing.T) {
 	}
 }
 
-// A handler that serves a retry makes none itself: its caller does.
+// A handler that serves a retry makes no retries: its caller does.
 func TestARetryIsNotRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for attempt, want := range []int{3, 1} {
@@ -86,8 +86,8 @@ func TestARetryIsNotRetried(t *testing.T) {
 	})
 }
 
-// What attempts could not mend says so to everybody above, also when a handler
-// wraps the error; what one attempt could not, does not.
+// An error that retries could not mend is marked for all callers above, also if a handler wraps
+// it; an error of a single attempt is not.
 func TestUnmendedErrorsAreMarked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sentinel := &tandem.Error{Code: tandem.Unavailable, Message: "a local reason"}
@@ -118,7 +118,7 @@ func TestUnmendedErrorsAreMarked(t *testing.T) {
 	})
 }
 
-// leafTime is what a chain's leaf sees of its caller's time.
+// leafTime is the time limit that the last layer sees.
 type leafTime struct {
 	left    time.Duration
 	started chan struct{}
@@ -134,14 +134,14 @@ func (l *leafTime) wait(ctx context.Context, _ string) (string, error) {
 	return "", ctx.Err()
 }
 
-// The time that a call has goes along a chain, less what was used on the way,
-// whatever longer time the clients on the way would give; and so does the end.
+// The time left for a call is passed along a chain, less what was used on the way, even if
+// clients on the way would give more time. The end of the call is passed on, too.
 func TestDeadlineAlongAChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leaf := &leafTime{started: make(chan struct{}), ended: make(chan time.Time, 1)}
 		c, clusters := relay(t, 4, leaf.wait, client.WithTimeout(time.Hour), client.WithAttemptInterceptors(func(next tandem.Func) tandem.Func {
 			return func(ctx context.Context, call *tandem.Call) error {
-				time.Sleep(10 * time.Millisecond) // so long is each hop
+				time.Sleep(10 * time.Millisecond) // the duration of each hop
 				return next(ctx, call)
 			}
 		}))
@@ -168,7 +168,7 @@ func TestDeadlineAlongAChain(t *testing.T) {
 	})
 }
 
-// A caller that leaves is known at the end of the chain at once.
+// A cancellation by the caller reaches the end of the chain at once.
 func TestCancelAlongAChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leaf := &leafTime{started: make(chan struct{}), ended: make(chan time.Time, 1)}
@@ -191,7 +191,7 @@ func TestCancelAlongAChain(t *testing.T) {
 	})
 }
 
-// Calls whose time is over while they wait for their turn do not start.
+// Calls whose deadline passes while they wait in a queue do not start.
 func TestExpiredCallsDoNotStart(t *testing.T) {
 	for name, opts := range map[string][]server.Option{
 		"behind others in the reader": nil,
@@ -210,7 +210,7 @@ func TestExpiredCallsDoNotStart(t *testing.T) {
 				return errors.Join(
 					server.Handle(srv, "Test.Work", func(ctx context.Context, _ *int) (*int, error) {
 						begin(ctx)
-						time.Sleep(150 * time.Microsecond) // the reader itself runs what takes no longer than this
+						time.Sleep(150 * time.Microsecond) // the reader runs handlers that take no longer than this
 						return new(int), nil
 					}),
 					server.HandleStream(srv, "Test.Stream", func(ctx context.Context, _ *tandem.Stream[int, int]) error { // never in the reader

@@ -10,8 +10,7 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// want notes that an option was given a value that it can't have, unless ok, which it
-// returns.
+// want records an error for an option with an invalid value, unless ok is true. It returns ok.
 func (o *options) want(ok bool, option string, given any, want string) bool {
 	if !ok {
 		o.wrong = append(o.wrong, fmt.Errorf("%s: got %v: want %s", option, given, want))
@@ -19,8 +18,8 @@ func (o *options) want(ok bool, option string, given any, want string) bool {
 	return ok
 }
 
-// idle returns an error for options without effect, as the option that they belong to is not
-// given.
+// idle returns an error for options that have no effect because an option that they need is
+// missing.
 func (o *options) idle() error {
 	var errs []error
 	if len(o.needMode) > 0 && !o.modeGiven && o.fixed == nil && o.source == nil {
@@ -32,7 +31,8 @@ func (o *options) idle() error {
 	return errors.Join(errs...)
 }
 
-// resolve returns the parts of a target and its resolver, which has nothing against it.
+// resolve parses a target and returns its parts and its resolver. If that is a
+// [registry.Checker] it must accept the target.
 func (o *options) resolve(target string) (t registry.Target, r registry.Resolver, err error) {
 	if t, err = registry.ParseTarget(target); err != nil {
 		return t, nil, err
@@ -72,7 +72,7 @@ func (o *options) fits(p Protocol) error {
 	return errors.Join(errs...)
 }
 
-// compressible reports whether a protocol carries messages with a compressor; "" is none.
+// compressible reports whether a protocol carries messages with a compressor; true for "".
 func compressible(p Protocol, compressor string) bool {
 	c, ok := p.(Compressing)
 	return compressor == "" || ok && c.Compresses(compressor)
@@ -82,8 +82,7 @@ func noCompressor(p Protocol, compressor string) string {
 	return fmt.Sprintf("%s can't carry messages compressed with %q: leave out WithCompressor and Compressor", p.Name(), compressor)
 }
 
-// withoutMetadata refuses calls with metadata: the caller has asked for it, and it can't be
-// sent.
+// withoutMetadata refuses calls with metadata, which the target's protocol can't send.
 func (c *Client) withoutMetadata(next tandem.Func) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
 		if len(call.Metadata) > 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// Options that can't work, or clash, are an error of Dial.
+// Dial returns an error for options that can't work, or contradict each other.
 func TestMisuseIsAnError(t *testing.T) {
 	for want, option := range map[string]client.Option{
 		"WithCodec:":                   client.WithCodec(nil),
@@ -74,7 +74,7 @@ func (bareProtocol) Connect(context.Context, *client.Remote) (client.Carrier, er
 	return answering{make(chan struct{})}, nil
 }
 
-// answering answers every call with nothing.
+// answering answers every call with an empty response.
 type answering struct{ done chan struct{} }
 
 func (answering) Carry(context.Context, *client.Request) error { return nil }
@@ -83,15 +83,15 @@ func (a answering) Done() <-chan struct{}                      { return a.done }
 func (answering) Err() error                                   { return nil }
 func (a answering) Close() error                               { close(a.done); return nil }
 
-// A scheme is a protocol's or a transport's.
-func TestSchemeOfTwo(t *testing.T) {
+// A scheme can't be a protocol's and a transport's.
+func TestSchemeOfProtocolAndTransport(t *testing.T) {
 	_, err := client.Dial("tcp://127.0.0.1:1", client.WithProtocols(bareProtocol{}), client.WithTransport("bare", transport.TCP()))
-	if tandem.CodeOf(err) != tandem.InvalidArgument || !strings.Contains(err.Error(), "a transport are named \"bare\"") {
+	if tandem.CodeOf(err) != tandem.InvalidArgument || !strings.Contains(err.Error(), "a transport are both named \"bare\"") {
 		t.Error(err)
 	}
 }
 
-// What a protocol of the target's can't honour is an error: of Dial, or of the call.
+// An option that the target's protocol can't honour is an error of Dial, or of the call.
 func TestProtocolsHonourOptions(t *testing.T) {
 	for want, option := range map[string]client.Option{
 		"WithID":                           client.WithID("lamp"),
@@ -128,7 +128,7 @@ func TestProtocolsHonourOptions(t *testing.T) {
 	}
 }
 
-// A criticality that is misspelled is not taken for Normal.
+// A misspelled criticality does not count as Normal.
 func TestUnknownCriticality(t *testing.T) {
 	c := dial(t, "tcp://127.0.0.1:1")
 	err := c.Call(t.Context(), "A.B", 1, nil, client.Criticality("urgent"))

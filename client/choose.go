@@ -7,13 +7,13 @@ import (
 	"github.com/tandem-rpc/tandem/balance"
 )
 
-// choose returns the instance that the policy takes for a call of those that
-// have not been tried: one that answers, or else is being connected; "" if
-// there is none. There must be a list.
+// choose returns the ID of the instance that the policy picks for a call among those not in
+// tried: a usable one, else one that answers, else one that is being connected; "" if there is
+// none. The view must not be nil.
 func (p *pool) choose(call *tandem.Call, tried []string) string {
 	v := p.view.Load()
 	other := *call
-	other.Exclude = tried // by which a policy knows that this says nothing about where its calls go
+	other.Exclude = tried // a policy records nothing from a pick with exclusions
 	for _, good := range []func(*balance.Node) bool{p.isUsable, p.isWell, p.isConnecting} {
 		if n := v.picker.Pick(&other, func(n *balance.Node) bool {
 			return allowed(&other, n) && good(n) && !p.health.open(v.member(n), call)
@@ -24,8 +24,8 @@ func (p *pool) choose(call *tandem.Call, tried []string) string {
 	return ""
 }
 
-// reachable returns the instances that the call may go to and that are connected
-// or being connected. There must be a list.
+// reachable returns the instances that the call may go to and that are connected or being
+// connected. The view must not be nil.
 func (p *pool) reachable(call *tandem.Call) (ids []string) {
 	nodes := p.view.Load().nodes
 	usable := func(n *balance.Node) bool { return allowed(call, n) && (p.isLive(n) || p.isConnecting(n)) }
@@ -40,7 +40,7 @@ func (p *pool) reachable(call *tandem.Call) (ids []string) {
 	return ids
 }
 
-// listed waits for the first list.
+// listed waits for the first list of instances.
 func (p *pool) listed(ctx context.Context, call *tandem.Call) error {
 	if p.view.Load() != nil {
 		return nil

@@ -34,22 +34,22 @@ import (
 
 // Client calls the instances of one target. It is safe for concurrent use.
 type Client struct {
-	// What every call needs comes first: of one client among thousands it is in no
-	// cache when a call is made.
+	// The fields that every call uses come first: with thousands of clients in a process they
+	// are not in the cache when a call begins.
 	env    *session.Env
 	rules  atomic.Pointer[rules.Rules]
 	points *points // nil without plugins
-	// intercepted says that interceptors see calls: what one has begun may
-	// outlive the call, whose memory then is not used again.
+	// intercepted says that interceptors or plugins may keep calls after they have ended, so
+	// the memory of calls is not used again.
 	intercepted bool
 	bare        bool            // the target's protocol carries no metadata
-	usualMode   tandem.FailMode // the options'
-	usualChain  tandem.Func     // of that mode
-	usual       callDefaults    // the options' own
+	usualMode   tandem.FailMode // of the options
+	usualChain  tandem.Func     // the chain of usualMode
+	usual       callDefaults    // of the options
 	pool        pool
 
 	opts     options
-	caller   call.Caller // for what a call needs besides a session
+	caller   call.Caller // runs calls; without a session of its own
 	target   string      // without secrets
 	steering steering
 	budget   *resilience.Budget
@@ -57,14 +57,14 @@ type Client struct {
 	prober   prober
 	backlog  backlog
 
-	attempt    tandem.Func // what all chains end in
+	attempt    tandem.Func // the attempt chain, the innermost part of all chains
 	makeOthers sync.Once
-	others     *[failModes]tandem.Func // the chains of all fail modes, once one but the usual is asked for
+	others     *[failModes]tandem.Func // the chains of all fail modes; made when a call first uses one other than usualMode
 
 	ctx    context.Context // ends with the client
 	cancel context.CancelFunc
 
-	ending sync.Mutex // between starting goroutines and waiting for them
+	ending sync.Mutex // held to start goroutines, and to set closed before Close waits for them
 	closed bool
 	wg     sync.WaitGroup
 }
@@ -134,7 +134,8 @@ func invalid(err error) error {
 	return tandem.AsError(&tandem.Error{Code: tandem.InvalidArgument, Message: err.Error(), NotExecuted: true})
 }
 
-// methods registers what the client itself serves to its servers.
+// methods returns the lookup of the methods that servers may call on this client; nil if there
+// are none.
 func (c *Client) methods() (func(string) *session.Target, error) {
 	if len(c.opts.register) == 0 && len(c.opts.servingPlugins) == 0 {
 		return nil, nil
@@ -153,12 +154,12 @@ func (c *Client) methods() (func(string) *session.Target, error) {
 	return session.Targets(table, 0, dispatch.Keep(served.plugins), sync.OnceValue(served.absent), nil), nil
 }
 
-// logEnd says why there is one connection less.
+// logEnd logs that a connection ended, and why.
 func (c *Client) logEnd(s *session.Session, reason error) {
 	c.log().Debug("connection ended", "peer", s.Peer().Addr, "reason", reason)
 }
 
-// quiet is for clients without a logger.
+// quiet is the logger of clients without one.
 var quiet = slog.New(slog.DiscardHandler) //nolint:gochecknoglobals // never changed
 
 func (c *Client) log() *slog.Logger {
@@ -168,8 +169,8 @@ func (c *Client) log() *slog.Logger {
 	return quiet
 }
 
-// buildChains makes the chains of an attempt, which all fail modes have in common, and
-// of the options' fail mode.
+// buildChains makes the attempt chain, which all fail modes share, and the chain of the
+// options' fail mode.
 func (c *Client) buildChains() {
 	attempt := tandem.Chain(c.points.choose(c.pool.attempt), c.opts.attemptInterceptors...)
 	c.attempt = c.timedOrElsewhere(attempt, len(c.opts.attemptInterceptors) == 0 && !c.points.selects())
@@ -186,10 +187,10 @@ func (c *Client) newChain(mode tandem.FailMode) tandem.Func {
 	return f
 }
 
-// otherChains makes the chains of all fail modes, once one other than the options' is
-// asked for: most clients use one.
+// otherChains returns the chains of all fail modes. They are made on first use, as most clients
+// use only the options' fail mode.
 func (c *Client) otherChains() *[failModes]tandem.Func {
-	c.makeOthers.Do(func() { // interceptors are made by one goroutine at a time
+	c.makeOthers.Do(func() { // interceptors are called by one goroutine at a time
 		c.others = new([failModes]tandem.Func)
 		for mode := range c.others {
 			c.others[mode] = c.newChain(tandem.FailMode(mode))
@@ -198,8 +199,8 @@ func (c *Client) otherChains() *[failModes]tandem.Func {
 	return c.others
 }
 
-// follow keeps the pool at what the registry lists. A list that stays as it is needs
-// nobody who waits for the next.
+// follow updates the pool whenever the registry's list changes. A fixed list needs no goroutine
+// for that.
 func (c *Client) follow(r registry.Resolver, t registry.Target) {
 	keeper := &registry.Keeper{Alive: c.pool.alive, Dir: c.opts.snapshots, Log: c.opts.logger}
 	if fixed, ok := r.(registry.Fixed); ok && c.opts.snapshots == "" {
@@ -221,12 +222,12 @@ func (c *Client) follow(r registry.Resolver, t registry.Target) {
 	})
 }
 
-// noList says that there will be none.
+// noList tells the pool that no list will come.
 func (c *Client) noList(err error) { c.pool.giveUp(fmt.Errorf("target %s: %w", c.target, err)) }
 
-// Close ends the client: calls in flight fail. It waits for what it started,
-// but at most five seconds for methods that servers are calling on it. Its error
-// says what could not be done, calls that [Failback] was to make among it.
+// Close ends the client: calls in flight fail. It waits for the client's goroutines, but at
+// most five seconds for methods that servers are calling on it and for calls of [Failback]. Its
+// error says what did not end in time, and how many calls [Failback] did not make.
 func (c *Client) Close() error {
 	c.cancel()
 	c.pool.close()
@@ -244,8 +245,8 @@ func (c *Client) Close() error {
 	return left
 }
 
-// start runs f in a goroutine that Close waits for; false after Close, when there is
-// nothing left to do.
+// start runs f in a goroutine that Close waits for. After Close it does nothing and returns
+// false.
 func (c *Client) start(f func()) bool {
 	c.ending.Lock()
 	defer c.ending.Unlock()
@@ -255,7 +256,7 @@ func (c *Client) start(f func()) bool {
 	return !c.closed
 }
 
-// run runs f, and Close waits for it, unless the client is closed.
+// run runs f unless the client is closed. Close waits for it.
 func (c *Client) run(f func()) {
 	c.ending.Lock()
 	closed := c.closed
@@ -271,9 +272,9 @@ func (c *Client) run(f func()) {
 
 const closeWait = 5 * time.Second
 
-// Call makes a unary call: it encodes args, waits for the answer, and decodes
-// it into reply, a pointer. A nil reply discards the answer. Without a deadline
-// in ctx or an option, the client's default holds.
+// Call makes a unary call: it encodes args, waits for the response, and decodes it into reply,
+// a pointer. A nil reply discards the response. Without a deadline in ctx or an option, the
+// client's default applies.
 func (c *Client) Call(ctx context.Context, method string, args, reply any, opts ...tandem.CallOption) error {
 	o := c.prepare(ctx, method, tandem.Unary, args, opts)
 	defer o.Release()
@@ -283,8 +284,8 @@ func (c *Client) Call(ctx context.Context, method string, args, reply any, opts 
 	return c.caller.Run(ctx, o, c.chain(o), args, reply)
 }
 
-// Notify makes a one-way call: it returns when the request is on its way and
-// never learns what became of it.
+// Notify makes a one-way call: it returns when the request is on its way, and never learns how
+// the call ended.
 func (c *Client) Notify(ctx context.Context, method string, args any, opts ...tandem.CallOption) error {
 	o := c.prepare(ctx, method, tandem.OneWay, args, opts)
 	defer o.Release()
@@ -294,7 +295,7 @@ func (c *Client) Notify(ctx context.Context, method string, args any, opts ...ta
 	return c.caller.Run(ctx, o, c.chain(o), args, nil)
 }
 
-// runBetween makes a call between the points of plugins.
+// runBetween makes a call between BeforeCall and AfterCall of the plugins.
 func (c *Client) runBetween(ctx context.Context, o *call.Outgoing, args, reply any) error {
 	if c.points.attempts {
 		o.Points = c.points
@@ -305,9 +306,9 @@ func (c *Client) runBetween(ctx context.Context, o *call.Outgoing, args, reply a
 	return c.points.run(ctx, &o.Call, func() error { return c.caller.Run(ctx, o, c.chain(o), args, reply) })
 }
 
-// OpenStream opens a stream of untyped messages. It lives as long as ctx, or
-// until its [Timeout]; the client's default deadline does not apply. Functions
-// [Stream], [ServerStream] and [ClientStream] put types on it.
+// OpenStream opens a stream of untyped messages. It lives as long as ctx, or until its
+// [Timeout]; the client's default deadline does not apply. [Stream], [ServerStream] and
+// [ClientStream] open typed streams.
 func (c *Client) OpenStream(ctx context.Context, method string, opts ...tandem.CallOption) (tandem.MessageStream, error) {
 	o := c.prepare(ctx, method, tandem.Streaming, nil, opts)
 	if c.points == nil {
@@ -368,9 +369,9 @@ type Pending struct {
 	Done   chan *Pending // delivers the Pending itself
 }
 
-// Go makes a unary call without waiting for it. When it is over the Pending is
-// sent to done; a nil done gets a new channel. Like net/rpc's, the channel must
-// have room: what does not fit is dropped.
+// Go makes a unary call without waiting for it. When the call has ended the Pending is sent to
+// done; if done is nil, Go makes a channel. As in net/rpc the channel must be buffered: a
+// Pending that does not fit is dropped and logged.
 func (c *Client) Go(ctx context.Context, method string, args, reply any, done chan *Pending, opts ...tandem.CallOption) *Pending {
 	if done == nil {
 		done = make(chan *Pending, 1)
@@ -378,7 +379,7 @@ func (c *Client) Go(ctx context.Context, method string, args, reply any, done ch
 	p := &Pending{Method: method, Args: args, Reply: reply, Done: done}
 	go func() {
 		err := error(errEnded)
-		defer func() { // also when somebody's code has ended this goroutine
+		defer func() { // also if an interceptor or a plugin has called runtime.Goexit
 			p.Error = err
 			select {
 			case done <- p:
@@ -391,7 +392,7 @@ func (c *Client) Go(ctx context.Context, method string, args, reply any, done ch
 	return p
 }
 
-// errClosed is why calls fail on a closed client.
+// errClosed is the error of calls on a closed client.
 var errClosed = errors.New("the client is closed")
 
 const (

@@ -64,8 +64,8 @@ func TestShutdownLosesNothing(t *testing.T) {
 	}
 }
 
-// What an interceptor began may outlive the call; without interceptors the
-// call's memory is the next call's.
+// An interceptor may use a call after it has ended; without interceptors the call's memory is
+// used for the next call.
 func TestInterceptorsMayKeepACall(t *testing.T) {
 	var kept []*tandem.Call
 	_, addr := serve(t, methods)

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Times that the client compares with the clock keep the reading of the clock for
-// durations, so that a step of the wall clock neither ends a connection nor keeps a
-// silent one.
+// Times that the client compares have a monotonic clock reading, so that a step of the wall
+// clock neither ends a connection nor keeps a silent one.
 func TestHeardSurvivesClockSteps(t *testing.T) {
 	f := &foreign{made: time.Now()}
 	f.noteLife()

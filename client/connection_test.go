@@ -99,7 +99,7 @@ func TestSeveralConnections(t *testing.T) {
 	wg.Wait()
 }
 
-// A client is closed while its calls run: nothing hangs, everything ends.
+// If a client is closed while its calls run, all of them end.
 func TestCloseWhileCalling(t *testing.T) {
 	const calls = 20
 	running := make(chan struct{}, calls)
@@ -129,8 +129,8 @@ func TestCloseWhileCalling(t *testing.T) {
 	}
 }
 
-// A call that waits for an instance which then leaves the registry goes to
-// another: nothing ran.
+// A call that waits for an instance which then leaves the registry goes to another one: nothing
+// was executed.
 func TestInstanceLeavesWhileConnecting(t *testing.T) {
 	list := registry.NewMemory()
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts and never speaks

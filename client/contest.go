@@ -11,15 +11,15 @@ import (
 	"github.com/tandem-rpc/tandem/balance"
 )
 
-// contest is a call with several attempts at a time. It belongs to the call's
-// goroutine, and none of its own outlives the call: settle waits for them.
+// contest is a call with parallel attempts. The call's goroutine uses it. The goroutines of the
+// attempts do not outlive the call: settle waits for them.
 type contest struct {
 	call    *tandem.Call
 	next    tandem.Func
 	ctx     context.Context // of the attempts
 	cancel  context.CancelCauseFunc
 	results chan result
-	begun   int // attempts
+	begun   int // number of attempts
 	running int
 	done    []result
 }
@@ -47,7 +47,7 @@ func (r *contest) start(instance string) {
 	r.running++
 	go func() {
 		res := result{attempt, errEnded}
-		defer func() { // also when somebody's code has ended this goroutine
+		defer func() { // also if an interceptor or a plugin has called runtime.Goexit
 			concluded(attempt, res.err)
 			r.results <- res
 		}()
@@ -57,7 +57,7 @@ func (r *contest) start(instance string) {
 	}()
 }
 
-// wait returns the next attempt that has ended.
+// wait waits for an attempt to end and returns its result.
 func (r *contest) wait() result { return r.note(<-r.results) }
 
 func (r *contest) note(res result) result {
@@ -66,9 +66,9 @@ func (r *contest) note(res result) result {
 	return res
 }
 
-// settle gives up the attempts that still run: their servers are told. Then it
-// makes the call's what the attempt brought whose answer counts; if there is
-// none, the last.
+// settle cancels the attempts that still run, which tells their servers, and waits for them. It
+// then sets the call's Trailer and Peer to those of the attempt whose response counts, or of
+// the last attempt if none does.
 func (r *contest) settle() {
 	r.cancel(errOutrun)
 	for r.running > 0 {
@@ -90,17 +90,17 @@ func (r *contest) settle() {
 
 // errEnded is the error of an attempt that called [runtime.Goexit], in an interceptor or a
 // plugin.
-var errEnded = &tandem.Error{Code: tandem.Internal, Message: "the goroutine of the call was ended"}
+var errEnded = &tandem.Error{Code: tandem.Internal, Message: "an interceptor or a plugin has ended the goroutine of the call"}
 
-// errOutrun is why an attempt was given up when another has the answer.
+// errOutrun is the cause with which settle cancels attempts.
 var errOutrun = errors.New("another attempt was quicker")
 
 func wasOutrun(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errOutrun) }
 
-// outrun counts an attempt that was given up because another was quicker. That
-// is no failure, but says that the instance is slow: one that loses so all of
-// its calls would look as quick as the others, and get as many. How slow, nobody
-// knows; eight times what it had until then is a guess that has a policy avoid it.
+// outrun counts an attempt that was cancelled because another was quicker. That is no failure,
+// but a sign of a slow instance: without it, an instance that loses all its calls in this way
+// would look as quick as the others and get as many. Its latency is unknown; eight times what
+// the attempt took so far is a guess, which makes policies avoid the instance.
 func outrun(stats *balance.Stats, began time.Duration) {
 	now := balance.Now()
 	if took := 8 * (now - began); began != 0 && took > stats.Peak() {
@@ -110,7 +110,7 @@ func outrun(stats *balance.Stats, began time.Duration) {
 	stats.Done(0, false)
 }
 
-// failures are attempts that failed. As an error they say where each was made.
+// failures are attempts that failed. As an error they name the instance of each.
 type failures []result
 
 const namedFailures = 8
@@ -139,9 +139,9 @@ func (f failures) Unwrap() (errs []error) {
 	return errs
 }
 
-// of is the error of a call of which so many attempts were to succeed: that of
-// the only one, or one with the first's code. Nothing was executed only if no
-// attempt was, and the advice to retry is the most cautious one.
+// of returns the error of a call with so many attempts: the error of the only one, or one with
+// the code of the first. NotExecuted is set only if no attempt can have been executed, and
+// RetryAfter is the most cautious one.
 func (f failures) of(attempts int) error {
 	if len(f) == 1 && attempts == 1 {
 		return f[0].err

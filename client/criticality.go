@@ -2,8 +2,8 @@ package client
 
 import "github.com/tandem-rpc/tandem"
 
-// carryCriticality gives a call that a handler makes the class of the call which it serves,
-// unless it says one. A class that there isn't, which any peer can send, is not carried on.
+// carryCriticality copies the class of the call that a handler serves to a call that it makes,
+// unless that has one. An unknown class, which any peer can send, is not copied.
 func carryCriticality(served, call *tandem.Call) {
 	class := served.Metadata.Get(tandem.CriticalityKey)
 	if class == "" || !isClass(served) || call.Metadata.Get(tandem.CriticalityKey) != "" {
@@ -17,7 +17,7 @@ func carryCriticality(served, call *tandem.Call) {
 	call.Metadata = md
 }
 
-// isClass reports whether a call says no class, or one that there is.
+// isClass reports whether a call has no class, or one that exists.
 func isClass(call *tandem.Call) bool {
 	if len(call.Metadata) == 0 {
 		return true

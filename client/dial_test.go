@@ -11,7 +11,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// What can never work is refused at once, not by the first call.
+// Dial refuses targets that can never work.
 func TestDialRefusesTargets(t *testing.T) {
 	mem := client.WithTransport("mem", transport.NewMemory())
 	for target, reason := range map[string]string{
@@ -35,7 +35,7 @@ func TestDialRefusesTargets(t *testing.T) {
 	}
 }
 
-// A log that wants to know learns which connections ended, and why.
+// At the debug level the log has which connections ended, and why.
 func TestEndOfConnectionIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem, r := transport.NewMemory(), make(records, 100)

@@ -16,7 +16,7 @@ import (
 
 // names is a name server with one name.
 type names struct {
-	registry.Lookup // is not asked for services
+	registry.Lookup // not called for services
 
 	mu    sync.Mutex
 	addrs []netip.Addr
@@ -30,7 +30,7 @@ func (n *names) LookupNetIP(context.Context, string, string) ([]netip.Addr, erro
 	return n.addrs, nil
 }
 
-// move gives the name other addresses, and returns how often it was asked for.
+// move gives the name other addresses, and returns the number of lookups.
 func (n *names) move(to ...string) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -41,8 +41,8 @@ func (n *names) move(to ...string) int {
 	return n.asked
 }
 
-// Servers that move are found when the last connection ends, however rarely the name is
-// looked up otherwise; while there is a connection nobody asks.
+// A lookup is made when the last connection ends, whatever the interval of lookups is, and none
+// while there is a connection.
 func TestDNSIsAskedWhenTheLastConnectionEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dns, mem := &names{}, transport.NewMemory()

@@ -10,14 +10,14 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// ends returns an option that tells how a call ended, and how often.
+// ends returns an option that sends each end of a call to told.
 func ends() (opt tandem.CallOption, told chan error) {
 	told = make(chan error, 10)
 	return func(call *tandem.Call) { call.OnEnd(func(err error) { told <- err }) }, told
 }
 
-// A stream's call ends exactly once, with the stream's error, however the
-// stream ends and whether or not somebody receives.
+// A stream's call ends exactly once, with the stream's error, however the stream ends and
+// whether or not the caller receives.
 func TestStreamEndsItsCallOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  func(c *client.Client, s *tandem.Stream[[]byte, []byte], cancel func()) error
@@ -62,8 +62,8 @@ func TestStreamEndsItsCallOnce(t *testing.T) {
 	}
 }
 
-// A message that does not decode is no end.
-func TestBadMessageEndsNothing(t *testing.T) {
+// A message that can't be decoded does not end the stream.
+func TestBadMessageDoesNotEndStream(t *testing.T) {
 	_, addr := serve(t, methods)
 	opt, told := ends()
 	s, err := dial(t, "tcp://"+addr).OpenStream(t.Context(), "Test.Talk", client.Codec("raw"), opt)
@@ -87,8 +87,8 @@ func TestBadMessageEndsNothing(t *testing.T) {
 	}
 }
 
-// A stream that does not open has ended, too, whoever prevented it. What an
-// interceptor refuses after it was opened is closed.
+// The call of a stream that could not be opened ends, too, whatever the reason. A stream that
+// an interceptor refuses after it was opened is closed.
 func TestStreamThatDoesNotOpenEndsItsCall(t *testing.T) {
 	released := make(chan struct{}, 1)
 	_, addr := serve(t, func(srv *server.Server) error {
@@ -126,8 +126,8 @@ func TestStreamThatDoesNotOpenEndsItsCall(t *testing.T) {
 	<-released
 }
 
-// On a client the message is encoded before the chain: another Body is refused,
-// and told why.
+// A client encodes the message before the chain: another Body is refused, with an error that
+// says so.
 func TestClientKeepsTheBody(t *testing.T) {
 	_, addr := serve(t, methods)
 	c := dial(t, "tcp://"+addr, client.WithInterceptors(func(next tandem.Func) tandem.Func {
@@ -143,7 +143,7 @@ func TestClientKeepsTheBody(t *testing.T) {
 	wantRefusal(t, err, "call of Test.Talk", "must leave the Body")
 }
 
-// wantRefusal checks an error of this side that says all of what.
+// wantRefusal checks that an error is of this side and contains all of what.
 func wantRefusal(t *testing.T, err error, what ...string) {
 	t.Helper()
 	if err == nil || tandem.MayHaveExecuted(err) {

@@ -11,18 +11,18 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 )
 
-// Rendezvous is a policy of one's own. It sends calls with equal keys to the
-// same instance, the one whose hash with the key is the largest, so that a
-// cache there is of use. When an instance goes, only its own keys move.
+// Rendezvous is a custom policy. It sends calls with equal keys to the same instance, the one
+// whose hash with the key is the largest, so that the instance can cache by key. When an
+// instance goes, only its own keys move.
 type Rendezvous struct{}
 
-// Name names the policy.
+// Name returns the policy's name.
 func (Rendezvous) Name() string { return "rendezvous" }
 
-// Needs says that the nodes are all that it looks at.
+// Needs says that the policy uses nothing but the nodes.
 func (Rendezvous) Needs() balance.Needs { return balance.Needs{} }
 
-// Build returns a picker: the nodes will do.
+// Build returns a picker, which is just the nodes.
 func (Rendezvous) Build(nodes []*balance.Node) balance.Picker { return rendezvous(nodes) }
 
 type rendezvous []*balance.Node

@@ -8,7 +8,7 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 )
 
-// Several calls at once share a channel, on which they arrive as they end.
+// Several calls share a channel, which delivers them in the order in which they end.
 func ExamplePending() {
 	c, stop := one(func(_ context.Context, n *int) (*int, error) {
 		square := *n * *n
@@ -42,13 +42,13 @@ func ExampleClient_OpenStream() {
 	defer s.Close()
 	check(s.SendMsg("one"))
 	check(s.SendMsg("two"))
-	cancel() // nobody wants the answer any more
+	cancel() // the caller gives up
 	var text string
 	fmt.Println(tandem.CodeOf(s.RecvMsg(&text)))
 	// Output: canceled
 }
 
-// A call that names an instance goes there or nowhere: to ask each of them, say.
+// A call that names an instance goes there or fails, for example to ask each instance.
 func ExampleInstance() {
 	network, stop := ready()
 	defer stop()
@@ -66,8 +66,8 @@ func ExampleInstance() {
 	// mem://c "" unavailable: no instance "mem://c" in static://a,b?transport=mem
 }
 
-// A call may be made in another mode than the client's others: this one is
-// worth a second attempt only while somebody waits for it.
+// A call may have another fail mode than the client's. This one makes further attempts only
+// while the caller waits.
 func ExampleFailMode() {
 	c, stop := one(func(ctx context.Context, _ *string) (*string, error) {
 		if tandem.FromContext(ctx).Attempt == 0 {

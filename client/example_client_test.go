@@ -8,8 +8,8 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 )
 
-// Shop is what the rest of a program knows of a remote shop: methods of Go,
-// with the names, the options and the errors of the calls in one place.
+// Shop hides a remote shop from the rest of a program behind Go methods: names, options and
+// errors of the calls are in one place.
 type Shop struct{ rpc *client.Client }
 
 // Price returns what an item costs.

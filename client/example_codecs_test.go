@@ -15,8 +15,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// Codecs and compressors beside those of the standard library are given to
-// both sides; then each call names the ones it wants.
+// Both sides are given codecs and compressors in addition to those of the standard library;
+// each call names the ones it uses.
 func ExampleWithCodecs() {
 	srv := server.New(server.WithCodecs(msgpack.Codec()), server.WithCompressors(zstd.Compressor()))
 	check(server.Handle(srv, "Text.How", func(ctx context.Context, text *string) (*string, error) {
@@ -65,7 +65,7 @@ func (c *counting) Compress(dst, src []byte) ([]byte, error) {
 	return c.Compressor.Compress(dst, src)
 }
 
-// Where the network is slow, messages are worth compressing sooner.
+// On a slow network smaller messages are worth compressing, too.
 func ExampleWithCompressAbove() {
 	gzip := &counting{Compressor: compress.Gzip()}
 	c, stop := one(func(_ context.Context, text *string) (*int, error) {

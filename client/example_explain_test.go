@@ -8,7 +8,7 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 )
 
-// A call says where its attempts went, and what was known of the instances.
+// Explain shows where the attempts of a call went, and what was known of the instances.
 func ExampleExplain() {
 	c, stop := one(func(context.Context, *int) (*int, error) {
 		return nil, tandem.Errorf(tandem.Unavailable, "the disk is full")
@@ -26,7 +26,7 @@ func ExampleExplain() {
 	// 1 mem://it unavailable: the disk is full
 }
 
-// A client for debugging has every call explained.
+// WithExplain explains every call of a client, for debugging.
 func ExampleWithExplain() {
 	c, stop := one(func(_ context.Context, n *int) (*int, error) { return n, nil },
 		client.WithExplain(func(e *client.Explanation) { fmt.Println(e.Method, len(e.Attempts), e.Attempts[0].Chosen) }))

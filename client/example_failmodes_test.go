@@ -13,8 +13,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// shops starts servers of that name on a network in memory, each with a method
-// Shop.Do, and returns a client of all.
+// shops starts servers with these names on a network in memory, each with a method Shop.Do, and
+// returns a client of all.
 func shops(do func(ctx context.Context, at string) (string, error), names string, opts ...client.Option) (c *client.Client, stop func()) {
 	network := transport.NewMemory()
 	var servers []*server.Server
@@ -44,12 +44,12 @@ func shops(do func(ctx context.Context, at string) (string, error), names string
 	}
 }
 
-// greeting tells the calls of shops from those of an example.
+// greeting reports whether the call is one that shops makes until all servers are connected.
 func greeting(ctx context.Context) bool {
 	return tandem.FromContext(ctx).Metadata.Get("greeting") != ""
 }
 
-// An error that nobody needs to know: the reply stays as it was.
+// Failsafe ignores an error: the reply stays as it was.
 func ExampleWithFailMode_failsafe() {
 	c, stop := shops(func(context.Context, string) (string, error) {
 		return "", errors.New("the cache is down")
@@ -61,7 +61,7 @@ func ExampleWithFailMode_failsafe() {
 	// Output: nothing cached <nil>
 }
 
-// What fails is made again later, and what can't be is told.
+// A call that fails is tried again later; a call that is given up is passed to a function.
 func ExampleWithFailback() {
 	lost := make(chan string, 1)
 	c, stop := shops(func(ctx context.Context, _ string) (string, error) {
@@ -104,8 +104,8 @@ func ExampleWithBroadcast() {
 	// Output: <nil> 2
 }
 
-// The call goes to three instances; the first answer wins, and the handlers that
-// lose learn it from their contexts.
+// The call goes to three instances; the first response wins, and the contexts of the other
+// handlers end.
 func ExampleWithFork() {
 	lost := make(chan string, 2)
 	c, stop := shops(func(ctx context.Context, at string) (string, error) {
@@ -121,8 +121,8 @@ func ExampleWithFork() {
 	// Output: b <nil> lost lost
 }
 
-// When the client knows how long calls take, one that takes longer gets a second
-// attempt at another instance.
+// When the client knows the usual latency of a method, a slower call gets a second attempt at
+// another instance.
 func ExampleWithBackup() {
 	c, stop := shops(func(ctx context.Context, _ string) (string, error) {
 		call := tandem.FromContext(ctx)
@@ -140,7 +140,7 @@ func ExampleWithBackup() {
 	// Output: attempt 1 <nil>
 }
 
-// An attempt that takes too long fails, and the call goes elsewhere.
+// An attempt that takes too long fails, and the call goes to another instance.
 func ExampleWithAttemptTimeout() {
 	c, stop := shops(func(ctx context.Context, _ string) (string, error) {
 		if tandem.FromContext(ctx).Attempt == 0 && !greeting(ctx) {

@@ -11,7 +11,7 @@ import (
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
-// A method that fails three times in a row is not called for ten seconds.
+// A method that fails three times in a row gets no calls for ten seconds.
 func ExampleWithBreaker() {
 	c, stop := one(func(context.Context, *int) (*int, error) {
 		return nil, tandem.Errorf(tandem.Internal, "the disk is full")
@@ -29,8 +29,8 @@ func ExampleWithBreaker() {
 	// unavailable false
 }
 
-// An instance is left out for a minute after two failures in a row; what methods
-// return for reasons of their own does not count.
+// An instance is ejected for a minute after two failures in a row; other errors of methods do
+// not count.
 func ExampleWithEjection() {
 	c, stop := one(func(context.Context, *int) (*int, error) {
 		return nil, errors.New("no such order")
@@ -44,8 +44,8 @@ func ExampleWithEjection() {
 	// Output: unknown: no such order
 }
 
-// Idle connections are pinged after a second of silence at most, so that a server that
-// was stopped gets no call. This one answers.
+// Idle connections are pinged after at most a second of silence, so that a server that was
+// stopped gets no call. This server answers.
 func ExampleWithHealthCheck() {
 	c, stop := one(func(_ context.Context, n *int) (*int, error) { return n, nil }, client.WithHealthCheck(time.Second))
 	defer stop()
@@ -56,9 +56,8 @@ func ExampleWithHealthCheck() {
 	// Output: mem://it suspect: ""
 }
 
-// A server that is silent for a second is suspect, and one that stays silent for five is
-// given up here: calls without a deadline of their own fail then. One that takes its time
-// answers pings meanwhile.
+// A server that is silent for a second is suspect. One that is silent for five is given up
+// here: calls without a deadline of their own fail. A server with a slow handler answers pings.
 func ExampleWithSilence() {
 	c, stop := one(func(_ context.Context, n *int) (*int, error) { return n, nil }, client.WithSilence(5*time.Second), client.WithTimeout(0))
 	defer stop()

@@ -16,7 +16,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// one returns a client of a server with a single method, and what stops both.
+// one returns a client of a server with a single method, and a function that stops both.
 func one[Args, Reply any](f func(context.Context, *Args) (*Reply, error), opts ...client.Option) (*client.Client, func()) {
 	network := transport.NewMemory()
 	srv := server.New()
@@ -34,7 +34,7 @@ func one[Args, Reply any](f func(context.Context, *Args) (*Reply, error), opts .
 	}
 }
 
-// Metadata travels beside the message, both ways.
+// Metadata is sent with the message, in both directions.
 func ExampleMetadata() {
 	c, stop := one(func(ctx context.Context, _ *string) (*string, error) {
 		call := tandem.FromContext(ctx)
@@ -49,8 +49,8 @@ func ExampleMetadata() {
 	// Output: acme <nil> north
 }
 
-// The deadline crosses the wire: the handler knows how much time is left, and
-// its context ends with the call.
+// The deadline is sent with the request: the handler knows how much time is left, and its
+// context ends with the call.
 func ExampleTimeout() {
 	c, stop := one(func(ctx context.Context, wait *bool) (*string, error) {
 		if *wait {
@@ -71,7 +71,7 @@ func ExampleTimeout() {
 	// true
 }
 
-// A codec is chosen for the client or for a call; the answer comes in the same.
+// A codec is chosen for the client or for a call; the response has the same.
 func ExampleWithCodec() {
 	c, stop := one(func(ctx context.Context, _ *[]byte) (*[]byte, error) {
 		name := []byte(tandem.FromContext(ctx).Codec)
@@ -87,7 +87,7 @@ func ExampleWithCodec() {
 	// json <nil>
 }
 
-// Large messages of the client's calls, and their answers, are compressed.
+// Large requests of the client, and their responses, are compressed.
 func ExampleWithCompressor() {
 	c, stop := one(func(ctx context.Context, text *string) (*string, error) {
 		answer := fmt.Sprintf("%d bytes, compressor %q", len(*text), tandem.FromContext(ctx).Compressor)
@@ -99,8 +99,8 @@ func ExampleWithCompressor() {
 	// Output: 10000 bytes, compressor "gzip" <nil>
 }
 
-// What may have run is tried again only if the call is marked idempotent; what
-// certainly did not run needs no mark.
+// A call that may have been executed is retried only if it is marked idempotent; one that was
+// certainly not executed needs no mark.
 func ExampleIdempotent() {
 	var attempts int
 	c, stop := one(func(_ context.Context, _ *string) (*int, error) {

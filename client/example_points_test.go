@@ -11,7 +11,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// everywhere is at every point. Most plugins are at one or two.
+// everywhere implements every point. Most plugins implement one or two.
 type everywhere struct{}
 
 func (everywhere) Connected(c net.Conn) (net.Conn, error) { return c, nil }
@@ -75,7 +75,7 @@ var _ = []any{
 	client.BeforeResponseBody(everywhere{}), client.AfterResponseBody(everywhere{}), client.AfterCall(everywhere{}),
 }
 
-// Every point of a client, in its order.
+// All points of a client, in the order in which they are called.
 func ExampleWithPlugins() {
 	srv := server.New()
 	_ = srv.RegisterFunc("Door.Knock", func(ctx context.Context) string {

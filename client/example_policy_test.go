@@ -11,8 +11,8 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// A policy says of each method how its calls are made; the options say the rest, and a
-// call's own options come first.
+// A policy sets how the calls of each method are made. It overrides the client's options, and a
+// call's own options override it.
 func ExampleWithPolicy() {
 	attempts := 0
 	c, stop := one(func(context.Context, *string) (*int, error) {
@@ -36,7 +36,7 @@ func ExampleWithPolicy() {
 	// 1 by the call's own option
 }
 
-// A client follows the policy that a registry has, and reports there what it made of it.
+// A client follows the policy in a registry, and reports there whether it was applied.
 func ExampleWithPolicyFrom() {
 	list := registry.NewMemory() // or etcd.New(…), zookeeper.New(…), file.New(…)
 	source := policy.FromRegistry(list, "/shop/policies/cart")
@@ -62,7 +62,7 @@ func ExampleWithPolicyFrom() {
 	// 1m0s <nil>
 }
 
-// awaitReport returns what the only client reports when it goes by a version.
+// awaitReport returns the report of the only client once it follows a version.
 func awaitReport(source policy.Source, version string) policy.Applied {
 	for {
 		list, err := source.(policy.Reports).Applied(context.Background())
@@ -74,7 +74,7 @@ func awaitReport(source policy.Source, version string) policy.Applied {
 	}
 }
 
-// A document that can't be right is refused as a whole: the one before stays.
+// An invalid document is refused as a whole: the one before stays in force.
 func ExampleClient_Policy() {
 	list := registry.NewMemory()
 	c, err := client.Dial("tcp://127.0.0.1:1", client.WithPolicyFrom(policy.FromRegistry(list, "/policies/shop")))
@@ -97,7 +97,7 @@ func ExampleClient_Policy() {
 	// in force: 1; refused: "policy: default.retries: want 0 to 10"
 }
 
-// Reports have the client's name.
+// Reports contain the client's name.
 func ExampleWithName() {
 	list := registry.NewMemory()
 	list.PutDocument("/policies/shop", []byte(`{"version": "1"}`))

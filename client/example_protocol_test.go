@@ -14,8 +14,8 @@ import (
 	"github.com/tandem-rpc/tandem/codec"
 )
 
-// lines is a protocol of one's own: a request is a line of the method and its argument
-// in JSON, the answer another line.
+// lines is a custom protocol: a request is a line with the method and its argument in JSON, the
+// response another line.
 type lines struct{}
 
 var (
@@ -30,10 +30,10 @@ func (lines) Name() string { return "lines" }
 
 func (lines) Codecs() []tandem.Codec { return []tandem.Codec{codec.JSON()} }
 
-// Compresses says that lines are never compressed, which is so without it, too.
+// Compresses reports that lines are never compressed, which is the default without the method.
 func (lines) Compresses(string) bool { return false }
 
-// NoMetadata says that lines have none: calls with the option Metadata fail.
+// NoMetadata marks the protocol as one without metadata: calls with the option Metadata fail.
 func (lines) NoMetadata() {}
 
 // words are lines without streams.
@@ -43,7 +43,7 @@ var _ client.Streamless = words{}
 
 func (words) Name() string { return "words" }
 
-// NoStreams says that options for streams are errors.
+// NoStreams marks the protocol as one without streams: options for streams are errors.
 func (words) NoStreams() {}
 
 func (lines) Connect(ctx context.Context, r *client.Remote) (client.Carrier, error) {
@@ -88,14 +88,14 @@ func (l *lineCarrier) ask(ctx context.Context, line string) ([]byte, error) {
 	deadline, _ := ctx.Deadline()
 	err := l.conn.SetDeadline(deadline)
 	if err == nil {
-		_, err = l.conn.Write([]byte(line)) // it may have left in part: we don't say NotExecuted
+		_, err = l.conn.Write([]byte(line)) // it may have been sent in part: NotExecuted stays false
 	}
 	var answer []byte
 	if err == nil {
 		answer, err = l.in.ReadBytes('\n')
 	}
 	if err != nil {
-		l.err = err // what comes next would be the answer of another call
+		l.err = err // the next line would be the response to another call
 		close(l.done)
 	}
 	return answer, err
@@ -112,7 +112,7 @@ func (l *lineCarrier) Err() error { return l.err }
 
 func (l *lineCarrier) Close() error { return l.conn.Close() }
 
-// CarryStream opens a stream: here that is a connection of its own.
+// CarryStream opens a stream: here that is a new connection.
 func (l *lineCarrier) CarryStream(ctx context.Context, r *client.Request) (client.Messages, error) {
 	c, err := l.remote.Dial(ctx)
 	if err != nil {
@@ -122,7 +122,7 @@ func (l *lineCarrier) CarryStream(ctx context.Context, r *client.Request) (clien
 	return &lineStream{Conn: c, method: r.Call.Method, in: bufio.NewReader(c)}, nil
 }
 
-// lineStream is a stream of lines. What the server sends ahead stays in the socket.
+// lineStream is a stream of lines. Lines that are not read yet stay in the socket.
 type lineStream struct {
 	net.Conn
 
@@ -147,8 +147,8 @@ func (s *lineStream) Receive() ([]byte, error) { return s.in.ReadBytes('\n') }
 
 func (*lineStream) Trailer() tandem.Metadata { return nil }
 
-// A protocol of your own has a name, codecs, and a way to connect; streams if its carrier is
-// a StreamCarrier. All else of a client is as ever.
+// A custom protocol has a name, codecs, and a way to connect, and streams if its carrier is a
+// StreamCarrier. Everything else of a client works as usual.
 func ExampleWithProtocols() {
 	server, err := net.Listen("tcp", "127.0.0.1:0")
 	check(err)
@@ -187,7 +187,7 @@ func ExampleWithProtocols() {
 	// invalid argument: WithStreamWindow: words carries no streams: leave it out
 }
 
-// answerLines serves connections until there are no more.
+// answerLines serves connections until the listener is closed.
 func answerLines(server net.Listener) {
 	for {
 		c, err := server.Accept()

@@ -12,8 +12,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// versions starts a server of version 1, one of version 2 and one in the blue
-// lane, whose method says which one it is.
+// versions starts a server of version 1, one of version 2 and one in the blue lane, with a
+// method that returns the server's name.
 func versions() (network *transport.Memory, list *registry.Memory, stop func()) {
 	network, list = transport.NewMemory(), registry.NewMemory()
 	var servers []*server.Server
@@ -39,8 +39,8 @@ func versions() (network *transport.Memory, list *registry.Memory, stop func()) 
 	}
 }
 
-// A client has a route for its calls, and a call may have another. A route's tags
-// are wishes unless it is forced: the red lane has no server here.
+// A client has a route for its calls, and a call may have another. A route's tags are
+// preferences unless it is forced: the red lane has no server here.
 func ExampleRoute() {
 	network, list, stop := versions()
 	defer stop()
@@ -65,8 +65,7 @@ func ExampleRoute() {
 	// two
 }
 
-// The user's name in the arguments is the key: all calls for a user go to the
-// same instance.
+// The user's name in the arguments is the key: all calls for a user go to the same instance.
 func ExampleWithHashKey() {
 	network, stop := ready()
 	defer stop()

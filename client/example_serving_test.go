@@ -12,7 +12,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// A device asks the server that calls it who it is, with the plugin that servers use.
+// A device authenticates the server that calls it, with the plugin that servers use.
 func ExampleWithServingPlugins() {
 	network := transport.NewMemory()
 	srv := server.New(server.WithClients(nil))

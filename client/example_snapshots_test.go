@@ -13,8 +13,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// A client that starts while its registry is down begins with the servers that it
-// knew the last time.
+// A client that starts while its registry is down uses the servers of the last list.
 func ExampleWithSnapshots() {
 	dir, err := os.MkdirTemp("", "snapshots")
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// ready returns an in-memory network on which two servers, a and b, run, and
-// what stops them. Each has the methods Server.Name and Text.Split.
+// ready returns an in-memory network on which two servers, a and b, run, and a function that
+// stops them. Each has the methods Server.Name and Text.Split.
 func ready() (network *transport.Memory, stop func()) {
 	network = transport.NewMemory()
 	var servers []*server.Server
@@ -171,7 +171,7 @@ func ExampleStream() {
 	// true
 }
 
-// The calls of one client go to both servers in turn, and after b is gone to a.
+// The calls of one client go to both servers in turn, and after b has stopped to a.
 func ExampleWithFailMode() {
 	network, stop := ready()
 	defer stop()
@@ -192,7 +192,7 @@ func ExampleWithFailMode() {
 	// Output: map[a:true b:true]
 }
 
-// Nobody waits for what became of a one-way call.
+// The caller of a one-way call does not learn how it ended.
 func ExampleClient_Notify() {
 	lines := make(chan string)
 	c, stop := one(func(_ context.Context, line *string) (*string, error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// watched tells of every connection that is made.
+// watched prints every connection that is made.
 type watched struct {
 	tandem.Transport
 	dialed chan string
@@ -26,7 +26,7 @@ func (w watched) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return w.Transport.Dial(ctx, address)
 }
 
-// A program's clients may have their options in common.
+// The clients of a program may share their options.
 func ExampleDial_tuned() {
 	network, stop := ready()
 	defer stop()
@@ -60,7 +60,7 @@ func ExampleDial_tuned() {
 	// b <nil> connections: b b
 }
 
-// A server that takes connections and then says nothing is found out soon, and
+// A server that accepts connections and sends nothing is given up after the timeout, and
 // nothing was executed.
 func ExampleWithConnectTimeout() {
 	network := transport.NewMemory()
@@ -98,7 +98,7 @@ func ExampleWithWait() {
 	// Output: late
 }
 
-// A client's own deadline is for calls that bring none with them.
+// A client's default deadline applies to calls without one.
 func ExampleWithTimeout() {
 	c, stop := one(func(ctx context.Context, _ *string) (*string, error) {
 		<-ctx.Done()
@@ -109,7 +109,7 @@ func ExampleWithTimeout() {
 	// Output: deadline exceeded
 }
 
-// An answer that is too large is refused before it is sent; the call has run.
+// A response that is too large is refused before it is sent; the call has been executed.
 func ExampleWithMaxMessage() {
 	c, stop := one(func(_ context.Context, size *int) (*[]byte, error) {
 		answer := make([]byte, *size)
@@ -125,7 +125,7 @@ func ExampleWithMaxMessage() {
 	// resource exhausted may have executed: true
 }
 
-// A server can be ahead of who receives from it by the window, and no more.
+// A server can be ahead of the receiver by the window, and no more.
 func ExampleWithStreamWindow() {
 	network := transport.NewMemory()
 	srv := server.New()
@@ -192,9 +192,8 @@ func ExampleWithBackoff() {
 	// server: closed
 }
 
-// Retries are bounded by a budget, so that they can't bury a service that is
-// down already: here to a fifth of the calls that succeed, of which there are
-// none, after ten that were saved up.
+// A budget bounds retries, so that they don't overload a failing service: here to a fifth of
+// the calls that succeed, of which there are none, after ten that were saved up.
 func ExampleWithRetryBudget() {
 	var attempts atomic.Int64
 	c, stop := one(func(context.Context, *int) (*int, error) {
@@ -213,8 +212,8 @@ func ExampleWithRetryBudget() {
 	// unavailable: overloaded; not tried again: the retry budget is spent
 }
 
-// The call chain sees a call once, the attempt chain each of its attempts and
-// where it went.
+// The call chain sees a call once, the attempt chain each of its attempts and the instance of
+// each.
 func ExampleWithAttemptInterceptors() {
 	log := func(what string) tandem.Interceptor {
 		return func(next tandem.Func) tandem.Func {
@@ -254,7 +253,7 @@ func (f firstLine) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Why a client finds no server is in its log.
+// The log says why a client finds no server.
 func ExampleWithLogger() {
 	line := make(firstLine, 1)
 	log := slog.New(slog.NewTextHandler(line, &slog.HandlerOptions{Level: slog.LevelDebug}))

@@ -15,15 +15,15 @@ import (
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
-// Explanation is why a call went where it went: what was known of the instances, what
-// each step of the policy made of them, and how every attempt ended. Its JSON form is
-// for people and tools.
+// Explanation says why a call went to its instances: what was known of the instances, what each
+// step of the policy kept and dropped, and how every attempt ended. Its JSON form is for people
+// and tools.
 type Explanation struct {
 	Method   string  `json:"method"`
 	Target   string  `json:"target"`
 	Policy   string  `json:"policy"`            // the balancing policy's name
 	Version  string  `json:"version,omitempty"` // of the client's policy; see [WithPolicy]
-	Budget   float64 `json:"retryBudget"`       // attempts that could still be paid for, after the call
+	Budget   float64 `json:"retryBudget"`       // retries left in the budget after the call
 	Stale    string  `json:"stale,omitempty"`   // why the list may be old
 	mu       sync.Mutex
 	Attempts []Attempt `json:"attempts"` // in the order in which they ended
@@ -55,16 +55,16 @@ type InstanceState struct {
 	Weight   int           `json:"weight"`
 }
 
-// Explain has the call write into e why it went where it went; e must not be read
-// before the call has ended. It costs much more than the call itself.
+// Explain fills e while the call is made; e must not be read before the call has ended. It
+// costs much more than the call itself.
 func Explain(e *Explanation) tandem.CallOption {
 	return func(call *tandem.Call) {
 		call.Explain = func(step any) { e.add(step.(explained)) }
 	}
 }
 
-// WithExplain has every call explained to f when it has ended, for debugging. f may
-// run many times at once.
+// WithExplain calls f with the Explanation of every call when it has ended, for debugging. f
+// must be safe for concurrent use.
 func WithExplain(f func(*Explanation)) Option {
 	return WithInterceptors(func(next tandem.Func) tandem.Func {
 		return func(ctx context.Context, call *tandem.Call) error {
@@ -113,7 +113,7 @@ func (e *Explanation) String() string {
 
 func (a *Attempt) write(b *strings.Builder) {
 	if a.Took > 0 { // else it was not made
-		fmt.Fprintf(b, "  attempt %d went to %s in %v", a.Number, cmp.Or(a.Chosen, "nobody"), a.Took)
+		fmt.Fprintf(b, "  attempt %d went to %s in %v", a.Number, cmp.Or(a.Chosen, "no instance"), a.Took)
 		if a.Error != "" {
 			fmt.Fprintf(b, " and failed: %s", a.Error)
 		}
@@ -148,7 +148,7 @@ func (a *Attempt) write(b *strings.Builder) {
 	}
 }
 
-// explained is what a pool tells of one attempt.
+// explained is a pool's record of one attempt.
 type explained struct {
 	pool    *pool
 	call    *tandem.Call
@@ -169,7 +169,7 @@ func (e *Explanation) add(x explained) {
 	e.Attempts = append(e.Attempts, x.attempt)
 }
 
-// tell tells the call how the attempt went.
+// tell completes the record and passes it to the call's Explain.
 func (x *explained) tell(err error) {
 	x.attempt.Took = time.Since(x.attempt.Began)
 	x.attempt.Chosen = x.call.Peer.Instance
@@ -179,7 +179,7 @@ func (x *explained) tell(err error) {
 	x.call.Explain(*x)
 }
 
-// explain says what is known when an attempt chooses.
+// explain records what is known of the instances before an attempt chooses one.
 func (p *pool) explain(v *view, call *tandem.Call) *explained {
 	x := &explained{pool: p, call: call, stale: v.stale, attempt: Attempt{Number: call.Attempt, Began: time.Now()}}
 	for _, n := range v.nodes {

@@ -19,7 +19,7 @@ import (
 
 func TestExplainedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var first atomic.Pointer[string] // fails whoever is called first
+		var first atomic.Pointer[string] // the instance that is called first, which fails
 		cl := newCluster(t, 3, func(_ context.Context, at string) (string, error) {
 			if first.CompareAndSwap(nil, &at); *first.Load() == at {
 				return "", tandem.Errorf(tandem.Unavailable, "ill")
@@ -94,9 +94,9 @@ func TestWithExplain(t *testing.T) {
 		cl := newCluster(t, 1, func(_ context.Context, at string) (string, error) { return at, errors.New("no") })
 		var told []string
 		c := cl.client(t, client.WithExplain(func(e *client.Explanation) { told = append(told, e.Method+": "+e.Attempts[0].Error) }))
-		_ = c.Call(t.Context(), "Test.Do", "", nil) // it fails, as it should
+		_ = c.Call(t.Context(), "Test.Do", "", nil) // it fails, as it is meant to
 		var e client.Explanation
-		_ = c.Call(t.Context(), "Test.Do", "", nil, client.Explain(&e)) // explained to whom asked
+		_ = c.Call(t.Context(), "Test.Do", "", nil, client.Explain(&e)) // the call's own Explain gets it instead
 		if fmt.Sprint(told) != "[Test.Do: unknown: no]" || len(e.Attempts) != 1 {
 			t.Errorf("told %q, and %+v", told, e.Attempts)
 		}

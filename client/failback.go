@@ -13,13 +13,13 @@ import (
 	"github.com/tandem-rpc/tandem/internal/session"
 )
 
-// backlog counts the calls that are to be tried again. Each waits in a
-// goroutine of its own: they are few.
+// backlog counts the calls that wait to be tried again. Each waits in a goroutine of its own:
+// there are few.
 type backlog struct {
 	mu      sync.Mutex
 	closed  bool
 	waiting int
-	left    int // when the client was closed
+	left    int // calls that were not made when the client was closed
 	wg      sync.WaitGroup
 }
 
@@ -28,12 +28,12 @@ type postponed struct {
 	out     *call.Outgoing
 	next    tandem.Func
 	allowed time.Duration // for each attempt
-	err     error         // of the last one
-	ran     bool          // one may have been executed
+	err     error         // of the last attempt
+	ran     bool          // an attempt may have been executed
 }
 
-// failback queues a call that failed and may be tried again, and tells its
-// caller that all is well. What may not is for the caller to deal with.
+// failback queues a call that failed and may be tried again, and returns nil to its caller. The
+// error of any other call is returned.
 func (c *Client) failback(next tandem.Func) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
 		allowed := defaultTimeout
@@ -46,7 +46,7 @@ func (c *Client) failback(next tandem.Func) tandem.Func {
 			return nil
 		}
 		o, ok := outgoing(call)
-		if !ok || call.Kind == tandem.Streaming || !mendable(call, err) || errors.Is(ctx.Err(), context.Canceled) { // nobody wants it any more
+		if !ok || call.Kind == tandem.Streaming || !mendable(call, err) || errors.Is(ctx.Err(), context.Canceled) { // the caller has given up
 			return err
 		}
 		later, failed := o.Detach(call)
@@ -62,15 +62,15 @@ func (c *Client) failback(next tandem.Func) tandem.Func {
 	}
 }
 
-// mendable reports whether the call may succeed later. Unlike a retry, an
-// attempt in the background does not share the time that a call has.
+// mendable reports whether the call may succeed later. Unlike a retry, an attempt in the
+// background has a deadline of its own, so DeadlineExceeded does not prevent it.
 func mendable(call *tandem.Call, err error) bool {
 	e := tandem.AsError(err)
 	return retryable(call, err) ||
 		e.Code == tandem.DeadlineExceeded && e.RetryAfter >= 0 && (call.Idempotent || !tandem.MayHaveExecuted(err))
 }
 
-// postpone queues the call, or says why it does not.
+// postpone queues the call, or returns an error that says why it does not.
 func (c *Client) postpone(p *postponed) error {
 	b := &c.backlog
 	b.mu.Lock()
@@ -133,7 +133,7 @@ func (c *Client) attemptLater(p *postponed, n int) {
 const mostFailbackPause = 5 * time.Minute
 
 // failbackPause doubles with each attempt, and is up to a half shorter or
-// longer, so that calls that failed together do not come back together.
+// longer, so that calls that failed together are not retried together.
 func (c *Client) failbackPause(n int) time.Duration {
 	d := mostFailbackPause
 	if n < 20 {
@@ -142,7 +142,8 @@ func (c *Client) failbackPause(n int) time.Duration {
 	return d/2 + rand.N(d)
 }
 
-// giveUp tells whoever wants to know of a call that will not be made any more.
+// giveUp logs a call that is not tried again, passes it to the function of
+// [WithFailbackGiveUp], and releases it.
 func (c *Client) giveUp(p *postponed) {
 	call := &p.out.Call
 	c.log().Warn("call given up, which Failback was to make", "method", call.Method, "error", p.err)
@@ -152,8 +153,8 @@ func (c *Client) giveUp(p *postponed) {
 	p.out.Release()
 }
 
-// close waits, at most that long, until all that wait have been given up: the
-// client's context has ended. It reports how many there were.
+// close waits, at most that long, until the goroutines of all queued calls have ended. The
+// client's context must have ended. It returns an error that says how many calls were not made.
 func (b *backlog) close(wait time.Duration) error {
 	b.mu.Lock()
 	b.closed = true
@@ -162,7 +163,7 @@ func (b *backlog) close(wait time.Duration) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !ended {
-		return tandem.Errorf(tandem.DeadlineExceeded, "Failback: %d calls are still at what WithFailbackGiveUp says or at an attempt, after %v", b.waiting, wait)
+		return tandem.Errorf(tandem.DeadlineExceeded, "Failback: %d calls did not end within %v: an attempt runs, or the function of WithFailbackGiveUp", b.waiting, wait)
 	}
 	if b.left > 0 {
 		return tandem.Errorf(tandem.Canceled, "Failback: %d calls that had failed were not tried again: the client is closed", b.left)

@@ -14,7 +14,7 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 )
 
-// givenUp collects what WithFailbackGiveUp is told.
+// givenUp collects the calls that WithFailbackGiveUp's function gets.
 type givenUp struct {
 	mu   sync.Mutex
 	errs []error
@@ -35,8 +35,8 @@ func (g *givenUp) all() (ids []string, errs []error) {
 	return slices.Clone(g.ids), slices.Clone(g.errs)
 }
 
-// A call that fails is accepted, and made again with the same arguments although
-// its memory is other calls' by then.
+// A call that fails is accepted, and made again with the same arguments although its memory is
+// used by other calls by then.
 func TestFailbackTriesLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
@@ -84,7 +84,7 @@ func TestFailbackTriesLater(t *testing.T) {
 	})
 }
 
-// The arguments are those of the call.
+// The later attempts have the arguments of the call.
 func TestFailbackKeepsArguments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -118,7 +118,7 @@ func TestFailbackKeepsArguments(t *testing.T) {
 	})
 }
 
-// What fails to the last, and what does not fit, is told.
+// Calls whose last attempt fails, and calls that do not fit into the queue, are given up.
 func TestFailbackGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := newCluster(t, 1, sick)
@@ -143,7 +143,7 @@ func TestFailbackGivesUp(t *testing.T) {
 	})
 }
 
-// What another attempt can't mend, or might do twice, is an error at once.
+// A call that a further attempt can't mend, or might execute twice, fails at once.
 func TestFailbackAcceptsNoHopelessCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var up givenUp
@@ -169,7 +169,7 @@ func TestFailbackAcceptsNoHopelessCalls(t *testing.T) {
 	})
 }
 
-// Close does not wait for the next attempts, and says what was left.
+// Close does not wait for further attempts, and returns how many calls were left.
 func TestFailbackEndsWithTheClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan time.Time, 10)
@@ -187,7 +187,7 @@ func TestFailbackEndsWithTheClient(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		for cl.total() < 4 { // both have been tried again, and one is at it
+		for cl.total() < 4 { // both have been tried again, and one attempt is running
 			time.Sleep(100 * time.Millisecond)
 		}
 		start := time.Now()

@@ -25,7 +25,7 @@ const (
 	Failback = tandem.Failback
 	// Broadcast makes the call at every instance: see [WithBroadcast].
 	Broadcast = tandem.Broadcast
-	// Fork makes the call at several instances, and the first answer wins: see
+	// Fork makes the call at several instances, and the first response wins: see
 	// [WithFork].
 	Fork = tandem.Fork
 	// Backup is Failover that also makes a second attempt, at another instance,
@@ -61,11 +61,10 @@ func parallel(m tandem.FailMode) bool { return m == Broadcast || m == Fork || m 
 // failfast makes one attempt.
 func failfast(next tandem.Func) tandem.Func { return next }
 
-// timedOrElsewhere is part of every fail mode: an attempt has its time, and is made
-// elsewhere if it was never made. It is one Func, and not one around another, as a
-// caller that waits has its frames on the stack, which the collector walks, and which
-// must come back into the cache. If nothing is around the attempt, next is no more
-// than the pool's, and called without the detour.
+// timedOrElsewhere is part of every fail mode: it applies the attempt timeout, and makes an
+// attempt that was not sent at another instance. It is one Func instead of two nested ones, to
+// keep the stack of a waiting caller small: the garbage collector scans it. bare says that next
+// is only pool.attempt, which is then called directly.
 func (c *Client) timedOrElsewhere(next tandem.Func, bare bool) tandem.Func {
 	const most = 8 // other instances
 	return func(ctx context.Context, call *tandem.Call) (err error) {
@@ -85,9 +84,9 @@ func (c *Client) timedOrElsewhere(next tandem.Func, bare bool) tandem.Func {
 	}
 }
 
-// elsewhere reports whether a call goes to another instance at no cost: one that a
-// draining server has refused, or that never left us. It goes there at most once an
-// instance: nothing ran, and nobody is overloaded.
+// elsewhere reports whether a failed attempt is made at another instance without the retry
+// budget: a draining server refused it, or it was not sent, so nothing ran and no server is
+// overloaded. It excludes the instance, so each is tried at most once.
 func elsewhere(call *tandem.Call, err error) bool {
 	id := call.Peer.Instance
 	if call.Pin != "" || slices.Contains(call.Exclude, id) || !errors.Is(err, session.ErrDraining) {
@@ -104,8 +103,8 @@ func outgoing(attempt *tandem.Call) (*call.Outgoing, bool) {
 	return o, ok
 }
 
-// concluded tells the call how an attempt at it has ended: an interceptor or a plugin may
-// have made a failure of what has brought an answer.
+// concluded tells the call's Outgoing how an attempt has ended: an interceptor or a plugin may
+// have returned an error although a response came.
 func concluded(attempt *tandem.Call, err error) {
 	o, ok := outgoing(attempt)
 	switch {

@@ -38,8 +38,8 @@ func refuse(t *testing.T, attempts *atomic.Int64, opts ...client.Option) *client
 	return c
 }
 
-// Failfast makes one attempt, Failover goes to another instance each time,
-// Failtry to the same.
+// Failfast makes one attempt, Failover goes to another instance each time, Failtry to the same
+// one.
 func TestWhereFailModesGo(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode                tandem.FailMode
@@ -59,7 +59,7 @@ func TestWhereFailModesGo(t *testing.T) {
 						return err
 					}
 				})
-				cl := refuse(t, new(atomic.Int64), note, client.WithBalancer(balance.Random())) // which might go anywhere
+				cl := refuse(t, new(atomic.Int64), note, client.WithBalancer(balance.Random())) // which could choose any instance
 				for range 20 {
 					went = nil
 					err := cl.Call(t.Context(), "Arith.Mul", &Args{1, 2}, nil, client.FailMode(c.mode), client.Timeout(time.Minute))
@@ -77,9 +77,9 @@ func TestWhereFailModesGo(t *testing.T) {
 	}
 }
 
-// Retries are bounded by default: what is too much already does not get three
-// times as much. The budget is 10 % of the calls that succeed, here none, and 10
-// a second, and it begins with ten seconds' worth.
+// Retries are bounded by default, so that overload does not get three times as many calls. The
+// budget is 10 % of the calls that succeed, here none, and 10 a second, and begins with ten
+// seconds' worth.
 func TestDefaultRetryBudget(t *testing.T) {
 	for name, mode := range map[string]tandem.FailMode{"failover": client.Failover, "failtry": client.Failtry} {
 		t.Run(name, func(t *testing.T) {
@@ -103,10 +103,9 @@ func TestDefaultRetryBudget(t *testing.T) {
 	}
 }
 
-// An attempt that comes after another sends what the first has sent, although a call
-// that waits keeps no message: to the same instance, to another, in the background, and
-// compressed.
-func TestAttemptAnewSendsTheArguments(t *testing.T) {
+// A retry sends the same arguments as the first attempt, although a waiting call keeps no
+// message: to the same instance, to another one, in the background, and compressed.
+func TestRetrySendsTheArguments(t *testing.T) {
 	for name, opt := range map[string]client.Option{
 		"failtry":    client.WithFailMode(client.Failtry),
 		"failover":   client.WithFailMode(client.Failover),
@@ -166,9 +165,9 @@ func (fickle) Append(dst []byte, v any) ([]byte, error) {
 // Once is what fickle encodes.
 type Once struct{ done atomic.Bool }
 
-// Arguments that can be encoded only once make the attempt anew fail, and say so; they
-// are not sent empty.
-func TestAttemptAnewCannotEncode(t *testing.T) {
+// If arguments can be encoded only once, a retry fails with an error that says so. It does not
+// send empty arguments.
+func TestRetryCannotEncode(t *testing.T) {
 	for name, mode := range map[string]tandem.FailMode{"failtry": client.Failtry, "failback": client.Failback} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// failover tries other instances. When all have been tried, any will do again.
+// failover tries other instances. When all have been tried, any may be chosen again.
 func (c *Client) failover(next tandem.Func) tandem.Func {
 	return c.retry(next, true, func(_ context.Context, call *tandem.Call, _ int) bool {
 		if id := call.Peer.Instance; id != "" {

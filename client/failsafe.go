@@ -6,8 +6,8 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// failsafe logs an error and forgets it. A stream's is returned: there is
-// nothing to give to its caller.
+// failsafe logs an error and returns nil. The error of a stream is returned, as there is no
+// stream to return.
 func (c *Client) failsafe(next tandem.Func) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
 		err := next(ctx, call)

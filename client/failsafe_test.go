@@ -9,7 +9,7 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 )
 
-// An error is logged and swallowed; an answer comes through.
+// An error is logged and ignored; a response is returned.
 func TestFailsafe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := make(records, 100)
@@ -39,7 +39,7 @@ func TestFailsafe(t *testing.T) {
 	})
 }
 
-// There is no stream to give to its caller when it does not open.
+// A stream that can't be opened fails: there is no stream to return.
 func TestFailsafeStreamFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 1, well).client(t, client.WithFailMode(client.Failsafe))
@@ -49,7 +49,7 @@ func TestFailsafeStreamFails(t *testing.T) {
 	})
 }
 
-// The reply of a call whose memory is used again is not that of the call before.
+// A call whose memory is used again does not return the reply of the call before.
 func TestFailsafeLeavesReplies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 1, well).client(t)

@@ -6,7 +6,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// failtry tries the same instance again, after a pause, if the call has the time.
+// failtry tries the same instance again, after a pause, if the call has time for it.
 func (c *Client) failtry(next tandem.Func) tandem.Func {
 	return c.retry(next, false, func(ctx context.Context, call *tandem.Call, failures int) bool {
 		if call.Peer.Instance != "" {

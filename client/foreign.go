@@ -18,11 +18,11 @@ import (
 type connection interface {
 	Peer() *tandem.Peer
 	Err() error       // why it has ended; nil while it has not
-	OnAway(f func())  // f is called once when it takes no more calls, or has ended; it does not block
+	OnAway(f func())  // f is called once when the connection takes no more calls, or has ended; it does not block
 	Retire()          // it takes no more calls, and ends when the last is answered
 	Close()           // at once
-	Heard() time.Time // when something was received last
-	Ping()            // ask for something, and do not wait for it
+	Heard() time.Time // when something was last received
+	Ping()            // sends a ping and does not wait for the answer
 }
 
 var (
@@ -32,13 +32,13 @@ var (
 	_ call.Messages = Messages(nil)
 )
 
-// live is a connection that was made: own or foreign.
+// live is an established connection, of tandem's own protocol or another.
 type live struct {
 	connection
 
 	own     *session.Session // of tandem's own protocol; else nil
 	foreign *foreign
-	left    chan struct{} // closed when its link has left it
+	left    chan struct{} // closed when its link has given it up
 }
 
 // foreign is a connection of another protocol.
@@ -56,7 +56,7 @@ type foreign struct {
 	retired bool // no more are made
 	away    chan struct{}
 	ended   bool          // Close was called
-	closing chan struct{} // closed then
+	closing chan struct{} // closed by Close
 }
 
 // connectForeign connects a link by a protocol.
@@ -85,7 +85,7 @@ func (l *link) connectForeign(ctx context.Context, p Protocol) (*live, error) {
 
 func (f *foreign) noteLife() { f.heard.Store(int64(time.Since(f.made))) }
 
-// Invoke makes the call, if there is still somebody to make it at.
+// Invoke makes the call, or returns an error if the connection takes no more calls.
 func (f *foreign) Invoke(ctx context.Context, call *tandem.Call) error {
 	streams, able := f.carrier.(StreamCarrier)
 	if call.Kind == tandem.Streaming && !able {
@@ -112,7 +112,7 @@ func (f *foreign) Invoke(ctx context.Context, call *tandem.Call) error {
 	return f.between(ctx, call)
 }
 
-// between has the call's message carried, between its points.
+// between passes the attempt to [call.Carry], which runs the points of plugins round carry.
 func (f *foreign) between(ctx context.Context, attempt *tandem.Call) error {
 	return call.Carry(ctx, attempt, f.peer, func(m *call.Message) error { return f.carry(ctx, attempt, m) })
 }
@@ -133,7 +133,8 @@ func (f *foreign) carry(ctx context.Context, attempt *tandem.Call, m *call.Messa
 	return f.conclude(err)
 }
 
-// conclude makes an error of the carrier one of ours, and learns from it.
+// conclude turns an error of the carrier into a [*tandem.Error], and notes that the server was
+// heard if it has answered.
 func (f *foreign) conclude(err error) error {
 	e, ours := errors.AsType[*tandem.Error](err)
 	switch {
@@ -155,16 +156,16 @@ func (f *foreign) conclude(err error) error {
 	return e
 }
 
-// gone is the error for a call that a connection did not take that is no more: nothing
-// speaks against trying elsewhere.
+// gone returns the error of a call that was not sent because the connection has ended or was
+// retired. The call may be made at another instance.
 func (f *foreign) gone(why error) error {
 	e := tandem.Errorf(tandem.Unavailable, "%w", notTakenError(fmt.Sprintf("the connection to %s is gone: %v", f.peer.Addr, why)))
 	e.NotExecuted = true
 	return e
 }
 
-// notTakenError is why a call was not taken and goes elsewhere: for that it counts as
-// [session.ErrDraining], but nothing has drained.
+// notTakenError says why a call was not taken. It counts as [session.ErrDraining], so that the
+// call goes to another instance.
 type notTakenError string
 
 func (n notTakenError) Error() string { return string(n) }
@@ -176,7 +177,7 @@ func (notTakenError) Is(target error) bool {
 
 var errRetired = errors.New("it takes no more calls")
 
-// begin counts a call in.
+// begin counts a call as in flight. It returns an error if the connection takes no more calls.
 func (f *foreign) begin() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -190,7 +191,7 @@ func (f *foreign) begin() error {
 	return nil
 }
 
-// done counts a call out. The last one of a retired connection closes it.
+// done counts the end of a call. The last call of a retired connection closes it.
 func (f *foreign) done() {
 	f.mu.Lock()
 	f.calls--
@@ -214,8 +215,8 @@ func (f *foreign) Err() error {
 	}
 }
 
-// OnAway waits for the end of the connection, or until we make no more calls: other
-// protocols' servers do not say it.
+// OnAway calls tell when the connection has ended or was retired. Servers of other protocols do
+// not announce that they drain.
 func (f *foreign) OnAway(tell func()) {
 	f.client.start(func() {
 		select {
@@ -227,8 +228,8 @@ func (f *foreign) OnAway(tell func()) {
 	})
 }
 
-// Retire makes no more calls and closes the connection when the last is answered, or
-// has given up.
+// Retire lets the connection take no more calls, and closes it when the last call in flight has
+// ended.
 func (f *foreign) Retire() {
 	f.mu.Lock()
 	if !f.retired {
@@ -259,10 +260,10 @@ func (f *foreign) Close() {
 	}
 }
 
-// Heard returns when something was received last.
+// Heard returns when something was last received.
 func (f *foreign) Heard() time.Time { return f.made.Add(time.Duration(f.heard.Load())) }
 
-// Ping asks the server for an answer, whatever it is.
+// Ping sends a ping, and does not wait for the answer. Any answer will do.
 func (f *foreign) Ping() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

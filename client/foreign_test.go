@@ -11,7 +11,7 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 )
 
-// Over another protocol calls and streams pass the points of plugins as over our own.
+// Calls and streams over another protocol pass the points of plugins as over tandem's own.
 func TestPluginsOverAnotherProtocol(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/tandem-rpc/tandem/internal/call"
 )
 
-// stream opens a stream. It is a call in flight until it has ended.
+// stream opens a stream. It counts as a call in flight until it has ended.
 func (f *foreign) stream(ctx context.Context, attempt *tandem.Call, carrier StreamCarrier) error {
 	done := sync.OnceFunc(f.done)
 	err := call.CarryStream(ctx, f.client.env, attempt, call.Carriage{
@@ -29,7 +29,7 @@ func (f *foreign) stream(ctx context.Context, attempt *tandem.Call, carrier Stre
 	return err
 }
 
-// foreignMessages notes what a stream says of its connection.
+// foreignMessages notes from a stream's messages and errors whether its connection is alive.
 type foreignMessages struct {
 	Messages
 

@@ -9,9 +9,9 @@ import (
 	"github.com/tandem-rpc/tandem/internal/session"
 )
 
-// fork makes the call at several instances at once and takes the first answer.
-// In the place of one that is leaving comes another. Streams and calls of one
-// instance go their usual way.
+// fork makes the call at several instances in parallel and takes the first response. An
+// instance that is draining is replaced by another. Streams and pinned calls are made once, as
+// without Fork.
 func (c *Client) fork(next tandem.Func) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
 		if call.Kind == tandem.Streaming || call.Pin != "" {
@@ -32,10 +32,10 @@ func (c *Client) fork(next tandem.Func) tandem.Func {
 			return id != ""
 		}
 		for r.begun < c.opts.forks && startAtAnother() {
-			// until there are enough, or nowhere to go
+			// until there are enough attempts, or no instance is left
 		}
 		if r.begun == 0 {
-			return next(ctx, call) // which knows why
+			return next(ctx, call) // which returns the reason
 		}
 		return r.first(func(err error) {
 			if errors.Is(err, session.ErrDraining) {
@@ -45,7 +45,8 @@ func (c *Client) fork(next tandem.Func) tandem.Func {
 	}
 }
 
-// first returns nil as soon as an attempt succeeds. It tells of each that fails.
+// first returns nil as soon as an attempt succeeds. It calls failed for each attempt that
+// fails.
 func (r *contest) first(failed func(error)) error {
 	var all failures
 	for r.running > 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// The call goes to as many instances, different ones; the first answer wins, and
-// the others' handlers learn that nobody waits.
+// The call goes to that many different instances; the first response wins, and the contexts of
+// the other handlers end.
 func TestForkCancelsLosers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan time.Time, 3)
@@ -27,7 +27,7 @@ func TestForkCancelsLosers(t *testing.T) {
 			tandem.FromContext(ctx).Trailer = tandem.Metadata{"from": {at}}
 			return at, nil
 		})
-		c := cl.client(t, client.WithFailMode(client.Fork), client.WithFork(3), client.WithBalancer(balance.JumpHash())) // which would take the same again
+		c := cl.client(t, client.WithFailMode(client.Fork), client.WithFork(3), client.WithBalancer(balance.JumpHash())) // which alone would choose the same again
 		start := time.Now()
 		var md tandem.Metadata
 		said, err := do(t, c, client.Trailer(&md), client.Timeout(time.Minute), client.HashKey("x"))
@@ -45,7 +45,7 @@ func TestForkCancelsLosers(t *testing.T) {
 	})
 }
 
-// All instances get their share.
+// All instances get calls.
 func TestForkSpreads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := newCluster(t, 4, func(_ context.Context, at string) (string, error) {
@@ -66,7 +66,7 @@ func TestForkSpreads(t *testing.T) {
 	})
 }
 
-// One failure is no failure; when all fail, the error says where.
+// The failure of one instance does not fail the call; when all fail, the error names them.
 func TestForkFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := newCluster(t, 2, without("a"))
@@ -88,8 +88,8 @@ func TestForkFails(t *testing.T) {
 	})
 }
 
-// What a draining instance refuses goes to another.
-func TestForkPassesByWhoLeaves(t *testing.T) {
+// A call that a draining instance refuses goes to another one.
+func TestForkReplacesDrainingInstances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := newCluster(t, 3, well)
 		c := cl.client(t, client.WithFailMode(client.Fork))

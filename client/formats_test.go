@@ -20,7 +20,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// format is a codec with the means to call and to stream in it.
+// format is a codec with functions to call and to stream with it.
 type format struct {
 	register func(*server.Server) error
 	unary    func(t *testing.T, c tandem.Caller, compressor string)
@@ -72,7 +72,7 @@ func inFormat[T any](name string, large *T) format {
 	}
 }
 
-// plain is what a message looks like by its exported fields.
+// plain returns the exported fields of a message.
 func plain(t *testing.T, v any) []byte {
 	t.Helper()
 	b, err := codec.Append(codec.JSON(), nil, v)
@@ -98,8 +98,8 @@ func (n *note) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// page has what vtprotobuf generates. A message of Google's own package may not
-// be imported here; the demo and the bench call with one.
+// page has the methods that vtprotobuf generates. A message of Google's own package may not be
+// imported here; the demo and the bench make calls with one.
 type page struct{ note }
 
 func (p *page) MarshalVT() ([]byte, error) { return p.MarshalBinary() }
@@ -137,8 +137,8 @@ func (c meteredConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Every codec works with every compressor, in calls and in streams, and what is
-// compressed is small on the wire.
+// Every codec works with every compressor, in calls and in streams, and compressed messages are
+// small on the connection.
 func TestEveryCodecWithEveryCompressor(t *testing.T) {
 	text := strings.Repeat("much the same again and again, ", 3000)
 	raw := []byte(text)

@@ -14,8 +14,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// tooLate chooses a connected instance, once, and loses the processor before anybody
-// uses its connection: by then the instance is gone.
+// tooLate chooses a connected instance, once, and pauses before its connection is used: by then
+// the instance is gone.
 type tooLate struct {
 	armed atomic.Bool
 	leave func()
@@ -47,8 +47,8 @@ func (p latePicker) Pick(_ *tandem.Call, usable func(*balance.Node) bool) *balan
 	return nil
 }
 
-// A call whose instance goes between the choice and the use of its connection goes to
-// another that is connected: it does not wait for the one to come back, nor fail.
+// A call whose instance goes away between the choice and the use of its connection goes to
+// another connected one: it does not wait for the first to come back, nor fail.
 func TestInstanceGoesAfterTheChoice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := transport.NewMemory()

@@ -15,22 +15,21 @@ import (
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
-// Ejection is how a client leaves out instances that fail or are slow, though they
-// are listed and connected. Each has a [resilience.Breaker]. It opens when its calls
-// fail, and when it is an outlier among the others; then the instance gets no calls
-// until the pause is over, and single ones until they succeed. While more than
+// Ejection sets when a client gives no calls to instances that fail or are slow, though they
+// are listed and connected. Each instance has a [resilience.Breaker]. It opens when the
+// instance's calls fail, or when the instance is an outlier among the others; then the instance
+// gets no calls until the pause is over, and single ones until they succeed. While more than
 // Outliers.MaxShare of the instances are left out, none is.
 //
-// Failures are errors of the codes Unavailable, DeadlineExceeded, Internal and
-// DataLoss. What methods return for reasons of their own is none, nor is the refusal
-// of a server that is shutting down or has too much to do: leaving it out would give
-// the others more.
+// Errors with the codes Unavailable, DeadlineExceeded, Internal and DataLoss count as failures.
+// Other errors of methods do not, nor do the refusals of a server that drains or is overloaded:
+// ejecting it would give the others more.
 type Ejection struct {
 	Outliers resilience.OutlierConfig `json:"outliers,omitzero"`
 	Breaker  resilience.BreakerConfig `json:"breaker,omitzero"`
 }
 
-// faulty reports whether an error speaks against the instance.
+// faulty reports whether an error counts as a failure of the instance.
 func faulty(err error) bool {
 	switch tandem.CodeOf(err) {
 	case tandem.Unavailable, tandem.DeadlineExceeded, tandem.Internal, tandem.DataLoss:
@@ -41,15 +40,15 @@ func faulty(err error) bool {
 
 // health keeps the breakers of a pool's members.
 type health struct {
-	out  atomic.Int64 // members that are left out: their breakers are not closed, or they are silent
+	out  atomic.Int64 // members that get no calls: their breakers are not closed, or they are silent
 	shut atomic.Int64 // methods' breakers that are not closed
 
 	pool *pool
-	next atomic.Int64 // when to look for outliers, by balance.Now
+	next atomic.Int64 // time of the next outlier check, by balance.Now
 
-	mu       sync.Mutex // of looking, counting, and making breakers of methods
+	mu       sync.Mutex // held to check for outliers, to count, and to make breakers of methods
 	outliers *resilience.Outliers
-	looked   time.Duration // when they last were looked for
+	looked   time.Duration // time of the last outlier check
 }
 
 func (h *health) init(p *pool) {
@@ -60,10 +59,10 @@ func (h *health) init(p *pool) {
 	}
 }
 
-// rules are those of the client.
+// rules returns the rules of the client.
 func (h *health) rules() *rules.Rules { return h.pool.client.rules.Load() }
 
-// steer has the members of the view go by the rules of the client, which are new.
+// steer applies the new rules of the client to the members of the view.
 func (h *health) steer(v *view) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,7 +88,7 @@ func (h *health) steer(v *view) {
 	}
 }
 
-// breaker returns a new member's breaker.
+// breaker makes the breaker of a new member.
 func (h *health) breaker() *resilience.Breaker {
 	if e := h.rules().Ejection; e != nil {
 		return resilience.NewBreaker(e.Breaker)
@@ -102,7 +101,8 @@ func (h *health) passes(v *view, m *member) bool {
 	return h.panics(v) || m.breaker.Ready(balance.Now())
 }
 
-// panics reports whether so many are left out that the others could not bear it.
+// panics reports whether more members are left out than MaxShare allows: then none is, as the
+// others could not bear the load.
 func (h *health) panics(v *view) bool {
 	return float64(h.out.Load()) > h.rules().MaxShare*float64(len(v.nodes))
 }
@@ -121,8 +121,8 @@ func (h *health) method(m *member, call *tandem.Call) *resilience.Breaker {
 	return h.newMethod(m, call.Method)
 }
 
-// newMethod makes the breaker of a method of a member. It must not meet with steer, or
-// the breaker might go by the rules before.
+// newMethod makes the breaker of a method of a member. It holds the mutex against steer:
+// otherwise the breaker might get the rules before.
 func (h *health) newMethod(m *member, method string) *resilience.Breaker {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -137,7 +137,7 @@ func (h *health) newMethod(m *member, method string) *resilience.Breaker {
 	return more[method]
 }
 
-// breakers returns those of the methods. They must not be changed.
+// breakers returns the breakers of the member's methods. The map must not be changed.
 func (m *member) breakers() map[string]*resilience.Breaker {
 	if known := m.methods.Load(); known != nil {
 		return *known
@@ -164,8 +164,8 @@ func (h *health) anyOpen(v *view, call *tandem.Call) bool {
 	return false
 }
 
-// admit asks the breakers for a call to the member that was picked for it; nil is
-// one that is not connected to yet.
+// admit reports whether the breakers let a call through to the member that was picked for it. A
+// nil member, which is not connected to yet, has no breakers.
 func (h *health) admit(v *view, m *member, call *tandem.Call) bool {
 	if m == nil || h.out.Load()+h.shut.Load() == 0 {
 		return true
@@ -180,7 +180,7 @@ func (h *health) admit(v *view, m *member, call *tandem.Call) bool {
 	return true
 }
 
-// forget takes back what admit has let through, as the call was not made.
+// forget tells the breakers that a call which admit let through was not made.
 func (h *health) forget(m *member, call *tandem.Call) {
 	m.breaker.Forget()
 	if b := h.method(m, call); b != nil {
@@ -188,7 +188,7 @@ func (h *health) forget(m *member, call *tandem.Call) {
 	}
 }
 
-// done tells the breakers how a call went that began at an instant.
+// done tells the breakers how a call ended that began at that time.
 func (h *health) done(m *member, call *tandem.Call, began time.Duration, err error) {
 	changed := false
 	if r := h.rules(); r.Ejection != nil {
@@ -205,11 +205,12 @@ func (h *health) done(m *member, call *tandem.Call, began time.Duration, err err
 	}
 }
 
-// tell counts a call in one breaker and reports whether that opened or closed it. A call
-// that took as long as the member's limit, if there is one, does not help to close that's.
+// tell counts a call in one breaker and reports whether that opened or closed it. A call that
+// took as long as the member's latency limit, if there is one, counts as failed while the
+// member's breaker is not closed.
 func (h *health) tell(b *resilience.Breaker, m *member, call *tandem.Call, began time.Duration, err error) bool {
 	if tandem.CodeOf(err) == tandem.Canceled || errors.Is(err, session.ErrDraining) || moved(err) {
-		b.Forget() // nothing was learnt
+		b.Forget() // the call says nothing about the instance
 		return false
 	}
 	method, limit := call.Method, time.Duration(0)
@@ -231,8 +232,8 @@ func (h *health) tell(b *resilience.Breaker, m *member, call *tandem.Call, began
 	return changed
 }
 
-// limit is from when on a call is so slow that an instance that was ejected for that is
-// not back yet; 0 for none. How long a stream lives says nothing.
+// limit returns the latency from which on a call counts as too slow at an instance that was
+// ejected for slowness; 0 for no limit, and for streams, whose duration says nothing.
 func (m *member) limit(call *tandem.Call) time.Duration {
 	if call.Kind == tandem.Streaming {
 		return 0
@@ -240,8 +241,8 @@ func (m *member) limit(call *tandem.Call) time.Duration {
 	return time.Duration(m.slow.Load())
 }
 
-// look searches for outliers among the members and trips their breakers. It reports
-// whether it did.
+// look searches for outliers among the members and trips their breakers. It reports whether it
+// ejected one.
 func (h *health) look() (ejected bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -251,7 +252,8 @@ func (h *health) look() (ejected bool) {
 		ended, failed := n.Stats.Calls()
 		samples[i] = resilience.Sample{ID: n.Instance.ID, Calls: ended, Failures: failed, Latency: n.Stats.Latency()}
 	}
-	// Looks stand for time, so after a pause in the calls the first one is where to count from.
+	// Outliers measures time by looks, so after a pause in the calls it starts again from this
+	// one.
 	now, config := balance.Now(), h.outliers.Config()
 	if now-h.looked > config.Window+config.Every {
 		h.outliers = resilience.NewOutliers(config)

@@ -18,7 +18,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// patient is a server of which a test says how its calls go.
+// patient is a server whose latency and errors a test sets.
 type patient struct {
 	took  atomic.Int64 // ns
 	ill   atomic.Pointer[error]
@@ -37,7 +37,7 @@ func (p *patient) serve(context.Context, *Args) (*Reply, error) {
 	return new(Reply), nil
 }
 
-// ward is ten servers and a client of them that takes turns, in virtual time.
+// ward is ten servers and a client of them with a round robin, in virtual time.
 type ward struct {
 	t       *testing.T
 	servers [10]patient
@@ -63,8 +63,8 @@ func newWard(t *testing.T, opts ...client.Option) *ward {
 	return w
 }
 
-// run makes 200 calls a second for a time and returns how many of them went to the
-// first server, and how many failed.
+// run makes 200 calls a second for that time and returns how many of them went to the first
+// server, and how many failed.
 func (w *ward) run(d time.Duration) (toFirst, failed int64) {
 	w.t.Helper()
 	before := w.servers[0].calls.Load()
@@ -77,7 +77,7 @@ func (w *ward) run(d time.Duration) (toFirst, failed int64) {
 		}()
 		time.Sleep(5 * time.Millisecond)
 	}
-	time.Sleep(6 * time.Second) // what is left of them
+	time.Sleep(6 * time.Second) // until the last of them have ended
 	synctest.Wait()
 	return w.servers[0].calls.Load() - before, errs.Load()
 }
@@ -113,9 +113,10 @@ func TestSlowInstanceIsLeftOut(t *testing.T) {
 	})
 }
 
-// What an instance was once ejected for is forgotten when it is back: when it is ejected
-// for another reason, and all have become slower meanwhile, it comes back all the same.
-func TestBackFromSlownessForGood(t *testing.T) {
+// When an instance is back, the latency limit for which it was ejected is dropped: if it is
+// ejected for another reason, and all instances have become slower by then, it comes back
+// nevertheless.
+func TestLatencyLimitIsDropped(t *testing.T) {
 	manyCalls(t)
 	inWard(t, func(t *testing.T, w *ward) {
 		w.run(time.Second)
@@ -142,9 +143,9 @@ func TestBackFromSlownessForGood(t *testing.T) {
 	})
 }
 
-// TestWhatSpeaksAgainstNobody has one server answer in ways for which it must not be
-// left out.
-func TestWhatSpeaksAgainstNobody(t *testing.T) {
+// TestErrorsThatDoNotEject makes one server answer with errors for which it must not be
+// ejected.
+func TestErrorsThatDoNotEject(t *testing.T) {
 	for _, err := range []error{
 		errors.New("a reason of the method's own"),
 		tandem.Errorf(tandem.NotFound, "no such thing"),
@@ -160,7 +161,7 @@ func TestWhatSpeaksAgainstNobody(t *testing.T) {
 	}
 }
 
-func TestWhenAllFailNobodyIsLeftOut(t *testing.T) {
+func TestWhenAllFailNoneIsEjected(t *testing.T) {
 	inWard(t, func(t *testing.T, w *ward) {
 		for i := range w.servers {
 			w.servers[i].fall(tandem.Errorf(tandem.Unavailable, "ill"))
@@ -178,8 +179,8 @@ func TestWhenAllFailNobodyIsLeftOut(t *testing.T) {
 	})
 }
 
-// TestEndOfAConnectionIsOneFailure ends a server with many calls in flight: when it is
-// back at once, so are its calls.
+// TestEndOfAConnectionIsOneFailure ends a server with many calls in flight: it gets calls again
+// as soon as it is back.
 func TestEndOfAConnectionIsOneFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := newCluster(t, 2, func(ctx context.Context, at string) (string, error) {
@@ -205,7 +206,7 @@ func TestEndOfAConnectionIsOneFailure(t *testing.T) {
 	})
 }
 
-func TestWithoutEjectionNobodyIsLeftOut(t *testing.T) {
+func TestWithoutEjectionNoneIsEjected(t *testing.T) {
 	inWard(t, func(t *testing.T, w *ward) {
 		w.servers[0].fall(tandem.Errorf(tandem.Internal, "ill"))
 		if n, _ := w.run(3 * time.Second); n != 60 {
@@ -242,9 +243,8 @@ func TestMethodBreaker(t *testing.T) {
 	}, client.WithBreaker(resilience.BreakerConfig{Pause: time.Minute}), client.WithEjection(nil))
 }
 
-// An instance that was as quick as the others, and refuses all calls at once, does not
-// draw more than its tenth of them as time goes by, nor after a pause in which all that is
-// known fades.
+// An instance that was as quick as the others, and refuses all calls at once, gets no more than
+// its tenth of them as time goes by, nor after a pause in which its statistics fade.
 func TestRefusalsDrawNoCalls(t *testing.T) {
 	manyCalls(t)
 	inWard(t, func(t *testing.T, w *ward) {
@@ -261,9 +261,9 @@ func TestRefusalsDrawNoCalls(t *testing.T) {
 	}, client.WithBalancer(balance.P2C()))
 }
 
-// While more fail than may be left out, the others keep most of their share: calls that
-// fail at once draw no more of them.
-func TestTheHealthyKeepTheirCalls(t *testing.T) {
+// While more instances fail than may be left out, the others keep most of their share: calls
+// that fail at once do not attract more of them.
+func TestHealthyInstancesKeepTheirShare(t *testing.T) {
 	manyCalls(t)
 	for _, code := range []tandem.Code{tandem.ResourceExhausted, tandem.Internal} {
 		t.Run(code.String(), func(t *testing.T) {
@@ -274,9 +274,9 @@ func TestTheHealthyKeepTheirCalls(t *testing.T) {
 					w.servers[i].fall(tandem.Errorf(code, "busy"))
 				}
 				w.run(2 * time.Minute)
-				// Both of two that are drawn are ill in 42 of 90 cases, and the ill one of two is
-				// taken in half of 42 others: 1,400, with a standard deviation of 21, by chance
-				// above 1,540 once in 10^11 times.
+				// Both of two drawn instances fail in 42 of 90 cases, and the failing one of
+				// two is taken in half of 42 others: 1,400, with a standard deviation of 21, by
+				// chance above 1,540 once in 10^11 times.
 				if _, failed := w.run(10 * time.Second); failed > 1540 {
 					t.Errorf("%d of 2000 calls fail with %v where seven of ten fail all", failed, code)
 				}
@@ -285,7 +285,7 @@ func TestTheHealthyKeepTheirCalls(t *testing.T) {
 	}
 }
 
-// What was before a pause in the traffic is not of the last seconds.
+// Failures before a pause in the traffic do not count among those of the last seconds.
 func TestOldFailuresAreForgotten(t *testing.T) {
 	inWard(t, func(t *testing.T, w *ward) {
 		w.servers[0].nth.Store(3)
@@ -309,7 +309,7 @@ func TestOldFailuresAreForgotten(t *testing.T) {
 	})
 }
 
-// Calls that come in bursts of less than a second have outliers, too.
+// Outliers are found although calls come in bursts of less than a second.
 func TestOutliersInBursts(t *testing.T) {
 	inWard(t, func(t *testing.T, w *ward) {
 		w.servers[0].nth.Store(3)
@@ -326,8 +326,8 @@ func TestOutliersInBursts(t *testing.T) {
 	})
 }
 
-// manyCalls skips a test whose calls are so many that the race detector would take a minute
-// for them, and finds no more than in the other tests.
+// manyCalls skips a test under the race detector if its calls would take a minute there; the
+// other tests find the same races.
 func manyCalls(t *testing.T) {
 	t.Helper()
 	if raceEnabled {

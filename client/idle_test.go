@@ -14,8 +14,7 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// A client that is connected, and whose list can't change, has one goroutine: the one
-// that reads.
+// A client that is connected, and whose list can't change, has one goroutine: the reader.
 func TestIdleClientGoroutines(t *testing.T) {
 	const clients = 50
 	_, addr := serve(t, methods)
@@ -26,7 +25,7 @@ func TestIdleClientGoroutines(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const few = 10 // that end soon, or are not ours
+	const few = 10 // that end soon, or are not the client's
 	for began := time.Now(); ; runtime.Gosched() {
 		more := runtime.NumGoroutine() - before
 		if more <= 2*clients+few { // the server has one a connection, too
@@ -38,8 +37,8 @@ func TestIdleClientGoroutines(t *testing.T) {
 	}
 }
 
-// BenchmarkClientMemory is what a client takes that has called and is idle, beyond
-// what its connection takes without one: goroutines, bytes of the heap and of stacks.
+// BenchmarkClientMemory is what an idle client, which has made a call, needs beyond its
+// connection: goroutines, bytes of the heap and of stacks.
 func BenchmarkClientMemory(b *testing.B) {
 	const clients = 200
 	addr := cannedServers(b)
@@ -61,14 +60,14 @@ func BenchmarkClientMemory(b *testing.B) {
 	}
 }
 
-// usage returns what n of what open makes take: goroutines, heap and stacks.
+// usage returns what each of n values that open returns needs: goroutines, heap and stacks.
 func usage(b *testing.B, n int, open func() io.Closer) (used [3]float64) {
 	before := memory()
 	all := make([]io.Closer, n)
 	for i := range all {
 		all[i] = open()
 	}
-	time.Sleep(time.Second) // so that nobody looks after the calls any more, which takes time
+	time.Sleep(time.Second) // until the goroutines of the calls have ended
 	after := memory()
 	for _, c := range all {
 		if err := c.Close(); err != nil {
@@ -90,7 +89,7 @@ func memory() [3]float64 {
 	return [3]float64{float64(runtime.NumGoroutine()), float64(m.HeapAlloc), float64(m.StackInuse)}
 }
 
-// bareConnection is one on which the prefaces have been exchanged.
+// bareConnection returns a connection on which the prefaces have been exchanged.
 func bareConnection(b *testing.B, addr string) net.Conn {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// deaf is a network to one server that says hello and then nothing.
+// deaf is a network to one server that sends its preface and then nothing.
 type deaf struct {
 	tandem.Transport
 	env *session.Env
@@ -29,8 +29,8 @@ func (d deaf) Dial(ctx context.Context, _ string) (net.Conn, error) {
 	return here, nil
 }
 
-// A round that comes late gives no verdict: what the client did not hear while it did
-// not run says nothing. The next one does.
+// A late round marks no connection as suspect: what was not received while the process was
+// suspended says nothing. The next round does.
 func TestLateRoundGivesNoVerdict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := deaf{env: session.NewEnv(session.Config{Settings: wire.DefaultSettings()})}

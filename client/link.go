@@ -12,30 +12,30 @@ import (
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
-// backoff is the pause between attempts, drawn.
+// backoff draws random pauses between attempts to connect, and between retries of [Failtry].
 type backoff struct{ resilience.Backoff }
 
 func (b backoff) pause(failures int) time.Duration { return b.Pause(failures, rand.Float64()) }
 
-// link keeps one connection to an instance. A goroutine connects and ends; when the
-// connection ends or goes away another one connects again, until the link is closed.
-// The client's Close waits for the link, from begin to leave, so a connection that is
-// made meanwhile is closed, too.
+// link keeps one connection to an instance. A goroutine connects and returns; when the
+// connection ends or takes no more calls, another goroutine connects again, until the link is
+// closed. The client's Close waits for the link, from begin to leave, so a connection that is
+// made in the meantime is closed, too.
 type link struct {
 	live   atomic.Pointer[live]
 	client *Client
 	id     string // of the instance
 	ep     tandem.Endpoint
 	t      tandem.Transport
-	silent atomic.Pointer[live] // that does not answer pings
-	probe  probe                // the prober's
+	silent atomic.Pointer[live] // the connection that does not answer pings; nil if there is none
+	probe  probe                // used by the prober
 
 	mu      sync.Mutex
 	state   linkState
 	err     error              // why it is down
-	changed chan struct{}      // closed when the state changes; nil until somebody waits
-	cancel  context.CancelFunc // of connecting; nil unless a goroutine is at it
-	rests   bool               // it is connected, and no goroutine looks after it
+	changed chan struct{}      // closed when the state changes; nil until a call waits
+	cancel  context.CancelFunc // ends connecting; nil unless a goroutine connects
+	rests   bool               // it is connected, and no goroutine runs for it
 	closed  bool
 }
 
@@ -44,7 +44,7 @@ type linkState uint8
 const (
 	connecting linkState = iota
 	up
-	down // the last attempt failed; the next is waiting
+	down // the last attempt failed; the link waits for the next
 	gone
 )
 
@@ -65,7 +65,7 @@ func (l *link) set(state linkState, err error) {
 	}
 }
 
-// changedLocked returns what is closed when the state changes.
+// changedLocked returns a channel that is closed when the state changes.
 func (l *link) changedLocked() <-chan struct{} {
 	if l.changed == nil {
 		l.changed = make(chan struct{})
@@ -73,15 +73,15 @@ func (l *link) changedLocked() <-chan struct{} {
 	return l.changed
 }
 
-// begin connects.
+// begin starts to connect.
 func (l *link) begin() {
 	l.client.wg.Add(1)
 	l.client.wg.Go(l.run)
 }
 
-// run connects, trying as long as it takes, unless the link is closed.
+// run tries to connect until that succeeds or the link is closed.
 func (l *link) run() {
-	ctx, cancel := context.WithCancel(context.Background()) // close ends it, the client's Close by closing the link
+	ctx, cancel := context.WithCancel(context.Background()) // ended by close, which the client's Close calls, too
 	defer cancel()
 	l.mu.Lock()
 	closed := l.closed
@@ -89,7 +89,7 @@ func (l *link) run() {
 	l.mu.Unlock()
 	rests := false
 	defer func() {
-		if !rests { // also when somebody's code has ended this goroutine
+		if !rests { // also if runtime.Goexit has ended this goroutine
 			l.leave()
 		}
 	}()
@@ -102,7 +102,7 @@ func (l *link) run() {
 			return
 		}
 		if ctx.Err() != nil {
-			break // leave says why
+			break // leave sets the error
 		}
 		l.set(down, err)
 		l.client.log().Debug("connect failed", "endpoint", l.ep, "error", err)
@@ -111,7 +111,7 @@ func (l *link) run() {
 	}
 }
 
-// rest leaves the link to itself: it is connected.
+// rest stores a new connection. No goroutine runs for the link until the connection goes away.
 func (l *link) rest(s *live) {
 	l.live.Store(s)
 	l.set(up, nil)
@@ -135,7 +135,7 @@ func (l *link) rest(s *live) {
 // doubt notes that the server of a connection has become silent though calls are
 // outstanding, or answers again.
 func (l *link) doubt(s *live, suspect bool) {
-	if now := l.live.Load(); suspect && now != nil && now != s { // which says nothing of its successor
+	if now := l.live.Load(); suspect && now != nil && now != s { // an old connection says nothing about the present one
 		return
 	}
 	log := l.client.log().With("instance", l.id, "endpoint", l.ep)
@@ -149,8 +149,8 @@ func (l *link) doubt(s *live, suspect bool) {
 	l.client.pool.health.count()
 }
 
-// rouse has a goroutine look after a link that rests. It does not wait: a session
-// calls it that ends.
+// rouse starts a goroutine that replaces the connection of a link that rests. It does not
+// block: a session calls it when it ends.
 func (l *link) rouse() {
 	l.mu.Lock()
 	rested := l.rests
@@ -164,14 +164,14 @@ func (l *link) rouse() {
 	l.client.wg.Go(func() { l.replace(s) })
 }
 
-// replace looks for a connection in the place of one that takes no more calls.
+// replace gives up a connection that takes no more calls, and connects again.
 func (l *link) replace(s *live) {
 	l.client.pool.disconnected()
 	l.end(s)
 	l.run()
 }
 
-// close ends the link. It does not wait.
+// close ends the link. It does not wait for that.
 func (l *link) close() {
 	l.mu.Lock()
 	l.closed = true
@@ -183,8 +183,8 @@ func (l *link) close() {
 	l.rouse()
 }
 
-// leave is the link's end: it says why no call can use it any more. An instance that
-// left the registry is a reason to go elsewhere.
+// leave ends the link: it sets the error of calls that still want to use it. If the instance
+// has left the registry, they go to another one.
 func (l *link) leave() {
 	defer l.client.wg.Done()
 	if l.client.ctx.Err() != nil {
@@ -194,8 +194,8 @@ func (l *link) leave() {
 	l.set(gone, notTakenError("it left the registry"))
 }
 
-// end leaves a connection that takes no more calls; those in flight go on. Clients
-// whose server goes away do not all come to another at the same moment.
+// end retires a connection; calls in flight go on. Then it sleeps up to 10 ms, so that the
+// clients of a server that goes away do not all reconnect at the same moment.
 func (l *link) end(s *live) {
 	if l.client.ctx.Err() != nil {
 		s.Close()
@@ -242,7 +242,7 @@ func (l *link) connect(ctx context.Context) (*live, error) {
 	return &live{s, s, nil, make(chan struct{})}, nil
 }
 
-// sleep waits; false when ctx ended first.
+// sleep waits for d. It returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -254,13 +254,13 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// well reports whether it is connected to somebody who answers.
+// well reports whether the link is connected and the server answers.
 func (l *link) well() bool {
 	s := l.live.Load()
 	return s != nil && s != l.silent.Load()
 }
 
-// usable reports whether a call may hope for this link.
+// usable reports whether the link is connected or being connected.
 func (l *link) usable() bool {
 	if l.live.Load() != nil {
 		return true
@@ -270,7 +270,7 @@ func (l *link) usable() bool {
 	return l.state == connecting
 }
 
-// connection returns the live one, waiting for one that is being made.
+// connection returns the link's connection. It waits for one that is being made.
 func (l *link) connection(ctx context.Context, call *tandem.Call) (*live, error) {
 	if s := l.live.Load(); s != nil {
 		return s, nil

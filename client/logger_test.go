@@ -13,7 +13,7 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 )
 
-// records is a log that can be read.
+// records is a log that a test can read.
 type records chan slog.Record
 
 func (records) Enabled(context.Context, slog.Level) bool { return true }
@@ -56,8 +56,7 @@ func TestPanicIsLogged(t *testing.T) {
 	}
 }
 
-// Without a log it is in slog's, and nothing else is: not even that nobody
-// answers.
+// Without a logger the panic is in slog's log, and nothing else is: not even failing connects.
 func TestOnlyPanicsAreLoggedByDefault(t *testing.T) {
 	for name, opts := range map[string][]client.Option{"none": nil, "nil": {client.WithLogger(nil)}} {
 		t.Run(name, func(t *testing.T) {
@@ -69,7 +68,7 @@ func TestOnlyPanicsAreLoggedByDefault(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			callBack(t, opts...)
-			log.SetOutput(os.Stderr) // nobody writes to text any more
+			log.SetOutput(os.Stderr) // the default again, so that nothing writes to text
 			if got := text.String(); strings.Count(got, "level=")+strings.Count(got, "ERROR") != 1 || !strings.Contains(got, "method panicked method=Client.Upper panic=secret") {
 				t.Errorf("logged: %s", got)
 			}

@@ -14,8 +14,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// cluster is a number of servers in memory, named a, b, …, that do the same:
-// Test.Do, which gets the name of its server. It counts calls by server.
+// cluster is a number of servers in memory, named a, b, …, with the same method Test.Do, which
+// gets the name of its server. It counts calls by server.
 type cluster struct {
 	network *transport.Memory
 	names   []string
@@ -47,7 +47,7 @@ func newCluster(t *testing.T, n int, do deed, opts ...server.Option) *cluster {
 	return cl
 }
 
-// client returns a client of all, connected. The test must be in a bubble.
+// client returns a connected client of all servers. The test must be in a synctest bubble.
 func (cl *cluster) client(t *testing.T, opts ...client.Option) *client.Client {
 	t.Helper()
 	c := dial(t, "static://"+strings.Join(cl.names, ",")+"?transport=mem", append(opts, client.WithTransport("mem", cl.network))...)
@@ -55,7 +55,7 @@ func (cl *cluster) client(t *testing.T, opts ...client.Option) *client.Client {
 	return c
 }
 
-// total returns how many calls all servers have had.
+// total returns how many calls all servers have received.
 func (cl *cluster) total() (n int) {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
@@ -79,14 +79,14 @@ func do(t *testing.T, c tandem.Caller, opts ...tandem.CallOption) (string, error
 	return reply, err
 }
 
-// sick fails as a server does that can't do its work.
+// sick fails like a server that can't serve.
 func sick(context.Context, string) (string, error) {
 	return "", tandem.Errorf(tandem.Unavailable, "sick")
 }
 
 func well(_ context.Context, at string) (string, error) { return at, nil }
 
-// untilEnd waits for its caller to leave, and says when it has.
+// untilEnd blocks until its context ends, and sends the time of that.
 func untilEnd(ended chan<- time.Time) deed {
 	return func(ctx context.Context, at string) (string, error) {
 		<-ctx.Done()
@@ -95,7 +95,7 @@ func untilEnd(ended chan<- time.Time) deed {
 	}
 }
 
-// register is for serveOn: one method.
+// register is an argument for serveOn: it registers one method.
 func register[In, Out any](name string, f func(context.Context, *In) (*Out, error)) func(*server.Server) error {
 	return func(srv *server.Server) error { return server.Handle(srv, name, f) }
 }

@@ -19,8 +19,8 @@ func (p *pool) wanted(instances []tandem.Instance) map[string]bool {
 	return wanted
 }
 
-// invite connects to an instance that the policy does not want to be connected
-// to, since a call is to go there; nil if it is not listed any more.
+// invite connects to an instance that the policy does not want to be connected to, because a
+// call goes there. It returns nil if the instance is not listed any more.
 func (p *pool) invite(n *balance.Node) *member {
 	p.mu.Lock()
 	defer p.mu.Unlock()

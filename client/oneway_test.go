@@ -13,8 +13,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// Nobody waits for a one-way call, yet its context ends with the connection and
-// with the server, whichever way the handler looks at it.
+// The context of a one-way call ends with the connection and with the server, however the
+// handler uses it.
 func TestOneWayContextEnds(t *testing.T) {
 	looks := map[string]func(ctx context.Context){
 		"Done": func(ctx context.Context) { <-ctx.Done() },

@@ -84,7 +84,7 @@ type options struct {
 	servingPlugins      []any
 }
 
-// callDefaults is what each call begins with.
+// callDefaults are the values that each call begins with.
 type callDefaults struct {
 	codec      string // "" until Dial, unless it was chosen
 	compressor string
@@ -92,8 +92,8 @@ type callDefaults struct {
 	hashKey    func(method string, args any) string
 }
 
-// builtin is what clients have that choose nothing else. They share what it holds, so
-// an option replaces a list or a map and does not change it.
+// builtin returns the default options. All clients share its lists and maps, so an option
+// replaces a list or a map and does not change it.
 var builtin = sync.OnceValue(func() options { //nolint:gochecknoglobals // never changed
 	return options{
 		codecs:        []tandem.Codec{codec.Gob(), codec.JSON(), codec.Raw(), codec.Generated()},
@@ -130,9 +130,9 @@ var builtin = sync.OnceValue(func() options { //nolint:gochecknoglobals // never
 	}
 })
 
-// WithCodec adds a codec and makes it the one of calls that name none. The
-// default is gob, or the one of [WithProtocols]. Messages of Protocol Buffers, which
-// gob and MessagePack do not carry whole, go in the codec "protobuf" if the client has it.
+// WithCodec adds a codec and makes it the default of calls that name none. Without it the
+// default is gob, or the codec of [WithProtocols]. Messages of Protocol Buffers, which gob and
+// MessagePack do not encode completely, use the codec "protobuf" if the client has it.
 func WithCodec(c tandem.Codec) Option {
 	return func(o *options) {
 		if o.want(c != nil, "WithCodec", c, "a codec") {
@@ -153,8 +153,8 @@ func WithCodecs(codecs ...tandem.Codec) Option {
 	}
 }
 
-// WithCompressor adds a compressor and makes it the one of all calls. Messages
-// below 1 KiB are sent as they are.
+// WithCompressor adds a compressor and makes it the default of all calls. Messages below 1 KiB
+// are not compressed.
 func WithCompressor(c tandem.Compressor) Option {
 	return func(o *options) {
 		if o.want(c != nil, "WithCompressor", c, "a compressor") {
@@ -186,7 +186,8 @@ func WithCompressAbove(n int) Option {
 	}
 }
 
-// replace returns the list with v in the place of what has its name, or at the end.
+// replace returns a copy of the list with v in place of the element with its name, or at the
+// end.
 func replace[T any](list []T, v T, name func(T) string) []T {
 	list = slices.Clone(list)
 	for i := range list {
@@ -198,7 +199,7 @@ func replace[T any](list []T, v T, name func(T) string) []T {
 	return append(list, v)
 }
 
-// with returns the map with another value for a name.
+// with returns a copy of the map with the value v for a name.
 func with[T any](m map[string]T, name string, v T) map[string]T {
 	m = maps.Clone(m)
 	m[name] = v
@@ -218,18 +219,18 @@ func WithTransport(name string, t tandem.Transport) Option {
 }
 
 // WithTLS puts TLS on every connection to a server, whatever its transport and protocol.
-// Servers are verified: by the host of their address unless the config has a ServerName,
-// which unix sockets need. A nil config trusts what the system trusts.
+// Servers are verified: by the host of their address unless the config has a ServerName, which
+// unix sockets need. A nil config trusts the system's certificate authorities.
 //
-// Dial fails for a config that can't work, and if a transport has TLS already, such as
-// QUIC, or can't have it. A client that needs TLS on some transports only goes without
-// WithTLS and has [transport.TLS] in a transport.
+// Dial fails for a config that can't work, and if a transport has TLS already, such as QUIC, or
+// can't have it. For TLS on some transports only, wrap those with [transport.TLS] and leave out
+// WithTLS.
 func WithTLS(config *tls.Config) Option {
 	return func(o *options) { o.tls, o.secured = config, true }
 }
 
-// WithResolver adds a resolver for targets of a scheme, or replaces it. Dial
-// asks one that is a [registry.Checker] whether the target can work.
+// WithResolver adds a resolver for targets of a scheme, or replaces it. If it is a
+// [registry.Checker], Dial asks it whether the target can work.
 func WithResolver(scheme string, r registry.Resolver) Option {
 	return func(o *options) {
 		o.want(scheme != "" && r != nil, "WithResolver", scheme, "a scheme and a resolver")
@@ -237,15 +238,14 @@ func WithResolver(scheme string, r registry.Resolver) Option {
 	}
 }
 
-// WithSnapshots keeps the last list of instances in a file in dir, so that a
-// client that starts while its registry is down knows its servers all the same.
-// Several clients and processes may share the directory. Whoever can write there
-// can tell a client where to call.
+// WithSnapshots keeps the last list of instances in a file in dir, so that a client that starts
+// while its registry is down knows its servers. Several clients and processes may share the
+// directory. A process that can write there can tell a client where to call.
 func WithSnapshots(dir string) Option { return func(o *options) { o.snapshots = dir } }
 
-// WithBalancer sets the policy that chooses an instance; [balance.P2C] by default.
-// Unless it has a [balance.Route] in it, one is put in front of it, so that routes
-// are kept to and reserved instances get no stray call.
+// WithBalancer sets the policy that chooses an instance; [balance.P2C] by default. Unless it
+// contains a [balance.Route], one is put in front of it, so that calls keep to their routes and
+// reserved instances get no other calls.
 func WithBalancer(p balance.Policy) Option {
 	return func(o *options) {
 		if o.want(p != nil, "WithBalancer", p, "a policy") {
@@ -254,13 +254,13 @@ func WithBalancer(p balance.Policy) Option {
 	}
 }
 
-// WithEjection sets when an instance that fails or is slow is left out; nil means
-// never. The zero Ejection is the default. A client with one instance never does.
+// WithEjection sets when an instance that fails or is slow gets no calls; nil means never. The
+// zero Ejection is the default. It has no effect on a client with one instance.
 func WithEjection(e *Ejection) Option { return func(o *options) { o.ejection = e } }
 
-// WithBreaker gives every method of every instance a circuit breaker, fed by every
-// call. A call goes where its method's breaker lets it through; when that is nowhere
-// it fails at once, as Unavailable and not executed. There are none by default.
+// WithBreaker gives every method of every instance a circuit breaker, which counts every call.
+// A call goes to an instance where its method's breaker lets it through; if there is none it
+// fails at once, with Unavailable and NotExecuted. By default methods have no breakers.
 func WithBreaker(config resilience.BreakerConfig) Option {
 	return func(o *options) { o.breaker = &config }
 }
@@ -268,16 +268,16 @@ func WithBreaker(config resilience.BreakerConfig) Option {
 // WithRoute sets the route of calls that name none with [Route].
 func WithRoute(r tandem.Route) Option { return func(o *options) { o.route = &r } }
 
-// WithHashKey makes the key of calls from their arguments, for policies that
-// choose by it; a call with a [HashKey] of its own keeps that. For streams args is
-// nil. The function may run many times at once.
+// WithHashKey sets the function that makes the hash key of a call from its arguments, for
+// policies that choose by key; a call with a [HashKey] keeps that one. For streams args is nil.
+// The function must be safe for concurrent use.
 func WithHashKey(key func(method string, args any) string) Option {
 	return func(o *options) { o.hashKey = key }
 }
 
-// WithFailMode sets what happens when an attempt fails; [Failfast] by default. Dial wants it,
-// or a policy, beside an option that acts in some modes only, such as [WithRetries]: choose
-// Failfast there if only calls with a [FailMode] of their own are to be retried.
+// WithFailMode sets what happens when an attempt fails; [Failfast] by default. Dial requires
+// it, or a policy, with an option that acts in some modes only, such as [WithRetries]: give
+// Failfast if only calls with a [FailMode] of their own are to be retried.
 func WithFailMode(m tandem.FailMode) Option {
 	return func(o *options) {
 		if o.want(m < failModes, "WithFailMode", uint8(m), "one of the fail modes") {
@@ -306,10 +306,11 @@ func WithRetryBudget(share float64, perSecond int) Option {
 	}
 }
 
-// WithThrottle sets how calls of a method are held back that an instance refuses mostly; nil
-// means not at all, and the zero Throttle is the default: for each call that the instance
-// accepts two are sent, and one a second in any case. Others fail here, as ResourceExhausted
-// and not executed. It ends when the instance says that no call waits there.
+// WithThrottle sets how the client holds back calls of a method to an instance that refuses
+// most of them; nil means not at all. The zero Throttle is the default: two calls are sent for
+// each that the instance accepts, and one a second in any case. The others fail in the client,
+// with ResourceExhausted and NotExecuted. It ends when a response says that no call waits at
+// the instance.
 func WithThrottle(t *Throttle) Option {
 	return func(o *options) {
 		if o.throttle = nil; t != nil {
@@ -320,10 +321,10 @@ func WithThrottle(t *Throttle) Option {
 	}
 }
 
-// WithAttemptTimeout bounds each attempt; by default only the call's deadline
-// does. An attempt that takes longer fails with DeadlineExceeded, its handler's
-// context ends, and a call that is [Idempotent] or was not sent is tried again by
-// the fail modes that do. Streams have no such bound.
+// WithAttemptTimeout bounds each attempt; by default only the call's deadline does. An attempt
+// that takes longer fails with DeadlineExceeded, and its handler's context ends. Fail modes
+// that retry then retry a call that is [Idempotent] or was not sent. Streams have no such
+// bound.
 func WithAttemptTimeout(d time.Duration) Option {
 	return func(o *options) {
 		o.want(d >= 0, "WithAttemptTimeout", d, "0, for none, or more")
@@ -331,10 +332,9 @@ func WithAttemptTimeout(d time.Duration) Option {
 	}
 }
 
-// WithFailback sets how many calls may wait for [Failback] to try them again, how
-// many further attempts each gets, and the pause before the first; each further
-// pause is twice as long, up to five minutes, give or take a half. The default is
-// 100, 3 and 5 s.
+// WithFailback sets how many calls may wait for [Failback] to try them again, how many further
+// attempts each gets, and the pause before the first. Each further pause is twice as long, up
+// to five minutes; all vary at random by up to a half. The default is 100, 3 and 5 s.
 func WithFailback(queue, tries int, pause time.Duration) Option {
 	return func(o *options) {
 		o.want(queue >= 0 && tries >= 0 && pause >= 0, "WithFailback", [3]any{queue, tries, pause}, "0 or more of each")
@@ -343,18 +343,17 @@ func WithFailback(queue, tries int, pause time.Duration) Option {
 	}
 }
 
-// WithFailbackGiveUp sets what is told of each call that [Failback] could not
-// make: it failed to the last, the queue was full (then its caller gets the error
-// as well), or the client was closed. It may be called by several goroutines at a
-// time, and Close waits for it. The call's arguments are gone: what it needs of
-// them must be in the call's Metadata.
+// WithFailbackGiveUp sets a function that is called for each call that [Failback] gave up: its
+// last attempt failed, the queue was full (then the caller gets the error, too), or the client
+// was closed. f must be safe for concurrent use; Close waits for it. The call's arguments are
+// gone: put what f needs of them into the call's Metadata.
 func WithFailbackGiveUp(f func(call *tandem.Call, err error)) Option {
 	return func(o *options) { o.giveUp, o.needMode = f, append(o.needMode, "WithFailbackGiveUp") }
 }
 
-// WithBroadcast sets which share of the instances must succeed for a call with
-// [Broadcast] to succeed, one at least, and how many are called at a time. The
-// default is 1, which is all, and 64.
+// WithBroadcast sets which share of the instances must succeed for a call with [Broadcast] to
+// succeed, at least one, and how many are called at a time. The default is 1, which is all, and
+// 64.
 func WithBroadcast(share float64, atOnce int) Option {
 	return func(o *options) {
 		o.want(share >= 0 && share <= 1 && atOnce >= 1, "WithBroadcast", [2]any{share, atOnce}, "a share of 0 to 1, and one at a time at least")
@@ -363,7 +362,7 @@ func WithBroadcast(share float64, atOnce int) Option {
 	}
 }
 
-// WithFork sets to how many instances a call with [Fork] goes; 2 by default.
+// WithFork sets at how many instances a call with [Fork] is made; 2 by default.
 func WithFork(n int) Option {
 	return func(o *options) {
 		o.want(n >= 1, "WithFork", n, "one instance at least")
@@ -372,9 +371,8 @@ func WithFork(n int) Option {
 	}
 }
 
-// WithBackup bounds the second attempts that [Backup] makes of calls that take
-// long, to a share of the calls: 0.05 is 5 %, the default; 0 for none. They come
-// from the retry budget, too.
+// WithBackup bounds the second attempts that [Backup] makes of slow calls to a share of the
+// calls: 0.05, the default, is 5 %; 0 means none. They use the retry budget, too.
 func WithBackup(share float64) Option {
 	return func(o *options) {
 		o.want(share >= 0 && share <= 1, "WithBackup", share, "a share of 0 to 1")
@@ -442,17 +440,17 @@ func WithBackoff(first, most time.Duration) Option {
 	}
 }
 
-// WithSilence sets how long a server may be silent while calls are outstanding, until it
-// is given up: 20 s by default, which 0 also means; less than 2 s is an error. If what the client
-// writes is not acknowledged for so long, its connection is closed. If it is, but the
-// server answers no ping, its process hangs: then calls without a deadline of their own
-// fail with Unavailable, those to which [WithTimeout] gave one included; others wait until
-// theirs. Long before, after a second or four round trips, a silent server is suspect:
-// calls go to other instances if there are any, and those that are [Idempotent] and wait
-// for it under [Failover] or [Backup] are made elsewhere, which the retry budget pays.
-// Over the protocols of [WithProtocols] only what [WithHealthCheck] finds is known: a
-// connection that has been silent for so long is replaced, and its calls wait for their
-// own deadlines.
+// WithSilence sets how long a server may be silent while calls are outstanding before it is
+// given up: 20 s by default, which 0 also means; less than 2 s is an error. If what the client
+// writes is not acknowledged for so long, the connection is closed. If it is, but the server
+// answers no ping, its process hangs: then calls fail with Unavailable, except those with a
+// deadline of their own, which wait until then. A deadline from [WithTimeout] is not their own.
+//
+// A silent server is a suspect much earlier, after a second or four round trips. Calls then go
+// to other instances if there are any; calls that wait for the suspect are made elsewhere if
+// they are [Idempotent], under [Failover] or [Backup], and the retry budget allows it. Over the
+// protocols of [WithProtocols] the client knows only what [WithHealthCheck] finds: a connection
+// that has been silent for so long is replaced, and its calls wait until their own deadlines.
 func WithSilence(d time.Duration) Option {
 	return func(o *options) {
 		o.want(d == 0 || d >= leastSilence, "WithSilence", d, "0, for the default, or 2s and more")
@@ -460,14 +458,13 @@ func WithSilence(d time.Duration) Option {
 	}
 }
 
-// WithHealthCheck sets how long a connection may be silent before the server is
-// pinged: between half of the interval and all of it, drawn anew each time. The
-// default is 10 s, the least 100 ms, and 0 means never. So a server that was stopped,
-// or whose machine died without a word, is found before a call is sent to it, at most
-// 1.125 intervals and 1.4 s later: it is then a suspect, which gets a call only when no
-// other instance can take it. It is one no longer as soon as it answers or is connected
-// again, which is tried when it was silent for as long as [WithSilence] says. Connections
-// with calls outstanding are watched anyway, more closely.
+// WithHealthCheck sets how long a connection may be silent before the server is pinged: a
+// random time between half of the interval and all of it. The default is 10 s, the minimum 100
+// ms, and 0 means never. A server that was stopped, or whose machine failed, is so found before
+// a call is sent to it, at most 1.125 intervals and 1.4 s later. It is then a suspect, which
+// gets a call only if no other instance can take it, until it answers or the client has
+// connected again; the client reconnects when it was silent for as long as [WithSilence] says.
+// Connections with calls outstanding are watched more closely in any case.
 func WithHealthCheck(interval time.Duration) Option {
 	return func(o *options) {
 		o.want(interval >= 0, "WithHealthCheck", interval, "0, for never, or more")
@@ -486,11 +483,10 @@ func WithMaxMessage(n int) Option {
 	}
 }
 
-// WithStreamWindow sets how many bytes of a stream's messages the peer may send
-// before they are received here; 1 MiB by default, 16 KiB at least and 64 MiB at
-// most. All streams of a connection together may have 16 times as many. What
-// one window carries in a round trip bounds a stream's throughput. It is an error if the
-// protocol of the target carries no streams.
+// WithStreamWindow sets how many bytes of a stream's messages the peer may send before they are
+// received here; 1 MiB by default, from 16 KiB to 64 MiB. All streams of a connection together
+// may have 16 times as many. A stream carries at most one window per round trip. It is an error
+// if the protocol of the target carries no streams.
 func WithStreamWindow(n int) Option {
 	return func(o *options) {
 		o.want(n >= wire.MinWindow && n <= session.MaxStreamWindow, "WithStreamWindow", n, "16 KiB to 64 MiB")
@@ -499,8 +495,8 @@ func WithStreamWindow(n int) Option {
 	}
 }
 
-// WithLogger sets the log. By default, which nil also means, only panics of
-// methods that servers call on this client are logged, to slog's default logger.
+// WithLogger sets the logger. By default, which nil also means, only panics of methods that
+// servers call on this client are logged, to slog's default logger.
 func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
 
 // WithService lets servers call the methods of rcvr on this client, through
@@ -519,7 +515,7 @@ func WithFunc[Args, Reply any](name string, f func(context.Context, *Args) (*Rep
 	}
 }
 
-// base is what the rules are made of, where no policy says otherwise.
+// base returns the rules that the options make; a policy may override them.
 func (o *options) base() *rules.Base {
 	return &rules.Base{
 		Balancer: o.policy, FailMode: o.failMode, Timeout: o.timeout, AttemptTimeout: o.attemptTimeout, Retries: o.retries,

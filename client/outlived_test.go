@@ -15,8 +15,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// heard is a server with room for one call at a time, which notes what it was
-// told.
+// heard is a server with room for one call at a time, which records the arguments that it
+// receives.
 type heard struct {
 	release chan struct{} // ends Test.Block
 
@@ -36,9 +36,9 @@ func (h *heard) register(srv *server.Server) error {
 	)
 }
 
-// An attempt that an interceptor leaves behind sends what its call said, though
-// that call is over and others were made since. One that begins only when its
-// call is over is refused.
+// An attempt that an interceptor leaves running sends the arguments of its call, though that
+// call is over and others were made since. An attempt that begins after the end of its call is
+// refused.
 func TestAttemptOutlivesItsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &heard{release: make(chan struct{})}
@@ -103,8 +103,8 @@ func serveOne(t *testing.T, mem *transport.Memory, register func(*server.Server)
 	})
 }
 
-// A client may be closed at any time, also while a call of another goroutine
-// starts what Close waits for. The race detector sees what would go wrong.
+// A client may be closed at any time, also while a call in another goroutine starts a goroutine
+// that Close waits for. The race detector would find an error.
 func TestCloseBesideCalls(t *testing.T) {
 	mem := transport.NewMemory()
 	serveOn(t, mem, "a", methods)

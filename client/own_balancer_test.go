@@ -11,7 +11,7 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 )
 
-// mine is a user's own policy round another, which it embeds: a name and a Build.
+// mine is a custom policy that embeds another: a name and a Build.
 type mine struct{ balance.Policy }
 
 func (m mine) Name() string { return "mine(" + m.Policy.Name() + ")" }
@@ -20,7 +20,7 @@ func (m mine) Build(nodes []*balance.Node) balance.Picker { return minePicker{m.
 
 type minePicker struct{ balance.Picker }
 
-// minor is one that takes no other policy.
+// minor is a custom policy that wraps no other.
 type minor struct{}
 
 func (minor) Name() string                               { return "minor" }
@@ -35,8 +35,8 @@ func (c *connections) Connected(conn net.Conn) (net.Conn, error) {
 	return conn, nil
 }
 
-// Policies of users compose with ours, whichever is inside: what one of them narrows, the
-// client does not connect to.
+// Custom policies compose with those of package balance, whichever is inside: the client does
+// not connect to instances that one of them narrows away.
 func TestOwnBalancersCompose(t *testing.T) {
 	for _, policy := range []balance.Policy{
 		mine{balance.Subset(2, "me", balance.P2C())},
@@ -67,8 +67,9 @@ func TestOwnBalancersCompose(t *testing.T) {
 	}
 }
 
-// Latencies are measured, and loads kept, for a policy of ours inside of a user's.
-func TestOwnBalancersSayWhatOursNeed(t *testing.T) {
+// Latencies are measured, and loads kept, for a policy of package balance inside of a custom
+// one.
+func TestOwnBalancersPassOnNeeds(t *testing.T) {
 	for _, inner := range []balance.Policy{balance.P2C(), balance.LeastLoaded(), balance.LeastReported(), balance.Route(balance.Random())} {
 		for _, outer := range []balance.Policy{mine{inner}, balance.SlowStart(1, mine{inner})} {
 			got, want := outer.Needs(), inner.Needs()
@@ -79,7 +80,7 @@ func TestOwnBalancersSayWhatOursNeed(t *testing.T) {
 	}
 }
 
-// A sticky policy inside of a user's remembers for each client.
+// A sticky policy inside of a custom one remembers for each client.
 func TestOwnBalancersRememberPerClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		policy := mine{balance.Sticky(balance.RoundRobin())}

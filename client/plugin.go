@@ -11,8 +11,8 @@ import (
 // WithPlugins adds plugins: values that implement one or more of the points below,
 // from [Connected] to [AfterCall]. Calls, one-way calls and streams pass them.
 //
-// What goes out passes the plugins in the order in which they are given, what comes in
-// the other way round. A call passes
+// Points of the request call the plugins in the order in which they are given, points of the
+// response in reverse order. A call passes
 //
 //	BeforeCall             once; then the arguments are encoded
 //	Intercept              once, as functions in one another; then WithInterceptors
@@ -20,27 +20,25 @@ import (
 //	BeforeSelect             before an instance is chosen
 //	BeforeRequest            when it is chosen, before the request is written
 //	AfterRequest             when that is on its way, or could not be sent
-//	BeforeResponseHeader     when an answer has come
-//	AfterResponseHeader      when it is known how the attempt went
+//	BeforeResponseHeader     when a response has come
+//	AfterResponseHeader      when it is known how the attempt ended
 //	BeforeResponseBody     before the reply is decoded
 //	AfterResponseBody      when it is
 //	AfterCall              once
 //
-// An error refuses the call, or the attempt, which the fail mode may then make elsewhere
-// if its code says so: the caller gets it as a [*tandem.Error], with PermissionDenied
-// for its code before there is an answer unless it names one. A panic is logged and
-// fails the call with Internal. Attempts may be made at the same time, each with its
-// own copy of the Call.
+// An error fails the call, or the attempt, which the fail mode may then make elsewhere if the
+// code allows it. The caller gets it as a [*tandem.Error]; an error without a code, from a
+// point before the response, becomes PermissionDenied. A panic is logged and fails the call
+// with Internal. Attempts may run in parallel, each with its own copy of the Call.
 //
 // A value that implements no point makes Dial fail.
 func WithPlugins(plugins ...any) Option {
 	return func(o *options) { o.plugins = append(o.plugins, plugins...) }
 }
 
-// Connected is a plugin that sees each new connection to a server, after TLS has
-// shaken hands and before a byte of tandem's is written. It returns the connection, or
-// one that wraps it, or an error: then the connection is closed, and the client
-// tries again later.
+// Connected is a plugin that sees each new connection to a server, after the TLS handshake and
+// before tandem writes to it. It returns the connection, or one that wraps it, or an error:
+// then the connection is closed, and the client tries again later.
 type Connected interface {
 	Connected(c net.Conn) (net.Conn, error)
 }
@@ -70,33 +68,33 @@ type BeforeRequest interface {
 }
 
 // AfterRequest is a plugin that is told when an attempt's request is in the queue to be
-// written, or why it can't be sent. It may come after the answer.
+// written, or why it can't be sent. It may run after the response has come.
 type AfterRequest interface {
 	AfterRequest(ctx context.Context, call *tandem.Call, err error)
 }
 
-// BeforeResponseHeader is a plugin that is told when there is an answer and nothing
-// of it has been looked at. A stream has one when the server has accepted it.
+// BeforeResponseHeader is a plugin that is told when a response has come, before it is looked
+// at. A stream has a response when the server has accepted it.
 type BeforeResponseHeader interface {
 	BeforeResponseHeader(ctx context.Context, call *tandem.Call)
 }
 
-// AfterResponseHeader is a plugin that sees how an attempt went: err is the server's,
-// or why there is no answer; of a unary call the Trailer is known. An error that it
-// returns takes the place of err, and may not change NotExecuted; nil leaves err.
+// AfterResponseHeader is a plugin that sees how an attempt ended: err is the server's error, or
+// says why there is no response; for a unary call the Trailer is set. An error that it returns
+// replaces err, and may not change NotExecuted; nil leaves err.
 type AfterResponseHeader interface {
 	AfterResponseHeader(ctx context.Context, call *tandem.Call, err error) error
 }
 
-// BeforeResponseBody is a plugin that is asked before the reply is decoded, and before
-// each message that a stream receives.
+// BeforeResponseBody is a plugin that is called before the reply is decoded, and before each
+// message that a stream receives.
 type BeforeResponseBody interface {
 	BeforeResponseBody(ctx context.Context, call *tandem.Call) error
 }
 
-// AfterResponseBody is a plugin that sees the decoded reply, a pointer, or why it
-// can't be decoded; likewise each message that a stream receives. An error that it
-// returns takes the place of err; nil leaves err.
+// AfterResponseBody is a plugin that sees the decoded reply, a pointer, or the error of
+// decoding it; likewise each message that a stream receives. An error that it returns replaces
+// err; nil leaves err.
 type AfterResponseBody interface {
 	AfterResponseBody(ctx context.Context, call *tandem.Call, reply any, err error) error
 }
@@ -107,14 +105,14 @@ type AfterCall interface {
 	AfterCall(ctx context.Context, call *tandem.Call, end tandem.Outcome)
 }
 
-// KeepsNothing is implemented by plugins that promise to keep no call when their
-// functions have returned, and to make no attempts of their own. If all do, and there
-// are no interceptors, the memory of calls goes on being used again.
+// KeepsNothing is implemented by plugins that promise to keep no call when their functions have
+// returned, and to make no attempts of their own. If all plugins do, and there are no
+// interceptors, the memory of calls is used again.
 type KeepsNothing interface {
 	KeepsNothing()
 }
 
-// keep reports whether a plugin may keep what it sees.
+// keep reports whether a plugin may keep calls that it sees.
 func keep(plugins []any) bool {
 	for _, p := range plugins {
 		if _, promised := p.(KeepsNothing); !promised {

@@ -12,7 +12,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// absentMinded returns nil at every point, of any error type, whatever it is told.
+// absentMinded returns nil at every point, of any error type, whatever its arguments are.
 type absentMinded struct{ nothing error }
 
 func (a absentMinded) BeforeCall(context.Context, *tandem.Call) error    { return nil }
@@ -109,14 +109,14 @@ func TestPluginsThatReturnNilKeepErrorsOfConnecting(t *testing.T) {
 	})
 }
 
-// liar says of every answer that no handler ran.
+// liar returns for every response that no handler ran.
 type liar struct{}
 
 func (liar) AfterResponseHeader(context.Context, *tandem.Call, error) error {
 	return &tandem.Error{Code: tandem.Unavailable, Message: "a lie", NotExecuted: true}
 }
 
-// What a plugin says of an answer does not make its call one that was not executed.
+// A plugin's error can't turn a call into one that was not executed.
 func TestPluginsCannotChangeNotExecuted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := newCluster(t, 2, well)

@@ -18,8 +18,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// witness is at every point of a client, notes it, and refuses, or panics without an
-// error, at the one that it is told to.
+// witness implements every point of a client, records it, and refuses, or panics without an
+// error, at the chosen one.
 type witness struct {
 	*sightings
 
@@ -148,7 +148,7 @@ func sameLines(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// The order of the points is the documented one.
+// The points are called in the documented order.
 func TestPluginsRunInOrder(t *testing.T) {
 	n := &sightings{}
 	c := echoing(t, client.WithPlugins(&witness{sightings: n, name: "1"}, &witness{sightings: n, name: "2"}))
@@ -206,8 +206,8 @@ func TestPluginsSeeStreams(t *testing.T) {
 		"1 before response body", "1 after response body hi", "1 before response body")
 }
 
-// Whatever point refuses, and however, its call fails with what it said, and the next
-// one does not.
+// At each point a plugin that refuses, in any way, fails the call with its error, and not the
+// next call.
 func TestPluginsRefuse(t *testing.T) {
 	early := []string{"before call", "in", "before select", "before request"}
 	late := []string{"after response header", "before response body", "after response body"}
@@ -244,8 +244,8 @@ func testRefusal(t *testing.T, w *witness, point string, want tandem.Code) {
 	}
 }
 
-// Plugins that can only look on do not break a call when they panic.
-func TestOnlookersPanic(t *testing.T) {
+// A panic of a plugin at a point without an error does not fail the call.
+func TestPanicAtPointWithoutError(t *testing.T) {
 	for _, point := range []string{"after request", "before response header", "after call"} {
 		c := echoing(t, client.WithPlugins(&witness{sightings: &sightings{}, refuse: point}))
 		if err := c.Call(t.Context(), "Echo.Once", "hi", new(string)); err != nil {
@@ -273,7 +273,7 @@ func TestPluginRefusesConnection(t *testing.T) {
 	}
 }
 
-// quick is a plugin round every call that keeps nothing, as those that are shipped.
+// quick is a plugin round every call that keeps nothing, like those of this module.
 type quick struct{}
 
 func (quick) BeforeCall(_ context.Context, c *tandem.Call) error {
@@ -285,8 +285,7 @@ func (quick) AfterCall(context.Context, *tandem.Call, tandem.Outcome) {}
 
 func (quick) KeepsNothing() {}
 
-// The points themselves take no memory a call, and neither does metadata that a
-// plugin sets.
+// The points make no allocation a call, nor does metadata that a plugin sets.
 func TestPointsAllocateNothing(t *testing.T) {
 	without := allocations(t)
 	if n := allocations(t, client.WithPlugins(quick{})); n > without {

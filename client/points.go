@@ -15,7 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// points are what plugins want to know, compiled once a client.
+// points are the plugins of a client by the points that they implement, compiled once a client.
 type points struct {
 	onPanic dispatch.PanicFunc
 
@@ -30,9 +30,9 @@ type points struct {
 	decoding     []BeforeResponseBody
 	decoded      []AfterResponseBody
 	after        []AfterCall
-	attempts     bool // some are at attempts or replies
-	atTheMiddle  bool // some are at written or answered
-	aroundTheEnd bool // some are at before or after
+	attempts     bool // some plugins see attempts or replies
+	atTheMiddle  bool // written or answered is not empty
+	aroundTheEnd bool // before or after is not empty
 }
 
 var _ call.Points = (*points)(nil)
@@ -84,7 +84,7 @@ func (p *points) guard(method string, err *error) {
 	}
 }
 
-// refusal is how a plugin's error reaches the caller of a call that was not made.
+// refusal returns a plugin's error as that of a call that was not made.
 func refusal(err error) error {
 	e := *tandem.AsError(err)
 	if e.Code == tandem.Unknown || e.Code == tandem.OK {
@@ -94,7 +94,7 @@ func refusal(err error) error {
 	return &e
 }
 
-// begin passes the first point.
+// begin calls the BeforeCall plugins.
 func (p *points) begin(ctx context.Context, call *tandem.Call) (err error) {
 	defer p.guard(call.Method, &err)
 	for _, plugin := range p.before {
@@ -105,7 +105,7 @@ func (p *points) begin(ctx context.Context, call *tandem.Call) (err error) {
 	return nil
 }
 
-// end passes the last point, whatever each of the plugins there does.
+// end calls all AfterCall plugins, even if one panics.
 func (p *points) end(ctx context.Context, call *tandem.Call, began time.Time, err error) {
 	end := tandem.Outcome{Began: began, Err: err}
 	if len(p.after) > 0 {
@@ -117,12 +117,12 @@ func (p *points) end(ctx context.Context, call *tandem.Call, began time.Time, er
 }
 
 func (p *points) endOne(ctx context.Context, call *tandem.Call, end tandem.Outcome, i int) {
-	var lost error // the call is over
+	var lost error // not used: the call is over
 	defer p.guard(call.Method, &lost)
 	p.after[i].AfterCall(ctx, call, end)
 }
 
-// run makes a call between the first point and the last.
+// run makes a call between BeforeCall and AfterCall.
 func (p *points) run(ctx context.Context, call *tandem.Call, made func() error) error {
 	var began time.Time
 	if len(p.after) > 0 {
@@ -138,8 +138,7 @@ func (p *points) run(ctx context.Context, call *tandem.Call, made func() error) 
 	return err
 }
 
-// open opens a stream between the first point and the last, which comes when the
-// stream is over.
+// open opens a stream after BeforeCall. AfterCall follows when the stream is over.
 func (p *points) open(ctx context.Context, call *tandem.Call, opened func() (tandem.MessageStream, error)) (tandem.MessageStream, error) {
 	began := time.Now()
 	if err := p.begin(ctx, call); err != nil {
@@ -151,7 +150,7 @@ func (p *points) open(ctx context.Context, call *tandem.Call, opened func() (tan
 	return opened()
 }
 
-// around puts what wraps calls round a chain.
+// around wraps a chain in the Intercept plugins.
 func (p *points) around(f tandem.Func) tandem.Func {
 	if p == nil || len(p.intercept) == 0 {
 		return f
@@ -163,7 +162,7 @@ func (p *points) around(f tandem.Func) tandem.Func {
 	}
 }
 
-// choose puts the point before the choice of an instance into the attempt chain.
+// choose adds the BeforeSelect plugins to the attempt chain.
 func (p *points) choose(next tandem.Func) tandem.Func {
 	if !p.selects() {
 		return next
@@ -189,11 +188,10 @@ func (p *points) beforeSelect(ctx context.Context, call *tandem.Call) (err error
 	return nil
 }
 
-// AtMessages is the session's question whether somebody looks at messages on their
-// way.
+// AtMessages reports whether a plugin has AfterRequest or BeforeResponseHeader.
 func (p *points) AtMessages() bool { return p.atTheMiddle }
 
-// BeforeRequest comes from the session.
+// BeforeRequest implements [call.Points].
 func (p *points) BeforeRequest(ctx context.Context, call *tandem.Call) (err error) {
 	defer p.guard(call.Method, &err)
 	for _, plugin := range p.writing {
@@ -204,28 +202,28 @@ func (p *points) BeforeRequest(ctx context.Context, call *tandem.Call) (err erro
 	return nil
 }
 
-// AfterRequest comes from the session.
+// AfterRequest implements [call.Points].
 func (p *points) AfterRequest(ctx context.Context, call *tandem.Call, err error) {
 	for _, plugin := range p.written {
 		p.quietly(call, func() { plugin.AfterRequest(ctx, call, err) })
 	}
 }
 
-// BeforeResponseHeader comes from the session.
+// BeforeResponseHeader implements [call.Points].
 func (p *points) BeforeResponseHeader(ctx context.Context, call *tandem.Call) {
 	for _, plugin := range p.answered {
 		p.quietly(call, func() { plugin.BeforeResponseHeader(ctx, call) })
 	}
 }
 
-// quietly runs what can't change the call, not even by a panic.
+// quietly runs f. A panic of f is logged and does not fail the call.
 func (p *points) quietly(call *tandem.Call, f func()) {
 	var lost error
 	defer p.guard(call.Method, &lost)
 	f()
 }
 
-// AfterResponseHeader comes from the session.
+// AfterResponseHeader implements [call.Points].
 func (p *points) AfterResponseHeader(ctx context.Context, call *tandem.Call, cause error) (err error) {
 	defer p.guard(call.Method, &err)
 	for _, plugin := range p.understood {
@@ -234,9 +232,8 @@ func (p *points) AfterResponseHeader(ctx context.Context, call *tandem.Call, cau
 	return cause
 }
 
-// replaced returns the error of an attempt that ended with cause, nil for success, after
-// a plugin has returned err: a nil err leaves cause. Whether a handler ran is what the
-// attempt knows, not the plugin.
+// replaced returns the error of an attempt that ended with cause, nil for success, after a
+// plugin has returned err: a nil err leaves cause. NotExecuted stays as the attempt set it.
 func replaced(cause, err error) error {
 	e := tandem.AsError(err)
 	if e == nil || err == cause { //nolint:errorlint // asks whether it is this very value
@@ -254,7 +251,7 @@ func replaced(cause, err error) error {
 	return of
 }
 
-// BeforeResponseBody comes from the session.
+// BeforeResponseBody implements [call.Points].
 func (p *points) BeforeResponseBody(ctx context.Context, call *tandem.Call) (err error) {
 	defer p.guard(call.Method, &err)
 	for _, plugin := range p.decoding {
@@ -265,7 +262,7 @@ func (p *points) BeforeResponseBody(ctx context.Context, call *tandem.Call) (err
 	return nil
 }
 
-// AfterResponseBody comes from the session.
+// AfterResponseBody implements [call.Points].
 func (p *points) AfterResponseBody(ctx context.Context, call *tandem.Call, reply any, cause error) (err error) {
 	defer p.guard(call.Method, &err)
 	for _, plugin := range p.decoded {
@@ -276,7 +273,7 @@ func (p *points) AfterResponseBody(ctx context.Context, call *tandem.Call, reply
 
 var errNoConn = errors.New("its Connected returned no connection")
 
-// show shows a new connection to the plugins. When they refuse it, it is closed.
+// show passes a new connection to the Connected plugins. If one refuses it, it is closed.
 func (p *points) show(c net.Conn) (net.Conn, error) {
 	if p == nil {
 		return c, nil

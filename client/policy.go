@@ -16,17 +16,16 @@ import (
 	"github.com/tandem-rpc/tandem/policy"
 )
 
-// WithPolicy sets the policy of the client's calls. What it does not say is as the
-// options have it, and what a call's own options say comes before it. The client
-// takes what the policy says now; later changes of p don't count.
+// WithPolicy sets the policy of the client's calls. It overrides the client's options, and a
+// call's own options override it. Changes of p after Dial have no effect.
 func WithPolicy(p *policy.Policy) Option { return func(o *options) { o.fixed = p } }
 
-// WithPolicyFrom has the client follow a policy while it runs, until Close. Until the
-// first document has come, that of [WithPolicy] counts, if there is one. A document
-// takes the place of the one before as a whole, from one call to the next: calls in
-// flight end as they began. One that is not valid is refused as a whole, and logged;
-// the one before stays, and it also stays while there is none to be had. If the source
-// is a [policy.Reporter] it is told what became of each, and again once in a while.
+// WithPolicyFrom makes the client follow a policy until Close. Until the first document has
+// come, the policy of [WithPolicy] is in force, if there is one. A document replaces the one
+// before as a whole, for calls that begin after it. An invalid document is refused as a whole
+// and logged; the one before stays in force, as it does while the source has none. If the
+// source is a [policy.Reporter] it is told the result of each document, and again at least
+// every [policy.ReportEvery].
 func WithPolicyFrom(src policy.Source) Option { return func(o *options) { o.source = src } }
 
 // WithName sets the name under which the client reports the policy that it has
@@ -34,15 +33,15 @@ func WithPolicyFrom(src policy.Source) Option { return func(o *options) { o.sour
 // word, so that no two clients share one.
 func WithName(name string) Option { return func(o *options) { o.name = name } }
 
-// Policy says which policy the client goes by, and what came of the last document. It
-// is zero when there has been none.
+// Policy returns which policy is in force, and what was done with the last document. It is zero
+// if there has been none.
 func (c *Client) Policy() policy.Applied {
 	c.steering.mu.Lock()
 	defer c.steering.mu.Unlock()
 	return c.steering.applied
 }
 
-// steering is what a client has made of its policy.
+// steering is the state of a client's policy.
 type steering struct {
 	news chan struct{} // has a token when there is something to report
 
@@ -68,7 +67,8 @@ func (c *Client) beginRules() error {
 	return nil
 }
 
-// followPolicy starts what keeps the client at the policy of its source.
+// followPolicy starts the goroutines that follow the policy of the source and report what was
+// applied.
 func (c *Client) followPolicy() {
 	src := c.opts.source
 	if src == nil {
@@ -97,7 +97,7 @@ func uniqueName() string {
 	return fmt.Sprintf("%.64s/%d/%.8s", host, os.Getpid(), rand.Text())
 }
 
-// takePolicy applies a document, or says why it does not.
+// takePolicy applies a document, or records why it can't.
 func (c *Client) takePolicy(text []byte, err error) {
 	a := policy.Applied{Client: c.opts.name, At: time.Now()}
 	var p *policy.Policy
@@ -129,7 +129,7 @@ func (c *Client) takePolicy(text []byte, err error) {
 	}
 }
 
-// shortened returns an error's text, of which a document may have made much.
+// shortened returns an error's text, cut to 2000 bytes: a document may have made it long.
 func shortened(err error) string {
 	const most = 2000
 	text := err.Error()
@@ -139,16 +139,16 @@ func shortened(err error) string {
 	return text
 }
 
-// Times of reports. Thousands of clients that follow one document don't write at the
-// same time.
+// Times of reports. They are spread, so that thousands of clients of one document don't report
+// at the same time.
 const (
 	reportSpread  = 200 * time.Millisecond
 	reportRetry   = 5 * time.Second
 	reportTimeout = 5 * time.Second
 )
 
-// reportPolicy tells the source what has been applied: when it is new, and again
-// before what was reported is forgotten.
+// reportPolicy tells the source what has been applied: when it is new, and again before the
+// last report expires.
 func (c *Client) reportPolicy(r policy.Reporter) {
 	failed := ""
 	wait := time.NewTimer(policy.ReportEvery)

@@ -36,14 +36,14 @@ const (
 
 type traceKey struct{}
 
-// trace is what was seen of one call.
+// trace is a record of one call.
 type trace struct {
 	retries  int // that the policy allows whose time the call has
 	attempts int
-	mixed    []string // what does not fit
+	mixed    []string // values of different policies
 }
 
-// begins notes how much time the whole call has: up to an hour by policy A, 9 by B.
+// begins records how much time the whole call has: up to an hour by policy A, 9 by B.
 func (tr *trace) begins(call *tandem.Call) {
 	switch left := time.Until(call.Deadline); {
 	case left > 59*time.Minute && left < time.Hour:
@@ -55,7 +55,7 @@ func (tr *trace) begins(call *tandem.Call) {
 	}
 }
 
-// attempt notes how much time an attempt has: up to half an hour by policy A, 8 by B.
+// attempt records how much time an attempt has: up to half an hour by policy A, 8 by B.
 func (tr *trace) attempt(call *tandem.Call) {
 	tr.attempts++
 	left, want := time.Until(call.Deadline), 30*time.Minute
@@ -67,7 +67,7 @@ func (tr *trace) attempt(call *tandem.Call) {
 	}
 }
 
-// traced has see called for calls with a trace.
+// traced calls see for calls with a trace.
 func traced(see func(*trace, *tandem.Call)) tandem.Interceptor {
 	return func(next tandem.Func) tandem.Func {
 		return func(ctx context.Context, call *tandem.Call) error {
@@ -79,8 +79,8 @@ func traced(see func(*trace, *tandem.Call)) tandem.Interceptor {
 	}
 }
 
-// While eight goroutines call, the policy is changed again and again: each call goes
-// by one policy alone, and none is lost.
+// While eight goroutines make calls, the policy is changed again and again: each call follows
+// one policy alone, and none fails.
 func TestPolicyChangesUnderCalls(t *testing.T) {
 	mem, members, d := transport.NewMemory(), registry.NewMemory(), newDesk()
 	for _, at := range []string{"a", "b"} {
@@ -132,13 +132,13 @@ func TestPolicyChangesUnderCalls(t *testing.T) {
 	}
 }
 
-// What can't be read or is not valid changes nothing, and is logged and reported.
+// A document that can't be read or is not valid changes nothing, and is logged and reported.
 func TestPolicyRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logged := make(records, 1000)
 		w := newWorkbench(t, unavailable, "a", client.WithLogger(slog.New(logged)))
 		w.say(`{"version": "good", "default": {"failMode": "failtry", "retries": 1, "idempotent": true}}`)
-		gone := errors.New("nobody is at the desk")
+		gone := errors.New("no document")
 		for _, bad := range []document{
 			{text: `{"default": {"retries": 5, "failMode": "hope"}}`},
 			{text: `{"default": {"retries": 5}, "unheard": "of"}`},
@@ -213,7 +213,7 @@ func TestPolicyReportersHaveNames(t *testing.T) {
 	}
 }
 
-// broken is a source that gives up.
+// broken is a source that ends with an error.
 type broken struct{}
 
 func (broken) Watch(context.Context, func([]byte, error)) error { return errors.New("no such desk") }

@@ -19,7 +19,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// desk is a policy.Source that hands out what a test puts on it, and keeps reports.
+// desk is a policy.Source with documents from a test; it keeps reports.
 type desk struct {
 	documents chan document
 	reports   chan policy.Applied
@@ -57,15 +57,15 @@ func (d *desk) Report(_ context.Context, a policy.Applied) error {
 	return nil
 }
 
-// put returns when the client has done with the document.
+// put passes a document to the client, and returns when the client has handled it.
 func (d *desk) put(text string, err error) {
 	doc := document{text, err, make(chan struct{})}
 	d.documents <- doc
 	<-doc.taken
 }
 
-// workbench is a client of servers over memory, whose policy a test changes. Its method
-// Try.It does at each server what the test says.
+// workbench is a client of servers in memory, whose policy a test changes. Its method Try.It
+// does at each server what the test sets.
 type workbench struct {
 	*desk
 
@@ -98,7 +98,7 @@ func newWorkbench(t *testing.T, it func(ctx context.Context, at string, attempt 
 	return w
 }
 
-// say puts the policy, which must be good.
+// say puts the policy, which must be valid.
 func (w *workbench) say(text string) {
 	w.t.Helper()
 	w.put(text, nil)
@@ -113,7 +113,7 @@ func (w *workbench) try(opts ...tandem.CallOption) (attempts int, took time.Dura
 	began := time.Now()
 	err = w.c.Call(w.t.Context(), "Try.It", new([]byte), nil, opts...)
 	took = time.Since(began)
-	synctest.Wait() // for attempts that nobody waits for
+	synctest.Wait() // for attempts that the call has not waited for
 	for _, n := range w.attempts {
 		attempts += n
 	}
@@ -249,7 +249,7 @@ func TestPolicyBreaker(t *testing.T) {
 	})
 }
 
-// The settings of a breaker that is there already are changed, too.
+// The settings of an existing breaker are changed, too.
 func TestPolicyReconfiguresBreakers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorkbench(t, unavailable, "a", client.WithEjection(nil))
@@ -304,7 +304,7 @@ func TestPolicyEjection(t *testing.T) {
 	})
 }
 
-// inOrder picks the first that is usable.
+// inOrder picks the first usable node.
 type inOrder []*balance.Node
 
 func (inOrder) Name() string                               { return "in_order" }
@@ -364,7 +364,7 @@ func TestPolicyBalancer(t *testing.T) {
 	})
 }
 
-// Every name that a policy may use means something.
+// Every name that a policy may use has an effect.
 func TestPolicyNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorkbench(t, func(context.Context, string, int) error { return nil }, "a b")
@@ -389,7 +389,7 @@ func TestPolicyInCode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &policy.Policy{Version: "1", Default: policy.Method{FailMode: "failtry", Idempotent: new(true)}}
 		w := newWorkbench(t, unavailable, "a", client.WithPolicy(p))
-		p.Default.FailMode = "failfast" // too late
+		p.Default.FailMode = "failfast" // too late to have an effect
 		w.tried(3)
 		if a := w.c.Policy(); a.InForce != "1" || a.Version != "1" {
 			t.Errorf("%+v", a)

@@ -29,31 +29,31 @@ type pool struct {
 	health health
 
 	ready       readiness
-	unreachable chan struct{} // has a token when no instance has a connection; nil if the list stays as it is
+	unreachable chan struct{} // has a token when no instance has a connection; nil if the list is fixed
 
-	mu      sync.Mutex         // of those who change the view
-	table   *balance.Table     // remembers the statistics of who left, too
+	mu      sync.Mutex         // held to change the view
+	table   *balance.Table     // also keeps the statistics of instances that have left
 	retired map[*live]struct{} // with calls in flight
-	first   chan struct{}      // closed when there is a view, or no hope for one
+	first   chan struct{}      // closed when there is a view, or there will be none
 }
 
-// view is what calls work with; it is replaced as a whole.
+// view is the list of instances that calls use. It is replaced as a whole.
 type view struct {
-	sole     *balance.Node // the only one, if it takes calls without a route
-	only     *member       // of sole; nil if we do not connect to it
+	sole     *balance.Node // the only node, if it takes calls without a route
+	only     *member       // of sole; nil if the client does not connect to it
 	picker   balance.Picker
 	nodes    []*balance.Node
-	members  []*member             // of nodes, in their order; nil for those that we do not connect to
-	places   map[*balance.Node]int // in both; nil if they are few
-	byID     map[string]int        // likewise
-	suspects map[string]bool       // of the registry's, by ID
+	members  []*member             // of nodes, in their order; nil for those that the client does not connect to
+	places   map[*balance.Node]int // index in nodes and members; nil for a few nodes
+	byID     map[string]int        // likewise, by ID
+	suspects map[string]bool       // of the registry, by ID
 	stale    error
 }
 
-// few is how many instances are quicker looked through than looked up.
+// few is the number of instances up to which a search is quicker than a map.
 const few = 8
 
-// index fills in what a view of many nodes is looked up by.
+// index makes the maps of a view with many nodes.
 func (v *view) index() {
 	if len(v.nodes) <= few {
 		return
@@ -64,7 +64,7 @@ func (v *view) index() {
 	}
 }
 
-// place returns where a node is, -1 for one of another list.
+// place returns the index of a node, -1 for one of another list.
 func (v *view) place(n *balance.Node) int {
 	if v.places == nil {
 		return slices.Index(v.nodes, n)
@@ -78,15 +78,15 @@ func (v *view) place(n *balance.Node) int {
 // member returns the connections to an instance, nil if there are none.
 func (v *view) member(n *balance.Node) *member {
 	if n == v.sole && v.only != nil {
-		return v.only // which is together with sole: the rest is in no cache when there are many clients
+		return v.only // it is next to sole: the rest is not in the cache if there are many clients
 	}
 	if i := v.place(n); i >= 0 {
 		return v.members[i]
 	}
-	return v.memberOf(n.Instance.ID) // of a list before or after
+	return v.memberOf(n.Instance.ID) // n is of an older or a newer list
 }
 
-// placeOf returns where the node of that ID is, -1 if there is none.
+// placeOf returns the index of the node with that ID, -1 if there is none.
 func (v *view) placeOf(id string) int {
 	if v.byID == nil {
 		return slices.IndexFunc(v.nodes, func(n *balance.Node) bool { return n.Instance.ID == id })
@@ -97,7 +97,7 @@ func (v *view) placeOf(id string) int {
 	return -1
 }
 
-// named returns the node of that ID, nil if there is none.
+// named returns the node with that ID, nil if there is none.
 func (v *view) named(id string) *balance.Node {
 	if i := v.placeOf(id); i >= 0 {
 		return v.nodes[i]
@@ -105,8 +105,8 @@ func (v *view) named(id string) *balance.Node {
 	return nil
 }
 
-// memberOf returns the connections to the instance of that ID, nil if there are none,
-// or no view.
+// memberOf returns the connections to the instance with that ID, nil if there are none, or v is
+// nil.
 func (v *view) memberOf(id string) *member {
 	if v == nil {
 		return nil
@@ -117,7 +117,7 @@ func (v *view) memberOf(id string) *member {
 	return nil
 }
 
-// list returns the list that the view is of.
+// list returns the registry's list that the view was made of.
 func (v *view) list() registry.View {
 	list := registry.View{Suspect: v.suspects, Stale: v.stale}
 	for _, n := range v.nodes {
@@ -126,7 +126,7 @@ func (v *view) list() registry.View {
 	return list
 }
 
-// all returns the instances that we connect to; none without a view.
+// all returns the instances that the client connects to; none if v is nil.
 func (v *view) all() iter.Seq[*member] {
 	return func(yield func(*member) bool) {
 		if v == nil {
@@ -143,14 +143,14 @@ func (v *view) all() iter.Seq[*member] {
 // member is an instance with its connections.
 type member struct {
 	peer      *tandem.Peer // of calls that wait for a connection
-	guest     atomic.Bool  // the policy does not want it, a call did
+	guest     atomic.Bool  // the policy does not want a connection to it; a call did
 	links     []link
-	one       [1]link // the memory of links, if it is one
+	one       [1]link // the memory of links, if there is one
 	breaker   *resilience.Breaker
 	throttles throttles
-	used      atomic.Bool                                    // as a guest, since the last list
+	used      atomic.Bool                                    // by a call as a guest, since the last list
 	lost      atomic.Pointer[live]                           // the last connection whose end was counted
-	slow      atomic.Int64                                   // ns; from when on calls were too slow when it was ejected; 0 if it was not for that
+	slow      atomic.Int64                                   // ns; latency from which on calls were too slow, if it was ejected for that; else 0
 	methods   atomic.Pointer[map[string]*resilience.Breaker] // replaced as a whole; nil at first
 
 	instance *tandem.Instance // of its node; guarded by the mutex of its pool
@@ -164,8 +164,8 @@ func (p *pool) init(c *Client) {
 	p.health.init(p)
 }
 
-// update takes in a new list: new instances are connected to, others kept,
-// vanished ones left once their calls are done.
+// update applies a new list: it connects to new instances, and closes the links to those that
+// have left, whose calls in flight go on.
 func (p *pool) update(v registry.View) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -224,7 +224,8 @@ func (m *member) leave() {
 	}
 }
 
-// endpoint chooses the first that we have a transport and the protocol for.
+// endpoint returns the first endpoint whose transport and protocol the client has; else the
+// first.
 func (p *pool) endpoint(in *tandem.Instance) tandem.Endpoint {
 	for _, ep := range in.Endpoints {
 		if _, known := p.client.opts.protocol(ep); known && p.client.opts.transports[ep.Transport] != nil {
@@ -234,7 +235,7 @@ func (p *pool) endpoint(in *tandem.Instance) tandem.Endpoint {
 	return in.Endpoints[0]
 }
 
-// publish makes the list, with its members by ID, the one that calls see.
+// publish makes the list visible to calls, with its members by ID.
 func (p *pool) publish(list registry.View, members map[string]*member) {
 	v := &view{suspects: list.Suspect, stale: list.Stale}
 	v.nodes, v.picker = p.table.Current()
@@ -260,7 +261,7 @@ func (p *pool) openFirst() {
 	}
 }
 
-// steer has the client go by other rules. What is known of the instances stays.
+// steer switches the client to other rules. The statistics of the instances are kept.
 func (p *pool) steer(r *rules.Rules) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -284,7 +285,7 @@ func (p *pool) steer(r *rules.Rules) {
 	}
 }
 
-// giveUp says that there will be no list.
+// giveUp records that no list will come.
 func (p *pool) giveUp(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -294,7 +295,7 @@ func (p *pool) giveUp(err error) {
 	}
 }
 
-// alive tells the keeper whether a suspect still answers.
+// alive tells the registry's keeper whether a suspect still answers.
 func (p *pool) alive(id string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -353,18 +354,18 @@ func (p *pool) close() {
 	}
 }
 
-// attempt is a call on its way to an instance.
+// attempt is one attempt of a call: its connection, and where its result is recorded.
 type attempt struct {
 	conn   *live
 	member *member
-	stats  *balance.Stats  // nil if nobody chooses by how the instances do
-	began  time.Duration   // by balance.Now; 0 if nobody wants to know
-	report func(wire.Load) // wants what the answer says about the server's load; nil if nobody does
+	stats  *balance.Stats  // nil if no choice depends on it
+	began  time.Duration   // by balance.Now; 0 if latencies are not needed
+	report func(wire.Load) // records the load report of the response; nil if it is not needed
 }
 
 // attempt is the innermost Func: it picks an instance and makes the call on one of its
-// connections. What it needs to choose is off the stack while it waits: the collector
-// looks at each waiting caller's frames.
+// connections. The choice is made in functions of its own, so that their frames are not on the
+// stack while the call waits: the garbage collector scans the stack of each waiting caller.
 func (p *pool) attempt(ctx context.Context, call *tandem.Call) error {
 	v, err := p.current(ctx, call)
 	if err != nil {
@@ -394,11 +395,12 @@ func (p *pool) attempt(ctx context.Context, call *tandem.Call) error {
 	return err
 }
 
-// parting is how long an attempt that found its connection gone waits until the link knows.
+// parting is how long an attempt that found its connection gone waits until the link has
+// noticed.
 const parting = 100 * time.Millisecond
 
-// part waits until a connection that takes no more calls is not its link's any more: the
-// link may not have heard of it, and the next attempt would come to the same one.
+// part waits until the link has given up a connection that takes no more calls: otherwise the
+// next attempt could get the same one.
 func (p *pool) part(ctx context.Context, conn *live, err error) {
 	if !errors.Is(err, session.ErrDraining) {
 		return
@@ -413,7 +415,7 @@ func (p *pool) part(ctx context.Context, conn *live, err error) {
 	}
 }
 
-// current returns what the registry listed last; the first list is waited for.
+// current returns the current view. It waits for the first list.
 func (p *pool) current(ctx context.Context, call *tandem.Call) (*view, error) {
 	if v := p.view.Load(); v != nil {
 		return v, nil
@@ -424,8 +426,8 @@ func (p *pool) current(ctx context.Context, call *tandem.Call) (*view, error) {
 	return p.view.Load(), nil
 }
 
-// start chooses where the call goes. If it fails, mayWait says whether a connection may
-// mend that.
+// start chooses an instance and its connection. If it fails, mayWait says whether the call may
+// wait for a connection and choose again.
 func (p *pool) start(ctx context.Context, v *view, call *tandem.Call) (a attempt, mayWait bool, err error) {
 	if p.closed.Load() {
 		return attempt{}, false, unavailable("%v", errClosed)
@@ -472,8 +474,8 @@ func (p *pool) start(ctx context.Context, v *view, call *tandem.Call) (a attempt
 	return a, false, nil
 }
 
-// instead returns another instance that is connected, if n, which is not, was chosen:
-// those that are connected are chosen first, so n has gone since.
+// instead returns another instance, which is connected, in place of n, which is not; nil if
+// there is none. Connected instances are chosen first, so n has lost its connection since.
 func (p *pool) instead(v *view, n *balance.Node, call *tandem.Call) *balance.Node {
 	if n == v.sole || call.Pin != "" {
 		return nil
@@ -487,14 +489,14 @@ func (p *pool) instead(v *view, n *balance.Node, call *tandem.Call) *balance.Nod
 	return other
 }
 
-// reporter keeps what an answer says about the server's load.
+// reporter returns a function that records load reports in stats.
 func reporter(stats *balance.Stats) func(wire.Load) {
 	return func(l wire.Load) {
 		stats.Report(balance.Load{InFlight: int(l.InFlight), Queued: int(l.Queued), Utilization: int(l.Utilization)})
 	}
 }
 
-// end keeps the instance's statistics.
+// end records how an attempt ended in the instance's statistics and breakers.
 func (p *pool) end(ctx context.Context, call *tandem.Call, a attempt, err error) {
 	switch {
 	case call.Kind == tandem.Streaming && err == nil:
@@ -507,8 +509,8 @@ func (p *pool) end(ctx context.Context, call *tandem.Call, a attempt, err error)
 	}
 }
 
-// note keeps how an attempt went; timed is when it began if its latency counts. The
-// end of a connection is one failure, however many calls it takes with it.
+// note records how an attempt ended; timed is when it began if its latency counts, else 0. The
+// end of a connection counts as one failure, however many calls fail with it.
 func (p *pool) note(call *tandem.Call, a attempt, timed time.Duration, err error) {
 	if err != nil && a.conn.Err() != nil && a.member.lost.Swap(a.conn) == a.conn {
 		a.stats.Done(0, false)
@@ -523,8 +525,8 @@ func (p *pool) note(call *tandem.Call, a attempt, timed time.Duration, err error
 	p.health.done(a.member, call, a.began, err)
 }
 
-// link returns one of the connections: one whose peer answers if there is one, else
-// one that is live.
+// link returns one of the links: one whose server answers if there is one, else one that is
+// connected.
 func (m *member) link() *link {
 	if len(m.links) == 1 {
 		return &m.links[0]
@@ -543,8 +545,8 @@ func (m *member) link() *link {
 	return second
 }
 
-// pick asks the policy for an instance, and the breakers of that one. A breaker
-// that lets single calls through may just have let one through; then it asks again.
+// pick returns the instance that the policy picks, if its breakers admit the call. A half-open
+// breaker may just have let another call through; then it picks again.
 func (p *pool) pick(v *view, call *tandem.Call) (*balance.Node, *member) {
 	n := p.best(v, call)
 	if n == nil {
@@ -556,7 +558,7 @@ func (p *pool) pick(v *view, call *tandem.Call) (*balance.Node, *member) {
 	return p.pickAgain(v, call, n)
 }
 
-// pickAgain asks for another when the breakers of n have refused the call.
+// pickAgain picks another instance after the breakers of n have refused the call.
 func (p *pool) pickAgain(v *view, call *tandem.Call, n *balance.Node) (*balance.Node, *member) {
 	for range 3 {
 		other := v.picker.Pick(call, func(o *balance.Node) bool {
@@ -589,7 +591,7 @@ func (p *pool) best(v *view, call *tandem.Call) *balance.Node {
 		}
 	}
 	if n := v.named(call.Pin); n != nil && allowed(call, n) {
-		return n // it is not chosen: the policy has no say in it, and its turns are for those who have a choice
+		return n // the policy is not asked: its turns are for calls that have a choice
 	}
 	for _, good := range []func(*balance.Node) bool{
 		p.isUsable, p.isWell, p.isConnecting, p.isLive, func(*balance.Node) bool { return true },
@@ -611,9 +613,9 @@ func allowed(call *tandem.Call, n *balance.Node) bool {
 	return (call.Pin == "" || call.Pin == id) && !slices.Contains(call.Exclude, id)
 }
 
-// isUsable reports whether an instance is connected and answers, and its breaker lets
-// calls through. A suspect is not, however many are left out: a call that is sent to one
-// waits, which helps no other.
+// isUsable reports whether an instance is connected and answers, and its breaker lets calls
+// through. A suspect is not usable, however many instances are left out: a call that is sent to
+// it only waits.
 func (p *pool) isUsable(n *balance.Node) bool {
 	v := p.view.Load()
 	m := v.member(n)
@@ -625,8 +627,8 @@ func (p *pool) isLive(n *balance.Node) bool {
 	return m != nil && m.live()
 }
 
-// isConnecting reports whether an instance may soon be connected. A suspect
-// must be already.
+// isConnecting reports whether an instance may soon be connected. Calls do not wait for a
+// connection to a suspect.
 func (p *pool) isConnecting(n *balance.Node) bool {
 	v := p.view.Load()
 	m := v.member(n)

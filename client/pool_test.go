@@ -17,7 +17,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// at is the instance at an address of the network "mem", which is its ID too.
+// at is the instance at an address of the network "mem"; its ID is the address.
 func at(address string) tandem.Instance {
 	return tandem.Instance{ID: address, Endpoints: []tandem.Endpoint{{Transport: "mem", Address: address}}}
 }
@@ -31,7 +31,7 @@ func list(t *testing.T, m *registry.Memory, address string) registry.Registratio
 	return r
 }
 
-// All connections to an instance are used, about equally.
+// All connections to an instance are used about equally.
 func TestAllConnectionsAreUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -63,7 +63,7 @@ func TestAllConnectionsAreUsed(t *testing.T) {
 	})
 }
 
-// slowDial is a network on which dialing one address takes until it is given up.
+// slowDial is a network on which dialing one address takes until it is cancelled.
 type slowDial struct {
 	tandem.Transport
 	slow    string
@@ -79,8 +79,8 @@ func (s slowDial) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return nil, ctx.Err()
 }
 
-// within fails the test when f takes long. A wait for a mutex is none that a
-// time bubble would notice, so this is real time.
+// within fails the test if f takes long. It uses real time, as waiting for a mutex does not
+// block durably in a synctest bubble.
 func within(t *testing.T, what string, f func() error) {
 	t.Helper()
 	done := make(chan error, 1)
@@ -95,7 +95,7 @@ func within(t *testing.T, what string, f func() error) {
 	}
 }
 
-// While one instance is being dialed everything else goes on.
+// While one instance is being dialed everything else continues.
 func TestNothingWaitsForADial(t *testing.T) {
 	mem := transport.NewMemory()
 	serveOn(t, mem, "a", methods)
@@ -129,7 +129,7 @@ func TestNothingWaitsForADial(t *testing.T) {
 	within(t, "Close", c.Close)
 }
 
-// script is a registry that delivers what it is told.
+// script is a registry that delivers the snapshots of a test.
 type script chan registry.Snapshot
 
 func (s script) Watch(ctx context.Context, _ registry.Target, update func(registry.Snapshot)) error {
@@ -143,8 +143,7 @@ func (s script) Watch(ctx context.Context, _ registry.Target, update func(regist
 	}
 }
 
-// A registry that loses its data and then itself does not take along the
-// instances that answer.
+// When a registry loses its data and then ends, calls still go to the instances that answer.
 func TestCallsOutliveTheRegistry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem, members := transport.NewMemory(), make(script)
@@ -166,7 +165,7 @@ func TestCallsOutliveTheRegistry(t *testing.T) {
 	})
 }
 
-// noted is a policy that remembers the nodes of the last list.
+// noted is a policy that records the nodes of the last list.
 type noted struct {
 	balance.Policy
 	nodes *sync.Map // by instance ID
@@ -186,7 +185,7 @@ func (n noted) stats(id string) *balance.Stats {
 	return s
 }
 
-// What is known of an instance is still known when it comes back.
+// The statistics of an instance are kept when it comes back.
 func TestInstanceReturnsWithItsStatistics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem, members := transport.NewMemory(), registry.NewMemory()

@@ -9,22 +9,21 @@ import (
 const (
 	leastHealthCheck = 100 * time.Millisecond
 	leastPingTimeout = 1400 * time.Millisecond
-	mostPings        = 16                     // unanswered ones; a server that wakes up must not take them for a flood
-	tripsAPing       = 4                      // round trips, which may take longer
-	silencesToRetire = 3                      // for which a connection with calls outstanding may be silent
+	mostPings        = 16                     // without an answer; more would be a flood to a server that wakes up
+	tripsAPing       = 4                      // round trips that a ping may take, if that is longer than leastPingTimeout
+	silencesToRetire = 3                      // times the time of WithSilence, for a connection with calls outstanding
 	leastSilence     = 2 * time.Second        // of WithSilence
-	roundsAnInterval = 16                     // at most: connections are looked after together
-	lateRound        = 500 * time.Millisecond // a round this late says that we slept
+	roundsAnInterval = 16                     // at most: connections are checked together
+	lateRound        = 500 * time.Millisecond // a round this late says that this process was suspended
 )
 
-// prober is the active half of a client's health: it pings those on whose
-// connections nothing has come for a while, and makes suspects of those that do not
-// answer. It is one timer for all connections of the client, which fires when one of
-// them is due.
+// prober makes a client's health checks: it pings servers on connections on which nothing has
+// come for a while, and makes suspects of those that do not answer. One timer serves all
+// connections of the client; it fires when one of them is due.
 type prober struct {
 	pool     *pool
 	interval time.Duration
-	changed  bool // in this round: there is a suspect more or less
+	changed  bool // the number of suspects changed in this round
 
 	timer *time.Timer // nil without health checks
 	due   time.Time   // when it fires
@@ -32,39 +31,39 @@ type prober struct {
 
 // probe is what the prober knows of a link.
 type probe struct {
-	conn       *live         // which all this is about
-	patience   time.Duration // of silence, before the next ping
-	unanswered int           // pings in a row
+	conn       *live         // the connection that the other fields are about
+	patience   time.Duration // silence before the first ping
+	unanswered int           // pings in a row without an answer
 	first      time.Time     // when the first of them was sent
-	asked      time.Time     // when the last was
-	verdict    time.Time     // when to judge it
+	asked      time.Time     // when the last of them was sent
+	verdict    time.Time     // when the last ping counts as unanswered
 }
 
-// begin starts the rounds, which go on until the client is closed.
+// begin starts the rounds, which run until the client is closed.
 func (p *prober) begin() {
 	c := p.pool.client
-	c.ending.Lock() // until the timer is known
+	c.ending.Lock() // until the timer is set
 	defer c.ending.Unlock()
 	p.due = time.Now().Add(p.interval / 2)
 	p.timer = time.AfterFunc(p.interval/2, func() { c.run(p.next) })
 }
 
-// end is for a client that is closed: no round is made any more.
+// end stops the rounds. The client must be closed.
 func (p *prober) end() {
 	if p.timer != nil {
 		p.timer.Stop()
 	}
 }
 
-// next makes a round.
+// next runs a round, and sets the timer for the one after it.
 func (p *prober) next() {
 	now := time.Now()
 	p.due = p.round(now, now.Sub(p.due) > lateRound)
 	p.timer.Reset(time.Until(p.due))
 }
 
-// round looks after all connections and returns when the next round is due. What
-// connects meanwhile need not be looked at for half of an interval.
+// round checks all connections and returns when the next round is due. A connection that is
+// made meanwhile needs no check for half of an interval.
 func (p *prober) round(now time.Time, late bool) (due time.Time) {
 	due = now.Add(p.interval / 2)
 	v := p.pool.view.Load()
@@ -91,8 +90,9 @@ func (p *prober) round(now time.Time, late bool) (due time.Time) {
 	return due
 }
 
-// look pings one connection if that is due, or judges that it was not answered. It
-// returns when to look again. What we did not hear while we slept ourselves says nothing.
+// look pings one connection if that is due, or makes it a suspect if a ping was not answered.
+// It returns when to look again. In a late round missing answers do not count, as this process
+// may have been suspended.
 func (p *prober) look(l *link, s *live, now time.Time, late bool) time.Time {
 	pr, heard := &l.probe, s.Heard()
 	if answers := pr.unanswered > 0 && !heard.Before(pr.first); pr.conn != s || answers {
@@ -112,7 +112,7 @@ func (p *prober) look(l *link, s *live, now time.Time, late bool) time.Time {
 		pr.first, pr.verdict = now, now.Add(timeout)
 		return pr.verdict
 	case now.Sub(pr.first) >= p.toRetire(s):
-		s.Retire() // calls that are in flight all the same have the session's own verdict
+		s.Retire() // calls still in flight are left to the session's own checks
 		return now.Add(p.interval)
 	case pr.unanswered == 1:
 		p.suspect(l, s, timeout)
@@ -129,8 +129,9 @@ func (p *prober) look(l *link, s *live, now time.Time, late bool) time.Time {
 	return pr.verdict
 }
 
-// toRetire is how long a connection may be silent before another takes its place. One
-// with calls outstanding may answer yet, and nothing says that another would.
+// toRetire returns how long a connection may be silent before it is replaced. One with calls
+// outstanding gets longer: the server may still answer them, and may not answer on another
+// connection.
 func (p *prober) toRetire(s *live) time.Duration {
 	if s.own != nil {
 		if ours, _ := s.own.Outstanding(); ours > 0 {
@@ -140,7 +141,7 @@ func (p *prober) toRetire(s *live) time.Duration {
 	return p.pool.client.opts.silence
 }
 
-// pingTimeout is how long a ping may be unanswered before its connection is suspect.
+// pingTimeout returns how long a ping may be unanswered before its connection is suspect.
 func pingTimeout(s *live) time.Duration {
 	if s.own == nil {
 		return leastPingTimeout
@@ -148,15 +149,15 @@ func pingTimeout(s *live) time.Duration {
 	return max(leastPingTimeout, tripsAPing*s.own.RTT())
 }
 
-// suspect notes that the other end of a link does not answer. The instance is a
-// suspect if that is so of all its links.
+// suspect notes that the server of a link does not answer. The instance is a suspect if that is
+// so of all its links.
 func (p *prober) suspect(l *link, s *live, timeout time.Duration) {
 	l.silent.Store(s)
 	p.changed = true
 	p.pool.client.log().Warn("connection is silent: no answer to a ping", "instance", l.id, "endpoint", l.ep, "within", timeout)
 }
 
-// trust notes that it does.
+// trust notes that the server of a link answers.
 func (p *prober) trust(l *link) {
 	if l.silent.Swap(nil) != nil {
 		p.changed = true

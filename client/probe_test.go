@@ -20,9 +20,9 @@ import (
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
-// frost is a network on which servers can be frozen: they take connections and what
-// is sent to them, and nothing comes back until they thaw. "a" stands for a server,
-// "a#1" for the first connection to it.
+// frost is a network on which servers can be frozen: they accept connections and data, and
+// nothing comes back until they thaw. "a" stands for a server, "a#1" for the first connection
+// to it.
 type frost struct {
 	tandem.Transport
 
@@ -67,7 +67,7 @@ func (f *frost) Dial(ctx context.Context, address string) (net.Conn, error) {
 	name := fmt.Sprint(address, "#", f.dials[address])
 	f.mu.Unlock()
 	client, relay := net.Pipe()
-	left := make(chan struct{}) // the client has
+	left := make(chan struct{}) // closed when the client has closed its end
 	go func() {
 		defer close(left)
 		defer server.Close()
@@ -80,7 +80,7 @@ func (f *frost) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return client, nil
 }
 
-// copy calls before for every piece.
+// copy calls before for every piece of data.
 func (f *frost) copy(to io.Writer, from io.Reader, before func()) {
 	buf := make([]byte, 32<<10)
 	for {
@@ -101,7 +101,7 @@ func (f *frost) note(address string) {
 	f.sent[address] = append(f.sent[address], time.Now())
 }
 
-// pings returns when something was sent to the servers since it was last asked.
+// pings returns when data was sent to the servers since the last call of pings.
 func (f *frost) pings() map[string][]time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -125,13 +125,13 @@ func (f *frost) wait(address string, left <-chan struct{}) {
 
 const (
 	checked   = 10 * time.Second                                     // the default interval of health checks
-	foundOut  = checked + checked/8 + 1400*time.Millisecond          // and what it promises
+	foundOut  = checked + checked/8 + 1400*time.Millisecond          // the time in which it promises to find a silent server
 	seenAgain = 1400*time.Millisecond + checked/16                   // after an answer
 	connected = 10*time.Second + 3*time.Second + 10*time.Millisecond // after the longest dial and pause
 )
 
-// inFrost runs f in virtual time with n servers that can be frozen, and a client of
-// them that takes turns and is idle.
+// inFrost runs f in virtual time with n servers that can be frozen, and an idle client of them
+// with a round robin.
 func inFrost(t *testing.T, n int, f func(t *testing.T, network *frost, cl *cluster, c *client.Client), opts ...client.Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -149,7 +149,7 @@ func known(c *client.Client) client.InstanceState {
 	return c.Describe("Test.Do").Attempts[0].Instances[0]
 }
 
-// untilKnown returns how long it took, in virtual time, until that was so.
+// untilKnown returns how long it took, in virtual time, until so was true.
 func untilKnown(t *testing.T, c *client.Client, so func(client.InstanceState) bool) time.Duration {
 	t.Helper()
 	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
@@ -174,8 +174,8 @@ func burst(t *testing.T, c *client.Client, calls int) time.Duration {
 	return time.Since(start)
 }
 
-// A server that freezes while nobody calls it is found before somebody does. It is
-// back when it answers, on the same connection.
+// A server that freezes while it gets no calls is found before the next call. It is used again
+// when it answers, on the same connection.
 func TestSilentServerIsFoundBeforeACall(t *testing.T) {
 	inFrost(t, 2, func(t *testing.T, network *frost, cl *cluster, c *client.Client) {
 		for range 20 {
@@ -206,8 +206,9 @@ func TestSilentServerIsFoundBeforeACall(t *testing.T) {
 	})
 }
 
-// A server that stays silent is connected to anew; until that succeeds it is a suspect.
-func TestSuspectIsConnectedAnew(t *testing.T) {
+// The client reconnects to a server that stays silent; until that succeeds the server is a
+// suspect.
+func TestClientReconnectsToSuspect(t *testing.T) {
 	inFrost(t, 2, func(t *testing.T, network *frost, cl *cluster, c *client.Client) {
 		network.freeze("a")
 		time.Sleep(2 * time.Minute)
@@ -228,8 +229,8 @@ func TestSuspectIsConnectedAnew(t *testing.T) {
 	})
 }
 
-// Of two connections to an instance one is dead, as when a box between has forgotten
-// it: calls take the other, and the instance is no suspect.
+// Of two connections to an instance one is dead, as when a firewall has dropped it: calls take
+// the other, and the instance is no suspect.
 func TestOneDeadConnectionIsNoSuspect(t *testing.T) {
 	log := make(records, 100)
 	inFrost(t, 1, func(t *testing.T, network *frost, _ *cluster, c *client.Client) {
@@ -252,8 +253,8 @@ func TestOneDeadConnectionIsNoSuspect(t *testing.T) {
 	}, client.WithConnections(2), client.WithLogger(slog.New(log)))
 }
 
-// However many are silent, they get no call while one answers: the panic threshold is for
-// those that fail.
+// Silent servers get no call while one answers, however many they are: the panic threshold
+// applies to those that fail.
 func TestSilentServersAndThePanicThreshold(t *testing.T) {
 	half := client.WithEjection(&client.Ejection{Outliers: resilience.OutlierConfig{MaxShare: 0.5}})
 	for name, opt := range map[string]client.Option{"half": half, "no ejection": client.WithEjection(nil)} {
@@ -272,7 +273,7 @@ func TestSilentServersAndThePanicThreshold(t *testing.T) {
 						}
 					}
 					for range 100 {
-						_ = c.Notify(t.Context(), "Test.Do", "") // nobody waits for an answer
+						_ = c.Notify(t.Context(), "Test.Do", "") // one-way: it waits for no answer
 					}
 					synctest.Wait()
 					if met := cl.total() - cl.at("d") - (4-frozen-1)*cl.at("c"); met > 0 {
@@ -284,8 +285,8 @@ func TestSilentServersAndThePanicThreshold(t *testing.T) {
 	}
 }
 
-// With nobody else there a suspect gets the call.
-func TestSuspectIsBetterThanNobody(t *testing.T) {
+// If there is no other instance, a suspect gets the call.
+func TestOnlySuspectGetsCalls(t *testing.T) {
 	inFrost(t, 1, func(t *testing.T, network *frost, cl *cluster, c *client.Client) {
 		network.freeze("a")
 		untilKnown(t, c, suspected)
@@ -296,13 +297,13 @@ func TestSuspectIsBetterThanNobody(t *testing.T) {
 	})
 }
 
-// Pings are few, and those of many connections come together.
+// There are few pings, and those of many connections are sent together.
 func TestPingsAreFewAndTogether(t *testing.T) {
 	manyCalls(t)
 	const idle = 10 * time.Minute
 	for interval, want := range map[time.Duration][2]int{checked: {60, 120}, 0: {0, 0}} {
 		inFrost(t, 26, func(t *testing.T, network *frost, _ *cluster, _ *client.Client) {
-			network.pings() // what connecting took
+			network.pings() // drops those of connecting
 			time.Sleep(idle)
 			rounds := map[time.Time]bool{}
 			pings := network.pings()
@@ -321,7 +322,7 @@ func TestPingsAreFewAndTogether(t *testing.T) {
 	}
 }
 
-// Those that a registry has lost are suspects too, and stay while they answer pings.
+// Instances that the registry has lost are suspects too, and are kept while they answer pings.
 func TestLostByTheRegistry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := newCluster(t, 4, func(_ context.Context, at string) (string, error) { return at, nil })

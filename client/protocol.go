@@ -17,39 +17,38 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// Protocol makes calls at servers that do not speak tandem's own protocol. Everything
-// else of a client is as it always is: fail modes, balancing, health, registries. One
-// value serves all connections of a client, concurrently.
+// Protocol makes calls at servers that do not speak tandem's own protocol. Fail modes,
+// balancing, health checks and registries work as usual. One value serves all connections of a
+// client, concurrently.
 type Protocol interface {
-	// Name is the protocol of endpoints, and the scheme of targets: with "rpcx",
-	// rpcx://10.0.0.7:8972 is one.
+	// Name is the protocol of endpoints, and the scheme of targets: "rpcx" for
+	// rpcx://10.0.0.7:8972.
 	Name() string
-	// Codecs are those of the messages that it can carry. The first is the one of
-	// calls that name none, of a client of this protocol's targets without [WithCodec].
+	// Codecs are the codecs whose messages it can carry. The first is the default of a client
+	// without [WithCodec] whose target is of this protocol.
 	Codecs() []tandem.Codec
 	// Connect connects to a server. It returns when calls can be made; ctx bounds
 	// that only.
 	Connect(ctx context.Context, r *Remote) (Carrier, error)
 }
 
-// Compressing is what a [Protocol] implements beside it if it can carry messages that
-// are compressed. For others a compressor is an error, of Dial or of the call.
+// Compressing is implemented by a [Protocol] that can carry compressed messages. With others a
+// compressor is an error, of Dial or of the call.
 type Compressing interface {
 	// Compresses reports whether messages may be compressed with the compressor of
 	// that name.
 	Compresses(name string) bool
 }
 
-// Bare is what a [Protocol] implements beside it if it can't carry metadata. A call at its
-// targets with the option [Metadata] then fails; what plugins and interceptors add is not
-// sent.
+// Bare is implemented by a [Protocol] that can't carry metadata. A call at its targets with the
+// option [Metadata] then fails; metadata that plugins and interceptors add is not sent.
 type Bare interface {
 	// NoMetadata does nothing.
 	NoMetadata()
 }
 
-// Streamless is what a [Protocol] implements beside it if it carries no streams. An option
-// of a client that is for streams is then an error of [Dial].
+// Streamless is implemented by a [Protocol] that carries no streams. [Dial] then fails with an
+// option that is for streams.
 type Streamless interface {
 	// NoStreams does nothing.
 	NoStreams()
@@ -58,15 +57,15 @@ type Streamless interface {
 // Carrier carries calls to one server, over one connection or several. It is safe
 // for concurrent use.
 type Carrier interface {
-	// Carry makes a unary or one-way call and puts the answer into r. For a one-way
-	// call it may return as soon as the request is to be written. It returns soon
-	// after ctx, which has the call's deadline, has ended.
+	// Carry makes a unary or one-way call and puts the response into r. For a one-way call it
+	// may return as soon as the request is to be written. It returns soon after ctx, which has
+	// the call's deadline, has ended.
 	//
-	// An error that is no [*tandem.Error] becomes one: of a context's code, or
-	// Unavailable. NotExecuted must be set if, and only if, it is certain that no
-	// handler ran: the last byte of the request has never reached the socket.
+	// An error that is no [*tandem.Error] becomes one, with the code of a context's error or
+	// Unavailable. NotExecuted must be set if, and only if, it is certain that no handler ran:
+	// the last byte of the request has never reached the socket.
 	Carry(ctx context.Context, r *Request) error
-	// Ping returns nil when the server has answered something.
+	// Ping returns nil when the server has answered, whatever the answer is.
 	Ping(ctx context.Context) error
 	// Done is closed when the connection has ended and carries no more calls, and
 	// Err then says why.
@@ -77,52 +76,52 @@ type Carrier interface {
 	Close() error
 }
 
-// StreamCarrier is what a [Carrier] implements beside it if it can carry streams, too.
+// StreamCarrier is implemented by a [Carrier] that can carry streams, too.
 type StreamCarrier interface {
-	// CarryStream opens a stream and returns when its request is on its way; that a
-	// server has accepted it is not waited for. The stream ends with ctx, which has
-	// its deadline. The request has no message. An error is as one of Carry.
+	// CarryStream opens a stream and returns when its request is on its way; it does not wait
+	// until the server has accepted it. The stream ends with ctx, which has its deadline. The
+	// request has no message. Errors are as those of Carry.
 	CarryStream(ctx context.Context, r *Request) (Messages, error)
 }
 
-// Messages is a stream that a [StreamCarrier] has opened: of messages that are encoded by
-// the codec of the call. One goroutine may send while another receives.
+// Messages is a stream that a [StreamCarrier] has opened. Its messages are encoded by the codec
+// of the call. One goroutine may send while another receives.
 type Messages interface {
-	// Send sends a message, which it must not keep. It blocks while the server does
-	// not take it, until the stream's context has ended. It returns io.EOF when the
-	// server has ended the stream: Receive then says how.
+	// Send sends a message, which it must not keep. It blocks while the server does not take
+	// it, until the stream's context has ended. It returns io.EOF when the server has ended the
+	// stream: Receive then returns how.
 	Send(message []byte) error
 	// CloseSend tells the server that no more messages come.
 	CloseSend() error
-	// Receive returns the next message, which is the caller's from then on. It
-	// returns io.EOF when the stream has ended well, and soon after the stream's
-	// context or the Carrier has ended an error as one of Carry. What has not been
+	// Receive returns the next message, which the caller owns from then on. It returns io.EOF
+	// when the stream has ended without an error. Soon after the stream's context or the
+	// Carrier has ended, it returns an error as Carry does. Messages that have not been
 	// received must not take more memory than [Remote.StreamWindow] allows.
 	Receive() (message []byte, err error)
-	// Trailer returns the answer's metadata, when Receive has returned an error.
+	// Trailer returns the response's metadata, once Receive has returned an error.
 	Trailer() tandem.Metadata
-	// Close cancels the stream unless it has ended, and releases what it holds. It is
-	// called once, when nobody receives any more.
+	// Close cancels the stream unless it has ended, and releases what it holds. It is called
+	// once, after the last Receive.
 	Close() error
 }
 
 // Remote is a server that a [Protocol] is to connect to.
 type Remote struct {
 	Endpoint   tandem.Endpoint
-	MaxMessage int // bytes of the largest answer, before and after decompression
-	// StreamWindow is how many bytes of a stream's messages the server may send
-	// ahead of who receives them.
+	MaxMessage int // bytes of the largest response, before and after decompression
+	// StreamWindow is how many bytes of a stream's messages the server may send before they are
+	// received.
 	StreamWindow int
 
 	transport tandem.Transport
 	points    *points
-	wantsTLS  atomic.Bool // the server has said so, and there is none
+	wantsTLS  atomic.Bool // the server has asked for TLS, and there is none
 	mu        sync.Mutex
 	first     net.Conn // for its addresses
 }
 
-// Dial connects to the server's endpoint by its transport, which may have TLS, and
-// shows plugins the connection. A Carrier may have several.
+// Dial connects to the server's endpoint by its transport, which may have TLS, and passes the
+// connection to the [Connected] plugins. A Carrier may have several.
 func (r *Remote) Dial(ctx context.Context) (net.Conn, error) {
 	c, err := r.transport.Dial(ctx, r.Endpoint.Address)
 	if err != nil {
@@ -142,26 +141,25 @@ func (r *Remote) Dial(ctx context.Context) (net.Conn, error) {
 
 // Request is a call that a [Carrier] makes.
 type Request struct {
-	// Call is what the call says. Its Trailer is for the Carrier to set.
+	// Call describes the call. The Carrier sets its Trailer.
 	Call *tandem.Call
 	// Message is the arguments, encoded by Call.Codec; empty if there are none. It
 	// must not be changed, or kept after Carry has returned.
 	Message []byte
-	// Several says that Message is none or several arguments: see [Request.Arguments].
+	// Several says that Message packs any number of arguments: see [Request.Arguments].
 	Several bool
 	// Compressed says that Message is compressed with Call.Compressor; see
 	// [Compressing].
 	Compressed bool
 
-	// Reply is for the answer, encoded by Call.Codec. It must not be changed any
-	// more. Empty is the zero value.
+	// Reply is the response, encoded by Call.Codec. The Carrier sets it, and must not change it
+	// afterwards. Empty means the zero value.
 	Reply []byte
 	// ReplyCompressed says that Reply is compressed, with Call.Compressor.
 	ReplyCompressed bool
 }
 
-// Arguments returns the arguments one by one, each as it is encoded. It must not be
-// compressed.
+// Arguments returns the encoded arguments one by one. Message must not be compressed.
 func (r *Request) Arguments() ([][]byte, error) {
 	if !r.Several {
 		if len(r.Message) == 0 {
@@ -201,18 +199,20 @@ func (r *Request) Argument() ([]byte, error) {
 	return list[0], nil
 }
 
-// notSent is the error for a call that was not.
+// notSent returns the error of a call that was not sent.
 func notSent(code tandem.Code, format string, args ...any) error {
 	return &tandem.Error{Code: code, NotExecuted: true, Message: fmt.Sprintf(format, args...)}
 }
 
-// WithProtocols adds protocols of servers that do not speak tandem's own. The name of
-// each becomes a scheme of targets, name://host:port with all that a target static://
-// can say, and instances from registries may have endpoints of it. Calls at such a target
-// are in the protocol's own codec unless [WithCodec] names another that it carries. Calls are
-// encoded before an instance is chosen, so servers of different protocols behind one target
-// need a codec that all of them know: WithCodec, or the first protocol's first. Streams are for protocols whose carriers are a
-// [StreamCarrier], calls back from servers for tandem's own.
+// WithProtocols adds protocols of servers that do not speak tandem's own. The name of each
+// becomes a scheme of targets, name://host:port with all that a target static:// can say, and
+// instances from registries may have endpoints of it. Calls at such a target use the protocol's
+// first codec unless [WithCodec] names another that it carries. Arguments are encoded before an
+// instance is chosen, so servers of different protocols behind one target need a codec that all
+// of them know: that of WithCodec, or the first protocol's first.
+//
+// Streams need a protocol whose carriers are a [StreamCarrier]. Servers can call clients over
+// tandem's own protocol only.
 func WithProtocols(protocols ...Protocol) Option {
 	return func(o *options) {
 		for _, p := range protocols {
@@ -223,7 +223,7 @@ func WithProtocols(protocols ...Protocol) Option {
 	}
 }
 
-// beginProtocols adds what the protocols bring to the options.
+// beginProtocols adds the resolvers and codecs of the protocols to the options.
 func (o *options) beginProtocols() error {
 	if len(o.protocols) > 0 {
 		o.byProtocol = make(map[string]Protocol, len(o.protocols))
@@ -234,7 +234,7 @@ func (o *options) beginProtocols() error {
 			return fmt.Errorf("two protocols are named %q: give WithProtocols each once", name)
 		}
 		if o.transports[name] != nil {
-			return fmt.Errorf("a protocol and a transport are named %q, so a target %s:// is either's: give WithTransport another name", name, name)
+			return fmt.Errorf("a protocol and a transport are both named %q, so the target %s:// is ambiguous: give WithTransport another name", name, name)
 		}
 		o.byProtocol[name] = p
 		if o.resolvers[name] == nil {
@@ -298,7 +298,8 @@ func knows(codecs []tandem.Codec, name string) bool {
 	return false
 }
 
-// protocol returns who speaks an endpoint's protocol: nil for tandem's own.
+// protocol returns the Protocol of an endpoint: nil for tandem's own. known is false if the
+// client does not have it.
 func (o *options) protocol(ep tandem.Endpoint) (p Protocol, known bool) {
 	if ep.Protocol == "" || ep.Protocol == ownProtocol {
 		return nil, true
@@ -344,8 +345,8 @@ func (p listed) List(t registry.Target) ([]tandem.Instance, error) {
 	return registry.Static().List(t)
 }
 
-// carriable reports whether a protocol carries messages of a codec, or says what it
-// carries instead.
+// carriable returns an error, which names the codecs that p carries, if that codec is not one
+// of them.
 func carriable(p Protocol, codec string) error {
 	codecs := p.Codecs()
 	if knows(codecs, codec) {

@@ -14,8 +14,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// Clients wait as long as the server asks, if there is the time, and stop when
-// it says so.
+// Clients wait as long as the server asks, if there is time, and stop when the server says so.
 func TestPushback(t *testing.T) {
 	for name, mode := range map[string]tandem.FailMode{"failover": client.Failover, "failtry": client.Failtry, "backup": client.Backup} {
 		for _, c := range []struct {
@@ -26,8 +25,8 @@ func TestPushback(t *testing.T) {
 		}{
 			{0, 3, 0, ""},
 			{300 * time.Millisecond, 3, 600 * time.Millisecond, ""},
-			{800 * time.Millisecond, 2, 800 * time.Millisecond, "not the time to wait"},
-			{2 * time.Second, 1, 0, "not the time to wait"},
+			{800 * time.Millisecond, 2, 800 * time.Millisecond, "to wait longer than the deadline"},
+			{2 * time.Second, 1, 0, "to wait longer than the deadline"},
 			{tandem.DoNotRetry, 1, 0, ""},
 		} {
 			synctest.Test(t, func(t *testing.T) {
@@ -50,7 +49,7 @@ func TestPushback(t *testing.T) {
 	}
 }
 
-// A caller that leaves does not wait.
+// The wait ends when the caller cancels.
 func TestPushbackEndsWithTheCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := newCluster(t, 1, func(context.Context, string) (string, error) {
@@ -66,9 +65,9 @@ func TestPushbackEndsWithTheCaller(t *testing.T) {
 	})
 }
 
-// A server that refuses for its limit says when the calls that it has should be
-// done, as soon as it knows how long they take.
-func TestLimitAdvises(t *testing.T) {
+// A server that refuses for its limit says when its running calls should have ended, once it
+// knows how long they take.
+func TestLimitSetsRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var took atomic.Int64
 		cl := newCluster(t, 1, func(_ context.Context, at string) (string, error) {

@@ -22,14 +22,14 @@ const defaultWait = 3 * time.Second
 const promptly = 500 * time.Millisecond
 
 // WithWait sets how long calls wait for a ready connection while no instance has one and
-// connecting fails, counted from the moment the last connection was lost, or from Dial: 3 s
-// by default; 0 means that they fail at once. So a restart of the only server, or a
-// registry that answers late, costs a call time and not its result. Whatever WithWait says,
-// a call waits while an instance is being connected, and for the first list of instances.
+// connecting fails, counted from the moment the last connection was lost, or from Dial: 3 s by
+// default; 0 means that they fail at once. So a restart of the only server, or a registry that
+// answers late, delays calls and does not fail them. Whatever WithWait says, a call waits while
+// an instance is being connected, and for the first list of instances.
 //
-// A call waits no longer than its deadline, and not while another instance can take it. At
-// most 10,000 calls of a client, with 64 MiB of encoded arguments, wait at a time; further
-// ones fail as Unavailable.
+// A call waits no longer than its deadline, and not while another instance can take it. At most
+// 10,000 calls of a client, with 64 MiB of encoded arguments, wait at a time; further ones fail
+// as Unavailable.
 func WithWait(d time.Duration) Option {
 	return func(o *options) {
 		o.want(d >= 0, "WithWait", d, "0 or more")
@@ -94,8 +94,8 @@ func (r *readiness) leftLocked(wait time.Duration, now time.Time) time.Duration 
 	return max(0, r.lost.Add(wait).Sub(now))
 }
 
-// enter counts a call, with so many bytes of arguments, among those that wait, or returns
-// the error of one that is too many. A call that has entered must part.
+// enter counts a call, with so many bytes of arguments, among those that wait. It returns an
+// error if there are too many. A call that has entered must part.
 func (r *readiness) enter(size int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,7 +104,7 @@ func (r *readiness) enter(size int) error {
 
 func (r *readiness) enterLocked(size int) error {
 	if r.calls >= maxWaiting || r.bytes+size > maxWaitingBytes {
-		return unavailable("%d calls with %d bytes of arguments wait for a connection already, which is the most (WithWait)", r.calls, r.bytes)
+		return unavailable("too many calls wait for a connection: %d, with %d bytes of arguments (see WithWait)", r.calls, r.bytes)
 	}
 	r.calls++
 	r.bytes += size
@@ -152,8 +152,8 @@ func (p *pool) begin(ctx context.Context, v *view, call *tandem.Call) (attempt, 
 }
 
 // await waits until an instance is connected, or the time to wait is over, whichever comes
-// first: the call then chooses again. It returns the error of a call that must not wait,
-// or no longer, which tells the cause.
+// first: the call then chooses again. It returns cause if the call must not wait, or not any
+// more, and an error that names cause if the call's context ends.
 func (p *pool) await(ctx context.Context, call *tandem.Call, cause error) error {
 	size := sizeOf(call)
 	changed, left, err := p.ready.join(p.client.opts.wait, size)
@@ -214,8 +214,8 @@ func (p *pool) connected() bool {
 	return false
 }
 
-// disconnected is told that there is no connection where one is wanted. If there is none
-// at all, the list may be old: the one that made it is asked to look.
+// disconnected is called when a link has lost its connection or could not connect. If no
+// instance is connected the list may be old: the registry's keeper is asked to look.
 func (p *pool) disconnected() {
 	if p.connected() {
 		return
@@ -226,9 +226,9 @@ func (p *pool) disconnected() {
 	}
 }
 
-// reconnected is told that there is a connection.
+// reconnected is called when a link has connected.
 func (p *pool) reconnected() {
-	p.mu.Lock() // so that none who looked before it came notes a loss after
+	p.mu.Lock() // so that a concurrent connected, which has seen no connection, does not note a loss afterwards
 	defer p.mu.Unlock()
 	p.ready.regain()
 }

@@ -49,7 +49,7 @@ func TestRestartCostsNoCall(t *testing.T) {
 	}
 }
 
-// Calls wait as long as WithWait says from the loss on; those that come later fail at once.
+// Calls wait for the time of WithWait after the loss; later ones fail at once.
 func TestWaitCountsFromTheLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := transport.NewMemory()
@@ -72,8 +72,8 @@ func TestWaitCountsFromTheLoss(t *testing.T) {
 	})
 }
 
-// A client without WithWait's time fails at once, and a deadline ends a wait with an error
-// that names the cause.
+// Without time to wait a call fails at once, and a deadline ends a wait with an error that
+// names the cause.
 func TestWaitIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := transport.NewMemory()
@@ -99,7 +99,7 @@ func TestWaitIsBounded(t *testing.T) {
 }
 
 // At most 10,000 calls wait; one more is refused. Close ends them all.
-func TestTooManyWait(t *testing.T) {
+func TestTooManyWaitingCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := transport.NewMemory()
 		c := dial(t, "mem://a", client.WithTransport("mem", mem), client.WithWait(time.Minute), client.WithTimeout(time.Minute))
@@ -129,8 +129,8 @@ func (silentRegistry) Watch(ctx context.Context, _ registry.Target, _ func(regis
 	return ctx.Err()
 }
 
-// The bounds hold however a call waits: for the first list of a registry that says
-// nothing, and for a connection that is being made.
+// The bounds apply to every wait: for the first list of a registry that does not answer, and
+// for a connection that is being made.
 func TestEveryWaitIsBounded(t *testing.T) {
 	for name, opts := range map[string][]client.Option{
 		"for the first list":               {client.WithResolver("mem", silentRegistry{})},
@@ -160,7 +160,7 @@ func TestEveryWaitIsBounded(t *testing.T) {
 }
 
 // At most 64 MiB of arguments wait.
-func TestTooLargeWait(t *testing.T) {
+func TestTooManyWaitingBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := transport.NewMemory()
 		c := dial(t, "mem://a", client.WithTransport("mem", mem))
@@ -172,20 +172,20 @@ func TestTooLargeWait(t *testing.T) {
 				err := c.Call(t.Context(), "Test.Echo", make([]byte, 4<<20-64), nil, client.Codec("raw"))
 				mu.Lock()
 				defer mu.Unlock()
-				if strings.Contains(err.Error(), "wait for a connection already") {
+				if strings.Contains(err.Error(), "too many calls wait for a connection") {
 					refused++
 				}
 			})
 		}
 		calls.Wait()
-		if refused < 4 || refused > 8 { // buffers are larger than what is in them, by no more than a quarter
+		if refused < 4 || refused > 8 { // buffers are up to a quarter larger than their content
 			t.Errorf("%d of 20 calls with 4 MiB were refused", refused)
 		}
 	})
 }
 
-// A client that begins while its registry is away waits for the first list, also after the
-// registry has said that it can't be read.
+// A client that starts while its registry is away waits for the first list, also after the
+// registry has reported that it can't be read.
 func TestRegistryThatAnswersLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem, list := transport.NewMemory(), registry.NewMemory()
@@ -207,7 +207,7 @@ func TestRegistryThatAnswersLate(t *testing.T) {
 	})
 }
 
-// A registry that stays away is the error's cause, once the time to wait is over.
+// If a registry stays away it is the error's cause, once the time to wait is over.
 func TestRegistryThatStaysAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		list := registry.NewMemory()
@@ -222,8 +222,7 @@ func TestRegistryThatStaysAway(t *testing.T) {
 	})
 }
 
-// far is a transport whose connections take six seconds to make, as two round trips of
-// three seconds do.
+// far is a transport whose connections take six seconds, like two round trips of three seconds.
 type far struct{ tandem.Transport }
 
 func (f far) Dial(ctx context.Context, address string) (net.Conn, error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
-// stale refuses the answers of the first instance.
+// stale refuses the responses of the first instance.
 type stale struct{}
 
 func (stale) AfterResponseHeader(_ context.Context, call *tandem.Call, err error) error {
@@ -31,7 +31,8 @@ func (s stale) intercept(next tandem.Func) tandem.Func {
 	}
 }
 
-// An answer that somebody between has refused is none: that of another attempt counts.
+// A response that a plugin or an interceptor has refused does not count: that of another
+// attempt does.
 func TestRefusedAnswersDoNotCount(t *testing.T) {
 	for by, refuses := range map[string]client.Option{
 		"a plugin":       client.WithPlugins(stale{}),
@@ -52,7 +53,7 @@ func TestRefusedAnswersDoNotCount(t *testing.T) {
 	}
 }
 
-// That the last attempt was not executed says nothing of those before it.
+// A call may have been executed although its last attempt was not.
 func TestAnEarlierAttemptMayHaveExecuted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var errs []error
@@ -79,7 +80,7 @@ func TestAnEarlierAttemptMayHaveExecuted(t *testing.T) {
 	})
 }
 
-// A pause that ends after the call's deadline is not waited for.
+// A pause that ends after the call's deadline is not made.
 func TestFailtryPausesWithinTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 1, sick).client(t, client.WithFailMode(client.Failtry), client.WithBackoff(10*time.Second, 10*time.Second))
@@ -105,8 +106,7 @@ func (signing) BeforeRequest(_ context.Context, call *tandem.Call) error {
 	return nil
 }
 
-// Attempts in the background pass the plugins like others, also where none went out
-// before.
+// Attempts in the background pass the plugins like others, also if no earlier attempt was sent.
 func TestFailbackPassesPlugins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		signed := make(chan string, 1)
@@ -125,7 +125,7 @@ func TestFailbackPassesPlugins(t *testing.T) {
 	})
 }
 
-// Second attempts go elsewhere, and the key stays where it is.
+// Second attempts go to another instance, and do not move the key.
 func TestSecondAttemptsLeaveKeysAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 4, well).client(t, client.WithBalancer(balance.Sticky(balance.RoundRobin())))
@@ -144,7 +144,7 @@ func TestSecondAttemptsLeaveKeysAlone(t *testing.T) {
 	})
 }
 
-// Fork goes where the method's breakers let it.
+// Fork calls only instances whose breaker for the method is closed.
 func TestForkKeepsToBreakers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := newCluster(t, 4, without("ab"))
@@ -169,7 +169,7 @@ func TestForkKeepsToBreakers(t *testing.T) {
 	})
 }
 
-// An attempt whose interceptor ends the goroutine has failed, and no more.
+// An attempt whose interceptor calls runtime.Goexit fails, and nothing else does.
 func TestAttemptThatEndsItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leaves := func(next tandem.Func) tandem.Func {

@@ -8,10 +8,11 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// retry makes attempts, each on its own copy of the call, until one succeeds,
-// an error may not be retried, or attempts, time or budget run out. Between
-// two, again prepares the next. elsewhere says that it goes to another instance: then an
-// attempt need not wait for one that is suspect.
+// retry makes attempts, each on its own copy of the call, until one succeeds, an error may not
+// be retried, or attempts, time or budget run out. Before each further attempt it calls again,
+// which prepares it, or returns false if it is not to be made. elsewhere says that further
+// attempts go to other instances: then an attempt need not wait for an instance that is
+// suspect.
 func (c *Client) retry(next tandem.Func, elsewhere bool, again func(ctx context.Context, call *tandem.Call, failures int) bool) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
 		for failures, ran := 0, false; ; failures++ {
@@ -50,8 +51,8 @@ func (c *Client) retry(next tandem.Func, elsewhere bool, again func(ctx context.
 	}
 }
 
-// letMove says whether an attempt may be given up while its instance is suspect: if
-// another would follow.
+// letMove tells the call whether its next attempt may be given up while its instance is
+// suspect: only if another attempt would follow.
 func (c *Client) letMove(ctx context.Context, call *tandem.Call, failures int) {
 	o, ok := outgoing(call)
 	switch {
@@ -63,8 +64,8 @@ func (c *Client) letMove(ctx context.Context, call *tandem.Call, failures int) {
 	}
 }
 
-// noting returns the error of a call's last attempt as that of the call, of which some
-// attempt may have been executed.
+// noting returns err, the error of the last attempt, as the error of the call. ran says that an
+// attempt may have been executed: then NotExecuted is false.
 func noting(err error, ran bool) error {
 	e := tandem.AsError(err)
 	if !ran || !e.NotExecuted {
@@ -75,8 +76,8 @@ func noting(err error, ran bool) error {
 	return &of
 }
 
-// pay takes the next attempt from the budget. It returns the error that the
-// call ends with when there is to be none.
+// pay takes the next attempt from the budget. If that attempt may not be made, it returns the
+// error that the call ends with.
 func (c *Client) pay(call *tandem.Call, err error, failures int) error {
 	retries := c.ruleOf(call).Retries
 	switch pause := pushback(err); {
@@ -84,27 +85,26 @@ func (c *Client) pay(call *tandem.Call, err error, failures int) error {
 		return err
 	case failures >= retries:
 		return unmended(err, "")
-	case moved(err): // which is paid
+	case moved(err): // move has taken it from the budget
 	case pause > 0 && !hasTime(call, pause):
-		return unmended(err, "; not tried again: there is not the time to wait as long as the server asks")
+		return unmended(err, "; not tried again: the server asks to wait longer than the deadline allows")
 	case !c.budget.Take(time.Now()):
 		return unmended(err, "; not tried again: the retry budget is spent")
 	}
 	return nil
 }
 
-// unmended marks an error that this client's attempts could not mend. Whoever
-// serves a call by means of this one hands the mark on, and then nobody further
-// up tries again what has been tried here: of a chain of services one retries,
-// the last that can.
+// unmended marks an error with DoNotRetry, as this client's attempts have failed. A handler
+// that returns the error passes the mark on to its caller, which then does not retry either: in
+// a chain of services only the last one that can retries.
 func unmended(err error, why string) error {
 	e := tandem.AsError(err).WithRetryAfter(tandem.DoNotRetry)
 	e.Message += why
 	return e
 }
 
-// servesRetry reports whether the call is made by a handler whose own call is a
-// retry: then it is up to its caller to make more of them.
+// servesRetry reports whether the call is made by a handler whose own call is a retry: then it
+// is up to that handler's caller to make more of them.
 func servesRetry(ctx context.Context) bool {
 	served := tandem.FromContext(ctx)
 	return served != nil && served.Attempt > 0
@@ -125,7 +125,7 @@ func retryable(call *tandem.Call, err error) bool {
 	return false
 }
 
-// hasTime reports whether the call has more time than that.
+// hasTime reports whether the call has more time left than pause.
 func hasTime(call *tandem.Call, pause time.Duration) bool {
 	return call.Deadline.IsZero() || time.Until(call.Deadline) > pause
 }

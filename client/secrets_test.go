@@ -10,7 +10,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// Neither an error of a client nor what it tells of itself has a secret of its target.
+// Neither errors nor explanations of a client contain secrets of its target.
 func TestTargetsHideSecrets(t *testing.T) {
 	for _, scheme := range []string{"tcp", "mem", "static", "dns", "file", "etcd", "redis", "grpc", "tls"} {
 		registrytest.HidesSecrets(t, scheme, func(target string) error {

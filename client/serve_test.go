@@ -32,7 +32,7 @@ func (*Arith) Divide(a, b int) (quo, rem int, err error) {
 	return a / b, a % b, nil
 }
 
-// methods registers what most tests call.
+// methods registers the methods that most tests call.
 func methods(srv *server.Server) error {
 	return errors.Join(
 		srv.Register(new(Arith)),

@@ -14,19 +14,19 @@ type ServiceOption = dispatch.Option
 // SkipUnsuitable leaves out the methods of a service that can't be served.
 func SkipUnsuitable() ServiceOption { return dispatch.WithSkipUnsuitable() }
 
-// WithServingPlugins adds plugins to what servers call on this client: the methods of
-// [WithService] and [WithFunc], and those that do not exist. They are plugins of servers,
-// as package server's WithPlugins documents them; those of plugin/auth, accesslog and
-// ratelimit serve here as there. Asked are the points of calls, from BeforeRequestHeader
-// to AfterResponse, ForMethod and Panicked; the points of connections and of
-// registration are not. The Call's Peer is the server.
+// WithServingPlugins adds plugins for calls that servers make on this client: to the methods of
+// [WithService] and [WithFunc], and to methods that do not exist. They are plugins of servers,
+// as package server's WithPlugins documents them; those of plugin/auth, accesslog and ratelimit
+// work here as there. The points of calls, from BeforeRequestHeader to AfterResponse, ForMethod
+// and Panicked are called; the points of connections and of registration are not. The Call's
+// Peer is the server.
 //
 // A value that has none of these makes Dial fail.
 func WithServingPlugins(plugins ...any) Option {
 	return func(o *options) { o.servingPlugins = append(o.servingPlugins, plugins...) }
 }
 
-// serving is what is round the methods that a client serves.
+// serving holds the plugins and the limit of the methods that a client serves.
 type serving struct {
 	plugins    []any
 	maxMessage int
@@ -43,7 +43,7 @@ func (s *serving) check() error {
 	return nil
 }
 
-// wrap puts the plugins round a method.
+// wrap wraps a method in the plugins.
 func (s *serving) wrap(m dispatch.Method) (f tandem.Func, guarded bool) {
 	points := dispatch.PointsOf(s.plugins, m.Describe(s.maxMessage))
 	if points == nil {
@@ -52,5 +52,5 @@ func (s *serving) wrap(m dispatch.Method) (f tandem.Func, guarded bool) {
 	return points.Wrap(session.Enter(m.Func), s.onPanic), true
 }
 
-// absent stands for methods that do not exist.
+// absent returns the method that is called in place of those that do not exist.
 func (s *serving) absent() *dispatch.Method { return dispatch.Absent(s.plugins, nil, s.onPanic) }

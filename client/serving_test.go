@@ -17,7 +17,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// ledger notes how calls ended that a client served, and panics.
+// ledger records how calls ended that a client served, and panics.
 type ledger struct {
 	mu    sync.Mutex
 	lines []string
@@ -55,7 +55,7 @@ func (e tally) AfterResponse(_ context.Context, call *tandem.Call, end tandem.Ou
 	e.notef("%s %v", call.Method, end.Code())
 }
 
-// lamp is a client that serves, and the server that calls it.
+// lamp is a client that serves, and returns the server's caller for it.
 func lamp(t *testing.T, plugins ...any) tandem.Caller {
 	t.Helper()
 	srv := server.New(server.WithClients(nil), server.WithLogger(slog.New(slog.DiscardHandler)))
@@ -88,7 +88,7 @@ func lamp(t *testing.T, plugins ...any) tandem.Caller {
 	return srv.Client("lamp")
 }
 
-// What a client serves passes plugins as what a server serves.
+// Calls that a client serves pass plugins like those of a server.
 func TestServingPlugins(t *testing.T) {
 	l := &ledger{}
 	c := lamp(t, l)
@@ -137,7 +137,7 @@ func TestServingAuth(t *testing.T) {
 	}
 }
 
-// What is no plugin is refused at once.
+// Dial refuses a value that is no plugin.
 func TestServingPluginsAreChecked(t *testing.T) {
 	_, err := client.Dial("tcp://127.0.0.1:1", client.WithServingPlugins(42))
 	if err == nil || !strings.Contains(err.Error(), "int implements no point of WithServingPlugins") {

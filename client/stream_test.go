@@ -13,8 +13,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// A stream has as much time as its call or its context, whichever is less, on
-// both sides; the client's default is for other calls.
+// A stream has the deadline of its call or of its context, whichever is earlier, on both sides;
+// the client's default does not apply.
 func TestStreamTimeout(t *testing.T) {
 	for name, c := range map[string]struct {
 		ctx, option, want time.Duration // 0 for none
@@ -33,7 +33,7 @@ func TestStreamTimeout(t *testing.T) {
 }
 
 func testStreamTimeout(t *testing.T, inContext, option, want time.Duration) {
-	const held = 20 * time.Second // longer than any deadline that matters
+	const held = 20 * time.Second // longer than any deadline of the test
 	deadlines, release := make(chan time.Time, 1), make(chan struct{})
 	mem := transport.NewMemory()
 	serveOn(t, mem, "a", func(srv *server.Server) error {
@@ -85,7 +85,7 @@ func (never) Watch(ctx context.Context, _ registry.Target, _ func(registry.Snaps
 	return ctx.Err()
 }
 
-// That a stream may last does not mean that it waits for ever to begin.
+// A stream without a deadline does not wait for a connection without limit.
 func TestStreamWaitsForAConnectionNoLongerThanOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := dial(t, "never://x", client.WithResolver("never", never{}))

@@ -10,8 +10,8 @@ import (
 	"github.com/tandem-rpc/tandem/internal/session"
 )
 
-// suspicion says why it is doubtful that an instance still runs, "" if it is not. A
-// suspect gets calls if it answers; it is not waited for.
+// suspicion returns why it is doubtful that an instance still runs, "" if it is not. A suspect
+// gets calls if it is connected and answers; calls do not wait for a connection to it.
 func (p *pool) suspicion(v *view, n *balance.Node) string {
 	switch m := v.member(n); {
 	case m != nil && m.silent():
@@ -22,9 +22,9 @@ func (p *pool) suspicion(v *view, n *balance.Node) string {
 	return ""
 }
 
-// well reports whether it is connected and answers.
+// well reports whether the instance is connected and answers.
 func (m *member) well() bool {
-	for i := range m.links { // every pick comes here
+	for i := range m.links { // every pick calls well
 		if m.links[i].well() {
 			return true
 		}
@@ -32,7 +32,7 @@ func (m *member) well() bool {
 	return false
 }
 
-// silent reports whether it stopped to answer pings, and has not connected again.
+// silent reports whether the instance has stopped answering pings, and no link of it is well.
 func (m *member) silent() bool {
 	for i := range m.links {
 		if m.links[i].silent.Load() != nil {
@@ -43,7 +43,8 @@ func (m *member) silent() bool {
 }
 
 // move reports whether a call that waits at a suspect session is to be made at another
-// instance: there is one that answers and that the call may go to, and the retry budget pays.
+// instance: there is one that answers and that the call may go to, and the retry budget allows
+// it.
 func (p *pool) move(from *session.Session, call *tandem.Call) bool {
 	v := p.view.Load()
 	fits := func(n *balance.Node) bool {
@@ -61,7 +62,7 @@ func (p *pool) move(from *session.Session, call *tandem.Call) bool {
 	return slices.ContainsFunc(nodes, fits) && p.client.budget.Take(time.Now())
 }
 
-// moved reports whether an attempt was given up because move has said so.
+// moved reports whether an attempt was given up because move has returned true.
 func moved(err error) bool { return errors.Is(err, session.ErrMoved) }
 
 func (p *pool) isWell(n *balance.Node) bool {

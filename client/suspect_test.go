@@ -13,9 +13,9 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// A server that is silent for three seconds costs no call, in any fail mode, alone or
-// among others. Idempotent calls leave it under Failover and Backup, others wait for it.
-func TestPauseOfAServer(t *testing.T) {
+// A server that is silent for three seconds makes no call fail, in any fail mode, alone or
+// among others. Idempotent calls go elsewhere under Failover and Backup, others wait.
+func TestSilentServerFailsNoCall(t *testing.T) {
 	for name, row := range map[string]struct {
 		mode       tandem.FailMode
 		idempotent bool
@@ -64,7 +64,7 @@ func TestPauseOfAServer(t *testing.T) {
 	}
 }
 
-// When the retry budget is spent, calls wait where they are.
+// When the retry budget is used up, calls wait where they are.
 func TestSpentBudgetWaits(t *testing.T) {
 	inFrost(t, 2, func(t *testing.T, network *frost, cl *cluster, c *client.Client) {
 		network.freeze("a")
@@ -88,8 +88,8 @@ func TestSpentBudgetWaits(t *testing.T) {
 	}, client.WithRetryBudget(0, 0))
 }
 
-// A call whose route allows no other instance stays at a suspect: it would come back to
-// it, run twice and use up the budget.
+// A call whose route allows no other instance stays at a suspect: otherwise it would go there
+// again, run twice and use up the budget.
 func TestRouteKeepsCallsAtASuspect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := newCluster(t, 2, func(_ context.Context, at string) (string, error) { return at, nil })

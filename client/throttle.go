@@ -15,15 +15,16 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// A server that has too much to do pays for each call that it refuses. Calls of a method that
-// an instance refuses mostly are therefore refused here, as many as keep what is sent to
-// twice what the instance accepts (client-side throttling, chapter 21 of Site Reliability
-// Engineering, Beyer and others 2016). The first answer that says that no call waits at the
-// server ends it: what fades would hold back calls for seconds.
+// A server under overload spends time on each call that it refuses. Calls of a method that an
+// instance mostly refuses are therefore refused here, so many that the client sends about twice
+// what the instance accepts (client-side throttling, chapter 21 of Site Reliability
+// Engineering, Beyer and others 2016). The first response that says that no call waits at the
+// server ends it: numbers that only fade would hold back calls for seconds.
 
-// throttles are those of an instance, by method: of methods that it has refused lately.
+// throttles are the throttles of an instance, by method: for methods that it has refused
+// lately.
 type throttles struct {
-	some atomic.Bool // there are any; without, calls cost one load
+	some atomic.Bool // byMethod is not empty; if it is, a call costs one load
 
 	mu       sync.Mutex
 	byMethod map[string]*throttle
@@ -38,8 +39,8 @@ type throttle struct {
 	refused  time.Duration // when the instance last refused one
 }
 
-// Throttle are the constants by which a client holds back calls of a method that an instance
-// refuses mostly, see [WithThrottle]. Zero fields have their defaults.
+// Throttle are the constants by which a client holds back calls of a method to an instance that
+// refuses most of them; see [WithThrottle]. Zero fields have their defaults.
 type Throttle struct {
 	Sent     float64       // calls sent for each that is accepted; 2, and 1 at least
 	Accepted int           // calls that count as accepted before the first that was refused; 10
@@ -104,7 +105,7 @@ func (t *throttles) share(method string, by *Throttle) float64 {
 	return one.share(by)
 }
 
-// answered counts what became of a call that was sent. calm says that no call waits at the
+// answered counts how a call that was sent has ended. calm says that no call waits at the
 // server.
 func (t *throttles) answered(method string, err error, calm bool, by *Throttle) {
 	if by == nil {
@@ -155,7 +156,7 @@ func (t *throttle) fade(now time.Duration, by *Throttle) {
 	t.at = now
 }
 
-// invoke makes the call, and has the throttles know how it went.
+// invoke makes the call, and tells the throttles how it ended.
 func (a *attempt) invoke(ctx context.Context, made *tandem.Call, by *Throttle) (err error) {
 	throttles, calm := &a.member.throttles, false
 	report := a.report
@@ -176,7 +177,7 @@ func (a *attempt) invoke(ctx context.Context, made *tandem.Call, by *Throttle) (
 	return err
 }
 
-// isRefusal reports whether an instance has refused a call since it has too much to do.
+// isRefusal reports whether an instance has refused a call because it is overloaded.
 func isRefusal(err error) bool {
 	e := tandem.AsError(err)
 	return e.Code == tandem.ResourceExhausted && e.NotExecuted && e.RetryAfter > 0

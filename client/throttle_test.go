@@ -15,9 +15,9 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// Of a method that its only instance refuses mostly, a client sends about twice as many calls
-// as are accepted, and one a second if none is; all again when the server says that no call
-// waits; and those of another method always.
+// If a method's only instance refuses most calls, a client sends about twice as many as are
+// accepted, and one a second if none is. It sends all again when the server says that no call
+// waits. Calls of another method are not affected.
 func TestThrottle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var came, accepts atomic.Int64
@@ -107,8 +107,8 @@ func TestThrottle(t *testing.T) {
 	})
 }
 
-// The constants are options: without a throttle all calls are sent, and with another Probe and
-// another share more of them.
+// The constants are options: without a throttle all calls are sent, and another Probe and
+// another share send more of them.
 func TestThrottleConstants(t *testing.T) {
 	for name, c := range map[string]struct {
 		throttle    *client.Throttle

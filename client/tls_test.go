@@ -15,8 +15,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// With mutual TLS the handler knows who calls; whoever shows no certificate, or
-// does not trust the server, makes no call.
+// With mutual TLS the handler knows the caller; a client without a certificate, or one that
+// does not trust the server, can't make calls.
 func TestTLS(t *testing.T) {
 	serverTLS, clientTLS := testcert.Pair(t, "alice")
 	serverTLS.ClientAuth = tls.RequireAndVerifyClientCert
@@ -45,7 +45,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// WithTLS is an error where it can't be kept to, whatever comes first of it and
+// WithTLS is an error if a transport can't have TLS, in either order of WithTLS and
 // WithTransport.
 func TestTLSThatCantBe(t *testing.T) {
 	_, clientTLS := testcert.Pair(t, "alice")
@@ -72,7 +72,7 @@ func TestTLSThatCantBe(t *testing.T) {
 	}
 }
 
-// WithTLS is for all transports, also those that are given after it.
+// WithTLS applies to all transports, also to those that are given after it.
 func TestTLSOnEveryTransport(t *testing.T) {
 	serverTLS, clientTLS := testcert.Pair(t, "localhost")
 	mem := transport.NewMemory()

@@ -38,7 +38,7 @@ func trailing(srv *server.Server) error {
 		}))
 }
 
-// refuseFirst lets no first attempt through that is marked.
+// refuseFirst refuses first attempts of marked calls.
 func refuseFirst(next tandem.Func) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
 		if call.Attempt == 0 && call.Metadata.Get("refuse") != "" {
@@ -49,8 +49,8 @@ func refuseFirst(next tandem.Func) tandem.Func {
 	}
 }
 
-// notes are the trailers that functions given to OnEnd have seen, of calls and
-// of attempts. Nothing guards them: who receives a stream's end comes after.
+// notes are the trailers that functions given to OnEnd have seen, of calls and of attempts.
+// They have no lock: a receiver sees the end of a stream after those functions have run.
 type notes []string
 
 func (n *notes) take(what string) tandem.Interceptor {
@@ -67,7 +67,7 @@ func (n *notes) take(what string) tandem.Interceptor {
 	}
 }
 
-// seen is what the notes say when all have seen the trailer.
+// seen returns the notes after all functions have seen the trailer.
 func seen(trailer string) notes {
 	return notes{"call after: " + trailer, "attempt after: " + trailer, "attempt before: " + trailer, "call before: " + trailer}
 }
@@ -85,8 +85,8 @@ func failModes(t *testing.T, f func(t *testing.T, c *client.Client, n *notes)) {
 	}
 }
 
-// Whoever has received a stream to its end has the trailer, and all functions
-// given to OnEnd have run, once.
+// When a caller has received a stream to its end the trailer is set, and all functions given to
+// OnEnd have run, once.
 func TestTrailerOfStream(t *testing.T) {
 	failModes(t, func(t *testing.T, c *client.Client, n *notes) {
 		for i := range 50 {
@@ -111,7 +111,7 @@ func TestTrailerOfStream(t *testing.T) {
 	})
 }
 
-// A client stream ends with its answer.
+// A client stream ends with its response.
 func TestTrailerOfClientStream(t *testing.T) {
 	failModes(t, func(t *testing.T, c *client.Client, n *notes) {
 		for range 50 {
@@ -131,8 +131,8 @@ func TestTrailerOfClientStream(t *testing.T) {
 	})
 }
 
-// The trailer of a stream that is refused comes with the refusal, that of one
-// that opens in a further attempt is the one of that attempt.
+// The trailer of a refused stream comes with the refusal; that of a stream that a further
+// attempt opens is of that attempt.
 func TestTrailerOfRefusedStream(t *testing.T) {
 	failModes(t, func(t *testing.T, c *client.Client, n *notes) {
 		var md tandem.Metadata

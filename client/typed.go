@@ -11,7 +11,7 @@ import (
 	"github.com/tandem-rpc/tandem/internal/call"
 )
 
-// Invoke makes a unary call and returns its answer as a new Reply.
+// Invoke makes a unary call and returns its response as a new Reply.
 func Invoke[Reply any](ctx context.Context, c tandem.Caller, method string, args any, opts ...tandem.CallOption) (*Reply, error) {
 	reply := new(Reply)
 	if err := c.Call(ctx, method, args, reply, opts...); err != nil {
@@ -39,8 +39,7 @@ func Stream[Out, In any](ctx context.Context, c tandem.Caller, method string, op
 	return &tandem.Stream[In, Out]{MessageStream: s}, nil
 }
 
-// ServerStream sends one message and returns the stream of answers; range over
-// its All.
+// ServerStream sends one message and returns the stream of responses; range over its All.
 func ServerStream[Args, Item any](ctx context.Context, c tandem.Caller, method string, args *Args, opts ...tandem.CallOption) (*tandem.Stream[Item, Args], error) {
 	s, err := Stream[Args, Item](ctx, c, method, opts...)
 	if err != nil {
@@ -53,14 +52,14 @@ func ServerStream[Args, Item any](ctx context.Context, c tandem.Caller, method s
 	return s, s.CloseSend()
 }
 
-// ClientStream opens a stream of many messages to one answer: Send them, then
-// call [CloseAndRecv].
+// ClientStream opens a stream of many messages to one response: Send them, then call
+// [CloseAndRecv].
 func ClientStream[Item, Reply any](ctx context.Context, c tandem.Caller, method string, opts ...tandem.CallOption) (*tandem.Stream[Reply, Item], error) {
 	return Stream[Item, Reply](ctx, c, method, opts...)
 }
 
-// CloseAndRecv ends the sending half of a client stream, receives its answer,
-// and waits for the end of the stream: a method may fail after its answer.
+// CloseAndRecv ends the sending half of a client stream, receives the response, and waits for
+// the end of the stream: a method may fail after its response.
 func CloseAndRecv[Reply, Item any](s *tandem.Stream[Reply, Item]) (*Reply, error) {
 	if err := s.CloseSend(); err != nil {
 		return nil, err

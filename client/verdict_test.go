@@ -9,7 +9,7 @@ import (
 	"github.com/tandem-rpc/tandem/internal/session"
 )
 
-// Instances that are leaving are not members of a broadcast, unless all are.
+// Draining instances do not count in a broadcast, unless all drain.
 func TestBroadcastVerdict(t *testing.T) {
 	leaving := fmt.Errorf("%w: bye", session.ErrDraining)
 	sick := tandem.Errorf(tandem.Unavailable, "sick")
@@ -38,8 +38,8 @@ func TestBroadcastVerdict(t *testing.T) {
 	}
 }
 
-// An error of many instances names some of them.
-func TestFailuresAreNotEndless(t *testing.T) {
+// An error of many instances names only some of them.
+func TestFailuresNameAFew(t *testing.T) {
 	var f failures
 	for i := range 1000 {
 		f = append(f, result{&tandem.Call{Peer: &tandem.Peer{Instance: fmt.Sprint("i", i)}}, tandem.Errorf(tandem.Internal, "no")})

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// Documents are texts by key in a registry, and what is reported of them. Those of
-// package registry say more about it; its etcd, ZooKeeper, file and memory registries
-// have them.
+// Documents are texts by key in a registry, and the reports about them. Package registry
+// documents the methods; its etcd, ZooKeeper, file and memory registries implement them.
 type Documents interface {
 	WatchDocument(ctx context.Context, key string, update func(text []byte, err error)) error
 	PutReport(ctx context.Context, key, name string, report []byte, life time.Duration) error
 	Reports(ctx context.Context, key string) (map[string][]byte, error)
 }
 
-// FromRegistry is the policy that a registry has under a key. Clients report beside it.
+// FromRegistry returns the policy that a registry has under a key. Clients report to the same
+// registry.
 func FromRegistry(d Documents, key string) Source { return entry{d, key} }
 
 type entry struct {
@@ -47,8 +47,8 @@ func (e entry) Applied(ctx context.Context) ([]Applied, error) {
 	return readReports(reports)
 }
 
-// readReports decodes reports and sorts them by the client's name. What is no report is
-// left out, and named in the error.
+// readReports decodes reports and sorts them by the client's name. Texts that are no reports
+// are left out, and named in the error.
 func readReports(reports map[string][]byte) ([]Applied, error) {
 	list := make([]Applied, 0, len(reports))
 	var errs []error
@@ -64,8 +64,8 @@ func readReports(reports map[string][]byte) ([]Applied, error) {
 	return list, errors.Join(errs...)
 }
 
-// Decoded is a source whose documents are in another form than JSON, such as YAML.
-// Decode turns one into JSON; it must be safe for concurrent use.
+// Decoded returns a source whose documents are in another format than JSON, such as YAML.
+// decode turns a document into JSON; it must be safe for concurrent use.
 func Decoded(src Source, decode func(text []byte) (json []byte, err error)) Source {
 	d := decoded{src, decode}
 	r, takes := src.(Reporter)

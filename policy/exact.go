@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// exact refuses what encoding/json would let pass but [Schema] does not allow: names
-// that differ in case, names that occur twice, fields that are missing, null and empty
-// strings. So a policy means the same to every reader. Its errors name the field.
+// exact refuses what encoding/json accepts but [Schema] does not allow: names that differ in
+// case, names that occur twice, missing fields, null and empty strings. So all readers
+// understand a policy in the same way. Its errors name the field.
 func exact(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -23,12 +23,12 @@ func exact(text []byte) error {
 		return fmt.Errorf("policy: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("policy: something follows its end")
+		return errors.New("policy: text after the end of the document")
 	}
 	return nil
 }
 
-// exactValue reads the value of a field.
+// exactValue reads the value of a field and checks it.
 func exactValue(d *json.Decoder, t reflect.Type, field string) error {
 	token, err := d.Token()
 	if err != nil {
@@ -59,7 +59,7 @@ func exactValue(d *json.Decoder, t reflect.Type, field string) error {
 	return nil
 }
 
-// fits reports whether a field of a kind may have a value, as far as its type says.
+// fits reports whether a field of a kind may have the value, by its type.
 func fits(token json.Token, k reflect.Kind) bool {
 	if _, ok := token.(json.Number); ok {
 		return k == reflect.Int || k == reflect.Float64
@@ -67,7 +67,7 @@ func fits(token json.Token, k reflect.Kind) bool {
 	return reflect.TypeOf(token).Kind() == k
 }
 
-// exactObject reads what follows the opening brace of a struct, or of a map by name.
+// exactObject reads the rest of a struct, or of a map by name, after the opening brace.
 func exactObject(d *json.Decoder, t reflect.Type, field string) error {
 	seen := map[string]bool{}
 	for d.More() {
@@ -102,7 +102,7 @@ func exactObject(d *json.Decoder, t reflect.Type, field string) error {
 	return err
 }
 
-// fieldNamed returns the field of a struct that JSON knows by the name.
+// fieldNamed returns the field of a struct with that name in JSON.
 func fieldNamed(t reflect.Type, name string) (reflect.StructField, bool) {
 	for f := range t.Fields() {
 		if known, _, _ := strings.Cut(f.Tag.Get("json"), ","); known == name {
@@ -112,8 +112,8 @@ func fieldNamed(t reflect.Type, name string) (reflect.StructField, bool) {
 	return reflect.StructField{}, false
 }
 
-// required returns the names of the fields that must be there: those that are written
-// even when they are zero.
+// required returns the names of the fields that must be present: those that are written even if
+// they are zero.
 func required(t reflect.Type) (names []string) {
 	if t.Kind() != reflect.Struct {
 		return nil
@@ -141,7 +141,7 @@ func at(field string, err error) error {
 	return fmt.Errorf("%s: %w", field, err)
 }
 
-// kind is what a type is for people.
+// kind describes a type for people.
 func kind(t reflect.Type) string {
 	if t == reflect.TypeFor[Duration]() {
 		return `a duration such as "250ms"`

@@ -11,8 +11,7 @@
 //	  }
 //	}
 //
-// What a policy does not say is left as the client's options have it. [Schema] is its
-// JSON Schema.
+// The client's options apply where a policy says nothing. [Schema] is its JSON Schema.
 package policy
 
 import (
@@ -29,16 +28,16 @@ const MaxSize = 1 << 20
 
 // Policy is how a client treats its calls. The zero Policy changes nothing.
 type Policy struct {
-	// Version names this state of the policy for people; clients report which they
-	// have applied.
+	// Version names this state of the policy for people; clients report which version they have
+	// applied.
 	Version  string    `json:"version,omitempty"`
 	Balancer *Balancer `json:"balancer,omitempty"`
 	Ejection *Ejection `json:"ejection,omitempty"`
 	Budget   *Budget   `json:"retryBudget,omitempty"`
-	// Default is for all methods, as far as Methods says nothing else.
+	// Default applies to all methods, as far as Methods says nothing else.
 	Default Method `json:"default,omitzero"`
-	// Methods are by name, "Service.Method", or "Service.*" for all of a service. The
-	// more exact one counts, field by field.
+	// Methods are by name, "Service.Method", or "Service.*" for all methods of a service. The
+	// more specific one applies, field by field.
 	Methods map[string]Method `json:"methods,omitempty"`
 }
 
@@ -52,17 +51,16 @@ type Method struct {
 	Breaker        *Breaker `json:"breaker,omitempty"`       // of the method at each instance
 }
 
-// Balancer says how instances are chosen. The steps are taken in the order of the
-// fields.
+// Balancer says how instances are chosen. The steps apply in the order of the fields.
 type Balancer struct {
 	Route     bool     `json:"route,omitempty"`    // by the call's version, group and tags
-	Sticky    bool     `json:"sticky,omitempty"`   // stay with what was chosen first
-	Zone      string   `json:"zone,omitempty"`     // the client's own; calls stay there as far as it bears them
-	SlowStart Duration `json:"slowStart,omitzero"` // in which a new instance gets its share little by little
+	Sticky    bool     `json:"sticky,omitempty"`   // keep the first choice
+	Zone      string   `json:"zone,omitempty"`     // the client's own; calls stay there as far as its capacity allows
+	SlowStart Duration `json:"slowStart,omitzero"` // in which the share of a new instance grows
 	Pick      string   `json:"pick"`               // one of Picks
 }
 
-// Ejection says when an instance that fails or is slow is left out.
+// Ejection says when an instance that fails or is slow gets no calls.
 type Ejection struct {
 	Off           bool     `json:"off,omitempty"`
 	Window        Duration `json:"window,omitzero"`         // in which failures are counted
@@ -75,7 +73,7 @@ type Ejection struct {
 	MaxShare      float64  `json:"maxShare,omitempty"` // of the instances that may be left out at a time
 }
 
-// Breaker says when a method is not called any more at an instance.
+// Breaker says when a method is not called at an instance any more.
 type Breaker struct {
 	Off         bool     `json:"off,omitempty"`
 	Window      Duration `json:"window,omitzero"`
@@ -89,16 +87,16 @@ type Breaker struct {
 // Budget bounds all retries and hedged requests of a client together.
 type Budget struct {
 	Share     float64 `json:"share"`     // of the calls; 0.1 is 10 %
-	PerSecond int     `json:"perSecond"` // and so many besides
+	PerSecond int     `json:"perSecond"` // retries in addition
 }
 
-// Duration is a time.Duration that JSON has as a string, such as "1.5s" or "250ms".
+// Duration is a time.Duration whose JSON is a string, such as "1.5s" or "250ms".
 type Duration time.Duration
 
-// MarshalText returns the duration as [time.Duration.String] has it.
+// MarshalText returns the duration as [time.Duration.String] does.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
-// UnmarshalText parses what [time.ParseDuration] does, without a sign.
+// UnmarshalText parses a duration as [time.ParseDuration] does, without a sign.
 func (d *Duration) UnmarshalText(text []byte) error {
 	if len(text) > 0 && (text[0] == '-' || text[0] == '+') {
 		return fmt.Errorf("duration %.40q: want one without a sign, such as 1.5s", text)
@@ -121,9 +119,9 @@ func Picks() []string {
 	}
 }
 
-// Parse reads a policy from JSON. It fails for fields that do not exist, that occur
-// twice or are null, for values that can't be right, and for anything that comes after
-// it. What it takes [Schema] allows.
+// Parse reads a policy from JSON. It fails for fields that do not exist, occur twice or are
+// null, for invalid values, and for anything after the policy. It accepts only what [Schema]
+// allows.
 func Parse(text []byte) (*Policy, error) {
 	if len(text) > MaxSize {
 		return nil, fmt.Errorf("policy of %d bytes, limit %d", len(text), MaxSize)
@@ -138,7 +136,7 @@ func Parse(text []byte) (*Policy, error) {
 	return p, p.Validate()
 }
 
-// Validate returns an error that names every field that can't be right.
+// Validate returns an error that names every invalid field.
 func (p *Policy) Validate() error {
 	var c checks
 	c.addf(len(p.Version) > 128, "version: longer than 128 bytes")
@@ -174,7 +172,7 @@ func cutMethod(name string) (service, method string, ok bool) {
 	return name[:i], name[i+1:], true
 }
 
-// checks is what is wrong.
+// checks are the errors found so far.
 type checks []error
 
 func (c *checks) addf(wrong bool, format string, args ...any) {
@@ -191,7 +189,7 @@ func (c *checks) share(field string, f float64) {
 	c.addf(f < 0 || f > 1, "%s: want 0 to 1", field)
 }
 
-// limits checks what ejection and breakers have in common.
+// limits checks the common fields of ejection and breakers.
 func (c *checks) limits(field string, b Breaker) {
 	c.duration(field+".window", b.Window)
 	c.duration(field+".pause", b.Pause)
@@ -211,8 +209,8 @@ func (c *checks) method(field string, m *Method) {
 	}
 }
 
-// For returns how calls of a method are made: what the policy says of it, of its
-// service, and of all methods, in this order, field by field.
+// For returns how calls of a method are made: what the policy says for the method, for its
+// service, and for all methods, in this order, field by field.
 func (p *Policy) For(method string) Method {
 	m := p.Methods[method]
 	if service, _, ok := cutMethod(method); ok {
@@ -222,7 +220,7 @@ func (p *Policy) For(method string) Method {
 	return m
 }
 
-// inherit takes what m leaves open from n.
+// inherit sets the zero fields of m to those of n.
 func (m *Method) inherit(n Method) {
 	m.Timeout = either(m.Timeout, n.Timeout)
 	m.AttemptTimeout = either(m.AttemptTimeout, n.AttemptTimeout)

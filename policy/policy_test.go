@@ -75,7 +75,7 @@ func TestForInheritsFieldByField(t *testing.T) {
 // document is one of testdata/documents.json, which tests of policy/yaml share.
 type document struct {
 	Text  string `json:"text"`
-	Error string `json:"error"` // what the error has to say; "" for one that is taken
+	Error string `json:"error"` // part of the error; "" for a valid document
 }
 
 func documents(t testing.TB) (list []document) {
@@ -120,7 +120,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-var write = flag.Bool("write-schema", false, "write docs/policy.schema.json anew")
+var write = flag.Bool("write-schema", false, "write docs/policy.schema.json")
 
 func TestSchemaIsPublished(t *testing.T) {
 	path := filepath.Join("..", "docs", "policy.schema.json")
@@ -135,7 +135,7 @@ func TestSchemaIsPublished(t *testing.T) {
 	}
 }
 
-// next returns what a source delivers next.
+// next returns the next delivery of a source.
 func next(t *testing.T, updates <-chan string) string {
 	t.Helper()
 	select {
@@ -168,7 +168,7 @@ func TestFile(t *testing.T) {
 		{func() { put("{}") }, "{}false"},
 		{func() { put("[]") }, "[]false"},
 		{func() { os.Remove(path) }, "true"},
-		{func() { put("[]") }, "[]false"}, // the same text, but it was gone
+		{func() { put("[]") }, "[]false"}, // the same text, but the file was gone
 	} {
 		step.do()
 		if got := next(t, updates); got != step.want {
@@ -224,7 +224,7 @@ func ExampleParse() {
 	// policy: default.failMode: "hope" is none of failfast, failover, failtry, failsafe, failback, backup, broadcast, fork
 }
 
-// A policy in a file is looked at once a second. Who has applied it is said beside it.
+// A policy in a file is checked once a second. Clients report next to it.
 func ExampleFile() {
 	dir, err := os.MkdirTemp("", "policy")
 	if err != nil {
@@ -249,7 +249,8 @@ func ExampleFile() {
 	// till 7 goes by 7 <nil>
 }
 
-// Documents may be in any form that can be made JSON of; package policy/yaml has YAML.
+// Documents may be in any format that can be converted to JSON; package policy/yaml converts
+// YAML.
 func ExampleDecoded() {
 	list := registry.NewMemory()
 	list.PutDocument("/policies/shop", []byte(`timeout of all calls: 2s`))
@@ -278,7 +279,7 @@ func ExampleFromRegistry() {
 	// Output: 7 <nil>
 }
 
-// What can't be decoded is delivered as an error, and reports go through.
+// A document that can't be decoded is delivered as an error, and reports are passed on.
 func TestDecoded(t *testing.T) {
 	list := registry.NewMemory()
 	list.PutDocument("k", []byte("x"))
@@ -308,8 +309,8 @@ func (onlyReports) Report(context.Context, policy.Applied) error { return nil }
 
 type onlyWatches struct{ policy.Source }
 
-// What is no report is named, and the others are returned.
-func TestReportsOfStrangers(t *testing.T) {
+// A text that is no report is named in the error, and the others are returned.
+func TestTextsThatAreNoReports(t *testing.T) {
 	list := registry.NewMemory()
 	src := policy.FromRegistry(list, "k")
 	for _, client := range []string{"b", "a"} {
@@ -326,7 +327,7 @@ func TestReportsOfStrangers(t *testing.T) {
 	}
 }
 
-// Reports beside a file end with their life.
+// Reports next to a file expire.
 func TestFileForgetsReports(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "policy.json")
 	src := policy.File(path)

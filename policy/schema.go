@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Schema returns the JSON Schema (draft 2020-12) of a policy, made from the types of
-// this package. It is what docs/policy.schema.json has.
+// Schema returns the JSON Schema (draft 2020-12) of a policy, made from the types of this
+// package. It is the content of docs/policy.schema.json.
 func Schema() []byte {
 	s := object(reflect.TypeFor[Policy]())
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -22,13 +22,13 @@ func Schema() []byte {
 	return append(text, '\n')
 }
 
-// durations are what [time.ParseDuration] takes, without a sign. (It takes both letters
+// durations matches what [time.ParseDuration] takes, without a sign. (It takes both letters
 // that look like a mu.)
 const durations = `^(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$|^0$`
 
 type schema = map[string]any
 
-// object describes a struct: its fields, and no others.
+// object returns the schema of a struct: its fields, and no others.
 func object(t reflect.Type) schema {
 	properties := schema{}
 	for f := range t.Fields() {
@@ -42,7 +42,7 @@ func object(t reflect.Type) schema {
 	return s
 }
 
-// value describes what a field may be.
+// value returns the schema of a field.
 func value(field string, t reflect.Type) schema {
 	if t == reflect.TypeFor[Duration]() {
 		return schema{"type": "string", "pattern": durations, "examples": []string{"250ms", "1.5s"}}
@@ -67,7 +67,7 @@ func value(field string, t reflect.Type) schema {
 		case "Budget.PerSecond":
 			s["maximum"] = 1_000_000
 		case "Ejection.Consecutive", "Breaker.Consecutive":
-			delete(s, "minimum") // negative is never
+			delete(s, "minimum") // negative means never
 		}
 		return s
 	case reflect.Float64:
@@ -78,7 +78,7 @@ func value(field string, t reflect.Type) schema {
 	case reflect.String:
 		return text(field)
 	}
-	panic(fmt.Sprintf("policy: %s has no schema", field)) // a test makes it
+	panic(fmt.Sprintf("policy: %s has no schema", field)) // a test calls this for all fields
 }
 
 func text(field string) schema {

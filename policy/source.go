@@ -14,44 +14,44 @@ import (
 	"time"
 )
 
-// Source is where the text of a policy comes from. It is safe for concurrent use.
+// Source provides the text of a policy. It is safe for concurrent use.
 type Source interface {
-	// Watch delivers the text, and then every new one, to update, one call at a
-	// time, until ctx ends; then it returns ctx's error. While the text can't be
-	// read it delivers why, once, and goes on trying.
+	// Watch passes the text, and then each new one, to update, one call at a time, until ctx
+	// ends; then it returns ctx's error. If the text can't be read it passes the error, once,
+	// and tries again.
 	Watch(ctx context.Context, update func(text []byte, err error)) error
 }
 
-// Reporter is implemented by a [Source] that takes back who has applied what.
+// Reporter is implemented by a [Source] that stores which client has applied which version.
 type Reporter interface {
 	// Report replaces what the client reported before. The source keeps it for
 	// [ReportLife], or for as long as it knows that the client lives.
 	Report(ctx context.Context, a Applied) error
 }
 
-// Clients repeat their reports, so that those of clients that are gone are forgotten.
+// Clients repeat their reports, so that the reports of clients that have ended expire.
 const (
 	ReportEvery = time.Minute
 	ReportLife  = 5 * time.Minute
 )
 
-// Reports is implemented by a [Source] that can say what was reported to it.
+// Reports is implemented by a [Source] that returns the reports it has stored.
 type Reports interface {
 	// Applied returns the last report of each client, by name.
 	Applied(ctx context.Context) ([]Applied, error)
 }
 
-// Applied is what a client made of a document.
+// Applied is what a client did with a document.
 type Applied struct {
 	Client  string    `json:"client,omitempty"`  // its name
-	Version string    `json:"version,omitempty"` // of the document; "" when there was none to be had
-	InForce string    `json:"inForce,omitempty"` // the version that the client goes by; "" for its options alone
+	Version string    `json:"version,omitempty"` // of the document; "" if it could not be read
+	InForce string    `json:"inForce,omitempty"` // the version that the client follows; "" for its options alone
 	At      time.Time `json:"at"`
 	Error   string    `json:"error,omitempty"` // why it was not applied; the one before stays in force
 }
 
-// VersionOf returns what a policy calls its version, or the beginning of its text's
-// SHA-256 if it has none, or can't be read.
+// VersionOf returns the version in a policy's text, or the beginning of the text's SHA-256 if
+// the policy has none, or is not valid.
 func VersionOf(text []byte) string {
 	if p, err := Parse(text); err == nil && p.Version != "" {
 		return p.Version
@@ -60,13 +60,13 @@ func VersionOf(text []byte) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// File is the policy in a file, looked at once a second. Clients report in the
-// directory of the same name with ".applied" added, a file each.
+// File returns the policy in a file, which is checked once a second. Clients report into the
+// directory of the same name with ".applied" added, one file each.
 func File(path string) Source { return file{path} }
 
 type file struct{ path string }
 
-// look is the time between two looks at the file.
+// look is the time between two checks of the file.
 const look = time.Second
 
 func (f file) Watch(ctx context.Context, update func(text []byte, err error)) error {
@@ -108,7 +108,7 @@ func (f file) read() ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// maxReports is how many clients may report beside one file.
+// maxReports is how many clients may report for one file.
 const maxReports = 5000
 
 func (f file) Report(_ context.Context, a Applied) error {
@@ -123,7 +123,7 @@ func (f file) Report(_ context.Context, a Applied) error {
 	if err != nil {
 		return err
 	}
-	sum := sha256.Sum256([]byte(a.Client)) // names may hold anything
+	sum := sha256.Sum256([]byte(a.Client)) // names may contain any characters
 	path := filepath.Join(dir, hex.EncodeToString(sum[:8])+".json")
 	if err := os.WriteFile(path+".tmp", append(data, '\n'), 0o600); err != nil {
 		return err
@@ -131,7 +131,7 @@ func (f file) Report(_ context.Context, a Applied) error {
 	return os.Rename(path+".tmp", path)
 }
 
-// forget removes the reports whose life is over, and fails when there are too many.
+// forget removes the reports that have expired, and fails if there are too many.
 func (f file) forget(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -141,7 +141,7 @@ func (f file) forget(dir string) error {
 	for _, e := range entries {
 		info, err := e.Info()
 		if err != nil {
-			continue // somebody else has removed it
+			continue // another process has removed it
 		}
 		if time.Since(info.ModTime()) < ReportLife {
 			left++
@@ -155,7 +155,7 @@ func (f file) forget(dir string) error {
 	return nil
 }
 
-// Applied returns the reports whose life is not over.
+// Applied returns the reports that have not expired.
 func (f file) Applied(context.Context) ([]Applied, error) {
 	dir := f.path + ".applied"
 	entries, err := os.ReadDir(dir)

@@ -2,18 +2,16 @@ package resilience
 
 import "time"
 
-// Backoff is the pause between attempts: exponential, with full jitter (M.
-// Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015), so that
-// clients that failed together don't come back together. It is a value, safe for
-// concurrent use.
+// Backoff is the pause between attempts: exponential, with full jitter (M. Brooker,
+// "Exponential Backoff And Jitter", AWS Architecture Blog, 2015), so that clients that failed
+// together don't retry together. It is a value, safe for concurrent use.
 type Backoff struct {
 	First time.Duration // ceiling of the first pause; it doubles with each failure
 	Most  time.Duration // ceiling of every pause
 }
 
-// Pause returns how long to wait after an attempt that has failed when failures
-// others had before: chance, from 0 to below 1, of the ceiling, and 1 ms. The
-// caller draws the chance evenly.
+// Pause returns how long to wait after failures attempts have failed before the last one:
+// chance times the ceiling, plus 1 ms. chance is from 0 to below 1; the caller draws it evenly.
 func (b Backoff) Pause(failures int, chance float64) time.Duration {
 	ceiling := b.Most
 	if b.First <= b.Most>>failures {

@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// Breaker stops the calls to something that fails, an instance or one method of
-// it, gives it time, and then tries it with single calls before it lets all through
-// again (Nygard, "Release It!"; the growing pauses are those of Finagle's failure
-// accrual). It is safe for concurrent use.
+// Breaker is a circuit breaker: it stops the calls to an instance, or to one of its methods,
+// that fail, and tries single calls after a pause before it lets all through again (Nygard,
+// "Release It!"; the growing pauses are those of Finagle's failure accrual). It is safe for
+// concurrent use.
 //
-// A Breaker is closed at first: all calls pass. It opens when enough of them fail,
-// or when it is told to. When its pause is over it is half open: one call at a time
-// passes. When enough of these succeed it closes, when one fails it opens again and
-// pauses twice as long.
+// A Breaker is closed at first: all calls pass. It opens when enough of them fail, or by
+// [Breaker.Trip]. When its pause is over it is half open: one call at a time passes. When
+// enough of these succeed it closes, when one fails it opens again and pauses twice as long.
 //
 // Times are durations since some instant, the same for all of a Breaker's methods.
 type Breaker struct {
@@ -29,18 +28,18 @@ type Breaker struct {
 	until   time.Duration // end of the pause
 	trips   int           // pauses in a row
 	probing bool          // a call that was let through has not ended
-	patient time.Duration // until when it is waited for
-	proven  int           // such calls that succeeded in a row
+	patient time.Duration // until when that call is waited for
+	proven  int           // calls in a row that succeeded while half open
 	closed  time.Duration // when it last closed, if it was ever open
 }
 
-// mark is how many calls there had been at a time.
+// mark is the number of calls until a time.
 type mark struct {
 	at        time.Duration
 	good, bad int64
 }
 
-// BreakerConfig is when a [Breaker] opens and closes. What is zero has its default.
+// BreakerConfig sets when a [Breaker] opens and closes. Zero fields have their defaults.
 type BreakerConfig struct {
 	Window      time.Duration `json:"window,omitzero"`      // in which failures are counted; 10 s
 	MinCalls    int           `json:"minCalls,omitzero"`    // in the window, below which it does not open; 20
@@ -81,15 +80,15 @@ func (config BreakerConfig) complete() BreakerConfig {
 	return config
 }
 
-// Configure replaces the configuration. The Breaker stays as open as it is, and what it
-// has counted counts; a pause that has begun is as long as it was.
+// Configure replaces the configuration. The state and the counts stay, and so does the length
+// of a pause that has begun.
 func (b *Breaker) Configure(config BreakerConfig) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.config = config.complete()
 }
 
-// Reset makes the Breaker one that has seen no call yet, and so closes it.
+// Reset makes the Breaker as new, and so closes it.
 func (b *Breaker) Reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -107,7 +106,7 @@ func set[T comparable](setting *T, standard T) {
 	}
 }
 
-// State returns what the Breaker would do with a call now.
+// State returns the state in which the Breaker would be for a call now.
 func (b *Breaker) State(now time.Duration) BreakerState {
 	if b.Closed() {
 		return BreakerClosed
@@ -117,7 +116,7 @@ func (b *Breaker) State(now time.Duration) BreakerState {
 	return b.stateLocked(now)
 }
 
-// stateLocked opens the door by half when the pause is over.
+// stateLocked makes an open Breaker half open when the pause is over.
 func (b *Breaker) stateLocked(now time.Duration) BreakerState {
 	if b.state.Load() == int32(BreakerOpen) && now >= b.until {
 		b.state.Store(int32(BreakerHalfOpen))
@@ -126,7 +125,7 @@ func (b *Breaker) stateLocked(now time.Duration) BreakerState {
 	return BreakerState(b.state.Load())
 }
 
-// Closed reports whether the Breaker lets all calls through. It costs next to nothing.
+// Closed reports whether the Breaker lets all calls through. It is one atomic load.
 func (b *Breaker) Closed() bool { return b.state.Load() == int32(BreakerClosed) }
 
 // Ready reports whether a call would be let through now.
@@ -149,8 +148,8 @@ func (b *Breaker) readyLocked(now time.Duration) bool {
 	return false
 }
 
-// Admit lets a call through, or not. Whoever gets true calls Done, or, when the call
-// was not made, Forget.
+// Admit reports whether a call may be made. If so, the caller calls Done after it, or Forget if
+// the call was not made.
 func (b *Breaker) Admit(now time.Duration) bool {
 	if b.Closed() {
 		return true
@@ -167,7 +166,7 @@ func (b *Breaker) Admit(now time.Duration) bool {
 	return true
 }
 
-// Forget takes back an Admit.
+// Forget undoes an Admit.
 func (b *Breaker) Forget() {
 	if b.Closed() {
 		return
@@ -177,8 +176,8 @@ func (b *Breaker) Forget() {
 	b.probing = false
 }
 
-// Done counts a call that began and ended at these times. It reports whether the
-// Breaker opened or closed for it.
+// Done counts a call that began and ended at these times. It reports whether that opened or
+// closed the Breaker.
 func (b *Breaker) Done(began, now time.Duration, failed bool) bool {
 	if !failed && b.Closed() {
 		b.good.Add(1)
@@ -198,9 +197,8 @@ func (b *Breaker) Done(began, now time.Duration, failed bool) bool {
 	return false // a call from before it opened
 }
 
-// failLocked counts a failure and opens the Breaker if it is one too many. The
-// window begins with the first failure in it: what succeeded before that is not
-// counted.
+// failLocked counts a failure, and opens the Breaker if the limit is reached. The window begins
+// with the first failure in it: calls that succeeded before that do not count.
 func (b *Breaker) failLocked(now time.Duration) bool {
 	for len(b.marks) > 0 && b.marks[0].at < now-b.config.Window {
 		b.marks = b.marks[1:]
@@ -221,7 +219,7 @@ func (b *Breaker) failLocked(now time.Duration) bool {
 	return false
 }
 
-// probedLocked counts a call that was let through while half open.
+// probedLocked counts a call that was made while half open.
 func (b *Breaker) probedLocked(now time.Duration, failed bool) bool {
 	b.probing = false
 	if failed {
@@ -239,7 +237,7 @@ func (b *Breaker) probedLocked(now time.Duration, failed bool) bool {
 	return true
 }
 
-// Trip opens the Breaker, unless it is not closed. It reports whether it did.
+// Trip opens the Breaker if it is closed. It reports whether it did.
 func (b *Breaker) Trip(now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -250,14 +248,14 @@ func (b *Breaker) Trip(now time.Duration) bool {
 	return true
 }
 
-// openLocked begins a pause. Each is twice as long as the one before, unless the
-// Breaker has been closed for as long as the longest.
+// openLocked begins a pause. It is twice as long as the one before, unless the Breaker has been
+// closed for MaxPause.
 func (b *Breaker) openLocked(now time.Duration) {
 	if b.trips > 0 && b.Closed() && now-b.closed >= b.config.MaxPause {
 		b.trips = 0
 	}
 	pause, doubled := b.config.MaxPause, min(b.trips, 20)
-	if b.config.Pause <= pause>>doubled { // else it is longer, or does not fit into 64 bits
+	if b.config.Pause <= pause>>doubled { // else it would be longer, or not fit into 64 bits
 		pause = b.config.Pause << doubled
 	}
 	b.until = now + pause

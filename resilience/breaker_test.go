@@ -10,8 +10,8 @@ import (
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
-// calls has n calls, each a millisecond long, end one after another; it returns the
-// time then.
+// calls makes n calls of a millisecond each end one after another, and returns the time after
+// the last.
 func calls(b *resilience.Breaker, now time.Duration, n int, failed bool) time.Duration {
 	for range n {
 		began := now
@@ -45,7 +45,7 @@ func TestBreakerOpensForFailuresInARow(t *testing.T) {
 	}
 }
 
-// alternate has every nth call fail.
+// alternate makes every nth call fail.
 func alternate(b *resilience.Breaker, now time.Duration, count, nth int) time.Duration {
 	for i := range count {
 		now = calls(b, now, 1, i%nth == 0)
@@ -57,7 +57,7 @@ func TestBreakerOpensForTheShareOfFailures(t *testing.T) {
 	b := resilience.NewBreaker(resilience.BreakerConfig{Consecutive: -1})
 	now := alternate(b, time.Hour, 5000, 3)
 	wantState(t, b, now, resilience.BreakerClosed)
-	now = calls(b, now+time.Minute, 19, true) // too few, and what was before is forgotten
+	now = calls(b, now+time.Minute, 19, true) // too few, and earlier calls are outside the window
 	wantState(t, b, now, resilience.BreakerClosed)
 	now = calls(b, now, 1, true)
 	wantState(t, b, now, resilience.BreakerOpen)
@@ -83,7 +83,7 @@ func TestBreakerTriesAgain(t *testing.T) {
 		if b.Admit(now) {
 			t.Error("two calls are let through at a time")
 		}
-		b.Done(began, now, false) // from before it opened: says nothing
+		b.Done(began, now, false) // it began before the breaker opened and does not count
 		if b.Admit(now) {
 			t.Error("a late answer counts as a probe")
 		}
@@ -100,11 +100,11 @@ func TestBreakerTriesAgain(t *testing.T) {
 		now++
 	}
 	wantState(t, b, now, resilience.BreakerClosed)
-	b.Done(began, now, true) // a straggler
+	b.Done(began, now, true) // a call that began before
 	now = calls(b, now, 4, true)
 	wantState(t, b, now, resilience.BreakerClosed)
 	now = calls(b, now, 1, true)
-	wantState(t, b, now+4*time.Second-1, resilience.BreakerOpen) // it failed again too soon: the pause is long still
+	wantState(t, b, now+4*time.Second-1, resilience.BreakerOpen) // it failed again too soon: the pause is still long
 }
 
 func TestBreakerDoesNotWaitForeverForAProbe(t *testing.T) {
@@ -119,8 +119,8 @@ func TestBreakerDoesNotWaitForeverForAProbe(t *testing.T) {
 	}
 }
 
-// TestBreakerUnderRaces has many goroutines fail and probe at once; what must hold
-// is that the breaker lets calls through in the end.
+// TestBreakerUnderRaces lets many goroutines fail and probe at once; the breaker must let calls
+// through in the end.
 func TestBreakerUnderRaces(t *testing.T) {
 	b := resilience.NewBreaker(resilience.BreakerConfig{Pause: time.Millisecond})
 	var clock atomic.Int64
@@ -160,7 +160,7 @@ func ExampleBreaker() {
 	// closed
 }
 
-// A pause that is so long that it can't be doubled often is still one.
+// A pause that is too long to be doubled often still works.
 func TestBreakerWithALongPause(t *testing.T) {
 	b := resilience.NewBreaker(resilience.BreakerConfig{Pause: 24 * time.Hour})
 	now := time.Hour

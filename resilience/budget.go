@@ -1,5 +1,5 @@
-// Package resilience holds the policies that keep failures small. They are
-// pure: the time is an argument.
+// Package resilience holds the policies that limit failures: budgets of retries, backoff,
+// circuit breakers and outlier detection. They are pure: the time is an argument.
 package resilience
 
 import (
@@ -8,14 +8,12 @@ import (
 	"time"
 )
 
-// Budget bounds retries to a share of the calls, so that a failing service is
-// not buried under them: retries may be 10 % of the calls plus 10 a second by
-// default. The idea and the figures are Finagle's RetryBudget and the Google
-// SRE book's (chapter 22): a bucket of tokens, filled by calls and by time,
-// that holds what ten seconds bring. Clients count the calls that succeed, as
-// gRPC's retry throttling does: a service that fails altogether then gets no
-// more retries than the seconds bring. It is safe for concurrent use. The zero
-// Budget allows nothing.
+// Budget bounds retries to a share of the calls, so that they do not overload a failing
+// service: by default to 10 % of the calls plus 10 a second. The idea and the figures are those
+// of Finagle's RetryBudget and the Google SRE book (chapter 22): a bucket of tokens, filled by
+// calls and by time, that holds the tokens of ten seconds. Clients count the calls that
+// succeed, as gRPC's retry throttling does: at a service that fails altogether only the retries
+// a second remain. It is safe for concurrent use. The zero Budget allows nothing.
 type Budget struct {
 	share int64 // micro-tokens a call
 	rate  int64 // micro-tokens a second
@@ -23,16 +21,16 @@ type Budget struct {
 
 	mu     sync.Mutex // taken by retries only
 	tokens int64      // micro-tokens
-	paid   int64      // calls that have been counted in
-	last   time.Time  // when they were
-	pace   int64      // micro-tokens a second that lately came in
-	since  time.Time  // when it was measured
-	sum    int64      // micro-tokens that came in since then
+	paid   int64      // calls whose tokens have been added
+	last   time.Time  // when tokens were last added
+	pace   int64      // recent income in micro-tokens a second
+	since  time.Time  // when the measurement of pace began
+	sum    int64      // micro-tokens that were added since then
 }
 
 const token = 1_000_000
 
-// budgetSpan is how many seconds' income may be saved up.
+// budgetSpan is how many seconds' tokens the bucket holds.
 const budgetSpan = 10
 
 // NewBudget returns a full budget of share retries a call (0.1 is 10 %) plus
@@ -44,20 +42,20 @@ func NewBudget(share float64, perSecond int, now time.Time) *Budget {
 	return b
 }
 
-// Set changes what comes in from now on. What was saved up stays, as far as the new
-// budget may hold it, which is looked at when it is used.
+// Set changes the tokens that calls and time add from now on. Tokens in the bucket stay, up to
+// the new size, which is applied when the budget is next used.
 func (b *Budget) Set(share float64, perSecond int, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.earn(now)
 	b.share, b.rate = int64(share*token), int64(perSecond)*token
-	b.pace, b.since, b.sum = b.rate, now, 0 // until it is known
+	b.pace, b.since, b.sum = b.rate, now, 0 // until it is measured
 }
 
-// Call counts a call, which pays for its share of a retry.
+// Call counts a call, which adds its share of a token.
 func (b *Budget) Call() { b.calls.Add(1) }
 
-// Take spends a retry and reports whether there was one to spend.
+// Take takes a token for a retry and reports whether there was one.
 func (b *Budget) Take(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,7 +67,7 @@ func (b *Budget) Take(now time.Time) bool {
 	return true
 }
 
-// Left returns how many retries could be taken now.
+// Left returns how many retries the tokens allow now.
 func (b *Budget) Left(now time.Time) float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -77,7 +75,7 @@ func (b *Budget) Left(now time.Time) float64 {
 	return float64(b.tokens) / token
 }
 
-// earn adds what calls and time have brought since the last time.
+// earn adds the tokens of calls and time since it was last called.
 func (b *Budget) earn(now time.Time) {
 	calls := b.calls.Load()
 	gained := (calls - b.paid) * b.share

@@ -10,7 +10,7 @@ import (
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
-// spend takes until the budget is empty.
+// spend takes tokens until the budget is empty.
 func spend(b *resilience.Budget, now time.Time) (n int) {
 	for b.Take(now) {
 		n++
@@ -80,7 +80,7 @@ func ExampleBudget() {
 	now := time.Now()
 	b := resilience.NewBudget(0.1, 0, now) // one retry for ten calls
 	for b.Take(now) {
-		// use up what a new budget holds
+		// Takes the tokens of a new budget.
 	}
 	for range 25 {
 		b.Call()
@@ -89,7 +89,7 @@ func ExampleBudget() {
 	// Output: true true false
 }
 
-// What calls bring may be saved up though retries, and looks, come often.
+// Tokens can be saved up even if retries, and calls of Left, are frequent.
 func TestBudgetLearnsThePaceBetweenRetries(t *testing.T) {
 	now := time.Now()
 	b := resilience.NewBudget(0.1, 10, now)

@@ -8,7 +8,7 @@ import (
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
-// fail has a number of calls fail, one a millisecond, and returns when the last did.
+// fail makes that many calls fail, one a millisecond, and returns when the last one did.
 func fail(b *resilience.Breaker, now time.Duration, calls int) time.Duration {
 	for range calls {
 		now += time.Millisecond
@@ -81,7 +81,7 @@ func TestBudgetSet(t *testing.T) {
 	for range 100 {
 		b.Call()
 	}
-	b.Set(0.5, 2, now) // those calls came before
+	b.Set(0.5, 2, now) // those calls were counted before
 	if n := spend(b, now); n != 0 {
 		t.Errorf("%d retries for calls that were made by the budget before", n)
 	}

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Latencies estimates latencies of methods, to know which calls take long
-// compared with others of theirs. It knows at most 1,024 methods. It is safe
-// for concurrent use; the zero value is ready.
+// Latencies estimates the latencies of methods, to find calls that take long compared with
+// others of their method. It holds at most 1,024 methods. It is safe for concurrent use; the
+// zero value is ready.
 type Latencies struct {
 	mu      sync.RWMutex
 	methods map[string]*Latency
@@ -16,7 +16,7 @@ type Latencies struct {
 
 const maxMethods = 1024
 
-// Of returns the method's latency; nil when there are too many methods.
+// Of returns the method's latency; nil if there are too many methods.
 func (l *Latencies) Of(method string) *Latency {
 	l.mu.RLock()
 	known := l.methods[method]
@@ -36,10 +36,10 @@ func (l *Latencies) Of(method string) *Latency {
 	return known
 }
 
-// Latency is a histogram that forgets: every ten seconds, if there are enough
-// others, each sample counts half. A bucket's limit is 2^(1/8) times that of the
-// one before, so a quantile is at most 9 % too high; the first is a millisecond.
-// It is safe for concurrent use; the zero value is ready.
+// Latency is a histogram whose samples fade: every ten seconds, if there are enough others,
+// each sample counts half. A bucket's limit is 2^(1/8) times that of the one before, so a
+// quantile is at most 9 % too high; the first limit is a millisecond. It is safe for concurrent
+// use; the zero value is ready.
 type Latency struct {
 	mu     sync.Mutex
 	counts [buckets]uint32
@@ -50,7 +50,7 @@ type Latency struct {
 const (
 	floor      = time.Millisecond
 	perOctave  = 8
-	octaves    = 16 // up to 65 s; what takes longer counts as that
+	octaves    = 16 // up to 65 s; longer calls count as that
 	buckets    = octaves*perOctave + 1
 	minSamples = 100
 	halfLife   = 10 * time.Second
@@ -79,7 +79,7 @@ func (l *Latency) halve() {
 	}
 }
 
-// bucket returns the first whose limit is not below d.
+// bucket returns the first bucket whose limit is not below d.
 func bucket(d time.Duration) int {
 	if d <= floor {
 		return 0
@@ -91,9 +91,8 @@ func limit(bucket int) time.Duration {
 	return time.Duration(float64(floor) * math.Exp2(float64(bucket)/perOctave))
 }
 
-// Quantile returns the latency that a share q of the calls did not exceed: 0.95
-// asks for the 95th percentile. It is never below a millisecond. It reports
-// false before there are 100 samples.
+// Quantile returns the latency that a share q of the calls did not exceed: 0.95 is the 95th
+// percentile. It is never below a millisecond. It returns false before there are 100 samples.
 func (l *Latency) Quantile(q float64) (time.Duration, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

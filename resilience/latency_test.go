@@ -11,7 +11,7 @@ import (
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
-// A quantile is the true one or up to 9 % more, whatever the scale.
+// A quantile is exact or up to 9 % too high, at any scale.
 func TestLatencyQuantile(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	for _, scale := range []time.Duration{2 * time.Millisecond, 70 * time.Millisecond, 20 * time.Second} {
@@ -29,8 +29,8 @@ func TestLatencyQuantile(t *testing.T) {
 	}
 }
 
-// A few samples say nothing; nothing is quicker than a millisecond, nor slower
-// than 65 seconds.
+// A few samples give no quantile; a quantile is never below a millisecond, nor above 65
+// seconds.
 func TestLatencyBounds(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	for took, want := range map[time.Duration]time.Duration{
@@ -50,7 +50,7 @@ func TestLatencyBounds(t *testing.T) {
 	}
 }
 
-// What was long ago is forgotten, but not before there is something newer.
+// Old samples fade, but not before there are newer ones.
 func TestLatencyForgets(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	var l resilience.Latency
@@ -75,7 +75,7 @@ func TestLatencyForgets(t *testing.T) {
 	want("100 seconds of quicker calls", 10*time.Millisecond, 11*time.Millisecond)
 }
 
-// Methods are told apart, also by many at a time, and there are not too many.
+// Methods are kept apart, also in concurrent use, and their number is bounded.
 func TestLatenciesOfMethods(t *testing.T) {
 	var l resilience.Latencies
 	now := time.Unix(1_000_000, 0)

@@ -6,57 +6,54 @@ import (
 	"time"
 )
 
-// Outliers finds the instances that do worse than the others: whose calls fail much
-// more often, or take much longer. It compares with the median, so that what
-// befalls all of them is held against none (as Envoy's and gRPC's outlier detection,
-// gRFC A50, do with the mean). It is pure and not safe for concurrent use.
+// Outliers finds the instances that do worse than the others: whose calls fail much more often,
+// or take much longer. It compares with the median, so that a problem of all instances ejects
+// none (Envoy's and gRPC's outlier detection, gRFC A50, use the mean). It is pure and not safe
+// for concurrent use.
 type Outliers struct {
 	config OutlierConfig
 	rounds []map[string]Sample // of the last window, the oldest first
 }
 
-// OutlierConfig is who is an outlier. What is zero has its default.
+// OutlierConfig sets which instances are outliers. Zero fields have their defaults.
 type OutlierConfig struct {
 	// Every is the time between two looks; 1 s.
 	Every time.Duration `json:"every,omitzero"`
-	// Window is in which time failures are counted; 5 s.
+	// Window is the time in which failures are counted; 5 s.
 	Window time.Duration `json:"window,omitzero"`
-	// MinCalls is below how many calls in the window an instance is not judged; 10.
+	// MinCalls is the number of calls in the window below which an instance is not judged; 10.
 	MinCalls int `json:"minCalls,omitzero"`
-	// FailureRate is by how much an instance's share of failed calls exceeds the
-	// median when it is an outlier; 0.2.
+	// FailureRate is how far an outlier's share of failed calls is above the median; 0.2.
 	FailureRate float64 `json:"failureRate,omitzero"`
-	// LatencyFactor is how many times the median latency is an outlier's, at two looks
+	// LatencyFactor is how many times the median latency an outlier's latency is, at two looks
 	// in a row; 3.
 	LatencyFactor float64 `json:"latencyFactor,omitzero"`
-	// LatencyExcess is how much longer than the median calls must at least take;
+	// LatencyExcess is how much longer than the median an outlier's latency must be at least;
 	// 100 ms.
 	LatencyExcess time.Duration `json:"latencyExcess,omitzero"`
-	// MaxShare is the largest share of the instances that may be ejected at a time;
-	// 0.5. When more are, none is left out: those that remain could not bear it
-	// (Envoy's panic threshold).
+	// MaxShare is the largest share of the instances that may be ejected at a time; 0.5. If
+	// more are, none is left out: the others could not bear the load (Envoy's panic threshold).
 	MaxShare float64 `json:"maxShare,omitzero"`
 }
 
-// Sample is how the calls to an instance went.
+// Sample is how the calls to an instance have ended so far.
 type Sample struct {
 	ID       string
-	Calls    uint64        // that have ended, ever
+	Calls    uint64        // that have ended
 	Failures uint64        // of them
 	Latency  time.Duration // average; 0 if it is not known
 }
 
-// Outlier is an instance to eject.
+// Outlier is an instance that is to be ejected.
 type Outlier struct {
 	ID     string
 	Reason string
-	// Limit is the latency from which on an instance is an outlier, for one that
-	// is; 0 for one whose calls fail. Calls that take so long should not bring it
-	// back.
+	// Limit is the latency from which on an instance is an outlier, if the latency is the
+	// reason; else 0. Calls that take so long should not bring the instance back.
 	Limit time.Duration
 }
 
-// NewOutliers returns an Outliers that has not looked yet.
+// NewOutliers returns an Outliers without samples.
 func NewOutliers(config OutlierConfig) *Outliers { return &Outliers{config: config.complete()} }
 
 // complete returns the configuration with the defaults.
@@ -71,22 +68,22 @@ func (config OutlierConfig) complete() OutlierConfig {
 	return config
 }
 
-// Configure replaces the configuration. What was seen before counts, as far as the new
-// window reaches.
+// Configure replaces the configuration. Earlier samples count, as far as the new window
+// reaches.
 func (o *Outliers) Configure(config OutlierConfig) { o.config = config.complete() }
 
 // Config returns the configuration, with the defaults.
 func (o *Outliers) Config() OutlierConfig { return o.config }
 
-// recent is how an instance did in the window.
+// recent is how the calls to an instance ended in the window.
 type recent struct {
 	id      string
 	rate    float64 // of failures
 	latency time.Duration
 }
 
-// Look takes how all instances did until now, once every [OutlierConfig.Every], and
-// returns those that have become outliers.
+// Look takes samples of all instances, once every [OutlierConfig.Every], and returns the
+// instances that have become outliers.
 func (o *Outliers) Look(samples []Sample) []Outlier {
 	round := make(map[string]Sample, len(samples))
 	for _, s := range samples {
@@ -107,8 +104,8 @@ func (o *Outliers) Look(samples []Sample) []Outlier {
 	return o.worst(judged)
 }
 
-// since returns how an instance did since it was first seen in the window, and
-// whether that can be judged.
+// since returns how the calls to an instance have ended since its first sample in the window,
+// and whether there are enough of them.
 func (o *Outliers) since(s Sample) (recent, bool) {
 	var first Sample
 	for _, round := range o.rounds {
@@ -124,9 +121,8 @@ func (o *Outliers) since(s Sample) (recent, bool) {
 	return recent{id: s.ID, rate: float64(s.Failures-first.Failures) / float64(calls), latency: o.lasting(s)}, true
 }
 
-// lasting returns the latency that an instance had at this look and at the one
-// before: an average of the last calls is high for a moment when a few of them were
-// of a slow kind.
+// lasting returns the lower of the latencies of this look and the one before: an average of the
+// last calls is high for a moment if a few of them were of a slow kind.
 func (o *Outliers) lasting(s Sample) time.Duration {
 	if len(o.rounds) == 0 {
 		return s.Latency
@@ -134,7 +130,7 @@ func (o *Outliers) lasting(s Sample) time.Duration {
 	return min(s.Latency, o.rounds[len(o.rounds)-1][s.ID].Latency)
 }
 
-// worst returns those that differ too much from the median.
+// worst returns the instances that differ too much from the median.
 func (o *Outliers) worst(judged []recent) []Outlier {
 	rate := median(judged, func(r recent) float64 { return r.rate })
 	latency := median(judged, func(r recent) float64 { return float64(r.latency) })
@@ -151,7 +147,7 @@ func (o *Outliers) worst(judged []recent) []Outlier {
 	return out
 }
 
-// median returns the lower median: of two, the better one.
+// median returns the lower median: of two values, the smaller one.
 func median(list []recent, value func(recent) float64) float64 {
 	values := make([]float64, len(list))
 	for i, r := range list {

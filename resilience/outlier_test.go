@@ -8,7 +8,7 @@ import (
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
-// fleet is instances whose calls a test makes up.
+// fleet is the samples of instances.
 type fleet []resilience.Sample
 
 func newFleet(n int) fleet {
@@ -19,7 +19,7 @@ func newFleet(n int) fleet {
 	return f
 }
 
-// serve has all instances serve 100 calls, of which some fail.
+// serve counts 100 calls at each instance, of which some fail.
 func (f fleet) serve(failed ...uint64) {
 	for i := range f {
 		f[i].Calls += 100
@@ -97,7 +97,7 @@ func TestOutliersThatCannotBeJudged(t *testing.T) {
 	wantOutliers(t, "which had more then, where half fail and the better half counts", o.Look(f), "0", "few")
 	f[1].Calls, f[1].Failures = 12, 12
 	f[2].Calls += 100
-	wantOutliers(t, "and began anew", o.Look(f), "0")
+	wantOutliers(t, "and began again", o.Look(f), "0")
 }
 
 func ExampleOutliers() {

@@ -5,7 +5,7 @@
 //
 //	curl 'localhost:6060/debug/tandem?method=Arith.Mul'
 //
-// It tells names and addresses of servers: keep it where net/http/pprof is.
+// It shows names and addresses of servers: protect it like net/http/pprof.
 package debug
 
 import (
@@ -15,9 +15,8 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 )
 
-// Handler answers GET requests with the client's [client.Explanation] of the method
-// that the parameter of that name has, as JSON, or as text with format=text. It may
-// be used by many requests at once.
+// Handler answers GET requests with the client's [client.Explanation] of the method in the
+// parameter "method", as JSON, or as text with format=text. It is safe for concurrent use.
 func Handler(c *client.Client) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -28,12 +27,12 @@ func Handler(c *client.Client) http.Handler {
 		e := c.Describe(r.FormValue("method"))
 		if r.FormValue("format") == "text" {
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			_, _ = w.Write([]byte(e.String())) //nolint:gosec // it is plain text; who asked has gone, if it fails
+			_, _ = w.Write([]byte(e.String())) //nolint:gosec // it is plain text; if it fails, the requester has gone
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
 		out := json.NewEncoder(w)
 		out.SetIndent("", "  ")
-		_ = out.Encode(e) // likewise
+		_ = out.Encode(e) // as above
 	})
 }

@@ -1,5 +1,5 @@
-// Package httpcalls makes calls at one server over HTTP: as many connections as that
-// takes, and what a client wants to know of them as if they were one.
+// Package httpcalls makes calls at one server over HTTP, over as many connections as they need,
+// which it presents as one.
 package httpcalls
 
 import (
@@ -16,39 +16,38 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// maxIdle is how many connections to a server are kept though no call needs them.
+// maxIdle is how many idle connections to a server are kept.
 const maxIdle = 16
 
-// maxUnused is how old the first connection may be when a call gets it: servers close
-// one that has sent no header for some seconds, and net/http does not send a request
-// again whose connection was a new one.
+// maxUnused is how old the first connection may be when a call gets it. Servers close a
+// connection that has sent no header for some seconds, and net/http does not send a request
+// again whose connection was new.
 const maxUnused = time.Second
 
-// ErrClosed is why a Server has ended that was closed on this side.
+// ErrClosed is the error of a Server that was closed on this side.
 var ErrClosed = errors.New("closed")
 
-// Server is one that calls are made at. It has ended when it can't be connected to, or
-// was closed. It is safe for concurrent use.
+// Server is a server to make calls at. It ends when it can't be connected to, or is closed. It
+// is safe for concurrent use.
 type Server struct {
-	// HTTP makes requests, at any host: all go to this server. It follows no
-	// redirects.
+	// HTTP makes requests: all go to this server, whatever their host. It follows no redirects.
 	HTTP *http.Client
 
 	connect func(context.Context) (net.Conn, error)
-	base    context.Context //nolint:containedctx // the connections' own: it ends with Close
+	base    context.Context //nolint:containedctx // of the connections: it ends with Close
 	cancel  context.CancelFunc
 	calls   sync.WaitGroup
 
 	mu     sync.Mutex
-	first  net.Conn  // that nobody has used yet
-	made   time.Time // when it was
+	first  net.Conn  // the connection that was made first, until a call gets it
+	made   time.Time // when first was made
 	open   map[*tracked]struct{}
 	err    error
 	closed bool
 	done   chan struct{}
 }
 
-// tracked is a connection that is closed with its Server, whatever still uses it.
+// tracked is a connection that is closed with its Server, even if it is in use.
 type tracked struct {
 	net.Conn
 
@@ -62,9 +61,9 @@ func (t *tracked) Close() error {
 	return t.Conn.Close()
 }
 
-// Connect connects once, so that it is known that the server is there; the first call
-// gets that connection if it comes soon. http2 has all connections speak HTTP/2 without
-// being asked, and so one is enough.
+// Connect connects once, to find out whether the server can be reached; the first call gets
+// that connection if it comes soon. http2 makes all connections speak HTTP/2 without
+// negotiation, so one connection is enough.
 func Connect(ctx context.Context, connect func(context.Context) (net.Conn, error), http2 bool) (*Server, error) {
 	first, err := connect(ctx)
 	if err != nil {
@@ -73,7 +72,7 @@ func Connect(ctx context.Context, connect func(context.Context) (net.Conn, error
 	return New(first, connect, http2), nil
 }
 
-// New is [Connect] with a connection that has been made.
+// New is [Connect] with a connection that exists.
 func New(first net.Conn, connect func(context.Context) (net.Conn, error), http2 bool) *Server {
 	s := &Server{connect: connect, first: first, made: time.Now(), open: map[*tracked]struct{}{}, done: make(chan struct{})}
 	s.base, s.cancel = context.WithCancel(context.Background())
@@ -81,12 +80,12 @@ func New(first net.Conn, connect func(context.Context) (net.Conn, error), http2 
 	return s
 }
 
-// windows is how many streams' windows a connection of HTTP/2 has.
+// windows is how many streams' windows fit into that of an HTTP/2 connection.
 const windows = 16
 
-// Client returns another client like HTTP, with connections of its own. Of HTTP/2,
-// window is how many bytes of an answer may come ahead of who reads them, and a
-// sixteenth of what may of all answers of a connection; 0 is net/http's choice.
+// Client returns another client like HTTP, with connections of its own. With HTTP/2, window is
+// how many bytes of a response may arrive before they are read; all responses of a connection
+// together may have 16 times as many. 0 is net/http's default.
 func (s *Server) Client(http2 bool, window int) *http.Client {
 	return client(s.transport(http2, window))
 }
@@ -107,11 +106,11 @@ func (s *Server) transport(http2 bool, window int) *http.Transport {
 		},
 	}
 	t.Protocols.SetHTTP1(!http2)
-	t.Protocols.SetUnencryptedHTTP2(http2) // TLS, if there is any, is beneath
+	t.Protocols.SetUnencryptedHTTP2(http2) // TLS, if there is any, is in the connection
 	return t
 }
 
-// dial makes a connection for a call.
+// dial returns a connection for a call: the first one, or a new one.
 func (s *Server) dial(ctx context.Context) (net.Conn, error) {
 	s.mu.Lock()
 	c := s.first
@@ -119,7 +118,7 @@ func (s *Server) dial(ctx context.Context) (net.Conn, error) {
 	old := time.Since(s.made) > maxUnused
 	s.mu.Unlock()
 	if c != nil && old {
-		_ = c.Close() // the server may have closed it, too
+		_ = c.Close() // it may be closed by the server already
 		c = nil
 	}
 	if c == nil {
@@ -148,24 +147,24 @@ func (s *Server) track(c net.Conn) (net.Conn, error) {
 	return t, nil
 }
 
-// Attempt is what happens to one call's request.
+// Attempt records what happens to one call's request.
 type Attempt struct {
 	connected, answered atomic.Bool
-	wrote, unwritten    atomic.Bool // the whole request; less than that
+	wrote, unwritten    atomic.Bool // the whole request was written; writing it failed
 
 	sending sync.Once
 	sent    chan struct{}
 }
 
-// Sent is closed when the header of the request is written.
+// Sent is closed when the header of the request has been written.
 func (a *Attempt) Sent() <-chan struct{} { return a.sent }
 
-// Answered reports whether the server has answered anything.
+// Answered reports whether the first byte of the response has arrived.
 func (a *Attempt) Answered() bool { return a.answered.Load() }
 
-// Failed is the error of a call that has failed on this side: a context's, or
-// Unavailable. It is NotExecuted if there was no connection to send the request on, or
-// that has not taken all of it.
+// Failed returns the error of a call that has failed on this side, with the code of a context's
+// error or Unavailable. It has NotExecuted set if there was no connection for the request, or
+// not all of the request was written.
 func (a *Attempt) Failed(err error) error {
 	failed := *tandem.AsError(err)
 	switch {
@@ -180,17 +179,17 @@ func (a *Attempt) Failed(err error) error {
 	return &failed
 }
 
-// begins notes that a connection is wanted: for the first time, or again. net/http sends a
-// POST again only if no server has taken it (see [Strip]), so what became of it on the
-// connection before does not count.
+// begins notes that net/http needs a connection, for the first time or again. It sends a POST
+// again only if no server has accepted it (see [Strip]), so the result on an earlier connection
+// does not count.
 func (a *Attempt) begins() {
 	a.connected.Store(false)
 	a.wrote.Store(false)
 	a.unwritten.Store(false)
 }
 
-// noteWritten learns that the request is written, or could not be. Only of HTTP/1 that is
-// an error of the socket; servers of HTTP/2 may begin before they have all of a request.
+// noteWritten records whether the request was written. Only with HTTP/1 an error is one of the
+// socket; an HTTP/2 server may begin a request before it has received all of it.
 func (a *Attempt) noteWritten(i httptrace.WroteRequestInfo) {
 	op, ok := errors.AsType[*net.OpError](i.Err)
 	switch {
@@ -201,8 +200,8 @@ func (a *Attempt) noteWritten(i httptrace.WroteRequestInfo) {
 	}
 }
 
-// Do runs f, which makes a request with the context that it is given: that one ends with
-// the Server, too. When the Server has ended f is not run.
+// Do calls f, which makes a request with the context that it is given; that context ends with
+// the Server, too. If the Server has ended, f is not called and Do returns an error.
 func (s *Server) Do(ctx context.Context, f func(ctx context.Context, a *Attempt) error) error {
 	ctx, a, end, err := s.Begin(ctx)
 	if err != nil {
@@ -212,9 +211,9 @@ func (s *Server) Do(ctx context.Context, f func(ctx context.Context, a *Attempt)
 	return f(ctx, a)
 }
 
-// Begin is for a call that goes on, made by one POST: it returns the context of its request, which ends
-// with the Server, too, and then has [ErrClosed] for its cause. end, which is called
-// once, cancels it; Close waits for that.
+// Begin begins a call that outlives the function that makes it, by one POST. It returns the
+// context of the request, which ends with the Server, too, and then has the cause [ErrClosed].
+// end, which must be called once, cancels the context; Close waits for it.
 func (s *Server) Begin(ctx context.Context) (_ context.Context, _ *Attempt, end func(), _ error) {
 	s.mu.Lock()
 	why := s.err
@@ -242,8 +241,8 @@ func (s *Server) Begin(ctx context.Context) (_ context.Context, _ *Attempt, end 
 	}, nil
 }
 
-// Host returns the host of URLs for a server at an address: the address itself, or
-// "localhost" for one that is no host, as the path of a unix socket.
+// Host returns the host of URLs for a server at an address: the address itself, or "localhost"
+// if it is no host, such as the path of a unix socket.
 func Host(address string) string {
 	if u, err := url.Parse("http://" + address); err != nil || u.Host == "" || u.Host != address {
 		return "localhost"
@@ -251,14 +250,14 @@ func Host(address string) string {
 	return address
 }
 
-// Strip takes fields out of a header by which net/http would send a request again that
-// may have run.
+// Strip removes the header fields that would make net/http send a request again that may have
+// been executed.
 func Strip(h http.Header) {
 	h.Del("Idempotency-Key")
 	h.Del("X-Idempotency-Key")
 }
 
-// end notes that no more calls are made, and why.
+// end records that no more calls are made, and why.
 func (s *Server) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,7 +270,7 @@ func (s *Server) end(err error) {
 // Done is closed when the Server has ended.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// Err says why it has; nil while it has not.
+// Err returns why the Server has ended; nil if it has not.
 func (s *Server) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -35,14 +35,14 @@ func get(ctx context.Context, s *Server) error {
 		}
 		defer resp.Body.Close()
 		if !a.Answered() {
-			return errors.New("there is an answer, and nobody noticed")
+			return errors.New("there is a response, and Answered is false")
 		}
 		_, err = io.Copy(io.Discard, resp.Body)
 		return err
 	})
 }
 
-// Calls in flight end with the Server, and may have run; later ones do not run.
+// Calls in flight end with the Server, and may have been executed; later ones are not executed.
 func TestClose(t *testing.T) {
 	began := make(chan struct{}, 1)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -69,7 +69,7 @@ func TestClose(t *testing.T) {
 	<-s.Done()
 }
 
-// A Server that nobody has used is closed as well.
+// A Server without calls can be closed, too.
 func TestCloseUnused(t *testing.T) {
 	near, far := net.Pipe()
 	s, err := Connect(t.Context(), func(context.Context) (net.Conn, error) { return near, nil }, true)
@@ -82,8 +82,8 @@ func TestCloseUnused(t *testing.T) {
 	}
 }
 
-// A server that can't be connected to any more has ended, and what was not sent did not
-// run. A caller that has left is no reason.
+// A server that can't be connected to any more has ended, and calls that were not sent were not
+// executed. A caller that gives up does not end it.
 func TestEnd(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	s, err := Connect(t.Context(), connect(web.Listener.Addr().String()), false)
@@ -108,11 +108,11 @@ func TestEnd(t *testing.T) {
 	}
 	<-s.Done()
 	if _, err := Connect(t.Context(), connect(web.Listener.Addr().String()), false); err == nil {
-		t.Error("there is nobody to connect to")
+		t.Error("connected to a server that is closed")
 	}
 }
 
-// impatient closes its first connection unread.
+// impatient closes its first connection without reading.
 type impatient struct {
 	net.Listener
 	once sync.Once
@@ -128,8 +128,8 @@ func (l *impatient) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// The first connection was closed by a server that has waited too long for a header:
-// a first call that comes late gets another one.
+// If the server has closed the first connection because it waited too long for a header, a late
+// first call gets another connection.
 func TestLateFirstCall(t *testing.T) {
 	web := httptest.NewUnstartedServer(http.NotFoundHandler())
 	web.Listener = &impatient{Listener: web.Listener}
@@ -146,7 +146,7 @@ func TestLateFirstCall(t *testing.T) {
 	}
 }
 
-// What has a request sent again by net/http is taken out.
+// Strip removes the fields that make net/http send a request again.
 func TestStrip(t *testing.T) {
 	h := http.Header{"Idempotency-Key": {"1"}, "X-Idempotency-Key": {"2"}, "Other": {"3"}}
 	if Strip(h); len(h) != 1 {

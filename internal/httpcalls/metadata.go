@@ -6,7 +6,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// own are the names of a header that are HTTP's or a protocol's own.
+// own are the header fields that belong to HTTP or to a protocol.
 var own = map[string]bool{
 	"accept": true, "accept-encoding": true, "accept-post": true, "allow": true, "connection": true,
 	"content-encoding": true, "content-length": true, "content-type": true, "date": true,
@@ -20,11 +20,12 @@ var own = map[string]bool{
 	"grpc-message-type": true, "grpc-status": true, "grpc-status-details-bin": true,
 }
 
-// IsOwn reports whether a field of a header, in lower case, is not metadata in either
-// direction: it is HTTP's or a protocol's own.
+// IsOwn reports whether a header field, in lower case, belongs to HTTP or to a protocol, and so
+// is not metadata in either direction.
 func IsOwn(name string) bool { return own[name] }
 
-// IsReserved reports whether a field, in lower case, is tandem's own (see [tandem.Metadata]).
+// IsReserved reports whether a header field, in lower case, is tandem's own (see
+// [tandem.Metadata]).
 func IsReserved(name string) bool {
 	return strings.HasPrefix(name, "tandem-") && name != tandem.CriticalityKey
 }
@@ -40,7 +41,7 @@ func IsName(name string) bool {
 	return name != ""
 }
 
-// Binary ends the names of metadata whose values are bytes: gRPC and Connect send those as
+// Binary is the suffix of metadata names whose values are bytes: gRPC and Connect send those as
 // base64.
 const Binary = "-bin"
 

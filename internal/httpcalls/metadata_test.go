@@ -7,7 +7,7 @@ import (
 	"github.com/tandem-rpc/tandem/internal/httpcalls"
 )
 
-// Metadata that HTTP would leave out or change is an error, and what it carries is none.
+// Metadata that HTTP would drop or change is an error; other metadata is not.
 func TestCheck(t *testing.T) {
 	for name, value := range map[string]string{
 		"a b:c": "x", "": "x", ":path": "x", "host": "x", "Host": "x", "te": "x", "content-type": "x", "grpc-timeout": "x",

@@ -7,19 +7,19 @@ import (
 	"sync"
 )
 
-// Streams returns a client like [Server.Client], over HTTP/2, whose requests are never
-// more on a connection than the server takes. net/http's own would begin more while it
-// has not heard how many that are. greet is called with each new connection, and
-// makes a request that the server answers.
+// Streams returns a client like [Server.Client], over HTTP/2, that never has more requests on a
+// connection than the server allows. net/http's own would exceed the limit until it has
+// received it. greet is called with each new connection, and makes a request that the server
+// answers.
 func (s *Server) Streams(window int, greet func(context.Context, *http.Client) error) *http.Client {
 	return client(&streams{transport: s.transport(true, window), greet: greet, turn: make(chan struct{}, 1)})
 }
 
-// streams are connections for streams.
+// streams is a RoundTripper with connections for streams.
 type streams struct {
 	transport *http.Transport
 	greet     func(context.Context, *http.Client) error
-	turn      chan struct{} // has a token while somebody connects
+	turn      chan struct{} // has a token while a call connects
 
 	mu    sync.Mutex
 	conns []*http.ClientConn
@@ -35,7 +35,7 @@ func (s *streams) RoundTrip(req *http.Request) (*http.Response, error) {
 	return c.RoundTrip(req)
 }
 
-// reserve takes a place on a connection, a new one if all are full.
+// reserve takes a place on a connection, on a new one if all are full.
 func (s *streams) reserve(req *http.Request) (*http.ClientConn, error) {
 	if c := s.vacant(); c != nil {
 		return c, nil
@@ -67,14 +67,13 @@ func (s *streams) reserve(req *http.Request) (*http.ClientConn, error) {
 	return c, nil
 }
 
-// untraced is a context without its values: what happens to a greeting does not happen
-// to the call.
+// untraced is a context without values: the trace of the call must not see the greeting.
 type untraced struct{ context.Context }
 
 func (untraced) Value(any) any { return nil }
 
-// vacant takes a place on a connection that has one, nil if none has. It forgets
-// connections that take no more requests: they close with their last.
+// vacant takes a place on a connection that has one, nil if none has. It drops connections that
+// take no more requests: they are closed after their last one.
 func (s *streams) vacant() *http.ClientConn {
 	s.mu.Lock()
 	defer s.mu.Unlock()

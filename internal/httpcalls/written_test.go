@@ -9,13 +9,13 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// A request was not executed if the socket has refused it, and only then.
+// A request was not executed if writing it to the socket failed, and only then.
 func TestFailedSaysWhatWasSent(t *testing.T) {
 	refused := &net.OpError{Op: "write", Err: errors.New("broken pipe")}
 	for name, tc := range map[string]struct {
-		written  []error // what became of writing the request, each time
+		written  []error // results of writing the request, each time
 		answered bool
-		executed bool // maybe
+		executed bool // it may have been executed
 	}{
 		"written":                       {[]error{nil}, false, true},
 		"not known":                     {nil, false, true},
@@ -38,8 +38,8 @@ func TestFailedSaysWhatWasSent(t *testing.T) {
 	}
 }
 
-// A request that net/http sends again was not executed before: a server that goes away has
-// refused it, and the next can't be connected to.
+// A request that net/http sends again was not executed before: a draining server has refused
+// it, and then it can't be connected to.
 func TestRequestThatIsSentAgain(t *testing.T) {
 	s := &Server{base: t.Context(), done: make(chan struct{})}
 	ctx, a, end, err := s.Begin(t.Context())

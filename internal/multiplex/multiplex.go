@@ -1,6 +1,6 @@
-// Package multiplex makes many calls at a time on one connection of a protocol that
-// numbers its requests and answers them in any order, as rpcx, net/rpc and JSON-RPC
-// do. Nobody who makes a call writes or reads: one goroutine does each.
+// Package multiplex makes many calls in parallel on one connection of a protocol that numbers
+// its requests and answers them in any order, as rpcx, net/rpc and JSON-RPC do. One goroutine
+// reads and one writes; callers do neither.
 package multiplex
 
 import (
@@ -17,41 +17,41 @@ import (
 
 // Bounds of a connection.
 const (
-	maxQueued  = 1 << 20 // bytes to be written; who has more waits
+	maxQueued  = 1 << 20 // bytes to be written; further requests wait
 	maxSpare   = 64 << 10
 	writePiece = 256 << 10 // bytes that the peer has to take within writeTime
 	writeTime  = 10 * time.Second
 )
 
-// ErrClosed is why a connection has ended that was closed on this side.
+// ErrClosed is the error of a connection that was closed on this side.
 var ErrClosed = errors.New("closed")
 
-// Conn is a connection whose answers are As. It is safe for concurrent use.
+// Conn is a connection whose responses are of type A. It is safe for concurrent use.
 type Conn[A any] struct {
 	nc   net.Conn
 	next func() (seq uint64, answer A, err error)
-	work chan struct{} // has an element when there is something to write
+	work chan struct{} // has a token when there is something to write
 	done chan struct{} // closed when both goroutines have ended
-	left atomic.Int32  // goroutines
+	left atomic.Int32  // goroutines that have not ended
 
 	mu      sync.Mutex
-	room    chan struct{} // not nil if somebody waits; closed when there is room
+	room    chan struct{} // closed when there is room; nil if no request waits
 	queued  []byte
-	spare   []byte // a buffer to be used again
-	put     uint64 // bytes that were queued, ever
-	written uint64 // bytes that the socket has taken, ever
+	spare   []byte // a buffer for the next batch
+	put     uint64 // bytes that were queued, in total
+	written uint64 // bytes that were written to the socket, in total
 	seq     uint64 // of the next request
 	waiting map[uint64]*waiter[A]
-	err     error // why nothing can be sent any more
+	err     error // why the connection has ended
 }
 
 type waiter[A any] struct {
-	end    uint64 // of the request, as put counts
-	answer chan A // has room for it
+	end    uint64 // of the request, in bytes as put counts them
+	answer chan A // has room for the response
 }
 
-// New returns a Conn. next reads the next answer, waiting as long as that takes; it is
-// called by one goroutine. Close ends it.
+// New returns a Conn. One goroutine calls next, which reads the next response and blocks until
+// it has come. Closing nc must end next.
 func New[A any](nc net.Conn, next func() (seq uint64, answer A, err error)) *Conn[A] {
 	c := &Conn[A]{
 		nc: nc, next: next, work: make(chan struct{}, 1), done: make(chan struct{}), waiting: map[uint64]*waiter[A]{},
@@ -62,13 +62,13 @@ func New[A any](nc net.Conn, next func() (seq uint64, answer A, err error)) *Con
 	return c
 }
 
-// Fill appends a request with that number to dst, or fails and leaves that as it is. It
-// runs alone: what it learns of the connection's state is in the order of the bytes.
+// Fill appends a request with that number to dst, or returns an error and leaves dst as it is.
+// Calls of Fill are serialized, in the order of the bytes on the connection.
 type Fill func(dst []byte, seq uint64) ([]byte, error)
 
-// Do sends a request and waits for its answer. An error of fill is returned as it is;
-// that of a lost connection is a [*tandem.Error], and NotExecuted if the last byte of
-// the request has not reached the socket.
+// Do sends a request and waits for its response. It returns an error of fill as it is. The
+// error of a lost connection is a [*tandem.Error], with NotExecuted if the last byte of the
+// request has not reached the socket.
 func (c *Conn[A]) Do(ctx context.Context, fill Fill) (answer A, err error) {
 	w := &waiter[A]{answer: make(chan A, 1)}
 	seq, err := c.queue(ctx, fill, w)
@@ -93,14 +93,14 @@ func (c *Conn[A]) Do(ctx context.Context, fill Fill) (answer A, err error) {
 	return answer, c.lost(w.end)
 }
 
-// Send sends a request that has no answer, or one that nobody wants: it returns when
-// the request is in the queue.
+// Send sends a request whose response is not waited for. It returns when the request is in the
+// queue.
 func (c *Conn[A]) Send(ctx context.Context, fill Fill) error {
 	_, err := c.queue(ctx, fill, nil)
 	return err
 }
 
-// queue queues a request whose answer w waits for, if it is not nil.
+// queue queues a request. w waits for the response; nil if it is not waited for.
 func (c *Conn[A]) queue(ctx context.Context, fill Fill, w *waiter[A]) (seq uint64, err error) {
 	if err := c.lockWithRoom(ctx); err != nil {
 		return 0, err
@@ -126,7 +126,8 @@ func (c *Conn[A]) queue(ctx context.Context, fill Fill, w *waiter[A]) (seq uint6
 	return seq, nil
 }
 
-// lockWithRoom locks the mutex when there is room to queue a request.
+// lockWithRoom locks the mutex once there is room to queue a request. It returns an error, with
+// the mutex unlocked, if the connection or ctx ends first.
 func (c *Conn[A]) lockWithRoom(ctx context.Context) error {
 	for {
 		c.mu.Lock()
@@ -135,7 +136,7 @@ func (c *Conn[A]) lockWithRoom(ctx context.Context) error {
 			err := c.err
 			c.mu.Unlock()
 			select {
-			case <-c.done: // who looks for another connection then sees that this one has ended
+			case <-c.done: // so that a caller which looks for another connection sees that this one has ended
 			case <-ctx.Done():
 			}
 			return notSent(err)
@@ -161,7 +162,7 @@ func notSent(why error) error {
 	return &tandem.Error{Code: tandem.Unavailable, NotExecuted: true, Message: fmt.Sprintf("the connection has ended: %v", why)}
 }
 
-// lost is the error for a request that ends at that byte and was not answered.
+// lost returns the error of a request that ends at that byte and got no response.
 func (c *Conn[A]) lost(end uint64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,12 +170,12 @@ func (c *Conn[A]) lost(end uint64) error {
 		return notSent(c.err)
 	}
 	if e, ok := c.err.(*tandem.Error); ok && len(c.waiting) == 1 { //nolint:errorlint // not one that it wraps
-		return e // by all that is known it is about this request's answer
+		return e // as far as is known it is about the response to this request
 	}
 	return tandem.Errorf(tandem.Unavailable, "the connection has ended before the answer: %w", c.err)
 }
 
-// read hands answers over until there are no more.
+// read passes responses to their requests until the connection ends.
 func (c *Conn[A]) read() {
 	defer c.leave()
 	for {
@@ -224,7 +225,7 @@ func (c *Conn[A]) makeRoomLocked() {
 	}
 }
 
-// writeAll writes all of b, and counts what was.
+// writeAll writes all of b, and counts the bytes written.
 func (c *Conn[A]) writeAll(b []byte) error {
 	for len(b) > 0 {
 		if err := c.nc.SetWriteDeadline(time.Now().Add(writeTime)); err != nil {
@@ -242,7 +243,7 @@ func (c *Conn[A]) writeAll(b []byte) error {
 	return nil
 }
 
-// fail ends the connection, for that reason if it is the first.
+// fail ends the connection. err is the reason, unless there was one before.
 func (c *Conn[A]) fail(err error) {
 	c.mu.Lock()
 	if c.err == nil {
@@ -250,14 +251,14 @@ func (c *Conn[A]) fail(err error) {
 	}
 	c.makeRoomLocked()
 	select {
-	case c.work <- struct{}{}: // for the writer to look
+	case c.work <- struct{}{}: // wakes the writer, which sees err
 	default:
 	}
 	c.mu.Unlock()
-	_ = c.nc.Close() // the other error says why
+	_ = c.nc.Close() // err is the reason
 }
 
-// leave ends one of the goroutines.
+// leave counts the end of one of the goroutines. The last one closes done.
 func (c *Conn[A]) leave() {
 	if c.left.Add(-1) == 0 {
 		close(c.done)
@@ -267,7 +268,7 @@ func (c *Conn[A]) leave() {
 // Done is closed when the connection has ended.
 func (c *Conn[A]) Done() <-chan struct{} { return c.done }
 
-// Err says why it has ended, or is about to; nil while it is not.
+// Err returns why the connection has ended or is about to; nil if neither.
 func (c *Conn[A]) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The protocol of these tests has messages of a number and a length, 8 bytes each, and
-// so many bytes.
+// The protocol of these tests has messages of a number and a length, 8 bytes each, and that
+// many bytes.
 
 func message(dst []byte, seq uint64, text string) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, seq)
@@ -48,7 +48,7 @@ func ask(ctx context.Context, c *Conn[string], text string) (string, error) {
 	return c.Do(ctx, func(dst []byte, seq uint64) ([]byte, error) { return message(dst, seq, text), nil })
 }
 
-// Answers find their callers, in whichever order they come.
+// Responses are passed to their callers, in whichever order they come.
 func TestAnswersInAnyOrder(t *testing.T) {
 	c, far := pipe()
 	defer c.Close()
@@ -82,8 +82,8 @@ func TestAnswersInAnyOrder(t *testing.T) {
 	server.Wait()
 }
 
-// What the socket has not taken to its last byte did not run; what it has taken may
-// have run.
+// A request that was not written to the socket completely was not executed; any other may have
+// been.
 func TestNotExecutedIsCertain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, far := pipe()
@@ -114,8 +114,8 @@ func TestNotExecutedIsCertain(t *testing.T) {
 	})
 }
 
-// A caller that gives up does not wait, and its answer harms nobody.
-func TestGivingUp(t *testing.T) {
+// A caller that gives up does not wait, and its response is dropped.
+func TestCallerGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, far := pipe()
 		defer c.Close()
@@ -145,16 +145,16 @@ func TestGivingUp(t *testing.T) {
 	})
 }
 
-// While a megabyte waits to be written callers wait for room, and who gives up has
-// sent nothing. A peer that takes nothing is left.
-func TestRoom(t *testing.T) {
+// While a megabyte waits to be written, further callers wait for room, and a caller that gives
+// up has sent nothing. If the peer reads nothing, the connection ends.
+func TestFullQueueWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, far := pipe()
 		defer far.Close()
 		defer c.Close()
 		large := string(make([]byte, maxQueued+1))
 		var wg sync.WaitGroup
-		for range 2 { // of which the first is being written
+		for range 2 { // the first of which is being written
 			wg.Go(func() {
 				if _, err := ask(t.Context(), c, large); tandem.CodeOf(err) != tandem.Unavailable {
 					t.Error(err)
@@ -176,7 +176,7 @@ func TestRoom(t *testing.T) {
 	})
 }
 
-// What can't be encoded is an error of its caller, and leaves no trace.
+// A request that can't be encoded is an error of its caller only.
 func TestFillFails(t *testing.T) {
 	c, far := pipe()
 	defer c.Close()

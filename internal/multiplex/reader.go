@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// stallTime is how long a peer may say nothing in the middle of an answer.
+// stallTime is how long a peer may send nothing in the middle of a response.
 const stallTime = 10 * time.Second
 
-// Reader reads a connection's answers. It is for one goroutine.
+// Reader reads responses from a connection. One goroutine may use it.
 type Reader struct {
 	conn   net.Conn
 	midway bool
@@ -18,11 +18,11 @@ type Reader struct {
 // NewReader returns a Reader.
 func NewReader(c net.Conn) *Reader { return &Reader{conn: c} }
 
-// Midway says whether an answer has arrived in part. While it has, more of it must come
-// within ten seconds. Otherwise Read waits as long as it takes.
+// Midway says whether part of a response has arrived. If so, more of it must come within ten
+// seconds. Otherwise Read has no time limit.
 func (r *Reader) Midway(on bool) { r.midway = on }
 
-// Read reads what has come.
+// Read reads from the connection.
 func (r *Reader) Read(p []byte) (int, error) {
 	if r.midway || r.armed {
 		var deadline time.Time

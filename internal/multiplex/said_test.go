@@ -7,8 +7,7 @@ import (
 	"github.com/tandem-rpc/tandem/internal/multiplex"
 )
 
-// Every error of a tandem server is read back from its text, and no other text is taken
-// for one.
+// Every error of a tandem server is read back from its text, and no other text is read as one.
 func TestSaid(t *testing.T) {
 	for code := tandem.Canceled; code.Valid(); code++ {
 		for _, message := range []string{"why", "why: because", ""} {

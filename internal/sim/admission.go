@@ -14,10 +14,10 @@ func (open) ask(s *site, j *job) { s.start(j) }
 func (open) done(*site, *job)    {}
 func (open) tick(*site)          {}
 
-// guarded admits what a [overload.Gate] admits.
+// guarded admits the requests that a [overload.Gate] admits.
 type guarded struct {
 	gate      *overload.Gate
-	timeouts  time.Duration // the usual one
+	timeouts  time.Duration // moving average of the calls' timeouts
 	runnable  float64       // for each processor, smoothed
 	oneCaller bool          // planted faults
 	oneMethod bool
@@ -62,13 +62,13 @@ func (g *guarded) done(s *site, j *job) {
 	g.begin(s, g.gate.Done(&j.handled, now))
 }
 
-// begin starts and refuses what has left the queue.
+// begin starts or refuses the jobs that have left the queue.
 func (g *guarded) begin(s *site, n overload.Next) {
 	for _, r := range n.Refuse {
-		s.refuse(r.Owner.(*job), 100*time.Millisecond) //nolint:forcetypeassert // ours
+		s.refuse(r.Owner.(*job), 100*time.Millisecond) //nolint:forcetypeassert // jobs are the only owners
 	}
 	for _, r := range n.Run {
-		s.start(r.Owner.(*job)) //nolint:forcetypeassert // ours
+		s.start(r.Owner.(*job)) //nolint:forcetypeassert // as above
 	}
 }
 
@@ -87,8 +87,8 @@ func (g *guarded) tick(s *site) {
 	g.begin(s, g.gate.Sample(overload.Load{Runnable: g.runnable, Wait: wait, Timeout: g.timeouts}, int64(s.world.now)))
 }
 
-// codel is a queue before a fixed number of workers, the newest first while it does not
-// become empty, with a short bound of the wait then (Facebook, Fail at Scale, 2015).
+// codel is a queue in front of a fixed number of workers. While it has not been empty for 100
+// ms, the newest job is first and jobs wait at most 5 ms (Facebook, Fail at Scale, 2015).
 type codel struct {
 	workers int
 	queue   []*job
@@ -136,8 +136,8 @@ func (c *codel) done(s *site, _ *job) {
 
 func (c *codel) tick(s *site) { c.done(s, nil) }
 
-// bbr refuses while the processors are busy and more calls run than the product of the best
-// rate and the shortest time, as go-zero's and kratos' shedders do.
+// bbr refuses jobs while the processors are busy and more calls run than the product of the
+// best rate and the shortest time, as the shedders of go-zero and kratos do.
 type bbr struct {
 	passes  [50]int
 	times   [50]time.Duration // sums
@@ -188,7 +188,8 @@ func (b *bbr) done(s *site, j *job) {
 
 func (*bbr) tick(*site) {}
 
-// gradient follows the ratio of the latency of long to that of late (Netflix, gradient2).
+// gradient sets its limit by the ratio of the long-term latency to the present one (Netflix,
+// gradient2).
 type gradient struct{ limit, long float64 }
 
 func (g *gradient) ask(s *site, j *job) {

@@ -1,7 +1,7 @@
 package sim
 
-// Chart is one plot as data, in the JSON that "bench draw" draws; a package of the
-// core can't import its type.
+// Chart is one plot as data, in the JSON that "bench draw" reads. Its type is repeated here, as
+// a package of the core can't import that of bench.
 type Chart struct {
 	Name   string   `json:"name"` // of the file, without its ending
 	Title  string   `json:"title"`
@@ -28,8 +28,7 @@ type Series struct {
 	Points []Point `json:"points"`
 }
 
-// Point is a value; Low and High are its spread, and equal to Y where there is
-// none.
+// Point is a value; Low and High are its spread, equal to Y if there is none.
 type Point struct {
 	X    float64 `json:"x"`
 	Y    float64 `json:"y"`

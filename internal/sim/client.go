@@ -15,15 +15,15 @@ type settings struct {
 	zone       string        // where the clients are
 	retries    int           // attempts after the first
 	budgeted   bool          // retries are paid from a budget, package client's default
-	chain      bool          // a layer that serves a retry does not retry, nor above one that could not
+	chain      bool          // DoNotRetry is honoured, and a call that serves a retry is not retried
 	elsewhere  bool          // a retry goes to another instance
 	ejection   bool          // instances that fail or are slow are left out
 	timeout    time.Duration // of a call
 	each       time.Duration // of an attempt; 0 means the call's
-	unmeasured bool          // the planted fault: nobody tells the statistics how long a call took
+	unmeasured bool          // the planted fault: latencies are not measured
 }
 
-// client has the instances that one process calls, and what it knows of them.
+// client is one process that makes calls: its instances, and what it knows of them.
 type client struct {
 	net *cluster
 	settings
@@ -34,7 +34,7 @@ type client struct {
 	well    func(*balance.Node) bool // usable, made once
 }
 
-// call is what a client's user asks for.
+// call is one call of a client.
 type call struct {
 	client   *client
 	number   int
@@ -90,7 +90,7 @@ func (k *call) try() {
 	c.net.after(c.net.delay(), func() { a.server.receive(a) })
 }
 
-// pick chooses as the client's pool does, and asks the breaker of whom it chose.
+// pick picks as the client's pool does, and asks the breaker of the picked instance.
 func (c *client) pick(k *call) *balance.Node {
 	n := c.choose(k)
 	if n == nil || c.admit(n) {
@@ -110,8 +110,8 @@ func (c *client) pick(k *call) *balance.Node {
 	return n
 }
 
-// choose asks the policy for an instance that is well and was not tried, then for one
-// that is connected and was not tried, then for any connected one.
+// choose returns an instance that the policy picks: one that is usable and was not tried, else
+// one that is connected and was not tried, else any connected one.
 func (c *client) choose(k *call) *balance.Node {
 	if len(k.request.Exclude) == 0 {
 		if n := c.table.Pick(&k.request, c.well); n != nil {
@@ -131,8 +131,8 @@ func (c *client) choose(k *call) *balance.Node {
 	return nil
 }
 
-// end ends an attempt, once, whoever is first: the answer, the loss of the
-// connection, or the deadline.
+// end ends an attempt, once, with the first of: the response, the loss of the connection, or
+// the deadline.
 func (a *attempt) end(err error) {
 	if a.over {
 		return
@@ -154,7 +154,7 @@ func (a *attempt) end(err error) {
 	switch {
 	case err == nil:
 		if c.budget != nil {
-			c.budget.Call() // what succeeds pays
+			c.budget.Call() // calls that succeed add to the budget
 		}
 		k.end(nil)
 		return
@@ -172,22 +172,22 @@ func (a *attempt) end(err error) {
 	k.try()
 }
 
-// mayTry reports whether another attempt may help, and is this client's to make, as
-// package client has it: not when a layer below could not mend the error, nor when
-// the call serves one that is a retry already.
+// mayTry reports whether another attempt may help and this client may make it, as in package
+// client: not if a layer below has given up retrying, nor if the call serves one that is itself
+// a retry.
 func (k *call) mayTry(err error) bool {
 	c := k.client
 	return c.net.now < k.deadline && c.mayHelp(err) && (!c.chain || !k.retried && tandem.AsError(err).RetryAfter != tandem.DoNotRetry)
 }
 
-// pay reports whether there is another attempt, and the budget for it.
+// pay reports whether another attempt is left, and takes it from the budget.
 func (k *call) pay() bool {
 	c := k.client
 	return k.tries <= c.retries && (c.budget == nil || c.budget.Take(c.net.time()))
 }
 
-// mayHelp reports whether another attempt can mend an error: calls are idempotent
-// here. Attempts that were too slow are tried again by those who bound them.
+// mayHelp reports whether another attempt can help after an error: calls are idempotent here.
+// Attempts that were too slow are tried again by clients that bound them.
 func (c *client) mayHelp(err error) bool {
 	switch tandem.CodeOf(err) {
 	case tandem.Unavailable, tandem.ResourceExhausted:

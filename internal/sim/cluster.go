@@ -9,7 +9,7 @@ import (
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
-// cluster is one service: servers, clients that call them, and what happened.
+// cluster is one service: servers, clients that call them, and the results of the calls.
 type cluster struct {
 	*world
 	servers  []*server
@@ -35,11 +35,10 @@ func newCluster(w *world) *cluster {
 	return &cluster{world: w, inside: w.balance(), index: map[string]int{}}
 }
 
-// delay draws what the network needs for one way.
+// delay draws how long the network takes in one direction.
 func (c *cluster) delay() time.Duration { return c.about(200 * time.Microsecond) }
 
-// addServers adds n servers of that many workers, each of which needs about
-// takes for a call.
+// addServers adds n servers with that many workers, each of which needs about takes for a call.
 func (c *cluster) addServers(n, workers int, takes time.Duration) {
 	for range n {
 		i := len(c.servers)
@@ -53,7 +52,7 @@ func (c *cluster) addServers(n, workers int, takes time.Duration) {
 	}
 }
 
-// list returns the instances as the registry has them.
+// list returns the instances that the registry lists.
 func (c *cluster) list() []tandem.Instance {
 	list := make([]tandem.Instance, len(c.servers))
 	for i, s := range c.servers {
@@ -62,7 +61,7 @@ func (c *cluster) list() []tandem.Instance {
 	return list
 }
 
-// The budget of a client, as package client has it by default.
+// The retry budget of a client, as in package client by default.
 const (
 	budgetShare = 0.1
 	budgetRate  = 10
@@ -85,7 +84,7 @@ func (c *cluster) addClients(n int, s settings) {
 	}
 }
 
-// record makes a call and keeps how it went.
+// record makes a call and records its result.
 func (c *client) record(key string) {
 	at := c.net.now
 	c.start(key, func(err error) {
@@ -93,7 +92,7 @@ func (c *client) record(key string) {
 	}).try()
 }
 
-// load has every client make calls at random times, rate a second now, until the
+// load makes every client make calls at random times, on average rate() a second, until the
 // world is that old.
 func (c *cluster) load(rate func() float64, until time.Duration) {
 	for _, k := range c.clients {
@@ -112,7 +111,7 @@ func (c *cluster) load(rate func() float64, until time.Duration) {
 // steady is a rate that does not change.
 func steady(perSecond float64) func() float64 { return func() float64 { return perSecond } }
 
-// finish lets the last calls end and checks what must hold whatever happened.
+// finish waits for the last calls and checks the invariants.
 func (c *cluster) finish(at time.Duration) {
 	c.run(at)
 	if c.begun != c.ended {
@@ -128,8 +127,8 @@ func (c *cluster) finish(at time.Duration) {
 	c.checkBudgets()
 }
 
-// checkBudgets holds that retries never cost more than what the calls and the time
-// have paid, and ten seconds' worth that may have been saved before.
+// checkBudgets checks that there were no more retries than calls and time have paid for, and
+// ten seconds' worth of savings.
 func (c *cluster) checkBudgets() {
 	if len(c.clients) == 0 || c.clients[0].budget == nil {
 		return
@@ -140,15 +139,14 @@ func (c *cluster) checkBudgets() {
 	}
 }
 
-// renew gives a client a table that knows nothing, as if its statistics lived in
-// the pickers.
+// renew gives a client a new table, as if its statistics were lost with each list.
 func (c *client) renew() {
 	c.table = balance.NewTableIn(c.net.inside, c.policy)
 	c.table.Update(c.net.list())
 }
 
-// disconnect takes connections from all clients, those to all of the servers at the
-// same instant, with the calls on them.
+// disconnect closes the connections of all clients to those servers at the same instant, which
+// fails the calls on them.
 func (c *cluster) disconnect(servers ...*server) {
 	for _, s := range servers {
 		for _, k := range c.clients {

@@ -8,8 +8,8 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// listCollapse: the registry loses eight of ten instances, half of which are really
-// dead (reliability F09).
+// listCollapse: the registry loses eight of ten instances, of which four have really ended
+// (reliability F09).
 func listCollapse() *Scenario {
 	return &Scenario{
 		Name:  "list-collapse",
@@ -80,7 +80,7 @@ func playListCollapse(s setting) measured {
 	}
 }
 
-// listed takes in what the registry says.
+// listed applies a list of the registry.
 func (k *keeping) listed(list []tandem.Instance) {
 	if k.naive {
 		k.use(registry.View{Instances: list})
@@ -91,7 +91,7 @@ func (k *keeping) listed(list []tandem.Instance) {
 	k.judge()
 }
 
-// judge has the keeper look at the suspects when it wants to.
+// judge lets the keeper check its suspects when that is due.
 func (k *keeping) judge() {
 	next := k.keeper.Next()
 	if next.IsZero() {
@@ -114,11 +114,11 @@ func (k *keeping) use(v registry.View) {
 	k.table.Update(v.Instances)
 }
 
-// watching sees whom the clients use.
+// watching records which servers the clients use.
 type watching struct {
 	line     []Point
-	dropped  map[string]bool // living servers that somebody did not use
-	deadGone time.Duration   // when nobody used a dead one any more
+	dropped  map[string]bool // living servers that a client did not use
+	deadGone time.Duration   // when no client used a dead server any more
 }
 
 func (w *watching) look(all []*keeping, now time.Duration) {

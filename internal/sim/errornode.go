@@ -6,7 +6,7 @@ import (
 	"github.com/tandem-rpc/tandem/balance"
 )
 
-// errorNode: one of ten servers answers errors, and quickly.
+// errorNode: one of ten servers quickly answers every call with an error.
 func errorNode() *Scenario {
 	return &Scenario{
 		Name:  "error-node",

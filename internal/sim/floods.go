@@ -9,7 +9,7 @@ import (
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
-// flood is a server that is offered several times what it can do, for half a minute.
+// flood is a server that gets several times the calls that it can do, for half a minute.
 type flood struct {
 	name, title, story string
 
@@ -17,9 +17,9 @@ type flood struct {
 	rate     func(times float64, client, method int) float64 // calls a second of a client
 	loads    [2]float64                                      // times what the server can do; the first is plotted
 	calm     func(times float64, after bool) float64         // the load before and after; nil: calmShare
-	watched  int                                             // the method that counts
-	only     func(client int) bool                           // the clients that count; nil for all
-	capacity float64                                         // of what counts, calls a second
+	watched  int                                             // the method whose calls count
+	only     func(client int) bool                           // the clients whose calls count; nil for all
+	capacity float64                                         // for the calls that count, a second
 	possible func(times float64) float64                     // goodput under load, if it isn't the capacity
 	least    float64                                         // share of the capacity
 	faults   []string
@@ -33,7 +33,7 @@ const (
 	floodWatched = 60 * time.Second
 	calmShare    = 0.6 // of the capacity, before and after
 	floodShare   = 0.1 // of the calls that succeed, for retries
-	floodFloor   = 1.0 // retries a second beside that
+	floodFloor   = 1.0 // retries a second in addition
 )
 
 // floods returns the scenarios of overload: B14 of the scorecard.
@@ -99,8 +99,8 @@ func (f *flood) play(s setting) measured {
 	return m
 }
 
-// checkBudgets holds that retries cost no more than what the calls and the time have paid, and
-// ten seconds' worth that may have been saved before.
+// checkBudgets checks that there were no more retries than calls and time have paid for, and
+// ten seconds' worth of savings.
 func (t *tally) checkBudgets(w *world, methods int) {
 	made, good := 0, 0
 	for _, n := range t.made {
@@ -119,7 +119,7 @@ func (f *flood) line(t *tally) []Point {
 	return seconds(int(floodWatched/time.Second), func(sec int) float64 { return 100 * t.goodput(sec, sec+1) / f.capacity })
 }
 
-// run plays the flood, and returns what became of the calls that count.
+// run plays the flood, and returns the results of the calls that count.
 func (f *flood) run(seed uint64, times float64, a admission) (*world, *tally) {
 	w := newWorld(seed)
 	s := newSite(w, 2, a)
@@ -145,7 +145,7 @@ func (f *flood) run(seed uint64, times float64, a admission) (*world, *tally) {
 	return w, counted
 }
 
-// rateAt returns how many calls of a method a client makes a second, at a time.
+// rateAt returns how many calls of a method a client makes a second at that time.
 func (f *flood) rateAt(at time.Duration, times float64, client, method int) float64 {
 	busy := f.rate(times, client, method)
 	switch {
@@ -279,7 +279,7 @@ func floodBimodal() flood {
 	}
 }
 
-// floodCold is a server that starts at 10 s with empty caches, when its clients are there already.
+// floodCold is a server that starts with empty caches at 10 s, while its clients already run.
 func floodCold() flood {
 	const full, warm = 2000.0, 2000.0 // calls a second, and calls that fill the caches
 	cost := func(done float64) float64 { return (1 + 9*math.Exp(-done/warm)) / full }

@@ -8,22 +8,22 @@ import (
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
-// member is an instance as one client has it: its connection and its breaker.
+// member is an instance as one client knows it: its connection and its breaker.
 type member struct {
 	lost    bool // there is no connection
 	breaker *resilience.Breaker
-	slow    time.Duration // the latency from which on a call does not bring it back
+	slow    time.Duration // latency from which on a call does not close the breaker
 }
 
-// health keeps the breakers of a client's members, as package client does: the
-// breakers and the search for outliers are the real ones.
+// health has the breakers of a client's members, as in package client: the breakers and the
+// outlier detection are the real ones.
 type health struct {
-	outliers *resilience.Outliers // nil: nobody is left out
-	next     time.Duration        // when to look for outliers
+	outliers *resilience.Outliers // nil: no instance is left out
+	next     time.Duration        // time of the next outlier check
 	out      int                  // members whose breakers are not closed
 }
 
-// member returns what the client has of an instance.
+// member returns the client's member for an instance.
 func (c *client) member(id string) *member {
 	m := c.members[id]
 	if m == nil {
@@ -41,7 +41,8 @@ func (c *client) usable(n *balance.Node) bool {
 
 func (c *client) connected(n *balance.Node) bool { return !c.member(n.Instance.ID).lost }
 
-// panics reports whether so many are left out that the others could not bear it.
+// panics reports whether more members are left out than MaxShare allows: the others could not
+// bear the load.
 func (c *client) panics() bool {
 	if c.health.outliers == nil {
 		return true
@@ -49,13 +50,13 @@ func (c *client) panics() bool {
 	return float64(c.health.out) > c.health.outliers.Config().MaxShare*float64(len(c.table.Nodes()))
 }
 
-// admit asks the breaker of an instance that was picked.
+// admit asks the breaker of an instance that was picked whether the call may be made.
 func (c *client) admit(n *balance.Node) bool {
 	m := c.member(n.Instance.ID)
 	return m.breaker.Closed() || c.panics() || m.breaker.Admit(c.net.now)
 }
 
-// tell counts an attempt that has ended, and looks for outliers when it is time.
+// tell counts an attempt that has ended, and looks for outliers if that is due.
 func (c *client) tell(a *attempt, failed bool) {
 	h := &c.health
 	if h.outliers == nil {
@@ -73,7 +74,7 @@ func (c *client) tell(a *attempt, failed bool) {
 	}
 }
 
-// eject trips the breakers of outliers, as long as enough others are left.
+// eject trips the breakers of outliers while MaxShare allows it.
 func (c *client) eject() {
 	nodes := c.table.Nodes()
 	samples := make([]resilience.Sample, len(nodes))
@@ -101,8 +102,7 @@ func (c *client) count() {
 	}
 }
 
-// faulty reports whether an error speaks against the instance, as package client
-// has it.
+// faulty reports whether an error counts as a failure of the instance, as in package client.
 func faulty(err error) bool {
 	switch tandem.CodeOf(err) {
 	case tandem.Unavailable, tandem.DeadlineExceeded, tandem.Internal, tandem.DataLoss:

@@ -6,8 +6,7 @@ import (
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
-// reconnectHerd: everybody loses the same server at once, and comes back
-// (reliability F14).
+// reconnectHerd: all clients lose the same server at once, and reconnect (reliability F14).
 func reconnectHerd() *Scenario {
 	return &Scenario{
 		Name:  "reconnect-herd",
@@ -57,7 +56,7 @@ func playReconnectHerd(s setting) measured {
 	}
 	const back, end = 2 * time.Second, 30 * time.Second
 	d.attempts = make([]int, end/(100*time.Millisecond)+1)
-	for range herd { // they learn of the loss within a few milliseconds
+	for range herd { // they notice the loss within a few milliseconds
 		d.after(d.about(2*time.Millisecond), func() { d.connect(0) })
 	}
 	d.after(back, func() {
@@ -84,7 +83,7 @@ func playReconnectHerd(s setting) measured {
 	}
 }
 
-// connect tries to connect a client, and again until it is.
+// connect tries to connect a client until it is connected.
 func (d *doorman) connect(failures int) {
 	d.attempts[d.since()/(100*time.Millisecond)]++
 	d.note(noteConnected, uint64(failures), uint64(d.waiting)) //nolint:gosec // small
@@ -98,7 +97,7 @@ func (d *doorman) connect(failures int) {
 	d.after(d.pause(failures), func() { d.connect(failures + 1) })
 }
 
-// shake does the handshake of one that waits.
+// shake does the handshake of one client that waits.
 func (d *doorman) shake() {
 	if d.waiting == 0 {
 		return

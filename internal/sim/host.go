@@ -4,18 +4,18 @@ import (
 	"time"
 )
 
-// host is a computer with processors that goroutines share as Go's scheduler has it: first
-// come, first served, at most a slice at a time.
+// host is a computer whose processors goroutines share as under Go's scheduler: first come,
+// first served, for at most a slice at a time.
 type host struct {
 	world *world
 	idle  int // processors
 	procs int
 	queue []*task
 	busy  time.Duration   // processor time spent
-	waits []time.Duration // that tasks waited for a processor, since they were taken last
+	waits []time.Duration // for a processor, of tasks since the last tick
 }
 
-// slice is how long a goroutine runs before others do.
+// slice is how long a goroutine runs before others get the processor.
 const slice = 10 * time.Millisecond
 
 // task is a goroutine that can run.
@@ -27,7 +27,7 @@ type task struct {
 
 func newHost(w *world, procs int) *host { return &host{world: w, idle: procs, procs: procs} }
 
-// spend has a goroutine use a processor for that long.
+// spend lets a goroutine use a processor for that long, then calls done.
 func (h *host) spend(d time.Duration, done func()) {
 	h.queue = append(h.queue, &task{left: d, ready: h.world.now, done: done})
 	h.dispatch()
@@ -56,7 +56,7 @@ func (h *host) dispatch() {
 	}
 }
 
-// pool are connections behind a server's handlers, first come, first served.
+// pool is a set of connections that a server's handlers use, first come, first served.
 type pool struct {
 	world *world
 	free  int
@@ -64,7 +64,7 @@ type pool struct {
 }
 
 type borrower struct {
-	until time.Duration // it gives up; 0 for never
+	until time.Duration // when it gives up; 0 for never
 	got   func()
 	gone  func()
 	over  bool
@@ -90,7 +90,7 @@ func (p *pool) borrow(until time.Duration, got, gone func()) {
 	}
 }
 
-// giveBack gives a connection to the next who waits.
+// giveBack gives a connection to the next borrower.
 func (p *pool) giveBack() {
 	for len(p.queue) > 0 {
 		b := p.queue[0]

@@ -60,7 +60,7 @@ func playLayers(s setting) measured {
 	return m
 }
 
-// forward has each server answer with what a call to the next service gives, errors
+// forward makes each server answer with the result of a call to the next service, errors
 // included.
 func (c *cluster) forward(next *cluster) {
 	for i, s := range c.servers {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// share returns which part of the calls of all servers one got, in the seconds
-// from the first to before the last.
+// share returns which part of the calls of all servers one server got, from second first to
+// before last.
 func (c *cluster) share(number, first, last int) float64 {
 	all := 0
 	for _, s := range c.servers {
@@ -16,8 +16,8 @@ func (c *cluster) share(number, first, last int) float64 {
 	return float64(c.servers[number].calls(first, last)) / float64(max(1, all))
 }
 
-// unevenness returns the load of the most loaded of the servers over their mean, in
-// calls for each part of weight, in the seconds from the first to before the last.
+// unevenness returns the load of the most loaded of the servers over their mean, in calls for
+// each part of weight, from second first to before last.
 func unevenness(servers []*server, first, last int) float64 {
 	most, calls, weight := 0.0, 0.0, 0.0
 	for _, s := range servers {
@@ -30,8 +30,9 @@ func unevenness(servers []*server, first, last int) float64 {
 	return most / (calls / weight)
 }
 
-// quantile returns the time in which a share of the calls had ended that began
-// from the one to before the other instant; infinite if as many failed.
+// quantile returns the time within which a share of the calls had ended, in milliseconds, for
+// calls that began at from or later and before to; infinite if that share includes failed
+// calls.
 func (c *cluster) quantile(share float64, from, to time.Duration) float64 {
 	var took []float64
 	for _, s := range c.samples {
@@ -50,8 +51,8 @@ func (c *cluster) quantile(share float64, from, to time.Duration) float64 {
 	return took[min(len(took)-1, int(share*float64(len(took))))]
 }
 
-// good returns the share of the calls that succeeded among those that began from
-// the one to before the other instant.
+// good returns the share of successful calls among those that began at from or later and before
+// to.
 func (c *cluster) good(from, to time.Duration) float64 {
 	all, good := 0, 0
 	for _, s := range c.samples {
@@ -68,7 +69,7 @@ func (c *cluster) good(from, to time.Duration) float64 {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// seconds plots a value for each second from 0 to before the last.
+// seconds plots a value for each second from 0 to before last.
 func seconds(last int, value func(second int) float64) []Point {
 	var points []Point
 	for s := range last {
@@ -82,8 +83,7 @@ func seconds(last int, value func(second int) float64) []Point {
 // dot is a point without a spread.
 func dot(x, y float64) Point { return Point{X: x, Y: y, Low: y, High: y} }
 
-// lastFailure returns how long after the instant the last call began that failed,
-// 0 if none did.
+// lastFailure returns how long after the instant the last failed call began, 0 if none did.
 func (c *cluster) lastFailure(after time.Duration) (last time.Duration) {
 	for _, s := range c.samples {
 		if !s.ok && s.begun > after {

@@ -6,8 +6,8 @@ import (
 	"github.com/tandem-rpc/tandem/balance"
 )
 
-// metastable: a short slowness starts a storm of retries that keeps itself alive
-// (reliability F17; the numbers are those of a published case).
+// metastable: a short slowness starts a storm of retries that sustains itself (reliability F17;
+// the numbers are those of a published case).
 func metastable() *Scenario {
 	return &Scenario{
 		Name:  "metastable",
@@ -16,7 +16,7 @@ func metastable() *Scenario {
 			"200 ms for each attempt and up to four attempts, at once one after the other. From 10 s on the workers need 100 ms, for " +
 			"650 ms, as in a published case, or for 2 s; 20 runs of each. 650 ms are on the edge: whether the naive client falls over depends on " +
 			"when the calls come. Four times 50 are more than 160, so once it has fallen it does not get up again.",
-		Defence: "budget; the server drops what nobody waits for", Against: "four attempts, a server that does all",
+		Defence: "budget; the server drops calls whose caller has given up", Against: "four attempts, a server that does all",
 		Faults: []string{"no budget, patient server"},
 		Figures: []Figure{
 			{What: "calls that succeed from 5 s after 650 ms, worst run", Limit: 0.99, AtLeast: true, Percent: true},
@@ -56,7 +56,7 @@ func playMetastable(s setting) measured {
 	return m
 }
 
-// triggered plays one pattern of arrivals, with a slowness that lasts so long.
+// triggered plays one pattern of arrivals, with a slowness of that length.
 func triggered(s setting, pattern uint64, lasts, end time.Duration) *cluster {
 	c := newCluster(newWorld(s.seed + pattern<<32))
 	c.addServers(1, 4, 25*time.Millisecond)

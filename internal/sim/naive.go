@@ -7,18 +7,17 @@ import (
 	"github.com/tandem-rpc/tandem/balance"
 )
 
-// naive is a policy that others have and that this package is a warning of. It is
-// the only kind of policy that the simulator has of its own; a test holds that. It
-// takes the best of all nodes, the first of equals; what it knows of each is
-// shared by the pickers of all clients, which have Stats of their own.
+// naive is a bad policy that other frameworks have, for comparison. The simulator has no other
+// policies of its own; a test checks that. It takes the best of all nodes, the first of equals.
+// One value serves all clients: it knows nodes by their Stats, of which each client has its own.
 type naive struct {
 	name    string
 	cost    func(*balance.Node) float64
-	answers map[*balance.Stats]float64 // moving average of the seconds until an answer, good or bad
+	answers map[*balance.Stats]float64 // moving average of the seconds until a response, good or bad
 }
 
-// leastLatency takes the node that has answered soonest, errors being answers
-// too, and one that is not known yet before all others.
+// leastLatency takes the node that has answered soonest, with errors too, and an unknown node
+// before all others.
 func leastLatency() *naive {
 	p := &naive{name: "naive least latency", answers: map[*balance.Stats]float64{}}
 	p.cost = func(n *balance.Node) float64 { return p.answers[n.Stats] }
@@ -35,7 +34,7 @@ func leastReported() *naive {
 	}}
 }
 
-// observer is a policy that wants to know how long every attempt took.
+// observer is implemented by a policy that is told how long every attempt took.
 type observer interface {
 	observe(n *balance.Node, took time.Duration)
 }
@@ -54,19 +53,19 @@ func (p *naive) observe(n *balance.Node, took time.Duration) {
 // Name returns the policy's name.
 func (p *naive) Name() string { return p.name }
 
-// Needs says that it looks at nothing that a client or table provides.
+// Needs returns the zero Needs.
 func (p *naive) Needs() balance.Needs { return balance.Needs{} }
 
 // Build returns a picker over the nodes.
 func (p *naive) Build(nodes []*balance.Node) balance.Picker { return naivePicker{nodes, p.cost} }
 
-// naivePicker takes the node of the lowest cost.
+// naivePicker takes the node with the lowest cost.
 type naivePicker struct {
 	nodes []*balance.Node
 	cost  func(*balance.Node) float64
 }
 
-// Pick returns the usable node of the lowest cost, nil when there is none.
+// Pick returns the usable node with the lowest cost, nil if there is none.
 func (p naivePicker) Pick(_ *tandem.Call, usable func(*balance.Node) bool) (best *balance.Node) {
 	lowest := 0.0
 	for _, n := range p.nodes {

@@ -7,7 +7,7 @@ import (
 	"github.com/tandem-rpc/tandem/balance"
 )
 
-// newcomer: a server is added to a few that have little to do.
+// newcomer: a server is added to a few lightly loaded ones.
 func newcomer() *Scenario {
 	return &Scenario{
 		Name:  "newcomer",

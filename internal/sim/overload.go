@@ -14,10 +14,10 @@ type job struct {
 	method   *work
 	begun    time.Duration
 	deadline time.Duration
-	arrived  time.Duration // as the server estimates it
+	arrived  time.Duration // estimated by the server
 	started  time.Duration
 	tries    int
-	over     bool // at the caller
+	over     bool // the caller has stopped waiting
 	request  *overload.Request
 	handled  overload.Handled
 }
@@ -27,21 +27,21 @@ type work struct {
 	cpu   func() time.Duration
 	hold  func() time.Duration // nil: no pool
 	pool  *pool
-	heeds bool             // the deadline
-	state *overload.Method // nil until the gate has seen one
+	heeds bool             // gives up at the deadline
+	state *overload.Method // nil until the gate has seen a call of the method
 }
 
-// admission decides about the requests of a host.
+// admission decides which requests of a host run, wait or are refused.
 type admission interface {
 	// ask begins, queues or refuses a job.
 	ask(s *site, j *job)
-	// done is told that a handler has ended.
+	// done is called when a handler has ended.
 	done(s *site, j *job)
 	// tick is called every 10 ms.
 	tick(s *site)
 }
 
-// Costs of a server, of which the lab has the measured ones.
+// Costs of a server, close to the measured ones.
 const (
 	readCost   = 3 * time.Microsecond
 	refuseCost = 5 * time.Microsecond
@@ -58,12 +58,12 @@ type site struct {
 	lastBusy  time.Duration
 }
 
-// link is a connection. What arrives lies in the kernel until the reader gets a processor.
+// link is a connection. Jobs that arrive stay in the kernel until the reader gets a processor.
 type link struct {
 	site    *site
 	inbox   []*job
 	reading bool
-	emptied time.Duration // when the reader last found nothing left
+	emptied time.Duration // when the reader last found the inbox empty
 }
 
 func newSite(w *world, procs int, a admission) *site {
@@ -82,7 +82,7 @@ func (l *link) receive(j *job) {
 	l.read()
 }
 
-// read has the reader take all that has arrived, when it gets a processor.
+// read lets the reader take all jobs that have arrived, when it gets a processor.
 func (l *link) read() {
 	if l.reading || len(l.inbox) == 0 {
 		return
@@ -139,7 +139,7 @@ func (s *site) start(j *job) {
 	})
 }
 
-// refuse answers a job that is not run.
+// refuse answers a job that is not run. The caller is asked to wait for after.
 func (s *site) refuse(j *job, after time.Duration) {
 	s.spend(refuseCost, func() {
 		s.world.after(delayOf(s.world), func() { j.answer(false, max(after, time.Millisecond)) })
@@ -148,7 +148,7 @@ func (s *site) refuse(j *job, after time.Duration) {
 
 func delayOf(w *world) time.Duration { return w.about(200 * time.Microsecond) }
 
-// flooder is a client that makes calls whatever becomes of them.
+// flooder is a client that makes calls at its rate, whatever their results are.
 type flooder struct {
 	world   *world
 	link    *link
@@ -202,7 +202,8 @@ func (j *job) try() {
 	f.world.after(delayOf(f.world), func() { f.link.receive(j) })
 }
 
-// answer is what comes back: refused with a pause if that is not zero.
+// answer passes the result to the caller. If after is not zero the job was refused, and may be
+// tried again after that pause.
 func (j *job) answer(ok bool, after time.Duration) {
 	f := j.caller
 	if j.over {
@@ -218,7 +219,7 @@ func (j *job) answer(ok bool, after time.Duration) {
 		f.budget.Call()
 		*f.record.at(&f.record.good, j.begun)++
 	case after > 0 && j.tries <= f.retries && now+after < j.deadline && f.budget.Take(f.world.time()):
-		k := *j // the old one may still be known to the server
+		k := *j // the server may still have a reference to j
 		j.over = true
 		f.world.after(after, k.try)
 	default:
@@ -233,7 +234,7 @@ func boolean(b bool) uint64 {
 	return 0
 }
 
-// goodput returns the calls that succeeded from the one to before the other second, a second.
+// goodput returns how many calls succeeded a second, from second from to before to.
 func (t *tally) goodput(from, to int) float64 {
 	n := 0
 	for i := from; i < min(to, len(t.good)); i++ {

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// The simulator plays the real policies and has none of its own but those that are
-// declared naive: it imports the packages, keeps no goroutine, asks no clock and no
-// die but the world's, and only the naive types have the methods of a policy.
+// The simulator uses the real policies and has none of its own but those that are called naive:
+// it imports the packages, starts no goroutine, uses no clock and no random numbers but the
+// world's, and only the naive types have the methods of a policy.
 func TestPoliciesAreTheRealOnes(t *testing.T) {
 	imported, found := map[string]bool{}, []string{}
 	for name, f := range sources(t) {
@@ -43,7 +43,7 @@ func TestPoliciesAreTheRealOnes(t *testing.T) {
 	}
 }
 
-// TestCopiesAreFound shows that the rule can fail.
+// TestCopiesAreFound checks that the rule can fail.
 func TestCopiesAreFound(t *testing.T) {
 	for _, text := range []string{
 		"package sim; type p2c struct{}; func (p2c) Pick() {}",
@@ -86,11 +86,10 @@ func sources(t *testing.T) map[string]*ast.File {
 	return all
 }
 
-// ofPolicies are the methods by which pickers, policies, budgets, breakers, and
-// keepers are known.
+// ofPolicies are method names of pickers, policies, budgets, breakers, and keepers.
 var ofPolicies = []string{"Pick", "Build", "Take", "Admit", "Trip", "Look", "Apply", "Expire", "Pause"}
 
-// foreignTo returns what a file has that a simulator must not have.
+// foreignTo returns the uses in a file that are not allowed in the simulator.
 func foreignTo(f *ast.File) (found []string) {
 	maps := mapNames(f)
 	ast.Inspect(f, func(n ast.Node) bool {
@@ -149,7 +148,7 @@ func mapNames(f *ast.File) map[string]bool {
 	return names
 }
 
-// uses reports whether the package uses something of another.
+// uses reports whether the package uses an identifier of another package.
 func uses(t *testing.T, name string) (found bool) {
 	t.Helper()
 	pkg, member, _ := strings.Cut(name, ".")

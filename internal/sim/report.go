@@ -9,14 +9,13 @@ import (
 	"time"
 )
 
-// Result is a scenario with what it gave.
+// Result is a scenario with its outcome.
 type Result struct {
 	*Scenario
 	Outcome
 }
 
-// RunAll plays scenarios one after the other; each is told to done when it has
-// ended.
+// RunAll plays scenarios one after the other, and calls done with the result of each.
 func RunAll(scenarios []*Scenario, o Options, done func(Result)) []Result {
 	var results []Result
 	for _, s := range scenarios {
@@ -27,8 +26,8 @@ func RunAll(scenarios []*Scenario, o Options, done func(Result)) []Result {
 	return results
 }
 
-// Table writes the figures of a result, a line each: what was wanted, what was seen,
-// what the naive policy gave, and the verdict.
+// Table writes the figures of a result, one a line: the wanted value, the seen one, that of the
+// naive policy, and the verdict.
 func (r Result) Table(w io.Writer) {
 	for i, f := range r.Figures {
 		fmt.Fprintf(w, "%-15s %-66s %9s %12s %12s  %s\n", r.Name, f.What, f.Wanted(), f.Show(r.Seen[i]), r.naive(i), f.verdict(r.Seen[i]))
@@ -38,7 +37,7 @@ func (r Result) Table(w io.Writer) {
 	}
 }
 
-// naive returns what the naive policy gave for a figure.
+// naive returns the value of a figure under the naive policy.
 func (r Result) naive(i int) string {
 	if r.Naive == nil {
 		return "–"
@@ -53,8 +52,8 @@ func (f Figure) verdict(seen float64) string {
 	return "MISSED"
 }
 
-// Report writes the results as Markdown, with a plot of each scenario beside it: the
-// same text for the same seed.
+// Report writes the results as Markdown, with a plot of each scenario. It writes the same text
+// for the same seed.
 func Report(w io.Writer, results []Result, o Options) {
 	var events uint64
 	var simulated time.Duration
@@ -78,14 +77,14 @@ func Report(w io.Writer, results []Result, o Options) {
 	}
 }
 
-// Charts returns the plots of the results as the program that draws them reads them.
+// Charts returns the plots of the results in the JSON that "bench draw" reads.
 func Charts(results []Result) ([]byte, error) {
 	charts := make([]Chart, len(results))
 	for i, r := range results {
 		charts[i] = r.Chart
 	}
 	text, err := json.Marshal(charts)
-	text = bytes.ReplaceAll(text, []byte(`,{"name":"`), []byte(",\n{\"name\":\"")) // a line each, and each series
+	text = bytes.ReplaceAll(text, []byte(`,{"name":"`), []byte(",\n{\"name\":\"")) // each plot and each series on a line of its own
 	return append(text, '\n'), err
 }
 

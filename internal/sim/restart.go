@@ -9,7 +9,7 @@ import (
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
-// massRestart: a new version is rolled out over all servers.
+// massRestart: a new version is deployed to all servers.
 func massRestart() *Scenario {
 	return &Scenario{
 		Name:  "mass-restart",
@@ -79,13 +79,13 @@ func playMassRestart(s setting) measured {
 	}
 }
 
-// restart replaces a server: it is drained, comes back after a second under
-// another ID, and is slow at first.
+// restart replaces a server: it is drained, starts again after a second with another ID, and is
+// slow at first.
 func (c *cluster) restart(s *server, drain bool) {
 	if !drain {
 		s.stop()
 		c.disconnect(s)
-	} else { // no new calls; those that it has end
+	} else { // no new calls; those in flight end
 		for _, k := range c.clients {
 			k.member(s.instance.ID).lost = true
 		}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Scenario is a fault that real clusters have, what the defence must reach, and
-// how the same looks without it.
+// Scenario is a fault that real clusters have, with the figures that the defence must reach,
+// and a naive policy to compare with.
 type Scenario struct {
 	Name    string   // of the plot's file
 	Title   string   // one line
@@ -39,33 +39,33 @@ type setting struct {
 	fault string
 }
 
-// measured is what a run of one setting gave.
+// measured is the result of a run with one setting.
 type measured struct {
-	values []float64 // one for each figure; NaN where a figure means nothing
+	values []float64 // one for each figure; NaN where a figure has no meaning
 	line   []Point
 	more   []Series // other lines, of the same run
 	worlds []*world
 }
 
-// Outcome is what a [Scenario] gave.
+// Outcome is the result of a [Scenario].
 type Outcome struct {
 	Seen      []float64 // one for each figure of the scenario
-	Naive     []float64 // the same under the naive policy; NaN where it means nothing
+	Naive     []float64 // the same under the naive policy; NaN where a figure has no meaning
 	Chart     Chart
-	Digest    uint64        // of all that happened, in order
-	Events    uint64        // how many
+	Digest    uint64        // of all events, in order
+	Events    uint64        // number of events
 	Broken    []string      // invariants that did not hold
-	Simulated time.Duration // virtual time that went by
+	Simulated time.Duration // virtual time that passed
 }
 
 // Options say how scenarios are run.
 type Options struct {
-	Seed  uint64 // decides everything
+	Seed  uint64 // of all random numbers
 	Fault string // one of the scenario's, "" for none
 }
 
-// Run plays the scenario under the defence and, unless a fault is planted, under the
-// naive policy.
+// Run plays the scenario with its defence and, unless a fault is planted, under the naive
+// policy.
 func (s *Scenario) Run(o Options) Outcome {
 	guarded := s.play(setting{seed: o.Seed, fault: o.Fault})
 	out := Outcome{Seen: guarded.values, Digest: 14695981039346656037}
@@ -91,8 +91,7 @@ func (s *Scenario) Run(o Options) Outcome {
 	return out
 }
 
-// Missed returns what the outcome lacks: each figure that is missed, and each
-// invariant that did not hold.
+// Missed returns the figures that are missed and the invariants that did not hold.
 func (s *Scenario) Missed(out Outcome) []string {
 	missed := append([]string(nil), out.Broken...)
 	for i, f := range s.Figures {
@@ -118,8 +117,8 @@ func (f Figure) Wanted() string {
 	return "≤ " + f.Show(f.Limit)
 }
 
-// Show returns a value as text, with its unit; infinite ones, of calls that have not
-// succeeded at all, as never.
+// Show returns a value as text, with its unit; an infinite one, of calls that did not succeed,
+// is "never".
 func (f Figure) Show(v float64) string {
 	switch {
 	case math.IsNaN(v):

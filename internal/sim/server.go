@@ -6,7 +6,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// server has workers, and a queue before them.
+// server has workers, and a queue in front of them.
 type server struct {
 	world    *world
 	number   int
@@ -14,18 +14,18 @@ type server struct {
 	workers  int
 	room     int                                 // of the queue
 	takes    func() time.Duration                // draws how long a worker needs for a call
-	serve    func(a *attempt, reply func(error)) // does a call instead, without a worker
-	fails    error                               // what every call is answered with at once; nil: they are served
-	silent   bool                                // hears nothing and says nothing
-	patient  bool                                // works for callers, too, that have stopped waiting
+	serve    func(a *attempt, reply func(error)) // answers a call instead, without a worker
+	fails    error                               // error with which every call is answered at once; nil: calls are served
+	silent   bool                                // receives and sends nothing
+	patient  bool                                // also works for callers that have stopped waiting
 	life     int                                 // counts its starts
 	busy     int                                 // workers that work
 	queue    []*attempt                          // that wait for one
-	open     []*attempt                          // that have not ended, and others
+	open     []*attempt                          // attempts that have not ended, and some that have
 	arrivals []int                               // calls, by the second of the world
 }
 
-// Errors of played servers and connections, with the codes of real ones.
+// Errors of simulated servers and connections, with the codes of real ones.
 var (
 	errFails    = &tandem.Error{Code: tandem.Unavailable, Message: "the server fails", Remote: true}
 	errFull     = &tandem.Error{Code: tandem.ResourceExhausted, Message: "the queue is full", Remote: true, NotExecuted: true}
@@ -34,10 +34,10 @@ var (
 	errNobody   = &tandem.Error{Code: tandem.Unavailable, Message: "no instance is known", NotExecuted: true}
 )
 
-// quickly is how long a server needs to say no.
+// quickly is how long a server needs to answer with an error.
 const quickly = 100 * time.Microsecond
 
-// receive takes an attempt from the network.
+// receive handles an attempt that arrives from the network.
 func (s *server) receive(a *attempt) {
 	if s.silent {
 		return
@@ -61,13 +61,13 @@ func (s *server) receive(a *attempt) {
 	}
 }
 
-// work has a worker do an attempt, and then the next in the queue.
+// work lets a worker serve an attempt, and then the next in the queue.
 func (s *server) work(a *attempt) {
 	s.busy++
 	life := s.life
 	s.world.after(s.takes(), func() {
 		if s.life != life {
-			return // it died meanwhile
+			return // the server was stopped in between
 		}
 		s.busy--
 		s.world.note(noteServed, uint64(s.number), uint64(a.call.number)) //nolint:gosec // small
@@ -97,8 +97,7 @@ func (s *server) reply(a *attempt, err error) {
 	})
 }
 
-// stop lets everything that the server had be forgotten. The clients don't know
-// before their connections tell.
+// stop drops all work of the server. Clients notice only when their connections are closed.
 func (s *server) stop() {
 	s.life++
 	s.silent, s.busy, s.queue = true, 0, nil
@@ -106,7 +105,7 @@ func (s *server) stop() {
 
 func (s *server) start() { s.silent = false }
 
-// lose ends every attempt that waits for the server: its connections are gone.
+// lose ends every attempt that waits for the server: its connections are closed.
 func (s *server) lose() {
 	open := s.open
 	s.open = nil
@@ -115,7 +114,7 @@ func (s *server) lose() {
 	}
 }
 
-// carry remembers an attempt until it has ended.
+// carry keeps an attempt until it has ended.
 func (s *server) carry(a *attempt) {
 	if len(s.open) >= 64 && len(s.open) == cap(s.open) {
 		kept := s.open[:0]
@@ -130,8 +129,7 @@ func (s *server) carry(a *attempt) {
 	s.open = append(s.open, a)
 }
 
-// calls returns how many calls arrived in the seconds from the first to before
-// the last.
+// calls returns how many calls arrived from second first to before last.
 func (s *server) calls(first, last int) (n int) {
 	for i := first; i < min(last, len(s.arrivals)); i++ {
 		n += s.arrivals[i]

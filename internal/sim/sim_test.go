@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// light are the scenarios that are played where time is short, or the race
-// detector makes everything slow: there is but one goroutine to watch.
+// light are the scenarios for short runs and for the race detector, which has only one
+// goroutine to watch.
 var light = []string{"slow-node", "metastable", "reconnect-herd", "list-collapse"}
 
 func played() []*Scenario {
@@ -23,8 +23,8 @@ func played() []*Scenario {
 	return all
 }
 
-// Every scenario reaches its figures, and with the seed of the report it gives the
-// report: whoever changes a policy runs "make sim" and looks at what changed.
+// Every scenario reaches its figures, and with the seed of the report it gives the report:
+// after a change of a policy run "make sim" and review the changes.
 func TestScenarios(t *testing.T) {
 	o := Options{Seed: 1}
 	results := make([]Result, len(played()))
@@ -50,7 +50,7 @@ func play(t *testing.T, results []Result, o Options) {
 	}
 }
 
-// wantReport compares with what "make sim" has written.
+// wantReport compares the results with the files that "make sim" has written.
 func wantReport(t *testing.T, results []Result, o Options) {
 	t.Helper()
 	var report bytes.Buffer
@@ -89,7 +89,7 @@ func TestPlantedFaultsAreSeen(t *testing.T) {
 	}
 }
 
-// The same seed gives the same run, bit for bit; another seed another.
+// The same seed repeats a run, bit for bit; another seed gives another run.
 func TestRunsRepeat(t *testing.T) {
 	if raceDetector {
 		t.Skip("made without the race detector: a run has one goroutine")
@@ -119,7 +119,7 @@ func jsonOf(t *testing.T, v any) string {
 	return string(text)
 }
 
-// The figures hold for other arrivals than those of the report, too.
+// The figures also hold for other seeds than the report's.
 func TestOtherSeeds(t *testing.T) {
 	if testing.Short() || raceDetector {
 		t.Skip("one seed is enough here")
@@ -136,7 +136,8 @@ func TestOtherSeeds(t *testing.T) {
 	}
 }
 
-// Events come in the order of their times, and of their planning at the same time.
+// Events come in the order of their times, and at the same time in the order in which they were
+// planned.
 func TestWorldPlaysInOrder(t *testing.T) {
 	w := newWorld(7)
 	var got, want []int
@@ -158,7 +159,7 @@ func TestWorldPlaysInOrder(t *testing.T) {
 	}
 }
 
-// What must hold in every run is noticed when it does not.
+// Broken invariants are reported.
 func TestBrokenInvariantsAreSeen(t *testing.T) {
 	for what, breaks := range map[string]func(*cluster){
 		"a call that never ends":  func(c *cluster) { c.begun++ },

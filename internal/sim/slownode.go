@@ -50,13 +50,13 @@ func playSlowNode(s setting) measured {
 	return m
 }
 
-// slowCluster plays 30 s of 2,000 calls a second, from the fifth on with one server
-// that needs as long as slow.
+// slowCluster plays 30 s of 2,000 calls a second. After 5 s one server needs about slow for a
+// call.
 func slowCluster(s setting, set settings, clients int, slow time.Duration) *cluster {
 	c := newCluster(newWorld(s.seed))
 	c.addServers(10, 8, 2*time.Millisecond)
 	c.addClients(clients, set)
-	if s.fault == "forgetful" { // with every list, the statistics are lost
+	if s.fault == "forgetful" { // the statistics are lost with every list
 		c.every(200*time.Millisecond, func() {
 			for _, k := range c.clients {
 				k.renew()

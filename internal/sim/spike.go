@@ -6,7 +6,7 @@ import (
 	"github.com/tandem-rpc/tandem/balance"
 )
 
-// loadSpike: the load doubles for ten seconds, on machines that are not all alike.
+// loadSpike: the load doubles for ten seconds, on machines of two speeds.
 func loadSpike() *Scenario {
 	return &Scenario{
 		Name:  "load-spike",

@@ -8,7 +8,7 @@ import (
 	"github.com/tandem-rpc/tandem/balance"
 )
 
-// staleReports: what clients know from the registry is 5 to 30 s old (reliability
+// staleReports: the loads that clients get from the registry are 5 to 30 s old (reliability
 // F29).
 func staleReports() *Scenario {
 	return &Scenario{
@@ -63,8 +63,8 @@ func stale(s setting, policy balance.Policy) (worst, failed float64, line []Poin
 	return worst, 1 - c.good(30*time.Second, to*time.Second), line, c.world
 }
 
-// report has every server report its load to the registry again and again, and the
-// clients see that later, all at once.
+// report makes every server report its load to the registry at that interval. The clients get
+// the reports at least later, all clients at the same time.
 func (c *cluster) report(every, later time.Duration) {
 	for _, s := range c.servers {
 		before := 0

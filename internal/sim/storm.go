@@ -53,7 +53,7 @@ func playRetryStorm(s setting) measured {
 	}
 }
 
-// fail has every server answer every call with an error, or serve again.
+// fail makes every server answer every call with err; nil makes them serve again.
 func (c *cluster) fail(err error) {
 	for _, s := range c.servers {
 		s.fails = err

@@ -7,7 +7,7 @@ import (
 	"github.com/tandem-rpc/tandem/balance"
 )
 
-// weightedPolicies are those that give an instance as many calls as its weight says.
+// weightedPolicies are the policies that give an instance calls in proportion to its weight.
 func weightedPolicies() []balance.Policy {
 	return []balance.Policy{balance.RoundRobin(), balance.Random(), balance.P2C(), balance.LeastInFlight(), balance.Maglev(), balance.RingHash()}
 }
@@ -48,7 +48,7 @@ func playWeights(s setting) (m measured) {
 			}
 		}
 		c.addClients(100, settings{policy: p, timeout: time.Second})
-		for k, server := range c.servers { // whether told or not
+		for k, server := range c.servers { // so that unevenness has the weights even if clients don't
 			server.instance.Weight = 100 << (k % 3)
 		}
 		for _, k := range c.clients {

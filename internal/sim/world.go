@@ -1,15 +1,13 @@
-// Package sim plays clusters in virtual time: thousands of clients and servers
-// on one core, in the order of one heap of events, without a goroutine. What
-// decides is the real thing, imported as it is: the policies of package balance,
-// the budget and the backoff of package resilience, the keeper of package
-// registry. Only their surroundings are played: servers with workers and queues,
-// a network that delays, clients that make calls.
+// Package sim plays clusters in virtual time: thousands of clients and servers on one core, in
+// the order of one heap of events, without a goroutine. The parts that decide are the real
+// ones, imported as they are: the policies of package balance, the budget and the backoff of
+// package resilience, the keeper of package registry. Only their surroundings are simulated:
+// servers with workers and queues, a network that delays, clients that make calls.
 //
-// A [Scenario] is a fault that real clusters have, with figures that the defence
-// must reach, the same fault under a naive policy, and planted faults: ways to
-// take the defence away, each of which must make a figure miss. A run is decided
-// by its seed alone and repeats bit for bit on the same architecture; [Outcome]
-// has a digest of everything that happened.
+// A [Scenario] is a fault that real clusters have, with figures that the defence must reach,
+// the same fault under a naive policy, and planted faults: each takes a part of the defence
+// away and must make a figure miss. The seed alone decides a run, which repeats bit for bit on
+// the same architecture; [Outcome] has a digest of all events.
 //
 //	go run ./internal/sim/cmd/sim -out docs/sim
 package sim
@@ -22,24 +20,24 @@ import (
 	"github.com/tandem-rpc/tandem/balance"
 )
 
-// world is the clock, the events that are to come, and chance.
+// world is the clock, the planned events, and the source of random numbers.
 type world struct {
 	now     time.Duration
 	events  []event // a binary heap, the next one first
-	planned uint64  // events ever
+	planned uint64  // number of events so far
 	random  *rand.Rand
-	log     uint64 // digest of all that happened
+	log     uint64 // digest of all events that happened
 	broken  []string
 }
 
 // event is something that will happen.
 type event struct {
 	at   time.Duration
-	turn uint64 // of two at the same instant, the one planned first is first
+	turn uint64 // of two events at the same instant, the one planned first comes first
 	do   func()
 }
 
-// began is what the clock shows at first: 0 would be "not measured" to Stats.
+// began is the clock's first value: 0 would mean "not measured" to Stats.
 const began = time.Second
 
 // origin is the date of the clock's zero.
@@ -52,10 +50,10 @@ func newWorld(seed uint64) *world {
 // since returns how long the world has existed.
 func (w *world) since() time.Duration { return w.now - began }
 
-// time returns the instant as a date, for what takes dates.
+// time returns the instant as a date.
 func (w *world) time() time.Time { return origin.Add(w.now) }
 
-// balance returns the world as pickers and Stats know it.
+// balance returns the world for pickers and Stats.
 func (w *world) balance() *balance.World {
 	return &balance.World{Now: func() time.Duration { return w.now }, Random: w.random.Uint64, Origin: origin}
 }
@@ -78,7 +76,7 @@ func (e event) before(other event) bool {
 	return e.at < other.at || e.at == other.at && e.turn < other.turn
 }
 
-// every plans an event again and again, first after d.
+// every repeats an event, first after d.
 func (w *world) every(d time.Duration, do func()) {
 	w.after(d, func() {
 		do()
@@ -86,7 +84,7 @@ func (w *world) every(d time.Duration, do func()) {
 	})
 }
 
-// run plays the events of that long a time since the world began.
+// run plays the events until the world is that old.
 func (w *world) run(until time.Duration) {
 	for len(w.events) > 0 && w.events[0].at <= began+until {
 		e := w.next()
@@ -123,7 +121,7 @@ func (w *world) next() event {
 	return first
 }
 
-// What is noted in the log.
+// Kinds of steps in the digest.
 const (
 	noteSent = iota
 	noteServed
@@ -140,7 +138,7 @@ func (w *world) note(what int, who, how uint64) {
 	}
 }
 
-// breaks records that an invariant does not hold; a hundred tell enough.
+// breaksf records that an invariant does not hold, at most a hundred times.
 func (w *world) breaksf(format string, args ...any) {
 	if len(w.broken) < 100 {
 		w.broken = append(w.broken, fmt.Sprintf("at %v: ", w.since())+fmt.Sprintf(format, args...))

@@ -7,8 +7,8 @@ import (
 	"github.com/tandem-rpc/tandem/balance"
 )
 
-// silence is how long a client waits for a sign of life before it takes a
-// connection for dead: 1 s, and 1.4 s after a ping (internal/session).
+// silence is how long a client waits for data before it closes a connection: 1 s, and 1.4 s
+// after a ping (internal/session).
 const silence = 2400 * time.Millisecond
 
 // zoneLoss: all servers of one of three zones fall silent.
@@ -63,8 +63,7 @@ const (
 	zoneEnd  = 40
 )
 
-// loseZone plays the loss, and returns which part of the calls had stayed in their
-// zone before.
+// loseZone plays the loss, and returns which part of the calls stayed in their zone before it.
 func loseZone(s setting, policy func(zone string) balance.Policy) (c *cluster, stayed float64) {
 	c = newCluster(newWorld(s.seed))
 	c.addServers(30, 8, 5*time.Millisecond)
@@ -91,8 +90,8 @@ func loseZone(s setting, policy func(zone string) balance.Policy) (c *cluster, s
 	return c, stayed
 }
 
-// addZones puts a third of the servers into each of three zones, and n clients that
-// choose as the policy for their zone says.
+// addZones puts a third of the servers into each of three zones, and adds n clients to each
+// with the policy for the zone.
 func (c *cluster) addZones(n int, set settings, policy func(zone string) balance.Policy) {
 	zones := []string{"a", "b", "c"}
 	for i, s := range c.servers {
@@ -104,8 +103,8 @@ func (c *cluster) addZones(n int, set settings, policy func(zone string) balance
 	}
 }
 
-// zoneLosses returns for how long calls failed, how many, and how even the load of
-// the living was.
+// zoneLosses returns for how long calls failed, which part of them failed, and how even the
+// load of the living servers was.
 func zoneLosses(c *cluster) []float64 {
 	return []float64{
 		c.lastFailure(zoneLost * time.Second).Seconds(),

@@ -404,7 +404,7 @@ func shownElsewhere() map[string]string {
 		"server.WithRegistrar": "TestServicesRegisteredBeforeAndAfterListing", "server.WithLoadReport": "TestLoadIsReportedToTheRegistry",
 		"client.WithTransport": "TestTLSOnEveryTransport", "client.WithProtocols": "TestOneSideOfTLS",
 		"client.WithCodecs": "TestEveryCodecWithEveryCompressor", "client.WithSnapshots": "ExampleWithSnapshots",
-		"client.WithResolver": "ExampleWithResolver", "client.WithBalancer": "TestOwnBalancersCompose", "client.WithEjection": "TestWithoutEjectionNobodyIsLeftOut",
+		"client.WithResolver": "ExampleWithResolver", "client.WithBalancer": "TestOwnBalancersCompose", "client.WithEjection": "TestWithoutEjectionNoneIsEjected",
 		"client.WithBreaker": "TestMethodBreaker", "client.WithFailMode": "TestFailover", "client.WithRetries": "TestFailover",
 		"server.WithOverloadControl": "TestOverloadConstants", "server.WithoutOverloadControl": "TestWithoutOverloadControl",
 		"server.WithTrustedCriticality": "TestOverloadClasses", "client.Criticality": "TestOverloadClasses", "client.WithThrottle": "TestThrottle",

@@ -15,7 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem/policy"
 )
 
-// published returns the schema in docs, as a validator that is not ours reads it.
+// published returns the schema in docs, as read by another module's validator.
 func published(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "policy.schema.json"))
@@ -46,7 +46,8 @@ func validate(s *jsonschema.Schema, text []byte) error {
 	return s.Validate(doc)
 }
 
-// The schema allows what Parse takes, and of the rest only what it can't express.
+// The schema allows what Parse accepts; of the rest it allows only errors that a schema can't
+// express.
 func TestSchema(t *testing.T) {
 	s := published(t)
 	for _, d := range documents(t) {
@@ -57,7 +58,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// Values that fields of each kind may get, good ones and bad ones.
+// Values for fields of each kind, valid ones and invalid ones.
 var values = map[reflect.Kind][]any{
 	reflect.String:  {"1s", "0", "1.5h", ".5ms", "24h", "25h", "-1s", "+2m", "1.m", "3µs", "3μs", "x", "", "p2c", "failover", "ring-hash", 1, nil},
 	reflect.Int:     {0, 1, 2, 10, 11, -1, 1_000_000, 1_000_001, 1e30, 0.5, "1", true, nil},
@@ -65,7 +66,7 @@ var values = map[reflect.Kind][]any{
 	reflect.Bool:    {true, false, "true", 0, nil},
 }
 
-// some returns a value for a type. One field in ten is as it may not be.
+// some returns a random value for a type. One field in ten is invalid.
 func some(r *rand.Rand, t reflect.Type) any {
 	switch {
 	case t.Kind() == reflect.Pointer:
@@ -95,7 +96,7 @@ func some(r *rand.Rand, t reflect.Type) any {
 	return list[r.IntN(len(list))]
 }
 
-// Of random documents, too, the schema allows those that Parse takes.
+// The schema also allows those random documents that Parse accepts.
 func TestSchemaAllowsWhatParseTakes(t *testing.T) {
 	s := published(t)
 	r := rand.New(rand.NewPCG(7, 2026))

@@ -8,9 +8,9 @@
 //
 //	client.WithPolicyFrom(yaml.Source(policy.File("policy.yaml")))
 //
-// It takes the part of YAML that JSON has, with comments and YAML's ways to write
-// strings and numbers. Anchors, merge keys and tags are refused: what a policy says
-// should be seen where it stands. It is a module of its own, as it needs a parser.
+// It accepts the part of YAML that JSON has, with comments and YAML's ways to write strings and
+// numbers. Anchors, merge keys and tags are refused, so that every value is written where it
+// applies. It is a module of its own, as it needs a parser.
 package yaml
 
 import (
@@ -25,10 +25,10 @@ import (
 	"github.com/tandem-rpc/tandem/policy"
 )
 
-// Source is src whose documents are in YAML: see [policy.Decoded].
+// Source returns src with documents in YAML: see [policy.Decoded].
 func Source(src policy.Source) policy.Source { return policy.Decoded(src, JSON) }
 
-// Parse reads a policy from YAML. It fails for what [policy.Parse] fails for.
+// Parse reads a policy from YAML. It fails where [policy.Parse] fails.
 func Parse(text []byte) (*policy.Policy, error) {
 	text, err := JSON(text)
 	if err != nil {
@@ -37,11 +37,11 @@ func Parse(text []byte) (*policy.Policy, error) {
 	return policy.Parse(text)
 }
 
-// maxDepth bounds how deep a document is nested; a policy needs four levels.
+// maxDepth bounds the nesting of a document; a policy needs four levels.
 const maxDepth = 32
 
-// JSON turns a YAML document into JSON: the same fields, in the same order. It does not
-// look at what they mean.
+// JSON turns a YAML document into JSON: the same fields, in the same order. It does not check
+// their meaning.
 func JSON(text []byte) ([]byte, error) {
 	if len(text) > policy.MaxSize {
 		return nil, fmt.Errorf("policy of %d bytes, limit %d", len(text), policy.MaxSize)
@@ -55,7 +55,7 @@ func JSON(text []byte) ([]byte, error) {
 		return nil, fmt.Errorf("policy: %w", err)
 	}
 	if err := d.Decode(&more); !errors.Is(err, io.EOF) {
-		return nil, errors.New("policy: something follows its end")
+		return nil, errors.New("policy: text after the end of the document")
 	}
 	var out bytes.Buffer
 	for _, n := range doc.Content {
@@ -119,8 +119,8 @@ func writeList(out *bytes.Buffer, n *yaml.Node, depth int) error {
 	return nil
 }
 
-// writeScalar appends what is neither an object nor a list. What looks like a date is a
-// string, as it would be in JSON: a version, for example.
+// writeScalar appends a value that is neither an object nor a list. A value that looks like a
+// date becomes a string, as it would be in JSON: a version, for example.
 func writeScalar(out *bytes.Buffer, n *yaml.Node) error {
 	var value any
 	switch n.ShortTag() {

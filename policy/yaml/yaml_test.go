@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// document is one of those that package policy is tested with.
+// document is one of the documents of package policy's tests.
 type document struct {
 	Text          string `json:"text"`
 	Error         string `json:"error"`
@@ -39,7 +39,7 @@ func documents(t testing.TB) (list []document) {
 	return list
 }
 
-// JSON is YAML: what one parser takes the other takes, and it means the same.
+// JSON is YAML: both parsers accept the same documents, with the same meaning.
 func TestParseTakesJSON(t *testing.T) {
 	for _, d := range documents(t) {
 		want, refused := policy.Parse([]byte(d.Text))
@@ -93,7 +93,7 @@ func TestParseRefuses(t *testing.T) {
 		"":                                     "empty",
 		"# nothing":                            "empty",
 		"default: [":                           "line 1",
-		"{}\n---\n{}":                          "follows its end",
+		"{}\n---\n{}":                          "after the end of the document",
 		"default: &a {}":                       "line 1: anchors",
 		"? default\n: *a":                      "unknown anchor",
 		"{default: &a {}, methods: {A.B: *a}}": "anchors",
@@ -131,7 +131,7 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-// A file in YAML is followed, and clients report beside it.
+// A file in YAML is followed, and clients report next to it.
 func TestSource(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "policy.yaml")
 	if err := os.WriteFile(path, []byte("version: one # and only"), 0o600); err != nil {
@@ -179,7 +179,7 @@ methods:
 	// policy: default.timeout: time: invalid duration "soon"
 }
 
-// A policy in YAML may come from any source; here a registry has it.
+// A policy in YAML may come from any source, here from a registry.
 func ExampleSource() {
 	list := registry.NewMemory()
 	list.PutDocument("/policies/shop", []byte("version: '7' # so that it is a string"))
