@@ -16,7 +16,7 @@ func (o *Outgoing) Share() {
 		o.first.Release()
 		o.first = nil
 	}
-	o.shared, o.noting = true, true
+	o.shared, o.recordTried = true, true
 }
 
 // Tried returns the instances at which attempts at a shared call have begun.
@@ -38,7 +38,7 @@ func (o *Outgoing) Accept(attempt *tandem.Call) {
 	o.lock()
 	defer o.unlock()
 	if o.answer != nil && o.of == attempt {
-		o.sure, o.spare = true, nil // the garbage collector frees the others
+		o.accepted, o.spare = true, nil // the garbage collector frees the others
 	}
 }
 
@@ -54,7 +54,7 @@ func (o *Outgoing) Refuse(attempt *tandem.Call) {
 			o.answer, o.by, o.of, o.spare = next.answer, next.by, next.of, o.spare[1:]
 		}
 	} else {
-		o.spare = slices.DeleteFunc(o.spare, func(b brought) bool { return b.of == attempt })
+		o.spare = slices.DeleteFunc(o.spare, func(b spareResponse) bool { return b.of == attempt })
 	}
 	st := o.stream
 	o.stream = nil // only one stream is opened at a time

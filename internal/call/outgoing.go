@@ -36,20 +36,20 @@ type Outgoing struct {
 	packed  bool           // message is compressed
 	several bool           // message encodes a tandem.Args
 
-	shared  bool       // interceptors may make parallel attempts and keep the call
-	mu      sync.Mutex // guards the fields below if shared
-	running int        // number of attempts that have not ended
-	over    bool
-	forgone bool
-	noting  bool         // tried is recorded; set before the first attempt
-	movable *tandem.Call // see MayMove
-	answer  *session.Pending
-	by      *tandem.Peer // the peer that sent answer
-	of      *tandem.Call // the attempt that received answer
-	sure    bool         // that attempt has succeeded, see Accept
-	spare   []brought    // responses of other attempts, until one is sure
-	stream  openedStream
-	tried   []string // instances, in the order of the attempts
+	shared      bool       // interceptors may make parallel attempts and keep the call
+	mu          sync.Mutex // guards the fields below if shared
+	running     int        // number of attempts that have not ended
+	over        bool
+	forgone     bool
+	recordTried bool         // tried is recorded; set before the first attempt
+	movable     *tandem.Call // see MayMove
+	answer      *session.Pending
+	by          *tandem.Peer    // the peer that sent answer
+	of          *tandem.Call    // the attempt that received answer
+	accepted    bool            // that attempt has succeeded, see Accept
+	spare       []spareResponse // responses of other attempts, until one is accepted
+	stream      openedStream
+	tried       []string // instances, in the order of the attempts
 
 	checked checkedTypes // the types checked last, also for earlier calls
 }
@@ -121,7 +121,7 @@ func (o *Outgoing) begin(kind tandem.Kind, at *tandem.Peer) (p *session.Pending)
 	o.lock()
 	over, movable := o.over, o.movable
 	o.running++
-	if o.noting {
+	if o.recordTried {
 		o.tried = append(o.tried, at.Instance)
 	}
 	o.unlock()
@@ -155,8 +155,8 @@ func (o *Outgoing) end(p *session.Pending, attempt *tandem.Call, at *tandem.Peer
 	case p == nil || err != nil || o.over:
 	case o.answer == nil:
 		o.answer, o.by, o.of, p = p, at, attempt, nil
-	case o.noting && !o.sure:
-		o.spare, p = append(o.spare, brought{p, at, attempt}), nil
+	case o.recordTried && !o.accepted:
+		o.spare, p = append(o.spare, spareResponse{p, at, attempt}), nil
 	}
 	o.unlock()
 	if p != nil {
@@ -164,8 +164,8 @@ func (o *Outgoing) end(p *session.Pending, attempt *tandem.Call, at *tandem.Peer
 	}
 }
 
-// brought is the response of one attempt.
-type brought struct {
+// spareResponse is the response of one attempt.
+type spareResponse struct {
 	answer *session.Pending
 	by     *tandem.Peer
 	of     *tandem.Call

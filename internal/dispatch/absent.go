@@ -53,12 +53,12 @@ func Refused(ctx context.Context) *tandem.Error {
 }
 
 // NoBody returns the Body of a call without readable arguments: Decode and Encode fail with why.
-func NoBody(why error) tandem.Body { return nothing{why} }
+func NoBody(why error) tandem.Body { return refusingBody{why} }
 
-type nothing struct{ why error }
+type refusingBody struct{ why error }
 
-func (n nothing) Decode(any) error { return n.why }
+func (n refusingBody) Decode(any) error { return n.why }
 
-func (n nothing) Encode(any) error { return n.why }
+func (n refusingBody) Encode(any) error { return n.why }
 
-func (nothing) Stream() tandem.MessageStream { return nil }
+func (refusingBody) Stream() tandem.MessageStream { return nil }

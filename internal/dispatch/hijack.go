@@ -275,7 +275,7 @@ func (s *Stub) WriteErr(err error) error {
 // finish sends the results, or returns the error.
 func (s *Stub) finish() error {
 	if s.err != nil {
-		return authored(s.err)
+		return methodError(s.err)
 	}
 	for i := len(s.results); i < len(s.shape.results); i++ {
 		s.results = append(s.results, reflect.Zero(s.shape.results[i]))

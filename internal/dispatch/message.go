@@ -54,10 +54,10 @@ func notExecuted(err *tandem.Error) *tandem.Error {
 	return err
 }
 
-// authored returns the error that a method returned, unchanged but for NotExecuted,
+// methodError returns the error that a method returned, unchanged but for NotExecuted,
 // which it clears: the method did run, though it may pass on the error of another
 // call.
-func authored(err error) error {
+func methodError(err error) error {
 	if tandem.MayHaveExecuted(err) {
 		return err
 	}

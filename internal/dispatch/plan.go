@@ -24,7 +24,7 @@ func newFuncs(fn reflect.Value, s *shape) (f, reusing tandem.Func) {
 		f := fn.Convert(funcType).Interface().(tandem.Func) //nolint:forcetypeassert // just converted
 		return func(ctx context.Context, call *tandem.Call) error {
 			if err := f(ctx, call); err != nil {
-				return authored(err)
+				return methodError(err)
 			}
 			return nil
 		}, nil
@@ -135,7 +135,7 @@ func (p *plan) invoke(call *tandem.Call, msgs messages, in []reflect.Value) erro
 	if p.shape.fails {
 		last := len(out) - 1
 		if err, failed := reflect.TypeAssert[error](out[last]); failed {
-			return authored(err)
+			return methodError(err)
 		}
 		out = out[:last]
 	}

@@ -280,14 +280,14 @@ func (b *pointBody) Encode(v any) error { return b.send(v, b.Body.Encode) }
 func (b *pointBody) send(v any, encode func(any) error) error {
 	for _, p := range b.points.answer {
 		if err := p.BeforeResponse(b.ctx, b.call, v, nil); err != nil {
-			return authoredBy(err)
+			return pluginError(err)
 		}
 	}
 	return encode(v)
 }
 
-// authoredBy returns the error of a plugin that replaces a reply; the method has run.
-func authoredBy(err error) error {
+// pluginError returns the error of a plugin that replaces a reply; the method has run.
+func pluginError(err error) error {
 	e := *tandem.AsError(err)
 	e.NotExecuted = false
 	return &e

@@ -55,7 +55,7 @@ func unaryReusing[Args, Reply any](f func(context.Context, *Args) (*Reply, error
 // answer encodes what a handler returned. It is small enough to be inlined.
 func answer[Reply any](call *tandem.Call, reply *Reply, err error) error {
 	if err != nil {
-		return authored(err)
+		return methodError(err)
 	}
 	if reply == nil {
 		reply = new(Reply)
@@ -74,7 +74,7 @@ func Streaming[In, Out any](f func(context.Context, *tandem.Stream[In, Out]) err
 		if s == nil {
 			return noStream(call)
 		}
-		return authored(f(ctx, &tandem.Stream[In, Out]{MessageStream: s}))
+		return methodError(f(ctx, &tandem.Stream[In, Out]{MessageStream: s}))
 	}
 }
 

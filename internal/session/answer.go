@@ -192,7 +192,7 @@ func (in *Inbound) outcome(a *answer, call *tandem.Call, err error) {
 		in.hold = nil
 	}
 	if in.stream != nil {
-		in.stream.forgo()
+		in.stream.releaseHold()
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 // connection is noticed.
 
 const (
-	lonelyBatches = 3                // with one response each, until the reader parks
+	parkAfter     = 3                // with one response each, until the reader parks
 	staleAfter    = time.Millisecond // after the last read, the peer may have closed the connection
 	longestDirect = 4 * slowTick     // callers with less time left do not read: their deadline is precise
 )
@@ -28,16 +28,16 @@ const (
 // errRelieved is returned to a caller that must stop reading.
 var errRelieved = errors.New("relieved")
 
-// parkUnlock parks the turn of a goroutine that has read, lonelyBatches times in a
+// parkUnlock parks the turn of a goroutine that has read, parkAfter times in a
 // row, for one caller or the only stream. It reports whether it did, and has
 // unlocked the session then.
 func (rd *reader) parkUnlock() bool {
 	s := rd.s
 	if !rd.loneLocked() || !rd.aloneLocked() {
-		rd.lonely = 0
+		rd.loneBatches = 0
 		return false
 	}
-	if rd.lonely++; rd.lonely < lonelyBatches {
+	if rd.loneBatches++; rd.loneBatches < parkAfter {
 		return false
 	}
 	var p *Pending
@@ -159,7 +159,7 @@ func (rd *reader) calmLocked() bool {
 
 // goOn has a goroutine read, which first wakes the callers whose responses arrived.
 func (rd *reader) goOn() {
-	rd.lonely = 0
+	rd.loneBatches = 0
 	if !rd.s.env.Spawn(rd.loop) {
 		rd.wake()
 	}

@@ -236,7 +236,7 @@ func oneCall(t *testing.T, p *pair, caller, call uint32) {
 func scripted(t *testing.T) (s *Session, peer net.Conn) {
 	t.Helper()
 	s, peer = connectRaw(t, tcp(t))
-	for range lonelyBatches {
+	for range parkAfter {
 		ended := goCall(t, s)
 		send(t, peer, emptyAnswer(readFrame(t, peer).Stream))
 		if err := <-ended; err != nil {
@@ -295,7 +295,7 @@ func TestReadingCallerHasItsAnswer(t *testing.T) {
 	s, peer := scripted(t)
 	ended := goCall(t, s)
 	answer := emptyAnswer(readFrame(t, peer).Stream)
-	send(t, peer, wire.AppendGoAway(answer, wire.GoAway{Accepted: lonelyBatches + 1, Reason: wire.ReasonOverload, Message: "test"}))
+	send(t, peer, wire.AppendGoAway(answer, wire.GoAway{Accepted: parkAfter + 1, Reason: wire.ReasonOverload, Message: "test"}))
 	wantEnds(t, nil, ended)
 }
 
@@ -394,7 +394,7 @@ func TestReadingCallerOnGoAway(t *testing.T) {
 	s, peer := scripted(t)
 	ended := goCall(t, s)
 	readFrame(t, peer)
-	send(t, peer, wire.AppendGoAway(nil, wire.GoAway{Accepted: lonelyBatches, Message: "test"}))
+	send(t, peer, wire.AppendGoAway(nil, wire.GoAway{Accepted: parkAfter, Message: "test"}))
 	wantEnds(t, ErrDraining, ended)
 }
 

@@ -80,10 +80,10 @@ func TestEndInTheMiddleOfABatch(t *testing.T) {
 	})
 }
 
-// After a malformed response the connection ends within partingTime, also when the
+// After a malformed response the connection ends within farewellTime, also when the
 // caller notices it while the reader waits for more.
 func TestMalformedAnswerEndsTheConnection(t *testing.T) {
-	for range 20 { // the reader and part wake in any order
+	for range 20 { // the reader and sendFarewell wake in any order
 		synctest.Test(t, testMalformedAnswer)
 	}
 }
@@ -106,7 +106,7 @@ func testMalformedAnswer(t *testing.T) {
 	if err := s.Err(); !errors.Is(err, wire.ErrViolation) {
 		t.Errorf("the session ended with %v", err)
 	}
-	if ended := s.env.Close(time.Minute); !ended || time.Since(start) > 2*partingTime {
+	if ended := s.env.Close(time.Minute); !ended || time.Since(start) > 2*farewellTime {
 		t.Errorf("goroutines ended: %v, after %v", ended, time.Since(start))
 	}
 }

@@ -292,13 +292,13 @@ type assemblies struct {
 	given bool  // credit was given since the monitor last looked
 }
 
-// enough is how many bytes must arrive within a stall timeout while a large message has
+// leastProgress is how many bytes must arrive within a stall timeout while a large message has
 // credit: a few small requests do not keep it open.
-const enough = 4 << 10
+const leastProgress = 4 << 10
 
-// comes counts n bytes of a request or a block.
-func (in *assemblies) comes(n int, now int64) {
-	if in.came += n; in.came >= enough || len(in.list) == 0 {
+// countArrived counts n bytes of a request or a block.
+func (in *assemblies) countArrived(n int, now int64) {
+	if in.came += n; in.came >= leastProgress || len(in.list) == 0 {
 		in.came, in.last = 0, now
 	}
 }
@@ -328,7 +328,7 @@ func (m *machine) startAssembly(a *assembly) error {
 
 // extend appends a block and reports whether the message is complete.
 func (m *machine) extend(a *assembly, h wire.Header, payload []byte, now int64) (done bool, err error) {
-	m.incoming.comes(len(payload)+wire.HeaderLen, now)
+	m.incoming.countArrived(len(payload)+wire.HeaderLen, now)
 	cost := int64(len(payload) + wire.HeaderLen)
 	if a.credit -= cost; a.credit < 0 {
 		return false, violationf("%d bytes more than the window allows", -a.credit)

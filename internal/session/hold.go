@@ -184,8 +184,8 @@ func (st *Stream) held() *budget.Hold {
 	return st.hold
 }
 
-// forgo gives back all memory that is reserved for the stream.
-func (st *Stream) forgo() { st.held().Release() }
+// releaseHold gives back all memory that is reserved for the stream.
+func (st *Stream) releaseHold() { st.held().Release() }
 
 var errStreamOver = &tandem.Error{Code: tandem.Canceled, Message: "the stream is over: its method has returned"}
 

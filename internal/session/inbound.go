@@ -104,7 +104,7 @@ func (m *machine) onRequest(h wire.Header, payload []byte, now int64) (event, er
 	}
 	m.accepted++
 	if len(m.incoming.list) > 0 || h.Flags&wire.FlagEnd == 0 {
-		m.incoming.comes(len(payload), now)
+		m.incoming.countArrived(len(payload), now)
 	}
 	if err := m.reserve(h); err != nil {
 		return event{}, err

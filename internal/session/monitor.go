@@ -45,7 +45,7 @@ func (mo *monitor) add(s *Session) {
 		return
 	}
 	s.watched.Store(true)
-	s.quietSince, s.leaves = 0, false
+	s.quietSince, s.dropWatch = 0, false
 	s.outlook.begin(mo.env.now())
 	mo.list = append(mo.list, s)
 	switch {
@@ -102,7 +102,7 @@ func (mo *monitor) ring() {
 		next, idle := now+int64(leastPatience)/2, 0
 		for _, s := range mo.batch {
 			next = min(next, s.tick(now, late, punctual))
-			if s.leaves {
+			if s.dropWatch {
 				idle++
 			}
 		}
@@ -167,13 +167,13 @@ func (mo *monitor) interval(sessions int) time.Duration {
 // pruneLocked takes idle sessions off the list.
 func (mo *monitor) pruneLocked() {
 	mo.list = slices.DeleteFunc(mo.list, func(s *Session) bool {
-		if !s.leaves {
+		if !s.dropWatch {
 			return false
 		}
 		s.watched.Store(false)
 		if s.busy() { // a call began meanwhile and saw watched set
 			s.watched.Store(true)
-			s.leaves, s.quietSince = false, 0
+			s.dropWatch, s.quietSince = false, 0
 			return false
 		}
 		return true
@@ -192,12 +192,12 @@ func (s *Session) busyLocked() bool {
 }
 
 // tick checks one session. It returns when its next tick is due at the latest, and
-// sets s.leaves if the session need not be watched any longer.
+// sets s.dropWatch if the session need not be watched any longer.
 func (s *Session) tick(now int64, late, punctual bool) (next int64) {
 	s.mu.Lock()
 	if s.m.closed != nil {
 		s.mu.Unlock()
-		s.leaves = true
+		s.dropWatch = true
 		return now + int64(calmTick)
 	}
 	if late { // what did not arrive while this process did not run says nothing
@@ -228,7 +228,7 @@ func (s *Session) tick(now int64, late, punctual bool) (next int64) {
 		s.quietSince = now
 		s.outlook.begin(now)
 	}
-	s.leaves = !busy && now-s.quietSince >= int64(quietTime)
+	s.dropWatch = !busy && now-s.quietSince >= int64(quietTime)
 	return s.schedule(now, busy)
 }
 
@@ -247,8 +247,8 @@ func (s *Session) schedule(now int64, busy bool) int64 {
 	if busy {
 		s.nextTick = silent
 	}
-	if s.hasty {
-		s.nextTick, s.hasty = min(s.nextTick, now+int64(slowTick)), false
+	if s.cancelableRead {
+		s.nextTick, s.cancelableRead = min(s.nextTick, now+int64(slowTick)), false
 	}
 	if !busy {
 		return s.nextTick

@@ -192,7 +192,7 @@ func (s *Session) open(p *Pending) (*reader, *tandem.Error) {
 	err := s.m.open(p, now)
 	copied := err == nil && p.copiedLocked()
 	reads := err == nil && p.mayRead(now)
-	s.hasty = s.hasty || rd != nil && p.cancelable
+	s.cancelableRead = s.cancelableRead || rd != nil && p.cancelable
 	if rd != nil && !reads {
 		rd.resignLocked()
 	}

@@ -39,14 +39,14 @@ type reader struct {
 	timed  bool     // the handler that runs is timed
 	large  uint8    // number of reads that still get a large buffer
 
-	woken   []*Pending
-	frames  uint64 // parsed
-	stalled uint64 // value of frames when the deadline was set
-	lonely  int    // batches in a row with one response and nothing else to wait for
-	turn    uint64
-	began   int64  // when it last waited or yielded
-	started int64  // when the handler that runs began, if it is timed
-	answer  answer // response of the call just executed, not queued yet
+	woken       []*Pending
+	frames      uint64 // parsed
+	stalled     uint64 // value of frames when the deadline was set
+	loneBatches int    // batches in a row with one response and nothing else to wait for
+	turn        uint64
+	began       int64  // when it last waited or yielded
+	started     int64  // when the handler that runs began, if it is timed
+	answer      answer // response of the call just executed, not queued yet
 }
 
 const _ = uint(buffer.LargeRead - wire.HeaderLen - wire.MaxBlock) // a large buffer takes any frame
@@ -312,7 +312,7 @@ func (rd *reader) pastDeadline() error {
 	return rd.fill()
 }
 
-// endDeadline removes the deadline for reads, unless the session has ended: then it is part's.
+// endDeadline removes the deadline for reads, unless the session has ended: then it is sendFarewell's.
 func (s *Session) endDeadline() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

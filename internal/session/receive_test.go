@@ -233,7 +233,7 @@ func TestWaitingReceiverTakesTheTurn(t *testing.T) {
 		var m []byte
 		ended <- st.RecvMsg(&m)
 	}()
-	for range lonelyBatches {
+	for range parkAfter {
 		s.mu.Lock()
 		before := s.m.connRoom
 		s.mu.Unlock()
@@ -276,7 +276,7 @@ func TestParkedHalfOfAStreamsFrame(t *testing.T) {
 func TestReadingReceiverAndAHungPeer(t *testing.T) {
 	s, peer, st, message := scriptedStream(t, t.Context())
 	s.env.monitor.stop() // the test looks itself
-	for range 2 * lonelyBatches {
+	for range 2 * parkAfter {
 		send(t, peer, message)
 		receiveOne(t, st)
 	}

@@ -33,14 +33,14 @@ type Session struct {
 	mu   sync.Mutex
 
 	// Reading by callers, see direct.go; guarded by mu.
-	parked      *reader     // holds the turn that no goroutine has; nil while one reads
-	reading     *Pending    // the call whose caller reads; nil while the reader goroutine does
-	receiving   *Stream     // the stream whose receiver reads; nil likewise
-	callersRead bool        // callers may read; never changes after Connect
-	relieved    bool        // the caller or receiver that reads has been told to hand over
-	hasty       bool        // since the last tick, a caller that can be canceled took the turn
-	leaves      bool        // used by the monitor only: the session may leave its list
-	watched     atomic.Bool // the session is on the monitor's list
+	parked         *reader     // holds the turn that no goroutine has; nil while one reads
+	reading        *Pending    // the call whose caller reads; nil while the reader goroutine does
+	receiving      *Stream     // the stream whose receiver reads; nil likewise
+	callersRead    bool        // callers may read; never changes after Connect
+	relieved       bool        // the caller or receiver that reads has been told to hand over
+	cancelableRead bool        // since the last tick, a caller that can be canceled took the turn
+	dropWatch      bool        // used by the monitor only: the session may leave its list
+	watched        atomic.Bool // the session is on the monitor's list
 
 	clock                 // a copy of the Env's
 	received atomic.Int64 // when bytes last arrived
@@ -52,15 +52,15 @@ type Session struct {
 	current *reader       // the reader that executes it; valid likewise
 
 	// Writing; guarded by mu.
-	writing  bool // a goroutine is the writer
-	yielding bool // the writer lets other goroutines run first
-	reserved bool // a goroutine that will write is about to run
-	thrift   yieldScore
-	yields   uint64 // number of the current yield
-	overdue  int64  // time after which a caller writes instead of the goroutine that yields or is reserved
-	written  uint64 // bytes that reached the connection
-	offered  uint64 // bytes that may have reached it: a write may be in progress
-	turns    uint64 // times a stream receiver took over reading
+	writing   bool // a goroutine is the writer
+	yielding  bool // the writer lets other goroutines run first
+	reserved  bool // a goroutine that will write is about to run
+	yieldGain yieldScore
+	yields    uint64 // number of the current yield
+	overdue   int64  // time after which a caller writes instead of the goroutine that yields or is reserved
+	written   uint64 // bytes that reached the connection
+	offered   uint64 // bytes that may have reached it: a write may be in progress
+	turns     uint64 // times a stream receiver took over reading
 
 	m machine // guarded by mu
 
@@ -348,7 +348,7 @@ func (s *Session) end(cause error) {
 	away := s.onAway
 	s.onAway = nil
 	s.mu.Unlock()
-	if words == nil || !s.env.Spawn(func() { s.part(words) }) {
+	if words == nil || !s.env.Spawn(func() { s.sendFarewell(words) }) {
 		_ = s.conn.Close() // its error says nothing that cause does not
 	}
 	close(s.done) // first: a caller whose call has failed checks whether the session has ended
@@ -386,18 +386,18 @@ func (s *Session) farewellLocked(cause error) []byte {
 	return wire.AppendGoAway(nil, wire.GoAway{Accepted: s.m.accepted, Reason: reason, Message: cause.Error()})
 }
 
-// Limits of part.
+// Limits of sendFarewell.
 const (
-	partingTime  = 500 * time.Millisecond
-	partingBytes = 1 << 20
+	farewellTime  = 500 * time.Millisecond
+	farewellBytes = 1 << 20
 )
 
-// part writes the last frame and closes the connection. Before it closes, it reads
-// what the peer has sent, at most partingBytes: closing with unread bytes resets the
+// sendFarewell writes the last frame and closes the connection. Before it closes, it reads
+// what the peer has sent, at most farewellBytes: closing with unread bytes resets the
 // connection, and the reset would overtake the frame.
-func (s *Session) part(words []byte) {
+func (s *Session) sendFarewell(words []byte) {
 	defer s.conn.Close() //nolint:errcheck // its error says nothing that the session's does not
-	deadline := time.Now().Add(partingTime)
+	deadline := time.Now().Add(farewellTime)
 	if s.conn.SetDeadline(deadline) != nil || !s.awaitWriter(deadline) {
 		return
 	}
@@ -405,7 +405,7 @@ func (s *Session) part(words []byte) {
 		return
 	}
 	if s.conn.CloseWrite() == nil {
-		_, _ = io.CopyN(io.Discard, s.conn, partingBytes)
+		_, _ = io.CopyN(io.Discard, s.conn, farewellBytes)
 	}
 }
 

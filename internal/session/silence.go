@@ -44,8 +44,8 @@ type lookout struct {
 	suspect  bool
 }
 
-// sight is what the monitor observes of a peer.
-type sight struct {
+// observation is what the monitor observes of a peer.
+type observation struct {
 	now, heard int64 // heard is when bytes last came
 	rtt        time.Duration
 	written    uint64 // bytes that the connection has taken
@@ -56,7 +56,7 @@ type sight struct {
 
 // acked returns how many of the written bytes have arrived at the peer's host; all of them
 // if that is not known.
-func (v *sight) acked() uint64 {
+func (v *observation) acked() uint64 {
 	if !v.known {
 		return v.written
 	}
@@ -99,7 +99,7 @@ func (l *lookout) calm(now, heard int64, rtt time.Duration) bool {
 }
 
 // look returns the verdict. After unsure, the caller must send a ping and call pinged.
-func (l *lookout) look(v *sight) verdict {
+func (l *lookout) look(v *observation) verdict {
 	l.looked = v.now
 	if l.asked != 0 && v.heard >= l.asked {
 		l.begin(l.lively)
@@ -131,14 +131,14 @@ func (l *lookout) look(v *sight) verdict {
 
 // moves reports whether the ping is still on its way and bytes before it arrive, or the pong
 // may be among bytes that the reader has not handled yet. A slow link is no silence.
-func (l *lookout) moves(v *sight) bool {
+func (l *lookout) moves(v *observation) bool {
 	before := l.acked
 	l.acked = v.acked()
 	return v.behind || before < l.pingEnd && l.acked > before
 }
 
 // pinged records that a ping was sent that ends at position end in all that is written.
-func (l *lookout) pinged(v *sight, end uint64) {
+func (l *lookout) pinged(v *observation, end uint64) {
 	l.asked, l.since, l.repeated, l.pingEnd, l.acked = v.now, v.now, v.now, end, v.acked()
 }
 
@@ -177,7 +177,7 @@ func (s *Session) checkPeer(now int64, late bool) {
 		s.measure(now)
 		return
 	}
-	v := s.sight(now)
+	v := s.observePeer(now)
 	before := s.outlook.suspect
 	switch s.outlook.look(&v) {
 	case healthy:
@@ -204,8 +204,8 @@ func (s *Session) measure(now int64) {
 	}
 }
 
-// sight observes the peer. It asks the kernel only when the peer is silent.
-func (s *Session) sight(now int64) (v sight) {
+// observePeer observes the peer. It asks the kernel only when the peer is silent.
+func (s *Session) observePeer(now int64) (v observation) {
 	v.now, v.heard, v.rtt = now, s.received.Load(), s.RTT()
 	s.mu.Lock()
 	v.written = s.written

@@ -70,7 +70,7 @@ func TestLookout(t *testing.T) {
 			l := lookout{silence: DefaultSilence}
 			l.begin(0)
 			for _, at := range c.lines {
-				v := sight{
+				v := observation{
 					now: seconds(at.at), heard: seconds(at.heard), rtt: c.rtt, written: 120, behind: at.behind, known: !c.unknown,
 					sent: transport.Sent{Unacked: at.unacked, Age: time.Duration(seconds(at.age))},
 				}
@@ -93,7 +93,7 @@ func TestLookoutAfterSleep(t *testing.T) {
 	l.begin(0)
 	see := func(at float64, want verdict) {
 		t.Helper()
-		v := sight{now: seconds(at), known: true}
+		v := observation{now: seconds(at), known: true}
 		got := l.look(&v)
 		if got != want {
 			t.Errorf("after %v s: verdict %d, want %d", at, got, want)
@@ -389,7 +389,7 @@ func TestBacklogIsNoSilence(t *testing.T) {
 			behind bool
 		}{{"100 frames on", 0, true}, {"nothing more", 0, false}, {"a handler in the reader", 1, true}, {"nothing more", 0, false}} {
 			s.turn.Store(c.turn)
-			if v := s.sight(now); v.behind != c.behind {
+			if v := s.observePeer(now); v.behind != c.behind {
 				t.Errorf("%s: behind %v", c.what, v.behind)
 			}
 		}

@@ -147,7 +147,7 @@ func (st *Stream) RecvMsg(v any) error {
 
 // decode decodes a message. The memory that takes stays reserved until the next is received.
 func (st *Stream) decode(msg streamMessage, v any) error {
-	st.forgo()
+	st.releaseHold()
 	data := msg.buf.B
 	if msg.packed {
 		if st.compressor == nil {

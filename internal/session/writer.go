@@ -146,7 +146,7 @@ func (s *Session) next(written int, yield bool) *buffer.Buffer {
 		case s.reserved && written > 0: // the reserved goroutine writes the rest
 			s.stopWritingLocked()
 			return nil
-		case !s.reserved && s.thrift.worth(s.m.calls.open) && !s.yieldLocked():
+		case !s.reserved && s.yieldGain.worth(s.m.calls.open) && !s.yieldLocked():
 			return nil
 		}
 	}
@@ -173,7 +173,7 @@ func (s *Session) stopWritingLocked() {
 	s.writing = false
 	switch {
 	case s.m.closed != nil:
-		signal(s.drained) // part may wait to write the last frame
+		signal(s.drained) // sendFarewell may wait to write
 	case s.m.away != nil:
 		s.env.Spawn(s.leaveIfAway) // this write may have been the last
 	}
@@ -190,11 +190,11 @@ func (s *Session) yieldLocked() bool {
 	runtime.Gosched()
 	s.mu.Lock()
 	if !s.yielding || s.yields != mine {
-		s.thrift.learn(true)
+		s.yieldGain.learn(true)
 		return false
 	}
 	s.yielding = false
-	s.thrift.learn(s.m.queuedBytes() > queued)
+	s.yieldGain.learn(s.m.queuedBytes() > queued)
 	return true
 }
 
