@@ -55,9 +55,9 @@ func (f Follower) Follow(ctx context.Context, update func(Snapshot)) error {
 	feed := NewFeed(update)
 	failures := 0
 	for ctx.Err() == nil {
-		heard := m.heard()
+		before := m.changeCount()
 		err := f.session(ctx, m, feed)
-		if m.heard() != heard {
+		if m.changeCount() != before {
 			failures = 0 // the session has read the list
 		}
 		switch {
@@ -119,7 +119,7 @@ func (f Follower) session(ctx context.Context, m *Mirror, feed *Feed) error {
 		case <-settled:
 			settled = nil
 		case err := <-ended:
-			if m.stale() {
+			if m.takeNews() {
 				feed.List(m.list())
 			}
 			return err
@@ -225,15 +225,15 @@ func (m *Mirror) changedLocked() {
 	}
 }
 
-// heard returns the number of changes so far.
-func (m *Mirror) heard() uint64 {
+// changeCount returns the number of changes so far.
+func (m *Mirror) changeCount() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.changes
 }
 
-// stale takes the token and reports whether there was one.
-func (m *Mirror) stale() bool {
+// takeNews takes the token and reports whether there was one.
+func (m *Mirror) takeNews() bool {
 	select {
 	case <-m.news:
 		return true

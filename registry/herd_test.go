@@ -25,13 +25,13 @@ type herd struct {
 
 var errDown = errors.New("the registry is down")
 
-// sheep is the Entry of one server.
-type sheep struct {
+// herdEntry is the Entry of one server.
+type herdEntry struct {
 	*herd
 	id string
 }
 
-func (s sheep) Put(context.Context, tandem.Instance) error {
+func (s herdEntry) Put(context.Context, tandem.Instance) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.down {
@@ -42,7 +42,7 @@ func (s sheep) Put(context.Context, tandem.Instance) error {
 	return nil
 }
 
-func (s sheep) Check(context.Context) error {
+func (s herdEntry) Check(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -54,7 +54,7 @@ func (s sheep) Check(context.Context) error {
 	return nil
 }
 
-func (s sheep) Delete(context.Context) error { return nil }
+func (s herdEntry) Delete(context.Context) error { return nil }
 
 // newHerd lists n instances until the test ends.
 func newHerd(t *testing.T, n int, ttl time.Duration) *herd {
@@ -63,7 +63,7 @@ func newHerd(t *testing.T, n int, ttl time.Duration) *herd {
 	in := members("a")[0]
 	for i := range n {
 		in.ID = fmt.Sprint("server-", i)
-		r, err := Maintain(t.Context(), sheep{h, in.ID}, in, Upkeep{Name: "herd", Every: ttl / 3})
+		r, err := Maintain(t.Context(), herdEntry{h, in.ID}, in, Upkeep{Name: "herd", Every: ttl / 3})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,13 +72,13 @@ func newHerd(t *testing.T, n int, ttl time.Duration) *herd {
 	return h
 }
 
-func (h *herd) fall() {
+func (h *herd) stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.down, h.listed = true, map[string]bool{}
 }
 
-func (h *herd) rise() {
+func (h *herd) restart() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.down, h.since, h.back = false, time.Now(), nil
@@ -124,9 +124,9 @@ func TestMaintainSpreadsWrites(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHerd(t, n, c.ttl)
 				time.Sleep(c.ttl)
-				h.fall()
+				h.stop()
 				time.Sleep(c.outage)
-				h.rise()
+				h.restart()
 				time.Sleep(c.ttl + 5*time.Second)
 				back := h.times()
 				if len(back) != n {

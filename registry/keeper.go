@@ -110,15 +110,15 @@ func (k *Keeper) Watch(ctx context.Context, r Resolver, target Target, update fu
 		select {
 		case s := <-snapshots:
 			if s.Err != nil && cold != nil {
-				k.recall(target)
+				k.loadSaved(target)
 			}
 			cold = nil
 			if view, changed = k.Apply(s, time.Now()); changed {
-				k.remember(target, view)
+				k.saveView(target, view)
 			}
 		case <-cold:
 			cold = nil
-			if changed = k.recall(target); changed {
+			if changed = k.loadSaved(target); changed {
 				view, _ = k.fail(errors.New("the registry has not answered yet"))
 			}
 		case <-k.due():
@@ -141,8 +141,8 @@ func (k *Keeper) follow(ctx context.Context, r Resolver, target Target, update f
 	return r.Watch(ctx, target, update)
 }
 
-// recall loads the saved list, if there is one, and reports whether it has instances.
-func (k *Keeper) recall(target Target) bool {
+// loadSaved loads the saved list, if there is one, and reports whether it has instances.
+func (k *Keeper) loadSaved(target Target) bool {
 	if k.Dir == "" {
 		return false
 	}
@@ -153,14 +153,14 @@ func (k *Keeper) recall(target Target) bool {
 		}
 		return false
 	}
-	k.listed = k.sound(list)
+	k.listed = k.accepted(list)
 	k.log().Warn("registry: starting with the saved list", "target", target, "saved", saved, "instances", len(k.listed))
 	return len(k.listed) > 0
 }
 
-// remember saves the view's instances, suspects included, for a start while the
+// saveView saves the view's instances, suspects included, for a start while the
 // registry does not answer.
-func (k *Keeper) remember(target Target, v View) {
+func (k *Keeper) saveView(target Target, v View) {
 	if k.Dir == "" || v.Stale != nil || len(v.Instances) == 0 {
 		return
 	}
@@ -188,12 +188,12 @@ func (k *Keeper) Apply(s Snapshot, now time.Time) (View, bool) {
 		k.log().Info("registry: answers again")
 		k.stale = nil
 	}
-	list := k.sound(s.Instances)
+	list := k.accepted(s.Instances)
 	k.forget(now)
-	k.part(list, now)
+	k.moveGone(list, now)
 	k.listed = list
 	if len(k.gone) > len(k.listed) {
-		k.doubt(now)
+		k.suspectGone(now)
 	}
 	return k.view(), true
 }
@@ -239,15 +239,15 @@ func (k *Keeper) fail(err error) (View, bool) {
 	return k.view(), !known
 }
 
-// sound returns the instances of the list that are accepted, sorted by ID. It logs
+// accepted returns the valid instances of the list, at most MaxInstances, sorted by ID. It logs
 // the others.
-func (k *Keeper) sound(list []tandem.Instance) []tandem.Instance {
+func (k *Keeper) accepted(list []tandem.Instance) []tandem.Instance {
 	good := make([]tandem.Instance, 0, min(len(list), MaxInstances))
 	seen := make(map[string]bool, cap(good))
 	refused := make(map[string]bool)
 	for i := range list {
 		in := &list[i]
-		if reason := flaw(in, seen); reason != "" {
+		if reason := rejection(in, seen); reason != "" {
 			k.refuse(in.ID, reason, refused)
 			continue
 		}
@@ -259,8 +259,8 @@ func (k *Keeper) sound(list []tandem.Instance) []tandem.Instance {
 	return good
 }
 
-// flaw returns why in is dropped when the IDs of seen are accepted already, or "".
-func flaw(in *tandem.Instance, seen map[string]bool) string {
+// rejection returns why in is dropped when the IDs of seen are accepted already, or "".
+func rejection(in *tandem.Instance, seen map[string]bool) string {
 	if err := in.Validate(); err != nil {
 		return err.Error()
 	}
@@ -287,9 +287,9 @@ func (k *Keeper) refuse(id, reason string, refused map[string]bool) {
 	}
 }
 
-// part adds the instances that have left the list to gone, up to MaxInstances, and
+// moveGone adds the instances that have left the list to gone, up to MaxInstances, and
 // removes those that are listed again.
-func (k *Keeper) part(list []tandem.Instance, now time.Time) {
+func (k *Keeper) moveGone(list []tandem.Instance, now time.Time) {
 	here := make(map[string]bool, len(list))
 	for i := range list {
 		here[list[i].ID] = true
@@ -314,8 +314,8 @@ func (k *Keeper) forget(now time.Time) {
 	})
 }
 
-// doubt makes every instance in gone a suspect.
-func (k *Keeper) doubt(now time.Time) {
+// suspectGone makes every instance in gone a suspect.
+func (k *Keeper) suspectGone(now time.Time) {
 	fresh := 0
 	for id, d := range k.gone {
 		if !d.suspect {

@@ -123,9 +123,9 @@ func (m *maintained) run() {
 		next := time.NewTimer(pause)
 		select {
 		case <-next.C:
-			m.tend()
+			m.checkOrPut()
 		case <-m.keep.Lost:
-			m.tend()
+			m.checkOrPut()
 		case u := <-m.updates:
 			u.result <- m.replace(u)
 		case <-m.ctx.Done():
@@ -151,8 +151,8 @@ func (m *maintained) ceiling() time.Duration {
 	return min(mostPause, 3*m.keep.Every+beyondTTL, first<<min(m.failures-1, 8))
 }
 
-// tend checks the entry, and lists the instance again if it is not listed.
-func (m *maintained) tend() {
+// checkOrPut checks the entry, and lists the instance again if it is not listed.
+func (m *maintained) checkOrPut() {
 	ctx, cancel := context.WithTimeout(m.ctx, m.keep.Timeout)
 	defer cancel()
 	err := m.trouble

@@ -13,12 +13,12 @@ import (
 // is for tests and for servers and clients that share a process. It is safe for
 // concurrent use.
 type Memory struct {
-	mu       sync.Mutex
-	listed   map[string]tandem.Instance
-	papers   map[string]*paper // by key
-	revision uint64
-	failure  error
-	changed  chan struct{} // closed and replaced by every change of the above
+	mu        sync.Mutex
+	listed    map[string]tandem.Instance
+	documents map[string]*memoryDocument // by key
+	revision  uint64
+	failure   error
+	changed   chan struct{} // closed and replaced by every change of the above
 }
 
 var (
@@ -29,7 +29,7 @@ var (
 
 // NewMemory returns an empty Memory.
 func NewMemory() *Memory {
-	return &Memory{listed: make(map[string]tandem.Instance), papers: make(map[string]*paper), changed: make(chan struct{})}
+	return &Memory{listed: make(map[string]tandem.Instance), documents: make(map[string]*memoryDocument), changed: make(chan struct{})}
 }
 
 // Register lists the instance. It fails with [ErrTaken] for an ID that is listed already.

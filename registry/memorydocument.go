@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// paper is a document of a [Memory] and its reports.
-type paper struct {
+// memoryDocument is a document of a [Memory] and its reports.
+type memoryDocument struct {
 	text    []byte // nil while there is none
 	reports map[string]memoryReport
 }
@@ -25,7 +25,7 @@ type memoryReport struct {
 func (m *Memory) PutDocument(key string, text []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.paperLocked(key).text = slices.Clone(text)
+	m.documentLocked(key).text = slices.Clone(text)
 	m.wakeLocked()
 }
 
@@ -48,13 +48,13 @@ func (m *Memory) WriteDocument(ctx context.Context, key string, text []byte) err
 	return ctx.Err()
 }
 
-// paperLocked returns the document and the reports of a key, and creates them if there
+// documentLocked returns the document and the reports of a key, and creates them if there
 // are none.
-func (m *Memory) paperLocked(key string) *paper {
-	p := m.papers[key]
+func (m *Memory) documentLocked(key string) *memoryDocument {
+	p := m.documents[key]
 	if p == nil {
-		p = &paper{reports: make(map[string]memoryReport)}
-		m.papers[key] = p
+		p = &memoryDocument{reports: make(map[string]memoryReport)}
+		m.documents[key] = p
 	}
 	return p
 }
@@ -81,7 +81,7 @@ func (m *Memory) WatchDocument(ctx context.Context, key string, update func(text
 func (m *Memory) document(key string) (text []byte, changed <-chan struct{}, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if p := m.papers[key]; p != nil {
+	if p := m.documents[key]; p != nil {
 		return slices.Clone(p.text), m.changed, m.failure
 	}
 	return nil, m.changed, m.failure
@@ -97,7 +97,7 @@ func (m *Memory) PutReport(ctx context.Context, key, name string, report []byte,
 	if m.failure != nil {
 		return m.failure
 	}
-	p := m.paperLocked(key)
+	p := m.documentLocked(key)
 	p.forget()
 	if _, known := p.reports[name]; !known && len(p.reports) >= MaxReports {
 		return ErrReports
@@ -114,7 +114,7 @@ func (m *Memory) Reports(ctx context.Context, key string) (map[string][]byte, er
 		return nil, m.failure
 	}
 	reports := make(map[string][]byte)
-	if p := m.papers[key]; p != nil {
+	if p := m.documents[key]; p != nil {
 		p.forget()
 		for name, r := range p.reports {
 			reports[name] = slices.Clone(r.text)
@@ -124,7 +124,7 @@ func (m *Memory) Reports(ctx context.Context, key string) (map[string][]byte, er
 }
 
 // forget drops the reports whose life is over.
-func (p *paper) forget() {
+func (p *memoryDocument) forget() {
 	now := time.Now()
 	maps.DeleteFunc(p.reports, func(_ string, r memoryReport) bool { return !now.Before(r.ends) })
 }

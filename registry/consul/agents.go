@@ -117,13 +117,13 @@ func (a *agents) host() (*api.Client, int64) {
 // failed makes the next agent the one in use, unless another caller has done so
 // already. It ignores errors that every agent would return.
 func (a *agents) failed(n int64, err error) {
-	if elsewhere(err) {
+	if nextMaySucceed(err) {
 		a.current.CompareAndSwap(n, n+1)
 	}
 }
 
-// elsewhere reports whether another agent may succeed after this error.
-func elsewhere(err error) bool {
+// nextMaySucceed reports whether another agent may succeed after this error.
+func nextMaySucceed(err error) bool {
 	if status, ok := errors.AsType[api.StatusError](err); ok {
 		return status.Code >= http.StatusInternalServerError || status.Code == http.StatusTooManyRequests
 	}

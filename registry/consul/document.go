@@ -124,7 +124,7 @@ func (r *Registry) withAgent(ctx context.Context, key string, f func(*api.Client
 			return nil
 		}
 		r.agents.failed(n, err)
-		if !elsewhere(err) || ctx.Err() != nil {
+		if !nextMaySucceed(err) || ctx.Err() != nil {
 			break
 		}
 	}
@@ -145,16 +145,16 @@ func (r *Registry) PutReport(ctx context.Context, key, reporter string, report [
 	return r.withAgent(ctx, key, func(host *api.Client, at string, q *api.WriteOptions) error {
 		prefix := reportPrefix(at)
 		p := &api.KVPair{Key: prefix + url.PathEscape(reporter), Value: report}
-		if err := room(q.Context(), host, prefix, p); err != nil {
+		if err := checkReportLimit(q.Context(), host, prefix, p); err != nil {
 			return err
 		}
 		return hold(host, p, max(life, leastLife), q)
 	})
 }
 
-// room fails with ErrReports when there are MaxReports reports and none at p's key. If
-// there is a report at p's key, room sets p.Session to its session.
-func room(ctx context.Context, host *api.Client, prefix string, p *api.KVPair) error {
+// checkReportLimit fails with ErrReports when there are MaxReports reports and none at p's key. If
+// there is a report at p's key, checkReportLimit sets p.Session to its session.
+func checkReportLimit(ctx context.Context, host *api.Client, prefix string, p *api.KVPair) error {
 	q := (&api.QueryOptions{}).WithContext(ctx)
 	there, _, err := host.KV().Get(p.Key, q)
 	if err != nil {

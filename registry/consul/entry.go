@@ -36,7 +36,7 @@ func (e *entry) Put(ctx context.Context, in tandem.Instance) error {
 	for left := len(e.agents.hosts); left > 0; left-- {
 		var n int64
 		e.host, n = e.agents.host()
-		if err = e.putWithin(ctx, left); err == nil || !elsewhere(err) {
+		if err = e.putWithin(ctx, left); err == nil || !nextMaySucceed(err) {
 			return err
 		}
 		e.agents.failed(n, err)

@@ -41,14 +41,14 @@ var errLost = errors.New("the connection to etcd was lost")
 // conn is a connection to a cluster, shared by all registrations and watches of a
 // Registry. It connects when it is first used.
 type conn struct {
-	config  clientv3.Config
-	entries atomic.Int64 // registrations
-	made    time.Time
-	heard   atomic.Int64  // when a server answered last, in nanoseconds after made
-	lists   chan struct{} // holds a token for each list that is being read
-	ctx     context.Context
-	stop    context.CancelFunc
-	wg      sync.WaitGroup
+	config     clientv3.Config
+	entries    atomic.Int64 // registrations
+	made       time.Time
+	lastAnswer atomic.Int64  // when a server answered last, in nanoseconds after made
+	lists      chan struct{} // holds a token for each list that is being read
+	ctx        context.Context
+	stop       context.CancelFunc
+	wg         sync.WaitGroup
 
 	turn   chan struct{}    // holds a token while client is used by open or close
 	client *clientv3.Client // nil at first
@@ -95,7 +95,7 @@ func (c *conn) open(ctx context.Context) (*clientv3.Client, error) {
 	if c.client != nil {
 		return c.client, nil
 	}
-	if err := c.knock(ctx); err != nil {
+	if err := c.checkServer(ctx); err != nil {
 		return nil, err
 	}
 	client, err := clientv3.New(c.config)
@@ -108,18 +108,18 @@ func (c *conn) open(ctx context.Context) (*clientv3.Client, error) {
 	return client, nil
 }
 
-// knock checks that a server answers before open creates a client with a user name and
+// checkServer checks that a server answers before open creates a client with a user name and
 // a password. Creating such a client logs in, which does not end with ctx and does not
 // say why it failed.
-func (c *conn) knock(ctx context.Context) error {
+func (c *conn) checkServer(ctx context.Context) error {
 	if c.config.Username == "" {
 		return nil
 	}
-	return c.asStranger(func(cc *grpc.ClientConn) error { return ask(ctx, cc) })
+	return c.withoutLogin(func(cc *grpc.ClientConn) error { return ask(ctx, cc) })
 }
 
-// asStranger calls f with a connection without a user name, a password or a token.
-func (c *conn) asStranger(f func(*grpc.ClientConn) error) error {
+// withoutLogin calls f with a connection without a user name, a password or a token.
+func (c *conn) withoutLogin(f func(*grpc.ClientConn) error) error {
 	config := c.config
 	config.Username, config.Password = "", ""
 	client, err := clientv3.New(config)
@@ -171,7 +171,7 @@ func (c *conn) observe(client *clientv3.Client) {
 }
 
 // answered records that a server has just answered.
-func (c *conn) answered() { c.heard.Store(int64(time.Since(c.made))) }
+func (c *conn) answered() { c.lastAnswer.Store(int64(time.Since(c.made))) }
 
 // probe ends the epoch when no server answers the probe or any other request. Other
 // requests count because a process that is short of CPU may see the response to the
@@ -183,7 +183,7 @@ func (c *conn) probe(client *clientv3.Client) {
 		select {
 		case <-tick.C:
 			asked := int64(time.Since(c.made))
-			if err := ask(c.ctx, client.ActiveConnection()); err != nil && c.heard.Load() < asked {
+			if err := ask(c.ctx, client.ActiveConnection()); err != nil && c.lastAnswer.Load() < asked {
 				c.lose(err)
 			}
 		case <-c.ctx.Done():

@@ -104,7 +104,7 @@ func (r *Registry) PutReport(ctx context.Context, key, reporter string, report [
 	}
 	err := r.withClient(ctx, key, func(ctx context.Context, client *clientv3.Client) error {
 		at := reportPrefix(key) + url.PathEscape(reporter)
-		if err := room(ctx, client, reportPrefix(key), at); err != nil {
+		if err := checkReportLimit(ctx, client, reportPrefix(key), at); err != nil {
 			return err
 		}
 		lease, err := client.Grant(ctx, int64(life/time.Second))
@@ -123,8 +123,8 @@ func (r *Registry) PutReport(ctx context.Context, key, reporter string, report [
 	return err
 }
 
-// room fails with ErrReports when there are MaxReports reports and none at this key.
-func room(ctx context.Context, client *clientv3.Client, prefix, at string) error {
+// checkReportLimit fails with ErrReports when there are MaxReports reports and none at this key.
+func checkReportLimit(ctx context.Context, client *clientv3.Client, prefix, at string) error {
 	all, err := client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil || all.Count < registry.MaxReports {
 		return err

@@ -22,12 +22,12 @@ type entry struct {
 	place *place
 	lost  chan struct{} // has room for one
 
-	key    string           // "" before the first Put
-	in     tandem.Instance  // as it is listed
-	value  []byte           // the encoding of in; nil before the first Put that succeeded
-	lease  clientv3.LeaseID // NoLease if there is none
-	unhold func()           // ends the goroutine of hold; nil before the first
-	held   chan struct{}    // closed when that goroutine has ended; nil before the first
+	key        string           // "" before the first Put
+	in         tandem.Instance  // as it is listed
+	value      []byte           // the encoding of in; nil before the first Put that succeeded
+	lease      clientv3.LeaseID // NoLease if there is none
+	cancelHold func()           // ends the goroutine of hold; nil before the first
+	holdEnded  chan struct{}    // closed when that goroutine has ended; nil before the first
 }
 
 func newEntry(c *conn, p *place) *entry {
@@ -117,7 +117,7 @@ func (e *entry) grant(ctx context.Context, client *clientv3.Client) error {
 		if err != nil || left.TTL > 0 {
 			return err
 		}
-		e.letGo()
+		e.endHold()
 		e.lease = clientv3.NoLease
 	}
 	resp, err := client.Grant(ctx, int64(e.place.ttl/time.Second))
@@ -141,7 +141,7 @@ func (e *entry) read(ctx context.Context, client *clientv3.Client) (state, error
 		return state{}, err
 	}
 	e.conn.answered()
-	return state{seen: only(resp.Kvs), revision: resp.Header.GetRevision()}, nil
+	return state{seen: firstOrNil(resp.Kvs), revision: resp.Header.GetRevision()}, nil
 }
 
 // swap writes the value if the key is still as in seen, which is nil for an absent key.
@@ -158,13 +158,13 @@ func (e *entry) swap(ctx context.Context, client *clientv3.Client, seen *mvccpb.
 	e.conn.answered()
 	now := state{written: resp.Succeeded, revision: resp.Header.GetRevision()}
 	if !resp.Succeeded {
-		now.seen = only(resp.Responses[0].GetResponseRange().GetKvs())
+		now.seen = firstOrNil(resp.Responses[0].GetResponseRange().GetKvs())
 	}
 	return now, nil
 }
 
-// only returns the one key that was read, or nil if there is none.
-func only(kvs []*mvccpb.KeyValue) *mvccpb.KeyValue {
+// firstOrNil returns the one key that was read, or nil if there is none.
+func firstOrNil(kvs []*mvccpb.KeyValue) *mvccpb.KeyValue {
 	if len(kvs) == 0 {
 		return nil
 	}
@@ -215,7 +215,7 @@ func (e *entry) Check(ctx context.Context) error {
 func (e *entry) Delete(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
-	e.letGo()
+	e.endHold()
 	if e.lease == clientv3.NoLease {
 		return nil
 	}
@@ -234,30 +234,30 @@ func (e *entry) Delete(ctx context.Context) error {
 // hold starts a goroutine that keeps the lease alive and watches for a deletion of the
 // key after the revision, unless it is running already.
 func (e *entry) hold(client *clientv3.Client, revision int64) {
-	if e.held != nil {
+	if e.holdEnded != nil {
 		select {
-		case <-e.held:
+		case <-e.holdEnded:
 		default:
 			return
 		}
 	}
-	e.letGo()
+	e.endHold()
 	ctx, cancel := context.WithCancel(e.conn.ctx)
-	held := make(chan struct{})
-	e.unhold, e.held = cancel, held
+	holdEnded := make(chan struct{})
+	e.cancelHold, e.holdEnded = cancel, holdEnded
 	alive, _ := client.KeepAlive(ctx, e.lease) // with an error, alive is closed
 	go func() {
-		defer close(held)
+		defer close(holdEnded)
 		defer cancel()
 		e.guard(ctx, client, alive, revision)
 	}()
 }
 
-// letGo ends the goroutine of hold and waits for it.
-func (e *entry) letGo() {
-	if e.unhold != nil {
-		e.unhold()
-		<-e.held
+// endHold ends the goroutine of hold and waits for it.
+func (e *entry) endHold() {
+	if e.cancelHold != nil {
+		e.cancelHold()
+		<-e.holdEnded
 	}
 }
 

@@ -37,7 +37,7 @@ func (l *logins) intercept(ctx context.Context, method string, req, reply any, c
 		return invoke(ctx, method, req, reply, cc, opts...)
 	}
 	one := l.join(func(ctx context.Context, reply *pb.AuthenticateResponse) error {
-		return l.conn.asStranger(func(cc *grpc.ClientConn) error {
+		return l.conn.withoutLogin(func(cc *grpc.ClientConn) error {
 			return invoke(ctx, method, req, reply, cc, grpc.WaitForReady(true)) // without opts: they belong to one caller, which may have given up
 		})
 	})

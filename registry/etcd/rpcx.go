@@ -96,7 +96,7 @@ func (rpcx) decode(key string, value []byte) (in tandem.Instance, err error) {
 	if q.Has("tandem") {
 		in, err = registry.Decode([]byte(q.Get("tandem")))
 	} else {
-		in, err = foreign(key, q)
+		in, err = fromRPCX(key, q)
 	}
 	if err != nil {
 		return tandem.Instance{}, err
@@ -107,8 +107,8 @@ func (rpcx) decode(key string, value []byte) (in tandem.Instance, err error) {
 	return in, nil
 }
 
-// foreign makes an instance from an entry of rpcx.
-func foreign(key string, q url.Values) (in tandem.Instance, err error) {
+// fromRPCX makes an instance from an entry of rpcx.
+func fromRPCX(key string, q url.Values) (in tandem.Instance, err error) {
 	transport, address, _ := strings.Cut(key, "@")
 	ep := tandem.Endpoint{Transport: transport, Address: address, Protocol: rpcxProtocol}
 	in = tandem.Instance{ID: ep.String(), Endpoints: []tandem.Endpoint{ep}, Weight: 1, Group: q.Get("group")}

@@ -123,7 +123,7 @@ func (s *session) list(ctx context.Context, client *clientv3.Client, m *registry
 	if keys >= maxKeys {
 		m.Refuse(s.place.prefix(), fmt.Errorf("there are more than %d keys; further keys are not read", maxKeys))
 	}
-	s.went(revision)
+	s.recordRevision(revision)
 	m.Replace(entries)
 	return revision, nil
 }
@@ -139,8 +139,8 @@ func (s *session) get(ctx context.Context, client *clientv3.Client, key string, 
 	return resp, err
 }
 
-// went records the revision of a list, and logs it if it is less than the last one.
-func (s *session) went(revision int64) {
+// recordRevision records the revision of a list, and logs it if it is less than the last one.
+func (s *session) recordRevision(revision int64) {
 	if revision < s.last {
 		s.log.Warn(name+": the cluster's revision went back: it was restored, or lost its data", "from", s.last, "to", revision)
 	}

@@ -141,7 +141,7 @@ func putReport(dir, name string, report []byte, ends time.Time) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	reports, err := living(dir)
+	reports, err := liveReports(dir)
 	if err != nil {
 		return err
 	}
@@ -158,8 +158,8 @@ func putReport(dir, name string, report []byte, ends time.Time) error {
 	return os.Rename(path+tempExt, path)
 }
 
-// living returns the reports whose life is not over, and removes the others.
-func living(dir string) (map[string]bool, error) {
+// liveReports returns the reports whose life is not over, and removes the others.
+func liveReports(dir string) (map[string]bool, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -189,7 +189,7 @@ func (r *Registry) Reports(ctx context.Context, key string) (map[string][]byte, 
 	if err != nil {
 		return nil, err
 	}
-	names, err := living(path + appliedExt)
+	names, err := liveReports(path + appliedExt)
 	if err != nil {
 		return nil, fmt.Errorf("file registry: %w", err)
 	}

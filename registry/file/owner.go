@@ -54,7 +54,7 @@ func (o *owner) write(data []byte) error {
 // heal restores the files if they were removed or changed.
 func (o *owner) heal() error {
 	if o.claim == nil || !o.claim.current() {
-		return o.again()
+		return o.reacquire()
 	}
 	there, err := os.Lstat(o.name + jsonExt)
 	if err == nil && os.SameFile(there, o.written) && there.Size() == o.written.Size() && there.ModTime().Equal(o.written.ModTime()) {
@@ -63,10 +63,10 @@ func (o *owner) heal() error {
 	return o.write(o.data)
 }
 
-// again acquires a new claim after the lock file was lost, and lists the instance
+// reacquire acquires a new claim after the lock file was lost, and lists the instance
 // with it. The old lock is kept until then: if its file comes back, for example with
 // a directory that was renamed for a while, the instance is listed again at once.
-func (o *owner) again() error {
+func (o *owner) reacquire() error {
 	if err := os.MkdirAll(filepath.Dir(o.name), 0o755); err != nil {
 		return err
 	}

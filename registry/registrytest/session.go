@@ -63,7 +63,7 @@ func (s *session) try(step func(ctx context.Context) error) error {
 	select {
 	case err := <-done:
 		return err
-	case <-afterwards(s.h):
+	case <-returnTimeout(s.h):
 		return errors.New("does not return, although its time is over")
 	}
 }

@@ -149,7 +149,7 @@ func (w *watcher) stop() {
 		if !errors.Is(err, context.Canceled) {
 			w.s.failf("Watch returned %v when its context was cancelled", err)
 		}
-	case <-afterwards(w.s.h):
+	case <-returnTimeout(w.s.h):
 		w.s.failf("Watch does not return when its context is cancelled")
 	}
 	if _, _, broken := w.last(); broken != nil {
@@ -157,9 +157,9 @@ func (w *watcher) stop() {
 	}
 }
 
-// afterwards returns a channel that receives after Within: a call that has not returned
+// returnTimeout returns a channel that receives after Within: a call that has not returned
 // by then fails.
-func afterwards(h Harness) <-chan time.Time { return time.After(h.within()) }
+func returnTimeout(h Harness) <-chan time.Time { return time.After(h.within()) }
 
 // names returns the IDs of a list, sorted.
 func names(snap registry.Snapshot) string {
