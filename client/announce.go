@@ -50,7 +50,7 @@ func (c *Client) betweenPoints(ctx context.Context, o *call.Outgoing, run func()
 	if c.points.attempts {
 		o.Points = c.points
 	}
-	if !c.points.aroundTheEnd {
+	if !c.points.atEnds {
 		return run()
 	}
 	return c.points.run(ctx, &o.Call, run)

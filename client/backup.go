@@ -67,7 +67,7 @@ func (c *Client) hedge(next tandem.Func) tandem.Func {
 
 // race makes the first attempt and, after the delay, the second.
 func (c *Client) race(ctx context.Context, call *tandem.Call, next tandem.Func, delay time.Duration) error {
-	r := newContest(ctx, call, next)
+	r := newParallelCall(ctx, call, next)
 	defer r.settle()
 	r.start("")
 	timer := time.NewTimer(delay)

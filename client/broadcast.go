@@ -24,7 +24,7 @@ func (c *Client) broadcast(next tandem.Func) tandem.Func {
 		if len(ids) == 0 {
 			return next(ctx, call) // which returns the reason
 		}
-		r := newContest(ctx, call, next)
+		r := newParallelCall(ctx, call, next)
 		defer r.settle()
 		for len(ids) > 0 || r.running > 0 {
 			if len(ids) > 0 && r.running < c.opts.broadcastAtOnce {

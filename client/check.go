@@ -18,9 +18,9 @@ func (o *options) want(ok bool, option string, given any, want string) bool {
 	return ok
 }
 
-// idle returns an error for options that have no effect because an option that they need is
+// withoutEffect returns an error for options that have no effect because an option that they need is
 // missing.
-func (o *options) idle() error {
+func (o *options) withoutEffect() error {
 	var errs []error
 	if len(o.needMode) > 0 && !o.modeGiven && o.fixed == nil && o.source == nil {
 		errs = append(errs, fmt.Errorf("%s: calls fail fast, so it has no effect: add WithFailMode (Failfast, if only calls that name another mode are meant)", strings.Join(o.needMode, ", ")))

@@ -89,7 +89,7 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, invalid(err)
 	}
-	if err := errors.Join(c.opts.idle(), c.opts.secure(t.Scheme), c.opts.chooseCodec(t), c.opts.fits(c.opts.byProtocol[t.Scheme])); err != nil {
+	if err := errors.Join(c.opts.withoutEffect(), c.opts.secure(t.Scheme), c.opts.chooseCodec(t), c.opts.fits(c.opts.byProtocol[t.Scheme])); err != nil {
 		return nil, invalid(err)
 	}
 	_, c.bare = c.opts.byProtocol[t.Scheme].(Bare)
@@ -300,7 +300,7 @@ func (c *Client) runBetween(ctx context.Context, o *call.Outgoing, args, reply a
 	if c.points.attempts {
 		o.Points = c.points
 	}
-	if !c.points.aroundTheEnd {
+	if !c.points.atEnds {
 		return c.caller.Run(ctx, o, c.chain(o), args, reply)
 	}
 	return c.points.run(ctx, &o.Call, func() error { return c.caller.Run(ctx, o, c.chain(o), args, reply) })

@@ -11,9 +11,9 @@ import (
 	"github.com/tandem-rpc/tandem/balance"
 )
 
-// contest is a call with parallel attempts. The call's goroutine uses it. The goroutines of the
+// parallelCall is a call with parallel attempts. The call's goroutine uses it. The goroutines of the
 // attempts do not outlive the call: settle waits for them.
-type contest struct {
+type parallelCall struct {
 	call    *tandem.Call
 	next    tandem.Func
 	ctx     context.Context // of the attempts
@@ -30,14 +30,14 @@ type result struct {
 	err     error
 }
 
-func newContest(ctx context.Context, call *tandem.Call, next tandem.Func) *contest {
-	r := &contest{call: call, next: next, results: make(chan result)}
+func newParallelCall(ctx context.Context, call *tandem.Call, next tandem.Func) *parallelCall {
+	r := &parallelCall{call: call, next: next, results: make(chan result)}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	return r
 }
 
 // start begins an attempt, at the instance if one is named.
-func (r *contest) start(instance string) {
+func (r *parallelCall) start(instance string) {
 	attempt := r.call.Clone()
 	attempt.Attempt = r.call.Attempt + r.begun
 	if instance != "" {
@@ -58,9 +58,9 @@ func (r *contest) start(instance string) {
 }
 
 // wait waits for an attempt to end and returns its result.
-func (r *contest) wait() result { return r.note(<-r.results) }
+func (r *parallelCall) wait() result { return r.note(<-r.results) }
 
-func (r *contest) note(res result) result {
+func (r *parallelCall) note(res result) result {
 	r.running--
 	r.done = append(r.done, res)
 	return res
@@ -69,7 +69,7 @@ func (r *contest) note(res result) result {
 // settle cancels the attempts that still run, which tells their servers, and waits for them. It
 // then sets the call's Trailer and Peer to those of the attempt whose response counts, or of
 // the last attempt if none does.
-func (r *contest) settle() {
+func (r *parallelCall) settle() {
 	r.cancel(errOutrun)
 	for r.running > 0 {
 		r.wait()

@@ -46,7 +46,7 @@ func (c *Client) failback(next tandem.Func) tandem.Func {
 			return nil
 		}
 		o, ok := outgoing(call)
-		if !ok || call.Kind == tandem.Streaming || !mendable(call, err) || errors.Is(ctx.Err(), context.Canceled) { // the caller has given up
+		if !ok || call.Kind == tandem.Streaming || !retryableLater(call, err) || errors.Is(ctx.Err(), context.Canceled) { // the caller has given up
 			return err
 		}
 		later, failed := o.Detach(call)
@@ -62,9 +62,9 @@ func (c *Client) failback(next tandem.Func) tandem.Func {
 	}
 }
 
-// mendable reports whether the call may succeed later. Unlike a retry, an attempt in the
+// retryableLater reports whether the call may succeed later. Unlike a retry, an attempt in the
 // background has a deadline of its own, so DeadlineExceeded does not prevent it.
-func mendable(call *tandem.Call, err error) bool {
+func retryableLater(call *tandem.Call, err error) bool {
 	e := tandem.AsError(err)
 	return retryable(call, err) ||
 		e.Code == tandem.DeadlineExceeded && e.RetryAfter >= 0 && (call.Idempotent || !tandem.MayHaveExecuted(err))
@@ -108,7 +108,7 @@ func (c *Client) tryLater(p *postponed) {
 			p.out.Release()
 			return
 		}
-		if !mendable(&p.out.Call, p.err) {
+		if !retryableLater(&p.out.Call, p.err) {
 			break
 		}
 	}

@@ -20,7 +20,7 @@ func (c *Client) fork(next tandem.Func) tandem.Func {
 		if err := c.pool.listed(ctx, call); err != nil {
 			return err
 		}
-		r := newContest(ctx, call, next)
+		r := newParallelCall(ctx, call, next)
 		defer r.settle()
 		tried := slices.Clone(call.Exclude)
 		startAtAnother := func() bool {
@@ -47,7 +47,7 @@ func (c *Client) fork(next tandem.Func) tandem.Func {
 
 // first returns nil as soon as an attempt succeeds. It calls failed for each attempt that
 // fails.
-func (r *contest) first(failed func(error)) error {
+func (r *parallelCall) first(failed func(error)) error {
 	var all failures
 	for r.running > 0 {
 		res := r.wait()

@@ -124,12 +124,12 @@ func (l *link) rest(s *live) {
 	closed := l.closed
 	l.mu.Unlock()
 	if closed {
-		l.rouse()
+		l.wake()
 	}
 	if s.own != nil {
 		s.own.OnDoubt(func(suspect bool) { l.doubt(s, suspect) })
 	}
-	s.OnAway(l.rouse)
+	s.OnAway(l.wake)
 }
 
 // doubt notes that the server of a connection has become silent though calls are
@@ -149,9 +149,9 @@ func (l *link) doubt(s *live, suspect bool) {
 	l.client.pool.health.count()
 }
 
-// rouse starts a goroutine that replaces the connection of a link that rests. It does not
+// wake starts a goroutine that replaces the connection of a link that rests. It does not
 // block: a session calls it when it ends.
-func (l *link) rouse() {
+func (l *link) wake() {
 	l.mu.Lock()
 	rested := l.rests
 	l.rests = false
@@ -180,7 +180,7 @@ func (l *link) close() {
 	if cancel != nil {
 		cancel()
 	}
-	l.rouse()
+	l.wake()
 }
 
 // leave ends the link: it sets the error of calls that still want to use it. If the instance

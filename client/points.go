@@ -19,20 +19,20 @@ import (
 type points struct {
 	onPanic dispatch.PanicFunc
 
-	connected    []Connected
-	before       []BeforeCall
-	intercept    []tandem.Interceptor
-	selecting    []BeforeSelect
-	writing      []BeforeRequest
-	written      []AfterRequest
-	answered     []BeforeResponseHeader
-	understood   []AfterResponseHeader
-	decoding     []BeforeResponseBody
-	decoded      []AfterResponseBody
-	after        []AfterCall
-	attempts     bool // some plugins see attempts or replies
-	atTheMiddle  bool // written or answered is not empty
-	aroundTheEnd bool // before or after is not empty
+	connected  []Connected
+	before     []BeforeCall
+	intercept  []tandem.Interceptor
+	selecting  []BeforeSelect
+	writing    []BeforeRequest
+	written    []AfterRequest
+	answered   []BeforeResponseHeader
+	understood []AfterResponseHeader
+	decoding   []BeforeResponseBody
+	decoded    []AfterResponseBody
+	after      []AfterCall
+	attempts   bool // some plugins see attempts or replies
+	atMessages bool // written or answered is not empty
+	atEnds     bool // before or after is not empty
 }
 
 var _ call.Points = (*points)(nil)
@@ -63,9 +63,9 @@ func compilePoints(plugins []any, onPanic dispatch.PanicFunc) *points {
 	slices.Reverse(p.decoding)
 	slices.Reverse(p.decoded)
 	slices.Reverse(p.after)
-	p.atTheMiddle = len(p.written)+len(p.answered) > 0
-	p.attempts = p.atTheMiddle || len(p.writing)+len(p.understood)+len(p.decoding)+len(p.decoded) > 0
-	p.aroundTheEnd = len(p.before)+len(p.after) > 0
+	p.atMessages = len(p.written)+len(p.answered) > 0
+	p.attempts = p.atMessages || len(p.writing)+len(p.understood)+len(p.decoding)+len(p.decoded) > 0
+	p.atEnds = len(p.before)+len(p.after) > 0
 	return p
 }
 
@@ -189,7 +189,7 @@ func (p *points) beforeSelect(ctx context.Context, call *tandem.Call) (err error
 }
 
 // AtMessages reports whether a plugin has AfterRequest or BeforeResponseHeader.
-func (p *points) AtMessages() bool { return p.atTheMiddle }
+func (p *points) AtMessages() bool { return p.atMessages }
 
 // BeforeRequest implements [call.Points].
 func (p *points) BeforeRequest(ctx context.Context, call *tandem.Call) (err error) {

@@ -390,22 +390,22 @@ func (p *pool) attempt(ctx context.Context, call *tandem.Call) error {
 		x.tell(err)
 	}
 	if err != nil && a.conn != nil {
-		p.part(ctx, a.conn, err)
+		p.awaitLeft(ctx, a.conn, err)
 	}
 	return err
 }
 
-// parting is how long an attempt that found its connection gone waits until the link has
+// leaveWait is how long an attempt that found its connection gone waits until the link has
 // noticed.
-const parting = 100 * time.Millisecond
+const leaveWait = 100 * time.Millisecond
 
-// part waits until the link has given up a connection that takes no more calls: otherwise the
+// awaitLeft waits until the link has given up a connection that takes no more calls: otherwise the
 // next attempt could get the same one.
-func (p *pool) part(ctx context.Context, conn *live, err error) {
+func (p *pool) awaitLeft(ctx context.Context, conn *live, err error) {
 	if !errors.Is(err, session.ErrDraining) {
 		return
 	}
-	t := time.NewTimer(parting)
+	t := time.NewTimer(leaveWait)
 	defer t.Stop()
 	select {
 	case <-conn.left:
@@ -640,7 +640,7 @@ func (p *pool) waitFirst(ctx context.Context, call *tandem.Call) error {
 	if err := p.ready.enter(size); err != nil {
 		return err
 	}
-	defer p.ready.part(size)
+	defer p.ready.leave(size)
 	ctx, cancel := p.client.patience(ctx, call)
 	defer cancel()
 	select {

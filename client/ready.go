@@ -95,7 +95,7 @@ func (r *readiness) leftLocked(wait time.Duration, now time.Time) time.Duration 
 }
 
 // enter counts a call, with so many bytes of arguments, among those that wait. It returns an
-// error if there are too many. A call that has entered must part.
+// error if there are too many. A call that has entered must leave.
 func (r *readiness) enter(size int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,7 +129,7 @@ func (r *readiness) join(wait time.Duration, size int) (<-chan struct{}, time.Du
 	return r.changed, left, nil
 }
 
-func (r *readiness) part(size int) {
+func (r *readiness) leave(size int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.calls--
@@ -163,7 +163,7 @@ func (p *pool) await(ctx context.Context, call *tandem.Call, cause error) error 
 	if changed == nil {
 		return cause
 	}
-	defer p.ready.part(size)
+	defer p.ready.leave(size)
 	ctx, cancel := p.client.patience(ctx, call)
 	defer cancel()
 	timer := time.NewTimer(left)
@@ -197,7 +197,7 @@ func (p *pool) connection(ctx context.Context, l *link, call *tandem.Call) (*liv
 	if err := p.ready.enter(size); err != nil {
 		return nil, err
 	}
-	defer p.ready.part(size)
+	defer p.ready.leave(size)
 	return l.connection(ctx, call)
 }
 

@@ -41,7 +41,7 @@ func (c *Client) retry(next tandem.Func, elsewhere bool, again func(ctx context.
 			if !retryable(call, err) || expired(ctx, call) || servesRetry(ctx) {
 				return noting(err, ran)
 			}
-			if giveUp := c.pay(call, err, failures); giveUp != nil {
+			if giveUp := c.takeRetry(call, err, failures); giveUp != nil {
 				return noting(giveUp, ran)
 			}
 			if !sleep(ctx, pushback(err)) || !again(ctx, call, failures) {
@@ -76,28 +76,28 @@ func noting(err error, ran bool) error {
 	return &of
 }
 
-// pay takes the next attempt from the budget. If that attempt may not be made, it returns the
+// takeRetry takes the next attempt from the budget. If that attempt may not be made, it returns the
 // error that the call ends with.
-func (c *Client) pay(call *tandem.Call, err error, failures int) error {
+func (c *Client) takeRetry(call *tandem.Call, err error, failures int) error {
 	retries := c.ruleOf(call).Retries
 	switch pause := pushback(err); {
 	case retries == 0:
 		return err
 	case failures >= retries:
-		return unmended(err, "")
+		return doNotRetry(err, "")
 	case moved(err): // move has taken it from the budget
 	case pause > 0 && !hasTime(call, pause):
-		return unmended(err, "; not tried again: the server asks to wait longer than the deadline allows")
+		return doNotRetry(err, "; not tried again: the server asks to wait longer than the deadline allows")
 	case !c.budget.Take(time.Now()):
-		return unmended(err, "; not tried again: the retry budget is spent")
+		return doNotRetry(err, "; not tried again: the retry budget is spent")
 	}
 	return nil
 }
 
-// unmended marks an error with DoNotRetry, as this client's attempts have failed. A handler
+// doNotRetry marks an error with DoNotRetry, as this client's attempts have failed. A handler
 // that returns the error passes the mark on to its caller, which then does not retry either: in
 // a chain of services only the last one that can retries.
-func unmended(err error, why string) error {
+func doNotRetry(err error, why string) error {
 	e := tandem.AsError(err).WithRetryAfter(tandem.DoNotRetry)
 	e.Message += why
 	return e

@@ -70,7 +70,7 @@ func (k *call) try() {
 	c := k.client
 	n := c.pick(k)
 	if n == nil {
-		k.end(errNobody)
+		k.end(errNoInstance)
 		return
 	}
 	a := &attempt{call: k, node: n, server: c.net.servers[c.net.index[n.Instance.ID]], sent: c.net.now, number: k.tries}

@@ -27,11 +27,11 @@ type server struct {
 
 // Errors of simulated servers and connections, with the codes of real ones.
 var (
-	errFails    = &tandem.Error{Code: tandem.Unavailable, Message: "the server fails", Remote: true}
-	errFull     = &tandem.Error{Code: tandem.ResourceExhausted, Message: "the queue is full", Remote: true, NotExecuted: true}
-	errDeadline = &tandem.Error{Code: tandem.DeadlineExceeded, Message: "no answer in time"}
-	errLost     = &tandem.Error{Code: tandem.Unavailable, Message: "the connection was lost"}
-	errNobody   = &tandem.Error{Code: tandem.Unavailable, Message: "no instance is known", NotExecuted: true}
+	errFails      = &tandem.Error{Code: tandem.Unavailable, Message: "the server fails", Remote: true}
+	errFull       = &tandem.Error{Code: tandem.ResourceExhausted, Message: "the queue is full", Remote: true, NotExecuted: true}
+	errDeadline   = &tandem.Error{Code: tandem.DeadlineExceeded, Message: "no answer in time"}
+	errLost       = &tandem.Error{Code: tandem.Unavailable, Message: "the connection was lost"}
+	errNoInstance = &tandem.Error{Code: tandem.Unavailable, Message: "no instance is known", NotExecuted: true}
 )
 
 // quickly is how long a server needs to answer with an error.
