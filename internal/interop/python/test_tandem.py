@@ -210,7 +210,7 @@ class Large(TestCase):
         self.assertEqual("x", self.conn.call("Test.Echo", "x"))
 
     def test_answer_too_large(self):
-        self.fails(RESOURCE_EXHAUSTED, "response", self.conn.call, "Test.Large", 5000000)
+        self.fails(RESOURCE_EXHAUSTED, "response of", self.conn.call, "Test.Large", 5000000)
 
 
 class OneWay(TestCase):
