@@ -19,7 +19,7 @@ func (c *Client) attemptTime(call *tandem.Call) time.Duration {
 	case call.AttemptTimeout != 0:
 		return call.AttemptTimeout
 	}
-	return c.ruleOf(call).AttemptTimeout
+	return c.pool.RuleOf(call).AttemptTimeout
 }
 
 // attemptWithin bounds an attempt to d. The attempt's deadline is sent with the request, so the

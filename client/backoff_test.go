@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -13,13 +14,13 @@ import (
 
 // The ceiling doubles up to the longest pause; below it all pauses are equally likely.
 func TestBackoffPause(t *testing.T) {
-	b := backoff{resilience.Backoff{First: 100 * time.Millisecond, Most: 3 * time.Second}}
+	b := resilience.Backoff{First: 100 * time.Millisecond, Most: 3 * time.Second}
 	for failures, ms := range map[int]int{0: 100, 1: 200, 2: 400, 3: 800, 4: 1600, 5: 3000, 6: 3000, 19: 3000, 20: 3000, 64: 3000, 100: 3000} {
 		ceiling := time.Duration(ms) * time.Millisecond
 		const draws = 10_000
 		var tenths [10]int
 		for range draws {
-			p := b.pause(failures) - time.Millisecond // the least part of every pause
+			p := b.Pause(failures, rand.Float64()) - time.Millisecond // the least part of every pause
 			if p < 0 || p >= ceiling {
 				t.Fatalf("after %d failures: %v, ceiling %v", failures, p, ceiling)
 			}

@@ -90,7 +90,7 @@ func (c *Client) second(call *tandem.Call) string {
 	if len(tried) == 0 { // the first attempt does not even have a connection yet
 		return ""
 	}
-	id := c.pool.choose(call, append(tried, call.Exclude...))
+	id := c.pool.Choose(call, append(tried, call.Exclude...))
 	if id == "" || !c.hedges.budget.Take(time.Now()) || !c.budget.Take(time.Now()) {
 		return ""
 	}

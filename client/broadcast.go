@@ -17,10 +17,10 @@ func (c *Client) broadcast(next tandem.Func) tandem.Func {
 		if call.Kind == tandem.Streaming || call.Pin != "" {
 			return next(ctx, call)
 		}
-		if err := c.pool.listed(ctx, call); err != nil {
+		if err := c.pool.Listed(ctx, call); err != nil {
 			return err
 		}
-		ids := c.pool.reachable(call)
+		ids := c.pool.Reachable(call)
 		if len(ids) == 0 {
 			return next(ctx, call) // which returns the reason
 		}

@@ -26,6 +26,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/call"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
+	"github.com/tandem-rpc/tandem/internal/pool"
 	"github.com/tandem-rpc/tandem/internal/rules"
 	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/registry"
@@ -46,7 +47,7 @@ type Client struct {
 	usualMode   tandem.FailMode // of the options
 	usualChain  tandem.Func     // the chain of usualMode
 	usual       callDefaults    // of the options
-	pool        pool
+	pool        pool.Pool
 
 	opts     options
 	caller   call.Caller // runs calls; without a session of its own
@@ -54,19 +55,13 @@ type Client struct {
 	steering steering
 	budget   *resilience.Budget
 	hedges   hedging
-	prober   prober
 	backlog  backlog
 
 	attempt    tandem.Func // the attempt chain, the innermost part of all chains
 	makeOthers sync.Once
 	others     *[failModes]tandem.Func // the chains of all fail modes; made when a call first uses one other than usualMode
 
-	ctx    context.Context // ends with the client
-	cancel context.CancelFunc
-
-	ending sync.Mutex // held to start goroutines, and to set closed before Close waits for them
-	closed bool
-	wg     sync.WaitGroup
+	life *pool.Life // how long the client lives, and its goroutines
 }
 
 var _ tandem.Caller = (*Client)(nil)
@@ -106,27 +101,23 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	cfg := session.Config{
 		Settings: settings, Codecs: c.opts.codecs, Compressors: c.opts.compressors, Usual: c.opts.codec,
 		CompressAbove: c.opts.compressAbove, Resolve: resolve, Handshake: c.opts.connectTimeout,
-		Silence: c.opts.silence, Stall: c.opts.silence, Move: c.pool.move,
+		Silence: c.opts.silence, Stall: c.opts.silence, Move: c.pool.Move,
 		OnPanic: dispatch.LogPanics(c.opts.logger), OnClose: c.logEnd, Logger: c.opts.logger,
 	}
 	if err := errors.Join(cfg.Validate(), checkPlugins(c.opts.plugins)); err != nil {
 		return nil, invalid(err)
 	}
-	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.life = pool.NewLife()
 	c.env = session.NewEnv(cfg)
 	r := c.rules.Load()
 	c.budget = resilience.NewBudget(r.BudgetShare, r.BudgetRate, time.Now())
 	c.hedges.init(c.opts.backupShare)
-	c.pool.init(c)
+	c.pool.Init(c.poolConfig())
 	c.intercepted = len(c.opts.interceptors)+len(c.opts.attemptInterceptors) > 0 || keep(c.opts.plugins)
 	c.points = compilePoints(c.opts.plugins, cfg.OnPanic)
 	c.buildChains()
 	c.follow(resolver, t)
 	c.followPolicy()
-	if c.opts.healthCheck > 0 {
-		c.prober.pool, c.prober.interval = &c.pool, c.opts.healthCheck
-		c.prober.begin()
-	}
 	return c, nil
 }
 
@@ -172,7 +163,7 @@ func (c *Client) log() *slog.Logger {
 // buildChains makes the attempt chain, which all fail modes share, and the chain of the
 // options' fail mode.
 func (c *Client) buildChains() {
-	attempt := tandem.Chain(c.points.choose(c.pool.attempt), c.opts.attemptInterceptors...)
+	attempt := tandem.Chain(c.points.choose(c.pool.Attempt), c.opts.attemptInterceptors...)
 	c.attempt = c.timedOrElsewhere(attempt, len(c.opts.attemptInterceptors) == 0 && !c.points.selects())
 	c.usualMode = c.opts.failMode
 	c.usualChain = c.newChain(c.usualMode)
@@ -202,7 +193,7 @@ func (c *Client) otherChains() *[failModes]tandem.Func {
 // follow updates the pool whenever the registry's list changes. A fixed list needs no goroutine
 // for that.
 func (c *Client) follow(r registry.Resolver, t registry.Target) {
-	keeper := &registry.Keeper{Alive: c.pool.alive, Dir: c.opts.snapshots, Log: c.opts.logger}
+	keeper := &registry.Keeper{Alive: c.pool.Alive, Dir: c.opts.snapshots, Log: c.opts.logger}
 	if fixed, ok := r.(registry.Fixed); ok && c.opts.snapshots == "" {
 		list, err := fixed.List(t)
 		if err != nil {
@@ -210,64 +201,34 @@ func (c *Client) follow(r registry.Resolver, t registry.Target) {
 			return
 		}
 		view, _ := keeper.Apply(registry.Snapshot{Instances: list, Revision: 1}, time.Now())
-		c.pool.update(view)
+		c.pool.Update(view)
 		return
 	}
-	c.pool.unreachable = make(chan struct{}, 1)
-	keeper.Unreachable = c.pool.unreachable
-	c.wg.Go(func() {
-		if err := keeper.Watch(c.ctx, r, t, c.pool.update); c.ctx.Err() == nil {
+	keeper.Unreachable = c.pool.Unreachable()
+	c.life.Go(func() {
+		if err := keeper.Watch(c.life.Context(), r, t, c.pool.Update); c.life.Context().Err() == nil {
 			c.noList(err)
 		}
 	})
 }
 
 // noList tells the pool that no list will come.
-func (c *Client) noList(err error) { c.pool.giveUp(fmt.Errorf("target %s: %w", c.target, err)) }
+func (c *Client) noList(err error) { c.pool.GiveUp(fmt.Errorf("target %s: %w", c.target, err)) }
 
 // Close ends the client: calls in flight fail. It waits for the client's goroutines, but at
 // most five seconds for methods that servers are calling on it and for calls of [Failback]. Its
 // error says what did not end in time, and how many calls [Failback] did not make.
 func (c *Client) Close() error {
-	c.cancel()
-	c.pool.close()
+	c.life.Cancel()
+	c.pool.Close()
 	began := time.Now()
 	left := c.backlog.close(closeWait)
-	c.ending.Lock()
-	c.closed = true
-	c.ending.Unlock()
-	c.wg.Wait()
-	c.prober.end()
+	c.life.End()
 	if !c.env.Close(closeWait - time.Since(began)) {
 		return tandem.AsError(errors.Join(
 			tandem.Errorf(tandem.DeadlineExceeded, "methods that servers call on this client did not return within %v", closeWait), left))
 	}
 	return left
-}
-
-// start runs f in a goroutine that Close waits for. After Close it does nothing and returns
-// false.
-func (c *Client) start(f func()) bool {
-	c.ending.Lock()
-	defer c.ending.Unlock()
-	if !c.closed {
-		c.wg.Go(f)
-	}
-	return !c.closed
-}
-
-// run runs f unless the client is closed. Close waits for it.
-func (c *Client) run(f func()) {
-	c.ending.Lock()
-	closed := c.closed
-	if !closed {
-		c.wg.Add(1)
-	}
-	c.ending.Unlock()
-	if !closed {
-		defer c.wg.Done()
-		f()
-	}
 }
 
 const closeWait = 5 * time.Second
@@ -343,7 +304,7 @@ func (c *Client) prepare(ctx context.Context, method string, kind tandem.Kind, a
 func (c *Client) chain(o *call.Outgoing) tandem.Func {
 	mode := o.Call.FailMode
 	if mode == tandem.FailDefault {
-		mode = c.ruleOf(&o.Call).FailMode
+		mode = c.pool.RuleOf(&o.Call).FailMode
 	}
 	switch {
 	case mode >= failModes:
@@ -391,9 +352,6 @@ func (c *Client) Go(ctx context.Context, method string, args, reply any, done ch
 	}()
 	return p
 }
-
-// errClosed is the error of calls on a closed client.
-var errClosed = errors.New("the client is closed")
 
 const (
 	defaultTimeout        = 5 * time.Second

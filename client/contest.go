@@ -2,13 +2,11 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/balance"
+	"github.com/tandem-rpc/tandem/internal/pool"
 )
 
 // parallelCall is a call with parallel attempts. The call's goroutine uses it. The goroutines of the
@@ -70,7 +68,7 @@ func (r *parallelCall) note(res result) result {
 // then sets the call's Trailer and Peer to those of the attempt whose response counts, or of
 // the last attempt if none does.
 func (r *parallelCall) settle() {
-	r.cancel(errOutrun)
+	r.cancel(pool.ErrOutrun)
 	for r.running > 0 {
 		r.wait()
 	}
@@ -91,24 +89,6 @@ func (r *parallelCall) settle() {
 // errEnded is the error of an attempt that called [runtime.Goexit], in an interceptor or a
 // plugin.
 var errEnded = &tandem.Error{Code: tandem.Internal, Message: "an interceptor or a plugin has ended the goroutine of the call"}
-
-// errOutrun is the cause with which settle cancels attempts.
-var errOutrun = errors.New("another attempt was quicker")
-
-func wasOutrun(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errOutrun) }
-
-// outrun counts an attempt that was cancelled because another was quicker. That is no failure,
-// but a sign of a slow instance: without it, an instance that loses all its calls in this way
-// would look as quick as the others and get as many. Its latency is unknown; eight times what
-// the attempt took so far is a guess, which makes policies avoid the instance.
-func outrun(stats *balance.Stats, began time.Duration) {
-	now := balance.Now()
-	if took := 8 * (now - began); began != 0 && took > stats.Peak() {
-		stats.Done(now-took, false)
-		return
-	}
-	stats.Done(0, false)
-}
 
 // failures are attempts that failed. As an error they name the instance of each.
 type failures []result

@@ -12,7 +12,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/balance"
-	"github.com/tandem-rpc/tandem/resilience"
+	"github.com/tandem-rpc/tandem/internal/pool"
 )
 
 // Explanation says why a call went to its instances: what was known of the instances, what each
@@ -59,7 +59,7 @@ type InstanceState struct {
 // costs much more than the call itself.
 func Explain(e *Explanation) tandem.CallOption {
 	return func(call *tandem.Call) {
-		call.Explain = func(step any) { e.add(step.(explained)) }
+		call.Explain = func(step any) { e.add(step.(pool.Explained)) }
 	}
 }
 
@@ -87,11 +87,7 @@ func (c *Client) Describe(method string, opts ...tandem.CallOption) *Explanation
 		opt(call)
 	}
 	e := new(Explanation)
-	if v := c.pool.view.Load(); v != nil {
-		e.add(*c.pool.explain(v, call))
-	} else {
-		e.add(explained{pool: &c.pool, call: call})
-	}
+	e.add(c.pool.Explain(call))
 	return e
 }
 
@@ -148,82 +144,17 @@ func (a *Attempt) write(b *strings.Builder) {
 	}
 }
 
-// explained is a pool's record of one attempt.
-type explained struct {
-	pool    *pool
-	call    *tandem.Call
-	stale   error
-	attempt Attempt
-}
-
-func (e *Explanation) add(x explained) {
+// add adds an attempt that a pool has explained.
+func (e *Explanation) add(x pool.Explained) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	r := x.pool.client.rules.Load()
-	e.Method, e.Target, e.Policy, e.Version = x.call.Method, x.pool.client.target, r.Balancer.Name(), r.Version
-	e.Budget = x.pool.client.budget.Left(time.Now())
-	e.Stale = ""
-	if x.stale != nil {
-		e.Stale = x.stale.Error()
+	e.Method, e.Target, e.Policy, e.Version, e.Budget, e.Stale = x.Method, x.Target, x.Policy, x.Version, x.Budget, x.Stale
+	a := Attempt{
+		Number: x.Attempt.Number, Began: x.Attempt.Began, Took: x.Attempt.Took, Steps: x.Attempt.Steps,
+		Chosen: x.Attempt.Chosen, Error: x.Attempt.Error,
 	}
-	e.Attempts = append(e.Attempts, x.attempt)
-}
-
-// tell completes the record and passes it to the call's Explain.
-func (x *explained) tell(err error) {
-	x.attempt.Took = time.Since(x.attempt.Began)
-	x.attempt.Chosen = x.call.Peer.Instance
-	if err != nil {
-		x.attempt.Error = err.Error()
+	for _, in := range x.Attempt.Instances {
+		a.Instances = append(a.Instances, InstanceState(in))
 	}
-	x.call.Explain(*x)
-}
-
-// explain records what is known of the instances before an attempt chooses one.
-func (p *pool) explain(v *view, call *tandem.Call) *explained {
-	x := &explained{pool: p, call: call, stale: v.stale, attempt: Attempt{Number: call.Attempt, Began: time.Now()}}
-	for _, n := range v.nodes {
-		x.attempt.Instances = append(x.attempt.Instances, p.stateOf(v, n, call))
-	}
-	usable := func(n *balance.Node) bool { return p.unusable(v, n, call) == "" }
-	x.attempt.Steps = p.table.Explain(call, usable).Steps
-	return x
-}
-
-func (p *pool) stateOf(v *view, n *balance.Node, call *tandem.Call) InstanceState {
-	ended, failed := n.Stats.Calls()
-	s := InstanceState{
-		ID: n.Instance.ID, Unusable: p.unusable(v, n, call), Suspect: p.suspicion(v, n), Breaker: resilience.BreakerClosed.String(),
-		InFlight: n.Stats.InFlight(), Latency: n.Stats.Latency(), Calls: ended, Failed: failed, Weight: n.Weight(),
-	}
-	if m := v.member(n); m != nil {
-		s.Breaker = m.breaker.State(balance.Now()).String()
-		s.Throttle = m.throttles.share(call.Method, p.client.opts.throttle)
-		if b := p.health.method(m, call); b != nil {
-			s.Method = b.State(balance.Now()).String()
-		}
-	}
-	return s
-}
-
-// unusable says why the call can't go to an instance now, "" if it can.
-func (p *pool) unusable(v *view, n *balance.Node, call *tandem.Call) string {
-	m := v.member(n)
-	switch {
-	case call.Pin != "" && call.Pin != n.Instance.ID:
-		return "the call names another instance"
-	case slices.Contains(call.Exclude, n.Instance.ID):
-		return "tried already"
-	case m == nil:
-		return "not in this client's subset"
-	case !m.live():
-		return "not connected"
-	case !m.well() && !p.health.panics(v):
-		return "suspect: it does not answer pings"
-	case p.health.open(m, call):
-		return "the method's circuit breaker is open"
-	case !m.breaker.Closed() && !p.health.passes(v, m):
-		return "ejected: its circuit breaker is open"
-	}
-	return ""
+	e.Attempts = append(e.Attempts, a)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/call"
+	"github.com/tandem-rpc/tandem/internal/pool"
 	"github.com/tandem-rpc/tandem/internal/session"
 )
 
@@ -98,7 +99,7 @@ func (c *Client) tryLater(p *postponed) {
 		c.backlog.mu.Unlock()
 	}()
 	for n := range c.opts.failbackTries {
-		if !sleep(c.ctx, max(c.failbackPause(n), pushback(p.err))) {
+		if !pool.Sleep(c.life.Context(), max(c.failbackPause(n), pushback(p.err))) {
 			break
 		}
 		if !c.budget.Take(time.Now()) {
@@ -112,7 +113,7 @@ func (c *Client) tryLater(p *postponed) {
 			break
 		}
 	}
-	if c.ctx.Err() != nil {
+	if c.life.Context().Err() != nil {
 		c.backlog.mu.Lock()
 		c.backlog.left++
 		c.backlog.mu.Unlock()
@@ -124,7 +125,7 @@ func (c *Client) attemptLater(p *postponed, n int) {
 	attempt := p.out.Call.Clone()
 	attempt.Attempt += n
 	attempt.Deadline = time.Now().Add(p.allowed)
-	err := p.next(c.ctx, attempt)
+	err := p.next(c.life.Context(), attempt)
 	attempt.End(err)
 	p.out.Call.Trailer, p.out.Call.Peer, p.err = attempt.Trailer, attempt.Peer, err
 	p.ran = p.ran || err != nil && tandem.MayHaveExecuted(err)

@@ -73,7 +73,7 @@ func (c *Client) timedOrElsewhere(next tandem.Func, bare bool) tandem.Func {
 			case d > 0:
 				err = attemptWithin(ctx, call, d, next)
 			case bare:
-				err = c.pool.attempt(ctx, call)
+				err = c.pool.Attempt(ctx, call)
 			default:
 				err = next(ctx, call)
 			}
@@ -96,12 +96,8 @@ func elsewhere(call *tandem.Call, err error) bool {
 	return true
 }
 
-// outgoing returns the attempt's Body; false if an interceptor has replaced it, which the
-// session refuses.
-func outgoing(attempt *tandem.Call) (*call.Outgoing, bool) {
-	o, ok := attempt.Body.(*call.Outgoing)
-	return o, ok
-}
+// outgoing is [call.OutgoingOf], for functions with a variable named call.
+func outgoing(attempt *tandem.Call) (*call.Outgoing, bool) { return call.OutgoingOf(attempt) }
 
 // concluded tells the call's Outgoing how an attempt has ended: an interceptor or a plugin may
 // have returned an error although a response came.

@@ -2,8 +2,10 @@ package client
 
 import (
 	"context"
+	"math/rand/v2"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/pool"
 )
 
 // failtry tries the same instance again, after a pause, if the call has time for it.
@@ -12,7 +14,7 @@ func (c *Client) failtry(next tandem.Func) tandem.Func {
 		if call.Peer.Instance != "" {
 			call.Pin = call.Peer.Instance
 		}
-		pause := c.opts.backoff.pause(failures)
-		return hasTime(call, pause) && sleep(ctx, pause)
+		pause := c.opts.backoff.Pause(failures, rand.Float64())
+		return hasTime(call, pause) && pool.Sleep(ctx, pause)
 	})
 }

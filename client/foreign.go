@@ -10,36 +10,15 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/call"
-	"github.com/tandem-rpc/tandem/internal/session"
+	"github.com/tandem-rpc/tandem/internal/pool"
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// connection is what a link holds: a session, or a carrier of another protocol.
-type connection interface {
-	Peer() *tandem.Peer
-	Err() error       // why it has ended; nil while it has not
-	OnAway(f func())  // f is called once when the connection takes no more calls, or has ended; it does not block
-	Retire()          // it takes no more calls, and ends when the last is answered
-	Close()           // at once
-	Heard() time.Time // when something was last received
-	Ping()            // sends a ping and does not wait for the answer
-}
-
 var (
-	_ connection = (*session.Session)(nil)
-	_ connection = (*foreign)(nil)
+	_ pool.Foreign = (*foreign)(nil)
 
 	_ call.Messages = Messages(nil)
 )
-
-// live is an established connection, of tandem's own protocol or another.
-type live struct {
-	connection
-
-	own     *session.Session // of tandem's own protocol; else nil
-	foreign *foreign
-	left    chan struct{} // closed when its link has given it up
-}
 
 // foreign is a connection of another protocol.
 type foreign struct {
@@ -57,30 +36,6 @@ type foreign struct {
 	away    chan struct{}
 	ended   bool          // Close was called
 	closing chan struct{} // closed by Close
-}
-
-// connectForeign connects a link by a protocol.
-func (l *link) connectForeign(ctx context.Context, p Protocol) (*live, error) {
-	if err := l.client.opts.fits(p); err != nil {
-		return nil, err
-	}
-	r := &Remote{Endpoint: l.ep, MaxMessage: l.client.opts.maxMessage, StreamWindow: l.client.opts.streamWindow, transport: l.t, points: l.client.points}
-	carrier, err := p.Connect(ctx, r)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", p.Name(), err)
-	}
-	f := &foreign{
-		client: l.client, protocol: p, carrier: carrier, remote: r, made: time.Now(),
-		away: make(chan struct{}), closing: make(chan struct{}),
-	}
-	f.peer = &tandem.Peer{Protocol: p.Name(), Instance: l.id}
-	r.mu.Lock()
-	if c := r.first; c != nil {
-		f.peer.Addr, f.peer.LocalAddr, f.peer.TLS = c.RemoteAddr(), c.LocalAddr(), transport.TLSState(c)
-	}
-	r.mu.Unlock()
-	f.noteLife()
-	return &live{f, nil, f, make(chan struct{})}, nil
 }
 
 func (f *foreign) noteLife() { f.heard.Store(int64(time.Since(f.made))) }
@@ -159,20 +114,9 @@ func (f *foreign) conclude(err error) error {
 // gone returns the error of a call that was not sent because the connection has ended or was
 // retired. The call may be made at another instance.
 func (f *foreign) gone(why error) error {
-	e := tandem.Errorf(tandem.Unavailable, "%w", notTakenError(fmt.Sprintf("the connection to %s is gone: %v", f.peer.Addr, why)))
+	e := tandem.Errorf(tandem.Unavailable, "%w", pool.NotTakenError(fmt.Sprintf("the connection to %s is gone: %v", f.peer.Addr, why)))
 	e.NotExecuted = true
 	return e
-}
-
-// notTakenError says why a call was not taken. It counts as [session.ErrDraining], so that the
-// call goes to another instance.
-type notTakenError string
-
-func (n notTakenError) Error() string { return string(n) }
-
-// Is makes errors.Is find ErrDraining.
-func (notTakenError) Is(target error) bool {
-	return target == session.ErrDraining // it is this very value
 }
 
 var errRetired = errors.New("it takes no more calls")
@@ -218,11 +162,11 @@ func (f *foreign) Err() error {
 // OnAway calls tell when the connection has ended or was retired. Servers of other protocols do
 // not announce that they drain.
 func (f *foreign) OnAway(tell func()) {
-	f.client.start(func() {
+	f.client.life.Start(func() {
 		select {
 		case <-f.away:
 		case <-f.carrier.Done():
-		case <-f.client.ctx.Done():
+		case <-f.client.life.Context().Done():
 		}
 		tell()
 	})
@@ -267,11 +211,11 @@ func (f *foreign) Heard() time.Time { return f.made.Add(time.Duration(f.heard.Lo
 func (f *foreign) Ping() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.ended || f.client.ctx.Err() != nil {
+	if f.ended || f.client.life.Context().Err() != nil {
 		return
 	}
-	f.client.wg.Go(func() {
-		ctx, cancel := context.WithTimeout(f.client.ctx, leastPingTimeout)
+	f.client.life.Go(func() {
+		ctx, cancel := context.WithTimeout(f.client.life.Context(), pool.LeastPingTimeout)
 		defer cancel()
 		if f.carrier.Ping(ctx) == nil {
 			f.noteLife()

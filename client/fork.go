@@ -17,14 +17,14 @@ func (c *Client) fork(next tandem.Func) tandem.Func {
 		if call.Kind == tandem.Streaming || call.Pin != "" {
 			return next(ctx, call)
 		}
-		if err := c.pool.listed(ctx, call); err != nil {
+		if err := c.pool.Listed(ctx, call); err != nil {
 			return err
 		}
 		r := newParallelCall(ctx, call, next)
 		defer r.settle()
 		tried := slices.Clone(call.Exclude)
 		startAtAnother := func() bool {
-			id := c.pool.choose(call, tried)
+			id := c.pool.Choose(call, tried)
 			if id != "" {
 				tried = append(tried, id)
 				r.start(id)

@@ -66,7 +66,7 @@ type options struct {
 	connectTimeout      time.Duration
 	wait                time.Duration // 0 for none
 	connections         int
-	backoff             backoff
+	backoff             resilience.Backoff
 	healthCheck         time.Duration // 0 for none
 	silence             time.Duration
 	maxMessage          int
@@ -122,7 +122,7 @@ var builtin = sync.OnceValue(func() options { //nolint:gochecknoglobals // never
 		connectTimeout:  defaultConnectTimeout,
 		wait:            defaultWait,
 		connections:     1,
-		backoff:         backoff{resilience.Backoff{First: 100 * time.Millisecond, Most: 3 * time.Second}},
+		backoff:         resilience.Backoff{First: 100 * time.Millisecond, Most: 3 * time.Second},
 		healthCheck:     10 * time.Second,
 		silence:         session.DefaultSilence,
 		maxMessage:      wire.DefaultMaxMessage,
@@ -306,21 +306,6 @@ func WithRetryBudget(share float64, perSecond int) Option {
 	}
 }
 
-// WithThrottle sets how the client holds back calls of a method to an instance that refuses
-// most of them; nil means not at all. The zero Throttle is the default: two calls are sent for
-// each that the instance accepts, and one a second in any case. The others fail in the client,
-// with ResourceExhausted and NotExecuted. It ends when a response says that no call waits at
-// the instance.
-func WithThrottle(t *Throttle) Option {
-	return func(o *options) {
-		if o.throttle = nil; t != nil {
-			constants := *t
-			o.throttle = constants.fill()
-			o.want(o.throttle.isValid(), "WithThrottle", *t, "nil, for no throttle, or positive fields, and Sent 1 at least")
-		}
-	}
-}
-
 // WithAttemptTimeout bounds each attempt; by default only the call's deadline does. An attempt
 // that takes longer fails with DeadlineExceeded, and its handler's context ends. Fail modes
 // that retry then retry a call that is [Idempotent] or was not sent. Streams have no such
@@ -436,7 +421,7 @@ const maxConnections = 64
 func WithBackoff(first, most time.Duration) Option {
 	return func(o *options) {
 		o.want(first >= 0 && most >= first, "WithBackoff", [2]time.Duration{first, most}, "a first pause of 0 or more, and the longest no shorter")
-		o.backoff = backoff{resilience.Backoff{First: max(first, time.Millisecond), Most: max(first, most)}}
+		o.backoff = resilience.Backoff{First: max(first, time.Millisecond), Most: max(first, most)}
 	}
 }
 
@@ -522,3 +507,9 @@ func (o *options) base() *rules.Base {
 		BudgetShare: o.budgetShare, BudgetRate: o.budgetRate, Ejection: (*rules.Ejection)(o.ejection), Breaker: o.breaker,
 	}
 }
+
+// The least values of WithSilence and WithHealthCheck.
+const (
+	leastSilence     = 2 * time.Second
+	leastHealthCheck = 100 * time.Millisecond
+)

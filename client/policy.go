@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/pool"
 	"github.com/tandem-rpc/tandem/internal/rules"
 	"github.com/tandem-rpc/tandem/policy"
 )
@@ -78,14 +78,14 @@ func (c *Client) followPolicy() {
 		c.opts.name = uniqueName()
 	}
 	c.steering.news = make(chan struct{}, 1)
-	c.wg.Go(func() {
-		err := src.Watch(c.ctx, c.takePolicy)
-		if c.ctx.Err() == nil {
+	c.life.Go(func() {
+		err := src.Watch(c.life.Context(), c.takePolicy)
+		if c.life.Context().Err() == nil {
 			c.takePolicy(nil, errors.Join(errors.New("the policy is not followed any more"), err))
 		}
 	})
 	if r, ok := src.(policy.Reporter); ok {
-		c.wg.Go(func() { c.reportPolicy(r) })
+		c.life.Go(func() { c.reportPolicy(r) })
 	}
 }
 
@@ -106,7 +106,7 @@ func (c *Client) takePolicy(text []byte, err error) {
 		p, err = policy.Parse(text)
 	}
 	if err == nil {
-		c.pool.steer(rules.New(c.opts.base(), p, a.Version))
+		c.pool.Steer(rules.New(c.opts.base(), p, a.Version))
 	} else {
 		a.Error = shortened(err)
 	}
@@ -157,20 +157,20 @@ func (c *Client) reportPolicy(r policy.Reporter) {
 		select {
 		case <-c.steering.news:
 		case <-wait.C:
-		case <-c.ctx.Done():
+		case <-c.life.Context().Done():
 			return
 		}
-		if !sleep(c.ctx, mathrand.N(reportSpread)) {
+		if !pool.Sleep(c.life.Context(), mathrand.N(reportSpread)) {
 			return
 		}
 		next := policy.ReportEvery
 		if a := c.Policy(); a.Client != "" {
-			ctx, cancel := context.WithTimeout(c.ctx, reportTimeout)
+			ctx, cancel := context.WithTimeout(c.life.Context(), reportTimeout)
 			err := r.Report(ctx, a)
 			cancel()
 			if err != nil {
 				next = reportRetry
-				if text := shortened(err); text != failed && c.ctx.Err() == nil {
+				if text := shortened(err); text != failed && c.life.Context().Err() == nil {
 					c.log().Warn("policy: what was applied could not be reported", "error", text)
 					failed = text
 				}
@@ -180,12 +180,4 @@ func (c *Client) reportPolicy(r policy.Reporter) {
 		}
 		wait.Reset(next - mathrand.N(next/4))
 	}
-}
-
-// ruleOf returns the rule that a call began with.
-func (c *Client) ruleOf(made *tandem.Call) *rules.Rule {
-	if o, ok := outgoing(made); ok && o.Rule != nil {
-		return o.Rule
-	}
-	return c.rules.Load().Of(made.Method)
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/pool"
+	"github.com/tandem-rpc/tandem/internal/session"
 )
 
 // retry makes attempts, each on its own copy of the call, until one succeeds, an error may not
@@ -44,7 +46,7 @@ func (c *Client) retry(next tandem.Func, elsewhere bool, again func(ctx context.
 			if giveUp := c.takeRetry(call, err, failures); giveUp != nil {
 				return noting(giveUp, ran)
 			}
-			if !sleep(ctx, pushback(err)) || !again(ctx, call, failures) {
+			if !pool.Sleep(ctx, pushback(err)) || !again(ctx, call, failures) {
 				return noting(err, ran)
 			}
 		}
@@ -57,7 +59,7 @@ func (c *Client) letMove(ctx context.Context, call *tandem.Call, failures int) {
 	o, ok := outgoing(call)
 	switch {
 	case !ok:
-	case call.Kind == tandem.Unary && call.Pin == "" && failures < c.ruleOf(call).Retries && !servesRetry(ctx):
+	case call.Kind == tandem.Unary && call.Pin == "" && failures < c.pool.RuleOf(call).Retries && !servesRetry(ctx):
 		o.MayMove(call)
 	default:
 		o.MayMove(nil)
@@ -79,13 +81,13 @@ func noting(err error, ran bool) error {
 // takeRetry takes the next attempt from the budget. If that attempt may not be made, it returns the
 // error that the call ends with.
 func (c *Client) takeRetry(call *tandem.Call, err error, failures int) error {
-	retries := c.ruleOf(call).Retries
+	retries := c.pool.RuleOf(call).Retries
 	switch pause := pushback(err); {
 	case retries == 0:
 		return err
 	case failures >= retries:
 		return doNotRetry(err, "")
-	case moved(err): // move has taken it from the budget
+	case errors.Is(err, session.ErrMoved): // Move has taken it from the budget
 	case pause > 0 && !hasTime(call, pause):
 		return doNotRetry(err, "; not tried again: the server asks to wait longer than the deadline allows")
 	case !c.budget.Take(time.Now()):

@@ -84,6 +84,13 @@ func (o *Outgoing) unlock() {
 	}
 }
 
+// OutgoingOf returns the attempt's Body; false if an interceptor has replaced it, which the
+// session refuses.
+func OutgoingOf(attempt *tandem.Call) (*Outgoing, bool) {
+	o, ok := attempt.Body.(*Outgoing)
+	return o, ok
+}
+
 // Release gives back the memory of the call. An Outgoing that is not shared is used for
 // another call afterwards. An attempt at a shared one may outlive it, and then keeps the
 // message.

@@ -1,4 +1,4 @@
-package client
+package pool
 
 import (
 	"context"
@@ -9,25 +9,18 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
-	"github.com/tandem-rpc/tandem/resilience"
 )
-
-// backoff draws random pauses between attempts to connect, and between retries of [Failtry].
-type backoff struct{ resilience.Backoff }
-
-func (b backoff) pause(failures int) time.Duration { return b.Pause(failures, rand.Float64()) }
 
 // link keeps one connection to an instance. A goroutine connects and returns; when the
 // connection ends or takes no more calls, another goroutine connects again, until the link is
 // closed. The client's Close waits for the link, from begin to leave, so a connection that is
 // made in the meantime is closed, too.
 type link struct {
-	live   atomic.Pointer[live]
-	client *Client
+	live   atomic.Pointer[Conn]
+	pool   *Pool
 	id     string // of the instance
 	ep     tandem.Endpoint
-	t      tandem.Transport
-	silent atomic.Pointer[live] // the connection that does not answer pings; nil if there is none
+	silent atomic.Pointer[Conn] // the connection that does not answer pings; nil if there is none
 	probe  probe                // used by the prober
 
 	mu      sync.Mutex
@@ -48,9 +41,7 @@ const (
 	gone
 )
 
-func (l *link) init(c *Client, id string, ep tandem.Endpoint) {
-	l.client, l.id, l.ep, l.t = c, id, ep, c.opts.transports[ep.Transport]
-}
+func (l *link) init(p *Pool, id string, ep tandem.Endpoint) { l.pool, l.id, l.ep = p, id, ep }
 
 func (l *link) set(state linkState, err error) {
 	l.mu.Lock()
@@ -75,8 +66,8 @@ func (l *link) changedLocked() <-chan struct{} {
 
 // begin starts to connect.
 func (l *link) begin() {
-	l.client.wg.Add(1)
-	l.client.wg.Go(l.run)
+	l.pool.cfg.Life.Add()
+	l.pool.cfg.Life.Go(l.run)
 }
 
 // run tries to connect until that succeeds or the link is closed.
@@ -105,19 +96,19 @@ func (l *link) run() {
 			break // leave sets the error
 		}
 		l.set(down, err)
-		l.client.log().Debug("connect failed", "endpoint", l.ep, "error", err)
-		l.client.pool.disconnected()
-		sleep(ctx, l.client.pool.pause(failures))
+		l.pool.cfg.Log.Debug("connect failed", "endpoint", l.ep, "error", err)
+		l.pool.disconnected()
+		Sleep(ctx, l.pool.pause(failures))
 	}
 }
 
 // rest stores a new connection. No goroutine runs for the link until the connection goes away.
-func (l *link) rest(s *live) {
+func (l *link) rest(s *Conn) {
 	l.live.Store(s)
 	l.set(up, nil)
-	l.client.pool.reconnected()
+	l.pool.reconnected()
 	if l.silent.Load() != nil {
-		l.client.pool.health.count() // a suspect is back
+		l.pool.health.count() // a suspect is back
 	}
 	l.mu.Lock()
 	l.cancel, l.rests = nil, true
@@ -126,19 +117,19 @@ func (l *link) rest(s *live) {
 	if closed {
 		l.wake()
 	}
-	if s.own != nil {
-		s.own.OnDoubt(func(suspect bool) { l.doubt(s, suspect) })
+	if s.Own != nil {
+		s.Own.OnDoubt(func(suspect bool) { l.doubt(s, suspect) })
 	}
 	s.OnAway(l.wake)
 }
 
 // doubt notes that the server of a connection has become silent though calls are
 // outstanding, or answers again.
-func (l *link) doubt(s *live, suspect bool) {
+func (l *link) doubt(s *Conn, suspect bool) {
 	if now := l.live.Load(); suspect && now != nil && now != s { // an old connection says nothing about the present one
 		return
 	}
-	log := l.client.log().With("instance", l.id, "endpoint", l.ep)
+	log := l.pool.cfg.Log.With("instance", l.id, "endpoint", l.ep)
 	switch {
 	case suspect:
 		l.silent.Store(s)
@@ -146,7 +137,7 @@ func (l *link) doubt(s *live, suspect bool) {
 	case l.silent.CompareAndSwap(s, nil):
 		log.Warn("connection answers again")
 	}
-	l.client.pool.health.count()
+	l.pool.health.count()
 }
 
 // wake starts a goroutine that replaces the connection of a link that rests. It does not
@@ -161,12 +152,12 @@ func (l *link) wake() {
 	}
 	s := l.live.Swap(nil)
 	close(s.left)
-	l.client.wg.Go(func() { l.replace(s) })
+	l.pool.cfg.Life.Go(func() { l.replace(s) })
 }
 
 // replace gives up a connection that takes no more calls, and connects again.
-func (l *link) replace(s *live) {
-	l.client.pool.disconnected()
+func (l *link) replace(s *Conn) {
+	l.pool.disconnected()
 	l.end(s)
 	l.run()
 }
@@ -186,64 +177,39 @@ func (l *link) close() {
 // leave ends the link: it sets the error of calls that still want to use it. If the instance
 // has left the registry, they go to another one.
 func (l *link) leave() {
-	defer l.client.wg.Done()
-	if l.client.ctx.Err() != nil {
-		l.set(gone, errClosed)
+	defer l.pool.cfg.Life.Done()
+	if l.pool.cfg.Life.Context().Err() != nil {
+		l.set(gone, ErrClosed)
 		return
 	}
-	l.set(gone, notTakenError("it left the registry"))
+	l.set(gone, NotTakenError("it left the registry"))
 }
 
 // end retires a connection; calls in flight go on. Then it sleeps up to 10 ms, so that the
 // clients of a server that goes away do not all reconnect at the same moment.
-func (l *link) end(s *live) {
-	if l.client.ctx.Err() != nil {
+func (l *link) end(s *Conn) {
+	if l.pool.cfg.Life.Context().Err() != nil {
 		s.Close()
 		return
 	}
 	s.Retire()
-	l.client.pool.keep(s)
+	l.pool.keep(s)
 	l.mu.Lock()
 	closed := l.closed
 	l.mu.Unlock()
 	if !closed {
-		sleep(l.client.ctx, rand.N(10*time.Millisecond))
+		Sleep(l.pool.cfg.Life.Context(), rand.N(10*time.Millisecond))
 	}
 }
 
-func (l *link) connect(ctx context.Context) (*live, error) {
-	if l.t == nil {
-		return nil, fmt.Errorf("no transport %q: give it to WithTransport", l.ep.Transport)
-	}
-	p, known := l.client.opts.protocol(l.ep)
-	if !known {
-		return nil, fmt.Errorf("no protocol %q: give it to WithProtocols", l.ep.Protocol)
-	}
-	ctx, cancel := context.WithTimeout(ctx, l.client.opts.connectTimeout)
+func (l *link) connect(ctx context.Context) (*Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.pool.cfg.ConnectTimeout)
 	defer cancel()
-	if p != nil {
-		return l.connectForeign(ctx, p)
-	}
-	conn, err := l.t.Dial(ctx, l.ep.Address)
-	if err != nil {
-		return nil, err
-	}
-	if conn, err = l.client.points.show(conn); err != nil {
-		return nil, err
-	}
-	s, err := l.client.env.Connect(ctx, conn, l.id)
-	if err != nil {
-		return nil, err
-	}
-	if err := l.client.announce(ctx, s); err != nil {
-		s.Close()
-		return nil, err
-	}
-	return &live{s, s, nil, make(chan struct{})}, nil
+	return l.pool.cfg.Connect(ctx, l.id, l.ep)
 }
 
-// sleep waits for d. It returns false if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
+// Sleep waits for d. It returns false if ctx ends first.
+func Sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -271,11 +237,11 @@ func (l *link) usable() bool {
 }
 
 // connection returns the link's connection. It waits for one that is being made.
-func (l *link) connection(ctx context.Context, call *tandem.Call) (*live, error) {
+func (l *link) connection(ctx context.Context, call *tandem.Call) (*Conn, error) {
 	if s := l.live.Load(); s != nil {
 		return s, nil
 	}
-	ctx, cancel := l.client.patience(ctx, call)
+	ctx, cancel := l.pool.patience(ctx, call)
 	defer cancel()
 	for {
 		l.mu.Lock()

@@ -1,18 +1,17 @@
-package client
+package pool
 
 import (
 	"math/rand/v2"
+	"sync"
 	"time"
 )
 
 // Times of health checks.
 const (
-	leastHealthCheck = 100 * time.Millisecond
-	leastPingTimeout = 1400 * time.Millisecond
+	LeastPingTimeout = 1400 * time.Millisecond
 	mostPings        = 16                     // without an answer; more would be a flood to a server that wakes up
-	tripsAPing       = 4                      // round trips that a ping may take, if that is longer than leastPingTimeout
+	tripsAPing       = 4                      // round trips that a ping may take, if that is longer than LeastPingTimeout
 	silencesToRetire = 3                      // times the time of WithSilence, for a connection with calls outstanding
-	leastSilence     = 2 * time.Second        // of WithSilence
 	roundsAnInterval = 16                     // at most: connections are checked together
 	lateRound        = 500 * time.Millisecond // a round this late says that this process was suspended
 )
@@ -21,17 +20,18 @@ const (
 // come for a while, and makes suspects of those that do not answer. One timer serves all
 // connections of the client; it fires when one of them is due.
 type prober struct {
-	pool     *pool
+	pool     *Pool
 	interval time.Duration
 	changed  bool // the number of suspects changed in this round
 
+	mu    sync.Mutex  // of a round, and of begin
 	timer *time.Timer // nil without health checks
 	due   time.Time   // when it fires
 }
 
 // probe is what the prober knows of a link.
 type probe struct {
-	conn       *live         // the connection that the other fields are about
+	conn       *Conn         // the connection that the other fields are about
 	patience   time.Duration // silence before the first ping
 	unanswered int           // pings in a row without an answer
 	first      time.Time     // when the first of them was sent
@@ -41,14 +41,13 @@ type probe struct {
 
 // begin starts the rounds, which run until the client is closed.
 func (p *prober) begin() {
-	c := p.pool.client
-	c.ending.Lock() // until the timer is set
-	defer c.ending.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.due = time.Now().Add(p.interval / 2)
-	p.timer = time.AfterFunc(p.interval/2, func() { c.run(p.next) })
+	p.timer = time.AfterFunc(p.interval/2, func() { p.pool.cfg.Life.Run(p.next) })
 }
 
-// end stops the rounds. The client must be closed.
+// end stops the rounds. The Life must have ended.
 func (p *prober) end() {
 	if p.timer != nil {
 		p.timer.Stop()
@@ -57,6 +56,8 @@ func (p *prober) end() {
 
 // next runs a round, and sets the timer for the one after it.
 func (p *prober) next() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	now := time.Now()
 	p.due = p.round(now, now.Sub(p.due) > lateRound)
 	p.timer.Reset(time.Until(p.due))
@@ -93,7 +94,7 @@ func (p *prober) round(now time.Time, late bool) (due time.Time) {
 // look pings one connection if that is due, or makes it a suspect if a ping was not answered.
 // It returns when to look again. In a late round missing answers do not count, as this process
 // may have been suspended.
-func (p *prober) look(l *link, s *live, now time.Time, late bool) time.Time {
+func (p *prober) look(l *link, s *Conn, now time.Time, late bool) time.Time {
 	pr, heard := &l.probe, s.Heard()
 	if answers := pr.unanswered > 0 && !heard.Before(pr.first); pr.conn != s || answers {
 		*pr = probe{conn: s, patience: p.interval/2 + rand.N(p.interval/2)}
@@ -132,35 +133,35 @@ func (p *prober) look(l *link, s *live, now time.Time, late bool) time.Time {
 // toRetire returns how long a connection may be silent before it is replaced. One with calls
 // outstanding gets longer: the server may still answer them, and may not answer on another
 // connection.
-func (p *prober) toRetire(s *live) time.Duration {
-	if s.own != nil {
-		if ours, _ := s.own.Outstanding(); ours > 0 {
-			return silencesToRetire * p.pool.client.opts.silence
+func (p *prober) toRetire(s *Conn) time.Duration {
+	if s.Own != nil {
+		if ours, _ := s.Own.Outstanding(); ours > 0 {
+			return silencesToRetire * p.pool.cfg.Silence
 		}
 	}
-	return p.pool.client.opts.silence
+	return p.pool.cfg.Silence
 }
 
 // pingTimeout returns how long a ping may be unanswered before its connection is suspect.
-func pingTimeout(s *live) time.Duration {
-	if s.own == nil {
-		return leastPingTimeout
+func pingTimeout(s *Conn) time.Duration {
+	if s.Own == nil {
+		return LeastPingTimeout
 	}
-	return max(leastPingTimeout, tripsAPing*s.own.RTT())
+	return max(LeastPingTimeout, tripsAPing*s.Own.RTT())
 }
 
 // suspect notes that the server of a link does not answer. The instance is a suspect if that is
 // so of all its links.
-func (p *prober) suspect(l *link, s *live, timeout time.Duration) {
+func (p *prober) suspect(l *link, s *Conn, timeout time.Duration) {
 	l.silent.Store(s)
 	p.changed = true
-	p.pool.client.log().Warn("connection is silent: no answer to a ping", "instance", l.id, "endpoint", l.ep, "within", timeout)
+	p.pool.cfg.Log.Warn("connection is silent: no answer to a ping", "instance", l.id, "endpoint", l.ep, "within", timeout)
 }
 
 // trust notes that the server of a link answers.
 func (p *prober) trust(l *link) {
 	if l.silent.Swap(nil) != nil {
 		p.changed = true
-		p.pool.client.log().Warn("connection answers again", "instance", l.id, "endpoint", l.ep)
+		p.pool.cfg.Log.Warn("connection answers again", "instance", l.id, "endpoint", l.ep)
 	}
 }

@@ -1,4 +1,4 @@
-package client
+package pool
 
 import (
 	"errors"
@@ -15,20 +15,6 @@ import (
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
-// Ejection sets when a client gives no calls to instances that fail or are slow, though they
-// are listed and connected. Each instance has a [resilience.Breaker]. It opens when the
-// instance's calls fail, or when the instance is an outlier among the others; then the instance
-// gets no calls until the pause is over, and single ones until they succeed. While more than
-// Outliers.MaxShare of the instances are left out, none is.
-//
-// Errors with the codes Unavailable, DeadlineExceeded, Internal and DataLoss count as failures.
-// Other errors of methods do not, nor do the refusals of a server that drains or is overloaded:
-// ejecting it would give the others more.
-type Ejection struct {
-	Outliers resilience.OutlierConfig `json:"outliers,omitzero"`
-	Breaker  resilience.BreakerConfig `json:"breaker,omitzero"`
-}
-
 // faulty reports whether an error counts as a failure of the instance.
 func faulty(err error) bool {
 	switch tandem.CodeOf(err) {
@@ -43,7 +29,7 @@ type health struct {
 	out  atomic.Int64 // members that get no calls: their breakers are not closed, or they are silent
 	shut atomic.Int64 // methods' breakers that are not closed
 
-	pool *pool
+	pool *Pool
 	next atomic.Int64 // time of the next outlier check, by balance.Now
 
 	mu       sync.Mutex // held to check for outliers, to count, and to make breakers of methods
@@ -51,7 +37,7 @@ type health struct {
 	looked   time.Duration // time of the last outlier check
 }
 
-func (h *health) init(p *pool) {
+func (h *health) init(p *Pool) {
 	h.pool, h.outliers = p, resilience.NewOutliers(resilience.OutlierConfig{})
 	h.next.Store(math.MinInt64)
 	if e := h.rules().Ejection; e != nil {
@@ -60,7 +46,7 @@ func (h *health) init(p *pool) {
 }
 
 // rules returns the rules of the client.
-func (h *health) rules() *rules.Rules { return h.pool.client.rules.Load() }
+func (h *health) rules() *rules.Rules { return h.pool.rules.Load() }
 
 // steer applies the new rules of the client to the members of the view.
 func (h *health) steer(v *view) {
@@ -112,7 +98,7 @@ const maxBreakers = 4096
 
 // method returns the breaker of a method of a member, nil if it has none.
 func (h *health) method(m *member, call *tandem.Call) *resilience.Breaker {
-	if !h.rules().Breakers || h.pool.client.ruleOf(call).Breaker == nil {
+	if !h.rules().Breakers || h.pool.RuleOf(call).Breaker == nil {
 		return nil
 	}
 	if b := m.breakers()[call.Method]; b != nil {
@@ -227,7 +213,7 @@ func (h *health) tell(b *resilience.Breaker, m *member, call *tandem.Call, began
 		if b == m.breaker && b.Closed() {
 			m.slow.Store(0) // when it opens again it is for another reason
 		}
-		h.pool.client.log().Warn("circuit breaker changed", "instance", m.peer.Instance, "method", method, "state", b.State(now), "error", err)
+		h.pool.cfg.Log.Warn("circuit breaker changed", "instance", m.peer.Instance, "method", method, "state", b.State(now), "error", err)
 	}
 	return changed
 }
@@ -287,7 +273,7 @@ func (h *health) ejectLocked(v *view, n *balance.Node, o resilience.Outlier) boo
 	}
 	m.slow.Store(int64(o.Limit))
 	h.out.Add(1)
-	h.pool.client.log().Warn("instance ejected", "instance", o.ID, "reason", o.Reason)
+	h.pool.cfg.Log.Warn("instance ejected", "instance", o.ID, "reason", o.Reason)
 	return true
 }
 

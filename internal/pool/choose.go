@@ -1,4 +1,4 @@
-package client
+package pool
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 // choose returns the ID of the instance that the policy picks for a call among those not in
 // tried: a usable one, else one that answers, else one that is being connected; "" if there is
 // none. The view must not be nil.
-func (p *pool) choose(call *tandem.Call, tried []string) string {
+func (p *Pool) Choose(call *tandem.Call, tried []string) string {
 	v := p.view.Load()
 	other := *call
 	other.Exclude = tried // a policy records nothing from a pick with exclusions
@@ -26,10 +26,10 @@ func (p *pool) choose(call *tandem.Call, tried []string) string {
 
 // reachable returns the instances that the call may go to and that are connected or being
 // connected. The view must not be nil.
-func (p *pool) reachable(call *tandem.Call) (ids []string) {
+func (p *Pool) Reachable(call *tandem.Call) (ids []string) {
 	nodes := p.view.Load().nodes
 	usable := func(n *balance.Node) bool { return allowed(call, n) && (p.isLive(n) || p.isConnecting(n)) }
-	if eligible := p.client.rules.Load().Needs.Eligible; eligible != nil {
+	if eligible := p.rules.Load().Needs.Eligible; eligible != nil {
 		nodes = eligible(nodes, call, usable)
 	}
 	for _, n := range nodes {
@@ -41,7 +41,7 @@ func (p *pool) reachable(call *tandem.Call) (ids []string) {
 }
 
 // listed waits for the first list of instances.
-func (p *pool) listed(ctx context.Context, call *tandem.Call) error {
+func (p *Pool) Listed(ctx context.Context, call *tandem.Call) error {
 	if p.view.Load() != nil {
 		return nil
 	}

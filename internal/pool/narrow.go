@@ -1,4 +1,4 @@
-package client
+package pool
 
 import (
 	"slices"
@@ -8,8 +8,8 @@ import (
 )
 
 // wanted returns the instances that the policy wants to be connected to.
-func (p *pool) wanted(instances []tandem.Instance) map[string]bool {
-	if narrow := p.client.rules.Load().Needs.Narrow; narrow != nil {
+func (p *Pool) wanted(instances []tandem.Instance) map[string]bool {
+	if narrow := p.rules.Load().Needs.Narrow; narrow != nil {
 		instances = narrow(instances)
 	}
 	wanted := make(map[string]bool, len(instances))
@@ -21,7 +21,7 @@ func (p *pool) wanted(instances []tandem.Instance) map[string]bool {
 
 // invite connects to an instance that the policy does not want to be connected to, because a
 // call goes there. It returns nil if the instance is not listed any more.
-func (p *pool) invite(n *balance.Node) *member {
+func (p *Pool) invite(n *balance.Node) *member {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	v := p.view.Load()

@@ -1,4 +1,4 @@
-package client
+package pool
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/call"
 )
 
 // Bounds of the calls that wait for a ready connection: how many, and the bytes of their
@@ -16,26 +17,8 @@ const (
 	maxWaitingBytes = 64 << 20
 )
 
-const defaultWait = 3 * time.Second
-
 // promptly bounds the pause before a reconnect while calls may be waiting for it.
 const promptly = 500 * time.Millisecond
-
-// WithWait sets how long calls wait for a ready connection while no instance has one and
-// connecting fails, counted from the moment the last connection was lost, or from Dial: 3 s by
-// default; 0 means that they fail at once. So a restart of the only server, or a registry that
-// answers late, delays calls and does not fail them. Whatever WithWait says, a call waits while
-// an instance is being connected, and for the first list of instances.
-//
-// A call waits no longer than its deadline, and not while another instance can take it. At most
-// 10,000 calls of a client, with 64 MiB of encoded arguments, wait at a time; further ones fail
-// as Unavailable.
-func WithWait(d time.Duration) Option {
-	return func(o *options) {
-		o.want(d >= 0, "WithWait", d, "0 or more")
-		o.wait = max(0, d)
-	}
-}
 
 // readiness records since when no instance is connected, and counts the calls that wait for
 // a connection or the first list of instances. It is safe for concurrent use.
@@ -138,7 +121,7 @@ func (r *readiness) leave(size int) {
 
 // begin chooses where the call goes. While no instance is connected it waits for one: see
 // [WithWait].
-func (p *pool) begin(ctx context.Context, v *view, call *tandem.Call) (attempt, error) {
+func (p *Pool) begin(ctx context.Context, v *view, call *tandem.Call) (attempt, error) {
 	a, mayWait, err := p.start(ctx, v, call)
 	for n := 0; err != nil && mayWait; n++ {
 		if connected := p.connected(); !connected || n > 0 { // else it was connected meanwhile
@@ -154,9 +137,9 @@ func (p *pool) begin(ctx context.Context, v *view, call *tandem.Call) (attempt, 
 // await waits until an instance is connected, or the time to wait is over, whichever comes
 // first: the call then chooses again. It returns cause if the call must not wait, or not any
 // more, and an error that names cause if the call's context ends.
-func (p *pool) await(ctx context.Context, call *tandem.Call, cause error) error {
+func (p *Pool) await(ctx context.Context, call *tandem.Call, cause error) error {
 	size := sizeOf(call)
-	changed, left, err := p.ready.join(p.client.opts.wait, size)
+	changed, left, err := p.ready.join(p.cfg.Wait, size)
 	if err != nil {
 		return err
 	}
@@ -164,7 +147,7 @@ func (p *pool) await(ctx context.Context, call *tandem.Call, cause error) error 
 		return cause
 	}
 	defer p.ready.leave(size)
-	ctx, cancel := p.client.patience(ctx, call)
+	ctx, cancel := p.patience(ctx, call)
 	defer cancel()
 	timer := time.NewTimer(left)
 	defer timer.Stop()
@@ -181,15 +164,15 @@ func (p *pool) await(ctx context.Context, call *tandem.Call, cause error) error 
 }
 
 // sizeOf returns how many bytes of memory the call's encoded arguments hold.
-func sizeOf(call *tandem.Call) int {
-	if o, ok := outgoing(call); ok {
+func sizeOf(made *tandem.Call) int {
+	if o, ok := call.OutgoingOf(made); ok {
 		return o.Size()
 	}
 	return 0
 }
 
 // connection returns the connection of a link, waiting for one that is being made.
-func (p *pool) connection(ctx context.Context, l *link, call *tandem.Call) (*live, error) {
+func (p *Pool) connection(ctx context.Context, l *link, call *tandem.Call) (*Conn, error) {
 	if s := l.live.Load(); s != nil {
 		return s, nil
 	}
@@ -202,7 +185,7 @@ func (p *pool) connection(ctx context.Context, l *link, call *tandem.Call) (*liv
 }
 
 // connected reports whether an instance is connected, and notes since when none is.
-func (p *pool) connected() bool {
+func (p *Pool) connected() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for m := range p.view.Load().all() {
@@ -216,7 +199,7 @@ func (p *pool) connected() bool {
 
 // disconnected is called when a link has lost its connection or could not connect. If no
 // instance is connected the list may be old: the registry's keeper is asked to look.
-func (p *pool) disconnected() {
+func (p *Pool) disconnected() {
 	if p.connected() {
 		return
 	}
@@ -227,16 +210,16 @@ func (p *pool) disconnected() {
 }
 
 // reconnected is called when a link has connected.
-func (p *pool) reconnected() {
+func (p *Pool) reconnected() {
 	p.mu.Lock() // so that a concurrent connected, which has seen no connection, does not note a loss afterwards
 	defer p.mu.Unlock()
 	p.ready.regain()
 }
 
 // pause returns how long a link waits before it connects again.
-func (p *pool) pause(failures int) time.Duration {
-	pause := p.client.opts.backoff.pause(failures)
-	if pause > promptly && p.ready.left(p.client.opts.wait, time.Now()) > 0 {
+func (p *Pool) pause(failures int) time.Duration {
+	pause := p.cfg.Backoff.Pause(failures, rand.Float64())
+	if pause > promptly && p.ready.left(p.cfg.Wait, time.Now()) > 0 {
 		return rand.N(promptly)
 	}
 	return pause

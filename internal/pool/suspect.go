@@ -1,4 +1,4 @@
-package client
+package pool
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 
 // suspicion returns why it is doubtful that an instance still runs, "" if it is not. A suspect
 // gets calls if it is connected and answers; calls do not wait for a connection to it.
-func (p *pool) suspicion(v *view, n *balance.Node) string {
+func (p *Pool) suspicion(v *view, n *balance.Node) string {
 	switch m := v.member(n); {
 	case m != nil && m.silent():
 		return "it does not answer pings"
@@ -45,7 +45,7 @@ func (m *member) silent() bool {
 // move reports whether a call that waits at a suspect session is to be made at another
 // instance: there is one that answers and that the call may go to, and the retry budget allows
 // it.
-func (p *pool) move(from *session.Session, call *tandem.Call) bool {
+func (p *Pool) Move(from *session.Session, call *tandem.Call) bool {
 	v := p.view.Load()
 	fits := func(n *balance.Node) bool {
 		m := v.member(n)
@@ -56,16 +56,16 @@ func (p *pool) move(from *session.Session, call *tandem.Call) bool {
 	if !slices.ContainsFunc(nodes, fits) {
 		return false
 	}
-	if eligible := p.client.rules.Load().Needs.Eligible; eligible != nil {
+	if eligible := p.rules.Load().Needs.Eligible; eligible != nil {
 		nodes = eligible(nodes, call, fits)
 	}
-	return slices.ContainsFunc(nodes, fits) && p.client.budget.Take(time.Now())
+	return slices.ContainsFunc(nodes, fits) && p.cfg.Budget.Take(time.Now())
 }
 
 // moved reports whether an attempt was given up because move has returned true.
 func moved(err error) bool { return errors.Is(err, session.ErrMoved) }
 
-func (p *pool) isWell(n *balance.Node) bool {
+func (p *Pool) isWell(n *balance.Node) bool {
 	m := p.view.Load().member(n)
 	return m != nil && m.well()
 }
