@@ -8,25 +8,25 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// lasting is how long a connection holds that was worth having: after one, the
-// servers are tried again without a pause.
+// lasting is how long a connection must have lasted for the servers to be tried again
+// without a pause.
 const lasting = time.Second
 
-// rota says which server is dialed next: one after the other, beginning anywhere.
+// rota chooses the server to dial next: one after the other, in random order.
 //
-// The library's own provider looks names up once and for ever, and dials addresses,
-// so that servers that move are lost and certificates can't be checked.
+// The library's own provider resolves names only once, and dials addresses, so that
+// servers that move are lost and certificates can't be checked against names.
 type rota struct {
 	mu        sync.Mutex
 	servers   []string
 	next      int
-	tried     int       // servers since the last connection that lasted
-	connected time.Time // when the last connection was made; zero if it was not
+	tried     int       // servers dialed since the last connection that lasted
+	connected time.Time // when the server dialed last gave a session; zero if it has not
 }
 
 var _ zk.HostProvider = (*rota)(nil)
 
-// newRota returns a rota of these servers in any order.
+// newRota returns a rota of these servers, which it shuffles.
 func newRota(servers []string) *rota {
 	rand.Shuffle(len(servers), func(i, j int) { servers[i], servers[j] = servers[j], servers[i] })
 	return &rota{servers: servers}
@@ -37,8 +37,8 @@ func (*rota) Init([]string) error { return nil }
 
 func (r *rota) Len() int { return len(r.servers) }
 
-// Next returns the next server, and whether all have been tried in vain, so that
-// the library pauses for a second.
+// Next returns the next server, and true if all have been tried without success, which
+// makes the library pause for a second.
 func (r *rota) Next() (string, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,7 +62,7 @@ func (r *rota) Connected() {
 	r.connected = time.Now()
 }
 
-// again lets the next server be tried without a pause.
+// again makes Next return all servers once without a pause.
 func (r *rota) again() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
