@@ -110,7 +110,7 @@ func (l *link) children(ctx context.Context, dir string) ([]string, error) {
 			return nil, err
 		}
 	}
-		return nil, fmt.Errorf("%s is created and deleted again and again", dir)
+	return nil, fmt.Errorf("%s is created and deleted again and again", dir)
 }
 
 // existsW reports whether a node exists, and watches for its creation and deletion.

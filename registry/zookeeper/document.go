@@ -84,7 +84,7 @@ func (l *link) text(ctx context.Context, at string) ([]byte, error) {
 			return nil, err
 		}
 	}
-		return nil, errors.New("it is created and deleted again and again")
+	return nil, errors.New("it is created and deleted again and again")
 }
 
 // WriteDocument writes the data of a node, which it creates if there is none. An empty
@@ -126,7 +126,7 @@ func (l *link) write(ctx context.Context, at string, text []byte, acl []zk.ACL) 
 			return err
 		}
 	}
-		return errors.New("it is created and deleted again and again")
+	return errors.New("it is created and deleted again and again")
 }
 
 // reportDir returns the directory of the reports on a document.
@@ -168,7 +168,7 @@ func (n leaf) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), reportPatience)
 	defer cancel()
 	if err := n.link.deleteOwn(ctx, n.path); err != nil {
-			return fmt.Errorf("%s: deleting %s: %w; it is deleted when its session ends", name, n.path, err)
+		return fmt.Errorf("%s: deleting %s: %w; it is deleted when its session ends", name, n.path, err)
 	}
 	return nil
 }

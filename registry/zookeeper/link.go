@@ -196,7 +196,7 @@ func (l *link) serve(conn *zk.Conn, events <-chan zk.Event) {
 			}
 		case <-l.changed:
 			if l.hopeless(conn) {
-					l.options.log.Warn(name+": the servers don't accept the session any more; starting another", "servers", l.servers)
+				l.options.log.Warn(name+": the servers don't accept the session any more; starting another", "servers", l.servers)
 				l.end(conn, events)
 				return
 			}
@@ -256,7 +256,7 @@ func (l *link) setUp(conn *zk.Conn) {
 	}
 	l.cleanUp()
 	if fresh {
-			l.options.log.Warn(name+": the session has expired; registering again", "servers", l.servers)
+		l.options.log.Warn(name+": the session has expired; registering again", "servers", l.servers)
 		l.rest(rand.N(hintSpread))
 		l.hint()
 	}
