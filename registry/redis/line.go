@@ -10,16 +10,16 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// line is one connection that hears the announcements of many channels. It is
-// never mended: who listened may have missed something, so it breaks for all of
-// them, and they begin anew. Two goroutines belong to it: one reads, one
-// subscribes and pings.
+// line is one connection that receives the announcements of many channels. It does not
+// reconnect: when it fails, announcements may have been missed, so it fails for all its
+// ears, and their watches start again. It has two goroutines: one reads, one subscribes
+// and pings.
 type line struct {
 	ps   *goredis.PubSub
 	ctx  context.Context // ends with the line
 	stop context.CancelFunc
 	work chan struct{} // has a token when subscriptions are to be changed
-	done chan struct{} // closed when the line has broken, or nobody listens any more
+	done chan struct{} // closed when the line has failed, or its last ear is closed
 	err  error         // why; valid when done is closed
 	wg   sync.WaitGroup
 
@@ -32,28 +32,28 @@ type line struct {
 // topic is one channel of a line.
 type topic struct {
 	ears       map[*ear]struct{}
-	subscribed bool          // a subscription is in force, or on its way
-	awaited    int           // subscriptions sent and not yet confirmed
-	ready      chan struct{} // closed when the newest is confirmed
+	subscribed bool          // a subscription was sent, and no unsubscription after it
+	awaited    int           // number of subscriptions sent and not yet confirmed
+	ready      chan struct{} // closed when the newest subscription is confirmed
 }
 
-// ear hears one channel, for one watch.
+// ear receives the announcements of one channel, for one watch.
 type ear struct {
 	line    *line
 	channel string
-	ready   <-chan struct{} // closed when announcements are heard
-	news    chan struct{}   // has a token when there was one
+	ready   <-chan struct{} // closed when the channel is subscribed
+	news    chan struct{}   // has a token after an announcement
 }
 
 const (
 	pingEvery = time.Second
-	silence   = patience // without a word, pings notwithstanding, a line counts as broken
+	silence   = patience // without a message or a pong for this long, a line has failed
 )
 
-var errUnused = errors.New("nobody listens any more")
+var errUnused = errors.New("the last watch has ended")
 
-// newLine returns a line and its first ear, which is there before the line can break: a
-// broken one takes no ears.
+// newLine returns a line and its first ear. The ear is added before the line can fail, as a
+// failed line accepts none.
 func newLine(client goredis.UniversalClient, channel string) (*line, *ear) {
 	l := &line{work: make(chan struct{}, 1), done: make(chan struct{}), topics: map[string]*topic{}}
 	l.ctx, l.stop = context.WithCancel(context.Background())
@@ -64,7 +64,7 @@ func newLine(client goredis.UniversalClient, channel string) (*line, *ear) {
 	return l, first
 }
 
-// add returns an ear for a channel, or nil when the line is over.
+// add returns an ear for a channel, or nil if the line has ended.
 func (l *line) add(channel string) *ear {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,7 +86,7 @@ func (l *line) add(channel string) *ear {
 	return e
 }
 
-// close ends the ear, and the line with its last.
+// close closes the ear. The last one to close ends the line.
 func (e *ear) close() {
 	l := e.line
 	l.mu.Lock()
@@ -102,8 +102,8 @@ func (e *ear) close() {
 	}
 }
 
-// wait waits for d, or for news if it is not nil. It fails when the line breaks or
-// ctx ends.
+// wait waits for d, or until news has a token if it is not nil. It fails when the line
+// fails or ctx ends.
 func (e *ear) wait(ctx context.Context, d time.Duration, news <-chan struct{}) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -126,7 +126,7 @@ func (l *line) wake() {
 	}
 }
 
-// end breaks the line, the first time.
+// end ends the line with err. Only the first call has an effect.
 func (l *line) end(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,7 +141,7 @@ func (l *line) end(err error) {
 	l.stop()
 }
 
-// read hands out what comes.
+// read dispatches the messages of the server.
 func (l *line) read() {
 	for {
 		message, err := l.ps.ReceiveTimeout(l.ctx, silence)
@@ -189,7 +189,7 @@ func (l *line) confirm(channel string) {
 	l.forgetLocked(channel, t)
 }
 
-// forgetLocked drops a topic that is of no use any more.
+// forgetLocked removes a topic without ears and subscription. l.mu is held.
 func (l *line) forgetLocked(channel string, t *topic) {
 	if len(t.ears) == 0 && !t.subscribed && t.awaited == 0 {
 		delete(l.topics, channel)
@@ -199,7 +199,7 @@ func (l *line) forgetLocked(channel string, t *topic) {
 // write changes subscriptions and pings, until the line ends; then it closes the
 // connection, which ends read.
 func (l *line) write() {
-	defer l.ps.Close() //nolint:errcheck // nobody needs the connection any more
+	defer l.ps.Close() //nolint:errcheck // the connection is not used any more
 	ping := time.NewTicker(pingEvery)
 	defer ping.Stop()
 	for {
@@ -218,7 +218,8 @@ func (l *line) write() {
 	}
 }
 
-// subscribe makes the subscriptions those that are wanted.
+// subscribe subscribes to the channels that have got ears, and unsubscribes from those that
+// have none any more.
 func (l *line) subscribe() error {
 	joined, left := l.changes()
 	var err error
@@ -231,8 +232,8 @@ func (l *line) subscribe() error {
 	return err
 }
 
-// changes returns the channels that somebody begins to listen to, and those that
-// nobody does any more.
+// changes returns the channels to subscribe to and those to unsubscribe from, and marks
+// them so.
 func (l *line) changes() (joined, left []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -145,8 +145,8 @@ func TestResolverDoesNotRegister(t *testing.T) {
 	}
 }
 
-// Nobody listens at the address: that is an error, said at once and again, and
-// never an empty list.
+// TestNoServer: without a server, Watch delivers errors from the start, and never an empty
+// list.
 func TestNoServer(t *testing.T) {
 	r, err := New("redis://127.0.0.1:1/a")
 	if err != nil {
@@ -172,8 +172,8 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
-// A line may break at once, before anybody has had the time to listen. Who wanted to is
-// told why.
+// TestLineThatBreaksAtOnce: a line may fail before its first ear waits. The ear returns the
+// reason.
 func TestLineThatBreaksAtOnce(t *testing.T) {
 	down := errors.New("nobody is there")
 	c := newConnection(goredis.NewClient(&goredis.Options{
@@ -199,7 +199,7 @@ func TestDecode(t *testing.T) {
 	}
 	for value, want := range map[any]string{
 		"owner " + string(good): "",
-		string(good):            "", // as somebody may write it by hand
+		string(good):            "", // as if written by hand
 		"":                      "no JSON object",
 		"owner []":              "no JSON object",
 		"owner {":               "unexpected end",
@@ -226,8 +226,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// What was listed before an outage stays for one time to live after it, unless it is
-// listed anew.
+// TestOutageSparesTheKnown: an instance that was listed before an outage stays for one time
+// to live after it, also if it is not listed again.
 func TestOutageSparesTheKnown(t *testing.T) {
 	data, err := registry.Encode(instance("a"))
 	if err != nil {
