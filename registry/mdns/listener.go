@@ -9,35 +9,35 @@ import (
 	"github.com/miekg/dns"
 )
 
-// listener hears, on one interface, that instances begin and end. It has the
-// library's server, which answers nothing.
+// listener receives the announcements of starting and ending instances on one interface. It
+// runs the library's server, which answers no question.
 type listener struct {
 	iface string
 	log   *slog.Logger
 
 	mu     sync.Mutex
-	server *hashicorp.Server // nil while there is none
-	index  int               // of the interface that it has joined
+	server *hashicorp.Server // nil before open
+	index  int               // of the interface on which server has joined the group
 	ears   map[string]map[*ear]struct{}
 }
 
-// ear hears of the instances of one service, for one watch.
+// ear receives the announcements of one service, for one watch.
 type ear struct {
-	news chan struct{} // has a token when something was heard
+	news chan struct{} // has a token after an announcement
 
 	mu   sync.Mutex
-	gone map[string]bool // labels of those that ended
+	gone map[string]bool // labels of the instances that have ended
 }
 
-// maxGone bounds what an ear remembers: anybody may say that something is gone.
+// maxGone bounds the labels that an ear keeps: any program may announce any label.
 const maxGone = 1000
 
 func newListener(iface string, log *slog.Logger) *listener {
 	return &listener{iface: iface, log: log, ears: map[string]map[*ear]struct{}{}}
 }
 
-// open listens, unless it does so already. An interface that came back is another,
-// and is joined anew.
+// open starts to listen, unless it listens already. A recreated interface has another
+// index, and is joined again.
 func (l *listener) open() error {
 	iface, err := interfaceOf(l.iface)
 	if err != nil {
@@ -94,8 +94,8 @@ func (l *listener) remove(service string, e *ear) {
 	}
 }
 
-// Records is called by the library for each question that anybody asks. It has no
-// answer to any.
+// Records passes an announcement to the ears of its service. The library calls it for each
+// question that it receives. It returns no answers.
 func (l *listener) Records(q dns.Question) []dns.RR {
 	label, rest, _ := strings.Cut(strings.ToLower(q.Name), ".")
 	what, service, _ := strings.Cut(rest, ".")
@@ -122,7 +122,7 @@ func (e *ear) hear(label string, gone bool) {
 	}
 }
 
-// left returns the labels of those that ended since it was called last.
+// left returns the labels of the instances that have ended since its last call.
 func (e *ear) left() map[string]bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -48,8 +48,8 @@ func parse(t registry.Target) (place, error) {
 	return at, nil
 }
 
-// maxName leaves room, of the 255 bytes of a DNS name, for what stands before the
-// service's.
+// maxName bounds the name of a service. It leaves room for an instance's name before it, in
+// the 255 bytes of a DNS name.
 const maxName = 200
 
 func validLabel(l string) bool {
@@ -79,8 +79,8 @@ func parseOptions(t registry.Target) (at place, err error) {
 	return at, nil
 }
 
-// interfaceOf returns the interface of that name, nil for the system's choice. It
-// is looked up each time: one that comes back is another.
+// interfaceOf returns the interface of that name, nil for the system's choice. It is looked
+// up each time, as a recreated interface has another index.
 func interfaceOf(name string) (*net.Interface, error) {
 	if name == "*" {
 		return nil, nil
