@@ -152,8 +152,8 @@ func TestServeByHTTPWithTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := demanding.ServeByHTTP(ln, ""); err == nil || !strings.Contains(err.Error(), "certificates of clients") {
-		t.Errorf("demanding certificates of clients: %v", err)
+	if err := demanding.ServeByHTTP(ln, ""); err == nil || !strings.Contains(err.Error(), "requires client certificates") {
+		t.Errorf("requiring client certificates: %v", err)
 	}
 	closeAll(t, demanding)
 }
