@@ -53,7 +53,7 @@ func (r *running) end() error {
 	case r.signals <- syscall.SIGTERM:
 	default:
 	}
-	for r.lines.Scan() { // it waits to be heard
+	for r.lines.Scan() { // serve blocks until its output is read
 	}
 	select {
 	case err := <-r.ended:
