@@ -1,4 +1,4 @@
-// Random calls one of two servers, whichever comes.
+// Random calls two servers in random order.
 package main
 
 import (
