@@ -217,7 +217,7 @@ func serverRows() map[string]row {
 		"server.WithCompressors": forServer(func(c *cell) server.Option { return server.WithCompressors(press{compress.Gzip(), c}) }, func(c *cell) (bool, error) {
 			_, err := c.call("T.Big", longText, client.WithCompressor(compress.Gzip()))
 			return c.counted(), err
-		}).but(noPress, bare...).unseen("rpcx"), // it has its own
+		}).but(noPress, bare...).unseen("rpcx"), // rpcx has its own compression
 		"server.WithCompressAbove": row{
 			prepare: func(c *cell) {
 				c.serverOpts = []server.Option{server.WithCompressors(press{compress.Gzip(), c}), server.WithCompressAbove(1)}
@@ -226,7 +226,7 @@ func serverRows() map[string]row {
 				_, err := c.call("T.Big", 100, client.WithCompressor(compress.Gzip()))
 				return c.counted(), err
 			},
-		}.but(noPress, bare...).unseen("rpcx"), // it has its own
+		}.but(noPress, bare...).unseen("rpcx"), // rpcx has its own compression
 		"server.WithInterceptors":   forServer(func(c *cell) server.Option { return server.WithInterceptors(counting(c)) }, counts("T.Echo", "x")),
 		"server.WithPlugins":        forServer(func(c *cell) server.Option { return server.WithPlugins(plugin{c}) }, counts("T.Echo", "x")),
 		"server.WithTimeout":        forServer(func(*cell) server.Option { return server.WithTimeout(2 * time.Second) }, within(2*time.Second)),
