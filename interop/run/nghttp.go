@@ -65,7 +65,7 @@ func runNghttp(ctx context.Context, e *env) (passed, total int, err error) {
 	for _, secure := range []bool{false, true} {
 		url := e.url(secure)
 		for _, f := range framings {
-			// Its exit code is ignored: the output is checked.
+			// nghttp only warns about the self-signed certificate.
 			out, _ := e.output(ctx, "nghttp", append(append([]string{"--verbose", "--no-verify-peer", "--timeout=60"}, f.args...), url+f.path)...)
 			check(fmt.Sprintf("%s, TLS %v", f.name, secure), out, f.want)
 		}

@@ -32,7 +32,7 @@ func (Service) UnaryCall(_ context.Context, req *pb.SimpleRequest) (*pb.SimpleRe
 // clients use.
 func Serve(ln net.Listener) error {
 	srv := server.New(server.WithCodecs(protobuf.Codec()), server.WithProtocols(web.New()))
-	part := server.SkipUnsuitable() // methods of another shape, if any, are no error
+	part := server.SkipUnsuitable() // TestService has more methods, which would be an error otherwise
 	if err := srv.RegisterName("grpc.testing.TestService", Service{}, part); err != nil {
 		return err
 	}

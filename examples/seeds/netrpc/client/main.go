@@ -1,6 +1,6 @@
 // Client is the client of the article on net/rpc's performance, written after the article's
 // description: several connections, several goroutines on each, and a number of sequential
-// requests in each goroutine; then it prints the rate.
+// requests in each goroutine; then it prints how many results were right, and the rate.
 package main
 
 import (
