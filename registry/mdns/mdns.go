@@ -154,7 +154,7 @@ func (r *Registry) Check(target registry.Target) error {
 	return err
 }
 
-// placeOf returns what a target names.
+// placeOf returns the parsed target, or the registry's own place if the target is empty.
 func (r *Registry) placeOf(target registry.Target) (place, error) {
 	if target.Address() == "" && r.own != nil {
 		return *r.own, nil

@@ -11,7 +11,7 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// place is what a target names: a service on the network of an interface.
+// place is a parsed target: a service on the network of an interface.
 type place struct {
 	iface   string // "*" is the system's choice
 	service string // _service._tcp
@@ -23,7 +23,7 @@ type place struct {
 // fqdn returns the full name of the service.
 func (at place) fqdn() string { return at.service + "." + at.domain + "." }
 
-// parse returns what the target names.
+// parse parses a target.
 func parse(t registry.Target) (place, error) {
 	at, err := parseOptions(t)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// place is what a target names: a list on a server.
+// place is a parsed target: a list on a server.
 type place struct {
 	list    string // the path, without slashes around it
 	ttl     time.Duration
@@ -25,7 +25,7 @@ type place struct {
 	cluster bool
 }
 
-// parse returns what the target names.
+// parse parses a target.
 func parse(t registry.Target) (place, error) {
 	if strings.Contains(t.Authority, "@") { // the error does not repeat it
 		return place{}, errors.New(name + ": there is an @ in the target: give user and password by WithAuth")
