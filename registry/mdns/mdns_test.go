@@ -222,7 +222,7 @@ func TestListenerHears(t *testing.T) {
 		t.Error("it heard something else")
 	}
 	l.remove("_a._tcp.local.", e)
-	if len(l.ears) != 0 {
+	if len(l.receivers) != 0 {
 		t.Error("it still listens")
 	}
 }

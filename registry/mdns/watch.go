@@ -39,30 +39,30 @@ func (w *watch) session(ctx context.Context, m *registry.Mirror) error {
 }
 
 func (w *watch) follow(ctx context.Context, m *registry.Mirror) error {
-	ear := w.listener.add(w.at.fqdn())
-	defer w.listener.remove(w.at.fqdn(), ear)
+	rcv := w.listener.add(w.at.fqdn())
+	defer w.listener.remove(w.at.fqdn(), rcv)
 	for pause := firstInterval; ; pause = min(2*pause, w.ttl/3) {
 		if err := w.listener.open(); err != nil {
 			return err
 		}
-		if err := w.round(ctx, ear, m); err != nil {
+		if err := w.round(ctx, rcv, m); err != nil {
 			return err
 		}
 		if len(w.heard) == 0 && pause == firstInterval { // a packet may have been lost
-			if err := w.round(ctx, ear, m); err != nil {
+			if err := w.round(ctx, rcv, m); err != nil {
 				return err
 			}
 		}
 		m.Replace(w.list())
-		if err := wait(ctx, pause, ear.news); err != nil {
+		if err := wait(ctx, pause, rcv.news); err != nil {
 			return err
 		}
 	}
 }
 
 // round asks once.
-func (w *watch) round(ctx context.Context, ear *ear, m *registry.Mirror) error {
-	gone := ear.left() // before asking: an instance that still answers is not gone
+func (w *watch) round(ctx context.Context, rcv *receiver, m *registry.Mirror) error {
+	gone := rcv.left() // before asking: an instance that still answers is not gone
 	answers, err := ask(ctx, w.at, w.at.service, w.log)
 	if err != nil {
 		return err

@@ -45,17 +45,17 @@ func keys(list string) []string {
 // channel returns the channel on which changes of a list are announced.
 func channel(list string) string { return "tandem:{" + list + "}" }
 
-// listen returns an ear for a channel, on the line that all watches share. A line that has
+// listen returns a receiver for a channel, on the line that all watches share. A line that has
 // failed is replaced.
-func (c *connection) listen(channel string) *ear {
+func (c *connection) listen(channel string) *receiver {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.line != nil {
-		if e := c.line.add(channel); e != nil {
-			return e
+		if s := c.line.add(channel); s != nil {
+			return s
 		}
 	}
-	var first *ear
+	var first *receiver
 	c.line, first = newLine(c.client, channel)
 	return first
 }

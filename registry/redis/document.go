@@ -82,12 +82,12 @@ func (c *connection) followDocument(ctx context.Context, key string, deliver fun
 	if err != nil {
 		return err // of this document only: the shared line is not disturbed
 	}
-	ear := c.listen(key)
-	defer ear.close()
+	rcv := c.listen(key)
+	defer rcv.close()
 	select {
-	case <-ear.ready:
-	case <-ear.line.done:
-		return ear.line.err
+	case <-rcv.ready:
+	case <-rcv.line.done:
+		return rcv.line.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -96,7 +96,7 @@ func (c *connection) followDocument(ctx context.Context, key string, deliver fun
 			deliver(text)
 			known = sha1Of(text)
 		}
-		if err := ear.wait(ctx, lookEvery, ear.news); err != nil {
+		if err := rcv.wait(ctx, lookEvery, rcv.news); err != nil {
 			return err
 		}
 		if text, changed, err = c.document(ctx, key, known); err != nil {

@@ -172,8 +172,8 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
-// TestLineThatBreaksAtOnce: a line may fail before its first ear waits. The ear returns the
-// reason.
+// TestLineThatBreaksAtOnce: a line may fail before its first receiver waits. wait then returns
+// the reason.
 func TestLineThatBreaksAtOnce(t *testing.T) {
 	down := errors.New("nobody is there")
 	c := newConnection(goredis.NewClient(&goredis.Options{
@@ -181,14 +181,14 @@ func TestLineThatBreaksAtOnce(t *testing.T) {
 	}))
 	defer c.close()
 	for i := range 10_000 {
-		ear := c.listen("a")
-		if ear == nil {
+		rcv := c.listen("a")
+		if rcv == nil {
 			t.Fatalf("line %d has broken without a word", i)
 		}
-		if err := ear.wait(t.Context(), time.Minute, ear.news); !errors.Is(err, down) {
+		if err := rcv.wait(t.Context(), time.Minute, rcv.news); !errors.Is(err, down) {
 			t.Fatalf("line %d: %v", i, err)
 		}
-		ear.close()
+		rcv.close()
 	}
 }
 

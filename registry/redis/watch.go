@@ -55,12 +55,12 @@ func (w *watch) follow(ctx context.Context, m *registry.Mirror) error {
 	if _, err := w.read(ctx); err != nil {
 		return err
 	}
-	ear := w.conn.listen(channel(w.list))
-	defer ear.close()
+	rcv := w.conn.listen(channel(w.list))
+	defer rcv.close()
 	select {
-	case <-ear.ready:
-	case <-ear.line.done:
-		return ear.line.err
+	case <-rcv.ready:
+	case <-rcv.line.done:
+		return rcv.line.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -70,10 +70,10 @@ func (w *watch) follow(ctx context.Context, m *registry.Mirror) error {
 			return err
 		}
 		due := w.mirror(fields, m, time.Now())
-		if err := ear.wait(ctx, restPause, nil); err != nil {
+		if err := rcv.wait(ctx, restPause, nil); err != nil {
 			return err
 		}
-		if err := ear.wait(ctx, due, ear.news); err != nil {
+		if err := rcv.wait(ctx, due, rcv.news); err != nil {
 			return err
 		}
 	}
