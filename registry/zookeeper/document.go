@@ -53,8 +53,8 @@ func (l *link) document(ctx context.Context, at string, deliver func([]byte)) er
 	if err != nil {
 		return err
 	}
-	ear := l.listen(at)
-	defer l.deafen(at, ear)
+	rcv := l.listen(at)
+	defer l.unlisten(at, rcv)
 	for {
 		text, err := l.text(ctx, at)
 		if err != nil {
@@ -62,8 +62,8 @@ func (l *link) document(ctx context.Context, at string, deliver func([]byte)) er
 		}
 		deliver(text)
 		select {
-		case <-ear.news:
-			l.heard(ear)
+		case <-rcv.news:
+			l.takeChanges(rcv)
 		case <-lost:
 			return l.unreachable(errors.New("the connection was lost"))
 		case <-ctx.Done():

@@ -40,16 +40,16 @@ const maxPacket = 16 << 20
 // link holds a session with the ensemble, and begins another when that one has ended,
 // until it is closed. It is safe for concurrent use.
 type link struct {
-	options  *options
-	servers  string
-	rota     *rota
-	ttl      time.Duration
-	patience time.Duration   // how long a server may take to accept, and then to send its first response
-	known    *zk.Conn        // the one that was given the user; used by run's goroutine only
-	ctx      context.Context // ends when close is called
-	stop     context.CancelFunc
-	changed  chan struct{} // has a token when the session's state has changed
-	ended    chan struct{} // closed when the library's goroutine and run have ended
+	options      *options
+	servers      string
+	hostProvider *hostProvider
+	ttl          time.Duration
+	patience     time.Duration   // how long a server may take to accept, and then to send its first response
+	known        *zk.Conn        // the one that was given the user; used by run's goroutine only
+	ctx          context.Context // ends when close is called
+	stop         context.CancelFunc
+	changed      chan struct{} // has a token when the session's state has changed
+	ended        chan struct{} // closed when the library's goroutine and run have ended
 
 	mu        sync.Mutex
 	conn      *zk.Conn // nil until the library has begun
@@ -80,7 +80,7 @@ func openLink(key string, o *options) (*link, error) {
 		return nil, err
 	}
 	l := &link{
-		options: o, servers: list, rota: newRota(servers), ttl: ttl, patience: dialTimeout(ttl, len(servers)),
+		options: o, servers: list, hostProvider: newHostProvider(servers), ttl: ttl, patience: dialTimeout(ttl, len(servers)),
 		changed: make(chan struct{}, 1), ended: make(chan struct{}),
 		up: make(chan struct{}), down: make(chan struct{}),
 		trouble:  errors.New("no server has answered yet"),
@@ -116,7 +116,7 @@ func (l *link) event(e zk.Event) {
 		l.wakeLocked()
 	case zk.StateExpired:
 		l.watching.forget()
-		l.rota.again()
+		l.hostProvider.again()
 		l.lostLocked(zk.ErrSessionExpired)
 	case zk.StateDisconnected:
 		l.lostLocked(zk.ErrConnectionClosed)
@@ -169,8 +169,8 @@ func (l *link) hold(conn net.Conn) {
 func (l *link) run() {
 	defer close(l.ended)
 	for l.ctx.Err() == nil {
-		conn, events, err := zk.Connect(l.rota.servers, l.ttl,
-			zk.WithHostProvider(l.rota), zk.WithDialer(l.dial), zk.WithEventCallback(l.event),
+		conn, events, err := zk.Connect(l.hostProvider.servers, l.ttl,
+			zk.WithHostProvider(l.hostProvider), zk.WithDialer(l.dial), zk.WithEventCallback(l.event),
 			zk.WithMaxBufferSize(maxPacket), zk.WithLogger(chatter{l.options.log}), zk.WithLogInfo(false))
 		if err != nil { // does not happen with at least one server
 			l.fail(err)

@@ -16,11 +16,11 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// TestRota: the servers are tried in turn, with a pause when each of them has failed or
+// TestServersInTurn: the servers are tried in turn, with a pause when each of them has failed or
 // has given a connection that did not last.
-func TestRota(t *testing.T) {
+func TestServersInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRota([]string{"a", "b", "c"})
+		r := newHostProvider([]string{"a", "b", "c"})
 		next := func(pause bool) string {
 			t.Helper()
 			server, paused := r.Next()
@@ -94,34 +94,36 @@ func TestWatchesAreSetOnce(t *testing.T) {
 	}
 }
 
-func TestEars(t *testing.T) {
+// TestReceivers: a receiver gets the changes of its directory and of the nodes in it, until
+// unlisten.
+func TestReceivers(t *testing.T) {
 	l := new(link)
 	one, two, other := l.listen("/d"), l.listen("/d"), l.listen("/d/a")
 	l.watching.fired(zk.Event{Type: zk.EventNodeChildrenChanged, Path: "/d"})
 	l.watching.fired(zk.Event{Type: zk.EventNodeDataChanged, Path: "/d/a"})
-	l.deafen("/d", two)
+	l.unlisten("/d", two)
 	l.watching.fired(zk.Event{Type: zk.EventNodeDataChanged, Path: "/d/b"})
 	for name, c := range map[string]struct {
-		ear   *ear
+		rcv   *receiver
 		list  bool
 		nodes int
 	}{"one": {one, true, 2}, "two": {two, true, 1}, "other": {other, true, 0}} {
 		select {
-		case <-c.ear.news:
+		case <-c.rcv.news:
 		default:
 			t.Errorf("%s was not woken", name)
 		}
-		if list, nodes := l.heard(c.ear); list != c.list || len(nodes) != c.nodes {
+		if list, nodes := l.takeChanges(c.rcv); list != c.list || len(nodes) != c.nodes {
 			t.Errorf("%s heard %v, %v", name, list, nodes)
 		}
-		if list, nodes := l.heard(c.ear); list || len(nodes) > 0 {
+		if list, nodes := l.takeChanges(c.rcv); list || len(nodes) > 0 {
 			t.Errorf("%s heard %v, %v again", name, list, nodes)
 		}
 	}
-	l.deafen("/d", one)
-	l.deafen("/d/a", other)
-	if len(l.watching.ears) > 0 {
-		t.Errorf("left: %v", l.watching.ears)
+	l.unlisten("/d", one)
+	l.unlisten("/d/a", other)
+	if len(l.watching.receivers) > 0 {
+		t.Errorf("left: %v", l.watching.receivers)
 	}
 }
 
@@ -205,7 +207,7 @@ func TestSessionAfterExpiry(t *testing.T) {
 	up := make(chan struct{})
 	close(up)
 	l := &link{
-		rota: newRota([]string{"a"}), ttl: time.Second, connected: true,
+		hostProvider: newHostProvider([]string{"a"}), ttl: time.Second, connected: true,
 		changed: make(chan struct{}, 1), up: up, down: make(chan struct{}),
 	}
 	for _, c := range []struct {

@@ -12,11 +12,11 @@ import (
 // without a pause.
 const lasting = time.Second
 
-// rota chooses the server to dial next: one after the other, in random order.
+// hostProvider chooses the server to dial next: one after the other, in random order.
 //
 // The library's own provider resolves names only once, and dials addresses, so that
 // servers that move are lost and certificates can't be checked against names.
-type rota struct {
+type hostProvider struct {
 	mu        sync.Mutex
 	servers   []string
 	next      int
@@ -24,22 +24,22 @@ type rota struct {
 	connected time.Time // when the server dialed last gave a session; zero if it has not
 }
 
-var _ zk.HostProvider = (*rota)(nil)
+var _ zk.HostProvider = (*hostProvider)(nil)
 
-// newRota returns a rota of these servers, which it shuffles.
-func newRota(servers []string) *rota {
+// newHostProvider returns a hostProvider of these servers, which it shuffles.
+func newHostProvider(servers []string) *hostProvider {
 	rand.Shuffle(len(servers), func(i, j int) { servers[i], servers[j] = servers[j], servers[i] })
-	return &rota{servers: servers}
+	return &hostProvider{servers: servers}
 }
 
 // Init does nothing: the servers are known.
-func (*rota) Init([]string) error { return nil }
+func (*hostProvider) Init([]string) error { return nil }
 
-func (r *rota) Len() int { return len(r.servers) }
+func (r *hostProvider) Len() int { return len(r.servers) }
 
 // Next returns the next server, and true if all have been tried without success, which
 // makes the library pause for a second.
-func (r *rota) Next() (string, bool) {
+func (r *hostProvider) Next() (string, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.connected.IsZero() && time.Since(r.connected) >= lasting {
@@ -56,14 +56,14 @@ func (r *rota) Next() (string, bool) {
 	return server, pause
 }
 
-func (r *rota) Connected() {
+func (r *hostProvider) Connected() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.connected = time.Now()
 }
 
 // again makes Next return all servers once without a pause.
-func (r *rota) again() {
+func (r *hostProvider) again() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tried = 0

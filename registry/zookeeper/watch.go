@@ -53,21 +53,21 @@ func (w *lister) session(ctx context.Context, m *registry.Mirror) error {
 	if err != nil {
 		return err
 	}
-	ear := w.link.listen(w.place.dir)
-	defer w.link.deafen(w.place.dir, ear)
+	rcv := w.link.listen(w.place.dir)
+	defer w.link.unlisten(w.place.dir, rcv)
 	if err := w.readAll(ctx, m); err != nil {
 		return err
 	}
 	for {
 		select {
-		case <-ear.news:
+		case <-rcv.news:
 		case <-lost:
 			return w.link.unreachable(errors.New("the connection was lost"))
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 		w.link.rest(gather)
-		list, nodes := w.link.heard(ear)
+		list, nodes := w.link.takeChanges(rcv)
 		if err := w.readSome(ctx, m, list, nodes); err != nil {
 			return err
 		}
