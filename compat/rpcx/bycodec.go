@@ -17,7 +17,7 @@ type serverChooser interface {
 
 // callByCodec makes a call with a net/rpc client: for a program's own selector, or with its
 // own codec.
-func (c *Client) callByCodec(ctx context.Context, t *trip, reply any) error {
+func (c *Client) callByCodec(ctx context.Context, t *pluginCall, reply any) error {
 	attempts := 1 + max(0, c.Retries)
 	switch c.FailMode {
 	case Failfast:
@@ -58,7 +58,7 @@ type place struct {
 }
 
 // once makes one attempt, and calls the plugins before and after it.
-func (c *Client) once(ctx context.Context, at place, t *trip, reply any) error {
+func (c *Client) once(ctx context.Context, at place, t *pluginCall, reply any) error {
 	if err := t.before(); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (c *Client) once(ctx context.Context, at place, t *trip, reply any) error {
 }
 
 // exchange sends a request and waits for its response.
-func (c *Client) exchange(ctx context.Context, at place, t *trip, reply any) error {
+func (c *Client) exchange(ctx context.Context, at place, t *pluginCall, reply any) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

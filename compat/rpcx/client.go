@@ -144,7 +144,7 @@ func (c *Client) call(method string, args, reply any) error {
 		ctx, cancel = context.WithTimeout(ctx, c.Timeout)
 		defer cancel()
 	}
-	t := &trip{c.PluginContainer.GetAll(), method, args}
+	t := &pluginCall{c.PluginContainer.GetAll(), method, args}
 	s, ok := c.ClientSelector.(CoreSelector)
 	if !ok || c.ClientCodecFunc != nil {
 		return ended(c.callByCodec(ctx, t, reply))
@@ -154,7 +154,7 @@ func (c *Client) call(method string, args, reply any) error {
 		return err
 	}
 	if len(t.plugins) > 0 {
-		ctx = context.WithValue(ctx, tripKey{}, t)
+		ctx = context.WithValue(ctx, pluginCallKey{}, t)
 	}
 	c.mu.Lock()
 	who := c.who

@@ -86,15 +86,15 @@ func (c *ClientPluginContainer) option() client.Option {
 	return client.WithPlugins(all...)
 }
 
-// trip is one call with the plugins to run for it. It is in the call's context, as the tandem
+// pluginCall is one call with the plugins to run for it. It is in the call's context, as the tandem
 // client belongs to a selector, and the plugins to one of the selector's clients.
-type trip struct {
+type pluginCall struct {
 	plugins []any
 	method  string
 	args    any
 }
 
-type tripKey struct{}
+type pluginCallKey struct{}
 
 // refused is an error of a plugin, which ends the call unchanged.
 type refused struct{ error }
@@ -106,10 +106,10 @@ func ended(err error) error {
 	if r, ok := errors.AsType[refused](err); ok {
 		return r.error
 	}
-	return said(err)
+	return serverError(err)
 }
 
-func (t *trip) before() error {
+func (t *pluginCall) before() error {
 	for _, p := range t.plugins {
 		if q, ok := p.(PreWriteRequestPlugin); ok {
 			if err := q.PreWriteRequest(&rpc.Request{ServiceMethod: t.method}, t.args); err != nil {
@@ -120,10 +120,10 @@ func (t *trip) before() error {
 	return nil
 }
 
-func (t *trip) header(err error) error {
+func (t *pluginCall) header(err error) error {
 	r := &rpc.Response{ServiceMethod: t.method}
 	if err != nil {
-		r.Error = said(err).Error()
+		r.Error = serverError(err).Error()
 	}
 	for _, p := range t.plugins {
 		if q, ok := p.(PostReadResponseHeaderPlugin); ok {
@@ -135,7 +135,7 @@ func (t *trip) header(err error) error {
 	return err
 }
 
-func (t *trip) body(reply any, err error) error {
+func (t *pluginCall) body(reply any, err error) error {
 	for _, p := range t.plugins {
 		if q, ok := p.(PostReadResponseBodyPlugin); ok && err == nil {
 			if err = q.PostReadResponseBody(reply); err != nil {
@@ -158,21 +158,21 @@ var (
 
 func (attempts) KeepsNothing() {}
 
-func tripOf(ctx context.Context) *trip {
-	if t, ok := ctx.Value(tripKey{}).(*trip); ok {
+func pluginCallOf(ctx context.Context) *pluginCall {
+	if t, ok := ctx.Value(pluginCallKey{}).(*pluginCall); ok {
 		return t
 	}
-	return new(trip)
+	return new(pluginCall)
 }
 
 func (attempts) BeforeRequest(ctx context.Context, _ *tandem.Call) error {
-	return tripOf(ctx).before()
+	return pluginCallOf(ctx).before()
 }
 
 func (attempts) AfterResponseHeader(ctx context.Context, _ *tandem.Call, err error) error {
-	return tripOf(ctx).header(err)
+	return pluginCallOf(ctx).header(err)
 }
 
 func (attempts) AfterResponseBody(ctx context.Context, _ *tandem.Call, reply any, err error) error {
-	return tripOf(ctx).body(reply, err)
+	return pluginCallOf(ctx).body(reply, err)
 }

@@ -126,8 +126,8 @@ func (e *Error) As(target any) bool {
 	return false
 }
 
-// said returns err as an [Error] if a server has sent it.
-func said(err error) error {
+// serverError returns err as an [Error] if a server has sent it.
+func serverError(err error) error {
 	if e, ok := errors.AsType[*tandem.Error](err); ok && e.Remote && e.Message != "" {
 		return &Error{e}
 	}

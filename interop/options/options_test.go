@@ -66,7 +66,7 @@ type cell struct {
 
 	mu      sync.Mutex
 	seen    tandem.Call // the last call that a method got
-	noes    int         // number of calls of count
+	counts  int         // number of calls of count
 	made    int         // number of the client's connections
 	refusal error       // the first error of serving a connection
 	log     bytes.Buffer
@@ -88,13 +88,13 @@ func (c *cell) logged(what string) bool {
 func (c *cell) count() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.noes++
+	c.counts++
 }
 
 func (c *cell) counted() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.noes > 0
+	return c.counts > 0
 }
 
 // last returns the last call that a method got.
