@@ -118,7 +118,7 @@ func TestServeEndsAtTheSecondSignal(t *testing.T) {
 	}
 }
 
-func TestServeLosesPatience(t *testing.T) {
+func TestServeDrainTimeout(t *testing.T) {
 	r := startServe(t, "-drain", "50ms")
 	c, err := client.Dial(r.target)
 	if err != nil {

@@ -315,9 +315,9 @@ func (c *brokenCodec) ReadResponseHeader(*rpc.Response) error {
 	return io.EOF
 }
 
-// TestEnds: as with net/rpc, Accept returns when its listener is closed, and a result that
+// TestAcceptAndConnectionsEnd: as with net/rpc, Accept returns when its listener is closed, and a result that
 // gob can't encode closes the connection.
-func TestEnds(t *testing.T) {
+func TestAcceptAndConnectionsEnd(t *testing.T) {
 	for name, srv := range map[string]registrar{"net/rpc": stdrpc.NewServer(), "ours": newServer(t)} {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

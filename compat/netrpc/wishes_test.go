@@ -274,9 +274,9 @@ func TestAliases3615(t *testing.T) {
 	}
 }
 
-// TestWordsOfErrors: the text of a method's error reaches the client unchanged, also if
+// TestErrorTexts: the text of a method's error reaches the client unchanged, also if
 // tandem has a code for the error; a [tandem.Error] is sent with the name of its code.
-func TestWordsOfErrors(t *testing.T) {
+func TestErrorTexts(t *testing.T) {
 	srv := newServer(t)
 	if err := srv.Core().RegisterFunc("T.Fail", func(n int, _ *int) error {
 		return []error{context.DeadlineExceeded, io.EOF, tandem.Errorf(tandem.NotFound, "no %d", n)}[n]

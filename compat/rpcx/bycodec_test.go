@@ -58,9 +58,9 @@ func closeSoon(t *testing.T, clients ...io.Closer) {
 	soon(t, "Close waits", done)
 }
 
-// TestSelectorTakesItsTime: neither a call's timeout nor Close waits for a slow selector, and
+// TestSlowSelector: neither a call's timeout nor Close waits for a slow selector, and
 // a connection that Select returns after Close is closed.
-func TestSelectorTakesItsTime(t *testing.T) {
+func TestSlowSelector(t *testing.T) {
 	near, far := net.Pipe()
 	chooses := choosesLate{make(chan struct{}), rpc.NewClient(near)}
 	for _, s := range []rpcx.ClientSelector{connectsLate{chooses}, chooses} {
@@ -87,9 +87,9 @@ func checkClosed(t *testing.T, far net.Conn) {
 	_ = far.Close()
 }
 
-// TestSelectorComesBeforeClose: Close closes a connection that Select returned after its
+// TestSelectorReturnsBeforeClose: Close closes a connection that Select returned after its
 // call had ended.
-func TestSelectorComesBeforeClose(t *testing.T) {
+func TestSelectorReturnsBeforeClose(t *testing.T) {
 	near, far := net.Pipe()
 	s := choosesLate{make(chan struct{}), rpc.NewClient(near)}
 	c := rpcx.NewClient(s)

@@ -160,7 +160,7 @@ func lists(stale bool, want ...string) func(registry.View) bool {
 
 const one = "svc.test. 1 IN A 10.0.0.1"
 
-func TestNamesMove(t *testing.T) {
+func TestAddressesChange(t *testing.T) {
 	s := serveNames(t)
 	s.set(dns.RcodeSuccess, 0, one, "svc.test. 1 IN AAAA 2001:db8::1")
 	await := kept(t, s, "dns://svc.test.:80?interval=500ms")
@@ -171,8 +171,8 @@ func TestNamesMove(t *testing.T) {
 	}
 }
 
-// TestNamesFail: the last list stays if the name server fails, refuses, or does not answer.
-func TestNamesFail(t *testing.T) {
+// TestNameServerFails: the last list stays if the name server fails, refuses, or does not answer.
+func TestNameServerFails(t *testing.T) {
 	for name, tc := range map[string]struct {
 		rcode int
 		delay time.Duration

@@ -166,7 +166,7 @@ func TestRestartWithNothing(t *testing.T) {
 	})
 }
 
-func TestUpdatesAndNoEdit(t *testing.T) {
+func TestUpdatesWithoutEdits(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Second, 15 * time.Second} {
 		updates(t, ttl)
 	}

@@ -54,7 +54,7 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-func TestTwins(t *testing.T) {
+func TestInstancesWithOneID(t *testing.T) {
 	early, late, same := server(1), server(2), server(3)
 	late.ID, same.ID = early.ID, early.ID
 	late.Started = early.Started.Add(time.Second)

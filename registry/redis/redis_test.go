@@ -172,9 +172,9 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
-// TestLineThatBreaksAtOnce: a line may fail before its first receiver waits. wait then returns
+// TestLineThatFailsAtOnce: a line may fail before its first receiver waits. wait then returns
 // the reason.
-func TestLineThatBreaksAtOnce(t *testing.T) {
+func TestLineThatFailsAtOnce(t *testing.T) {
 	down := errors.New("nobody is there")
 	c := newConnection(goredis.NewClient(&goredis.Options{
 		Dialer: func(context.Context, string, string) (net.Conn, error) { return nil, down },
@@ -226,9 +226,9 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestOutageSparesTheKnown: an instance that was listed before an outage stays for one time
+// TestOutageKeepsKnownInstances: an instance that was listed before an outage stays for one time
 // to live after it, also if it is not listed again.
-func TestOutageSparesTheKnown(t *testing.T) {
+func TestOutageKeepsKnownInstances(t *testing.T) {
 	data, err := registry.Encode(instance("a"))
 	if err != nil {
 		t.Fatal(err)

@@ -159,9 +159,9 @@ type answers struct {
 	Error  any   `json:"error"`
 }
 
-// TestWrittenByHand sends requests of other clients, and invalid ones: the server of version
+// TestRequestsOfOtherClients sends requests of other clients, and invalid ones: the server of version
 // 1.0 responds as net/rpc/jsonrpc's does.
-func TestWrittenByHand(t *testing.T) {
+func TestRequestsOfOtherClients(t *testing.T) {
 	for request, want := range map[string]string{
 		`{"method": "Arith.Add", "id": "123"}`: "jsonrpc: request body missing params",
 		`{}`:                                   "rpc: service/method request ill-formed: ",
@@ -179,9 +179,9 @@ func TestWrittenByHand(t *testing.T) {
 	}
 }
 
-// TestNonsense: a server closes a connection with invalid data, and a client fails all calls
+// TestInvalidData: a server closes a connection with invalid data, and a client fails all calls
 // on it.
-func TestNonsense(t *testing.T) {
+func TestInvalidData(t *testing.T) {
 	near, far := net.Pipe()
 	go fmt.Fprint(near, "{id:1}")
 	jsonrpc.ServeConn(far) // returns

@@ -69,7 +69,7 @@ func TestServices(t *testing.T) {
 	}
 }
 
-func TestGreetingRefusesWhatIsNone(t *testing.T) {
+func TestGreetingRefusesInvalidData(t *testing.T) {
 	whole, err := (&services.Greeting{Name: "world", Letter: "dear world"}).MarshalAppend(nil)
 	if err != nil {
 		t.Fatal(err)
