@@ -79,7 +79,7 @@ func TestServeDrains(t *testing.T) {
 	if r.lines.Scan(); !strings.HasPrefix(r.lines.Text(), "draining") {
 		t.Errorf("it says %q", r.lines.Text())
 	}
-	// The stream goes on while the server drains, and ends well.
+	// The stream continues while the server drains, and ends without an error.
 	if err := s.Send(&services.Line{Text: "still here"}); err != nil {
 		t.Error(err)
 	}

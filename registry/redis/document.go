@@ -2,7 +2,7 @@ package redis
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // it tells whether a text has changed, and Redis's scripts have no other
+	"crypto/sha1" //nolint:gosec // it only compares texts, and Redis's scripts have no other hash
 	_ "embed"     // the scripts
 	"encoding/hex"
 	"errors"

@@ -47,7 +47,7 @@ func TestServerKilled(t *testing.T) {
 }
 
 // TestServerHangs stops the server for longer than the session timeout: every session
-// has expired when it goes on.
+// has expired when it continues.
 func TestServerHangs(t *testing.T) {
 	t.Parallel()
 	const ttl, n = 2 * time.Second, 100

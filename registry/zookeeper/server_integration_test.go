@@ -178,7 +178,7 @@ func (s *server) wipe() {
 	}
 }
 
-// freeze stops the process; thaw lets it go on.
+// freeze stops the process; thaw continues it.
 func (s *server) freeze() error { return s.cmd.Process.Signal(syscall.SIGSTOP) }
 func (s *server) thaw() error   { return s.cmd.Process.Signal(syscall.SIGCONT) }
 
