@@ -81,7 +81,7 @@ func (e *entry) Check(ctx context.Context) error {
 			return nil
 		}
 	}
-	return errors.New("it does not answer questions of its own process")
+	return errors.New("it asked the network for itself and got no answer")
 }
 
 // escaped converts strings of a TXT record from the form in which package dns delivers them
