@@ -22,8 +22,8 @@ type callConfig struct {
 	options        []tandem.CallOption
 }
 
-// maxInput is the longest JSON read from standard input, in bytes: what a
-// message may be long by default.
+// maxInput is the limit of the JSON read from standard input, in bytes. It is the default
+// limit of a message.
 const maxInput = 4 << 20
 
 func runCall(ctx context.Context, sh *shell, args []string) error {
@@ -35,7 +35,7 @@ func runCall(ctx context.Context, sh *shell, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = c.Close() }() // it has nothing to say
+	defer func() { _ = c.Close() }() // its error changes nothing here
 	var answer []byte
 	if err := c.Call(ctx, cfg.method, cfg.args, &answer, cfg.options...); err != nil {
 		return interrupted(ctx, err)
@@ -84,8 +84,8 @@ func (c *callConfig) addMetadata(pair string) error {
 	return nil
 }
 
-// callArgs returns the arguments that JSON text stands for: none for no text,
-// what in has for "-".
+// callArgs returns the arguments in the JSON text: none for "", and for "-" those that are read
+// from in.
 func callArgs(in io.Reader, text string, several bool) (any, error) {
 	if text == "-" {
 		data, err := io.ReadAll(io.LimitReader(in, maxInput+1))
@@ -116,9 +116,9 @@ func callArgs(in io.Reader, text string, several bool) (any, error) {
 	return args, nil
 }
 
-// rawJSON is the codec "json", save that what is decoded into a byte slice is
-// the message as it came. The answer of a method that has several results, or
-// none, is not JSON, and only the answer itself tells.
+// rawJSON is the codec "json", except that it decodes into a byte slice by copying the message.
+// The response of a method with several results, or none, is not JSON, which only the response
+// itself shows.
 type rawJSON struct{ tandem.Codec }
 
 func (c rawJSON) Decode(src []byte, v any) error {
@@ -129,8 +129,8 @@ func (c rawJSON) Decode(src []byte, v any) error {
 	return c.Codec.Decode(src, v)
 }
 
-// answerText is an answer as JSON: as it came, or an array of several results.
-// For no results it is "".
+// answerText returns a response as JSON: unchanged, as an array for several results, or "" for
+// none.
 func answerText(answer []byte) (string, error) {
 	if json.Valid(answer) {
 		return strings.TrimSpace(string(answer)), nil

@@ -22,7 +22,7 @@ func runDemo(ctx context.Context, sh *shell, args []string) error {
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("finding the own binary: %w", err)
+		return fmt.Errorf("finding the command's own binary: %w", err)
 	}
 	cfg.Command = func(r demo.Role) *exec.Cmd {
 		return exec.CommandContext(context.WithoutCancel(ctx), self, demoServer, "-name", r.Name, "-registry", r.Registry, "-journal", r.Journal)
@@ -68,7 +68,8 @@ func demoConfig(sh *shell, args []string) (demo.Config, error) {
 	return cfg, nil
 }
 
-// ownList makes the registry's target that of a list which nobody else uses.
+// ownList appends a random name to the registry's target, so that no other program uses the
+// list.
 func ownList(cfg *demo.Config) error {
 	cfg.Client = withRegistries()
 	if cfg.Registry == "" {

@@ -17,18 +17,18 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// demoServer is the hidden command that the demo runs its servers with.
+// demoServer is the hidden command of the demo's server processes.
 const demoServer = "demo-server"
 
 // demoDrainTime is how long a server of the demo waits for its calls.
 const demoDrainTime = 10 * time.Second
 
-// errOrphaned says that the demo itself has ended.
-var errOrphaned = errors.New("standard input was closed, so the demo is gone")
+// errOrphaned is returned when the demo itself has ended.
+var errOrphaned = errors.New("standard input was closed, so the demo has ended")
 
-// runDemoServer serves until SIGTERM, then drains. It ends at once when its
-// standard input is closed, which happens whichever way the demo ends. A
-// terminal's interrupt is the demo's to handle.
+// runDemoServer serves until SIGTERM, then drains. It ends at once when its standard input is
+// closed, which happens also if the demo is killed. It ignores a terminal's interrupt, which
+// the demo handles.
 func runDemoServer(_ context.Context, sh *shell, args []string) error {
 	var role demo.Role
 	set := newFlags(demoServer)
@@ -47,7 +47,7 @@ func runDemoServer(_ context.Context, sh *shell, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = ledger.Close() }() // every line is written
+	defer func() { _ = ledger.Close() }() // every line has been written already
 	holder := new(services.Holder)
 	list, leave, err := registrarFor(role.Registry)
 	if err != nil {
@@ -82,7 +82,7 @@ func newDemoServer(sh *shell, name string, list registry.Registrar, holder *serv
 	return srv, errors.Join(services.Register(srv), ledger.Serve(srv))
 }
 
-// drain ends a server in good order and says so.
+// drain shuts a server down gracefully and prints its progress.
 func drain(sh *shell, srv *server.Server, holder *services.Holder) error {
 	fmt.Fprintln(sh.out, "draining", holder.Running())
 	ctx, cancel := context.WithTimeout(context.Background(), demoDrainTime)
@@ -99,7 +99,7 @@ func orphaned(in io.Reader) <-chan struct{} {
 	end := make(chan struct{})
 	go func() {
 		defer close(end)
-		_, _ = io.Copy(io.Discard, in) // nothing is expected but the end
+		_, _ = io.Copy(io.Discard, in) // only the end matters
 	}()
 	return end
 }

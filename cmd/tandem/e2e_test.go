@@ -80,7 +80,7 @@ func TestDemoWithoutFailoverLosesCalls(t *testing.T) {
 	}
 }
 
-// spawned is the command as a process that goes on.
+// spawned is a running process of the command.
 type spawned struct {
 	cmd   *exec.Cmd
 	lines *bufio.Scanner
@@ -92,7 +92,7 @@ func spawn(t *testing.T, args ...string) *spawned {
 	t.Helper()
 	s := &spawned{cmd: exec.Command(command(t), args...)}
 	s.cmd.Stderr = &s.errs
-	s.cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // one that is killed leaves its files
+	s.cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // a killed demo leaves its files
 	stdin, err := s.cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func (s *spawned) exit(t *testing.T) int {
 	t.Helper()
 	stuck := time.AfterFunc(20*time.Second, func() { _ = s.cmd.Process.Kill() })
 	defer stuck.Stop()
-	for s.lines.Scan() { // to the end, as Wait asks
+	for s.lines.Scan() { // Wait requires that all output was read
 	}
 	_ = s.cmd.Wait()
 	return s.cmd.ProcessState.ExitCode()
@@ -163,8 +163,8 @@ func signalTo(t *testing.T, s *spawned, sig os.Signal) {
 	}
 }
 
-// TestDemoServersEndWithTheDemo interrupts one demo, and kills another, which
-// can then do nothing for its servers.
+// TestDemoServersEndWithTheDemo interrupts one demo and kills another, which can't end its
+// servers itself.
 func TestDemoServersEndWithTheDemo(t *testing.T) {
 	for _, c := range []struct {
 		signal os.Signal
@@ -197,7 +197,7 @@ func children(t *testing.T, pid int) (pids []int) {
 		if runtime.GOOS == "linux" {
 			t.Fatal("/proc is not mounted")
 		}
-		t.Skip("only Linux tells about children")
+		t.Skip("needs Linux's /proc")
 	}
 	for _, name := range stats {
 		data, err := os.ReadFile(name)
@@ -223,7 +223,7 @@ func children(t *testing.T, pid int) (pids []int) {
 func gone(pid int) bool {
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); runtime.Gosched() {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil || bytes.Contains(stat, []byte(") Z ")) { // a zombie: nobody has asked yet
+		if err != nil || bytes.Contains(stat, []byte(") Z ")) { // a zombie: its parent has not waited for it yet
 			return true
 		}
 	}

@@ -14,12 +14,12 @@ import (
 const (
 	exitOK          = 0
 	exitFailed      = 1 // the command failed
-	exitUsage       = 2 // the command line can't be right
+	exitUsage       = 2 // the command line is invalid
 	exitCall        = 10
-	exitInterrupted = 130 // a signal ended the command, as shells have it
+	exitInterrupted = 130 // a signal ended the command; the code is that of shells
 )
 
-// usageError says what is wrong with a command line.
+// usageError is an error in a command line.
 type usageError struct{ text string }
 
 func (e usageError) Error() string { return e.text }
@@ -29,10 +29,10 @@ func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(fo
 // errShown is a usage error that has been printed.
 var errShown = usageError{"shown"}
 
-// errInterrupted says that a signal ended the command.
+// errInterrupted is returned when a signal ended the command.
 var errInterrupted = errors.New("interrupted")
 
-// exitCode returns the exit code for what a command returned.
+// exitCode returns the exit code for a command's error.
 func exitCode(err error) int {
 	var usage usageError
 	var call *tandem.Error
@@ -49,7 +49,7 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// interrupted returns err, or that a signal has ended ctx and is the reason.
+// interrupted returns err, or errInterrupted if there is an error and a signal has ended ctx.
 func interrupted(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return errInterrupted
@@ -57,7 +57,8 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// describe is an error's text; of a call it says whether it may have run.
+// describe returns an error's text. For a failed call, it adds where it failed and whether it
+// may have run.
 func describe(err error) string {
 	var call *tandem.Error
 	if !errors.As(err, &call) {

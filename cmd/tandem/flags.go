@@ -7,15 +7,15 @@ import (
 	"io"
 )
 
-// newFlags returns the flag set of a command, which prints nothing by itself.
+// newFlags returns the flag set of a command. It prints nothing itself.
 func newFlags(name string) *flag.FlagSet {
 	set := flag.NewFlagSet(name, flag.ContinueOnError)
 	set.SetOutput(io.Discard)
 	return set
 }
 
-// parse parses the flags of a command. Asked for help it prints that and
-// returns [flag.ErrHelp].
+// parse parses the flags of a command. If help is requested, it prints the usage and returns
+// [flag.ErrHelp].
 func parse(set *flag.FlagSet, sh *shell, args []string) error {
 	err := set.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -28,7 +28,7 @@ func parse(set *flag.FlagSet, sh *shell, args []string) error {
 	return nil
 }
 
-// printUsage prints what a command takes.
+// printUsage prints the usage of a command.
 func printUsage(w io.Writer, set *flag.FlagSet) {
 	v, err := find(set.Name())
 	if err != nil {
@@ -39,7 +39,7 @@ func printUsage(w io.Writer, set *flag.FlagSet) {
 	set.PrintDefaults()
 }
 
-// noArgs fails when a command that takes none was given arguments.
+// noArgs fails if there are arguments, for a command that takes none.
 func noArgs(set *flag.FlagSet) error {
 	if set.NArg() > 0 {
 		return usagef("%s takes no arguments, got %q", set.Name(), set.Arg(0))

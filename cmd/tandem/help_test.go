@@ -19,7 +19,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestHelpOfEveryCommand also finds a command whose flags have another's name.
+// TestHelpOfEveryCommand also fails if a command's flag set has the name of another command.
 func TestHelpOfEveryCommand(t *testing.T) {
 	for _, v := range verbs() {
 		if v.name == "help" {

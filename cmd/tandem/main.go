@@ -1,9 +1,9 @@
 // Command tandem shows, serves and calls.
 //
-//	tandem demo                                     a cluster, under load, while servers die
+//	tandem demo                                     a cluster under load, while servers are killed
 //	tandem serve -listen tcp://127.0.0.1:8972       the demo services
 //	tandem call tcp://127.0.0.1:8972 Arith.Mul '{"A":7,"B":8}'
-//	tandem policy check policy.yaml                 is it valid, and what does it say
+//	tandem policy check policy.yaml                 check a policy and print it
 //	tandem policy put policy.yaml etcd://h1:2379/shop/policies/orders
 //
 // tandem help lists the commands and the exit codes.
@@ -27,7 +27,7 @@ func main() {
 	os.Exit(code)
 }
 
-// shell is what a command reads and writes.
+// shell has the standard streams of a command.
 type shell struct {
 	in       io.Reader
 	out, err io.Writer
@@ -41,7 +41,7 @@ type verb struct {
 	run     func(ctx context.Context, sh *shell, args []string) error
 }
 
-// verbs returns the commands. ctx ends at the first signal to end.
+// verbs returns the commands. The ctx of run ends at the first SIGINT or SIGTERM.
 func verbs() []verb {
 	return []verb{
 		{"demo", "[flags]", "run a cluster under load while servers are killed, drained and added", runDemo},

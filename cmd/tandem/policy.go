@@ -37,14 +37,14 @@ func runPolicy(ctx context.Context, sh *shell, args []string) error {
 	}
 }
 
-// isYAML reports whether a file is in YAML, by its name.
+// isYAML reports whether a file's name is that of a YAML file.
 func isYAML(path string) bool {
 	ext := strings.ToLower(filepath.Ext(path))
 	return ext == ".yaml" || ext == ".yml"
 }
 
-// checkPolicy reads the policy in a file, or what standard input has, and prints what
-// it says of each method that it names.
+// checkPolicy reads a policy from a file, or from standard input for "-", and prints its parts
+// and the policy of each method that it names.
 func checkPolicy(sh *shell, path string) error {
 	text, p, err := parsePolicy(sh, path)
 	if err != nil {
@@ -61,7 +61,7 @@ func checkPolicy(sh *shell, path string) error {
 	return nil
 }
 
-// parsePolicy reads a policy and returns it as JSON, too.
+// parsePolicy reads a policy, and returns it as JSON and parsed.
 func parsePolicy(sh *shell, path string) (text []byte, p *policy.Policy, err error) {
 	text, err = readPolicy(sh, path)
 	if err == nil && isYAML(path) {
@@ -76,8 +76,8 @@ func parsePolicy(sh *shell, path string) (text []byte, p *policy.Policy, err err
 	return text, p, nil
 }
 
-// putPolicy checks the policy in a file and writes it, as JSON, to where clients read
-// it: a file, or a document of a registry.
+// putPolicy checks the policy in a file and writes it, as JSON, to a place that clients read: a
+// file, or a document of a registry.
 func putPolicy(ctx context.Context, sh *shell, path, where string) error {
 	text, _, err := parsePolicy(sh, path)
 	if err != nil {
@@ -91,11 +91,11 @@ func putPolicy(ctx context.Context, sh *shell, path, where string) error {
 	if err != nil {
 		return interrupted(ctx, err)
 	}
-	fmt.Fprintf(sh.out, "%s: version %s is in the place of what was there\n", where, policy.VersionOf(text))
+	fmt.Fprintf(sh.out, "%s: version %s is written\n", where, policy.VersionOf(text))
 	return nil
 }
 
-// replaceFile writes a file in one step, so that nobody reads half of it.
+// replaceFile replaces a file atomically, so that no reader sees a part of it.
 func replaceFile(path string, text []byte) error {
 	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -127,7 +127,7 @@ func writeDocument(ctx context.Context, where string, text []byte) error {
 	return writer.WriteDocument(ctx, key, text)
 }
 
-// printPart prints a part of a policy, unless it says nothing.
+// printPart prints a part of a policy, unless it is nil.
 func printPart(sh *shell, name string, part any) {
 	if text, err := json.Marshal(part); err == nil && string(text) != "null" {
 		fmt.Fprintf(sh.out, "%s: %s\n", name, text)
@@ -144,10 +144,10 @@ func readPolicy(sh *shell, path string) ([]byte, error) {
 		defer f.Close() //nolint:errcheck // it was only read
 		in = f
 	}
-	return io.ReadAll(io.LimitReader(in, policy.MaxSize+1)) // Parse refuses the byte too many
+	return io.ReadAll(io.LimitReader(in, policy.MaxSize+1)) // Parse refuses more than MaxSize bytes
 }
 
-// showApplied prints which clients go by which version of a policy.
+// showApplied prints which version of a policy each client applies.
 func showApplied(ctx context.Context, sh *shell, where string) error {
 	src, closeIt, err := policySource(where)
 	if err != nil {
@@ -172,7 +172,8 @@ func showApplied(ctx context.Context, sh *shell, where string) error {
 	return out.Flush()
 }
 
-// policySource returns what clients report to: a file, or a document of a registry.
+// policySource returns the reports of a policy, in a file or in a registry, and a function that
+// closes the registry.
 func policySource(where string) (policy.Reports, func() error, error) {
 	if !strings.Contains(where, "://") {
 		return policy.File(where).(policy.Reports), func() error { return nil }, nil
@@ -184,8 +185,8 @@ func policySource(where string) (policy.Reports, func() error, error) {
 	return policy.FromRegistry(documents, key).(policy.Reports), closeIt, nil
 }
 
-// openDocuments returns the registry that a target names, the key of the document, and
-// what closes the registry.
+// openDocuments returns the registry that a target names, the key of the document, and a
+// function that closes the registry.
 func openDocuments(where string) (d registry.Documents, key string, closeIt func() error, err error) {
 	t, err := registry.ParseTarget(where)
 	if err != nil {

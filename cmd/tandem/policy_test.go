@@ -46,7 +46,7 @@ func TestPolicyCheck(t *testing.T) {
 	}
 }
 
-// A policy is checked, and what clients read is JSON in one piece.
+// TestPolicyPut: put checks a policy and replaces the file atomically, as JSON.
 func TestPolicyPut(t *testing.T) {
 	dir := t.TempDir()
 	path, to := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "live.json")

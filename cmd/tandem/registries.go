@@ -24,7 +24,7 @@ type registryKind struct {
 	resolver  registry.Resolver
 }
 
-// registryKinds returns them by the schemes of their targets.
+// registryKinds returns the kinds by the schemes of their targets.
 func registryKinds() map[string]registryKind {
 	return map[string]registryKind{
 		"consul":    {"consul://host:8500/dir", opener(consul.New), consul.Resolver()},
@@ -43,7 +43,8 @@ type closer interface {
 	Close() error
 }
 
-// opener makes a registryKind's registrar of an adapter's New.
+// opener returns a registryKind's registrar function for the New function of a registry's
+// package.
 func opener[R closer, O any](open func(target string, opts ...O) (R, error)) func(string) (registry.Registrar, func() error, error) {
 	return func(target string) (registry.Registrar, func() error, error) {
 		r, err := open(target)
@@ -93,7 +94,7 @@ func registryExamples() []string {
 	return examples
 }
 
-// withRegistries returns the options by which a client finds what any of them lists.
+// withRegistries returns the options with the resolvers of all kinds.
 func withRegistries() []client.Option {
 	var opts []client.Option
 	kinds := registryKinds()

@@ -29,7 +29,7 @@ func runServe(_ context.Context, sh *shell, args []string) error {
 	if err != nil {
 		return err
 	}
-	signals := make(chan os.Signal, 2) // the second must not be lost
+	signals := make(chan os.Signal, 2) // room for a second signal
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	return errors.Join(serve(sh, cfg, signals), cfg.leave())
@@ -80,7 +80,7 @@ func serve(sh *shell, cfg *serveConfig, signals <-chan os.Signal) error {
 	return drainUntil(srv, cfg.drain, signals)
 }
 
-// drainUntil shuts the server down, in good order until a signal comes.
+// drainUntil shuts the server down gracefully. A signal makes it close at once.
 func drainUntil(srv *server.Server, patience time.Duration, signals <-chan os.Signal) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

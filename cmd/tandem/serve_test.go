@@ -53,7 +53,7 @@ func (r *running) end() error {
 	case r.signals <- syscall.SIGTERM:
 	default:
 	}
-	for r.lines.Scan() { // it waits to be heard
+	for r.lines.Scan() { // serve blocks until its output is read
 	}
 	select {
 	case err := <-r.ended:
@@ -79,7 +79,7 @@ func TestServeDrains(t *testing.T) {
 	if r.lines.Scan(); !strings.HasPrefix(r.lines.Text(), "draining") {
 		t.Errorf("it says %q", r.lines.Text())
 	}
-	// The stream goes on while the server drains, and ends well.
+	// The stream continues while the server drains, and ends without an error.
 	if err := s.Send(&services.Line{Text: "still here"}); err != nil {
 		t.Error(err)
 	}
@@ -118,7 +118,7 @@ func TestServeEndsAtTheSecondSignal(t *testing.T) {
 	}
 }
 
-func TestServeLosesPatience(t *testing.T) {
+func TestServeDrainTimeout(t *testing.T) {
 	r := startServe(t, "-drain", "50ms")
 	c, err := client.Dial(r.target)
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/services"
 )
 
-// TestStoppedServerIsFoundOut stops a server, which then keeps its connections
-// open and says nothing. The client must notice by itself: for a call whose
-// answer does not come, and for a stream that waits to receive.
+// TestStoppedServerIsFoundOut stops a server, which then keeps its connections open and sends
+// nothing. The client must notice it, for a call without a response and for a stream that
+// waits to receive.
 func TestStoppedServerIsFoundOut(t *testing.T) {
 	const bound = 4 * time.Second // half a second until it is pinged, and the silence
 	s := spawn(t, "serve", "-listen", "tcp://127.0.0.1:0")
@@ -56,13 +56,13 @@ func TestStoppedServerIsFoundOut(t *testing.T) {
 	}
 }
 
-// TestStoppedServerGetsNoCall stops one of two servers while nobody calls it. It must be
-// found before somebody does, and be back when it goes on.
+// TestStoppedServerGetsNoCall stops one of two servers while there are no calls. The client must
+// suspect it before the next call, and use it again when it continues.
 func TestStoppedServerGetsNoCall(t *testing.T) {
 	const (
 		interval = 400 * time.Millisecond
 		bound    = interval + interval/8 + 1400*time.Millisecond // as client.WithHealthCheck says
-		slack    = 500 * time.Millisecond                        // for a machine that has other things to do
+		slack    = 500 * time.Millisecond                        // for a busy machine
 		calls    = 2000
 	)
 	var addresses []string
@@ -100,13 +100,13 @@ func TestStoppedServerGetsNoCall(t *testing.T) {
 		t.Errorf("%d of %d calls met the stopped server, p99 %v", served, calls, p99)
 	}
 	signalTo(t, servers[0], syscall.SIGCONT)
-	firstIs("back", 7*time.Second, well) // the longest dial and the longest pause, had it been connected to anew
+	firstIs("back", 7*time.Second, well) // the longest dial and the longest backoff, in case of a reconnect
 	if served, _ := burst(t, c, addresses[0], calls); served < calls/3 {
 		t.Errorf("%d of %d calls went to the server that goes on", served, calls)
 	}
 }
 
-// stateAt returns what a client knows of the server at an address.
+// stateAt returns the client's state of the instance at an address.
 func stateAt(c *client.Client, address string) (at client.InstanceState) {
 	for _, a := range c.Describe("Arith.Mul").Attempts {
 		for _, in := range a.Instances {
@@ -118,8 +118,8 @@ func stateAt(c *client.Client, address string) (at client.InstanceState) {
 	return at
 }
 
-// burst makes calls, none of which may fail. It returns how many the server at the
-// address had, and how long 99 of 100 took at most.
+// burst makes calls, none of which may fail. It returns how many went to the server at the
+// address, and the 99th percentile of their latencies.
 func burst(t *testing.T, c *client.Client, address string, calls int) (served uint64, p99 time.Duration) {
 	t.Helper()
 	before := stateAt(c, address).Calls
@@ -136,7 +136,7 @@ func burst(t *testing.T, c *client.Client, address string, calls int) (served ui
 	return stateAt(c, address).Calls - before, took[len(took)*99/100]
 }
 
-// stop returns when the process stands still.
+// stop sends SIGSTOP and returns when the process has stopped.
 func stop(t *testing.T, s *spawned) {
 	t.Helper()
 	signalTo(t, s, syscall.SIGSTOP)

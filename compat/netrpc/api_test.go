@@ -18,9 +18,8 @@ import (
 	rpc "github.com/tandem-rpc/tandem/compat/netrpc"
 )
 
-// The standard library as it is installed, and what stands in for it: every export
-// is there, with the same types. The two functions below show that the test can
-// fail.
+// TestSameAPI compares the installed standard library with this package: every export exists
+// here, with the same type. TestAnotherAPIIsFound shows that the comparison can fail.
 func TestSameAPI(t *testing.T) {
 	std := filepath.Join(goroot(t), "src", "net", "rpc")
 	for folder, names := range map[string]int{".": 37, "jsonrpc": 5} {
@@ -62,8 +61,8 @@ func goroot(t *testing.T) string {
 	return ""
 }
 
-// missing says which exports are not in got, or have other types there. A type is
-// the same if it is an alias; the methods of Server, which is not, are compared.
+// missing returns a message for each export that is not in got, or has another type there. A
+// type must be an alias of net/rpc's; Server is not, so its methods are compared.
 func missing(want, got map[string]string) (bad []string) {
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		w, g := want[name], got[name]
@@ -71,7 +70,7 @@ func missing(want, got map[string]string) (bad []string) {
 		owner, _, method := strings.Cut(name, ".")
 		switch {
 		case w == g && w != "type", w == "type" && (g == alias || name == "Server"):
-		case method && got[owner] == owner+" = rpc."+owner: // the type's own
+		case method && got[owner] == owner+" = rpc."+owner: // a method of an alias
 		default:
 			bad = append(bad, name+" is "+g+", want "+w)
 		}
@@ -79,8 +78,8 @@ func missing(want, got map[string]string) (bad []string) {
 	return bad
 }
 
-// exports returns the exported names of the package in a folder, methods as
-// "Type.Method", and what they are.
+// exports returns the exported names of the package in a folder, methods as "Type.Method",
+// with a description of their kind and type.
 func exports(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	list := map[string]string{}

@@ -67,7 +67,7 @@ func (Arith) Arrays(a *Args, r *[2]int) error {
 	return nil
 }
 
-// Add3 and Stop have not net/rpc's shape: they must not be served.
+// Add3 and Stop don't have the signature of net/rpc's methods: they must not be served.
 func (Arith) Add3(a, b, c int) (int, error) { return a + b + c, nil }
 func (Arith) Stop() error                   { return errors.New("stopped by a stranger") }
 
@@ -78,7 +78,7 @@ func (embedded) Exported(a Args, r *Reply) error {
 	return nil
 }
 
-// Embed has a method of a type that is not exported.
+// Embed has a method of an embedded type that is not exported.
 type Embed struct{ embedded }
 
 // registrar is a server of either kind.
@@ -95,7 +95,7 @@ var (
 	_ registrar = (*stdrpc.Server)(nil)
 )
 
-// newServer returns a server that ends with the test.
+// newServer returns a server that is closed when the test ends.
 func newServer(t *testing.T, opts ...server.Option) *rpc.Server {
 	t.Helper()
 	srv := rpc.NewServerWith(opts...)
@@ -107,7 +107,7 @@ func newServer(t *testing.T, opts ...server.Option) *rpc.Server {
 	return srv
 }
 
-// accept has srv accept connections, and returns where.
+// accept makes srv accept connections, and returns the address.
 func accept(t *testing.T, srv registrar) (address string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -131,7 +131,7 @@ func acceptOn(t *testing.T, srv registrar, ln net.Listener) (address string) {
 	return ln.Addr().String()
 }
 
-// Both ways: the standard library's client and ours, against the standard library's
+// TestBothWays runs the standard library's client and ours against the standard library's
 // server and ours, over TCP and HTTP.
 func TestBothWays(t *testing.T) {
 	type dial func(network, address string) (*rpc.Client, error)
@@ -220,7 +220,7 @@ func (HiddenReply) M(*Args, *hidden) error { return nil }
 func (*OnPointer) M(*Args, *Reply) error   { return nil }
 func (hidden) M(*Args, *Reply) error       { return nil }
 
-// Both servers refuse the same services.
+// TestRegistrationThatIsRefused: net/rpc's server and ours refuse the same services.
 func TestRegistrationThatIsRefused(t *testing.T) {
 	for name, srv := range map[string]registrar{"net/rpc": stdrpc.NewServer(), "ours": newServer(t)} {
 		for _, rcvr := range []any{ReplyIsValue{}, HiddenArgs{}, HiddenReply{}, hidden{}, OnPointer(0)} {
@@ -244,8 +244,8 @@ func TestRegistrationThatIsRefused(t *testing.T) {
 	}
 }
 
-// The answers to calls that run still come when the client says that it sends no
-// more.
+// TestHalfClosed: running calls are still answered after the client has closed its side for
+// writing.
 func TestHalfClosed(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	srv := newServer(t)
@@ -274,8 +274,8 @@ func TestHalfClosed(t *testing.T) {
 	}
 }
 
-// The client's own cases: it closes its codec, its errors are net/rpc's, and a
-// write that fails does not lock it up.
+// TestClientOfBrokenCodecs: the client closes its codec, returns net/rpc's errors, and does
+// not deadlock when a write fails.
 func TestClientOfBrokenCodecs(t *testing.T) {
 	codec := &brokenCodec{reading: make(chan struct{}), closed: make(chan struct{})}
 	c := rpc.NewClientWithCodec(codec)
@@ -315,9 +315,9 @@ func (c *brokenCodec) ReadResponseHeader(*rpc.Response) error {
 	return io.EOF
 }
 
-// A listener that is closed ends Accept, and a result that gob can't encode ends the
-// connection, as with net/rpc.
-func TestEnds(t *testing.T) {
+// TestAcceptAndConnectionsEnd: as with net/rpc, Accept returns when its listener is closed, and a result that
+// gob can't encode closes the connection.
+func TestAcceptAndConnectionsEnd(t *testing.T) {
 	for name, srv := range map[string]registrar{"net/rpc": stdrpc.NewServer(), "ours": newServer(t)} {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -349,7 +349,7 @@ func (Opaque) Get(_ struct{}, r *Sealed) error {
 	return nil
 }
 
-// A panic ends the call and not the process; net/rpc's would end both.
+// TestPanic: a panic fails the call and does not end the process, as it would with net/rpc.
 func TestPanic(t *testing.T) {
 	srv := newServer(t)
 	if err := errors.Join(srv.Register(Arith{}), srv.RegisterName("T", Panics{})); err != nil {
@@ -379,7 +379,8 @@ func callOne(t *testing.T, c *rpc.Client) {
 	}
 }
 
-// The functions of the package serve the DefaultServer, on a mux of the process.
+// TestDefaultServer: the functions of the package serve the DefaultServer, on
+// [http.DefaultServeMux].
 func TestDefaultServer(t *testing.T) {
 	web := httptest.NewServer(nil)
 	t.Cleanup(web.Close)
@@ -420,7 +421,7 @@ func TestDefaultServer(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// calls reads from the debugging page how often Arith.Mul was called.
+// calls returns how often Arith.Mul was called, as the debugging page shows it.
 func calls(t *testing.T, url string) (n int) {
 	t.Helper()
 	page := get(t, url+rpc.DefaultDebugPath)

@@ -11,13 +11,13 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// CodecProtocol returns a protocol for [server.WithProtocols] that takes every
-// connection which no protocol before it has taken, and speaks what the codecs do
-// that newCodec makes. A codec with a method
+// CodecProtocol returns a protocol for [server.WithProtocols] that serves connections with
+// the codecs that newCodec makes. It matches every connection that no protocol before it has
+// matched. If a codec has a method
 //
 //	RequestMetadata() tandem.Metadata
 //
-// is asked for the metadata of each request whose header it has read.
+// it is called after the header of each request, and returns the request's metadata.
 func CodecProtocol(name string, newCodec func(conn io.ReadWriteCloser) ServerCodec) server.Protocol {
 	return &anyCodec{name, newCodec}
 }
@@ -35,10 +35,10 @@ func (p *anyCodec) Serve(ctx context.Context, c *server.Conn) error {
 	return (&codecProtocol{codec: p.newCodec(c)}).Serve(ctx, c)
 }
 
-// codecProtocol speaks what a user's codec does, on one connection.
+// codecProtocol serves one connection with a user's codec.
 type codecProtocol struct {
 	codec  ServerCodec
-	once   bool  // one request only
+	once   bool  // serve only one request
 	unread error // why the last request could not be read
 
 	sending sync.Mutex // a codec writes one response at a time
@@ -48,7 +48,7 @@ const codecProtocolName = "netrpc codec"
 
 func (*codecProtocol) Name() string { return codecProtocolName }
 
-// Match is never asked.
+// Match is never called.
 func (*codecProtocol) Match([]byte) server.Verdict { return server.No }
 
 // Serve reads requests until there are no more.
@@ -67,8 +67,8 @@ func (p *codecProtocol) Serve(ctx context.Context, c *server.Conn) error {
 	}
 }
 
-// serveNext reads one request and starts its call. A request that can be answered
-// is no error.
+// serveNext reads one request and starts its call. It returns an error only if the request
+// can't be read.
 func (p *codecProtocol) serveNext(ctx context.Context, c *server.Conn) error {
 	in := &codecCall{protocol: p, read: make(chan struct{})}
 	if err := p.codec.ReadRequestHeader(&in.req); err != nil {
@@ -91,19 +91,19 @@ func (p *codecProtocol) serveNext(ctx context.Context, c *server.Conn) error {
 	return nil
 }
 
-// codecCall is one call: what was asked, its [tandem.Call] and that one's Body.
+// codecCall is one call: its request, its [tandem.Call], and the Body of that.
 type codecCall struct {
 	tandem.Call
 
 	protocol *codecProtocol
 	req      Request
-	read     chan struct{} // closed when the arguments have been read, or thrown away
-	args     any           // as they were decoded, once they were
-	unread   error         // why they could not be
-	reply    any           // nil for none
+	read     chan struct{} // closed when the arguments have been read or discarded
+	args     any           // the decoded arguments, once they are read
+	unread   error         // why they could not be read
+	reply    any           // nil if there is none
 }
 
-// Decode has the codec read the arguments; a second time it copies them.
+// Decode makes the codec read the arguments. Later calls copy them.
 func (in *codecCall) Decode(v any) error {
 	if several, ok := v.(tandem.Results); ok {
 		if len(several) > 0 {
@@ -123,7 +123,7 @@ func (in *codecCall) Decode(v any) error {
 	return in.unread
 }
 
-// again is Decode when the arguments have been read.
+// again is Decode after the arguments have been read.
 func (in *codecCall) again(v any) error {
 	from, to := reflect.ValueOf(in.args), reflect.ValueOf(v)
 	switch {
@@ -151,13 +151,13 @@ func (in *codecCall) Encode(v any) error {
 // Stream returns nil: net/rpc has no streams.
 func (*codecCall) Stream() tandem.MessageStream { return nil }
 
-// answer sends the answer of the call, which has ended with err. Arguments that
-// nobody wanted are thrown away first.
+// answer sends the response of the call, which has ended with err. It first discards
+// arguments that were not read.
 func (in *codecCall) answer(err error) {
 	select {
 	case <-in.read:
 	default:
-		_ = in.protocol.codec.ReadRequestBody(nil) // the next request finds out
+		_ = in.protocol.codec.ReadRequestBody(nil) // an error also fails the next read
 		close(in.read)
 	}
 	resp := Response{ServiceMethod: in.req.ServiceMethod, Seq: in.req.Seq, Error: in.text(err)}
@@ -169,7 +169,7 @@ func (in *codecCall) answer(err error) {
 	_ = in.protocol.codec.WriteResponse(&resp, in.reply) // the codec closes the connection, if it wants to
 }
 
-// text is how an error crosses: "" means that there is none.
+// text returns the error text of a response; "" means no error.
 func (in *codecCall) text(err error) string {
 	e := tandem.AsError(err)
 	switch {

@@ -16,11 +16,11 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// tape is a codec that plays requests and keeps responses.
+// tape is a codec that replays requests and records responses.
 type tape struct {
 	requests []request
 	next     int
-	bodies   int // read or thrown away
+	bodies   int // number read or discarded
 	closed   int
 
 	mu        sync.Mutex
@@ -29,7 +29,7 @@ type tape struct {
 
 type request struct {
 	method string
-	args   *Args // nil: they can't be read
+	args   *Args // nil if they can't be read
 	err    error // of the header
 }
 
@@ -80,8 +80,8 @@ func (c *tape) of(n int) response {
 	return response{}
 }
 
-// A codec of the user's: its requests are answered until it has no more, whatever
-// becomes of each, and then it is closed, once.
+// TestServeCodec: the requests of a user's codec are answered until it has no more, also if
+// some fail, and then the codec is closed.
 func TestServeCodec(t *testing.T) {
 	srv := newServer(t, server.WithInterceptors(func(next tandem.Func) tandem.Func {
 		return func(ctx context.Context, call *tandem.Call) error {
@@ -125,15 +125,15 @@ func TestServeCodec(t *testing.T) {
 	}
 }
 
-// scanners are who calls what does not exist.
+// scanners is a plugin that records calls, here those of a method that does not exist.
 type scanners struct{ seen []string }
 
 func (s *scanners) AfterResponse(_ context.Context, call *tandem.Call, end tandem.Outcome) {
 	s.seen = append(s.seen, call.Method+" "+end.Code().String())
 }
 
-// A call of a method that does not exist passes the plugins, and is answered in net/rpc's
-// words.
+// TestMissingMethodPassesPlugins: a call of a method that does not exist passes the plugins,
+// and gets net/rpc's error text.
 func TestMissingMethodPassesPlugins(t *testing.T) {
 	p := &scanners{}
 	c := &tape{requests: []request{{method: "Nobody.Add", args: &Args{7, 0}}}}
@@ -146,8 +146,8 @@ func TestMissingMethodPassesPlugins(t *testing.T) {
 	}
 }
 
-// One request at a time, as net/rpc's ServeRequest: the error is that of reading,
-// and the codec stays open.
+// TestServeRequest serves one request at a time, as net/rpc's ServeRequest: it returns an
+// error only if the request can't be read, and leaves the codec open.
 func TestServeRequest(t *testing.T) {
 	srv := newServer(t)
 	if err := errors.Join(srv.Register(Arith{})); err != nil {
@@ -175,7 +175,8 @@ func TestServeRequest(t *testing.T) {
 	}
 }
 
-// A connection that is no net.Conn, and a server that has ended.
+// TestPlainConnection serves a connection that is not a net.Conn, and another one after the
+// server has been closed.
 func TestPlainConnection(t *testing.T) {
 	srv := rpc.NewServer()
 	if err := srv.Register(Arith{}); err != nil {
@@ -213,7 +214,7 @@ type pipes struct {
 
 func (p pipes) Close() error { return errors.Join(p.PipeReader.Close(), p.PipeWriter.Close()) }
 
-// The standard library's codec of JSON on our server.
+// TestStandardCodec serves with the standard library's JSON codec.
 func TestStandardCodec(t *testing.T) {
 	srv := newServer(t)
 	if err := srv.Register(Arith{}); err != nil {

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// plainConn is a connection that is no [net.Conn]: it has no address and no
-// deadlines.
+// plainConn makes a [net.Conn] of a connection without addresses and deadlines.
 type plainConn struct{ io.ReadWriteCloser }
 
 func (plainConn) LocalAddr() net.Addr              { return nowhere{} }
@@ -18,17 +17,17 @@ func (plainConn) SetDeadline(time.Time) error      { return nil }
 func (plainConn) SetReadDeadline(time.Time) error  { return nil }
 func (plainConn) SetWriteDeadline(time.Time) error { return nil }
 
-// CloseWrite fails: what a client still sends is not waited for where no deadline
-// would end that.
+// CloseWrite fails, so that the server closes the connection at once: without a deadline, it
+// must not wait for data that the client still sends.
 func (plainConn) CloseWrite() error { return errors.ErrUnsupported }
 
-// nowhere is the address of what has none.
+// nowhere is the address of a connection without one.
 type nowhere struct{}
 
 func (nowhere) Network() string { return "none" }
 func (nowhere) String() string  { return "none" }
 
-// codecConn stands for the connection of a codec, which alone reads and writes.
+// codecConn takes the place of a codec's connection, which only the codec reads and writes.
 type codecConn struct {
 	codec  ServerCodec
 	closes bool // closing it closes the codec

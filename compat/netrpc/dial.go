@@ -16,41 +16,38 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// Dialer connects to servers in ways that net/rpc has no functions for. The zero
-// value connects as [Dial] and [DialHTTP] do. It is safe for concurrent use as long
-// as nobody changes it.
+// Dialer connects to servers with options that net/rpc does not have. The zero value connects
+// as [Dial] and [DialHTTP] do. It is safe for concurrent use as long as it is not modified.
 type Dialer struct {
-	// Timeout is how long connecting may take: the name, the socket, TLS and the
-	// answer to CONNECT together. 0 leaves that to the system.
+	// Timeout bounds connecting: looking up the name, the socket, TLS and the response to
+	// CONNECT together. 0 means the system's timeouts.
 	Timeout time.Duration
-	// TLS, if not nil, is put on the connection: RPC over TLS, or over HTTPS.
-	// The server is verified by the host of its address unless it names one.
+	// TLS, if not nil, makes connections use TLS, or HTTPS. The server's certificate must
+	// be for the host of its address, unless TLS has a ServerName.
 	TLS *tls.Config
 	// Path is what DialHTTP connects to; [DefaultRPCPath] if it is empty.
 	Path string
-	// Header is sent with the CONNECT: who the client is, as a rule. It is the
-	// metadata of every call on the connection, its names in lower case.
+	// Header is sent with the CONNECT, for example to authenticate the client. The server
+	// gets it as the metadata of every call on the connection, with names in lower case.
 	Header http.Header
 }
 
-// DialTimeout is [Dial] that takes at most that long.
+// DialTimeout is [Dial] with a timeout.
 func DialTimeout(network, address string, timeout time.Duration) (*Client, error) {
 	return (&Dialer{Timeout: timeout}).Dial(context.Background(), network, address)
 }
 
-// DialHTTPTimeout is [DialHTTP] that takes at most that long, the server's answer
-// included.
+// DialHTTPTimeout is [DialHTTP] with a timeout, which includes the server's response.
 func DialHTTPTimeout(network, address string, timeout time.Duration) (*Client, error) {
 	return DialHTTPPathTimeout(network, address, DefaultRPCPath, timeout)
 }
 
-// DialHTTPPathTimeout is [DialHTTPPath] that takes at most that long, the server's
-// answer included.
+// DialHTTPPathTimeout is [DialHTTPPath] with a timeout, which includes the server's response.
 func DialHTTPPathTimeout(network, address, path string, timeout time.Duration) (*Client, error) {
 	return (&Dialer{Timeout: timeout, Path: path}).DialHTTP(context.Background(), network, address)
 }
 
-// Dial connects to a server. ctx is for connecting only.
+// Dial connects to a server. ctx bounds connecting only.
 func (d *Dialer) Dial(ctx context.Context, network, address string) (*Client, error) {
 	ctx, cancel := d.limit(ctx)
 	defer cancel()
@@ -61,7 +58,7 @@ func (d *Dialer) Dial(ctx context.Context, network, address string) (*Client, er
 	return rpc.NewClient(conn), nil
 }
 
-// DialHTTP connects to a server on a path of HTTP, or of HTTPS with TLS. ctx is for
+// DialHTTP connects to a server at an HTTP path, or an HTTPS path if d.TLS is set. ctx bounds
 // connecting only.
 func (d *Dialer) DialHTTP(ctx context.Context, network, address string) (*Client, error) {
 	ctx, cancel := d.limit(ctx)
@@ -97,13 +94,13 @@ func (d *Dialer) connect(ctx context.Context, network, address string) (net.Conn
 	return t.Dial(ctx, address)
 }
 
-// connected is how a server answers a CONNECT that it takes.
+// connected is the status of a server that accepts a CONNECT.
 const connected = "200 Connected to Go RPC"
 
-// maxAnswer bounds the answer to a CONNECT, in bytes.
+// maxAnswer bounds the response to a CONNECT, in bytes.
 const maxAnswer = 16 << 10
 
-// ask sends the CONNECT and reads the answer.
+// ask sends the CONNECT and reads the response.
 func (d *Dialer) ask(conn net.Conn) error {
 	path := d.Path
 	if path == "" {
@@ -128,7 +125,7 @@ func (d *Dialer) ask(conn net.Conn) error {
 	case resp.Status != connected:
 		return errors.New("unexpected HTTP response: " + resp.Status)
 	case br.Buffered() > 0:
-		return errors.New("the server speaks before it is asked")
+		return errors.New("the server sends data before a request")
 	}
 	return nil
 }

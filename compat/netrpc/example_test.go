@@ -9,7 +9,7 @@ import (
 	rpc "github.com/tandem-rpc/tandem/compat/netrpc"
 )
 
-// A program of net/rpc, whose import line alone was changed.
+// A program that uses net/rpc, with only its import line changed.
 func Example() {
 	srv := rpc.NewServer()
 	if err := srv.Register(new(Arith)); err != nil {

@@ -14,28 +14,28 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// ServeHTTP takes over the connection of a CONNECT and serves it. The header of the
-// CONNECT is the metadata of its calls, with names in lower case: that is where
-// an interceptor finds "authorization".
+// ServeHTTP takes over the connection of a CONNECT and serves it. The header of the CONNECT
+// is the metadata of its calls, with names in lower case: an interceptor finds
+// "authorization" there.
 func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	s.ServeHTTPBy(w, req, func(md tandem.Metadata) server.Protocol {
 		return netrpc.New(netrpc.WithMetadata(md), netrpc.CloseOnBadResult())
 	})
 }
 
-// ServeHTTPBy is [Server.ServeHTTP] for clients that speak another protocol on the
-// connection: what protocol returns, which gets the header of the CONNECT as metadata.
+// ServeHTTPBy is [Server.ServeHTTP] with another protocol on the connection: the one that
+// protocol returns. Its argument is the header of the CONNECT as metadata.
 func (s *Server) ServeHTTPBy(w http.ResponseWriter, req *http.Request, protocol func(md tandem.Metadata) server.Protocol) {
 	hijacker, ok := w.(http.Hijacker)
 	if req.Method != http.MethodConnect || !ok {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.WriteHeader(http.StatusMethodNotAllowed)
-		_, _ = io.WriteString(w, "405 must CONNECT\n") // who has left does not miss it
+		_, _ = io.WriteString(w, "405 must CONNECT\n") // fails only if the client has gone
 		return
 	}
 	conn, rw, err := hijacker.Hijack()
 	if err != nil {
-		return // it is the server's still, which closes it
+		return // the HTTP server still owns the connection, and closes it
 	}
 	if _, err := io.WriteString(conn, "HTTP/1.0 "+connected+"\n\n"); err != nil {
 		_ = conn.Close()
@@ -51,7 +51,7 @@ func (s *Server) ServeHTTPBy(w http.ResponseWriter, req *http.Request, protocol 
 	s.serveProtocol(conn, protocol(md))
 }
 
-// begunConn is a connection of which a part is in a buffer.
+// begunConn is a connection of which some bytes are in a buffer already.
 type begunConn struct {
 	net.Conn
 
@@ -66,8 +66,8 @@ func (s *Server) HandleHTTP(rpcPath, debugPath string) {
 	s.HandleHTTPOn(http.DefaultServeMux, rpcPath, debugPath)
 }
 
-// HandleHTTPOn serves RPC and the debugging page on these paths of a mux. An empty
-// path is left out.
+// HandleHTTPOn serves RPC and the debugging page on these paths of a mux. For an empty path,
+// it registers no handler.
 func (s *Server) HandleHTTPOn(mux *http.ServeMux, rpcPath, debugPath string) {
 	if rpcPath != "" {
 		mux.Handle(rpcPath, s)
@@ -112,7 +112,7 @@ var debugTemplate = template.Must(template.New("services").Parse(`<!DOCTYPE html
 
 func (p debugPage) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_ = debugTemplate.Execute(w, p.services()) // who has left does not miss it
+	_ = debugTemplate.Execute(w, p.services()) // fails only if the client has gone
 }
 
 // services lists the methods by their services, sorted.

@@ -11,8 +11,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(closing{m}) }
 
-// closing sets up the server of the process, once for all runs, and ends it after
-// the tests, which no program does.
+// closing sets up the DefaultServer, once for all runs, and closes it after the tests.
 type closing struct{ *testing.M }
 
 func (c closing) Run() int {

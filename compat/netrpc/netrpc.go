@@ -1,21 +1,20 @@
-// Package rpc has the whole exported API of Go's net/rpc, with a tandem server
-// underneath. To move a program over, change its import line:
+// Package rpc has the whole exported API of Go's net/rpc, implemented by a tandem server. To
+// migrate a program, change its import line:
 //
 //	import "net/rpc"                                      // before
 //	import "github.com/tandem-rpc/tandem/compat/netrpc"   // after: package rpc, too
 //
-// and net/rpc/jsonrpc becomes compat/netrpc/jsonrpc. What goes over the wire is
-// net/rpc's, so servers and clients move one at a time. Types that both sides of a
-// program share, [Client], [Call], [Request], [Response], the codecs and the errors,
-// are net/rpc's own: a codec from elsewhere fits, and so does a library that takes
-// a *net/rpc.Client.
+// and net/rpc/jsonrpc becomes compat/netrpc/jsonrpc. The protocol on the wire is net/rpc's,
+// so servers and clients can migrate one at a time. [Client], [Call], [Request], [Response],
+// the codecs and the errors are net/rpc's own types: existing codecs work, and so do
+// libraries that take a *net/rpc.Client.
 //
 // # What is better
 //
-// A [Server] is a [server.Server]: a method that panics gives its caller an error
-// and the process lives; interceptors, limits and aliases work; a method may take a
-// leading context, which knows who calls; Core serves further ports, for every
-// protocol that tandem has.
+// A [Server] is a [server.Server]: a method that panics fails the call and does not end the
+// process; interceptors, limits and aliases work; a method may have a context as its first
+// parameter, with the caller's address; Core serves further ports, with every protocol of
+// tandem.
 //
 //	srv := rpc.NewServerWith(server.WithInterceptors(audit))
 //	srv.Register(new(Arith))
@@ -24,13 +23,12 @@
 //
 // # What differs
 //
-// Arguments that don't decode are an error in other words. A request of which a
-// part has come must go on to come: 64 KiB, or its rest, within ten seconds
-// ([server.WithStallTimeout]); so must the client take what is written to it. A
-// value in an interface inside a value in another interface is refused if its type
-// was not sent before. At most 4,096 calls of a connection run at a time
-// ([server.WithMaxOpenCalls]); further ones wait. Errors of registration are
-// returned, not logged as well.
+// The error for arguments that can't be decoded has another text. Once a part of a request
+// has arrived, 64 KiB more, or its rest, must arrive within ten seconds
+// ([server.WithStallTimeout]); the client must also read responses at that rate. A value in
+// an interface inside a value in another interface is refused if its type was not sent
+// before. At most 4,096 calls of a connection run at a time ([server.WithMaxOpenCalls]);
+// further ones wait. Errors of registration are returned, and not logged.
 package rpc
 
 import (
@@ -40,13 +38,13 @@ import (
 	"net/rpc"
 )
 
-// Where [HandleHTTP] serves.
+// The paths on which [HandleHTTP] serves.
 const (
 	DefaultRPCPath   = "/_goRPC_"
 	DefaultDebugPath = "/debug/rpc"
 )
 
-// What clients and servers share is net/rpc's own.
+// The types that clients and servers share are net/rpc's own.
 type (
 	// Call is a call made with [Client]'s Go.
 	Call = rpc.Call
@@ -54,9 +52,9 @@ type (
 	Client = rpc.Client
 	// ClientCodec writes requests and reads responses.
 	ClientCodec = rpc.ClientCodec
-	// Request is what comes before the arguments of a call.
+	// Request is the header before the arguments of a call.
 	Request = rpc.Request
-	// Response is what comes before the result of a call.
+	// Response is the header before the result of a call.
 	Response = rpc.Response
 	// ServerCodec reads requests and writes responses.
 	ServerCodec = rpc.ServerCodec
@@ -67,8 +65,8 @@ type (
 // ErrShutdown is the error of calls on a connection that is closed.
 var ErrShutdown = rpc.ErrShutdown
 
-// DefaultServer is the server of the functions of this package. It is the process's,
-// as in net/rpc: programs that move over count on it.
+// DefaultServer is the server of the package's functions. There is one for the process, as in
+// net/rpc.
 var DefaultServer = NewServer()
 
 // Register is [Server.Register] of the [DefaultServer].
@@ -92,23 +90,23 @@ func Accept(lis net.Listener) { DefaultServer.Accept(lis) }
 // HandleHTTP is [Server.HandleHTTP] of the [DefaultServer], on the default paths.
 func HandleHTTP() { DefaultServer.HandleHTTP(DefaultRPCPath, DefaultDebugPath) }
 
-// NewClient returns a client on a connection, which it closes in the end.
+// NewClient returns a client on a connection. Its Close closes the connection.
 func NewClient(conn io.ReadWriteCloser) *Client { return rpc.NewClient(conn) }
 
-// NewClientWithCodec is [NewClient] with a codec, which has the connection.
+// NewClientWithCodec is [NewClient] with a codec, which owns the connection.
 func NewClientWithCodec(codec ClientCodec) *Client { return rpc.NewClientWithCodec(codec) }
 
-// Dial connects to a server. It waits as long as the system does; see [DialTimeout].
+// Dial connects to a server, with the system's timeout; see [DialTimeout].
 func Dial(network, address string) (*Client, error) {
 	return new(Dialer).Dial(context.Background(), network, address)
 }
 
-// DialHTTP connects to a server that listens on the default path of HTTP.
+// DialHTTP connects to a server at the default HTTP path.
 func DialHTTP(network, address string) (*Client, error) {
 	return DialHTTPPath(network, address, DefaultRPCPath)
 }
 
-// DialHTTPPath connects to a server that listens on a path of HTTP.
+// DialHTTPPath connects to a server at an HTTP path.
 func DialHTTPPath(network, address, path string) (*Client, error) {
 	return (&Dialer{Path: path}).DialHTTP(context.Background(), network, address)
 }

@@ -22,17 +22,17 @@ type Server struct {
 	calls sync.Map // *atomic.Uint64: the calls of each method, by its name
 }
 
-// maxMessage is the largest message, as encoding/gob has it. Memory follows the
-// bytes that have come.
+// maxMessage is the size limit of a message, as in encoding/gob. Memory is allocated as the
+// bytes arrive.
 const maxMessage = 1 << 30
 
 // NewServer returns a server with the limits of net/rpc's: messages of up to 1 GiB.
 // [NewServerWith] sets lower ones.
 func NewServer() *Server { return NewServerWith() }
 
-// NewServerWith returns a server with options of the tandem server underneath:
-// interceptors, limits, a log. Protocols given with [server.WithProtocols] are
-// served beside net/rpc's and JSON-RPC's on the listeners of [Server.Core].
+// NewServerWith returns a server with options for its tandem server: interceptors, limits, a
+// log. Protocols of [server.WithProtocols] are served in addition to net/rpc's and JSON-RPC's
+// on the listeners of [Server.Core].
 func NewServerWith(opts ...server.Option) *Server {
 	s := new(Server)
 	own := []server.Option{
@@ -44,13 +44,13 @@ func NewServerWith(opts ...server.Option) *Server {
 	return s
 }
 
-// Over returns a Server over a tandem server that exists and keeps its options. The
-// page of [Server.DebugHandler] counts no calls then.
+// Over returns a Server that uses an existing tandem server with its options. The page of
+// [Server.DebugHandler] then counts no calls.
 func Over(core *server.Server) *Server { return &Server{core: core} }
 
-// Core returns the tandem server underneath. Methods that are registered there, of
-// any shape that tandem serves, are served here, and its listeners speak every
-// protocol. Its Shutdown and Close end this server.
+// Core returns the Server's tandem server. Methods that are registered there, with any
+// signature that tandem serves, are also served by the Server, and its listeners speak every
+// protocol. Its Shutdown and Close end the Server.
 func (s *Server) Core() *server.Server { return s.core }
 
 // count counts the calls of each method, for the page of [Server.DebugHandler].
@@ -65,8 +65,8 @@ func (s *Server) count(next tandem.Func) tandem.Func {
 	}
 }
 
-// inOwnWords has net/rpc's clients see what a method's error says and nothing else,
-// though its code be known.
+// inOwnWords makes net/rpc's clients get only the text of a method's error, without the name
+// of a code that tandem has for it.
 func inOwnWords(next tandem.Func) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
 		err := next(ctx, call)
@@ -80,15 +80,15 @@ func inOwnWords(next tandem.Func) tandem.Func {
 	}
 }
 
-// Register serves the methods of rcvr that have net/rpc's shape,
+// Register serves the methods of rcvr that have net/rpc's signature,
 //
 //	func (t *T) Method(args A, reply *R) error
 //
-// under the name of its type. A context may come before args: its
-// [tandem.FromContext] says who calls.
+// under the name of its type. A context may come before args: [tandem.FromContext] returns
+// the call, with its Peer.
 func (s *Server) Register(rcvr any) error { return s.RegisterWith("", rcvr) }
 
-// RegisterName is [Server.Register] under a name of your choice.
+// RegisterName is [Server.Register] with another name for the service. It must not be empty.
 func (s *Server) RegisterName(name string, rcvr any) error {
 	if name == "" {
 		return errors.New("rpc.Register: no service name")
@@ -96,9 +96,9 @@ func (s *Server) RegisterName(name string, rcvr any) error {
 	return s.RegisterWith(name, rcvr)
 }
 
-// RegisterWith is [Server.RegisterName] with options of package server: other names
-// for methods ([server.MethodName] in [server.ForMethod]), limits. The name is the
-// type's if it is empty.
+// RegisterWith is [Server.RegisterName] with options of package server: other names for
+// methods ([server.MethodName] in [server.ForMethod]), limits. An empty name stands for the
+// name of the type.
 func (s *Server) RegisterWith(name string, rcvr any, opts ...server.MethodOption) error {
 	opts = append([]server.MethodOption{dispatch.WithNetRPC()}, opts...)
 	if name == "" {
@@ -107,15 +107,15 @@ func (s *Server) RegisterWith(name string, rcvr any, opts ...server.MethodOption
 	return s.core.RegisterName(name, rcvr, opts...)
 }
 
-// Alias serves a method, or all methods of a service, under another name too.
+// Alias serves a method, or all methods of a service, also under another name.
 func (s *Server) Alias(alias, name string) error { return s.core.Alias(alias, name) }
 
-// protocolName is that of package netrpc's protocol.
+// protocolName is the name of package netrpc's protocol.
 const protocolName = "netrpc"
 
-// ServeConn serves one connection until its client leaves, and closes it. Programs
-// call it in a go statement. Connections that are no [net.Conn] have no deadlines:
-// they are served as long as their Read waits.
+// ServeConn serves one connection until its client closes it, and closes it. Programs call it
+// in a go statement. A connection that is not a [net.Conn] has no deadlines: it is served
+// until its Read returns an error.
 func (s *Server) ServeConn(conn io.ReadWriteCloser) { s.serve(conn, nil) }
 
 // ServeJSON is [Server.ServeConn] for a client that speaks JSON-RPC 2.0, or 1.0, as
@@ -132,11 +132,11 @@ func (s *Server) serveProtocol(conn io.ReadWriteCloser, p server.Protocol) {
 	if !ok {
 		c = plainConn{conn}
 	}
-	_ = s.core.ServeProtocol(c, p) // net/rpc tells nobody either: the connection is closed
+	_ = s.core.ServeProtocol(c, p) // dropped as in net/rpc: the connection is closed
 }
 
-// Accept serves the connections of lis until it fails: when it is closed, above
-// all.
+// Accept serves the connections of lis until its Accept fails, for example because it was
+// closed.
 func (s *Server) Accept(lis net.Listener) {
 	for {
 		conn, err := lis.Accept()
@@ -147,18 +147,18 @@ func (s *Server) Accept(lis net.Listener) {
 	}
 }
 
-// ServeCodec serves one connection by a codec until there are no more requests, and
-// closes it. A request's arguments are decoded when the interceptors have let its
-// call pass, and until then no other request is read.
+// ServeCodec serves one connection with a codec until there are no more requests, and closes
+// the codec. A request's arguments are decoded after the interceptors have passed its call;
+// until then no other request is read.
 func (s *Server) ServeCodec(codec ServerCodec) {
 	p := &codecProtocol{codec: codec}
 	if s.core.ServeProtocol(&codecConn{codec: codec, closes: true}, p) != nil {
-		_ = codec.Close() // as net/rpc: nobody is told
+		_ = codec.Close() // the error is dropped, as in net/rpc
 	}
 }
 
-// ServeRequest serves one request by a codec, and returns when it is answered. It
-// leaves the codec open. The error says why the request could not be read.
+// ServeRequest serves one request with a codec, and returns when it is answered. It leaves
+// the codec open. It returns an error if the request could not be read.
 func (s *Server) ServeRequest(codec ServerCodec) error {
 	p := &codecProtocol{codec: codec, once: true}
 	if err := s.core.ServeProtocol(&codecConn{codec: codec}, p); err != nil {

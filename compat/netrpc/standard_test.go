@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// The standard library's own tests of net/rpc and net/rpc/jsonrpc, those of the
-// installed Go and not a copy, pass when the names that they use are this package's.
-// The two that count allocations are left out: they print and test nothing.
+// TestStandardLibrarysOwnTests runs the tests of net/rpc and net/rpc/jsonrpc of the installed
+// Go, not a copy, with the names of this package. The two that count allocations are left
+// out: they print and test nothing.
 func TestStandardLibrarysOwnTests(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds a module of its own")
@@ -59,7 +59,7 @@ func TestStandardLibrarysOwnTests(t *testing.T) {
 	t.Logf("%d tests passed", passed)
 }
 
-// facade is a package that has the exports of another under the same names.
+// facade returns the source of a package with the same exports as another one.
 func facade(name, path string, exports map[string]string) string {
 	var s strings.Builder
 	s.WriteString("package " + name + "\nimport ours \"" + path + "\"\n")

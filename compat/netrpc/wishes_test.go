@@ -19,8 +19,8 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// What users of net/rpc asked for, by the numbers of their issues at golang/go.
-// #10929, JSON-RPC 2.0, is with package jsonrpc.
+// The tests in this file are for feature requests of users of net/rpc, by the numbers of
+// their issues at golang/go. #10929, JSON-RPC 2.0, is in package jsonrpc.
 
 func dialed(t *testing.T, c *rpc.Client, err error) *rpc.Client {
 	t.Helper()
@@ -31,7 +31,7 @@ func dialed(t *testing.T, c *rpc.Client, err error) *rpc.Client {
 	return c
 }
 
-// #16449: methods under names of one's own.
+// TestCustomNames16449 (#16449) registers methods under custom names.
 func TestCustomNames16449(t *testing.T) {
 	srv := newServer(t)
 	err := srv.RegisterWith("math.v1/sums", Arith{}, server.ForMethod("Add", server.MethodName("add")), server.ForMethod("Div", server.MethodHidden()))
@@ -51,8 +51,8 @@ func TestCustomNames16449(t *testing.T) {
 	}
 }
 
-// #15236: dialing that gives up in time, also when the server accepts and says
-// nothing.
+// TestDialTimeouts15236 (#15236): dialing ends at its timeout, also when the server accepts
+// and sends nothing.
 func TestDialTimeouts15236(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // connections wait in its backlog
 	if err != nil {
@@ -93,7 +93,7 @@ func short(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// #13395: a mux of one's own, beside other handlers, and two servers in one process.
+// TestOwnMux13395 (#13395) serves two servers on one mux, together with other handlers.
 func TestOwnMux13395(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/other", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "other") })
@@ -145,8 +145,8 @@ func get(t *testing.T, url string) string {
 	return string(page)
 }
 
-// #7946: RPC over HTTPS, and over TLS alone; a server that is not who it should be
-// is refused.
+// TestHTTPS7946 (#7946) calls over HTTPS and over TLS; a server with an unknown certificate is
+// refused.
 func TestHTTPS7946(t *testing.T) {
 	serverTLS, clientTLS := testcert.Pair(t, "localhost")
 	srv := newServer(t)
@@ -169,12 +169,12 @@ func TestHTTPS7946(t *testing.T) {
 	callOne(t, dialed(t, c, err))
 	_, err = (&rpc.Dialer{TLS: &tls.Config{}}).Dial(t.Context(), "tcp", address)
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); !ok {
-		t.Errorf("a server that nobody knows: %v", err)
+		t.Errorf("a server with an unknown certificate: %v", err)
 	}
 }
 
-// #4591: who calls is authenticated, over HTTP by the header of the CONNECT and over
-// TLS by the client's certificate, before the arguments are decoded.
+// TestAuthentication4591 (#4591): clients are authenticated before the arguments are decoded,
+// over HTTP by the header of the CONNECT and over TLS by the client's certificate.
 func TestAuthentication4591(t *testing.T) {
 	serverTLS, clientTLS := testcert.Pair(t, "localhost")
 	serverTLS.ClientAuth = tls.VerifyClientCertIfGiven
@@ -214,7 +214,7 @@ func TestAuthentication4591(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, r, err)
 		}
 	}
-	// Without HTTP, too, whose server has done the handshake.
+	// Also without HTTP, whose server does the TLS handshake.
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -224,16 +224,16 @@ func TestAuthentication4591(t *testing.T) {
 	callOne(t, dialed(t, certified, err))
 	other, err := (&rpc.Dialer{TLS: nameless}).Dial(t.Context(), "tcp", address)
 	if err := dialed(t, other, err).Call("Arith.Mul", Args{6, 7}, new(Reply)); err == nil {
-		t.Error("a client without a certificate is let in")
+		t.Error("a client without a certificate is accepted")
 	}
-	// Plain TCP has no place for a token: such a server refuses its clients.
+	// Plain TCP can't carry a token, so the server refuses these clients.
 	c, err := rpc.Dial("tcp", accept(t, srv))
 	if err := dialed(t, c, err).Call("Arith.Mul", Args{6, 7}, new(Reply)); err == nil {
-		t.Error("a client that says nothing is let in")
+		t.Error("a client without credentials is accepted")
 	}
 }
 
-// Where is a service that knows where its callers are.
+// Where is a service that returns the caller's address.
 type Where struct{}
 
 func (Where) Am(ctx context.Context, _ string, reply *string) error {
@@ -241,7 +241,7 @@ func (Where) Am(ctx context.Context, _ string, reply *string) error {
 	return nil
 }
 
-// #4584: the client's address, for a method that takes a context.
+// TestClientsAddress4584 (#4584): a method with a context can get the client's address.
 func TestClientsAddress4584(t *testing.T) {
 	srv := newServer(t)
 	if err := srv.Register(Where{}); err != nil {
@@ -258,7 +258,7 @@ func TestClientsAddress4584(t *testing.T) {
 	}
 }
 
-// #3615: a service, or a method, under several names.
+// TestAliases3615 (#3615) serves a service and a method under several names.
 func TestAliases3615(t *testing.T) {
 	srv := newServer(t)
 	if err := errors.Join(srv.Register(Arith{}), srv.Alias("Sums", "Arith"), srv.Alias("Calc.Times", "Arith.Mul")); err != nil {
@@ -274,9 +274,9 @@ func TestAliases3615(t *testing.T) {
 	}
 }
 
-// A method's own words cross as they are, also of errors that tandem has codes for,
-// and a typed refusal names its code.
-func TestWordsOfErrors(t *testing.T) {
+// TestErrorTexts: the text of a method's error reaches the client unchanged, also if
+// tandem has a code for the error; a [tandem.Error] is sent with the name of its code.
+func TestErrorTexts(t *testing.T) {
 	srv := newServer(t)
 	if err := srv.Core().RegisterFunc("T.Fail", func(n int, _ *int) error {
 		return []error{context.DeadlineExceeded, io.EOF, tandem.Errorf(tandem.NotFound, "no %d", n)}[n]

@@ -9,17 +9,17 @@ import (
 	"github.com/tandem-rpc/tandem/compat/rpcx/plugin"
 )
 
-// The metadata of a client that says who it is: "Bearer token" as HTTP has it, and
-// the tag alone, which may have spaces.
+// Metadata keys of a client's credentials: "Bearer token" as in HTTP, and the tag alone, which
+// may have spaces.
 const (
 	authorizationKey = "authorization"
 	tagKey           = "rpcx-tag"
 )
 
-// credentials are what a client says of who it is.
+// credentials are a client's token, and the kind of token.
 type credentials struct{ authorization, tag string }
 
-// metadata returns the credentials as a request carries them.
+// metadata returns the credentials as metadata of a request.
 func (c *credentials) metadata() tandem.Metadata {
 	value := c.authorization
 	if c.tag != "" {
@@ -28,8 +28,8 @@ func (c *credentials) metadata() tandem.Metadata {
 	return tandem.Metadata{authorizationKey: {value}, tagKey: {c.tag}}
 }
 
-// claimed returns what the metadata of a call says of who makes it. Clients of other
-// protocols have no tag of their own: theirs is the first word.
+// claimed returns the credentials in the metadata of a call. Clients of other protocols send
+// no separate tag: it is the first word of their authorization.
 func claimed(call *tandem.Call) *plugin.AuthorizationAndServiceMethod {
 	p := &plugin.AuthorizationAndServiceMethod{ServiceMethod: call.Method, Authorization: call.Metadata.Get(authorizationKey)}
 	if tags := call.Metadata[tagKey]; len(tags) > 0 {
@@ -43,8 +43,8 @@ func claimed(call *tandem.Call) *plugin.AuthorizationAndServiceMethod {
 	return p
 }
 
-// A codec of the user's has no room for credentials but in the method's name, where
-// they go before it: a zero byte, the tag, a zero byte, the token, a zero byte.
+// between separates credentials from a method's name. A user's codec has no other place for
+// credentials than before the name: a zero byte, the tag, a zero byte, the token, a zero byte.
 
 const between = "\x00"
 
@@ -53,7 +53,7 @@ func (c *credentials) pack(method string) string {
 	return between + strings.Join([]string{c.tag, c.authorization, method}, between)
 }
 
-// unpack is the reverse of pack. Names without credentials are returned as they are.
+// unpack is the inverse of pack. It returns nil, and the name, if there are no credentials.
 func unpack(name string) (c *credentials, method string) {
 	packed, ok := strings.CutPrefix(name, between)
 	tag, rest, ok2 := strings.Cut(packed, between)
@@ -77,7 +77,7 @@ func (c *signedCodec) WriteRequest(r *rpc.Request, args any) error {
 	return c.ClientCodec.WriteRequest(&signed, args)
 }
 
-// signed returns f with codecs that say who calls, if that is known.
+// signed returns f, with codecs that send the credentials unless who is nil.
 func signed(f ClientCodecFunc, who *credentials) ClientCodecFunc {
 	if who == nil {
 		return f
@@ -85,7 +85,7 @@ func signed(f ClientCodecFunc, who *credentials) ClientCodecFunc {
 	return func(conn io.ReadWriteCloser) rpc.ClientCodec { return &signedCodec{f(conn), who} }
 }
 
-// verifiedCodec takes the credentials off the methods' names.
+// verifiedCodec removes the credentials from the methods' names.
 type verifiedCodec struct {
 	rpc.ServerCodec
 

@@ -6,7 +6,8 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// What is put before a method's name, or into metadata, comes out again.
+// FuzzCredentials: credentials survive a round trip through metadata, and through a method's
+// name.
 func FuzzCredentials(f *testing.F) {
 	f.Add("0b79bab5", "Bearer", "Arith.Mul")
 	f.Add("", "", "")
@@ -16,7 +17,7 @@ func FuzzCredentials(f *testing.F) {
 		if p := claimed(&tandem.Call{Method: method, Metadata: c.metadata()}); p.Authorization != token || p.Tag != tag || p.ServiceMethod != method {
 			t.Errorf("%+v of %+v", p, c)
 		}
-		if containsZero(tag) || containsZero(method) { // of which a name and a tag have none
+		if containsZero(tag) || containsZero(method) { // which pack does not support
 			return
 		}
 		if got, name := unpack(c.pack(method)); *got != c || name != method {
@@ -46,7 +47,7 @@ func FuzzUnpack(f *testing.F) {
 	})
 }
 
-// Clients of other protocols say all of it in one value.
+// TestClaimedByOthers: clients of other protocols send tag and token in one value.
 func TestClaimedByOthers(t *testing.T) {
 	for value, want := range map[string][2]string{
 		"Bearer sesame":  {"sesame", "Bearer"},

@@ -8,16 +8,16 @@ import (
 	"net/rpc"
 )
 
-// serverChooser is a selector of ours, which chooses and connects in two steps: then
-// connections can be used again.
+// serverChooser is a selector of this module. It chooses and connects in two steps, so that
+// connections can be reused.
 type serverChooser interface {
 	ChooseServer() (network, address string, err error)
 	DialServer(network, address string, f ClientCodecFunc) (*rpc.Client, error)
 }
 
-// callByCodec makes a call with net/rpc's clients: those of a selector of the
-// program's own, or with codecs of its own.
-func (c *Client) callByCodec(ctx context.Context, t *trip, reply any) error {
+// callByCodec makes a call with a net/rpc client: for a program's own selector, or with its
+// own codec.
+func (c *Client) callByCodec(ctx context.Context, t *pluginCall, reply any) error {
 	attempts := 1 + max(0, c.Retries)
 	switch c.FailMode {
 	case Failfast:
@@ -51,28 +51,27 @@ func (c *Client) callByCodec(ctx context.Context, t *trip, reply any) error {
 	return err
 }
 
-// place is where a call goes.
+// place is the server of an attempt, and the connection to it.
 type place struct {
 	client           *rpc.Client
-	network, address string // "" for selectors of the program's own
+	network, address string // "" for a program's own selector
 }
 
-// once makes one attempt, between the plugins.
-func (c *Client) once(ctx context.Context, at place, t *trip, reply any) error {
+// once makes one attempt, and calls the plugins before and after it.
+func (c *Client) once(ctx context.Context, at place, t *pluginCall, reply any) error {
 	if err := t.before(); err != nil {
 		return err
 	}
 	return t.body(reply, t.header(c.exchange(ctx, at, t, reply)))
 }
 
-// exchange sends a request and waits for its answer.
-func (c *Client) exchange(ctx context.Context, at place, t *trip, reply any) error {
+// exchange sends a request and waits for its response.
+func (c *Client) exchange(ctx context.Context, at place, t *pluginCall, reply any) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	// A connection that has not taken a request when its call's time is over takes none
-	// behind it either. Closing it ends the writing, so nothing reads the arguments
-	// after that.
+	// If the request is not written when ctx ends, the connection can't take later requests
+	// either. Closing it ends the write, so nothing reads the arguments after that.
 	stop := context.AfterFunc(ctx, func() { c.drop(at) })
 	call := at.client.Go(t.method, t.args, reply, make(chan *rpc.Call, 1))
 	if !stop() {
@@ -86,8 +85,8 @@ func (c *Client) exchange(ctx context.Context, at place, t *trip, reply any) err
 	}
 }
 
-// within waits for f as long as ctx lasts. f can't be told to end: it may go on, and is
-// to keep or to close what it makes. What it panics with is the caller's.
+// within runs f and waits for it until ctx ends. f is not cancelled: it may go on after that,
+// and must keep or close what it makes. within panics with the value that f panics with.
 func within[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
 		value    T
@@ -117,7 +116,7 @@ func within[T any](ctx context.Context, f func() (T, error)) (T, error) {
 
 var errSelectorExited = errors.New("rpcx: the selector has ended its goroutine")
 
-// choose asks the selector where the next attempt goes.
+// choose asks the selector for the server of the next attempt, and connects to it.
 func (c *Client) choose() (place, error) {
 	s, ok := c.ClientSelector.(serverChooser)
 	if !ok {
@@ -130,7 +129,7 @@ func (c *Client) choose() (place, error) {
 	return c.connect(place{network: network, address: address})
 }
 
-// connect returns the connection to a server, and makes it if there is none.
+// connect returns the open connection to a server, or opens one.
 func (c *Client) connect(at place) (place, error) {
 	key := at.network + "://" + at.address
 	c.mu.Lock()
@@ -140,7 +139,7 @@ func (c *Client) connect(at place) (place, error) {
 	if at.client != nil {
 		return at, nil
 	}
-	fresh, err := c.ClientSelector.(serverChooser).DialServer(at.network, at.address, f) //nolint:forcetypeassert // whoever gave the place is one
+	fresh, err := c.ClientSelector.(serverChooser).DialServer(at.network, at.address, f) //nolint:forcetypeassert // at came from a serverChooser
 	if err != nil {
 		return at, err
 	}
@@ -160,7 +159,7 @@ func (c *Client) connect(at place) (place, error) {
 	return at, nil
 }
 
-// borrow asks a selector of the program's own.
+// borrow gets a connection from a program's own selector.
 func (c *Client) borrow() (place, error) {
 	c.mu.Lock()
 	f := c.codecLocked()
@@ -182,8 +181,8 @@ func (c *Client) borrow() (place, error) {
 	return place{client: r}, nil
 }
 
-// codecLocked returns what makes codecs that say who calls. Selectors of a program's
-// own call it, so there always is one.
+// codecLocked returns the function for codecs, which send the client's credentials. It is
+// never nil, as a program's own selector calls it. c.mu is held.
 func (c *Client) codecLocked() ClientCodecFunc {
 	if c.ClientCodecFunc == nil {
 		return gobCodec(c.who)
@@ -191,7 +190,7 @@ func (c *Client) codecLocked() ClientCodecFunc {
 	return signed(c.ClientCodecFunc, c.who)
 }
 
-// again connects to the same server once more.
+// again connects to the same server once more. It returns err if it can't.
 func (c *Client) again(ctx context.Context, at place, err error) (place, error) {
 	if at.address == "" {
 		return place{}, err

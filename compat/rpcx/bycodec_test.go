@@ -15,7 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem/compat/rpcx"
 )
 
-// choosesLate is a selector that takes its time.
+// choosesLate is a selector whose Select waits until leave is closed.
 type choosesLate struct {
 	leave  chan struct{}
 	client *rpc.Client
@@ -26,7 +26,7 @@ func (s choosesLate) Select(rpcx.ClientCodecFunc) (*rpc.Client, error) {
 	return s.client, nil
 }
 
-// connectsLate is one that has a tandem client.
+// connectsLate is a slow CoreSelector.
 type connectsLate struct{ choosesLate }
 
 func (s connectsLate) Core(...client.Option) (*client.Client, error) {
@@ -34,7 +34,7 @@ func (s connectsLate) Core(...client.Option) (*client.Client, error) {
 	return nil, errors.New("too late")
 }
 
-// fails makes a call that is to fail soon.
+// fails makes a call that must fail soon.
 func fails(t *testing.T, c *rpcx.Client, method string, args any, want error) {
 	t.Helper()
 	done := make(chan struct{})
@@ -47,7 +47,7 @@ func fails(t *testing.T, c *rpcx.Client, method string, args any, want error) {
 	soon(t, method+" goes on", done)
 }
 
-// closeSoon closes clients, which is to take no time.
+// closeSoon closes clients, which must not wait.
 func closeSoon(t *testing.T, clients ...io.Closer) {
 	t.Helper()
 	done := make(chan struct{})
@@ -58,9 +58,9 @@ func closeSoon(t *testing.T, clients ...io.Closer) {
 	soon(t, "Close waits", done)
 }
 
-// Neither a call's time nor Close waits for a selector, and a connection that comes
-// after Close is closed.
-func TestSelectorTakesItsTime(t *testing.T) {
+// TestSlowSelector: neither a call's timeout nor Close waits for a slow selector, and
+// a connection that Select returns after Close is closed.
+func TestSlowSelector(t *testing.T) {
 	near, far := net.Pipe()
 	chooses := choosesLate{make(chan struct{}), rpc.NewClient(near)}
 	for _, s := range []rpcx.ClientSelector{connectsLate{chooses}, chooses} {
@@ -87,8 +87,9 @@ func checkClosed(t *testing.T, far net.Conn) {
 	_ = far.Close()
 }
 
-// A connection that comes after its call, but before Close, is closed by that.
-func TestSelectorComesBeforeClose(t *testing.T) {
+// TestSelectorReturnsBeforeClose: Close closes a connection that Select returned after its
+// call had ended.
+func TestSelectorReturnsBeforeClose(t *testing.T) {
 	near, far := net.Pipe()
 	s := choosesLate{make(chan struct{}), rpc.NewClient(near)}
 	c := rpcx.NewClient(s)
@@ -99,7 +100,7 @@ func TestSelectorComesBeforeClose(t *testing.T) {
 	checkClosed(t, far)
 }
 
-// What a selector panics with reaches the caller.
+// TestSelectorPanics: a panic of a selector reaches the caller.
 func TestSelectorPanics(t *testing.T) {
 	c := rpcx.NewClient(panics{})
 	defer closeAll(t, c)
@@ -115,11 +116,11 @@ type panics struct{}
 
 func (panics) Select(rpcx.ClientCodecFunc) (*rpc.Client, error) { panic("no server") }
 
-// large is what no connection takes unless the other side reads.
+// large is too large to be written to a connection that the peer does not read.
 type large struct{ Data []byte }
 
-// A server that does not read holds no call longer than its time, nor Close, and the
-// arguments are the caller's then.
+// TestServerDoesNotRead: a server that does not read delays neither a call beyond its timeout
+// nor Close, and the caller may change the arguments after the call.
 func TestServerDoesNotRead(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -149,7 +150,7 @@ func TestServerDoesNotRead(t *testing.T) {
 		fails(t, bound, "Arith.Take", args, context.DeadlineExceeded)
 		args.Data[0] = 1
 		call := unbound.Go("Arith.Take", args, new(Reply), nil)
-		time.Sleep(50 * time.Millisecond) // so that it is being written: the test passes if it is not
+		time.Sleep(50 * time.Millisecond) // so that the request is being written; the test passes also if it is not
 		closeSoon(t, bound, unbound)
 		if err := (<-call.Done).Error; !errors.Is(err, rpcx.ErrShutdown) {
 			t.Error(err)
@@ -162,14 +163,15 @@ func TestServerDoesNotRead(t *testing.T) {
 	}
 }
 
-// list is a reply that refers to what is its caller's.
+// list is a reply with pointers to variables of its caller.
 type list struct {
 	C, D int
 	N    *int
 	Any  any
 }
 
-// An answer is decoded into what the reply refers to, as with net/rpc.
+// TestReplyRefersToItsCallers: as with net/rpc, a response is decoded into the variables that
+// the reply points to.
 func TestReplyRefersToItsCallers(t *testing.T) {
 	near, far := net.Pipe()
 	served := make(chan struct{})

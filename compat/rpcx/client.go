@@ -20,36 +20,34 @@ type Call = rpc.Call
 // before the first call; its methods are safe for concurrent use.
 type Client struct {
 	ClientSelector ClientSelector
-	// ClientCodecFunc makes codecs of the user's own; servers must have their
-	// counterpart. If it is nil, calls at servers that our selectors choose go by
-	// tandem's protocol.
+	// ClientCodecFunc makes the codec of a connection; servers must have its counterpart. If
+	// it is nil, calls with selectors of this module use tandem's protocol.
 	ClientCodecFunc ClientCodecFunc
 	// PluginContainer has the client's plugins.
 	PluginContainer *ClientPluginContainer
-	FailMode        FailMode // Failfast unless it is set
-	// Retries is how many further attempts Failover and Failtry make; 3 unless it is
-	// set. Of clients that share a selector, the first that calls decides.
+	FailMode        FailMode // NewClient sets Failfast
+	// Retries is the number of retries of Failover and Failtry; NewClient sets 3. Clients that
+	// share a selector use the value of the first one that calls.
 	Retries int
-	// Timeout bounds each call, all attempts together; 0 for no bound. A connection
-	// of net/rpc's that does not take a call's request in that time is closed. When
-	// an answer comes by one later, net/rpc decodes it nevertheless: the reply of a call
-	// whose time was over is not for another call.
+	// Timeout bounds each call with all its attempts; 0 means no timeout. A connection of a
+	// net/rpc client that does not take the request in that time is closed. If the response
+	// arrives later, net/rpc still decodes it: don't use the reply of a call that timed out
+	// for another call.
 	Timeout time.Duration
 
 	mu       sync.Mutex
 	who      *credentials
 	closed   bool
-	open     map[string]*rpc.Client // by network and address, for selectors that tell
-	borrowed map[*rpc.Client]bool   // of other selectors
+	open     map[string]*rpc.Client // by network and address, of selectors of this module
+	borrowed map[*rpc.Client]bool   // of a program's own selector
 	running  sync.WaitGroup
-	ctx      context.Context //nolint:containedctx // the client's own life
+	ctx      context.Context //nolint:containedctx // ends with the client
 	cancel   context.CancelCauseFunc
 }
 
 const defaultRetries = 3
 
-// NewClient returns a client that asks s where to call. It connects when it first
-// calls.
+// NewClient returns a client for the servers that s chooses. It connects at the first call.
 func NewClient(s ClientSelector) *Client {
 	c := &Client{
 		ClientSelector: s, FailMode: Failfast, Retries: defaultRetries, PluginContainer: new(ClientPluginContainer),
@@ -59,9 +57,9 @@ func NewClient(s ClientSelector) *Client {
 	return c
 }
 
-// Auth has all further calls carry who the client is: a token, and what kind of
-// token that is. With codecs of the user's own it counts from the next connection
-// on. The error is always nil.
+// Auth sets the credentials of all further calls: a token, and the kind of token. With the
+// user's own codecs, they apply to connections that are opened after it. The error is always
+// nil.
 func (c *Client) Auth(authorization, tag string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,8 +67,8 @@ func (c *Client) Auth(authorization, tag string) error {
 	return nil
 }
 
-// Call calls a method, waits, and decodes the answer into reply, a pointer. An error
-// that the server has sent is an [Error].
+// Call calls a method, waits, and decodes the result into reply, a pointer. An error that the
+// server has sent is an [Error].
 func (c *Client) Call(serviceMethod string, args, reply any) error {
 	if !c.begin() {
 		return ErrShutdown
@@ -79,8 +77,8 @@ func (c *Client) Call(serviceMethod string, args, reply any) error {
 	return c.call(serviceMethod, args, reply)
 }
 
-// Go calls a method without waiting. When the call is over it is sent to done, for
-// which a nil done gets a new channel. Like net/rpc's, the channel must have room.
+// Go calls a method without waiting. When the call has ended, it is sent to done. If done is
+// nil, Go makes a channel; otherwise, as with net/rpc, done must be buffered.
 func (c *Client) Go(serviceMethod string, args, reply any, done chan *Call) *Call {
 	if done == nil {
 		done = make(chan *Call, 1)
@@ -99,14 +97,14 @@ func (c *Client) Go(serviceMethod string, args, reply any, done chan *Call) *Cal
 		call.Error = c.call(serviceMethod, args, reply)
 		select {
 		case done <- call:
-		default: // as net/rpc: who gives no room does not want to know
+		default: // as net/rpc: dropped if the channel is full
 		}
 	}()
 	return call
 }
 
-// Close ends the client: calls in flight fail. The connections of selectors that are
-// a program's own are closed, those of ours belong to the selector.
+// Close closes the client: calls in flight fail. Connections from a program's own selector
+// are closed; those of this module's selectors belong to the selector.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	if c.closed {
@@ -128,7 +126,7 @@ func (c *Client) Close() error {
 	return err
 }
 
-// begin counts a call in, unless the client is closed.
+// begin counts a running call. It returns false if the client is closed.
 func (c *Client) begin() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -138,7 +136,7 @@ func (c *Client) begin() bool {
 	return !c.closed
 }
 
-// call makes a call by the way that the client's fields ask for.
+// call makes a call with the tandem client, or with callByCodec, depending on the fields.
 func (c *Client) call(method string, args, reply any) error {
 	ctx := c.ctx
 	if c.Timeout > 0 {
@@ -146,7 +144,7 @@ func (c *Client) call(method string, args, reply any) error {
 		ctx, cancel = context.WithTimeout(ctx, c.Timeout)
 		defer cancel()
 	}
-	t := &trip{c.PluginContainer.GetAll(), method, args}
+	t := &pluginCall{c.PluginContainer.GetAll(), method, args}
 	s, ok := c.ClientSelector.(CoreSelector)
 	if !ok || c.ClientCodecFunc != nil {
 		return ended(c.callByCodec(ctx, t, reply))
@@ -156,7 +154,7 @@ func (c *Client) call(method string, args, reply any) error {
 		return err
 	}
 	if len(t.plugins) > 0 {
-		ctx = context.WithValue(ctx, tripKey{}, t)
+		ctx = context.WithValue(ctx, pluginCallKey{}, t)
 	}
 	c.mu.Lock()
 	who := c.who
@@ -164,7 +162,7 @@ func (c *Client) call(method string, args, reply any) error {
 	return ended(core.Call(ctx, method, args, reply, client.FailMode(c.FailMode.tandem()), client.Idempotent(), withCredentials(who)))
 }
 
-// core returns the tandem client of a selector, which may connect first.
+// core returns the tandem client of a selector, which may have to connect first.
 func (c *Client) core(ctx context.Context, s CoreSelector) (*client.Client, error) {
 	if r, ok := s.(readySelector); ok {
 		if core := r.Ready(); core != nil {

@@ -12,18 +12,18 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 )
 
-// rpcx's points of a client, which each attempt at a call passes, maybe several at a
-// time. Whatever error one returns ends the call, and its caller gets it.
+// The plugin interfaces of an rpcx client. They are called in each attempt of a call,
+// possibly concurrently. An error of a plugin ends the call and is returned to its caller.
 type (
 	// PreWriteRequestPlugin runs before a request is written.
 	PreWriteRequestPlugin interface {
 		PreWriteRequest(r *rpc.Request, args any) error
 	}
-	// PostReadResponseHeaderPlugin runs when it is known how an attempt has ended.
+	// PostReadResponseHeaderPlugin runs when the outcome of an attempt is known.
 	PostReadResponseHeaderPlugin interface {
 		PostReadResponseHeader(r *rpc.Response) error
 	}
-	// PostReadResponseBodyPlugin runs when the reply is decoded.
+	// PostReadResponseBodyPlugin runs after the reply was decoded.
 	PostReadResponseBodyPlugin interface {
 		PostReadResponseBody(body any) error
 	}
@@ -32,15 +32,15 @@ type (
 // ClientPluginContainer holds the plugins of a [Client], in the order in which they
 // were added. It is safe for concurrent use. A plugin is a value with one or more of
 //
-//   - rpcx's points: [PreWriteRequestPlugin] to [PostReadResponseBodyPlugin],
-//   - the points of [client.WithPlugins], which count for calls by tandem's protocol: of
-//     clients that share a selector, those of the first that calls.
+//   - rpcx's interfaces: [PreWriteRequestPlugin] to [PostReadResponseBodyPlugin],
+//   - the interfaces of [client.WithPlugins], which are called for tandem's protocol only.
+//     Clients that share a selector use those of the first one that calls.
 type ClientPluginContainer struct {
 	mu      sync.Mutex
 	plugins []any
 }
 
-// Add adds a plugin. It fails for a value that is none.
+// Add adds a plugin. It fails for a value that is not a plugin.
 func (c *ClientPluginContainer) Add(p any) error {
 	switch p.(type) {
 	case PreWriteRequestPlugin, PostReadResponseHeaderPlugin, PostReadResponseBodyPlugin:
@@ -65,7 +65,7 @@ func (c *ClientPluginContainer) GetAll() []any {
 	return slices.Clone(c.plugins)
 }
 
-// isTandems reports whether a plugin has a point of [client.WithPlugins].
+// isTandems reports whether a plugin has an interface of [client.WithPlugins].
 func isTandems(p any) bool {
 	switch p.(type) {
 	case client.Connected, client.BeforeCall, client.Intercepts, client.BeforeSelect, client.BeforeRequest, client.AfterRequest,
@@ -75,7 +75,7 @@ func isTandems(p any) bool {
 	return false
 }
 
-// option is what makes a tandem client pass the plugins.
+// option returns the option that makes a tandem client call the plugins.
 func (c *ClientPluginContainer) option() client.Option {
 	all := []any{attempts{}}
 	for _, p := range c.GetAll() {
@@ -86,30 +86,30 @@ func (c *ClientPluginContainer) option() client.Option {
 	return client.WithPlugins(all...)
 }
 
-// trip is what rpcx's plugins see of one call. The tandem client belongs to a selector
-// and the plugins to one of its clients, so a call's context carries them.
-type trip struct {
+// pluginCall is one call with the plugins to run for it. It is in the call's context, as the tandem
+// client belongs to a selector, and the plugins to one of the selector's clients.
+type pluginCall struct {
 	plugins []any
 	method  string
 	args    any
 }
 
-type tripKey struct{}
+type pluginCallKey struct{}
 
-// refused is what a plugin has returned: it ends the call as it is.
+// refused is an error of a plugin, which ends the call unchanged.
 type refused struct{ error }
 
 func (r refused) Unwrap() error { return r.error }
 
-// ended returns the error of a call as its caller gets it.
+// ended converts the error of a call to the one that its caller gets.
 func ended(err error) error {
 	if r, ok := errors.AsType[refused](err); ok {
 		return r.error
 	}
-	return said(err)
+	return serverError(err)
 }
 
-func (t *trip) before() error {
+func (t *pluginCall) before() error {
 	for _, p := range t.plugins {
 		if q, ok := p.(PreWriteRequestPlugin); ok {
 			if err := q.PreWriteRequest(&rpc.Request{ServiceMethod: t.method}, t.args); err != nil {
@@ -120,10 +120,10 @@ func (t *trip) before() error {
 	return nil
 }
 
-func (t *trip) header(err error) error {
+func (t *pluginCall) header(err error) error {
 	r := &rpc.Response{ServiceMethod: t.method}
 	if err != nil {
-		r.Error = said(err).Error()
+		r.Error = serverError(err).Error()
 	}
 	for _, p := range t.plugins {
 		if q, ok := p.(PostReadResponseHeaderPlugin); ok {
@@ -135,7 +135,7 @@ func (t *trip) header(err error) error {
 	return err
 }
 
-func (t *trip) body(reply any, err error) error {
+func (t *pluginCall) body(reply any, err error) error {
 	for _, p := range t.plugins {
 		if q, ok := p.(PostReadResponseBodyPlugin); ok && err == nil {
 			if err = q.PostReadResponseBody(reply); err != nil {
@@ -146,7 +146,7 @@ func (t *trip) body(reply any, err error) error {
 	return err
 }
 
-// attempts takes tandem's points to the plugins of the call's client.
+// attempts is a plugin of the tandem client that calls the plugins of the call's client.
 type attempts struct{}
 
 var (
@@ -158,21 +158,21 @@ var (
 
 func (attempts) KeepsNothing() {}
 
-func tripOf(ctx context.Context) *trip {
-	if t, ok := ctx.Value(tripKey{}).(*trip); ok {
+func pluginCallOf(ctx context.Context) *pluginCall {
+	if t, ok := ctx.Value(pluginCallKey{}).(*pluginCall); ok {
 		return t
 	}
-	return new(trip)
+	return new(pluginCall)
 }
 
 func (attempts) BeforeRequest(ctx context.Context, _ *tandem.Call) error {
-	return tripOf(ctx).before()
+	return pluginCallOf(ctx).before()
 }
 
 func (attempts) AfterResponseHeader(ctx context.Context, _ *tandem.Call, err error) error {
-	return tripOf(ctx).header(err)
+	return pluginCallOf(ctx).header(err)
 }
 
 func (attempts) AfterResponseBody(ctx context.Context, _ *tandem.Call, reply any, err error) error {
-	return tripOf(ctx).body(reply, err)
+	return pluginCallOf(ctx).body(reply, err)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/tandem-rpc/tandem/plugin/metrics"
 )
 
-// stubborn refuses at a point, in words of its own, and counts how often it was asked.
+// stubborn is a plugin that refuses at one point, and counts its calls by point.
 type stubborn struct {
 	point string
 	asked map[string]int
@@ -43,8 +43,8 @@ func (p *stubborn) PostReadResponseBody(body any) error {
 	return p.at("body")
 }
 
-// What a plugin returns is what the caller gets, the same value, and it ends the call
-// in every fail mode, with codecs of the program's own too.
+// TestClientPluginsRefuse: an error of a plugin ends the call in every fail mode, with and
+// without the program's own codec, and the caller gets the same value.
 func TestClientPluginsRefuse(t *testing.T) {
 	points := []string{"request", "header", "body"}
 	plain, coded := rpcx.NewServer(), rpcx.NewServer()
@@ -76,7 +76,7 @@ func TestClientPluginsRefuse(t *testing.T) {
 	}
 }
 
-// Clients that share a selector have plugins of their own.
+// TestClientPluginsAreTheClients: clients that share a selector run only their own plugins.
 func TestClientPluginsAreTheClients(t *testing.T) {
 	s := direct(t, start(t, rpcx.NewServer(), new(Arith)))
 	one, other := &stubborn{"none", map[string]int{}}, &stubborn{"header", map[string]int{}}
@@ -97,8 +97,8 @@ func TestClientPluginsAreTheClients(t *testing.T) {
 	}
 }
 
-// Each attempt passes the plugins, as it does in rpcx: those that found nobody to send
-// a request to don't.
+// TestClientPluginsSeeAttempts: as in rpcx, the plugins run for each attempt that has a
+// connection.
 func TestClientPluginsSeeAttempts(t *testing.T) {
 	for _, codec := range []rpcx.ClientCodecFunc{nil, jsonrpc.NewClientCodec} {
 		srv := rpcx.NewServer()
@@ -124,7 +124,7 @@ func TestClientPluginsSeeAttempts(t *testing.T) {
 	}
 }
 
-// Plugins of tandem's clients are plugins here, too.
+// TestTandemsClientPlugins: plugins of tandem's clients can be added, too.
 func TestTandemsClientPlugins(t *testing.T) {
 	counted := plugin.NewMetricsPlugin()
 	c := rpcx.NewClient(direct(t, start(t, rpcx.NewServer(), new(Arith))))

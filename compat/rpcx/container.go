@@ -16,15 +16,15 @@ import (
 // PluginContainer holds the plugins of a [Server], in the order in which they were
 // added. It is safe for concurrent use. A plugin is a value with one or more of
 //
-//   - the points of [server.WithPlugins],
-//   - rpcx's points: [RegisterPlugin] to [PostWriteResponsePlugin],
-//   - [OptionsPlugin], for what needs more.
+//   - the interfaces of [server.WithPlugins],
+//   - rpcx's interfaces: [RegisterPlugin] to [PostWriteResponsePlugin],
+//   - [OptionsPlugin], which can set any option of the tandem server.
 type PluginContainer struct {
 	mu      sync.Mutex
 	plugins []any
 }
 
-// Add adds a plugin. It fails for a value that is none.
+// Add adds a plugin. It fails for a value that is not a plugin.
 func (c *PluginContainer) Add(p any) error {
 	if _, err := optionsOf(p); errors.Is(err, errNoPlugin) {
 		return err
@@ -35,8 +35,7 @@ func (c *PluginContainer) Add(p any) error {
 	return nil
 }
 
-// Remove removes a plugin that was added. Its type must be comparable, as pointers
-// are.
+// Remove removes a plugin. Its type must be comparable, as pointers are.
 func (c *PluginContainer) Remove(p any) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,7 +54,7 @@ func (c *PluginContainer) GetAll() []any {
 	return slices.Clone(c.plugins)
 }
 
-// registered tells rpcx's plugins of a service.
+// registered calls the RegisterPlugins for a service.
 func (c *PluginContainer) registered(r registration) error {
 	var err error
 	for _, p := range c.GetAll() {
@@ -66,45 +65,45 @@ func (c *PluginContainer) registered(r registration) error {
 	return err
 }
 
-// OptionsPlugin is a plugin that consists of options for the tandem server underneath.
-// It is asked when that is made.
+// OptionsPlugin is a plugin that returns options for the tandem server. It is called when
+// that server is made.
 type OptionsPlugin interface {
 	ServerOptions() ([]server.Option, error)
 }
 
-// rpcx's points. An error of one refuses the call, and its text reaches the caller.
+// The plugin interfaces of an rpcx server. An error refuses the call, and its text is sent to
+// the caller.
 type (
-	// RegisterPlugin is told of a service that is registered.
+	// RegisterPlugin runs when a service is registered.
 	RegisterPlugin interface {
 		Register(name string, rcvr any, metadata ...string) error
 	}
-	// PostConnAcceptPlugin sees a connection first; false refuses it.
+	// PostConnAcceptPlugin runs when a connection is accepted; false closes it.
 	PostConnAcceptPlugin interface {
 		HandleConnAccept(conn net.Conn) bool
 	}
-	// PreReadRequestHeaderPlugin runs before anything else sees a call.
+	// PreReadRequestHeaderPlugin runs first in each call.
 	PreReadRequestHeaderPlugin interface {
 		PreReadRequestHeader(r *rpc.Request) error
 	}
-	// PostReadRequestHeaderPlugin runs when it is known who calls and what.
+	// PostReadRequestHeaderPlugin runs when the caller and the method are known.
 	PostReadRequestHeaderPlugin interface {
 		PostReadRequestHeader(r *rpc.Request) error
 	}
-	// PreReadRequestBodyPlugin runs before the arguments are decoded. body is nil:
-	// they don't exist yet.
+	// PreReadRequestBodyPlugin runs before the arguments are decoded. body is nil.
 	PreReadRequestBodyPlugin interface {
 		PreReadRequestBody(body any) error
 	}
-	// PostReadRequestBodyPlugin runs when the arguments are decoded.
+	// PostReadRequestBodyPlugin runs after the arguments were decoded.
 	PostReadRequestBodyPlugin interface {
 		PostReadRequestBody(body any) error
 	}
-	// PreWriteResponsePlugin runs before the answer is encoded.
+	// PreWriteResponsePlugin runs before the response is encoded.
 	PreWriteResponsePlugin interface {
 		PreWriteResponse(r *rpc.Response, body any) error
 	}
-	// PostWriteResponsePlugin runs when the call has ended; body is nil. Its error
-	// is nobody's.
+	// PostWriteResponsePlugin runs when the call has ended; body is nil. Its error is
+	// ignored.
 	PostWriteResponsePlugin interface {
 		PostWriteResponse(r *rpc.Response, body any) error
 	}
@@ -112,7 +111,7 @@ type (
 
 var errNoPlugin = errors.New("rpcx: the value has no method of a plugin")
 
-// optionsOf returns what a plugin comes to for the server underneath.
+// optionsOf returns the options that add a plugin to the tandem server.
 func optionsOf(p any) ([]server.Option, error) {
 	var opts []server.Option
 	switch p.(type) {
@@ -137,7 +136,7 @@ func optionsOf(p any) ([]server.Option, error) {
 	return opts, nil
 }
 
-// points takes tandem's points to rpcx's.
+// points is a plugin of the tandem server that calls an rpcx plugin.
 type points struct{ plugin any }
 
 var (

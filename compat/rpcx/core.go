@@ -14,17 +14,17 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// CoreSelector is a [ClientSelector] that has a tandem client: all selectors that
-// are not a program's own. A [Client] without a codec makes its calls with it.
+// CoreSelector is a [ClientSelector] with a tandem client, as all selectors of this module. A
+// [Client] without a codec makes its calls with the tandem client.
 type CoreSelector interface {
 	ClientSelector
-	// Core returns the tandem client, which it makes when it is asked for it first,
-	// with further options that count then.
+	// Core returns the tandem client. The first call makes it, with additional options;
+	// later calls ignore opts.
 	Core(opts ...client.Option) (*client.Client, error)
 }
 
-// Core is a tandem client that is made when it is needed, and closed when nothing
-// refers to the Core any more, or by Close. Selectors hold one.
+// Core holds a selector's tandem client, which is made when it is first needed. It is closed by
+// Close, or when the Core is garbage collected.
 type Core struct {
 	// Dial makes the client.
 	Dial func(opts ...client.Option) (*client.Client, error)
@@ -34,13 +34,13 @@ type Core struct {
 	cleanup runtime.Cleanup
 }
 
-// readySelector is a [CoreSelector] of ours, which says without waiting whether it has
-// its client already.
+// readySelector is a [CoreSelector] that can return its client without waiting: nil if it is
+// not made yet.
 type readySelector interface {
 	Ready() *client.Client
 }
 
-// Client returns the client, and makes it the first time.
+// Client returns the client. The first call makes it.
 func (k *Core) Client(opts ...client.Option) (*client.Client, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -53,7 +53,7 @@ func (k *Core) Client(opts ...client.Option) (*client.Client, error) {
 	}
 	k.client.Store(c)
 	k.cleanup = runtime.AddCleanup(k, func(c *client.Client) {
-		go c.Close() //nolint:errcheck // nobody is left to be told; and cleanups must not wait
+		go c.Close() //nolint:errcheck // there is no caller for the error; a goroutine, as cleanups must not wait
 	}, c)
 	return c, nil
 }
@@ -73,8 +73,8 @@ func (k *Core) Close() error {
 	return c.Close()
 }
 
-// CoreOptions are the options with which every [Core] is made: rpcx has no deadline
-// for calls but a client's own, and tries as often as it was told.
+// CoreOptions returns the options of every [Core]. As in rpcx, calls have no deadline other
+// than the client's Timeout, and are retried as often as Retries says.
 func CoreOptions(mode SelectMode, dialTimeout time.Duration) []client.Option {
 	opts := []client.Option{
 		client.WithBalancer(mode.Policy()),
@@ -89,7 +89,7 @@ func CoreOptions(mode SelectMode, dialTimeout time.Duration) []client.Option {
 	return opts
 }
 
-// Fixed returns a resolver of instances that don't change, for selectors.
+// Fixed returns a resolver of a fixed list of instances, for selectors.
 func Fixed(instances []tandem.Instance) registry.Resolver { return fixed(instances) }
 
 type fixed []tandem.Instance
@@ -100,9 +100,9 @@ func (f fixed) Watch(ctx context.Context, _ registry.Target, update func(registr
 	return ctx.Err()
 }
 
-// DialFixed returns a client for a fixed list of instances. It waits, as long as
-// connecting may take, until each of them is connected or known not to answer, so
-// that from the first call on all have their turn.
+// DialFixed returns a client for a fixed list of instances. It waits until each of them is
+// connected or has failed, at most for dialTimeout, so that the first call already has all of
+// them to choose from.
 func DialFixed(instances []tandem.Instance, dialTimeout time.Duration, opts ...client.Option) (*client.Client, error) {
 	c, err := client.Dial("fixed://servers", append(opts, client.WithResolver("fixed", Fixed(instances)))...)
 	if err != nil || len(instances) < 2 {
@@ -115,7 +115,7 @@ func DialFixed(instances []tandem.Instance, dialTimeout time.Duration, opts ...c
 	defer cancel()
 	var knocks sync.WaitGroup
 	for _, in := range instances {
-		knocks.Go(func() { // nobody has this method, which only an instance that is connected says
+		knocks.Go(func() { // the method does not exist: a connected instance responds so
 			_ = c.Call(ctx, "Knock.Knock", nil, nil, client.Instance(in.ID), client.FailMode(client.Failfast))
 		})
 	}
@@ -126,11 +126,12 @@ func DialFixed(instances []tandem.Instance, dialTimeout time.Duration, opts ...c
 // connectTimeout is the core's default.
 const connectTimeout = 3 * time.Second
 
-// overHTTPNetwork is rpcx's name for a CONNECT over TCP, after which servers speak
-// net/rpc.
+// overHTTPNetwork is rpcx's network for TCP with an HTTP CONNECT, after which the protocol is
+// net/rpc's.
 const overHTTPNetwork = "http"
 
-// InstanceOf returns a server as an instance. One of the network "http" speaks net/rpc.
+// InstanceOf returns an instance for a server. With the network "http", its protocol is
+// net/rpc's after a CONNECT.
 func InstanceOf(network, address string) tandem.Instance {
 	ep := tandem.Endpoint{Transport: network, Address: address}
 	if network == overHTTPNetwork {

@@ -13,15 +13,16 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// DirectClientSelector always chooses the one server. Its fields are set before it is
-// used; it is safe for concurrent use then. It must not be copied.
+// DirectClientSelector always chooses the same server. Set its fields before use; after that
+// it is safe for concurrent use. It must not be copied.
 type DirectClientSelector struct {
 	Network string // "tcp", "tcp4", "tcp6", "unix", or "http", which carries no credentials: see [Dialer]
 	Address string
-	// Timeout and DialTimeout are how long connecting may take: the one that is set.
+	// Timeout and DialTimeout bound connecting. DialTimeout takes precedence if both are
+	// set.
 	Timeout     time.Duration
 	DialTimeout time.Duration
-	// TLS, if not nil, is put on the connection.
+	// TLS, if not nil, makes the connection use TLS.
 	TLS *tls.Config
 
 	once sync.Once
@@ -66,15 +67,15 @@ func (s *DirectClientSelector) make() {
 	}}
 }
 
-// Close closes the connections, which otherwise happens when nothing refers to the
-// selector any more. It may be used again.
+// Close closes the connections. Without it, they are closed when the selector is garbage
+// collected. The selector may be used again after Close.
 func (s *DirectClientSelector) Close() error {
 	s.once.Do(s.make)
 	return s.core.Close()
 }
 
-// Transports returns the transports over the networks that package net names, with
-// TLS on them unless config is nil.
+// Transports returns the transports for the networks tcp, tcp4, tcp6 and unix, with TLS
+// unless config is nil.
 func Transports(config *tls.Config) []client.Option {
 	var opts []client.Option
 	for _, network := range []string{"tcp", "tcp4", "tcp6", "unix"} {
@@ -87,15 +88,14 @@ func Transports(config *tls.Config) []client.Option {
 	return opts
 }
 
-// Dialer connects to servers for selectors. The zero value has no time limit and no
-// TLS.
+// Dialer connects to servers for selectors. The zero value has no timeout and no TLS.
 type Dialer struct {
 	Timeout time.Duration
 	TLS     *tls.Config
 	Path    string // for the network "http"; [rpc.DefaultRPCPath] if it is empty
 }
 
-// Dial connects to a server. If f is nil the client speaks net/rpc. The network "http" is
+// Dial connects to a server. If f is nil, the client uses net/rpc's codec. The network "http" is
 // TCP with a CONNECT to the path, which [Server.ServeByHTTP] answers.
 func (d Dialer) Dial(network, address string, f ClientCodecFunc) (*rpc.Client, error) {
 	ctx, cancel := context.WithCancel(context.Background())

@@ -10,8 +10,8 @@ import (
 	"github.com/tandem-rpc/tandem/compat/rpcx/plugin"
 )
 
-// A server that asks who calls, and a client that says it, as rpcx's documents have
-// them.
+// A server with authentication, and a client with and without the right token, as in rpcx's
+// documentation.
 func Example() {
 	server := rpcx.NewServer()
 	check(server.Auth(func(p *plugin.AuthorizationAndServiceMethod) error {
@@ -39,7 +39,7 @@ func Example() {
 	// 56 <nil>
 }
 
-// A selector keeps its place from one client to the next.
+// A selector keeps its round-robin position from one client to the next.
 func Example_servers() {
 	var servers []clientselector.ServerPair
 	for _, rcvr := range []any{new(Arith), new(Arith2)} {

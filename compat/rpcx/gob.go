@@ -9,12 +9,12 @@ import (
 	"net/rpc"
 )
 
-// NewGobClientCodec returns net/rpc's own codec, which is that of clients whose
-// selector is the program's own unless they have another.
+// NewGobClientCodec returns a codec with net/rpc's encoding. It is the default for clients
+// with a program's own selector.
 func NewGobClientCodec(conn io.ReadWriteCloser) rpc.ClientCodec { return gobCodec(nil)(conn) }
 
-// gobCodec returns what makes codecs of net/rpc. With credentials they begin with a
-// CONNECT, whose header has room for them.
+// gobCodec returns a function that makes net/rpc's codecs. With credentials, a connection
+// begins with a CONNECT, whose header carries them.
 func gobCodec(who *credentials) ClientCodecFunc {
 	return func(conn io.ReadWriteCloser) rpc.ClientCodec {
 		in, out := bufio.NewReader(conn), bufio.NewWriter(conn)
@@ -25,7 +25,8 @@ func gobCodec(who *credentials) ClientCodecFunc {
 	}
 }
 
-// gobClientCodec speaks net/rpc. One goroutine writes while another reads.
+// gobClientCodec is net/rpc's codec, with an optional CONNECT. One goroutine writes while
+// another reads.
 type gobClientCodec struct {
 	conn io.Closer
 	in   *bufio.Reader
@@ -34,8 +35,8 @@ type gobClientCodec struct {
 	enc  *gob.Encoder
 	who  *credentials
 
-	asks  bool // a CONNECT is to be written first
-	waits bool // its answer is to be read first
+	asks  bool // the CONNECT is still to be written
+	waits bool // its response is still to be read
 }
 
 func (c *gobClientCodec) WriteRequest(r *rpc.Request, args any) error {
@@ -55,7 +56,7 @@ func (c *gobClientCodec) ask() error {
 		header[http.CanonicalHeaderKey(name)] = values
 	}
 	_, err := c.out.WriteString("CONNECT /_goRPC_ HTTP/1.0\r\n")
-	err = errors.Join(err, header.Write(c.out)) // which lets no line end inside a value
+	err = errors.Join(err, header.Write(c.out)) // Write removes line ends inside values
 	_, end := c.out.WriteString("\r\n")
 	return errors.Join(err, end)
 }
@@ -69,7 +70,7 @@ func (c *gobClientCodec) ReadResponseHeader(r *rpc.Response) error {
 		}
 		_ = resp.Body.Close() // it has none: what follows is RPC
 		if resp.StatusCode != http.StatusOK {
-			return errors.New("rpcx: unexpected answer to CONNECT: " + resp.Status)
+			return errors.New("rpcx: unexpected response to CONNECT: " + resp.Status)
 		}
 	}
 	return c.dec.Decode(r)

@@ -18,9 +18,9 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// ServeHTTP takes over the connection of a CONNECT and serves it: net/rpc, or what the
-// codecs of ServerCodecFunc speak. It is for a mux of the program's own; the header of
-// the CONNECT is the metadata of the calls, where [Server.Auth] finds "authorization".
+// ServeHTTP takes over the connection of a CONNECT and serves it, with net/rpc's protocol or
+// the codecs of ServerCodecFunc. It is for the program's own mux. The header of the CONNECT
+// is the metadata of the calls, where [Server.Auth] finds "authorization".
 func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	core, err := s.build()
 	switch {
@@ -33,18 +33,19 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// ownProtocol is that of the codecs of ServerCodecFunc, for calls with this metadata.
+// ownProtocol returns the protocol of the codecs of ServerCodecFunc, for calls with this
+// metadata.
 func (s *Server) ownProtocol(md tandem.Metadata) server.Protocol {
 	return rpc.CodecProtocol("codec", func(conn io.ReadWriteCloser) stdrpc.ServerCodec {
 		return &verifiedCodec{ServerCodec: s.ServerCodecFunc(conn), header: md}
 	})
 }
 
-// ServeByHTTP serves the connections of ln by HTTP until Close: clients send a CONNECT to
-// the path, as [stdrpc.DialHTTPPath] does, and selectors whose network is "http". An
-// empty path is [stdrpc.DefaultRPCPath]; as in rpcx it may have no slash. TLSConfig
-// applies, beneath HTTP, but may not demand certificates of clients here. Registries do
-// not list this listener. The error is never nil.
+// ServeByHTTP serves the connections of ln with HTTP until Close: clients send a CONNECT to
+// the path, as [stdrpc.DialHTTPPath] does, and selectors with the network "http". An empty
+// path means [stdrpc.DefaultRPCPath]; as in rpcx, a path may have no slash. TLSConfig makes
+// it HTTPS, but must not require client certificates. Registries do not list this listener.
+// The error is never nil.
 func (s *Server) ServeByHTTP(ln net.Listener, rpcPath string) error {
 	_, err := s.build()
 	if err == nil {
@@ -69,13 +70,13 @@ func (s *Server) ServeByHTTP(ln net.Listener, rpcPath string) error {
 	return err
 }
 
-// secure puts TLS on a listener if there is a TLSConfig.
+// secure replaces a listener by one with TLS if there is a TLSConfig.
 func (s *Server) secure(ln *net.Listener) error {
 	if s.TLSConfig == nil {
 		return nil
 	}
 	if s.TLSConfig.ClientAuth >= tls.RequireAnyClientCert {
-		return errors.New("rpcx: ServeByHTTP: TLSConfig demands certificates of clients, which is not for HTTP: use Serve")
+		return errors.New("rpcx: ServeByHTTP: TLSConfig requires client certificates, which ServeByHTTP does not support: use Serve")
 	}
 	secured, err := transport.SecuredListener(*ln, s.TLSConfig)
 	if err == nil {
@@ -84,7 +85,7 @@ func (s *Server) secure(ln *net.Listener) error {
 	return err
 }
 
-// at serves a path. That of a CONNECT without a slash is, in HTTP, a host.
+// at serves a path. net/http parses the path of a CONNECT without a slash as the host.
 func (s *Server) at(path string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if cmp.Or(req.URL.Path, req.Host) != path {
@@ -95,20 +96,20 @@ func (s *Server) at(path string) http.Handler {
 	})
 }
 
-// overHTTP is a transport whose connections begin with a CONNECT.
+// overHTTP is a transport that sends a CONNECT on each new connection.
 type overHTTP struct {
 	tandem.Transport
 
 	path string
 }
 
-// Dial connects, and asks for the path.
+// Dial connects, and sends a CONNECT to the path.
 func (t overHTTP) Dial(ctx context.Context, address string) (net.Conn, error) {
 	conn, err := t.Transport.Dial(ctx, address)
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // which ends reading and writing
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // which interrupts reads and writes
 	err = t.ask(conn)
 	if !stop() {
 		err = context.Cause(ctx)
@@ -119,8 +120,8 @@ func (t overHTTP) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return conn, nil
 }
 
-// connected is how a server answers a CONNECT that it takes; maxAnswer bounds that, in
-// bytes.
+// connected is the status of a server that accepts a CONNECT. maxAnswer bounds its response,
+// in bytes.
 const (
 	connected = "200 Connected to Go RPC"
 	maxAnswer = 16 << 10
@@ -133,14 +134,14 @@ func (t overHTTP) ask(conn net.Conn) error {
 	answer := bufio.NewReader(io.LimitReader(conn, maxAnswer))
 	resp, err := http.ReadResponse(answer, &http.Request{Method: http.MethodConnect})
 	if err != nil {
-		return fmt.Errorf("rpcx: reading the answer to CONNECT: %w", err)
+		return fmt.Errorf("rpcx: reading the response to CONNECT: %w", err)
 	}
 	_ = resp.Body.Close() // it has none: what follows is RPC
 	switch {
 	case resp.Status != connected:
-		return errors.New("rpcx: unexpected answer to CONNECT: " + resp.Status)
+		return errors.New("rpcx: unexpected response to CONNECT: " + resp.Status)
 	case answer.Buffered() > 0:
-		return errors.New("rpcx: the server speaks before it is asked")
+		return errors.New("rpcx: the server sends data before a request")
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// serveByHTTP serves the service as rpcx's programs do, and returns where.
+// serveByHTTP serves the service as rpcx's programs do, and returns the address.
 func serveByHTTP(t *testing.T, srv *rpcx.Server, path string) (address string) {
 	t.Helper()
 	if err := srv.RegisterName("Arith", new(Arith)); err != nil {
@@ -41,7 +41,7 @@ func serveByHTTP(t *testing.T, srv *rpcx.Server, path string) (address string) {
 	return ln.Addr().String()
 }
 
-// checkCalls makes calls with net/rpc's client, whatever codec it has, and closes it.
+// checkCalls makes calls with a net/rpc client, and closes it.
 func checkCalls(t *testing.T, what string, c *rpc.Client, err error) {
 	t.Helper()
 	if err != nil {
@@ -58,7 +58,7 @@ func checkCalls(t *testing.T, what string, c *rpc.Client, err error) {
 	closeAll(t, c)
 }
 
-// rpcxsWay connects as rpcx's own client does, to a path without a slash too.
+// rpcxsWay connects as rpcx's own client does, also to a path without a slash.
 func rpcxsWay(address, path, header string, f rpcx.ClientCodecFunc) (*rpc.Client, error) {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
@@ -76,8 +76,8 @@ func rpcxsWay(address, path, header string, f rpcx.ClientCodecFunc) (*rpc.Client
 	return rpc.NewClientWithCodec(f(conn)), nil
 }
 
-// Over HTTP come net/rpc's clients, rpcx's, those of this package by tandem's client
-// and by codecs of the program's own.
+// TestServeByHTTP serves, over HTTP, clients of net/rpc, of rpcx, and of this package with
+// tandem's protocol and with the program's own codecs.
 func TestServeByHTTP(t *testing.T) {
 	for _, path := range []string{"", "/rpc/here", "foo"} {
 		plain, coded := rpcx.NewServer(), rpcx.NewServer()
@@ -92,7 +92,7 @@ func TestServeByHTTP(t *testing.T) {
 				testSelectors(t, name, codec)
 			}
 		}
-		if path != "foo" { // net/rpc's server has no such path, and its client asks for none
+		if path != "foo" { // net/rpc does not support a path without a slash
 			c, err := rpc.DialHTTPPath("tcp", at, asked)
 			checkCalls(t, "net/rpc at "+path, c, err)
 		}
@@ -114,7 +114,7 @@ func TestServeByHTTP(t *testing.T) {
 	}
 }
 
-// testSelectors calls a server of the network "http" by our selectors.
+// testSelectors calls a server of the network "http" with this module's selectors.
 func testSelectors(t *testing.T, address string, codec rpcx.ClientCodecFunc) {
 	t.Helper()
 	one := &rpcx.DirectClientSelector{Network: "http", Address: address, DialTimeout: time.Minute}
@@ -133,9 +133,8 @@ func testSelectors(t *testing.T, address string, codec rpcx.ClientCodecFunc) {
 	}
 }
 
-// On a mux of the program's own, a CONNECT says who calls in its header; what is no
-// CONNECT is told so.
-// TLSConfig applies beneath HTTP, or is an error.
+// TestServeByHTTPWithTLS: TLSConfig makes ServeByHTTP use HTTPS; one that requires client
+// certificates is an error.
 func TestServeByHTTPWithTLS(t *testing.T) {
 	serverTLS, clientTLS := testcert.Pair(t, "localhost")
 	srv := rpcx.NewServer()
@@ -153,12 +152,14 @@ func TestServeByHTTPWithTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := demanding.ServeByHTTP(ln, ""); err == nil || !strings.Contains(err.Error(), "certificates of clients") {
-		t.Errorf("demanding certificates of clients: %v", err)
+	if err := demanding.ServeByHTTP(ln, ""); err == nil || !strings.Contains(err.Error(), "requires client certificates") {
+		t.Errorf("requiring client certificates: %v", err)
 	}
 	closeAll(t, demanding)
 }
 
+// TestHandler: on the program's own mux, the header of a CONNECT has the credentials, and
+// other requests get an error.
 func TestHandler(t *testing.T) {
 	for name, codec := range map[string]struct {
 		server rpcx.ServerCodecFunc
@@ -203,13 +204,13 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-// A server that says anything but yes is an error.
+// TestHTTPDialerIsRefused: any response to the CONNECT other than success is an error.
 func TestHTTPDialerIsRefused(t *testing.T) {
 	for answer, want := range map[string]string{
 		"HTTP/1.0 403 Forbidden\r\n\r\n":               "403",
-		"HTTP/1.0 200 Connected to Go RPC\n\nand more": "before it is asked",
-		"220 mail": "reading the answer",
-		"HTTP/1.0 200 OK\r\nX: " + strings.Repeat("x", 20<<10): "reading the answer",
+		"HTTP/1.0 200 Connected to Go RPC\n\nand more": "before a request",
+		"220 mail": "reading the response",
+		"HTTP/1.0 200 OK\r\nX: " + strings.Repeat("x", 20<<10): "reading the response",
 	} {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

@@ -1,26 +1,25 @@
-// Package rpcx has the API of rpcx's first version, which was built on net/rpc, over
-// tandem's servers and clients. To move a program over, change its import lines:
+// Package rpcx has the API of rpcx's first version, which was built on net/rpc, implemented by
+// tandem's servers and clients. To migrate a program, change its import lines:
 //
 //	import "github.com/saiser/rpcx"                        // before
 //	import "github.com/tandem-rpc/tandem/compat/rpcx"      // after
 //
-// and likewise clientselector and plugin. What needs a registry's client, the
-// selectors and plugins for ZooKeeper, etcd and Consul, is in the module
-// compat/rpcx/registries.
+// and likewise clientselector and plugin. The selectors and plugins for ZooKeeper, etcd and
+// Consul, which need a registry's client, are in the module compat/rpcx/registries.
 //
-// A [Server] is a tandem server on its port, for clients of every protocol that
-// package protocol/all has: today's rpcx clients and net/rpc's among them. A [Client]
-// with a selector from here calls by tandem's protocol, with its fail modes,
-// balancing and health checks. With a codec of the user's own on both sides, the
-// requests on the wire are that codec's, as with net/rpc.
+// A [Server] is a tandem server on its port, for clients of every protocol in package
+// protocol/all, including today's rpcx clients and net/rpc's. A [Client] with a selector of
+// this module uses tandem's protocol, with its fail modes, balancing and health checks. With
+// the user's own codecs on both sides, the protocol on the wire is the codec's, as with
+// net/rpc.
 //
 // # What differs
 //
-// Fail modes treat calls as idempotent, as rpcx does: a call may run twice when its
-// connection is lost. But what a method returns is an answer, and is not asked for
-// again elsewhere. Connections belong to the selector and are used by all its
-// clients; they close when the last reference to it is gone, or with its Close. The
-// wire of rpcx's first version is not spoken.
+// Fail modes treat calls as idempotent, as rpcx does: a call may run twice when its connection
+// is lost. But an error that a method returns is a response, and is not retried at another
+// server. Connections belong to the selector and are shared by its clients; they are closed
+// by its Close, or when it is garbage collected. The protocol of rpcx's first version is not
+// supported.
 package rpcx
 
 import (
@@ -44,7 +43,7 @@ const (
 	Forking                   // calls two servers; the first answer wins
 )
 
-// tandem returns the mode that the core knows.
+// tandem returns the corresponding mode of package tandem.
 func (m FailMode) tandem() tandem.FailMode {
 	switch m {
 	case Failover:
@@ -68,13 +67,13 @@ const (
 	RandomSelect       SelectMode = iota // any
 	RoundRobin                           // in turn
 	WeightedRoundRobin                   // in turn, more often where the weight is higher
-	WeightedICMP                         // where calls take the shortest; nobody is pinged by ICMP
+	WeightedICMP                         // where calls take the shortest; no ICMP is used
 	ConsistentHash                       // the same for calls with equal methods and arguments (jump hash)
-	Closest                              // where calls take the shortest, as WeightedICMP: no place is known
+	Closest                              // like WeightedICMP: the locations of servers are not known
 	CallLeast                            // where the fewest calls run
 )
 
-// Policy returns the balancing policy of the core that does it.
+// Policy returns the balancing policy for the mode.
 func (m SelectMode) Policy() balance.Policy {
 	switch m {
 	case RoundRobin, WeightedRoundRobin:
@@ -96,11 +95,11 @@ type ServerCodecFunc func(conn io.ReadWriteCloser) rpc.ServerCodec
 // ClientCodecFunc makes the codec of a connection at the client.
 type ClientCodecFunc func(conn io.ReadWriteCloser) rpc.ClientCodec
 
-// ClientSelector chooses a server and returns a client that is connected to it. A
-// [Client] asks for each call, may get the same client again and again, and closes
-// all that it got when it is closed, and what it gets after that. A call whose time is
-// over does not wait for Select. Programs may have selectors of their own; a Client
-// never gives them a nil clientCodecFunc.
+// ClientSelector chooses a server and returns a client that is connected to it. A [Client]
+// calls Select for each call. Select may return the same client again; the Client's Close
+// closes all of them, and those that Select returns later. A call that has timed out does not
+// wait for Select. Programs may have their own selectors, which never get a nil
+// clientCodecFunc.
 type ClientSelector interface {
 	Select(clientCodecFunc ClientCodecFunc) (*rpc.Client, error)
 }
@@ -108,17 +107,17 @@ type ClientSelector interface {
 // ErrShutdown is the error of calls with a [Client] that is closed.
 var ErrShutdown = rpc.ErrShutdown
 
-// Error is what a server said: its text is the server's alone, and the
-// [*tandem.Error] is in its chain.
+// Error is an error that a server has sent. Its text is only the server's message; it wraps the
+// [*tandem.Error].
 type Error struct{ core *tandem.Error }
 
-// Error returns what the server said.
+// Error returns the server's message.
 func (e *Error) Error() string { return e.core.Message }
 
 // Unwrap returns the [*tandem.Error].
 func (e *Error) Unwrap() error { return e.core }
 
-// As makes errors.As find an [rpc.ServerError], for programs that look for one.
+// As converts the error to an [rpc.ServerError] if target points to one.
 func (e *Error) As(target any) bool {
 	if t, ok := target.(*rpc.ServerError); ok {
 		*t = rpc.ServerError(e.core.Message)
@@ -127,8 +126,8 @@ func (e *Error) As(target any) bool {
 	return false
 }
 
-// said returns err as what a server said if it was one.
-func said(err error) error {
+// serverError returns err as an [Error] if a server has sent it.
+func serverError(err error) error {
 	if e, ok := errors.AsType[*tandem.Error](err); ok && e.Remote && e.Message != "" {
 		return &Error{e}
 	}

@@ -31,8 +31,8 @@ type Reply struct {
 	C int `msg:"c"`
 }
 
-// Arith is the service of rpcx's documents; the second one's products are ten times
-// too large.
+// Arith is the service of rpcx's documentation. The products of Arith2 are ten times as
+// large.
 type Arith int
 
 func (t *Arith) Mul(args *Args, reply *Reply) error {
@@ -51,7 +51,7 @@ func (t *Arith2) Mul(args *Args, reply *Reply) error {
 	return nil
 }
 
-// start starts a server with the service and returns where.
+// start starts a server with the service and returns its address.
 func start(t *testing.T, srv *rpcx.Server, rcvr any) (address string) {
 	t.Helper()
 	if err := srv.RegisterName("Arith", rcvr); err != nil {
@@ -84,13 +84,13 @@ func closeAll(t *testing.T, closers ...io.Closer) {
 	}
 }
 
-// nobody returns an address that nobody listens on.
+// nobody returns an address without a listener.
 func nobody(t *testing.T) string {
 	t.Helper()
 	return registrytest.FreeAddress(t)
 }
 
-// mul calls as the programs do, and returns what came.
+// mul makes a call as programs do, and returns the result.
 func mul(t *testing.T, s rpcx.ClientSelector, mode rpcx.FailMode) (int, error) {
 	t.Helper()
 	c := rpcx.NewClient(s)
@@ -131,7 +131,8 @@ func TestPointToPoint(t *testing.T) {
 	}
 }
 
-// A selector may be used again after Close, also if it had not been used before.
+// TestSelectorIsClosedFirst: a selector may be used after Close, also if it was not used
+// before.
 func TestSelectorIsClosedFirst(t *testing.T) {
 	s := direct(t, start(t, rpcx.NewServer(), new(Arith)))
 	for range 2 {
@@ -142,8 +143,8 @@ func TestSelectorIsClosedFirst(t *testing.T) {
 	}
 }
 
-// servers starts the two of rpcx's documents, and returns them, and as many more
-// where nobody listens.
+// servers starts the two servers of rpcx's documentation. It returns them and, in addition,
+// dead addresses without a listener.
 func servers(t *testing.T, dead int) []clientselector.ServerPair {
 	t.Helper()
 	pairs := []clientselector.ServerPair{
@@ -163,8 +164,8 @@ func multi(t *testing.T, pairs []clientselector.ServerPair, mode rpcx.SelectMode
 	return s
 }
 
-// A selector outlives its clients: of ten, each of which makes one call, five go to
-// each server in turn.
+// TestRoundRobinGoesOn: a selector keeps its position from one client to the next. The calls of
+// ten clients, one each, alternate between two servers.
 func TestRoundRobinGoesOn(t *testing.T) {
 	s := multi(t, servers(t, 0), rpcx.RoundRobin)
 	count := map[int]int{}
@@ -211,8 +212,8 @@ func TestSelectModes(t *testing.T) {
 	}
 }
 
-// Where nobody listens every mode fails, and soon.
-func TestNobodyThere(t *testing.T) {
+// TestNoServer: without a listener, every mode fails soon.
+func TestNoServer(t *testing.T) {
 	for _, mode := range []rpcx.FailMode{rpcx.Failfast, rpcx.Failover, rpcx.Failtry, rpcx.Broadcast, rpcx.Forking} {
 		s := direct(t, nobody(t))
 		if _, err := mul(t, s, mode); err == nil {
@@ -228,7 +229,7 @@ func TestNobodyThere(t *testing.T) {
 
 const token = "0b79bab50daca910b000d4f1a2b675d604257e42"
 
-// authorize is the function of rpcx's documents.
+// authorize is the function of rpcx's documentation.
 func authorize(p *plugin.AuthorizationAndServiceMethod) error {
 	if p.Authorization != token || p.Tag != "Bearer" || !strings.HasPrefix(p.ServiceMethod, "Arith.") {
 		return errors.New("Authorization failed ")
@@ -236,9 +237,9 @@ func authorize(p *plugin.AuthorizationAndServiceMethod) error {
 	return nil
 }
 
-// The wrong token is refused in the function's words and the right one passes: by
-// tandem's protocol, with codecs of the program's own, with a selector of its own,
-// and net/rpc's clients, who can't say who they are, are refused too.
+// TestAuth: the right token is accepted, and a wrong one is refused with the function's error
+// text, with tandem's protocol, the program's own codecs, and its own selector. Clients of
+// net/rpc, which can't send credentials, are refused, too.
 func TestAuth(t *testing.T) {
 	plain, coded := rpcx.NewServer(), rpcx.NewServer()
 	coded.ServerCodecFunc = jsonrpc.NewServerCodec
@@ -291,7 +292,7 @@ func TestAuth(t *testing.T) {
 	_ = old.Close()
 }
 
-// own is a selector as a program writes it.
+// own is a selector as programs write it.
 type own string
 
 func (s own) Select(f rpcx.ClientCodecFunc) (*rpc.Client, error) {
@@ -302,8 +303,8 @@ func (s own) Select(f rpcx.ClientCodecFunc) (*rpc.Client, error) {
 	return rpc.NewClientWithCodec(f(conn)), nil
 }
 
-// A pair of codecs as a program writes it, every fail mode that goes with them, and
-// round robin across clients.
+// TestOwnCodecs uses a program's own codecs, with every fail mode that supports them, and round
+// robin across clients.
 func TestOwnCodecs(t *testing.T) {
 	var pairs []clientselector.ServerPair
 	for _, rcvr := range []any{new(Arith), new(Arith2)} {
@@ -342,7 +343,7 @@ func TestOwnCodecs(t *testing.T) {
 			failed++
 		}
 	}
-	if failed > 1 { // Failtry chooses once more only if it could not connect
+	if failed > 1 { // Failtry chooses again only if it could not connect
 		t.Errorf("%d calls failed", failed)
 	}
 	c.FailMode = rpcx.Broadcast
@@ -357,8 +358,8 @@ func TestOwnCodecs(t *testing.T) {
 
 func isRefused(err error) bool { return err != nil && strings.Contains(err.Error(), "refused") }
 
-// A connection that ends is replaced for the calls after it, with a selector of ours
-// and with one of the program's own.
+// TestConnectionIsLost: a connection that ends is replaced for later calls, with a selector of
+// this module and with a program's own.
 func TestConnectionIsLost(t *testing.T) {
 	for name, of := range map[string]func(address string) rpcx.ClientSelector{
 		"ours": func(a string) rpcx.ClientSelector { return direct(t, a) },
@@ -388,8 +389,8 @@ func TestConnectionIsLost(t *testing.T) {
 	}
 }
 
-// One selector, many clients and calls at the same time, one of which is closed in
-// the middle.
+// TestManyAtATime: many clients of one selector make calls at the same time, and one of them is
+// closed during its call.
 func TestManyAtATime(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	srv := rpcx.NewServer()
@@ -449,7 +450,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// recorder has all of rpcx's points.
+// recorder is a plugin with all of rpcx's interfaces.
 type recorder struct {
 	mu     sync.Mutex
 	seen   []string
@@ -496,8 +497,8 @@ func (p *recorder) PostReadResponseBody(body any) error {
 	return p.note("PostReadResponseBody", fmt.Sprint(body))
 }
 
-// Every point of a server and of a client sees a call, in order, and each can refuse
-// it with its own words.
+// TestPlugins: every interface of server and client plugins is called, in order, and each can
+// refuse a call with its own error text.
 func TestPlugins(t *testing.T) {
 	points := []string{
 		"PreWriteRequest", "PreReadRequestHeader", "PostReadRequestHeader", "PreReadRequestBody", "PostReadRequestBody",
@@ -522,14 +523,14 @@ func TestPlugins(t *testing.T) {
 		p.mu.Unlock()
 		var reply Reply
 		err := c.Call("Arith.Mul", &Args{7, 8}, &reply)
-		closeAll(t, c, srv) // which waits for what comes after the answer
+		closeAll(t, c, srv) // Close waits for the plugins after the response
 		switch {
 		case refuse == "" && err == nil && reply.C == 56:
 			seen := p.without("PostWriteResponse")
 			if want := "HandleConnAccept " + strings.Join(points, " "); seen != want {
 				t.Errorf("%s\nwant %s", seen, want)
 			}
-		case refuse == "PostWriteResponse" && err == nil: // it is over
+		case refuse == "PostWriteResponse" && err == nil: // the response has been sent
 		case refuse != "" && err != nil && strings.Contains(err.Error(), "at "+refuse):
 		default:
 			t.Errorf("refused at %q: %v, %v", refuse, reply, err)
@@ -537,7 +538,7 @@ func TestPlugins(t *testing.T) {
 	}
 }
 
-// without returns what was seen, and notes that the point was among it, once.
+// without returns the recorded points without one of them, which must be among them.
 func (p *recorder) without(point string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -574,7 +575,7 @@ func TestPluginContainers(t *testing.T) {
 	}
 }
 
-// What can't be registered or served says so.
+// TestServersErrors: invalid services and addresses are errors.
 func TestServersErrors(t *testing.T) {
 	srv := rpcx.NewServer()
 	if srv.RegisterName("T", struct{}{}) == nil || srv.Register(nil) == nil {

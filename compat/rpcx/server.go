@@ -22,31 +22,30 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// AuthorizationFunc decides whether a call may be made. What it returns is what the
-// caller gets.
+// AuthorizationFunc decides whether a call may be made. Its error is returned to the caller.
 type AuthorizationFunc func(p *plugin.AuthorizationAndServiceMethod) error
 
 // Server serves services. Its fields are set before it serves; its methods are safe
 // for concurrent use.
 type Server struct {
-	// ServerCodecFunc makes the codecs of connections that do not speak tandem's
-	// own protocol. If it is nil they speak net/rpc, JSON-RPC or today's rpcx.
+	// ServerCodecFunc makes the codecs of connections without tandem's own protocol. If it is
+	// nil, these are served with net/rpc, JSON-RPC or today's rpcx.
 	ServerCodecFunc ServerCodecFunc
-	// PluginContainer has the plugins. Those that are added after the server has
-	// begun to serve count for nothing.
+	// PluginContainer has the plugins. Plugins that are added after the server has begun to
+	// serve have no effect.
 	PluginContainer *PluginContainer
-	// TLSConfig, if not nil, puts TLS on all connections.
+	// TLSConfig, if not nil, makes all connections use TLS.
 	TLSConfig *tls.Config
-	// Options are for the tandem server underneath, after those of the Server.
+	// Options are for the tandem server. They are applied after those of the Server.
 	Options []server.Option
 
 	auth     atomic.Pointer[AuthorizationFunc]
-	building sync.Mutex // held while plugins are asked for options, and told of services: mu is not
+	building sync.Mutex // held while plugins return options and see services; mu is not held then
 
-	mu         sync.Mutex  // no code of the program's runs under it
-	rehearsal  *rpc.Server // checks what is registered before there is a server
+	mu         sync.Mutex  // not held while the program's code runs
+	rehearsal  *rpc.Server // checks services that are registered before core exists
 	registered []registration
-	core       *rpc.Server // once it serves
+	core       *rpc.Server // nil before build
 	web        []*http.Server
 	closed     bool
 	address    string
@@ -59,8 +58,8 @@ type registration struct {
 	metadata []string
 }
 
-// handshake is how long a connection may say nothing: clients of net/rpc connect
-// some time before they call.
+// handshake is how long a connection may send nothing: clients of net/rpc may connect some time
+// before their first call.
 const handshake = time.Minute
 
 // NewServer returns a server without services.
@@ -68,15 +67,15 @@ func NewServer() *Server {
 	return &Server{PluginContainer: new(PluginContainer), rehearsal: rpc.NewServerWith(server.WithLogger(slog.New(slog.DiscardHandler)))}
 }
 
-// Auth sets the function that decides which calls may be made: before their arguments
-// are decoded, on every protocol. The error is always nil.
+// Auth sets the function that decides which calls may be made. It runs before the arguments are
+// decoded, for every protocol. The error is always nil.
 func (s *Server) Auth(fn AuthorizationFunc) error {
 	s.auth.Store(&fn)
 	return nil
 }
 
-// RegisterName serves the methods of rcvr that have net/rpc's shape; a context may
-// come first. metadata is for plugins.
+// RegisterName serves the methods of rcvr that have net/rpc's signature; a context may come
+// first. metadata is for plugins.
 func (s *Server) RegisterName(name string, rcvr any, metadata ...string) error {
 	r := registration{name, rcvr, metadata}
 	s.mu.Lock()
@@ -89,7 +88,7 @@ func (s *Server) RegisterName(name string, rcvr any, metadata ...string) error {
 		s.registered = append(s.registered, r)
 		return nil
 	}
-	s.mu.Unlock() // a plugin may take its time, and may ask the server
+	s.mu.Unlock() // a plugin may be slow, and may call the server
 	return s.register(core, r)
 }
 
@@ -105,9 +104,8 @@ func (s *Server) register(core *rpc.Server, r registration) error {
 	return s.PluginContainer.registered(r)
 }
 
-// Core returns the tandem server underneath, and makes it if there is none yet:
-// plugins and options that are added later count for nothing. Plugins must
-// not ask for it while it is made.
+// Core returns the Server's tandem server, and makes it if there is none yet: plugins and
+// options that are added later have no effect. Plugins must not call Core while it is made.
 func (s *Server) Core() (*server.Server, error) {
 	core, err := s.build()
 	if err != nil {
@@ -116,7 +114,7 @@ func (s *Server) Core() (*server.Server, error) {
 	return core.Core(), nil
 }
 
-// build makes the server underneath, once.
+// build returns the Server's core. The first call makes it.
 func (s *Server) build() (*rpc.Server, error) {
 	s.building.Lock()
 	defer s.building.Unlock()
@@ -142,7 +140,7 @@ func (s *Server) build() (*rpc.Server, error) {
 	}
 }
 
-// built returns the server underneath, nil if there is none yet.
+// built returns the Server's core, nil if there is none yet.
 func (s *Server) built() (*rpc.Server, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,8 +150,8 @@ func (s *Server) built() (*rpc.Server, error) {
 	return s.core, nil
 }
 
-// next returns the first registration that core does not know; plugins may have added
-// some. If there is none, core is the server underneath.
+// next returns the first registration that core does not have; plugins may have added some. If
+// there is none, next makes core the Server's core and returns nil.
 func (s *Server) next(core *rpc.Server, known int) (*registration, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,7 +165,7 @@ func (s *Server) next(core *rpc.Server, known int) (*registration, error) {
 	return nil, nil //nolint:nilnil // there is none
 }
 
-// options are those of the server underneath.
+// options returns the options of the tandem server.
 func (s *Server) options() ([]server.Option, error) {
 	opts := []server.Option{
 		server.WithHandshakeTimeout(handshake),
@@ -192,7 +190,7 @@ func (s *Server) options() ([]server.Option, error) {
 	return append(opts, s.Options...), nil
 }
 
-// authorizer asks the authorisation function, if there is one.
+// authorizer is a plugin that calls the authorization function, if there is one.
 type authorizer struct{ *Server }
 
 // Intercept refuses calls.
@@ -205,7 +203,7 @@ func (s authorizer) Intercept(next tandem.Func) tandem.Func {
 	}
 }
 
-// refusal is what the function says, in its own words, nil if the call may be made.
+// refusal returns the function's error with its text unchanged, nil if the call may be made.
 func (s authorizer) refusal(call *tandem.Call) error {
 	auth := s.auth.Load()
 	if auth == nil || *auth == nil {
@@ -219,7 +217,7 @@ func (s authorizer) refusal(call *tandem.Call) error {
 		return err
 	}
 	code := tandem.Unauthenticated
-	if call.Peer.Protocol != "tandem" { // elsewhere an error is a text, and its code's name would be in it
+	if call.Peer.Protocol != "tandem" { // in other protocols an error is only a text, which would contain the code's name
 		code = tandem.Unknown
 	}
 	return &tandem.Error{Code: code, Message: err.Error()}
@@ -235,8 +233,8 @@ func (s *Server) Serve(network, address string) error {
 	return s.ServeListener(ln)
 }
 
-// Start is Serve in the background: it returns when the server listens. How serving
-// ended is not told.
+// Start is Serve in the background: it returns when the server listens. The error of serving
+// is dropped.
 func (s *Server) Start(network, address string) error {
 	ln, err := s.listen(network, address)
 	if err != nil {
@@ -259,7 +257,7 @@ func (s *Server) ServeTLS(network, address string, config *tls.Config) error {
 }
 
 func (s *Server) listen(network, address string) (net.Listener, error) {
-	ln, err := transport.Stream(network).Listen(context.Background(), address) // TLS is the server's underneath
+	ln, err := transport.Stream(network).Listen(context.Background(), address) // the tandem server adds TLS
 	if err == nil {
 		s.mu.Lock()
 		s.address = ln.Addr().String()
@@ -277,15 +275,15 @@ func (s *Server) ServeListener(ln net.Listener) error {
 	return core.Core().ServeListener(ln)
 }
 
-// Address returns the address that the server listens on, "" before it does: of
-// several the last.
+// Address returns the address that the server listens on, "" before it does. Of several, it
+// returns the last.
 func (s *Server) Address() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.address
 }
 
-// Close ends the server: it leaves its registries, calls in flight fail.
+// Close closes the server: it is removed from its registries, and calls in flight fail.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	core, web := s.core, s.web

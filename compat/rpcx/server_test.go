@@ -8,8 +8,8 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// onRegister is a plugin that does something when a service is registered, or when it
-// is asked for options.
+// onRegister is a plugin that calls a function when a service is registered, and one when it
+// returns its options.
 type onRegister struct {
 	register func(name string)
 	options  func()
@@ -25,7 +25,7 @@ func (p *onRegister) ServerOptions() ([]server.Option, error) {
 	return nil, nil
 }
 
-// soon waits for what takes no time unless something hangs.
+// soon fails the test if done is not closed within 5 s.
 func soon(t *testing.T, what string, done <-chan struct{}) {
 	t.Helper()
 	select {
@@ -35,8 +35,8 @@ func soon(t *testing.T, what string, done <-chan struct{}) {
 	}
 }
 
-// A plugin may ask the server for its address, and register a further service, when it
-// is told of one and when it is asked for options.
+// TestPluginsAskTheServer: a plugin may call Address and register a further service while the
+// server calls the plugin.
 func TestPluginsAskTheServer(t *testing.T) {
 	srv := rpcx.NewServer()
 	var seen, names []string
@@ -73,7 +73,8 @@ func TestPluginsAskTheServer(t *testing.T) {
 	}
 }
 
-// Calls do not wait for a plugin that takes its time with a new service.
+// TestSlowPluginKeepsNoCallWaiting: calls do not wait for a plugin that is slow with a new
+// service.
 func TestSlowPluginKeepsNoCallWaiting(t *testing.T) {
 	srv := rpcx.NewServer()
 	entered, leave := make(chan struct{}), make(chan struct{})

@@ -10,14 +10,15 @@ import (
 	"testing"
 )
 
-// apart is set in the process that has a network of its own.
+// apart is the environment variable with the folder of the programs. It is set in the process
+// with a separate network.
 const apart = "TANDEM_SEEDS_PROGRAMS"
 
-// TestMain builds the programs and runs the tests again, in a network of their own.
-// Where that can't be it fails: the programs must run in CI.
+// TestMain builds the programs and runs the tests again, in a separate network. It fails if
+// there can't be one: the programs must run in CI.
 func TestMain(m *testing.M) {
 	if runtime.GOOS != "linux" {
-		fmt.Fprintln(os.Stderr, "only Linux has networks apart")
+		fmt.Fprintln(os.Stderr, "the tests need a network namespace of Linux")
 		return
 	}
 	if os.Getenv(apart) != "" {
@@ -51,12 +52,12 @@ func runApart() error {
 	cmd.Env = append(os.Environ(), apart+"="+dir)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("in a network apart: %w", err)
+		return fmt.Errorf("in a separate network: %w", err)
 	}
 	return nil
 }
 
-// build builds every program under its path, with dashes for slashes.
+// build builds every program. Its file has the name of its path, with dashes for slashes.
 func build(dir string) error {
 	mains, err := filepath.Glob("*/*/main.go")
 	if err != nil || len(mains) == 0 {

@@ -1,10 +1,10 @@
-// Package seeds has tests that run the programs below it: those of rpcx's documents,
-// of which this project comes, and of one on net/rpc's performance. Only their import
-// lines are changed, and plain slips mended: functions that are not defined, clauses
-// that are missing, lines that were cut off. posts/server is ours, since the service
-// that its client asks is gone, and so is netrpc/client, of which there was no
-// program.
+// Package seeds has tests that run the programs below it: those of rpcx's documentation, with
+// which this project began, and of an article on net/rpc's performance. Only their import
+// lines are changed, and obvious mistakes fixed: functions that are not defined, clauses that
+// are missing, lines that are cut off. posts/server was written here, since the service that
+// its client calls does not exist any more, and so was netrpc/client, whose program was not
+// published.
 //
-// The programs have fixed addresses, some of them names. So the tests run in a network
-// of their own, with a file of hosts of their own.
+// The programs use fixed addresses, some of them names. So the tests run in a separate
+// network, with their own hosts file.
 package seeds

@@ -14,13 +14,13 @@ import (
 	"github.com/tandem-rpc/tandem/compat/rpcx/registries"
 )
 
-// Args and Reply are the programs'.
+// Args and Reply are the types of the programs.
 type Args struct{ A, B int }
 
 type Reply struct{ C int }
 
-// The programs with plugins for registries, with real servers where the programs
-// look for them: a selector finds the programs' service there.
+// TestRegistries runs the programs with plugins for registries, with real registries at the
+// programs' addresses: a selector finds the programs' service.
 func TestRegistries(t *testing.T) {
 	t.Run("etcd", func(t *testing.T) {
 		const at = "http://127.0.0.1:2379"
@@ -61,10 +61,10 @@ func serve(t *testing.T, address, program string, args ...string) {
 	awaitListener(t, address, func() {})
 }
 
-// found calls the service that the registry lists until it answers.
+// found calls the service that the registry lists until a call succeeds.
 func found(t *testing.T, s rpcx.ClientSelector) {
 	t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) { // other processes list and tell
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) { // until the registry has listed the program
 		client := rpcx.NewClient(s)
 		var reply Reply
 		err := client.Call("Arith.Mul", &Args{7, 8}, &reply)

@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// patience is for programs that start on a machine that has much else to do.
+// patience is how long a program may take to start, also on a busy machine.
 const patience = time.Minute
 
-// binary is the name of a program's file.
+// binary returns the name of a program's file.
 func binary(folder string) string { return strings.ReplaceAll(filepath.ToSlash(folder), "/", "-") }
 
-// lockedBuffer keeps what a process says.
+// lockedBuffer collects the output of a process. It is safe for concurrent use.
 type lockedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -38,8 +38,7 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-// start starts a program that serves, waits until it listens, and ends it with the
-// test.
+// start starts a server program, waits until it listens, and kills it when the test ends.
 func start(t *testing.T, program string, addresses ...string) *lockedBuffer {
 	t.Helper()
 	said := new(lockedBuffer)

@@ -17,7 +17,7 @@ import (
 // snippet is a block of Go in the documentation.
 type snippet struct {
 	where string
-	info  string // what follows ```go
+	info  string // the text after ```go
 	code  string
 }
 
@@ -38,9 +38,9 @@ func snippets(t *testing.T) (all []snippet) {
 	return all
 }
 
-// TestSnippetsCompile vets every Go block of the documentation as a program in
-// a module that requires this one. A block that is only a part of a file says
-// so, "```go fragment", and is only parsed.
+// TestSnippetsCompile vets every Go block of the documentation as a program in a module that
+// requires this one. A block that is only a part of a file is marked "```go fragment", and is
+// only parsed.
 func TestSnippetsCompile(t *testing.T) {
 	module := newModule(t)
 	programs := 0
@@ -77,8 +77,8 @@ func TestBadSnippetIsFound(t *testing.T) {
 	}
 }
 
-// TestHelloWorldRuns runs the README's first program, of 25 lines at most, and
-// compares what it prints with what it says that it prints.
+// TestHelloWorldRuns runs the README's first program, of at most 25 lines, and compares its
+// output with its comment "prints: ".
 func TestHelloWorldRuns(t *testing.T) {
 	for _, s := range snippets(t) {
 		if !strings.HasPrefix(s.where, "README.md") || s.info != "" {
@@ -99,7 +99,7 @@ func TestHelloWorldRuns(t *testing.T) {
 	t.Error("README.md has no program")
 }
 
-// linesWithText counts as a reader does: all lines that are not empty.
+// linesWithText returns the number of lines that are not empty.
 func linesWithText(code string) (n int) {
 	for line := range strings.Lines(code) {
 		if strings.TrimSpace(line) != "" {
@@ -113,7 +113,7 @@ func linesWithText(code string) (n int) {
 type userModule struct {
 	t     *testing.T
 	dir   string
-	where map[string]string // snippet of a folder
+	where map[string]string // place of the snippet, by folder
 }
 
 func newModule(t *testing.T) *userModule {
@@ -136,8 +136,8 @@ func newModule(t *testing.T) *userModule {
 	return m
 }
 
-// download fetches what the repository's go.mod names: the only use of the network here,
-// and none where it was fetched before.
+// download downloads the modules of the repository's go.mod, unless they are in the module
+// cache. Nothing else here uses the network.
 var download = sync.OnceValue(func() error {
 	cmd := exec.Command("go", "mod", "download")
 	cmd.Dir = root
@@ -164,7 +164,7 @@ func (m *userModule) write(name, text string) {
 	}
 }
 
-// goCommand runs the go command as the module's owner would, but offline.
+// goCommand runs the go command in the module, offline.
 func (m *userModule) goCommand(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(m.t.Context(), 5*time.Minute)
 	defer cancel()
@@ -175,7 +175,7 @@ func (m *userModule) goCommand(args ...string) (string, error) {
 	return string(out), err
 }
 
-// translate puts the snippets' places for the files they were written to.
+// translate replaces the names of the snippets' files by the snippets' places.
 func (m *userModule) translate(out string) string {
 	for folder, where := range m.where {
 		out = strings.ReplaceAll(out, folder+"/main.go", where+" +")

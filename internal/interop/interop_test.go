@@ -24,12 +24,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestPython runs the Python client's tests, each class with a server of its
-// own.
+// TestPython runs the Python client's tests. Each class has its own server.
 func TestPython(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		t.Fatalf("%v: the protocol is proved by a client in another language; install it (apt-get install python3)", err)
+		t.Fatalf("%v: the test needs a client in another language: install Python (apt-get install python3)", err)
 	}
 	for _, class := range []string{"Unary", "Errors", "GivingUp", "Large", "OneWay", "Streams", "Connections", "Goaway"} {
 		t.Run(class, func(t *testing.T) {
@@ -42,7 +41,7 @@ func TestPython(t *testing.T) {
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
-			if class == "Goaway" { // the client has hung up: nothing to wait for
+			if class == "Goaway" { // the client has closed its connection, so Shutdown must return
 				checkShutdown(t, shutdown)
 			}
 		})
@@ -61,8 +60,8 @@ func checkShutdown(t *testing.T, shutdown <-chan error) {
 	}
 }
 
-// serve starts a server with the methods that the clients call. What its
-// Shutdown returned, when a client has called it, comes from the channel.
+// serve starts a server with the methods that the clients call. A client can make it shut down;
+// the channel then delivers the result of Shutdown.
 func serve(t *testing.T) (addr string, shutdown <-chan error) {
 	t.Helper()
 	srv := server.New(server.WithLogger(slog.New(slog.DiscardHandler)))
@@ -86,7 +85,7 @@ func serve(t *testing.T) (addr string, shutdown <-chan error) {
 	return ln.Addr().String(), m.shutdown
 }
 
-// methods is what the server serves. The clients' tests say what for.
+// methods has the methods of the server. The clients' tests use them.
 type methods struct {
 	srv      *server.Server
 	notes    chan int
@@ -138,7 +137,7 @@ type Args struct{ A, B int }
 // Reply is the result of Mul.
 type Reply struct{ C int }
 
-// Mul has net/rpc's shape.
+// Mul has the signature of net/rpc's methods.
 func (Arith) Mul(args *Args, reply *Reply) error {
 	reply.C = args.A * args.B
 	return nil
@@ -156,12 +155,12 @@ func fail(message string) error {
 	return tandem.Errorf(tandem.NotFound, "%s", message).WithDetail("order", []byte{17}).WithDetail("hint", nil)
 }
 
-// busy advises to wait so many µs.
+// busy returns an error with a retry delay of us microseconds.
 func busy(us int) error {
 	return tandem.Errorf(tandem.ResourceExhausted, "busy").WithDetail("hint", nil).WithRetryAfter(time.Duration(us) * time.Microsecond)
 }
 
-// timeLeft is in seconds; 0 without a deadline.
+// timeLeft returns the time until the deadline in seconds, 0 without a deadline.
 func timeLeft(ctx context.Context) float64 {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -193,7 +192,7 @@ func (m *methods) gate(name string) chan struct{} {
 	return m.held[name]
 }
 
-// hold returns when it is released.
+// hold blocks until release is called with the same name.
 func (m *methods) hold(ctx context.Context, name string) (string, error) {
 	select {
 	case <-m.gate(name):
@@ -205,7 +204,7 @@ func (m *methods) hold(ctx context.Context, name string) (string, error) {
 
 func (m *methods) release(name string) { close(m.gate(name)) }
 
-// noted waits until a note of that length has come.
+// noted waits until a note of that length has arrived.
 func (m *methods) noted(ctx context.Context, length int) (int, error) {
 	for {
 		select {
@@ -227,7 +226,7 @@ func (m *methods) shutDown() {
 	})
 }
 
-// talk answers every message and counts them in the trailer.
+// talk answers every message, and sends their number in the trailer.
 func talk(ctx context.Context, s *tandem.Stream[string, string]) error {
 	heard := 0
 	for in, err := range s.All() {
@@ -247,7 +246,7 @@ func talk(ctx context.Context, s *tandem.Stream[string, string]) error {
 	return nil
 }
 
-// count sends as many numbers as its first message says.
+// count sends the numbers from 0 up to, but not including, its first message.
 func count(s *tandem.Stream[int, int]) error {
 	n, err := s.Recv()
 	if err != nil {
@@ -276,7 +275,7 @@ func sum(s *tandem.Stream[int, int]) error {
 	}
 }
 
-// deaf accepts, and receives nothing.
+// deaf accepts a stream, and receives nothing.
 func deaf(ctx context.Context, _ *tandem.Stream[int, int]) error {
 	<-ctx.Done()
 	return ctx.Err()

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// oneCall is a call that the command makes, and what it must answer.
+// oneCall is a call that the command makes, with the expected output and exit code.
 type oneCall struct {
 	args   []string // of tandem call, after the target
 	answer string
@@ -32,7 +32,7 @@ func calls() []oneCall {
 	}
 }
 
-// callAcross builds the command of the previous release and of the work tree, and has each
+// callAcross builds the command of the previous release and of the work tree, and makes each
 // call a server of the other.
 func callAcross(ctx context.Context, s settings, temp string) error {
 	base, name, released, err := previous(ctx, s.base)
@@ -73,9 +73,9 @@ func callAcross(ctx context.Context, s settings, temp string) error {
 	return nil
 }
 
-// useFolders gives the workspace of a release replaces of the released modules by their
-// folders. Without them the go command asks the module proxy for their go.mod files, and
-// the proxy may not have seen the release yet.
+// useFolders adds replaces to the workspace of a release, of the released modules by their
+// folders. Without them, the go command reads their go.mod files from the module proxy, which
+// may not have the release yet.
 func useFolders(ctx context.Context, tree, version string) error {
 	modules, err := readModules(ctx, tree)
 	if err != nil {
@@ -89,8 +89,8 @@ func useFolders(ctx context.Context, tree, version string) error {
 	return err
 }
 
-// callServer starts the server's command, makes the calls with the client's, and stops the
-// server in good order.
+// callServer starts the server's command, makes the calls with the client's, and shuts the
+// server down gracefully.
 func callServer(ctx context.Context, server, client string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -12,13 +12,13 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// nowVersion is the version that the work tree is given. The go command does not list
-// versions of this form, so the base is the newest one, which gorelease demands.
+// nowVersion is the version of the work tree. The go command does not list versions of this
+// form, so the base is the newest listed version, as gorelease requires.
 const nowVersion = "v0.0.0-20000101000000-000000000000"
 
-// compareAPI prints how the exported API of the core, or of all libraries, differs from
-// the last release's. It returns an error if the version, where one is given, is too low for
-// the differences, and for incompatible changes from v1 on.
+// compareAPI prints how the exported API of the core, or of all libraries, differs from that of
+// the last release. It returns an error if a version is given and too low for the differences,
+// and for incompatible changes from v1 on.
 func compareAPI(ctx context.Context, s settings, temp string) error {
 	base, name, released, err := previous(ctx, s.base)
 	if errors.Is(err, errNoBase) {
@@ -61,13 +61,13 @@ func compareAPI(ctx context.Context, s settings, temp string) error {
 	return nil
 }
 
-// comparison is with the last release or, before the first, with another commit.
+// comparison compares modules with the last release or, before the first, with another commit.
 type comparison struct {
 	user     *user
 	command  []string // gorelease
 	base     string
 	version  string // to be released; may be empty
-	released bool   // false if base is not a release, whose users nothing can break
+	released bool   // base is a release; if not, it has no users that a change could break
 }
 
 // compare prints how a module in a folder differs from the base.
@@ -77,7 +77,7 @@ func (c *comparison) compare(ctx context.Context, m *goModule, dir string) error
 		if err != nil {
 			report = err.Error()
 		}
-		report, _, _ = strings.Cut(report, "# summary") // which is about versions that are made up
+		report, _, _ = strings.Cut(report, "# summary") // the summary is about made-up versions
 		sayf("%s\n%s", m.path(), cmp.Or(report, "no changes"))
 		return nil
 	}
@@ -91,8 +91,8 @@ func (c *comparison) compare(ctx context.Context, m *goModule, dir string) error
 	return nil
 }
 
-// publishBoth puts the libraries as they are at base, a revision and its version, and in
-// the work tree into the proxy. Clones are in the folders base and now of temp.
+// publishBoth puts the libraries at base, a revision and its version, and those of the work tree
+// into the proxy. It clones them into the folders base and now of temp.
 func publishBoth(ctx context.Context, base [2]string, temp, proxy string) (older, newer []*goModule, err error) {
 	now, err := snapshot(ctx, temp)
 	if err != nil {
@@ -105,8 +105,8 @@ func publishBoth(ctx context.Context, base [2]string, temp, proxy string) (older
 	return older, newer, err
 }
 
-// publishLibraries puts the modules that users import, as they are at a revision, into the
-// proxy, and returns them.
+// publishLibraries puts the modules that users import, at a revision, into the proxy, and
+// returns them.
 func publishLibraries(ctx context.Context, revision, version, tree, proxy string) ([]*goModule, error) {
 	if err := clone(ctx, revision, tree); err != nil {
 		return nil, err

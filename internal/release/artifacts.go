@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// systems are what binaries are built for.
+// systems returns the systems to build binaries for: all of them, or only this one.
 func systems(all bool) []string {
 	if !all {
 		return []string{runtime.GOOS + "/" + runtime.GOARCH}
@@ -22,9 +22,8 @@ func systems(all bool) []string {
 	return []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
 }
 
-// buildBinaries installs the command for each system into dist, twice: by u, and by a
-// user with other folders, whose build cache is empty too if all is set. Both must get the
-// same bytes.
+// buildBinaries installs the command for each system into dist, twice: as u, and as a user with
+// other folders, who also has an empty build cache if all is set. Both must get the same bytes.
 func buildBinaries(ctx context.Context, u, other *user, dist string, all bool) (names []string, err error) {
 	if all {
 		other.env = append(other.env, "GOCACHE="+filepath.Join(other.temp, "build"))
@@ -63,7 +62,7 @@ func copySame(first, second, to string) error {
 	return os.WriteFile(to, a, 0o755)
 }
 
-// checkVersion has the binary for this system say its version.
+// checkVersion checks that the binary for this system prints the right version.
 func checkVersion(ctx context.Context, u *user, dist string, names []string) error {
 	for _, name := range names {
 		if !strings.Contains(name, "-"+runtime.GOOS+"-"+runtime.GOARCH) {
@@ -78,7 +77,7 @@ func checkVersion(ctx context.Context, u *user, dist string, names []string) err
 	return nil
 }
 
-// writeSBOMs writes beside each binary which modules are in it.
+// writeSBOMs writes an SBOM next to each binary, which lists its modules.
 func writeSBOMs(ctx context.Context, tool, dist string, names []string) (sboms []string, err error) {
 	for _, name := range names {
 		sbom := name + ".cdx.json"
@@ -111,11 +110,11 @@ func writeSums(dist string, names []string) error {
 	return os.WriteFile(filepath.Join(dist, "SHA256SUMS"), []byte(out.String()), 0o644)
 }
 
-// errNoBuilder is returned where nothing can build an image.
+// errNoBuilder is returned if there is no program to build an image.
 var errNoBuilder = errors.New("buildah is not installed")
 
-// buildImage builds the image of the binary from tree's Containerfile into an OCI archive
-// in dist and returns its name. Everything that buildah keeps is in temp.
+// buildImage builds the image of the binary from tree's Containerfile into an OCI archive in
+// dist, and returns the archive's name. buildah keeps its files in temp.
 func buildImage(ctx context.Context, tree, temp, dist, binary string) (string, error) {
 	if _, err := exec.LookPath("buildah"); err != nil {
 		return "", errNoBuilder
@@ -136,8 +135,8 @@ func buildImage(ctx context.Context, tree, temp, dist, binary string) (string, e
 	return name, nil
 }
 
-// imageContext gathers what the Containerfile copies: the binary and this machine's
-// certificates of public authorities.
+// imageContext copies the files that the Containerfile needs into dir: the binary, and the root
+// certificates of this machine.
 func imageContext(tree, dir, binary string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// identity makes the release commit a function of HEAD and the version alone: a release
-// that is made again has the same hash.
+// identity returns the environment that makes the release commit depend only on HEAD and the
+// version: a release that is made again has the same hash.
 func identity(date string) []string {
 	return []string{
 		"GIT_AUTHOR_NAME=tandem release", "GIT_AUTHOR_EMAIL=release@tandem.invalid", "GIT_AUTHOR_DATE=" + date,
@@ -20,9 +20,9 @@ func identity(date string) []string {
 	}
 }
 
-// clone checks the commit out in a folder with a repository of its own, which borrows
-// the objects of this one and has none of its tags. Unlike git clone it needs neither a
-// branch that leads to the commit nor the commit's history.
+// clone checks the commit out in a folder with a new repository, which uses the objects of this
+// one and has none of its tags. Unlike git clone, it needs neither a branch with the commit nor
+// the commit's history.
 func clone(ctx context.Context, commit, dir string) error {
 	objects, err := shell{}.run(ctx, "git", "rev-parse", "--path-format=absolute", "--git-path", "objects")
 	if err != nil {
@@ -38,8 +38,8 @@ func clone(ctx context.Context, commit, dir string) error {
 	return err
 }
 
-// snapshot makes a commit of the work tree, new files included. Neither the work tree
-// nor the index nor a branch changes.
+// snapshot makes a commit of the work tree, including new files. It changes neither the work
+// tree nor the index nor a branch.
 func snapshot(ctx context.Context, temp string) (string, error) {
 	if err := os.MkdirAll(temp, 0o755); err != nil {
 		return "", err
@@ -80,12 +80,12 @@ func mayRelease(ctx context.Context, version, changelog string) error {
 	return errors.Join(err, tagsErr)
 }
 
-// errNoBase is why nothing is compared: there is no release yet, and this clone has one commit.
+// errNoBase is returned if there is no release yet, and this clone has only one commit.
 var errNoBase = errors.New("nothing to compare with: there is no release yet, and this clone has no commit before HEAD")
 
-// previous returns the hash of the commit to compare with, and its name: base or, if that
-// is empty, the last release. released is false if there has been none; it is the commit
-// before HEAD then.
+// previous returns the hash of the commit to compare with, and its name: base or, if that is
+// empty, the last release, or the commit before HEAD if there is none. released reports whether
+// it is the last release.
 func previous(ctx context.Context, base string) (hash, name string, released bool, err error) {
 	if name = base; name == "" {
 		if name, err = lastRelease(ctx); err != nil {

@@ -37,7 +37,7 @@ func lines(out string) []string {
 	return strings.Split(out, "\n")
 }
 
-// sayf says what is done, and when.
+// sayf prints a message with the time.
 func sayf(format string, args ...any) {
 	fmt.Fprintf(os.Stdout, "%s %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
 }

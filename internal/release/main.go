@@ -3,7 +3,7 @@
 //	make -version v0.1.0  release HEAD: tags here, and binaries, SBOMs and an image in -dist
 //	check                 the same with the work tree, in a temporary folder that is removed
 //	api                   report how the API differs from the last release's
-//	across                have the last release's client and server call this one's
+//	across                run calls between the last release and the work tree, in both directions
 //
 // It runs from the root of the repository. CONTRIBUTING.md says how a release is made.
 package main
@@ -30,7 +30,7 @@ func main() {
 // settings are the flags; each command uses some of them.
 type settings struct {
 	version string // of the release
-	dist    string // folder for what is built
+	dist    string // folder for the built files
 	base    string // the revision to compare with; empty for the previous release
 	all     bool   // build for every system, not for this one only
 	sbom    string // path of cyclonedx-gomod

@@ -19,8 +19,8 @@ import (
 // publish makes the release commit of version in the clone at tree, with a tag for each
 // of the modules, and puts the modules into the file-system module proxy at proxy.
 //
-// A module's go.sum holds the sums of those that it requires, so modules are written and
-// packed one after the other, each from what git has in its index by then.
+// A module's go.sum has the sums of the modules that it requires, so modules are written and
+// packed one after the other, each from git's index.
 func publish(ctx context.Context, tree, version, proxy string, modules []*goModule) error {
 	p := packer{tree, version, proxy, time.Time{}, map[module.Version]string{}}
 	date, err := shell{dir: tree}.run(ctx, "git", "show", "--no-patch", "--format=%cI", "HEAD")
@@ -75,8 +75,7 @@ type packer struct {
 	sums    map[module.Version]string
 }
 
-// pack puts the module, as it is in the git tree named revision, into the proxy and adds
-// its sums.
+// pack puts the module, as in the git tree revision, into the proxy and adds its sums.
 func (p *packer) pack(m *goModule, revision string) error {
 	name := module.Version{Path: m.path(), Version: p.version}
 	dir := filepath.Join(p.proxy, filepath.FromSlash(m.path()), "@v")
@@ -106,7 +105,7 @@ func (p *packer) pack(m *goModule, revision string) error {
 	return p.addSums(filepath.Join(dir, p.version+".zip"), name, mod)
 }
 
-// addSums adds the two sums that a go.sum has of a module.
+// addSums adds the two sums that a go.sum has for a module.
 func (p *packer) addSums(packed string, name module.Version, mod []byte) (err error) {
 	if p.sums[name], err = dirhash.HashZip(packed, dirhash.Hash1); err != nil {
 		return err

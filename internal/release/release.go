@@ -99,7 +99,8 @@ func build(ctx context.Context, s settings, commit, temp string) (tags []string,
 	return tags, distribute(ctx, s, [2]*user{u, other}, tree)
 }
 
-// use does what users do with a release.
+// use uses a release as users do: it runs the README's program, imports every module, and
+// builds the examples.
 func use(ctx context.Context, u *user, tree string, modules []*goModule) error {
 	readme, err := os.ReadFile(filepath.Join(tree, "README.md"))
 	if err != nil {

@@ -12,9 +12,8 @@ import (
 	"strings"
 )
 
-// user is a machine without a checkout that gets the modules from a proxy. It has a module
-// cache of its own, because a version that is not released yet must not stay in this
-// machine's.
+// user is an environment without a checkout that gets the modules from a proxy. It has its own
+// module cache, because a version that is not released yet must not stay in this machine's.
 type user struct {
 	temp    string
 	version string
@@ -42,21 +41,21 @@ func newUser(ctx context.Context, temp, version, proxy string) (*user, error) {
 		"GONOSUMDB=" + strings.Trim(has["GONOSUMDB"]+","+root+","+root+"/*", ","),
 		"GOSUMDB=" + has["GOSUMDB"], "GOTOOLCHAIN=" + has["GOTOOLCHAIN"], "GOCACHE=" + has["GOCACHE"],
 		"GOPATH=" + filepath.Join(temp, "go"), "GOMODCACHE=" + filepath.Join(temp, "go", "mod"), "GOBIN=",
-		// -trimpath also lets the build cache know a package again in another module cache.
+		// With -trimpath, the build cache also recognizes a package in another module cache.
 		"GOFLAGS=-trimpath -buildvcs=false -modcacherw",
 	}}, nil
 }
 
 func fileURL(name string) string { return "file://" + filepath.ToSlash(name) }
 
-// in returns a shell in a folder of the user's, which is made if need be.
+// in returns a shell in a folder of the user, which it creates if it does not exist.
 func (u *user) in(name string, env ...string) (shell, error) {
 	dir := filepath.Join(u.temp, name)
 	return shell{dir, append(append([]string{}, u.env...), env...)}, os.MkdirAll(dir, 0o755)
 }
 
-// runHello runs README's first program in a module outside the tree and compares what it
-// prints with what it says that it prints.
+// runHello runs the README's first program in a module outside the tree and compares its output
+// with its comment "prints: ".
 func (u *user) runHello(ctx context.Context, readme string) error {
 	_, rest, _ := strings.Cut(readme, "\n```go\n")
 	program, _, found := strings.Cut(rest, "\n```\n")
@@ -161,8 +160,8 @@ func (u *user) buildExamples(ctx context.Context, tree string, modules []*goModu
 	return nil
 }
 
-// checkTidy has the go command say whether the go.mod and go.sum of each released module
-// in the clone are complete.
+// checkTidy checks with the go command that the go.mod and go.sum of each released module in the
+// clone are complete.
 func (u *user) checkTidy(ctx context.Context, tree string, modules []*goModule) error {
 	for _, m := range modules {
 		if !m.released() {
@@ -175,8 +174,8 @@ func (u *user) checkTidy(ctx context.Context, tree string, modules []*goModule) 
 	return nil
 }
 
-// buildWorkspace checks that go.work still resolves every module to its folder in the
-// clone, though their go.mod files require released versions.
+// buildWorkspace checks that go.work still resolves every module to its folder in the clone,
+// although the go.mod files require released versions.
 func (u *user) buildWorkspace(ctx context.Context, tree string) error {
 	dir := shell{tree, append(append([]string{}, u.env...), "GOWORK=", "GOFLAGS=-trimpath -buildvcs=false -modcacherw -mod=readonly")}
 	out, err := dir.run(ctx, "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}} {{.Version}}{{end}}", "work")

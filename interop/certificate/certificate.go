@@ -1,4 +1,4 @@
-// Package certificate makes what servers and clients with TLS need.
+// Package certificate creates a certificate for servers and clients with TLS.
 package certificate
 
 import (
@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Write writes a certificate for this machine that signs itself, and its key, as PEM. It
-// is valid for a day, by the names localhost and 127.0.0.1.
+// Write writes a self-signed certificate and its key, as PEM. It is valid for a day, for
+// localhost and 127.0.0.1.
 func Write(certFile, keyFile string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -1,9 +1,10 @@
 // Command conformance is the server that Connect's conformance suite tests
-// (https://github.com/connectrpc/conformance): it reads from its input what is wanted,
-// and says where it serves it. One port speaks all protocols, whatever was asked.
+// (https://github.com/connectrpc/conformance): it reads the suite's request for a server from
+// its input, and writes the server's address. One port serves all protocols, also if the suite
+// requests one.
 //
-// The suite's messages are not generated: their definitions are read from the folder
-// that the flag -proto names, and their contents are taken as JSON.
+// There is no generated code for the suite's messages: their definitions are read from the
+// folder of the flag -proto, and their contents are converted to and from JSON.
 package main
 
 import (
@@ -78,7 +79,8 @@ func run(protos string) error {
 	return nil
 }
 
-// compile reads the definitions, and makes messages inside an Any known by their names.
+// compile reads the definitions, and registers the messages, so that they can be decoded
+// inside an Any.
 func compile(protos string) (linkedTypes, error) {
 	c := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: []string{protos}})}
 	files, err := c.Compile(context.Background(), folder+"service.proto", folder+"server_compat.proto", folder+"config.proto")
@@ -110,7 +112,7 @@ func registerNested(m protoreflect.MessageDescriptor) error {
 // linkedTypes are the suite's messages, by their names.
 type linkedTypes map[protoreflect.Name]protoreflect.MessageType
 
-// decode puts the contents of a message into v, by way of JSON.
+// decode decodes a message into v, through JSON.
 func (linkedTypes) decode(m proto.Message, v any) error {
 	b, err := protojson.MarshalOptions{UseEnumNumbers: true}.Marshal(m)
 	if err != nil {

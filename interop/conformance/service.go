@@ -20,7 +20,8 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// The messages of the suite, as far as they matter here. Those inside an Any stay JSON.
+// The messages of the suite, with the fields that are needed here. Messages inside an Any
+// stay JSON.
 type (
 	header struct {
 		Name  string   `json:"name"`
@@ -33,7 +34,7 @@ type (
 		Details []json.RawMessage `json:"details"`
 	}
 
-	// definition says what to answer. Of a unary call it has one message at most.
+	// definition is the response to send. For a unary call, it has at most one message.
 	definition struct {
 		Headers  []header `json:"responseHeaders"`
 		Trailers []header `json:"responseTrailers"`
@@ -67,7 +68,7 @@ type (
 		Params []header `json:"queryParams"`
 	}
 
-	// messages are one or several, which the suite has under the same name.
+	// messages is one message or a list: the suite uses the same field name for both.
 	messages [][]byte
 )
 
@@ -99,7 +100,7 @@ func register(srv *server.Server, types linkedTypes) error {
 		stream("ClientStream", (*streamed).client), stream("ServerStream", (*streamed).server), stream("BidiStream", (*streamed).both))
 }
 
-// unary answers one message with one.
+// unary handles a unary call.
 func (c *conformance) unary(ctx context.Context, call *tandem.Call, name protoreflect.Name) error {
 	m := c.types[name+"Request"].New().Interface()
 	if err := call.Body.Decode(m); err != nil {
@@ -133,7 +134,7 @@ func (c *conformance) open(m proto.Message, r *request) (json.RawMessage, error)
 	return protojson.Marshal(wrapped)
 }
 
-// answer is the only message, or the error, of a definition.
+// answer returns the only message, or the error, of a definition.
 func (c *conformance) answer(ctx context.Context, d *definition, requests []json.RawMessage) (*response, error) {
 	about := describe(ctx, requests)
 	if d == nil {
@@ -153,7 +154,7 @@ func (c *conformance) answer(ctx context.Context, d *definition, requests []json
 	return r, nil
 }
 
-// describe says what was received.
+// describe returns what was received: the header, the deadline and the requests.
 func describe(ctx context.Context, requests []json.RawMessage) *info {
 	in := &info{Requests: requests}
 	r := web.Request(ctx)
@@ -205,8 +206,7 @@ func (d *definition) pause(ctx context.Context) error {
 	}
 }
 
-// failure is the error that a definition wants, with what was received if nothing
-// was sent before.
+// failure returns the error of a definition. about, if not nil, is added as a detail.
 func (c *conformance) failure(f *failure, about *info) error {
 	e := &tandem.Error{Code: f.Code, Message: f.Message}
 	details := f.Details
@@ -227,7 +227,7 @@ func (c *conformance) failure(f *failure, about *info) error {
 	return e
 }
 
-// streamed is a call with a stream.
+// streamed is a streaming call.
 type streamed struct {
 	*conformance
 
@@ -237,7 +237,7 @@ type streamed struct {
 	seen   []json.RawMessage
 }
 
-// receive receives a request, and remembers it.
+// receive receives a request and records it.
 func (s *streamed) receive() (*request, error) {
 	m := s.types[s.name+"Request"].New().Interface()
 	if err := s.stream.RecvMsg(m); err != nil {
@@ -249,7 +249,7 @@ func (s *streamed) receive() (*request, error) {
 	return &r, err
 }
 
-// receiveAll receives until the client is done, and returns the first request.
+// receiveAll receives until the client has closed its side, and returns the first request.
 func (s *streamed) receiveAll() (*request, error) {
 	first := &request{}
 	for {
@@ -273,7 +273,7 @@ func (s *streamed) send(r *response) error {
 	return s.stream.SendMsg(m)
 }
 
-// client answers many messages with one.
+// client handles a client stream: many requests, one response.
 func (s *streamed) client() error {
 	first, err := s.receiveAll()
 	if err != nil {
@@ -286,7 +286,7 @@ func (s *streamed) client() error {
 	return s.send(r)
 }
 
-// server answers one message with many.
+// server handles a server stream: one request, many responses.
 func (s *streamed) server() error {
 	r, err := s.receive()
 	if errors.Is(err, io.EOF) {
@@ -304,7 +304,7 @@ func (s *streamed) server() error {
 	return s.sendAll(r.Definition, 0)
 }
 
-// sendAll sends the messages of a definition that are left, and then its error.
+// sendAll sends the messages of a definition after the first sent ones, and then its error.
 func (s *streamed) sendAll(d *definition, sent int) error {
 	if d == nil {
 		return nil
@@ -332,7 +332,7 @@ func (s *streamed) sendAll(d *definition, sent int) error {
 	return s.last(d, sent)
 }
 
-// last is the error that ends a stream after so many messages, nil for none.
+// last returns the error that ends a stream after sent messages, nil if there is none.
 func (s *streamed) last(d *definition, sent int) error {
 	switch {
 	case d.Error == nil:
@@ -343,8 +343,8 @@ func (s *streamed) last(d *definition, sent int) error {
 	return s.failure(d.Error, describe(s.ctx, s.seen))
 }
 
-// both receives and sends: alternately if the first request says so, else first
-// this and then that.
+// both handles a bidirectional stream: it receives and sends alternately if the first request
+// says so, else it first receives and then sends everything.
 func (s *streamed) both() error {
 	first, err := s.receive()
 	if errors.Is(err, io.EOF) {
@@ -395,7 +395,7 @@ func (s *streamed) alternate(d *definition) error {
 	return s.last(d, len(d.Data))
 }
 
-// rest sends what is left when the client is done.
+// rest sends the remaining messages when the client has closed its side.
 func (s *streamed) rest(d *definition, sent int) error {
 	if sent == 0 {
 		return s.last(d, 0)

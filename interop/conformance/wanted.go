@@ -11,7 +11,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// wanted is what the suite asks of a server.
+// wanted is the suite's request for a server.
 type wanted struct {
 	UseTLS      bool `json:"useTls"`
 	Credentials struct {
@@ -50,7 +50,7 @@ func (w *wanted) transport() (tandem.Transport, error) {
 	return transport.TLS(transport.TCP(), config), nil
 }
 
-// response says where the server is.
+// response returns the address of the server, as the suite expects it.
 func (w *wanted) response(port int) any {
 	r := map[string]any{"host": "127.0.0.1", "port": port}
 	if w.UseTLS {

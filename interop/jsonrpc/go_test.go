@@ -20,14 +20,14 @@ import (
 	sourcegraphws "github.com/sourcegraph/jsonrpc2/websocket"
 )
 
-// dialect is how a client of one of the libraries is used.
+// dialect has the functions to use a client of one of the libraries.
 type dialect struct {
 	call   func(ctx context.Context, result any, method string, params any) error
 	notify func(ctx context.Context, method string, params any) error
 	code   func(error) int
-	named  bool                                      // it can name parameters
-	batch  func(ctx context.Context) ([]int, error)  // the differences of (42, 23) and (23, 42), the code of a missing method; optional
-	user   func(ctx context.Context) (string, error) // of a header X-User; optional
+	named  bool                                      // it supports named parameters
+	batch  func(ctx context.Context) ([]int, error)  // the differences of (42, 23) and (23, 42), the code of a missing method; nil if not supported
+	user   func(ctx context.Context) (string, error) // the header X-User that the server got; nil if not supported
 }
 
 func TestGo(t *testing.T) {
@@ -90,7 +90,7 @@ func conversation(ctx context.Context, c *tally, d dialect) {
 	}
 }
 
-// concurrently makes calls that overlap, and returns an error if an answer is another's.
+// concurrently makes concurrent calls, and returns an error if one gets a wrong response.
 func concurrently(ctx context.Context, d dialect) error {
 	var all sync.WaitGroup
 	failed := make(chan error, 100)
@@ -136,7 +136,7 @@ func ethereumTCP(t *testing.T, address string) dialect {
 	conn := dialTCP(t, address)
 	client, err := rpc.DialIO(t.Context(), conn, conn)
 	d := ethereum(t, client, err)
-	t.Cleanup(func() { _ = conn.Close() }) // before the client, which waits for that
+	t.Cleanup(func() { _ = conn.Close() }) // before the client's Close, which waits for it
 	return d
 }
 
@@ -151,7 +151,7 @@ func ethereum(t *testing.T, client *rpc.Client, err error) dialect {
 		},
 		notify: func(ctx context.Context, method string, params any) error {
 			err := client.Notify(ctx, method, params.([]any)...)
-			if errors.Is(err, io.EOF) { // over HTTP it wants an answer, though there is none to a notification
+			if errors.Is(err, io.EOF) { // over HTTP it expects a body, which the response to a notification does not have
 				err = nil
 			}
 			return err
@@ -186,7 +186,7 @@ func dialTCP(t *testing.T, address string) net.Conn {
 	return conn
 }
 
-// deaf is a handler of calls that do not come.
+// deaf is a handler that ignores calls of the server; there are none.
 type deaf struct{}
 
 func (deaf) Handle(context.Context, *jsonrpc2.Conn, *jsonrpc2.Request) {}

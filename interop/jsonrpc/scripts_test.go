@@ -15,10 +15,11 @@ import (
 	"time"
 )
 
-// clientsEnv names the folder that run.sh has installed the clients in.
+// clientsEnv is the environment variable with the folder in which run.sh has installed the
+// clients.
 const clientsEnv = "JSONRPC_CLIENTS"
 
-// How many cases there are: one that is left out is a failure.
+// The numbers of cases. The tests fail if a case does not run.
 const (
 	casesJavaScript = 35
 	casesPython     = 21

@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve runs a server with every protocol, and the methods that the clients call, and
-// returns its address.
+// serve runs a server with every protocol and the methods that the clients call. It returns the
+// server's address.
 func serve(t *testing.T) string {
 	t.Helper()
 	srv := server.New(server.WithProtocols(all.New()...))

@@ -1,6 +1,6 @@
-// Package options crosses every option of servers, clients and calls with every way to
-// start a server and every scheme of a client: the option takes effect, or there is an
-// error that says why not.
+// Package options tests every option of servers, clients and calls with every way to start a
+// server and every scheme of a client: the option takes effect, or there is an error that says
+// why not.
 package options
 
 import (
@@ -34,15 +34,15 @@ import (
 	"github.com/tandem-rpc/tandem/transport/websocket"
 )
 
-// row says how an option is seen to take effect.
+// row is the test of one option.
 type row struct {
-	prepare func(c *cell)               // gives the option
-	effect  func(c *cell) (bool, error) // makes calls, and looks
-	// refused returns a part of the error where the option can't take effect, "" where
-	// it must; nil where it must everywhere.
+	prepare func(c *cell)               // sets the option
+	effect  func(c *cell) (bool, error) // makes calls, and reports whether the option had its effect
+	// refused returns a part of the error if the option can't take effect in a cell, ""
+	// if it must. A nil refused means that it must in every cell.
 	refused func(c *cell) string
-	not     []string // schemes that the option says nothing of, as its documentation says
-	shown   string   // the test that shows the effect instead, where it takes time or several servers
+	not     []string // schemes that the option does not apply to, according to its documentation
+	shown   string   // another test of the effect, if that takes time or several servers
 }
 
 // cell is a server, started in one way, and a client of one scheme.
@@ -59,16 +59,16 @@ type cell struct {
 	srv            *server.Server
 	target         string
 	held, released chan struct{}
-	given          bool            // the option is
-	usualCodec     bool            // of the client's protocol, which need not carry strings
-	trailer        tandem.Metadata // what the call's option has set
+	given          bool            // the option is set
+	usualCodec     bool            // use the default codec of the client's protocol, which may not encode strings
+	trailer        tandem.Metadata // set by the call's option
 	explained      client.Explanation
 
 	mu      sync.Mutex
 	seen    tandem.Call // the last call that a method got
-	noes    int         // what rows count
-	made    int         // the client's connections
-	refusal error       // of a listener or a connection
+	counts  int         // number of calls of count
+	made    int         // number of the client's connections
+	refusal error       // the first error of serving a connection
 	log     bytes.Buffer
 }
 
@@ -88,13 +88,13 @@ func (c *cell) logged(what string) bool {
 func (c *cell) count() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.noes++
+	c.counts++
 }
 
 func (c *cell) counted() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.noes > 0
+	return c.counts > 0
 }
 
 // last returns the last call that a method got.
@@ -104,8 +104,8 @@ func (c *cell) last() *tandem.Call {
 	return &c.seen
 }
 
-// ways are those to start a server: Serve, with a transport's name, ServeListener, and
-// ServeProtocol, which is for protocols of others.
+// ways returns the ways to start a server: Serve, with a transport's name, ServeListener, and
+// ServeProtocol, which is for protocols other than tandem's.
 func ways() (list []string) {
 	for _, network := range networks() {
 		list = append(list, "Serve "+network, "ServeListener "+network, "ServeProtocol "+network)
@@ -115,7 +115,7 @@ func ways() (list []string) {
 
 func networks() []string { return []string{"mem", "tcp", "unix", "quic", "kcp", "ws", "nbio"} }
 
-// schemes are tandem's own, as "", and those of other protocols.
+// schemes returns "", for tandem's own protocol, and the schemes of other protocols.
 func schemes() []string {
 	list := []string{""}
 	for _, p := range all.Clients() {
@@ -124,15 +124,15 @@ func schemes() []string {
 	return list
 }
 
-// thorough reports whether a cell is tested in this run: with the race detector, or in
-// short, all rows in one way, and all ways with two schemes.
+// thorough reports whether a cell is tested in this run. With the race detector or -short, only
+// one way is tested with all schemes, and two schemes in all ways.
 func (c *cell) thorough() bool {
 	brief := raceEnabled || testing.Short()
 	return !brief || c.way == "Serve" && c.network == "mem" || c.scheme == "" || c.scheme == "grpc"
 }
 
-// TestEveryOption crosses every option with every way to start and every scheme to dial.
-// An option without a row fails.
+// TestEveryOption tests every option with every way to start a server and every scheme to
+// dial. It fails for an option without a row.
 func TestEveryOption(t *testing.T) {
 	table := optionRows()
 	for _, name := range optionsOf(t, "server", "client") {
@@ -159,7 +159,8 @@ func TestEveryOption(t *testing.T) {
 	}
 }
 
-// Without the option nothing of its effect is seen, so the table can fail.
+// TestEveryOptionMatters: without the option there is no effect, which shows that
+// TestEveryOption can fail.
 func TestEveryOptionMatters(t *testing.T) {
 	for _, scheme := range schemes() {
 		for name, r := range optionRows() {
@@ -175,7 +176,7 @@ func newCell(way, scheme string) *cell {
 	return &cell{way: kind, network: network, scheme: scheme, held: make(chan struct{}, 2), released: make(chan struct{}), trailer: tandem.Metadata{"old": {"x"}}}
 }
 
-// run looks for the effect of the option, which is given or not.
+// run tests one cell, with the option if given is true, and without it otherwise.
 func (c *cell) run(t *testing.T, r row, given bool) {
 	t.Parallel()
 	c.t, c.given = t, given
@@ -207,7 +208,7 @@ func (c *cell) run(t *testing.T, r row, given bool) {
 	}
 }
 
-// open makes the transport of both sides.
+// open creates the transports of both sides, and returns the address to listen on.
 func (c *cell) open() (address string) {
 	fail := func(err error) {
 		if err != nil {
@@ -220,7 +221,7 @@ func (c *cell) open() (address string) {
 	case "mem":
 		c.server, address = transport.NewMemory(), "here"
 	case "unix":
-		dir, err := os.MkdirTemp("", "o") // short, as names of sockets must be
+		dir, err := os.MkdirTemp("", "o") // short, as the length of a socket's path is limited
 		fail(err)
 		c.t.Cleanup(func() { _ = os.RemoveAll(dir) })
 		c.server, address = transport.Unix(), filepath.Join(dir, "s")
@@ -273,7 +274,7 @@ func (c *cell) start() error {
 		case err := <-served:
 			return err
 		default:
-			runtime.Gosched() // it listens in a moment
+			runtime.Gosched() // until it listens
 		}
 	}
 	if c.way == "Serve" {
@@ -290,7 +291,7 @@ func (c *cell) start() error {
 	return nil
 }
 
-// note keeps why a connection was refused.
+// note records the first error of serving a connection.
 func (c *cell) note(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -299,7 +300,7 @@ func (c *cell) note(err error) {
 	}
 }
 
-// refusedWith returns the error by which the server has refused to serve, else err.
+// refusedWith returns err joined with the error that note has recorded.
 func (c *cell) refusedWith(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -375,7 +376,7 @@ func (c *cell) register() error {
 	)
 }
 
-// dial returns a client with the cell's options and these.
+// dial returns a client with the cell's options and opts.
 func (c *cell) dial(opts ...client.Option) (*client.Client, error) {
 	list := []client.Option{client.WithTransport(c.network, c.client), client.WithWait(0), client.WithPlugins(connections{c})}
 	for _, p := range all.Clients() {
@@ -409,7 +410,7 @@ func (c *cell) connected() int {
 	return c.made
 }
 
-// call makes a call with the cell's options and those of the call.
+// call makes a call with the cell's options. opts are further options of the client.
 func (c *cell) call(method string, args any, opts ...client.Option) (string, error) {
 	d, err := c.dial(opts...)
 	if err != nil {
@@ -419,8 +420,7 @@ func (c *cell) call(method string, args any, opts ...client.Option) (string, err
 	return reply, d.Call(c.t.Context(), method, args, &reply, c.callOpts...)
 }
 
-// optionsOf returns the names of the functions of packages that return options, from their
-// source.
+// optionsOf returns the names of the packages' functions that return options, from the source.
 func optionsOf(t *testing.T, packages ...string) (names []string) {
 	t.Helper()
 	for _, pkg := range packages {
@@ -488,7 +488,7 @@ func testNames(t *testing.T) map[string]bool {
 	return names
 }
 
-// plain returns JSON if the protocol carries it, whatever T.Echo takes.
+// plain returns the codec JSON if the protocol supports it, else the protocol's first codec.
 func plain(p client.Protocol) tandem.Codec {
 	for _, c := range p.Codecs() {
 		if c.Name() == "json" {

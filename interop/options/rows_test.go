@@ -16,7 +16,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// optionRows are those of TestEveryOption.
+// optionRows returns the rows of TestEveryOption, by the names of options.
 func optionRows() map[string]row {
 	rows := serverRows()
 	maps.Copy(rows, clientRows())
@@ -27,28 +27,28 @@ func optionRows() map[string]row {
 	return rows
 }
 
-// forServer is a row of a server's option.
+// forServer returns a row for an option of a server.
 func forServer(option func(c *cell) server.Option, effect func(c *cell) (bool, error)) row {
 	return row{prepare: func(c *cell) { c.serverOpts = append(c.serverOpts, option(c)) }, effect: effect}
 }
 
-// forMethod is a row of a method's option.
+// forMethod returns a row for an option of a method.
 func forMethod(option server.MethodOption, effect func(c *cell) (bool, error)) row {
 	return row{prepare: func(c *cell) { c.methodOpts = append(c.methodOpts, option) }, effect: effect}
 }
 
-// forClient is a row of a client's option.
+// forClient returns a row for an option of a client.
 func forClient(option func(c *cell) client.Option, effect func(c *cell) (bool, error)) row {
 	return row{prepare: func(c *cell) { c.clientOpts = append(c.clientOpts, option(c)) }, effect: effect}
 }
 
-// forCall is a row of a call's option.
+// forCall returns a row for an option of a call.
 func forCall(option func(c *cell) tandem.CallOption, effect func(c *cell) (bool, error)) row {
 	return row{prepare: func(c *cell) { c.callOpts = append(c.callOpts, option(c)) }, effect: effect}
 }
 
-// but says which schemes refuse the option, and with what error; all but tandem's own
-// without schemes.
+// but sets which schemes refuse the option, and with which error. Without schemes, all but
+// tandem's own do.
 func (r row) but(text string, schemes ...string) row {
 	r.refused = func(c *cell) string {
 		if c.scheme == "" || len(schemes) > 0 && !slices.Contains(schemes, c.scheme) {
@@ -59,33 +59,33 @@ func (r row) but(text string, schemes ...string) row {
 	return r
 }
 
-// unseen says of which schemes the documentation says that the option is not theirs.
+// unseen sets the schemes that the option does not apply to, according to its documentation.
 func (r row) unseen(schemes ...string) row {
 	r.not = schemes
 	return r
 }
 
-// refusedBy says which cells refuse the option, and with what error.
+// refusedBy sets which cells refuse the option, and with which error.
 func (r row) refusedBy(why func(c *cell) string) row {
 	r.refused = why
 	return r
 }
 
-// noServerTLS is why WithTLS is refused to a server: QUIC has its TLS already, and what a
-// WebSocket carries has it beneath.
+// noServerTLS returns the error of WithTLS for a server, "" if it works: QUIC has TLS already,
+// and a WebSocket has TLS below it.
 func noServerTLS(c *cell) string {
 	switch {
-	case c.network == "quic" && c.way != "ServeProtocol": // it leaves a connection its TLS
+	case c.network == "quic" && c.way != "ServeProtocol": // it keeps the TLS of a connection
 		return "it has TLS already"
 	case c.network == "ws" && c.way == "ServeListener":
 		return "TLS is beneath WebSockets"
-	case c.network == "ws" && c.way == "ServeProtocol": // which puts TLS into it
+	case c.network == "ws" && c.way == "ServeProtocol": // which uses TLS inside the WebSocket
 		return "the server speaks plain text, the client TLS"
 	}
 	return ""
 }
 
-// noTLS is why WithTLS is refused to one of both sides.
+// noTLS returns the error of WithTLS for a client or a server, "" if it works.
 func noTLS(c *cell) string {
 	if c.network == "quic" {
 		return "it has TLS already"
@@ -93,7 +93,7 @@ func noTLS(c *cell) string {
 	return noServerTLS(c)
 }
 
-// counting is an interceptor that counts.
+// counting returns an interceptor that counts calls.
 func counting(c *cell) tandem.Interceptor {
 	return func(next tandem.Func) tandem.Func {
 		return func(ctx context.Context, call *tandem.Call) error {
@@ -103,12 +103,12 @@ func counting(c *cell) tandem.Interceptor {
 	}
 }
 
-// plugin counts, at a server and at a client.
+// plugin is a plugin of servers and clients that counts calls.
 type plugin struct{ c *cell }
 
 func (p plugin) Intercept(next tandem.Func) tandem.Func { return counting(p.c)(next) }
 
-// press is gzip that counts.
+// press is a compressor that counts its uses.
 type press struct {
 	tandem.Compressor
 	c *cell
@@ -119,12 +119,12 @@ func (p press) Compress(dst, src []byte) ([]byte, error) {
 	return p.Compressor.Compress(dst, src)
 }
 
-// renamed is a codec of another name.
+// renamed is a codec with another name.
 type renamed struct{ tandem.Codec }
 
 func (renamed) Name() string { return "renamed" }
 
-// counts makes a call and looks whether something was counted.
+// counts returns an effect that makes a call, and requires that something was counted.
 func counts(method string, args any) func(c *cell) (bool, error) {
 	return func(c *cell) (bool, error) {
 		_, err := c.call(method, args)
@@ -132,7 +132,7 @@ func counts(method string, args any) func(c *cell) (bool, error) {
 	}
 }
 
-// refuses makes a call that must fail with an error that says so.
+// refuses returns an effect that makes a call, which must fail with an error that contains why.
 func refuses(why, method string, args any) func(c *cell) (bool, error) {
 	return func(c *cell) (bool, error) {
 		_, err := c.call(method, args)
@@ -147,7 +147,7 @@ func says(err error, why string) (bool, error) {
 	return false, err
 }
 
-// timesOut makes a call that must not wait until it is released.
+// timesOut makes a call of a method that blocks. The call must end with its deadline.
 func timesOut(c *cell) (bool, error) {
 	if !c.given {
 		close(c.released)
@@ -156,8 +156,8 @@ func timesOut(c *cell) (bool, error) {
 	return says(err, "deadline exceeded")
 }
 
-// holds makes a call of a method while one of T.Hold is held. It must fail with an error
-// that says so.
+// holds returns an effect that calls a method while a call of T.Hold is blocked. The call must
+// fail with an error that contains why.
 func holds(why, method string) func(c *cell) (bool, error) {
 	return func(c *cell) (bool, error) {
 		var calls sync.WaitGroup
@@ -190,13 +190,12 @@ func within(most time.Duration) func(c *cell) (bool, error) {
 
 func overTLS(c *cell) (bool, error) {
 	if _, err := c.call("T.Echo", "x"); err == nil {
-		return c.last().Peer.TLS != nil, nil // in plain text, but for a transport's own TLS
+		return c.last().Peer.TLS != nil, nil // without client.WithTLS, so only the transport's own TLS counts
 	}
 	_, err := c.call("T.Echo", "x", client.WithTLS(c.tls[1]))
 	return err == nil && c.last().Peer.TLS != nil, err
 }
 
-// longText is less than what HTTP/1 reads of a request that it refuses.
 // Parts of errors.
 const (
 	noCodec = "SCHEME does not carry codec"
@@ -204,6 +203,7 @@ const (
 	noBack  = "servers of SCHEME can't call clients"
 )
 
+// longText is less than HTTP/1 reads of a request that it refuses.
 const longText = 32 << 10
 
 func serverRows() map[string]row {
@@ -217,7 +217,7 @@ func serverRows() map[string]row {
 		"server.WithCompressors": forServer(func(c *cell) server.Option { return server.WithCompressors(press{compress.Gzip(), c}) }, func(c *cell) (bool, error) {
 			_, err := c.call("T.Big", longText, client.WithCompressor(compress.Gzip()))
 			return c.counted(), err
-		}).but(noPress, bare...).unseen("rpcx"), // it has its own
+		}).but(noPress, bare...).unseen("rpcx"), // rpcx has its own compression
 		"server.WithCompressAbove": row{
 			prepare: func(c *cell) {
 				c.serverOpts = []server.Option{server.WithCompressors(press{compress.Gzip(), c}), server.WithCompressAbove(1)}
@@ -226,7 +226,7 @@ func serverRows() map[string]row {
 				_, err := c.call("T.Big", 100, client.WithCompressor(compress.Gzip()))
 				return c.counted(), err
 			},
-		}.but(noPress, bare...).unseen("rpcx"), // it has its own
+		}.but(noPress, bare...).unseen("rpcx"), // rpcx has its own compression
 		"server.WithInterceptors":   forServer(func(c *cell) server.Option { return server.WithInterceptors(counting(c)) }, counts("T.Echo", "x")),
 		"server.WithPlugins":        forServer(func(c *cell) server.Option { return server.WithPlugins(plugin{c}) }, counts("T.Echo", "x")),
 		"server.WithTimeout":        forServer(func(*cell) server.Option { return server.WithTimeout(2 * time.Second) }, within(2*time.Second)),
@@ -242,7 +242,7 @@ func serverRows() map[string]row {
 				return false, err
 			}
 			_, _ = c.call("T.Panic", "x")
-			_ = c.srv.Close() // then all is logged
+			_ = c.srv.Close() // everything is logged after Close
 			return c.logged("T.Panic"), nil
 		}),
 		"server.WithClients": forServer(func(*cell) server.Option { return server.WithClients(nil) }, func(c *cell) (bool, error) {
@@ -252,7 +252,7 @@ func serverRows() map[string]row {
 	}
 }
 
-// bare are the schemes that carry nothing compressed.
+// bare are the schemes without compression.
 var bare = []string{"netrpc", "netrpc+http", "jsonrpc", "jsonrpc+http", "grpc", "connect"}
 
 func hi(_ context.Context, s *string) (*string, error) { return s, nil }
@@ -262,7 +262,7 @@ type service struct{}
 // Hi is called by servers.
 func (service) Hi(_ context.Context, s *string) (*string, error) { return s, nil }
 
-// inJSON makes a call of a client that has no other codec than the option's.
+// inJSON makes a call with the option's codec only, and requires that it was JSON.
 func inJSON(c *cell) (bool, error) {
 	c.usualCodec = true
 	_, err := c.call("T.Echo", "x")
@@ -289,7 +289,7 @@ func clientRows() map[string]row {
 				return err == nil && c.last().Peer.TLS != nil, err
 			},
 		}.refusedBy(noTLS),
-		"client.WithCodec":       forClient(json, inJSON).but(noCodec, "netrpc", "netrpc+http").unseen("jsonrpc", "jsonrpc+http"), // in JSON always
+		"client.WithCodec":       forClient(json, inJSON).but(noCodec, "netrpc", "netrpc+http").unseen("jsonrpc", "jsonrpc+http"), // JSON is the only codec
 		"client.WithCompressor":  forClient(func(c *cell) client.Option { return client.WithCompressor(press{compress.Gzip(), c}) }, counts("T.Echo", strings.Repeat("x", longText))).but(noPress, bare...),
 		"client.WithCompressors": forClient(func(c *cell) client.Option { return client.WithCompressors(press{compress.Gzip(), c}) }, pressed(longText)).but(noPress, bare...),
 		"client.WithCompressAbove": row{
@@ -354,7 +354,8 @@ func clientRows() map[string]row {
 	}
 }
 
-// pressed makes a call whose message is to be compressed.
+// pressed returns an effect that makes a call with a message of n bytes, which must be
+// compressed.
 func pressed(n int) func(c *cell) (bool, error) {
 	return func(c *cell) (bool, error) {
 		c.callOpts = append(c.callOpts, client.Compressor("gzip"))
@@ -386,14 +387,15 @@ func callRows() map[string]row {
 		"client.Trailer": forCall(func(c *cell) tandem.CallOption { return client.Trailer(&c.trailer) }, func(c *cell) (bool, error) {
 			_, err := c.call("T.Trail", "x")
 			if strings.HasPrefix(c.scheme, "netrpc") || strings.HasPrefix(c.scheme, "jsonrpc") {
-				return c.trailer == nil, err // as Trailer says of protocols without metadata
+				return c.trailer == nil, err // as documented for protocols without metadata
 			}
 			return c.trailer.Get("k") == "v", err
 		}),
 	}
 }
 
-// shownElsewhere are options whose effect takes time, several servers, or another view.
+// shownElsewhere returns the tests of options whose effect takes time, several servers, or
+// another kind of test.
 func shownElsewhere() map[string]string {
 	return map[string]string{
 		"server.WithTransport": "TestTLSAppliesEverywhere", "server.WithProtocols": "TestNoTwoTakeTheSame",

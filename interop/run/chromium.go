@@ -10,13 +10,13 @@ func installChromium(ctx context.Context, e *env) error {
 	return e.packages(ctx, "chromedriver", "chromium", "chromium-driver")
 }
 
-// visit is what somebody does on the page from which methods are called, and sees.
+// visit is a user's action on the page for calling methods, and a check of its effect.
 type visit struct {
 	name string
 	do   func(ctx context.Context, b *browser, url string) error
 }
 
-// visits are on one page, one after the other, after it was loaded.
+// visits are made on one page, in this order, after it was loaded.
 var visits = []visit{
 	{"the methods are listed", func(ctx context.Context, b *browser, _ string) error {
 		return b.says(ctx, `[...document.querySelectorAll("#methods button")].map((m) => m.dataset.path)`, `/Arith/Div,/Arith/Mul`)
@@ -61,7 +61,7 @@ var visits = []visit{
 	}},
 }
 
-// call presses the button, and waits for an answer.
+// call clicks the button, and waits for the response.
 func (b *browser) call(ctx context.Context, status, response string) error {
 	return errors.Join(b.click(ctx, "#call button"),
 		b.says(ctx, `document.getElementById("status").textContent`, status),
@@ -84,7 +84,7 @@ func runChromium(ctx context.Context, e *env) (passed, total int, err error) {
 	return passed, total, err
 }
 
-// visit makes visits with a browser of their own, and returns how many went well.
+// visit makes visits with a new browser, and returns how many succeeded.
 func (e *env) visit(ctx context.Context, url string, all []visit) (passed int, err error) {
 	b, err := e.startBrowser(ctx)
 	if err != nil {

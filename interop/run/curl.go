@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// way is how curl speaks.
+// way is a version of HTTP that curl uses, with TLS or without.
 type way struct {
 	name    string
 	options []string
 	secure  bool
-	version string // of HTTP, that the answer must have
+	version string // of HTTP, which the response must have
 }
 
 var ways = []way{
@@ -27,11 +27,11 @@ var ways = []way{
 	{"HTTP/2 over TLS", []string{"--http2"}, true, "2"},
 }
 
-// asked is a request of curl, and what must be in the answer.
+// asked is a request of curl, and what the response must contain.
 type asked struct {
 	name, path string
 	status     string
-	want       []string // in the header or the body, "!" before what must not be there
+	want       []string // texts in the header or the body; with "!" before it, the text must be missing
 	args       []string
 }
 
@@ -69,10 +69,10 @@ var requests = []asked{
 		[]string{"-H", "Origin: https://shop.example", "-H", asJSON, "-d", `{"a":6,"b":7}`}},
 }
 
-// upload is a request whose length is not known when it begins. HTTP/1.0 has none.
+// upload is a request without a content length, which HTTP/1.0 does not support.
 var upload = asked{"an upload", "/grpc.testing.TestService/UnaryCall", "200", []string{`"AAAA"`}, []string{"-X", "POST", "-H", asJSON, "-T", "-"}}
 
-// status asks for an error of that code.
+// status returns the arguments of a request for an error with that code.
 func status(code int) []string {
 	return []string{"-H", asJSON, "-d", fmt.Sprintf(`{"responseStatus":{"code":%d,"message":"as asked"}}`, code)}
 }
@@ -90,7 +90,7 @@ func (e *env) url(secure bool) string {
 
 func installCurl(ctx context.Context, e *env) error { return e.packages(ctx, "curl", "curl") }
 
-// large is a message of a megabyte.
+// large writes a message of a megabyte to a file, and to another one compressed.
 func (e *env) large() error {
 	message := []byte(`{"responseSize":3,"payload":{"body":"` + strings.Repeat("AAAA", 256<<10) + `"}}`)
 	var small bytes.Buffer
@@ -121,7 +121,7 @@ func runCurl(ctx context.Context, e *env) (passed, total int, err error) {
 	return passed, total, err
 }
 
-// curl makes a request, and returns an error if the answer is not as it should be.
+// curl makes a request, and returns an error if the response is not as wanted.
 func (e *env) curl(ctx context.Context, w way, r asked) error {
 	url := e.url(w.secure)
 	args := append([]string{"--silent", "--show-error", "--globoff", "--noproxy", "*", "--max-time", "60", "--cacert", e.path("cert.pem"),

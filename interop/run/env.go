@@ -17,13 +17,13 @@ import (
 	"github.com/tandem-rpc/tandem/interop/certificate"
 )
 
-// env is where suites run: a folder with what is installed, and servers.
+// env is the environment of the suites: a folder with the installed programs, and the servers.
 type env struct {
 	bin    string
 	plain  server
 	secure server // with TLS
 
-	together string // where its clients are
+	together string // folder with the clients of interop/together
 }
 
 // server is a running testservice.
@@ -36,7 +36,7 @@ func (e *env) path(parts ...string) string {
 	return filepath.Join(append([]string{e.bin}, parts...)...)
 }
 
-// command returns one whose output is shown if it fails.
+// command returns a command that runs in the folder bin.
 func (e *env) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir = e.bin
@@ -44,7 +44,7 @@ func (e *env) command(ctx context.Context, name string, args ...string) *exec.Cm
 	return c
 }
 
-// output runs a command and returns what it says.
+// output runs a command and returns its output. If it fails, the error has the last lines.
 func (e *env) output(ctx context.Context, name string, args ...string) (string, error) {
 	b, err := e.command(ctx, name, args...).CombinedOutput()
 	if err != nil {
@@ -60,7 +60,7 @@ func tail(b []byte) []byte {
 	return bytes.Join(all[max(0, len(all)-lines):], []byte("\n"))
 }
 
-// build builds our servers. The working directory is the module's.
+// build builds our servers. The working directory must be the module's folder.
 func (e *env) build(ctx context.Context) error {
 	if err := os.MkdirAll(e.bin, 0o755); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (e *env) build(ctx context.Context) error {
 	return c.Run()
 }
 
-// goInstall installs a program of a module, unless that version is there.
+// goInstall installs a program of a module, unless that version is installed.
 func (e *env) goInstall(ctx context.Context, pkg, version string) error {
 	mark := e.path(filepath.Base(pkg) + "." + version)
 	if _, err := os.Stat(mark); err == nil {
@@ -84,7 +84,7 @@ func (e *env) goInstall(ctx context.Context, pkg, version string) error {
 	return os.WriteFile(mark, nil, 0o644)
 }
 
-// packages installs packages of Debian, as root, if a program of theirs is not there.
+// packages installs packages of Debian if a program of theirs is missing. That needs root.
 func (e *env) packages(ctx context.Context, program string, names ...string) error {
 	_, err := exec.LookPath(program)
 	if err == nil || os.Getuid() != 0 {

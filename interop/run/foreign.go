@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// The scripts of clients in other languages are in the working directory, which is
-// this module's.
+// The scripts of clients in other languages are in the working directory, which is the
+// module's folder.
 
-// copyTo copies a file to a folder of what is installed.
+// copyTo copies a file to a folder below bin.
 func (e *env) copyTo(folder, file string) error {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -23,7 +23,8 @@ func (e *env) copyTo(folder, file string) error {
 	return errors.Join(os.MkdirAll(e.path(folder), 0o755), os.WriteFile(e.path(folder, filepath.Base(file)), b, 0o600))
 }
 
-// installed reports whether a folder has a mark, and sets it if install succeeds.
+// installed calls install unless the folder has a file mark, which it creates if install
+// succeeds.
 func (e *env) installed(folder, mark string, install func() error) error {
 	if _, err := os.Stat(e.path(folder, mark)); err == nil {
 		return nil
@@ -83,7 +84,7 @@ func installGRPCJava(ctx context.Context, e *env) error {
 	})
 }
 
-// compressedCases are those that grpc-java's client has beside grpc-go's.
+// compressedCases are the cases that grpc-java's client has in addition to grpc-go's.
 const compressedCases = " client_compressed_unary_noprobe server_compressed_unary client_compressed_streaming_noprobe server_compressed_streaming"
 
 func runGRPCJava(options ...string) func(context.Context, *env) (int, int, error) {
@@ -103,7 +104,7 @@ func runGRPCJava(options ...string) func(context.Context, *env) (int, int, error
 				"-Djavax.net.ssl.trustStore=" + trust, "-Djavax.net.ssl.trustStorePassword=changeit",
 				"-cp", e.path("grpc-java", "jars", "*"), "io.grpc.testing.integration.TestServiceClient",
 				"--server_host=" + s.host, "--server_port=" + s.port, "--test_case=" + name,
-				// The default of a second is too short beside something else.
+				// The default of a second is too short on a busy machine.
 				"--soak_per_iteration_max_acceptable_latency_ms=30000", "--soak_overall_timeout_seconds=60",
 			}, options...)...)
 			return err
@@ -125,9 +126,9 @@ func installSchemathesis(ctx context.Context, e *env) error {
 	})
 }
 
-// runSchemathesis runs every phase but that of examples, which the document has none of.
-// Left out are two methods that refuse by themselves what their types allow. It counts
-// the requests that it made up.
+// runSchemathesis runs every phase but examples, as the document has no examples. It leaves out
+// two methods that refuse some arguments of valid types. It counts the requests that
+// schemathesis generates.
 func runSchemathesis(ctx context.Context, e *env) (passed, total int, err error) {
 	cmd := e.command(ctx, e.path("schemathesis", "bin", "st"), "run", "http://"+e.plain.host+":"+e.plain.port+"/openapi.json",
 		"--phases=coverage,fuzzing,stateful", "--max-examples=50", "--seed=1", "--no-color",
@@ -142,8 +143,7 @@ func runSchemathesis(ctx context.Context, e *env) (passed, total int, err error)
 	return total - count(out, `\d+ generated, (\d+) found`), total, err
 }
 
-// installTogether installs the clients that are in one method at the same moment, and
-// remembers where.
+// installTogether installs the clients of interop/together, and stores their folder in e.
 func installTogether(ctx context.Context, e *env) error {
 	c := exec.CommandContext(ctx, "together/install.sh")
 	c.Stderr = os.Stderr
@@ -162,7 +162,7 @@ func runTogether(ctx context.Context, e *env) (passed, total int, err error) {
 	return count(string(out), `(\d+) of \d+ were inside`), count(string(out), `\d+ of (\d+) were inside`), err
 }
 
-// counted reads a last line as "12 of 13 passed".
+// counted reads a last line such as "12 of 13 passed".
 func counted(out string, err error) (passed, total int, _ error) {
 	return count(out, `(\d+) of \d+ passed`), count(out, `\d+ of (\d+) passed`), err
 }

@@ -1,10 +1,10 @@
-// Command run installs the suites and clients of other projects, has them test a
-// server of ours, and writes what it has seen into a page of the documentation:
+// Command run installs the suites and clients of other projects, runs them against a server of
+// ours, and writes the results into a page of the documentation:
 //
 //	go run ./run -bin ../.bin/interop -out ../docs/interop.md
 //
-// With -short it runs those that are written in Go, and writes nothing. It fails if
-// one of them does, and says so of those that could not be installed.
+// With -short it runs only those that are written in Go, and writes nothing. It fails if one of
+// them fails, and reports those that could not be installed.
 package main
 
 import (
@@ -52,7 +52,7 @@ func run(ctx context.Context, bin, out, only string, short bool) error {
 	return errors.Join(err, writePage(out, results))
 }
 
-// result is what a suite has seen.
+// result is the result of a suite.
 type result struct {
 	*suite
 
@@ -84,7 +84,7 @@ func (e *env) runAll(ctx context.Context, only string, short bool) ([]result, er
 	return results, failed
 }
 
-// longest is how long a suite may run, its installation included.
+// longest bounds the time of a suite, including its installation.
 const longest = 15 * time.Minute
 
 func (e *env) runOne(ctx context.Context, s *suite) result {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// framed is a request of nghttp, whose framing a command line can change, and what it
-// must say.
+// framed is a request of nghttp, with arguments that change its framing, and texts that the
+// output must contain.
 type framed struct {
 	name, path string
 	want       []string
@@ -18,7 +18,7 @@ type framed struct {
 
 const (
 	mul     = "/Arith/Mul"
-	product = "] recv DATA frame <length=2, flags=0x01" // "42", and the stream ends with it
+	product = "] recv DATA frame <length=2, flags=0x01" // "42", with END_STREAM
 	header  = "-Hcontent-type: application/json"
 	large   = "-dlarge.json"
 )
@@ -48,7 +48,7 @@ func runNghttp(ctx context.Context, e *env) (passed, total int, err error) {
 	err = errors.Join(e.large(),
 		os.WriteFile(e.path("mul.json"), []byte(`{"a":6,"b":7}`), 0o600),
 		os.WriteFile(e.path("big.json"), []byte(`{"responseSize":3000}`), 0o600),
-		os.WriteFile(e.path("empty.grpc"), make([]byte, 5), 0o600)) // neither compressed nor long
+		os.WriteFile(e.path("empty.grpc"), make([]byte, 5), 0o600)) // an empty message, not compressed
 	if err != nil {
 		return 0, 0, err
 	}
@@ -65,7 +65,7 @@ func runNghttp(ctx context.Context, e *env) (passed, total int, err error) {
 	for _, secure := range []bool{false, true} {
 		url := e.url(secure)
 		for _, f := range framings {
-			// Of certificates it only warns.
+			// nghttp only warns about the self-signed certificate.
 			out, _ := e.output(ctx, "nghttp", append(append([]string{"--verbose", "--no-verify-peer", "--timeout=60"}, f.args...), url+f.path)...)
 			check(fmt.Sprintf("%s, TLS %v", f.name, secure), out, f.want)
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// writePage writes what was seen.
+// writePage writes the page with the results.
 func writePage(file string, results []result) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# What others say of our HTTP\n\n"+

@@ -11,25 +11,25 @@ import (
 	"strings"
 )
 
-// suite is somebody else's view of our server.
+// suite is a test suite or a client of another project.
 type suite struct {
 	name    string
-	peer    string   // with its version
-	what    string   // it does
-	known   []string // cases that fail, and why that is not ours to mend
-	short   bool     // in CI
+	peer    string   // the project, with its version
+	what    string   // what it tests
+	known   []string // cases that fail, and why we can't fix them
+	short   bool     // runs in CI
 	install func(context.Context, *env) error
 	run     func(context.Context, *env) (passed, total int, err error)
 }
 
-// The versions of what is installed.
+// The installed versions.
 const (
 	conformanceVersion  = "v1.0.6"
 	interopVersion      = "v1.85.0"
 	grpcurlVersion      = "v1.9.4"
 	h2specVersion       = "v2.2.1+incompatible"
-	schemathesisVersion = "4.32.5" // as schemathesis/requirements.txt has it
-	grpcJavaVersion     = "1.79.0" // as java/pom.xml has it
+	schemathesisVersion = "4.32.5" // the same as in schemathesis/requirements.txt
+	grpcJavaVersion     = "1.79.0" // the same as in java/pom.xml
 )
 
 var suites = []*suite{
@@ -116,7 +116,7 @@ var suites = []*suite{
 	},
 }
 
-// h2Known are the cases of h2spec that Go's net/http fails, which serves HTTP/2 here.
+// h2Known are the cases of h2spec that Go's net/http fails, with which the server serves HTTP/2.
 var h2Known = []string{
 	"Sends a large size HEADERS frame that exceeds the SETTINGS_MAX_FRAME_SIZE",
 	"Sends multiple values of SETTINGS_INITIAL_WINDOW_SIZE",
@@ -128,7 +128,7 @@ func installGo(pkg, version string) func(context.Context, *env) error {
 	return func(ctx context.Context, e *env) error { return e.goInstall(ctx, pkg, version) }
 }
 
-// features are what the conformance suite is to test beyond what it does by itself.
+// features are the features that the conformance suite does not test by default.
 const features = "features:\n  supportsTlsClientCerts: true\n  supportsHalfDuplexBidiOverHttp1: true\n"
 
 func runConformance(ctx context.Context, e *env) (passed, total int, err error) {
@@ -157,12 +157,12 @@ func runConformance(ctx context.Context, e *env) (passed, total int, err error) 
 	return passed, total, nil
 }
 
-// lateCase is a case of a timeout that failed, as the suite says it. Client and server
-// reach the same deadline at their own times, and a client that is first cuts off the
-// answer that says so: such a case is run once more.
+// lateCase matches a failed case of a timeout in the suite's output. Such a case is run once
+// more: client and server have the same deadline, and if the client reaches it first, it cuts
+// off the server's response.
 var lateCase = regexp.MustCompile(`(?m)^INFO: (Timeouts/\S+) failed`)
 
-// count returns the number that a pattern finds last, 0 if there is none.
+// count returns the number in the last match of a pattern, 0 if there is none.
 func count(s, pattern string) int {
 	all := regexp.MustCompile(pattern).FindAllStringSubmatch(s, -1)
 	if len(all) == 0 {
@@ -172,7 +172,7 @@ func count(s, pattern string) int {
 	return n
 }
 
-// grpcCases are those of grpc-go's client that need neither a cloud nor ORCA.
+// grpcCases are the cases of grpc-go's client that need neither a cloud nor ORCA.
 const grpcCases = "empty_unary large_unary client_streaming server_streaming ping_pong empty_stream " +
 	"timeout_on_sleeping_server cancel_after_begin cancel_after_first_response status_code_and_message " +
 	"special_status_message custom_metadata unimplemented_method unimplemented_service rpc_soak channel_soak"
@@ -197,7 +197,7 @@ func each(names string, run func(name string) error) (passed, total int, err err
 	return passed, total, err
 }
 
-// runGrpcurl makes calls that tools make, and looks for a word in what they say.
+// runGrpcurl runs grpcurl with several calls, and requires a text in each output.
 func runGrpcurl(ctx context.Context, e *env) (passed, total int, err error) {
 	const service, health = "grpc.testing.TestService", "grpc.health.v1.Health"
 	address := e.plain.host + ":" + e.plain.port
@@ -217,7 +217,7 @@ func runGrpcurl(ctx context.Context, e *env) (passed, total int, err error) {
 		{"SERVING", []string{"-d", `{"service":"Arith"}`, address, health + "/Check"}},
 	} {
 		total++
-		// A call that fails, as one is to, makes the command fail.
+		// The exit code is ignored, as one of the calls must fail.
 		if out, _ := e.output(ctx, e.path("grpcurl"), append([]string{"-plaintext"}, c.args...)...); strings.Contains(out, c.want) {
 			passed++
 		} else {
@@ -227,9 +227,9 @@ func runGrpcurl(ctx context.Context, e *env) (passed, total int, err error) {
 	return passed, total, err
 }
 
-// runH2spec counts its cases, and fails for one that is not known to.
+// runH2spec runs h2spec, and fails if a case fails that is not in h2Known.
 func runH2spec(ctx context.Context, e *env) (passed, total int, err error) {
-	out, _ := e.output(ctx, e.path("h2spec"), "-h", e.plain.host, "-p", e.plain.port, "-P", "/read", "-S", "-o", "2") // fails as the known ones do
+	out, _ := e.output(ctx, e.path("h2spec"), "-h", e.plain.host, "-p", e.plain.port, "-P", "/read", "-S", "-o", "2") // the command fails because of the known cases
 	_, failures, _ := strings.Cut(out, "Failures:")
 	for line := range strings.Lines(failures) {
 		_, what, ok := strings.Cut(line, "× ")

@@ -12,20 +12,21 @@ import (
 	"time"
 )
 
-// browser is a Chromium without a window, driven by ChromeDriver in the words of W3C's
-// WebDriver (https://www.w3.org/TR/webdriver2/): clicks and keys are a user's.
+// browser is a headless Chromium, controlled through ChromeDriver with W3C's WebDriver
+// protocol (https://www.w3.org/TR/webdriver2/): it simulates a user's clicks and keys.
 type browser struct {
 	driver  *exec.Cmd
 	session string // its address
 }
 
-// element is WebDriver's name for an element of a page.
+// element is WebDriver's reference to an element of a page.
 type element string
 
-// elementKey is the member of an element's object that has its name (section 12.1).
+// elementKey is the member of an element's object with its reference (section 12.1).
 const elementKey = "element-6066-11e4-a52e-4f735466cecf"
 
-// startBrowser starts ChromeDriver, and by it a browser that finds no host but this one.
+// startBrowser starts ChromeDriver, and with it a browser that resolves no host but this
+// machine.
 func (e *env) startBrowser(ctx context.Context) (*browser, error) {
 	b := &browser{driver: e.command(ctx, "chromedriver", "--port=0")}
 	said := &driverSays{port: make(chan string, 1)}
@@ -45,7 +46,7 @@ func (e *env) startBrowser(ctx context.Context) (*browser, error) {
 	return b, nil
 }
 
-// driverSays reads where ChromeDriver listens.
+// driverSays reads ChromeDriver's port from its output.
 type driverSays struct {
 	text  []byte
 	known bool
@@ -69,7 +70,7 @@ func (d *driverSays) Write(p []byte) (int, error) {
 // open opens a session, which is a browser with an empty profile.
 func (b *browser) open(ctx context.Context, base string) error {
 	always := map[string]any{
-		"browserName": "chrome", "acceptInsecureCerts": true, // testservice's certificate is its own
+		"browserName": "chrome", "acceptInsecureCerts": true, // testservice's certificate is self-signed
 		"goog:chromeOptions": map[string]any{"args": []string{
 			"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-proxy-server",
 			"--disable-background-networking", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",
@@ -90,12 +91,12 @@ func (b *browser) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	err := b.do(ctx, http.MethodDelete, "", nil, nil)
-	_ = b.driver.Process.Kill() // the browser has ended; it has nothing to save
-	_ = b.driver.Wait()         // that it was killed is no news
+	_ = b.driver.Process.Kill() // the browser has ended already
+	_ = b.driver.Wait()         // the error is that it was killed
 	return err
 }
 
-// do makes a command of WebDriver and decodes its value into out, unless that is nil.
+// do sends a WebDriver command and decodes its value into out, unless that is nil.
 func (b *browser) do(ctx context.Context, method, path string, in, out any) error {
 	var body []byte
 	if method == http.MethodPost {
@@ -136,7 +137,7 @@ func (b *browser) load(ctx context.Context, url string) error {
 	return b.do(ctx, http.MethodPost, "/url", map[string]string{"url": url}, nil)
 }
 
-// find waits for an element that a CSS selector is of.
+// find waits for an element that matches a CSS selector.
 func (b *browser) find(ctx context.Context, selector string) (element, error) {
 	var found map[string]string
 	err := until(ctx, func() error {
@@ -145,7 +146,7 @@ func (b *browser) find(ctx context.Context, selector string) (element, error) {
 	return element(found[elementKey]), err
 }
 
-// click clicks on an element, as a user does: it must be in sight.
+// click clicks on an element, as a user does: it must be visible.
 func (b *browser) click(ctx context.Context, selector string) error {
 	el, err := b.find(ctx, selector)
 	if err != nil {
@@ -154,7 +155,7 @@ func (b *browser) click(ctx context.Context, selector string) error {
 	return b.do(ctx, http.MethodPost, "/element/"+string(el)+"/click", nil, nil)
 }
 
-// enter types a text into a field, in the place of what is there.
+// enter replaces the text in a field by typing.
 func (b *browser) enter(ctx context.Context, selector, text string) error {
 	el, err := b.find(ctx, selector)
 	if err != nil {
@@ -165,7 +166,7 @@ func (b *browser) enter(ctx context.Context, selector, text string) error {
 		b.do(ctx, http.MethodPost, "/element/"+string(el)+"/value", map[string]string{"text": text}, nil))
 }
 
-// says waits until an expression of JavaScript is a string with these words.
+// says waits until a JavaScript expression, as a string, matches the regular expression want.
 func (b *browser) says(ctx context.Context, expression, want string) error {
 	return until(ctx, func() error {
 		var got string
@@ -180,7 +181,7 @@ func (b *browser) says(ctx context.Context, expression, want string) error {
 	})
 }
 
-// complaints returns what the browser has logged since it was asked last.
+// complaints returns the browser's log since the last call.
 func (b *browser) complaints(ctx context.Context) (list []string, err error) {
 	var log []struct {
 		Level   string `json:"level"`
@@ -193,10 +194,11 @@ func (b *browser) complaints(ctx context.Context) (list []string, err error) {
 	return list, err
 }
 
-// patience is how long something in a browser may take.
+// patience bounds the time of an action in the browser.
 const patience = 10 * time.Second
 
-// until tries for ten seconds: a page that has loaded goes on by itself.
+// until repeats try until it succeeds, at most for patience: scripts of a page run also after
+// it has loaded.
 func until(ctx context.Context, try func() error) error {
 	const pause = 20 * time.Millisecond
 	for end := time.Now().Add(patience); ; time.Sleep(pause) {

@@ -7,9 +7,9 @@ import (
 	"google.golang.org/grpc/interop/grpc_testing"
 )
 
-// Kinds has fields of many kinds, for suites that make up what a schema allows, and what
-// it does not. It has neither bytes nor arrays, for which encoding/json takes more than
-// anybody would describe: a list of numbers, and elements beyond the last.
+// Kinds has fields of many kinds, for suites that generate valid and invalid values for a
+// schema. It has neither bytes nor arrays, as encoding/json accepts more for them than the
+// schema says: a list of numbers, and elements beyond the last.
 type Kinds struct {
 	Flag    bool              `json:"flag"`
 	Small   int8              `json:"small"`
@@ -29,7 +29,7 @@ type Kinds struct {
 
 type kinds struct{}
 
-// Echo answers what it is sent.
+// Echo returns its argument.
 func (kinds) Echo(_ context.Context, k *Kinds) (*Kinds, error) { return k, nil }
 
 // Count takes a list.
@@ -41,18 +41,18 @@ func (kinds) Split(text string, at uint8, flags map[string]bool) (before, after 
 	return text[:i], text[i:], len(flags)
 }
 
-// Message answers a message of Protocol Buffers that has messages, enums and a map.
+// Message returns its argument, a message of Protocol Buffers with messages, enums and a map.
 func (kinds) Message(m *grpc_testing.SimpleRequest) *grpc_testing.SimpleRequest { return m }
 
-// Lists answers one that has lists.
+// Lists returns its argument, a message with lists.
 func (kinds) Lists(m *grpc_testing.ClientConfigureRequest) *grpc_testing.ClientConfigureRequest {
 	return m
 }
 
-// Maps answers one that has maps of messages.
+// Maps returns its argument, a message with maps of messages.
 func (kinds) Maps(m *grpc_testing.LoadBalancerAccumulatedStatsResponse) *grpc_testing.LoadBalancerAccumulatedStatsResponse {
 	return m
 }
 
-// Nothing has neither.
+// Nothing has neither arguments nor results.
 func (kinds) Nothing() {}

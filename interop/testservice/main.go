@@ -1,7 +1,7 @@
 // Command testservice serves grpc.testing.TestService, which the interop clients of
 // gRPC's implementations call
 // (https://github.com/grpc/grpc/blob/master/doc/interop-test-descriptions.md), with
-// health checks, reflection and a few methods of Go. It says on a line where.
+// health checks, reflection and a few methods of Go. It prints its address on a line.
 package main
 
 import (
@@ -47,14 +47,14 @@ func main() {
 	}
 }
 
-// read answers when it has read the whole request, so that no answer overtakes the error
-// that a suite has made in it.
+// read responds after it has read the whole request, so that it does not respond before it
+// gets to an error that a suite has put into the request.
 func read(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	_, _ = io.WriteString(w, "that was all\n") // if it fails the client is gone
+	_, _ = io.WriteString(w, "that was all\n") // fails only if the client has gone
 }
 
 func run(address, cert, key string) error {
@@ -64,9 +64,9 @@ func run(address, cert, key string) error {
 	_, err := web.RegisterHealth(srv)
 	err = errors.Join(err,
 		web.RegisterReflection(srv),
-		srv.RegisterName("grpc.testing.TestService", testService{}, server.SkipUnsuitable()), // the suite calls one that is not there
+		srv.RegisterName("grpc.testing.TestService", testService{}, server.SkipUnsuitable()), // the suite calls a method that does not exist
 		srv.RegisterName("Kinds", kinds{}, server.ForMethod("Count", server.MethodSafe()), server.ForMethod("Split"),
-			server.ForMethod("Message"), server.ForMethod("Lists"), server.ForMethod("Maps"), server.ForMethod("Nothing")), // their last results are no errors
+			server.ForMethod("Message"), server.ForMethod("Lists"), server.ForMethod("Maps"), server.ForMethod("Nothing")), // named, as their last results are not errors
 		srv.RegisterName("Arith", arith{}, server.ForMethod("Mul", server.MethodSafe())))
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func run(address, cert, key string) error {
 	return nil
 }
 
-// writeDescriptors writes what clients without generated code need: a FileDescriptorSet.
+// writeDescriptors writes a FileDescriptorSet, for clients without generated code.
 func writeDescriptors(file string) error {
 	set := &descriptorpb.FileDescriptorSet{}
 	service := grpc_testing.File_grpc_testing_test_proto
@@ -111,7 +111,7 @@ func writeDescriptors(file string) error {
 	return os.WriteFile(file, b, 0o600)
 }
 
-// Pair is what is multiplied.
+// Pair has two factors.
 type Pair struct {
 	A int `json:"a"`
 	B int `json:"b"`

@@ -10,10 +10,10 @@ import (
 	"github.com/tandem-rpc/tandem/protocol/web"
 )
 
-// testService is grpc.testing.TestService.
+// testService implements grpc.testing.TestService.
 type testService struct{}
 
-// The names under which clients send metadata that they want back.
+// The names of metadata that the server must send back.
 const (
 	echoHeader  = "X-Grpc-Test-Echo-Initial"
 	echoTrailer = "x-grpc-test-echo-trailing-bin"
@@ -37,21 +37,21 @@ func failure(s *grpc_testing.EchoStatus) error {
 	return &tandem.Error{Code: tandem.Code(s.GetCode()), Message: s.GetMessage()} //nolint:gosec // a status
 }
 
-// largest is the size of a payload that is asked for; a suite that makes requests up would
-// ask for gigabytes.
+// largest bounds the size of a payload: a suite that generates requests would request
+// gigabytes.
 const largest = 8 << 20
 
 func zeros(size int32) *grpc_testing.Payload {
 	return &grpc_testing.Payload{Body: make([]byte, min(max(0, size), largest))}
 }
 
-// EmptyCall answers nothing with nothing.
-func (testService) EmptyCall(ctx context.Context, _ *grpc_testing.Empty) (*grpc_testing.Empty, error) { //nolint:unparam // the shape that generated clients know
+// EmptyCall returns an empty message.
+func (testService) EmptyCall(ctx context.Context, _ *grpc_testing.Empty) (*grpc_testing.Empty, error) { //nolint:unparam // the signature that generated clients have
 	echo(ctx)
 	return &grpc_testing.Empty{}, nil
 }
 
-// UnaryCall answers as the request says.
+// UnaryCall responds as the request says.
 func (testService) UnaryCall(ctx context.Context, r *grpc_testing.SimpleRequest) (*grpc_testing.SimpleResponse, error) {
 	echo(ctx)
 	if err := failure(r.GetResponseStatus()); err != nil {
@@ -95,7 +95,7 @@ func (testService) StreamingInputCall(s *tandem.Stream[grpc_testing.StreamingInp
 	return s.Send(&grpc_testing.StreamingInputCallResponse{AggregatedPayloadSize: int32(total)})
 }
 
-// FullDuplexCall answers each message as it says.
+// FullDuplexCall responds to each message as it says.
 func (t testService) FullDuplexCall(ctx context.Context, s *tandem.Stream[grpc_testing.StreamingOutputCallRequest, grpc_testing.StreamingOutputCallResponse]) error {
 	echo(ctx)
 	for r, err := range s.All() {
@@ -112,7 +112,7 @@ func (t testService) FullDuplexCall(ctx context.Context, s *tandem.Stream[grpc_t
 	return nil
 }
 
-// HalfDuplexCall answers all messages when the last has come.
+// HalfDuplexCall responds to all messages after it has received the last.
 func (t testService) HalfDuplexCall(ctx context.Context, s *tandem.Stream[grpc_testing.StreamingOutputCallRequest, grpc_testing.StreamingOutputCallResponse]) error {
 	var all []*grpc_testing.StreamingOutputCallRequest
 	for r, err := range s.All() {

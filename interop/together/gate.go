@@ -10,8 +10,8 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Gate is a service that holds every caller until all of them are inside. So none is
-// answered unless they are served at the same time.
+// Gate is a service that holds every call until all clients have called. So no call is answered
+// unless all are served at the same time.
 type Gate struct {
 	all  int
 	open chan struct{}
@@ -20,19 +20,19 @@ type Gate struct {
 	who map[string]Way
 }
 
-// Way is how a client came in.
+// Way is the protocol and the security of a client's connection.
 type Way struct {
 	Protocol string
-	Secure   bool // by TLS
+	Secure   bool // with TLS
 }
 
-// NewGate returns a gate that opens when that many clients are there.
+// NewGate returns a gate that opens when all clients, that many, have called.
 func NewGate(all int) *Gate {
 	return &Gate{all: all, open: make(chan struct{}), who: map[string]Way{}}
 }
 
-// Open is the method: it lets the client in, waits for the others, and says how many
-// are there. Every client has a name of its own.
+// Open records the client, waits for the others, and returns how many there are. The name of a
+// client must be unique.
 func (g *Gate) Open(ctx context.Context, v *Visit) (*Visit, error) {
 	if err := g.enter(v.GetClient(), tandem.FromContext(ctx).Peer); err != nil {
 		return nil, err
@@ -45,8 +45,8 @@ func (g *Gate) Open(ctx context.Context, v *Visit) (*Visit, error) {
 	}
 }
 
-// Entry is a [Visit] for protocols that do not carry messages of Protocol Buffers: net/rpc,
-// whose only codec is gob.
+// Entry is a [Visit] for protocols without messages of Protocol Buffers: net/rpc, whose only
+// codec is gob.
 type Entry struct {
 	Client string `json:"client"`
 	Inside int32  `json:"inside"`
@@ -62,10 +62,10 @@ func (g *Gate) enter(client string, peer *tandem.Peer) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if client == "" {
-		return tandem.Errorf(tandem.InvalidArgument, "who is it?")
+		return tandem.Errorf(tandem.InvalidArgument, "the client has no name")
 	}
 	if _, twice := g.who[client]; twice {
-		return tandem.Errorf(tandem.AlreadyExists, "%q is inside", client)
+		return tandem.Errorf(tandem.AlreadyExists, "%q has called already", client)
 	}
 	g.who[client] = Way{peer.Protocol, peer.TLS != nil}
 	if len(g.who) == g.all {
@@ -74,7 +74,7 @@ func (g *Gate) enter(client string, peer *tandem.Peer) error {
 	return nil
 }
 
-// Inside returns who has come in, and how.
+// Inside returns the clients that have called, by name.
 func (g *Gate) Inside() map[string]Way {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -84,8 +84,8 @@ func (g *Gate) Inside() map[string]Way {
 // JavaClassName is the name of the class in Java, for Dubbo.
 func (*Visit) JavaClassName() string { return "gate.Visit" }
 
-// Read is what Thrift's compiler would generate for gate.thrift: with it and Write the
-// message of Protocol Buffers is one of Thrift too.
+// Read is like the code that Thrift's compiler generates for gate.thrift: with Read and Write,
+// the message of Protocol Buffers is also one of Thrift.
 func (x *Visit) Read(ctx context.Context, p thrift.TProtocol) error {
 	if _, err := p.ReadStructBegin(ctx); err != nil {
 		return err

@@ -11,10 +11,10 @@ import (
 type Port struct {
 	net.Listener
 
-	Config *tls.Config // for those with TLS
+	Config *tls.Config // for clients with TLS
 }
 
-// Accept returns a connection that finds out what it is when it is first read.
+// Accept returns a connection that detects TLS at its first Read.
 func (p Port) Accept() (net.Conn, error) {
 	c, err := p.Listener.Accept()
 	if err != nil {
@@ -23,9 +23,10 @@ func (p Port) Accept() (net.Conn, error) {
 	return &either{Conn: c, raw: c, config: p.Config}, nil
 }
 
-// either is TLS if its first byte says so. A server reads before it writes.
+// either is a connection that uses TLS if its first byte is that of a TLS handshake. A server
+// must read before it writes.
 type either struct {
-	net.Conn // what it is
+	net.Conn // raw, or the TLS connection over it
 
 	raw    net.Conn
 	config *tls.Config
@@ -50,10 +51,10 @@ func (e *either) Read(p []byte) (int, error) {
 	return e.Conn.Read(p)
 }
 
-// NetConn returns what it is, whose TLS the server asks for.
+// NetConn returns the underlying connection, whose TLS state the server reads.
 func (e *either) NetConn() net.Conn { return e.Conn }
 
-// again reads what has been read already first.
+// again is a connection that reads from r, which begins with bytes that were read before.
 type again struct {
 	net.Conn
 	r io.Reader

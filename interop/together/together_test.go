@@ -34,16 +34,16 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// patience is how long they may take to gather, also on a machine that does other things.
+// patience is how long all clients may take to call, also on a busy machine.
 const patience = 4 * time.Minute
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// clientsEnv names the folder of install.sh.
+// clientsEnv is the environment variable with the folder of install.sh.
 const clientsEnv = "TOGETHER_CLIENTS"
 
-// clients are programs that call the gate. Each has a name, which it says there, and
-// comes by a protocol, with TLS or without.
+// clients are programs that call the gate. Each has a name, which it sends, and uses a
+// protocol, with TLS or without.
 var clients = []struct {
 	name, protocol string
 	secure         bool
@@ -74,8 +74,9 @@ var clients = []struct {
 	{"curl-tls", "connect", true, inCurl},
 }
 
-// Clients of all protocols, in four languages, each a process of its own, are in one
-// method of one server on one port at the same moment: nobody is answered before.
+// TestAtTheSameTime: clients of all protocols, in four languages, each in its own process, are
+// in one method of one server on one port at the same time. No call is answered before all have
+// arrived.
 func TestAtTheSameTime(t *testing.T) {
 	gate := NewGate(len(clients))
 	p := newPlace(t)
@@ -89,10 +90,10 @@ func TestAtTheSameTime(t *testing.T) {
 		all.Go(func() {
 			v, err := visit(ctx, cmd)
 			switch {
-			case errors.Is(ctx.Err(), context.Canceled): // it is not this one that failed
+			case errors.Is(ctx.Err(), context.Canceled): // another client has failed
 			case err != nil || v.GetClient() != c.name || int(v.GetInside()) != len(clients):
 				t.Errorf("%s: %v, %v", c.name, v, err)
-				cancel() // the others wait in vain
+				cancel() // the other calls can't be answered any more
 			}
 		})
 	}
@@ -106,7 +107,7 @@ func TestAtTheSameTime(t *testing.T) {
 	t.Logf("%d of %d were inside together, after %.1f s", len(inside), len(clients), time.Since(began).Seconds())
 }
 
-// visit runs a program, and returns what it was told.
+// visit runs a program, and returns the response that it got.
 func visit(ctx context.Context, cmd *exec.Cmd) (*Visit, error) {
 	var out, complaints bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaints
@@ -122,7 +123,7 @@ func visit(ctx context.Context, cmd *exec.Cmd) (*Visit, error) {
 	return v, json.Unmarshal(out.Bytes(), v)
 }
 
-// place is where the programs are, and what they are told.
+// place has the folders of the programs, and their arguments.
 type place struct {
 	installed, folder    string
 	address, certificate string
@@ -159,7 +160,7 @@ func (p *place) build(t *testing.T, dir, pkg string) {
 	}
 }
 
-// serve serves the gate on one port until the test ends, by every protocol.
+// serve serves the gate on one port, with every protocol, until the test ends.
 func (p *place) serve(t *testing.T, gate *Gate) {
 	t.Helper()
 	const name = "gate.v1.Gate"
@@ -187,7 +188,7 @@ func (p *place) serve(t *testing.T, gate *Gate) {
 	})
 }
 
-// serviceOf shows of a gate what is to be served.
+// serviceOf has the method of a gate that is served as a service.
 type serviceOf struct{ gate *Gate }
 
 func (s serviceOf) Open(ctx context.Context, v *Visit) (*Visit, error) { return s.gate.Open(ctx, v) }
@@ -219,8 +220,8 @@ func inJava(p *place, _ string) *exec.Cmd {
 	return java(p, "grpc", "GrpcClient", p.address, p.certificate, p.at("gate.proto.binpb"))
 }
 
-// inDubbo gives the server a name: of "127.0.0.1" Dubbo would make the address of a
-// network card.
+// inDubbo uses a name for the server, as Dubbo would replace "127.0.0.1" by the address of a
+// network interface.
 func inDubbo(p *place, _ string) *exec.Cmd {
 	return java(p, "dubbo", "DubboClient", "gate.test:"+p.port)
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// window is how long answers to a question are waited for.
+// window is how long ask waits for answers to a question.
 const window = 300 * time.Millisecond
 
-// ask asks the network for a service, or one instance of it, and returns what has
-// come in the window. The library hands out entries that it goes on changing, so
-// they are looked at when it has ended.
+// ask asks the network for a service, or one instance of it, and returns the answers that
+// arrive within window. The library goes on changing the entries that it delivers, so they
+// are read when the query has ended.
 func ask(ctx context.Context, at place, service string, log *slog.Logger) ([]*hashicorp.ServiceEntry, error) {
 	entries := make(chan *hashicorp.ServiceEntry, 2*registry.MaxInstances)
 	if err := query(ctx, at, &hashicorp.QueryParam{Service: service, Timeout: window, Entries: entries}, log); err != nil {
@@ -32,7 +32,7 @@ func ask(ctx context.Context, at place, service string, log *slog.Logger) ([]*ha
 	return answers, ctx.Err()
 }
 
-// notify asks a question that only those who watch the service understand.
+// notify sends a question that only watches of the service understand: see listener.
 func notify(ctx context.Context, at place, what string, log *slog.Logger) error {
 	return query(ctx, at, &hashicorp.QueryParam{Service: what + "." + at.service, Timeout: time.Millisecond}, log)
 }
@@ -46,8 +46,8 @@ func query(ctx context.Context, at place, q *hashicorp.QueryParam, log *slog.Log
 	return hashicorp.QueryContext(ctx, q)
 }
 
-// logger returns what the library logs to: it has much to say about packets of
-// strangers.
+// logger returns the library's logger, of level debug: the library logs a lot about packets
+// of other programs.
 func logger(to *slog.Logger) *log.Logger {
 	return slog.NewLogLogger(to.Handler(), slog.LevelDebug)
 }

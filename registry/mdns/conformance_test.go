@@ -20,7 +20,7 @@ func TestConformance(t *testing.T) {
 			Registrar: r,
 			Resolver:  Resolver(),
 			Target:    mustParse(t, target),
-			// An interface that goes and comes back has forgotten who listened.
+			// A recreated interface has lost its memberships of the multicast group.
 			Lose: func(string) error {
 				run("ip link del mdns0")
 				makeInterface()

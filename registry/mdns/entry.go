@@ -22,7 +22,7 @@ import (
 
 // Sizes of an answer, in bytes.
 const (
-	wholePacket = 1300 // that no network cuts into fragments
+	wholePacket = 1300 // fits into one packet of any usual network
 	maxPacket   = 8952 // 9,000 with the headers of IPv6 and UDP (RFC 6762, section 17)
 )
 
@@ -30,7 +30,7 @@ const (
 type entry struct {
 	at     place
 	log    *slog.Logger
-	label  string // the instance's name on the network; nobody else's
+	label  string // the instance's name on the network; random, so unique
 	zone   zone
 	server *hashicorp.Server // nil before the first Put
 	fields []string          // of the TXT record
@@ -41,7 +41,7 @@ func newEntry(at place, ttl time.Duration, log *slog.Logger) *entry {
 	return &entry{at: at, log: log, label: strings.ToLower(rand.Text()), zone: zone{ttl: uint32(ttl.Seconds())}}
 }
 
-// Put begins to answer, or to answer otherwise, and tells those who watch.
+// Put starts to answer with in, or changes the answer to it, and notifies the watches.
 func (e *entry) Put(ctx context.Context, in tandem.Instance) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (e *entry) Put(ctx context.Context, in tandem.Instance) error {
 	if err != nil {
 		return err
 	}
-	// A new server each time, as the old one may have gone deaf.
+	// A new server each time, as the old one may not receive questions any more.
 	server, err := hashicorp.NewServer(&hashicorp.Config{Zone: &e.zone, Iface: iface, Logger: logger(e.log)})
 	if err != nil {
 		return err
@@ -66,8 +66,8 @@ func (e *entry) Put(ctx context.Context, in tandem.Instance) error {
 	return notify(ctx, e.at, e.label+"._new", e.log)
 }
 
-// Check finds out whether the entry has gone deaf. If it has heard a question since
-// the last time, anybody's, it has not; else it asks the network for itself.
+// Check fails if the entry does not receive questions any more. If it has received any
+// question since the last Check, it does; else Check asks the network for the entry.
 func (e *entry) Check(ctx context.Context) error {
 	if e.zone.hears.Swap(false) {
 		return nil
@@ -81,11 +81,11 @@ func (e *entry) Check(ctx context.Context) error {
 			return nil
 		}
 	}
-	return errors.New("asked for itself, there was no answer")
+	return errors.New("it asked the network for itself and got no answer")
 }
 
-// escaped brings strings of a TXT record, as they are received, into the form in
-// which they are sent.
+// escaped converts strings of a TXT record from the form in which package dns delivers them
+// to the form in which it takes them.
 func escaped(fields []string) []string {
 	out := make([]string, len(fields))
 	for i, f := range fields {
@@ -95,7 +95,7 @@ func escaped(fields []string) []string {
 	return out
 }
 
-// Delete stops answering and tells those who watch.
+// Delete stops answering and notifies the watches.
 func (e *entry) Delete(ctx context.Context) error {
 	if e.server == nil {
 		return nil
@@ -111,7 +111,7 @@ func (e *entry) stop() {
 	}
 }
 
-// records returns what the network is told about the instance.
+// records returns the DNS records of the instance, and the strings of its TXT record.
 func (e *entry) records(in tandem.Instance, iface *net.Interface) (*hashicorp.MDNSService, []string, error) {
 	fields, err := encodeTXT(in)
 	if err != nil {
@@ -137,8 +137,8 @@ func (e *entry) records(in tandem.Instance, iface *net.Interface) (*hashicorp.MD
 	return records, fields, nil
 }
 
-// port returns that of the first endpoint that has one. Others than us may use it;
-// the library wants some.
+// port returns the port of the first endpoint that has one. Other programs may use it; the
+// library requires one.
 func port(in tandem.Instance) int {
 	for _, ep := range in.Endpoints {
 		if _, text, err := net.SplitHostPort(ep.Address); err == nil {
@@ -150,11 +150,10 @@ func port(in tandem.Instance) int {
 	return 9 // "discard"
 }
 
-// addresses returns those of the interface, or of this machine's loopback if it has
-// none.
+// addresses returns the addresses of the interface, or 127.0.0.1 if it has none.
 func addresses(iface *net.Interface) (ips []net.IP) {
 	if iface != nil {
-		addrs, _ := iface.Addrs() // none is as good as an error
+		addrs, _ := iface.Addrs() // an error is treated like no addresses
 		for _, a := range addrs {
 			if n, ok := a.(*net.IPNet); ok {
 				ips = append(ips, n.IP)
@@ -171,10 +170,11 @@ func addresses(iface *net.Interface) (ips []net.IP) {
 type zone struct {
 	ttl     uint32 // seconds
 	records atomic.Pointer[hashicorp.MDNSService]
-	hears   atomic.Bool // was asked something
+	hears   atomic.Bool // a question was received since the last Check or Put
 }
 
-// Records is called by the library for each question that anybody asks.
+// Records returns the answers to a question. The library calls it for each question that it
+// receives.
 func (z *zone) Records(q dns.Question) []dns.RR {
 	z.hears.Store(true)
 	records := z.records.Load()
@@ -184,7 +184,7 @@ func (z *zone) Records(q dns.Question) []dns.RR {
 	q.Name = strings.ToLower(q.Name)
 	service := records.Service + "." + records.Domain
 	if q.Name == records.Instance+"."+service && q.Qtype == dns.TypePTR {
-		q.Name = service // the library's client asks for an instance so
+		q.Name = service // this is how the library's client asks for an instance
 	}
 	answers := records.Records(q)
 	for _, rr := range answers {

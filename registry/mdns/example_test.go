@@ -15,7 +15,7 @@ import (
 //
 //	client.Dial("mdns://eth0/prod/Arith", client.WithResolver("mdns", mdns.Resolver()))
 //
-// There is no such interface here, so both are told so.
+// There is no such interface here, so both get an error.
 func Example() {
 	r, err := mdns.New("mdns://none0/prod/Arith", mdns.WithTTL(10*time.Second))
 	if err != nil {
@@ -46,7 +46,7 @@ func Example() {
 	// context canceled
 }
 
-// A target is checked when it is used first, and says what is wrong with it.
+// A target is checked when it is first used; the error says what is wrong with it.
 func ExampleResolver() {
 	target, err := registry.ParseTarget("mdns:///prod/Arith")
 	if err != nil {

@@ -41,7 +41,7 @@ func register(t testing.TB, target string, in tandem.Instance, opts ...Option) r
 	return reg
 }
 
-// logged gathers what is logged.
+// logged collects log output. It is safe for concurrent use.
 type logged struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -75,7 +75,7 @@ func (l *logged) count(words ...string) (n int) {
 	return n
 }
 
-// view is what a watch has delivered.
+// view records what a watch delivers.
 type view struct {
 	t    testing.TB
 	mu   sync.Mutex
@@ -113,7 +113,7 @@ func (v *view) update(s registry.Snapshot) {
 	}
 }
 
-// sees waits for a list of exactly these and returns how long that took.
+// sees waits for a list of exactly the IDs in want, and returns how long that took.
 func (v *view) sees(within time.Duration, want ...string) time.Duration {
 	v.t.Helper()
 	slices.Sort(want)
@@ -137,8 +137,8 @@ func (v *view) sees(within time.Duration, want ...string) time.Duration {
 	}
 }
 
-// server is a process on another machine: a network namespace at the other end of a
-// cable.
+// server is a process on another machine: a network namespace at the other end of a veth
+// pair.
 type server struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -146,9 +146,9 @@ type server struct {
 
 const farTarget = "prod/Arith?ttl=2s"
 
-// boot starts a machine and a server there that registers "far".
+// boot starts a machine with a server that registers "far".
 func boot(t testing.TB) *server {
-	holder := exec.Command("cat") // holds the namespace, for as long as its input is open
+	holder := exec.Command("cat") // keeps the namespace while its input is open
 	holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	start(t, holder)
 	run("ip link add far0 type veth peer name far1")
@@ -193,8 +193,8 @@ func start(t testing.TB, cmd *exec.Cmd) io.WriteCloser {
 	return in
 }
 
-// An instance on another machine is found, and gone within its time to live when
-// its process is killed.
+// TestOtherMachineIsKilled: an instance on another machine is found, and leaves the list
+// within its time to live when its process is killed.
 func TestOtherMachineIsKilled(t *testing.T) {
 	v := look(t, Resolver(), "mdns://mdns0/other")
 	s := boot(t)
@@ -214,7 +214,8 @@ func TestOtherMachineIsKilled(t *testing.T) {
 	}
 }
 
-// One that is closed there is gone here at once.
+// TestOtherMachineCloses: an instance that is closed on another machine leaves the list at
+// once.
 func TestOtherMachineCloses(t *testing.T) {
 	s := boot(t)
 	far := look(t, Resolver(), "mdns://far0/"+farTarget)
@@ -228,8 +229,8 @@ func TestOtherMachineCloses(t *testing.T) {
 	}
 }
 
-// Nobody else listens on the interface, so a registration that the interface has
-// forgotten is deaf until it begins anew.
+// TestDeafRegistrationHeals: a recreated interface has lost its memberships of the
+// multicast group, so a registration receives no questions until it starts again.
 func TestDeafRegistrationHeals(t *testing.T) {
 	at, err := parse(mustParse(t, "mdns://mdns0/Arith?ttl=3s"))
 	if err != nil {
@@ -258,7 +259,8 @@ func TestDeafRegistrationHeals(t *testing.T) {
 	}
 }
 
-// Servers answer who asks by IPv6 alone, and watches ask by it if told to.
+// TestIPv6: servers answer questions that are sent only by IPv6, and watches send questions
+// by IPv6 if the target says so.
 func TestIPv6(t *testing.T) {
 	run("ip addr add fd77::1/64 dev mdns0 nodad")
 	register(t, "mdns://mdns0/six?ttl=3s", instance("a"))
@@ -294,9 +296,8 @@ func TestIPv6(t *testing.T) {
 	look(t, Resolver(), "mdns://mdns0/six?ipv6=true").sees(2*time.Second, "a")
 }
 
-// questionAbout says whether one of the questions that have come asks for the
-// service. Each may come twice: the other end of the cable is an interface of this
-// machine too.
+// questionAbout reports whether one of the received questions asks for the service. Each
+// may arrive twice: the other end of the veth pair is an interface of this machine, too.
 func questionAbout(t *testing.T, questions *net.UDPConn, service string) bool {
 	t.Helper()
 	questions.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
@@ -316,7 +317,7 @@ func questionAbout(t *testing.T, questions *net.UDPConn, service string) bool {
 	}
 }
 
-// Strangers answer with what they like, beside a good instance.
+// TestHostileAnswers: other programs answer with invalid records beside a valid instance.
 func TestHostileAnswers(t *testing.T) {
 	var out logged
 	const target = "mdns://mdns0/Arith?ttl=2s"
@@ -334,7 +335,7 @@ func TestHostileAnswers(t *testing.T) {
 		"broken":  {"json0={{{"},
 		"heavy":   {heavy},
 		"large":   large,
-		"twin":    good, // says that it is the good one, started no later
+		"twin":    good, // has the ID of the good one, and did not start later
 		"strange": {`json0={"id":"strange","endpoints":[{"transport":"pigeon","address":"a"}]}`},
 	} {
 		stranger(t, label, txt)
@@ -351,7 +352,7 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// stranger answers for _arith._tcp.local with a TXT record of its own.
+// stranger answers for _arith._tcp.local with the given TXT record.
 func stranger(t testing.TB, label string, txt []string) {
 	iface, err := interfaceOf("mdns0")
 	if err != nil {
@@ -368,7 +369,8 @@ func stranger(t testing.TB, label string, txt []string) {
 	t.Cleanup(func() { server.Shutdown() })
 }
 
-// The first question may be lost. A watch does not say after it that there is nothing.
+// TestFirstQuestionIsLost: the first question may be lost, so a watch does not deliver an
+// empty list after a single question.
 func TestFirstQuestionIsLost(t *testing.T) {
 	good, err := encodeTXT(instance("good"))
 	if err != nil {
@@ -383,7 +385,7 @@ func TestFirstQuestionIsLost(t *testing.T) {
 	}
 }
 
-// A hundred services are watched at once.
+// TestManyWatches watches a hundred services at once.
 func TestManyWatches(t *testing.T) {
 	const n = 100
 	r := Resolver()
@@ -404,8 +406,8 @@ func TestManyWatches(t *testing.T) {
 	t.Logf("%d changes in as many lists were seen after %v", n, time.Since(start))
 }
 
-// An instance that does not fit into a packet is listed all the same, up to what
-// the protocol allows.
+// TestLargeInstance: an instance that does not fit into one packet is listed, up to the
+// limit of the protocol.
 func TestLargeInstance(t *testing.T) {
 	var out logged
 	const target = "mdns://mdns0/large?ttl=3s"

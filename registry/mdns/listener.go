@@ -9,35 +9,35 @@ import (
 	"github.com/miekg/dns"
 )
 
-// listener hears, on one interface, that instances begin and end. It has the
-// library's server, which answers nothing.
+// listener receives the announcements of starting and ending instances on one interface. It
+// runs the library's server, which answers no question.
 type listener struct {
 	iface string
 	log   *slog.Logger
 
-	mu     sync.Mutex
-	server *hashicorp.Server // nil while there is none
-	index  int               // of the interface that it has joined
-	ears   map[string]map[*ear]struct{}
+	mu        sync.Mutex
+	server    *hashicorp.Server // nil before open
+	index     int               // of the interface on which server has joined the group
+	receivers map[string]map[*receiver]struct{}
 }
 
-// ear hears of the instances of one service, for one watch.
-type ear struct {
-	news chan struct{} // has a token when something was heard
+// receiver gets the announcements of one service, for one watch.
+type receiver struct {
+	news chan struct{} // has a token after an announcement
 
 	mu   sync.Mutex
-	gone map[string]bool // labels of those that ended
+	gone map[string]bool // labels of the instances that have ended
 }
 
-// maxGone bounds what an ear remembers: anybody may say that something is gone.
+// maxGone bounds the labels that a receiver keeps: any program may announce any label.
 const maxGone = 1000
 
 func newListener(iface string, log *slog.Logger) *listener {
-	return &listener{iface: iface, log: log, ears: map[string]map[*ear]struct{}{}}
+	return &listener{iface: iface, log: log, receivers: map[string]map[*receiver]struct{}{}}
 }
 
-// open listens, unless it does so already. An interface that came back is another,
-// and is joined anew.
+// open starts to listen, unless it listens already. A recreated interface has another
+// index, and is joined again.
 func (l *listener) open() error {
 	iface, err := interfaceOf(l.iface)
 	if err != nil {
@@ -73,29 +73,29 @@ func (l *listener) close() {
 	}
 }
 
-// add returns an ear for a service, by its full name.
-func (l *listener) add(service string) *ear {
+// add returns a receiver for a service, by its full name.
+func (l *listener) add(service string) *receiver {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e := &ear{news: make(chan struct{}, 1), gone: map[string]bool{}}
-	if l.ears[service] == nil {
-		l.ears[service] = map[*ear]struct{}{}
+	s := &receiver{news: make(chan struct{}, 1), gone: map[string]bool{}}
+	if l.receivers[service] == nil {
+		l.receivers[service] = map[*receiver]struct{}{}
 	}
-	l.ears[service][e] = struct{}{}
-	return e
+	l.receivers[service][s] = struct{}{}
+	return s
 }
 
-func (l *listener) remove(service string, e *ear) {
+func (l *listener) remove(service string, s *receiver) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.ears[service], e)
-	if len(l.ears[service]) == 0 {
-		delete(l.ears, service)
+	delete(l.receivers[service], s)
+	if len(l.receivers[service]) == 0 {
+		delete(l.receivers, service)
 	}
 }
 
-// Records is called by the library for each question that anybody asks. It has no
-// answer to any.
+// Records passes an announcement to the receivers of its service. The library calls it for each
+// question that it receives. It returns no answers.
 func (l *listener) Records(q dns.Question) []dns.RR {
 	label, rest, _ := strings.Cut(strings.ToLower(q.Name), ".")
 	what, service, _ := strings.Cut(rest, ".")
@@ -104,29 +104,29 @@ func (l *listener) Records(q dns.Question) []dns.RR {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for e := range l.ears[service] {
-		e.hear(label, what == "_gone")
+	for s := range l.receivers[service] {
+		s.hear(label, what == "_gone")
 	}
 	return nil
 }
 
-func (e *ear) hear(label string, gone bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if gone && len(e.gone) < maxGone {
-		e.gone[label] = true
+func (s *receiver) hear(label string, gone bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if gone && len(s.gone) < maxGone {
+		s.gone[label] = true
 	}
 	select {
-	case e.news <- struct{}{}:
+	case s.news <- struct{}{}:
 	default:
 	}
 }
 
-// left returns the labels of those that ended since it was called last.
-func (e *ear) left() map[string]bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	gone := e.gone
-	e.gone = map[string]bool{}
+// left returns the labels of the instances that have ended since its last call.
+func (s *receiver) left() map[string]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gone := s.gone
+	s.gone = map[string]bool{}
 	return gone
 }

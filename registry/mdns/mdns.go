@@ -6,56 +6,55 @@
 //	entry, err := r.Register(ctx, instance)   // a server
 //	c, err := client.Dial("mdns://eth0/prod/Arith", client.WithResolver("mdns", mdns.Resolver()))
 //
-// It is for the machines on one network segment, some dozens of instances, and
-// people who trust each other: anybody there may answer.
+// It is for one network segment, some dozens of instances, and machines that trust each
+// other: any of them can answer.
 //
 // # Targets
 //
 //	mdns://eth0/base/Service
 //
-// The host is the network interface that is used; * leaves it to the system. The
-// path names one list: Service becomes the service type _service._tcp, what stands
-// before it a domain below local, here _service._tcp.base.local. So its parts are
-// letters, digits and hyphens, at most 62 each, and case does not count. Options are
+// The host is the network interface to use; * leaves the choice to the system. The path
+// names one list: Service becomes the service type _service._tcp, and the path before it a
+// domain below local, here _service._tcp.base.local. So each part of the path has letters,
+// digits and hyphens, at most 62, and is not case-sensitive. Options are
 //
-//	ttl=15s     how long an instance is listed after its last answer; 15 s unless
-//	            given, at least 1 s, at most 1 h
+//	ttl=15s     how long an instance is listed after its last answer; 15 s by default,
+//	            at least 1 s, at most 1 h
 //	ipv6=true   ask by IPv6 as well as by IPv4; servers answer both
 //
 // # What is sent
 //
-// An instance is a name of its own, which says nothing, with the records PTR, SRV,
-// A and AAAA, and TXT. The latter has the instance as JSON in strings json0=…,
-// json1=… of at most 255 bytes each; the others are there for other programs.
+// An instance has a random name, with the records PTR, SRV, A and AAAA, and TXT. The TXT
+// record has the instance as JSON in strings json0=…, json1=… of at most 255 bytes each;
+// the other records are for other programs.
 //
-// An answer should fit into one packet of 1,300 bytes, as most instances do. A
-// larger one travels in fragments and is lost with any of them, which the log says
-// once; one of more than 8,952 bytes, which RFC 6762 does not allow, is refused.
+// An answer should fit into one packet of 1,300 bytes, as that of most instances does. A
+// larger one is sent in fragments and lost if one of them is lost; this is logged once. An
+// instance with more than 8,952 bytes, the limit of RFC 6762, is refused.
 //
 // # Watching
 //
-// A watch asks the network at growing intervals, after half a second first and then
-// up to a third of the time to live, and waits 300 ms for answers each time; it asks
-// twice before it says that there is nothing. An
-// instance that has not answered for the time to live is off the list. A server
-// that begins or ends tells so by a question that nobody answers,
-// name._new._service._tcp.… or name._gone._service._tcp.…: watches then ask at once.
-// An instance that was closed is off as soon as it does not answer that.
+// A watch asks the network at growing intervals, from half a second to a third of the time
+// to live, and waits 300 ms for answers each time. It asks twice before it delivers an empty
+// list at its start. An instance that has not answered for the time to live leaves the list.
+// A server that starts or ends sends a question that has no answer,
+// name._new._service._tcp.… or name._gone._service._tcp.…: watches then ask at once. A
+// closed instance leaves the list when it does not answer that.
 //
-// A registration that has not heard a question for a third of its time to live asks
-// for itself, and begins to answer anew if there is no answer: a network interface
-// that went away and came back has forgotten that somebody listened.
+// A registration that has not received a question for a third of its time to live asks the
+// network for itself. If there is no answer, it starts its server again: a recreated network
+// interface has lost its memberships of the multicast group.
 //
-// There is nothing that orders two writers. Where several instances answer with one
-// ID, the one that started last is listed.
+// Two writers are not ordered. If several instances answer with one ID, the one that started
+// last is listed.
 //
 // # What listens
 //
-// Sockets are bound to port 5353 of all addresses, as Multicast DNS shares that port
-// among programs, but join the group on the one interface alone. Packets that reach
-// port 5353 otherwise are answered too: a firewall should keep strangers from it.
-// Every registration has its own sockets; all watches of a [Registry] share those
-// for announcements, and each has its own while it asks.
+// Sockets are bound to port 5353 of all addresses, as programs share that port for Multicast
+// DNS, but join the group on the one interface only. Packets that reach port 5353 another
+// way are answered, too: a firewall should protect the port. Every registration has its own
+// sockets. All watches of a [Registry] share those for announcements, and each has its own
+// while it asks.
 package mdns
 
 import (
@@ -74,7 +73,7 @@ const name = "mdns registry"
 // for concurrent use.
 type Registry struct {
 	options options
-	own     *place // nil for one that only resolves
+	own     *place // nil for a Resolver
 	shared  registry.Shared[*listener]
 }
 
@@ -84,8 +83,8 @@ var (
 	_ registry.Checker   = (*Registry)(nil)
 )
 
-// New returns the registry that the target names. It fails for a target that can
-// never work; an interface that does not exist may come.
+// New returns the registry that the target names. It fails if the target can never work. An
+// interface that does not exist is no error: it may appear later.
 func New(target string, opts ...Option) (*Registry, error) {
 	t, err := registry.ParseTarget(target)
 	if err != nil {
@@ -129,8 +128,8 @@ func (r *Registry) Register(ctx context.Context, in tandem.Instance) (registry.R
 	})
 }
 
-// Watch delivers the list that the target names, or the registry's own when it
-// names none.
+// Watch delivers the list that the target names, or the registry's own list if the target
+// is empty.
 func (r *Registry) Watch(ctx context.Context, target registry.Target, update func(registry.Snapshot)) error {
 	at, err := r.placeOf(target)
 	if err != nil {
@@ -144,7 +143,7 @@ func (r *Registry) Watch(ctx context.Context, target registry.Target, update fun
 	w := &watch{at: at, ttl: r.options.ttlOf(at), log: r.options.log, listener: l, heard: map[string]answer{}}
 	follower := registry.Follower{
 		Name: name, Session: w.session, Log: r.options.log,
-		Relist: time.Hour, // a session asks for everything all the time
+		Relist: time.Hour, // a session asks for the whole list anyway
 	}
 	return follower.Follow(ctx, update)
 }
@@ -155,7 +154,7 @@ func (r *Registry) Check(target registry.Target) error {
 	return err
 }
 
-// placeOf returns what a target names.
+// placeOf returns the parsed target, or the registry's own place if the target is empty.
 func (r *Registry) placeOf(target registry.Target) (place, error) {
 	if target.Address() == "" && r.own != nil {
 		return *r.own, nil

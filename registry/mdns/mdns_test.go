@@ -79,11 +79,11 @@ func TestTimeToLive(t *testing.T) {
 	}
 	WithLogger(nil)(&o)
 	if o.ttlOf(place{ttl: 2 * time.Second}) != 2*time.Second || o.log == nil {
-		t.Error("the target's ttl counts more, and no logger is not one")
+		t.Error("want the target's ttl to take precedence, and a logger despite WithLogger(nil)")
 	}
 }
 
-// What is sent is packed into a message and read from it, as on the network.
+// TestTXT packs an instance into a DNS message and decodes it again, as on the network.
 func TestTXT(t *testing.T) {
 	in := instance("tcp://a:1/" + strings.Repeat("é\x00\x7f\"\\\n", 40))
 	in.Tags = map[string]string{"": `\\"\065`, "🚲": strings.Repeat(`\`, 500)}
@@ -181,8 +181,8 @@ func TestSilentInstancesGo(t *testing.T) {
 	step(9*time.Second, nil, "x")
 	step(time.Second, nil, "") // ten seconds of silence
 	step(0, nil, "x", "one")
-	step(time.Second, map[string]bool{"one": true}, "")         // it said so
-	step(time.Second, map[string]bool{"one": true}, "x", "one") // somebody else said so
+	step(time.Second, map[string]bool{"one": true}, "")         // its announcement, and no answer
+	step(time.Second, map[string]bool{"one": true}, "x", "one") // another program's announcement, but it answers
 	w.trouble = true
 	step(time.Hour, nil, "x") // an outage
 	step(10*time.Second, nil, "")
@@ -205,8 +205,8 @@ func TestLaterInstanceCounts(t *testing.T) {
 	}
 }
 
-// The listener hears what is said of its services, whatever the case, and nothing
-// else.
+// TestListenerHears: the listener passes on the announcements of its services, in any case
+// of letters, and nothing else.
 func TestListenerHears(t *testing.T) {
 	l := newListener("*", quiet)
 	e := l.add("_a._tcp.local.")
@@ -222,7 +222,7 @@ func TestListenerHears(t *testing.T) {
 		t.Error("it heard something else")
 	}
 	l.remove("_a._tcp.local.", e)
-	if len(l.ears) != 0 {
+	if len(l.receivers) != 0 {
 		t.Error("it still listens")
 	}
 }

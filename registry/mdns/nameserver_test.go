@@ -18,11 +18,11 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// The tests here are of registry.DNS: they need a name server that speaks the whole
-// protocol, and this module has package dns while the core does without.
+// The tests here are of registry.DNS: they need a name server with the whole protocol. It
+// uses package dns, which this module requires and the core does not.
 
-// nameServer is a name server on the loopback, by UDP and TCP, with one zone, that
-// fails as it is told.
+// nameServer is a name server on the loopback, by UDP and TCP, with one zone. Tests set how
+// it fails.
 type nameServer struct {
 	addr string
 
@@ -53,8 +53,8 @@ func serveNames(t testing.TB) *nameServer {
 	return s
 }
 
-// listenBoth listens at one port by UDP and TCP. A port that is free for one may be
-// taken for the other, so it tries several.
+// listenBoth listens at one port by UDP and TCP. A port that is free for one may be in use
+// for the other, so it tries several.
 func listenBoth(t testing.TB) (net.PacketConn, net.Listener) {
 	var failed error
 	for range 100 {
@@ -73,7 +73,7 @@ func listenBoth(t testing.TB) (net.PacketConn, net.Listener) {
 	return nil, nil
 }
 
-// set changes what the server says from now on.
+// set changes the answers from now on: their code, their delay, and the records.
 func (s *nameServer) set(rcode int, delay time.Duration, records ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +105,7 @@ func (s *nameServer) ServeDNS(w dns.ResponseWriter, query *dns.Msg) {
 	if delay > 0 {
 		<-time.After(delay)
 	}
-	_ = w.WriteMsg(reply) // who asks may have gone
+	_ = w.WriteMsg(reply) // the client may have closed its socket
 }
 
 // resolver returns package net's resolver, which asks this server.
@@ -147,7 +147,7 @@ func kept(t *testing.T, s *nameServer, target string) func(what string, ok func(
 	}
 }
 
-// lists is true of a view of these instances, fresh or stale.
+// lists returns a condition: the view has these instances, and is stale or not.
 func lists(stale bool, want ...string) func(registry.View) bool {
 	return func(v registry.View) bool {
 		var ids []string
@@ -160,7 +160,7 @@ func lists(stale bool, want ...string) func(registry.View) bool {
 
 const one = "svc.test. 1 IN A 10.0.0.1"
 
-func TestNamesMove(t *testing.T) {
+func TestAddressesChange(t *testing.T) {
 	s := serveNames(t)
 	s.set(dns.RcodeSuccess, 0, one, "svc.test. 1 IN AAAA 2001:db8::1")
 	await := kept(t, s, "dns://svc.test.:80?interval=500ms")
@@ -171,9 +171,8 @@ func TestNamesMove(t *testing.T) {
 	}
 }
 
-// Whatever a name server says instead of an answer, or does not say, the last list
-// stays.
-func TestNamesFail(t *testing.T) {
+// TestNameServerFails: the last list stays if the name server fails, refuses, or does not answer.
+func TestNameServerFails(t *testing.T) {
 	for name, tc := range map[string]struct {
 		rcode int
 		delay time.Duration
@@ -214,7 +213,8 @@ func TestServiceNames(t *testing.T) {
 	await("the same list, stale", lists(true, "tcp://backup.svc.test:8082*1"))
 }
 
-// An answer that does not fit into a datagram is asked for again by TCP.
+// TestManyNames: for an answer that does not fit into a datagram, the query is sent again by
+// TCP.
 func TestManyNames(t *testing.T) {
 	s := serveNames(t)
 	records := make([]string, 200)

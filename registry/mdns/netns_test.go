@@ -16,11 +16,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-// inside says that the process is in a network namespace of its own.
+// inside is the environment variable that is set in the network namespace of the tests.
 const inside = "TANDEM_MDNS_TEST_INSIDE"
 
-// TestMain runs the tests in a network namespace of their own, with an interface
-// that they may take down. That needs root.
+// TestMain runs the tests in a new network namespace, with an interface that they may take
+// down. That needs root.
 func TestMain(m *testing.M) {
 	switch os.Getenv(inside) {
 	case "":
@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	}
 	run("ip link set lo up")
 	makeInterface()
-	// The library joins the group on the system's choice of an interface too, and
-	// there must be one: a machine has a default route.
+	// The library joins the group also on an interface of the system's choice. It needs a
+	// default route to choose by.
 	run("ip route add default dev lo")
 	goleak.VerifyTestMain(m)
 }
@@ -57,7 +57,7 @@ func makeInterface() {
 	run("ip link set mdns0 up")
 }
 
-// run runs a command or, as nothing works without it, panics.
+// run runs a command, and panics if it fails: no test works without it.
 func run(line string) {
 	words := strings.Fields(line)
 	if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
@@ -65,11 +65,11 @@ func run(line string) {
 	}
 }
 
-// child is another machine: it has the other end of a cable, registers there, and
-// lives until its input ends.
+// child is the process of the other machine: it registers at the other end of the veth pair,
+// and runs until its input ends.
 func child() int {
 	in := bufio.NewScanner(os.Stdin)
-	in.Scan() // until the cable is plugged in
+	in.Scan() // waits until far1 is in this namespace
 	run("ip addr add 10.78.0.2/24 dev far1")
 	run("ip link set far1 up")
 	run("ip link set lo up")

@@ -24,8 +24,8 @@ func defaults() options {
 	return options{ttl: defaultTTL, log: slog.New(slog.DiscardHandler)}
 }
 
-// WithTTL sets how long an instance stays listed after its last answer: 15 s unless
-// given, from 1 s to 1 h. A target's ttl counts more.
+// WithTTL sets how long an instance stays listed after its last answer: 15 s by default,
+// from 1 s to 1 h. A target's ttl takes precedence.
 func WithTTL(d time.Duration) Option {
 	return func(o *options) {
 		if d > 0 {
@@ -34,8 +34,8 @@ func WithTTL(d time.Duration) Option {
 	}
 }
 
-// WithLogger sets where dropped entries, troubled registrations and, as debug
-// lines, packets that make no sense are reported; nowhere unless given.
+// WithLogger sets the log for invalid entries, failing registrations and, with level debug,
+// invalid packets. By default, they are not logged.
 func WithLogger(log *slog.Logger) Option {
 	return func(o *options) {
 		if log != nil {
@@ -44,7 +44,7 @@ func WithLogger(log *slog.Logger) Option {
 	}
 }
 
-// ttlOf returns the time to live of instances in that place.
+// ttlOf returns the time to live of instances in a list.
 func (o *options) ttlOf(at place) time.Duration {
 	if at.ttl > 0 {
 		return at.ttl

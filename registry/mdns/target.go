@@ -11,7 +11,7 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// place is what a target names: a service on the network of an interface.
+// place is a parsed target: a service on the network of an interface.
 type place struct {
 	iface   string // "*" is the system's choice
 	service string // _service._tcp
@@ -23,7 +23,7 @@ type place struct {
 // fqdn returns the full name of the service.
 func (at place) fqdn() string { return at.service + "." + at.domain + "." }
 
-// parse returns what the target names.
+// parse parses a target.
 func parse(t registry.Target) (place, error) {
 	at, err := parseOptions(t)
 	if err != nil {
@@ -48,8 +48,8 @@ func parse(t registry.Target) (place, error) {
 	return at, nil
 }
 
-// maxName leaves room, of the 255 bytes of a DNS name, for what stands before the
-// service's.
+// maxName bounds the name of a service. It leaves room for an instance's name before it, in
+// the 255 bytes of a DNS name.
 const maxName = 200
 
 func validLabel(l string) bool {
@@ -79,8 +79,8 @@ func parseOptions(t registry.Target) (at place, err error) {
 	return at, nil
 }
 
-// interfaceOf returns the interface of that name, nil for the system's choice. It
-// is looked up each time: one that comes back is another.
+// interfaceOf returns the interface of that name, nil for the system's choice. It is looked
+// up each time, as a recreated interface has another index.
 func interfaceOf(name string) (*net.Interface, error) {
 	if name == "*" {
 		return nil, nil

@@ -16,8 +16,8 @@ const (
 	txtKey    = "json"
 )
 
-// encodeTXT returns the instance as strings of a TXT record, json0=…, json1=… with a
-// part of its JSON each, as package dns writes such strings: a backslash is two.
+// encodeTXT returns the instance as strings of a TXT record: json0=…, json1=…, each with a
+// part of its JSON. Backslashes are doubled, as package dns requires.
 func encodeTXT(in tandem.Instance) ([]string, error) {
 	data, err := registry.Encode(in)
 	if err != nil {
@@ -33,8 +33,8 @@ func encodeTXT(in tandem.Instance) ([]string, error) {
 	return fields, nil
 }
 
-// decodeTXT is the inverse of encodeTXT. Other strings may stand among ours, and
-// ours in any order.
+// decodeTXT is the inverse of encodeTXT. The strings may be in any order, and among other
+// ones.
 func decodeTXT(fields []string) (tandem.Instance, error) {
 	parts := map[string][]byte{}
 	for _, field := range fields {
@@ -60,8 +60,8 @@ func decodeTXT(fields []string) (tandem.Instance, error) {
 	return registry.Decode(data)
 }
 
-// unescape undoes how package dns presents the bytes of a string: \" and \\, and
-// \DDD for what does not print (RFC 1035, section 5.1).
+// unescape returns the bytes of a string that package dns has escaped: \" and \\, and \DDD
+// for bytes that are not printable (RFC 1035, section 5.1).
 func unescape(s string) ([]byte, error) {
 	out := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {

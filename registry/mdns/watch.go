@@ -25,13 +25,13 @@ type watch struct {
 	trouble  bool              // the last session failed
 }
 
-// answer is what a label has answered last.
+// answer is the last answer of a label.
 type answer struct {
 	in tandem.Instance
 	at time.Time
 }
 
-// session asks again and again until something fails.
+// session asks at intervals until something fails.
 func (w *watch) session(ctx context.Context, m *registry.Mirror) error {
 	err := w.follow(ctx, m)
 	w.trouble = w.trouble || ctx.Err() == nil
@@ -39,30 +39,30 @@ func (w *watch) session(ctx context.Context, m *registry.Mirror) error {
 }
 
 func (w *watch) follow(ctx context.Context, m *registry.Mirror) error {
-	ear := w.listener.add(w.at.fqdn())
-	defer w.listener.remove(w.at.fqdn(), ear)
+	rcv := w.listener.add(w.at.fqdn())
+	defer w.listener.remove(w.at.fqdn(), rcv)
 	for pause := firstInterval; ; pause = min(2*pause, w.ttl/3) {
 		if err := w.listener.open(); err != nil {
 			return err
 		}
-		if err := w.round(ctx, ear, m); err != nil {
+		if err := w.round(ctx, rcv, m); err != nil {
 			return err
 		}
 		if len(w.heard) == 0 && pause == firstInterval { // a packet may have been lost
-			if err := w.round(ctx, ear, m); err != nil {
+			if err := w.round(ctx, rcv, m); err != nil {
 				return err
 			}
 		}
 		m.Replace(w.list())
-		if err := wait(ctx, pause, ear.news); err != nil {
+		if err := wait(ctx, pause, rcv.news); err != nil {
 			return err
 		}
 	}
 }
 
 // round asks once.
-func (w *watch) round(ctx context.Context, ear *ear, m *registry.Mirror) error {
-	gone := ear.left() // before it is asked: who answers all the same is there
+func (w *watch) round(ctx context.Context, rcv *receiver, m *registry.Mirror) error {
+	gone := rcv.left() // before asking: an instance that still answers is not gone
 	answers, err := ask(ctx, w.at, w.at.service, w.log)
 	if err != nil {
 		return err
@@ -87,8 +87,8 @@ func wait(ctx context.Context, d time.Duration, news <-chan struct{}) error {
 	}
 }
 
-// take notes what has answered. What had before an outage counts as having answered
-// at its end: it had no chance to.
+// take records the answers. After an outage, the instances that were known before it count
+// as having answered now: they could not answer in the outage.
 func (w *watch) take(answers []*hashicorp.ServiceEntry, m *registry.Mirror, now time.Time) {
 	if w.trouble {
 		w.trouble = false
@@ -99,7 +99,7 @@ func (w *watch) take(answers []*hashicorp.ServiceEntry, m *registry.Mirror, now 
 	for _, e := range answers {
 		label, service, _ := strings.Cut(e.Name, ".")
 		if service != w.at.fqdn() {
-			continue // the library passes on what others ask for
+			continue // the library also delivers answers to questions of other programs
 		}
 		in, err := decodeTXT(e.InfoFields)
 		if err != nil {
@@ -112,8 +112,8 @@ func (w *watch) take(answers []*hashicorp.ServiceEntry, m *registry.Mirror, now 
 	}
 }
 
-// forget drops what has not answered for a time to live, or is gone and has not
-// answered just now.
+// forget removes instances that have not answered for a time to live, and those that have
+// announced their end and not answered just now.
 func (w *watch) forget(gone map[string]bool, now time.Time) {
 	for label, a := range w.heard {
 		if silent := now.Sub(a.at); silent >= w.ttl || gone[label] && silent > 0 {
@@ -122,9 +122,8 @@ func (w *watch) forget(gone map[string]bool, now time.Time) {
 	}
 }
 
-// list returns the instances by their IDs. Of several with one ID that counts which
-// started last, and if they started together the one of the least label, for all
-// to agree.
+// list returns the instances by ID. Of several with one ID, it takes the one that started
+// last, and of those the one with the least label, so that all clients choose the same.
 func (w *watch) list() map[string]tandem.Instance {
 	best := map[string]string{} // label by ID
 	for label, a := range w.heard {

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // backend is a Nacos to test with: the stand-in, or the real server.
 type backend struct {
 	direct string // host:port
-	relay  *relay // the way that the package under test takes
+	relay  *relay // through which the package under test connects
 	ttl    time.Duration
 	poll   time.Duration
 	within time.Duration
@@ -37,7 +37,7 @@ type backend struct {
 	token  string // of the admin
 }
 
-// standIn returns a backend that shows a change a little later, as Nacos does.
+// standIn returns a backend whose reads show a change a little later, as Nacos's do.
 func standIn(t testing.TB) *backend {
 	t.Helper()
 	web := httptest.NewServer(&standin.Server{Lag: 30 * time.Millisecond})
@@ -47,25 +47,25 @@ func standIn(t testing.TB) *backend {
 	return b
 }
 
-// open makes what the tests use of a backend.
+// open sets up the admin's client and the relay.
 func (b *backend) open(t testing.TB) {
 	t.Helper()
 	b.admin = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
 	b.relay = newRelay(t, b.direct)
 }
 
-// target names a service of this test's own.
+// target returns a target for a service that only this test uses.
 func (b *backend) target(t testing.TB, service string) string {
 	t.Helper()
 	return "nacos://" + b.relay.address() + "/" + groupOf(t) + "/" + service
 }
 
-// odd is what test names have and Nacos's groups may not.
+// odd matches characters of test names that Nacos's groups must not have.
 var odd = regexp.MustCompile(`[^0-9A-Za-z_.:-]+`)
 
 func groupOf(t testing.TB) string { return odd.ReplaceAllString(t.Name(), ".") }
 
-// registry returns a registry for a service of this test's own.
+// registry returns a registry for a service that only this test uses.
 func (b *backend) registry(t testing.TB, service string, opts ...Option) *Registry {
 	t.Helper()
 	r, err := New(b.target(t, service), append([]Option{WithTTL(b.ttl), WithPoll(b.poll)}, opts...)...)
@@ -76,7 +76,7 @@ func (b *backend) registry(t testing.TB, service string, opts ...Option) *Regist
 	return r
 }
 
-// ask makes a request as Nacos's console would, of a service of this test's own.
+// ask sends a request as Nacos's console does, for a service that only this test uses.
 func (b *backend) ask(t testing.TB, method, path, service string, pairs ...string) (string, error) {
 	q := url.Values{"serviceName": {service}, "groupName": {groupOf(t)}, "ephemeral": {"true"}}
 	for i := 0; i < len(pairs); i += 2 {
@@ -99,7 +99,7 @@ func (b *backend) ask(t testing.TB, method, path, service string, pairs ...strin
 	return string(body), err
 }
 
-// do is ask for what has to work.
+// do is like ask, and fails the test if the request fails.
 func (b *backend) do(t testing.TB, method, path, service string, pairs ...string) {
 	t.Helper()
 	if _, err := b.ask(t, method, path, service, pairs...); err != nil {
@@ -107,7 +107,7 @@ func (b *backend) do(t testing.TB, method, path, service string, pairs ...string
 	}
 }
 
-// edit changes an instance as the console does, which sends the metadata back too.
+// edit changes an instance as the console does, which also sends the metadata back.
 func (b *backend) edit(t testing.TB, service string, in tandem.Instance, weight float64, enabled bool) {
 	t.Helper()
 	at, _ := addressOf(&in)
@@ -134,7 +134,7 @@ func hosts(answer []byte) ([]json.RawMessage, error) {
 	return split(list)
 }
 
-// lose takes an instance off behind its registrar's back.
+// lose removes an instance without its registrar's doing.
 func (b *backend) lose(t testing.TB, service, id string) error {
 	deadline := time.Now().Add(b.within)
 	for time.Now().Before(deadline) {
@@ -153,12 +153,12 @@ func (b *backend) lose(t testing.TB, service, id string) error {
 				return err
 			}
 		}
-		time.Sleep(b.poll) // the server shows it in real time
+		time.Sleep(b.poll) // the server shows it after a while
 	}
 	return fmt.Errorf("%q is not listed", id)
 }
 
-// server returns an instance with an address of its own.
+// server returns an instance with a unique address.
 func server(n int) tandem.Instance {
 	return tandem.Instance{
 		ID:        fmt.Sprintf("server-%d", n),
@@ -178,7 +178,7 @@ func register(t testing.TB, r *Registry, in tandem.Instance) registry.Registrati
 	return entry
 }
 
-// view is what a watch has delivered.
+// view records what a watch delivers.
 type view struct {
 	within time.Duration
 	news   chan struct{}
@@ -186,7 +186,7 @@ type view struct {
 	mu   sync.Mutex
 	last registry.Snapshot
 	errs int
-	none int // empty lists after the first that was not
+	none int // number of empty lists after the first that was not empty
 	some bool
 }
 
@@ -228,15 +228,15 @@ func (v *view) update(s registry.Snapshot) {
 	}
 }
 
-// failures returns how many errors were delivered, and how many empty lists after
-// the first that was not.
+// failures returns how many errors were delivered, and how many empty lists after the first
+// that was not empty.
 func (v *view) failures() (errs, none int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.errs, v.none
 }
 
-// shows waits for a view in which the list is as wanted: "id:weight …".
+// shows waits until the list is as wanted: "id:weight …".
 func (v *view) shows(t testing.TB, want string) {
 	t.Helper()
 	v.until(t, want, func(s registry.Snapshot) bool { return s.Err == nil && brief(s) == want })
@@ -269,7 +269,7 @@ func brief(s registry.Snapshot) string {
 	return strings.Join(b, " ")
 }
 
-// relay passes connections on to a server, unless it is cut.
+// relay forwards connections to a server, unless it is cut.
 type relay struct {
 	ln net.Listener
 	to string
@@ -306,7 +306,7 @@ func newRelay(t testing.TB, to string) *relay {
 
 func (r *relay) address() string { return r.ln.Addr().String() }
 
-// setCut ends all connections and takes no more, or does again.
+// setCut closes all connections and accepts no more if cut is true, or accepts them again.
 func (r *relay) setCut(cut bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -318,7 +318,7 @@ func (r *relay) setCut(cut bool) {
 	}
 }
 
-// outage is a harness's.
+// outage is the Outage of a [registrytest.Harness].
 func (r *relay) outage() (func() error, error) {
 	r.setCut(true)
 	return func() error { r.setCut(false); return nil }, nil

@@ -19,7 +19,8 @@ import (
 	"github.com/tandem-rpc/tandem/registry/nacos/internal/standin"
 )
 
-// direct hands requests to a server without a network, so that time can be virtual.
+// direct passes requests to a handler without a network, so that tests can run in a synctest
+// bubble.
 type direct struct {
 	to  http.Handler
 	cut atomic.Bool
@@ -39,8 +40,7 @@ func (d *direct) RoundTrip(r *http.Request) (answer *http.Response, err error) {
 	return w.Result(), nil
 }
 
-// partly hands requests to a server without a network, save those to some hosts, which
-// never answer.
+// partly is like direct, but requests to the silent hosts are never answered.
 type partly struct {
 	direct
 	silent []string
@@ -56,8 +56,8 @@ func (p *partly) RoundTrip(r *http.Request) (*http.Response, error) {
 
 const bubbleTarget = "nacos://h:8848/shop/S"
 
-// inBubble returns a registry that reaches the server directly, and the way of its
-// registrations, which can be cut.
+// inBubble returns a registry that uses the server without a network, and the transport of
+// its registrations, which can be cut.
 func inBubble(t *testing.T, s *standin.Server, opts ...Option) (*Registry, *direct) {
 	t.Helper()
 	r, err := New(bubbleTarget, opts...)
@@ -74,8 +74,8 @@ func inBubble(t *testing.T, s *standin.Server, opts ...Option) (*Registry, *dire
 	return r, way
 }
 
-// TestSilentServersArePassed has so many silent servers that one request has no time to
-// try another: the next one begins behind them.
+// TestSilentServersArePassed: so many servers are silent that one request has no time to try
+// the others. The next request begins with a server after those that failed.
 func TestSilentServersArePassed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, err := New("nacos://a:1,b:1,c:1,d:1,e:1/S")
@@ -97,7 +97,7 @@ func TestSilentServersArePassed(t *testing.T) {
 	})
 }
 
-// A request that its caller gives up says nothing about the server.
+// TestGivenUpRequest: a request that its caller cancels does not count against the server.
 func TestGivenUpRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, err := New("nacos://a:1,b:1/S")
@@ -166,13 +166,13 @@ func TestRestartWithNothing(t *testing.T) {
 	})
 }
 
-func TestUpdatesAndNoEdit(t *testing.T) {
+func TestUpdatesWithoutEdits(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Second, 15 * time.Second} {
 		updates(t, ttl)
 	}
 }
 
-// updates lists something else 50 times, with a server that shows it late.
+// updates changes an instance 50 times, with a server whose reads show it late.
 func updates(t *testing.T, ttl time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		s := nacos224()
@@ -221,8 +221,8 @@ func TestOlderLeavesTheNewer(t *testing.T) {
 	})
 }
 
-// TestOverwritten has somebody register other metadata in an instance's place, which
-// is no edit: it is registered again, and nothing is taken away.
+// TestOverwritten registers other metadata in an instance's place, which is no edit of the
+// console: the instance is registered again, and no metadata are deleted.
 func TestOverwritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := nacos224()
@@ -245,7 +245,7 @@ func TestOverwritten(t *testing.T) {
 				t.Fatal(err)
 			}
 			answer.Body.Close()
-			time.Sleep(20 * time.Second) // a look and a check; either may be the first
+			time.Sleep(20 * time.Second) // a poll and a check, in any order
 			v.shows(t, "server-1:0")
 		}
 		if n := s.Requests("DELETE " + metadataPath); n > 0 {
@@ -293,7 +293,7 @@ func TestOldAndNewVersions(t *testing.T) {
 				}
 				v.until(t, "one with its tags", same)
 				s.Restart()
-				time.Sleep(20 * time.Second) // a look and a beat; either may be the first
+				time.Sleep(20 * time.Second) // a poll and a beat, in any order
 				v.until(t, "one with its tags", same)
 			})
 		})
@@ -326,14 +326,14 @@ func TestLoginIsRenewed(t *testing.T) {
 		if errs, none := v.failures(); errs+none > 0 {
 			t.Errorf("in an hour %d errors and %d empty lists", errs, none)
 		}
-		if n := s.Logins(); n < 62 || n > 70 { // a tenth early
+		if n := s.Logins(); n < 62 || n > 70 { // each a tenth of its token's life early
 			t.Errorf("%d logins in an hour, for tokens that live a minute", n)
 		}
 		for n := s.Logins(); s.Logins() == n; {
 			time.Sleep(time.Second)
 		}
 		time.Sleep(2 * loginPause)
-		s.Restart() // and no token is good any more
+		s.Restart() // which invalidates all tokens
 		time.Sleep(20 * time.Second)
 		v.shows(t, "server-1:0")
 		if n := s.Requests("POST " + instancePath); n != 2 {

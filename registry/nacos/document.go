@@ -2,7 +2,7 @@ package nacos
 
 import (
 	"context"
-	"crypto/md5" //nolint:gosec // by which Nacos tells whether a text has changed
+	"crypto/md5" //nolint:gosec // Nacos compares texts by it
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -28,17 +28,17 @@ const (
 
 // Times of a document's watch.
 const (
-	// listenFor is how long a listener waits for news, the least that Nacos does. Then the
-	// document is read again: a change that falls between a read and the listener after
-	// it can escape Nacos, which compares with what it has just then.
+	// listenFor is how long a listener waits for a change, the least that Nacos allows. Then
+	// the document is read again: Nacos can miss a change between a read and the listener
+	// after it, as it compares with the text that it has when the listener begins.
 	listenFor = 10 * time.Second
-	// restPause is between two reads, whatever the listener says.
+	// restPause is the least time between two reads.
 	restPause = 100 * time.Millisecond
-	// conflicts is how often a document is asked for that is being written.
+	// conflicts bounds the reads of a document while it is being written.
 	conflicts = 20
 )
 
-// maxDataID is the most bytes of a document's name in Nacos.
+// maxDataID is the largest size of a document's name in Nacos, in bytes.
 const maxDataID = 240
 
 // document is one of Nacos's configurations.
@@ -49,11 +49,10 @@ type document struct {
 	mostReports              int
 }
 
-// WatchDocument delivers a configuration and its changes: for the key
-// /group/dataId, or /dataId in Nacos's DEFAULT_GROUP, in the namespace of the registry's
-// target. What Nacos's listener misses is seen within ten seconds. Of more than four
-// watches of documents at a time, the others look every two seconds (see [WithPoll]).
-// See [registry.Documents].
+// WatchDocument delivers a configuration and its changes. The key is /group/dataId, or
+// /dataId in Nacos's DEFAULT_GROUP, in the namespace of the registry's target. A change that
+// Nacos's listener misses is delivered within ten seconds. Four watches at a time have a
+// listener; the others poll every two seconds (see [WithPoll]). See [registry.Documents].
 func (r *Registry) WatchDocument(ctx context.Context, key string, update func(text []byte, err error)) error {
 	d, err := r.document(key)
 	if err != nil {
@@ -96,7 +95,7 @@ func (d document) query() url.Values {
 	return q
 }
 
-// session is a [registry.DocumentFollower]'s.
+// session is the Session of a [registry.DocumentFollower].
 func (d document) session(ctx context.Context, deliver func([]byte)) error {
 	for {
 		text, err := d.read(ctx)
@@ -130,7 +129,7 @@ func (d document) read(ctx context.Context) (text []byte, err error) {
 	return text, err
 }
 
-// wait waits until the document may be another one.
+// wait waits until the document may have changed.
 func (d document) wait(ctx context.Context, text []byte) error {
 	select {
 	case d.servers.held <- struct{}{}:
@@ -152,7 +151,7 @@ func (d document) wait(ctx context.Context, text []byte) error {
 	return err
 }
 
-// rest waits, unless ctx ends before, which it returns the error of.
+// rest waits for d. It returns ctx's error if ctx ends before.
 func rest(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -180,7 +179,7 @@ func (r *Registry) WriteDocument(ctx context.Context, key string, text []byte) e
 	}
 	body, err := d.servers.call(ctx, method, configPath, q)
 	if err == nil && strings.TrimSpace(string(body)) != "true" {
-		err = fmt.Errorf("Nacos did not take it, and says %.200q", body) //nolint:staticcheck // a name
+		err = fmt.Errorf("Nacos did not accept it: %.200q", body) //nolint:staticcheck // a name
 	}
 	if err != nil {
 		return fmt.Errorf("%s: writing %s: %w", name, key, err)

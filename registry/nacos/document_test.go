@@ -58,8 +58,8 @@ func documents(t *testing.T, b *backend) {
 
 func TestClientFollowsPolicy(t *testing.T) { followPolicy(t, standIn(t)) }
 
-// A client follows its policy in Nacos, keeps it while Nacos can't be reached, and
-// reports.
+// followPolicy: a client follows its policy in Nacos, keeps it while Nacos can't be reached,
+// and reports which one it applies.
 func followPolicy(t *testing.T, b *backend) {
 	r := b.registry(t, "S")
 	source := policy.FromRegistry(r, "/"+groupOf(t)+"/shop")
@@ -101,8 +101,8 @@ func followPolicy(t *testing.T, b *backend) {
 	until("applied again", reported(func(a policy.Applied) bool { return a.InForce == "2" && a.Error == "" }))
 }
 
-// More watches than may have a listener look again and again; no other request waits
-// for a connection that a listener has.
+// TestManyDocuments: watches beyond those that have a listener poll, and listeners leave
+// connections for other requests.
 func TestManyDocuments(t *testing.T) {
 	b := standIn(t)
 	r := b.registry(t, "S")
@@ -136,7 +136,8 @@ func TestManyDocuments(t *testing.T) {
 	}
 }
 
-// What Nacos's listener misses is seen when its time is over.
+// TestDeafListener: a change that Nacos's listener misses is seen when the listener's time
+// is over.
 func TestDeafListener(t *testing.T) {
 	t.Parallel() // it waits
 	stand := &standin.Server{Deaf: true}
@@ -161,11 +162,11 @@ func TestDeafListener(t *testing.T) {
 			t.Errorf("delivered is %s", got)
 		}
 	case <-time.After(b.within):
-		t.Error("what the listener does not tell is never seen")
+		t.Error("a change that the listener misses is never seen")
 	}
 }
 
-// Reports are counted, whoever has put them.
+// TestReportsAreBounded: the number of reports on a document is limited.
 func TestReportsAreBounded(t *testing.T) {
 	b := standIn(t)
 	r := b.registry(t, "S")
@@ -191,7 +192,7 @@ func TestReportsAreBounded(t *testing.T) {
 	}
 }
 
-// A piece has no more characters than the most careful Nacos takes.
+// TestPiecesFit: a piece has no more characters than a Nacos with limits accepts.
 func TestPiecesFit(t *testing.T) {
 	web := httptest.NewServer(&standin.Server{MaxMetadata: 1024, DecodeTwice: true})
 	t.Cleanup(web.Close)

@@ -19,27 +19,27 @@ const (
 	metadataPath = instancePath + "/metadata/batch"
 )
 
-// visible is how long Nacos may show what was there before a write. It is half a second
-// when the server has nothing else to do.
+// visible is how long reads of Nacos may show the state before a write. It is half a second
+// on an idle server.
 const visible = 2 * time.Second
 
-// beatTaken is the code of the answer to a beat for an instance that Nacos has.
+// beatTaken is the code of the response to a beat for an instance that Nacos knows.
 const beatTaken = 10200
 
-// entry is the place of one instance in Nacos, for [registry.Maintain].
+// entry lists one instance in Nacos: a [registry.Entry].
 type entry struct {
 	servers *servers
 	place   place
 
-	in      tandem.Instance // what Put has last tried to list; no ID before that
-	at      address         // where
-	text    string          // in as JSON
-	written time.Time       // when
-	strange string          // what the last Check has found in place of text
+	in      tandem.Instance // the instance of the last Put that tried to register; no ID before
+	at      address         // its address
+	text    string          // its JSON
+	written time.Time       // the time of that Put
+	strange string          // the JSON that the last Check found in place of text
 }
 
-// Put registers the instance, unless its address is another's. Where it replaces
-// one at another address, that one goes afterwards.
+// Put registers the instance, unless its address belongs to another one. If the address has
+// changed, Put then removes the instance at the old address.
 func (e *entry) Put(ctx context.Context, in tandem.Instance) error {
 	at, err := addressOf(&in)
 	if err != nil {
@@ -59,13 +59,13 @@ func (e *entry) Put(ctx context.Context, in tandem.Instance) error {
 		return err
 	}
 	if moved {
-		// If this fails nobody sends beats for it, and it goes by itself.
+		// If this fails, Nacos removes the instance itself, as it gets no more beats.
 		_ = e.remove(ctx, before, &in)
 	}
 	return nil
 }
 
-// vacant fails if the address is that of a server that has not started earlier.
+// vacant fails if the address belongs to another server that did not start earlier.
 func (e *entry) vacant(ctx context.Context, at address, in *tandem.Instance) error {
 	listed, err := e.look(ctx, at)
 	if err != nil || listed == nil {
@@ -74,11 +74,11 @@ func (e *entry) vacant(ctx context.Context, at address, in *tandem.Instance) err
 	if other, err := listed.instance(); err == nil {
 		return rival(&other, in)
 	}
-	return nil // whatever it is, it listens where we do
+	return nil // not an instance of tandem; it can't run, as our server has the address
 }
 
-// rival says why an instance must leave another's address alone, or nil if it need
-// not: no two servers can have one, so who started earlier has ended.
+// rival returns why in must not replace listed at its address, or nil if it may: two servers
+// can't have the same address, so the one that started earlier has ended.
 func rival(listed, in *tandem.Instance) error {
 	switch {
 	case registry.Supersedes(listed, in):
@@ -91,8 +91,8 @@ func rival(listed, in *tandem.Instance) error {
 	return fmt.Errorf("%q is listed at its address, and Nacos lists one for each; end it, or give this one another", listed.ID)
 }
 
-// Check sends a beat, which keeps the instance listed, and looks whether it is
-// listed as it should be.
+// Check sends a beat, which keeps the instance listed, and checks that it is listed with the
+// right metadata.
 func (e *entry) Check(ctx context.Context) error {
 	if err := e.beat(ctx); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (e *entry) Check(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case listed == nil, listed.Metadata[key] == e.text: // Nacos took the beat, so it is there
+	case listed == nil, listed.Metadata[key] == e.text: // Nacos accepted the beat, so it is listed
 		e.strange = ""
 		return nil
 	case time.Since(e.written) < visible:
@@ -123,14 +123,14 @@ func (e *entry) beat(ctx context.Context) error {
 		return fmt.Errorf("the answer to a beat is no JSON: %w", err)
 	}
 	if answer.Code != beatTaken {
-		return fmt.Errorf("a beat is answered with code %d, where 20404 is that Nacos does not know the instance", answer.Code)
+		return fmt.Errorf("Nacos responded to a beat with code %d (20404: it does not know the instance)", answer.Code)
 	}
 	return nil
 }
 
-// reclaim deals with something else that is listed under our address. It fails, and
-// the instance is registered again. If the same is still listed then, the console
-// has kept the metadata of an edit, which hide ours: they are taken away.
+// reclaim handles other metadata that are listed at the entry's address. It returns an error,
+// so that the instance is registered again. If the same metadata are listed after that, they
+// are from an edit in the console and hide those of the entry: reclaim removes them.
 func (e *entry) reclaim(ctx context.Context, listed *host) error {
 	other, err := listed.instance()
 	if err == nil {
@@ -146,9 +146,9 @@ func (e *entry) reclaim(ctx context.Context, listed *host) error {
 	return e.unhide(ctx)
 }
 
-// unhide takes our key out of the metadata that Nacos keeps of an edit. The edit's
-// weight, and whether it disables the instance, stay. It must only be used where
-// there was an edit: without one it would set the weight to 1.
+// unhide removes our key from the metadata of an edit in the console. The edit's weight, and
+// whether it disables the instance, stay. It must only be used if there was an edit: without
+// one it would set the weight to 1.
 func (e *entry) unhide(ctx context.Context) error {
 	instances, err := json.Marshal([]map[string]any{{
 		"ip": e.at.host, "port": e.at.port, "clusterName": e.place.clusterName(), "ephemeral": true,
@@ -164,7 +164,7 @@ func (e *entry) unhide(ctx context.Context) error {
 	return err
 }
 
-// Delete takes the instance off.
+// Delete removes the instance.
 func (e *entry) Delete(ctx context.Context) error {
 	if e.in.ID == "" {
 		return nil
@@ -172,9 +172,8 @@ func (e *entry) Delete(ctx context.Context) error {
 	return e.remove(ctx, e.at, &e.in)
 }
 
-// remove takes off what is listed at an address, unless it belongs to a server that
-// has started later than ours, or at the same time. What started earlier is what
-// Nacos shows of the time before ours.
+// remove removes the instance at an address, unless it belongs to another server that did
+// not start earlier than in. One that started earlier is an old state that Nacos still shows.
 func (e *entry) remove(ctx context.Context, at address, in *tandem.Instance) error {
 	listed, err := e.look(ctx, at)
 	if err != nil {
@@ -191,8 +190,9 @@ func (e *entry) remove(ctx context.Context, at address, in *tandem.Instance) err
 	return err
 }
 
-// look returns what is listed at an address, disabled or not, or nil. Nacos 3 does
-// not tell clients any more; then the beat's answer must do.
+// look returns the instance that is listed at an address, disabled or not, or nil if there is
+// none. Nacos 3 does not support this read: look then returns nil, and the response to the
+// beat must suffice.
 func (e *entry) look(ctx context.Context, at address) (*host, error) {
 	body, err := e.servers.call(ctx, http.MethodGet, instancePath, e.place.of(at))
 	if refusedWith(err, http.StatusNotFound, http.StatusGone) {

@@ -67,7 +67,7 @@ func Example() {
 	// Hello, world
 }
 
-// A Nacos behind TLS that wants a user: the token is the registry's business.
+// A Nacos with TLS and authentication. The registry logs in and renews its token.
 func ExampleWithAuth() {
 	web := httptest.NewUnstartedServer(&standin.Server{Password: "secret"}) // in place of a Nacos server
 	web.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
@@ -104,7 +104,7 @@ func ExampleWithAuth() {
 	// greeter-1 0
 }
 
-// show watches a target until a list has come that is not empty, and prints it.
+// show watches a target until it gets a list that is not empty, and prints that.
 func show(r registry.Resolver, target string) {
 	t, err := registry.ParseTarget(target)
 	if err != nil {
@@ -121,7 +121,7 @@ func show(r registry.Resolver, target string) {
 	})
 }
 
-// A target that can't work is found out before anybody is asked.
+// New rejects a target that can't work before it connects to a server.
 func ExampleNew() {
 	_, err := nacos.New("nacos://10.0.0.1:8848/shop/Greeter?tll=5s")
 	fmt.Println(err)

@@ -16,11 +16,11 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// key is the metadata key under which an instance stands as JSON.
+// key is the metadata key that has the instance as JSON.
 const key = "tandem"
 
-// addressOf returns the host and port of the first endpoint that has both. The
-// zone of an IPv6 address is left out: '%' does not survive in every Nacos.
+// addressOf returns the host and port of the first endpoint that has both. The zone of an
+// IPv6 address is left out: some versions of Nacos don't keep '%'.
 func addressOf(in *tandem.Instance) (address, error) {
 	for _, ep := range in.Endpoints {
 		host, port, err := net.SplitHostPort(ep.Address)
@@ -33,10 +33,9 @@ func addressOf(in *tandem.Instance) (address, error) {
 	return address{}, fmt.Errorf("instance %q: %w", in.ID, errNoAddress)
 }
 
-// describe adds to an instance's parameters what Nacos is to know about it, and
-// returns the JSON among that. Nacos answers no sooner than it is asked, so its own keys
-// carry the time to live: when an instance counts as unhealthy, which hides it, and
-// when it goes.
+// describe adds weight and metadata to the parameters q of an instance, and returns the
+// instance as JSON, which is part of the metadata. Nacos's own metadata keys set after which
+// time without a beat the instance is unhealthy, which hides it, and when it is removed.
 func describe(q url.Values, in *tandem.Instance, ttl time.Duration) (string, error) {
 	data, err := registry.Encode(*in)
 	if err != nil {
@@ -57,7 +56,7 @@ func describe(q url.Values, in *tandem.Instance, ttl time.Duration) (string, err
 	return string(data), nil
 }
 
-// decodeProof writes JSON's strings without what a second URL decoding would change:
+// decodeProof escapes the characters in JSON strings that a second URL decoding would change:
 // some versions of Nacos decode parameters twice.
 var decodeProof = strings.NewReplacer("%", `\u0025`, "+", `\u002b`)
 
@@ -68,22 +67,23 @@ func weightOf(in *tandem.Instance) int {
 	return in.Weight
 }
 
-// host is an instance as Nacos shows it.
+// host is an instance in a response of Nacos.
 type host struct {
 	IP       string            `json:"ip"`
 	Port     int               `json:"port"`
 	Weight   float64           `json:"weight"`
-	Enabled  *bool             `json:"enabled"` // nil: it does not say
+	Enabled  *bool             `json:"enabled"` // nil if the response does not have it
 	Metadata map[string]string `json:"metadata"`
 }
 
 func (h *host) address() address { return address{h.IP, h.Port} }
 
-// idle reports whether somebody has taken the instance out of use in the console.
-// A weight of zero is as good as disabled to Nacos's own clients, too.
+// idle reports whether the instance was taken out of use in the console: disabled, or with a
+// weight of 0, which Nacos's own clients treat the same.
 func (h *host) idle() bool { return h.Enabled != nil && !*h.Enabled || h.Weight <= 0 }
 
-// instance returns the instance that the host is, with the weight that Nacos has.
+// instance returns the instance in the host's metadata, with the weight in Nacos if that
+// differs.
 func (h *host) instance() (tandem.Instance, error) {
 	text, ok := h.Metadata[key]
 	if !ok {
@@ -106,7 +106,7 @@ func (h *host) instance() (tandem.Instance, error) {
 	return in, nil
 }
 
-// hostsOf returns the list of Nacos's answer to a list, as it stands there.
+// hostsOf returns the hosts of Nacos's response to a list request, not decoded.
 func hostsOf(answer []byte) (json.RawMessage, error) {
 	var list struct {
 		Hosts json.RawMessage `json:"hosts"`
@@ -115,13 +115,13 @@ func hostsOf(answer []byte) (json.RawMessage, error) {
 		return nil, fmt.Errorf("the list is no JSON: %w", err)
 	}
 	if list.Hosts == nil {
-		return nil, errors.New("the answer is no list; is this a Nacos server?")
+		return nil, errors.New("the response is no list; is this a Nacos server?")
 	}
 	return list.Hosts, nil
 }
 
-// split returns the hosts of a list, each to be read on its own, so that a bad one
-// does not stop the others.
+// split returns the hosts of a list, each to be decoded separately, so that an invalid one
+// does not affect the others.
 func split(hosts json.RawMessage) ([]json.RawMessage, error) {
 	var list []json.RawMessage
 	if err := json.Unmarshal(hosts, &list); err != nil {
@@ -130,7 +130,8 @@ func split(hosts json.RawMessage) ([]json.RawMessage, error) {
 	return list[:min(len(list), 2*registry.MaxInstances)], nil
 }
 
-// collectHosts returns the instances of a list, by address; refuse gets the others.
+// collectHosts returns the instances of a list, by address. It calls refuse for invalid
+// hosts, and skips those that are out of use.
 func collectHosts(list []json.RawMessage, refuse func(key string, reason error)) map[string]tandem.Instance {
 	found := make(map[string]tandem.Instance, len(list))
 	for i, data := range list {
@@ -153,8 +154,8 @@ func collectHosts(list []json.RawMessage, refuse func(key string, reason error))
 	return found
 }
 
-// dropTwins leaves of the instances with the same ID the one that started last: a
-// server that was started anew at another address, or has been updated to one.
+// dropTwins removes, of the instances with the same ID, all but the one that started last: a
+// server that was restarted with another address, or has been updated to it.
 func dropTwins(found map[string]tandem.Instance, refuse func(key string, reason error)) {
 	keeper := make(map[string]string, len(found))
 	for _, at := range sortedKeys(found) {

@@ -54,7 +54,7 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-func TestTwins(t *testing.T) {
+func TestInstancesWithOneID(t *testing.T) {
 	early, late, same := server(1), server(2), server(3)
 	late.ID, same.ID = early.ID, early.ID
 	late.Started = early.Started.Add(time.Second)
@@ -73,7 +73,7 @@ func TestListIsBounded(t *testing.T) {
 	}
 }
 
-// FuzzList reads any list, which must yield valid instances only, each once.
+// FuzzList reads any list, which must yield only valid instances, with unique IDs.
 func FuzzList(f *testing.F) {
 	answer := text(map[string]any{"hosts": []host{
 		{IP: "10.1.0.1", Port: 8972, Weight: 1, Metadata: map[string]string{key: text(server(1))}},

@@ -19,7 +19,8 @@ import (
 	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
-// serverEnv names the folder that testdata/server/build.sh has filled.
+// serverEnv is the environment variable with the folder that testdata/server/build.sh has
+// built.
 const serverEnv = "NACOS_SERVER"
 
 // process is a real Nacos server.
@@ -125,7 +126,7 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// backend returns what the tests use of the server.
+// backend returns the server as a backend.
 func (p *process) backend(t testing.TB) *backend {
 	t.Helper()
 	b := &backend{direct: p.address(), ttl: 3 * time.Second, poll: 100 * time.Millisecond, within: 30 * time.Second}
@@ -133,7 +134,7 @@ func (p *process) backend(t testing.TB) *backend {
 	return b
 }
 
-// TestRealServer runs one server for all that needs no other.
+// TestRealServer runs one server for all tests that can share it.
 func TestRealServer(t *testing.T) {
 	p := startNacos(t, nil)
 	t.Run("Conformance", func(t *testing.T) { conformance(t, p.backend(t)) })
@@ -151,7 +152,7 @@ func TestRealServer(t *testing.T) {
 	t.Run("Killed", func(t *testing.T) { killed(t, p, p.backend(t)) })
 }
 
-// expiry holds back the beats of a server: it leaves the list, and comes back.
+// expiry blocks the beats of a server: it leaves the list, and returns when they continue.
 func expiry(t *testing.T, b *backend) {
 	watched := b.target(t, "S")
 	r := b.registry(t, "S")
@@ -166,8 +167,8 @@ func expiry(t *testing.T, b *backend) {
 	v.shows(t, "server-1:0")
 }
 
-// killed kills the server while 100 registrations live, and starts it again with an
-// empty home.
+// killed kills Nacos while there are 100 registrations, and starts it again with an empty
+// home.
 func killed(t *testing.T, p *process, b *backend) {
 	const ttl = 15 * time.Second
 	r := b.registry(t, "S", WithTTL(ttl))
@@ -180,7 +181,7 @@ func killed(t *testing.T, p *process, b *backend) {
 	p.kill()
 	v.until(t, "an error", func(s registry.Snapshot) bool { return s.Err != nil })
 	if _, none := v.failures(); none > 0 {
-		t.Errorf("%d empty lists while the server was dead", none)
+		t.Errorf("%d empty lists while the server was down", none)
 	}
 	p.home = t.TempDir()
 	p.start()
@@ -193,7 +194,7 @@ func killed(t *testing.T, p *process, b *backend) {
 	}
 }
 
-// TestRealServerSecured speaks TLS to a server whose tokens live for 10 s.
+// TestRealServerSecured uses TLS and a server whose tokens are valid for 10 s.
 func TestRealServerSecured(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store.p12")
 	roots := x509.NewCertPool()
@@ -215,7 +216,7 @@ func TestRealServerSecured(t *testing.T) {
 	v := look(t, r, b.target(t, "S"), b.within)
 	register(t, r, server(1))
 	v.shows(t, "server-1:0")
-	time.Sleep(25 * time.Second) // two and a half tokens
+	time.Sleep(25 * time.Second) // two and a half lives of a token
 	if errs, none := v.failures(); errs+none > 0 {
 		t.Errorf("%d errors and %d empty lists while tokens were renewed", errs, none)
 	}
@@ -236,8 +237,8 @@ func TestRealServerSecured(t *testing.T) {
 	}
 }
 
-// certify makes a key store with a certificate for 127.0.0.1, and returns that. Java
-// reads its own format only, so its own tool makes it.
+// certify creates a key store with a certificate for 127.0.0.1, and returns the certificate.
+// It uses Java's keytool for Java's format.
 func certify(t testing.TB, store string) []byte {
 	t.Helper()
 	pass := []string{"-keystore", store, "-storetype", "PKCS12", "-storepass", "changeit", "-alias", "nacos"}

@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// loginPause is the least time between two logins, whatever their outcome: a wrong
-// password in two thousand watches must not become two thousand logins.
+// loginPause is the least time between two logins, successful or not: two thousand watches
+// with a wrong password must not cause two thousand logins.
 const loginPause = 5 * time.Second
 
 // login holds the token of one user. It is safe for concurrent use.
 type login struct {
 	username, password string
-	state              chan token // one; who has taken it may log in
+	state              chan token // has one token; the goroutine that has received it may log in
 }
 
 // token is the outcome of a login.
 type token struct {
 	value string
-	at    time.Time // of the login; zero: there was none
+	at    time.Time // of the login; zero if there was none
 	until time.Time // when to log in again
 	err   error     // Nacos's refusal
 }
@@ -34,7 +34,8 @@ func newLogin(username, password string) *login {
 	return l
 }
 
-// token returns a token, if possible another than the stale one, logging in where it must.
+// token returns a token, and logs in if that is necessary. It avoids the token stale, which
+// was refused, unless the last login was less than loginPause ago.
 func (l *login) token(ctx context.Context, s *servers, stale string) (string, error) {
 	var t token
 	select {
@@ -53,7 +54,7 @@ func (l *login) token(ctx context.Context, s *servers, stale string) (string, er
 	}
 	next, err := l.ask(ctx, s, now)
 	if err != nil && !refusedWith(err, http.StatusUnauthorized, http.StatusForbidden) {
-		return "", err // of the network, or the server's: the next may have more luck
+		return "", err // of the network or the server: not stored, so that the next call retries
 	}
 	t = next
 	return t.value, err
@@ -72,12 +73,12 @@ func (l *login) ask(ctx context.Context, s *servers, now time.Time) (token, erro
 		TokenTTL    int64  `json:"tokenTtl"` // seconds
 	}
 	if err := json.Unmarshal(body, &answer); err != nil {
-		return token{}, fmt.Errorf("logging in as %q: the answer is no JSON: %w", l.username, err)
+		return token{}, fmt.Errorf("logging in as %q: the response is no JSON: %w", l.username, err)
 	}
 	if answer.AccessToken == "" {
-		return token{}, errors.New("logging in: the answer has no accessToken")
+		return token{}, errors.New("logging in: the response has no accessToken")
 	}
-	// A tenth early, so that it does not end on the way.
+	// A tenth early, so that no request arrives with a token that has just expired.
 	lives := time.Duration(min(max(answer.TokenTTL, 0), 1<<31)) * time.Second
 	return token{value: answer.AccessToken, at: now, until: now.Add(lives * 9 / 10)}, nil
 }

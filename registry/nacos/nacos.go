@@ -8,46 +8,45 @@
 //
 // # Targets
 //
-// nacos://servers/group/Service, or /Service in Nacos's DEFAULT_GROUP. With the
-// scheme nacos+https, or with [WithTLS], the servers are spoken to over TLS.
-// Options:
+// nacos://servers/group/Service, or /Service in Nacos's DEFAULT_GROUP. The scheme
+// nacos+https, or [WithTLS], makes connections use TLS. Options:
 //
-//	namespace=id   Nacos's namespace; "public" unless given
-//	cluster=name   list in this cluster, "DEFAULT" unless given; find this one only
-//	context=path   what stands before /v1 in the servers' paths; "nacos" unless given
-//	ttl=15s        how long an instance stays listed without a sign of life, 1s to 10m
-//	poll=2s        time between two looks at a list, 10ms to 1m
+//	namespace=id   Nacos's namespace; "public" by default
+//	cluster=name   the cluster to register in, "DEFAULT" by default; watches then list only
+//	               this cluster, and all clusters by default
+//	context=path   the prefix before /v1 in the servers' paths; "nacos" by default
+//	ttl=15s        how long an instance stays listed without a beat, 1s to 10m
+//	poll=2s        interval between two reads of a list, 10ms to 1m
 //
 // # Layout
 //
-// An instance is one of Nacos's ephemeral instances, under the host and port of its
-// first endpoint that has both; one without is refused. Its metadata are the
-// instance as JSON under the key "tandem", and Nacos's own keys that carry the time
-// to live. From version 2.3 on Nacos takes 1,024 characters of metadata, its keys and
-// ours included, unless it is told otherwise: 900 are left for the JSON.
+// An instance is one of Nacos's ephemeral instances, with the host and port of its first
+// endpoint that has both; an instance without is refused. Its metadata are the instance as
+// JSON under the key "tandem", and Nacos's own keys with the time to live. From version 2.3
+// on Nacos accepts 1,024 characters of metadata by default, its keys and ours included: 900
+// are left for the JSON.
 //
-// To Nacos an address is an instance: two servers with the same address can't be
-// listed in one service, whatever their IDs. The one that started later counts.
+// Nacos identifies an instance by its address: two servers with the same address can't be
+// listed in one service, even with different IDs. The one that started later is listed.
 //
-// The weight is Nacos's, on our scale: 100 for one that names none. A weight that
-// somebody sets in Nacos's console, or an instance that is disabled there, is what
-// counts for every client, whatever the server lists, until it is set back there, or
-// until the instance has been gone for a minute: then Nacos forgets. A fraction is
-// rounded up, and no weight is no calls.
+// The weight is stored as Nacos's weight: 100 for an instance without one. A weight that is
+// set in Nacos's console, or an instance that is disabled there, applies to every client and
+// takes precedence over the server's own weight, until it is set back there, or until the
+// instance has been gone for a minute: then Nacos forgets the edit. A fraction is rounded up,
+// and an instance of weight 0 gets no calls.
 //
-// An edit in the console also keeps the other metadata as they were. The server that
-// they belong to notices at its second sign of life after that, and takes the key
-// "tandem" out of what Nacos keeps; nothing else of the edit is touched.
+// An edit in the console also freezes the other metadata. The server that they belong to
+// notices that at its second beat after the edit, and removes the key "tandem" from the
+// edit; the rest of the edit stays.
 //
 // # Why HTTP, and not the SDK
 //
-// Nacos's SDK for Go brings 54 modules, for a registry that needs six requests:
-// register, beat, look at one, list, deregister, and log in. They are Nacos's open API,
-// version 1, which servers 1.x and 2.x speak. What the SDK has beyond them is the push over
-// gRPC, and it would have been the only reason. Over HTTP a list must be asked for
-// again and again, so a change is seen after poll at the latest, and a thousand
-// clients with a list each are 500 requests a second in place of none. Who has that
-// many raises poll, or uses another registry.
+// Nacos's SDK for Go requires 54 modules, for a registry that needs six requests: register,
+// beat, read one instance, list, deregister, and log in. These are Nacos's open API, version
+// 1, of servers 1.x and 2.x. The SDK's only advantage would be the push over gRPC. Over HTTP
+// a list must be polled: a change is seen after poll at the latest, and a thousand clients
+// with a list each make 500 requests a second instead of none. With that many clients, set a
+// longer poll, or use another registry.
 package nacos
 
 import (
@@ -63,7 +62,7 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// name is how errors and the log call the registry.
+// name is the registry's name in errors and the log.
 const name = "nacos registry"
 
 // Option changes a [Registry] or a [Resolver].
@@ -85,14 +84,14 @@ func collect(opts []Option) options {
 	return o
 }
 
-// WithAuth logs in to Nacos. The token that it gives is renewed before it ends, and
-// when Nacos refuses it. Without TLS the password crosses the network in the clear.
+// WithAuth makes the registry log in to Nacos. The token is renewed before it expires, and
+// when Nacos refuses it. Without TLS the password is sent unencrypted.
 func WithAuth(username, password string) Option {
 	return func(o *options) { o.username, o.password = username, password }
 }
 
-// WithTLS speaks to the servers over TLS. The config is copied; nil is what the
-// scheme nacos+https alone does: the system's roots are trusted.
+// WithTLS makes connections use TLS. The config is copied. A nil config, like the scheme
+// nacos+https without WithTLS, trusts the system's roots.
 func WithTLS(config *tls.Config) Option {
 	return func(o *options) {
 		if o.tls = config.Clone(); o.tls == nil {
@@ -101,17 +100,17 @@ func WithTLS(config *tls.Config) Option {
 	}
 }
 
-// WithTTL is how long an instance stays listed when its server has died, 15 s
-// unless given; Nacos looks every 5 s, so it may take that much longer. It must be
-// from 1 s to 10 min. The target's ttl goes before it.
+// WithTTL sets how long an instance stays listed after the last beat of its server: 15 s by
+// default, from 1 s to 10 min. Nacos checks every 5 s, so it may take that much longer. A
+// target's ttl takes precedence.
 func WithTTL(d time.Duration) Option { return func(o *options) { o.ttl = d } }
 
-// WithPoll is the time between two looks at a list, 2 s unless given. It must be
-// from 10 ms to 1 min. The target's poll goes before it.
+// WithPoll sets the interval between two reads of a list: 2 s by default, from 10 ms to
+// 1 min. A target's poll takes precedence.
 func WithPoll(d time.Duration) Option { return func(o *options) { o.poll = d } }
 
-// WithLogger gets a line when a registration is lost, and restored, and for each
-// entry of a list that can't be right. Nothing is logged without.
+// WithLogger sets the log for registrations that are lost or restored, and for invalid
+// entries of a list. By default, they are not logged.
 func WithLogger(l *slog.Logger) Option { return func(o *options) { o.log = l } }
 
 // Registry lists instances in one service of Nacos, and finds those of any. It is
@@ -123,8 +122,8 @@ type Registry struct {
 	closed  atomic.Bool
 }
 
-// New returns the registry for the service that the target names. It asks nobody
-// yet; an error is the target's or an option's.
+// New returns the registry for the service that the target names. It does not connect yet. It
+// fails if the target or an option is invalid.
 func New(target string, opts ...Option) (*Registry, error) {
 	t, err := registry.ParseTarget(target)
 	if err != nil {
@@ -138,9 +137,9 @@ func New(target string, opts ...Option) (*Registry, error) {
 	return &Registry{resolver: r, place: at, servers: r.dial(at.servers)}, nil
 }
 
-// Register lists the instance and keeps it listed; see [registry.Registrar]. What
-// its Update lists is seen by others about half a second later, and 10 s later (two
-// thirds of the ttl) if the instance has been edited in Nacos's console.
+// Register lists the instance and keeps it listed; see [registry.Registrar]. An Update is
+// visible to clients about half a second later, or 10 s later (two thirds of the ttl) if the
+// instance has been edited in Nacos's console.
 func (r *Registry) Register(ctx context.Context, in tandem.Instance) (registry.Registration, error) {
 	if r.closed.Load() {
 		return nil, errors.New(name + ": it is closed")
@@ -149,8 +148,8 @@ func (r *Registry) Register(ctx context.Context, in tandem.Instance) (registry.R
 	return registry.Maintain(ctx, e, in, registry.Upkeep{Name: name, Every: r.place.ttl / 3, Log: r.log})
 }
 
-// Close releases the connections. Close the registrations first: they would make
-// new ones.
+// Close releases the connections. Close the registrations first: they would open new
+// connections.
 func (r *Registry) Close() error {
 	r.closed.Store(true)
 	r.servers.close()

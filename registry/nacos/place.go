@@ -14,14 +14,14 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// place is what a target names: a service, where to ask for it, and how often.
+// place is a parsed target: a service, its servers, and the times of its list.
 type place struct {
 	servers                            string // base URLs, separated by commas
 	namespace, group, service, cluster string // "" is Nacos's default
 	ttl, poll                          time.Duration
 }
 
-// Nacos's own rules for names, without what would have to be escaped in a target.
+// Nacos's rules for names, without the characters that must be escaped in a target.
 var (
 	groupName   = regexp.MustCompile(`^[0-9A-Za-z_.:-]{1,128}$`)
 	serviceName = regexp.MustCompile(`^[0-9A-Za-z_.:-]{1,512}$`)
@@ -29,7 +29,7 @@ var (
 	contextPath = regexp.MustCompile(`^[0-9A-Za-z_./-]{0,128}$`)
 )
 
-// parse reads a target. The resolver's options are what it does not say.
+// parse reads a target. The resolver's options are its defaults.
 func (r *resolver) parse(t registry.Target) (place, error) {
 	options, err := t.Options("namespace", "cluster", "context", "ttl", "poll")
 	if err != nil {
@@ -105,7 +105,8 @@ func splitPath(path string) (group, service string, err error) {
 	return group, service, err
 }
 
-// span returns the duration that an option gives, or the other one.
+// span returns the duration of an option: text, or otherwise if text is empty. It fails if
+// that is not between least and most.
 func span(option, text string, otherwise, least, most time.Duration) (time.Duration, error) {
 	d := otherwise
 	if text != "" {
@@ -142,10 +143,10 @@ func (p place) of(a address) url.Values {
 	return q
 }
 
-// clusterName is the cluster that instances are listed in.
+// clusterName returns the cluster to register in.
 func (p place) clusterName() string { return cmp.Or(p.cluster, "DEFAULT") }
 
-// address is what Nacos knows an instance by.
+// address identifies an instance in Nacos.
 type address struct {
 	host string
 	port int

@@ -18,37 +18,37 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// Nacos's configurations have no life that ends, its ephemeral instances do. So the
-// reports beside a document are instances of a service beside it. A report has an
-// address of its own, made from the reporter's name, and a port for each piece, from 1 on:
-// Nacos takes about a thousand characters with an instance.
+// Nacos's configurations do not expire, but its ephemeral instances do. So the reports on a
+// document are instances of a service named after it. A report has an address, made from the
+// reporter's name, and a port for each piece, from 1 on: Nacos accepts about a thousand
+// characters with an instance.
 
-// pieceSize is how many characters of base64 one instance carries.
+// pieceSize is how many characters of base64 one instance has.
 const pieceSize = 400
 
-// maxPieces is how many instances a report can be.
+// maxPieces is the most instances of one report.
 const maxPieces = (registry.MaxReport*4/3 + 4 + pieceSize - 1) / pieceSize
 
-// Metadata of a piece. Its values are base64, which no decoding changes.
+// Metadata keys of a piece. The values are not changed by a second URL decoding.
 const (
 	reporterKey = "tandem-report" // the reporter's name, with the first piece
-	sumKey      = "tandem-sum"    // which pieces belong together
-	piecesKey   = "tandem-pieces" // how many there are
+	sumKey      = "tandem-sum"    // the same for the pieces of one report
+	piecesKey   = "tandem-pieces" // number of pieces
 	textKey     = "tandem-text"
 )
 
-// shownWithin is how long PutReport waits until Nacos shows what it has taken.
+// shownWithin is how long PutReport waits until Nacos shows the report.
 const shownWithin = 5 * time.Second
 
 var encoding = base64.RawURLEncoding
 
-// reportsOf is the place of the reports beside a document.
+// reportsOf returns the service of the reports on a document.
 func reportsOf(d document) place {
 	return place{namespace: d.namespace, group: d.group, service: d.dataID + ".applied"}
 }
 
-// reportAddress is where a reporter's pieces are: an address of those that lead nowhere
-// outside (RFC 4193).
+// reportAddress returns the address of a reporter's pieces, a unique local address
+// (RFC 4193).
 func reportAddress(reporter string) netip.Addr {
 	sum := sha256.Sum256([]byte(reporter))
 	ip := [16]byte(sum[:16])
@@ -56,9 +56,8 @@ func reportAddress(reporter string) netip.Addr {
 	return netip.AddrFrom16(ip)
 }
 
-// PutReport registers instances of a service that is named as the document, with
-// .applied after it. Nacos takes them off within ten seconds after their life. See
-// [registry.Documents].
+// PutReport registers the report as instances of the service <dataId>.applied. Nacos removes
+// them within ten seconds after their life. See [registry.Documents].
 func (r *Registry) PutReport(ctx context.Context, key, reporter string, report []byte, life time.Duration) error {
 	d, err := r.document(key)
 	if err != nil {
@@ -90,7 +89,7 @@ func (d document) putReport(ctx context.Context, reporter string, report []byte,
 		}
 	}
 	c := cut(reporter, report, life)
-	for i := range slices.Backward(c.pieces) { // the first one last: it says which others belong to it
+	for i := range slices.Backward(c.pieces) { // the first piece last: readers start from it
 		q := at.of(address{first.host, i + 1})
 		if err := c.describe(q, i); err != nil {
 			return err
@@ -102,11 +101,11 @@ func (d document) putReport(ctx context.Context, reporter string, report []byte,
 	return d.shown(ctx, at.of(first), c.sum)
 }
 
-// cuttings are a report in pieces.
+// cuttings is a report in pieces.
 type cuttings struct {
 	reporter string
-	pieces   []string // one at least, in base64
-	sum      string   // of the whole
+	pieces   []string // at least one, in base64
+	sum      string   // of the whole report
 	life     time.Duration
 }
 
@@ -121,7 +120,7 @@ func cut(reporter string, report []byte, life time.Duration) *cuttings {
 	return c
 }
 
-// describe adds what a piece says to the parameters of its instance.
+// describe adds weight and metadata of piece i to the parameters of its instance.
 func (c *cuttings) describe(q url.Values, i int) error {
 	millis := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 	metadata := map[string]string{
@@ -139,9 +138,9 @@ func (c *cuttings) describe(q url.Values, i int) error {
 	return err
 }
 
-// shown waits until Nacos shows a piece that it has taken, which is half a second
-// when it has nothing else to do. It does not fail when that takes long, nor when Nacos
-// does not tell, as version 3.
+// shown waits until Nacos shows the first piece, which takes half a second on an idle server.
+// It returns nil if it takes longer than shownWithin, or if Nacos does not support the read,
+// as version 3.
 func (d document) shown(ctx context.Context, at url.Values, sum string) error {
 	for end := time.Now().Add(shownWithin); time.Now().Before(end); {
 		var there host
@@ -162,8 +161,7 @@ func (d document) shown(ctx context.Context, at url.Values, sum string) error {
 	return nil
 }
 
-// Reports reads the instances of the service beside a document. See
-// [registry.Documents].
+// Reports reads the instances of the service <dataId>.applied. See [registry.Documents].
 func (r *Registry) Reports(ctx context.Context, key string) (map[string][]byte, error) {
 	d, err := r.document(key)
 	if err != nil {
@@ -190,8 +188,8 @@ func (d document) reports(ctx context.Context) (map[string][]byte, error) {
 	return gather(hosts)
 }
 
-// gather puts the pieces of reports together. What is not complete, or is no piece, is
-// left out.
+// gather returns the reports in a list of hosts. It skips incomplete reports, and hosts that
+// are no pieces.
 func gather(hosts json.RawMessage) (map[string][]byte, error) {
 	var list []json.RawMessage
 	if err := json.Unmarshal(hosts, &list); err != nil {
@@ -202,7 +200,7 @@ func gather(hosts json.RawMessage) (map[string][]byte, error) {
 		var h host
 		if err := json.Unmarshal(data, &h); err == nil {
 			if ip, err := netip.ParseAddr(h.IP); err == nil {
-				h.IP = ip.String() // however Nacos writes it
+				h.IP = ip.String() // Nacos may write it in another form
 			}
 			pieces[h.address()] = h
 		}
@@ -223,7 +221,8 @@ func gather(hosts json.RawMessage) (map[string][]byte, error) {
 	return reports, nil
 }
 
-// join returns the report that begins with a piece.
+// join returns the report that begins with the piece first. whole is false if a piece is
+// missing or invalid.
 func join(pieces map[address]host, first host) (report []byte, whole bool) {
 	n, err := strconv.Atoi(first.Metadata[piecesKey])
 	if err != nil || n < 1 || n > maxPieces {

@@ -15,8 +15,8 @@ import (
 	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
-// What stands in this file holds for the stand-in and for the real server alike;
-// with the tag integration both are tested.
+// The tests in this file run with the stand-in and, with the tag integration, also with the
+// real server.
 
 func TestConformance(t *testing.T) { conformance(t, standIn(t)) }
 
@@ -29,7 +29,7 @@ func conformance(t *testing.T, b *backend) {
 		}
 		var opts []Option
 		if strings.HasSuffix(t.Name(), "/many_instances") {
-			opts = append(opts, WithTTL(time.Minute)) // or beats, 200 a second, keep a busy machine from the rest
+			opts = append(opts, WithTTL(time.Minute)) // fewer than 200 beats a second
 		}
 		return registrytest.Harness{
 			Registrar: b.registry(t, service, opts...),
@@ -44,8 +44,8 @@ func conformance(t *testing.T, b *backend) {
 
 func TestConsole(t *testing.T) { console(t, standIn(t)) }
 
-// console changes weights, disables instances, and looks whether what the server
-// lists afterwards is still seen.
+// console edits weights and disables instances, and checks that a later Update of the server
+// is still seen.
 func console(t *testing.T, b *backend) {
 	r := b.registry(t, "S")
 	v := look(t, r, b.target(t, "S"), b.within)
@@ -66,7 +66,7 @@ func console(t *testing.T, b *backend) {
 	b.edit(t, "S", in, 20, true)
 	v.shows(t, "server-1:20 server-2:51")
 
-	// The edit has kept the metadata, too. An update gets by it, and the weight stays.
+	// The edit has frozen the metadata, too. An Update replaces them, and the edit's weight stays.
 	in.Weight, in.Version = 90, "v2"
 	if err := entry.Update(t.Context(), in); err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func console(t *testing.T, b *backend) {
 		t.Fatal(err)
 	}
 	if _, err := b.ask(t, http.MethodGet, instancePath, "S", "ip", "10.1.0.1", "port", "8972"); err == nil {
-		// Nacos shows what was there for a while.
+		// Nacos shows the removed instance for a while.
 		v.until(t, "gone", func(registry.Snapshot) bool {
 			_, err := b.ask(t, http.MethodGet, instancePath, "S", "ip", "10.1.0.1", "port", "8972")
 			v.update(v.last)
@@ -91,8 +91,8 @@ func console(t *testing.T, b *backend) {
 
 func TestHostileEntries(t *testing.T) { hostile(t, standIn(t)) }
 
-// hostile lists nonsense beside a good instance: only that arrives, and the log names
-// the others once.
+// hostile registers invalid entries beside a valid instance: only that one is delivered, and
+// the log names each of the others once.
 func hostile(t *testing.T, b *backend) {
 	var log lines
 	r := b.registry(t, "S", WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
@@ -109,12 +109,12 @@ func hostile(t *testing.T, b *backend) {
 		"10.9.9.2": "null",
 		"10.9.9.3": strings.Repeat("x", 1<<20),
 		"10.9.9.9": changed(func(in *tandem.Instance) { in.Weight = 1 << 30 }),
-		"10.9.9.5": changed(func(*tandem.Instance) {}), // another's address
+		"10.9.9.5": changed(func(*tandem.Instance) {}), // the address of another instance
 		"10.9.9.6": changed(func(in *tandem.Instance) { in.ID = good.ID; in.Endpoints[0].Address = "10.9.9.6:1" }),
 		"10.9.9.7": changed(func(in *tandem.Instance) {
 			in.Endpoints = []tandem.Endpoint{{Transport: "unix", Address: "/run/x"}}
 		}),
-		"10.9.9.8": "", // none of ours
+		"10.9.9.8": "", // not an instance of tandem
 		"größe 🚲":  "[]",
 	}
 	for host, value := range bad {
@@ -132,7 +132,7 @@ func hostile(t *testing.T, b *backend) {
 			if time.Now().After(deadline) {
 				t.Fatalf("no line about %s in\n%.2000s", host, log.String())
 			}
-			time.Sleep(b.poll) // Nacos shows what was written some time later
+			time.Sleep(b.poll) // Nacos shows a write some time later
 		}
 	}
 	second := server(3)
@@ -163,7 +163,7 @@ func (l *lines) String() string {
 
 func TestOneAddressOneInstance(t *testing.T) { oneAddress(t, standIn(t)) }
 
-// oneAddress has two servers at one address: the one that started later counts.
+// oneAddress registers servers at one address: the one that started last is listed.
 func oneAddress(t *testing.T, b *backend) {
 	r := b.registry(t, "S")
 	v := look(t, r, b.target(t, "S"), b.within)
@@ -188,8 +188,8 @@ func oneAddress(t *testing.T, b *backend) {
 
 func TestManyWatches(t *testing.T) { manyWatches(t, standIn(t), 100) }
 
-// manyWatches watches many services through the connections of one resolver, and
-// sees a change of each.
+// manyWatches watches many services with one resolver, which share its connections, and
+// changes each service.
 func manyWatches(t *testing.T, b *backend, n int) {
 	resolver := Resolver(WithPoll(max(b.poll, time.Duration(n)*time.Millisecond)))
 	views := make([]*view, n)

@@ -6,7 +6,7 @@ import (
 	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
-// No error has what may be a secret in a target.
+// TestHidesSecrets: no error repeats parts of a target that may be secret.
 func TestHidesSecrets(t *testing.T) {
 	registrytest.HidesSecrets(t, "nacos", func(target string) error {
 		r, err := New(target)

@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	requestTimeout = 3 * time.Second // for all attempts of one request
-	leastAttempt   = time.Second     // for one of them
-	perServer      = 8               // connections, so that many watches are no burden
-	maxHeld        = 4               // of them at most wait for news of documents
-	maxAnswer      = 64 << 20        // bytes
+	requestTimeout = 3 * time.Second // timeout of a request, with all its attempts
+	leastAttempt   = time.Second     // least timeout of one attempt
+	perServer      = 8               // connections to a server, shared by all watches
+	maxHeld        = 4               // of these, how many may be used by listeners of documents
+	maxAnswer      = 64 << 20        // bytes of a response
 )
 
-// servers speaks to the servers of one Nacos cluster, to one as long as that
-// answers. It is safe for concurrent use.
+// servers sends requests to the servers of one Nacos cluster, to the same one as long as it
+// responds. It is safe for concurrent use.
 type servers struct {
 	bases   []string // http://host:8848/nacos
 	client  *http.Client
-	current atomic.Uint32 // which base is asked first: that answered last, or stands behind those that failed
-	most    int64         // bytes of an answer
-	login   *login        // nil: nobody logs in
+	current atomic.Uint32 // index of the base to try first: the one that responded last, or the one after those that failed
+	most    int64         // bytes of a response
+	login   *login        // nil without WithAuth
 	held    chan struct{} // has a token for each request that Nacos may keep waiting
 }
 
@@ -47,7 +47,7 @@ func (o *options) dial(addresses string) *servers {
 			MaxIdleConnsPerHost: perServer,
 			IdleConnTimeout:     90 * time.Second,
 		},
-		// A redirect would take the token to wherever it points.
+		// A redirect would send the token to another server.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	if o.username != "" {
@@ -56,10 +56,10 @@ func (o *options) dial(addresses string) *servers {
 	return s
 }
 
-// close lets go of the connections. It may be used afterwards, and makes new ones.
+// close closes idle connections. A request after it opens a new one.
 func (s *servers) close() { s.client.CloseIdleConnections() }
 
-// refusal is an answer that is not 200.
+// refusal is a response with a status other than 200.
 type refusal struct {
 	request string
 	status  int
@@ -70,27 +70,27 @@ func (r *refusal) Error() string {
 	return fmt.Sprintf("%s: status %d: %.200q", r.request, r.status, r.text)
 }
 
-// refusedWith reports whether err is an answer of one of the statuses.
+// refusedWith reports whether err is a response with one of the statuses.
 func refusedWith(err error, statuses ...int) bool {
 	r, ok := errors.AsType[*refusal](err)
 	return ok && slices.Contains(statuses, r.status)
 }
 
-// request is one of Nacos's open API.
+// request is a request of Nacos's open API.
 type request struct {
 	method, path string
 	query        url.Values
-	hold         time.Duration // how long Nacos may keep its answer back, and is told so; 0 for not at all
+	hold         time.Duration // how long Nacos may wait before it responds, which it is sent; 0 for a usual request
 	token        string
 }
 
-// call makes a request and returns the body of the answer.
+// call sends a request and returns the body of the response.
 func (s *servers) call(ctx context.Context, method, path string, q url.Values) ([]byte, error) {
 	return s.do(ctx, request{method: method, path: path, query: q})
 }
 
-// do makes a request and returns the body of the answer. A token that is refused is
-// replaced once.
+// do sends a request and returns the body of the response. If the token is refused, it tries
+// once more with a new one.
 func (s *servers) do(ctx context.Context, r request) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout+r.hold)
 	defer cancel()
@@ -116,9 +116,8 @@ func (s *servers) do(ctx context.Context, r request) ([]byte, error) {
 	return s.ask(ctx, r)
 }
 
-// ask tries the servers one after another, until one answers with anything but an
-// error of its own. The time may end before it comes to that one, so the next request
-// begins behind those that have failed.
+// ask tries the servers one after another, until one responds with a status below 500. The
+// timeout may end before that, so the next request begins after the servers that have failed.
 func (s *servers) ask(ctx context.Context, r request) (body []byte, err error) {
 	all := uint32(len(s.bases)) //nolint:gosec // a target has room for a million bytes
 	first := s.current.Load()
@@ -130,14 +129,14 @@ func (s *servers) ask(ctx context.Context, r request) (body []byte, err error) {
 			return body, err
 		}
 		if ctx.Err() != nil {
-			break // and this server may not have had the time to answer
+			break // does not count against this server, which may not have had the time to respond
 		}
 		s.current.CompareAndSwap(at, (at+1)%all)
 	}
 	return nil, err
 }
 
-// attempt asks one server.
+// attempt sends the request to one server.
 func (s *servers) attempt(ctx context.Context, base string, r request) ([]byte, error) {
 	limit := max(leastAttempt, requestTimeout/time.Duration(len(s.bases)))
 	ctx, cancel := context.WithTimeout(ctx, limit+r.hold)
@@ -162,15 +161,15 @@ func (s *servers) attempt(ctx context.Context, base string, r request) ([]byte, 
 	case err != nil:
 		return nil, fmt.Errorf("%s %s: %w", r.method, request.URL.Path, err)
 	case int64(len(body)) > s.most:
-		return nil, fmt.Errorf("%s %s: an answer of more than %d bytes", r.method, request.URL.Path, s.most)
+		return nil, fmt.Errorf("%s %s: a response of more than %d bytes", r.method, request.URL.Path, s.most)
 	case answer.StatusCode != http.StatusOK:
 		return nil, &refusal{r.method + " " + request.URL.Path, answer.StatusCode, strings.TrimSpace(string(body))}
 	}
 	return body, nil
 }
 
-// newRequest puts the parameters where Nacos looks for them: those of a POST in its
-// body, which has room for large metadata.
+// newRequest returns a request with the parameters in the URL, or in the body of a POST,
+// which has room for large metadata.
 func newRequest(ctx context.Context, method, target string, q url.Values) (*http.Request, error) {
 	body := ""
 	if method == http.MethodPost {
@@ -189,7 +188,7 @@ func newRequest(ctx context.Context, method, target string, q url.Values) (*http
 	return request, nil
 }
 
-// plain leaves the query out of an error: it is long, and says nothing.
+// plain removes the query of the URL from an error, as it is long and does not help.
 func plain(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		short, _, _ := strings.Cut(u.URL, "?")

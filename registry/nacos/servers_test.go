@@ -53,7 +53,7 @@ func TestOneServerIsEnough(t *testing.T) {
 	}
 }
 
-func TestServersThatAreNone(t *testing.T) {
+func TestServersThatAreNotNacos(t *testing.T) {
 	for what, c := range map[string]struct {
 		answer http.Handler
 		want   string
@@ -75,7 +75,7 @@ func TestServersThatAreNone(t *testing.T) {
 	}
 }
 
-func TestWaitsHaveAnEnd(t *testing.T) {
+func TestRequestsEndWithContext(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	silent := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		select {

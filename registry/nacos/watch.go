@@ -11,14 +11,14 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// watch looks at a service's list again and again.
+// watch polls the list of a service.
 type watch struct {
 	servers *servers
 	place   place
 }
 
-// session is a [registry.Follower]'s. Who compares instances is its Feed; a list that
-// reads as the last one did is not even decoded.
+// session is the Session of a [registry.Follower]. A list with the same bytes as the last one
+// is not decoded.
 func (w watch) session(ctx context.Context, m *registry.Mirror) error {
 	var last json.RawMessage
 	for {
@@ -34,7 +34,7 @@ func (w watch) session(ctx context.Context, m *registry.Mirror) error {
 			m.Replace(collectHosts(list, m.Refuse))
 			last = hosts
 		}
-		pause := time.NewTimer(w.place.poll - rand.N(w.place.poll/8+1)) // watches that began together drift apart
+		pause := time.NewTimer(w.place.poll - rand.N(w.place.poll/8+1)) // jitter, so that watches that began together spread out
 		select {
 		case <-pause.C:
 		case <-ctx.Done():

@@ -13,7 +13,7 @@ import (
 	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
-// wait asks again and again, which is all that Redis offers here.
+// wait polls until ok returns true: Redis does not announce such changes.
 func wait(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for start := time.Now(); !ok(); <-time.After(50 * time.Millisecond) {
@@ -23,7 +23,7 @@ func wait(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// Three nodes that share the slots: lists lie on all of them.
+// TestCluster runs three nodes that share the slots. Each of them stores some lists.
 func TestCluster(t *testing.T) {
 	var nodes []*server
 	var admins []*goredis.Client

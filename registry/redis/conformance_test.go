@@ -10,7 +10,7 @@ import (
 	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
-// harness is the suite's view of a list on a server.
+// harness returns what the suite needs to test a list on a server.
 func harness(t testing.TB, s *server, outage func() (func() error, error)) registrytest.Harness {
 	const list = "prod/Arith"
 	target := s.target(list + "?ttl=2s")
@@ -43,8 +43,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// A server that is stopped takes connections and does not answer, and when it goes
-// on, the time of every instance is over.
+// TestOutageWhenStopped: a stopped server accepts connections and does not respond. When it
+// continues, the time to live of every instance has passed.
 func TestOutageWhenStopped(t *testing.T) {
 	for _, c := range registrytest.Checks() {
 		if c.Name != "an outage is an error, never an empty list" {

@@ -6,15 +6,15 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// connection is what one server is used by: a pool of connections for scripts, and
-// one that listens to announcements for as long as somebody watches.
+// connection is the client of one server: a pool of connections for scripts, and one
+// connection that listens to announcements while there is a watch.
 type connection struct {
 	client                goredis.UniversalClient
 	put, renew, del, list *goredis.Script
 	documents             documentScripts
 
 	mu   sync.Mutex
-	line *line // nil when nobody listens
+	line *line // nil before the first watch
 }
 
 func newConnection(client goredis.UniversalClient) *connection {
@@ -33,28 +33,29 @@ func newConnection(client goredis.UniversalClient) *connection {
 // documentScripts are the scripts for documents.
 type documentScripts struct{ read, write, report *goredis.Script }
 
-// close releases the connection, which nobody uses any more.
-func (c *connection) close() { _ = c.client.Close() } // there is nothing to be done about an error
+// close closes the connection, which has no user any more.
+func (c *connection) close() { _ = c.client.Close() } // an error changes nothing here
 
-// keys returns the keys of a list. The braces put them in one slot of a Cluster.
+// keys returns the keys of a list: its entries, and until when each is listed. The braces
+// put them in one slot of a Cluster.
 func keys(list string) []string {
 	return []string{"tandem:{" + list + "}", "tandem:{" + list + "}:until"}
 }
 
-// channel returns where changes of a list are announced.
+// channel returns the channel on which changes of a list are announced.
 func channel(list string) string { return "tandem:{" + list + "}" }
 
-// listen returns an ear for a channel, on the line that all share. A line that
-// has broken is replaced.
-func (c *connection) listen(channel string) *ear {
+// listen returns a receiver for a channel, on the line that all watches share. A line that has
+// failed is replaced.
+func (c *connection) listen(channel string) *receiver {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.line != nil {
-		if e := c.line.add(channel); e != nil {
-			return e
+		if s := c.line.add(channel); s != nil {
+			return s
 		}
 	}
-	var first *ear
+	var first *receiver
 	c.line, first = newLine(c.client, channel)
 	return first
 }

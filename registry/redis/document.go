@@ -2,7 +2,7 @@ package redis
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // it tells whether a text has changed, and Redis's scripts have no other
+	"crypto/sha1" //nolint:gosec // it only compares texts, and Redis's scripts have no other hash
 	_ "embed"     // the scripts
 	"encoding/hex"
 	"errors"
@@ -29,24 +29,24 @@ var writeText string
 //go:embed lua/report.lua
 var reportText string
 
-// lookEvery is after which time a document is looked at that nobody has announced: it
-// may have been written by hand. What has not changed is not sent.
+// lookEvery is the interval between reads of a document without an announcement: it may
+// have been written by hand. A document that has not changed is not sent.
 const lookEvery = 2 * time.Second
 
-// maxReportsBytes bounds what is read of all reports beside one document.
+// maxReportsBytes bounds the bytes that are read of all reports on one document.
 const maxReportsBytes = registry.MaxReports * registry.MaxReport
 
-// documentKey returns the key in Redis of a document; its changes are announced on
-// the channel of the same name.
+// documentKey returns a document's key in Redis. Its changes are announced on the channel
+// of the same name.
 func documentKey(key string) string { return "tandem:{" + key[1:] + "}:document" }
 
-// reportKeys returns the keys of the reports beside a document, which are a list.
+// reportKeys returns the keys of the reports on a document, which are stored like a list.
 func reportKeys(key string) []string {
 	at := "tandem:{" + key[1:] + "}:applied"
 	return []string{at, at + ":until"}
 }
 
-// checkDocumentKey fails for a key that can't be that of a document.
+// checkDocumentKey fails if key can't be the key of a document.
 func (r *Registry) checkDocumentKey(key string) error {
 	if r.own == nil {
 		return errors.New(name + ": there are no documents; use New with a target")
@@ -58,9 +58,9 @@ func (r *Registry) checkDocumentKey(key string) error {
 }
 
 // WatchDocument delivers the value of a Redis key and its changes: for the key
-// /shop/policies/Cart that of tandem:{shop/policies/Cart}:document. What is written by
-// WriteDocument is seen at once, what is written by others within two seconds, or when
-// they publish on the channel of the same name. See [registry.Documents].
+// /shop/policies/Cart the value of tandem:{shop/policies/Cart}:document. A change by
+// WriteDocument is delivered at once; any other change within two seconds, or when its
+// writer publishes on the channel of the same name. See [registry.Documents].
 func (r *Registry) WatchDocument(ctx context.Context, key string, update func(text []byte, err error)) error {
 	if err := r.checkDocumentKey(key); err != nil {
 		return err
@@ -75,19 +75,19 @@ func (r *Registry) WatchDocument(ctx context.Context, key string, update func(te
 	}}.Follow(ctx, update)
 }
 
-// followDocument subscribes, then reads the document, so that no change falls between
-// the two, and again whenever it may have changed.
+// followDocument subscribes, and then reads the document, so that it misses no change
+// between the two. It reads the document again whenever it may have changed.
 func (c *connection) followDocument(ctx context.Context, key string, deliver func([]byte)) error {
 	text, changed, err := c.document(ctx, key, "-")
 	if err != nil {
-		return err // before it joins the line of all
+		return err // of this document only: the shared line is not disturbed
 	}
-	ear := c.listen(key)
-	defer ear.close()
+	rcv := c.listen(key)
+	defer rcv.close()
 	select {
-	case <-ear.ready:
-	case <-ear.line.done:
-		return ear.line.err
+	case <-rcv.ready:
+	case <-rcv.line.done:
+		return rcv.line.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -96,7 +96,7 @@ func (c *connection) followDocument(ctx context.Context, key string, deliver fun
 			deliver(text)
 			known = sha1Of(text)
 		}
-		if err := ear.wait(ctx, lookEvery, ear.news); err != nil {
+		if err := rcv.wait(ctx, lookEvery, rcv.news); err != nil {
 			return err
 		}
 		if text, changed, err = c.document(ctx, key, known); err != nil {
@@ -105,7 +105,7 @@ func (c *connection) followDocument(ctx context.Context, key string, deliver fun
 	}
 }
 
-// document reads a document, unless it is the one with the sum.
+// document reads a document. changed is false, and text nil, if its SHA-1 sum is known.
 func (c *connection) document(ctx context.Context, key, known string) (text []byte, changed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -139,7 +139,7 @@ func (r *Registry) WriteDocument(ctx context.Context, key string, text []byte) e
 	})
 }
 
-// withDocuments runs f for a bounded time.
+// withDocuments checks the key and runs f with a timeout.
 func (r *Registry) withDocuments(ctx context.Context, key string, f func(context.Context, *connection) error) error {
 	if err := r.checkDocumentKey(key); err != nil {
 		return err
@@ -152,8 +152,8 @@ func (r *Registry) withDocuments(ctx context.Context, key string, f func(context
 	return nil
 }
 
-// PutReport puts a report into a hash beside the document, and when it goes into a
-// sorted set, as instances are listed. See [registry.Documents].
+// PutReport puts a report into a hash, and the time of its end into a sorted set, as for
+// instances. See [registry.Documents].
 func (r *Registry) PutReport(ctx context.Context, key, reporter string, report []byte, life time.Duration) error {
 	if err := registry.CheckReport(reporter, report, life); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -174,7 +174,7 @@ func (r *Registry) Reports(ctx context.Context, key string) (map[string][]byte, 
 		fields, err := c.list.Run(ctx, c.client, reportKeys(key), registry.MaxReports, registry.MaxReport, maxReportsBytes).Slice()
 		for ; len(fields) >= 3; fields = fields[3:] {
 			reporter, named := fields[0].(string)
-			if text, ok := fields[1].(string); ok && named { // else it is larger than any report
+			if text, ok := fields[1].(string); ok && named { // else the report is too large, and text is its size
 				reports[reporter] = []byte(text)
 			}
 		}

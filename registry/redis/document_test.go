@@ -17,7 +17,7 @@ import (
 	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
-// policyKey is where the tests keep a document.
+// policyKey is the key of the tests' document.
 const policyKey = "/tandem/policies/shop"
 
 // putDocument writes a key as redis-cli would, and announces nothing; an empty text
@@ -57,8 +57,8 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// A document of another kind, or one that is too large, is an error, and reports are
-// counted.
+// TestDocumentsAreBounded: a document that is too large or not a string is an error, and
+// the number of reports is limited.
 func TestDocumentsAreBounded(t *testing.T) {
 	s := start(t)
 	admin := s.admin()
@@ -91,8 +91,8 @@ func TestDocumentsAreBounded(t *testing.T) {
 	}
 }
 
-// A client follows its policy in Redis, keeps it while Redis is down, and reports, with
-// no more rights than the guide says.
+// TestClientFollowsPolicy: a client follows its policy in Redis, keeps it while Redis is
+// down, and reports, with only the rights that the guide lists.
 func TestClientFollowsPolicy(t *testing.T) {
 	s := start(t)
 	users := func(admin *goredis.Client) {

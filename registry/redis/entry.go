@@ -23,25 +23,26 @@ var renewText string
 //go:embed lua/delete.lua
 var deleteText string
 
-// entry is the place of one instance: a [registry.Entry].
+// entry lists one instance: a [registry.Entry].
 type entry struct {
 	conn  *connection
 	list  string
 	ttl   time.Duration
-	owner string // what our entries begin with, as nobody else's do
+	owner string // the unique prefix of this entry's text
 
-	in     tandem.Instance // of the last Put
-	listed string          // how the last Put that succeeded has listed it
+	in     tandem.Instance // as given to the last Put
+	listed string          // the text that the last successful Put wrote
 }
 
 func newEntry(conn *connection, list string, ttl time.Duration) *entry {
 	return &entry{conn: conn, list: list, ttl: ttl, owner: rand.Text() + " "}
 }
 
-// attempts is how often Put looks at what others have just listed in its place.
+// attempts bounds how often Put tries when another process lists the ID at the same time.
 const attempts = 5
 
-// Put decides here, in Go, what may be replaced; the script replaces only that.
+// Put decides in Go whether the listed entry may be replaced; the script replaces only that
+// entry.
 func (e *entry) Put(ctx context.Context, in tandem.Instance) error {
 	data, err := registry.Encode(in)
 	if err != nil {
@@ -63,7 +64,7 @@ func (e *entry) Put(ctx context.Context, in tandem.Instance) error {
 			return registry.ErrSuperseded
 		}
 	}
-	return fmt.Errorf("others list %q at the same time, again and again", in.ID)
+	return fmt.Errorf("other processes keep listing %q at the same time", in.ID)
 }
 
 func (e *entry) Check(ctx context.Context) error {
@@ -91,8 +92,8 @@ func (e *entry) Delete(ctx context.Context) error {
 	return err
 }
 
-// supersedes reports whether an entry is of an instance that started later. One
-// that can't be read does not count.
+// supersedes reports whether an entry is of an instance that started later than in. It is
+// false for an entry that can't be read.
 func supersedes(text string, in *tandem.Instance) bool {
 	listed, err := decode(text)
 	return err == nil && registry.Supersedes(&listed, in)

@@ -14,8 +14,8 @@ import (
 //
 //	client.Dial("redis://127.0.0.1:6379/prod/Arith", client.WithResolver("redis", redis.Resolver()))
 //
-// There is no Redis at the address of this example, so both are told so. Neither
-// gives up for that.
+// There is no Redis at the address of this example, so both get an error. Neither gives
+// up.
 func Example() {
 	r, err := redis.New("redis://127.0.0.1:1/prod/Arith",
 		redis.WithAuth("arith", "secret"), // and redis.WithTLS(config)
@@ -48,7 +48,7 @@ func Example() {
 	// context canceled
 }
 
-// A target is checked when it is used first, and says what is wrong with it.
+// A target is checked when it is first used; the error says what is wrong with it.
 func ExampleResolver() {
 	resolver := redis.Resolver(redis.WithTTL(10 * time.Second))
 	target, err := registry.ParseTarget("redis://127.0.0.1:6379/prod/Arith?database=3")

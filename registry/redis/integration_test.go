@@ -19,7 +19,7 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// open opens the list that a target names until the test ends.
+// open returns the registry of a target. It is closed when the test ends.
 func open(t testing.TB, target string, opts ...Option) *Registry {
 	t.Helper()
 	r, err := New(target, opts...)
@@ -41,13 +41,13 @@ func register(t testing.TB, r *Registry, in tandem.Instance) registry.Registrati
 	return reg
 }
 
-// view is what a watch has delivered.
+// view records what a watch delivers.
 type view struct {
 	t     testing.TB
 	mu    sync.Mutex
 	last  registry.Snapshot
 	errs  int
-	empty int // lists without an instance, after one with some
+	empty int // number of empty lists after one that was not empty
 	some  bool
 	news  chan struct{}
 }
@@ -85,7 +85,7 @@ func (v *view) update(s registry.Snapshot) {
 	}
 }
 
-// until waits for what ok wants and returns how long that took.
+// until waits until ok returns true, and returns how long that took.
 func (v *view) until(what string, within time.Duration, ok func() bool) time.Duration {
 	v.t.Helper()
 	start, timeout := time.Now(), time.After(within)
@@ -104,7 +104,7 @@ func (v *view) until(what string, within time.Duration, ok func() bool) time.Dur
 	}
 }
 
-// sees waits for a list of exactly these.
+// sees waits for a list of exactly the IDs in want.
 func (v *view) sees(within time.Duration, want ...string) time.Duration {
 	v.t.Helper()
 	slices.Sort(want)
@@ -118,7 +118,8 @@ func ids(s registry.Snapshot) (list []string) {
 	return list
 }
 
-// A hundred instances outlive a server that crashes and comes back with nothing.
+// TestServerKilledAndEmptied: a hundred instances are listed again after the server has
+// crashed and lost its data.
 func TestServerKilledAndEmptied(t *testing.T) {
 	s := start(t)
 	const ttl = 6 * time.Second
@@ -143,7 +144,7 @@ func TestServerKilledAndEmptied(t *testing.T) {
 		if time.Since(back) > ttl+5*time.Second {
 			t.Fatalf("%v after the server came back not all are listed", time.Since(back))
 		}
-		<-time.After(20 * time.Millisecond) // Redis does not tell
+		<-time.After(20 * time.Millisecond) // Redis does not announce it
 	}
 	t.Logf("all 100 are listed again %v after the server came back", time.Since(back))
 	register(t, r, instance("new"))
@@ -153,8 +154,8 @@ func TestServerKilledAndEmptied(t *testing.T) {
 	}
 }
 
-// Nothing announces that a process has died. Its instance is gone a moment after
-// its time to live.
+// TestDeadProcess: the end of a process is not announced. Its instance leaves the list a
+// moment after its time to live.
 func TestDeadProcess(t *testing.T) {
 	s := start(t)
 	r := open(t, s.target("a?ttl=2s"))
@@ -174,13 +175,14 @@ func TestDeadProcess(t *testing.T) {
 	}
 }
 
-// Changes are announced: a watch that would read again in a minute sees them at once.
+// TestAnnouncements: changes are announced, so a watch that would read the list again in a
+// minute sees them at once.
 func TestAnnouncements(t *testing.T) {
 	s := start(t)
 	target := s.target("a?ttl=1m")
 	v := look(t, Resolver(), target)
 	v.until("first list", time.Second, func() bool { return v.last.Revision > 0 })
-	<-time.After(300 * time.Millisecond) // what it reads twice at the beginning is over
+	<-time.After(300 * time.Millisecond) // the watch has read the list twice, as it does at its start
 	reg := register(t, open(t, target), instance("a"))
 	v.sees(time.Second, "a")
 	in := instance("a")
@@ -195,7 +197,8 @@ func TestAnnouncements(t *testing.T) {
 	v.sees(time.Second)
 }
 
-// What everybody has left is gone from Redis.
+// TestNothingIsLeft: when the last instance of a list has expired, Redis keeps nothing of
+// the list.
 func TestNothingIsLeft(t *testing.T) {
 	s := start(t)
 	r := open(t, s.target("a?ttl=1s"))
@@ -210,7 +213,7 @@ func TestNothingIsLeft(t *testing.T) {
 		if time.Since(start) > 3*time.Second {
 			t.Fatalf("still there: %q", admin.Keys(t.Context(), "*").Val())
 		}
-		<-time.After(20 * time.Millisecond) // Redis does not tell
+		<-time.After(20 * time.Millisecond) // Redis does not announce it
 	}
 }
 
@@ -226,7 +229,7 @@ func TestEverythingDeleted(t *testing.T) {
 	look(t, Resolver(), target).sees(2*time.Second, "a", "b")
 }
 
-// Two thousand lists are watched through one connection that listens.
+// TestManyWatches: two thousand lists are watched through one subscribed connection.
 func TestManyWatches(t *testing.T) {
 	const n = 2000
 	s := start(t)
@@ -260,7 +263,7 @@ func TestManyWatches(t *testing.T) {
 	t.Logf("%d changes were written and seen after %v", n, time.Since(began))
 }
 
-// logged gathers what is logged.
+// logged collects log output. It is safe for concurrent use.
 type logged struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -291,7 +294,7 @@ func TestHostileEntries(t *testing.T) {
 		"double":  `{"id":"good",` + endpoints + `}`,
 		"nothing": "",
 		"large":   `{"id":"large",` + endpoints + `,"version":"` + strings.Repeat("x", 1<<20) + `"}`,
-		"odd":     `{"id":"odd","endpoints":[{"transport":"carrier pigeon","address":"b"}]}`, // the client's to judge
+		"odd":     `{"id":"odd","endpoints":[{"transport":"carrier pigeon","address":"b"}]}`, // valid here: the client decides whether it knows the transport
 		"\xff":    `{"id":"` + "\xff" + `",` + endpoints + `}`,
 	} {
 		admin.HSet(t.Context(), entries, id, text)
@@ -326,8 +329,8 @@ func TestHostileEntries(t *testing.T) {
 	}
 }
 
-// Servers that start one after the other under one ID, and fight for it at the
-// same time: the latest has it in the end.
+// TestIncarnations: of incarnations that register under one ID at the same time, the one
+// that started last is listed in the end.
 func TestIncarnations(t *testing.T) {
 	s := start(t)
 	r := open(t, s.target("a?ttl=2s"))
@@ -340,7 +343,7 @@ func TestIncarnations(t *testing.T) {
 		in.Started, in.Incarnation, in.Weight = time.Unix(int64(1000+i), 0), fmt.Sprint(i), i+1
 		entries[i] = newEntry(r.conn, "a", 2*time.Second)
 		wg.Go(func() {
-			for { // others may be quicker, five times in a row
+			for { // Put fails if others are quicker five times in a row
 				errs[i] = entries[i].Put(t.Context(), in)
 				if errs[i] == nil || errors.Is(errs[i], registry.ErrSuperseded) {
 					return

@@ -10,51 +10,51 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// line is one connection that hears the announcements of many channels. It is
-// never mended: who listened may have missed something, so it breaks for all of
-// them, and they begin anew. Two goroutines belong to it: one reads, one
-// subscribes and pings.
+// line is one connection that receives the announcements of many channels. It does not
+// reconnect: when it fails, announcements may have been missed, so it fails for all its
+// receivers, and their watches start again. It has two goroutines: one reads, one subscribes
+// and pings.
 type line struct {
 	ps   *goredis.PubSub
 	ctx  context.Context // ends with the line
 	stop context.CancelFunc
 	work chan struct{} // has a token when subscriptions are to be changed
-	done chan struct{} // closed when the line has broken, or nobody listens any more
+	done chan struct{} // closed when the line has failed, or its last receiver is closed
 	err  error         // why; valid when done is closed
 	wg   sync.WaitGroup
 
-	mu     sync.Mutex
-	topics map[string]*topic
-	ears   int
-	over   bool
+	mu        sync.Mutex
+	topics    map[string]*topic
+	receivers int
+	over      bool
 }
 
 // topic is one channel of a line.
 type topic struct {
-	ears       map[*ear]struct{}
-	subscribed bool          // a subscription is in force, or on its way
-	awaited    int           // subscriptions sent and not yet confirmed
-	ready      chan struct{} // closed when the newest is confirmed
+	receivers  map[*receiver]struct{}
+	subscribed bool          // a subscription was sent, and no unsubscription after it
+	awaited    int           // number of subscriptions sent and not yet confirmed
+	ready      chan struct{} // closed when the newest subscription is confirmed
 }
 
-// ear hears one channel, for one watch.
-type ear struct {
+// receiver gets the announcements of one channel, for one watch.
+type receiver struct {
 	line    *line
 	channel string
-	ready   <-chan struct{} // closed when announcements are heard
-	news    chan struct{}   // has a token when there was one
+	ready   <-chan struct{} // closed when the channel is subscribed
+	news    chan struct{}   // has a token after an announcement
 }
 
 const (
 	pingEvery = time.Second
-	silence   = patience // without a word, pings notwithstanding, a line counts as broken
+	silence   = patience // without a message or a pong for this long, a line has failed
 )
 
-var errUnused = errors.New("nobody listens any more")
+var errUnused = errors.New("the last watch has ended")
 
-// newLine returns a line and its first ear, which is there before the line can break: a
-// broken one takes no ears.
-func newLine(client goredis.UniversalClient, channel string) (*line, *ear) {
+// newLine returns a line and its first receiver. The receiver is added before the line can
+// fail, as a failed line accepts none.
+func newLine(client goredis.UniversalClient, channel string) (*line, *receiver) {
 	l := &line{work: make(chan struct{}, 1), done: make(chan struct{}), topics: map[string]*topic{}}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	l.ps = client.Subscribe(l.ctx)
@@ -64,8 +64,8 @@ func newLine(client goredis.UniversalClient, channel string) (*line, *ear) {
 	return l, first
 }
 
-// add returns an ear for a channel, or nil when the line is over.
-func (l *line) add(channel string) *ear {
+// add returns a receiver for a channel, or nil if the line has ended.
+func (l *line) add(channel string) *receiver {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.over {
@@ -73,26 +73,26 @@ func (l *line) add(channel string) *ear {
 	}
 	t := l.topics[channel]
 	if t == nil {
-		t = &topic{ears: map[*ear]struct{}{}}
+		t = &topic{receivers: map[*receiver]struct{}{}}
 		l.topics[channel] = t
 	}
-	if !t.subscribed && len(t.ears) == 0 {
+	if !t.subscribed && len(t.receivers) == 0 {
 		t.ready = make(chan struct{})
 		l.wake()
 	}
-	e := &ear{line: l, channel: channel, ready: t.ready, news: make(chan struct{}, 1)}
-	t.ears[e] = struct{}{}
-	l.ears++
-	return e
+	s := &receiver{line: l, channel: channel, ready: t.ready, news: make(chan struct{}, 1)}
+	t.receivers[s] = struct{}{}
+	l.receivers++
+	return s
 }
 
-// close ends the ear, and the line with its last.
-func (e *ear) close() {
-	l := e.line
+// close closes the receiver. The last one to close ends the line.
+func (s *receiver) close() {
+	l := s.line
 	l.mu.Lock()
-	delete(l.topics[e.channel].ears, e)
-	l.ears--
-	last := l.ears == 0
+	delete(l.topics[s.channel].receivers, s)
+	l.receivers--
+	last := l.receivers == 0
 	l.over = l.over || last
 	l.wake()
 	l.mu.Unlock()
@@ -102,9 +102,9 @@ func (e *ear) close() {
 	}
 }
 
-// wait waits for d, or for news if it is not nil. It fails when the line breaks or
-// ctx ends.
-func (e *ear) wait(ctx context.Context, d time.Duration, news <-chan struct{}) error {
+// wait waits for d, or until news has a token if it is not nil. It fails when the line
+// fails or ctx ends.
+func (s *receiver) wait(ctx context.Context, d time.Duration, news <-chan struct{}) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -112,8 +112,8 @@ func (e *ear) wait(ctx context.Context, d time.Duration, news <-chan struct{}) e
 		return nil
 	case <-news:
 		return nil
-	case <-e.line.done:
-		return e.line.err
+	case <-s.line.done:
+		return s.line.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -126,7 +126,7 @@ func (l *line) wake() {
 	}
 }
 
-// end breaks the line, the first time.
+// end ends the line with err. Only the first call has an effect.
 func (l *line) end(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,7 +141,7 @@ func (l *line) end(err error) {
 	l.stop()
 }
 
-// read hands out what comes.
+// read dispatches the messages of the server.
 func (l *line) read() {
 	for {
 		message, err := l.ps.ReceiveTimeout(l.ctx, silence)
@@ -167,9 +167,9 @@ func (l *line) announce(channel string) {
 	if t == nil {
 		return
 	}
-	for e := range t.ears {
+	for s := range t.receivers {
 		select {
-		case e.news <- struct{}{}:
+		case s.news <- struct{}{}:
 		default:
 		}
 	}
@@ -189,9 +189,9 @@ func (l *line) confirm(channel string) {
 	l.forgetLocked(channel, t)
 }
 
-// forgetLocked drops a topic that is of no use any more.
+// forgetLocked removes a topic without receivers and subscription. l.mu is held.
 func (l *line) forgetLocked(channel string, t *topic) {
-	if len(t.ears) == 0 && !t.subscribed && t.awaited == 0 {
+	if len(t.receivers) == 0 && !t.subscribed && t.awaited == 0 {
 		delete(l.topics, channel)
 	}
 }
@@ -199,7 +199,7 @@ func (l *line) forgetLocked(channel string, t *topic) {
 // write changes subscriptions and pings, until the line ends; then it closes the
 // connection, which ends read.
 func (l *line) write() {
-	defer l.ps.Close() //nolint:errcheck // nobody needs the connection any more
+	defer l.ps.Close() //nolint:errcheck // the connection is not used any more
 	ping := time.NewTicker(pingEvery)
 	defer ping.Stop()
 	for {
@@ -218,7 +218,8 @@ func (l *line) write() {
 	}
 }
 
-// subscribe makes the subscriptions those that are wanted.
+// subscribe subscribes to the channels that have got receivers, and unsubscribes from those
+// that have none any more.
 func (l *line) subscribe() error {
 	joined, left := l.changes()
 	var err error
@@ -231,18 +232,18 @@ func (l *line) subscribe() error {
 	return err
 }
 
-// changes returns the channels that somebody begins to listen to, and those that
-// nobody does any more.
+// changes returns the channels to subscribe to and those to unsubscribe from, and marks
+// them so.
 func (l *line) changes() (joined, left []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for channel, t := range l.topics {
 		switch {
-		case len(t.ears) > 0 && !t.subscribed:
+		case len(t.receivers) > 0 && !t.subscribed:
 			t.subscribed = true
 			t.awaited++
 			joined = append(joined, channel)
-		case len(t.ears) == 0 && t.subscribed:
+		case len(t.receivers) == 0 && t.subscribed:
 			t.subscribed = false
 			left = append(left, channel)
 		}

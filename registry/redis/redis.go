@@ -15,9 +15,9 @@
 // A port that is missing is 6379, of a Sentinel 26379. The path names one list.
 // Options are
 //
-//	ttl=15s        how long an instance is listed after its process was last heard
-//	               of; 15 s unless given, at least 1 s
-//	db=2           the number of the database; 0 unless given, and always in a Cluster
+//	ttl=15s        how long an instance is listed after its process has last renewed
+//	               it; 15 s by default, at least 1 s
+//	db=2           the number of the database; 0 by default, and always in a Cluster
 //	master=name    ask Sentinels for the master of that name
 //	cluster=true   a Cluster, although only one node is named
 //
@@ -27,49 +27,45 @@
 //
 // A list is two keys and a channel, here for the path /prod/Arith:
 //
-//	tandem:{prod/Arith}          a hash: the instance's ID → who wrote it, a space,
-//	                             and the instance as JSON
+//	tandem:{prod/Arith}          a hash: the instance's ID → its writer, a space, and
+//	                             the instance as JSON
 //	tandem:{prod/Arith}:until    a sorted set: the ID, scored with the time when it
-//	                             goes, in milliseconds since 1970 by the server's clock
+//	                             expires, in milliseconds since 1970 by the server's clock
 //	tandem:{prod/Arith}          a channel; each change publishes the ID there
 //
-// Not a key for each instance: so the list is read in one step that can't fall
-// between two changes, a renewal is one small write that leaves the instance's
-// JSON alone, and everything is in one slot of a Cluster. Both keys expire with
-// the last of their instances, so what nobody uses leaves nothing behind. All
-// times are taken from the clock of the Redis server, and handed out as
+// There is no key for each instance. So the list is read in one atomic step, a renewal is
+// one small write that leaves the instance's JSON alone, and everything is in one slot of
+// a Cluster. Both keys expire with the last of their instances, so an unused list leaves
+// nothing behind. All times are read from the clock of the Redis server and returned as
 // durations: clocks are never compared.
 //
-// Every write is a script that looks before it writes: an instance that started
-// later is never replaced, and nobody removes what somebody else has listed.
+// Every write is a script that checks before it writes: an instance that started later is
+// never replaced, and no process removes an entry of another one.
 //
 // A document with the key /shop/policies/Cart, which is a policy for example, is
 //
 //	tandem:{shop/policies/Cart}:document        its text, and the channel of its changes
-//	tandem:{shop/policies/Cart}:applied         a hash: who reports → the report
-//	tandem:{shop/policies/Cart}:applied:until   a sorted set: who reports, scored with
-//	                                            the time when the report goes
+//	tandem:{shop/policies/Cart}:applied         a hash: the reporter → its report
+//	tandem:{shop/policies/Cart}:applied:until   a sorted set: the reporter, scored with
+//	                                            the time when its report expires
 //
 // # Watching
 //
-// All watches of a [Registry] on one server share one connection that listens to
-// their channels. A watch reads the whole list when it begins, at each
-// announcement (at most ten times a second), and whenever an instance is due to
-// go or a time to live is over, whichever is first. So an instance whose process
-// died is off the list a moment after its time to live, without an event; keyspace
-// notifications are not needed.
+// All watches of a [Registry] on one server share one connection that is subscribed to
+// their channels. A watch reads the whole list when it begins, at each announcement (at
+// most ten times a second), when the next instance is due to expire, and at least once in
+// a time to live. So an instance whose process has ended leaves the list a moment after
+// its time to live, without an event; keyspace notifications are not needed.
 //
-// While the server can't be reached, a watch delivers errors. When it is back,
-// what was listed before stays listed for one time to live: an outage longer than
-// that makes Redis forget every instance, although their processes live and will
-// renew them.
+// While the server can't be reached, a watch delivers errors. When it is back, the
+// instances that were listed before stay listed for one time to live: in an outage longer
+// than that, every instance expires in Redis, although its process runs and will renew it.
 //
-// go-redis, which this is built on, tells a logger of the whole process, on
-// standard error, about connections that fail, about ten lines an outage; its
-// SetLogger changes that.
+// The library go-redis logs connections that fail on standard error, about ten lines an
+// outage. Its SetLogger changes that for the whole process.
 //
-// Redis must not evict these keys: use the policy noeviction. What is evicted, or
-// deleted, is listed again within a third of the time to live.
+// Redis must not evict these keys: use the policy noeviction. An instance that is evicted
+// or deleted is listed again within a third of the time to live.
 package redis
 
 import (
@@ -88,9 +84,9 @@ const name = "redis registry"
 // safe for concurrent use.
 type Registry struct {
 	options options
-	own     *place // nil for one that only resolves
+	own     *place // nil for a Resolver
 	conn    *connection
-	release func() // gives back conn
+	release func() // releases conn
 	shared  registry.Shared[*connection]
 }
 
@@ -100,8 +96,8 @@ var (
 	_ registry.Checker   = (*Registry)(nil)
 )
 
-// New returns the registry that the target names. It does not wait for the
-// server; it fails for a target that can never work.
+// New returns the registry that the target names. It does not wait for the server. It
+// fails if the target can never work.
 func New(target string, opts ...Option) (*Registry, error) {
 	t, err := registry.ParseTarget(target)
 	if err != nil {
@@ -117,8 +113,8 @@ func New(target string, opts ...Option) (*Registry, error) {
 	return r, err
 }
 
-// Resolver returns a resolver for redis:// targets. It connects to a server for as
-// long as there is a watch of one of its lists.
+// Resolver returns a resolver for redis:// targets. It is connected to a server while one of
+// the server's lists is watched.
 func Resolver(opts ...Option) registry.Resolver { return newRegistry(opts) }
 
 func newRegistry(opts []Option) *Registry {
@@ -131,8 +127,8 @@ func newRegistry(opts []Option) *Registry {
 	return r
 }
 
-// Close releases the connection to the server of a Registry that [New] has made.
-// Registrations are closed before it. It must be called once.
+// Close releases the connection to the server of a Registry that [New] has made. Close the
+// registrations before it. It must be called once.
 func (r *Registry) Close() error {
 	if r.release != nil {
 		r.release()
@@ -140,8 +136,8 @@ func (r *Registry) Close() error {
 	return nil
 }
 
-// Register lists the instance and keeps it listed. It replaces an instance of the
-// same ID unless that has started later.
+// Register lists the instance and keeps it listed. It replaces an instance of the same ID,
+// unless that one started later.
 func (r *Registry) Register(ctx context.Context, in tandem.Instance) (registry.Registration, error) {
 	if r.own == nil {
 		return nil, errors.New(name + ": there is no list to register in; use New with a target")
@@ -155,8 +151,8 @@ func (r *Registry) Register(ctx context.Context, in tandem.Instance) (registry.R
 	})
 }
 
-// Watch delivers the list that the target names, or the registry's own when it
-// names none.
+// Watch delivers the list that the target names, or the registry's own list if the target
+// is empty.
 func (r *Registry) Watch(ctx context.Context, target registry.Target, update func(registry.Snapshot)) error {
 	at, err := r.placeOf(target)
 	if err != nil {
@@ -170,7 +166,7 @@ func (r *Registry) Watch(ctx context.Context, target registry.Target, update fun
 	w := &watch{conn: conn, list: at.list, ttl: r.options.ttlOf(at)}
 	follower := registry.Follower{
 		Name: name, Session: w.session, Log: r.options.log,
-		Relist: time.Hour, // a session reads the whole list all the time
+		Relist: time.Hour, // a session rereads the whole list anyway
 	}
 	return follower.Follow(ctx, update)
 }
@@ -181,7 +177,7 @@ func (r *Registry) Check(target registry.Target) error {
 	return err
 }
 
-// placeOf returns what a target names.
+// placeOf returns the parsed target, or the registry's own place if the target is empty.
 func (r *Registry) placeOf(target registry.Target) (place, error) {
 	if target.Address() == "" && r.own != nil {
 		return *r.own, nil

@@ -145,8 +145,8 @@ func TestResolverDoesNotRegister(t *testing.T) {
 	}
 }
 
-// Nobody listens at the address: that is an error, said at once and again, and
-// never an empty list.
+// TestNoServer: without a server, Watch delivers errors from the start, and never an empty
+// list.
 func TestNoServer(t *testing.T) {
 	r, err := New("redis://127.0.0.1:1/a")
 	if err != nil {
@@ -172,23 +172,23 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
-// A line may break at once, before anybody has had the time to listen. Who wanted to is
-// told why.
-func TestLineThatBreaksAtOnce(t *testing.T) {
+// TestLineThatFailsAtOnce: a line may fail before its first receiver waits. wait then returns
+// the reason.
+func TestLineThatFailsAtOnce(t *testing.T) {
 	down := errors.New("nobody is there")
 	c := newConnection(goredis.NewClient(&goredis.Options{
 		Dialer: func(context.Context, string, string) (net.Conn, error) { return nil, down },
 	}))
 	defer c.close()
 	for i := range 10_000 {
-		ear := c.listen("a")
-		if ear == nil {
+		rcv := c.listen("a")
+		if rcv == nil {
 			t.Fatalf("line %d has broken without a word", i)
 		}
-		if err := ear.wait(t.Context(), time.Minute, ear.news); !errors.Is(err, down) {
+		if err := rcv.wait(t.Context(), time.Minute, rcv.news); !errors.Is(err, down) {
 			t.Fatalf("line %d: %v", i, err)
 		}
-		ear.close()
+		rcv.close()
 	}
 }
 
@@ -199,7 +199,7 @@ func TestDecode(t *testing.T) {
 	}
 	for value, want := range map[any]string{
 		"owner " + string(good): "",
-		string(good):            "", // as somebody may write it by hand
+		string(good):            "", // as if written by hand
 		"":                      "no JSON object",
 		"owner []":              "no JSON object",
 		"owner {":               "unexpected end",
@@ -226,9 +226,9 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// What was listed before an outage stays for one time to live after it, unless it is
-// listed anew.
-func TestOutageSparesTheKnown(t *testing.T) {
+// TestOutageKeepsKnownInstances: an instance that was listed before an outage stays for one time
+// to live after it, also if it is not listed again.
+func TestOutageKeepsKnownInstances(t *testing.T) {
 	data, err := registry.Encode(instance("a"))
 	if err != nil {
 		t.Fatal(err)

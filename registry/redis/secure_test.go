@@ -23,14 +23,14 @@ import (
 	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
-// acl is all that a user of the registry needs, in the words of the guide.
+// acl has the rights that a user of the registry needs, as the guide lists them.
 const acl = "user arith on >secret ~tandem:* &tandem:* -@all " +
 	"+eval +evalsha +time +hget +hset +hdel +hstrlen +zadd +zrem +zscore +zrange +zrangebyscore +zrevrangebyscore +pexpireat " +
 	"+publish +subscribe +unsubscribe +ping " +
 	"+get +set +del +strlen +zcard"
 
-// startSecure runs a server that takes TLS alone, wants a certificate of the
-// client's, and knows one user.
+// startSecure runs a server that accepts only TLS, requires a client certificate, and has
+// one user.
 func startSecure(t testing.TB) (*server, *tls.Config) {
 	dir := t.TempDir()
 	config := certificate(t, dir)
@@ -44,8 +44,8 @@ func startSecure(t testing.TB) (*server, *tls.Config) {
 	return s, config
 }
 
-// certificate writes one for 127.0.0.1, which signs itself, and its key, and
-// returns what a client needs that has and trusts it.
+// certificate writes a self-signed certificate for 127.0.0.1 and its key. It returns the
+// configuration of a client that presents and trusts it.
 func certificate(t testing.TB, dir string) *tls.Config {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -97,7 +97,7 @@ func TestTLSAndAuth(t *testing.T) {
 		t.Error(err)
 	}
 	v.until("update", time.Second, func() bool { return len(v.last.Instances) == 1 && v.last.Instances[0].Weight == 7 })
-	<-time.After(1500 * time.Millisecond) // a time to live passes, in which it is renewed
+	<-time.After(1500 * time.Millisecond) // longer than the time to live: the instance is renewed
 	reg.Close()
 	v.sees(time.Second)
 	if v.errs > 0 || v.empty > 1 {
@@ -127,7 +127,8 @@ func TestTLSAndAuth(t *testing.T) {
 	}
 }
 
-// A user may read and write what the access control list says, and no more.
+// TestWrongList: a user can watch and register in the lists that its access control list
+// permits; the watch of another one fails.
 func TestWrongList(t *testing.T) {
 	s := start(t)
 	admin := s.admin()
@@ -149,8 +150,8 @@ func TestWrongList(t *testing.T) {
 	}
 }
 
-// A number of a database needs one right more. Lists of one name in two databases
-// are two.
+// TestDatabase: a database other than 0 needs one more right. Lists of the same name in two
+// databases are independent.
 func TestDatabase(t *testing.T) {
 	s := start(t)
 	args := []any{"ACL", "SETUSER"}

@@ -14,8 +14,8 @@ import (
 	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
-// A Sentinel, which has a password of its own, makes the replica the master when
-// the master is killed. Registrations and watches follow.
+// TestSentinel: a Sentinel, which has its own password, promotes the replica when the
+// master is killed. Registrations and watches move to the new master.
 func TestSentinel(t *testing.T) {
 	master := start(t)
 	replica := start(t, "--replicaof", fmt.Sprintf("127.0.0.1 %d", master.port))
@@ -53,8 +53,8 @@ func TestSentinel(t *testing.T) {
 	}
 }
 
-// startSentinel runs a Sentinel for a master. It keeps its state in its
-// configuration file.
+// startSentinel runs a Sentinel for a master, which it finds at a port. The Sentinel keeps
+// its state in its configuration file.
 func startSentinel(t testing.TB, master int) *server {
 	s := &server{t: t, dir: t.TempDir(), port: registrytest.FreePort(t)}
 	config := filepath.Join(s.dir, "sentinel.conf")

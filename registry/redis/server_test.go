@@ -18,7 +18,7 @@ import (
 	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
-// server is a redis-server process of a test's own.
+// server is a redis-server process that one test uses.
 type server struct {
 	t    testing.TB
 	dir  string
@@ -27,8 +27,8 @@ type server struct {
 	cmd  *exec.Cmd
 }
 
-// start runs a redis-server that keeps everything it is told in a folder of the
-// test's. A machine without one fails the test: "make test-registries" installs it.
+// start runs a redis-server that stores every write in a folder of the test. It fails the
+// test on a machine without redis-server: "make test-registries" installs it.
 func start(t testing.TB, args ...string) *server {
 	s := &server{t: t, dir: t.TempDir(), port: registrytest.FreePort(t), args: args}
 	s.run()
@@ -45,7 +45,7 @@ func (s *server) run() {
 	s.runWith("Ready to accept connections", args...)
 }
 
-// runWith starts the process and waits until it says that it is ready.
+// runWith starts the process and waits until it logs the text ready.
 func (s *server) runWith(ready string, args ...string) {
 	s.t.Helper()
 	s.cmd = exec.Command("redis-server", args...)
@@ -89,7 +89,7 @@ func (s *server) kill() {
 	_ = s.cmd.Wait()
 }
 
-// forget removes all that the server has stored.
+// forget deletes the data that the server has stored.
 func (s *server) forget() {
 	files, _ := filepath.Glob(filepath.Join(s.dir, "*"))
 	for _, f := range files {
@@ -103,7 +103,7 @@ func (s *server) target(path string) string {
 	return fmt.Sprintf("redis://127.0.0.1:%d/%s", s.port, path)
 }
 
-// admin returns a client that sees what is stored.
+// admin returns a client with all rights.
 func (s *server) admin() *goredis.Client {
 	c := goredis.NewClient(&goredis.Options{Addr: fmt.Sprintf("127.0.0.1:%d", s.port), Protocol: 2, DisableIdentity: true})
 	s.t.Cleanup(func() { c.Close() })

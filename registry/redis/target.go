@@ -15,7 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// place is what a target names: a list on a server.
+// place is a parsed target: a list on a server.
 type place struct {
 	list    string // the path, without slashes around it
 	ttl     time.Duration
@@ -25,9 +25,9 @@ type place struct {
 	cluster bool
 }
 
-// parse returns what the target names.
+// parse parses a target.
 func parse(t registry.Target) (place, error) {
-	if strings.Contains(t.Authority, "@") { // and is not repeated in an error
+	if strings.Contains(t.Authority, "@") { // the error does not repeat it
 		return place{}, errors.New(name + ": there is an @ in the target: give user and password by WithAuth")
 	}
 	at, err := parseOptions(t)
@@ -92,8 +92,8 @@ func withPort(addr, port string) (string, error) {
 	return net.JoinHostPort(host, given), nil
 }
 
-// server returns the target without what is the list's: equal for the places that
-// one connection can serve.
+// server returns the target without the parts that belong to the list. It is equal for
+// places that can share a connection.
 func (at place) server() string {
 	query := url.Values{"db": {strconv.Itoa(at.db)}, "cluster": {strconv.FormatBool(at.cluster)}}
 	if at.master != "" {
@@ -103,8 +103,8 @@ func (at place) server() string {
 	return registry.Target{Scheme: "redis", Authority: authority, Path: "/any", Query: query}.String()
 }
 
-// connect opens the connection to a server, as place.server names it. It does not
-// wait for it.
+// connect returns the connection to a server, as place.server names it. It does not wait
+// until it is connected.
 func (o *options) connect(server string) (*connection, error) {
 	t, err := registry.ParseTarget(server)
 	if err != nil {
@@ -120,7 +120,7 @@ func (o *options) connect(server string) (*connection, error) {
 		SentinelUsername: o.sentinelUser, SentinelPassword: o.sentinelPassword,
 		TLSConfig: o.tls, Protocol: 2, ContextTimeoutEnabled: true, DisableIdentity: true,
 		DialTimeout: patience, ReadTimeout: patience, WriteTimeout: patience, PoolTimeout: patience,
-		PoolSize: 8, DialerRetries: 1, MaxRetries: -1, // Maintain and Follow try again, and wait longer
+		PoolSize: 8, DialerRetries: 1, MaxRetries: -1, // Maintain and Follow retry, with longer backoff
 	}
 	return newConnection(goredis.NewUniversalClient(settings)), nil
 }

@@ -15,7 +15,7 @@ import (
 //go:embed lua/list.lua
 var listText string
 
-// What is read of one list.
+// Limits of what is read of one list.
 const (
 	maxListed = 2 * registry.MaxInstances // entries
 	maxText   = registry.MaxEntry + 64    // bytes of an entry, with its owner
@@ -24,8 +24,8 @@ const (
 
 // Times of a watch.
 const (
-	restPause = 100 * time.Millisecond // between two times that it reads the list
-	lateBy    = 20 * time.Millisecond  // by which an entry is over, rather than just before
+	restPause = 100 * time.Millisecond // least time between two reads of the list
+	lateBy    = 20 * time.Millisecond  // added to the time of an expiry, so that the entry has expired when it is read
 )
 
 // watch follows one list.
@@ -34,12 +34,11 @@ type watch struct {
 	list string
 	ttl  time.Duration
 
-	// Time goes on in an outage: when it ends, what was listed may count as over
-	// before its process had a chance to renew it. So for one time to live it
-	// stays on the list.
-	known   map[string]tandem.Instance // as read last
+	// Entries expire in an outage: when it ends, an instance may be off the list before
+	// its process could renew it. So known instances stay listed for one time to live.
+	known   map[string]tandem.Instance // as last read
 	trouble bool                       // the last session failed
-	spared  time.Time                  // until when the known are not missed
+	spared  time.Time                  // until then, known instances stay listed
 }
 
 // session follows the list until something fails.
@@ -49,19 +48,19 @@ func (w *watch) session(ctx context.Context, m *registry.Mirror) error {
 	return err
 }
 
-// follow subscribes, then reads the list, so that no change falls between the
-// two, and reads it again whenever it may have changed.
+// follow subscribes, and then reads the list, so that it misses no change between the two.
+// It reads the list again whenever it may have changed.
 func (w *watch) follow(ctx context.Context, m *registry.Mirror) error {
-	// A list that can't be read is found out before it joins the line of all.
+	// A list that can't be read, for lack of rights, must not make the shared line fail.
 	if _, err := w.read(ctx); err != nil {
 		return err
 	}
-	ear := w.conn.listen(channel(w.list))
-	defer ear.close()
+	rcv := w.conn.listen(channel(w.list))
+	defer rcv.close()
 	select {
-	case <-ear.ready:
-	case <-ear.line.done:
-		return ear.line.err
+	case <-rcv.ready:
+	case <-rcv.line.done:
+		return rcv.line.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -71,24 +70,25 @@ func (w *watch) follow(ctx context.Context, m *registry.Mirror) error {
 			return err
 		}
 		due := w.mirror(fields, m, time.Now())
-		if err := ear.wait(ctx, restPause, nil); err != nil {
+		if err := rcv.wait(ctx, restPause, nil); err != nil {
 			return err
 		}
-		if err := ear.wait(ctx, due, ear.news); err != nil {
+		if err := rcv.wait(ctx, due, rcv.news); err != nil {
 			return err
 		}
 	}
 }
 
-// read reads the list: ID, entry and milliseconds left of each.
+// read reads the list: for each entry its ID, its text, and the milliseconds until it
+// expires. The size of an entry that is too large replaces its text.
 func (w *watch) read(ctx context.Context) ([]any, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return w.conn.list.Run(ctx, w.conn.client, keys(w.list), maxListed, maxText, maxBytes).Slice()
 }
 
-// mirror makes what was read the list, and returns when to read it again if there
-// is no news.
+// mirror replaces the list in m by what was read, and returns after which time to read it
+// again if there is no announcement.
 func (w *watch) mirror(fields []any, m *registry.Mirror, now time.Time) time.Duration {
 	due := w.ttl
 	list := make(map[string]tandem.Instance, len(fields)/3)
@@ -132,7 +132,7 @@ func decodeAs(id string, value any) (tandem.Instance, error) {
 	return in, err
 }
 
-// decode parses an entry: JSON, behind whatever says who wrote it.
+// decode parses an entry: JSON, after an optional name of its writer.
 func decode(text string) (tandem.Instance, error) {
 	i := strings.IndexByte(text, '{')
 	if i < 0 {

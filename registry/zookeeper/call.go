@@ -11,13 +11,13 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// errInterrupted is what an operation returns whose connection was lost: it may have
-// been done.
+// errInterrupted is returned by an operation whose connection was lost. The server may
+// have executed it.
 var errInterrupted = errors.New("the connection was lost")
 
-// call runs one operation of the library, which knows no contexts. One whose context
-// has ended goes on until the library has its answer, or gives the connection up,
-// after two thirds of the session timeout.
+// call runs one operation of the library, which takes no context. When ctx ends, call
+// returns; the operation goes on until the library has its response, or gives the
+// connection up after two thirds of the session timeout.
 func call[T any](ctx context.Context, l *link, op func(conn *zk.Conn) (T, error)) (T, error) {
 	var none T
 	conn, lost, err := l.await(ctx)
@@ -45,9 +45,9 @@ func call[T any](ctx context.Context, l *link, op func(conn *zk.Conn) (T, error)
 	}
 }
 
-// interrupted reports whether an error is one of the library's for an operation that
-// it gives up with its connection, or the connection's own for a write that failed,
-// after which the library closes it.
+// interrupted reports whether an operation failed with its connection: err is one of the
+// library's errors for that, or a network error of a write, after which the library
+// closes the connection.
 func interrupted(err error) bool {
 	for _, e := range []error{zk.ErrConnectionClosed, zk.ErrSessionExpired, zk.ErrNoServer, zk.ErrClosing} {
 		if errors.Is(err, e) {
@@ -58,8 +58,8 @@ func interrupted(err error) bool {
 	return errors.As(err, &broken)
 }
 
-// settle waits until the loss of a connection is known: the library refuses operations
-// a little sooner, and who tried again at once would be refused again.
+// settle waits until the loss of a connection is known, at most a second. The library
+// refuses operations a little sooner, and would refuse a retry made at once, too.
 func settle(ctx context.Context, lost <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -69,8 +69,8 @@ func settle(ctx context.Context, lost <-chan struct{}) {
 	}
 }
 
-// watch runs set, which reads and sets a watch, or plain, which only reads, when
-// such a watch is set already.
+// watch runs set, which reads a node and sets a watch, or plain, which only reads it, if
+// that watch is already set.
 func (l *link) watch(key watchKey, set, plain func() error) error {
 	l.mu.Lock()
 	must := l.watching.begin(key)
@@ -85,15 +85,15 @@ func (l *link) watch(key watchKey, set, plain func() error) error {
 	return err
 }
 
-// isSet reports whether a change of a node's data will be heard.
+// isSet reports whether the watch of a node's data is set.
 func (l *link) isSet(path string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.watching.isSet(watchKey{path, ofData})
 }
 
-// children returns the names of a directory's nodes and watches them. A directory
-// that does not exist has none, and its creation is watched for.
+// children returns the names of a directory's nodes and watches them. If the directory
+// does not exist, children returns none and watches for its creation.
 func (l *link) children(ctx context.Context, dir string) ([]string, error) {
 	for range attempts {
 		names, err := call(ctx, l, func(conn *zk.Conn) (names []string, err error) {
@@ -110,10 +110,10 @@ func (l *link) children(ctx context.Context, dir string) ([]string, error) {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("%s comes and goes", dir)
+	return nil, fmt.Errorf("%s is created and deleted again and again", dir)
 }
 
-// existsW reports whether there is a node, and watches for its coming and going.
+// existsW reports whether a node exists, and watches for its creation and deletion.
 func (l *link) existsW(ctx context.Context, path string) (bool, error) {
 	return call(ctx, l, func(conn *zk.Conn) (there bool, err error) {
 		err = l.watch(watchKey{path, ofExistence},
@@ -158,13 +158,13 @@ func (l *link) modified(ctx context.Context, path string) (int64, error) {
 	})
 }
 
-// set replaces the data of a version of a node.
+// set replaces the data of a node. It fails if the node has another version; -1 is any.
 func (l *link) set(ctx context.Context, path string, data []byte, version int32) error {
 	_, err := call(ctx, l, func(conn *zk.Conn) (*zk.Stat, error) { return conn.Set(path, data, version) })
 	return err
 }
 
-// delete deletes a version of a node.
+// delete deletes a node. It fails if the node has another version; -1 is any.
 func (l *link) delete(ctx context.Context, path string, version int32) error {
 	_, err := call(ctx, l, func(conn *zk.Conn) (struct{}, error) { return struct{}{}, conn.Delete(path, version) })
 	return err
@@ -202,8 +202,8 @@ func (l *link) make(ctx context.Context, path string, data []byte, flags int32, 
 	return err
 }
 
-// replace deletes a version of a node and makes an ephemeral one, in one step, so
-// that nobody sees a list with neither.
+// replace deletes a version of a node and makes an ephemeral one, in one transaction, so
+// that no reader sees a list with neither.
 func (l *link) replace(ctx context.Context, old string, version int32, create *zk.CreateRequest) error {
 	_, err := call(ctx, l, func(conn *zk.Conn) (struct{}, error) {
 		results, err := conn.Multi(&zk.DeleteRequest{Path: old, Version: version}, create)

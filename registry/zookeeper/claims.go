@@ -17,7 +17,7 @@ func (l *link) hint() {
 	}
 }
 
-// register has lost receive when the session is a new one, until unregister.
+// register makes hint send to lost, until unregister.
 func (l *link) register(lost chan<- struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -30,14 +30,14 @@ func (l *link) unregister(lost chan<- struct{}) {
 	delete(l.hints, lost)
 }
 
-// claim notes that the node at a path is the entry's, of all entries of this link.
+// claim notes that the node at a path belongs to e, and to no other entry of this link.
 func (l *link) claim(path string, e *entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.claims[path] = e
 }
 
-// claimed reports whether it still is.
+// claimed reports whether e was the last entry to claim the node at a path.
 func (l *link) claimed(path string, e *entry) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,14 +52,14 @@ func (l *link) unclaim(path string, e *entry) {
 	}
 }
 
-// leave has the nodes of a closed entry deleted later: their session may live on.
+// leave makes cleanUp delete the nodes of a closed entry later: their session may last.
 func (l *link) leave(e *entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.leavings[e] = true
 }
 
-// cleanUp deletes what closed entries could not delete.
+// cleanUp deletes the nodes that closed entries could not delete.
 func (l *link) cleanUp() {
 	l.mu.Lock()
 	left := maps.Clone(l.leavings)

@@ -18,10 +18,10 @@ func logged(t testing.TB) Option {
 	return WithLogger(slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})))
 }
 
-// lists counts the lists of these tests, each a directory of its own.
+// lists counts the lists of these tests. Each has its own directory.
 var lists atomic.Int64
 
-// target returns a target with a directory that nobody has used.
+// target returns a target with a directory that no other test uses.
 func target(address, options string) string {
 	return fmt.Sprintf("zookeeper://%s/tandem/list%d%s", address, lists.Add(1), options)
 }
@@ -45,7 +45,8 @@ func open(t testing.TB, target string, opts ...Option) *Registry {
 	return r
 }
 
-// TestConformance deletes nodes, and kills the server. The sessions outlive that.
+// TestConformance runs the suite with deleted nodes and a killed server. The sessions
+// survive both.
 func TestConformance(t *testing.T) {
 	s := startServer(t)
 	other := s.connect(t)
@@ -66,8 +67,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// TestConformanceOfSessions ends sessions behind the client's back, and has the
-// server hang for two thirds of their timeout and more.
+// TestConformanceOfSessions runs the rest of the suite with sessions that end without
+// the client's doing, and a server that hangs for at least two thirds of their timeout.
 func TestConformanceOfSessions(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -82,7 +83,7 @@ func TestConformanceOfSessions(t *testing.T) {
 				Within:    15 * time.Second,
 			}
 			if c.Missing(h) == "" {
-				return // TestConformance has it
+				return // TestConformance runs it
 			}
 			h.Lose = func(string) error { return relay.endSessions() }
 			h.Outage = func() (func() error, error) { return s.thaw, s.freeze() }

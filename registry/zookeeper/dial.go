@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// dialTimeout returns how long a server has to accept a connection and to answer
-// first, as ZooKeeper's Java client has it: all of them are tried within a session
+// dialTimeout returns how long a server has to accept a connection, and then to send its
+// first response. As in ZooKeeper's Java client, all servers are tried within a session
 // timeout.
 func dialTimeout(ttl time.Duration, servers int) time.Duration {
 	return min(max(ttl/time.Duration(servers), 500*time.Millisecond), 5*time.Second)
 }
 
-// dial is what the library calls for each connection. Its own timeout, one second,
-// is too short for TLS over a long way.
+// dial is called by the library for each connection. It ignores the library's timeout of
+// one second, which is too short for a TLS handshake with a distant server.
 func (l *link) dial(network, address string, _ time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(l.ctx, l.patience)
 	defer cancel()
@@ -44,19 +44,19 @@ func (l *link) open(ctx context.Context, network, address string) (net.Conn, err
 		err = secured.HandshakeContext(ctx)
 	}
 	if err != nil {
-		conn.Close() //nolint:errcheck // it is not needed, and the reason is told
+		conn.Close() //nolint:errcheck // the connection is not used, and err is returned
 		return nil, err
 	}
 	return secured, nil
 }
 
-// socket is a connection on which the server's first answer does not take long.
-// The library would wait ten times two thirds of the session timeout for it, and
-// then without an end for its second half.
+// socket is a connection whose reads time out after patience until the server's first
+// response has arrived. The library would wait ten times two thirds of the session timeout
+// for its first bytes, and for the others without a deadline.
 type socket struct {
 	net.Conn
 	patience time.Duration
-	heard    bool // the server has answered; only its reader knows
+	heard    bool // the server has sent something; used by the reader only
 }
 
 func (s *socket) Read(b []byte) (int, error) {

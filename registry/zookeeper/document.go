@@ -19,8 +19,8 @@ var (
 )
 
 // WatchDocument delivers the data of a node and its changes. The key is the node's whole
-// path, wherever the registry's own directory is; it should not be directly below that
-// of a list. See [registry.Documents].
+// path, and does not depend on the registry's own directory. The node should not be a
+// child of a directory that lists instances. See [registry.Documents].
 func (r *Registry) WatchDocument(ctx context.Context, key string, update func(text []byte, err error)) error {
 	p, err := r.documents(key)
 	if err != nil {
@@ -36,7 +36,7 @@ func (r *Registry) WatchDocument(ctx context.Context, key string, update func(te
 	}}.Follow(ctx, update)
 }
 
-// documents returns the registry's place if the key can be that of a document.
+// documents returns the registry's place. It fails if key can't name a document.
 func (r *Registry) documents(key string) (place, error) {
 	if r.target.Address() == "" {
 		return place{}, errors.New(name + ": a resolver has no documents; use New")
@@ -53,8 +53,8 @@ func (l *link) document(ctx context.Context, at string, deliver func([]byte)) er
 	if err != nil {
 		return err
 	}
-	ear := l.listen(at)
-	defer l.deafen(at, ear)
+	rcv := l.listen(at)
+	defer l.unlisten(at, rcv)
 	for {
 		text, err := l.text(ctx, at)
 		if err != nil {
@@ -62,8 +62,8 @@ func (l *link) document(ctx context.Context, at string, deliver func([]byte)) er
 		}
 		deliver(text)
 		select {
-		case <-ear.news:
-			l.heard(ear)
+		case <-rcv.news:
+			l.takeChanges(rcv)
 		case <-lost:
 			return l.unreachable(errors.New("the connection was lost"))
 		case <-ctx.Done():
@@ -72,7 +72,7 @@ func (l *link) document(ctx context.Context, at string, deliver func([]byte)) er
 	}
 }
 
-// text reads a node and watches it, or its creation when there is none.
+// text reads a node and watches it. If there is none, text watches for its creation.
 func (l *link) text(ctx context.Context, at string) ([]byte, error) {
 	for range attempts {
 		n, err := l.getW(ctx, at)
@@ -84,11 +84,11 @@ func (l *link) text(ctx context.Context, at string) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return nil, errors.New("it comes and goes")
+	return nil, errors.New("it is created and deleted again and again")
 }
 
-// WriteDocument writes the data of a node, which it makes if there is none. An empty
-// document leaves a node without data, because reports may be below it. See
+// WriteDocument writes the data of a node, which it creates if there is none. An empty
+// text leaves a node without data, because there may be reports below it. See
 // [registry.DocumentWriter].
 func (r *Registry) WriteDocument(ctx context.Context, key string, text []byte) error {
 	if err := registry.CheckDocument(text); err != nil {
@@ -126,15 +126,15 @@ func (l *link) write(ctx context.Context, at string, text []byte, acl []zk.ACL) 
 			return err
 		}
 	}
-	return errors.New("it comes and goes")
+	return errors.New("it is created and deleted again and again")
 }
 
-// reportDir is where the reports beside a document are.
+// reportDir returns the directory of the reports on a document.
 func reportDir(key string) string { return key + "/applied" }
 
-// PutReport makes an ephemeral node below the document's, in the directory applied. It
-// is gone when the registry is closed or its session has ended, however long its life
-// was to be. See [registry.Documents].
+// PutReport makes an ephemeral node below the document's, in the directory applied. The
+// node is deleted when the registry is closed or its session ends, whatever life is. See
+// [registry.Documents].
 func (r *Registry) PutReport(ctx context.Context, key, reporter string, report []byte, life time.Duration) error {
 	if err := registry.CheckReport(reporter, report, life); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -168,7 +168,7 @@ func (n leaf) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), reportPatience)
 	defer cancel()
 	if err := n.link.deleteOwn(ctx, n.path); err != nil {
-		return fmt.Errorf("%s: deleting %s: %w; it goes with its session", name, n.path, err)
+		return fmt.Errorf("%s: deleting %s: %w; it is deleted when its session ends", name, n.path, err)
 	}
 	return nil
 }
@@ -189,7 +189,7 @@ func (l *link) putReport(ctx context.Context, at string, report []byte, acl []zk
 	return l.replace(ctx, at, n.stat.Version, &zk.CreateRequest{Path: at, Data: report, Acl: acl, Flags: zk.FlagEphemeral})
 }
 
-// room fails when another report in a directory would be one too many.
+// room returns registry.ErrReports if a directory already has registry.MaxReports reports.
 func (l *link) room(ctx context.Context, dir string) error {
 	n, err := l.get(ctx, dir)
 	switch {
@@ -224,7 +224,7 @@ func (r *Registry) Reports(ctx context.Context, key string) (map[string][]byte, 
 		n, err := l.get(ctx, reportDir(key)+"/"+child)
 		reporter, bad := url.PathUnescape(child)
 		switch {
-		case errors.Is(err, zk.ErrNoNode) || bad != nil: // gone since, or not ours
+		case errors.Is(err, zk.ErrNoNode) || bad != nil: // deleted since, or not a report's name
 		case err != nil:
 			return nil, fmt.Errorf("%s: reading the report %s beside %s: %w", name, child, key, err)
 		default:

@@ -53,7 +53,7 @@ func TestDocuments(t *testing.T) {
 			s.kill()
 			return func() error { s.start(); return nil }, nil
 		},
-		Leave: func() error { // ends the session of what was put
+		Leave: func() error { // ends the session that owns the reports
 			r.mu.Lock()
 			release := r.release
 			r.link, r.release = nil, nil
@@ -74,8 +74,8 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// A report of a session that is still there, though its process is gone, is taken over,
-// and one too many is refused.
+// TestReportsAreBounded: a new report replaces that of a process that has ended but whose
+// session has not expired yet, and a report over the limit is refused.
 func TestReportsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -114,8 +114,8 @@ func TestReportsAreBounded(t *testing.T) {
 	}
 }
 
-// A client follows its policy in ZooKeeper, keeps it while ZooKeeper is down, and
-// reports.
+// TestClientFollowsPolicy: a client follows its policy in ZooKeeper, keeps it while
+// ZooKeeper is down, and reports which one it applies.
 func TestClientFollowsPolicy(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)

@@ -14,26 +14,27 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// What Dubbo's Triple is called here and there. On the wire it is gRPC, which is what
-// clients must speak.
+// Names of Dubbo's protocol Triple: in a provider's URL, and in an endpoint. On the wire
+// it is gRPC, which clients must speak.
 const (
 	triple = "tri"
 	grpc   = "grpc"
 )
 
-// incarnationKey holds an incarnation in a provider's URL; Dubbo has none.
+// incarnationKey is the parameter of a provider's URL that holds the incarnation. Dubbo
+// has no such parameter of its own.
 const incarnationKey = "tandem.incarnation"
 
-// dubboLayout is what Dubbo's interface-level registry has below /dubbo: the node of
-// a provider is named by its URL, escaped, and has no data. Consumers take those of
-// their own interface, group and version.
+// dubboLayout is the layout of Dubbo's interface-level registry below /dubbo: the node of
+// a provider is named by its URL, escaped, and has no data. Consumers use the providers
+// of their own interface, group and version.
 type dubboLayout struct{ service string } // the interface
 
 func (dubboLayout) below() string { return "/providers" }
 
 func (dubboLayout) named() bool { return true }
 
-// node lists the first endpoint that speaks gRPC by TCP.
+// node returns the node for the first endpoint that speaks gRPC over TCP.
 func (d dubboLayout) node(in tandem.Instance) (string, []byte, error) {
 	for _, ep := range in.Endpoints {
 		if ep.Transport == "tcp" && ep.Protocol == grpc {
@@ -44,8 +45,8 @@ func (d dubboLayout) node(in tandem.Instance) (string, []byte, error) {
 	return "", nil, fmt.Errorf("instance %q has no endpoint that a consumer of Dubbo can call: want transport tcp and protocol grpc", in.ID)
 }
 
-// parameters returns what a provider says of itself. Tags come first, so that none
-// takes the place of what Dubbo must know.
+// parameters returns the parameters of a provider's URL. Tags are set first, so that no
+// tag replaces a parameter that Dubbo needs.
 func (d dubboLayout) parameters(in tandem.Instance) url.Values {
 	v := url.Values{}
 	for key, value := range in.Tags {
@@ -131,7 +132,8 @@ func parseProvider(name string) (*url.URL, error) {
 	return u, nil
 }
 
-// suits says why a provider is not one of this service that may be called.
+// suits returns nil for an enabled provider of this service, or else the reason why it
+// can't be called.
 func (d dubboLayout) suits(v url.Values) error {
 	switch {
 	case v.Get("interface") != "" && v.Get("interface") != d.service:
@@ -144,7 +146,7 @@ func (d dubboLayout) suits(v url.Values) error {
 	return nil
 }
 
-// serviceKey is how Dubbo names a service: group/interface:version.
+// serviceKey returns Dubbo's name of a service: group/interface:version.
 func serviceKey(service, group, version string) string {
 	if group != "" {
 		service = group + "/" + service
@@ -155,8 +157,9 @@ func serviceKey(service, group, version string) string {
 	return service
 }
 
-// parseWeight takes the weight out of parameters. Elsewhere 0 means that an instance
-// gets no calls, here that it says nothing.
+// parseWeight returns the weight in the parameters, 0 if there is none. It refuses a
+// weight of 0: Dubbo and rpcx mean by it that an instance gets no calls, and tandem that it
+// has the default weight.
 func parseWeight(v url.Values) (int, error) {
 	text := v.Get("weight")
 	if text == "" {
@@ -169,7 +172,8 @@ func parseWeight(v url.Values) (int, error) {
 	return weight, nil
 }
 
-// others returns the parameters that are not among these, nil if there are none.
+// others deletes the parameters named in but from v, and returns the others, nil if there
+// are none.
 func others(v url.Values, but ...string) map[string]string {
 	for _, key := range but {
 		v.Del(key)

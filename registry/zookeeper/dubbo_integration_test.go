@@ -20,12 +20,12 @@ import (
 
 // dubbo is a process with Dubbo's own registry: testdata/dubbo/Dubbo.java.
 type dubbo struct {
-	t       testing.TB // who asks
+	t       testing.TB // the running subtest
 	orders  io.Writer
 	answers chan string
 }
 
-// dubboJars is the folder that testdata/dubbo/build.sh has filled.
+// dubboJars returns the folder of Dubbo's jars, which testdata/dubbo/build.sh downloads.
 func dubboJars(t testing.TB) string {
 	t.Helper()
 	dir := os.Getenv("DUBBO")
@@ -42,9 +42,9 @@ func dubboJars(t testing.TB) string {
 	return dir
 }
 
-// startDubbo runs the process until the test ends. It compiles itself, which needs a
-// JDK, and takes the addresses *.test for this machine's: of 127.0.0.1 Dubbo would
-// make the address of a network card.
+// startDubbo runs the process until the test ends. Java compiles Dubbo.java at start,
+// which needs a JDK. A hosts file maps the names *.test to this machine, as Dubbo would
+// replace 127.0.0.1 by the address of a network interface.
 func startDubbo(t testing.TB, s *server) *dubbo {
 	t.Helper()
 	home := t.TempDir()
@@ -103,7 +103,7 @@ func (d *dubbo) orderf(format string, args ...any) {
 	}
 }
 
-// says waits for a line. Others may come before it.
+// says waits for a line of the process, and skips other lines before it.
 func (d *dubbo) says(within time.Duration, want string) {
 	d.t.Helper()
 	timeout := time.After(within)
@@ -123,11 +123,11 @@ func (d *dubbo) says(within time.Duration, want string) {
 	}
 }
 
-// lists asks for the invokers of a consumer until they are these.
+// lists polls the invokers of a consumer until they are those in want.
 func (d *dubbo) lists(key string, want ...string) {
 	d.t.Helper()
 	line, last := strings.Join(append([]string{"invokers"}, want...), " "), ""
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) { // Dubbo tells nobody
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) { // Dubbo does not announce them
 		d.orderf("list %s", key)
 		for last = <-d.answers; strings.HasPrefix(last, "notified"); last = <-d.answers { // of an earlier change
 		}
@@ -138,7 +138,7 @@ func (d *dubbo) lists(key string, want ...string) {
 	d.t.Fatalf("Dubbo's consumer has %q, want %q", last, line)
 }
 
-// forDubbo is an instance of the service greeter that Dubbo can call.
+// forDubbo returns an instance of the service greeter that Dubbo can call.
 func forDubbo(host string, weight int) tandem.Instance {
 	in := instance(host)
 	in.Endpoints = []tandem.Endpoint{{Transport: "tcp", Address: host + ":1", Protocol: "grpc"}}
@@ -146,24 +146,24 @@ func forDubbo(host string, weight int) tandem.Instance {
 	return in
 }
 
-// inDubbo is how the process shows such an instance.
+// inDubbo returns the text by which the process shows such an instance.
 func inDubbo(host string, weight int) string {
 	return fmt.Sprint("tri://", host, ":1/blue/", greeter, ":1.0.0?weight=", weight)
 }
 
-// TestDubbo3 has Dubbo's own registry and ours meet in one ZooKeeper.
+// TestDubbo3 lets Dubbo's own registry and ours use one ZooKeeper.
 func TestDubbo3(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	d := startDubbo(t, s) // takes seconds, so once for all
+	d := startDubbo(t, s) // takes seconds, so the subtests share it
 	where := "zookeeper://" + s.address() + "/dubbo/" + greeter + "?layout=dubbo&ttl=4s"
 	r := open(t, where, logged(t))
 	t.Run("it finds us", func(t *testing.T) { dubboFindsUs(t, d, r) })
 	t.Run("we find it", func(t *testing.T) { weFindDubbo(t, d, r) })
 }
 
-// dubboFindsUs registers in Dubbo's layout, and has a Dubbo 3 consumer notified of
-// that, of a change, and of the end; its directory has the instances as invokers.
+// dubboFindsUs registers in Dubbo's layout. A Dubbo 3 consumer is notified when an
+// instance is registered, updated and closed, and has the instances as invokers.
 func dubboFindsUs(t *testing.T, d *dubbo, r *Registry) {
 	d.t = t
 	first := registerOne(t, r, forDubbo("one.test", 7))
@@ -191,7 +191,7 @@ func dubboFindsUs(t *testing.T, d *dubbo, r *Registry) {
 	d.says(10*time.Second, "notified")
 }
 
-// weFindDubbo has a Dubbo 3 provider register, and be found beside one of ours.
+// weFindDubbo registers a Dubbo 3 provider, which is found together with one of ours.
 func weFindDubbo(t *testing.T, d *dubbo, r *Registry) {
 	d.t = t
 	w := watch(t, r, registry.Target{})

@@ -17,7 +17,7 @@ import (
 	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
-// ensemble is three servers that vote.
+// ensemble is three servers that elect a leader.
 type ensemble []*server
 
 func startEnsemble(t testing.TB) ensemble {
@@ -59,7 +59,7 @@ func (e ensemble) addresses() string {
 // leader returns the server that leads.
 func (e ensemble) leader(t testing.TB) *server {
 	t.Helper()
-	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) { // other processes vote
+	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) { // until the servers have elected one
 		for _, s := range e {
 			if strings.Contains(s.ask("srvr"), "Mode: leader") {
 				return s
@@ -70,11 +70,11 @@ func (e ensemble) leader(t testing.TB) *server {
 	return nil
 }
 
-// guest comes and goes.
+// guest is the ID of the instance that comeAndGo registers and removes.
 const guest = "guest"
 
-// census counts what many watches of one directory are delivered: lists, failures,
-// and how many of the instances that are to stay the shortest list had.
+// census counts what the watches of one directory deliver: lists and failures. least is
+// the size of the shortest list, without guest.
 type census struct{ lists, failures, least atomic.Int64 }
 
 func (c *census) update(s registry.Snapshot) {
@@ -97,7 +97,7 @@ func (c *census) update(s registry.Snapshot) {
 	}
 }
 
-// watch counts until the test ends.
+// watch runs a watch and counts what it delivers, until the test ends.
 func (c *census) watch(t testing.TB, r *Registry) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -112,16 +112,16 @@ func (c *census) watch(t testing.TB, r *Registry) {
 	})
 }
 
-// TestLeaderKilled kills the leader of three, twice, while a hundred instances are
-// listed by three sessions, fifty watches run, and an instance comes and goes: sessions
-// move to another server in time, and no list ever lacks what is registered.
+// TestLeaderKilled kills the leader of three servers, twice, while three sessions list a
+// hundred instances, fifty watches run, and an instance comes and goes. The sessions move
+// to another server before they expire, and no list lacks a registered instance.
 func TestLeaderKilled(t *testing.T) {
 	t.Parallel()
 	const sessions, each, watches, ttl = 3, 34, 50, 6 * time.Second
 	e := startEnsemble(t)
 	where := target(e.addresses(), "?ttl=6s")
 	var r *Registry
-	for i := range sessions { // each with a server of its own choice
+	for i := range sessions { // each chooses a server at random
 		r = open(t, where, logged(t))
 		register(t, r, fmt.Sprint("session", i, "-"), each)
 	}
@@ -154,8 +154,8 @@ func TestLeaderKilled(t *testing.T) {
 	}
 }
 
-// comeAndGo registers an instance and takes it off again until stop is called, which
-// returns how often that worked.
+// comeAndGo registers an instance and closes it again until stop is called. stop returns
+// how often both succeeded.
 func comeAndGo(t testing.TB, r *Registry) (stop func() int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	went := make(chan int, 1)
@@ -168,7 +168,7 @@ func comeAndGo(t testing.TB, r *Registry) (stop func() int) {
 			if err == nil && entry.Close() == nil {
 				n++
 			}
-			time.Sleep(20 * time.Millisecond) // its changes are load enough for the watches
+			time.Sleep(20 * time.Millisecond) // enough changes for the watches
 		}
 		went <- n
 	}()

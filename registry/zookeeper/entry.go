@@ -13,11 +13,11 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// attempts is how often an operation of several steps is begun, where what keeps it
-// from its end will pass.
+// attempts is how often an operation of several steps is tried while its error is
+// temporary.
 const attempts = 5
 
-// anyVersion of a node.
+// anyVersion matches every version of a node.
 const anyVersion = -1
 
 // entry is a registry.Entry: one ephemeral node.
@@ -29,7 +29,7 @@ type entry struct {
 	in    tandem.Instance // as last put
 	path  string          // of its node, as last put
 	data  []byte          // of its node, as last put
-	paths []string        // where a node of ours may be: path, and what it was before
+	paths []string        // of all nodes that may be this entry's: path, and its earlier values
 }
 
 var _ registry.Entry = (*entry)(nil)
@@ -40,8 +40,9 @@ func newEntry(l *link, p place) *entry {
 	return e
 }
 
-// Put lists the instance. A node that is there is overwritten if it is our
-// session's, and otherwise, as the leaving of an earlier one, replaced.
+// Put lists the instance. A node that exists is overwritten if it belongs to this session,
+// and replaced if it is left from an earlier one. Put returns registry.ErrSuperseded if a
+// later incarnation is listed.
 func (e *entry) Put(ctx context.Context, in tandem.Instance) error {
 	node, data, err := e.place.layout.node(in)
 	if err != nil {
@@ -61,8 +62,8 @@ func (e *entry) Put(ctx context.Context, in tandem.Instance) error {
 	return e.move(ctx)
 }
 
-// passing reports whether it is worth while to begin anew: somebody has changed a node
-// between two steps, or the connection was lost. An operation waits for the next one.
+// passing reports whether an error is temporary: another client has changed a node between
+// two steps, or the connection was lost. A retry waits for the next connection.
 func passing(err error) bool {
 	for _, e := range []error{zk.ErrNoNode, zk.ErrNodeExists, zk.ErrBadVersion, errInterrupted} {
 		if errors.Is(err, e) {
@@ -94,8 +95,8 @@ func (e *entry) put(ctx context.Context, in *tandem.Instance, path string, data 
 		&zk.CreateRequest{Path: path, Data: data, Acl: e.place.acl, Flags: zk.FlagEphemeral})
 }
 
-// takeOver deletes the nodes of earlier incarnations, where a node's name says all of
-// an instance: theirs is another one.
+// takeOver deletes the nodes of earlier incarnations in a layout whose node names hold the
+// whole instance: there, each incarnation has a node of its own.
 func (e *entry) takeOver(ctx context.Context, in *tandem.Instance, own, path string) error {
 	if !e.place.layout.named() {
 		return nil
@@ -131,14 +132,14 @@ func (e *entry) owns(path string, n node) bool {
 	return ours && e.link.claimed(path, e)
 }
 
-// superseded reports whether a node holds a later incarnation of the instance. What
-// it can't read it does not respect.
+// superseded reports whether a node holds a later incarnation of the instance. It reports
+// false for a node that can't be parsed.
 func (e *entry) superseded(path string, data []byte, in *tandem.Instance) bool {
 	listed, err := e.place.layout.parse(path[len(e.place.dir)+1:], data)
 	return err == nil && registry.Supersedes(&listed, in)
 }
 
-// move deletes the nodes that the instance had before its name changed.
+// move deletes the nodes that the instance had before its node's name changed.
 func (e *entry) move(ctx context.Context) error {
 	for _, path := range slices.Clone(e.paths) {
 		if path == e.path {
@@ -151,8 +152,8 @@ func (e *entry) move(ctx context.Context) error {
 	return nil
 }
 
-// Check reads the node back. What ties it to the process is the session, which the
-// library keeps alive.
+// Check fails if the node is gone, was changed, or belongs to another session. It renews
+// nothing, because the library keeps the session alive.
 func (e *entry) Check(ctx context.Context) error {
 	n, err := e.link.get(ctx, e.path)
 	switch {
@@ -171,8 +172,8 @@ func (e *entry) Check(ctx context.Context) error {
 	return err
 }
 
-// Delete takes the instance off. What it can't delete in an outage the link deletes
-// later, as long as the session lives.
+// Delete deletes the instance's nodes. If that fails, the link deletes them later, while
+// the session lasts.
 func (e *entry) Delete(ctx context.Context) error {
 	e.link.unregister(e.lost)
 	if len(e.paths) == 0 {
@@ -195,8 +196,8 @@ func (e *entry) remove(ctx context.Context) error {
 	return nil
 }
 
-// removeAt deletes the node at a path if it is of our session and no other entry has
-// taken it. One of an earlier session goes by itself.
+// removeAt deletes the node at a path if it belongs to this session and no other entry has
+// claimed it. The server deletes a node of an earlier session when that one expires.
 func (e *entry) removeAt(ctx context.Context, path string) error {
 	err := errInterrupted
 	for n := 0; n < attempts && passing(err) && e.link.claimed(path, e); n++ {
@@ -210,7 +211,7 @@ func (e *entry) removeAt(ctx context.Context, path string) error {
 	return nil
 }
 
-// deleteOwn deletes a node if it is there, and of our session.
+// deleteOwn deletes a node if it exists and belongs to this session.
 func (l *link) deleteOwn(ctx context.Context, path string) error {
 	n, err := l.get(ctx, path)
 	if err == nil && n.stat.EphemeralOwner == l.sessionID() {

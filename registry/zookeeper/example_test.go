@@ -40,7 +40,7 @@ func Example() { //nolint:testableexamples // it needs servers
 	defer c.Close()
 }
 
-// What can't work is said before anybody is asked.
+// New rejects a target that can't work before it connects to a server.
 func ExampleNew() {
 	for _, target := range []string{
 		"zookeeper://h1:2181",
@@ -63,7 +63,7 @@ func ExampleNew() {
 	// <nil> <nil>
 }
 
-// A client that dials a target which can't work is told so at once.
+// Dial fails at once for a target that can't work.
 func ExampleResolver() {
 	_, err := client.Dial("zookeeper://h1:2181/tandem/Arith?ttl=1h",
 		client.WithResolver("zookeeper", zookeeper.Resolver()))

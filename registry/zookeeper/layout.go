@@ -10,17 +10,18 @@ import (
 
 // layout is how instances are written into nodes.
 type layout interface {
-	// below is what follows the target's path in that of the directory.
+	// below returns what is appended to the target's path to make the directory's.
 	below() string
 	// node returns the name and the data of the node of an instance.
 	node(in tandem.Instance) (name string, data []byte, err error)
-	// parse is the reverse; what it returns without an error is valid.
+	// parse is the reverse of node. An instance that it returns without an error is valid.
 	parse(name string, data []byte) (tandem.Instance, error)
-	// named reports whether the name says all, so that nobody need read the data.
+	// named reports whether a node's name holds the whole instance, so that its data
+	// need not be read.
 	named() bool
 }
 
-// tandemLayout is the layout of our own: JSON in nodes that are named by the ID.
+// tandemLayout is tandem's own layout: JSON in nodes that are named by the ID.
 type tandemLayout struct{}
 
 func (tandemLayout) below() string { return "" }
@@ -45,7 +46,7 @@ func (tandemLayout) parse(name string, data []byte) (tandem.Instance, error) {
 
 // escape returns the name of the node for an ID: ASCII letters, digits and
 // -_~:@,+=[] stand for themselves, and so do dots that don't come first; other
-// bytes are %xx. So no two IDs share a name, and none is one that ZooKeeper refuses.
+// bytes are %xx. No two IDs have the same name, and ZooKeeper accepts every name.
 func escape(id string) string {
 	var b strings.Builder
 	for i := range len(id) {

@@ -137,8 +137,7 @@ func TestTandemLayout(t *testing.T) {
 	}
 }
 
-// FuzzParse reads nodes of each layout: what is no instance is refused, and what is
-// one is valid.
+// FuzzParse reads nodes of each layout: parse returns a valid instance or an error.
 func FuzzParse(f *testing.F) {
 	f.Add(provider, []byte(""))
 	f.Add("tcp@127.0.0.1:8972", []byte("weight=7&group=test"))
@@ -154,7 +153,7 @@ func FuzzParse(f *testing.F) {
 			}
 			again, data, err := l.node(in)
 			if err != nil {
-				continue // a name that is none, such as a rpcx server's unix socket
+				continue // the layout can't write it, such as an rpcx server's unix socket
 			}
 			if back, err := l.parse(again, data); err != nil || back.ID != in.ID || back.Weight != in.Weight {
 				t.Errorf("%T: %+v is written as %s, which is read as %+v, %v", l, in, again, back, err)

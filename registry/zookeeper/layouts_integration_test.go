@@ -26,17 +26,17 @@ func both() tandem.Instance {
 	return in
 }
 
-// TestLayouts registers as Dubbo's and rpcx's providers do, and reads that and what
-// others have registered.
+// TestLayouts registers an instance in the layouts of Dubbo and rpcx, and reads it
+// together with nodes that Dubbo or rpcx has written.
 func TestLayouts(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	other := s.connect(t)
 	for _, c := range []struct {
 		path, below string
-		want        string // what the node's unescaped name begins with
+		want        string // prefix of the node's unescaped name
 		id          string
-		alien, data string // somebody else's node
+		alien, data string // name and data of a node that Dubbo or rpcx has written
 		bad         string
 	}{
 		{
@@ -81,8 +81,8 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// heals deletes the registry's own node, waits until it is there again, and then
-// closes the registration.
+// heals deletes the registration's node, waits until it exists again, and then closes the
+// registration.
 func heals(t *testing.T, other *zk.Conn, dir string, entry registry.Registration, w *watcher) {
 	t.Helper()
 	own := ""
@@ -103,7 +103,7 @@ func heals(t *testing.T, other *zk.Conn, dir string, entry registry.Registration
 		if err != nil || time.Now().After(deadline) {
 			t.Fatalf("%s is not listed again: %v", own, err)
 		}
-		time.Sleep(20 * time.Millisecond) // the list may be whole again before a watch tells
+		time.Sleep(20 * time.Millisecond) // the watch may not have seen the deletion
 	}
 	w.sees(t, 2, 15*time.Second)
 	if err := entry.Close(); err != nil {
@@ -128,9 +128,9 @@ func names(t *testing.T, conn *zk.Conn, dir string) []string {
 	return list
 }
 
-// TestDubboProviderStartsAnew registers a provider at the address of one that was
-// killed, whose node is named otherwise.
-func TestDubboProviderStartsAnew(t *testing.T) {
+// TestDubboProviderRestarts registers a provider at the address of one that was killed,
+// whose node has another name.
+func TestDubboProviderRestarts(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	where := "zookeeper://" + s.address() + "/dubbo/" + greeter + "?layout=dubbo&ttl=2s"
@@ -147,7 +147,7 @@ func TestDubboProviderStartsAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer second.Close()
-	old.link.hint() // the first must not come back
+	old.link.hint() // makes the first check its node, which it must not create again
 	if _, err := open(t, where).Register(t.Context(), both()); err == nil {
 		t.Error("an earlier incarnation was registered")
 	}

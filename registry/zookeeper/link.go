@@ -18,55 +18,57 @@ import (
 const (
 	// connectWait is how long an operation waits for the session.
 	connectWait = 5 * time.Second
-	// hintSpread is within which time registrations are told of a new session, so
-	// that the processes that lost theirs together don't write together.
+	// hintSpread bounds the random delay before registrations are told of a new
+	// session, so that processes that lost theirs together don't write together.
 	hintSpread = 500 * time.Millisecond
-	// rearm is the time in which the library, connected again, sends what it
-	// watches. It says so to nobody, reads its last transaction number while it is
-	// written by answers, and misses events that come between the two.
+	// rearm is the time given to the library to set its watches again after it has
+	// reconnected. It does not report when that is done, and with it sends the number
+	// of the last transaction that it has seen. A response that changes this number
+	// meanwhile would make it miss events.
 	rearm = 20 * time.Millisecond
-	// leavingsEvery is how often what could not be deleted is tried again.
+	// leavingsEvery is the interval between attempts to delete the nodes that closed
+	// entries could not delete.
 	leavingsEvery = 5 * time.Second
-	// closeWait bounds the end of the library's goroutine.
+	// closeWait bounds how long close waits for the link's goroutines.
 	closeWait = 5 * time.Second
 )
 
-// maxPacket is the largest answer from a server, in bytes: the names of a full list,
-// and as much again. The library ends the connection at a larger one.
+// maxPacket is the largest response from a server, in bytes: twice the names of a full
+// list. The library closes the connection at a larger one.
 const maxPacket = 16 << 20
 
-// link is one session with the ensemble at a time, for ever, until it is closed. It
-// is safe for concurrent use.
+// link holds a session with the ensemble, and begins another when that one has ended,
+// until it is closed. It is safe for concurrent use.
 type link struct {
-	options  *options
-	servers  string
-	rota     *rota
-	ttl      time.Duration
-	patience time.Duration   // for a server to accept, and for it to answer first
-	known    *zk.Conn        // the one that knows the user; of the goroutine of run
-	ctx      context.Context // ends when close is called
-	stop     context.CancelFunc
-	changed  chan struct{} // has a token when the session's state has changed
-	ended    chan struct{} // the library's goroutine and our own have ended
+	options      *options
+	servers      string
+	hostProvider *hostProvider
+	ttl          time.Duration
+	patience     time.Duration   // how long a server may take to accept, and then to send its first response
+	known        *zk.Conn        // the one that was given the user; used by run's goroutine only
+	ctx          context.Context // ends when close is called
+	stop         context.CancelFunc
+	changed      chan struct{} // has a token when the session's state has changed
+	ended        chan struct{} // closed when the library's goroutine and run have ended
 
 	mu        sync.Mutex
 	conn      *zk.Conn // nil until the library has begun
 	socket    net.Conn
-	connected bool          // the library has a session; set up is what up says
-	count     int           // of connections lost
+	connected bool          // the library has a session; up is closed once it is set up
+	count     int           // number of connections lost
 	lostAt    time.Time     // when the last one was lost
-	refused   bool          // no session was had from a server since then
+	refused   bool          // since then, a connection was lost before it had a session
 	up        chan struct{} // closed while operations may be sent
-	down      chan struct{} // closed when the connection is lost; made anew with up
-	session   int64         // the last one that was up
-	trouble   error         // why it is not up
+	down      chan struct{} // closed when the connection is lost; replaced when up is closed
+	session   int64         // number of the last session that was set up
+	trouble   error         // why up is not closed
 	watching  watching
 	hints     map[chan<- struct{}]bool // of registrations
-	claims    map[string]*entry        // whose the nodes are, by path
-	leavings  map[*entry]bool          // closed, with nodes that could not be deleted
+	claims    map[string]*entry        // the owners of nodes, by path
+	leavings  map[*entry]bool          // closed entries with nodes that could not be deleted
 }
 
-// openLink begins to connect, and does not wait for that.
+// openLink returns a link that connects in the background.
 func openLink(key string, o *options) (*link, error) {
 	list, ttlText, _ := strings.Cut(key, "?")
 	ttl, err := time.ParseDuration(ttlText)
@@ -78,7 +80,7 @@ func openLink(key string, o *options) (*link, error) {
 		return nil, err
 	}
 	l := &link{
-		options: o, servers: list, rota: newRota(servers), ttl: ttl, patience: dialTimeout(ttl, len(servers)),
+		options: o, servers: list, hostProvider: newHostProvider(servers), ttl: ttl, patience: dialTimeout(ttl, len(servers)),
 		changed: make(chan struct{}, 1), ended: make(chan struct{}),
 		up: make(chan struct{}), down: make(chan struct{}),
 		trouble:  errors.New("no server has answered yet"),
@@ -91,16 +93,16 @@ func openLink(key string, o *options) (*link, error) {
 	return l, nil
 }
 
-// chatter takes the library's log, most of which is about connections that come
-// and go.
+// chatter writes the library's log at level Debug: most of it is about connections that
+// are opened and closed.
 type chatter struct{ log *slog.Logger }
 
 func (c chatter) Printf(format string, args ...any) {
 	c.log.Debug(name + ": " + fmt.Sprintf(format, args...))
 }
 
-// event is what the library calls for everything that happens. It must not wait.
-// (The library's channels lose events when nobody is quick enough to take them.)
+// event is called by the library for every event. It must not block. (The library's
+// channels drop events when their receiver is too slow.)
 func (l *link) event(e zk.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,7 +116,7 @@ func (l *link) event(e zk.Event) {
 		l.wakeLocked()
 	case zk.StateExpired:
 		l.watching.forget()
-		l.rota.again()
+		l.hostProvider.again()
 		l.lostLocked(zk.ErrSessionExpired)
 	case zk.StateDisconnected:
 		l.lostLocked(zk.ErrConnectionClosed)
@@ -131,7 +133,7 @@ func (l *link) wakeLocked() {
 // lostLocked notes that the connection is lost.
 func (l *link) lostLocked(why error) {
 	l.count++
-	l.refused = !l.connected // or else it was lost just now
+	l.refused = !l.connected // if connected, a session's connection was lost
 	l.connected = false
 	l.trouble = why
 	if isClosed(l.up) {
@@ -149,13 +151,13 @@ func (l *link) fail(why error) {
 	l.trouble = why
 }
 
-// hold notes the connection that is in use, in place of the last, which the library
-// forgets to close when its session has expired.
+// hold notes the connection in use, nil for none, and closes the one before, which the
+// library does not close when its session has expired.
 func (l *link) hold(conn net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.socket != nil {
-		l.socket.Close() //nolint:errcheck // nobody uses it any more
+		l.socket.Close() //nolint:errcheck // it is not used any more
 	}
 	l.socket = conn
 	if conn != nil && l.ctx.Err() != nil {
@@ -163,14 +165,14 @@ func (l *link) hold(conn net.Conn) {
 	}
 }
 
-// run has the library connect until the link is closed.
+// run keeps the library connected until the link is closed.
 func (l *link) run() {
 	defer close(l.ended)
 	for l.ctx.Err() == nil {
-		conn, events, err := zk.Connect(l.rota.servers, l.ttl,
-			zk.WithHostProvider(l.rota), zk.WithDialer(l.dial), zk.WithEventCallback(l.event),
+		conn, events, err := zk.Connect(l.hostProvider.servers, l.ttl,
+			zk.WithHostProvider(l.hostProvider), zk.WithDialer(l.dial), zk.WithEventCallback(l.event),
 			zk.WithMaxBufferSize(maxPacket), zk.WithLogger(chatter{l.options.log}), zk.WithLogInfo(false))
-		if err != nil { // not with a server to try
+		if err != nil { // does not happen with at least one server
 			l.fail(err)
 			return
 		}
@@ -182,19 +184,19 @@ func (l *link) run() {
 	}
 }
 
-// serve sets sessions up until the library ends, which it does when it is closed.
+// serve sets up sessions until the link or conn is closed, or a session is hopeless.
 func (l *link) serve(conn *zk.Conn, events <-chan zk.Event) {
 	tick := time.NewTicker(leavingsEvery)
 	defer tick.Stop()
 	for {
 		select {
-		case _, ok := <-events: // the callback has seen it
+		case _, ok := <-events: // the callback has handled it
 			if !ok {
 				return
 			}
 		case <-l.changed:
 			if l.hopeless(conn) {
-				l.options.log.Warn(name+": the servers don't take the session back; beginning another", "servers", l.servers)
+				l.options.log.Warn(name+": the servers don't accept the session any more; starting another", "servers", l.servers)
 				l.end(conn, events)
 				return
 			}
@@ -216,9 +218,9 @@ func (l *link) end(conn *zk.Conn, events <-chan zk.Event) {
 	}
 }
 
-// hopeless reports whether the session is to be given up: the servers answer, but have
-// not taken it back for as long as it may last. A server that has lost its data never
-// does: it knows less than the client has seen.
+// hopeless reports whether the session is to be given up: the servers respond, but have
+// not accepted it again within the session timeout. A server that has lost its data never
+// does, as the client has seen later transactions than the server has.
 func (l *link) hopeless(conn *zk.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -230,8 +232,8 @@ func (l *link) hopeless(conn *zk.Conn) bool {
 	return true
 }
 
-// setUp makes a connection usable: it authenticates, gives the library time for its
-// watches, and lets operations through. Then it tells those who have lost something.
+// setUp makes a connection usable: it authenticates, gives the library time to set its
+// watches, and closes up. After an expired session it tells the registrations.
 func (l *link) setUp(conn *zk.Conn) {
 	l.mu.Lock()
 	count, ready := l.count, l.connected
@@ -254,13 +256,14 @@ func (l *link) setUp(conn *zk.Conn) {
 	}
 	l.cleanUp()
 	if fresh {
-		l.options.log.Warn(name+": the session has expired; registering anew", "servers", l.servers)
+		l.options.log.Warn(name+": the session has expired; registering again", "servers", l.servers)
 		l.rest(rand.N(hintSpread))
 		l.hint()
 	}
 }
 
-// authenticate says who we are. Having taken it once, the library repeats it.
+// authenticate sends the user and password, once for each conn: the library repeats
+// them when it reconnects.
 func (l *link) authenticate(conn *zk.Conn) bool {
 	if l.options.user == "" || l.known == conn {
 		return true
@@ -273,7 +276,7 @@ func (l *link) authenticate(conn *zk.Conn) bool {
 	return true
 }
 
-// rest waits, unless the link is closed.
+// rest waits for d, or until the link is closed.
 func (l *link) rest(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -283,7 +286,7 @@ func (l *link) rest(d time.Duration) {
 	}
 }
 
-// unusable says why no operation can be sent at the moment, nil if one can.
+// unusable returns why no operation can be sent at the moment, nil if one can.
 func (l *link) unusable() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -300,8 +303,8 @@ func (l *link) sessionID() int64 {
 	return l.session
 }
 
-// await returns when operations can be sent, with what is closed when the connection
-// is lost. It fails after connectWait.
+// await waits until operations can be sent, at most for connectWait. The channel lost is
+// closed when the connection is lost.
 func (l *link) await(ctx context.Context) (conn *zk.Conn, lost <-chan struct{}, err error) {
 	timeout := time.NewTimer(connectWait)
 	defer timeout.Stop()
@@ -334,7 +337,8 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// unreachable says why there is no session.
+// unreachable returns why there is no session. The error wraps end, the reason why the
+// caller has stopped waiting.
 func (l *link) unreachable(end error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -344,8 +348,8 @@ func (l *link) unreachable(end error) error {
 	return fmt.Errorf("not connected to %s: %w (%w)", l.servers, l.trouble, end)
 }
 
-// close ends the session, which deletes its nodes, if the servers can be reached,
-// and everything of the link.
+// close ends the session and the link's goroutines. If the servers can be reached, the
+// session's nodes are deleted.
 func (l *link) close() {
 	l.mu.Lock()
 	conn, connected := l.conn, l.connected

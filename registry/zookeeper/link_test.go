@@ -16,11 +16,11 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// TestRota dials all servers in turn, and pauses when all have failed, or what they
-// gave did not last.
-func TestRota(t *testing.T) {
+// TestServersInTurn: the servers are tried in turn, with a pause when each of them has failed or
+// has given a connection that did not last.
+func TestServersInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRota([]string{"a", "b", "c"})
+		r := newHostProvider([]string{"a", "b", "c"})
 		next := func(pause bool) string {
 			t.Helper()
 			server, paused := r.Next()
@@ -36,7 +36,7 @@ func TestRota(t *testing.T) {
 		next(true)
 		next(false)
 		r.Connected()
-		next(false) // the third: a connection that fails at once is none
+		next(false) // the third: a connection that fails at once counts as a failure
 		next(true)
 		r.Connected()
 		time.Sleep(lasting)
@@ -51,7 +51,7 @@ func TestRota(t *testing.T) {
 	})
 }
 
-// TestWatchesAreSetOnce: what is set is not set again before it has fired.
+// TestWatchesAreSetOnce: a watch that is set is not set again before it has fired.
 func TestWatchesAreSetOnce(t *testing.T) {
 	key := watchKey{"/d/a", ofData}
 	var w watching
@@ -80,7 +80,7 @@ func TestWatchesAreSetOnce(t *testing.T) {
 	if !w.begin(key) {
 		t.Error("in a new session the watch need not be set")
 	}
-	w.fired(zk.Event{Type: zk.EventNodeDataChanged, Path: "/d/a"}) // before who sets it knows
+	w.fired(zk.Event{Type: zk.EventNodeDataChanged, Path: "/d/a"}) // before end is called
 	w.end(key, true)
 	if w.isSet(key) {
 		t.Error("a watch that has fired is set")
@@ -94,39 +94,41 @@ func TestWatchesAreSetOnce(t *testing.T) {
 	}
 }
 
-func TestEars(t *testing.T) {
+// TestReceivers: a receiver gets the changes of its directory and of the nodes in it, until
+// unlisten.
+func TestReceivers(t *testing.T) {
 	l := new(link)
 	one, two, other := l.listen("/d"), l.listen("/d"), l.listen("/d/a")
 	l.watching.fired(zk.Event{Type: zk.EventNodeChildrenChanged, Path: "/d"})
 	l.watching.fired(zk.Event{Type: zk.EventNodeDataChanged, Path: "/d/a"})
-	l.deafen("/d", two)
+	l.unlisten("/d", two)
 	l.watching.fired(zk.Event{Type: zk.EventNodeDataChanged, Path: "/d/b"})
 	for name, c := range map[string]struct {
-		ear   *ear
+		rcv   *receiver
 		list  bool
 		nodes int
 	}{"one": {one, true, 2}, "two": {two, true, 1}, "other": {other, true, 0}} {
 		select {
-		case <-c.ear.news:
+		case <-c.rcv.news:
 		default:
 			t.Errorf("%s was not woken", name)
 		}
-		if list, nodes := l.heard(c.ear); list != c.list || len(nodes) != c.nodes {
+		if list, nodes := l.takeChanges(c.rcv); list != c.list || len(nodes) != c.nodes {
 			t.Errorf("%s heard %v, %v", name, list, nodes)
 		}
-		if list, nodes := l.heard(c.ear); list || len(nodes) > 0 {
+		if list, nodes := l.takeChanges(c.rcv); list || len(nodes) > 0 {
 			t.Errorf("%s heard %v, %v again", name, list, nodes)
 		}
 	}
-	l.deafen("/d", one)
-	l.deafen("/d/a", other)
-	if len(l.watching.ears) > 0 {
-		t.Errorf("left: %v", l.watching.ears)
+	l.unlisten("/d", one)
+	l.unlisten("/d/a", other)
+	if len(l.watching.receivers) > 0 {
+		t.Errorf("left: %v", l.watching.receivers)
 	}
 }
 
-// TestInterrupted: an operation is tried again when its connection is lost, also when
-// the library finds that out by writing to it.
+// TestInterrupted: an operation is retried when its connection is lost, also when a write
+// of the library fails.
 func TestInterrupted(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -162,9 +164,9 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestNobodyThere: without a server a registration fails in time, a watch delivers
-// that, and both say why.
-func TestNobodyThere(t *testing.T) {
+// TestNoServer: without a server a registration fails in time and a watch delivers an
+// error; both give the reason.
+func TestNoServer(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -199,13 +201,13 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// TestSessionAfterExpiry: the session that follows one that has expired is kept, however
-// long that took.
+// TestSessionAfterExpiry: the session that follows an expired one is kept, however long it
+// took to get.
 func TestSessionAfterExpiry(t *testing.T) {
 	up := make(chan struct{})
 	close(up)
 	l := &link{
-		rota: newRota([]string{"a"}), ttl: time.Second, connected: true,
+		hostProvider: newHostProvider([]string{"a"}), ttl: time.Second, connected: true,
 		changed: make(chan struct{}, 1), up: up, down: make(chan struct{}),
 	}
 	for _, c := range []struct {
@@ -226,8 +228,8 @@ func TestSessionAfterExpiry(t *testing.T) {
 	}
 }
 
-// TestSilentServer accepts connections and says nothing: it is left for the next, and
-// does not hold anything up.
+// TestSilentServer: a server that accepts connections and sends nothing is given up for
+// the next one, and delays neither await nor close.
 func TestSilentServer(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -47,7 +47,7 @@ func TestServerKilled(t *testing.T) {
 }
 
 // TestServerHangs stops the server for longer than the session timeout: every session
-// has expired when it goes on.
+// has expired when it continues.
 func TestServerHangs(t *testing.T) {
 	t.Parallel()
 	const ttl, n = 2 * time.Second, 100
@@ -72,8 +72,8 @@ func TestServerHangs(t *testing.T) {
 	}
 }
 
-// TestSessionEnded ends the session behind our back: the watch and all instances move
-// into the next one.
+// TestSessionEnded ends the session through another connection: the watch and all
+// instances move to the next session.
 func TestSessionEnded(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -87,7 +87,7 @@ func TestSessionEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.fails(t, 15*time.Second)
-	// Much sooner than they would be checked, which is every third of the ttl.
+	// Much sooner than the periodic check, which runs every third of the ttl.
 	took := w.sees(t, 10, 4*time.Second)
 	t.Logf("listed again after %v", took)
 	if r.link.sessionID() == session {
@@ -95,8 +95,8 @@ func TestSessionEnded(t *testing.T) {
 	}
 }
 
-// TestConnectionLost cuts the connection only: the session, and with it every node,
-// stays, and watches miss nothing that happens in between.
+// TestConnectionLost closes only the connection: the session and its nodes stay, and
+// watches miss no change that happens meanwhile.
 func TestConnectionLost(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -128,8 +128,8 @@ func TestConnectionLost(t *testing.T) {
 	}
 }
 
-// TestClosedInOutage closes one of two registrations while the server hangs, for less
-// than the session timeout: the session and its nodes live on, and ours must go.
+// TestClosedInOutage closes one of two registrations while the server hangs for less than
+// the session timeout: the session survives, and the closed registration's node must go.
 func TestClosedInOutage(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -159,7 +159,8 @@ func TestClosedInOutage(t *testing.T) {
 	}
 }
 
-// TestTakenOver starts a server anew under the ID of one whose session lives on.
+// TestTakenOver registers a restarted server under the ID of its earlier incarnation, whose
+// session has not expired yet.
 func TestTakenOver(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -180,7 +181,7 @@ func TestTakenOver(t *testing.T) {
 		return len(s.Instances) == 1 && s.Instances[0].Incarnation == "second"
 	}
 	w.await(t, "the second incarnation", 5*time.Second, second)
-	// The first neither takes its place back, nor takes it away when it ends.
+	// The first neither replaces the second's node, nor deletes it when it is closed.
 	old.link.hint()
 	if _, err := open(t, where).Register(t.Context(), instance("i0")); err == nil {
 		t.Error("an earlier incarnation was registered")
@@ -194,8 +195,8 @@ func TestTakenOver(t *testing.T) {
 	w.await(t, "the second incarnation", time.Second, second)
 }
 
-// TestTakenOverInOneProcess registers a later incarnation through the same session: the
-// end of the first leaves its node alone.
+// TestTakenOverInOneProcess registers a later incarnation through the same session:
+// closing the first leaves the second's node alone.
 func TestTakenOverInOneProcess(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// relay stands between clients and a server and learns the sessions that go through
-// it, so that a test can end them: for that one needs their password.
+// relay forwards connections between clients and a server. It records the sessions and
+// their passwords, which are needed to end a session.
 type relay struct {
 	server string
 	ln     net.Listener
@@ -71,9 +71,9 @@ func (r *relay) accept() {
 	}
 }
 
-// learn takes the session out of a server's first answer: its length, the version
-// and the timeout of four bytes each, the session's number, and the password with its
-// length before it.
+// learn records the session of a server's first response. The response has length,
+// version and timeout, of four bytes each, the session's number, and the password with
+// its length before it.
 func (r *relay) learn(from io.Reader) io.Reader {
 	head := make([]byte, 40)
 	n, err := io.ReadFull(from, head)
@@ -85,7 +85,7 @@ func (r *relay) learn(from io.Reader) io.Reader {
 	return io.MultiReader(bytes.NewReader(head[:n]), from)
 }
 
-// cut closes every connection, which sessions survive.
+// cut closes every connection. The sessions survive.
 func (r *relay) cut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,7 +94,7 @@ func (r *relay) cut() {
 	}
 }
 
-// endSessions ends every session that has come through, by joining it and closing it.
+// endSessions ends every recorded session, by joining and closing it.
 func (r *relay) endSessions() error {
 	r.mu.Lock()
 	sessions := r.sessions
@@ -115,8 +115,9 @@ func (r *relay) endSessions() error {
 	return nil
 }
 
-// endSession joins a session and closes it. It reports whether it is over: its client,
-// which loses it by that, may be quick to take it back.
+// endSession joins a session and closes it. It reports whether the session has ended: its
+// client loses the connection when another one joins, and may rejoin before the session
+// is closed.
 func endSession(server string, id int64, password []byte) (bool, error) {
 	conn, err := net.DialTimeout("tcp", server, time.Second)
 	if err != nil {

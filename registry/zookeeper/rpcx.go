@@ -13,15 +13,15 @@ import (
 // rpcx is the protocol of the endpoints in rpcx's layout.
 const rpcx = "rpcx"
 
-// rpcxLayout is what rpcx's registries have: nodes network@host:port that hold
-// metadata as a query, weight=7&group=a&state=active.
+// rpcxLayout is the layout of rpcx's registries: nodes named network@host:port that hold
+// metadata as a query, such as weight=7&group=a&state=active.
 type rpcxLayout struct{}
 
 func (rpcxLayout) below() string { return "" }
 
 func (rpcxLayout) named() bool { return false }
 
-// node lists the first endpoint that speaks rpcx.
+// node returns the node for the first endpoint that speaks rpcx.
 func (rpcxLayout) node(in tandem.Instance) (string, []byte, error) {
 	for _, ep := range in.Endpoints {
 		if ep.Protocol != rpcx {
@@ -36,7 +36,8 @@ func (rpcxLayout) node(in tandem.Instance) (string, []byte, error) {
 	return "", nil, fmt.Errorf("instance %q has no endpoint that a client of rpcx can call: want protocol rpcx", in.ID)
 }
 
-// rpcxMetadata returns what an instance says of itself, beside its tags.
+// rpcxMetadata returns the metadata of an instance: its tags, and its other fields, which
+// replace tags of the same name.
 func rpcxMetadata(in tandem.Instance) url.Values {
 	v := url.Values{}
 	for key, value := range in.Tags {
@@ -59,7 +60,7 @@ func rpcxMetadata(in tandem.Instance) url.Values {
 	return v
 }
 
-// parse reads a server. Its ID is its only endpoint.
+// parse reads a server. Its ID is the text of its only endpoint.
 func (rpcxLayout) parse(name string, data []byte) (tandem.Instance, error) {
 	transport, address, ok := strings.Cut(name, "@")
 	if !ok {

@@ -21,7 +21,7 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// put makes persistent nodes, many in one transaction.
+// put creates persistent nodes, many in one transaction.
 func put(t testing.TB, conn *zk.Conn, nodes map[string]string) {
 	t.Helper()
 	var ops []any
@@ -42,7 +42,7 @@ func put(t testing.TB, conn *zk.Conn, nodes map[string]string) {
 	flush()
 }
 
-// putDir makes a directory and those above it.
+// putDir creates a directory and its parents.
 func putDir(t testing.TB, conn *zk.Conn, dir string) {
 	t.Helper()
 	if dir == "/" {
@@ -65,7 +65,7 @@ func encoded(t testing.TB, in tandem.Instance) string {
 
 var connections = regexp.MustCompile(`Connections: (\d+)`)
 
-// TestManyServices has 100 registrations and the watches of 2,000 services on one
+// TestManyServices runs 100 registrations and the watches of 2,000 services on one
 // session, and changes each service.
 func TestManyServices(t *testing.T) {
 	t.Parallel()
@@ -119,8 +119,8 @@ func (s *server) requests() int {
 	return n
 }
 
-// TestLongList reads a list of 5,000 nodes, once: a change costs a few requests, and
-// reading the list again transfers no data.
+// TestLongList reads a list of 5,000 nodes: a change then needs few requests, and reading
+// the list again transfers no data.
 func TestLongList(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -158,8 +158,8 @@ func TestLongList(t *testing.T) {
 	readsAgain(t, r, len(nodes))
 }
 
-// readsAgain reads the registry's list twice, of which the second time takes over every
-// node that has not changed.
+// readsAgain reads the registry's list twice. The second time must not read a node that
+// has not changed.
 func readsAgain(t *testing.T, r *Registry, n int) {
 	t.Helper()
 	p, err := r.place(r.target)
@@ -186,7 +186,8 @@ func readsAgain(t *testing.T, r *Registry, n int) {
 	}
 }
 
-// hostile are nodes that are no instances, and why.
+// hostile returns nodes that are no valid instances: data by name. The name says what is
+// wrong.
 func hostile(t testing.TB) map[string]string {
 	good := encoded(t, instance("good"))
 	return map[string]string{
@@ -222,7 +223,7 @@ func TestHostileNodes(t *testing.T) {
 	register(t, r, "better", 1)
 	w.sees(t, 2, 15*time.Second)
 
-	// One that was good turns bad: it goes, and the others stay.
+	// A valid node becomes invalid: it leaves the list, and the others stay.
 	if _, err := other.Create(dir+"/turns", []byte(encoded(t, instance("turns"))), 0, zk.WorldACL(zk.PermAll)); err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ import (
 	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
-// TestAuth registers with an ACL that lets only its user in.
+// TestAuth registers with an ACL that only its user may write, and for acl=creator read.
 func TestAuth(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -46,7 +46,7 @@ func TestAuth(t *testing.T) {
 			}
 			_, err := open(t, where, WithAuth("tandem", "guessed")).Register(t.Context(), instance("forged"))
 			if err == nil || !strings.Contains(err.Error(), zk.ErrNoAuth.Error()) {
-				t.Errorf("another user was let in: %v", err)
+				t.Errorf("another user could register: %v", err)
 			}
 			// The next session is the same user's.
 			if err := relay.endSessions(); err != nil {
@@ -58,8 +58,8 @@ func TestAuth(t *testing.T) {
 	}
 }
 
-// certificate makes a certificate for 127.0.0.1 that signs itself, as PEM with its
-// key and without.
+// certificate returns a self-signed certificate for 127.0.0.1 and localhost, as PEM with
+// its key (both) and without (public).
 func certificate(t testing.TB) (pair tls.Certificate, both, public []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -89,7 +89,7 @@ func certificate(t testing.TB) (pair tls.Certificate, both, public []byte) {
 	return pair, both, public
 }
 
-// TestTLS talks to the server's TLS port, where both sides show a certificate.
+// TestTLS uses the server's TLS port, where both sides present a certificate.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	pair, both, public := certificate(t)
@@ -108,7 +108,7 @@ func TestTLS(t *testing.T) {
 		"ssl.trustStore.location="+trust, "ssl.trustStore.type=PEM", "ssl.clientAuth=need")
 	trusted := x509.NewCertPool()
 	trusted.AddCert(pair.Leaf)
-	// By name, which the certificate is checked against.
+	// A host name, as the certificate is verified against it.
 	where := target(fmt.Sprintf("localhost:%d", port), "?ttl=2s")
 	config := &tls.Config{RootCAs: trusted, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	r := open(t, where, WithTLS(config), logged(t))

@@ -21,11 +21,11 @@ import (
 	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
-// jars is the class path of Debian's server; its own manifest lacks what TLS needs.
+// jars is the class path of Debian's server; its manifest lacks the jars that TLS needs.
 const jars = "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar:/usr/share/java/netty-codec.jar:/usr/share/java/netty-resolver.jar:" +
 	"/usr/share/java/netty-transport-native-unix-common.jar"
 
-// server is a ZooKeeper server, a process of its own.
+// server is a ZooKeeper server in its own process.
 type server struct {
 	t        testing.TB
 	dir      string
@@ -36,7 +36,7 @@ type server struct {
 	log      lockedBuffer
 }
 
-// lockedBuffer keeps what a process says.
+// lockedBuffer collects the output of a process. It is safe for concurrent use.
 type lockedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -92,7 +92,7 @@ func (s *server) configure() {
 	}
 }
 
-// start runs the server again, with what is in its data directory.
+// start runs the server again, with its data directory as it is.
 func (s *server) start() {
 	s.t.Helper()
 	if !s.run() {
@@ -111,8 +111,7 @@ func (s *server) run() bool {
 func (s *server) launch() {
 	s.t.Helper()
 	s.configure()
-	// Only processes are killed here, never the machine: nothing need be forced to
-	// the disk.
+	// No sync to disk is needed: tests kill only the process, never the machine.
 	s.cmd = exec.Command("java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
 		"-cp", jars, "org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(s.dir, "zoo.cfg"))
@@ -137,7 +136,7 @@ func (s *server) await() bool {
 			return false
 		case <-deadline:
 			return false
-		case <-time.After(20 * time.Millisecond): // another process has no condition to wait for
+		case <-time.After(20 * time.Millisecond): // the server does not signal that it is ready
 		}
 	}
 	return true
@@ -148,7 +147,7 @@ func (s *server) serves() bool {
 	return strings.Contains(s.ask("srvr"), "Mode:") && strings.Contains(s.ask("envi"), "user.dir="+s.dir+"\n")
 }
 
-// ask sends one of the four-letter commands.
+// ask sends one of the four-letter commands and returns the response, "" if it fails.
 func (s *server) ask(command string) string {
 	conn, err := net.DialTimeout("tcp", s.address(), time.Second)
 	if err != nil {
@@ -179,14 +178,14 @@ func (s *server) wipe() {
 	}
 }
 
-// freeze stops the process; thaw lets it go on.
+// freeze stops the process; thaw continues it.
 func (s *server) freeze() error { return s.cmd.Process.Signal(syscall.SIGSTOP) }
 func (s *server) thaw() error   { return s.cmd.Process.Signal(syscall.SIGCONT) }
 
 // connect returns a session that is not ours, with which tests change nodes.
 func (s *server) connect(t testing.TB) *zk.Conn {
 	t.Helper()
-	// A server that has just begun may take a connection and never answer.
+	// A server that has just started may accept a connection and never respond.
 	dial := func(network, address string, timeout time.Duration) (net.Conn, error) {
 		conn, err := net.DialTimeout(network, address, timeout)
 		return &socket{Conn: conn, patience: 5 * time.Second}, err

@@ -8,38 +8,38 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// lasting is how long a connection holds that was worth having: after one, the
-// servers are tried again without a pause.
+// lasting is how long a connection must have lasted for the servers to be tried again
+// without a pause.
 const lasting = time.Second
 
-// rota says which server is dialed next: one after the other, beginning anywhere.
+// hostProvider chooses the server to dial next: one after the other, in random order.
 //
-// The library's own provider looks names up once and for ever, and dials addresses,
-// so that servers that move are lost and certificates can't be checked.
-type rota struct {
+// The library's own provider resolves names only once, and dials addresses, so that
+// servers that move are lost and certificates can't be checked against names.
+type hostProvider struct {
 	mu        sync.Mutex
 	servers   []string
 	next      int
-	tried     int       // servers since the last connection that lasted
-	connected time.Time // when the last connection was made; zero if it was not
+	tried     int       // servers dialed since the last connection that lasted
+	connected time.Time // when the server dialed last gave a session; zero if it has not
 }
 
-var _ zk.HostProvider = (*rota)(nil)
+var _ zk.HostProvider = (*hostProvider)(nil)
 
-// newRota returns a rota of these servers in any order.
-func newRota(servers []string) *rota {
+// newHostProvider returns a hostProvider of these servers, which it shuffles.
+func newHostProvider(servers []string) *hostProvider {
 	rand.Shuffle(len(servers), func(i, j int) { servers[i], servers[j] = servers[j], servers[i] })
-	return &rota{servers: servers}
+	return &hostProvider{servers: servers}
 }
 
 // Init does nothing: the servers are known.
-func (*rota) Init([]string) error { return nil }
+func (*hostProvider) Init([]string) error { return nil }
 
-func (r *rota) Len() int { return len(r.servers) }
+func (r *hostProvider) Len() int { return len(r.servers) }
 
-// Next returns the next server, and whether all have been tried in vain, so that
-// the library pauses for a second.
-func (r *rota) Next() (string, bool) {
+// Next returns the next server, and true if all have been tried without success, which
+// makes the library pause for a second.
+func (r *hostProvider) Next() (string, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.connected.IsZero() && time.Since(r.connected) >= lasting {
@@ -56,14 +56,14 @@ func (r *rota) Next() (string, bool) {
 	return server, pause
 }
 
-func (r *rota) Connected() {
+func (r *hostProvider) Connected() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.connected = time.Now()
 }
 
-// again lets the next server be tried without a pause.
-func (r *rota) again() {
+// again makes Next return all servers once without a pause.
+func (r *hostProvider) again() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tried = 0

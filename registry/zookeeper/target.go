@@ -23,7 +23,7 @@ const (
 	maxTTL     = 10 * time.Minute
 )
 
-// place is what a target names.
+// place is a parsed target.
 type place struct {
 	link   string // the key of the link: the servers, '?' and the ttl
 	dir    string // the node whose children are the instances
@@ -100,7 +100,7 @@ func parseLayout(path, text string) (layout, error) {
 	return nil, fmt.Errorf("bad layout %.20q: want tandem, dubbo or rpcx", text)
 }
 
-// checkPath finds a path that ZooKeeper does not take, before it is asked.
+// checkPath fails for a path that ZooKeeper would refuse.
 func checkPath(path string) error {
 	if len(path) < 2 {
 		return errors.New("it names no directory: want zookeeper://host:port/base/Service")
@@ -121,7 +121,7 @@ func unfit(r rune) bool {
 	return unicode.IsControl(r) || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 && r <= 0xffff
 }
 
-// parseServers splits a list of servers and completes it with ZooKeeper's port.
+// parseServers splits a list of servers and adds ZooKeeper's port where none is given.
 func parseServers(list string) ([]string, error) {
 	servers := strings.Split(list, ",")
 	for i, server := range servers {

@@ -62,7 +62,7 @@ func TestBadTargets(t *testing.T) {
 	}
 }
 
-// TestResolverDoesNotRegister, as it would not know where.
+// TestResolverDoesNotRegister: a Resolver has no target to register in.
 func TestResolverDoesNotRegister(t *testing.T) {
 	if _, err := newRegistry(nil).Register(t.Context(), tandem.Instance{}); err == nil {
 		t.Error("it has registered something")

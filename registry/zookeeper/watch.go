@@ -17,18 +17,18 @@ import (
 const (
 	// readers is how many nodes of a list are read at the same time.
 	readers = 32
-	// gather is how long changes gather before they are read: where many instances
-	// come or go together, the list is not read for each.
+	// gather is how long changes are collected before they are read, so that the list is
+	// not read for each of many instances that come or go together.
 	gather = 50 * time.Millisecond
-	// watchWait is how long a watch waits for the session before it says that there is
-	// none.
+	// watchWait is how long a watch waits for the session before it reports that there
+	// is none.
 	watchWait = 2 * time.Second
-	// maxNodes is how many nodes of a directory are read.
+	// maxNodes bounds how many nodes of a directory are read.
 	maxNodes = 2 * registry.MaxInstances
 )
 
-// lister reads a directory again and again. It remembers what it has read, also from
-// one session of its Follower to the next.
+// lister reads a directory whenever it changes. It keeps what it has read from one session
+// of its Follower to the next.
 type lister struct {
 	link  *link
 	place place
@@ -39,44 +39,44 @@ type lister struct {
 type item struct {
 	modified int64 // the transaction that wrote it; 0: it is to be read again
 	in       tandem.Instance
-	flaw     error // why it is no instance
+	flaw     error // why it is not an instance
 }
 
 func newLister(l *link, p place) *lister {
 	return &lister{link: l, place: p, known: make(map[string]*item)}
 }
 
-// session is a session of a registry.Follower. It ends when the connection is lost:
-// what has happened meanwhile only reading can tell.
+// session is a session of a registry.Follower. It ends when the connection is lost: what
+// has changed meanwhile must be read.
 func (w *lister) session(ctx context.Context, m *registry.Mirror) error {
 	lost, err := w.link.soon(ctx)
 	if err != nil {
 		return err
 	}
-	ear := w.link.listen(w.place.dir)
-	defer w.link.deafen(w.place.dir, ear)
+	rcv := w.link.listen(w.place.dir)
+	defer w.link.unlisten(w.place.dir, rcv)
 	if err := w.readAll(ctx, m); err != nil {
 		return err
 	}
 	for {
 		select {
-		case <-ear.news:
+		case <-rcv.news:
 		case <-lost:
 			return w.link.unreachable(errors.New("the connection was lost"))
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 		w.link.rest(gather)
-		list, nodes := w.link.heard(ear)
+		list, nodes := w.link.takeChanges(rcv)
 		if err := w.readSome(ctx, m, list, nodes); err != nil {
 			return err
 		}
 	}
 }
 
-// soon waits for the session, a little: whoever watches may have what was read another
-// time, and should begin with that. It returns what is closed when the connection is
-// lost.
+// soon waits for the session, at most for watchWait: without one, a watcher should soon
+// begin with a list that was read earlier. The channel lost is closed when the connection
+// is lost.
 func (l *link) soon(ctx context.Context) (lost <-chan struct{}, err error) {
 	ctx, cancel := context.WithTimeout(ctx, watchWait)
 	defer cancel()
@@ -84,8 +84,8 @@ func (l *link) soon(ctx context.Context) (lost <-chan struct{}, err error) {
 	return lost, err
 }
 
-// readAll reads the whole list. Of the nodes that it knows, and of whose changes it
-// would have heard, it asks only when they were changed.
+// readAll reads the whole list. Of a known node whose watch is still set, it reads the data
+// only if the node has changed.
 func (w *lister) readAll(ctx context.Context, m *registry.Mirror) error {
 	names, err := w.names(ctx, m)
 	if err != nil {
@@ -108,7 +108,8 @@ func (w *lister) readAll(ctx context.Context, m *registry.Mirror) error {
 	return nil
 }
 
-// readSome reads what has changed: which nodes there are, and these.
+// readSome reads what has changed: the names of the nodes if list is set, and the nodes
+// that are new or in changed.
 func (w *lister) readSome(ctx context.Context, m *registry.Mirror, list bool, changed map[string]bool) error {
 	var fresh []string
 	if list {
@@ -134,7 +135,7 @@ func (w *lister) readSome(ctx context.Context, m *registry.Mirror, list bool, ch
 	return nil
 }
 
-// apply takes in what was read of a node, nil if it is gone.
+// apply stores what was read of a node, nil if it is gone, and passes it to m.
 func (w *lister) apply(m *registry.Mirror, name string, it *item) {
 	if it == nil {
 		w.drop(m, name)
@@ -189,7 +190,7 @@ func (w *lister) names(ctx context.Context, m *registry.Mirror) ([]string, error
 	return names, nil
 }
 
-// read reads nodes, many at a time. Those that are gone are not among the result.
+// read reads nodes, at most readers at the same time. The result lacks nodes that are gone.
 func (w *lister) read(ctx context.Context, names []string) (map[string]*item, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -221,7 +222,7 @@ func (w *lister) read(ctx context.Context, names []string) (map[string]*item, er
 	return items, context.Cause(ctx)
 }
 
-// readOne reads a node unless it is as it was. It returns nil for one that is gone.
+// readOne reads a node unless it is unchanged. It returns nil if the node is gone.
 func (w *lister) readOne(ctx context.Context, name string) (*item, error) {
 	if w.place.layout.named() {
 		return w.parse(name, node{stat: &zk.Stat{}}), nil

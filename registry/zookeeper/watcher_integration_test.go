@@ -14,7 +14,7 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// watcher keeps what a watch has delivered.
+// watcher records what a watch delivers.
 type watcher struct {
 	mu      sync.Mutex
 	last    registry.Snapshot
@@ -53,8 +53,7 @@ func (w *watcher) update(s registry.Snapshot) {
 	}
 }
 
-// await waits until ok says that the newest snapshot is as it should be, and returns
-// how long that took.
+// await waits until ok accepts the newest snapshot, and returns how long that took.
 func (w *watcher) await(t testing.TB, what string, within time.Duration, ok func(s registry.Snapshot) bool) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -87,8 +86,8 @@ func (w *watcher) fails(t testing.TB, within time.Duration) {
 	w.await(t, "an error", within, func(s registry.Snapshot) bool { return s.Err != nil })
 }
 
-// TestClosedWhileWatching closes a registry with a watch of its own, which goes on and
-// keeps the session: the instances go all the same, and so do the reports.
+// TestClosedWhileWatching closes a registry while one of its watches runs and keeps the
+// session open: the instances and the reports are deleted all the same.
 func TestClosedWhileWatching(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)

@@ -19,23 +19,23 @@ type watchKey struct {
 	kind int
 }
 
-// watchState is what is known of one.
+// watchState is the state of one watch.
 type watchState struct {
 	set     bool // it is set, and has not fired
-	setting int  // how many are setting it just now
-	fired   bool // it has, while some were setting it
+	setting int  // how many goroutines are setting it
+	fired   bool // it has fired while goroutines were setting it
 }
 
-// watching knows which watches are set, and who wants to hear of them. The library
-// does not: it would keep another channel each time that a watch is set again, and
-// there is no way to take one back. Its link's mutex guards it.
+// watching records which watches are set, and which receivers are to be told of their events.
+// The library would keep another channel each time that a watch is set again, and has no
+// way to remove one. The link's mutex guards it.
 type watching struct {
-	states map[watchKey]*watchState
-	ears   map[string]map[*ear]bool // by directory
+	states    map[watchKey]*watchState
+	receivers map[string]map[*receiver]bool // by directory
 }
 
-// begin is called before a node is read. It reports whether a watch must be set with
-// that; if so, end follows.
+// begin is called before a node is read. It reports whether the read must set a watch; if
+// so, the caller must call end.
 func (w *watching) begin(key watchKey) bool {
 	s := w.states[key]
 	if s == nil {
@@ -52,11 +52,11 @@ func (w *watching) begin(key watchKey) bool {
 	return true
 }
 
-// end is called when the watch is set, or can't be.
+// end is called when the watch is set, or could not be; ok tells which.
 func (w *watching) end(key watchKey, ok bool) {
 	s := w.states[key]
 	if s == nil {
-		return // of another session
+		return // it was begun in an earlier session
 	}
 	s.setting--
 	s.set = s.set || ok && !s.fired
@@ -65,13 +65,13 @@ func (w *watching) end(key watchKey, ok bool) {
 	}
 }
 
-// isSet reports whether an event will come when what the key says changes.
+// isSet reports whether a watch is set, so that a change causes an event.
 func (w *watching) isSet(key watchKey) bool {
 	s := w.states[key]
 	return s != nil && s.set
 }
 
-// fired takes in an event.
+// fired notes that an event has ended its watches, and tells the receivers.
 func (w *watching) fired(e zk.Event) {
 	var kinds []int
 	switch e.Type {
@@ -100,9 +100,9 @@ func (w *watching) fired(e zk.Event) {
 	w.tell(e.Path)
 }
 
-// tell passes on that something has changed at or below a path.
+// tell tells the receivers of a path, and of the directory it is in, that it has changed.
 func (w *watching) tell(changed string) {
-	for e := range w.ears[changed] {
+	for e := range w.receivers[changed] {
 		e.list = true
 		e.wake()
 	}
@@ -110,56 +110,56 @@ func (w *watching) tell(changed string) {
 	if dir == "" || dir == "/" {
 		return
 	}
-	for e := range w.ears[dir[:len(dir)-1]] {
+	for e := range w.receivers[dir[:len(dir)-1]] {
 		e.nodes[child] = true
 		e.wake()
 	}
 }
 
-// forget notes that the session is over, and all its watches are.
+// forget drops all watches, as their session has ended.
 func (w *watching) forget() { w.states = nil }
 
-// ear hears of a directory's changes. The mutex of its link guards it.
-type ear struct {
-	news  chan struct{}   // has a token when there are some
+// receiver collects a directory's changes. The link's mutex guards it.
+type receiver struct {
+	news  chan struct{}   // has a token when there are changes
 	list  bool            // the list of the directory's nodes has changed
-	nodes map[string]bool // the data of these has
+	nodes map[string]bool // these nodes have changed, or are gone
 }
 
-func (e *ear) wake() {
+func (e *receiver) wake() {
 	select {
 	case e.news <- struct{}{}:
 	default:
 	}
 }
 
-// listen returns an ear for a directory.
-func (l *link) listen(dir string) *ear {
-	e := &ear{news: make(chan struct{}, 1), nodes: make(map[string]bool)}
+// listen returns a receiver for a directory. The caller must call unlisten.
+func (l *link) listen(dir string) *receiver {
+	e := &receiver{news: make(chan struct{}, 1), nodes: make(map[string]bool)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.watching.ears == nil {
-		l.watching.ears = make(map[string]map[*ear]bool)
+	if l.watching.receivers == nil {
+		l.watching.receivers = make(map[string]map[*receiver]bool)
 	}
-	if l.watching.ears[dir] == nil {
-		l.watching.ears[dir] = make(map[*ear]bool)
+	if l.watching.receivers[dir] == nil {
+		l.watching.receivers[dir] = make(map[*receiver]bool)
 	}
-	l.watching.ears[dir][e] = true
+	l.watching.receivers[dir][e] = true
 	return e
 }
 
-// deafen ends what listen began.
-func (l *link) deafen(dir string, e *ear) {
+// unlisten removes a receiver.
+func (l *link) unlisten(dir string, e *receiver) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.watching.ears[dir], e)
-	if len(l.watching.ears[dir]) == 0 {
-		delete(l.watching.ears, dir)
+	delete(l.watching.receivers[dir], e)
+	if len(l.watching.receivers[dir]) == 0 {
+		delete(l.watching.receivers, dir)
 	}
 }
 
-// heard returns what the ear has heard since the last time.
-func (l *link) heard(e *ear) (list bool, nodes map[string]bool) {
+// takeChanges returns the changes since its last call.
+func (l *link) takeChanges(e *receiver) (list bool, nodes map[string]bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	list, nodes = e.list, e.nodes

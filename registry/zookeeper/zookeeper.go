@@ -14,11 +14,11 @@
 //	ttl=15s        how long an instance stays listed when its process is gone: the
 //	               session's timeout, 15 s unless given, 1 s to 10 min; the ensemble
 //	               has limits of its own, 2 and 20 of its ticks
-//	acl=read       who may do what with the nodes: open, everybody everything, which
-//	               is what it is unless given; read, everybody may read, only the
-//	               creator's user may write; creator, only that user may do anything.
+//	acl=read       access to the nodes: open, the default, allows every client
+//	               everything; read allows every client to read, and only the
+//	               creator's user to write; creator allows only that user anything.
 //	               The latter two need WithAuth
-//	layout=dubbo   what nodes look like: tandem unless given, dubbo or rpcx
+//	layout=dubbo   the layout of nodes: tandem, the default, dubbo or rpcx
 //
 // # Layout
 //
@@ -28,16 +28,16 @@
 //
 // With layout=dubbo, the target's path is /dubbo/<interface>, and an instance is an
 // ephemeral node without data below /dubbo/<interface>/providers, named by its
-// escaped URL, which is what consumers of Dubbo 2.7 and 3 read there. With
-// layout=rpcx it is a node transport@host:port with its metadata as a query, as
-// rpcx has it. Both hold less of an instance than the layout tandem does.
+// escaped URL, as consumers of Dubbo 2.7 and 3 expect. With layout=rpcx it is a node
+// transport@host:port with its metadata as a query, as in rpcx. Both hold fewer fields
+// of an instance than the layout tandem.
 //
 // # Sessions
 //
 // All registrations and watches that one [Registry] has with the same servers
 // share one session. When it expires, every instance is listed again in the next.
 // An instance that an earlier process has left under the same ID is taken over,
-// unless it started later than our own.
+// unless it started later than the new one.
 package zookeeper
 
 import (
@@ -80,7 +80,7 @@ var (
 // options is what an Option changes.
 type options struct {
 	ttl  time.Duration
-	user string // with the password, as digest authentication wants them; "" for none
+	user string // user:password, for digest authentication; "" for none
 	tls  *tls.Config
 	log  *slog.Logger
 }
@@ -88,11 +88,12 @@ type options struct {
 // Option changes a [Registry].
 type Option func(*options)
 
-// WithTTL sets the session timeout of targets that don't say, instead of 15 s.
+// WithTTL sets the session timeout of targets without the option ttl: 1 s to 10 min,
+// 15 s by default.
 func WithTTL(d time.Duration) Option { return func(o *options) { o.ttl = d } }
 
 // WithAuth authenticates every session as a user, by ZooKeeper's digest scheme,
-// which sends the password to the server as it is: use it with [WithTLS].
+// which sends the password unencrypted: use it with [WithTLS].
 func WithAuth(user, password string) Option {
 	return func(o *options) { o.user = user + ":" + password }
 }
@@ -101,8 +102,8 @@ func WithAuth(user, password string) Option {
 // ServerName is the host of the target where the config has none.
 func WithTLS(config *tls.Config) Option { return func(o *options) { o.tls = config } }
 
-// WithLogger sets where nodes that are no instances and troubled registrations are
-// reported; nowhere unless given.
+// WithLogger sets the logger for nodes that are not instances, expired sessions and
+// registrations that fail. By default nothing is logged; nil changes nothing.
 func WithLogger(log *slog.Logger) Option {
 	return func(o *options) {
 		if log != nil {
@@ -126,8 +127,8 @@ func New(target string, opts ...Option) (*Registry, error) {
 	return r, nil
 }
 
-// Resolver returns a resolver for zookeeper:// targets. It has one connection for
-// all watches of the same servers, as long as there are any.
+// Resolver returns a resolver for zookeeper:// targets. All watches of the same servers
+// share one connection, which is closed after the last one.
 func Resolver(opts ...Option) registry.Resolver { return newRegistry(opts) }
 
 func newRegistry(opts []Option) *Registry {
@@ -140,14 +141,13 @@ func newRegistry(opts []Option) *Registry {
 	return r
 }
 
-// Check fails for a target that can't be one of ours, without asking the servers.
+// Check fails for an invalid target. It does not contact the servers.
 func (r *Registry) Check(target registry.Target) error {
 	_, err := r.place(target)
 	return err
 }
 
-// place returns what a target names, or what the registry's own does when it is
-// the zero target.
+// place parses a target, or the registry's own target instead of the zero target.
 func (r *Registry) place(target registry.Target) (place, error) {
 	if target.Address() == "" {
 		target = r.target
@@ -159,7 +159,7 @@ func (r *Registry) place(target registry.Target) (place, error) {
 	return p, nil
 }
 
-// errClosed is why nothing is registered any more.
+// errClosed is the error of operations after Close.
 var errClosed = errors.New(name + ": the registry is closed")
 
 // Register lists the instance. See [registry.Registrar].
@@ -223,10 +223,9 @@ func (r *Registry) Watch(ctx context.Context, target registry.Target, update fun
 	return registry.Follower{Name: name, Session: w.session, Log: r.options.log}.Follow(ctx, update)
 }
 
-// Close takes the instances of the registrations that are left off the list, and the
-// reports away. Their session ends with the last watch; watches go on until their
-// contexts end. It returns within seconds, with or without a server. A second Close does
-// nothing.
+// Close deletes the instances of all open registrations, and the reports. The session
+// ends with the last watch; watches go on until their contexts end. Close returns within
+// seconds, even if no server can be reached. A second Close does nothing.
 func (r *Registry) Close() error {
 	r.mu.Lock()
 	open, release := r.open, r.release
@@ -239,7 +238,7 @@ func (r *Registry) Close() error {
 	return err
 }
 
-// keep notes what Close ends. After Close it ends that itself, and fails.
+// keep makes Close close c. After Close it closes c itself, and fails.
 func (r *Registry) keep(c io.Closer) error {
 	r.mu.Lock()
 	closed := r.closed
@@ -272,8 +271,7 @@ func closeAll(open map[io.Closer]struct{}) error {
 	return errors.Join(errs...)
 }
 
-// registration is a Registration that its registry need not close any more when it was
-// closed.
+// registration is a Registration that its registry need not close once it is closed.
 type registration struct {
 	registry.Registration
 

@@ -1,7 +1,7 @@
 // Package jsonrpc has the whole exported API of Go's net/rpc/jsonrpc, for servers
 // of package compat/netrpc. It speaks JSON-RPC 1.0, as net/rpc/jsonrpc does.
 //
-// For JSON-RPC 2.0 there are functions beside them whose names end in 2.
+// For JSON-RPC 2.0, there are functions whose names end in 2.
 package jsonrpc
 
 import (
@@ -18,17 +18,17 @@ import (
 // 1.0 on conn.
 func NewServerCodec(conn io.ReadWriteCloser) rpc.ServerCodec { return jsonrpc.NewServerCodec(conn) }
 
-// ServeConn serves one connection that speaks JSON-RPC 1.0 from the
-// [rpc.DefaultServer], until its client leaves, and closes it. Programs call it in
-// a go statement.
+// ServeConn serves one connection with JSON-RPC 1.0 and the [rpc.DefaultServer]. It returns
+// when the client has closed the connection, and closes it. Programs call it in a go
+// statement.
 func ServeConn(conn io.ReadWriteCloser) { rpc.ServeCodec(NewServerCodec(conn)) }
 
 // NewClientCodec returns a codec for [rpc.NewClientWithCodec] that speaks JSON-RPC
 // 1.0 on conn.
 func NewClientCodec(conn io.ReadWriteCloser) rpc.ClientCodec { return jsonrpc.NewClientCodec(conn) }
 
-// NewClient returns a client that speaks JSON-RPC 1.0 on a connection, which it
-// closes in the end.
+// NewClient returns a client that speaks JSON-RPC 1.0 on a connection. Its Close closes the
+// connection.
 func NewClient(conn io.ReadWriteCloser) *rpc.Client { return jsonrpc.NewClient(conn) }
 
 // Dial connects to a server of JSON-RPC 1.0.

@@ -55,7 +55,7 @@ func (Arith) Arrays(n int, r *[1]int) error {
 	return nil
 }
 
-// pipe returns a connection to serve, which runs until the test has ended.
+// pipe returns a connection to serve, which runs until the test ends.
 func pipe(t *testing.T, serve func(io.ReadWriteCloser)) net.Conn {
 	t.Helper()
 	near, far := net.Pipe()
@@ -71,8 +71,8 @@ func pipe(t *testing.T, serve func(io.ReadWriteCloser)) net.Conn {
 	return near
 }
 
-// The standard library's client and ours, against its server and ours, and our
-// client and server of version 2.0.
+// TestBothWays runs the standard library's client and ours against its server and ours, and
+// our client and server of version 2.0.
 func TestBothWays(t *testing.T) {
 	std := stdrpc.NewServer()
 	if err := std.Register(Arith{}); err != nil {
@@ -152,16 +152,16 @@ func TestDial(t *testing.T) {
 	}
 }
 
-// answers is what a server of version 1.0 says.
+// answers is a response of a server of version 1.0.
 type answers struct {
 	ID     any   `json:"id"`
 	Result Reply `json:"result"`
 	Error  any   `json:"error"`
 }
 
-// Requests as other clients write them, and broken ones: the server of version 1.0
-// answers as net/rpc/jsonrpc's.
-func TestWrittenByHand(t *testing.T) {
+// TestRequestsOfOtherClients sends requests of other clients, and invalid ones: the server of version
+// 1.0 responds as net/rpc/jsonrpc's does.
+func TestRequestsOfOtherClients(t *testing.T) {
 	for request, want := range map[string]string{
 		`{"method": "Arith.Add", "id": "123"}`: "jsonrpc: request body missing params",
 		`{}`:                                   "rpc: service/method request ill-formed: ",
@@ -179,9 +179,9 @@ func TestWrittenByHand(t *testing.T) {
 	}
 }
 
-// A server ends a connection of which it can't make sense, and a client fails all
-// calls of one.
-func TestNonsense(t *testing.T) {
+// TestInvalidData: a server closes a connection with invalid data, and a client fails all calls
+// on it.
+func TestInvalidData(t *testing.T) {
 	near, far := net.Pipe()
 	go fmt.Fprint(near, "{id:1}")
 	jsonrpc.ServeConn(far) // returns
@@ -194,8 +194,8 @@ func TestNonsense(t *testing.T) {
 		"2.0, another version":     {jsonrpc.NewClient2, `{"id":0,"result":1,"error":null}`},
 		"2.0 without a result":     {jsonrpc.NewClient2, `{"jsonrpc":"2.0","id":0}`},
 		"2.0 without an id":        {jsonrpc.NewClient2, `{"jsonrpc":"2.0","result":1}`},
-		"2.0, nobody's id":         {jsonrpc.NewClient2, `{"jsonrpc":"2.0","id":7,"result":1}`},
-		"2.0, nobody's error":      {jsonrpc.NewClient2, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}`},
+		"2.0, an unknown id":       {jsonrpc.NewClient2, `{"jsonrpc":"2.0","id":7,"result":1}`},
+		"2.0, an error, no id":     {jsonrpc.NewClient2, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}`},
 		"2.0, an error of no text": {jsonrpc.NewClient2, `{"jsonrpc":"2.0","id":0,"error":{"code":7}}`},
 		"2.0, no JSON":             {jsonrpc.NewClient2, `nonsense`},
 	} {
@@ -211,8 +211,8 @@ func TestNonsense(t *testing.T) {
 	}
 }
 
-// #10929 at golang/go: version 2.0, with named parameters, notifications, batches
-// and typed errors, as the specification has them on the wire.
+// TestVersion2On10929 is for issue 10929 of golang/go: version 2.0, with named parameters,
+// notifications, batches and typed errors, on the wire as the specification has them.
 func TestVersion2On10929(t *testing.T) {
 	conn := pipe(t, jsonrpc.ServeConn2)
 	in := bufio.NewScanner(conn)

@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(closing{m}) }
 
-// closing runs the tests and ends the server of the process, which no program does.
+// closing runs the tests and closes the DefaultServer after them.
 type closing struct{ *testing.M }
 
 func (c closing) Run() int {

@@ -10,10 +10,10 @@ import (
 	rpc "github.com/tandem-rpc/tandem/compat/netrpc"
 )
 
-// ServeConn2 serves one connection that speaks JSON-RPC 2.0 from the
-// [rpc.DefaultServer], with batches, notifications, and parameters by name and by
-// position, until its client leaves, and closes it. See package protocol/jsonrpc.
-// Requests of version 1.0 are answered in theirs.
+// ServeConn2 serves one connection with JSON-RPC 2.0 and the [rpc.DefaultServer]: batches,
+// notifications, and parameters by name and by position. It returns when the client has
+// closed the connection, and closes it. Requests of version 1.0 get responses of that
+// version. See package protocol/jsonrpc.
 func ServeConn2(conn io.ReadWriteCloser) { rpc.DefaultServer.ServeJSON(conn) }
 
 // Dial2 connects to a server of JSON-RPC 2.0.
@@ -25,15 +25,15 @@ func Dial2(network, address string) (*rpc.Client, error) {
 	return NewClient2(conn), nil
 }
 
-// NewClient2 returns a client that speaks JSON-RPC 2.0 on a connection, which it
-// closes in the end.
+// NewClient2 returns a client that speaks JSON-RPC 2.0 on a connection. Its Close closes the
+// connection.
 func NewClient2(conn io.ReadWriteCloser) *rpc.Client {
 	return rpc.NewClientWithCodec(NewClientCodec2(conn))
 }
 
-// NewClientCodec2 returns a codec for [rpc.NewClientWithCodec] that speaks JSON-RPC
-// 2.0 on conn. The arguments of a call are the one parameter by position. The text
-// of an error is the server's message, with its data, if that is a text, after it.
+// NewClientCodec2 returns a codec for [rpc.NewClientWithCodec] that speaks JSON-RPC 2.0 on
+// conn. The arguments of a call are sent as one parameter by position. The text of an error
+// is the server's message, followed by its data if that is a string.
 func NewClientCodec2(conn io.ReadWriteCloser) rpc.ClientCodec {
 	return &clientCodec2{
 		conn: conn, enc: json.NewEncoder(conn), dec: json.NewDecoder(conn),
@@ -73,7 +73,7 @@ type error2 struct {
 	Data    any    `json:"data"`
 }
 
-// text is what a client is told of an error; "" would mean that there is none.
+// text returns the text of an error. It is never "", which would mean no error.
 func (e *error2) text() string {
 	text := e.Message
 	if data, ok := e.Data.(string); ok && data != "" {
@@ -96,7 +96,7 @@ func (c *clientCodec2) WriteRequest(r *rpc.Request, args any) error {
 	return err
 }
 
-// take returns the method of a request that has its response now.
+// take removes a request and returns its method.
 func (c *clientCodec2) take(id uint64) (method string, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,7 +113,7 @@ func (c *clientCodec2) ReadResponseHeader(r *rpc.Response) error {
 	if in.Version != "2.0" {
 		return fmt.Errorf("jsonrpc: a response of version %q, want 2.0", in.Version)
 	}
-	if in.ID == nil { // the server could not read a request, or tell which it was
+	if in.ID == nil { // the server could not read a request, or not its ID
 		if in.Error == nil {
 			return errors.New("jsonrpc: a response without id and error")
 		}
@@ -121,7 +121,7 @@ func (c *clientCodec2) ReadResponseHeader(r *rpc.Response) error {
 	}
 	method, ok := c.take(*in.ID)
 	if !ok {
-		return fmt.Errorf("jsonrpc: a response to request %d, which has none to come", *in.ID)
+		return fmt.Errorf("jsonrpc: a response to request %d, which is not open", *in.ID)
 	}
 	r.ServiceMethod, r.Seq, r.Error = method, *in.ID, ""
 	if in.Error != nil {

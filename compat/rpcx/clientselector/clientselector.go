@@ -1,5 +1,5 @@
-// Package clientselector has the selectors of rpcx's first version that choose among
-// several servers. Those that ask a registry are in compat/rpcx/registries.
+// Package clientselector has the selectors of rpcx's first version for a fixed list of
+// servers. Those with a registry are in compat/rpcx/registries.
 package clientselector
 
 import (
@@ -15,15 +15,15 @@ import (
 	"github.com/tandem-rpc/tandem/compat/rpcx"
 )
 
-// ServerPair is where a server listens.
+// ServerPair is the address of a server.
 type ServerPair struct {
 	Network string // "tcp", "tcp4", "tcp6" or "unix"
 	Address string
 	Weight  int // for WeightedRoundRobin and RandomSelect; 0 means 100
 }
 
-// MultiClientSelector chooses among fixed servers. It is safe for concurrent use, and
-// serves any number of clients: whose turn it is goes on from one to the next.
+// MultiClientSelector chooses among fixed servers. It is safe for concurrent use by any
+// number of clients, which share the round-robin position.
 type MultiClientSelector struct {
 	servers []ServerPair
 	mode    rpcx.SelectMode
@@ -31,11 +31,11 @@ type MultiClientSelector struct {
 	core    *rpcx.Core
 
 	mu   sync.Mutex
-	next int // whose turn it is, of calls with codecs of the user's
+	next int // index of the next server, for calls with the user's own codec
 }
 
-// NewMultiClientSelector returns a selector among servers. dialTimeout is how long
-// connecting to one may take; 0 leaves that to the defaults.
+// NewMultiClientSelector returns a selector among servers. dialTimeout bounds connecting to
+// one of them; 0 means the defaults.
 func NewMultiClientSelector(servers []ServerPair, sm rpcx.SelectMode, dialTimeout time.Duration) *MultiClientSelector {
 	return NewTLSMultiClientSelector(servers, sm, dialTimeout, nil)
 }
@@ -65,7 +65,7 @@ func (s *MultiClientSelector) Core(opts ...client.Option) (*client.Client, error
 // Ready returns the tandem client if there is one. It never waits.
 func (s *MultiClientSelector) Ready() *client.Client { return s.core.Ready() }
 
-// Select connects to the server that is chosen.
+// Select chooses a server and connects to it.
 func (s *MultiClientSelector) Select(clientCodecFunc rpcx.ClientCodecFunc) (*rpc.Client, error) {
 	network, address, err := s.ChooseServer()
 	if err != nil {
@@ -74,8 +74,8 @@ func (s *MultiClientSelector) Select(clientCodecFunc rpcx.ClientCodecFunc) (*rpc
 	return s.DialServer(network, address, clientCodecFunc)
 }
 
-// ChooseServer returns the server whose turn it is: in turn for the modes that go
-// round, and at random for all others, which need to know more than a list.
+// ChooseServer returns the next server for the round-robin modes, and a random one for all
+// others, which a list of addresses is not enough for.
 func (s *MultiClientSelector) ChooseServer() (network, address string, err error) {
 	if len(s.servers) == 0 {
 		return "", "", errors.New("clientselector: no servers")
@@ -95,6 +95,6 @@ func (s *MultiClientSelector) DialServer(network, address string, f rpcx.ClientC
 	return s.dialer.Dial(network, address, f)
 }
 
-// Close closes the connections, which otherwise happens when nothing refers to the
-// selector any more. It may be used again.
+// Close closes the connections. Without it, they are closed when the selector is garbage
+// collected. The selector may be used again after Close.
 func (s *MultiClientSelector) Close() error { return s.core.Close() }

@@ -1,7 +1,7 @@
 // Package plugin has the plugins of rpcx's first version for
-// [github.com/tandem-rpc/tandem/compat/rpcx.PluginContainer]: those for the log,
-// metrics and limits, which are those of packages reglog, metrics and ratelimit. Those
-// for registries are in compat/rpcx/registries.
+// [github.com/tandem-rpc/tandem/compat/rpcx.PluginContainer]: for the log, metrics and
+// limits. They use packages reglog, metrics and ratelimit. The plugins for registries are in
+// compat/rpcx/registries.
 package plugin
 
 import (
@@ -15,12 +15,12 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// AuthorizationAndServiceMethod is what a client says of who it is, and what it
-// wants to call. A server's authorisation function decides by it.
+// AuthorizationAndServiceMethod has the credentials of a call and its method, for a server's
+// authorization function.
 type AuthorizationAndServiceMethod struct {
 	Authorization string // the token
 	ServiceMethod string
-	Tag           string // what kind of token it is: "Bearer"
+	Tag           string // the kind of token: "Bearer"
 }
 
 // LogRegisterPlugin logs every service that is registered, as package reglog does. The
@@ -32,19 +32,18 @@ func (p *LogRegisterPlugin) ServiceRegistered(r *server.Registration) error {
 	return reglog.Logger{Log: cmp.Or(p.Log, slog.Default())}.ServiceRegistered(r)
 }
 
-// MetricsPlugin counts the calls of a server, or of a client: package metrics says what,
-// and what can be done with it.
+// MetricsPlugin collects metrics of a server's or a client's calls; see package metrics.
 type MetricsPlugin = metrics.Metrics
 
-// NewMetricsPlugin returns a plugin that has counted nothing.
+// NewMetricsPlugin returns a plugin whose counters are 0.
 func NewMetricsPlugin() *MetricsPlugin { return metrics.New() }
 
-// RateLimitingPlugin limits the calls of a server: who comes too soon is refused, with
-// ResourceExhausted, and told when to come again.
+// RateLimitingPlugin limits the rate of a server's calls. A call over the limit is refused with
+// ResourceExhausted, and the time after which to retry.
 type RateLimitingPlugin = ratelimit.Plugin
 
-// NewRateLimitingPlugin returns a plugin with a bucket that is full, holds that many
-// tokens, and gets one more every fillInterval. Each call takes one.
+// NewRateLimitingPlugin returns a plugin with a token bucket of the given capacity. The bucket
+// is full at first, and gets one token every fillInterval. Each call takes one.
 func NewRateLimitingPlugin(fillInterval time.Duration, capacity int64) *RateLimitingPlugin {
 	rate := float64(time.Second) / float64(max(1, fillInterval))
 	return ratelimit.New(ratelimit.PerServer(ratelimit.Limit{Rate: rate, Burst: int(max(1, capacity))}))

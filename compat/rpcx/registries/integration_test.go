@@ -25,7 +25,7 @@ import (
 
 const patience = time.Minute
 
-// lockedBuffer keeps what a process says.
+// lockedBuffer collects the output of a process. It is safe for concurrent use.
 type lockedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -43,7 +43,7 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-// run runs a registry's server until the test ends, and waits until it answers.
+// run runs a registry's server until the test ends, and waits until it responds.
 func run(t *testing.T, address, ask, answer string, argv ...string) {
 	t.Helper()
 	path, err := exec.LookPath(argv[0])
@@ -84,7 +84,7 @@ func answers(address, ask, want string) bool {
 	return bytes.Contains(said, []byte(want))
 }
 
-// kind is one kind of registry that runs.
+// kind is a running registry of one kind.
 type kind struct {
 	plugin   func(address string, m metrics.Registry) any
 	selector func(service string) selector
@@ -161,7 +161,7 @@ type Args struct{ A, B int }
 
 type Reply struct{ C int }
 
-// Arith multiplies, and then once more by itself.
+// Arith multiplies, and multiplies the result by its own value.
 type Arith int
 
 func (t Arith) Mul(args *Args, reply *Reply) error {
@@ -184,9 +184,9 @@ func start(t *testing.T, k kind, times int, m metrics.Registry) *rpcx.Server {
 	return srv
 }
 
-// Against real servers: services that were registered before the plugin was added,
-// after that, and while the server served are all found; both servers get calls,
-// also by net/rpc's clients, which Select returns; and one that leaves gets none.
+// TestReal runs with real registries. Services that were registered before the plugin was
+// added, after that, and while the server serves are all found. Both servers get calls, also
+// from net/rpc's clients, which Select returns, and a server that is closed gets none.
 func TestReal(t *testing.T) {
 	for name, run := range map[string]func(*testing.T) kind{"etcd": startEtcd, "ZooKeeper": startZooKeeper, "Consul": startConsul} {
 		t.Run(name, func(t *testing.T) {
@@ -225,7 +225,7 @@ func TestReal(t *testing.T) {
 	}
 }
 
-// owned is a selector of a program's own, which uses one of ours.
+// owned is a program's own selector, which uses one of this module.
 type owned struct{ s selector }
 
 func (o owned) Select(f rpcx.ClientCodecFunc) (*rpc.Client, error) { return o.s.Select(f) }
@@ -239,11 +239,11 @@ func mul(s rpcx.ClientSelector, service string) (int, error) {
 	return reply.C, err
 }
 
-// untilBoth calls until both servers have answered: a registry takes its time.
+// untilBoth calls until both servers have responded.
 func untilBoth(t *testing.T, s rpcx.ClientSelector, service string) {
 	t.Helper()
 	seen := map[int]bool{}
-	for end := time.Now().Add(patience); len(seen) < 2; time.Sleep(10 * time.Millisecond) { // other processes list and tell
+	for end := time.Now().Add(patience); len(seen) < 2; time.Sleep(10 * time.Millisecond) { // until the registry has listed both
 		c, err := mul(s, service)
 		if err == nil {
 			seen[c] = true
@@ -254,11 +254,11 @@ func untilBoth(t *testing.T, s rpcx.ClientSelector, service string) {
 	}
 }
 
-// untilOnly calls until the answer has been the same ten times in a row.
+// untilOnly calls until the result was want ten times in a row.
 func untilOnly(t *testing.T, s rpcx.ClientSelector, want int) {
 	t.Helper()
 	row := 0
-	for end := time.Now().Add(patience); row < 10; time.Sleep(10 * time.Millisecond) { // another process tells
+	for end := time.Now().Add(patience); row < 10; time.Sleep(10 * time.Millisecond) { // until the registry has announced it
 		row++
 		if c, err := mul(s, "Arith"); err != nil || c != want {
 			row = 0

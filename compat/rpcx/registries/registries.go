@@ -1,8 +1,7 @@
-// Package registries has the plugins and selectors of rpcx's first version that need
-// a registry: ZooKeeper, etcd and Consul. They are thin over the modules below
-// registry. Servers are listed under base path and service in tandem's own layout, so
-// every tandem client finds them; today's rpcx clients, which look for another one,
-// don't.
+// Package registries has the plugins and selectors of rpcx's first version that need a
+// registry: ZooKeeper, etcd and Consul. They use the modules below registry. Servers are
+// listed under base path and service in tandem's own layout: every tandem client finds them;
+// today's rpcx clients, which use another layout, don't.
 package registries
 
 import (
@@ -26,8 +25,8 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// EtcdRegisterPlugin lists a server in etcd. It is added to the server's container
-// before the server serves; services may be registered before or after that.
+// EtcdRegisterPlugin lists a server in etcd. Add it to the server's container before the server
+// serves; services may be registered before or after that.
 type EtcdRegisterPlugin struct {
 	ServiceAddress string           // where clients reach the server: "tcp@127.0.0.1:1234"
 	EtcdServers    []string         // "http://127.0.0.1:2379"
@@ -49,9 +48,8 @@ func (p *EtcdRegisterPlugin) listing() *listing {
 	}
 }
 
-// ZooKeeperRegisterPlugin lists a server in ZooKeeper. It is added to the server's
-// container before the server serves; services may be registered before or after
-// that.
+// ZooKeeperRegisterPlugin lists a server in ZooKeeper. Add it to the server's container before
+// the server serves; services may be registered before or after that.
 type ZooKeeperRegisterPlugin struct {
 	ServiceAddress   string           // where clients reach the server: "tcp@127.0.0.1:1234"
 	ZooKeeperServers []string         // "127.0.0.1:2181"
@@ -70,8 +68,8 @@ func (p *ZooKeeperRegisterPlugin) ServerOptions() ([]server.Option, error) {
 	return l.options("zookeeper", hosts(p.ZooKeeperServers))
 }
 
-// ConsulRegisterPlugin lists a server in Consul. It is added to the server's container
-// before the server serves; services may be registered before or after that.
+// ConsulRegisterPlugin lists a server in Consul. Add it to the server's container before the
+// server serves; services may be registered before or after that.
 type ConsulRegisterPlugin struct {
 	ServiceAddress string           // where clients reach the server: "tcp@127.0.0.1:1234"
 	ConsulAddress  string           // "127.0.0.1:8500"
@@ -90,7 +88,7 @@ func (p *ConsulRegisterPlugin) ServerOptions() ([]server.Option, error) {
 	return l.options("consul", hosts([]string{p.ConsulAddress}))
 }
 
-// consulBase is a base path, which Consul's targets must have.
+// consulBase returns base, or "/rpcx" if it is empty: Consul's targets must have a base path.
 func consulBase(base string) string {
 	if strings.Trim(base, "/") == "" {
 		return "/rpcx"
@@ -98,7 +96,7 @@ func consulBase(base string) string {
 	return base
 }
 
-// hosts joins the servers of a registry, without what rpcx writes before them.
+// hosts joins the servers of a registry, without the "http://" that rpcx programs write.
 func hosts(servers []string) string {
 	bare := make([]string, len(servers))
 	for i, s := range servers {
@@ -113,7 +111,7 @@ type registrar interface {
 	io.Closer
 }
 
-// listing lists a server under each of its services: one registry each.
+// listing lists a server under each of its services, with one registry for each.
 type listing struct {
 	address  string
 	base     string
@@ -131,7 +129,7 @@ func (l *listing) options(scheme, hosts string) ([]server.Option, error) {
 		return nil, fmt.Errorf("registries: ServiceAddress %q is not network@address, as tcp@127.0.0.1:8972", l.address)
 	}
 	if hosts == "" {
-		return nil, fmt.Errorf("registries: %s's servers are not named", scheme)
+		return nil, fmt.Errorf("registries: no servers of %s are given", scheme)
 	}
 	l.prefix = scheme + "://" + hosts + "/" + strings.Trim(l.base, "/") + "/"
 	if strings.Trim(l.base, "/") == "" {
@@ -165,7 +163,7 @@ func (l *listing) Register(ctx context.Context, in tandem.Instance) (registry.Re
 	return r, nil
 }
 
-// registrations are those of one instance.
+// registrations are the registrations of one instance, one for each service.
 type registrations struct {
 	listing *listing
 
@@ -182,12 +180,12 @@ type registration struct {
 
 func (r registration) Close() error { return errors.Join(r.Registration.Close(), r.registry.Close()) }
 
-// Update lists the instance under the services that it has now. Services don't go.
+// Update lists the instance under the services that it has now. It removes no service.
 func (r *registrations) Update(ctx context.Context, in tandem.Instance) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
-		return errors.New("registries: the server is listed no more")
+		return errors.New("registries: the registration is closed")
 	}
 	var failed error
 	for _, service := range r.listing.names(in) {
@@ -205,7 +203,7 @@ func (r *registrations) Update(ctx context.Context, in tandem.Instance) error {
 	return failed
 }
 
-// names are the services that the instance is listed under.
+// names returns the services that the instance is listed under.
 func (l *listing) names(in tandem.Instance) []string {
 	names := slices.Concat(in.Services, l.services)
 	names = slices.DeleteFunc(names, func(s string) bool { return s == "" })
@@ -225,7 +223,7 @@ func (l *listing) register(ctx context.Context, service string, in tandem.Instan
 	return registration{listed, reg}, nil
 }
 
-// Close takes the instance off all lists.
+// Close removes the instance from all lists.
 func (r *registrations) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

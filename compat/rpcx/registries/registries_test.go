@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// What can't work is said when the server begins to serve.
+// TestBadPlugins: Start fails for a plugin with invalid fields.
 func TestBadPlugins(t *testing.T) {
 	for name, p := range map[string]any{
 		"no address":      &registries.EtcdRegisterPlugin{EtcdServers: []string{"http://127.0.0.1:2379"}},

@@ -27,22 +27,22 @@ type (
 )
 
 // NewEtcdClientSelector returns a selector of the servers of one service: basePath is
-// "/rpcx/Arith". The session's timeout counts for nothing: tandem has its own.
+// "/rpcx/Arith". The session timeout is ignored: tandem has its own.
 func NewEtcdClientSelector(etcdServers []string, basePath string, _ time.Duration, sm rpcx.SelectMode, dialTimeout time.Duration) *EtcdClientSelector {
 	target := "etcd://" + hosts(etcdServers) + "/" + strings.Trim(basePath, "/")
 	return &EtcdClientSelector{newSelector(target, etcd.Resolver(), sm, dialTimeout)}
 }
 
 // NewZooKeeperClientSelector returns a selector of the servers of one service: basePath
-// is "/rpcx/Arith". The session's timeout counts for nothing: tandem has its own.
+// is "/rpcx/Arith". The session timeout is ignored: tandem has its own.
 func NewZooKeeperClientSelector(zkServers []string, basePath string, _ time.Duration, sm rpcx.SelectMode, dialTimeout time.Duration) *ZooKeeperClientSelector {
 	target := "zookeeper://" + hosts(zkServers) + "/" + strings.Trim(basePath, "/")
 	return &ZooKeeperClientSelector{newSelector(target, zookeeper.Resolver(), sm, dialTimeout)}
 }
 
-// NewConsulClientSelector returns a selector of the servers of one service: serviceName
-// is "Arith", or with another base path than "/rpcx", "/base/Arith". The session's
-// timeout counts for nothing: tandem has its own.
+// NewConsulClientSelector returns a selector of the servers of one service: serviceName is
+// "Arith", or, with a base path other than "/rpcx", "/base/Arith". The session timeout is
+// ignored: tandem has its own.
 func NewConsulClientSelector(consulAddress, serviceName string, _ time.Duration, sm rpcx.SelectMode, dialTimeout time.Duration) *ConsulClientSelector {
 	path := "/" + strings.Trim(serviceName, "/")
 	if strings.LastIndexByte(path, '/') == 0 {
@@ -51,8 +51,8 @@ func NewConsulClientSelector(consulAddress, serviceName string, _ time.Duration,
 	return &ConsulClientSelector{newSelector("consul://"+hosts([]string{consulAddress})+path, consul.Resolver(), sm, dialTimeout)}
 }
 
-// Selector chooses among the servers that a registry lists. It is safe for concurrent
-// use, and serves any number of clients.
+// Selector chooses among the servers that a registry lists. It is safe for concurrent use by
+// any number of clients.
 type Selector struct {
 	core   *rpcx.Core
 	dialer rpcx.Dialer
@@ -70,8 +70,7 @@ func newSelector(target string, resolver registry.Resolver, sm rpcx.SelectMode, 
 	}
 }
 
-// listTimeout is how long a call without a deadline of its own may take: the registry
-// may never answer.
+// listTimeout is the timeout of a call without a deadline: the registry may never respond.
 const listTimeout = time.Minute
 
 // Core returns the tandem client for the servers.
@@ -96,7 +95,7 @@ func (s *Selector) ChooseServer() (network, address string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	const nobodys = "Knock.Knock" // a method that only an instance that is connected does not know
+	const nobodys = "Knock.Knock" // does not exist: only a connected instance can respond so
 	ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
 	defer cancel()
 	_ = c.Call(ctx, nobodys, nil, nil)
@@ -121,6 +120,6 @@ func (s *Selector) DialServer(network, address string, f rpcx.ClientCodecFunc) (
 	return s.dialer.Dial(network, address, f)
 }
 
-// Close closes the connections, and ends looking at the registry, which otherwise
-// happens when nothing refers to the selector any more. It may be used again.
+// Close closes the connections and ends the registry's watch. Without it, this happens when the
+// selector is garbage collected. The selector may be used again after Close.
 func (s *Selector) Close() error { return s.core.Close() }

@@ -20,15 +20,15 @@ import (
 	"github.com/tandem-rpc/tandem/registry/registrytest"
 )
 
-// patience is how long a program in Java may take, also on a machine that does other things.
+// patience is how long a program in Java may take, also on a busy machine.
 const patience = 2 * time.Minute
 
-// host is the name of 127.0.0.1 here: for the number Dubbo would take the address of a
-// network card.
+// host is a name for 127.0.0.1, as Dubbo would replace that address by the one of a network
+// interface.
 const host = "greeter.test"
 
-// The server moves first: the consumer that called the provider in Java calls the one in
-// Go, and hears the same.
+// TestPair migrates the server first: the consumer that called the provider in Java calls the
+// one in Go, and prints the same.
 func TestPair(t *testing.T) {
 	j := compile(t)
 	old := j.provide(t)
@@ -65,10 +65,10 @@ func serve(t *testing.T) int {
 	return ln.Addr().(*net.TCPAddr).Port
 }
 
-// java is what runs the programs in Java.
+// java has the folder of the compiled Java programs, and Dubbo's jars.
 type java struct{ home, jars string }
 
-// compile compiles them against Dubbo's jars, which make test-triple has fetched.
+// compile compiles the Java programs against Dubbo's jars, which make test-triple downloads.
 func compile(t *testing.T) java {
 	t.Helper()
 	j := java{t.TempDir(), os.Getenv("DUBBO")}
@@ -102,7 +102,7 @@ func compile(t *testing.T) java {
 
 func (j java) hosts() string { return filepath.Join(j.home, "hosts") }
 
-// command runs a program. What it logs is shown if the test fails.
+// command returns a command for a program. Its log is shown if the test fails.
 func (j java) command(ctx context.Context, t *testing.T, class string, args ...string) *exec.Cmd {
 	argv := append([]string{
 		"-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dstdout.encoding=UTF-8",
@@ -139,7 +139,7 @@ func (j java) provide(t *testing.T) int {
 	}
 	timer := time.AfterFunc(patience, cancel)
 	t.Cleanup(func() {
-		_ = in.Close() // which ends it
+		_ = in.Close() // which ends the provider
 		_ = cmd.Wait()
 		timer.Stop()
 		cancel()
@@ -155,7 +155,7 @@ func (j java) provide(t *testing.T) int {
 	return port
 }
 
-// consume runs the consumer, and returns what it says.
+// consume runs the consumer, and returns its output.
 func (j java) consume(t *testing.T, url string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -1,2 +1,2 @@
-// Package grpc has the test of how a service moves from gRPC: before and after.
+// Package grpc has the test of the migration of a service from gRPC: before and after.
 package grpc

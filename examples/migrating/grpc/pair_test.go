@@ -29,7 +29,7 @@ func serve(t *testing.T, serve func(net.Listener) error) string {
 	return ln.Addr().String()
 }
 
-// The server moves first, and its callers when they like; codes are the same.
+// TestPair migrates the server first and its callers later; the error codes are the same.
 func TestPair(t *testing.T) {
 	old, fresh := serve(t, before.Serve), serve(t, after.Serve)
 	for name, c := range map[string]struct {

@@ -1,3 +1,3 @@
-// Package kitex has the test of how a service moves from Kitex: before and after. Its
-// module is outside the workspace, for all that Kitex brings.
+// Package kitex has the test of the migration of a service from Kitex: before and after. Its
+// module is outside the workspace, as Kitex requires many modules.
 package kitex

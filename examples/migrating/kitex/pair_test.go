@@ -25,7 +25,7 @@ func serve(t *testing.T, serve func(ln net.Listener, stop <-chan struct{}) error
 	return ln.Addr().String()
 }
 
-// The server moves first, and its callers when they like.
+// TestPair migrates the server first and its callers later.
 func TestPair(t *testing.T) {
 	old, fresh := serve(t, before.Serve), serve(t, after.Serve)
 	for name, c := range map[string]struct {

@@ -1,4 +1,4 @@
-// Package netrpc shows how a service moves from net/rpc: before, halfway and after.
+// Package netrpc shows the migration of a service from net/rpc: before, halfway and after.
 package netrpc
 
 import (

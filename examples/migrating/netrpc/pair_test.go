@@ -35,7 +35,7 @@ func serve(t *testing.T, serve func(net.Listener) error) string {
 	return ln.Addr().String()
 }
 
-// Whoever moves first, everybody goes on.
+// TestPair: old and new clients can call old and new servers, so either can migrate first.
 func TestPair(t *testing.T) {
 	old, both := listen(t), listen(t)
 	over := make(chan error, 1)

@@ -1,3 +1,3 @@
-// Package rpcx has the test of how a service moves from rpcx: before and after. Its
-// module is outside the workspace, for all that rpcx brings.
+// Package rpcx has the test of the migration of a service from rpcx: before and after. Its
+// module is outside the workspace, as rpcx requires many modules.
 package rpcx

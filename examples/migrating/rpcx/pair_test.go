@@ -25,7 +25,7 @@ func serve(t *testing.T, serve func(net.Listener) error) string {
 	return ln.Addr().String()
 }
 
-// Whoever moves first, everybody goes on.
+// TestPair: old and new clients can call old and new servers, so either can migrate first.
 func TestPair(t *testing.T) {
 	old, fresh := serve(t, before.Serve), serve(t, after.Serve)
 	for name, c := range map[string]struct {

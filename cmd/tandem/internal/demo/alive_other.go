@@ -4,12 +4,12 @@ package demo
 
 import "os"
 
-// exists reports whether there is a process of that number.
+// exists reports whether there is a process with that ID.
 func exists(pid int) bool {
 	p, err := os.FindProcess(pid)
 	if err != nil {
 		return false
 	}
-	_ = p.Release() // it was only a question
+	_ = p.Release() // the handle is not needed
 	return true
 }

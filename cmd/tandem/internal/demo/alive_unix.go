@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// exists reports whether there is a process of that number.
+// exists reports whether there is a process with that ID.
 func exists(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }

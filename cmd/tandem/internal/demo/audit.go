@@ -10,15 +10,16 @@ import (
 	"strconv"
 )
 
-// audit is what the journals say about the calls that must not run twice.
+// audit is what the journals show about the calls that must not run twice. The slices have
+// IDs of calls.
 type audit struct {
 	entries int   // executions
-	twice   []int // IDs of calls that were executed more than once
-	missing []int // that were answered, but not executed
-	lied    []int // that were executed, though it was certain that they were not
+	twice   []int // executed more than once
+	missing []int // answered, but not executed
+	lied    []int // executed, although reported as not executed
 }
 
-// auditFiles audits the journals in the files. One that is not there is empty.
+// auditFiles audits the journals in the files. A file that does not exist counts as empty.
 func auditFiles(fates []fate, files []string) (audit, error) {
 	executed := make([]uint8, len(fates))
 	for _, name := range files {
@@ -41,7 +42,7 @@ func readJournal(name string, executed []uint8) error {
 	return countLines(f, executed)
 }
 
-// countLines adds the executions that a journal tells of to executed, by ID.
+// countLines adds the executions in a journal to executed, by ID.
 func countLines(r io.Reader, executed []uint8) error {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
@@ -52,14 +53,14 @@ func countLines(r io.Reader, executed []uint8) error {
 		if id < 0 || id >= len(executed) {
 			return fmt.Errorf("call %d was never made", id)
 		}
-		if executed[id] < 2 { // more than two is no worse
+		if executed[id] < 2 { // no need to count beyond two
 			executed[id]++
 		}
 	}
 	return lines.Err()
 }
 
-// auditCounts compares what became of the calls with how often they ran.
+// auditCounts compares the outcomes of the calls with how often they ran.
 func auditCounts(fates []fate, executed []uint8) audit {
 	var a audit
 	for id, n := range executed {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// state is what a server process is doing.
+// state is the state of a server process.
 type state string
 
 const (
@@ -24,26 +24,26 @@ const (
 	failed   state = "failed"
 )
 
-// cluster is the server processes. Its methods may be called concurrently, but
-// only one at a time for the same server.
+// cluster is the demo's server processes. Its methods may be called concurrently, but only one
+// at a time for the same server.
 type cluster struct {
 	dir      string
 	registry string // target of the servers' list
 	command  func(Role) *exec.Cmd
 
 	mu      sync.Mutex
-	order   []string // names, as they were started
+	order   []string // names, in the order of their starts
 	members map[string]*member
 }
 
-// member is a server, which may be several processes one after another.
+// member is a server. A restarted server is another process.
 type member struct {
 	process *process
 	state   state
 }
 
-// newCluster returns an empty one whose servers list themselves at the target, or in
-// dir when it is "".
+// newCluster returns an empty cluster. Its servers register at the target, or in dir if it is
+// "".
 func newCluster(dir, target string, command func(Role) *exec.Cmd) *cluster {
 	if target == "" {
 		target = "file://" + filepath.ToSlash(filepath.Join(dir, "registry"))
@@ -100,11 +100,11 @@ func (c *cluster) startAll(ctx context.Context, names []string) error {
 		wg.Go(func() { errs[i] = c.start(ctx, name) })
 	}
 	wg.Wait()
-	slices.Sort(c.order) // nobody else is here yet
+	slices.Sort(c.order) // without mu: nothing else uses the cluster yet
 	return errors.Join(errs...)
 }
 
-// startTime is how long a server may take until it is listed.
+// startTime bounds the time until a started server is listed.
 const startTime = 10 * time.Second
 
 // start starts a server and waits until it is listed.
@@ -129,10 +129,10 @@ func (c *cluster) start(ctx context.Context, name string) error {
 	return fmt.Errorf("demo: starting %s: %w", name, err)
 }
 
-// killTime is how long the system may take to end a process.
+// killTime bounds the time until a killed process has ended.
 const killTime = 5 * time.Second
 
-// kill kills a server as it stands. It returns the process when it is gone.
+// kill kills a server and returns its process when that has ended.
 func (c *cluster) kill(name string) (*process, error) {
 	p, _ := c.get(name)
 	if err := p.kill(); err != nil {
@@ -142,11 +142,10 @@ func (c *cluster) kill(name string) (*process, error) {
 	return p, nil
 }
 
-// drainTime is how long a server may take over its last calls.
+// drainTime bounds how long a server may drain.
 const drainTime = 15 * time.Second
 
-// drain asks a server to end in good order, and returns the process when it
-// has.
+// drain makes a server shut down gracefully, and returns its process when that has ended.
 func (c *cluster) drain(ctx context.Context, name string) (*process, error) {
 	p, _ := c.get(name)
 	c.set(name, p, draining)
@@ -158,11 +157,10 @@ func (c *cluster) drain(ctx context.Context, name string) (*process, error) {
 	return p, nil
 }
 
-// stopTime is how long a server without calls may take to end.
+// stopTime bounds the shutdown of a server without calls.
 const stopTime = 5 * time.Second
 
-// stopAll ends in good order what still runs. It returns what went wrong, by
-// server.
+// stopAll shuts down all running servers gracefully. It returns the errors, by server.
 func (c *cluster) stopAll() map[string]error {
 	names := c.names()
 	errs := make([]error, len(names))
@@ -185,10 +183,10 @@ func (c *cluster) stopAll() map[string]error {
 	return unclean
 }
 
-// killAll kills what still runs.
+// killAll kills the processes that still run.
 func (c *cluster) killAll() {
 	for _, name := range c.names() {
 		p, _ := c.get(name)
-		_ = p.kill() // there is nothing else to be tried
+		_ = p.kill() // nothing more can be done
 	}
 }

@@ -1,10 +1,10 @@
 // Package demo runs a cluster of real server processes under load while some of
 // them are killed, drained and added, and judges whether a call was lost.
 //
-// The load is an open loop: call i is due at a fixed time, whatever became of
-// those before it, and its latency counts from then. Just before a server is
-// killed or drained, a volley of calls whose answers are held back makes sure
-// that the fault hits calls that are running, not a server at rest.
+// The load is an open loop: call i is due at a fixed time, independent of the calls before it,
+// and its latency counts from then. Just before a server is killed or drained, a volley of
+// calls with delayed responses makes sure that the fault hits running calls, not an idle
+// server.
 package demo
 
 import (
@@ -26,12 +26,12 @@ type Config struct {
 	Duration time.Duration // of the load; 3 s to 1 h
 	Rate     int           // calls a second, all together; 10 to 50,000
 	Servers  int           // at the start; 2 to 16
-	Failover bool          // calls are tried elsewhere when an attempt fails
-	Seed     uint64        // decides what is called and whom the faults hit
+	Failover bool          // calls are retried at another server when an attempt fails
+	Seed     uint64        // decides what is called and which servers the faults hit
 
 	Explain  bool            // after each fault, say where a call would go and why
-	Registry string          // target of the servers' list; a directory of the demo's own when it is ""
-	Client   []client.Option // with what the client needs for that
+	Registry string          // target of the servers' list; "" is a temporary directory
+	Client   []client.Option // options that the client needs for the registry
 
 	// Command returns the command that runs a server process, which ends when
 	// its standard input does. See [Role].
@@ -40,18 +40,18 @@ type Config struct {
 	Live    bool // Out is a terminal: redraw a table in place
 }
 
-// Role is what a server process needs to know. It is to print
+// Role is the configuration of a server process. The process must print
 //
 //	ready ADDRESS     when it is listed in the registry
-//	draining N        on SIGTERM, N being the calls that are running
-//	drained N         when it is done, N being those that still run
+//	draining N        on SIGTERM, N being the number of running calls
+//	drained N         when it has drained, N being the number of calls that still run
 type Role struct {
 	Name     string // the ID of its instance
-	Registry string // target of the list to be in
+	Registry string // target to register at
 	Journal  string // file for the executions of the ledger
 }
 
-// Check returns an error that names the first setting that can't be.
+// Check returns an error for the first setting that is out of range.
 func (c *Config) Check() error {
 	switch {
 	case c.Duration < 3*time.Second || c.Duration > time.Hour:
@@ -64,12 +64,11 @@ func (c *Config) Check() error {
 	return nil
 }
 
-// ErrFailed says that something did not go as it must; the output says what.
+// ErrFailed is returned when a check of the demo failed; the output says which.
 var ErrFailed = errors.New("the demo failed")
 
-// Run runs the demo and prints what happens. It returns [ErrFailed] when a check
-// failed, and ctx's error when that ended first; every process that it started
-// has ended then.
+// Run runs the demo and prints its events and figures. It returns [ErrFailed] if a check failed,
+// and ctx's error if ctx ended first. When it returns, every process that it started has ended.
 func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.Check(); err != nil {
 		return err
@@ -78,7 +77,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // what stays is a temporary file
+	defer func() { _ = os.RemoveAll(dir) }() // if it fails, a temporary directory is left
 	r := newRun(cfg, dir)
 	defer r.cluster.killAll()
 	if err := r.begin(ctx); err != nil {
@@ -124,7 +123,7 @@ func (r *run) begin(ctx context.Context) error {
 	}
 	c, err := client.Dial(r.cluster.registry, append(r.cfg.Client,
 		client.WithFailMode(mode),
-		client.WithBalancer(balance.RoundRobin()), // so that each server has calls when a fault comes
+		client.WithBalancer(balance.RoundRobin()), // so that each server has running calls at a fault
 		client.WithAttemptInterceptors(r.stats.intercept))...)
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
@@ -134,7 +133,7 @@ func (r *run) begin(ctx context.Context) error {
 	return nil
 }
 
-// play makes the calls and the faults, and shows how they go.
+// play makes the calls and the faults, and shows the figures.
 func (r *run) play(ctx context.Context) error {
 	defer r.closeClient()
 	start := time.Now()
@@ -157,7 +156,7 @@ func (r *run) play(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// watch shows how it goes until ctx ends.
+// watch shows the figures at intervals until ctx ends.
 func (r *run) watch(ctx context.Context, start time.Time) {
 	tick := time.NewTicker(slotTime)
 	defer tick.Stop()
@@ -174,14 +173,15 @@ func (r *run) watch(ctx context.Context, start time.Time) {
 	}
 }
 
-// closeClient closes the client and takes the time.
+// closeClient closes the client and measures the time.
 func (r *run) closeClient() {
 	start := time.Now()
-	_ = r.client.Close() // it has no error to return
+	_ = r.client.Close() // it returns no error
 	r.closing = time.Since(start)
 }
 
-// finish ends the servers in good order and judges.
+// finish shuts the servers down gracefully, prints the report, and returns [ErrFailed] if a
+// check failed.
 func (r *run) finish() error {
 	r.screen.done()
 	unclean := r.cluster.stopAll()
@@ -201,7 +201,7 @@ func (r *run) finish() error {
 	return nil
 }
 
-// errorText is the text of an error that may be none, for people.
+// errorText returns the text of an error, which may be nil, for the output.
 func errorText(err error) string {
 	if err == nil {
 		return "no error"

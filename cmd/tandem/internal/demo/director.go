@@ -10,16 +10,16 @@ import (
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/services"
 )
 
-// noticeTime is how long a client may take to notice that a server was killed.
+// noticeTime bounds the time until a client notices that a server was killed.
 const noticeTime = time.Second
 
-// faultResult is what came of a fault.
+// faultResult is the result of a fault.
 type faultResult struct {
 	fault
 
-	err    error // it did not take
+	err    error // why the fault did not have its effect, or nil
 	detail string
-	before int // calls that the server had answered by then
+	before int // calls that the server had answered before the fault
 }
 
 // direct makes the faults happen at their times, until ctx ends.
@@ -38,7 +38,7 @@ func (r *run) direct(ctx context.Context, start time.Time) {
 		}
 		res := r.inflict(ctx, f)
 		if ctx.Err() != nil {
-			return // what failed did so because we end
+			return // the fault failed because the demo ends
 		}
 		r.faults = append(r.faults, res)
 		r.screen.event(time.Since(start), res.String())
@@ -48,8 +48,8 @@ func (r *run) direct(ctx context.Context, start time.Time) {
 	}
 }
 
-// describe says where a call would go after a fault. A client has yet to read that a
-// killed server's connections are gone, so it gets a moment for that.
+// describe explains where a call would go after a fault. After a kill, it waits until the client
+// has noticed that the connections are closed, at most for noticeTime.
 func (r *run) describe(ctx context.Context, f fault) *client.Explanation {
 	for end := time.Now().Add(noticeTime); ; {
 		e := r.client.Describe(services.Mul)
@@ -69,7 +69,7 @@ func usable(e *client.Explanation, server string) bool {
 	})
 }
 
-// inflict makes one fault happen and finds out whether it took.
+// inflict makes one fault happen and checks its effect.
 func (r *run) inflict(ctx context.Context, f fault) faultResult {
 	res := faultResult{fault: f, before: r.stats.answered()[f.server]}
 	switch f.kind {
@@ -91,7 +91,7 @@ func (r *run) kill(ctx context.Context, name string) (string, error) {
 	case exists(p.pid()):
 		return "", fmt.Errorf("process %d still exists", p.pid())
 	case p.listening(ctx):
-		return "", fmt.Errorf("somebody still listens at %s", p.address)
+		return "", fmt.Errorf("a process still listens at %s", p.address)
 	}
 	return fmt.Sprintf("process %d is gone (%s)", p.pid(), p.cmd.ProcessState), nil
 }
@@ -106,9 +106,9 @@ func (r *run) drain(ctx context.Context, name string) (string, error) {
 	lost := r.stats.doubtsAt(name) - doubts
 	switch {
 	case !acknowledged:
-		return "", fmt.Errorf("process %d has ended without a word that it drained", p.pid())
+		return "", fmt.Errorf("process %d has ended and did not report that it drained", p.pid())
 	case running == 0:
-		return "", fmt.Errorf("no call was running on process %d, so nothing was shown", p.pid())
+		return "", fmt.Errorf("no call was running on process %d, so the drain showed nothing", p.pid())
 	case left > 0 || lost > 0:
 		return "", fmt.Errorf("of %d calls running on process %d, %d were not done and %d not answered", running, p.pid(), left, lost)
 	}
@@ -123,7 +123,7 @@ func (r *run) start(ctx context.Context, name string) (string, error) {
 	return fmt.Sprintf("process %d serves %s", p.pid(), p.address), nil
 }
 
-// String is the line that tells of the fault.
+// String returns the fault and its result as a line of output.
 func (f faultResult) String() string {
 	if f.err != nil {
 		return fmt.Sprintf("%s %s: FAILED: %v", f.kind, f.server, f.err)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// result is all that a run is judged by.
+// result has the data of a run that the checks use.
 type result struct {
 	planned int // calls
 	stats   totals
@@ -16,10 +16,10 @@ type result struct {
 	servers map[string]int   // calls answered, by server
 	started []string         // servers
 	closing time.Duration    // how long the client took to close
-	unclean map[string]error // servers that did not end well when it was over
+	unclean map[string]error // errors of servers that did not shut down cleanly
 }
 
-// check is one thing that must hold.
+// check is one condition that must hold.
 type check struct {
 	what string
 	flaw string // why it does not hold; "" when it does
@@ -53,8 +53,8 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// lostCalls is about calls that failed though trying again would have done no
-// harm. What may have run, and must not run twice, is not among them.
+// lostCalls finds calls that failed although a retry would have been safe. Calls that may have
+// run, and must not run twice, are not among them.
 func lostCalls(r *result) string {
 	return count(r.stats.failed, "calls failed")
 }
@@ -85,8 +85,7 @@ func idle(r *result) string {
 	return strings.Join(flaws, "; ")
 }
 
-// faultless wants each of the four kinds of fault, and none of them to have
-// failed.
+// faultless requires that each of the four kinds of fault happened and had its effect.
 func faultless(r *result) string {
 	var flaws []string
 	for _, kind := range []faultKind{kill, restart, drain, join} {
@@ -101,7 +100,7 @@ func faultless(r *result) string {
 	return strings.Join(flaws, "; ")
 }
 
-// resumed wants the server that was restarted to have answered since.
+// resumed requires that the restarted server has answered calls since its restart.
 func resumed(r *result) string {
 	for _, f := range r.faults {
 		if f.kind == restart && r.servers[f.server] <= f.before {

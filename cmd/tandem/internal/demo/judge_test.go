@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// good is the result of a run in which all went well.
+// good returns the result of a run in which every check holds.
 func good() result {
 	return result{
 		planned: 1000,
@@ -32,8 +32,8 @@ func TestJudgePasses(t *testing.T) {
 	}
 }
 
-// TestJudgeTurnsRed plants every failure there is, each of which must turn
-// exactly one check red and be named.
+// TestJudgeTurnsRed injects every kind of failure. Each must fail exactly one check, which
+// names it.
 func TestJudgeTurnsRed(t *testing.T) {
 	for name, c := range map[string]struct {
 		plant func(*result)

@@ -6,16 +6,16 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// The last second is kept in slots, so that it can move on five times in it.
+// The last second is kept in slots, so that it moves on in steps of slotTime.
 const (
 	slots    = 5
 	slotTime = time.Second / slots
 )
 
-// latencies are those of one server, or of all: of the whole run, and of the
-// last second. It is not safe for concurrent use.
+// latencies are the latencies of one server, or of all, in the whole run and in the last
+// second. It is not safe for concurrent use.
 type latencies struct {
-	answered int // calls, with those whose time does not count
+	answered int // calls, including those whose latency is not recorded
 	whole    *hdrhistogram.Histogram
 	recent   [slots]*hdrhistogram.Histogram
 	slot     int
@@ -29,7 +29,7 @@ func newLatencies() *latencies {
 	return l
 }
 
-// newHistogram counts microseconds up to a minute to two digits.
+// newHistogram returns a histogram of microseconds up to a minute, with two significant digits.
 func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, time.Minute.Microseconds(), 2)
 }
@@ -46,14 +46,13 @@ func (l *latencies) rotate() {
 	l.recent[l.slot].Reset()
 }
 
-// figures are what is shown of latencies.
+// figures are the figures shown for latencies.
 type figures struct {
 	rate     float64 // calls a second
 	p50, p99 time.Duration
 }
 
-// lastSecond returns the figures of the slots that are complete, and of the one
-// that has begun.
+// lastSecond returns the figures of the complete slots and of the current one.
 func (l *latencies) lastSecond() figures {
 	sum := newHistogram()
 	for _, h := range l.recent {

@@ -12,8 +12,8 @@ import (
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/services"
 )
 
-// maxInFlight bounds the calls in flight. A call that is due beyond it is not
-// made, and counted as such.
+// maxInFlight bounds the calls in flight. A call that is due while there are so many is not made;
+// it is counted as overflow.
 const maxInFlight = 5000
 
 // load makes the calls.
@@ -46,7 +46,7 @@ func (l *load) volley(ctx context.Context, n int) {
 	}
 }
 
-// launch makes a call in a goroutine of its own, unless too many are in flight.
+// launch makes a call in a new goroutine, unless too many are in flight.
 func (l *load) launch(ctx context.Context, j job, intended time.Time) {
 	select {
 	case l.slots <- struct{}{}:
@@ -64,7 +64,7 @@ func (l *load) launch(ctx context.Context, j job, intended time.Time) {
 // wait waits for the calls in flight. Each has a deadline.
 func (l *load) wait() { l.wg.Wait() }
 
-// call makes one call and checks the answer. It returns who answered it.
+// call makes one call and checks the response. It returns the server of the last attempt.
 func (l *load) call(ctx context.Context, j *job) (server string, err error) {
 	opts := []tandem.CallOption{func(c *tandem.Call) {
 		c.OnEnd(func(error) { server = c.Peer.Instance })
@@ -102,8 +102,8 @@ func (l *load) say(ctx context.Context, opts []tandem.CallOption) error {
 	return nil
 }
 
-// letter makes a greeting as long as the messages of the bench: 581 bytes.
-var letter = strings.Repeat("x", 572) //nolint:mnd // of 581 the rest is lengths and "world"
+// letter makes a greeting as large as the messages of the benchmarks: 581 bytes.
+var letter = strings.Repeat("x", 572) //nolint:mnd // 581 less the lengths and "world"
 
 func (l *load) append(ctx context.Context, j *job, opts []tandem.CallOption) error {
 	id := uint64(j.id) //nolint:gosec // counts from 0
@@ -114,12 +114,12 @@ func (l *load) append(ctx context.Context, j *job, opts []tandem.CallOption) err
 	return err
 }
 
-// wrongAnswerError is an answer that can't be right.
+// wrongAnswerError is the error of a wrong response.
 type wrongAnswerError struct{ text string }
 
 func (w wrongAnswerError) Error() string { return "wrong answer: " + w.text }
 
-// sleepUntil waits for the instant; false when ctx ended first.
+// sleepUntil waits until at. It returns false if ctx ended first.
 func sleepUntil(ctx context.Context, at time.Time) bool {
 	d := time.Until(at)
 	if d <= 0 {

@@ -12,11 +12,11 @@ import (
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/services"
 )
 
-// fakeCaller answers calls after a time, rightly unless told.
+// fakeCaller answers calls after a time, with the right response unless spoil is set.
 type fakeCaller struct {
 	takes time.Duration
 	err   error
-	spoil bool // answer wrongly
+	spoil bool // answer with wrong results
 
 	mu      sync.Mutex
 	methods map[string]int
@@ -60,7 +60,7 @@ func (*fakeCaller) OpenStream(context.Context, string, ...tandem.CallOption) (ta
 	return nil, errors.New("no streams")
 }
 
-// makeCalls runs the schedule against the caller and returns what was gathered.
+// makeCalls runs the schedule with the caller and returns the statistics.
 func makeCalls(t *testing.T, f *fakeCaller, inFlight int) *stats {
 	cfg := config()
 	p := newPlan(&cfg)
@@ -74,7 +74,7 @@ func makeCalls(t *testing.T, f *fakeCaller, inFlight int) *stats {
 func TestLoadIsAnOpenLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		f := &fakeCaller{takes: 3 * time.Second} // far slower than they come
+		f := &fakeCaller{takes: 3 * time.Second} // far longer than the interval between calls
 		sum := makeCalls(t, f, maxInFlight).totals()
 		if sum.made != 1000 || sum.ok != 1000 || sum.overflow != 0 {
 			t.Errorf("totals %+v", sum)
@@ -94,7 +94,7 @@ func TestLoadIsAnOpenLoop(t *testing.T) {
 
 func TestLoadIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fakeCaller{takes: time.Second} // 100 at a time, were there room
+		f := &fakeCaller{takes: time.Second} // 100 at a time without the limit
 		sum := makeCalls(t, f, 50).totals()
 		if sum.made+sum.overflow != 1000 || sum.made < 450 || sum.made > 550 {
 			t.Errorf("totals %+v", sum)
@@ -102,7 +102,7 @@ func TestLoadIsBounded(t *testing.T) {
 	})
 }
 
-// TestLatencyCountsFromWhenACallWasDue stops the maker of calls for a while.
+// TestLatencyCountsFromWhenACallWasDue starts the load with calls that are overdue.
 func TestLatencyCountsFromWhenACallWasDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// kind is what a call calls.
+// kind is the method of a call.
 type kind uint8
 
 const (
@@ -19,11 +19,11 @@ const (
 type job struct {
 	id   int // counts the calls of a run
 	kind kind
-	hold time.Duration // how long the server keeps the answer
+	hold time.Duration // how long the server delays the response
 	a, b int           // factors
 }
 
-// faultKind is something that happens to a server.
+// faultKind is the kind of a fault.
 type faultKind string
 
 const (
@@ -33,24 +33,23 @@ const (
 	join    faultKind = "add"
 )
 
-// fault is a fault to come.
+// fault is a planned fault.
 type fault struct {
 	kind   faultKind
 	server string
 	at     time.Duration // since the start
 }
 
-// The shape of a volley: how many calls of each kind for each server, how long
-// they are held, and how long before the fault they are sent. They must have
-// arrived by then, and not be done.
+// The shape of a volley: how many calls of each kind for each server, how long their responses
+// are held, and how long before the fault they are sent. At the fault, they must have arrived
+// and must not be answered.
 const (
 	volleySize = 4
 	volleyHold = 800 * time.Millisecond
 	volleyLead = 250 * time.Millisecond
 )
 
-// plan is all that is going to happen. It depends on nothing but the
-// configuration.
+// plan has all calls and faults of a run. It depends only on the configuration.
 type plan struct {
 	rate    int
 	steady  int // calls on schedule, without the volleys
@@ -83,16 +82,16 @@ func newPlan(cfg *Config) plan {
 
 func serverName(i int) string { return fmt.Sprintf("s%d", i+1) }
 
-// calls is how many calls there will be: those on schedule, and a volley for
-// each server that is taken away.
+// calls returns the number of calls: those on schedule, and a volley for each server that is
+// killed or drained.
 func (p *plan) calls() int { return p.steady + 2*p.volley }
 
-// due is how many calls are due by that time since the start.
+// due returns how many calls are due when that time has elapsed since the start.
 func (p *plan) due(elapsed time.Duration) int {
 	return min(p.steady, 1+int(int64(elapsed)*int64(p.rate)/int64(time.Second)))
 }
 
-// at is when call i is due: the first nanosecond at which due says so.
+// at returns when call i is due: the first nanosecond at which due includes it.
 func (p *plan) at(i int) time.Duration {
 	rate := int64(p.rate)
 	return time.Duration((int64(i)*int64(time.Second) + rate - 1) / rate)

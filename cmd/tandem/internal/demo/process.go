@@ -16,19 +16,19 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// process is a server process. A goroutine reads what it says until it ends.
+// process is a server process. A goroutine reads its output until it ends.
 type process struct {
 	cmd   *exec.Cmd
 	stdin io.Closer // the process ends when it is closed
 	log   tail
-	ready chan struct{} // closed when it has said so
+	ready chan struct{} // closed when it has reported that it is ready
 	done  chan struct{} // closed when it has ended
 
 	mu       sync.Mutex
 	address  string
 	running  int  // calls when it began to drain
 	left     int  // calls when it had drained
-	drained  bool // it has said that it has
+	drained  bool // it has reported that it has drained
 	readyYet bool
 
 	err error // how it ended; valid when done is closed
@@ -56,7 +56,7 @@ func spawn(cmd *exec.Cmd) (*process, error) {
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
-// listen takes in what the process says, and how it ends.
+// listen reads the output of the process, and waits for its end.
 func (p *process) listen(stdout io.Reader) {
 	defer close(p.done)
 	lines := bufio.NewScanner(stdout)
@@ -67,7 +67,7 @@ func (p *process) listen(stdout io.Reader) {
 	p.err = p.cmd.Wait()
 }
 
-// hear takes in one line. See [Role] for what there is.
+// hear handles one line of output. See [Role] for the lines.
 func (p *process) hear(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,8 +101,8 @@ func (p *process) kill() error {
 	return p.ended(context.Background(), killTime)
 }
 
-// stop tells the process to end in good order and waits until it has. One that
-// does not is killed.
+// stop makes the process shut down gracefully and waits until it has ended. If it does not end
+// within patience, it is killed.
 func (p *process) stop(ctx context.Context, patience time.Duration) error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("asking process %d to end: %w%s", p.pid(), err, p.said())
@@ -116,7 +116,7 @@ func (p *process) stop(ctx context.Context, patience time.Duration) error {
 	return nil
 }
 
-// ended waits until the process has ended, however it did.
+// ended waits until the process has ended, at most for patience.
 func (p *process) ended(ctx context.Context, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -128,15 +128,14 @@ func (p *process) ended(ctx context.Context, patience time.Duration) error {
 	}
 }
 
-// drainReport returns what the process has said about draining.
+// drainReport returns what the process has reported about its drain.
 func (p *process) drainReport() (running, left int, acknowledged bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.running, p.left, p.drained
 }
 
-// listening reports whether anybody still takes connections at the process's
-// address.
+// listening reports whether connections are still accepted at the process's address.
 func (p *process) listening(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -147,12 +146,11 @@ func (p *process) listening(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	_ = c.Close() // it was only a question
+	_ = c.Close() // the connection is not used
 	return true
 }
 
-// said returns the last that the process wrote to its standard error, for the
-// end of an error's text.
+// said returns the end of the process's standard error, as a suffix of an error text.
 func (p *process) said() string {
 	if text := p.log.text(); text != "" {
 		return "; it said: " + text

@@ -97,7 +97,7 @@ func TestClusterNeedsEveryServer(t *testing.T) {
 	}
 }
 
-func TestHear(t *testing.T) {
+func TestProcessOutput(t *testing.T) {
 	p := &process{ready: make(chan struct{})}
 	for _, line := range []string{"ready a", "ready b", "draining x", "hello", "drained"} {
 		p.hear(line)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// screen shows how it goes: a table redrawn in place when live, else lines. It
-// is safe for concurrent use.
+// screen shows the figures: in a table that is redrawn in place if live, else in lines. It is
+// safe for concurrent use.
 type screen struct {
 	out  io.Writer
 	live bool
@@ -18,7 +18,7 @@ type screen struct {
 	drawn int // lines of the table that is on the screen
 }
 
-// The control sequences of ECMA-48 that every terminal has.
+// Control sequences of ECMA-48 that every terminal supports.
 const (
 	cursorUp  = "\x1b[%dA"
 	eraseDown = "\x1b[J"
@@ -51,7 +51,7 @@ func (s *screen) done() {
 	fmt.Fprint(s.out, s.eraseLocked())
 }
 
-// eraseLocked returns what removes the table.
+// eraseLocked returns the control sequence that removes the table. s.mu is held.
 func (s *screen) eraseLocked() string {
 	n := s.drawn
 	s.drawn = 0

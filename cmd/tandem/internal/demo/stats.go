@@ -10,38 +10,38 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// fate is what became of a call that must not run twice.
+// fate is the outcome of a call that must not run twice.
 type fate uint8
 
 const (
-	untold  fate = iota // not made, or not over, or not such a call
+	untold  fate = iota // not made, not ended, or not such a call
 	acked               // answered
 	refused             // failed, and certainly not executed
 	doubted             // failed, and may have been executed
 )
 
-// outcome is what became of a call.
+// outcome is the outcome of a call.
 type outcome struct {
 	job    job
-	server string // who was asked last
+	server string // the server of the last attempt
 	err    error
 	took   time.Duration // since it was due
 }
 
 // totals count calls.
 type totals struct {
-	made     int // and over
+	made     int // calls made and ended
 	ok       int
-	failed   int // save for the following two
-	wrong    int // answered wrongly
+	failed   int // without the following two
+	wrong    int // with a wrong response
 	unknown  int // not idempotent, and may have run
-	overflow int // not made, too many being in flight
+	overflow int // not made, as too many were in flight
 	retried  int // attempts after the first
 	moved    int // attempts that a draining server sent elsewhere
 }
 
-// stats gathers what happens. It is safe for concurrent use; fates may be read
-// when all calls are over.
+// stats collects the outcomes of the calls. It is safe for concurrent use; fates may be read
+// when all calls have ended.
 type stats struct {
 	fates []fate // by the ID of the call
 
@@ -53,7 +53,7 @@ type stats struct {
 	errors  []string       // the first few
 }
 
-// maxSamples is how many errors are kept to be shown.
+// maxSamples is how many errors are kept for the report.
 const maxSamples = 8
 
 func newStats(calls int) *stats {
@@ -63,7 +63,7 @@ func newStats(calls int) *stats {
 	}
 }
 
-// observe takes in the end of a call.
+// observe records the outcome of a call.
 func (s *stats) observe(o outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,13 +76,13 @@ func (s *stats) observe(o outcome) {
 	s.sum.ok++
 	server := s.serverLocked(o.server)
 	server.answered++
-	if o.job.hold == 0 { // what is held on purpose says nothing about speed
+	if o.job.hold == 0 { // the latency of a held call says nothing about speed
 		server.add(o.took)
 		s.all.add(o.took)
 	}
 }
 
-// settle counts a failure and notes the fate of a call that must not run twice.
+// settle counts a failure, and records the fate of a call that must not run twice.
 func (s *stats) settle(o *outcome) {
 	end := acked
 	switch wrong := (wrongAnswerError{}); {

@@ -17,7 +17,7 @@ type row struct {
 	figures
 }
 
-// view is what is shown at one time.
+// view has the figures that are shown at one time.
 type view struct {
 	elapsed, span time.Duration
 	servers       []row

@@ -7,9 +7,9 @@ import (
 	"github.com/tandem-rpc/tandem/registry"
 )
 
-// Announce returns a registrar that lists instances in r, or nowhere if r is
-// nil, and then calls ready. A server registers when it listens, so it is
-// called when connections are taken and clients can know.
+// Announce returns a registrar that registers instances in r, unless r is nil, and then calls
+// ready. A server registers when it listens: at the call of ready it accepts connections, and
+// clients can find it.
 func Announce(r registry.Registrar, ready func(tandem.Instance)) registry.Registrar {
 	return announcer{r, ready}
 }

@@ -11,7 +11,7 @@ import (
 type Greeting struct {
 	Name   string
 	Answer string // empty in a request
-	Letter string // sent back as it came
+	Letter string // sent back unchanged
 }
 
 // MarshalAppend appends the encoded greeting to dst.

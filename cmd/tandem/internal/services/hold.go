@@ -9,23 +9,23 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 )
 
-// holdKey is the metadata that asks a server to keep its answer for a while.
+// holdKey is the metadata key that makes a server delay its response.
 const holdKey = "demo-hold"
 
-// MaxHold is the longest that an answer is held.
+// MaxHold bounds the delay of a response.
 const MaxHold = 2 * time.Second
 
-// Hold asks the server to answer only after d, when the method has already run.
+// Hold makes the server delay the response by d after the method has run.
 func Hold(d time.Duration) tandem.CallOption { return client.Metadata(holdKey, d.String()) }
 
-// Holder is the server's part of [Hold]. It also counts the calls that are
-// running. The zero value is ready.
+// Holder is the server's part of [Hold]. It also counts the running calls. The zero value is
+// ready for use.
 type Holder struct{ running atomic.Int64 }
 
-// Running returns how many calls have begun and not ended.
+// Running returns the number of running calls.
 func (h *Holder) Running() int64 { return h.running.Load() }
 
-// Intercept is a server's interceptor.
+// Intercept is a server interceptor.
 func (h *Holder) Intercept(next tandem.Func) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
 		h.running.Add(1)

@@ -1,6 +1,5 @@
-// Package services has what the demo and tandem serve offer: Arith and Hello,
-// which the examples of many RPC systems have, Chat, a stream, and Ledger, whose
-// method must not run twice.
+// Package services has the services of tandem demo and tandem serve: Arith and Hello, as in the
+// examples of many RPC systems, Chat, a stream, and Ledger, whose method must not run twice.
 package services
 
 import (
@@ -51,10 +50,10 @@ func (*Arith) Div(a, b int) (quotient, remainder int, err error) {
 	return a / b, a % b, nil
 }
 
-// Line is what people say to [Talk].
+// Line is a message of [Talk].
 type Line struct{ Text string }
 
-// talk answers every line until the caller has no more.
+// talk answers every line until the caller ends the stream.
 func talk(_ context.Context, s *tandem.Stream[Line, Line]) error {
 	for line, err := range s.All() {
 		if err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// start serves what register registers, in a registry, and returns a client.
+// start serves the services that register adds, lists the server in a registry, and returns a
+// client.
 func start(t *testing.T, register func(*server.Server) error, opts ...server.Option) *client.Client {
 	t.Helper()
 	memory := registry.NewMemory()
@@ -68,7 +69,7 @@ func TestServices(t *testing.T) {
 	}
 }
 
-func TestGreetingRefusesWhatIsNone(t *testing.T) {
+func TestGreetingRefusesInvalidData(t *testing.T) {
 	whole, err := (&services.Greeting{Name: "world", Letter: "dear world"}).MarshalAppend(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +109,7 @@ func TestTalk(t *testing.T) {
 
 func TestLedgerWritesBeforeItAnswers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
-	for range 2 { // opened again it goes on
+	for range 2 { // opened again, it appends
 		ledger, err := services.OpenLedger(path)
 		if err != nil {
 			t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 // Greeter has the methods of the interface in Java.
 type Greeter struct{}
 
-// Hello greets somebody.
+// Hello returns a greeting for a name.
 func (Greeter) Hello(name string) (string, error) {
 	if name == "" {
 		return "", tandem.Errorf(tandem.InvalidArgument, "nobody to greet")
@@ -39,8 +39,8 @@ func (g Greeter) HelloAll(names []string) (map[string]string, error) {
 	return all, nil
 }
 
-// Serve serves until the listener is closed. The service has the full name of the
-// interface, under which consumers look for it.
+// Serve serves until the listener is closed. The service has the full name of the interface,
+// which consumers use.
 func Serve(ln net.Listener) error {
 	srv := server.New(server.WithProtocols(web.New(triple.Interface("demo.Greeter"))))
 	if err := srv.RegisterName("demo.Greeter", Greeter{}); err != nil {

@@ -1,5 +1,5 @@
-// Package after is the service and its caller with tandem. The method is the same and
-// returns errors of tandem; its server answers gRPC's clients as well.
+// Package after is the service and its caller with tandem. The method is the same, with
+// tandem's errors; the server also serves gRPC's clients.
 package after
 
 import (
@@ -17,10 +17,10 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// Service answers with as many bytes as it is asked for.
+// Service returns payloads.
 type Service struct{}
 
-// UnaryCall answers with as many bytes as it is asked for.
+// UnaryCall returns a payload of the requested size.
 func (Service) UnaryCall(_ context.Context, req *pb.SimpleRequest) (*pb.SimpleResponse, error) {
 	if req.GetResponseSize() < 0 {
 		return nil, tandem.Errorf(tandem.InvalidArgument, "fewer than no bytes")
@@ -28,18 +28,19 @@ func (Service) UnaryCall(_ context.Context, req *pb.SimpleRequest) (*pb.SimpleRe
 	return &pb.SimpleResponse{Payload: &pb.Payload{Body: make([]byte, req.GetResponseSize())}}, nil
 }
 
-// Serve serves until the listener is closed. The service has its full name, under
-// which gRPC's clients look for it.
+// Serve serves until the listener is closed. The service has its full name, which gRPC's
+// clients use.
 func Serve(ln net.Listener) error {
 	srv := server.New(server.WithCodecs(protobuf.Codec()), server.WithProtocols(web.New()))
-	part := server.SkipUnsuitable() // gRPC's service has more methods: else they would be an error
+	part := server.SkipUnsuitable() // TestService has more methods, which would be an error otherwise
 	if err := srv.RegisterName("grpc.testing.TestService", Service{}, part); err != nil {
 		return err
 	}
 	return errors.Join(srv.ServeListener(ln), srv.Close())
 }
 
-// Ask asks the server at an address for so many bytes, and returns how many came.
+// Ask requests a payload of a size from the server at an address, and returns the size of the
+// payload that it got.
 func Ask(address string, size int32) (int, error) {
 	c, err := client.Dial("tcp://"+address, client.WithCodec(protobuf.Codec()))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package before is a service and its caller with gRPC. The messages, and the
-// service's description, are those of grpc-go's own tests, to be spared a generator.
+// Package before is a service and its caller with gRPC. The messages and the service's
+// description are those of grpc-go's own tests, so that no generator is needed.
 package before
 
 import (
@@ -13,12 +13,12 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Service answers with as many bytes as it is asked for.
+// Service returns payloads.
 type Service struct {
 	pb.UnimplementedTestServiceServer
 }
 
-// UnaryCall answers with as many bytes as it is asked for.
+// UnaryCall returns a payload of the requested size.
 func (Service) UnaryCall(_ context.Context, req *pb.SimpleRequest) (*pb.SimpleResponse, error) {
 	if req.GetResponseSize() < 0 {
 		return nil, status.Error(codes.InvalidArgument, "fewer than no bytes")
@@ -34,7 +34,8 @@ func Serve(ln net.Listener) error {
 	return srv.Serve(ln)
 }
 
-// Ask asks the server at an address for so many bytes, and returns how many came.
+// Ask requests a payload of a size from the server at an address, and returns the size of the
+// payload that it got.
 func Ask(address string, size int32) (int, error) {
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package after is the service and its caller with tandem. The method is the same and
-// returns errors of tandem; its server answers Kitex's clients as well.
+// Package after is the service and its caller with tandem. The method is the same, with
+// tandem's errors; the server also serves Kitex's clients.
 package after
 
 import (
@@ -28,8 +28,7 @@ func (Greeter) Hello(_ context.Context, name *wrapperspb.StringValue) (*wrappers
 	return wrapperspb.String("Hello, " + name.GetValue()), nil
 }
 
-// Serve serves until stop is closed. The service has its full name, under which
-// clients of gRPC look for it.
+// Serve serves until stop is closed. The service has its full name, which gRPC's clients use.
 func Serve(ln net.Listener, stop <-chan struct{}) error {
 	srv := server.New(server.WithCodecs(protobuf.Codec()), server.WithProtocols(web.New()))
 	if err := srv.RegisterName("demo.Greeter", Greeter{}); err != nil {
@@ -41,7 +40,7 @@ func Serve(ln net.Listener, stop <-chan struct{}) error {
 	return errors.Join(srv.Close(), <-ended)
 }
 
-// Hello asks the server at an address.
+// Hello calls the server at an address.
 func Hello(address, name string) (string, error) {
 	c, err := client.Dial("tcp://"+address, client.WithCodec(protobuf.Codec()))
 	if err != nil {

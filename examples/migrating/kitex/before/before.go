@@ -1,6 +1,6 @@
-// Package before is a service and its caller with Kitex, whose protocol is gRPC's. What
-// kitex would generate from a .proto file is written by hand, and the messages are
-// those that Protocol Buffers bring along.
+// Package before is a service and its caller with Kitex, with gRPC's protocol. The code that
+// kitex generates from a .proto file is written by hand here, and the messages are well-known
+// types of Protocol Buffers.
 package before
 
 import (
@@ -30,7 +30,7 @@ func (Greeter) Hello(_ context.Context, name *wrapperspb.StringValue) (*wrappers
 	return wrapperspb.String("Hello, " + name.GetValue()), nil
 }
 
-// message is an argument or a result as kitex's generated code has them.
+// message is an argument or a result, as in kitex's generated code.
 type message struct{ value *wrapperspb.StringValue }
 
 func (m *message) Marshal([]byte) ([]byte, error) { return proto.Marshal(m.value) }
@@ -43,7 +43,7 @@ func (m *message) Unmarshal(b []byte) error {
 func service() *serviceinfo.ServiceInfo {
 	fresh := func() any { return new(message) }
 	hello := func(ctx context.Context, handler, arg, _ any) error {
-		stream := arg.(*streaming.Args).Stream // of one message, as gRPC has it
+		stream := arg.(*streaming.Args).Stream // with one message, as gRPC sends a unary call
 		var name message
 		if err := stream.RecvMsg(&name); err != nil {
 			return err
@@ -80,7 +80,7 @@ func Serve(ln net.Listener, stop <-chan struct{}) error {
 	return srv.Run()
 }
 
-// Hello asks the server at an address.
+// Hello calls the server at an address.
 func Hello(address, name string) (string, error) {
 	klog.SetLevel(klog.LevelFatal)
 	c, err := client.NewClient(service(), client.WithDestService("Greeter"), client.WithHostPorts(address), client.WithTransportProtocol(transport.GRPC))

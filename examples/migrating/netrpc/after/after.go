@@ -1,5 +1,5 @@
-// Package after is the service and its caller with tandem. The service is the same;
-// its server answers net/rpc's clients as well, and the caller has a deadline.
+// Package after is the service and its caller with tandem. The service is the same; the server
+// also serves net/rpc's clients, and the caller has a deadline.
 package after
 
 import (
@@ -37,7 +37,7 @@ func Serve(ln net.Listener) error {
 	return errors.Join(srv.ServeListener(ln), srv.Close())
 }
 
-// Divide asks the server at an address.
+// Divide calls the server at an address.
 func Divide(address string, a, b int) (int, error) {
 	c, err := client.Dial("tcp://" + address)
 	if err != nil {

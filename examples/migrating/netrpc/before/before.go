@@ -32,7 +32,7 @@ func Serve(ln net.Listener) error {
 	return nil
 }
 
-// Divide asks the server at an address.
+// Divide calls the server at an address.
 func Divide(address string, a, b int) (int, error) {
 	c, err := rpc.Dial("tcp", address)
 	if err != nil {

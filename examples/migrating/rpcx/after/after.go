@@ -1,5 +1,5 @@
-// Package after is the service and its caller with tandem. The service is the same;
-// its server answers rpcx's clients as well, and the caller can ask servers of rpcx.
+// Package after is the service and its caller with tandem. The service is the same; the server
+// also serves rpcx's clients, and the caller can call rpcx's servers.
 package after
 
 import (
@@ -17,7 +17,7 @@ import (
 // Args are two numbers.
 type Args struct{ A, B int }
 
-// Reply is one.
+// Reply is their quotient.
 type Reply struct{ C int }
 
 // Arith divides.
@@ -41,8 +41,8 @@ func Serve(ln net.Listener) error {
 	return errors.Join(srv.ServeListener(ln), srv.Close())
 }
 
-// Divide asks the server at a target: tcp://host:port for tandem's own protocol,
-// rpcx://host:port while the server is rpcx's.
+// Divide calls the server at a target: tcp://host:port with tandem's own protocol,
+// rpcx://host:port as long as it is an rpcx server.
 func Divide(target string, a, b int) (int, error) {
 	c, err := client.Dial(target, client.WithProtocols(rpcx.Client()), client.WithFailMode(client.Failtry))
 	if err != nil {

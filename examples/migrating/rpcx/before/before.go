@@ -13,7 +13,7 @@ import (
 // Args are two numbers.
 type Args struct{ A, B int }
 
-// Reply is one.
+// Reply is their quotient.
 type Reply struct{ C int }
 
 // Arith divides.
@@ -37,7 +37,7 @@ func Serve(ln net.Listener) error {
 	return srv.ServeListener("tcp", ln)
 }
 
-// Divide asks the server at an address.
+// Divide calls the server at an address.
 func Divide(address string, a, b int) (int, error) {
 	discovery, err := client.NewPeer2PeerDiscovery("tcp@"+address, "")
 	if err != nil {

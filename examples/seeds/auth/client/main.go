@@ -1,4 +1,4 @@
-// Client says who it is, and is wrong.
+// Client is rpcx's client with a wrong token.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Server is rpcx's server that asks who calls.
+// Server is rpcx's server with authorization.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Async calls one server and does not wait at once.
+// Async makes a call with Go, and waits for its result later.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Client is the client of the document on net/rpc's performance, which only tells what
-// it does: several connections, on each several goroutines, each with so many
-// requests, one after the other; then it counts.
+// Client is the client of the article on net/rpc's performance, written after the article's
+// description: several connections, several goroutines on each, and a number of sequential
+// requests in each goroutine; then it prints how many results were right, and the rate.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Server is the server of the document on net/rpc's performance.
+// Server is the server of the article on net/rpc's performance.
 package main
 
 import (

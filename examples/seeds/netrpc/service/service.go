@@ -1,4 +1,4 @@
-// Package service is the service of the document on net/rpc's performance.
+// Package service is the service of the article on net/rpc's performance.
 package service
 
 import "errors"

@@ -1,4 +1,4 @@
-// Client asks the Posts service for the posts of the day.
+// Client calls the Posts service for the posts of the day.
 package main
 
 import (

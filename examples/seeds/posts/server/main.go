@@ -1,4 +1,4 @@
-// Server is a Posts service for the client beside it: the real one is gone.
+// Server is a Posts service for posts/client: the original one does not exist any more.
 package main
 
 import (
@@ -34,7 +34,7 @@ type Post struct {
 	Timestamp   time.Time     `json:"ts" xml:"timestamp" bson:"ts"`
 }
 
-// Posts knows two posts.
+// Posts has two posts.
 type Posts struct{}
 
 // Query returns the posts of a type.

@@ -1,4 +1,4 @@
-// Failover calls three servers in turn, of which one is not there.
+// Failover calls three servers in turn, one of which does not run.
 package main
 
 import (

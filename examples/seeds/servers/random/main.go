@@ -1,4 +1,4 @@
-// Random calls one of two servers, whichever comes.
+// Random makes ten calls, each at one of two servers that is chosen at random.
 package main
 
 import (

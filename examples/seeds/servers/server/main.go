@@ -1,4 +1,4 @@
-// Server is two servers, of which the second's products are ten times too large.
+// Server is two servers. The products of the second one are ten times as large.
 package main
 
 import "github.com/tandem-rpc/tandem/compat/rpcx"

@@ -2,7 +2,7 @@
 //
 //	go KIND ADDRESS CERTIFICATE
 //
-// It says what it was told, in JSON.
+// It prints the response, as JSON.
 package main
 
 import (
@@ -29,19 +29,20 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// method is what everybody calls, and plain is the same with a message that gob carries.
+// method is the method that all clients call, and plain is the same with a message that gob can
+// encode.
 const (
 	method = "gate.v1.Gate.Open"
 	plain  = "Plain.Open"
 )
 
-// path is where HTTP has it.
+// path is the method's path in HTTP.
 const path = "/gate.v1.Gate/Open"
 
-// A caller calls the gate.
+// caller calls the gate.
 type caller func(ctx context.Context, address string, config *tls.Config) (*visit, error)
 
-// visit is the message, for those that know no Protocol Buffers.
+// visit is the message, for clients without Protocol Buffers.
 type visit struct {
 	Client string `json:"client"`
 	Inside int32  `json:"inside"`
@@ -96,7 +97,7 @@ func run(kind, address, certificate string) error {
 	return json.NewEncoder(os.Stdout).Encode(v)
 }
 
-// ours is tandem's own client.
+// ours returns a caller with tandem's client.
 func ours(secure bool) caller {
 	return func(ctx context.Context, address string, config *tls.Config) (*visit, error) {
 		name, opts := "tandem", []client.Option{client.WithCodec(protobuf.Codec())}
@@ -116,7 +117,7 @@ func ours(secure bool) caller {
 
 func told(v *together.Visit) *visit { return &visit{v.GetClient(), v.GetInside()} }
 
-// standard is a client of the standard library.
+// standard returns a caller with the standard library's client.
 func standard(dial func(network, address string) (*rpc.Client, error), method, name string) caller {
 	return func(_ context.Context, address string, _ *tls.Config) (*visit, error) {
 		c, err := dial("tcp", address)
@@ -134,7 +135,7 @@ func call(c *rpc.Client, method, name string) (*visit, error) {
 	return &answer, err
 }
 
-// grpcGo is gRPC's own client, with TLS.
+// grpcGo calls with gRPC's own client, with TLS.
 func grpcGo(ctx context.Context, address string, config *tls.Config) (*visit, error) {
 	c, err := grpc.NewClient(address, grpc.WithTransportCredentials(credentials.NewTLS(config)))
 	if err != nil {
@@ -146,7 +147,7 @@ func grpcGo(ctx context.Context, address string, config *tls.Config) (*visit, er
 	return told(&answer), err
 }
 
-// connectGo is Connect's own client, over HTTP/1.1.
+// connectGo calls with Connect's own client, over HTTP/1.1.
 func connectGo(ctx context.Context, address string, _ *tls.Config) (*visit, error) {
 	c := connect.NewClient[together.Visit, together.Visit](http.DefaultClient, "http://"+address+path)
 	answer, err := c.CallUnary(ctx, connect.NewRequest(&together.Visit{Client: "connect-go"}))

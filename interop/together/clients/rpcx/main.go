@@ -1,5 +1,5 @@
-// Command rpcx calls the gate with rpcx's own client: rpcx ADDRESS. It is a module of
-// its own, outside the workspace, since rpcx requires some seventy modules.
+// Command rpcx calls the gate with rpcx's own client: rpcx ADDRESS. It has its own module,
+// outside the workspace, since rpcx requires some seventy modules.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/smallnest/rpcx/client"
 )
 
-// visit is the message. MessagePack has the fields by their names in Go.
+// visit is the message. MessagePack encodes the fields with their names in Go.
 type visit struct {
 	Client string `json:"client"`
 	Inside int32  `json:"inside"`

@@ -2,7 +2,7 @@ package standin
 
 import (
 	"context"
-	"crypto/md5" //nolint:gosec // Nacos's own
+	"crypto/md5" //nolint:gosec // Nacos compares texts by it
 	"encoding/hex"
 	"net/http"
 	"strconv"
@@ -10,10 +10,11 @@ import (
 	"time"
 )
 
-// configKey is what a configuration is known by.
+// configKey identifies a configuration.
 type configKey struct{ group, dataID, tenant string }
 
-// configs handles the requests for configurations. The second result is false for others.
+// configs handles the requests for configurations. The second result is false for other
+// requests.
 func (s *Server) configs(what string, p params) (answer, bool) {
 	at := configKey{p.get("group"), p.get("dataId"), p.get("tenant")}
 	switch what {
@@ -39,8 +40,8 @@ func (s *Server) configs(what string, p params) (answer, bool) {
 	return answer{http.StatusOK, "true"}, true
 }
 
-// listen answers a listener when one of its configurations is another than it says, or
-// when its time is over.
+// listen answers a listener when one of its configurations differs from the listener's, or
+// when the listener's time is over.
 func (s *Server) listen(r *http.Request) answer {
 	millis, err := strconv.Atoi(r.Header.Get("Long-Pulling-Timeout"))
 	if err != nil {
@@ -63,7 +64,7 @@ func (s *Server) listen(r *http.Request) answer {
 	}
 }
 
-// wake has all listeners look again.
+// wake makes all listeners compare again.
 func (s *Server) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

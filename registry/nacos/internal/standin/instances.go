@@ -11,7 +11,7 @@ import (
 	"unicode/utf16"
 )
 
-// expire lets the instances that have sent no beat become unhealthy, and go.
+// expire makes instances that have sent no beat unhealthy, and removes them later.
 func (s *Server) expire(v *service) {
 	now := time.Now()
 	for at, in := range v.published {
@@ -43,7 +43,7 @@ func (s *Server) changed(v *service) {
 	}
 }
 
-// show returns what reads see.
+// show returns the instances that reads see.
 func (v *service) show() []map[string]any {
 	if v.due.IsZero() || time.Now().Before(v.due) {
 		return v.view
@@ -65,7 +65,7 @@ func (v *service) show() []map[string]any {
 	return v.view
 }
 
-// find returns what reads see of one instance, or nil.
+// find returns one instance as reads see it, or nil.
 func (v *service) find(p params) map[string]any {
 	for _, h := range v.show() {
 		if h["ip"] == p.get("ip") && strconv.Itoa(h["port"].(int)) == p.get("port") && h["clusterName"] == p.cluster() {
@@ -75,8 +75,8 @@ func (v *service) find(p params) map[string]any {
 	return nil
 }
 
-// parse reads what POST and PUT say about an instance. A nil one comes with the
-// answer that says what is wrong.
+// parse returns the instance in the parameters of a POST or PUT. If it is nil, the answer
+// says what is wrong.
 func (s *Server) parse(p params) (*instance, answer) {
 	in := &instance{ip: p.get("ip"), cluster: p.cluster(), beat: time.Now(), healthy: true, metadata: map[string]string{}}
 	port, err := strconv.Atoi(p.get("port"))
@@ -104,7 +104,7 @@ func (s *Server) parse(p params) (*instance, answer) {
 	return in, answer{}
 }
 
-// size counts as Java does.
+// size returns the length of the metadata as Java counts it, in UTF-16 units.
 func size(m map[string]string) (n int) {
 	for k, v := range m {
 		n += len(utf16.Encode([]rune(k + v)))
@@ -130,7 +130,8 @@ func (s *Server) register(v *service, p params) answer {
 	return text(http.StatusOK, "ok")
 }
 
-// update is what the console does: it keeps an edit beside what is published.
+// update handles the console's edits: an edit is stored separately from the published
+// instance.
 func (s *Server) update(v *service, p params) answer {
 	in, bad := s.parse(p)
 	if in == nil {
@@ -189,8 +190,8 @@ func (s *Server) list(v *service, p params) answer {
 	}}
 }
 
-// deleteMetadata takes keys out of edits. As the real one does, it makes an edit, of weight
-// 1, where there was none.
+// deleteMetadata removes keys from edits. Like the real server, it creates an edit of weight
+// 1 if there is none.
 func (s *Server) deleteMetadata(v *service, p params) answer {
 	var instances []struct {
 		IP          string `json:"ip"`

@@ -1,6 +1,6 @@
-// Package standin answers the requests of package nacos as a Nacos server does,
-// version 2.2.4, from memory and in one process: for tests, and for examples that
-// run. What it does was seen of the real server, which the same tests are run with.
+// Package standin is a stand-in for a Nacos server, version 2.2.4, that answers the requests
+// of package nacos from memory, in tests and examples. The same tests also run with the real
+// server.
 package standin
 
 import (
@@ -17,19 +17,19 @@ import (
 // Server is an [http.Handler] for the paths below /nacos. The exported fields are
 // set before use. It is safe for concurrent use.
 type Server struct {
-	// Lag is for how long reads show what was there before a change.
+	// Lag is how long reads show the state before a change.
 	Lag time.Duration
-	// Password makes requests need a token, for which the user "nacos" logs in.
+	// Password, if not empty, makes requests need a token, for which the user "nacos" logs in.
 	Password string
-	// TokenTTL is how long a token is good for; 5 h when 0.
+	// TokenTTL is how long a token is valid; 0 means 5 h.
 	TokenTTL time.Duration
 	// DecodeTwice URL-decodes parameters once more, as some versions do.
 	DecodeTwice bool
-	// MaxMetadata is the most characters of metadata that an instance may have, as
-	// versions from 2.3 on have it; 0 is no limit.
+	// MaxMetadata is the limit of an instance's metadata in characters, as in versions from
+	// 2.3 on; 0 means no limit.
 	MaxMetadata int
-	// Three makes the server as strict as version 3 is unless it is told otherwise:
-	// clients may not look at one instance.
+	// Three makes the server as strict as version 3 is by default: clients can't read one
+	// instance.
 	Three bool
 	// Deaf makes listeners for configurations miss every change.
 	Deaf bool
@@ -38,19 +38,19 @@ type Server struct {
 	down     bool
 	services map[string]*service
 	texts    map[configKey]string // configurations
-	news     *sync.Cond           // one of them has changed; nil before the first request
-	tokens   map[string]time.Time // until when each is good
+	news     *sync.Cond           // signals that one of texts has changed; nil before the first request
+	tokens   map[string]time.Time // the end of each token's validity
 	logins   int
 	requests map[string]int
 }
 
-// service is what is published, and what reads show of it.
+// service has the published instances of a service, and the view that reads show.
 type service struct {
 	name      string
-	published map[string]*instance // by ip:port: Nacos has one for each
+	published map[string]*instance // by ip:port: Nacos has one instance for each
 	edits     map[string]*edit     // by ip:port:cluster
 	view      []map[string]any
-	due       time.Time // when to make the view anew; zero: nothing has changed
+	due       time.Time // when to rebuild the view; zero if nothing has changed
 }
 
 type instance struct {
@@ -63,18 +63,19 @@ type instance struct {
 	healthy         bool
 }
 
-// edit is what an operator has changed, which goes before what is published.
+// edit is an operator's change of an instance. It takes precedence over the published one.
 type edit struct {
 	weight   float64
 	enabled  bool
 	metadata map[string]string
-	orphan   time.Time // since when its instance is gone; zero: it is there
+	orphan   time.Time // when its instance was removed; zero if it is published
 }
 
-// Nacos forgets edits this long after their instance has gone.
+// editLives is how long Nacos keeps an edit after its instance was removed.
 const editLives = time.Minute
 
-// SetDown makes the server drop every connection without an answer, or ends that.
+// SetDown makes the server drop every request without a response if down is true, or answer
+// again.
 func (s *Server) SetDown(down bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +85,7 @@ func (s *Server) SetDown(down bool) {
 	}
 }
 
-// Restart forgets what a server that is killed forgets: all instances and tokens.
+// Restart removes what a killed server loses: all instances and tokens.
 func (s *Server) Restart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +95,7 @@ func (s *Server) Restart() {
 	}
 }
 
-// Logins returns how often somebody has logged in, or tried to.
+// Logins returns the number of logins, including those that failed.
 func (s *Server) Logins() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +110,7 @@ func (s *Server) Requests(what string) int {
 	return s.requests[what]
 }
 
-// answer is what a request is answered with: JSON, or a line of text.
+// answer is the response to a request: JSON, or a line of text if body is a string.
 type answer struct {
 	status int
 	body   any
@@ -131,7 +132,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(a.status)
 	if err := json.NewEncoder(w).Encode(a.body); err != nil {
-		panic(http.ErrAbortHandler) // who has hung up gets nothing
+		panic(http.ErrAbortHandler) // the client has closed the connection
 	}
 }
 
