@@ -15,10 +15,10 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// carts serves what carts.proto describes, but Clear.
+// carts implements carts.proto, except Clear.
 type carts struct {
-	left chan time.Duration // what a call that asked for it had left of its time
-	gone chan error         // what ended a context whose caller has left
+	left chan time.Duration // how much of its deadline a call had left
+	gone chan error         // the error of a context whose caller is gone
 }
 
 func newCarts() *carts {
