@@ -109,7 +109,7 @@ func (g *guard) open(size int, each uint64) error {
 	return nil
 }
 
-// shut ends a container.
+// shut ends the innermost container.
 func (g *guard) shut() error {
 	if len(g.claims) == 0 {
 		return errors.New("the end of a container that has not begun")
@@ -119,7 +119,7 @@ func (g *guard) shut() error {
 	return nil
 }
 
-// least returns the bytes that a value takes at least.
+// least returns the minimum size of an encoded value, in bytes.
 func (g *guard) least(t apache.TType) uint64 {
 	switch t {
 	case apache.DOUBLE:
@@ -218,7 +218,7 @@ func (g *guard) ReadMapBegin(ctx context.Context) (key, value apache.TType, size
 	return key, value, size, err
 }
 
-func (g *guard) ReadListEnd(context.Context) error { return g.shut() } // Apache's do nothing
+func (g *guard) ReadListEnd(context.Context) error { return g.shut() } // Apache's methods do nothing
 func (g *guard) ReadSetEnd(context.Context) error  { return g.shut() }
 func (g *guard) ReadMapEnd(context.Context) error  { return g.shut() }
 

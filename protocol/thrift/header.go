@@ -10,17 +10,14 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// A header is a THeader, at the beginning of a frame, before the message. Numbers are
-// big-endian:
+// header is a THeader: it begins a frame, before the message. Numbers are big-endian:
 //
 //	0   magic, 2 bytes
 //	2   flags, 2 bytes
 //	4   number of the request, 4 bytes
 //	8   length of the rest, in units of 4 bytes, 2 bytes
-//
-// 10  protocol, count of transforms, transforms; then infos: a kind, and its
-//
-//	content; then zeros up to the length
+//	10  protocol, count of transforms, transforms; then infos: a kind, and its
+//	    content; then zeros up to the length
 //
 // Numbers from 10 on are varints. The one kind of info is pairs of strings: their count,
 // then keys and values in turn, each after its length. See Apache Thrift,

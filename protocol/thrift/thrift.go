@@ -97,8 +97,8 @@ func WithService(service string) Option { return func(p *protocol) { p.service =
 // is the method's on the server, "Desk.Divide". Args is a value, or a pointer, of the
 // struct of the parameters, and result of the result's struct, which has the result as
 // field 0 and the exceptions as others: the structs that the Thrift compiler generates,
-// DeskDivideArgs and DeskDivideResult, or structs with tags
-// of the same form. Nil declares nothing for that side.
+// DeskDivideArgs and DeskDivideResult, or structs with tags of the same form. Nil declares
+// nothing for that side.
 //
 // With an unsuitable type, every call of the method fails with an error that says why.
 func WithMethod(name string, args, result any) Option {
