@@ -16,7 +16,7 @@ type Args struct{ A, B int }
 
 type Reply struct{ C int }
 
-// Arith is a service as net/rpc's own tests have it.
+// Arith is a service as in net/rpc's own tests.
 type Arith struct{}
 
 func (Arith) Add(a *Args, r *Reply) error {
@@ -46,7 +46,7 @@ func (Arith) Sum(list []int, sum *int) error {
 
 func (Arith) Error(*Args, *Reply) error { panic("ERROR") }
 
-// The client of net/rpc/jsonrpc, in turn and at the same time.
+// TestStandardClient uses net/rpc/jsonrpc's client, with calls in turn and concurrent ones.
 func TestStandardClient(t *testing.T) {
 	srv, address := serve(t)
 	if err := srv.Register(Arith{}); err != nil {
