@@ -221,7 +221,7 @@ func head(method string, seq uint64) any {
 	return &Request{method, seq}
 }
 
-// whole returns an error if b is not made of whole messages: then nothing of it is sent.
+// whole returns an error if b does not consist of complete messages: nothing is sent then.
 func whole(b []byte) error {
 	for len(b) > 0 {
 		m, err := parseMessage(b)

@@ -60,8 +60,8 @@ func slot(t apache.TType) int64 {
 
 // claim is the number of bytes that the elements of a container need at least.
 type claim struct {
-	need uint64 // bytes that were left when the container began
-	left uint64 // that were there when it began
+	need uint64 // bytes
+	left uint64 // bytes that were left when the container began
 }
 
 // config is for Apache's protocols: guard limits what they read.
