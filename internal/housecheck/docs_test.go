@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// machinePath finds paths that exist on somebody's machine only.
+// machinePath matches paths that exist only on one developer's machine.
 var machinePath = regexp.MustCompile(`(^|[\s"'(=:` + "`" + `])/(root|home|Users|work)/[\w.-]`)
 
-// homes are what such paths begin with.
+// homes are the prefixes of such paths.
 var homes = []string{"/root/", "/home/", "/Users/", "/work/"}
 
 func TestNoMachinePaths(t *testing.T) {
@@ -22,7 +22,7 @@ func TestNoMachinePaths(t *testing.T) {
 	}
 	for name, text := range files(t) {
 		if !slices.ContainsFunc(homes, func(home string) bool { return strings.Contains(text, home) }) {
-			continue // quicker than the pattern
+			continue // faster than the pattern
 		}
 		for i, line := range strings.Split(text, "\n") {
 			if machinePath.MatchString(line) {
@@ -34,8 +34,7 @@ func TestNoMachinePaths(t *testing.T) {
 
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
-// TestLinks checks that the documentation's links to files lead somewhere, and
-// those to headings too.
+// TestLinks checks that the documentation's links to files and headings have targets.
 func TestLinks(t *testing.T) {
 	all := files(t)
 	for name, text := range all {
@@ -68,7 +67,7 @@ var (
 
 func withoutCode(text string) string { return fence.ReplaceAllString(text, "") }
 
-// anchors returns the fragments of a file's headings, as code hosts make them.
+// anchors returns the fragments of a file's headings, as code hosts generate them.
 func anchors(text string) map[string]bool {
 	all := map[string]bool{}
 	for _, m := range heading.FindAllStringSubmatch(withoutCode(text), -1) {
@@ -79,8 +78,7 @@ func anchors(text string) map[string]bool {
 
 var testName = regexp.MustCompile(`\b(Test|Fuzz|Example|Benchmark)[A-Z]\w+`)
 
-// TestNamedTestsExist checks the documentation's claim that a test shows
-// something: the test must be there.
+// TestNamedTestsExist checks that every test named in the documentation exists.
 func TestNamedTestsExist(t *testing.T) {
 	all := files(t)
 	var code strings.Builder
@@ -103,7 +101,8 @@ func TestNamedTestsExist(t *testing.T) {
 
 var target = regexp.MustCompile("`make ([a-z-]+)")
 
-// TestNamedTargetsExist does the same for targets of the Makefile.
+// TestNamedTargetsExist checks that every Makefile target named in the documentation
+// exists.
 func TestNamedTargetsExist(t *testing.T) {
 	all := files(t)
 	for name, text := range all {
@@ -118,11 +117,12 @@ func TestNamedTargetsExist(t *testing.T) {
 	}
 }
 
-// option finds options in code spans, with their package or without.
+// option matches options in code spans, with or without their package.
 var option = regexp.MustCompile("`(?:([a-z]+)\\.)?(With[A-Z]\\w+|Method[A-Z]\\w+)[`(]")
 
-// TestNamedOptionsExist does the same for options, of the package that is named or of any.
-// The changelog may name what is gone, and the guides of migrating name others' options.
+// TestNamedOptionsExist checks that every named option exists, in the named package or in
+// any. The changelog may name removed options, and migration guides name those of other
+// frameworks.
 func TestNamedOptionsExist(t *testing.T) {
 	if stale := staleOptions(map[string]string{
 		"a/client.go": "package client\n\nfunc WithHere() {}\n",
@@ -168,7 +168,7 @@ func staleOptions(all map[string]string) (stale []string) {
 
 var workflowTarget = regexp.MustCompile(`run: make ([a-z-]+)`)
 
-// TestWorkflowTargetsExist does the same for targets that workflows run.
+// TestWorkflowTargetsExist checks that the Makefile targets that workflows run exist.
 func TestWorkflowTargetsExist(t *testing.T) {
 	makefile := files(t)["Makefile"]
 	workflows, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*.yml"))

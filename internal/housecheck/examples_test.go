@@ -10,20 +10,19 @@ import (
 	"testing"
 )
 
-// concept is something exported that a reader may look up.
+// concept is an exported identifier, or a group of constants.
 type concept struct {
 	where string
 	any   []string // an example must use one of these, as uses names them
 }
 
-// TestEveryConceptHasAnExample demands, of the packages that users write
-// against, an example for everything exported: each function, type, method and
-// variable, and one constant of each group. An example is what go/doc takes for
-// one, and it must run: it says what it prints.
+// TestEveryConceptHasAnExample requires an example for everything that the packages for
+// users export: each function, type, method and variable, and one constant of each group.
+// An example is what go/doc recognizes as one, and it must run: it has an Output comment.
 //
-// The rule reads names only. A function counts as shown when it is selected
-// from its package (client.Dial), a method when one of its name is called on
-// anything, or is declared by a type of the example's own.
+// The rule compares names only. A function counts as shown if it is selected from its
+// package (client.Dial), a method if a method of that name is called on any value, or is
+// declared by a type of the example.
 func TestEveryConceptHasAnExample(t *testing.T) {
 	sources := goFiles(t)
 	shown := uses(sources)
@@ -128,15 +127,16 @@ func sample(t *testing.T, name, text string) []*source {
 	return []*source{s}
 }
 
-// used holds what examples use: "client.Dial" of packages, ".Close" of values.
+// used is the set of names that examples use: "client.Dial" of packages, ".Close" of
+// values.
 type used map[string]bool
 
 func (u used) some(names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return u[name] })
 }
 
-// uses looks at what a reader of the documentation sees of the examples: the
-// function's body, or the file if that holds nothing else.
+// uses returns the names in the parts of examples that the documentation shows: the
+// function's body, or the file if it has nothing else.
 func uses(sources []*source) used {
 	all := used{}
 	for _, s := range sources {
@@ -177,7 +177,7 @@ func isPackage(x ast.Expr, packages map[string]bool) bool {
 	return ok && packages[id.Name]
 }
 
-// imported returns the names by which the file knows other packages.
+// imported returns the file's names for other packages.
 func (s *source) imported() map[string]bool {
 	names := map[string]bool{}
 	for _, spec := range s.file.Imports {
@@ -242,8 +242,8 @@ func (s *source) topLevel(names ...*ast.Ident) (all []concept) {
 	return all
 }
 
-// method leaves out those that implement an interface of the standard library,
-// which people call through it: they print a value or ask package errors.
+// method skips methods of standard library interfaces, which are called through these: by
+// printing a value, or by package errors.
 func (s *source) method(of string, names ...*ast.Ident) (all []concept) {
 	for _, name := range names {
 		if name.IsExported() && !slices.Contains([]string{"Error", "Is", "String", "Unwrap"}, name.Name) {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestFuzzTargetsHaveACorpus demands for each fuzz target a folder with what it
-// has learnt, so that every plain test run goes through that too.
+// TestFuzzTargetsHaveACorpus requires a corpus folder for each fuzz target, so that every
+// plain test run uses it.
 func TestFuzzTargetsHaveACorpus(t *testing.T) {
 	found := 0
 	for _, s := range goFiles(t) {
@@ -26,8 +26,8 @@ func TestFuzzTargetsHaveACorpus(t *testing.T) {
 	}
 }
 
-// fuzzTargets returns the names of the file's fuzz targets. What is named Fuzz
-// alone, is a method or is in no test is a helper of theirs.
+// fuzzTargets returns the names of the file's fuzz targets. A function named just Fuzz, a
+// method, or a function outside a test file is not a target.
 func fuzzTargets(s *source) (names []string) {
 	for d := range funcs(s) {
 		if rest, ok := strings.CutPrefix(d.Name.Name, "Fuzz"); ok && rest != "" && d.Recv == nil && s.test {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// pkg is what is known of all files of one folder.
+// pkg has what the tests need to know about the files of one folder.
 type pkg struct {
 	comment     bool
 	code        bool
@@ -29,7 +29,7 @@ func packages(t *testing.T) map[string]*pkg {
 		}
 		p.code = true
 		p.comment = p.comment || s.file.Doc != nil
-		isSuite := strings.HasSuffix(s.folder(), "test") // its users' tests check
+		isSuite := strings.HasSuffix(s.folder(), "test") // the tests of its users check it
 		if at := startsGoroutine(s); at != "" && !s.nested() && !isSuite {
 			p.goroutine = at
 		}
@@ -61,8 +61,8 @@ func TestPackagesHaveComments(t *testing.T) {
 	}
 }
 
-// TestGoroutinesAreLeakChecked demands a TestMain with goleak wherever
-// goroutines are started.
+// TestGoroutinesAreLeakChecked requires a TestMain with goleak in packages that start
+// goroutines.
 func TestGoroutinesAreLeakChecked(t *testing.T) {
 	found := 0
 	for folder, p := range packages(t) {
@@ -79,8 +79,8 @@ func TestGoroutinesAreLeakChecked(t *testing.T) {
 	}
 }
 
-// TestFewRequirements keeps the core light: whoever imports it takes part in
-// the choice of these versions.
+// TestFewRequirements keeps the core's requirements few: every program that imports it gets
+// them.
 func TestFewRequirements(t *testing.T) {
 	direct := 0
 	for line := range strings.Lines(files(t)["go.mod"]) {

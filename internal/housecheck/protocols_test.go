@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestEveryProtocolChecksItsCallers demands of each package below protocol that makes
-// calls on a server a row in the table of package all, or a test of its own with a name
-// that begins as that table's: the same callers are refused everywhere.
+// TestEveryProtocolChecksItsCallers requires, for each package below protocol that makes
+// calls on a server, a row in the table of package all, or a test of its own whose name
+// begins with that test's name: the same callers must be refused everywhere.
 func TestEveryProtocolChecksItsCallers(t *testing.T) {
 	sources := goFiles(t)
 	protocols := protocolFolders(sources)
@@ -24,8 +24,8 @@ func TestEveryProtocolChecksItsCallers(t *testing.T) {
 	}
 }
 
-// protocolFolders returns the packages below protocol that hand calls to a server: that
-// call Conn.Go.
+// protocolFolders returns the packages below protocol that make calls on a server: those
+// that call Conn.Go.
 func protocolFolders(sources []*source) (folders []string) {
 	for _, s := range sources {
 		if s.test || !strings.HasPrefix(s.path, "protocol/") || !s.imports("github.com/tandem-rpc/tandem/server") {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// rules are what every Go file keeps to. bad are files that break the rule.
+// rules apply to every Go file. bad are files that break the rule.
 var rules = []struct {
 	name  string
 	check func(*source) []string
@@ -85,7 +85,7 @@ func undocumented(s *source) (bad []string) {
 	return bad
 }
 
-// exportedReceiver reports whether a function is no method, or one of an
+// exportedReceiver reports whether a function is not a method, or is a method of an
 // exported type.
 func exportedReceiver(d *ast.FuncDecl) bool {
 	if d.Recv == nil {
@@ -134,7 +134,7 @@ func longFunc(s *source) (bad []string) {
 	return bad
 }
 
-// manyParameters counts neither a context nor options.
+// manyParameters does not count a context or options.
 func manyParameters(s *source) (bad []string) {
 	for d := range funcs(s) {
 		n := 0
@@ -161,12 +161,12 @@ func initFunc(s *source) (bad []string) {
 	return bad
 }
 
-// allowedVars are exported variables that have to be, with the reason.
+// allowedVars are exported variables that are necessary, with the reason.
 var allowedVars = map[string]string{
 	"compat/netrpc DefaultServer": "net/rpc has it, and its programs count on one server for the whole process",
 }
 
-// exportedVar lets sentinel errors through: nobody assigns to them.
+// exportedVar allows sentinel errors, since they are never assigned to.
 func exportedVar(s *source) (bad []string) {
 	if s.test {
 		return nil
@@ -194,8 +194,8 @@ func vagueName(s *source) []string {
 	return nil
 }
 
-// dials finds who opens connections beside the transports. Programs may, and a
-// registry that is a module of its own, to its servers; registrytest tries ports, and
+// dials finds code outside the transports that opens connections. Programs may, and so may
+// a registry that is a module of its own, to its servers; registrytest tries ports, and
 // bombtest needs an address of its own.
 func dials(s *source) (bad []string) {
 	may := []string{"registry/registrytest", "internal/bombtest", "transport"}
@@ -211,7 +211,7 @@ func dials(s *source) (bad []string) {
 	return bad
 }
 
-// registryModule reports whether a folder is that of a registry with a go.mod.
+// registryModule reports whether a folder is a registry with a go.mod.
 func registryModule(folder string) bool {
 	_, err := os.Stat(filepath.Join(root, folder, "go.mod"))
 	return path.Dir(folder) == "registry" && err == nil
@@ -226,8 +226,8 @@ func opensConnections(sel *ast.SelectorExpr) bool {
 	return strings.HasPrefix(name, "Dial") || strings.HasPrefix(name, "Listen") && name != "Listener"
 }
 
-// sleeps finds tests that wait for the clock on the wall. In a synctest bubble
-// sleeping is free; elsewhere a comment on the same line gives the reason.
+// sleeps finds tests that wait in real time. In a synctest bubble sleeping costs nothing;
+// elsewhere a comment on the same line must give the reason.
 func sleeps(s *source) (bad []string) {
 	if !s.test || s.imports("testing/synctest") {
 		return nil
@@ -245,12 +245,12 @@ func sleeps(s *source) (bad []string) {
 	return bad
 }
 
-// reasons are what a test may be left out for: a quick run, the race detector, another
-// system, somebody who is not root as CI is, a campaign that has a make target.
+// reasons are the accepted reasons to skip a test: a short run, the race detector, another
+// operating system, a user who is not root (CI is), a campaign that has a make target.
 var reasons = []string{"Short", "raceEnabled", "raceDetector", "GOOS", "Geteuid", "long"}
 
-// skips finds tests that are left out for another reason: what nobody installs would
-// never be tested again, and nobody would see it.
+// skips finds tests that are skipped for another reason: a test that needs a program which
+// is not installed would never run, without notice.
 func skips(s *source) (bad []string) {
 	for d := range funcs(s) {
 		var found ast.Node

@@ -38,9 +38,9 @@ func snippets(t *testing.T) (all []snippet) {
 	return all
 }
 
-// TestSnippetsCompile vets every Go block of the documentation as a program in
-// a module that requires this one. A block that is only a part of a file says
-// so, "```go fragment", and is only parsed.
+// TestSnippetsCompile vets every Go block of the documentation as a program in a module
+// that requires this one. A block that is only a part of a file is marked "```go fragment",
+// and is only parsed.
 func TestSnippetsCompile(t *testing.T) {
 	module := newModule(t)
 	programs := 0
@@ -77,8 +77,8 @@ func TestBadSnippetIsFound(t *testing.T) {
 	}
 }
 
-// TestHelloWorldRuns runs the README's first program, of 25 lines at most, and
-// compares what it prints with what it says that it prints.
+// TestHelloWorldRuns runs the README's first program, of 25 lines at most, and compares its
+// output with the documented one.
 func TestHelloWorldRuns(t *testing.T) {
 	for _, s := range snippets(t) {
 		if !strings.HasPrefix(s.where, "README.md") || s.info != "" {
@@ -99,7 +99,7 @@ func TestHelloWorldRuns(t *testing.T) {
 	t.Error("README.md has no program")
 }
 
-// linesWithText counts as a reader does: all lines that are not empty.
+// linesWithText counts the lines that are not empty.
 func linesWithText(code string) (n int) {
 	for line := range strings.Lines(code) {
 		if strings.TrimSpace(line) != "" {
@@ -136,8 +136,8 @@ func newModule(t *testing.T) *userModule {
 	return m
 }
 
-// download fetches what the repository's go.mod names: the only use of the network here,
-// and none where it was fetched before.
+// download fetches the modules in the repository's go.mod: the only use of the network
+// here, and none if they were fetched before.
 var download = sync.OnceValue(func() error {
 	cmd := exec.Command("go", "mod", "download")
 	cmd.Dir = root
@@ -164,7 +164,7 @@ func (m *userModule) write(name, text string) {
 	}
 }
 
-// goCommand runs the go command as the module's owner would, but offline.
+// goCommand runs the go command in the module, offline.
 func (m *userModule) goCommand(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(m.t.Context(), 5*time.Minute)
 	defer cancel()
@@ -175,7 +175,7 @@ func (m *userModule) goCommand(args ...string) (string, error) {
 	return string(out), err
 }
 
-// translate puts the snippets' places for the files they were written to.
+// translate replaces the files of snippets by their places in the documentation.
 func (m *userModule) translate(out string) string {
 	for folder, where := range m.where {
 		out = strings.ReplaceAll(out, folder+"/main.go", where+" +")

@@ -1,8 +1,7 @@
-// Package housecheck holds tests of the repository itself: what every file
-// must keep to, whoever wrote it, and what the documentation promises.
+// Package housecheck has tests of the repository itself: the rules for every file, and what
+// the documentation promises.
 //
-// A rule that never fails proves nothing, so each comes with a sample that it
-// must reject.
+// Each rule comes with a sample that it must reject, to show that it can fail.
 package housecheck
 
 import (
@@ -32,13 +31,13 @@ type source struct {
 
 func (s *source) folder() string { return path.Dir(s.path) }
 
-// nested reports whether the file is in a module of its own, which is a
-// program and not a library.
+// nested reports whether the file is in a module of its own that is a program and not a
+// library.
 func (s *source) nested() bool {
 	return strings.HasPrefix(s.path, "bench/") || strings.HasPrefix(s.path, "cmd/") || strings.HasPrefix(s.path, "faults/") || strings.HasPrefix(s.path, "examples/")
 }
 
-// at says where something is wrong, and what.
+// at formats a finding, with its place.
 func (s *source) at(n ast.Node, format string, args ...any) string {
 	return fmt.Sprintf("%s:%d: %s", s.path, s.line(n.Pos()), fmt.Sprintf(format, args...))
 }
@@ -92,8 +91,8 @@ func goFiles(t *testing.T) []*source {
 	return all
 }
 
-// files reads the repository's text files, by their path from the root. Test
-// data is left out: it may hold anything.
+// files returns the repository's text files, by their paths from the root. Test data is
+// left out, since it may have any content.
 func files(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -104,7 +103,7 @@ func files(t *testing.T) map[string]string {
 			return err
 		case d.IsDir() && skipped(name):
 			return filepath.SkipDir
-		case d.IsDir(), name == ".git": // which is a file where the checkout is one of git's worktrees
+		case d.IsDir(), name == ".git": // .git is a file if the checkout is a git worktree
 			return nil
 		}
 		text, err := os.ReadFile(file)

@@ -42,7 +42,7 @@ func TestPython(t *testing.T) {
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
-			if class == "Goaway" { // the client has hung up: nothing to wait for
+			if class == "Goaway" { // the client has closed the connection, so there is nothing to wait for
 				checkShutdown(t, shutdown)
 			}
 		})
@@ -61,8 +61,8 @@ func checkShutdown(t *testing.T, shutdown <-chan error) {
 	}
 }
 
-// serve starts a server with the methods that the clients call. What its
-// Shutdown returned, when a client has called it, comes from the channel.
+// serve starts a server with the methods that the clients call. The channel receives the
+// result of Shutdown, after a client has called it.
 func serve(t *testing.T) (addr string, shutdown <-chan error) {
 	t.Helper()
 	srv := server.New(server.WithLogger(slog.New(slog.DiscardHandler)))
@@ -86,7 +86,7 @@ func serve(t *testing.T) (addr string, shutdown <-chan error) {
 	return ln.Addr().String(), m.shutdown
 }
 
-// methods is what the server serves. The clients' tests say what for.
+// methods are the methods that the server serves. The clients' tests say what each is for.
 type methods struct {
 	srv      *server.Server
 	notes    chan int
@@ -129,7 +129,7 @@ func (m *methods) register(t *testing.T) {
 	}
 }
 
-// Arith is net/rpc's example.
+// Arith is the example of net/rpc's documentation.
 type Arith struct{}
 
 // Args are the arguments of Mul.
@@ -156,12 +156,12 @@ func fail(message string) error {
 	return tandem.Errorf(tandem.NotFound, "%s", message).WithDetail("order", []byte{17}).WithDetail("hint", nil)
 }
 
-// busy advises to wait so many µs.
+// busy returns an error that advises to wait so many microseconds.
 func busy(us int) error {
 	return tandem.Errorf(tandem.ResourceExhausted, "busy").WithDetail("hint", nil).WithRetryAfter(time.Duration(us) * time.Microsecond)
 }
 
-// timeLeft is in seconds; 0 without a deadline.
+// timeLeft returns the time to the deadline in seconds, 0 without a deadline.
 func timeLeft(ctx context.Context) float64 {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -205,7 +205,7 @@ func (m *methods) hold(ctx context.Context, name string) (string, error) {
 
 func (m *methods) release(name string) { close(m.gate(name)) }
 
-// noted waits until a note of that length has come.
+// noted waits until a note of that length has arrived.
 func (m *methods) noted(ctx context.Context, length int) (int, error) {
 	for {
 		select {
@@ -247,7 +247,7 @@ func talk(ctx context.Context, s *tandem.Stream[string, string]) error {
 	return nil
 }
 
-// count sends as many numbers as its first message says.
+// count sends as many numbers as the first message says.
 func count(s *tandem.Stream[int, int]) error {
 	n, err := s.Recv()
 	if err != nil {
@@ -261,7 +261,7 @@ func count(s *tandem.Stream[int, int]) error {
 	return nil
 }
 
-// sum sends the sum of all messages when there are no more.
+// sum sends the sum of all messages after the last one.
 func sum(s *tandem.Stream[int, int]) error {
 	total := 0
 	for {
@@ -276,7 +276,7 @@ func sum(s *tandem.Stream[int, int]) error {
 	}
 }
 
-// deaf accepts, and receives nothing.
+// deaf accepts the stream and receives nothing.
 func deaf(ctx context.Context, _ *tandem.Stream[int, int]) error {
 	<-ctx.Done()
 	return ctx.Err()

@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// oneCall is a call that the command makes, and what it must answer.
+// oneCall is a call that the command makes, with the expected answer.
 type oneCall struct {
 	args   []string // of tandem call, after the target
 	answer string
 	exit   int
 }
 
-// calls are made in both directions. They call methods that every release has.
+// calls are made in both directions. Every release has their methods.
 func calls() []oneCall {
-	long := `{"A":6,` + strings.Repeat(" ", 100_000) + `"B":7}` // several frames
+	long := `{"A":6,` + strings.Repeat(" ", 100_000) + `"B":7}` // the request needs several frames
 	return []oneCall{
 		{[]string{"Arith.Mul", `{"A":6,"B":7}`}, `{"C":42}`, 0},
 		{[]string{"Arith.Mul", long}, `{"C":42}`, 0},
@@ -32,7 +32,7 @@ func calls() []oneCall {
 	}
 }
 
-// callAcross builds the command of the previous release and of the work tree, and has each
+// callAcross builds the commands of the previous release and of the work tree, and has each
 // call a server of the other.
 func callAcross(ctx context.Context, s settings, temp string) error {
 	base, name, released, err := previous(ctx, s.base)
@@ -73,9 +73,9 @@ func callAcross(ctx context.Context, s settings, temp string) error {
 	return nil
 }
 
-// useFolders gives the workspace of a release replaces of the released modules by their
+// useFolders adds replaces to the workspace of a release, of the released modules by their
 // folders. Without them the go command asks the module proxy for their go.mod files, and
-// the proxy may not have seen the release yet.
+// the proxy may not have the release yet.
 func useFolders(ctx context.Context, tree, version string) error {
 	modules, err := readModules(ctx, tree)
 	if err != nil {
@@ -89,8 +89,8 @@ func useFolders(ctx context.Context, tree, version string) error {
 	return err
 }
 
-// callServer starts the server's command, makes the calls with the client's, and stops the
-// server in good order.
+// callServer starts the server's command, makes the calls with the client's, and shuts the
+// server down.
 func callServer(ctx context.Context, server, client string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -122,7 +122,7 @@ func callServer(ctx context.Context, server, client string) (err error) {
 }
 
 func (c oneCall) make(ctx context.Context, client, target string) error {
-	at := len(c.args) - 2 //nolint:mnd // flags come before the target, the method and its JSON after
+	at := len(c.args) - 2 //nolint:mnd // flags come before the target, the method and its JSON after it
 	args := append([]string{"call"}, c.args[:at]...)
 	args = append(append(args, target), c.args[at:]...)
 	answer, err := shell{}.run(ctx, client, args...)

@@ -12,13 +12,13 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// nowVersion is the version that the work tree is given. The go command does not list
-// versions of this form, so the base is the newest one, which gorelease demands.
+// nowVersion is the version of the work tree. The go command does not list versions of this
+// form, so the base is the newest one, which gorelease requires.
 const nowVersion = "v0.0.0-20000101000000-000000000000"
 
-// compareAPI prints how the exported API of the core, or of all libraries, differs from
-// the last release's. It returns an error if the version, where one is given, is too low for
-// the differences, and for incompatible changes from v1 on.
+// compareAPI prints how the exported API of the core, or of all libraries, differs from the
+// last release's. It returns an error if the version, if one is given, is too low for the
+// differences, and for incompatible changes from v1 on.
 func compareAPI(ctx context.Context, s settings, temp string) error {
 	base, name, released, err := previous(ctx, s.base)
 	if errors.Is(err, errNoBase) {
@@ -67,7 +67,7 @@ type comparison struct {
 	command  []string // gorelease
 	base     string
 	version  string // to be released; may be empty
-	released bool   // false if base is not a release, whose users nothing can break
+	released bool   // false if base is not a release, so that changes can't break users
 }
 
 // compare prints how a module in a folder differs from the base.
@@ -77,7 +77,7 @@ func (c *comparison) compare(ctx context.Context, m *goModule, dir string) error
 		if err != nil {
 			report = err.Error()
 		}
-		report, _, _ = strings.Cut(report, "# summary") // which is about versions that are made up
+		report, _, _ = strings.Cut(report, "# summary") // the rest is about versions that were made up
 		sayf("%s\n%s", m.path(), cmp.Or(report, "no changes"))
 		return nil
 	}
@@ -91,8 +91,8 @@ func (c *comparison) compare(ctx context.Context, m *goModule, dir string) error
 	return nil
 }
 
-// publishBoth puts the libraries as they are at base, a revision and its version, and in
-// the work tree into the proxy. Clones are in the folders base and now of temp.
+// publishBoth publishes the libraries, as they are at base (a revision and its version) and
+// in the work tree, in the proxy. Clones are in the folders base and now of temp.
 func publishBoth(ctx context.Context, base [2]string, temp, proxy string) (older, newer []*goModule, err error) {
 	now, err := snapshot(ctx, temp)
 	if err != nil {
@@ -105,8 +105,8 @@ func publishBoth(ctx context.Context, base [2]string, temp, proxy string) (older
 	return older, newer, err
 }
 
-// publishLibraries puts the modules that users import, as they are at a revision, into the
-// proxy, and returns them.
+// publishLibraries publishes the modules that users import, as they are at a revision, in
+// the proxy, and returns them.
 func publishLibraries(ctx context.Context, revision, version, tree, proxy string) ([]*goModule, error) {
 	if err := clone(ctx, revision, tree); err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// systems are what binaries are built for.
+// systems are the platforms for which binaries are built.
 func systems(all bool) []string {
 	if !all {
 		return []string{runtime.GOOS + "/" + runtime.GOARCH}
@@ -22,8 +22,8 @@ func systems(all bool) []string {
 	return []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
 }
 
-// buildBinaries installs the command for each system into dist, twice: by u, and by a
-// user with other folders, whose build cache is empty too if all is set. Both must get the
+// buildBinaries installs the command for each system into dist, twice: as u, and as a user
+// with other folders, whose build cache is empty too if all is set. Both must produce the
 // same bytes.
 func buildBinaries(ctx context.Context, u, other *user, dist string, all bool) (names []string, err error) {
 	if all {
@@ -47,7 +47,7 @@ func buildBinaries(ctx context.Context, u, other *user, dist string, all bool) (
 	return names, nil
 }
 
-// copySame copies a file if another one has the same bytes.
+// copySame copies a file if another file has the same bytes.
 func copySame(first, second, to string) error {
 	a, err := os.ReadFile(first)
 	if err != nil {
@@ -63,7 +63,7 @@ func copySame(first, second, to string) error {
 	return os.WriteFile(to, a, 0o755)
 }
 
-// checkVersion has the binary for this system say its version.
+// checkVersion runs the binary for this system and checks the version that it prints.
 func checkVersion(ctx context.Context, u *user, dist string, names []string) error {
 	for _, name := range names {
 		if !strings.Contains(name, "-"+runtime.GOOS+"-"+runtime.GOARCH) {
@@ -78,7 +78,7 @@ func checkVersion(ctx context.Context, u *user, dist string, names []string) err
 	return nil
 }
 
-// writeSBOMs writes beside each binary which modules are in it.
+// writeSBOMs writes the list of modules in each binary next to it.
 func writeSBOMs(ctx context.Context, tool, dist string, names []string) (sboms []string, err error) {
 	for _, name := range names {
 		sbom := name + ".cdx.json"

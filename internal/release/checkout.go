@@ -58,7 +58,7 @@ func snapshot(ctx context.Context, temp string) (string, error) {
 	return git.run(ctx, "git", "commit-tree", tree, "-p", "HEAD", "-m", "The work tree")
 }
 
-// mayRelease returns an error if the version or the work tree is not fit for a release.
+// mayRelease returns an error if the version or the work tree is not ready for a release.
 func mayRelease(ctx context.Context, version, changelog string) error {
 	if semver.Canonical(version) != version || version == "" || semver.Build(version) != "" {
 		return fmt.Errorf("version %q: want one such as v0.1.0: give it as VERSION", version)
@@ -80,7 +80,8 @@ func mayRelease(ctx context.Context, version, changelog string) error {
 	return errors.Join(err, tagsErr)
 }
 
-// errNoBase is why nothing is compared: there is no release yet, and this clone has one commit.
+// errNoBase is the reason if nothing is compared: there is no release yet, and this clone
+// has one commit.
 var errNoBase = errors.New("nothing to compare with: there is no release yet, and this clone has no commit before HEAD")
 
 // previous returns the hash of the commit to compare with, and its name: base or, if that

@@ -16,7 +16,7 @@ type shell struct {
 }
 
 // run returns the command's standard output without white space around it. Its error
-// holds what the command wrote.
+// contains the command's output.
 func (s shell) run(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = s.dir, append(os.Environ(), s.env...)
@@ -37,7 +37,7 @@ func lines(out string) []string {
 	return strings.Split(out, "\n")
 }
 
-// sayf says what is done, and when.
+// sayf prints a line of progress with the time.
 func sayf(format string, args ...any) {
 	fmt.Fprintf(os.Stdout, "%s %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
 }

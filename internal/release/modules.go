@@ -40,8 +40,8 @@ func released() []string {
 	}
 }
 
-// kept are the folders of modules that stay in this repository, which measure, test or
-// show the others; so are modules in folders whose names end in "test".
+// kept are the folders of modules that stay in this repository: they measure, test or
+// demonstrate the others. Modules in folders whose names end in "test" stay too.
 func kept() []string {
 	return []string{"bench", "examples", "faults", "internal", "interop", "registry/e2e"}
 }
@@ -56,11 +56,11 @@ func (m *goModule) path() string { return m.file.Module.Mod.Path }
 
 func (m *goModule) released() bool { return slices.Contains(released(), m.dir) }
 
-// tag is the name of the git tag that makes version of the module known to the go command.
+// tag returns the git tag by which the go command finds version of the module.
 func (m *goModule) tag(version string) string { return path.Join(m.dir, version) }
 
-// readModules reads every go.mod that git knows in the tree. Modules that are released
-// come after those that they require.
+// readModules reads every go.mod that git tracks in the tree. Released modules come after
+// those that they require.
 func readModules(ctx context.Context, tree string) (all []*goModule, err error) {
 	names, err := shell{dir: tree}.run(ctx, "git", "ls-files", "go.mod", "*/go.mod")
 	if err != nil {
@@ -81,7 +81,7 @@ func readModules(ctx context.Context, tree string) (all []*goModule, err error) 
 }
 
 // checkModules returns an error for each module that is in neither list or has the wrong
-// path, and for each folder of the list that has none.
+// path, and for each folder of the list without a module.
 func checkModules(all []*goModule) error {
 	var errs []error
 	known := map[string]bool{}
@@ -106,7 +106,7 @@ func isKept(dir string) bool {
 	return strings.HasSuffix(dir, "test") || slices.ContainsFunc(kept(), func(k string) bool { return dir == k || strings.HasPrefix(dir, k+"/") })
 }
 
-// ordered sorts modules so that each comes after those of ours that it requires.
+// ordered sorts modules so that each comes after those of this repository that it requires.
 func ordered(all []*goModule) (sorted []*goModule) {
 	var add func(m *goModule)
 	add = func(m *goModule) {
@@ -130,11 +130,11 @@ func (m *goModule) requires(name string) bool {
 	return slices.ContainsFunc(m.file.Require, func(r *modfile.Require) bool { return r.Mod.Path == name })
 }
 
-// own reports whether a module is one of this repository.
+// own reports whether a module belongs to this repository.
 func own(name string) bool { return name == root || strings.HasPrefix(name, root+"/") }
 
-// setVersion has the module require version of every module of ours and, if it is
-// released itself, drops its replaces by folders.
+// setVersion makes the module require version of every module of this repository, and drops
+// its replaces by folders if it is released itself.
 func (m *goModule) setVersion(version string) error {
 	for _, r := range m.file.Require {
 		if !own(r.Mod.Path) {
@@ -154,7 +154,7 @@ func (m *goModule) setVersion(version string) error {
 }
 
 // dropReplaces drops the replaces of our modules. Any other is an error: the go command
-// heeds it in this repository only, so users would get another module.
+// applies it in this repository only, so users would get another module.
 func (m *goModule) dropReplaces() error {
 	for _, r := range slices.Clone(m.file.Replace) {
 		if !own(r.Old.Path) {
@@ -167,7 +167,8 @@ func (m *goModule) dropReplaces() error {
 	return nil
 }
 
-// write writes go.mod and, with the sums of what it requires of ours, go.sum.
+// write writes go.mod, and go.sum with the sums of the modules of this repository that it
+// requires.
 func (m *goModule) write(tree, version string, sums map[module.Version]string) error {
 	m.file.Cleanup()
 	text, err := m.file.Format()

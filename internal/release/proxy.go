@@ -16,11 +16,11 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// publish makes the release commit of version in the clone at tree, with a tag for each
-// of the modules, and puts the modules into the file-system module proxy at proxy.
+// publish makes the release commit of version in the clone at tree, with a tag for each of
+// the modules, and adds the modules to the file-system module proxy at proxy.
 //
-// A module's go.sum holds the sums of those that it requires, so modules are written and
-// packed one after the other, each from what git has in its index by then.
+// A module's go.sum has the sums of those that it requires, so modules are written and
+// packed one after the other, each from git's index at that time.
 func publish(ctx context.Context, tree, version, proxy string, modules []*goModule) error {
 	p := packer{tree, version, proxy, time.Time{}, map[module.Version]string{}}
 	date, err := shell{dir: tree}.run(ctx, "git", "show", "--no-patch", "--format=%cI", "HEAD")
@@ -66,7 +66,7 @@ func publish(ctx context.Context, tree, version, proxy string, modules []*goModu
 	return nil
 }
 
-// packer puts modules into a file-system module proxy.
+// packer adds modules to a file-system module proxy.
 type packer struct {
 	tree    string // a clone
 	version string
@@ -75,7 +75,7 @@ type packer struct {
 	sums    map[module.Version]string
 }
 
-// pack puts the module, as it is in the git tree named revision, into the proxy and adds
+// pack adds the module, as it is in the git tree named revision, to the proxy, and records
 // its sums.
 func (p *packer) pack(m *goModule, revision string) error {
 	name := module.Version{Path: m.path(), Version: p.version}
@@ -106,7 +106,7 @@ func (p *packer) pack(m *goModule, revision string) error {
 	return p.addSums(filepath.Join(dir, p.version+".zip"), name, mod)
 }
 
-// addSums adds the two sums that a go.sum has of a module.
+// addSums records the two sums that a go.sum has for a module.
 func (p *packer) addSums(packed string, name module.Version, mod []byte) (err error) {
 	if p.sums[name], err = dirhash.HashZip(packed, dirhash.Hash1); err != nil {
 		return err

@@ -54,8 +54,8 @@ func makeRelease(ctx context.Context, s settings, temp string) error {
 	return nil
 }
 
-// build makes the release of a commit in a clone in temp, uses it as users would, and
-// writes its files to s.dist. It returns the tags.
+// build makes the release of a commit in a clone in temp, tests it as a user would use it,
+// and writes its files to s.dist. It returns the tags.
 func build(ctx context.Context, s settings, commit, temp string) (tags []string, err error) {
 	head, err := shell{}.run(ctx, "git", "rev-parse", commit)
 	if err != nil {
@@ -99,7 +99,7 @@ func build(ctx context.Context, s settings, commit, temp string) (tags []string,
 	return tags, distribute(ctx, s, [2]*user{u, other}, tree)
 }
 
-// use does what users do with a release.
+// use tests a release in the ways in which users use it.
 func use(ctx context.Context, u *user, tree string, modules []*goModule) error {
 	readme, err := os.ReadFile(filepath.Join(tree, "README.md"))
 	if err != nil {

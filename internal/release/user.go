@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// user is a machine without a checkout that gets the modules from a proxy. It has a module
-// cache of its own, because a version that is not released yet must not stay in this
+// user stands for a machine without a checkout that gets the modules from a proxy. It has a
+// module cache of its own, since a version that is not released yet must not stay in this
 // machine's.
 type user struct {
 	temp    string
@@ -22,7 +22,7 @@ type user struct {
 }
 
 // newUser returns a user that gets our modules from the proxy, and others from this
-// machine's module cache or its GOPROXY.
+// machine's module cache or GOPROXY.
 func newUser(ctx context.Context, temp, version, proxy string) (*user, error) {
 	out, err := shell{}.run(ctx, "go", "env", "-json", "GOPROXY", "GOSUMDB", "GONOSUMDB", "GOTOOLCHAIN", "GOMODCACHE", "GOCACHE")
 	if err != nil {
@@ -42,21 +42,21 @@ func newUser(ctx context.Context, temp, version, proxy string) (*user, error) {
 		"GONOSUMDB=" + strings.Trim(has["GONOSUMDB"]+","+root+","+root+"/*", ","),
 		"GOSUMDB=" + has["GOSUMDB"], "GOTOOLCHAIN=" + has["GOTOOLCHAIN"], "GOCACHE=" + has["GOCACHE"],
 		"GOPATH=" + filepath.Join(temp, "go"), "GOMODCACHE=" + filepath.Join(temp, "go", "mod"), "GOBIN=",
-		// -trimpath also lets the build cache know a package again in another module cache.
+		// -trimpath also lets the build cache recognize a package in another module cache.
 		"GOFLAGS=-trimpath -buildvcs=false -modcacherw",
 	}}, nil
 }
 
 func fileURL(name string) string { return "file://" + filepath.ToSlash(name) }
 
-// in returns a shell in a folder of the user's, which is made if need be.
+// in returns a shell in a folder of the user's, which it creates if necessary.
 func (u *user) in(name string, env ...string) (shell, error) {
 	dir := filepath.Join(u.temp, name)
 	return shell{dir, append(append([]string{}, u.env...), env...)}, os.MkdirAll(dir, 0o755)
 }
 
-// runHello runs README's first program in a module outside the tree and compares what it
-// prints with what it says that it prints.
+// runHello runs README's first program in a module outside the tree and compares its output
+// with the documented one.
 func (u *user) runHello(ctx context.Context, readme string) error {
 	_, rest, _ := strings.Cut(readme, "\n```go\n")
 	program, _, found := strings.Cut(rest, "\n```\n")
@@ -72,7 +72,7 @@ func (u *user) runHello(ctx context.Context, readme string) error {
 	return err
 }
 
-// useAll gets every released library in an empty module, and runs a program that imports
+// useAll adds every released library to an empty module, and runs a program that imports
 // one of them.
 func (u *user) useAll(ctx context.Context, modules []*goModule) error {
 	var paths []string
@@ -93,7 +93,7 @@ func (u *user) useAll(ctx context.Context, modules []*goModule) error {
 	return err
 }
 
-// newModule makes an empty module that requires others at the version.
+// newModule creates an empty module that requires others at the version.
 func (u *user) newModule(ctx context.Context, name string, paths ...string) (shell, error) {
 	dir, err := u.in(name)
 	if err != nil {
@@ -161,7 +161,7 @@ func (u *user) buildExamples(ctx context.Context, tree string, modules []*goModu
 	return nil
 }
 
-// checkTidy has the go command say whether the go.mod and go.sum of each released module
+// checkTidy checks with the go command that the go.mod and go.sum of each released module
 // in the clone are complete.
 func (u *user) checkTidy(ctx context.Context, tree string, modules []*goModule) error {
 	for _, m := range modules {

@@ -67,7 +67,7 @@ func NewRelay(t testing.TB, server string) *Relay {
 // Addr returns the address that clients dial.
 func (r *Relay) Addr() string { return r.ln.Addr().String() }
 
-// Next says how the next connections are cut, until so many have been.
+// Next sets the cut of the next connections, for that number of connections.
 func (r *Relay) Next(c Cut, connections int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
