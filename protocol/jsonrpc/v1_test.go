@@ -86,13 +86,13 @@ func TestStandardClient(t *testing.T) {
 	}
 }
 
-// Silent writes itself as null.
+// Silent marshals itself as null.
 type Silent int
 
 func (Silent) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
 
-// A result that is nil is an answer to the client of net/rpc/jsonrpc too, which ends the
-// connection, with all its calls, when it gets null.
+// A nil result is a valid response for net/rpc/jsonrpc's client too, which would end the
+// connection, with all its calls, if it got null.
 func TestStandardClientGetsNil(t *testing.T) {
 	srv, address := serve(t)
 	gate := make(chan bool)

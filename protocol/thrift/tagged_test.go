@@ -56,7 +56,7 @@ func (*counter) Mirror(s *Sheet, reply *Sheet) error {
 	return nil
 }
 
-// KindOf is found under the name that clients have.
+// KindOf is called by clients as kind_of.
 func (*counter) KindOf(s Sheet) (Rarity, error) { return s.Kind, nil }
 
 func (*counter) Pages(s Sheet) ([]int32, error) { return slices.Collect(maps.Keys(s.Pages)), nil }
