@@ -166,7 +166,7 @@ func TestWhatGoesWrongIsReported(t *testing.T) {
 }
 
 // A server with work to do delays each response by it.
-func TestAServerWorks(t *testing.T) {
+func TestWorkDelaysResponses(t *testing.T) {
 	const work = 5 * time.Millisecond
 	sys := System{Serve: floor.ServeMux, Dial: DialFor(floor.DialMux)}
 	server := startPeer(t, sys, "server", "-work="+work.String())

@@ -396,7 +396,7 @@ func callRows() map[string]row {
 // shownElsewhere are options whose effect takes time, several servers, or another view.
 func shownElsewhere() map[string]string {
 	return map[string]string{
-		"server.WithTransport": "TestTLSAppliesEverywhere", "server.WithProtocols": "TestNoTwoTakeTheSame",
+		"server.WithTransport": "TestTLSAppliesEverywhere", "server.WithProtocols": "TestExactlyOneProtocolMatches",
 		"server.WithStreamWindow": "TestConnectionWindow", "server.WithMaxOpenCalls": "TestLimitsOfForeignConnections",
 		"server.WithHandshakeTimeout": "TestHandshakeTimeIsOne", "server.WithStallTimeout": "TestHalfAFrame",
 		"server.WithProxies": "TestLargestNetworkMakesRoom", "server.WithSilence": "TestHungPeer",

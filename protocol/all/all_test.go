@@ -60,7 +60,7 @@ func check(err error) {
 
 // The first bytes of each client are accepted by exactly one protocol, and tandem's by
 // none.
-func TestNoTwoTakeTheSame(t *testing.T) {
+func TestExactlyOneProtocolMatches(t *testing.T) {
 	for said, want := range map[string]string{
 		wire.Magic:               "",
 		"{\"jsonrpc\":":          "jsonrpc",

@@ -109,7 +109,7 @@ func TestOneSideOfTLSForOthers(t *testing.T) {
 }
 
 // An HTTP client of a server without HTTP is told so, and the log names the option.
-func TestHTTPWhereThereIsNone(t *testing.T) {
+func TestHTTPClientOfServerWithoutHTTP(t *testing.T) {
 	for what, protocols := range map[string][]server.Protocol{"no protocol": nil, "another protocol": {rpcx.New()}} {
 		for _, request := range []string{"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"} {
 			address, logged := serveLogged(t, server.WithProtocols(protocols...))

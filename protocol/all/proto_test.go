@@ -147,7 +147,7 @@ func TestCodecFollowsProto(t *testing.T) {
 
 // A method of which only the result is such a message refuses gob before it runs, and so
 // does an untyped stream.
-func TestMixedIsRefused(t *testing.T) {
+func TestGobIsRefusedForMixedMethods(t *testing.T) {
 	dial, ran := protoServer(t, server.WithProtocols(rpcx.New()))
 	c := dial()
 	_, err := client.Invoke[Field](t.Context(), c, "Proto.Mixed", 1)

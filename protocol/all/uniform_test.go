@@ -162,7 +162,7 @@ func TestUniformAnswers(t *testing.T) {
 }
 
 // A new protocol needs rows.
-func TestStrangersSpeakEveryProtocol(t *testing.T) {
+func TestUniformAnswersCoverEveryProtocol(t *testing.T) {
 	protocols := []string{"tandem", "triple"}
 	for _, p := range all.New() {
 		protocols = append(protocols, p.Name())

@@ -123,7 +123,7 @@ func TestDeadline(t *testing.T) {
 }
 
 // Thrift works with all other protocols on one port, and for multiplexing clients.
-func TestBesideOthers(t *testing.T) {
+func TestWithOtherProtocols(t *testing.T) {
 	srv := server.New(server.WithProtocols(append(all.New(), thrift.New())...), server.WithLogger(slog.New(slog.DiscardHandler)))
 	for _, name := range []string{"Desk", "other.Desk"} {
 		if err := srv.RegisterName(name, &office{}); err != nil {

@@ -84,7 +84,7 @@ func TestUnfinishedRequests(t *testing.T) {
 }
 
 // Connections without a running call do not delay Shutdown.
-func TestShutdownWaitsForNoStranger(t *testing.T) {
+func TestShutdownWaitsForCallsOnly(t *testing.T) {
 	for dialect := range dialects {
 		request := said(t, dialect, "ping", apache.CALL, &desk.DeskPingArgs{})
 		for cut := range len(request) + 1 {

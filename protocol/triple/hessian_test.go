@@ -105,8 +105,8 @@ func TestSpecification(t *testing.T) {
 	}
 }
 
-// TestSame decodes references.
-func TestSame(t *testing.T) {
+// TestReferences decodes references.
+func TestReferences(t *testing.T) {
 	const class = "C\x01p\x92\x04name\x04next"
 	var list []*part
 	if err := decode([]byte("\x7b"+class+"\x60\x01aQ\x91Q\x91N"), &list, nil); err != nil || list[0] != list[1] || list[0].Next != list[0] || list[2] != nil {
@@ -136,8 +136,8 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// TestRefuses decodes malformed values, and values that do not fit.
-func TestRefuses(t *testing.T) {
+// TestDecodeRefuses decodes malformed values, and values that do not fit.
+func TestDecodeRefuses(t *testing.T) {
 	for _, c := range []struct {
 		in   string
 		into any

@@ -164,7 +164,7 @@ func TestCallsOurServer(t *testing.T) {
 }
 
 // A call to a server that is not there fails with an error that says it was not executed.
-func TestCallsNobody(t *testing.T) {
+func TestCallServerThatIsGone(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -240,7 +240,7 @@ func (a acceptances) ConnAccepted(c net.Conn) (net.Conn, error) {
 
 // A server that drains answers requests on connections that were made before: on those that
 // it has not accepted yet, and on those that have not sent enough to detect the protocol.
-func TestDrainServesWhoHasCome(t *testing.T) {
+func TestDrainServesEarlierConnections(t *testing.T) {
 	const request = "POST /Text/Upper HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 6\r\n\r\n" + `"loud"`
 	for name, c := range map[string]struct {
 		before int // bytes that are sent before the server drains

@@ -110,7 +110,7 @@ func TestHealthWatch(t *testing.T) {
 }
 
 // A service that is watched may be registered later.
-func TestHealthWatchOfNothing(t *testing.T) {
+func TestHealthWatchBeforeRegistration(t *testing.T) {
 	w := newWebTest(t, web.New())
 	h, err := web.RegisterHealth(w.srv)
 	w.must(err)

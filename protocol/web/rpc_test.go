@@ -291,7 +291,7 @@ func TestDrain(t *testing.T) {
 }
 
 // A handler mounted on the port makes calls like all others.
-func TestMounted(t *testing.T) {
+func TestMountedHandler(t *testing.T) {
 	mine := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		c := web.Conn(r.Context())
 		done := make(chan error, 1)

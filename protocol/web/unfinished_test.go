@@ -219,7 +219,7 @@ func TestUnfinishedHeader(t *testing.T) {
 const http2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 
 // Connections without a running call do not delay Shutdown.
-func TestShutdownWaitsForNoStranger(t *testing.T) {
+func TestShutdownWaitsForCallsOnly(t *testing.T) {
 	const headers = "\x00\x00\x01\x01\x00\x00\x00\x00\x01\x83" // the header is not complete
 	for name, request := range map[string]string{
 		"refused":             post("/No/Method", sized),

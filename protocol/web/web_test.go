@@ -188,7 +188,7 @@ func TestJSON(t *testing.T) {
 }
 
 // A request to upgrade to HTTP/2 is answered over HTTP/1.1.
-func TestNoUpgrade(t *testing.T) {
+func TestUpgradeToHTTP2IsIgnored(t *testing.T) {
 	w := newWebTest(t, web.New())
 	w.must(w.srv.RegisterFunc("Len", func(s string) int { return len(s) }))
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://tandem.test/Len", strings.NewReader(`"a"`))
