@@ -111,11 +111,11 @@ func writeSums(dist string, names []string) error {
 	return os.WriteFile(filepath.Join(dist, "SHA256SUMS"), []byte(out.String()), 0o644)
 }
 
-// errNoBuilder is returned where nothing can build an image.
+// errNoBuilder is the error if no tool can build an image.
 var errNoBuilder = errors.New("buildah is not installed")
 
 // buildImage builds the image of the binary from tree's Containerfile into an OCI archive
-// in dist and returns its name. Everything that buildah keeps is in temp.
+// in dist and returns its name. All of buildah's state is in temp.
 func buildImage(ctx context.Context, tree, temp, dist, binary string) (string, error) {
 	if _, err := exec.LookPath("buildah"); err != nil {
 		return "", errNoBuilder
@@ -136,8 +136,8 @@ func buildImage(ctx context.Context, tree, temp, dist, binary string) (string, e
 	return name, nil
 }
 
-// imageContext gathers what the Containerfile copies: the binary and this machine's
-// certificates of public authorities.
+// imageContext collects the files that the Containerfile copies: the binary and this
+// machine's certificates of public authorities.
 func imageContext(tree, dir, binary string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

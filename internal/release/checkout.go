@@ -11,8 +11,8 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// identity makes the release commit a function of HEAD and the version alone: a release
-// that is made again has the same hash.
+// identity makes the release commit a function of HEAD and the version only: repeating a
+// release yields the same hash.
 func identity(date string) []string {
 	return []string{
 		"GIT_AUTHOR_NAME=tandem release", "GIT_AUTHOR_EMAIL=release@tandem.invalid", "GIT_AUTHOR_DATE=" + date,
@@ -20,9 +20,9 @@ func identity(date string) []string {
 	}
 }
 
-// clone checks the commit out in a folder with a repository of its own, which borrows
-// the objects of this one and has none of its tags. Unlike git clone it needs neither a
-// branch that leads to the commit nor the commit's history.
+// clone checks out the commit in a folder with a repository of its own, which shares the
+// objects of this one and has none of its tags. Unlike git clone it needs neither a branch
+// that contains the commit nor the commit's history.
 func clone(ctx context.Context, commit, dir string) error {
 	objects, err := shell{}.run(ctx, "git", "rev-parse", "--path-format=absolute", "--git-path", "objects")
 	if err != nil {

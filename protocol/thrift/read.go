@@ -222,8 +222,8 @@ func isSizeLimit(err error) bool {
 	return ok && e.TypeId() == apache.SIZE_LIMIT
 }
 
-// peekHead looks at the head of a message without a frame, waiting for no more bytes
-// than it has.
+// peekHead parses the head of a message without a frame, without consuming it. It waits for
+// no more bytes than the head has.
 func peekHead(r *bufio.Reader) (head, int, error) {
 	for need := 1; need <= maxHead; {
 		if _, err := r.Peek(need); err != nil {
@@ -242,10 +242,10 @@ func peekHead(r *bufio.Reader) (head, int, error) {
 	return head{}, 0, fmt.Errorf("%w: a head of more than %d bytes", errNotThrift, maxHead)
 }
 
-// inflaters are zlib's readers, to be used again.
+// inflaters is a pool of zlib readers.
 var inflaters sync.Pool
 
-// inflater returns a reader of compressed bytes, to be given back.
+// inflater returns a reader that decompresses b, to be put into inflaters after use.
 func inflater(b []byte) (io.Reader, error) {
 	if r := inflaters.Get(); r != nil {
 		return r.(io.Reader), r.(zlib.Resetter).Reset(bytes.NewReader(b), nil)
@@ -253,8 +253,7 @@ func inflater(b []byte) (io.Reader, error) {
 	return zlib.NewReader(bytes.NewReader(b))
 }
 
-// inflateHead parses the head of a message that is compressed, and of which the
-// beginning is there.
+// inflateHead parses the head of a compressed message; b has its first bytes.
 func inflateHead(b []byte) (head, int, error) {
 	r, err := inflater(b)
 	if err != nil {
@@ -273,7 +272,7 @@ func inflateHead(b []byte) (head, int, error) {
 	}
 }
 
-// inflate decompresses at most limit bytes.
+// inflate decompresses b, and returns errTooLong if that is more than limit bytes.
 func inflate(b []byte, limit int) ([]byte, error) {
 	r, err := inflater(b)
 	if err != nil {
@@ -287,7 +286,7 @@ func inflate(b []byte, limit int) ([]byte, error) {
 	return plain, err
 }
 
-// zlibs is zlib as a compressor, by which a request is decompressed.
+// zlibs is the compressor that decompresses requests: zlib.
 type zlibs struct{}
 
 func (zlibs) Name() string { return "zlib" }
