@@ -13,8 +13,8 @@ import (
 	"github.com/tandem-rpc/tandem/bench/result"
 )
 
-// measure runs a scenario as the command line says, and prints and keeps what it
-// measured. An interrupted run prints what it has.
+// measure runs a scenario with the flags of the command line, and prints and keeps the
+// results. An interrupted run prints what it has measured so far.
 func measure(ctx context.Context, s scenario, args []string) error {
 	defaults := usual()
 	s.settings(&defaults)

@@ -11,9 +11,9 @@ import (
 	"github.com/tandem-rpc/tandem/bench/result"
 )
 
-// TestARunIsKept measures two systems shortly, twice, makes the report again, and
+// TestKeepReportAndCompare measures two systems shortly, twice, makes the report again, and
 // compares it with itself.
-func TestARunIsKept(t *testing.T) {
+func TestKeepReportAndCompare(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "calls")
 	args := strings.Fields("calls -systems netrpc,floor-mux -callers 4 -mode shared -rounds 2 -warmup 10ms -duration 50ms -rates 500 -out " + dir)
 	for range 2 {

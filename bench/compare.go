@@ -14,7 +14,7 @@ import (
 	"github.com/tandem-rpc/tandem/bench/revisions"
 )
 
-// compare sets two kept results side by side, or two outputs of go test -bench.
+// compare compares two kept results, or two outputs of go test -bench.
 func compare(_ context.Context, args []string) error {
 	if len(args) != 2 { //nolint:mnd // old and new
 		return errors.New("bench: usage: bench compare OLD NEW, both kept results (a folder or its report.json), or both outputs of go test -bench")
@@ -37,8 +37,8 @@ func compare(_ context.Context, args []string) error {
 	return result.Compare(os.Stdout, was, is)
 }
 
-// isBenchOutput tells the output of go test -bench from a kept result. A file
-// that can't be read is neither; Load says why.
+// isBenchOutput reports whether a file is the output of go test -bench. It returns false if
+// the file can't be read; Load returns the reason.
 func isBenchOutput(path string) bool {
 	text, err := os.ReadFile(path)
 	return err == nil && !strings.HasPrefix(string(text), "{")
@@ -65,14 +65,13 @@ func comparePairs(ctx context.Context, args []string) error {
 	return errors.Join(pairs.Write(os.Stdout, rows), pairs.Judge(rows, *limit/100))
 }
 
-// hotPackages are those that a call runs through.
+// hotPackages are the packages that run during a call.
 const hotPackages = ".,wire,codec,codec/msgpack,codec/protobuf,compress,balance,internal/dispatch,internal/session,client,server,plugin/accesslog,plugin/metrics,plugin/trace"
 
-// unfit is the pattern of benchmarks whose time and allocations say nothing about
-// this code: one counts what it prepares, so its figures depend on how often it runs;
-// one measures memory and sleeps for it, and its hundreds of connections allocate as
-// the collector empties pools; the others are what bufio and Go's own calls take,
-// beside which ours are set.
+// unfit is the pattern of benchmarks whose time and allocations say nothing about this
+// code: one counts its preparation, so its result depends on the number of runs; one
+// measures memory and sleeps for it, and its hundreds of connections allocate as the
+// collector empties pools; the others measure bufio and Go's own calls, for comparison.
 const unfit = "^BenchmarkLookup$|^BenchmarkClientMemory$|^BenchmarkParser$/.*/.*/^bufio$|^BenchmarkCall$/Call$"
 
 // compareRevisions compares the micro-benchmarks of the working tree with those

@@ -10,8 +10,7 @@ import (
 	"github.com/tandem-rpc/tandem/bench/harness"
 )
 
-// settings are what a scenario takes from the command line. Lists are separated by
-// commas.
+// settings are a scenario's flags. Lists are separated by commas.
 type settings struct {
 	systems, modes, callers, deployments, works, rates, addrs, baselines string
 
@@ -20,7 +19,7 @@ type settings struct {
 	calls                     int64
 }
 
-// output is where a report goes besides the terminal; empty means nowhere.
+// output says where a report is written besides the terminal; empty means nowhere.
 type output struct {
 	file   string // every sample as JSON, for other programs
 	folder string // a kept result
@@ -55,7 +54,7 @@ func (f settings) parse(name string, args []string) (s harness.Settings, to outp
 	return s, to, f.fill(&s)
 }
 
-// fill puts the lists into the settings.
+// fill parses the lists into the settings.
 func (f settings) fill(s *harness.Settings) (err error) {
 	s.Systems, s.Baselines, s.Addrs = list(f.systems), list(f.baselines), list(f.addrs)
 	for _, m := range list(f.modes) {
@@ -78,7 +77,7 @@ func (f settings) fill(s *harness.Settings) (err error) {
 	return err
 }
 
-// numbers reads a flag that takes a list of them.
+// numbers parses a flag that is a list of numbers.
 func numbers(flag, s string) ([]int, error) {
 	var all []int
 	for _, text := range list(s) {
@@ -91,7 +90,7 @@ func numbers(flag, s string) ([]int, error) {
 	return all, nil
 }
 
-// list splits at commas and drops what is empty.
+// list splits at commas and drops empty elements.
 func list(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
 }

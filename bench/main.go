@@ -16,8 +16,8 @@ import (
 	"syscall"
 )
 
-// command is something that bench does. Its run gets the rest of the command
-// line, and says itself what -h asks for.
+// command is a subcommand of bench. Its run gets the rest of the command line, and handles
+// -h itself.
 type command struct {
 	name, what string
 	run        func(ctx context.Context, args []string) error
@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string) error {
 	return fmt.Errorf("bench: no command %q\n%s", args[0], usage())
 }
 
-// usage lists everything on one screen.
+// usage returns the help text, which fits on one screen.
 func usage() string {
 	var b strings.Builder
 	b.WriteString("usage: bench COMMAND [flags]; bench COMMAND -h lists its flags\n\n" +

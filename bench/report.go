@@ -13,8 +13,8 @@ import (
 	"github.com/tandem-rpc/tandem/bench/result"
 )
 
-// report makes report.md and the plots of kept results again, and README.md's
-// block about one.
+// report writes report.md and the plots of kept results again, and README.md's block about
+// one.
 func report(_ context.Context, args []string) error {
 	flags := flag.NewFlagSet("bench report", flag.ExitOnError)
 	readme := flags.String("readme", "", "file whose block about a result is to be made from this one")
@@ -42,7 +42,7 @@ func report(_ context.Context, args []string) error {
 	return nil
 }
 
-// writeHeadline makes the block in a README about the result in dir.
+// writeHeadline writes the block in a README about the result in dir.
 func writeHeadline(readme, dir string, kept *harness.Report) error {
 	folder, err := filepath.Rel(filepath.Dir(readme), dir)
 	if err != nil {
@@ -66,7 +66,7 @@ func writeHeadline(readme, dir string, kept *harness.Report) error {
 	return nil
 }
 
-// draw draws the charts that standard input holds. The simulator's are drawn so.
+// draw draws the charts that it reads from standard input, such as the simulator's.
 func draw(_ context.Context, args []string) error {
 	if len(args) != 1 {
 		return errors.New("bench: usage: bench draw DIR <charts.json")

@@ -6,16 +6,16 @@ import (
 	"github.com/tandem-rpc/tandem/bench/harness"
 )
 
-// scenario is a question that is answered by measuring calls. All have the same
-// flags; settings are its defaults for them. A new scenario is an entry in the list
-// below and, where it needs another client or server, a peer or an option of one.
+// scenario is a question that is answered by measuring calls. All scenarios have the same
+// flags; settings are its defaults for them. A new scenario is an entry in the list below
+// and, if it needs another client or server, a peer or an option of one.
 type scenario struct {
 	name, what string
 	settings   func(*settings)
 }
 
-// scenarios are in the order in which they are listed. Results are kept under
-// their names, in bench/results.
+// scenarios are in the order in which they are listed. Results are kept under their names,
+// in bench/results.
 var scenarios = []scenario{
 	{"calls", "throughput, latency and CPU of calls, for a first look", func(s *settings) {
 		s.callers, s.rounds, s.duration = "100,1000", 3, 5*time.Second
@@ -47,7 +47,7 @@ var scenarios = []scenario{
 	}},
 }
 
-// usual are the settings that scenarios begin with.
+// usual are the settings from which scenarios differ.
 func usual() settings {
 	return settings{
 		modes: "shared,percaller", callers: "100,500,1000,2000,5000", deployments: string(harness.Same), works: "0",

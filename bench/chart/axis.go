@@ -20,7 +20,7 @@ func (a axis) at(v float64) float64 {
 	return a.from + (v-low)/(high-low)*(a.to-a.from)
 }
 
-// axes are the horizontal and the vertical one of a chart.
+// axes returns the horizontal and the vertical axis of a chart.
 func (c Chart) axes() (x, y axis) {
 	x = axis{math.Inf(1), math.Inf(-1), left, right, c.LogX}
 	y = axis{math.Inf(1), math.Inf(-1), bottom, top, c.LogY}
@@ -44,7 +44,7 @@ func (c Chart) axes() (x, y axis) {
 	return x, y
 }
 
-// beyond is the upper end with some room above it.
+// beyond returns the upper end with some room above it.
 func (a axis) beyond() float64 {
 	switch {
 	case a.log:
@@ -55,7 +55,7 @@ func (a axis) beyond() float64 {
 	return a.high + (a.high-a.low)/20
 }
 
-// ticks are marks at round numbers.
+// ticks returns marks at round numbers.
 func (a axis) ticks() []Tick {
 	var values []float64
 	if a.log {
@@ -73,7 +73,7 @@ func (a axis) ticks() []Tick {
 	return all
 }
 
-// powers are 1, 10, 100 …, with their halves and fifths where few lie on the axis.
+// powers returns 1, 10, 100 …, and their halves and fifths if few of them are on the axis.
 func (a axis) powers() (values []float64) {
 	factors := []float64{1}
 	if a.high/a.low < 1000 {
@@ -89,7 +89,7 @@ func (a axis) powers() (values []float64) {
 	return values
 }
 
-// roundStep is the next of 1, 2, 5, 10, 20 … that is not below v.
+// roundStep returns the smallest of 1, 2, 5, 10, 20 … that is at least v.
 func roundStep(v float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(v)))
 	for _, f := range []float64{1, 2, 5} {

@@ -19,7 +19,7 @@ type Chart struct {
 	LogX   bool     `json:"log_x,omitempty"`
 	LogY   bool     `json:"log_y,omitempty"`
 	Ticks  []Tick   `json:"ticks,omitempty"` // of the horizontal axis; none means round numbers
-	Bars   bool     `json:"bars,omitempty"`  // series of bars beside each other, not lines; X of a point counts from 0
+	Bars   bool     `json:"bars,omitempty"`  // series of bars side by side instead of lines; X of a point counts from 0
 	Series []Series `json:"series"`
 }
 
@@ -32,7 +32,7 @@ type Tick struct {
 // Series is one line, or one colour of bars.
 type Series struct {
 	Name   string  `json:"name"`
-	Style  int     `json:"style"`            // number of its colour, which it keeps in all charts
+	Style  int     `json:"style"`            // number of its colour, the same in all charts
 	Strong bool    `json:"strong,omitempty"` // drawn thicker, in red
 	Dashed bool    `json:"dashed,omitempty"` // grey and dashed
 	Points []Point `json:"points"`
@@ -69,7 +69,7 @@ func Draw(dir string, charts []Chart) error {
 	return nil
 }
 
-// check finds what can't be drawn.
+// check returns an error for a chart that can't be drawn.
 func (c Chart) check() error {
 	if len(c.Series) == 0 {
 		return errors.New("no series")

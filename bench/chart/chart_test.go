@@ -54,7 +54,7 @@ func TestChartsAreDrawn(t *testing.T) {
 	}
 }
 
-// Greater values are further up, and further right.
+// Larger values are further up, and further to the right.
 func TestAxes(t *testing.T) {
 	for _, a := range []axis{{low: 1, high: 1000, from: 0, to: 300, log: true}, {low: 0, high: 30, from: 0, to: 300}} {
 		if low, high := a.at(a.low), a.at(a.high); low != 0 || high != 300 {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Sizes in pixels. The legend stands beside the plot, where it hides nothing.
+// Sizes in pixels. The legend is next to the plot, where it hides nothing.
 const (
 	width, height = 880, 430
 	left, right   = 80.0, 630.0
@@ -17,7 +17,7 @@ const (
 	fewPoints     = 25 // lines with more have no marks
 )
 
-// palette has a colour for each series, as far as it reaches.
+// palette are the colours of the series by Style.
 var palette = []string{
 	"#1f77b4", "#ff7f0e", "#2ca02c", "#9467bd", "#8c564b", "#e377c2", "#17becf",
 	"#bcbd22", "#1b4f3a", "#6a3d9a", "#b15928", "#00429d", "#e6ab02", "#66a61e",
@@ -34,7 +34,7 @@ func (s Series) look() (colour, stroke string) {
 	return palette[s.Style%len(palette)], `stroke-width="1.3"`
 }
 
-// drawing is an SVG on its way.
+// drawing is an SVG that is being written.
 type drawing struct {
 	bytes.Buffer
 	chart Chart
@@ -63,7 +63,7 @@ func (c Chart) SVG() []byte {
 	return d.Bytes()
 }
 
-// fold breaks a text behind commas into lines of at most so many characters.
+// fold breaks a text after commas into lines of at most so many characters.
 func fold(text string, most int) (lines []string) {
 	line := ""
 	for _, part := range strings.SplitAfter(text, ", ") {
@@ -159,7 +159,7 @@ func (d *drawing) text(x, y float64, text, attributes string) {
 	}
 }
 
-// short writes a pixel with a tenth, if it has one.
+// short formats a pixel with one digit after the point, or none.
 func short(v float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), ".0")
 }

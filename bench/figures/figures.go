@@ -1,5 +1,4 @@
-// Package figures is how the bench's commands sum up what they measured, and
-// how they print it.
+// Package figures summarizes measurements of the bench's commands, and prints them.
 package figures
 
 import (
@@ -26,13 +25,13 @@ func SpreadOf(v []float64) Spread {
 	return Spread{median, v[0], v[len(v)-1]}
 }
 
-// Fixed is the median with the least and the most in brackets, each with that many
-// digits after the point.
+// Fixed returns the median with the minimum and the maximum in brackets, each with that
+// many digits after the point.
 func (s Spread) Fixed(digits int) string {
 	return fmt.Sprintf("%.*f (%.*f–%.*f)", digits, s.Median, digits, s.Min, digits, s.Max)
 }
 
-// Number writes v with three digits or more where it needs them.
+// Number formats v with three digits, or more if it needs them.
 func Number(v float64) string {
 	switch size := math.Abs(v); {
 	case size >= 100 || v == math.Trunc(v):

@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// Table is a part of a report for people.
+// Table is a table of a report.
 type Table struct {
 	Title string // a line above; none if it is empty
 	Heads []string
@@ -16,7 +16,7 @@ type Table struct {
 	Notes []string   // lines below
 }
 
-// Write prints what the tables have in common, a line each, and the tables.
+// Write prints the lines that the tables have in common, and the tables.
 func Write(w io.Writer, lines []string, tables ...Table) error {
 	var b bytes.Buffer
 	writeLines(&b, lines)
@@ -43,11 +43,11 @@ func (t Table) write(b *bytes.Buffer) {
 		pad := strings.Repeat(" ", first-width(row[0]))
 		fmt.Fprintln(aligned, row[0]+pad+"\t"+strings.Join(row[1:], "\t")+"\t")
 	}
-	_ = aligned.Flush() // a buffer takes all
+	_ = aligned.Flush() // writing to a buffer can't fail
 	writeLines(b, t.Notes)
 }
 
-// width is how many columns of a terminal the text takes.
+// width returns how many columns of a terminal the text takes.
 func width(text string) int { return len([]rune(text)) }
 
 func writeLines(b *bytes.Buffer, lines []string) {

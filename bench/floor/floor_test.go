@@ -46,8 +46,8 @@ func dial[C caller](t *testing.T, addr string, dial func(string) (C, error)) C {
 	return c
 }
 
-// callAll makes 200 calls from each of 100 callers, and checks by a number in
-// every request that no caller gets the answer of another.
+// callAll makes 200 calls from each of 100 callers, and checks by a number in every request
+// that no caller gets the response of another.
 func callAll(t *testing.T, connOf func(caller int) caller) {
 	t.Helper()
 	const callers, calls = 100, 200
@@ -89,7 +89,7 @@ func TestMuxAnswersEveryCaller(t *testing.T) {
 	}
 }
 
-// silent accepts one connection, reads one frame, and then does as told.
+// silent accepts one connection, reads one frame, and then calls then.
 func silent(then func(conn net.Conn, frame []byte)) func(net.Listener) error {
 	return func(ln net.Listener) error {
 		conn, err := ln.Accept()

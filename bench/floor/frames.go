@@ -6,19 +6,19 @@ import (
 	"io"
 )
 
-// frames cuts a byte stream into frames. One goroutine uses it.
+// frames divides a byte stream into frames. It is not safe for concurrent use.
 type frames struct {
 	src        io.Reader
 	buf        []byte
-	start, end int // buf[start:end] has been read and not been returned
+	start, end int // buf[start:end] has been read and not returned
 }
 
 func newFrames(src io.Reader) *frames {
 	return &frames{src: src, buf: make([]byte, readSize)}
 }
 
-// fill reads once, behind what is left of the last read. Frames that next
-// returned are invalid from here on.
+// fill reads once, after the unreturned bytes of the last read. Frames that next returned
+// are invalid after it.
 func (f *frames) fill() error {
 	f.end = copy(f.buf, f.buf[f.start:f.end])
 	f.start = 0
@@ -30,8 +30,8 @@ func (f *frames) fill() error {
 	return err
 }
 
-// next returns what follows the length in the next frame, or nil when that
-// frame has not been read completely.
+// next returns the content of the next frame after its length, or nil if that frame has not
+// been read completely.
 func (f *frames) next() ([]byte, error) {
 	have := f.buf[f.start:f.end]
 	if len(have) < lengthSize {

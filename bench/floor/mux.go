@@ -11,25 +11,25 @@ import (
 	"github.com/tandem-rpc/tandem/bench/message"
 )
 
-// errClosed is what calls get that are outstanding when their Mux is closed.
+// errClosed is the error of calls in flight when their Mux is closed.
 var errClosed = errors.New("floor: the connection is closed")
 
-// Mux calls over one connection that many goroutines share.
+// Mux makes calls over one connection that many goroutines share.
 type Mux struct {
 	conn   net.Conn
 	reader sync.WaitGroup
-	calls  sync.Pool // of *call: making a channel a call would cost more than sending
+	calls  sync.Pool // of *call: making a channel for each call would cost more than sending
 
 	mu      sync.Mutex
 	slots   []*call  // by tag; nil where free
-	free    []uint32 // tags of the free slots; the last freed is taken first
-	out     []byte   // frames that nobody has begun to write
-	spare   []byte   // the buffer that out changes places with
-	writing bool     // somebody writes, and will until out is empty
+	free    []uint32 // tags of the free slots; the last freed is used first
+	out     []byte   // frames that no goroutine has begun to write
+	spare   []byte   // the buffer that out is swapped with
+	writing bool     // a goroutine writes, until out is empty
 	err     error    // why the connection ended
 }
 
-// call is one outstanding call. It is reused: done is empty between calls.
+// call is one call in flight. It is reused: done is empty between calls.
 type call struct {
 	reply *message.BenchmarkMessage
 	done  chan error
@@ -47,7 +47,7 @@ func DialMux(addr string) (*Mux, error) {
 	return m, nil
 }
 
-// Call sends req and waits until the answer has been decoded into reply.
+// Call sends req and waits until the response has been decoded into reply.
 func (m *Mux) Call(req, reply *message.BenchmarkMessage) error {
 	c := m.calls.Get().(*call)
 	defer m.calls.Put(c)
@@ -62,8 +62,8 @@ func (m *Mux) Call(req, reply *message.BenchmarkMessage) error {
 	return <-c.done
 }
 
-// enqueue takes a slot and appends the frame to what will be written. The
-// caller must write when it is told to lead.
+// enqueue takes a slot and appends the frame to out. If lead is true, the caller must call
+// write.
 func (m *Mux) enqueue(c *call, req *message.BenchmarkMessage) (lead bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -95,9 +95,9 @@ func (m *Mux) takeLocked() uint32 {
 	return tag
 }
 
-// write writes until no frame is left. Before each write it yields when other
-// calls are in flight: those that are ready to run append their frames first,
-// and one system call serves them all.
+// write writes until no frame is left. Before each write it yields if other calls are in
+// flight: goroutines that are ready to run append their frames first, and one system call
+// sends them all.
 func (m *Mux) write() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -119,13 +119,13 @@ func (m *Mux) write() {
 	m.writing = false
 }
 
-// arrival is an answer that has been read, and the call that waits for it.
+// arrival is a response that has been read, and the call that waits for it.
 type arrival struct {
 	call *call
 	body []byte
 }
 
-// read hands answers to their callers until the connection ends.
+// read delivers responses to their callers until the connection ends.
 func (m *Mux) read() error {
 	in := newFrames(m.conn)
 	var batch []arrival
@@ -144,7 +144,7 @@ func (m *Mux) read() error {
 	}
 }
 
-// collect frees the slots of all answers that one read has brought.
+// collect frees the slots of all responses of one read.
 func (m *Mux) collect(batch []arrival, in *frames) ([]arrival, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -163,7 +163,7 @@ func (m *Mux) collect(batch []arrival, in *frames) ([]arrival, error) {
 	}
 }
 
-// fail ends every outstanding call and all that follow.
+// fail ends every call in flight, and all later ones.
 func (m *Mux) fail(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -180,8 +180,8 @@ func (m *Mux) fail(err error) {
 	}
 }
 
-// Close closes the connection, fails what is outstanding and waits for the
-// reading goroutine.
+// Close closes the connection, fails the calls in flight and waits for the reading
+// goroutine.
 func (m *Mux) Close() error {
 	err := m.conn.Close()
 	m.reader.Wait()

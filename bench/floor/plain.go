@@ -9,8 +9,8 @@ import (
 	"github.com/tandem-rpc/tandem/bench/message"
 )
 
-// Plain calls over a connection of its own, one call at a time. It is for one
-// goroutine.
+// Plain makes calls over a connection of its own, one at a time. It is not safe for
+// concurrent use.
 type Plain struct {
 	conn net.Conn
 	in   *frames
@@ -26,8 +26,8 @@ func DialPlain(addr string) (*Plain, error) {
 	return &Plain{conn: conn, in: newFrames(conn)}, nil
 }
 
-// Call sends req and decodes the answer into reply. After an error the
-// connection is of no further use.
+// Call sends req and decodes the response into reply. After an error the connection can't
+// be used.
 func (p *Plain) Call(req, reply *message.BenchmarkMessage) error {
 	var err error
 	if p.out, err = appendFrame(p.out[:0], nil, req); err != nil {

@@ -21,13 +21,13 @@ func serve(ln net.Listener, tag int) error {
 			return err
 		}
 		go func() {
-			_ = answerAll(conn, tag) // a broken connection is the client's to report
+			_ = answerAll(conn, tag) // the client reports a broken connection
 			_ = conn.Close()
 		}()
 	}
 }
 
-// answerAll runs every request in the read loop and writes once per read.
+// answerAll answers requests in the read loop, with one write for each read.
 func answerAll(conn net.Conn, tag int) error {
 	in, m := newFrames(conn), new(message.BenchmarkMessage)
 	var out []byte
@@ -45,7 +45,7 @@ func answerAll(conn net.Conn, tag int) error {
 	}
 }
 
-// answerBatch appends the answers to all complete frames of in to out.
+// answerBatch appends the responses to all complete frames of in to out.
 func answerBatch(out []byte, in *frames, tag int, m *message.BenchmarkMessage) ([]byte, error) {
 	for {
 		frame, err := in.next()

@@ -19,8 +19,7 @@ type built struct{ dir string }
 
 func (b built) path(system string) string { return filepath.Join(b.dir, system) }
 
-// remove deletes the folder. It lies among temporary files; a failure is not
-// worth a word.
+// remove deletes the folder. A failure is ignored: it is a temporary folder.
 func (b built) remove() { _ = os.RemoveAll(b.dir) }
 
 // Systems returns the names of all peers in the source tree.
@@ -78,7 +77,7 @@ func (b built) add(ctx context.Context, folder, name string) error {
 	if _, err := os.Stat(first); err != nil {
 		cmd := exec.CommandContext(ctx, "go", "build", "-o", first, ".")
 		cmd.Dir = folder
-		// The workspace would give the peers the newest version that any module asks for.
+		// The workspace would give the peers the newest version that any module requires.
 		cmd.Env = append(os.Environ(), "GOWORK=off")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("harness: building %s: %w\n%s", folder, err, out)
@@ -90,7 +89,7 @@ func (b built) add(ctx context.Context, folder, name string) error {
 	return nil
 }
 
-// peerSource finds bench/peers from wherever in the workspace the bench runs.
+// peerSource finds bench/peers, from any folder of the workspace.
 func peerSource(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", benchModule).Output()
 	dir := string(bytes.TrimSpace(out))

@@ -6,21 +6,22 @@ import (
 	"time"
 )
 
-// Mode says how callers and connections belong together.
+// Mode says how callers use connections.
 type Mode string
 
 // The two modes of the seeds' table.
 const (
 	Shared    Mode = "shared"    // all callers on Settings.Conns connections
-	PerCaller Mode = "percaller" // one connection a caller
+	PerCaller Mode = "percaller" // one connection for each caller
 )
 
-// Cell is one place of the table.
+// Cell is one combination of mode, callers, deployment, work and rate: one table of the
+// report.
 type Cell struct {
 	Mode       Mode          `json:"mode"`
 	Callers    int           `json:"callers"`
 	Deployment Deployment    `json:"deployment,omitempty"` // empty means Same
-	Work       time.Duration `json:"work_ns,omitempty"`    // of the handler, beside answering
+	Work       time.Duration `json:"work_ns,omitempty"`    // of the handler, besides answering
 	Rate       int           `json:"rate,omitempty"`       // calls that begin a second; 0 in the closed loop
 }
 
@@ -39,7 +40,7 @@ func (c Cell) String() string {
 	return s
 }
 
-// cells are the places of the table in their order.
+// cells returns the cells of the report in their order.
 func (s Settings) cells() []Cell {
 	var cells []Cell
 	for _, deployment := range orZero(s.Deployments) {
@@ -56,7 +57,7 @@ func (s Settings) cells() []Cell {
 	return cells
 }
 
-// orZero is the list, or one zero value if it is empty.
+// orZero returns the list, or one zero value if it is empty.
 func orZero[T any](list []T) []T {
 	if len(list) == 0 {
 		return make([]T, 1)
@@ -64,7 +65,7 @@ func orZero[T any](list []T) []T {
 	return list
 }
 
-// check finds what cannot be meant.
+// check returns an error for settings that make no sense.
 func (s Settings) check() error {
 	for _, m := range s.Modes {
 		if m != Shared && m != PerCaller {
@@ -90,9 +91,9 @@ func (s Settings) check() error {
 	return nil
 }
 
-// Estimate returns how many measurements a run makes, and about how long it takes
-// if every system manages 50,000 calls a second. Systems that fail or cannot share
-// take less.
+// Estimate returns how many measurements a run makes, and about how long it takes if every
+// system reaches 50,000 calls a second. Systems that fail or cannot share connections take
+// less.
 func (s Settings) Estimate() (measurements int, takes time.Duration) {
 	const assumedTPS, start = 50_000, 500 * time.Millisecond
 	n := len(s.cells()) * s.Rounds * len(s.Systems)
@@ -100,7 +101,7 @@ func (s Settings) Estimate() (measurements int, takes time.Duration) {
 	return n, time.Duration(n) * one
 }
 
-// topology says for each deployment what it really is.
+// topology returns for each deployment where its processes run.
 func (s Settings) topology() []string {
 	var all []string
 	for _, d := range orZero(s.Deployments) {
@@ -116,12 +117,12 @@ func (s Settings) topology() []string {
 	return all
 }
 
-// String says in a line how long and how often was measured.
+// String returns the number and length of the measurements in one line.
 func (s Settings) String() string {
 	return fmt.Sprintf("%d rounds of %s; shared mode: %d connections", s.Rounds, s.Measured(), s.Conns)
 }
 
-// Measured says how long a sample takes, and after how long a warm-up.
+// Measured returns how long a sample and its warm-up take.
 func (s Settings) Measured() string {
 	return fmt.Sprintf("%v and %d calls at least, after %v", s.Duration, s.Calls, s.Warmup)
 }

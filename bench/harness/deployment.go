@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Deployment says where servers and client are.
+// Deployment says where servers and clients run.
 type Deployment string
 
-// The three deployments of the seeds, as one machine can have them.
+// The three deployments of the seeds' table, as far as one machine can have them.
 const (
 	Same       Deployment = "same"        // a server and a client side by side
 	Apart      Deployment = "apart"       // each in a network namespace of its own
@@ -22,7 +22,7 @@ const (
 	Elsewhere Deployment = "elsewhere" // servers that run already
 )
 
-// topology is what the deployment really is, for reports.
+// topology returns where the processes of the deployment run, for reports.
 func (d Deployment) topology() string {
 	switch d {
 	case Apart:
@@ -35,10 +35,10 @@ func (d Deployment) topology() string {
 	return "client and server on one machine, loopback"
 }
 
-// apart tells whether calls leave the client's namespace.
+// apart reports whether calls leave the client's namespace.
 func (d Deployment) apart() bool { return d == Apart || d == TwoServers || d == Elsewhere }
 
-// servers is how many servers the deployment has.
+// servers returns how many servers the deployment has.
 func (d Deployment) servers() int {
 	if d == TwoServers {
 		return 2
@@ -46,7 +46,8 @@ func (d Deployment) servers() int {
 	return 1
 }
 
-// check finds what cannot be meant, and what this machine cannot do.
+// check returns an error for settings that make no sense, or that this machine does not
+// support.
 func (d Deployment) check(s Settings) error {
 	switch d {
 	case "", Same:
@@ -72,21 +73,21 @@ func (d Deployment) check(s Settings) error {
 	return nil
 }
 
-// network is where the peers of a deployment run: network namespaces by name,
-// of which an empty one is this process's own, and what the servers listen on.
+// network says where the peers of a deployment run, by names of network namespaces, "" for
+// this process's own, and where the servers listen.
 type network struct {
 	client  string
 	servers []string
 	addrs   []string // of the servers, with a port that the kernel picks
 }
 
-// local is a server beside the client.
+// local is a server in this process's namespace, as is the client.
 func local() network { return network{servers: []string{""}, addrs: []string{"127.0.0.1:0"}} }
 
-// networks are those of a run's deployments.
+// networks are the networks of a run's deployments.
 type networks map[Deployment]network
 
-// networks sets up those of all deployments.
+// networks creates the networks of all deployments.
 func (s Settings) networks(ctx context.Context) (networks, error) {
 	all := networks{}
 	for _, d := range orZero(s.Deployments) {
@@ -110,9 +111,9 @@ func (all networks) tearDown() error {
 	return errors.Join(errs...)
 }
 
-// setUp makes the network namespaces of a deployment, which tearDown removes.
-// Their names hold this process's number; one that exists already is an
-// error and is left alone.
+// setUp creates the network namespaces of a deployment, which tearDown removes. Their names
+// contain this process's id; a name that exists already is an error, and its namespace
+// stays unchanged.
 func setUp(ctx context.Context, d Deployment) (n network, err error) {
 	switch d {
 	case "", Same:
@@ -147,12 +148,12 @@ func setUp(ctx context.Context, d Deployment) (n network, err error) {
 	return n, nil
 }
 
-// namespacePrefix begins the names of this process's namespaces.
+// namespacePrefix returns the prefix of the names of this process's namespaces.
 func namespacePrefix() string { return fmt.Sprintf("bench-%d-", os.Getpid()) }
 
-// connect lays a pair of veth between the client's namespace and that of
-// server i. Both ends are born there and end with them; no other namespace
-// ever sees them.
+// connect creates a veth pair between the client's namespace and that of server i. Both
+// ends are created in their namespaces and removed with them; no other namespace has them
+// in between.
 func (n network) connect(ctx context.Context, i int) error {
 	here, there := fmt.Sprintf("client%d", i), "server"
 	for _, args := range [][]string{
@@ -171,8 +172,8 @@ func (n network) connect(ctx context.Context, i int) error {
 	return nil
 }
 
-// tearDown removes the namespaces that setUp made, also when the run's context
-// has ended.
+// tearDown removes the namespaces that setUp created, also after the run's context has
+// ended.
 func (n network) tearDown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), endGrace)
 	defer cancel()
@@ -185,7 +186,8 @@ func (n network) tearDown() error {
 	return errors.Join(errs...)
 }
 
-// inNamespace is what runs a program in a namespace; nothing in this process's.
+// inNamespace returns the command line that runs a program in a namespace; none for this
+// process's own.
 func inNamespace(name string) []string {
 	if name == "" {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// needNamespaces skips a test of somebody who may not make them. Root may, and
-// CI is root.
+// needNamespaces skips a test if the process may not create namespaces. Root may, and CI
+// runs as root.
 func needNamespaces(t *testing.T) {
 	t.Helper()
 	n, err := setUp(t.Context(), Apart)
@@ -27,7 +27,7 @@ func needNamespaces(t *testing.T) {
 	}
 }
 
-// namespaces lists those that this process has made and not removed.
+// namespaces returns those that this process has created and not removed.
 func namespaces(t *testing.T) []string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "ip", "netns", "list").Output()
@@ -112,7 +112,7 @@ func TestDeploymentsThatCannotBe(t *testing.T) {
 	}
 }
 
-// A server and a client of it that know nothing of each other.
+// A server and a client that are started separately.
 func TestServeAndElsewhere(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	s := apart()

@@ -7,22 +7,21 @@ import (
 	"github.com/tandem-rpc/tandem/bench/figures"
 )
 
-// TPS is the rate of right answers a second.
+// TPS is the number of correct responses a second.
 func (s Sample) TPS() float64 { return float64(s.Client.Calls) / s.Client.Usage.Wall.Seconds() }
 
-// ClientCPU is the client's time on a processor for one call.
+// ClientCPU is the client's processor time for one call.
 func (s Sample) ClientCPU() time.Duration {
 	return time.Duration(float64(s.Client.Usage.CPU) / s.callsIn(s.Client.Usage.Wall))
 }
 
-// serverKnown tells whether the servers told what they used.
+// serverKnown reports whether the servers reported their usage.
 func (s Sample) serverKnown() bool { return s.Server.Wall > 0 }
 
-// ServerCPU is the servers' time on a processor for one call, 0 if unknown.
+// ServerCPU is the servers' processor time for one call, 0 if unknown.
 func (s Sample) ServerCPU() time.Duration { return time.Duration(s.perServed(float64(s.Server.CPU))) }
 
-// perServed divides what the servers used by the calls meanwhile; 0 if that is
-// unknown.
+// perServed divides the servers' usage by the calls in the same time; 0 if that is unknown.
 func (s Sample) perServed(used float64) float64 {
 	if !s.serverKnown() {
 		return 0
@@ -30,8 +29,8 @@ func (s Sample) perServed(used float64) float64 {
 	return used / s.callsIn(s.Server.Wall)
 }
 
-// CPU is both sides' time on a processor for one call, the client's alone if
-// the servers' is unknown.
+// CPU is both sides' processor time for one call, the client's alone if the servers' is
+// unknown.
 func (s Sample) CPU() time.Duration { return s.ClientCPU() + s.ServerCPU() }
 
 // ClientAllocs is how many objects the client allocates for one call.
@@ -43,19 +42,19 @@ func (s Sample) ClientAllocs() float64 {
 // unknown.
 func (s Sample) ServerAllocs() float64 { return s.perServed(float64(s.Server.Mallocs)) }
 
-// IO is how often both sides together call read and write for one call.
+// IO is how many reads and writes both sides make for one call.
 func (s Sample) IO() float64 {
 	return float64(s.Client.Usage.Reads+s.Client.Usage.Writes)/s.callsIn(s.Client.Usage.Wall) +
 		s.perServed(float64(s.Server.Reads+s.Server.Writes))
 }
 
-// Success is the part of the calls that were answered, and rightly.
+// Success is the fraction of calls with a correct response.
 func (s Sample) Success() float64 {
 	return float64(s.Client.Calls) / float64(s.Client.Calls+s.Client.Failures)
 }
 
-// callsIn is how many calls ended in an interval. Each process has its own; the
-// calls went on steadily before and after them.
+// callsIn is how many calls ended in an interval. Each process has its own interval; calls
+// ran at the same rate before and after it.
 func (s Sample) callsIn(wall time.Duration) float64 { return s.TPS() * wall.Seconds() }
 
 // String is the line of progress.

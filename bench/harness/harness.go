@@ -1,8 +1,8 @@
 // Package harness builds the systems under test, runs each cell of the bench
 // as a server process and a client process, and reports what both used.
 //
-// Rounds alternate between the systems, so that what the machine does beside
-// the bench falls on all of them, and a ratio is taken within its round.
+// Rounds alternate between the systems, so that other load of the machine affects all of
+// them, and a ratio is taken within its round.
 package harness
 
 import (
@@ -47,10 +47,10 @@ type Sample struct {
 	Error       string      `json:"error,omitempty"` // why there are no figures
 }
 
-// OK tells whether the sample has figures.
+// OK reports whether the sample has figures.
 func (s Sample) OK() bool { return s.Error == "" && s.Unsupported == "" }
 
-// Kind is what reports of this package are called among other kept results.
+// Kind identifies reports of this package among other kept results.
 const Kind = "calls"
 
 // Report is the outcome of a run.
@@ -59,16 +59,16 @@ type Report struct {
 	When     time.Time `json:"when"`
 	Revision string    `json:"revision"` // the commit that was measured; see revision
 	Machine  Machine   `json:"machine"`
-	Topology []string  `json:"topology"` // what the deployments really were
+	Topology []string  `json:"topology"` // where the processes of each deployment ran
 	Settings Settings  `json:"settings"`
 	Samples  []Sample  `json:"samples"`
 }
 
-// Failed returns how many samples have no figures although their system supports
-// the cell, or calls that failed.
+// Failed returns how many samples have failed calls, or no figures although their system
+// supports the cell.
 func (r *Report) Failed() int { return len(r.Failures()) }
 
-// Failures says of each what went wrong.
+// Failures returns a line for each failure.
 func (r *Report) Failures() (lines []string) {
 	for _, s := range r.Samples {
 		if s.failed() {
@@ -78,14 +78,14 @@ func (r *Report) Failures() (lines []string) {
 	return lines
 }
 
-// failed tells whether something went wrong: a sample some of whose calls failed
-// has figures all the same.
+// failed reports whether calls failed or there is an error: a sample with some failed calls
+// still has figures.
 func (s Sample) failed() bool { return s.Error != "" || s.Client.Failures > 0 }
 
-// Run measures every cell in every round and writes a line to progress after
-// each sample. A system that fails leaves its reason in the sample and does not
-// end the run. An error means that nothing could be measured; or that ctx has
-// ended, and then the report holds what was measured before.
+// Run measures every cell in every round and writes a line to progress after each sample. A
+// failed system has its error in the sample and does not end the run. An error means that
+// nothing could be measured, or that ctx has ended; then the report has the samples until
+// then.
 func Run(ctx context.Context, s Settings, progress io.Writer) (report *Report, err error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func Run(ctx context.Context, s Settings, progress io.Writer) (report *Report, e
 	return report, r.rounds(ctx, report)
 }
 
-// newReport is the report before anything has been measured.
+// newReport returns a report without samples.
 func newReport(ctx context.Context, s Settings) (*Report, error) {
 	commit, err := revision(ctx)
 	if err != nil {
@@ -118,7 +118,7 @@ func newReport(ctx context.Context, s Settings) (*Report, error) {
 	}, nil
 }
 
-// run is a Run that goes on.
+// run is the state of a Run.
 type run struct {
 	settings Settings
 	built    built
@@ -155,8 +155,8 @@ func (r *run) measure(ctx context.Context, system string, cell Cell, round int) 
 	return sample, nil
 }
 
-// next counts a measurement and returns how far the run is, once several are done
-// with the time that is left if the others take as long as these on average.
+// next counts a measurement and returns the progress of the run, with the estimated time
+// left once several are done.
 func (r *run) next() string {
 	const enough = 5
 	planned, _ := r.settings.Estimate()
@@ -169,14 +169,14 @@ func (r *run) next() string {
 	return fmt.Sprintf("%s, %v left", text, left.Round(time.Second))
 }
 
-// order is the systems beginning with another one each round, so that none is
-// always the first after a change of cell.
+// order returns the systems, beginning with another one each round, so that none is always
+// the first after a change of cell.
 func (s Settings) order(round int) []string {
 	first := round % len(s.Systems)
 	return slices.Concat(s.Systems[first:], s.Systems[:first])
 }
 
-// plan is what a client does in the cell.
+// plan returns the plan of a client in the cell.
 func (s Settings) plan(c Cell, addrs []string) load.Plan {
 	p := load.Plan{Addrs: addrs, Callers: c.Callers, Warmup: s.Warmup, Duration: s.Duration, Calls: s.Calls, Rate: c.Rate}
 	if c.Mode == Shared {

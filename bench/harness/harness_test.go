@@ -16,7 +16,7 @@ import (
 	"github.com/tandem-rpc/tandem/bench/load"
 )
 
-// asPeer makes the test binary a peer that does what it says.
+// asPeer names the variable that makes the test binary a peer, with its behavior.
 const asPeer = "BENCH_TEST_AS_PEER"
 
 func TestMain(m *testing.M) {
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		fmt.Println("hello, I am a log line")
 		_, _ = io.Copy(io.Discard, os.Stdin)
 	case "hang":
-		time.Sleep(time.Hour) // an empty select would be found out as a deadlock
+		time.Sleep(time.Hour) // an empty select would be detected as a deadlock
 	case "refuse":
 		fmt.Println(`{"event":"failed","error":"no port left"}`)
 	case "say nothing":
@@ -160,8 +160,8 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// sample has a rate of calls a second in an interval of one second for the
-// client and of two for the server, and one CPU second in each.
+// sample returns a sample with so many calls a second, in an interval of one second for the
+// client and two for the server, with one CPU second in each.
 func sample(system string, cell Cell, round int, calls int64) Sample {
 	return Sample{
 		System: system, Cell: cell, Round: round,

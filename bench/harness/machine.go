@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// Machine is where a run took place.
+// Machine is the machine on which a run took place.
 type Machine struct {
 	CPU    string   `json:"cpu"`
 	Cores  int      `json:"cores"`
 	OS     string   `json:"os"`
 	Kernel string   `json:"kernel"`
 	Go     string   `json:"go"`
-	Env    []string `json:"env,omitempty"` // what of the environment changes a program's speed
+	Env    []string `json:"env,omitempty"` // environment variables that change a program's speed
 }
 
-// String is the machine in a line.
+// String returns the machine in one line.
 func (m Machine) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s, %d cores, %s, kernel %s, %s",
 		m.CPU, m.Cores, m.OS, m.Kernel, strings.Join(append([]string{m.Go}, m.Env...), " ")))

@@ -60,9 +60,9 @@ func (s *Sample) run(ctx context.Context, path string, net network, set Settings
 	return s.steer(client, servers)
 }
 
-// steer takes the servers' marks while the client calls steadily, before and
-// after as well as during its own measurement: a server's interval is off by
-// the time a line takes through a pipe, but its rate of calls is the same.
+// steer takes the servers' marks while the client makes calls at a steady rate, which it
+// does before and after its own measurement too: a server's interval is off by the time a
+// line takes through a pipe, but its rate of calls is the same.
 func (s *Sample) steer(client *peer, servers []*peer) error {
 	if _, err := client.expect(load.EventWarm); err != nil {
 		return err
@@ -100,8 +100,8 @@ func markAll(servers []*peer) ([]load.Usage, error) {
 	return all, nil
 }
 
-// setServers notes what the servers used between two marks. Together they used
-// the sum, in an interval that is the mean of theirs.
+// setServers sets the servers' usage between two marks: the sum of their usage, in an
+// interval that is the mean of theirs.
 func (s *Sample) setServers(before, after []load.Usage) {
 	for i := range after {
 		u := after[i].Sub(before[i])

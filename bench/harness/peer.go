@@ -15,14 +15,14 @@ import (
 	"github.com/tandem-rpc/tandem/bench/load"
 )
 
-// endGrace is how long a peer may take to end once its standard input has.
+// endGrace is how long a peer may take to end after its standard input was closed.
 const endGrace = 5 * time.Second
 
-// errUnsupported is a peer's word that its system cannot do what the cell asks.
+// errUnsupported is the error of a peer whose system does not support the cell.
 var errUnsupported = errors.New("unsupported")
 
-// peer is a running peer. It is for one goroutine, and is killed when its
-// context ends.
+// peer is a running peer process. It is not safe for concurrent use. The end of its context
+// kills it.
 type peer struct {
 	name   string
 	cmd    *exec.Cmd
@@ -32,14 +32,14 @@ type peer struct {
 	stderr tail
 }
 
-// startPeer runs the program at path, behind the command line of a runner
-// unless that is empty.
+// startPeer runs the program at path, with the command line of a runner before it unless
+// that is empty.
 func startPeer(ctx context.Context, runner []string, path string, args ...string) (*peer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	line := slices.Concat(runner, []string{path}, args)
 	p := &peer{
 		name:   filepath.Base(path) + " " + args[0],
-		cmd:    exec.CommandContext(ctx, line[0], line[1:]...), //nolint:gosec // a peer that the harness has built
+		cmd:    exec.CommandContext(ctx, line[0], line[1:]...), //nolint:gosec // a peer that the harness built
 		cancel: cancel,
 	}
 	p.cmd.Stderr = &p.stderr
@@ -106,11 +106,11 @@ func (p *peer) mark() (load.Usage, error) {
 	return *r.Usage, nil
 }
 
-// end closes the peer's standard input, which ends it, kills it when it does
-// not, and waits. The error carries what it wrote to standard error.
+// end closes the peer's standard input, which ends it, kills it if it does not end, and
+// waits. The error contains its standard error.
 func (p *peer) end() error {
 	defer p.cancel()
-	_ = p.in.Close() // fails only when the peer has gone already
+	_ = p.in.Close() // it fails only if the peer has ended already
 	kill := time.AfterFunc(endGrace, p.cancel)
 	defer kill.Stop()
 	if err := p.cmd.Wait(); err != nil {
@@ -119,7 +119,7 @@ func (p *peer) end() error {
 	return nil
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the last bytes written to it.
 type tail []byte
 
 const tailSize = 2 << 10

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// revision names the commit of the source tree, "-changed" behind it if a file
-// differs (kept results aside), and is "unknown" outside of a git clone.
+// revision returns the commit of the source tree, with "-changed" after it if a file
+// differs (kept results excluded), or "unknown" outside of a git clone.
 func revision(ctx context.Context) (string, error) {
 	source, err := peerSource(ctx)
 	if err != nil {

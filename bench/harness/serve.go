@@ -9,17 +9,16 @@ import (
 	"github.com/tandem-rpc/tandem/bench/load"
 )
 
-// Serve builds the system's peer and runs its server at the address, with
-// handlers that keep a processor busy for work. It calls ready with the address
-// once the server listens, and returns what the server has used since when ctx
-// ends.
+// Serve builds the system's peer and runs its server at the address, with handlers that
+// keep a processor busy for work. It calls ready with the address once the server listens,
+// and returns, when ctx ends, the server's usage since then.
 func Serve(ctx context.Context, system, listen string, work time.Duration, ready func(addr string)) (used load.Usage, err error) {
 	peers, err := build(ctx, []string{system})
 	if err != nil {
 		return used, err
 	}
 	defer peers.remove()
-	// The end of ctx must leave the server alive for its last words.
+	// When ctx ends, the server must live on to report its usage.
 	server, err := startPeer(context.WithoutCancel(ctx), nil, peers.path(system), "server", "-listen="+listen, fmt.Sprintf("-work=%v", work))
 	if err != nil {
 		return used, err

@@ -9,9 +9,9 @@ import (
 	"github.com/tandem-rpc/tandem/bench/load"
 )
 
-// WriteTable writes the report for people: for each cell the medians over the
-// rounds, with their spread (least–most) where it matters, and then every
-// system divided by every baseline, round by round.
+// WriteTable writes the report as text: for each cell the medians over the rounds, with
+// their spread (min-max) where it matters, and then every system divided by every baseline,
+// round by round.
 func (r *Report) WriteTable(w io.Writer) error {
 	var tables []figures.Table
 	for _, cell := range r.Cells() {
@@ -21,8 +21,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 	return figures.Write(w, append(lines, r.Failures()...), tables...)
 }
 
-// Tables returns the cell's figures, under the cell's name, and, when a baseline
-// has some, ratios.
+// Tables returns the cell's figures, under the cell's name, and, if a baseline has some,
+// ratios.
 func (r *Report) Tables(cell Cell) []figures.Table {
 	tables := []figures.Table{r.table(cell, cell.String(), columns)}
 	if ratios := r.ratioColumns(cell); len(ratios) > 0 {
@@ -52,14 +52,14 @@ func (r *Report) table(cell Cell, title string, cols []column) figures.Table {
 	return t
 }
 
-// column is a figure of a system in a cell, made from its samples.
+// column is a figure of a system in a cell, computed from its samples.
 type column struct {
 	head string
 	text func([]Sample) string
 }
 
-// columns are the figures; latencies are in microseconds, the smallest share
-// of right answers is shown and not the median.
+// columns are the figures. Latencies are in microseconds; of the fraction of correct
+// responses the smallest is shown, not the median.
 var columns = []column{
 	{"calls/s", withSpread(0, Sample.TPS)},
 	{"CPU µs/call", served(withSpread(2, cpuMicros))},
@@ -83,8 +83,8 @@ var columns = []column{
 	}},
 }
 
-// ratioColumns are the figures divided by those of the baselines that have
-// samples in the cell. In an open loop the rate is given and not compared.
+// ratioColumns are the figures divided by those of the baselines that have samples in the
+// cell. In an open loop the rate is given, and so not compared.
 func (r *Report) ratioColumns(cell Cell) []column {
 	var all []column
 	for _, base := range r.Settings.Baselines {
@@ -123,7 +123,7 @@ func served(text func([]Sample) string) func([]Sample) string {
 	}
 }
 
-// of returns a system's samples in a cell that have figures.
+// of returns a system's samples in a cell, if they have figures.
 func (r *Report) of(cell Cell, system string) []Sample {
 	var found []Sample
 	for _, s := range r.Samples {
@@ -148,11 +148,11 @@ func cpuMicros(s Sample) float64 { return micros(s.CPU()) }
 
 func mebi(u load.Usage) float64 { return float64(u.Peak) / (1 << 20) }
 
-// Cells returns the places of the report's table in their order.
+// Cells returns the cells of the report in their order.
 func (r *Report) Cells() []Cell { return r.Settings.cells() }
 
-// Over returns a figure of a system in a cell over all rounds. It is false when
-// there are no samples with figures.
+// Over returns a figure of a system in a cell over all rounds, and false if there are no
+// samples with figures.
 func (r *Report) Over(cell Cell, system string, figure func(Sample) float64) (figures.Spread, bool) {
 	samples := r.of(cell, system)
 	return Over(samples, figure), len(samples) > 0

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// tlsName is whom the certificate names. Clients ask for it at any address: a
-// peer's server may be on another host.
+// tlsName is the name in the certificate. Clients ask for it at any address, since a peer's
+// server may be on another host.
 const tlsName = "tandem.bench"
 
-// TLS returns configurations of a server and of a client that trusts it alone,
-// the same in every process. The key is no secret, so this measures what TLS
-// costs and protects nothing.
+// TLS returns configurations of a server and of a client that trusts only that server, the
+// same in every process. The key is not secret: this measures the cost of TLS and protects
+// nothing.
 func TLS() (server, client *tls.Config, err error) {
 	key := ed25519.NewKeyFromSeed([]byte("the bench's key is not a secret!"))
 	template := &x509.Certificate{
@@ -28,7 +28,7 @@ func TLS() (server, client *tls.Config, err error) {
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		DNSNames: []string{tlsName},
 	}
-	der, err := x509.CreateCertificate(nil, template, template, key.Public(), key) // Ed25519 takes no randomness
+	der, err := x509.CreateCertificate(nil, template, template, key.Public(), key) // Ed25519 uses no randomness
 	if err != nil {
 		return nil, nil, fmt.Errorf("load: making the certificate: %w", err)
 	}

@@ -10,22 +10,23 @@ import (
 	"github.com/tandem-rpc/tandem/bench/message"
 )
 
-// Plan is what a client process is to do.
+// Plan says what a client process does.
 type Plan struct {
 	Addrs    []string      `json:"addrs"`       // servers; connections take turns
-	Callers  int           `json:"callers"`     // each has one call outstanding at any time
-	Conns    int           `json:"conns"`       // connections that the callers share; 0 means one a caller
-	Warmup   time.Duration `json:"warmup_ns"`   // before anything is measured
+	Callers  int           `json:"callers"`     // each has one call in flight at any time
+	Conns    int           `json:"conns"`       // connections that the callers share; 0 means one for each caller
+	Warmup   time.Duration `json:"warmup_ns"`   // before the measurement
 	Duration time.Duration `json:"duration_ns"` // measure at least so long,
 	Calls    int64         `json:"calls"`       // and at least so many calls
 
-	// Rate is how many calls a second begin, of all callers together, whether
-	// earlier ones have ended or not: an open loop. Callers take turns, and a call
-	// whose caller is not free yet counts from when it should have begun. 0 is the closed loop: a call begins when the last has ended.
+	// Rate is how many calls all callers together begin each second, whether earlier ones have
+	// ended or not: an open loop. Callers take turns. The latency of a call whose caller is
+	// still busy counts from when it should have begun. 0 means a closed loop: a call begins
+	// when the caller's last one has ended.
 	Rate int `json:"rate"`
 }
 
-// connections is how many connections the client opens.
+// connections returns how many connections the client opens.
 func (p Plan) connections() int {
 	if p.Conns == 0 {
 		return p.Callers
@@ -35,15 +36,15 @@ func (p Plan) connections() int {
 
 // Result is what a client measured.
 type Result struct {
-	Calls      int64   `json:"calls"` // answered and right
+	Calls      int64   `json:"calls"` // with a correct response
 	Failures   int64   `json:"failures"`
 	FirstError string  `json:"first_error,omitempty"`
 	Latency    Latency `json:"latency"`
 	Usage      Usage   `json:"usage"` // in the measured interval
 }
 
-// Latency is the distribution of the time from the call of Call to its return;
-// in the open loop from when Call should have been called.
+// Latency is the distribution of the duration of Call; in an open loop, from when Call
+// should have been called.
 type Latency struct {
 	Mean time.Duration `json:"mean_ns"`
 	Min  time.Duration `json:"min_ns"`
@@ -57,10 +58,10 @@ type Latency struct {
 	Max time.Duration `json:"max_ns"`
 }
 
-// errUnsupported is what a plan asks that the system cannot do.
+// errUnsupported is the error of a plan that the system does not support.
 var errUnsupported = errors.New("a connection carries one call at a time; nothing can be shared")
 
-// client is the load generator: a closed loop of callers.
+// client is the load generator, with many callers.
 type client struct {
 	plan    Plan
 	conns   []Caller
@@ -92,8 +93,8 @@ func startClient(sys System, plan Plan) (*client, error) {
 	return c, nil
 }
 
-// work is one caller. In the closed loop the end of a call is the beginning of
-// the next, so one reading of the clock a call is enough.
+// work is the loop of one caller. In a closed loop a call begins when the last one ends, so
+// that reading the clock once for each call is enough.
 func (c *client) work(caller int, conn Caller) {
 	req, reply := message.New(), new(message.BenchmarkMessage)
 	kept := samples{to: c.rec}
@@ -110,7 +111,7 @@ func (c *client) work(caller int, conn Caller) {
 		ended := time.Since(c.epoch)
 		if err != nil {
 			c.rec.fail(err)
-			time.Sleep(time.Millisecond) // a broken connection fails at once, and for ever
+			time.Sleep(time.Millisecond) // calls on a broken connection fail at once
 			ended = time.Since(c.epoch)
 		} else {
 			kept.add(ended - began)
@@ -119,7 +120,7 @@ func (c *client) work(caller int, conn Caller) {
 	}
 }
 
-// callOnce makes a call and checks its answer.
+// callOnce makes a call and checks its response.
 func callOnce(conn Caller, req, reply *message.BenchmarkMessage) error {
 	reply.Reset()
 	if err := conn.Call(req, reply); err != nil {
@@ -128,8 +129,8 @@ func callOnce(conn Caller, req, reply *message.BenchmarkMessage) error {
 	return message.Check(reply)
 }
 
-// timetable returns when a caller's calls are to begin, one after the other. The
-// callers take turns, so that all together begin calls at even distances.
+// timetable returns a function that returns when the caller's next call is to begin. The
+// callers take turns, so that together they begin calls at even intervals.
 func timetable(p Plan, caller int, start time.Duration) (next func() time.Duration) {
 	calls := 0
 	return func() time.Duration {
@@ -139,8 +140,8 @@ func timetable(p Plan, caller int, start time.Duration) (next func() time.Durati
 	}
 }
 
-// sleepUntil returns at the instant, or at once when that has passed; false
-// when the client is stopped meanwhile.
+// sleepUntil returns at the instant, or at once if that has passed; false if the client is
+// stopped in the meantime.
 func (c *client) sleepUntil(instant time.Duration) bool {
 	const look = 50 * time.Millisecond
 	for !c.stopped.Load() {
@@ -153,8 +154,8 @@ func (c *client) sleepUntil(instant time.Duration) bool {
 	return false
 }
 
-// measure records until the plan's duration and number of calls are reached,
-// and returns what the process used meanwhile.
+// measure records until the plan's duration and number of calls are reached, and returns
+// the process's usage in that time.
 func (c *client) measure() (Usage, error) {
 	before, err := readUsage(c.epoch)
 	if err != nil {
@@ -170,8 +171,7 @@ func (c *client) measure() (Usage, error) {
 	return after.Sub(before), err
 }
 
-// stop ends the callers and closes the connections, on which nothing is
-// outstanding then.
+// stop ends the callers and closes the connections, which have no calls in flight then.
 func (c *client) stop() {
 	c.stopped.Store(true)
 	c.workers.Wait()

@@ -39,7 +39,7 @@ type Report struct {
 	Result *Result `json:"result,omitempty"`
 }
 
-// control is a peer's side of the conversation.
+// control is a peer's end of its pipes to the harness.
 type control struct {
 	in  *bufio.Scanner
 	out *json.Encoder
@@ -56,8 +56,7 @@ func (c *control) report(r Report) error {
 	return nil
 }
 
-// next returns the next command, or io.EOF when the harness has gone: then the
-// peer must end, so that none is left behind.
+// next returns the next command, or io.EOF if the harness is gone: the peer must end then.
 func (c *control) next() (cmd Command, err error) {
 	if !c.in.Scan() {
 		if err := c.in.Err(); err != nil {

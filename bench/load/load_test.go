@@ -38,7 +38,7 @@ func fakeSystem(err error) System {
 	return System{Dial: func(string) (Caller, error) { return fake{err}, nil }}
 }
 
-// peer is a running peer and the harness's side of its pipes.
+// peer is a running peer and the harness's end of its pipes.
 type peer struct {
 	t     *testing.T
 	in    *io.PipeWriter
@@ -79,7 +79,7 @@ func (p *peer) expect(event string) Report {
 	return r
 }
 
-// clientArgs is a short plan.
+// clientArgs returns the arguments of a client with a short plan.
 func clientArgs(addr string, conns int) []string {
 	return Plan{Addrs: []string{addr}, Callers: 4, Conns: conns, Warmup: time.Millisecond, Duration: 20 * time.Millisecond, Calls: 100}.Args()
 }
@@ -165,8 +165,8 @@ func TestWhatGoesWrongIsReported(t *testing.T) {
 	}
 }
 
-// A server with work to do keeps each of its callers waiting for it.
-func TestAServerWorks(t *testing.T) {
+// A server with work to do delays each response by it.
+func TestWorkDelaysResponses(t *testing.T) {
 	const work = 5 * time.Millisecond
 	sys := System{Serve: floor.ServeMux, Dial: DialFor(floor.DialMux)}
 	server := startPeer(t, sys, "server", "-work="+work.String())
@@ -191,7 +191,7 @@ func TestConnectionsTakeTurnsAtTheServers(t *testing.T) {
 	}
 }
 
-// stalling takes a second for its hundredth call and no time for others.
+// stalling takes a second for its hundredth call, and no time for the others.
 type stalling struct{ calls *atomic.Int64 }
 
 func (s stalling) Call(req, reply *message.BenchmarkMessage) error {
@@ -205,8 +205,8 @@ func (s stalling) Call(req, reply *message.BenchmarkMessage) error {
 
 func (stalling) Close() error { return nil }
 
-// In an open loop a stall of a second shows in every call that should have
-// begun meanwhile; in a closed loop in one.
+// In an open loop a stall of a second delays every call that should have begun in that
+// time; in a closed loop only one.
 func TestAStallShowsInTheOpenLoop(t *testing.T) {
 	const rate = 100
 	delayed := func(plan Plan) (slow, all int64) {
@@ -231,16 +231,16 @@ func TestAStallShowsInTheOpenLoop(t *testing.T) {
 	if slow, all := delayed(plan); slow != 1 || all < 100 {
 		t.Errorf("closed loop: %d of %d calls were slow", slow, all)
 	}
-	// Of the two callers one goes on; the other's 50 calls of that second are late,
-	// all but the last ten by more than 100 ms.
+	// One of the two callers continues; the other's 50 calls of that second are late, all but
+	// the last ten by more than 100 ms.
 	plan.Rate = rate
 	if slow, all := delayed(plan); slow < 44 || slow > 46 || all < 5*rate-2 || all > 5*rate+2 {
 		t.Errorf("open loop: %d of %d calls were slow", slow, all)
 	}
 }
 
-// pausing waits after each call in a closed loop, which would not end in
-// virtual time.
+// pausing waits after each call of a closed loop, which would not end in virtual time
+// otherwise.
 type pausing struct {
 	Caller
 	rate int

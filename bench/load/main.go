@@ -14,11 +14,11 @@ import (
 	"github.com/tandem-rpc/tandem/bench/message"
 )
 
-// Main is the main function of a peer: it runs the server or the client of sys,
-// as the command line says, until the harness has what it wants or has gone.
+// Main is the main function of a peer: it runs the server or the client of sys, as the
+// command line says, until the harness stops it or is gone.
 func Main(sys System) {
-	// An interrupt from the terminal reaches all processes. It is the harness's
-	// to end its peers, once it has asked them for their usage.
+	// An interrupt from the terminal reaches all processes. The harness ends its peers itself,
+	// after it has asked them for their usage.
 	signal.Ignore(os.Interrupt)
 	if err := run(sys, os.Args[1:], newControl(os.Stdin, os.Stdout)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -47,7 +47,7 @@ func run(sys System, args []string, ctl *control) error {
 		return nil
 	}
 	if err != nil {
-		_ = ctl.report(Report{Event: EventFailed, Error: err.Error()}) // the exit code says it too
+		_ = ctl.report(Report{Event: EventFailed, Error: err.Error()}) // the exit code reports it too
 	}
 	return err
 }
@@ -78,8 +78,7 @@ func runServer(sys System, args []string, ctl *control) error {
 	}
 }
 
-// reportMarks reports the address, and then the usage as often as the harness
-// asks.
+// reportMarks reports the address, and then the usage each time the harness asks.
 func reportMarks(ctl *control, addr string) error {
 	epoch := time.Now()
 	if err := ctl.report(Report{Event: EventReady, Addr: addr}); err != nil {
@@ -99,8 +98,8 @@ func reportMarks(ctl *control, addr string) error {
 	}
 }
 
-// runClient warms up, measures between start and its own report, and goes on
-// calling until stop, so that the server can be marked under the same load.
+// runClient warms up, measures between start and its own report, and continues to call
+// until stop, so that the server can be marked under the same load.
 func runClient(sys System, args []string, ctl *control) error {
 	plan, err := parsePlan(args)
 	if err != nil {
@@ -123,7 +122,7 @@ func runClient(sys System, args []string, ctl *control) error {
 	return ctl.report(Report{Event: EventResult, Result: &result})
 }
 
-// follow does what the harness says until it says stop.
+// follow executes the harness's commands until stop.
 func (c *client) follow(ctl *control) (Usage, error) {
 	time.Sleep(c.plan.Warmup)
 	if err := ctl.report(Report{Event: EventWarm}); err != nil {
@@ -146,7 +145,7 @@ func (c *client) follow(ctl *control) (Usage, error) {
 func (p Plan) Args() []string {
 	text, err := json.Marshal(p)
 	if err != nil {
-		panic(err) // numbers and strings can't fail
+		panic(err) // numbers and strings can always be encoded
 	}
 	return []string{"client", string(text)}
 }

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// Options are what a system's name asks for beside its peer: "tandem+tls+metrics" is
-// the peer tandem with two options. The harness runs a peer under the whole name of
-// its system.
+// Options are the options in a system's name: "tandem+tls+metrics" is the peer tandem with
+// two options. The harness runs a peer under the whole name of its system.
 type Options []string
 
 // Named returns the options in the name of this program.
@@ -18,11 +17,11 @@ func Named() Options { return parseOptions(filepath.Base(os.Args[0])) }
 
 func parseOptions(name string) Options { return strings.Split(name, "+")[1:] }
 
-// Has tells whether the option is there.
+// Has reports whether the option is set.
 func (o Options) Has(name string) bool { return slices.Contains(o, name) }
 
-// check refuses what the peer does not know: it would measure something else
-// than its name says.
+// check returns an error for unknown options: the peer would not measure what its name
+// says.
 func (o Options) check(known []string) error {
 	for _, name := range o {
 		if !slices.Contains(known, name) {

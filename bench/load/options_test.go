@@ -33,7 +33,7 @@ func TestServerAndClientTrustEachOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client.ServerName = "127.0.0.1" // where the server is, and not who
+	client.ServerName = "127.0.0.1" // the server's address, which is not its name
 	handshake := func(config *tls.Config) error {
 		ours, theirs := net.Pipe()
 		defer ours.Close()

@@ -17,7 +17,7 @@ const (
 
 // recorder collects the latencies of all workers.
 type recorder struct {
-	on atomic.Bool // calls that end while it is set count
+	on atomic.Bool // calls that end while it is set are recorded
 
 	mu       sync.Mutex
 	hist     *hdrhistogram.Histogram
@@ -29,16 +29,16 @@ func newRecorder() *recorder {
 	return &recorder{hist: hdrhistogram.New(lowest, highest, digits)}
 }
 
-// counted returns how many calls have been recorded; a worker's last few are
-// missing until it flushes.
+// counted returns how many calls have been recorded, without a worker's last few until it
+// flushes.
 func (r *recorder) counted() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.hist.TotalCount() + r.failures
 }
 
-// fail counts a failed call. It has no latency: an error that comes at once
-// would make a broken system look fast.
+// fail counts a failed call. It records no latency: errors that come at once would make a
+// broken system look fast.
 func (r *recorder) fail(err error) {
 	if !r.on.Load() {
 		return
@@ -51,7 +51,7 @@ func (r *recorder) fail(err error) {
 	}
 }
 
-// result is the recorder's part of a Result.
+// result returns the recorder's part of a Result.
 func (r *recorder) result() Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,8 +81,8 @@ func (r *recorder) quantile(q float64) time.Duration {
 	return time.Duration(r.hist.ValueAtQuantile(q))
 }
 
-// samples are one worker's latencies on their way to the recorder, kept back
-// so that its lock is taken once for many calls.
+// samples buffers one worker's latencies, so that the recorder's lock is taken once for
+// many calls.
 type samples struct {
 	to   *recorder
 	n    int
@@ -104,7 +104,7 @@ func (s *samples) flush() {
 	s.to.mu.Lock()
 	defer s.to.mu.Unlock()
 	for _, d := range s.kept[:s.n] {
-		// The only error is a value out of range, and none is.
+		// RecordValue fails only for a value out of range.
 		_ = s.to.hist.RecordValue(min(max(int64(d), lowest), highest))
 	}
 	s.n = 0

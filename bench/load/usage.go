@@ -21,7 +21,7 @@ type Usage struct {
 	Writes uint64 `json:"writes"`
 }
 
-// Sub returns what was used between earlier and u. Peak is a peak and stays.
+// Sub returns the usage between earlier and u. Peak is not a difference.
 func (u Usage) Sub(earlier Usage) Usage {
 	u.Wall -= earlier.Wall
 	u.CPU -= earlier.CPU
@@ -31,7 +31,8 @@ func (u Usage) Sub(earlier Usage) Usage {
 	return u
 }
 
-// readUsage takes some 50 µs, in which the process stands still for a moment.
+// readUsage returns the usage so far. It takes some 50 us, in which the process stops for a
+// moment.
 func readUsage(epoch time.Time) (Usage, error) {
 	cpu, err := cpuTime()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// cpuTime fails: without the cost of a call a measurement says too little.
+// cpuTime fails: a measurement without the cost of a call says too little.
 func cpuTime() (time.Duration, error) {
 	return 0, fmt.Errorf("load: processor time on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }

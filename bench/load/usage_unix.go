@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// cpuTime returns what this process has used of the processors, for itself and
-// in the system.
+// cpuTime returns this process's processor time, in user and system mode.
 func cpuTime() (time.Duration, error) {
 	var ru syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &ru); err != nil {

@@ -1,7 +1,7 @@
-// Package message is what every system of the bench carries: the message of
-// the seeds' benchmark, its values, what a server does to it and what a client
-// checks. All systems encode it with the same generated code, so frameworks
-// are compared and not their codecs.
+// Package message has the message that every system of the bench sends: the message of the
+// seeds' benchmark, its values, what a server does to it and what a client checks. All
+// systems encode it with the same generated code, so that frameworks are compared and not
+// their codecs.
 package message
 
 //go:generate protoc --go_out=. --go_opt=paths=source_relative --go-vtproto_out=. --go-vtproto_opt=paths=source_relative,features=marshal+unmarshal+size message.proto
@@ -58,12 +58,13 @@ func fill(field reflect.Value) {
 // work is how long Answer keeps a processor busy.
 var work time.Duration
 
-// SetWork makes every Answer from now on keep its processor busy for d, as a handler that has something to do. Call it before serving.
+// SetWork makes every later Answer keep its processor busy for d, as a handler with work to
+// do. Call it before serving.
 func SetWork(d time.Duration) { work = d }
 
-// Answer is all that a server does: it turns a decoded request into its answer, in
-// place, and keeps its processor busy as SetWork says. It does not sleep: a sleep of
-// microseconds takes many times as long, and would measure the runtime's timers.
+// Answer is the server's handler: it turns a decoded request into its response, in place,
+// and keeps its processor busy as SetWork says. It does not sleep: a sleep of microseconds
+// takes many times as long, and would measure the runtime's timers.
 func Answer(m *BenchmarkMessage) {
 	if work > 0 {
 		for began := time.Now(); time.Since(began) < work; {
@@ -73,8 +74,8 @@ func Answer(m *BenchmarkMessage) {
 	*m.Field2 = AnswerNumber
 }
 
-// Check is what a client does with each reply: it fails unless the server has
-// decoded, changed and encoded the message.
+// Check checks a response at the client: it fails unless the server has decoded, changed
+// and encoded the message.
 func Check(m *BenchmarkMessage) error {
 	if m.GetField1() == AnswerText && m.GetField2() == AnswerNumber {
 		return nil
@@ -101,8 +102,7 @@ func Encode(b []byte, v any) ([]byte, error) {
 	return AppendTo(b, m)
 }
 
-// Decode decodes b, of which it keeps nothing, into v, which must be a
-// *BenchmarkMessage.
+// Decode decodes b into v, which must be a *BenchmarkMessage. It does not retain b.
 func Decode(b []byte, v any) error {
 	m, ok := v.(*BenchmarkMessage)
 	if !ok {

@@ -1,8 +1,8 @@
 package message
 
-// Share makes dst a copy of src, whose field values both hold from then on.
-// It is for servers whose reply is a parameter; assigning the struct would
-// copy what generated messages keep for themselves.
+// Share makes dst a copy of src that shares the values of its fields. It is for servers
+// whose reply is a parameter; assigning the struct would copy internal state of generated
+// messages.
 func Share(dst, src *BenchmarkMessage) {
 	dst.Field1 = src.Field1
 	dst.Field2 = src.Field2

@@ -25,7 +25,7 @@ import (
 	"github.com/tandem-rpc/tandem/bench/revisions"
 )
 
-// Settings are what Run runs.
+// Settings are the parameters of Run.
 type Settings struct {
 	Base     string // a revision; the other side is the working tree
 	Pairs    int
@@ -38,11 +38,11 @@ type Settings struct {
 // Ratio is new divided by old, and the ends of its 95 % interval.
 type Ratio struct{ Mean, Low, High float64 }
 
-// Row is what became of a cell.
+// Row is the result of a cell.
 type Row struct {
 	Cell  harness.Cell
-	Calls Ratio // a second
-	CPU   Ratio // a call, client and server together
+	Calls Ratio // calls a second
+	CPU   Ratio // processor time of a call, client and server together
 }
 
 // side is one of the two revisions.
@@ -50,7 +50,7 @@ type side struct{ tree, binary string }
 
 // Run builds the bench at both revisions and measures them in turns.
 func Run(ctx context.Context, s Settings, progress io.Writer) (rows []Row, err error) {
-	if s.Pairs < 2 { //nolint:mnd // of one pair there is no interval
+	if s.Pairs < 2 { //nolint:mnd // one pair has no interval
 		return nil, fmt.Errorf("pairs: %d pairs; there must be at least two", s.Pairs)
 	}
 	older, newer, remove, err := build(ctx, s.Base, progress)
@@ -61,7 +61,7 @@ func Run(ctx context.Context, s Settings, progress io.Writer) (rows []Row, err e
 	samples := [2][][]harness.Sample{}
 	for i := range s.Pairs {
 		for turn := range 2 {
-			at := (turn + i) % 2 //nolint:mnd // of two
+			at := (turn + i) % 2 //nolint:mnd // of two sides
 			run, err := [2]side{older, newer}[at].measure(ctx, s)
 			if err != nil {
 				return nil, err
@@ -73,7 +73,7 @@ func Run(ctx context.Context, s Settings, progress io.Writer) (rows []Row, err e
 	return compare(samples[0], samples[1]), nil
 }
 
-// build makes both sides. remove takes away what it has made.
+// build builds both sides. remove deletes what it has created.
 func build(ctx context.Context, base string, progress io.Writer) (older, newer side, remove func() error, err error) {
 	temp, err := os.MkdirTemp("", "bench-pairs-")
 	if err != nil {
@@ -119,7 +119,7 @@ func (v side) measure(ctx context.Context, s Settings) ([]harness.Sample, error)
 	return report.Samples, nil
 }
 
-// compare makes a row of each cell, which all runs have in the same order.
+// compare returns a row for each cell; all runs have the cells in the same order.
 func compare(older, newer [][]harness.Sample) []Row {
 	rows := make([]Row, len(older[0]))
 	for i := range rows {
@@ -134,7 +134,7 @@ func compare(older, newer [][]harness.Sample) []Row {
 	return rows
 }
 
-// interval returns the mean ratio of logarithms of ratios, with its 95 % interval.
+// interval returns the mean of ratios, given their logarithms, with its 95 % interval.
 func interval(logs []float64) Ratio {
 	n := float64(len(logs))
 	var sum, squares float64
@@ -149,8 +149,8 @@ func interval(logs []float64) Ratio {
 	return Ratio{math.Exp(mean), math.Exp(mean - half), math.Exp(mean + half)}
 }
 
-// student returns the 97.5 % quantile of Student's t for so many degrees of freedom; for
-// those between two of the table, that of the lower.
+// student returns the 97.5 % quantile of Student's t for so many degrees of freedom;
+// between two of the table, that of the lower.
 func student(freedom int) float64 {
 	t := 12.706
 	for _, row := range []struct {
@@ -182,8 +182,8 @@ func (r Ratio) ends() string { return number(r.Low) + "–" + number(r.High) }
 
 func number(x float64) string { return strconv.FormatFloat(x, 'f', 3, 64) }
 
-// Judge returns an error for each cell whose interval does not exclude that fewer calls a
-// second are made by more than limit, a part of 1.
+// Judge returns an error for each cell whose interval does not exclude a loss of calls a
+// second of more than limit, a fraction of 1.
 func Judge(rows []Row, limit float64) error {
 	var errs []error
 	for _, r := range rows {

@@ -10,7 +10,8 @@ import (
 	"github.com/tandem-rpc/tandem/bench/load"
 )
 
-// The interval of known numbers: mean 0.02, standard deviation 0.01 of four, t = 3.182.
+// The interval of known numbers: mean 0.02, standard deviation 0.01 over four pairs, t =
+// 3.182.
 func TestInterval(t *testing.T) {
 	d := 0.01 * math.Sqrt(3.0/4)
 	r := interval([]float64{0.02 - d, 0.02 - d, 0.02 + d, 0.02 + d})
@@ -38,7 +39,7 @@ func sample(calls int64) harness.Sample {
 	}
 }
 
-// A loss is found, and one that the noise hides is not called excluded.
+// A loss is found, and a loss that noise may hide is not excluded.
 func TestJudge(t *testing.T) {
 	run := func(calls ...int64) (runs [][]harness.Sample) {
 		for _, n := range calls {

@@ -12,11 +12,11 @@ import (
 	"github.com/tandem-rpc/tandem/bench/harness"
 )
 
-// subject is the system that stands out in plots.
+// subject is the system that is highlighted in plots.
 const subject = "tandem"
 
-// Charts are the report's plots over the number of callers: calls a second (but not
-// in an open loop, where they are given) and p99; and CPU a call. Their points are
+// Charts returns the report's plots over the number of callers: calls a second (except in
+// an open loop, where they are given), p99, and processor time for a call. Their points are
 // medians and spreads over the rounds.
 func Charts(r *harness.Report) []chart.Chart {
 	var all []chart.Chart
@@ -34,8 +34,7 @@ func Charts(r *harness.Report) []chart.Chart {
 
 func p99(s harness.Sample) float64 { return micros(s.Client.Latency.P99) }
 
-// byCircumstances puts cells together that differ in the number of callers
-// alone.
+// byCircumstances groups cells that differ only in the number of callers.
 func byCircumstances(cells []harness.Cell) [][]harness.Cell {
 	var groups [][]harness.Cell
 	group := map[harness.Cell]int{}
@@ -71,11 +70,11 @@ func overCallers(r *harness.Report, cells []harness.Cell, figure func(harness.Sa
 	return c
 }
 
-// highest is a series' last value: the legend has the order of the lines' ends.
+// highest returns a series' last value: the legend is in the order of the lines' ends.
 func highest(s chart.Series) int { return int(s.Points[len(s.Points)-1].Y) }
 
-// cpu plots both sides' time on a processor for a call, a group of bars for
-// each system. It is empty where the servers' is not known.
+// cpu plots both sides' processor time for a call, a group of bars for each system. It is
+// empty if the servers' is not known.
 func cpu(r *harness.Report, cells []harness.Cell) chart.Chart {
 	if cells[0].Deployment == harness.Elsewhere {
 		return chart.Chart{}
@@ -94,7 +93,7 @@ func cpu(r *harness.Report, cells []harness.Cell) chart.Chart {
 	for i, cell := range cells {
 		s := chart.Series{Name: fmt.Sprintf("%d callers", cell.Callers), Style: i}
 		for i, system := range systems {
-			spread, _ := r.Over(cell, system, CPU) // a system that failed in this cell alone has a bar of no height
+			spread, _ := r.Over(cell, system, CPU) // a system that failed in this cell only has a bar of zero height
 			s.Points = append(s.Points, point(float64(i), spread))
 		}
 		c.Series = appendFilled(c.Series, s)
@@ -102,7 +101,7 @@ func cpu(r *harness.Report, cells []harness.Cell) chart.Chart {
 	return c
 }
 
-// name is a file's name without its ending.
+// name returns a file's name without its ending.
 func name(figure string, c harness.Cell) string {
 	text := figure + "-" + string(c.Mode)
 	if isAway(c) {
@@ -117,10 +116,10 @@ func name(figure string, c harness.Cell) string {
 	return text
 }
 
-// isAway tells whether servers and client are not beside each other.
+// isAway reports whether servers and clients are in different namespaces or hosts.
 func isAway(c harness.Cell) bool { return c.Deployment != "" && c.Deployment != harness.Same }
 
-// circumstances is what the cells of a plot have in common, for its title.
+// circumstances returns what the cells of a plot have in common, for its title.
 func circumstances(r *harness.Report, c harness.Cell) string {
 	text := "one connection a caller"
 	if c.Mode == harness.Shared {
@@ -138,7 +137,7 @@ func circumstances(r *harness.Report, c harness.Cell) string {
 	return text
 }
 
-// appendFilled leaves out a series without points.
+// appendFilled appends s unless it has no points.
 func appendFilled(all []chart.Series, s chart.Series) []chart.Series {
 	if len(s.Points) == 0 {
 		return all
@@ -152,7 +151,7 @@ func point(x float64, s figures.Spread) chart.Point {
 
 func isFloor(system string) bool { return strings.HasPrefix(system, "floor-") }
 
-// CPU is both sides' time on a processor for a call, in microseconds.
+// CPU is both sides' processor time for a call, in microseconds.
 func CPU(s harness.Sample) float64 { return micros(s.CPU()) }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -95,7 +95,7 @@ func TestEveryCircumstanceHasPlotsOfItsOwn(t *testing.T) {
 	}
 }
 
-// A client does not know what servers use that ran already.
+// The usage of servers that run elsewhere is not known to the client.
 func TestServersElsewhereHaveNoPlotOfTheirCPU(t *testing.T) {
 	r := sampleReport(1000)
 	r.Settings.Deployments = []harness.Deployment{harness.Elsewhere}

@@ -13,7 +13,7 @@ import (
 
 const cpuName = "CPU µs/call"
 
-// compared are the figures that Compare sets side by side.
+// compared are the figures that Compare compares.
 var compared = []struct {
 	name   string
 	digits int
@@ -24,10 +24,9 @@ var compared = []struct {
 	{"p99 µs", 0, p99},
 }
 
-// Compare writes, for each system and cell that both reports have, the figures
-// of both, the ratio of the medians with the least and the greatest ratio that
-// the rounds allow, and whether the spreads overlap: if they do, the difference
-// may be chance.
+// Compare writes, for each system and cell that both reports have, the figures of both, the
+// ratio of the medians with the smallest and the largest ratio that the rounds allow, and
+// whether the spreads overlap: if they do, the difference may be chance.
 func Compare(w io.Writer, older, newer *harness.Report) error {
 	fmt.Fprintf(w, "old: %s, revision %s, %s\n", older.When.UTC().Format(time.DateTime), older.Revision, older.Machine)
 	fmt.Fprintf(w, "new: %s, revision %s, %s\n", newer.When.UTC().Format(time.DateTime), newer.Revision, newer.Machine)
@@ -61,12 +60,12 @@ func Compare(w io.Writer, older, newer *harness.Report) error {
 	return nil
 }
 
-// compareSystem has a row for each figure, none if a report lacks the system.
+// compareSystem returns a row for each figure, none if a report lacks the system.
 func compareSystem(older, newer *harness.Report, cell harness.Cell, system string) [][]string {
 	var rows [][]string
 	for _, f := range compared {
 		if f.name == cpuName && cell.Deployment == harness.Elsewhere {
-			continue // what the servers used is not known
+			continue // the servers' usage is not known
 		}
 		was, inOld := older.Over(cell, system, f.of)
 		is, inNew := newer.Over(cell, system, f.of)
@@ -80,8 +79,8 @@ func compareSystem(older, newer *harness.Report, cell harness.Cell, system strin
 	return rows
 }
 
-// quotient is the ratio of two medians, and the least and the greatest ratio of
-// a round of one to a round of the other.
+// quotient returns the ratio of two medians, and the smallest and the largest ratio of a
+// round of one to a round of the other.
 func quotient(a, b figures.Spread) figures.Spread {
 	return figures.Spread{Median: a.Median / b.Median, Min: a.Min / b.Max, Max: a.Max / b.Min}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/tandem-rpc/tandem/bench/harness"
 )
 
-// Encode is the text of a report.json, with a line for each sample.
+// Encode returns the text of a report.json, with a line for each sample.
 func Encode(r *harness.Report) ([]byte, error) {
 	text, err := json.Marshal(r)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // oneMachine is what all topologies have in common.
 const oneMachine = "a process each, with the load generator in the client; all that run on one machine share its cores"
 
-// Markdown is the report for people, made from nothing but r.
+// Markdown returns the report as Markdown, made from r only.
 func Markdown(r *harness.Report) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Calls, %s\n\n", r.When.UTC().Format(time.DateOnly))
@@ -35,7 +35,7 @@ func Markdown(r *harness.Report) string {
 	return b.String()
 }
 
-// conditions are what must be known to repeat the run.
+// conditions returns what is needed to repeat the run.
 func conditions(r *harness.Report) [][]string {
 	s := r.Settings
 	rows := [][]string{
@@ -54,8 +54,8 @@ func conditions(r *harness.Report) [][]string {
 	return slices.DeleteFunc(rows, func(row []string) bool { return row[1] == "" })
 }
 
-// writeFailures says why systems have no figures in a cell, and which calls failed
-// where there are figures of the others.
+// writeFailures writes why systems have no figures in a cell, and which calls failed where
+// there are figures.
 func writeFailures(b *strings.Builder, r *harness.Report) {
 	lines := r.Failures()
 	for _, s := range r.Samples {

@@ -10,19 +10,19 @@ import (
 	"github.com/tandem-rpc/tandem/bench/harness"
 )
 
-// The block of README.md that is made from a kept result stands between these.
+// The marks around the block of README.md that is made from a kept result.
 const (
 	beginMark = "<!-- bench report begins: made by `go run ./bench report -readme`, do not edit -->\n"
 	endMark   = "<!-- bench report ends -->\n"
 )
 
-// headlineCallers is the number of callers that README.md speaks of.
+// headlineCallers is the number of callers in README.md.
 const headlineCallers = 1000
 
-// Headline is README.md's block about a report that is kept in the folder,
-// a path with slashes from where README.md lies. The report must have both
-// modes with 1000 callers, in a closed loop, with tandem and a peer, and another number
-// of callers besides, since the plot is over those.
+// Headline returns README.md's block about a report that is kept in the folder, a path with
+// slashes relative to README.md. The report must have both modes with 1000 callers, in a
+// closed loop, with tandem and a peer, and at least one other number of callers, since the
+// plot is over those.
 func Headline(r *harness.Report, folder string) (string, error) {
 	if len(r.Settings.Callers) < 2 {
 		return "", fmt.Errorf("result: a plot over the number of callers needs more than one: %v", r.Settings.Callers)
@@ -54,8 +54,8 @@ func Headline(r *harness.Report, folder string) (string, error) {
 	return b.String(), nil
 }
 
-// headlineCell finds the cell that README.md speaks of: as little as possible
-// beside the calls themselves.
+// headlineCell finds the cell for README.md: the one with as little as possible besides the
+// calls themselves.
 func headlineCell(r *harness.Report, mode harness.Mode) (harness.Cell, error) {
 	for _, c := range r.Cells() {
 		if c.Mode == mode && c.Callers == headlineCallers && c.Work == 0 && c.Rate == 0 && !isAway(c) {
@@ -65,7 +65,7 @@ func headlineCell(r *harness.Report, mode harness.Mode) (harness.Cell, error) {
 	return harness.Cell{}, fmt.Errorf("result: no cell with %d callers, %s, in a closed loop", headlineCallers, mode)
 }
 
-// beside says what tandem, the fastest peer and the floor did in a cell.
+// beside returns the results of tandem, the fastest peer and the floor in a cell.
 func beside(r *harness.Report, cell harness.Cell, floor string) (said [3]string, err error) {
 	peer, err := fastestPeer(r, cell)
 	if err != nil {
@@ -83,8 +83,8 @@ func beside(r *harness.Report, cell harness.Cell, floor string) (said [3]string,
 	return said, nil
 }
 
-// fastestPeer is the system with the most calls a second that is neither ours
-// nor a floor.
+// fastestPeer returns the system with the most calls a second that is neither ours nor a
+// floor.
 func fastestPeer(r *harness.Report, cell harness.Cell) (string, error) {
 	fastest, most := "", 0.0
 	for _, system := range r.Settings.Systems {
@@ -99,14 +99,14 @@ func fastestPeer(r *harness.Report, cell harness.Cell) (string, error) {
 	return fastest, nil
 }
 
-// isPeer tells whether the system is neither ours, with whatever options or over
-// whatever transport, nor a floor.
+// isPeer reports whether the system is neither ours, with any options or transport, nor a
+// floor.
 func isPeer(system string) bool {
 	name, _, _ := strings.Cut(system, "+")
 	return name != subject && !strings.HasPrefix(name, subject+"-") && !isFloor(name)
 }
 
-// thousands writes 12345.6 as 12,346.
+// thousands formats 12345.6 as 12,346.
 func thousands(v float64) string {
 	text := strconv.FormatFloat(v, 'f', 0, 64)
 	for i := len(text) - 3; i > 0; i -= 3 {
@@ -115,8 +115,7 @@ func thousands(v float64) string {
 	return text
 }
 
-// ReplaceHeadline returns README.md's text with another block between the
-// marks.
+// ReplaceHeadline returns README.md's text with the block between the marks replaced.
 func ReplaceHeadline(readme, block string) (string, error) {
 	head, rest, begins := strings.Cut(readme, beginMark)
 	_, tail, ends := strings.Cut(rest, endMark)

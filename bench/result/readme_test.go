@@ -51,7 +51,7 @@ func TestReplaceHeadline(t *testing.T) {
 	}
 }
 
-// A report of the seeds' whole table has the cells of a headline among others.
+// A report of the seeds' whole table has the cells of a headline and others.
 func TestTheHeadlineIsOfPlainCalls(t *testing.T) {
 	r := sampleReport(20_000)
 	want, err := Headline(r, "")

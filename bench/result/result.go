@@ -1,6 +1,6 @@
-// Package result keeps what a run has measured: report.json with every sample,
-// and made from it report.md and plots. Since those are made from the file
-// alone, they can be made again, and they show nothing that was not measured.
+// Package result keeps the results of a run: report.json with every sample, and report.md
+// and plots made from it. Since those are made from the file only, they can be made again,
+// and they show nothing that was not measured.
 package result
 
 import (
@@ -12,14 +12,14 @@ import (
 	"github.com/tandem-rpc/tandem/bench/harness"
 )
 
-// The files of a kept result, beside its plots.
+// The files of a kept result, besides its plots.
 const (
 	JSONFile     = "report.json"
 	MarkdownFile = "report.md"
 )
 
-// Keep writes the report and its plots into the folder, which it makes, in place
-// of a result that is there.
+// Keep writes the report and its plots into the folder, which it creates, and replaces a
+// result that is there.
 func Keep(dir string, r *harness.Report) error {
 	text, err := Encode(r)
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// repository is the root, where README.md lies.
+// repository is the root, with README.md.
 const repository = "../.."
 
-// TestKeptResultsAreMadeFromTheirFile makes everything that is kept under
-// bench/results again and compares it byte for byte. There are less than 3 MiB.
+// TestKeptResultsAreMadeFromTheirFile makes everything in bench/results again and compares
+// it byte for byte. It has less than 3 MiB.
 func TestKeptResultsAreMadeFromTheirFile(t *testing.T) {
 	folders, err := filepath.Glob("../results/*")
 	if err != nil || len(folders) == 0 {
@@ -64,7 +64,7 @@ func differences(t *testing.T, kept, made string) (problems []string) {
 	return problems
 }
 
-// files are the texts of a folder's files by their names.
+// files returns the contents of a folder's files by their names.
 func files(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
@@ -82,8 +82,8 @@ func files(t *testing.T, folder string) map[string]string {
 	return all
 }
 
-// TestReadmeShowsTheKeptLevels holds README.md's plot, link and figures to the
-// kept result.
+// TestReadmeShowsTheKeptLevels compares README.md's plot, link and figures with the kept
+// result.
 func TestReadmeShowsTheKeptLevels(t *testing.T) {
 	const folder = "bench/results/levels"
 	report, err := Load(filepath.Join(repository, folder))
@@ -111,7 +111,7 @@ func TestReadmeShowsTheKeptLevels(t *testing.T) {
 	}
 }
 
-// A kept result takes the place of the one before, plots included.
+// A kept result replaces the one before, with its plots.
 func TestKeepAndLoad(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "calls")
 	report := sampleReport(1000)
@@ -179,9 +179,9 @@ func TestMarkdownSaysUnderWhichConditions(t *testing.T) {
 	}
 }
 
-// sampleReport has two rounds in both modes; netrpc makes half so many calls
-// a second in the first round and so many in the second, tandem twice as many as
-// netrpc and the floors three times.
+// sampleReport has two rounds in both modes. netrpc makes half of calls a second in the
+// first round and all in the second, tandem twice as many as netrpc, and the floors three
+// times as many.
 func sampleReport(calls int64) *harness.Report {
 	r := &harness.Report{
 		Kind: harness.Kind, When: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC), Revision: "0123456789ab",

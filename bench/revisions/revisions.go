@@ -24,7 +24,7 @@ import (
 	"github.com/tandem-rpc/tandem/bench/figures"
 )
 
-// sample is what one run measured of a benchmark.
+// sample is the result of one run of a benchmark.
 type sample struct {
 	ns     float64 // time of an operation
 	allocs float64 // objects allocated by an operation
@@ -34,16 +34,16 @@ type sample struct {
 // of its runs.
 type results map[string][]sample
 
-// resultLine is a benchmark's name, the operations, and figures with their units.
+// resultLine matches a benchmark's name, the operations, and figures with their units.
 var resultLine = regexp.MustCompile(`(?m)^Benchmark(\S+)\s+\d+\s+(.* ns/op.*)$`)
 
-// add takes the output of a package's benchmarks.
+// add adds the output of a package's benchmarks.
 func (r results) add(pkg, output string) {
 	for _, line := range resultLine.FindAllStringSubmatch(output, -1) {
 		var s sample
 		fields := strings.Fields(line[2])
 		for i := 0; i+1 < len(fields); i += 2 {
-			v, _ := strconv.ParseFloat(fields[i], 64) // what is no number has a unit that is not looked at
+			v, _ := strconv.ParseFloat(fields[i], 64) // a field that is not a number has an ignored unit
 			switch fields[i+1] {
 			case "ns/op":
 				s.ns = v
@@ -51,14 +51,14 @@ func (r results) add(pkg, output string) {
 				s.allocs = v
 			}
 		}
-		if s.ns > 0 { // no ratio to nothing
+		if s.ns > 0 { // a ratio needs a time
 			name := pkg + " " + line[1]
 			r[name] = append(r[name], s)
 		}
 	}
 }
 
-// CompareFiles sets two files with outputs of go test -bench side by side.
+// CompareFiles compares two files with outputs of go test -bench.
 func CompareFiles(older, newer string) (Comparison, error) {
 	was, err := readFile(older)
 	if err != nil {
@@ -84,10 +84,10 @@ func readFile(name string) (results, error) {
 	return r, nil
 }
 
-// Comparison is what became of each benchmark that both revisions have.
+// Comparison has the results of each benchmark that both revisions have.
 type Comparison struct {
 	rows []row    // in the order of their names
-	only []string // benchmarks that one revision has alone; they count for nothing
+	only []string // benchmarks that only one revision has; they are not compared
 }
 
 // row is a benchmark before and after.
@@ -96,7 +96,7 @@ type row struct {
 	older, newer []sample
 }
 
-// compare sets two results side by side.
+// compare compares two results.
 func compare(older, newer results) Comparison {
 	var c Comparison
 	for _, name := range slices.Sorted(maps.Keys(older)) {
@@ -114,8 +114,8 @@ func compare(older, newer results) Comparison {
 	return c
 }
 
-// ratio is how many times as long a call takes: the median over the pairs of
-// runs. A run without a partner is left out.
+// ratio returns the new time divided by the old: the median over the pairs of runs. A run
+// without a partner is ignored.
 func (r row) ratio() float64 {
 	var all []float64
 	for i := range min(len(r.older), len(r.newer)) {
@@ -124,7 +124,7 @@ func (r row) ratio() float64 {
 	return figures.SpreadOf(all).Median
 }
 
-// median is that of the runs' times.
+// median returns the median of the runs' times.
 func median(runs []sample) float64 {
 	var all []float64
 	for _, s := range runs {
@@ -133,7 +133,7 @@ func median(runs []sample) float64 {
 	return figures.SpreadOf(all).Median
 }
 
-// allocs are the objects that a call allocates, the least of all runs.
+// allocs returns how many objects an operation allocates, the minimum of all runs.
 func allocs(runs []sample) float64 {
 	least := runs[0].allocs
 	for _, s := range runs {
@@ -178,8 +178,8 @@ func (c Comparison) Write(w io.Writer) error {
 	return figures.Write(w, nil, t)
 }
 
-// Judge returns an error when the geometric mean is worse by more than limit, a
-// part of 1, or a benchmark allocates more than it did.
+// Judge returns an error if the geometric mean is worse by more than limit, a fraction of
+// 1, or a benchmark allocates more than before.
 func (c Comparison) Judge(limit float64) error {
 	if len(c.rows) == 0 {
 		return errors.New("revisions: the revisions have no benchmark in common")

@@ -54,9 +54,9 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// The machine was slow in three rounds, and in one of them the benchmark alone on
-// its processor; the ratio is still 1.1, not that of the medians or of the least.
-// Of the allocations the least count: what else happens in the process only adds.
+// The machine was slow in three rounds, and in one of them the benchmark had its processor
+// alone; the ratio is still 1.1, not that of the medians or of the minima. Of allocations
+// the minimum counts: other work of the process only adds to them.
 func TestRatiosAreTakenInPairs(t *testing.T) {
 	r := row{"a", []sample{{100, 4}, {900, 2}, {900, 3}, {900, 4}, {100, 4}}, []sample{{110, 4}, {990, 4}, {50, 4}, {990, 4}, {110, 4}}}
 	if got := r.ratio(); math.Abs(got-1.1) > 1e-9 || allocs(r.older) != 2 {
@@ -118,7 +118,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// compareOnce judges with a wide limit: a laden machine must not fail the test.
+// compareOnce judges with a wide limit: a machine under load must not fail the test.
 func compareOnce(t *testing.T, root string, packages ...string) error {
 	t.Helper()
 	s := Settings{Base: "HEAD", Packages: packages, Bench: ".", Skip: "^$", Count: 4, Time: "200x"}

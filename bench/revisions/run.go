@@ -15,12 +15,12 @@ import (
 
 const rootModule = "github.com/tandem-rpc/tandem"
 
-// Settings are what Run runs.
+// Settings are the parameters of Run.
 type Settings struct {
 	Base     string   // a revision; the other side is the working tree
 	Packages []string // folders of the root module
 	Bench    string   // pattern of benchmarks
-	Skip     string   // pattern of benchmarks that are left out
+	Skip     string   // pattern of benchmarks to skip
 	Count    int      // runs of each benchmark at each revision
 	Time     string   // of each run, as go test -benchtime takes it
 }
@@ -33,9 +33,8 @@ type side struct {
 	results results
 }
 
-// Run builds the benchmarks at both revisions and runs them in turns, a package
-// at a time, so that a machine that becomes slower does so to both runs of a
-// pair.
+// Run builds the benchmarks at both revisions and runs them in turns, a package at a time,
+// so that a machine that becomes slower affects both runs of a pair.
 func Run(ctx context.Context, s Settings, progress io.Writer) (Comparison, error) {
 	root, err := repository(ctx)
 	if err != nil {
@@ -44,7 +43,7 @@ func Run(ctx context.Context, s Settings, progress io.Writer) (Comparison, error
 	return runIn(ctx, root, s, progress)
 }
 
-// runIn does so in the repository whose root is named.
+// runIn is Run in the repository with this root.
 func runIn(ctx context.Context, root string, s Settings, progress io.Writer) (c Comparison, err error) {
 	if s.Count < 1 {
 		return c, fmt.Errorf("revisions: %d runs of each benchmark; there must be at least one", s.Count)
@@ -77,8 +76,8 @@ func runIn(ctx context.Context, root string, s Settings, progress io.Writer) (c 
 	return compare(older.results, newer.results), nil
 }
 
-// takeTurns runs each package's benchmarks at one revision and then at the
-// other; which comes first changes from round to round.
+// takeTurns runs each package's benchmarks at one revision and then at the other; the order
+// changes from round to round.
 func takeTurns(ctx context.Context, s Settings, older, newer side, progress io.Writer) error {
 	began := time.Now()
 	for round := range s.Count {
@@ -104,8 +103,8 @@ func (v side) binary(pkg string) string {
 	return filepath.Join(v.bins, strings.ReplaceAll(pkg, "/", "-")+".test")
 }
 
-// build compiles the packages' tests. A package that the older revision does not
-// have is left out. Equal sources make equal binaries, wherever they lie.
+// build compiles the packages' tests. A package that the older revision does not have is
+// skipped. Equal sources make equal binaries, in any folder.
 func (v side) build(ctx context.Context, packages []string) error {
 	for _, pkg := range packages {
 		if _, err := os.Stat(filepath.Join(v.tree, pkg)); err != nil {
@@ -138,7 +137,7 @@ func (v side) bench(ctx context.Context, s Settings, pkg string) error {
 	return nil
 }
 
-// repository finds this repository from wherever in the workspace the bench runs.
+// repository finds this repository, from any folder of the workspace.
 func repository(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", rootModule).Output()
 	dir := string(bytes.TrimSpace(out))
@@ -148,8 +147,8 @@ func repository(ctx context.Context) (string, error) {
 	return dir, nil
 }
 
-// Checkout checks a revision of this repository out into a folder that does not exist yet.
-// It returns the repository's root, and remove, which takes the folder away.
+// Checkout checks out a revision of this repository into a new folder. It returns the
+// repository's root, and remove, which deletes the folder.
 func Checkout(ctx context.Context, folder, revision string) (root string, remove func() error, err error) {
 	if root, err = repository(ctx); err != nil {
 		return "", nil, err
@@ -160,7 +159,7 @@ func Checkout(ctx context.Context, folder, revision string) (root string, remove
 	return root, func() error { return removeWorktree(ctx, root, folder) }, nil
 }
 
-// removeWorktree takes the folder away, also after ctx has ended.
+// removeWorktree deletes the folder, also after ctx has ended.
 func removeWorktree(ctx context.Context, root, folder string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()

@@ -398,7 +398,7 @@ func callRows() map[string]row {
 // another kind of test.
 func shownElsewhere() map[string]string {
 	return map[string]string{
-		"server.WithTransport": "TestTLSAppliesEverywhere", "server.WithProtocols": "TestNoTwoTakeTheSame",
+		"server.WithTransport": "TestTLSAppliesEverywhere", "server.WithProtocols": "TestExactlyOneProtocolMatches",
 		"server.WithStreamWindow": "TestConnectionWindow", "server.WithMaxOpenCalls": "TestLimitsOfForeignConnections",
 		"server.WithHandshakeTimeout": "TestHandshakeTimeoutIsShared", "server.WithStallTimeout": "TestHalfAFrame",
 		"server.WithProxies": "TestLargestNetworkMakesRoom", "server.WithSilence": "TestHungPeer",

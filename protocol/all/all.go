@@ -1,4 +1,4 @@
-// Package all gathers the protocols that a server can speak beside tandem's own:
+// Package all collects the protocols that a server can speak besides tandem's own:
 //
 //	srv := server.New(server.WithProtocols(all.New()...))
 package all
@@ -11,9 +11,9 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// New returns every protocol of this module with its defaults, in the order in
-// which they are asked whose a connection is. JSON-RPC over HTTP and WebSocket is at
-// the path /jsonrpc.
+// New returns every protocol of this module with its defaults, in the order in which they
+// are asked whether they accept a connection. JSON-RPC over HTTP and WebSocket is at the
+// path /jsonrpc.
 func New() []server.Protocol {
 	overHTTP := web.WithHandler("/jsonrpc", jsonrpc.Handler(web.Conn, web.Metadata))
 	return []server.Protocol{jsonrpc.New(), netrpc.New(), rpcx.New(), web.New(overHTTP)}

@@ -20,7 +20,7 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// One port, and whoever comes is understood.
+// One port serves clients of every protocol.
 func Example() {
 	srv := server.New(server.WithProtocols(all.New()...))
 	check(srv.RegisterFunc("Text.Len", func(s string) int { return len(s) }))
@@ -58,9 +58,9 @@ func check(err error) {
 	}
 }
 
-// Of the first bytes that clients send, one protocol each takes hold, and none of
-// what is tandem's.
-func TestNoTwoTakeTheSame(t *testing.T) {
+// The first bytes of each client are accepted by exactly one protocol, and tandem's by
+// none.
+func TestExactlyOneProtocolMatches(t *testing.T) {
 	for said, want := range map[string]string{
 		wire.Magic:               "",
 		"{\"jsonrpc\":":          "jsonrpc",
@@ -90,7 +90,7 @@ func TestNoTwoTakeTheSame(t *testing.T) {
 	}
 }
 
-// What a client can speak is called by different names, and each calls our server.
+// The protocols of clients have different names, and each can call our server.
 func TestClients(t *testing.T) {
 	srv := server.New(server.WithProtocols(all.New()...))
 	if err := srv.RegisterFunc("Text.Len", func(s string) int { return len(s) }); err != nil {
@@ -117,7 +117,7 @@ func TestClients(t *testing.T) {
 	<-served
 }
 
-// The scheme of the target chooses the codec, also where a protocol before has another.
+// The scheme of the target chooses the codec, also if an earlier protocol has another.
 func TestSchemeChoosesCodec(t *testing.T) {
 	srv := server.New(server.WithProtocols(all.New()...))
 	codecs := make(chan string, 1)
@@ -164,7 +164,7 @@ func TestSchemeChoosesCodec(t *testing.T) {
 	<-served
 }
 
-// A codec that the target's protocol does not carry is an error of Dial.
+// A codec that the target's protocol does not support is an error of Dial.
 func TestCodecOfAnotherProtocol(t *testing.T) {
 	for target, ok := range map[string]bool{
 		"grpc://localhost:1": false, "static://localhost:1?protocol=connect": false, "jsonrpc://localhost:1": false,
@@ -180,7 +180,7 @@ func TestCodecOfAnotherProtocol(t *testing.T) {
 	}
 }
 
-// plain is a codec that the protocol carries and that takes a string.
+// plain returns a codec of the protocol that can encode a string.
 func plain(p client.Protocol) tandem.Codec {
 	for _, c := range p.Codecs() {
 		if c.Name() == "json" {

@@ -38,22 +38,22 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// door is a server on one port, with TLS and without, that staff may pass.
+// door is a server on one port, with TLS and without, that accepts the caller staff only.
 type door struct {
 	address string
-	certs   map[pass]*tls.Config      // of clients, by who they are; "" shows none
+	certs   map[pass]*tls.Config      // of clients, by the name in their certificate; "" for no certificate
 	method  string                    // of the service Gate, which clients call
 	opened  atomic.Int64              // calls that were executed
 	wait    func(ctx context.Context) // in each call; optional
 }
 
-// pass is what a client shows: a token or a certificate of that name, "" for none.
+// pass is the name in a client's token or certificate, "" for none.
 type pass string
 
-// A caller of the table makes one call of the door's method with a pass, and returns the answer.
+// opener makes one call of the door's method with a pass, and returns the response.
 type opener func(ctx context.Context, d *door, show pass) (string, error)
 
-// rows are the clients, at least one for each protocol. Thrift's are in its module's
+// rows has at least one client for each protocol. Thrift's are in its module's
 // TestAuthOnEveryDialect.
 var rows = []struct {
 	name     string
@@ -80,7 +80,7 @@ func TestAuthOnEveryProtocol(t *testing.T) {
 	d := newDoor(t)
 	for _, row := range rows {
 		for _, c := range []struct {
-			name, want string // the answer, or the error
+			name, want string // the response, or the error
 			show       pass
 		}{
 			{"none", "unauthenticated", ""},
@@ -106,7 +106,7 @@ func TestAuthOnEveryProtocol(t *testing.T) {
 	}
 }
 
-// trail notes the points that calls pass, and what they ask for.
+// trail is a plugin that records the points that calls pass, and their methods.
 type trail struct {
 	mu    sync.Mutex
 	stops []string
@@ -149,8 +149,8 @@ func (p *trail) AfterResponse(_ context.Context, call *tandem.Call, end tandem.O
 	p.stop("after response: "+end.Code().String(), call)
 }
 
-// A call of a method that does not exist passes the plugins on every protocol, so that a
-// scanner is seen; and who may not call learns nothing of what there is.
+// A call of a method that does not exist passes the plugins on every protocol, so that they
+// see a scanner, and a caller without permission learns nothing about which methods exist.
 func TestMissingMethodsPassPlugins(t *testing.T) {
 	seen := &trail{}
 	d := newDoor(t, seen)
@@ -191,8 +191,8 @@ func TestMissingMethodsPassPlugins(t *testing.T) {
 	}
 }
 
-// Twelve clients of different protocols, with TLS and without, are in the same method at
-// the same time.
+// Twelve clients of different protocols, with TLS and without, run the same method
+// concurrently.
 func TestTwelveClients(t *testing.T) {
 	if len(rows) < 12 {
 		t.Fatalf("there are %d clients", len(rows))
@@ -273,7 +273,7 @@ func newDoor(t *testing.T, plugins ...any) *door {
 	return d
 }
 
-// gateInJava is the interface of Dubbo's consumers.
+// gateInJava is the interface that Dubbo's consumers call.
 const gateInJava = "com.tandem.Gate"
 
 // withTriple is all.New, with an interface for Dubbo's consumers.
@@ -284,10 +284,10 @@ func withTriple() []server.Protocol {
 	return list
 }
 
-// config returns the TLS of a client. It is a copy, as HTTP's clients change it.
+// config returns a client's TLS configuration. It is a copy, since HTTP clients modify it.
 func (d *door) config(show pass) *tls.Config { return d.certs[show].Clone() }
 
-// eitherListener takes TLS and plain text on one port.
+// eitherListener accepts TLS and plain text on one port.
 type eitherListener struct {
 	net.Listener
 	config *tls.Config
@@ -301,9 +301,9 @@ func (l eitherListener) Accept() (net.Conn, error) {
 	return &either{Conn: c, raw: c, config: l.config}, nil
 }
 
-// either is TLS if its first byte says so. It is read before it is written.
+// either is TLS if its first byte says so. It must be read before it is written.
 type either struct {
-	net.Conn // what it is
+	net.Conn // the TLS connection, or the plain one
 
 	raw    net.Conn
 	config *tls.Config
@@ -327,7 +327,7 @@ func (e *either) Read(p []byte) (int, error) {
 
 func (e *either) NetConn() net.Conn { return e.Conn }
 
-// pushedBack reads what has been read already first.
+// pushedBack is a connection with bytes that are read first.
 type pushedBack struct {
 	net.Conn
 	r io.Reader
@@ -335,7 +335,7 @@ type pushedBack struct {
 
 func (p *pushedBack) Read(b []byte) (int, error) { return p.r.Read(b) }
 
-// header returns the header that shows a token.
+// header returns the header with the token of a pass.
 func (show pass) header() http.Header {
 	if show == "" {
 		return http.Header{}
@@ -343,7 +343,7 @@ func (show pass) header() http.Header {
 	return http.Header{"Authorization": {"Bearer " + string(show)}}
 }
 
-// openTandem is our own client, speaking that protocol.
+// openTandem uses our own client with that protocol.
 func openTandem(scheme string, secure bool) opener {
 	return func(ctx context.Context, d *door, show pass) (string, error) {
 		opts := []client.Option{client.WithProtocols(all.Clients()...)}
@@ -369,8 +369,8 @@ func openTandem(scheme string, secure bool) opener {
 	}
 }
 
-// openStandard is a client of the standard library, which knows no metadata: its
-// certificate says who it is.
+// openStandard uses a client of the standard library, which has no metadata: its
+// certificate identifies it.
 func openStandard(speak func(io.ReadWriteCloser) *rpc.Client) opener {
 	return func(ctx context.Context, d *door, show pass) (string, error) {
 		conn, err := (&tls.Dialer{Config: d.config(show)}).DialContext(ctx, "tcp", d.address)
@@ -385,7 +385,7 @@ func openStandard(speak func(io.ReadWriteCloser) *rpc.Client) opener {
 	}
 }
 
-// openConnect is net/rpc behind an HTTP CONNECT, with a header.
+// openConnect uses net/rpc after an HTTP CONNECT, with a header.
 func openConnect(ctx context.Context, d *door, show pass) (string, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", d.address)
 	if err != nil {
@@ -416,7 +416,7 @@ func (d *door) jsonRequest() string {
 	return `{"jsonrpc":"2.0","method":"Gate.` + d.method + `","params":["opened"],"id":1}`
 }
 
-// result reads an answer of JSON-RPC.
+// result reads a JSON-RPC response.
 func result(answer []byte) (string, error) {
 	var a struct {
 		Result string `json:"result"`
@@ -432,7 +432,7 @@ func result(answer []byte) (string, error) {
 	return a.Result, err
 }
 
-// post makes a POST with an HTTP client of its own, and returns the body of the answer.
+// post makes a POST with an HTTP client of its own, and returns the body of the response.
 func post(ctx context.Context, url string, config *tls.Config, show pass, body string) (status int, answer []byte, err error) {
 	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: config != nil}
 	defer transport.CloseIdleConnections()
@@ -498,7 +498,7 @@ func openJSON(ctx context.Context, d *door, show pass) (string, error) {
 	return text, err
 }
 
-// asJSON lets connect's client send and receive JSON as it is.
+// asJSON is a connect codec that sends and receives JSON unchanged.
 type asJSON struct{}
 
 func (asJSON) Name() string { return "json" }
@@ -510,7 +510,7 @@ func (asJSON) Unmarshal(data []byte, v any) error {
 	return nil
 }
 
-// openRPC is connect's client of Connect, gRPC or gRPC-Web.
+// openRPC uses connect's client with Connect, gRPC or gRPC-Web.
 func openRPC(secure bool, speaks func(*http.Protocols, bool), opts ...connect.ClientOption) opener {
 	return func(ctx context.Context, d *door, show pass) (string, error) {
 		transport := &http.Transport{Protocols: new(http.Protocols)}
@@ -535,7 +535,7 @@ func openRPC(secure bool, speaks func(*http.Protocols, bool), opts ...connect.Cl
 	}
 }
 
-// asProto sends and receives messages of Protocol Buffers that are encoded.
+// asProto is a connect codec for encoded Protocol Buffers messages.
 type asProto struct{}
 
 func (asProto) Name() string { return "proto" }
@@ -547,8 +547,8 @@ func (asProto) Unmarshal(data []byte, v any) error {
 	return nil
 }
 
-// openTriple calls as Dubbo's consumers do: gRPC with their wrapper, and Hessian's
-// strings, which have their lengths before them.
+// openTriple calls as Dubbo's consumers do: gRPC with their wrapper, and Hessian strings,
+// which begin with their length.
 func openTriple(ctx context.Context, d *door, show pass) (string, error) {
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)

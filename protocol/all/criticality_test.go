@@ -13,7 +13,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// How critical a call is crosses every protocol that has metadata.
+// The criticality of a call is transmitted by every protocol that has metadata.
 func TestCriticalityCrosses(t *testing.T) {
 	srv := server.New(server.WithProtocols(all.New()...))
 	err := srv.RegisterFunc("Test.Class", func(ctx context.Context, _ *wrapperspb.StringValue) *wrapperspb.StringValue {
@@ -36,7 +36,7 @@ func TestCriticalityCrosses(t *testing.T) {
 	}
 }
 
-// The time that a caller waits crosses every protocol that has a place for it.
+// The caller's deadline is transmitted by every protocol that has a field for it.
 func TestDeadlineCrosses(t *testing.T) {
 	srv := server.New(server.WithProtocols(all.New()...))
 	err := srv.RegisterFunc("Test.Left", func(ctx context.Context, _ *wrapperspb.StringValue) *wrapperspb.StringValue {

@@ -20,7 +20,7 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// twice are the ways to show two credentials, by protocol. HTTP carries JSON, Connect, gRPC,
+// twice are the ways to send two credentials, by protocol. HTTP covers JSON, Connect, gRPC,
 // gRPC-Web, JSON-RPC, WebSocket and Triple.
 var twice = map[string]func(g *gate, tokens ...string) []byte{
 	"tandem": func(g *gate, tokens ...string) []byte {
@@ -81,8 +81,8 @@ func authorized(g *gate, http2 bool, tokens []string) []byte {
 	return append([]byte(res.Status), b...)
 }
 
-// A call with two credentials is refused, whichever comes first and whether they are alike: a
-// proxy or an interceptor may go by the other one.
+// A call with two credentials is refused, in either order and even if they are equal: a
+// proxy or an interceptor may use the other one.
 func TestDoubledCredentials(t *testing.T) {
 	var opened atomic.Bool
 	known := auth.Bearer(auth.Known(map[string]string{"right": "staff"}))
@@ -113,7 +113,8 @@ func TestDoubledCredentials(t *testing.T) {
 	}
 }
 
-// A CONNECT that another server may read in another way is refused, and its connection ends.
+// A CONNECT that another server may interpret differently is refused, and its connection
+// ends.
 func TestMalformedConnect(t *testing.T) {
 	g := newGate(t, server.WithPlugins())
 	for _, head := range []string{

@@ -24,7 +24,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// failing serves a method that fails with the code that it is given, and returns its
+// failing serves a method that fails with the code in its argument, and returns the
 // address. calls counts its calls.
 func failing(t *testing.T, calls *atomic.Int64) string {
 	t.Helper()
@@ -39,7 +39,7 @@ func failing(t *testing.T, calls *atomic.Int64) string {
 	return listening(t, srv)
 }
 
-// listening has the server serve until the test ends, and returns its address.
+// listening serves until the test ends, and returns the address.
 func listening(t *testing.T, srv *server.Server) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -55,7 +55,8 @@ func listening(t *testing.T, srv *server.Server) string {
 	return ln.Addr().String()
 }
 
-// crossed is how an error of each code crosses: a row of the table in docs/errors.md.
+// crossed returns what an error of each code becomes on each protocol: a row of the table
+// in docs/errors.md.
 func crossed(t *testing.T, address string, code tandem.Code, calls *atomic.Int64) []string {
 	t.Helper()
 	back, object := map[string]string{}, ""
@@ -100,7 +101,7 @@ func crossed(t *testing.T, address string, code tandem.Code, calls *atomic.Int64
 	}
 }
 
-// inWords is the text by which an error of the code crosses to net/rpc's own client.
+// inWords returns the text that net/rpc's own client gets for an error of the code.
 func inWords(t *testing.T, address string, code tandem.Code) string {
 	t.Helper()
 	c, err := rpc.Dial("tcp", address)
@@ -115,7 +116,8 @@ func inWords(t *testing.T, address string, code tandem.Code) string {
 	return err.Error()
 }
 
-// overHTTP is the status and name by which an error of the code crosses.
+// overHTTP returns the status and code name that an HTTP client gets for an error of the
+// code.
 func overHTTP(t *testing.T, address string, code tandem.Code) string {
 	t.Helper()
 	resp, err := http.Post("http://"+address+"/Text/Fail", "application/json", strings.NewReader(strconv.Itoa(int(code))))
@@ -133,7 +135,7 @@ func overHTTP(t *testing.T, address string, code tandem.Code) string {
 	return fmt.Sprintf("%d `%s`", resp.StatusCode, said.Code)
 }
 
-// retried is what Failover does with an error of the code of an idempotent call.
+// retried returns what Failover does with an idempotent call that fails with the code.
 func retried(t *testing.T, address string, code tandem.Code, calls *atomic.Int64) string {
 	t.Helper()
 	c, err := client.Dial("tcp://"+address, client.WithFailMode(client.Failover), client.WithRetries(1))
@@ -149,7 +151,7 @@ func retried(t *testing.T, address string, code tandem.Code, calls *atomic.Int64
 	return "no"
 }
 
-// The table of errors in the documentation is what the protocols do.
+// The documentation's table of errors matches the protocols.
 func TestTableOfErrors(t *testing.T) {
 	var calls atomic.Int64
 	address, rows := failing(t, &calls), documented(t)
@@ -186,7 +188,7 @@ func checkRow(t *testing.T, rows map[string][]string, want []string) {
 	}
 }
 
-// What servers of others answer without an error of the protocol.
+// The documentation's table of HTTP statuses matches what the clients do with them.
 func TestTableOfStatuses(t *testing.T) {
 	rows := documented(t)
 	for _, status := range []int{200, 302, 400, 401, 403, 404, 413, 418, 429, 500, 502, 503, 504} {
@@ -209,7 +211,7 @@ func TestTableOfStatuses(t *testing.T) {
 	}
 }
 
-// What servers of JSON-RPC answer.
+// The documentation's table of JSON-RPC codes matches what the client does with them.
 func TestTableOfJSONRPC(t *testing.T) {
 	rows := documented(t)
 	for _, code := range []int{-32700, -32600, -32601, -32602, -32603, -32000, 7} {

@@ -23,9 +23,9 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// said is what a client of a protocol says first: what may stay as it is for long, and a
-// request of which any part may be missing. A protocol that is new needs a row; Thrift's is
-// in its module.
+// said is the first bytes of a client of a protocol: before is a state in which it may wait
+// for long, and request may break off anywhere. A new protocol needs a row; Thrift's is in
+// its module.
 type said struct{ before, request []byte }
 
 func openings() map[string]said {
@@ -44,7 +44,7 @@ func openings() map[string]said {
 	rpcx = appendPart(rpcx, string(appendPart(appendPart(appendPart(appendPart(nil, "Honest"), "Len"), ""), `"x"`)))
 	socket := []byte("GET /jsonrpc HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: MDEyMzQ1Njc4OTAxMjM0NQ==\r\n\r\n")
 	text := append([]byte{0x81, 0x80 | 126}, binary.BigEndian.AppendUint16(nil, uint16(len(line)))...)
-	text = append(append(text, 0, 0, 0, 0), line...) // a mask that changes nothing
+	text = append(append(text, 0, 0, 0, 0), line...) // a mask of zeros
 	preface := []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
 	envelope := string(appendPart([]byte{0}, `"x"`))
 	return map[string]said{
@@ -69,7 +69,7 @@ func openings() map[string]said {
 	}
 }
 
-// headersFrame opens a stream of HTTP/2.
+// headersFrame opens an HTTP/2 stream.
 func headersFrame(path string) []byte {
 	text := func(b []byte, s string) []byte { return append(append(b, byte(len(s))), s...) }
 	b := append(text([]byte{0x83, 0x86, 0x04}, path), 0x01)
@@ -78,7 +78,7 @@ func headersFrame(path string) []byte {
 	return append(append(head, 4, 0, 0, 0, 1), b...)
 }
 
-// port is a server of every protocol in a bubble.
+// port is a server of every protocol in a synctest bubble.
 type port struct {
 	*testing.T
 
@@ -97,7 +97,7 @@ func newPort(t *testing.T) *port {
 	return p
 }
 
-// say writes to a new connection, and reads all that comes. ended is closed at its end.
+// say writes to a new connection, and reads everything from it. ended is closed at its end.
 func (p *port) say(b []byte) (c net.Conn, ended <-chan struct{}) {
 	p.Helper()
 	c, err := p.net.Dial(p.Context(), "a")
@@ -111,7 +111,7 @@ func (p *port) say(b []byte) (c net.Conn, ended <-chan struct{}) {
 	return c, over
 }
 
-// cuts are where a request breaks off.
+// cuts returns the offsets at which a request breaks off.
 func cuts(request []byte) []int {
 	n := len(request)
 	list := []int{1, 2, 5, n / 4, n / 2, n - 2, n - 1}
@@ -121,8 +121,8 @@ func cuts(request []byte) []int {
 	return list
 }
 
-// Of no protocol does a request that is not finished, or a connection that says nothing, stay
-// longer than the stall timeout, and none harms an honest call.
+// On no protocol does an unfinished request, or a connection that sends nothing, stay
+// longer than the stall timeout, and none affects other calls.
 func TestUnfinishedOnEveryProtocol(t *testing.T) {
 	for name, s := range openings() {
 		t.Run(name, func(t *testing.T) {
@@ -150,8 +150,8 @@ func TestUnfinishedOnEveryProtocol(t *testing.T) {
 	}
 }
 
-// No connection without a running call delays Shutdown, whatever its protocol and wherever
-// its request broke off: nor one that has been answered and is idle.
+// No connection without a running call delays Shutdown, on any protocol and wherever its
+// request broke off, and neither does an idle one whose request was answered.
 func TestShutdownOnEveryProtocol(t *testing.T) {
 	for name, s := range openings() {
 		t.Run(name, func(t *testing.T) {
@@ -173,8 +173,8 @@ func TestShutdownOnEveryProtocol(t *testing.T) {
 	}
 }
 
-// Requests of every protocol in which bytes are changed, put in and left out end no honest
-// call, and their connections end when their clients have.
+// Requests of every protocol with changed, inserted and removed bytes do not end other
+// calls, and their connections end when their clients close them.
 func TestGarbageOnEveryProtocol(t *testing.T) {
 	for name, s := range openings() {
 		t.Run(name, func(t *testing.T) {
@@ -195,7 +195,7 @@ func TestGarbageOnEveryProtocol(t *testing.T) {
 	}
 }
 
-// spoil returns a request that is not what it was.
+// spoil returns a request with random changes.
 func spoil(random *rand.Rand, request []byte) []byte {
 	b := bytes.Clone(request)
 	for range 1 + random.IntN(4) {
@@ -214,7 +214,7 @@ func spoil(random *rand.Rand, request []byte) []byte {
 	return b
 }
 
-// A protocol that is new needs a row.
+// A new protocol needs a row.
 func TestHostileClientsSpeakEveryProtocol(t *testing.T) {
 	rows := openings()
 	for _, p := range all.New() {

@@ -17,7 +17,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// anywhere says that it listens on another address.
+// anywhere is a listener that reports another address.
 type anywhere struct {
 	net.Listener
 
@@ -26,7 +26,7 @@ type anywhere struct {
 
 func (l anywhere) Addr() net.Addr { return l.addr }
 
-// serveHosts serves everything that HTTP has on the loopback interface.
+// serveHosts serves all protocols over HTTP on the loopback interface.
 func serveHosts(t *testing.T, listensOn net.Addr, opts ...web.Option) (address string) {
 	t.Helper()
 	opts = append(opts, web.WithPages(), web.WithHandler("/jsonrpc", jsonrpc.Handler(web.Conn, web.Metadata)))
@@ -48,7 +48,7 @@ func serveHosts(t *testing.T, listensOn net.Addr, opts ...web.Option) (address s
 	return address
 }
 
-// askHost makes a request that names a host, and returns the status of the answer.
+// askHost makes a request that names a host, and returns the status of the response.
 func askHost(t *testing.T, speaks func(*http.Protocols, bool), method, url, host string) int {
 	t.Helper()
 	tr := &http.Transport{Protocols: new(http.Protocols)}
@@ -77,8 +77,8 @@ func askHost(t *testing.T, speaks func(*http.Protocols, bool), method, url, host
 	return res.StatusCode
 }
 
-// A name that a page of another site points to a server on the loopback interface reaches
-// nothing of it: DNS rebinding.
+// A host name that a page of another site makes resolve to a server on the loopback
+// interface gives no access to it (DNS rebinding).
 func TestHosts(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -106,7 +106,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// Browsers speak HTTP/2 over TLS, so its hosts are checked by default, too.
+// Browsers use HTTP/2 with TLS, so its hosts are checked by default, too.
 func TestHostsOverTLS(t *testing.T) {
 	config, trusts := testcert.Pair(t, "localhost")
 	srv := server.New(server.WithProtocols(all.New()...), server.WithTLS(config), server.WithLogger(slog.New(slog.DiscardHandler)))
@@ -144,8 +144,8 @@ func TestHostsOverTLS(t *testing.T) {
 	}
 }
 
-// ask makes a request of every kind, which a server must refuse or answer. HTTP/2 without
-// TLS is refused only if WithHosts says so.
+// ask makes a request of every kind, which the server must refuse or answer. HTTP/2 without
+// TLS is refused only if WithHosts excludes the host.
 func ask(t *testing.T, at, host string, refused, http2Refused bool) {
 	t.Helper()
 	http1, http2 := (*http.Protocols).SetHTTP1, (*http.Protocols).SetUnencryptedHTTP2

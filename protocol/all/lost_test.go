@@ -16,8 +16,8 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// newLossy returns a server of every protocol behind a relay, called by one of them; nil
-// is tandem's own.
+// newLossy returns a server of every protocol behind a relay, with a client of p; nil is
+// tandem's own protocol.
 func newLossy(t *testing.T, p client.Protocol) *protocoltest.Lossy {
 	t.Helper()
 	journal := new(protocoltest.Journal)
@@ -57,7 +57,7 @@ func newLossy(t *testing.T, p client.Protocol) *protocoltest.Lossy {
 	return l
 }
 
-// outward are tandem's own protocol, nil, and all others that clients speak.
+// outward returns tandem's own protocol, as nil, and all other client protocols.
 func outward() []client.Protocol { return append([]client.Protocol{nil}, all.Clients()...) }
 
 func nameOf(p client.Protocol) string {
@@ -67,8 +67,8 @@ func nameOf(p client.Protocol) string {
 	return p.Name()
 }
 
-// A call whose connection is lost, wherever and however, is unavailable, says the truth
-// about whether it may have run, and succeeds under Failover when it is idempotent.
+// A call whose connection is lost, at any offset, is Unavailable with a correct
+// NotExecuted, and succeeds under Failover if it is idempotent.
 func TestLostConnections(t *testing.T) {
 	step := 1
 	if testing.Short() || raceEnabled {
@@ -82,7 +82,7 @@ func TestLostConnections(t *testing.T) {
 	}
 }
 
-// The same for messages of many frames, of which a server may have begun to read some.
+// The same holds for messages of many frames, of which a server may have read some.
 func TestLostLargeCalls(t *testing.T) {
 	size := 200 << 10
 	if raceEnabled {
@@ -102,7 +102,7 @@ func TestLostLargeCalls(t *testing.T) {
 	}
 }
 
-// An answer that is none is an error of the server or of the connection, never of the
+// An invalid response is an error of the server or of the connection, never of the
 // argument.
 func TestGarbageForAnAnswer(t *testing.T) {
 	for _, p := range outward() {
@@ -111,7 +111,7 @@ func TestGarbageForAnAnswer(t *testing.T) {
 			defer l.End()
 			for _, how := range l.Cuts(5) {
 				if how.Answer < 0 || how.Reset || nameOf(p) == "grpc" && how.Answer > 0 {
-					continue // net/http of Go 1.26.8 locks itself up at a WINDOW_UPDATE that overflows: garbage from the start only
+					continue // net/http of Go 1.26.8 deadlocks at a WINDOW_UPDATE that overflows: garbage from the start only
 				}
 				for _, garbage := range []string{"\x00\x01\xff\xfe garbage \r\n\r\n{}\n", "HTTP/1.1 200 OK\r\n\r\n<html>", "{\"id\":0,\"result\":7,\"error\":null}\n"} {
 					how.Garbage = garbage
@@ -129,11 +129,11 @@ func TestGarbageForAnAnswer(t *testing.T) {
 	}
 }
 
-// A stream whose connection is lost is unavailable, too.
+// A stream whose connection is lost is Unavailable, too.
 func TestLostStreams(t *testing.T) {
 	for _, p := range outward() {
 		if name := nameOf(p); name != "tandem" && name != "grpc" && name != "connect" {
-			continue // they have none
+			continue // the protocol has no streams
 		}
 		t.Run(nameOf(p), func(t *testing.T) {
 			l := newLossy(t, p)

@@ -30,10 +30,10 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// Bombs are messages that are small on the wire and as large as may be in memory: many of
-// them at the same time on one connection, of each protocol and each compressor that it has,
-// must not take a server more than 512 MiB, nor harm honest calls beside them. Thrift's are in
-// its own module.
+// Bombs are messages that are small on the wire and as large as possible in memory. Many
+// concurrent ones on one connection, for each protocol and each of its compressors, take
+// less than 512 MiB of a server, and do not affect other calls. Thrift's are in its own
+// module.
 func TestBombsAreBounded(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		t.Skip("it takes long, and measures the memory of a process")
@@ -41,13 +41,13 @@ func TestBombsAreBounded(t *testing.T) {
 	bombtest.Run(t, attacks(t))
 }
 
-// item is 64 bytes for two of JSON, and one of MessagePack, gob or Hessian.
+// item has 64 bytes in memory for two of JSON, and for one of MessagePack, gob or Hessian.
 type item struct{ A, B, C, D, E, F, G, H int }
 
-// items are as many as a message may have: they take 58 MiB when they are decoded.
+// items is how many a message may have: decoded, they take 58 MiB.
 const items = 600_000
 
-// heavy is 1 KiB for two bytes.
+// heavy has 1 KiB in memory for two bytes.
 type heavy struct{ A [128]int }
 
 func attacks(t *testing.T) []bombtest.Attack {
@@ -81,15 +81,15 @@ func packed(t *testing.T, c tandem.Compressor, message []byte) []byte {
 	return b
 }
 
-// many is over how many connections some attacks go.
+// many is the number of connections of some attacks.
 const many = 16
 
-// several attacks over that many connections at the same time.
+// several runs an attack on n connections concurrently.
 func several(n int, attack func(*testing.T, string)) func(*testing.T, string) {
 	return func(t *testing.T, address string) { bombtest.Concurrently(n, func() { attack(t, address) }) }
 }
 
-// packedAs is a compressor that has always compressed the same.
+// packedAs is a compressor whose output is always the same.
 type packedAs struct {
 	tandem.Compressor
 
@@ -106,12 +106,12 @@ func native(c packedAs) func(*testing.T, string) {
 			t.Fatal(err)
 		}
 		defer cl.Close()
-		message := make([]byte, 1<<20) // of which only what it was compressed to is sent
+		message := make([]byte, 1<<20) // only the compressed bytes are sent, not this
 		bombtest.Concurrently(bombtest.Bombs(), func() { _, _ = client.Invoke[[]byte](context.Background(), cl, "Bytes.Len", &message) })
 	}
 }
 
-// small sends messages of 4 KiB that are 1.3 MiB when they are decoded.
+// small sends messages of 4 KiB that take 1.3 MiB when decoded.
 func small(t *testing.T, address string) {
 	cl, err := client.Dial("tcp://"+address, client.WithCodec(codec.JSON()), client.WithRetryBudget(0, 0), client.WithTimeout(time.Minute))
 	if err != nil {
@@ -147,7 +147,7 @@ func overHTTP2(n int, path, kind, encoding string, body []byte) func(*testing.T,
 			}
 			res, err := tr.RoundTrip(req)
 			if err != nil {
-				return // an attacker may be cut off
+				return // the server may close an attacker's connection
 			}
 			_, _ = io.Copy(io.Discard, res.Body)
 			_ = res.Body.Close()
@@ -155,7 +155,7 @@ func overHTTP2(n int, path, kind, encoding string, body []byte) func(*testing.T,
 	}
 }
 
-// hessian is a request of Triple's wrapper: a list of objects without fields.
+// hessian returns a request in Triple's wrapper: a list of objects without fields.
 func hessian() []byte {
 	list := "WC\x01i\x90" + strings.Repeat("\x60", items/8) + "Z"
 	b := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "hessian4")
@@ -167,8 +167,8 @@ func overNetRPC(t *testing.T) func(*testing.T, string) {
 	return bombtest.OverTCP(bombtest.Bombs(), first, next)
 }
 
-// gobRequests returns what net/rpc's client sends for its first call, which describes the
-// types, and for each later one.
+// gobRequests returns what net/rpc's client sends for its first call, with the descriptions
+// of types, and for each later one.
 func gobRequests(t *testing.T) (first, next []byte) {
 	var b bytes.Buffer
 	e := gob.NewEncoder(&b)
@@ -194,7 +194,7 @@ const (
 	rpcxMsgpack = 3 << 4
 )
 
-// rpcxFrame is a request with a payload that gzip has compressed.
+// rpcxFrame returns a request with a gzip-compressed payload.
 func rpcxFrame(service, method string, format byte, payload []byte) []byte {
 	const gzipped = 1 << 2
 	b := append([]byte{8, 0, gzipped, format}, make([]byte, 12)...)
@@ -205,7 +205,7 @@ func rpcxFrame(service, method string, format byte, payload []byte) []byte {
 	return b
 }
 
-// TestServeForBombs is no test, but what [bombtest.Run] runs.
+// TestServeForBombs is not a test, but the server process that [bombtest.Run] starts.
 func TestServeForBombs(*testing.T) {
 	bombtest.Serve(func(admit tandem.Interceptor) *server.Server {
 		srv := server.New(server.WithProtocols(web.New(triple.Interface("Java")), rpcx.New(), netrpc.New(), jsonrpc.New()), server.WithInterceptors(admit),

@@ -22,8 +22,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// TestOneSideOfTLS has clients of every scheme call servers that speak TLS when they do
-// not, and the other way round: the error and the server's log say so.
+// TestOneSideOfTLS has clients of every scheme call servers with TLS without it, and the
+// other way round: the error and the server's log say so.
 func TestOneSideOfTLS(t *testing.T) {
 	serverTLS, clientTLS := testcert.Pair(t, "localhost")
 	for what, mode := range map[string]struct {
@@ -61,7 +61,7 @@ func TestOneSideOfTLS(t *testing.T) {
 	}
 }
 
-// serveLogged serves without methods. The log is what there is when the server has ended.
+// serveLogged serves without methods. logged returns the log after the server has ended.
 func serveLogged(t *testing.T, opts ...server.Option) (address string, logged func() string) {
 	t.Helper()
 	log := new(bytes.Buffer)
@@ -77,8 +77,8 @@ func serveLogged(t *testing.T, opts ...server.Option) (address string, logged fu
 	return ln.Addr().String(), func() string { end(); return log.String() }
 }
 
-// Clients that are not ours see what they know: a browser's https at plain text, and http
-// at TLS.
+// Clients of other frameworks get an answer in their protocol: a browser's https at a
+// plain-text port, and http at a TLS port.
 func TestOneSideOfTLSForOthers(t *testing.T) {
 	serverTLS, clientTLS := testcert.Pair(t, "localhost")
 	plain, _ := serveLogged(t, server.WithProtocols(all.New()...))
@@ -108,8 +108,8 @@ func TestOneSideOfTLSForOthers(t *testing.T) {
 	}
 }
 
-// A client of HTTP at a server without it is told so, and the log names the option.
-func TestHTTPWhereThereIsNone(t *testing.T) {
+// An HTTP client of a server without HTTP is told so, and the log names the option.
+func TestHTTPClientOfServerWithoutHTTP(t *testing.T) {
 	for what, protocols := range map[string][]server.Protocol{"no protocol": nil, "another protocol": {rpcx.New()}} {
 		for _, request := range []string{"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"} {
 			address, logged := serveLogged(t, server.WithProtocols(protocols...))

@@ -17,8 +17,8 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// tour notes the points that a call passes, and refuses those with a certain
-// argument.
+// tour is a plugin that records the points that a call passes, and refuses calls with a
+// certain argument.
 type tour struct {
 	mu    sync.Mutex
 	stops []string
@@ -74,11 +74,11 @@ func (p *tour) AfterResponse(_ context.Context, call *tandem.Call, end tandem.Ou
 	p.stop("after response: " + end.Code().String())
 }
 
-// caller makes a call of one protocol.
+// caller makes a call over one protocol.
 type caller func(method string, args, reply any) error
 
-// dialers are clients of the protocols on one port that the standard library, or this
-// module, has a client for.
+// dialers are clients of the protocols on one port for which the standard library, or this
+// module, has one.
 var dialers = map[string]func(t *testing.T, address string) (caller, func() error){
 	"tandem": func(t *testing.T, address string) (caller, func() error) {
 		c, err := client.Dial("tcp://" + address)
@@ -103,8 +103,8 @@ func standard(dial func(network, address string) (*rpc.Client, error)) func(t *t
 	}
 }
 
-// Every protocol on the port passes the same points, in the same order, and carries
-// a refusal back.
+// Calls of every protocol pass the same points, in the same order, and a refusal reaches
+// the client.
 func TestPluginsOnSeveralProtocols(t *testing.T) {
 	for name, dial := range dialers {
 		t.Run(name, func(t *testing.T) { testPoints(t, dial) })

@@ -9,9 +9,9 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// Every connection is of one protocol or of none, whatever its first bytes are and however
-// they come: no two protocols take it, and more bytes change no verdict. The first two bytes
-// are all there are.
+// Every connection belongs to one protocol or to none, for any first bytes and however they
+// are split: no two protocols accept it, and more bytes change no verdict. All values of
+// the first two bytes are tried.
 func TestEveryPrefix(t *testing.T) {
 	names := []string{"tandem"}
 	matchers := []sniff.Matcher{sniff.Prefix(wire.Magic)}
@@ -37,7 +37,7 @@ func TestEveryPrefix(t *testing.T) {
 		switch {
 		case n < 1<<16:
 			first[0], first[1] = byte(n>>8), byte(n)
-		case n%2 == 0: // what is nearly one of a protocol
+		case n%2 == 0: // nearly the beginning of a protocol
 			copy(first[:random.IntN(len(first))], words[random.IntN(len(words))])
 		}
 		taken[decide(t, names, matchers, first)]++
@@ -50,7 +50,7 @@ func TestEveryPrefix(t *testing.T) {
 	}
 }
 
-// decide returns the name of the protocol that takes a connection, after each byte is seen.
+// decide returns the name of the protocol that accepts a connection, after each byte.
 func decide(t *testing.T, names []string, matchers []sniff.Matcher, first []byte) string {
 	t.Helper()
 	who := "none"

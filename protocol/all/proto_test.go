@@ -23,14 +23,14 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// Field has optional fields, Value a oneof: gob loses the one's zero values, and fails for
+// Field has optional fields, Value a oneof: gob loses zero values of the one, and fails for
 // the other.
 type (
 	Field = descriptorpb.FieldDescriptorProto
 	Value = structpb.Value
 )
 
-// protoServer serves messages of Protocol Buffers in memory, and counts the calls.
+// protoServer serves Protocol Buffers messages in memory, and counts the calls.
 func protoServer(t *testing.T, opts ...server.Option) (dial func(...client.Option) *client.Client, ran *atomic.Int64) {
 	t.Helper()
 	memory := transport.NewMemory()
@@ -82,7 +82,7 @@ type own struct{}
 
 func (own) Field(f *Field) (*Field, error) { return f, nil }
 
-// calls are the ways in which a message may go.
+// protoCalls are the kinds of calls that can carry a message.
 var protoCalls = map[string]func(ctx context.Context, c *client.Client) (*Field, error){
 	"unary": func(ctx context.Context, c *client.Client) (*Field, error) {
 		return client.Method[Field, Field](c, "Proto.Field")(ctx, zeroField())
@@ -117,8 +117,9 @@ var protoCalls = map[string]func(ctx context.Context, c *client.Client) (*Field,
 	},
 }
 
-// Messages of Protocol Buffers go in their codec though the client's usual one is gob, if
-// it has it; else the first call fails, names the option, and nothing ran.
+// Protocol Buffers messages are sent with their own codec though the client's default is
+// gob, if the client has that codec; else the first call fails before it runs, with an
+// error that names the option.
 func TestCodecFollowsProto(t *testing.T) {
 	dial, ran := protoServer(t, server.WithProtocols(web.New()))
 	for name, call := range protoCalls {
@@ -144,9 +145,9 @@ func TestCodecFollowsProto(t *testing.T) {
 	}
 }
 
-// A method whose result alone is one refuses gob before it runs, and so does a stream
-// without types.
-func TestMixedIsRefused(t *testing.T) {
+// A method of which only the result is such a message refuses gob before it runs, and so
+// does an untyped stream.
+func TestGobIsRefusedForMixedMethods(t *testing.T) {
 	dial, ran := protoServer(t, server.WithProtocols(rpcx.New()))
 	c := dial()
 	_, err := client.Invoke[Field](t.Context(), c, "Proto.Mixed", 1)
@@ -172,8 +173,8 @@ func TestMixedIsRefused(t *testing.T) {
 	}
 }
 
-// A server without the codec refuses methods with such messages when they are registered,
-// and a client the same.
+// A server without the codec refuses methods with such messages at registration, and a
+// client refuses to call them.
 func TestProtoNeedsCodec(t *testing.T) {
 	srv := server.New()
 	for what, err := range map[string]error{
@@ -193,8 +194,8 @@ func TestProtoNeedsCodec(t *testing.T) {
 	}
 }
 
-// Messages of Protocol Buffers go in their own codec over rpcx too, whose default carries
-// exported fields only: a oneof among them can't be decoded.
+// Protocol Buffers messages use their own codec over rpcx too: its default codec sends
+// exported fields only, and can't decode a oneof.
 func TestProtoOverRPCX(t *testing.T) {
 	srv := server.New(server.WithProtocols(all.New()...))
 	err := srv.RegisterFunc("Test.Echo", func(ctx context.Context, v *structpb.Value) (*structpb.Value, error) {

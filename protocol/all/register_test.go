@@ -20,7 +20,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// linkCarts links a service as generated code does: two unary methods and a stream of
+// linkCarts registers a service as generated code does: two unary methods and a stream of
 // StringValue to Int64Value.
 var linkCarts = sync.OnceValue(func() error {
 	method := func(name string, streams bool) *descriptorpb.MethodDescriptorProto {
@@ -68,7 +68,7 @@ type wrongKind struct{}
 
 func (wrongKind) Watch(context.Context, *text) (*number, error) { return new(number), nil }
 
-// What grpc-go's servers look like.
+// These types look like grpc-go's generated servers.
 type (
 	UnimplementedCartsServer struct{}
 	CartsWatchServer         interface {
@@ -89,8 +89,8 @@ func (UnimplementedCartsServer) Remove(context.Context, *text) (*number, error) 
 
 func (streamsAsGRPC) Watch(*text, CartsWatchServer) error { return nil }
 
-// A service of Protocol Buffers that the program knows is registered as a whole and with
-// its messages, or not at all.
+// A Protocol Buffers service that is linked into the program is registered completely and
+// with its messages, or not at all.
 func TestLinkedServices(t *testing.T) {
 	if err := linkCarts(); err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func checkError(t *testing.T, err error, want ...string) {
 	}
 }
 
-// Handlers of single methods are checked too, and may be a part of a service.
+// Handlers of single methods are checked too, and may implement a part of a service.
 func TestLinkedHandlers(t *testing.T) {
 	if err := linkCarts(); err != nil {
 		t.Fatal(err)
@@ -153,19 +153,19 @@ func TestLinkedHandlers(t *testing.T) {
 	checkError(t, srv.RegisterName("test.v1.Carts", struct {
 		adds
 		removes
-	}{})) // with the handler it is whole
+	}{})) // with the handler the service is complete
 	checkError(t, server.Handle(srv, "other.v1.Carts.Add", func(context.Context, *number) (*text, error) { return new(text), nil }))
 }
 
-// A client refuses messages that are not those of a method that it knows, before it
-// sends; of others it can't know.
+// A client refuses messages that do not match a linked method before it sends them; other
+// methods are not checked.
 func TestLinkedCalls(t *testing.T) {
 	if err := linkCarts(); err != nil {
 		t.Fatal(err)
 	}
 	dial, _ := protoServer(t, server.WithProtocols(web.New()))
 	c := dial(client.WithCodec(protobuf.Codec()))
-	for range 2 { // the second may find what is remembered
+	for range 2 { // the second call may use the cache
 		err := c.Call(t.Context(), "test.v1.Carts.Add", new(number), new(number))
 		checkError(t, err, "test.v1.Carts.Add takes the message google.protobuf.StringValue, not google.protobuf.Int64Value")
 		checkError(t, c.Call(t.Context(), "test.v1.Carts.Add", new(text), new(text)), "returns the message")

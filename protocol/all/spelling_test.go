@@ -23,8 +23,8 @@ import (
 
 var spellings = flag.Int("spellings", 5_000, "how many spellings of a method's name TestSpellings tries on each protocol")
 
-// However the name of a method is spelled, a rule against it holds: by the paths of HTTP, and
-// by the names of JSON-RPC, whose text has spellings of its own.
+// A rule that denies a method holds for every spelling of its name: in HTTP paths, and in
+// JSON-RPC names, where JSON allows escapes.
 func TestSpellings(t *testing.T) {
 	denied := func(any) error { return errors.New("not for you") }
 	anyone := auth.Func(func(context.Context, *tandem.Call) (any, error) { return "guest", nil })
@@ -58,7 +58,7 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
-// spell changes how a name is written: its bytes, their encoding, slashes and dots.
+// spell changes the spelling of a name: its bytes, their encoding, slashes and dots.
 func spell(random *rand.Rand, name string) string {
 	pieces := []string{"/", "//", "/./", "/../", "%2f", "%2F", "%5c", "\\", ".", "%2e", ";", "?", "#", "%00", "%20", "%c0%af", "%ef%bc%8f", "\u212a", "/Book/..", "Book.", ":", "%25", "+", "*"}
 	for range random.IntN(4) {
@@ -83,7 +83,8 @@ func spell(random *rand.Rand, name string) string {
 	return name
 }
 
-// speller has a connection on which it asks, and another one when the server has closed it.
+// speller sends requests on one connection, and opens another when the server has closed
+// it.
 type speller struct {
 	dial func() net.Conn
 	c    net.Conn
@@ -95,7 +96,7 @@ func (s *speller) ask(request string) {
 		s.c = s.dial()
 		s.r = bufio.NewReader(s.c)
 	}
-	_, _ = io.WriteString(s.c, request) // reading says if it is closed
+	_, _ = io.WriteString(s.c, request) // reading reports a closed connection
 }
 
 func (s *speller) close() {
@@ -105,7 +106,7 @@ func (s *speller) close() {
 	}
 }
 
-// post returns the status of the answer, 0 without one.
+// post returns the status of the response, 0 for none.
 func (s *speller) post(path string) int {
 	s.ask("POST " + strings.NewReplacer(" ", "%20", "\n", "%0a").Replace(path) + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 3\r\n\r\n\"x\"")
 	res, err := http.ReadResponse(s.r, nil)
@@ -120,7 +121,7 @@ func (s *speller) post(path string) int {
 	return res.StatusCode
 }
 
-// call asks by JSON-RPC, with an escaped letter at times.
+// call makes a JSON-RPC request, sometimes with an escaped letter.
 func (s *speller) call(method string) {
 	name, err := json.Marshal(method)
 	check(err)

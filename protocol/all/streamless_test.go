@@ -9,7 +9,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// WithStreamWindow is refused by the protocols that carry no streams, and only by them.
+// WithStreamWindow is refused by the protocols without streams, and only by them.
 func TestStreamWindowNeedsStreams(t *testing.T) {
 	address, _ := serveLogged(t, server.WithProtocols(all.New()...))
 	for _, p := range all.Clients() {

@@ -13,8 +13,8 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// While the processors are short, no more streams run than their limit says, over any protocol
-// that has streams: one more is refused as not executed, and one that ends makes room.
+// While processors are short, no more streams run than the limit allows, over any protocol
+// with streams: another one is refused as not executed, until one ends.
 func TestStreamsHaveALimit(t *testing.T) {
 	type text = wrapperspb.StringValue
 	for _, scheme := range []string{"tcp", "grpc", "connect"} {

@@ -24,14 +24,14 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// gate is a server that knows no caller.
+// gate is a server that refuses every caller.
 type gate struct {
 	*testing.T
 	address string
 }
 
-// What strangers call: a unary method, one that is safe, one for small messages, a stream,
-// and one that does not exist. Their names are of one length.
+// asked are the methods that the tests call: a unary method, a safe one, one for small
+// messages, a stream, and one that does not exist. Their names have the same length.
 var asked = []string{"Open", "Look", "Tiny", "Flow", "Nope"}
 
 // newGate returns a server whose plugin, or interceptor, refuses every call.
@@ -61,13 +61,13 @@ func newGate(t *testing.T, guard server.Option) *gate {
 	return &gate{t, ln.Addr().String()}
 }
 
-// stranger asks for a method of Gate in one protocol and way, with a token or none, and
-// returns the whole answer.
+// stranger calls a method of Gate over one protocol in one way, with a token or none, and
+// returns the whole response.
 type stranger func(g *gate, method, token string) []byte
 
-// strangers are the ways to ask: every protocol has a row for a request that would do, and
-// one for each thing that it can say of a codec, a compressor, a kind or a verb. Thrift's
-// are in its module's TestUniformAnswers.
+// strangers are the ways to call: every protocol has a row for a correct request, and one
+// for each error it can report about a codec, a compressor, a kind or a verb. Thrift's are
+// in its module's TestUniformAnswers.
 var strangers = []struct {
 	protocol, way string
 	ask           stranger
@@ -124,8 +124,8 @@ var strangers = []struct {
 }
 
 // A caller without credentials gets the same bytes for every method, whether it exists or
-// not, whatever else is wrong with the request: that it has no credentials. Only paths that
-// are handlers of their own, as an interface of Triple, may name the type that they want.
+// not, and whatever else is wrong with the request. Only paths with handlers of their own,
+// such as a Triple interface, may name the content type that they require.
 func TestUniformAnswers(t *testing.T) {
 	refuse := func(context.Context, *tandem.Call) (any, error) { return nil, auth.ErrNoCredentials }
 	for name, guard := range map[string]server.Option{
@@ -161,8 +161,8 @@ func TestUniformAnswers(t *testing.T) {
 	}
 }
 
-// A protocol that is new needs rows.
-func TestStrangersSpeakEveryProtocol(t *testing.T) {
+// A new protocol needs rows.
+func TestUniformAnswersCoverEveryProtocol(t *testing.T) {
 	protocols := []string{"tandem", "triple"}
 	for _, p := range all.New() {
 		protocols = append(protocols, p.Name())
@@ -185,7 +185,7 @@ const (
 	saying   = "a message of more than sixteen bytes"
 )
 
-// exchange writes a request to a new connection and reads the answer.
+// exchange writes a request to a new connection and reads the response.
 func (g *gate) exchange(request []byte, read func(net.Conn) ([]byte, error)) []byte {
 	g.Helper()
 	c, err := net.Dial("tcp", g.address)
@@ -204,7 +204,8 @@ func (g *gate) exchange(request []byte, read func(net.Conn) ([]byte, error)) []b
 	return answer
 }
 
-// toTheEnd is for protocols in which the end of what a client sends ends the connection.
+// toTheEnd reads to the end of the connection, for protocols that close it when the client
+// stops sending.
 func toTheEnd(c net.Conn) ([]byte, error) {
 	if err := c.(*net.TCPConn).CloseWrite(); err != nil {
 		return nil, err
@@ -212,7 +213,7 @@ func toTheEnd(c net.Conn) ([]byte, error) {
 	return io.ReadAll(c)
 }
 
-// askTandem sends one frame, and returns the status that comes back.
+// askTandem sends one frame, and returns the status in the response.
 func askTandem(flags wire.Flags, spoil func(*wire.Request)) stranger {
 	return func(g *gate, method, token string) []byte {
 		r := &wire.Request{Name: wire.Name{Text: []byte("Gate." + method)}, Codec: 2}
@@ -236,7 +237,7 @@ func askTandem(flags wire.Flags, spoil func(*wire.Request)) stranger {
 	}
 }
 
-// askTandemInPieces sends a message of two blocks, the second when there is credit for it.
+// askTandemInPieces sends a message of two blocks, the second after credit for it.
 func askTandemInPieces(g *gate, method, _ string) []byte {
 	const block = 60 << 10
 	r := &wire.Request{Name: wire.Name{Text: []byte("Gate." + method)}, Codec: 2, Size: 2 * block}
@@ -267,7 +268,7 @@ func askTandemInPieces(g *gate, method, _ string) []byte {
 	})
 }
 
-// readStatus reads frames until the answer of a call.
+// readStatus reads frames up to the response of a call.
 func readStatus(c net.Conn) ([]byte, error) {
 	h, payload, err := readFrame(c, readPreface, wire.TypeResponse)
 	if err != nil {
@@ -276,7 +277,7 @@ func readStatus(c net.Conn) ([]byte, error) {
 	return statusOf(h, payload)
 }
 
-// statusOf is what a response says of its call, without the load of the server.
+// statusOf returns the status in a response, without the server's load.
 func statusOf(h wire.Header, payload []byte) ([]byte, error) {
 	var r wire.Response
 	_, err := wire.ParseResponse(payload, &r)
@@ -295,7 +296,7 @@ func readPreface(c net.Conn) error {
 	return err
 }
 
-// readFrame reads frames until one of these types, behind what first reads.
+// readFrame calls first, and then reads frames up to one of these types.
 func readFrame(c net.Conn, first func(net.Conn) error, types ...wire.Type) (wire.Header, []byte, error) {
 	if first != nil {
 		if err := first(c); err != nil {
@@ -357,7 +358,7 @@ func appendPart(b []byte, s string) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
 }
 
-// way is how a request is made.
+// way is the form of an HTTP request.
 type way struct {
 	verb  string
 	http2 bool
@@ -369,7 +370,7 @@ var (
 	get1  = way{http.MethodGet, false}
 )
 
-// askHTTP makes a request with a header, and returns all of the answer.
+// askHTTP makes a request with a header, and returns the whole response.
 func askHTTP(by way, path string, header ...string) stranger {
 	return func(g *gate, method, token string) []byte {
 		g.Helper()

@@ -15,16 +15,16 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// A server guards when requests wait in the kernel's receive buffer. Where many calls share a
-// connection that is the only sign of an overload.
+// A server detects requests that wait in the kernel's receive buffer. Where many calls
+// share a connection that is the only sign of an overload.
 func TestUnreadRequestsAreSeen(t *testing.T) {
 	for _, scheme := range []string{"tcp", "rpcx", "jsonrpc", "netrpc"} {
 		t.Run(scheme, func(t *testing.T) {
 			opts := []server.Option{
 				server.WithProtocols(all.New()...),
-				server.WithOverloadControl(server.OverloadConfig{Busy: 1e9, Engage: 1e-4, CalmAfter: 1e9}), // processors are no sign
+				server.WithOverloadControl(server.OverloadConfig{Busy: 1e9, Engage: 1e-4, CalmAfter: 1e9}), // processors give no sign of overload
 			}
-			if scheme != "tcp" { // whose readers begin 64 calls at most
+			if scheme != "tcp" { // tandem's own readers start at most 64 calls
 				opts = append(opts, server.WithMaxOpenCalls(64))
 			}
 			srv := server.New(opts...)

@@ -15,10 +15,10 @@ const (
 	invalidParams  = -32602
 	internalError  = -32603
 
-	serverError = -32000 // and 16 below: reserved for us
+	serverError = -32000 // and the 16 codes below, which the specification leaves to servers
 )
 
-// words are the specification's.
+// words returns the specification's message for a code.
 func words(code int) string {
 	switch code {
 	case parseFailed:
@@ -35,7 +35,7 @@ func words(code int) string {
 	return ""
 }
 
-// fault is an error that has its code already.
+// fault is an error with a code of the specification.
 type fault struct {
 	code int
 	why  error
@@ -43,14 +43,14 @@ type fault struct {
 
 func (f *fault) Error() string { return f.why.Error() }
 
-// answerError is an error in version 2.0.
+// answerError is the error object of version 2.0.
 type answerError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
 	Data    string `json:"data,omitempty"`
 }
 
-// errorOf is how an error crosses in version 2.0.
+// errorOf converts an error to version 2.0's.
 func errorOf(err error) answerError {
 	if f, ok := errors.AsType[*fault](err); ok {
 		return answerError{f.code, words(f.code), text(f.why)}
@@ -67,8 +67,8 @@ func errorOf(err error) answerError {
 	return answerError{serverError - int(e.Code), e.Message, e.Code.String()}
 }
 
-// text is an error in words: the method's own, with the name of its code before it
-// unless it has none.
+// text returns an error's text: the method's own, after the name of its code unless that is
+// Unknown.
 func text(err error) string {
 	e := tandem.AsError(err)
 	if e.Code == tandem.Unknown && e.Message != "" {
@@ -77,7 +77,7 @@ func text(err error) string {
 	return e.Error()
 }
 
-// failed is the answer to what could not be read.
+// failed returns the response to a message that could not be read.
 func failed(code int, why error) []byte {
 	return (&request{Version: version2}).failed(&fault{code, why})
 }
@@ -97,7 +97,7 @@ func (r *request) failed(err error) []byte {
 	}{version2, errorOf(err), r.ID})
 }
 
-// succeeded is the answer with a result, which is JSON.
+// succeeded returns the response with a result, which is JSON.
 func (r *request) succeeded(result []byte) []byte {
 	switch {
 	case result == nil && r.old():
@@ -118,7 +118,7 @@ func (r *request) succeeded(result []byte) []byte {
 	return append(b, '}')
 }
 
-// encode encodes an answer of ours, of which nothing can't be encoded.
+// encode encodes a response; our responses can always be encoded.
 func encode(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {

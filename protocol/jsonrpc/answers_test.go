@@ -13,9 +13,9 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 )
 
-// FuzzAnswers reads answers as a client does that is told anything: each is one of a
-// request, of the limit at most, with a result that is JSON or an error that is one; and
-// however the bytes come, they are the same.
+// FuzzAnswers reads arbitrary bytes as a client reads responses: each response belongs to a
+// request, is within the limit, and has a result that is JSON or an error with a valid
+// code; and they do not depend on how the bytes are split.
 func FuzzAnswers(f *testing.F) {
 	for _, s := range []string{
 		`{"jsonrpc":"2.0","id":1,"result":{"a":"}]\""}}` + "\n" + `{"id":2,"result":null,"error":"no"}`,
@@ -36,7 +36,7 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// answersOf returns what is said, until the connection would end.
+// answersOf returns the responses as text, up to the end of the connection.
 func answersOf(t *testing.T, in *answers) (said string) {
 	for {
 		seq, got, err := in.next()

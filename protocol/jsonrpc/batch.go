@@ -13,16 +13,16 @@ import (
 // maxBatch is how many requests a batch may have.
 const maxBatch = 1024
 
-// errTooMany is the error for a batch that was thrown away unparsed.
+// errTooMany is the error for a batch that was discarded unparsed.
 var errTooMany = tandem.Errorf(tandem.ResourceExhausted, "a batch has at most %d requests: send several", maxBatch)
 
-// batch collects the answers to requests that came together.
+// batch collects the responses to the requests of one batch.
 type batch struct {
 	mu      sync.Mutex
-	answers [][]byte // in the order of the requests; nil for none
-	size    int      // bytes of all answers
-	left    int      // requests that are not answered yet
-	limit   int      // bytes of answers
+	answers [][]byte // in the order of the requests; nil for a request without a response
+	size    int      // of all responses, in bytes
+	left    int      // requests without a response yet
+	limit   int      // of size
 	done    func([]byte)
 }
 
@@ -30,9 +30,9 @@ func newBatch(requests, limit int, done func([]byte)) *batch {
 	return &batch{answers: make([][]byte, requests), left: requests, limit: limit, done: done}
 }
 
-// serveBatch serves requests that came together. They run at the same time, and are
-// answered together, in their order, when the last has ended. Their number was limited
-// when the message was read.
+// serveBatch serves a batch. Its requests run concurrently; their responses are sent
+// together, in the order of the requests, when the last has ended. The number of requests
+// was checked when the message was read.
 func (c *conn) serveBatch(ctx context.Context, message []byte, done func(answer []byte)) {
 	var requests []json.RawMessage
 	if err := json.Unmarshal(message, &requests); err != nil {
@@ -49,7 +49,7 @@ func (c *conn) serveBatch(ctx context.Context, message []byte, done func(answer 
 	}
 }
 
-// inBatch serves one request of a batch, which has the form of version 2.0.
+// inBatch serves one request of a batch, which must be of version 2.0.
 func (c *conn) inBatch(ctx context.Context, message json.RawMessage, answered func(*request, []byte)) {
 	r, err := parse(message)
 	if err == nil && r.old() {
@@ -63,9 +63,9 @@ func (c *conn) inBatch(ctx context.Context, message json.RawMessage, answered fu
 	c.call(ctx, r, func(answer []byte) { answered(r, answer) })
 }
 
-// answered takes the answer to the request at that place, nil for none, and sends all
-// after the last. An answer for which there is no room is replaced by an error: a small
-// batch may ask for a lot.
+// answered records the response to the request at that place, nil for none, and sends all
+// responses after the last. A response that exceeds the limit is replaced by an error,
+// since a small batch may cause large responses.
 func (b *batch) answered(place int, r *request, answer []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,7 +79,7 @@ func (b *batch) answered(place int, r *request, answer []byte) {
 	}
 }
 
-// joined returns the answers as an array, nil if there are none.
+// joined returns the responses as an array, nil if there are none.
 func (b *batch) joined() []byte {
 	present := slices.DeleteFunc(b.answers, func(answer []byte) bool { return answer == nil })
 	if len(present) == 0 {

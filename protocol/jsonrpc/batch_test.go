@@ -9,8 +9,8 @@ import (
 	"testing/iotest"
 )
 
-// Whatever has no answer takes no room and gets no error, also when there is none
-// left.
+// A request without a response uses none of the batch's limit and gets no error, also when
+// the limit is used up.
 func TestBatchWithoutRoom(t *testing.T) {
 	sent := ""
 	b := newBatch(4, 10, func(answer []byte) { sent += string(answer) })
@@ -28,7 +28,7 @@ func TestBatchWithoutRoom(t *testing.T) {
 	}
 }
 
-// However the bytes come, requests are counted alike.
+// The count of requests does not depend on how the bytes are split.
 func TestBatchIsCountedBytewise(t *testing.T) {
 	for n, refused := range map[int]bool{maxBatch: false, maxBatch + 1: true} {
 		message := "[" + strings.Repeat("{},", n-1) + "{}]"
@@ -39,7 +39,7 @@ func TestBatchIsCountedBytewise(t *testing.T) {
 	}
 }
 
-// Commas that separate no requests are not counted.
+// Commas that do not separate requests are not counted.
 func TestBatchCountsRequests(t *testing.T) {
 	if _, err := whole([]byte(`[{"a":[` + strings.Repeat("1,", 2*maxBatch) + `1]},",,"]`)); err != nil {
 		t.Error(err)

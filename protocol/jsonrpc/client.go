@@ -15,17 +15,17 @@ import (
 	"github.com/tandem-rpc/tandem/internal/multiplex"
 )
 
-// Client returns the protocol for [client.WithProtocols]: clients then call servers of
-// JSON-RPC over TCP or TLS, at targets jsonrpc://host:port; each request is a line.
+// Client returns the protocol for [client.WithProtocols] that calls JSON-RPC servers over
+// TCP or TLS, at targets jsonrpc://host:port; each request is a line.
 //
-// Arguments that are one object, or one array, are the params as they are, by name or
-// by position; others go into an array, and so does everything with [ByPosition]. A
-// one-way call is a notification. JSON-RPC has no metadata, and no deadline but the one
-// here. The codec is JSON.
+// Arguments that are one object, or one array, are sent as the params, by name or by
+// position; others are put into an array, and with [ByPosition] all are. A one-way call is
+// a notification. JSON-RPC has no metadata, and deadlines apply at the client only. The
+// codec is JSON.
 //
-// Errors of the specification have their [tandem.Code]; those of tandem's servers have
-// theirs, and all others are Unknown. The error object as it came is a detail of the
-// type [ErrorObject].
+// Errors of the specification are mapped to a [tandem.Code]; those of tandem's servers keep
+// their code, and all others are Unknown. The received error object is a detail of the type
+// [ErrorObject].
 func Client(opts ...ClientOption) client.Protocol {
 	return &outward{name: "jsonrpc", dialect: newDialect(opts)}
 }
@@ -33,18 +33,19 @@ func Client(opts ...ClientOption) client.Protocol {
 // ClientOption changes what [Client] and [HTTPClient] return.
 type ClientOption func(*dialect)
 
-// ByPosition sends the argument of every call as the only one of an array, also if it is
-// an object: for servers that know parameters by position only.
+// ByPosition sends the argument of every call as the only element of an array, also if it
+// is an object: for servers that accept parameters by position only.
 func ByPosition() ClientOption { return func(d *dialect) { d.byPosition = true } }
 
-// Version1 speaks version 1.0, for servers of Go's net/rpc/jsonrpc. Its parameters are
-// by position.
+// Version1 selects version 1.0, for servers of Go's net/rpc/jsonrpc. Its parameters are by
+// position.
 func Version1() ClientOption { return func(d *dialect) { d.old, d.byPosition = true, true } }
 
-// ErrorObject is the [tandem.Detail] that a server's error came as, in JSON.
+// ErrorObject is the type of the [tandem.Detail] that holds a server's error object, in
+// JSON.
 const ErrorObject = "jsonrpc.error"
 
-// dialect is how requests are written.
+// dialect is the form of requests.
 type dialect struct {
 	json       tandem.Codec
 	old        bool // version 1.0
@@ -59,7 +60,7 @@ func newDialect(opts []ClientOption) *dialect {
 	return d
 }
 
-// outward is the protocol over TCP, as clients use it.
+// outward is the client's protocol over TCP.
 type outward struct {
 	*dialect
 
@@ -68,13 +69,13 @@ type outward struct {
 
 func (o *outward) Name() string { return o.name }
 
-// NoMetadata says that JSON-RPC over TCP has none.
+// NoMetadata marks JSON-RPC over TCP as a protocol without metadata.
 func (*outward) NoMetadata() {}
 
-// NoStreams says that JSON-RPC has none.
+// NoStreams marks JSON-RPC as a protocol without streams.
 func (*dialect) NoStreams() {}
 
-// Codecs returns JSON.
+// Codecs returns the JSON codec.
 func (d *dialect) Codecs() []tandem.Codec { return []tandem.Codec{d.json} }
 
 // Connect connects to a server.
@@ -88,27 +89,27 @@ func (o *outward) Connect(ctx context.Context, r *client.Remote) (client.Carrier
 	return &carrier{multiplex.New(nc, a.next), o.dialect}, nil
 }
 
-// answer is what a server says of a request.
+// answer is a server's response to a request.
 type answer struct {
 	ID     json.RawMessage `json:"id"`
-	Method json.RawMessage `json:"method"` // there is one in what is no answer
+	Method json.RawMessage `json:"method"` // present if it is not a response
 	Result json.RawMessage `json:"result"`
 	Error  json.RawMessage `json:"error"`
 }
 
-// answers reads them.
+// answers reads responses.
 type answers struct {
 	in    reader
 	limit int
 }
 
-// answerRoom is what an answer has beside its result, in bytes at most.
+// answerRoom is the limit of a response without its result, in bytes.
 const answerRoom = 4 << 10
 
-// next reads the next answer. What the server asks of us is passed over, and so is what
-// answers no request of ours. An answer that is no JSON, or too large, ends the
-// connection, and so does one to a request that the server could not read: whose it was is
-// known only if a single call waits.
+// next reads the next response. Requests of the server are skipped, and so are responses to
+// no request of ours. A response that is not JSON, or is too large, ends the connection,
+// and so does one to a request that the server could not read: it is known whose it was
+// only if a single call waits.
 func (a *answers) next() (uint64, answer, error) {
 	for {
 		message, err := a.in.next(a.limit + answerRoom)
@@ -162,7 +163,7 @@ func (c *carrier) Carry(ctx context.Context, r *client.Request) error {
 	return got.take(r)
 }
 
-// Ping calls a method that no server has: names that begin so are the specification's.
+// Ping calls a method that no server has: the specification reserves names that begin so.
 func (c *carrier) Ping(ctx context.Context) error {
 	_, err := c.Do(ctx, func(dst []byte, seq uint64) ([]byte, error) {
 		return append(c.appendRequest(dst, &tandem.Call{Method: pingMethod}, []byte("[]"), seq), '\n'), nil
@@ -172,14 +173,14 @@ func (c *carrier) Ping(ctx context.Context) error {
 
 const pingMethod = "rpc.ping"
 
-// params makes the params of a request; nil for none.
+// params returns the params of a request; nil for none.
 func (d *dialect) params(r *client.Request) ([]byte, error) {
 	list, err := r.Arguments()
 	if err != nil {
 		return nil, err
 	}
 	for i := range list {
-		if len(list[i]) == 0 { // package codec's nil
+		if len(list[i]) == 0 { // package codec encodes nil as no bytes
 			list[i] = []byte("null")
 		}
 	}
@@ -190,7 +191,7 @@ func (d *dialect) params(r *client.Request) ([]byte, error) {
 		return nil, nil
 	}
 	if len(list) == 0 {
-		return []byte("[null]"), nil // net/rpc's servers want one
+		return []byte("[null]"), nil // net/rpc's servers require one
 	}
 	return append(append([]byte{'['}, bytes.Join(list, []byte{','})...), ']'), nil
 }
@@ -215,7 +216,7 @@ func (d *dialect) appendRequest(dst []byte, call *tandem.Call, params []byte, se
 	return append(dst, '}')
 }
 
-// take makes the answer that of the call.
+// take sets the result of the call.
 func (a *answer) take(r *client.Request) error {
 	switch {
 	case isError(a.Error):
@@ -226,7 +227,7 @@ func (a *answer) take(r *client.Request) error {
 	return nil
 }
 
-// errorFrom makes an error of what a server says.
+// errorFrom converts an error that a server sent.
 func errorFrom(said json.RawMessage) *tandem.Error {
 	e := &tandem.Error{Code: tandem.Unknown, Remote: true, Details: []tandem.Detail{{Type: ErrorObject, Value: said}}}
 	if json.Unmarshal(said, &e.Message) == nil { // version 1.0's are strings
@@ -242,7 +243,7 @@ func errorFrom(said json.RawMessage) *tandem.Error {
 		return e
 	}
 	var data string
-	_ = json.Unmarshal(object.Data, &data) // if it is no string it is for programs
+	_ = json.Unmarshal(object.Data, &data) // only text is added to the message
 	e.Code, e.Message = codeFrom(object.Code, data), object.Message
 	if object.Code <= serverError && object.Code > serverError-100 && e.Code != tandem.Unknown {
 		return e // its data is the name of the code
@@ -253,8 +254,8 @@ func errorFrom(said json.RawMessage) *tandem.Error {
 	return e
 }
 
-// codeFrom is the code of an error: of the specification's, and of those that tandem's
-// servers send, which say their names.
+// codeFrom returns the code of an error: of the specification's, and of those of tandem's
+// servers, whose data is the code's name.
 func codeFrom(code int, data string) tandem.Code {
 	switch code {
 	case methodNotFound:

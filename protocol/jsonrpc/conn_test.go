@@ -16,8 +16,8 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// How messages follow one another: lines, nothing in between, more than one line.
-// After what is no JSON the next line counts.
+// Messages may be lines, follow one another directly, or span lines. After invalid JSON,
+// reading continues with the next line.
 func TestFraming(t *testing.T) {
 	c := dial(t, specification(t))
 	ask := func(id string) string {
@@ -51,7 +51,7 @@ func TestFraming(t *testing.T) {
 	}
 }
 
-// The answer to what is no JSON does not wait for the end of the line.
+// The response to invalid JSON does not wait for the end of the line.
 func TestParseErrorIsAnsweredAtOnce(t *testing.T) {
 	c := dial(t, specification(t))
 	c.send(`{]`)
@@ -60,7 +60,7 @@ func TestParseErrorIsAnsweredAtOnce(t *testing.T) {
 	}
 }
 
-// A message that is too large is read over, in little memory.
+// A message that is too large is read and discarded, with little memory.
 func TestTooLarge(t *testing.T) {
 	srv, address := serve(t, server.WithMaxMessage(1<<10))
 	register(t, srv, "echo", func(s string) string { return s })
@@ -72,7 +72,7 @@ func TestTooLarge(t *testing.T) {
 	go func() {
 		c.send(`{"jsonrpc":"2.0","method":"echo","params":["`)
 		for range 8 {
-			_, _ = c.c.Write(piece) // the answer tells
+			_, _ = c.c.Write(piece) // the response shows whether it failed
 		}
 		c.send(`"],"id":1}{"jsonrpc":"2.0","method":"echo","params":["on"],"id":2}`)
 	}()
@@ -94,7 +94,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// A batch has bounds: of its requests, and of its answers, however little it asks.
+// The requests of a batch are limited, and so is the size of its responses.
 func TestBatchBounds(t *testing.T) {
 	srv, address := serve(t, server.WithMaxMessage(5<<10))
 	register(t, srv, "large", func() string { return strings.Repeat("x", 3<<10) })
@@ -111,7 +111,7 @@ func TestBatchBounds(t *testing.T) {
 	}
 }
 
-// The answers of a batch come in the order of its requests, whichever ends first.
+// The responses of a batch are in the order of its requests, whichever ends first.
 func TestBatchInOrder(t *testing.T) {
 	srv, address := serve(t)
 	last := make(chan struct{})
@@ -131,7 +131,8 @@ func TestBatchInOrder(t *testing.T) {
 	}
 }
 
-// A batch of a million is refused before it is parsed, and read over in little memory.
+// A batch of a million requests is refused before it is parsed, and discarded with little
+// memory.
 func TestBatchIsCountedUnparsed(t *testing.T) {
 	million := "[" + strings.Repeat("{},", 1_000_000) + "{}]"
 	srv, address := serve(t)
@@ -139,7 +140,7 @@ func TestBatchIsCountedUnparsed(t *testing.T) {
 	c := dial(t, address)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	go func() { // the answers tell
+	go func() { // the responses show whether it failed
 		_, _ = io.WriteString(c.c, million+`{"jsonrpc":"2.0","method":"echo","params":["on"],"id":2}`)
 	}()
 	for _, want := range []string{"a batch has at most 1024 requests", `"result":"on"`} {
@@ -148,12 +149,12 @@ func TestBatchIsCountedUnparsed(t *testing.T) {
 		}
 	}
 	runtime.ReadMemStats(&after)
-	if taken := after.TotalAlloc - before.TotalAlloc; taken > 16<<20 { // the test's own copies among them
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > 16<<20 { // including the test's own copies
 		t.Errorf("%d MiB", taken>>20)
 	}
 }
 
-// Requests that are none, beside those of the specification's examples.
+// Invalid requests, besides those in the specification's examples.
 func TestInvalidRequests(t *testing.T) {
 	c := dial(t, specification(t))
 	for _, request := range []string{
@@ -174,7 +175,7 @@ func TestInvalidRequests(t *testing.T) {
 	}
 }
 
-// Interceptors see these calls as they see others, also those that want no answer.
+// Interceptors run for these calls as for others, also for notifications.
 func TestInterceptors(t *testing.T) {
 	seen := make(chan string, 1)
 	look := func(next tandem.Func) tandem.Func {
@@ -207,25 +208,24 @@ func TestInterceptors(t *testing.T) {
 	}
 }
 
-// A request that stops in the middle ends the connection, one that has not begun
-// does not.
+// A request that stops in the middle ends the connection, an idle connection stays open.
 func TestStall(t *testing.T) {
 	_, address := serve(t, server.WithStallTimeout(100*time.Millisecond))
 	idle, stalled := dial(t, address), dial(t, address)
 	idle.send("{")
-	time.Sleep(20 * time.Millisecond) // so that it comes in two pieces
+	time.Sleep(20 * time.Millisecond) // so that it arrives in two pieces
 	idle.send("}")
 	idle.receive()
 	stalled.send(`{"jsonrpc":`)
 	if _, err := stalled.r.ReadByte(); !errors.Is(err, io.EOF) {
 		t.Errorf("in the middle of a request: %v", err)
 	}
-	time.Sleep(200 * time.Millisecond) // longer than the other one had, on the kernel's sockets
+	time.Sleep(200 * time.Millisecond) // longer than the stall timeout, on the kernel's sockets
 	idle.send("{}")
 	idle.receive()
 }
 
-// The ways in which parameters become arguments.
+// The ways in which params are decoded into arguments.
 func TestParams(t *testing.T) {
 	srv, address := serve(t)
 	type point struct{ X, Y int }
@@ -291,7 +291,7 @@ func TestParams(t *testing.T) {
 	}
 }
 
-// Calls run at the same time, and are answered as they end.
+// Calls run concurrently, and are answered as they end.
 func TestConcurrency(t *testing.T) {
 	srv, address := serve(t)
 	gate := make(chan struct{})

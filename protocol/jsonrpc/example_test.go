@@ -16,7 +16,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// Clients of net/rpc/jsonrpc go on as they are, beside those of JSON-RPC 2.0.
+// Clients of net/rpc/jsonrpc work unchanged, together with JSON-RPC 2.0.
 func Example() {
 	srv := server.New(server.WithProtocols(protocol.New()))
 	check(srv.Register(Arith{}))
@@ -54,7 +54,7 @@ func Example() {
 	// {"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found","data":"rpc: can't find method Arith.Pow"},"id":3}
 }
 
-// JSON-RPC over HTTP, and WebSocket, is mounted on the HTTP of the port.
+// JSON-RPC over HTTP and WebSocket is a handler of package web.
 func ExampleHandler() {
 	overHTTP := web.WithHandler("/jsonrpc", protocol.Handler(web.Conn, web.Metadata))
 	srv := server.New(server.WithProtocols(web.New(overHTTP)))

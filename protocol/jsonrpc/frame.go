@@ -11,19 +11,19 @@ import (
 )
 
 // frame finds the end of a JSON object or array. It counts brackets outside strings and
-// looks at little else, so what it finds may still be no JSON.
+// checks little else, so a message that it finds may still be invalid JSON.
 type frame struct {
 	open    []byte // the brackets that are open
 	commas  int    // between the requests of a batch
 	quoted  bool   // inside a string
 	escaped bool   // after a backslash
-	member  bool   // behind a brace that opens: a name follows, or its partner
+	member  bool   // after an opening brace: the name of a member or the closing brace must follow
 }
 
 var errNotJSON = errors.New("not a JSON object or array")
 
-// scan goes on with the next bytes and returns how many belong to the message.
-// done says that the last of them ends it.
+// scan processes the next bytes and returns how many belong to the message. done reports
+// whether the message ends with them.
 func (f *frame) scan(b []byte) (n int, done bool, err error) {
 	for i, c := range b {
 		switch {
@@ -48,7 +48,7 @@ func (f *frame) scan(b []byte) (n int, done bool, err error) {
 	return len(b), false, nil
 }
 
-// comma counts those between the requests of a batch.
+// comma counts the commas between the requests of a batch.
 func (f *frame) comma() {
 	if len(f.open) == 1 && f.open[0] == '[' {
 		f.commas++
@@ -83,40 +83,40 @@ func (f *frame) push(c byte) error {
 
 func (f *frame) pop(c byte) error {
 	last := len(f.open) - 1
-	if last < 0 || f.open[last] != c-2 { // in ASCII, '{' and '[' are two before their partners
+	if last < 0 || f.open[last] != c-2 { // in ASCII, '{' and '[' are two before their counterparts
 		return fmt.Errorf("%w: %q closes nothing", errNotJSON, c)
 	}
 	f.open, f.member = f.open[:last], false
 	return nil
 }
 
-// tooMany reports whether it is a batch of more requests than are served.
+// tooMany reports whether it is a batch with more requests than allowed.
 func (f *frame) tooMany() bool { return f.commas >= maxBatch }
 
-// begun reports whether the message has.
+// begun reports whether the message has begun.
 func (f *frame) begun() bool { return len(f.open) > 0 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
-// parseError is why the next message can't be told from what follows it.
+// parseError is the error of a message whose end can't be found.
 type parseError struct{ why error }
 
 func (e *parseError) Error() string { return e.why.Error() }
 
-// errTooLarge is the error for a message that was thrown away.
+// errTooLarge is the error for a message that was discarded.
 var errTooLarge = errors.New("message too large")
 
 // reader reads messages.
 type reader struct {
 	r      *bufio.Reader
-	midway func(bool)          // is told whether a message has arrived in part
-	skip   bool                // the rest of the line
-	hold   func(n int64) error // holds n bytes more for the message; nil for no limit
+	midway func(bool)          // called with whether a part of a message has arrived
+	skip   bool                // the rest of the line is to be discarded
+	hold   func(n int64) error // reserves n more bytes for the message; nil for no limit
 }
 
-// next returns the next message, of at most that many bytes. After a *parseError,
-// which is returned as soon as it is known, the next message is looked for in the
-// next line; after errTooLarge and errTooMany behind the one that was thrown away.
+// next returns the next message, of at most limit bytes. A *parseError is returned at once,
+// and the next message is then searched in the next line; after errTooLarge and errTooMany
+// it is searched after the message that was discarded.
 func (r *reader) next(limit int) ([]byte, error) {
 	r.midway(false)
 	if err := r.skipLine(); err != nil {
@@ -124,7 +124,7 @@ func (r *reader) next(limit int) ([]byte, error) {
 	}
 	var f frame
 	var message []byte
-	var refused error // why the message is thrown away once it has come
+	var refused error // why the message is discarded once it has arrived
 	for size := 0; ; {
 		b, err := r.peek()
 		if err != nil {
@@ -147,7 +147,8 @@ func (r *reader) next(limit int) ([]byte, error) {
 	}
 }
 
-// refusal is why a message is thrown away, which may have been so before; nil if it is not.
+// refusal returns why a message is discarded: because of this part, or before; nil if it is
+// not.
 func (f *frame) refusal(before error, tooLarge bool) error {
 	switch {
 	case tooLarge:
@@ -158,11 +159,12 @@ func (f *frame) refusal(before error, tooLarge bool) error {
 	return before
 }
 
-// copies is how often the bytes of a message are there: while it grows, and as parameters.
+// copies is how many times the bytes of a message are in memory: while it grows, and as
+// parameters.
 const copies = 3
 
-// keep appends a part to the message. Before the message is moved, the room for that is
-// held, which may take its time.
+// keep appends a part to the message. Before the message is copied, memory for the copy is
+// reserved, which may wait.
 func (r *reader) keep(message, part []byte) ([]byte, error) {
 	if need := len(message) + len(part); need > cap(message) {
 		grown := make([]byte, len(message), max(2*cap(message), need, 512))
@@ -177,12 +179,12 @@ func (r *reader) keep(message, part []byte) ([]byte, error) {
 	return append(message, part...), nil
 }
 
-// scan takes what belongs to the message out of what was peeked at, and returns
-// it without the space before it.
+// scan consumes the peeked bytes that belong to the message, and returns them without
+// leading white space.
 func (r *reader) scan(f *frame, b []byte) (part []byte, done bool, err error) {
 	if !f.begun() {
 		space := len(b) - len(bytes.TrimLeft(b, " \t\r\n"))
-		_, _ = r.r.Discard(space) // it is there, and so is what follows
+		_, _ = r.r.Discard(space) // these bytes are buffered, as are those after them
 		b = b[space:]
 	}
 	n, done, err := f.scan(b)
@@ -193,7 +195,7 @@ func (r *reader) scan(f *frame, b []byte) (part []byte, done bool, err error) {
 	return part, done, err
 }
 
-// peek returns what has come, at least one byte.
+// peek returns the buffered bytes, after waiting for at least one.
 func (r *reader) peek() ([]byte, error) {
 	if _, err := r.r.Peek(1); err != nil {
 		return nil, err
@@ -201,7 +203,7 @@ func (r *reader) peek() ([]byte, error) {
 	return r.r.Peek(r.r.Buffered())
 }
 
-// skipLine reads on to the end of the line that an error was in.
+// skipLine discards the rest of the line with a parse error.
 func (r *reader) skipLine() error {
 	for r.skip {
 		b, err := r.peek()
@@ -212,12 +214,12 @@ func (r *reader) skipLine() error {
 		if i := bytes.IndexByte(b, '\n'); i >= 0 {
 			n, r.skip = i+1, false
 		}
-		_, _ = r.r.Discard(n) // it is there
+		_, _ = r.r.Discard(n) // these bytes are buffered
 	}
 	return nil
 }
 
-// cutOff is an error of reading, which may be in the middle of a message.
+// cutOff converts an EOF in the middle of a message.
 func (f *frame) cutOff(err error) error {
 	if f.begun() && errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

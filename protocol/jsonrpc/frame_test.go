@@ -12,8 +12,8 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// The reader finds the messages that encoding/json finds, however the bytes come,
-// and never holds more than the limit.
+// The reader finds the same messages as encoding/json, however the bytes are split, and
+// never holds more than the limit.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte(`{"a":"}]\"{"} [1,{"b":[]}]`+"\n{}"), 100)
 	f.Add([]byte("{]\n{}"), 10)
@@ -27,7 +27,7 @@ func FuzzReader(f *testing.F) {
 		for i := 0; ; i++ {
 			var v json.RawMessage
 			if err := dec.Decode(&v); err != nil || len(v) > limit || v[0] != '{' && v[0] != '[' {
-				return // from here on they may differ
+				return // after this the two may differ
 			}
 			if i >= len(whole) {
 				if tooDeep(v) {
@@ -63,7 +63,7 @@ func slicesEqual(a, b [][]byte) bool {
 	return true
 }
 
-// readAll returns the messages, nil for what was none.
+// readAll returns the messages, nil for an invalid one.
 func readAll(t *testing.T, r io.Reader, limit int) (all [][]byte) {
 	in := reader{r: bufio.NewReaderSize(r, 16), midway: func(bool) {}}
 	for {

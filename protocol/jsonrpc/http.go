@@ -20,9 +20,9 @@ import (
 // Option changes what [Handler] returns.
 type Option func(*handler)
 
-// WithOrigins lets pages of other hosts than the server's own use WebSocket: patterns
-// as "*.example.org" of the host, with its port, in the Origin header that browsers
-// send. What is no browser sends none, and may always.
+// WithOrigins lets pages of other hosts than the server's own use WebSocket. Patterns such
+// as "*.example.org" match the host, with its port, in the Origin header that browsers
+// send. Other clients send no Origin, and are always allowed.
 func WithOrigins(patterns ...string) Option {
 	return func(h *handler) { h.origins = append(h.origins, patterns...) }
 }
@@ -35,28 +35,28 @@ type handler struct {
 	origins  []string
 }
 
-// Handler serves JSON-RPC over HTTP and WebSocket, on the port that package protocol/web
-// serves HTTP on. Its two arguments are that package's:
+// Handler serves JSON-RPC over HTTP and WebSocket, on the port where package protocol/web
+// serves HTTP. Its two arguments are that package's:
 //
 //	web.New(web.WithHandler("/jsonrpc", jsonrpc.Handler(web.Conn, web.Metadata)))
 //
-// conn gives the connection of a request's context, and metadata makes a header the
-// metadata of the calls. The header Connect-Timeout-Ms is the time, in milliseconds,
-// that a call may take.
+// conn returns the connection of a request's context, and metadata converts a header to the
+// metadata of the calls. The header Connect-Timeout-Ms is the timeout of a call in
+// milliseconds.
 //
 // # HTTP
 //
-// The body of a POST is one message, of a type that begins with application/json: what
-// a browser sends to other hosts unasked has another type. An answer has the
-// status 200, also when it is an error; a notification, and a batch of them, is
-// answered when it has ended, with 204 and nothing.
+// The body of a POST is one message. Its content type must begin with application/json,
+// which a browser sends to another host only with that host's permission. A response has
+// the status 200, also when it is an error; a notification, or a batch of notifications, is
+// answered when it has ended, with 204 and no body.
 //
 // # WebSocket
 //
-// Each message (RFC 6455), text or binary, is one of JSON-RPC, and so is each answer, in
-// a text message. The header of the request that began it is every call's. A client that
-// is silent is pinged. When the server drains, what has begun is answered, and then the
-// connection is closed with the status 1001.
+// Each WebSocket message (RFC 6455), text or binary, is a JSON-RPC message, and so is each
+// response, as text. The header of the request that opened the WebSocket applies to every
+// call. A silent client is pinged. When the server drains it answers the calls that have
+// begun, and then closes the connection with the status 1001.
 func Handler(conn func(context.Context) *server.Conn, metadata func(http.Header) tandem.Metadata, opts ...Option) http.Handler {
 	h := &handler{json: codec.JSON(), conn: conn, metadata: metadata}
 	for _, o := range opts {
@@ -91,15 +91,15 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// peerOf returns who calls, with our protocol.
+// peerOf returns the connection's peer, with our protocol.
 func peerOf(c *server.Conn) *tandem.Peer {
 	p := *c.Peer()
 	p.Protocol = name
 	return &p
 }
 
-// isJSON reports whether a body is JSON: application/json, -rpc or -request, which
-// were proposed for it.
+// isJSON reports whether a body is JSON: application/json, or the proposed types
+// application/json-rpc and application/jsonrequest.
 func isJSON(h http.Header) bool {
 	kind, parameters, err := mime.ParseMediaType(h.Get("Content-Type"))
 	if err != nil || h.Get("Content-Encoding") != "" || !strings.EqualFold(parameters["charset"], "") && !strings.EqualFold(parameters["charset"], "utf-8") {
@@ -112,13 +112,13 @@ func isJSON(h http.Header) bool {
 	return false
 }
 
-// longest is the longest timeout that a header can ask for.
+// longest is the longest timeout that a header may set.
 const longest = 100 * 24 * time.Hour
 
-// timeoutField is Connect's field for how long a caller waits.
+// timeoutField is Connect's header field for the timeout of a call.
 const timeoutField = "Connect-Timeout-Ms"
 
-// deadlineOf returns when the calls of a request must end, zero if it does not say.
+// deadlineOf returns the deadline of a request's calls, zero if it sets none.
 func deadlineOf(h http.Header, now time.Time) time.Time {
 	ms, err := strconv.ParseInt(h.Get(timeoutField), 10, 64)
 	if err != nil || ms <= 0 || ms > longest.Milliseconds() {
@@ -153,10 +153,10 @@ func (c *conn) post(w http.ResponseWriter, r *http.Request) {
 	header.Set("Content-Length", strconv.Itoa(len(answer)+1))
 	header.Set("X-Content-Type-Options", "nosniff")
 	c.limitAnswer(w, r, len(answer))
-	_, _ = w.Write(append(answer, '\n')) //nolint:gosec // JSON, as the header says; if it fails the client is gone
+	_, _ = w.Write(append(answer, '\n')) //nolint:gosec // JSON, as the header says; an error means that the client is gone
 }
 
-// body reads a body, of which 64 KiB or the rest must come within the stall timeout.
+// body reads a body. 64 KiB, or the rest, must arrive within the stall timeout.
 func (c *conn) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > int64(c.MaxMessage()) {
 		return nil, errTooLarge
@@ -181,7 +181,7 @@ func (c *conn) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		_, err := io.CopyN(&message, r.Body, min(stallBytes, int64(c.MaxMessage()-message.Len())+1))
 		switch {
 		case errors.Is(err, io.EOF):
-			// net/http goes on reading, for the end of the client.
+			// net/http continues to read, to notice that the client is gone.
 			return message.Bytes(), control.SetReadDeadline(time.Time{})
 		case err != nil:
 			return nil, err
@@ -191,7 +191,8 @@ func (c *conn) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	}
 }
 
-// reserve holds memory for n bytes more of a message, which are there several times.
+// reserve reserves memory for n more bytes of a message, each of which is in memory several
+// times.
 func (c *conn) reserve(n int64) error {
 	if n <= smallMessage {
 		return nil
@@ -199,18 +200,18 @@ func (c *conn) reserve(n int64) error {
 	return c.held.Reserve(copies * n)
 }
 
-// smallMessage is how many bytes are not worth reserving.
+// smallMessage is how many bytes need no reservation.
 const smallMessage = 4 << 10
 
-// stallBytes must come within the stall timeout.
+// stallBytes is how much of a body must arrive within the stall timeout.
 const stallBytes = 64 << 10
 
-// answerPiece is what a client has to take of an answer within the stall timeout.
+// answerPiece is how much of a response the client has to receive within the stall timeout.
 const answerPiece = 256 << 10
 
-// limitAnswer gives the client its time to take an answer of so many bytes. Over HTTP/2 it
-// is the client that says how much of each may be written; over HTTP/1 there is only the
-// connection, each write to which has its time.
+// limitAnswer sets the time that the client has to receive a response of so many bytes.
+// Over HTTP/2 the client decides how much may be written; over HTTP/1 each write to the
+// connection has a deadline already.
 func (c *conn) limitAnswer(w http.ResponseWriter, r *http.Request, bytes int) {
 	if r.ProtoMajor >= 2 {
 		pieces := 1 + bytes/answerPiece
@@ -218,7 +219,7 @@ func (c *conn) limitAnswer(w http.ResponseWriter, r *http.Request, bytes int) {
 	}
 }
 
-// serveWhole is serve, of bytes that may be anything.
+// serveWhole serves a message that has not been checked.
 func (c *conn) serveWhole(ctx context.Context, data []byte, done func(answer []byte)) {
 	message, err := whole(data)
 	if errors.Is(err, errTooMany) {
@@ -232,7 +233,7 @@ func (c *conn) serveWhole(ctx context.Context, data []byte, done func(answer []b
 	c.serve(ctx, message, done)
 }
 
-// whole returns the only message in the data, without the space round it.
+// whole returns the only message in the data, without the white space around it.
 func whole(data []byte) ([]byte, error) {
 	data = bytes.Trim(data, " \t\r\n")
 	var f frame

@@ -41,7 +41,8 @@ func posters(t *testing.T, address string) map[string]poster {
 	return all
 }
 
-// post returns the status and the body of the answer. The header is given in pairs.
+// post returns the status and the body of the response. header has pairs of a name and a
+// value.
 func (p poster) post(message string, header ...string) (int, string) {
 	p.t.Helper()
 	r, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, p.url, strings.NewReader(message))
@@ -127,7 +128,7 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// Interceptors see the header as metadata, of each call of a batch its own, and the
+// Interceptors get the header as metadata, a copy for each call of a batch, and the
 // caller's deadline.
 func TestHTTPMetadata(t *testing.T) {
 	type seen struct {
@@ -155,7 +156,7 @@ func TestHTTPMetadata(t *testing.T) {
 	}
 }
 
-// A call whose caller has gone, or whose time is over, ends.
+// A call ends when its caller is gone or its deadline has passed.
 func TestHTTPCallsEnd(t *testing.T) {
 	srv, address := serve(t)
 	begun, ended := make(chan struct{}, 10), make(chan error, 10)
@@ -196,7 +197,7 @@ func TestHTTPCallsEnd(t *testing.T) {
 	}
 }
 
-// bubble runs a server on an in-memory network, in the time of a bubble.
+// bubble runs a server on an in-memory network, in a synctest bubble.
 func bubble(t *testing.T, opts ...server.Option) (*server.Server, *transport.Memory) {
 	t.Helper()
 	srv := server.New(append(opts, server.WithProtocols(web.New(web.WithHandler("/jsonrpc", jsonrpc.Handler(web.Conn, web.Metadata)))))...)
@@ -214,7 +215,7 @@ func bubble(t *testing.T, opts ...server.Option) (*server.Server, *transport.Mem
 	return srv, network
 }
 
-// A body that does not go on is not waited for.
+// A body that stalls ends the request.
 func TestBodyStalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, network := bubble(t, server.WithStallTimeout(3*time.Second))
@@ -232,11 +233,12 @@ func TestBodyStalls(t *testing.T) {
 	})
 }
 
-// An answer over HTTP/2 that the client does not take is not held.
+// A response over HTTP/2 that the client does not receive is discarded after the stall
+// timeout.
 func TestAnswersAreNotHeld(t *testing.T) {
 	for name, c := range map[string]struct {
 		method, contentType, size string
-		window                    int // bytes that it takes at first
+		window                    int // bytes that the client accepts at first
 		pause                     time.Duration
 		reset                     bool
 	}{

@@ -18,10 +18,10 @@ import (
 )
 
 // HTTPClient is [Client] for servers over HTTP, at targets jsonrpc+http://host:port: each
-// call is a POST to the path, "/" for "". With TLS on the client's transport it is HTTPS.
-// Calls at a time have connections of their own, which are used again. Metadata are
-// fields of the request's header, "authorization" among them, and the deadline is
-// Connect-Timeout-Ms, which servers of tandem heed.
+// call is a POST to the path, "" for "/". With TLS on the client's transport it is HTTPS.
+// Concurrent calls use separate connections, which are reused. Metadata are fields of the
+// request's header, such as "authorization", and the deadline is sent as
+// Connect-Timeout-Ms, which tandem's servers respect.
 func HTTPClient(path string, opts ...ClientOption) client.Protocol {
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path
@@ -37,7 +37,7 @@ type overHTTP struct {
 
 func (*overHTTP) Name() string { return "jsonrpc+http" }
 
-// Connect connects to a server. The connection is the first call's.
+// Connect connects to a server. The first call uses the connection.
 func (o *overHTTP) Connect(ctx context.Context, r *client.Remote) (client.Carrier, error) {
 	s, err := httpcalls.Connect(ctx, r.Dial, false)
 	if err != nil {
@@ -46,7 +46,7 @@ func (o *overHTTP) Connect(ctx context.Context, r *client.Remote) (client.Carrie
 	return &poster{Server: s, overHTTP: o, remote: r}, nil
 }
 
-// poster makes calls at one server.
+// poster makes calls to one server.
 type poster struct {
 	*httpcalls.Server
 	*overHTTP
@@ -82,7 +82,7 @@ func (p *poster) Carry(ctx context.Context, r *client.Request) error {
 	return got.take(r)
 }
 
-// post sends a request and returns what is answered.
+// post sends a request and returns the response.
 func (p *poster) post(ctx context.Context, request []byte, md tandem.Metadata) (status int, body []byte, err error) {
 	err = p.Do(ctx, func(ctx context.Context, a *httpcalls.Attempt) error {
 		resp, err := p.send(ctx, request, md)
@@ -121,7 +121,7 @@ func (p *poster) send(ctx context.Context, request []byte, md tandem.Metadata) (
 	return p.HTTP.Do(req)
 }
 
-// complaint is the error for an answer that is no JSON-RPC.
+// complaint returns the error for a response that is not JSON-RPC.
 func complaint(status int, body []byte) error {
 	codes := map[int]tandem.Code{
 		http.StatusUnauthorized: tandem.Unauthenticated, http.StatusForbidden: tandem.PermissionDenied,
@@ -144,7 +144,7 @@ func complaint(status int, body []byte) error {
 	}
 }
 
-// Ping calls a method that no server has; any answer is one.
+// Ping calls a method that no server has; any response counts as success.
 func (p *poster) Ping(ctx context.Context) error {
 	_, _, err := p.post(ctx, p.appendRequest(nil, &tandem.Call{Method: pingMethod}, []byte("[]"), p.seq.Add(1)), nil)
 	return err

@@ -1,16 +1,16 @@
-// Package jsonrpc serves clients of JSON-RPC over TCP and TLS, HTTP, and WebSocket:
-// version 2.0 (see https://www.jsonrpc.org/specification), and version 1.0 as Go's
-// net/rpc/jsonrpc speaks it. Each message decides: those of 2.0 say so.
+// Package jsonrpc serves clients of JSON-RPC over TCP and TLS, HTTP, and WebSocket: version
+// 2.0 (see https://www.jsonrpc.org/specification), and version 1.0 as Go's net/rpc/jsonrpc
+// implements it. Each message decides: those of 2.0 name their version.
 //
 //	srv := server.New(server.WithProtocols(
 //		jsonrpc.New(), // TCP and TLS
 //		web.New(web.WithHandler("/jsonrpc", jsonrpc.Handler(web.Conn, web.Metadata))),
 //	))
 //
-// Over TCP messages follow one another, with white space or nothing in between; each
-// answer is a line. Over HTTP the body of a POST is a message, and over WebSocket each
-// of its messages is one. Answers come in the order in which calls end, those of a batch
-// in the order of its requests.
+// Over TCP, messages follow one another, separated by white space or nothing; each response
+// is a line. Over HTTP the body of a POST is a message, and over WebSocket each WebSocket
+// message is one. Responses are sent in the order in which calls end, those of a batch in
+// the order of its requests.
 //
 // # Parameters
 //
@@ -25,18 +25,17 @@
 //   - a slice: its elements;
 //   - no argument: nothing. Version 1.0, whose clients always send one, may.
 //
-// A method of several results answers with an array of them, one of none with null. In
-// version 1.0 null is for errors, and Go's client takes it for one: there a method
-// without a result answers with {}, and a nil slice, map or pointer with the empty value
-// of its type.
+// A method with several results answers with an array of them, one with none with null. In
+// version 1.0 null means an error, and Go's client treats it so: there a method without a
+// result answers with {}, and a nil slice, map or pointer is sent as the empty value of its
+// type.
 //
 // # Errors
 //
-// Version 1.0 knows errors as strings. In 2.0 the errors of the specification have
-// its codes and words, and the details in data. Those that a method returns have
-// the code -32000 if they name none, and -32000 less the tandem.Code otherwise, save
-// for those that the specification has: InvalidArgument is -32602 and Internal is
-// -32603.
+// In version 1.0 errors are strings. In 2.0 the errors of the specification have its codes
+// and messages, with the details in data. An error that a method returns has the code
+// -32000 if it has no tandem.Code, and -32000 less the tandem.Code otherwise, except for
+// codes that the specification has: InvalidArgument is -32602 and Internal is -32603.
 package jsonrpc
 
 import (
@@ -61,7 +60,7 @@ const name = "jsonrpc"
 
 func (*protocol) Name() string { return name }
 
-// Match takes what begins with an object or an array.
+// Match accepts connections that begin with an object or an array.
 func (*protocol) Match(first []byte) server.Verdict {
 	for _, c := range first {
 		switch {
@@ -74,13 +73,13 @@ func (*protocol) Match(first []byte) server.Verdict {
 	return server.NeedMore
 }
 
-// conn is one client, or one request of HTTP.
+// conn is the connection of a client, or one HTTP request.
 type conn struct {
 	*server.Conn
 
 	json     tandem.Codec
-	metadata tandem.Metadata // of each call; a clone
-	peer     *tandem.Peer    // nil: the connection's
+	metadata tandem.Metadata // of each call, which gets a clone
+	peer     *tandem.Peer    // nil for the connection's peer
 	deadline time.Time       // of each call; zero for none
 
 	held *server.Reservation // of one message
@@ -88,7 +87,7 @@ type conn struct {
 
 const readBuffer = 16 << 10
 
-// Serve reads messages until the client sends no more.
+// Serve reads messages until the client closes the connection.
 func (p *protocol) Serve(ctx context.Context, sc *server.Conn) error {
 	c := &conn{Conn: sc, json: p.json}
 	in := reader{r: bufio.NewReaderSize(sc, readBuffer), midway: sc.Midway}
@@ -122,16 +121,17 @@ func (p *protocol) Serve(ctx context.Context, sc *server.Conn) error {
 	}
 }
 
-// exhausted is the answer to a message for which there was no memory, or that is beyond a limit.
+// exhausted returns the response to a message that exceeds a limit, or for which there is
+// no memory.
 func exhausted(err error) []byte { return (&request{Version: version2}).failed(err) }
 
-// tooLarge is the answer to a message that is.
+// tooLarge returns the response to a message that is too large.
 func (c *conn) tooLarge() []byte {
 	return exhausted(tandem.Errorf(tandem.ResourceExhausted, "a message has at most %d bytes: see the server's WithMaxMessage", c.MaxMessage()))
 }
 
-// send sends an answer, nil for none. When it fails the connection is gone, and
-// reading says why.
+// send sends a response, nil for none. Errors are ignored: when the connection is lost,
+// reading reports it.
 func (c *conn) send(answer []byte) {
 	if answer == nil {
 		return
@@ -141,8 +141,8 @@ func (c *conn) send(answer []byte) {
 	})
 }
 
-// serve serves one message: a request, or a batch of them. done gets the answer, once:
-// nil for none.
+// serve serves one message: a request, or a batch of them. It calls done once with the
+// response, nil for none.
 func (c *conn) serve(ctx context.Context, message []byte, done func(answer []byte)) {
 	if message[0] == '[' {
 		c.serveBatch(ctx, message, done)
@@ -156,7 +156,7 @@ func (c *conn) serve(ctx context.Context, message []byte, done func(answer []byt
 	c.call(ctx, r, done)
 }
 
-// call makes the call of a request. done gets the answer, once: nil for a
+// call makes the call of a request. It calls done once with the response, nil for a
 // notification.
 func (c *conn) call(ctx context.Context, r *request, done func(answer []byte)) {
 	b := &body{codec: c.held.Codec(c.json, r.Params), req: r}
@@ -195,13 +195,14 @@ type request struct {
 	ID      json.RawMessage `json:"id"`
 
 	name         string // of the method
-	notification bool   // it wants no answer
+	notification bool   // there is no response
 }
 
 // old reports whether a request is one of version 1.0.
 func (r *request) old() bool { return r.Version == nil }
 
-// parse parses a request. What it returns with an error is good for an answer.
+// parse parses a request. With an error, the request it returns is good enough for a
+// response.
 func parse(message []byte) (*request, error) {
 	r := new(request)
 	if err := json.Unmarshal(message, r); err != nil {
@@ -216,14 +217,14 @@ func parse(message []byte) (*request, error) {
 	return r, nil
 }
 
-// version2 is what requests and answers of version 2.0 say.
+// version2 is the version in requests and responses of version 2.0.
 var version2 = json.RawMessage(`"2.0"`)
 
-// check returns an error if the request is not one.
+// check returns an error if the request is invalid.
 func (r *request) check() error {
 	id := r.ID
 	if !isID(id) && !r.old() {
-		r.ID = nil // the answer can't tell whose it is
+		r.ID = nil // the response can't repeat it
 		return errors.New("its id is neither a string nor a number")
 	}
 	switch {
@@ -240,7 +241,7 @@ func (r *request) check() error {
 	return nil
 }
 
-// isID reports whether it may be the id of version 2.0, or there is none.
+// isID reports whether id is a valid id of version 2.0, or missing.
 func isID(id json.RawMessage) bool {
 	return id == nil || isNull(id) || id[0] == '"' || id[0] == '-' || '0' <= id[0] && id[0] <= '9'
 }

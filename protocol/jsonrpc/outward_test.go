@@ -44,7 +44,7 @@ func (Sums) Len(in []int, n *int) error {
 	return nil
 }
 
-// standard runs a server of the standard library's JSON-RPC 1.0.
+// standard runs a JSON-RPC 1.0 server of the standard library.
 func standard(t *testing.T) string {
 	t.Helper()
 	srv := rpc.NewServer()
@@ -92,7 +92,7 @@ func outward(t *testing.T, address string, p client.Protocol, opts ...client.Opt
 	return c
 }
 
-// Our client calls the standard library's server, with many calls at a time.
+// Our client calls the standard library's server, with many concurrent calls.
 func TestCallsStandardServer(t *testing.T) {
 	c := outward(t, standard(t), jsonrpc.Client(jsonrpc.Version1()))
 	callSums(t, c)
@@ -136,7 +136,7 @@ func callSums(t *testing.T, c *client.Client) {
 	}
 }
 
-// Our own server knows version 2.0 and 1.0, and says its codes.
+// Our own server supports versions 2.0 and 1.0, and its codes reach our client.
 func TestCallsOurServer(t *testing.T) {
 	srv, address := serve(t)
 	if err := srv.Register(Sums{}); err != nil {
@@ -170,7 +170,7 @@ func TestCallsOurServer(t *testing.T) {
 	}
 }
 
-// An answer that is too large, or no JSON, ends the connection; the next call has
+// A response that is too large, or not JSON, ends the connection; the next call uses
 // another.
 func TestHostileAnswers(t *testing.T) {
 	for name, said := range map[string]string{
@@ -200,7 +200,7 @@ func TestHostileAnswers(t *testing.T) {
 		switch name {
 		case "too large":
 			want = tandem.ResourceExhausted
-		case "nobody's error": // one call waits, so it is its own
+		case "nobody's error": // a single call waits, so the error is its own
 			want = tandem.InvalidArgument
 		}
 		if err := c.Call(t.Context(), "T.X", nil, nil); tandem.CodeOf(err) != want || !tandem.MayHaveExecuted(err) {

@@ -11,7 +11,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// body is the parameters and the result of one call.
+// body has the parameters and the result of one call.
 type body struct {
 	codec  tandem.Codec
 	req    *request
@@ -37,14 +37,13 @@ func (b *body) Encode(v any) error {
 	return err
 }
 
-// nothing is the result of a request of version 1.0 that has none. Null is what an error
-// has for its result: Go's client takes an answer with null and no error for a broken
-// connection, and with it fails all its calls. The same it does with a result that does
-// not fit, and an object is what structs, maps and interfaces take.
+// nothing is the result of a version 1.0 call that has none. Errors have the result null:
+// Go's client takes a response with null and no error for a broken connection, and fails
+// all its calls. It does the same for a result of the wrong type; structs, maps and
+// interfaces accept an object.
 var nothing = []byte("{}")
 
-// empty is what stands for null: the empty value of the result's type, which a reply of
-// that type takes.
+// empty returns the result that replaces null: the empty value of the result's type.
 func (b *body) empty(v any) []byte {
 	t := reflect.TypeOf(v)
 	if t == nil {
@@ -63,7 +62,7 @@ func (b *body) empty(v any) []byte {
 		empty = reflect.MakeMap(t)
 	}
 	result, err := codec.Append(b.codec, nil, empty.Interface())
-	if err != nil || len(result) == 0 || isNull(result) { // of an interface, or one that writes itself so
+	if err != nil || len(result) == 0 || isNull(result) { // of an interface, or of a type that marshals itself as null
 		return nothing
 	}
 	return result
@@ -128,8 +127,8 @@ func (b *body) decodeEach(targets []any, list []json.RawMessage) error {
 	return nil
 }
 
-// decodeSole decodes parameters by position into the only argument: the package
-// comment has the rules.
+// decodeSole decodes parameters by position into the only argument, by the rules in the
+// package comment.
 func (b *body) decodeSole(v any, list []json.RawMessage) error {
 	target := reflect.Indirect(reflect.ValueOf(v))
 	kind := target.Kind()
@@ -146,14 +145,14 @@ func (b *body) decodeSole(v any, list []json.RawMessage) error {
 	return fmt.Errorf("there are %d params, one is wanted", len(list))
 }
 
-// fits reports whether the only parameter is the argument itself and not its only
-// field or element.
+// fits reports whether the only parameter is the argument itself, and not its only field or
+// element.
 func fits(target reflect.Value, param json.RawMessage) bool {
 	switch target.Kind() {
 	case reflect.Struct:
 		return param[0] == '{' || isNull(param)
 	case reflect.Slice, reflect.Array:
-		bytes := target.Type().Elem().Kind() == reflect.Uint8 // which are a string
+		bytes := target.Type().Elem().Kind() == reflect.Uint8 // they are a base64 string
 		return param[0] == '[' || bytes && param[0] == '"' || isNull(param)
 	}
 	return true

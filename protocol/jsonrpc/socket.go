@@ -22,48 +22,48 @@ const pingAfter = 30 * time.Second
 // closeTime is how long a client may take to answer when its WebSocket is closed.
 const closeTime = time.Second
 
-// socket is a WebSocket that is served.
+// socket is the server's side of a WebSocket.
 type socket struct {
 	*conn
 
 	ws        *websocket.Conn
-	ctx       context.Context    //nolint:containedctx // the connection's own, and that of its calls
-	cancel    context.CancelFunc // ends ctx, and with it reading
-	listening atomic.Bool        // for the next message
-	heard     atomic.Uint64      // messages
-	timeout   time.Duration      // of each call, as the header says; 0 if it does not
+	ctx       context.Context    //nolint:containedctx // of the connection and its calls
+	cancel    context.CancelFunc // ends ctx, and so reading
+	listening atomic.Bool        // read waits for the next message
+	heard     atomic.Uint64      // the number of messages so far
+	timeout   time.Duration      // of each call, from the header; 0 for none
 
 	mu       sync.Mutex
 	draining bool
-	open     sync.WaitGroup // messages that are served; not added to when draining
+	open     sync.WaitGroup // messages being served; none is added when draining
 }
 
 // serveSocket serves a client until it or the server ends the connection.
 func (h *handler) serveSocket(w http.ResponseWriter, r *http.Request, c *conn) {
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{OriginPatterns: h.origins})
 	if err != nil {
-		return // Accept has answered
+		return // Accept has sent a response
 	}
-	defer func() { _ = ws.CloseNow() }() // if it is open still
+	defer func() { _ = ws.CloseNow() }() // in case it is still open
 	ctx, cancel := context.WithCancel(r.Context())
 	s := &socket{conn: c, ws: ws, ctx: ctx, cancel: cancel}
 	if now := time.Now(); !deadlineOf(r.Header, now).IsZero() {
 		s.timeout = deadlineOf(r.Header, now).Sub(now)
 	}
-	ws.SetReadLimit(-1) // read counts, and answers
+	ws.SetReadLimit(-1) // next checks the limit, and answers
 	tended := make(chan struct{})
 	go func() {
 		defer close(tended)
 		s.tend()
 	}()
 	s.read()
-	cancel() // nobody waits for the answers
+	cancel() // no client waits for the responses any more
 	s.open.Wait()
 	<-tended
 }
 
-// tend pings a client that is silent, and closes the connection when the server drains
-// or when there is no answer.
+// tend pings a silent client, and closes the connection when the server drains or the
+// client does not answer.
 func (s *socket) tend() {
 	ticks := time.NewTicker(pingAfter)
 	defer ticks.Stop()
@@ -76,15 +76,15 @@ func (s *socket) tend() {
 			return
 		case <-ticks.C:
 			if !s.alive() {
-				_ = s.ws.CloseNow() // which ends reading
+				_ = s.ws.CloseNow() // this ends read
 				return
 			}
 		}
 	}
 }
 
-// alive reports whether a client answers a ping, or says something. The answer is not
-// read while calls are waited for, so nothing is asked then.
+// alive reports whether the client answers a ping or sends a message. While read does not
+// wait for a message, no answer would be read: alive then sends no ping.
 func (s *socket) alive() bool {
 	heard := s.heard.Load()
 	if !s.listening.Load() {
@@ -95,7 +95,7 @@ func (s *socket) alive() bool {
 	return s.ws.Ping(ctx) == nil || !s.listening.Load() || s.heard.Load() != heard
 }
 
-// drain closes the connection when what has begun is answered.
+// drain closes the connection when all calls that have begun are answered.
 func (s *socket) drain() {
 	s.mu.Lock()
 	s.draining = true
@@ -106,7 +106,7 @@ func (s *socket) drain() {
 	_ = s.ws.Close(websocket.StatusGoingAway, "the server is shutting down")
 }
 
-// begin counts a message, unless the server drains.
+// begin counts a message as being served, unless the server drains.
 func (s *socket) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,8 +153,9 @@ func (s *socket) read() {
 	}
 }
 
-// next reads a message. When it has begun, 64 KiB of it or the rest must come within the
-// stall timeout. One that is too large, or for which there is no memory, is read over.
+// next reads a message. Once it has begun, 64 KiB of it, or the rest, must arrive within
+// the stall timeout. A message that is too large, or for which there is no memory, is read
+// and discarded.
 func (s *socket) next(held *server.Reservation) ([]byte, error) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
@@ -172,7 +173,7 @@ func (s *socket) next(held *server.Reservation) ([]byte, error) {
 	piece := int64(smallMessage)
 	for size := 0; ; piece = stallBytes {
 		if size > 0 && exhausted == nil {
-			stalled.Stop() // this waits for our memory, not for the client
+			stalled.Stop() // the server is waiting for memory, not for the client
 			exhausted = held.Reserve(copies * piece)
 			stalled.Reset(s.StallTimeout())
 		}
@@ -194,13 +195,13 @@ func (s *socket) next(held *server.Reservation) ([]byte, error) {
 	}
 }
 
-// answer sends an answer, nil for none. A client that does not take it within the
-// stall timeout is closed.
+// answer sends a response, nil for none. If the client does not receive it within the stall
+// timeout its connection is closed.
 func (s *socket) answer(answer []byte) {
 	if answer == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, s.StallTimeout())
 	defer cancel()
-	_ = s.ws.Write(ctx, websocket.MessageText, answer) // reading says that the connection is gone
+	_ = s.ws.Write(ctx, websocket.MessageText, answer) // an error is reported by reading
 }

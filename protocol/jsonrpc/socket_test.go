@@ -21,7 +21,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// socket is a WebSocket's client.
+// socket is the client's side of a WebSocket.
 type socket struct {
 	t *testing.T
 	*websocket.Conn
@@ -110,7 +110,7 @@ func TestWebSocket(t *testing.T) {
 	}
 }
 
-// A page of another host must be allowed to.
+// A page of another host needs WithOrigins.
 func TestWebSocketOrigin(t *testing.T) {
 	_, address := serve(t)
 	c, response, err := websocket.Dial(t.Context(), "ws://"+address+"/jsonrpc", &websocket.DialOptions{
@@ -129,7 +129,7 @@ func TestWebSocketOrigin(t *testing.T) {
 	}
 }
 
-// Calls run at the same time, those of a client that has gone end.
+// Calls run concurrently, and end when their client is gone.
 func TestWebSocketCallsEnd(t *testing.T) {
 	srv, address := serve(t)
 	begun, ended := make(chan struct{}, 10), make(chan error, 10)
@@ -159,7 +159,7 @@ func TestWebSocketCallsEnd(t *testing.T) {
 	}
 }
 
-// A server that drains answers what has begun, and then says that it is going away.
+// A server that drains answers running calls, and then sends the status for going away.
 func TestWebSocketDrains(t *testing.T) {
 	srv, address := serve(t)
 	begun, free := make(chan struct{}), make(chan struct{})
@@ -169,7 +169,7 @@ func TestWebSocketDrains(t *testing.T) {
 	<-begun
 	shut := make(chan error, 1)
 	go func() { shut <- srv.Shutdown(t.Context()) }()
-	for { // until it refuses
+	for { // until the server refuses it
 		s.send(`{"jsonrpc":"2.0","method":"wait2","id":2}`)
 		if got := s.receive(); strings.Contains(got, "-32014") {
 			break
@@ -188,7 +188,7 @@ func TestWebSocketDrains(t *testing.T) {
 	}
 }
 
-// upgrade begins a WebSocket by hand.
+// upgrade opens a WebSocket by hand.
 func upgrade(t *testing.T, c net.Conn) *bufio.Reader {
 	t.Helper()
 	fmt.Fprint(c, "GET /jsonrpc HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
@@ -201,8 +201,8 @@ func upgrade(t *testing.T, c net.Conn) *bufio.Reader {
 	return r
 }
 
-// A client that does not answer pings is closed, and so is one that stops in the middle
-// of a message; one that is only silent is not.
+// A client that does not answer pings is disconnected, and so is one that stops in the
+// middle of a message; one that is only silent is not.
 func TestWebSocketSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, network := bubble(t, server.WithStallTimeout(3*time.Second))
@@ -213,7 +213,7 @@ func TestWebSocketSilence(t *testing.T) {
 			after time.Duration
 		}{
 			"no pong": {"", 33 * time.Second},
-			"stalled": {"\x01\xff\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00{", 3 * time.Second}, // 64 KiB are to come
+			"stalled": {"\x01\xff\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00{", 3 * time.Second}, // 64 KiB are expected
 		} {
 			conn, err := network.Dial(t.Context(), "a")
 			if err != nil {
@@ -246,8 +246,8 @@ func TestWebSocketSilence(t *testing.T) {
 	})
 }
 
-// A client that does not answer when its WebSocket is closed does not delay Shutdown, and
-// neither does one whose message does not come.
+// A client that does not answer the closing of its WebSocket does not delay Shutdown, and
+// neither does one whose message does not arrive.
 func TestSilentSocketDoesNotDelayShutdown(t *testing.T) {
 	for _, sent := range []string{"", "\x01", "\x01\xff\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00{"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -269,7 +269,7 @@ func TestSilentSocketDoesNotDelayShutdown(t *testing.T) {
 	}
 }
 
-// A POST that is refused, or whose body does not come, ends within the stall timeout.
+// A POST that is refused, or whose body does not arrive, ends within the stall timeout.
 func TestUnfinishedPost(t *testing.T) {
 	const start, length = "POST /jsonrpc HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n", "Content-Length: 9\r\n\r\n"
 	for request, c := range map[string]struct {

@@ -81,7 +81,7 @@ func (l line) receive() string {
 	return strings.TrimSuffix(text, "\n")
 }
 
-// end says that no more comes, and that nothing more must come.
+// end ends sending, and checks that no more responses arrive.
 func (l line) end() {
 	l.t.Helper()
 	if err := l.c.(*net.TCPConn).CloseWrite(); err != nil {
@@ -92,7 +92,7 @@ func (l line) end() {
 	}
 }
 
-// specification is what the methods of the specification's examples are.
+// specification serves the methods of the specification's examples.
 func specification(t *testing.T) string {
 	t.Helper()
 	srv, address := serve(t)
@@ -115,8 +115,8 @@ func specification(t *testing.T) string {
 	return address
 }
 
-// The examples of https://www.jsonrpc.org/specification, section 7, in its order.
-// "" is no answer.
+// examples are those of https://www.jsonrpc.org/specification, section 7, in its order. ""
+// means no response.
 var examples = []struct{ name, request, answer string }{
 	{"positional", `{"jsonrpc": "2.0", "method": "subtract", "params": [42, 23], "id": 1}`, `{"jsonrpc": "2.0", "result": 19, "id": 1}`},
 	{"positional, the other way", `{"jsonrpc": "2.0", "method": "subtract", "params": [23, 42], "id": 2}`, `{"jsonrpc": "2.0", "result": -19, "id": 2}`},
@@ -158,8 +158,8 @@ var examples = []struct{ name, request, answer string }{
     ]`, ``},
 }
 
-// All examples in turn on one connection, as lines. Behind each comes a call that
-// is answered alone, so an answer that must not come is seen.
+// All examples run in turn on one connection, as lines. After each comes a call with a
+// response of its own, which reveals a response that must not come.
 func TestSpecification(t *testing.T) {
 	c := dial(t, specification(t))
 	for _, e := range examples {
@@ -177,8 +177,8 @@ func TestSpecification(t *testing.T) {
 	c.end()
 }
 
-// canonical returns an answer without the details of errors, which are ours, and
-// with those of a batch in order.
+// canonical returns a response without the details of errors, which are ours, and with the
+// responses of a batch sorted.
 func canonical(t *testing.T, text string) any {
 	t.Helper()
 	var v any
@@ -200,7 +200,7 @@ func canonical(t *testing.T, text string) any {
 
 func asText(v any) string { return fmt.Sprintf("%#v", v) }
 
-// The table of the specification's errors, and what ours become.
+// TestErrors checks the specification's errors, and the errors that ours become.
 func TestErrors(t *testing.T) {
 	srv, address := serve(t, server.WithMaxMessage(1000))
 	for name, code := range map[string]tandem.Code{"invalid": tandem.InvalidArgument, "internal": tandem.Internal, "missing": tandem.NotFound, "unknown": tandem.Unknown} {

@@ -16,7 +16,7 @@ type Args struct{ A, B int }
 
 type Reply struct{ C int }
 
-// Arith is a service as net/rpc's own tests have it.
+// Arith is a service as in net/rpc's own tests.
 type Arith struct{}
 
 func (Arith) Add(a *Args, r *Reply) error {
@@ -46,7 +46,7 @@ func (Arith) Sum(list []int, sum *int) error {
 
 func (Arith) Error(*Args, *Reply) error { panic("ERROR") }
 
-// The client of net/rpc/jsonrpc, in turn and at the same time.
+// TestStandardClient uses net/rpc/jsonrpc's client, with calls in turn and concurrent ones.
 func TestStandardClient(t *testing.T) {
 	srv, address := serve(t)
 	if err := srv.Register(Arith{}); err != nil {
@@ -86,13 +86,13 @@ func TestStandardClient(t *testing.T) {
 	}
 }
 
-// Silent writes itself as null.
+// Silent marshals itself as null.
 type Silent int
 
 func (Silent) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
 
-// A result that is nil is an answer to the client of net/rpc/jsonrpc too, which ends the
-// connection, with all its calls, when it gets null.
+// A nil result is a valid response for net/rpc/jsonrpc's client too, which would end the
+// connection, with all its calls, if it got null.
 func TestStandardClientGetsNil(t *testing.T) {
 	srv, address := serve(t)
 	gate := make(chan bool)

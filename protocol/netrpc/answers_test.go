@@ -12,9 +12,9 @@ import (
 	"github.com/tandem-rpc/tandem/internal/multiplex"
 )
 
-// FuzzAnswers reads answers as a client does that is told anything: they are the same
-// however the bytes come, and take no more memory than they have, but for what is read
-// ahead and the descriptions of types; what is decoded of them does no harm.
+// FuzzAnswers reads arbitrary bytes as a client reads responses: they do not depend on how
+// the bytes are split, and take no more memory than the bytes, besides read-ahead and type
+// descriptions; decoding them does not panic.
 func FuzzAnswers(f *testing.F) {
 	type result struct{ A, B int }
 	f.Add(stream(f, response{Seq: 1, ServiceMethod: "A.B"}, result{7, 8}, response{Seq: 2, Error: "no"}, struct{}{}), 100)
@@ -30,7 +30,7 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// answersOf returns what is said, until the connection would end.
+// answersOf returns the responses as text, up to the end of the connection.
 func answersOf(t *testing.T, r io.Reader, limit, size int) (said string) {
 	in := &incoming{
 		outward: &outward{gob: codec.Gob()}, in: multiplex.NewReader(nil),

@@ -9,7 +9,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// BenchArgs and BenchReply are what calls of the benchmark carry.
+// BenchArgs and BenchReply are the argument and the result of the benchmark's calls.
 type (
 	BenchArgs  struct{ A, B int }
 	BenchReply struct{ C int }
@@ -24,8 +24,8 @@ func (BenchArith) Mul(args *BenchArgs, reply *BenchReply) error {
 	return nil
 }
 
-// BenchmarkClient compares the standard library's server with this package, each
-// with the standard library's client, one caller and many on one connection.
+// BenchmarkClient compares the standard library's server with this package, both with the
+// standard library's client, with one caller and with many on one connection.
 func BenchmarkClient(b *testing.B) {
 	for name, serve := range map[string]func(b *testing.B, ln net.Listener){
 		"standard": func(b *testing.B, ln net.Listener) {

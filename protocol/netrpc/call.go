@@ -10,25 +10,25 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// call is one call: what was asked, its [tandem.Call] and that one's Body.
+// call is one call: its request, its [tandem.Call], and that call's Body.
 type call struct {
 	tandem.Call
 
 	conn  *conn
 	req   request
 	held  *server.Reservation
-	args  []byte   // a gob that stands alone
-	reply *answers // likewise, of the result; nil for none
+	args  []byte   // a complete gob
+	reply *answers // a complete gob of the result; nil for none
 	bad   bool     // the result could not be encoded
 }
 
-// answers are gobs that are to be sent.
+// answers is a buffer of gobs to be sent.
 type answers struct{ b []byte }
 
-// answerBuffers holds buffers of answers, to be used again.
+// answerBuffers is a pool of buffers.
 var answerBuffers = sync.Pool{New: func() any { return new(answers) }} //nolint:gochecknoglobals // the process's, as all buffers
 
-const maxKept = 64 << 10 // bytes of a buffer that is worth keeping
+const maxKept = 64 << 10 // larger buffers are not kept
 
 func takeAnswers() *answers {
 	a := answerBuffers.Get().(*answers) //nolint:forcetypeassert // nothing else is stored
@@ -42,7 +42,7 @@ func (a *answers) give() {
 	}
 }
 
-// Decode decodes the one value that a client sends.
+// Decode decodes the one argument that net/rpc has.
 func (c *call) Decode(v any) error {
 	if several, ok := v.(tandem.Results); ok {
 		if len(several) > 0 {
@@ -53,7 +53,7 @@ func (c *call) Decode(v any) error {
 	return codec.Decode(c.held.Codec(c.conn.gob, c.args), c.args, v)
 }
 
-// Encode encodes the one value that a client receives.
+// Encode encodes the one result that net/rpc has.
 func (c *call) Encode(v any) error {
 	if several, ok := v.(tandem.Args); ok {
 		if len(several) > 0 {
@@ -73,8 +73,8 @@ func (c *call) Encode(v any) error {
 // Stream returns nil: net/rpc has no streams.
 func (*call) Stream() tandem.MessageStream { return nil }
 
-// answer sends the answer of the call, which has ended with err. When it fails the
-// connection is gone, and reading says why.
+// answer sends the response of the call, which has ended with err. Send errors are ignored:
+// when the connection is lost, reading reports it.
 func (c *call) answer(err error) {
 	defer c.held.Release()
 	head := takeAnswers()
@@ -98,10 +98,10 @@ func (c *call) answer(err error) {
 	}
 }
 
-// breakOff sends the head of an answer that goes well, and the first byte of a gob
-// that never comes.
+// breakOff sends the head of a successful response, and the first byte of a gob that is
+// never completed.
 func (c *call) breakOff(head *answers) {
-	const longer = 2 // bytes than what comes
+	const longer = 2 // the length of that gob, in bytes
 	b, err := codec.Append(c.conn.gob, head.b, &response{c.req.ServiceMethod, c.req.Seq, ""})
 	if err == nil {
 		err = c.conn.SendLast(func(dst []byte) ([]byte, error) {
@@ -109,7 +109,7 @@ func (c *call) breakOff(head *answers) {
 			return append(dst, longer), err
 		})
 	}
-	if err != nil && !errors.Is(err, net.ErrClosed) { // then another result has ended it, whose head is on its way
+	if err != nil && !errors.Is(err, net.ErrClosed) { // else another bad result has ended the connection, and its head is being sent
 		_ = c.conn.Close()
 	}
 }

@@ -16,19 +16,19 @@ import (
 	"github.com/tandem-rpc/tandem/internal/multiplex"
 )
 
-// Client returns the protocol for [client.WithProtocols]: clients then call servers of
-// net/rpc, at targets netrpc://host:port.
+// Client returns the protocol for [client.WithProtocols] that calls net/rpc servers, at
+// targets netrpc://host:port.
 //
-// Messages are gob. A method is called with one argument or none, and has one result or
-// none; net/rpc has no metadata, and no deadline but the one here. A one-way call is
-// answered, and nobody listens. What a server says of an error is its text: the code is
-// Unknown, unless the text begins with the name of one, as those of tandem's servers do,
-// or says that there is no such method (Unimplemented).
+// Messages are gob. A method has at most one argument and at most one result. net/rpc has
+// no metadata, and deadlines apply at the client only. The response of a one-way call is
+// ignored. A server's error is a text: its code is Unknown, unless the text begins with a
+// code's name, as those of tandem's servers do, or says that there is no such method
+// (Unimplemented).
 func Client() client.Protocol { return &outward{name: "netrpc", gob: codec.Gob()} }
 
 // HTTPClient is [Client] for servers that are reached by an HTTP CONNECT to a path, at
-// targets netrpc+http://host:port; "" is [DefaultPath]. The header goes with the
-// CONNECT, for a token or the like, and may be nil.
+// targets netrpc+http://host:port; the path "" is [DefaultPath]. The header is sent with
+// the CONNECT, for a token for example, and may be nil.
 func HTTPClient(path string, header http.Header) client.Protocol {
 	if path == "" {
 		path = DefaultPath
@@ -36,7 +36,7 @@ func HTTPClient(path string, header http.Header) client.Protocol {
 	return &outward{name: "netrpc+http", gob: codec.Gob(), path: path, header: header.Clone()}
 }
 
-// outward is the protocol as clients use it.
+// outward is the client's protocol.
 type outward struct {
 	name   string
 	gob    tandem.Codec
@@ -46,13 +46,13 @@ type outward struct {
 
 func (o *outward) Name() string { return o.name }
 
-// Codecs returns gob.
+// Codecs returns the gob codec.
 func (o *outward) Codecs() []tandem.Codec { return []tandem.Codec{o.gob} }
 
-// NoMetadata says that net/rpc has none.
+// NoMetadata marks net/rpc as a protocol without metadata.
 func (*outward) NoMetadata() {}
 
-// NoStreams says that net/rpc has none.
+// NoStreams marks net/rpc as a protocol without streams.
 func (*outward) NoStreams() {}
 
 // Connect connects to a server.
@@ -71,13 +71,13 @@ func (o *outward) Connect(ctx context.Context, r *client.Remote) (client.Carrier
 	return &carrier{Conn: multiplex.New(nc, a.next), outward: o, sent: told{}}, nil
 }
 
-// connected is the status that net/rpc's servers answer a CONNECT with, and its clients
-// look for.
+// connected is the status with which net/rpc's servers answer a CONNECT; its clients check
+// it.
 const connected = "200 Connected to Go RPC"
 
-// enter makes the CONNECT.
+// enter sends the CONNECT and reads the response.
 func (o *outward) enter(ctx context.Context, nc net.Conn, br *bufio.Reader) error {
-	stop := context.AfterFunc(ctx, func() { _ = nc.Close() }) // which ends reading and writing
+	stop := context.AfterFunc(ctx, func() { _ = nc.Close() }) // this ends reading and writing
 	defer stop()
 	var said bytes.Buffer
 	fmt.Fprintf(&said, "CONNECT %s HTTP/1.0\r\n", o.path)
@@ -96,7 +96,7 @@ func (o *outward) enter(ctx context.Context, nc net.Conn, br *bufio.Reader) erro
 	if err != nil {
 		return fmt.Errorf("reading the answer to a CONNECT: %w", err)
 	}
-	_ = resp.Body.Close() // it has none
+	_ = resp.Body.Close() // it has no body
 	if resp.Status != connected {
 		return fmt.Errorf("the answer to a CONNECT to %s is %q, want %q", o.path, resp.Status, connected)
 	}
@@ -106,21 +106,21 @@ func (o *outward) enter(ctx context.Context, nc net.Conn, br *bufio.Reader) erro
 	return nil
 }
 
-// answer is what has come for a request.
+// answer is the response to a request.
 type answer struct {
 	err      string
-	reply    []byte // a gob that stands alone
+	reply    []byte // a complete gob
 	tooLarge *sizeError
 }
 
-// incoming reads them.
+// incoming reads responses.
 type incoming struct {
 	*outward
 
 	in     *multiplex.Reader
 	gobs   gobReader
 	limit  int
-	header []byte // of the last answer, to be used again
+	header []byte // of the last response, reused
 }
 
 func (a *incoming) next() (seq uint64, got answer, err error) {
@@ -146,8 +146,8 @@ func (a *incoming) next() (seq uint64, got answer, err error) {
 	return r.Seq, got, unexpected(err)
 }
 
-// maxAnswerHeader is the longest answer without its result, in bytes: it has the name of
-// the method and the text of an error.
+// maxAnswerHeader is the limit of a response without its result, in bytes: it has the name
+// of the method and the text of an error.
 const maxAnswerHeader = 64 << 10
 
 // carrier is a connection to a server.
@@ -155,7 +155,7 @@ type carrier struct {
 	*multiplex.Conn[answer]
 	*outward
 
-	sent told // to the server; changed while requests are queued
+	sent told // type descriptions that the server has; used while requests are queued
 }
 
 // Carry makes a call.
@@ -189,8 +189,8 @@ func refused(err error) error {
 	return e
 }
 
-// fill writes a request: its header and its argument, each less what the server knows
-// of types.
+// fill returns the function that writes a request: its header and its argument, without
+// type descriptions that the server has.
 func (c *carrier) fill(method string, argument []byte) multiplex.Fill {
 	return func(dst []byte, seq uint64) ([]byte, error) {
 		messages := takeAnswers()
@@ -211,8 +211,8 @@ func (c *carrier) fill(method string, argument []byte) multiplex.Fill {
 	}
 }
 
-// head is a request as net/rpc's clients have it: gob sends the name of the type, and
-// servers of ours know their protocol by it.
+// head returns a request's header with the type name that net/rpc's clients use: gob sends
+// it, and our servers detect the protocol by it.
 func head(method string, seq uint64) any {
 	type Request struct {
 		ServiceMethod string
@@ -221,7 +221,7 @@ func head(method string, seq uint64) any {
 	return &Request{method, seq}
 }
 
-// whole returns an error if b is not made of whole messages: then nothing of it is sent.
+// whole returns an error if b does not consist of complete messages: nothing is sent then.
 func whole(b []byte) error {
 	for len(b) > 0 {
 		m, err := parseMessage(b)
@@ -236,8 +236,8 @@ func whole(b []byte) error {
 	return nil
 }
 
-// Ping asks for a method without a name, which a server answers with an error before it
-// looks for one.
+// Ping calls a method without a name, for which a server returns an error before it looks
+// it up.
 func (c *carrier) Ping(ctx context.Context) error {
 	_, err := c.Do(ctx, c.fill("", nil))
 	return err

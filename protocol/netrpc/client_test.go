@@ -30,7 +30,7 @@ type Args struct{ A, B int }
 
 type Reply struct{ C int }
 
-// Arith is a service as net/rpc's own tests have it.
+// Arith is a service as in net/rpc's own tests.
 type Arith struct{}
 
 func (Arith) Add(a Args, r *Reply) error {
@@ -63,7 +63,7 @@ func (Arith) Scan(text string, r *Reply) error {
 
 func (Arith) Error(*Args, *Reply) error { panic("ERROR") }
 
-// serve runs a server with the protocol and what register adds.
+// serve runs a server with the protocol and the methods that register adds.
 func serve(t *testing.T, register func(*server.Server) error, opts ...server.Option) (*server.Server, string) {
 	t.Helper()
 	srv := server.New(append([]server.Option{server.WithProtocols(netrpc.New())}, opts...)...)
@@ -95,8 +95,8 @@ func dial(t *testing.T, address string) *rpc.Client {
 	return c
 }
 
-// The standard library's client, over TCP and HTTP: values and pointers, calls in
-// turn and at the same time, errors in their words.
+// The standard library's client works over TCP and HTTP: values and pointers, calls in turn
+// and concurrent ones, and net/rpc's error texts.
 func TestStandardClient(t *testing.T) {
 	_, address := serve(t, func(srv *server.Server) error {
 		return errors.Join(srv.Register(Arith{}), srv.RegisterName("net.rpc.Arith", Arith{}), srv.Alias("Sums", "Arith"))
@@ -123,7 +123,7 @@ func TestStandardClient(t *testing.T) {
 					t.Errorf("%q: %v, want %q", method, err, want)
 				}
 			}
-			callArith(t, c, "Arith") // none of which did any harm
+			callArith(t, c, "Arith") // the connection still works
 		})
 	}
 }
@@ -157,8 +157,8 @@ func callArith(t *testing.T, c *rpc.Client, service string) {
 	}
 }
 
-// Replies that are maps, slices and arrays, and shapes that net/rpc has not: with a
-// context, no argument, no result.
+// Replies may be maps, slices and arrays, and methods may have shapes that net/rpc does not
+// have: with a context, without an argument, without a result.
 func TestShapes(t *testing.T) {
 	_, address := serve(t, func(srv *server.Server) error {
 		return errors.Join(
@@ -202,8 +202,8 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// Calls at the same time, on many connections, answered in another order than they
-// came in.
+// Concurrent calls on many connections may be answered in another order than they were
+// made.
 func TestManyCallsAtATime(t *testing.T) {
 	const clients, calls = 8, 200
 	var gates [clients]chan struct{} // for the first call of each
@@ -227,7 +227,7 @@ func TestManyCallsAtATime(t *testing.T) {
 			}
 			for nth := range calls {
 				if nth == calls-1 {
-					close(gates[i]) // the first comes last
+					close(gates[i]) // the first call is answered last
 				}
 				call := <-done
 				n, square := call.Args.(Args).B, call.Reply.(*Reply).C
@@ -240,8 +240,8 @@ func TestManyCallsAtATime(t *testing.T) {
 	wg.Wait()
 }
 
-// Interceptors see these calls as they see others, and who makes them: by the
-// address, by the certificate, and over HTTP by what the CONNECT says.
+// Interceptors run for these calls as for others, and get the caller: by its address, by
+// its certificate, and over HTTP by the header of the CONNECT.
 func TestInterceptorsSeeWhoCalls(t *testing.T) {
 	auth := func(next tandem.Func) tandem.Func {
 		return func(ctx context.Context, call *tandem.Call) error {
@@ -285,7 +285,7 @@ func TestInterceptorsSeeWhoCalls(t *testing.T) {
 	}
 }
 
-// connect sends a CONNECT and returns the status of the answer.
+// connect sends a CONNECT and returns the status of the response.
 func connect(t *testing.T, c net.Conn, path, header string) (string, error) {
 	t.Helper()
 	if _, err := io.WriteString(c, "CONNECT "+path+" HTTP/1.0\r\n"+header+"\r\n"); err != nil {
@@ -318,8 +318,7 @@ func TestConnectThatIsRefused(t *testing.T) {
 	}
 }
 
-// A client sees the end of a server that shuts down, after the answers to the
-// calls that run.
+// When the server shuts down, running calls are answered before the connection ends.
 func TestShutdown(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	srv, address := serve(t, func(srv *server.Server) error {
@@ -350,8 +349,8 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// Values of many types on one connection, in both directions: each is described
-// once.
+// Values of many types can be sent on one connection, in both directions: each type is
+// described once.
 func TestManyTypes(t *testing.T) {
 	type Leaf struct{ S string }
 	type Tree struct {
@@ -387,8 +386,8 @@ func TestManyTypes(t *testing.T) {
 	}
 }
 
-// Metadata that is given to the protocol is every call's, and a result that gob
-// can't encode ends the connection if it is to.
+// WithMetadata gives its metadata to every call, and CloseOnBadResult ends the connection
+// when a result can't be encoded.
 func TestOptions(t *testing.T) {
 	srv := server.New()
 	if err := errors.Join(srv.Register(Arith{}),
@@ -421,7 +420,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// Two results that can't be encoded: the second must not cut off the head of the first.
+// With two results that can't be encoded, the second must not cut off the head of the
+// first.
 func TestTwoBadResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := server.New()
@@ -436,7 +436,7 @@ func TestTwoBadResults(t *testing.T) {
 			if err := errors.Join(requests.Encode(&rpc.Request{ServiceMethod: "T.Func", Seq: seq}), requests.Encode(1)); err != nil {
 				t.Fatal(err)
 			}
-			synctest.Wait() // its head waits to be read
+			synctest.Wait() // the head waits to be read
 		}
 		var head rpc.Response
 		if err := gob.NewDecoder(near).Decode(&head); err != nil || head.Seq != 0 || head.Error != "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// Programs that use net/rpc's client go on as they are, over TCP and over HTTP.
+// Programs that use net/rpc's client work unchanged, over TCP and over HTTP.
 func Example() {
 	srv := server.New(server.WithProtocols(netrpc.New(netrpc.WithPaths(netrpc.DefaultPath, "/calls"))))
 	check(srv.Register(Arith{}))

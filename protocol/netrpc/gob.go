@@ -10,21 +10,20 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// A gob stream is a sequence of messages: a length, then a type's id, negative
-// where that type is described and positive where a value of it follows. The
-// grammar is at the end of encoding/gob's doc.go. Types are described once a
-// stream. To put the descriptions that have come before a value makes a gob that
-// stands alone, which can be decoded, or thrown away, at any time and in any
-// order.
+// A gob stream is a sequence of messages: a length, then a type's id, negative for the
+// description of the type and positive for a value of it. The grammar is at the end of
+// encoding/gob's doc.go. Each type is described once in a stream. A value with all
+// descriptions so far before it is a complete gob: it can be decoded, or discarded, at any
+// time and in any order.
 
-// firstDefined is the least id of a type that is not gob's own.
+// firstDefined is the smallest id of a type that is not built into gob.
 const firstDefined = 64
 
-// Bounds of what a client may send.
+// Limits for what a client may send.
 const (
-	maxTypes = 64 << 10 // bytes of descriptions of types; package codec takes as many
-	maxGob   = 1 << 30  // bytes of a message, as encoding/gob
-	piece    = 64 << 10 // read at a time: memory follows what has come
+	maxTypes = 64 << 10 // bytes of type descriptions; the same limit as in package codec
+	maxGob   = 1 << 30  // bytes of a message, as in encoding/gob
+	piece    = 64 << 10 // bytes read at a time: memory grows with what has arrived
 )
 
 var (
@@ -32,16 +31,15 @@ var (
 	errNoTypes = fmt.Errorf("descriptions of types of more than %d bytes", maxTypes)
 )
 
-// A message is the head of one gob message.
+// message is the head of one gob message.
 type message struct {
 	id    int // of the type; negative for its description
 	start int // where the id begins, after the length
 	end   int // of the message
 }
 
-// parseMessage parses the head of a message of which b has at least the length and
-// the id, if not all. The error is io.ErrUnexpectedEOF when more bytes may mend
-// it.
+// parseMessage parses the head of a message; b must begin with its length and the id. The
+// error is io.ErrUnexpectedEOF if b is too short.
 func parseMessage(b []byte) (message, error) {
 	size, n, err := parseUint(b)
 	if err != nil {
@@ -64,11 +62,11 @@ func parseMessage(b []byte) (message, error) {
 	return m, nil
 }
 
-// maxMessageHead is the most that [parseMessage] needs.
+// maxMessageHead is how many bytes [parseMessage] needs at most.
 const maxMessageHead = 18
 
-// parseUint parses gob's unsigned integer and returns how long it is: one byte
-// below 128, else the negated count of the bytes that follow, big end first.
+// parseUint parses gob's unsigned integer and returns its size: one byte below 128, else
+// the negated number of the bytes that follow, big-endian.
 func parseUint(b []byte) (x uint64, n int, err error) {
 	if len(b) == 0 {
 		return 0, 0, io.ErrUnexpectedEOF
@@ -89,8 +87,8 @@ func parseUint(b []byte) (x uint64, n int, err error) {
 	return x, n, nil
 }
 
-// matchGob takes a stream that begins with the description of a struct named
-// Request: net/rpc's first words.
+// matchGob accepts a stream that begins with the description of a struct named Request,
+// which is the first message of net/rpc's clients.
 func matchGob(first []byte) server.Verdict {
 	// The field of gob's wireType for a struct, that of its name and type, that
 	// of its name, and the name.
@@ -109,26 +107,26 @@ func matchGob(first []byte) server.Verdict {
 // gobReader reads the values of a gob stream.
 type gobReader struct {
 	r     *bufio.Reader
-	types []byte // all descriptions so far; only appended to, as values refer to it
+	types []byte // all descriptions so far; only appended to, since values share its memory
 
-	// reserve is asked for the memory of a value before it is read; nil for no limit.
+	// reserve reserves memory for a value before it is read; nil for no limit.
 	reserve func(n int64) error
 }
 
-// sizeError is the error for a value that was thrown away.
+// sizeError is the error for a value that was discarded because of its size.
 type sizeError struct{ size int }
 
 func (e *sizeError) Error() string { return fmt.Sprintf("a value of %d bytes", e.size) }
 
-// skipped is the error for a value that was thrown away: a *sizeError, or that there was no
-// memory for it.
+// skipped is the error for a value that was discarded: it wraps a *sizeError, or the error
+// that there was no memory for it.
 type skipped struct{ error }
 
 func (e *skipped) Unwrap() error { return e.error }
 
-// value reads up to the next value, of at most that many bytes, and appends it to
-// dst as a gob that stands alone. What is longer, or has no room, is skipped, and the error a
-// *skipped.
+// value reads the next value, of at most limit bytes, and appends it to dst as a complete
+// gob. A value that is longer, or for which there is no memory, is discarded, and the error
+// is a *skipped.
 func (g *gobReader) value(dst []byte, limit int) ([]byte, error) {
 	for {
 		m, err := g.next()
@@ -156,10 +154,10 @@ func (g *gobReader) value(dst []byte, limit int) ([]byte, error) {
 	}
 }
 
-// moved is how often a value is there while it grows.
+// moved is how many times a value is in memory while it grows.
 const moved = 2
 
-// skip throws a message away, because of err.
+// skip discards a message, because of err.
 func (g *gobReader) skip(m message, err error) error {
 	if _, failed := g.r.Discard(m.end); failed != nil {
 		return unexpected(failed)
@@ -167,7 +165,7 @@ func (g *gobReader) skip(m message, err error) error {
 	return &skipped{err}
 }
 
-// next parses the head of the next message, and leaves it to be read.
+// next parses the head of the next message, without consuming it.
 func (g *gobReader) next() (message, error) {
 	for n := 1; ; n++ {
 		head, err := g.r.Peek(min(max(n, g.r.Buffered()), maxMessageHead))

@@ -15,7 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// stream is what a client sends, by encoding/gob.
+// stream returns the bytes that a client sends, by encoding/gob.
 func stream(t testing.TB, values ...any) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -48,7 +48,7 @@ func TestMatch(t *testing.T) {
 		"GET / HTTP/1.1":      server.No,
 		"{}":                  server.No,
 		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03": server.No, // TLS
-		string(stream(t, struct{ A int }{1})):          server.No, // a gob, but no request
+		string(stream(t, struct{ A int }{1})):          server.No, // a gob, but not a request
 		string(stream(t, 1)):                           server.No,
 	} {
 		if got := p.Match([]byte(said)); got != want {
@@ -85,7 +85,7 @@ func TestParseMessage(t *testing.T) {
 	}
 }
 
-// What the reader returns of a stream stands alone, however the stream is cut.
+// Each value that the reader returns is a complete gob, however the stream is split.
 func TestValuesStandAlone(t *testing.T) {
 	type leaf struct{ S string }
 	type tree struct {
@@ -118,9 +118,9 @@ func TestValuesStandAlone(t *testing.T) {
 	}
 }
 
-// The reader takes a stream apart as encoding/gob does, whatever it is and however
-// it comes: it finds the same number of values, and takes no more memory than the
-// stream is long, but for what it reads ahead and the descriptions of types.
+// The reader divides any stream as encoding/gob does, however it is split: it finds the
+// same number of values, and takes no more memory than the stream's size, besides
+// read-ahead and type descriptions.
 func FuzzReader(f *testing.F) {
 	f.Add(stream(f, rpc.Request{ServiceMethod: "A.B"}, struct{ A, B int }{7, 8}, 7, "text"), 100)
 	f.Add(stream(f, rpc.Request{ServiceMethod: "A.B"}, make([]byte, 300)), 100)
@@ -157,7 +157,7 @@ func read(t *testing.T, r io.Reader, limit, size int) (values int) {
 	}
 }
 
-// Types are described to a client once, and no type in two ways.
+// A type is described to a client once, and never in two ways.
 func TestAppendNew(t *testing.T) {
 	c := &conn{gob: codec.Gob(), sent: told{}}
 	var out []byte

@@ -15,7 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// stream is what a client writes, made by encoding/gob.
+// stream is the bytes that a client sends, made by encoding/gob.
 type stream struct {
 	bytes.Buffer
 	enc *gob.Encoder
@@ -35,7 +35,7 @@ func (s *stream) request(t *testing.T, seq uint64, method string, args any) *str
 	return s
 }
 
-// speak connects, writes and returns what is answered until the server closes.
+// speak connects, writes, and returns the responses until the server closes the connection.
 func speak(t *testing.T, address string, said []byte) []byte {
 	t.Helper()
 	c, err := net.Dial("tcp", address)
@@ -52,13 +52,13 @@ func speak(t *testing.T, address string, said []byte) []byte {
 	return answer
 }
 
-// number is a length, or another number, in the longest form that gob has.
+// number encodes a length, or another number, in gob's longest form.
 func number(n uint64) []byte {
 	return []byte{0xf8, byte(n >> 56), byte(n >> 48), byte(n >> 40), byte(n >> 32), byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}
 }
 
-// What is no gob, or one that claims more than there is, ends the connection, and
-// the server has taken little memory for it.
+// A stream that is not gob, or that claims more bytes than it has, ends the connection, and
+// takes little memory of the server.
 func TestHostileGobs(t *testing.T) {
 	_, address := serve(t, func(srv *server.Server) error {
 		return errors.Join(srv.Register(Arith{}), srv.RegisterFunc("T.Map", func(in map[string]int, n *int) error { *n = len(in); return nil }))
@@ -91,8 +91,8 @@ func TestHostileGobs(t *testing.T) {
 	callArith(t, dial(t, address), "Arith")
 }
 
-// Arguments that declare more than they have are an error of their call: those
-// behind them are answered.
+// Arguments that claim more elements than they have are an error of their call: the calls
+// after them are answered.
 func TestHostileArguments(t *testing.T) {
 	_, address := serve(t, func(srv *server.Server) error {
 		return errors.Join(srv.Register(Arith{}),
@@ -142,9 +142,9 @@ func TestHostileArguments(t *testing.T) {
 	}
 }
 
-// A nil in an interface that the request has no field for makes encoding/gob go on in
-// the middle of another value, here the key of a map, where another map has a length
-// that nobody has checked. It is decoded by the reader, before anybody is authenticated.
+// For a nil in an interface for which the request has no field, encoding/gob continues in
+// the middle of another value, here the key of a map, where another map has an unchecked
+// length. The reader decodes it before the caller is authenticated.
 func TestHostileHeader(t *testing.T) {
 	_, address := serve(t, arith)
 	const (
@@ -173,8 +173,8 @@ func TestHostileHeader(t *testing.T) {
 	}
 }
 
-// Memory follows what arrives: a thousand clients that claim much and send nothing
-// take little.
+// Memory grows with what arrives: a thousand clients that claim much and send nothing take
+// little.
 func TestClaimsTakeNoMemory(t *testing.T) {
 	_, address := serve(t, arith)
 	head := newStream()
@@ -204,7 +204,7 @@ func TestClaimsTakeNoMemory(t *testing.T) {
 	}
 }
 
-// More descriptions of types than one stream may have end it.
+// More type descriptions than the limit end the connection.
 func TestTooManyTypes(t *testing.T) {
 	_, address := serve(t, arith)
 	s := newStream().request(t, 1, "Arith.Mul", &Args{6, 7})
@@ -230,5 +230,5 @@ func TestTooManyTypes(t *testing.T) {
 	}
 }
 
-// negative is the id of a type that is described.
+// negative encodes the id of a type that is described.
 func negative(id int) []byte { return number(uint64(id-1)<<1 | 1) }

@@ -13,11 +13,11 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// maxHead is the longest head of an HTTP request, in bytes.
+// maxHead is the limit of a CONNECT request, in bytes.
 const maxHead = 16 << 10
 
-// handshake answers an HTTP CONNECT and returns its header as metadata, in which
-// clients may send who they are.
+// handshake answers an HTTP CONNECT and returns its header as metadata; clients may send
+// credentials in it.
 func (p *protocol) handshake(c *server.Conn, br *bufio.Reader) (tandem.Metadata, error) {
 	c.Midway(true)
 	head, err := readHead(br)
@@ -38,13 +38,13 @@ func (p *protocol) handshake(c *server.Conn, br *bufio.Reader) (tandem.Metadata,
 	for name, values := range req.Header {
 		md[strings.ToLower(name)] = values
 	}
-	// Clients compare the words after the version.
+	// Clients check the text after the version.
 	_, err = c.Write([]byte("HTTP/1.0 200 Connected to Go RPC\n\n"))
 	return md, err
 }
 
-// objection returns why a CONNECT is refused that a proxy before this server may read in
-// another way: the first request may come right behind it. "" if there is nothing.
+// objection returns why a CONNECT is refused that a proxy before this server may interpret
+// differently, since the first request may follow it directly; "" if it is not refused.
 func objection(r *http.Request) string {
 	switch {
 	case len(r.Header["Authorization"]) > 1:
@@ -57,7 +57,7 @@ func objection(r *http.Request) string {
 	return ""
 }
 
-// readHead reads up to an empty line.
+// readHead reads up to and including an empty line.
 func readHead(br *bufio.Reader) ([]byte, error) {
 	var head []byte
 	for {

@@ -15,7 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem/protocol/protocoltest"
 )
 
-// Notes notes which calls ran.
+// Notes records which calls ran.
 type Notes struct{ journal *protocoltest.Journal }
 
 func (n *Notes) Note(id string, said *string) error {
@@ -23,8 +23,8 @@ func (n *Notes) Note(id string, said *string) error {
 	return nil
 }
 
-// A call at the standard library's server whose connection is lost, at any byte, is
-// unavailable and says the truth about whether it may have run.
+// A call to the standard library's server whose connection is lost, after any byte, is
+// Unavailable, and its NotExecuted is correct.
 func TestLostConnections(t *testing.T) {
 	step := 1
 	if testing.Short() {
@@ -52,7 +52,7 @@ func TestLostConnections(t *testing.T) {
 }
 
 // serveNotes runs a server of the standard library, over TCP or over HTTP. stop waits for
-// its connections, and net/rpc with each for its handlers.
+// its connections, each of which waits for its handlers.
 func serveNotes(t *testing.T, journal *protocoltest.Journal, tcp bool) (address string, stop func()) {
 	t.Helper()
 	srv := rpc.NewServer()

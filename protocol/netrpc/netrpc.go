@@ -1,25 +1,23 @@
-// Package netrpc serves clients of Go's net/rpc that are not changed at all: gob
-// over TCP or TLS ([net/rpc.Dial]), and over HTTP CONNECT ([net/rpc.DialHTTP]).
+// Package netrpc serves unmodified clients of Go's net/rpc: gob over TCP or TLS
+// ([net/rpc.Dial]), and over HTTP CONNECT ([net/rpc.DialHTTP]).
 //
 //	srv := server.New(server.WithProtocols(netrpc.New()))
 //
-// A method is served if it takes one argument, or none, and has one result, or
-// none: whatever is sent for no argument is thrown away, and an empty struct is
-// answered for no result. Streams, and methods of several arguments, answer with
-// an error that says so.
+// A method is served if it has at most one argument and at most one result: an argument
+// that it does not have is ignored, and a result that it does not have is sent as an empty
+// struct. Streams, and methods with several arguments, answer with an error that says so.
 //
-// Errors are strings, as net/rpc's clients know them: the method's own text, with
-// the name of its code before it unless it is Unknown; net/rpc's own words for
-// services and methods that do not exist.
+// Errors are strings, as in net/rpc: the method's own text, after the name of its code
+// unless that is Unknown; net/rpc's own texts for services and methods that do not exist.
 //
 // # What differs from net/rpc's server
 //
-// Arguments are decoded after the interceptors, at the same time as those of other
-// calls. Whatever the bytes are, decoding them takes little more memory than they
-// have; see package codec. All that a client has described of its types must fit
-// in 64 KiB. A value in an interface inside a value in another interface is refused
-// if its type was not sent before: gob describes it in the middle. A result that
-// gob can't encode is an error of that call, and does not end the connection.
+// Arguments are decoded after the interceptors, concurrently with those of other calls.
+// Decoding any bytes takes little more memory than their number; see package codec. All
+// type descriptions of a client must fit into 64 KiB. A value in an interface inside a
+// value in another interface is refused if its type was not sent before: gob describes it
+// in the middle. A result that gob can't encode is an error of that call, and does not end
+// the connection.
 package netrpc
 
 import (
@@ -47,12 +45,12 @@ type Option func(*protocol)
 func WithPaths(paths ...string) Option { return func(p *protocol) { p.paths = paths } }
 
 // WithMetadata gives every call this metadata, as the header of a CONNECT does: for
-// connections whose CONNECT somebody else has answered.
+// connections whose CONNECT another program has answered.
 func WithMetadata(md tandem.Metadata) Option { return func(p *protocol) { p.metadata = md } }
 
-// CloseOnBadResult ends a connection when a result can't be encoded, as net/rpc's
-// server does: the client reads the head of an answer that then breaks off.
-// Otherwise that is an error of the call alone.
+// CloseOnBadResult ends the connection when a result can't be encoded, as net/rpc's server
+// does: the client reads the head of a response that then breaks off. Without it only that
+// call fails.
 func CloseOnBadResult() Option { return func(p *protocol) { p.strict = true } }
 
 type protocol struct {
@@ -73,8 +71,8 @@ func New(opts ...Option) server.Protocol {
 
 func (*protocol) Name() string { return "netrpc" }
 
-// Match takes what begins with the description of a type named Request, as every
-// client does, or with a CONNECT to a path.
+// Match accepts connections that begin with the description of a type named Request, as
+// those of every client do, or with a CONNECT to a path.
 func (*protocol) Match(first []byte) server.Verdict {
 	if v := prefix(first, connect); v != server.No {
 		return v
@@ -95,7 +93,7 @@ func prefix(first []byte, want string) server.Verdict {
 	return server.Yes
 }
 
-// conn is one client.
+// conn is the connection of one client.
 type conn struct {
 	*server.Conn
 
@@ -103,11 +101,11 @@ type conn struct {
 	strict   bool
 	metadata tandem.Metadata // of every call: the header of the CONNECT
 	in       gobReader
-	header   []byte // of the last request, to be used again
-	sent     told   // to the client
+	header   []byte // of the last request, reused
+	sent     told   // type descriptions that the client has
 }
 
-// Serve reads requests until the client sends no more.
+// Serve reads requests until the client closes the connection.
 func (p *protocol) Serve(ctx context.Context, sc *server.Conn) error {
 	br := bufio.NewReaderSize(sc, readBuffer)
 	c := &conn{
@@ -132,14 +130,14 @@ func (p *protocol) Serve(ctx context.Context, sc *server.Conn) error {
 
 const readBuffer = 16 << 10
 
-// peeked returns what is in the buffer already.
+// peeked returns the bytes in the buffer.
 func peeked(br *bufio.Reader) []byte {
 	b, _ := br.Peek(br.Buffered())
 	return b
 }
 
-// request and response are what net/rpc sends before arguments and results. Gob
-// knows fields by their names.
+// request and response are net/rpc's headers of requests and responses. Gob finds fields by
+// their names.
 type request struct {
 	ServiceMethod string
 	Seq           uint64
@@ -151,7 +149,7 @@ type response struct {
 	Error         string
 }
 
-// maxHeader is the longest request without its arguments, in bytes; it has a
+// maxHeader is the limit of a request without its arguments, in bytes; it contains a
 // method's name, which net/rpc does not limit.
 const maxHeader = 4 << 10
 
@@ -195,7 +193,7 @@ func (c *conn) serveNext(ctx context.Context) error {
 	return nil
 }
 
-// refusal is why the arguments of a call were thrown away, in words for its caller.
+// refusal returns the error for a call whose arguments were discarded.
 func (c *call) refusal(why error, limit int) error {
 	if tooLarge, ok := errors.AsType[*sizeError](why); ok {
 		return tandem.Errorf(tandem.ResourceExhausted, "message of %d bytes, %s takes at most %d", tooLarge.size, c.req.ServiceMethod, limit)
@@ -203,7 +201,7 @@ func (c *call) refusal(why error, limit int) error {
 	return why
 }
 
-// unexpected is err for the middle of a request.
+// unexpected converts an EOF in the middle of a request.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -211,7 +209,7 @@ func unexpected(err error) error {
 	return err
 }
 
-// text is how an error crosses: "" means that there is none.
+// text returns the text of an error, "" for none.
 func text(err error) string {
 	e := tandem.AsError(err)
 	switch {
@@ -223,11 +221,11 @@ func text(err error) string {
 	return e.Error()
 }
 
-// told are the descriptions of types that the other end has, by their ids.
+// told are the type descriptions that the peer has, by their ids.
 type told map[int]string
 
-// appendNew appends gob messages to dst, less the descriptions of types that the other
-// end has: a decoder refuses to hear of a type twice.
+// appendNew appends gob messages to dst, without the type descriptions that the peer has: a
+// decoder refuses to get one twice.
 func (t told) appendNew(dst, messages []byte) ([]byte, error) {
 	for len(messages) > 0 {
 		m, err := parseMessage(messages)

@@ -19,7 +19,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// Shapes are services whose values are hard for gob.
+// Shapes has methods whose values are difficult for gob.
 type Shapes struct{}
 
 func (Shapes) Text(in string, out *string) error {
@@ -36,7 +36,7 @@ func (Shapes) Count(in map[string][]Args, out *map[string]Reply) error {
 }
 
 func (Shapes) Slow(d time.Duration, out *int) error {
-	time.Sleep(d) // it is to last longer than a client waits
+	time.Sleep(d) // longer than the client's timeout
 	return nil
 }
 
@@ -98,8 +98,8 @@ func outward(t *testing.T, target string, opts ...client.Option) *client.Client 
 	return c
 }
 
-// Our client calls the standard library's server, over TCP and HTTP, with types that
-// are described once a connection, and many calls at a time.
+// Our client calls the standard library's server, over TCP and HTTP, with many concurrent
+// calls, and types that are described once on each connection.
 func TestCallsStandardServer(t *testing.T) {
 	tcp, web := standard(t)
 	for _, target := range []string{"netrpc://" + tcp, "netrpc+http://" + web} {
@@ -150,7 +150,7 @@ func callShapes(t *testing.T, c *client.Client, i int) {
 	}
 }
 
-// What can't be carried, or is too large, is an error of its call.
+// A message that net/rpc can't carry, or that is too large, is an error of its call.
 func TestOutwardRefusals(t *testing.T) {
 	tcp, web := standard(t)
 	c := outward(t, "netrpc://"+tcp, client.WithMaxMessage(1000), client.WithCodecs(codec.JSON()))
@@ -179,7 +179,7 @@ func TestOutwardRefusals(t *testing.T) {
 	}
 }
 
-// Through our own server, whose interceptors see the header of the CONNECT.
+// Our client calls our own server, whose interceptors get the header of the CONNECT.
 func TestOutwardToOurs(t *testing.T) {
 	_, address := serve(t, func(srv *server.Server) error { return errors.Join(srv.Register(Arith{}), srv.Register(Shapes{})) },
 		server.WithInterceptors(func(next tandem.Func) tandem.Func {

@@ -13,16 +13,16 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 )
 
-// always is a number of connections that no test makes.
+// always is more connections than any test makes.
 const always = 1 << 30
 
-// Journal notes which calls a server has run. It is safe for concurrent use.
+// Journal records which calls a server has run. It is safe for concurrent use.
 type Journal struct {
 	mu  sync.Mutex
 	ran map[string]int
 }
 
-// Note notes that a call ran, and returns the answer that it is to have.
+// Note records that a call ran, and returns the response that it must have.
 func (j *Journal) Note(id string) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -33,7 +33,7 @@ func (j *Journal) Note(id string) string {
 	return "noted " + id
 }
 
-// Of returns how often a call ran.
+// Of returns how many times a call ran.
 func (j *Journal) Of(id string) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -44,25 +44,25 @@ func (j *Journal) Of(id string) int {
 type Lossy struct {
 	Journal *Journal
 	Relay   *Relay
-	// Dial returns a client of the relay with these options and those that the
-	// protocol needs.
+	// Dial returns a client of the relay, with these options and those that the protocol
+	// needs.
 	Dial func(opts ...client.Option) (*client.Client, error)
-	// Call calls a method that returns what [Journal.Note] does.
+	// Call calls a method that returns the result of [Journal.Note].
 	Call func(ctx context.Context, c *client.Client, id string, opts ...tandem.CallOption) (string, error)
 	// Stop stops the server and waits for its handlers.
 	Stop func()
-	// Own says that the protocol is tandem's, whose servers may say that they drain.
+	// Own reports whether the protocol is tandem's, whose servers may say that they drain.
 	Own bool
 
 	t       *testing.T
 	calls   int
-	failed  int      // calls that were made once
-	refused []string // calls that are said not to have run
+	failed  int      // of the calls that were made once
+	refused []string // ids of calls whose error says that they were not executed
 }
 
-// Everywhere cuts connections with one call, and with three, at all places that are step
-// bytes apart, by an end and by a reset. Calls must be Unavailable, say the truth about
-// whether they may have run, and succeed under Failover.
+// Everywhere cuts connections with one call, and with three, at all offsets that are step
+// bytes apart, by an orderly end and by a reset. Failed calls must be Unavailable with a
+// correct NotExecuted, and calls must succeed under Failover.
 func (l *Lossy) Everywhere(t *testing.T, step int) {
 	t.Helper()
 	l.Begin(t)
@@ -70,20 +70,21 @@ func (l *Lossy) Everywhere(t *testing.T, step int) {
 	cuts := l.Cuts(step)
 	for i, how := range cuts {
 		l.try(how)
-		if i%7 == 0 { //nolint:mnd // rarely: it differs little
+		if i%7 == 0 { //nolint:mnd // rarely, since it differs little
 			l.together(how, 3)
 		}
 	}
 	t.Logf("%d cuts, %d calls failed, %d of them not executed", len(cuts), l.failed, len(l.refused))
-	if l.failed < len(cuts)/2 { // a call may end before what a protocol sends last
+	if l.failed < len(cuts)/2 { // a call may end before the last bytes of the protocol
 		t.Errorf("%d calls failed at %d cuts: connections are not cut", l.failed, len(cuts))
 	}
 }
 
-// Begin is called before the methods below.
+// Begin must be called before the methods below.
 func (l *Lossy) Begin(t *testing.T) { l.t = t }
 
-// End stops the server, and checks that no call ran of which it was said that it did not.
+// End stops the server, and checks that no call ran whose error said that it was not
+// executed.
 func (l *Lossy) End() {
 	l.Stop()
 	l.Relay.Close()
@@ -94,7 +95,7 @@ func (l *Lossy) End() {
 	}
 }
 
-// Open returns a client that gives up and connects again soon.
+// Open returns a client with a short timeout and short backoff.
 func (l *Lossy) Open(opts ...client.Option) *client.Client {
 	l.t.Helper()
 	c, err := l.Dial(append(opts, client.WithTimeout(5*time.Second), client.WithBackoff(time.Millisecond, 10*time.Millisecond))...)
@@ -104,7 +105,7 @@ func (l *Lossy) Open(opts ...client.Option) *client.Client {
 	return c
 }
 
-// Once makes one call by a client of its own.
+// Once makes one call with a client of its own.
 func (l *Lossy) Once(opts ...client.Option) (id string, err error) {
 	l.t.Helper()
 	c := l.Open(opts...)
@@ -113,7 +114,7 @@ func (l *Lossy) Once(opts ...client.Option) (id string, err error) {
 	return id, l.on(c, id)
 }
 
-// Refused notes that a call is said not to have run.
+// Refused records a call whose error says that it was not executed.
 func (l *Lossy) Refused(id string) { l.refused = append(l.refused, id) }
 
 func (l *Lossy) next() string {
@@ -129,8 +130,7 @@ func (l *Lossy) on(c *client.Client, id string) error {
 	return err
 }
 
-// Cuts returns all places at which a connection with one call can be cut, step bytes
-// apart.
+// Cuts returns all cuts of a connection with one call, step bytes apart.
 func (l *Lossy) Cuts(step int) (list []Cut) {
 	l.t.Helper()
 	if _, err := l.Once(); err != nil { // without a cut
@@ -148,7 +148,7 @@ func (l *Lossy) Cuts(step int) (list []Cut) {
 	return list
 }
 
-// try makes a call that is cut always, and one that is cut once and tried again.
+// try makes a call whose connections are all cut, and one that is retried after one cut.
 func (l *Lossy) try(how Cut) {
 	l.t.Helper()
 	l.Relay.Next(how, always)
@@ -160,7 +160,7 @@ func (l *Lossy) try(how Cut) {
 	}
 }
 
-// together makes calls at the same time, whose connections are cut always.
+// together makes concurrent calls whose connections are all cut.
 func (l *Lossy) together(how Cut, n int) {
 	l.t.Helper()
 	l.Relay.Next(how, always)

@@ -1,7 +1,6 @@
-// Package protocoltest has what tests of protocols share by which clients call servers of
-// others: a relay that cuts connections, and what must hold for calls whose connection is
-// lost. Tests of this module run it against its own server, tests beside it against
-// servers of other projects.
+// Package protocoltest is shared by tests of clients of other protocols: a relay that cuts
+// connections, and checks of calls whose connection is lost. Tests of this module run it
+// against tandem's own server, tests in other modules against servers of other projects.
 package protocoltest
 
 import (
@@ -16,21 +15,21 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// Cut says where a [Relay] cuts a connection: after so many bytes of the request, or of
-// the answer. A negative number is nowhere.
+// Cut says where a [Relay] cuts a connection: after so many bytes of the request, or of the
+// response. A negative number means no cut.
 type Cut struct {
 	Request, Answer int64
 	Reset           bool   // with a reset, not an orderly end
-	Garbage         string // is sent to the client in the place of what is cut off
+	Garbage         string // is sent to the client in place of the bytes cut off
 }
 
-// String returns where the cut is.
+// String returns a description of the cut.
 func (c Cut) String() string {
 	return fmt.Sprintf("%d bytes of the request, %d of the answer, reset %v, then %q", c.Request, c.Answer, c.Reset, c.Garbage)
 }
 
-// Relay stands between clients and a server, and cuts connections. Its methods are safe
-// for concurrent use.
+// Relay connects clients with a server, and cuts connections. Its methods are safe for
+// concurrent use.
 type Relay struct {
 	ln     net.Listener
 	server string
@@ -41,10 +40,10 @@ type Relay struct {
 	left int // connections to cut
 	open map[net.Conn]struct{}
 
-	requested, answered atomic.Int64 // bytes of the last connection
+	requested, answered atomic.Int64 // of the last connection, in bytes
 }
 
-// NewRelay returns a relay before the server at a TCP address. It is closed with the test.
+// NewRelay returns a relay to the server at a TCP address. The test's end closes it.
 func NewRelay(t testing.TB, server string) *Relay {
 	t.Helper()
 	ln, err := transport.TCP().Listen(t.Context(), "127.0.0.1:0")
@@ -68,7 +67,7 @@ func NewRelay(t testing.TB, server string) *Relay {
 // Addr returns the address that clients dial.
 func (r *Relay) Addr() string { return r.ln.Addr().String() }
 
-// Next says how the next connections are cut, until so many have been.
+// Next sets the cut of the next connections, for that number of connections.
 func (r *Relay) Next(c Cut, connections int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -138,8 +137,8 @@ func (r *Relay) carry(near *net.TCPConn) {
 	both.Wait()
 }
 
-// passOn copies so many bytes, and then ends the connection when there are more. All of it
-// is copied if the number is negative.
+// passOn copies up to most bytes, and ends the connection if more arrive; all bytes if most
+// is negative.
 func passOn(to, from net.Conn, most int64, count *atomic.Int64, end func()) {
 	defer end()
 	b := make([]byte, 4096)

@@ -14,9 +14,9 @@ import (
 	"github.com/tandem-rpc/tandem/internal/multiplex"
 )
 
-// FuzzAnswers reads answers as a client does that is told anything: each has a reply of
-// the limit at most, or an error that is one, and they are the same however the bytes
-// come.
+// FuzzAnswers reads arbitrary bytes as a client reads responses: each has a reply within
+// the limit or an error with a valid code, and they do not depend on how the bytes are
+// split.
 func FuzzAnswers(f *testing.F) {
 	for _, v := range readVectors(f) {
 		f.Add(v.response, 100)
@@ -31,7 +31,7 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// answersOf returns what is said, until the connection would end.
+// answersOf returns the responses as text, up to the end of the connection.
 func answersOf(t *testing.T, r io.Reader, limit, size int) (said string) {
 	in := &answers{multiplex.NewReader(nil), bufio.NewReaderSize(r, 16), limit}
 	c := &carrier{protocol: newProtocol()}

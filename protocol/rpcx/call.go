@@ -8,7 +8,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// call is one call: what was asked, its [tandem.Call] and that one's Body.
+// call is one call: its request, its [tandem.Call], and that call's Body.
 type call struct {
 	tandem.Call
 
@@ -17,20 +17,20 @@ type call struct {
 	codec tandem.Codec
 	limit int // of the arguments, in bytes
 	held  *server.Reservation
-	plain []byte  // the arguments, once they are decompressed
+	plain []byte  // the arguments, decompressed
 	reply *buffer // the result; nil for none
 }
 
-// compressAbove is how long a payload is, in bytes, that rpcx leaves as it is.
+// compressAbove is how long a payload, in bytes, must be for rpcx to compress it.
 const compressAbove = 1 << 10
 
-// buffer is what is to be sent.
+// buffer is a pooled buffer of bytes to be sent.
 type buffer struct{ b []byte }
 
-// buffers are used again.
+// buffers is the pool of buffers.
 var buffers = sync.Pool{New: func() any { return new(buffer) }} //nolint:gochecknoglobals // the process's, as all buffers
 
-const maxKept = 64 << 10 // bytes of a buffer that is worth keeping
+const maxKept = 64 << 10 // larger buffers are not kept
 
 func takeBuffer() *buffer {
 	b := buffers.Get().(*buffer) //nolint:forcetypeassert // nothing else is stored
@@ -44,7 +44,7 @@ func (b *buffer) give() {
 	}
 }
 
-// Decode decodes the one argument that a client sends.
+// Decode decodes the one argument that rpcx has.
 func (c *call) Decode(v any) error {
 	if several, ok := v.(tandem.Results); ok {
 		if len(several) > 0 {
@@ -65,7 +65,7 @@ func (c *call) Decode(v any) error {
 	return codec.Decode(c.held.Codec(c.codec, message), message, v)
 }
 
-// Encode encodes the one result that a client receives.
+// Encode encodes the one result that rpcx has.
 func (c *call) Encode(v any) error {
 	if several, ok := v.(tandem.Args); ok {
 		if len(several) > 0 {
@@ -84,8 +84,8 @@ func (c *call) Encode(v any) error {
 // Stream returns nil: rpcx's frames have no streams.
 func (*call) Stream() tandem.MessageStream { return nil }
 
-// answer sends the answer of the call, which has ended with err. When it fails the
-// connection is gone, and reading says why.
+// answer sends the response of the call, which has ended with err. Send errors are ignored:
+// when the connection is lost, reading reports it.
 func (c *call) answer(err error) {
 	defer c.reply.give()
 	defer c.held.Release()

@@ -15,29 +15,29 @@ import (
 	"github.com/tandem-rpc/tandem/internal/multiplex"
 )
 
-// Client returns the protocol for [client.WithProtocols]: clients then call servers of
-// rpcx, at targets rpcx://host:port and those that rpcx lists in a registry.
+// Client returns the protocol for [client.WithProtocols] that calls rpcx servers, at
+// targets rpcx://host:port and those that rpcx lists in a registry.
 //
-// Messages are MessagePack unless the client, or the call, names JSON, Protocol Buffers
-// or raw bytes; gzip is the compressor. Metadata crosses both ways, "authorization" as
-// rpcx's __AUTH; the deadline crosses, as __ServerTimeout. A method is called with one
-// argument or none, and has one result or none. What a server of rpcx says of an error
-// is its text: the code is Unknown, unless the text begins with the name of one, as those
-// of tandem's servers do, or says that there is no such method (Unimplemented).
+// Messages are MessagePack unless the client, or the call, chooses JSON, Protocol Buffers
+// or raw bytes; gzip is the compressor. Metadata is sent and received, "authorization" as
+// rpcx's __AUTH; the deadline is sent as __ServerTimeout. A method has at most one argument
+// and at most one result. An rpcx server's error is a text: its code is Unknown, unless the
+// text begins with a code's name, as those of tandem's servers do, or says that there is no
+// such method (Unimplemented).
 func Client() client.Protocol { return outward{newProtocol()} }
 
-// outward is the protocol as clients use it.
+// outward is the client's protocol.
 type outward struct{ *protocol }
 
-// NoStreams says that rpcx's streams are not carried.
+// NoStreams says that rpcx's streams are not supported.
 func (outward) NoStreams() {}
 
-// Codecs returns MessagePack, rpcx's default, and the others.
+// Codecs returns MessagePack, which is rpcx's default, and the other codecs.
 func (o outward) Codecs() []tandem.Codec {
 	return []tandem.Codec{o.codecs[formatMsgpack], o.codecs[formatJSON], o.codecs[formatProtobuf], o.codecs[formatRaw]}
 }
 
-// Compresses reports whether it is gzip.
+// Compresses reports whether compressor is gzip.
 func (o outward) Compresses(compressor string) bool { return compressor == o.gzip.Name() }
 
 // Connect connects to a server; rpcx has no handshake.
@@ -57,21 +57,21 @@ type carrier struct {
 	*multiplex.Conn[answer]
 }
 
-// answer is what has come for a request.
+// answer is the response to a request.
 type answer struct {
 	frame
-	tooLarge error // why its payload was thrown away
+	tooLarge error // why its payload was discarded
 }
 
-// answers reads them.
+// answers reads responses.
 type answers struct {
 	in    *multiplex.Reader
 	r     *bufio.Reader // of in
 	limit int
 }
 
-// next reads the next answer. What else servers send, to clients that serve, is passed
-// over.
+// next reads the next response. Other frames, which servers send to clients that serve, are
+// skipped.
 func (a *answers) next() (uint64, answer, error) {
 	for {
 		a.in.Midway(false)
@@ -129,7 +129,7 @@ func (c *carrier) Carry(ctx context.Context, r *client.Request) error {
 	return c.take(r, &got)
 }
 
-// request makes the frame of a call.
+// request returns the frame of a call.
 func (c *carrier) request(r *client.Request) (*frame, error) {
 	service, method := split(r.Call.Method)
 	if len(service) > maxName || len(method) > maxName {
@@ -167,7 +167,7 @@ func refused(code tandem.Code, format string, args ...any) error {
 	return &tandem.Error{Code: code, NotExecuted: true, Message: fmt.Sprintf(format, args...)}
 }
 
-// metadataOf makes rpcx's metadata of a call.
+// metadataOf returns rpcx's metadata for a call.
 func metadataOf(call *tandem.Call, now time.Time) []byte {
 	var block []byte
 	token := call.Metadata.Get("authorization")
@@ -186,7 +186,7 @@ func metadataOf(call *tandem.Call, now time.Time) []byte {
 	return block
 }
 
-// take makes the answer that of the call.
+// take sets the result and the trailer of the call.
 func (c *carrier) take(r *client.Request, got *answer) error {
 	if got.tooLarge != nil {
 		return &tandem.Error{Code: tandem.ResourceExhausted, Remote: true, Message: got.tooLarge.Error()}

@@ -27,7 +27,7 @@ func dial(t testing.TB, target string, opts ...client.Option) *client.Client {
 	return c
 }
 
-// echoes has methods that the client is to see through.
+// echoes registers the methods that the client's tests call.
 func echoes(srv *server.Server) error {
 	return errors.Join(
 		srv.Register(Arith{}),
@@ -43,7 +43,7 @@ func echoes(srv *server.Server) error {
 	)
 }
 
-// Calls of all codecs that are carried, of all shapes.
+// Calls work with all codecs and shapes of methods that rpcx supports.
 func TestClientCalls(t *testing.T) {
 	_, address := serve(t, echoes)
 	c := dial(t, "rpcx://"+address)
@@ -79,7 +79,8 @@ func TestClientCalls(t *testing.T) {
 	}
 }
 
-// What can't be carried is refused before it is sent, in words that say what to do.
+// A call that rpcx can't carry is refused before it is sent, with an error that says what
+// to do.
 func TestClientRefuses(t *testing.T) {
 	_, address := serve(t, echoes)
 	c := dial(t, "rpcx://"+address)
@@ -110,7 +111,7 @@ func stream(t *testing.T, c *client.Client) error {
 	return err
 }
 
-// Errors of methods, and of a server that has no such method, are what it said.
+// Errors of methods, and of a server that has no such method, have the server's text.
 func TestClientErrors(t *testing.T) {
 	_, address := serve(t, echoes)
 	c := dial(t, "rpcx://"+address)
@@ -134,8 +135,8 @@ func TestClientErrors(t *testing.T) {
 	}
 }
 
-// Large messages both ways, with gzip and without; an answer beyond the limit is an
-// error of its call.
+// Large messages are sent both ways, with gzip and without; a response beyond the limit is
+// an error of its call.
 func TestClientLargeMessages(t *testing.T) {
 	_, address := serve(t, echoes)
 	for name, opts := range map[string][]client.Option{
@@ -159,7 +160,7 @@ func TestClientLargeMessages(t *testing.T) {
 	}
 }
 
-// Many at a time, over few connections.
+// Many calls run concurrently, over few connections.
 func TestClientManyAtATime(t *testing.T) {
 	_, a := serve(t, echoes)
 	_, b := serve(t, echoes)
@@ -179,7 +180,7 @@ func TestClientManyAtATime(t *testing.T) {
 	wg.Wait()
 }
 
-// One client calls servers of both protocols that a list has.
+// One client calls servers of both protocols that a list contains.
 func TestMixedList(t *testing.T) {
 	name := func(s string) func(*server.Server) error {
 		return func(srv *server.Server) error { return srv.RegisterFunc("Who.Are", func() string { return s }) }
@@ -200,7 +201,7 @@ func TestMixedList(t *testing.T) {
 	}
 }
 
-// resolver lists what it is.
+// resolver lists its elements.
 type resolver []tandem.Instance
 
 func (r resolver) Watch(ctx context.Context, _ registry.Target, update func(registry.Snapshot)) error {

@@ -19,7 +19,7 @@ func (Arith) Mul(_ context.Context, in *Args, product *int) error {
 	return nil
 }
 
-// A server that rpcx's clients call, and a client that calls rpcx's servers.
+// A server for rpcx's clients, and a client for rpcx's servers.
 func Example() {
 	srv := server.New(server.WithProtocols(rpcx.New()))
 	check(srv.RegisterName("Arith", Arith{}))

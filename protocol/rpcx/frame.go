@@ -11,7 +11,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// A frame is one message in either direction, all its numbers big end first:
+// frame is one message in either direction; all numbers are big-endian:
 //
 //	0   magic
 //	1   version
@@ -21,7 +21,7 @@ import (
 //	12  bytes that follow, 4 bytes
 //	16  service, method, metadata, payload, each behind its length of 4 bytes
 //
-// Metadata is keys and values in turn, each behind its length.
+// Metadata is keys and values in turn, each after its length.
 type frame struct {
 	version byte
 	kind    byte
@@ -36,7 +36,7 @@ type frame struct {
 const (
 	magic      = 0x08
 	headLen    = 16
-	lengthsLen = 16 // of the four parts of a frame
+	lengthsLen = 16 // of the lengths of a frame's four parts, in bytes
 )
 
 // Bits of a frame's kind.
@@ -59,27 +59,27 @@ const (
 	formatThrift
 )
 
-// Keys of metadata that mean something to rpcx.
+// Keys of metadata with a meaning in rpcx.
 const (
 	keyError   = "__rpcx_error__"
 	keyAuth    = "__AUTH"
-	keyToken   = "authorization"   // where keyAuth is in metadata of ours
-	keyTimeout = "__ServerTimeout" // milliseconds that are left
-	reserved   = "__"              // begins the keys that are rpcx's own
+	keyToken   = "authorization"   // the key of keyAuth in tandem's metadata
+	keyTimeout = "__ServerTimeout" // the timeout that is left, in milliseconds
+	reserved   = "__"              // prefix of rpcx's own keys
 )
 
-// Bounds of what a peer may send.
+// Limits for what a peer may send.
 const (
 	maxName     = 1 << 10  // bytes of a service's name, and of a method's
 	maxMetadata = 16 << 10 // bytes
 	maxPairs    = 128
-	piece       = 64 << 10 // read at a time: memory follows what has come
+	piece       = 64 << 10 // bytes read at a time: memory grows with what has arrived
 )
 
 var errNotRPCX = errors.New("not rpcx")
 
-// limitError says that a frame goes beyond a limit of ours. What comes after it can
-// be read all the same.
+// limitError is the error of a frame that exceeds one of our limits. The frames after it
+// can still be read.
 type limitError struct{ text string }
 
 func (e *limitError) Error() string { return e.text }
@@ -88,9 +88,9 @@ func tooLong(what string, n, limit int) error {
 	return &limitError{fmt.Sprintf("%s of %d bytes, limit %d", what, n, limit)}
 }
 
-// readHead reads a frame up to its payload, of which left bytes follow, whatever its
-// length says: rpcx goes by the frame's. They follow a *limitError too; after any
-// other error nothing can be read.
+// readHead reads a frame up to its payload. left is the size of the payload by the frame's
+// length, which rpcx uses, not by the payload's own. It is valid with a *limitError too;
+// after any other error no more can be read.
 func (f *frame) readHead(r *bufio.Reader) (left int, err error) {
 	var head [headLen]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -123,8 +123,8 @@ func (f *frame) readHead(r *bufio.Reader) (left int, err error) {
 // parts reads the parts of a frame.
 type parts struct {
 	r       *bufio.Reader
-	left    int // bytes of the frame
-	after   int // of these, the least that lengths take
+	left    int // bytes of the frame that are left
+	after   int // of these, the minimum that lengths take
 	refused error
 	fatal   error
 }
@@ -182,7 +182,7 @@ func readPayload(r *bufio.Reader, n int) ([]byte, error) {
 	return b, nil
 }
 
-// unexpected is err for the middle of a frame.
+// unexpected converts an EOF in the middle of a frame.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -243,9 +243,8 @@ func appendPair(block []byte, key, value string) []byte {
 	return appendPart(appendPart(block, key), value)
 }
 
-// appendMetadata appends metadata of ours to a block. rpcx has one value a key:
-// several are one, with ", " between them, as in HTTP. Keys that are rpcx's own are
-// left out.
+// appendMetadata appends tandem's metadata to a block. rpcx has one value for a key:
+// several are joined with ", ", as in HTTP. rpcx's own keys are left out.
 func appendMetadata(block []byte, md tandem.Metadata) []byte {
 	for key, values := range md {
 		if !strings.HasPrefix(key, reserved) {

@@ -11,8 +11,8 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 )
 
-// A server that takes connections and answers no heartbeat is a suspect; one that does
-// is none, and gets the calls.
+// A server that accepts connections and does not answer heartbeats becomes a suspect; one
+// that answers does not, and gets the calls.
 func TestSilentServerIsASuspect(t *testing.T) {
 	_, well := serve(t, echoes)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -47,7 +47,7 @@ func TestSilentServerIsASuspect(t *testing.T) {
 		}
 		return list
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // pings go by the wall clock over a socket
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // pings over a socket use the wall clock
 		list := suspects()
 		if len(list) == 1 && list[0] == deaf {
 			break

@@ -1,15 +1,14 @@
-// Package rpcx serves clients of rpcx (https://rpcx.io), versions 1.6 to 1.9, that
-// are not changed at all.
+// Package rpcx serves unmodified clients of rpcx (https://rpcx.io), versions 1.6 to 1.9.
 //
 //	srv := server.New(server.WithProtocols(rpcx.New()))
 //
-// The service path and the service method of a request, with a dot between them, are
-// the method. One is served if it takes one argument, or none, and has one result,
-// or none: what is sent for no argument is thrown away, and nothing is answered for
-// no result, so that the reply stays as it was. Streams, and methods of several
-// arguments, answer with an error that says so.
+// A method's name is the service path and the service method of a request, with a dot
+// between them. A method is served if it has at most one argument and at most one result:
+// an argument that it does not have is ignored, and for a result that it does not have the
+// client's reply stays unchanged. Streams, and methods with several arguments, answer with
+// an error that says so.
 //
-// # What crosses
+// # What is supported
 //
 //   - Payloads in MessagePack, rpcx's default, JSON, Protocol Buffers, and as bytes
 //     (SerializeNone). Thrift answers with an error.
@@ -26,11 +25,10 @@
 //
 // # What differs from rpcx's server
 //
-// A call that is refused for its token does not end the connection: other calls on
-// it may have a better one. Arguments are decompressed and decoded after the
-// interceptors. A heartbeat must not be larger than a message. rpcx's streams and
-// files, which take connections of their own, and its calls from servers to clients
-// are not there.
+// A call that is refused because of its token does not end the connection: other calls on
+// it may have a valid one. Arguments are decompressed and decoded after the interceptors. A
+// heartbeat must not be larger than a message. rpcx's streams and files, which use
+// connections of their own, and its calls from servers to clients are not supported.
 package rpcx
 
 import (
@@ -51,10 +49,10 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// name is what instances and the log call the protocol.
+// name is the protocol's name in peers and in the log.
 const name = "rpcx"
 
-// protocol is what both sides know.
+// protocol is what the client's and the server's protocol share.
 type protocol struct {
 	codecs [formatMsgpack + 1]tandem.Codec // by format
 	gzip   tandem.Compressor
@@ -74,12 +72,12 @@ func New() server.Protocol { return newProtocol() }
 
 func (*protocol) Name() string { return name }
 
-// Codecs returns those that rpcx's clients choose from.
+// Codecs returns the codecs that rpcx's clients choose from, besides the server's own.
 func (p *protocol) Codecs() []tandem.Codec {
 	return []tandem.Codec{p.codecs[formatProtobuf], p.codecs[formatMsgpack]}
 }
 
-// Match takes what begins as a request does.
+// Match accepts the first bytes of a request.
 func (*protocol) Match(first []byte) server.Verdict {
 	const needed = 4
 	for i, b := range first[:min(len(first), needed)] {
@@ -102,7 +100,7 @@ func (*protocol) Match(first []byte) server.Verdict {
 	return server.Yes
 }
 
-// conn is one client.
+// conn is the connection of one client.
 type conn struct {
 	*server.Conn
 	*protocol
@@ -112,7 +110,7 @@ type conn struct {
 
 const readBuffer = 16 << 10
 
-// Serve reads requests until the client sends no more.
+// Serve reads requests until the client closes the connection.
 func (p *protocol) Serve(ctx context.Context, sc *server.Conn) error {
 	c := &conn{Conn: sc, protocol: p, r: bufio.NewReaderSize(sc, readBuffer)}
 	for {
@@ -131,13 +129,13 @@ func (p *protocol) Serve(ctx context.Context, sc *server.Conn) error {
 	}
 }
 
-// room holds what the arguments of a request take, and waits for it. It returns why there is
-// no room.
+// room reserves memory for the arguments of a request, and waits for it. It returns why
+// there is none.
 func (c *call) room(refused *limitError, size int) error {
 	if refused != nil {
 		return &tandem.Error{Code: tandem.ResourceExhausted, NotExecuted: true, Message: refused.text}
 	}
-	return c.held.Await(2*int64(size), c.Deadline) // it is moved while it grows
+	return c.held.Await(2*int64(size), c.Deadline) // it is copied while it grows
 }
 
 // serveNext reads one request and starts its call.
@@ -154,7 +152,7 @@ func (c *conn) serveNext(ctx context.Context) error {
 	in.Method = in.req.service + "." + in.req.method
 	limit := c.MaxMessage()
 	m := c.Method(in.Method)
-	if m != nil && in.req.kind&heartbeat == 0 { // which no method gets: the limit would tell that there is one
+	if m != nil && in.req.kind&heartbeat == 0 { // a heartbeat reaches no method: the method's limit would reveal that it exists
 		limit = m.MaxMessage
 	}
 	if !isRefused && left > limit {
@@ -169,7 +167,7 @@ func (c *conn) serveNext(ctx context.Context) error {
 			in.held.Release()
 			return unexpected(err)
 		}
-		if isRefused { // who calls is not known
+		if isRefused { // the caller is not known
 			in.answer(why)
 			return nil
 		}
@@ -184,7 +182,7 @@ func (c *conn) serveNext(ctx context.Context) error {
 	return nil
 }
 
-// start makes the call of a request that has arrived, or answers it with what is wrong.
+// start makes the call of a request that has arrived, or answers it with the error bad.
 func (c *call) start(ctx context.Context, exists bool, bad error) {
 	switch {
 	case c.req.kind&heartbeat != 0:
@@ -198,7 +196,7 @@ func (c *call) start(ctx context.Context, exists bool, bad error) {
 	}
 }
 
-// missing says in rpcx's words that there is no such method.
+// missing returns rpcx's error for a method that does not exist.
 func (c *conn) missing(req *frame) error {
 	err := c.Missing(req.service + "." + req.method)
 	if err != nil && strings.HasPrefix(err.Error(), "rpc: can't find service") {
@@ -207,8 +205,8 @@ func (c *conn) missing(req *frame) error {
 	return errors.New("rpcx: can't find method " + req.method)
 }
 
-// describe fills in what the request says of the call. Metadata comes first: it says who
-// calls also where the rest is refused.
+// describe fills in the call from the request. Metadata comes first: it identifies the
+// caller also if the rest is refused.
 func (c *call) describe(limit int) error {
 	req := &c.req
 	c.limit, c.Body = limit, c
@@ -233,7 +231,7 @@ func (c *call) describe(limit int) error {
 	return nil
 }
 
-// takeMetadata makes metadata of ours, and a deadline, of rpcx's.
+// takeMetadata converts rpcx's metadata to tandem's, and to a deadline.
 func (c *call) takeMetadata() error {
 	if len(c.req.block) == 0 {
 		return nil
@@ -260,10 +258,10 @@ func (c *call) takeMetadata() error {
 	return nil
 }
 
-// maxTimeout is the longest that counts, in milliseconds: a century.
+// maxTimeout is the longest timeout that is accepted, in milliseconds: a century.
 const maxTimeout = 100 * 365 * 24 * 3600 * 1000
 
-// deadline is when the milliseconds are over, or zero if that says nothing.
+// deadline returns now plus the timeout, or zero if there is no valid one.
 func deadline(milliseconds string, now time.Time) time.Time {
 	ms, err := strconv.ParseInt(milliseconds, 10, 64)
 	if err != nil || ms > maxTimeout {
@@ -272,7 +270,7 @@ func deadline(milliseconds string, now time.Time) time.Time {
 	return now.Add(time.Duration(max(ms, 0)) * time.Millisecond)
 }
 
-// text is how an error crosses.
+// text returns the text of an error.
 func text(err error) string {
 	e := tandem.AsError(err)
 	if e.Code == tandem.Unknown && e.Message != "" {

@@ -32,7 +32,7 @@ func (Arith) Mul(args *Args, reply *Reply) error {
 
 func (Arith) Fail(*Args, *Reply) error { return errors.New("bad args") }
 
-// serve runs a server with the protocol and what register adds, and returns its
+// serve runs a server with the protocol and the methods that register adds, and returns its
 // address.
 func serve(t testing.TB, register func(*server.Server) error, opts ...server.Option) (*server.Server, string) {
 	t.Helper()
@@ -99,7 +99,7 @@ func (p *peer) receive() frame {
 	return f
 }
 
-// metadata returns what a frame says beside its payload.
+// metadata returns the metadata of a frame.
 func (f *frame) metadata(t testing.TB) map[string]string {
 	t.Helper()
 	md := map[string]string{}
@@ -140,7 +140,7 @@ func readVectors(t testing.TB) (list []vector) {
 	return list
 }
 
-// The bytes of rpcx's client get the bytes that it expects, whether they come
+// The bytes that rpcx's client sends get the bytes that it expects, whether they arrive
 // together or one at a time.
 func TestGoldenVectors(t *testing.T) {
 	_, address := serve(t, arith)
@@ -162,7 +162,7 @@ func TestGoldenVectors(t *testing.T) {
 	}
 }
 
-// What a request says reaches the handler, and what it says comes back.
+// Metadata of a request reaches the handler, and the handler's trailer reaches the client.
 func TestMetadata(t *testing.T) {
 	var call tandem.Call
 	_, address := serve(t, func(srv *server.Server) error {
@@ -200,8 +200,8 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// What can't be served is an error of its call, in words that say what to do; the
-// connection goes on.
+// A request that is not supported is an error of its call that says what to do; the
+// connection stays open.
 func TestRefusals(t *testing.T) {
 	_, address := serve(t, func(srv *server.Server) error {
 		return errors.Join(srv.Register(Arith{}),
@@ -255,7 +255,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Frames that can't be right end the connection, and cost little.
+// Malformed frames end the connection, and take little memory.
 func TestHostileFrames(t *testing.T) {
 	_, address := serve(t, arith, server.WithStallTimeout(100*time.Millisecond))
 	good, err := (&frame{format: formatMsgpack, service: "Arith", method: "Mul", payload: []byte{0x80}}).append(nil)
@@ -290,7 +290,7 @@ func TestHostileFrames(t *testing.T) {
 	}
 }
 
-// A first request that comes a byte at a time is known as soon as it can be.
+// A first request that arrives a byte at a time is detected as early as possible.
 func TestMatch(t *testing.T) {
 	p := New()
 	for first, want := range map[string]server.Verdict{
@@ -309,7 +309,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// What is parsed is what it was made of, whatever it is.
+// Parsing returns what was appended, for any frame.
 func FuzzFrame(f *testing.F) {
 	for _, v := range readVectors(f) {
 		f.Add(v.request)

@@ -40,7 +40,7 @@ func (g *gate) Who(ctx context.Context) (string, error) {
 	return "opened by " + who, nil
 }
 
-// staffOnly is the plugin of package all's table.
+// staffOnly is the same plugin as in package all's tests.
 func staffOnly() server.PerMethod {
 	known := func(_ context.Context, name string) (any, error) {
 		if name == "staff" || name == "guest" {
@@ -57,9 +57,9 @@ func staffOnly() server.PerMethod {
 	}))
 }
 
-// Thrift's clients are refused as those of every other protocol are (package all has
-// their table), and nothing is executed for them: by a token where there are headers, and
-// by certificate.
+// Thrift's clients are refused as those of every other protocol are (see package all's
+// tests), and nothing is executed for them: by a token if the dialect has headers, and by
+// certificate.
 func TestAuthOnEveryDialect(t *testing.T) {
 	service := &gate{}
 	plain := serve(t, service, server.WithPlugins(staffOnly()))
@@ -96,15 +96,15 @@ func TestAuthOnEveryDialect(t *testing.T) {
 	}
 }
 
-// ends notes how calls ended.
+// ends is a plugin that records how calls ended.
 type ends struct{ said chan string }
 
 func (e ends) AfterResponse(_ context.Context, call *tandem.Call, end tandem.Outcome) {
 	e.said <- call.Method + " " + end.Code().String()
 }
 
-// Calls of methods that do not exist pass the plugins, and who may not call learns nothing
-// of what there is.
+// Calls of methods that do not exist pass the plugins, and a caller without permission
+// learns nothing about which methods exist.
 func TestMissingMethodsPassPlugins(t *testing.T) {
 	seen := ends{make(chan string, 1)}
 	address := serve(t, &gate{}, server.WithPlugins(seen, staffOnly()))
@@ -119,7 +119,7 @@ func TestMissingMethodsPassPlugins(t *testing.T) {
 			ctx := t.Context()
 			if c.show != "" {
 				if !strings.HasPrefix(dialect, "header ") {
-					continue // it can't show anything
+					continue // a dialect without headers can't send a token
 				}
 				ctx = withHeaders(ctx, map[string]string{"authorization": "Bearer " + c.show})
 			}
@@ -134,8 +134,8 @@ func TestMissingMethodsPassPlugins(t *testing.T) {
 	}
 }
 
-// serveTLS is serve with TLS. The configurations are of its clients, by who they are; ""
-// shows no certificate.
+// serveTLS is serve with TLS. It returns the configurations of clients by the names in
+// their certificates; "" has no certificate.
 func serveTLS(t *testing.T, service any, opts ...server.Option) (address string, clients map[string]*tls.Config) {
 	t.Helper()
 	own := certificate(t, "desk")
@@ -159,7 +159,7 @@ func serveTLS(t *testing.T, service any, opts ...server.Option) (address string,
 	return ln.Addr().String(), clients
 }
 
-// certificate is one that its owner has signed.
+// certificate returns a self-signed certificate.
 func certificate(t *testing.T, name string) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -182,7 +182,7 @@ func certificate(t *testing.T, name string) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
-// dialTLS is dial over TLS.
+// dialTLS is dial with TLS.
 func dialTLS(t *testing.T, address, dialect string, config *tls.Config) apache.TProtocol {
 	t.Helper()
 	c := &apache.TConfiguration{ConnectTimeout: time.Minute, SocketTimeout: time.Minute, TLSConfig: config.Clone()}
@@ -196,7 +196,7 @@ func dialTLS(t *testing.T, address, dialect string, config *tls.Config) apache.T
 }
 
 // A caller without credentials gets the same bytes for every method, whether it exists or
-// not: package all has the table of the other protocols.
+// not (see package all's tests for other protocols).
 func TestUniformAnswers(t *testing.T) {
 	interceptor := func(tandem.Func) tandem.Func {
 		return func(context.Context, *tandem.Call) error { return tandem.Errorf(tandem.Unauthenticated, "who are you") }
@@ -218,7 +218,7 @@ func TestUniformAnswers(t *testing.T) {
 				if !strings.Contains(want, "unauthenticated") {
 					t.Errorf("%q", want)
 				}
-				want = strings.Replace(want, "nop", "who", 1) // the name is echoed
+				want = strings.Replace(want, "nop", "who", 1) // the name is part of the response
 				if got := answerTo(t, address, request("Desk:who")); got != want {
 					t.Errorf("%q\nno such method: %q", got, want)
 				}
@@ -227,8 +227,8 @@ func TestUniformAnswers(t *testing.T) {
 	}
 }
 
-// A method's own limit of a message does not tell that there is the method: without a frame
-// a connection would end for one that exists only.
+// A method's own message limit does not reveal that the method exists: without a frame the
+// connection would end only for methods that exist.
 func TestLimitsTellNothing(t *testing.T) {
 	srv := server.New(server.WithProtocols(thrift.New()), server.WithPlugins(staffOnly()))
 	if err := srv.RegisterFunc("Desk.who", func(s string) string { return s }, server.MethodMaxMessage(16)); err != nil {
@@ -255,12 +255,12 @@ func TestLimitsTellNothing(t *testing.T) {
 	}
 }
 
-// binaryCall is the head of a call in the binary protocol, for a name of 8 bytes.
+// binaryCall returns the head of a call in the binary protocol; the name has 8 bytes.
 func binaryCall(name string) string {
 	return "\x80\x01\x00\x01\x00\x00\x00\x08" + name + "\x00\x00\x00\x07"
 }
 
-// answerTo sends a request, and reads to the end of the connection.
+// answerTo sends a request, and returns what it reads to the end of the connection.
 func answerTo(t *testing.T, address, request string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", address)

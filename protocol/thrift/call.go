@@ -13,18 +13,18 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// call is one call: what was asked, its [tandem.Call] and that one's Body.
+// call is one call: its request, its [tandem.Call], and that call's Body.
 type call struct {
 	tandem.Call
 	request
 
 	conn     *conn
 	held     *server.Reservation
-	declared *declaration // nil if nothing is declared of the method
-	plain    []byte       // the message, once it is decompressed
-	silent   bool         // a one-way call: nothing is answered
+	declared *declaration // nil if WithMethod does not name the method
+	plain    []byte       // the message, decompressed
+	silent   bool         // a one-way call: there is no response
 	bad      bool         // the arguments did not decode
-	reply    []byte       // the answer, without frame and header; nil for none
+	reply    []byte       // the response, without frame and header; nil for none
 }
 
 // Decode decodes the parameters.
@@ -68,7 +68,7 @@ func (c *call) decode(v any) error {
 	return server.Unfit(err)
 }
 
-// Encode encodes the one result that a client receives.
+// Encode encodes the one result that Thrift has.
 func (c *call) Encode(v any) error {
 	if several, ok := v.(tandem.Args); ok {
 		if len(several) > 0 {
@@ -82,7 +82,7 @@ func (c *call) Encode(v any) error {
 	return c.write(apache.REPLY, func(e *encoder) error { return e.success(v, c.declared) })
 }
 
-// write makes a message of what body writes.
+// write writes a message whose content body writes.
 func (c *call) write(kind apache.TMessageType, body func(*encoder) error) error {
 	out := &memory{b: c.reply[:0]}
 	c.reply = nil
@@ -100,7 +100,7 @@ func (c *call) write(kind apache.TMessageType, body func(*encoder) error) error 
 // Stream returns nil: Thrift has no streams.
 func (*call) Stream() tandem.MessageStream { return nil }
 
-// answer sends the answer of the call, which has ended with err, and lets the next
+// answer sends the response of the call, which has ended with err, and lets the next call
 // begin.
 func (c *call) answer(err error) {
 	defer func() { <-c.conn.turn }()
@@ -108,7 +108,7 @@ func (c *call) answer(err error) {
 	if c.silent {
 		return
 	}
-	if err == nil && c.reply == nil { // a method that has sent no result
+	if err == nil && c.reply == nil { // the method sent no result
 		err = c.Encode(nil)
 	}
 	if err != nil {
@@ -118,15 +118,15 @@ func (c *call) answer(err error) {
 		return
 	}
 	if unfit := c.send(); unfit != nil {
-		c.Trailer = nil // which may be why
+		c.Trailer = nil // which may be the reason
 		if c.fail(tandem.Errorf(tandem.Internal, "the answer of %s: %w", c.Method, unfit)) == nil {
 			_ = c.send()
 		}
 	}
 }
 
-// send sends the answer. An error says that it can't be one of Thrift's; when the
-// connection is gone there is none, and reading says why.
+// send sends the response. It returns why the response can't be encoded in Thrift; a lost
+// connection is no error, since reading reports it.
 func (c *call) send() (unfit error) {
 	_ = c.conn.Send(func(dst []byte) ([]byte, error) {
 		dst, unfit = c.append(dst)
@@ -135,7 +135,7 @@ func (c *call) send() (unfit error) {
 	return unfit
 }
 
-// fail makes the message for a call that has failed.
+// fail writes the response of a failed call.
 func (c *call) fail(err error) error {
 	found := false
 	failed := c.write(apache.REPLY, func(e *encoder) (werr error) {
@@ -150,7 +150,7 @@ func (c *call) fail(err error) error {
 	})
 }
 
-// applicationException is how an error crosses that the method does not declare.
+// applicationException converts an error that the method does not declare.
 func (c *call) applicationException(err error) apache.TApplicationException {
 	kind := int32(apache.INTERNAL_ERROR)
 	switch {
@@ -162,8 +162,8 @@ func (c *call) applicationException(err error) apache.TApplicationException {
 	return apache.NewTApplicationException(kind, text(err))
 }
 
-// text is an error in words: the method's own, with the name of its code before it
-// unless it has none.
+// text returns an error's text: the method's own, after the name of its code unless that is
+// Unknown.
 func text(err error) string {
 	e := tandem.AsError(err)
 	if e.Code == tandem.Unknown && e.Message != "" {
@@ -172,10 +172,10 @@ func text(err error) string {
 	return e.Error()
 }
 
-// compressAbove is how long an answer is, in bytes, that is left as it is.
+// compressAbove is how long a response, in bytes, must be to be compressed.
 const compressAbove = 1 << 10
 
-// append appends the answer with all that stands before it.
+// append appends the response, after its frame and header.
 func (c *call) append(dst []byte) ([]byte, error) {
 	start := len(dst)
 	if c.framed {

@@ -21,9 +21,9 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// office serves the generated interface.
+// office implements the generated interface.
 type office struct {
-	desk.Desk // what is not overridden would panic
+	desk.Desk // methods that are not overridden panic
 
 	notes chan string
 }
@@ -47,7 +47,7 @@ func (*office) KindOf(_ context.Context, paper *desk.Paper) (desk.Kind, error) {
 }
 
 func (*office) Pages(_ context.Context, paper *desk.Paper) ([]int32, error) {
-	return append([]int32(nil), paper.Pages...), nil // nil for none
+	return append([]int32(nil), paper.Pages...), nil // nil if there are none
 }
 
 func (*office) Copies(_ context.Context, paper *desk.Paper, count int32) ([]*desk.Paper, error) {
@@ -96,7 +96,7 @@ func (*office) Who(ctx context.Context) (string, error) {
 
 func (*office) Ping(context.Context) error { return nil }
 
-// declarations are of the methods that need them.
+// declarations are the options of the methods that need them.
 func declarations() []thrift.Option {
 	return []thrift.Option{
 		thrift.WithMethod("Desk.Divide", (*desk.DeskDivideArgs)(nil), (*desk.DeskDivideResult)(nil)),
@@ -133,7 +133,7 @@ func serveOn(t testing.TB, ln net.Listener, service any, opts ...server.Option) 
 	})
 }
 
-// dialects are the ways in which clients write.
+// dialects are the transports and encodings that clients use.
 var dialects = map[string]func(apache.TTransport, *apache.TConfiguration) apache.TProtocol{
 	"framed binary": func(t apache.TTransport, c *apache.TConfiguration) apache.TProtocol {
 		return apache.NewTBinaryProtocolConf(apache.NewTFramedTransportConf(t, c), c)
@@ -159,7 +159,7 @@ func headerOf(id apache.THeaderProtocolID, transforms ...apache.THeaderTransform
 	}
 }
 
-// dial returns the protocol of a client that writes in that dialect.
+// dial returns the protocol of a client that uses that dialect.
 func dial(t testing.TB, address, dialect string) apache.TProtocol {
 	t.Helper()
 	config := &apache.TConfiguration{ConnectTimeout: time.Minute, SocketTimeout: time.Minute}
@@ -210,7 +210,7 @@ func equal(t *testing.T, what string, got, want any) {
 	}
 }
 
-// Values of every type cross in both directions.
+// Values of every type are transmitted in both directions.
 func TestValues(t *testing.T) {
 	each(t, func(t *testing.T, c *desk.DeskClient, _ chan string) {
 		ctx := t.Context()
@@ -242,7 +242,7 @@ func TestValues(t *testing.T) {
 	})
 }
 
-// A result that is a set, and one of nothing.
+// Results that are sets, and empty ones.
 func TestSets(t *testing.T) {
 	each(t, func(t *testing.T, c *desk.DeskClient, _ chan string) {
 		pages, err := c.Pages(t.Context(), samplePaper())
@@ -267,8 +267,8 @@ func TestExceptions(t *testing.T) {
 	})
 }
 
-// Errors that are not declared, and what is wrong with a request, are a
-// TApplicationException; the connection goes on.
+// Undeclared errors, and malformed requests, become a TApplicationException; the connection
+// stays open.
 func TestApplicationExceptions(t *testing.T) {
 	each(t, func(t *testing.T, c *desk.DeskClient, _ chan string) {
 		for how, want := range map[string]string{
@@ -296,7 +296,7 @@ func TestOneWay(t *testing.T) {
 			if err := c.Ping(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			select { // the call has ended before the next one began
+			select { // the call must have ended before the next one began
 			case got := <-notes:
 				equal(t, "note", got, fmt.Sprint(i))
 			default:

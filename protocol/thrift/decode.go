@@ -10,15 +10,16 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// decoder reads values by reflection, and generated ones by their own code.
+// decoder reads values by reflection, and generated types by their own code.
 type decoder struct {
 	*guard
 	*types
 
-	ctx context.Context //nolint:containedctx // what Apache's functions want; nothing here waits
+	ctx context.Context //nolint:containedctx // Apache's functions need one; nothing here waits
 }
 
-// fields reads a struct and calls f for each field, which reads it or has it skipped.
+// fields reads a struct and calls f for each field. f reads the field, or returns false to
+// have it skipped.
 func (d *decoder) fields(f func(id int16, t apache.TType) (known bool, err error)) error {
 	if _, err := d.ReadStructBegin(d.ctx); err != nil {
 		return err
@@ -41,8 +42,8 @@ func (d *decoder) fields(f func(id int16, t apache.TType) (known bool, err error
 	}
 }
 
-// parameters reads the list of a method's parameters, of which those with the numbers
-// 1 and so on are wanted.
+// parameters reads a method's parameters into targets, which are those with the numbers
+// from 1 on.
 func (d *decoder) parameters(targets []any) error {
 	return d.fields(func(id int16, t apache.TType) (bool, error) {
 		if id < 1 || int(id) > len(targets) {
@@ -52,7 +53,7 @@ func (d *decoder) parameters(targets []any) error {
 	})
 }
 
-// value reads a value of Thrift type t into v, which can be set.
+// value reads a value of Thrift type t into v, which must be settable.
 func (d *decoder) value(t apache.TType, v reflect.Value) error {
 	if v.Kind() == reflect.Pointer {
 		if err := d.charge(sizeOf(v.Type().Elem())); err != nil {
@@ -122,7 +123,7 @@ func (d *decoder) number(t apache.TType) (int64, error) {
 	return 0, fmt.Errorf("%v came where an integer is wanted", t)
 }
 
-// scalar reads what is neither an integer nor made of other values.
+// scalar reads a value that is neither an integer nor composed of other values.
 func (d *decoder) scalar(t apache.TType, v reflect.Value) error {
 	switch t {
 	case apache.BOOL:
@@ -181,8 +182,8 @@ func (d *decoder) structure(v reflect.Value) error {
 	return nil
 }
 
-// elements reads a list or a set into a slice, or a set into a map. Memory follows the
-// elements that have come.
+// elements reads a list or a set into a slice, or a set into a map. Memory grows with the
+// elements that have arrived.
 func (d *decoder) elements(t apache.TType, v reflect.Value) error {
 	begin, end := d.ReadListBegin, d.ReadListEnd
 	if t == apache.SET {
@@ -192,7 +193,7 @@ func (d *decoder) elements(t apache.TType, v reflect.Value) error {
 	if err != nil {
 		return err
 	}
-	each := sizeOf(v.Type().Elem()) * 3 / 2 // it is moved while it grows
+	each := sizeOf(v.Type().Elem()) * 3 / 2 // slices are copied when they grow
 	if v.Kind() == reflect.Map {
 		each = 2 * (sizeOf(v.Type().Key()) + sizeOf(v.Type().Elem()))
 	}
@@ -227,7 +228,7 @@ func (d *decoder) set(kind apache.TType, n int, v reflect.Value) error {
 	return nil
 }
 
-// key reads a value that a map is looked up by.
+// key reads the key of a map.
 func (d *decoder) key(t apache.TType, v reflect.Value) error {
 	if v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
 		return fmt.Errorf("a map by %v, which has no equals", v.Type())
@@ -258,7 +259,7 @@ func (d *decoder) mapping(v reflect.Value) error {
 	return d.ReadMapEnd(d.ctx)
 }
 
-// arguments reads the parameters of a method into what the server wants them in.
+// arguments reads the parameters of a method into v, which the server provides.
 func (d *decoder) arguments(v any, decl *declaration) error {
 	targets, several := v.(tandem.Results)
 	if !several {
@@ -289,7 +290,8 @@ func (d *decoder) arguments(v any, decl *declaration) error {
 	return nil
 }
 
-// assign sets dst to src, or to what src points to; a nil pointer leaves it zero.
+// assign sets dst to src, or to the value that src points to; if src is nil, dst stays as
+// it is.
 func assign(dst, src reflect.Value) error {
 	for src.Kind() == reflect.Pointer && src.Type() != dst.Type() {
 		if src.IsNil() {

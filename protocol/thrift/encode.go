@@ -10,12 +10,12 @@ import (
 	apache "github.com/apache/thrift/lib/go/thrift"
 )
 
-// encoder writes values by reflection, and generated ones by their own code.
+// encoder writes values by reflection, and generated types by their own code.
 type encoder struct {
 	*guard
 	*types
 
-	ctx context.Context //nolint:containedctx // as a decoder's
+	ctx context.Context //nolint:containedctx // as in decoder
 }
 
 // value writes v as Thrift type t.
@@ -183,7 +183,7 @@ func (e *encoder) mapping(v reflect.Value) error {
 	return e.WriteMapEnd(e.ctx)
 }
 
-// success writes the result of a method, which is all that its answer has.
+// success writes the result of a method, which is all of its response.
 func (e *encoder) success(v any, decl *declaration) error {
 	if decl != nil && decl.result != nil {
 		return e.declared(v, decl)
@@ -203,7 +203,7 @@ func (e *encoder) success(v any, decl *declaration) error {
 	return errors.Join(e.WriteFieldStop(e.ctx), e.WriteStructEnd(e.ctx))
 }
 
-// declared writes the result as the declared struct does.
+// declared writes the result as the declared struct.
 func (e *encoder) declared(v any, decl *declaration) error {
 	value := reflect.ValueOf(v)
 	if value.Kind() == reflect.Pointer && value.Type().Elem() == decl.result {
@@ -222,7 +222,7 @@ func (e *encoder) declared(v any, decl *declaration) error {
 	return e.structure(result)
 }
 
-// makeEmpty makes an empty slice or map of nil, which generated code takes for no
+// makeEmpty replaces a nil slice or map by an empty one: generated code takes nil for no
 // result.
 func makeEmpty(v reflect.Value) {
 	switch {
@@ -233,7 +233,7 @@ func makeEmpty(v reflect.Value) {
 	}
 }
 
-// exception writes err as the exception that the method declares for it. It reports
+// exception writes err as the exception that the method declares for it, and reports
 // whether there is one.
 func (e *encoder) exception(err error, decl *declaration) (bool, error) {
 	if decl == nil {

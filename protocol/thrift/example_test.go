@@ -12,7 +12,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// Clerk has methods that generated clients call, and everybody else.
+// Clerk has methods that generated clients, and clients of other protocols, call.
 type Clerk struct{}
 
 func (Clerk) Add(a, b int32) (int32, error) { return a + b, nil }
@@ -24,8 +24,7 @@ func (Clerk) Divide(a, b int64) (int64, error) {
 	return a / b, nil
 }
 
-// A generated client goes on as it is. Of divide the interface declares exceptions, and
-// numbers with gaps.
+// A generated client works unchanged. Method divide has exceptions and gaps in its numbers.
 func Example() {
 	srv := server.New(server.WithProtocols(thrift.New(
 		thrift.WithService("Desk"),

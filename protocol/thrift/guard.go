@@ -8,28 +8,27 @@ import (
 	apache "github.com/apache/thrift/lib/go/thrift"
 )
 
-// guard is a protocol for code that was generated, and for ours. It holds what is read
-// to what can be there, whatever the bytes claim: generated code makes room for as many
-// elements as a container says it has. And it holds the nesting of what is read and
-// written to 64.
+// guard is a protocol for generated code, and for ours. It rejects sizes of containers that
+// the remaining bytes can't hold, since generated code allocates as many elements as a
+// container claims. It also limits the nesting of what is read and written to 64.
 type guard struct {
 	apache.TProtocol
 
 	from   apache.ReadSizeProvider
 	format format
 	depth  int
-	claims []claim // of the containers that are being read
+	claims []claim // of the containers that are being read, the outermost first
 
-	expect  func(n int64) error // is asked for the memory of what is read; nil for no limit
-	pending int64               // bytes for which it was not asked yet
-	denied  error               // what it has said, which Apache's code makes words of
-	largest int64               // bytes of the largest struct that generated code may make many of
+	expect  func(n int64) error // reserves memory for what is read; nil for no limit
+	pending int64               // bytes that expect was not asked for yet
+	denied  error               // expect's error, which Apache's code converts to text
+	largest int64               // size of the largest struct that generated code may make many of
 }
 
-// chargeStep is for how many bytes of memory it is worth asking.
+// chargeStep is how many bytes are collected before expect is called.
 const chargeStep = 16 << 10
 
-// charge asks for n bytes of memory before something is made that takes them.
+// charge reserves n bytes of memory before they are allocated.
 func (g *guard) charge(n int64) error {
 	if g.pending += n; g.expect == nil || g.pending < chargeStep {
 		return nil
@@ -39,10 +38,10 @@ func (g *guard) charge(n int64) error {
 	return g.denied
 }
 
-// structSize is the least that a struct is taken to need, in bytes.
+// structSize is the minimum that is reserved for a struct, in bytes.
 const structSize = 128
 
-// slot is what an element of a container takes.
+// slot returns the size of a container's element in memory, without what it refers to.
 func slot(t apache.TType) int64 {
 	switch t {
 	case apache.BOOL, apache.BYTE:
@@ -59,13 +58,13 @@ func slot(t apache.TType) int64 {
 	return 8
 }
 
-// claim is the least that the elements of a container take.
+// claim is the number of bytes that the elements of a container need at least.
 type claim struct {
 	need uint64 // bytes
-	left uint64 // that were there when it began
+	left uint64 // bytes that were left when the container began
 }
 
-// config is for Apache's protocols: what they read is bounded already.
+// config is for Apache's protocols: guard limits what they read.
 var config = &apache.TConfiguration{MaxMessageSize: maxFrame}
 
 // newGuard returns a protocol that reads from the transport and writes to it.
@@ -89,8 +88,8 @@ func (g *guard) enter() error {
 	return nil
 }
 
-// open begins a container of size elements that take at least so many bytes each. What
-// the elements of those round it need at least is not there for its own.
+// open begins a container of size elements that take at least each bytes. Bytes that the
+// elements of the containers around it need at least are not available to it.
 func (g *guard) open(size int, each uint64) error {
 	if err := g.enter(); err != nil {
 		return err
@@ -110,7 +109,7 @@ func (g *guard) open(size int, each uint64) error {
 	return nil
 }
 
-// shut ends a container.
+// shut ends the innermost container.
 func (g *guard) shut() error {
 	if len(g.claims) == 0 {
 		return errors.New("the end of a container that has not begun")
@@ -120,7 +119,7 @@ func (g *guard) shut() error {
 	return nil
 }
 
-// least returns the bytes that a value takes at least.
+// least returns the minimum size of an encoded value, in bytes.
 func (g *guard) least(t apache.TType) uint64 {
 	switch t {
 	case apache.DOUBLE:
@@ -146,7 +145,7 @@ func (g *guard) least(t apache.TType) uint64 {
 	return 1
 }
 
-// Skip reads a value and throws it away.
+// Skip reads and discards a value.
 func (g *guard) Skip(ctx context.Context, t apache.TType) error {
 	return apache.Skip(ctx, g, t, maxNesting)
 }
@@ -219,7 +218,7 @@ func (g *guard) ReadMapBegin(ctx context.Context) (key, value apache.TType, size
 	return key, value, size, err
 }
 
-func (g *guard) ReadListEnd(context.Context) error { return g.shut() } // Apache's do nothing
+func (g *guard) ReadListEnd(context.Context) error { return g.shut() } // Apache's methods do nothing
 func (g *guard) ReadSetEnd(context.Context) error  { return g.shut() }
 func (g *guard) ReadMapEnd(context.Context) error  { return g.shut() }
 

@@ -9,7 +9,7 @@ import (
 	apache "github.com/apache/thrift/lib/go/thrift"
 )
 
-// format is how a message is written.
+// format is the encoding of a message.
 type format uint8
 
 const (
@@ -17,7 +17,7 @@ const (
 	formatCompact format = 2
 )
 
-// String is what [tandem.Call].Codec says.
+// String returns the name for [tandem.Call].Codec.
 func (f format) String() string {
 	if f == formatCompact {
 		return "thrift-compact"
@@ -25,14 +25,14 @@ func (f format) String() string {
 	return "thrift-binary"
 }
 
-// Bounds of what a client may send.
+// Limits for what a client may send.
 const (
-	maxFrame   = 128 << 20 // bytes, none of which is reached; see Match
+	maxFrame   = 128 << 20 // bytes, exclusive; see Match
 	minMessage = 5         // bytes of the shortest message
 	maxName    = 1 << 10   // bytes of a method's name, with its service
 	maxHead    = maxName + 16
 	maxNesting = 64       // of structs and containers
-	piece      = 64 << 10 // read at a time: memory follows what has come
+	piece      = 64 << 10 // bytes read at a time: memory grows with what has arrived
 	frameLen   = 4        // bytes of a frame's length
 )
 
@@ -49,7 +49,7 @@ const (
 
 var errNotThrift = errors.New("not Thrift")
 
-// head is what a message begins with:
+// head is the beginning of a message:
 //
 //	binary   80 01 00 kind, the name behind its length in 4 bytes, 4 bytes of number
 //	compact  82, kind<<5|1, the number, the name behind its length, both varints
@@ -57,11 +57,11 @@ type head struct {
 	format format
 	kind   apache.TMessageType
 	name   string
-	seq    int32 // the number of the call, which its answer bears too
+	seq    int32 // the number of the call, repeated in its response
 }
 
 // parseHead parses the head of a message and returns its length. The error is
-// io.ErrUnexpectedEOF when more bytes may mend it.
+// io.ErrUnexpectedEOF if b is too short.
 func parseHead(b []byte) (h head, n int, err error) {
 	switch {
 	case len(b) == 0:
@@ -124,7 +124,7 @@ func parseCompact(b []byte) (h head, n int, err error) {
 		return h, 0, io.ErrUnexpectedEOF
 	}
 	h.format, h.kind = formatCompact, apache.TMessageType(b[1]>>compactKindShift)
-	h.seq = int32(uint32(seq)) //nolint:gosec // the lower 32 bits, as Apache's library takes it
+	h.seq = int32(uint32(seq)) //nolint:gosec // the lower 32 bits, as Apache's library reads it
 	h.name = string(b[n : n+int(length)])
 	return h, n + int(length), nil
 }
@@ -133,7 +133,7 @@ func longName(n uint64) error {
 	return fmt.Errorf("%w: a method's name of %d bytes, limit %d", errNotThrift, n, maxName)
 }
 
-// parseVarint parses a number of seven bits a byte, the least first.
+// parseVarint parses a number of seven bits a byte, the least significant first.
 func parseVarint(b []byte) (x uint64, n int, err error) {
 	switch x, n = binary.Uvarint(b); {
 	case n > 0:

@@ -10,18 +10,17 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// A THeader stands at the beginning of a frame, before the message, its numbers big
-// end first:
+// header is a THeader: it begins a frame, before the message. Numbers are big-endian:
 //
 //	0   magic, 2 bytes
 //	2   flags, 2 bytes
 //	4   number of the request, 4 bytes
 //	8   length of the rest, in units of 4 bytes, 2 bytes
-//	10  protocol, count of transforms, transforms; then infos: a kind, and what
-//	    belongs to it; then zeros up to the length
+//	10  protocol, count of transforms, transforms; then infos: a kind, and its
+//	    content; then zeros up to the length
 //
-// Numbers from 10 on are varints. The one kind of info is pairs of strings: their
-// count, then keys and values in turn, each behind its length. See Apache Thrift,
+// Numbers from 10 on are varints. The one kind of info is pairs of strings: their count,
+// then keys and values in turn, each after its length. See Apache Thrift,
 // doc/specs/HeaderFormat.md.
 type header struct {
 	flags    uint16
@@ -39,20 +38,20 @@ const (
 	infoPairs     = 1
 )
 
-// Bounds of what a client may send.
+// Limits for what a client may send.
 const (
 	maxTransforms = 8
 	maxPairs      = 128
 	maxMetadata   = 16 << 10 // bytes
 )
 
-// headerSize returns how long a header is, of which b has the first headerLen bytes.
+// headerSize returns the size of a header, given its first headerLen bytes.
 func headerSize(b []byte) int {
 	return headerLen + headerUnit*int(binary.BigEndian.Uint16(b[8:]))
 }
 
-// parseHeader parses a whole header. Metadata beyond its limit is a *refusal: the
-// message can be read all the same.
+// parseHeader parses a whole header. If metadata exceeds its limit the error is a *refusal:
+// the message can still be read.
 func parseHeader(b []byte) (*header, error) {
 	h := &header{flags: binary.BigEndian.Uint16(b[2:]), seq: binary.BigEndian.Uint32(b[4:])}
 	p := varints{b: b[headerLen:]}
@@ -78,8 +77,8 @@ func parseHeader(b []byte) (*header, error) {
 	return h, p.err
 }
 
-// takePairs takes pairs of metadata, after as many as have come already, and returns how
-// many there are then.
+// takePairs reads pairs of metadata, when there are already some, and returns how many
+// there are then.
 func (h *header) takePairs(p *varints, pairs int) int {
 	for range p.next(uint64(len(p.b))) {
 		key, value := p.text(), p.text()
@@ -95,8 +94,8 @@ func (h *header) takePairs(p *varints, pairs int) int {
 	return pairs
 }
 
-// append appends a header for an answer. THeader has one value a key: several are one,
-// with ", " between them, as in HTTP.
+// append appends the header of a response. THeader has one value for a key: several values
+// are joined with ", ", as in HTTP.
 func (h *header) append(dst []byte, zlib bool, md tandem.Metadata) ([]byte, error) {
 	start := len(dst)
 	dst = binary.BigEndian.AppendUint16(dst, headerMagic)
@@ -129,7 +128,7 @@ func appendText(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// varints reads numbers and strings until there is an error.
+// varints reads numbers and strings until the first error.
 type varints struct {
 	b   []byte
 	err error

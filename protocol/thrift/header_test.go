@@ -21,7 +21,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// withHeaders returns a context whose calls carry those headers.
+// withHeaders returns a context whose calls send these headers.
 func withHeaders(ctx context.Context, headers map[string]string) context.Context {
 	for key, value := range headers {
 		ctx = apache.SetHeader(ctx, key, value)
@@ -29,7 +29,7 @@ func withHeaders(ctx context.Context, headers map[string]string) context.Context
 	return apache.SetWriteHeaderList(ctx, slices.Collect(maps.Keys(headers)))
 }
 
-// Headers are metadata, and a trailer is headers.
+// Headers arrive as metadata, and a trailer arrives as headers.
 func TestMetadata(t *testing.T) {
 	address := serve(t, &office{})
 	for dialect, codec := range map[string]string{
@@ -45,7 +45,7 @@ func TestMetadata(t *testing.T) {
 	equal(t, "without headers", []any{got, err}, []any{"thrift thrift-binary ", nil})
 }
 
-// heavy answers with more than a header holds, or than it wants compressed.
+// heavy answers with more than a header can hold, or with a response that is compressed.
 type heavy struct{ trailer int }
 
 func (h *heavy) Who(ctx context.Context) (string, error) {
@@ -55,7 +55,7 @@ func (h *heavy) Who(ctx context.Context) (string, error) {
 	return strings.Repeat("who", 1000), nil
 }
 
-// A trailer that does not fit a header is the call's error, and not silence.
+// A trailer that does not fit into a header is an error of the call.
 func TestTrailerThatDoesNotFit(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
@@ -68,7 +68,7 @@ func TestTrailerThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// An interceptor refuses a call before its arguments are looked at.
+// An interceptor refuses a call before its arguments are decoded.
 func TestRefusedBeforeDecoding(t *testing.T) {
 	guard := func(next tandem.Func) tandem.Func {
 		return func(ctx context.Context, call *tandem.Call) error {
@@ -81,7 +81,7 @@ func TestRefusedBeforeDecoding(t *testing.T) {
 	p := dial(t, serve(t, &office{}, server.WithInterceptors(guard)), "header compact")
 	client := apache.NewTStandardClient(p, p)
 	c := desk.NewDeskClient(client)
-	nonsense := &desk.DeskNoteArgs{Text: "no number"} // where add has its first number
+	nonsense := &desk.DeskNoteArgs{Text: "no number"} // add's first number is missing
 	bad, good := withHeaders(t.Context(), map[string]string{"authorization": "Bearer bad"}), withHeaders(t.Context(), map[string]string{"authorization": "Bearer good"})
 	for _, step := range []struct {
 		ctx  context.Context
@@ -102,7 +102,7 @@ func TestRefusedBeforeDecoding(t *testing.T) {
 	}
 }
 
-// The deadline of a header is the call's.
+// The timeout in a header is the call's deadline.
 func TestDeadline(t *testing.T) {
 	left := make(chan time.Duration, 1)
 	seen := func(next tandem.Func) tandem.Func {
@@ -122,8 +122,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// Every protocol on one port, and services of a client that multiplexes.
-func TestBesideOthers(t *testing.T) {
+// Thrift works with all other protocols on one port, and for multiplexing clients.
+func TestWithOtherProtocols(t *testing.T) {
 	srv := server.New(server.WithProtocols(append(all.New(), thrift.New())...), server.WithLogger(slog.New(slog.DiscardHandler)))
 	for _, name := range []string{"Desk", "other.Desk"} {
 		if err := srv.RegisterName(name, &office{}); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// stranger is a connection that anything can be written to.
+// stranger is a connection on which a test writes any bytes.
 type stranger struct {
 	t *testing.T
 	net.Conn
@@ -45,8 +45,7 @@ func (s *stranger) say(b []byte) {
 	}
 }
 
-// hear reads an answer in a dialect, and returns its number, and what is wrong if
-// something is.
+// hear reads a response in a dialect. It returns the response's number and its exception.
 func (s *stranger) hear(dialect string) (int32, apache.TApplicationException) {
 	s.t.Helper()
 	ctx := context.Background()
@@ -73,7 +72,7 @@ func (s *stranger) hear(dialect string) (int32, apache.TApplicationException) {
 	return seq, e
 }
 
-// refused hears an answer that says that a call went wrong.
+// refused reads a response, which must be an exception of that kind.
 func (s *stranger) refused(dialect string, kind int32, text string) {
 	s.t.Helper()
 	if _, e := s.hear(dialect); e == nil || e.TypeId() != kind || !strings.Contains(e.Error(), text) {
@@ -81,7 +80,7 @@ func (s *stranger) refused(dialect string, kind int32, text string) {
 	}
 }
 
-// alive makes a call that succeeds.
+// alive makes a call that must succeed.
 func (s *stranger) alive(dialect string) {
 	s.t.Helper()
 	s.say(said(s.t, dialect, "ping", apache.CALL, &desk.DeskPingArgs{}))
@@ -98,7 +97,7 @@ func (s *stranger) gone() {
 	}
 }
 
-// frame puts a length before what is said.
+// frame joins the parts and puts their length before them.
 func frame(parts ...string) []byte {
 	all := strings.Join(parts, "")
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(all))), all...)
@@ -109,7 +108,7 @@ const (
 	fakeHead = "\x0f\xff\x00\x00\x00\x00\x00\x07"
 )
 
-// Calls that go wrong, on a connection that goes on.
+// Malformed calls are errors on a connection that stays open.
 func TestBadCalls(t *testing.T) {
 	address := serve(t, &office{}, server.WithMaxMessage(1<<20))
 	for name, c := range map[string]struct {
@@ -139,7 +138,7 @@ func TestBadCalls(t *testing.T) {
 	}
 }
 
-// Containers within containers that each claim all the bytes that are left.
+// Nested containers that each claim all remaining bytes are rejected.
 func TestClaimsOfContainersAddUp(t *testing.T) {
 	s := newStranger(t, serve(t, &office{}))
 	head := "\x80\x01\x00\x01\x00\x00\x00\x08by_title\x00\x00\x00\x09"
@@ -148,7 +147,7 @@ func TestClaimsOfContainersAddUp(t *testing.T) {
 	s.refused("framed binary", apache.PROTOCOL_ERROR, "a container of 16128 elements")
 }
 
-// What can't be answered ends the connection.
+// A request that can't be answered ends the connection.
 func TestNotThrift(t *testing.T) {
 	address := serve(t, &office{})
 	for name, said := range map[string][]byte{
@@ -180,7 +179,8 @@ func TestNotThrift(t *testing.T) {
 	}
 }
 
-// Without a frame the end of what is too large can't be found.
+// Without a frame a message that is too large ends the connection, since its end can't be
+// found.
 func TestBareMessageTooLarge(t *testing.T) {
 	address := serve(t, &office{}, server.WithMaxMessage(1<<10))
 	for name, said := range map[string]string{
@@ -197,7 +197,7 @@ func TestBareMessageTooLarge(t *testing.T) {
 	}
 }
 
-// header is a THeader of those infos, and a message after it.
+// header returns a THeader with these infos, and a message after it.
 func header(transforms, infos, message string) []byte {
 	block := "\x00" + transforms + infos
 	block += strings.Repeat("\x00", -len(block)&3)
@@ -223,7 +223,7 @@ func TestMetadataLimits(t *testing.T) {
 	}
 }
 
-// A small message that is a large one is no larger than a message may be.
+// A message that is too large only when decompressed is refused too.
 func TestZlibBomb(t *testing.T) {
 	var packed bytes.Buffer
 	w := zlib.NewWriter(&packed)
@@ -238,7 +238,7 @@ func TestZlibBomb(t *testing.T) {
 	s.alive("header binary")
 }
 
-// Requests that come at a time are answered in their order.
+// Pipelined requests are answered in their order.
 func TestPipelined(t *testing.T) {
 	s := newStranger(t, serve(t, &office{}))
 	var all []byte
@@ -253,7 +253,7 @@ func TestPipelined(t *testing.T) {
 	}
 }
 
-// A request that says that it is one-way is never answered, whatever comes of it.
+// A one-way request is never answered, not even with an error.
 func TestOneWayIsNeverAnswered(t *testing.T) {
 	address := serve(t, &office{})
 	for dialect := range dialects {
@@ -265,7 +265,8 @@ func TestOneWayIsNeverAnswered(t *testing.T) {
 	}
 }
 
-// A list of structs without fields is a byte each, and much more when it is decoded.
+// A list of structs without fields has one byte an element, and much more when decoded:
+// that memory is reserved first.
 func TestListsAreEstimated(t *testing.T) {
 	const papers = 100_000
 	count := string(binary.BigEndian.AppendUint32(nil, papers))
@@ -283,16 +284,16 @@ func TestListsAreEstimated(t *testing.T) {
 	}
 }
 
-// A large request waits while another one holds the memory, and is served then.
+// A large request waits while another one holds the memory, and is served after it.
 func TestRequestsWaitForMemory(t *testing.T) {
 	address := serve(t, &office{}, server.WithMemory(1<<20))
 	blob := frame(blobHead, "\x0b\x00\x01\x00\x20\x00\x00", strings.Repeat("x", 2<<20), "\x00")
 	first, second := newStranger(t, address), newStranger(t, address)
-	first.say(blob[:1<<20]) // it has begun, and may exceed the memory alone
+	first.say(blob[:1<<20]) // the request has begun, and may exceed the memory alone
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		_, _ = second.Write(blob) // hears says whether it went well
+		_, _ = second.Write(blob) // the test notices in the response if it failed
 	}()
 	first.say(blob[1<<20:])
 	for _, s := range []*stranger{first, second} {

@@ -6,16 +6,16 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// beginnings are what the first message of a connection begins with.
+// beginnings are the first bytes of the first message on a connection.
 var beginnings = []string{
 	"\x80\x01\x00\x01", "\x80\x01\x00\x04", // binary, strict: a call, a one-way call
 	"\x82\x21", "\x82\x81", // compact, likewise
 	"\x0f\xff", // a THeader; always in a frame
 }
 
-// Match takes what begins as a request does, behind the length of a frame or at once.
-// A frame has less than 128 MiB, so that its length begins with a byte below 08, as no
-// other protocol does; what has no frame begins with a byte from 80 on.
+// Match accepts the first bytes of a request, with or without a frame. A frame has less
+// than 128 MiB, so that its length begins with a byte below 08, as in no other protocol; a
+// message without a frame begins with a byte from 80 on.
 func (*protocol) Match(first []byte) server.Verdict {
 	verdict := server.No
 	framed := first[0] < maxFrame>>24

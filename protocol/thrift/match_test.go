@@ -14,7 +14,7 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// said returns what a client says first in a dialect.
+// said returns the first bytes that a client sends in a dialect.
 func said(t testing.TB, dialect, method string, kind apache.TMessageType, args apache.TStruct) []byte {
 	t.Helper()
 	buffer := &closeless{apache.NewTMemoryBuffer()}
@@ -28,13 +28,13 @@ func said(t testing.TB, dialect, method string, kind apache.TMessageType, args a
 	return bytes.Clone(buffer.Bytes())
 }
 
-// closeless is a buffer that stays.
+// closeless is a buffer that Close does not clear.
 type closeless struct{ *apache.TMemoryBuffer }
 
 func (*closeless) Close() error { return nil }
 
-// Of what a Thrift client says first, no other protocol takes hold, however little of
-// it has come, and of what others say Thrift does not.
+// No other protocol matches the first bytes of a Thrift client, however few have arrived,
+// and Thrift does not match those of other clients.
 func TestMatchesWhatIsThriftOnly(t *testing.T) {
 	p := thrift.New()
 	for dialect := range dialects {
@@ -62,9 +62,9 @@ func TestMatchesWhatIsThriftOnly(t *testing.T) {
 	for _, s := range []string{
 		wire.Magic, "{\"jsonrpc\":", " \r\n\t{}", "[{", "CONNECT /_goRPC_ HTTP/", ".\x7f\x03\x01\x01\x07Request\x01\xff\x80", "\x08\x00\x00\x30\x00\x00",
 		"GET / HTTP/1.1\r\n", "PRI * HTTP/2.0\r\n", "\x16\x03\x01\x00\xa5\x01", "\x16\x03\x03\x00\xa5\x01",
-		"\x00\x00\x00\x04\x80\x01\x00\x01", // too short a frame
-		"\x00\x00\x00\x20\x00\x00\x00\x04", // without a version
-		"\x00\x00\x00\x20\x80\x01\x00\x02", // an answer
+		"\x00\x00\x00\x04\x80\x01\x00\x01", // the frame is too short
+		"\x00\x00\x00\x20\x00\x00\x00\x04", // no version
+		"\x00\x00\x00\x20\x80\x01\x00\x02", // a response
 		"\x80\x01\x00\x03", "\x82\x41", "\x82\x22", "\x81", "\x0f\xff\x00\x00",
 	} {
 		if v := p.Match([]byte(s)); v != server.No {

@@ -7,15 +7,15 @@ import (
 	"io"
 )
 
-// memory is what Apache's protocols read from and write to: bytes.
+// memory is a transport for Apache's protocols that reads and writes a byte slice.
 type memory struct {
 	b   []byte
-	off int // of what is read next
+	off int // where the next read begins
 }
 
 func (m *memory) Read(p []byte) (int, error) {
 	if m.off == len(m.b) && len(p) > 0 {
-		return 0, io.ErrUnexpectedEOF // nobody reads on purpose behind the end
+		return 0, io.ErrUnexpectedEOF // a read at the end means that the message is too short
 	}
 	n := copy(p, m.b[m.off:])
 	m.off += n
@@ -53,18 +53,18 @@ func (*memory) Open() error                 { return nil }
 func (*memory) IsOpen() bool                { return true }
 func (*memory) Close() error                { return nil }
 
-// recorder reads from a connection, and keeps what it has read.
+// recorder reads from a connection and keeps the bytes.
 type recorder struct {
 	memory
 
 	r       *bufio.Reader
 	limit   int // bytes
 	reserve func(n int64) error
-	held    int   // bytes that may be kept without asking
-	denied  error // why no more are kept: Apache's code makes words of it
+	held    int   // bytes that may be kept without reserving more
+	denied  error // why no more may be kept; Apache's code converts it to text
 }
 
-// room asks for the memory of n bytes more, which are moved while they grow.
+// room reserves memory for n more bytes, twice since they are copied when the slice grows.
 func (r *recorder) room(n int) error {
 	for len(r.b)+n > r.held {
 		more := max(r.held, piece)
@@ -76,7 +76,7 @@ func (r *recorder) room(n int) error {
 	return nil
 }
 
-// errTooLong is a recorder's that has come to its limit.
+// errTooLong is the error of a recorder at its limit.
 var errTooLong = errors.New("the message is longer than its limit")
 
 func (r *recorder) Read(p []byte) (int, error) {

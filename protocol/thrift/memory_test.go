@@ -18,8 +18,8 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// Many messages at the same time that are small on the wire and large in memory must not take a server more
-// than 512 MiB, nor harm honest calls beside them.
+// Many concurrent messages that are small on the wire and large in memory take less than
+// 512 MiB of a server, and do not affect other calls.
 func TestBombsAreBounded(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		t.Skip("it takes long, and measures the memory of a process")
@@ -31,7 +31,7 @@ func TestBombsAreBounded(t *testing.T) {
 	_ = w.Close()
 	const many = 16
 	bomb := header("\x01\x01", "", zipped.String())
-	const papers = 200_000 // 59 MiB when they are decoded
+	const papers = 200_000 // 59 MiB when decoded
 	count := string(binary.BigEndian.AppendUint32(nil, papers))
 	list := "\x80\x01\x00\x01\x00\x00\x00\x08by_title\x00\x00\x00\x07\x0f\x00\x01\x0c" + count + strings.Repeat("\x00", papers+1)
 	bombtest.Run(t, []bombtest.Attack{
@@ -46,7 +46,7 @@ func TestBombsAreBounded(t *testing.T) {
 	})
 }
 
-// TestServeForBombs is no test, but what [bombtest.Run] runs.
+// TestServeForBombs is not a test, but the server process that [bombtest.Run] starts.
 func TestServeForBombs(t *testing.T) {
 	bombtest.Serve(func(admit tandem.Interceptor) *server.Server {
 		srv := server.New(server.WithInterceptors(admit), server.WithProtocols(web.New(),
@@ -58,7 +58,7 @@ func TestServeForBombs(t *testing.T) {
 	})
 }
 
-// busy is an office that keeps what it gets for a while.
+// busy is an office that keeps its arguments for a while.
 type busy struct{ office }
 
 func (*busy) ByTitle(context.Context, []*desk.Paper) (map[string]*desk.Paper, error) {

@@ -2,9 +2,9 @@ package thrift
 
 import "strings"
 
-// candidates are the names on the server that a client's name of a method may mean, in
-// the order in which they are tried: "Desk:kind_of", which is how a client of several
-// services writes it, is Desk.kind_of or Desk.KindOf.
+// candidates returns the methods on the server that a client's name may mean, in the order
+// in which they are tried: "Desk:kind_of", the form of clients with several services, is
+// Desk.kind_of or Desk.KindOf.
 func candidates(name, service string) [2]string {
 	method := name
 	if s, m, ok := strings.Cut(name, ":"); ok {
@@ -16,8 +16,8 @@ func candidates(name, service string) [2]string {
 	return [2]string{service + method, service + goName(method)}
 }
 
-// bareName is the name without its service, as the answer to a client of several
-// services has it.
+// bareName returns the name without its service, as it is in responses to clients with
+// several services.
 func bareName(name string) string {
 	if _, bare, ok := strings.Cut(name, ":"); ok {
 		return bare
@@ -25,8 +25,8 @@ func bareName(name string) string {
 	return name
 }
 
-// goName is the name that the Thrift compiler gives a method in Go: kind_of is KindOf,
-// and get_id is GetID.
+// goName returns the name that the Thrift compiler gives a method in Go: KindOf for
+// kind_of, and GetID for get_id.
 func goName(s string) string {
 	var b strings.Builder
 	for i, word := range strings.Split(s, "_") {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A client that shares no code with Apache's: thriftpy2 0.7.1 for Python, which reads
-// the interface itself.
+// A client that shares no code with Apache's works: thriftpy2 0.7.1 for Python, which reads
+// the interface file itself.
 func TestPython(t *testing.T) {
 	installed := os.Getenv("THRIFTPY2")
 	if installed == "" {

@@ -18,37 +18,37 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// request is what a client sent.
+// request is a client's request.
 type request struct {
 	head
 
 	framed  bool
 	header  *header // nil without one
-	message []byte  // as it came, with its head if that came in a frame
-	args    int     // where the arguments begin in it
+	message []byte  // as received; includes its head if it was in a frame
+	args    int     // where the arguments begin in message
 	method  *server.Method
 	limit   int // of the arguments, in bytes
 	most    int // the server's limit of a message, in bytes
 
-	// await holds memory for n bytes, waiting for it at most until the deadline, zero for
-	// none. It is nil for no limit.
+	// await reserves n bytes of memory, and waits for them until the deadline, zero for none.
+	// It is nil for no limit.
 	await func(n int64, deadline time.Time) error
 }
 
-// refusal says that a request goes beyond a limit of ours.
+// refusal is the error of a request that exceeds one of our limits.
 type refusal struct {
 	text  string
-	fatal bool // what comes after it can't be found
+	fatal bool // the next request can't be found
 }
 
 func (e *refusal) Error() string { return e.text }
 
-// finder returns the method that a client's name means, nil if there is none, and how
-// many bytes its arguments may have.
+// finder returns the method that a client's name means, nil for none, and the limit of its
+// arguments in bytes.
 type finder func(name string) (m *server.Method, limit int)
 
-// read reads a request: its head, to know whose limit counts, and then the rest. After
-// an error nothing can be read or answered.
+// read reads a request: first its head, which determines the limit, then the rest. After an
+// error no further request can be read or answered.
 func (q *request) read(r *bufio.Reader, find finder) (*refusal, error) {
 	first, err := r.Peek(1)
 	if err != nil {
@@ -64,10 +64,10 @@ func (q *request) tooLarge(size int) *refusal {
 	return &refusal{text: fmt.Sprintf("message of %d bytes, %s takes at most %d", size, q.name, q.limit)}
 }
 
-// probe is how much is read of a message to find its head, if need be compressed.
+// probe is how much of a message is read to find its head, compressed or not.
 const probe = 4 << 10
 
-// readFramed reads a request whose length is known.
+// readFramed reads a request with a frame, whose length is known.
 func (q *request) readFramed(r *bufio.Reader, find finder) (*refusal, error) {
 	length, err := appendFrom(nil, r, frameLen)
 	if err != nil {
@@ -100,7 +100,7 @@ func (q *request) readFramed(r *bufio.Reader, find finder) (*refusal, error) {
 		_, err := f.r.Discard(f.left)
 		return refused, err
 	}
-	if err := q.reserve(2 * int64(f.left)); err != nil { // it is moved while it grows
+	if err := q.reserve(2 * int64(f.left)); err != nil { // it is copied while it grows
 		_, failed := f.r.Discard(f.left)
 		return &refusal{text: tandem.AsError(err).Message}, failed
 	}
@@ -115,7 +115,7 @@ func (q *request) reserve(n int64) error {
 	return q.await(n, q.deadline(time.Now()))
 }
 
-// deadline is when the time of the request is over, zero if it does not say.
+// deadline returns the deadline of the request, zero if it has none.
 func (q *request) deadline(now time.Time) time.Time {
 	if q.header == nil {
 		return time.Time{}
@@ -123,10 +123,10 @@ func (q *request) deadline(now time.Time) time.Time {
 	return deadline(q.header.metadata.Get(keyTimeout), now)
 }
 
-// smallMessage is how many bytes of a message are not worth asking for.
+// smallMessage is how many bytes of a message are read without reserving memory.
 const smallMessage = 4 << 10
 
-// findHead parses the head of the message, of which the beginning is there.
+// findHead parses the head of the message, whose first bytes have been read.
 func (q *request) findHead() (err error) {
 	if q.header != nil && q.header.zlib {
 		q.head, q.args, err = inflateHead(q.message)
@@ -142,7 +142,7 @@ func (q *request) findHead() (err error) {
 	return err
 }
 
-// frame is the rest of a frame.
+// frame is the unread part of a frame.
 type frame struct {
 	r    *bufio.Reader
 	left int
@@ -157,7 +157,7 @@ func (f *frame) take(b []byte, n int) ([]byte, error) {
 	return appendFrom(b, f.r, n)
 }
 
-// header reads the header, if the frame has one.
+// header reads the header, nil if the frame has none.
 func (f *frame) header() (*header, error) {
 	b, err := f.r.Peek(2)
 	if err != nil || binary.BigEndian.Uint16(b) != headerMagic {
@@ -189,9 +189,9 @@ func appendFrom(b []byte, r io.Reader, n int) ([]byte, error) {
 	return b, nil
 }
 
-// readBare reads a request without a frame. Only its structure tells where it ends, so
-// it is gone through, which takes no memory but that of its bytes. The server's limit ends
-// the connection, not the method's: it would tell that there is the method.
+// readBare reads a request without a frame. Only its structure tells where it ends, so it
+// is parsed once, which needs no memory but that of its bytes. The server's limit ends the
+// connection, not the method's, which would reveal that the method exists.
 func (q *request) readBare(r *bufio.Reader, find finder) (*refusal, error) {
 	var n int
 	var err error
@@ -222,8 +222,8 @@ func isSizeLimit(err error) bool {
 	return ok && e.TypeId() == apache.SIZE_LIMIT
 }
 
-// peekHead looks at the head of a message without a frame, waiting for no more bytes
-// than it has.
+// peekHead parses the head of a message without a frame, without consuming it. It waits for
+// no more bytes than the head has.
 func peekHead(r *bufio.Reader) (head, int, error) {
 	for need := 1; need <= maxHead; {
 		if _, err := r.Peek(need); err != nil {
@@ -242,10 +242,10 @@ func peekHead(r *bufio.Reader) (head, int, error) {
 	return head{}, 0, fmt.Errorf("%w: a head of more than %d bytes", errNotThrift, maxHead)
 }
 
-// inflaters are zlib's readers, to be used again.
+// inflaters is a pool of zlib readers.
 var inflaters sync.Pool
 
-// inflater returns a reader of compressed bytes, to be given back.
+// inflater returns a reader that decompresses b, to be put into inflaters after use.
 func inflater(b []byte) (io.Reader, error) {
 	if r := inflaters.Get(); r != nil {
 		return r.(io.Reader), r.(zlib.Resetter).Reset(bytes.NewReader(b), nil)
@@ -253,8 +253,7 @@ func inflater(b []byte) (io.Reader, error) {
 	return zlib.NewReader(bytes.NewReader(b))
 }
 
-// inflateHead parses the head of a message that is compressed, and of which the
-// beginning is there.
+// inflateHead parses the head of a compressed message; b has its first bytes.
 func inflateHead(b []byte) (head, int, error) {
 	r, err := inflater(b)
 	if err != nil {
@@ -273,7 +272,7 @@ func inflateHead(b []byte) (head, int, error) {
 	}
 }
 
-// inflate decompresses at most limit bytes.
+// inflate decompresses b, and returns errTooLong if that is more than limit bytes.
 func inflate(b []byte, limit int) ([]byte, error) {
 	r, err := inflater(b)
 	if err != nil {
@@ -287,7 +286,7 @@ func inflate(b []byte, limit int) ([]byte, error) {
 	return plain, err
 }
 
-// zlibs is zlib as a compressor, by which a request is decompressed.
+// zlibs is the compressor that decompresses requests: zlib.
 type zlibs struct{}
 
 func (zlibs) Name() string { return "zlib" }

@@ -11,13 +11,13 @@ import (
 	"github.com/tandem-rpc/tandem/protocol/thrift/testdata/desk"
 )
 
-// counter serves the same as office, with types that know nothing of Thrift but tags.
+// counter serves the same methods as office, with types that have only tags for Thrift.
 type counter struct{ notes chan string }
 
 // Rarity is an enum.
 type Rarity int32
 
-// Sheet is a desk.Paper.
+// Sheet corresponds to desk.Paper.
 type Sheet struct {
 	Number  int32              `thrift:"number,1"`
 	Title   string             `thrift:"title,2"`
@@ -35,7 +35,7 @@ type Sheet struct {
 	Filed   int64              `thrift:"filed,14"`
 }
 
-// AddArgs are two parameters.
+// AddArgs has the parameters of Add.
 type AddArgs struct {
 	A int32 `thrift:"a,1"`
 	B int64 `thrift:"b,2"`
@@ -56,7 +56,7 @@ func (*counter) Mirror(s *Sheet, reply *Sheet) error {
 	return nil
 }
 
-// KindOf is found under the name that clients have.
+// KindOf is called by clients as kind_of.
 func (*counter) KindOf(s Sheet) (Rarity, error) { return s.Kind, nil }
 
 func (*counter) Pages(s Sheet) ([]int32, error) { return slices.Collect(maps.Keys(s.Pages)), nil }

@@ -13,14 +13,15 @@ import (
 	apache "github.com/apache/thrift/lib/go/thrift"
 )
 
-// types knows the structs that have been met.
+// types caches what is known of struct types.
 type types struct {
 	structs sync.Map // reflect.Type to *layout
 	sizes   sync.Map // reflect.Type to int64, see largestOf
 }
 
-// largestOf returns how many bytes the largest struct takes of which a generated one may have
-// many, in lists, sets and maps. Generated code makes them, so it is not seen which.
+// largestOf returns the size of the largest struct of which a value of generated type t may
+// contain many, in lists, sets and maps. Generated code allocates them, so we can't see
+// which it is.
 func (ts *types) largestOf(t reflect.Type) int64 {
 	if n, ok := ts.sizes.Load(t); ok {
 		return n.(int64) //nolint:forcetypeassert // nothing else is stored
@@ -30,7 +31,7 @@ func (ts *types) largestOf(t reflect.Type) int64 {
 	return n
 }
 
-// place is a type, and whether it is inside a container.
+// place is a type, and whether it occurs inside a container.
 type place struct {
 	t    reflect.Type
 	many bool
@@ -54,7 +55,7 @@ func largest(t reflect.Type, many bool, seen map[place]bool) (n int64) {
 		}
 		for f := range t.Fields() {
 			if f.Type.Kind() == reflect.Pointer && many && f.Type.Elem().Kind() != reflect.Struct {
-				n += max(8, sizeOf(f.Type.Elem())) // an optional value
+				n += max(8, sizeOf(f.Type.Elem())) // an optional value is allocated apart
 			}
 		}
 		for f := range t.Fields() {
@@ -66,14 +67,14 @@ func largest(t reflect.Type, many bool, seen map[place]bool) (n int64) {
 
 func sizeOf(t reflect.Type) int64 { return int64(t.Size()) } //nolint:gosec // a type's size
 
-// layout is what the tags of a struct say.
+// layout is what the tags of a struct declare.
 type layout struct {
-	fields []field // by their numbers
-	err    error   // why it is none
+	fields []field // in the order of their numbers
+	err    error   // why the struct has no layout
 }
 
-// field is one field: `thrift:"name,1"`, and after the number perhaps "required",
-// "optional" or "set".
+// field is one field: `thrift:"name,1"`, where "required", "optional" or "set" may follow
+// the number.
 type field struct {
 	name     string
 	id       int16
@@ -89,7 +90,7 @@ var (
 	errorType     = reflect.TypeFor[error]()
 )
 
-// isGenerated reports whether pointers to t read and write themselves.
+// isGenerated reports whether pointers to t encode and decode themselves.
 func isGenerated(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && reflect.PointerTo(t).Implements(generatedType)
 }
@@ -160,7 +161,7 @@ func parseTag(tag string, sf reflect.StructField) (f field, err error) {
 	return f, nil
 }
 
-// simple are the kinds that are one Thrift type.
+// simple maps the kinds that have one Thrift type each.
 var simple = map[reflect.Kind]apache.TType{
 	reflect.Bool: apache.BOOL, reflect.Int8: apache.BYTE, reflect.Uint8: apache.BYTE, reflect.Int16: apache.I16,
 	reflect.Int32: apache.I32, reflect.Int64: apache.I64, reflect.Int: apache.I64, reflect.Float32: apache.DOUBLE,
@@ -170,7 +171,7 @@ var simple = map[reflect.Kind]apache.TType{
 // kindOf returns the Thrift type that values of t are written as.
 func kindOf(t reflect.Type) (apache.TType, error) {
 	if kind, ok := simple[t.Kind()]; ok {
-		if kind == apache.I64 && t.Implements(enumType) { // as generated ones do
+		if kind == apache.I64 && t.Implements(enumType) { // generated enums do
 			kind = apache.I32
 		}
 		return kind, nil
@@ -201,20 +202,19 @@ func kindOf(t reflect.Type) (apache.TType, error) {
 // isSet reports whether maps of type t are sets.
 func isSet(t reflect.Type) bool { return t.Elem() == reflect.TypeFor[struct{}]() }
 
-// isList reports whether a sole argument of type t is the list of a method's
-// parameters, and not the first of them: in generated code nothing else has such a
-// name.
+// isList reports whether a sole argument of type t is the list of a method's parameters,
+// and not the first of them: in generated code only lists have such names.
 func isList(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && strings.HasSuffix(t.Name(), "Args")
 }
 
-// declaration is what [WithMethod] says of a method.
+// declaration is what [WithMethod] declares of a method.
 type declaration struct {
-	args, result reflect.Type // of structs; nil for those that are not declared
+	args, result reflect.Type // of structs; nil for a side that is not declared
 	parameters   []field      // of args
 	success      *field       // of result; nil for a void method
 	exceptions   []field      // of result
-	err          error        // why it can't be served
+	err          error        // why calls of the method fail
 }
 
 func declare(ts *types, args, result any) *declaration {

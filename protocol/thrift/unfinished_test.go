@@ -21,7 +21,7 @@ import (
 
 const stall = 10 * time.Second
 
-// newPort is a server of every protocol in a bubble.
+// newPort runs a server of every protocol in a synctest bubble.
 func newPort(t *testing.T) (*server.Server, *transport.Memory) {
 	t.Helper()
 	mem := transport.NewMemory()
@@ -36,7 +36,8 @@ func newPort(t *testing.T) (*server.Server, *transport.Memory) {
 	return srv, mem
 }
 
-// sayTo writes to a new connection, and reads all that comes; ended is closed at its end.
+// sayTo writes to a new connection, and reads everything from it; ended is closed at its
+// end.
 func sayTo(t *testing.T, mem *transport.Memory, b []byte) (c net.Conn, ended <-chan struct{}) {
 	t.Helper()
 	c, err := mem.Dial(t.Context(), "a")
@@ -52,8 +53,8 @@ func sayTo(t *testing.T, mem *transport.Memory, b []byte) (c net.Conn, ended <-c
 	return c, over
 }
 
-// In no dialect does a request that is not finished stay longer than the stall timeout, and
-// none harms an honest call. Package all has the test of the other protocols.
+// In no dialect does an unfinished request stay longer than the stall timeout, or affect
+// other calls. Package all has this test for the other protocols.
 func TestUnfinishedRequests(t *testing.T) {
 	for dialect := range dialects {
 		t.Run(dialect, func(t *testing.T) {
@@ -82,8 +83,8 @@ func TestUnfinishedRequests(t *testing.T) {
 	}
 }
 
-// No connection without a running call delays Shutdown.
-func TestShutdownWaitsForNoStranger(t *testing.T) {
+// Connections without a running call do not delay Shutdown.
+func TestShutdownWaitsForCallsOnly(t *testing.T) {
 	for dialect := range dialects {
 		request := said(t, dialect, "ping", apache.CALL, &desk.DeskPingArgs{})
 		for cut := range len(request) + 1 {

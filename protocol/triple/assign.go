@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// assign puts what has no parts into v, if it fits.
+// assign sets v to a value without parts, if it fits.
 func assign(v reflect.Value, x any) error {
 	v = settle(v)
 	from := reflect.ValueOf(x)
@@ -66,7 +66,7 @@ func assignInteger(v reflect.Value, n int64) error {
 	return nil
 }
 
-// set puts a value into an interface.
+// set sets an interface to a value.
 func set(v, from reflect.Value) error {
 	if !from.Type().AssignableTo(v.Type()) {
 		return fmt.Errorf("%v does not fit into %v", from.Type(), v.Type())
@@ -75,7 +75,7 @@ func set(v, from reflect.Value) error {
 	return nil
 }
 
-// fields are those of a struct that cross, by the names that Java has for them.
+// fields are the fields of a struct that are sent and received, by their Java names.
 type fields struct {
 	list   []field
 	byName map[string]int
@@ -86,7 +86,7 @@ type field struct {
 	index []int
 }
 
-var knownFields sync.Map // of fields by reflect.Type: there are as many as types in the program
+var knownFields sync.Map // from reflect.Type to fields; bounded by the types of the program
 
 func fieldsOf(t reflect.Type) fields {
 	if f, ok := knownFields.Load(t); ok {
@@ -105,7 +105,7 @@ func fieldsOf(t reflect.Type) fields {
 	return known.(fields)
 }
 
-// throughPointer reports whether a field belongs to an embedded pointer, which may be nil.
+// throughPointer reports whether a field is inside an embedded pointer, which may be nil.
 func throughPointer(t reflect.Type, index []int) bool {
 	for _, i := range index[:len(index)-1] {
 		if t = t.Field(i).Type; t.Kind() == reflect.Pointer {
@@ -115,7 +115,7 @@ func throughPointer(t reflect.Type, index []int) bool {
 	return false
 }
 
-// javaName is the tag "hessian", or the name with a small first letter.
+// javaName returns the tag "hessian", or the name with its first letter in lower case.
 func javaName(f reflect.StructField) string {
 	if tag, ok := f.Tag.Lookup("hessian"); ok {
 		return tag
@@ -133,14 +133,14 @@ func upperFirst(s string) string {
 	return string(unicode.ToUpper(r)) + s[n:]
 }
 
-// units puts a string together from units of UTF-16, each written as UTF-8.
+// units builds a string from UTF-16 units, each encoded as UTF-8.
 type units struct {
 	b    strings.Builder
-	high rune // the first half of a character, whose second half must follow
+	high rune // a high surrogate, which a low one must follow
 }
 
-// add takes the unit at the beginning of src, and returns its bytes and how many
-// units it is.
+// add processes the unit at the beginning of src, and returns its size in bytes and in
+// units.
 func (t *units) add(src []byte) (used, size int, err error) {
 	r, used := utf8.DecodeRune(src)
 	size = 1
@@ -167,11 +167,11 @@ func (t *units) add(src []byte) (used, size int, err error) {
 		t.high = r
 		return used, size, nil
 	}
-	t.b.WriteRune(r) // half a character is no character
+	t.b.WriteRune(r) // a surrogate alone is not a character
 	return used, size, nil
 }
 
-// surrogate is half a character, as three bytes that Go does not take.
+// surrogate decodes a surrogate, three bytes that Go's UTF-8 decoder rejects.
 func surrogate(src []byte) (rune, int) {
 	if len(src) < 3 || src[0] != 0xed || src[1]&0xe0 != 0xa0 || src[2]&0xc0 != 0x80 {
 		return 0, 0

@@ -6,7 +6,7 @@ import (
 	"reflect"
 )
 
-// isContainer reports whether a list, a map or an object begins.
+// isContainer reports whether a tag begins a list, a map or an object.
 func isContainer(tag byte) bool {
 	switch tag {
 	case 'H', 'M', 'O', 'U', 'V', 'W', 'X':
@@ -15,13 +15,13 @@ func isContainer(tag byte) bool {
 	return tag >= 0x60 && tag <= 0x7f
 }
 
-// earlier is a list, a map or an object, to which what follows may refer.
+// earlier is a list, a map or an object that later references may mean.
 type earlier struct {
 	value reflect.Value
-	whole bool // it has been read
+	whole bool // it has been read completely
 }
 
-// container reads a list, a map or an object into v, and remembers it.
+// container reads a list, a map or an object into v, and records it for references.
 func (d *decoder) container(tag byte, v reflect.Value) error {
 	if err := d.charge(container); err != nil {
 		return err
@@ -43,7 +43,7 @@ func (d *decoder) container(tag byte, v reflect.Value) error {
 	return err
 }
 
-// settle follows pointers, making what they point to.
+// settle follows pointers, and allocates their targets.
 func settle(v reflect.Value) reflect.Value {
 	for v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -54,7 +54,7 @@ func settle(v reflect.Value) reflect.Value {
 	return v
 }
 
-// reference puts what came before into v.
+// reference reads a reference and sets v to the value that it means.
 func (d *decoder) reference(v reflect.Value) error {
 	tag, err := d.tag()
 	if err != nil {
@@ -89,7 +89,7 @@ func (d *decoder) list(tag byte, v reflect.Value) error {
 			return err
 		}
 	}
-	n := -1 // until an end
+	n := -1 // up to an end tag
 	switch {
 	case tag >= 0x70:
 		n = int(tag & 7)
@@ -114,10 +114,10 @@ func (d *decoder) list(tag byte, v reflect.Value) error {
 	return fmt.Errorf("a list does not fit into %v", v.Type())
 }
 
-// elements reads n elements, or those until an end.
+// elements reads n elements, or, if n is negative, those up to an end tag.
 func (d *decoder) elements(n int, v reflect.Value) error {
 	v.Set(reflect.MakeSlice(v.Type(), 0, 0))
-	each := sizeOf(v.Type().Elem()) * 5 / 2 // the list is moved while it grows, and refs keep the element
+	each := sizeOf(v.Type().Elem()) * 5 / 2 // the list is copied while it grows, and refs keep the element
 	for i := 0; n < 0 || i < n; i++ {
 		if n < 0 && d.ended() {
 			return nil
@@ -134,7 +134,7 @@ func (d *decoder) elements(n int, v reflect.Value) error {
 	return nil
 }
 
-// ended takes the end of a list or map, if it is next.
+// ended consumes the end tag of a list or map, if it is next.
 func (d *decoder) ended() bool {
 	if d.pos < len(d.src) && d.src[d.pos] == 'Z' {
 		d.pos++
@@ -143,8 +143,7 @@ func (d *decoder) ended() bool {
 	return false
 }
 
-// record reads a map or an object, which may both be wanted as either. A struct may
-// be referred to from within itself.
+// record reads a map or an object into a struct or a map. A struct may refer to itself.
 func (d *decoder) record(tag byte, at int, v reflect.Value) error {
 	next, err := d.keys(tag)
 	if err != nil {
@@ -166,7 +165,8 @@ func (d *decoder) record(tag byte, at int, v reflect.Value) error {
 	return d.boxed(next, v)
 }
 
-// keys returns what reads the next key into a value, and reports whether there is one.
+// keys returns a function that reads the next key into a value, and reports whether there
+// is one.
 func (d *decoder) keys(tag byte) (func(key reflect.Value) (bool, error), error) {
 	if tag == 'M' {
 		if err := d.name(); err != nil {
@@ -215,8 +215,8 @@ func (d *decoder) number32() (int, error) {
 	return int(n), err
 }
 
-// fields reads into a struct; what it does not have is read and thrown away, since
-// consumers may know a newer one.
+// fields reads into a struct. Fields that it does not have are read and discarded, since
+// consumers may use a newer class.
 func (d *decoder) fields(next func(reflect.Value) (bool, error), v reflect.Value) error {
 	known := fieldsOf(v.Type())
 	for {
@@ -261,7 +261,7 @@ func (d *decoder) entries(next func(reflect.Value) (bool, error), v reflect.Valu
 	}
 }
 
-// entrySize is what the entry number i of a map takes.
+// entrySize is how much memory the map entry number i takes, in bytes.
 func entrySize(t reflect.Type, i int) int64 {
 	each := sizeOf(t.Key()) + sizeOf(t.Elem()) + 1
 	switch {
@@ -273,8 +273,8 @@ func entrySize(t reflect.Type, i int) int64 {
 	return 3 * each
 }
 
-// boxed reads an object into what has no parts: a constant of an enum is its name, a
-// number of any precision its digits.
+// boxed reads an object into a value without parts: an enum constant as its name, a
+// BigDecimal or BigInteger as its digits.
 func (d *decoder) boxed(next func(reflect.Value) (bool, error), v reflect.Value) error {
 	var name string
 	more, err := next(reflect.ValueOf(&name).Elem())

@@ -12,11 +12,10 @@ import (
 	"github.com/tandem-rpc/tandem/codec"
 )
 
-// decode decodes one value of Hessian 2.0 into what target points to
-// (http://hessian.caucho.com/doc/hessian-serialization.html). Values go straight
-// where they belong: there is no tree of them in between, and no memory is taken for
-// a length before as many bytes have come. expect is asked for the memory of the values
-// before they are made; nil for no limit.
+// decode decodes one value of Hessian 2.0 into the target of a pointer
+// (http://hessian.caucho.com/doc/hessian-serialization.html). Values are decoded directly,
+// without an intermediate tree, and memory for a length is taken only as bytes arrive.
+// expect reserves the memory of values before they are allocated; nil for no limit.
 func decode(src []byte, target any, expect func(n int64) error) error {
 	v := reflect.ValueOf(target)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
@@ -38,17 +37,17 @@ type decoder struct {
 	pos     int
 	depth   int
 	classes []class
-	types   int       // how many names of types came
-	refs    []earlier // lists, maps and objects, in order
+	types   int       // the number of type names so far
+	refs    []earlier // lists, maps and objects, for references, in order
 
 	expect  func(n int64) error
-	pending int64 // bytes of memory for which it was not asked yet
+	pending int64 // bytes that expect was not asked for yet
 }
 
-// chargeStep is for how many bytes of memory it is worth asking.
+// chargeStep is how many bytes are collected before expect is called.
 const chargeStep = 16 << 10
 
-// charge asks for n bytes of memory.
+// charge reserves n bytes of memory.
 func (d *decoder) charge(n int64) error {
 	if d.pending += n; d.expect == nil || d.pending < chargeStep {
 		return nil
@@ -57,16 +56,16 @@ func (d *decoder) charge(n int64) error {
 	return d.expect(n)
 }
 
-// What values take beside their own place, in bytes.
+// Sizes of values besides the place that holds them, in bytes.
 const (
 	boxSize   = 16 // a value in an interface
 	mapSize   = 48
-	mapFirst  = 8  // a map makes room for so many entries at first
-	container = 48 // what is remembered of a list, a map or an object
+	mapFirst  = 8  // a map has room for so many entries at first
+	container = 48 // the record of a list, a map or an object
 	classSize = 64
 )
 
-// far returns the bytes that a type takes behind pointers.
+// far returns the bytes that pointers of a type allocate.
 func far(t reflect.Type) (n int64) {
 	for i := 0; t.Kind() == reflect.Pointer && i < codec.MaxDepth; i++ { // a type may point to itself
 		t = t.Elem()
@@ -80,7 +79,7 @@ func far(t reflect.Type) (n int64) {
 
 func sizeOf(t reflect.Type) int64 { return int64(t.Size()) } //nolint:gosec // a type's size
 
-// class is what a message says of objects before the first of them.
+// class is the description of a class, which comes before its first object.
 type class struct {
 	name   string
 	fields []string
@@ -120,7 +119,7 @@ func (d *decoder) value(v reflect.Value) error {
 	if err != nil {
 		return err
 	}
-	for tag == 'C' { // classes are described before the first object
+	for tag == 'C' { // class descriptions come before the first object
 		if err := d.describe(); err != nil {
 			return err
 		}
@@ -156,8 +155,8 @@ func (d *decoder) value(v reflect.Value) error {
 	return assign(v, x)
 }
 
-// scalar reads what has no parts: a bool, int64, float64, string, []byte or [time.Time].
-// An integer of 32 bits is an int32.
+// scalar reads a value without parts: a bool, int64, float64, string, []byte or
+// [time.Time]. An integer of 32 bits is an int32.
 func (d *decoder) scalar(tag byte) (any, error) {
 	switch {
 	case tag == 'T' || tag == 'F':
@@ -174,7 +173,7 @@ func (d *decoder) scalar(tag byte) (any, error) {
 	return d.integer(tag)
 }
 
-// date reads milliseconds, or minutes.
+// date reads a time in milliseconds or minutes.
 func (d *decoder) date(tag byte) (any, error) {
 	if tag == 'J' {
 		ms, err := d.number(0, 8)
@@ -247,8 +246,9 @@ func (d *decoder) double(tag byte) (any, error) {
 	return math.Float64frombits(binary.BigEndian.Uint64(b)), nil
 }
 
-// tags are those of the pieces of a string or of bytes: the first of those whose length
-// is in them, short (there are so many) and medium, and those that two bytes of it follow.
+// tags are the tags of the pieces of a string or of bytes: short is the first of shorts
+// tags that contain the length, medium the first of those that contain a part of it, and
+// more and last are followed by two bytes of length.
 type tags struct{ short, shorts, medium, more, last byte }
 
 var (
@@ -293,9 +293,9 @@ func (d *decoder) bytes(tag byte) ([]byte, error) {
 	return out, err
 }
 
-// text reads a string. Its lengths count units of UTF-16, each of which is written as
-// UTF-8 for itself, so that a character beyond the first 65,536 has six bytes; what
-// has four counts as two units.
+// text reads a string. Its length counts UTF-16 units, each encoded as UTF-8, so that a
+// character beyond the first 65,536 has six bytes; a character of four bytes counts as two
+// units.
 func (d *decoder) text(tag byte) (string, error) {
 	var t units
 	err := d.chunks(tag, textTags, func(n int) error {
@@ -312,8 +312,8 @@ func (d *decoder) text(tag byte) (string, error) {
 	return t.string(), err
 }
 
-// name reads the name of a type, or the number of one that came before. Nobody asks
-// for it: the method says what it wants.
+// name reads the name of a type, or the number of an earlier one. It is ignored: the method
+// determines the type.
 func (d *decoder) name() error {
 	tag, err := d.tag()
 	if err != nil {
@@ -335,7 +335,7 @@ func (d *decoder) name() error {
 	return errors.New("bad name of a type")
 }
 
-// length reads the length of what has at least one byte for each.
+// length reads the length of a value with at least one byte for each unit of length.
 func (d *decoder) length() (int, error) {
 	tag, err := d.tag()
 	if err != nil {
@@ -355,7 +355,7 @@ func (d *decoder) length() (int, error) {
 	return int(n), nil
 }
 
-// describe reads what a class is.
+// describe reads the description of a class.
 func (d *decoder) describe() error {
 	var c class
 	if err := d.string(&c.name); err != nil {

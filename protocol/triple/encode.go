@@ -14,10 +14,10 @@ import (
 	"github.com/tandem-rpc/tandem/codec"
 )
 
-// encode encodes one value as Hessian 2.0, unless that takes more than most bytes. What a
-// pointer points to is a value of its own wherever it is met: nothing is referred to. So a
-// value whose parts are met many times over, as one that came with references, may have
-// few bytes in a request and more than there is memory for here.
+// encode encodes one value as Hessian 2.0, with at most most bytes. Every occurrence of a
+// pointer's target is encoded separately, without references. A value whose parts occur
+// many times, such as one decoded from references, may therefore be small in a request and
+// larger than memory here.
 func encode(value any, most int64) ([]byte, error) {
 	e := &encoder{most: most}
 	err := e.value(reflect.ValueOf(value))
@@ -31,10 +31,10 @@ type encoder struct {
 	dst     []byte
 	most    int64 // bytes
 	depth   int
-	classes []string // described so far
+	classes []string // described so far, by name
 }
 
-// full reports whether there are more bytes than there may be.
+// full reports whether there are more bytes than allowed.
 func (e *encoder) full() bool { return int64(len(e.dst)) > e.most }
 
 func (e *encoder) put(tag byte, rest ...byte) { e.dst = append(append(e.dst, tag), rest...) }
@@ -74,7 +74,7 @@ func (e *encoder) value(v reflect.Value) error {
 	return nil
 }
 
-// compound writes what may have parts.
+// compound writes a value that may have parts.
 func (e *encoder) compound(v reflect.Value) error {
 	switch kind := v.Kind(); {
 	case (kind == reflect.Slice || kind == reflect.Map) && v.IsNil():
@@ -94,7 +94,7 @@ func (e *encoder) compound(v reflect.Value) error {
 	return e.down(v, (*encoder).list)
 }
 
-// down writes what is a level deeper.
+// down writes a value one level deeper.
 func (e *encoder) down(v reflect.Value, write func(*encoder, reflect.Value) error) error {
 	if e.depth++; e.depth > codec.MaxDepth {
 		return errTooDeep
@@ -103,13 +103,13 @@ func (e *encoder) down(v reflect.Value, write func(*encoder, reflect.Value) erro
 	return write(e, v)
 }
 
-// These do not say where: that would be as long as it is deep.
+// These errors do not name the place: its name would be as long as the value is deep.
 var (
 	errTooDeep = fmt.Errorf("nested deeper than %d", codec.MaxDepth)
 	errTooLong = errors.New("it has too many bytes")
 )
 
-// within says where an error is.
+// within adds the place to an error.
 func within(what, name string, err error) error {
 	if err == nil || errors.Is(err, errTooDeep) || errors.Is(err, errTooLong) {
 		return err
@@ -117,21 +117,21 @@ func within(what, name string, err error) error {
 	return fmt.Errorf("%s %.100q: %w", what, name, err)
 }
 
-// className is what a value says of its class, "" if nothing.
+// className returns the Java class that a value names, "" for none.
 func className(v reflect.Value) string {
 	if c, ok := reflect.TypeAssert[Class](v); ok {
 		return c.JavaClassName()
 	}
-	if c, ok := reflect.TypeAssert[Class](reflect.New(v.Type())); ok { // a method of the pointer
+	if c, ok := reflect.TypeAssert[Class](reflect.New(v.Type())); ok { // the pointer has the method
 		return c.JavaClassName()
 	}
 	return ""
 }
 
-// integer writes what fits as Java's int, and as its long what does not.
+// integer writes a Java int, or a long if n needs more than 32 bits.
 func (e *encoder) integer(n int64) {
 	switch {
-	case n != int64(int32(n)): //nolint:gosec // that is the question
+	case n != int64(int32(n)): //nolint:gosec // the comparison checks it
 		e.long(n)
 	case n >= -16 && n < 48:
 		e.put(byte(n + 0x90))
@@ -145,7 +145,7 @@ func (e *encoder) long(n int64) {
 		e.put(byte(n + 0xe0))
 		return
 	}
-	e.dst = binary.BigEndian.AppendUint64(append(e.dst, 'L'), uint64(n)) //nolint:gosec // as it is
+	e.dst = binary.BigEndian.AppendUint64(append(e.dst, 'L'), uint64(n)) //nolint:gosec // the same bits
 }
 
 func (e *encoder) unsigned(v reflect.Value) error {
@@ -161,7 +161,7 @@ func (e *encoder) unsigned(v reflect.Value) error {
 	return nil
 }
 
-// date writes a time; the zero one is null.
+// date writes a time; the zero time is null.
 func (e *encoder) date(at time.Time) {
 	if at.IsZero() {
 		e.put('N')
@@ -170,7 +170,7 @@ func (e *encoder) date(at time.Time) {
 	e.dst = binary.BigEndian.AppendUint64(append(e.dst, 'J'), uint64(at.UnixMilli()))
 }
 
-// Pieces of strings, in units of UTF-16, and of bytes.
+// Sizes of the pieces of strings, in UTF-16 units, and of byte slices, in bytes.
 const (
 	longestText  = 0x7fff
 	longestBytes = 0xffff
@@ -185,7 +185,7 @@ func (e *encoder) bytes(b []byte) {
 	e.dst = append(e.dst, b...)
 }
 
-// string writes a string, or the constant of an enum if its type names a class.
+// string writes a string, or an enum constant if its type names a class.
 func (e *encoder) string(v reflect.Value) {
 	if class := className(v); class != "" {
 		e.object(class, []string{"name"})
@@ -224,7 +224,7 @@ func runeBytes(s string) int {
 	return n
 }
 
-// rune writes a character; one beyond the first 65,536 as its two halves.
+// rune writes a character; one beyond the first 65,536 as two surrogates.
 func (e *encoder) rune(r rune) {
 	high, low := utf16.EncodeRune(r)
 	if high == utf8.RuneError {
@@ -261,8 +261,8 @@ func (e *encoder) entries(v reflect.Value) error {
 	return nil
 }
 
-// record writes a struct: an object if it has a class, else a map, which Java takes
-// for an object where it knows the class from its side.
+// record writes a struct: an object if it has a class, else a map, which Java accepts for
+// an object whose class it knows from the method.
 func (e *encoder) record(v reflect.Value) error {
 	class, known := className(v), fieldsOf(v.Type())
 	if class == "" {
@@ -288,7 +288,7 @@ func (e *encoder) record(v reflect.Value) error {
 	return nil
 }
 
-// object begins an object, and describes its class before the first.
+// object begins an object, after the description of its class if that is the first one.
 func (e *encoder) object(class string, fields []string) {
 	at := slices.Index(e.classes, class)
 	if at < 0 {

@@ -13,8 +13,8 @@ type wide struct {
 	Next                   *wide
 }
 
-// estimated decodes src, and compares what was expected with what was allocated, of which up
-// to five times may be in use at the end: lists and texts grow by doubling.
+// estimated decodes src, and compares the reserved memory with what was allocated. Up to
+// five times as much may be in use at the end: lists and texts grow by doubling.
 func estimated(t *testing.T, name, src string, v any) {
 	t.Helper()
 	var expected uint64
@@ -31,7 +31,7 @@ func estimated(t *testing.T, name, src string, v any) {
 }
 
 func TestEstimates(t *testing.T) {
-	const class = "C\x01w\x90" // without fields
+	const class = "C\x01w\x90" // it has no fields
 	many := func(s string) string { return "W" + strings.Repeat(s, 20_000) + "Z" }
 	var fields, keys strings.Builder
 	for i := range 20_000 {

@@ -20,8 +20,8 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// exchange is one call. It is its Body too: the request is read when the method's
-// arguments are wanted, and so after the interceptors.
+// exchange is one call, and its Body. The request is read when the method's arguments are
+// decoded, and so after the interceptors.
 type exchange struct {
 	conn    *server.Conn
 	name    string         // of the method
@@ -31,9 +31,9 @@ type exchange struct {
 	control *http.ResponseController
 	held    *server.Reservation
 
-	args    [][]byte // of the request, when it has been read
+	args    [][]byte // of the request, once it has been read
 	read    bool
-	failed  error // reading it
+	failed  error // the error of reading it
 	reply   []byte
 	trailer tandem.Metadata
 }
@@ -117,8 +117,8 @@ func (x *exchange) Encode(v any) error {
 	return nil
 }
 
-// mostOfResult is how many bytes a result may have: what the server's messages may, or
-// the method's if it takes larger ones. Its length, wrapped, is written in 32 bits.
+// mostOfResult is the limit of a result in bytes: the larger of the server's and the
+// method's limits of messages, and such that its wrapped length fits into 32 bits.
 func (x *exchange) mostOfResult() int64 {
 	return min(int64(max(x.conn.MaxMessage(), x.method.MaxMessage)), math.MaxUint32-int64(wrapperRoom))
 }
@@ -138,7 +138,7 @@ func (x *exchange) receive() ([][]byte, error) {
 	return unwrapRequest(b)
 }
 
-// message reads what is framed as gRPC frames its messages
+// message reads a message with gRPC's framing
 // (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md).
 func (x *exchange) message() ([]byte, error) {
 	var head [5]byte
@@ -177,30 +177,30 @@ func (x *exchange) message() ([]byte, error) {
 
 var unzip = compress.Gzip() //nolint:gochecknoglobals // it pools its state
 
-// smallMessage is how many bytes are not worth reserving, and copies how often those of a
-// message are there: in a buffer that doubles, and in the message.
+// smallMessage is how many bytes need no reservation, and copies is how many times the
+// bytes of a message are in memory: in a buffer that doubles, and in the message.
 const (
 	smallMessage = 4 << 10
 	copies       = 3
 )
 
-// skip throws away the rest of a request that is refused, so much of it at most: a consumer
-// that is still sending it when the stream ends may not look at the answer.
+// skip discards at most so many bytes of a request that is refused: a consumer that is
+// still sending when the stream ends may ignore the response.
 func (x *exchange) skip(most int64) {
 	for n := int64(1); n > 0 && most > 0; most -= n {
 		if x.control.SetReadDeadline(time.Now().Add(x.conn.StallTimeout())) != nil {
 			return
 		}
-		n, _ = io.CopyN(io.Discard, x.r.Body, piece) // its end, or an error, ends this
+		n, _ = io.CopyN(io.Discard, x.r.Body, piece) // the end of the body, or an error, ends the loop
 	}
 	_ = x.control.SetReadDeadline(time.Time{})
 }
 
-// piece is how much of a message must come within the stall timeout, and how much
-// memory is taken before it does.
+// piece is how much of a message must arrive within the stall timeout, and how much memory
+// is taken before it has arrived.
 const piece = 64 << 10
 
-// full reads into all of p, and appends it to b.
+// full fills p from the request, and appends it to b.
 func (x *exchange) full(b *bytes.Buffer, p []byte) error {
 	if err := x.control.SetReadDeadline(time.Now().Add(x.conn.StallTimeout())); err != nil {
 		return err
@@ -222,7 +222,7 @@ func (x *exchange) answer(err error) {
 	h.Set("Content-Type", "application/grpc+proto")
 	prefix := http.TrailerPrefix
 	if err != nil {
-		prefix = "" // there is nothing else: what would be the trailer is the header
+		prefix = "" // there is no body, so that the trailer is sent as the header
 	}
 	for name, values := range x.trailer {
 		if !own(name) {
@@ -230,7 +230,7 @@ func (x *exchange) answer(err error) {
 				if strings.HasSuffix(name, "-bin") {
 					v = base64.RawStdEncoding.EncodeToString([]byte(v))
 				}
-				h.Add(prefix+name, v) // net/http leaves out what is no name or no value
+				h.Add(prefix+name, v) // net/http drops invalid names and values
 			}
 		}
 	}
@@ -247,24 +247,25 @@ func (x *exchange) answer(err error) {
 	h.Set(prefix+"Grpc-Status", "0")
 	frame := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(x.reply))) //nolint:gosec // mostOfResult
 	if x.r.ProtoMajor >= 2 {
-		// Writes to a connection of HTTP/1 have their own time.
+		// Over HTTP/1 each write has a deadline already.
 		pieces := 1 + len(x.reply)/answerPiece
 		_ = x.control.SetWriteDeadline(time.Now().Add(time.Duration(pieces) * x.conn.StallTimeout()))
 	}
-	_, _ = x.w.Write(append(frame, x.reply...)) // if it fails the consumer is gone
+	_, _ = x.w.Write(append(frame, x.reply...)) // an error means that the consumer is gone
 }
 
-// answerPiece is what a consumer has to take of an answer within the stall timeout.
+// answerPiece is how much of a response the consumer has to receive within the stall
+// timeout.
 const answerPiece = 256 << 10
 
-// own reports whether a name is HTTP's, gRPC's or tandem's own.
+// own reports whether a name is reserved by HTTP, gRPC or tandem.
 func own(name string) bool {
 	name = strings.ToLower(name)
 	return name == "content-type" || name == "content-length" || name == "trailer" ||
 		strings.HasPrefix(name, "grpc-") || strings.HasPrefix(name, "tandem-") || strings.HasPrefix(name, ":")
 }
 
-// escape is how gRPC writes a message into a header.
+// escape encodes a message for gRPC's header.
 func escape(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -277,7 +278,7 @@ func escape(s string) string {
 	return b.String()
 }
 
-// timeout reads gRPC's header of that name: at most eight digits, and a unit.
+// timeout parses the value of gRPC's timeout header: at most eight digits, and a unit.
 func timeout(s string) (time.Duration, bool) {
 	if len(s) < 2 || len(s) > 9 {
 		return 0, false

@@ -27,7 +27,7 @@ func (colour) JavaClassName() string { return "com.shop.Colour" }
 type embedded struct{ Inner int }
 
 type whole struct {
-	embedded // its fields are of the outer struct, as those of a superclass
+	embedded // its fields belong to the outer struct, like those of a superclass
 
 	Embedded struct{ X int }
 	Part     part
@@ -41,7 +41,7 @@ type whole struct {
 	Map      map[int]*part
 }
 
-// mostInTests is how many bytes a value may have that is encoded.
+// mostInTests is the limit of an encoded value, in bytes.
 const mostInTests = 1 << 20
 
 // TestRoundTrip decodes what was encoded.
@@ -105,8 +105,8 @@ func TestSpecification(t *testing.T) {
 	}
 }
 
-// TestSame refers to what came before.
-func TestSame(t *testing.T) {
+// TestReferences decodes references.
+func TestReferences(t *testing.T) {
 	const class = "C\x01p\x92\x04name\x04next"
 	var list []*part
 	if err := decode([]byte("\x7b"+class+"\x60\x01aQ\x91Q\x91N"), &list, nil); err != nil || list[0] != list[1] || list[0].Next != list[0] || list[2] != nil {
@@ -136,8 +136,8 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// TestRefuses decodes what can't be right, or does not fit.
-func TestRefuses(t *testing.T) {
+// TestDecodeRefuses decodes malformed values, and values that do not fit.
+func TestDecodeRefuses(t *testing.T) {
 	for _, c := range []struct {
 		in   string
 		into any
@@ -179,7 +179,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// TestEncodeRefuses encodes what Java does not have.
+// TestEncodeRefuses encodes values that Java does not have.
 func TestEncodeRefuses(t *testing.T) {
 	circle := &part{}
 	circle.Next = circle
@@ -199,8 +199,8 @@ func TestEncodeRefuses(t *testing.T) {
 	}
 }
 
-// chain is a list of n lists, each of which but the first has the one before it twice, by
-// reference: written out it has more than two to the n bytes.
+// chain returns a list of n lists. Each but the first contains the one before twice, by
+// reference: without references it has more than two to the n bytes.
 func chain(n int) string {
 	b := "X" + string([]byte{0x90 + byte(n)}) + "\x78"
 	for i := range n - 1 {
@@ -210,8 +210,7 @@ func chain(n int) string {
 	return b
 }
 
-// TestReferencesAreNotWrittenOut encodes what has few bytes only as long as it refers to
-// itself.
+// TestReferencesAreNotWrittenOut encodes values that are small only with references.
 func TestReferencesAreNotWrittenOut(t *testing.T) {
 	var short, long any
 	if err := decode([]byte(chain(3)), &short, nil); err != nil {
@@ -234,7 +233,7 @@ func TestReferencesAreNotWrittenOut(t *testing.T) {
 			t.Errorf("%s: %v, after taking %d bytes", name, err, taken)
 		}
 	}
-	pieces := strings.Repeat("x", mostInTests) // each has three bytes besides
+	pieces := strings.Repeat("x", mostInTests) // each has three more bytes
 	if _, err := encode(pieces, mostInTests); !errors.Is(err, errTooLong) {
 		t.Errorf("a string: %v", err)
 	}
@@ -280,7 +279,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		again, err := encode(v, mostInTests)
-		if err != nil { // one that refers to itself many times over may be deeper than it was, or too long
+		if err != nil { // a value with many references to itself may be too deep, or too long, without them
 			return
 		}
 		var w any

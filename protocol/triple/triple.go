@@ -1,16 +1,15 @@
 // Package triple serves consumers of Apache Dubbo 3 whose interfaces are plain Java,
-// without Protocol Buffers: what Dubbo calls Triple's wrapper, with values in
-// Hessian 2. Consumers whose messages are those of Protocol Buffers need package web
-// alone.
+// without Protocol Buffers: Dubbo sends them in Triple's wrapper, with values in Hessian 2.
+// Consumers whose messages are Protocol Buffers need only package web.
 //
 //	srv := server.New(server.WithProtocols(web.New(triple.Interface("com.shop.Stock"))))
 //	srv.RegisterName("com.shop.Stock", stock{})
 //
 // # Names
 //
-// The interface's methods are those of the service with its name; "find" calls Find,
-// unless there is a "find". Several methods of one name in Java can't be told from each
-// other here: the arguments must fit the one in Go.
+// The interface's methods are those of the service with its name; "find" calls Find, unless
+// the service has a method "find". Overloaded Java methods can't be distinguished here: the
+// arguments must fit the Go method.
 //
 // # Values
 //
@@ -28,24 +27,24 @@
 //	BigDecimal, BigInteger       strings; this way only
 //	null                         nil, or the zero value
 //
-// An int that has more than 32 bits goes out as a long; int64, uint32 and uint64 always
-// do. Fields have the names of Java's, which the tag "hessian" gives, or else the name
-// with a small first letter; "-" leaves one out. What a struct does not have is left
-// out. A struct that goes out as a part of something else must be a [Class] for Java to
-// know what it is. What comes in an interface{} is a bool, int32, int64, float64,
+// An int that needs more than 32 bits is sent as a long; int64, uint32 and uint64 always
+// are. Fields have Java's names: the tag "hessian", or else the name with its first letter
+// in lower case; "-" omits a field. Received fields that a struct does not have are
+// ignored. A struct that is sent as a part of another value must be a [Class], which tells
+// Java its class. A value received in an interface{} is a bool, int32, int64, float64,
 // string, []byte, time.Time, []any, map[string]any or nil.
 //
-// Objects that occur more than once in a request are one value if they are wanted as
-// pointers. In responses every occurrence is one of its own, and what contains itself
-// is an error. Values nest at most [codec.MaxDepth] deep. A result may have as many bytes
-// as a message of the server ([server.WithMaxMessage]), or of the method if it takes
-// larger ones.
+// An object that occurs more than once in a request is one value where it is decoded into
+// pointers. In responses every occurrence is encoded separately, and a value that contains
+// itself is an error. Values nest at most [codec.MaxDepth] deep. A result may be as large
+// as a message of the server ([server.WithMaxMessage]), or of the method if that limit is
+// larger.
 //
 // # Calls
 //
-// They are unary. Deadlines, metadata, trailers and gzip are as for gRPC; an error reaches
-// the consumer as a StatusRpcException with its code and message. Exceptions of Java
-// are not made.
+// Calls are unary. Deadlines, metadata, trailers and gzip work as for gRPC; an error
+// reaches the consumer as a StatusRpcException with its code and message. Java exceptions
+// are not sent.
 package triple
 
 import (
@@ -56,16 +55,16 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// Class is a type that has one in Java.
+// Class is a Go type that corresponds to a Java class.
 type Class interface {
-	// JavaClassName returns the full name of the class, as com.shop.Item. It is called
-	// on zero values too.
+	// JavaClassName returns the full name of the class, such as com.shop.Item. It is also
+	// called on zero values.
 	JavaClassName() string
 }
 
-// Interface serves an interface of Java by its full name, as com.shop.Stock. Other
-// requests for its path, as with JSON, are refused: give its methods to them under another
-// name ([server.Server.Alias]).
+// Interface serves a Java interface by its full name, such as com.shop.Stock. Other
+// requests for its path, for example with JSON, are refused: give its methods another name
+// for them ([server.Server.Alias]).
 func Interface(name string) web.Option {
 	return web.WithHandler("POST /"+name+"/{method}", iface(name))
 }
@@ -87,7 +86,7 @@ func (name iface) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.answer(x.call())
 }
 
-// find returns a method by its name in Java, nil if there is none.
+// find returns a method by its Java name, nil if there is none.
 func find(c *server.Conn, service, method string) *server.Method {
 	if m := c.Method(service + "." + method); m != nil {
 		return m

@@ -22,10 +22,10 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// patience is how long a test waits for what must happen.
+// patience is the time limit for events that a test waits for.
 const patience = time.Minute
 
-// consumer is a client of HTTP/2, on an in-memory network with its server.
+// consumer returns an HTTP/2 client, on an in-memory network with its server.
 func consumer(t *testing.T, opts ...server.Option) *http.Client {
 	t.Helper()
 	mem := transport.NewMemory()
@@ -68,13 +68,13 @@ func hello(ctx context.Context, name string) (string, error) {
 	return "hello " + name, nil
 }
 
-// left says whether there is a deadline within a minute.
+// left reports whether ctx has a deadline within a minute.
 func left(ctx context.Context) bool {
 	at, ok := ctx.Deadline()
 	return ok && time.Until(at) < time.Minute
 }
 
-// wrapped is a request as Dubbo sends it, with arguments that are encoded.
+// wrapped returns a request as Dubbo sends it, with encoded arguments.
 func wrapped(serialization string, args ...string) string {
 	b := "\x0a" + string(rune(len(serialization))) + serialization
 	for _, arg := range args {
@@ -149,7 +149,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// doubling is a list of lists, each of which but the first has the one before it twice.
+// doubling is a list of lists, each of which but the first contains the one before twice.
 const doubling = "X\x9a\x78" + "\x7aQ\x91Q\x91" + "\x7aQ\x92Q\x92" + "\x7aQ\x93Q\x93" + "\x7aQ\x94Q\x94" +
 	"\x7aQ\x95Q\x95" + "\x7aQ\x96Q\x96" + "\x7aQ\x97Q\x97" + "\x7aQ\x98Q\x98" + "\x7aQ\x99Q\x99"
 
@@ -190,7 +190,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestInterceptorsFirst refuses a call whose request never comes.
+// TestInterceptorsFirst refuses a call whose request never arrives.
 func TestInterceptorsFirst(t *testing.T) {
 	c := consumer(t, server.WithInterceptors(func(tandem.Func) tandem.Func {
 		return func(context.Context, *tandem.Call) error {
@@ -214,11 +214,12 @@ func TestInterceptorsFirst(t *testing.T) {
 	}
 }
 
-// An answer that the consumer does not take is not held, and a large one has its time.
+// A response that the consumer does not receive is discarded after the stall timeout; a
+// large one gets more time.
 func TestAnswersAreNotHeld(t *testing.T) {
 	for name, c := range map[string]struct {
 		method string
-		window int // bytes that it takes at first
+		window int // bytes that the consumer accepts at first
 		pause  time.Duration
 		reset  bool
 	}{
@@ -251,14 +252,14 @@ func TestAnswersAreNotHeld(t *testing.T) {
 	}
 }
 
-// slow is a part of a body that takes its time.
+// slow is a part of a body that arrives late.
 type slow struct {
 	rest io.Reader
 	over atomic.Bool
 }
 
 func (s *slow) Read(p []byte) (int, error) {
-	time.Sleep(20 * time.Millisecond) // so that an answer that does not wait for it comes first
+	time.Sleep(20 * time.Millisecond) // so that a response that does not wait for it comes first
 	n, err := s.rest.Read(p)
 	if err != nil {
 		s.over.Store(true)
@@ -267,7 +268,7 @@ func (s *slow) Read(p []byte) (int, error) {
 }
 
 // A message that is too large is read before it is refused: Dubbo's consumers take an
-// answer that comes earlier for an error of the connection.
+// earlier response for a connection error.
 func TestTooLargeIsReadFirst(t *testing.T) {
 	c := consumer(t, server.WithMaxMessage(1000))
 	rest := &slow{rest: strings.NewReader(strings.Repeat("x", 1000))}

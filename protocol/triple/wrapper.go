@@ -8,23 +8,23 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Fields of Triple's wrappers, which are messages of Protocol Buffers: Dubbo's
+// Fields of Triple's wrappers, which are Protocol Buffers messages: see Dubbo's
 // triple_wrapper.proto.
 const (
 	requestSerialization protowire.Number = 1
-	requestArgs          protowire.Number = 2 // the types follow as 3: the method here says what it wants
+	requestArgs          protowire.Number = 2 // field 3 has their types, which are ignored: the Go method determines the types
 
 	responseSerialization protowire.Number = 1
 	responseData          protowire.Number = 2
 )
 
-// hessian is Hessian 2 as the wrapper has it.
+// hessian is the wrapper's name for Hessian 2.
 const hessian = "hessian4"
 
-// maxArgs is how many parameters a method of Java can have.
+// maxArgs is how many parameters a Java method can have.
 const maxArgs = 255
 
-// unwrapRequest returns the arguments, encoded each for itself.
+// unwrapRequest returns the arguments, each encoded separately.
 func unwrapRequest(b []byte) ([][]byte, error) {
 	var args [][]byte
 	serialization := ""
@@ -62,7 +62,7 @@ func badWrapper(err error) error {
 	return tandem.Errorf(tandem.InvalidArgument, "not Triple's wrapper: %w", err)
 }
 
-// wrapperRoom is what a response has beside its result, in bytes at most.
+// wrapperRoom is the size limit of a response without its result, in bytes.
 const wrapperRoom = 2*len(hessian) + 8
 
 // wrapResponse puts an encoded result into a response.

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// deadlines counts the deadlines that a handler sets, each of which waits for the goroutine
-// of its connection of HTTP/2.
+// deadlines counts the write deadlines that a handler sets, each of which waits for the
+// goroutine of the HTTP/2 connection.
 type deadlines struct {
 	http.ResponseWriter
 
@@ -21,8 +21,8 @@ func (d *deadlines) SetWriteDeadline(time.Time) error {
 	return nil
 }
 
-// Nothing is begun for a request that its client has reset, and nothing written: this is
-// what bounds the goroutines of a flood of resets.
+// The server starts and writes nothing for a request that its client has reset. This bounds
+// the goroutines of a flood of resets.
 func TestResetRequestsCostNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -32,7 +32,7 @@ func TestResetRequestsCostNothing(t *testing.T) {
 	c := &conn{entering: make(ticket, 1), all: make(ticket, 1)}
 	c.serve(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the handler was called") }), w, r)
 
-	for range 20 { // a select of what is ready picks either
+	for range 20 { // select would pick any of the ready cases
 		if _, err := enter(ctx, &response{ResponseWriter: w, conn: c}); err == nil {
 			t.Fatal("it took a place among the calls that are entering")
 		}

@@ -17,8 +17,8 @@ import (
 	"github.com/tandem-rpc/tandem/internal/httpcalls"
 )
 
-// canned is a connection to a server that answers whatever it is asked with the same
-// bytes, and then leaves.
+// canned is a connection to a server that answers any request with the same bytes, and then
+// closes.
 type canned struct {
 	net.Conn // nil
 
@@ -53,11 +53,11 @@ func (*canned) SetDeadline(time.Time) error        { return nil }
 func (*canned) SetReadDeadline(time.Time) error    { return nil }
 func (*canned) SetWriteDeadline(_ time.Time) error { return nil }
 
-// mostAnswered is the limit of an answer's message here.
+// mostAnswered is the limit of a response's message.
 const mostAnswered = 1000
 
-// calledAt makes a call at a server that gives this answer, over HTTP/1.1, which the
-// parsers of gRPC's answers do not mind.
+// calledAt makes a call to a server that sends this response, over HTTP/1.1, which the
+// parsers of gRPC responses accept too.
 func calledAt(answer []byte, opts ...connect.ClientOption) (*client.Request, error) {
 	remote := &client.Remote{Endpoint: tandem.Endpoint{Transport: "tcp", Address: "server:1"}, MaxMessage: mostAnswered}
 	s := httpcalls.New(newCanned(answer), func(context.Context) (net.Conn, error) { return nil, io.EOF }, false)
@@ -69,8 +69,8 @@ func calledAt(answer []byte, opts ...connect.ClientOption) (*client.Request, err
 	return r, c.Carry(ctx, r)
 }
 
-// Servers answer as they like: a call ends with a message within the limit, or an error
-// that is one.
+// Whatever a server answers, a call ends with a message within the limit, or an error with
+// a valid code.
 func FuzzAnswer(f *testing.F) {
 	for _, s := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Type: application/proto\r\nContent-Length: 2\r\n\r\n\x08\x01",

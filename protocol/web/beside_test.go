@@ -16,8 +16,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// Clients that send what is refused, or never finished, harm no other: native calls and
-// calls over HTTP go on.
+// Clients that send requests that are refused, or never finished, do not affect other
+// connections: native calls and calls over HTTP continue.
 func TestHonestBesideHostile(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// decode decodes one message into the arguments of a method, or into what a stream
+// decode decodes one message into a method's arguments, or into the value that a stream
 // receives.
 func decode(c tandem.Codec, src []byte, v any) error {
 	var err error
@@ -25,15 +25,15 @@ func decode(c tandem.Codec, src []byte, v any) error {
 	case len(src) == 0 && c.Name() == "json":
 		err = errors.New("there is no JSON")
 	case len(src) == 0 && v != nil:
-		err = c.Decode(src, v) // a message without fields, maybe of a type made while running
+		err = c.Decode(src, v) // a message without fields, perhaps of a type created at run time
 	default:
 		err = codec.Decode(c, src, v)
 	}
 	return server.Unfit(err)
 }
 
-// checkNothing returns an error if a message for a method without arguments says
-// something. Fields of Protocol Buffers that nobody knows are no error.
+// checkNothing returns an error if a message for a method without arguments has content.
+// Unknown fields of Protocol Buffers are no error.
 func checkNothing(c tandem.Codec, src []byte) error {
 	if c.Name() != "json" {
 		return nil

@@ -17,30 +17,29 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// GRPC returns the protocol for [client.WithProtocols] by which clients call servers of
-// gRPC, at targets grpc://host:port: over HTTP/2, which begins with its preface. With
-// TLS the client's configuration must offer "h2", as these servers want to be asked.
+// GRPC returns the protocol, for [client.WithProtocols], that calls gRPC servers at targets
+// grpc://host:port, over HTTP/2 with its preface. With TLS, the client's configuration must
+// offer "h2", which these servers require.
 //
-// The last dot of a method's name is the slash of its path: "shop.v1.Carts.Add" is
-// /shop.v1.Carts/Add. A method is called with one argument and has one result. Messages
-// are of Protocol Buffers, unless the client or the call names JSON, which is that of
-// encoding/json. Metadata crosses both ways, header and trailer of the answer as one;
-// so do the deadline, codes, and the details of errors. gRPC has no one-way calls: they
-// wait for the answer.
+// The last dot of a method's name becomes the slash of its path: "shop.v1.Carts.Add" is
+// /shop.v1.Carts/Add. A method has one argument and one result. Messages are Protocol
+// Buffers, unless the client or the call chooses JSON, which is encoding/json's. Metadata
+// is sent and received, the response's header and trailer as one; so are the deadline,
+// codes, and the details of errors. gRPC has no one-way calls: they wait for the response.
 //
-// Streams of all kinds are carried, over connections of their own, so that who receives
-// slowly holds up no other call. A stream is open when its request is sent: what the
-// server has against it is what Recv returns.
+// Streams of all kinds are supported, on connections of their own, so that a slow receiver
+// delays no other call. A stream is open when its request is sent: if the server refuses
+// it, Recv returns the error.
 func GRPC() client.Protocol { return newCalling("grpc", true, connect.WithGRPC()) }
 
-// Connect is [GRPC] for servers of Connect, at targets connect://host:port, over
-// HTTP/1.1; over HTTP/2 if the client's TLS configuration offers "h2" and the server
-// takes it. Streams are over HTTP/2 also without TLS if the server speaks it, which the
-// first one finds out. Else they are over HTTP/1.1, one a connection, and many servers
-// then have none that go both ways.
+// Connect is [GRPC] for Connect servers, at targets connect://host:port, over HTTP/1.1, or
+// over HTTP/2 if the client's TLS configuration offers "h2" and the server accepts it.
+// Streams use HTTP/2 also without TLS if the server speaks it, which the first stream finds
+// out. Otherwise each has an HTTP/1.1 connection, and many servers then support no
+// bidirectional streams.
 func Connect() client.Protocol { return newCalling("connect", false) }
 
-// calling is a protocol as clients use it.
+// calling is a protocol for clients: gRPC or Connect.
 type calling struct {
 	name   string
 	http2  bool
@@ -54,7 +53,7 @@ func newCalling(name string, http2 bool, opts ...connect.ClientOption) *calling 
 
 func (c *calling) Name() string { return c.name }
 
-// Codecs returns Protocol Buffers and JSON.
+// Codecs returns the Protocol Buffers and JSON codecs.
 func (c *calling) Codecs() []tandem.Codec { return c.codecs }
 
 // Connect connects to a server.
@@ -72,7 +71,7 @@ func (c *calling) Connect(ctx context.Context, r *client.Remote) (client.Carrier
 	return &caller{Server: s, calling: c, remote: r, streams: newVersion(http2, agreed != "")}, nil
 }
 
-// caller makes calls at one server.
+// caller makes calls to one server.
 type caller struct {
 	*httpcalls.Server
 	*calling
@@ -105,7 +104,7 @@ func (c *caller) Carry(ctx context.Context, r *client.Request) error {
 	})
 }
 
-// metadataOf returns an answer's header and trailer as one.
+// metadataOf returns a response's header and trailer as one.
 func metadataOf(header, trailer http.Header) tandem.Metadata {
 	md := Metadata(header)
 	for name, values := range Metadata(trailer) {
@@ -114,8 +113,8 @@ func metadataOf(header, trailer http.Header) tandem.Metadata {
 	return md
 }
 
-// reading is connect's HTTP client of one call. It notes that the answer could not be read
-// to its end, which connect takes for a protocol error, or an unknown one.
+// reading is connect's HTTP client for one call. It records why the response could not be
+// read to its end, which connect reports as a protocol error or an unknown one.
 type reading struct {
 	http *http.Client
 	why  atomic.Pointer[error]
@@ -123,14 +122,15 @@ type reading struct {
 
 // Do makes the request for connect.
 func (r *reading) Do(req *http.Request) (*http.Response, error) {
-	res, err := r.http.Do(req) //nolint:gosec // all requests go to the one server
+	res, err := r.http.Do(req) //nolint:gosec // all requests go to the same server
 	if err == nil {
 		res.Body = &watched{res.Body, func(err error) { r.why.Store(&err) }}
 	}
 	return res, err
 }
 
-// lost returns why the answer could not be read, nil if it could.
+// lost returns why the response could not be read, nil if it was, or if the server reset
+// the stream.
 func (r *reading) lost() error {
 	if why := r.why.Load(); why != nil && !errors.As(*why, new(resetError)) {
 		return *why
@@ -138,7 +138,7 @@ func (r *reading) lost() error {
 	return nil
 }
 
-// watched is a body that says why it can't be read any further.
+// watched is a body that reports why it can't be read further.
 type watched struct {
 	io.ReadCloser
 
@@ -164,15 +164,15 @@ func (c *caller) client(over connect.HTTPClient, call *tandem.Call) *connect.Cli
 	return connect.NewClient[message, message](over, url, opts...)
 }
 
-// failed is the error of a call: as the server said it, or of this side. lost is why the
-// answer could not be read to its end.
+// failed converts the error of a call: the server's, or one of this side. lost is why the
+// response could not be read to its end.
 func (c *caller) failed(call *tandem.Call, err error, a *httpcalls.Attempt, lost error) error {
 	said, ok := errors.AsType[*connect.Error](err)
 	switch {
 	case !ok:
 		return a.Failed(err)
 	case !a.Answered():
-		e := tandem.AsError(a.Failed(said.Unwrap())) // its own text begins with its code
+		e := tandem.AsError(a.Failed(said.Unwrap())) // the text of connect's error begins with its code
 		if said.Code() != connect.CodeUnavailable && said.Code() != connect.CodeUnknown {
 			e.Code = ourCode(said)
 		}
@@ -186,7 +186,7 @@ func (c *caller) failed(call *tandem.Call, err error, a *httpcalls.Attempt, lost
 	return theirs(said)
 }
 
-// theirs is an error as the server said it.
+// theirs converts an error that the server sent.
 func theirs(said *connect.Error) *tandem.Error {
 	e := &tandem.Error{Code: codeOf(said), Message: said.Message(), Remote: connect.IsWireError(said)}
 	heed(said.Meta(), e)
@@ -199,8 +199,8 @@ func theirs(said *connect.Error) *tandem.Error {
 	return e
 }
 
-// codeOf is the code of an error. gRPC's servers send any number: one that is none, or
-// says that nothing has failed, is Unknown.
+// codeOf returns the code of an error. gRPC servers may send any number; one that is not an
+// error code becomes Unknown.
 func codeOf(said *connect.Error) tandem.Code {
 	if code := said.Code(); code >= connect.CodeCanceled && code <= connect.CodeUnauthenticated {
 		return tandem.Code(code)
@@ -208,8 +208,9 @@ func codeOf(said *connect.Error) tandem.Code {
 	return tandem.Unknown
 }
 
-// ourCode is the code of an error that connect has made of what it could not understand:
-// what is wrong is the answer, not the argument.
+// ourCode returns the code of an error that connect made because it could not understand
+// the response. InvalidArgument and Unknown become Internal: the response is wrong, not the
+// argument.
 func ourCode(said *connect.Error) tandem.Code {
 	switch code := codeOf(said); code {
 	case tandem.InvalidArgument, tandem.Unknown:
@@ -219,7 +220,7 @@ func ourCode(said *connect.Error) tandem.Code {
 	}
 }
 
-// Ping calls a method that no server has; any answer is one.
+// Ping calls a method that no server has; any response counts as success.
 func (c *caller) Ping(ctx context.Context) error {
 	return c.ping(ctx, c.HTTP)
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// connectServer runs a server made with connect-go, which speaks gRPC, too.
+// connectServer runs a connect-go server, which also speaks gRPC.
 func connectServer(t *testing.T) (address string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -72,7 +72,7 @@ func calls(t *testing.T, target string) *client.Client {
 	return c
 }
 
-// Our client calls connect-go's server, by gRPC and by Connect.
+// Our client calls a connect-go server, over gRPC and over Connect.
 func TestCallsConnectServer(t *testing.T) {
 	address := connectServer(t)
 	for _, scheme := range []string{"grpc", "connect"} {
@@ -127,7 +127,7 @@ func failsAsSaid(t *testing.T, c *client.Client) {
 	}
 }
 
-// listen has the server serve until the test ends, and returns its address.
+// listen serves on a free port until the test ends, and returns the address.
 func listen(t *testing.T, srv *server.Server) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -143,7 +143,7 @@ func listen(t *testing.T, srv *server.Server) string {
 	return ln.Addr().String()
 }
 
-// And our own server's, with JSON as well.
+// Our client calls our own server too, also with JSON.
 func TestCallsOurServer(t *testing.T) {
 	srv := server.New(server.WithProtocols(web.New()))
 	err := errors.Join(srv.RegisterFunc("test.v1.Texts.Twice", func(in, out *wrapperspb.StringValue) error {
@@ -163,8 +163,8 @@ func TestCallsOurServer(t *testing.T) {
 	}
 }
 
-// A server that has gone is certainly not asked.
-func TestCallsNobody(t *testing.T) {
+// A call to a server that is not there fails with an error that says it was not executed.
+func TestCallServerThatIsGone(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +178,8 @@ func TestCallsNobody(t *testing.T) {
 	}
 }
 
-// What an error says about trying again crosses to our client, and foreign servers' advice too.
+// Retry-After and NotExecuted of an error reach our client, also from servers of other
+// implementations.
 func TestAdviceCrosses(t *testing.T) {
 	srv := server.New(server.WithProtocols(web.New()), server.WithInterceptors(func(next tandem.Func) tandem.Func {
 		return func(ctx context.Context, call *tandem.Call) error {
@@ -193,7 +194,7 @@ func TestAdviceCrosses(t *testing.T) {
 	}))
 	for _, name := range []string{"T.Busy", "T.Never", "T.Ran"} {
 		if err := srv.RegisterFunc(name, func(*text) (*text, error) {
-			return nil, &tandem.Error{Code: tandem.Unavailable, Message: "ran", NotExecuted: true} // though it did
+			return nil, &tandem.Error{Code: tandem.Unavailable, Message: "ran", NotExecuted: true} // although it did
 		}); err != nil {
 			t.Fatal(err)
 		}

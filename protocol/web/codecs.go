@@ -14,11 +14,11 @@ import (
 	"github.com/tandem-rpc/tandem/internal/estimate/protofields"
 )
 
-// message is one that is encoded: connect frames and compresses it.
+// message is an encoded message: connect frames and compresses it.
 type message struct{ b []byte }
 
-// passing is a codec of connect's that leaves encoding to the call's Body. The
-// status of a gRPC call is what connect encodes itself.
+// passing is a connect codec that leaves encoding to the call's Body. connect encodes only
+// the status of gRPC calls itself.
 type passing struct{ name string }
 
 func (c passing) Name() string { return c.name }
@@ -35,7 +35,7 @@ func (c passing) MarshalAppend(dst []byte, v any) ([]byte, error) {
 	return dst, errors.New("not a message that is encoded")
 }
 
-// Unmarshal copies, since connect uses the bytes again.
+// Unmarshal copies, since connect reuses the bytes.
 func (c passing) Unmarshal(src []byte, v any) error {
 	switch v := v.(type) {
 	case *message:
@@ -47,14 +47,14 @@ func (c passing) Unmarshal(src []byte, v any) error {
 	return errors.New("not a message that stays encoded")
 }
 
-// codecs are what bodies are encoded with, by connect's names of them.
+// codecs are the codecs of messages, by connect's names for them.
 type codecs map[string]tandem.Codec
 
 func newCodecs() codecs {
 	return codecs{"proto": protobuf.Codec(), "json": jsonCodec{codec.JSON(), estimate.ProtoTypes(protofields.Of)}}
 }
 
-// jsonCodec is JSON with the mapping of Protocol Buffers for their messages.
+// jsonCodec is JSON; messages of Protocol Buffers use their own JSON mapping.
 type jsonCodec struct {
 	plain tandem.Codec
 	types *estimate.Types // of messages of Protocol Buffers
@@ -69,7 +69,7 @@ func (c jsonCodec) Append(dst []byte, v any) ([]byte, error) {
 	return c.plain.Append(dst, v)
 }
 
-// DecodeWithin asks for the memory of the value before it decodes it.
+// DecodeWithin reserves the memory of the value before it decodes it.
 func (c jsonCodec) DecodeWithin(src []byte, v any, memory codec.Memory) error {
 	if _, ok := v.(proto.Message); !ok {
 		return codec.DecodeWithin(c.plain, src, v, memory)
@@ -80,8 +80,8 @@ func (c jsonCodec) DecodeWithin(src []byte, v any, memory codec.Memory) error {
 	return c.Decode(src, v)
 }
 
-// Decode leaves out fields that a message does not have: clients may know a newer
-// one.
+// Decode ignores fields of Protocol Buffers that the message does not have: the client may
+// use a newer definition.
 func (c jsonCodec) Decode(src []byte, v any) error {
 	if m, ok := v.(proto.Message); ok {
 		return protojson.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: codec.MaxDepth}.Unmarshal(src, m)

@@ -13,12 +13,12 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// newServer returns what serves one connection. A server for each costs little,
-// and makes its end that connection's alone.
+// newServer returns the http.Server of one connection. A server for each connection costs
+// little, and shutting it down affects that connection only.
 func (p *protocol) newServer(ctx context.Context, c *conn) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true) // TLS, if there is any, is beneath us
+	protocols.SetUnencryptedHTTP2(true) // the connection below does TLS, if any
 	return &http.Server{
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.serve(p.handler, w, r) }),
 		ReadHeaderTimeout: c.StallTimeout(),
@@ -33,28 +33,28 @@ func (p *protocol) newServer(ctx context.Context, c *conn) *http.Server {
 		BaseContext: func(net.Listener) context.Context { return context.WithValue(ctx, connKey{}, c.Conn) },
 		ConnState:   c.changed,
 		ErrorLog:    slog.NewLogLogger(c.Logger().Handler(), slog.LevelWarn),
-		// net/http's own answer to OPTIONS * would wait for a body, and pass the check of hosts.
+		// net/http's own response to OPTIONS * would wait for a body, and skip the check of
+		// hosts.
 		DisableGeneralOptionsHandler: true,
 	}
 }
 
-// pingAfter is how long a client of HTTP/2 may be silent before it is pinged.
+// pingAfter is how long an HTTP/2 client may be silent before it is pinged.
 const pingAfter = 30 * time.Second
 
-// conn is a connection that an [http.Server] serves. Closing it ends reading and
-// writing; what is beneath it is the tandem server's to close, when the last answer
-// has been sent.
+// conn is a connection that an [http.Server] serves. Closing it ends reading and writing;
+// the tandem server closes the connection below when the last response has been sent.
 type conn struct {
 	*server.Conn
 
-	hosts        []string // that requests may name, nil for all
+	hosts        []string // that requests may name; nil for any
 	defaultHosts bool     // WithHosts is not used
-	all          ticket   // of the protocol's calls that are entering
-	entering     ticket   // of the connection's
+	all          ticket   // calls that are entering, on all connections of the protocol
+	entering     ticket   // those of this connection
 
-	over  chan struct{} // closed when net/http, or who has taken the connection over, is done with it
+	over  chan struct{} // closed when net/http, or a handler that hijacked the connection, is done with it
 	begun chan struct{} // closed when http2 is known
-	asked chan struct{} // closed when the first request has come
+	asked chan struct{} // closed when the first request has arrived
 
 	leaving atomic.Bool // the server drains
 
@@ -63,20 +63,20 @@ type conn struct {
 	frames    frames
 	arrivals  arrivals
 	paced     bool      // a deadline for a frame is set
-	unpaced   int       // bytes until it is set again
-	held      []byte    // read, and of a later part than what was returned
+	unpaced   int       // bytes until that deadline is set again
+	held      []byte    // bytes already read, of a later part than Read has returned
 	headerBy  time.Time // when a header that has begun must have ended
-	failed    bool      // the last Read has
-	hurried   bool      // the server drains, and requests must keep coming
+	failed    bool      // the last Read failed
+	hurried   bool      // the server drains, and requests must keep arriving
 	responses map[*response]struct{}
 	hasAsked  bool
 	hijacked  bool
-	reading   bool // in a Read
+	reading   bool // a Read is running
 	closed    bool
 	isOver    bool
 }
 
-// complete returns the request with what net/http does not see, since TLS is beneath it.
+// complete sets r.TLS, which net/http does not set because TLS is below it.
 func (c *conn) complete(r *http.Request) *http.Request {
 	if r.TLS == nil && c.Peer().TLS != nil {
 		r.TLS = c.Peer().TLS
@@ -84,7 +84,7 @@ func (c *conn) complete(r *http.Request) *http.Request {
 	return r
 }
 
-// changed is told what becomes of the connection.
+// changed is net/http's ConnState hook.
 func (c *conn) changed(_ net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +106,7 @@ func (c *conn) endLocked(over bool) {
 	}
 }
 
-// Write writes an answer.
+// Write writes to the client.
 func (c *conn) Write(p []byte) (int, error) {
 	if c.isClosed() {
 		return 0, net.ErrClosed
@@ -128,7 +128,7 @@ func (c *conn) Close() error {
 		return nil
 	}
 	c.closed = true
-	c.endLocked(c.hijacked && !c.reading) // a Read that is not over would go on with the deadline of what follows
+	c.endLocked(c.hijacked && !c.reading) // else a Read that is running would take the deadlines of the connection's next user
 	return c.Conn.SetReadDeadline(time.Unix(1, 0))
 }
 
@@ -137,9 +137,9 @@ func (c *conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// drain tells the client to go elsewhere, and returns when its requests are answered.
-// HTTP/2 must have begun, or it would not hear of it; and net/http's client does not make
-// the first request of a connection elsewhere.
+// drain tells the client to use another connection, and returns when its requests are
+// answered. A client that has not begun HTTP/2 would not get its GOAWAY, and net/http's
+// client does not retry the first request of a connection: drain waits for both first.
 func (c *conn) drain(ctx context.Context, s *http.Server) {
 	wait, cancel := context.WithTimeout(ctx, lastRequest)
 	defer cancel()
@@ -157,12 +157,12 @@ func (c *conn) drain(ctx context.Context, s *http.Server) {
 	_ = s.Shutdown(ctx) // if ctx has ended, so has the connection
 }
 
-// lastRequest is how long a connection of HTTP/1.1 stays open for one more request when
-// the server drains: only an answer can say that it ends, and a request that is under
-// way when it does is lost.
+// lastRequest is how long an HTTP/1.1 connection stays open for one more request when the
+// server drains: only a response can announce the end of the connection, and a request that
+// is on its way when the connection is closed is lost.
 const lastRequest = 500 * time.Millisecond
 
-// await waits for a channel, or the end of the connection.
+// await waits until done is closed, the connection has ended, or ctx is done.
 func (c *conn) await(ctx context.Context, done <-chan struct{}) {
 	select {
 	case <-done:
@@ -171,13 +171,13 @@ func (c *conn) await(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
-// errNoMore ends Serve when the only connection has ended.
+// errNoMore ends http.Server.Serve when the only connection has ended.
 var errNoMore = errors.New("there is one connection only")
 
-// oneListener listens for one connection, and then waits for its end.
+// oneListener accepts one connection, and then waits for its end.
 type oneListener struct {
 	conn     *conn
-	accepted bool // used by the goroutine that serves
+	accepted bool // used by the goroutine that calls Accept only
 	once     sync.Once
 	done     chan struct{}
 }

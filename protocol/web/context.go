@@ -13,10 +13,10 @@ type (
 	exchangeKey struct{}
 )
 
-// Conn returns the connection that a request came on, given the request's context:
-// the way to the server's methods for handlers of [WithHandler]. A handler
-// that speaks a protocol of its own makes its calls by [server.Conn.Go], with that
-// same context, and returns when they are done:
+// Conn returns the connection that a request came on, given the request's context. It lets
+// a handler of [WithHandler] call the server's methods. A handler that implements a
+// protocol of its own makes its calls by [server.Conn.Go], with that same context, and
+// returns when they are done:
 //
 //	c := web.Conn(r.Context())
 //	peer := *c.Peer()
@@ -29,11 +29,11 @@ type (
 //	c.Go(r.Context(), call, func(err error) { done <- err })
 //	err := <-done
 //
-// They pass the interceptors and limits that all calls pass. Of the Conn's other
-// methods it may use those that describe the server; reading and writing are
-// net/http's, also when the handler has taken the connection over ([http.Hijacker]):
-// then the server waits, when it drains, until that connection is closed, and
-// [server.Conn.Draining] tells the handler to do so.
+// They pass the same interceptors and limits as all calls. Of the Conn's other methods the
+// handler may use those that describe the server; reading and writing are net/http's, also
+// after the handler has hijacked the connection ([http.Hijacker]): then a server that
+// drains waits until that connection is closed, and [server.Conn.Draining] tells the
+// handler to close it.
 //
 // For any other context it returns nil.
 func Conn(ctx context.Context) *server.Conn {
@@ -41,8 +41,8 @@ func Conn(ctx context.Context) *server.Conn {
 	return c
 }
 
-// Request returns the HTTP request of a call, given its handler's context; nil for
-// calls of other protocols. Its body is not to be read, and nothing of it changed.
+// Request returns the HTTP request of a call, given its handler's context; nil for calls of
+// other protocols. The handler must not read its body or change it.
 func Request(ctx context.Context) *http.Request {
 	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
 		return x.req
@@ -50,10 +50,10 @@ func Request(ctx context.Context) *http.Request {
 	return nil
 }
 
-// Header returns the header of the response to a call, given its handler's context;
-// nil for calls of other protocols. What is set in it, before the method returns
-// or sends its first message, reaches the client. Names that the protocol itself uses
-// are left out. What every protocol can carry is the call's Trailer.
+// Header returns the header of the response to a call, given its handler's context; nil for
+// calls of other protocols. Fields that are set before the method returns, or sends its
+// first message, reach the client, except names that the protocol itself uses. Metadata
+// that every protocol can send belongs in the call's Trailer.
 func Header(ctx context.Context) http.Header {
 	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
 		return x.header

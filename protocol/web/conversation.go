@@ -16,26 +16,26 @@ import (
 	"github.com/tandem-rpc/tandem/internal/httpcalls"
 )
 
-// conversation is a stream of a client's. As connect's HTTP client it sees the request
-// go and the answer come.
+// conversation is a client's stream. It is also connect's HTTP client for it, and so sees
+// the request sent and the response arrive.
 type conversation struct {
 	http    *http.Client
-	most    int // bytes of a message
+	most    int // limit of a message, in bytes
 	attempt *httpcalls.Attempt
-	ctx     context.Context //nolint:containedctx // the stream's
+	ctx     context.Context //nolint:containedctx // the stream's context
 	end     func()
 	conn    connect.StreamingClientConn
-	refused chan error  // has what became of a request that has no answer
+	refused chan error  // the error of a request without a response
 	whole   atomic.Bool // all messages are sent
 
-	// The receiver's.
-	begun   bool // Receive was called, and nothing was read since
+	// Used by the receiver only.
+	begun   bool // Receive was called, and has read nothing yet
 	trailer tandem.Metadata
 
 	mu     sync.Mutex
-	answer io.Closer // the body of the answer
+	answer io.Closer // the body of the response
 	over   bool
-	lost   error // why it could not be read to its end
+	lost   error // why the response could not be read to its end
 }
 
 // CarryStream opens a stream.
@@ -56,7 +56,7 @@ func (c *caller) CarryStream(ctx context.Context, r *client.Request) (client.Mes
 		if tries == 3 || ctx.Err() != nil || tandem.MayHaveExecuted(err) {
 			return nil, err
 		}
-	} // it was given a connection that the server has just wound up
+	} // the connection it got was being closed by the server: try again
 }
 
 func (c *caller) begin(ctx context.Context, over *http.Client) (*conversation, error) {
@@ -92,13 +92,13 @@ func (s *conversation) open(c *caller, call *tandem.Call) error {
 	}
 	select {
 	case <-s.attempt.Sent():
-		return nil // Receive says what has become of it
+		return nil // Receive returns the request's error
 	default:
 		return notSent(err)
 	}
 }
 
-// notSent is the error of a stream that has not begun.
+// notSent converts the error of a stream that has not begun.
 func notSent(err error) error {
 	e := *tandem.AsError(err)
 	if e.Code == tandem.Unknown {
@@ -111,7 +111,7 @@ func notSent(err error) error {
 // Do makes the request for connect.
 func (s *conversation) Do(req *http.Request) (*http.Response, error) {
 	req.Body = &upload{req.Body, s}
-	res, err := s.http.Do(req) //nolint:gosec // all requests go to the one server
+	res, err := s.http.Do(req) //nolint:gosec // all requests go to the same server
 	if err != nil {
 		s.refused <- err
 		return nil, err
@@ -126,8 +126,8 @@ func (s *conversation) Do(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// upload is the body of the request. connect ends it when the answer fails, too: to the
-// server that must not look as if all was sent.
+// upload is the body of the request. connect also ends it when the response fails; the
+// server must not take that for a complete request.
 type upload struct {
 	io.ReadCloser
 
@@ -159,7 +159,7 @@ func (s *conversation) Send(b []byte) error {
 	return s.failed(err)
 }
 
-// CloseSend ends what is sent.
+// CloseSend ends the request.
 func (s *conversation) CloseSend() error {
 	s.whole.Store(true)
 	return s.conn.CloseRequest()
@@ -184,10 +184,10 @@ func (s *conversation) Receive() ([]byte, error) {
 	return nil, s.failed(err)
 }
 
-// Trailer is the answer's header and trailer.
+// Trailer returns the response's header and trailer.
 func (s *conversation) Trailer() tandem.Metadata { return s.trailer }
 
-// failed is the error of a stream that has failed on this side.
+// failed converts the error of a stream that failed on this side.
 func (s *conversation) failed(err error) error {
 	if errors.Is(context.Cause(s.ctx), httpcalls.ErrClosed) {
 		return tandem.Errorf(tandem.Unavailable, "%w", httpcalls.ErrClosed)
@@ -216,10 +216,10 @@ func (s *conversation) Close() error {
 	return nil
 }
 
-// hangUp closes the body of the answer: that resets the stream unless it has ended, which
-// its context does not while a message of the request is waited for, and gives back
-// the window that nobody has read. The request is not closed: that would tell the
-// server that it was whole.
+// hangUp closes the body of the response. That resets the stream unless it has ended
+// (canceling its context does not while the transport waits for a message of the request),
+// and returns the flow-control window of unread data. The request is not closed: the server
+// would take it for complete.
 func (s *conversation) hangUp() {
 	s.mu.Lock()
 	s.over = true
@@ -230,8 +230,8 @@ func (s *conversation) hangUp() {
 	}
 }
 
-// resetError is what net/http has for an HTTP/2 stream that was reset, whose type is its
-// own: a struct with these fields is one for [errors.As].
+// resetError has the fields of net/http's unexported error for an HTTP/2 stream that was
+// reset, so that [errors.As] can match it.
 type resetError struct {
 	StreamID uint32
 	Code     uint32
@@ -240,8 +240,8 @@ type resetError struct {
 
 func (e resetError) Error() string { return "reset" }
 
-// unprocessed reports whether the server has said that it has not looked at a request:
-// RFC 9113, section 8.7. Of requests with messages net/http says so in words alone.
+// unprocessed reports whether the server said that it did not process a request: RFC 9113,
+// section 8.7. For requests with a body net/http says so only in the error's text.
 func unprocessed(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "REFUSED_STREAM; received from peer") || strings.Contains(text, "graceful shutdown GOAWAY")

@@ -16,7 +16,7 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 )
 
-// streamServer runs a server of connect-go with streams, and with HTTP/2 if asked.
+// streamServer runs a connect-go server with streams, with HTTP/2 if http2 is set.
 func streamServer(t *testing.T, http2 bool, ended chan error) (address string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -69,7 +69,7 @@ func serveMux(t *testing.T, ln net.Listener, mux http.Handler, http2 bool) *http
 	return srv
 }
 
-// sums answers each number with the sum so far, and fails in the end.
+// sums answers each number with the sum so far, and fails at the end.
 func sums(s *connect.BidiStream[number, number]) error {
 	total := int64(0)
 	for {
@@ -95,8 +95,8 @@ func sums(s *connect.BidiStream[number, number]) error {
 	return failure
 }
 
-// Our client has streams of each kind with connect-go's server and with ours, by gRPC and
-// by Connect, and by Connect over HTTP/1.1 those that go one way.
+// Our client uses streams of each kind with a connect-go server, over gRPC and over
+// Connect; over Connect with HTTP/1.1 only those in one direction.
 func TestCarriesStreams(t *testing.T) {
 	ended := make(chan error, 1)
 	both, old := streamServer(t, true, ended), streamServer(t, false, ended)

@@ -9,28 +9,28 @@ import (
 // CORS says which pages of other sites may call methods from a browser
 // (https://fetch.spec.whatwg.org/#http-cors-protocol).
 type CORS struct {
-	// Origins are those of the pages, as "https://shop.example"; "*" for all.
+	// Origins are the origins of those pages, such as "https://shop.example"; "*" for all.
 	Origins []string
-	// Headers are names that a request may have beside those of the protocols, as
+	// Headers are names that a request may have besides those of the protocols, such as
 	// "Authorization".
 	Headers []string
-	// Expose are names of the response that a page may read beside those of the
+	// Expose are names of response headers that a page may read besides those of the
 	// protocols.
 	Expose []string
-	// Credentials lets requests carry cookies and client certificates. It needs
-	// Origins that are named: "*" does not count then.
+	// Credentials lets requests carry cookies and client certificates. It needs named Origins:
+	// "*" is ignored then.
 	Credentials bool
 }
 
-// WithCORS lets pages of other sites call methods, and what [WithHandler] has
-// mounted. Without it browsers don't let them.
+// WithCORS lets pages of other sites call methods and the handlers of [WithHandler].
+// Without it browsers prevent that.
 func WithCORS(rule CORS) Option { return func(o *options) { o.cors = &rule } }
 
-// What the protocols need.
+// Header names that the protocols need.
 const (
 	corsRequest = "Content-Type, Connect-Protocol-Version, Connect-Timeout-Ms, Grpc-Timeout, X-Grpc-Web, X-User-Agent"
 	corsExpose  = "Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin, Grpc-Encoding, Connect-Content-Encoding, Retry-After"
-	corsMaxAge  = "7200" // seconds, the longest that all browsers keep it
+	corsMaxAge  = "7200" // seconds; the longest that all browsers honor
 )
 
 func (c *CORS) wrap(next http.Handler) http.Handler {

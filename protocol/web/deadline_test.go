@@ -17,10 +17,11 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// streamingClients are those that have streams both ways.
+// streamingClients are the options of clients that have bidirectional streams.
 var streamingClients = map[string][]connect.ClientOption{"connect": nil, "grpc": {connect.WithGRPC()}, "grpc-web": {connect.WithGRPCWeb()}}
 
-// waiting receives from a client that sends nothing, and tells what became of it.
+// waiting returns a method that receives from a client that sends nothing, and reports the
+// errors to ended.
 func waiting(ended chan<- error) func(context.Context, *tandem.Stream[number, number]) error {
 	return func(_ context.Context, s *tandem.Stream[number, number]) error {
 		_, err := s.Recv()
@@ -33,8 +34,8 @@ func waiting(ended chan<- error) func(context.Context, *tandem.Stream[number, nu
 	}
 }
 
-// A stream whose client says nothing ends at the deadline, also if that is the server's
-// or the method's, of which the client does not know.
+// A stream whose client sends nothing ends at the deadline, also if it is the server's or
+// the method's, which the client does not know.
 func TestStreamsEndAtTheDeadline(t *testing.T) {
 	for name, c := range map[string]struct {
 		server []server.Option
@@ -71,7 +72,7 @@ func TestStreamsEndAtTheDeadline(t *testing.T) {
 	}
 }
 
-// So does one over HTTP/1.1, whose client has begun a message.
+// So does a stream over HTTP/1.1 whose client has begun a message.
 func TestStreamsEndAtTheDeadlineOverHTTP1(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWebTest(t, web.New(), server.WithTimeout(time.Second))
@@ -97,7 +98,7 @@ func TestStreamsEndAtTheDeadlineOverHTTP1(t *testing.T) {
 	})
 }
 
-// A method that sends to a client that takes nothing is let go a stall timeout after its
+// A method that sends to a client that does not read returns a stall timeout after its
 // deadline.
 func TestSendingEndsAfterTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

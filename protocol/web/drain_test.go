@@ -21,8 +21,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// Clients of HTTP/1.1 are told with the answer that the connection ends: in a call that
-// was running, and in the next one of a connection that was idle.
+// A response tells HTTP/1.1 clients that the connection ends: the response to a call that
+// was running, and the next one on a connection that was idle.
 func TestDrainSaysConnectionClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWebTest(t, web.New())
@@ -53,7 +53,7 @@ func TestDrainSaysConnectionClose(t *testing.T) {
 	})
 }
 
-// Clients of HTTP/2 get a GOAWAY that names the last call that is answered.
+// HTTP/2 clients get a GOAWAY that names the last call that will be answered.
 func TestDrainSaysGoAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWebTest(t, web.New())
@@ -89,7 +89,7 @@ func TestDrainSaysGoAway(t *testing.T) {
 	})
 }
 
-// tardy is a protocol that begins to serve when wait has returned.
+// tardy is a protocol that begins to serve after wait has returned.
 type tardy struct {
 	server.Protocol
 
@@ -101,9 +101,9 @@ func (p tardy) Serve(ctx context.Context, c *server.Conn) error {
 	return p.Protocol.Serve(ctx, c)
 }
 
-// A connection that comes to be served when the server drains already gets the answer to
-// what it has sent; over HTTP/2 it may be told instead that nobody has looked at it, and the
-// client looks elsewhere.
+// A connection that begins to be served while the server drains gets the response to its
+// request. Over HTTP/2 the server may say instead that it did not process the request, so
+// that the client tries another server.
 func TestDrainBeforeServing(t *testing.T) {
 	for _, version := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		t.Run(version, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestDrainBeforeServing(t *testing.T) {
 	}
 }
 
-// One that comes to be served when the time to drain is over ends.
+// A connection that begins to be served after the time to drain is over is ended.
 func TestDrainOverBeforeServing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWebTest(t, web.New())
@@ -150,8 +150,8 @@ func TestDrainOverBeforeServing(t *testing.T) {
 	})
 }
 
-// hesitant is a connection that takes its time to set a deadline of reads that is to come:
-// what goes on beside is done by then.
+// hesitant is a connection that delays setting a future read deadline, so that concurrent
+// work is done first.
 type hesitant struct{ net.Conn }
 
 func (h hesitant) SetReadDeadline(t time.Time) error {
@@ -161,10 +161,10 @@ func (h hesitant) SetReadDeadline(t time.Time) error {
 	return h.Conn.SetReadDeadline(t)
 }
 
-// goAway is what a frame of that type says (RFC 9113, section 6.8).
+// goAway is the content of a GOAWAY frame (RFC 9113, section 6.8).
 type goAway struct{ last, code uint32 }
 
-// frames reads frames of HTTP/2.
+// frames collects the GOAWAY frames of an HTTP/2 connection.
 type frames struct {
 	mu   sync.Mutex
 	rest []byte
@@ -194,7 +194,7 @@ func (f *frames) goAways() []goAway {
 	return slices.Clone(f.said)
 }
 
-// listening is a connection on which somebody listens to what the server says.
+// listening is a connection that passes what it reads to frames.
 type listening struct {
 	net.Conn
 
@@ -207,7 +207,7 @@ func (l *listening) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// lateDoor is a listener whose connections wait to be accepted until it is told to stop.
+// lateDoor is a listener whose connections are accepted only once it is told to stop.
 type lateDoor struct {
 	net.Listener
 
@@ -230,7 +230,7 @@ func (d *lateDoor) Close() error {
 	return d.Listener.Close()
 }
 
-// acceptances is a plugin that tells of accepted connections.
+// acceptances is a plugin that reports accepted connections.
 type acceptances chan struct{}
 
 func (a acceptances) ConnAccepted(c net.Conn) (net.Conn, error) {
@@ -238,9 +238,9 @@ func (a acceptances) ConnAccepted(c net.Conn) (net.Conn, error) {
 	return c, nil
 }
 
-// A server that drains answers the requests of connections that had come before: of those
-// that it has not yet accepted, and of those that have not said yet what they speak.
-func TestDrainServesWhoHasCome(t *testing.T) {
+// A server that drains answers requests on connections that were made before: on those that
+// it has not accepted yet, and on those that have not sent enough to detect the protocol.
+func TestDrainServesEarlierConnections(t *testing.T) {
 	const request = "POST /Text/Upper HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 6\r\n\r\n" + `"loud"`
 	for name, c := range map[string]struct {
 		before int // bytes that are sent before the server drains
@@ -283,8 +283,8 @@ func TestDrainServesWhoHasCome(t *testing.T) {
 	}
 }
 
-// No call is lost when a server drains under load: those that run are answered, and
-// net/http's client makes the others elsewhere.
+// No call is lost when a server drains under load: running calls are answered, and
+// net/http's client makes the others on a new connection.
 func TestNoCallIsLostInADrain(t *testing.T) {
 	for version, speaks := range map[string]func(*http.Protocols, bool){
 		"HTTP/1.1": (*http.Protocols).SetHTTP1, "HTTP/2": (*http.Protocols).SetUnencryptedHTTP2,
@@ -302,7 +302,7 @@ func testDrainUnderLoad(t *testing.T, speaks func(*http.Protocols, bool)) {
 		Protocols: new(http.Protocols), MaxIdleConnsPerHost: callers,
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			c, err := new(net.Dialer).DialContext(ctx, network, oldAddress)
-			if err != nil { // it takes no more
+			if err != nil { // the server accepts no more connections
 				c, err = new(net.Dialer).DialContext(ctx, network, newAddress)
 			}
 			return c, err
@@ -366,7 +366,7 @@ func serveTextOn(t *testing.T, ln net.Listener, served *atomic.Int64, opts ...se
 	return srv
 }
 
-// callText makes a call that is not to be made twice.
+// callText makes a call that must not be made twice.
 func callText(ctx context.Context, c *http.Client) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/Text/Upper", strings.NewReader(`"loud"`))
 	if err != nil {

@@ -5,15 +5,15 @@ import (
 	"net/http"
 )
 
-// Calls whose interceptors have not let them in are counted, since a client needs no
-// credentials to begin them, and may reset them at once: a goroutine of the call's own
-// and what interceptors take are bounded, beside the streams of a connection.
+// Calls that are entering, which no interceptor has passed yet, are limited: a client needs
+// no credentials to begin one, and may reset it at once. The limit bounds the goroutines of
+// these calls and what their interceptors allocate, in addition to the limit of streams.
 const (
 	maxEntering     = 192 // on all connections
-	maxEnteringConn = 16  // further ones of each connection, so that none waits for others
+	maxEnteringConn = 16  // further ones for each connection, so that none has to wait for others
 )
 
-// ticket is a place among the calls that are entering. Its zero value is none.
+// ticket is a place among the calls that are entering. A nil ticket is no place.
 type ticket chan struct{}
 
 // leave gives the place back.
@@ -23,19 +23,18 @@ func (t ticket) leave() {
 	}
 }
 
-// abandoned reports whether the client of a request over HTTP/2 has reset it. Whatever is
-// written then, and each deadline that is set, waits for the connection's goroutine only
-// to be thrown away.
+// abandoned reports whether the client of an HTTP/2 request has reset it. Each write and
+// each deadline after that would wait for the connection's goroutine, which discards it.
 func abandoned(r *http.Request) bool { return r.ProtoMajor >= 2 && r.Context().Err() != nil }
 
-// enter waits for a place, until the request is canceled. A call over HTTP/1 needs none:
-// there is one at a time on a connection.
+// enter waits for a place until the request is canceled. A call over HTTP/1 needs none: a
+// connection has one at a time.
 func enter(ctx context.Context, w http.ResponseWriter) (ticket, error) {
 	resp, ok := w.(*response)
 	if !ok || resp.http1 {
-		return nil, nil //nolint:nilnil // a ticket that is none
+		return nil, nil //nolint:nilnil // HTTP/1 needs no place
 	}
-	if err := ctx.Err(); err != nil { // select would take a place that is free all the same
+	if err := ctx.Err(); err != nil { // select could take a free place even so
 		return nil, err
 	}
 	own, shared := resp.conn.entering, resp.conn.all

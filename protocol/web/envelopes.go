@@ -6,17 +6,17 @@ import (
 	"io"
 )
 
-// envelopes is the body of a stream's answer: messages, each with five bytes before it
-// that tell its length. Of a message that is too large, or can't be decoded, connect
-// would read what comes after it to the end, which may never come; here that fails.
+// envelopes is the body of a stream's response: messages, each after five bytes with its
+// length. After a message that is too large or can't be decoded, connect would read the
+// body to its end, which may never come; here that read fails.
 type envelopes struct {
 	io.ReadCloser
 
 	stream *conversation
 	head   [5]byte
-	got    int   // bytes of the head
-	left   int64 // bytes of the message
-	last   bool  // it ends the stream
+	got    int   // bytes of head
+	left   int64 // bytes of the message that are missing
+	last   bool  // it is the message that ends the stream
 }
 
 var (
@@ -24,10 +24,10 @@ var (
 	errTooLarge   = errors.New("it is not read")
 )
 
-// Connect's flag for what ends a stream.
+// endOfStream is Connect's flag for the message that ends a stream.
 const endOfStream = 2
 
-// Read reads no further than to the end of a message, and the next one only for the next
+// Read stops at the end of a message, and reads the next message only after the next
 // Receive.
 func (e *envelopes) Read(b []byte) (int, error) {
 	headed := e.got == len(e.head)

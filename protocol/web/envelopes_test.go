@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What is read is what came, to the end of a message for each Receive, and nothing of one
-// that is too large.
+// envelopes returns the bytes that arrived, up to the end of a message for each Receive,
+// and none of a message that is too large.
 func FuzzEnvelopes(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x00\x03abc\x00\x00\x00\x00\x00\x02\x00\x00\x00\x02{}"), 3)
 	f.Add([]byte("\x00\xff\xff\xff\xffabc"), 100)

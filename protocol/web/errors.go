@@ -14,11 +14,10 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// typePrefix is what the types of details have before their names in gRPC.
+// typePrefix precedes the type names of error details in gRPC.
 const typePrefix = "type.googleapis.com/"
 
-// outward returns an error as connect writes it. The codes are the same. Meta goes
-// with it.
+// outward converts an error to connect's, with the same code and meta as its metadata.
 func outward(err error, meta ...http.Header) *connect.Error {
 	e := tandem.AsError(err)
 	code := connect.Code(e.Code)
@@ -41,7 +40,7 @@ func outward(err error, meta ...http.Header) *connect.Error {
 	return out
 }
 
-// inward returns an error of reading or writing as tandem's.
+// inward converts connect's error of reading or writing to tandem's.
 func inward(err error) error {
 	if err == nil {
 		return nil
@@ -53,14 +52,14 @@ func inward(err error) error {
 	return tandem.Errorf(codeOf(c), "%s", c.Message())
 }
 
-// notExecuted is the field that tells tandem's clients that no handler ran.
+// notExecuted is the header field that tells tandem's clients that no handler ran.
 const notExecuted = "Tandem-Not-Executed"
 
-// pushback is the field that tells gRPC's clients when to try again (proposal A6).
+// pushback is the header field that tells gRPC's clients when to retry (proposal A6).
 const pushback = "Grpc-Retry-Pushback-Ms"
 
-// advice puts into a header what an error says about trying again: in the words of HTTP, and
-// in those of gRPC's clients and of tandem's.
+// advice sets the header fields that say whether and when to retry: HTTP's, and those of
+// gRPC's and tandem's clients.
 func advice(h http.Header, err error) {
 	e := tandem.AsError(err)
 	if e != nil && e.NotExecuted {
@@ -76,7 +75,7 @@ func advice(h http.Header, err error) {
 	}
 }
 
-// heed reads advice out of a header.
+// heed reads the fields that advice sets.
 func heed(h http.Header, e *tandem.Error) {
 	e.NotExecuted = h.Get(notExecuted) == "true"
 	if ms, err := strconv.ParseInt(h.Get(pushback), 10, 32); err == nil {

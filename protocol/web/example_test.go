@@ -14,7 +14,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// Methods are called with JSON, by POST, and by GET if they are marked.
+// Methods are called with JSON, by POST, and by GET if they are marked safe.
 func Example() {
 	srv := server.New(server.WithProtocols(web.New()))
 	mul := func(p *Pair) (int, error) { return p.A * p.B, nil }
@@ -46,9 +46,9 @@ func Example() {
 	// 400 "" {"code":"invalid_argument","message":"whom?"}
 }
 
-// A client of tandem has streams with servers of gRPC as with its own.
+// A tandem client uses streams with gRPC servers as with tandem's own.
 func ExampleGRPC() {
-	srv := server.New(server.WithProtocols(web.New())) // any server of gRPC would do
+	srv := server.New(server.WithProtocols(web.New())) // or any gRPC server
 	check(server.HandleStream(srv, "test.v1.Texts.Upper", func(_ context.Context, s *tandem.Stream[text, text]) error {
 		for m, err := range s.All() {
 			if err != nil {
@@ -73,7 +73,7 @@ func ExampleGRPC() {
 	s, err := client.Stream[text, text](context.Background(), c, "test.v1.Texts.Upper")
 	check(err)
 	for _, word := range []string{"one", "two", ""} {
-		_ = s.Send(&text{Value: word}) // a server that ends the stream may fail it: Recv says why
+		_ = s.Send(&text{Value: word}) // it may fail if the server has ended the stream: Recv returns the reason
 		m, err := s.Recv()
 		fmt.Printf("%q %v\n", m.GetValue(), err)
 	}

@@ -14,42 +14,42 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// exchange is one call. Two goroutines carry it: net/http's, in which connect reads
-// the request and writes the response, and the call's. The call begins
-// when connect knows the header of the request (see admit), so that interceptors
-// run before a message is read; its first wish for a message lets connect go on.
+// exchange is one call. Two goroutines work on it: net/http's, in which connect reads the
+// request and writes the response, and the call's. The call begins when connect has read
+// the header of the request (see admit), so that interceptors run before a message is read;
+// connect continues when the call first wants a message.
 type exchange struct {
 	conn    *server.Conn
 	method  *server.Method
-	name    string // as the client calls it: a method or an alias
+	name    string // as the client named it: a method or an alias
 	kind    content
 	codec   tandem.Codec
 	peer    *tandem.Peer
 	req     *http.Request
-	fields  url.Values  // of a GET that has its argument there
+	fields  url.Values  // of a GET that has its argument in the query
 	header  http.Header // of the response
 	w       http.ResponseWriter
 	control *http.ResponseController
-	answer  *gated // what connect writes to; nil for no call
+	answer  *gated // what connect writes to; nil if the request is not a call
 	ctx     context.Context
-	call    *tandem.Call // when it was made
+	call    *tandem.Call // nil until admit
 
 	mark []byte              // see sealed
-	gzip tandem.Compressor   // of what is received
-	body *server.Reservation // of what net/http's goroutine reads
-	held *server.Reservation // of what the call decompresses and decodes
+	gzip tandem.Compressor   // decompresses received messages
+	body *server.Reservation // memory of what net/http's goroutine reads
+	held *server.Reservation // memory of what the call decompresses and decodes
 
-	begun  bool          // the call was made; net/http's goroutine's
+	begun  bool          // admit has started the call; used by net/http's goroutine
 	wanted chan struct{} // closed when the call wants to read or write
 	want   sync.Once
-	given  chan struct{} // closed when it can, or never will
+	given  chan struct{} // closed when it can, or never will be able to
 	give   sync.Once
 	ended  chan struct{} // closed when it has ended
 
 	// Valid when given is closed.
 	request  message
 	stream   connect.StreamingHandlerConn
-	readable bool // one of them came
+	readable bool // request or stream is set
 
 	// Valid when ended is closed.
 	reply   []byte
@@ -63,8 +63,8 @@ type exchange struct {
 	sending   sync.Mutex      // held while a message is sent
 	sent      bool            // the header has been sent
 	receiving atomic.Bool     // a message is being received
-	ending    sync.Mutex      // held while the time that is left to read and write is changed
-	finished  atomic.Bool     // it is not to be used any more; set holding sending and ending
+	ending    sync.Mutex      // held while the read and write deadlines are changed
+	finished  atomic.Bool     // no more reads or writes; set holding sending and ending
 }
 
 func (x *exchange) prepare(w http.ResponseWriter) {
@@ -73,29 +73,29 @@ func (x *exchange) prepare(w http.ResponseWriter) {
 	x.wanted, x.given, x.ended = make(chan struct{}), make(chan struct{}), make(chan struct{})
 }
 
-// limitAnswer gives the client its time to take so many bytes.
+// limitAnswer sets the time that the client has to receive a response of so many bytes.
 func (x *exchange) limitAnswer(bytes int) { limitAnswer(x.control, x.req, x.conn, bytes) }
 
-// limitRefusal is limitAnswer of what connect itself says to one that wants a stream, until
-// it admits that. A unary refusal is written when ServeHTTP returns (see abandon).
+// limitRefusal sets a write deadline for connect's own refusal of a stream, until admit. A
+// unary refusal is written when ServeHTTP returns (see abandon).
 func (x *exchange) limitRefusal() {
 	if x.method.Kind == tandem.Streaming {
 		x.limitAnswer(0)
 	}
 }
 
-// admit begins the call, and returns when it wants its message, or has ended. Connect
-// calls it before it reads one.
+// admit begins the call, and returns when the call wants its message or has ended. Connect
+// calls it before it reads a message.
 func (x *exchange) admit(ctx context.Context) error {
 	if x.method.Kind == tandem.Streaming && x.req.ProtoMajor >= 2 {
-		_ = x.control.SetWriteDeadline(time.Time{}) // of limitRefusal
+		_ = x.control.SetWriteDeadline(time.Time{}) // the deadline of limitRefusal
 	}
 	call := x.newCall()
 	call.Codec = x.codec.Name()
 	call.Deadline, _ = ctx.Deadline()
 	place, err := enter(ctx, x.w)
 	if err != nil {
-		return outward(err) // the client has reset it, or its time is over
+		return outward(err) // the client has reset the request, or its deadline has passed
 	}
 	x.ctx, x.call, x.begun = ctx, call, true
 	x.body, x.held = x.conn.Reserve(ctx), x.conn.Reserve(ctx)
@@ -117,7 +117,7 @@ func (x *exchange) admit(ctx context.Context) error {
 	}
 }
 
-// end is told that the call has ended.
+// end finishes the exchange when the call has ended.
 func (x *exchange) end(call *tandem.Call, err error) {
 	if !x.sending.TryLock() { // the method has left a goroutine that sends
 		_ = x.control.SetWriteDeadline(time.Now().Add(x.conn.StallTimeout()))
@@ -134,7 +134,7 @@ func (x *exchange) end(call *tandem.Call, err error) {
 	close(x.ended)
 }
 
-// failure is the call's error as connect writes it, nil for none.
+// failure returns the call's error as connect writes it, nil for none.
 func (x *exchange) failure() error {
 	if x.err == nil {
 		return nil
@@ -142,7 +142,7 @@ func (x *exchange) failure() error {
 	return outward(x.err, x.header, x.trailer)
 }
 
-// abandon ends an exchange whose message never came: connect has answered already.
+// abandon ends an exchange whose message did not arrive: connect has answered already.
 func (x *exchange) abandon() {
 	if !x.readable {
 		x.limitAnswer(0)
@@ -155,7 +155,8 @@ func (x *exchange) abandon() {
 	x.body.Release()
 }
 
-// unary is what connect calls with the message.
+// unary is the connect handler of a unary call: it passes on the request and returns the
+// response.
 func (x *exchange) unary(req *connect.Request[message]) (*connect.Response[message], error) {
 	x.request, x.readable = *req.Msg, true
 	x.give.Do(func() { close(x.given) })
@@ -170,15 +171,16 @@ func (x *exchange) unary(req *connect.Request[message]) (*connect.Response[messa
 	return res, nil
 }
 
-// streaming is what connect calls when messages can be read.
+// streaming is the connect handler of a stream: messages can be read and written until it
+// returns.
 func (x *exchange) streaming(stream connect.StreamingHandlerConn) error {
 	x.stream, x.readable = stream, true
 	x.give.Do(func() { close(x.given) })
 	<-x.ended
-	if x.receiving.Load() { // likewise; net/http would wait for it
+	if x.receiving.Load() { // the method has left a goroutine that receives; net/http would wait for it
 		_ = x.control.SetReadDeadline(time.Unix(1, 0))
 	}
-	x.limitAnswer(0) // the messages are sent; what ends them is left
+	x.limitAnswer(0) // the messages are sent; only the end of the stream is left
 	if !x.sent {
 		addHeader(stream.ResponseHeader(), x.header)
 	}
@@ -218,7 +220,7 @@ func (x *exchange) Decode(v any) error {
 	return x.decode(&x.request, v)
 }
 
-// decode decodes a message, which is decompressed before if need be.
+// decode decodes a message, after decompressing it if necessary.
 func (x *exchange) decode(m *message, v any) error {
 	b, err := x.open(m)
 	if err != nil {
@@ -234,7 +236,7 @@ func (x *exchange) Encode(v any) error {
 	return err
 }
 
-// Stream returns the call's messages, nil if it has only one each way.
+// Stream returns the call's messages, nil for a unary call.
 func (x *exchange) Stream() tandem.MessageStream {
 	if x.method.Kind != tandem.Streaming {
 		return nil

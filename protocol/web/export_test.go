@@ -5,7 +5,7 @@ import (
 	"net/url"
 )
 
-// newRequest returns a request that has only what says what its messages are.
+// newRequest returns a request with only the fields that determine its message type.
 func newRequest(contentType, query string) *http.Request {
 	return &http.Request{Header: http.Header{"Content-Type": {contentType}}, URL: &url.URL{Path: "/", RawQuery: query}}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// frame is one of HTTP/2 (RFC 9113, section 4.1).
+// frame returns an HTTP/2 frame (RFC 9113, section 4.1).
 func frame(kind, flags byte, stream uint32, payload []byte) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(payload))<<8|uint32(kind))
 	b = append(b, flags)
@@ -41,8 +41,8 @@ func headerBlock(path string) []byte {
 	return text(b, "application/grpc")
 }
 
-// flood opens a batch of streams, resets them, and so on as quickly as it can, over one
-// connection after another.
+// flood opens and resets batches of streams as fast as it can, on one connection after
+// another.
 func flood(ctx context.Context, address string, batch uint32, streams *atomic.Int64) {
 	for ctx.Err() == nil {
 		c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
@@ -70,26 +70,26 @@ func flood(ctx context.Context, address string, batch uint32, streams *atomic.In
 	}
 }
 
-// peak is the most that was in use at a time.
+// peak is the highest usage seen.
 type peak struct{ goroutines, bytes uint64 }
 
-// watch looks at the process until ctx ends.
+// watch samples the process until ctx ends.
 func watch(ctx context.Context) (p peak) {
 	var m runtime.MemStats
 	for ctx.Err() == nil {
 		runtime.ReadMemStats(&m)
 		p.goroutines = max(p.goroutines, uint64(runtime.NumGoroutine()))
 		p.bytes = max(p.bytes, m.HeapInuse+m.StackInuse)
-		time.Sleep(10 * time.Millisecond) // between two looks at the process
+		time.Sleep(10 * time.Millisecond) // between two samples
 	}
 	return p
 }
 
-// Clients that are not known and reset streams as quickly as they can cost little, and
-// harm no other.
+// Unauthenticated clients that reset streams as fast as they can use few resources, and do
+// not affect other clients.
 func TestResetFlood(t *testing.T) {
 	const attackers, mostGoroutines, mostBytes = 8, 2500, 128 << 20
-	batches := []uint32{1, 10, 100, 1000} // a stream reset at once costs most in goroutines
+	batches := []uint32{1, 10, 100, 1000} // streams that are reset one at a time cost the most goroutines
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestResetFlood(t *testing.T) {
 		func(next tandem.Func) tandem.Func {
 			return func(ctx context.Context, call *tandem.Call) error {
 				if call.Method == "Secret" {
-					time.Sleep(100 * time.Millisecond) // it asks another server
+					time.Sleep(100 * time.Millisecond) // stands for a request to an authentication server
 					return tandem.Errorf(tandem.Unauthenticated, "not known")
 				}
 				return next(ctx, call)
@@ -127,7 +127,7 @@ func TestResetFlood(t *testing.T) {
 	}
 }
 
-// A connection of HTTP/2 is told how many streams it may have.
+// The server tells an HTTP/2 client how many streams its connection may have.
 func TestMaxStreams(t *testing.T) {
 	for want, p := range map[uint32]server.Protocol{250: web.New(), 3: web.New(web.WithMaxStreams(3)), 4: web.New(web.WithMaxStreams(100))} {
 		w := newWebTest(t, p, server.WithMaxOpenCalls(max(4, int(want))))

@@ -2,15 +2,15 @@ package web
 
 import "time"
 
-// frames follows the frames of a connection of HTTP/2, from behind the first line of its
-// preface, as far as is needed to know whether one has begun and not ended. The zero
-// value expects the rest of the preface.
+// frames follows the frames of an HTTP/2 connection, after the first line of its preface,
+// as far as needed to know whether a frame or a header is incomplete. The zero value
+// expects the rest of the preface.
 type frames struct {
-	greeted    int     // bytes of the rest of the preface
-	head       [9]byte // of a frame: RFC 9113, section 4.1
-	got        int     // bytes of the head
-	left       int     // bytes of the frame behind it
-	unfinished bool    // frames of a header must follow
+	greeted    int     // bytes of the rest of the preface that have arrived
+	head       [9]byte // of the current frame: RFC 9113, section 4.1
+	got        int     // bytes of head
+	left       int     // bytes of the frame's payload that are missing
+	unfinished bool    // a header has begun, and CONTINUATION frames must follow
 }
 
 // restOfPreface is how many bytes follow "PRI * HTTP/2.0" and its empty line.
@@ -21,7 +21,7 @@ func (f *frames) midway() bool {
 	return f.greeted < restOfPreface || f.got > 0 || f.left > 0 || f.unfinished
 }
 
-// add takes the next bytes.
+// add processes the next bytes.
 func (f *frames) add(b []byte) {
 	n := min(len(b), restOfPreface-f.greeted)
 	f.greeted += n
@@ -40,7 +40,7 @@ func (f *frames) add(b []byte) {
 	}
 }
 
-// begin looks at the head of a frame.
+// begin reads the head of a frame.
 func (f *frames) begin() {
 	const typeHeaders, typeContinuation, flagEndHeaders = 1, 9, 4
 	f.got = 0
@@ -50,8 +50,8 @@ func (f *frames) begin() {
 	}
 }
 
-// paceLocked gives the client its time for a frame, or a header of several, that has begun:
-// 64 KiB, or its rest, within the stall timeout.
+// paceLocked sets the read deadline for a frame, or a header of several frames, that has
+// begun: 64 KiB, or the rest, must arrive within the stall timeout.
 func (c *conn) paceLocked(n int) {
 	midway := c.frames.midway()
 	c.unpaced -= n
@@ -60,7 +60,7 @@ func (c *conn) paceLocked(n int) {
 		return
 	case midway:
 		c.unpaced = stallBytes
-		_ = c.Conn.SetReadDeadline(time.Now().Add(c.StallTimeout())) // a closed connection says so when it is read
+		_ = c.Conn.SetReadDeadline(time.Now().Add(c.StallTimeout())) // an error is reported by the next read
 	default:
 		_ = c.Conn.SetReadDeadline(time.Time{}) // as above
 	}

@@ -5,43 +5,43 @@ import (
 	"strconv"
 )
 
-// framing follows the requests on a connection of HTTP/1, so that a Read ends where a
-// header or a body ends. It finds what net/http repairs silently: a header with both
-// Content-Length and Transfer-Encoding. It accepts less than net/http does, so the two
+// framing follows the requests on an HTTP/1 connection, so that a Read ends where a header
+// or a body ends. It also detects what net/http repairs silently, such as a header with
+// both Content-Length and Transfer-Encoding. It accepts less than net/http does, so the two
 // never disagree about where a request ends. The zero value expects the first request.
 type framing struct {
 	part      part
 	malformed string // why the request is refused, "" if it is well formed
 	begun     bool   // a header has ended
-	http2     bool   // it was the preface of HTTP/2
+	http2     bool   // the first line was HTTP/2's preface
 	left      int64  // bytes of the body or chunk
 	line      line
 	head      head
 }
 
-// part is what the next byte of a connection belongs to.
+// part is the part of a request that the next byte belongs to.
 type part uint8
 
 const (
-	between   part = iota // nothing of the next request has come
-	inHeader              // its first line included
+	between   part = iota // nothing of the next request has arrived
+	inHeader              // including the request line
 	inBody                // of known length
 	inSize                // the line before a chunk
 	inChunk               // the chunk's data
-	afterData             // the end of its line
-	inTrailer             // the lines behind the last chunk
+	afterData             // the line end after it
+	inTrailer             // the lines after the last chunk
 	unframed              // HTTP/2, another protocol, or a malformed request
 )
 
-// head is what a header says of its body.
+// head is what a header says about its body.
 type head struct {
 	lines   int
 	preface bool // the first line is that of HTTP/2's preface
-	old     bool // the version is not 1.1
+	old     bool // the version is not HTTP/1.1
 	sizes   int  // number of Content-Length fields
 	size    int64
 	chunked bool // there is a Transfer-Encoding field
-	expects bool // something else than 100-continue
+	expects bool // there is an Expect field other than 100-continue
 }
 
 // line is a line's first and last bytes.
@@ -59,7 +59,7 @@ func (f *framing) midBody() bool {
 	return f.part > inHeader && f.part < unframed || f.malformed != ""
 }
 
-// next takes bytes up to the end of a header or body, and returns how many these are.
+// next processes bytes up to the end of a header or body, and returns how many these are.
 func (f *framing) next(b []byte) int {
 	taken := 0
 	for over := false; taken < len(b) && !over; {
@@ -70,7 +70,7 @@ func (f *framing) next(b []byte) int {
 	return taken
 }
 
-// step takes bytes of one part. over reports that a header or body ends with them.
+// step processes bytes of one part. over reports whether a header or body ends with them.
 func (f *framing) step(b []byte) (n int, over bool) {
 	switch f.part {
 	case unframed:
@@ -119,7 +119,7 @@ func (l *line) add(b []byte) int {
 	return n
 }
 
-// text returns the line without its end, as far as it is kept.
+// text returns the line without its end, at most as much as is kept.
 func (l *line) text() []byte {
 	text := l.start[:min(l.length, len(l.start))]
 	if l.length <= len(l.start) {
@@ -128,7 +128,7 @@ func (l *line) text() []byte {
 	return text
 }
 
-// endsWith reports whether the line ends with some bytes. None is longer than end.
+// endsWith reports whether the line ends with s, which must not be longer than end.
 func (l *line) endsWith(s string) bool {
 	return l.length >= len(s) && bytes.HasSuffix(l.end[:], []byte(s))
 }
@@ -173,7 +173,7 @@ func (f *framing) endHeaderLine(text []byte) bool {
 		}
 	case isField(name, "transfer-encoding"):
 		h.chunked = true
-	case isField(name, "expect"): // net/http itself answers others, and would wait for their bodies
+	case isField(name, "expect"): // net/http answers other expectations itself, and would wait for the body
 		h.expects = h.expects || !isField(bytes.TrimSpace(value), "100-continue")
 	}
 	return false
@@ -184,7 +184,7 @@ func isField(name []byte, want string) bool {
 	return len(name) == len(want) && bytes.EqualFold(name, []byte(want))
 }
 
-// parseSize returns a length, -1 if it is none.
+// parseSize returns a length, -1 if digits are not one.
 func parseSize(digits []byte, base int) int64 {
 	for _, c := range digits {
 		if c == '+' || c == '-' {
@@ -198,7 +198,7 @@ func parseSize(digits []byte, base int) int64 {
 	return n
 }
 
-// endHeader finds out what body comes.
+// endHeader determines which body follows.
 func (f *framing) endHeader() {
 	f.begun = true
 	switch h := f.head; {
@@ -238,5 +238,5 @@ func (f *framing) endSize(text []byte) {
 	}
 }
 
-// maxChunk is the largest chunk: no server takes a message of so many bytes.
+// maxChunk is the largest accepted chunk, in bytes: no server accepts a larger message.
 const maxChunk = 1 << 40

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// parts feeds bytes, so many at a time, and returns what belongs together.
+// parts feeds b to a framing, size bytes at a time, and returns the headers and bodies that
+// it finds.
 func parts(b []byte, size int) (list []string, f framing) {
 	var part []byte
 	for len(b) > 0 {
@@ -37,8 +38,8 @@ func TestFraming(t *testing.T) {
 	}
 }
 
-// FuzzFraming compares with net/http: what framing takes for well formed, net/http divides
-// alike, or refuses.
+// FuzzFraming compares framing with net/http: net/http divides bytes that framing accepts
+// in the same way, or refuses them.
 func FuzzFraming(f *testing.F) {
 	f.Add([]byte("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabcGET / HTTP/1.1\r\nHost: a\r\n\r\n"), 7)
 	f.Add([]byte("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\n0\r\nX: y\r\n\r\nGET / HTTP/1.0\n\n"), 1)
@@ -66,10 +67,10 @@ func FuzzFraming(f *testing.F) {
 	})
 }
 
-// tiny reports whether a header may end before net/http looks at its first bytes.
+// tiny reports whether a header may end before net/http checks its first bytes.
 func tiny(b []byte) bool { return len(b) < 20 }
 
-// counting reads as conn does.
+// counting is a reader that ends reads where framing does, as conn does.
 type counting struct {
 	framing framing
 	b       []byte

@@ -6,7 +6,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// A verdict does not change when more bytes come.
+// Match's verdict does not change when more bytes arrive.
 func FuzzMatch(f *testing.F) {
 	for _, s := range []string{"GET / HTTP/1.1\r\n", "PRI * HTTP/2.0", "POST http://a/", "CONNECT a:1", "M-SEARCH *", "get /", "{}", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"} {
 		f.Add([]byte(s))
@@ -27,7 +27,7 @@ func FuzzMatch(f *testing.F) {
 	})
 }
 
-// Questions to reflection are from strangers.
+// Any client may send questions to reflection.
 func FuzzQuestion(f *testing.F) {
 	for _, s := range []string{"\x3a\x00", "\x22\x03a.B", "\x2a\x05\x0a\x01x\x10\x05", "\x2a\xff\xff\xff\xff\x0f", "\x08\x80"} {
 		f.Add([]byte(s))
@@ -48,7 +48,7 @@ func FuzzQuestion(f *testing.F) {
 	})
 }
 
-// The query, header and content type of a request are as strangers like.
+// Any query, header and content type of a request is handled without a panic.
 func FuzzContent(f *testing.F) {
 	for _, s := range []string{"application/json", "application/json; charset=\"utf-8\"", "application/grpc+proto", "application/connect+json", "/;+", ""} {
 		f.Add(s, "encoding=json&message={}", "/a.B/C")

@@ -14,16 +14,16 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// gateway calls methods.
+// gateway serves the server's methods over HTTP.
 type gateway struct {
 	codecs   codecs
 	gzip     tandem.Compressor
 	mark     []byte // see sealed
 	failures *connect.ErrorWriter
-	handlers sync.Map // of *connect.Handler by handlerKey: there are as many as different limits
+	handlers sync.Map // *connect.Handler by handlerKey: one for each combination that methods have
 }
 
-// handlerKey is what connect must know of a method.
+// handlerKey is what a connect handler depends on.
 type handlerKey struct {
 	kind tandem.Kind
 	most int
@@ -78,12 +78,12 @@ func (g *gateway) newExchange(w http.ResponseWriter, r *http.Request) *exchange 
 	return x
 }
 
-// methodOf returns the name of the method at a path.
+// methodOf returns the name of the method at a path, "" if a path can't have one.
 func methodOf(path string) string {
 	service, method, ok := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	switch {
 	case !ok && !strings.Contains(service, "."):
-		return service // one without a dot
+		return service // a name without a dot
 	case !ok || strings.ContainsAny(method, "./"):
 		return ""
 	}
@@ -106,11 +106,11 @@ func accepted(m *server.Method) string {
 	return types + ", application/grpc, application/grpc-web"
 }
 
-// content is what the header of a request says of its messages.
+// content is what a request's header says about its messages.
 type content struct {
 	protocol  string // as in [tandem.Peer]
-	codec     string // connect's name of it
-	streaming *bool  // whether it is a stream; nil where that can't be told
+	codec     string // connect's name for it
+	streaming *bool  // whether it is a stream; nil if the header does not say
 }
 
 func contentOf(r *http.Request) content {
@@ -146,7 +146,7 @@ func peerOf(c *server.Conn, protocol string) *tandem.Peer {
 	return &p
 }
 
-// handler returns what reads and writes the messages of a method.
+// handler returns the connect handler that reads and writes the messages of a method.
 func (g *gateway) handler(m *server.Method) *connect.Handler {
 	key := handlerKey{m.Kind, m.MaxMessage, m.Safe}
 	if h, ok := g.handlers.Load(key); ok {
@@ -181,8 +181,8 @@ func (g *gateway) newHandler(key handlerKey) *connect.Handler {
 	}, opts...)
 }
 
-// compressAbove is from how many bytes answers are compressed, for clients that
-// take them so.
+// compressAbove is the smallest response, in bytes, that is compressed for clients that
+// accept compression.
 const compressAbove = 1 << 10
 
 func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }

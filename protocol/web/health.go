@@ -20,7 +20,7 @@ type Health struct {
 	srv *server.Server
 
 	mu      sync.Mutex
-	said    map[string]status // by Set
+	said    map[string]status // statuses that Set was given
 	changed chan struct{}     // closed at the next Set
 }
 
@@ -33,11 +33,11 @@ const (
 	noSuchService status = 3
 )
 
-// RegisterHealth registers the service grpc.health.v1.Health, whose methods Check
-// and Watch are called like all others, through interceptors and limits. A service
-// is healthy if it is registered, and so is the server as a whole, "", until
-// [Health.Set] says otherwise or the server drains: then nothing is, and those
-// who watch are told and sent away.
+// RegisterHealth registers the service grpc.health.v1.Health, whose methods Check and Watch
+// pass interceptors and limits like all others. A service is healthy if it is registered,
+// and so is the server as a whole, named "", until [Health.Set] says otherwise. When the
+// server drains every service becomes unhealthy, and Watch sends that and ends with
+// Unavailable.
 func RegisterHealth(srv *server.Server) (*Health, error) {
 	h := &Health{srv: srv, said: map[string]status{}, changed: make(chan struct{})}
 	err := server.Handle(srv, "grpc.health.v1.Health.Check", h.check, server.MethodSafe())
@@ -47,8 +47,7 @@ func RegisterHealth(srv *server.Server) (*Health, error) {
 	return h, err
 }
 
-// Set says whether a service, registered or not, is healthy; "" for the server as a
-// whole.
+// Set says whether a service is healthy, registered or not; "" is the server as a whole.
 func (h *Health) Set(service string, serving bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -60,8 +59,7 @@ func (h *Health) Set(service string, serving bool) {
 	h.changed = make(chan struct{})
 }
 
-// status returns that of a service, and a channel that is closed when it may have
-// changed.
+// status returns the status of a service, and a channel that is closed at the next Set.
 func (h *Health) status(service string) (status, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -99,7 +97,7 @@ func (h *Health) check(_ context.Context, req *healthRequest) (*healthResponse, 
 	return &healthResponse{s}, nil
 }
 
-// watch sends the status, and each that differs from the last.
+// watch sends the status, and then each status that differs from the one before.
 func (h *Health) watch(ctx context.Context, stream *tandem.Stream[healthRequest, healthResponse]) error {
 	req, err := stream.Recv()
 	if err != nil {
@@ -123,7 +121,7 @@ func (h *Health) watch(ctx context.Context, stream *tandem.Stream[healthRequest,
 	}
 }
 
-// farewell tells somebody who watches that the server goes.
+// farewell sends the last status to a watching client, and ends its stream.
 func (h *Health) farewell(stream *tandem.Stream[healthRequest, healthResponse], service string, last status) error {
 	if now, _ := h.status(service); now != last {
 		if err := stream.Send(&healthResponse{now}); err != nil {
@@ -175,7 +173,7 @@ type field struct {
 	bytes  []byte
 }
 
-// textOf returns the field's text if it is the one that is wanted, else old.
+// textOf returns the field's text if number is the wanted one, else old.
 func (f field) textOf(number, want protowire.Number, old string) string {
 	if number == want {
 		return string(f.bytes)
@@ -209,7 +207,7 @@ func fields(b []byte, f func(protowire.Number, field)) error {
 	return nil
 }
 
-// appendText appends a field of text, nothing for "".
+// appendText appends a string field, nothing for "".
 func appendText(dst []byte, number protowire.Number, s string) []byte {
 	if s == "" {
 		return dst
@@ -217,7 +215,7 @@ func appendText(dst []byte, number protowire.Number, s string) []byte {
 	return protowire.AppendString(protowire.AppendTag(dst, number, protowire.BytesType), s)
 }
 
-// appendBytes appends a field of bytes, or a message.
+// appendBytes appends a field of bytes or a message.
 func appendBytes(dst []byte, number protowire.Number, b []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(dst, number, protowire.BytesType), b)
 }

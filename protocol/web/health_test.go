@@ -37,7 +37,8 @@ func TestHealthCheck(t *testing.T) {
 	}
 }
 
-// openGRPC begins a call of gRPC by hand, and returns how to send and to receive.
+// openGRPC begins a gRPC call by hand, and returns functions to send, to receive and to end
+// it.
 func (w *webTest) openGRPC(method string) (send func([]byte), receive func() []byte, end func() http.Header) {
 	body, write := io.Pipe()
 	req, err := http.NewRequestWithContext(w.Context(), http.MethodPost, "http://tandem.test/"+method, body)
@@ -82,8 +83,8 @@ func (w *webTest) openGRPC(method string) (send func([]byte), receive func() []b
 	return send, receive, end
 }
 
-// Whoever watches is told of each change, and of the server's end, which does not
-// wait for them.
+// Watch sends each change, and ends when the server drains, which does not wait for
+// watchers.
 func TestHealthWatch(t *testing.T) {
 	w := newWebTest(t, web.New())
 	h, err := web.RegisterHealth(w.srv)
@@ -108,8 +109,8 @@ func TestHealthWatch(t *testing.T) {
 	}
 }
 
-// A service that is not there may come.
-func TestHealthWatchOfNothing(t *testing.T) {
+// A service that is watched may be registered later.
+func TestHealthWatchBeforeRegistration(t *testing.T) {
 	w := newWebTest(t, web.New())
 	h, err := web.RegisterHealth(w.srv)
 	w.must(err)
@@ -157,8 +158,8 @@ func TestReflection(t *testing.T) {
 		send, receive, end := w.openGRPC("grpc.reflection." + version + ".ServerReflection/ServerReflectionInfo")
 		for _, c := range []struct {
 			question []byte
-			field    protowire.Number // of the answer
-			want     string           // in it
+			field    protowire.Number // of the response
+			want     string           // a substring of the field
 		}{
 			{ask(7, ""), 6, "grpc.health.v1.Health"},
 			{ask(4, "grpc.health.v1.Health.Watch"), 4, "HealthCheckResponse"},

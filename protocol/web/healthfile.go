@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// healthFiles has the definition of gRPC's health checks, for reflection.
+// healthFiles returns the definition of gRPC's health checks, for reflection.
 func healthFiles() *protoregistry.Files {
 	const (
 		request  = ".grpc.health.v1.HealthCheckRequest"
@@ -35,7 +35,7 @@ func healthFiles() *protoregistry.Files {
 		}}},
 	}
 	files := new(protoregistry.Files)
-	if d, err := protodesc.NewFile(file, files); err == nil { // it is a constant: a test would notice
+	if d, err := protodesc.NewFile(file, files); err == nil { // it is constant: tests would fail
 		_ = files.RegisterFile(d)
 	}
 	return files

@@ -21,8 +21,8 @@ import (
 // of gRPC may send the name of a service as the host. Every other server answers for all
 // hosts by default.
 //
-// A page of another site can make a name of its own point to this server (DNS
-// rebinding), and the browser then takes both for one site. Such a name is not listed.
+// A page of another site can make a host name of its own resolve to this server (DNS
+// rebinding), so that the browser takes both for one site. Such a name is not in the list.
 func WithHosts(hosts ...string) Option {
 	return func(o *options) {
 		o.hosts = []string{}
@@ -44,7 +44,7 @@ func canonicalHost(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// hostsOf returns which hosts are answered for on a connection, nil for all.
+// hostsOf returns the hosts that requests on a connection may name, nil for any.
 func (p *protocol) hostsOf(c *server.Conn) []string {
 	if p.opts.hosts != nil {
 		return p.opts.hosts
@@ -64,7 +64,7 @@ func (p *protocol) hostsOf(c *server.Conn) []string {
 // loopback stands for all loopback addresses in a list of hosts.
 const loopback = "127.0.0.0/8"
 
-// serves reports whether a host is one of a list.
+// serves reports whether a host is in a list.
 func serves(hosts []string, host string) bool {
 	host = canonicalHost(host)
 	return slices.ContainsFunc(hosts, func(allowed string) bool {
@@ -80,8 +80,8 @@ func serves(hosts []string, host string) bool {
 	})
 }
 
-// misdirected answers a request for another host, and reports whether it was one.
-// HTTP/1.0 needs no host, and no browser leaves it out.
+// misdirected answers a request for a host that is not served, and reports whether it was
+// one. A request of HTTP/1.0 may have no host, and browsers always send one.
 func (c *conn) misdirected(w http.ResponseWriter, r *http.Request) bool {
 	if c.hosts == nil || r.Host == "" || serves(c.hosts, r.Host) {
 		return false
@@ -92,7 +92,7 @@ func (c *conn) misdirected(w http.ResponseWriter, r *http.Request) bool {
 	err := tandem.Errorf(tandem.PermissionDenied, "host %.100q is not served here: add it to WithHosts of package web, or call another", r.Host)
 	limitAnswer(http.NewResponseController(w), r, c.Conn, 0)
 	if kind := contentOf(r); kind.protocol == "grpc" || kind.protocol == "grpc-web" {
-		_ = connect.NewErrorWriter().Write(w, r, outward(err)) // if it fails the client is gone
+		_ = connect.NewErrorWriter().Write(w, r, outward(err)) // an error means that the client is gone
 	} else {
 		writeError(w, http.StatusMisdirectedRequest, err)
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A request that another server may read in another way is answered with 400, and its
+// A request that another server may interpret differently is answered with 400, and its
 // connection ends.
 func TestMalformedRequests(t *testing.T) {
 	authorized := func(values ...string) string {
@@ -72,7 +72,7 @@ func TestMalformedRequests(t *testing.T) {
 	}
 }
 
-// Over HTTP/2 there are no chunks and no lengths that lie; the rest is the same.
+// Over HTTP/2 there are no chunks, and no wrong lengths; the rest is the same.
 func TestMalformedRequestsHTTP2(t *testing.T) {
 	w := newHostileTest(t)
 	for _, path := range []string{"/Text%2fLen", "//Len", "/Text%c0%afLen", "/Len%00"} {
@@ -91,7 +91,7 @@ func TestMalformedRequestsHTTP2(t *testing.T) {
 	}
 }
 
-// What is unusual, and has one meaning only, is served.
+// Unusual requests that have only one meaning are served.
 func TestWellFormedRequests(t *testing.T) {
 	for name, request := range map[string]string{
 		"chunks":             post("/Len", chunks+"2\r\n\"a\r\n3;ext=1\r\nbc\"\r\n0\r\nA: b\r\n\r\n"),

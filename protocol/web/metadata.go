@@ -10,8 +10,8 @@ import (
 	"github.com/tandem-rpc/tandem/internal/httpcalls"
 )
 
-// Metadata returns a request's header as a call's metadata: without what is HTTP's
-// own, and with bytes where a name ends in "-bin".
+// Metadata converts a request's header to a call's metadata: without HTTP's own fields, and
+// with base64 decoded where a name ends in "-bin".
 func Metadata(h http.Header) tandem.Metadata {
 	md := make(tandem.Metadata, len(h))
 	for name, values := range h {
@@ -27,8 +27,8 @@ func Metadata(h http.Header) tandem.Metadata {
 	return md
 }
 
-// decodeBinary decodes base64. Several values may come as one, with commas between
-// them. One that is no base64 stays as it is.
+// decodeBinary decodes base64. One value may hold several, separated by commas. A value
+// that is not base64 stays as it is.
 func decodeBinary(values []string) []string {
 	var plain []string
 	for _, v := range values {
@@ -53,12 +53,12 @@ func addMetadata(h http.Header, md tandem.Metadata) {
 			if strings.HasSuffix(name, httpcalls.Binary) {
 				v = connect.EncodeBinaryHeader([]byte(v))
 			}
-			h.Add(name, v) // net/http leaves out what is no value
+			h.Add(name, v) // net/http drops invalid values
 		}
 	}
 }
 
-// addHeader adds what a method has set to a header.
+// addHeader adds the fields that a method has set.
 func addHeader(to, from http.Header) {
 	for name, values := range from {
 		if !httpcalls.IsOwn(strings.ToLower(name)) && httpcalls.IsName(name) {

@@ -10,8 +10,8 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// objection returns why a request is refused that a proxy before this server, or an
-// interceptor, may read in another way than the server does; "" if there is nothing.
+// objection returns why a request is refused that a proxy or an interceptor may interpret
+// in another way than the server does; "" if it is not refused.
 func (c *conn) objection(r *http.Request) string {
 	if why, _ := c.malformed(); why != "" {
 		return why
@@ -25,7 +25,8 @@ func (c *conn) objection(r *http.Request) string {
 	return pathObjection(r.URL)
 }
 
-// pathObjection returns what is wrong with a path: each resource has one.
+// pathObjection returns what is wrong with a path, "" for nothing: each resource must have
+// exactly one spelling.
 func pathObjection(u *url.URL) string {
 	if !utf8.ValidString(u.Path) {
 		return "its path is not UTF-8"
@@ -51,13 +52,13 @@ func pathObjection(u *url.URL) string {
 	return ""
 }
 
-// unreserved reports whether a character is never encoded: RFC 3986, section 2.3.
+// unreserved reports whether a character needs no encoding: RFC 3986, section 2.3.
 func unreserved(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0
 }
 
-// ambiguous returns why a request for a method is refused: its path must have the
-// slashes that it seems to have, and a GET has no body.
+// ambiguous returns why a request for a method is refused, "" if it is not: its path must
+// not encode slashes, and a GET must have no body.
 func ambiguous(r *http.Request) string {
 	switch {
 	case strings.Contains(strings.ToLower(r.URL.RawPath), "%2f"):
@@ -68,7 +69,8 @@ func ambiguous(r *http.Request) string {
 	return ""
 }
 
-// refuseMalformed answers a request that has an objection, and ends its connection.
+// refuseMalformed answers a request that is refused by objection or ambiguous, and ends its
+// connection.
 func refuseMalformed(w http.ResponseWriter, r *http.Request, c *server.Conn, why string) {
 	limitAnswer(http.NewResponseController(w), r, c, 0)
 	w.Header().Set("Connection", "close")

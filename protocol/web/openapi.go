@@ -12,10 +12,10 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// object is one of JSON.
+// object is a JSON object.
 type object = map[string]any
 
-// serveOpenAPI answers with a description of the methods, as they are now.
+// serveOpenAPI answers with a description of the methods that are registered now.
 func serveOpenAPI(w http.ResponseWriter, r *http.Request) {
 	b, err := json.Marshal(describe(Conn(r.Context()).Describe()))
 	if err != nil {
@@ -25,11 +25,11 @@ func serveOpenAPI(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/vnd.oai.openapi+json;version=3.1")
 	w.Header().Set("Cache-Control", "no-cache")
 	limitAnswer(http.NewResponseController(w), r, Conn(r.Context()), len(b))
-	_, _ = w.Write(b) // if it fails the client is gone
+	_, _ = w.Write(b) // an error means that the client is gone
 }
 
-// describe returns a document of OpenAPI 3.1 (https://spec.openapis.org/oas/v3.1.0)
-// with the methods that are called with JSON: all but streams.
+// describe returns an OpenAPI 3.1 document (https://spec.openapis.org/oas/v3.1.0) with the
+// methods that can be called with JSON: all but streams.
 func describe(methods []*server.Method) object {
 	s := &schemas{names: map[string]bool{}, types: map[reflect.Type]string{}, all: object{}}
 	s.all["Error"] = errorSchema()
@@ -48,7 +48,7 @@ func describe(methods []*server.Method) object {
 	}
 }
 
-// pathOf returns where a method is called.
+// pathOf returns the path of a method.
 func pathOf(name string) string {
 	if dot := strings.LastIndexByte(name, '.'); dot > 0 {
 		name = name[:dot] + "/" + name[dot+1:]
@@ -104,8 +104,8 @@ func (*schemas) operation(m *server.Method, results object) object {
 
 func inJSON(schema object) object { return object{"application/json": object{"schema": schema}} }
 
-// several is the schema of a method's arguments or results: that of the only one, or an
-// array.
+// several returns the schema of a method's arguments or results: the schema of the only
+// one, or of an array.
 func (s *schemas) several(types []reflect.Type) object {
 	switch {
 	case types == nil:
@@ -122,7 +122,7 @@ func (s *schemas) several(types []reflect.Type) object {
 	return object{"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
 }
 
-// argument is the schema of one argument or result. A message of Protocol Buffers is
+// argument returns the schema of one argument or result. A Protocol Buffers message is
 // never null.
 func (s *schemas) argument(t reflect.Type) object {
 	o := s.of(t)

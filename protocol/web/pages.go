@@ -6,15 +6,15 @@ import (
 	"path"
 )
 
-// pages are the page from which methods are called, and what belongs to it.
+// pages has the page from which methods are called, with its script and style.
 //
 //go:embed page
 var pages embed.FS
 
-// WithPages serves a page at / from which people call methods in a browser, and
-// the document that it is made of at /openapi.json: OpenAPI 3.1, from the types of the
-// methods, streams left out. Both tell whoever asks what there is to call, past all
-// interceptors, so they are not served by default. The page uses nothing of other
+// WithPages serves a page at / from which people call methods in a browser, and the
+// document that it is built from at /openapi.json: OpenAPI 3.1, from the types of the
+// methods, without streams. Both list the methods to anyone who can connect, and no
+// interceptor runs, so they are not served by default. The page loads nothing from other
 // sites.
 func WithPages() Option {
 	return func(o *options) {
@@ -26,7 +26,7 @@ func WithPages() Option {
 	}
 }
 
-// policy lets the page load, and call, nothing but what comes from here.
+// policy lets the page load from, and call, this server only.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 func page(name, contentType string) http.Handler {
@@ -43,6 +43,6 @@ func page(name, contentType string) http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-cache")
 		limitAnswer(http.NewResponseController(w), r, Conn(r.Context()), len(b))
-		_, _ = w.Write(b) // if it fails the client is gone
+		_, _ = w.Write(b) // an error means that the client is gone
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// Tree is a type with everything that JSON makes of types.
+// Tree has a field for each kind of JSON value that Go types map to.
 type Tree struct {
 	Name     string `json:"name"`
 	Children []*Tree
@@ -146,7 +146,7 @@ func TestCORS(t *testing.T) {
 	}
 }
 
-// Values of types that only tandem's own codecs know are refused, not guessed.
+// Over protobuf, values that are not messages of Protocol Buffers are refused.
 func TestProtobufNeedsMessages(t *testing.T) {
 	w := newWebTest(t, web.New())
 	w.must(w.srv.RegisterName("Arith", arith{}))
@@ -158,8 +158,8 @@ func TestProtobufNeedsMessages(t *testing.T) {
 	}
 }
 
-// A message of Protocol Buffers is not null: the description says so, and the server does
-// it. A string of Go may be.
+// The description says that a Protocol Buffers message is not null, and the server refuses
+// null for it. A Go string may be null.
 func TestNullIsDescribed(t *testing.T) {
 	w := newWebTest(t, web.New(web.WithPages()))
 	w.must(w.srv.RegisterFunc("Clock.Set", func(*timestamppb.Timestamp) {}))

@@ -7,21 +7,22 @@ import (
 	"time"
 )
 
-// pieces is the body of a stream's request: messages with five bytes before each that tell
-// its length. One that has begun must keep coming, 64 KiB or its rest within the stall
-// timeout, or as much of the connection's other requests; between messages there is no limit.
+// pieces is the body of a stream's request: messages, each after five bytes with its
+// length. A message that has begun must keep arriving: 64 KiB, or the rest, within the
+// stall timeout, or as much of the connection's other requests. Between messages there is
+// no limit.
 type pieces struct {
 	io.ReadCloser
 
 	x       *exchange
-	conn    *conn       // whose other requests share the link
-	mu      sync.Mutex  // of timer and timed
+	conn    *conn       // its other requests share the link; nil over HTTP/1
+	mu      sync.Mutex  // guards timer and timed
 	timer   *time.Timer // nil before the first message
-	timed   bool        // it runs, since a message has begun
+	timed   bool        // the timer runs, since a message has begun
 	head    [5]byte
-	got     int   // bytes of the head
-	left    int64 // bytes of the message
-	unpaced int   // bytes until the timer begins again
+	got     int   // bytes of head
+	left    int64 // bytes of the message that are missing
+	unpaced int   // bytes until the timer is set again
 }
 
 // Read reads the body.
@@ -78,7 +79,8 @@ func (p *pieces) stop() {
 	}
 }
 
-// overdue ends receiving, unless the link brings other requests instead.
+// overdue ends receiving, unless other requests of the connection made progress in the
+// meantime.
 func (p *pieces) overdue() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,11 +96,11 @@ func (p *pieces) overdue() {
 	p.x.stalled()
 }
 
-// stalled ends receiving: a message does not come.
+// stalled ends receiving, since a message does not arrive.
 func (x *exchange) stalled() {
 	x.ending.Lock()
 	defer x.ending.Unlock()
-	if !x.finished.Load() { // else net/http's goroutine has the response
+	if !x.finished.Load() { // else the call has ended
 		_ = x.control.SetReadDeadline(time.Unix(1, 0))
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// plainFields returns the fields of a GET's query that are the arguments', not
-// Connect's own parameters; nil if the query has a message.
+// plainFields returns the parameters of a GET's query that are fields of the argument,
+// without Connect's own; nil if the query has a message.
 func plainFields(q url.Values) url.Values {
 	if q.Has("message") {
 		return nil
@@ -32,8 +32,8 @@ func plainFields(q url.Values) url.Values {
 	return fields
 }
 
-// queryMessage returns the fields of a query as JSON for the argument v. A field
-// that v lacks is an error: it would otherwise be ignored in silence.
+// queryMessage returns the fields of a query as JSON for the argument v. A field that v
+// lacks is an error, since decoding would ignore it silently.
 func queryMessage(c tandem.Codec, fields url.Values, v any) ([]byte, error) {
 	if c.Name() != "json" {
 		return nil, errors.New("fields in the query are JSON: send ?encoding=proto&base64=1&message=…, or no encoding")
@@ -54,11 +54,11 @@ func queryMessage(c tandem.Codec, fields url.Values, v any) ([]byte, error) {
 	return json.Marshal(object)
 }
 
-// fieldKind says how a field's text becomes JSON.
+// fieldKind says how a field's text is converted to JSON.
 type fieldKind struct {
 	list   bool
 	quoted bool // a JSON string, else a number or a Boolean
-	either bool // a number as it is, other text quoted
+	either bool // a number stays as it is, other text is quoted
 }
 
 func (k fieldKind) json(values []string) (json.RawMessage, error) {
@@ -82,7 +82,7 @@ func (k fieldKind) json(values []string) (json.RawMessage, error) {
 	return list[0], nil
 }
 
-// encodeText returns a text in JSON, which every text has.
+// encodeText returns a text as a JSON string.
 func encodeText(text string) json.RawMessage {
 	b, err := json.Marshal(text)
 	if err != nil {
@@ -97,7 +97,7 @@ var (
 	errNoScalars = errors.New("it is no text, number or Boolean, nor a list of them: send ?message={…}")
 )
 
-// queryKind finds the field of that name in the argument v.
+// queryKind finds the field with this name in the argument v.
 func queryKind(v any, name string) (fieldKind, error) {
 	if m, ok := v.(proto.Message); ok {
 		return protoKind(m.ProtoReflect().Descriptor().Fields(), name)
@@ -161,7 +161,7 @@ func protoKind(fields protoreflect.FieldDescriptors, name string) (k fieldKind, 
 	case protoreflect.MessageKind, protoreflect.GroupKind:
 		return k, errNoScalars
 	default:
-		k.quoted = true // numbers too, which JSON for Protocol Buffers takes as text
+		k.quoted = true // numbers too, which the JSON mapping accepts as strings
 	}
 	return k, nil
 }

@@ -8,7 +8,7 @@ import (
 
 var errMalformed = errors.New("the request is malformed")
 
-// Read reads what the client sends. Of HTTP/1 it returns no bytes of two requests.
+// Read reads from the client. Over HTTP/1 one Read never returns bytes of two requests.
 func (c *conn) Read(p []byte) (int, error) {
 	if n, err, done := c.readHeld(p); done {
 		return n, err
@@ -19,8 +19,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	return taken, err
 }
 
-// took takes in what was read. It returns how much of it Read may return, and the requests
-// whose time begins again.
+// took processes the bytes of a read. It returns how many of them Read may return, and the
+// requests whose read deadline is to be set again.
 func (c *conn) took(b []byte, err error) (taken int, waiting []*response, _ error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -30,7 +30,7 @@ func (c *conn) took(b []byte, err error) (taken int, waiting []*response, _ erro
 	taken = c.frameLocked(b)
 	c.held = append(c.held[:0], b[taken:]...)
 	if taken < len(b) {
-		err = nil // it comes again with the next read
+		err = nil // the next read returns it again
 	}
 	if c.framing.http2 {
 		waiting = c.arrivedLocked(len(b))
@@ -38,8 +38,8 @@ func (c *conn) took(b []byte, err error) (taken int, waiting []*response, _ erro
 	return taken, waiting, err
 }
 
-// readHeld returns what was read already. done is false if there is nothing.
-func (c *conn) readHeld(p []byte) (n int, err error, done bool) { //nolint:revive // the order of Read
+// readHeld returns bytes that were read earlier. done is false if there are none.
+func (c *conn) readHeld(p []byte) (n int, err error, done bool) { //nolint:revive // in the order of Read
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -58,7 +58,7 @@ func (c *conn) readHeld(p []byte) (n int, err error, done bool) { //nolint:reviv
 	return n, nil, true
 }
 
-// frameLocked returns how many of the bytes Read may return.
+// frameLocked follows the framing and returns how many of the bytes Read may return.
 func (c *conn) frameLocked(b []byte) int {
 	if c.framing.http2 {
 		c.frames.add(b)
@@ -79,12 +79,12 @@ func (c *conn) frameLocked(b []byte) int {
 	return n
 }
 
-// headerBeganLocked gives the client its time to send a header, which begins with its
-// first byte. net/http's begins with the fourth.
+// headerBeganLocked starts the time limit for a header at its first byte. net/http starts
+// it at the fourth.
 func (c *conn) headerBeganLocked() {
 	c.headerBy = time.Now().Add(c.StallTimeout())
 	if len(c.responses) == 0 {
-		_ = c.Conn.SetReadDeadline(c.headerBy) // a closed connection says so when it is read
+		_ = c.Conn.SetReadDeadline(c.headerBy) // an error is reported by the next read
 	}
 }
 
@@ -95,7 +95,7 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 	if c.closed {
 		return net.ErrClosed
 	}
-	if c.paced && t.IsZero() { // net/http does not know of it
+	if c.paced && t.IsZero() { // net/http does not know about the frame's deadline, and must not remove it
 		return nil
 	}
 	if c.framing.midHeader() && (t.IsZero() || t.After(c.headerBy)) {
@@ -119,7 +119,7 @@ func (c *conn) malformed() (why string, failed bool) {
 	return c.framing.malformed, c.failed
 }
 
-// whole reports whether all of the request is here, so that nothing waits for its rest.
+// whole reports whether the whole request has arrived, so that nothing waits for its rest.
 func (c *conn) whole() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

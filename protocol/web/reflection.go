@@ -19,12 +19,11 @@ import (
 )
 
 // RegisterReflection registers gRPC's reflection, versions 1 and 1alpha
-// (https://github.com/grpc/grpc/blob/master/doc/server-reflection.md), by which
-// tools as grpcurl learn what the server has. It tells of services that are
-// registered under the full name of a service of Protocol Buffers whose generated
-// code is linked into the program, and of every definition that is; so it tells
-// strangers much. Its methods are called like all others, through interceptors and
-// limits.
+// (https://github.com/grpc/grpc/blob/master/doc/server-reflection.md), with which tools
+// such as grpcurl find out what a server has. It lists services that are registered under
+// the full name of a Protocol Buffers service whose generated code is linked into the
+// program, and describes every linked definition, so it reveals much to any caller. Its
+// methods pass interceptors and limits like all others.
 func RegisterReflection(srv *server.Server) error {
 	r := &reflector{srv: srv, own: healthFiles()}
 	return errors.Join(
@@ -34,10 +33,10 @@ func RegisterReflection(srv *server.Server) error {
 
 type reflector struct {
 	srv *server.Server
-	own *protoregistry.Files // of what this package brings without generated code
+	own *protoregistry.Files // definitions of this package without generated code
 }
 
-// serve answers one question after the other. A file is sent once a stream.
+// serve answers one question after the other. It sends each file once per stream.
 func (r *reflector) serve(_ context.Context, stream *tandem.Stream[question, reflected]) error {
 	sent := map[string]bool{}
 	for {
@@ -121,7 +120,7 @@ func extensions(of string) (number protowire.Number, content []byte, err error) 
 	return 5, content, nil
 }
 
-// services are the names of those that tools can call.
+// services returns the encoded names of the services that tools can call.
 func (r *reflector) services() []byte {
 	var names []string
 	for _, m := range r.srv.Methods() {
@@ -137,8 +136,7 @@ func (r *reflector) services() []byte {
 	return content
 }
 
-// known reports whether a name is that of a service, or of reflection itself, which
-// tools know.
+// known reports whether name is a linked service, or reflection itself, which tools know.
 func (r *reflector) known(name string) bool {
 	full := protoreflect.FullName(name)
 	for _, files := range []*protoregistry.Files{r.own, protoregistry.GlobalFiles} {
@@ -150,7 +148,7 @@ func (r *reflector) known(name string) bool {
 	return strings.HasPrefix(name, "grpc.reflection.")
 }
 
-// filesOf appends a file, and before it those that it imports, unless they were sent.
+// filesOf appends a file and the files that it imports, unless they were sent.
 func filesOf(dst []byte, f protoreflect.FileDescriptor, sent map[string]bool) ([]byte, error) {
 	if sent[f.Path()] || f.IsPlaceholder() {
 		return dst, nil
@@ -169,7 +167,7 @@ func filesOf(dst []byte, f protoreflect.FileDescriptor, sent map[string]bool) ([
 	return dst, nil
 }
 
-// The kinds of questions: the numbers of their fields.
+// The kinds of questions, which are their field numbers.
 const (
 	askFile       protowire.Number = 3
 	askSymbol     protowire.Number = 4
@@ -213,11 +211,11 @@ func (q *question) UnmarshalVT(b []byte) error {
 // reflected is grpc.reflection.v1.ServerReflectionResponse.
 type reflected struct {
 	to      *question
-	number  protowire.Number // of the field
+	number  protowire.Number // of the response's field
 	content []byte
 }
 
-// orError returns a, or an answer that says what is wrong.
+// orError returns a, or a response with err if it is not nil.
 func (a *reflected) orError(err error) *reflected {
 	if err == nil {
 		return a
@@ -235,5 +233,6 @@ func (a *reflected) MarshalVT() ([]byte, error) {
 	return appendBytes(b, a.number, a.content), nil
 }
 
-// UnmarshalVT is there because codecs ask for it; nobody sends one to a server.
+// UnmarshalVT only completes the interface that codecs need: a server receives no
+// responses.
 func (*reflected) UnmarshalVT([]byte) error { return errors.New("an answer is only sent") }

@@ -8,24 +8,24 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// A caller without credentials gets the same answer for every path, whatever its request
-// says: what stands round the methods is asked before an answer tells whether a method
-// exists, by which verb and with which messages it is called, and what is wrong with the
-// request. Refusals of calls are written here for methods that exist and others alike.
+// A caller without credentials gets the same response for every path and request:
+// interceptors and plugins run before a response tells whether a method exists, by which
+// verb and with which messages it is called, and what is wrong with the request. Refusals
+// are written here, for methods that exist and for others.
 
-// turnDown passes a call that ends with why through what stands round its method. It
-// returns why, or the error in its place.
+// turnDown passes a call that is refused with why through the interceptors and plugins of
+// its method. It returns why, or the error that they returned instead.
 func (x *exchange) turnDown(why error) error {
 	ctx := context.WithValue(x.req.Context(), exchangeKey{}, x)
 	place, err := enter(ctx, x.w)
-	if err != nil { // the client has reset it
+	if err != nil { // the client has reset the request
 		return why
 	}
 	defer place.leave()
 	call := x.newCall()
 	done := make(chan error, 1)
 	x.conn.Refuse(ctx, call, why, func(err error) {
-		if err != why { //nolint:errorlint // it is that one, or another's
+		if err != why { //nolint:errorlint // compared by identity: why, or another error
 			addMetadata(x.trailer, call.Trailer)
 			advice(x.trailer, err)
 		}
@@ -34,7 +34,7 @@ func (x *exchange) turnDown(why error) error {
 	return <-done
 }
 
-// newCall returns what the header of the request says of the call.
+// newCall returns the call that the request's header describes.
 func (x *exchange) newCall() *tandem.Call {
 	call := &tandem.Call{Method: x.name, Metadata: Metadata(x.req.Header), Codec: x.kind.codec, Peer: x.peer, Body: x}
 	switch {
@@ -46,8 +46,8 @@ func (x *exchange) newCall() *tandem.Call {
 	return call
 }
 
-// refuse answers a request that is no call: with an error of what stands round the method,
-// or else by otherwise.
+// refuse answers a request that is not a valid call: with the error of an interceptor or
+// plugin if there is one, else by calling otherwise.
 func (g *gateway) refuse(w http.ResponseWriter, x *exchange, why error, otherwise func(error)) {
 	await(x.w, x.req, x.conn)
 	err := x.turnDown(why)
@@ -62,13 +62,13 @@ func (g *gateway) refuse(w http.ResponseWriter, x *exchange, why error, otherwis
 	g.fail(w, x, err)
 }
 
-// fail answers with the error of a call that was refused before its message was wanted.
+// fail answers with the error of a call that was refused before its message was read.
 func (g *gateway) fail(w http.ResponseWriter, x *exchange, err error) {
-	_ = g.failures.Write(w, x.req, outward(err, x.header, x.trailer)) // if it fails the client is gone
+	_ = g.failures.Write(w, x.req, outward(err, x.header, x.trailer)) // an error means that the client is gone
 }
 
-// noMethod answers a request for a method that does not exist. Clients of gRPC and of
-// streams read errors in their own way only.
+// noMethod answers a request for a method that does not exist. Clients of gRPC, and of
+// streams, understand errors in their own protocol only.
 func (g *gateway) noMethod(w http.ResponseWriter, x *exchange) {
 	why := tandem.Errorf(tandem.Unimplemented, "no method at %.200q", x.req.URL.Path)
 	g.refuse(w, x, why, func(err error) {
@@ -80,7 +80,7 @@ func (g *gateway) noMethod(w http.ResponseWriter, x *exchange) {
 	})
 }
 
-// wrongVerb answers a request whose verb does not call its method.
+// wrongVerb answers a request with a verb that does not call its method.
 func (g *gateway) wrongVerb(w http.ResponseWriter, x *exchange) {
 	m := x.method
 	why := tandem.Errorf(tandem.Unknown, "%.20s: method %s is called by %s", x.req.Method, m.Name, allowed(m))
@@ -100,16 +100,16 @@ func (g *gateway) wrongType(w http.ResponseWriter, x *exchange) {
 	})
 }
 
-// gated holds back what connect itself has against a request, before it admits the call:
-// a compressor that it does not know, say. Its methods are for one goroutine.
+// gated holds back connect's own refusal of a request before the call is admitted, for
+// example because of an unknown compressor. Its methods are not safe for concurrent use.
 type gated struct {
 	http.ResponseWriter
 
 	gateway *gateway
 	x       *exchange
-	before  http.Header // what was there before connect
+	before  http.Header // the header before connect added to it
 	open    bool        // what connect writes goes to the client
-	refused bool        // it is thrown away: the refusal was written, or the client is gone
+	refused bool        // it is discarded: the refusal was written, or the client is gone
 }
 
 func (g *gateway) gated(w http.ResponseWriter, x *exchange) *gated {
@@ -124,7 +124,7 @@ func (w *gated) pass() bool {
 		w.refused = true
 	default:
 		why := tandem.Errorf(tandem.InvalidArgument, "the request could not be read")
-		if err := w.x.turnDown(why); err == error(why) { //nolint:errorlint // it is that one, or another's
+		if err := w.x.turnDown(why); err == error(why) { //nolint:errorlint // as in turnDown
 			w.open = true
 		} else {
 			w.refuse(err)
@@ -133,7 +133,7 @@ func (w *gated) pass() bool {
 	return w.open
 }
 
-// refuse answers with an error, and throws away what connect writes.
+// refuse answers with an error, and makes gated discard what connect writes.
 func (w *gated) refuse(err error) {
 	w.refused = true
 	if abandoned(w.x.req) {
@@ -149,7 +149,7 @@ func (w *gated) refuse(err error) {
 // Unwrap is for [http.ResponseController].
 func (w *gated) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Header returns the header; connect's goes nowhere once the call is refused.
+// Header returns the header; after a refusal one that is discarded.
 func (w *gated) Header() http.Header {
 	if w.refused {
 		return http.Header{}
@@ -164,7 +164,7 @@ func (w *gated) WriteHeader(status int) {
 	}
 }
 
-// Write writes a part of the body, the header first.
+// Write writes a part of the body, after the header.
 func (w *gated) Write(b []byte) (int, error) {
 	if !w.pass() {
 		return len(b), nil

@@ -14,7 +14,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// sending is a request over HTTP/2 that has sent its header, and its answer.
+// sending is an HTTP/2 request whose header has been sent, and its response.
 type sending struct {
 	body   *io.PipeWriter
 	status chan int
@@ -41,8 +41,8 @@ func (w *webTest) send(path, contentType string, length int64) sending {
 	return s
 }
 
-// A refusal does not overtake the rest of its request, which would be an error of the
-// stream then, and clients throw the answer away.
+// A refusal is sent after the rest of its request: an earlier one makes that rest a stream
+// error, and clients discard the response.
 func TestRefusalWaitsForItsRequest(t *testing.T) {
 	for name, c := range map[string]struct {
 		path, contentType string
@@ -72,7 +72,7 @@ func TestRefusalWaitsForItsRequest(t *testing.T) {
 	}
 }
 
-// notDiv lets one method not be called.
+// notDiv is an interceptor that refuses one method.
 func notDiv(next tandem.Func) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
 		if call.Method == "Arith.Div" {
@@ -82,7 +82,7 @@ func notDiv(next tandem.Func) tandem.Func {
 	}
 }
 
-// A refusal waits neither for what may never end nor for what does not come.
+// A refusal waits neither for a request that is large nor for one that does not arrive.
 func TestRefusalDoesNotWaitForLong(t *testing.T) {
 	for name, c := range map[string]struct {
 		length int64

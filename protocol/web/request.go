@@ -15,8 +15,8 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// withDefaults returns a GET that says what its message is: JSON unless it says
-// something else, and an empty one if there is none.
+// withDefaults returns a GET with the parameters that connect requires: the encoding is
+// JSON if it names none, and the message is {} if it has none.
 func withDefaults(r *http.Request) *http.Request {
 	q := r.URL.Query()
 	if q.Has("encoding") && q.Has("message") {
@@ -46,8 +46,8 @@ func (x *exchange) forMethod(w http.ResponseWriter, r *http.Request) *http.Reque
 		p.conn = resp.conn
 	}
 	r.Body = p
-	if r.ProtoMajor < 2 { // connect refuses streams both ways there, though half of them work
-		_ = http.NewResponseController(w).EnableFullDuplex() // without it, clients that send all before they read still work
+	if r.ProtoMajor < 2 { // connect refuses bidirectional streams over HTTP/1, though half-duplex ones work
+		_ = http.NewResponseController(w).EnableFullDuplex() // if it fails, clients that send all before they read still work
 		copied := *r
 		copied.ProtoMajor, copied.ProtoMinor = 2, 0
 		return &copied
@@ -55,15 +55,15 @@ func (x *exchange) forMethod(w http.ResponseWriter, r *http.Request) *http.Reque
 	return r
 }
 
-// steady is the body of a request that must keep coming: 64 KiB, or its rest, within
-// the stall timeout, or as much of the connection's other requests: see arrivals.
+// steady is the body of a unary request. It must keep arriving: 64 KiB, or the rest, within
+// the stall timeout, or as much of the connection's other requests (see arrivals).
 type steady struct {
 	io.ReadCloser
 
 	w     http.ResponseWriter
 	stall time.Duration
 	left  int   // bytes until the deadline is set again
-	most  int64 // bytes that are read
+	most  int64 // bytes that may still be read
 }
 
 func errTooLong() error {
@@ -72,24 +72,25 @@ func errTooLong() error {
 
 const stallBytes = 64 << 10
 
-// await reads a request that will be refused, if it is small and says so. Over HTTP/2
-// what comes after its answer is an error of the stream, and clients such as curl then
-// throw the answer away. Of HTTP/1 net/http takes care. The answer must follow.
+// await reads the body of a request that will be refused, if it is small and its length is
+// known, and then sets the write deadline; the response must follow. Over HTTP/2, data that
+// arrives after the response is a stream error, and clients such as curl then discard the
+// response. For HTTP/1 net/http reads the body.
 func await(w http.ResponseWriter, r *http.Request, c *server.Conn) {
 	if r.ProtoMajor >= 2 && r.ContentLength > 0 && r.ContentLength <= stallBytes {
 		body := &steady{ReadCloser: r.Body, w: w, stall: c.StallTimeout(), most: stallBytes}
-		_, _ = io.Copy(io.Discard, body) // it is refused in any case
+		_, _ = io.Copy(io.Discard, body) // the request is refused in any case
 	}
 	limitAnswer(http.NewResponseController(w), r, c, 0)
 }
 
-// answerPiece is what a client has to take of an answer within the stall timeout.
+// answerPiece is how much of a response the client has to receive within the stall timeout.
 const answerPiece = 256 << 10
 
-// limitAnswer gives the client its time to take an answer of so many bytes, after which
-// its stream of HTTP/2 is reset: it is the client that says how much of each may be
-// written, and an answer would be held for as long as it likes. Over HTTP/1 there is
-// only the connection, each write to which has its time.
+// limitAnswer sets the time that the client has to receive a response of so many bytes;
+// after that its HTTP/2 stream is reset. Without it, a client that grants no window would
+// hold the response without limit. Over HTTP/1 each write to the connection has a deadline
+// already.
 func limitAnswer(control *http.ResponseController, r *http.Request, c *server.Conn, bytes int) {
 	if r.ProtoMajor >= 2 && !abandoned(r) {
 		pieces := 1 + bytes/answerPiece
@@ -113,7 +114,7 @@ func (s *steady) Read(p []byte) (int, error) {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = fmt.Errorf("the request has not come on for %v: see WithStallTimeout (%w)", s.stall, err)
 	}
-	if errors.Is(err, io.EOF) { // net/http goes on reading, for the end of the client
+	if errors.Is(err, io.EOF) { // net/http continues to read, to notice that the client is gone
 		_ = s.setDeadline(time.Time{})
 	}
 	return n, err
@@ -123,9 +124,8 @@ func (s *steady) setDeadline(t time.Time) error {
 	return http.NewResponseController(s.w).SetReadDeadline(t)
 }
 
-// writeError answers with an error in JSON, as connect writes it. What HTTP itself does
-// not allow is a problem of RFC 9457 besides: clients must not take it for an
-// answer of the method.
+// writeError answers with an error in JSON, as connect writes it. Errors of HTTP itself are
+// RFC 9457 problems as well, so that clients do not take them for the method's error.
 func writeError(w http.ResponseWriter, status int, err error) {
 	e := outward(err)
 	content := struct {
@@ -145,5 +145,5 @@ func writeError(w http.ResponseWriter, status int, err error) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(b) // if it fails the client is gone
+	_, _ = w.Write(b) // an error means that the client is gone
 }

@@ -15,25 +15,26 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// reserving is the body of a request. What its messages take is reserved before they are
-// read: all of one that declares its size, the others in steps.
+// reserving is the body of a request. It reserves memory for messages before they are read:
+// all at once if the size is declared, otherwise in steps.
 type reserving struct {
 	io.ReadCloser
 
 	x         *exchange
-	enveloped bool    // each message has five bytes before it that tell its length
-	head      [5]byte // of an envelope
-	got       int     // bytes of the head
-	left      int64   // bytes of the message, or until more is reserved
-	held      int64   // what is reserved for the message
+	enveloped bool    // each message comes after five bytes with its length
+	head      [5]byte // of the current envelope
+	got       int     // bytes of head
+	left      int64   // bytes until the message ends, or more must be reserved
+	held      int64   // reserved for the message, in bytes
 	begun     bool
 }
 
-// copies is how often the bytes of a message are there while connect reads it: in a buffer
-// that doubles, and in the message.
+// copies is how many times the bytes of a message are in memory while connect reads it: in
+// a buffer that doubles, and in the message.
 const copies = 3
 
-// step is by how much a message of unknown size grows at first, in bytes.
+// step is how much of a message of unknown size is read before memory is reserved, in
+// bytes.
 const step = 16 << 10
 
 func newReserving(x *exchange, r *http.Request) *reserving {
@@ -42,7 +43,7 @@ func newReserving(x *exchange, r *http.Request) *reserving {
 }
 
 func (in *reserving) Read(b []byte) (int, error) {
-	if !in.x.begun { // connect reads what it has refused
+	if !in.x.begun { // connect drains a request that it has refused
 		return in.ReadCloser.Read(b)
 	}
 	if in.enveloped {
@@ -56,7 +57,8 @@ func (in *reserving) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// makeRoom reserves the rest of a message without an envelope, as far as it is known.
+// makeRoom reserves memory for the rest of a message without an envelope, as far as its
+// size is known.
 func (in *reserving) makeRoom() error {
 	most := int64(in.x.method.MaxMessage)
 	switch size := in.x.req.ContentLength; {
@@ -69,9 +71,9 @@ func (in *reserving) makeRoom() error {
 		in.begun, in.left = true, size
 		return in.reserve(copies * size)
 	case !in.begun:
-		in.begun, in.left = true, step // so little is not reserved
+		in.begun, in.left = true, step // so few bytes need no reservation
 		return nil
-	case size >= 0, in.held >= copies*most: // the whole message has been read; or connect refuses it
+	case size >= 0, in.held >= copies*most: // the whole message has been read, or connect refuses it
 		in.left = most
 		return nil
 	case in.held == 0:
@@ -88,7 +90,7 @@ func (in *reserving) readEnvelope(b []byte) (int, error) {
 		if in.got += copy(in.head[in.got:], b[:n]); in.got < len(in.head) || err != nil && !errors.Is(err, io.EOF) {
 			return n, err
 		}
-		in.x.body.Return(in.held) // the message before it
+		in.x.body.Return(in.held) // of the message before it
 		in.held, in.left = 0, int64(endian.BigEndian.Uint32(in.head[1:]))
 		if in.left == 0 {
 			in.got = 0
@@ -104,14 +106,14 @@ func (in *reserving) readEnvelope(b []byte) (int, error) {
 	return n, err
 }
 
-// reserve waits for memory, and then for the body as long as at first.
+// reserve waits for memory, and then starts the time limit for the body again.
 func (in *reserving) reserve(n int64) error {
 	if n <= copies*step && in.held == 0 {
 		return nil
 	}
 	stream, _ := in.ReadCloser.(*pieces)
 	if stream != nil {
-		stream.stop() // this waits for our memory, not for the client
+		stream.stop() // the server is waiting for memory, not for the client
 	}
 	if err := in.x.body.Reserve(n); err != nil {
 		return outward(err)
@@ -126,9 +128,9 @@ func (in *reserving) reserve(n int64) error {
 	return nil
 }
 
-// sealed is connect's gzip for what is received: it leaves decompression to the call's Body,
-// which reserves the memory for it. A mark that no client can know tells such messages from
-// others.
+// sealed is connect's decompressor for received messages. It only marks them: the call's
+// Body decompresses them, and reserves the memory for that. The mark is random, so that no
+// client can forge it.
 type sealed struct {
 	mark []byte
 	io.Reader

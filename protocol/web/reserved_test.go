@@ -11,9 +11,8 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// Messages whose requests do not say how long they are, chunked ones in HTTP/1, are read to
-// their ends at every size around the steps in which memory is reserved, and refused beyond
-// the limit.
+// Messages of undeclared length (chunked ones in HTTP/1) are read to their end, with every
+// size around the steps in which memory is reserved, and refused beyond the limit.
 func TestMessagesOfUnknownLength(t *testing.T) {
 	const step, most, quotes = 16 << 10, 1 << 20, 2
 	w := newWebTest(t, web.New(), server.WithMaxMessage(most))

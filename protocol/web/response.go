@@ -12,23 +12,23 @@ import (
 	"connectrpc.com/connect"
 )
 
-// response writes the answer to a request. Over HTTP/1 the header says that the connection
-// ends with it (RFC 9112, section 9.6) if the server drains by then, or if the rest of
-// the request has not come: no answer waits for what may never come.
+// response writes the response to a request. Over HTTP/1 its header announces the end of
+// the connection (RFC 9112, section 9.6) if the server drains by then, or if the rest of
+// the request has not arrived: a response does not wait for a body that may never come.
 type response struct {
 	http.ResponseWriter
 
 	conn   *conn
 	http1  bool
-	body   io.Reader // the request's, as net/http reads it; nil if there is none
+	body   io.Reader // the request's body as net/http reads it; nil if there is none
 	readBy time.Time // deadline of reading the request; guarded by conn.mu
 
-	serving sync.Mutex // held while others than the handler set deadlines
+	serving sync.Mutex // held while other goroutines than the handler's set deadlines
 	served  bool       // guarded by serving
 }
 
-// serve serves a request, unless its client has reset it already: what is begun for such
-// requests, each of which keeps a stack, must cost less than their frames cost the client.
+// serve serves a request, unless its client has reset it already: a reset request must cost
+// the server less than its frames cost the client.
 func (c *conn) serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
 	if abandoned(r) {
 		return
@@ -49,7 +49,7 @@ func (c *conn) serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
 	if !c.misdirected(resp, r) {
 		h.ServeHTTP(resp, r)
 	}
-	resp.tell() // if nothing is written yet
+	resp.tell() // in case nothing is written yet
 }
 
 func (c *conn) enter(w *response) {
@@ -65,11 +65,11 @@ func (c *conn) enter(w *response) {
 	}
 }
 
-// leave ends a request of HTTP/1. What has not come of it has a second, unless it has been
-// waited for in vain already: net/http reads up to 256 KiB, and then closes the connection, as
-// the header has said. What has come is read
-// here: net/http reads it after a stream too, but then waits for the next request twice at
-// the same time, and panics.
+// leave ends an HTTP/1 request. A body that has not arrived gets another second, unless a
+// read has already failed: net/http reads up to 256 KiB of it and then closes the
+// connection, as the header announced. A body that has arrived is read here: after a stream
+// net/http would read it too, but then it waits for the next request twice at the same
+// time, and panics.
 func (c *conn) leave(w *response) {
 	c.mu.Lock()
 	delete(c.responses, w)
@@ -80,19 +80,19 @@ func (c *conn) leave(w *response) {
 		if !c.failed {
 			until = until.Add(lastPiece)
 		}
-		_ = c.Conn.SetReadDeadline(until) // a closed connection says so when it is read
+		_ = c.Conn.SetReadDeadline(until) // an error is reported by the next read
 	}
 	if served && c.framing.midHeader() {
 		c.headerBeganLocked()
 	}
 	c.mu.Unlock()
 	if served && whole && w.body != nil {
-		_, _ = io.Copy(io.Discard, w.body) // net/http reports what is wrong with it
+		_, _ = io.Copy(io.Discard, w.body) // net/http reports an error
 	}
 }
 
-// hurry ends what would hold up a server that drains: a connection without a request, and
-// a request that does not come.
+// hurry ends what would delay a server that drains: it closes a connection without a
+// request, and shortens the read deadlines of requests that are still arriving.
 func (c *conn) hurry() {
 	c.mu.Lock()
 	c.hurried = true
@@ -116,8 +116,8 @@ func (c *conn) hurry() {
 // lastPiece is how long a server that drains waits for more of a request.
 const lastPiece = time.Second
 
-// SetReadDeadline sets the deadline of reading the request, which is earlier when the
-// server drains.
+// SetReadDeadline sets the deadline for reading the request; at most lastPiece from now
+// while the server drains.
 func (w *response) SetReadDeadline(t time.Time) error {
 	w.conn.mu.Lock()
 	if last := time.Now().Add(lastPiece); w.conn.hurried && t.After(last) {
@@ -128,14 +128,15 @@ func (w *response) SetReadDeadline(t time.Time) error {
 	return http.NewResponseController(w.ResponseWriter).SetReadDeadline(t)
 }
 
-// hurried reports whether the server drains, and has waited.
+// hurried reports whether the server drains and hurry has been called.
 func (w *response) hurried() bool {
 	w.conn.mu.Lock()
 	defer w.conn.mu.Unlock()
 	return w.conn.hurried
 }
 
-// tell does nothing when the header has been written.
+// tell announces the end of the connection in the header, if necessary. It has no effect
+// once the header has been written.
 func (w *response) tell() {
 	if w.http1 && (w.conn.leaving.Load() || !w.conn.whole()) {
 		w.Header().Set("Connection", "close")
@@ -151,7 +152,7 @@ func (w *response) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write writes a part of the body, the header first.
+// Write writes a part of the body, after the header.
 func (w *response) Write(b []byte) (int, error) {
 	w.tell()
 	return w.ResponseWriter.Write(b)
@@ -166,19 +167,20 @@ func (w *response) FlushError() error {
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// Hijack hands the connection over: to a WebSocket.
+// Hijack hands the connection over, for example to a WebSocket.
 func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return http.NewResponseController(w.ResponseWriter).Hijack()
 }
 
-// incoming is the body of a request of HTTP/1.
+// incoming is the body of an HTTP/1 request.
 type incoming struct {
 	io.ReadCloser
 
 	conn *conn
 }
 
-// Read reads the body. Its error is one of the client's if the connection has none.
+// Read reads the body. An error that is not the connection's is reported as an invalid
+// request.
 func (b *incoming) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	why, failed := b.conn.malformed()
@@ -195,5 +197,5 @@ func malformedBody(err error) error {
 	return connect.NewError(connect.CodeInvalidArgument, errors.New("malformed request: "+err.Error()))
 }
 
-// Close does nothing: net/http would read the rest.
+// Close does nothing, since net/http's Close would read the rest.
 func (*incoming) Close() error { return nil }

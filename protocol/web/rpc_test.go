@@ -26,7 +26,7 @@ type (
 	number = wrapperspb.Int64Value
 )
 
-// protocols are those of connect's client.
+// protocols are the protocols of connect's client.
 var protocols = map[string][]connect.ClientOption{
 	"connect": nil, "grpc": {connect.WithGRPC()}, "grpc-web": {connect.WithGRPCWeb()},
 	"connect json": {connect.WithProtoJSON()}, "grpc json": {connect.WithGRPC(), connect.WithProtoJSON()},
@@ -68,7 +68,7 @@ func TestUnary(t *testing.T) {
 		req.Header().Set("Mark", "!")
 		req.Header().Set("Mark-Bin", connect.EncodeBinaryHeader([]byte{0, 0xfe}))
 		_, err := client.CallUnary(t.Context(), req)
-		if connect.CodeOf(err) != connect.CodeInternal { // the answer is no UTF-8, which must not pass as text
+		if connect.CodeOf(err) != connect.CodeInternal { // the response is not UTF-8, and must not pass as text
 			t.Errorf("answer that is no UTF-8: %v", err)
 		}
 		req.Header().Set("Mark-Bin", connect.EncodeBinaryHeader([]byte("?")))
@@ -109,7 +109,7 @@ func TestStreams(t *testing.T) {
 	w.must(server.HandleStream(w.srv, "Numbers.Sum", sum))
 	w.each(func(t *testing.T, c *http.Client, opts ...connect.ClientOption) {
 		s := newClient[number, number](c, "Numbers/Sum", opts...).CallBidiStream(t.Context())
-		if c == w.h1 { // connect's client has none both ways over HTTP/1.1; the conformance suite has
+		if c == w.h1 { // connect's client has no bidirectional streams over HTTP/1.1; the conformance suite has
 			_ = errors.Join(s.Send(&number{}), s.CloseRequest())
 			if m, err := s.Receive(); connect.CodeOf(err) != connect.CodeUnimplemented {
 				t.Errorf("%v, %v", m, err)
@@ -137,7 +137,7 @@ func TestStreams(t *testing.T) {
 	})
 }
 
-// A method that leaves goroutines behind which use its stream harms nobody.
+// A method may return while its goroutines still use its stream: they get errors.
 func TestStreamOutlivesItsMethod(t *testing.T) {
 	left := make(chan error, 2)
 	w := newWebTest(t, web.New())
@@ -176,7 +176,7 @@ func TestStreamOutlivesItsMethod(t *testing.T) {
 	}
 }
 
-// Whoever is refused makes no work: nothing of the message is read or decompressed.
+// A refused call costs little: nothing of its message is read or decompressed.
 func TestRefusedBeforeTheMessage(t *testing.T) {
 	refuse := func(tandem.Func) tandem.Func {
 		return func(_ context.Context, call *tandem.Call) error {
@@ -188,7 +188,7 @@ func TestRefusedBeforeTheMessage(t *testing.T) {
 		return &number{Value: int64(len(s.GetValue()))}, nil
 	}))
 	for contentType, want := range map[string]string{"application/proto": "connect", "application/grpc": "grpc", "application/grpc-web": "grpc-web"} {
-		body, write := io.Pipe() // nothing ever comes
+		body, write := io.Pipe() // no body arrives
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://tandem.test/Text/Len", body)
 		w.must(err)
 		req.Header.Set("Content-Type", contentType)
@@ -257,8 +257,8 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
-// Calls in flight are answered when the server drains, and their clients told to go
-// elsewhere; idle connections end.
+// Calls in flight are answered when the server drains, and their clients are told to use
+// another connection; idle connections end.
 func TestDrain(t *testing.T) {
 	for _, version := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		t.Run(version, func(t *testing.T) {
@@ -290,8 +290,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// What is mounted on the port makes calls like all others.
-func TestMounted(t *testing.T) {
+// A handler mounted on the port makes calls like all others.
+func TestMountedHandler(t *testing.T) {
 	mine := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		c := web.Conn(r.Context())
 		done := make(chan error, 1)

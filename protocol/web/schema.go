@@ -13,15 +13,15 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// schemas are the types of a document: those that have names once each.
+// schemas are the schemas of a document; each type with a name is described once.
 type schemas struct {
 	names map[string]bool
 	types map[reflect.Type]string // the names of those that are described
 	all   object
 }
 
-// nullable is a schema of a type: encoding/json takes null for everything, and writes
-// it for nil.
+// nullable is the schema of a type that may be null: encoding/json accepts null for every
+// type, and writes it for nil.
 func nullable(kind string, more ...object) object {
 	o := object{"type": []string{kind, "null"}}
 	for _, m := range more {
@@ -30,8 +30,8 @@ func nullable(kind string, more ...object) object {
 	return o
 }
 
-// dateTime is the schema of a time, stricter than the format's own, which not everybody
-// checks and which allows small letters.
+// dateTime is the schema of a time. Its pattern is stricter than the format, which some
+// validators do not check and which allows lower-case letters.
 func dateTime() object {
 	return nullable("string", object{
 		"format":  "date-time",
@@ -39,10 +39,10 @@ func dateTime() object {
 	})
 }
 
-// mostFloat is the largest number, as it is written, that is rounded to one of 32 bits.
+// mostFloat is the largest number that encoding/json rounds to a finite float32.
 const mostFloat = 3.4028235677973366e38
 
-// of returns the schema of a type as it is in JSON.
+// of returns the schema of a type's JSON.
 func (s *schemas) of(t reflect.Type) object {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -55,7 +55,7 @@ func (s *schemas) of(t reflect.Type) object {
 	case t == reflect.TypeFor[time.Time]():
 		return dateTime()
 	case p.Implements(reflect.TypeFor[json.Marshaler]()) || p.Implements(reflect.TypeFor[json.Unmarshaler]()):
-		return object{} // only the type knows
+		return object{} // only the type knows its JSON
 	case p.Implements(reflect.TypeFor[encoding.TextMarshaler]()) || p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
 		return nullable("string")
 	}
@@ -100,14 +100,14 @@ func (s *schemas) named(t reflect.Type) object {
 		return s.structure(t)
 	}
 	name := s.free(t.String())
-	s.types[t] = name // before its fields, which may have it again
+	s.types[t] = name // before its fields, which may contain the same type
 	s.all[name] = s.structure(t)
 	return ref(name)
 }
 
 func ref(name string) object { return object{"$ref": "#/components/schemas/" + name} }
 
-// free returns a name that is not taken yet, with the characters that OpenAPI allows.
+// free returns an unused name, with the characters that OpenAPI allows.
 func (s *schemas) free(name string) string {
 	name = strings.Map(func(c rune) rune {
 		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '-' {
@@ -128,7 +128,7 @@ func (s *schemas) structure(t reflect.Type) object {
 	return nullable("object", object{"properties": properties})
 }
 
-// deepest bounds structs that are embedded in one another, which may be endless.
+// deepest limits how deep embedded structs are followed: they may be recursive.
 const deepest = 8
 
 // fields adds the fields of a struct, as encoding/json names them.

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// message returns the schema of a message of Protocol Buffers in its JSON.
+// message returns the schema of a Protocol Buffers message in its JSON mapping.
 func (s *schemas) message(m protoreflect.MessageDescriptor) object {
 	name := string(m.FullName())
 	if strings.HasPrefix(name, "google.protobuf.") {
@@ -27,7 +27,7 @@ func (s *schemas) message(m protoreflect.MessageDescriptor) object {
 	return ref(name)
 }
 
-// wellKnown is the schema of a message that has a JSON of its own.
+// wellKnown returns the schema of a message with a JSON mapping of its own.
 func wellKnown(name string) object {
 	switch strings.TrimPrefix(name, "google.protobuf.") {
 	case "Timestamp":
@@ -84,21 +84,23 @@ func (s *schemas) protoValue(f protoreflect.FieldDescriptor) object {
 	return long(object{"minimum": math.MinInt64, "maximum": math.MaxInt64, "pattern": `^(0|-?[1-9][0-9]{0,18})$`})
 }
 
-// number is a schema of a number that is a string where JSON has none.
+// number is the schema of a floating-point number, which is a string if JSON has no number
+// for it (NaN, Infinity).
 func number(o object) object {
 	o["type"] = []string{"number", "string", "null"}
 	o["pattern"] = `^(NaN|-?Infinity|-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?)$`
 	return o
 }
 
-// long is a schema of 64 bits, which JSON's numbers may not have: they are strings.
+// long is the schema of a 64-bit integer, which is a string since JSON numbers may be less
+// precise.
 func long(o object) object {
 	o["type"] = []string{"string", "integer", "null"}
 	return o
 }
 
-// enum is the schema of an enum. Names that are not known are taken too, as zero: who
-// sends them may be newer.
+// enum is the schema of an enum. Unknown names are accepted too, as zero: the sender may
+// use a newer definition.
 func enum(e protoreflect.EnumDescriptor) object {
 	names := make([]string, e.Values().Len())
 	for i := range names {
@@ -110,8 +112,8 @@ func enum(e protoreflect.EnumDescriptor) object {
 	}}
 }
 
-// present is a schema without null: elements of lists and maps are not, and neither is a
-// message that stands alone.
+// present returns a schema without null: elements of lists and maps, and messages that are
+// arguments or results, are never null.
 func present(schema object) object {
 	schema = maps.Clone(schema)
 	switch {

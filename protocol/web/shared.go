@@ -2,26 +2,26 @@ package web
 
 import "time"
 
-// The requests of a connection of HTTP/2 share its link and the client's send buffer, so
-// that one of them waits for its turn is no stall. While the connection brings 64 KiB in the
-// stall timeout, all of them have their time again.
+// The requests of an HTTP/2 connection share its link and the client's send buffer, so a
+// request that waits for its turn has not stalled. While the connection receives 64 KiB
+// within the stall timeout, the read deadlines of all its requests are set again.
 
-// arrivals is what has come on a connection of HTTP/2. It is guarded by the mutex of conn.
+// arrivals records what has arrived on an HTTP/2 connection. It is guarded by conn.mu.
 type arrivals struct {
-	bytes  int       // since enough had last come
-	enough time.Time // when 64 KiB more had last come
-	spread time.Time // when the requests last got their time again for that
+	bytes  int       // since enough
+	enough time.Time // when another 64 KiB had arrived
+	spread time.Time // when read deadlines were last set again
 }
 
-// arrivedLocked counts n bytes and returns the requests whose time is to begin again. Few
-// bytes after the last time it returns none: a fast upload pays for itself only.
+// arrivedLocked counts n bytes and returns the requests whose read deadline is to be set
+// again: none if that was done a moment ago, so that a fast upload does not cost more.
 func (c *conn) arrivedLocked(n int) (waiting []*response) {
 	a := &c.arrivals
 	if a.bytes += n; a.bytes < stallBytes {
 		return nil
 	}
 	a.bytes, a.enough = 0, time.Now()
-	const often = 4 // times in a stall timeout
+	const often = 4 // at most so many times in a stall timeout
 	if a.enough.Sub(a.spread) < c.StallTimeout()/often {
 		return nil
 	}
@@ -34,8 +34,8 @@ func (c *conn) arrivedLocked(n int) (waiting []*response) {
 	return waiting
 }
 
-// patience returns how long a message that does not come may still take, since others do: 0
-// if nothing comes.
+// patience returns how much longer to wait for a message that does not arrive, because
+// other requests of the connection make progress; 0 if they do not.
 func (c *conn) patience() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,12 +45,12 @@ func (c *conn) patience() time.Duration {
 	return max(0, c.StallTimeout()-time.Since(c.arrivals.enough))
 }
 
-// extend gives requests their time again, unless they have ended.
+// extend sets the read deadlines of requests again, unless the requests have ended.
 func extend(requests []*response, stall time.Duration) {
 	for _, w := range requests {
 		w.whileServed(func() {
 			if w.readsBy().After(time.Now()) {
-				_ = w.SetReadDeadline(time.Now().Add(stall)) // fails on a connection that has ended
+				_ = w.SetReadDeadline(time.Now().Add(stall)) // an error means that the connection has ended
 			}
 		})
 	}
@@ -63,8 +63,8 @@ func (w *response) readsBy() time.Time {
 	return w.readBy
 }
 
-// whileServed runs f unless the request has been served: then net/http uses the writer for
-// another, or for none, and it must not be touched.
+// whileServed runs f unless the request has been served: after that net/http may reuse the
+// writer, and f must not touch it.
 func (w *response) whileServed(f func()) {
 	w.serving.Lock()
 	defer w.serving.Unlock()
@@ -73,7 +73,7 @@ func (w *response) whileServed(f func()) {
 	}
 }
 
-// end says that the request has been served.
+// end marks the request as served.
 func (w *response) end() {
 	w.serving.Lock()
 	defer w.serving.Unlock()

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// narrow is a connection that carries so many bytes a second. What is written waits in a
-// buffer: a Write that slept with a mutex of net/http's would stop the clock.
+// narrow is a connection with a limited rate, in bytes a second. Written data waits in a
+// buffer: a Write that slept while net/http holds a mutex would stop the virtual clock.
 type narrow struct {
 	net.Conn
 	queue chan []byte
@@ -44,9 +44,9 @@ func (n *narrow) Close() error {
 	return n.Conn.Close()
 }
 
-// Uploads that share a connection of HTTP/2 on a slow link all arrive, though 64 KiB of each
-// take longer than a stall: 20 of 200 KiB at 256 kbit/s, as requests and as messages of
-// streams. One that does not come while the others do is waited for no longer than they last.
+// Uploads that share an HTTP/2 connection on a slow link all arrive, though 64 KiB of each
+// take longer than the stall timeout: 20 of 200 KiB at 256 kbit/s, as requests and as
+// messages of streams. An upload that stalls is ended when the others have arrived.
 func TestUploadsShareASlowLink(t *testing.T) {
 	for _, path := range []string{"/Len", "/Numbers/Sum"} {
 		t.Run(path, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestUploadsShareASlowLink(t *testing.T) {
 				all.Wait()
 				w.must(hold.Close())
 				tr.CloseIdleConnections()
-				time.Sleep(time.Minute) // virtual, until what is queued is written
+				time.Sleep(time.Minute) // virtual, until the queued data is written
 			})
 		})
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// messages is the stream of a call.
+// messages is the [tandem.MessageStream] of a call.
 type messages struct{ x *exchange }
 
 var errStreamOver = tandem.Errorf(tandem.Canceled, "the stream is over: its method has returned, or closed it")
@@ -17,8 +17,9 @@ var errStreamOver = tandem.Errorf(tandem.Canceled, "the stream is over: its meth
 // Context ends with the call, and at its deadline.
 func (m *messages) Context() context.Context { return m.x.bounds() }
 
-// bounds is the context of a stream. connect knows the client's deadline only; the
-// server's or the method's may come before it, and is known when the method begins.
+// bounds returns the context of a stream, which ends at the call's deadline. connect knows
+// the client's deadline only; the server's or the method's may be earlier, and is known
+// when the method begins.
 func (x *exchange) bounds() context.Context {
 	x.bound.Do(func() {
 		var cancel context.CancelFunc
@@ -36,7 +37,7 @@ func (x *exchange) bounds() context.Context {
 	return x.within
 }
 
-// overdue returns an error when the time of a stream's call is over.
+// overdue returns an error if the deadline of a stream's call has passed.
 func (x *exchange) overdue() error {
 	if err := x.bounds().Err(); errors.Is(err, context.DeadlineExceeded) {
 		return tandem.AsError(err)
@@ -44,12 +45,12 @@ func (x *exchange) overdue() error {
 	return nil
 }
 
-// expire ends what waits for the client when the time of the call is over: receiving at
-// once, sending after a while, since what is sent may be under way.
+// expire ends what waits for the client when the deadline has passed: receiving at once,
+// sending after the stall timeout, since a message may be partly sent.
 func (x *exchange) expire() {
 	x.ending.Lock()
 	defer x.ending.Unlock()
-	if x.finished.Load() || x.overdue() == nil { // net/http's goroutine has the response, or the client is gone
+	if x.finished.Load() || x.overdue() == nil { // the call has ended, or the client is gone
 		return
 	}
 	if x.receiving.Load() {
@@ -62,7 +63,7 @@ func (x *exchange) expire() {
 	x.sending.Unlock()
 }
 
-// finish says that a stream is not to be used any more.
+// finish marks a stream as finished: no more reads or writes.
 func (x *exchange) finish() {
 	x.ending.Lock()
 	defer x.ending.Unlock()
@@ -108,8 +109,8 @@ func (x *exchange) send(m *message) error {
 	return x.inTime(x.stream.Send(m))
 }
 
-// inTime returns an error of reading or writing as tandem's: that the time of the call is
-// over if that was why.
+// inTime converts an error of reading or writing to tandem's; the error is DeadlineExceeded
+// if the deadline has passed.
 func (x *exchange) inTime(err error) error {
 	if err == nil {
 		return nil
@@ -130,7 +131,7 @@ func (m *messages) RecvMsg(v any) error {
 	if err != nil {
 		return err
 	}
-	x.held.Release() // what the message before it took
+	x.held.Release() // the memory of the message before
 	return x.decode(next, v)
 }
 
@@ -140,7 +141,7 @@ func (x *exchange) receive() (*message, error) {
 	if x.finished.Load() {
 		return nil, errStreamOver
 	}
-	if err := x.overdue(); err != nil { // after receiving is set, which expire looks at when it is overdue
+	if err := x.overdue(); err != nil { // after receiving is set, which expire reads
 		return nil, err
 	}
 	var next message
@@ -153,7 +154,7 @@ func (x *exchange) receive() (*message, error) {
 	return &next, nil
 }
 
-// CloseSend does nothing: the client learns of the end when the method returns.
+// CloseSend does nothing: the stream ends when the method returns.
 func (*messages) CloseSend() error { return nil }
 
 // Close does nothing: the stream ends when the method returns.

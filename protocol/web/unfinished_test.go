@@ -20,7 +20,7 @@ import (
 
 const stall = 10 * time.Second
 
-// newHostileTest is a server whose method Secret needs credentials.
+// newHostileTest returns a test server whose method Secret needs credentials.
 func newHostileTest(t *testing.T) *webTest {
 	t.Helper()
 	w := newWebTest(t, web.New(), server.WithStallTimeout(stall), server.WithInterceptors(
@@ -40,7 +40,7 @@ func newHostileTest(t *testing.T) *webTest {
 	return w
 }
 
-// raw is a connection whose client writes what it likes.
+// raw is a client connection on which a test writes any bytes.
 type raw struct {
 	net.Conn
 
@@ -56,7 +56,8 @@ func (w *webTest) raw(request string) *raw {
 	return &raw{c, bufio.NewReader(c)}
 }
 
-// answer reads an answer, and says how long it took and whether the connection goes on.
+// answer reads a response and returns how long it took. The text says whether the
+// connection stays open.
 func (c *raw) answer() (status int, text string, took time.Duration, err error) {
 	began := time.Now()
 	res, err := http.ReadResponse(c.r, nil)
@@ -85,8 +86,8 @@ const (
 
 func post(path, rest string) string { return strings.Replace(postJSON, "%s", path, 1) + rest }
 
-// A request that is refused is answered at once, whether its body comes or not, and the
-// connection ends. One that is accepted is answered within the stall timeout.
+// A refused request is answered at once, whether its body arrives or not, and the
+// connection ends. An accepted one is answered within the stall timeout.
 func TestUnfinishedRequests(t *testing.T) {
 	grpcWeb := "POST /Secret HTTP/1.1\r\nHost: a\r\nContent-Type: application/grpc-web\r\n"
 	stream := "POST /Numbers/Nothing HTTP/1.1\r\nHost: a\r\nContent-Type: application/connect+json\r\n"
@@ -131,7 +132,8 @@ func TestUnfinishedRequests(t *testing.T) {
 	}
 }
 
-// A refusal ends no connection whose request has come: the next request is answered.
+// A refusal does not end the connection if the whole request has arrived: the next request
+// is answered.
 func TestRefusalKeepsConnection(t *testing.T) {
 	w := newHostileTest(t)
 	for _, request := range []string{
@@ -150,8 +152,9 @@ func TestRefusalKeepsConnection(t *testing.T) {
 	}
 }
 
-// A stream that ends before its messages does so with a whole answer. The connection goes on
-// if the rest of the request has come, else the answer says that it ends.
+// A stream that ends before all of its messages have arrived gets a complete response. The
+// connection stays open if the rest of the request has arrived, else the response announces
+// its end.
 func TestStreamEndsEarly(t *testing.T) {
 	const message, last = "8\r\n\x00\x00\x00\x00\x03\"7\"\r\n", "0\r\n\r\n"
 	stream := strings.Replace(post("/Numbers/First", chunks), "json", "connect+json", 1)
@@ -187,7 +190,7 @@ func TestStreamEndsEarly(t *testing.T) {
 	})
 }
 
-// A header must come within the stall timeout, the second request's too.
+// A header must arrive within the stall timeout, also that of the second request.
 func TestUnfinishedHeader(t *testing.T) {
 	for name, request := range map[string]string{
 		"first":            "POST /Len HTTP/1.1\r\nHost: a\r\n",
@@ -215,9 +218,9 @@ func TestUnfinishedHeader(t *testing.T) {
 
 const http2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 
-// No connection without a running call delays Shutdown.
-func TestShutdownWaitsForNoStranger(t *testing.T) {
-	const headers = "\x00\x00\x01\x01\x00\x00\x00\x00\x01\x83" // the header goes on
+// Connections without a running call do not delay Shutdown.
+func TestShutdownWaitsForCallsOnly(t *testing.T) {
+	const headers = "\x00\x00\x01\x01\x00\x00\x00\x00\x01\x83" // the header is not complete
 	for name, request := range map[string]string{
 		"refused":             post("/No/Method", sized),
 		"accepted":            post("/Len", sized),
@@ -253,8 +256,8 @@ func TestShutdownWaitsForNoStranger(t *testing.T) {
 	}
 }
 
-// Two thousand connections that never finish their requests are gone after the stall
-// timeout, and harm no other.
+// Two thousand connections with unfinished requests are closed after the stall timeout, and
+// do not affect others.
 func TestManyUnfinishedRequests(t *testing.T) {
 	const connections = 2000
 	for name, request := range map[string]string{"refused": post("/No/Method", sized), "accepted": post("/Len", sized)} {
@@ -275,7 +278,7 @@ func TestManyUnfinishedRequests(t *testing.T) {
 				time.Sleep(stall + 2*time.Second)
 				after, end := usage()
 				t.Logf("goroutines %d, %d, %d; heap and stacks %d, %d, %d MiB", before, most, after, heap, peak, end)
-				if after > before+72 { // goroutines wait for the next calls
+				if after > before+72 { // some goroutines wait for the next calls
 					t.Errorf("%d goroutines, %d before", after, before)
 				}
 				for _, c := range list {
@@ -286,7 +289,7 @@ func TestManyUnfinishedRequests(t *testing.T) {
 	}
 }
 
-// usage returns the goroutines, and the memory in MiB, that are in use.
+// usage returns the number of goroutines, and the memory in use in MiB.
 func usage() (goroutines int, memory uint64) {
 	runtime.GC()
 	var m runtime.MemStats
@@ -294,8 +297,8 @@ func usage() (goroutines int, memory uint64) {
 	return runtime.NumGoroutine(), (m.HeapInuse + m.StackInuse) >> 20
 }
 
-// A message of a stream that has begun must come within the stall timeout. Between messages
-// a client may be silent.
+// A message of a stream that has begun must arrive within the stall timeout. Between
+// messages a client may be silent.
 func TestUnfinishedMessage(t *testing.T) {
 	for _, version := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		t.Run(version, func(t *testing.T) {
@@ -318,7 +321,7 @@ func TestUnfinishedMessage(t *testing.T) {
 						_, err = io.Copy(io.Discard, res.Body)
 						_ = res.Body.Close()
 					}
-					_ = err // over HTTP/1 the client may not come to the end of what it sends
+					_ = err // over HTTP/1 the client may fail before it has sent everything
 					ended <- time.Since(began)
 				}()
 				const message = "\x00\x00\x00\x00\x03\"7\""

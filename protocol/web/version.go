@@ -7,19 +7,19 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// version finds out over which HTTP streams go.
+// version finds out which HTTP version streams use.
 type version struct {
-	http2   bool          // known
-	certain bool          // both are
-	turn    chan struct{} // has a token while somebody asks
-	http    *http.Client  // whose token it is may look
+	http2   bool          // the server speaks HTTP/2
+	certain bool          // http2 is known
+	turn    chan struct{} // has a token while a goroutine finds out
+	http    *http.Client  // guarded by turn
 }
 
 func newVersion(http2, certain bool) *version {
 	return &version{http2: http2, certain: certain || http2, turn: make(chan struct{}, 1)}
 }
 
-// over returns what makes requests for streams. The first who asks finds out.
+// over returns the HTTP client for streams. The first caller finds out the version.
 func (v *version) over(ctx context.Context, c *caller) (*http.Client, error) {
 	select {
 	case v.turn <- struct{}{}:
@@ -37,8 +37,8 @@ func (v *version) over(ctx context.Context, c *caller) (*http.Client, error) {
 	return v.http, nil
 }
 
-// choose takes HTTP/2 if the server speaks it. It does not if that made it part, and it
-// still answers over HTTP/1.1.
+// choose returns the client for HTTP/2 if the server speaks it. The server does not if a
+// ping over HTTP/2 fails and one over HTTP/1.1 succeeds.
 func (v *version) choose(ctx context.Context, c *caller) (*http.Client, error) {
 	second, first := c.Streams(c.remote.StreamWindow, c.ping), c.Client(false, 0)
 	switch {

@@ -1,41 +1,40 @@
-// Package web serves HTTP/1.1 and HTTP/2 on the port: JSON for whoever has an HTTP
-// client, and unmodified clients of Connect, gRPC and gRPC-Web.
+// Package web serves HTTP/1.1 and HTTP/2 on the server's port: JSON for any HTTP client,
+// and unmodified clients of Connect, gRPC and gRPC-Web.
 //
 //	srv := server.New(server.WithProtocols(web.New()))
 //
-// HTTP/2 is spoken to clients that begin with its preface, and to those that ask
-// for "h2" when TLS begins.
+// HTTP/2 is spoken to clients that begin with its preface, and to those that ask for "h2"
+// in the TLS handshake.
 //
 // # Names
 //
-// The path of a method is its name with a slash for the last dot: "Arith.Mul" is
-// called by POST /Arith/Mul. A service of Protocol Buffers is registered under its
-// full name, so that its clients find it:
+// The path of a method is its name with a slash in place of the last dot: "Arith.Mul" is
+// called by POST /Arith/Mul. A Protocol Buffers service is registered under its full name,
+// which its clients use:
 //
 //	srv.RegisterName("shop.v1.Carts", carts{})      // POST /shop.v1.Carts/Add
 //	srv.Alias("shop.v1.Carts", "Carts")             // or if it is there under another
 //
 // # Messages
 //
-// JSON is that of encoding/json, for messages of Protocol Buffers that of their
-// own JSON mapping (https://protobuf.dev/programming-guides/json). A method of one
-// argument takes it as it is, one of several takes an array of them, one of none
-// takes anything empty; results likewise. Over "application/proto", and the
-// protobuf of gRPC, methods with one argument and one result are called, which
-// must be messages of Protocol Buffers.
+// JSON is encoding/json's; messages of Protocol Buffers use their own JSON mapping
+// (https://protobuf.dev/programming-guides/json). A method with one argument takes it as it
+// is, a method with several takes an array of them, a method with none takes an empty body,
+// {}, [] or null; results likewise. "application/proto", and protobuf over gRPC, need
+// methods with one argument and one result, both messages of Protocol Buffers.
 //
 // # Methods that may be called by GET
 //
-// Those that [server.MethodSafe] marks, with the message in the query: as Connect's
-// clients do (https://connectrpc.com/docs/protocol), or just ?message={"A":1} or ?A=1.
+// GET calls the methods that [server.MethodSafe] marks, with the message in the query: as
+// Connect's clients send it (https://connectrpc.com/docs/protocol), or just
+// ?message={"A":1} or ?A=1.
 //
 // # Metadata, errors, deadlines
 //
-// The header of a request is the call's metadata, and the call's trailer its
-// trailer, in the way of each protocol; the values of keys that end in "-bin" are
-// bytes, which cross in base64. [Header] has the header of the response. Codes,
-// messages and details of errors cross as they are: as gRPC's status, or as JSON
-// with Connect's mapping to HTTP statuses.
+// The header of a request is the call's metadata, and the call's trailer is sent as each
+// protocol sends trailers; values of keys that end in "-bin" are bytes, in base64 on the
+// wire. [Header] returns the header of the response. Codes, messages and details of errors
+// are sent unchanged: as gRPC's status, or as JSON with Connect's mapping to HTTP statuses.
 //
 // Interceptors run before a message is read, decompressed and decoded.
 package web
@@ -73,22 +72,22 @@ const (
 	defaultMaxStreams = 250
 )
 
-// WithIdleTimeout sets after how long without a request a connection is closed;
-// 5 minutes by default.
+// WithIdleTimeout sets how long a connection may have no request before it is closed; 5
+// minutes by default.
 func WithIdleTimeout(d time.Duration) Option { return func(o *options) { o.idle = d } }
 
-// WithMaxHeader sets how many bytes the header of a request may have, its first line
-// included; 32 KiB by default.
+// WithMaxHeader sets how many bytes the header of a request may have, including its first
+// line; 32 KiB by default.
 func WithMaxHeader(n int) Option { return func(o *options) { o.maxHeader = n } }
 
-// WithMaxStreams sets how many requests a connection of HTTP/2 may have at a time; 250
-// by default, and never more than [server.WithMaxOpenCalls]. One that its client resets
-// counts until its handler has returned. Clients queue what goes beyond.
+// WithMaxStreams sets how many requests an HTTP/2 connection may have in flight; 250 by
+// default, and never more than [server.WithMaxOpenCalls]. A request that its client resets
+// counts until its handler has returned. Clients queue further requests.
 func WithMaxStreams(n int) Option { return func(o *options) { o.maxStreams = max(1, n) } }
 
-// WithHandler serves something else on the port, at a pattern of [http.ServeMux].
-// [Conn] of the request's context has the server's methods; see there. New
-// panics for a pattern that is wrong or given twice, as the ServeMux does.
+// WithHandler serves h on the same port, at a pattern of [http.ServeMux]. [Conn] of the
+// request's context gives access to the server's methods. New panics if a pattern is
+// malformed or given twice, as ServeMux does.
 func WithHandler(pattern string, h http.Handler) Option {
 	return func(o *options) { o.mounts = append(o.mounts, mount{pattern, h}) }
 }
@@ -96,7 +95,7 @@ func WithHandler(pattern string, h http.Handler) Option {
 type protocol struct {
 	opts     options
 	handler  http.Handler
-	entering ticket // of the calls that are entering
+	entering ticket // calls that are entering, on all connections
 }
 
 // New returns the protocol, for [server.WithProtocols].
@@ -122,18 +121,19 @@ func New(opts ...Option) server.Protocol {
 
 func (*protocol) Name() string { return "web" }
 
-// Codecs returns Protocol Buffers: methods with such messages need no option then.
+// Codecs returns the Protocol Buffers codec, so that methods with such messages need no
+// option.
 func (*protocol) Codecs() []tandem.Codec { return []tandem.Codec{protobuf.Codec()} }
 
-// NextProtos is for clients that use TLS.
+// NextProtos returns the protocols offered in the TLS handshake.
 func (*protocol) NextProtos() []string { return []string{"h2", "http/1.1"} }
 
-// longestMethod is how many bytes the method of a request may have, as GET.
+// longestMethod is the limit of a request's HTTP method, in bytes.
 const longestMethod = 16
 
-// Match takes what begins as a request of HTTP: a word of capitals, a blank, and
-// a path, an asterisk or a URL. A CONNECT is net/rpc's, or asks for a proxy. What
-// HTTP/2 begins with looks like a request: "PRI * HTTP/2.0".
+// Match accepts bytes that begin an HTTP request: a word of capitals, a space, and a path,
+// an asterisk or a URL. CONNECT is refused: net/rpc uses it, and otherwise it asks for a
+// proxy. The preface of HTTP/2 looks like a request: "PRI * HTTP/2.0".
 func (*protocol) Match(first []byte) server.Verdict {
 	for i, c := range first {
 		switch {
@@ -166,17 +166,17 @@ func (p *protocol) Serve(ctx context.Context, c *server.Conn) error {
 	c.OnDrain(func() { h.drain(ctx, s) })
 	select {
 	case <-c.Draining():
-		h.leaving.Store(true) // for the first answer: OnDrain's call may come after it
+		h.leaving.Store(true) // for the first response: OnDrain may call drain only after it
 	default:
 	}
-	// What reads the first line sets a deadline of its own only afterwards. OnDrain takes
-	// deadlines away if the server drains already.
+	// net/http looks for the preface of HTTP/2 before it sets a deadline of its own. This
+	// comes after OnDrain, which removes the deadline if the server drains already.
 	if err := c.SetReadDeadline(time.Now().Add(c.StallTimeout())); err != nil {
 		return err
 	}
 	ln := &oneListener{conn: h, done: make(chan struct{})}
 	err := s.Serve(ln)
-	if ln.accepted { // else the time to drain was over before, and nobody reads the connection
+	if ln.accepted { // else the time to drain was over before, and no goroutine reads the connection
 		<-h.over
 	}
 	if err == http.ErrServerClosed || err == errNoMore { //nolint:errorlint // they are not wrapped

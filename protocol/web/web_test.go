@@ -20,10 +20,10 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// patience is how long a test waits for what must happen.
+// patience is the time limit for events that a test waits for.
 const patience = time.Minute
 
-// webTest is a server on an in-memory network, and HTTP clients of it.
+// webTest is a server on an in-memory network, with HTTP clients for it.
 type webTest struct {
 	*testing.T
 
@@ -77,10 +77,10 @@ type answer struct {
 	Proto      string
 	Header     http.Header
 	Body       string
-	Close      bool // the connection ends with it
+	Close      bool // the response announces the end of the connection
 }
 
-// do makes a request, "POST /path".
+// do makes a request; what is "POST /path".
 func (w *webTest) do(c *http.Client, what, contentType, body string) answer {
 	w.Helper()
 	method, path, _ := strings.Cut(what, " ")
@@ -99,7 +99,7 @@ func (w *webTest) do(c *http.Client, what, contentType, body string) answer {
 
 type Pair struct{ A, B int }
 
-// Plain has fields of the kinds that a query can have.
+// Plain has a field of each kind that a query can set.
 type Plain struct {
 	S      string    `json:"s"`
 	N      []int     `json:"n"`
@@ -187,8 +187,8 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// Who asks to go on with HTTP/2 is answered without it.
-func TestNoUpgrade(t *testing.T) {
+// A request to upgrade to HTTP/2 is answered over HTTP/1.1.
+func TestUpgradeToHTTP2IsIgnored(t *testing.T) {
 	w := newWebTest(t, web.New())
 	w.must(w.srv.RegisterFunc("Len", func(s string) int { return len(s) }))
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://tandem.test/Len", strings.NewReader(`"a"`))

@@ -17,14 +17,14 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// rawHTTP2 is a client of HTTP/2 that takes what it says it takes (RFC 9113).
+// rawHTTP2 is an HTTP/2 client that controls its flow-control windows (RFC 9113).
 type rawHTTP2 struct {
 	*webTest
 
 	conn net.Conn
 }
 
-// Types of frames, and their flags.
+// Frame types and flags.
 const (
 	frameData         = 0
 	frameHeaders      = 1
@@ -38,7 +38,7 @@ const (
 	flagEndHeaders = 4
 )
 
-// dialHTTP2 begins a connection of whose answers nothing may be written at first.
+// dialHTTP2 opens a connection with an initial window of zero.
 func (w *webTest) dialHTTP2() *rawHTTP2 {
 	w.Helper()
 	conn, err := w.net.Dial(w.Context(), "a")
@@ -61,10 +61,10 @@ func (c *rawHTTP2) write(kind, flags byte, stream uint32, payload string) {
 	}
 }
 
-// request sends the only request, "POST /path", with fields "name: value".
+// request sends the only request; what is "POST /path", fields are "name: value".
 func (c *rawHTTP2) request(what, body string, fields ...string) {
 	method, path, _ := strings.Cut(what, " ")
-	// Fields that are not in the table of HPACK (RFC 7541, section 6.2.2).
+	// Fields that are not in HPACK's table (RFC 7541, section 6.2.2).
 	literal := func(name, value string) string {
 		return "\x00" + string([]byte{byte(len(name))}) + name + string([]byte{byte(len(value))}) + value
 	}
@@ -77,15 +77,15 @@ func (c *rawHTTP2) request(what, body string, fields ...string) {
 	c.write(frameData, flagEndStream, 1, body)
 }
 
-// take lets so many bytes be written.
+// take grants the server n more bytes of window.
 func (c *rawHTTP2) take(n uint32) {
 	for _, stream := range []uint32{0, 1} {
 		c.write(frameWindowUpdate, 0, stream, string(binary.BigEndian.AppendUint32(nil, n)))
 	}
 }
 
-// finish reads to the end of the request's stream, and says how it came and how many
-// bytes of data before.
+// finish reads to the end of the request's stream. It returns how the stream ended, and how
+// many bytes of data came before.
 func (c *rawHTTP2) finish() (how string, data int) {
 	for {
 		var head [9]byte
@@ -114,8 +114,8 @@ func (c *rawHTTP2) finish() (how string, data int) {
 
 const resetInternal = "reset 2"
 
-// An answer over HTTP/2 that the client does not take is held no longer than one over
-// HTTP/1.1, though the connection takes other things.
+// A response over HTTP/2 that the client does not receive is held no longer than one over
+// HTTP/1.1, though the client receives other data on the connection.
 func TestAnswersAreNotHeld(t *testing.T) {
 	kind := func(s string) string { return "content-type: application/" + s }
 	for name, c := range map[string]struct {
@@ -168,7 +168,7 @@ func TestAnswersAreNotHeld(t *testing.T) {
 	}
 }
 
-// A client that takes 256 KiB in the stall timeout gets all.
+// A client that receives 256 KiB within each stall timeout gets the whole response.
 func TestAnswersMayBeTakenSlowly(t *testing.T) {
 	const size = 1 << 20
 	synctest.Test(t, func(t *testing.T) {
@@ -188,7 +188,8 @@ func TestAnswersMayBeTakenSlowly(t *testing.T) {
 	})
 }
 
-// A stream of whose messages each is taken may pause, and a connection of HTTP/1.1 too.
+// A stream may pause if the client has received each of its messages, and so may an
+// HTTP/1.1 connection.
 func TestPausesAreNoStalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWebTest(t, web.New(), server.WithStallTimeout(time.Second))

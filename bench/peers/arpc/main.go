@@ -44,7 +44,7 @@ func serve(ln net.Listener) error {
 	return srv.Serve(ln)
 }
 
-// say answers. A response that cannot be sent is the caller's timeout.
+// say answers. If a response can't be sent, the caller times out.
 func say(ctx *arpc.Context) {
 	m := new(message.BenchmarkMessage)
 	if err := ctx.Bind(m); err != nil {
@@ -62,7 +62,7 @@ func (c caller) Call(req, reply *message.BenchmarkMessage) error {
 	return c.Client.Call(method, req, reply, timeout)
 }
 
-// Close is load.Caller's.
+// Close implements load.Caller.
 //
 //nolint:unparam // load.Caller wants the error
 func (c caller) Close() error {

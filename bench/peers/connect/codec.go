@@ -10,7 +10,7 @@ func (generated) Name() string { return "vtproto" }
 
 func (generated) Marshal(v any) ([]byte, error) { return message.Encode(nil, v) }
 
-// MarshalAppend is what connect prefers to Marshal: b comes from its pool.
+// MarshalAppend is used instead of Marshal: b comes from connect's pool.
 func (generated) MarshalAppend(b []byte, v any) ([]byte, error) { return message.Encode(b, v) }
 
 func (generated) Unmarshal(b []byte, v any) error { return message.Decode(b, v) }

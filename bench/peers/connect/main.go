@@ -47,7 +47,7 @@ func serve(ln net.Listener) error {
 		connect.WithCodec(generated{}),
 		connect.WithCompression("gzip", nil, nil),
 	))
-	srv := &http.Server{ //nolint:gosec // nobody but the bench connects
+	srv := &http.Server{ //nolint:gosec // only the bench connects
 		Handler:   mux,
 		Protocols: unencrypted(),
 		HTTP2:     &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
@@ -60,21 +60,20 @@ func say(_ context.Context, req *connect.Request[message.BenchmarkMessage]) (*co
 	return connect.NewResponse(req.Msg), nil
 }
 
-// unencrypted is HTTP/2 without TLS and nothing else.
+// unencrypted returns HTTP/2 without TLS only.
 func unencrypted() *http.Protocols {
 	p := new(http.Protocols)
 	p.SetUnencryptedHTTP2(true)
 	return p
 }
 
-// caller is a client on one HTTP/2 connection. Any number of goroutines may
-// use it.
+// caller is a client on one HTTP/2 connection. It is safe for concurrent use.
 type caller struct {
 	client *connect.Client[message.BenchmarkMessage, message.BenchmarkMessage]
 	conn   *http.ClientConn
 }
 
-// Call shares the reply, because connect always makes its own.
+// Call shares the reply, since connect always allocates its own.
 func (c caller) Call(req, reply *message.BenchmarkMessage) error {
 	res, err := c.client.CallUnary(context.Background(), connect.NewRequest(req))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // grpc's threshold are not worth pooling.
 type generated struct{}
 
-// Name says what the bytes are, not who made them.
+// Name is the name of the encoding, not of the codec.
 func (generated) Name() string { return "proto" }
 
 func (generated) Marshal(v any) (mem.BufferSlice, error) {
@@ -36,8 +36,8 @@ func (generated) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.NewBuffer(b, pool)}, nil
 }
 
-// Unmarshal keeps nothing of data: the generated code copies its strings. Only
-// a message in several buffers is copied before.
+// Unmarshal does not retain data: the generated code copies its strings. Only a message in
+// several buffers is copied first.
 func (generated) Unmarshal(data mem.BufferSlice, v any) error {
 	whole := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer whole.Free()

@@ -62,7 +62,7 @@ func serve(ln net.Listener) error {
 	return srv.Serve(ln)
 }
 
-// say is what protoc-gen-go-grpc would generate, around message.Answer. The
+// say is the handler that protoc-gen-go-grpc would generate, around message.Answer. The
 // server has no interceptors.
 func say(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) { //nolint:revive // grpc's parameters
 	m := new(message.BenchmarkMessage)
@@ -73,15 +73,15 @@ func say(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInt
 	return m, nil
 }
 
-// caller is a client connection. Any number of goroutines may use it.
+// caller is a client connection. It is safe for concurrent use.
 type caller struct{ *grpc.ClientConn }
 
 func (c caller) Call(req, reply *message.BenchmarkMessage) error {
 	return c.Invoke(context.Background(), "/"+service+"/"+method, req, reply)
 }
 
-// dial returns when the connection is up: by itself a client would connect
-// with its first call.
+// dial returns when the connection is ready: by default a client connects with its first
+// call.
 func dial(addr string) (caller, error) {
 	conn, err := grpc.NewClient("passthrough:///"+addr,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -95,14 +95,13 @@ func dial(addr string) (caller, error) {
 		return caller{}, err
 	}
 	if err := connect(conn); err != nil {
-		_ = conn.Close() // the first error says more
+		_ = conn.Close() // the first error is more useful
 		return caller{}, fmt.Errorf("grpc: %s: %w", addr, err)
 	}
 	return caller{conn}, nil
 }
 
-// connect waits until conn is ready, and fails at its first failure instead of
-// letting it try again.
+// connect waits until conn is ready, and returns its first failure without a retry.
 func connect(conn *grpc.ClientConn) error {
 	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 	defer cancel()

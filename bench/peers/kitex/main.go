@@ -20,7 +20,7 @@ import (
 	"github.com/tandem-rpc/tandem/bench/peers/kitex/hello"
 )
 
-// idle is one connection, kept.
+// idle keeps one connection.
 var idle = connpool.IdleConfig{
 	MinIdlePerAddress: 1,
 	MaxIdlePerAddress: 1,

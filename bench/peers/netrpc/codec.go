@@ -11,19 +11,19 @@ import (
 	"github.com/tandem-rpc/tandem/bench/message"
 )
 
-// maxFrame bounds what a length may claim, in bytes.
+// maxFrame is the limit of a length, in bytes.
 const maxFrame = 1 << 20
 
-// framing is the rpc.ClientCodec and the rpc.ServerCodec. It reads and writes the parts of a message: its number and two byte
-// strings (a request's method or a response's error, and the body), each
-// behind its length. All lengths are varints. net/rpc calls the writing half
+// framing is the rpc.ClientCodec and the rpc.ServerCodec. It reads and writes the parts of
+// a message: its number and two byte strings (a request's method or a response's error, and
+// the body), each after its length. All lengths are varints. net/rpc calls the writing half
 // under a lock and the reading half from one goroutine.
 type framing struct {
 	conn net.Conn
 	r    *bufio.Reader
 	w    *bufio.Writer
 	in   []byte // the last byte string read
-	out  []byte // the body on its way into w
+	out  []byte // the body that is being written into w
 }
 
 func newFraming(conn net.Conn) *framing {
@@ -51,8 +51,8 @@ func (f *framing) write(seq uint64, text string, v any) error {
 	return f.w.Flush()
 }
 
-// encode leaves v in f.out. What is no message is empty: net/rpc sends an
-// empty struct beside an error.
+// encode encodes v into f.out. A value that is not a message becomes empty: net/rpc sends
+// an empty struct with an error.
 func (f *framing) encode(v any) (err error) {
 	f.out = f.out[:0]
 	if m, ok := v.(*message.BenchmarkMessage); ok {

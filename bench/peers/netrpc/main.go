@@ -1,5 +1,5 @@
-// Netrpc is the peer of Go's net/rpc with a codec for generated messages, so
-// that the framework is compared and not gob. The option gob leaves it as it comes.
+// Netrpc is the peer of Go's net/rpc with a codec for generated messages, so that the
+// framework is compared and not gob. The option gob selects net/rpc's own codec.
 package main
 
 import (
@@ -23,7 +23,7 @@ func (Hello) Say(args, reply *message.BenchmarkMessage) error {
 	return nil
 }
 
-// caller is a net/rpc client. Any number of goroutines may use it.
+// caller is a net/rpc client. It is safe for concurrent use.
 type caller struct{ *rpc.Client }
 
 func (c caller) Call(req, reply *message.BenchmarkMessage) error {
@@ -70,7 +70,7 @@ func dial(addr string) (caller, error) {
 	return caller{rpc.NewClientWithCodec(newFraming(conn))}, nil
 }
 
-// connect opens a connection, with TLS when the option asks for it.
+// connect opens a connection, with TLS if the option is set.
 func connect(addr string) (net.Conn, error) {
 	if !load.Named().Has("tls") {
 		return net.Dial("tcp", addr)

@@ -15,17 +15,17 @@ import (
 	"github.com/tandem-rpc/tandem/transport/websocket"
 )
 
-// bound is TCP whose port the harness knows and the peer has opened.
+// bound is TCP with a listener that the peer has opened, at a port that the harness knows.
 type bound struct {
 	tandem.Transport
 	ln net.Listener
 }
 
-// Listen returns the listener that is there.
+// Listen returns that listener.
 func (b bound) Listen(context.Context, string) (net.Listener, error) { return b.ln, nil }
 
-// carrier returns the transport that the option names, over tcp if it needs that;
-// without an option it is WebSocket.
+// carrier returns the transport that the option names, over tcp if it needs that; without
+// an option, WebSocket.
 func carrier(o load.Options, tcp tandem.Transport) (tandem.Transport, error) {
 	switch {
 	case o.Has("unix"):
@@ -40,17 +40,17 @@ func carrier(o load.Options, tcp tandem.Transport) (tandem.Transport, error) {
 	return websocket.New(tcp), nil
 }
 
-// address is where the transport knows what the harness knows as addr: UDP has the
-// same port, a unix socket its name.
+// address returns the transport's address for the harness's addr: for UDP the same port,
+// for a unix socket its name.
 func address(o load.Options, addr string) string {
 	if !o.Has("unix") {
 		return addr
 	}
-	_, port, _ := net.SplitHostPort(addr) // the harness's addresses have one
+	_, port, _ := net.SplitHostPort(addr) // the harness's addresses have a port
 	return filepath.Join(os.TempDir(), "tandem-bench-"+port)
 }
 
-// overQUIC is both a server's and a client's.
+// overQUIC returns a transport for servers and clients.
 func overQUIC() (tandem.Transport, error) {
 	config, verify, err := load.TLS()
 	if err != nil {

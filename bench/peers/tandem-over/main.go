@@ -1,6 +1,6 @@
 // Tandem-over is the peer of tandem over its other transports: its option names the
-// one that calls go over. It is apart from the peer tandem so that this is built with
-// none of their modules.
+// transport of calls. It is separate from the peer tandem so that tandem is built without
+// their modules.
 package main
 
 import (

@@ -23,8 +23,8 @@ func main() {
 	load.Main(load.System{Serve: o.serve, Dial: o.dial, Options: []string{"tls", "metrics", "trace", "accesslog"}})
 }
 
-// options are those in the name that the peer was started under. Without any,
-// server and client have their defaults.
+// options are the options in the name of the program. Without any, server and client have
+// their defaults.
 type options struct{ load.Options }
 
 func (o options) serve(ln net.Listener) error {
@@ -46,9 +46,9 @@ func (o options) serve(ln net.Listener) error {
 	return srv.ServeListener(ln)
 }
 
-// plugins are those that the options ask for: metrics and tracing, one trace in a
-// hundred sampled, on both sides, and on the server a log of every call, which is
-// formatted and then thrown away: the disk's time is not tandem's.
+// plugins returns the plugins that the options select: metrics, and tracing with one trace
+// in a hundred sampled, on both sides, and on the server a log of every call, which is
+// formatted and then discarded: the disk's time is not tandem's.
 func (o options) plugins(serving bool) (list []any) {
 	if o.Has("metrics") {
 		list = append(list, metrics.New())
@@ -62,7 +62,7 @@ func (o options) plugins(serving bool) (list []any) {
 	return list
 }
 
-// caller is a client with its defaults, the deadline of five seconds included.
+// caller is a client with its defaults, including the timeout of five seconds.
 type caller struct{ *client.Client }
 
 func (c caller) Call(req, reply *message.BenchmarkMessage) error {

@@ -8,7 +8,7 @@ import (
 	"github.com/tandem-rpc/tandem/bench/message"
 )
 
-// counted counts what the connections of a listener carry.
+// counted counts the bytes on the connections of a listener.
 type counted struct {
 	net.Listener
 	read, written atomic.Int64
@@ -35,8 +35,8 @@ func (c countedConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// What a call adds to its message on the wire, once both sides know the
-// method's number, with the default deadline and the server's load report.
+// Bytes that a call adds to its message on the wire, once both sides know the method's
+// number, with the default timeout and the server's load report.
 func TestWireOverhead(t *testing.T) {
 	const most, calls = 20, 1000
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -57,7 +57,7 @@ func (service) Say(_ context.Context, b []byte) ([]byte, error) {
 	return m.MarshalVT()
 }
 
-// listener is a thrift.TServerTransport on a listener that is there already.
+// listener is a thrift.TServerTransport on an open listener.
 type listener struct{ net.Listener }
 
 func (l listener) Accept() (thrift.TTransport, error) {
@@ -71,7 +71,7 @@ func (l listener) Accept() (thrift.TTransport, error) {
 func (listener) Listen() error      { return nil }
 func (l listener) Interrupt() error { return l.Close() }
 
-// caller is a thrift client, for one goroutine.
+// caller is a thrift client. It is not safe for concurrent use.
 type caller struct {
 	*hello.HelloClient
 	transport thrift.TTransport

@@ -1,4 +1,4 @@
-// Package jsonrpctest has our client call a JSON-RPC server that others wrote, over TCP
+// Package jsonrpctest tests our client with a JSON-RPC server of another project, over TCP
 // and over HTTP. It is a module of its own, outside the workspace.
 package jsonrpctest
 
@@ -28,7 +28,7 @@ type pair struct {
 	B int `json:"b"`
 }
 
-// methods are those of the server.
+// methods are the methods of the server.
 func methods(notes chan<- int) handler.Map {
 	return handler.Map{
 		"Sums.Add":  handler.New(func(_ context.Context, in pair) int { return in.A + in.B }),
@@ -48,7 +48,7 @@ func methods(notes chan<- int) handler.Map {
 	}
 }
 
-// overTCP runs the server, with a message a line.
+// overTCP runs the server, with one message a line.
 func overTCP(t *testing.T, notes chan<- int) (address string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -69,7 +69,7 @@ func overTCP(t *testing.T, notes chan<- int) (address string) {
 	return ln.Addr().String()
 }
 
-// overHTTP runs it behind a POST, for those who have the token.
+// overHTTP runs the server behind a POST that needs the token.
 func overHTTP(t *testing.T, notes chan<- int) (address string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -107,7 +107,8 @@ func dial(t *testing.T, address string, p client.Protocol, opts ...client.Option
 	return c
 }
 
-// Parameters by name and by position, notifications, errors, many calls at a time.
+// TestOutward covers parameters by name and by position, notifications, errors and
+// concurrent calls.
 func TestOutward(t *testing.T) {
 	notes := make(chan int, 1)
 	for name, c := range map[string]*client.Client{
@@ -165,8 +166,8 @@ func TestOutward(t *testing.T) {
 	}
 }
 
-// A token is in the header of the request; who has none, or asks at another path, is
-// told what HTTP says.
+// The token is in the header of the request. Without it, or with another path, the error
+// follows the HTTP status.
 func TestHTTP(t *testing.T) {
 	address := overHTTP(t, nil)
 	c := dial(t, address, jsonrpc.HTTPClient("guarded"))
@@ -186,8 +187,8 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// A call at a server that has gone is certainly not executed, and one that comes
-// later finds the server that has come.
+// A call to a server that is gone was not executed, and a later call reaches the server
+// that has replaced it.
 func TestGoneAndBack(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -223,7 +224,7 @@ func TestGoneAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer run(ln).Close()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // until it has connected again
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // until the client has connected again
 		_, err := client.Invoke[int](t.Context(), c, "Sums.None", nil)
 		if err == nil {
 			break

@@ -12,7 +12,7 @@ import (
 	"github.com/tandem-rpc/tandem/protocol/rpcx"
 )
 
-// Notes notes which calls ran.
+// Notes records which calls ran.
 type Notes struct{ journal *protocoltest.Journal }
 
 func (n *Notes) Note(_ context.Context, id *string, said *string) error {
@@ -20,8 +20,8 @@ func (n *Notes) Note(_ context.Context, id *string, said *string) error {
 	return nil
 }
 
-// A call at a server of rpcx whose connection is lost, at any byte, is unavailable and says
-// the truth about whether it may have run.
+// A call to an rpcx server whose connection is lost, after any byte, is Unavailable, and
+// its NotExecuted is correct.
 func TestLostConnections(t *testing.T) {
 	step := 1
 	if testing.Short() {

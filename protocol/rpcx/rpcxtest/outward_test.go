@@ -20,7 +20,7 @@ import (
 	"github.com/tandem-rpc/tandem/protocol/rpcx"
 )
 
-// serveRPCX runs a real server of rpcx until the test ends.
+// serveRPCX runs a real rpcx server until the test ends.
 func serveRPCX(t *testing.T, address string, change func(*rpcxserver.Server)) (*Arith, *rpcxserver.Server, string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", address)
@@ -55,7 +55,7 @@ func dial(t *testing.T, target string, opts ...client.Option) *client.Client {
 	return c
 }
 
-// Tell says what it was sent beside its arguments, in rpcx's way.
+// Tell returns the metadata it received, and sends some back, in rpcx's way.
 func (*Arith) Tell(ctx context.Context, args *Args, reply *Reply) error {
 	in := ctx.Value(share.ReqMetaDataKey).(map[string]string)
 	ctx.Value(share.ResMetaDataKey).(map[string]string)["seen"] = in["trace"] + in[share.ServerTimeout]
@@ -100,7 +100,7 @@ func TestOutward(t *testing.T) {
 	}
 }
 
-// gzip and large messages.
+// TestOutwardLarge sends large messages, with gzip.
 func TestOutwardLarge(t *testing.T) {
 	_, _, address := serveRPCX(t, "127.0.0.1:0", nil)
 	for name, c := range map[string]*client.Client{
@@ -116,8 +116,8 @@ func TestOutwardLarge(t *testing.T) {
 	}
 }
 
-// A token, metadata both ways, and the deadline reach the server. One that is refused
-// costs the connection, which rpcx closes; the next call has another.
+// A token, metadata both ways, and the deadline reach the server. A refused call ends the
+// connection, which rpcx closes; the next call uses another.
 func TestOutwardMetadataAndAuth(t *testing.T) {
 	_, _, address := serveRPCX(t, "127.0.0.1:0", func(s *rpcxserver.Server) {
 		s.AuthFunc = func(_ context.Context, _ *rpcxprotocol.Message, token string) error {
@@ -140,7 +140,7 @@ func TestOutwardMetadataAndAuth(t *testing.T) {
 	}
 }
 
-// The call's time ends the handler of a real server.
+// The call's deadline ends the handler of a real server.
 func TestOutwardDeadline(t *testing.T) {
 	_, _, address := serveRPCX(t, "127.0.0.1:0", nil)
 	c := dial(t, "rpcx://"+address)
@@ -152,8 +152,8 @@ func TestOutwardDeadline(t *testing.T) {
 	}
 }
 
-// Round robin over two servers; when one dies, Failover answers every call; when it
-// is back, so are its calls.
+// Calls go to two servers in turn; when one stops, Failover answers every call; when it is
+// back it gets calls again.
 func TestOutwardFailover(t *testing.T) {
 	_, _, first := serveRPCX(t, "127.0.0.1:0", nil)
 	_, s, second := serveRPCX(t, "127.0.0.1:0", nil)

@@ -15,7 +15,7 @@ import (
 	"github.com/smallnest/rpcx/share"
 )
 
-// recorder is a relay that keeps what the client sends.
+// recorder is a relay that records what the client sends.
 type recorder struct {
 	mu  sync.Mutex
 	all bytes.Buffer
@@ -68,7 +68,7 @@ func (r *recorder) relay(t *testing.T, to string) (address string) {
 	return ln.Addr().String()
 }
 
-// The golden vectors of package rpcx are what the real client sends.
+// The golden vectors of package rpcx are the bytes that the real client sends.
 func TestRecordedVectors(t *testing.T) {
 	_, to := serve(t)
 	r := new(recorder)
@@ -116,7 +116,7 @@ func TestRecordedVectors(t *testing.T) {
 	send(1, protocol.MsgPack, "Fail", encode(&Args{1, 2}), func(m *protocol.Message) { m.Metadata = map[string]string{"k": "v"} })
 	got = append(got, r.take())
 	send(2, protocol.MsgPack, "Mul", encode(&Args{10, 20}), func(m *protocol.Message) { m.SetOneway(true) })
-	send(9, protocol.MsgPack, "Mul", encode(&Args{10, 20}), nil) // whose answer says that both have come
+	send(9, protocol.MsgPack, "Mul", encode(&Args{10, 20}), nil) // its response shows that both have arrived
 	b := r.take()
 	got = append(got, b[:len(want[2])/2])
 	send(3, protocol.JSON, "Mul", json, nil)

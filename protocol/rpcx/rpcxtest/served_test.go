@@ -1,6 +1,6 @@
-// Package rpcxtest has real clients of rpcx call our server, and ours call a real
-// server of rpcx. It is a module of its own, outside the workspace: rpcx requires
-// some seventy modules.
+// Package rpcxtest tests our server with real rpcx clients, and our client with a real rpcx
+// server. It is a module of its own, outside the workspace: rpcx requires some seventy
+// modules.
 package rpcxtest
 
 import (
@@ -32,7 +32,7 @@ type Args struct{ A, B int }
 
 type Reply struct{ C int }
 
-// Arith is a service in rpcx's shape, as its documentation has it.
+// Arith is a service in rpcx's shape, as in its documentation.
 type Arith struct{ notes chan int }
 
 func (*Arith) Mul(_ context.Context, args *Args, reply *Reply) error {
@@ -67,7 +67,7 @@ func (*Arith) Repeat(_ context.Context, text *string, out *string) error {
 	return nil
 }
 
-// serve runs our server, with rpcx's protocol, until the test ends.
+// serve runs our server with rpcx's protocol until the test ends.
 func serve(t *testing.T, opts ...server.Option) (a *Arith, address string) {
 	t.Helper()
 	a = &Arith{make(chan int, 1)}
@@ -88,7 +88,7 @@ func serve(t *testing.T, opts ...server.Option) (a *Arith, address string) {
 	return a, ln.Addr().String()
 }
 
-// xclient returns a client of rpcx for the service Arith.
+// xclient returns an rpcx client for the service Arith.
 func xclient(t *testing.T, address string, change func(*client.Option)) client.XClient {
 	t.Helper()
 	d, err := client.NewPeer2PeerDiscovery("tcp@"+address, "")
@@ -116,7 +116,7 @@ func patience(t *testing.T) context.Context {
 	return ctx
 }
 
-// Every codec that is served, and one that is not.
+// TestCodecs calls with every codec that is served, and with one that is not.
 func TestCodecs(t *testing.T) {
 	_, address := serve(t)
 	ctx := patience(t)
@@ -135,7 +135,7 @@ func TestCodecs(t *testing.T) {
 	if err := xclient(t, address, with(protocol.SerializeNone)).Call(ctx, "Echo", []byte("as it is"), &out); err != nil || string(out) != "as it is" {
 		t.Errorf("raw bytes: %q, %v", out, err)
 	}
-	// rpcx's client would refuse to encode a type that is no struct of Thrift's.
+	// rpcx's client would refuse to encode a type that is not a Thrift struct.
 	c := client.NewClient(client.DefaultOption)
 	if err := c.Connect("tcp", address); err != nil {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func TestCodecs(t *testing.T) {
 	}
 }
 
-// Large payloads, with gzip and without.
+// TestCompression sends large payloads, with gzip and without.
 func TestCompression(t *testing.T) {
 	_, address := serve(t)
 	ctx := patience(t)
@@ -164,7 +164,7 @@ func TestCompression(t *testing.T) {
 	}
 }
 
-// Errors have rpcx's form and words.
+// Errors have rpcx's form and texts.
 func TestErrors(t *testing.T) {
 	_, address := serve(t)
 	ctx := patience(t)
@@ -174,7 +174,7 @@ func TestErrors(t *testing.T) {
 		"Unheard": "rpcx: can't find method Unheard",
 	} {
 		err := x.Call(ctx, method, &Args{}, &Reply{})
-		if _, ok := err.(client.ServiceError); !ok || err.Error() != want { //nolint:errorlint // this is what users write
+		if _, ok := err.(client.ServiceError); !ok || err.Error() != want { //nolint:errorlint // users compare it so
 			t.Errorf("%s: %v", method, err)
 		}
 	}
@@ -187,8 +187,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Metadata goes both ways, and a token is where an interceptor looks for it on every
-// protocol. Who is refused keeps the connection.
+// Metadata is sent both ways, and a token is in the metadata where interceptors find it on
+// every protocol. A refused caller keeps the connection.
 func TestMetadataAndAuth(t *testing.T) {
 	_, address := serve(t, server.WithInterceptors(func(next tandem.Func) tandem.Func {
 		return func(ctx context.Context, call *tandem.Call) error {
@@ -248,14 +248,14 @@ func TestOneWayAndHeartbeats(t *testing.T) {
 	if got := <-a.notes; got != 42 {
 		t.Errorf("it noted %d", got)
 	}
-	time.Sleep(200 * time.Millisecond) // for some heartbeats, which rpcx tells nobody of
+	time.Sleep(200 * time.Millisecond) // enough for some heartbeats, which rpcx does not report
 	var r Reply
 	if err := x.Call(ctx, "Mul", &Args{6, 7}, &r); err != nil || r.C != 42 {
 		t.Errorf("after heartbeats: %v, %v", r, err)
 	}
 }
 
-// Many calls at a time over one connection.
+// Many calls run concurrently on one connection.
 func TestManyAtATime(t *testing.T) {
 	_, address := serve(t)
 	ctx := patience(t)

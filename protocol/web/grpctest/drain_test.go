@@ -17,7 +17,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// serveTandem runs a server of ours until the test ends.
+// serveTandem runs one of our servers until the test ends.
 func serveTandem(t *testing.T, served *atomic.Int64) (srv *server.Server, address string) {
 	t.Helper()
 	srv = server.New(server.WithProtocols(web.New()))
@@ -38,7 +38,7 @@ func serveTandem(t *testing.T, served *atomic.Int64) (srv *server.Server, addres
 	return srv, ln.Addr().String()
 }
 
-// No call of grpc-go's client is lost when a server of ours drains under load.
+// No call of a grpc-go client is lost when our server drains under load.
 func TestNoCallIsLostInADrain(t *testing.T) {
 	const callers, before, after = 8, 200, 200
 	var served [2]atomic.Int64
@@ -47,7 +47,7 @@ func TestNoCallIsLostInADrain(t *testing.T) {
 	conn, err := grpc.NewClient("passthrough:///localhost", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			c, err := new(net.Dialer).DialContext(ctx, "tcp", oldAddress)
-			if err != nil { // it takes no more
+			if err != nil { // the server accepts no more connections
 				c, err = new(net.Dialer).DialContext(ctx, "tcp", newAddress)
 			}
 			return c, err

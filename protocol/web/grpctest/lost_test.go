@@ -14,8 +14,8 @@ import (
 	"github.com/tandem-rpc/tandem/protocol/web"
 )
 
-// A call at a server of grpc-go whose connection is lost, at any byte, is unavailable and
-// says the truth about whether it may have run.
+// A call to a grpc-go server whose connection is lost, after any byte, is Unavailable, and
+// its NotExecuted is correct.
 func TestLostConnections(t *testing.T) {
 	step := 1
 	if testing.Short() {

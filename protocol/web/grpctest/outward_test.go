@@ -1,5 +1,5 @@
-// Package grpctest has our client call a real server of grpc-go. It is a module of its
-// own, outside the workspace.
+// Package grpctest tests our client with a real grpc-go server. It is a module of its own,
+// outside the workspace.
 package grpctest
 
 import (
@@ -31,7 +31,7 @@ import (
 	"github.com/tandem-rpc/tandem/protocol/web"
 )
 
-// texts is what the server does, by method.
+// texts are the methods of the server.
 var texts = map[string]func(ctx context.Context, in string) (string, error){
 	"Twice": func(_ context.Context, in string) (string, error) { return in + in, nil },
 	"Wait":  func(ctx context.Context, _ string) (string, error) { <-ctx.Done(); return "", ctx.Err() },
@@ -50,7 +50,7 @@ var texts = map[string]func(ctx context.Context, in string) (string, error){
 	},
 }
 
-// serve runs a server of grpc-go until the test ends.
+// serve runs a grpc-go server until the test ends.
 func serve(t *testing.T, address string, opts ...grpc.ServerOption) (*grpc.Server, string) {
 	t.Helper()
 	desc := grpc.ServiceDesc{ServiceName: "test.v1.Texts", HandlerType: (*any)(nil)}
@@ -101,8 +101,8 @@ func twice(t *testing.T, c *client.Client, text string) {
 	}
 }
 
-// Calls at a time, large messages, metadata both ways, errors with details, deadlines,
-// generated types.
+// TestOutward covers concurrent calls, large messages, metadata both ways, errors with
+// details, deadlines and generated types.
 func TestOutward(t *testing.T) {
 	_, address := serve(t, "127.0.0.1:0")
 	c := dial(t, "grpc://"+address)
@@ -141,8 +141,8 @@ func TestOutward(t *testing.T) {
 	}
 }
 
-// A server that is stopped in grace has its calls go to the other; when it is back it
-// gets calls again. Health checks find nothing wrong with either.
+// Calls to a server that stops gracefully go to the other; when it is back it gets calls
+// again. Health checks of both succeed.
 func TestOutwardFailover(t *testing.T) {
 	_, first := serve(t, "127.0.0.1:0")
 	s, second := serve(t, "127.0.0.1:0")
@@ -172,7 +172,7 @@ func TestOutwardFailover(t *testing.T) {
 	}
 }
 
-// With TLS, for which grpc-go wants to be asked for "h2".
+// The client works with TLS, for which grpc-go requires "h2".
 func TestOutwardTLS(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -28,10 +28,10 @@ type (
 	number = wrapperspb.Int64Value
 )
 
-// patience is how long a test waits for what must happen.
+// patience is the time limit for events that a test waits for.
 const patience = time.Minute
 
-// talker is a server of grpc-go with streams.
+// talker is a grpc-go server with streams.
 type talker struct {
 	*grpc.Server
 
@@ -39,7 +39,7 @@ type talker struct {
 	sent    atomic.Int64 // messages of Flood
 	taken   atomic.Int64 // messages that Slow has received
 	slow    chan struct{}
-	ended   chan error // why the context of Wait has ended
+	ended   chan error // the error of Wait's context
 }
 
 func newTalker(t *testing.T, opts ...grpc.ServerOption) *talker {
@@ -69,7 +69,7 @@ func newTalker(t *testing.T, opts ...grpc.ServerOption) *talker {
 	return s
 }
 
-// count sends as many numbers as it is told to.
+// count sends as many numbers as the request asks for.
 func (*talker) count(s grpc.ServerStream) error {
 	in := new(number)
 	if err := s.RecvMsg(in); err != nil {
@@ -88,7 +88,7 @@ func (*talker) count(s grpc.ServerStream) error {
 	return nil
 }
 
-// add answers once, when it has all.
+// add answers with the sum when it has received all numbers.
 func (*talker) add(s grpc.ServerStream) error {
 	total := int64(0)
 	for {
@@ -104,7 +104,7 @@ func (*talker) add(s grpc.ServerStream) error {
 	}
 }
 
-// echo sends back what it gets, and fails in the end.
+// echo sends back what it receives, and fails at the end.
 func (*talker) echo(s grpc.ServerStream) error {
 	for {
 		in := new(text)
@@ -133,7 +133,7 @@ func (s *talker) wait(stream grpc.ServerStream) error {
 	return stream.Context().Err()
 }
 
-// upload answers the first message and tells how the others ended.
+// upload answers the first message and reports how receiving the others ended.
 func (s *talker) upload(stream grpc.ServerStream) error {
 	err := stream.RecvMsg(new(text))
 	if err == nil {
@@ -158,7 +158,7 @@ func (s *talker) flood(stream grpc.ServerStream) error {
 	}
 }
 
-// take receives when slow says so.
+// take receives while slow allows it.
 func (s *talker) take(stream grpc.ServerStream) error {
 	<-s.slow
 	for {
@@ -181,7 +181,7 @@ func open[Out, In any](t *testing.T, c *client.Client, method string, opts ...ta
 	return s
 }
 
-// Streams of each kind, metadata both ways, errors with details.
+// TestStreams covers streams of each kind, metadata both ways, and errors with details.
 func TestStreams(t *testing.T) {
 	c := dial(t, "grpc://"+newTalker(t).address)
 	var back tandem.Metadata
@@ -212,7 +212,7 @@ func TestStreams(t *testing.T) {
 	talk(t, c, 100)
 }
 
-// talk sends and receives in turns, to the end.
+// talk sends and receives in turns, to the end of the stream.
 func talk(t *testing.T, c *client.Client, turns int) {
 	t.Helper()
 	var back tandem.Metadata
@@ -238,7 +238,8 @@ func talk(t *testing.T, c *client.Client, turns int) {
 	}
 }
 
-// A hundred at a time, on a connection that takes them all and on ones that take ten.
+// A hundred streams run at a time, on one connection that allows them all, and on several
+// that allow ten each.
 func TestStreamsAtATime(t *testing.T) {
 	for name, opts := range map[string][]grpc.ServerOption{"all": nil, "ten": {grpc.MaxConcurrentStreams(10)}} {
 		t.Run(name, func(t *testing.T) {
@@ -252,7 +253,7 @@ func TestStreamsAtATime(t *testing.T) {
 	}
 }
 
-// A deadline, a context and Close end a stream on both sides.
+// A deadline, a canceled context and Close end a stream on both sides.
 func TestStreamsGivenUp(t *testing.T) {
 	srv := newTalker(t)
 	c := dial(t, "grpc://"+srv.address)
@@ -292,7 +293,7 @@ func TestStreamsGivenUp(t *testing.T) {
 	}
 }
 
-// settled waits until a count does not change any more and returns it.
+// settled waits until a count stops changing and returns it.
 func settled(n *atomic.Int64) int64 {
 	for last := int64(-1); ; {
 		now := n.Load()
@@ -300,11 +301,12 @@ func settled(n *atomic.Int64) int64 {
 			return now
 		}
 		last = now
-		time.Sleep(300 * time.Millisecond) // nothing tells that nothing more comes
+		time.Sleep(300 * time.Millisecond) // no event says that no more will come
 	}
 }
 
-// Who does not receive stops the server within the window, and no other call.
+// A receiver that does not receive stops the server's sender within the window, and no
+// other call.
 func TestStreamsSlowReceiver(t *testing.T) {
 	srv := newTalker(t)
 	c := dial(t, "grpc://"+srv.address, client.WithStreamWindow(1<<20))
@@ -312,14 +314,14 @@ func TestStreamsSlowReceiver(t *testing.T) {
 	for range 12 {
 		floods = append(floods, open[text, text](t, c, "Flood"))
 	}
-	// A window each, a message in our hand, and what grpc-go's server has in its own
-	// queue, 64 KiB or a message more.
+	// A window each, a message in the receiver, and grpc-go's own send queue: 64 KiB or one
+	// more message.
 	const most = 12 * (16 + 1 + 2)
 	if sent := settled(&srv.sent); sent > most || sent < 12 {
 		t.Errorf("%d messages were sent, at most %d should be", sent, most)
 	}
 	talk(t, c, 10)
-	for i := range 50 { // the windows open again
+	for i := range 50 { // this opens the windows
 		if m, err := floods[0].Recv(); err != nil || len(m.GetValue()) != 64<<10 {
 			t.Fatalf("message %d: %v", i, err)
 		}
@@ -330,10 +332,11 @@ func TestStreamsSlowReceiver(t *testing.T) {
 	for range floods {
 		<-srv.ended
 	}
-	talk(t, c, 10) // and what nobody had read is given back
+	talk(t, c, 10) // the window of messages that were not received has been returned
 }
 
-// A server that does not receive stops the sender, who still hears of the end.
+// A server that does not receive stops the client's sender, which still learns the end of
+// the stream.
 func TestStreamsSlowServer(t *testing.T) {
 	srv := newTalker(t)
 	c := dial(t, "grpc://"+srv.address)
@@ -359,7 +362,7 @@ func TestStreamsSlowServer(t *testing.T) {
 		return s, ended
 	}
 	_, ended := begin(ctx)
-	if n := settled(&sent); n > 128 { // grpc-go's window is 64 KiB, net/http has a frame or two
+	if n := settled(&sent); n > 128 { // grpc-go's window is 64 KiB, and net/http holds a frame or two
 		t.Errorf("%d messages were sent that nobody received", n)
 	}
 	cancel()
@@ -376,8 +379,8 @@ func TestStreamsSlowServer(t *testing.T) {
 	}
 }
 
-// A request that is given up never looks whole to the server, also when it has begun to
-// answer.
+// A request that is canceled never looks complete to the server, also after the server has
+// begun to respond.
 func TestStreamsGivenUpIsNotDone(t *testing.T) {
 	srv := newTalker(t)
 	c := dial(t, "grpc://"+srv.address)
@@ -396,10 +399,10 @@ func TestStreamsGivenUpIsNotDone(t *testing.T) {
 	}
 }
 
-// Messages at the limits of either side, and beyond.
+// Messages at and above the limits of both sides.
 func TestStreamsLargeMessages(t *testing.T) {
 	const limit = 4 << 20
-	srv := newTalker(t) // which takes 4 MiB
+	srv := newTalker(t) // it accepts 4 MiB
 	for name, test := range map[string]struct {
 		ours, size int
 		want       tandem.Code
@@ -425,8 +428,8 @@ func TestStreamsLargeMessages(t *testing.T) {
 	}
 }
 
-// A server that winds up lets streams come to their end, new ones go elsewhere; one that
-// stops at once ends them with Unavailable.
+// A server that stops gracefully finishes its streams, and new ones go to another server;
+// one that stops at once ends its streams with Unavailable.
 func TestStreamsServerLeaves(t *testing.T) {
 	first, second := newTalker(t), newTalker(t)
 	c := dial(t, "grpc://"+first.address+","+second.address, client.WithFailMode(tandem.Failover))
@@ -473,7 +476,7 @@ func echoed(t *testing.T, s *tandem.Stream[text, text]) {
 	}
 }
 
-// Close ends streams, whether or not anybody receives.
+// Close ends streams, whether or not a goroutine receives from them.
 func TestStreamsClientCloses(t *testing.T) {
 	srv := newTalker(t)
 	c := dial(t, "grpc://"+srv.address)
@@ -501,7 +504,7 @@ func TestStreamsClientCloses(t *testing.T) {
 	}
 }
 
-// What a server says by resetting a stream.
+// A reset of a stream is reported with the code that fits the server's reason.
 func TestStreamsReset(t *testing.T) {
 	for name, test := range map[string]struct {
 		code        http2.ErrCode
@@ -525,7 +528,7 @@ func TestStreamsReset(t *testing.T) {
 	}
 }
 
-// resetting is a server that resets each stream but the first of a connection.
+// resetting is a server that resets each stream of a connection but the first.
 func resetting(t *testing.T, code http2.ErrCode) (address string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

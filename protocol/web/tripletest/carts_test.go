@@ -15,18 +15,18 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// carts serves what carts.proto describes, but Clear.
+// carts implements carts.proto, except Clear.
 type carts struct {
-	left chan time.Duration // what a call that asked for it had left of its time
-	gone chan error         // what ended a context whose caller has left
+	left chan time.Duration // how much of its deadline a call had left
+	gone chan error         // the error of a context whose caller is gone
 }
 
 func newCarts() *carts {
 	return &carts{left: make(chan time.Duration, 10), gone: make(chan error, 10)}
 }
 
-// register serves the methods under their names in the proto, which generated stubs
-// call; and as an interface in Java has them.
+// register serves the methods under their names in the proto, which generated stubs call,
+// and under those of the Java interface.
 func (c *carts) register(srv *server.Server) error {
 	return errors.Join(
 		server.Handle(srv, "shop.v1.Carts.Add", c.add),
@@ -68,7 +68,7 @@ func one(req *AddRequest) *Cart {
 	return &Cart{Items: map[string]int32{req.GetItem(): req.GetCount()}}
 }
 
-// metadata says what came with the call, and sends as much back.
+// metadata returns the metadata of the call, and sends the same back.
 func metadata(ctx context.Context) (*Cart, error) {
 	call := tandem.FromContext(ctx)
 	var items []string
@@ -100,7 +100,7 @@ func (*carts) watch(_ context.Context, s *tandem.Stream[AddRequest, Cart]) error
 	return nil
 }
 
-// fill answers once, with all that came.
+// fill answers once, with all messages.
 func (*carts) fill(_ context.Context, s *tandem.Stream[AddRequest, Cart]) error {
 	cart := &Cart{Items: map[string]int32{}}
 	for req, err := range s.All() {
@@ -112,7 +112,7 @@ func (*carts) fill(_ context.Context, s *tandem.Stream[AddRequest, Cart]) error 
 	return s.Send(cart)
 }
 
-// follow answers each message with all that came so far.
+// follow answers each message with all messages so far.
 func (c *carts) follow(_ context.Context, s *tandem.Stream[AddRequest, Cart]) error {
 	cart := &Cart{Items: map[string]int32{}}
 	for req, err := range s.All() {
@@ -128,7 +128,7 @@ func (c *carts) follow(_ context.Context, s *tandem.Stream[AddRequest, Cart]) er
 	return nil
 }
 
-// noted is the sum of what the consumer's large message must come back as.
+// noted returns the checksum of the response to the consumer's large message.
 func noted(n int) string {
 	b := make([]byte, n)
 	for i := range b {

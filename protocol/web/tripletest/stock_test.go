@@ -13,7 +13,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Item is what Item.java is.
+// Item corresponds to Item.java.
 type Item struct {
 	Name    string
 	Count   int
@@ -42,10 +42,10 @@ type Color string
 
 func (Color) JavaClassName() string { return "shop.plain.Color" }
 
-// stockName is the full name of the interface in Java.
+// stockName is the full name of the Java interface.
 const stockName = "shop.plain.Stock"
 
-// stock serves what Stock.java describes, but unknown.
+// stock implements Stock.java, except unknown.
 type stock struct{ gone chan error }
 
 func (s *stock) Hello(ctx context.Context, name *string) (*string, error) {
@@ -66,7 +66,7 @@ func (s *stock) Hello(ctx context.Context, name *string) (*string, error) {
 	return &answer, nil
 }
 
-// Find returns an interface, since what the caller gets for a nil pointer is an empty item.
+// Find returns an interface, since a nil pointer reaches the caller as an empty item.
 func (*stock) Find(name string, least int) (any, error) {
 	if name == "" {
 		return nil, nil

@@ -25,13 +25,13 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// patience is how long a consumer may take, also on a machine that does other things.
+// patience is the time limit of a consumer, also on a busy machine.
 const patience = 2 * time.Minute
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve serves carts until the test ends, with the options for its address. Of
-// "127.0.0.1" Dubbo would make the address of a network card, so it has another name.
+// serve serves carts until the test ends, with the options for its address. Dubbo would
+// replace "127.0.0.1" by the address of a network card, so the address has another name.
 func serve(t *testing.T, options func(address string) []server.Option) (*carts, string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -60,7 +60,7 @@ func serve(t *testing.T, options func(address string) []server.Option) (*carts, 
 	return c, address
 }
 
-// consume runs a consumer, and returns what it says: lines of a name and a result.
+// consume runs a consumer, and returns its output: lines of a name and a result.
 func consume(t *testing.T, class string, environment []string, args ...string) map[string]string {
 	t.Helper()
 	home := t.TempDir()
@@ -101,8 +101,8 @@ func consume(t *testing.T, class string, environment []string, args ...string) m
 	return got
 }
 
-// compare fails for each result that is not as wanted. Where an ellipsis ends what is
-// wanted, more may follow.
+// compare reports each result that differs from the wanted one. After an ellipsis at the
+// end of the wanted result, anything may follow.
 func compare(t *testing.T, got, want map[string]string) {
 	t.Helper()
 	right := 0
@@ -117,7 +117,7 @@ func compare(t *testing.T, got, want map[string]string) {
 	t.Logf("%d of %d cases", right, len(want))
 }
 
-// built is the folder of build.sh.
+// built returns the folder of build.sh.
 func built(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("TRIPLE")
@@ -127,7 +127,7 @@ func built(t *testing.T) string {
 	return dir
 }
 
-// jars is the folder with Dubbo's jars.
+// jars returns the folder with Dubbo's jars.
 func jars(t *testing.T) string {
 	t.Helper()
 	if dir := os.Getenv("DUBBO"); dir != "" {
@@ -146,7 +146,7 @@ func TestByURL(t *testing.T) {
 	c.check(t)
 }
 
-// TestCompressed has the consumer compress what it sends.
+// TestCompressed makes the consumer compress its requests.
 func TestCompressed(t *testing.T) {
 	var compressed, plain atomic.Int64
 	count := func(next tandem.Func) tandem.Func {
@@ -169,7 +169,7 @@ func TestCompressed(t *testing.T) {
 	}
 }
 
-// TestPlain has a consumer call an interface of plain Java.
+// TestPlain makes a consumer call a plain Java interface.
 func TestPlain(t *testing.T) {
 	c, address := serve(t, nil)
 	compare(t, consume(t, "PlainConsumer", nil, "tri://"+address), wantedPlain())
@@ -178,7 +178,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// TestThroughZooKeeper has the consumer find the server by what it has registered.
+// TestThroughZooKeeper makes the consumer find the server through its registration.
 func TestThroughZooKeeper(t *testing.T) {
 	zk := startZooKeeper(t)
 	services := []string{"shop.v1.Carts", "shop.v1.Baskets", stockName}
@@ -196,13 +196,13 @@ func TestThroughZooKeeper(t *testing.T) {
 	compare(t, consume(t, "PlainConsumer", nil, "zookeeper://"+zk+"?delay-notification=50"), wantedPlain())
 }
 
-// check looks at what the calls were for the server.
+// check checks what the server has seen of the calls.
 func (c *carts) check(t *testing.T) {
 	t.Helper()
 	if left := <-c.left; left <= 0 || left > time.Minute {
 		t.Errorf("a call had %v left, want up to a minute", left)
 	}
-	for range 2 { // the stream that was cancelled, the call that took too long
+	for range 2 { // the stream that was canceled, and the call that took too long
 		select {
 		case <-c.gone:
 		case <-time.After(patience):
@@ -211,7 +211,7 @@ func (c *carts) check(t *testing.T) {
 	}
 }
 
-// wanted is what a consumer gets from every server.
+// wanted returns the results that a consumer gets from every server.
 func wanted() map[string]string {
 	const missing = "RpcException 0: NOT_FOUND: no such item: 100 % “missing”"
 	return map[string]string{
@@ -238,7 +238,7 @@ func wanted() map[string]string {
 	}
 }
 
-// wantedPlain is what a consumer gets from an interface of plain Java.
+// wantedPlain returns the results that a consumer gets from a plain Java interface.
 func wantedPlain() map[string]string {
 	return map[string]string{
 		"text":                "hello Zoë 😀 €",

@@ -22,7 +22,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// zooKeeperJar is Debian's, which names the others that it needs.
+// zooKeeperJar is Debian's jar, which refers to the others that it needs.
 const zooKeeperJar = "/usr/share/java/zookeeper.jar"
 
 // startZooKeeper runs a ZooKeeper until the test ends, and returns its address.
@@ -44,7 +44,7 @@ func startZooKeeper(t *testing.T) string {
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // that it was killed is no news
+		_ = cmd.Wait() // it was killed
 		if t.Failed() {
 			t.Logf("ZooKeeper said:\n%s", log.String())
 		}
@@ -53,12 +53,12 @@ func startZooKeeper(t *testing.T) string {
 		if time.Now().After(deadline) {
 			t.Fatal("ZooKeeper does not serve")
 		}
-		time.Sleep(20 * time.Millisecond) // another process has no condition to wait for
+		time.Sleep(20 * time.Millisecond) // another process has no event to wait for
 	}
 	return address
 }
 
-// isServed reports whether a ZooKeeper serves clients.
+// isServed reports whether a ZooKeeper server answers.
 func isServed(address string) bool {
 	conn, err := net.DialTimeout("tcp", address, time.Second)
 	if err != nil {
@@ -97,7 +97,7 @@ func awaitListed(t *testing.T, zk, service string) {
 	}
 }
 
-// listed lists a server as Dubbo's providers are.
+// listed registers a server in the form of Dubbo's providers.
 func listed(t *testing.T, zk, service, address string) server.Option {
 	t.Helper()
 	r, err := zookeeper.New(placeOf(zk, service))
