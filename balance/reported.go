@@ -13,7 +13,7 @@ import (
 // The load of an instance is the mean of two numbers, its calls a second and ten more than its
 // calls in flight, both by weight and as a multiple of all instances' mean: 1 is average. The
 // ten reduce the effect of a few calls that happened to be in flight. Two instances are drawn
-// by weight, and a gets the call with the probability
+// by weight, and a gets the call with the
 // probability
 //
 //	load(b) / (load(a) + load(b))

@@ -294,7 +294,7 @@ func (o *Outgoing) Decode(v any) error {
 		return nil
 	}
 	if p == nil {
-		return &tandem.Error{Code: tandem.FailedPrecondition, Message: "no response to decode: an interceptor decodes before the attempt, or returned nil for one that failed: return the error of next"}
+		return &tandem.Error{Code: tandem.FailedPrecondition, Message: "no response to decode: an interceptor decodes before the attempt, or returned nil for a failed one: return the error of next"}
 	}
 	if v == nil {
 		return nil

@@ -47,7 +47,7 @@ func WithTimeout(d time.Duration) Option {
 	return func(s *settings) { s.method.Timeout = d }
 }
 
-// WithConcurrency lets each method run at most calls calls at the same time, while
+// WithConcurrency lets each method run at most so many calls at the same time, while
 // at most queue more wait. Further ones are refused.
 func WithConcurrency(calls, queue int) Option {
 	return func(s *settings) { s.method.MaxConcurrency, s.method.MaxQueue = calls, queue }

@@ -28,7 +28,7 @@ type pooled struct {
 	ended   int64 // handlers
 }
 
-// counts counts a caller's requests, and those that ended in time.
+// counts are the numbers of a caller's requests, and of those that ended in time.
 type counts struct{ made, good int }
 
 // visit is a request and the state of its handler.

@@ -16,7 +16,7 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// attempt is one attempt of a call: its connection, and where its result is recorded.
+// Attempt is one attempt of a call: its connection, and where its result is recorded.
 type attempt struct {
 	conn   *Conn
 	member *member
@@ -25,7 +25,7 @@ type attempt struct {
 	report func(wire.Load) // records the load report of the response; nil if it is not needed
 }
 
-// attempt is the innermost Func: it picks an instance and makes the call on one of its
+// Attempt is the innermost Func: it picks an instance and makes the call on one of its
 // connections. The choice is made in functions of its own, so that their frames are not on the
 // stack while the call waits: the garbage collector scans the stack of each waiting caller.
 func (p *Pool) Attempt(ctx context.Context, call *tandem.Call) error {

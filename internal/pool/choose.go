@@ -7,7 +7,7 @@ import (
 	"github.com/tandem-rpc/tandem/balance"
 )
 
-// choose returns the ID of the instance that the policy picks for a call among those not in
+// Choose returns the ID of the instance that the policy picks for a call among those not in
 // tried: a usable one, else one that answers, else one that is being connected; "" if there is
 // none. The view must not be nil.
 func (p *Pool) Choose(call *tandem.Call, tried []string) string {
@@ -24,7 +24,7 @@ func (p *Pool) Choose(call *tandem.Call, tried []string) string {
 	return ""
 }
 
-// reachable returns the instances that the call may go to and that are connected or being
+// Reachable returns the instances that the call may go to and that are connected or being
 // connected. The view must not be nil.
 func (p *Pool) Reachable(call *tandem.Call) (ids []string) {
 	nodes := p.view.Load().nodes
@@ -40,7 +40,7 @@ func (p *Pool) Reachable(call *tandem.Call) (ids []string) {
 	return ids
 }
 
-// listed waits for the first list of instances.
+// Listed waits for the first list of instances.
 func (p *Pool) Listed(ctx context.Context, call *tandem.Call) error {
 	if p.view.Load() != nil {
 		return nil

@@ -51,6 +51,7 @@ func ForeignConn(f Foreign) *Conn {
 // call goes to another instance.
 type NotTakenError string
 
+// Error returns the text.
 func (n NotTakenError) Error() string { return string(n) }
 
 // Is makes errors.Is find ErrDraining.

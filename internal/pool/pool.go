@@ -83,7 +83,7 @@ func (p *Pool) Unreachable() <-chan struct{} {
 	return p.unreachable
 }
 
-// update applies a new list: it connects to new instances, and closes the links to those that
+// Update applies a new list: it connects to new instances, and closes the links to those that
 // have left, whose calls in flight go on.
 func (p *Pool) Update(v registry.View) {
 	p.mu.Lock()
@@ -180,7 +180,7 @@ func (p *Pool) openFirst() {
 	}
 }
 
-// steer switches the client to other rules. The statistics of the instances are kept.
+// Steer switches the client to other rules. The statistics of the instances are kept.
 func (p *Pool) Steer(r *rules.Rules) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -204,7 +204,7 @@ func (p *Pool) Steer(r *rules.Rules) {
 	}
 }
 
-// giveUp records that no list will come.
+// GiveUp records that no list will come.
 func (p *Pool) GiveUp(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -214,7 +214,7 @@ func (p *Pool) GiveUp(err error) {
 	}
 }
 
-// alive tells the registry's keeper whether a suspect still answers.
+// Alive tells the registry's keeper whether a suspect still answers.
 func (p *Pool) Alive(id string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -252,7 +252,10 @@ func (p *Pool) keep(s *Conn) {
 	}
 }
 
+// Close fails the calls in flight and ends all connections. It waits for no goroutine: see
+// [Life.End].
 func (p *Pool) Close() {
+	p.prober.end()
 	p.mu.Lock()
 	p.closed.Store(true)
 	retired := p.retired

@@ -24,7 +24,8 @@ type prober struct {
 	interval time.Duration
 	changed  bool // the number of suspects changed in this round
 
-	mu    sync.Mutex  // of a round, and of begin
+	mu    sync.Mutex  // held for a round
+	ended bool        // no further round runs
 	timer *time.Timer // nil without health checks
 	due   time.Time   // when it fires
 }
@@ -47,8 +48,11 @@ func (p *prober) begin() {
 	p.timer = time.AfterFunc(p.interval/2, func() { p.pool.cfg.Life.Run(p.next) })
 }
 
-// end stops the rounds. The Life must have ended.
+// end stops the rounds, and waits for one that runs.
 func (p *prober) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
 	if p.timer != nil {
 		p.timer.Stop()
 	}
@@ -58,6 +62,9 @@ func (p *prober) end() {
 func (p *prober) next() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.ended {
+		return
+	}
 	now := time.Now()
 	p.due = p.round(now, now.Sub(p.due) > lateRound)
 	p.timer.Reset(time.Until(p.due))

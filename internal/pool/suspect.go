@@ -42,7 +42,7 @@ func (m *member) silent() bool {
 	return false
 }
 
-// move reports whether a call that waits at a suspect session is to be made at another
+// Move reports whether a call that waits at a suspect session is to be made at another
 // instance: there is one that answers and that the call may go to, and the retry budget allows
 // it.
 func (p *Pool) Move(from *session.Session, call *tandem.Call) bool {

@@ -15,7 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// wantEnd checks that the session ends the duration after after start, and returns why.
+// wantEnd checks that the session ends so long after start, and returns why.
 func wantEnd(t *testing.T, s *Session, start time.Time, after time.Duration) error {
 	t.Helper()
 	select {

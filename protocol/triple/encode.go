@@ -14,7 +14,7 @@ import (
 	"github.com/tandem-rpc/tandem/codec"
 )
 
-// encode encodes one value as Hessian 2.0, with at most most bytes. Every occurrence of a
+// encode encodes one value as Hessian 2.0, of a limited size. Every occurrence of a
 // pointer's target is encoded separately, without references. A value whose parts occur
 // many times, such as one decoded from references, may therefore be small in a request and
 // larger than memory here.

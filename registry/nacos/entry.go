@@ -123,7 +123,7 @@ func (e *entry) beat(ctx context.Context) error {
 		return fmt.Errorf("the answer to a beat is no JSON: %w", err)
 	}
 	if answer.Code != beatTaken {
-		return fmt.Errorf("Nacos responded to a beat with code %d (20404: it does not know the instance)", answer.Code)
+		return fmt.Errorf("the response to a beat has code %d (20404: Nacos does not know the instance)", answer.Code)
 	}
 	return nil
 }
