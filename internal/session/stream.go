@@ -261,7 +261,7 @@ func (st *Stream) send(msg *bulk) error {
 	if uint64(len(msg.data)) > s.m.peer.MaxMessage {
 		msg.owner.Put()
 		return &tandem.Error{
-			Code: tandem.ResourceExhausted,
+			Code:    tandem.ResourceExhausted,
 			Message: fmt.Sprintf("stream message of %d bytes, %s takes at most %d: see its WithMaxMessage", len(msg.data), s.remote(), s.m.peer.MaxMessage),
 		}
 	}
