@@ -26,6 +26,7 @@ import (
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/call"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
+	"github.com/tandem-rpc/tandem/internal/failmode"
 	"github.com/tandem-rpc/tandem/internal/pool"
 	"github.com/tandem-rpc/tandem/internal/rules"
 	"github.com/tandem-rpc/tandem/internal/session"
@@ -48,18 +49,17 @@ type Client struct {
 	usualChain  tandem.Func     // the chain of usualMode
 	usual       callDefaults    // of the options
 	pool        pool.Pool
+	modes       failmode.Modes
 
 	opts     options
 	caller   call.Caller // runs calls; without a session of its own
 	target   string      // without secrets
 	steering steering
 	budget   *resilience.Budget
-	hedges   hedging
-	backlog  backlog
 
 	attempt    tandem.Func // the attempt chain, the innermost part of all chains
 	makeOthers sync.Once
-	others     *[failModes]tandem.Func // the chains of all fail modes; made when a call first uses one other than usualMode
+	others     *[failmode.Count]tandem.Func // the chains of all fail modes; made when a call first uses one other than usualMode
 
 	life *pool.Life // how long the client lives, and its goroutines
 }
@@ -111,8 +111,8 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	c.env = session.NewEnv(cfg)
 	r := c.rules.Load()
 	c.budget = resilience.NewBudget(r.BudgetShare, r.BudgetRate, time.Now())
-	c.hedges.init(c.opts.backupShare)
 	c.pool.Init(c.poolConfig())
+	c.modes.Init(c.modesConfig())
 	c.intercepted = len(c.opts.interceptors)+len(c.opts.attemptInterceptors) > 0 || keep(c.opts.plugins)
 	c.points = compilePoints(c.opts.plugins, cfg.OnPanic)
 	c.buildChains()
@@ -164,14 +164,14 @@ func (c *Client) log() *slog.Logger {
 // options' fail mode.
 func (c *Client) buildChains() {
 	attempt := tandem.Chain(c.points.choose(c.pool.Attempt), c.opts.attemptInterceptors...)
-	c.attempt = c.timedOrElsewhere(attempt, len(c.opts.attemptInterceptors) == 0 && !c.points.selects())
+	c.attempt = c.modes.Attempt(attempt, len(c.opts.attemptInterceptors) == 0 && !c.points.selects())
 	c.usualMode = c.opts.failMode
 	c.usualChain = c.newChain(c.usualMode)
 }
 
 // newChain makes the chain of a fail mode.
 func (c *Client) newChain(mode tandem.FailMode) tandem.Func {
-	f := c.points.around(tandem.Chain(c.failMode(mode)(c.attempt), c.opts.interceptors...))
+	f := c.points.around(tandem.Chain(c.modes.Mode(mode)(c.attempt), c.opts.interceptors...))
 	if c.bare {
 		return c.withoutMetadata(f)
 	}
@@ -180,9 +180,9 @@ func (c *Client) newChain(mode tandem.FailMode) tandem.Func {
 
 // otherChains returns the chains of all fail modes. They are made on first use, as most clients
 // use only the options' fail mode.
-func (c *Client) otherChains() *[failModes]tandem.Func {
+func (c *Client) otherChains() *[failmode.Count]tandem.Func {
 	c.makeOthers.Do(func() { // interceptors are called by one goroutine at a time
-		c.others = new([failModes]tandem.Func)
+		c.others = new([failmode.Count]tandem.Func)
 		for mode := range c.others {
 			c.others[mode] = c.newChain(tandem.FailMode(mode))
 		}
@@ -222,7 +222,7 @@ func (c *Client) Close() error {
 	c.life.Cancel()
 	c.pool.Close()
 	began := time.Now()
-	left := c.backlog.close(closeWait)
+	left := c.modes.Close(closeWait)
 	c.life.End()
 	if !c.env.Close(closeWait - time.Since(began)) {
 		return tandem.AsError(errors.Join(
@@ -307,12 +307,12 @@ func (c *Client) chain(o *call.Outgoing) tandem.Func {
 		mode = c.pool.RuleOf(&o.Call).FailMode
 	}
 	switch {
-	case mode >= failModes:
+	case mode >= failmode.Count:
 		return noSuchMode
 	case !isClass(&o.Call):
 		return noSuchClass
 	}
-	if parallel(mode) {
+	if failmode.Parallel(mode) {
 		o.Share()
 	}
 	if mode == c.usualMode {
@@ -339,7 +339,7 @@ func (c *Client) Go(ctx context.Context, method string, args, reply any, done ch
 	}
 	p := &Pending{Method: method, Args: args, Reply: reply, Done: done}
 	go func() {
-		err := error(errEnded)
+		err := error(failmode.ErrEnded)
 		defer func() { // also if an interceptor or a plugin has called runtime.Goexit
 			p.Error = err
 			select {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tandem-rpc/tandem"
+	"github.com/tandem-rpc/tandem/internal/failmode"
 	"github.com/tandem-rpc/tandem/internal/pool"
 	"github.com/tandem-rpc/tandem/transport"
 )
@@ -18,6 +19,17 @@ func (c *Client) poolConfig() pool.Config {
 		Serves: c.serves, Connect: c.connect,
 		Connections: o.connections, ConnectTimeout: o.connectTimeout, Wait: o.wait, Backoff: o.backoff,
 		HealthCheck: o.healthCheck, Silence: o.silence, Throttle: (*pool.Throttle)(o.throttle),
+	}
+}
+
+// modesConfig returns what the fail modes need to know of the client.
+func (c *Client) modesConfig() failmode.Config {
+	o := &c.opts
+	return failmode.Config{
+		Pool: &c.pool, Life: c.life, Budget: c.budget, Log: c.log(),
+		Backoff: o.backoff, Forks: o.forks, BroadcastShare: o.broadcastShare, BroadcastAtOnce: o.broadcastAtOnce,
+		BackupShare: o.backupShare, FailbackQueue: o.failbackQueue, FailbackTries: o.failbackTries, FailbackPause: o.failbackPause,
+		FailbackTimeout: defaultTimeout, GiveUp: o.giveUp,
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/tandem-rpc/tandem/codec"
 	"github.com/tandem-rpc/tandem/compress"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
+	"github.com/tandem-rpc/tandem/internal/failmode"
 	"github.com/tandem-rpc/tandem/internal/rules"
 	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/policy"
@@ -280,7 +281,7 @@ func WithHashKey(key func(method string, args any) string) Option {
 // Failfast if only calls with a [FailMode] of their own are to be retried.
 func WithFailMode(m tandem.FailMode) Option {
 	return func(o *options) {
-		if o.want(m < failModes, "WithFailMode", uint8(m), "one of the fail modes") {
+		if o.want(m < failmode.Count, "WithFailMode", uint8(m), "one of the fail modes") {
 			o.failMode, o.modeGiven = m, true
 		}
 	}

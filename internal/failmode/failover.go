@@ -1,4 +1,4 @@
-package client
+package failmode
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 )
 
 // failover tries other instances. When all have been tried, any may be chosen again.
-func (c *Client) failover(next tandem.Func) tandem.Func {
-	return c.retry(next, true, func(_ context.Context, call *tandem.Call, _ int) bool {
+func (m *Modes) failover(next tandem.Func) tandem.Func {
+	return m.retry(next, true, func(_ context.Context, call *tandem.Call, _ int) bool {
 		if id := call.Peer.Instance; id != "" {
 			call.Exclude = append(call.Exclude, id)
 		}

@@ -1,4 +1,4 @@
-package client
+package failmode
 
 import (
 	"context"
@@ -15,18 +15,18 @@ import (
 // which prepares it, or returns false if it is not to be made. elsewhere says that further
 // attempts go to other instances: then an attempt need not wait for an instance that is
 // suspect.
-func (c *Client) retry(next tandem.Func, elsewhere bool, again func(ctx context.Context, call *tandem.Call, failures int) bool) tandem.Func {
+func (m *Modes) retry(next tandem.Func, elsewhere bool, again func(ctx context.Context, call *tandem.Call, failures int) bool) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
 		for failures, ran := 0, false; ; failures++ {
 			attempt := call.Clone()
 			attempt.Attempt = call.Attempt + failures
 			if elsewhere && call.Idempotent {
-				c.letMove(ctx, call, failures)
+				m.letMove(ctx, call, failures)
 			}
 			err := next(ctx, attempt)
 			call.Trailer, call.Peer = attempt.Trailer, attempt.Peer
 			if err == nil && call.Kind == tandem.Streaming {
-				c.budget.Call()
+				m.cfg.Budget.Call()
 				call.OnEnd(func(err error) {
 					attempt.Trailer = call.Trailer
 					attempt.End(err)
@@ -35,7 +35,7 @@ func (c *Client) retry(next tandem.Func, elsewhere bool, again func(ctx context.
 			}
 			attempt.End(err)
 			if err == nil {
-				c.budget.Call()
+				m.cfg.Budget.Call()
 				return nil
 			}
 			concluded(attempt, err)
@@ -43,7 +43,7 @@ func (c *Client) retry(next tandem.Func, elsewhere bool, again func(ctx context.
 			if !retryable(call, err) || expired(ctx, call) || servesRetry(ctx) {
 				return noting(err, ran)
 			}
-			if giveUp := c.takeRetry(call, err, failures); giveUp != nil {
+			if giveUp := m.takeRetry(call, err, failures); giveUp != nil {
 				return noting(giveUp, ran)
 			}
 			if !pool.Sleep(ctx, pushback(err)) || !again(ctx, call, failures) {
@@ -55,11 +55,11 @@ func (c *Client) retry(next tandem.Func, elsewhere bool, again func(ctx context.
 
 // letMove tells the call whether its next attempt may be given up while its instance is
 // suspect: only if another attempt would follow.
-func (c *Client) letMove(ctx context.Context, call *tandem.Call, failures int) {
+func (m *Modes) letMove(ctx context.Context, call *tandem.Call, failures int) {
 	o, ok := outgoing(call)
 	switch {
 	case !ok:
-	case call.Kind == tandem.Unary && call.Pin == "" && failures < c.pool.RuleOf(call).Retries && !servesRetry(ctx):
+	case call.Kind == tandem.Unary && call.Pin == "" && failures < m.cfg.Pool.RuleOf(call).Retries && !servesRetry(ctx):
 		o.MayMove(call)
 	default:
 		o.MayMove(nil)
@@ -80,8 +80,8 @@ func noting(err error, ran bool) error {
 
 // takeRetry takes the next attempt from the budget. If that attempt may not be made, it returns the
 // error that the call ends with.
-func (c *Client) takeRetry(call *tandem.Call, err error, failures int) error {
-	retries := c.pool.RuleOf(call).Retries
+func (m *Modes) takeRetry(call *tandem.Call, err error, failures int) error {
+	retries := m.cfg.Pool.RuleOf(call).Retries
 	switch pause := pushback(err); {
 	case retries == 0:
 		return err
@@ -90,7 +90,7 @@ func (c *Client) takeRetry(call *tandem.Call, err error, failures int) error {
 	case errors.Is(err, session.ErrMoved): // Move has taken it from the budget
 	case pause > 0 && !hasTime(call, pause):
 		return doNotRetry(err, "; not tried again: the server asks to wait longer than the deadline allows")
-	case !c.budget.Take(time.Now()):
+	case !m.cfg.Budget.Take(time.Now()):
 		return doNotRetry(err, "; not tried again: the retry budget is spent")
 	}
 	return nil

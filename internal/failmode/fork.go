@@ -1,4 +1,4 @@
-package client
+package failmode
 
 import (
 	"context"
@@ -12,26 +12,26 @@ import (
 // fork makes the call at several instances in parallel and takes the first response. An
 // instance that is draining is replaced by another. Streams and pinned calls are made once, as
 // without Fork.
-func (c *Client) fork(next tandem.Func) tandem.Func {
+func (m *Modes) fork(next tandem.Func) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
 		if call.Kind == tandem.Streaming || call.Pin != "" {
 			return next(ctx, call)
 		}
-		if err := c.pool.Listed(ctx, call); err != nil {
+		if err := m.cfg.Pool.Listed(ctx, call); err != nil {
 			return err
 		}
 		r := newParallelCall(ctx, call, next)
 		defer r.settle()
 		tried := slices.Clone(call.Exclude)
 		startAtAnother := func() bool {
-			id := c.pool.Choose(call, tried)
+			id := m.cfg.Pool.Choose(call, tried)
 			if id != "" {
 				tried = append(tried, id)
 				r.start(id)
 			}
 			return id != ""
 		}
-		for r.begun < c.opts.forks && startAtAnother() {
+		for r.begun < m.cfg.Forks && startAtAnother() {
 			// until there are enough attempts, or no instance is left
 		}
 		if r.begun == 0 {

@@ -1,4 +1,4 @@
-package client
+package failmode
 
 import (
 	"context"
@@ -10,36 +10,36 @@ import (
 )
 
 // broadcast makes the call at every instance that is connected or being connected, at most
-// opts.broadcastAtOnce at a time. An instance that refuses the call because it is draining does
+// Config.BroadcastAtOnce at a time. An instance that refuses the call because it is draining does
 // not count. Streams and pinned calls are made once, as without Broadcast.
-func (c *Client) broadcast(next tandem.Func) tandem.Func {
+func (m *Modes) broadcast(next tandem.Func) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
 		if call.Kind == tandem.Streaming || call.Pin != "" {
 			return next(ctx, call)
 		}
-		if err := c.pool.Listed(ctx, call); err != nil {
+		if err := m.cfg.Pool.Listed(ctx, call); err != nil {
 			return err
 		}
-		ids := c.pool.Reachable(call)
+		ids := m.cfg.Pool.Reachable(call)
 		if len(ids) == 0 {
 			return next(ctx, call) // which returns the reason
 		}
 		r := newParallelCall(ctx, call, next)
 		defer r.settle()
 		for len(ids) > 0 || r.running > 0 {
-			if len(ids) > 0 && r.running < c.opts.broadcastAtOnce {
+			if len(ids) > 0 && r.running < m.cfg.BroadcastAtOnce {
 				r.start(ids[0])
 				ids = ids[1:]
 				continue
 			}
 			r.wait()
 		}
-		return c.verdict(r.done)
+		return m.verdict(r.done)
 	}
 }
 
 // verdict returns nil if enough of the attempts have succeeded.
-func (c *Client) verdict(done []result) error {
+func (m *Modes) verdict(done []result) error {
 	var failed failures
 	succeeded := 0
 	for _, res := range done {
@@ -54,7 +54,7 @@ func (c *Client) verdict(done []result) error {
 	switch {
 	case members == 0: // all are leaving
 		return failures(done).of(len(done))
-	case succeeded >= max(1, int(math.Ceil(c.opts.broadcastShare*float64(members)))):
+	case succeeded >= max(1, int(math.Ceil(m.cfg.BroadcastShare*float64(members)))):
 		return nil
 	}
 	return failed.of(members)

@@ -1,4 +1,4 @@
-package client
+package failmode
 
 import (
 	"context"
@@ -9,12 +9,12 @@ import (
 )
 
 // failtry tries the same instance again, after a pause, if the call has time for it.
-func (c *Client) failtry(next tandem.Func) tandem.Func {
-	return c.retry(next, false, func(ctx context.Context, call *tandem.Call, failures int) bool {
+func (m *Modes) failtry(next tandem.Func) tandem.Func {
+	return m.retry(next, false, func(ctx context.Context, call *tandem.Call, failures int) bool {
 		if call.Peer.Instance != "" {
 			call.Pin = call.Peer.Instance
 		}
-		pause := c.opts.backoff.Pause(failures, rand.Float64())
+		pause := m.cfg.Backoff.Pause(failures, rand.Float64())
 		return hasTime(call, pause) && pool.Sleep(ctx, pause)
 	})
 }

@@ -1,4 +1,4 @@
-package client
+package failmode
 
 import (
 	"context"
@@ -44,7 +44,7 @@ func (r *parallelCall) start(instance string) {
 	r.begun++
 	r.running++
 	go func() {
-		res := result{attempt, errEnded}
+		res := result{attempt, ErrEnded}
 		defer func() { // also if an interceptor or a plugin has called runtime.Goexit
 			concluded(attempt, res.err)
 			r.results <- res
@@ -86,9 +86,9 @@ func (r *parallelCall) settle() {
 	r.call.Trailer, r.call.Peer = counts.attempt.Trailer, counts.attempt.Peer
 }
 
-// errEnded is the error of an attempt that called [runtime.Goexit], in an interceptor or a
+// ErrEnded is the error of an attempt that called [runtime.Goexit], in an interceptor or a
 // plugin.
-var errEnded = &tandem.Error{Code: tandem.Internal, Message: "an interceptor or a plugin has ended the goroutine of the call"}
+var ErrEnded = &tandem.Error{Code: tandem.Internal, Message: "an interceptor or a plugin has ended the goroutine of the call"}
 
 // failures are attempts that failed. As an error they name the instance of each.
 type failures []result

@@ -1,4 +1,4 @@
-package client
+package failmode
 
 import (
 	"errors"
@@ -30,8 +30,8 @@ func TestBroadcastVerdict(t *testing.T) {
 		for _, err := range c.errs {
 			done = append(done, result{&tandem.Call{Peer: new(tandem.Peer)}, err})
 		}
-		cl := &Client{opts: options{broadcastShare: c.share}}
-		err := cl.verdict(done)
+		m := &Modes{cfg: Config{BroadcastShare: c.share}}
+		err := m.verdict(done)
 		if (err == nil) != c.want || !c.want && !errors.Is(err, sick) && !errors.Is(err, session.ErrDraining) {
 			t.Errorf("%v, share %v: %v", c.errs, c.share, err)
 		}

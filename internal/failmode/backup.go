@@ -1,4 +1,4 @@
-package client
+package failmode
 
 import (
 	"context"
@@ -36,8 +36,8 @@ func (h *hedging) init(share float64) {
 // hedge makes a second attempt, at another instance, when the first takes longer than 95 % of
 // the method's calls: "hedged requests" (Dean & Barroso, "The Tail at Scale", CACM 2013). The
 // first response wins, and the other attempt is cancelled.
-func (c *Client) hedge(next tandem.Func) tandem.Func {
-	h := &c.hedges
+func (m *Modes) hedge(next tandem.Func) tandem.Func {
+	h := &m.hedges
 	return func(ctx context.Context, call *tandem.Call) error {
 		o, ok := outgoing(call)
 		latency := h.latencies.Of(call.Method)
@@ -48,7 +48,7 @@ func (c *Client) hedge(next tandem.Func) tandem.Func {
 		h.budget.Call()
 		var err error
 		if delay, known := latency.Quantile(hedgeQuantile); known && int64(began.Sub(h.made)) >= h.rests.Load() && !servesRetry(ctx) {
-			err = c.race(ctx, call, next, delay)
+			err = m.race(ctx, call, next, delay)
 		} else {
 			err = next(ctx, call)
 		}
@@ -66,7 +66,7 @@ func (c *Client) hedge(next tandem.Func) tandem.Func {
 }
 
 // race makes the first attempt and, after the delay, the second.
-func (c *Client) race(ctx context.Context, call *tandem.Call, next tandem.Func, delay time.Duration) error {
+func (m *Modes) race(ctx context.Context, call *tandem.Call, next tandem.Func, delay time.Duration) error {
 	r := newParallelCall(ctx, call, next)
 	defer r.settle()
 	r.start("")
@@ -77,21 +77,21 @@ func (c *Client) race(ctx context.Context, call *tandem.Call, next tandem.Func, 
 		return r.note(res).err
 	case <-timer.C:
 	}
-	if id := c.second(call); id != "" {
+	if id := m.second(call); id != "" {
 		r.start(id)
 	}
 	return r.first(func(error) {})
 }
 
 // second returns where a second attempt may go; "" if there is to be none.
-func (c *Client) second(call *tandem.Call) string {
+func (m *Modes) second(call *tandem.Call) string {
 	o, _ := outgoing(call) // hedge has checked that it is one
 	tried := o.Tried()
 	if len(tried) == 0 { // the first attempt does not even have a connection yet
 		return ""
 	}
-	id := c.pool.Choose(call, append(tried, call.Exclude...))
-	if id == "" || !c.hedges.budget.Take(time.Now()) || !c.budget.Take(time.Now()) {
+	id := m.cfg.Pool.Choose(call, append(tried, call.Exclude...))
+	if id == "" || !m.hedges.budget.Take(time.Now()) || !m.cfg.Budget.Take(time.Now()) {
 		return ""
 	}
 	return id

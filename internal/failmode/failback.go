@@ -1,4 +1,4 @@
-package client
+package failmode
 
 import (
 	"context"
@@ -35,15 +35,15 @@ type postponed struct {
 
 // failback queues a call that failed and may be tried again, and returns nil to its caller. The
 // error of any other call is returned.
-func (c *Client) failback(next tandem.Func) tandem.Func {
+func (m *Modes) failback(next tandem.Func) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
-		allowed := defaultTimeout
+		allowed := m.cfg.FailbackTimeout
 		if !call.Deadline.IsZero() {
 			allowed = time.Until(call.Deadline)
 		}
 		err := next(ctx, call)
 		if err == nil {
-			c.budget.Call()
+			m.cfg.Budget.Call()
 			return nil
 		}
 		o, ok := outgoing(call)
@@ -55,7 +55,7 @@ func (c *Client) failback(next tandem.Func) tandem.Func {
 			return failed
 		}
 		p := &postponed{out: later, next: next, allowed: allowed, err: err, ran: tandem.MayHaveExecuted(err)}
-		if full := c.postpone(p); full != nil {
+		if full := m.postpone(p); full != nil {
 			return full
 		}
 		o.Forgo()
@@ -72,40 +72,40 @@ func retryableLater(call *tandem.Call, err error) bool {
 }
 
 // postpone queues the call, or returns an error that says why it does not.
-func (c *Client) postpone(p *postponed) error {
-	b := &c.backlog
+func (m *Modes) postpone(p *postponed) error {
+	b := &m.backlog
 	b.mu.Lock()
-	fits := !b.closed && b.waiting < c.opts.failbackQueue
+	fits := !b.closed && b.waiting < m.cfg.FailbackQueue
 	if fits {
 		b.waiting++
-		b.wg.Go(func() { c.tryLater(p) })
+		b.wg.Go(func() { m.tryLater(p) })
 	}
 	b.mu.Unlock()
 	if fits {
 		return nil
 	}
 	e := *tandem.AsError(p.err)
-	e.Message += fmt.Sprintf("; not queued: %d calls are waiting to be tried again, or the client is closed", c.opts.failbackQueue)
+	e.Message += fmt.Sprintf("; not queued: %d calls are waiting to be tried again, or the client is closed", m.cfg.FailbackQueue)
 	p.err = &e
-	c.giveUp(p)
+	m.giveUp(p)
 	return &e
 }
 
 // tryLater makes the further attempts.
-func (c *Client) tryLater(p *postponed) {
+func (m *Modes) tryLater(p *postponed) {
 	defer func() {
-		c.backlog.mu.Lock()
-		c.backlog.waiting--
-		c.backlog.mu.Unlock()
+		m.backlog.mu.Lock()
+		m.backlog.waiting--
+		m.backlog.mu.Unlock()
 	}()
-	for n := range c.opts.failbackTries {
-		if !pool.Sleep(c.life.Context(), max(c.failbackPause(n), pushback(p.err))) {
+	for n := range m.cfg.FailbackTries {
+		if !pool.Sleep(m.cfg.Life.Context(), max(m.failbackPause(n), pushback(p.err))) {
 			break
 		}
-		if !c.budget.Take(time.Now()) {
+		if !m.cfg.Budget.Take(time.Now()) {
 			continue
 		}
-		if c.attemptLater(p, n+1); p.err == nil {
+		if m.attemptLater(p, n+1); p.err == nil {
 			p.out.Release()
 			return
 		}
@@ -113,19 +113,19 @@ func (c *Client) tryLater(p *postponed) {
 			break
 		}
 	}
-	if c.life.Context().Err() != nil {
-		c.backlog.mu.Lock()
-		c.backlog.left++
-		c.backlog.mu.Unlock()
+	if m.cfg.Life.Context().Err() != nil {
+		m.backlog.mu.Lock()
+		m.backlog.left++
+		m.backlog.mu.Unlock()
 	}
-	c.giveUp(p)
+	m.giveUp(p)
 }
 
-func (c *Client) attemptLater(p *postponed, n int) {
+func (m *Modes) attemptLater(p *postponed, n int) {
 	attempt := p.out.Call.Clone()
 	attempt.Attempt += n
 	attempt.Deadline = time.Now().Add(p.allowed)
-	err := p.next(c.life.Context(), attempt)
+	err := p.next(m.cfg.Life.Context(), attempt)
 	attempt.End(err)
 	p.out.Call.Trailer, p.out.Call.Peer, p.err = attempt.Trailer, attempt.Peer, err
 	p.ran = p.ran || err != nil && tandem.MayHaveExecuted(err)
@@ -135,21 +135,21 @@ const mostFailbackPause = 5 * time.Minute
 
 // failbackPause doubles with each attempt, and is up to a half shorter or
 // longer, so that calls that failed together are not retried together.
-func (c *Client) failbackPause(n int) time.Duration {
+func (m *Modes) failbackPause(n int) time.Duration {
 	d := mostFailbackPause
 	if n < 20 {
-		d = min(d, c.opts.failbackPause<<n)
+		d = min(d, m.cfg.FailbackPause<<n)
 	}
 	return d/2 + rand.N(d)
 }
 
 // giveUp logs a call that is not tried again, passes it to the function of
 // [WithFailbackGiveUp], and releases it.
-func (c *Client) giveUp(p *postponed) {
+func (m *Modes) giveUp(p *postponed) {
 	call := &p.out.Call
-	c.log().Warn("call given up, which Failback was to make", "method", call.Method, "error", p.err)
-	if c.opts.giveUp != nil {
-		c.opts.giveUp(call, noting(p.err, p.ran))
+	m.cfg.Log.Warn("call given up, which Failback was to make", "method", call.Method, "error", p.err)
+	if m.cfg.GiveUp != nil {
+		m.cfg.GiveUp(call, noting(p.err, p.ran))
 	}
 	p.out.Release()
 }
