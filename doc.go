@@ -1,4 +1,4 @@
-// Package tandem is the vocabulary of the tandem RPC framework: the types that
+// Package tandem (stable) is the vocabulary of the tandem RPC framework: the types that
 // clients, servers, codecs, transports, registries and interceptors share. It
 // imports nothing else of the module.
 //

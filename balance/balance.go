@@ -1,4 +1,4 @@
-// Package balance chooses an instance for each call. A [Policy] turns a list of nodes into a
+// Package balance (stable) chooses an instance for each call. A [Policy] turns a list of nodes into a
 // [Picker]. The [Stats] of a node are kept outside the pickers, so they survive a change of the
 // list. A [Table] keeps the policy, the list and the Stats of a client.
 package balance

@@ -1,4 +1,4 @@
-// Package client makes calls.
+// Package client (stable) makes calls.
 //
 //	c, err := client.Dial("tcp://127.0.0.1:8972")   // or static://a,b  file:///dir  dns://…
 //	err = c.Call(ctx, "Arith.Mul", &Args{7, 8}, &reply)

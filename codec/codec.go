@@ -1,4 +1,4 @@
-// Package codec has the codecs that need nothing but the standard library, and
+// Package codec (stable) has the codecs that need nothing but the standard library, and
 // the two functions that the layers above encode and decode with.
 //
 //	Raw()        "raw"        bytes as they are

@@ -1,4 +1,4 @@
-// Package compress has the compressors that need nothing but the standard
+// Package compress (stable) has the compressors that need nothing but the standard
 // library:
 //
 //	Deflate()  "deflate"  raw DEFLATE, RFC 1951

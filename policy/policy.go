@@ -1,4 +1,4 @@
-// Package policy describes how a client treats its calls as plain data: in code, in a
+// Package policy (stable) describes how a client treats its calls as plain data: in code, in a
 // file, or in a registry, and changed while the client runs.
 //
 //	{

@@ -1,4 +1,4 @@
-// Package registry says how servers are listed and found: a [Registrar] lists
+// Package registry (stable) says how servers are listed and found: a [Registrar] lists
 // an instance, a [Resolver] watches a list. The packages below it are adapters for
 // particular registries; every one of them passes registrytest.
 //

@@ -1,4 +1,4 @@
-// Package resilience holds the policies that limit failures: budgets of retries, backoff,
+// Package resilience (stable) holds the policies that limit failures: budgets of retries, backoff,
 // circuit breakers and outlier detection. They are pure: the time is an argument.
 package resilience
 

@@ -1,4 +1,4 @@
-// Package server answers calls.
+// Package server (stable) answers calls.
 //
 //	srv := server.New()
 //	srv.Register(new(Arith))                        // any net/rpc service, and more shapes

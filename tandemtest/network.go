@@ -1,4 +1,4 @@
-// Package tandemtest tests programs that use tandem: servers and clients on a network in
+// Package tandemtest (experimental) tests programs that use tandem: servers and clients on a network in
 // memory, a registry for each service, connections with faults, and a check for leaked
 // goroutines. It opens no socket, and works under testing/synctest.
 //

@@ -1,4 +1,4 @@
-// Package transport makes connections: TCP, unix sockets, TLS over either, connections
+// Package transport (stable) makes connections: TCP, unix sockets, TLS over either, connections
 // through HTTP proxies, and an in-memory network. Each is a [tandem.Transport], a value that is passed as an
 // option. Nothing else in the module dials or listens.
 package transport

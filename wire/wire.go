@@ -1,4 +1,4 @@
-// Package wire is tandem's own protocol as bytes: every element has an Append
+// Package wire (stable) is tandem's own protocol as bytes: every element has an Append
 // function that writes it and a Parse function that reads it. There is no I/O,
 // no clock and no state here. docs/protocol.md describes the protocol in prose.
 //

@@ -1,4 +1,4 @@
-// Package debug shows over HTTP what a client knows of its instances, and where it
+// Package debug (experimental) shows over HTTP what a client knows of its instances, and where it
 // would send a call now:
 //
 //	http.Handle("/debug/tandem", debug.Handler(c))

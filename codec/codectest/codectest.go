@@ -1,4 +1,4 @@
-// Package codectest checks that a codec keeps the contract of [tandem.Codec].
+// Package codectest (experimental) checks that a codec keeps the contract of [tandem.Codec].
 // It is for tests of codecs, also of other modules:
 //
 //	func TestCodec(t *testing.T) {

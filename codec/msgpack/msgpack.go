@@ -1,4 +1,4 @@
-// Package msgpack has the codec "msgpack": MessagePack
+// Package msgpack (stable) has the codec "msgpack": MessagePack
 // (https://github.com/msgpack/msgpack), by vmihailenco/msgpack/v5.
 //
 // Fields are named by their `msgpack` tag or, where that is missing, by their

@@ -1,4 +1,4 @@
-// Package protobuf has the codec "protobuf": Protocol Buffers
+// Package protobuf (stable) has the codec "protobuf": Protocol Buffers
 // (https://protobuf.dev).
 //
 // It encodes every [proto.Message]. Types with methods that vtprotobuf or gogo/protobuf

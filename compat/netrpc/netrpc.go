@@ -1,4 +1,4 @@
-// Package rpc has the whole exported API of Go's net/rpc, implemented by a tandem server. To
+// Package rpc (stable) has the whole exported API of Go's net/rpc, implemented by a tandem server. To
 // migrate a program, change its import line:
 //
 //	import "net/rpc"                                      // before

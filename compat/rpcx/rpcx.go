@@ -1,4 +1,4 @@
-// Package rpcx has the API of rpcx's first version, which was built on net/rpc, implemented by
+// Package rpcx (experimental) has the API of rpcx's first version, which was built on net/rpc, implemented by
 // tandem's servers and clients. To migrate a program, change its import lines:
 //
 //	import "github.com/saiser/rpcx"                        // before

@@ -1,4 +1,4 @@
-// Package compresstest checks that a compressor keeps the contract of
+// Package compresstest (experimental) checks that a compressor keeps the contract of
 // [tandem.Compressor]. It is for tests of compressors, also of other modules:
 //
 //	func TestCompressor(t *testing.T) { compresstest.Run(t, lz4.Compressor()) }

@@ -1,4 +1,4 @@
-// Package snappy has the compressor "snappy": the block format of Snappy
+// Package snappy (stable) has the compressor "snappy": the block format of Snappy
 // (https://github.com/google/snappy/blob/main/format_description.txt), by
 // klauspost/compress.
 //

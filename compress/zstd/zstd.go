@@ -1,4 +1,4 @@
-// Package zstd has the compressor "zstd": Zstandard, RFC 8878, by
+// Package zstd (stable) has the compressor "zstd": Zstandard, RFC 8878, by
 // klauspost/compress.
 //
 // A message is one frame, without a dictionary, with a window of at most 8 MiB.

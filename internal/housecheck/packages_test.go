@@ -2,6 +2,8 @@ package housecheck
 
 import (
 	"go/ast"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -58,6 +60,42 @@ func TestPackagesHaveComments(t *testing.T) {
 		if p.code && !p.comment {
 			t.Errorf("%s: no file has a package comment", folder)
 		}
+	}
+}
+
+// own are the folders of packages that are for this repository only, without those of tests.
+var own = []string{"bench", "cmd", "examples", "faults", "interop", "registry/e2e", "protocol/protocoltest", "internal"} //nolint:gochecknoglobals // a constant
+
+// stability finds the word that a package comment has after the package's name.
+var stability = regexp.MustCompile(`^Package \w+ \((stable|experimental)\) `) //nolint:gochecknoglobals // a constant
+
+// TestPackagesSayHowStable requires that the comment of every package that users may import
+// begins with its stability, and that docs/packages.md lists the same.
+func TestPackagesSayHowStable(t *testing.T) {
+	list := files(t)["docs/packages.md"]
+	found := 0
+	for _, s := range goFiles(t) {
+		folder := s.folder()
+		if s.test || s.file.Doc == nil || s.file.Name.Name == "main" || slices.ContainsFunc(strings.Split(folder, "/"), func(part string) bool { return part == "internal" || part == "testdata" }) ||
+			slices.ContainsFunc(own, func(o string) bool { return folder == o || strings.HasPrefix(folder, o+"/") }) || strings.HasPrefix(folder, "protocol/web/") {
+			continue
+		}
+		found++
+		word := stability.FindStringSubmatch(s.file.Doc.Text())
+		if word == nil {
+			t.Errorf("%s: want a package comment that begins with its name and (stable) or (experimental)", s.path)
+			continue
+		}
+		name := folder
+		if folder == "." || folder == "" {
+			name = "tandem"
+		}
+		if row := "| `" + name + "` | " + word[1] + " |"; !strings.Contains(list, row) {
+			t.Errorf("docs/packages.md has no row %q", row)
+		}
+	}
+	if rows := strings.Count(list, "\n| `"); rows != found {
+		t.Errorf("docs/packages.md has %d rows, for %d packages", rows, found)
 	}
 }
 

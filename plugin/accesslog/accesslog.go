@@ -1,4 +1,4 @@
-// Package accesslog writes a line for every call: of a server, or of a client.
+// Package accesslog (stable) writes a line for every call: of a server, or of a client.
 //
 //	log := accesslog.New(accesslog.To(os.Stdout))
 //	defer log.Close()

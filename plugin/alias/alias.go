@@ -1,4 +1,4 @@
-// Package alias gives services and methods further names when they are registered, so
+// Package alias (stable) gives services and methods further names when they are registered, so
 // that clients which know them by other names find them.
 //
 //	names := alias.Names{"Calculator": "Arith", "Arith.Times": "Arith.Mul"}

@@ -1,4 +1,4 @@
-// Package auth authenticates callers and decides which methods they may call.
+// Package auth (stable) authenticates callers and decides which methods they may call.
 //
 //	srv := server.New(server.WithPlugins(auth.New(
 //		auth.Bearer(func(ctx context.Context, token string) (any, error) { return verify(token) }),

@@ -1,4 +1,4 @@
-// Package iplist accepts or refuses connections by their remote address, before a byte
+// Package iplist (stable) accepts or refuses connections by their remote address, before a byte
 // of them is read.
 //
 //	list, err := iplist.New(iplist.Allow("10.0.0.0/8", "::1"), iplist.Deny("10.66.0.0/16"))

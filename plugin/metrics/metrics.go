@@ -1,4 +1,4 @@
-// Package metrics counts calls: how many, with which errors, how long they took, and
+// Package metrics (stable) counts calls: how many, with which errors, how long they took, and
 // how many are running, for each method. One value serves a server or a client, or both.
 //
 //	m := metrics.New()

@@ -1,4 +1,4 @@
-// Package ratelimit bounds how many calls a second, and how many at a time, a server
+// Package ratelimit (stable) bounds how many calls a second, and how many at a time, a server
 // takes: in all, of a method, of a caller, or from an address.
 //
 //	limits := ratelimit.New(

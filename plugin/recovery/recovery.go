@@ -1,4 +1,4 @@
-// Package recovery reports panics. A server always recovers them, gives the caller
+// Package recovery (stable) reports panics. A server always recovers them, gives the caller
 // Internal without details, and logs them; this plugin counts them and passes
 // them to a function of yours.
 //

@@ -1,4 +1,4 @@
-// Package reglog logs the registrations of services and functions.
+// Package reglog (experimental) logs the registrations of services and functions.
 //
 //	srv := server.New(server.WithPlugins(reglog.Func(func(text string) { log.Print(text) })))
 package reglog

@@ -1,4 +1,4 @@
-// Package trace carries W3C's Trace Context (https://www.w3.org/TR/trace-context/) along
+// Package trace (stable) carries W3C's Trace Context (https://www.w3.org/TR/trace-context/) along
 // with calls: in their metadata, as traceparent and tracestate, on every protocol that
 // has metadata.
 //

@@ -1,4 +1,4 @@
-// Package yaml reads policies that are written in YAML. A document means the same as its
+// Package yaml (experimental) reads policies that are written in YAML. A document means the same as its
 // JSON does, and is checked as strictly:
 //
 //	version: "2026-11-21.3"

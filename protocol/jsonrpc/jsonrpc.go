@@ -1,4 +1,4 @@
-// Package jsonrpc serves clients of JSON-RPC over TCP and TLS, HTTP, and WebSocket: version
+// Package jsonrpc (stable) serves clients of JSON-RPC over TCP and TLS, HTTP, and WebSocket: version
 // 2.0 (see https://www.jsonrpc.org/specification), and version 1.0 as Go's net/rpc/jsonrpc
 // implements it. Each message decides: those of 2.0 name their version.
 //

@@ -1,4 +1,4 @@
-// Package netrpc serves unmodified clients of Go's net/rpc: gob over TCP or TLS
+// Package netrpc (stable) serves unmodified clients of Go's net/rpc: gob over TCP or TLS
 // ([net/rpc.Dial]), and over HTTP CONNECT ([net/rpc.DialHTTP]).
 //
 //	srv := server.New(server.WithProtocols(netrpc.New()))

@@ -1,4 +1,4 @@
-// Package rpcx serves unmodified clients of rpcx (https://rpcx.io), versions 1.6 to 1.9.
+// Package rpcx (stable) serves unmodified clients of rpcx (https://rpcx.io), versions 1.6 to 1.9.
 //
 //	srv := server.New(server.WithProtocols(rpcx.New()))
 //

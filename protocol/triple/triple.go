@@ -1,4 +1,4 @@
-// Package triple serves consumers of Apache Dubbo 3 whose interfaces are plain Java,
+// Package triple (experimental) serves consumers of Apache Dubbo 3 whose interfaces are plain Java,
 // without Protocol Buffers: Dubbo sends them in Triple's wrapper, with values in Hessian 2.
 // Consumers whose messages are Protocol Buffers need only package web.
 //

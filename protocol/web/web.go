@@ -1,4 +1,4 @@
-// Package web serves HTTP/1.1 and HTTP/2 on the server's port: JSON for any HTTP client,
+// Package web (stable) serves HTTP/1.1 and HTTP/2 on the server's port: JSON for any HTTP client,
 // and unmodified clients of Connect, gRPC and gRPC-Web.
 //
 //	srv := server.New(server.WithProtocols(web.New()))

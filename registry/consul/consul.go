@@ -1,4 +1,4 @@
-// Package consul lists and finds instances in the service catalogue of Consul,
+// Package consul (stable) lists and finds instances in the service catalogue of Consul,
 // through its agents' HTTP API.
 //
 //	r, err := consul.New("consul://127.0.0.1:8500/prod/Arith")

@@ -1,4 +1,4 @@
-// Package etcd is the registry in an etcd cluster, version 3.4 or later.
+// Package etcd (stable) is the registry in an etcd cluster, version 3.4 or later.
 //
 //	r, err := etcd.New("etcd://h1:2379,h2:2379/shop/Cart?ttl=15s")
 //	entry, err := r.Register(ctx, instance)   // a server

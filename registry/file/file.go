@@ -1,4 +1,4 @@
-// Package file is the registry that needs no server: a directory shared by the
+// Package file (stable) is the registry that needs no server: a directory shared by the
 // processes of one machine.
 //
 //	r := file.New("/run/arith")

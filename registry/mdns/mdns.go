@@ -1,4 +1,4 @@
-// Package mdns finds servers on a local network without any registry: each server
+// Package mdns (experimental) finds servers on a local network without any registry: each server
 // answers for itself, by Multicast DNS (RFC 6762) and DNS-Based Service Discovery
 // (RFC 6763).
 //

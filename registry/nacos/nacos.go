@@ -1,4 +1,4 @@
-// Package nacos lists servers in Nacos, https://nacos.io, and finds them there.
+// Package nacos (experimental) lists servers in Nacos, https://nacos.io, and finds them there.
 //
 //	r, err := nacos.New("nacos://h1:8848,h2:8848/shop/Orders")
 //	srv := server.New(server.WithRegistrar(r, instance))

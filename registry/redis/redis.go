@@ -1,4 +1,4 @@
-// Package redis is the registry in a Redis server, 6.0 or later, alone, with
+// Package redis (stable) is the registry in a Redis server, 6.0 or later, alone, with
 // Sentinels, or as a Redis Cluster.
 //
 //	r, err := redis.New("redis://10.0.0.1:6379/prod/Arith", redis.WithAuth("arith", password))

@@ -1,4 +1,4 @@
-// Package registrytest is the conformance suite for registries. An adapter's
+// Package registrytest (experimental) is the conformance suite for registries. An adapter's
 // test runs it against a real registry:
 //
 //	func TestConformance(t *testing.T) {

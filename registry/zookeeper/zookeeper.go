@@ -1,4 +1,4 @@
-// Package zookeeper is the registry in an Apache ZooKeeper ensemble, 3.5 or later.
+// Package zookeeper (stable) is the registry in an Apache ZooKeeper ensemble, 3.5 or later.
 //
 //	r, err := zookeeper.New("zookeeper://h1:2181,h2:2181/tandem/Arith")
 //	entry, err := r.Register(ctx, instance) // a server

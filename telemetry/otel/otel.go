@@ -1,4 +1,4 @@
-// Package otel records calls as spans and metrics of OpenTelemetry, with the names of its
+// Package otel (stable) records calls as spans and metrics of OpenTelemetry, with the names of its
 // semantic conventions for RPC (1.43).
 //
 //	telemetry := otel.New()   // with OpenTelemetry's global providers

@@ -1,4 +1,4 @@
-// Package prom exports the counts of package [metrics] to Prometheus, when Prometheus
+// Package prom (stable) exports the counts of package [metrics] to Prometheus, when Prometheus
 // scrapes them: calls are no slower than without it.
 //
 //	m := metrics.New()

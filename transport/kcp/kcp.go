@@ -1,4 +1,4 @@
-// Package kcp makes connections over KCP: UDP packets, of which lost ones are
+// Package kcp (experimental) makes connections over KCP: UDP packets, of which lost ones are
 // sent again sooner than by TCP, at the cost of more bytes sent. It is for paths that
 // lose packets and have bandwidth to spare.
 //

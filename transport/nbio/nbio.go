@@ -1,4 +1,4 @@
-// Package nbio makes connections whose readiness an event-driven engine watches,
+// Package nbio (experimental) makes connections whose readiness an event-driven engine watches,
 // github.com/lesismal/nbio, instead of Go's own poller:
 //
 //	t, err := nbio.New(transport.TCP())

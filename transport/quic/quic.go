@@ -1,4 +1,4 @@
-// Package quic makes connections over QUIC (RFC 9000): UDP packets that are
+// Package quic (experimental) makes connections over QUIC (RFC 9000): UDP packets that are
 // always encrypted, with lost packets repaired above the kernel. A client whose address
 // changes, from one network to another, keeps its connection if its NAT lets it.
 //

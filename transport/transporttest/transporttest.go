@@ -1,4 +1,4 @@
-// Package transporttest is the behaviour suite for transports: the properties that a client
+// Package transporttest (experimental) is the behaviour suite for transports: the properties that a client
 // and a server need of a connection, tested from both and on the connection
 // itself. A transport's test runs it over the real transport:
 //

@@ -1,4 +1,4 @@
-// Package websocket makes connections over WebSockets (RFC 6455): through
+// Package websocket (experimental) makes connections over WebSockets (RFC 6455): through
 // HTTP proxies and load balancers, on the port of a web server, and from
 // browsers.
 //

@@ -1,4 +1,4 @@
-// Package jsonrpc has the whole exported API of Go's net/rpc/jsonrpc, for servers
+// Package jsonrpc (stable) has the whole exported API of Go's net/rpc/jsonrpc, for servers
 // of package compat/netrpc. It speaks JSON-RPC 1.0, as net/rpc/jsonrpc does.
 //
 // For JSON-RPC 2.0, there are functions whose names end in 2.

@@ -1,4 +1,4 @@
-// Package clientselector has the selectors of rpcx's first version for a fixed list of
+// Package clientselector (experimental) has the selectors of rpcx's first version for a fixed list of
 // servers. Those with a registry are in compat/rpcx/registries.
 package clientselector
 

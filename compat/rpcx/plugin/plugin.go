@@ -1,4 +1,4 @@
-// Package plugin has the plugins of rpcx's first version for
+// Package plugin (experimental) has the plugins of rpcx's first version for
 // [github.com/tandem-rpc/tandem/compat/rpcx.PluginContainer]: for the log, metrics and
 // limits. They use packages reglog, metrics and ratelimit. The plugins for registries are in
 // compat/rpcx/registries.

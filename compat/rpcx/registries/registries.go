@@ -1,4 +1,4 @@
-// Package registries has the plugins and selectors of rpcx's first version that need a
+// Package registries (experimental) has the plugins and selectors of rpcx's first version that need a
 // registry: ZooKeeper, etcd and Consul. They use the modules below registry. Servers are
 // listed under base path and service in tandem's own layout: every tandem client finds them;
 // today's rpcx clients, which use another layout, don't.
