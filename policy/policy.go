@@ -136,6 +136,9 @@ func Parse(text []byte) (*Policy, error) {
 	return p, p.Validate()
 }
 
+// maxMethods is how many methods a policy may name.
+const maxMethods = 10_000
+
 // Validate returns an error that names every invalid field.
 func (p *Policy) Validate() error {
 	var c checks
@@ -154,7 +157,7 @@ func (p *Policy) Validate() error {
 		c.addf(b.PerSecond < 0 || b.PerSecond > 1_000_000, "retryBudget.perSecond: want 0 to 1000000")
 	}
 	c.method("default", &p.Default)
-	c.addf(len(p.Methods) > 10_000, "methods: more than 10000")
+	c.addf(len(p.Methods) > maxMethods, "methods: more than %d", maxMethods)
 	for name, m := range p.Methods {
 		service, method, ok := cutMethod(name)
 		c.addf(!ok || service == "" || method == "", "methods: %.100q is not Service.Method or Service.*", name)

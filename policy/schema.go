@@ -55,7 +55,7 @@ func value(field string, t reflect.Type) schema {
 	case reflect.Map:
 		return schema{
 			"type": "object", "additionalProperties": value(field, t.Elem()),
-			"propertyNames": schema{"pattern": `^[\s\S]+\.[^.]+$`}, "maxProperties": 10_000,
+			"propertyNames": schema{"pattern": `^[\s\S]+\.[^.]+$`}, "maxProperties": maxMethods,
 		}
 	case reflect.Bool:
 		return schema{"type": "boolean"}
