@@ -17,7 +17,7 @@ const longestAbsent = 1 << 10
 // done gets why, unless one of them refuses the call with an error of its own, or replaces the
 // error. Without any, done is called before NoMethod returns. The call's Body is not used.
 func (c *Conn) NoMethod(ctx context.Context, call *tandem.Call, why error, done func(error)) {
-	c.server.outside.calls.Add(1)
+	c.server.foreign.calls.Add(1)
 	absent := c.server.absent()
 	if absent == nil {
 		done(why)
@@ -42,7 +42,7 @@ func (c *Conn) Refuse(ctx context.Context, call *tandem.Call, why error, done fu
 		c.NoMethod(ctx, call, why, done)
 		return
 	}
-	c.server.outside.calls.Add(1)
+	c.server.foreign.calls.Add(1)
 	if !m.Guarded {
 		done(why)
 		return

@@ -86,7 +86,7 @@ func (s *Server) adoptForeign(c *Conn) error {
 		return err
 	}
 	s.conns[c] = struct{}{}
-	c.visit.age = s.ages(func(ctx context.Context) { _ = c.await(ctx) }) // logged as its end
+	c.accepted.age = s.ages(func(ctx context.Context) { _ = c.await(ctx) }) // logged as its end
 	s.wg.Add(1)
 	return nil
 }

@@ -62,16 +62,16 @@ func (s *Server) ages(retire func(context.Context)) *time.Timer {
 	})
 }
 
-// farewell drains connections, and waits until they have ended.
-type farewell struct {
+// drainer drains connections, and waits until they have ended.
+type drainer struct {
 	ctx context.Context //nolint:containedctx // Shutdown's: when it ends they are closed
 	wg  sync.WaitGroup
 	mu  sync.Mutex
 	err error // the first
 }
 
-// bid begins to drain connections. Those that drain already are only waited for.
-func (f *farewell) bid(sessions []*session.Session, conns []*Conn) {
+// begin begins to drain connections. Those that drain already are only waited for.
+func (f *drainer) begin(sessions []*session.Session, conns []*Conn) {
 	for _, ses := range sessions {
 		f.wg.Go(func() { f.note(ses.Drain(f.ctx, "shutting down")) })
 	}
@@ -80,7 +80,7 @@ func (f *farewell) bid(sessions []*session.Session, conns []*Conn) {
 	}
 }
 
-func (f *farewell) note(err error) {
+func (f *drainer) note(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.err == nil {
@@ -89,7 +89,7 @@ func (f *farewell) note(err error) {
 }
 
 // wait returns when all connections have ended, with the first error.
-func (f *farewell) wait() error {
+func (f *drainer) wait() error {
 	f.wg.Wait()
 	return f.err
 }

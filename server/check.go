@@ -8,11 +8,11 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// fit returns an error for options that can't work. New has no error, so everything that is
+// checkOptions returns an error for options that can't work. New has no error, so everything that is
 // called after it returns this one.
-func (s *Server) fit() error {
-	if s.misfit != nil {
-		return fmt.Errorf("server: %w", s.misfit)
+func (s *Server) checkOptions() error {
+	if s.optionsErr != nil {
+		return fmt.Errorf("server: %w", s.optionsErr)
 	}
 	return nil
 }

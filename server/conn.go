@@ -22,15 +22,15 @@ import (
 type Conn struct {
 	net.Conn
 
-	server  *Server
-	account *budget.Account // of its requests
-	visit   visit
-	peer    *tandem.Peer
-	ctx     context.Context //nolint:containedctx // the connection's own: what Serve is given
-	cancel  context.CancelFunc
-	slots   chan struct{} // has an element for each call in flight
-	calls   sync.WaitGroup
-	over    chan struct{} // closed when the connection has ended
+	server   *Server
+	account  *budget.Account // of its requests
+	accepted acceptedConn
+	peer     *tandem.Peer
+	ctx      context.Context //nolint:containedctx // the connection's own: what Serve is given
+	cancel   context.CancelFunc
+	slots    chan struct{} // has an element for each call in flight
+	calls    sync.WaitGroup
+	over     chan struct{} // closed when the connection has ended
 
 	first  []byte // read to detect the protocol; Read returns it first
 	midway bool   // part of a request has arrived
@@ -49,10 +49,10 @@ type Conn struct {
 	out outbox
 }
 
-func (s *Server) newConn(v visit, p Protocol, first []byte) *Conn {
+func (s *Server) newConn(v acceptedConn, p Protocol, first []byte) *Conn {
 	c := v.conn
 	conn := &Conn{
-		Conn: c, server: s, visit: v, first: first,
+		Conn: c, server: s, accepted: v, first: first,
 		peer:  &tandem.Peer{Addr: c.RemoteAddr(), LocalAddr: c.LocalAddr(), TLS: transport.TLSState(c), Protocol: p.Name()},
 		slots: make(chan struct{}, s.opts.maxOpen),
 		over:  make(chan struct{}),
@@ -99,7 +99,7 @@ func (c *Conn) Go(ctx context.Context, call *tandem.Call, done func(error)) {
 		c.NoMethod(ctx, call, dispatch.ErrAbsent(call), done)
 		return
 	}
-	c.server.outside.calls.Add(1)
+	c.server.foreign.calls.Add(1)
 	c.start(ctx, m, call, done)
 }
 
@@ -138,7 +138,7 @@ func (c *Conn) countFromArrival(call *tandem.Call) {
 // runAdmitted makes a call that the gate has admitted, in another goroutine. waited is nil for
 // a call that did not wait.
 func (c *Conn) runAdmitted(ctx context.Context, m *dispatch.Method, call *tandem.Call, waited *overload.Request, done func(error)) {
-	c.server.crew.run(func() {
+	c.server.helpers.run(func() {
 		defer c.leaveCall()
 		c.server.guard.letRead(c.server.env.Now())
 		switch {
@@ -202,8 +202,8 @@ func (s *Server) limitTime(m *dispatch.Method, call *tandem.Call) {
 
 // run makes one call and passes its error to done.
 func (s *Server) run(ctx context.Context, m *dispatch.Method, call *tandem.Call, done func(error)) {
-	s.outside.running.Add(1)
-	defer s.outside.running.Add(-1)
+	s.foreign.running.Add(1)
+	defer s.foreign.running.Add(-1)
 	var cancel context.CancelFunc
 	if call.Deadline.IsZero() {
 		ctx, cancel = context.WithCancel(ctx)
@@ -410,18 +410,18 @@ func (c *Conn) end() {
 	_ = c.Conn.Close() // its error changes nothing
 }
 
-// Limits of what part reads and discards before it closes a connection.
+// Limits of what closeLingering reads and discards before it closes a connection.
 const (
-	partingTime  = 500 * time.Millisecond
-	partingBytes = 64 << 10
+	lingerTime  = 500 * time.Millisecond
+	lingerBytes = 64 << 10
 )
 
-// part closes the connection so that the last responses arrive: closing with unread bytes
-// resets it, and the peer would lose responses that it has not read yet. After partingBytes it
-// stops reading, but the client still has the rest of partingTime to read the responses.
-func (c *Conn) part() {
+// closeLingering closes the connection so that the last responses arrive: closing with unread bytes
+// resets it, and the peer would lose responses that it has not read yet. After lingerBytes it
+// stops reading, but the client still has the rest of lingerTime to read the responses.
+func (c *Conn) closeLingering() {
 	defer c.end()
-	by := time.Now().Add(partingTime)
+	by := time.Now().Add(lingerTime)
 	if c.Conn.SetDeadline(by) != nil { // it is closed already
 		return
 	}
@@ -429,7 +429,7 @@ func (c *Conn) part() {
 	if !ok || w.CloseWrite() != nil {
 		return
 	}
-	if n, _ := io.CopyN(io.Discard, c.Conn, partingBytes); n < partingBytes {
+	if n, _ := io.CopyN(io.Discard, c.Conn, lingerBytes); n < lingerBytes {
 		return
 	}
 	rest := time.NewTimer(time.Until(by))

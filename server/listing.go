@@ -189,7 +189,7 @@ func (l *listing) update() {
 // load returns the load since the last report.
 func (l *listing) load() *tandem.Load {
 	now, calls := time.Now(), l.server.calls()
-	report := l.server.load.report(l.server.env.Running() + l.server.outside.running.Load())
+	report := l.server.load.report(l.server.env.Running() + l.server.foreign.running.Load())
 	load := &tandem.Load{At: now.UTC(), InFlight: int(report.InFlight), Queued: int(report.Queued)}
 	if past := now.Sub(l.last).Seconds(); past > 0 {
 		load.Rate = float64(calls-l.calls) / past
@@ -233,7 +233,7 @@ func (s *Server) leaveAtLast(ctx context.Context, listed []*listing) {
 func (s *Server) calls() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.past + s.outside.calls.Load()
+	n := s.past + s.foreign.calls.Load()
 	for ses := range s.sessions {
 		n += ses.Accepted()
 	}

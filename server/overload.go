@@ -316,7 +316,7 @@ func (q *queued) Refused(after time.Duration) {
 
 func (q *queued) end(err error) {
 	c := q.conn
-	c.server.crew.run(func() {
+	c.server.helpers.run(func() {
 		defer c.leaveCall()
 		q.done(err)
 	})

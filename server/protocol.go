@@ -97,7 +97,7 @@ func WithProtocols(p ...Protocol) Option {
 
 // Unrecognized returns how many connections were closed because their first bytes matched no
 // protocol, or did not arrive in time.
-func (s *Server) Unrecognized() uint64 { return s.strangers.count.Load() }
+func (s *Server) Unrecognized() uint64 { return s.unrecognized.count.Load() }
 
 // checkProtocols returns an error for two protocols of one name, and for two that clash.
 func checkProtocols(protocols []Protocol) error {
@@ -139,15 +139,15 @@ func offered(config *tls.Config, protocols []Protocol) *tls.Config {
 	return config
 }
 
-// strangers counts connections whose protocol was not recognized.
-type strangers struct {
+// unrecognized counts connections whose protocol was not recognized.
+type unrecognized struct {
 	count  atomic.Uint64
 	logged atomic.Pointer[time.Time] // when the last was; nil for never
 }
 
-// strangersEvery is how often such a connection is logged, so that a port scan does not fill
+// unrecognizedEvery is how often such a connection is logged, so that a port scan does not fill
 // the log.
-const strangersEvery = 10 * time.Second
+const unrecognizedEvery = 10 * time.Second
 
 // turnedAway counts a connection that was closed in its handshake, and logs it if the last was
 // logged long ago. It does not count connections that the client closed before it sent a byte,
@@ -158,9 +158,9 @@ func (s *Server) turnedAway(c net.Conn, err error) {
 		s.log().Debug("connection closed", "peer", c.RemoteAddr(), "error", err)
 		return
 	}
-	total := s.strangers.count.Add(1)
-	now, last := time.Now(), s.strangers.logged.Load()
-	if last != nil && now.Sub(*last) < strangersEvery || !s.strangers.logged.CompareAndSwap(last, &now) {
+	total := s.unrecognized.count.Add(1)
+	now, last := time.Now(), s.unrecognized.logged.Load()
+	if last != nil && now.Sub(*last) < unrecognizedEvery || !s.unrecognized.logged.CompareAndSwap(last, &now) {
 		return
 	}
 	s.log().Info("connection closed", "peer", c.RemoteAddr(), "error", err, "so far", total)
@@ -267,27 +267,27 @@ func (s *Server) adoptConn(c *net.Conn, fresh *Conn) bool {
 		return false
 	}
 	s.conns[fresh] = struct{}{}
-	if s.newcomers != nil {
+	if s.lateDrains != nil {
 		fresh.drain() // its first answer says that it is the last
-		s.newcomers.bid(nil, []*Conn{fresh})
+		s.lateDrains.begin(nil, []*Conn{fresh})
 	}
-	fresh.visit.age = s.ages(func(ctx context.Context) { _ = fresh.await(ctx) }) // logged as its end
+	fresh.accepted.age = s.ages(func(ctx context.Context) { _ = fresh.await(ctx) }) // logged as its end
 	return true
 }
 
 // serveConn serves a connection of another protocol until it has ended.
 func (s *Server) serveConn(c *Conn, p Protocol) {
 	err := serveGuarded(c, p)
-	defer s.depart(c.visit, err)
+	defer s.depart(c.accepted, err)
 	if err != nil && !c.isDraining() {
 		c.cancel()
 		s.log().Debug("connection ended", "peer", c.RemoteAddr(), "protocol", p.Name(), "reason", err)
 	}
 	c.wait()
-	c.part()
+	c.closeLingering()
 	s.mu.Lock()
 	delete(s.conns, c)
-	c.visit.stopAging()
+	c.accepted.stopAging()
 	s.mu.Unlock()
 	close(c.over)
 }

@@ -114,17 +114,17 @@ func (r *Reservation) Codec(c tandem.Codec, src []byte) tandem.Codec {
 	if len(src) <= 1 {
 		return c
 	}
-	return &careful{c, r}
+	return &reservingCodec{c, r}
 }
 
-// careful is a codec that reserves memory before it decodes.
-type careful struct {
+// reservingCodec is a codec that reserves memory before it decodes.
+type reservingCodec struct {
 	tandem.Codec
 
 	held *Reservation
 }
 
-func (c *careful) Decode(src []byte, v any) error {
+func (c *reservingCodec) Decode(src []byte, v any) error {
 	if len(src) <= estimate.Light(reflect.TypeOf(v)) {
 		return c.Codec.Decode(src, v)
 	}

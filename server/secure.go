@@ -30,7 +30,7 @@ func (s *Server) transport(name string) (tandem.Transport, error) {
 // secure returns a listener that the user has opened, with the TLS that the server asks
 // for.
 func (s *Server) secure(ln net.Listener) (net.Listener, error) {
-	if err := s.fit(); err != nil || !s.opts.secured {
+	if err := s.checkOptions(); err != nil || !s.opts.secured {
 		return ln, err
 	}
 	secured, err := transport.SecuredListener(ln, s.opts.tls)
@@ -43,7 +43,7 @@ func (s *Server) secure(ln net.Listener) (net.Listener, error) {
 // secureConn does the same for a connection that no listener has accepted. It closes one
 // that it refuses.
 func (s *Server) secureConn(c net.Conn) (net.Conn, error) {
-	err := s.fit()
+	err := s.checkOptions()
 	if err == nil && !s.opts.secured {
 		return c, nil
 	}

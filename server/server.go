@@ -41,10 +41,10 @@ type Server struct {
 	memory *budget.Budget // of the requests
 	guard  *guard         // against overload; nil for none
 
-	matchers  []sniff.Matcher
-	crew      *crew // makes the calls of other protocols
-	strangers strangers
-	outside   struct { // calls of other protocols
+	matchers     []sniff.Matcher
+	helpers      *helpers // makes the calls of other protocols
+	unrecognized unrecognized
+	foreign      struct { // calls of other protocols
 		running atomic.Int64
 		calls   atomic.Uint64 // ever made
 	}
@@ -52,27 +52,27 @@ type Server struct {
 	onPanic dispatch.PanicFunc
 	absent  func() *dispatch.Method // stands for methods that do not exist; nil without plugins and interceptors
 
-	misfit error // of the options; Serve returns it
+	optionsErr error // of the options; Serve returns it
 
-	base   context.Context // of all handlers
-	cancel context.CancelFunc
-	wg     sync.WaitGroup // accept loops and connections before their session
-	doors  sync.WaitGroup // accept loops
+	base        context.Context // of all handlers
+	cancel      context.CancelFunc
+	wg          sync.WaitGroup // accept loops and connections before their session
+	acceptLoops sync.WaitGroup // accept loops
 
 	leaving chan struct{} // closed when the server begins to end: see ending
 
-	mu        sync.Mutex
-	state     state
-	ending    bool                            // the server leaves, or has left, its registries
-	listeners map[*net.Listener]struct{}      // by pointer: a user's type may not be comparable
-	greeting  transport.Handshakes[*net.Conn] // connections without a session yet
-	room      sync.Cond                       // on mu: one of greeting may have left, or be old enough to be closed
-	sessions  map[*session.Session]visit
-	conns     map[*Conn]struct{} // of other protocols
-	newcomers *farewell          // drains connections that come while the server drains; nil if they are refused
-	listed    []*listing
-	clients   clients
-	past      uint64 // calls of sessions that have ended
+	mu         sync.Mutex
+	state      state
+	ending     bool                            // the server leaves, or has left, its registries
+	listeners  map[*net.Listener]struct{}      // by pointer: a user's type may not be comparable
+	greeting   transport.Handshakes[*net.Conn] // connections without a session yet
+	room       sync.Cond                       // on mu: one of greeting may have left, or be old enough to be closed
+	sessions   map[*session.Session]acceptedConn
+	conns      map[*Conn]struct{} // of other protocols
+	lateDrains *drainer           // drains connections that come while the server drains; nil if they are refused
+	listed     []*listing
+	clients    clients
+	past       uint64 // calls of sessions that have ended
 }
 
 type state uint8
@@ -94,7 +94,7 @@ func New(opts ...Option) *Server {
 	s := &Server{
 		opts:      defaults(),
 		listeners: map[*net.Listener]struct{}{},
-		sessions:  map[*session.Session]visit{},
+		sessions:  map[*session.Session]acceptedConn{},
 		conns:     map[*Conn]struct{}{},
 		leaving:   make(chan struct{}),
 	}
@@ -107,7 +107,7 @@ func New(opts ...Option) *Server {
 	s.load.limit = s.opts.limiter
 	s.onPanic = dispatch.LogPanics(s.opts.logger).WithPlugins(s.opts.plugins)
 	s.base, s.cancel = context.WithCancel(context.Background())
-	s.crew = newCrew(s.base, &s.wg)
+	s.helpers = newHelpers(s.base, &s.wg)
 	s.table = dispatch.New(dispatch.Config{
 		OnPanic: s.onPanic, Wrap: s.wrap, Codecs: s.opts.codecs, OnChange: s.relist, OnRegister: s.onRegister(),
 	})
@@ -125,7 +125,7 @@ func New(opts ...Option) *Server {
 		Settings: settings, Codecs: s.opts.codecs, Compressors: s.opts.compressors,
 		CompressAbove: s.opts.compressAbove,
 		Resolve:       session.Targets(s.table, s.opts.timeout, len(s.opts.interceptors) > 0 || dispatch.Keep(s.opts.plugins), s.absent, loads),
-		Load:          func(running int64) wire.Load { return s.load.report(running + s.outside.running.Load()) },
+		Load:          func(running int64) wire.Load { return s.load.report(running + s.foreign.running.Load()) },
 		OnPanic:       s.onPanic,
 		OnClose:       s.forget,
 		Memory:        s.memory,
@@ -138,10 +138,10 @@ func New(opts ...Option) *Server {
 	if s.guard != nil {
 		cfg.Gate, cfg.Caller, cfg.Class = s.guard.gate, s.callerOf, s.classOf
 	}
-	s.misfit = errors.Join(s.opts.check(), cfg.Validate(), checkProtocols(s.opts.protocols), checkPlugins(s.opts.plugins))
+	s.optionsErr = errors.Join(s.opts.check(), cfg.Validate(), checkProtocols(s.opts.protocols), checkPlugins(s.opts.plugins))
 	s.env = session.NewEnv(cfg)
-	if s.opts.clients && s.misfit == nil {
-		s.misfit = errors.Join(s.misfit, s.table.Add(s.announced()))
+	if s.opts.clients && s.optionsErr == nil {
+		s.optionsErr = errors.Join(s.optionsErr, s.table.Add(s.announced()))
 	}
 	return s
 }
@@ -189,7 +189,7 @@ func (s *Server) newAbsent() *dispatch.Method {
 // names a transport: "tcp" and "unix" are built in, others come with
 // [WithTransport]. The error is never nil.
 func (s *Server) Serve(network, address string) error {
-	if err := s.fit(); err != nil {
+	if err := s.checkOptions(); err != nil {
 		return err
 	}
 	t, err := s.transport(network)
@@ -219,7 +219,7 @@ func (s *Server) serve(ln net.Listener, network string) error {
 		return errors.Join(ErrServerClosed, ln.Close())
 	}
 	defer s.wg.Done()
-	defer s.doors.Done()
+	defer s.acceptLoops.Done()
 	s.watch()
 	listed, err := s.list(ln, network)
 	if err != nil {
@@ -250,7 +250,7 @@ func (s *Server) addListener(ln *net.Listener) bool {
 	}
 	s.listeners[ln] = struct{}{}
 	s.wg.Add(1)
-	s.doors.Add(1)
+	s.acceptLoops.Add(1)
 	return true
 }
 
@@ -317,7 +317,7 @@ func (s *Server) start(c net.Conn) {
 
 // greetOwn begins a session on a connection that speaks tandem's own protocol. first are the
 // bytes that have been read already.
-func (s *Server) greetOwn(c *net.Conn, v visit, first []byte) (loop func()) {
+func (s *Server) greetOwn(c *net.Conn, v acceptedConn, first []byte) (loop func()) {
 	if s.current() != serving {
 		s.dismiss(c, v, ErrServerClosed)
 		return nil
@@ -338,7 +338,7 @@ func (s *Server) greetOwn(c *net.Conn, v visit, first []byte) (loop func()) {
 
 // adopt adds a greeted connection to the server's sessions. It returns false if the connection
 // has to be closed.
-func (s *Server) adopt(c *net.Conn, ses *session.Session, v visit) bool {
+func (s *Server) adopt(c *net.Conn, ses *session.Session, v acceptedConn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	greeted := s.greetedLocked(c)

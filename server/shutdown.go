@@ -18,17 +18,17 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	first, cancel := half(ctx)
 	defer cancel()
 	late := s.leave(first, s.delist())
-	parting := &farewell{ctx: ctx}
+	closing := &drainer{ctx: ctx}
 	if s.opts.lameDuck > 0 {
-		parting.bid(s.connected())
-		s.limp(ctx)
+		closing.begin(s.connected())
+		s.waitLameDuck(ctx)
 	}
-	held := s.drain(parting)
+	held := s.drain(closing)
 	late = append(late, s.leave(first, held.listed)...)
 	s.shut(ctx, held.listeners) // before clients are told, as they dial again at once
-	parting.bid(held.sessions, held.conns)
+	closing.begin(held.sessions, held.conns)
 	s.awaitGreeted(ctx)
-	err := parting.wait()
+	err := closing.wait()
 	wait := closeWait
 	if err != nil {
 		wait = lastWait // handlers have had ctx's time already
@@ -130,9 +130,9 @@ func (s *Server) connectedLocked() (sessions []*session.Session, conns []*Conn) 
 	return sessions, conns
 }
 
-// limp waits for [WithLameDuck], between leaving the registries and closing the listeners. It
+// waitLameDuck waits for [WithLameDuck], between leaving the registries and closing the listeners. It
 // returns early when ctx ends or Close is called.
-func (s *Server) limp(ctx context.Context) {
+func (s *Server) waitLameDuck(ctx context.Context) {
 	select {
 	case <-time.After(s.opts.lameDuck):
 	case <-ctx.Done():
@@ -143,11 +143,11 @@ func (s *Server) limp(ctx context.Context) {
 // drain begins to drain, and returns what has to be closed. Connections that are accepted, or
 // wait to be accepted, are still served, and parting drains them as soon as their protocol is
 // known. Those of tandem's own protocol are closed instead: their clients then dial elsewhere.
-func (s *Server) drain(parting *farewell) held {
+func (s *Server) drain(parting *drainer) held {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state == serving {
-		s.state, s.newcomers = draining, parting
+		s.state, s.lateDrains = draining, parting
 	}
 	return s.takeLocked()
 }
@@ -173,10 +173,10 @@ func (s *Server) takeLocked() (h held) {
 }
 
 // welcomesLocked reports whether new connections are served.
-func (s *Server) welcomesLocked() bool { return s.state == serving || s.newcomers != nil }
+func (s *Server) welcomesLocked() bool { return s.state == serving || s.lateDrains != nil }
 
 func (s *Server) refuseNewcomersLocked() {
-	s.newcomers = nil
+	s.lateDrains = nil
 	for c := range s.greeting.All() {
 		_ = (*c).Close() // its goroutine notices
 	}
@@ -206,7 +206,7 @@ func (s *Server) shut(ctx context.Context, listeners []net.Listener) {
 	if d, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(d))
 	}
-	if !session.WaitFor(&s.doors, wait) {
+	if !session.WaitFor(&s.acceptLoops, wait) {
 		for _, ln := range listeners {
 			_ = ln.Close() // as above
 		}
@@ -246,8 +246,8 @@ func (s *Server) awaitGreeted(ctx context.Context) {
 	})()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.newcomers != nil && s.greeting.Len() > 0 {
+	for s.lateDrains != nil && s.greeting.Len() > 0 {
 		s.room.Wait()
 	}
-	s.newcomers = nil
+	s.lateDrains = nil
 }

@@ -27,15 +27,15 @@ import (
 type Budget struct {
 	limit int64
 
-	mu       sync.Mutex
-	used     int64
-	early    int64   // bytes that arrived before there was room
-	born     uint64  // holds made so far
-	excess   *Hold   // that may exceed the limit or its account's share; nil for none
-	waiting  []*wait // the oldest hold first
-	parting  int64   // bytes of holds that are refused and not yet released
-	served   uint64  // waits that were granted
-	refusals uint64
+	mu           sync.Mutex
+	used         int64
+	early        int64   // bytes that arrived before there was room
+	born         uint64  // holds made so far
+	excess       *Hold   // that may exceed the limit or its account's share; nil for none
+	waiting      []*wait // the oldest hold first
+	refusedBytes int64   // bytes of holds that are refused and not yet released
+	served       uint64  // waits that were granted
+	refusals     uint64
 }
 
 // Account is a connection's part of a budget.
@@ -52,7 +52,7 @@ type Hold struct {
 	n       int64
 	early   int64
 	wait    *wait // nil while it does not wait
-	refused bool  // its bytes are counted in parting
+	refused bool  // its bytes are counted in refusedBytes
 
 	expected int64 // see Expect
 }
@@ -253,7 +253,7 @@ func (b *Budget) give(h *Hold, n int64) {
 		b.begin(h, -h.early)
 	}
 	if h.refused {
-		b.parting += n
+		b.refusedBytes += n
 	}
 	h.n += n
 	h.account.used += n
@@ -302,12 +302,12 @@ func (b *Budget) serve() (granted []*wait) {
 // bytes when they are released; none if that would not be enough. It does so only if the budget
 // is short: an account that has reached its share waits for its own holds.
 func (b *Budget) refuseYounger(h *Hold, n int64) (refused []*wait) {
-	short := b.used + n - b.limit - b.parting
+	short := b.used + n - b.limit - b.refusedBytes
 	var enough int64
 	from := len(b.waiting)
 	for from > 0 && enough < short && b.waiting[from-1].hold.born > h.born {
 		from--
-		if y := b.waiting[from].hold; !y.refused { // else it is in parting
+		if y := b.waiting[from].hold; !y.refused { // else it is in refusedBytes
 			enough += y.n
 		}
 	}
@@ -322,7 +322,7 @@ func (b *Budget) refuseYounger(h *Hold, n int64) (refused []*wait) {
 			continue
 		}
 		if !y.refused {
-			b.parting += y.n
+			b.refusedBytes += y.n
 		}
 		y.wait, y.refused = nil, true
 		b.refusals++

@@ -8,4 +8,4 @@ func (b *Budget) Waiting() int { return len(b.waiting) }
 
 // Early returns how many bytes arrived before there was room, and how many bytes refused holds
 // still have.
-func (b *Budget) Early() (early, parting int64) { return b.early, b.parting }
+func (b *Budget) Early() (early, refusedBytes int64) { return b.early, b.refusedBytes }

@@ -43,8 +43,8 @@ func requests(t *testing.T, seed uint64) {
 	}
 	wg.Wait()
 	used, _ := b.Used()
-	if early, parting := b.Early(); used != 0 || b.Waiting() != 0 || early != 0 || parting != 0 || b.Excess() != nil {
-		t.Errorf("%d bytes, %d waits, %d early bytes, %d parting bytes, excess %v are left", used, b.Waiting(), early, parting, b.Excess())
+	if early, refusedBytes := b.Early(); used != 0 || b.Waiting() != 0 || early != 0 || refusedBytes != 0 || b.Excess() != nil {
+		t.Errorf("%d bytes, %d waits, %d early bytes, %d refusedBytes bytes, excess %v are left", used, b.Waiting(), early, refusedBytes, b.Excess())
 	}
 }
 

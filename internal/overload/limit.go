@@ -22,28 +22,28 @@ type Method struct {
 	bearable  atomic.Int64 // ns, Slower times what handlers took though the limit was cut; 0 if cuts help
 
 	// Guarded by the gate's mutex.
-	queues     [classes]queue
-	served     [classes]int64 // virtual time: how much slot time the method has got
-	spacing    int64          // ns between two starts while others wait, an average
-	last       int64          // last start while requests waited; 0 for none
-	threshold  int64          // the limit grows quickly below it; 0 for none
-	slow       slowness       // of the handlers that have ended since the last cut or the last judgement
-	fruitless  int            // cuts in a row after which as many handlers were late as before
-	cuts       int            // in a row after which too many handlers were slow
-	tried      trial          // the last of those
-	limited    bool           // the limit was cut, and not lifted since
-	stuck      int            // periods in a row in which requests waited and no handler ended
-	hung       int64          // handlers that ran all that time: they do not count towards the limit
-	known      shares         // of slow handlers, which no limit changes
-	knownUntil int64          // known is valid until then
-	immunity   time.Duration  // how long known was valid last
-	gained     int64          // handlers in time since the limit grew
-	bound      bool           // more than half of the limit was in use since it grew
-	period     int64          // when the period began
-	rate       float64        // handlers in time per ns, a maximum that decays
-	easy       int            // periods in a row that used at most half of the limit
-	long       float64        // ns that a handler takes, an average over minutes: with Config.Gradient only
-	usual      float64        // ns that a handler takes while no request waits, an average
+	queues       [classes]queue
+	served       [classes]int64 // virtual time: how much slot time the method has got
+	spacing      int64          // ns between two starts while others wait, an average
+	last         int64          // last start while requests waited; 0 for none
+	threshold    int64          // the limit grows quickly below it; 0 for none
+	slow         slowness       // of the handlers that have ended since the last cut or the last judgement
+	fruitless    int            // cuts in a row after which as many handlers were late as before
+	cuts         int            // in a row after which too many handlers were slow
+	tried        trial          // the last of those
+	limited      bool           // the limit was cut, and not lifted since
+	stuck        int            // periods in a row in which requests waited and no handler ended
+	hungHandlers int64          // handlers that ran all that time: they do not count towards the limit
+	known        shares         // of slow handlers, which no limit changes
+	knownUntil   int64          // known is valid until then
+	immunity     time.Duration  // how long known was valid last
+	gained       int64          // handlers in time since the limit grew
+	bound        bool           // more than half of the limit was in use since it grew
+	period       int64          // when the period began
+	rate         float64        // handlers in time per ns, a maximum that decays
+	easyPeriods  int            // periods in a row that used at most half of the limit
+	longAverage  float64        // ns that a handler takes, an average over minutes: with Config.Gradient only
+	usual        float64        // ns that a handler takes while no request waits, an average
 }
 
 func (m *Method) admits() bool { return m.running.Load() < m.limit.Load() }
@@ -125,7 +125,7 @@ func (m *Method) roll(cfg *Config, now int64) {
 	most := m.most.Swap(m.running.Load())
 	if mean := float64(m.spent.Swap(0)) / float64(max(1, m.succeeded.Swap(0))); mean > 0 {
 		if cfg.Gradient > 0 {
-			m.lean(cfg, mean, most)
+			m.adjustByGradient(cfg, mean, most)
 		}
 		if m.usual == 0 || m.waiting() == 0 && most < m.limit.Load() {
 			m.learnUsual(cfg, mean)
@@ -144,35 +144,35 @@ func (m *Method) release(cfg *Config, most, ended int64) {
 	if ended > 0 || m.waiting() == 0 {
 		m.stuck = 0
 	} else if m.stuck++; m.stuck >= cfg.LiftAfter {
-		m.hung = m.running.Load()
-		m.limit.Store(max(limit, m.hung+int64(cfg.LeastLimit)))
+		m.hungHandlers = m.running.Load()
+		m.limit.Store(max(limit, m.hungHandlers+int64(cfg.LeastLimit)))
 	}
 	if m.waiting() > 0 || most > limit/2 {
-		m.easy = 0
-	} else if m.easy++; m.easy >= cfg.LiftAfter {
+		m.easyPeriods = 0
+	} else if m.easyPeriods++; m.easyPeriods >= cfg.LiftAfter {
 		m.lift(cfg)
 	}
 }
 
 func (m *Method) lift(cfg *Config) {
 	m.limit.Store(max(cfg.FirstLimit, m.limit.Load()))
-	m.limited, m.threshold, m.cuts, m.fruitless, m.hung = false, 0, 0, 0, 0
+	m.limited, m.threshold, m.cuts, m.fruitless, m.hungHandlers = false, 0, 0, 0, 0
 	m.bearable.Store(0)
 }
 
-// lean moves the limit by the ratio of the long average of the handlers' time to that of a
+// adjustByGradient moves the limit by the ratio of the long average of the handlers' time to that of a
 // period: down while handlers take longer than before, and else up by the square root of the
 // limit, to find out whether more is possible. A limit of which less than half was used stays.
 // After gradient2 of Netflix's concurrency-limits.
-func (m *Method) lean(cfg *Config, mean float64, most int64) {
-	if m.long == 0 {
-		m.long = mean
+func (m *Method) adjustByGradient(cfg *Config, mean float64, most int64) {
+	if m.longAverage == 0 {
+		m.longAverage = mean
 	}
-	m.long += cfg.LongGain * (mean - m.long)
-	if m.long > cfg.TooLong*mean { // after an overload it falls quickly
-		m.long *= cfg.Falls
+	m.longAverage += cfg.LongGain * (mean - m.longAverage)
+	if m.longAverage > cfg.TooLong*mean { // after an overload it falls quickly
+		m.longAverage *= cfg.Falls
 	}
-	slope, round := min(1, max(cfg.Steepest, cfg.Gradient*m.long/mean)), math.Ceil
+	slope, round := min(1, max(cfg.Steepest, cfg.Gradient*m.longAverage/mean)), math.Ceil
 	if slope < 1 {
 		round = math.Floor
 	}
@@ -306,23 +306,23 @@ func (m *Method) inevitable(now int64) shares {
 
 // judge lowers the limit, as too many handlers are slow or late, unless that does not help.
 func (m *Method) judge(cfg *Config, now int64, s slowness) {
-	m.hung = min(m.hung, m.running.Load())
-	limit := min(m.limit.Load(), m.running.Load()+1) - m.hung
+	m.hungHandlers = min(m.hungHandlers, m.running.Load())
+	limit := min(m.limit.Load(), m.running.Load()+1) - m.hungHandlers
 	to := m.lower(cfg, now, s, float64(limit))
-	if m.isVain(cfg, now, s, to < limit) || to >= limit {
+	if m.cutWouldNotHelp(cfg, now, s, to < limit) || to >= limit {
 		return
 	}
 	m.tried = trial{cut: float64(to) / float64(limit), took: s.mean(), late: s.shares().late}
 	m.cuts++
-	m.limit.Store(m.hung + to)
-	m.limited, m.threshold = true, m.hung+to
+	m.limit.Store(m.hungHandlers + to)
+	m.limited, m.threshold = true, m.hungHandlers+to
 	m.cutAt.Store(now)
 	m.gained, m.bound = 0, false
 }
 
-// isVain reports whether a lower limit would not help, as the last cuts did not. If so, the
+// cutWouldNotHelp reports whether a lower limit would not help, as the last cuts did not. If so, the
 // method's slow handlers are accepted. isLower is false if there is no lower limit.
-func (m *Method) isVain(cfg *Config, now int64, s slowness, isLower bool) bool {
+func (m *Method) cutWouldNotHelp(cfg *Config, now int64, s slowness, isLower bool) bool {
 	seen := s.shares()
 	m.fruitless++
 	if m.cuts == 0 || seen.late < m.tried.late-cfg.Share {
@@ -335,16 +335,16 @@ func (m *Method) isVain(cfg *Config, now int64, s slowness, isLower bool) bool {
 			return false
 		}
 		m.lift(cfg)
-		m.believe(cfg, now, seen)
+		m.acceptShares(cfg, now, seen)
 	case seen.late > cfg.Share:
 		if !isLast {
 			return false
 		}
-		m.believe(cfg, now, seen)
+		m.acceptShares(cfg, now, seen)
 	case !isLast && m.makesQuicker(s.mean()):
 		return false
 	case seen.slow < cfg.MostSlow:
-		m.believe(cfg, now, seen)
+		m.acceptShares(cfg, now, seen)
 	default:
 		m.bearable.Store(int64(cfg.Slower * float64(s.ns) / float64(s.handlers)))
 		m.threshold, m.cuts = 0, 0
@@ -387,9 +387,9 @@ func (m *Method) lower(cfg *Config, now int64, s slowness, limit float64) int64 
 	return max(int64(cfg.LeastLimit), int64(to))
 }
 
-// believe records shares of slow handlers that no limit changes: those handlers wait for an
+// acceptShares records shares of slow handlers that no limit changes: those handlers wait for an
 // event, as a poll does, or for something else that does not depend on how many of them run.
-func (m *Method) believe(cfg *Config, now int64, seen shares) {
+func (m *Method) acceptShares(cfg *Config, now int64, seen shares) {
 	m.immunity = min(max(cfg.Immunity, 2*m.immunity), cfg.LongestImmunity) //nolint:mnd // twice as long each time
 	m.known, m.knownUntil = seen, now+int64(m.immunity)
 	m.cuts, m.fruitless = 0, 0

@@ -38,7 +38,7 @@ func (x *exchange) forMethod(w http.ResponseWriter, r *http.Request) *http.Reque
 	c, m := x.conn, x.method
 	if m.Kind != tandem.Streaming {
 		most := int64(m.MaxMessage) + stallBytes
-		r.Body = &steady{ReadCloser: r.Body, w: w, stall: c.StallTimeout(), most: most}
+		r.Body = &timedBody{ReadCloser: r.Body, w: w, stall: c.StallTimeout(), most: most}
 		return r
 	}
 	p := &pieces{ReadCloser: r.Body, x: x}
@@ -55,9 +55,9 @@ func (x *exchange) forMethod(w http.ResponseWriter, r *http.Request) *http.Reque
 	return r
 }
 
-// steady is the body of a unary request. It must keep arriving: 64 KiB, or the rest, within
+// timedBody is the body of a unary request. It must keep arriving: 64 KiB, or the rest, within
 // the stall timeout, or as much of the connection's other requests (see arrivals).
-type steady struct {
+type timedBody struct {
 	io.ReadCloser
 
 	w     http.ResponseWriter
@@ -78,7 +78,7 @@ const stallBytes = 64 << 10
 // response. For HTTP/1 net/http reads the body.
 func await(w http.ResponseWriter, r *http.Request, c *server.Conn) {
 	if r.ProtoMajor >= 2 && r.ContentLength > 0 && r.ContentLength <= stallBytes {
-		body := &steady{ReadCloser: r.Body, w: w, stall: c.StallTimeout(), most: stallBytes}
+		body := &timedBody{ReadCloser: r.Body, w: w, stall: c.StallTimeout(), most: stallBytes}
 		_, _ = io.Copy(io.Discard, body) // the request is refused in any case
 	}
 	limitAnswer(http.NewResponseController(w), r, c, 0)
@@ -98,11 +98,11 @@ func limitAnswer(control *http.ResponseController, r *http.Request, c *server.Co
 	}
 }
 
-func (s *steady) Read(p []byte) (int, error) {
+func (s *timedBody) Read(p []byte) (int, error) {
 	if s.most < 0 {
 		return 0, errTooLong()
 	}
-	if hasty, ok := s.w.(*response); s.left <= 0 || ok && hasty.hurried() {
+	if resp, ok := s.w.(*response); s.left <= 0 || ok && resp.hurried() {
 		s.left = stallBytes
 		if err := s.setDeadline(time.Now().Add(s.stall)); err != nil {
 			return 0, err
@@ -120,7 +120,7 @@ func (s *steady) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (s *steady) setDeadline(t time.Time) error {
+func (s *timedBody) setDeadline(t time.Time) error {
 	return http.NewResponseController(s.w).SetReadDeadline(t)
 }
 

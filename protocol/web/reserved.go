@@ -122,7 +122,7 @@ func (in *reserving) reserve(n int64) error {
 	if stream != nil {
 		stream.start()
 	}
-	if s, ok := in.ReadCloser.(*steady); ok {
+	if s, ok := in.ReadCloser.(*timedBody); ok {
 		s.left = 0
 	}
 	return nil

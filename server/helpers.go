@@ -6,25 +6,25 @@ import (
 	"sync/atomic"
 )
 
-// crew runs functions in goroutines, which wait for the next function when one has returned. In
+// helpers runs functions in goroutines, which wait for the next function when one has returned. In
 // a new goroutine the stack has to grow two or three times during a call that is decoded by
 // reflection, which takes as long as the rest of the call.
-type crew struct {
+type helpers struct {
 	ctx  context.Context //nolint:containedctx // the server's: idle goroutines end with it
 	wg   *sync.WaitGroup // the server's
 	next chan func()
 	idle atomic.Int64
 }
 
-// maxIdle bounds the goroutines of a crew that wait.
+// maxIdle bounds the goroutines of helpers that wait.
 const maxIdle = 64
 
-func newCrew(ctx context.Context, wg *sync.WaitGroup) *crew {
-	return &crew{ctx: ctx, wg: wg, next: make(chan func())}
+func newHelpers(ctx context.Context, wg *sync.WaitGroup) *helpers {
+	return &helpers{ctx: ctx, wg: wg, next: make(chan func())}
 }
 
-// run runs f in a goroutine of the crew. The caller must be counted in wg.
-func (w *crew) run(f func()) {
+// run runs f in a goroutine of helpers. The caller must be counted in wg.
+func (w *helpers) run(f func()) {
 	select {
 	case w.next <- f:
 	default:
@@ -33,7 +33,7 @@ func (w *crew) run(f func()) {
 }
 
 // work runs f, and then what run passes to it.
-func (w *crew) work(f func()) {
+func (w *helpers) work(f func()) {
 	for {
 		f()
 		if w.idle.Add(1) > maxIdle {

@@ -8,13 +8,13 @@ import (
 	"testing/synctest"
 )
 
-// The goroutines of a crew are used again, idle ones are bounded, one that a function has ended
+// The goroutines of helpers are used again, idle ones are bounded, one that a function has ended
 // is replaced, and all end with the server.
 func TestCrew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var wg sync.WaitGroup
 		ctx, end := context.WithCancel(t.Context())
-		w := newCrew(ctx, &wg)
+		w := newHelpers(ctx, &wg)
 		ran := 0
 		for range 10 {
 			w.run(func() { ran++ })

@@ -15,21 +15,21 @@ import (
 // errRefused is the reason when a plugin has refused a connection.
 var errRefused = errors.New("refused by a plugin")
 
-// visit is a connection from its accept to its end, as plugins see it.
-type visit struct {
+// acceptedConn is a connection from its accept to its end, as plugins see it.
+type acceptedConn struct {
 	conn  net.Conn
 	given []net.Conn  // the connection that each plugin saw; nil without plugins
 	age   *time.Timer // ends it when it is old; nil without [WithMaxConnectionAge]
 }
 
-func (v visit) stopAging() {
+func (v acceptedConn) stopAging() {
 	if v.age != nil {
 		v.age.Stop()
 	}
 }
 
 // admit shows a new connection to the plugins, which may wrap it or refuse it.
-func (s *Server) admit(c net.Conn) (v visit, err error) {
+func (s *Server) admit(c net.Conn) (v acceptedConn, err error) {
 	v.conn = c
 	if len(s.opts.plugins) == 0 {
 		return v, nil
@@ -72,8 +72,8 @@ func same(a, b net.Conn) bool {
 }
 
 // dismiss closes a connection that is not going to be served.
-func (s *Server) dismiss(c *net.Conn, v visit, err error) {
-	s.adopt(c, nil, visit{})
+func (s *Server) dismiss(c *net.Conn, v acceptedConn, err error) {
+	s.adopt(c, nil, acceptedConn{})
 	if errors.Is(err, errRefused) {
 		s.log().Info("connection closed", "peer", v.conn.RemoteAddr(), "error", err)
 	}
@@ -82,7 +82,7 @@ func (s *Server) dismiss(c *net.Conn, v visit, err error) {
 }
 
 // depart tells the plugins that a connection has ended, the last plugin first.
-func (s *Server) depart(v visit, reason error) {
+func (s *Server) depart(v acceptedConn, reason error) {
 	for i, c := range slices.Backward(v.given) {
 		if p, ok := s.opts.plugins[i].(ConnClosed); ok {
 			s.tellEnd(p, c, reason)
@@ -109,7 +109,7 @@ func (s *Server) onRegister() func(dispatch.Registration) (map[string]string, er
 		}
 	}
 	return func(r dispatch.Registration) (map[string]string, error) {
-		if err := s.fit(); err != nil || asked == nil {
+		if err := s.checkOptions(); err != nil || asked == nil {
 			return nil, err
 		}
 		shown := &Registration{Service: r.Service, Receiver: r.Receiver}
