@@ -6,22 +6,21 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// LeastReported returns the policy that prefers instances that report few calls to the
-// registry: [tandem.Load], with the rate and the calls in flight, those that are queued
-// included. It is for clients that make too few calls to know the instances' load themselves.
+// LeastReported returns the policy that prefers the instances with the least load, as they report
+// it to the registry in [tandem.Load]: calls a second, and calls in flight or queued. It is for
+// clients that make too few calls to measure the instances' load themselves.
 //
-// The load of an instance is the mean of two numbers, its calls a second and ten more than its
-// calls in flight, both by weight and as a multiple of all instances' mean: 1 is average. The
-// ten reduce the effect of a few calls that happened to be in flight. Two instances are drawn
-// by weight, and a gets the call with the
-// probability
+// The load of an instance is the mean of two numbers: its calls a second, and its calls in flight
+// plus ten. The calls are first divided by the instance's weight, and each number by its mean over
+// all instances, so 1 is average. The ten reduce the effect of a few calls that happened to be in
+// flight. Two instances, a and b, are drawn by weight, and a gets the call with the probability
 //
 //	load(b) / (load(a) + load(b))
 //
 // Reports are as old as their interval, a minute perhaps. A client that always took the lower
 // of two loads would send twice the mean to an instance that was idle a minute ago, and so
-// would all clients (M. Mitzenmacher, "How Useful Is Old Information?", 2000). With the odds
-// above a difference of 10 % in load makes one of 5 % in calls, so an imbalance is halved with
+// would all clients (M. Mitzenmacher, "How Useful Is Old Information?", 2000). With the
+// probability above, loads that differ by 10 % make calls differ by 5 %, so an imbalance is halved with
 // the next report. An instance without a report, or whose report is five minutes older than the
 // newest, counts as average.
 func LeastReported() Policy { return leastReported{} }
@@ -106,7 +105,7 @@ func reportedCalls(l *tandem.Load) float64 {
 type reportedPicker struct {
 	pairs
 
-	load []float64 // of each node
+	load []float64 // the load of each node
 }
 
 func (p *reportedPicker) Pick(_ *tandem.Call, usable func(*Node) bool) *Node {

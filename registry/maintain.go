@@ -17,7 +17,7 @@ import (
 type Entry interface {
 	// Put lists the instance, replaces the version that this entry has listed
 	// before, and ties it to a lease, a session or a time to live, so that it
-	// vanishes with the process. A lease or session that is lost it creates again.
+	// vanishes with the process. Put creates a lost lease or session again.
 	Put(ctx context.Context, in tandem.Instance) error
 	// Check renews the lease, the session or the time to live. It fails unless
 	// the registry lists the instance as the last Put has written it.
@@ -192,8 +192,8 @@ func (m *maintained) report(err error) {
 	m.trouble = err
 }
 
-// replace lists another version of the instance. If that fails, the version before
-// it is restored.
+// replace lists another version of the instance. If that fails, the next
+// attempt lists the previous version again.
 func (m *maintained) replace(u update) error {
 	err := m.entry.Put(u.ctx, clone(u.in))
 	if err == nil {

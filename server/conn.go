@@ -230,7 +230,7 @@ func (s *Server) conclude(call *tandem.Call, err error, done func(error)) {
 		done(err)
 	}()
 	call.End(err)
-	if tandem.AsError(err) == nil { // calls err's methods here, as they are the application's, too
+	if tandem.AsError(err) == nil { // AsError calls err's methods, which may panic, too
 		err = nil
 	}
 	returned = true
@@ -348,7 +348,7 @@ func (c *Conn) drain() {
 	f, begun := c.onDrain, c.draining
 	c.draining = true
 	if !begun && f == nil {
-		_ = c.Conn.SetReadDeadline(past) // as above
+		_ = c.Conn.SetReadDeadline(past) // if the connection is closed, the next Read fails
 		if c.giveUp != nil {
 			c.giveUp()
 		}

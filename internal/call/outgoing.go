@@ -23,7 +23,7 @@ import (
 // so that a waiting call holds none, and a retry encodes the arguments again.
 type Outgoing struct {
 	Call   tandem.Call
-	Points Points      // of plugins; nil for none
+	Points Points      // hooks of the client's plugins; nil for none
 	Rule   *rules.Rule // the client's rule for the call; nil if the caller is not a client
 
 	usualDeadline bool // the deadline is the client's default
@@ -51,7 +51,7 @@ type Outgoing struct {
 	stream      openedStream
 	tried       []string // instances, in the order of the attempts
 
-	checked checkedTypes // the types checked last, also for earlier calls
+	checked checkedTypes // the types checked last, for this call or an earlier one
 }
 
 // outgoings is the process's pool of Outgoings that are not shared, each with a Pending.
@@ -84,8 +84,8 @@ func (o *Outgoing) unlock() {
 	}
 }
 
-// OutgoingOf returns the attempt's Body; false if an interceptor has replaced it, which the
-// session refuses.
+// OutgoingOf returns the attempt's Body; false if an interceptor has replaced it. Such an
+// attempt fails.
 func OutgoingOf(attempt *tandem.Call) (*Outgoing, bool) {
 	o, ok := attempt.Body.(*Outgoing)
 	return o, ok
@@ -145,8 +145,8 @@ func (o *Outgoing) begin(kind tandem.Kind, at *tandem.Peer) (p *session.Pending)
 }
 
 // MayMove says that the next attempts may be given up while their peer is suspect, if
-// [session.Config.Move] agrees for call: then the call is retried at another instance. With
-// nil they may not. call must not change before the attempts have ended.
+// [session.Config.Move] agrees for call: then the call is retried at another instance. If
+// call is nil, they may not. call must not change before the attempts have ended.
 func (o *Outgoing) MayMove(call *tandem.Call) {
 	o.lock()
 	o.movable = call
@@ -221,11 +221,12 @@ func (o *Outgoing) Size() int {
 	return cap(o.message.B)
 }
 
-// follows reports whether a codec gives way to that of Protocol Buffers for their messages: gob
-// carries none of them, and MessagePack only their exported fields.
+// follows reports whether calls with the named codec switch to the Protocol Buffers codec for
+// Protocol Buffers messages: gob can't encode those, and MessagePack only their exported fields.
 func follows(name string) bool { return name == "gob" || name == "msgpack" }
 
-// FollowProto makes a call one in the codec of Protocol Buffers, if its own gives way.
+// FollowProto switches the call to the Protocol Buffers codec, unless its own codec is to be kept
+// (see follows).
 func FollowProto(call *tandem.Call) {
 	if follows(call.Codec) {
 		call.Codec = session.ProtoCodec
@@ -254,7 +255,7 @@ func (o *Outgoing) encoded() (*buffer.Buffer, error) {
 	return o.message, nil
 }
 
-// lend gives an attempt its message.
+// lend gives an attempt the encoded arguments. Unless o is shared, the attempt then owns them.
 func (o *Outgoing) lend(p *session.Pending) error {
 	message, err := o.encoded()
 	if message == nil || err != nil {
@@ -277,7 +278,7 @@ func (o *Outgoing) compress() error {
 	b, err := c.Compress(packed.B, o.message.B)
 	if err != nil || len(b) >= len(o.message.B) {
 		packed.Put()
-		return nil //nolint:nilerr // sent as it is
+		return nil //nolint:nilerr // sent uncompressed
 	}
 	packed.B = b
 	o.message.Put()
@@ -451,7 +452,7 @@ func (c *Caller) invoke(ctx context.Context, call *tandem.Call) error {
 	return Invoke(ctx, c.Session, call, nil)
 }
 
-// Run encodes args, makes the call by f, and decodes the response into reply.
+// Run encodes args, makes the call with f, and decodes the response into reply.
 func (*Caller) Run(ctx context.Context, o *Outgoing, f tandem.Func, args, reply any) error {
 	if args == nil && codec.IsProto(reply) {
 		FollowProto(&o.Call)

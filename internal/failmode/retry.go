@@ -11,10 +11,9 @@ import (
 )
 
 // retry makes attempts, each on its own copy of the call, until one succeeds, an error may not
-// be retried, or attempts, time or budget run out. Before each further attempt it calls again,
-// which prepares it, or returns false if it is not to be made. elsewhere says that further
-// attempts go to other instances: then an attempt need not wait for an instance that is
-// suspect.
+// be retried, or attempts, time or budget run out. Before each retry it calls the function again,
+// which prepares the retry, or returns false to stop. elsewhere says that retries go to other
+// instances: then an attempt at an idempotent call need not wait for a suspect instance.
 func (m *Modes) retry(next tandem.Func, elsewhere bool, again func(ctx context.Context, call *tandem.Call, failures int) bool) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
 		for failures, ran := 0, false; ; failures++ {
@@ -105,17 +104,18 @@ func doNotRetry(err error, why string) error {
 	return e
 }
 
-// servesRetry reports whether the call is made by a handler whose own call is a retry: then it
-// is up to that handler's caller to make more of them.
+// servesRetry reports whether the call is made by a handler that itself serves a retry: then
+// only that handler's caller retries.
 func servesRetry(ctx context.Context) bool {
 	served := tandem.FromContext(ctx)
 	return served != nil && served.Attempt > 0
 }
 
-// pushback returns how long the server asks to wait.
+// pushback returns how long the server asks to wait before a retry; 0 if it does not ask.
 func pushback(err error) time.Duration { return max(0, tandem.AsError(err).RetryAfter) }
 
-// retryable reports whether another attempt may help and can do no harm.
+// retryable reports whether a retry may succeed and is safe: the call is idempotent, or is known not
+// to have run.
 func retryable(call *tandem.Call, err error) bool {
 	e := tandem.AsError(err)
 	switch {

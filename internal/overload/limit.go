@@ -12,9 +12,9 @@ type Method struct {
 	limit     atomic.Int64 // of running handlers
 	took      atomic.Int64 // ns, an estimate of the median time of handlers; of late ones at least what they took
 	inTime    atomic.Int64 // handlers that have ended in time, in this period
-	late      atomic.Int64 // likewise, after their deadlines
-	succeeded atomic.Int64 // of those in time
-	spent     atomic.Int64 // ns, by those
+	late      atomic.Int64 // handlers that have ended after their deadlines, in this period
+	succeeded atomic.Int64 // handlers in time that returned no error, in this period
+	spent     atomic.Int64 // ns that those took in total
 	most      atomic.Int64 // most handlers that ran at the same time, in this period
 	cutAt     atomic.Int64 // when the limit was cut last
 	good      atomic.Int64 // handlers in time that began after that, and ended since slow ones were last judged
@@ -29,12 +29,12 @@ type Method struct {
 	threshold    int64          // the limit grows quickly below it; 0 for none
 	slow         slowness       // of the handlers that have ended since the last cut or the last judgement
 	fruitless    int            // cuts in a row after which as many handlers were late as before
-	cuts         int            // in a row after which too many handlers were slow
-	tried        trial          // the last of those
+	cuts         int            // cuts in a row after which too many handlers were slow
+	tried        trial          // the last of those cuts
 	limited      bool           // the limit was cut, and not lifted since
 	stuck        int            // periods in a row in which requests waited and no handler ended
 	hungHandlers int64          // handlers that ran all that time: they do not count towards the limit
-	known        shares         // of slow handlers, which no limit changes
+	known        shares         // shares of slow and late handlers that no limit changes
 	knownUntil   int64          // known is valid until then
 	immunity     time.Duration  // how long known was valid last
 	gained       int64          // handlers in time since the limit grew
@@ -88,8 +88,8 @@ func (m *Method) learn(took int64) {
 	m.took.Store(max(1, old))
 }
 
-// grow raises the limit after a handler that has ended in time, if more than half of it is in
-// use: at first by one for each handler, and above the threshold slowly (additive increase and
+// grow raises the limit after a handler that has ended in time, if more than half of the limit
+// was in use since it grew: at first by one for each handler, and above the threshold slowly (additive increase and
 // multiplicative decrease, Chiu and Jain 1989; slow start, Jacobson 1988).
 func (m *Method) grow(cfg *Config) {
 	limit := m.limit.Load()
@@ -272,8 +272,8 @@ func (m *Method) isEnough(cfg *Config, s slowness) bool {
 // slowness counts the slow handlers among the last ones.
 type slowness struct {
 	ended    int64   // all handlers
-	handlers int64   // that were slow
-	late     int64   // of those, that ended after their deadlines
+	handlers int64   // slow handlers
+	late     int64   // slow handlers that ended after their deadlines
 	took     float64 // the sum of the times that they took, each as a share of the time that its request had
 	ns       int64   // the sum of those times
 	had      float64 // ns that the request of the last one had

@@ -16,18 +16,18 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// Attempt is one attempt of a call: its connection, and where its result is recorded.
+// attempt is one attempt at a call: its connection, and where its result is recorded.
 type attempt struct {
 	conn   *Conn
 	member *member
 	stats  *balance.Stats  // nil if no choice depends on it
-	began  time.Duration   // by balance.Now; 0 if latencies are not needed
+	began  time.Duration   // a time of balance.Now; 0 if latencies are not needed
 	report func(wire.Load) // records the load report of the response; nil if it is not needed
 }
 
 // Attempt is the innermost Func: it picks an instance and makes the call on one of its
-// connections. The choice is made in functions of its own, so that their frames are not on the
-// stack while the call waits: the garbage collector scans the stack of each waiting caller.
+// connections. Separate functions make the choice, so that their frames are not on the stack
+// while the call waits: the garbage collector scans the stack of each waiting caller.
 func (p *Pool) Attempt(ctx context.Context, call *tandem.Call) error {
 	v, err := p.current(ctx, call)
 	if err != nil {
@@ -57,8 +57,8 @@ func (p *Pool) Attempt(ctx context.Context, call *tandem.Call) error {
 	return err
 }
 
-// leaveWait is how long an attempt that found its connection gone waits until the link has
-// noticed.
+// leaveWait is how long an attempt that failed with ErrDraining waits at most for the link to give
+// up the connection.
 const leaveWait = 100 * time.Millisecond
 
 // awaitLeft waits until the link has given up a connection that takes no more calls: otherwise the
@@ -77,7 +77,7 @@ func (p *Pool) awaitLeft(ctx context.Context, conn *Conn, err error) {
 	}
 }
 
-// current returns the current view. It waits for the first list.
+// current returns the current view. It waits for the first list of instances.
 func (p *Pool) current(ctx context.Context, call *tandem.Call) (*view, error) {
 	if v := p.view.Load(); v != nil {
 		return v, nil
@@ -207,8 +207,8 @@ func (m *member) link() *link {
 	return second
 }
 
-// pick returns the instance that the policy picks, if its breakers admit the call. A half-open
-// breaker may just have let another call through; then it picks again.
+// pick returns the instance that the policy picks, if its breakers admit the call. If a
+// half-open breaker has just let another call through, pick chooses another instance.
 func (p *Pool) pick(v *view, call *tandem.Call) (*balance.Node, *member) {
 	n := p.best(v, call)
 	if n == nil {
@@ -239,10 +239,10 @@ func (p *Pool) pickAgain(v *view, call *tandem.Call, n *balance.Node) (*balance.
 	return n, v.member(n) // trying is better than giving up
 }
 
-// best asks the policy for a connected instance that is well; failing that for
-// one that is connected and answers, then for one that is being connected, then for
-// a suspect that is connected, then for any that the call allows, since trying is
-// better than giving up.
+// best asks the policy for a usable instance (see isUsable); failing that for one that is
+// connected and answers, then for one that may soon be connected, then for a connected suspect,
+// then for any that the call allows, and last for an excluded one: trying is better than giving
+// up. Instances with an open breaker are left out.
 func (p *Pool) best(v *view, call *tandem.Call) *balance.Node {
 	if call.Pin == "" && len(call.Exclude) == 0 && p.health.shut.Load() == 0 {
 		if v.sole != nil && call.Route == nil {

@@ -26,7 +26,7 @@ type Inbound struct {
 	compressed bool // the request is compressed
 	codecIndex uint8
 	packer     uint8 // the number of the compressor, 0 for none
-	counted    int   // bytes of the response that Session.encoded includes; guarded by its mutex
+	counted    int   // bytes of the response that Session.encoded includes; guarded by the session's mutex
 
 	arrived int64             // when the request arrived at this host, as far as is known
 	waits   *overload.Request // its place in the gate's queue, now or before; guarded by the session's mutex
@@ -97,7 +97,7 @@ func (m *machine) onRequest(h wire.Header, payload []byte, now int64) (event, er
 		return event{}, err
 	}
 	if m.draining {
-		return event{}, nil // the goaway frame told the peer that it won't run
+		return event{}, nil // the goaway frame told the peer that this call won't run
 	}
 	if m.queuedBytes() > 2*writeHard { // the peer does not even read refusals
 		return event{}, fmt.Errorf("%w: %d bytes of responses are queued", errFlood, m.queuedBytes())
@@ -179,8 +179,8 @@ func (m *machine) serve(in *Inbound) {
 	m.served[i] = in
 }
 
-// fill fills in the tandem.Call of a request. Metadata and deadline come first: a call that
-// is refused for the rest may still pass interceptors.
+// fill fills in the tandem.Call of a request. Metadata and deadline come first: if another
+// field is refused, interceptors may still see the call (see turnDown).
 func (m *machine) fill(in *Inbound, h wire.Header, r *wire.Request, now int64) *tandem.Error {
 	c := &in.call
 	c.Method, c.Attempt, c.Body, c.Peer = in.method.name, int(r.Attempt), in, m.s.peer
@@ -229,7 +229,7 @@ func (m *machine) fillEncoding(in *Inbound, r *wire.Request) *tandem.Error {
 	return nil
 }
 
-// memory returns what the metadata is parsed into: memory that is reused, if the method allows that.
+// memory returns the Pairs to parse the metadata into. They are reused if the method allows that.
 func (in *Inbound) memory() *wire.Pairs {
 	if !in.method.target.Reuse {
 		return new(wire.Pairs)
@@ -312,7 +312,7 @@ func refused(code tandem.Code, format string, args ...any) *tandem.Error {
 
 // refuse answers a call that is not run. A large request's remaining blocks
 // find no call and are dropped. A one-way call is answered only if it is large:
-// its caller would wait for credit for ever.
+// without a response, its caller would wait for credit for ever.
 func (m *machine) refuse(in *Inbound, h wire.Header, e *tandem.Error) {
 	if !in.oneWay || h.Flags&wire.FlagEnd == 0 {
 		m.appendResponse(h.Stream, &wire.Response{Status: encodeStatus(e)}, wire.FlagEnd|wire.FlagLast, nil)

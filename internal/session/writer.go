@@ -68,9 +68,9 @@ func (s *Session) flush() {
 	}
 }
 
-// yieldScore records whether a yield before a write has made the write larger. Then
-// yields save half of the CPU when calls are concurrent; they cost latency when the
-// process has no CPU left.
+// yieldScore records whether a yield before a write has made the write larger. With
+// concurrent calls, such yields halve the CPU use; with no CPU left, yields only add
+// latency.
 type yieldScore struct {
 	score int8
 	skip  uint16
@@ -135,8 +135,8 @@ func (s *Session) writeRounds(yield bool) {
 
 const maxRounds = 8
 
-// next counts the bytes written and returns the buffer to write next. With nil the
-// calling goroutine is the writer no longer.
+// next counts the bytes written and returns the buffer to write next. If it returns
+// nil, the calling goroutine is no longer the writer.
 func (s *Session) next(written int, yield bool) *buffer.Buffer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -287,7 +287,7 @@ func (s *Session) acked() uint64 {
 }
 
 // nextRest takes the buffer to write next, or ends the writer. Then it removes the
-// write deadline, which would hold for writes that don't wait, too.
+// write deadline, which would also apply to writes that don't wait.
 func (s *Session) nextRest() *buffer.Buffer {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,21 +30,21 @@ type exchange struct {
 	header  http.Header // of the response
 	w       http.ResponseWriter
 	control *http.ResponseController
-	answer  *gated // what connect writes to; nil if the request is not a call
+	answer  *gated // the response writer that connect uses; nil if the request is not a call
 	ctx     context.Context
 	call    *tandem.Call // nil until admit
 
 	mark []byte              // see sealed
 	gzip tandem.Compressor   // decompresses received messages
-	body *server.Reservation // memory of what net/http's goroutine reads
-	held *server.Reservation // memory of what the call decompresses and decodes
+	body *server.Reservation // memory for the messages that net/http's goroutine reads
+	held *server.Reservation // memory for the messages that the call decompresses and decodes
 
 	begun  bool          // admit has started the call; used by net/http's goroutine
 	wanted chan struct{} // closed when the call wants to read or write
 	want   sync.Once
-	given  chan struct{} // closed when it can, or never will be able to
+	given  chan struct{} // closed when the call can, or never will be able to
 	give   sync.Once
-	ended  chan struct{} // closed when it has ended
+	ended  chan struct{} // closed when the call has ended
 
 	// Valid when given is closed.
 	request  message
@@ -56,10 +56,10 @@ type exchange struct {
 	err     error
 	trailer http.Header
 
-	// Of a stream.
+	// Used by streams only.
 	bound     sync.Once
 	within    context.Context // ends at the call's deadline; valid when bound is done
-	unbind    func()          // ends it
+	unbind    func()          // cancels within
 	sending   sync.Mutex      // held while a message is sent
 	sent      bool            // the header has been sent
 	receiving atomic.Bool     // a message is being received
@@ -73,7 +73,7 @@ func (x *exchange) prepare(w http.ResponseWriter) {
 	x.wanted, x.given, x.ended = make(chan struct{}), make(chan struct{}), make(chan struct{})
 }
 
-// limitAnswer sets the time that the client has to receive a response of so many bytes.
+// limitAnswer sets the time that the client has to receive a response of that many bytes.
 func (x *exchange) limitAnswer(bytes int) { limitAnswer(x.control, x.req, x.conn, bytes) }
 
 // limitRefusal sets a write deadline for connect's own refusal of a stream, until admit. A
@@ -191,7 +191,7 @@ func (x *exchange) streaming(stream connect.StreamingHandlerConn) error {
 	return nil
 }
 
-// wish waits until the call can read and write.
+// wish lets connect continue, and waits until the call can read and write messages.
 func (x *exchange) wish() error {
 	x.want.Do(func() { close(x.wanted) })
 	select {
