@@ -159,7 +159,7 @@ func thin(p Picker, call *tandem.Call, usable func(*Node) bool, insist bool, sha
 			return best
 		}
 		if insist && slices.Contains(refused[:try], n) {
-			asks = besides(refused, usable)
+			asks = excluding(refused, usable)
 			continue
 		}
 		s := share(n)
@@ -174,9 +174,9 @@ func thin(p Picker, call *tandem.Call, usable func(*Node) bool, insist bool, sha
 	return best
 }
 
-// besides returns a function that is usable but for the refused nodes. It is apart from thin so
+// excluding returns a function that is usable but for the refused nodes. It is separate from thin so
 // that only its callers copy the array.
-func besides(refused [thinTries]*Node, usable func(*Node) bool) func(*Node) bool {
+func excluding(refused [thinTries]*Node, usable func(*Node) bool) func(*Node) bool {
 	return func(n *Node) bool { return !slices.Contains(refused[:], n) && usable(n) }
 }
 

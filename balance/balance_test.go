@@ -259,7 +259,7 @@ func TestTurnsAreTakenOnce(t *testing.T) {
 // one again.
 func TestTurnsAfterConflict(t *testing.T) {
 	var count turns
-	c := &cursor{apart: 2}
+	c := &cursor{batchesLeft: 2}
 	for i, want := range []uint32{cursorTurns, 2 * cursorTurns, 2*cursorTurns + 1} {
 		count.take(c)
 		if c.end != want || count.given.Load() != want {

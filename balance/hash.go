@@ -45,10 +45,10 @@ func newHashed(nodes []*Node) *hashed {
 	return h
 }
 
-// by chooses a node for a call. at returns the nodes for its key in order of preference,
-// perhaps with repetitions. by takes the first that is usable and not full, else the first that
+// pickByKey chooses a node for a call. at returns the nodes for its key in order of preference,
+// perhaps with repetitions. pickByKey takes the first that is usable and not full, else the first that
 // is usable.
-func (h *hashed) by(call *tandem.Call, usable func(*Node) bool, at func(key uint64, try int) *Node) *Node {
+func (h *hashed) pickByKey(call *tandem.Call, usable func(*Node) bool, at func(key uint64, try int) *Node) *Node {
 	if call == nil || call.HashKey == "" {
 		return h.keyless.Pick(call, usable)
 	}
@@ -139,7 +139,7 @@ func (h *hashed) count(call *tandem.Call, usable func(*Node) bool) (all load) {
 			all.weight += int64(n.Weight())
 		}
 	}
-	if free(call) {
+	if healthOnly(call) {
 		h.calls.Store(all.calls)
 		h.weight.Store(all.weight)
 	}

@@ -20,7 +20,7 @@ func (jumpHash) Build(nodes []*Node) Picker { return &jumpPicker{newHashed(nodes
 type jumpPicker struct{ *hashed }
 
 func (p *jumpPicker) Pick(call *tandem.Call, usable func(*Node) bool) *Node {
-	return p.by(call, usable, p.place)
+	return p.pickByKey(call, usable, p.place)
 }
 
 func (p *jumpPicker) Explain(call *tandem.Call, usable func(*Node) bool, e *Explanation) {

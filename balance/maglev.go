@@ -79,7 +79,7 @@ func (p *maglevPicker) fill(size uint64) {
 }
 
 func (p *maglevPicker) Pick(call *tandem.Call, usable func(*Node) bool) *Node {
-	return p.by(call, usable, p.place)
+	return p.pickByKey(call, usable, p.place)
 }
 
 func (p *maglevPicker) Explain(call *tandem.Call, usable func(*Node) bool, e *Explanation) {

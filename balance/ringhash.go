@@ -53,7 +53,7 @@ type ringPicker struct {
 }
 
 func (p *ringPicker) Pick(call *tandem.Call, usable func(*Node) bool) *Node {
-	return p.by(call, usable, p.places())
+	return p.pickByKey(call, usable, p.places())
 }
 
 func (p *ringPicker) Explain(call *tandem.Call, usable func(*Node) bool, e *Explanation) {

@@ -65,9 +65,9 @@ type turns struct {
 
 // cursor is a part of the turns, from next to end.
 type cursor struct {
-	next, end uint32
-	apart     uint32 // how often it takes many turns at once before it tries one again
-	_         [cacheLine - 3*4]byte
+	next, end   uint32
+	batchesLeft uint32 // how often it takes many turns at once before it tries one again
+	_           [cacheLine - 3*4]byte
 }
 
 // cursorTurns is how many turns are taken at once, and cursorTakes how often after a conflict.
@@ -94,15 +94,15 @@ func (t *turns) next() uint32 {
 
 // take gives the cursor one turn, or many if another processor takes one at the same time.
 func (t *turns) take(c *cursor) {
-	if c.apart == 0 {
+	if c.batchesLeft == 0 {
 		next := t.given.Load()
 		if t.given.CompareAndSwap(next, next+1) {
 			c.next, c.end = next, next+1
 			return
 		}
-		c.apart = cursorTakes
+		c.batchesLeft = cursorTakes
 	}
-	c.apart--
+	c.batchesLeft--
 	c.end = t.given.Add(cursorTurns)
 	c.next = c.end - cursorTurns
 }

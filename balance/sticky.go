@@ -119,7 +119,7 @@ func (p *stickyPicker) Pick(call *tandem.Call, usable func(*Node) bool) *Node {
 		return n
 	}
 	n := p.picker.Pick(call, usable)
-	if n == nil || !free(call) {
+	if n == nil || !healthOnly(call) {
 		return n
 	}
 	if place.CompareAndSwap(was, &chosen{key, n, p.list}) {

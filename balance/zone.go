@@ -123,7 +123,7 @@ func (p *zonePicker) apportion() {
 }
 
 func (p *zonePicker) Pick(call *tandem.Call, usable func(*Node) bool) *Node {
-	if random := worldOf(p.all).random(); random%uint64(len(p.local.nodes)) == 0 && free(call) {
+	if random := worldOf(p.all).random(); random%uint64(len(p.local.nodes)) == 0 && healthOnly(call) {
 		p.count(usable)
 	}
 	if stay := p.stay(); stay >= 1 || worldOf(p.all).float() < stay {
@@ -138,8 +138,8 @@ func (p *zonePicker) Pick(call *tandem.Call, usable func(*Node) bool) *Node {
 	return p.local.picker.Pick(call, usable)
 }
 
-// free reports whether usable depends on the nodes' health alone, and not on the call.
-func free(call *tandem.Call) bool {
+// healthOnly reports whether usable depends on the nodes' health alone, and not on the call.
+func healthOnly(call *tandem.Call) bool {
 	return call == nil || call.Pin == "" && len(call.Exclude) == 0
 }
 

@@ -57,7 +57,7 @@ func (c *Client) connect(ctx context.Context, instance string, ep tandem.Endpoin
 	if err != nil {
 		return nil, err
 	}
-	if conn, err = c.points.show(conn); err != nil {
+	if conn, err = c.points.passConn(conn); err != nil {
 		return nil, err
 	}
 	s, err := c.env.Connect(ctx, conn, instance)

@@ -273,26 +273,26 @@ func (p *points) AfterResponseBody(ctx context.Context, call *tandem.Call, reply
 
 var errNoConn = errors.New("its Connected returned no connection")
 
-// show passes a new connection to the Connected plugins. If one refuses it, it is closed.
-func (p *points) show(c net.Conn) (net.Conn, error) {
+// passConn passes a new connection to the Connected plugins. If one refuses it, it is closed.
+func (p *points) passConn(c net.Conn) (net.Conn, error) {
 	if p == nil {
 		return c, nil
 	}
-	shown := c
+	passed := c
 	for _, plugin := range p.connected {
-		next, err := p.showTo(plugin, shown)
+		next, err := p.passConnTo(plugin, passed)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("refused by a plugin: %w", err), shown.Close())
+			return nil, errors.Join(fmt.Errorf("refused by a plugin: %w", err), passed.Close())
 		}
-		shown = next
+		passed = next
 	}
-	if reflect.ValueOf(shown).Comparable() && reflect.ValueOf(c).Comparable() && shown == c {
+	if reflect.ValueOf(passed).Comparable() && reflect.ValueOf(c).Comparable() && passed == c {
 		return c, nil
 	}
-	return transport.Over(shown, c), nil
+	return transport.Over(passed, c), nil
 }
 
-func (p *points) showTo(plugin Connected, c net.Conn) (next net.Conn, err error) {
+func (p *points) passConnTo(plugin Connected, c net.Conn) (next net.Conn, err error) {
 	defer p.guard("a new connection", &err)
 	next, err = plugin.Connected(c)
 	if err == nil && next == nil {

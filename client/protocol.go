@@ -127,7 +127,7 @@ func (r *Remote) Dial(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c, err = r.points.show(c); err != nil {
+	if c, err = r.points.passConn(c); err != nil {
 		return nil, err
 	}
 	c = transport.ExpectPlain(c, func() { r.wantsTLS.Store(true) })

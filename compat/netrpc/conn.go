@@ -11,8 +11,8 @@ import (
 // plainConn makes a [net.Conn] of a connection without addresses and deadlines.
 type plainConn struct{ io.ReadWriteCloser }
 
-func (plainConn) LocalAddr() net.Addr              { return nowhere{} }
-func (plainConn) RemoteAddr() net.Addr             { return nowhere{} }
+func (plainConn) LocalAddr() net.Addr              { return noAddr{} }
+func (plainConn) RemoteAddr() net.Addr             { return noAddr{} }
 func (plainConn) SetDeadline(time.Time) error      { return nil }
 func (plainConn) SetReadDeadline(time.Time) error  { return nil }
 func (plainConn) SetWriteDeadline(time.Time) error { return nil }
@@ -21,11 +21,11 @@ func (plainConn) SetWriteDeadline(time.Time) error { return nil }
 // must not wait for data that the client still sends.
 func (plainConn) CloseWrite() error { return errors.ErrUnsupported }
 
-// nowhere is the address of a connection without one.
-type nowhere struct{}
+// noAddr is the address of a connection without one.
+type noAddr struct{}
 
-func (nowhere) Network() string { return "none" }
-func (nowhere) String() string  { return "none" }
+func (noAddr) Network() string { return "none" }
+func (noAddr) String() string  { return "none" }
 
 // codecConn takes the place of a codec's connection, which only the codec reads and writes.
 type codecConn struct {
@@ -35,8 +35,8 @@ type codecConn struct {
 
 func (c *codecConn) Read([]byte) (int, error)         { return 0, io.EOF }
 func (c *codecConn) Write([]byte) (int, error)        { return 0, errors.ErrUnsupported }
-func (c *codecConn) LocalAddr() net.Addr              { return nowhere{} }
-func (c *codecConn) RemoteAddr() net.Addr             { return nowhere{} }
+func (c *codecConn) LocalAddr() net.Addr              { return noAddr{} }
+func (c *codecConn) RemoteAddr() net.Addr             { return noAddr{} }
 func (c *codecConn) SetDeadline(time.Time) error      { return nil }
 func (c *codecConn) SetReadDeadline(time.Time) error  { return nil }
 func (c *codecConn) SetWriteDeadline(time.Time) error { return nil }

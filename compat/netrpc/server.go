@@ -40,7 +40,7 @@ func NewServerWith(opts ...server.Option) *Server {
 		server.WithProtocols(netrpc.New(), jsonrpc.New()),
 	}
 	opts = append(own, opts...)
-	s.core = server.New(append(opts, server.WithInterceptors(s.count, inOwnWords))...)
+	s.core = server.New(append(opts, server.WithInterceptors(s.count, plainErrorText))...)
 	return s
 }
 
@@ -65,9 +65,9 @@ func (s *Server) count(next tandem.Func) tandem.Func {
 	}
 }
 
-// inOwnWords makes net/rpc's clients get only the text of a method's error, without the name
+// plainErrorText makes net/rpc's clients get only the text of a method's error, without the name
 // of a code that tandem has for it.
-func inOwnWords(next tandem.Func) tandem.Func {
+func plainErrorText(next tandem.Func) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {
 		err := next(ctx, call)
 		if err == nil || call.Peer.Protocol != protocolName && call.Peer.Protocol != codecProtocolName {

@@ -28,9 +28,9 @@ func (c *credentials) metadata() tandem.Metadata {
 	return tandem.Metadata{authorizationKey: {value}, tagKey: {c.tag}}
 }
 
-// claimed returns the credentials in the metadata of a call. Clients of other protocols send
+// credentialsOf returns the credentials in the metadata of a call. Clients of other protocols send
 // no separate tag: it is the first word of their authorization.
-func claimed(call *tandem.Call) *plugin.AuthorizationAndServiceMethod {
+func credentialsOf(call *tandem.Call) *plugin.AuthorizationAndServiceMethod {
 	p := &plugin.AuthorizationAndServiceMethod{ServiceMethod: call.Method, Authorization: call.Metadata.Get(authorizationKey)}
 	if tags := call.Metadata[tagKey]; len(tags) > 0 {
 		p.Tag = tags[0]

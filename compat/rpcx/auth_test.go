@@ -14,7 +14,7 @@ func FuzzCredentials(f *testing.F) {
 	f.Add("Bearer \x00", "a b", "T.M")
 	f.Fuzz(func(t *testing.T, token, tag, method string) {
 		c := credentials{authorization: token, tag: tag}
-		if p := claimed(&tandem.Call{Method: method, Metadata: c.metadata()}); p.Authorization != token || p.Tag != tag || p.ServiceMethod != method {
+		if p := credentialsOf(&tandem.Call{Method: method, Metadata: c.metadata()}); p.Authorization != token || p.Tag != tag || p.ServiceMethod != method {
 			t.Errorf("%+v of %+v", p, c)
 		}
 		if containsZero(tag) || containsZero(method) { // which pack does not support
@@ -55,7 +55,7 @@ func TestClaimedByOthers(t *testing.T) {
 		"Basic dGhlIGE=": {"dGhlIGE=", "Basic"},
 		"":               {"", ""},
 	} {
-		p := claimed(&tandem.Call{Metadata: tandem.Metadata{authorizationKey: {value}}})
+		p := credentialsOf(&tandem.Call{Metadata: tandem.Metadata{authorizationKey: {value}}})
 		if p.Authorization != want[0] || p.Tag != want[1] {
 			t.Errorf("%q: %+v", value, p)
 		}

@@ -27,7 +27,7 @@ func (c *Client) callByCodec(ctx context.Context, t *pluginCall, reply any) erro
 		return fmt.Errorf("rpcx: fail mode %d needs a selector of this module and no codec", c.FailMode)
 	}
 	var err error
-	var at place
+	var at destination
 	for range attempts {
 		if at.client == nil || c.FailMode == Failover {
 			at, err = within(ctx, c.choose)
@@ -51,14 +51,14 @@ func (c *Client) callByCodec(ctx context.Context, t *pluginCall, reply any) erro
 	return err
 }
 
-// place is the server of an attempt, and the connection to it.
-type place struct {
+// destination is the server of an attempt, and the connection to it.
+type destination struct {
 	client           *rpc.Client
 	network, address string // "" for a program's own selector
 }
 
 // once makes one attempt, and calls the plugins before and after it.
-func (c *Client) once(ctx context.Context, at place, t *pluginCall, reply any) error {
+func (c *Client) once(ctx context.Context, at destination, t *pluginCall, reply any) error {
 	if err := t.before(); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (c *Client) once(ctx context.Context, at place, t *pluginCall, reply any) e
 }
 
 // exchange sends a request and waits for its response.
-func (c *Client) exchange(ctx context.Context, at place, t *pluginCall, reply any) error {
+func (c *Client) exchange(ctx context.Context, at destination, t *pluginCall, reply any) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -117,20 +117,20 @@ func within[T any](ctx context.Context, f func() (T, error)) (T, error) {
 var errSelectorExited = errors.New("rpcx: the selector has ended its goroutine")
 
 // choose asks the selector for the server of the next attempt, and connects to it.
-func (c *Client) choose() (place, error) {
+func (c *Client) choose() (destination, error) {
 	s, ok := c.ClientSelector.(serverChooser)
 	if !ok {
-		return c.borrow()
+		return c.selectConn()
 	}
 	network, address, err := s.ChooseServer()
 	if err != nil {
-		return place{}, err
+		return destination{}, err
 	}
-	return c.connect(place{network: network, address: address})
+	return c.connect(destination{network: network, address: address})
 }
 
 // connect returns the open connection to a server, or opens one.
-func (c *Client) connect(at place) (place, error) {
+func (c *Client) connect(at destination) (destination, error) {
 	key := at.network + "://" + at.address
 	c.mu.Lock()
 	at.client = c.open[key]
@@ -159,14 +159,14 @@ func (c *Client) connect(at place) (place, error) {
 	return at, nil
 }
 
-// borrow gets a connection from a program's own selector.
-func (c *Client) borrow() (place, error) {
+// selectConn gets a connection from a program's own selector.
+func (c *Client) selectConn() (destination, error) {
 	c.mu.Lock()
 	f := c.codecLocked()
 	c.mu.Unlock()
 	r, err := c.ClientSelector.Select(f)
 	if err != nil {
-		return place{}, err
+		return destination{}, err
 	}
 	c.mu.Lock()
 	closed := c.closed // while the selector was choosing
@@ -176,9 +176,9 @@ func (c *Client) borrow() (place, error) {
 	c.mu.Unlock()
 	if closed {
 		_ = r.Close()
-		return place{}, ErrShutdown
+		return destination{}, ErrShutdown
 	}
-	return place{client: r}, nil
+	return destination{client: r}, nil
 }
 
 // codecLocked returns the function for codecs, which send the client's credentials. It is
@@ -191,19 +191,19 @@ func (c *Client) codecLocked() ClientCodecFunc {
 }
 
 // again connects to the same server once more. It returns err if it can't.
-func (c *Client) again(ctx context.Context, at place, err error) (place, error) {
+func (c *Client) again(ctx context.Context, at destination, err error) (destination, error) {
 	if at.address == "" {
-		return place{}, err
+		return destination{}, err
 	}
-	fresh, dialErr := within(ctx, func() (place, error) { return c.connect(at) })
+	fresh, dialErr := within(ctx, func() (destination, error) { return c.connect(at) })
 	if dialErr != nil {
-		return place{}, errors.Join(err, dialErr)
+		return destination{}, errors.Join(err, dialErr)
 	}
 	return fresh, err
 }
 
 // drop closes a connection that has failed.
-func (c *Client) drop(at place) {
+func (c *Client) drop(at destination) {
 	c.mu.Lock()
 	delete(c.borrowed, at.client)
 	maps.DeleteFunc(c.open, func(_ string, r *rpc.Client) bool { return r == at.client })

@@ -113,13 +113,13 @@ func DialFixed(instances []tandem.Instance, dialTimeout time.Duration, opts ...c
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
-	var knocks sync.WaitGroup
+	var probes sync.WaitGroup
 	for _, in := range instances {
-		knocks.Go(func() { // the method does not exist: a connected instance responds so
+		probes.Go(func() { // the method does not exist: a connected instance responds so
 			_ = c.Call(ctx, "Knock.Knock", nil, nil, client.Instance(in.ID), client.FailMode(client.Failfast))
 		})
 	}
-	knocks.Wait()
+	probes.Wait()
 	return c, nil
 }
 

@@ -43,7 +43,7 @@ type Server struct {
 	building sync.Mutex // held while plugins return options and see services; mu is not held then
 
 	mu         sync.Mutex  // not held while the program's code runs
-	rehearsal  *rpc.Server // checks services that are registered before core exists
+	checker    *rpc.Server // checks services that are registered before core exists
 	registered []registration
 	core       *rpc.Server // nil before build
 	web        []*http.Server
@@ -64,7 +64,7 @@ const handshake = time.Minute
 
 // NewServer returns a server without services.
 func NewServer() *Server {
-	return &Server{PluginContainer: new(PluginContainer), rehearsal: rpc.NewServerWith(server.WithLogger(slog.New(slog.DiscardHandler)))}
+	return &Server{PluginContainer: new(PluginContainer), checker: rpc.NewServerWith(server.WithLogger(slog.New(slog.DiscardHandler)))}
 }
 
 // Auth sets the function that decides which calls may be made. It runs before the arguments are
@@ -82,7 +82,7 @@ func (s *Server) RegisterName(name string, rcvr any, metadata ...string) error {
 	core := s.core
 	if core == nil {
 		defer s.mu.Unlock()
-		if err := s.rehearsal.RegisterWith(name, rcvr); err != nil {
+		if err := s.checker.RegisterWith(name, rcvr); err != nil {
 			return err
 		}
 		s.registered = append(s.registered, r)
@@ -209,7 +209,7 @@ func (s authorizer) refusal(call *tandem.Call) error {
 	if auth == nil || *auth == nil {
 		return nil
 	}
-	err := (*auth)(claimed(call))
+	err := (*auth)(credentialsOf(call))
 	if err == nil {
 		return nil
 	}

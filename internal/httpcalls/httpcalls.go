@@ -179,10 +179,10 @@ func (a *Attempt) Failed(err error) error {
 	return &failed
 }
 
-// begins notes that net/http needs a connection, for the first time or again. It sends a POST
+// resetWrites notes that net/http needs a connection, for the first time or again. It sends a POST
 // again only if no server has accepted it (see [Strip]), so the result on an earlier connection
 // does not count.
-func (a *Attempt) begins() {
+func (a *Attempt) resetWrites() {
 	a.connected.Store(false)
 	a.wrote.Store(false)
 	a.unwritten.Store(false)
@@ -228,7 +228,7 @@ func (s *Server) Begin(ctx context.Context) (_ context.Context, _ *Attempt, end 
 	leave := context.AfterFunc(s.base, func() { cancel(ErrClosed) })
 	a := &Attempt{sent: make(chan struct{})}
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn:              func(string) { a.begins() },
+		GetConn:              func(string) { a.resetWrites() },
 		GotConn:              func(httptrace.GotConnInfo) { a.connected.Store(true) },
 		WroteHeaders:         func() { a.sending.Do(func() { close(a.sent) }) },
 		WroteRequest:         a.noteWritten,

@@ -28,11 +28,11 @@ var ErrClosed = errors.New("closed")
 
 // Conn is a connection whose responses are of type A. It is safe for concurrent use.
 type Conn[A any] struct {
-	nc   net.Conn
-	next func() (seq uint64, answer A, err error)
-	work chan struct{} // has a token when there is something to write
-	done chan struct{} // closed when both goroutines have ended
-	left atomic.Int32  // goroutines that have not ended
+	nc      net.Conn
+	next    func() (seq uint64, answer A, err error)
+	work    chan struct{} // has a token when there is something to write
+	done    chan struct{} // closed when both goroutines have ended
+	running atomic.Int32  // goroutines that have not ended
 
 	mu      sync.Mutex
 	room    chan struct{} // closed when there is room; nil if no request waits
@@ -56,7 +56,7 @@ func New[A any](nc net.Conn, next func() (seq uint64, answer A, err error)) *Con
 	c := &Conn[A]{
 		nc: nc, next: next, work: make(chan struct{}, 1), done: make(chan struct{}), waiting: map[uint64]*waiter[A]{},
 	}
-	c.left.Store(2)
+	c.running.Store(2)
 	go c.read()
 	go c.write()
 	return c
@@ -177,7 +177,7 @@ func (c *Conn[A]) lost(end uint64) error {
 
 // read passes responses to their requests until the connection ends.
 func (c *Conn[A]) read() {
-	defer c.leave()
+	defer c.exit()
 	for {
 		seq, answer, err := c.next()
 		if err != nil {
@@ -196,7 +196,7 @@ func (c *Conn[A]) read() {
 
 // write writes what is queued, until the connection ends.
 func (c *Conn[A]) write() {
-	defer c.leave()
+	defer c.exit()
 	for range c.work {
 		c.mu.Lock()
 		batch, err := c.queued, c.err
@@ -258,9 +258,9 @@ func (c *Conn[A]) fail(err error) {
 	_ = c.nc.Close() // err is the reason
 }
 
-// leave counts the end of one of the goroutines. The last one closes done.
-func (c *Conn[A]) leave() {
-	if c.left.Add(-1) == 0 {
+// exit counts the end of one of the goroutines. The last one closes done.
+func (c *Conn[A]) exit() {
+	if c.running.Add(-1) == 0 {
 		close(c.done)
 	}
 }

@@ -99,18 +99,18 @@ func (p *Pool) start(ctx context.Context, v *view, call *tandem.Call) (a attempt
 		return attempt{}, len(v.nodes) == 0, p.noInstance(v, call)
 	}
 	if m == nil {
-		if m = p.invite(n); m == nil {
+		if m = p.connectForCall(n); m == nil {
 			return attempt{}, true, unavailable("instance %q has just left %s", n.Instance.ID, p.cfg.Target)
 		}
 	}
 	s := m.link().live.Load()
 	if s == nil {
-		if other := p.instead(v, n, call); other != nil {
+		if other := p.otherConnected(v, n, call); other != nil {
 			p.health.forget(m, call)
 			n, m = other, v.member(other)
 		}
 	}
-	if m.guest.Load() {
+	if m.connectedForCall.Load() {
 		m.used.Store(true)
 	}
 	call.Peer = m.peer
@@ -136,9 +136,9 @@ func (p *Pool) start(ctx context.Context, v *view, call *tandem.Call) (a attempt
 	return a, false, nil
 }
 
-// instead returns another instance, which is connected, in place of n, which is not; nil if
+// otherConnected returns another instance, which is connected, in place of n, which is not; nil if
 // there is none. Connected instances are chosen first, so n has lost its connection since.
-func (p *Pool) instead(v *view, n *balance.Node, call *tandem.Call) *balance.Node {
+func (p *Pool) otherConnected(v *view, n *balance.Node, call *tandem.Call) *balance.Node {
 	if n == v.sole || call.Pin != "" {
 		return nil
 	}

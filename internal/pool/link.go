@@ -28,7 +28,7 @@ type link struct {
 	err     error              // why it is down
 	changed chan struct{}      // closed when the state changes; nil until a call waits
 	cancel  context.CancelFunc // ends connecting; nil unless a goroutine connects
-	rests   bool               // it is connected, and no goroutine runs for it
+	settled bool               // it is connected, and no goroutine runs for it
 	closed  bool
 }
 
@@ -78,9 +78,9 @@ func (l *link) run() {
 	closed := l.closed
 	l.cancel = cancel
 	l.mu.Unlock()
-	rests := false
+	settled := false
 	defer func() {
-		if !rests { // also if runtime.Goexit has ended this goroutine
+		if !settled { // also if runtime.Goexit has ended this goroutine
 			l.leave()
 		}
 	}()
@@ -88,8 +88,8 @@ func (l *link) run() {
 		l.set(connecting, nil)
 		s, err := l.connect(ctx)
 		if err == nil {
-			rests = true
-			l.rest(s)
+			settled = true
+			l.settle(s)
 			return
 		}
 		if ctx.Err() != nil {
@@ -102,8 +102,8 @@ func (l *link) run() {
 	}
 }
 
-// rest stores a new connection. No goroutine runs for the link until the connection goes away.
-func (l *link) rest(s *Conn) {
+// settle stores a new connection. No goroutine runs for the link until the connection goes away.
+func (l *link) settle(s *Conn) {
 	l.live.Store(s)
 	l.set(up, nil)
 	l.pool.reconnected()
@@ -111,7 +111,7 @@ func (l *link) rest(s *Conn) {
 		l.pool.health.count() // a suspect is back
 	}
 	l.mu.Lock()
-	l.cancel, l.rests = nil, true
+	l.cancel, l.settled = nil, true
 	closed := l.closed
 	l.mu.Unlock()
 	if closed {
@@ -140,14 +140,14 @@ func (l *link) doubt(s *Conn, suspect bool) {
 	l.pool.health.count()
 }
 
-// wake starts a goroutine that replaces the connection of a link that rests. It does not
+// wake starts a goroutine that replaces the connection of a link that is settled. It does not
 // block: a session calls it when it ends.
 func (l *link) wake() {
 	l.mu.Lock()
-	rested := l.rests
-	l.rests = false
+	wasSettled := l.settled
+	l.settled = false
 	l.mu.Unlock()
-	if !rested {
+	if !wasSettled {
 		return
 	}
 	s := l.live.Swap(nil)

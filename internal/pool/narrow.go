@@ -19,9 +19,9 @@ func (p *Pool) wanted(instances []tandem.Instance) map[string]bool {
 	return wanted
 }
 
-// invite connects to an instance that the policy does not want to be connected to, because a
+// connectForCall connects to an instance that the policy does not want to be connected to, because a
 // call goes there. It returns nil if the instance is not listed any more.
-func (p *Pool) invite(n *balance.Node) *member {
+func (p *Pool) connectForCall(n *balance.Node) *member {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	v := p.view.Load()
@@ -33,7 +33,7 @@ func (p *Pool) invite(n *balance.Node) *member {
 		return m
 	}
 	m := p.join(&n.Instance)
-	m.guest.Store(true)
+	m.connectedForCall.Store(true)
 	next := *v
 	next.members = slices.Clone(v.members)
 	next.members[i] = m

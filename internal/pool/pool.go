@@ -102,15 +102,15 @@ func (p *Pool) arrangeLocked(v registry.View) {
 	for _, n := range p.table.Nodes() {
 		in := &n.Instance
 		m := old.memberOf(in.ID)
-		guest := !wanted[in.ID]
-		if guest && (m == nil || !m.used.Swap(false)) {
+		connectedForCall := !wanted[in.ID]
+		if connectedForCall && (m == nil || !m.used.Swap(false)) {
 			continue
 		}
 		if m == nil || !slices.Equal(m.instance.Endpoints, in.Endpoints) {
 			m = p.join(in)
 		}
 		m.instance = in
-		m.guest.Store(guest)
+		m.connectedForCall.Store(connectedForCall)
 		next[in.ID] = m
 	}
 	for m := range old.all() {

@@ -24,12 +24,12 @@ type view struct {
 	stale    error
 }
 
-// few is the number of instances up to which a search is quicker than a map.
-const few = 8
+// maxScan is the number of instances up to which a search is quicker than a map.
+const maxScan = 8
 
 // index makes the maps of a view with many nodes.
 func (v *view) index() {
-	if len(v.nodes) <= few {
+	if len(v.nodes) <= maxScan {
 		return
 	}
 	v.places, v.byID = make(map[*balance.Node]int, len(v.nodes)), make(map[string]int, len(v.nodes))
@@ -116,16 +116,16 @@ func (v *view) all() iter.Seq[*member] {
 
 // member is an instance with its connections.
 type member struct {
-	peer      *tandem.Peer // of calls that wait for a connection
-	guest     atomic.Bool  // the policy does not want a connection to it; a call did
-	links     []link
-	one       [1]link // the memory of links, if there is one
-	breaker   *resilience.Breaker
-	throttles throttles
-	used      atomic.Bool                                    // by a call as a guest, since the last list
-	lost      atomic.Pointer[Conn]                           // the last connection whose end was counted
-	slow      atomic.Int64                                   // ns; latency from which on calls were too slow, if it was ejected for that; else 0
-	methods   atomic.Pointer[map[string]*resilience.Breaker] // replaced as a whole; nil at first
+	peer             *tandem.Peer // of calls that wait for a connection
+	connectedForCall atomic.Bool  // the policy does not want a connection to it; a call did
+	links            []link
+	one              [1]link // the memory of links, if there is one
+	breaker          *resilience.Breaker
+	throttles        throttles
+	used             atomic.Bool                                    // by a call, while connectedForCall, since the last list
+	lost             atomic.Pointer[Conn]                           // the last connection whose end was counted
+	slow             atomic.Int64                                   // ns; latency from which on calls were too slow, if it was ejected for that; else 0
+	methods          atomic.Pointer[map[string]*resilience.Breaker] // replaced as a whole; nil at first
 
 	instance *tandem.Instance // of its node; guarded by the mutex of its pool
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/tandem-rpc/tandem/balance"
 )
 
-// A view with a few instances is searched, one with many has maps; both find all of their
+// A view with a maxScan instances is searched, one with many has maps; both find all of their
 // instances and no others.
 func TestViewFinds(t *testing.T) {
-	for _, n := range []int{0, 1, few, few + 1, 100} {
+	for _, n := range []int{0, 1, maxScan, maxScan + 1, 100} {
 		v := new(view)
 		for i := range n {
 			v.nodes = append(v.nodes, &balance.Node{Instance: tandem.Instance{ID: fmt.Sprint(i)}})

@@ -80,7 +80,7 @@ func (k *call) try() {
 		c.net.crossed++
 	}
 	n.Stats.Begin()
-	a.server.carry(a)
+	a.server.track(a)
 	c.net.note(noteSent, uint64(k.number), uint64(a.server.number)) //nolint:gosec // small
 	until := k.deadline
 	if c.each > 0 {

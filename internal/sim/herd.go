@@ -25,8 +25,8 @@ func reconnectHerd() *Scenario {
 	}
 }
 
-// doorman is a server that clients connect to.
-type doorman struct {
+// acceptor is a server that clients connect to.
+type acceptor struct {
 	*world
 	open     bool
 	waiting  int
@@ -44,7 +44,7 @@ const (
 )
 
 func playReconnectHerd(s setting) measured {
-	d := &doorman{world: newWorld(s.seed)}
+	d := &acceptor{world: newWorld(s.seed)}
 	backoff := resilience.Backoff{First: 100 * time.Millisecond, Most: 3 * time.Second}
 	switch {
 	case s.naive:
@@ -84,7 +84,7 @@ func playReconnectHerd(s setting) measured {
 }
 
 // connect tries to connect a client until it is connected.
-func (d *doorman) connect(failures int) {
+func (d *acceptor) connect(failures int) {
 	d.attempts[d.since()/(100*time.Millisecond)]++
 	d.note(noteConnected, uint64(failures), uint64(d.waiting)) //nolint:gosec // small
 	switch {
@@ -98,7 +98,7 @@ func (d *doorman) connect(failures int) {
 }
 
 // shake does the handshake of one client that waits.
-func (d *doorman) shake() {
+func (d *acceptor) shake() {
 	if d.waiting == 0 {
 		return
 	}

@@ -114,8 +114,8 @@ func (s *server) lose() {
 	}
 }
 
-// carry keeps an attempt until it has ended.
-func (s *server) carry(a *attempt) {
+// track keeps an attempt until it has ended.
+func (s *server) track(a *attempt) {
 	if len(s.open) >= 64 && len(s.open) == cap(s.open) {
 		kept := s.open[:0]
 		for _, o := range s.open {

@@ -175,7 +175,7 @@ func (c *carrier) Carry(ctx context.Context, r *client.Request) error {
 	case err != nil:
 		return err
 	case got.err != "":
-		return multiplex.Said(got.err, "rpc: can't find ")
+		return multiplex.TextError(got.err, "rpc: can't find ")
 	case got.tooLarge != nil:
 		return &tandem.Error{Code: tandem.ResourceExhausted, Remote: true, Message: fmt.Sprintf("the answer is %v, beyond the limit: raise it with WithMaxMessage", got.tooLarge)}
 	}

@@ -206,7 +206,7 @@ func (c *carrier) take(r *client.Request, got *answer) error {
 	case failed && said == "":
 		return &tandem.Error{Code: tandem.Unknown, Remote: true, Message: "rpcx: an error without words"}
 	case failed:
-		return multiplex.Said(said, "rpcx: can't find ")
+		return multiplex.TextError(said, "rpcx: can't find ")
 	case err != nil:
 		return &tandem.Error{Code: tandem.Internal, Remote: true, Message: "the answer's " + err.Error()}
 	case by != 0 && (by != gzipped || r.Call.Compressor != c.gzip.Name()):

@@ -95,12 +95,12 @@ func (s *Selector) ChooseServer() (network, address string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	const nobodys = "Knock.Knock" // does not exist: only a connected instance can respond so
+	const unknownMethod = "Knock.Knock" // does not exist: only a connected instance can respond so
 	ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
 	defer cancel()
-	_ = c.Call(ctx, nobodys, nil, nil)
+	_ = c.Call(ctx, unknownMethod, nil, nil)
 	var there []string
-	for _, in := range c.Describe(nobodys).Attempts[0].Instances {
+	for _, in := range c.Describe(unknownMethod).Attempts[0].Instances {
 		if in.Unusable == "" {
 			there = append(there, in.ID)
 		}

@@ -13,10 +13,10 @@ import (
 // audit is what the journals show about the calls that must not run twice. The slices have
 // IDs of calls.
 type audit struct {
-	entries int   // executions
-	twice   []int // executed more than once
-	missing []int // answered, but not executed
-	lied    []int // executed, although reported as not executed
+	entries        int   // executions
+	twice          []int // executed more than once
+	missing        []int // answered, but not executed
+	executedAnyway []int // executed, although reported as not executed
 }
 
 // auditFiles audits the journals in the files. A file that does not exist counts as empty.
@@ -69,10 +69,10 @@ func auditCounts(fates []fate, executed []uint8) audit {
 			a.twice = append(a.twice, id)
 		}
 		switch {
-		case n == 0 && fates[id] == acked:
+		case n == 0 && fates[id] == fateAnswered:
 			a.missing = append(a.missing, id)
-		case n > 0 && fates[id] == refused:
-			a.lied = append(a.lied, id)
+		case n > 0 && fates[id] == fateNotExecuted:
+			a.executedAnyway = append(a.executedAnyway, id)
 		}
 	}
 	return a

@@ -8,7 +8,7 @@ import (
 )
 
 func TestAudit(t *testing.T) {
-	fates := []fate{acked, acked, refused, doubted, doubted, untold, acked}
+	fates := []fate{fateAnswered, fateAnswered, fateNotExecuted, fateUnknown, fateUnknown, fateNone, fateAnswered}
 	for _, c := range []struct {
 		name     string
 		journals []string
@@ -18,7 +18,7 @@ func TestAudit(t *testing.T) {
 		{"twice in one process", []string{"0\n1\n0\n", "6\n"}, audit{entries: 4, twice: []int{0}}},
 		{"twice, in two processes", []string{"0\n1\n3\n", "3\n6\n3\n"}, audit{entries: 5, twice: []int{3}}},
 		{"answered, but not executed", []string{"0\n6\n", ""}, audit{entries: 2, missing: []int{1}}},
-		{"executed, though said not to be", []string{"0\n1\n2\n6\n"}, audit{entries: 4, lied: []int{2}}},
+		{"executed, though said not to be", []string{"0\n1\n2\n6\n"}, audit{entries: 4, executedAnyway: []int{2}}},
 	} {
 		dir := t.TempDir()
 		files := []string{filepath.Join(dir, "none")}

@@ -36,7 +36,7 @@ func (r *run) direct(ctx context.Context, start time.Time) {
 		if !sleepUntil(ctx, start.Add(f.at)) {
 			return
 		}
-		res := r.inflict(ctx, f)
+		res := r.applyFault(ctx, f)
 		if ctx.Err() != nil {
 			return // the fault failed because the demo ends
 		}
@@ -69,8 +69,8 @@ func usable(e *client.Explanation, server string) bool {
 	})
 }
 
-// inflict makes one fault happen and checks its effect.
-func (r *run) inflict(ctx context.Context, f fault) faultResult {
+// applyFault makes one fault happen and checks its effect.
+func (r *run) applyFault(ctx context.Context, f fault) faultResult {
 	res := faultResult{fault: f, before: r.stats.answered()[f.server]}
 	switch f.kind {
 	case kill:

@@ -32,7 +32,7 @@ func judge(r *result) []check {
 		{"every answer was right", count(r.stats.wrong, "wrong answers")},
 		{"nothing ran twice", ids(r.audit.twice, "executed more than once")},
 		{"everything answered was executed", ids(r.audit.missing, "answered but in no journal")},
-		{"what was said not to have run did not run", ids(r.audit.lied, "in a journal all the same")},
+		{"what was said not to have run did not run", ids(r.audit.executedAnyway, "in a journal all the same")},
 		{"at least 95 % of the planned calls were made", tooFew(r)},
 		{"every server got calls", idle(r)},
 		{"every fault took", faultless(r)},

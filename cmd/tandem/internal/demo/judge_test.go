@@ -43,7 +43,7 @@ func TestJudgeTurnsRed(t *testing.T) {
 		"a wrong answer":       {func(r *result) { r.stats.wrong = 2 }, "2 wrong answers"},
 		"one ran twice":        {func(r *result) { r.audit.twice = []int{77} }, "[77]"},
 		"one is not there":     {func(r *result) { r.audit.missing = []int{1, 2, 3, 4, 5, 6} }, "6 calls answered but in no journal: [1 2 3 4 5]"},
-		"not executed, it was": {func(r *result) { r.audit.lied = []int{9} }, "[9]"},
+		"not executed, it was": {func(r *result) { r.audit.executedAnyway = []int{9} }, "[9]"},
 		"too few made":         {func(r *result) { r.stats.made, r.stats.overflow = 949, 51 }, "949 of 1000"},
 		"an idle server":       {func(r *result) { r.servers["s3"] = 0 }, "s3 answered none"},
 		"an idle newcomer":     {func(r *result) { delete(r.servers, "s4") }, "s4 answered none"},

@@ -61,14 +61,14 @@ func (p *process) listen(stdout io.Reader) {
 	defer close(p.done)
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
-		p.hear(lines.Text())
+		p.handleLine(lines.Text())
 	}
 	_, _ = io.Copy(io.Discard, stdout) // a line too long to be ours must not block it
 	p.err = p.cmd.Wait()
 }
 
-// hear handles one line of output. See [Role] for the lines.
-func (p *process) hear(line string) {
+// handleLine handles one line of output. See [Role] for the lines.
+func (p *process) handleLine(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	word, rest, _ := strings.Cut(line, " ")

@@ -100,7 +100,7 @@ func TestClusterNeedsEveryServer(t *testing.T) {
 func TestProcessOutput(t *testing.T) {
 	p := &process{ready: make(chan struct{})}
 	for _, line := range []string{"ready a", "ready b", "draining x", "hello", "drained"} {
-		p.hear(line)
+		p.handleLine(line)
 	}
 	if p.address != "a" || p.drained {
 		t.Errorf("address %q, drained %v", p.address, p.drained)

@@ -14,10 +14,10 @@ import (
 type fate uint8
 
 const (
-	untold  fate = iota // not made, not ended, or not such a call
-	acked               // answered
-	refused             // failed, and certainly not executed
-	doubted             // failed, and may have been executed
+	fateNone        fate = iota // not made, not ended, or not such a call
+	fateAnswered                // answered
+	fateNotExecuted             // failed, and certainly not executed
+	fateUnknown                 // failed, and may have been executed
 )
 
 // outcome is the outcome of a call.
@@ -84,7 +84,7 @@ func (s *stats) observe(o outcome) {
 
 // settle counts a failure, and records the fate of a call that must not run twice.
 func (s *stats) settle(o *outcome) {
-	end := acked
+	end := fateAnswered
 	switch wrong := (wrongAnswerError{}); {
 	case o.err == nil:
 	case errors.As(o.err, &wrong):
@@ -93,10 +93,10 @@ func (s *stats) settle(o *outcome) {
 		s.sum.failed++
 	case tandem.MayHaveExecuted(o.err):
 		s.sum.unknown++
-		end = doubted
+		end = fateUnknown
 	default:
 		s.sum.failed++
-		end = refused
+		end = fateNotExecuted
 	}
 	if o.job.kind == appendEntry {
 		s.fates[o.job.id] = end

@@ -22,15 +22,15 @@ func TestObserve(t *testing.T) {
 		want totals
 		fate fate
 	}{
-		{"answered", mul, nil, totals{made: 1, ok: 1}, untold},
-		{"failed in doubt, but may be repeated", mul, errDoubt, totals{made: 1, failed: 1}, untold},
-		{"did not run", say, errRefused, totals{made: 1, failed: 1}, untold},
-		{"wrong", say, wrongAnswerError{"x"}, totals{made: 1, wrong: 1}, untold},
-		{"answered, once", appendEntry, nil, totals{made: 1, ok: 1}, acked},
-		{"in doubt", appendEntry, errDoubt, totals{made: 1, unknown: 1}, doubted},
-		{"an error of another kind", appendEntry, errors.New("odd"), totals{made: 1, unknown: 1}, doubted},
-		{"certainly did not run", appendEntry, errRefused, totals{made: 1, failed: 1}, refused},
-		{"a wrong receipt", appendEntry, wrongAnswerError{"x"}, totals{made: 1, wrong: 1}, acked},
+		{"answered", mul, nil, totals{made: 1, ok: 1}, fateNone},
+		{"failed in doubt, but may be repeated", mul, errDoubt, totals{made: 1, failed: 1}, fateNone},
+		{"did not run", say, errRefused, totals{made: 1, failed: 1}, fateNone},
+		{"wrong", say, wrongAnswerError{"x"}, totals{made: 1, wrong: 1}, fateNone},
+		{"answered, once", appendEntry, nil, totals{made: 1, ok: 1}, fateAnswered},
+		{"in doubt", appendEntry, errDoubt, totals{made: 1, unknown: 1}, fateUnknown},
+		{"an error of another kind", appendEntry, errors.New("odd"), totals{made: 1, unknown: 1}, fateUnknown},
+		{"certainly did not run", appendEntry, errRefused, totals{made: 1, failed: 1}, fateNotExecuted},
+		{"a wrong receipt", appendEntry, wrongAnswerError{"x"}, totals{made: 1, wrong: 1}, fateAnswered},
 	} {
 		s := newStats(1)
 		s.observe(outcome{job: job{kind: c.kind}, server: "s1", err: c.err, took: time.Millisecond})

@@ -11,7 +11,7 @@ import (
 func TestSaid(t *testing.T) {
 	for code := tandem.Canceled; code.Valid(); code++ {
 		for _, message := range []string{"why", "why: because", ""} {
-			e := multiplex.Said((&tandem.Error{Code: code, Message: message}).Error(), "rpc: can't find ")
+			e := multiplex.TextError((&tandem.Error{Code: code, Message: message}).Error(), "rpc: can't find ")
 			if e.Code != code || e.Message != message || !e.Remote || e.NotExecuted {
 				t.Errorf("%v, %q: %+v", code, message, e)
 			}
@@ -21,7 +21,7 @@ func TestSaid(t *testing.T) {
 		"rpc: can't find service T.X": tandem.Unimplemented, "can't find service T.X": tandem.Unknown,
 		"disk full": tandem.Unknown, "internal error": tandem.Unknown, "not founder: x": tandem.Unknown, "": tandem.Unknown,
 	} {
-		if e := multiplex.Said(text, "rpc: can't find "); e.Code != code || e.Message != text {
+		if e := multiplex.TextError(text, "rpc: can't find "); e.Code != code || e.Message != text {
 			t.Errorf("%q: %+v", text, e)
 		}
 	}

@@ -6,11 +6,11 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Said returns the error of a server whose protocol sends errors as text only. The text of a
+// TextError returns the error of a server whose protocol sends errors as text only. The text of a
 // tandem server begins with the name of the code ([tandem.Error.Error]); missing is the
 // beginning of the text with which servers of net/rpc or rpcx report that a method does not
 // exist. Otherwise the code is Unknown.
-func Said(text, missing string) *tandem.Error {
+func TextError(text, missing string) *tandem.Error {
 	if strings.HasPrefix(text, missing) {
 		return &tandem.Error{Code: tandem.Unimplemented, Remote: true, Message: text}
 	}
