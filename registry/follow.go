@@ -79,11 +79,11 @@ func (f Follower) Follow(ctx context.Context, update func(Snapshot)) error {
 // stays below a second for about the first three seconds, because calls of a client that
 // has just started wait for the list.
 func longestPause(failures int) time.Duration {
-	const patient, brief, rest = 8, 3, 5
-	if failures <= patient {
-		return firstRetry << min(failures, brief)
+	const steadyFailures, steadyShift, maxShift = 8, 3, 8
+	if failures <= steadyFailures {
+		return firstRetry << min(failures, steadyShift)
 	}
-	return min(mostRetry, firstRetry<<min(failures-rest, patient))
+	return min(mostRetry, firstRetry<<min(failures-steadyFailures+steadyShift, maxShift))
 }
 
 func orElse(d, otherwise time.Duration) time.Duration {

@@ -146,7 +146,7 @@ func (k *Keeper) loadSaved(target Target) bool {
 	if k.Dir == "" {
 		return false
 	}
-	list, saved, err := store{k.Dir}.load(target)
+	list, saved, err := savedLists{k.Dir}.load(target)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			k.log().Warn("registry: the saved list can't be used", "target", target, "error", err)
@@ -164,7 +164,7 @@ func (k *Keeper) saveView(target Target, v View) {
 	if k.Dir == "" || v.Stale != nil || len(v.Instances) == 0 {
 		return
 	}
-	if err := (store{k.Dir}).save(target, v.Instances, time.Now()); err != nil {
+	if err := (savedLists{k.Dir}).save(target, v.Instances, time.Now()); err != nil {
 		k.log().Warn("registry: the list can't be saved", "target", target, "error", err)
 	}
 }

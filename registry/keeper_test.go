@@ -15,8 +15,8 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// bench drives a Keeper's pure core with a fake clock.
-type bench struct {
+// keeperTest drives a Keeper's pure core with a fake clock.
+type keeperTest struct {
 	t     *testing.T
 	k     *Keeper
 	now   time.Time
@@ -24,8 +24,8 @@ type bench struct {
 	log   bytes.Buffer
 }
 
-func newBench(t *testing.T) *bench {
-	b := &bench{t: t, now: time.Unix(1000, 0), alive: map[string]bool{}}
+func newKeeperTest(t *testing.T) *keeperTest {
+	b := &keeperTest{t: t, now: time.Unix(1000, 0), alive: map[string]bool{}}
 	b.k = &Keeper{
 		Alive: func(id string) bool { return b.alive[id] },
 		Log:   slog.New(slog.NewTextHandler(&b.log, nil)),
@@ -34,7 +34,7 @@ func newBench(t *testing.T) *bench {
 }
 
 // list applies a good snapshot.
-func (b *bench) list(instances ...tandem.Instance) View {
+func (b *keeperTest) list(instances ...tandem.Instance) View {
 	v, changed := b.k.Apply(Snapshot{Instances: instances}, b.now)
 	if !changed {
 		b.t.Errorf("a list of %d was not delivered", len(instances))
@@ -43,13 +43,13 @@ func (b *bench) list(instances ...tandem.Instance) View {
 }
 
 // pass advances the clock by d and calls Expire.
-func (b *bench) pass(d time.Duration) (View, bool) {
+func (b *keeperTest) pass(d time.Duration) (View, bool) {
 	b.now = b.now.Add(d)
 	return b.k.Expire(b.now)
 }
 
 // want checks the IDs of a view in order, with suspects marked by '?'.
-func (b *bench) want(v View, want string) {
+func (b *keeperTest) want(v View, want string) {
 	b.t.Helper()
 	var got []string
 	for _, in := range v.Instances {
@@ -65,7 +65,7 @@ func (b *bench) want(v View, want string) {
 }
 
 func TestKeeperFollowsTheList(t *testing.T) {
-	b := newBench(t)
+	b := newKeeperTest(t)
 	b.want(b.list(), "")
 	b.want(b.list(members("b", "a", "c")...), "a b c")
 	b.want(b.list(members("b", "c", "d")...), "b c d")
@@ -76,7 +76,7 @@ func TestKeeperFollowsTheList(t *testing.T) {
 }
 
 func TestKeeperThroughAnOutage(t *testing.T) {
-	b := newBench(t)
+	b := newKeeperTest(t)
 	down := errors.New("connection refused")
 	v, changed := b.k.Apply(Snapshot{Err: down}, b.now)
 	if !changed || len(v.Instances) != 0 || !errors.Is(v.Stale, down) {
@@ -105,7 +105,7 @@ func TestKeeperThroughAnOutage(t *testing.T) {
 
 // After an empty list all instances stay for one Grace, and after that those that are alive.
 func TestKeeperKeepsInstancesAfterAnEmptyList(t *testing.T) {
-	b := newBench(t)
+	b := newKeeperTest(t)
 	b.list(members("a", "b", "c")...)
 	b.alive["b"] = true
 	b.want(b.list(), "a? b? c?")
@@ -133,7 +133,7 @@ func TestKeeperKeepsInstancesAfterAnEmptyList(t *testing.T) {
 }
 
 func TestKeeperWithoutAlive(t *testing.T) {
-	b := newBench(t)
+	b := newKeeperTest(t)
 	b.k.Alive, b.k.Grace = nil, time.Second
 	b.list(members("a")...)
 	b.want(b.list(), "a?")
@@ -142,7 +142,7 @@ func TestKeeperWithoutAlive(t *testing.T) {
 }
 
 func TestKeeperTakesASuspectBack(t *testing.T) {
-	b := newBench(t)
+	b := newKeeperTest(t)
 	b.list(members("a", "b", "c")...)
 	b.want(b.list(), "a? b? c?")
 	b.want(b.list(members("a", "c", "d")...), "a b? c d")
@@ -163,7 +163,7 @@ func TestKeeperCollapse(t *testing.T) {
 		{2, 1, "i0"},
 		{1, 0, "i0?"},
 	} {
-		b := newBench(t)
+		b := newKeeperTest(t)
 		b.list(numbered(0, tc.from)...)
 		b.want(b.list(numbered(0, tc.to)...), tc.want)
 	}
@@ -172,7 +172,7 @@ func TestKeeperCollapse(t *testing.T) {
 // Watch events report a wiped registry one instance at a time. That is a collapse
 // too: the instances that vanished first come back as suspects.
 func TestKeeperCollapseInSteps(t *testing.T) {
-	b := newBench(t)
+	b := newKeeperTest(t)
 	b.list(numbered(0, 5)...)
 	b.want(b.list(numbered(1, 5)...), "i1 i2 i3 i4")
 	b.now = b.now.Add(time.Second)
@@ -183,7 +183,7 @@ func TestKeeperCollapseInSteps(t *testing.T) {
 
 // Instances that vanish one by one over a long time do not become suspects.
 func TestKeeperSlowDecline(t *testing.T) {
-	b := newBench(t)
+	b := newKeeperTest(t)
 	for from := range 4 {
 		var want []string
 		for i := from; i < 5; i++ {
@@ -196,7 +196,7 @@ func TestKeeperSlowDecline(t *testing.T) {
 
 // A deployment that replaces every instance, one at a time, makes no suspects.
 func TestKeeperRollingDeploy(t *testing.T) {
-	b := newBench(t)
+	b := newKeeperTest(t)
 	for i := range 10 {
 		if v := b.list(numbered(i, 10+i)...); v.Suspect != nil {
 			t.Fatalf("step %d: %v", i, v.Suspect)
@@ -205,7 +205,7 @@ func TestKeeperRollingDeploy(t *testing.T) {
 }
 
 func TestKeeperDropsInvalidInstances(t *testing.T) {
-	b := newBench(t)
+	b := newKeeperTest(t)
 	bad := tandem.Instance{ID: "bad", Weight: -1, Endpoints: members("x")[0].Endpoints}
 	twice := members("a", "a")
 	twice[1].Weight = 7
@@ -234,7 +234,7 @@ func TestKeeperDropsInvalidInstances(t *testing.T) {
 }
 
 func TestKeeperIsBounded(t *testing.T) {
-	b := newBench(t)
+	b := newKeeperTest(t)
 	for i := range 5 {
 		b.list(numbered(i*10_000, i*10_000+MaxInstances+1000)...)
 	}
@@ -249,7 +249,7 @@ func TestKeeperIsBounded(t *testing.T) {
 
 // A later list does not change a view that was delivered before.
 func TestKeeperViewsAreIndependent(t *testing.T) {
-	b := newBench(t)
+	b := newKeeperTest(t)
 	old := b.list(members("a", "b", "c", "d")...)
 	b.list(members("c", "d", "e", "f")...)
 	b.want(old, "a b c d")
@@ -284,7 +284,7 @@ func TestKeeperWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		b := newBench(t)
+		b := newKeeperTest(t)
 		b.alive["b"] = true
 		feed, views, ended := make(script), make(chan View, 10), make(chan error, 1)
 		go func() { ended <- b.k.Watch(ctx, feed, Target{}, func(v View) { views <- v }) }()
@@ -320,7 +320,7 @@ func FuzzKeeper(f *testing.F) {
 	f.Add([]byte{0b1111, 0, 0xff, 0b0001, 0xff, 0xff})
 	f.Add([]byte{0b11111111, 0b1, 0b11111111, 0, 0xfe, 0xff})
 	f.Fuzz(func(t *testing.T, steps []byte) {
-		b := newBench(t)
+		b := newKeeperTest(t)
 		b.k.Log = nil
 		for _, step := range steps[:min(len(steps), 200)] {
 			switch {

@@ -84,7 +84,7 @@ func Maintain(ctx context.Context, entry Entry, in tandem.Instance, keep Upkeep)
 	}
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	if err := entry.Put(ctx, clone(in)); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: registering %q: %w", keep.Name, in.ID, err), m.abandon())
+		return nil, errors.Join(fmt.Errorf("%s: registering %q: %w", keep.Name, in.ID, err), m.deleteEntry())
 	}
 	go m.run()
 	return m, nil
@@ -102,9 +102,10 @@ type maintained struct {
 	err     error         // of Delete; valid when done is closed
 
 	// Used by the goroutine only.
-	in       tandem.Instance // the version that should be listed
-	trouble  error           // why the instance is perhaps not listed; nil while it is
-	failures int             // failed attempts in a row
+	in         tandem.Instance // the version that should be listed
+	lastErr    error           // of the last check or attempt; nil while the instance is listed
+	failures   int             // failed attempts in a row
+	lossLogged bool            // the log has a loss, and not yet that the entry is restored
 }
 
 // update asks the goroutine to list another version of the instance.
@@ -130,7 +131,7 @@ func (m *maintained) run() {
 			u.result <- m.replace(u)
 		case <-m.ctx.Done():
 			next.Stop()
-			m.err = m.abandon()
+			m.err = m.deleteEntry()
 			return
 		}
 		next.Stop()
@@ -139,7 +140,7 @@ func (m *maintained) run() {
 
 // pause returns the time until the next check or attempt.
 func (m *maintained) pause() time.Duration {
-	if m.trouble == nil || errors.Is(m.trouble, ErrSuperseded) {
+	if m.lastErr == nil || errors.Is(m.lastErr, ErrSuperseded) {
 		return m.keep.Every - rand.N(m.keep.Every/8+1)
 	}
 	return rand.N(m.ceiling()) + time.Millisecond
@@ -155,7 +156,7 @@ func (m *maintained) ceiling() time.Duration {
 func (m *maintained) checkOrPut() {
 	ctx, cancel := context.WithTimeout(m.ctx, m.keep.Timeout)
 	defer cancel()
-	err := m.trouble
+	err := m.lastErr
 	if err == nil || errors.Is(err, ErrSuperseded) {
 		if err = m.entry.Check(ctx); err == nil {
 			m.report(nil)
@@ -172,24 +173,25 @@ func (m *maintained) checkOrPut() {
 // lost logs that the entry is being restored, once for each loss.
 func (m *maintained) lost(err error) {
 	if m.failures == 0 {
+		m.lossLogged = true
 		m.keep.Log.Warn(m.keep.Name+": registration lost; restoring it", "instance", m.id, "error", err)
 	}
 }
 
 // report records the result of a check or attempt. It logs the second failure in a
-// row, and the success that ends the failures.
+// row, and the success that follows a failure or a loss.
 func (m *maintained) report(err error) {
 	switch {
-	case err == nil && m.failures > 0:
-		m.keep.Log.Info(m.keep.Name+": registration restored", "instance", m.id, "attempts", m.failures)
+	case err == nil && (m.failures > 0 || m.lossLogged):
+		m.keep.Log.Info(m.keep.Name+": registration restored", "instance", m.id, "attempts", m.failures+1)
 	case err != nil && m.failures == 1:
 		m.keep.Log.Warn(m.keep.Name+": not listed; still trying", "instance", m.id, "error", err)
 	}
 	m.failures++
 	if err == nil {
-		m.failures = 0
+		m.failures, m.lossLogged = 0, false
 	}
-	m.trouble = err
+	m.lastErr = err
 }
 
 // replace lists another version of the instance. If that fails, the next
@@ -203,8 +205,8 @@ func (m *maintained) replace(u update) error {
 	return err
 }
 
-// abandon deletes the entry.
-func (m *maintained) abandon() error {
+// deleteEntry deletes the entry.
+func (m *maintained) deleteEntry() error {
 	ctx, cancel := context.WithTimeout(context.Background(), m.keep.Timeout)
 	defer cancel()
 	if err := m.entry.Delete(ctx); err != nil {

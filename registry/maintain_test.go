@@ -1,8 +1,11 @@
 package registry
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -11,8 +14,8 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// place is an Entry that a test can break.
-type place struct {
+// fakeEntry is an Entry that a test can break.
+type fakeEntry struct {
 	mu     sync.Mutex
 	down   error            // what every method returns, when not nil
 	hang   bool             // every method waits for its context
@@ -22,7 +25,7 @@ type place struct {
 	checks int
 }
 
-func (p *place) enter(ctx context.Context) error {
+func (p *fakeEntry) enter(ctx context.Context) error {
 	if p.hang {
 		p.mu.Unlock()
 		<-ctx.Done()
@@ -32,7 +35,7 @@ func (p *place) enter(ctx context.Context) error {
 	return p.down
 }
 
-func (p *place) Put(ctx context.Context, in tandem.Instance) error {
+func (p *fakeEntry) Put(ctx context.Context, in tandem.Instance) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.puts++
@@ -46,7 +49,7 @@ func (p *place) Put(ctx context.Context, in tandem.Instance) error {
 	return nil
 }
 
-func (p *place) Check(ctx context.Context) error {
+func (p *fakeEntry) Check(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.checks++
@@ -62,7 +65,7 @@ func (p *place) Check(ctx context.Context) error {
 	return nil
 }
 
-func (p *place) Delete(ctx context.Context) error {
+func (p *fakeEntry) Delete(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.enter(ctx); err != nil {
@@ -72,8 +75,8 @@ func (p *place) Delete(ctx context.Context) error {
 	return nil
 }
 
-// set changes the place and returns the number of Puts so far.
-func (p *place) set(change func()) (puts int) {
+// set changes the entry and returns the number of Puts so far.
+func (p *fakeEntry) set(change func()) (puts int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	puts = p.puts
@@ -81,7 +84,7 @@ func (p *place) set(change func()) (puts int) {
 	return puts
 }
 
-func (p *place) weight() int {
+func (p *fakeEntry) weight() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.listed == nil {
@@ -91,7 +94,7 @@ func (p *place) weight() int {
 }
 
 // maintain registers an instance of weight 1, with a check every 5 s.
-func maintain(t *testing.T, p *place, lost <-chan struct{}) (r Registration, in tandem.Instance) {
+func maintain(t *testing.T, p *fakeEntry, lost <-chan struct{}) (r Registration, in tandem.Instance) {
 	t.Helper()
 	in = members("a")[0]
 	in.Weight = 1
@@ -114,14 +117,14 @@ func end(t *testing.T, r Registration) {
 func TestMaintainSpreadsChecks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 1000
-		places := make([]place, n)
-		for i := range places {
-			r, _ := maintain(t, &places[i], nil)
+		entries := make([]fakeEntry, n)
+		for i := range entries {
+			r, _ := maintain(t, &entries[i], nil)
 			defer end(t, r)
 		}
 		checked := func() (checks int) {
-			for i := range places {
-				places[i].set(func() { checks += places[i].checks })
+			for i := range entries {
+				entries[i].set(func() { checks += entries[i].checks })
 			}
 			return checks
 		}
@@ -140,7 +143,7 @@ func TestMaintainSpreadsChecks(t *testing.T) {
 
 func TestMaintainRestoresALostEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p place
+		var p fakeEntry
 		lost := make(chan struct{}, 1)
 		r, in := maintain(t, &p, lost)
 		in.Weight = 2
@@ -165,11 +168,39 @@ func TestMaintainRestoresALostEntry(t *testing.T) {
 	})
 }
 
+// A loss and its end are logged, also when the first attempt restores the entry.
+func TestMaintainLogsLossAndRestoration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p fakeEntry
+		var log bytes.Buffer
+		lost := make(chan struct{})
+		r, err := Maintain(t.Context(), &p, members("a")[0], Upkeep{
+			Name: "test registry", Every: time.Hour, Lost: lost, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			p.set(func() { p.listed = nil })
+			lost <- struct{}{}
+			synctest.Wait()
+		}
+		lost <- struct{}{} // the entry is listed
+		synctest.Wait()
+		end(t, r)
+		for _, text := range []string{"registration lost", "registration restored"} {
+			if n := strings.Count(log.String(), text); n != 2 {
+				t.Errorf("%q is logged %d times for 2 losses:\n%s", text, n, &log)
+			}
+		}
+	})
+}
+
 // The registry is down for an hour: attempts must be few, and the instance listed soon
 // after the outage.
 func TestMaintainNeverGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p place
+		var p fakeEntry
 		r, in := maintain(t, &p, nil)
 		before := p.set(func() { p.down, p.listed = errors.New("down"), nil })
 		time.Sleep(time.Hour)
@@ -197,13 +228,13 @@ func TestMaintainNeverGivesUp(t *testing.T) {
 
 func TestMaintainDoesNotOverwriteALaterIncarnation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p place
+		var p fakeEntry
 		r, _ := maintain(t, &p, nil)
 		time.Sleep(time.Minute)
 		before := p.set(func() { p.other = true })
 		time.Sleep(time.Minute)
 		if puts := p.set(func() { p.other, p.listed = false, nil }); puts != before {
-			t.Errorf("%d writes to the place of a later incarnation", puts-before)
+			t.Errorf("%d writes to the fakeEntry of a later incarnation", puts-before)
 		}
 		time.Sleep(5 * time.Second)
 		if w := p.weight(); w != 1 {
@@ -215,7 +246,7 @@ func TestMaintainDoesNotOverwriteALaterIncarnation(t *testing.T) {
 
 func TestMaintainEndsWhileTheRegistryHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p place
+		var p fakeEntry
 		r, in := maintain(t, &p, nil)
 		p.set(func() { p.hang = true })
 		time.Sleep(time.Minute)
@@ -239,7 +270,7 @@ func TestMaintainEndsWhileTheRegistryHangs(t *testing.T) {
 }
 
 func TestMaintainReturnsTheFirstError(t *testing.T) {
-	p := place{down: errors.New("down")}
+	p := fakeEntry{down: errors.New("down")}
 	keep := Upkeep{Name: "test registry", Every: time.Second}
 	if _, err := Maintain(t.Context(), &p, members("a")[0], keep); !errors.Is(err, p.down) {
 		t.Errorf("with the registry down: %v", err)

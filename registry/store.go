@@ -17,10 +17,10 @@ import (
 // maxStored is the largest size of a stored list, in bytes.
 const maxStored = 64 << 20
 
-// store keeps lists in files of a directory, one per target, for a start while the
+// savedLists keeps lists in files of a directory, one per target, for a start while the
 // registry does not answer. A file begins with the SHA-256 of its other bytes, so
 // that a truncated or changed file is not used.
-type store struct{ dir string }
+type savedLists struct{ dir string }
 
 // stored is the content of a file, after the checksum.
 type stored struct {
@@ -31,13 +31,13 @@ type stored struct {
 
 // path returns the file of a target. Its name is a hash, because a target may be too
 // long for a file name, or have characters that file names can't have.
-func (s store) path(target Target) string {
+func (s savedLists) path(target Target) string {
 	sum := sha256.Sum256([]byte(target.String()))
 	return filepath.Join(s.dir, hex.EncodeToString(sum[:16])+".tandem")
 }
 
 // save replaces the target's list atomically.
-func (s store) save(target Target, list []tandem.Instance, now time.Time) (err error) {
+func (s savedLists) save(target Target, list []tandem.Instance, now time.Time) (err error) {
 	data, err := json.Marshal(stored{target.String(), now, list})
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (s store) save(target Target, list []tandem.Instance, now time.Time) (err e
 }
 
 // load returns the target's list and when it was saved.
-func (s store) load(target Target) ([]tandem.Instance, time.Time, error) {
+func (s savedLists) load(target Target) ([]tandem.Instance, time.Time, error) {
 	f, err := os.Open(s.path(target))
 	if err != nil {
 		return nil, time.Time{}, err

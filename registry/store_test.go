@@ -81,7 +81,7 @@ func TestKeeperIgnoresABrokenFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := store{dir}
+	other := savedLists{dir}
 	for what, data := range map[string][]byte{
 		"cut off":    good[:len(good)-1],
 		"empty":      nil,

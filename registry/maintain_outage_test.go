@@ -13,9 +13,9 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// herd is a registry with entries of many servers, which records when each of them is
+// fakeRegistry is a registry with entries of many servers, which records when each of them is
 // listed again after an outage.
-type herd struct {
+type fakeRegistry struct {
 	mu     sync.Mutex
 	down   bool
 	listed map[string]bool
@@ -25,13 +25,13 @@ type herd struct {
 
 var errDown = errors.New("the registry is down")
 
-// herdEntry is the Entry of one server.
-type herdEntry struct {
-	*herd
+// serverEntry is the Entry of one server.
+type serverEntry struct {
+	*fakeRegistry
 	id string
 }
 
-func (s herdEntry) Put(context.Context, tandem.Instance) error {
+func (s serverEntry) Put(context.Context, tandem.Instance) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.down {
@@ -42,7 +42,7 @@ func (s herdEntry) Put(context.Context, tandem.Instance) error {
 	return nil
 }
 
-func (s herdEntry) Check(context.Context) error {
+func (s serverEntry) Check(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -54,16 +54,16 @@ func (s herdEntry) Check(context.Context) error {
 	return nil
 }
 
-func (s herdEntry) Delete(context.Context) error { return nil }
+func (s serverEntry) Delete(context.Context) error { return nil }
 
-// newHerd lists n instances until the test ends.
-func newHerd(t *testing.T, n int, ttl time.Duration) *herd {
+// newFakeRegistry lists n instances until the test ends.
+func newFakeRegistry(t *testing.T, n int, ttl time.Duration) *fakeRegistry {
 	t.Helper()
-	h := &herd{listed: map[string]bool{}}
+	h := &fakeRegistry{listed: map[string]bool{}}
 	in := members("a")[0]
 	for i := range n {
 		in.ID = fmt.Sprint("server-", i)
-		r, err := Maintain(t.Context(), herdEntry{h, in.ID}, in, Upkeep{Name: "herd", Every: ttl / 3})
+		r, err := Maintain(t.Context(), serverEntry{h, in.ID}, in, Upkeep{Name: "test registry", Every: ttl / 3})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,20 +72,20 @@ func newHerd(t *testing.T, n int, ttl time.Duration) *herd {
 	return h
 }
 
-func (h *herd) stop() {
+func (h *fakeRegistry) stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.down, h.listed = true, map[string]bool{}
 }
 
-func (h *herd) restart() {
+func (h *fakeRegistry) restart() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.down, h.since, h.back = false, time.Now(), nil
 }
 
 // times returns when the servers were listed again, in order.
-func (h *herd) times() []time.Duration {
+func (h *fakeRegistry) times() []time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Sorted(slices.Values(h.back))
@@ -122,7 +122,7 @@ func TestMaintainSpreadsWrites(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.ttl, " ", c.outage), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHerd(t, n, c.ttl)
+				h := newFakeRegistry(t, n, c.ttl)
 				time.Sleep(c.ttl)
 				h.stop()
 				time.Sleep(c.outage)
