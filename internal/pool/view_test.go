@@ -9,7 +9,7 @@ import (
 	"github.com/tandem-rpc/tandem/balance"
 )
 
-// A view with a maxScan instances is searched, one with many has maps; both find all of their
+// A view with few instances is searched, one with many has maps; both find all of their
 // instances and no others.
 func TestViewFinds(t *testing.T) {
 	for _, n := range []int{0, 1, maxScan, maxScan + 1, 100} {
