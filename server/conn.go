@@ -23,7 +23,7 @@ type Conn struct {
 	net.Conn
 
 	server   *Server
-	account  *budget.Account // of its requests
+	account  *budget.Account // memory that its requests hold
 	accepted acceptedConn
 	peer     *tandem.Peer
 	ctx      context.Context //nolint:containedctx // the connection's own: what Serve is given
