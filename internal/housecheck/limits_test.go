@@ -106,7 +106,7 @@ func TestLimits(t *testing.T) {
 		if !known {
 			t.Errorf("docs/limits.md: %q: add the row to the test, with the constants of its default", row)
 		}
-		for _, name := range strings.Fields(names) {
+		for name := range strings.FieldsSeq(names) {
 			v, found := values[name]
 			switch {
 			case !found:
