@@ -14,7 +14,7 @@ import (
 type usage struct {
 	goroutines int
 	heap       uint64 // bytes that live after a collection
-	refused    uint64 // requests because of overload
+	refused    uint64 // requests that were refused because of overload
 	cpu        time.Duration
 }
 
@@ -26,7 +26,8 @@ const (
 	statsFormat = "%d then %d goroutines, heap %d then %d"
 )
 
-// ownUsage is this process's, after what ends by itself within a second has ended.
+// ownUsage returns the usage of this process. It first waits a second for goroutines that are
+// about to end.
 func ownUsage() usage {
 	time.Sleep(time.Second)
 	runtime.GC()
@@ -71,7 +72,7 @@ func (r *rig) serverUsage() (sum usage, err error) {
 	return sum, nil
 }
 
-// usage asks a server.
+// usage asks a server process for its usage.
 func (p *process) usage() (u usage, err error) {
 	if err := p.cmd.Process.Signal(syscall.SIGUSR1); err != nil {
 		return u, err
@@ -104,7 +105,8 @@ func residentKiB(pid int) (int, error) {
 	return sumAfter(string(text), "VmRSS:"), err
 }
 
-// noLeak is the bar that nothing fails and that both sides hold what they held before.
+// noLeak checks that no call fails, and that both sides hold as many goroutines and as much memory
+// as before the load.
 func noLeak(o *outcome) []check {
 	const spare = 1 << 20   // bytes of heap
 	const growth = 16 << 10 // KiB of resident memory, from the second look on

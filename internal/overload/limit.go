@@ -38,7 +38,7 @@ type Method struct {
 	knownUntil   int64          // known is valid until then
 	immunity     time.Duration  // how long known was valid last
 	gained       int64          // handlers in time since the limit grew
-	bound        bool           // more than half of the limit was in use since it grew
+	bound        bool           // more than half of the limit was in use since it was last cut or slowly raised
 	period       int64          // when the period began
 	rate         float64        // handlers in time per ns, a maximum that decays
 	easyPeriods  int            // periods in a row that used at most half of the limit
@@ -89,8 +89,9 @@ func (m *Method) learn(took int64) {
 }
 
 // grow raises the limit after a handler that has ended in time, if more than half of the limit
-// was in use since it grew: at first by one for each handler, and above the threshold slowly (additive increase and
-// multiplicative decrease, Chiu and Jain 1989; slow start, Jacobson 1988).
+// was in use since it was last cut or slowly raised: at first by one for each handler, and above
+// the threshold slowly (additive increase and multiplicative decrease, Chiu and Jain 1989; slow
+// start, Jacobson 1988).
 func (m *Method) grow(cfg *Config) {
 	limit := m.limit.Load()
 	if cfg.Gradient > 0 {

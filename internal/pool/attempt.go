@@ -208,7 +208,8 @@ func (m *member) link() *link {
 }
 
 // pick returns the instance that the policy picks, if its breakers admit the call. If a
-// half-open breaker has just let another call through, pick chooses another instance.
+// half-open breaker has just let another call through, pick tries to choose another instance; it
+// returns nil if there is none.
 func (p *Pool) pick(v *view, call *tandem.Call) (*balance.Node, *member) {
 	n := p.best(v, call)
 	if n == nil {
@@ -242,7 +243,8 @@ func (p *Pool) pickAgain(v *view, call *tandem.Call, n *balance.Node) (*balance.
 // best asks the policy for a usable instance (see isUsable); failing that for one that is
 // connected and answers, then for one that may soon be connected, then for a connected suspect,
 // then for any that the call allows, and last for an excluded one: trying is better than giving
-// up. Instances with an open breaker are left out.
+// up. Instances with an open breaker are left out. A pinned call gets its instance, whatever
+// its breakers say, or none.
 func (p *Pool) best(v *view, call *tandem.Call) *balance.Node {
 	if call.Pin == "" && len(call.Exclude) == 0 && p.health.shut.Load() == 0 {
 		if v.sole != nil && call.Route == nil {
