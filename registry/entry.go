@@ -22,7 +22,7 @@ func Encode(in tandem.Instance) ([]byte, error) {
 		return nil, fmt.Errorf("instance %q: %w", in.ID, err)
 	}
 	if len(data) > MaxEntry {
-		return nil, fmt.Errorf("instance %q takes %d bytes as JSON, limit %d; shorten its metadata", in.ID, len(data), MaxEntry)
+		return nil, fmt.Errorf("instance %q takes %d bytes as JSON, limit %d; list fewer services, endpoints or tags", in.ID, len(data), MaxEntry)
 	}
 	return data, nil
 }

@@ -234,7 +234,7 @@ func TestMaintainDoesNotOverwriteALaterIncarnation(t *testing.T) {
 		before := p.set(func() { p.other = true })
 		time.Sleep(time.Minute)
 		if puts := p.set(func() { p.other, p.listed = false, nil }); puts != before {
-			t.Errorf("%d writes to the fakeEntry of a later incarnation", puts-before)
+			t.Errorf("%d writes to the entry of a later incarnation", puts-before)
 		}
 		time.Sleep(5 * time.Second)
 		if w := p.weight(); w != 1 {

@@ -125,14 +125,14 @@ func (e *entry) records(in tandem.Instance, iface *net.Interface) (*hashicorp.MD
 	answer := dns.Msg{Compress: true, Answer: records.Records(dns.Question{Name: e.at.fqdn(), Qtype: dns.TypePTR})}
 	data, err := answer.Pack()
 	if err != nil {
-		return nil, nil, fmt.Errorf("instance %q does not fit into a packet: list less about it; %w", in.ID, err)
+		return nil, nil, fmt.Errorf("instance %q does not fit into a packet: list fewer services, endpoints or tags; %w", in.ID, err)
 	}
 	if len(data) > maxPacket {
-		return nil, nil, fmt.Errorf("instance %q takes a packet of %d bytes, limit %d: list less about it", in.ID, len(data), maxPacket)
+		return nil, nil, fmt.Errorf("instance %q takes a packet of %d bytes, limit %d: list fewer services, endpoints or tags", in.ID, len(data), maxPacket)
 	}
 	if len(data) > wholePacket && !e.warned {
 		e.warned = true
-		e.log.Warn(name+": the instance does not fit into one packet; list less about it", "instance", in.ID, "bytes", len(data), "fits", wholePacket)
+		e.log.Warn(name+": the instance does not fit into one packet; list fewer services, endpoints or tags", "instance", in.ID, "bytes", len(data), "fits", wholePacket)
 	}
 	return records, fields, nil
 }

@@ -309,7 +309,7 @@ func TestTooMuchMetadata(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		in.Tags["long"] = strings.Repeat("x", 1<<16)
-		if _, err := r.Register(t.Context(), in); err == nil || !strings.Contains(err.Error(), "list less about it") {
+		if _, err := r.Register(t.Context(), in); err == nil || !strings.Contains(err.Error(), "list fewer services, endpoints or tags") {
 			t.Errorf("got %v", err)
 		}
 	})
