@@ -45,7 +45,7 @@ func attemptWithin(ctx context.Context, call *tandem.Call, d time.Duration, next
 // Attempt is part of every fail mode: it applies the attempt timeout, and makes an
 // attempt that was not sent at another instance. It is one Func instead of two nested ones, to
 // keep the stack of a waiting caller small: the garbage collector scans it. bare says that next
-// is only pool.attempt, which is then called directly.
+// is only pool.Pool.Attempt, which is then called directly.
 func (m *Modes) Attempt(next tandem.Func, bare bool) tandem.Func {
 	const most = 8 // other instances
 	return func(ctx context.Context, call *tandem.Call) (err error) {

@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// Life is how long a client lives, with the goroutines that it has started. It is safe for
+// Life is the lifetime of a client: a context that ends with it, and the goroutines that it waits
+// for. It is safe for
 // concurrent use.
 type Life struct {
 	ctx    context.Context //nolint:containedctx // the client's
@@ -58,7 +59,7 @@ func (l *Life) Start(f func()) bool {
 	return !l.ended
 }
 
-// Run runs f, and End waits for it, unless it was called already.
+// Run runs f, and End waits for it. After End it does nothing.
 func (l *Life) Run(f func()) {
 	l.mu.Lock()
 	ended := l.ended
