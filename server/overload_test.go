@@ -156,6 +156,8 @@ func TestOverloadRefuses(t *testing.T) {
 		err := tandem.AsError(o.client.Call(ctx, "Test.Hold", &[]byte{}, &[]byte{}))
 		if err == nil || err.Code != tandem.ResourceExhausted || !err.NotExecuted || err.RetryAfter <= 0 || time.Since(began) != 0 {
 			t.Errorf("after %v: %+v", time.Since(began), err)
+		} else if want := "the server is overloaded: Test.Hold could not end in time"; err.Message != want {
+			t.Errorf("got message %q, want %q", err.Message, want)
 		}
 		o.finish()
 	})

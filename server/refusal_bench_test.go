@@ -20,7 +20,10 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-const refusingServer = "TANDEM_TEST_REFUSING_SERVER"
+const (
+	refusingServer = "TANDEM_TEST_REFUSING_SERVER"
+	poolSize       = 16
+)
 
 // TestServeForRefusals is the server of BenchmarkRefusal, in a process of its own; elsewhere it
 // does nothing. For every line of its input it prints the CPU time that it has used and the
@@ -29,7 +32,7 @@ func TestServeForRefusals(t *testing.T) {
 	if os.Getenv(refusingServer) == "" {
 		return
 	}
-	pool := make(chan struct{}, 16)
+	pool := make(chan struct{}, poolSize)
 	srv := server.New()
 	err := server.Handle(srv, "Pool.Use", func(ctx context.Context, _ *int) (*int, error) {
 		select {
@@ -63,7 +66,8 @@ func TestServeForRefusals(t *testing.T) {
 
 // BenchmarkRefusal measures the CPU time of a server for each request that it refuses, reading
 // it and writing the response included. A thousand callers, who call again at once, share one
-// connection or have one each. What the few calls that run cost is in the figure.
+// connection or have one each. What the server uses in the same time when as many callers call
+// as it can serve is subtracted: it is no cost of refusing.
 func BenchmarkRefusal(b *testing.B) {
 	const callers = 1000
 	for name, clients := range map[string]int{"one connection": 1, "a connection a caller": callers} {
@@ -79,11 +83,11 @@ func BenchmarkRefusal(b *testing.B) {
 				all[i] = c
 			}
 			var calls, refusals atomic.Int64
-			call := func(until int64) {
+			call := func(callers int, goesOn func() bool) {
 				var wg sync.WaitGroup
 				for i := range callers {
 					wg.Go(func() {
-						for refusals.Load() < until {
+						for goesOn() {
 							err := all[i%clients].Call(context.Background(), "Pool.Use", 1, nil)
 							calls.Add(1)
 							if tandem.CodeOf(err) == tandem.ResourceExhausted {
@@ -94,15 +98,23 @@ func BenchmarkRefusal(b *testing.B) {
 				}
 				wg.Wait()
 			}
-			call(callers) // until the server is overloaded
+			cpu, _ := usage()
+			began := time.Now()
+			call(poolSize, func() bool { return time.Since(began) < 2*time.Second })
+			cpuAfter, _ := usage()
+			alone := float64(cpuAfter-cpu) / float64(time.Since(began))
+
+			call(callers, func() bool { return refusals.Load() < callers }) // until the server is overloaded
 			cpu, refused := usage()
-			began, beganAll := refusals.Load(), calls.Load()
+			until, beganAll := refusals.Load()+int64(b.N), calls.Load()
+			began = time.Now()
 			b.ResetTimer()
-			call(began + int64(b.N))
+			call(callers, func() bool { return refusals.Load() < until })
 			b.StopTimer()
 			cpuAfter, refusedAfter := usage()
 			if n := refusedAfter - refused; n > 0 {
-				b.ReportMetric(float64(cpuAfter-cpu)/1e3/float64(n), "server-µs/refusal")
+				used := float64(cpuAfter-cpu) - alone*float64(time.Since(began))
+				b.ReportMetric(used/1e3/float64(n), "server-µs/refusal")
 				b.ReportMetric(100*float64(n)/float64(calls.Load()-beganAll), "%-refused")
 			}
 		})

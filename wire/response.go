@@ -157,7 +157,8 @@ func appendRetry(dst []byte, after time.Duration) []byte {
 	if after > 0 {
 		us = uint64(min(max(int64(after/time.Microsecond), 1), maxTimeout))
 	}
-	return appendPrefixed(appendPrefixed(dst, retryDetail), binary.AppendUvarint(nil, us))
+	var b [binary.MaxVarintLen64]byte
+	return appendPrefixed(appendPrefixed(dst, retryDetail), b[:binary.PutUvarint(b[:], us)])
 }
 
 // parseRetry returns the value of RetryAfter's detail, or 0 if it can't be read.

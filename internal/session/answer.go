@@ -149,9 +149,10 @@ func (m *machine) respond(in *Inbound, r *wire.Response, flags wire.Flags) (over
 
 // answer is the response to send when a handler has returned.
 type answer struct {
-	in    *Inbound // nil for none
-	r     wire.Response
-	flags wire.Flags
+	in     *Inbound // nil for none
+	r      wire.Response
+	flags  wire.Flags
+	unseen bool // no handler or interceptor has seen the call
 }
 
 // execute runs the handler and stores the response in a. If the handler ends its
@@ -185,6 +186,11 @@ func (in *Inbound) outcome(a *answer, call *tandem.Call, err error) {
 	if in.call.Trailer != nil {
 		a.r.Trailer = in.encodeTrailer()
 	}
+	in.release()
+}
+
+// release gives back the memory of the request.
+func (in *Inbound) release() {
 	in.owned.Put()
 	in.message, in.owned = nil, nil
 	if in.hold != nil {
@@ -216,7 +222,8 @@ func (s *Session) answerLocked(a *answer) {
 	if s.m.draining && s.m.running == 0 {
 		signal(s.quiet)
 	}
-	if t := in.method.target; over && !asked && t != nil && t.Reuse && len(a.r.Status) == 0 {
+	t := in.method.target
+	if over && !asked && (a.unseen || t != nil && t.Reuse && len(a.r.Status) == 0) {
 		in.recycle()
 		return
 	}

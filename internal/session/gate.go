@@ -5,6 +5,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/internal/overload"
+	"github.com/tandem-rpc/tandem/wire"
 )
 
 // Calls that have a goroutine of their own pass the server's gate. While the gate guards, all
@@ -38,7 +39,11 @@ func (s *Session) admit(in *Inbound) bool {
 	case gate.Admit(m):
 		return true
 	}
-	r := &overload.Request{
+	r := s.request
+	if s.request = nil; r == nil {
+		r = new(overload.Request)
+	}
+	*r = overload.Request{
 		Method: m, Caller: s.callerOf(), Class: s.env.classOf(&in.call), Bytes: int64(len(in.message) + requestOverhead), OneWay: in.oneWay,
 		Deadline: s.instant(in.call.Deadline), Owner: in,
 	}
@@ -47,9 +52,22 @@ func (s *Session) admit(in *Inbound) bool {
 	s.mu.Unlock()
 	verdict, retryAfter := gate.Ask(r, s.now())
 	if verdict == overload.Refuse {
-		s.refuseRun(in, overloaded(in.call.Method, retryAfter))
+		s.request = r
+		s.refuseAtOnce(in, retryAfter)
 	}
 	return verdict == overload.Run
+}
+
+// refuseAtOnce answers a call that did not wait. A server refuses most when it has the least
+// time, so this allocates nothing: only the reader knows the call, whose memory is used again.
+func (s *Session) refuseAtOnce(in *Inbound, retryAfter time.Duration) {
+	in.release()
+	s.status = wire.AppendStatus(s.status[:0], &wire.Status{
+		Code: tandem.ResourceExhausted, NotExecuted: true, Message: in.method.target.overloaded, RetryAfter: retryAfter,
+	})
+	a := answer{in: in, unseen: true}
+	a.r.Status = s.status
+	s.answer(&a)
 }
 
 // admitStream is admit for a stream, which does not wait.
@@ -79,13 +97,6 @@ func (e *Env) classOf(call *tandem.Call) overload.Class {
 	return e.cfg.Class(call)
 }
 
-// overloaded returns the error of a call that the gate does not admit.
-func overloaded(method string, retryAfter time.Duration) *tandem.Error {
-	e := refused(tandem.ResourceExhausted, "the server is overloaded: %s could not end in time", method)
-	e.RetryAfter = retryAfter
-	return e
-}
-
 // Admitted starts a call that has waited in the gate's queue.
 func (in *Inbound) Admitted() {
 	in.s.startApart(in)
@@ -94,7 +105,9 @@ func (in *Inbound) Admitted() {
 // Refused answers a call that has waited in the gate's queue and is not admitted.
 func (in *Inbound) Refused(retryAfter time.Duration) {
 	in.s.env.Spawn(func() {
-		in.s.refuseRun(in, overloaded(in.call.Method, retryAfter))
+		in.s.refuseRun(in, &tandem.Error{
+			Code: tandem.ResourceExhausted, NotExecuted: true, Message: in.method.target.overloaded, RetryAfter: retryAfter,
+		})
 		in.s.flush()
 	})
 }

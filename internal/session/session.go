@@ -72,11 +72,14 @@ type Session struct {
 	encoded  int             // bytes of their responses that are not queued yet
 	room     chan struct{}   // holds a token when there is room again; nil until a goroutine waits
 	account  *budget.Account // memory of large requests; nil for no limit
-	caller   uint64          // hash of the caller, for the gate's queue; 0 until callerOf sets it
 	encoding int32           // how many are encoding their response
 	starting atomic.Int32    // how many have not begun to run; not guarded by mu
 
-	backlog overload.Backlog // used by the reader only
+	// Used by the reader only.
+	backlog overload.Backlog
+	caller  uint64            // hash of the caller, for the gate's queue; 0 until callerOf sets it
+	request *overload.Request // memory of the next that the gate is asked about; nil for none
+	status  []byte            // memory of the status of calls that the gate refuses
 
 	// Used by the monitor only, except rtt.
 	rtt        atomic.Int64

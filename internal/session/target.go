@@ -25,6 +25,8 @@ type Target struct {
 	Guarded    bool // Func ends a call with the error of WithRefusal, see [dispatch.Method]
 	Absent     bool // it stands for methods that do not exist, of either kind
 
+	overloaded string // the message of calls that the gate refuses
+
 	load  *overload.Method // what the gate knows of it; nil for methods that do not pass it
 	light int              // length in bytes up to which a message is decoded without an estimate; 0 if the type is not known
 	slow  atomic.Int32     // how many more runs are kept out of the reader
@@ -87,8 +89,8 @@ func newTarget(m *dispatch.Method, timeout time.Duration) *Target {
 		timeout = max(0, m.Timeout)
 	}
 	return &Target{
-		light: lightest(m),
-		Name:  m.Name, Kind: m.Kind, Func: m.Func, Timeout: timeout, MaxMessage: m.MaxMessage, Guarded: m.Guarded,
+		light: lightest(m), overloaded: "the server is overloaded: " + m.Name + " could not end in time",
+		Name: m.Name, Kind: m.Kind, Func: m.Func, Timeout: timeout, MaxMessage: m.MaxMessage, Guarded: m.Guarded,
 		Spawn: m.MaxConcurrency > 0, // it may wait in the queue
 	}
 }
