@@ -14,6 +14,7 @@ import (
 	"github.com/tandem-rpc/tandem/internal/budget"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
 	"github.com/tandem-rpc/tandem/internal/overload"
+	"github.com/tandem-rpc/tandem/internal/session"
 	"github.com/tandem-rpc/tandem/transport"
 )
 
@@ -151,14 +152,30 @@ func (c *Conn) runAdmitted(ctx context.Context, m *dispatch.Method, call *tandem
 			return
 		}
 		env, gate := c.server.env, c.server.guard.gate
-		h := c.server.guard.loadOf(m).Begin(waited, env.Now(), env.Instant(call.Deadline))
-		h.Failed = true
-		defer func() { gate.Done(&h, env.Now()).Tell() }()
+		r := &admitted{call.Body, env, c.server.guard.loadOf(m).Begin(waited, env.Now(), env.Instant(call.Deadline))}
+		r.Failed = true
+		call.Body = r
+		defer func() { gate.Done(&r.Handled, env.Now()).Tell() }()
 		c.server.run(ctx, m, call, func(err error) {
-			h.Failed = err != nil
+			r.Failed = err != nil
 			done(err)
 		})
 	})
+}
+
+// admitted is the Body of a call that the gate has admitted. Decode may wait until the message
+// has arrived, and until there is memory for it, which is no part of the handler's time.
+type admitted struct {
+	tandem.Body
+
+	env *session.Env
+	overload.Handled
+}
+
+func (a *admitted) Decode(v any) error {
+	began := a.env.Now()
+	defer func() { a.Waited(a.env.Now() - began) }()
+	return a.Body.Decode(v)
 }
 
 // leaveCall notes that a call has ended.

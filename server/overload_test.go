@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"io"
 	"net/rpc"
 	"runtime"
 	"slices"
@@ -160,6 +161,68 @@ func TestOverloadRefuses(t *testing.T) {
 			t.Errorf("got message %q, want %q", err.Message, want)
 		}
 		o.finish()
+	})
+}
+
+// lateMessage is a protocol whose messages arrive ten seconds after their calls.
+type lateMessage struct{}
+
+func (lateMessage) Name() string { return "late" }
+
+func (lateMessage) Match(first []byte) server.Verdict {
+	if first[0] == 'L' {
+		return server.Yes
+	}
+	return server.No
+}
+
+func (lateMessage) Serve(ctx context.Context, c *server.Conn) error {
+	done := make(chan error, 1)
+	c.Go(ctx, &tandem.Call{Method: "Test.Nop", Body: lateMessage{}}, func(err error) { done <- err })
+	err := <-done
+	_, _ = c.Write([]byte{'L'})
+	return err
+}
+
+func (lateMessage) Decode(any) error {
+	time.Sleep(10 * time.Second)
+	return nil
+}
+
+func (lateMessage) Encode(any) error             { return nil }
+func (lateMessage) Stream() tandem.MessageStream { return nil }
+
+// How long messages take to arrive is no time of their methods: a call that has little time is
+// not refused because of it.
+func TestOverloadIgnoresArrival(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverloaded(t, server.WithProtocols(lateMessage{}))
+		o.let()
+		for range runtime.GOMAXPROCS(0) {
+			o.must(<-o.held)
+		}
+		for range 20 {
+			conn, err := o.network.Dial(t.Context(), "a")
+			o.must(err)
+			_, err = conn.Write([]byte{'L'})
+			o.must(err)
+			if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+				t.Fatal("no answer:", err)
+			}
+			o.must(conn.Close())
+		}
+		o.release, o.once = make(chan bool), new(sync.Once)
+		for range runtime.GOMAXPROCS(0) {
+			go func() { o.held <- o.client.Call(t.Context(), "Test.Hold", &[]byte{}, &[]byte{}) }()
+		}
+		synctest.Wait()
+		done := make(chan error, 1)
+		go func() {
+			done <- o.client.Call(t.Context(), "Test.Nop", new(int), new(int), client.Timeout(time.Second))
+		}()
+		o.wantWaiting(1)
+		o.finish()
+		o.must(<-done)
 	})
 }
 

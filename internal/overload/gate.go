@@ -349,9 +349,9 @@ func (m *Method) Begin(waited *Request, now, deadline int64) Handled {
 	return h
 }
 
-// BeginLater notes that the handler begins only now: it had to wait for something that the method
-// does not cause.
-func (h *Handled) BeginLater(now int64) { h.began = now }
+// Waited notes that the handler has waited d ns for something that the method does not cause, such
+// as memory or the rest of the message. That is no part of the handler's time.
+func (h *Handled) Waited(d int64) { h.began += d }
 
 // Done notes that a handler has ended.
 func (g *Gate) Done(h *Handled, now int64) Next {

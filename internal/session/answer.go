@@ -407,9 +407,8 @@ func (s *Session) startApart(in *Inbound) {
 		var a answer
 		err := in.left()
 		if in.unheld && err == nil {
-			err = in.hold.Grow(in, int64(len(in.message)), s.env.cfg.Stall)
+			err = in.grow(int64(len(in.message)))
 			start = time.Now()
-			run.BeginLater(s.instant(start))
 		}
 		switch d := in.call.Deadline; {
 		case err != nil:
@@ -420,6 +419,7 @@ func (s *Session) startApart(in *Inbound) {
 			in.tooLate(&a)
 		}
 		run.Failed = len(a.r.Status) > 0
+		run.Waited(in.waited)
 		s.answer(&a)
 		if !large { // a large one says nothing about the method's usual calls
 			target.observe(time.Since(start))

@@ -118,7 +118,15 @@ func (in *Inbound) Reserve(n int64) error {
 	if in.hold.Try(n) {
 		return nil
 	}
-	return in.hold.Grow(in, n, in.s.env.cfg.Stall)
+	return in.grow(n)
+}
+
+// grow waits for n bytes more.
+func (in *Inbound) grow(n int64) error {
+	began := in.s.now()
+	err := in.hold.Grow(in, n, in.s.env.cfg.Stall)
+	in.waited += in.s.now() - began
+	return err
 }
 
 // Return gives n bytes back.

@@ -29,6 +29,7 @@ type Inbound struct {
 	counted    int   // bytes of the response that Session.encoded includes; guarded by the session's mutex
 
 	arrived int64             // when the request arrived at this host, as far as is known
+	waited  int64             // for memory since it began, in ns
 	waits   *overload.Request // its place in the gate's queue, now or before; guarded by the session's mutex
 
 	canceled bool   // by the caller; guarded by the session's mutex
