@@ -62,7 +62,7 @@ func calledAt(answer []byte, opts ...connect.ClientOption) (*client.Request, err
 	remote := &client.Remote{Endpoint: tandem.Endpoint{Transport: "tcp", Address: "server:1"}, MaxMessage: mostAnswered}
 	s := httpcalls.New(newCanned(answer), func(context.Context) (net.Conn, error) { return nil, io.EOF }, false)
 	defer func() { _ = s.Close() }()
-	c := &caller{Server: s, calling: newCalling("test", false, opts...), remote: remote}
+	c := &caller{Server: s, clientProtocol: newCalling("test", false, opts...), remote: remote}
 	r := &client.Request{Call: &tandem.Call{Method: "a.B.C", Codec: "protobuf"}, Message: []byte{8, 1}}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

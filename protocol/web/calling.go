@@ -39,25 +39,25 @@ func GRPC() client.Protocol { return newCalling("grpc", true, connect.WithGRPC()
 // bidirectional streams.
 func Connect() client.Protocol { return newCalling("connect", false) }
 
-// calling is a protocol for clients: gRPC or Connect.
-type calling struct {
+// clientProtocol is a protocol for clients: gRPC or Connect.
+type clientProtocol struct {
 	name   string
 	http2  bool
 	opts   []connect.ClientOption
 	codecs []tandem.Codec
 }
 
-func newCalling(name string, http2 bool, opts ...connect.ClientOption) *calling {
-	return &calling{name, http2, opts, []tandem.Codec{protobuf.Codec(), codec.JSON()}}
+func newCalling(name string, http2 bool, opts ...connect.ClientOption) *clientProtocol {
+	return &clientProtocol{name, http2, opts, []tandem.Codec{protobuf.Codec(), codec.JSON()}}
 }
 
-func (c *calling) Name() string { return c.name }
+func (c *clientProtocol) Name() string { return c.name }
 
 // Codecs returns the Protocol Buffers and JSON codecs.
-func (c *calling) Codecs() []tandem.Codec { return c.codecs }
+func (c *clientProtocol) Codecs() []tandem.Codec { return c.codecs }
 
 // Connect connects to a server.
-func (c *calling) Connect(ctx context.Context, r *client.Remote) (client.Carrier, error) {
+func (c *clientProtocol) Connect(ctx context.Context, r *client.Remote) (client.Carrier, error) {
 	first, err := r.Dial(ctx)
 	if err != nil {
 		return nil, err
@@ -68,13 +68,13 @@ func (c *calling) Connect(ctx context.Context, r *client.Remote) (client.Carrier
 	}
 	http2 := c.http2 || agreed == "h2"
 	s := httpcalls.New(first, r.Dial, http2)
-	return &caller{Server: s, calling: c, remote: r, streams: newVersion(http2, agreed != "")}, nil
+	return &caller{Server: s, clientProtocol: c, remote: r, streams: newVersion(http2, agreed != "")}, nil
 }
 
 // caller makes calls to one server.
 type caller struct {
 	*httpcalls.Server
-	*calling
+	*clientProtocol
 
 	remote  *client.Remote
 	streams *version
@@ -93,7 +93,7 @@ func (c *caller) Carry(ctx context.Context, r *client.Request) error {
 	addMetadata(req.Header(), r.Call.Metadata)
 	httpcalls.Strip(req.Header())
 	return c.Do(ctx, func(ctx context.Context, a *httpcalls.Attempt) error {
-		over := &reading{http: c.HTTP}
+		over := &recordingClient{http: c.HTTP}
 		resp, err := c.client(over, r.Call).CallUnary(ctx, req)
 		if err != nil {
 			return c.failed(r.Call, err, a, over.lost())
@@ -113,39 +113,39 @@ func metadataOf(header, trailer http.Header) tandem.Metadata {
 	return md
 }
 
-// reading is connect's HTTP client for one call. It records why the response could not be
+// recordingClient is connect's HTTP client for one call. It records why the response could not be
 // read to its end, which connect reports as a protocol error or an unknown one.
-type reading struct {
+type recordingClient struct {
 	http *http.Client
 	why  atomic.Pointer[error]
 }
 
 // Do makes the request for connect.
-func (r *reading) Do(req *http.Request) (*http.Response, error) {
+func (r *recordingClient) Do(req *http.Request) (*http.Response, error) {
 	res, err := r.http.Do(req) //nolint:gosec // all requests go to the same server
 	if err == nil {
-		res.Body = &watched{res.Body, func(err error) { r.why.Store(&err) }}
+		res.Body = &recordingBody{res.Body, func(err error) { r.why.Store(&err) }}
 	}
 	return res, err
 }
 
 // lost returns why the response could not be read, nil if it was, or if the server reset
 // the stream.
-func (r *reading) lost() error {
+func (r *recordingClient) lost() error {
 	if why := r.why.Load(); why != nil && !errors.As(*why, new(resetError)) {
 		return *why
 	}
 	return nil
 }
 
-// watched is a body that reports why it can't be read further.
-type watched struct {
+// recordingBody is a body that reports why it can't be read further.
+type recordingBody struct {
 	io.ReadCloser
 
 	lose func(error)
 }
 
-func (w *watched) Read(b []byte) (int, error) {
+func (w *recordingBody) Read(b []byte) (int, error) {
 	n, err := w.ReadCloser.Read(b)
 	if err != nil && !errors.Is(err, io.EOF) {
 		w.lose(err)
@@ -167,33 +167,33 @@ func (c *caller) client(over connect.HTTPClient, call *tandem.Call) *connect.Cli
 // failed converts the error of a call: the server's, or one of this side. lost is why the
 // response could not be read to its end.
 func (c *caller) failed(call *tandem.Call, err error, a *httpcalls.Attempt, lost error) error {
-	said, ok := errors.AsType[*connect.Error](err)
+	connErr, ok := errors.AsType[*connect.Error](err)
 	switch {
 	case !ok:
 		return a.Failed(err)
 	case !a.Answered():
-		e := tandem.AsError(a.Failed(said.Unwrap())) // the text of connect's error begins with its code
-		if said.Code() != connect.CodeUnavailable && said.Code() != connect.CodeUnknown {
-			e.Code = ourCode(said)
+		e := tandem.AsError(a.Failed(connErr.Unwrap())) // the text of connect's error begins with its code
+		if connErr.Code() != connect.CodeUnavailable && connErr.Code() != connect.CodeUnknown {
+			e.Code = ourCode(connErr)
 		}
 		return e
-	case lost != nil && said.Code() != connect.CodeCanceled && said.Code() != connect.CodeDeadlineExceeded:
+	case lost != nil && connErr.Code() != connect.CodeCanceled && connErr.Code() != connect.CodeDeadlineExceeded:
 		return tandem.Errorf(tandem.Unavailable, "the connection was lost before the end of the answer: %w", lost)
 	}
-	if md := Metadata(said.Meta()); len(md) > 0 {
+	if md := Metadata(connErr.Meta()); len(md) > 0 {
 		call.Trailer = md
 	}
-	return theirs(said)
+	return serverError(connErr)
 }
 
-// theirs converts an error that the server sent.
-func theirs(said *connect.Error) *tandem.Error {
-	e := &tandem.Error{Code: codeOf(said), Message: said.Message(), Remote: connect.IsWireError(said)}
-	heed(said.Meta(), e)
+// serverError converts an error that the server sent.
+func serverError(connErr *connect.Error) *tandem.Error {
+	e := &tandem.Error{Code: codeOf(connErr), Message: connErr.Message(), Remote: connect.IsWireError(connErr)}
+	readRetryFields(connErr.Meta(), e)
 	if !e.Remote {
-		e.Code = ourCode(said)
+		e.Code = ourCode(connErr)
 	}
-	for _, d := range said.Details() {
+	for _, d := range connErr.Details() {
 		e.Details = append(e.Details, tandem.Detail{Type: d.Type(), Value: d.Bytes()})
 	}
 	return e
@@ -201,8 +201,8 @@ func theirs(said *connect.Error) *tandem.Error {
 
 // codeOf returns the code of an error. gRPC servers may send any number; one that is not an
 // error code becomes Unknown.
-func codeOf(said *connect.Error) tandem.Code {
-	if code := said.Code(); code >= connect.CodeCanceled && code <= connect.CodeUnauthenticated {
+func codeOf(connErr *connect.Error) tandem.Code {
+	if code := connErr.Code(); code >= connect.CodeCanceled && code <= connect.CodeUnauthenticated {
 		return tandem.Code(code)
 	}
 	return tandem.Unknown
@@ -211,8 +211,8 @@ func codeOf(said *connect.Error) tandem.Code {
 // ourCode returns the code of an error that connect made because it could not understand
 // the response. InvalidArgument and Unknown become Internal: the response is wrong, not the
 // argument.
-func ourCode(said *connect.Error) tandem.Code {
-	switch code := codeOf(said); code {
+func ourCode(connErr *connect.Error) tandem.Code {
+	switch code := codeOf(connErr); code {
 	case tandem.InvalidArgument, tandem.Unknown:
 		return tandem.Internal
 	default:

@@ -52,28 +52,28 @@ type conn struct {
 	all          ticket   // calls that are entering, on all connections of the protocol
 	entering     ticket   // those of this connection
 
-	over  chan struct{} // closed when net/http, or a handler that hijacked the connection, is done with it
-	begun chan struct{} // closed when http2 is known
-	asked chan struct{} // closed when the first request has arrived
+	connEnded    chan struct{} // closed when net/http, or a handler that hijacked the connection, is done with it
+	versionKnown chan struct{} // closed when http2 is known
+	firstRequest chan struct{} // closed when the first request has arrived
 
-	leaving atomic.Bool // the server drains
+	draining atomic.Bool // the server drains
 
-	mu        sync.Mutex
-	framing   framing
-	frames    frames
-	arrivals  arrivals
-	paced     bool      // a deadline for a frame is set
-	unpaced   int       // bytes until that deadline is set again
-	held      []byte    // bytes already read, of a later part than Read has returned
-	headerBy  time.Time // when a header that has begun must have ended
-	failed    bool      // the last Read failed
-	hurried   bool      // the server drains, and requests must keep arriving
-	responses map[*response]struct{}
-	hasAsked  bool
-	hijacked  bool
-	reading   bool // a Read is running
-	closed    bool
-	isOver    bool
+	mu              sync.Mutex
+	framing         framing
+	frames          frames
+	arrivals        arrivals
+	paced           bool      // a deadline for a frame is set
+	unpaced         int       // bytes until that deadline is set again
+	held            []byte    // bytes already read, of a later part than Read has returned
+	headerBy        time.Time // when a header that has begun must have ended
+	failed          bool      // the last Read failed
+	readsLimited    bool      // the server drains, and requests must keep arriving
+	responses       map[*response]struct{}
+	hasFirstRequest bool
+	hijacked        bool
+	reading         bool // a Read is running
+	closed          bool
+	hasEnded        bool
 }
 
 // complete sets r.TLS, which net/http does not set because TLS is below it.
@@ -100,9 +100,9 @@ func (c *conn) changed(_ net.Conn, state http.ConnState) {
 }
 
 func (c *conn) endLocked(over bool) {
-	if over && !c.isOver {
-		c.isOver = true
-		close(c.over)
+	if over && !c.hasEnded {
+		c.hasEnded = true
+		close(c.connEnded)
 	}
 }
 
@@ -143,15 +143,15 @@ func (c *conn) SetDeadline(t time.Time) error {
 func (c *conn) drain(ctx context.Context, s *http.Server) {
 	wait, cancel := context.WithTimeout(ctx, lastRequest)
 	defer cancel()
-	c.leaving.Store(true)
-	c.await(wait, c.begun)
+	c.draining.Store(true)
+	c.await(wait, c.versionKnown)
 	if c.speaksHTTP2() {
-		c.await(wait, c.asked)
-		defer time.AfterFunc(lastRequest, c.hurry).Stop()
+		c.await(wait, c.firstRequest)
+		defer time.AfterFunc(lastRequest, c.limitReads).Stop()
 	} else {
 		c.await(wait, nil)
 		if ctx.Err() == nil {
-			c.hurry()
+			c.limitReads()
 		}
 	}
 	_ = s.Shutdown(ctx) // if ctx has ended, so has the connection
@@ -166,7 +166,7 @@ const lastRequest = 500 * time.Millisecond
 func (c *conn) await(ctx context.Context, done <-chan struct{}) {
 	select {
 	case <-done:
-	case <-c.over:
+	case <-c.connEnded:
 	case <-ctx.Done():
 	}
 }
@@ -188,7 +188,7 @@ func (l *oneListener) Accept() (net.Conn, error) {
 		return l.conn, nil
 	}
 	select {
-	case <-l.conn.over:
+	case <-l.conn.connEnded:
 		return nil, errNoMore
 	case <-l.done:
 		return nil, net.ErrClosed

@@ -16,9 +16,9 @@ import (
 	"github.com/tandem-rpc/tandem/internal/httpcalls"
 )
 
-// conversation is a client's stream. It is also connect's HTTP client for it, and so sees
+// clientStream is a client's stream. It is also connect's HTTP client for it, and so sees
 // the request sent and the response arrive.
-type conversation struct {
+type clientStream struct {
 	http    *http.Client
 	most    int // limit of a message, in bytes
 	attempt *httpcalls.Attempt
@@ -40,7 +40,7 @@ type conversation struct {
 
 // CarryStream opens a stream.
 func (c *caller) CarryStream(ctx context.Context, r *client.Request) (client.Messages, error) {
-	over, err := c.streams.over(ctx, c)
+	over, err := c.streams.httpClient(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -59,18 +59,18 @@ func (c *caller) CarryStream(ctx context.Context, r *client.Request) (client.Mes
 	} // the connection it got was being closed by the server: try again
 }
 
-func (c *caller) begin(ctx context.Context, over *http.Client) (*conversation, error) {
+func (c *caller) begin(ctx context.Context, over *http.Client) (*clientStream, error) {
 	ctx, attempt, end, err := c.Begin(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := &conversation{http: over, most: c.remote.MaxMessage, attempt: attempt, ctx: ctx, end: end, refused: make(chan error, 1)}
+	s := &clientStream{http: over, most: c.remote.MaxMessage, attempt: attempt, ctx: ctx, end: end, refused: make(chan error, 1)}
 	context.AfterFunc(ctx, s.hangUp)
 	return s, nil
 }
 
 // open sends the request's header.
-func (s *conversation) open(c *caller, call *tandem.Call) error {
+func (s *clientStream) open(c *caller, call *tandem.Call) error {
 	err := httpcalls.Check(call.Metadata, true)
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func notSent(err error) error {
 }
 
 // Do makes the request for connect.
-func (s *conversation) Do(req *http.Request) (*http.Response, error) {
+func (s *clientStream) Do(req *http.Request) (*http.Response, error) {
 	req.Body = &upload{req.Body, s}
 	res, err := s.http.Do(req) //nolint:gosec // all requests go to the same server
 	if err != nil {
@@ -131,7 +131,7 @@ func (s *conversation) Do(req *http.Request) (*http.Response, error) {
 type upload struct {
 	io.ReadCloser
 
-	stream *conversation
+	stream *clientStream
 }
 
 var errGivenUp = errors.New("the stream is given up")
@@ -144,14 +144,14 @@ func (u *upload) Read(b []byte) (int, error) {
 	return n, err
 }
 
-func (s *conversation) lose(err error) {
+func (s *clientStream) lose(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lost = err
 }
 
 // Send sends a message.
-func (s *conversation) Send(b []byte) error {
+func (s *clientStream) Send(b []byte) error {
 	err := s.conn.Send(&message{b})
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
@@ -160,13 +160,13 @@ func (s *conversation) Send(b []byte) error {
 }
 
 // CloseSend ends the request.
-func (s *conversation) CloseSend() error {
+func (s *clientStream) CloseSend() error {
 	s.whole.Store(true)
 	return s.conn.CloseRequest()
 }
 
 // Receive returns the next message.
-func (s *conversation) Receive() ([]byte, error) {
+func (s *clientStream) Receive() ([]byte, error) {
 	var m message
 	s.begun = true
 	err := s.conn.Receive(&m)
@@ -177,25 +177,25 @@ func (s *conversation) Receive() ([]byte, error) {
 		s.trailer = metadataOf(s.conn.ResponseHeader(), s.conn.ResponseTrailer())
 		return nil, io.EOF
 	}
-	if said, ok := errors.AsType[*connect.Error](err); ok && connect.IsWireError(err) {
-		s.trailer = Metadata(said.Meta())
-		return nil, theirs(said)
+	if connErr, ok := errors.AsType[*connect.Error](err); ok && connect.IsWireError(err) {
+		s.trailer = Metadata(connErr.Meta())
+		return nil, serverError(connErr)
 	}
 	return nil, s.failed(err)
 }
 
 // Trailer returns the response's header and trailer.
-func (s *conversation) Trailer() tandem.Metadata { return s.trailer }
+func (s *clientStream) Trailer() tandem.Metadata { return s.trailer }
 
 // failed converts the error of a stream that failed on this side.
-func (s *conversation) failed(err error) error {
+func (s *clientStream) failed(err error) error {
 	if errors.Is(context.Cause(s.ctx), httpcalls.ErrClosed) {
 		return tandem.Errorf(tandem.Unavailable, "%w", httpcalls.ErrClosed)
 	}
 	s.mu.Lock()
 	lost := s.lost
 	s.mu.Unlock()
-	said, ok := errors.AsType[*connect.Error](err)
+	connErr, ok := errors.AsType[*connect.Error](err)
 	switch {
 	case unprocessed(err) && !s.attempt.Answered():
 		e := tandem.Errorf(tandem.Unavailable, "%w", err)
@@ -203,14 +203,14 @@ func (s *conversation) failed(err error) error {
 		return e
 	case s.ctx.Err() == nil && lost != nil && !errors.As(lost, new(resetError)):
 		return tandem.Errorf(tandem.Unavailable, "the connection was lost: %w", lost)
-	case ok && said.Code() != connect.CodeUnknown:
-		return tandem.Errorf(ourCode(said), "%s", said.Message())
+	case ok && connErr.Code() != connect.CodeUnknown:
+		return tandem.Errorf(ourCode(connErr), "%s", connErr.Message())
 	}
 	return tandem.Errorf(tandem.Unavailable, "%w", err)
 }
 
 // Close ends the stream.
-func (s *conversation) Close() error {
+func (s *clientStream) Close() error {
 	s.hangUp()
 	s.end()
 	return nil
@@ -220,7 +220,7 @@ func (s *conversation) Close() error {
 // (canceling its context does not while the transport waits for a message of the request),
 // and returns the flow-control window of unread data. The request is not closed: the server
 // would take it for complete.
-func (s *conversation) hangUp() {
+func (s *clientStream) hangUp() {
 	s.mu.Lock()
 	s.over = true
 	answer := s.answer

@@ -62,23 +62,23 @@ func TestDrainSaysGoAway(t *testing.T) {
 			<-finish
 			return "done"
 		}))
-		heard := &frames{}
+		got := &frames{}
 		tr := &http.Transport{Protocols: new(http.Protocols), DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			c, err := w.net.Dial(ctx, "a")
-			return &listening{c, heard}, err
+			return &listening{c, got}, err
 		}}
 		tr.Protocols.SetUnencryptedHTTP2(true)
 		defer tr.CloseIdleConnections()
 		running := make(chan answer, 1)
 		go func() { running <- w.do(&http.Client{Transport: tr}, "POST /Text/Wait", asJSON, `""`) }()
 		synctest.Wait()
-		if got := heard.goAways(); got != nil {
+		if got := got.goAways(); got != nil {
 			t.Errorf("GOAWAY %v before the server drains", got)
 		}
 		shut := make(chan error, 1)
 		go func() { shut <- w.srv.Shutdown(t.Context()) }()
 		synctest.Wait()
-		if got := heard.goAways(); !slices.Equal(got, []goAway{{last: 1}}) {
+		if got := got.goAways(); !slices.Equal(got, []goAway{{last: 1}}) {
 			t.Errorf("GOAWAY %+v", got)
 		}
 		finish <- true
@@ -89,14 +89,14 @@ func TestDrainSaysGoAway(t *testing.T) {
 	})
 }
 
-// tardy is a protocol that begins to serve after wait has returned.
-type tardy struct {
+// lateProtocol is a protocol that begins to serve after wait has returned.
+type lateProtocol struct {
 	server.Protocol
 
 	wait func(context.Context, *server.Conn)
 }
 
-func (p tardy) Serve(ctx context.Context, c *server.Conn) error {
+func (p lateProtocol) Serve(ctx context.Context, c *server.Conn) error {
 	p.wait(ctx, c)
 	return p.Protocol.Serve(ctx, c)
 }
@@ -108,7 +108,7 @@ func TestDrainBeforeServing(t *testing.T) {
 	for _, version := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		t.Run(version, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWebTest(t, tardy{web.New(), func(_ context.Context, c *server.Conn) {
+				w := newWebTest(t, lateProtocol{web.New(), func(_ context.Context, c *server.Conn) {
 					<-c.Draining()
 					time.Sleep(time.Millisecond) // the connection drains after the server
 				}})
@@ -137,9 +137,9 @@ func TestDrainOverBeforeServing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWebTest(t, web.New())
 		_, end := transport.Pipe(&net.TCPAddr{}, &net.TCPAddr{})
-		late := tardy{web.New(), func(ctx context.Context, _ *server.Conn) { <-ctx.Done() }}
+		late := lateProtocol{web.New(), func(ctx context.Context, _ *server.Conn) { <-ctx.Done() }}
 		served := make(chan error, 1)
-		go func() { served <- w.srv.ServeProtocol(hesitant{end}, late) }()
+		go func() { served <- w.srv.ServeProtocol(slowDeadlineConn{end}, late) }()
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -150,11 +150,11 @@ func TestDrainOverBeforeServing(t *testing.T) {
 	})
 }
 
-// hesitant is a connection that delays setting a future read deadline, so that concurrent
+// slowDeadlineConn is a connection that delays setting a future read deadline, so that concurrent
 // work is done first.
-type hesitant struct{ net.Conn }
+type slowDeadlineConn struct{ net.Conn }
 
-func (h hesitant) SetReadDeadline(t time.Time) error {
+func (h slowDeadlineConn) SetReadDeadline(t time.Time) error {
 	if t.After(time.Now()) {
 		time.Sleep(time.Millisecond)
 	}
@@ -207,26 +207,26 @@ func (l *listening) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// lateDoor is a listener whose connections are accepted only once it is told to stop.
-type lateDoor struct {
+// lateListener is a listener whose connections are accepted only once it is told to stop.
+type lateListener struct {
 	net.Listener
 
-	told chan struct{}
-	once sync.Once
+	stopping chan struct{}
+	once     sync.Once
 }
 
-func (d *lateDoor) Accept() (net.Conn, error) {
-	<-d.told
+func (d *lateListener) Accept() (net.Conn, error) {
+	<-d.stopping
 	return d.Listener.Accept()
 }
 
-func (d *lateDoor) SetDeadline(t time.Time) error {
-	defer d.once.Do(func() { close(d.told) })
+func (d *lateListener) SetDeadline(t time.Time) error {
+	defer d.once.Do(func() { close(d.stopping) })
 	return d.Listener.(*net.TCPListener).SetDeadline(t)
 }
 
-func (d *lateDoor) Close() error {
-	defer d.once.Do(func() { close(d.told) })
+func (d *lateListener) Close() error {
+	defer d.once.Do(func() { close(d.stopping) })
 	return d.Listener.Close()
 }
 
@@ -252,7 +252,7 @@ func TestDrainServesEarlierConnections(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.late {
-				ln = &lateDoor{Listener: ln, told: make(chan struct{})}
+				ln = &lateListener{Listener: ln, stopping: make(chan struct{})}
 			}
 			accepted := make(acceptances, 1)
 			srv := serveTextOn(t, ln, new(atomic.Int64), server.WithPlugins(accepted))

@@ -12,7 +12,7 @@ import (
 type envelopes struct {
 	io.ReadCloser
 
-	stream *conversation
+	stream *clientStream
 	head   [5]byte
 	got    int   // bytes of head
 	left   int64 // bytes of the message that are missing

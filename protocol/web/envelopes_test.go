@@ -15,7 +15,7 @@ func FuzzEnvelopes(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00"), 1)
 	f.Fuzz(func(t *testing.T, in []byte, step int) {
 		const most = 100
-		e := &envelopes{ReadCloser: io.NopCloser(bytes.NewReader(in)), stream: &conversation{most: most}}
+		e := &envelopes{ReadCloser: io.NopCloser(bytes.NewReader(in)), stream: &clientStream{most: most}}
 		var out []byte
 		room := make([]byte, max(1, min(step, 2*most)))
 		for receives := 0; ; {

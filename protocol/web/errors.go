@@ -17,8 +17,8 @@ import (
 // typePrefix precedes the type names of error details in gRPC.
 const typePrefix = "type.googleapis.com/"
 
-// outward converts an error to connect's, with the same code and meta as its metadata.
-func outward(err error, meta ...http.Header) *connect.Error {
+// toConnect converts an error to connect's, with the same code and meta as its metadata.
+func toConnect(err error, meta ...http.Header) *connect.Error {
 	e := tandem.AsError(err)
 	code := connect.Code(e.Code)
 	if e.Code == tandem.OK || !e.Code.Valid() {
@@ -40,8 +40,8 @@ func outward(err error, meta ...http.Header) *connect.Error {
 	return out
 }
 
-// inward converts connect's error of reading or writing to tandem's.
-func inward(err error) error {
+// fromConnect converts connect's error of reading or writing to tandem's.
+func fromConnect(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -58,9 +58,9 @@ const notExecuted = "Tandem-Not-Executed"
 // pushback is the header field that tells gRPC's clients when to retry (proposal A6).
 const pushback = "Grpc-Retry-Pushback-Ms"
 
-// advice sets the header fields that say whether and when to retry: HTTP's, and those of
+// setRetryFields sets the header fields that say whether and when to retry: HTTP's, and those of
 // gRPC's and tandem's clients.
-func advice(h http.Header, err error) {
+func setRetryFields(h http.Header, err error) {
 	e := tandem.AsError(err)
 	if e != nil && e.NotExecuted {
 		h.Set(notExecuted, "true")
@@ -75,8 +75,8 @@ func advice(h http.Header, err error) {
 	}
 }
 
-// heed reads the fields that advice sets.
-func heed(h http.Header, e *tandem.Error) {
+// readRetryFields reads the fields that setRetryFields sets.
+func readRetryFields(h http.Header, e *tandem.Error) {
 	e.NotExecuted = h.Get(notExecuted) == "true"
 	if ms, err := strconv.ParseInt(h.Get(pushback), 10, 32); err == nil {
 		e.RetryAfter = max(time.Duration(ms)*time.Millisecond, tandem.DoNotRetry)

@@ -30,23 +30,23 @@ type exchange struct {
 	header  http.Header // of the response
 	w       http.ResponseWriter
 	control *http.ResponseController
-	answer  *gated // the response writer that connect uses; nil if the request is not a call
+	gate    *refusalGate // the response writer that connect uses; nil if the request is not a call
 	ctx     context.Context
 	call    *tandem.Call // nil until admit
 
-	mark []byte              // see sealed
-	gzip tandem.Compressor   // decompresses received messages
-	body *server.Reservation // memory for the messages that net/http's goroutine reads
-	held *server.Reservation // memory for the messages that the call decompresses and decodes
+	mark       []byte              // see sealed
+	gzip       tandem.Compressor   // decompresses received messages
+	readMemory *server.Reservation // for the messages that net/http's goroutine reads
+	callMemory *server.Reservation // for the messages that the call decompresses and decodes
 
-	begun  bool          // admit has started the call; used by net/http's goroutine
-	wanted chan struct{} // closed when the call wants to read or write
-	want   sync.Once
-	given  chan struct{} // closed when the call can, or never will be able to
-	give   sync.Once
-	ended  chan struct{} // closed when the call has ended
+	begun         bool          // admit has started the call; used by net/http's goroutine
+	messageWanted chan struct{} // closed when the call wants to read or write
+	wantOnce      sync.Once
+	messageReady  chan struct{} // closed when the call can, or never will be able to
+	readyOnce     sync.Once
+	ended         chan struct{} // closed when the call has ended
 
-	// Valid when given is closed.
+	// Valid when messageReady is closed.
 	request  message
 	stream   connect.StreamingHandlerConn
 	readable bool // request or stream is set
@@ -70,7 +70,7 @@ type exchange struct {
 func (x *exchange) prepare(w http.ResponseWriter) {
 	x.w, x.control = w, http.NewResponseController(w)
 	x.header, x.trailer = http.Header{}, http.Header{}
-	x.wanted, x.given, x.ended = make(chan struct{}), make(chan struct{}), make(chan struct{})
+	x.messageWanted, x.messageReady, x.ended = make(chan struct{}), make(chan struct{}), make(chan struct{})
 }
 
 // limitAnswer sets the time that the client has to receive a response of that many bytes.
@@ -95,24 +95,24 @@ func (x *exchange) admit(ctx context.Context) error {
 	call.Deadline, _ = ctx.Deadline()
 	place, err := enter(ctx, x.w)
 	if err != nil {
-		return outward(err) // the client has reset the request, or its deadline has passed
+		return toConnect(err) // the client has reset the request, or its deadline has passed
 	}
 	x.ctx, x.call, x.begun = ctx, call, true
-	x.body, x.held = x.conn.Reserve(ctx), x.conn.Reserve(ctx)
+	x.readMemory, x.callMemory = x.conn.Reserve(ctx), x.conn.Reserve(ctx)
 	x.conn.Go(ctx, call, func(err error) { x.end(call, err) })
 	select {
-	case <-x.wanted:
+	case <-x.messageWanted:
 		place.leave()
-		x.answer.open = true
+		x.gate.open = true
 		return nil
 	case <-x.ended:
 		place.leave()
-		await(x.w, x.req, x.conn)
+		drainRefused(x.w, x.req, x.conn)
 		if x.err == nil {
-			x.answer.open = true
+			x.gate.open = true
 			return nil
 		}
-		x.answer.refuse(x.err)
+		x.gate.refuse(x.err)
 		return x.err
 	}
 }
@@ -128,9 +128,9 @@ func (x *exchange) end(call *tandem.Call, err error) {
 	x.err = err
 	addMetadata(x.trailer, call.Trailer)
 	if err != nil {
-		advice(x.trailer, err)
+		setRetryFields(x.trailer, err)
 	}
-	x.held.Release()
+	x.callMemory.Release()
 	close(x.ended)
 }
 
@@ -139,7 +139,7 @@ func (x *exchange) failure() error {
 	if x.err == nil {
 		return nil
 	}
-	return outward(x.err, x.header, x.trailer)
+	return toConnect(x.err, x.header, x.trailer)
 }
 
 // abandon ends an exchange whose message did not arrive: connect has answered already.
@@ -150,16 +150,16 @@ func (x *exchange) abandon() {
 	if !x.begun {
 		return
 	}
-	x.give.Do(func() { close(x.given) })
+	x.readyOnce.Do(func() { close(x.messageReady) })
 	<-x.ended
-	x.body.Release()
+	x.readMemory.Release()
 }
 
 // unary is the connect handler of a unary call: it passes on the request and returns the
 // response.
 func (x *exchange) unary(req *connect.Request[message]) (*connect.Response[message], error) {
 	x.request, x.readable = *req.Msg, true
-	x.give.Do(func() { close(x.given) })
+	x.readyOnce.Do(func() { close(x.messageReady) })
 	<-x.ended
 	x.limitAnswer(len(x.reply))
 	if x.err != nil {
@@ -175,7 +175,7 @@ func (x *exchange) unary(req *connect.Request[message]) (*connect.Response[messa
 // returns.
 func (x *exchange) streaming(stream connect.StreamingHandlerConn) error {
 	x.stream, x.readable = stream, true
-	x.give.Do(func() { close(x.given) })
+	x.readyOnce.Do(func() { close(x.messageReady) })
 	<-x.ended
 	if x.receiving.Load() { // the method has left a goroutine that receives; net/http would wait for it
 		_ = x.control.SetReadDeadline(time.Unix(1, 0))
@@ -186,16 +186,16 @@ func (x *exchange) streaming(stream connect.StreamingHandlerConn) error {
 	}
 	addHeader(stream.ResponseTrailer(), x.trailer)
 	if x.err != nil {
-		return outward(x.err)
+		return toConnect(x.err)
 	}
 	return nil
 }
 
-// wish lets connect continue, and waits until the call can read and write messages.
-func (x *exchange) wish() error {
-	x.want.Do(func() { close(x.wanted) })
+// awaitMessage lets connect continue, and waits until the call can read and write messages.
+func (x *exchange) awaitMessage() error {
+	x.wantOnce.Do(func() { close(x.messageWanted) })
 	select {
-	case <-x.given:
+	case <-x.messageReady:
 	case <-x.ctx.Done():
 		return tandem.AsError(x.ctx.Err())
 	}
@@ -207,7 +207,7 @@ func (x *exchange) wish() error {
 
 // Decode decodes the request.
 func (x *exchange) Decode(v any) error {
-	if err := x.wish(); err != nil {
+	if err := x.awaitMessage(); err != nil {
 		return err
 	}
 	if len(x.fields) > 0 {
@@ -226,7 +226,7 @@ func (x *exchange) decode(m *message, v any) error {
 	if err != nil {
 		return err
 	}
-	return decode(x.held.Codec(x.codec, b), b, v)
+	return decode(x.callMemory.Codec(x.codec, b), b, v)
 }
 
 // Encode encodes the response.

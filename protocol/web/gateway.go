@@ -53,12 +53,12 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.wrongType(w, x)
 		return
 	}
-	x.answer = g.gated(w, x)
+	x.gate = g.newRefusalGate(w, x)
 	x.limitRefusal()
 	defer x.abandon()
 	r = x.forMethod(w, x.req)
 	r.Body = newReserving(x, r)
-	g.handler(m).ServeHTTP(x.answer, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+	g.handler(m).ServeHTTP(x.gate, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
 }
 
 // newExchange returns the exchange of a request, which may be for no method.
@@ -162,7 +162,7 @@ func (g *gateway) newHandler(key handlerKey) *connect.Handler {
 		connect.WithReadMaxBytes(key.most),
 		connect.WithCompressMinBytes(compressAbove),
 		connect.WithCompression("gzip",
-			func() connect.Decompressor { return &sealed{mark: g.mark} },
+			func() connect.Decompressor { return &markedGzip{mark: g.mark} },
 			func() connect.Compressor { return gzip.NewWriter(nil) }),
 		connect.WithRequestGate(func(ctx context.Context, _ connect.Spec, _ connect.Peer, _ http.Header) (context.Context, error) {
 			return ctx, exchangeOf(ctx).admit(ctx)

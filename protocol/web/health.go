@@ -116,13 +116,13 @@ func (h *Health) watch(ctx context.Context, stream *tandem.Stream[healthRequest,
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-h.srv.Draining():
-			return h.farewell(stream, req.Service, last)
+			return h.sendLastStatus(stream, req.Service, last)
 		}
 	}
 }
 
-// farewell sends the last status to a watching client, and ends its stream.
-func (h *Health) farewell(stream *tandem.Stream[healthRequest, healthResponse], service string, last status) error {
+// sendLastStatus sends the last status to a watching client, and ends its stream.
+func (h *Health) sendLastStatus(stream *tandem.Stream[healthRequest, healthResponse], service string, last status) error {
 	if now, _ := h.status(service); now != last {
 		if err := stream.Send(&healthResponse{now}); err != nil {
 			return err

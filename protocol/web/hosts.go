@@ -92,7 +92,7 @@ func (c *conn) misdirected(w http.ResponseWriter, r *http.Request) bool {
 	err := tandem.Errorf(tandem.PermissionDenied, "host %.100q is not served here: add it to WithHosts of package web, or call another", r.Host)
 	limitAnswer(http.NewResponseController(w), r, c.Conn, 0)
 	if kind := contentOf(r); kind.protocol == "grpc" || kind.protocol == "grpc-web" {
-		_ = connect.NewErrorWriter().Write(w, r, outward(err)) // an error means that the client is gone
+		_ = connect.NewErrorWriter().Write(w, r, toConnect(err)) // an error means that the client is gone
 	} else {
 		writeError(w, http.StatusMisdirectedRequest, err)
 	}

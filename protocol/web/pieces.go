@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// pieces is the body of a stream's request: messages, each after five bytes with its
+// timedStreamBody is the body of a stream's request: messages, each after five bytes with its
 // length. A message that has begun must keep arriving: 64 KiB, or the rest, within the
 // stall timeout, or as much of the connection's other requests. Between messages there is
 // no limit.
-type pieces struct {
+type timedStreamBody struct {
 	io.ReadCloser
 
 	x       *exchange
@@ -26,7 +26,7 @@ type pieces struct {
 }
 
 // Read reads the body.
-func (p *pieces) Read(b []byte) (int, error) {
+func (p *timedStreamBody) Read(b []byte) (int, error) {
 	n, err := p.ReadCloser.Read(b)
 	was := p.midway()
 	p.add(b[:n])
@@ -41,9 +41,9 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, err
 }
 
-func (p *pieces) midway() bool { return p.got > 0 || p.left > 0 }
+func (p *timedStreamBody) midway() bool { return p.got > 0 || p.left > 0 }
 
-func (p *pieces) add(b []byte) {
+func (p *timedStreamBody) add(b []byte) {
 	for len(b) > 0 {
 		if p.left > 0 {
 			n := min(int64(len(b)), p.left)
@@ -59,7 +59,7 @@ func (p *pieces) add(b []byte) {
 	}
 }
 
-func (p *pieces) start() {
+func (p *timedStreamBody) start() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.timed = true
@@ -70,7 +70,7 @@ func (p *pieces) start() {
 	p.timer.Reset(p.x.conn.StallTimeout())
 }
 
-func (p *pieces) stop() {
+func (p *timedStreamBody) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.timed = false
@@ -81,14 +81,14 @@ func (p *pieces) stop() {
 
 // overdue ends receiving, unless other requests of the connection made progress in the
 // meantime.
-func (p *pieces) overdue() {
+func (p *timedStreamBody) overdue() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.timed {
 		return
 	}
 	if p.conn != nil {
-		if wait := p.conn.patience(); wait > 0 {
+		if wait := p.conn.stallTimeLeft(); wait > 0 {
 			p.timer.Reset(wait)
 			return
 		}

@@ -68,7 +68,7 @@ func (c *conn) frameLocked(b []byte) int {
 	midHeader, begun := c.framing.midHeader(), c.framing.begun
 	n := c.framing.next(b)
 	if !begun && c.framing.begun {
-		close(c.begun)
+		close(c.versionKnown)
 	}
 	if c.framing.http2 {
 		c.paceLocked(0)

@@ -13,9 +13,9 @@ import (
 // verb and with which messages it is called, and what is wrong with the request. Refusals
 // are written here, for methods that exist and for others.
 
-// turnDown passes a call that is refused with why through the interceptors and plugins of
+// refuseThroughPlugins passes a call that is refused with why through the interceptors and plugins of
 // its method. It returns why, or the error that they returned instead.
-func (x *exchange) turnDown(why error) error {
+func (x *exchange) refuseThroughPlugins(why error) error {
 	ctx := context.WithValue(x.req.Context(), exchangeKey{}, x)
 	place, err := enter(ctx, x.w)
 	if err != nil { // the client has reset the request
@@ -27,7 +27,7 @@ func (x *exchange) turnDown(why error) error {
 	x.conn.Refuse(ctx, call, why, func(err error) {
 		if err != why { //nolint:errorlint // compared by identity: why, or another error
 			addMetadata(x.trailer, call.Trailer)
-			advice(x.trailer, err)
+			setRetryFields(x.trailer, err)
 		}
 		done <- err
 	})
@@ -49,8 +49,8 @@ func (x *exchange) newCall() *tandem.Call {
 // refuse answers a request that is not a valid call: with the error of an interceptor or
 // plugin if there is one, else by calling otherwise.
 func (g *gateway) refuse(w http.ResponseWriter, x *exchange, why error, otherwise func(error)) {
-	await(x.w, x.req, x.conn)
-	err := x.turnDown(why)
+	drainRefused(x.w, x.req, x.conn)
+	err := x.refuseThroughPlugins(why)
 	if abandoned(x.req) {
 		return
 	}
@@ -64,7 +64,7 @@ func (g *gateway) refuse(w http.ResponseWriter, x *exchange, why error, otherwis
 
 // fail answers with the error of a call that was refused before its message was read.
 func (g *gateway) fail(w http.ResponseWriter, x *exchange, err error) {
-	_ = g.failures.Write(w, x.req, outward(err, x.header, x.trailer)) // an error means that the client is gone
+	_ = g.failures.Write(w, x.req, toConnect(err, x.header, x.trailer)) // an error means that the client is gone
 }
 
 // noMethod answers a request for a method that does not exist. Clients of gRPC, and of
@@ -100,9 +100,9 @@ func (g *gateway) wrongType(w http.ResponseWriter, x *exchange) {
 	})
 }
 
-// gated holds back connect's own refusal of a request before the call is admitted, for
+// refusalGate holds back connect's own refusal of a request before the call is admitted, for
 // example because of an unknown compressor. Its methods are not safe for concurrent use.
-type gated struct {
+type refusalGate struct {
 	http.ResponseWriter
 
 	gateway *gateway
@@ -112,19 +112,19 @@ type gated struct {
 	refused bool        // it is discarded: the refusal was written, or the client is gone
 }
 
-func (g *gateway) gated(w http.ResponseWriter, x *exchange) *gated {
-	return &gated{ResponseWriter: w, gateway: g, x: x, before: maps.Clone(w.Header())}
+func (g *gateway) newRefusalGate(w http.ResponseWriter, x *exchange) *refusalGate {
+	return &refusalGate{ResponseWriter: w, gateway: g, x: x, before: maps.Clone(w.Header())}
 }
 
 // pass reports whether connect may write.
-func (w *gated) pass() bool {
+func (w *refusalGate) pass() bool {
 	switch {
 	case w.open || w.refused:
 	case abandoned(w.x.req):
 		w.refused = true
 	default:
 		why := tandem.Errorf(tandem.InvalidArgument, "the request could not be read")
-		if err := w.x.turnDown(why); err == error(why) { //nolint:errorlint // as in turnDown
+		if err := w.x.refuseThroughPlugins(why); err == error(why) { //nolint:errorlint // as in turnDown
 			w.open = true
 		} else {
 			w.refuse(err)
@@ -133,8 +133,8 @@ func (w *gated) pass() bool {
 	return w.open
 }
 
-// refuse answers with an error, and makes gated discard what connect writes.
-func (w *gated) refuse(err error) {
+// refuse answers with an error, and makes the refusalGate discard what connect writes.
+func (w *refusalGate) refuse(err error) {
 	w.refused = true
 	if abandoned(w.x.req) {
 		return
@@ -147,10 +147,10 @@ func (w *gated) refuse(err error) {
 }
 
 // Unwrap is for [http.ResponseController].
-func (w *gated) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *refusalGate) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Header returns the header; after a refusal one that is discarded.
-func (w *gated) Header() http.Header {
+func (w *refusalGate) Header() http.Header {
 	if w.refused {
 		return http.Header{}
 	}
@@ -158,14 +158,14 @@ func (w *gated) Header() http.Header {
 }
 
 // WriteHeader writes the header.
-func (w *gated) WriteHeader(status int) {
+func (w *refusalGate) WriteHeader(status int) {
 	if w.pass() {
 		w.ResponseWriter.WriteHeader(status)
 	}
 }
 
 // Write writes a part of the body, after the header.
-func (w *gated) Write(b []byte) (int, error) {
+func (w *refusalGate) Write(b []byte) (int, error) {
 	if !w.pass() {
 		return len(b), nil
 	}
@@ -173,7 +173,7 @@ func (w *gated) Write(b []byte) (int, error) {
 }
 
 // Flush sends what has been written.
-func (w *gated) Flush() {
+func (w *refusalGate) Flush() {
 	if w.pass() {
 		_ = http.NewResponseController(w.ResponseWriter).Flush()
 	}

@@ -41,7 +41,7 @@ func (x *exchange) forMethod(w http.ResponseWriter, r *http.Request) *http.Reque
 		r.Body = &timedBody{ReadCloser: r.Body, w: w, stall: c.StallTimeout(), most: most}
 		return r
 	}
-	p := &pieces{ReadCloser: r.Body, x: x}
+	p := &timedStreamBody{ReadCloser: r.Body, x: x}
 	if resp, ok := w.(*response); ok && r.ProtoMajor >= 2 {
 		p.conn = resp.conn
 	}
@@ -72,11 +72,11 @@ func errTooLong() error {
 
 const stallBytes = 64 << 10
 
-// await reads the body of a request that will be refused, if it is small and its length is
+// drainRefused reads the body of a request that will be refused, if it is small and its length is
 // known, and then sets the write deadline; the response must follow. Over HTTP/2, data that
 // arrives after the response is a stream error, and clients such as curl then discard the
 // response. For HTTP/1 net/http reads the body.
-func await(w http.ResponseWriter, r *http.Request, c *server.Conn) {
+func drainRefused(w http.ResponseWriter, r *http.Request, c *server.Conn) {
 	if r.ProtoMajor >= 2 && r.ContentLength > 0 && r.ContentLength <= stallBytes {
 		body := &timedBody{ReadCloser: r.Body, w: w, stall: c.StallTimeout(), most: stallBytes}
 		_, _ = io.Copy(io.Discard, body) // the request is refused in any case
@@ -102,7 +102,7 @@ func (s *timedBody) Read(p []byte) (int, error) {
 	if s.most < 0 {
 		return 0, errTooLong()
 	}
-	if resp, ok := s.w.(*response); s.left <= 0 || ok && resp.hurried() {
+	if resp, ok := s.w.(*response); s.left <= 0 || ok && resp.readsLimited() {
 		s.left = stallBytes
 		if err := s.setDeadline(time.Now().Add(s.stall)); err != nil {
 			return 0, err
@@ -127,7 +127,7 @@ func (s *timedBody) setDeadline(t time.Time) error {
 // writeError answers with an error in JSON, as connect writes it. Errors of HTTP itself are
 // RFC 9457 problems as well, so that clients do not take them for the method's error.
 func writeError(w http.ResponseWriter, status int, err error) {
-	e := outward(err)
+	e := toConnect(err)
 	content := struct {
 		Code    string `json:"code"`
 		Message string `json:"message,omitempty"`

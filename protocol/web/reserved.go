@@ -90,7 +90,7 @@ func (in *reserving) readEnvelope(b []byte) (int, error) {
 		if in.got += copy(in.head[in.got:], b[:n]); in.got < len(in.head) || err != nil && !errors.Is(err, io.EOF) {
 			return n, err
 		}
-		in.x.body.Return(in.held) // of the message before it
+		in.x.readMemory.Return(in.held) // of the message before it
 		in.held, in.left = 0, int64(endian.BigEndian.Uint32(in.head[1:]))
 		if in.left == 0 {
 			in.got = 0
@@ -111,12 +111,12 @@ func (in *reserving) reserve(n int64) error {
 	if n <= copies*step && in.held == 0 {
 		return nil
 	}
-	stream, _ := in.ReadCloser.(*pieces)
+	stream, _ := in.ReadCloser.(*timedStreamBody)
 	if stream != nil {
 		stream.stop() // the server is waiting for memory, not for the client
 	}
-	if err := in.x.body.Reserve(n); err != nil {
-		return outward(err)
+	if err := in.x.readMemory.Reserve(n); err != nil {
+		return toConnect(err)
 	}
 	in.held += n
 	if stream != nil {
@@ -128,10 +128,10 @@ func (in *reserving) reserve(n int64) error {
 	return nil
 }
 
-// sealed is connect's decompressor for received messages. It only marks them: the call's
+// markedGzip is connect's decompressor for received messages. It only marks them: the call's
 // Body decompresses them, and reserves the memory for that. The mark is random, so that no
 // client can forge it.
-type sealed struct {
+type markedGzip struct {
 	mark []byte
 	io.Reader
 }
@@ -142,12 +142,12 @@ func newMark() []byte {
 	return mark
 }
 
-func (s *sealed) Reset(r io.Reader) error {
+func (s *markedGzip) Reset(r io.Reader) error {
 	s.Reader = io.MultiReader(bytes.NewReader(s.mark), r)
 	return nil
 }
 
-func (*sealed) Close() error { return nil }
+func (*markedGzip) Close() error { return nil }
 
 // open returns the message, decompressed if it is sealed.
 func (x *exchange) open(m *message) ([]byte, error) {
@@ -155,11 +155,11 @@ func (x *exchange) open(m *message) ([]byte, error) {
 	if !ok {
 		return m.b, nil
 	}
-	b, err := x.held.Decompress(x.gzip, packed, x.method.MaxMessage)
+	b, err := x.callMemory.Decompress(x.gzip, packed, x.method.MaxMessage)
 	if errors.Is(err, compress.ErrTooLarge) {
 		return nil, tandem.Errorf(tandem.ResourceExhausted, "message has more than %d bytes", x.method.MaxMessage)
 	}
 	return b, server.Unfit(err)
 }
 
-var _ connect.Decompressor = (*sealed)(nil)
+var _ connect.Decompressor = (*markedGzip)(nil)

@@ -49,7 +49,7 @@ func (c *conn) serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
 	if !c.misdirected(resp, r) {
 		h.ServeHTTP(resp, r)
 	}
-	resp.tell() // in case nothing is written yet
+	resp.announceClose() // in case nothing is written yet
 }
 
 func (c *conn) enter(w *response) {
@@ -59,9 +59,9 @@ func (c *conn) enter(w *response) {
 		c.responses = map[*response]struct{}{}
 	}
 	c.responses[w] = struct{}{}
-	if !c.hasAsked {
-		c.hasAsked = true
-		close(c.asked)
+	if !c.hasFirstRequest {
+		c.hasFirstRequest = true
+		close(c.firstRequest)
 	}
 }
 
@@ -91,11 +91,11 @@ func (c *conn) leave(w *response) {
 	}
 }
 
-// hurry ends what would delay a server that drains: it closes a connection without a
+// limitReads ends what would delay a server that drains: it closes a connection without a
 // request, and shortens the read deadlines of requests that are still arriving.
-func (c *conn) hurry() {
+func (c *conn) limitReads() {
 	c.mu.Lock()
-	c.hurried = true
+	c.readsLimited = true
 	last := time.Now().Add(lastPiece)
 	var waiting []*response
 	for w := range c.responses {
@@ -120,7 +120,7 @@ const lastPiece = time.Second
 // while the server drains.
 func (w *response) SetReadDeadline(t time.Time) error {
 	w.conn.mu.Lock()
-	if last := time.Now().Add(lastPiece); w.conn.hurried && t.After(last) {
+	if last := time.Now().Add(lastPiece); w.conn.readsLimited && t.After(last) {
 		t = last
 	}
 	w.readBy = t
@@ -128,17 +128,17 @@ func (w *response) SetReadDeadline(t time.Time) error {
 	return http.NewResponseController(w.ResponseWriter).SetReadDeadline(t)
 }
 
-// hurried reports whether the server drains and hurry has been called.
-func (w *response) hurried() bool {
+// readsLimited reports whether limitReads has been called.
+func (w *response) readsLimited() bool {
 	w.conn.mu.Lock()
 	defer w.conn.mu.Unlock()
-	return w.conn.hurried
+	return w.conn.readsLimited
 }
 
-// tell announces the end of the connection in the header, if necessary. It has no effect
+// announceClose announces the end of the connection in the header, if necessary. It has no effect
 // once the header has been written.
-func (w *response) tell() {
-	if w.http1 && (w.conn.leaving.Load() || !w.conn.whole()) {
+func (w *response) announceClose() {
+	if w.http1 && (w.conn.draining.Load() || !w.conn.whole()) {
 		w.Header().Set("Connection", "close")
 	}
 }
@@ -148,13 +148,13 @@ func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteHeader writes the header.
 func (w *response) WriteHeader(status int) {
-	w.tell()
+	w.announceClose()
 	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write writes a part of the body, after the header.
 func (w *response) Write(b []byte) (int, error) {
-	w.tell()
+	w.announceClose()
 	return w.ResponseWriter.Write(b)
 }
 
@@ -163,7 +163,7 @@ func (w *response) Flush() { _ = w.FlushError() }
 
 // FlushError is Flush, for [http.ResponseController].
 func (w *response) FlushError() error {
-	w.tell()
+	w.announceClose()
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 

@@ -8,9 +8,9 @@ import "time"
 
 // arrivals records what has arrived on an HTTP/2 connection. It is guarded by conn.mu.
 type arrivals struct {
-	bytes  int       // since enough
-	enough time.Time // when another 64 KiB had arrived
-	spread time.Time // when read deadlines were last set again
+	bytes        int       // since enough
+	enough       time.Time // when another 64 KiB had arrived
+	lastExtended time.Time // when read deadlines were last set again
 }
 
 // arrivedLocked counts n bytes and returns the requests whose read deadline is to be set
@@ -22,10 +22,10 @@ func (c *conn) arrivedLocked(n int) (waiting []*response) {
 	}
 	a.bytes, a.enough = 0, time.Now()
 	const often = 4 // at most so many times in a stall timeout
-	if a.enough.Sub(a.spread) < c.StallTimeout()/often {
+	if a.enough.Sub(a.lastExtended) < c.StallTimeout()/often {
 		return nil
 	}
-	a.spread = a.enough
+	a.lastExtended = a.enough
 	for w := range c.responses {
 		if !w.readBy.IsZero() {
 			waiting = append(waiting, w)
@@ -34,9 +34,9 @@ func (c *conn) arrivedLocked(n int) (waiting []*response) {
 	return waiting
 }
 
-// patience returns how much longer to wait for a message that does not arrive, because
+// stallTimeLeft returns how much longer to wait for a message that does not arrive, because
 // other requests of the connection make progress; 0 if they do not.
-func (c *conn) patience() time.Duration {
+func (c *conn) stallTimeLeft() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.arrivals.enough.IsZero() {

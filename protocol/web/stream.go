@@ -86,7 +86,7 @@ func (m *messages) SendMsg(v any) error {
 
 // send sends a message, or only the header if it is nil.
 func (x *exchange) send(m *message) error {
-	if err := x.wish(); err != nil {
+	if err := x.awaitMessage(); err != nil {
 		return x.inTime(err)
 	}
 	x.sending.Lock()
@@ -118,20 +118,20 @@ func (x *exchange) inTime(err error) error {
 	if late := x.overdue(); late != nil {
 		return late
 	}
-	return inward(err)
+	return fromConnect(err)
 }
 
 // RecvMsg decodes the next message into v.
 func (m *messages) RecvMsg(v any) error {
 	x := m.x
-	if err := x.wish(); err != nil {
+	if err := x.awaitMessage(); err != nil {
 		return x.inTime(err)
 	}
 	next, err := x.receive()
 	if err != nil {
 		return err
 	}
-	x.held.Release() // the memory of the message before
+	x.callMemory.Release() // the memory of the message before
 	return x.decode(next, v)
 }
 

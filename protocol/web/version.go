@@ -19,8 +19,8 @@ func newVersion(http2, certain bool) *version {
 	return &version{http2: http2, certain: certain || http2, turn: make(chan struct{}, 1)}
 }
 
-// over returns the HTTP client for streams. The first caller finds out the version.
-func (v *version) over(ctx context.Context, c *caller) (*http.Client, error) {
+// httpClient returns the HTTP client for streams. The first caller finds out the version.
+func (v *version) httpClient(ctx context.Context, c *caller) (*http.Client, error) {
 	select {
 	case v.turn <- struct{}{}:
 	case <-ctx.Done():

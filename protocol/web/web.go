@@ -160,13 +160,13 @@ func (p *protocol) Serve(ctx context.Context, c *server.Conn) error {
 	h := &conn{
 		Conn: c, hosts: p.hostsOf(c), defaultHosts: p.opts.hosts == nil,
 		all: p.entering, entering: make(ticket, maxEnteringConn),
-		begun: make(chan struct{}), asked: make(chan struct{}), over: make(chan struct{}),
+		versionKnown: make(chan struct{}), firstRequest: make(chan struct{}), connEnded: make(chan struct{}),
 	}
 	s := p.newServer(ctx, h)
 	c.OnDrain(func() { h.drain(ctx, s) })
 	select {
 	case <-c.Draining():
-		h.leaving.Store(true) // for the first response: OnDrain may call drain only after it
+		h.draining.Store(true) // for the first response: OnDrain may call drain only after it
 	default:
 	}
 	// net/http looks for the preface of HTTP/2 before it sets a deadline of its own. This
@@ -177,7 +177,7 @@ func (p *protocol) Serve(ctx context.Context, c *server.Conn) error {
 	ln := &oneListener{conn: h, done: make(chan struct{})}
 	err := s.Serve(ln)
 	if ln.accepted { // else the time to drain was over before, and no goroutine reads the connection
-		<-h.over
+		<-h.connEnded
 	}
 	if err == http.ErrServerClosed || err == errNoMore { //nolint:errorlint // they are not wrapped
 		err = nil
