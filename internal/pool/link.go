@@ -118,7 +118,7 @@ func (l *link) settle(s *Conn) {
 		l.wake()
 	}
 	if s.Own != nil {
-		s.Own.OnDoubt(func(suspect bool) { l.doubt(s, suspect) })
+		s.Own.OnSuspicion(func(suspect bool) { l.doubt(s, suspect) })
 	}
 	s.OnAway(l.wake)
 }

@@ -311,7 +311,7 @@ func (in *Inbound) Decode(v any) error {
 
 // badArguments returns the error of arguments that did not decode.
 func (in *Inbound) badArguments(err error) error {
-	if e := exhausted(err); e != nil {
+	if e := memoryError(err); e != nil {
 		return e
 	}
 	return refused(tandem.InvalidArgument, "%v", err) // package dispatch adds the name of the method
@@ -405,7 +405,7 @@ func (s *Session) startApart(in *Inbound) {
 		in.message = in.owned.Whole()
 		in.assembled(large)
 		var a answer
-		err := in.left()
+		err := in.abandonedError()
 		if in.unheld && err == nil {
 			err = in.grow(int64(len(in.message)))
 			start = time.Now()

@@ -80,7 +80,7 @@ func TestReadBufferFits(t *testing.T) {
 	frame := wire.AppendHeader(nil, wire.Header{Type: wire.TypeRequest, Length: wire.MaxBlock, Stream: 1})
 	rd.r = 700 // bytes of frames before it
 	rd.w = rd.r + copy(rd.buf[rd.r:], frame)
-	rd.makeRoom(rd.wanted())
+	rd.makeRoom(rd.roomNeeded())
 	if len(rd.buf) != buffer.LargeRead || rd.r != 0 || !bytes.Equal(rd.buf[:rd.w], frame) {
 		t.Errorf("a frame of %d bytes has begun, and the buffer has %d: %x", wire.MaxBlock, len(rd.buf), rd.buf[rd.r:rd.w])
 	}

@@ -33,7 +33,7 @@ var errRelieved = errors.New("relieved")
 // unlocked the session then.
 func (rd *reader) parkUnlock() bool {
 	s := rd.s
-	if !rd.loneLocked() || !rd.aloneLocked() {
+	if !rd.servedOneLocked() || !rd.canParkLocked() {
 		rd.loneBatches = 0
 		return false
 	}
@@ -65,8 +65,8 @@ func (rd *reader) parkLocked() {
 	}
 }
 
-// loneLocked reports whether this batch was for one caller or receiver.
-func (rd *reader) loneLocked() bool {
+// servedOneLocked reports whether this batch was for one caller or receiver.
+func (rd *reader) servedOneLocked() bool {
 	if rd.s.m.onlyStream() != nil {
 		return len(rd.woken) < 2
 	}
@@ -108,7 +108,7 @@ func (s *Session) resume() {
 	s.parked = nil
 	s.mu.Unlock()
 	if rd != nil {
-		rd.goOn()
+		rd.handToGoroutine()
 	}
 }
 
@@ -123,33 +123,33 @@ func (s *Session) relieveLocked() {
 // unlocks the session.
 func (rd *reader) answeredUnlock() {
 	s := rd.s
-	rd.resignLocked()
-	if len(rd.woken) == 0 && rd.aloneLocked() {
+	rd.endReadingLocked()
+	if len(rd.woken) == 0 && rd.canParkLocked() {
 		rd.parkLocked()
 		s.mu.Unlock()
 		return
 	}
 	s.mu.Unlock()
-	rd.goOn() // which wakes the others
+	rd.handToGoroutine() // which wakes the others
 }
 
-// aloneLocked reports whether the turn can be parked: nothing is in flight that
+// canParkLocked reports whether the turn can be parked: nothing is in flight that
 // needs a reader. A part of a frame may be left in the buffer only for a receiver,
 // which will read on.
-func (rd *reader) aloneLocked() bool {
+func (rd *reader) canParkLocked() bool {
 	m := &rd.s.m
 	switch {
 	case m.hasOutput() || m.away != nil || m.closed != nil:
 		return false
 	case m.onlyStream() != nil:
-		return len(m.incoming.list) == 0 && rd.calmLocked()
+		return len(m.incoming.list) == 0 && rd.clearDeadlineLocked()
 	}
-	return !rd.s.busyLocked() && rd.r == rd.w && rd.calmLocked()
+	return !rd.s.busyLocked() && rd.r == rd.w && rd.clearDeadlineLocked()
 }
 
-// calmLocked removes a deadline for reads that no longer applies: of a frame that is
+// clearDeadlineLocked removes a deadline for reads that no longer applies: of a frame that is
 // complete, or of a caller that was relieved. It reports whether none is left.
-func (rd *reader) calmLocked() bool {
+func (rd *reader) clearDeadlineLocked() bool {
 	if !rd.armed && !rd.s.relieved {
 		return true
 	}
@@ -157,8 +157,8 @@ func (rd *reader) calmLocked() bool {
 	return rd.s.conn.SetReadDeadline(time.Time{}) == nil
 }
 
-// goOn has a goroutine read, which first wakes the callers whose responses arrived.
-func (rd *reader) goOn() {
+// handToGoroutine has a goroutine read, which first wakes the callers whose responses arrived.
+func (rd *reader) handToGoroutine() {
 	rd.loneBatches = 0
 	if !rd.s.env.Spawn(rd.loop) {
 		rd.wake()
@@ -175,7 +175,7 @@ func (s *Session) takeTurnLocked(p *Pending, now int64) *reader {
 	}
 	s.parked = nil
 	if rd.r < rd.w { // of a stream's message
-		rd.goOn()
+		rd.handToGoroutine()
 		return nil
 	}
 	s.reading, rd.caller = p, p
@@ -208,15 +208,15 @@ func (rd *reader) poll() {
 	}
 }
 
-// resignLocked ends the reading of a caller or receiver.
-func (rd *reader) resignLocked() {
+// endReadingLocked ends the reading of a caller or receiver.
+func (rd *reader) endReadingLocked() {
 	rd.caller, rd.got, rd.stream = nil, false, nil
 	rd.s.reading, rd.s.receiving = nil, nil
 }
 
-func (rd *reader) resign() {
+func (rd *reader) endReading() {
 	rd.s.mu.Lock()
-	rd.resignLocked()
+	rd.endReadingLocked()
 	rd.s.mu.Unlock()
 }
 
@@ -233,19 +233,19 @@ func (rd *reader) readFor() bool {
 		case state == parked:
 			return true
 		case errors.Is(err, errRelieved):
-			rd.resign()
-			rd.goOn()
+			rd.endReading()
+			rd.handToGoroutine()
 			return false
 		case err != nil:
 			s.fail(err)
 			fallthrough
 		case state == lost:
 			got := rd.got // before what ended the session
-			rd.resign()
+			rd.endReading()
 			rd.release()
 			return got
-		case rd.overtaken():
-			rd.goOn()
+		case rd.endedUnanswered():
+			rd.handToGoroutine()
 			return false
 		}
 		s.flush()
@@ -254,14 +254,14 @@ func (rd *reader) readFor() bool {
 	}
 }
 
-// overtaken reports whether the call of the caller that reads has ended without a
+// endedUnanswered reports whether the call of the caller that reads has ended without a
 // response, as when the peer drains and has not accepted it, and ends its reading then.
-func (rd *reader) overtaken() bool {
+func (rd *reader) endedUnanswered() bool {
 	rd.s.mu.Lock()
 	defer rd.s.mu.Unlock()
 	over := rd.caller != nil && rd.caller.state == callDone
 	if over {
-		rd.resignLocked()
+		rd.endReadingLocked()
 	}
 	return over
 }
@@ -277,9 +277,9 @@ func (p *Pending) relieveAt(now int64) int64 {
 	return math.MaxInt64
 }
 
-// overseeLocked is called at each tick. It relieves a caller that has read for too
+// checkReadingCallerLocked is called at each tick. It relieves a caller that has read for too
 // long. It returns a reader that was parked since the last tick, for a goroutine.
-func (s *Session) overseeLocked(now int64) (resume *reader) {
+func (s *Session) checkReadingCallerLocked(now int64) (resume *reader) {
 	before, sent := s.readBy, s.sent
 	s.readBy, s.sent = 0, s.m.sent+s.turns
 	switch {

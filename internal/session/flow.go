@@ -344,7 +344,7 @@ func (m *machine) extend(a *assembly, h wire.Header, payload []byte, now int64) 
 	switch {
 	case done:
 		m.dropAssembly(a)
-	case a.wants(false) > 0: // not after every small block: grant looks at all messages
+	case a.creditDue(false) > 0: // not after every small block: grant looks at all messages
 		m.grant()
 	}
 	return done, nil
@@ -373,12 +373,12 @@ func (m *machine) dropAssembly(a *assembly) {
 func (m *machine) grant() {
 	large := true // the next that is not of a stream is the oldest of those
 	for i, a := range m.incoming.list {
-		if a.waits() || !m.reserved(a) {
+		if a.awaitsReceiver() || !m.reserved(a) {
 			continue
 		}
 		always := i == 0 || large && a.stream == nil
 		large = large && a.stream != nil
-		n := a.wants(m.connShort())
+		n := a.creditDue(m.connShort())
 		if n == 0 || !always && m.incoming.held+n > assemblyBudget {
 			continue
 		}
@@ -397,14 +397,14 @@ func (m *machine) grant() {
 	}
 }
 
-// waits reports whether a stream's message gets no credit before its receiver has taken earlier ones.
-func (a *assembly) waits() bool { return a.stream != nil && len(a.stream.queue) > 0 }
+// awaitsReceiver reports whether a stream's message gets no credit before its receiver has taken earlier ones.
+func (a *assembly) awaitsReceiver() bool { return a.stream != nil && len(a.stream.queue) > 0 }
 
 // wants returns how much credit the peer should get for a now. A stream's message
 // can't be received before it is complete, so its credit is returned while it
 // arrives: when that is half of the stream's window, together with what was
 // received, or when short says that the connection's window runs short.
-func (a *assembly) wants(short bool) int64 {
+func (a *assembly) creditDue(short bool) int64 {
 	if st := a.stream; st != nil {
 		if held := st.partialCost - st.early; short || held+st.owed >= st.window/2 {
 			return held

@@ -113,13 +113,13 @@ func (in *Inbound) Refused(retryAfter time.Duration) {
 }
 
 // leaveGateLocked ends a call that waits in the gate's queue, as its caller has gone. A call
-// that the gate admits at the same moment ends when it starts: see left.
+// that the gate admits at the same moment ends when it starts: see abandonedError.
 func (in *Inbound) leaveGateLocked() {
 	if in.waits == nil || !in.s.env.cfg.Gate.Leave(in.waits) {
 		return
 	}
 	in.s.env.Spawn(func() {
-		in.s.refuseRun(in, tandem.AsError(in.left()))
+		in.s.refuseRun(in, tandem.AsError(in.abandonedError()))
 		in.s.flush()
 	})
 }
@@ -138,8 +138,8 @@ func (s *Session) leaveGate(served []*Inbound) {
 	}
 }
 
-// left returns an error for a call that has waited and whose caller has gone meanwhile.
-func (in *Inbound) left() error {
+// abandonedError returns an error for a call that has waited and whose caller has gone meanwhile.
+func (in *Inbound) abandonedError() error {
 	if in.waits == nil || in.Err() == nil {
 		return nil
 	}

@@ -97,14 +97,14 @@ func (rd *reader) preface(peer *wire.Settings) error {
 	if rd.buf == nil {
 		rd.Take()
 	}
-	if err := rd.need(wire.PrefaceLen); err != nil {
+	if err := rd.readAtLeast(wire.PrefaceLen); err != nil {
 		return err
 	}
 	_, n, err := wire.ParsePrefaceHead(rd.buf[rd.r:rd.w])
 	if err != nil {
 		return err
 	}
-	if err := rd.need(wire.PrefaceLen + n); err != nil {
+	if err := rd.readAtLeast(wire.PrefaceLen + n); err != nil {
 		return err
 	}
 	rd.r += wire.PrefaceLen
@@ -113,8 +113,8 @@ func (rd *reader) preface(peer *wire.Settings) error {
 	return err
 }
 
-// need reads until n unparsed bytes are there.
-func (rd *reader) need(n int) error {
+// readAtLeast reads until n unparsed bytes are there.
+func (rd *reader) readAtLeast(n int) error {
 	rd.makeRoom(n)
 	for rd.w-rd.r < n {
 		k, err := rd.s.conn.Read(rd.buf[rd.w:])

@@ -52,7 +52,7 @@ func (m *machine) reserved(a *assembly) bool {
 	a.asked = true
 	s, h := in.s, in.hold
 	a.granted = h.Ask(a.whole(), func(granted bool) {
-		s.env.Spawn(func() { s.askedFor(a, h, granted) })
+		s.env.Spawn(func() { s.resumeAssembly(a, h, granted) })
 	})
 	return a.granted
 }
@@ -84,8 +84,8 @@ func (in *Inbound) assembled(large bool) {
 	}
 }
 
-// askedFor goes on with a message for which there is room now, or drops it.
-func (s *Session) askedFor(a *assembly, h *budget.Hold, granted bool) {
+// resumeAssembly goes on with a message for which there is room now, or drops it.
+func (s *Session) resumeAssembly(a *assembly, h *budget.Hold, granted bool) {
 	s.mu.Lock()
 	in := s.m.serving(a.id)
 	switch {
@@ -197,9 +197,9 @@ func (st *Stream) releaseHold() { st.held().Release() }
 
 var errStreamOver = &tandem.Error{Code: tandem.Canceled, Message: "the stream is over: its method has returned"}
 
-// exhausted returns err as it is if it says that there is no memory, or no time to wait for
+// memoryError returns err as it is if it says that there is no memory, or no time to wait for
 // it; nil for other errors.
-func exhausted(err error) *tandem.Error {
+func memoryError(err error) *tandem.Error {
 	if e, ok := errors.AsType[*tandem.Error](err); ok && e.NotExecuted {
 		return e
 	}

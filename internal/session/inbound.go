@@ -115,15 +115,15 @@ func (m *machine) onRequest(h wire.Header, payload []byte, now int64) (event, er
 	in.oneWay = h.Flags&wire.FlagOneWay != 0
 	in.compressed = h.Flags&wire.FlagCompressed != 0
 	if e := m.fill(in, h, &r, now); e != nil {
-		return m.turnDown(in, h, e)
+		return m.refuseThroughInterceptors(in, h, e)
 	}
 	if e := m.check(in, h, len(block), &r); e != nil {
-		if !m.hides(in, h, &r) {
-			return m.turnDown(in, h, e)
+		if !m.hidesMethod(in, h, &r) {
+			return m.refuseThroughInterceptors(in, h, e)
 		}
 		in.method = &method{name: in.method.name, target: in.method.target.refusing(e)}
 	}
-	if e := m.takes(in, h, len(block)); e != nil {
+	if e := m.reserveRoom(in, h, len(block)); e != nil {
 		m.refuse(in, h, e)
 		return event{}, nil
 	}
@@ -139,10 +139,10 @@ func (m *machine) onRequest(h wire.Header, payload []byte, now int64) (event, er
 	return event{}, m.startAssembly(in.request)
 }
 
-// takes returns an error if there is no room for a call. It reserves memory for the first
+// reserveRoom returns an error if there is no room for a call. It reserves memory for the first
 // block of a request that is still arriving.
-func (m *machine) takes(in *Inbound, h wire.Header, block int) *tandem.Error {
-	if e := m.crowded(in, h); e != nil || h.Flags&wire.FlagEnd != 0 {
+func (m *machine) reserveRoom(in *Inbound, h wire.Header, block int) *tandem.Error {
+	if e := m.checkRoom(in, h); e != nil || h.Flags&wire.FlagEnd != 0 {
 		return e
 	}
 	return in.begin(block)
@@ -181,7 +181,7 @@ func (m *machine) serve(in *Inbound) {
 }
 
 // fill fills in the tandem.Call of a request. Metadata and deadline come first: if another
-// field is refused, interceptors may still see the call (see turnDown).
+// field is refused, interceptors may still see the call (see refuseThroughInterceptors).
 func (m *machine) fill(in *Inbound, h wire.Header, r *wire.Request, now int64) *tandem.Error {
 	c := &in.call
 	c.Method, c.Attempt, c.Body, c.Peer = in.method.name, int(r.Attempt), in, m.s.peer
@@ -263,21 +263,21 @@ func (m *machine) check(in *Inbound, h wire.Header, block int, r *wire.Request) 
 	return nil
 }
 
-// hides reports whether a large request that does not fit its method is received to its end,
+// hidesMethod reports whether a large request that does not fit its method is received to its end,
 // like one for a method that does not exist: an earlier response, before interceptors have
 // authenticated the caller, would reveal that the method exists.
-func (m *machine) hides(in *Inbound, h wire.Header, r *wire.Request) bool {
+func (m *machine) hidesMethod(in *Inbound, h wire.Header, r *wire.Request) bool {
 	return in.method.target.Guarded && h.Flags&(wire.FlagEnd|wire.FlagStream) == 0 && r.Size <= m.own.MaxMessage
 }
 
-// turnDown ends a call with the error e. Interceptors of a Guarded method, such as
+// refuseThroughInterceptors ends a call with the error e. Interceptors of a Guarded method, such as
 // authentication, see the call first: a caller without credentials learns nothing about
 // methods, codecs and limits.
-func (m *machine) turnDown(in *Inbound, h wire.Header, e *tandem.Error) (event, error) {
+func (m *machine) refuseThroughInterceptors(in *Inbound, h wire.Header, e *tandem.Error) (event, error) {
 	t := in.method.target
-	if t == nil || !t.Guarded || m.crowded(in, h) != nil {
+	if t == nil || !t.Guarded || m.checkRoom(in, h) != nil {
 		m.refuse(in, h, e)
-		return event{}, nil //nolint:nilerr // e is the response, and says more than crowded
+		return event{}, nil //nolint:nilerr // e is the response, and says more than checkRoom
 	}
 	in.method = &method{name: in.method.name, target: t.refusing(e)}
 	if h.Flags&wire.FlagEnd == 0 { // its caller waits for credit, so it gets a response
@@ -287,8 +287,8 @@ func (m *machine) turnDown(in *Inbound, h wire.Header, e *tandem.Error) (event, 
 	return m.startRun(in, nil, nil)
 }
 
-// crowded returns an error if the connection has no room for a call.
-func (m *machine) crowded(in *Inbound, h wire.Header) *tandem.Error {
+// checkRoom returns an error if the connection has no room for a call.
+func (m *machine) checkRoom(in *Inbound, h wire.Header) *tandem.Error {
 	switch {
 	case h.Flags&wire.FlagEnd == 0 && m.incoming.held > maxHeld:
 		return refused(tandem.ResourceExhausted, "too many large messages are arriving: %d bytes are held", m.incoming.held)

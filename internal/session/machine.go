@@ -147,7 +147,7 @@ func (m *machine) onGoAway(payload []byte) (event, error) {
 		return event{}, err
 	}
 	if m.away == nil || g.Accepted < m.away.Accepted {
-		m.s.goneLocked(&g)
+		m.s.noMoreCallsLocked(&g)
 	}
 	if g.Reason != wire.ReasonDrain {
 		return event{}, fmt.Errorf("%s closed the connection: %s", m.s.remote(), g.Message)

@@ -46,7 +46,7 @@ func (mo *monitor) add(s *Session) {
 	}
 	s.watched.Store(true)
 	s.quietSince, s.dropWatch = 0, false
-	s.outlook.begin(mo.env.now())
+	s.detector.begin(mo.env.now())
 	mo.list = append(mo.list, s)
 	switch {
 	case !mo.set && !mo.looking:
@@ -99,7 +99,7 @@ func (mo *monitor) ring() {
 		late := slept(now, mo.last+int64(mo.pause))
 		punctual := now-mo.last < 3*int64(mo.interval(len(mo.batch)))
 		mo.last = now
-		next, idle := now+int64(leastPatience)/2, 0
+		next, idle := now+int64(leastSuspectAfter)/2, 0
 		for _, s := range mo.batch {
 			next = min(next, s.tick(now, late, punctual))
 			if s.dropWatch {
@@ -204,15 +204,15 @@ func (s *Session) tick(now int64, late, punctual bool) (next int64) {
 		s.m.incoming.given = true
 	}
 	over := s.m.expire(now)
-	busy := s.busyLocked() || s.outlook.suspect // until it answers
-	lead := s.leadLocked(0)                     // responses do not wait for the end of a long batch
-	resume := s.overseeLocked(now)
+	busy := s.busyLocked() || s.detector.suspect // until it answers
+	lead := s.leadLocked(0)                      // responses do not wait for the end of a long batch
+	resume := s.checkReadingCallerLocked(now)
 	s.mu.Unlock()
 	if s.checkTurn(punctual) {
 		s.received.Store(now) // the reader has bytes to handle, and makes progress
 	}
 	if resume != nil {
-		resume.goOn()
+		resume.handToGoroutine()
 	}
 	for _, p := range over {
 		p.done <- struct{}{}
@@ -226,7 +226,7 @@ func (s *Session) tick(now int64, late, punctual bool) (next int64) {
 		s.checkPeer(now, late)
 	case s.quietSince == 0:
 		s.quietSince = now
-		s.outlook.begin(now)
+		s.detector.begin(now)
 	}
 	s.dropWatch = !busy && now-s.quietSince >= int64(quietTime)
 	return s.schedule(now, busy)
@@ -240,7 +240,7 @@ func (s *Session) schedule(now int64, busy bool) int64 {
 	if s.env.cfg.Resolve != nil {
 		return now
 	}
-	silent := max(now+int64(slowTick), s.outlook.due(s.received.Load(), s.RTT()))
+	silent := max(now+int64(slowTick), s.detector.due(s.received.Load(), s.RTT()))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.nextTick = now + int64(calmTick)

@@ -105,7 +105,7 @@ func newTapeReader(tb testing.TB) *tapeReader {
 func (t *tapeReader) refill() (err error) {
 	rd := t.reader
 	if rd.r < rd.w {
-		err = rd.more()
+		err = rd.readRest()
 	} else {
 		rd.r, rd.w = 0, 0
 		rd.release()

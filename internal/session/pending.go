@@ -33,12 +33,12 @@ type Pending struct {
 	done    chan struct{}  // holds a token once state is callDone
 	err     *tandem.Error  // set when the session ended the call
 
-	id       wire.Stream
-	deadline int64
-	ordinal  uint64 // of the request on this connection, from 1
-	end      uint64 // position of the request's end in all that is written; notSent while it is open
-	body     int    // where the message starts in a response of several blocks
-	doubted  int64  // since when it has waited at a suspect peer; 0 if it has not
+	id           wire.Stream
+	deadline     int64
+	ordinal      uint64 // of the request on this connection, from 1
+	end          uint64 // position of the request's end in all that is written; notSent while it is open
+	body         int    // where the message starts in a response of several blocks
+	suspectSince int64  // since when it has waited at a suspect peer; 0 if it has not
 
 	Movable *tandem.Call // the attempt, if a retry elsewhere may replace it; else nil: see call.Outgoing.MayMove
 
@@ -194,7 +194,7 @@ func (s *Session) open(p *Pending) (*reader, *tandem.Error) {
 	reads := err == nil && p.mayRead(now)
 	s.cancelableRead = s.cancelableRead || rd != nil && p.cancelable
 	if rd != nil && !reads {
-		rd.resignLocked()
+		rd.endReadingLocked()
 	}
 	lead := s.leadLocked(now) // also when this call was refused: other frames may be queued
 	soon := s.ticksLateLocked(p, rd != nil, now)
@@ -203,7 +203,7 @@ func (s *Session) open(p *Pending) (*reader, *tandem.Error) {
 		p.giveBack()
 	}
 	if rd != nil && !reads {
-		rd.goOn()
+		rd.handToGoroutine()
 		rd = nil
 	}
 	if err == nil {

@@ -84,8 +84,8 @@ func (rd *reader) makeRoom(n int) {
 	}
 }
 
-// wanted returns how much room the frame that has begun needs, as far as its length is known.
-func (rd *reader) wanted() int {
+// roomNeeded returns how much room the frame that has begun needs, as far as its length is known.
+func (rd *reader) roomNeeded() int {
 	switch {
 	case rd.large > 0:
 		return buffer.LargeRead
@@ -125,7 +125,7 @@ func (rd *reader) loop() {
 	state := kept
 	defer func() {
 		if state != parked {
-			rd.rest()
+			rd.endWork()
 			rd.release()
 		}
 	}()
@@ -145,7 +145,7 @@ func (rd *reader) step() (turn, error) {
 	if state == parked {
 		return parked, nil
 	}
-	rd.rest()
+	rd.endWork()
 	if err != nil || state != kept {
 		return state, err
 	}
@@ -181,16 +181,16 @@ func (rd *reader) yield() {
 	}
 }
 
-// work counts this goroutine as one that runs handlers, until rest: a batch of short
+// beginWork counts this goroutine as one that runs handlers, until endWork: a batch of short
 // handlers counts once.
-func (rd *reader) work() {
+func (rd *reader) beginWork() {
 	if !rd.busy {
 		rd.busy = true
 		rd.s.env.running.Add(1)
 	}
 }
 
-func (rd *reader) rest() {
+func (rd *reader) endWork() {
 	if rd.busy {
 		rd.busy = false
 		rd.s.env.running.Add(-1)
@@ -208,7 +208,7 @@ func (rd *reader) fill() error {
 			return rd.readError(err)
 		}
 		rd.took(n)
-	} else if err := rd.more(); err != nil {
+	} else if err := rd.readRest(); err != nil {
 		return err
 	}
 	before := rd.now
@@ -249,9 +249,9 @@ func (rd *reader) ageLocked() {
 // shortGap is a gap between two reads that makes no difference to a call's deadline.
 const shortGap = int64(time.Millisecond)
 
-// more reads the rest of a frame. Without progress it fails after the stall timeout.
-func (rd *reader) more() error {
-	rd.makeRoom(rd.wanted())
+// readRest reads the rest of a frame. Without progress it fails after the stall timeout.
+func (rd *reader) readRest() error {
+	rd.makeRoom(rd.roomNeeded())
 	if !rd.armed || rd.stalled != rd.frames {
 		if err := rd.arm(); err != nil {
 			return err
@@ -488,7 +488,7 @@ func (rd *reader) execute(in *Inbound) bool {
 		return true
 	}
 	rd.aged = true
-	rd.work()
+	rd.beginWork()
 	in.method.runs++
 	s.running, s.current = in.method, rd
 	if rd.timed = in.method.toTime(); rd.timed {

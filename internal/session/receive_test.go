@@ -292,8 +292,8 @@ func TestReadingReceiverAndAHungPeer(t *testing.T) {
 	go func() { called <- s.Do(context.Background(), c) }()
 	readFrame(t, peer)
 	now := s.now()
-	s.outlook.since = now - int64(DefaultSilence)
-	s.doubt(now, false, true)
+	s.detector.since = now - int64(DefaultSilence)
+	s.handleSuspect(now, false, true)
 	select {
 	case err := <-received:
 		if tandem.CodeOf(err) != tandem.Unavailable {

@@ -85,15 +85,15 @@ type Session struct {
 	rtt        atomic.Int64
 	seenTurn   uint64
 	held       int // rises while the reader executes the same handler; see checkTurn
-	outlook    lookout
+	detector   silenceDetector
 	lastRTT    int64  // when the round trip was last measured
 	seen       uint64 // frames received at the last look
 	readBy     uint64 // ordinal of the call whose caller read at the last tick; 0 for none
 	sent       uint64 // requests and receivers' turns until the last tick
 	quietSince int64  // since when there has been nothing to watch; 0 while there is
 
-	onDoubt func(bool) // see OnDoubt
-	doubted bool       // last argument of onDoubt; guarded by mu, as is onDoubt
+	onSuspicion func(bool) // see OnSuspicion
+	reported    bool       // last argument of onSuspicion; guarded by mu, as is onSuspicion
 
 	quiet  chan struct{} // signals that no handler runs any more; nil before Drain
 	onAway func()        // called when no more calls may be made; nil if not set, or already called
@@ -109,7 +109,7 @@ func (e *Env) newSession(ctx context.Context, c net.Conn) *Session {
 	s.peer = &tandem.Peer{Addr: c.RemoteAddr(), LocalAddr: c.LocalAddr(), Protocol: "tandem"}
 	s.m.env, s.m.s = e, s
 	s.account = e.cfg.Memory.Account()
-	s.outlook.silence = e.cfg.Silence
+	s.detector.silence = e.cfg.Silence
 	s.received.Store(s.now())
 	return s
 }
@@ -184,7 +184,7 @@ func (s *Session) OnAway(f func()) {
 	defer s.mu.Unlock()
 	s.onAway = f
 	if !s.takesCallsLocked() {
-		s.tellAwayLocked()
+		s.notifyAwayLocked()
 	}
 }
 
@@ -197,17 +197,17 @@ func (s *Session) TakesCalls() bool {
 
 func (s *Session) takesCallsLocked() bool { return s.m.away == nil && s.m.closed == nil }
 
-func (s *Session) tellAwayLocked() {
+func (s *Session) notifyAwayLocked() {
 	if f := s.onAway; f != nil {
 		s.onAway = nil
 		f()
 	}
 }
 
-// goneLocked records that no more calls may be made, and why.
-func (s *Session) goneLocked(why *wire.GoAway) {
+// noMoreCallsLocked records that no more calls may be made, and why.
+func (s *Session) noMoreCallsLocked(why *wire.GoAway) {
 	s.m.away = why
-	s.tellAwayLocked()
+	s.notifyAwayLocked()
 }
 
 // ErrDraining is in the chain of the error of a call that was not executed
@@ -219,7 +219,7 @@ var ErrDraining = errors.New("draining")
 func (s *Session) Retire() {
 	s.mu.Lock()
 	if s.m.away == nil {
-		s.goneLocked(&wire.GoAway{Accepted: math.MaxUint64, Message: "retired"})
+		s.noMoreCallsLocked(&wire.GoAway{Accepted: math.MaxUint64, Message: "retired"})
 	}
 	s.mu.Unlock()
 	s.leaveIfAway()

@@ -11,9 +11,9 @@ import (
 
 // Bounds of a peer's silence while calls are in flight. Docs: ADR 0023.
 const (
-	leastPatience = time.Second // of silence, after which a peer is suspect,
-	patienceTrips = 4           // or so many round trips if they take longer
-	maxRepeats    = 16          // unanswered pings after the first; a peer that wakes up must not take them for a flood
+	leastSuspectAfter = time.Second // of silence, after which a peer is suspect,
+	suspectTrips      = 4           // or so many round trips if they take longer
+	maxRepeats        = 16          // unanswered pings after the first; a peer that wakes up must not take them for a flood
 )
 
 // DefaultSilence is how long a peer may be silent by default.
@@ -26,11 +26,11 @@ var ErrMoved = errors.New("silent")
 // errSilent is why calls and sessions end when a peer was silent for too long.
 var errSilent = errors.New("silent")
 
-// patience is how long a peer may be silent before it is suspect.
-func patience(rtt time.Duration) int64 { return int64(max(leastPatience, patienceTrips*rtt)) }
+// suspectAfter is how long a peer may be silent before it is suspect.
+func suspectAfter(rtt time.Duration) int64 { return int64(max(leastSuspectAfter, suspectTrips*rtt)) }
 
-// lookout judges whether a peer is alive. It is pure: the monitor passes what it observes.
-type lookout struct {
+// silenceDetector judges whether a peer is alive. It is pure: the monitor passes what it observes.
+type silenceDetector struct {
 	silence time.Duration // after which a suspect peer is given up
 
 	lively   int64  // silence counts from here at the earliest
@@ -75,43 +75,43 @@ const (
 	gone            // what is written does not arrive
 )
 
-// begin resets the lookout at now: there was nothing to watch, or this process did not run.
-func (l *lookout) begin(now int64) {
-	*l = lookout{silence: l.silence, lively: now}
+// begin resets the silenceDetector at now: there was nothing to watch, or this process did not run.
+func (l *silenceDetector) begin(now int64) {
+	*l = silenceDetector{silence: l.silence, lively: now}
 }
 
 // slept records that this process did not run for a while, which does not count as silence.
-// A suspect peer remains suspect, and gets at least leastPatience more: its pong may have
+// A suspect peer remains suspect, and gets at least leastSuspectAfter more: its pong may have
 // arrived and be unread.
-func (l *lookout) slept(now int64) {
+func (l *silenceDetector) slept(now int64) {
 	if !l.suspect {
 		l.begin(now)
 		return
 	}
-	l.since = max(l.since+now-l.looked, now-int64(l.silence)+int64(leastPatience))
+	l.since = max(l.since+now-l.looked, now-int64(l.silence)+int64(leastSuspectAfter))
 	l.looked = now
 }
 
-// calm reports whether look would return healthy whatever else there is to see: no ping is
+// certainlyHealthy reports whether look would return healthy whatever else there is to see: no ping is
 // unanswered, and none is due.
-func (l *lookout) calm(now, heard int64, rtt time.Duration) bool {
-	return l.asked == 0 && now-max(heard, l.lively) <= patience(rtt)/2
+func (l *silenceDetector) certainlyHealthy(now, heard int64, rtt time.Duration) bool {
+	return l.asked == 0 && now-max(heard, l.lively) <= suspectAfter(rtt)/2
 }
 
 // look returns the verdict. After unsure, the caller must send a ping and call pinged.
-func (l *lookout) look(v *observation) verdict {
+func (l *silenceDetector) look(v *observation) verdict {
 	l.looked = v.now
 	if l.asked != 0 && v.heard >= l.asked {
 		l.begin(l.lively)
 	}
-	if l.calm(v.now, v.heard, v.rtt) {
+	if l.certainlyHealthy(v.now, v.heard, v.rtt) {
 		return healthy
 	}
 	if l.asked == 0 {
 		return unsure
 	}
-	quiet, most := v.now-max(v.heard, l.lively), patience(v.rtt)
-	if l.moves(v) {
+	quiet, most := v.now-max(v.heard, l.lively), suspectAfter(v.rtt)
+	if l.inTransit(v) {
 		l.since = v.now
 	}
 	waited := v.now - l.since
@@ -129,22 +129,22 @@ func (l *lookout) look(v *observation) verdict {
 	return hung
 }
 
-// moves reports whether the ping is still on its way and bytes before it arrive, or the pong
+// inTransit reports whether the ping is still on its way and bytes before it arrive, or the pong
 // may be among bytes that the reader has not handled yet. A slow link is no silence.
-func (l *lookout) moves(v *observation) bool {
+func (l *silenceDetector) inTransit(v *observation) bool {
 	before := l.acked
 	l.acked = v.acked()
 	return v.behind || before < l.pingEnd && l.acked > before
 }
 
 // pinged records that a ping was sent that ends at position end in all that is written.
-func (l *lookout) pinged(v *observation, end uint64) {
+func (l *silenceDetector) pinged(v *observation, end uint64) {
 	l.asked, l.since, l.repeated, l.pingEnd, l.acked = v.now, v.now, v.now, end, v.acked()
 }
 
 // repeat reports whether the ping should be sent again, to detect a connection that has
 // broken since the last one. It counts the ping as sent.
-func (l *lookout) repeat(now int64) bool {
+func (l *silenceDetector) repeat(now int64) bool {
 	if l.repeats >= maxRepeats || now-l.repeated < int64(l.silence)/4 {
 		return false
 	}
@@ -154,8 +154,8 @@ func (l *lookout) repeat(now int64) bool {
 }
 
 // due returns when to look again at the latest.
-func (l *lookout) due(heard int64, rtt time.Duration) int64 {
-	most := patience(rtt)
+func (l *silenceDetector) due(heard int64, rtt time.Duration) int64 {
+	most := suspectAfter(rtt)
 	quiet := max(heard, l.lively)
 	switch {
 	case l.suspect:
@@ -170,30 +170,30 @@ func (l *lookout) due(heard int64, rtt time.Duration) int64 {
 // run, so that the peer's silence says nothing.
 func (s *Session) checkPeer(now int64, late bool) {
 	if late {
-		s.outlook.slept(now)
+		s.detector.slept(now)
 		return
 	}
-	if s.outlook.calm(now, s.received.Load(), s.RTT()) { // then the mutex, which callers need, is not taken
+	if s.detector.certainlyHealthy(now, s.received.Load(), s.RTT()) { // then the mutex, which callers need, is not taken
 		s.measure(now)
 		return
 	}
 	v := s.observePeer(now)
-	before := s.outlook.suspect
-	switch s.outlook.look(&v) {
+	before := s.detector.suspect
+	switch s.detector.look(&v) {
 	case healthy:
 		s.measure(now)
 	case unsure:
 		s.lastRTT = now
-		s.outlook.pinged(&v, s.ping(now))
+		s.detector.pinged(&v, s.ping(now))
 	case asking:
 	case suspect:
-		s.doubt(now, before, false)
+		s.handleSuspect(now, before, false)
 	case hung:
-		s.doubt(now, before, true)
+		s.handleSuspect(now, before, true)
 	case gone:
-		s.fail(fmt.Errorf("%w: nothing that was written has been acknowledged for %v (WithSilence)", errSilent, s.outlook.silence))
+		s.fail(fmt.Errorf("%w: nothing that was written has been acknowledged for %v (WithSilence)", errSilent, s.detector.silence))
 	}
-	s.tellDoubt()
+	s.reportSuspicion()
 }
 
 // measure sends a ping every rttEvery, which measures the round trip.
@@ -213,22 +213,22 @@ func (s *Session) observePeer(now int64) (v observation) {
 	s.mu.Unlock()
 	v.behind = frames != s.seen || s.turn.Load()&1 == 1
 	s.seen = frames
-	if now-v.heard > int64(leastPatience)/2 {
+	if now-v.heard > int64(leastSuspectAfter)/2 {
 		v.sent, v.known = s.conn.Sent()
 	}
 	return v
 }
 
-// doubt handles a suspect peer: it gives up calls that can be made elsewhere. If the peer
+// handleSuspect handles a suspect peer: it gives up calls that can be made elsewhere. If the peer
 // hangs, calls without a deadline of their own end too, and so does the session once no call
 // is left to wait for.
-func (s *Session) doubt(now int64, before, hangs bool) {
-	d := doubts{now: now, from: now, silence: int64(s.outlook.silence), hangs: hangs, waited: now - s.outlook.since}
+func (s *Session) handleSuspect(now int64, before, hangs bool) {
+	d := suspectTimes{now: now, from: now, silence: int64(s.detector.silence), hangs: hangs, waited: now - s.detector.since}
 	if !before {
-		d.from = s.outlook.since
+		d.from = s.detector.since
 	}
 	s.mu.Lock()
-	over, waits := s.m.doubt(&d, s.offered)
+	over, waits := s.m.endSuspectCalls(&d, s.offered)
 	lead := s.leadLocked(0)
 	s.mu.Unlock()
 	for _, p := range over {
@@ -240,23 +240,23 @@ func (s *Session) doubt(now int64, before, hangs bool) {
 	switch {
 	case hangs && !waits:
 		s.fail(fmt.Errorf("%w: no ping has been answered for %v, though its host takes what is written (WithSilence)", errSilent, time.Duration(d.waited)))
-	case s.outlook.repeat(now):
+	case s.detector.repeat(now):
 		s.ping(now)
 	}
 }
 
-// doubts are the times by which calls at a suspect peer are judged.
-type doubts struct {
+// suspectTimes are the times by which calls at a suspect peer are judged.
+type suspectTimes struct {
 	now, from int64 // from is since when calls that are judged first have waited
 	silence   int64
 	waited    int64
 	hangs     bool
 }
 
-// doubt ends calls at a suspect peer: those that can be made elsewhere, and if it hangs those
+// endSuspectCalls ends calls at a suspect peer: those that can be made elsewhere, and if it hangs those
 // that have waited for too long and have no deadline of their own. waits reports whether
 // other calls are left to wait for.
-func (m *machine) doubt(d *doubts, offered uint64) (over []*Pending, waits bool) {
+func (m *machine) endSuspectCalls(d *suspectTimes, offered uint64) (over []*Pending, waits bool) {
 	for i := range m.calls.slots {
 		p := m.calls.slots[i].p
 		switch p {
@@ -265,7 +265,7 @@ func (m *machine) doubt(d *doubts, offered uint64) (over []*Pending, waits bool)
 			m.s.relieveLocked()
 			waits = true
 		default:
-			why := m.givesUp(p, d)
+			why := m.errorAtSuspect(p, d)
 			if why == nil {
 				waits = true
 				continue
@@ -287,7 +287,7 @@ func (m *machine) doubt(d *doubts, offered uint64) (over []*Pending, waits bool)
 		switch {
 		case p.state != callQueued:
 		default:
-			why := m.givesUp(p, d)
+			why := m.errorAtSuspect(p, d)
 			if why == nil {
 				waits = true
 				continue
@@ -298,25 +298,25 @@ func (m *machine) doubt(d *doubts, offered uint64) (over []*Pending, waits bool)
 			over = append(over, p)
 		}
 	}
-	return over, waits || m.servesUntil(d.now)
+	return over, waits || m.hasCallWithin(d.now)
 }
 
-// givesUp returns why a call at a suspect peer is over; nil if it is not.
-func (m *machine) givesUp(p *Pending, d *doubts) error {
-	if p.doubted == 0 {
-		p.doubted = d.from
+// errorAtSuspect returns why a call at a suspect peer is over; nil if it is not.
+func (m *machine) errorAtSuspect(p *Pending, d *suspectTimes) error {
+	if p.suspectSince == 0 {
+		p.suspectSince = d.from
 	}
 	if f := m.env.cfg.Move; p.Movable != nil && f != nil && f(m.s, p.Movable) {
 		return ErrMoved
 	}
-	if own := p.deadline != 0 && !p.UsualDeadline; d.hangs && !own && d.now-p.doubted >= d.silence {
+	if own := p.deadline != 0 && !p.UsualDeadline; d.hangs && !own && d.now-p.suspectSince >= d.silence {
 		return errSilent
 	}
 	return nil
 }
 
-// servesUntil reports whether a call of the peer has a deadline that has not passed.
-func (m *machine) servesUntil(now int64) bool {
+// hasCallWithin reports whether a call of the peer has a deadline that has not passed.
+func (m *machine) hasCallWithin(now int64) bool {
 	for _, in := range m.served {
 		if in != nil && m.env.instant(in.call.Deadline) > now {
 			return true
@@ -326,29 +326,29 @@ func (m *machine) servesUntil(now int64) bool {
 }
 
 // silence returns the error of a call that is given up at a suspect peer.
-func (m *machine) silence(d *doubts, why error, unsent bool) *tandem.Error {
+func (m *machine) silence(d *suspectTimes, why error, unsent bool) *tandem.Error {
 	e := tandem.Errorf(tandem.Unavailable, "%w: %s has not answered a ping for %v", why, m.s.remote(), time.Duration(d.waited).Round(time.Millisecond))
 	e.NotExecuted = unsent
 	return e
 }
 
-// OnDoubt has f called whenever the session becomes suspect, because its peer is silent
+// OnSuspicion has f called whenever the session becomes suspect, because its peer is silent
 // while calls are in flight, and whenever it is suspect no more. If it is suspect already,
 // f is called soon. Calls of f do not overlap, so the last one has the current state. f must
 // neither block nor use the session.
-func (s *Session) OnDoubt(f func(suspect bool)) {
+func (s *Session) OnSuspicion(f func(suspect bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.onDoubt, s.doubted = f, false // the next look calls f: a suspect peer is looked at until it answers
+	s.onSuspicion, s.reported = f, false // the next look calls f: a suspect peer is looked at until it answers
 }
 
-// tellDoubt calls OnDoubt's function after a change.
-func (s *Session) tellDoubt() {
-	suspect := s.outlook.suspect
+// reportSuspicion calls OnSuspicion's function after a change.
+func (s *Session) reportSuspicion() {
+	suspect := s.detector.suspect
 	s.mu.Lock()
-	changed := s.doubted != suspect
-	s.doubted = suspect
-	f := s.onDoubt
+	changed := s.reported != suspect
+	s.reported = suspect
+	f := s.onSuspicion
 	s.mu.Unlock()
 	if changed && f != nil {
 		f(suspect)

@@ -16,11 +16,11 @@ import (
 	"github.com/tandem-rpc/tandem/wire"
 )
 
-// seconds converts s to the clock of a lookout.
+// seconds converts s to the clock of a silenceDetector.
 func seconds(s float64) int64 { return int64(s * float64(time.Second)) }
 
-// The lines of a case are what a lookout sees, one after the other.
-func TestLookout(t *testing.T) {
+// The lines of a case are what a silenceDetector sees, one after the other.
+func TestSilenceDetector(t *testing.T) {
 	type line struct {
 		at, heard float64
 		unacked   int     // of 100 bytes before the ping, which is 20 bytes long
@@ -67,7 +67,7 @@ func TestLookout(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := lookout{silence: DefaultSilence}
+			l := silenceDetector{silence: DefaultSilence}
 			l.begin(0)
 			for _, at := range c.lines {
 				v := observation{
@@ -88,8 +88,8 @@ func TestLookout(t *testing.T) {
 
 // When this process did not run, silence says nothing: neither that a peer is silent nor
 // that a suspect peer is healthy again.
-func TestLookoutAfterSleep(t *testing.T) {
-	l := lookout{silence: DefaultSilence}
+func TestSilenceDetectorAfterSleep(t *testing.T) {
+	l := silenceDetector{silence: DefaultSilence}
 	l.begin(0)
 	see := func(at float64, want verdict) {
 		t.Helper()
@@ -148,7 +148,7 @@ func (k *kernel) breaks() {
 	k.broken = time.Now()
 }
 
-// hears records the arguments of OnDoubt's function.
+// hears records the arguments of OnSuspicion's function.
 type hears struct {
 	mu   sync.Mutex
 	from time.Time
@@ -158,7 +158,7 @@ type hears struct {
 
 func (h *hears) listen(s *Session) {
 	h.from = time.Now()
-	s.OnDoubt(func(suspect bool) {
+	s.OnSuspicion(func(suspect bool) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.said, h.at = append(h.said, suspect), append(h.at, time.Since(h.from))
@@ -235,7 +235,7 @@ func TestHungPeer(t *testing.T) {
 		<-p.client.Done()
 		within(t, "the connection ended", start, time.Minute, time.Minute+time.Second)
 		all.Wait()
-		if said, at := h.heard(); len(said) != 1 || !said[0] || at[0] < leastPatience || at[0] > 2*leastPatience {
+		if said, at := h.heard(); len(said) != 1 || !said[0] || at[0] < leastSuspectAfter || at[0] > 2*leastSuspectAfter {
 			t.Errorf("said %v at %v", said, at)
 		}
 		p.close()
@@ -265,7 +265,7 @@ func TestBlackHoleIsFound(t *testing.T) {
 					t.Errorf("got %v", err)
 				}
 				within(t, "found", start, DefaultSilence, DefaultSilence+3*time.Second)
-				if said, at := h.heard(); len(said) != 1 || at[0] > 2*time.Second+leastPatience {
+				if said, at := h.heard(); len(said) != 1 || at[0] > 2*time.Second+leastSuspectAfter {
 					t.Errorf("said %v at %v", said, at)
 				}
 				<-p.server.Done() // it has a call outstanding too
@@ -316,7 +316,7 @@ func TestCallsLeaveASuspect(t *testing.T) {
 		if err := <-results; !errors.Is(err, ErrMoved) || errors.Is(err, ErrDraining) || !tandem.MayHaveExecuted(err) {
 			t.Errorf("got %v", err)
 		}
-		within(t, "the first moved", start, leastPatience, 2*leastPatience)
+		within(t, "the first moved", start, leastSuspectAfter, 2*leastSuspectAfter)
 		for range 2 {
 			if err := <-results; tandem.CodeOf(err) != tandem.DeadlineExceeded {
 				t.Errorf("got %v", err)
@@ -354,7 +354,7 @@ func TestOwnPauseIsNoVerdict(t *testing.T) {
 		synctest.Wait()
 		s, now := p.client, p.clientEnv.now()
 		long := func() {
-			s.outlook.asked, s.outlook.since = now-int64(time.Hour), now-int64(time.Hour)
+			s.detector.asked, s.detector.since = now-int64(time.Hour), now-int64(time.Hour)
 			s.received.Store(now - 2*int64(time.Hour))
 		}
 		long()

@@ -172,7 +172,7 @@ func badMessage(err error) error {
 	if err == nil {
 		return nil
 	}
-	if e := exhausted(err); e != nil {
+	if e := memoryError(err); e != nil {
 		return e
 	}
 	return &tandem.Error{Code: tandem.InvalidArgument, Message: "stream message: " + err.Error()}

@@ -202,7 +202,7 @@ func TestLateMonitorGivesNoVerdict(t *testing.T) {
 		<-p.client.Done() // after the pause
 		start := time.Now()
 		<-late.Done()
-		if took := time.Since(start); took < leastPatience {
+		if took := time.Since(start); took < leastSuspectAfter {
 			t.Errorf("found dead %v after the monitor had slept for %v", took, pause)
 		}
 	})

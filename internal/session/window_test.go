@@ -150,7 +150,7 @@ func TestStalledMessageStopsNoLargeOne(t *testing.T) {
 		wg.Go(func() { fill(st, 16<<10, new(atomic.Int64)) })
 		time.Sleep(time.Second) // until it is blocked
 		p.server.mu.Lock()
-		stalled := len(p.server.m.incoming.list) == 1 && p.server.m.incoming.list[0].waits()
+		stalled := len(p.server.m.incoming.list) == 1 && p.server.m.incoming.list[0].awaitsReceiver()
 		p.server.mu.Unlock()
 		if !stalled {
 			t.Error("no message waits for its receiver in part")
