@@ -50,7 +50,7 @@ func ExampleCompressor() {
 		answer := "the weather in " + *city + " will be fine tomorrow: " + tandem.FromContext(ctx).Compressor
 		return &answer, nil
 	}))
-	c, end := connect(srv, client.WithCompressor(phrases), client.WithCompressAbove(0))
+	c, end := connect(srv, client.WithCompression(client.Compression{Usual: phrases, Above: 1}))
 	defer end()
 	answer, err := client.Invoke[string](context.Background(), c, "Weather.In", "Rome")
 	fmt.Println(*answer, err)

@@ -214,7 +214,7 @@ func TestLatestConnectionIsCalled(t *testing.T) {
 	second.Close()
 	untilOK(t, calls("first"))
 	first.Close()
-	dial(t, "tcp://"+addr, client.WithID("a"), named("three"), client.WithConnections(3))
+	dial(t, "tcp://"+addr, client.WithID("a"), named("three"), client.WithConnections(client.Connections{PerInstance: 3}))
 	untilOK(t, func() error {
 		if list := srv.Clients(); len(list) != 1 || list[0].Connections != 3 {
 			return fmt.Errorf("%+v", list)
@@ -252,7 +252,7 @@ func (c *cutter) cut() {
 func TestReconnectedClientIsCalled(t *testing.T) {
 	mem := &cutter{Transport: transport.NewMemory()}
 	srv, _ := serveOn(t, mem, "a", methods, server.WithClients(nil))
-	c := dial(t, "mem://a", client.WithTransport("mem", mem), client.WithID("x"), named("x"), client.WithBackoff(time.Millisecond, 10*time.Millisecond))
+	c := dial(t, "mem://a", client.WithTransport("mem", mem), client.WithID("x"), named("x"), client.WithConnections(client.Connections{Backoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond}))
 	for range 5 {
 		untilOK(t, func() error { _, err := nameOf(t.Context(), srv.Client("x")); return err })
 		mem.cut()

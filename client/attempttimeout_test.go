@@ -39,7 +39,7 @@ func TestAttemptTimeout(t *testing.T) {
 					}
 					return at, nil
 				})
-				cli := cl.client(t, client.WithFailMode(c.mode), client.WithAttemptTimeout(100*time.Millisecond))
+				cli := cl.client(t, client.WithFailMode(c.mode), client.WithAttempts(client.Attempts{Timeout: 100 * time.Millisecond}))
 				start := time.Now()
 				said, err := do(t, cli, c.call...)
 				took := time.Since(start)
@@ -62,7 +62,7 @@ func TestAttemptTimeout(t *testing.T) {
 func TestAttemptTimeoutLeavesTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var after time.Duration
-		c := newCluster(t, 1, untilEnd(make(chan time.Time, 10))).client(t, client.WithAttemptTimeout(time.Second),
+		c := newCluster(t, 1, untilEnd(make(chan time.Time, 10))).client(t, client.WithAttempts(client.Attempts{Timeout: time.Second}),
 			client.WithInterceptors(func(next tandem.Func) tandem.Func {
 				return func(ctx context.Context, call *tandem.Call) error {
 					err := next(ctx, call)

@@ -31,10 +31,10 @@ func TestBroadcast(t *testing.T) {
 	}{
 		"all are well":          {"", nil, false},
 		"one of four is not":    {"b", nil, true},
-		"a half is enough":      {"bc", []client.Option{client.WithBroadcast(0.5, 64)}, false},
-		"a half is not reached": {"bcd", []client.Option{client.WithBroadcast(0.5, 64)}, true},
-		"one is enough":         {"bcd", []client.Option{client.WithBroadcast(0, 64)}, false},
-		"there is not one":      {"abcd", []client.Option{client.WithBroadcast(0, 64)}, true},
+		"a half is enough":      {"bc", []client.Option{client.WithAttempts(client.Attempts{BroadcastShare: 0.5})}, false},
+		"a half is not reached": {"bcd", []client.Option{client.WithAttempts(client.Attempts{BroadcastShare: 0.5})}, true},
+		"one is enough":         {"bcd", []client.Option{client.WithAttempts(client.Attempts{BroadcastShare: 0.01})}, false},
+		"there is not one":      {"abcd", []client.Option{client.WithAttempts(client.Attempts{BroadcastShare: 0.01})}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestBroadcastAtOnce(t *testing.T) {
 			running.Add(-1)
 			return at, nil
 		})
-		c := cl.client(t, client.WithFailMode(client.Broadcast), client.WithBroadcast(1, 3))
+		c := cl.client(t, client.WithFailMode(client.Broadcast), client.WithAttempts(client.Attempts{BroadcastShare: 1, BroadcastAtOnce: 3}))
 		start := time.Now()
 		if _, err := do(t, c); err != nil || cl.total() != 9 {
 			t.Errorf("%d calls, %v", cl.total(), err)

@@ -28,8 +28,8 @@ func TestOptionsDoNotChangeOtherClients(t *testing.T) {
 	transports, resolvers := maps.Clone(before.transports), maps.Clone(before.resolvers)
 	o := builtin()
 	for _, option := range []Option{
-		WithCodec(named{codec.JSON(), "gob"}), WithCodecs(named{codec.JSON(), "other"}), WithCodecs(named{codec.JSON(), "json"}),
-		WithCompressor(compress.Gzip()), WithCompressors(compress.Deflate()),
+		WithCodec(named{codec.JSON(), "gob"}), WithCodec(nil, named{codec.JSON(), "other"}), WithCodec(nil, named{codec.JSON(), "json"}),
+		WithCompression(Compression{Usual: compress.Gzip()}), WithCompression(Compression{Others: []tandem.Compressor{compress.Deflate()}}),
 		WithTransport("unix", transport.TCP()), WithTransport("other", transport.TCP()), WithTLS(new(tls.Config)),
 		WithResolver("dns", registry.Static()),
 	} {

@@ -19,7 +19,7 @@ func Timeout(d time.Duration) tandem.CallOption {
 	return func(c *tandem.Call) { c.Deadline = time.Now().Add(d) }
 }
 
-// AttemptTimeout bounds each attempt at the call: see [WithAttemptTimeout]. A negative d means
+// AttemptTimeout bounds each attempt at the call: see [Attempts]. A negative d means
 // no bound.
 func AttemptTimeout(d time.Duration) tandem.CallOption {
 	return func(c *tandem.Call) { c.AttemptTimeout = d }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/policy"
 	"github.com/tandem-rpc/tandem/server"
 	"github.com/tandem-rpc/tandem/transport"
 )
@@ -41,7 +42,7 @@ func TestRetriesAlongAChain(t *testing.T) {
 	for _, layers := range []int{1, 4} {
 		for name, mode := range map[string]tandem.FailMode{"failover": client.Failover, "failtry": client.Failtry, "backup": client.Backup} {
 			synctest.Test(t, func(t *testing.T) {
-				c, clusters := relay(t, layers, sick, client.WithFailMode(mode), client.WithBackoff(time.Millisecond, time.Millisecond))
+				c, clusters := relay(t, layers, sick, client.WithFailMode(mode), client.WithConnections(client.Connections{Backoff: time.Millisecond, MaxBackoff: time.Millisecond}))
 				calls := 5_000
 				if raceEnabled {
 					calls = 2_000
@@ -99,8 +100,11 @@ func TestUnmendedErrorsAreMarked(t *testing.T) {
 			call []tandem.CallOption
 			want time.Duration
 		}{
-			"attempts are used up":  {[]client.Option{client.WithFailMode(client.Failover)}, []tandem.CallOption{client.Idempotent()}, tandem.DoNotRetry},
-			"the budget is spent":   {[]client.Option{client.WithFailMode(client.Failover), client.WithRetryBudget(0, 0)}, []tandem.CallOption{client.Idempotent()}, tandem.DoNotRetry},
+			"attempts are used up": {[]client.Option{client.WithFailMode(client.Failover)}, []tandem.CallOption{client.Idempotent()}, tandem.DoNotRetry},
+			"the budget is spent": {
+				[]client.Option{client.WithFailMode(client.Failover), client.WithAttempts(client.Attempts{Budget: &policy.Budget{}})},
+				[]tandem.CallOption{client.Idempotent()}, tandem.DoNotRetry,
+			},
 			"none are to be made":   {[]client.Option{client.WithFailMode(client.Failover), client.WithRetries(0)}, []tandem.CallOption{client.Idempotent()}, 0},
 			"it may have run":       {[]client.Option{client.WithFailMode(client.Failover)}, nil, 0},
 			"failfast":              {nil, []tandem.CallOption{client.Idempotent()}, 0},

@@ -26,7 +26,7 @@ func (o *options) withoutEffect() error {
 		errs = append(errs, fmt.Errorf("%s: calls fail fast, so it has no effect: add WithFailMode (Failfast, if only calls that name another mode are meant)", strings.Join(o.needMode, ", ")))
 	}
 	if o.needCompressor && !o.compressorsGiven {
-		errs = append(errs, errors.New("WithCompressAbove: messages are not compressed: add WithCompressor (WithCompressors, if calls name one)"))
+		errs = append(errs, errors.New("WithCompression: messages are not compressed: set Usual (Others, if calls name one)"))
 	}
 	return errors.Join(errs...)
 }
@@ -64,7 +64,7 @@ func (o *options) fits(p Protocol) error {
 		}
 	}
 	if _, streamless := p.(Streamless); streamless && o.windowGiven {
-		errs = append(errs, fmt.Errorf("WithStreamWindow: %s carries no streams: leave it out", p.Name()))
+		errs = append(errs, fmt.Errorf("WithConnections: StreamWindow: %s carries no streams: leave it out", p.Name()))
 	}
 	if !compressible(p, o.compressor) {
 		errs = append(errs, errors.New(noCompressor(p, o.compressor)))
@@ -79,7 +79,7 @@ func compressible(p Protocol, compressor string) bool {
 }
 
 func noCompressor(p Protocol, compressor string) string {
-	return fmt.Sprintf("%s can't carry messages compressed with %q: leave out WithCompressor and Compressor", p.Name(), compressor)
+	return fmt.Sprintf("%s can't carry messages compressed with %q: leave out WithCompression and Compressor", p.Name(), compressor)
 }
 
 // withoutMetadata refuses calls with metadata, which the target's protocol can't send.

@@ -12,6 +12,17 @@
 //
 // Every error is a [*tandem.Error]; its NotExecuted says whether it is certain
 // that no handler ran.
+//
+// The options of [Dial], by what they are about:
+//
+//	calls        WithTimeout, WithFailMode, WithRetries, WithAttempts, WithThrottle, WithWait
+//	instances    WithBalancer, WithRoute, WithHashKey, WithEjection, WithBreaker
+//	discovery    WithResolver, WithSnapshots
+//	policies     WithPolicy, WithPolicyFrom
+//	connections  WithConnections, WithTLS, WithTransport, WithProtocols
+//	messages     WithCodec, WithCompression, WithMaxMessage
+//	extensions   WithInterceptors, WithAttemptInterceptors, WithPlugins, WithLogger
+//	serving      WithService, WithFunc, WithServingPlugins, WithID
 package client
 
 import (

@@ -71,7 +71,7 @@ func TestDeadTarget(t *testing.T) {
 func TestReconnect(t *testing.T) {
 	mem := transport.NewMemory()
 	srv, _ := serveOn(t, mem, "a", methods)
-	c := dial(t, "mem://a", client.WithTransport("mem", mem), client.WithBackoff(time.Millisecond, 20*time.Millisecond))
+	c := dial(t, "mem://a", client.WithTransport("mem", mem), client.WithConnections(client.Connections{Backoff: time.Millisecond, MaxBackoff: 20 * time.Millisecond}))
 	call := func() error { return c.Call(context.Background(), "Arith.Mul", &Args{1, 2}, nil) }
 	if err := call(); err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestReconnect(t *testing.T) {
 
 func TestSeveralConnections(t *testing.T) {
 	_, addr := serve(t, methods)
-	c := dial(t, "tcp://"+addr, client.WithConnections(4), client.WithCompressor(compress.Gzip()))
+	c := dial(t, "tcp://"+addr, client.WithConnections(client.Connections{PerInstance: 4}), client.WithCompression(client.Compression{Usual: compress.Gzip()}))
 	var wg sync.WaitGroup
 	for i := range 40 {
 		wg.Go(func() {

@@ -17,7 +17,7 @@ import (
 
 // Both sides are given codecs and compressors in addition to those of the standard library;
 // each call names the ones it uses.
-func ExampleWithCodecs() {
+func ExampleWithCodec_others() {
 	srv := server.New(server.WithCodecs(msgpack.Codec()), server.WithCompressors(zstd.Compressor()))
 	check(server.Handle(srv, "Text.How", func(ctx context.Context, text *string) (*string, error) {
 		call := tandem.FromContext(ctx)
@@ -31,7 +31,7 @@ func ExampleWithCodecs() {
 	go func() { served <- srv.ServeListener(ln) }()
 
 	c, err := client.Dial("mem://text", client.WithTransport("mem", network),
-		client.WithCodecs(msgpack.Codec()), client.WithCompressors(zstd.Compressor()))
+		client.WithCodec(nil, msgpack.Codec()), client.WithCompression(client.Compression{Others: []tandem.Compressor{zstd.Compressor()}}))
 	check(err)
 	text := strings.Repeat("again and ", 1000)
 	for _, opts := range [][]tandem.CallOption{
@@ -51,7 +51,7 @@ func ExampleWithCodecs() {
 	// 10000 bytes in "gob", "" <nil>
 	// 10000 bytes in "msgpack", "zstd" <nil>
 	// 10000 bytes in "json", "gzip" <nil>
-	//  unimplemented: no codec "xml" here: give it to WithCodecs
+	//  unimplemented: no codec "xml" here: give it to WithCodec (a server: WithCodecs)
 }
 
 // counting counts the messages that are compressed.
@@ -66,12 +66,12 @@ func (c *counting) Compress(dst, src []byte) ([]byte, error) {
 }
 
 // On a slow network smaller messages are worth compressing, too.
-func ExampleWithCompressAbove() {
+func ExampleWithCompression_above() {
 	gzip := &counting{Compressor: compress.Gzip()}
 	c, stop := one(func(_ context.Context, text *string) (*int, error) {
 		n := len(*text)
 		return &n, nil
-	}, client.WithCompressor(gzip), client.WithCompressAbove(100))
+	}, client.WithCompression(client.Compression{Usual: gzip, Above: 100}))
 	defer stop()
 	for _, n := range []int{10, 20, 30} {
 		size, err := client.Invoke[int](context.Background(), c, "It.Does", strings.Repeat("again", n))

@@ -26,10 +26,10 @@ func ExampleExplain() {
 	// 1 mem://it unavailable: the disk is full
 }
 
-// WithExplain explains every call of a client, for debugging.
-func ExampleWithExplain() {
+// ExplainTo explains every call of a client, for debugging.
+func ExampleExplainTo() {
 	c, stop := one(func(_ context.Context, n *int) (*int, error) { return n, nil },
-		client.WithExplain(func(e *client.Explanation) { fmt.Println(e.Method, len(e.Attempts), e.Attempts[0].Chosen) }))
+		client.WithInterceptors(client.ExplainTo(func(e *client.Explanation) { fmt.Println(e.Method, len(e.Attempts), e.Attempts[0].Chosen) })))
 	defer stop()
 	n := 1
 	check(c.Call(context.Background(), "It.Does", &n, &n))

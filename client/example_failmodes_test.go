@@ -62,7 +62,7 @@ func ExampleWithFailMode_failsafe() {
 }
 
 // A call that fails is tried again later; a call that is given up is passed to a function.
-func ExampleWithFailback() {
+func ExampleWithAttempts_failback() {
 	lost := make(chan string, 1)
 	c, stop := shops(func(ctx context.Context, _ string) (string, error) {
 		if call := tandem.FromContext(ctx); call.Metadata.Get("id") == "18" || call.Attempt == 0 {
@@ -71,10 +71,10 @@ func ExampleWithFailback() {
 		lost <- "17 was made"
 		return "", nil
 	}, "a", client.WithFailMode(client.Failback),
-		client.WithFailback(10, 2, time.Millisecond), // at most 10 calls wait, for two further attempts
-		client.WithFailbackGiveUp(func(call *tandem.Call, err error) {
+		client.WithAttempts(client.Attempts{Failback: client.FailbackQueue{Size: 10, Tries: 2, Pause: time.Millisecond}}), // at most 10 calls wait, for two further attempts
+		client.WithAttempts(client.Attempts{Failback: client.FailbackQueue{GiveUp: func(call *tandem.Call, err error) {
 			lost <- fmt.Sprint(call.Metadata.Get("id"), " is lost: ", err)
-		}))
+		}}}))
 	defer stop()
 	for _, id := range []string{"17", "18"} {
 		fmt.Println(c.Call(context.Background(), "Shop.Do", "", nil, client.Idempotent(), client.Metadata("id", id)))
@@ -88,7 +88,7 @@ func ExampleWithFailback() {
 }
 
 // Every instance is called; here two of three are enough.
-func ExampleWithBroadcast() {
+func ExampleWithAttempts_broadcast() {
 	var cleared atomic.Int64
 	c, stop := shops(func(ctx context.Context, at string) (string, error) {
 		if at == "c" {
@@ -98,7 +98,7 @@ func ExampleWithBroadcast() {
 			cleared.Add(1)
 		}
 		return "", nil
-	}, "abc", client.WithFailMode(client.Broadcast), client.WithBroadcast(0.6, 10))
+	}, "abc", client.WithFailMode(client.Broadcast), client.WithAttempts(client.Attempts{BroadcastShare: 0.6, BroadcastAtOnce: 10}))
 	defer stop()
 	fmt.Println(c.Call(context.Background(), "Shop.Do", "", nil), cleared.Load())
 	// Output: <nil> 2
@@ -106,7 +106,7 @@ func ExampleWithBroadcast() {
 
 // The call goes to three instances; the first response wins, and the contexts of the other
 // handlers end.
-func ExampleWithFork() {
+func ExampleWithAttempts_fork() {
 	lost := make(chan string, 2)
 	c, stop := shops(func(ctx context.Context, at string) (string, error) {
 		if at != "b" && !greeting(ctx) {
@@ -114,7 +114,7 @@ func ExampleWithFork() {
 			lost <- "lost"
 		}
 		return at, nil
-	}, "abc", client.WithFailMode(client.Fork), client.WithFork(3))
+	}, "abc", client.WithFailMode(client.Fork), client.WithAttempts(client.Attempts{Fork: 3}))
 	defer stop()
 	first, err := client.Invoke[string](context.Background(), c, "Shop.Do", "")
 	fmt.Println(*first, err, <-lost, <-lost)
@@ -123,14 +123,14 @@ func ExampleWithFork() {
 
 // When the client knows the usual latency of a method, a slower call gets a second attempt at
 // another instance.
-func ExampleWithBackup() {
+func ExampleWithAttempts_backup() {
 	c, stop := shops(func(ctx context.Context, _ string) (string, error) {
 		call := tandem.FromContext(ctx)
 		if call.Metadata.Get("order") == "large" && call.Attempt == 0 {
 			<-ctx.Done() // when the second attempt has answered
 		}
 		return fmt.Sprint("attempt ", call.Attempt), nil
-	}, "ab", client.WithFailMode(client.Backup), client.WithBackup(0.1))
+	}, "ab", client.WithFailMode(client.Backup), client.WithAttempts(client.Attempts{BackupShare: 0.1}))
 	defer stop()
 	for range 100 {
 		check(c.Call(context.Background(), "Shop.Do", "", nil, client.Idempotent()))
@@ -141,14 +141,14 @@ func ExampleWithBackup() {
 }
 
 // An attempt that takes too long fails, and the call goes to another instance.
-func ExampleWithAttemptTimeout() {
+func ExampleWithAttempts() {
 	c, stop := shops(func(ctx context.Context, _ string) (string, error) {
 		if tandem.FromContext(ctx).Attempt == 0 && !greeting(ctx) {
 			<-ctx.Done() // ends with the attempt
 			return "", ctx.Err()
 		}
 		return fmt.Sprint("attempt ", tandem.FromContext(ctx).Attempt), nil
-	}, "ab", client.WithFailMode(client.Failover), client.WithAttemptTimeout(200*time.Millisecond))
+	}, "ab", client.WithFailMode(client.Failover), client.WithAttempts(client.Attempts{Timeout: 200 * time.Millisecond}))
 	defer stop()
 	answer, err := client.Invoke[string](context.Background(), c, "Shop.Do", "", client.Idempotent())
 	fmt.Println(*answer, err)

@@ -46,8 +46,8 @@ func ExampleWithEjection() {
 
 // Idle connections are pinged after at most a second of silence, so that a server that was
 // stopped gets no call. This server answers.
-func ExampleWithHealthCheck() {
-	c, stop := one(func(_ context.Context, n *int) (*int, error) { return n, nil }, client.WithHealthCheck(time.Second))
+func ExampleWithConnections_healthCheck() {
+	c, stop := one(func(_ context.Context, n *int) (*int, error) { return n, nil }, client.WithConnections(client.Connections{HealthCheck: time.Second}))
 	defer stop()
 	n := 1
 	check(c.Call(context.Background(), "It.Does", &n, &n))
@@ -58,8 +58,8 @@ func ExampleWithHealthCheck() {
 
 // A server that is silent for a second is suspect. One that is silent for five is given up
 // here: calls without a deadline of their own fail. A server with a slow handler answers pings.
-func ExampleWithSilence() {
-	c, stop := one(func(_ context.Context, n *int) (*int, error) { return n, nil }, client.WithSilence(5*time.Second), client.WithTimeout(0))
+func ExampleWithConnections_silence() {
+	c, stop := one(func(_ context.Context, n *int) (*int, error) { return n, nil }, client.WithConnections(client.Connections{Silence: 5 * time.Second}), client.WithTimeout(0))
 	defer stop()
 	n := 1
 	fmt.Println(c.Call(context.Background(), "It.Does", &n, &n))

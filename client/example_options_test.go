@@ -88,11 +88,11 @@ func ExampleWithCodec() {
 }
 
 // Large requests of the client, and their responses, are compressed.
-func ExampleWithCompressor() {
+func ExampleWithCompression() {
 	c, stop := one(func(ctx context.Context, text *string) (*string, error) {
 		answer := fmt.Sprintf("%d bytes, compressor %q", len(*text), tandem.FromContext(ctx).Compressor)
 		return &answer, nil
-	}, client.WithCompressor(compress.Gzip()))
+	}, client.WithCompression(client.Compression{Usual: compress.Gzip()}))
 	defer stop()
 	answer, err := client.Invoke[string](context.Background(), c, "It.Does", strings.Repeat("again and ", 1000))
 	fmt.Println(*answer, err)
@@ -109,7 +109,7 @@ func ExampleIdempotent() {
 			return nil, tandem.Errorf(tandem.Unavailable, "try again")
 		}
 		return &attempts, nil
-	}, client.WithFailMode(client.Failtry), client.WithBackoff(time.Millisecond, time.Millisecond))
+	}, client.WithFailMode(client.Failtry), client.WithConnections(client.Connections{Backoff: time.Millisecond, MaxBackoff: time.Millisecond}))
 	defer stop()
 	_, err := client.Invoke[int](context.Background(), c, "It.Does", "")
 	fmt.Println(err)

@@ -45,7 +45,7 @@ func ExampleWithPolicyFrom() {
 		deadline, _ := ctx.Deadline()
 		left := time.Until(deadline).Round(time.Second).String()
 		return &left, nil
-	}, client.WithPolicyFrom(source), client.WithName("till 7"))
+	}, client.WithPolicyFrom(source, "till 7"))
 	defer stop()
 
 	awaitReport(source, "1")
@@ -77,7 +77,7 @@ func awaitReport(source policy.Source, version string) policy.Applied {
 // An invalid document is refused as a whole: the one before stays in force.
 func ExampleClient_Policy() {
 	list := registry.NewMemory()
-	c, err := client.Dial("tcp://127.0.0.1:1", client.WithPolicyFrom(policy.FromRegistry(list, "/policies/shop")))
+	c, err := client.Dial("tcp://127.0.0.1:1", client.WithPolicyFrom(policy.FromRegistry(list, "/policies/shop"), ""))
 	check(err)
 	defer c.Close()
 	for _, text := range []string{
@@ -95,16 +95,4 @@ func ExampleClient_Policy() {
 	// Output:
 	// in force: 1; refused: ""
 	// in force: 1; refused: "policy: default.retries: want 0 to 10"
-}
-
-// Reports contain the client's name.
-func ExampleWithName() {
-	list := registry.NewMemory()
-	list.PutDocument("/policies/shop", []byte(`{"version": "1"}`))
-	source := policy.FromRegistry(list, "/policies/shop")
-	c, err := client.Dial("tcp://127.0.0.1:1", client.WithPolicyFrom(source), client.WithName("till 7"))
-	check(err)
-	defer c.Close()
-	fmt.Println(awaitReport(source, "1").Client)
-	// Output: till 7
 }

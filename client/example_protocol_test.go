@@ -176,7 +176,7 @@ func ExampleWithProtocols() {
 		fmt.Println(*loud, err)
 	}
 
-	_, err = client.Dial("words://"+server.Addr().String(), client.WithProtocols(words{}), client.WithStreamWindow(64<<10))
+	_, err = client.Dial("words://"+server.Addr().String(), client.WithProtocols(words{}), client.WithConnections(client.Connections{StreamWindow: 64 << 10}))
 	fmt.Println(err)
 	// Output:
 	// TANDEM <nil>
@@ -184,7 +184,7 @@ func ExampleWithProtocols() {
 	// unimplemented: lines does not carry codec "gob"; it carries json: give one of them to WithCodec, or name it in the call
 	// ONE <nil>
 	// TWO <nil>
-	// invalid argument: WithStreamWindow: words carries no streams: leave it out
+	// invalid argument: WithConnections: StreamWindow: words carries no streams: leave it out
 }
 
 // answerLines serves connections until the listener is closed.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/policy"
 	"github.com/tandem-rpc/tandem/server"
 	"github.com/tandem-rpc/tandem/transport"
 )
@@ -39,11 +40,14 @@ func ExampleDial_tuned() {
 	dialed := make(chan string, 100)
 	tuned := []client.Option{
 		client.WithTransport("mem", watched{network, dialed}),
-		client.WithConnections(2),                            // to each instance
-		client.WithConnectTimeout(2 * time.Second),           // the network is near
-		client.WithBackoff(10*time.Millisecond, time.Second), // and comes back soon
-		client.WithTimeout(time.Minute),                      // the work takes time
-		client.WithMaxMessage(1 << 20),                       // but its results are small
+		client.WithConnections(client.Connections{
+			PerInstance: 2,
+			Timeout:     2 * time.Second,       // the network is near
+			Backoff:     10 * time.Millisecond, // and comes back soon
+			MaxBackoff:  time.Second,
+		}),
+		client.WithTimeout(time.Minute), // the work takes time
+		client.WithMaxMessage(1 << 20),  // but its results are small
 		client.WithInterceptors(remaining),
 	}
 	for _, target := range []string{"mem://a", "mem://b"} {
@@ -62,13 +66,13 @@ func ExampleDial_tuned() {
 
 // A server that accepts connections and sends nothing is given up after the timeout, and
 // nothing was executed.
-func ExampleWithConnectTimeout() {
+func ExampleWithConnections_timeout() {
 	network := transport.NewMemory()
 	silent, err := network.Listen(context.Background(), "silent")
 	check(err)
 	defer silent.Close()
 	c, err := client.Dial("mem://silent", client.WithTransport("mem", network),
-		client.WithConnectTimeout(20*time.Millisecond), client.WithWait(0))
+		client.WithConnections(client.Connections{Timeout: 20 * time.Millisecond}), client.WithWait(0))
 	check(err)
 	defer c.Close()
 	err = c.Call(context.Background(), "Server.Name", "", nil, client.Timeout(2*time.Second))
@@ -126,7 +130,7 @@ func ExampleWithMaxMessage() {
 }
 
 // A server can be ahead of the receiver by the window, and no more.
-func ExampleWithStreamWindow() {
+func ExampleWithConnections_streamWindow() {
 	network := transport.NewMemory()
 	srv := server.New()
 	sent := make(chan int, 100)
@@ -142,7 +146,7 @@ func ExampleWithStreamWindow() {
 	served := make(chan error, 1)
 	go func() { served <- srv.ServeListener(ln) }()
 
-	c, err := client.Dial("mem://it", client.WithTransport("mem", network), client.WithStreamWindow(20_000))
+	c, err := client.Dial("mem://it", client.WithTransport("mem", network), client.WithConnections(client.Connections{StreamWindow: 20_000}))
 	check(err)
 	s, err := c.OpenStream(context.Background(), "Numbers.Count", client.Codec("raw"))
 	check(err)
@@ -167,10 +171,10 @@ func ExampleWithStreamWindow() {
 }
 
 // A client may be started before its server, and outlives it.
-func ExampleWithBackoff() {
+func ExampleWithConnections() {
 	network := transport.NewMemory()
 	c, err := client.Dial("mem://late", client.WithTransport("mem", network),
-		client.WithBackoff(time.Millisecond, 10*time.Millisecond),
+		client.WithConnections(client.Connections{Backoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond}),
 		client.WithFailMode(client.Failtry), client.WithRetries(50))
 	check(err)
 	defer c.Close()
@@ -194,12 +198,12 @@ func ExampleWithBackoff() {
 
 // A budget bounds retries, so that they don't overload a failing service: here to a fifth of
 // the calls that succeed, of which there are none, after ten that were saved up.
-func ExampleWithRetryBudget() {
+func ExampleWithAttempts_budget() {
 	var attempts atomic.Int64
 	c, stop := one(func(context.Context, *int) (*int, error) {
 		attempts.Add(1)
 		return nil, tandem.Errorf(tandem.Unavailable, "overloaded")
-	}, client.WithFailMode(client.Failover), client.WithRetries(2), client.WithRetryBudget(0.2, 0))
+	}, client.WithFailMode(client.Failover), client.WithRetries(2), client.WithAttempts(client.Attempts{Budget: &policy.Budget{Share: 0.2, PerSecond: 0}}))
 	defer stop()
 	var err error
 	for range 30 {

@@ -63,10 +63,10 @@ func Explain(e *Explanation) tandem.CallOption {
 	}
 }
 
-// WithExplain calls f with the Explanation of every call when it has ended, for debugging. f
-// must be safe for concurrent use.
-func WithExplain(f func(*Explanation)) Option {
-	return WithInterceptors(func(next tandem.Func) tandem.Func {
+// ExplainTo returns an interceptor for [WithInterceptors] that calls f with the Explanation of
+// every call when it has ended, for debugging. f must be safe for concurrent use.
+func ExplainTo(f func(*Explanation)) tandem.Interceptor {
+	return func(next tandem.Func) tandem.Func {
 		return func(ctx context.Context, call *tandem.Call) error {
 			if call.Explain != nil {
 				return next(ctx, call)
@@ -77,7 +77,7 @@ func WithExplain(f func(*Explanation)) Option {
 			f(e)
 			return err
 		}
-	})
+	}
 }
 
 // Describe explains where a call of the method would go now, without making it.

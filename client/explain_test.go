@@ -89,11 +89,11 @@ func TestExplainSaysWhyNot(t *testing.T) {
 	})
 }
 
-func TestWithExplain(t *testing.T) {
+func TestExplainTo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := newCluster(t, 1, func(_ context.Context, at string) (string, error) { return at, errors.New("no") })
 		var told []string
-		c := cl.client(t, client.WithExplain(func(e *client.Explanation) { told = append(told, e.Method+": "+e.Attempts[0].Error) }))
+		c := cl.client(t, client.WithInterceptors(client.ExplainTo(func(e *client.Explanation) { told = append(told, e.Method+": "+e.Attempts[0].Error) })))
 		_ = c.Call(t.Context(), "Test.Do", "", nil) // it fails, as it is meant to
 		var e client.Explanation
 		_ = c.Call(t.Context(), "Test.Do", "", nil, client.Explain(&e)) // the call's own Explain gets it instead

@@ -14,7 +14,7 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 )
 
-// givenUp collects the calls that WithFailbackGiveUp's function gets.
+// givenUp collects the calls that FailbackQueue's GiveUp gets.
 type givenUp struct {
 	mu   sync.Mutex
 	errs []error
@@ -22,11 +22,11 @@ type givenUp struct {
 }
 
 func (g *givenUp) option() client.Option {
-	return client.WithFailbackGiveUp(func(call *tandem.Call, err error) {
+	return client.WithAttempts(client.Attempts{Failback: client.FailbackQueue{GiveUp: func(call *tandem.Call, err error) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.errs, g.ids = append(g.errs, err), append(g.ids, call.Metadata.Get("id"))
-	})
+	}}})
 }
 
 func (g *givenUp) all() (ids []string, errs []error) {
@@ -123,7 +123,7 @@ func TestFailbackGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := newCluster(t, 1, sick)
 		var up givenUp
-		c := cl.client(t, client.WithFailMode(client.Failback), client.WithFailback(2, 3, time.Second), up.option())
+		c := cl.client(t, client.WithFailMode(client.Failback), client.WithAttempts(client.Attempts{Failback: client.FailbackQueue{Size: 2, Tries: 3, Pause: time.Second}}), up.option())
 		for _, id := range []string{"1", "2", "3"} {
 			_, err := do(t, c, client.Idempotent(), client.Metadata("id", id))
 			if full := err != nil && strings.Contains(err.Error(), "not queued: 2 calls are waiting"); full != (id == "3") {
@@ -181,7 +181,7 @@ func TestFailbackEndsWithTheClient(t *testing.T) {
 			return sick(ctx, at)
 		})
 		var up givenUp
-		c := cl.client(t, client.WithFailMode(client.Failback), up.option(), client.WithFailback(100, 3, 10*time.Second))
+		c := cl.client(t, client.WithFailMode(client.Failback), up.option(), client.WithAttempts(client.Attempts{Failback: client.FailbackQueue{Size: 100, Tries: 3, Pause: 10 * time.Second}}))
 		for _, id := range []string{"hangs", "waits"} {
 			if _, err := do(t, c, client.Idempotent(), client.Metadata("id", id), client.Timeout(time.Hour)); err != nil {
 				t.Error(err)

@@ -13,14 +13,14 @@ const (
 	// Failsafe swallows the error: the call succeeds, the reply stays as it was.
 	Failsafe = tandem.Failsafe
 	// Failback queues a call that failed, and tries it again in the background:
-	// see [WithFailback].
+	// see [FailbackQueue].
 	Failback = tandem.Failback
-	// Broadcast makes the call at every instance: see [WithBroadcast].
+	// Broadcast makes the call at every instance: see [Attempts].
 	Broadcast = tandem.Broadcast
 	// Fork makes the call at several instances, and the first response wins: see
-	// [WithFork].
+	// [Attempts].
 	Fork = tandem.Fork
 	// Backup is Failover that also makes a second attempt, at another instance,
-	// while the first takes longer than usual: see [WithBackup].
+	// while the first takes longer than usual: see [Attempts].
 	Backup = tandem.Backup
 )

@@ -110,7 +110,7 @@ func TestRetrySendsTheArguments(t *testing.T) {
 		"failtry":    client.WithFailMode(client.Failtry),
 		"failover":   client.WithFailMode(client.Failover),
 		"failback":   client.WithFailMode(client.Failback),
-		"compressed": client.WithCompressor(compress.Gzip()),
+		"compressed": client.WithCompression(client.Compression{Usual: compress.Gzip()}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -261,7 +261,7 @@ func TestMethodLimits(t *testing.T) {
 }
 
 func TestUnusableNamesAreRefusedLocally(t *testing.T) {
-	if _, err := client.Dial("tcp://127.0.0.1:1", client.WithCodecs(longName{})); tandem.CodeOf(err) != tandem.InvalidArgument {
+	if _, err := client.Dial("tcp://127.0.0.1:1", client.WithCodec(nil, longName{})); tandem.CodeOf(err) != tandem.InvalidArgument {
 		t.Errorf("got %v", err)
 	}
 	if err := server.New(server.WithCodecs(longName{})).Serve("tcp", "127.0.0.1:0"); err == nil || errors.Is(err, server.ErrServerClosed) {

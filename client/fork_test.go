@@ -27,7 +27,7 @@ func TestForkCancelsLosers(t *testing.T) {
 			tandem.FromContext(ctx).Trailer = tandem.Metadata{"from": {at}}
 			return at, nil
 		})
-		c := cl.client(t, client.WithFailMode(client.Fork), client.WithFork(3), client.WithBalancer(balance.JumpHash())) // which alone would choose the same again
+		c := cl.client(t, client.WithFailMode(client.Fork), client.WithAttempts(client.Attempts{Fork: 3}), client.WithBalancer(balance.JumpHash())) // which alone would choose the same again
 		start := time.Now()
 		var md tandem.Metadata
 		said, err := do(t, c, client.Trailer(&md), client.Timeout(time.Minute), client.HashKey("x"))

@@ -157,7 +157,7 @@ func TestEveryCodecWithEveryCompressor(t *testing.T) {
 		}
 		return err
 	}, server.WithCodecs(codecs...), server.WithCompressors(compressors...))
-	c := dial(t, "mem://a", client.WithTransport("mem", network), client.WithCodecs(codecs...), client.WithCompressors(compressors...))
+	c := dial(t, "mem://a", client.WithTransport("mem", network), client.WithCodec(nil, codecs...), client.WithCompression(client.Compression{Others: compressors}))
 	for name, f := range formats {
 		for _, compressor := range []string{"", "deflate", "gzip", "snappy", "zstd"} {
 			for kind, do := range map[string]func(*testing.T, tandem.Caller, string){"unary": f.unary, "stream": f.stream} {

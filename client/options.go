@@ -34,7 +34,7 @@ type options struct {
 	wrong               []error  // values that options can't have
 	needMode            []string // options that act in some fail modes only
 	modeGiven           bool
-	needCompressor      bool // by WithCompressAbove
+	needCompressor      bool // by a Compression without compressors
 	compressorsGiven    bool
 	codecs              []tandem.Codec
 	compressors         []tandem.Compressor
@@ -78,7 +78,7 @@ type options struct {
 	breaker             *resilience.BreakerConfig // nil for none
 	fixed               *policy.Policy            // nil for none
 	source              policy.Source             // nil for none
-	name                string                    // "": one is made
+	name                string                    // of the client, for policy.Reporter; "": one is made
 	id                  string                    // "": servers do not learn of one
 	logger              *slog.Logger              // nil: quiet, save for panics of methods
 	register            []func(*dispatch.Table) error
@@ -131,59 +131,54 @@ var builtin = sync.OnceValue(func() options { //nolint:gochecknoglobals // never
 	}
 })
 
-// WithCodec adds a codec and makes it the default of calls that name none. Without it the
-// default is gob, or the codec of [WithProtocols]. Messages of Protocol Buffers, which gob and
-// MessagePack do not encode completely, use the codec "protobuf" if the client has it.
-func WithCodec(c tandem.Codec) Option {
+// WithCodec adds codecs. The first becomes the default of calls that name none; nil leaves that as
+// it is: gob, or the codec of [WithProtocols]. Calls may name the others, beside gob, JSON, raw
+// and generated. Messages of Protocol Buffers, which gob and MessagePack do not encode completely,
+// use the codec "protobuf" if the client has it.
+func WithCodec(usual tandem.Codec, others ...tandem.Codec) Option {
 	return func(o *options) {
-		if o.want(c != nil, "WithCodec", c, "a codec") {
-			o.codecs = replace(o.codecs, c, tandem.Codec.Name)
-			o.codec = c.Name()
-		}
-	}
-}
-
-// WithCodecs adds codecs that calls may name, to gob, JSON, raw and generated.
-func WithCodecs(codecs ...tandem.Codec) Option {
-	return func(o *options) {
-		for _, c := range codecs {
-			if o.want(c != nil, "WithCodecs", c, "a codec") {
+		o.want(usual != nil || len(others) > 0, "WithCodec", usual, "a codec")
+		for _, c := range others {
+			if o.want(c != nil, "WithCodec", c, "a codec") {
 				o.codecs = replace(o.codecs, c, tandem.Codec.Name)
 			}
 		}
-	}
-}
-
-// WithCompressor adds a compressor and makes it the default of all calls. Messages below 1 KiB
-// are not compressed.
-func WithCompressor(c tandem.Compressor) Option {
-	return func(o *options) {
-		if o.want(c != nil, "WithCompressor", c, "a compressor") {
-			o.compressors = replace(o.compressors, c, tandem.Compressor.Name)
-			o.compressor, o.compressorsGiven = c.Name(), true
+		if usual != nil {
+			o.codecs = replace(o.codecs, usual, tandem.Codec.Name)
+			o.codec = usual.Name()
 		}
 	}
 }
 
-// WithCompressors adds compressors that calls may name, to gzip and deflate.
-func WithCompressors(compressors ...tandem.Compressor) Option {
+// Compression says which messages a client compresses, for [WithCompression].
+type Compression struct {
+	// Usual is the compressor of all calls that name none. By default they are not compressed.
+	Usual tandem.Compressor
+	// Others are compressors that calls may name, beside gzip and deflate.
+	Others []tandem.Compressor
+	// Above is the size in bytes from which messages are compressed; 1 KiB by default.
+	Above int
+}
+
+// WithCompression adds compressors, and says which messages are compressed.
+func WithCompression(c Compression) Option {
 	return func(o *options) {
-		for _, c := range compressors {
-			if o.want(c != nil, "WithCompressors", c, "a compressor") {
-				o.compressors = replace(o.compressors, c, tandem.Compressor.Name)
-				o.compressorsGiven = true
+		for _, other := range c.Others {
+			if o.want(other != nil, "WithCompression: Others", other, "compressors") {
+				o.compressors = replace(o.compressors, other, tandem.Compressor.Name)
 			}
 		}
-	}
-}
-
-// WithCompressAbove sets the size in bytes from which messages of calls with a
-// compressor are compressed; 1 KiB by default. It needs [WithCompressor], or
-// [WithCompressors] for calls that name one.
-func WithCompressAbove(n int) Option {
-	return func(o *options) {
-		o.want(n >= 0, "WithCompressAbove", n, "0 bytes at least")
-		o.compressAbove, o.needCompressor = n, true
+		if c.Usual != nil {
+			o.compressors = replace(o.compressors, c.Usual, tandem.Compressor.Name)
+			o.compressor = c.Usual.Name()
+		}
+		o.want(c.Above >= 0, "WithCompression: Above", c.Above, "0, for the default, or more bytes")
+		o.compressAbove = cmp.Or(c.Above, o.compressAbove)
+		if c.Usual != nil || len(c.Others) > 0 {
+			o.compressorsGiven = true
+		} else {
+			o.needCompressor = true
+		}
 	}
 }
 
@@ -297,76 +292,6 @@ func WithRetries(n int) Option {
 	}
 }
 
-// WithRetryBudget bounds all retries of the client, the second attempts of
-// [Backup] and the later ones of [Failback] among them: share of the calls that
-// succeed (0.1 is 10 %) plus perSecond. The default is 0.1 and 10.
-func WithRetryBudget(share float64, perSecond int) Option {
-	return func(o *options) {
-		o.want(share >= 0 && perSecond >= 0, "WithRetryBudget", [2]any{share, perSecond}, "a share and a rate of 0 or more")
-		o.budgetShare, o.budgetRate = share, perSecond
-	}
-}
-
-// WithAttemptTimeout bounds each attempt; by default only the call's deadline does. An attempt
-// that takes longer fails with DeadlineExceeded, and its handler's context ends. Fail modes
-// that retry then retry a call that is [Idempotent] or was not sent. Streams have no such
-// bound.
-func WithAttemptTimeout(d time.Duration) Option {
-	return func(o *options) {
-		o.want(d >= 0, "WithAttemptTimeout", d, "0, for none, or more")
-		o.attemptTimeout = d
-	}
-}
-
-// WithFailback sets how many calls may wait for [Failback] to try them again, how many further
-// attempts each gets, and the pause before the first. Each further pause is twice as long, up
-// to five minutes; all vary at random by up to a half. The default is 100, 3 and 5 s.
-func WithFailback(queue, tries int, pause time.Duration) Option {
-	return func(o *options) {
-		o.want(queue >= 0 && tries >= 0 && pause >= 0, "WithFailback", [3]any{queue, tries, pause}, "0 or more of each")
-		o.failbackQueue, o.failbackTries, o.failbackPause = max(0, queue), max(0, tries), max(pause, time.Millisecond)
-		o.needMode = append(o.needMode, "WithFailback")
-	}
-}
-
-// WithFailbackGiveUp sets a function that is called for each call that [Failback] gave up: its
-// last attempt failed, the queue was full (then the caller gets the error, too), or the client
-// was closed. f must be safe for concurrent use; Close waits for it. The call's arguments are
-// gone: put what f needs of them into the call's Metadata.
-func WithFailbackGiveUp(f func(call *tandem.Call, err error)) Option {
-	return func(o *options) { o.giveUp, o.needMode = f, append(o.needMode, "WithFailbackGiveUp") }
-}
-
-// WithBroadcast sets which share of the instances must succeed for a call with [Broadcast] to
-// succeed, at least one, and how many are called at a time. The default is 1, which is all, and
-// 64.
-func WithBroadcast(share float64, atOnce int) Option {
-	return func(o *options) {
-		o.want(share >= 0 && share <= 1 && atOnce >= 1, "WithBroadcast", [2]any{share, atOnce}, "a share of 0 to 1, and one at a time at least")
-		o.broadcastShare, o.broadcastAtOnce = min(max(0, share), 1), max(1, atOnce)
-		o.needMode = append(o.needMode, "WithBroadcast")
-	}
-}
-
-// WithFork sets at how many instances a call with [Fork] is made; 2 by default.
-func WithFork(n int) Option {
-	return func(o *options) {
-		o.want(n >= 1, "WithFork", n, "one instance at least")
-		o.forks = max(1, n)
-		o.needMode = append(o.needMode, "WithFork")
-	}
-}
-
-// WithBackup bounds the second attempts that [Backup] makes of slow calls to a share of the
-// calls: 0.05, the default, is 5 %; 0 means none. They use the retry budget, too.
-func WithBackup(share float64) Option {
-	return func(o *options) {
-		o.want(share >= 0 && share <= 1, "WithBackup", share, "a share of 0 to 1")
-		o.backupShare = min(max(0, share), 1)
-		o.needMode = append(o.needMode, "WithBackup")
-	}
-}
-
 // WithInterceptors adds interceptors of the call chain, which runs once a
 // call, outside the fail mode. The first is the outermost.
 func WithInterceptors(i ...tandem.Interceptor) Option {
@@ -396,88 +321,12 @@ func WithTimeout(d time.Duration) Option {
 	}
 }
 
-// WithConnectTimeout sets how long connecting and the handshake may take, which are two
-// round trips; 10 s by default.
-func WithConnectTimeout(d time.Duration) Option {
-	return func(o *options) {
-		o.want(d > 0, "WithConnectTimeout", d, "more than 0")
-		o.connectTimeout = d
-	}
-}
-
-// WithConnections sets how many connections are held to each instance, 64 at most; 1 by
-// default, which is best unless TLS or a saturated core says otherwise.
-func WithConnections(n int) Option {
-	return func(o *options) {
-		o.want(n >= 1 && n <= maxConnections, "WithConnections", n, "1 to 64")
-		o.connections = min(max(1, n), maxConnections)
-	}
-}
-
-const maxConnections = 64
-
-// WithBackoff sets the pause before the first reconnect and the longest one;
-// between them it doubles. The actual pause is random between zero and that
-// ("full jitter"). The default is 100 ms and 3 s.
-func WithBackoff(first, most time.Duration) Option {
-	return func(o *options) {
-		o.want(first >= 0 && most >= first, "WithBackoff", [2]time.Duration{first, most}, "a first pause of 0 or more, and the longest no shorter")
-		o.backoff = resilience.Backoff{First: max(first, time.Millisecond), Most: max(first, most)}
-	}
-}
-
-// WithSilence sets how long a server may be silent while calls are outstanding before it is
-// given up: 20 s by default, which 0 also means; less than 2 s is an error. If what the client
-// writes is not acknowledged for so long, the connection is closed. If it is, but the server
-// answers no ping, its process hangs: then calls fail with Unavailable, except those with a
-// deadline of their own, which wait until then. A deadline from [WithTimeout] is not their own.
-//
-// A silent server is a suspect much earlier, after a second or four round trips. Calls then go
-// to other instances if there are any; calls that wait for the suspect are made elsewhere if
-// they are [Idempotent], under [Failover] or [Backup], and the retry budget allows it. Over the
-// protocols of [WithProtocols] the client knows only what [WithHealthCheck] finds: a connection
-// that has been silent for so long is replaced, and its calls wait until their own deadlines.
-func WithSilence(d time.Duration) Option {
-	return func(o *options) {
-		o.want(d == 0 || d >= leastSilence, "WithSilence", d, "0, for the default, or 2s and more")
-		o.silence = max(leastSilence, cmp.Or(d, session.DefaultSilence))
-	}
-}
-
-// WithHealthCheck sets how long a connection may be silent before the server is pinged: a
-// random time between half of the interval and all of it. The default is 10 s, the minimum 100
-// ms, and 0 means never. A server that was stopped, or whose machine failed, is so found before
-// a call is sent to it, at most 1.125 intervals and 1.4 s later. It is then a suspect, which
-// gets a call only if no other instance can take it, until it answers or the client has
-// connected again; the client reconnects when it was silent for as long as [WithSilence] says.
-// Connections with calls outstanding are watched more closely in any case.
-func WithHealthCheck(interval time.Duration) Option {
-	return func(o *options) {
-		o.want(interval >= 0, "WithHealthCheck", interval, "0, for never, or more")
-		if o.healthCheck = max(0, interval); interval > 0 {
-			o.healthCheck = max(interval, leastHealthCheck)
-		}
-	}
-}
-
 // WithMaxMessage sets the largest message accepted, in bytes, before and after
 // decompression; 4 MiB by default.
 func WithMaxMessage(n int) Option {
 	return func(o *options) {
 		o.want(n >= 1, "WithMaxMessage", n, "one byte at least")
 		o.maxMessage = max(1, n)
-	}
-}
-
-// WithStreamWindow sets how many bytes of a stream's messages the peer may send before they are
-// received here; 1 MiB by default, from 16 KiB to 64 MiB. All streams of a connection together
-// may have 16 times as many. A stream carries at most one window per round trip. It is an error
-// if the protocol of the target carries no streams.
-func WithStreamWindow(n int) Option {
-	return func(o *options) {
-		o.want(n >= wire.MinWindow && n <= session.MaxStreamWindow, "WithStreamWindow", n, "16 KiB to 64 MiB")
-		o.windowGiven = true
-		o.streamWindow = min(max(wire.MinWindow, n), session.MaxStreamWindow)
 	}
 }
 
@@ -508,9 +357,3 @@ func (o *options) base() *rules.Base {
 		BudgetShare: o.budgetShare, BudgetRate: o.budgetRate, Ejection: (*rules.Ejection)(o.ejection), Breaker: o.breaker,
 	}
 }
-
-// The least values of WithSilence and WithHealthCheck.
-const (
-	leastSilence     = 2 * time.Second
-	leastHealthCheck = 100 * time.Millisecond
-)

@@ -25,13 +25,12 @@ func WithPolicy(p *policy.Policy) Option { return func(o *options) { o.fixed = p
 // before as a whole, for calls that begin after it. An invalid document is refused as a whole
 // and logged; the one before stays in force, as it does while the source has none. If the
 // source is a [policy.Reporter] it is told the result of each document, and again at least
-// every [policy.ReportEvery].
-func WithPolicyFrom(src policy.Source) Option { return func(o *options) { o.source = src } }
-
-// WithName sets the name under which the client reports the policy that it has
-// applied. By default it is made of the host's name, the process's number and a random
-// word, so that no two clients share one.
-func WithName(name string) Option { return func(o *options) { o.name = name } }
+// every [policy.ReportEvery], under the client's name. An empty name is replaced by one that is
+// made of the host's name, the process's number and a random word, so that no two clients share
+// one.
+func WithPolicyFrom(src policy.Source, name string) Option {
+	return func(o *options) { o.source, o.name = src, name }
+}
 
 // Policy returns which policy is in force, and what was done with the last document. It is zero
 // if there has been none.

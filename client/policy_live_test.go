@@ -94,7 +94,7 @@ func TestPolicyChangesUnderCalls(t *testing.T) {
 		list(t, members, at)
 	}
 	c := dial(t, "memory://x", client.WithTransport("mem", mem), client.WithResolver("memory", members), client.WithCodec(codec.Raw()),
-		client.WithPolicyFrom(d), client.WithEjection(nil),
+		client.WithPolicyFrom(d, ""), client.WithEjection(nil),
 		client.WithInterceptors(traced((*trace).begins)), client.WithAttemptInterceptors(traced((*trace).attempt)))
 	d.put(policyA, nil)
 	var wg sync.WaitGroup
@@ -204,7 +204,7 @@ func TestPolicyReportersHaveNames(t *testing.T) {
 	var names []string
 	for range 2 {
 		d := newDesk()
-		dial(t, "tcp://127.0.0.1:1", client.WithPolicyFrom(d))
+		dial(t, "tcp://127.0.0.1:1", client.WithPolicyFrom(d, ""))
 		d.put(`{}`, nil)
 		names = append(names, (<-d.reports).Client)
 	}
@@ -220,7 +220,7 @@ func (broken) Watch(context.Context, func([]byte, error)) error { return errors.
 
 func TestPolicySourceGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := dial(t, "tcp://127.0.0.1:1", client.WithPolicyFrom(broken{}), client.WithTransport("tcp", transport.NewMemory()))
+		c := dial(t, "tcp://127.0.0.1:1", client.WithPolicyFrom(broken{}, ""), client.WithTransport("tcp", transport.NewMemory()))
 		synctest.Wait()
 		if a := c.Policy(); !strings.Contains(a.Error, "no such desk") || a.InForce != "" {
 			t.Errorf("%+v", a)

@@ -92,7 +92,7 @@ func newWorkbench(t *testing.T, it func(ctx context.Context, at string, attempt 
 	}
 	w.c = dial(t, "memory://x", append([]client.Option{
 		client.WithTransport("mem", mem), client.WithResolver("memory", members), client.WithCodec(codec.Raw()),
-		client.WithPolicyFrom(w.desk), client.WithName("bench"), client.WithRetryBudget(1, 1_000_000),
+		client.WithPolicyFrom(w.desk, "bench"), client.WithAttempts(client.Attempts{Budget: &policy.Budget{Share: 1, PerSecond: 1_000_000}}),
 	}, opts...)...)
 	synctest.Wait()
 	return w

@@ -45,7 +45,7 @@ func TestAllConnectionsAreUsed(t *testing.T) {
 				return next(ctx, call)
 			}
 		}))
-		c := dial(t, "mem://a", client.WithTransport("mem", mem), client.WithConnections(4))
+		c := dial(t, "mem://a", client.WithTransport("mem", mem), client.WithConnections(client.Connections{PerInstance: 4}))
 		synctest.Wait() // all are up
 		for range 400 {
 			if err := c.Call(t.Context(), "Arith.Mul", &Args{1, 2}, nil); err != nil {
@@ -105,7 +105,7 @@ func TestNothingWaitsForADial(t *testing.T) {
 	list(t, members, "slow")
 	network := slowDial{mem, "slow", make(chan struct{}, 100)}
 	c, err := client.Dial("memory://x", client.WithTransport("mem", network), client.WithResolver("memory", members),
-		client.WithConnectTimeout(time.Minute))
+		client.WithConnections(client.Connections{Timeout: time.Minute}))
 	if err != nil {
 		t.Fatal(err)
 	}

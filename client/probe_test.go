@@ -250,7 +250,7 @@ func TestOneDeadConnectionIsNoSuspect(t *testing.T) {
 		if n := network.dialed("a"); n != 3 {
 			t.Errorf("%d connections were made, want one more than two", n)
 		}
-	}, client.WithConnections(2), client.WithLogger(slog.New(log)))
+	}, client.WithConnections(client.Connections{PerInstance: 2}), client.WithLogger(slog.New(log)))
 }
 
 // Silent servers get no call while one answers, however many they are: the panic threshold
@@ -301,7 +301,7 @@ func TestOnlySuspectGetsCalls(t *testing.T) {
 func TestPingsAreFewAndTogether(t *testing.T) {
 	manyCalls(t)
 	const idle = 10 * time.Minute
-	for interval, want := range map[time.Duration][2]int{checked: {60, 120}, 0: {0, 0}} {
+	for interval, want := range map[time.Duration][2]int{checked: {60, 120}, -1: {0, 0}} {
 		inFrost(t, 26, func(t *testing.T, network *frost, _ *cluster, _ *client.Client) {
 			network.pings() // drops those of connecting
 			time.Sleep(idle)
@@ -318,7 +318,7 @@ func TestPingsAreFewAndTogether(t *testing.T) {
 			if most := 16 * int(idle/checked); len(rounds) > most || interval > 0 && len(pings) != 26 {
 				t.Errorf("%d servers were pinged at %d instants, want %d at most", len(pings), len(rounds), most)
 			}
-		}, client.WithHealthCheck(interval))
+		}, client.WithConnections(client.Connections{HealthCheck: interval}))
 	}
 }
 

@@ -33,7 +33,7 @@ func TestPushback(t *testing.T) {
 				cl := newCluster(t, 3, func(context.Context, string) (string, error) {
 					return "", tandem.Errorf(tandem.Unavailable, "sick").WithRetryAfter(c.says)
 				})
-				cli := cl.client(t, client.WithFailMode(mode), client.WithBackoff(time.Millisecond, time.Millisecond))
+				cli := cl.client(t, client.WithFailMode(mode), client.WithConnections(client.Connections{Backoff: time.Millisecond, MaxBackoff: time.Millisecond}))
 				start := time.Now()
 				_, err := do(t, cli, client.Idempotent(), client.Timeout(1500*time.Millisecond))
 				took := time.Since(start)

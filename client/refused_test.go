@@ -83,7 +83,7 @@ func TestAnEarlierAttemptMayHaveExecuted(t *testing.T) {
 // A pause that ends after the call's deadline is not made.
 func TestFailtryPausesWithinTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 1, sick).client(t, client.WithFailMode(client.Failtry), client.WithBackoff(10*time.Second, 10*time.Second))
+		c := newCluster(t, 1, sick).client(t, client.WithFailMode(client.Failtry), client.WithConnections(client.Connections{Backoff: 10 * time.Second, MaxBackoff: 10 * time.Second}))
 		began := time.Now()
 		_, err := do(t, c, client.Idempotent(), client.Timeout(50*time.Millisecond))
 		if took := time.Since(began); took > 50*time.Millisecond {

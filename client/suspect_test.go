@@ -10,6 +10,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/policy"
 	"github.com/tandem-rpc/tandem/registry"
 )
 
@@ -85,7 +86,7 @@ func TestSpentBudgetWaits(t *testing.T) {
 		if cl.at("b") != 10 {
 			t.Errorf("%d calls left the suspect without paying", cl.at("b")-10)
 		}
-	}, client.WithRetryBudget(0, 0))
+	}, client.WithAttempts(client.Attempts{Budget: &policy.Budget{}}))
 }
 
 // A call whose route allows no other instance stays at a suspect: otherwise it would go there

@@ -25,7 +25,7 @@ func TestTLS(t *testing.T) {
 			return &tandem.FromContext(ctx).Peer.TLS.PeerCertificates[0].Subject.CommonName, nil
 		}))
 	})
-	c := dial(t, "tcp://"+addr.String(), client.WithTLS(clientTLS), client.WithConnections(2))
+	c := dial(t, "tcp://"+addr.String(), client.WithTLS(clientTLS), client.WithConnections(client.Connections{PerInstance: 2}))
 	name, err := client.Invoke[string](context.Background(), c, "Test.Name", "")
 	if err != nil || *name != "alice" {
 		t.Fatalf("got %v, %v", name, err)
@@ -37,7 +37,7 @@ func TestTLS(t *testing.T) {
 		"no trust":       {client.WithTLS(nil)},
 		"no TLS":         nil,
 	} {
-		stranger := dial(t, "tcp://"+addr.String(), append(opts, client.WithConnectTimeout(500*time.Millisecond), client.WithWait(500*time.Millisecond))...)
+		stranger := dial(t, "tcp://"+addr.String(), append(opts, client.WithConnections(client.Connections{Timeout: 500 * time.Millisecond}), client.WithWait(500*time.Millisecond))...)
 		err := stranger.Call(context.Background(), "Test.Name", "", nil)
 		if tandem.CodeOf(err) != tandem.Unavailable || tandem.MayHaveExecuted(err) {
 			t.Errorf("%s: %v", what, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/policy"
 	"github.com/tandem-rpc/tandem/server"
 )
 
@@ -79,7 +80,7 @@ func failModes(t *testing.T, f func(t *testing.T, c *client.Client, n *notes)) {
 	for name, mode := range map[string]tandem.FailMode{"failfast": client.Failfast, "failover": client.Failover, "failtry": client.Failtry} {
 		t.Run(name, func(t *testing.T) {
 			n := &notes{}
-			f(t, dial(t, "static://"+a+","+b, client.WithFailMode(mode), client.WithRetryBudget(1, 1000),
+			f(t, dial(t, "static://"+a+","+b, client.WithFailMode(mode), client.WithAttempts(client.Attempts{Budget: &policy.Budget{Share: 1, PerSecond: 1000}}),
 				client.WithInterceptors(n.take("call")), client.WithAttemptInterceptors(n.take("attempt"))), n)
 		})
 	}

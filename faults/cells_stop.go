@@ -10,7 +10,7 @@ import (
 // after which it suspects a server, and as long again for a busy machine.
 const suspicion = 2 * time.Second
 
-// silence is client.WithSilence's default.
+// silence is the default of client.Connections' Silence.
 const silence = 20 * time.Second
 
 // allModes are the variants of tandem: every fail mode, idempotent or not.
@@ -154,7 +154,7 @@ func noneFailedEarly(o *outcome) []check {
 }
 
 // failedEarly counts errors before the call's deadline that came before the server had
-// been silent for as long as WithSilence says by default.
+// been silent for as long as Silence says by default.
 func failedEarly(c cell, a *armResult) int {
 	const slack = 50 * time.Millisecond // a deadline may be seen a little early
 	givenUp := a.began.Add(silence - slack)

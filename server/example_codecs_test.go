@@ -19,7 +19,7 @@ import (
 func ExampleWithCodecs() {
 	srv := server.New(server.WithCodecs(msgpack.Codec()))
 	check(srv.Register(new(Arith)))
-	c, stop := start(srv, client.WithCodecs(msgpack.Codec()), client.WithCompressors(snappy.Compressor()))
+	c, stop := start(srv, client.WithCodec(nil, msgpack.Codec()), client.WithCompression(client.Compression{Others: []tandem.Compressor{snappy.Compressor()}}))
 	defer stop()
 	for _, opt := range []tandem.CallOption{client.Codec("gob"), client.Codec("json"), client.Codec("msgpack"), client.Compressor("snappy")} {
 		var r Reply
@@ -72,7 +72,7 @@ func ExampleWithCompressAbove() {
 		text := strings.Repeat("again", *n)
 		return &text, nil
 	}))
-	c, stop := start(srv, client.WithCompressor(compress.Gzip()))
+	c, stop := start(srv, client.WithCompression(client.Compression{Usual: compress.Gzip()}))
 	defer stop()
 	for _, n := range []int{10, 20, 30} {
 		text := must(client.Invoke[string](context.Background(), c, "Text.Repeat", n))

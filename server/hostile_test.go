@@ -441,7 +441,7 @@ func TestUnknownNames(t *testing.T) {
 				t.Errorf("%s: %+v", what, st)
 			}
 		}
-		cl := v.client(client.WithCodecs(foreign{codec.JSON()}))
+		cl := v.client(client.WithCodec(nil, foreign{codec.JSON()}))
 		defer cl.Close()
 		err := cl.Call(context.Background(), "Test.Echo", "x", nil, client.Codec("foreign"))
 		if tandem.CodeOf(err) != tandem.Unimplemented || tandem.MayHaveExecuted(err) {
@@ -478,7 +478,7 @@ func TestDecompressionBomb(t *testing.T) {
 	}
 	besiege(t, func(v *victim) {
 		for _, b := range bombs {
-			c := v.client(client.WithCompressor(b))
+			c := v.client(client.WithCompression(client.Compression{Usual: b}))
 			message := make([]byte, len(b.packed)+1) // a client sends the shorter form
 			for range 20 {
 				err := c.Call(context.Background(), "Test.Echo", message, nil, client.Codec("raw"), client.Timeout(time.Minute))

@@ -57,7 +57,7 @@ func TestPanicsAfterTheHandler(t *testing.T) {
 		t.Fatal(err)
 	}
 	addr := serve(t, srv, transport.TCP(), "127.0.0.1:0")
-	c, err := client.Dial("tcp://"+addr.String(), client.WithCompressors(badCompressor{}))
+	c, err := client.Dial("tcp://"+addr.String(), client.WithCompression(client.Compression{Others: []tandem.Compressor{badCompressor{}}}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func TestStoppedServerIsFoundOut(t *testing.T) {
 	const bound = 4 * time.Second // half a second until it is pinged, and the silence
 	s := spawn(t, "serve", "-listen", "tcp://127.0.0.1:0")
 	target, _, _ := strings.Cut(strings.TrimPrefix(s.next(t), "serving "), ": ")
-	c, err := client.Dial(target, client.WithSilence(2*time.Second))
+	c, err := client.Dial(target, client.WithConnections(client.Connections{Silence: 2 * time.Second}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestStoppedServerIsFoundOut(t *testing.T) {
 func TestStoppedServerGetsNoCall(t *testing.T) {
 	const (
 		interval = 400 * time.Millisecond
-		bound    = interval + interval/8 + 1400*time.Millisecond // as client.WithHealthCheck says
+		bound    = interval + interval/8 + 1400*time.Millisecond // as client.Connections says
 		slack    = 500 * time.Millisecond                        // for a busy machine
 		calls    = 2000
 	)
@@ -72,7 +72,7 @@ func TestStoppedServerGetsNoCall(t *testing.T) {
 		target, _, _ := strings.Cut(strings.TrimPrefix(s.next(t), "serving tcp://"), ": ")
 		servers, addresses = append(servers, s), append(addresses, target)
 	}
-	c, err := client.Dial("static://"+strings.Join(addresses, ","), client.WithBalancer(balance.RoundRobin()), client.WithHealthCheck(interval))
+	c, err := client.Dial("static://"+strings.Join(addresses, ","), client.WithBalancer(balance.RoundRobin()), client.WithConnections(client.Connections{HealthCheck: interval}))
 	if err != nil {
 		t.Fatal(err)
 	}

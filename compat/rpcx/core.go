@@ -10,6 +10,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/policy"
 	"github.com/tandem-rpc/tandem/protocol/netrpc"
 	"github.com/tandem-rpc/tandem/registry"
 )
@@ -80,11 +81,11 @@ func CoreOptions(mode SelectMode, dialTimeout time.Duration) []client.Option {
 		client.WithBalancer(mode.Policy()),
 		client.WithProtocols(netrpc.HTTPClient("", nil)), // for servers of the network "http"
 		client.WithTimeout(0),
-		client.WithRetryBudget(1, 1000),
+		client.WithAttempts(client.Attempts{Budget: &policy.Budget{Share: 1, PerSecond: 1000}}),
 		client.WithHashKey(func(method string, args any) string { return fmt.Sprintf("%s/%v", method, args) }),
 	}
 	if dialTimeout > 0 {
-		opts = append(opts, client.WithConnectTimeout(dialTimeout))
+		opts = append(opts, client.WithConnections(client.Connections{Timeout: dialTimeout}))
 	}
 	return opts
 }

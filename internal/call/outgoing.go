@@ -239,7 +239,7 @@ func noCodec(name string) error {
 		return refused(tandem.Unimplemented, "messages of Protocol Buffers without their codec: "+
 			"give protobuf.Codec() of package codec/protobuf to WithCodec, and call by a protocol that carries it (net/rpc carries gob only)")
 	}
-	return refused(tandem.Unimplemented, "no codec %q here: give it to WithCodecs", name)
+	return refused(tandem.Unimplemented, "no codec %q here: give it to WithCodec (a server: WithCodecs)", name)
 }
 
 // encoded returns the encoded arguments; nil for a call without arguments.
@@ -272,7 +272,7 @@ func (o *Outgoing) lend(p *session.Pending) error {
 func (o *Outgoing) compress() error {
 	c := o.env.Compressor(o.Call.Compressor)
 	if c == nil {
-		return refused(tandem.Unimplemented, "no compressor %q here: give it to WithCompressors", o.Call.Compressor)
+		return refused(tandem.Unimplemented, "no compressor %q here: give it to WithCompression (a server: WithCompressors)", o.Call.Compressor)
 	}
 	packed := buffer.Get()
 	b, err := c.Compress(packed.B, o.message.B)

@@ -143,8 +143,7 @@ func (m *Modes) failbackPause(n int) time.Duration {
 	return d/2 + rand.N(d)
 }
 
-// giveUp logs a call that is not tried again, passes it to the function of
-// [WithFailbackGiveUp], and releases it.
+// giveUp logs a call that is not tried again, passes it to GiveUp, and releases it.
 func (m *Modes) giveUp(p *postponed) {
 	call := &p.out.Call
 	m.cfg.Log.Warn("call given up, which Failback was to make", "method", call.Method, "error", p.err)
@@ -164,7 +163,7 @@ func (b *backlog) close(wait time.Duration) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !ended {
-		return tandem.Errorf(tandem.DeadlineExceeded, "Failback: %d calls did not end within %v: an attempt runs, or the function of WithFailbackGiveUp", b.waiting, wait)
+		return tandem.Errorf(tandem.DeadlineExceeded, "Failback: %d calls did not end within %v: an attempt runs, or GiveUp", b.waiting, wait)
 	}
 	if b.left > 0 {
 		return tandem.Errorf(tandem.Canceled, "Failback: %d calls that had failed were not tried again: the client is closed", b.left)

@@ -12,24 +12,24 @@ import (
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
-// Config is what the fail modes need to know of a client. The comments name package client's
-// options, which document the settings.
+// Config is what the fail modes need to know of a client. Its settings are those of package
+// client's Attempts, which documents them.
 type Config struct {
 	Pool   *pool.Pool
 	Life   *pool.Life
 	Budget *resilience.Budget // of retries
 	Log    *slog.Logger
 
-	Backoff         resilience.Backoff                 // WithReconnectBackoff, for Failtry
-	Forks           int                                // WithFork
-	BroadcastShare  float64                            // WithBroadcast
-	BroadcastAtOnce int                                // likewise
-	BackupShare     float64                            // WithBackup
-	FailbackQueue   int                                // WithFailback
-	FailbackTries   int                                // likewise
-	FailbackPause   time.Duration                      // likewise
+	Backoff         resilience.Backoff                 // between the attempts of Failtry
+	Forks           int                                // at how many instances a call with Fork is made
+	BroadcastShare  float64                            // of the instances that must succeed
+	BroadcastAtOnce int                                // how many are called at a time
+	BackupShare     float64                            // of the calls that get a second attempt
+	FailbackQueue   int                                // its size: calls that may wait
+	FailbackTries   int                                // further attempts of each
+	FailbackPause   time.Duration                      // before the first of them
 	FailbackTimeout time.Duration                      // of the attempts of a call without a deadline
-	GiveUp          func(call *tandem.Call, err error) // WithFailbackGiveUp; may be nil
+	GiveUp          func(call *tandem.Call, err error) // may be nil
 }
 
 // Modes are the fail modes of one client. They are safe for concurrent use.

@@ -11,7 +11,7 @@ const (
 	LeastPingTimeout = 1400 * time.Millisecond
 	mostPings        = 16                     // without an answer; more would be a flood to a server that wakes up
 	tripsAPing       = 4                      // round trips that a ping may take, if that is longer than LeastPingTimeout
-	silencesToRetire = 3                      // times the time of WithSilence, for a connection with calls outstanding
+	silencesToRetire = 3                      // times Silence, for a connection with calls outstanding
 	roundsAnInterval = 16                     // at most: connections are checked together
 	lateRound        = 500 * time.Millisecond // a round this late says that this process was suspended
 )

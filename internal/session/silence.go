@@ -191,7 +191,7 @@ func (s *Session) checkPeer(now int64, late bool) {
 	case hung:
 		s.handleSuspect(now, before, true)
 	case gone:
-		s.fail(fmt.Errorf("%w: nothing that was written has been acknowledged for %v (WithSilence)", errSilent, s.detector.silence))
+		s.fail(fmt.Errorf("%w: nothing that was written has been acknowledged for %v: see Silence", errSilent, s.detector.silence))
 	}
 	s.reportSuspicion()
 }

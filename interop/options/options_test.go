@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -16,6 +17,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -135,8 +137,14 @@ func (c *cell) thorough() bool {
 // dial. It fails for an option without a row.
 func TestEveryOption(t *testing.T) {
 	table := optionRows()
-	for _, name := range optionsOf(t, "server", "client") {
-		if _, ok := table[name]; !ok {
+	have := map[string]bool{}
+	for name := range table {
+		option, _, _ := strings.Cut(name, " ")
+		have[name], have[option] = true, true
+	}
+	fields := fieldsOf("client.WithCompression", client.Compression{}, "client.WithConnections", client.Connections{}, "client.WithAttempts", client.Attempts{})
+	for _, name := range append(optionsOf(t, "server", "client"), fields...) {
+		if !have[name] {
 			t.Errorf("%s has no row in optionRows(): how is it seen to take effect?", name)
 		}
 	}
@@ -157,6 +165,16 @@ func TestEveryOption(t *testing.T) {
 			}
 		}
 	}
+}
+
+// fieldsOf returns "option field" for each field of the options' arguments.
+func fieldsOf(optionsAndArguments ...any) (names []string) {
+	for pair := range slices.Chunk(optionsAndArguments, 2) {
+		for field := range reflect.ValueOf(pair[1]).Fields() {
+			names = append(names, fmt.Sprint(pair[0], " ", field.Name))
+		}
+	}
+	return names
 }
 
 // TestEveryOptionMatters: without the option there is no effect, which shows that

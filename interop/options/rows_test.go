@@ -215,7 +215,7 @@ func serverRows() map[string]row {
 			return c.last().Codec == "renamed", err
 		}).but(noCodec),
 		"server.WithCompressors": forServer(func(c *cell) server.Option { return server.WithCompressors(press{compress.Gzip(), c}) }, func(c *cell) (bool, error) {
-			_, err := c.call("T.Big", longText, client.WithCompressor(compress.Gzip()))
+			_, err := c.call("T.Big", longText, client.WithCompression(client.Compression{Usual: compress.Gzip()}))
 			return c.counted(), err
 		}).but(noPress, bare...).unseen("rpcx"), // rpcx has its own compression
 		"server.WithCompressAbove": row{
@@ -223,7 +223,7 @@ func serverRows() map[string]row {
 				c.serverOpts = []server.Option{server.WithCompressors(press{compress.Gzip(), c}), server.WithCompressAbove(1)}
 			},
 			effect: func(c *cell) (bool, error) {
-				_, err := c.call("T.Big", 100, client.WithCompressor(compress.Gzip()))
+				_, err := c.call("T.Big", 100, client.WithCompression(client.Compression{Usual: compress.Gzip()}))
 				return c.counted(), err
 			},
 		}.but(noPress, bare...).unseen("rpcx"), // rpcx has its own compression
@@ -289,12 +289,16 @@ func clientRows() map[string]row {
 				return err == nil && c.last().Peer.TLS != nil, err
 			},
 		}.refusedBy(noTLS),
-		"client.WithCodec":       forClient(json, inJSON).but(noCodec, "netrpc", "netrpc+http").unseen("jsonrpc", "jsonrpc+http"), // JSON is the only codec
-		"client.WithCompressor":  forClient(func(c *cell) client.Option { return client.WithCompressor(press{compress.Gzip(), c}) }, counts("T.Echo", strings.Repeat("x", longText))).but(noPress, bare...),
-		"client.WithCompressors": forClient(func(c *cell) client.Option { return client.WithCompressors(press{compress.Gzip(), c}) }, pressed(longText)).but(noPress, bare...),
-		"client.WithCompressAbove": row{
+		"client.WithCodec": forClient(json, inJSON).but(noCodec, "netrpc", "netrpc+http").unseen("jsonrpc", "jsonrpc+http"), // JSON is the only codec
+		"client.WithCompression Usual": forClient(func(c *cell) client.Option {
+			return client.WithCompression(client.Compression{Usual: press{compress.Gzip(), c}})
+		}, counts("T.Echo", strings.Repeat("x", longText))).but(noPress, bare...),
+		"client.WithCompression Others": forClient(func(c *cell) client.Option {
+			return client.WithCompression(client.Compression{Others: []tandem.Compressor{press{compress.Gzip(), c}}})
+		}, pressed(longText)).but(noPress, bare...),
+		"client.WithCompression Above": row{
 			prepare: func(c *cell) {
-				c.clientOpts = []client.Option{client.WithCompressors(press{compress.Gzip(), c}), client.WithCompressAbove(1)}
+				c.clientOpts = []client.Option{client.WithCompression(client.Compression{Others: []tandem.Compressor{press{compress.Gzip(), c}}, Above: 1})}
 			},
 			effect: pressed(100),
 		}.but(noPress, bare...),
@@ -302,9 +306,11 @@ func clientRows() map[string]row {
 		"client.WithAttemptInterceptors": forClient(func(c *cell) client.Option { return client.WithAttemptInterceptors(counting(c)) }, counts("T.Echo", "x")),
 		"client.WithPlugins":             forClient(func(c *cell) client.Option { return client.WithPlugins(plugin{c}) }, counts("T.Echo", "x")),
 		"client.WithTimeout":             forClient(func(*cell) client.Option { return client.WithTimeout(20 * time.Millisecond) }, timesOut),
-		"client.WithAttemptTimeout":      forClient(func(*cell) client.Option { return client.WithAttemptTimeout(20 * time.Millisecond) }, timesOut),
+		"client.WithAttempts Timeout":    forClient(func(*cell) client.Option { return client.WithAttempts(client.Attempts{Timeout: 20 * time.Millisecond}) }, timesOut),
 		"client.WithMaxMessage":          forClient(func(*cell) client.Option { return client.WithMaxMessage(1000) }, refuses("resource exhausted", "T.Big", longText)),
-		"client.WithExplain":             forClient(func(c *cell) client.Option { return client.WithExplain(func(*client.Explanation) { c.count() }) }, counts("T.Echo", "x")),
+		"client.ExplainTo": forClient(func(c *cell) client.Option {
+			return client.WithInterceptors(client.ExplainTo(func(*client.Explanation) { c.count() }))
+		}, counts("T.Echo", "x")),
 		"client.WithHashKey": forClient(func(c *cell) client.Option {
 			return client.WithHashKey(func(string, any) string { c.count(); return "k" })
 		}, counts("T.Echo", "x")),
@@ -327,7 +333,7 @@ func clientRows() map[string]row {
 			},
 			effect: counts("T.Back", "x"),
 		}.but("WithServingPlugins: " + noBack),
-		"client.WithConnections": forClient(func(*cell) client.Option { return client.WithConnections(3) }, func(c *cell) (bool, error) {
+		"client.WithConnections PerInstance": forClient(func(*cell) client.Option { return client.WithConnections(client.Connections{PerInstance: 3}) }, func(c *cell) (bool, error) {
 			d, err := c.dial()
 			if err != nil {
 				return false, err
@@ -368,8 +374,10 @@ func callRows() map[string]row {
 	return map[string]row{
 		"client.Codec": forCall(func(*cell) tandem.CallOption { return client.Codec("json") }, inJSON).but(noCodec, "netrpc", "netrpc+http").unseen("jsonrpc", "jsonrpc+http"),
 		"client.Compressor": row{
-			prepare: func(c *cell) { c.clientOpts = []client.Option{client.WithCompressors(press{compress.Gzip(), c})} },
-			effect:  pressed(longText),
+			prepare: func(c *cell) {
+				c.clientOpts = []client.Option{client.WithCompression(client.Compression{Others: []tandem.Compressor{press{compress.Gzip(), c}}})}
+			},
+			effect: pressed(longText),
 		}.but(noPress, bare...),
 		"client.Timeout":        forCall(func(*cell) tandem.CallOption { return client.Timeout(20 * time.Millisecond) }, timesOut),
 		"client.AttemptTimeout": forCall(func(*cell) tandem.CallOption { return client.AttemptTimeout(20 * time.Millisecond) }, timesOut),
@@ -405,18 +413,19 @@ func shownElsewhere() map[string]string {
 		"server.WithMaxConnectionAge": "TestOldForeignConnectionsEnd", "server.WithLameDuck": "TestLameDuck",
 		"server.WithRegistrar": "TestServicesRegisteredBeforeAndAfterListing", "server.WithLoadReport": "TestLoadIsReportedToTheRegistry",
 		"client.WithTransport": "TestTLSOnEveryTransport", "client.WithProtocols": "TestOneSideOfTLS",
-		"client.WithCodecs": "TestEveryCodecWithEveryCompressor", "client.WithSnapshots": "ExampleWithSnapshots",
+		"client.WithCodec others": "TestEveryCodecWithEveryCompressor", "client.WithSnapshots": "ExampleWithSnapshots",
 		"client.WithResolver": "ExampleWithResolver", "client.WithBalancer": "TestOwnBalancersCompose", "client.WithEjection": "TestWithoutEjectionNoneIsEjected",
 		"client.WithBreaker": "TestMethodBreaker", "client.WithFailMode": "TestFailover", "client.WithRetries": "TestFailover",
 		"server.WithOverloadControl": "TestOverloadConstants", "server.WithoutOverloadControl": "TestWithoutOverloadControl",
 		"server.WithTrustedCriticality": "TestOverloadClasses", "client.Criticality": "TestOverloadClasses", "client.WithThrottle": "TestThrottle",
-		"client.WithRetryBudget": "TestDefaultRetryBudget", "client.WithFailback": "TestFailbackTriesLater",
-		"client.WithFailbackGiveUp": "TestFailbackGivesUp", "client.WithBroadcast": "TestBroadcastAtOnce",
-		"client.WithFork": "TestForkSpreads", "client.WithBackup": "TestBackupWins", "client.WithConnectTimeout": "ExampleWithConnectTimeout",
-		"client.WithBackoff":     "TestLinkBacksOff",
-		"client.WithHealthCheck": "TestSilentServerIsFoundBeforeACall", "client.WithSilence": "TestHungPeer",
-		"client.WithStreamWindow": "TestConnectionWindow", "client.WithPolicy": "TestPolicyInCode",
-		"client.WithPolicyFrom": "TestPolicyChangesUnderCalls", "client.WithName": "TestPolicyReportersHaveNames",
+		"client.WithAttempts Budget": "TestDefaultRetryBudget", "client.WithAttempts Failback": "TestFailbackTriesLater",
+		"client.WithAttempts Failback.GiveUp": "TestFailbackGivesUp", "client.WithAttempts BroadcastAtOnce": "TestBroadcastAtOnce", "client.WithAttempts BroadcastShare": "TestBroadcast",
+		"client.WithConnections MaxBackoff": "TestLinkBacksOff",
+		"client.WithAttempts Fork":          "TestForkSpreads", "client.WithAttempts BackupShare": "TestBackupWins", "client.WithConnections Timeout": "ExampleWithConnections_timeout",
+		"client.WithConnections Backoff":     "TestLinkBacksOff",
+		"client.WithConnections HealthCheck": "TestSilentServerIsFoundBeforeACall", "client.WithConnections Silence": "TestHungPeer",
+		"client.WithConnections StreamWindow": "TestConnectionWindow", "client.WithPolicy": "TestPolicyInCode",
+		"client.WithPolicyFrom": "TestPolicyChangesUnderCalls", "client.WithPolicyFrom name": "TestPolicyReportersHaveNames",
 		"client.WithWait": "TestWaitIsBounded", "client.Idempotent": "TestFailover", "client.HashKey": "TestHashKeyOfArguments",
 		"server.MethodReuse": "TestContextIsUsedAgain", "server.MethodSafe": "ExampleServer_Describe", "server.MethodName": "ExampleForMethod",
 		"server.MethodHidden": "ExampleForMethod", "server.ForMethod": "ExampleForMethod", "server.SkipUnsuitable": "ExampleSkipUnsuitable",

@@ -6,7 +6,7 @@
 //	methods:
 //	  Orders.Get: {idempotent: true, failMode: backup}
 //
-//	client.WithPolicyFrom(yaml.Source(policy.File("policy.yaml")))
+//	client.WithPolicyFrom(yaml.Source(policy.File("policy.yaml")), "")
 //
 // It accepts the part of YAML that JSON has, with comments and YAML's ways to write strings and
 // numbers. Anchors, merge keys and tags are refused, so that every value is written where it

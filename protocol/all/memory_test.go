@@ -22,6 +22,7 @@ import (
 	"github.com/tandem-rpc/tandem/compress/snappy"
 	"github.com/tandem-rpc/tandem/compress/zstd"
 	"github.com/tandem-rpc/tandem/internal/bombtest"
+	"github.com/tandem-rpc/tandem/policy"
 	"github.com/tandem-rpc/tandem/protocol/jsonrpc"
 	"github.com/tandem-rpc/tandem/protocol/netrpc"
 	"github.com/tandem-rpc/tandem/protocol/rpcx"
@@ -100,8 +101,8 @@ func (p packedAs) Compress(dst, _ []byte) ([]byte, error) { return append(dst, p
 
 func native(c packedAs) func(*testing.T, string) {
 	return func(t *testing.T, address string) {
-		cl, err := client.Dial("tcp://"+address, client.WithCodec(codec.Raw()), client.WithCompressor(c), client.WithCompressAbove(1),
-			client.WithRetryBudget(0, 0), client.WithTimeout(time.Minute))
+		cl, err := client.Dial("tcp://"+address, client.WithCodec(codec.Raw()), client.WithCompression(client.Compression{Usual: c, Above: 1}),
+			client.WithAttempts(client.Attempts{Budget: &policy.Budget{}}), client.WithTimeout(time.Minute))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +114,7 @@ func native(c packedAs) func(*testing.T, string) {
 
 // small sends messages of 4 KiB that take 1.3 MiB when decoded.
 func small(t *testing.T, address string) {
-	cl, err := client.Dial("tcp://"+address, client.WithCodec(codec.JSON()), client.WithRetryBudget(0, 0), client.WithTimeout(time.Minute))
+	cl, err := client.Dial("tcp://"+address, client.WithCodec(codec.JSON()), client.WithAttempts(client.Attempts{Budget: &policy.Budget{}}), client.WithTimeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}

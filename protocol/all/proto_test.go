@@ -124,7 +124,7 @@ func TestCodecFollowsProto(t *testing.T) {
 	dial, ran := protoServer(t, server.WithProtocols(web.New()))
 	for name, call := range protoCalls {
 		for how, opt := range map[string]client.Option{
-			"added": client.WithCodecs(protobuf.Codec()), "chosen": client.WithCodec(protobuf.Codec()), "of a protocol": client.WithProtocols(web.GRPC()),
+			"added": client.WithCodec(nil, protobuf.Codec()), "chosen": client.WithCodec(protobuf.Codec()), "of a protocol": client.WithProtocols(web.GRPC()),
 		} {
 			c := dial(opt, client.WithService("Own", own{}))
 			if f, err := call(t.Context(), c); err != nil || f.Number == nil {
@@ -138,7 +138,7 @@ func TestCodecFollowsProto(t *testing.T) {
 		}
 	}
 	for _, v := range []*Value{structpb.NewNullValue(), structpb.NewStringValue(""), structpb.NewNumberValue(0)} {
-		got, err := client.Invoke[Value](t.Context(), dial(client.WithCodecs(protobuf.Codec())), "Proto.Value", v)
+		got, err := client.Invoke[Value](t.Context(), dial(client.WithCodec(nil, protobuf.Codec())), "Proto.Value", v)
 		if err != nil || !proto.Equal(got, v) {
 			t.Errorf("%v, %v", got, err)
 		}

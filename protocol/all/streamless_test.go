@@ -9,7 +9,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// WithStreamWindow is refused by the protocols without streams, and only by them.
+// StreamWindow is refused by the protocols without streams, and only by them.
 func TestStreamWindowNeedsStreams(t *testing.T) {
 	address, _ := serveLogged(t, server.WithProtocols(all.New()...))
 	for _, p := range all.Clients() {
@@ -21,12 +21,12 @@ func TestStreamWindowNeedsStreams(t *testing.T) {
 		_, err = c.OpenStream(t.Context(), "T.X")
 		streamless := err != nil && strings.Contains(err.Error(), "can't carry")
 		_ = c.Close()
-		c, err = client.Dial(target, client.WithProtocols(p), client.WithStreamWindow(64<<10))
+		c, err = client.Dial(target, client.WithProtocols(p), client.WithConnections(client.Connections{StreamWindow: 64 << 10}))
 		if err == nil {
 			_ = c.Close()
 		}
-		if (err != nil) != streamless || err != nil && !strings.Contains(err.Error(), "WithStreamWindow") {
-			t.Errorf("%s: carries no streams: %v; WithStreamWindow: %v", p.Name(), streamless, err)
+		if (err != nil) != streamless || err != nil && !strings.Contains(err.Error(), "StreamWindow") {
+			t.Errorf("%s: carries no streams: %v; StreamWindow: %v", p.Name(), streamless, err)
 		}
 	}
 }

@@ -153,7 +153,7 @@ func callShapes(t *testing.T, c *client.Client, i int) {
 // A message that net/rpc can't carry, or that is too large, is an error of its call.
 func TestOutwardRefusals(t *testing.T) {
 	tcp, web := standard(t)
-	c := outward(t, "netrpc://"+tcp, client.WithMaxMessage(1000), client.WithCodecs(codec.JSON()))
+	c := outward(t, "netrpc://"+tcp, client.WithMaxMessage(1000), client.WithCodec(nil, codec.JSON()))
 	for want, err := range map[string]error{
 		`netrpc does not carry codec "json"`: c.Call(t.Context(), "Arith.Add", Args{}, nil, client.Codec("json")),
 		"2 arguments":                        c.Call(t.Context(), "Arith.Add", tandem.Args{1, 2}, nil),

@@ -98,7 +98,7 @@ func (l *Lossy) End() {
 // Open returns a client with a short timeout and short backoff.
 func (l *Lossy) Open(opts ...client.Option) *client.Client {
 	l.t.Helper()
-	c, err := l.Dial(append(opts, client.WithTimeout(5*time.Second), client.WithBackoff(time.Millisecond, 10*time.Millisecond))...)
+	c, err := l.Dial(append(opts, client.WithTimeout(5*time.Second), client.WithConnections(client.Connections{Backoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond}))...)
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -140,7 +140,7 @@ func TestClientErrors(t *testing.T) {
 func TestClientLargeMessages(t *testing.T) {
 	_, address := serve(t, echoes)
 	for name, opts := range map[string][]client.Option{
-		"plain": nil, "gzip": {client.WithCompressor(compress.Gzip())},
+		"plain": nil, "gzip": {client.WithCompression(client.Compression{Usual: compress.Gzip()})},
 	} {
 		c := dial(t, "rpcx://"+address, append(opts, client.WithMaxMessage(1<<20))...)
 		for _, n := range []int{0, 1, 1024, 1025, 200 << 10, 1<<20 - 10} {
@@ -164,7 +164,7 @@ func TestClientLargeMessages(t *testing.T) {
 func TestClientManyAtATime(t *testing.T) {
 	_, a := serve(t, echoes)
 	_, b := serve(t, echoes)
-	c := dial(t, "rpcx://"+a+","+b+"?weight=3,1", client.WithConnections(2))
+	c := dial(t, "rpcx://"+a+","+b+"?weight=3,1", client.WithConnections(client.Connections{PerInstance: 2}))
 	var wg sync.WaitGroup
 	for i := range 40 {
 		wg.Go(func() {

@@ -35,7 +35,7 @@ func TestSilentServerIsASuspect(t *testing.T) {
 	defer wg.Wait()
 	defer ln.Close()
 	deaf := "tcp://" + ln.Addr().String()
-	c := dial(t, "rpcx://"+well+","+ln.Addr().String(), client.WithHealthCheck(100*time.Millisecond))
+	c := dial(t, "rpcx://"+well+","+ln.Addr().String(), client.WithConnections(client.Connections{HealthCheck: 100 * time.Millisecond}))
 	defer c.Close()
 	suspects := func() (list []string) {
 		for _, e := range c.Describe("Arith.Mul").Attempts {

@@ -97,7 +97,7 @@ func TestClientFollowsPolicy(t *testing.T) {
 	r := open(t, a.target("/list/Arith"))
 	const key = "/tandem/policies/shop"
 	source := policy.FromRegistry(r, key)
-	c, err := client.Dial("tcp://127.0.0.1:1", client.WithPolicyFrom(source), client.WithName("till 7"))
+	c, err := client.Dial("tcp://127.0.0.1:1", client.WithPolicyFrom(source, "till 7"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func TestClientFollowsPolicy(t *testing.T) { followPolicy(t, standIn(t)) }
 func followPolicy(t *testing.T, b *backend) {
 	r := b.registry(t, "S")
 	source := policy.FromRegistry(r, "/"+groupOf(t)+"/shop")
-	c, err := client.Dial("tcp://127.0.0.1:1", client.WithPolicyFrom(source), client.WithName("till 7"))
+	c, err := client.Dial("tcp://127.0.0.1:1", client.WithPolicyFrom(source, "till 7"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -108,7 +108,7 @@ func TestClientFollowsPolicy(t *testing.T) {
 	users(admin)
 	r := open(t, s.target("list"), WithAuth("arith", "secret"))
 	source := policy.FromRegistry(r, policyKey)
-	c, err := client.Dial("tcp://127.0.0.1:1", client.WithPolicyFrom(source), client.WithName("till 7"))
+	c, err := client.Dial("tcp://127.0.0.1:1", client.WithPolicyFrom(source, "till 7"))
 	if err != nil {
 		t.Fatal(err)
 	}

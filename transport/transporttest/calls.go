@@ -137,7 +137,7 @@ func streams(s *session) error {
 }
 
 func many(s *session) error {
-	c, _, _, err := s.both(client.WithConnections(3))
+	c, _, _, err := s.both(client.WithConnections(client.Connections{PerInstance: 3}))
 	if err != nil {
 		return err
 	}
@@ -273,7 +273,7 @@ func serverCloses(s *session) error {
 }
 
 func comesBack(s *session) error {
-	c, v, _, err := s.both(client.WithBackoff(10*time.Millisecond, 100*time.Millisecond))
+	c, v, _, err := s.both(client.WithConnections(client.Connections{Backoff: 10 * time.Millisecond, MaxBackoff: 100 * time.Millisecond}))
 	if err != nil {
 		return err
 	}
@@ -316,7 +316,7 @@ func vanishes(s *session) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.dial(s.target(v), client.WithTimeout(0), client.WithSilence(2*time.Second))
+	c, err := s.dial(s.target(v), client.WithTimeout(0), client.WithConnections(client.Connections{Silence: 2 * time.Second}))
 	if err != nil {
 		return err
 	}

@@ -313,7 +313,7 @@ func nowhere(s *session) error {
 	if late != nil || err == nil || !strings.Contains(err.Error(), address) {
 		return errors.Join(late, fmt.Errorf("dialing %s: %w", address, orNone(err)))
 	}
-	c, err := s.dial(s.h.Name+"://"+address, client.WithConnectTimeout(time.Second), client.WithWait(time.Second))
+	c, err := s.dial(s.h.Name+"://"+address, client.WithConnections(client.Connections{Timeout: time.Second}), client.WithWait(time.Second))
 	if err != nil {
 		return err
 	}

@@ -130,7 +130,7 @@ func (s *session) dial(target string, opts ...client.Option) (*client.Client, er
 
 func (s *session) dialOver(t tandem.Transport, target string, opts ...client.Option) (*client.Client, error) {
 	c, err := client.Dial(target, append([]client.Option{
-		client.WithTransport(s.h.Name, t), client.WithTimeout(s.h.within()), client.WithConnectTimeout(s.h.within()),
+		client.WithTransport(s.h.Name, t), client.WithTimeout(s.h.within()), client.WithConnections(client.Connections{Timeout: s.h.within()}),
 		client.WithLogger(slog.New(slog.DiscardHandler)),
 	}, opts...)...)
 	if err == nil {

@@ -203,7 +203,7 @@ func TestGoneAndBack(t *testing.T) {
 		return srv
 	}
 	srv := run(ln)
-	c := dial(t, address, jsonrpc.HTTPClient(""), client.WithBackoff(time.Millisecond, 10*time.Millisecond))
+	c := dial(t, address, jsonrpc.HTTPClient(""), client.WithConnections(client.Connections{Backoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond}))
 	if _, err := client.Invoke[int](t.Context(), c, "Sums.None", nil); err != nil {
 		t.Fatal(err)
 	}

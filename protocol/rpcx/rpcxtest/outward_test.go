@@ -104,7 +104,7 @@ func TestOutward(t *testing.T) {
 func TestOutwardLarge(t *testing.T) {
 	_, _, address := serveRPCX(t, "127.0.0.1:0", nil)
 	for name, c := range map[string]*client.Client{
-		"plain": dial(t, "rpcx://"+address), "gzip": dial(t, "rpcx://"+address, client.WithCompressor(compress.Gzip())),
+		"plain": dial(t, "rpcx://"+address), "gzip": dial(t, "rpcx://"+address, client.WithCompression(client.Compression{Usual: compress.Gzip()})),
 	} {
 		for _, n := range []int{0, 1024, 1025, 300_000} {
 			text := strings.Repeat("x", n)
@@ -157,7 +157,7 @@ func TestOutwardDeadline(t *testing.T) {
 func TestOutwardFailover(t *testing.T) {
 	_, _, first := serveRPCX(t, "127.0.0.1:0", nil)
 	_, s, second := serveRPCX(t, "127.0.0.1:0", nil)
-	c := dial(t, "rpcx://"+first+","+second, client.WithFailMode(tandem.Failover), client.WithHealthCheck(100*time.Millisecond))
+	c := dial(t, "rpcx://"+first+","+second, client.WithFailMode(tandem.Failover), client.WithConnections(client.Connections{HealthCheck: 100 * time.Millisecond}))
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {

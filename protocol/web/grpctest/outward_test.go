@@ -28,6 +28,7 @@ import (
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/policy"
 	"github.com/tandem-rpc/tandem/protocol/web"
 )
 
@@ -146,8 +147,8 @@ func TestOutward(t *testing.T) {
 func TestOutwardFailover(t *testing.T) {
 	_, first := serve(t, "127.0.0.1:0")
 	s, second := serve(t, "127.0.0.1:0")
-	c := dial(t, "grpc://"+first+","+second, client.WithFailMode(tandem.Failover), client.WithHealthCheck(100*time.Millisecond),
-		client.WithRetryBudget(1, 1000))
+	c := dial(t, "grpc://"+first+","+second, client.WithFailMode(tandem.Failover), client.WithConnections(client.Connections{HealthCheck: 100 * time.Millisecond}),
+		client.WithAttempts(client.Attempts{Budget: &policy.Budget{Share: 1, PerSecond: 1000}}))
 	stopped := make(chan struct{})
 	for i := range 200 {
 		if i == 50 {

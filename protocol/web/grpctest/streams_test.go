@@ -309,7 +309,7 @@ func settled(n *atomic.Int64) int64 {
 // other call.
 func TestStreamsSlowReceiver(t *testing.T) {
 	srv := newTalker(t)
-	c := dial(t, "grpc://"+srv.address, client.WithStreamWindow(1<<20))
+	c := dial(t, "grpc://"+srv.address, client.WithConnections(client.Connections{StreamWindow: 1 << 20}))
 	var floods []*tandem.Stream[text, text]
 	for range 12 {
 		floods = append(floods, open[text, text](t, c, "Flood"))
