@@ -97,7 +97,7 @@ func keepsTheLiving(o *outcome) []check {
 		late := a.summary(func(e entry) bool { return e.at().After(a.began.Add(5 * time.Second)) })
 		during := a.serversUsed(func(at time.Time) bool { return at.After(a.began.Add(time.Second)) && at.Before(a.ended) })
 		checks = append(checks,
-			atMost(a.String()+": idempotent failed", a.summary(isSafeEntry).Failed, 0),
+			atMost(a.String()+": idempotent calls failed", a.summary(isSafeEntry).Failed, 0),
 			atMost(a.String()+": other calls failed, at most three for each kill", others.Failed, 3*dead),
 			atMost(a.String()+": failed of the calls that began 5 s after the kill or later", late.Failed, 0),
 			atLeast(a.String()+": servers that ran calls while the list was short", during, listed-dead))

@@ -64,7 +64,7 @@ func crashed(kills int) func(o *outcome) []check {
 			safe := a.summary(func(e entry) bool { return isSafe(e.Variant) })
 			others := a.summary(func(e entry) bool { return !isSafe(e.Variant) })
 			checks = append(checks,
-				atMost(a.String()+": idempotent failed", safe.Failed, 0),
+				atMost(a.String()+": idempotent calls failed", safe.Failed, 0),
 				atMost(a.String()+": other calls failed, at most three for each kill", others.Failed, 3*kills))
 			for i := range o.cell.Instances {
 				checks = append(checks, atLeast(fmt.Sprintf("%s: calls that server %d ran after its last kill", a, i), ranAfter(a, i, a.ended), 1))

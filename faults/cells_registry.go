@@ -172,8 +172,8 @@ const freshJournal = "fresh.jsonl"
 // freshIDs is the FirstID of a second client, so that its IDs differ from the first client's.
 const freshIDs = 1 << 32
 
-// freshClient runs a new client for 2 s. The client in most cells that use it finds the servers
-// through the registry only.
+// freshClient runs a new client for 2 s. It finds the servers through the registry, if the cell
+// has one.
 func freshClient(r *rig) error {
 	p := r.plan
 	p.Duration, p.FirstID, p.Journal = 2*time.Second, freshIDs, filepath.Join(r.dir, freshJournal)
