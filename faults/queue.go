@@ -11,8 +11,8 @@ import (
 	"github.com/florianl/go-nfqueue/v2"
 )
 
-// packetQueue delays every packet of one direction in an NFQUEUE. The kernel's TCP handles the
-// delay, as it does on a real network.
+// packetQueue delays every packet of one direction in an NFQUEUE, so the kernel's own
+// retransmission must handle the delay.
 type packetQueue struct {
 	nf      *nfqueue.Nfqueue
 	cancel  context.CancelFunc
