@@ -233,7 +233,7 @@ func (o *outcome) judge() {
 
 // arms lists the runs of a cell. For each congestion control, all systems run a control arm,
 // and then the rounds with the fault, in which the systems take turns. From the second round
-// on only tandem and c.Beside run, because no bar looks at the others.
+// on only tandem and c.Beside run, because no bar uses the others.
 func (l *lab) arms(c cell) []arm {
 	systems := l.systems(c)
 	ccs := strings.Split(l.settings.cc, ",")

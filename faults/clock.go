@@ -64,7 +64,7 @@ func setClock(p *process, journal string, hours int) error {
 	}
 	for range 200 {
 		time.Sleep(5 * time.Millisecond)
-		text, err := os.ReadFile(path + seenExt) //nolint:gosec // the lab's own folder
+		text, err := os.ReadFile(path + seenExt) //nolint:gosec // the lab's own directory
 		if err != nil || !strings.HasSuffix(string(text), "\n") {
 			continue
 		}
@@ -84,13 +84,13 @@ func followClock(journal string) {
 	go func() {
 		for range told {
 			path := journal + clockExt
-			text, err := os.ReadFile(path) //nolint:gosec // the lab's own folder
+			text, err := os.ReadFile(path) //nolint:gosec // the lab's own directory
 			if err != nil {
 				continue // setClock fails because there is no answer
 			}
 			hours, _ := strconv.Atoi(string(text)) // the lab wrote it
 			stepClock(time.Duration(hours) * time.Hour)
-			_ = os.WriteFile(path+seenExt, []byte(time.Now().Format(time.RFC3339)+"\n"), 0o600) // as above: setClock fails
+			_ = os.WriteFile(path+seenExt, []byte(time.Now().Format(time.RFC3339)+"\n"), 0o600) // if this fails, setClock fails
 		}
 	}()
 }

@@ -39,7 +39,7 @@ type execution struct {
 
 // writeEntries writes the client's journal.
 func writeEntries(path string, all []entry) error {
-	f, err := os.Create(path) //nolint:gosec // the lab's own folder
+	f, err := os.Create(path) //nolint:gosec // the lab's own directory
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func writeEntries(path string, all []entry) error {
 }
 
 func readEntries(path string) ([]entry, error) {
-	f, err := os.Open(path) //nolint:gosec // the lab's own folder
+	f, err := os.Open(path) //nolint:gosec // the lab's own directory
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func readEntries(path string) ([]entry, error) {
 type journal struct{ f *os.File }
 
 func openJournal(path string) (journal, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // the lab's own folder
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // the lab's own directory
 	return journal{f}, err
 }
 
@@ -95,7 +95,7 @@ func (j journal) executed(id uint64) {
 
 // readExecutions adds the executions of one server's journal to all.
 func readExecutions(path string, server int, all executions) error {
-	text, err := os.ReadFile(path) //nolint:gosec // the lab's own folder
+	text, err := os.ReadFile(path) //nolint:gosec // the lab's own directory
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func (r *rig) startProcess(host, log string, files int, args ...string) (*proces
 			return nil, err
 		}
 	}
-	stderr, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // the lab's own folder
+	stderr, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // the lab's own directory
 	if err != nil {
 		return nil, err
 	}

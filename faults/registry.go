@@ -138,7 +138,7 @@ func (s *registryServer) start() error {
 	if err := os.MkdirAll(s.data, 0o700); err != nil {
 		return err
 	}
-	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // the lab's own folder
+	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // the lab's own directory
 	if err != nil {
 		return err
 	}
