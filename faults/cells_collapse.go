@@ -62,8 +62,8 @@ func collapse(r *rig) error {
 	return err
 }
 
-// entriesOf returns the IDs that belong to the first vanished servers, separated by spaces. The
-// killed servers are among them.
+// entriesOf returns those of ids that belong to servers 0 to vanished-1, separated by spaces.
+// The killed servers are among them.
 func (r *rig) entriesOf(ids []string) string {
 	var gone []string
 	for i := range vanished {

@@ -55,8 +55,9 @@ func killEach(times int) func(*rig) error {
 	}
 }
 
-// crashed is the bar that no idempotent call fails, that at most three other calls fail for each
-// kill (those that the killed server was running), and that every server runs calls again.
+// crashed is the bar that no idempotent call fails, that at most three other calls fail for
+// each kill (those that the killed server was running), and that every server runs calls
+// again.
 func crashed(kills int) func(o *outcome) []check {
 	return func(o *outcome) []check {
 		var checks []check

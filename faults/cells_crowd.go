@@ -124,8 +124,8 @@ func exhaustFiles(r *rig) error {
 	return err
 }
 
-// crowdRole opens connections. Its arguments are ADDRESS COUNT HOLD PAUSE. At the end it writes
-// how many connections it opened and how many of them the server closed.
+// crowdRole opens connections. Its arguments are ADDRESS COUNT HOLD PAUSE. At the end it
+// writes how many connections it opened and how many of them the server closed.
 func crowdRole(args []string, out io.Writer) error {
 	if len(args) != 4 {
 		return fmt.Errorf("%s: arguments %q: want an address, a count and two durations", roleCrowd, args)
@@ -186,8 +186,8 @@ func isTimeout(err error) bool {
 	return errors.As(err, &ne) && ne.Timeout()
 }
 
-// undisturbed is the bar that no call fails, with or without a new connection, and that the p99
-// of calls with a new connection is at most 500 ms.
+// undisturbed is the bar that no call fails, with or without a new connection, and that the
+// p99 of calls with a new connection is at most 500 ms.
 func undisturbed(o *outcome) []check {
 	checks := noneFailed(o)
 	for _, a := range o.tandems() {

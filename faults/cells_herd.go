@@ -56,8 +56,8 @@ func (r *rig) activeOpens() (int, error) {
 	return sumAfter(string(out), "TcpActiveOpens"), nil
 }
 
-// herdReturns is the bar that no call fails, that calls are fast again (at most 500 ms) 5 s after
-// the restart, and that a client makes at most 15 connection attempts on average.
+// herdReturns is the bar that no call fails, that calls are fast again (at most 500 ms) 5 s
+// after the restart, and that a client makes at most 15 connection attempts on average.
 func herdReturns(o *outcome) []check {
 	checks := noneFailed(o)
 	for _, a := range o.tandems() {

@@ -47,8 +47,8 @@ func linkCells() []cell {
 	return cells
 }
 
-// proveHeld proves that packets went through the lab's queues. completesWhatGRPCDoes checks how
-// long the calls took.
+// proveHeld proves that packets went through the lab's queues. completesWhatGRPCDoes checks
+// how long the calls took.
 func proveHeld(r *rig) error {
 	var held int64
 	for _, q := range r.net.queues {
@@ -61,8 +61,8 @@ func proveHeld(r *rig) error {
 	return nil
 }
 
-// proveLoss proves that the share of dropped packets is between half and twice the share that the
-// link asks for.
+// proveLoss proves that the share of dropped packets is between half and twice the share that
+// the link asks for.
 func proveLoss(r *rig) error {
 	in, out, err := r.net.dropped(r.net.servers[0])
 	if err != nil {
@@ -84,8 +84,8 @@ func proveLoss(r *rig) error {
 	return err
 }
 
-// completesWhatGRPCDoes is the bar that no more calls of tandem fail than of grpc-go, in the sum
-// of all rounds. No call may be faster than the link's delay allows.
+// completesWhatGRPCDoes is the bar that no more calls of tandem fail than of grpc-go, in the
+// sum of all rounds. No call may be faster than the link's delay allows.
 func completesWhatGRPCDoes(o *outcome) []check {
 	failed := map[arm]int{} // by system and congestion control
 	ran := map[arm]bool{}

@@ -68,8 +68,8 @@ func overOneConnection(last time.Duration) cell {
 	}
 }
 
-// sharedCells returns cells in which an overload may affect calls that do not cause it: calls of
-// another method, calls of other callers, and servers in a chain.
+// sharedCells returns cells in which an overload may affect calls that do not cause it: calls
+// of another method, calls of other callers, and servers in a chain.
 func sharedCells(overload plan) []cell {
 	times, last := overload.Overload, overload.Duration
 	methods, greedy, chain := overload, overload, overload
@@ -95,8 +95,8 @@ func sharedCells(overload plan) []cell {
 	}
 }
 
-// besideHolds is the bar that 95 % of the calls that do not cause the overload succeed during it,
-// and 98 % of all calls from overloadRecover after it on.
+// besideHolds is the bar that 95 % of the calls that do not cause the overload succeed during
+// it, and 98 % of all calls from overloadRecover after it on.
 func besideHolds(o *outcome) (checks []check) {
 	isBeside := func(e entry) bool { return e.Variant == o.cell.Load.Beside.Variant }
 	for _, a := range o.arms {
@@ -117,8 +117,9 @@ func besideHolds(o *outcome) (checks []check) {
 	return checks
 }
 
-// fewAttempts is the bar that the last server of a chain gets at most 1.1 times as many requests
-// as calls are made, and that 98 % of the calls succeed from overloadRecover after the overload on.
+// fewAttempts is the bar that the last server of a chain gets at most 1.1 times as many
+// requests as calls are made, and that 98 % of the calls succeed from overloadRecover after
+// the overload on.
 func fewAttempts(o *outcome) (checks []check) {
 	for _, a := range o.arms {
 		if a.Control || a.invalid != nil {
@@ -141,8 +142,8 @@ func fewAttempts(o *outcome) (checks []check) {
 	return checks
 }
 
-// goodputHolds is the bar that the goodput during the overload is at least least percent of the
-// capacity, or what is offered if that is less, and that 98 % of the calls succeed from
+// goodputHolds is the bar that the goodput during the overload is at least least percent of
+// the capacity, or what is offered if that is less, and that 98 % of the calls succeed from
 // overloadRecover after the overload on.
 func goodputHolds(o *outcome, least int) (checks []check) {
 	for _, a := range o.arms {
@@ -161,14 +162,14 @@ func goodputHolds(o *outcome, least int) (checks []check) {
 	return checks
 }
 
-// shown returns a check that always passes. It shows a figure of a system that has no bar, with
-// that system's goodput and recovered.
+// shown returns a check that always passes. It shows a figure of a system that has no bar,
+// with that system's goodput and recovered.
 func (r *armResult) shown(what string, got int) check {
 	return check{r.String() + ": " + what + "; goodput; percent of the calls that succeed after the overload", "none", fmt.Sprintf("%d; %d; %d", got, r.goodput(), r.recovered()), true}
 }
 
-// goodput returns how many calls that were due before the end of the overload succeeded, in percent
-// of the server's capacity in that time. It does not count calls of the quick method.
+// goodput returns how many calls that were due before the end of the overload succeeded, in
+// percent of the server's capacity in that time. It does not count calls of the quick method.
 func (r *armResult) goodput() int {
 	s := r.summary(func(e entry) bool { return e.at().Before(r.ended) && e.Variant != variantQuick })
 	return int(100 * float64(s.OK) / (r.capacity * r.ended.Sub(r.began).Seconds()))

@@ -99,8 +99,8 @@ func flapRegistry(times int, each time.Duration) func(*rig) error {
 	}
 }
 
-// registryAway kills the registry before the client starts. In the control arm the registry keeps
-// running.
+// registryAway kills the registry before the client starts. In the control arm the registry
+// keeps running.
 func registryAway(r *rig, _ *plan) error {
 	if !r.arm.Control {
 		r.registry.kill()
@@ -142,8 +142,8 @@ func allServe(o *outcome) []check {
 	return checks
 }
 
-// clearErrors is the bar for a registry that stays down: the first call waits at least 2 s, and
-// every error is "unavailable" and contains the registry's address.
+// clearErrors is the bar for a registry that stays down: the first call waits at least 2 s,
+// and every error is "unavailable" and contains the registry's address.
 func clearErrors(o *outcome) []check {
 	var checks []check
 	for _, a := range o.tandems() {
@@ -172,8 +172,8 @@ const freshJournal = "fresh.jsonl"
 // freshIDs is the FirstID of a second client, so that its IDs differ from the first client's.
 const freshIDs = 1 << 32
 
-// freshClient runs a new client for 2 s. It finds the servers through the registry, if the cell
-// has one.
+// freshClient runs a new client for 2 s. It finds the servers through the registry, if the
+// cell has one.
 func freshClient(r *rig) error {
 	p := r.plan
 	p.Duration, p.FirstID, p.Journal = 2*time.Second, freshIDs, filepath.Join(r.dir, freshJournal)

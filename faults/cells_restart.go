@@ -41,8 +41,8 @@ func spreads(o *outcome) []check {
 }
 
 // restart shuts a server down gracefully and starts it again at once. It fails if that takes
-// longer than limit. The limit is for tandem only: rpcx checks only once a second whether it is
-// idle.
+// longer than limit. The limit is for tandem only: rpcx checks only once a second whether it
+// is idle.
 func (r *rig) restart(i int, limit time.Duration) error {
 	began := time.Now()
 	if err := r.servers[i].terminate(); err != nil {
@@ -61,7 +61,8 @@ func (r *rig) restart(i int, limit time.Duration) error {
 }
 
 // restartAll restarts every server in each round, and waits 1 s after each restart. It returns
-// when all restarts are done or the load ends. It fails if tandem has done fewer than 9/10 of them.
+// when all restarts are done or the load ends. It fails if tandem has done fewer than 9/10 of
+// them.
 func (r *rig) restartAll(rounds int, limit time.Duration) error {
 	n, want := 0, rounds*len(r.servers)
 	for n < want && time.Since(r.result.start) < r.plan.Duration {

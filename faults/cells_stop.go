@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// suspicion is how long a client may take until it sends new calls to other servers: it suspects
-// a silent server after 1 s, and a busy machine may need as long again.
+// suspicion is how long a client may take until it sends new calls to other servers: it
+// suspects a silent server after 1 s, and a busy machine may need as long again.
 const suspicion = 2 * time.Second
 
 // silence is the default of client.WithSilence.
@@ -35,8 +35,8 @@ func light(d time.Duration, variants []string) plan {
 	}
 }
 
-// long returns the load for long faults. Each server has several calls in flight at any time, so
-// some calls are in flight when the fault begins.
+// long returns the load for long faults. Each server has several calls in flight at any time,
+// so some calls are in flight when the fault begins.
 func long(d time.Duration) plan {
 	p := light(d, longModes())
 	p.Rate, p.Work = 300, 50*time.Millisecond
@@ -97,7 +97,8 @@ func noneFailed(o *outcome) []check {
 
 // movedOrWaited is the bar for long faults of one of several instances. Calls that can move to
 // another instance don't fail. Other calls fail only if they began before the server was
-// suspected, and not earlier than failedEarly allows. Server 0 runs calls again after the fault.
+// suspected, and not earlier than failedEarly allows. Server 0 runs calls again after the
+// fault.
 func movedOrWaited(o *outcome) []check {
 	var checks []check
 	for _, a := range o.tandems() {
@@ -114,8 +115,8 @@ func movedOrWaited(o *outcome) []check {
 	return checks
 }
 
-// metFault counts the calls that the fault affected: calls that returned after it began and failed
-// or took at least 500 ms. Without such calls the arm proves nothing.
+// metFault counts the calls that the fault affected: calls that returned after it began and
+// failed or took at least 500 ms. Without such calls the arm proves nothing.
 func metFault(a *armResult) int {
 	return a.summary(func(e entry) bool {
 		return e.end().After(a.began) && (!e.ok() || e.took() >= 500*time.Millisecond)
@@ -154,8 +155,8 @@ func noneFailedEarly(o *outcome) []check {
 	return checks
 }
 
-// failedEarly counts the calls that failed before their deadline and before the server had been
-// silent for the default of WithSilence.
+// failedEarly counts the calls that failed before their deadline and before the server had
+// been silent for the default of WithSilence.
 func failedEarly(c cell, a *armResult) int {
 	const slack = 50 * time.Millisecond // a deadline may be noticed a little early
 	givenUp := a.began.Add(silence - slack)

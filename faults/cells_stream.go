@@ -31,8 +31,8 @@ func countStalled(r *rig) error {
 	return nil
 }
 
-// flowsBeside is the bar that no small call fails, that the p99 of small calls is at most 50 ms
-// above that of tandem's control arm, and that the streams leak nothing.
+// flowsBeside is the bar that no small call fails, that the p99 of small calls is at most 50
+// ms above that of tandem's control arm, and that the streams leak nothing.
 func flowsBeside(o *outcome) []check {
 	checks := noLeak(o)
 	var control time.Duration

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// uploadCells returns cells that send large requests over slow links, and small calls at the same
-// time on the same connection.
+// uploadCells returns cells that send large requests over slow links, and small calls at the
+// same time on the same connection.
 func uploadCells() []cell {
 	var cells []cell
 	for _, u := range []struct {
@@ -51,8 +51,8 @@ func proveRate(mbit float64) func(*rig) error {
 	}
 }
 
-// likeGRPC is the bar for uploads: no call fails, the median of uploadTime is at most 1.05 times
-// grpc-go's, and the median of the small calls' p99 is not above grpc-go's.
+// likeGRPC is the bar for uploads: no call fails, the median of uploadTime is at most 1.05
+// times grpc-go's, and the median of the small calls' p99 is not above grpc-go's.
 func likeGRPC(o *outcome) []check {
 	var checks []check
 	var ccs []string
@@ -89,8 +89,8 @@ func medians(arms []*armResult) (whole, small time.Duration) {
 	return median(wholes), median(smalls)
 }
 
-// uploadTime returns the time from the start of the load, when all uploads begin, to the end of
-// the last upload.
+// uploadTime returns the time from the start of the load, when all uploads begin, to the end
+// of the last upload.
 func uploadTime(a *armResult) time.Duration {
 	var end time.Time
 	for _, e := range a.entries {

@@ -43,8 +43,8 @@ func jumpClocks(r *rig) error {
 	return nil
 }
 
-// The extensions of files next to a process's journal. The lab writes the offset of the process's
-// clock, in hours, to journal+clockExt. The process answers with its new time in
+// The extensions of files next to a process's journal. The lab writes the offset of the
+// process's clock, in hours, to journal+clockExt. The process answers with its new time in
 // journal+clockExt+seenExt.
 const (
 	clockExt = ".clock"

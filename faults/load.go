@@ -26,7 +26,8 @@ const (
 	variantGreedy  = "greedy" // all made by the first of several clients; the others make the other calls
 )
 
-// plan says what a client process does. The lab sends it as JSON to the process's standard input.
+// plan says what a client process does. The lab sends it as JSON to the process's standard
+// input.
 type plan struct {
 	System  string
 	Addrs   []string
@@ -53,15 +54,15 @@ type plan struct {
 	Size     int           // bytes of a small request
 	Variants []string      // of the small calls, used in turn; "default" only if empty
 
-	// Uploads begin together, on one connection. With uploads, small calls begin until the last
-	// upload has ended; Duration does not apply.
+	// Uploads begin together, on one connection. With uploads, small calls begin until the
+	// last upload has ended; Duration does not apply.
 	Uploads        int
 	UploadSize     int
 	UploadDeadline time.Duration
 }
 
-// beside describes calls that are made while other calls overload the server. Its rate is the sum
-// of Rate and Share.
+// beside describes calls that are made while other calls overload the server. Its rate is the
+// sum of Rate and Share.
 type beside struct {
 	Variant string
 	Rate    float64 // calls a second
@@ -81,9 +82,9 @@ func (p plan) target() string {
 	return "static://" + strings.Join(p.Addrs, ",")
 }
 
-// loadRole runs a client process. It reads a plan, connects, writes "ready" and waits for a line.
-// Then it makes the plan's calls and writes a line of counts each second. It returns when all
-// calls have ended and the journal is written.
+// loadRole runs a client process. It reads a plan, connects, writes "ready" and waits for a
+// line. Then it makes the plan's calls and writes a line of counts each second. It returns
+// when all calls have ended and the journal is written.
 func loadRole(in io.Reader, out io.Writer) error {
 	r := bufio.NewReader(in)
 	line, err := r.ReadBytes('\n')
@@ -135,8 +136,8 @@ func loadRole(in io.Reader, out io.Writer) error {
 	return err
 }
 
-// herd is a caller that distributes calls over several clients of one system, in turn. The first
-// client makes all greedy calls, and then no others.
+// herd is a caller that distributes calls over several clients of one system, in turn. The
+// first client makes all greedy calls, and then no others.
 type herd struct {
 	caller // the first of all
 	all    []caller
@@ -261,7 +262,8 @@ func (l *load) run() {
 	l.calls.Wait()
 }
 
-// openLoop begins calls at the plan's rate, without waiting for responses, until end is closed.
+// openLoop begins calls at the plan's rate, without waiting for responses, until end is
+// closed.
 func (l *load) openLoop(end <-chan struct{}) {
 	if l.plan.Rate <= 0 {
 		<-end
@@ -318,7 +320,8 @@ func (l *load) call(due time.Time, variant string, size int, deadline time.Durat
 	}
 }
 
-// report writes the numbers of calls made, succeeded and failed each second until stop is called.
+// report writes the numbers of calls made, succeeded and failed each second until stop is
+// called.
 func (l *load) report(out io.Writer) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -7,13 +7,12 @@
 //	cd faults && GOWORK=off go run . -run upload-200x200k -cc cubic -pairs 5
 //	cd faults && GOWORK=off go run . -run memory -soak 1h -systems tandem
 //
-// A cell is an experiment: a load, a fault, and bars, which are its pass criteria. An arm is one
-// run of a cell with one system and one congestion control. A control arm, with a similar load
-// and without the fault, runs before the arms with the fault.
-// Cells that need few resources run in parallel, in lanes, each with its own network. The other
-// cells run alone.
-// The exit status is 1 if a bar was missed or an arm was invalid: for example, its fault had no
-// effect.
+// A cell is an experiment: a load, a fault, and bars, which are its pass criteria. An arm is
+// one run of a cell with one system and one congestion control. A control arm, with a similar
+// load and without the fault, runs before the arms with the fault. Cells that need few
+// resources run in parallel, in lanes, each with its own network. The other cells run alone.
+// The exit status is 1 if a bar was missed or an arm was invalid: for example, its fault had
+// no effect.
 //
 // The lab runs in its own namespaces, which the kernel removes when the lab ends. It changes
 // nothing in the namespace that it was started in.

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// link describes the network between the client and each server. The zero value adds no limits.
+// link describes the network between the client and each server. The zero value adds no
+// limits.
 type link struct {
 	Mbit    float64       // rate of each direction in Mbit/s, limited by tbf; 0 for no limit
 	Delay   time.Duration // of each packet in each direction, by NFQUEUE
@@ -135,7 +136,8 @@ func (n *network) shape(l link) error {
 	return nil
 }
 
-// losses returns the nftables rules that drop packets, by chain: input or output of the server.
+// losses returns the nftables rules that drop packets, by chain: input or output of the
+// server.
 func losses(l link) map[string]string {
 	chains := map[string]string{}
 	for chain, pct := range map[string]int{"input": l.LossIn, "output": l.LossOut} {
@@ -146,8 +148,8 @@ func losses(l link) map[string]string {
 	return chains
 }
 
-// tbf returns the command that limits the rate at which dev sends. The queue holds the bytes of
-// 50 ms, or 32 KiB if that is more, in addition to the burst.
+// tbf returns the command that limits the rate at which dev sends. The queue holds the bytes
+// of 50 ms, or 32 KiB if that is more, in addition to the burst.
 func tbf(host, dev string, mbit float64) string {
 	limit := max(32<<10, int(mbit*1e6/8*0.05))
 	return fmt.Sprintf("tc -n %s qdisc add dev %s root tbf rate %dkbit burst 32k limit %d", host, dev, int(mbit*1000), limit+32<<10)
@@ -168,8 +170,8 @@ func (n *network) delay(host string, l link) error {
 	return nil
 }
 
-// filter replaces host's rules by chains, which has a rule for each chain. A counter before each
-// rule counts the packets that reach it.
+// filter replaces host's rules by chains, which has a rule for each chain. A counter before
+// each rule counts the packets that reach it.
 func (n *network) filter(host string, chains map[string]string) error {
 	var b strings.Builder
 	b.WriteString("table inet faults\ndelete table inet faults\ntable inet faults {\n")
@@ -242,8 +244,8 @@ func sumAfter(text, word string) (sum int) {
 	return sum
 }
 
-// commands runs commands one after the other. Spaces separate the words of a command; there is no
-// quoting.
+// commands runs commands one after the other. Spaces separate the words of a command; there is
+// no quoting.
 func commands(lines ...string) error {
 	for _, line := range lines {
 		words := strings.Fields(line)

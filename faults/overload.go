@@ -111,7 +111,8 @@ func (l *load) variant() string {
 	return variantDefault
 }
 
-// measure returns the server's capacity in calls a second: what 32 callers reach in a closed loop.
+// measure returns the server's capacity in calls a second: what 32 callers reach in a closed
+// loop.
 func (l *load) measure() float64 {
 	const callers = 32
 	var done atomic.Int64
@@ -132,8 +133,8 @@ func (l *load) measure() float64 {
 	return float64(done.Load()) / measuring.Seconds()
 }
 
-// rate begins calls of a variant at a rate (calls a second) during last, beginning at from. It does
-// not wait for responses, and returns at from + last.
+// rate begins calls of a variant at a rate (calls a second) during last, beginning at from. It
+// does not wait for responses, and returns at from + last.
 func (l *load) rate(from time.Time, variant string, rate float64, last time.Duration) {
 	for i := range int(rate * last.Seconds()) {
 		due := from.Add(time.Duration(float64(i) / rate * float64(time.Second)))

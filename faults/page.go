@@ -16,8 +16,8 @@ type figures struct {
 	slowest      time.Duration
 }
 
-// figuresOf returns the figures of a system with a congestion control, from its valid arms with the
-// fault. ok is false if there are none.
+// figuresOf returns the figures of a system with a congestion control, from its valid arms
+// with the fault. ok is false if there are none.
 func (c cellReport) figuresOf(system, cc string) (f figures, ok bool) {
 	var p99s []time.Duration
 	for _, a := range c.Arms {
@@ -65,8 +65,8 @@ func (c cellReport) result() string {
 	return "**fail**"
 }
 
-// mainPage returns the report's main page: a table of all cells, the bars that were missed, and how
-// the lab measures.
+// mainPage returns the report's main page: a table of all cells, the bars that were missed,
+// and how the lab measures.
 func mainPage(last []cellReport, missing []cell) string {
 	var b strings.Builder
 	passed := 0
@@ -190,8 +190,8 @@ func armsPage(last []cellReport) string {
 	return b.String()
 }
 
-// shorten returns at most five proofs: the first three, a count of those left out, and the last,
-// which may be a sum.
+// shorten returns at most five proofs: the first three, a count of those left out, and the
+// last, which may be a sum.
 func shorten(proofs []string) []string {
 	const most = 4
 	if len(proofs) <= most {

@@ -21,8 +21,9 @@ func colours() map[string]string {
 	return map[string]string{sysTandem: "#c0262c", sysGRPC: "#2463a8", sysRPCX: "#4a8f3c"}
 }
 
-// plot returns an SVG. For the last arm of each system it shows the latency of the slowest call
-// that began in each second, and a cross above each second in which a call began that failed.
+// plot returns an SVG. For the last arm of each system it shows the latency of the slowest
+// call that began in each second, and a cross above each second in which a call began that
+// failed.
 func plot(o *outcome) string {
 	last := map[string]*armResult{}
 	seconds := 1.0

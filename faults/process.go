@@ -27,8 +27,8 @@ type process struct {
 	stderr *os.File
 }
 
-// startProcess starts the lab's binary on host, with a role and its arguments. Its standard error
-// is appended to the file log. files limits its open files; 0 means the lab's own limit.
+// startProcess starts the lab's binary on host, with a role and its arguments. Its standard
+// error is appended to the file log. files limits its open files; 0 means the lab's own limit.
 func (r *rig) startProcess(host, log string, files int, args ...string) (*process, error) {
 	self := r.settings.clock
 	if !r.cell.Clock {
@@ -64,8 +64,8 @@ func (r *rig) startProcess(host, log string, files int, args ...string) (*proces
 	return p, cmd.Start()
 }
 
-// processorsOf returns the processors of a pinned process, for taskset: 0 for a server, the others
-// for the client.
+// processorsOf returns the processors of a pinned process, for taskset: 0 for a server, the
+// others for the client.
 func processorsOf(client bool) string {
 	if n := runtime.NumCPU(); client && n > 1 {
 		return fmt.Sprintf("1-%d", n-1)
@@ -132,8 +132,8 @@ func (p *process) kill() {
 	_ = p.stderr.Close()     // the process has ended and writes nothing more
 }
 
-// terminate sends SIGTERM, on which servers shut down gracefully, and waits until the process has
-// ended.
+// terminate sends SIGTERM, on which servers shut down gracefully, and waits until the process
+// has ended.
 func (p *process) terminate() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -142,7 +142,8 @@ func (p *process) terminate() error {
 	return p.cmd.Wait()
 }
 
-// pause stops the process with SIGSTOP until resume, and waits until the kernel reports the stop.
+// pause stops the process with SIGSTOP until resume, and waits until the kernel reports the
+// stop.
 func (p *process) pause() error {
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -152,7 +153,8 @@ func (p *process) pause() error {
 
 func (p *process) resume() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
 
-// awaitState waits up to about 100 ms until the kernel reports that the process is in state want.
+// awaitState waits up to about 100 ms until the kernel reports that the process is in state
+// want.
 func (p *process) awaitState(want byte) error {
 	var state byte
 	for range 100 {

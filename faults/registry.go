@@ -61,7 +61,8 @@ type registryServer struct {
 	cmd    *exec.Cmd // nil while the server is down
 }
 
-// newRegistryServer returns a registry server for a host and its address. It does not start it.
+// newRegistryServer returns a registry server for a host and its address. It does not start
+// it.
 func newRegistryServer(kind, host, addr, dir string) (*registryServer, error) {
 	s := &registryServer{host: host, data: filepath.Join(dir, kind), log: filepath.Join(dir, kind+".log")}
 	var err error
@@ -100,8 +101,8 @@ func zooKeeperArgs(addr, dir, data string) ([]string, error) {
 	return args, os.WriteFile(config, []byte(text), 0o600)
 }
 
-// consulArgs writes the configuration of the Consul agent that registry/consul/install.sh builds,
-// and returns the agent's command line.
+// consulArgs writes the configuration of the Consul agent that registry/consul/install.sh
+// builds, and returns the agent's command line.
 func consulArgs(addr, dir, data string) ([]string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -175,8 +176,8 @@ func (s *registryServer) showFolder() error {
 	return os.MkdirAll(s.data, 0o700)
 }
 
-// kill kills the server, if it runs. For kindFile it moves the directory away and puts a file in
-// its place, because the tandem servers would create the directory again.
+// kill kills the server, if it runs. For kindFile it moves the directory away and puts a file
+// in its place, because the tandem servers would create the directory again.
 func (s *registryServer) kill() {
 	if len(s.argv) == 0 {
 		if err := os.Rename(s.data, s.hidden()); err == nil {

@@ -24,8 +24,8 @@ func (r *rig) startRelay(backends []string) ([]string, error) {
 	return []string{own}, p.expectReady(log)
 }
 
-// relayRole runs a TCP load balancer. Its arguments are ADDRESS BACKEND... Connections go to the
-// backends in turn; a backend that can't be reached is skipped.
+// relayRole runs a TCP load balancer. Its arguments are ADDRESS BACKEND... Connections go to
+// the backends in turn; a backend that can't be reached is skipped.
 func relayRole(args []string) error {
 	if len(args) < 2 {
 		return fmt.Errorf("%s: arguments %q: want an address and backends", roleRelay, args)

@@ -78,8 +78,8 @@ func newCellReport(o outcome, s settings) cellReport {
 	return c
 }
 
-// runName names the build and the settings that decide what runs. Results of runs with the same
-// name belong together.
+// runName names the build and the settings that decide what runs. Results of runs with the
+// same name belong together.
 func runName(s settings) string {
 	build := "unknown build"
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -97,8 +97,8 @@ func runName(s settings) string {
 	return fmt.Sprintf("%s, systems %s, %s, paired rounds %d, fast %v", build, s.systems, s.cc, s.pairs, s.fast)
 }
 
-// unfinished returns the cells whose results in -out are missing or from another run, or have an
-// invalid arm of tandem.
+// unfinished returns the cells whose results in -out are missing or from another run, or have
+// an invalid arm of tandem.
 func unfinished(chosen []cell, s settings) ([]cell, error) {
 	results, err := readResults(s.out)
 	if err != nil {
@@ -117,8 +117,8 @@ const (
 	armsFile    = "arms.md"      // see armsPage
 )
 
-// writeReport writes the report into dir. It keeps the results that dir has of cells that are not
-// in done.
+// writeReport writes the report into dir. It keeps the results that dir has of cells that are
+// not in done.
 func writeReport(dir string, done []outcome, s settings) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -136,8 +136,8 @@ func (r *rig) startServers(c cell) (err error) {
 	return nil
 }
 
-// countRefused asks the last server how many requests it has refused, and how much processor time
-// it has used.
+// countRefused asks the last server how many requests it has refused, and how much processor
+// time it has used.
 func (r *rig) countRefused() error {
 	u, err := r.servers[len(r.servers)-1].usage()
 	r.result.refused = int(u.refused) //nolint:gosec // small
@@ -190,8 +190,8 @@ func (r *rig) fault(c cell) error {
 	return err
 }
 
-// follow reads the client's output until the client closes it. It records the client's reports, and
-// shows its counts every tenth line.
+// follow reads the client's output until the client closes it. It records the client's
+// reports, and shows its counts every tenth line.
 func (l *lab) follow(r *rig) error {
 	for n := 1; ; n++ {
 		line, err := r.client.out.ReadString('\n')

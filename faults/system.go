@@ -110,8 +110,8 @@ type backend struct {
 	refused func() uint64               // counts requests refused because of overload; nil if the system refuses none
 }
 
-// caller makes calls with one client of a system. variant selects how a call is made, if the system
-// knows more than one way. A caller must be safe for concurrent use.
+// caller makes calls with one client of a system. variant selects how a call is made, if the
+// system knows more than one way. A caller must be safe for concurrent use.
 type caller interface {
 	call(ctx context.Context, variant string, request []byte) (answer []byte, err error)
 	// verdict returns the error's code, and whether the error claims that no handler ran.
@@ -132,8 +132,8 @@ type serverPlan struct {
 	Next     string        // address of the server that its handler calls; none if empty
 }
 
-// serveRole runs a server process. It writes "ready" when it listens, and a line with its usage
-// after each SIGUSR1. After SIGTERM it shuts down gracefully and returns.
+// serveRole runs a server process. It writes "ready" when it listens, and a line with its
+// usage after each SIGUSR1. After SIGTERM it shuts down gracefully and returns.
 func serveRole(args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("%s: arguments %q: want a plan", roleServe, args)

@@ -84,8 +84,8 @@ func (h handler) tandemStream(_ context.Context, s *tandem.Stream[[]byte, []byte
 	}
 }
 
-// tandemStall sends messages until the client ends the stream. It does not read the request that
-// opened the stream.
+// tandemStall sends messages until the client ends the stream. It does not read the request
+// that opened the stream.
 func tandemStall(_ context.Context, s *tandem.Stream[[]byte, []byte]) error {
 	message := make([]byte, stallSize)
 	for {
@@ -129,8 +129,8 @@ func (s sourced) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return s.dialer.DialContext(ctx, "tcp", address)
 }
 
-// call makes a call. A variant that is the name of a fail mode selects that mode; the suffix "+safe"
-// marks the call as idempotent.
+// call makes a call. A variant that is the name of a fail mode selects that mode; the suffix
+// "+safe" marks the call as idempotent.
 func (c tandemCaller) call(ctx context.Context, variant string, request []byte) ([]byte, error) {
 	switch variant {
 	case variantFresh:

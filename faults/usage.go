@@ -26,8 +26,8 @@ const (
 	statsFormat = "%d then %d goroutines, heap %d then %d"
 )
 
-// ownUsage returns the usage of this process. It first sleeps for 1 s, so that goroutines that are
-// about to end are not counted.
+// ownUsage returns the usage of this process. It first sleeps for 1 s, so that goroutines that
+// are about to end are not counted.
 func ownUsage() usage {
 	time.Sleep(time.Second)
 	runtime.GC()
@@ -85,7 +85,8 @@ func (p *process) usage() (u usage, err error) {
 	return u, err
 }
 
-// watchMemory samples the resident memory of server 0 ten times during the load, which takes d.
+// watchMemory samples the resident memory of server 0 ten times during the load, which takes
+// d.
 func (r *rig) watchMemory(d time.Duration) {
 	for range memoryLooks {
 		r.wait(d / (memoryLooks + 1))

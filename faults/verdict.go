@@ -81,12 +81,14 @@ func mayRepeat(variant string) bool {
 
 func isSafe(variant string) bool { return strings.HasSuffix(variant, variantSafe) }
 
-// moves reports whether calls of a variant go to another instance when their instance is silent.
+// moves reports whether calls of a variant go to another instance when their instance is
+// silent.
 func moves(variant string) bool {
 	return variant == "failover"+variantSafe || variant == "backup"+variantSafe
 }
 
-// quantile returns the q-quantile of sorted values by the nearest-rank method, or 0 without values.
+// quantile returns the q-quantile of sorted values by the nearest-rank method, or 0 without
+// values.
 func quantile(sorted []time.Duration, q float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0
