@@ -14,33 +14,33 @@ import (
 	"time"
 )
 
-// cell is an experiment.
+// cell is an experiment: a load, a fault, and the bars (pass criteria) that it is judged by.
 type cell struct {
 	Name, Title string
-	Short       bool     // part of the short form
-	Alone       bool     // needs the machine for itself
-	Clock       bool     // its processes have a clock that can be set
-	Systems     []string // that can run it; all by default
+	Short       bool     // runs with -short
+	Alone       bool     // does not run in parallel with other cells
+	Clock       bool     // its processes run the -clock binary, whose clock can be set
+	Systems     []string // systems that can run the cell; all by default
 	Beside      string   // system that the bars compare tandem with; none by default
 	Instances   int
-	Usage       bool                        // goroutines and heap of both sides are taken before and after
-	Slow        int                         // how many times as long as the others server 0 takes; 0 for the same
+	Usage       bool                        // measure goroutines and heap of client and servers before and after the load
+	Slow        int                         // factor by which server 0 is slower than the others; 0 for equally fast
 	Files       int                         // descriptors that a server may have open; 0 for the system's limit
-	MaxAge      time.Duration               // of the servers' connections; none by default
-	Pinned      bool                        // the servers have one processor, and the client the others
-	Burden      string                      // what the handlers do, see burden; they sleep if it is empty
-	Chain       bool                        // each server asks the next, and only the last one has the burden
-	Balanced    bool                        // a balancer of connections stands between the client and the servers
+	MaxAge      time.Duration               // maximum age of the servers' connections; none by default
+	Pinned      bool                        // all servers share processor 0; the client has the other processors
+	Burden      string                      // the handlers' work, see burden; they sleep if it is empty
+	Chain       bool                        // each server calls the next; only the last one has the burden
+	Balanced    bool                        // the client connects through a TCP load balancer
 	Registry    string                      // kind of the registry that lists the servers; none by default
-	Before      func(r *rig, p *plan) error // after the servers have started, before the client
+	Before      func(r *rig, p *plan) error // runs after the servers have started and before the client starts
 	Load        plan
-	Link        link                     // from the beginning, in all arms but the control arm
-	At          time.Duration            // when the fault comes
-	Fault       func(r *rig) error       // runs beside the load and returns when the fault is over
-	Paired      bool                     // runs -pairs times with each congestion control; systems that no bar looks at run once
-	MaxRounds   int                      // bounds -pairs; 0 for no bound
-	Proof       func(r *rig) error       // after the load; adds to r.proof, or says why the fault did not take
-	Judge       func(o *outcome) []check // bars besides those that hold for all cells
+	Link        link                     // applies from the beginning, in all arms except the control arm
+	At          time.Duration            // time from the start of the load to the fault
+	Fault       func(r *rig) error       // runs during the load and returns when the fault is over
+	Paired      bool                     // run -pairs rounds with each congestion control, see lab.arms
+	MaxRounds   int                      // upper bound of -pairs; 0 for no bound
+	Proof       func(r *rig) error       // runs after the load; records a proof, or returns why the fault had no effect
+	Judge       func(o *outcome) []check // bars in addition to generalChecks
 }
 
 // cells returns all cells in the order of the report.
@@ -68,22 +68,22 @@ func (a arm) String() string {
 	return s
 }
 
-// armResult is what an arm left.
+// armResult holds the measurements of one arm.
 type armResult struct {
 	arm
 	entries        []entry
-	fresh          []entry // of a second client, which begins after the load
+	fresh          []entry // calls of a second client, which starts after the load
 	ran            executions
-	start          time.Time
-	began          time.Time // of the fault
-	ended          time.Time
+	start          time.Time // of the load
+	began          time.Time // start of the fault
+	ended          time.Time // end of the fault
 	proof          []string
 	client, server change
-	capacity       float64 // calls a second that the server can do
-	refused        int     // requests, by the last server of a chain
+	capacity       float64 // calls a second that the server can handle
+	refused        int     // requests that the last server refused
 	opened         int     // connections that the clients attempted during the fault
-	resident       []int   // KiB of server 0, over the load
-	invalid        error   // why nothing can be concluded
+	resident       []int   // resident memory of server 0 in KiB, sampled during the load
+	invalid        error   // why the arm proves nothing; nil if it is valid
 	wholeRun       time.Duration
 }
 
@@ -108,7 +108,7 @@ func (o *outcome) ok() bool {
 	return !slices.ContainsFunc(o.checks, func(c check) bool { return !c.OK })
 }
 
-// of returns the arms of a system under a congestion control that have the fault.
+// of returns the arms of a system with a congestion control, without the control arm.
 func (o *outcome) of(system, cc string) []*armResult {
 	var found []*armResult
 	for _, a := range o.arms {
@@ -119,7 +119,7 @@ func (o *outcome) of(system, cc string) []*armResult {
 	return found
 }
 
-// tandems returns all arms of tandem that have the fault.
+// tandems returns all valid arms of tandem, without the control arms.
 func (o *outcome) tandems() []*armResult {
 	var found []*armResult
 	for _, a := range o.arms {
@@ -138,11 +138,11 @@ type lab struct {
 
 	mu   sync.Mutex
 	done []outcome
-	err  error // of a report that could not be written
+	err  error // from writing a report
 }
 
-// runCells runs the cells that need little of the machine in lanes, then the others
-// one by one. The report has each cell as soon as it has finished.
+// runCells runs the cells that may run in parallel in lanes, then the others one by one.
+// Each cell is added to the report as soon as it has finished.
 func (l *lab) runCells(ctx context.Context, chosen []cell) ([]outcome, error) {
 	free := make(chan int, l.settings.lanes)
 	for lane := range l.settings.lanes {
@@ -168,13 +168,14 @@ func (l *lab) runCells(ctx context.Context, chosen []cell) ([]outcome, error) {
 	return l.done, l.err
 }
 
-// longestFirst orders cells so that the lanes end at about the same time.
+// longestFirst sorts cells by duration, longest first, so that the lanes end at about the same
+// time.
 func (l *lab) longestFirst(chosen []cell) []cell {
 	length := func(c cell) time.Duration { return time.Duration(len(l.arms(c))) * c.Load.Duration }
 	return slices.SortedStableFunc(slices.Values(chosen), func(a, b cell) int { return cmp.Compare(length(b), length(a)) })
 }
 
-// finish keeps the outcome of a cell, and writes the report with it.
+// finish stores the outcome of a cell and updates the report.
 func (l *lab) finish(o outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -184,7 +185,7 @@ func (l *lab) finish(o outcome) {
 	}
 }
 
-// printf writes lines about a cell, whose name begins each.
+// printf writes lines about a cell. Each line begins with the cell's name.
 func (l *lab) printf(c cell, format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -193,7 +194,7 @@ func (l *lab) printf(c cell, format string, args ...any) {
 	}
 }
 
-// runCell runs every arm of a cell and judges it. A cell that is interrupted leaves nothing.
+// runCell runs every arm of a cell and judges it. An interrupted cell has no outcome.
 func (l *lab) runCell(ctx context.Context, c cell, lane int) {
 	if ctx.Err() != nil {
 		return
@@ -220,7 +221,7 @@ func (l *lab) runCell(ctx context.Context, c cell, lane int) {
 	l.finish(o)
 }
 
-// judge adds the cell's own bars. They are about tandem, so it must have run.
+// judge adds the cell's own bars. They are about tandem, so tandem must have run.
 func (o *outcome) judge() {
 	if len(o.tandems()) == 0 {
 		o.checks = append(o.checks, check{What: sysTandem, Bar: "ran", Got: "no valid arm with the fault"})
@@ -230,8 +231,9 @@ func (o *outcome) judge() {
 	}
 }
 
-// arms lists the runs of a cell: for each congestion control and system a control
-// arm, then rounds in which the systems take turns.
+// arms lists the runs of a cell. For each congestion control, all systems run a control arm,
+// and then the rounds with the fault, in which the systems take turns. From the second round
+// on only tandem and c.Beside run, because no bar uses the others.
 func (l *lab) arms(c cell) []arm {
 	systems := l.systems(c)
 	ccs := strings.Split(l.settings.cc, ",")
@@ -259,8 +261,8 @@ func (l *lab) arms(c cell) []arm {
 	return arms
 }
 
-// systems returns the systems that run in a cell: those of the flags that can, and the one
-// that tandem is compared with.
+// systems returns the systems that run in a cell: those that -systems names and that can run
+// the cell, and the system that tandem is compared with.
 func (l *lab) systems(c cell) []string {
 	chosen := strings.Split(l.settings.systems, ",")
 	if l.settings.short {
@@ -290,12 +292,12 @@ func (l *lab) printArm(c cell, r *armResult) {
 	}
 }
 
-// generalChecks are the bars that hold in every arm.
+// generalChecks returns the bars that apply to every arm.
 func generalChecks(c cell, r *armResult) []check {
 	name := r.arm.String()
 	if r.invalid != nil {
 		if r.System != sysTandem && errors.Is(r.invalid, errNotReady) && !r.Control {
-			return nil // it can't work in this cell, which the report says
+			return nil // the system can't run in this cell: the report says so
 		}
 		return []check{{What: name, Bar: "a valid run", Got: r.invalid.Error()}}
 	}
@@ -305,7 +307,7 @@ func generalChecks(c cell, r *armResult) []check {
 		checks = append(checks, atMost(name+": failed", r.summary(notCanceled).Failed, 0))
 	}
 	if !r.Control {
-		checks = append(checks, atLeast(name+": proofs that the fault took", len(r.proof), 1))
+		checks = append(checks, atLeast(name+": proofs that the fault had an effect", len(r.proof), 1))
 	}
 	if r.System != sysTandem {
 		return checks
@@ -313,7 +315,7 @@ func generalChecks(c cell, r *armResult) []check {
 	checks = append(checks,
 		atMost(name+": executed twice", s.Doubles, 0),
 		atMost(name+": succeeded without execution", s.Lost, 0),
-		atMost(name+": executed, but NotExecuted", s.Contradictions, 0),
+		atMost(name+": executed although the error says NotExecuted", s.Contradictions, 0),
 		atMost(name+": executed, but never called", r.uncalled(), 0),
 		atMost(name+": returned more than 2 s after the deadline", r.overdue(c), 0))
 	if !r.Control && c.At > 0 && !c.Balanced {
@@ -344,7 +346,7 @@ func (r *armResult) uncalled() int {
 	return n
 }
 
-// overdue counts calls that went on long after their deadline.
+// overdue counts calls that returned more than 2 s after their deadline.
 func (r *armResult) overdue(c cell) int {
 	n := 0
 	for _, e := range r.entries {
@@ -359,7 +361,7 @@ func (r *armResult) overdue(c cell) int {
 	return n
 }
 
-// serversUsed counts the servers that ran calls at the times that keep accepts.
+// serversUsed counts the servers that ran a call at a time that keep accepts.
 func (r *armResult) serversUsed(keep func(time.Time) bool) int {
 	used := map[int]bool{}
 	for _, runs := range r.ran {
@@ -372,7 +374,7 @@ func (r *armResult) serversUsed(keep func(time.Time) bool) int {
 	return len(used)
 }
 
-// floor is how many calls an arm must have made to count.
+// floor returns how many calls an arm must have made to be valid.
 func floor(c cell, r *armResult) int {
 	if c.Load.Uploads > 0 {
 		return c.Load.Uploads
@@ -380,7 +382,7 @@ func floor(c cell, r *armResult) int {
 	return int(0.9 * c.Load.Rate * loadTime(c, r.arm).Seconds())
 }
 
-// loadTime is for how long calls begin: a control arm is short.
+// loadTime returns for how long calls begin: at most 3 s in a control arm.
 func loadTime(c cell, a arm) time.Duration {
 	if a.Control {
 		return min(c.Load.Duration, 3*time.Second)
@@ -388,7 +390,7 @@ func loadTime(c cell, a arm) time.Duration {
 	return c.Load.Duration
 }
 
-// armDir makes the folder for an arm's journals.
+// armDir creates an empty directory for an arm's journals.
 func (l *lab) armDir(c cell, a arm) (string, error) {
 	dir := filepath.Join(l.dir, c.Name, strings.ReplaceAll(a.String(), " ", "-"))
 	if err := os.RemoveAll(dir); err != nil {

@@ -7,25 +7,26 @@ import (
 	"time"
 )
 
-// The instances of the cell with a list that collapses.
+// The instances of the cell in which most entries disappear from the registry.
 const (
 	listed   = 10
-	vanished = 8 // instances that the list loses
-	dead     = 4 // of those that vanish
+	vanished = 8 // instances whose entries are removed
+	dead     = 4 // vanished instances that are also killed
 )
 
-// collapseCells take most of a list away.
+// collapseCells returns the cell that removes most entries of a registry.
 func collapseCells() []cell {
 	load := light(20*time.Second, []string{"failover" + variantSafe, "failover", "failfast"})
 	load.Rate = 200
 	return []cell{{
-		Name: "collapse-redis", Title: fmt.Sprintf("%d of %d entries vanish from the list (redis), which takes no writes for 3 s; half of the servers of those are killed", vanished, listed),
+		Name: "collapse-redis", Title: fmt.Sprintf("%d of %d entries disappear from redis, which refuses writes for 3 s; half of their servers are killed", vanished, listed),
 		Systems: []string{sysTandem}, Short: true, Instances: listed, Registry: kindRedis, Load: load, At: 3 * time.Second,
 		Fault: collapse, Judge: keepsTheLiving,
 	}}
 }
 
-// collapse removes entries and refuses to write them again, and kills servers.
+// collapse kills servers, removes entries, and makes redis refuse writes for 3 s, so that the
+// living servers can't register again.
 func collapse(r *rig) error {
 	const list = "tandem:{lab/echo}"
 	ids, err := r.redis("HKEYS " + list)
@@ -61,7 +62,8 @@ func collapse(r *rig) error {
 	return err
 }
 
-// entriesOf returns the entries of the first servers, those that are killed among them.
+// entriesOf returns those of ids that belong to servers 0 to vanished-1, separated by spaces.
+// The killed servers are among them.
 func (r *rig) entriesOf(ids []string) string {
 	var gone []string
 	for i := range vanished {
@@ -74,7 +76,7 @@ func (r *rig) entriesOf(ids []string) string {
 	return strings.Join(gone, " ")
 }
 
-// redis gives the registry commands, one a line.
+// redis runs commands, one a line, with redis-cli and returns its output.
 func (r *rig) redis(commands string) (string, error) {
 	host, port, _ := strings.Cut(r.registry.port, ":")
 	cmd := exec.Command("ip", "netns", "exec", r.registry.host, "redis-cli", "-h", host, "-p", port) //nolint:gosec // our words
@@ -86,8 +88,8 @@ func (r *rig) redis(commands string) (string, error) {
 	return string(out), nil
 }
 
-// keepsTheLiving is the bar that idempotent calls don't fail, that others fail only at
-// servers that were killed, and that the living servers run calls all the time.
+// keepsTheLiving is the bar that no idempotent call fails, that other calls fail only at the
+// killed servers, and that the living servers continue to run calls.
 func keepsTheLiving(o *outcome) []check {
 	var checks []check
 	for _, a := range o.tandems() {
@@ -95,9 +97,9 @@ func keepsTheLiving(o *outcome) []check {
 		late := a.summary(func(e entry) bool { return e.at().After(a.began.Add(5 * time.Second)) })
 		during := a.serversUsed(func(at time.Time) bool { return at.After(a.began.Add(time.Second)) && at.Before(a.ended) })
 		checks = append(checks,
-			atMost(a.String()+": idempotent failed", a.summary(isSafeEntry).Failed, 0),
-			atMost(a.String()+": others failed, three a kill at most", others.Failed, 3*dead),
-			atMost(a.String()+": failed 5 s after the kill or later", late.Failed, 0),
+			atMost(a.String()+": idempotent calls failed", a.summary(isSafeEntry).Failed, 0),
+			atMost(a.String()+": other calls failed, at most three for each kill", others.Failed, 3*dead),
+			atMost(a.String()+": failed of the calls that began 5 s after the kill or later", late.Failed, 0),
 			atLeast(a.String()+": servers that ran calls while the list was short", during, listed-dead))
 	}
 	return checks

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// crashCells kill, slow down and restart servers of a larger set.
+// crashCells returns cells that kill, restart or slow down one of several servers.
 func crashCells(fast bool) []cell {
 	const kills = 60
 	variants := []string{"failover" + variantSafe, "failover", "failfast"}
@@ -26,7 +26,7 @@ func crashCells(fast bool) []cell {
 			Instances: 3, Load: crash, At: time.Second, Fault: killEach(kills), Judge: crashed(kills),
 		},
 		{
-			Name: "rolling-10", Title: "ten servers are restarted in good order, one after the other, ten rounds (one with -fast), under calls and streams of 2 s",
+			Name: "rolling-10", Title: "ten servers are restarted gracefully, one after the other, ten rounds (one with -fast), under calls and streams of 2 s",
 			Instances: 10, Load: rolling, At: 2 * time.Second, Judge: noneFailed,
 			Fault: func(r *rig) error { return r.restartAll(rounds, 10*time.Second) },
 		},
@@ -37,7 +37,7 @@ func crashCells(fast bool) []cell {
 	}
 }
 
-// killEach kills a server a second and starts it again 300 ms later.
+// killEach kills one server each second, in turn, and starts it again 300 ms later.
 func killEach(times int) func(*rig) error {
 	return func(r *rig) error {
 		for k := range times {
@@ -55,8 +55,9 @@ func killEach(times int) func(*rig) error {
 	}
 }
 
-// crashed is the bar that idempotent calls survive, and that of the others only those
-// fail that a killed server was running.
+// crashed is the bar that no idempotent call fails, that at most three other calls fail for
+// each kill (those that the killed server was running), and that every server runs calls
+// again.
 func crashed(kills int) func(o *outcome) []check {
 	return func(o *outcome) []check {
 		var checks []check
@@ -64,8 +65,8 @@ func crashed(kills int) func(o *outcome) []check {
 			safe := a.summary(func(e entry) bool { return isSafe(e.Variant) })
 			others := a.summary(func(e entry) bool { return !isSafe(e.Variant) })
 			checks = append(checks,
-				atMost(a.String()+": idempotent failed", safe.Failed, 0),
-				atMost(a.String()+": others failed, three a kill at most", others.Failed, 3*kills))
+				atMost(a.String()+": idempotent calls failed", safe.Failed, 0),
+				atMost(a.String()+": other calls failed, at most three for each kill", others.Failed, 3*kills))
 			for i := range o.cell.Instances {
 				checks = append(checks, atLeast(fmt.Sprintf("%s: calls that server %d ran after its last kill", a, i), ranAfter(a, i, a.ended), 1))
 			}
@@ -74,7 +75,8 @@ func crashed(kills int) func(o *outcome) []check {
 	}
 }
 
-// slowShare is the share of calls, in thousandths, that server 0 ran after five seconds.
+// slowShare returns the share of calls, in thousandths, that server 0 ran from 5 s after the
+// start on.
 func slowShare(a *armResult) int {
 	all, slow := 0, 0
 	for _, runs := range a.ran {
@@ -96,7 +98,7 @@ func proveSlow(r *rig) error {
 	return nil
 }
 
-// slowestOf is how long the slowest call took that a server ran.
+// slowestOf returns the duration of the slowest successful call that a server ran.
 func slowestOf(a *armResult, server int) time.Duration {
 	return a.summary(func(e entry) bool {
 		return slices.ContainsFunc(a.ran[e.ID], func(x execution) bool { return x.server == server })
@@ -108,8 +110,8 @@ func avoidsSlow(o *outcome) []check {
 	least := time.Duration(o.cell.Slow) * o.cell.Load.Work
 	for _, a := range o.tandems() {
 		took := slowestOf(a, 0)
-		checks = append(checks, check{a.String() + ": a call of the slow server", fmt.Sprintf("≥ %v", least), fmt.Sprint(round(took)), took >= least})
-		checks = append(checks, atMost(a.String()+": calls of 1,000 at the slow server after 5 s", slowShare(a), 20))
+		checks = append(checks, check{a.String() + ": slowest call of the slow server", fmt.Sprintf("≥ %v", least), fmt.Sprint(round(took)), took >= least})
+		checks = append(checks, atMost(a.String()+": of 1,000 calls that began after 5 s, those at the slow server", slowShare(a), 20))
 	}
 	return checks
 }

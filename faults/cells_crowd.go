@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// crowdCells bring connections and calls in numbers.
+// crowdCells returns cells with very many connections or calls.
 func crowdCells(soak time.Duration) []cell {
 	honest := light(20*time.Second, []string{variantDefault, variantFresh})
 	honest.Rate = 60
@@ -26,30 +26,30 @@ func crowdCells(soak time.Duration) []cell {
 	steady.Rate, steady.Work, steady.Size = min(1000, 1e6/soak.Seconds()), time.Millisecond, 4096
 	return []cell{
 		{
-			Name: "silent-10k", Title: "10,000 connections that send nothing, beside calls and new connections", Short: true, Alone: true,
+			Name: "silent-10k", Title: "10,000 connections that send nothing, in parallel with calls and new connections", Short: true, Alone: true,
 			Instances: 1, Load: honest, At: 2 * time.Second, Fault: crowd(10_000, 10*time.Second, 0), Judge: undisturbed,
 		},
 		{
-			Name: "drip-10k", Title: "10,000 connections that send a byte a second, beside calls and new connections", Alone: true,
+			Name: "drip-10k", Title: "10,000 connections that send a byte a second, in parallel with calls and new connections", Alone: true,
 			Instances: 1, Load: honest, At: 2 * time.Second, Fault: crowd(10_000, 10*time.Second, time.Second), Judge: undisturbed,
 		},
 		{
-			Name: "files", Title: "a server that may open 64 files gets 200 connections; calls on those it has go on, and new clients can connect afterwards", Short: true,
+			Name: "files", Title: "a server that may open 64 files gets 200 connections; calls on existing connections go on, and new clients can connect later", Short: true,
 			Instances: 1, Files: 64, Load: light(12*time.Second, nil), At: 2 * time.Second, Fault: exhaustFiles, Proof: freshClient, Judge: noneFailed,
 		},
 		{
-			Name: "cancels", Title: "100,000 calls are given up by their callers after a millisecond, 1,000 others a second beside them", Alone: true,
+			Name: "cancels", Title: "callers cancel 100,000 calls after 1 ms each, in parallel with 1,000 other calls a second", Alone: true,
 			Instances: 1, Usage: true, Load: cancels, Judge: cancelled,
 		},
 		{
-			Name: "memory", Title: fmt.Sprintf("%.0f calls a second for %v leave nothing behind", steady.Rate, soak), Alone: true,
+			Name: "memory", Title: fmt.Sprintf("%.0f calls a second for %v leak no memory and no goroutines", steady.Rate, soak), Alone: true,
 			Instances: 1, Usage: true, Load: steady, Judge: noLeak,
 		},
 	}
 }
 
-// cancelled is the bar that calls which are given up reach the server, return at once,
-// and neither disturb the others nor leave anything behind.
+// cancelled is the bar that cancelled calls reach the server and return within 1 s, that no
+// other call fails, and that nothing leaks.
 func cancelled(o *outcome) []check {
 	checks := noLeak(o)
 	for _, a := range o.tandems() {
@@ -66,16 +66,16 @@ func cancelled(o *outcome) []check {
 		}
 		others := a.summary(notCanceled)
 		checks = append(checks,
-			atLeast(a.String()+": calls given up", given, 90_000),
-			atLeast(a.String()+": of those began at the server", ran, given/10),
-			atMost(a.String()+": of those returned after more than 1 s", slow, 0),
+			atLeast(a.String()+": cancelled calls", given, 90_000),
+			atLeast(a.String()+": cancelled calls that reached the server", ran, given/10),
+			atMost(a.String()+": cancelled calls that returned after more than 1 s", slow, 0),
 			atLeast(a.String()+": other calls", others.Made, 20_000))
 	}
 	return checks
 }
 
-// crowd has a process open n connections to server 0 and hold them for d, sending a byte
-// each time that pause has passed, or none if it is 0.
+// crowd returns a fault: a process opens n connections to server 0 and holds them for d. It
+// sends a byte on each of them every pause, or nothing if pause is 0.
 func crowd(n int, d, pause time.Duration) func(*rig) error {
 	return func(r *rig) error {
 		log := filepath.Join(r.dir, "crowd.log")
@@ -100,7 +100,7 @@ func crowd(n int, d, pause time.Duration) func(*rig) error {
 	}
 }
 
-// exhaustFiles opens more connections than server 0 may have files.
+// exhaustFiles opens more connections than server 0 may have open files.
 func exhaustFiles(r *rig) error {
 	const hold = 5 * time.Second
 	ctx, cancel := context.WithCancel(r.ctx)
@@ -108,7 +108,7 @@ func exhaustFiles(r *rig) error {
 	go func() {
 		n := 0
 		for ctx.Err() == nil {
-			files, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", r.servers[0].cmd.Process.Pid)) // none: not proved
+			files, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", r.servers[0].cmd.Process.Pid)) // on an error: no proof
 			n = max(n, len(files))
 			r.wait(5 * time.Millisecond)
 		}
@@ -124,8 +124,8 @@ func exhaustFiles(r *rig) error {
 	return err
 }
 
-// crowdRole opens connections: ADDRESS COUNT HOLD PAUSE. At the end it writes how many it
-// opened and how many the server closed meanwhile.
+// crowdRole opens connections. Its arguments are ADDRESS COUNT HOLD PAUSE. At the end it
+// writes how many connections it opened and how many of them the server closed.
 func crowdRole(args []string, out io.Writer) error {
 	if len(args) != 4 {
 		return fmt.Errorf("%s: arguments %q: want an address, a count and two durations", roleCrowd, args)
@@ -140,7 +140,7 @@ func crowdRole(args []string, out io.Writer) error {
 	defer cancel()
 	var opened, closed atomic.Int64
 	var members sync.WaitGroup
-	turns := make(chan struct{}, 256) // dials at a time
+	turns := make(chan struct{}, 256) // limits the dials in flight
 	for range n {
 		members.Go(func() {
 			turns <- struct{}{}
@@ -160,9 +160,9 @@ func crowdRole(args []string, out io.Writer) error {
 	return err
 }
 
-// holdConn keeps c until ctx ends; it returns false if the server closes it before.
+// holdConn keeps c open until ctx ends. It returns false if the server closes c before that.
 func holdConn(ctx context.Context, c net.Conn, pause time.Duration) (held bool) {
-	defer func() { _ = c.Close() }() // nothing was said
+	defer func() { _ = c.Close() }() // no data to lose
 	if pause > 0 {
 		for ctx.Err() == nil {
 			if _, err := c.Write([]byte{'P'}); err != nil {
@@ -176,7 +176,7 @@ func holdConn(ctx context.Context, c net.Conn, pause time.Duration) (held bool) 
 		return true
 	}
 	deadline, _ := ctx.Deadline()
-	_ = c.SetReadDeadline(deadline) // it then reads until the server closes
+	_ = c.SetReadDeadline(deadline) // without it, Read waits until the server closes
 	_, err := c.Read(make([]byte, 1))
 	return errors.Is(err, context.DeadlineExceeded) || isTimeout(err)
 }
@@ -186,8 +186,8 @@ func isTimeout(err error) bool {
 	return errors.As(err, &ne) && ne.Timeout()
 }
 
-// undisturbed is the bar that neither calls nor new connections fail, and that a call
-// with a new connection takes half a second at most.
+// undisturbed is the bar that no call fails, with or without a new connection, and that the
+// p99 of calls with a new connection is at most 500 ms.
 func undisturbed(o *outcome) []check {
 	checks := noneFailed(o)
 	for _, a := range o.tandems() {

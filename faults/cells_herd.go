@@ -11,7 +11,7 @@ const (
 	herdAway = 1500 * time.Millisecond // shorter than client.WithWait's default
 )
 
-// herdCells have many clients that lose their server at the same moment.
+// herdCells returns the cell in which many clients lose their server at the same moment.
 func herdCells() []cell {
 	load := light(20*time.Second, []string{"failover" + variantSafe})
 	load.Rate, load.Clients = 500, herdSize
@@ -21,8 +21,8 @@ func herdCells() []cell {
 	}}
 }
 
-// scatter kills the server, and counts how often the clients try to connect until 8 s
-// after it is back.
+// scatter kills the server, restarts it, and counts the clients' connection attempts until 8 s
+// after the restart.
 func scatter(r *rig) error {
 	before, err := r.activeOpens()
 	if err != nil {
@@ -42,12 +42,12 @@ func scatter(r *rig) error {
 	r.result.opened = after - before
 	r.provef("server killed for %v; %d connections attempted by %d clients", round(back.Sub(r.result.began)), r.result.opened, herdSize)
 	if r.result.opened < herdSize {
-		return fmt.Errorf("only %d connections were attempted: %d clients lost theirs", r.result.opened, herdSize)
+		return fmt.Errorf("only %d connections were attempted, but %d clients lost theirs", r.result.opened, herdSize)
 	}
 	return nil
 }
 
-// activeOpens returns how many TCP connections the client's host has begun.
+// activeOpens returns how many TCP connections the client's host has tried to open so far.
 func (r *rig) activeOpens() (int, error) {
 	out, err := exec.Command("ip", "netns", "exec", r.net.client, "nstat", "-asz", "TcpActiveOpens").Output() //nolint:gosec // our names
 	if err != nil {
@@ -56,15 +56,15 @@ func (r *rig) activeOpens() (int, error) {
 	return sumAfter(string(out), "TcpActiveOpens"), nil
 }
 
-// herdReturns is the bar that idempotent calls wait for the server, that no call is slow
-// any more 5 s after it is back, and that a client tries to connect fifteen times at most.
+// herdReturns is the bar that no call fails, that calls are fast again (at most 500 ms) 5 s
+// after the restart, and that a client makes at most 15 connection attempts on average.
 func herdReturns(o *outcome) []check {
 	checks := noneFailed(o)
 	for _, a := range o.tandems() {
-		back := a.ended.Add(-3 * time.Second) // 5 of the 8 s
+		back := a.ended.Add(-3 * time.Second) // the fault ends 8 s after the restart
 		late := a.summary(func(e entry) bool { return e.at().After(back) })
 		checks = append(checks,
-			atLeast(a.String()+": calls that began 5 s after the server was back", late.Made, 1000),
+			atLeast(a.String()+": calls that began 5 s after the restart or later", late.Made, 1000),
 			notLonger(a.String()+": slowest of those", late.Max, 500*time.Millisecond, 1),
 			atMost(a.String()+": connections attempted", a.opened, 15*herdSize))
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// holeCells drop all packets of server 0: both ways, or one way.
+// holeCells returns cells that drop all packets of server 0, in both directions or in one.
 func holeCells() []cell {
 	const d = 55 * time.Second
 	const drop = "counter drop"
@@ -31,7 +31,7 @@ func holeCells() []cell {
 	return cells
 }
 
-// dropServer drops packets of a server for d.
+// dropServer drops all packets in the given directions of a server for d.
 func (r *rig) dropServer(i int, chains map[string]string, d time.Duration) error {
 	host := r.net.servers[i]
 	if err := r.net.filter(host, chains); err != nil {

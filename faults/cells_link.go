@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// linkCells have a bad link from the beginning.
+// linkCells returns cells with a slow or lossy link from the beginning.
 func linkCells() []cell {
 	small := func(rate float64, deadline time.Duration) plan {
 		return plan{Rate: rate, Duration: 10 * time.Second, Deadline: deadline, Work: 2 * time.Millisecond, Size: 256}
@@ -17,12 +17,12 @@ func linkCells() []cell {
 			Proof: proveHeld, Judge: completesWhatGRPCDoes,
 		},
 		{
-			Name: "reorder", Title: "each packet is held 20 to 60 ms and so overtakes others", Short: true, Instances: 1, Beside: sysGRPC, Paired: true, MaxRounds: 1,
+			Name: "reorder", Title: "each packet is delayed by 20 to 60 ms, which reorders packets", Short: true, Instances: 1, Beside: sysGRPC, Paired: true, MaxRounds: 1,
 			Load: small(50, 10*time.Second), Link: link{Delay: 20 * time.Millisecond, Jitter: 40 * time.Millisecond},
 			Proof: proveHeld, Judge: completesWhatGRPCDoes,
 		},
 		{
-			Name: "slow256k", Title: "two uploads of 1 MiB at once over 256 kbit/s, two small calls a second beside them", Instances: 1, Beside: sysGRPC, Paired: true, MaxRounds: 1,
+			Name: "slow256k", Title: "two uploads of 1 MiB at once over 256 kbit/s, in parallel with two small calls a second", Instances: 1, Beside: sysGRPC, Paired: true, MaxRounds: 1,
 			Load: plan{
 				Rate: 2, Deadline: time.Minute, Size: 64,
 				Uploads: 2, UploadSize: 1 << 20, UploadDeadline: 150 * time.Second,
@@ -47,21 +47,22 @@ func linkCells() []cell {
 	return cells
 }
 
-// proveHeld shows that the packets went through the lab's queues, and that calls were
-// made meanwhile: completesWhatGRPCDoes looks at how long they took.
+// proveHeld proves that packets went through the lab's queues. completesWhatGRPCDoes checks
+// how long the calls took.
 func proveHeld(r *rig) error {
 	var held int64
 	for _, q := range r.net.queues {
 		held += q.held.Load()
 	}
-	r.provef("%d packets held", held)
+	r.provef("%d packets delayed", held)
 	if held == 0 {
-		return fmt.Errorf("no packet was held")
+		return fmt.Errorf("no packet was delayed")
 	}
 	return nil
 }
 
-// proveLoss shows that about the right share of the packets was dropped.
+// proveLoss proves that the share of dropped packets is between half and twice the share that
+// the link asks for.
 func proveLoss(r *rig) error {
 	in, out, err := r.net.dropped(r.net.servers[0])
 	if err != nil {
@@ -83,8 +84,8 @@ func proveLoss(r *rig) error {
 	return err
 }
 
-// completesWhatGRPCDoes is the bar that tandem loses no more calls than grpc-go, all
-// rounds together. No call may be faster than the link allows.
+// completesWhatGRPCDoes is the bar that no more calls of tandem fail than of grpc-go, in the
+// sum of all rounds. No call may be faster than the link's delay allows.
 func completesWhatGRPCDoes(o *outcome) []check {
 	failed := map[arm]int{} // by system and congestion control
 	ran := map[arm]bool{}
@@ -105,7 +106,7 @@ func completesWhatGRPCDoes(o *outcome) []check {
 		kind := arm{System: a.System, CC: a.CC}
 		if ran[kind] {
 			bar := failed[arm{System: sysGRPC, CC: a.CC}] // 0 where grpc-go did not run
-			checks = append(checks, atMost(kind.String()+": failed, beside grpc-go", failed[kind], bar))
+			checks = append(checks, atMost(kind.String()+": failed, compared with grpc-go", failed[kind], bar))
 			delete(ran, kind)
 		}
 	}

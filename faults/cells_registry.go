@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// registryCells break the registry that lists three servers.
+// registryCells returns cells in which the servers' registry fails.
 func registryCells() []cell {
 	var cells []cell
 	for _, kind := range []string{kindEtcd, kindRedis, kindZooKeeper, kindConsul, kindFile} {
@@ -28,7 +28,7 @@ func registryCells() []cell {
 			{"flap", "is killed for 3 s and runs for 3 s, four times", 32, flapRegistry(4, 3*time.Second)},
 		} {
 			if kind == kindFile && f.name == "stop" {
-				continue // a folder has no process
+				continue // a directory has no process to stop
 			}
 			load := light(time.Duration(f.seconds)*time.Second, []string{"failover" + variantSafe, "failfast"})
 			cells = append(cells, cell{
@@ -45,16 +45,16 @@ func registryCells() []cell {
 		return c
 	}
 	return append(cells,
-		away("away-briefly", "a client begins while its registry is away, which comes back after 1.5 s", cell{
+		away("away-briefly", "a client starts while its registry is down; the registry comes back after 1.5 s", cell{
 			Before: registryAway, Fault: func(r *rig) error { r.wait(1500 * time.Millisecond); return r.registry.start() }, Judge: noneFailed,
 		}),
-		away("away", "a client begins while its registry is away", cell{Short: true, Before: registryAway, Judge: clearErrors}),
-		away("away-snapshot", "a client begins with a snapshot of the list while its registry is away", cell{
+		away("away", "a client starts while its registry is down", cell{Short: true, Before: registryAway, Judge: clearErrors}),
+		away("away-snapshot", "a client starts with a snapshot of the registry's list while the registry is down", cell{
 			Short: true, Before: snapshotThenAway, Judge: noneFailed,
 		}))
 }
 
-// killRegistry kills the registry for d, and starts it again.
+// killRegistry kills the registry and starts it again after d. With wipe, its data is removed.
 func killRegistry(d time.Duration, wipe bool) func(*rig) error {
 	return func(r *rig) error {
 		r.registry.kill()
@@ -99,7 +99,8 @@ func flapRegistry(times int, each time.Duration) func(*rig) error {
 	}
 }
 
-// registryAway kills the registry before the client begins. In the control arm it stays.
+// registryAway kills the registry before the client starts. In the control arm the registry
+// keeps running.
 func registryAway(r *rig, _ *plan) error {
 	if !r.arm.Control {
 		r.registry.kill()
@@ -108,7 +109,7 @@ func registryAway(r *rig, _ *plan) error {
 	return nil
 }
 
-// snapshotThenAway has a first client write the snapshot.
+// snapshotThenAway runs a first client, which writes a snapshot, and then kills the registry.
 func snapshotThenAway(r *rig, p *plan) error {
 	p.Snapshots = filepath.Join(r.dir, "snapshots")
 	first := *p
@@ -125,8 +126,8 @@ func snapshotThenAway(r *rig, p *plan) error {
 	return registryAway(r, p)
 }
 
-// allServe is the bar that no call fails and that a client which begins after the fault
-// finds every server.
+// allServe is the bar that no call fails and that a client that starts after the fault reaches
+// every server.
 func allServe(o *outcome) []check {
 	checks := noneFailed(o)
 	for _, a := range o.tandems() {
@@ -136,13 +137,13 @@ func allServe(o *outcome) []check {
 				used[x.server] = true
 			}
 		}
-		checks = append(checks, atLeast(a.String()+": servers that a new client finds after the fault", len(used), o.cell.Instances))
+		checks = append(checks, atLeast(a.String()+": servers that a new client reaches after the fault", len(used), o.cell.Instances))
 	}
 	return checks
 }
 
-// clearErrors is the bar of a registry that stays away: the first call waits two seconds
-// or more, and every error says that the list could not be had.
+// clearErrors is the bar for a registry that stays down: the first call waits at least 2 s,
+// and every error is "unavailable" and contains the registry's address.
 func clearErrors(o *outcome) []check {
 	var checks []check
 	for _, a := range o.tandems() {
@@ -160,18 +161,19 @@ func clearErrors(o *outcome) []check {
 	return checks
 }
 
-// firstCall is the call that was due first.
+// firstCall returns the call that was due first.
 func firstCall(a *armResult) entry {
 	return slices.MinFunc(append(a.entries, entry{At: math.MaxInt64}), func(x, y entry) int { return cmp.Compare(x.At, y.At) })
 }
 
-// freshJournal is the second client's.
+// freshJournal is the name of the second client's journal.
 const freshJournal = "fresh.jsonl"
 
-// freshIDs is where the IDs of a second client begin.
+// freshIDs is the FirstID of a second client, so that its IDs differ from the first client's.
 const freshIDs = 1 << 32
 
-// freshClient has a client that knows only the registry call for two seconds.
+// freshClient runs a new client for 2 s. It finds the servers through the registry, if the
+// cell has one.
 func freshClient(r *rig) error {
 	p := r.plan
 	p.Duration, p.FirstID, p.Journal = 2*time.Second, freshIDs, filepath.Join(r.dir, freshJournal)
@@ -183,6 +185,6 @@ func freshClient(r *rig) error {
 	if _, err := fmt.Fprintln(c.in, "go"); err != nil {
 		return err
 	}
-	_, err = io.Copy(io.Discard, c.out) // until it has ended
+	_, err = io.Copy(io.Discard, c.out) // returns when the process has ended
 	return errors.Join(err, c.cmd.Wait())
 }

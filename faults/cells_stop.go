@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// suspicion is how long a client may take to send new calls elsewhere: the second
-// after which it suspects a server, and as long again for a busy machine.
+// suspicion is how long a client may take until it sends new calls to other servers: it
+// suspects a silent server after 1 s, and a busy machine may need as long again.
 const suspicion = 2 * time.Second
 
-// silence is the default of client.Connections' Silence.
+// silence is the default of client.Silence.
 const silence = 20 * time.Second
 
-// allModes are the variants of tandem: every fail mode, idempotent or not.
+// allModes returns the variants of tandem: every fail mode, with and without idempotent calls.
 func allModes() []string {
 	var all []string
 	for _, mode := range []string{"failfast", "failover", "failtry", "failsafe", "failback", "broadcast", "fork", "backup"} {
@@ -22,12 +22,12 @@ func allModes() []string {
 	return all
 }
 
-// longModes are the variants of the long faults: those that move, and those that don't.
+// longModes returns the variants for long faults: those for which moves is true, and others.
 func longModes() []string {
 	return []string{"failover" + variantSafe, "backup" + variantSafe, "failover", "failfast", "failtry"}
 }
 
-// light is a load far below the capacity of any number of instances.
+// light returns a load far below the capacity, even of a single instance.
 func light(d time.Duration, variants []string) plan {
 	return plan{
 		Rate: 100, Duration: d, Deadline: 10 * time.Second,
@@ -35,15 +35,15 @@ func light(d time.Duration, variants []string) plan {
 	}
 }
 
-// long is the load of the long faults. It has several calls at each server at any time,
-// so that some meet the fault, and those that can move must.
+// long returns the load for long faults. Each server has several calls in flight at any time,
+// so some calls are in flight when the fault begins.
 func long(d time.Duration) plan {
 	p := light(d, longModes())
 	p.Rate, p.Work = 300, 50*time.Millisecond
 	return p
 }
 
-// stopCells stop server 0.
+// stopCells returns cells that stop server 0 with SIGSTOP.
 func stopCells() []cell {
 	stop := func(d time.Duration) func(*rig) error {
 		return func(r *rig) error { return r.pauseServer(0, d) }
@@ -86,7 +86,7 @@ func (r *rig) pauseServer(i int, d time.Duration) error {
 	return s.resume()
 }
 
-// noneFailed is the bar that tandem loses no call.
+// noneFailed is the bar that no call of tandem fails.
 func noneFailed(o *outcome) []check {
 	var checks []check
 	for _, a := range o.tandems() {
@@ -95,39 +95,41 @@ func noneFailed(o *outcome) []check {
 	return checks
 }
 
-// movedOrWaited is the bar of long faults with other instances left: calls that can
-// move don't fail, others only if they were sent before the server was suspected, and
-// not before their time. Server 0 runs calls again after the fault.
+// movedOrWaited is the bar for long faults of one of several instances. Calls that can move to
+// another instance don't fail. Other calls fail only if they began before the server was
+// suspected, and not earlier than failedEarly allows. Server 0 runs calls again after the
+// fault.
 func movedOrWaited(o *outcome) []check {
 	var checks []check
 	for _, a := range o.tandems() {
 		movable := a.summary(func(e entry) bool { return moves(e.Variant) })
 		late := a.summary(func(e entry) bool { return !moves(e.Variant) && e.at().After(a.began.Add(suspicion)) })
 		checks = append(checks,
-			atMost(a.String()+": idempotent failed", movable.Failed, 0),
-			atMost(a.String()+": others failed that began after suspicion", late.Failed, 0),
-			atMost(a.String()+": failed before their time", failedEarly(o.cell, a), 0),
+			atMost(a.String()+": idempotent calls failed", movable.Failed, 0),
+			atMost(a.String()+": other calls failed that began after suspicion", late.Failed, 0),
+			atMost(a.String()+": failed too early", failedEarly(o.cell, a), 0),
 			atMost(a.String()+": failed that ended before the fault", endedBefore(a), 0),
-			atLeast(a.String()+": calls that met the fault: failed, or took 500 ms or more", metFault(a), 1),
+			atLeast(a.String()+": calls affected by the fault: failed, or took 500 ms or more", metFault(a), 1),
 			atLeast(a.String()+": calls that server 0 ran after the fault", ranAfter(a, 0, a.ended), 1))
 	}
 	return checks
 }
 
-// metFault counts the calls that waited for server 0, so that it mattered what the client did.
+// metFault counts the calls that the fault affected: calls that returned after it began and
+// failed or took at least 500 ms. Without such calls the arm proves nothing.
 func metFault(a *armResult) int {
 	return a.summary(func(e entry) bool {
 		return e.end().After(a.began) && (!e.ok() || e.took() >= 500*time.Millisecond)
 	}).Made
 }
 
-// endedBefore counts errors before the fault.
+// endedBefore counts the calls that failed before the fault began.
 func endedBefore(a *armResult) int {
 	return a.summary(func(e entry) bool { return !e.ok() && e.end().Before(a.began) }).Failed
 }
 
-// ranAfter counts the calls that came to a server, and began after a time at the client:
-// those that it finds in its buffers after a pause do not count.
+// ranAfter counts the calls that a server ran and that the client began after a given time. It
+// uses the client's time, because a stopped server runs older requests from its buffers later.
 func ranAfter(a *armResult, server int, after time.Time) int {
 	n := 0
 	for _, e := range a.entries {
@@ -138,14 +140,14 @@ func ranAfter(a *armResult, server int, after time.Time) int {
 	return n
 }
 
-// noneFailedEarly is the bar of long faults of the only instance. No call fails that
-// begins after the fault.
+// noneFailedEarly is the bar for long faults of the only instance. No call fails earlier than
+// failedEarly allows, and no call fails that begins after the fault.
 func noneFailedEarly(o *outcome) []check {
 	var checks []check
 	for _, a := range o.tandems() {
 		late := a.summary(func(e entry) bool { return e.at().After(a.ended) })
 		checks = append(checks,
-			atMost(a.String()+": failed before their time", failedEarly(o.cell, a), 0),
+			atMost(a.String()+": failed too early", failedEarly(o.cell, a), 0),
 			atMost(a.String()+": failed that ended before the fault", endedBefore(a), 0),
 			atLeast(a.String()+": calls that began after the fault", late.Made, 100),
 			atMost(a.String()+": failed of those", late.Failed, 0))
@@ -153,10 +155,10 @@ func noneFailedEarly(o *outcome) []check {
 	return checks
 }
 
-// failedEarly counts errors before the call's deadline that came before the server had
-// been silent for as long as Silence says by default.
+// failedEarly counts the calls that failed before their deadline and before the server had
+// been silent for the default of Silence.
 func failedEarly(c cell, a *armResult) int {
-	const slack = 50 * time.Millisecond // a deadline may be seen a little early
+	const slack = 50 * time.Millisecond // a deadline may be noticed a little early
 	givenUp := a.began.Add(silence - slack)
 	return a.summary(func(e entry) bool {
 		return !e.ok() && e.took() < c.Load.Deadline-slack && e.end().Before(givenUp)

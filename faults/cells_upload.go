@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// uploadCells send large requests over slow links, with small calls beside them on the
-// same connection.
+// uploadCells returns cells that send large requests over slow links, and small calls at the
+// same time on the same connection.
 func uploadCells() []cell {
 	var cells []cell
 	for _, u := range []struct {
@@ -22,7 +22,7 @@ func uploadCells() []cell {
 	} {
 		cells = append(cells, cell{
 			Name:  fmt.Sprintf("upload-%dx%dk", u.count, u.size>>10),
-			Title: fmt.Sprintf("%d uploads of %d KiB at once over %g Mbit/s, one connection, 20 small calls a second beside them", u.count, u.size>>10, u.mbit),
+			Title: fmt.Sprintf("%d uploads of %d KiB at once over %g Mbit/s, one connection, in parallel with 20 small calls a second", u.count, u.size>>10, u.mbit),
 			Short: u.short, Alone: true, Instances: 1, Beside: sysGRPC, Paired: true,
 			Load: plan{
 				Rate: 20, Deadline: time.Minute, Size: 64,
@@ -34,7 +34,7 @@ func uploadCells() []cell {
 	return cells
 }
 
-// proveRate shows that the link carried bytes no faster than its rate.
+// proveRate proves that the link carried bytes, and at most 1.1 times as fast as its rate.
 func proveRate(mbit float64) func(*rig) error {
 	return func(r *rig) error {
 		bytes, err := r.net.sent(r.net.client, r.net.near(0))
@@ -45,14 +45,14 @@ func proveRate(mbit float64) func(*rig) error {
 		got := float64(bytes) * 8 / 1e6 / took.Seconds()
 		r.provef("%.1f MB in %v: %.1f Mbit/s", float64(bytes)/1e6, round(took), got)
 		if bytes == 0 || got > 1.1*mbit {
-			return fmt.Errorf("%.1f Mbit/s passed a link of %g", got, mbit)
+			return fmt.Errorf("the link carried %.1f Mbit/s, want more than 0 and about %g at most", got, mbit)
 		}
 		return nil
 	}
 }
 
-// likeGRPC is the bar of uploads: none fails, and the medians of the whole time and of
-// the small calls' p99 are no worse than grpc-go's.
+// likeGRPC is the bar for uploads: no call fails, the median of uploadTime is at most 1.05
+// times grpc-go's, and the median of the small calls' p99 is not above grpc-go's.
 func likeGRPC(o *outcome) []check {
 	var checks []check
 	var ccs []string
@@ -70,13 +70,13 @@ func likeGRPC(o *outcome) []check {
 			continue
 		}
 		checks = append(checks,
-			notLonger("tandem "+cc+": whole time", ours, theirs, 1.05),
+			notLonger("tandem "+cc+": time of all uploads", ours, theirs, 1.05),
 			notLonger("tandem "+cc+": p99 of small calls", small, theirSmall, 1))
 	}
 	return checks
 }
 
-// medians returns the medians of the time that all uploads took and of the small calls' p99.
+// medians returns the medians, over the arms, of uploadTime and of the small calls' p99.
 func medians(arms []*armResult) (whole, small time.Duration) {
 	var wholes, smalls []time.Duration
 	for _, a := range arms {
@@ -89,7 +89,8 @@ func medians(arms []*armResult) (whole, small time.Duration) {
 	return median(wholes), median(smalls)
 }
 
-// uploadTime is from the first upload's beginning to the last's end.
+// uploadTime returns the time from the start of the load, when all uploads begin, to the end
+// of the last upload.
 func uploadTime(a *armResult) time.Duration {
 	var end time.Time
 	for _, e := range a.entries {

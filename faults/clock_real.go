@@ -4,5 +4,5 @@ package main
 
 import "time"
 
-// stepClock does nothing: this binary has the machine's clock.
+// stepClock does nothing: this binary uses the machine's clock.
 func stepClock(time.Duration) {}

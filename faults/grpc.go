@@ -24,7 +24,7 @@ const (
 	grpcStallMethod  = "/faults.Lab/Stall"
 )
 
-// bytesCodec carries plain bytes over gRPC.
+// bytesCodec is a gRPC codec for messages of type *[]byte, which it does not encode.
 type bytesCodec struct{}
 
 var _ encoding.Codec = bytesCodec{}
@@ -107,7 +107,7 @@ func (h handler) grpcStream(_ any, s grpc.ServerStream) error {
 	}
 }
 
-// grpcStall sends until the client goes.
+// grpcStall sends messages until the client ends the stream.
 func grpcStall(_ any, s grpc.ServerStream) error {
 	message := make([]byte, stallSize)
 	for {
@@ -122,7 +122,7 @@ type grpcCaller struct {
 	plan plan
 }
 
-// dialGRPC returns a client as grpc-go makes it, with round_robin over the addresses.
+// dialGRPC returns a client with grpc-go's defaults, except round_robin over the addresses.
 func dialGRPC(p plan) (caller, error) {
 	list := manual.NewBuilderWithScheme("faults")
 	var state resolver.State
@@ -155,7 +155,7 @@ func (c grpcCaller) call(ctx context.Context, variant string, request []byte) ([
 	return answer, err
 }
 
-// stream exchanges several messages over two seconds.
+// stream exchanges streamMessages messages over 2 s.
 func (c grpcCaller) stream(ctx context.Context, request []byte) ([]byte, error) {
 	s, err := c.open(ctx, grpcStreamMethod)
 	if err != nil {
@@ -164,7 +164,7 @@ func (c grpcCaller) stream(ctx context.Context, request []byte) ([]byte, error) 
 	var answer []byte
 	for range streamMessages {
 		if err := s.SendMsg(&request); err != nil {
-			return nil, errors.Join(err, s.RecvMsg(&answer)) // which says why
+			return nil, errors.Join(err, s.RecvMsg(&answer)) // RecvMsg returns the stream's error
 		}
 		if err := s.RecvMsg(&answer); err != nil {
 			return nil, err

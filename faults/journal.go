@@ -15,9 +15,9 @@ import (
 type entry struct {
 	ID          uint64 `json:"id"`
 	Variant     string `json:"variant"`
-	At          int64  `json:"at"`      // when it was due, in Unix nanoseconds
-	Took        int64  `json:"took"`    // from then on, in nanoseconds
-	Code        string `json:"code"`    // "ok", or the error's
+	At          int64  `json:"at"`      // when the call was due, in Unix nanoseconds
+	Took        int64  `json:"took"`    // nanoseconds from At until the call returned
+	Code        string `json:"code"`    // "ok", or the error's code
 	NotExecuted bool   `json:"notExec"` // the error claims that no handler ran
 	Message     string `json:"message,omitempty"`
 }
@@ -29,7 +29,7 @@ func (e entry) end() time.Time      { return e.at().Add(e.took()) }
 
 const codeOK = "ok"
 
-// executions are when each call's handler began, of all servers.
+// executions holds, for each call ID, when and on which servers its handler began.
 type executions map[uint64][]execution
 
 type execution struct {
@@ -39,7 +39,7 @@ type execution struct {
 
 // writeEntries writes the client's journal.
 func writeEntries(path string, all []entry) error {
-	f, err := os.Create(path) //nolint:gosec // the lab's own folder
+	f, err := os.Create(path) //nolint:gosec // the lab's own directory
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func writeEntries(path string, all []entry) error {
 }
 
 func readEntries(path string) ([]entry, error) {
-	f, err := os.Open(path) //nolint:gosec // the lab's own folder
+	f, err := os.Open(path) //nolint:gosec // the lab's own directory
 	if err != nil {
 		return nil, err
 	}
@@ -77,25 +77,25 @@ func readEntries(path string) ([]entry, error) {
 	}
 }
 
-// journal is a server's: a line for each handler that began, written at once, so that
-// a killed process leaves all of them.
+// journal is a server's journal: one line for each handler that began. Each line is written at
+// once, without a buffer, so that it survives a kill of the process.
 type journal struct{ f *os.File }
 
 func openJournal(path string) (journal, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // the lab's own folder
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // the lab's own directory
 	return journal{f}, err
 }
 
-// executed writes down that the handler of a call begins. ID 0 is not counted.
+// executed records that the handler of a call begins. Calls with ID 0 are not recorded.
 func (j journal) executed(id uint64) {
 	if id != 0 {
 		_, _ = fmt.Fprintf(j.f, "%d %d\n", id, time.Now().UnixNano()) // a lost line shows as a lost call
 	}
 }
 
-// readExecutions reads one server's journal into all.
+// readExecutions adds the executions of one server's journal to all.
 func readExecutions(path string, server int, all executions) error {
-	text, err := os.ReadFile(path) //nolint:gosec // the lab's own folder
+	text, err := os.ReadFile(path) //nolint:gosec // the lab's own directory
 	if err != nil {
 		return err
 	}

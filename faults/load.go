@@ -14,61 +14,64 @@ import (
 	"time"
 )
 
-// The variants of small calls. A fail mode's name is a variant too.
+// The variants of calls. The name of a fail mode is a variant, too.
 const (
-	variantDefault = "default" // as the system calls by itself
-	variantSafe    = "+safe"   // behind a fail mode: the call is idempotent
+	variantDefault = "default" // with the system's defaults
+	variantSafe    = "+safe"   // suffix of a fail mode: the call is idempotent
 	variantUpload  = "upload"
-	variantFresh   = "fresh"  // with a client of its own
-	variantStream  = "stream" // a stream of two seconds; a plain call of rpcx
-	variantCancel  = "cancel" // given up by its caller after a millisecond
-	variantQuick   = "quick"  // of a second method, which is not overloaded
-	variantGreedy  = "greedy" // all of the first client of several; the others make the rest
+	variantFresh   = "fresh"  // by a new client, which is closed after the call
+	variantStream  = "stream" // a stream of 2 s; rpcx makes a unary call instead
+	variantCancel  = "cancel" // cancelled by its caller after 1 ms
+	variantQuick   = "quick"  // to a second method, which is not overloaded
+	variantGreedy  = "greedy" // all made by the first of several clients; the others make the other calls
 )
 
-// plan is what a client process does. The lab gives it as JSON.
+// plan says what a client process does. The lab sends it as JSON to the process's standard
+// input.
 type plan struct {
 	System  string
 	Addrs   []string
 	Journal string
 
-	Registry  string // target of the servers' list; they are Addrs if it is empty
-	Snapshots string // folder of the client's snapshots of the list; none if empty
-	FirstID   uint64 // the first call's ID, less one
-	Usage     bool   // write a line of goroutines and heap before and after
+	Registry  string // registry target that lists the servers; the servers are Addrs if it is empty
+	Snapshots string // directory of the client's snapshots of the registry's list; none if empty
+	FirstID   uint64 // ID of the first call, minus 1
+	Usage     bool   // report goroutines and heap before and after the load
 	Unwarmed  bool   // make no calls before the start
-	Clients   int    // with connections of their own, which take turns; 1 if it is 0
-	Sources   bool   // each of them has an address of its own, see sourceAddr
-	Client    int    // which of them this is
-	Stalls    int    // streams whose answers the client does not read, from the start to the end
+	Clients   int    // number of clients, which take turns and have their own connections; 0 means 1
+	Sources   bool   // each client dials from its own address, see sourceAddr
+	Client    int    // index of this client
+	Stalls    int    // streams that the client opens at the start and does not read from
 
-	Overload float64 // times what the server can do, see load.overload; Rate holds if it is 0
-	Calm     bool    // half of it instead
-	Beside   beside  // calls that go on beside the overload
+	Overload float64 // load as a multiple of the server's capacity, see load.overload; if 0, Rate applies
+	Calm     bool    // offer half of the capacity instead
+	Beside   beside  // calls made in parallel with the overload
 
-	Rate     float64       // small calls a second, on a fixed schedule whatever becomes of them
-	Duration time.Duration // for which they begin
-	Deadline time.Duration // of each
-	Work     time.Duration // of the handler
+	Rate     float64       // small calls a second, on a fixed schedule that does not wait for responses
+	Duration time.Duration // time during which small calls begin
+	Deadline time.Duration // of each small call, from its due time
+	Work     time.Duration // how long the handler takes
 	Size     int           // bytes of a small request
-	Variants []string      // taken in turn; one of them by default: "default"
+	Variants []string      // of the small calls, used in turn; "default" only if empty
 
-	// Uploads begin together, on one connection. The small calls then end with the last.
+	// Uploads begin together, on one connection. With uploads, small calls begin until the
+	// last upload has ended; Duration does not apply.
 	Uploads        int
 	UploadSize     int
 	UploadDeadline time.Duration
 }
 
-// beside is calls that one part of the callers makes while another overloads the server.
+// beside describes calls that are made while other calls overload the server. Its rate is the
+// sum of Rate and Share.
 type beside struct {
 	Variant string
 	Rate    float64 // calls a second
-	Share   float64 // or this part of what the server can do
+	Share   float64 // share of the server's capacity
 }
 
 func (b beside) rate(capacity float64) float64 { return b.Rate + b.Share*capacity }
 
-// target is the plan's servers as tandem names them.
+// target returns tandem's target for the plan's servers.
 func (p plan) target() string {
 	if p.Registry != "" {
 		return p.Registry
@@ -79,9 +82,9 @@ func (p plan) target() string {
 	return "static://" + strings.Join(p.Addrs, ",")
 }
 
-// loadRole is a client process. It reads a plan, connects, writes "ready", waits for a
-// line, makes the plan's calls, writes a line of counts each second, and ends when all
-// calls have and its journal is written.
+// loadRole runs a client process. It reads a plan, connects, writes "ready" and waits for a
+// line. Then it makes the plan's calls and writes a line of counts each second. It returns
+// when all calls have ended and the journal is written.
 func loadRole(in io.Reader, out io.Writer) error {
 	r := bufio.NewReader(in)
 	line, err := r.ReadBytes('\n')
@@ -126,23 +129,23 @@ func loadRole(in io.Reader, out io.Writer) error {
 	stop()
 	unstall()
 	err = writeEntries(p.Journal, l.entries)
-	if l.entries = nil; p.Usage { // the journal is the lab's, and no leak of the client
+	if l.entries = nil; p.Usage { // the entries are part of the lab, not a leak of the client
 		after := ownUsage()
 		fmt.Fprintf(out, "stats "+statsFormat+"\n", before.goroutines, after.goroutines, before.heap, after.heap)
 	}
 	return err
 }
 
-// herd is clients of one system that take turns. If there are greedy calls, they are all of
-// the first.
+// herd is a caller that distributes calls over several clients of one system, in turn. The
+// first client makes all greedy calls, and then no others.
 type herd struct {
-	caller // the first
+	caller // the first of all
 	all    []caller
 	greedy bool
 	next   *atomic.Uint64
 }
 
-// dialHerd makes as many clients as the plan has.
+// dialHerd returns a caller with plan.Clients clients.
 func dialHerd(p plan) (caller, error) {
 	first, err := dialSystem(p)
 	if err != nil || p.Clients < 2 {
@@ -179,18 +182,19 @@ func (h herd) close() {
 
 // staller is a caller that can open streams.
 type staller interface {
-	// stall opens a stream whose server sends without end, and reads nothing of it.
+	// stall opens a stream on which the server sends until the stream ends. It reads nothing
+	// from the stream.
 	stall(ctx context.Context) error
 }
 
-// stallStreams opens the plan's streams and returns a function that ends them.
+// stallStreams opens p.Stalls streams and returns a function that ends them.
 func stallStreams(c caller, p plan, out io.Writer) (end func(), err error) {
 	if p.Stalls == 0 {
 		return func() {}, nil
 	}
 	s, ok := c.(staller)
 	if !ok {
-		return nil, fmt.Errorf("%s: it has no streams", p.System)
+		return nil, fmt.Errorf("%s: the system has no streams", p.System)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	for n := range p.Stalls {
@@ -203,7 +207,8 @@ func stallStreams(c caller, p plan, out io.Writer) (end func(), err error) {
 	return cancel, nil
 }
 
-// warm makes calls until several in a row have succeeded.
+// warm makes calls until two for each address, or one for each client if that is more, have
+// succeeded in a row.
 func warm(c caller, p plan) error {
 	const limit = 45 * time.Second
 	var last error
@@ -223,7 +228,7 @@ func warm(c caller, p plan) error {
 	return nil
 }
 
-// load is the calls of a plan while they are made.
+// load makes the calls of a plan and records them.
 type load struct {
 	plan   plan
 	caller caller
@@ -257,7 +262,8 @@ func (l *load) run() {
 	l.calls.Wait()
 }
 
-// openLoop begins calls on schedule until end.
+// openLoop begins calls at the plan's rate, without waiting for responses, until end is
+// closed.
 func (l *load) openLoop(end <-chan struct{}) {
 	if l.plan.Rate <= 0 {
 		<-end
@@ -278,7 +284,8 @@ func (l *load) openLoop(end <-chan struct{}) {
 	}
 }
 
-// call makes one call, which was due at some time, and writes it down.
+// call makes one call and records it. Its duration and its deadline count from due, so a late
+// start makes a call slower.
 func (l *load) call(due time.Time, variant string, size int, deadline time.Duration) {
 	id := l.ids.Add(1)
 	ctx, cancel := context.WithDeadline(context.Background(), due.Add(deadline))
@@ -299,7 +306,7 @@ func (l *load) call(due time.Time, variant string, size int, deadline time.Durat
 		e.Code, e.NotExecuted = l.caller.verdict(err)
 		e.Message = err.Error()
 	case len(answer) == 0:
-		e.Code = "no answer" // an error that Failsafe has swallowed
+		e.Code = "no answer" // Failsafe returns no error when a call fails
 	case len(answer) < answerSize || binary.BigEndian.Uint64(answer) != id:
 		e.Code, e.Message = "wrong answer", fmt.Sprintf("%x", answer)
 	}
@@ -313,7 +320,8 @@ func (l *load) call(due time.Time, variant string, size int, deadline time.Durat
 	}
 }
 
-// report writes the counts each second until stop is called.
+// report writes the numbers of calls made, succeeded and failed each second until stop is
+// called.
 func (l *load) report(out io.Writer) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

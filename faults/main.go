@@ -1,21 +1,21 @@
-// Faults is the fault lab: it runs servers and clients as real processes in network
-// namespaces, breaks the network or the processes under load, and compares what both
-// sides wrote down. Linux only, as root; "make faults" runs all of it.
+// Faults is the fault lab. It runs servers and clients as real processes in network
+// namespaces, injects faults into the network or the processes under load, and compares the
+// journals of clients and servers. It needs Linux and root. "make faults" runs all cells.
 //
 //	cd faults && GOWORK=off go run . -list
 //	cd faults && GOWORK=off go run . -run stop3s,upload -systems tandem,grpc -fast
 //	cd faults && GOWORK=off go run . -run upload-200x200k -cc cubic -pairs 5
 //	cd faults && GOWORK=off go run . -run memory -soak 1h -systems tandem
 //
-// A cell is a load, a fault and bars. Each cell runs once for each system and
-// congestion control, after a control arm that has the same load without the fault.
-// Cells that need little of the machine run beside each other in lanes, each with a
-// network of its own; the others run by themselves.
-// The exit status is 1 if a bar was missed or an arm was invalid: its fault did not
-// take, its control arm failed, or it made too few calls.
+// A cell is an experiment: a load, a fault, and bars, which are its pass criteria. An arm is
+// one run of a cell with one system and one congestion control. A control arm, with a similar
+// load and without the fault, runs before the arms with the fault. Cells that need few
+// resources run in parallel, in lanes, each with its own network. The other cells run alone.
+// The exit status is 1 if a bar was missed or an arm was invalid: for example, its fault had
+// no effect.
 //
-// The lab works in namespaces of its own, which end with it. It changes nothing in the
-// namespace that it was started in.
+// The lab runs in its own namespaces, which the kernel removes when the lab ends. It changes
+// nothing in the namespace that it was started in.
 package main
 
 import (
@@ -33,14 +33,14 @@ import (
 	"time"
 )
 
-// The roles in which the lab starts itself again.
+// The first argument of the processes that the lab starts from its own binary.
 const (
 	roleServe = "role-serve"
 	roleLoad  = "role-load"
 	roleCrowd = "role-crowd"
 	roleRelay = "role-relay"
 
-	envInside = "FAULTS_INSIDE" // set in the process that has namespaces of its own
+	envInside = "FAULTS_INSIDE" // set in the lab's process that has its own namespaces
 )
 
 // settings are the lab's flags.
@@ -102,20 +102,20 @@ func parseFlags(args []string) (settings, error) {
 	var s settings
 	f := flag.NewFlagSet("faults", flag.ContinueOnError)
 	f.StringVar(&s.run, "run", "", "run the cells whose names begin with one of these, separated by commas; all by default")
-	f.StringVar(&s.systems, "systems", "tandem,grpc,rpcx", "systems to run, separated by commas; what a bar compares tandem with runs too")
-	f.StringVar(&s.cc, "cc", "cubic,bbr", "congestion controls for cells that depend on them, separated by commas")
+	f.StringVar(&s.systems, "systems", "tandem,grpc,rpcx", "systems to run, separated by commas; a system that a bar compares tandem with always runs")
+	f.StringVar(&s.cc, "cc", "cubic,bbr", "TCP congestion controls, separated by commas; cells that do not depend on them use the first")
 	f.IntVar(&s.pairs, "pairs", 5, "rounds of the cells that compare systems")
-	f.IntVar(&s.lanes, "lanes", 4, "cells that run at the same time, of those that need little of the machine")
-	f.BoolVar(&s.fast, "fast", false, "one round, with the first congestion control only, and short forms of the long cells")
-	f.BoolVar(&s.short, "short", false, "only the cells of the short form, with the systems that their bars need, and as -fast")
-	f.BoolVar(&s.list, "list", false, "list the cells and stop")
-	f.BoolVar(&s.resume, "resume", false, "skip the cells whose results in -out are of this build and these settings, as after an interruption")
-	f.BoolVar(&s.report, "report", false, "only write the report of the results in -out, and run nothing")
-	f.DurationVar(&s.soak, "soak", 0, "how long the cell memory runs; 3m by default, 30s with -fast; at most a million calls are made")
-	f.StringVar(&s.clock, "clock", "", "the lab's binary whose clock can be set, which clock.sh builds; without it the clock cells do not run")
-	f.StringVar(&s.spoil, "spoil", "", "make the servers misbehave, to see that cells fail: drop, twice or lose, of every 50th call")
-	f.StringVar(&s.keep, "keep", "", "folder in which to keep the journals of every arm; none by default")
-	f.StringVar(&s.out, "out", "", "folder of the Markdown report and its plots, in which the cells that ran are replaced; none by default")
+	f.IntVar(&s.lanes, "lanes", 4, "number of cells that run in parallel, 1 to 16; some cells always run alone")
+	f.BoolVar(&s.fast, "fast", false, "one round, with the first congestion control only; long cells are shorter")
+	f.BoolVar(&s.short, "short", false, "only the cells that -list marks with *, with tandem and the systems that bars compare it with; implies -fast")
+	f.BoolVar(&s.list, "list", false, "list the cells and exit")
+	f.BoolVar(&s.resume, "resume", false, "skip the cells that have results in -out from this build with these settings; use it after an interruption")
+	f.BoolVar(&s.report, "report", false, "run nothing; only write the report again from the results in -out")
+	f.DurationVar(&s.soak, "soak", 0, "duration of the cell memory, which makes at most a million calls; 3m by default, 30s with -fast")
+	f.StringVar(&s.clock, "clock", "", "path of the binary that clock.sh builds, whose clock can be set; without it the clock cells do not run")
+	f.StringVar(&s.spoil, "spoil", "", "test the bars: the servers handle every 50th call wrongly (drop, twice or lose), so cells must fail")
+	f.StringVar(&s.keep, "keep", "", "directory in which to keep the journals of every arm; not kept by default")
+	f.StringVar(&s.out, "out", "", "directory of the Markdown report and its plots; a run replaces only its own cells; no report by default")
 	if err := f.Parse(args); err != nil {
 		return s, err
 	}
@@ -141,8 +141,8 @@ func parseFlags(args []string) (settings, error) {
 	return s, nil
 }
 
-// inside runs the lab again in a network and a mount namespace of its own: all others
-// that it makes disappear with it, however it ends.
+// inside runs the lab again in a new network namespace and a new mount namespace. The network
+// namespaces that the lab creates there are removed when the lab ends, even if it is killed.
 func inside(args []string) error {
 	if os.Geteuid() != 0 {
 		return errors.New("network namespaces need root: run it with sudo")
@@ -156,17 +156,17 @@ func inside(args []string) error {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:   syscall.CLONE_NEWNET,
-		Unshareflags: syscall.CLONE_NEWNS, // os/exec then makes its mounts private
+		Unshareflags: syscall.CLONE_NEWNS, // with this flag, os/exec makes the mounts private
 		Pdeathsig:    syscall.SIGKILL,
 	}
-	signal.Ignore(os.Interrupt) // the child has it too, and ends
+	signal.Ignore(os.Interrupt) // the child gets the signal, too, and ends
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("the lab ended with %w", err)
 	}
 	return nil
 }
 
-// runLab runs the chosen cells one after the other.
+// runLab runs the chosen cells and prints a table of the results.
 func runLab(s settings) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -184,7 +184,7 @@ func runLab(s settings) error {
 		return err
 	}
 	if s.keep == "" {
-		defer func() { _ = os.RemoveAll(dir) }() // a temporary folder
+		defer func() { _ = os.RemoveAll(dir) }() // a temporary directory
 	}
 	l := &lab{settings: s, dir: dir, out: os.Stdout}
 	if err := prepareNamespaces(); err != nil {
@@ -198,14 +198,15 @@ func runLab(s settings) error {
 	case err != nil:
 		return err
 	case ctx.Err() != nil:
-		return errors.New("interrupted: with -out, -resume goes on with the cells that did not finish")
+		return errors.New("interrupted: run it again with -resume (needs -out) to run the cells that did not finish")
 	case failed > 0:
 		return fmt.Errorf("%d of %d cells failed", failed, len(done))
 	}
 	return nil
 }
 
-// scratch returns the folder for journals.
+// scratch creates the directory for journals and returns it: keep, or a temporary directory if
+// keep is empty.
 func scratch(keep string) (string, error) {
 	if keep == "" {
 		return os.MkdirTemp("", "faults-")
@@ -249,6 +250,6 @@ func list(w io.Writer, s settings) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintln(w, "\n* also in the short form")
+	_, err := fmt.Fprintln(w, "\n* runs with -short, too")
 	return err
 }

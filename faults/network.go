@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// link is what lies between the client and each server. The zero value is as fast as
-// the machine.
+// link describes the network between the client and each server. The zero value adds no
+// limits.
 type link struct {
-	Mbit    float64       // of each direction, by tbf; 0 for no limit
-	Delay   time.Duration // of each direction, by NFQUEUE
-	Jitter  time.Duration // up to so much more for each packet, which reorders them
-	LossIn  int           // percent of the packets to the server that are lost, by nftables
-	LossOut int           // percent of the packets from the server
+	Mbit    float64       // rate of each direction in Mbit/s, limited by tbf; 0 for no limit
+	Delay   time.Duration // of each packet in each direction, by NFQUEUE
+	Jitter  time.Duration // maximum random extra delay of each packet, which reorders packets
+	LossIn  int           // percentage of the packets to the server that nftables drops
+	LossOut int           // percentage of the packets from the server that nftables drops
 }
 
-// prepareNamespaces makes /run/netns the lab's own.
+// prepareNamespaces mounts a tmpfs on /run/netns that only the lab sees.
 func prepareNamespaces() error {
 	const dir = "/run/netns"
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
@@ -35,10 +35,10 @@ func prepareNamespaces() error {
 	return nil
 }
 
-// network is one namespace for the client, one for each server, and a veth pair
-// between the client and each server.
+// network has one namespace for the client, one for each server, and a veth pair between the
+// client and each server.
 type network struct {
-	lane    int // tells the names of networks apart that exist at the same time
+	lane    int // part of the namespaces' names, so that networks can exist at the same time
 	client  string
 	servers []string
 	cc      string
@@ -47,13 +47,13 @@ type network struct {
 
 func serverAddr(i int) string { return fmt.Sprintf("10.77.%d.2", i+1) }
 
-// sources is how many addresses the client's host has on the way to server 0.
+// sources is the number of additional addresses of the client's host on its link to server 0.
 const sources = 10
 
-// sourceAddr is one of them.
+// sourceAddr returns the i-th of these addresses.
 func sourceAddr(i int) string { return fmt.Sprintf("10.77.1.%d", 100+i%sources) }
 
-// newNetwork makes the namespaces and wires them.
+// newNetwork creates the namespaces and connects them.
 func newNetwork(lane, servers int, cc string) (*network, error) {
 	n := &network{lane: lane, cc: cc, client: fmt.Sprintf("lane%d-client", lane)}
 	if err := n.addHost(n.client); err != nil {
@@ -71,7 +71,7 @@ func newNetwork(lane, servers int, cc string) (*network, error) {
 			return nil, err
 		}
 	}
-	// Hosts other than the client reach each other through it.
+	// The servers reach each other through the client's host, which forwards their packets.
 	return n, commands("ip netns exec " + n.client + " sysctl -qw net.ipv4.ip_forward=1")
 }
 
@@ -92,19 +92,19 @@ func (n *network) addServer(i int) error {
 		fmt.Sprintf("ip -n %s addr add %s.2/24 dev %s", host, subnet, far),
 		fmt.Sprintf("ip -n %s link set %s up", n.client, near),
 		fmt.Sprintf("ip -n %s link set %s up", host, far),
-		// A namespace's sysctl does not offer cubic, but its routes do.
+		// The sysctl of a new namespace does not allow cubic, but its routes do.
 		fmt.Sprintf("ip -n %s route change %s.0/24 dev %s proto kernel scope link src %s.1 congctl %s", n.client, subnet, near, subnet, n.cc),
 		fmt.Sprintf("ip -n %s route change %s.0/24 dev %s proto kernel scope link src %s.2 congctl %s", host, subnet, far, subnet, n.cc),
 		fmt.Sprintf("ip -n %s route add default via %s.1", host, subnet),
 	)
 }
 
-// host is the namespace of server i.
+// host returns the namespace of server i.
 func (n *network) host(i int) string { return fmt.Sprintf("lane%d-server%d", n.lane, i) }
 
 func (n *network) near(i int) string { return fmt.Sprintf("to%d", i) }
 
-// close removes the namespaces; what runs in them must have ended.
+// close removes the namespaces. All processes in them must have ended.
 func (n *network) close() {
 	for _, q := range n.queues {
 		q.close()
@@ -114,7 +114,7 @@ func (n *network) close() {
 	}
 }
 
-// shape puts l on the links to all servers.
+// shape applies l to the links to all servers.
 func (n *network) shape(l link) error {
 	for i, host := range n.servers {
 		if l.Mbit > 0 {
@@ -136,7 +136,8 @@ func (n *network) shape(l link) error {
 	return nil
 }
 
-// losses returns the rules that drop packets in each direction, by chain.
+// losses returns the nftables rules that drop packets, by chain: input or output of the
+// server.
 func losses(l link) map[string]string {
 	chains := map[string]string{}
 	for chain, pct := range map[string]int{"input": l.LossIn, "output": l.LossOut} {
@@ -147,13 +148,14 @@ func losses(l link) map[string]string {
 	return chains
 }
 
-// tbf limits what dev sends. The queue holds 50 ms, or 32 KiB if that is more.
+// tbf returns the command that limits the rate at which dev sends. The queue holds the bytes
+// of 50 ms, or 32 KiB if that is more, in addition to the burst.
 func tbf(host, dev string, mbit float64) string {
 	limit := max(32<<10, int(mbit*1e6/8*0.05))
 	return fmt.Sprintf("tc -n %s qdisc add dev %s root tbf rate %dkbit burst 32k limit %d", host, dev, int(mbit*1000), limit+32<<10)
 }
 
-// delay holds the packets that enter and leave host.
+// delay delays the packets that enter and leave host.
 func (n *network) delay(host string, l link) error {
 	for num, chain := range []string{"INPUT", "OUTPUT"} {
 		if err := commands(fmt.Sprintf("ip netns exec %s iptables -A %s -p tcp -j NFQUEUE --queue-num %d", host, chain, num)); err != nil {
@@ -168,8 +170,8 @@ func (n *network) delay(host string, l link) error {
 	return nil
 }
 
-// filter installs rules on host, chain by chain, in place of those before. The packets
-// that come to a rule are counted before it.
+// filter replaces host's rules by chains, which has a rule for each chain. A counter before
+// each rule counts the packets that reach it.
 func (n *network) filter(host string, chains map[string]string) error {
 	var b strings.Builder
 	b.WriteString("table inet faults\ndelete table inet faults\ntable inet faults {\n")
@@ -190,10 +192,10 @@ func (n *network) unfilter(host string) error {
 	return commands("ip netns exec " + host + " nft delete table inet faults")
 }
 
-// passage is how many packets came to a chain's rule, and how many of them it dropped.
+// passage holds how many packets reached a chain's rule, and how many of them it dropped.
 type passage struct{ seen, dropped int }
 
-// dropped returns what host's rules have dropped of what entered and left.
+// dropped returns how many packets host's rules have seen and dropped in each direction.
 func (n *network) dropped(host string) (in, out passage, err error) {
 	text, err := exec.Command("ip", "netns", "exec", host, "nft", "list", "table", "inet", "faults").Output() //nolint:gosec // our names
 	if err != nil {
@@ -203,7 +205,7 @@ func (n *network) dropped(host string) (in, out passage, err error) {
 	return in, out, nil
 }
 
-// passages reads the counters of what nft lists.
+// passages reads the counters from the output of nft list.
 func passages(text string) (in, out passage) {
 	p := &in
 	for line := range strings.Lines(text) {
@@ -221,7 +223,7 @@ func passages(text string) (in, out passage) {
 	return in, out
 }
 
-// sent returns how many bytes dev has sent through its queue.
+// sent returns how many bytes dev has sent.
 func (n *network) sent(host, dev string) (int, error) {
 	out, err := exec.Command("tc", "-n", host, "-s", "qdisc", "show", "dev", dev).Output() //nolint:gosec // our names
 	if err != nil {
@@ -230,7 +232,7 @@ func (n *network) sent(host, dev string) (int, error) {
 	return sumAfter(string(out), "Sent"), nil
 }
 
-// sumAfter adds up the numbers that follow a word.
+// sumAfter returns the sum of the numbers that directly follow word in text.
 func sumAfter(text, word string) (sum int) {
 	fields := strings.Fields(text)
 	for i, f := range fields {
@@ -242,7 +244,8 @@ func sumAfter(text, word string) (sum int) {
 	return sum
 }
 
-// commands runs commands, whose words are separated by spaces.
+// commands runs commands one after the other. Spaces separate the words of a command; there is
+// no quoting.
 func commands(lines ...string) error {
 	for _, line := range lines {
 		words := strings.Fields(line)

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// burden is what an overloaded server's handlers do.
+// burden is the work that the handlers of an overloaded server do instead of sleeping.
 type burden struct {
 	kind  string
 	pool  chan struct{}
-	loops int // that take a tenth of a millisecond
+	loops int // number of spin loops that take 0.1 ms
 }
 
 func newBurden(kind string) *burden {
@@ -26,7 +26,7 @@ func newBurden(kind string) *burden {
 	return &burden{kind: kind, pool: make(chan struct{}, poolSize)}
 }
 
-// calibrate returns how many loops take so long, as far as the fastest of some tries says.
+// calibrate returns how many loops of spin take d, from the fastest of five measurements.
 func calibrate(d time.Duration) int {
 	const n = 5_000_000
 	best := time.Hour
@@ -38,7 +38,7 @@ func calibrate(d time.Duration) int {
 	return int(float64(n) * float64(d) / float64(best))
 }
 
-var spun atomic.Uint64 // so that the compiler keeps the loop
+var spun atomic.Uint64 // keeps the compiler from removing the loop in spin
 
 func spin(loops int) {
 	x := uint64(1)
@@ -48,7 +48,7 @@ func spin(loops int) {
 	spun.Store(x)
 }
 
-// bear does the work of a call.
+// bear does the work of one call.
 func (b *burden) bear(ctx context.Context) error {
 	if b.kind == burdenCPU {
 		const parts = 10
@@ -73,15 +73,16 @@ func (b *burden) bear(ctx context.Context) error {
 	return nil
 }
 
-// overload measures what the server can do, offers a multiple of it, and then less. In a
-// control arm it offers half of it.
+// overload measures the server's capacity. Then it offers Overload times the capacity for
+// Duration, and overloadLow of the capacity for overloadAfter. In a control arm it offers only
+// calm of the capacity, for Duration.
 func (l *load) overload(out io.Writer) {
 	capacity := l.measure()
 	times, duration, after := l.plan.Overload, l.plan.Duration, overloadAfter
 	aside := l.plan.Beside
 	if l.plan.Calm {
 		times, after = calm, 0
-		if aside.Share > 0 { // it has its part of the same
+		if aside.Share > 0 { // aside is part of the calm load
 			aside.Share *= calm
 			times -= aside.Share
 		}
@@ -97,12 +98,12 @@ func (l *load) overload(out io.Writer) {
 	fmt.Fprintf(out, "capacity "+capacityFormat+"\n", capacity, began.UnixNano(), ended.UnixNano())
 }
 
-// calm is how much of what a server can do a control arm offers.
+// calm is the load of a control arm, as a share of the server's capacity.
 const calm = 0.5
 
 const capacityFormat = "%f %d %d"
 
-// variant is that of the calls that overload the server.
+// variant returns the variant of the calls that overload the server.
 func (l *load) variant() string {
 	if len(l.plan.Variants) > 0 {
 		return l.plan.Variants[0]
@@ -110,7 +111,8 @@ func (l *load) variant() string {
 	return variantDefault
 }
 
-// measure returns how many calls a second the server does for some callers that wait for each.
+// measure returns the server's capacity in calls a second: what 32 callers reach in a closed
+// loop.
 func (l *load) measure() float64 {
 	const callers = 32
 	var done atomic.Int64
@@ -131,7 +133,8 @@ func (l *load) measure() float64 {
 	return float64(done.Load()) / measuring.Seconds()
 }
 
-// rate begins calls of a variant at a rate, from then on for some time.
+// rate begins calls of a variant at a rate (calls a second) during last, beginning at from. It
+// does not wait for responses, and returns at from + last.
 func (l *load) rate(from time.Time, variant string, rate float64, last time.Duration) {
 	for i := range int(rate * last.Seconds()) {
 		due := from.Add(time.Duration(float64(i) / rate * float64(time.Second)))

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The bars of the overload cells fail where they must.
+// TestOverloadBars tests that goodputHolds fails for a low goodput and for a collapse.
 func TestOverloadBars(t *testing.T) {
 	began := time.Unix(1000, 0)
 	arm := func(good, late int) *armResult {
@@ -22,7 +22,7 @@ func TestOverloadBars(t *testing.T) {
 		for second := range 10 {
 			add(second, 300, good)
 		}
-		add(12, 90, 0) // time to recover
+		add(12, 90, 0) // not counted: before overloadRecover
 		add(16, 90, late)
 		return r
 	}
@@ -42,7 +42,7 @@ func TestOverloadBars(t *testing.T) {
 	}
 }
 
-// So do those of calls beside an overload, and of a chain.
+// TestSharedBars tests that besideHolds and fewAttempts fail when they must.
 func TestSharedBars(t *testing.T) {
 	began := time.Unix(1000, 0)
 	for name, c := range map[string]struct {

@@ -9,14 +9,15 @@ import (
 	"time"
 )
 
-// figures are what the table says of a system in a cell, its rounds together.
+// figures holds the table's numbers for a system in a cell, over all rounds.
 type figures struct {
 	made, failed int
 	p99          time.Duration // median of the rounds
 	slowest      time.Duration
 }
 
-// figuresOf takes the arms of a system under a congestion control that have the fault.
+// figuresOf returns the figures of a system with a congestion control, from its valid arms
+// with the fault. ok is false if there are none.
 func (c cellReport) figuresOf(system, cc string) (f figures, ok bool) {
 	var p99s []time.Duration
 	for _, a := range c.Arms {
@@ -32,7 +33,7 @@ func (c cellReport) figuresOf(system, cc string) (f figures, ok bool) {
 	return f, len(p99s) > 0
 }
 
-// entry is the figures as the table has them.
+// entry returns the figures as the table shows them: failed calls of all, p99, slowest.
 func (c cellReport) entry(system, cc string) string {
 	f, ok := c.figuresOf(system, cc)
 	switch {
@@ -46,7 +47,7 @@ func (c cellReport) entry(system, cc string) string {
 	return ""
 }
 
-// ccs are the congestion controls of the cell's arms, in the order in which they ran.
+// ccs returns the congestion controls of the cell's arms, in the order in which they ran.
 func (c cellReport) ccs() []string {
 	var ccs []string
 	for _, a := range c.Arms {
@@ -64,7 +65,8 @@ func (c cellReport) result() string {
 	return "**fail**"
 }
 
-// mainPage is the page to read: one table, the bars that were missed, and how to read both.
+// mainPage returns the report's main page: a table of all cells, the bars that were missed,
+// and how the lab measures.
 func mainPage(last []cellReport, missing []cell) string {
 	var b strings.Builder
 	passed := 0
@@ -75,11 +77,12 @@ func mainPage(last []cellReport, missing []cell) string {
 	}
 	fmt.Fprintf(&b, "# Reliability: what the fault lab measured last\n\n")
 	fmt.Fprintf(&b, "`make faults` writes this page. [The lab](../../faults/main.go) runs servers and clients as processes in network namespaces, "+
-		"breaks them or their network under load, and compares the journals of both sides. **%d of %d cells pass.**\n\n", passed, len(last))
-	fmt.Fprintf(&b, "Each column has the calls that failed, of all that were made, then the 99th percentile and the slowest of the calls that succeeded, "+
+		"injects faults into them or their network under load, and compares the journals of clients and servers. **%d of %d cells pass.**\n\n", passed, len(last))
+	fmt.Fprintf(&b, "A cell is an experiment: a load, a fault and bars, which are its pass criteria. An arm is one run of a cell. "+
+		"The column of a system shows how many of its calls failed, then the 99th percentile and the maximum of the latency of the calls that succeeded, "+
 		"counted from when a call was due. In a cell with several rounds, the percentile is the median of the rounds. "+
-		"The peers have their default settings; an empty column means that the system does not run in the cell. "+
-		"A cell passes if tandem meets every bar. [Every arm](%s) has its errors and what proves that the fault took.\n\n", armsFile)
+		"grpc-go and rpcx have their default settings. An empty column means that the system does not run in the cell. "+
+		"A cell passes if tandem meets every bar. [The page of all arms](%s) shows the errors of each arm and the proof that the fault had an effect.\n\n", armsFile)
 	fmt.Fprintf(&b, "| cell | what happens | | tandem | grpc-go | rpcx | result |\n|---|---|---|---|---|---|---|\n")
 	for _, c := range last {
 		for i, cc := range c.ccs() {
@@ -103,17 +106,17 @@ func mainPage(last []cellReport, missing []cell) string {
 	return b.String()
 }
 
-const howMeasured = `- Calls begin on a fixed schedule, whatever becomes of those before, and their time and deadline count from then.
-- Client and servers write down each call by its number. In every cell, no call of tandem may run twice that is not idempotent,
-  succeed without having run, run although its error says that it did not, or run without having been called.
-- Before the fault each system runs without it: there no call may fail. An arm with the fault counts only if something
-  shows that the fault took, if it made nine tenths of its calls, and if every server ran calls before.
-- Cells that need little of the machine run beside each other, each in a network of its own. Uploads, crowds and memory run alone.
-- Packets are dropped by nftables, delayed and reordered through NFQUEUE, and links limited by tbf, so that the kernel's own retransmission copes with it, under cubic and bbr where that matters.
-- The clocks of the cells clock-… are those of the processes: the lab is then built with a time.Now that adds a step.
-- grpc-go and rpcx do not run in the cells with registries: theirs are other programs. rpcx has no streams.
-- Nacos is not in the lab: its server takes half a minute to start and a gigabyte; make test-nacos runs it. The outages of DNS are in the tests of package registry.
-- The plots of arms.md show the slowest call that began in each second, and a cross where one failed.
+const howMeasured = `- Calls begin on a fixed schedule, which does not wait for earlier calls. The latency and the deadline of a call count from its scheduled time.
+- Clients and servers record each call by its number. In every cell, a call of tandem must not run twice unless it is idempotent,
+  succeed without having run, run although its error says that it did not, or run without having been made by a client.
+- Each system first runs a control arm without the fault, in which no call may fail. An arm with the fault is valid only if a proof
+  shows that the fault had an effect, if 90 % of its scheduled calls were made, and if every server ran calls before the fault.
+- Cells that need few resources run in parallel, each in its own network. Cells that need many, such as uploads and overload, run alone.
+- nftables drops packets, NFQUEUE delays and reorders them, and tbf limits links, so the kernel's own retransmission handles these faults. Cells for which the congestion control matters run with cubic and with bbr.
+- The cells clock-… step the clocks of processes, not the machine's clock: their binary is built with a time.Now that adds an offset.
+- grpc-go and rpcx do not run in the cells with registries: their registry clients are other software. rpcx has no streams.
+- Nacos is not in the lab: its server needs half a minute to start and 1 GB of memory. make test-nacos tests it. The tests of package registry cover outages of DNS.
+- The plots in arms.md show, for each second, the slowest of the calls that began in it, and a cross if one of them failed.
 `
 
 // writeMissed lists the bars that were not met.
@@ -131,7 +134,7 @@ func writeMissed(b *strings.Builder, last []cellReport) {
 	}
 }
 
-// runsOf says which cells come from which run.
+// runsOf returns a line for each run: its cells, and its build and settings.
 func runsOf(last []cellReport) []string {
 	byRun := map[string][]string{}
 	var order []string
@@ -148,7 +151,7 @@ func runsOf(last []cellReport) []string {
 			list = fmt.Sprintf("%d cells", len(names))
 		}
 		if run == "" {
-			run = "an older form of the lab"
+			run = "an older version of the lab"
 		}
 		order[i] = list + ": " + run
 	}
@@ -163,10 +166,10 @@ func namesOf(cells []cell) []string {
 	return names
 }
 
-// armsPage has every cell's plot, its arms and the bars that were missed.
+// armsPage returns the page with every cell's plot, its arms and the bars that were missed.
 func armsPage(last []cellReport) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Every arm of the fault lab's last runs\n\n[The table](%s) has the sums. [%s](%s) has every bar.\n", mainFile, resultsFile, resultsFile)
+	fmt.Fprintf(&b, "# Every arm of the fault lab's last runs\n\n[The main page](%s) has a table with one row for each cell. [%s](%s) has every bar.\n", mainFile, resultsFile, resultsFile)
 	for _, c := range last {
 		fmt.Fprintf(&b, "\n## %s\n\n%s. Result: %s, %s, %d bars.\n\n![the slowest call of each second](%s.svg)\n\n",
 			c.Name, capital(c.Title), c.result(), c.When, len(c.Checks), c.Name)
@@ -187,7 +190,8 @@ func armsPage(last []cellReport) string {
 	return b.String()
 }
 
-// shorten keeps the first of many proofs, and the last, which may be the sum.
+// shorten returns at most five proofs: the first three, a count of those left out, and the
+// last, which may be a sum.
 func shorten(proofs []string) []string {
 	const most = 4
 	if len(proofs) <= most {
@@ -196,7 +200,7 @@ func shorten(proofs []string) []string {
 	return append(slices.Clone(proofs[:most-1]), fmt.Sprintf("%d more", len(proofs)-most), proofs[len(proofs)-1])
 }
 
-// inTable makes text fit into a cell of a Markdown table.
+// inTable replaces the characters that would break a cell of a Markdown table.
 func inTable(text string) string {
 	return strings.NewReplacer("|", "/", "\n", " ", "<", "&lt;").Replace(text)
 }

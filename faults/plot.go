@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The plot's size in pixels, and the time that its vertical axis spans.
+// The plot's size in SVG units, and the range of its logarithmic vertical axis.
 const (
 	plotWidth, plotHeight = 720.0, 260.0
 	plotLeft, plotBottom  = 70.0, 30.0
@@ -21,8 +21,9 @@ func colours() map[string]string {
 	return map[string]string{sysTandem: "#c0262c", sysGRPC: "#2463a8", sysRPCX: "#4a8f3c"}
 }
 
-// plot draws, for the last arm of each system, the slowest call that began in each
-// second, and a cross above each second in which a call that failed began.
+// plot returns an SVG. For the last arm of each system it shows the latency of the slowest
+// call that began in each second, and a cross above each second in which a call began that
+// failed.
 func plot(o *outcome) string {
 	last := map[string]*armResult{}
 	seconds := 1.0
@@ -73,7 +74,7 @@ func axes(b *strings.Builder, seconds float64) {
 	}
 }
 
-// drawFault marks the time of the fault.
+// drawFault marks the time of the fault in tandem's arm.
 func drawFault(b *strings.Builder, a *armResult, seconds float64) {
 	if a.began.IsZero() || a.System != sysTandem {
 		return

@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// errNotReady is that a server does not listen, or a client can't make a call.
+// errNotReady means that a server does not listen or that a client can't make a call.
 var errNotReady = errors.New("a process did not become ready")
 
-// process is a child in a namespace of the lab.
+// process is a child process in one of the lab's network namespaces.
 type process struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
@@ -27,8 +27,8 @@ type process struct {
 	stderr *os.File
 }
 
-// startProcess starts the lab in a role on host. What it writes to standard error goes
-// into the file log. It may have so many files open, or as many as the lab if that is 0.
+// startProcess starts the lab's binary on host, with a role and its arguments. Its standard
+// error is appended to the file log. files limits its open files; 0 means the lab's own limit.
 func (r *rig) startProcess(host, log string, files int, args ...string) (*process, error) {
 	self := r.settings.clock
 	if !r.cell.Clock {
@@ -37,7 +37,7 @@ func (r *rig) startProcess(host, log string, files int, args ...string) (*proces
 			return nil, err
 		}
 	}
-	stderr, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // the lab's own folder
+	stderr, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // the lab's own directory
 	if err != nil {
 		return nil, err
 	}
@@ -49,9 +49,9 @@ func (r *rig) startProcess(host, log string, files int, args ...string) (*proces
 		words = append(words, "taskset", "-c", processorsOf(host == r.net.client))
 	}
 	words = append(words, self)
-	cmd := exec.Command("ip", append(words, args...)...) //nolint:gosec // this program; ip and prlimit become it
+	cmd := exec.Command("ip", append(words, args...)...) //nolint:gosec // this program, which ip and prlimit execute
 	cmd.Stderr = stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL} // an interrupt is for the lab alone
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL} // only the lab gets an interrupt
 	p := &process{cmd: cmd, stderr: stderr}
 	if p.in, err = cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -64,7 +64,8 @@ func (r *rig) startProcess(host, log string, files int, args ...string) (*proces
 	return p, cmd.Start()
 }
 
-// processorsOf returns the processors of the client, or the server's one.
+// processorsOf returns the processors of a pinned process, for taskset: 0 for a server, the
+// others for the client.
 func processorsOf(client bool) string {
 	if n := runtime.NumCPU(); client && n > 1 {
 		return fmt.Sprintf("1-%d", n-1)
@@ -100,7 +101,7 @@ func serverJournal(dir string, i int) string {
 	return filepath.Join(dir, fmt.Sprintf("server%d.txt", i))
 }
 
-// startClient starts the client and waits until it is connected.
+// startClient starts the client and waits until it is ready.
 func (r *rig) startClient(p plan) (*process, error) {
 	log := filepath.Join(r.dir, "client.log")
 	c, err := r.startProcess(r.net.client, log, 0, roleLoad)
@@ -120,27 +121,29 @@ func (p *process) expectReady(log string) error {
 		return nil
 	}
 	p.kill()
-	text, _ := os.ReadFile(log) //nolint:gosec // the lab's own; without it the error says less
+	text, _ := os.ReadFile(log) //nolint:gosec // the lab's own file; if it can't be read, the error has no details
 	return fmt.Errorf("%w: %s", errNotReady, strings.TrimSpace(string(text)))
 }
 
-// kill ends the process as kill -9 does, and waits for its end.
+// kill sends SIGKILL and waits until the process has ended.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill() // it may have ended
-	_ = p.cmd.Wait()         // that it was killed is no news
-	_ = p.stderr.Close()     // nothing is written any more
+	_ = p.cmd.Wait()         // the error says only that the process was killed
+	_ = p.stderr.Close()     // the process has ended and writes nothing more
 }
 
-// terminate asks the process to end in good order and waits for that.
+// terminate sends SIGTERM, on which servers shut down gracefully, and waits until the process
+// has ended.
 func (p *process) terminate() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	defer func() { _ = p.stderr.Close() }() // nothing is written any more
+	defer func() { _ = p.stderr.Close() }() // the process has ended and writes nothing more
 	return p.cmd.Wait()
 }
 
-// pause stops the process until resume, and proves it.
+// pause stops the process with SIGSTOP until resume, and waits until the kernel reports the
+// stop.
 func (p *process) pause() error {
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -150,7 +153,8 @@ func (p *process) pause() error {
 
 func (p *process) resume() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
 
-// awaitState waits until the kernel says that the process is in a state.
+// awaitState waits up to about 100 ms until the kernel reports that the process is in state
+// want.
 func (p *process) awaitState(want byte) error {
 	var state byte
 	for range 100 {

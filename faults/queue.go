@@ -11,8 +11,8 @@ import (
 	"github.com/florianl/go-nfqueue/v2"
 )
 
-// packetQueue holds every packet of one direction for a while before the kernel may
-// pass it on, so the kernel's own retransmission is what copes with the delay.
+// packetQueue delays every packet of one direction in an NFQUEUE, so the kernel's own
+// retransmission must handle the delay.
 type packetQueue struct {
 	nf      *nfqueue.Nfqueue
 	cancel  context.CancelFunc
@@ -25,7 +25,7 @@ type heldPacket struct {
 	due time.Time
 }
 
-// openPacketQueue begins to hold the packets of host's queue num.
+// openPacketQueue starts to delay the packets of host's NFQUEUE num as l says.
 func openPacketQueue(host string, num uint16, l link) (*packetQueue, error) {
 	ns, err := os.Open("/run/netns/" + host)
 	if err != nil {
@@ -54,7 +54,7 @@ func openPacketQueue(host string, num uint16, l link) (*packetQueue, error) {
 	return q, nil
 }
 
-// hold passes a packet on after its time: in order, or, with a jitter, each by itself.
+// hold lets a packet pass after its delay. Without jitter the packets stay in order.
 func (q *packetQueue) hold(ctx context.Context, id uint32, l link) {
 	if l.Jitter > 0 {
 		d := l.Delay + rand.N(l.Jitter)                                         //nolint:gosec // no secret
@@ -81,5 +81,5 @@ func (q *packetQueue) release(ctx context.Context) {
 
 func (q *packetQueue) close() {
 	q.cancel()
-	_ = q.nf.Close() // packets still held are dropped with their namespace
+	_ = q.nf.Close() // packets still held are dropped when their namespace is removed
 }

@@ -26,7 +26,7 @@ const (
 	kindRedis     = "redis"
 	kindZooKeeper = "zookeeper"
 	kindConsul    = "consul"
-	kindFile      = "file" // a folder, and no server
+	kindFile      = "file" // a directory without a server process
 )
 
 func resolvers() map[string]registry.Resolver {
@@ -50,18 +50,19 @@ func newRegistrar(target string) (registry.Registrar, error) {
 	return redis.New(target)
 }
 
-// registryServer is a registry's server on a host of its own.
+// registryServer is the server of a registry, on its own host.
 type registryServer struct {
 	target string
-	argv   []string // none of a folder
-	host   string
-	port   string // host:port
-	data   string // folder
+	argv   []string // empty for kindFile
+	host   string   // namespace
+	port   string   // address:port
+	data   string   // directory
 	log    string
-	cmd    *exec.Cmd // nil while it is down
+	cmd    *exec.Cmd // nil while the server is down
 }
 
-// newRegistryServer returns a server that is to run on a host with an address.
+// newRegistryServer returns a registry server for a host and its address. It does not start
+// it.
 func newRegistryServer(kind, host, addr, dir string) (*registryServer, error) {
 	s := &registryServer{host: host, data: filepath.Join(dir, kind), log: filepath.Join(dir, kind+".log")}
 	var err error
@@ -100,7 +101,8 @@ func zooKeeperArgs(addr, dir, data string) ([]string, error) {
 	return args, os.WriteFile(config, []byte(text), 0o600)
 }
 
-// consulArgs starts the agent that registry/consul/install.sh has built.
+// consulArgs writes the configuration of the Consul agent that registry/consul/install.sh
+// builds, and returns the agent's command line.
 func consulArgs(addr, dir, data string) ([]string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -117,11 +119,11 @@ func consulArgs(addr, dir, data string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	binary := cmp.Or(os.Getenv("CONSUL"), filepath.Join(cache, "tandem", "consul-1.13.9", "consul")) // as install.sh has it
+	binary := cmp.Or(os.Getenv("CONSUL"), filepath.Join(cache, "tandem", "consul-1.13.9", "consul")) // the path that install.sh uses
 	return []string{binary, "agent", "-config-file", config}, os.WriteFile(config, text, 0o600)
 }
 
-// registryTarget is the target of the servers' list, empty without a registry.
+// registryTarget returns the registry's target, or an empty string without a registry.
 func (r *rig) registryTarget() string {
 	if r.registry == nil {
 		return ""
@@ -129,7 +131,7 @@ func (r *rig) registryTarget() string {
 	return r.registry.target
 }
 
-// start starts the server with the data that it left, and waits until it listens.
+// start starts the server with its data from before, if any, and waits until it listens.
 func (s *registryServer) start() error {
 	if len(s.argv) == 0 {
 		return s.showFolder()
@@ -137,11 +139,11 @@ func (s *registryServer) start() error {
 	if err := os.MkdirAll(s.data, 0o700); err != nil {
 		return err
 	}
-	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // the lab's own folder
+	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // the lab's own directory
 	if err != nil {
 		return err
 	}
-	defer func() { _ = log.Close() }()                                                  // the child has its own
+	defer func() { _ = log.Close() }()                                                  // the child has its own copy
 	s.cmd = exec.Command("ip", append([]string{"netns", "exec", s.host}, s.argv...)...) //nolint:gosec // our words
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -155,13 +157,13 @@ func (s *registryServer) start() error {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	return fmt.Errorf("%s does not listen on %s within 30 s: %s says why", s.argv[0], s.port, s.log)
+	return fmt.Errorf("%s does not listen on %s within 30 s: see its log %s", s.argv[0], s.port, s.log)
 }
 
-// hidden is where a folder is while it is away.
+// hidden returns the path to which kill moves the directory of kindFile.
 func (s *registryServer) hidden() string { return s.data + ".away" }
 
-// showFolder brings a folder back, or makes it.
+// showFolder moves the directory of kindFile back, or creates it.
 func (s *registryServer) showFolder() error {
 	if info, err := os.Stat(s.data); err == nil && info.Mode().IsRegular() {
 		if err := os.Remove(s.data); err != nil {
@@ -174,12 +176,12 @@ func (s *registryServer) showFolder() error {
 	return os.MkdirAll(s.data, 0o700)
 }
 
-// kill ends the server at once, if it runs. A folder is moved away, and a file takes its
-// place, or the servers would make it again.
+// kill kills the server, if it runs. For kindFile it moves the directory away and puts a file
+// in its place, because the tandem servers would create the directory again.
 func (s *registryServer) kill() {
 	if len(s.argv) == 0 {
 		if err := os.Rename(s.data, s.hidden()); err == nil {
-			_ = os.WriteFile(s.data, nil, 0o600) // without it start fails: there are two folders
+			_ = os.WriteFile(s.data, nil, 0o600) // if this fails, start fails: both directories exist
 		}
 		return
 	}
@@ -187,7 +189,7 @@ func (s *registryServer) kill() {
 		return
 	}
 	_ = s.cmd.Process.Kill() // it may have ended
-	_ = s.cmd.Wait()         // that it was killed is no news
+	_ = s.cmd.Wait()         // the error says only that the process was killed
 	s.cmd = nil
 }
 

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// startRelay starts a balancer of connections on the last host and returns its address.
+// startRelay starts a TCP load balancer on the last host and returns its address as the only
+// element.
 func (r *rig) startRelay(backends []string) ([]string, error) {
 	i := len(backends)
 	own, log := serverAddr(i)+":9000", filepath.Join(r.dir, "relay.log")
@@ -23,8 +24,8 @@ func (r *rig) startRelay(backends []string) ([]string, error) {
 	return []string{own}, p.expectReady(log)
 }
 
-// relayRole is a balancer of connections: ADDRESS BACKEND... Each connection goes to the
-// next backend that accepts it.
+// relayRole runs a TCP load balancer. Its arguments are ADDRESS BACKEND... Connections go to
+// the backends in turn; a backend that can't be reached is skipped.
 func relayRole(args []string) error {
 	if len(args) < 2 {
 		return fmt.Errorf("%s: arguments %q: want an address and backends", roleRelay, args)
@@ -44,7 +45,7 @@ func relayRole(args []string) error {
 	}
 }
 
-// relayConn carries bytes both ways until both sides have ended.
+// relayConn copies bytes in both directions until both sides have ended.
 func relayConn(c net.Conn, backends []string, first uint64) {
 	defer func() { _ = c.Close() }() // both sides have ended
 	for k := range backends {
@@ -61,13 +62,13 @@ func relayConn(c net.Conn, backends []string, first uint64) {
 	}
 }
 
-// carry copies until from ends, and passes its end on.
+// carry copies bytes until from ends, and then closes to for writing.
 func carry(to, from net.Conn) {
 	_, err := io.Copy(to, from)
 	if half, ok := to.(*net.TCPConn); ok {
 		err = errors.Join(err, half.CloseWrite())
 	}
-	if err != nil { // one side has failed: so does the other
+	if err != nil { // one side has failed: close both
 		_, _ = to.Close(), from.Close()
 	}
 }

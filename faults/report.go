@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// writeTable writes one line for each cell and returns how many failed.
+// writeTable writes one line for each cell and returns how many cells failed.
 func writeTable(w io.Writer, done []outcome) (failed int) {
 	fmt.Fprintf(w, "\n%-18s %-6s %s\n", "cell", "result", "bars missed")
 	for _, o := range done {
@@ -43,7 +43,7 @@ func (o *outcome) missed() []string {
 	return missed
 }
 
-// cellReport is what is kept of a cell from run to run.
+// cellReport is the result of a cell's last run, as resultsFile stores it.
 type cellReport struct {
 	Name, Title string
 	OK          bool
@@ -78,8 +78,8 @@ func newCellReport(o outcome, s settings) cellReport {
 	return c
 }
 
-// runName is what two runs have in common whose results go together: the build, and the
-// settings that say what runs.
+// runName names the build and the settings that decide what runs. Results of runs with the
+// same name belong together.
 func runName(s settings) string {
 	build := "unknown build"
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -97,8 +97,8 @@ func runName(s settings) string {
 	return fmt.Sprintf("%s, systems %s, %s, paired rounds %d, fast %v", build, s.systems, s.cc, s.pairs, s.fast)
 }
 
-// unfinished returns the cells whose results in -out are of another run, or have an arm
-// from which nothing can be concluded.
+// unfinished returns the cells whose results in -out are missing or from another run, or have
+// an invalid arm of tandem.
 func unfinished(chosen []cell, s settings) ([]cell, error) {
 	results, err := readResults(s.out)
 	if err != nil {
@@ -110,16 +110,15 @@ func unfinished(chosen []cell, s settings) ([]cell, error) {
 	}), nil
 }
 
-// The files of the report: the results of each cell's last run, so that a run of some
-// cells updates the report of all; a page to read; and a page with every arm.
+// The files of the report.
 const (
-	resultsFile = "results.json"
-	mainFile    = "README.md"
-	armsFile    = "arms.md"
+	resultsFile = "results.json" // results of each cell's last run, so a run of some cells keeps the others
+	mainFile    = "README.md"    // see mainPage
+	armsFile    = "arms.md"      // see armsPage
 )
 
-// writeReport writes the report with the results of the cells in done, and those that
-// dir has of others.
+// writeReport writes the report into dir. It keeps the results that dir has of cells that are
+// not in done.
 func writeReport(dir string, done []outcome, s settings) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -154,13 +153,13 @@ func writeReport(dir string, done []outcome, s settings) error {
 }
 
 func writeFile(dir, name string, text []byte) error {
-	return os.WriteFile(filepath.Join(dir, name), text, 0o644) //nolint:gosec // to be read by all
+	return os.WriteFile(filepath.Join(dir, name), text, 0o644) //nolint:gosec // the report is public
 }
 
-// readResults reads the results of earlier runs, by the cells' names.
+// readResults reads the results of earlier runs. The keys are the cells' names.
 func readResults(dir string) (map[string]cellReport, error) {
 	results := map[string]cellReport{}
-	text, err := os.ReadFile(filepath.Join(dir, resultsFile)) //nolint:gosec // the user's folder
+	text, err := os.ReadFile(filepath.Join(dir, resultsFile)) //nolint:gosec // the user's directory
 	if errors.Is(err, os.ErrNotExist) {
 		return results, nil
 	}
@@ -173,7 +172,7 @@ func readResults(dir string) (map[string]cellReport, error) {
 	}
 	for _, c := range list {
 		for i, a := range c.Arms {
-			if words := strings.Fields(a.Name); a.System == "" && len(words) > 1 { // as an older form of the lab wrote it
+			if words := strings.Fields(a.Name); a.System == "" && len(words) > 1 { // an older version of the lab wrote it
 				c.Arms[i].System, c.Arms[i].CC, c.Arms[i].Control = words[0], words[1], words[len(words)-1] == "control"
 			}
 		}

@@ -34,7 +34,7 @@ func TestReportKeepsOtherCells(t *testing.T) {
 		t.Errorf("the page of arms lacks the error (%v)", err)
 	}
 	if strings.Count(string(arms), "## stop3s-1") != 1 {
-		t.Error("a cell that ran twice is not there once")
+		t.Error("a cell that ran twice is not exactly once on the page of arms")
 	}
 	svg, err := os.ReadFile(filepath.Join(dir, "rtt3s.svg"))
 	if err != nil || !strings.Contains(string(svg), "×") {
@@ -45,7 +45,7 @@ func TestReportKeepsOtherCells(t *testing.T) {
 func TestArmsOfACell(t *testing.T) {
 	l := &lab{settings: settings{systems: "tandem,rpcx", cc: "cubic,bbr", pairs: 3}}
 	paired := l.arms(cell{Paired: true, MaxRounds: 2, Beside: sysGRPC})
-	if want := 2 * (3 + 3 + 2); len(paired) != want { // for each congestion control, 3 controls, a round of 3 and one of 2
+	if want := 2 * (3 + 3 + 2); len(paired) != want { // for each congestion control: 3 control arms, a round of 3 and a round of 2
 		t.Errorf("%d arms, want %d: %v", len(paired), want, paired)
 	}
 	if single := l.arms(cell{Systems: []string{sysTandem}}); len(single) != 2 || !single[0].Control || single[1].Control {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// rig is the processes and the network of a running arm. Faults use it.
+// rig holds the processes and the network of a running arm.
 type rig struct {
 	settings settings
 	cell     cell
@@ -22,21 +22,21 @@ type rig struct {
 	dir      string
 	servers  []*process
 	registry *registryServer // nil without one
-	relay    *process        // nil without a balancer
+	relay    *process        // nil without a TCP load balancer
 	client   *process
 	result   *armResult
 
 	proving sync.Mutex // guards result.proof
 }
 
-// prove notes what shows that the fault took.
+// provef records a proof that the fault had an effect.
 func (r *rig) provef(format string, args ...any) {
 	r.proving.Lock()
 	defer r.proving.Unlock()
 	r.result.proof = append(r.result.proof, fmt.Sprintf(format, args...))
 }
 
-// wait lets time pass, unless the lab is interrupted.
+// wait sleeps for d, or until the lab is interrupted.
 func (r *rig) wait(d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -44,7 +44,7 @@ func (r *rig) wait(d time.Duration) {
 	}
 }
 
-// runArm runs a cell once.
+// runArm runs one arm of a cell. An error is in the result's invalid.
 func (l *lab) runArm(ctx context.Context, c cell, a arm, lane int) *armResult {
 	res := &armResult{arm: a, ran: executions{}}
 	res.invalid = l.tryArm(ctx, c, a, lane, res)
@@ -58,7 +58,7 @@ func (l *lab) tryArm(ctx context.Context, c cell, a arm, lane int, res *armResul
 	}
 	hosts := c.Instances
 	if c.Registry != "" || c.Balanced {
-		hosts++ // the registry's, or the balancer's
+		hosts++ // for the registry or the TCP load balancer
 	}
 	net, err := newNetwork(lane, hosts, a.CC)
 	if err != nil {
@@ -81,7 +81,7 @@ func (l *lab) tryArm(ctx context.Context, c cell, a arm, lane int, res *armResul
 	return r.collect(r.plan)
 }
 
-// prepare starts the processes, in the order in which they need each other.
+// prepare starts the processes: first the registry, then the servers, then the client.
 func (r *rig) prepare(c cell) (err error) {
 	if err := r.startServers(c); err != nil {
 		return err
@@ -136,15 +136,16 @@ func (r *rig) startServers(c cell) (err error) {
 	return nil
 }
 
-// countRefused asks the last server how many requests it has refused, and at what cost.
+// countRefused asks the last server how many requests it has refused, and how much processor
+// time it has used.
 func (r *rig) countRefused() error {
 	u, err := r.servers[len(r.servers)-1].usage()
 	r.result.refused = int(u.refused) //nolint:gosec // small
-	r.provef("the last server refused %d requests and used %v of CPU for all", u.refused, u.cpu.Round(time.Millisecond))
+	r.provef("the last server refused %d requests; its whole CPU time was %v", u.refused, u.cpu.Round(time.Millisecond))
 	return err
 }
 
-// run starts the load, brings the fault, and waits for both to end.
+// run starts the load, injects the fault, and waits until both have ended.
 func (r *rig) run(l *lab, c cell, p plan) error {
 	r.result.start = time.Now()
 	if _, err := fmt.Fprintln(r.client.in, "go"); err != nil {
@@ -189,7 +190,8 @@ func (r *rig) fault(c cell) error {
 	return err
 }
 
-// follow shows the client's counts until it ends.
+// follow reads the client's output until the client closes it. It records the client's
+// reports, and shows its counts every tenth line.
 func (l *lab) follow(r *rig) error {
 	for n := 1; ; n++ {
 		line, err := r.client.out.ReadString('\n')
@@ -223,18 +225,18 @@ func (l *lab) follow(r *rig) error {
 	}
 }
 
-// offered takes in what the client says of an overload.
+// offered records the capacity and the times of the overload from the client's report.
 func (r *rig) offered(line string) error {
 	var began, ended int64
 	if _, err := fmt.Sscanf(line, capacityFormat, &r.result.capacity, &began, &ended); err != nil {
 		return err
 	}
 	r.result.began, r.result.ended = time.Unix(0, began), time.Unix(0, ended)
-	r.provef("the server can do %.0f calls a second", r.result.capacity)
+	r.provef("the server's capacity is %.0f calls a second", r.result.capacity)
 	return nil
 }
 
-// collect reads the journals.
+// collect reads the journals into the result.
 func (r *rig) collect(p plan) (err error) {
 	if r.result.entries, err = readEntries(p.Journal); err != nil {
 		return err
@@ -251,12 +253,12 @@ func (r *rig) collect(p plan) (err error) {
 		}
 	}
 	if r.result.capacity > 0 && !r.arm.Control {
-		r.provef("goodput %d %% of that, and %d %% of the calls from %v after", r.result.goodput(), r.result.recovered(), overloadRecover)
+		r.provef("goodput %d %% of the capacity; %d %% of the calls succeeded from %v after the overload on", r.result.goodput(), r.result.recovered(), overloadRecover)
 	}
 	return nil
 }
 
-// end kills what still runs.
+// end kills all processes that still run.
 func (r *rig) end() {
 	for _, s := range r.servers {
 		s.kill()

@@ -16,7 +16,7 @@ func serveRPCX(h handler) backend {
 	srv := server.NewServer()
 	srv.DisableHTTPGateway, srv.DisableJSONRPC = true, true
 	srv.AddHandler("Lab", "Echo", func(ctx *server.Context) error {
-		answer, err := h.serve(context.Background(), ctx.Payload()) // it tells its handlers of no deadline
+		answer, err := h.serve(context.Background(), ctx.Payload()) // rpcx gives its handlers no deadline
 		if err != nil {
 			return err
 		}
@@ -40,7 +40,7 @@ type rpcxCaller struct {
 	plan plan
 }
 
-// dialRPCX returns a client as rpcx's documents make it: Failover, RoundRobin.
+// dialRPCX returns a client with Failover and RoundRobin, as in rpcx's documentation.
 func dialRPCX(p plan) (caller, error) {
 	log.SetDummyLogger()
 	var pairs []*client.KVPair

@@ -20,13 +20,13 @@ const (
 	sysRPCX   = "rpcx"
 )
 
-// A request is the call's ID, how long its handler takes in microseconds, and padding.
-// The answer is the ID.
+// A request consists of the call's ID (8 bytes), the duration of its handler in microseconds
+// (4 bytes), and padding. The response is the ID.
 const (
 	requestHead = 12
 	answerSize  = 8
 
-	stallSize = 16 << 10 // bytes of each message of a stream that is not read
+	stallSize = 16 << 10 // bytes of each message of a stream that the client does not read
 )
 
 func appendRequest(id uint64, work time.Duration, size int) []byte {
@@ -36,12 +36,12 @@ func appendRequest(id uint64, work time.Duration, size int) []byte {
 	return b
 }
 
-// handler does what every system's method does.
+// handler implements the methods, in the same way for every system.
 type handler struct {
 	journal  journal
-	slowness int     // how many times as long as asked for it takes
-	burden   *burden // what it does instead of sleeping, if it is not nil
-	spoil    string  // what it does wrong with every 50th call; nothing if empty
+	slowness int     // factor on the duration that the request asks for
+	burden   *burden // work that it does instead of sleeping; nil to sleep
+	spoil    string  // error to make with every 50th call, see -spoil; none if empty
 	next     caller  // client of the next server in a chain; nil if this server does the work
 }
 
@@ -58,7 +58,7 @@ func (h handler) echo(request []byte) ([]byte, error) {
 	return append([]byte(nil), request[:answerSize]...), nil
 }
 
-// serve answers a unary call.
+// serve handles a unary call.
 func (h handler) serve(ctx context.Context, request []byte) ([]byte, error) {
 	if h.next != nil {
 		return h.next.call(ctx, variantDefault, request)
@@ -73,7 +73,7 @@ func (h handler) serve(ctx context.Context, request []byte) ([]byte, error) {
 	return append([]byte(nil), request[:answerSize]...), h.burden.bear(ctx)
 }
 
-// quick answers a call of the method that is no burden.
+// quick handles a call of the quick method, which has no burden.
 func (h handler) quick(request []byte) ([]byte, error) {
 	h.burden = nil
 	return h.serve(context.Background(), request)
@@ -83,7 +83,7 @@ func errShort(request []byte) error {
 	return fmt.Errorf("a request of %d bytes: at least %d are expected", len(request), requestHead)
 }
 
-// misbehave does what a bar must notice.
+// misbehave makes the error that h.spoil names, so that a bar must fail.
 func (h handler) misbehave(id uint64) {
 	switch h.spoil {
 	case spoilLose: // the call seems to succeed, and did not run
@@ -96,44 +96,44 @@ func (h handler) misbehave(id uint64) {
 	}
 }
 
-// What -spoil can be.
+// The values of -spoil.
 const (
 	spoilDrop  = "drop"
 	spoilTwice = "twice"
 	spoilLose  = "lose"
 )
 
-// backend is a running server. stop ends it in good order.
+// backend is a system's server.
 type backend struct {
 	serve   func(net.Listener) error
-	stop    func(context.Context) error
-	refused func() uint64 // requests because of overload; nil if it never does
+	stop    func(context.Context) error // shuts the server down gracefully
+	refused func() uint64               // counts requests refused because of overload; nil if the system refuses none
 }
 
-// caller makes calls with one client of a system. variant is how, where the system
-// knows more than one way. It must be safe for concurrent use.
+// caller makes calls with one client of a system. variant selects how a call is made, if the
+// system knows more than one way. A caller must be safe for concurrent use.
 type caller interface {
 	call(ctx context.Context, variant string, request []byte) (answer []byte, err error)
-	// verdict is the error's code, and whether it claims that no handler ran.
+	// verdict returns the error's code, and whether the error claims that no handler ran.
 	verdict(err error) (code string, notExecuted bool)
 	close()
 }
 
-// serverPlan is what a server process does. The lab gives it as JSON.
+// serverPlan says what a server process does. The lab passes it as JSON in an argument.
 type serverPlan struct {
 	System   string
 	Addr     string
 	Journal  string
-	Registry string        // target of the list in which it registers; none if empty
-	Slowness int           // how many times as long as asked for its handler takes
-	Spoil    string        // what the handler does wrong, see -spoil
-	MaxAge   time.Duration // of a connection; none if 0
-	Burden   string        // what the handler does, see burden; nothing if empty
-	Next     string        // address of the server that its handler asks; none if empty
+	Registry string        // target of the registry in which it registers; none if empty
+	Slowness int           // factor on the duration of its handlers
+	Spoil    string        // error that the handler makes, see -spoil; none if empty
+	MaxAge   time.Duration // maximum age of a connection; 0 for no limit
+	Burden   string        // work of the handler, see burden; it sleeps if empty
+	Next     string        // address of the server that its handler calls; none if empty
 }
 
-// serveRole is a server process. It writes "ready" when it listens, a line of its usage
-// after SIGUSR1, and ends in good order after SIGTERM.
+// serveRole runs a server process. It writes "ready" when it listens, and a line with its
+// usage after each SIGUSR1. After SIGTERM it shuts down gracefully and returns.
 func serveRole(args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("%s: arguments %q: want a plan", roleServe, args)
@@ -193,7 +193,7 @@ func unknownSystem(name string) error {
 	return fmt.Errorf("system %q: want %s, %s or %s", name, sysTandem, sysGRPC, sysRPCX)
 }
 
-// callFresh makes a call with a client of its own.
+// callFresh makes a call with a new client, which it then closes.
 func callFresh(ctx context.Context, p plan, request []byte) ([]byte, error) {
 	c, err := dialSystem(p)
 	if err != nil {

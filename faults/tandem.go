@@ -24,7 +24,7 @@ const (
 
 	streamMessages = 10
 
-	lameDuck = 300 * time.Millisecond // of servers that have a MaxAge
+	lameDuck = 300 * time.Millisecond // lame-duck time of servers with a MaxAge
 )
 
 func serveTandem(p serverPlan, h handler) (backend, error) {
@@ -84,7 +84,8 @@ func (h handler) tandemStream(_ context.Context, s *tandem.Stream[[]byte, []byte
 	}
 }
 
-// tandemStall sends until the client goes. The request that begins the stream stays unread.
+// tandemStall sends messages until the client ends the stream. It does not read the request
+// that opened the stream.
 func tandemStall(_ context.Context, s *tandem.Stream[[]byte, []byte]) error {
 	message := make([]byte, stallSize)
 	for {
@@ -117,7 +118,7 @@ func dialTandem(p plan) (caller, error) {
 	return tandemCaller{c, p}, err
 }
 
-// sourced dials from one of the host's addresses.
+// sourced is a transport that dials from a given local address.
 type sourced struct {
 	tandem.Transport
 
@@ -128,8 +129,8 @@ func (s sourced) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return s.dialer.DialContext(ctx, "tcp", address)
 }
 
-// call makes a call in the fail mode that begins the variant. "+safe" behind it makes
-// the call idempotent.
+// call makes a call. A variant that is the name of a fail mode selects that mode; the suffix
+// "+safe" marks the call as idempotent.
 func (c tandemCaller) call(ctx context.Context, variant string, request []byte) ([]byte, error) {
 	switch variant {
 	case variantFresh:
@@ -158,7 +159,7 @@ func (c tandemCaller) call(ctx context.Context, variant string, request []byte) 
 	return answer, err
 }
 
-// stream exchanges several messages over two seconds.
+// stream exchanges streamMessages messages over 2 s.
 func (c tandemCaller) stream(ctx context.Context, request []byte) ([]byte, error) {
 	s, err := client.Stream[[]byte, []byte](ctx, c, streamMethod)
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// usage is what a process holds.
+// usage holds the resources that a process uses.
 type usage struct {
 	goroutines int
-	heap       uint64 // bytes that live after a collection
-	refused    uint64 // requests that were refused because of overload
-	cpu        time.Duration
+	heap       uint64        // live bytes after a garbage collection
+	refused    uint64        // requests that the server refused because of overload
+	cpu        time.Duration // processor time since the start of the process
 }
 
-// change is the usage before a load and after it, the sum of several processes.
+// change holds the usage before and after a load, summed over the processes of one side.
 type change struct{ before, after usage }
 
 const (
@@ -26,8 +26,8 @@ const (
 	statsFormat = "%d then %d goroutines, heap %d then %d"
 )
 
-// ownUsage returns the usage of this process. It first waits a second for goroutines that are
-// about to end.
+// ownUsage returns the usage of this process. It first sleeps for 1 s, so that goroutines that
+// are about to end are not counted.
 func ownUsage() usage {
 	time.Sleep(time.Second)
 	runtime.GC()
@@ -37,14 +37,14 @@ func ownUsage() usage {
 	return usage{goroutines: runtime.NumGoroutine(), heap: m.HeapAlloc, cpu: ownCPU()}
 }
 
-// ownCPU is the processor time that this process has used.
+// ownCPU returns the processor time that this process has used.
 func ownCPU() time.Duration {
 	var r syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r) // can't fail for this process
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// reportUsage writes a line of the process's usage whenever it gets SIGUSR1.
+// reportUsage starts a goroutine that writes the process's usage to w on each SIGUSR1.
 func reportUsage(w io.Writer, refused func() uint64) {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGUSR1)
@@ -59,7 +59,7 @@ func reportUsage(w io.Writer, refused func() uint64) {
 	}()
 }
 
-// serverUsage asks every server.
+// serverUsage returns the sum of goroutines and heap of all servers.
 func (r *rig) serverUsage() (sum usage, err error) {
 	for _, s := range r.servers {
 		u, err := s.usage()
@@ -85,13 +85,14 @@ func (p *process) usage() (u usage, err error) {
 	return u, err
 }
 
-// watchMemory takes the resident memory of server 0 ten times during the load.
+// watchMemory samples the resident memory of server 0 ten times during the load, which takes
+// d.
 func (r *rig) watchMemory(d time.Duration) {
 	for range memoryLooks {
 		r.wait(d / (memoryLooks + 1))
 		kib, err := residentKiB(r.servers[0].cmd.Process.Pid)
 		if err != nil || r.ctx.Err() != nil {
-			return // the bar notices that there are too few
+			return // too few samples: noLeak fails
 		}
 		r.result.resident = append(r.result.resident, kib)
 	}
@@ -99,17 +100,17 @@ func (r *rig) watchMemory(d time.Duration) {
 
 const memoryLooks = 10
 
-// residentKiB is the memory that a process holds.
+// residentKiB returns the resident memory of a process in KiB.
 func residentKiB(pid int) (int, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	return sumAfter(string(text), "VmRSS:"), err
 }
 
-// noLeak checks that no call fails, and that both sides hold as many goroutines and as much memory
-// as before the load.
+// noLeak is the bar that no call fails, except cancelled ones, and that client and server use
+// about as many goroutines and as much memory after the load as before it.
 func noLeak(o *outcome) []check {
-	const spare = 1 << 20   // bytes of heap
-	const growth = 16 << 10 // KiB of resident memory, from the second look on
+	const spare = 1 << 20   // allowed growth of the heap, in bytes
+	const growth = 16 << 10 // allowed growth of the resident memory since the second sample, in KiB
 	var checks []check
 	for _, a := range o.tandems() {
 		kept := a.summary(notCanceled)
@@ -124,7 +125,7 @@ func noLeak(o *outcome) []check {
 				atMost(a.String()+": KiB of heap of the "+side.name+" after the load", int(side.after.heap>>10), int((side.before.heap+spare)>>10))) //nolint:gosec // small
 		}
 		looks := len(a.resident)
-		checks = append(checks, atLeast(a.String()+": looks at the server's memory", looks, memoryLooks))
+		checks = append(checks, atLeast(a.String()+": samples of the server's memory", looks, memoryLooks))
 		if looks == memoryLooks {
 			checks = append(checks, atMost(a.String()+": KiB resident in the server at the end", a.resident[looks-1], a.resident[1]+growth))
 		}

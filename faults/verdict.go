@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// summary is what the journals of both sides say together.
+// summary is the result of comparing the client's journal with the servers' journals.
 type summary struct {
 	Made, OK, Failed int
 	Codes            map[string]int // of the failed calls
-	Doubles          int            // calls that ran twice and must not
-	Lost             int            // calls that succeeded and never ran
-	Contradictions   int            // calls that ran although their error claims they did not
-	Min, P50         time.Duration  // of the calls that succeeded, as the next two
-	P99, Max         time.Duration
-	First, Last      time.Time // due times of the first and last call that failed
+	Doubles          int            // calls that ran more than once although they must not
+	Lost             int            // calls that succeeded although they never ran
+	Contradictions   int            // calls that ran although their error claims that they did not
+	Min, P50         time.Duration  // latency of the calls that succeeded
+	P99, Max         time.Duration  // latency of the calls that succeeded
+	First, Last      time.Time      // due times of the first and last call that failed
 }
 
-// summarize counts the entries that keep accepts.
+// summarize returns the summary of the entries that keep accepts.
 func summarize(entries []entry, ran executions, keep func(entry) bool) summary {
 	s := summary{Codes: map[string]int{}}
 	var took []time.Duration
@@ -61,7 +61,7 @@ func (s *summary) addFailure(e entry, runs int) {
 	}
 }
 
-// codes lists the errors, the most frequent first.
+// codes lists the error codes with their counts, the most frequent first.
 func (s summary) codes() string {
 	var names []string
 	for name := range s.Codes {
@@ -81,12 +81,14 @@ func mayRepeat(variant string) bool {
 
 func isSafe(variant string) bool { return strings.HasSuffix(variant, variantSafe) }
 
-// moves reports whether calls of a variant go to another instance when theirs is silent.
+// moves reports whether calls of a variant go to another instance when their instance is
+// silent.
 func moves(variant string) bool {
 	return variant == "failover"+variantSafe || variant == "backup"+variantSafe
 }
 
-// quantile returns the nearest rank; 0 for no values.
+// quantile returns the q-quantile of sorted values by the nearest-rank method, or 0 without
+// values.
 func quantile(sorted []time.Duration, q float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0
@@ -95,7 +97,7 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 	return sorted[min(max(i, 0), len(sorted)-1)]
 }
 
-// median returns the middle value, or the lower of the two.
+// median returns the middle value, the lower of the two middle values, or 0 without values.
 func median[T time.Duration | float64](values []T) T {
 	if len(values) == 0 {
 		return 0
@@ -104,15 +106,15 @@ func median[T time.Duration | float64](values []T) T {
 	return values[(len(values)-1)/2]
 }
 
-// check is a bar, and what was measured.
+// check is a bar and the value that was measured.
 type check struct {
-	What string // for people: "tandem cubic: failed"
+	What string // what was measured, for the report: "tandem cubic: failed"
 	Bar  string
 	Got  string
 	OK   bool
 }
 
-// atMost is the bar that a count is not exceeded.
+// atMost is the bar that got is at most bar.
 func atMost(what string, got, bar int) check {
 	return check{what, fmt.Sprintf("≤ %d", bar), fmt.Sprint(got), got <= bar}
 }
@@ -121,13 +123,13 @@ func atLeast(what string, got, bar int) check {
 	return check{what, fmt.Sprintf("≥ %d", bar), fmt.Sprint(got), got >= bar}
 }
 
-// notLonger is the bar that a time is at most factor × another, which is reference.
+// notLonger is the bar that got is at most factor × reference.
 func notLonger(what string, got, reference time.Duration, factor float64) check {
 	bar := time.Duration(factor * float64(reference))
 	return check{what, fmt.Sprintf("≤ %.4g × %v = %v", factor, round(reference), round(bar)), fmt.Sprint(round(got)), got <= bar}
 }
 
-// round keeps three digits or so.
+// round rounds d to about three significant digits.
 func round(d time.Duration) time.Duration {
 	switch {
 	case d > 10*time.Second:

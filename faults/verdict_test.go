@@ -11,13 +11,13 @@ func TestSummarize(t *testing.T) {
 	at := func(s int) int64 { return start.Add(time.Duration(s) * time.Second).UnixNano() }
 	entries := []entry{
 		{ID: 1, Variant: "failfast", At: at(0), Took: 10, Code: codeOK},
-		{ID: 2, Variant: "failfast", At: at(1), Took: 30, Code: codeOK},                           // ran twice
-		{ID: 3, Variant: "failover+safe", At: at(2), Took: 20, Code: codeOK},                      // may run twice
+		{ID: 2, Variant: "failfast", At: at(1), Took: 30, Code: codeOK},                           // ran twice, which is an error
+		{ID: 3, Variant: "failover+safe", At: at(2), Took: 20, Code: codeOK},                      // ran twice, which is allowed
 		{ID: 4, Variant: "failfast", At: at(3), Took: 40, Code: codeOK},                           // never ran
-		{ID: 5, Variant: "failfast", At: at(4), Took: 50, Code: "unavailable", NotExecuted: true}, // ran
-		{ID: 6, Variant: "failfast", At: at(5), Took: 60, Code: "unavailable", NotExecuted: true}, // did not
+		{ID: 5, Variant: "failfast", At: at(4), Took: 50, Code: "unavailable", NotExecuted: true}, // ran, which is an error
+		{ID: 6, Variant: "failfast", At: at(5), Took: 60, Code: "unavailable", NotExecuted: true}, // did not run
 		{ID: 7, Variant: "failfast", At: at(6), Took: 70, Code: "deadline exceeded"},              // ran
-		{ID: 8, Variant: variantUpload, At: at(7), Took: 80, Code: "deadline exceeded"},           // not kept
+		{ID: 8, Variant: variantUpload, At: at(7), Took: 80, Code: "deadline exceeded"},           // not accepted by keep
 	}
 	once := []execution{{}}
 	ran := executions{1: once, 2: {{}, {}}, 3: {{}, {}}, 5: once, 7: once}
@@ -49,7 +49,7 @@ func TestJournalsComeBack(t *testing.T) {
 	for _, id := range []uint64{0, 7, 7, 9} {
 		j.executed(id)
 	}
-	if _, err := j.f.WriteString("12 "); err != nil { // killed while it wrote
+	if _, err := j.f.WriteString("12 "); err != nil { // the process is killed while it writes a line
 		t.Fatal(err)
 	}
 	if err := j.f.Close(); err != nil {
@@ -74,7 +74,7 @@ func TestJournalsComeBack(t *testing.T) {
 	}
 }
 
-// result is an arm of tandem with a journal.
+// result returns an outcome with one arm of tandem that has the given journal.
 func result(began time.Time, entries ...entry) *outcome {
 	a := &armResult{arm: arm{System: sysTandem, CC: "cubic"}, start: time.Unix(0, 0), began: began, ended: began.Add(time.Minute), entries: entries, ran: executions{}, proof: []string{"process in state T"}}
 	return &outcome{cell: cell{Load: plan{Deadline: 10 * time.Second, Rate: 1, Duration: time.Second}}, arms: []*armResult{a}}
@@ -103,7 +103,7 @@ func TestBarsOfLongFaults(t *testing.T) {
 		}
 		o.arms[0].entries = []entry{later}
 		if o.checks = movedOrWaited(o); o.ok() {
-			t.Errorf("%s: passes although no call met the fault", name)
+			t.Errorf("%s: passes although the fault affected no call", name)
 		}
 		o.arms[0].entries = []entry{c.entry, later}
 		delete(o.arms[0].ran, 2)
@@ -116,7 +116,7 @@ func TestBarsOfLongFaults(t *testing.T) {
 func TestBarsOfTheOnlyServer(t *testing.T) {
 	fault := time.Unix(1000, 0)
 	var entries []entry
-	for i := range 200 { // from 61 s after the fault's beginning on, one second after its end
+	for i := range 200 { // 61 s after the fault began, 1 s after it ended
 		entries = append(entries, entry{ID: uint64(i + 1), Variant: "failfast", At: fault.Add(61 * time.Second).UnixNano(), Code: codeOK})
 	}
 	o := result(fault, entries...)
@@ -164,7 +164,7 @@ func TestGeneralBars(t *testing.T) {
 	o = result(time.Time{}, good)
 	o.arms[0].ran, o.arms[0].proof = executions{1: {{}}}, nil
 	if o.checks = generalChecks(o.cell, o.arms[0]); o.ok() {
-		t.Error("an arm passes without proof that its fault took")
+		t.Error("an arm passes without proof that its fault had an effect")
 	}
 	o = result(time.Unix(9, 0), good)
 	o.arms[0].ran = executions{1: {{at: time.Unix(1, 0), server: 1}}}
@@ -197,7 +197,7 @@ func TestCellsAreComplete(t *testing.T) {
 	names := map[string]bool{}
 	for _, c := range cells(settings{soak: time.Minute}) {
 		if names[c.Name] || c.Title == "" || c.Judge == nil {
-			t.Errorf("cell %q: its name must be its own, and it needs a title and bars", c.Name)
+			t.Errorf("cell %q: its name must be unique, and it needs a title and bars", c.Name)
 		}
 		names[c.Name] = true
 	}

@@ -1,4 +1,4 @@
--- Takes an instance off, if it is the owner's.
+-- Removes an instance from the list if the owner matches.
 -- KEYS: entries, until. ARGV: id, owner, channel.
 local id, owner, channel = unpack(ARGV)
 local listed = redis.call('HGET', KEYS[1], id)

@@ -1,6 +1,6 @@
--- Reads a document: its text, or false when it is what the caller has, or its size
--- when it is too large. No document is an empty one.
--- KEYS: document. ARGV: SHA-1 of what the caller has, most bytes.
+-- Reads a document. Returns its text, or false if the caller has the same text already,
+-- or its size in bytes if it is too large. A missing document counts as empty.
+-- KEYS: document. ARGV: SHA-1 of the text that the caller has, maximum size in bytes.
 local known, most = unpack(ARGV)
 local size = redis.call('STRLEN', KEYS[1])
 if size > tonumber(most) then

@@ -1,6 +1,8 @@
--- Reads the list: id, entry, and in how many ms it goes, again and again. In place
--- of an entry that is too large, or beyond the room, there is its size.
--- KEYS: entries, until. ARGV: most instances, most bytes of an entry, of all.
+-- Reads the list. Returns a flat array with three elements for each instance: id, entry,
+-- and the time in ms until it expires. An entry that is too large, or that would exceed
+-- the maximum size of all entries, is replaced by its size in bytes.
+-- KEYS: entries, until. ARGV: maximum number of instances, maximum size in bytes of one
+-- entry, and of all entries.
 local most, largest, room = unpack(ARGV)
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)

@@ -1,5 +1,6 @@
--- Lists an instance. Returns false, or what is listed in its place: somebody
--- else's that the caller has not yet looked at.
+-- Adds an instance to the list, or updates it. Returns false on success. If another owner
+-- has a live entry with the same id, which is not rival, it returns that entry and changes
+-- nothing. rival is an entry that the caller has checked and may replace.
 -- KEYS: entries, until. ARGV: id, owner, entry, ttl in ms, rival, channel.
 local id, owner, entry, ttl, rival, channel = unpack(ARGV)
 local t = redis.call('TIME')
@@ -11,7 +12,7 @@ if alive and string.sub(listed, 1, #owner) ~= owner and listed ~= rival then
   return listed
 end
 
--- What others have left behind goes, a part at a time.
+-- Remove expired entries of all owners, at most 100 for each call.
 local dead = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, 100)
 if #dead > 0 then
   redis.call('ZREM', KEYS[2], unpack(dead))
@@ -21,7 +22,7 @@ end
 redis.call('HSET', KEYS[1], id, entry)
 redis.call('ZADD', KEYS[2], string.format('%.0f', now + ttl), id)
 local last = tonumber(redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')[2])
-last = math.min(last, now + 1e10) -- whatever others may have written
+last = math.min(last, now + 1e10) -- limits the expiry time that another client may have written
 for _, key in ipairs(KEYS) do
   redis.call('PEXPIREAT', key, string.format('%.0f', last))
 end

@@ -1,5 +1,5 @@
--- Renews an instance if it is listed exactly so. Returns true, or what is listed
--- in its place, or false for nothing.
+-- Renews an instance if its live entry equals entry. Returns 1, or the live entry if it is a
+-- different one, or false if there is no live entry.
 -- KEYS: entries, until. ARGV: id, entry, ttl in ms.
 local id, entry, ttl = unpack(ARGV)
 local t = redis.call('TIME')
@@ -14,7 +14,7 @@ if listed ~= entry then
 end
 redis.call('ZADD', KEYS[2], string.format('%.0f', now + ttl), id)
 local last = tonumber(redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')[2])
-last = math.min(last, now + 1e10) -- whatever others may have written
+last = math.min(last, now + 1e10) -- limits the expiry time that another client may have written
 for _, key in ipairs(KEYS) do
   redis.call('PEXPIREAT', key, string.format('%.0f', last))
 end

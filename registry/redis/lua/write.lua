@@ -1,4 +1,4 @@
--- Writes a document and announces it; an empty one is taken away.
+-- Writes a document and announces the change. An empty text deletes the document.
 -- KEYS: document. ARGV: text, channel.
 local text, channel = unpack(ARGV)
 if text == '' then
