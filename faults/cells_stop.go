@@ -10,7 +10,7 @@ import (
 // suspects a silent server after 1 s, and a busy machine may need as long again.
 const suspicion = 2 * time.Second
 
-// silence is the default of client.Silence.
+// silence is the default of Silence in client.Connections.
 const silence = 20 * time.Second
 
 // allModes returns the variants of tandem: every fail mode, with and without idempotent calls.

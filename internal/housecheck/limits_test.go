@@ -45,7 +45,7 @@ var limits = map[string]string{ //nolint:gochecknoglobals // a constant
 	"connections in their handshake; then the oldest of the network with the most of them is closed, if it is 100 ms old": "server.maxGreeting",
 	"rest of a frame; a write that the peer does not take":                                                                "server.defaultStall internal/session.defaultStall",
 	"time without any block of a large request for which the peer has credit; then all incomplete requests are refused":   "server.defaultStall",
-	"silence with calls outstanding until a peer is suspect":                                                              "internal/session.leastPatience",
+	"silence with calls outstanding until a peer is suspect":                                                              "internal/session.leastSuspectAfter",
 	"silence until a peer is given up":                                                                                    "internal/session.DefaultSilence",
 	"silence of an idle connection before it is pinged; rounds of pings in an interval":                                   "client.healthCheck internal/pool.roundsAnInterval",
 	"unanswered control frames":                                                                                           "internal/session.maxPongs",
