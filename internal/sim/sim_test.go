@@ -11,16 +11,20 @@ import (
 	"time"
 )
 
-// light are the scenarios for short runs and for the race detector, which has only one
-// goroutine to watch.
+// light are the scenarios for short runs.
 var light = []string{"slow-node", "metastable", "reconnect-herd", "list-collapse"}
 
+// played returns the scenarios of this run. The race detector gets one only: a run has one
+// goroutine.
 func played() []*Scenario {
-	all := Scenarios()
-	if testing.Short() || raceDetector {
-		all = slices.DeleteFunc(all, func(s *Scenario) bool { return !slices.Contains(light, s.Name) })
+	chosen := light
+	switch {
+	case raceDetector:
+		chosen = []string{"reconnect-herd"}
+	case !testing.Short():
+		return Scenarios()
 	}
-	return all
+	return slices.DeleteFunc(Scenarios(), func(s *Scenario) bool { return !slices.Contains(chosen, s.Name) })
 }
 
 // Every scenario reaches its figures, and with the seed of the report it gives the report:

@@ -12,7 +12,7 @@ import (
 // writePage writes the page with the results.
 func writePage(file string, results []result) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# What others say of our HTTP\n\n"+
+	fmt.Fprintf(&b, "# HTTP, tested by other projects\n\n"+
 		"Suites and clients of other projects against [protocol/web](../protocol/web/web.go). `make interop` installs them, runs them and writes this page; "+
 		"`make interop-short` runs those in Go, as CI does. Last written on %s, with %s on %s.\n\n",
 		time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.GOOS)

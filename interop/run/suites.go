@@ -43,7 +43,7 @@ var suites = []*suite{
 	},
 	{
 		name: "grpc-go", peer: "grpc-go's interop client " + interopVersion, short: true,
-		what: "16 cases over HTTP/2 in plain", install: installGo("google.golang.org/grpc/interop/client", interopVersion),
+		what: "16 cases over HTTP/2 without TLS", install: installGo("google.golang.org/grpc/interop/client", interopVersion),
 		run: func(ctx context.Context, e *env) (int, int, error) { return e.runGRPC(ctx, &e.plain) },
 	},
 	{
@@ -59,7 +59,7 @@ var suites = []*suite{
 		install: installGo("github.com/fullstorydev/grpcurl/cmd/grpcurl", grpcurlVersion), run: runGrpcurl,
 	},
 	{
-		name: "h2spec", peer: "h2spec 2.2.1", short: true, what: "the framing of HTTP/2, strictly",
+		name: "h2spec", peer: "h2spec 2.2.1", short: true, what: "the framing of HTTP/2, in strict mode",
 		install: installGo("github.com/summerwind/h2spec/cmd/h2spec", h2specVersion), run: runH2spec,
 		known: h2Known,
 	},
@@ -74,7 +74,7 @@ var suites = []*suite{
 	},
 	{
 		name: "grpc-java", peer: "grpc-java's interop client " + grpcJavaVersion,
-		what: "grpc-go's 16 cases and 4 with compression, through Netty, in plain", install: installGRPCJava,
+		what: "grpc-go's 16 cases and 4 with compression, through Netty, without TLS", install: installGRPCJava,
 		run: runGRPCJava("--use_tls=false"),
 	},
 	{
@@ -82,35 +82,35 @@ var suites = []*suite{
 		install: installGRPCJava, run: runGRPCJava("--use_tls=true", "--server_host_override=localhost"),
 	},
 	{
-		name: "grpc-java-okhttp", peer: "grpc-java's interop client " + grpcJavaVersion, what: "the same through OkHttp, in plain",
+		name: "grpc-java-okhttp", peer: "grpc-java's interop client " + grpcJavaVersion, what: "the same through OkHttp, without TLS",
 		install: installGRPCJava, run: runGRPCJava("--use_tls=false", "--use_okhttp=true"),
 	},
 	{
-		name: "curl", peer: "curl, as the machine has it",
-		what: "26 requests, each over HTTP/1.0 (but one), HTTP/1.1 and HTTP/2, with TLS and without: POST, GET, errors' status, " +
-			"compression, large and endless messages, OpenAPI, pages of other sites",
+		name: "curl", peer: "the machine's curl",
+		what: "26 requests, each over HTTP/1.0 (but one), HTTP/1.1 and HTTP/2, with TLS and without: POST, GET, the status of errors, " +
+			"compression, large and endless messages, OpenAPI, cross-origin requests",
 		install: installCurl, run: runCurl,
 	},
 	{
-		name: "nghttp", peer: "nghttp and h2load of nghttp2, as Debian has them",
-		what:    "14 ways to frame a request of HTTP/2, and 1,000 requests on 10 connections, in plain and over TLS",
+		name: "nghttp", peer: "nghttp and h2load of Debian's nghttp2",
+		what:    "14 ways to frame a request of HTTP/2, and 1,000 requests on 10 connections, with TLS and without",
 		install: installNghttp, run: runNghttp,
 	},
 	{
-		name: "chromium", peer: "Chromium and ChromeDriver, as Debian has them",
-		what: "10 visits of the page that calls methods, over HTTP/1.1, and over TLS by HTTP/2: it lists the methods, Call is pressed, " +
-			"the answer is seen, as are errors",
+		name: "chromium", peer: "Debian's Chromium and ChromeDriver",
+		what: "10 tests of the page that calls methods, over HTTP/1.1, and over HTTP/2 with TLS: the page lists the methods; a click on Call " +
+			"shows the response, or the error",
 		install: installChromium, run: runChromium,
 	},
 	{
 		name: "schemathesis", peer: "schemathesis " + schemathesisVersion,
-		what: "requests that [the OpenAPI document](http.md#a-page-to-call-from) allows and that it does not, made up of 8 methods' types and of " +
+		what: "requests that [the OpenAPI document](http.md#a-page-to-call-from) allows, and others, generated from the types of 8 methods, and " +
 			"sequences of calls; 3 phases",
 		install: installSchemathesis, run: runSchemathesis,
 	},
 	{
 		name: "together", peer: "23 programs in Go, JavaScript, Python, Java and C",
-		what: "all of them in the same method of one server, on one port, at the same moment: every protocol of this " +
+		what: "all call the same method of one server, on one port, at the same moment: every protocol of this " +
 			"repository, with TLS and without ([table](../interop/together/together_test.go))",
 		install: installTogether, run: runTogether,
 	},
