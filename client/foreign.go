@@ -83,7 +83,8 @@ func (f *foreign) carry(ctx context.Context, attempt *tandem.Call, m *call.Messa
 	err := f.carrier.Carry(ctx, r)
 	m.Reply, m.ReplyCompressed = r.Reply, r.ReplyCompressed
 	if most := f.client.opts.maxMessage; err == nil && len(r.Reply) > most {
-		err = &tandem.Error{Code: tandem.ResourceExhausted, Remote: true, Message: fmt.Sprintf("an answer of %d bytes, limit %d: raise it with WithMaxMessage", len(r.Reply), most)}
+		f.noteLife()
+		err = &tandem.Error{Code: tandem.ResourceExhausted, Message: fmt.Sprintf("a response of %d bytes, limit %d: raise it with WithMaxMessage", len(r.Reply), most)}
 	}
 	return f.conclude(err)
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -168,6 +169,8 @@ func (a *Attempt) Answered() bool { return a.answered.Load() }
 func (a *Attempt) Failed(err error) error {
 	failed := *tandem.AsError(err)
 	switch {
+	case strings.Contains(err.Error(), headerTooLarge):
+		return &tandem.Error{Code: tandem.ResourceExhausted, NotExecuted: true, Message: "the metadata is larger than the server takes"}
 	case failed.Code == tandem.Unknown:
 		failed.Code = tandem.Unavailable
 	case errors.Is(err, context.DeadlineExceeded):
@@ -178,6 +181,10 @@ func (a *Attempt) Failed(err error) error {
 	failed.NotExecuted = !a.connected.Load() || a.unwritten.Load() && !a.wrote.Load() && !a.answered.Load()
 	return &failed
 }
+
+// headerTooLarge is a part of the text of net/http's error for a header that is larger than an
+// HTTP/2 server announces to take. The error is not exported.
+const headerTooLarge = "request header list larger than peer's advertised limit"
 
 // resetWrites notes that net/http needs a connection, for the first time or again. It sends a POST
 // again only if no server has accepted it (see [Strip]), so the result on an earlier connection

@@ -115,8 +115,8 @@ func (a *answers) next() (uint64, answer, error) {
 		message, err := a.in.next(a.limit + answerRoom)
 		if errors.Is(err, errTooLarge) {
 			return 0, answer{}, &tandem.Error{
-				Code: tandem.ResourceExhausted, Remote: true,
-				Message: fmt.Sprintf("an answer of more than %d bytes: raise the limit with WithMaxMessage", a.limit),
+				Code:    tandem.ResourceExhausted,
+				Message: fmt.Sprintf("a response of more than %d bytes: raise the limit with WithMaxMessage", a.limit),
 			}
 		}
 		if err != nil {

@@ -71,7 +71,7 @@ func (p *poster) Carry(ctx context.Context, r *client.Request) error {
 	case r.Call.Kind == tandem.OneWay && status/100 == 2:
 		return nil
 	case len(body) > p.remote.MaxMessage+answerRoom:
-		return &tandem.Error{Code: tandem.ResourceExhausted, Remote: true, Message: fmt.Sprintf("an answer of more than %d bytes", p.remote.MaxMessage)}
+		return &tandem.Error{Code: tandem.ResourceExhausted, Message: fmt.Sprintf("a response of more than %d bytes: raise the limit with WithMaxMessage", p.remote.MaxMessage)}
 	case json.Unmarshal(body, &got) != nil || got.Result == nil && !isError(got.Error):
 		return complaint(status, body)
 	case isError(got.Error):

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync/atomic"
@@ -173,7 +174,7 @@ func (c *caller) failed(call *tandem.Call, err error, a *httpcalls.Attempt, lost
 		return a.Failed(err)
 	case !a.Answered():
 		e := tandem.AsError(a.Failed(connErr.Unwrap())) // the text of connect's error begins with its code
-		if connErr.Code() != connect.CodeUnavailable && connErr.Code() != connect.CodeUnknown {
+		if e.Code != tandem.ResourceExhausted && connErr.Code() != connect.CodeUnavailable && connErr.Code() != connect.CodeUnknown {
 			e.Code = ourCode(connErr)
 		}
 		return e
@@ -190,7 +191,10 @@ func (c *caller) failed(call *tandem.Call, err error, a *httpcalls.Attempt, lost
 func serverError(connErr *connect.Error) *tandem.Error {
 	e := &tandem.Error{Code: codeOf(connErr), Message: connErr.Message(), Remote: connect.IsWireError(connErr)}
 	readRetryFields(connErr.Meta(), e)
-	if !e.Remote {
+	switch {
+	case e.Message == headerTooLarge:
+		return &tandem.Error{Code: tandem.ResourceExhausted, Remote: true, NotExecuted: true, Message: "the metadata is larger than the server takes"}
+	case !e.Remote:
 		e.Code = ourCode(connErr)
 	}
 	for _, d := range connErr.Details() {
@@ -198,6 +202,10 @@ func serverError(connErr *connect.Error) *tandem.Error {
 	}
 	return e
 }
+
+// headerTooLarge is what connect says of a response with the status 431, which an HTTP/1 server
+// gives before it reads the request.
+var headerTooLarge = fmt.Sprintf("%d %s", http.StatusRequestHeaderFieldsTooLarge, http.StatusText(http.StatusRequestHeaderFieldsTooLarge))
 
 // codeOf returns the code of an error. gRPC servers may send any number; one that is not an
 // error code becomes Unknown.

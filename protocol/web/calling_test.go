@@ -230,3 +230,26 @@ func TestAdviceCrosses(t *testing.T) {
 		_ = caller.Close()
 	}
 }
+
+// Metadata that is larger than the server takes is an error that says so; the call was not executed.
+func TestMetadataTooLarge(t *testing.T) {
+	srv := server.New(server.WithProtocols(web.New()))
+	if err := srv.RegisterFunc("T.Nop", func(m *text) (*text, error) { return m, nil }); err != nil {
+		t.Fatal(err)
+	}
+	address := listen(t, srv)
+	for _, scheme := range []string{"grpc", "connect"} {
+		c, err := client.Dial(scheme+"://"+address, client.WithProtocols(web.GRPC(), web.Connect()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if err := c.Call(t.Context(), "T.Nop", &text{}, &text{}); err != nil { // so that the server's limit is known
+			t.Fatal(err)
+		}
+		e := tandem.AsError(c.Call(t.Context(), "T.Nop", &text{}, &text{}, client.Metadata("long", strings.Repeat("x", 200<<10))))
+		if e == nil || e.Code != tandem.ResourceExhausted || !e.NotExecuted {
+			t.Errorf("%s: %+v", scheme, e)
+		}
+	}
+}

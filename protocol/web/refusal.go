@@ -124,7 +124,7 @@ func (w *refusalGate) pass() bool {
 		w.refused = true
 	default:
 		why := tandem.Errorf(tandem.InvalidArgument, "the request could not be read")
-		if err := w.x.refuseThroughPlugins(why); err == error(why) { //nolint:errorlint // as in turnDown
+		if err := w.x.refuseThroughPlugins(why); err == error(why) { //nolint:errorlint // as above
 			w.open = true
 		} else {
 			w.refuse(err)
