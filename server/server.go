@@ -226,6 +226,9 @@ func (s *Server) serve(ln net.Listener, network string) error {
 		s.removeListener(&ln)
 		return errors.Join(fmt.Errorf("server: register: %w", err), ln.Close())
 	}
+	if len(s.table.Methods()) == 0 {
+		s.log().Warn("the server has no methods yet, so every call fails: see Register", "address", ln.Addr())
+	}
 	err = s.acceptAll(ln)
 	s.removeListener(&ln)
 	if s.current() != serving {
