@@ -95,6 +95,18 @@ func (s *Server) fullLocked() error {
 	return nil
 }
 
+// keepGreeted is called when a client has sent its preface, before the server's is sent: from then on
+// the client may send calls, so the connection is no longer closed to make room. If it has been
+// closed already, keepGreeted returns an error.
+func (s *Server) keepGreeted(c *net.Conn) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.greeting.Keep(c) {
+		return errCrowded
+	}
+	return nil
+}
+
 // greetedLocked removes a connection from those in their handshake. It returns false if the
 // connection was not there: then it has been closed.
 func (s *Server) greetedLocked(c *net.Conn) bool {

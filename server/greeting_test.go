@@ -19,6 +19,7 @@ import (
 	"github.com/tandem-rpc/tandem/client"
 	"github.com/tandem-rpc/tandem/server"
 	"github.com/tandem-rpc/tandem/transport"
+	"github.com/tandem-rpc/tandem/wire"
 )
 
 // door is a listener whose connections come from the addresses that a test names, and which has
@@ -159,6 +160,31 @@ func TestLargestNetworkMakesRoom(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A connection whose client has sent its preface, and so may send calls as soon as it has the
+// server's, is not closed to make room, though it is the oldest.
+func TestGreetedConnectionsAreKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := doorTest(t, 5000)
+		greeted := d.dial(t, "192.0.2.1") // it reads nothing, so the server's preface is not written yet
+		if _, err := greeted.Write(wire.AppendPreface(nil, wire.DefaultSettings())); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		var silent []net.Conn
+		for range mostGreeted - 1 {
+			silent = append(silent, d.dial(t, "192.0.2.1"))
+		}
+		time.Sleep(time.Second)
+		answered(t, d.dial(t, "192.0.2.1"))
+		if left := open(silent); len(left) != mostGreeted-2 || left[0] != 1 {
+			t.Errorf("%d silent connections are left, the first of them number %d", len(left), left[0])
+		}
+		if len(open([]net.Conn{greeted})) == 0 {
+			t.Error("the connection with a preface was closed")
+		}
+	})
 }
 
 // Silent connections do not use up WithMaxConnections: an old one is closed for a new one.

@@ -325,7 +325,7 @@ func (s *Server) greetOwn(c *net.Conn, v acceptedConn, first []byte) (loop func(
 		s.dismiss(c, v, ErrServerClosed)
 		return nil
 	}
-	ses, loop, err := s.env.Accept(s.base, v.conn, first)
+	ses, loop, err := s.env.Accept(s.base, v.conn, first, func() error { return s.keepGreeted(c) })
 	if s.adopt(c, ses, v) {
 		return loop
 	}

@@ -25,7 +25,7 @@ type handshake[C comparable] struct {
 	conn       C
 	since      time.Time
 	number     uint64 // in the order of Add
-	network    *network[C]
+	network    *network[C] // nil after Keep
 	prev, next *handshake[C]
 }
 
@@ -70,16 +70,35 @@ func (h *Handshakes[C]) Remove(c C) bool {
 		return false
 	}
 	delete(h.conns, c)
+	h.leaveNetwork(e)
+	return true
+}
+
+// Keep excludes a connection from Next, because its handshake is nearly done. It reports whether
+// the connection was there.
+func (h *Handshakes[C]) Keep(c C) bool {
+	e := h.conns[c]
+	if e == nil {
+		return false
+	}
+	h.leaveNetwork(e)
+	return true
+}
+
+func (h *Handshakes[C]) leaveNetwork(e *handshake[C]) {
 	n := e.network
+	if n == nil {
+		return
+	}
+	e.network = nil
 	if n.remove(e); n.size > 0 {
 		heap.Fix(&h.order, n.index)
-		return true
+		return
 	}
 	heap.Remove(&h.order, n.index)
 	if n.key.IsValid() {
 		delete(h.networks, n.key)
 	}
-	return true
 }
 
 // Len returns the number of connections.

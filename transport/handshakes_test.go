@@ -39,7 +39,8 @@ func (text) Network() string { return "text" }
 
 func (a text) String() string { return string(a) }
 
-// After any sequence of Add and Remove, Next is the oldest connection of the largest network.
+// After any sequence of Add, Keep and Remove, Next is the oldest connection of the largest network,
+// without those that are kept.
 func TestHandshakes(t *testing.T) {
 	type waiting struct {
 		id   int
@@ -48,6 +49,7 @@ func TestHandshakes(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var h transport.Handshakes[int]
 	var all []waiting // in the order of Add
+	var kept []int
 	want := func() int {
 		sizes := map[netip.Prefix]int{}
 		for _, w := range all {
@@ -81,12 +83,26 @@ func TestHandshakes(t *testing.T) {
 				t.Fatalf("%d was not there once", gone)
 			}
 		}
+		if len(all) > 0 && random.IntN(10) == 0 {
+			i := random.IntN(len(all))
+			if !h.Keep(all[i].id) {
+				t.Fatalf("%d was not there", all[i].id)
+			}
+			kept = append(kept, all[i].id)
+			all = slices.Delete(all, i, i+1)
+		}
+		if n := len(kept) - 1; n > 10 {
+			if !h.Keep(kept[n]) || !h.Remove(kept[n]) || h.Keep(kept[n]) {
+				t.Fatalf("%d was not kept until it was removed", kept[n])
+			}
+			kept = kept[:n]
+		}
 		got, since, ok := h.Next()
-		if h.Len() != len(all) || ok != (len(all) > 0) || ok && (got != want() || since != time.Unix(int64(got), 0)) {
+		if h.Len() != len(all)+len(kept) || ok != (len(all) > 0) || ok && (got != want() || since != time.Unix(int64(got), 0)) {
 			t.Fatalf("after %d: next is %d of %v (%v), want %d", id, got, since, ok, want())
 		}
 	}
-	if left := slices.Collect(h.All()); len(left) != len(all) {
-		t.Errorf("All has %d, want %d", len(left), len(all))
+	if left := slices.Collect(h.All()); len(left) != len(all)+len(kept) {
+		t.Errorf("All has %d, want %d", len(left), len(all)+len(kept))
 	}
 }

@@ -23,7 +23,7 @@ import (
 func silentServer(ctx context.Context, client, server *session.Env, instance string) (*Conn, error) {
 	here, there := net.Pipe()
 	go func() {
-		if _, _, err := server.Accept(ctx, there, nil); err == nil {
+		if _, _, err := server.Accept(ctx, there, nil, nil); err == nil {
 			_, _ = io.Copy(io.Discard, there) // until the client leaves
 		}
 	}()

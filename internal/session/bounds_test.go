@@ -29,7 +29,7 @@ func newBare(t *testing.T, m methods) *bare {
 	ours, theirs := memory()
 	accepted := make(chan *Session, 1)
 	go func() {
-		s, loop, err := env.Accept(context.Background(), theirs, nil)
+		s, loop, err := env.Accept(context.Background(), theirs, nil, nil)
 		accepted <- s
 		if err == nil {
 			loop()

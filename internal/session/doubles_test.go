@@ -98,7 +98,7 @@ func acceptRaw(t *testing.T, cfg Config) (*Session, net.Conn) {
 	env := NewEnv(cfg)
 	mine, peer := memory()
 	send(t, peer, wire.AppendPreface(nil, rawSettings()))
-	s, loop, err := env.Accept(context.Background(), mine, nil)
+	s, loop, err := env.Accept(context.Background(), mine, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

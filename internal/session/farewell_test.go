@@ -20,7 +20,7 @@ func TestFarewellReachesThePeer(t *testing.T) {
 		env := NewEnv(Config{Settings: wire.DefaultSettings(), Codecs: []tandem.Codec{rawCodec{}}})
 		ours, theirs := dial()
 		go func() {
-			if _, loop, err := env.Accept(context.Background(), theirs, nil); err == nil {
+			if _, loop, err := env.Accept(context.Background(), theirs, nil, nil); err == nil {
 				loop()
 			}
 		}()

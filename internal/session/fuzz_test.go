@@ -43,7 +43,7 @@ func FuzzSession(f *testing.F) {
 		peer := wire.DefaultSettings()
 		peer.Codecs = []string{"raw"}
 		go attack(theirs, append(wire.AppendPreface(nil, peer), data...))
-		s, loop, err := env.Accept(context.Background(), mine, nil)
+		s, loop, err := env.Accept(context.Background(), mine, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +79,7 @@ func FuzzPreface(f *testing.F) {
 			split = 0
 		}
 		go attack(theirs, data[split:])
-		s, loop, err := env.Accept(context.Background(), mine, data[:min(split, 60<<10)])
+		s, loop, err := env.Accept(context.Background(), mine, data[:min(split, 60<<10)], nil)
 		if err == nil {
 			loop()
 			s.Close()

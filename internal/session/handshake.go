@@ -51,8 +51,10 @@ func (e *Env) Connect(ctx context.Context, conn net.Conn, instance string) (*Ses
 // already, and returns the session and the function that reads it. That
 // function returns when the connection ends or another goroutine reads on. ctx
 // is the base of the handlers' contexts. A caller that has read head must also have
-// set the deadline of the handshake. Accept closes conn when it fails.
-func (e *Env) Accept(ctx context.Context, conn net.Conn, head []byte) (*Session, func(), error) {
+// set the deadline of the handshake. before, if not nil, is called when the client's preface has
+// come and before this side's is sent; if it fails, so does Accept. Accept closes conn when it
+// fails.
+func (e *Env) Accept(ctx context.Context, conn net.Conn, head []byte, before func() error) (*Session, func(), error) {
 	s := e.newSession(ctx, conn)
 	rd := s.newReader(0)
 	if len(head) > 0 {
@@ -62,6 +64,11 @@ func (e *Env) Accept(ctx context.Context, conn net.Conn, head []byte) (*Session,
 	err := s.hello(rd, func(peer *wire.Settings) error {
 		if err := rd.preface(peer); err != nil {
 			return err
+		}
+		if before != nil {
+			if err := before(); err != nil {
+				return err
+			}
 		}
 		_, err := conn.Write(wire.AppendPreface(nil, e.cfg.Settings))
 		return err

@@ -98,7 +98,7 @@ func newPair(t testing.TB, dial func() (net.Conn, net.Conn), m methods, opts ...
 	var wg sync.WaitGroup
 	ready := make(chan *Session, 1)
 	wg.Go(func() {
-		s, loop, err := p.serverEnv.Accept(context.Background(), b, nil)
+		s, loop, err := p.serverEnv.Accept(context.Background(), b, nil, nil)
 		ready <- s
 		if err == nil {
 			loop()

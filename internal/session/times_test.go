@@ -81,7 +81,7 @@ func TestCompleteFrameLeavesNoDeadline(t *testing.T) {
 func TestHalfAPreface(t *testing.T) {
 	for name, hello := range map[string]func(e *Env, c net.Conn) error{
 		"server": func(e *Env, c net.Conn) error {
-			_, _, err := e.Accept(context.Background(), c, nil)
+			_, _, err := e.Accept(context.Background(), c, nil, nil)
 			return err
 		},
 		"client": func(e *Env, c net.Conn) error {
@@ -146,7 +146,7 @@ func TestReaderBacksOff(t *testing.T) {
 func connectAlso(t *testing.T, p *pair, client, server net.Conn) *Session {
 	t.Helper()
 	p.serverEnv.wg.Go(func() {
-		s, loop, err := p.serverEnv.Accept(context.Background(), server, nil)
+		s, loop, err := p.serverEnv.Accept(context.Background(), server, nil, nil)
 		if err == nil {
 			loop()
 			s.Close()

@@ -52,7 +52,7 @@ func otherRuns(t *testing.T) bool {
 		b = append(b, rawFrame(wire.TypeRequest, wire.FlagEnd, wire.MakeStream(i, 1), payload)...)
 	}
 	send(t, peer, b) // all of it is there before the first read
-	s, loop, err := env.Accept(context.Background(), mine, nil)
+	s, loop, err := env.Accept(context.Background(), mine, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
