@@ -35,7 +35,7 @@ type Budget struct {
 	waiting      []*wait // the oldest hold first
 	refusedBytes int64   // bytes of holds that are refused and not yet released
 	served       uint64  // waits that were granted
-	refusals     uint64  // holds that were refused
+	refusals     uint64  // how often a hold was refused
 }
 
 // Account is a connection's part of a budget.

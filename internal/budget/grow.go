@@ -15,8 +15,8 @@ func (h *Hold) Exhausted(n int64) *tandem.Error {
 	return e
 }
 
-// TooMuch is the error of a request that takes about n bytes when it is decoded, where
-// at most most bytes are allowed.
+// TooMuch is the error of a request that takes about n bytes when it is decoded. The limit is
+// most bytes.
 func TooMuch(n, most int64) *tandem.Error {
 	e := tandem.Errorf(tandem.ResourceExhausted,
 		"message takes about %d bytes of memory when decoded, limit %d: send less at a time, or raise server.WithMaxDecoded", n, most)

@@ -39,7 +39,7 @@ type Outgoing struct {
 	shared      bool         // interceptors may make parallel attempts and keep the call
 	mu          sync.Mutex   // guards the fields below if shared
 	running     int          // number of attempts that have not ended
-	over        bool         // the call has ended; attempts change nothing more
+	over        bool         // the call has ended: later responses are dropped
 	forgone     bool         // see Forgo
 	recordTried bool         // tried is recorded; set before the first attempt
 	movable     *tandem.Call // see MayMove

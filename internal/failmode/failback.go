@@ -28,7 +28,7 @@ type backlog struct {
 type postponed struct {
 	out     *call.Outgoing
 	next    tandem.Func
-	allowed time.Duration // time for each attempt; 0 for no bound
+	allowed time.Duration // timeout of each further attempt
 	err     error         // error of the last attempt
 	ran     bool          // an attempt may have been executed
 }

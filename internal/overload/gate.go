@@ -104,7 +104,7 @@ type Config struct {
 	LiftAfter       int           // periods in a row that used at most half of the limit, after which it is FirstLimit again
 	LeastLimit      int           // lower bound of a method's limit
 	Cut             float64       // a cut leaves at most this share of a limit
-	DeepCut         float64       // a cut leaves at least this share of a limit
+	DeepCut         float64       // a cut leaves at most this share of a limit, if all handlers were late
 	Growth          int64         // above its value after the last cut, a limit grows by 1/Growth when as many handlers as the limit have ended in time
 	Spare           float64       // a limit is at least this many times what the rate needs at the usual time
 	Fruitless       int           // cuts in a row that leave most handlers late, after which there is no limit
