@@ -101,7 +101,7 @@ type Call struct {
 	Route   *Route   // which instances the call may go to; nil for those that take any call. Must not be changed
 
 	// Explain, if not nil, is called with the result of each attempt, possibly by several
-	// goroutines at a time. Package client's Explain sets it (client).
+	// goroutines at a time (client). Package client's Explain sets it.
 	Explain func(attempt any)
 
 	// Peer is the other end of the connection that the call arrived on (server),

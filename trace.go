@@ -4,9 +4,9 @@ package tandem
 // (https://www.w3.org/TR/trace-context/). The zero value means no trace. Package
 // plugin/trace sets it and sends it to servers.
 type Trace struct {
-	ID     [16]byte // of the whole trace; zero means that there is none
-	Span   [8]byte  // of this call on this side
-	Parent [8]byte  // the span that contains this one; zero for none
+	ID     [16]byte // ID of the whole trace; zero means that there is none
+	Span   [8]byte  // ID of this call on this side
+	Parent [8]byte  // ID of the span that contains this one; zero for none
 	Flags  byte     // TraceSampled, the only flag defined here
 	State  string   // data of tracing vendors, as received
 }

@@ -9,8 +9,8 @@ import (
 // Transport dials and listens. It is a value passed as an option, never looked
 // up by name in a global table.
 //
-// A connection that is encrypted by TLS says so with the method ConnectionState
-// of [crypto/tls.Conn]; calls find that in their [Peer]. One that can close its
+// A connection that is encrypted by TLS has the method ConnectionState of
+// [crypto/tls.Conn]; its result is in the [Peer] of calls. One that can close its
 // write direction alone has a method CloseWrite, as [net.TCPConn] does. Closing a
 // listener must not close the connections that it has accepted.
 type Transport interface {

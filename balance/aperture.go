@@ -108,7 +108,7 @@ func overlap(a, b, from, to int64) int64 { return max(0, min(b, to)-max(a, from)
 type aperturePicker struct {
 	subsetPicker
 
-	partly map[*Node]float64 // nodes that are covered partly
+	partly map[*Node]float64 // covered part of each node that is covered partly
 }
 
 func (p *aperturePicker) Pick(call *tandem.Call, usable func(*Node) bool) *Node {

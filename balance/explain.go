@@ -42,7 +42,7 @@ func (t *Table) Explain(call *tandem.Call, usable func(*Node) bool) Explanation 
 type branch struct {
 	nodes  []*Node
 	picker Picker
-	policy string // its name
+	policy string // name of the policy
 }
 
 func newBranch(p Policy, nodes []*Node) branch { return branch{nodes, p.Build(nodes), p.Name()} }

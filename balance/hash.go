@@ -32,8 +32,8 @@ func mix(h uint64) uint64 {
 type hashed struct {
 	nodes   []*Node      // by ID, so that the order of the list does not matter
 	keyless Picker       // for calls without a key
-	calls   atomic.Int64 // in flight on the usable nodes, and their weight, as of an earlier pick
-	weight  atomic.Int64
+	calls   atomic.Int64 // calls in flight on the usable nodes, as of an earlier pick
+	weight  atomic.Int64 // weight of the usable nodes, as of that pick
 }
 
 func newHashed(nodes []*Node) *hashed {

@@ -11,7 +11,7 @@ import (
 type Load struct {
 	InFlight    int // calls that it runs, of all clients
 	Queued      int // calls that wait there
-	Utilization int // of its limit of calls, in percent; 0 without a limit
+	Utilization int // percent of its limit of calls that is used; 0 without a limit
 }
 
 // A report is one word: when it came, in tenths of a second by Now and without the upper bits;

@@ -41,7 +41,7 @@ type maglevPicker struct {
 type filling struct {
 	offset, skip, next uint64
 	turns              float64 // turns due to it: by its weight, at most 1 a round
-	weight             float64 // as a part of the heaviest
+	weight             float64 // weight as a part of the heaviest node's
 }
 
 func (p *maglevPicker) fill(size uint64) {

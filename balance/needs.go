@@ -107,7 +107,7 @@ type memories struct {
 	of map[any]any
 }
 
-// forget drops them. Pickers that were built keep theirs.
+// forget drops all memories. Pickers that were built keep theirs.
 func (m *memories) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -6,7 +6,7 @@ type pairs struct {
 	nodes    []*Node
 	world    *World
 	byWeight *weightedPicker // nil for even weights
-	mean     float64         // of the weights
+	mean     float64         // mean of the weights
 }
 
 func newPairs(nodes []*Node) pairs {

@@ -44,7 +44,7 @@ type weightedPicker struct {
 }
 
 type column struct {
-	keep  uint32 // of 2^32
+	keep  uint32 // part of 2^32 that belongs to the column's own node
 	other uint32 // index of the node that has the rest
 }
 

@@ -39,7 +39,7 @@ func Route(next Policy, reserved ...string) Policy {
 type route struct {
 	wrapper
 
-	reserved []string // keys of tags
+	reserved []string // keys of reserved tags
 }
 
 func (p route) Name() string { return p.named("route") }
@@ -109,8 +109,8 @@ type routePicker struct {
 // routed is a route with the nodes that match it.
 type routed struct {
 	route tandem.Route
-	exact branch // those that match exactly
-	loose branch // those that match but for missing tags; no picker if forced or without tags
+	exact branch // nodes that match exactly
+	loose branch // nodes that match but for missing tags; no picker if forced or without tags
 }
 
 // maxRoutes is how many routes have pickers of their own.

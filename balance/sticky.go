@@ -61,9 +61,9 @@ type bucket [stickyPlaces]atomic.Pointer[chosen]
 
 // chosen is what was chosen for a key.
 type chosen struct {
-	key  uint64 // its hash
-	node *Node  // of the list at that time
-	list uint64 // that the node belongs to
+	key  uint64 // hash of the key
+	node *Node  // a node of the list at that time
+	list uint64 // number of that list
 }
 
 func newMemory() *memory { return &memory{seed: maphash.MakeSeed()} }

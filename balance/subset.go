@@ -31,7 +31,7 @@ type subset struct {
 	wrapper
 
 	size int
-	seed uint64 // of the client
+	seed uint64 // hash of the client's ID
 }
 
 func (p subset) Name() string { return p.named("subset") }

@@ -25,11 +25,11 @@ type Table struct {
 	current atomic.Pointer[tableView]
 
 	mu      sync.Mutex
-	reports bool                   // the policy looks at the Load of instances
-	memory  memories               // of the policy
+	reports bool                   // the policy uses the Load of instances
+	memory  memories               // memories of the policy
 	known   map[string]*knownStats // by instance ID
 	lists   uint64                 // number of lists so far
-	began   bool                   // one of them had an instance
+	began   bool                   // one of the lists had an instance
 }
 
 // tableView is one list, with the policy and its picker; they change together.
@@ -43,7 +43,7 @@ type tableView struct {
 type knownStats struct {
 	Stats
 
-	last        uint64 // the last list that it was in
+	last        uint64 // number of the last list that it was in
 	incarnation string
 	started     time.Time
 	left        time.Duration // when it was first missing, by Now; 0 while it is there

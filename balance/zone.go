@@ -93,17 +93,17 @@ type otherZone struct {
 
 	name    string
 	surplus float64 // capacity beyond its fair share
-	share   float64 // of the calls that leave
+	share   float64 // share of the calls that leave the local zone
 }
 
 type zonePicker struct {
 	zone     string
 	all      []*Node
 	local    branch
-	weight   float64 // of the local nodes
+	weight   float64 // weight of the local nodes
 	capacity float64 // part of the calls that the local nodes have the capacity for
 	others   []otherZone
-	usable   atomic.Uint64 // part of the local weight, a float64
+	usable   atomic.Uint64 // usable part of the local weight, a float64
 }
 
 // apportion computes the zones' shares of the calls that leave.

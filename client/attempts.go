@@ -22,7 +22,7 @@ type Attempts struct {
 	// is 0.1 and 10; with a zero Budget there are no retries.
 	Budget *policy.Budget
 
-	// Fork is at how many instances a call with [Fork] is made; 2 by default.
+	// Fork is the number of instances at which a call with [Fork] is made; 2 by default.
 	Fork int
 
 	// BackupShare bounds the second attempts that [Backup] makes of slow calls to a share of the
@@ -31,7 +31,7 @@ type Attempts struct {
 
 	// BroadcastShare is the share of the instances that must succeed for a call with [Broadcast]
 	// to succeed, at least one instance; 1 by default, which is all. BroadcastAtOnce is how many
-	// are called at a time; 64 by default.
+	// instances are called at a time; 64 by default.
 	BroadcastShare  float64
 	BroadcastAtOnce int
 
@@ -42,8 +42,8 @@ type Attempts struct {
 // FailbackQueue holds the calls that [Failback] tries again in the background.
 type FailbackQueue struct {
 	Size  int           // calls that may wait; 100 by default
-	Tries int           // further attempts that each gets; 3 by default
-	Pause time.Duration // before the first; 5 s by default. Each further one is twice as long, up to five minutes; all vary at random by up to a half
+	Tries int           // further attempts at each call; 3 by default
+	Pause time.Duration // pause before the first further attempt; 5 s by default. Each later pause is twice as long, up to five minutes; all vary at random by up to a half
 
 	// GiveUp is called for each call that is given up: its last attempt failed, the queue was full
 	// (then the caller gets the error, too), or the client was closed. It must be safe for

@@ -56,9 +56,9 @@ type Client struct {
 	// the memory of calls is not used again.
 	intercepted bool
 	bare        bool            // the target's protocol carries no metadata
-	usualMode   tandem.FailMode // of the options
+	usualMode   tandem.FailMode // the fail mode of the options
 	usualChain  tandem.Func     // the chain of usualMode
-	usual       callDefaults    // of the options
+	usual       callDefaults    // the defaults of the options
 	pool        pool.Pool
 	modes       failmode.Modes
 

@@ -13,7 +13,7 @@ import (
 // zero has its default, or what an earlier option has set.
 type Connections struct {
 	// PerInstance is how many connections are held to each instance, 64 at most; 1 by default,
-	// which is best unless TLS or a saturated core says otherwise.
+	// which is best unless TLS or a saturated core limits the throughput.
 	PerInstance int
 
 	// Timeout is how long connecting and the handshake may take, which are two round trips; 10 s
@@ -27,7 +27,7 @@ type Connections struct {
 
 	// HealthCheck is how long a connection may be silent before the server is pinged: a random
 	// time between half of HealthCheck and all of it. The default is 10 s, the minimum 100 ms, and
-	// a negative value means never. A server that was stopped, or whose machine failed, is so
+	// a negative value means never. A server that was stopped, or whose machine failed, is thus
 	// found before a call is sent to it, at most 1.125 intervals and 1.4 s later. It is then a
 	// suspect, which gets a call only if no other instance can take it, until it answers or the
 	// client has connected again; the client reconnects when it was silent for as long as Silence

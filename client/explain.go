@@ -22,7 +22,7 @@ type Explanation struct {
 	Method   string  `json:"method"`
 	Target   string  `json:"target"`
 	Policy   string  `json:"policy"`            // the balancing policy's name
-	Version  string  `json:"version,omitempty"` // of the client's policy; see [WithPolicy]
+	Version  string  `json:"version,omitempty"` // version of the client's policy; see [WithPolicy]
 	Budget   float64 `json:"retryBudget"`       // retries left in the budget after the call
 	Stale    string  `json:"stale,omitempty"`   // why the list may be old
 	mu       sync.Mutex
@@ -45,7 +45,7 @@ type InstanceState struct {
 	ID       string        `json:"id"`
 	Unusable string        `json:"unusable,omitempty"` // why the call can't go there now; "" if it can
 	Suspect  string        `json:"suspect,omitempty"`  // why it is doubtful that it still runs; "" if it is not
-	Breaker  string        `json:"breaker"`            // of the instance: closed, open or half-open
+	Breaker  string        `json:"breaker"`            // state of the instance's breaker: closed, open or half-open
 	Method   string        `json:"methodBreaker,omitempty"`
 	Throttle float64       `json:"throttle,omitempty"` // share of the method's calls that is not sent, as the instance refuses most of them
 	InFlight int64         `json:"inFlight"`

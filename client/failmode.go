@@ -10,7 +10,7 @@ const (
 	Failover = tandem.Failover
 	// Failtry tries the same instance again.
 	Failtry = tandem.Failtry
-	// Failsafe swallows the error: the call succeeds, the reply stays as it was.
+	// Failsafe ignores the error: the call succeeds, and the reply stays as it was.
 	Failsafe = tandem.Failsafe
 	// Failback queues a call that failed, and tries it again in the background:
 	// see [FailbackQueue].

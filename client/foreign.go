@@ -32,7 +32,7 @@ type foreign struct {
 
 	mu      sync.Mutex
 	calls   int  // in flight
-	retired bool // no more are made
+	retired bool // no more calls are made
 	away    chan struct{}
 	ended   bool          // Close was called
 	closing chan struct{} // closed by Close

@@ -34,14 +34,14 @@ type options struct {
 	wrong               []error  // values that options can't have
 	needMode            []string // options that act in some fail modes only
 	modeGiven           bool
-	needCompressor      bool // by a Compression without compressors
+	needCompressor      bool // a Compression without compressors was given
 	compressorsGiven    bool
 	codecs              []tandem.Codec
 	compressors         []tandem.Compressor
 	compressAbove       int
 	transports          map[string]tandem.Transport
 	secured             bool        // every connection has TLS
-	tls                 *tls.Config // if it has; nil for the defaults
+	tls                 *tls.Config // the configuration if secured; nil for the defaults
 	protocols           []Protocol
 	byProtocol          map[string]Protocol
 	resolvers           map[string]registry.Resolver
@@ -78,8 +78,8 @@ type options struct {
 	breaker             *resilience.BreakerConfig // nil for none
 	fixed               *policy.Policy            // nil for none
 	source              policy.Source             // nil for none
-	name                string                    // of the client, for policy.Reporter; "": one is made
-	id                  string                    // "": servers do not learn of one
+	name                string                    // name of the client, for policy.Reporter; "": one is made
+	id                  string                    // ID that the client announces; "" for none
 	logger              *slog.Logger              // nil: quiet, save for panics of methods
 	register            []func(*dispatch.Table) error
 	servingPlugins      []any

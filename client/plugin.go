@@ -67,21 +67,21 @@ type BeforeRequest interface {
 	BeforeRequest(ctx context.Context, call *tandem.Call) error
 }
 
-// AfterRequest is a plugin that is told when an attempt's request is in the queue to be
-// written, or why it can't be sent. It may run after the response has come.
+// AfterRequest is a plugin that is called when an attempt's request is in the queue to be
+// written, or can't be sent because of err. It may run after the response has come.
 type AfterRequest interface {
 	AfterRequest(ctx context.Context, call *tandem.Call, err error)
 }
 
-// BeforeResponseHeader is a plugin that is told when a response has come, before it is looked
-// at. A stream has a response when the server has accepted it.
+// BeforeResponseHeader is a plugin that is called when a response has come, before it is
+// parsed. A stream has a response when the server has accepted it.
 type BeforeResponseHeader interface {
 	BeforeResponseHeader(ctx context.Context, call *tandem.Call)
 }
 
 // AfterResponseHeader is a plugin that sees how an attempt ended: err is the server's error, or
-// says why there is no response; for a unary call the Trailer is set. An error that it returns
-// replaces err, and may not change NotExecuted; nil leaves err.
+// the reason why there is no response; for a unary call the Trailer is set. An error that it
+// returns replaces err, and may not change NotExecuted; nil leaves err.
 type AfterResponseHeader interface {
 	AfterResponseHeader(ctx context.Context, call *tandem.Call, err error) error
 }
@@ -93,14 +93,14 @@ type BeforeResponseBody interface {
 }
 
 // AfterResponseBody is a plugin that sees the decoded reply, a pointer, or the error of
-// decoding it; likewise each message that a stream receives. An error that it returns replaces
-// err; nil leaves err.
+// decoding it, and so for each message that a stream receives. An error that it returns
+// replaces err; nil leaves err.
 type AfterResponseBody interface {
 	AfterResponseBody(ctx context.Context, call *tandem.Call, reply any, err error) error
 }
 
-// AfterCall is a plugin that is told how each call has ended, exactly once: also a
-// call that another plugin refused, and a stream when it is over.
+// AfterCall is a plugin that is called exactly once for each call, when it has ended: also
+// for a call that another plugin refused, and for a stream when it is over.
 type AfterCall interface {
 	AfterCall(ctx context.Context, call *tandem.Call, end tandem.Outcome)
 }

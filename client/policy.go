@@ -24,10 +24,10 @@ func WithPolicy(p *policy.Policy) Option { return func(o *options) { o.fixed = p
 // come, the policy of [WithPolicy] is in force, if there is one. A document replaces the one
 // before as a whole, for calls that begin after it. An invalid document is refused as a whole
 // and logged; the one before stays in force, as it does while the source has none. If the
-// source is a [policy.Reporter] it is told the result of each document, and again at least
-// every [policy.ReportEvery], under the client's name. An empty name is replaced by one that is
-// made of the host's name, the process's number and a random word, so that no two clients share
-// one.
+// source is a [policy.Reporter], the client reports the result of each document to it, and
+// again at least every [policy.ReportEvery], under name. An empty name is replaced by one that
+// is made of the host's name, the process's number and a random word, so that no two clients
+// share one.
 func WithPolicyFrom(src policy.Source, name string) Option {
 	return func(o *options) { o.source, o.name = src, name }
 }
@@ -146,8 +146,8 @@ const (
 	reportTimeout = 5 * time.Second
 )
 
-// reportPolicy tells the source what has been applied: when it is new, and again before the
-// last report expires.
+// reportPolicy reports to the source what has been applied: when it is new, and again before
+// the last report expires.
 func (c *Client) reportPolicy(r policy.Reporter) {
 	failed := ""
 	wait := time.NewTimer(policy.ReportEvery)

@@ -28,7 +28,7 @@ type Protocol interface {
 	// without [WithCodec] whose target is of this protocol.
 	Codecs() []tandem.Codec
 	// Connect connects to a server. It returns when calls can be made; ctx bounds
-	// that only.
+	// only Connect itself.
 	Connect(ctx context.Context, r *Remote) (Carrier, error)
 }
 

@@ -8,12 +8,12 @@ import (
 // Throttle are the constants by which a client holds back calls of a method to an instance that
 // refuses most of them; see [WithThrottle]. Zero fields have their defaults.
 type Throttle struct {
-	Sent     float64       // calls sent for each that is accepted; 2, and 1 at least
-	Accepted int           // calls that count as accepted before the first that was refused; 10
-	Fades    time.Duration // after which a call counts for 1/e; 1 s
-	Probe    time.Duration // after which a call is sent in any case; 1 s
-	Ends     time.Duration // after the last refusal; 30 s
-	Pause    time.Duration // that a call which is not sent asks its caller to wait; 100 ms
+	Sent     float64       // calls sent for each call that the instance accepts; 2 by default, 1 at least
+	Accepted int           // calls that are assumed to be accepted before the first refusal; 10 by default
+	Fades    time.Duration // time after which a call counts for 1/e; 1 s by default
+	Probe    time.Duration // time without a call after which one is sent in any case; 1 s by default
+	Ends     time.Duration // time after the last refusal when throttling ends; 30 s by default
+	Pause    time.Duration // RetryAfter of a call that is not sent; 100 ms by default
 }
 
 // WithThrottle sets how the client holds back calls of a method to an instance that refuses

@@ -43,34 +43,34 @@ type Policy struct {
 
 // Method is how calls of a method are made.
 type Method struct {
-	Timeout        Duration `json:"timeout,omitzero"`        // of a call that has no deadline of its own
-	AttemptTimeout Duration `json:"attemptTimeout,omitzero"` // of each attempt
+	Timeout        Duration `json:"timeout,omitzero"`        // timeout of a call that has no deadline of its own
+	AttemptTimeout Duration `json:"attemptTimeout,omitzero"` // timeout of each attempt
 	FailMode       string   `json:"failMode,omitempty"`      // one of FailModes
 	Retries        *int     `json:"retries,omitempty"`       // further attempts; 0 to 10
 	Idempotent     *bool    `json:"idempotent,omitempty"`    // a second execution does no harm
-	Breaker        *Breaker `json:"breaker,omitempty"`       // of the method at each instance
+	Breaker        *Breaker `json:"breaker,omitempty"`       // breaker of the method at each instance
 }
 
 // Balancer says how instances are chosen. The steps apply in the order of the fields.
 type Balancer struct {
-	Route     bool     `json:"route,omitempty"`    // by the call's version, group and tags
+	Route     bool     `json:"route,omitempty"`    // choose by the call's version, group and tags
 	Sticky    bool     `json:"sticky,omitempty"`   // keep the first choice
 	Zone      string   `json:"zone,omitempty"`     // the client's own; calls stay there as far as its capacity allows
-	SlowStart Duration `json:"slowStart,omitzero"` // in which the share of a new instance grows
+	SlowStart Duration `json:"slowStart,omitzero"` // time in which the share of a new instance grows
 	Pick      string   `json:"pick"`               // one of Picks
 }
 
 // Ejection says when an instance that fails or is slow gets no calls.
 type Ejection struct {
 	Off           bool     `json:"off,omitempty"`
-	Window        Duration `json:"window,omitzero"`         // in which failures are counted
-	MinCalls      int      `json:"minCalls,omitempty"`      // below which an instance is not judged
-	FailureRate   float64  `json:"failureRate,omitempty"`   // above the median, from which on it is an outlier
-	LatencyFactor float64  `json:"latencyFactor,omitempty"` // of the median latency, likewise
+	Window        Duration `json:"window,omitzero"`         // time in which failures are counted
+	MinCalls      int      `json:"minCalls,omitempty"`      // number of calls below which an instance is not judged
+	FailureRate   float64  `json:"failureRate,omitempty"`   // how far an outlier's share of failed calls is above the median
+	LatencyFactor float64  `json:"latencyFactor,omitempty"` // how many times the median latency an outlier's latency is
 	Consecutive   int      `json:"consecutive,omitempty"`   // failures in a row
-	Pause         Duration `json:"pause,omitzero"`          // the first; each further one is twice as long
+	Pause         Duration `json:"pause,omitzero"`          // the first pause; each further one is twice as long
 	MaxPause      Duration `json:"maxPause,omitzero"`
-	MaxShare      float64  `json:"maxShare,omitempty"` // of the instances that may be left out at a time
+	MaxShare      float64  `json:"maxShare,omitempty"` // share of the instances that may be left out at a time
 }
 
 // Breaker says when a method is not called at an instance any more.
@@ -86,8 +86,8 @@ type Breaker struct {
 
 // Budget bounds all retries and hedged requests of a client together.
 type Budget struct {
-	Share     float64 `json:"share"`     // of the calls; 0.1 is 10 %
-	PerSecond int     `json:"perSecond"` // retries in addition
+	Share     float64 `json:"share"`     // share of the calls; 0.1 is 10 %
+	PerSecond int     `json:"perSecond"` // retries a second in addition
 }
 
 // Duration is a time.Duration whose JSON is a string, such as "1.5s" or "250ms".

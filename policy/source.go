@@ -43,8 +43,8 @@ type Reports interface {
 
 // Applied is what a client did with a document.
 type Applied struct {
-	Client  string    `json:"client,omitempty"`  // its name
-	Version string    `json:"version,omitempty"` // of the document; "" if it could not be read
+	Client  string    `json:"client,omitempty"`  // name of the client
+	Version string    `json:"version,omitempty"` // version of the document; "" if it could not be read
 	InForce string    `json:"inForce,omitempty"` // the version that the client follows; "" for its options alone
 	At      time.Time `json:"at"`
 	Error   string    `json:"error,omitempty"` // why it was not applied; the one before stays in force

@@ -19,7 +19,7 @@ var errRefused = errors.New("refused by a plugin")
 type acceptedConn struct {
 	conn  net.Conn
 	given []net.Conn  // the connection that each plugin saw; nil without plugins
-	age   *time.Timer // ends it when it is old; nil without [WithMaxConnectionAge]
+	age   *time.Timer // ends the connection when it is old; nil without [WithMaxConnectionAge]
 }
 
 func (v acceptedConn) stopAging() {
@@ -81,7 +81,7 @@ func (s *Server) dismiss(c *net.Conn, v acceptedConn, err error) {
 	s.depart(v, err)
 }
 
-// depart tells the plugins that a connection has ended, the last plugin first.
+// depart notifies the plugins that a connection has ended, the last plugin first.
 func (s *Server) depart(v acceptedConn, reason error) {
 	for i, c := range slices.Backward(v.given) {
 		if p, ok := s.opts.plugins[i].(ConnClosed); ok {

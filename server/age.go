@@ -64,10 +64,10 @@ func (s *Server) ages(retire func(context.Context)) *time.Timer {
 
 // drainer drains connections, and waits until they have ended.
 type drainer struct {
-	ctx context.Context //nolint:containedctx // Shutdown's: when it ends they are closed
+	ctx context.Context //nolint:containedctx // Shutdown's: when it ends, the connections are closed
 	wg  sync.WaitGroup
 	mu  sync.Mutex
-	err error // the first
+	err error // the first error
 }
 
 // begin begins to drain connections. Those that drain already are only waited for.

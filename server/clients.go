@@ -42,8 +42,8 @@ const MaxClientID = 256
 // ConnectedClient is a client that has announced itself.
 type ConnectedClient struct {
 	ID          string
-	Peer        *tandem.Peer // of its latest connection; must not be changed
-	Since       time.Time    // when that was announced
+	Peer        *tandem.Peer // the peer of its latest connection; must not be changed
+	Since       time.Time    // when that connection was announced
 	Connections int
 }
 

@@ -36,7 +36,7 @@ type Conn struct {
 	first  []byte // read to detect the protocol; Read returns it first
 	midway bool   // part of a request has arrived
 	armed  bool   // arm has set a read deadline
-	left   int    // bytes until arm sets it again
+	left   int    // bytes until arm sets the read deadline again
 
 	backlog overload.Backlog // used by the goroutine that reads
 	age     atomic.Int64     // ns that the bytes read last had waited in the kernel; 0 if not known
@@ -258,9 +258,9 @@ func (s *Server) panicked(what string, value any) error {
 	return dispatch.Died(what, value, s.onPanic)
 }
 
-// Midway tells the connection whether part of a request has arrived. While it has, Read fails
-// unless the peer sends 64 KiB of the request, or its rest, within [WithStallTimeout]. Before
-// the first request, and between requests, Read has no deadline.
+// Midway sets whether part of a request has arrived. While that is so, Read fails unless the
+// peer sends 64 KiB of the request, or its rest, within [WithStallTimeout]. Before the first
+// request, and between requests, Read has no deadline.
 func (c *Conn) Midway(on bool) {
 	if on != c.midway {
 		c.midway, c.left = on, 0

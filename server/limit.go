@@ -113,7 +113,7 @@ func limit(l *limiter, g *gauge) tandem.Interceptor {
 // gauge holds what load reports are computed from.
 type gauge struct {
 	queued atomic.Int64
-	limit  *limiter       // of the whole server; nil for none
+	limit  *limiter       // the limiter of the whole server; nil for none
 	gate   *overload.Gate // nil for none
 }
 

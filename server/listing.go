@@ -23,8 +23,8 @@ type membership struct {
 	instance  tandem.Instance
 }
 
-// listing keeps one listener's instance listed in one registry: a goroutine that registers
-// until that succeeds, then tells the registry of new services and of the load, until it is
+// listing keeps one listener's instance listed in one registry: a goroutine registers it until
+// that succeeds, then reports new services and the load to the registry, until the listing is
 // closed.
 type listing struct {
 	server    *Server
@@ -35,10 +35,10 @@ type listing struct {
 	ctx       context.Context
 	cancel    context.CancelFunc
 	done      chan struct{}
-	err       error // of leaving the registry; valid when done is closed
+	err       error // error of leaving the registry; valid when done is closed
 
-	calls uint64    // at the last report
-	last  time.Time // when that was
+	calls uint64    // number of calls at the last report
+	last  time.Time // time of the last report
 }
 
 // registerTimeout bounds an attempt to register.
@@ -106,7 +106,7 @@ func (s *Server) unlist(listed []*listing) {
 	s.leaveAtLast(ctx, listed)
 }
 
-// relist makes the listings tell their registries of newly registered services.
+// relist makes the listings report newly registered services to their registries.
 func (s *Server) relist() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,7 +177,7 @@ func (l *listing) untilReport() time.Duration {
 	return every - mathrand.N(every/8+1)
 }
 
-// update tells the registry what has changed. If that fails, the next report includes it.
+// update reports changes to the registry. If that fails, the next report includes them.
 func (l *listing) update() {
 	ctx, cancel := context.WithTimeout(l.ctx, registerTimeout)
 	defer cancel()

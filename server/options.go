@@ -31,15 +31,15 @@ type options struct {
 	compressAbove int
 	transports    map[string]tandem.Transport
 	secured       bool        // every connection has TLS
-	tls           *tls.Config // if it has
+	tls           *tls.Config // the configuration if secured
 	protocols     []Protocol
 	interceptors  []tandem.Interceptor
 	plugins       []any
 	timeout       time.Duration
 	limiter       *limiter
-	guarded       bool // against overload
+	guarded       bool // overload control is on
 	overload      overload.Config
-	trusts        func(*tandem.Peer) bool // to send calls above Normal
+	trusts        func(*tandem.Peer) bool // reports whether a caller may send calls above Normal
 	maxMessage    int
 	maxOpen       int
 	streamWindow  int
@@ -51,13 +51,13 @@ type options struct {
 	handshake     time.Duration
 	stall         time.Duration
 	silence       time.Duration
-	maxAge        time.Duration // of a connection; 0 for any
+	maxAge        time.Duration // the longest age of a connection; 0 for no limit
 	ageGrace      time.Duration
 	lameDuck      time.Duration
 	logger        *slog.Logger
 	memberships   []membership
 	reportEvery   time.Duration
-	clients       bool                                       // may announce themselves
+	clients       bool                                       // clients may announce themselves
 	allowClient   func(ctx context.Context, id string) error // may be nil
 }
 
@@ -65,7 +65,7 @@ const (
 	defaultCompressAbove = 1 << 10
 	defaultHandshake     = 3 * time.Second
 	defaultStall         = 10 * time.Second
-	leastSilence         = 2 * time.Second // of WithSilence
+	leastSilence         = 2 * time.Second // the least value of WithSilence
 )
 
 func defaults() options {

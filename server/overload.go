@@ -25,11 +25,11 @@ type guard struct {
 	loads sync.Map // *dispatch.Method to *overload.Method
 	seed  maphash.Seed
 	begin sync.Once
-	read  atomic.Int64 // when letRead last yielded
+	read  atomic.Int64 // ns; when letRead last yielded
 
 	// Used by watch only.
-	told    bool   // the log says that the server is overloaded
-	refused uint64 // requests, until the overload began
+	told    bool   // the overload has been logged
+	refused uint64 // number of requests refused before the overload began
 }
 
 func newGuard(cfg overload.Config) *guard {
@@ -94,28 +94,28 @@ func isVerified(p *tandem.Peer) bool { return p.TLS != nil && len(p.TLS.Verified
 type OverloadState struct {
 	Guarding bool             // all requests pass the gate
 	Slots    int64            // handlers that may run; 0 while there is no limit
-	Running  int64            // handlers, without those that a reader runs itself while Guarding is false
-	Waiting  int              // requests
-	Streams  int64            // that are running
+	Running  int64            // running handlers, without those that a reader runs itself while Guarding is false
+	Waiting  int              // requests that wait
+	Streams  int64            // running streams
 	Queued   uint64           // requests that have waited so far
-	Refused  OverloadRefusals // requests so far
-	Methods  []MethodLoad     // that have been called, sorted by name
+	Refused  OverloadRefusals // requests refused so far
+	Methods  []MethodLoad     // methods that have been called, sorted by name
 }
 
 // OverloadRefusals counts requests that were refused as not executed, by reason.
 type OverloadRefusals struct {
-	Late    uint64 // could not end in time, on arrival
-	Expired uint64 // could not end in time any more, after waiting
-	Full    uint64 // found the queue full
-	Streams uint64 // of streams, while too many ran
+	Late    uint64 // requests that could not end in time, on arrival
+	Expired uint64 // requests that could not end in time any more, after waiting
+	Full    uint64 // requests that found the queue full
+	Streams uint64 // requests for streams, while too many ran
 }
 
 // MethodLoad is the state of a method in overload control.
 type MethodLoad struct {
 	Name    string
-	Running int64 // handlers
-	Limit   int64 // of running handlers
-	Waiting int   // requests
+	Running int64 // running handlers
+	Limit   int64 // limit of running handlers
+	Waiting int   // requests that wait
 }
 
 // Overload returns the state of the server's overload control; the zero value if it has none.
@@ -196,7 +196,7 @@ func (g *guard) tell(log *slog.Logger) {
 // processors measures how many goroutines wait for a processor, and how long.
 type processors struct {
 	samples  [2]metrics.Sample
-	counts   []uint64 // of waits, by length, when look was last called
+	counts   []uint64 // numbers of waits, by length, when look was last called
 	runnable float64  // goroutines per processor, smoothed
 }
 

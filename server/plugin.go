@@ -28,7 +28,7 @@ import (
 //	AfterRequestBody      of every plugin, when they are decoded
 //	                      the method
 //	BeforeResponse        of every plugin, the last plugin first
-//	AfterResponse         of every plugin, likewise
+//	AfterResponse         of every plugin, the last plugin first
 //
 // Calls of methods that do not exist, and calls that can't be made, such as those with an
 // unknown codec, pass the same points except those of bodies, and end with an error. So a
@@ -79,9 +79,9 @@ type ConnAccepted interface {
 	ConnAccepted(c net.Conn) (net.Conn, error)
 }
 
-// ConnClosed is a plugin that is told of the end of each connection that its ConnAccepted
-// has accepted, exactly once; a plugin without ConnAccepted counts as accepting every
-// connection. It is also told of connections that a later plugin refused, and of those that
+// ConnClosed is a plugin that is called exactly once when a connection has ended that its
+// ConnAccepted has accepted; a plugin without ConnAccepted counts as accepting every
+// connection. It is also called for connections that a later plugin refused, and for those that
 // ended before their protocol was known. c is the connection that ConnAccepted was given.
 // ConnClosed must not block: the goroutine that ends the connection waits for it.
 type ConnClosed interface {

@@ -72,9 +72,9 @@ type Verdict = sniff.Verdict
 
 // The verdicts.
 const (
-	No       = sniff.No   // another protocol's
-	NeedMore = sniff.More // too few to tell
-	Yes      = sniff.Yes  // this protocol's
+	No       = sniff.No   // the connection is not of this protocol
+	NeedMore = sniff.More // too few bytes to decide
+	Yes      = sniff.Yes  // the connection is of this protocol
 )
 
 // MaxSniff is how many bytes a [Protocol] sees at most before it must have
@@ -82,7 +82,7 @@ const (
 const MaxSniff = 1 << 10
 
 // WithProtocols adds protocols to tandem's own, which is matched first. The others are matched
-// in this order: one is chosen when all before it have said No. Registering a method and
+// in this order: one is chosen when all before it have returned No. Registering a method and
 // serving fail if two protocols match the same first bytes or have the same ALPN name. Only the
 // last may match every connection that the others leave.
 func WithProtocols(p ...Protocol) Option {
@@ -142,7 +142,7 @@ func offered(config *tls.Config, protocols []Protocol) *tls.Config {
 // unrecognized counts connections whose protocol was not recognized.
 type unrecognized struct {
 	count  atomic.Uint64
-	logged atomic.Pointer[time.Time] // when the last was; nil for never
+	logged atomic.Pointer[time.Time] // when a connection was last logged; nil for never
 }
 
 // unrecognizedEvery is how often such a connection is logged, so that a port scan does not fill

@@ -18,11 +18,11 @@ import (
 // methods are safe for concurrent use. Small requests hold nothing and cost nothing.
 type Reservation struct {
 	conn *Conn
-	ctx  context.Context //nolint:containedctx // of the request: how long it waits
+	ctx  context.Context //nolint:containedctx // the request's, which bounds its waits
 
 	mu       sync.Mutex // a goroutine that has outlived its handler may still use it
 	hold     *budget.Hold
-	expected int64 // since the last Release
+	expected int64 // bytes expected since the last Release
 }
 
 // Reserve returns an empty Reservation for a request that begins. It waits for memory until
@@ -94,7 +94,7 @@ func (r *Reservation) Return(n int64) {
 	}
 }
 
-// Release gives everything back. The Reservation may be used again.
+// Release gives all bytes back. The Reservation may be used again.
 func (r *Reservation) Release() {
 	r.mu.Lock()
 	h := r.hold

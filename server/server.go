@@ -38,8 +38,8 @@ type Server struct {
 	env   *session.Env
 	load  gauge
 
-	memory *budget.Budget // of the requests
-	guard  *guard         // against overload; nil for none
+	memory *budget.Budget // memory of the requests
+	guard  *guard         // overload control; nil for none
 
 	matchers     []sniff.Matcher
 	helpers      *helpers // makes the calls of other protocols
@@ -52,9 +52,9 @@ type Server struct {
 	onPanic dispatch.PanicFunc
 	absent  func() *dispatch.Method // stands for methods that do not exist; nil without plugins and interceptors
 
-	optionsErr error // of the options; Serve returns it
+	optionsErr error // error of the options; Serve returns it
 
-	base        context.Context // of all handlers
+	base        context.Context // base of all handlers' contexts
 	cancel      context.CancelFunc
 	wg          sync.WaitGroup // accept loops and connections before their session
 	acceptLoops sync.WaitGroup // accept loops
@@ -68,7 +68,7 @@ type Server struct {
 	greeting   transport.Handshakes[*net.Conn] // connections without a session yet
 	room       sync.Cond                       // on mu: one of greeting may have left, or be old enough to be closed
 	sessions   map[*session.Session]acceptedConn
-	conns      map[*Conn]struct{} // of other protocols
+	conns      map[*Conn]struct{} // connections of other protocols
 	lateDrains *drainer           // drains connections that come while the server drains; nil if they are refused
 	listed     []*listing
 	clients    clients

@@ -190,7 +190,7 @@ const (
 	lastAccept   = 500 * time.Millisecond
 )
 
-// deadliner is a listener that can be told to stop accepting without being closed.
+// deadliner is a listener that can stop accepting without being closed.
 type deadliner interface{ SetDeadline(t time.Time) error }
 
 // shut closes the listeners. Closing a listener resets the connections that wait to be

@@ -50,7 +50,7 @@ func (s Stream) Index() uint16 { return uint16(s) } //nolint:gosec // the low bi
 // Header is the fixed header of every frame: 3 bytes length, 1 type, 1 flags, 7
 // stream number, all little-endian.
 type Header struct {
-	Length int // of the payload that follows
+	Length int // bytes of the payload that follows
 	Type   Type
 	Flags  Flags
 	Stream Stream
@@ -68,8 +68,8 @@ func PutHeader(b []byte, h Header) {
 	binary.LittleEndian.PutUint64(b[4:], uint64(h.Stream)<<8|uint64(h.Flags))
 }
 
-// ParseHeader reads a header from the first [HeaderLen] bytes of b, which must
-// be there.
+// ParseHeader reads a header from the first [HeaderLen] bytes of b. It panics if b
+// is shorter.
 func ParseHeader(b []byte) (Header, error) {
 	_ = b[HeaderLen-1]
 	first := binary.LittleEndian.Uint32(b)

@@ -22,15 +22,15 @@ const (
 	MaxListedName = 32
 )
 
-// Settings are what a side accepts, as it tells the other side in its preface.
+// Settings are what a side accepts. Each side sends its own in its preface.
 type Settings struct {
-	MaxMessage   uint64 // largest message it takes, on the wire and decompressed
+	MaxMessage   uint64 // bytes of the largest message that the side accepts, on the wire and decompressed
 	MaxOpen      uint64 // calls that the peer may have open at a time
-	StreamWindow uint64 // initial credit of each stream towards it
-	ConnWindow   uint64 // initial credit of all streams towards it together
+	StreamWindow uint64 // initial credit of each stream towards the side, in bytes
+	ConnWindow   uint64 // initial credit of all streams towards the side together, in bytes
 
-	// Codecs and Compressors that it knows. Calls towards it name them by
-	// their place in these lists: codecs from 0, compressors from 1.
+	// Codecs and Compressors are the names of those that the side knows. Calls towards
+	// it refer to them by their place in these lists: codecs from 0, compressors from 1.
 	Codecs      []string
 	Compressors []string
 }
@@ -41,7 +41,7 @@ const (
 	settingMaxOpen      = 2
 	settingStreamWindow = 3
 	settingConnWindow   = 4
-	settingCodec        = 5 // one entry a codec, in order
+	settingCodec        = 5 // one entry for each codec, in order
 	settingCompressor   = 6
 )
 

@@ -26,11 +26,11 @@ type Name struct {
 type Request struct {
 	Name       Name
 	Codec      uint8         // index in the receiver's list, from 0
-	Compressor uint8         // of this call's compressed messages, from 1; 0 for none
+	Compressor uint8         // place in the receiver's list, from 1, for messages both ways; 0 for none
 	Timeout    time.Duration // time left, in µs on the wire; 0 for no deadline
 	Attempt    uint32        // 0 for the first
 	Metadata   []byte        // encoded pairs, see [ParseMetadata]
-	Size       uint64        // of the whole message on the wire, when it does not end in this frame
+	Size       uint64        // bytes of the whole message on the wire, if it does not end in this frame
 }
 
 const (

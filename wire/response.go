@@ -10,8 +10,8 @@ import (
 // Load is a server's report of how busy it is. Responses carry it.
 type Load struct {
 	InFlight    uint32 // calls whose handlers are running
-	Queued      uint32 // calls waiting for one
-	Utilization uint8  // of its capacity, percent; 0 when it has no limit
+	Queued      uint32 // calls that wait for a handler
+	Utilization uint8  // percent of its capacity that is used; 0 when it has no limit
 }
 
 // Status is the outcome of a call.
@@ -20,7 +20,7 @@ type Status struct {
 	NotExecuted bool // it is certain that no handler ran
 	Message     string
 	Details     []tandem.Detail
-	RetryAfter  time.Duration // in µs on the wire; negative: do not; 0: no advice
+	RetryAfter  time.Duration // in µs on the wire; negative: do not retry; 0: no advice
 }
 
 // Response is the head of a response; the message's first block follows it.
@@ -29,7 +29,7 @@ type Response struct {
 	Trailer []byte // encoded metadata
 	Load    Load
 	HasLoad bool
-	Size    uint64 // of the whole message on the wire, when it does not end in this frame
+	Size    uint64 // bytes of the whole message on the wire, if it does not end in this frame
 }
 
 const (

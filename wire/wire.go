@@ -18,22 +18,22 @@ const Version = 1
 
 // Sizes and defaults of the protocol, in bytes or counts.
 const (
-	HeaderLen = 12      // of a frame header
+	HeaderLen = 12      // bytes of a frame header
 	MaxBlock  = 1 << 16 // largest payload of a frame
 
 	DefaultMaxMessage   = 4 << 20   // largest message, before and after decompression
-	DefaultMaxOpen      = 4096      // open calls a connection and direction
-	MaxOpenLimit        = 1 << 16   // an index has 16 bits
+	DefaultMaxOpen      = 4096      // open calls for each connection and direction
+	MaxOpenLimit        = 1 << 16   // upper bound of MaxOpen, as an index has 16 bits
 	DefaultStreamWindow = 256 << 10 // credit of a new stream
 	DefaultConnWindow   = 4 << 20   // credit of all streams of a connection together
 	MinWindow           = 16 << 10  // smallest initial credit; with less, a sender of 4 KiB blocks could wait for ever
 	MaxWindow           = 1 << 30   // largest credit that a side may have
 
 	MaxMetadata      = 16 << 10  // bytes of encoded metadata
-	MaxMetadataPairs = 128       // pairs of it
+	MaxMetadataPairs = 128       // pairs of metadata
 	MaxName          = 1 << 10   // bytes of a method name
-	MaxNames         = 4096      // interned names a connection and direction
-	MaxNameBytes     = 256 << 10 // and their bytes together
+	MaxNames         = 4096      // method names with a number, for each connection and direction
+	MaxNameBytes     = 256 << 10 // bytes of those names together
 	MaxStatus        = 16 << 10  // bytes of an encoded status
 	MaxDetails       = 32        // details of a status
 )

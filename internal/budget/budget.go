@@ -3,9 +3,9 @@
 // A [Budget] is what all requests may hold. Each connection has an [Account] of it,
 // and each request that is large has a [Hold]. The rules:
 //
-//   - A hold grows while the budget has room and its account, with what it gets, holds
-//     no more than is left free. So one greedy connection gets half of the budget,
-//     three get a quarter each, and a new one always finds room for a small message.
+//   - A hold grows while the budget has room and its account then holds no more than
+//     remains free. So one greedy connection gets half of the budget, three get a
+//     quarter each, and a new one always finds room for a small message.
 //   - A hold without room waits. Of those that wait, older holds are served first. When
 //     none is served for too long because the budget itself is used up, the youngest that
 //     wait and hold memory are refused, so that an older one gets their memory: see Press.
@@ -31,11 +31,11 @@ type Budget struct {
 	used         int64
 	early        int64   // bytes that arrived before there was room
 	born         uint64  // holds made so far
-	excess       *Hold   // that may exceed the limit or its account's share; nil for none
+	excess       *Hold   // the hold that may exceed the limit or its account's share; nil for none
 	waiting      []*wait // the oldest hold first
 	refusedBytes int64   // bytes of holds that are refused and not yet released
 	served       uint64  // waits that were granted
-	refusals     uint64
+	refusals     uint64  // how often a hold was refused
 }
 
 // Account is a connection's part of a budget.
@@ -48,11 +48,11 @@ type Account struct {
 // Hold is the memory that one request holds.
 type Hold struct {
 	account *Account
-	born    uint64
-	n       int64
-	early   int64
-	wait    *wait // nil while it does not wait
-	refused bool  // its bytes are counted in refusedBytes
+	born    uint64 // number of the hold, in the order in which holds are made
+	n       int64  // bytes held
+	early   int64  // bytes that Begin has counted
+	wait    *wait  // nil while it does not wait
+	refused bool   // its bytes are counted in refusedBytes
 
 	expected int64 // see Expect
 }
@@ -64,7 +64,7 @@ type wait struct {
 	done func(granted bool)
 }
 
-// New returns a budget of that many bytes.
+// New returns a budget of limit bytes.
 func New(limit int64) *Budget { return &Budget{limit: max(1, limit)} }
 
 // Served returns how many waits were granted so far. While it grows, requests that wait come
@@ -96,7 +96,7 @@ func (b *Budget) Used() (bytes int64, refusals uint64) {
 	return b.used, b.refusals
 }
 
-// Hold returns a hold of nothing, for a request that begins now.
+// Hold returns an empty hold, for a request that begins now.
 func (a *Account) Hold() *Hold {
 	if a == nil {
 		return nil
@@ -196,8 +196,7 @@ func (h *Hold) Shrink(n int64) {
 	h.account.budget.settle(func(b *Budget) { b.take(h, min(n, h.n)) })
 }
 
-// Release gives everything back and waits for nothing any more. The hold may be used
-// again.
+// Release gives all bytes back, and ends the hold's wait. The hold may be used again.
 func (h *Hold) Release() {
 	if h == nil {
 		return

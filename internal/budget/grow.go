@@ -15,8 +15,8 @@ func (h *Hold) Exhausted(n int64) *tandem.Error {
 	return e
 }
 
-// TooMuch is the error of a request that takes about n bytes when it is decoded, where
-// at most that many are allowed.
+// TooMuch is the error of a request that takes about n bytes when it is decoded. The limit is
+// most bytes.
 func TooMuch(n, most int64) *tandem.Error {
 	e := tandem.Errorf(tandem.ResourceExhausted,
 		"message takes about %d bytes of memory when decoded, limit %d: send less at a time, or raise server.WithMaxDecoded", n, most)
@@ -80,7 +80,7 @@ type Reserver interface {
 // connection bound how many such requests there are.
 const (
 	Small    = 4 << 10
-	Unpacked = 16 << 10 // likewise of a message while it is decompressed
+	Unpacked = 16 << 10 // how many bytes a message may take without a reservation while it is decompressed
 )
 
 // Decompress appends src decompressed, at most limit bytes, to dst. The size is not known
@@ -89,7 +89,7 @@ const (
 func Decompress(r Reserver, c tandem.Compressor, dst, src []byte, limit int) ([]byte, error) {
 	for room := max(Unpacked, 4*len(src)); ; room *= 4 {
 		room = min(room, limit)
-		n := int64(room) + int64(room)/2 // it is moved while it grows
+		n := int64(room) + int64(room)/2 // the buffer is copied when it grows
 		if room <= Unpacked {
 			n = 0
 		}

@@ -33,7 +33,7 @@ func (o *Outgoing) AnsweredBy() *tandem.Peer {
 	return o.by
 }
 
-// Accept says that an attempt has succeeded, also for the interceptors round it.
+// Accept records that an attempt has succeeded, including the interceptors around it.
 func (o *Outgoing) Accept(attempt *tandem.Call) {
 	o.lock()
 	defer o.unlock()
@@ -42,8 +42,8 @@ func (o *Outgoing) Accept(attempt *tandem.Call) {
 	}
 }
 
-// Refuse says that an attempt has failed though it may have brought a response or a stream:
-// an interceptor returned an error. The response of another attempt counts then.
+// Refuse records that an attempt has failed although it may have received a response or a
+// stream: an interceptor returned an error. The response of another attempt counts then.
 func (o *Outgoing) Refuse(attempt *tandem.Call) {
 	o.lock()
 	var answer *session.Pending
@@ -77,7 +77,7 @@ func (o *Outgoing) Load() (wire.Load, bool) {
 	return o.answer.Load, o.answer.HasLoad
 }
 
-// Forgo says that the call succeeds without a response: Decode changes nothing.
+// Forgo makes the call succeed without a response: Decode changes nothing.
 func (o *Outgoing) Forgo() {
 	o.lock()
 	defer o.unlock()
@@ -86,7 +86,7 @@ func (o *Outgoing) Forgo() {
 
 // Detach returns a copy of o with memory of its own, since o is reused once its caller
 // has returned. call is the copy of o's Call to start from. The caller must release the copy.
-// The error says that the arguments could not be encoded again.
+// It fails if the arguments can't be encoded again.
 func (o *Outgoing) Detach(call *tandem.Call) (*Outgoing, error) {
 	message, err := o.encoded()
 	if err != nil {

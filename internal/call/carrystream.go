@@ -13,8 +13,8 @@ import (
 	"github.com/tandem-rpc/tandem/internal/session"
 )
 
-// Messages is a stream of encoded messages over a connection of another protocol. Its
-// methods have the meaning of package client's.
+// Messages is a stream of encoded messages over a connection of another protocol. Package
+// client's Messages documents its methods.
 type Messages interface {
 	Send(message []byte) error
 	CloseSend() error
@@ -23,7 +23,7 @@ type Messages interface {
 	Close() error
 }
 
-// Carriage is how a stream goes over a connection of another protocol.
+// Carriage is how a stream is opened over a connection of another protocol.
 type Carriage struct {
 	At   *tandem.Peer
 	Gone <-chan struct{} // closed when the connection is closed on this side
@@ -74,7 +74,7 @@ type carried struct {
 	over    bool
 	err     error // valid when ended is closed, as is trailer; io.EOF if the stream ended without an error
 	trailer tandem.Metadata
-	closed  bool // for sending
+	closed  bool // CloseSend was called
 }
 
 func openCarried(ctx context.Context, e *session.Env, call *tandem.Call, c Carriage) (*carried, error) {
@@ -120,8 +120,8 @@ func (st *carried) receive() {
 	}
 }
 
-// reason returns why the stream ended: the end of its context comes before err, which may be
-// its consequence.
+// reason returns why the stream ended: if its context has ended, that is the reason, as err may
+// be a consequence.
 func (st *carried) reason(err error) error {
 	if cause := context.Cause(st.ctx); cause != nil {
 		return session.GivenUp(cause, false)
@@ -216,7 +216,7 @@ func (st *carried) sendable() error {
 	return nil
 }
 
-// whyNot returns the error of a message that the server did not take, as it has ended the
+// whyNot returns the error of a message that the server did not take because it has ended the
 // stream. How the stream ended is known only after the messages that the server has sent.
 func (st *carried) whyNot() error {
 	select {

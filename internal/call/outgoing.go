@@ -23,7 +23,7 @@ import (
 // so that a waiting call holds none, and a retry encodes the arguments again.
 type Outgoing struct {
 	Call   tandem.Call
-	Points Points      // hooks of the client's plugins; nil for none
+	Points Points      // the client's plugins; nil for none
 	Rule   *rules.Rule // the client's rule for the call; nil if the caller is not a client
 
 	usualDeadline bool // the deadline is the client's default
@@ -36,11 +36,11 @@ type Outgoing struct {
 	packed  bool           // message is compressed
 	several bool           // message encodes a tandem.Args
 
-	shared      bool       // interceptors may make parallel attempts and keep the call
-	mu          sync.Mutex // guards the fields below if shared
-	running     int        // number of attempts that have not ended
-	over        bool
-	forgone     bool
+	shared      bool         // interceptors may make parallel attempts and keep the call
+	mu          sync.Mutex   // guards the fields below if shared
+	running     int          // number of attempts that have not ended
+	over        bool         // the call has ended: later responses are dropped
+	forgone     bool         // see Forgo
 	recordTried bool         // tried is recorded; set before the first attempt
 	movable     *tandem.Call // see MayMove
 	answer      *session.Pending
@@ -144,9 +144,9 @@ func (o *Outgoing) begin(kind tandem.Kind, at *tandem.Peer) (p *session.Pending)
 	return p
 }
 
-// MayMove says that the next attempts may be given up while their peer is suspect, if
-// [session.Config.Move] agrees for call: then the call is retried at another instance. If
-// call is nil, they may not. call must not change before the attempts have ended.
+// MayMove allows the next attempts to be given up while their peer is suspect, if
+// [session.Config.Move] allows it for call: then the call is retried at another instance. With a
+// nil call they may not be given up. call must not change before the attempts have ended.
 func (o *Outgoing) MayMove(call *tandem.Call) {
 	o.lock()
 	o.movable = call

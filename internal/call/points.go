@@ -47,7 +47,7 @@ func (o *Outgoing) afterHeader(ctx context.Context, call *tandem.Call, err error
 }
 
 // between makes an attempt over another protocol between its points. Such a connection does
-// not say when the request has been written, so the points in the middle are called when the
+// not report when the request has been written, so the points in the middle are called when the
 // attempt is over, or the request of a stream has been sent.
 func (o *Outgoing) between(ctx context.Context, call *tandem.Call, attempt func() error) error {
 	if o.Points == nil {

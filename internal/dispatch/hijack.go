@@ -30,7 +30,7 @@ import (
 // pointer.
 type Hijacker struct {
 	mu      sync.Mutex
-	service *service // being set up, or nil
+	service *service // the service that is being set up, or nil
 	err     error    // the first error of HijackProcess
 }
 
@@ -151,8 +151,8 @@ type Stub struct {
 	call    *tandem.Call
 	shape   *shape
 	args    tandem.Results  // several arguments, once decoded
-	read    int             // arguments read
-	results []reflect.Value // written so far
+	read    int             // number of arguments read
+	results []reflect.Value // results written so far
 	err     error
 }
 

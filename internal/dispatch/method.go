@@ -41,14 +41,14 @@ type Method struct {
 
 	Timeout        time.Duration // longest run; 0 for the default, negative for none
 	MaxConcurrency int           // calls at the same time; 0 for no limit
-	MaxQueue       int           // calls that wait for one of those; more are refused
+	MaxQueue       int           // calls that wait for their turn to run; further calls are refused
 	MaxMessage     int           // bytes of a message, decompressed; 0 for the default
 
 	// The next fields are for listings; nil and "" where they are not known.
 
-	Args    []reflect.Type // of the arguments, pointers removed
-	Results []reflect.Type // of the results, pointers removed, the error left out
-	In, Out reflect.Type   // of a stream's messages
+	Args    []reflect.Type // types of the arguments, pointers removed
+	Results []reflect.Type // types of the results, pointers removed, without the error
+	In, Out reflect.Type   // types of a stream's messages
 	Origin  string         // the Go function behind it
 }
 
@@ -62,9 +62,9 @@ type Description struct {
 	// The types, pointers removed, as far as they are known: not for a method that is a
 	// tandem.Func.
 
-	Args    []reflect.Type // of the arguments
-	Results []reflect.Type // of the results, without the error
-	In, Out reflect.Type   // of a stream's messages; nil for others
+	Args    []reflect.Type // types of the arguments
+	Results []reflect.Type // types of the results, without the error
+	In, Out reflect.Type   // types of a stream's messages; nil for others
 }
 
 // Describe returns the description of the method. maxMessage is the limit of a message, in

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxName is the longest name in bytes, which the wire limits too.
+// maxName is the length of the longest name in bytes; the wire format has the same limit.
 const maxName = 1024
 
 // splitName cuts a name at its last dot, as net/rpc does. Without a dot the

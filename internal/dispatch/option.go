@@ -47,8 +47,8 @@ func WithTimeout(d time.Duration) Option {
 	return func(s *settings) { s.method.Timeout = d }
 }
 
-// WithConcurrency lets each method run at most so many calls at the same time, while
-// at most queue more wait. Further ones are refused.
+// WithConcurrency lets each method run at most the given number of calls at the same
+// time, while at most queue more wait. Further calls are refused.
 func WithConcurrency(calls, queue int) Option {
 	return func(s *settings) { s.method.MaxConcurrency, s.method.MaxQueue = calls, queue }
 }

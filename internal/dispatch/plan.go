@@ -14,7 +14,7 @@ type plan struct {
 	shape    *shape
 	fn       reflect.Value
 	receiver reflect.Value // the first parameter of a method; invalid for functions
-	params   []param       // of the arguments
+	params   []param       // the parameters for the arguments
 }
 
 // newFuncs returns the Func that calls fn, a function of that shape, and the Func that

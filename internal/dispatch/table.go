@@ -48,8 +48,8 @@ type Table struct {
 	names  atomic.Pointer[map[string]*Method] // by names and aliases; a change replaces the map by a copy
 
 	mu       sync.Mutex        // serialises changes
-	services map[string]string // Go types of registered services
-	aliases  map[string]string // services by their aliases
+	services map[string]string // Go types of registered services, by name
+	aliases  map[string]string // names of services, by alias
 }
 
 // New returns an empty table.

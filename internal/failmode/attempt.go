@@ -47,7 +47,7 @@ func attemptWithin(ctx context.Context, call *tandem.Call, d time.Duration, next
 // keep the stack of a waiting caller small: the garbage collector scans it. bare says that next
 // is only pool.Pool.Attempt, which is then called directly.
 func (m *Modes) Attempt(next tandem.Func, bare bool) tandem.Func {
-	const most = 8 // other instances
+	const most = 8 // limit of other instances
 	return func(ctx context.Context, call *tandem.Call) (err error) {
 		for n := 0; ; n++ {
 			switch d := m.attemptTime(call); {

@@ -13,14 +13,14 @@ import (
 // hedging is the client's state for second attempts.
 type hedging struct {
 	latencies resilience.Latencies
-	budget    *resilience.Budget // of second attempts, which use the client's retry budget, too
+	budget    *resilience.Budget // budget of second attempts, which use the client's retry budget, too
 	made      time.Time
-	rests     atomic.Int64 // no second attempts until then; ns after made
+	rests     atomic.Int64 // ns after made, until which there are no second attempts
 }
 
 const (
-	hedgeQuantile = 0.95        // of a method's latency, after which there is a second attempt
-	hedgeRest     = time.Second // without second attempts after a server has said that it is overloaded
+	hedgeQuantile = 0.95        // quantile of a method's latency after which there is a second attempt
+	hedgeRest     = time.Second // time without second attempts after a server has reported an overload
 	hedgeBusy     = 90          // utilization in percent from which a server counts as overloaded
 )
 
@@ -83,7 +83,7 @@ func (m *Modes) race(ctx context.Context, call *tandem.Call, next tandem.Func, d
 	return r.first(func(error) {})
 }
 
-// second returns where a second attempt may go; "" if there is to be none.
+// second returns the instance for a second attempt; "" if there is to be none.
 func (m *Modes) second(call *tandem.Call) string {
 	o, _ := outgoing(call) // hedge has checked that it is one
 	tried := o.Tried()

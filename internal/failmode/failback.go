@@ -28,8 +28,8 @@ type backlog struct {
 type postponed struct {
 	out     *call.Outgoing
 	next    tandem.Func
-	allowed time.Duration // for each attempt
-	err     error         // of the last attempt
+	allowed time.Duration // timeout of each further attempt
+	err     error         // error of the last attempt
 	ran     bool          // an attempt may have been executed
 }
 

@@ -17,18 +17,18 @@ import (
 type Config struct {
 	Pool   *pool.Pool
 	Life   *pool.Life
-	Budget *resilience.Budget // of retries
+	Budget *resilience.Budget // the retry budget
 	Log    *slog.Logger
 
-	Backoff         resilience.Backoff                 // between the attempts of Failtry
-	Forks           int                                // at how many instances a call with Fork is made
-	BroadcastShare  float64                            // of the instances that must succeed
-	BroadcastAtOnce int                                // how many are called at a time
-	BackupShare     float64                            // of the calls that get a second attempt
-	FailbackQueue   int                                // its size: calls that may wait
-	FailbackTries   int                                // further attempts of each
-	FailbackPause   time.Duration                      // before the first of them
-	FailbackTimeout time.Duration                      // of the attempts of a call without a deadline
+	Backoff         resilience.Backoff                 // pauses between the attempts of Failtry
+	Forks           int                                // number of instances at which a call with Fork is made
+	BroadcastShare  float64                            // share of the instances that must succeed
+	BroadcastAtOnce int                                // number of instances that are called at a time
+	BackupShare     float64                            // share of the calls that may get a second attempt
+	FailbackQueue   int                                // number of calls that may wait
+	FailbackTries   int                                // number of further attempts at each of those calls
+	FailbackPause   time.Duration                      // pause before the first further attempt
+	FailbackTimeout time.Duration                      // timeout of the attempts at a call without a deadline
 	GiveUp          func(call *tandem.Call, err error) // may be nil
 }
 
@@ -84,8 +84,8 @@ func failfast(next tandem.Func) tandem.Func { return next }
 // outgoing is [call.OutgoingOf], for functions with a variable named call.
 func outgoing(attempt *tandem.Call) (*call.Outgoing, bool) { return call.OutgoingOf(attempt) }
 
-// concluded tells the call's Outgoing how an attempt has ended: an interceptor or a plugin may
-// have returned an error although a response came.
+// concluded records in the call's Outgoing how an attempt has ended: an interceptor or a plugin
+// may have returned an error although a response came.
 func concluded(attempt *tandem.Call, err error) {
 	o, ok := outgoing(attempt)
 	switch {

@@ -14,7 +14,7 @@ import (
 type parallelCall struct {
 	call    *tandem.Call
 	next    tandem.Func
-	ctx     context.Context // of the attempts
+	ctx     context.Context // context of the attempts
 	cancel  context.CancelCauseFunc
 	results chan result
 	begun   int // number of attempts

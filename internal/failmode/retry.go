@@ -52,8 +52,8 @@ func (m *Modes) retry(next tandem.Func, elsewhere bool, again func(ctx context.C
 	}
 }
 
-// letMove tells the call whether its next attempt may be given up while its instance is
-// suspect: only if another attempt would follow.
+// letMove sets whether the next attempt may be given up while its instance is suspect: only if
+// another attempt would follow.
 func (m *Modes) letMove(ctx context.Context, call *tandem.Call, failures int) {
 	o, ok := outgoing(call)
 	switch {
@@ -97,7 +97,7 @@ func (m *Modes) takeRetry(call *tandem.Call, err error, failures int) error {
 
 // doNotRetry marks an error with DoNotRetry, as this client's attempts have failed. A handler
 // that returns the error passes the mark on to its caller, which then does not retry either: in
-// a chain of services only the last one that can retries.
+// a chain of services, only the last one that can retry does.
 func doNotRetry(err error, why string) error {
 	e := tandem.AsError(err).WithRetryAfter(tandem.DoNotRetry)
 	e.Message += why

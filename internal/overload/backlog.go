@@ -6,18 +6,18 @@ import "time"
 // They wait there while the reader runs handlers, or may not start more of them. Its methods are
 // for one goroutine at a time.
 type Backlog struct {
-	since  int64 // when the buffer was last empty
-	looked int64 // when Count was last called
-	read   int   // bytes read since then
-	unread int   // bytes in the buffer at that time
+	since  int64 // ns; when the buffer was last empty
+	looked int64 // ns; when Count was last called
+	read   int   // bytes read since looked
+	unread int   // bytes in the buffer at looked
 	age    int64 // ns that the bytes read now have waited
 }
 
-// Waited notes that the buffer was empty, so the reader had to wait.
+// Waited records that the buffer was empty, so the reader had to wait.
 func (b *Backlog) Waited(now int64) { *b = Backlog{since: now, looked: now} }
 
-// Read notes that so many bytes were read. It reports whether it is time for [Backlog.Count]:
-// every so often, for a reader that never finds the buffer empty.
+// Read records that n bytes were read. It reports whether [Backlog.Count] must be called, as
+// every has passed since its last call: the reader may never find the buffer empty.
 func (b *Backlog) Read(n int, now int64, every time.Duration) bool {
 	b.read += n
 	return now-b.looked >= int64(every)

@@ -16,7 +16,7 @@ func (m *Method) started(cfg *Config, now int64) {
 	}
 }
 
-// Paused tells the gate that a handler has yielded to the goroutines that read requests. The time
+// Paused records that a handler has yielded to the goroutines that read requests. The time
 // until the next start is not measured.
 func (g *Gate) Paused() {
 	g.mu.Lock()
@@ -26,8 +26,8 @@ func (g *Gate) Paused() {
 	}
 }
 
-// ahead returns how long the request would wait, in ns: until those of its method that are
-// served before it have begun.
+// ahead returns how long the request would wait, in ns: until the requests of its method that
+// are served before it have begun.
 func (g *Gate) ahead(r *Request) int64 {
 	m := r.Method
 	n := 0

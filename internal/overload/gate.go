@@ -34,7 +34,7 @@ type Gate struct {
 	cfg Config
 
 	guarding atomic.Bool  // requests of all methods pass the queue
-	running  atomic.Int64 // handlers
+	running  atomic.Int64 // running handlers
 	timeout  atomic.Int64 // ns, moving average of the timeouts of calls
 	behind   atomic.Int64 // ns, the largest age given to Behind since the last sample
 	waiting  atomic.Int64 // copy of the field calls, read without mu
@@ -45,13 +45,13 @@ type Gate struct {
 	slots   slots
 	calls   int       // requests that wait
 	oneWay  int       // one-way requests among those
-	bytes   int64     // of those
-	methods []*Method // with requests that wait
+	bytes   int64     // bytes of the requests that wait
+	methods []*Method // methods with requests that wait
 	all     []*Method
 	clock   [classes]int64 // virtual time of the method served last, by class
 	counts  Counts
-	sampled int64 // when the last sample came; 0 before the first
-	woke    int64 // when the process last continued after a stop
+	sampled int64 // ns; when the last sample came; 0 before the first
+	woke    int64 // ns; when the process last continued after a stop
 }
 
 // Config holds the constants of a [Gate]. A zero field has the default that [Default] returns.
@@ -71,8 +71,8 @@ type Config struct {
 
 	// Slots.
 	Processors int     // least number of slots
-	Busy       float64 // with more goroutines that wait, per processor, the slots become fewer; below 0: always
-	Idle       float64 // with fewer goroutines that wait the slots become more
+	Busy       float64 // with more waiting goroutines per processor than this, the slots become fewer; below 0: always
+	Idle       float64 // with fewer waiting goroutines per processor than this, the slots become more
 	Engage     float64 // share of the usual timeout that a goroutine must wait for a processor, or a request to be read, before slots apply; below 0: at once
 	Fewer      float64 // factor of the slots after a busy sample
 	More       float64 // factor of the slots after an idle sample
@@ -88,40 +88,40 @@ type Config struct {
 	Smooth   float64 // share of the computed change that is applied in a period
 	Steepest float64 // least factor of the limit in a period, before Smooth
 	TooLong  float64 // when the long average is more than this many times the period's, an overload is over, and the average is multiplied by Falls
-	Falls    float64
+	Falls    float64 // see TooLong
 
 	// Limits of methods. A handler is slow if it takes more than TimeShare of the time that its
 	// request has, and more than Slower times the usual time.
 	TimeShare       float64
 	Slower          float64
 	Judged          int           // handlers that must have ended before it is judged whether too many are slow
-	Share           float64       // share of those that may be slow, or late
+	Share           float64       // share of those handlers that may be slow, or late
 	JudgedLate      int64         // if all were late, this many handlers are enough, if they are also JudgedTurns times the limit
 	JudgedTurns     int64         // see JudgedLate
 	MostLate        float64       // with a larger share of late handlers, a cut may go below what the rate needs, and counts as fruitless
 	MostSlow        float64       // if cuts do not make slow handlers quicker: a smaller share of them than this is accepted and causes no more cuts; with a larger one their time is accepted
-	FirstLimit      int64         // of the running handlers of a method, until too many are slow or it grows; practically none by default
+	FirstLimit      int64         // limit of the running handlers of a method, until too many are slow or it grows; practically none by default
 	LiftAfter       int           // periods in a row that used at most half of the limit, after which it is FirstLimit again
-	LeastLimit      int           // of a method
+	LeastLimit      int           // lower bound of a method's limit
 	Cut             float64       // a cut leaves at most this share of a limit
-	DeepCut         float64       // likewise, if all were late
+	DeepCut         float64       // a cut leaves at most this share of a limit, if all handlers were late
 	Growth          int64         // above its value after the last cut, a limit grows by 1/Growth when as many handlers as the limit have ended in time
 	Spare           float64       // a limit is at least this many times what the rate needs at the usual time
 	Fruitless       int           // cuts in a row that leave most handlers late, after which there is no limit
 	Immunity        time.Duration // how long shares of slow handlers that a limit did not change cause no cut; twice as long each time
-	LongestImmunity time.Duration // upper bound of that time
-	Period          time.Duration // over which the rate of handlers in time is counted
+	LongestImmunity time.Duration // upper bound of the doubled Immunity
+	Period          time.Duration // time over which the rate of handlers in time is counted
 	RateFades       float64       // factor of the largest rate after a period
 	UsualGain       float64       // weight of a period in the usual time, if its handlers took longer
-	ShorterGain     float64       // likewise, if they did not
+	ShorterGain     float64       // weight of a period in the usual time, if its handlers did not take longer
 
 	// Bounds of the RetryAfter of refused requests. Requests that have waited in the queue, and
 	// streams, get the longest.
 	ShortestPause, LongestPause time.Duration
 
 	Missed       int64         // if this many samples in a row are missing, the process counts as stopped in between
-	Every        time.Duration // between two samples of processors and receive buffers, and between pauses of handlers in which requests are read; ten times as long while no call runs
-	UsualTimeout time.Duration // assumed for requests without a deadline
+	Every        time.Duration // time between two samples of processors and receive buffers, and between pauses of handlers in which requests are read; ten times as long while no call runs
+	UsualTimeout time.Duration // timeout that is assumed for requests without a deadline
 }
 
 // Default returns the default constants.
@@ -202,7 +202,7 @@ const manyHandlers = 1 << 30
 // Counts counts what a [Gate] has done so far.
 type Counts struct {
 	Late    uint64 // requests refused because they could not finish in time when they came
-	Expired uint64 // requests refused because they could not any more after they had waited
+	Expired uint64 // requests refused because they could not finish in time any more after they had waited
 	Full    uint64 // requests refused because the queue was full
 	Streams uint64 // streams refused because too many ran
 	Queued  uint64 // requests that have waited
@@ -252,10 +252,10 @@ type Request struct {
 	Class    Class
 	Bytes    int64
 	OneWay   bool
-	Deadline int64 // 0 for none
+	Deadline int64 // ns; 0 for none
 	Owner    any   // for the caller's use: must be an [Owner] if [Next.Tell] is used
 
-	asked int64 // when it began to wait in the queue
+	asked int64 // ns; when it began to wait in the queue
 }
 
 // Owner is notified when a request that waited leaves the queue. Its methods must not block.
@@ -278,10 +278,10 @@ const (
 type Next struct {
 	Run, Refuse []*Request
 
-	pause time.Duration // RetryAfter of those that are refused
+	pause time.Duration // RetryAfter of the refused requests
 }
 
-// Tell notifies their owners.
+// Tell notifies the owners of the requests.
 func (n Next) Tell() {
 	for _, r := range n.Run {
 		r.Owner.(Owner).Admitted() //nolint:forcetypeassert // as Tell demands
@@ -334,13 +334,13 @@ type Handled struct {
 	Failed bool // the handler failed, so its time says nothing about that of others
 
 	method   *Method
-	came     int64 // when the request came to the gate
-	began    int64
-	deadline int64 // 0 for none
+	came     int64 // ns; when the request came to the gate
+	began    int64 // ns; when the handler began, without the time of Waited
+	deadline int64 // ns; 0 for none
 }
 
-// Begin notes that a handler begins, of a request that waited in the queue; nil for one that did
-// not. deadline is 0 for none.
+// Begin records that a handler begins. waited is its request if that waited in the queue, else
+// nil. deadline is 0 for none.
 func (m *Method) Begin(waited *Request, now, deadline int64) Handled {
 	h := Handled{method: m, came: now, began: now, deadline: deadline}
 	if waited != nil && waited.asked != 0 {
@@ -349,11 +349,11 @@ func (m *Method) Begin(waited *Request, now, deadline int64) Handled {
 	return h
 }
 
-// Waited notes that the handler has waited d ns for something that the method does not cause, such
-// as memory or the rest of the message. That is no part of the handler's time.
+// Waited records that the handler has waited d ns for something that the method does not cause,
+// such as memory or the rest of the message. That is no part of the handler's time.
 func (h *Handled) Waited(d int64) { h.began += d }
 
-// Done notes that a handler has ended.
+// Done records that a handler has ended, and returns the requests that leave the queue.
 func (g *Gate) Done(h *Handled, now int64) Next {
 	m := h.method
 	g.running.Add(-1)
@@ -391,8 +391,8 @@ func (g *Gate) Leave(r *Request) bool {
 	return true
 }
 
-// Saw tells the gate the timeout of a request. It is called for some requests only, as all
-// would cost too much.
+// Saw adds the timeout of a request to the average. It is called for some requests only, as
+// calls for all would cost too much.
 func (g *Gate) Saw(timeout time.Duration) {
 	old := g.timeout.Load()
 	if old == 0 {
@@ -401,16 +401,15 @@ func (g *Gate) Saw(timeout time.Duration) {
 	g.timeout.Store(old + part(g.cfg.TimeoutGain, int64(timeout)-old)) // a lost race loses one of many
 }
 
-// Behind tells the gate the age of the requests in the kernel's receive buffer of one
-// connection.
+// Behind records the age of the requests in the kernel's receive buffer of one connection.
 func (g *Gate) Behind(age time.Duration) {
 	if int64(age) > g.behind.Load() {
 		g.behind.Store(int64(age)) // a lost race loses one of many
 	}
 }
 
-// Sample tells the gate the measurements of the processors since the last sample, and returns
-// the requests that may begin because of it.
+// Sample takes the measurements of the processors since the last sample, and returns the
+// requests that may begin because of it.
 func (g *Gate) Sample(s Load, now int64) Next {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -9,15 +9,15 @@ import (
 // Method is the state of one method in a [Gate]. [Gate.Method] makes one.
 type Method struct {
 	running   atomic.Int64
-	limit     atomic.Int64 // of running handlers
+	limit     atomic.Int64 // limit of running handlers
 	took      atomic.Int64 // ns, an estimate of the median time of handlers; of late ones at least what they took
 	inTime    atomic.Int64 // handlers that have ended in time, in this period
 	late      atomic.Int64 // handlers that have ended after their deadlines, in this period
 	succeeded atomic.Int64 // handlers in time that returned no error, in this period
-	spent     atomic.Int64 // ns that those took in total
+	spent     atomic.Int64 // ns that the handlers in succeeded took in total
 	most      atomic.Int64 // most handlers that ran at the same time, in this period
-	cutAt     atomic.Int64 // when the limit was cut last
-	good      atomic.Int64 // handlers in time that began after that, and ended since slow ones were last judged
+	cutAt     atomic.Int64 // ns; when the limit was cut last
+	good      atomic.Int64 // handlers in time that began after cutAt, and ended since slow handlers were last judged
 	usually   atomic.Int64 // ns, copy of usual, read without the mutex
 	bearable  atomic.Int64 // ns, Slower times what handlers took though the limit was cut; 0 if cuts help
 
@@ -25,21 +25,21 @@ type Method struct {
 	queues       [classes]queue
 	served       [classes]int64 // virtual time: how much slot time the method has got
 	spacing      int64          // ns between two starts while others wait, an average
-	last         int64          // last start while requests waited; 0 for none
+	last         int64          // ns; last start while requests waited; 0 for none
 	threshold    int64          // the limit grows quickly below it; 0 for none
-	slow         slowness       // of the handlers that have ended since the last cut or the last judgement
+	slow         slowness       // counts of the handlers that have ended since the last cut or the last judgement
 	fruitless    int            // cuts in a row after which as many handlers were late as before
 	cuts         int            // cuts in a row after which too many handlers were slow
-	tried        trial          // the last of those cuts
+	tried        trial          // the last of the cuts that cuts counts
 	limited      bool           // the limit was cut, and not lifted since
 	stuck        int            // periods in a row in which requests waited and no handler ended
-	hungHandlers int64          // handlers that ran all that time: they do not count towards the limit
+	hungHandlers int64          // handlers that did not end in the stuck periods: they do not count towards the limit
 	known        shares         // shares of slow and late handlers that no limit changes
-	knownUntil   int64          // known is valid until then
+	knownUntil   int64          // ns; until when known is valid
 	immunity     time.Duration  // how long known was valid last
 	gained       int64          // handlers in time since the limit grew
 	bound        bool           // more than half of the limit was in use since it was last cut or slowly raised
-	period       int64          // when the period began
+	period       int64          // ns; when the period began
 	rate         float64        // handlers in time per ns, a maximum that decays
 	easyPeriods  int            // periods in a row that used at most half of the limit
 	longAverage  float64        // ns that a handler takes, an average over minutes: with Config.Gradient only
@@ -276,8 +276,8 @@ type slowness struct {
 	handlers int64   // slow handlers
 	late     int64   // slow handlers that ended after their deadlines
 	took     float64 // the sum of the times that they took, each as a share of the time that its request had
-	ns       int64   // the sum of those times
-	had      float64 // ns that the request of the last one had
+	ns       int64   // ns; the sum of those times
+	had      float64 // ns that the request of the last slow handler had
 }
 
 func (s slowness) shares() shares {

@@ -3,13 +3,13 @@ package overload
 import "slices"
 
 // queue holds the requests of one method and class, fair between callers: the next request is
-// that of the caller who has begun the fewest since the callers that wait began to wait
+// that of the caller that has begun the fewest since the callers that wait began to wait
 // (start-time fair queueing, Goyal, Vin and Cheng 1996, with all requests of a method alike).
 // Requests of one caller keep their order.
 type queue struct {
 	calls int
 	clock int64   // tag of the request taken last
-	list  []*line // of the callers with requests, the next one first: a binary heap
+	list  []*line // lines of the callers with requests, the next one first: a binary heap
 	lines map[uint64]*line
 }
 

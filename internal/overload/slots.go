@@ -17,7 +17,7 @@ type Load struct {
 type slots struct {
 	limit int64 // 0 for none
 	least int
-	calm  int // samples in a row in which the limit bound nothing
+	calm  int // samples in a row in which the limit was not reached
 }
 
 func (s *slots) adjust(cfg *Config, l Load, running int64, waiting bool) {

@@ -26,7 +26,7 @@ func (g *Gate) BeginStream() bool {
 	return false
 }
 
-// EndStream notes that a stream has ended.
+// EndStream records that a stream has ended.
 func (g *Gate) EndStream() { g.streams.running.Add(-1) }
 
 // adjust updates the limit by a sample. The slots must be updated first.

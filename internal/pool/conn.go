@@ -15,7 +15,7 @@ type Connection interface {
 	Err() error       // why it has ended; nil while it has not
 	OnAway(f func())  // f is called once when the connection takes no more calls, or has ended; it does not block
 	Retire()          // it takes no more calls, and ends when the last is answered
-	Close()           // at once
+	Close()           // ends the connection at once
 	Heard() time.Time // when something was last received
 	Ping()            // sends a ping and does not wait for the answer
 }
@@ -47,8 +47,8 @@ func ForeignConn(f Foreign) *Conn {
 	return &Conn{Connection: f, Foreign: f, left: make(chan struct{})}
 }
 
-// NotTakenError says why a call was not taken. It counts as [session.ErrDraining], so that the
-// call goes to another instance.
+// NotTakenError is the reason why a connection did not take a call. It counts as
+// [session.ErrDraining], so that the call goes to another instance.
 type NotTakenError string
 
 // Error returns the text.

@@ -9,7 +9,7 @@ import (
 	"github.com/tandem-rpc/tandem/resilience"
 )
 
-// Explained is what [tandem.Call.Explain] gets of an attempt.
+// Explained describes an attempt; it is passed to [tandem.Call.Explain].
 type Explained struct {
 	Method, Target  string
 	Policy, Version string  // the balancing policy's name, and the version of the client's policy
@@ -75,7 +75,7 @@ func (p *Pool) concluded(x Explained) Explained {
 	return x
 }
 
-// tell completes the record of an attempt and passes it to the call's Explain.
+// tell completes the description of an attempt and passes it to the call's Explain.
 func (p *Pool) tell(x *Explained, call *tandem.Call, err error) {
 	x.Attempt.Took = time.Since(x.Attempt.Began)
 	x.Attempt.Chosen = call.Peer.Instance
@@ -101,7 +101,7 @@ func (p *Pool) stateOf(v *view, n *balance.Node, call *tandem.Call) InstanceStat
 	return s
 }
 
-// unusable says why the call can't go to an instance now, "" if it can.
+// unusable returns why the call can't go to an instance now, "" if it can.
 func (p *Pool) unusable(v *view, n *balance.Node, call *tandem.Call) string {
 	m := v.member(n)
 	switch {

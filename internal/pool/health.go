@@ -87,8 +87,8 @@ func (h *health) passes(v *view, m *member) bool {
 	return h.panics(v) || m.breaker.Ready(balance.Now())
 }
 
-// panics reports whether more members are left out than MaxShare allows: then none is, as the
-// others could not bear the load.
+// panics reports whether more members are left out than MaxShare allows: then none is left out,
+// as the others could not bear the load.
 func (h *health) panics(v *view) bool {
 	return float64(h.out.Load()) > h.rules().MaxShare*float64(len(v.nodes))
 }
@@ -166,7 +166,7 @@ func (h *health) admit(v *view, m *member, call *tandem.Call) bool {
 	return true
 }
 
-// forget tells the breakers that a call which admit let through was not made.
+// forget records in the breakers that a call which admit let through was not made.
 func (h *health) forget(m *member, call *tandem.Call) {
 	m.breaker.Forget()
 	if b := h.method(m, call); b != nil {
@@ -174,7 +174,7 @@ func (h *health) forget(m *member, call *tandem.Call) {
 	}
 }
 
-// done tells the breakers how a call ended that began at that time.
+// done records in the breakers how a call ended. began is when it began.
 func (h *health) done(m *member, call *tandem.Call, began time.Duration, err error) {
 	changed := false
 	if r := h.rules(); r.Ejection != nil {

@@ -6,8 +6,7 @@ import (
 )
 
 // Life is the lifetime of a client: a context that ends with it, and the goroutines that it waits
-// for. It is safe for
-// concurrent use.
+// for. It is safe for concurrent use.
 type Life struct {
 	ctx    context.Context //nolint:containedctx // the client's
 	cancel context.CancelFunc

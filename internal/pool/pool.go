@@ -20,7 +20,7 @@ import (
 
 // Config is what a Pool needs to know. All fields but Throttle must be set.
 type Config struct {
-	Target string // for errors; without secrets
+	Target string // without secrets; for errors
 	Life   *Life
 	Log    *slog.Logger
 	Rules  *atomic.Pointer[rules.Rules] // [Pool.Steer] replaces them
@@ -31,12 +31,12 @@ type Config struct {
 	// Connect connects to an instance.
 	Connect func(ctx context.Context, instance string, ep tandem.Endpoint) (*Conn, error)
 
-	Connections    int           // to each instance
-	ConnectTimeout time.Duration // of one attempt to connect
+	Connections    int           // number of connections to each instance
+	ConnectTimeout time.Duration // timeout of one attempt to connect
 	Wait           time.Duration // see package client's WithWait
 	Backoff        resilience.Backoff
-	HealthCheck    time.Duration // between two pings of a silent connection; 0 for no health checks
-	Silence        time.Duration // after which a connection that does not answer is given up
+	HealthCheck    time.Duration // interval of the pings on a silent connection; 0 for no health checks
+	Silence        time.Duration // time after which a connection that does not answer is given up
 	Throttle       *Throttle     // nil for none
 }
 
@@ -58,8 +58,8 @@ type Pool struct {
 
 	mu      sync.Mutex         // held to change the view
 	table   *balance.Table     // also keeps the statistics of instances that have left
-	retired map[*Conn]struct{} // with calls in flight
-	first   chan struct{}      // closed when there is a view, or there will be none
+	retired map[*Conn]struct{} // connections that take no more calls, but have calls in flight
+	first   chan struct{}      // closed when the first list has come, or none will come
 }
 
 // Init makes p ready for use, without instances. It must be called once, before anything else.
@@ -214,7 +214,7 @@ func (p *Pool) GiveUp(err error) {
 	}
 }
 
-// Alive tells the registry's keeper whether a suspect still answers.
+// Alive reports whether an instance still answers. The registry's keeper asks it about suspects.
 func (p *Pool) Alive(id string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,11 +9,11 @@ import (
 // Times of health checks.
 const (
 	LeastPingTimeout = 1400 * time.Millisecond
-	mostPings        = 16                     // without an answer; more would be a flood to a server that wakes up
+	mostPings        = 16                     // pings without an answer; more would look like a flood to a server that resumes
 	tripsAPing       = 4                      // round trips that a ping may take, if that is longer than LeastPingTimeout
-	silencesToRetire = 3                      // times Silence, for a connection with calls outstanding
-	roundsAnInterval = 16                     // at most: connections are checked together
-	lateRound        = 500 * time.Millisecond // a round this late says that this process was suspended
+	silencesToRetire = 3                      // multiple of Silence after which a connection with calls outstanding is replaced
+	roundsAnInterval = 16                     // most rounds in an interval: connections are checked together
+	lateRound        = 500 * time.Millisecond // a round this late means that this process was suspended
 )
 
 // prober makes a client's health checks: it pings servers on connections on which nothing has
@@ -27,7 +27,7 @@ type prober struct {
 	mu    sync.Mutex  // held for a round
 	ended bool        // no further round runs
 	timer *time.Timer // nil without health checks
-	due   time.Time   // when it fires
+	due   time.Time   // when the timer fires
 }
 
 // probe is what the prober knows of a link.

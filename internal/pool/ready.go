@@ -27,8 +27,8 @@ type readiness struct {
 	lost    time.Time     // zero while an instance is connected
 	changed chan struct{} // closed when a connection is ready or none will come; nil until a call waits
 	hopeful bool          // a connection may still come
-	calls   int           // that wait
-	bytes   int           // of their arguments
+	calls   int           // number of calls that wait
+	bytes   int           // total bytes of those calls' encoded arguments
 }
 
 // lose notes that no instance is connected.
@@ -77,7 +77,7 @@ func (r *readiness) leftLocked(wait time.Duration, now time.Time) time.Duration 
 	return max(0, r.lost.Add(wait).Sub(now))
 }
 
-// enter counts a call, with so many bytes of arguments, among those that wait. It returns an
+// enter counts a call, with size bytes of encoded arguments, among those that wait. It returns an
 // error if there are too many. A call that has entered must leave.
 func (r *readiness) enter(size int) error {
 	r.mu.Lock()

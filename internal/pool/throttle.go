@@ -31,25 +31,25 @@ type throttles struct {
 
 // throttle is what an instance lately did with the calls of a method. Both numbers fade.
 type throttle struct {
-	requests float64       // those refused here included
-	accepts  float64       // that the instance did not refuse
-	at       time.Duration // when they last faded, by balance.Now
+	requests float64       // calls of the method, those refused here included
+	accepts  float64       // calls that the instance did not refuse
+	at       time.Duration // when both numbers last faded, by balance.Now
 	passed   time.Duration // when a call was last let through
-	refused  time.Duration // when the instance last refused one
+	refused  time.Duration // when the instance last refused a call
 }
 
 // Throttle are the constants by which a client holds back calls of a method to an instance that
 // refuses most of them; see package client's WithThrottle. All fields are set.
 type Throttle struct {
-	Sent     float64       // calls sent for each that is accepted; 2, and 1 at least
-	Accepted int           // calls that count as accepted before the first that was refused; 10
-	Fades    time.Duration // after which a call counts for 1/e; 1 s
-	Probe    time.Duration // after which a call is sent in any case; 1 s
-	Ends     time.Duration // after the last refusal; 30 s
-	Pause    time.Duration // that a call which is not sent asks its caller to wait; 100 ms
+	Sent     float64       // calls sent for each call that the instance accepts; 2 by default, 1 at least
+	Accepted int           // calls that are assumed to be accepted before the first refusal; 10 by default
+	Fades    time.Duration // time after which a call counts for 1/e; 1 s by default
+	Probe    time.Duration // time without a call after which one is sent in any case; 1 s by default
+	Ends     time.Duration // time after the last refusal when throttling ends; 30 s by default
+	Pause    time.Duration // RetryAfter of a call that is not sent; 100 ms by default
 }
 
-const maxThrottles = 256 // of an instance: further methods have none
+const maxThrottles = 256 // throttles of an instance; further methods have none
 
 // refuses reports whether a call is not to be sent, and counts it.
 func (t *throttles) refuses(method string, by *Throttle) bool {
@@ -92,7 +92,7 @@ func (t *throttles) share(method string, by *Throttle) float64 {
 	return one.share(by)
 }
 
-// answered counts how a call that was sent has ended. calm says that no call waits at the
+// answered counts how a call that was sent has ended. calm means that no call waits at the
 // server.
 func (t *throttles) answered(method string, err error, calm bool, by *Throttle) {
 	if by == nil {
@@ -143,7 +143,7 @@ func (t *throttle) fade(now time.Duration, by *Throttle) {
 	t.at = now
 }
 
-// invoke makes the call, and tells the throttles how it ended.
+// invoke makes the call, and records in the throttles how it ended.
 func (a *attempt) invoke(ctx context.Context, made *tandem.Call, by *Throttle) (err error) {
 	throttles, calm := &a.member.throttles, false
 	report := a.report

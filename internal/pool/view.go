@@ -14,14 +14,14 @@ import (
 // view is the list of instances that calls use. It is replaced as a whole.
 type view struct {
 	sole     *balance.Node // the only node, if it takes calls without a route
-	only     *member       // of sole; nil if the client does not connect to it
+	only     *member       // the member of sole; nil if the client does not connect to it
 	picker   balance.Picker
 	nodes    []*balance.Node
-	members  []*member             // of nodes, in their order; nil for those that the client does not connect to
+	members  []*member             // the members of nodes, in the same order; nil for those that the client does not connect to
 	places   map[*balance.Node]int // index in nodes and members; nil for a few nodes
-	byID     map[string]int        // likewise, by ID
-	suspects map[string]bool       // of the registry, by ID
-	stale    error
+	byID     map[string]int        // index in nodes and members by ID; nil for a few nodes
+	suspects map[string]bool       // suspects of the registry, by ID
+	stale    error                 // why the list may be old; nil if it is not
 }
 
 // maxScan is the number of instances up to which a search is quicker than a map.
@@ -71,7 +71,7 @@ func (v *view) placeOf(id string) int {
 	return -1
 }
 
-// named returns the node with that ID, nil if there is none.
+// named returns the node with the ID, nil if there is none.
 func (v *view) named(id string) *balance.Node {
 	if i := v.placeOf(id); i >= 0 {
 		return v.nodes[i]
@@ -116,16 +116,16 @@ func (v *view) all() iter.Seq[*member] {
 
 // member is an instance with its connections.
 type member struct {
-	peer             *tandem.Peer // of calls that wait for a connection
+	peer             *tandem.Peer // the peer of calls that wait for a connection
 	connectedForCall atomic.Bool  // the policy does not want a connection to it; a call did
 	links            []link
 	one              [1]link // the memory of links, if there is one
 	breaker          *resilience.Breaker
 	throttles        throttles
-	used             atomic.Bool                                    // by a call, while connectedForCall, since the last list
+	used             atomic.Bool                                    // a call has used it since the last list; for connectedForCall only
 	lost             atomic.Pointer[Conn]                           // the last connection whose end was counted
 	slow             atomic.Int64                                   // ns; latency from which on calls were too slow, if it was ejected for that; else 0
 	methods          atomic.Pointer[map[string]*resilience.Breaker] // replaced as a whole; nil at first
 
-	instance *tandem.Instance // of its node; guarded by the mutex of its pool
+	instance *tandem.Instance // the instance of its node; guarded by the mutex of the pool
 }

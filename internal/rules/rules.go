@@ -20,17 +20,17 @@ type Rules struct {
 	// of clients none of them is in the cache.
 	named    bool // the policy names methods or services
 	Breakers bool // some method has a breaker
-	Timed    bool // the balancer, a breaker or the ejection looks at latencies
-	Loaded   bool // the balancer looks at load reports of servers
-	all      Rule // methods that the policy does not name
+	Timed    bool // the balancer, a breaker or the ejection uses latencies
+	Loaded   bool // the balancer uses load reports of servers
+	all      Rule // the rule of methods that the policy does not name
 
 	methods  map[string]*Rule
-	services map[string]*Rule // for methods of a service that are not in methods
+	services map[string]*Rule // rules of methods that are not in methods, by service
 
-	Version     string // of the policy; "" without one
+	Version     string // version of the policy; "" without one
 	Balancer    balance.Policy
-	Needs       balance.Needs    // the balancer's
-	steps       *policy.Balancer // from which the policy made Balancer; nil if it is the options'
+	Needs       balance.Needs    // the Needs of Balancer
+	steps       *policy.Balancer // the policy's description of Balancer; nil if Balancer is from the options
 	Ejection    *Ejection        // nil: no instance is ejected
 	MaxShare    float64          // share of the instances that may be ejected
 	Every       time.Duration    // interval between outlier checks

@@ -211,14 +211,14 @@ func (s *Session) answer(a *answer) {
 
 func (s *Session) answerLocked(a *answer) {
 	in := a.in
-	if s.m.out == nil && s.env.cfg.Load != nil { // once a write is enough
-		a.r.Load, a.r.HasLoad = s.env.cfg.Load(s.env.running.Load()-1), true // without this one
+	if s.m.out == nil && s.env.cfg.Load != nil { // one load report for each write is enough
+		a.r.Load, a.r.HasLoad = s.env.cfg.Load(s.env.running.Load()-1), true // without this call, whose handler has returned
 	}
 	over := s.m.respond(in, &a.r, a.flags)
 	if in.counted > 0 {
 		s.uncountLocked(in)
 	}
-	asked := in.cancel(canceled) // not before: a goroutine that still uses the stream must see how that ended
+	asked := in.cancel(canceled) // after respond: a goroutine that still uses the stream must see how the stream ended
 	if s.m.draining && s.m.running == 0 {
 		signal(s.quiet)
 	}
@@ -421,7 +421,7 @@ func (s *Session) startApart(in *Inbound) {
 		run.Failed = len(a.r.Status) > 0
 		run.Waited(in.waited)
 		s.answer(&a)
-		if !large { // a large one says nothing about the method's usual calls
+		if !large { // a large request says nothing about the method's usual calls
 			target.observe(time.Since(start))
 		}
 	})

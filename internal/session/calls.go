@@ -22,7 +22,7 @@ func (m *machine) open(p *Pending, now int64) *tandem.Error {
 		return GivenUp(errDeadline, true)
 	}
 	if len(m.queue) > 0 || !m.room() {
-		if len(m.queue) >= maxQueued && m.vacant >= maxQueued/4 { // else each call would search it
+		if len(m.queue) >= maxQueued && m.vacant >= maxQueued/4 { // otherwise each call would search the queue
 			m.queue = slices.DeleteFunc(m.queue, func(p *Pending) bool { return p.state != callQueued })
 			m.vacant = 0
 		}
@@ -249,7 +249,7 @@ func (m *machine) onResponse(h wire.Header, payload []byte) (event, error) {
 	case h.Flags&wire.FlagAnswer == 0:
 		return event{}, violationf("response without the answer flag")
 	case s == nil:
-		return event{}, nil // of a call that is over
+		return event{}, nil // the call is over
 	case s.p != nil && s.p.stream != nil:
 		return m.onStreamResponse(h, s.p, payload)
 	case s.p == nil: // the caller has given up the call
@@ -314,7 +314,7 @@ func (m *machine) onData(h wire.Header, payload []byte, now int64) (event, error
 	}
 	in := m.serving(h.Stream)
 	if in == nil || in.request == nil {
-		return event{}, nil // refused or cancelled meanwhile
+		return event{}, nil // the call was refused or canceled meanwhile
 	}
 	done, err := m.extend(in.request, h, payload, now)
 	if err != nil || !done {

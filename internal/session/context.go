@@ -47,7 +47,8 @@ func (in *Inbound) Deadline() (time.Time, bool) {
 	return in.call.Deadline, !in.call.Deadline.IsZero()
 }
 
-// Value finds the call, its session and the Inbound; it asks the connection's context for other keys.
+// Value returns the call, its session or the Inbound. Other keys are looked up in the
+// connection's context.
 func (in *Inbound) Value(key any) any {
 	switch key {
 	case tandem.ContextKey():
@@ -87,7 +88,7 @@ func (in *Inbound) askLocked() *doneContext {
 	return a
 }
 
-// Err says why Done is closed. It sees a passed deadline without a timer.
+// Err returns why Done is closed, or nil. It detects a passed deadline without a timer.
 func (in *Inbound) Err() error {
 	in.ctxMu.Lock()
 	defer in.ctxMu.Unlock()
@@ -162,8 +163,8 @@ type (
 	inboundKey struct{}
 )
 
-// Enter returns method with a record of the calls that have reached it: after that, no
-// interceptor can end the call as not executed, for instance with the error of another call.
+// Enter returns a Func that records that a call has reached method, and then runs it. No
+// interceptor can end such a call as not executed, for instance with the error of another call.
 // A call with [WithRefusal] does not reach method and ends with that error.
 func Enter(method tandem.Func) tandem.Func {
 	return func(ctx context.Context, call *tandem.Call) error {

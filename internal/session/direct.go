@@ -20,17 +20,17 @@ import (
 // connection is noticed.
 
 const (
-	parkAfter     = 3                // with one response each, until the reader parks
-	staleAfter    = time.Millisecond // after the last read, the peer may have closed the connection
-	longestDirect = 4 * slowTick     // callers with less time left do not read: their deadline is precise
+	parkAfter     = 3                // batches in a row with one response each, after which the reader parks its turn
+	staleAfter    = time.Millisecond // time since the last read after which the peer may have closed the connection
+	longestDirect = 4 * slowTick     // callers with less time left do not read, so that their deadlines are precise
 )
 
 // errRelieved is returned to a caller that must stop reading.
 var errRelieved = errors.New("relieved")
 
 // parkUnlock parks the turn of a goroutine that has read, parkAfter times in a
-// row, for one caller or the only stream. It reports whether it did, and has
-// unlocked the session then.
+// row, for one caller or the only stream. If it parks the turn, it unlocks the
+// session and returns true.
 func (rd *reader) parkUnlock() bool {
 	s := rd.s
 	if !rd.servedOneLocked() || !rd.canParkLocked() {
@@ -101,7 +101,7 @@ func (st *Stream) receiveUnlock() bool {
 	return true
 }
 
-// resume has a goroutine read if the turn is parked.
+// resume starts a goroutine that reads, if the turn is parked.
 func (s *Session) resume() {
 	s.mu.Lock()
 	rd := s.parked
@@ -147,8 +147,8 @@ func (rd *reader) canParkLocked() bool {
 	return !rd.s.busyLocked() && rd.r == rd.w && rd.clearDeadlineLocked()
 }
 
-// clearDeadlineLocked removes a deadline for reads that no longer applies: of a frame that is
-// complete, or of a caller that was relieved. It reports whether none is left.
+// clearDeadlineLocked removes a read deadline that no longer applies: that of a frame that is
+// complete, or of a caller that was relieved. It reports whether no deadline is left.
 func (rd *reader) clearDeadlineLocked() bool {
 	if !rd.armed && !rd.s.relieved {
 		return true
@@ -157,7 +157,7 @@ func (rd *reader) clearDeadlineLocked() bool {
 	return rd.s.conn.SetReadDeadline(time.Time{}) == nil
 }
 
-// handToGoroutine has a goroutine read, which first wakes the callers whose responses arrived.
+// handToGoroutine starts a goroutine that wakes the callers whose responses arrived, and reads.
 func (rd *reader) handToGoroutine() {
 	rd.loneBatches = 0
 	if !rd.s.env.Spawn(rd.loop) {
@@ -174,7 +174,7 @@ func (s *Session) takeTurnLocked(p *Pending, now int64) *reader {
 		return nil
 	}
 	s.parked = nil
-	if rd.r < rd.w { // of a stream's message
+	if rd.r < rd.w { // part of a stream's message is in the buffer
 		rd.handToGoroutine()
 		return nil
 	}
@@ -240,7 +240,7 @@ func (rd *reader) readFor() bool {
 			s.fail(err)
 			fallthrough
 		case state == lost:
-			got := rd.got // before what ended the session
+			got := rd.got // the response may have arrived before the session ended
 			rd.endReading()
 			rd.release()
 			return got
@@ -278,7 +278,7 @@ func (p *Pending) relieveAt(now int64) int64 {
 }
 
 // checkReadingCallerLocked is called at each tick. It relieves a caller that has read for too
-// long. It returns a reader that was parked since the last tick, for a goroutine.
+// long. It returns the reader if it has been parked since the last tick: a goroutine must read on.
 func (s *Session) checkReadingCallerLocked(now int64) (resume *reader) {
 	before, sent := s.readBy, s.sent
 	s.readBy, s.sent = 0, s.m.sent+s.turns
@@ -295,7 +295,7 @@ func (s *Session) checkReadingCallerLocked(now int64) (resume *reader) {
 	return resume
 }
 
-// endRelief reports whether a deadline was that of a relief, and removes it.
+// endRelief reports whether the read deadline was set by relieveLocked, and removes it.
 func (s *Session) endRelief() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

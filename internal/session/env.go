@@ -38,7 +38,7 @@ type Config struct {
 	// is none. Resolve itself is nil when the peer can't call us at all.
 	Resolve func(method string) *Target
 
-	// Load reports how busy this side is while running handlers run. The first
+	// Load returns the load report of this side, given how many handlers run. The first
 	// response of every write carries it. It must not block. May be nil.
 	Load func(running int64) wire.Load
 
@@ -55,7 +55,7 @@ type Config struct {
 	MaxDecoded int64
 
 	// Gate admits the peers' calls; nil for no limit. Caller returns a hash of the caller, and Class
-	// says how critical a call is.
+	// returns how critical a call is.
 	Gate   *overload.Gate
 	Caller func(*tandem.Peer) uint64
 	Class  func(*tandem.Call) overload.Class
@@ -78,28 +78,28 @@ const (
 	slowTick         = 10 * time.Millisecond
 	calmTick         = 250 * time.Millisecond
 	quietTime        = 100 * time.Millisecond // how long a session without calls stays on the monitor's list
-	tickPerSession   = 4 * time.Microsecond   // for each session: an idle one is in no cache, so a tick waits for memory
+	tickPerSession   = 4 * time.Microsecond   // added to the time between ticks for each session: an idle one is in no cache, so a tick waits for memory
 	lateTick         = 500 * time.Millisecond // a tick this late means that this process did not run
 	rttEvery         = 5 * time.Second
 	defaultStall     = 10 * time.Second
 	drainLinger      = time.Second
 
-	staysLarge = 16 // reads that need only a small buffer, until a reader goes back to one
+	staysLarge = 16 // after this many reads in a row that need only a small buffer, a reader goes back to one
 
 	writeSoft      = 1 << 20 // new calls wait while this much is queued to be written
 	writeHard      = 8 << 20 // requests are refused while this much is queued
 	maxQueued      = 1 << 16 // calls waiting to be sent on one connection
 	maxPongs       = 64      // answers to control frames waiting to be written
 	bulkBatch      = 128 << 10
-	assemblyAhead  = 256 << 10 // credit ahead of what has arrived of a large message
-	assemblyBudget = 8 << 20   // bytes arrived or granted of a connection's large messages, but the oldest
-	maxHeld        = 32 << 20  // large requests are refused while those that arrive hold more than this
+	assemblyAhead  = 256 << 10 // bytes of credit for a large message beyond those that have arrived
+	assemblyBudget = 8 << 20   // bytes, arrived or granted, of all large messages of a connection; the oldest may exceed it
+	maxHeld        = 32 << 20  // large requests are refused while messages that are arriving hold more bytes than this
 )
 
 // Windows of streams.
 const (
 	DefaultStreamWindow = 1 << 20
-	windowsInAll        = 16 // all streams of a connection together
+	windowsInAll        = 16 // the window of a connection, in windows of one stream
 	MaxStreamWindow     = wire.MaxWindow / windowsInAll
 )
 
@@ -125,7 +125,7 @@ type Env struct {
 
 	cfg     Config
 	monitor monitor
-	noPeer  tandem.Peer // of calls for which no instance is chosen yet
+	noPeer  tandem.Peer // the peer of calls for which no instance is chosen yet
 
 	running atomic.Int64 // goroutines that run handlers
 
@@ -134,8 +134,8 @@ type Env struct {
 	wg     sync.WaitGroup
 }
 
-// allDones is shared by the whole process, like the pools in buffers.go. But channels must
-// not leave the bubble of a test that uses testing/synctest.
+// allDones is the process's pool of channels for Env.dones. A test that uses testing/synctest
+// needs another pool, as channels must not leave its bubble: see donesOf.
 var allDones sync.Pool
 
 // donesOf returns the pool for an Env that was made at start: a new one in a bubble, whose
@@ -157,7 +157,7 @@ func (e *Env) takeDone() chan struct{} {
 // Running returns how many goroutines run handlers.
 func (e *Env) Running() int64 { return e.running.Load() }
 
-// Validate returns an error for names that no peer would take.
+// Validate returns an error if there are too many codecs or compressors, or a name is invalid.
 func (c *Config) Validate() error {
 	for what, names := range map[string][]string{"codec": names(c.Codecs), "compressor": names(c.Compressors)} {
 		if len(names) > wire.MaxListed {
@@ -321,10 +321,10 @@ func (c *clock) instant(t time.Time) int64 {
 	return max(1, int64(t.Sub(c.start)))
 }
 
-// Now returns the current time by the sessions' clock, which the gate uses too.
+// Now returns the current time in ns by the sessions' clock, which the gate uses too.
 func (e *Env) Now() int64 { return e.now() }
 
-// Instant converts a deadline to that clock; 0 for none.
+// Instant converts a deadline to ns of the sessions' clock; 0 for none.
 func (e *Env) Instant(t time.Time) int64 { return e.instant(t) }
 
 func (c *clock) at(instant int64) time.Time { return c.start.Add(time.Duration(instant)) }

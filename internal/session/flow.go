@@ -15,8 +15,8 @@ type bulk struct {
 	flags  wire.Flags // for every block
 	first  wire.Flags // for the first block only
 	data   []byte
-	credit int64  // of a large message; a stream has its own
-	began  uint64 // number of a stream's message in the order of their first blocks; 0 before
+	credit int64  // bytes that may still be sent of a large message; for a stream's message see Stream.credit
+	began  uint64 // number of a stream's message, in the order of first blocks; 0 before its first block
 	sent   bool   // the last block is in the write buffer
 
 	// The owner; one of them is set.
@@ -24,7 +24,7 @@ type bulk struct {
 	in     *Inbound
 	stream *Stream
 
-	owner *buffer.Buffer // goes back when everything is sent
+	owner *buffer.Buffer // the memory of data, which goes back to its pool when everything is sent
 }
 
 // bulkRing sends blocks of all its messages in turn, so that none waits for
@@ -94,8 +94,8 @@ func (m *machine) onlyMessage() *bulk {
 }
 
 // firstBlock returns how many bytes of a large message go with its head: as many as there
-// is room for, or none while others wait to be written. Then its blocks take turns with
-// theirs, so that a burst of large messages does not hold up small ones queued behind it.
+// is room for, or none while other messages wait to be written. Then blocks of all messages
+// take turns, so that a burst of large messages does not hold up small ones queued behind it.
 func (m *machine) firstBlock(size, room int) int {
 	if len(m.ring.list) > 0 || m.queuedBytes() >= bulkBatch {
 		return 0
@@ -103,7 +103,7 @@ func (m *machine) firstBlock(size, room int) int {
 	return min(size, room)
 }
 
-// smallBlock is the least that is sent when credit does not allow the rest.
+// smallBlock is the least size of a block, in bytes, when credit does not allow the whole rest.
 const smallBlock = 4 << 10
 
 // On a link that carries less than slowRate bytes a second, blocks are small and written one
@@ -199,7 +199,7 @@ func (m *machine) charge(b *bulk, n int) {
 	m.connRoom -= cost
 }
 
-// sentAll tells the owner of b that its last block is in the write buffer.
+// sentAll notifies the owner of b that its last block is in the write buffer.
 func (m *machine) sentAll(b *bulk) {
 	switch {
 	case b.call != nil:
@@ -227,7 +227,7 @@ func (m *machine) onWindow(h wire.Header, payload []byte) error {
 	}
 	credit := m.creditOf(h)
 	if credit == nil {
-		return nil // of a call that is over
+		return nil // the call is over
 	}
 	if *credit += int64(n); *credit > wire.MaxWindow {
 		return violationf("credit of %d bytes, limit %d", *credit, wire.MaxWindow)
@@ -269,13 +269,13 @@ type assembly struct {
 	buf    *buffer.Buffer
 	have   int   // bytes of the message in buf
 	size   int   // declared size, which must be what arrives
-	credit int64 // that the peer still has
+	credit int64 // bytes that the peer may still send
 
 	in      *Inbound // the call whose request it is, and whose memory is reserved before more may arrive; or nil
 	asked   bool     // the memory was requested
 	granted bool     // the memory is reserved
-	since   int64    // since when it has waited for memory without another wait being served; 0 before
-	served  uint64   // number of waits served by then
+	since   int64    // ns; since when it has waited for memory while the budget served no other wait; 0 before
+	served  uint64   // number of waits that the budget had served at since
 
 	stream *Stream // a partial message of a stream; size and credit are unused
 }
@@ -285,15 +285,15 @@ type assembly struct {
 // may wait for its receiver: so one always completes. The others share a budget.
 type assemblies struct {
 	list []*assembly
-	held int64 // bytes arrived or allowed, all together
+	held int64 // bytes of all messages, arrived or covered by credit
 
-	last  int64 // when enough bytes of requests and blocks had last arrived, or credit was given
-	came  int   // bytes of them since then
+	last  int64 // ns; when enough bytes of requests and blocks had last arrived, or credit was given
+	came  int   // bytes of requests and blocks that arrived after last
 	given bool  // credit was given since the monitor last looked
 }
 
 // leastProgress is how many bytes must arrive within a stall timeout while a large message has
-// credit: a few small requests do not keep it open.
+// credit: a few small requests do not prevent the timeout.
 const leastProgress = 4 << 10
 
 // countArrived counts n bytes of a request or a block.
@@ -303,9 +303,9 @@ func (in *assemblies) countArrived(n int, now int64) {
 	}
 }
 
-// stalled reports whether for longer than most a message had credit and next to nothing
-// arrived. All messages count together, as they share the peer's send buffer and the link:
-// one of them may just wait for its turn. A wait for credit does not count.
+// stalled reports whether a message has had credit for longer than most while fewer than
+// leastProgress bytes arrived. All messages count together, as they share the peer's send
+// buffer and the link: one of them may just wait for its turn. A wait for credit does not count.
 func (in *assemblies) stalled(now int64, most time.Duration) bool {
 	if in.given {
 		in.last, in.given = now, false
@@ -371,7 +371,7 @@ func (m *machine) dropAssembly(a *assembly) {
 
 // grant gives credit: to the oldest messages always, to others from the budget.
 func (m *machine) grant() {
-	large := true // the next that is not of a stream is the oldest of those
+	large := true // the next message that is not of a stream is the oldest such message
 	for i, a := range m.incoming.list {
 		if a.awaitsReceiver() || !m.reserved(a) {
 			continue
@@ -400,7 +400,7 @@ func (m *machine) grant() {
 // awaitsReceiver reports whether a stream's message gets no credit before its receiver has taken earlier ones.
 func (a *assembly) awaitsReceiver() bool { return a.stream != nil && len(a.stream.queue) > 0 }
 
-// wants returns how much credit the peer should get for a now. A stream's message
+// creditDue returns how much credit the peer should get for a now. A stream's message
 // can't be received before it is complete, so its credit is returned while it
 // arrives: when that is half of the stream's window, together with what was
 // received, or when short says that the connection's window runs short.

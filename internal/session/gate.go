@@ -15,7 +15,7 @@ import (
 // guarding reports whether calls that a reader could run pass the gate too.
 func (e *Env) guarding() bool { return e.cfg.Gate != nil && e.cfg.Gate.Guarding() }
 
-// sawEvery is n where one of n requests tells the gate the timeout of its caller.
+// sawEvery is the number of requests of which one reports its caller's timeout to the gate.
 const sawEvery = 64
 
 func (m *machine) sawTimeout(d time.Duration) {
@@ -58,8 +58,8 @@ func (s *Session) admit(in *Inbound) bool {
 	return verdict == overload.Run
 }
 
-// refuseAtOnce answers a call that did not wait. A server refuses most when it has the least
-// time, so this allocates nothing: only the reader knows the call, whose memory is used again.
+// refuseAtOnce answers a call that did not wait. An overloaded server refuses many calls, so
+// this allocates nothing: only the reader refers to the call, so its memory can be reused.
 func (s *Session) refuseAtOnce(in *Inbound, retryAfter time.Duration) {
 	in.release()
 	s.status = wire.AppendStatus(s.status[:0], &wire.Status{
@@ -112,7 +112,7 @@ func (in *Inbound) Refused(retryAfter time.Duration) {
 	})
 }
 
-// leaveGateLocked ends a call that waits in the gate's queue, as its caller has gone. A call
+// leaveGateLocked ends a call whose caller has gone, if it waits in the gate's queue. A call
 // that the gate admits at the same moment ends when it starts: see abandonedError.
 func (in *Inbound) leaveGateLocked() {
 	if in.waits == nil || !in.s.env.cfg.Gate.Leave(in.waits) {
@@ -157,8 +157,8 @@ type admission struct {
 	clock  clock
 }
 
-// admitted returns what the gate is told when the call has ended: once the call is answered, the
-// Inbound may be reused.
+// admitted returns the admission of a call, to be ended by done. It does not refer to the Inbound,
+// which may be reused once the call is answered.
 func (s *Session) admitted(in *Inbound, began time.Time) admission {
 	switch gate := s.env.cfg.Gate; {
 	case gate == nil, in.method.target.load == nil && in.stream == nil:
@@ -170,7 +170,7 @@ func (s *Session) admitted(in *Inbound, began time.Time) admission {
 	return admission{Handled: h, gate: s.env.cfg.Gate, clock: s.clock}
 }
 
-// done tells the gate that the call has ended, and starts the calls that it admits then.
+// done reports the end of the call to the gate, and starts the calls that the gate admits then.
 func (a *admission) done() {
 	switch {
 	case a.gate == nil:

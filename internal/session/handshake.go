@@ -99,7 +99,7 @@ func (s *Session) hello(rd *reader, exchange func(peer *wire.Settings) error) er
 	return s.conn.SetDeadline(time.Time{})
 }
 
-// preface reads the peer's preface; what follows it stays in the buffer.
+// preface reads the peer's preface; bytes that follow it stay in the buffer.
 func (rd *reader) preface(peer *wire.Settings) error {
 	if rd.buf == nil {
 		rd.Take()
@@ -120,7 +120,7 @@ func (rd *reader) preface(peer *wire.Settings) error {
 	return err
 }
 
-// readAtLeast reads until n unparsed bytes are there.
+// readAtLeast reads until n unparsed bytes are in the buffer.
 func (rd *reader) readAtLeast(n int) error {
 	rd.makeRoom(n)
 	for rd.w-rd.r < n {

@@ -9,10 +9,10 @@ import (
 	"github.com/tandem-rpc/tandem/internal/buffer"
 )
 
-// The memory of large requests is reserved from the server's budget: the first block of one
-// that arrives in several, and all of it before the peer gets credit for more; a message that
-// is copied for a goroutine of its own; what a compressed one expands to; and what decoding
-// takes. Small messages in the reader's buffer are decoded without a reservation.
+// The memory of large requests is reserved from the server's budget: the first block of a
+// request of several blocks, and the whole request before the peer gets credit for more; a
+// message that is copied for a goroutine of its own; the decompressed message; and the memory
+// that decoding takes. Small messages in the reader's buffer are decoded without a reservation.
 
 // begin reserves the first n bytes of a request whose rest may have to wait.
 func (in *Inbound) begin(n int) *tandem.Error {
@@ -24,7 +24,7 @@ func (in *Inbound) begin(n int) *tandem.Error {
 }
 
 // holdCopy reserves the n bytes of a message that is copied for a goroutine, unless it is
-// small. On wait there is no room now: the goroutine waits for it before it runs the call.
+// small. If wait is true, the goroutine must wait for room before it runs the call.
 func (in *Inbound) holdCopy(n int) (wait bool, e *tandem.Error) {
 	if n <= budget.Small || in.s.account == nil {
 		return false, nil
@@ -100,7 +100,7 @@ func (s *Session) resumeAssembly(a *assembly, h *budget.Hold, granted bool) {
 	s.flush()
 }
 
-// refuseRun answers a call that can't be run; nothing of the application has seen it.
+// refuseRun answers a call that can't be run; no code of the application has seen it.
 func (s *Session) refuseRun(in *Inbound, e *tandem.Error) {
 	var a answer
 	in.outcome(&a, &in.call, e)
@@ -165,7 +165,7 @@ func (st *Stream) Reserve(n int64) error {
 func (st *Stream) holding() (*budget.Hold, error) {
 	st.s.mu.Lock()
 	defer st.s.mu.Unlock()
-	if st.over { // a goroutine that has outlived the handler
+	if st.over { // called by a goroutine that has outlived the handler
 		return nil, errStreamOver
 	}
 	if st.hold == nil {

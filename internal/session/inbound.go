@@ -26,14 +26,14 @@ type Inbound struct {
 	compressed bool // the request is compressed
 	codecIndex uint8
 	packer     uint8 // the number of the compressor, 0 for none
-	counted    int   // bytes of the response that Session.encoded includes; guarded by the session's mutex
+	counted    int   // bytes of the response that are included in Session.encoded; guarded by the session's mutex
 
-	arrived int64             // when the request arrived at this host, as far as is known
-	waited  int64             // for memory since it began, in ns
-	waits   *overload.Request // its place in the gate's queue, now or before; guarded by the session's mutex
+	arrived int64             // ns; when the request arrived at this host, as far as is known
+	waited  int64             // ns of waiting for memory since the call began
+	waits   *overload.Request // the entry in the gate's queue, present or past; guarded by the session's mutex
 
-	canceled bool   // by the caller; guarded by the session's mutex
-	accepted bool   // the stream's first response was sent; guarded likewise
+	canceled bool   // the caller has canceled the call; guarded by the session's mutex
+	accepted bool   // the stream's first response was sent; guarded by the session's mutex
 	ended    ending // how the context ended; guarded by ctxMu, as are entered and asked
 
 	entered bool // see Enter
@@ -43,13 +43,13 @@ type Inbound struct {
 
 	pairs   *wire.Pairs    // memory of the metadata that recycle keeps; nil for none
 	message []byte         // the request; valid until the handler returns
-	owned   *buffer.Buffer // holds message when it is not the reader's
+	owned   *buffer.Buffer // holds message when that is not in the reader's buffer
 	reply   *buffer.Buffer // the response's message, encoded
 	hold    *budget.Hold   // memory of a large request; nil while nothing is reserved
 
 	// Guarded by the session's mutex.
 	request *assembly // while the request arrives
-	rest    *bulk     // what is still to be sent of the response
+	rest    *bulk     // the part of the response that is not sent yet
 	stream  *Stream
 }
 
@@ -73,7 +73,7 @@ func (in *Inbound) recycle() {
 
 func (in *Inbound) codec() tandem.Codec { return in.s.env.cfg.Codecs[in.codecIndex] }
 
-// compressor returns the compressor that the caller has chosen; packer must not be 0.
+// compressor returns the compressor that the caller chose; in.packer must not be 0.
 func (in *Inbound) compressor() tandem.Compressor { return in.s.env.cfg.Compressors[in.packer-1] }
 
 func (m *machine) serving(id wire.Stream) *Inbound {
@@ -287,7 +287,7 @@ func (m *machine) refuseThroughInterceptors(in *Inbound, h wire.Header, e *tande
 	return m.startRun(in, nil, nil)
 }
 
-// checkRoom returns an error if the connection has no room for a call.
+// checkRoom returns an error if the connection has no room for a call of the peer.
 func (m *machine) checkRoom(in *Inbound, h wire.Header) *tandem.Error {
 	switch {
 	case h.Flags&wire.FlagEnd == 0 && m.incoming.held > maxHeld:

@@ -19,14 +19,14 @@ type machine struct {
 	env    *Env
 	closed *tandem.Error // why the session ended
 	away   *wire.GoAway  // why no more calls may be made; nil while they may
-	frames uint64        // received so far
+	frames uint64        // frames received so far
 
 	// Output.
 	out   *buffer.Buffer // frames in wire order; nil when there are none
 	taken uint64         // bytes given to the writer so far
 
 	// Calls opened by us.
-	sent        uint64 // requests, by their heads
+	sent        uint64 // requests whose heads were appended to out
 	calls       slotTable
 	queue       []*Pending // waiting for a slot or for room
 	vacant      int        // entries of queue whose call was given up
@@ -41,11 +41,11 @@ type machine struct {
 	codecNumber uint8  // its number at the peer
 
 	// Calls opened by the peer.
-	draining bool        // we accept no more
-	served   []*Inbound  // by slot
+	draining bool        // this side accepts no more calls
+	served   []*Inbound  // open calls by slot; nil for a free slot
 	first    [1]*Inbound // the memory of served while that has one element
 	names    receivedNames
-	accepted uint64 // requests, by their heads
+	accepted uint64 // requests whose heads have arrived, without those after Drain
 	age      int64  // ns since the current frame arrived at this host, as far as is known
 
 	pongs     int   // pongs appended since take was last called
@@ -56,7 +56,7 @@ type machine struct {
 	peer      wire.Settings
 }
 
-// event says what the session has to do for a frame; the zero value is nothing.
+// event is what the session has to do for a frame; the zero value means nothing.
 type event struct {
 	run  *Inbound // a call to execute
 	wake *Pending // a call of ours that is over

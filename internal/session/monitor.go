@@ -20,15 +20,15 @@ type monitor struct {
 	list    []*Session
 	timer   *time.Timer // nil before the first look
 	set     bool        // the timer is set
-	due     int64       // when it fires
+	due     int64       // ns; when the timer fires
 	looking bool
 	asked   bool // another look was requested during this one
 	stopped bool
 
 	// Used by the goroutine that looks.
 	batch []*Session
-	last  int64         // time of the last look
-	pause time.Duration // planned after it
+	last  int64         // ns; time of the last look
+	pause time.Duration // planned time from the last look to the next
 }
 
 // watch puts the session on the monitor's list. The common case is one load.
@@ -52,7 +52,7 @@ func (mo *monitor) add(s *Session) {
 	case !mo.set && !mo.looking:
 		mo.last, mo.pause = mo.env.now(), mo.interval(1)
 		mo.setLocked(mo.pause)
-	case mo.env.cfg.Resolve == nil: // a client's; a server's next look is near anyway
+	case mo.env.cfg.Resolve == nil: // a client's monitor; a server's next look is near anyway
 		mo.wakeLocked()
 	}
 }
@@ -127,8 +127,8 @@ func (mo *monitor) begin() bool {
 	return true
 }
 
-// end ends a look that found that many sessions idle, and reports whether another look
-// must follow at once.
+// end ends a look, and reports whether another look must follow at once. idle is the number
+// of sessions that the look found idle.
 func (mo *monitor) end(idle int) (again bool) {
 	mo.mu.Lock()
 	defer mo.mu.Unlock()
@@ -150,7 +150,7 @@ func (mo *monitor) end(idle int) (again bool) {
 }
 
 // slept reports whether a tick is so late that this process did not run: then the
-// silence of peers says nothing.
+// silence of peers means nothing.
 func slept(now, due int64) bool { return now-due > int64(lateTick) }
 
 // interval returns the least time between ticks: longer for many sessions, so that
@@ -200,11 +200,11 @@ func (s *Session) tick(now int64, late, punctual bool) (next int64) {
 		s.dropWatch = true
 		return now + int64(calmTick)
 	}
-	if late { // what did not arrive while this process did not run says nothing
+	if late { // no bytes were read while this process did not run
 		s.m.incoming.given = true
 	}
 	over := s.m.expire(now)
-	busy := s.busyLocked() || s.detector.suspect // until it answers
+	busy := s.busyLocked() || s.detector.suspect // a suspect peer is watched until it answers
 	lead := s.leadLocked(0)                      // responses do not wait for the end of a long batch
 	resume := s.checkReadingCallerLocked(now)
 	s.mu.Unlock()
@@ -263,8 +263,8 @@ func (s *Session) schedule(now int64, busy bool) int64 {
 }
 
 // checkTurn takes the turn from a reader that has executed the same handler for two
-// ticks. Late ticks count less: they say that CPU is scarce, not that the handler
-// takes long. It reports whether the reader has executed something since the last
+// ticks. Late ticks count less: they show that CPU is scarce, not that the handler
+// takes long. It reports whether the reader has executed a handler since the last
 // tick.
 func (s *Session) checkTurn(punctual bool) (moved bool) {
 	turn := s.turn.Load()

@@ -12,15 +12,15 @@ import (
 // dropped, so both sides count alike.
 type sentNames struct {
 	last   string // the last method: most likely the next one, too
-	number int    // of last
+	number int    // the number of last
 	all    *nameTable
 }
 
 // nameTable is allocated apart from its session, as a call of the last method does not need it.
 type nameTable struct {
 	list    []string       // by number
-	bytes   int            // of them all
-	numbers map[string]int // nil while they are few
+	bytes   int            // total bytes of the names
+	numbers map[string]int // number by name; nil while there are few names
 }
 
 // few is the number of names up to which a search of the list is faster than the map.
@@ -74,7 +74,7 @@ func (t *nameTable) add(name string) bool {
 type receivedNames struct {
 	list  []*method
 	first [1]*method // the memory of list while that has one element
-	bytes int
+	bytes int        // total bytes of the names
 }
 
 // method is a name and its Target, which a connection looks up once. A method that
@@ -89,8 +89,8 @@ type method struct {
 	suspect  bool   // the last run that was timed took long
 }
 
-// timedRuns is how many runs there are to one that is timed: some are too short for the
-// monitor to see, but hold up the calls behind them when there are many.
+// timedRuns is the number of runs of which one is timed. The monitor does not notice short
+// runs, but many of them hold up the calls behind them.
 const timedRuns = 16
 
 // longRun is the duration above which a run counts as long.
@@ -100,7 +100,7 @@ const longRun = 200 * time.Microsecond
 // and the one after a long one.
 func (m *method) toTime() bool { return m.suspect || m.runs%timedRuns == 1 }
 
-// took notes how long a run took. One long run says little on a busy machine, two in a row
+// took records that a run took d ns. One long run means little on a busy machine; two in a row
 // mean that the method does not belong in the reader.
 func (m *method) took(d int64) {
 	long := d > int64(longRun)

@@ -27,18 +27,18 @@ type Pending struct {
 	UsualDeadline   bool // the deadline is the client's default, see call.Outgoing
 
 	stream  *Stream
-	rest    *bulk // what is still to be sent of the request
+	rest    *bulk // the part of the request that is not sent yet
 	answer  *assembly
 	payload *buffer.Buffer // the response: head and message
 	done    chan struct{}  // holds a token once state is callDone
 	err     *tandem.Error  // set when the session ended the call
 
 	id           wire.Stream
-	deadline     int64
-	ordinal      uint64 // of the request on this connection, from 1
+	deadline     int64  // ns; 0 for none
+	ordinal      uint64 // number of the request on this connection, from 1
 	end          uint64 // position of the request's end in all that is written; notSent while it is open
 	body         int    // where the message starts in a response of several blocks
-	suspectSince int64  // since when it has waited at a suspect peer; 0 if it has not
+	suspectSince int64  // ns; since when the call has waited at a suspect peer; 0 if it has not
 
 	Movable *tandem.Call // the attempt, if a retry elsewhere may replace it; else nil: see call.Outgoing.MayMove
 
@@ -47,7 +47,7 @@ type Pending struct {
 
 	Method     string
 	Codec      string
-	Compressor string // of this call, both ways; "" for none
+	Compressor string // of the request and the response; "" for none
 	Message    []byte // encoded, and compressed if Compressed
 	Compressed bool
 	OneWay     bool
@@ -62,8 +62,8 @@ type Pending struct {
 	HasLoad bool
 }
 
-// Trace is called for what happens to a call between its begin and its end, in the
-// goroutine that makes the call.
+// Trace is called for events between the begin and the end of a call, in the goroutine
+// that makes the call.
 type Trace interface {
 	Sent(err error) // the request is queued to be written, or err says why it can't be
 	Answered()      // a response has arrived, and is not parsed yet
@@ -98,7 +98,7 @@ func (p *Pending) LeaveEnv() {
 	p.dones, p.done = nil, nil
 }
 
-// IsNew reports whether the Pending was passed to no session yet.
+// IsNew reports whether the Pending has not been passed to a session yet.
 func (p *Pending) IsNew() bool { return p.state == callNew }
 
 // Lend passes b, the memory of Message, to the Pending, which gives it back once the message
@@ -223,8 +223,8 @@ func (s *Session) ticksLateLocked(p *Pending, reads bool, now int64) bool {
 	return p.deadline != 0 && p.deadline < s.nextTick || reads && p.relieveAt(now) < s.nextTick
 }
 
-// mayRead reports whether the caller may read the connection: it waits for nothing
-// but its response. A caller with a Trace would hold up the responses of others.
+// mayRead reports whether the caller may read the connection: only if it waits just for
+// its response. A caller with a Trace would hold up the responses of others.
 func (p *Pending) mayRead(now int64) bool {
 	return !p.OneWay && p.stream == nil && p.Trace == nil && (p.deadline == 0 || p.deadline-now > int64(longestDirect))
 }

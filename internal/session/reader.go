@@ -24,28 +24,28 @@ import (
 // reader, which then keeps the turn, or of steal, which takes it away.
 type reader struct {
 	s      *Session
-	buf    []byte // nil while nothing is held
-	r, w   int    // the unparsed bytes are buf[r:w]
-	now    int64
-	gap    int64    // between the last two reads, if the last found bytes at once
-	caller *Pending // the call whose caller reads; nil for a goroutine
-	stream *Stream  // the stream whose receiver reads; nil likewise
+	buf    []byte   // nil while nothing is held
+	r, w   int      // the unparsed bytes are buf[r:w]
+	now    int64    // ns; time of the last read or yield
+	gap    int64    // ns between the last two reads, if the last found bytes at once; else 0
+	caller *Pending // the call whose caller reads; nil if no caller reads
+	stream *Stream  // the stream whose receiver reads; nil if no receiver reads
 	got    bool     // the caller's response has arrived
 	aged   bool     // a handler has run since now was set
 	lost   bool     // another reader has the turn
-	busy   bool     // it has executed a handler of this batch, and counts in Env.running
+	busy   bool     // the reader has executed a handler of this batch, and counts in Env.running
 	waited bool     // the last read found nothing at first
-	armed  bool     // there is a deadline for the rest of a frame
+	armed  bool     // a read deadline is set for the rest of a frame
 	timed  bool     // the handler that runs is timed
 	large  uint8    // number of reads that still get a large buffer
 
 	woken       []*Pending
-	frames      uint64 // parsed
+	frames      uint64 // frames parsed
 	stalled     uint64 // value of frames when the deadline was set
-	loneBatches int    // batches in a row with one response and nothing else to wait for
+	loneBatches int    // batches in a row with one response, after which nothing else was in flight
 	turn        uint64
-	began       int64  // when it last waited or yielded
-	started     int64  // when the handler that runs began, if it is timed
+	began       int64  // ns; when the reader last waited or yielded
+	started     int64  // ns; when the handler that runs began, if it is timed
 	answer      answer // response of the call just executed, not queued yet
 }
 
@@ -111,13 +111,13 @@ func (rd *reader) release() {
 	}
 }
 
-// turn says whether a reader still has the turn to read.
+// turn is the state of a reader's turn to read.
 type turn uint8
 
 const (
 	kept   turn = iota
-	lost        // to another reader
-	parked      // it may be another goroutine's by now: the reader must not be used
+	lost        // another reader has the turn
+	parked      // another goroutine may have the turn by now: the reader must not be used
 )
 
 // loop reads until the connection ends or the reader has lost or parked its turn.
@@ -222,8 +222,8 @@ func (rd *reader) fill() error {
 	return nil
 }
 
-// noteRead tells the backlog that n bytes were read; waited says that there were none at
-// first.
+// noteRead records in the backlog that n bytes were read; waited means that the reader had to
+// wait for them.
 func (s *Session) noteRead(n int, waited bool, now int64) {
 	switch b := &s.backlog; {
 	case s.env.cfg.Gate == nil:
@@ -246,7 +246,7 @@ func (rd *reader) ageLocked() {
 	}
 }
 
-// shortGap is a gap between two reads that makes no difference to a call's deadline.
+// shortGap is the longest gap between two reads, in ns, that does not matter to a call's deadline.
 const shortGap = int64(time.Millisecond)
 
 // readRest reads the rest of a frame. Without progress it fails after the stall timeout.
@@ -312,7 +312,7 @@ func (rd *reader) pastDeadline() error {
 	return rd.fill()
 }
 
-// endDeadline removes the deadline for reads, unless the session has ended: then it is sendFarewell's.
+// endDeadline removes the read deadline, unless the session has ended: then it is sendFarewell's.
 func (s *Session) endDeadline() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -347,7 +347,7 @@ func (rd *reader) process() (turn, error) {
 	for {
 		if s.m.closed != nil {
 			s.mu.Unlock()
-			rd.wake()        // their calls are over, and only this reader knows it
+			rd.wake()        // the calls of rd.woken are over, and only this reader refers to them
 			return lost, nil //nolint:nilerr // the session has its reason
 		}
 		h, payload, ok, err := rd.next()

@@ -23,8 +23,8 @@ func (s *Session) awaitStart() {
 	}
 }
 
-// maxEncoding is how many of those calls may encode a response at a time: how large
-// it will be is not known before.
+// maxEncoding is how many of those calls may encode a response at a time: its size is
+// not known before.
 const maxEncoding = 64
 
 // encodeApart encodes the reply of a call that has a goroutine of its own, as soon as

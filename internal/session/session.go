@@ -34,22 +34,22 @@ type Session struct {
 
 	// Reading by callers, see direct.go; guarded by mu.
 	parked         *reader     // holds the turn that no goroutine has; nil while one reads
-	reading        *Pending    // the call whose caller reads; nil while the reader goroutine does
-	receiving      *Stream     // the stream whose receiver reads; nil likewise
+	reading        *Pending    // the call whose caller reads; nil if no caller reads
+	receiving      *Stream     // the stream whose receiver reads; nil if no receiver reads
 	callersRead    bool        // callers may read; never changes after Connect
-	relieved       bool        // the caller or receiver that reads has been told to hand over
+	relieved       bool        // the caller or receiver that reads must hand over its turn
 	cancelableRead bool        // since the last tick, a caller that can be canceled took the turn
 	dropWatch      bool        // used by the monitor only: the session may leave its list
 	watched        atomic.Bool // the session is on the monitor's list
 
 	clock                 // a copy of the Env's
-	received atomic.Int64 // when bytes last arrived
-	nextTick int64        // latest time of the monitor's next tick; guarded by mu
+	received atomic.Int64 // ns; when bytes last arrived
+	nextTick int64        // ns; latest time of the monitor's next tick; guarded by mu
 
 	// Reading.
 	turn    atomic.Uint64 // see reader
 	running *method       // the method that the reader executes; valid while turn is odd
-	current *reader       // the reader that executes it; valid likewise
+	current *reader       // the reader that executes running; valid while turn is odd
 
 	// Writing; guarded by mu.
 	writing   bool // a goroutine is the writer
@@ -57,9 +57,9 @@ type Session struct {
 	reserved  bool // a goroutine that will write is about to run
 	yieldGain yieldScore
 	yields    uint64 // number of the current yield
-	overdue   int64  // time after which a caller writes instead of the goroutine that yields or is reserved
+	overdue   int64  // ns; after it a caller writes in place of a goroutine that yields or is reserved
 	written   uint64 // bytes that reached the connection
-	offered   uint64 // bytes that may have reached it: a write may be in progress
+	offered   uint64 // bytes that may have reached the connection: a write may be in progress
 	turns     uint64 // times a stream receiver took over reading
 
 	m machine // guarded by mu
@@ -69,28 +69,28 @@ type Session struct {
 	drained chan struct{}           // signals room in the write buffer; nil until a goroutine waits for it
 
 	// Calls in goroutines of their own, see room.go; guarded by mu.
-	encoded  int             // bytes of their responses that are not queued yet
+	encoded  int             // bytes of encoded responses that are not queued yet
 	room     chan struct{}   // holds a token when there is room again; nil until a goroutine waits
-	account  *budget.Account // memory of large requests; nil for no limit
-	encoding int32           // how many are encoding their response
-	starting atomic.Int32    // how many have not begun to run; not guarded by mu
+	account  *budget.Account // account of the memory of large requests; nil for no limit
+	encoding int32           // number of calls that are encoding their response
+	starting atomic.Int32    // number of calls whose goroutine has not begun to run; not guarded by mu
 
 	// Used by the reader only.
 	backlog overload.Backlog
 	caller  uint64            // hash of the caller, for the gate's queue; 0 until callerOf sets it
-	request *overload.Request // memory of the next that the gate is asked about; nil for none
-	status  []byte            // memory of the status of calls that the gate refuses
+	request *overload.Request // reused for the next request to the gate; nil for none
+	status  []byte            // reused for the status of calls that the gate refuses
 
 	// Used by the monitor only, except rtt.
 	rtt        atomic.Int64
 	seenTurn   uint64
 	held       int // rises while the reader executes the same handler; see checkTurn
 	detector   silenceDetector
-	lastRTT    int64  // when the round trip was last measured
+	lastRTT    int64  // ns; when the round trip was last measured
 	seen       uint64 // frames received at the last look
 	readBy     uint64 // ordinal of the call whose caller read at the last tick; 0 for none
-	sent       uint64 // requests and receivers' turns until the last tick
-	quietSince int64  // since when there has been nothing to watch; 0 while there is
+	sent       uint64 // number of requests and receivers' turns until the last tick
+	quietSince int64  // ns; since when there has been nothing to watch; 0 while there is something
 
 	onSuspicion func(bool) // see OnSuspicion
 	reported    bool       // last argument of onSuspicion; guarded by mu, as is onSuspicion
@@ -176,8 +176,8 @@ func (s *Session) lasting() context.Context {
 	return l
 }
 
-// OnAway has f called once, when no more calls may be made: the peer drains, Retire was
-// called, or the session has ended. If that is so already, f is called at once. f must
+// OnAway registers f to be called once, when no more calls may be made: the peer drains, Retire
+// was called, or the session has ended. If that is so already, f is called at once. f must
 // neither block nor use the session. It replaces an f that has not been called yet.
 func (s *Session) OnAway(f func()) {
 	s.mu.Lock()
@@ -412,7 +412,7 @@ func (s *Session) sendFarewell(words []byte) {
 	}
 }
 
-// awaitWriter makes the calling goroutine the writer for good; false when the deadline
+// awaitWriter makes the calling goroutine the last writer; it returns false if the deadline
 // passes first. The session has ended, so other writers stop after their current write.
 func (s *Session) awaitWriter(deadline time.Time) bool {
 	timer := time.NewTimer(time.Until(deadline))

@@ -11,9 +11,9 @@ import (
 
 // Bounds of a peer's silence while calls are in flight. Docs: ADR 0023.
 const (
-	leastSuspectAfter = time.Second // of silence, after which a peer is suspect,
-	suspectTrips      = 4           // or so many round trips if they take longer
-	maxRepeats        = 16          // unanswered pings after the first; a peer that wakes up must not take them for a flood
+	leastSuspectAfter = time.Second // shortest silence after which a peer is suspect
+	suspectTrips      = 4           // a peer is suspect after a silence of this many round trips, if that is longer
+	maxRepeats        = 16          // unanswered pings after the first; more would look like a flood to a peer that resumes
 )
 
 // DefaultSilence is how long a peer may be silent by default.
@@ -31,22 +31,22 @@ func suspectAfter(rtt time.Duration) int64 { return int64(max(leastSuspectAfter,
 
 // silenceDetector judges whether a peer is alive. It is pure: the monitor passes what it observes.
 type silenceDetector struct {
-	silence time.Duration // after which a suspect peer is given up
+	silence time.Duration // silence after which a suspect peer is given up
 
-	lively   int64  // silence counts from here at the earliest
-	asked    int64  // when the unanswered ping was sent; 0 for none
-	since    int64  // when the peer could have answered it, at the earliest
+	lively   int64  // ns; silence counts from this time at the earliest
+	asked    int64  // ns; when the unanswered ping was sent; 0 for none
+	since    int64  // ns; earliest time at which the peer could have answered that ping
 	pingEnd  uint64 // position of the ping's end in all that is written
 	acked    uint64 // bytes acknowledged at the last look
-	repeated int64  // when the ping was last sent again
+	repeated int64  // ns; when the ping was last sent again
 	repeats  int
-	looked   int64 // when the last look was
+	looked   int64 // ns; time of the last look
 	suspect  bool
 }
 
 // observation is what the monitor observes of a peer.
 type observation struct {
-	now, heard int64 // heard is when bytes last came
+	now, heard int64 // ns; heard is when bytes last arrived
 	rtt        time.Duration
 	written    uint64 // bytes that the connection has taken
 	sent       transport.Sent
@@ -68,11 +68,11 @@ type verdict uint8
 
 const (
 	healthy verdict = iota
-	unsure          // it should be pinged
+	unsure          // the peer should be pinged
 	asking          // a ping is unanswered, but not for long
 	suspect         // new calls should go elsewhere
-	hung            // its host takes bytes, but the process has not answered for too long
-	gone            // what is written does not arrive
+	hung            // the peer's host takes bytes, but the process has not answered for too long
+	gone            // bytes that are written do not arrive
 )
 
 // begin resets the silenceDetector at now: there was nothing to watch, or this process did not run.
@@ -92,8 +92,8 @@ func (l *silenceDetector) slept(now int64) {
 	l.looked = now
 }
 
-// certainlyHealthy reports whether look would return healthy whatever else there is to see: no ping is
-// unanswered, and none is due.
+// certainlyHealthy reports whether look would return healthy whatever else is observed: no ping
+// is unanswered, and none is due.
 func (l *silenceDetector) certainlyHealthy(now, heard int64, rtt time.Duration) bool {
 	return l.asked == 0 && now-max(heard, l.lively) <= suspectAfter(rtt)/2
 }
@@ -166,14 +166,14 @@ func (l *silenceDetector) due(heard int64, rtt time.Duration) int64 {
 	return max(quiet+most, l.since+most/2)
 }
 
-// checkPeer judges the peer and acts on the verdict. late says that this process did not
-// run, so that the peer's silence says nothing.
+// checkPeer judges the peer and acts on the verdict. late means that this process did not
+// run, so that the peer's silence means nothing.
 func (s *Session) checkPeer(now int64, late bool) {
 	if late {
 		s.detector.slept(now)
 		return
 	}
-	if s.detector.certainlyHealthy(now, s.received.Load(), s.RTT()) { // then the mutex, which callers need, is not taken
+	if s.detector.certainlyHealthy(now, s.received.Load(), s.RTT()) { // so the mutex, which callers need, is not taken
 		s.measure(now)
 		return
 	}
@@ -247,9 +247,9 @@ func (s *Session) handleSuspect(now int64, before, hangs bool) {
 
 // suspectTimes are the times by which calls at a suspect peer are judged.
 type suspectTimes struct {
-	now, from int64 // from is since when calls that are judged first have waited
-	silence   int64
-	waited    int64
+	now, from int64 // ns; a call that is judged for the first time has waited since from
+	silence   int64 // ns; limit of the wait of a call without a deadline of its own
+	waited    int64 // ns since the peer could have answered the ping
 	hangs     bool
 }
 
@@ -332,8 +332,8 @@ func (m *machine) silence(d *suspectTimes, why error, unsent bool) *tandem.Error
 	return e
 }
 
-// OnSuspicion has f called whenever the session becomes suspect, because its peer is silent
-// while calls are in flight, and whenever it is suspect no more. If it is suspect already,
+// OnSuspicion registers f to be called whenever the session becomes suspect, as its peer is silent
+// while calls are in flight, and whenever it is no longer suspect. If it is suspect already,
 // f is called soon. Calls of f do not overlap, so the last one has the current state. f must
 // neither block nor use the session.
 func (s *Session) OnSuspicion(f func(suspect bool)) {

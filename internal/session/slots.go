@@ -15,7 +15,7 @@ type slotTable struct {
 }
 
 // freeSlot marks the id of a free slot; its other bits are the previous value of
-// slotTable.free. No number that a peer can send has this bit: a frame has 56 of them.
+// slotTable.free. No number that a peer can send has this bit: numbers in frames have 56 bits.
 const freeSlot wire.Stream = 1 << 63
 
 // slot is free, or holds an open call, whose caller may have given it up.

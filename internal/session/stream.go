@@ -38,7 +38,7 @@ type Stream struct {
 	room        [8]streamMessage // first memory of queue
 	partial     *buffer.Buffer   // the message that is arriving
 	packed      bool             // partial is compressed
-	partialCost int64            // credit that it used
+	partialCost int64            // credit that partial used
 	early       int64            // part of partialCost that was returned before the message was complete
 	assembling  *assembly
 	spare       int64 // credit that the peer still has
@@ -46,7 +46,7 @@ type Stream struct {
 	recvErr     error // what Recv returns once queue is empty
 	credit      int64 // credit that this side has
 	sending     *bulk
-	outgoing    bulk         // what sending points to
+	outgoing    bulk         // the memory of sending
 	sendErr     error        // what SendMsg returns; nil while it can send
 	over        bool         // the stream has ended
 	hold        *budget.Hold // memory of the message received last; nil while nothing is reserved
@@ -80,7 +80,7 @@ func newStream(m *machine, id wire.Stream, in *Inbound) *Stream {
 }
 
 // Open opens a stream and waits, at most until openBy, for the peer to accept
-// it. It ends at p's deadline. p belongs to the stream from then on.
+// it. The stream ends at p's deadline. p belongs to the stream from then on.
 func (s *Session) Open(ctx context.Context, p *Pending, openBy time.Time) (*Stream, error) {
 	st := newStream(&s.m, 0, nil)
 	st.codec, st.compressor, st.call = s.env.Codec(p.Codec), s.env.Compressor(p.Compressor), p
@@ -124,7 +124,7 @@ func (s *Session) openStream(ctx context.Context, p *Pending, openBy time.Time) 
 	}
 }
 
-// Context ends when the stream does.
+// Context returns the stream's context, which ends with the stream.
 func (st *Stream) Context() context.Context { return st.ctx }
 
 // Trailer returns the metadata of the server's final response; valid once the stream is over.
@@ -145,7 +145,7 @@ func (st *Stream) RecvMsg(v any) error {
 	return st.decode(msg, v)
 }
 
-// decode decodes a message. The memory that takes stays reserved until the next is received.
+// decode decodes a message. The memory for that stays reserved until the next message is received.
 func (st *Stream) decode(msg streamMessage, v any) error {
 	st.releaseHold()
 	data := msg.buf.B

@@ -50,8 +50,8 @@ func (st *Stream) endRecv(err error) {
 	st.s.m.ring.remove(st.sending)
 	st.sending = nil
 	st.dropPartial()
-	// What is in the queue stays receivable; the connection's credit for it is
-	// returned now, since it may never be received.
+	// Queued messages stay receivable; the connection's credit for them is
+	// returned now, since they may never be received.
 	for i := range st.queue {
 		st.s.m.returnConn(st.queue[i].cost)
 		st.queue[i].cost = 0

@@ -17,7 +17,7 @@ import (
 type Target struct {
 	Name       string
 	Kind       tandem.Kind // Unary or Streaming
-	Func       tandem.Func // the whole chain
+	Func       tandem.Func // the method with its interceptors
 	Timeout    time.Duration
 	MaxMessage int  // 0 for the session's limit
 	Spawn      bool // never run in the reader: it may wait
@@ -27,7 +27,7 @@ type Target struct {
 
 	overloaded string // the message of calls that the gate refuses
 
-	load  *overload.Method // what the gate knows of it; nil for methods that do not pass it
+	load  *overload.Method // the gate's record of the method; nil for methods that do not pass the gate
 	light int              // length in bytes up to which a message is decoded without an estimate; 0 if the type is not known
 	slow  atomic.Int32     // how many more runs are kept out of the reader
 }
@@ -57,8 +57,8 @@ func (t *Target) observe(took time.Duration) {
 // Targets returns a [Config]'s Resolve that finds methods in a table. Methods
 // without a timeout of their own get timeout. If calls are intercepted, no context is
 // reused, as an interceptor may keep it. absent returns the method that stands for those
-// that do not exist, or nil. loads returns what the server's gate knows of a method; it is
-// nil without a gate.
+// that do not exist, or nil. loads returns the gate's record of a method; it is nil without
+// a gate.
 func Targets(table *dispatch.Table, timeout time.Duration, intercepted bool, absent func() *dispatch.Method, loads func(*dispatch.Method) *overload.Method) func(string) *Target {
 	var known sync.Map // *dispatch.Method to *Target, which outlives connections
 	return func(name string) *Target {

@@ -12,8 +12,8 @@ import (
 )
 
 // leadLocked makes the calling goroutine the writer if there is something to write
-// and no goroutine writes or is about to. From a writer that yields, or that is
-// reserved, it takes over when enough is queued or that writer is overdue. now is
+// and no goroutine writes or is about to. It takes over from a writer that yields or
+// is reserved when enough is queued or that writer is overdue. now is
 // the current time, or 0 to skip the latter check. On true, the caller must unlock
 // and call write.
 func (s *Session) leadLocked(now int64) bool {
@@ -99,9 +99,9 @@ func (y *yieldScore) learn(gained bool) {
 	}
 }
 
-// write writes until nothing is left, without waiting for the peer: what the
-// connection does not take at once is left to a goroutine. After maxRounds it hands
-// over too, so that no caller writes for others without end.
+// write writes until nothing is left, without waiting for the peer: a goroutine writes
+// what the connection does not take at once. After maxRounds it hands over too, so that
+// no caller writes for others without end.
 func (s *Session) write() { s.writeRounds(false) }
 
 // writeAfterOthers is write for a caller: before each round it yields, so that other
