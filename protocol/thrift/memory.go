@@ -58,7 +58,7 @@ type recorder struct {
 	memory
 
 	r       *bufio.Reader
-	limit   int // bytes
+	limit   int // bytes; limit of the bytes that are kept
 	reserve func(n int64) error
 	held    int   // bytes that may be kept without reserving more
 	denied  error // why no more may be kept; Apache's code converts it to text
