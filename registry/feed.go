@@ -15,7 +15,7 @@ import (
 // often as it likes. It is not safe for concurrent use.
 type Feed struct {
 	update   func(Snapshot)
-	last     []tandem.Instance // delivered last
+	last     []tandem.Instance // the list delivered last
 	revision uint64            // of last; 0 before the first list
 	failing  bool              // an Err was delivered after last
 }

@@ -18,7 +18,7 @@ type Memory struct {
 	documents map[string]*memoryDocument // by key
 	revision  uint64
 	failure   error
-	changed   chan struct{} // closed and replaced by every change of the above
+	changed   chan struct{} // closed and replaced when one of the fields above changes
 }
 
 var (

@@ -25,7 +25,7 @@ const maxEntries = 4 * registry.MaxInstances
 type looker struct {
 	dir   string
 	log   *slog.Logger
-	limit int                // of directory entries that are read
+	limit int                // directory entries that are read at most
 	full  bool               // the limit was reached
 	known map[string]reading // by file name without extension
 }

@@ -59,7 +59,7 @@ type instance struct {
 	weight          float64
 	metadata        map[string]string
 	beat            time.Time
-	unhealthy, gone time.Duration // without a beat
+	unhealthy, gone time.Duration // time without a beat after which the instance is unhealthy, or is removed
 	healthy         bool
 }
 
