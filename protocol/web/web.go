@@ -3,7 +3,7 @@
 //
 //	srv := server.New(server.WithProtocols(web.New()))
 //
-// HTTP/2 is spoken to clients that begin with its preface, and to those that ask for "h2"
+// HTTP/2 is used with clients that begin with its preface, and with those that ask for "h2"
 // in the TLS handshake.
 //
 // # Names
