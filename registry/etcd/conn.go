@@ -44,7 +44,7 @@ type conn struct {
 	config     clientv3.Config
 	entries    atomic.Int64 // number of open registrations
 	made       time.Time
-	lastAnswer atomic.Int64  // when a server answered last, in nanoseconds after made
+	lastAnswer atomic.Int64  // ns after made; when a server answered last
 	lists      chan struct{} // holds a token for each list that is being read
 	ctx        context.Context
 	stop       context.CancelFunc
