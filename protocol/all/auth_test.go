@@ -42,9 +42,9 @@ import (
 type door struct {
 	address string
 	certs   map[pass]*tls.Config      // of clients, by the name in their certificate; "" for no certificate
-	method  string                    // of the service Gate, which clients call
+	method  string                    // name of the method of the service Gate, which clients call
 	opened  atomic.Int64              // calls that were executed
-	wait    func(ctx context.Context) // in each call; optional
+	wait    func(ctx context.Context) // called in each call; optional
 }
 
 // pass is the name in a client's token or certificate, "" for none.

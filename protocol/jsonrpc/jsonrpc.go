@@ -194,7 +194,7 @@ type request struct {
 	Params  json.RawMessage `json:"params"`
 	ID      json.RawMessage `json:"id"`
 
-	name         string // of the method
+	name         string // name of the method
 	notification bool   // there is no response
 }
 

@@ -101,7 +101,7 @@ type conn struct {
 	strict   bool
 	metadata tandem.Metadata // metadata of every call: the header of the CONNECT
 	in       gobReader
-	header   []byte // of the last request; the memory is reused
+	header   []byte // header of the last request; the memory is reused
 	sent     told   // type descriptions that the client has
 }
 

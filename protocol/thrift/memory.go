@@ -10,7 +10,7 @@ import (
 // memory is a transport for Apache's protocols that reads and writes a byte slice.
 type memory struct {
 	b   []byte
-	off int // where the next read begins
+	off int // offset of the next read
 }
 
 func (m *memory) Read(p []byte) (int, error) {

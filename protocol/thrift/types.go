@@ -78,7 +78,7 @@ type layout struct {
 type field struct {
 	name     string
 	id       int16
-	index    int // in the Go struct
+	index    int // index of the field in the Go struct
 	kind     apache.TType
 	required bool
 }

@@ -9,7 +9,7 @@ import (
 // no credentials to begin one, and may reset it at once. The limit bounds the goroutines of
 // these calls and what their interceptors allocate, in addition to the limit of streams.
 const (
-	maxEntering     = 192 // on all connections
+	maxEntering     = 192 // calls on all connections
 	maxEnteringConn = 16  // additional calls for each connection, so that no connection waits for others
 )
 

@@ -21,13 +21,13 @@ import (
 type exchange struct {
 	conn    *server.Conn
 	method  *server.Method
-	name    string // as the client named it: a method or an alias
+	name    string // name as the client sent it: of a method or an alias
 	kind    content
 	codec   tandem.Codec
 	peer    *tandem.Peer
 	req     *http.Request
-	fields  url.Values  // of a GET that has its argument in the query
-	header  http.Header // of the response
+	fields  url.Values  // parameters of a GET that has its argument in the query
+	header  http.Header // header of the response
 	w       http.ResponseWriter
 	control *http.ResponseController
 	gate    *refusalGate // the response writer that connect uses; nil if the request is not a call

@@ -7,7 +7,7 @@ import "time"
 // expects the rest of the preface.
 type frames struct {
 	greeted    int     // bytes of the rest of the preface that have arrived
-	head       [9]byte // of the current frame: RFC 9113, section 4.1
+	head       [9]byte // head of the current frame: RFC 9113, section 4.1
 	got        int     // bytes of head that have arrived
 	left       int     // bytes of the frame's payload that have not arrived
 	unfinished bool    // a header has begun, and CONTINUATION frames must follow

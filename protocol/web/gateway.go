@@ -108,7 +108,7 @@ func accepted(m *server.Method) string {
 
 // content is what a request's header says about its messages.
 type content struct {
-	protocol  string // as in [tandem.Peer]
+	protocol  string // protocol as in [tandem.Peer]
 	codec     string // connect's name for it
 	streaming *bool  // whether it is a stream; nil if the header does not say
 }

@@ -22,7 +22,7 @@ type reserving struct {
 
 	x         *exchange
 	enveloped bool    // each message comes after five bytes with its length
-	head      [5]byte // of the current envelope
+	head      [5]byte // head of the current envelope
 	got       int     // bytes of head that have been read
 	left      int64   // bytes to read until the message ends, or more memory must be reserved
 	held      int64   // bytes of memory reserved for the message

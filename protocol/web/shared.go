@@ -10,7 +10,7 @@ import "time"
 type arrivals struct {
 	bytes        int       // bytes that have arrived since enough
 	enough       time.Time // when the last 64 KiB were complete
-	lastExtended time.Time // when the read deadlines were last set again
+	lastExtended time.Time // when the read deadlines were last extended
 }
 
 // arrivedLocked counts n bytes and returns the requests whose read deadline is to be set
