@@ -16,7 +16,7 @@ import (
 type Feed struct {
 	update   func(Snapshot)
 	last     []tandem.Instance // the list delivered last
-	revision uint64            // of last; 0 before the first list
+	revision uint64            // revision of last; 0 before the first list
 	failing  bool              // an Err was delivered after last
 }
 

@@ -146,7 +146,7 @@ type Mirror struct {
 
 	mu      sync.Mutex
 	entries map[string]tandem.Instance
-	refused map[string]string // by key of a dropped entry: the reason that was logged
+	refused map[string]string // reasons that were logged, by the key of the dropped entry
 	changes uint64
 }
 

@@ -103,7 +103,7 @@ type maintained struct {
 
 	// Used by the goroutine only.
 	in         tandem.Instance // the version that should be listed
-	lastErr    error           // of the last check or attempt; nil while the instance is listed
+	lastErr    error           // error of the last check or attempt; nil while the instance is listed
 	failures   int             // failed attempts in a row
 	lossLogged bool            // the log has a loss, and not yet that the entry is restored
 }

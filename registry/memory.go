@@ -15,7 +15,7 @@ import (
 type Memory struct {
 	mu        sync.Mutex
 	listed    map[string]tandem.Instance
-	documents map[string]*memoryDocument // by key
+	documents map[string]*memoryDocument // documents by key
 	revision  uint64
 	failure   error
 	changed   chan struct{} // closed and replaced when one of the fields above changes

@@ -21,9 +21,9 @@ type watchKey struct {
 
 // watchState is the state of one watch.
 type watchState struct {
-	set     bool // it is set, and has not fired
+	set     bool // the watch is set, and has not fired
 	setting int  // how many goroutines are setting it
-	fired   bool // it has fired while goroutines were setting it
+	fired   bool // the watch has fired while goroutines were setting it
 }
 
 // watching records which watches are set, and which receivers get their events. The library
@@ -31,7 +31,7 @@ type watchState struct {
 // one. The link's mutex guards it.
 type watching struct {
 	states    map[watchKey]*watchState
-	receivers map[string]map[*receiver]bool // by directory
+	receivers map[string]map[*receiver]bool // receivers by directory
 }
 
 // begin is called before a node is read. It reports whether the read must set a watch; if

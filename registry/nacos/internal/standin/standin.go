@@ -48,7 +48,7 @@ type Server struct {
 type service struct {
 	name      string
 	published map[string]*instance // by ip:port: Nacos has one instance for each
-	edits     map[string]*edit     // by ip:port:cluster
+	edits     map[string]*edit     // edits by ip:port:cluster
 	view      []map[string]any
 	due       time.Time // when to rebuild the view; zero if nothing has changed
 }
