@@ -50,7 +50,7 @@ type clientCodec2 struct {
 	result json.RawMessage // result of the last response
 
 	mu      sync.Mutex
-	methods map[uint64]string // of requests that have no response yet
+	methods map[uint64]string // methods of the requests that have no response yet, by ID
 }
 
 type request2 struct {

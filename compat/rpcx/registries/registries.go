@@ -168,7 +168,7 @@ type registrations struct {
 	listing *listing
 
 	mu     sync.Mutex
-	of     map[string]registration // by service
+	of     map[string]registration // registrations by service
 	closed bool
 }
 
