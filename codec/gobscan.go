@@ -37,7 +37,7 @@ type gobWireType struct {
 	kind   int
 	refs   [2]int   // array: element, length; slice: element; map: key, element
 	fields []int    // struct: the types of its fields
-	names  []string // and their names
+	names  []string // names of these fields
 }
 
 // ids returns the ids of the types that t is made of.
