@@ -9,12 +9,12 @@ import (
 
 // gobOp is how the decoder decodes a value of one type.
 type gobOp struct {
-	id      int          // of the type
-	wire    *gobWireType // its description; nil for a basic type of gob, or one that is not described
-	parts   []*gobOp     // of its elements or fields, in the order of [gobWireType.ids]
+	id      int          // id of the type
+	wire    *gobWireType // description of the type; nil for a basic type of gob, or one that is not described
+	parts   []*gobOp     // ops of its elements or fields, in the order of [gobWireType.ids]
 	each    int64        // bytes of memory that each of its elements takes
-	far     []int64      // of a struct: what its fields take behind pointers; nil for nothing
-	size    int64        // of the value itself
+	far     []int64      // bytes that each field of a struct takes behind pointers; nil for other types
+	size    int64        // bytes of the value itself
 	ignored bool         // the value is dropped, as the receiver has no place for it
 	refused error        // why the receiver can't decode it; nil if it can
 }

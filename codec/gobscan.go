@@ -37,7 +37,7 @@ type gobWireType struct {
 	kind   int
 	refs   [2]int   // array: element, length; slice: element; map: key, element
 	fields []int    // struct: the types of its fields
-	names  []string // and their names
+	names  []string // names of these fields
 }
 
 // ids returns the ids of the types that t is made of.
@@ -57,18 +57,18 @@ func (t *gobWireType) ids() []int {
 // steps, which [gobPlan] has, and stops at the first error. After that all methods
 // keep err, and the numbers that they return are zero.
 type gobScan struct {
-	msg  []byte // what is left of the current message
-	rest []byte // the messages that follow it
+	msg  []byte // unread bytes of the current message
+	rest []byte // bytes of the messages that follow it
 	err  error
 
 	// For type descriptions:
 	types map[int]*gobWireType
-	work  int // see charge
+	work  int // number of steps that charge has counted
 
 	// For the value:
 	plan   *gobPlan
-	prefix []byte    // the descriptions before it
-	names  *sync.Map // see gobCodec
+	prefix []byte    // the type descriptions before the value
+	names  *sync.Map // names of gobCodec
 	cost   int64     // bytes that the value takes in memory
 }
 

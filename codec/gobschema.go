@@ -9,8 +9,8 @@ import (
 const (
 	maxGobTypes   = 1024
 	maxGobWork    = 4096     // number of fields, and of the types that they are made of
-	maxGobPrefix  = 64 << 10 // bytes
-	maxGobSchemas = 256      // kept per codec
+	maxGobPrefix  = 64 << 10 // bytes of type descriptions
+	maxGobSchemas = 256      // schemas that are kept for each codec
 	maxGobKept    = 8 << 10  // bytes of the longest descriptions that are kept
 )
 

@@ -76,6 +76,6 @@ func cutSized(src []byte) (part, rest []byte, err error) {
 	if size > uint64(len(src)-n) { //nolint:gosec // never negative
 		return nil, nil, fmt.Errorf("it claims %d bytes where %d are left", size, len(src)-n)
 	}
-	end := n + int(size) //nolint:gosec // at most what is left
+	end := n + int(size) //nolint:gosec // at most the bytes that are left
 	return src[n:end:end], src[end:], nil
 }

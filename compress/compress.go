@@ -205,7 +205,7 @@ func newFlateWriter() resetWriter {
 func newGzipWriter() resetWriter {
 	w, err := gzip.NewWriterLevel(nil, level)
 	if err != nil {
-		panic(err) // as above
+		panic(err) // level is a constant of the package
 	}
 	return w
 }

@@ -17,10 +17,10 @@ import (
 
 // Times of the DNS resolver.
 const (
-	dnsInterval    = 30 * time.Second // between lookups, unless the target says
+	dnsInterval    = 30 * time.Second // time between lookups; the option interval overrides it
 	dnsMinInterval = 100 * time.Millisecond
-	dnsTimeout     = 5 * time.Second // of one lookup
-	dnsFirstRetry  = time.Second     // after the first failure; doubles from there
+	dnsTimeout     = 5 * time.Second // timeout of one lookup
+	dnsFirstRetry  = time.Second     // pause after the first failure; doubles with each further failure
 )
 
 // Lookup looks names up for the resolver of [DNSWith]. [*net.Resolver] implements it.
@@ -71,7 +71,7 @@ func (r dnsResolver) Poll(ctx context.Context, target Target, now <-chan struct{
 		return err
 	}
 	feed := NewFeed(update)
-	failures, prompts := 0, 0 // in a row
+	failures, prompts := 0, 0 // both in a row
 	for {
 		list, err := q.ask(ctx, r.lookup)
 		switch {
@@ -104,7 +104,7 @@ type dnsQuery struct {
 	name     string
 	port     string // "" for SRV
 	interval time.Duration
-	endpoint tandem.Endpoint // of every instance, without the address
+	endpoint tandem.Endpoint // the endpoint of every instance, without the address
 }
 
 func parseDNS(target Target) (dnsQuery, error) {

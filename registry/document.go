@@ -39,7 +39,7 @@ type DocumentWriter interface {
 const (
 	MaxDocument = 1 << 20  // bytes; a registry may have a lower limit
 	MaxReport   = 16 << 10 // bytes
-	MaxReports  = 5000     // of one document
+	MaxReports  = 5000     // reports of one document
 )
 
 // ErrNoDocument is the error that WatchDocument delivers while there is no document.
@@ -73,7 +73,7 @@ func CheckReport(name string, report []byte, life time.Duration) error {
 // DocumentFollower watches a document for a registry's WatchDocument: it runs Session
 // again whenever that ends. Both fields must be set.
 type DocumentFollower struct {
-	Name string // of the registry, for errors: "etcd registry"
+	Name string // name of the registry, for errors: "etcd registry"
 	// Session reads the document and passes it to deliver, empty when there is none, and
 	// then every change, one call at a time, until something fails or ctx ends. Each call
 	// of Session starts from the beginning.

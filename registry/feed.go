@@ -15,8 +15,8 @@ import (
 // often as it likes. It is not safe for concurrent use.
 type Feed struct {
 	update   func(Snapshot)
-	last     []tandem.Instance // delivered last
-	revision uint64            // of last; 0 before the first list
+	last     []tandem.Instance // the list delivered last
+	revision uint64            // revision of last; 0 before the first list
 	failing  bool              // an Err was delivered after last
 }
 

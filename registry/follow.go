@@ -17,7 +17,7 @@ import (
 // Follower watches a registry for a resolver's Watch: it runs Session again whenever
 // that ends. Name and Session must be set.
 type Follower struct {
-	Name string // of the registry, for errors and the log: "etcd registry"
+	Name string // name of the registry, for errors and the log: "etcd registry"
 	// Session reads the whole list into m, then applies every change to m until
 	// something fails or ctx ends. Each call of Session starts from the beginning.
 	// An error that is a [*tandem.Error] with code InvalidArgument ends the
@@ -146,7 +146,7 @@ type Mirror struct {
 
 	mu      sync.Mutex
 	entries map[string]tandem.Instance
-	refused map[string]string // by key of a dropped entry: the reason that was logged
+	refused map[string]string // reasons that were logged, by the key of the dropped entry
 	changes uint64
 }
 

@@ -79,8 +79,8 @@ type Keeper struct {
 // departed is an instance that the registry no longer lists.
 type departed struct {
 	instance tandem.Instance
-	suspect  bool      // still in the view
-	until    time.Time // when a suspect is checked, and when another instance is forgotten
+	suspect  bool      // the instance is still in the view
+	until    time.Time // when a suspect is checked, or an instance that is no suspect is forgotten
 }
 
 // coldStart is how long a Watch waits for the registry before it starts with the

@@ -41,7 +41,7 @@ func Supersedes(listed, in *tandem.Instance) bool {
 
 // Upkeep configures [Maintain]. Name and Every must be set.
 type Upkeep struct {
-	Name  string        // of the registry, for errors and the log: "etcd registry"
+	Name  string        // name of the registry, for errors and the log: "etcd registry"
 	Every time.Duration // time between two Checks: a third of the time to live
 	// Timeout bounds each Put and Check after the first Put, and the Delete. It
 	// is 3 s when 0.
@@ -60,8 +60,8 @@ type Upkeep struct {
 // is the time to live and beyondTTL, at most mostPause, so that with attempts of up to
 // 3 s all are listed again within the time to live and five seconds.
 const (
-	firstPause = time.Second      // least first ceiling
-	mostPause  = 15 * time.Second // highest ceiling
+	firstPause = time.Second      // lower limit of the first ceiling
+	mostPause  = 15 * time.Second // upper limit of every ceiling
 	beyondTTL  = 2 * time.Second
 )
 
@@ -99,11 +99,11 @@ type maintained struct {
 	ctx     context.Context // ends when Close is called
 	stop    context.CancelFunc
 	done    chan struct{} // the goroutine has ended
-	err     error         // of Delete; valid when done is closed
+	err     error         // error of Delete; valid when done is closed
 
 	// Used by the goroutine only.
 	in         tandem.Instance // the version that should be listed
-	lastErr    error           // of the last check or attempt; nil while the instance is listed
+	lastErr    error           // error of the last check or attempt; nil while the instance is listed
 	failures   int             // failed attempts in a row
 	lossLogged bool            // the log has a loss, and not yet that the entry is restored
 }
@@ -112,7 +112,7 @@ type maintained struct {
 type update struct {
 	ctx    context.Context
 	in     tandem.Instance
-	result chan<- error // has room for one
+	result chan<- error // has a buffer of one
 }
 
 func (m *maintained) run() {

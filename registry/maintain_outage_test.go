@@ -20,7 +20,7 @@ type fakeRegistry struct {
 	down   bool
 	listed map[string]bool
 	since  time.Time
-	back   []time.Duration // when each was listed again, counted from the end of the outage
+	back   []time.Duration // when each was listed again, in time since the end of the outage
 }
 
 var errDown = errors.New("the registry is down")
@@ -112,7 +112,7 @@ func TestMaintainSpreadsWrites(t *testing.T) {
 	const n = 2000
 	for _, c := range []struct {
 		ttl, outage time.Duration
-		most        int // in one second
+		most        int // servers listed in one second
 	}{
 		{15 * time.Second, time.Second, n * 40 / 100},
 		{15 * time.Second, 5 * time.Second, n * 33 / 100},

@@ -15,10 +15,10 @@ import (
 type Memory struct {
 	mu        sync.Mutex
 	listed    map[string]tandem.Instance
-	documents map[string]*memoryDocument // by key
+	documents map[string]*memoryDocument // documents by key
 	revision  uint64
 	failure   error
-	changed   chan struct{} // closed and replaced by every change of the above
+	changed   chan struct{} // closed and replaced when one of the fields above changes
 }
 
 var (

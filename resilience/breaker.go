@@ -28,7 +28,7 @@ type Breaker struct {
 	until   time.Duration // end of the pause
 	trips   int           // pauses in a row
 	probing bool          // a call that was let through has not ended
-	patient time.Duration // until when that call is waited for
+	patient time.Duration // until when the Breaker waits for that call
 	proven  int           // calls in a row that succeeded while half open
 	closed  time.Duration // when it last closed, if it was ever open
 }
@@ -41,12 +41,12 @@ type mark struct {
 
 // BreakerConfig sets when a [Breaker] opens and closes. Zero fields have their defaults.
 type BreakerConfig struct {
-	Window      time.Duration `json:"window,omitzero"`      // in which failures are counted; 10 s
-	MinCalls    int           `json:"minCalls,omitzero"`    // in the window, below which it does not open; 20
-	FailureRate float64       `json:"failureRate,omitzero"` // from which it opens; 0.5
+	Window      time.Duration `json:"window,omitzero"`      // time in which failures are counted; 10 s
+	MinCalls    int           `json:"minCalls,omitzero"`    // calls in the window below which it does not open; 20
+	FailureRate float64       `json:"failureRate,omitzero"` // share of failed calls from which it opens; 0.5
 	Consecutive int           `json:"consecutive,omitzero"` // failures in a row that open it as well; 5, negative for never
-	Pause       time.Duration `json:"pause,omitzero"`       // the first; 5 s
-	MaxPause    time.Duration `json:"maxPause,omitzero"`    // the longest; 5 min
+	Pause       time.Duration `json:"pause,omitzero"`       // the first pause; 5 s
+	MaxPause    time.Duration `json:"maxPause,omitzero"`    // the longest pause; 5 min
 	Probes      int           `json:"probes,omitzero"`      // calls that must succeed for it to close; 2
 }
 

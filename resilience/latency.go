@@ -56,7 +56,7 @@ const (
 	halfLife   = 10 * time.Second
 )
 
-// Observe counts a call that took so long and ended now.
+// Observe counts a call that took this long and ended now.
 func (l *Latency) Observe(took time.Duration, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

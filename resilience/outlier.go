@@ -12,12 +12,12 @@ import (
 // for concurrent use.
 type Outliers struct {
 	config OutlierConfig
-	rounds []map[string]Sample // of the last window, the oldest first
+	rounds []map[string]Sample // samples of the last window, the oldest first
 }
 
 // OutlierConfig sets which instances are outliers. Zero fields have their defaults.
 type OutlierConfig struct {
-	// Every is the time between two looks; 1 s.
+	// Every is the interval between outlier checks; 1 s.
 	Every time.Duration `json:"every,omitzero"`
 	// Window is the time in which failures are counted; 5 s.
 	Window time.Duration `json:"window,omitzero"`
@@ -25,22 +25,24 @@ type OutlierConfig struct {
 	MinCalls int `json:"minCalls,omitzero"`
 	// FailureRate is how far an outlier's share of failed calls is above the median; 0.2.
 	FailureRate float64 `json:"failureRate,omitzero"`
-	// LatencyFactor is how many times the median latency an outlier's latency is, at two looks
-	// in a row; 3.
+	// LatencyFactor is how many times the median latency an outlier's latency is, at two
+	// checks in a row; 3.
 	LatencyFactor float64 `json:"latencyFactor,omitzero"`
 	// LatencyExcess is how much longer than the median an outlier's latency must be at least;
 	// 100 ms.
 	LatencyExcess time.Duration `json:"latencyExcess,omitzero"`
 	// MaxShare is the largest share of the instances that may be ejected at a time; 0.5. If
-	// more are, none is left out: the others could not bear the load (Envoy's panic threshold).
+	// more are ejected, calls go to all instances: the others could not bear the load (Envoy's
+	// panic threshold).
+	// threshold).
 	MaxShare float64 `json:"maxShare,omitzero"`
 }
 
 // Sample is how the calls to an instance have ended so far.
 type Sample struct {
 	ID       string
-	Calls    uint64        // that have ended
-	Failures uint64        // of them
+	Calls    uint64        // calls that have ended
+	Failures uint64        // calls that have failed
 	Latency  time.Duration // average; 0 if it is not known
 }
 
@@ -78,7 +80,7 @@ func (o *Outliers) Config() OutlierConfig { return o.config }
 // recent is how the calls to an instance ended in the window.
 type recent struct {
 	id      string
-	rate    float64 // of failures
+	rate    float64 // share of failed calls
 	latency time.Duration
 }
 
@@ -121,8 +123,8 @@ func (o *Outliers) since(s Sample) (recent, bool) {
 	return recent{id: s.ID, rate: float64(s.Failures-first.Failures) / float64(calls), latency: o.lasting(s)}, true
 }
 
-// lasting returns the lower of the latencies of this look and the one before: an average of the
-// last calls is high for a moment if a few of them were of a slow kind.
+// lasting returns the lower of the latencies of this check and the one before: an average of
+// the last calls is high for a moment if a few of them were of a slow kind.
 func (o *Outliers) lasting(s Sample) time.Duration {
 	if len(o.rounds) == 0 {
 		return s.Latency

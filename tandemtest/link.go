@@ -11,14 +11,14 @@ import (
 
 var errRefused = errors.New("connection refused")
 
-// faults are what is wrong with the connections of a server.
+// faults are the present faults of a server's connections.
 type faults struct {
-	refused bool // new connections are
+	refused bool // new connections are refused
 	stalled bool
 	delay   time.Duration
 }
 
-// link is what lies between a server and its clients.
+// link is the network between a server and its clients.
 type link struct {
 	mu      sync.Mutex
 	now     faults
@@ -115,13 +115,13 @@ func (r *relay) end() {
 	})
 }
 
-// chunk is what one read brought.
+// chunk is the result of one read.
 type chunk struct {
 	bytes []byte
 	due   time.Time
 }
 
-// Bounds of what is on its way in one direction of a connection.
+// Limits of the bytes that are under way in one direction of a connection.
 const (
 	chunkSize = 32 << 10
 	mostInAir = 64 // chunks
@@ -146,7 +146,7 @@ func (r *relay) carry(from, to net.Conn) {
 		}
 	}
 	if half, ok := to.(interface{ CloseWrite() error }); ok && r.arrive(time.Time{}) {
-		_ = half.CloseWrite() // as above
+		_ = half.CloseWrite() // in memory, there is nothing that could fail
 	}
 }
 

@@ -28,7 +28,7 @@ import (
 
 const (
 	transportName = "tandemtest"
-	scheme        = "tandemtest-service" // of targets
+	scheme        = "tandemtest-service" // scheme of targets
 )
 
 // A Network connects the clients and servers of a test in memory. It is safe for concurrent
@@ -40,14 +40,14 @@ type Network struct {
 
 	mu       sync.Mutex
 	services map[string]*service
-	links    map[string]*link // by the address of the server
+	links    map[string]*link // links by the address of the server
 	closed   bool
 }
 
 // service is the list of the instances of a service.
 type service struct {
 	list    *registry.Memory
-	started int // instances
+	started int // number of instances that were started
 }
 
 // NewNetwork returns a network that ends with the test. It must outlive what uses it: create

@@ -11,12 +11,13 @@ import (
 // stopWait is how long running calls may take to finish when a server is stopped.
 const stopWait = 10 * time.Second
 
-// A Server is an instance that [Network.Serve] started. Its faults concern its connections of
-// the network; the server itself goes on. They are safe for concurrent use.
+// A Server is an instance that [Network.Serve] started. Its faults affect its connections of
+// the network only; the server itself continues to run. Its methods are safe for concurrent
+// use.
 type Server struct {
 	*server.Server
 
-	ID string // of the instance, and the server's address
+	ID string // ID of the instance, and the server's address
 
 	t    testing.TB
 	link *link
@@ -48,9 +49,9 @@ func (s *Server) Crash() {
 // lost the network; connecting waits, too. See [Server.Restore].
 func (s *Server) Stall() { s.link.set(func(f *faults) { f.stalled = true }) }
 
-// Delay makes all bytes from and to the server arrive so much later. 0 ends it.
+// Delay makes all bytes from and to the server arrive later by d; 0 ends the delay.
 func (s *Server) Delay(d time.Duration) { s.link.set(func(f *faults) { f.delay = max(0, d) }) }
 
-// Restore ends what [Server.Crash], [Server.Stall] and [Server.Delay] began. What a stall has
-// kept arrives.
+// Restore ends the faults of [Server.Crash], [Server.Stall] and [Server.Delay]. Bytes that a
+// stall has held back arrive.
 func (s *Server) Restore() { s.link.set(func(f *faults) { *f = faults{} }) }

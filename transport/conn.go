@@ -8,10 +8,11 @@ import (
 	"github.com/tandem-rpc/tandem"
 )
 
-// Conn is a connection with what a session needs beyond net.Conn: reading that takes a buffer
-// only when there are bytes, and writing that does not wait. Sockets of this process have both,
-// and so has a [tandem.RawConn]; others (TLS, in-memory, a user's own) use plain reads and
-// writes. A [tandem.PushConn] is read from a buffer that it fills.
+// Conn is a connection with the two operations that a session needs beyond those of net.Conn:
+// reading that takes a buffer only when there are bytes, and writing that does not wait.
+// Sockets of this process have both, and so has a [tandem.RawConn]; others (TLS, in-memory, a
+// user's own) use plain reads and writes. A [tandem.PushConn] is read from a buffer that it
+// fills.
 //
 // One goroutine may read while another writes.
 type Conn struct {
@@ -76,7 +77,7 @@ type Lender interface {
 }
 
 // ReadLazy waits until there are bytes, takes a buffer, and reads into it. It holds no buffer
-// while it waits. It never returns neither bytes nor an error.
+// while it waits. It always returns bytes or an error.
 func (c *Conn) ReadLazy(l Lender) ([]byte, int, error) {
 	if c.raw != nil {
 		c.rd.lender = l

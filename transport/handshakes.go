@@ -24,17 +24,17 @@ type Handshakes[C comparable] struct {
 type handshake[C comparable] struct {
 	conn       C
 	since      time.Time
-	number     uint64 // in the order of Add
+	number     uint64      // position in the order of Add
 	network    *network[C] // nil after Keep
 	prev, next *handshake[C]
 }
 
 // network holds the connections of one network, the oldest first.
 type network[C comparable] struct {
-	key         netip.Prefix // not valid: a network of one connection
+	key         netip.Prefix // not valid for a network of one connection
 	size        int
 	first, last *handshake[C]
-	index       int // in the heap
+	index       int // position in the heap
 }
 
 // Add adds a connection that was accepted at that time. An invalid network means that none is

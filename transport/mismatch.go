@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// Errors for two sides of which one speaks TLS and the other plain text. Each is in the
+// Errors of a connection on which one side uses TLS and the other plain text. Each is in the
 // chain of the error of the call or connection that fails.
 var (
-	// ErrServerWantsTLS is an error of a client.
+	// ErrServerWantsTLS is the error of a client without TLS at a server with TLS.
 	ErrServerWantsTLS = errors.New("the server speaks TLS, the client plain text: give WithTLS to the client")
-	// ErrServerIsPlain is an error of a client.
+	// ErrServerIsPlain is the error of a client with TLS at a server without TLS.
 	ErrServerIsPlain = errors.New("the server speaks plain text, the client TLS: give WithTLS to the server, or leave it out at the client")
-	// ErrClientWantsTLS is an error of a server.
+	// ErrClientWantsTLS is the error of a server without TLS for a client with TLS.
 	ErrClientWantsTLS = errors.New("the client speaks TLS, the server plain text: give WithTLS to the server, or leave it out at the client")
-	// ErrClientIsPlain is an error of a server.
+	// ErrClientIsPlain is the error of a server with TLS for a client without TLS.
 	ErrClientIsPlain = errors.New("the client speaks plain text, the server TLS: give WithTLS to the client")
 )
 
-// errClientSpeaksHTTP is an error of a server.
+// errClientSpeaksHTTP is the error of a server for a client that sends HTTP.
 var errClientSpeaksHTTP = errors.New("the client speaks HTTP, which is not served here: give web.New() of package protocol/web to the server's WithProtocols")
 
 // Answers of a server to a client of the other kind. TLS clients take text as a sign that there is no TLS.
@@ -48,8 +48,8 @@ const (
 )
 
 // AnswerMismatch is for a server whose reading of a connection's first bytes has failed with
-// err. If one side speaks TLS or HTTP and the other does not, it sends the client an answer
-// that such clients understand, and returns an error that says so. Otherwise it returns err. It
+// err. If one side uses TLS or HTTP and the other does not, it sends the client an answer that
+// such clients understand, and returns an error that says so. Otherwise it returns err. It
 // takes half a second at most. The caller closes c.
 func AnswerMismatch(c net.Conn, first []byte, err error) error {
 	record, notTLS := errors.AsType[tls.RecordHeaderError](err)
@@ -97,7 +97,7 @@ func isHTTP(head []byte) bool {
 	return slices.Contains([]string{"GET /", "HEAD ", "POST ", "PUT /", "PATCH", "DELET", "OPTIO", "CONNE", "TRACE", "PRI *"}, string(head))
 }
 
-// adviseClient adds advice to the error of a client's TLS handshake, if the server speaks no
+// adviseClient adds advice to the error of a client's TLS handshake, if the server uses no
 // TLS, or the client does not trust its certificate.
 func adviseClient(err error) error {
 	if record, ok := errors.AsType[tls.RecordHeaderError](err); ok && !isRecord(record.RecordHeader[:]) {

@@ -40,7 +40,7 @@ type proxied struct {
 func Proxy(inner tandem.Transport, proxy string, headers ...string) (tandem.Transport, error) {
 	t := &proxied{inner: inner, proxy: proxy, header: http.Header{}}
 	if strings.Contains(proxy, "@") && !strings.Contains(proxy, "://") {
-		return nil, errors.New("transport: proxy: want host:port or http://user:password@host:port") // as below
+		return nil, errors.New("transport: proxy: want host:port or http://user:password@host:port") // without the text, which may have a password
 	}
 	if strings.Contains(proxy, "://") {
 		u, err := url.Parse(proxy)
@@ -57,7 +57,7 @@ func Proxy(inner tandem.Transport, proxy string, headers ...string) (tandem.Tran
 	for i, h := range headers {
 		name, value, ok := strings.Cut(h, ":")
 		if value = strings.TrimSpace(value); !ok || name == "" || strings.ContainsAny(h, "\r\n") {
-			return nil, fmt.Errorf("transport: proxy: header %d: want Name: value", i+1) // as above
+			return nil, fmt.Errorf("transport: proxy: header %d: want Name: value", i+1) // without the text, which may have a password
 		}
 		t.header.Set(name, value)
 	}

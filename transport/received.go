@@ -7,7 +7,7 @@ import (
 
 // Received is the state of the bytes that have arrived at this host.
 type Received struct {
-	Unread int           // bytes that were not read
+	Unread int           // bytes that this process has not read
 	Age    time.Duration // since the last one arrived
 }
 

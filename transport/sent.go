@@ -22,9 +22,9 @@ type Acknowledged interface {
 	Sent() (s Sent, ok bool)
 }
 
-// mostUnsent is how many bytes the kernel holds of a connection before they are sent, where
-// that can be set. In its own buffer of megabytes a small call would wait behind all bytes of
-// uploads; in the session, calls and uploads take turns.
+// mostUnsent is how many unsent bytes of a connection the kernel holds at most, where that can
+// be set. In its own buffer of megabytes a small call would wait behind all bytes of uploads;
+// in the session, calls and uploads take turns.
 const mostUnsent = 64 << 10
 
 // Sent returns the state of the bytes that were written. It is known on Linux for TCP, also

@@ -36,6 +36,6 @@ func about(fd uintptr, queue uintptr) (info syscall.TCPInfo, left int, ok bool) 
 		return info, 0, false
 	}
 	var n int32
-	_, _, e := syscall.Syscall(syscall.SYS_IOCTL, fd, queue, uintptr(unsafe.Pointer(&n))) //nolint:gosec // as above
+	_, _, e := syscall.Syscall(syscall.SYS_IOCTL, fd, queue, uintptr(unsafe.Pointer(&n))) //nolint:gosec // package syscall has no function for it
 	return info, int(n), e == 0
 }

@@ -12,13 +12,13 @@ import (
 
 // Chart is one plot.
 type Chart struct {
-	Name   string   `json:"name"` // of the file, without its ending
+	Name   string   `json:"name"` // name of the file, without its ending
 	Title  string   `json:"title"`
 	X      string   `json:"x"` // what the axis means, and its unit
 	Y      string   `json:"y"`
 	LogX   bool     `json:"log_x,omitempty"`
 	LogY   bool     `json:"log_y,omitempty"`
-	Ticks  []Tick   `json:"ticks,omitempty"` // of the horizontal axis; none means round numbers
+	Ticks  []Tick   `json:"ticks,omitempty"` // marks of the horizontal axis; none means round numbers
 	Bars   bool     `json:"bars,omitempty"`  // series of bars side by side instead of lines; X of a point counts from 0
 	Series []Series `json:"series"`
 }

@@ -63,7 +63,7 @@ func (c Chart) SVG() []byte {
 	return d.Bytes()
 }
 
-// fold breaks a text after commas into lines of at most so many characters.
+// fold breaks a text after commas into lines of at most that many characters.
 func fold(text string, most int) (lines []string) {
 	line := ""
 	for _, part := range strings.SplitAfter(text, ", ") {

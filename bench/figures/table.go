@@ -12,7 +12,7 @@ import (
 type Table struct {
 	Title string // a line above; none if it is empty
 	Heads []string
-	Rows  [][]string // as long as Heads
+	Rows  [][]string // each as long as Heads
 	Notes []string   // lines below
 }
 

@@ -21,7 +21,7 @@ type Cell struct {
 	Mode       Mode          `json:"mode"`
 	Callers    int           `json:"callers"`
 	Deployment Deployment    `json:"deployment,omitempty"` // empty means Same
-	Work       time.Duration `json:"work_ns,omitempty"`    // of the handler, besides answering
+	Work       time.Duration `json:"work_ns,omitempty"`    // time that the handler computes, besides answering
 	Rate       int           `json:"rate,omitempty"`       // calls that begin a second; 0 in the closed loop
 }
 

@@ -78,7 +78,7 @@ func (d Deployment) check(s Settings) error {
 type network struct {
 	client  string
 	servers []string
-	addrs   []string // of the servers, with a port that the kernel picks
+	addrs   []string // addresses of the servers, with a port that the kernel picks
 }
 
 // local is a server in this process's namespace, as is the client.

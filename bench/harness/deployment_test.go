@@ -27,7 +27,7 @@ func needNamespaces(t *testing.T) {
 	}
 }
 
-// namespaces returns those that this process has created and not removed.
+// namespaces returns the namespaces that this process has created and not removed.
 func namespaces(t *testing.T) []string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "ip", "netns", "list").Output()

@@ -23,15 +23,15 @@ type Settings struct {
 	Callers []int    `json:"callers"`
 
 	Deployments []Deployment    `json:"deployments,omitempty"` // none means Same
-	Works       []time.Duration `json:"works_ns,omitempty"`    // of the handlers; none means 0
+	Works       []time.Duration `json:"works_ns,omitempty"`    // work of the handlers; none means 0
 	Addrs       []string        `json:"addrs,omitempty"`       // servers of the deployment Elsewhere
 
 	Rates     []int         `json:"rates,omitempty"` // calls a second; none means the closed loop
-	Conns     int           `json:"conns"`           // in the shared mode
+	Conns     int           `json:"conns"`           // connections in the shared mode
 	Rounds    int           `json:"rounds"`
 	Warmup    time.Duration `json:"warmup_ns"`
-	Duration  time.Duration `json:"duration_ns"` // measure at least so long,
-	Calls     int64         `json:"calls"`       // and at least so many calls
+	Duration  time.Duration `json:"duration_ns"` // least duration of a measurement
+	Calls     int64         `json:"calls"`       // least number of calls of a measurement
 	Timeout   time.Duration `json:"timeout_ns"`  // a cell that takes longer has failed
 	Baselines []string      `json:"baselines"`   // systems that the others are divided by
 }
@@ -125,7 +125,7 @@ type run struct {
 	nets     networks
 	progress io.Writer
 	began    time.Time
-	done     int // measurements
+	done     int // measurements that have been made
 }
 
 // rounds adds the samples of all rounds to the report. The error is that of ctx.

@@ -160,7 +160,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// sample returns a sample with so many calls a second, in an interval of one second for the
+// sample returns a sample with this many calls a second, in an interval of one second for the
 // client and two for the server, with one CPU second in each.
 func sample(system string, cell Cell, round int, calls int64) Sample {
 	return Sample{

@@ -13,11 +13,11 @@ import (
 // Plan says what a client process does.
 type Plan struct {
 	Addrs    []string      `json:"addrs"`       // servers; connections take turns
-	Callers  int           `json:"callers"`     // each has one call in flight at any time
+	Callers  int           `json:"callers"`     // each has at most one call in flight
 	Conns    int           `json:"conns"`       // connections that the callers share; 0 means one for each caller
-	Warmup   time.Duration `json:"warmup_ns"`   // before the measurement
-	Duration time.Duration `json:"duration_ns"` // measure at least so long,
-	Calls    int64         `json:"calls"`       // and at least so many calls
+	Warmup   time.Duration `json:"warmup_ns"`   // time before the measurement
+	Duration time.Duration `json:"duration_ns"` // least duration of the measurement
+	Calls    int64         `json:"calls"`       // least number of calls of the measurement
 
 	// Rate is how many calls all callers together begin each second, whether earlier ones have
 	// ended or not: an open loop. Callers take turns. The latency of a call whose caller is
@@ -36,11 +36,11 @@ func (p Plan) connections() int {
 
 // Result is what a client measured.
 type Result struct {
-	Calls      int64   `json:"calls"` // with a correct response
+	Calls      int64   `json:"calls"` // calls with a correct response
 	Failures   int64   `json:"failures"`
 	FirstError string  `json:"first_error,omitempty"`
 	Latency    Latency `json:"latency"`
-	Usage      Usage   `json:"usage"` // in the measured interval
+	Usage      Usage   `json:"usage"` // the process's usage in the measured interval
 }
 
 // Latency is the distribution of the duration of Call; in an open loop, from when Call

@@ -7,14 +7,14 @@ import (
 	"io"
 )
 
-// What the harness tells a peer, one JSON value a line.
+// The commands of the harness to a peer, one JSON value a line.
 const (
 	OpMark  = "mark"  // to a server: report your usage so far
 	OpStart = "start" // to a client: begin to measure
 	OpStop  = "stop"  // to a client: end, and report
 )
 
-// What a peer reports, one JSON value a line.
+// The events that a peer reports, one JSON value a line.
 const (
 	EventReady       = "ready"       // a server listens at Addr
 	EventUsage       = "usage"       // a server's Usage

@@ -10,7 +10,7 @@ import (
 
 // Usage is what a process has used since it began.
 type Usage struct {
-	Wall    time.Duration `json:"wall_ns"` // on a clock of the process's own
+	Wall    time.Duration `json:"wall_ns"` // time on a clock of the process's own
 	CPU     time.Duration `json:"cpu_ns"`  // user and system, from the operating system
 	Mallocs uint64        `json:"mallocs"` // objects allocated
 	Peak    int64         `json:"peak_b"`  // largest resident size in bytes; 0 where /proc is missing

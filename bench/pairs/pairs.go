@@ -29,7 +29,7 @@ import (
 type Settings struct {
 	Base     string // a revision; the other side is the working tree
 	Pairs    int
-	Callers  string // as bench calls takes them
+	Callers  string // list of callers, as bench calls takes it
 	Modes    string
 	Duration time.Duration
 	Warmup   time.Duration
@@ -149,8 +149,8 @@ func interval(logs []float64) Ratio {
 	return Ratio{math.Exp(mean), math.Exp(mean - half), math.Exp(mean + half)}
 }
 
-// student returns the 97.5 % quantile of Student's t for so many degrees of freedom;
-// between two of the table, that of the lower.
+// student returns the 97.5 % quantile of Student's t for this number of degrees of freedom;
+// for a number between two of the table, the quantile of the lower.
 func student(freedom int) float64 {
 	t := 12.706
 	for _, row := range []struct {

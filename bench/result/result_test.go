@@ -179,9 +179,9 @@ func TestMarkdownSaysUnderWhichConditions(t *testing.T) {
 	}
 }
 
-// sampleReport has two rounds in both modes. netrpc makes half of calls a second in the
-// first round and all in the second, tandem twice as many as netrpc, and the floors three
-// times as many.
+// sampleReport has two rounds in both modes. netrpc makes half as many calls a second in the
+// first round as in the second, tandem twice as many as netrpc, and the floors three times as
+// many.
 func sampleReport(calls int64) *harness.Report {
 	r := &harness.Report{
 		Kind: harness.Kind, When: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC), Revision: "0123456789ab",

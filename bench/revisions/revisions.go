@@ -159,7 +159,7 @@ func (c Comparison) Write(w io.Writer) error {
 	mean := func(of string, rows []row) {
 		t.Rows = append(t.Rows, []string{of + " geomean", "", "", fmt.Sprintf("%.3f", geomean(rows)), "", ""})
 	}
-	first := 0 // of the package
+	first := 0 // index of the package's first row
 	for i, r := range c.rows {
 		t.Rows = append(t.Rows, []string{
 			r.name, figures.Number(median(r.older)), figures.Number(median(r.newer)),

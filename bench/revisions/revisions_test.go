@@ -37,7 +37,7 @@ func TestJudge(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		newer results
-		want  string // in the error; empty for none
+		want  string // text in the error; empty for no error
 	}{
 		{"equal", older, ""},
 		{"one faster, one slower", results{"a One": {{50, 2}}, "a Two": {{200, 2}}}, ""},

@@ -22,7 +22,7 @@ type Settings struct {
 	Bench    string   // pattern of benchmarks
 	Skip     string   // pattern of benchmarks to skip
 	Count    int      // runs of each benchmark at each revision
-	Time     string   // of each run, as go test -benchtime takes it
+	Time     string   // duration of each run, as go test -benchtime takes it
 }
 
 // side is one of the two revisions.

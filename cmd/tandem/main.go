@@ -36,7 +36,7 @@ type shell struct {
 // verb is a command.
 type verb struct {
 	name    string
-	args    string // for its usage line
+	args    string // arguments, for its usage line
 	summary string // "" hides it
 	run     func(ctx context.Context, sh *shell, args []string) error
 }

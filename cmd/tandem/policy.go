@@ -117,7 +117,7 @@ func writeDocument(ctx context.Context, where string, text []byte) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = closeIt() }() // it has nothing to say
+	defer func() { _ = closeIt() }() // an error of closing changes nothing here
 	writer, ok := documents.(registry.DocumentWriter)
 	if !ok {
 		return usagef("%s: this registry's documents are written by its own tools", where)
@@ -153,7 +153,7 @@ func showApplied(ctx context.Context, sh *shell, where string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = closeIt() }() // it has nothing to say
+	defer func() { _ = closeIt() }() // an error of closing changes nothing here
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	list, err := src.Applied(ctx)

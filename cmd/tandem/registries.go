@@ -19,7 +19,7 @@ import (
 
 // registryKind is a kind of registry that the commands know.
 type registryKind struct {
-	example   string // of a target
+	example   string // example of a target
 	registrar func(target string) (registry.Registrar, func() error, error)
 	resolver  registry.Resolver
 }

@@ -158,7 +158,7 @@ func (s *scanner) skip(n uint64) error {
 	if n > uint64(len(s.src)-s.pos) { //nolint:gosec // never negative
 		return s.exceeds(n)
 	}
-	s.pos += int(n) //nolint:gosec // at most what is left
+	s.pos += int(n) //nolint:gosec // at most the bytes that are left
 	return nil
 }
 
@@ -167,7 +167,7 @@ func (s *scanner) elements(n uint64) (int, error) {
 	if n > uint64(len(s.src)-s.pos) { //nolint:gosec // never negative
 		return 0, s.exceeds(n)
 	}
-	return int(n), nil //nolint:gosec // at most what is left
+	return int(n), nil //nolint:gosec // at most the bytes that are left
 }
 
 func (s *scanner) exceeds(n uint64) error {

@@ -30,7 +30,7 @@ type tape struct {
 type request struct {
 	method string
 	args   *Args // nil if they can't be read
-	err    error // of the header
+	err    error // error of the header
 }
 
 type response struct {

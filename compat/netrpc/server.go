@@ -49,7 +49,7 @@ func NewServerWith(opts ...server.Option) *Server {
 func Over(core *server.Server) *Server { return &Server{core: core} }
 
 // Core returns the Server's tandem server. Methods that are registered there, with any
-// signature that tandem serves, are also served by the Server, and its listeners speak every
+// signature that tandem serves, are also served by the Server, and its listeners serve every
 // protocol. Its Shutdown and Close end the Server.
 func (s *Server) Core() *server.Server { return s.core }
 
@@ -118,7 +118,7 @@ const protocolName = "netrpc"
 // until its Read returns an error.
 func (s *Server) ServeConn(conn io.ReadWriteCloser) { s.serve(conn, nil) }
 
-// ServeJSON is [Server.ServeConn] for a client that speaks JSON-RPC 2.0, or 1.0, as
+// ServeJSON is [Server.ServeConn] for a client that uses JSON-RPC 2.0, or 1.0, as
 // package protocol/jsonrpc does.
 func (s *Server) ServeJSON(conn io.ReadWriteCloser) { s.serveProtocol(conn, jsonrpc.New()) }
 

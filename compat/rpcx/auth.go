@@ -89,8 +89,8 @@ func signed(f ClientCodecFunc, who *credentials) ClientCodecFunc {
 type verifiedCodec struct {
 	rpc.ServerCodec
 
-	header tandem.Metadata // of the CONNECT, if there was one
-	who    *credentials    // of the last request
+	header tandem.Metadata // header of the CONNECT, if there was one
+	who    *credentials    // credentials of the last request
 }
 
 func (c *verifiedCodec) ReadRequestHeader(r *rpc.Request) error {

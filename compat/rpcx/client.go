@@ -38,8 +38,8 @@ type Client struct {
 	mu       sync.Mutex
 	who      *credentials
 	closed   bool
-	open     map[string]*rpc.Client // by network and address, of selectors of this module
-	borrowed map[*rpc.Client]bool   // of a program's own selector
+	open     map[string]*rpc.Client // connections of selectors of this module, by network and address
+	borrowed map[*rpc.Client]bool   // connections of a program's own selector
 	running  sync.WaitGroup
 	ctx      context.Context //nolint:containedctx // ends with the client
 	cancel   context.CancelCauseFunc

@@ -4,7 +4,7 @@
 //	import "github.com/saiser/rpcx"                        // before
 //	import "github.com/tandem-rpc/tandem/compat/rpcx"      // after
 //
-// and likewise clientselector and plugin. The selectors and plugins for ZooKeeper, etcd and
+// and those of clientselector and plugin. The selectors and plugins for ZooKeeper, etcd and
 // Consul, which need a registry's client, are in the module compat/rpcx/registries.
 //
 // A [Server] is a tandem server on its port, for clients of every protocol in package

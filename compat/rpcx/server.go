@@ -49,7 +49,7 @@ type Server struct {
 	web        []*http.Server
 	closed     bool
 	address    string
-	background sync.WaitGroup // of Start
+	background sync.WaitGroup // goroutines of Start
 }
 
 type registration struct {

@@ -19,7 +19,7 @@ type frame struct {
 const (
 	blockHeader = 3
 	checksum    = 4
-	maxBlock    = 128 << 10 // of content
+	maxBlock    = 128 << 10 // bytes of a block's content
 
 	blockRaw    = 0
 	blockRLE    = 1 // one byte, repeated

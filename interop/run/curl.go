@@ -16,7 +16,7 @@ type way struct {
 	name    string
 	options []string
 	secure  bool
-	version string // of HTTP, which the response must have
+	version string // version of HTTP that the response must have
 }
 
 var ways = []way{

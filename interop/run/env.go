@@ -21,7 +21,7 @@ import (
 type env struct {
 	bin    string
 	plain  server
-	secure server // with TLS
+	secure server // serves with TLS
 
 	together string // folder with the clients of interop/together
 }

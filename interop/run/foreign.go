@@ -92,7 +92,7 @@ func runGRPCJava(options ...string) func(context.Context, *env) (int, int, error
 		s, trust := &e.plain, e.path("trust.p12")
 		if slices.Contains(options, "--use_tls=true") {
 			s = &e.secure
-			_ = os.Remove(trust) // of another run
+			_ = os.Remove(trust) // the file of another run
 			if _, err := e.output(ctx, "keytool", "-importcert", "-noprompt", "-alias", "testservice", "-file", e.path("cert.pem"),
 				"-keystore", trust, "-storetype", "PKCS12", "-storepass", "changeit"); err != nil {
 				return 0, 0, err

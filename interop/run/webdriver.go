@@ -16,7 +16,7 @@ import (
 // protocol (https://www.w3.org/TR/webdriver2/): it simulates a user's clicks and keys.
 type browser struct {
 	driver  *exec.Cmd
-	session string // its address
+	session string // address of the session
 }
 
 // element is WebDriver's reference to an element of a page.

@@ -23,10 +23,10 @@ type Gate struct {
 // Way is the protocol and the security of a client's connection.
 type Way struct {
 	Protocol string
-	Secure   bool // with TLS
+	Secure   bool // the connection has TLS
 }
 
-// NewGate returns a gate that opens when all clients, that many, have called.
+// NewGate returns a gate that opens when this number of clients have called.
 func NewGate(all int) *Gate {
 	return &Gate{all: all, open: make(chan struct{}), who: map[string]Way{}}
 }

@@ -101,7 +101,8 @@ func appendQuoted(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// appendEscaped appends a rune that must be escaped; bytes that are not UTF-8 come as U+FFFD.
+// appendEscaped appends a rune that must be escaped; bytes that are not UTF-8 are written as
+// U+FFFD.
 func appendEscaped(b []byte, r rune) []byte {
 	const digits = "0123456789abcdef"
 	if r == '"' || r == '\\' {

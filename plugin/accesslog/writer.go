@@ -10,8 +10,8 @@ import (
 // Sizes of the buffers, of which there are two: one is filled while the other is
 // written.
 const (
-	room   = 64 << 10 // bytes
-	enough = 32 << 10 // bytes that are written at once
+	room   = 64 << 10 // bytes; capacity of a buffer
+	enough = 32 << 10 // bytes from which on lines are written at once
 )
 
 // writer gathers lines and writes them in a goroutine of its own.
@@ -21,10 +21,10 @@ type writer struct {
 
 	mu     sync.Mutex
 	full   []byte
-	lines  uint64 // in full
-	asked  bool   // to write now
+	lines  uint64 // number of lines in full
+	asked  bool   // a write was requested
 	closed bool
-	err    error // of the last write that failed
+	err    error // error of the last write that failed
 
 	wake chan struct{}
 	done chan struct{}

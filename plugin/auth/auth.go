@@ -8,9 +8,9 @@
 //	c, err := client.Dial(target, client.WithPlugins(auth.Token("Bearer", token)))
 //
 // It runs before arguments are decompressed and decoded, before limits, and on all
-// protocols alike. The caller is in the call's Identity, for methods by [Identity]. A
-// caller that is not known gets Unauthenticated, one that is not allowed PermissionDenied; in
-// both cases the call has not executed.
+// protocols alike. The caller's identity is in the call's Identity; methods get it by
+// [Identity]. A caller that is not known gets Unauthenticated, one that is not allowed
+// PermissionDenied; in both cases the call has not executed.
 package auth
 
 import (

@@ -11,8 +11,9 @@ const Buckets = 22
 // first is the logarithm of the first bound: 2^14 ns are 16.4 µs.
 const first = 14
 
-// Bound returns the upper bound of a bucket: 16.4 µs for the first, twice that of the one
-// before for the others, 17.2 s for the last but one. The last has none: it is 0.
+// Bound returns the upper bound of a bucket: 16.4 µs for the first, and twice the bound before
+// it for each other, up to 17.2 s for the last but one. It returns 0 for the last, which has
+// no bound.
 func Bound(bucket int) time.Duration {
 	if bucket >= Buckets-1 {
 		return 0
@@ -30,8 +31,8 @@ func bucketOf(d time.Duration) int {
 
 // Histogram counts calls by how long they took.
 type Histogram struct {
-	Counts [Buckets]uint64 // calls that took more than the bound before, and at most [Bound]
-	Sum    time.Duration   // of all calls
+	Counts [Buckets]uint64 // calls that took more than the previous bucket's bound, and at most this one's [Bound]
+	Sum    time.Duration   // time that all calls took
 }
 
 // Count returns how many calls there were.

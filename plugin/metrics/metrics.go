@@ -6,8 +6,8 @@
 //	…
 //	for _, s := range m.Snapshot() { fmt.Println(s.Method, s.Calls(), s.Latency.Quantile(0.99)) }
 //
-// Counting takes no memory and no lock a call. Modules telemetry/prom and telemetry/otel
-// export them.
+// Counting a call allocates nothing and takes no lock. Module telemetry/prom exports the
+// counts.
 package metrics
 
 import (
@@ -189,9 +189,9 @@ func (c *counters) count(end tandem.Outcome) {
 type Snapshot struct {
 	Side    Side
 	Method  string
-	Running int64                  // calls in flight; streams until they are over, on a client until they are open
+	Running int64                  // calls in flight; a stream counts until it is over, on a client until it is open
 	Errors  map[tandem.Code]uint64 // calls that failed
-	Latency Histogram              // of all calls; of streams how long they were open
+	Latency Histogram              // latency of all calls; of streams the time that they were open
 }
 
 // Calls returns how many calls have ended.

@@ -18,7 +18,7 @@ type keyed struct {
 	mu     sync.Mutex
 	byKey  map[string]*list.Element // of *bucket
 	recent *list.List               // of *bucket, the last used first
-	busy   *list.Element            // in recent: before it are those with calls in flight
+	busy   *list.Element            // mark in recent: the keys before it have calls in flight
 	crowd  *bucket                  // shared by keys for which there is no room
 }
 
@@ -101,7 +101,7 @@ func (k *keyed) forget() bool {
 	if e == k.busy {
 		return false
 	}
-	b := k.recent.Remove(e).(*bucket) //nolint:forcetypeassert // as above
+	b := k.recent.Remove(e).(*bucket) //nolint:forcetypeassert // nothing else is stored
 	delete(k.byKey, b.key)
 	return true
 }

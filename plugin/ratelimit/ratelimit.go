@@ -153,13 +153,13 @@ const defaultMaxKeys = 10_000
 type Plugin struct {
 	most   int
 	scopes []scope
-	shared []*keyed // of the scopes with a key or of the server; nil for those of methods
+	shared []*keyed // limits of the scopes with a key or of the server; nil for scopes of methods
 }
 
 // scope is a limit and the calls that it applies to.
 type scope struct {
 	what    string
-	pattern string // of methods; "" for no scope of methods
+	pattern string // pattern of methods; "" for other scopes
 	limit   Limit
 	key     func(*tandem.Call) string
 }

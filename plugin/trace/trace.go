@@ -7,8 +7,8 @@
 //	c, err := client.Dial(target, client.WithPlugins(t))
 //
 // A client begins a span for each call: in the trace of the call that its context belongs
-// to, or of [NewContext]; or it begins a trace. A server begins one in what it received.
-// The Trace of a [tandem.Call] is its position in its trace; access logs write it.
+// to, or of [NewContext], or else in a new trace. A server begins a span in the trace that
+// it received. The Trace of a [tandem.Call] is its position in its trace; access logs write it.
 // Spans of traces that are sampled go to the function of [To] when they have ended;
 // others cost no more than their IDs. Module telemetry/otel does the same with
 // OpenTelemetry's own spans.

@@ -1,4 +1,4 @@
-// Package all (stable) collects the protocols that a server can speak besides tandem's own:
+// Package all (stable) collects the protocols that a server can serve besides tandem's own:
 //
 //	srv := server.New(server.WithProtocols(all.New()...))
 package all

@@ -41,10 +41,10 @@ import (
 // door is a server on one port, with TLS and without, that accepts the caller staff only.
 type door struct {
 	address string
-	certs   map[pass]*tls.Config      // of clients, by the name in their certificate; "" for no certificate
-	method  string                    // of the service Gate, which clients call
+	certs   map[pass]*tls.Config      // certificates of clients, by the name in them; "" for a client without one
+	method  string                    // name of the method of the service Gate, which clients call
 	opened  atomic.Int64              // calls that were executed
-	wait    func(ctx context.Context) // in each call; optional
+	wait    func(ctx context.Context) // called in each call; optional
 }
 
 // pass is the name in a client's token or certificate, "" for none.
@@ -57,7 +57,7 @@ type opener func(ctx context.Context, d *door, show pass) (string, error)
 // TestAuthOnEveryDialect.
 var rows = []struct {
 	name     string
-	protocol string // its name; "" is tandem's own
+	protocol string // name of the protocol; "" for tandem's own
 	open     opener
 }{
 	{"tandem", "", openTandem("tcp", false)},
@@ -301,7 +301,8 @@ func (l eitherListener) Accept() (net.Conn, error) {
 	return &either{Conn: c, raw: c, config: l.config}, nil
 }
 
-// either is TLS if its first byte says so. It must be read before it is written.
+// either is a connection with TLS if its first byte says so. It must be read before it is
+// written.
 type either struct {
 	net.Conn // the TLS connection, or the plain one
 

@@ -97,8 +97,8 @@ func TestLinkedServices(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		service any
-		want    []string // of the error
-		skip    string   // of the error with SkipUnsuitable
+		want    []string // texts of the error
+		skip    string   // texts of the error with SkipUnsuitable
 	}{
 		"a part": {struct {
 			adds

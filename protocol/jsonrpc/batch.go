@@ -19,10 +19,10 @@ var errTooMany = tandem.Errorf(tandem.ResourceExhausted, "a batch has at most %d
 // batch collects the responses to the requests of one batch.
 type batch struct {
 	mu      sync.Mutex
-	answers [][]byte // in the order of the requests; nil for a request without a response
-	size    int      // of all responses, in bytes
+	answers [][]byte // responses in the order of the requests; nil for a request without a response
+	size    int      // bytes of all responses
 	left    int      // requests without a response yet
-	limit   int      // of size
+	limit   int      // bytes; limit of size
 	done    func([]byte)
 }
 

@@ -92,7 +92,7 @@ func (o *outward) Connect(ctx context.Context, r *client.Remote) (client.Carrier
 // answer is a server's response to a request.
 type answer struct {
 	ID     json.RawMessage `json:"id"`
-	Method json.RawMessage `json:"method"` // present if it is not a response
+	Method json.RawMessage `json:"method"` // present if the message is a request
 	Result json.RawMessage `json:"result"`
 	Error  json.RawMessage `json:"error"`
 }
@@ -106,10 +106,10 @@ type answers struct {
 // answerRoom is the limit of a response without its result, in bytes.
 const answerRoom = 4 << 10
 
-// next reads the next response. Requests of the server are skipped, and so are responses to
-// no request of ours. A response that is not JSON, or is too large, ends the connection,
-// and so does one to a request that the server could not read: it is known whose it was
-// only if a single call waits.
+// next returns the next response. Requests of the server are skipped, and so are responses to
+// no request of ours. A response that is not JSON, or is too large, ends the connection, and
+// so does a response to a request that the server could not read: the call that it belongs to
+// is known only if a single call waits.
 func (a *answers) next() (uint64, answer, error) {
 	for {
 		message, err := a.in.next(a.limit + answerRoom)

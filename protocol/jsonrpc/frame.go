@@ -14,7 +14,7 @@ import (
 // checks little else, so a message that it finds may still be invalid JSON.
 type frame struct {
 	open    []byte // the brackets that are open
-	commas  int    // between the requests of a batch
+	commas  int    // commas between the requests of a batch
 	quoted  bool   // inside a string
 	escaped bool   // after a backslash
 	member  bool   // after an opening brace: the name of a member or the closing brace must follow
@@ -109,7 +109,7 @@ var errTooLarge = errors.New("message too large")
 // reader reads messages.
 type reader struct {
 	r      *bufio.Reader
-	midway func(bool)          // called with whether a part of a message has arrived
+	midway func(bool)          // called with whether a message has begun and not ended
 	skip   bool                // the rest of the line is to be discarded
 	hold   func(n int64) error // reserves n more bytes for the message; nil for no limit
 }

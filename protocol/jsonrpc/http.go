@@ -209,7 +209,7 @@ const stallBytes = 64 << 10
 // answerPiece is how much of a response the client has to receive within the stall timeout.
 const answerPiece = 256 << 10
 
-// limitAnswer sets the time that the client has to receive a response of so many bytes.
+// limitAnswer sets the time that the client has to receive a response of this size, in bytes.
 // Over HTTP/2 the client decides how much may be written; over HTTP/1 each write to the
 // connection has a deadline already.
 func (c *conn) limitAnswer(w http.ResponseWriter, r *http.Request, bytes int) {

@@ -1,6 +1,6 @@
 // Package jsonrpc (stable) serves clients of JSON-RPC over TCP and TLS, HTTP, and WebSocket: version
 // 2.0 (see https://www.jsonrpc.org/specification), and version 1.0 as Go's net/rpc/jsonrpc
-// implements it. Each message decides: those of 2.0 name their version.
+// implements it. The version is that of each message: messages of 2.0 name it.
 //
 //	srv := server.New(server.WithProtocols(
 //		jsonrpc.New(), // TCP and TLS
@@ -78,11 +78,11 @@ type conn struct {
 	*server.Conn
 
 	json     tandem.Codec
-	metadata tandem.Metadata // of each call, which gets a clone
+	metadata tandem.Metadata // metadata of the calls; each gets a clone
 	peer     *tandem.Peer    // nil for the connection's peer
-	deadline time.Time       // of each call; zero for none
+	deadline time.Time       // deadline of each call; zero for none
 
-	held *server.Reservation // of one message
+	held *server.Reservation // memory reserved for one message
 }
 
 const readBuffer = 16 << 10
@@ -194,7 +194,7 @@ type request struct {
 	Params  json.RawMessage `json:"params"`
 	ID      json.RawMessage `json:"id"`
 
-	name         string // of the method
+	name         string // name of the method
 	notification bool   // there is no response
 }
 

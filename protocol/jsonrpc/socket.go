@@ -27,11 +27,11 @@ type socket struct {
 	*conn
 
 	ws        *websocket.Conn
-	ctx       context.Context    //nolint:containedctx // of the connection and its calls
+	ctx       context.Context    //nolint:containedctx // context of the connection and its calls
 	cancel    context.CancelFunc // ends ctx, and so reading
 	listening atomic.Bool        // read waits for the next message
 	heard     atomic.Uint64      // the number of messages so far
-	timeout   time.Duration      // of each call, from the header; 0 for none
+	timeout   time.Duration      // timeout of each call, from the header; 0 for none
 
 	mu       sync.Mutex
 	draining bool

@@ -120,7 +120,7 @@ type incoming struct {
 	in     *multiplex.Reader
 	gobs   gobReader
 	limit  int
-	header []byte // of the last response, reused
+	header []byte // header of the last response; the memory is reused
 }
 
 func (a *incoming) next() (seq uint64, got answer, err error) {

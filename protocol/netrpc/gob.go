@@ -33,9 +33,9 @@ var (
 
 // message is the head of one gob message.
 type message struct {
-	id    int // of the type; negative for its description
-	start int // where the id begins, after the length
-	end   int // of the message
+	id    int // id of the type; negative for its description
+	start int // offset of the id, after the length
+	end   int // offset of the message's end
 }
 
 // parseMessage parses the head of a message; b must begin with its length and the id. The
@@ -90,8 +90,8 @@ func parseUint(b []byte) (x uint64, n int, err error) {
 // matchGob accepts a stream that begins with the description of a struct named Request,
 // which is the first message of net/rpc's clients.
 func matchGob(first []byte) server.Verdict {
-	// The field of gob's wireType for a struct, that of its name and type, that
-	// of its name, and the name.
+	// The fields wireType.StructT, CommonType and Name, each as a delta, and the name after
+	// its length.
 	const description = "\x03\x01\x01\x07Request"
 	m, err := parseMessage(first)
 	switch {

@@ -56,7 +56,7 @@ func CloseOnBadResult() Option { return func(p *protocol) { p.strict = true } }
 type protocol struct {
 	gob      tandem.Codec
 	paths    []string
-	metadata tandem.Metadata // of every call
+	metadata tandem.Metadata // metadata of every call
 	strict   bool            // a result that can't be encoded ends the connection
 }
 
@@ -99,9 +99,9 @@ type conn struct {
 
 	gob      tandem.Codec
 	strict   bool
-	metadata tandem.Metadata // of every call: the header of the CONNECT
+	metadata tandem.Metadata // metadata of every call: the header of the CONNECT
 	in       gobReader
-	header   []byte // of the last request, reused
+	header   []byte // header of the last request; the memory is reused
 	sent     told   // type descriptions that the client has
 }
 

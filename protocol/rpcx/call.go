@@ -15,13 +15,13 @@ type call struct {
 	conn  *conn
 	req   frame
 	codec tandem.Codec
-	limit int // of the arguments, in bytes
+	limit int // bytes; limit of the arguments
 	held  *server.Reservation
 	plain []byte  // the arguments, decompressed
 	reply *buffer // the result; nil for none
 }
 
-// compressAbove is how long a payload, in bytes, must be for rpcx to compress it.
+// compressAbove is the size in bytes above which rpcx compresses a payload.
 const compressAbove = 1 << 10
 
 // buffer is a pooled buffer of bytes to be sent.
@@ -119,5 +119,5 @@ func (c *call) echo() {
 		return
 	}
 	c.req.kind |= response
-	_ = c.conn.Send(c.req.append) // as above
+	_ = c.conn.Send(c.req.append) // when the connection is lost, reading reports it
 }

@@ -60,13 +60,13 @@ type carrier struct {
 // answer is the response to a request.
 type answer struct {
 	frame
-	tooLarge error // why its payload was discarded
+	tooLarge error // why the payload was discarded; nil if it was not
 }
 
 // answers reads responses.
 type answers struct {
 	in    *multiplex.Reader
-	r     *bufio.Reader // of in
+	r     *bufio.Reader // buffers in
 	limit int
 }
 

@@ -29,14 +29,14 @@ type frame struct {
 	seq     uint64
 	service string
 	method  string
-	block   []byte // of metadata
+	block   []byte // encoded metadata
 	payload []byte
 }
 
 const (
 	magic      = 0x08
 	headLen    = 16
-	lengthsLen = 16 // of the lengths of a frame's four parts, in bytes
+	lengthsLen = 16 // bytes of the lengths of a frame's four parts
 )
 
 // Bits of a frame's kind.
@@ -123,8 +123,8 @@ func (f *frame) readHead(r *bufio.Reader) (left int, err error) {
 // parts reads the parts of a frame.
 type parts struct {
 	r       *bufio.Reader
-	left    int // bytes of the frame that are left
-	after   int // of these, the minimum that lengths take
+	left    int // bytes of the frame that have not been read
+	after   int // bytes of left that the lengths of further parts take
 	refused error
 	fatal   error
 }

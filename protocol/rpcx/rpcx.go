@@ -12,16 +12,16 @@
 //
 //   - Payloads in MessagePack, rpcx's default, JSON, Protocol Buffers, and as bytes
 //     (SerializeNone). Thrift answers with an error.
-//   - gzip: a request that is compressed gets an answer that is, if it is longer
+//   - gzip: the response to a compressed request is compressed, too, if it is longer
 //     than 1 KiB.
-//   - Metadata both ways. Keys are folded to lower case when they come; of a
-//     trailer, several values of a key become one, with ", " between them. rpcx's
+//   - Metadata both ways. Keys that are received are converted to lower case. Several
+//     values of a key in a trailer are sent as one, joined with ", ". rpcx's
 //     own key __AUTH is the metadata "authorization", where tokens are on every
 //     protocol; __ServerTimeout is the call's deadline.
 //   - One-way calls, which are never answered, and heartbeats.
-//   - Errors, as rpcx has them: status Error, and the text under __rpcx_error__.
+//   - Errors, as rpcx sends them: status Error, and the text under __rpcx_error__.
 //     The text is the method's own, with the name of its code before it unless it is
-//     Unknown; rpcx's words for services and methods that do not exist.
+//     Unknown; rpcx's own text for services and methods that do not exist.
 //
 // # What differs from rpcx's server
 //

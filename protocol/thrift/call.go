@@ -118,7 +118,7 @@ func (c *call) answer(err error) {
 		return
 	}
 	if unfit := c.send(); unfit != nil {
-		c.Trailer = nil // which may be the reason
+		c.Trailer = nil // the trailer may be what can't be encoded
 		if c.fail(tandem.Errorf(tandem.Internal, "the answer of %s: %w", c.Method, unfit)) == nil {
 			_ = c.send()
 		}
@@ -172,7 +172,7 @@ func text(err error) string {
 	return e.Error()
 }
 
-// compressAbove is how long a response, in bytes, must be to be compressed.
+// compressAbove is the size in bytes above which a response is compressed.
 const compressAbove = 1 << 10
 
 // append appends the response, after its frame and header.

@@ -15,7 +15,7 @@ type encoder struct {
 	*guard
 	*types
 
-	ctx context.Context //nolint:containedctx // as in decoder
+	ctx context.Context //nolint:containedctx // Apache's functions need one; nothing here waits
 }
 
 // value writes v as Thrift type t.

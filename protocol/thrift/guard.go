@@ -17,10 +17,10 @@ type guard struct {
 	from   apache.ReadSizeProvider
 	format format
 	depth  int
-	claims []claim // of the containers that are being read, the outermost first
+	claims []claim // claims of the containers that are being read, the outermost first
 
 	expect  func(n int64) error // reserves memory for what is read; nil for no limit
-	pending int64               // bytes that expect was not asked for yet
+	pending int64               // bytes that expect has not reserved yet
 	denied  error               // expect's error, which Apache's code converts to text
 	largest int64               // size of the largest struct that generated code may make many of
 }
@@ -60,7 +60,7 @@ func slot(t apache.TType) int64 {
 
 // claim is the number of bytes that the elements of a container need at least.
 type claim struct {
-	need uint64 // bytes
+	need uint64 // bytes that the elements need at least
 	left uint64 // bytes that were left when the container began
 }
 

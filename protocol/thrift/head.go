@@ -31,7 +31,7 @@ const (
 	minMessage = 5         // bytes of the shortest message
 	maxName    = 1 << 10   // bytes of a method's name, with its service
 	maxHead    = maxName + 16
-	maxNesting = 64       // of structs and containers
+	maxNesting = 64       // depth of structs and containers
 	piece      = 64 << 10 // bytes read at a time: memory grows with what has arrived
 	frameLen   = 4        // bytes of a frame's length
 )

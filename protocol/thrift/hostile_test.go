@@ -22,7 +22,7 @@ type stranger struct {
 	t *testing.T
 	net.Conn
 
-	ears map[string]apache.TProtocol // by dialect
+	ears map[string]apache.TProtocol // protocols that read the responses, by dialect
 }
 
 func newStranger(t *testing.T, address string) *stranger {

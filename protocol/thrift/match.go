@@ -9,7 +9,7 @@ import (
 // beginnings are the first bytes of the first message on a connection.
 var beginnings = []string{
 	"\x80\x01\x00\x01", "\x80\x01\x00\x04", // binary, strict: a call, a one-way call
-	"\x82\x21", "\x82\x81", // compact, likewise
+	"\x82\x21", "\x82\x81", // compact: a call, a one-way call
 	"\x0f\xff", // a THeader; always in a frame
 }
 

@@ -10,7 +10,7 @@ import (
 // memory is a transport for Apache's protocols that reads and writes a byte slice.
 type memory struct {
 	b   []byte
-	off int // where the next read begins
+	off int // offset of the next read
 }
 
 func (m *memory) Read(p []byte) (int, error) {
@@ -58,7 +58,7 @@ type recorder struct {
 	memory
 
 	r       *bufio.Reader
-	limit   int // bytes
+	limit   int // bytes; limit of the bytes that are kept
 	reserve func(n int64) error
 	held    int   // bytes that may be kept without reserving more
 	denied  error // why no more may be kept; Apache's code converts it to text

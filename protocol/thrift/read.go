@@ -23,12 +23,12 @@ type request struct {
 	head
 
 	framed  bool
-	header  *header // nil without one
+	header  *header // nil if the request has none
 	message []byte  // as received; includes its head if it was in a frame
-	args    int     // where the arguments begin in message
+	args    int     // offset of the arguments in message
 	method  *server.Method
-	limit   int // of the arguments, in bytes
-	most    int // the server's limit of a message, in bytes
+	limit   int // bytes; limit of the arguments
+	most    int // bytes; the server's limit of a message
 
 	// await reserves n bytes of memory, and waits for them until the deadline, zero for none.
 	// It is nil for no limit.
@@ -306,6 +306,6 @@ func deflate(b []byte) []byte {
 	var out bytes.Buffer
 	w := zlib.NewWriter(&out)
 	_, _ = w.Write(b) // a Buffer takes all
-	_ = w.Close()     // as above
+	_ = w.Close()     // a Buffer takes all
 	return out.Bytes()
 }

@@ -17,8 +17,8 @@
 //     neither fits ([server.Server.Alias]).
 //   - With THeader: headers, as metadata both ways, keys in lower case; the header
 //     authorization is where tokens are on every protocol, and client_timeout, in
-//     milliseconds, is the call's deadline. Messages compressed by zlib: answers to them
-//     are, from 1 KiB on.
+//     milliseconds, is the call's deadline. Messages compressed by zlib: responses to
+//     them that are longer than 1 KiB are compressed, too.
 //   - One-way calls. Apache's Go clients need [WithOneWay].
 //
 // Calls on one connection run one after the other, as in Apache's servers.

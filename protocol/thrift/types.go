@@ -20,8 +20,8 @@ type types struct {
 }
 
 // largestOf returns the size of the largest struct of which a value of generated type t may
-// contain many, in lists, sets and maps. Generated code allocates them, so we can't see
-// which it is.
+// contain many, in lists, sets and maps. Generated code allocates these structs, so it is not
+// known which of them it allocates.
 func (ts *types) largestOf(t reflect.Type) int64 {
 	if n, ok := ts.sizes.Load(t); ok {
 		return n.(int64) //nolint:forcetypeassert // nothing else is stored
@@ -78,7 +78,7 @@ type layout struct {
 type field struct {
 	name     string
 	id       int16
-	index    int // in the Go struct
+	index    int // index of the field in the Go struct
 	kind     apache.TType
 	required bool
 }
@@ -210,10 +210,10 @@ func isList(t reflect.Type) bool {
 
 // declaration is what [WithMethod] declares of a method.
 type declaration struct {
-	args, result reflect.Type // of structs; nil for a side that is not declared
-	parameters   []field      // of args
-	success      *field       // of result; nil for a void method
-	exceptions   []field      // of result
+	args, result reflect.Type // struct types; nil for a side that is not declared
+	parameters   []field      // fields of args
+	success      *field       // field 0 of result; nil for a void method
+	exceptions   []field      // the other fields of result
 	err          error        // why calls of the method fail
 }
 

@@ -62,7 +62,7 @@ func all(limit int) finder {
 	return func(string) (*server.Method, int) { return nil, limit }
 }
 
-// sample is what is in the message of a request.
+// sample is the content of a request's message.
 type sample struct {
 	Paper  *desk.Paper         `thrift:"paper,1"`
 	Number int32               `thrift:"number,2,required"`
@@ -84,7 +84,7 @@ func newSample() *sample {
 	}
 }
 
-// encoded is a message of a value.
+// encoded returns a message with a value.
 func encoded(t testing.TB, f format, v any) []byte {
 	t.Helper()
 	out := &memory{}
@@ -164,14 +164,14 @@ func decodeAgain(t *testing.T, f format, in *memory) {
 		return out.b, err
 	}
 	b, err := write(&first)
-	if err != nil { // a set that has something twice
+	if err != nil { // a set with an element twice
 		return
 	}
 	d = &decoder{newGuard(f, &memory{b: b}), ts, ctx}
 	if err := d.structure(reflect.ValueOf(&second).Elem()); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := write(&second); err != nil || len(again) != len(b) { // of maps the order is any
+	if again, err := write(&second); err != nil || len(again) != len(b) { // maps are written in any order
 		t.Fatalf("%q is not %q: %v", again, b, err)
 	}
 }

@@ -18,7 +18,7 @@ func isContainer(tag byte) bool {
 // earlier is a list, a map or an object that later references may mean.
 type earlier struct {
 	value reflect.Value
-	whole bool // it has been read completely
+	whole bool // the value has been read completely
 }
 
 // container reads a list, a map or an object into v, and records it for references.

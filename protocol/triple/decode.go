@@ -38,10 +38,10 @@ type decoder struct {
 	depth   int
 	classes []class
 	types   int       // the number of type names so far
-	refs    []earlier // lists, maps and objects, for references, in order
+	refs    []earlier // lists, maps and objects that references may mean, in order
 
 	expect  func(n int64) error
-	pending int64 // bytes that expect was not asked for yet
+	pending int64 // bytes that expect has not reserved yet
 }
 
 // chargeStep is how many bytes are collected before expect is called.
@@ -60,7 +60,7 @@ func (d *decoder) charge(n int64) error {
 const (
 	boxSize   = 16 // a value in an interface
 	mapSize   = 48
-	mapFirst  = 8  // a map has room for so many entries at first
+	mapFirst  = 8  // entries that a new map has room for
 	container = 48 // the record of a list, a map or an object
 	classSize = 64
 )

@@ -29,9 +29,9 @@ func encode(value any, most int64) ([]byte, error) {
 
 type encoder struct {
 	dst     []byte
-	most    int64 // bytes
+	most    int64 // bytes; limit of dst
 	depth   int
-	classes []string // described so far, by name
+	classes []string // names of the classes that have been described
 }
 
 // full reports whether there are more bytes than allowed.

@@ -24,16 +24,16 @@ import (
 // decoded, and so after the interceptors.
 type exchange struct {
 	conn    *server.Conn
-	name    string         // of the method
+	name    string         // name of the method
 	method  *server.Method // nil if there is none
 	w       http.ResponseWriter
 	r       *http.Request
 	control *http.ResponseController
 	held    *server.Reservation
 
-	args    [][]byte // of the request, once it has been read
+	args    [][]byte // encoded arguments; nil until the request has been read
 	read    bool
-	failed  error // the error of reading it
+	failed  error // why the request could not be read
 	reply   []byte
 	trailer tandem.Metadata
 }
@@ -184,8 +184,8 @@ const (
 	copies       = 3
 )
 
-// skip discards at most so many bytes of a request that is refused: a consumer that is
-// still sending when the stream ends may ignore the response.
+// skip discards up to most bytes of a request that is refused: a consumer that is still
+// sending when the stream ends may ignore the response.
 func (x *exchange) skip(most int64) {
 	for n := int64(1); n > 0 && most > 0; most -= n {
 		if x.control.SetReadDeadline(time.Now().Add(x.conn.StallTimeout())) != nil {

@@ -27,7 +27,7 @@ func (colour) JavaClassName() string { return "com.shop.Colour" }
 type embedded struct{ Inner int }
 
 type whole struct {
-	embedded // its fields belong to the outer struct, like those of a superclass
+	embedded // a struct whose fields belong to the outer struct, like those of a superclass
 
 	Embedded struct{ X int }
 	Part     part

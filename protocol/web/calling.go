@@ -34,9 +34,9 @@ import (
 func GRPC() client.Protocol { return newCalling("grpc", true, connect.WithGRPC()) }
 
 // Connect is [GRPC] for Connect servers, at targets connect://host:port, over HTTP/1.1, or
-// over HTTP/2 if the client's TLS configuration offers "h2" and the server accepts it.
-// Streams use HTTP/2 also without TLS if the server speaks it, which the first stream finds
-// out. Otherwise each has an HTTP/1.1 connection, and many servers then support no
+// over HTTP/2 if the client's TLS configuration offers "h2" and the server accepts it. Without
+// TLS, streams use HTTP/2 if the server supports it, which the first stream finds out.
+// Otherwise each stream has an HTTP/1.1 connection, and many servers then support no
 // bidirectional streams.
 func Connect() client.Protocol { return newCalling("connect", false) }
 
@@ -165,8 +165,8 @@ func (c *caller) client(over connect.HTTPClient, call *tandem.Call) *connect.Cli
 	return connect.NewClient[message, message](over, url, opts...)
 }
 
-// failed converts the error of a call: the server's, or one of this side. lost is why the
-// response could not be read to its end.
+// failed converts the error of a call, which the server sent or which occurred on this side.
+// lost is why the response could not be read to its end.
 func (c *caller) failed(call *tandem.Call, err error, a *httpcalls.Attempt, lost error) error {
 	connErr, ok := errors.AsType[*connect.Error](err)
 	switch {
@@ -203,8 +203,8 @@ func serverError(connErr *connect.Error) *tandem.Error {
 	return e
 }
 
-// headerTooLarge is what connect says of a response with the status 431, which an HTTP/1 server
-// gives before it reads the request.
+// headerTooLarge is the text of connect's error for a response with the status 431, which an
+// HTTP/1 server sends before it reads the request.
 var headerTooLarge = fmt.Sprintf("%d %s", http.StatusRequestHeaderFieldsTooLarge, http.StatusText(http.StatusRequestHeaderFieldsTooLarge))
 
 // codeOf returns the code of an error. gRPC servers may send any number; one that is not an

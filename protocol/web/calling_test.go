@@ -20,7 +20,7 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// connectServer runs a connect-go server, which also speaks gRPC.
+// connectServer runs a connect-go server, which also supports gRPC.
 func connectServer(t *testing.T) (address string) {
 	t.Helper()
 	mux := http.NewServeMux()

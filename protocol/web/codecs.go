@@ -57,7 +57,7 @@ func newCodecs() codecs {
 // jsonCodec is JSON; messages of Protocol Buffers use their own JSON mapping.
 type jsonCodec struct {
 	plain tandem.Codec
-	types *estimate.Types // of messages of Protocol Buffers
+	types *estimate.Types // sizes of the types of Protocol Buffers messages
 }
 
 func (jsonCodec) Name() string { return "json" }

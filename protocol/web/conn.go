@@ -47,10 +47,10 @@ const pingAfter = 30 * time.Second
 type conn struct {
 	*server.Conn
 
-	hosts        []string // that requests may name; nil for any
+	hosts        []string // hosts that requests may name; nil for any
 	defaultHosts bool     // WithHosts is not used
 	all          ticket   // calls that are entering, on all connections of the protocol
-	entering     ticket   // those of this connection
+	entering     ticket   // calls that are entering, on this connection
 
 	connEnded    chan struct{} // closed when net/http, or a handler that hijacked the connection, is done with it
 	versionKnown chan struct{} // closed when http2 is known
@@ -63,9 +63,9 @@ type conn struct {
 	frames          frames
 	arrivals        arrivals
 	paced           bool      // a deadline for a frame is set
-	unpaced         int       // bytes until that deadline is set again
-	held            []byte    // bytes already read, of a later part than Read has returned
-	headerBy        time.Time // when a header that has begun must have ended
+	unpaced         int       // bytes to read until the frame's deadline is set again
+	held            []byte    // bytes that were read, but belong to a part after the one that Read returned
+	headerBy        time.Time // deadline of the header that is being read
 	failed          bool      // the last Read failed
 	readsLimited    bool      // the server drains, and requests must keep arriving
 	responses       map[*response]struct{}
@@ -177,7 +177,7 @@ var errNoMore = errors.New("there is one connection only")
 // oneListener accepts one connection, and then waits for its end.
 type oneListener struct {
 	conn     *conn
-	accepted bool // used by the goroutine that calls Accept only
+	accepted bool // used only by the goroutine that calls Accept
 	once     sync.Once
 	done     chan struct{}
 }

@@ -16,16 +16,16 @@ import (
 	"github.com/tandem-rpc/tandem/internal/httpcalls"
 )
 
-// clientStream is a client's stream. It is also connect's HTTP client for it, and so sees
-// the request sent and the response arrive.
+// clientStream is a client's stream. It is also the HTTP client that connect uses for it, so
+// that it knows when the request is sent and when the response arrives.
 type clientStream struct {
 	http    *http.Client
-	most    int // limit of a message, in bytes
+	most    int // bytes; limit of a message
 	attempt *httpcalls.Attempt
 	ctx     context.Context //nolint:containedctx // the stream's context
 	end     func()
 	conn    connect.StreamingClientConn
-	refused chan error  // the error of a request without a response
+	refused chan error  // receives the error of a request that got no response
 	whole   atomic.Bool // all messages are sent
 
 	// Used by the receiver only.
@@ -56,7 +56,7 @@ func (c *caller) CarryStream(ctx context.Context, r *client.Request) (client.Mes
 		if tries == 3 || ctx.Err() != nil || tandem.MayHaveExecuted(err) {
 			return nil, err
 		}
-	} // the connection it got was being closed by the server: try again
+	} // the server was closing the connection that was used: try again
 }
 
 func (c *caller) begin(ctx context.Context, over *http.Client) (*clientStream, error) {

@@ -9,11 +9,11 @@ import (
 // no credentials to begin one, and may reset it at once. The limit bounds the goroutines of
 // these calls and what their interceptors allocate, in addition to the limit of streams.
 const (
-	maxEntering     = 192 // on all connections
-	maxEnteringConn = 16  // further ones for each connection, so that none has to wait for others
+	maxEntering     = 192 // calls on all connections
+	maxEnteringConn = 16  // additional calls for each connection, so that no connection waits for others
 )
 
-// ticket is a place among the calls that are entering. A nil ticket is no place.
+// ticket is a place among the calls that are entering. A nil ticket holds no place.
 type ticket chan struct{}
 
 // leave gives the place back.

@@ -14,9 +14,9 @@ type envelopes struct {
 
 	stream *clientStream
 	head   [5]byte
-	got    int   // bytes of head
-	left   int64 // bytes of the message that are missing
-	last   bool  // it is the message that ends the stream
+	got    int   // bytes of head that have been read
+	left   int64 // bytes of the message that have not been read
+	last   bool  // the message is the one that ends the stream
 }
 
 var (

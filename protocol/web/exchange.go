@@ -21,20 +21,20 @@ import (
 type exchange struct {
 	conn    *server.Conn
 	method  *server.Method
-	name    string // as the client named it: a method or an alias
+	name    string // name as the client sent it: of a method or an alias
 	kind    content
 	codec   tandem.Codec
 	peer    *tandem.Peer
 	req     *http.Request
-	fields  url.Values  // of a GET that has its argument in the query
-	header  http.Header // of the response
+	fields  url.Values  // parameters of a GET that has its argument in the query
+	header  http.Header // header of the response
 	w       http.ResponseWriter
 	control *http.ResponseController
 	gate    *refusalGate // the response writer that connect uses; nil if the request is not a call
 	ctx     context.Context
 	call    *tandem.Call // nil until admit
 
-	mark       []byte              // see sealed
+	mark       []byte              // prefix of compressed messages; see markedGzip
 	gzip       tandem.Compressor   // decompresses received messages
 	readMemory *server.Reservation // for the messages that net/http's goroutine reads
 	callMemory *server.Reservation // for the messages that the call decompresses and decodes
@@ -42,7 +42,7 @@ type exchange struct {
 	begun         bool          // admit has started the call; used by net/http's goroutine
 	messageWanted chan struct{} // closed when the call wants to read or write
 	wantOnce      sync.Once
-	messageReady  chan struct{} // closed when the call can, or never will be able to
+	messageReady  chan struct{} // closed when the call can read or write, or never will be able to
 	readyOnce     sync.Once
 	ended         chan struct{} // closed when the call has ended
 
@@ -64,7 +64,7 @@ type exchange struct {
 	sent      bool            // the header has been sent
 	receiving atomic.Bool     // a message is being received
 	ending    sync.Mutex      // held while the read and write deadlines are changed
-	finished  atomic.Bool     // no more reads or writes; set holding sending and ending
+	finished  atomic.Bool     // no reads or writes follow; set while sending and ending are held
 }
 
 func (x *exchange) prepare(w http.ResponseWriter) {
@@ -73,7 +73,7 @@ func (x *exchange) prepare(w http.ResponseWriter) {
 	x.messageWanted, x.messageReady, x.ended = make(chan struct{}), make(chan struct{}), make(chan struct{})
 }
 
-// limitAnswer sets the time that the client has to receive a response of that many bytes.
+// limitAnswer sets the time that the client has to receive a response of this size, in bytes.
 func (x *exchange) limitAnswer(bytes int) { limitAnswer(x.control, x.req, x.conn, bytes) }
 
 // limitRefusal sets a write deadline for connect's own refusal of a stream, until admit. A

@@ -7,9 +7,9 @@ import "time"
 // expects the rest of the preface.
 type frames struct {
 	greeted    int     // bytes of the rest of the preface that have arrived
-	head       [9]byte // of the current frame: RFC 9113, section 4.1
-	got        int     // bytes of head
-	left       int     // bytes of the frame's payload that are missing
+	head       [9]byte // head of the current frame: RFC 9113, section 4.1
+	got        int     // bytes of head that have arrived
+	left       int     // bytes of the frame's payload that have not arrived
 	unfinished bool    // a header has begun, and CONTINUATION frames must follow
 }
 
@@ -62,7 +62,7 @@ func (c *conn) paceLocked(n int) {
 		c.unpaced = stallBytes
 		_ = c.Conn.SetReadDeadline(time.Now().Add(c.StallTimeout())) // an error is reported by the next read
 	default:
-		_ = c.Conn.SetReadDeadline(time.Time{}) // as above
+		_ = c.Conn.SetReadDeadline(time.Time{}) // an error is reported by the next read
 	}
 	c.paced = midway
 }

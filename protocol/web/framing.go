@@ -14,7 +14,7 @@ type framing struct {
 	malformed string // why the request is refused, "" if it is well formed
 	begun     bool   // a header has ended
 	http2     bool   // the first line was HTTP/2's preface
-	left      int64  // bytes of the body or chunk
+	left      int64  // bytes of the body or chunk that have not arrived
 	line      line
 	head      head
 }
@@ -28,7 +28,7 @@ const (
 	inBody                // of known length
 	inSize                // the line before a chunk
 	inChunk               // the chunk's data
-	afterData             // the line end after it
+	afterData             // the line end after the chunk's data
 	inTrailer             // the lines after the last chunk
 	unframed              // HTTP/2, another protocol, or a malformed request
 )
@@ -47,7 +47,7 @@ type head struct {
 // line is a line's first and last bytes.
 type line struct {
 	start  [48]byte
-	end    [10]byte // right-aligned
+	end    [10]byte // the last bytes of the line, right-aligned
 	length int
 }
 
@@ -202,7 +202,7 @@ func parseSize(digits []byte, base int) int64 {
 func (f *framing) endHeader() {
 	f.begun = true
 	switch h := f.head; {
-	case h.preface && h.lines == 2: //nolint:mnd // its line and the empty one
+	case h.preface && h.lines == 2: //nolint:mnd // the preface's first line and the empty one
 		f.part, f.http2 = unframed, true
 	case h.preface:
 		f.refuse("it is the preface of HTTP/2, and has a header")

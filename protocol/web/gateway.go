@@ -18,12 +18,12 @@ import (
 type gateway struct {
 	codecs   codecs
 	gzip     tandem.Compressor
-	mark     []byte // see sealed
+	mark     []byte // prefix of compressed messages; see markedGzip
 	failures *connect.ErrorWriter
 	handlers sync.Map // *connect.Handler by handlerKey: one for each combination that methods have
 }
 
-// handlerKey is what a connect handler depends on.
+// handlerKey holds the properties that a connect handler depends on.
 type handlerKey struct {
 	kind tandem.Kind
 	most int
@@ -61,7 +61,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.handler(m).ServeHTTP(x.gate, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
 }
 
-// newExchange returns the exchange of a request, which may be for no method.
+// newExchange returns the exchange of a request, which may name a method that does not exist.
 func (g *gateway) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 	conn := Conn(r.Context())
 	x := &exchange{conn: conn, name: methodOf(r.URL.Path), req: r, mark: g.mark, gzip: g.gzip}
@@ -108,7 +108,7 @@ func accepted(m *server.Method) string {
 
 // content is what a request's header says about its messages.
 type content struct {
-	protocol  string // as in [tandem.Peer]
+	protocol  string // protocol as in [tandem.Peer]
 	codec     string // connect's name for it
 	streaming *bool  // whether it is a stream; nil if the header does not say
 }

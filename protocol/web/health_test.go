@@ -158,7 +158,7 @@ func TestReflection(t *testing.T) {
 		send, receive, end := w.openGRPC("grpc.reflection." + version + ".ServerReflection/ServerReflectionInfo")
 		for _, c := range []struct {
 			question []byte
-			field    protowire.Number // of the response
+			field    protowire.Number // field of the response
 			want     string           // a substring of the field
 		}{
 			{ask(7, ""), 6, "grpc.health.v1.Health"},

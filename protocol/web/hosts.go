@@ -17,7 +17,7 @@ import (
 // :authority, without the port: "shop.example", "*.shop.example" for names below it, an
 // IP address, or "*" for all. Other requests are answered with 421. By default a server that
 // listens on a loopback address answers for localhost, names below it and loopback
-// addresses, and for all hosts over HTTP/2 without TLS: no browser speaks that, and clients
+// addresses, and for all hosts over HTTP/2 without TLS: no browser uses that, and clients
 // of gRPC may send the name of a service as the host. Every other server answers for all
 // hosts by default.
 //

@@ -10,8 +10,8 @@ import (
 	"github.com/tandem-rpc/tandem/server"
 )
 
-// objection returns why a request is refused that a proxy or an interceptor may interpret
-// in another way than the server does; "" if it is not refused.
+// objection returns the reason to refuse a request that a proxy or an interceptor may
+// interpret in another way than the server does; "" if there is none.
 func (c *conn) objection(r *http.Request) string {
 	if why, _ := c.malformed(); why != "" {
 		return why

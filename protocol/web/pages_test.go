@@ -104,7 +104,7 @@ func TestCORS(t *testing.T) {
 		rule      *web.CORS
 		origin    string
 		preflight bool
-		want      map[string]string // of the header
+		want      map[string]string // fields of the response's header
 	}{
 		{nil, shop, true, map[string]string{"Access-Control-Allow-Origin": "", "Vary": ""}},
 		{nil, shop, false, map[string]string{"Access-Control-Allow-Origin": ""}},

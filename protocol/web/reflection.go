@@ -211,7 +211,7 @@ func (q *question) UnmarshalVT(b []byte) error {
 // reflected is grpc.reflection.v1.ServerReflectionResponse.
 type reflected struct {
 	to      *question
-	number  protowire.Number // of the response's field
+	number  protowire.Number // number of the response's field
 	content []byte
 }
 

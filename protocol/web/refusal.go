@@ -55,7 +55,7 @@ func (g *gateway) refuse(w http.ResponseWriter, x *exchange, why error, otherwis
 		return
 	}
 	x.limitAnswer(0)
-	if err == why || tandem.CodeOf(err) == tandem.Unimplemented { //nolint:errorlint // as above
+	if err == why || tandem.CodeOf(err) == tandem.Unimplemented { //nolint:errorlint // compared by identity
 		otherwise(err)
 		return
 	}
@@ -109,7 +109,7 @@ type refusalGate struct {
 	x       *exchange
 	before  http.Header // the header before connect added to it
 	open    bool        // what connect writes goes to the client
-	refused bool        // it is discarded: the refusal was written, or the client is gone
+	refused bool        // what connect writes is discarded: the refusal was written, or the client is gone
 }
 
 func (g *gateway) newRefusalGate(w http.ResponseWriter, x *exchange) *refusalGate {
@@ -124,7 +124,7 @@ func (w *refusalGate) pass() bool {
 		w.refused = true
 	default:
 		why := tandem.Errorf(tandem.InvalidArgument, "the request could not be read")
-		if err := w.x.refuseThroughPlugins(why); err == error(why) { //nolint:errorlint // as above
+		if err := w.x.refuseThroughPlugins(why); err == error(why) { //nolint:errorlint // compared by identity
 			w.open = true
 		} else {
 			w.refuse(err)

@@ -84,13 +84,13 @@ func drainRefused(w http.ResponseWriter, r *http.Request, c *server.Conn) {
 	limitAnswer(http.NewResponseController(w), r, c, 0)
 }
 
-// answerPiece is how much of a response the client has to receive within the stall timeout.
+// answerPiece is how many bytes of a response the client has to receive within the stall
+// timeout.
 const answerPiece = 256 << 10
 
-// limitAnswer sets the time that the client has to receive a response of so many bytes;
-// after that its HTTP/2 stream is reset. Without it, a client that grants no window would
-// hold the response without limit. Over HTTP/1 each write to the connection has a deadline
-// already.
+// limitAnswer sets the time that the client has to receive a response of this size, in bytes;
+// after that its HTTP/2 stream is reset. Without it, a client that grants no window would hold
+// the response without limit. Over HTTP/1 each write to the connection has a deadline already.
 func limitAnswer(control *http.ResponseController, r *http.Request, c *server.Conn, bytes int) {
 	if r.ProtoMajor >= 2 && !abandoned(r) {
 		pieces := 1 + bytes/answerPiece

@@ -22,10 +22,10 @@ type reserving struct {
 
 	x         *exchange
 	enveloped bool    // each message comes after five bytes with its length
-	head      [5]byte // of the current envelope
-	got       int     // bytes of head
-	left      int64   // bytes until the message ends, or more must be reserved
-	held      int64   // reserved for the message, in bytes
+	head      [5]byte // head of the current envelope
+	got       int     // bytes of head that have been read
+	left      int64   // bytes to read until the message ends, or more memory must be reserved
+	held      int64   // bytes of memory reserved for the message
 	begun     bool
 }
 
@@ -90,7 +90,7 @@ func (in *reserving) readEnvelope(b []byte) (int, error) {
 		if in.got += copy(in.head[in.got:], b[:n]); in.got < len(in.head) || err != nil && !errors.Is(err, io.EOF) {
 			return n, err
 		}
-		in.x.readMemory.Return(in.held) // of the message before it
+		in.x.readMemory.Return(in.held) // reserved for the previous message
 		in.held, in.left = 0, int64(endian.BigEndian.Uint32(in.head[1:]))
 		if in.left == 0 {
 			in.got = 0
@@ -149,7 +149,7 @@ func (s *markedGzip) Reset(r io.Reader) error {
 
 func (*markedGzip) Close() error { return nil }
 
-// open returns the message, decompressed if it is sealed.
+// open returns the message, decompressed if markedGzip has marked it.
 func (x *exchange) open(m *message) ([]byte, error) {
 	packed, ok := bytes.CutPrefix(m.b, x.mark)
 	if !ok {

@@ -24,7 +24,7 @@ type response struct {
 	readBy time.Time // deadline of reading the request; guarded by conn.mu
 
 	serving sync.Mutex // held while other goroutines than the handler's set deadlines
-	served  bool       // guarded by serving
+	served  bool       // the handler has returned; guarded by serving
 }
 
 // serve serves a request, unless its client has reset it already: a reset request must cost

@@ -16,7 +16,7 @@ import (
 // schemas are the schemas of a document; each type with a name is described once.
 type schemas struct {
 	names map[string]bool
-	types map[reflect.Type]string // the names of those that are described
+	types map[reflect.Type]string // names of the types that have been described
 	all   object
 }
 

@@ -8,9 +8,9 @@ import "time"
 
 // arrivals records what has arrived on an HTTP/2 connection. It is guarded by conn.mu.
 type arrivals struct {
-	bytes        int       // since enough
-	enough       time.Time // when another 64 KiB had arrived
-	lastExtended time.Time // when read deadlines were last set again
+	bytes        int       // bytes that have arrived since enough
+	enough       time.Time // when the last 64 KiB were complete
+	lastExtended time.Time // when the read deadlines were last extended
 }
 
 // arrivedLocked counts n bytes and returns the requests whose read deadline is to be set
@@ -21,7 +21,7 @@ func (c *conn) arrivedLocked(n int) (waiting []*response) {
 		return nil
 	}
 	a.bytes, a.enough = 0, time.Now()
-	const often = 4 // at most so many times in a stall timeout
+	const often = 4 // deadlines are set again at most this many times in a stall timeout
 	if a.enough.Sub(a.lastExtended) < c.StallTimeout()/often {
 		return nil
 	}

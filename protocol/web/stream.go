@@ -131,7 +131,7 @@ func (m *messages) RecvMsg(v any) error {
 	if err != nil {
 		return err
 	}
-	x.callMemory.Release() // the memory of the message before
+	x.callMemory.Release() // the memory of the previous message
 	return x.decode(next, v)
 }
 

@@ -9,7 +9,7 @@ import (
 
 // version finds out which HTTP version streams use.
 type version struct {
-	http2   bool          // the server speaks HTTP/2
+	http2   bool          // the server supports HTTP/2
 	certain bool          // http2 is known
 	turn    chan struct{} // has a token while a goroutine finds out
 	http    *http.Client  // guarded by turn
@@ -37,7 +37,7 @@ func (v *version) httpClient(ctx context.Context, c *caller) (*http.Client, erro
 	return v.http, nil
 }
 
-// choose returns the client for HTTP/2 if the server speaks it. The server does not if a
+// choose returns the client for HTTP/2 if the server supports it. The server does not if a
 // ping over HTTP/2 fails and one over HTTP/1.1 succeeds.
 func (v *version) choose(ctx context.Context, c *caller) (*http.Client, error) {
 	second, first := c.Streams(c.remote.StreamWindow, c.ping), c.Client(false, 0)

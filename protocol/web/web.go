@@ -3,7 +3,7 @@
 //
 //	srv := server.New(server.WithProtocols(web.New()))
 //
-// HTTP/2 is spoken to clients that begin with its preface, and to those that ask for "h2"
+// HTTP/2 is used with clients that begin with its preface, and with those that ask for "h2"
 // in the TLS handshake.
 //
 // # Names
@@ -13,15 +13,15 @@
 // which its clients use:
 //
 //	srv.RegisterName("shop.v1.Carts", carts{})      // POST /shop.v1.Carts/Add
-//	srv.Alias("shop.v1.Carts", "Carts")             // or if it is there under another
+//	srv.Alias("shop.v1.Carts", "Carts")             // if it is registered as "Carts"
 //
 // # Messages
 //
 // JSON is encoding/json's; messages of Protocol Buffers use their own JSON mapping
 // (https://protobuf.dev/programming-guides/json). A method with one argument takes it as it
 // is, a method with several takes an array of them, a method with none takes an empty body,
-// {}, [] or null; results likewise. "application/proto", and protobuf over gRPC, need
-// methods with one argument and one result, both messages of Protocol Buffers.
+// {}, [] or null; results are sent by the same rules. "application/proto", and protobuf over
+// gRPC, need methods with one argument and one result, both messages of Protocol Buffers.
 //
 // # Methods that may be called by GET
 //

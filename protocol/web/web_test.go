@@ -30,7 +30,7 @@ type webTest struct {
 	srv *server.Server
 	net *transport.Memory
 	h1  *http.Client
-	h2  *http.Client // by prior knowledge
+	h2  *http.Client // HTTP/2 by prior knowledge
 }
 
 func newWebTest(t *testing.T, protocol server.Protocol, opts ...server.Option) *webTest {

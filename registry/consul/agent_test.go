@@ -40,7 +40,7 @@ func binary(t testing.TB) string {
 type agent struct {
 	t      testing.TB
 	dir    string
-	addr   string // of its HTTP API, with or without TLS
+	addr   string // address of its HTTP API, with or without TLS
 	config map[string]any
 	cmd    *exec.Cmd
 	api    *api.Client // has every permission

@@ -89,7 +89,7 @@ type Registry struct {
 	settings settings
 	own      place // zero for a Resolver
 	shared   *registry.Shared[*agents]
-	agents   *agents // of own; nil for a Resolver
+	agents   *agents // agents of own; nil for a Resolver
 	release  func()  // releases agents, once; nil for a Resolver
 }
 

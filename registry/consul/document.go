@@ -21,7 +21,7 @@ var (
 
 // Limits of documents in Consul.
 const (
-	maxKey      = 1024             // bytes
+	maxKey      = 1024             // bytes of a key
 	leastLife   = 10 * time.Second // Consul's shortest life of a session, and so of a report
 	documentsIn = 5 * time.Second  // for all requests of one method call
 )
@@ -182,7 +182,7 @@ func hold(host *api.Client, p *api.KVPair, life time.Duration, q *api.WriteOptio
 	if session == "" {
 		session, _, err = host.Session().CreateNoChecks(&api.SessionEntry{
 			Name: "tandem report", TTL: life.String(), Behavior: api.SessionBehaviorDelete,
-			LockDelay: time.Millisecond, // the least; 0 would be 15 s
+			LockDelay: time.Millisecond, // the shortest; 0 would mean 15 s
 		}, q)
 		if err != nil {
 			return err
@@ -207,7 +207,7 @@ func extend(host *api.Client, session string, life time.Duration, q *api.WriteOp
 	}
 	there, _, err := host.Session().Renew(session, q)
 	if err != nil || there == nil {
-		return "", err // there is nil when the session has just ended
+		return "", err // there is nil if the session has just ended
 	}
 	if there.TTL == life.String() {
 		return session, nil

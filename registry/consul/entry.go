@@ -21,7 +21,7 @@ type entry struct {
 	owner  string // distinguishes our service from others under the same ID
 
 	in     tandem.Instance               // the instance of the last Put
-	listed *api.AgentServiceRegistration // its registration
+	listed *api.AgentServiceRegistration // the registration of that instance
 	host   *api.Client                   // the agent of the last Put; nil before the first
 }
 

@@ -32,7 +32,7 @@ type standIn struct {
 	filtered bool   // responses say that ACLs have shortened the list
 	policy   string // default policy of responses; allow when ""
 	silent   bool   // health queries are not answered
-	replays  bool   // it reads its log after a restart: queries that are not consistent get an empty list
+	replays  bool   // the agent reads its log after a restart: queries that are not consistent get an empty list
 	waiting  int    // blocking queries
 	most     int    // the highest value of waiting
 	asked    uint64 // the index of the last query

@@ -9,7 +9,7 @@ import (
 
 // relay forwards connections to a server, so that a test can cut them.
 type relay struct {
-	addr   string // where it listens
+	addr   string // address where it listens
 	server string
 
 	mu    sync.Mutex

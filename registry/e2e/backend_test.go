@@ -22,7 +22,7 @@ import (
 type backend struct {
 	t      *testing.T
 	port   int
-	target string // of the list
+	target string // target of the list
 	argv   []string
 	ask    string    // request that asks whether the server is ready
 	answer string    // part of the response of a ready server

@@ -118,7 +118,7 @@ func (l *load) duringUntilAll(what string, d time.Duration, servers int) {
 	l.t.Helper()
 	const most = 20 * time.Second
 	start := time.Now()
-	time.Sleep(d) // as above
+	time.Sleep(d) // it is the length of an experiment with real processes
 	for l.answered() < servers && time.Since(start) < most {
 		time.Sleep(100 * time.Millisecond) // until a condition holds, of real processes
 	}

@@ -22,7 +22,7 @@ import (
 // Environment variables that make this test binary a server process.
 const (
 	envServer = "TANDEM_E2E_SERVER" // ID of the instance
-	envTarget = "TANDEM_E2E_TARGET" // of its registry
+	envTarget = "TANDEM_E2E_TARGET" // target of its registry
 )
 
 // ttl is how long an instance stays listed after its process was killed.

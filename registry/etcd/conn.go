@@ -21,8 +21,8 @@ import (
 
 // Times and sizes of a connection.
 const (
-	opTimeout    = 3 * time.Second  // of one request, and of an operation of several requests
-	firstTimeout = 10 * time.Second // of the first Put, and of operations on documents; ctx may be shorter
+	opTimeout    = 3 * time.Second  // timeout of one request, and of an operation of several requests
+	firstTimeout = 10 * time.Second // timeout of the first Put, and of operations on documents; ctx may end earlier
 	probeEvery   = 3 * time.Second
 	// HTTP/2 pings detect a dead connection. etcd treats pings more often than
 	// every 5 s as an attack; gRPC sends none more often than every 10 s.
@@ -42,16 +42,16 @@ var errLost = errors.New("the connection to etcd was lost")
 // Registry. It connects when it is first used.
 type conn struct {
 	config     clientv3.Config
-	entries    atomic.Int64 // registrations
+	entries    atomic.Int64 // number of open registrations
 	made       time.Time
-	lastAnswer atomic.Int64  // when a server answered last, in nanoseconds after made
+	lastAnswer atomic.Int64  // ns after made; when a server answered last
 	lists      chan struct{} // holds a token for each list that is being read
 	ctx        context.Context
 	stop       context.CancelFunc
 	wg         sync.WaitGroup
 
 	turn   chan struct{}    // holds a token while client is used by open or close
-	client *clientv3.Client // nil at first
+	client *clientv3.Client // nil before the first open
 
 	mu    sync.Mutex
 	epoch context.Context // ends when the connection is lost
@@ -69,7 +69,7 @@ func newConn(servers string, o options) *conn {
 		Password:             o.password,
 		Context:              c.ctx,
 		Logger:               zap.NewNop(), // errors are returned to callers, which report them
-		DialTimeout:          opTimeout,    // of a login
+		DialTimeout:          opTimeout,    // timeout of a login
 		DialKeepAliveTime:    pingEvery,
 		DialKeepAliveTimeout: pingTimeout,
 		MaxCallRecvMsgSize:   maxMessage,

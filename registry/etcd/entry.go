@@ -20,10 +20,10 @@ import (
 type entry struct {
 	conn  *conn
 	place *place
-	lost  chan struct{} // has room for one
+	lost  chan struct{} // has a token when a Check should be made at once
 
 	key        string           // "" before the first Put
-	in         tandem.Instance  // as it is listed
+	in         tandem.Instance  // the instance as it is listed
 	value      []byte           // the encoding of in; nil before the first Put that succeeded
 	lease      clientv3.LeaseID // NoLease if there is none
 	cancelHold func()           // ends the goroutine of hold; nil before the first
@@ -132,7 +132,7 @@ func (e *entry) grant(ctx context.Context, client *clientv3.Client) error {
 type state struct {
 	written  bool             // the write succeeded
 	seen     *mvccpb.KeyValue // if not written: the key as it was read, nil for absent
-	revision int64            // of the cluster
+	revision int64            // revision of the cluster
 }
 
 func (e *entry) read(ctx context.Context, client *clientv3.Client) (state, error) {

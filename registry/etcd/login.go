@@ -22,7 +22,7 @@ type logins struct {
 	conn *conn
 
 	mu  sync.Mutex
-	now *login // in progress; nil for none
+	now *login // login in progress; nil for none
 }
 
 type login struct {

@@ -27,7 +27,7 @@ import (
 //
 // rpcx sees only the first endpoint of an instance, and two instances can't have the
 // same first endpoint. For calls between the two, the server or the client must also
-// speak the protocol of the other.
+// support the protocol of the other.
 func WithRPCX() Option { return func(o *options) { o.rpcx = true } }
 
 // rpcxProtocol is the protocol of endpoints that rpcx registered.

@@ -18,8 +18,8 @@ import (
 
 // Bounds of reading a directory, in keys.
 const (
-	pageSize = 500                       // of one request
-	maxKeys  = 4 * registry.MaxInstances // of one list
+	pageSize = 500                       // keys of one request
+	maxKeys  = 4 * registry.MaxInstances // keys of one list
 )
 
 // session reads a directory, and follows its changes.

@@ -110,7 +110,7 @@ func (c *claim) current() bool {
 // removeData removes everything but the lock.
 func (c *claim) removeData() {
 	_ = os.Remove(c.name + jsonExt) // on an error it does not exist, or is not listed without an owner
-	_ = os.Remove(c.name + tempExt) // as above
+	_ = os.Remove(c.name + tempExt) // the same as for the .json
 }
 
 // remove removes the files and releases the lock.

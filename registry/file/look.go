@@ -25,15 +25,15 @@ const maxEntries = 4 * registry.MaxInstances
 type looker struct {
 	dir   string
 	log   *slog.Logger
-	limit int                // of directory entries that are read
+	limit int                // directory entries that are read at most
 	full  bool               // the limit was reached
-	known map[string]reading // by file name without extension
+	known map[string]reading // readings by file name without extension
 }
 
 // reading is the result of reading and parsing a .json.
 type reading struct {
 	info     os.FileInfo
-	at       time.Time // when it was read
+	at       time.Time // when the file was read
 	instance tandem.Instance
 	err      error
 }

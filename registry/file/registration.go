@@ -29,7 +29,7 @@ type registration struct {
 // update asks the goroutine to list another version of the instance.
 type update struct {
 	data   []byte
-	result chan<- error // has room for one
+	result chan<- error // has a buffer of one
 }
 
 var _ registry.Registration = (*registration)(nil)

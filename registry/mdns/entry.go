@@ -22,7 +22,7 @@ import (
 
 // Sizes of an answer, in bytes.
 const (
-	wholePacket = 1300 // fits into one packet of any usual network
+	wholePacket = 1300 // such an answer fits into one packet of any usual network
 	maxPacket   = 8952 // 9,000 with the headers of IPv6 and UDP (RFC 6762, section 17)
 )
 
@@ -33,7 +33,7 @@ type entry struct {
 	label  string // the instance's name on the network; random, so unique
 	zone   zone
 	server *hashicorp.Server // nil before the first Put
-	fields []string          // of the TXT record
+	fields []string          // strings of the TXT record
 	warned bool
 }
 

@@ -17,7 +17,7 @@ type listener struct {
 
 	mu        sync.Mutex
 	server    *hashicorp.Server // nil before open
-	index     int               // of the interface on which server has joined the group
+	index     int               // index of the interface on which server has joined the group
 	receivers map[string]map[*receiver]struct{}
 }
 

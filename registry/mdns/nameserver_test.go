@@ -30,7 +30,7 @@ type nameServer struct {
 	zone  []dns.RR
 	rcode int
 	delay time.Duration
-	asked map[string]int // by transport
+	asked map[string]int // number of questions by transport
 }
 
 func serveNames(t testing.TB) *nameServer {

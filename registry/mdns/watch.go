@@ -21,7 +21,7 @@ type watch struct {
 	ttl      time.Duration
 	log      *slog.Logger
 	listener *listener
-	heard    map[string]answer // by label
+	heard    map[string]answer // last answers, by label
 	trouble  bool              // the last session failed
 }
 

@@ -34,7 +34,7 @@ type backend struct {
 	poll   time.Duration
 	within time.Duration
 	admin  *http.Client
-	token  string // of the admin
+	token  string // token of the admin
 }
 
 // standIn returns a backend whose reads show a change a little later, as Nacos's do.

@@ -74,7 +74,7 @@ func inBubble(t *testing.T, s *standin.Server, opts ...Option) (*Registry, *dire
 	return r, way
 }
 
-// TestSilentServersArePassed: so many servers are silent that one request has no time to try
+// TestSilentServersArePassed: more servers are silent than one request has the time to try
 // the others. The next request begins with a server after those that failed.
 func TestSilentServersArePassed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

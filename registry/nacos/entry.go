@@ -32,9 +32,9 @@ type entry struct {
 	place   place
 
 	in      tandem.Instance // the instance of the last Put that tried to register; no ID before
-	at      address         // its address
-	text    string          // its JSON
-	written time.Time       // the time of that Put
+	at      address         // address of in
+	text    string          // JSON of in
+	written time.Time       // when that Put was made
 	strange string          // the JSON that the last Check found in place of text
 }
 

@@ -28,8 +28,8 @@ type process struct {
 	t         testing.TB
 	port      int
 	home      string
-	flags     []string // of Java, before the main class
-	settings  []string // of the server, after it
+	flags     []string // flags of Java, before the main class
+	settings  []string // settings of the server, after the main class
 	transport *http.Transport
 	scheme    string
 	cmd       *exec.Cmd

@@ -23,7 +23,7 @@ type login struct {
 // token is the outcome of a login.
 type token struct {
 	value string
-	at    time.Time // of the login; zero if there was none
+	at    time.Time // time of the login; zero if there was none
 	until time.Time // when to log in again
 	err   error     // Nacos's refusal
 }

@@ -21,7 +21,7 @@
 // # Layout
 //
 // An instance is one of Nacos's ephemeral instances, with the host and port of its first
-// endpoint that has both; an instance without is refused. Its metadata are the instance as
+// endpoint that has both; without one it is refused. Its metadata are the instance as
 // JSON under the key "tandem", and Nacos's own keys with the time to live. From version 2.3
 // on Nacos accepts 1,024 characters of metadata by default, its keys and ours included: 900
 // are left for the JSON.

@@ -105,7 +105,7 @@ func (d document) putReport(ctx context.Context, reporter string, report []byte,
 type cuttings struct {
 	reporter string
 	pieces   []string // at least one, in base64
-	sum      string   // of the whole report
+	sum      string   // checksum of the whole report
 	life     time.Duration
 }
 

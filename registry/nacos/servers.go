@@ -19,7 +19,7 @@ const (
 	requestTimeout = 3 * time.Second // timeout of a request, with all its attempts
 	leastAttempt   = time.Second     // least timeout of one attempt
 	perServer      = 8               // connections to a server, shared by all watches
-	maxHeld        = 4               // of these, how many may be used by listeners of documents
+	maxHeld        = 4               // connections to a server that listeners of documents may use
 	maxAnswer      = 64 << 20        // bytes of a response
 )
 
@@ -29,7 +29,7 @@ type servers struct {
 	bases   []string // http://host:8848/nacos
 	client  *http.Client
 	current atomic.Uint32 // index of the base to try first: the one that responded last, or the one after those that failed
-	most    int64         // bytes of a response
+	most    int64         // bytes; limit of a response
 	login   *login        // nil without WithAuth
 	held    chan struct{} // has a token for each request that Nacos may keep waiting
 }
@@ -80,7 +80,7 @@ func refusedWith(err error, statuses ...int) bool {
 type request struct {
 	method, path string
 	query        url.Values
-	hold         time.Duration // how long Nacos may wait before it responds, which it is sent; 0 for a usual request
+	hold         time.Duration // how long Nacos may wait before it responds; part of the request; 0 for a usual request
 	token        string
 }
 

@@ -20,7 +20,7 @@ type line struct {
 	stop context.CancelFunc
 	work chan struct{} // has a token when subscriptions are to be changed
 	done chan struct{} // closed when the line has failed, or its last receiver is closed
-	err  error         // why; valid when done is closed
+	err  error         // why the line has ended; valid when done is closed
 	wg   sync.WaitGroup
 
 	mu        sync.Mutex

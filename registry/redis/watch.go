@@ -36,9 +36,9 @@ type watch struct {
 
 	// Entries expire in an outage: when it ends, an instance may be off the list before
 	// its process could renew it. So known instances stay listed for one time to live.
-	known   map[string]tandem.Instance // as last read
+	known   map[string]tandem.Instance // instances as last read, by ID
 	trouble bool                       // the last session failed
-	spared  time.Time                  // until then, known instances stay listed
+	spared  time.Time                  // known instances stay listed until then
 }
 
 // session follows the list until something fails.

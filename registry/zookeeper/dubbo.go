@@ -15,7 +15,7 @@ import (
 )
 
 // Names of Dubbo's protocol Triple: in a provider's URL, and in an endpoint. On the wire
-// it is gRPC, which clients must speak.
+// it is gRPC, which clients must support.
 const (
 	triple = "tri"
 	grpc   = "grpc"
@@ -34,7 +34,7 @@ func (dubboLayout) below() string { return "/providers" }
 
 func (dubboLayout) named() bool { return true }
 
-// node returns the node for the first endpoint that speaks gRPC over TCP.
+// node returns the node for the first endpoint with gRPC over TCP.
 func (d dubboLayout) node(in tandem.Instance) (string, []byte, error) {
 	for _, ep := range in.Endpoints {
 		if ep.Transport == "tcp" && ep.Protocol == grpc {

@@ -26,10 +26,10 @@ type entry struct {
 	place place
 	lost  chan struct{} // has a token when the session was lost
 
-	in    tandem.Instance // as last put
-	path  string          // of its node, as last put
-	data  []byte          // of its node, as last put
-	paths []string        // of all nodes that may be this entry's: path, and its earlier values
+	in    tandem.Instance // the instance, as last put
+	path  string          // path of its node, as last put
+	data  []byte          // data of its node, as last put
+	paths []string        // paths of all nodes that may be this entry's: path, and its earlier values
 }
 
 var _ registry.Entry = (*entry)(nil)

@@ -18,13 +18,13 @@ import (
 const (
 	// connectWait is how long an operation waits for the session.
 	connectWait = 5 * time.Second
-	// hintSpread bounds the random delay before registrations are told of a new
-	// session, so that processes that lost theirs together don't write together.
+	// hintSpread bounds the random delay of hint after a new session, so that processes that
+	// lost theirs together don't write together.
 	hintSpread = 500 * time.Millisecond
 	// rearm is the time given to the library to set its watches again after it has
-	// reconnected. It does not report when that is done, and with it sends the number
-	// of the last transaction that it has seen. A response that changes this number
-	// meanwhile would make it miss events.
+	// reconnected. The library does not report when that is done. With the watches it sends
+	// the number of the last transaction that it has seen: a response that changes this number
+	// before that would make it miss events.
 	rearm = 20 * time.Millisecond
 	// leavingsEvery is the interval between attempts to delete the nodes that closed
 	// entries could not delete.
@@ -45,7 +45,7 @@ type link struct {
 	hostProvider *hostProvider
 	ttl          time.Duration
 	patience     time.Duration   // how long a server may take to accept, and then to send its first response
-	known        *zk.Conn        // the one that was given the user; used by run's goroutine only
+	known        *zk.Conn        // the connection that has been authenticated; used by run's goroutine only
 	ctx          context.Context // ends when close is called
 	stop         context.CancelFunc
 	changed      chan struct{} // has a token when the session's state has changed
@@ -57,13 +57,13 @@ type link struct {
 	connected bool          // the library has a session; up is closed once it is set up
 	count     int           // number of connections lost
 	lostAt    time.Time     // when the last one was lost
-	refused   bool          // since then, a connection was lost before it had a session
+	refused   bool          // a connection was lost after lostAt, before it had a session
 	up        chan struct{} // closed while operations may be sent
 	down      chan struct{} // closed when the connection is lost; replaced when up is closed
 	session   int64         // number of the last session that was set up
 	trouble   error         // why up is not closed
 	watching  watching
-	hints     map[chan<- struct{}]bool // of registrations
+	hints     map[chan<- struct{}]bool // channels of the registrations that hint sends to
 	claims    map[string]*entry        // the owners of nodes, by path
 	leavings  map[*entry]bool          // closed entries with nodes that could not be deleted
 }
@@ -161,7 +161,7 @@ func (l *link) hold(conn net.Conn) {
 	}
 	l.socket = conn
 	if conn != nil && l.ctx.Err() != nil {
-		conn.Close() //nolint:errcheck // as above
+		conn.Close() //nolint:errcheck // the link is closed
 	}
 }
 
@@ -233,7 +233,7 @@ func (l *link) hopeless(conn *zk.Conn) bool {
 }
 
 // setUp makes a connection usable: it authenticates, gives the library time to set its
-// watches, and closes up. After an expired session it tells the registrations.
+// watches, and closes up. After an expired session it calls hint.
 func (l *link) setUp(conn *zk.Conn) {
 	l.mu.Lock()
 	count, ready := l.count, l.connected

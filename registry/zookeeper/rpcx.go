@@ -21,7 +21,7 @@ func (rpcxLayout) below() string { return "" }
 
 func (rpcxLayout) named() bool { return false }
 
-// node returns the node for the first endpoint that speaks rpcx.
+// node returns the node for the first endpoint with the protocol rpcx.
 func (rpcxLayout) node(in tandem.Instance) (string, []byte, error) {
 	for _, ep := range in.Endpoints {
 		if ep.Protocol != rpcx {

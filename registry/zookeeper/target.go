@@ -28,7 +28,7 @@ type place struct {
 	link   string // the key of the link: the servers, '?' and the ttl
 	dir    string // the node whose children are the instances
 	ttl    time.Duration
-	acl    []zk.ACL // of the nodes that we make
+	acl    []zk.ACL // access to the nodes that we make
 	layout layout
 }
 

@@ -32,7 +32,7 @@ const (
 type lister struct {
 	link  *link
 	place place
-	known map[string]*item // by the node's name
+	known map[string]*item // nodes by name
 }
 
 // item is a node as it was read last.

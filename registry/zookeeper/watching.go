@@ -21,17 +21,17 @@ type watchKey struct {
 
 // watchState is the state of one watch.
 type watchState struct {
-	set     bool // it is set, and has not fired
+	set     bool // the watch is set, and has not fired
 	setting int  // how many goroutines are setting it
-	fired   bool // it has fired while goroutines were setting it
+	fired   bool // the watch has fired while goroutines were setting it
 }
 
-// watching records which watches are set, and which receivers are to be told of their events.
-// The library would keep another channel each time that a watch is set again, and has no
-// way to remove one. The link's mutex guards it.
+// watching records which watches are set, and which receivers get their events. The library
+// would keep another channel each time that a watch is set again, and has no way to remove
+// one. The link's mutex guards it.
 type watching struct {
 	states    map[watchKey]*watchState
-	receivers map[string]map[*receiver]bool // by directory
+	receivers map[string]map[*receiver]bool // receivers by directory
 }
 
 // begin is called before a node is read. It reports whether the read must set a watch; if
@@ -71,7 +71,7 @@ func (w *watching) isSet(key watchKey) bool {
 	return s != nil && s.set
 }
 
-// fired notes that an event has ended its watches, and tells the receivers.
+// fired records that an event has ended its watches, and passes the change to the receivers.
 func (w *watching) fired(e zk.Event) {
 	var kinds []int
 	switch e.Type {

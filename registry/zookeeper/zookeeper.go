@@ -60,14 +60,14 @@ const name = "zookeeper registry"
 // Registry lists instances in a ZooKeeper ensemble and finds them there. It is safe
 // for concurrent use.
 type Registry struct {
-	target  registry.Target // of New; zero for a resolver
+	target  registry.Target // target of New; zero for a resolver
 	options options
 	links   registry.Shared[*link]
 
 	mu      sync.Mutex
 	closed  bool
-	link    *link                  // of all registrations, from the first on
-	release func()                 // gives link back
+	link    *link                  // link of all registrations; nil before the first
+	release func()                 // releases link
 	open    map[io.Closer]struct{} // registrations and reports, which Close ends
 }
 

@@ -83,5 +83,5 @@ func (m *methods) of(name string) *method {
 	if loaded && name != other { // another goroutine has counted it
 		m.count.Add(-1)
 	}
-	return known.(*method) //nolint:forcetypeassert // as above
+	return known.(*method) //nolint:forcetypeassert // nothing else is stored
 }

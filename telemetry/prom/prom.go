@@ -8,11 +8,11 @@
 // The names are those of OpenTelemetry's semantic conventions, as Prometheus writes them:
 //
 //	rpc_server_call_duration_seconds   a histogram of the calls of a server, by rpc_method
-//	rpc_client_call_duration_seconds   likewise of a client
+//	rpc_client_call_duration_seconds   the same of a client
 //	rpc_server_call_errors_total       calls that failed, by rpc_method and rpc_response_status_code
-//	rpc_client_call_errors_total       likewise of a client
+//	rpc_client_call_errors_total       the same of a client
 //	rpc_server_active_calls            calls in flight, by rpc_method
-//	rpc_client_active_calls            likewise of a client
+//	rpc_client_active_calls            the same of a client
 //
 // The histogram's bounds are those of [metrics.Bound].
 package prom

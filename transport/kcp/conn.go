@@ -31,21 +31,21 @@ type conn struct {
 	idle    time.Duration
 	in, out *transport.Inbox
 
-	onHello func() // of the listener; nil at the client
+	onHello func() // called when the peer's hello has arrived; nil at the client
 	onGone  func()
 	tick    *time.Timer
 
 	greeted chan struct{} // closed when the peer's hello has arrived
 	dropped chan struct{} // closed by abort
 	ended   chan struct{} // closed when the peer's end has arrived
-	sent    chan struct{} // closed when the session has all that was written and our end, or has failed
+	sent    chan struct{} // closed when the session has all written bytes and our end, or has failed
 	gone    chan struct{} // closed when nothing is received any more
 
 	answered bool // the peer's end came after ours; valid when ended is closed
 
 	mu     sync.Mutex
 	closed bool
-	reason error // valid when gone is closed
+	reason error // why nothing is received any more; valid when gone is closed
 }
 
 func newConn(session *kcpgo.UDPSession, s *socket, o *options) *conn {

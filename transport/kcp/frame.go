@@ -13,12 +13,12 @@ const (
 	alive
 	hello
 	bye
-	kinds // how many there are
+	kinds // number of kinds
 )
 
 const (
 	headLen  = 2
-	maxFrame = 16 << 10 // of the frames that we send
+	maxFrame = 16 << 10 // bytes of the frames that we send
 )
 
 // control returns the frame of kind k.
@@ -27,8 +27,8 @@ func control(k kind) []byte { return []byte{0, 0, byte(k)} }
 // parser finds frames in the bytes of a connection, in pieces of any size.
 type parser struct {
 	head [headLen]byte
-	have int // bytes of head
-	left int // bytes of the frame that are still to come
+	have int // bytes of head that have been read
+	left int // bytes of the frame that have not been read
 }
 
 // feed calls data for pieces of frames, which must not be kept after it returns, and said for

@@ -44,7 +44,7 @@ type Option func(*options) error
 
 type options struct {
 	crypt        kcpgo.BlockCrypt // nil for none
-	data, parity int              // shards
+	data, parity int              // numbers of shards
 	window       int              // packets
 	idle         time.Duration
 	fast         bool

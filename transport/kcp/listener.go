@@ -65,7 +65,7 @@ type listener struct {
 
 	mu      sync.Mutex
 	waiting map[*conn]*time.Timer       // connections not accepted yet, with the timers that drop them
-	silent  transport.Handshakes[*conn] // those of them that have not said hello
+	silent  transport.Handshakes[*conn] // waiting connections that have not said hello
 }
 
 // minHandshake is how long a client may always take for its hello. Clients that all connect at

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// listenFor returns a listener that holds so many connections that were not accepted, each for
-// so long.
+// listenFor returns a listener that holds at most waiting connections that were not accepted,
+// each for at most wait.
 func listenFor(t *testing.T, waiting int, wait time.Duration) *listener {
 	t.Helper()
 	made, err := New()

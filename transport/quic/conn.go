@@ -27,14 +27,14 @@ type conn struct {
 
 	mu       sync.Mutex
 	stream   *quicgo.Stream // nil until the client has opened it
-	err      error          // why there is none
-	readBy   time.Time      // also for the wait for the stream
+	err      error          // why there is no stream
+	readBy   time.Time      // deadline of Read, also while it waits for the stream
 	writeBy  time.Time
 	deadline chan struct{} // closed and replaced when one of these changes
 	closed   bool
 
 	halved   atomic.Bool // our sending direction has ended
-	heard    sync.Once   // the peer's end
+	heard    sync.Once   // records the peer's end once
 	ended    atomic.Bool // the peer's sending direction has ended
 	answered atomic.Bool // the peer's end came after ours
 

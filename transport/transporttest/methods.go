@@ -12,7 +12,7 @@ import (
 // methods are the methods of the suite's servers.
 type methods struct {
 	began chan struct{} // has an element for each Wait that has begun
-	ended chan struct{} // likewise, for each whose context has ended
+	ended chan struct{} // has an element for each Wait whose context has ended
 }
 
 func newMethods() *methods {

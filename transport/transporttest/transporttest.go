@@ -31,7 +31,7 @@ import (
 type Harness struct {
 	Server tandem.Transport // listens
 	Client tandem.Transport // dials; Server does when it is nil
-	Name   string           // in targets: name://address
+	Name   string           // name in targets: name://address
 
 	// Address returns an address to listen on, another one each time unless the
 	// system chooses.

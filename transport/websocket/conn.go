@@ -25,7 +25,7 @@ const (
 // conn makes a connection of a WebSocket. A goroutine of its own receives: otherwise a deadline
 // in the middle of a message would end the connection.
 type conn struct {
-	net.Conn // the one below: addresses
+	net.Conn // the connection below, for its addresses
 
 	ws *ws.Conn
 	in *transport.Inbox

@@ -1,5 +1,5 @@
 // Package jsonrpc (stable) has the whole exported API of Go's net/rpc/jsonrpc, for servers
-// of package compat/netrpc. It speaks JSON-RPC 1.0, as net/rpc/jsonrpc does.
+// of package compat/netrpc. It uses JSON-RPC 1.0, as net/rpc/jsonrpc does.
 //
 // For JSON-RPC 2.0, there are functions whose names end in 2.
 package jsonrpc
@@ -14,7 +14,7 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// NewServerCodec returns a codec for [rpc.Server.ServeCodec] that speaks JSON-RPC
+// NewServerCodec returns a codec for [rpc.Server.ServeCodec] that uses JSON-RPC
 // 1.0 on conn.
 func NewServerCodec(conn io.ReadWriteCloser) rpc.ServerCodec { return jsonrpc.NewServerCodec(conn) }
 
@@ -23,11 +23,11 @@ func NewServerCodec(conn io.ReadWriteCloser) rpc.ServerCodec { return jsonrpc.Ne
 // statement.
 func ServeConn(conn io.ReadWriteCloser) { rpc.ServeCodec(NewServerCodec(conn)) }
 
-// NewClientCodec returns a codec for [rpc.NewClientWithCodec] that speaks JSON-RPC
+// NewClientCodec returns a codec for [rpc.NewClientWithCodec] that uses JSON-RPC
 // 1.0 on conn.
 func NewClientCodec(conn io.ReadWriteCloser) rpc.ClientCodec { return jsonrpc.NewClientCodec(conn) }
 
-// NewClient returns a client that speaks JSON-RPC 1.0 on a connection. Its Close closes the
+// NewClient returns a client that uses JSON-RPC 1.0 on a connection. Its Close closes the
 // connection.
 func NewClient(conn io.ReadWriteCloser) *rpc.Client { return jsonrpc.NewClient(conn) }
 

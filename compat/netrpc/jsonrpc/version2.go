@@ -25,13 +25,13 @@ func Dial2(network, address string) (*rpc.Client, error) {
 	return NewClient2(conn), nil
 }
 
-// NewClient2 returns a client that speaks JSON-RPC 2.0 on a connection. Its Close closes the
+// NewClient2 returns a client that uses JSON-RPC 2.0 on a connection. Its Close closes the
 // connection.
 func NewClient2(conn io.ReadWriteCloser) *rpc.Client {
 	return rpc.NewClientWithCodec(NewClientCodec2(conn))
 }
 
-// NewClientCodec2 returns a codec for [rpc.NewClientWithCodec] that speaks JSON-RPC 2.0 on
+// NewClientCodec2 returns a codec for [rpc.NewClientWithCodec] that uses JSON-RPC 2.0 on
 // conn. The arguments of a call are sent as one parameter by position. The text of an error
 // is the server's message, followed by its data if that is a string.
 func NewClientCodec2(conn io.ReadWriteCloser) rpc.ClientCodec {
@@ -41,16 +41,16 @@ func NewClientCodec2(conn io.ReadWriteCloser) rpc.ClientCodec {
 	}
 }
 
-// clientCodec2 speaks JSON-RPC 2.0. One goroutine writes while another reads.
+// clientCodec2 uses JSON-RPC 2.0. One goroutine writes while another reads.
 type clientCodec2 struct {
 	conn io.Closer
 	enc  *json.Encoder
 	dec  *json.Decoder
 
-	result json.RawMessage // of the last response
+	result json.RawMessage // result of the last response
 
 	mu      sync.Mutex
-	methods map[uint64]string // of requests that have no response yet
+	methods map[uint64]string // methods of the requests that have no response yet, by ID
 }
 
 type request2 struct {

@@ -30,9 +30,9 @@ import (
 type EtcdRegisterPlugin struct {
 	ServiceAddress string           // where clients reach the server: "tcp@127.0.0.1:1234"
 	EtcdServers    []string         // "http://127.0.0.1:2379"
-	BasePath       string           // of the services: "/rpcx"
-	Metrics        metrics.Registry // may be nil; its counter "calls" counts the server's
-	Services       []string         // further names to be listed under; empty ones count for nothing
+	BasePath       string           // base path of the services: "/rpcx"
+	Metrics        metrics.Registry // may be nil; its counter "calls" counts the server's calls
+	Services       []string         // further names to list the server under; empty ones are ignored
 	UpdateInterval time.Duration    // how often the server reports its load: a minute if it is 0
 }
 
@@ -53,9 +53,9 @@ func (p *EtcdRegisterPlugin) listing() *listing {
 type ZooKeeperRegisterPlugin struct {
 	ServiceAddress   string           // where clients reach the server: "tcp@127.0.0.1:1234"
 	ZooKeeperServers []string         // "127.0.0.1:2181"
-	BasePath         string           // of the services: "/rpcx"
-	Metrics          metrics.Registry // may be nil; its counter "calls" counts the server's
-	Services         []string         // further names to be listed under; empty ones count for nothing
+	BasePath         string           // base path of the services: "/rpcx"
+	Metrics          metrics.Registry // may be nil; its counter "calls" counts the server's calls
+	Services         []string         // further names to list the server under; empty ones are ignored
 	UpdateInterval   time.Duration    // how often the server reports its load: a minute if it is 0
 }
 
@@ -73,9 +73,9 @@ func (p *ZooKeeperRegisterPlugin) ServerOptions() ([]server.Option, error) {
 type ConsulRegisterPlugin struct {
 	ServiceAddress string           // where clients reach the server: "tcp@127.0.0.1:1234"
 	ConsulAddress  string           // "127.0.0.1:8500"
-	BasePath       string           // of the services; "/rpcx" if it is empty
-	Metrics        metrics.Registry // may be nil; its counter "calls" counts the server's
-	Services       []string         // further names to be listed under; empty ones count for nothing
+	BasePath       string           // base path of the services; "/rpcx" if it is empty
+	Metrics        metrics.Registry // may be nil; its counter "calls" counts the server's calls
+	Services       []string         // further names to list the server under; empty ones are ignored
 	UpdateInterval time.Duration    // how often the server reports its load: a minute if it is 0
 }
 
@@ -120,7 +120,7 @@ type listing struct {
 	every    time.Duration
 	open     func(target string) (registrar, error)
 
-	prefix string // of the targets
+	prefix string // prefix of the targets
 }
 
 func (l *listing) options(scheme, hosts string) ([]server.Option, error) {
@@ -168,7 +168,7 @@ type registrations struct {
 	listing *listing
 
 	mu     sync.Mutex
-	of     map[string]registration // by service
+	of     map[string]registration // registrations by service
 	closed bool
 }
 

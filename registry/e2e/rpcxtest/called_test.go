@@ -14,9 +14,8 @@ import (
 	"github.com/tandem-rpc/tandem/transport"
 )
 
-// A tandem client finds rpcx servers, listed by rpcx's own plugin, and a tandem server
-// that speaks rpcx's protocol in one registry. It calls them by weight, until one of them
-// has left.
+// A tandem client finds rpcx servers, listed by rpcx's own plugin, and a tandem server with
+// rpcx's protocol in one registry. It calls them by weight, until one of them has left.
 func TestTandemCallsRPCXServers(t *testing.T) {
 	on(t, func(t *testing.T, k kind, b *backend) {
 		blue, _ := serve(t, "blue", func(address string) server.Plugin { return k.plugin(t, b, address) }, "weight=3")
@@ -42,7 +41,7 @@ func TestTandemCallsRPCXServers(t *testing.T) {
 		if err := blue.UnregisterAll(); err != nil {
 			t.Fatal(err)
 		}
-		for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) { // as above
+		for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) { // the registry is another process
 			if got := asks(t, c, 4); got["green"] == 2 && got["ours"] == 2 {
 				break
 			} else if time.Now().After(end) {
@@ -66,7 +65,7 @@ func asks(t *testing.T, c *tandemclient.Client, n int) map[string]int {
 	return by
 }
 
-// serveTandem runs a tandem server that speaks rpcx's protocol.
+// serveTandem runs a tandem server with rpcx's protocol.
 func serveTandem(t *testing.T, name string) (address string) {
 	t.Helper()
 	srv := tandemserver.New(tandemserver.WithProtocols(rpcx.New()))

@@ -23,9 +23,9 @@ import (
 
 // Config says what to run.
 type Config struct {
-	Duration time.Duration // of the load; 3 s to 1 h
-	Rate     int           // calls a second, all together; 10 to 50,000
-	Servers  int           // at the start; 2 to 16
+	Duration time.Duration // duration of the load; 3 s to 1 h
+	Rate     int           // calls a second, of all callers together; 10 to 50,000
+	Servers  int           // servers at the start; 2 to 16
 	Failover bool          // calls are retried at another server when an attempt fails
 	Seed     uint64        // decides what is called and which servers the faults hit
 

@@ -9,12 +9,12 @@ import (
 
 // result has the data of a run that the checks use.
 type result struct {
-	planned int // calls
+	planned int // planned calls
 	stats   totals
 	faults  []faultResult
 	audit   audit
 	servers map[string]int   // calls answered, by server
-	started []string         // servers
+	started []string         // names of the servers that were started
 	closing time.Duration    // how long the client took to close
 	unclean map[string]error // errors of servers that did not shut down cleanly
 }

@@ -37,7 +37,7 @@ func newHistogram() *hdrhistogram.Histogram {
 func (l *latencies) add(d time.Duration) {
 	us := min(max(1, d.Microseconds()), time.Minute.Microseconds())
 	_ = l.whole.RecordValue(us)          // it is within the bounds
-	_ = l.recent[l.slot].RecordValue(us) // as above
+	_ = l.recent[l.slot].RecordValue(us) // it is within the bounds
 }
 
 // rotate forgets the oldest slot.

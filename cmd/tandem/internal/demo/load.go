@@ -12,8 +12,8 @@ import (
 	"github.com/tandem-rpc/tandem/cmd/tandem/internal/services"
 )
 
-// maxInFlight bounds the calls in flight. A call that is due while there are so many is not made;
-// it is counted as overflow.
+// maxInFlight bounds the calls in flight. A call that is due when the bound is reached is not
+// made; it is counted as overflow.
 const maxInFlight = 5000
 
 // load makes the calls.

@@ -37,7 +37,7 @@ const (
 type fault struct {
 	kind   faultKind
 	server string
-	at     time.Duration // since the start
+	at     time.Duration // time since the start
 }
 
 // The shape of a volley: how many calls of each kind for each server, how long their responses
@@ -56,7 +56,7 @@ type plan struct {
 	volley  int // calls of one volley
 	seed    uint64
 	initial []string // names of the servers at the start
-	faults  []fault  // in order
+	faults  []fault  // faults in the order of their times
 }
 
 func newPlan(cfg *Config) plan {

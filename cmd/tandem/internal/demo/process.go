@@ -26,8 +26,8 @@ type process struct {
 
 	mu       sync.Mutex
 	address  string
-	running  int  // calls when it began to drain
-	left     int  // calls when it had drained
+	running  int  // running calls when it began to drain
+	left     int  // running calls when it had drained
 	drained  bool // it has reported that it has drained
 	readyYet bool
 

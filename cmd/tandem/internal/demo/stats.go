@@ -25,17 +25,17 @@ type outcome struct {
 	job    job
 	server string // the server of the last attempt
 	err    error
-	took   time.Duration // since it was due
+	took   time.Duration // time since the call was due
 }
 
 // totals count calls.
 type totals struct {
-	made     int // calls made and ended
+	made     int // calls that were made and have ended
 	ok       int
-	failed   int // without the following two
-	wrong    int // with a wrong response
-	unknown  int // not idempotent, and may have run
-	overflow int // not made, as too many were in flight
+	failed   int // calls that failed, without the following two
+	wrong    int // calls with a wrong response
+	unknown  int // calls that are not idempotent and may have run
+	overflow int // calls that were not made, as too many were in flight
 	retried  int // attempts after the first
 	moved    int // attempts that a draining server sent elsewhere
 }
@@ -43,7 +43,7 @@ type totals struct {
 // stats collects the outcomes of the calls. It is safe for concurrent use; fates may be read
 // when all calls have ended.
 type stats struct {
-	fates []fate // by the ID of the call
+	fates []fate // outcomes by the ID of the call
 
 	mu      sync.Mutex
 	sum     totals

@@ -48,7 +48,7 @@ type Server struct {
 type service struct {
 	name      string
 	published map[string]*instance // by ip:port: Nacos has one instance for each
-	edits     map[string]*edit     // by ip:port:cluster
+	edits     map[string]*edit     // edits by ip:port:cluster
 	view      []map[string]any
 	due       time.Time // when to rebuild the view; zero if nothing has changed
 }
@@ -59,7 +59,7 @@ type instance struct {
 	weight          float64
 	metadata        map[string]string
 	beat            time.Time
-	unhealthy, gone time.Duration // without a beat
+	unhealthy, gone time.Duration // time without a beat after which the instance is unhealthy, or is removed
 	healthy         bool
 }
 
