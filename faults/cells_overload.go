@@ -142,9 +142,9 @@ func fewAttempts(o *outcome) (checks []check) {
 	return checks
 }
 
-// goodputHolds is the bar that the goodput during the overload is at least least percent of
-// the capacity, or what is offered if that is less, and that 98 % of the calls succeed from
-// overloadRecover after the overload on.
+// goodputHolds has two bars: during the overload the goodput is a share of the capacity, or of
+// what is offered if that is less, of least percent or more; and from overloadRecover after the
+// overload on, 98 % of the calls succeed.
 func goodputHolds(o *outcome, least int) (checks []check) {
 	for _, a := range o.arms {
 		if a.Control || a.invalid != nil {

@@ -112,7 +112,8 @@ const howMeasured = `- Calls begin on a fixed schedule, which does not wait for 
 - Each system first runs a control arm without the fault, in which no call may fail. An arm with the fault is valid only if a proof
   shows that the fault had an effect, if 90 % of its scheduled calls were made, and if every server ran calls before the fault.
 - Cells that need few resources run in parallel, each in its own network. Cells that need many, such as uploads and overload, run alone.
-- nftables drops packets, NFQUEUE delays and reorders them, and tbf limits links, so the kernel's own retransmission handles these faults. Cells for which the congestion control matters run with cubic and with bbr.
+- nftables drops packets, NFQUEUE delays and reorders them, and tbf limits links, so the kernel's own retransmission handles these faults.
+- Cells for which the congestion control matters run with cubic and with bbr.
 - The cells clock-… step the clocks of processes, not the machine's clock: their binary is built with a time.Now that adds an offset.
 - grpc-go and rpcx do not run in the cells with registries: their registry clients are other software. rpcx has no streams.
 - Nacos is not in the lab: its server needs half a minute to start and 1 GB of memory. make test-nacos tests it. The tests of package registry cover outages of DNS.

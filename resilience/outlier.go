@@ -34,7 +34,6 @@ type OutlierConfig struct {
 	// MaxShare is the largest share of the instances that may be ejected at a time; 0.5. If
 	// more are ejected, calls go to all instances: the others could not bear the load (Envoy's
 	// panic threshold).
-	// threshold).
 	MaxShare float64 `json:"maxShare,omitzero"`
 }
 

@@ -152,10 +152,13 @@ func (c *Conn) runAdmitted(ctx context.Context, m *dispatch.Method, call *tandem
 			return
 		}
 		env, gate := c.server.env, c.server.guard.gate
-		r := &admitted{call.Body, env, c.server.guard.loadOf(m).Begin(waited, env.Now(), env.Instant(call.Deadline))}
+		r := &admitted{Body: call.Body, env: env, gate: gate, Handled: c.server.guard.loadOf(m).Begin(waited, env.Now(), env.Instant(call.Deadline))}
 		r.Failed = true
 		call.Body = r
-		defer func() { gate.Done(&r.Handled, env.Now()).Tell() }()
+		defer func() {
+			r.Parked = r.slot.End()
+			gate.Done(&r.Handled, env.Now()).Tell()
+		}()
 		c.server.run(ctx, m, call, func(err error) {
 			r.Failed = err != nil
 			done(err)
@@ -168,7 +171,9 @@ func (c *Conn) runAdmitted(ctx context.Context, m *dispatch.Method, call *tandem
 type admitted struct {
 	tandem.Body
 
-	env *session.Env
+	env  *session.Env
+	gate *overload.Gate
+	slot overload.Slot
 	overload.Handled
 }
 

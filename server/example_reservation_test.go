@@ -39,7 +39,8 @@ func (parcel) Serve(ctx context.Context, c *server.Conn) error {
 		if err := binary.Read(r, binary.BigEndian, &size); err != nil {
 			return err
 		}
-		held := c.Reserve(ctx)
+		call := &tandem.Call{Method: "Parcel.Open", Codec: "json"}
+		held := c.Reserve(ctx).For(call)
 		if err := held.Await(int64(size), time.Time{}); err != nil { // before the first of them is read
 			return err
 		}
@@ -48,7 +49,8 @@ func (parcel) Serve(ctx context.Context, c *server.Conn) error {
 			return err
 		}
 		b := &parcelBody{packed: packed, held: held, limit: c.MaxMessage()}
-		c.Go(ctx, &tandem.Call{Method: "Parcel.Open", Codec: "json", Body: b}, func(err error) {
+		call.Body = b
+		c.Go(ctx, call, func(err error) {
 			held.Release()
 			_ = c.Send(func(dst []byte) ([]byte, error) { return fmt.Appendln(dst, b.result, tandem.CodeOf(err)), nil })
 		})

@@ -226,6 +226,63 @@ func TestOverloadIgnoresArrival(t *testing.T) {
 	})
 }
 
+// hungry is a protocol whose calls want more memory than there is until release is closed.
+type hungry struct {
+	lateMessage
+
+	held    *server.Reservation
+	release chan bool
+}
+
+func (h hungry) Serve(ctx context.Context, c *server.Conn) error {
+	all := c.Reserve(ctx)
+	if err := all.Reserve(2 << 20); err != nil {
+		return err
+	}
+	call := &tandem.Call{Method: "Test.Nop"}
+	h.held = c.Reserve(ctx).For(call)
+	call.Body = h
+	done := make(chan error, 1)
+	c.Go(ctx, call, func(err error) { done <- err })
+	<-h.release
+	all.Release()
+	err := <-done
+	h.held.Release()
+	return err
+}
+
+func (h hungry) Decode(any) error { return h.held.Reserve(1 << 20) }
+
+// A call that waits for memory holds no slot.
+func TestOverloadWithoutMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := hungry{release: make(chan bool)}
+		srv := server.New(server.WithProtocols(p), server.WithMemory(1<<20))
+		if err := server.Handle(srv, "Test.Nop", func(_ context.Context, n *int) (*int, error) { return n, nil }); err != nil {
+			t.Fatal(err)
+		}
+		network := transport.NewMemory()
+		serve(t, srv, network, "a")
+		conn, err := network.Dial(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := conn.Write([]byte{'L'}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if s := srv.Gate().State(); s.Running != 0 {
+			t.Errorf("%d calls hold a slot while one waits for memory", s.Running)
+		}
+		close(p.release)
+		synctest.Wait()
+		if s := srv.Gate().State(); s.Running != 0 {
+			t.Errorf("in the end %d calls hold a slot", s.Running)
+		}
+	})
+}
+
 // Calls whose callers have gone leave the queue: the caller cancels, or its connection ends.
 func TestOverloadLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

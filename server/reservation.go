@@ -18,6 +18,7 @@ import (
 // methods are safe for concurrent use. Small requests hold nothing and cost nothing.
 type Reservation struct {
 	conn *Conn
+	call *tandem.Call    // see For; nil for none
 	ctx  context.Context //nolint:containedctx // the request's, which bounds its waits
 
 	mu       sync.Mutex // a goroutine that has outlived its handler may still use it
@@ -29,6 +30,14 @@ type Reservation struct {
 // ctx ends; if ctx has no deadline, until no other request was served for [WithStallTimeout].
 // Release must be called when the request is over.
 func (c *Conn) Reserve(ctx context.Context) *Reservation { return &Reservation{conn: c, ctx: ctx} }
+
+// For says that the memory is for one call, and returns r. Once the method of that call has waited
+// in Reserve, or in a method that uses it, it holds no slot of overload control, so it does not
+// keep other methods from starting.
+func (r *Reservation) For(call *tandem.Call) *Reservation {
+	r.call = call
+	return r
+}
 
 func (r *Reservation) held() *budget.Hold {
 	r.mu.Lock()
@@ -48,6 +57,11 @@ func (r *Reservation) Reserve(n int64) error {
 	h := r.held()
 	if h.Try(n) {
 		return nil
+	}
+	if r.call != nil && r.call.Kind != tandem.Streaming {
+		if a, ok := r.call.Body.(*admitted); ok {
+			a.slot.Park(a.gate, a.env.Now()).Tell()
+		}
 	}
 	return h.Grow(r.ctx, n, r.conn.StallTimeout())
 }

@@ -332,6 +332,7 @@ func (g *Gate) Ask(r *Request, now int64) (v Verdict, retryAfter time.Duration) 
 // Handled describes a running handler for [Gate.Done]. [Method.Begin] makes one.
 type Handled struct {
 	Failed bool // the handler failed, so its time says nothing about that of others
+	Parked bool // its slot was given up: see Slot
 
 	method   *Method
 	came     int64 // ns; when the request came to the gate
@@ -356,7 +357,9 @@ func (h *Handled) Waited(d int64) { h.began += d }
 // Done records that a handler has ended, and returns the requests that leave the queue.
 func (g *Gate) Done(h *Handled, now int64) Next {
 	m := h.method
-	g.running.Add(-1)
+	if !h.Parked {
+		g.running.Add(-1)
+	}
 	running := m.running.Add(-1)
 	late, slow := h.deadline != 0 && now >= h.deadline, m.isSlow(&g.cfg, h, now)
 	if late {

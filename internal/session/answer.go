@@ -401,7 +401,10 @@ func (s *Session) startApart(in *Inbound) {
 		defer s.flush()
 		start := time.Now()
 		run := s.admitted(in, start)
-		defer run.done()
+		defer func() {
+			run.leave(in) // if the handler has ended its goroutine
+			run.done()
+		}()
 		in.message = in.owned.Whole()
 		in.assembled(large)
 		var a answer
@@ -419,7 +422,7 @@ func (s *Session) startApart(in *Inbound) {
 			in.tooLate(&a)
 		}
 		run.Failed = len(a.r.Status) > 0
-		run.Waited(in.waited)
+		run.leave(in)
 		s.answer(&a)
 		if !large { // a large request says nothing about the method's usual calls
 			target.observe(time.Since(start))

@@ -154,7 +154,17 @@ type admission struct {
 
 	gate   *overload.Gate
 	stream bool
+	left   bool // leave was called
 	clock  clock
+}
+
+// leave records what the call knows: once it is answered, its Inbound may be reused.
+func (a *admission) leave(in *Inbound) {
+	if !a.left {
+		a.left = true
+		a.Parked = in.slot.End()
+		a.Waited(in.waited)
+	}
 }
 
 // admitted returns the admission of a call, to be ended by done. It does not refer to the Inbound,

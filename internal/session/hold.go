@@ -121,12 +121,14 @@ func (in *Inbound) Reserve(n int64) error {
 	return in.grow(n)
 }
 
-// grow waits for n bytes more.
+// grow waits for n bytes more. A call that the gate counts as running gives up its slot meanwhile.
 func (in *Inbound) grow(n int64) error {
 	began := in.s.now()
-	err := in.hold.Grow(in, n, in.s.env.cfg.Stall)
-	in.waited += in.s.now() - began
-	return err
+	defer func() { in.waited += in.s.now() - began }()
+	if gate := in.s.env.cfg.Gate; gate != nil && in.apart && in.stream == nil && in.method.target.load != nil {
+		in.slot.Park(gate, began).Tell()
+	}
+	return in.hold.Grow(in, n, in.s.env.cfg.Stall)
 }
 
 // Return gives n bytes back.

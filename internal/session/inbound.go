@@ -30,6 +30,7 @@ type Inbound struct {
 
 	arrived int64             // ns; when the request arrived at this host, as far as is known
 	waited  int64             // ns of waiting for memory since the call began
+	slot    overload.Slot     // of a call that the gate counts
 	waits   *overload.Request // the entry in the gate's queue, present or past; guarded by the session's mutex
 
 	canceled bool   // the caller has canceled the call; guarded by the session's mutex

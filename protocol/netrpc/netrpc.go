@@ -165,7 +165,8 @@ func (c *conn) serveNext(ctx context.Context) error {
 		return fmt.Errorf("reading a request: %w", err)
 	}
 	c.header = header
-	in := &call{conn: c, held: c.Reserve(ctx)}
+	in := &call{conn: c}
+	in.held = c.Reserve(ctx).For(&in.Call)
 	if err := c.gob.Decode(header, &in.req); err != nil {
 		return fmt.Errorf("decoding a request: %w", err)
 	}

@@ -140,7 +140,8 @@ func (c *call) room(refused *limitError, size int) error {
 
 // serveNext reads one request and starts its call.
 func (c *conn) serveNext(ctx context.Context) error {
-	in := &call{conn: c, held: c.Reserve(ctx)}
+	in := &call{conn: c}
+	in.held = c.Reserve(ctx).For(&in.Call)
 	left, err := in.req.readHead(c.r)
 	refused, isRefused := errors.AsType[*limitError](err)
 	if err != nil && !isRefused {

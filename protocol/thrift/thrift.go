@@ -169,7 +169,8 @@ func (p *protocol) Serve(ctx context.Context, sc *server.Conn) error {
 
 // serveNext reads one request and makes its call.
 func (c *conn) serveNext(ctx context.Context) error {
-	in := &call{conn: c, held: c.Reserve(ctx)}
+	in := &call{conn: c}
+	in.held = c.Reserve(ctx).For(&in.Call)
 	in.await, in.most = in.held.Await, c.MaxMessage()
 	refused, err := in.read(c.r, c.find)
 	if err != nil {

@@ -57,7 +57,7 @@ func (x *exchange) call() error {
 		waits, cancel = context.WithDeadline(ctx, call.Deadline)
 	}
 	defer cancel()
-	x.held = x.conn.Reserve(waits)
+	x.held = x.conn.Reserve(waits).For(call)
 	defer x.held.Release()
 	switch {
 	case x.method == nil:

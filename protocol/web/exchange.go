@@ -98,7 +98,7 @@ func (x *exchange) admit(ctx context.Context) error {
 		return toConnect(err) // the client has reset the request, or its deadline has passed
 	}
 	x.ctx, x.call, x.begun = ctx, call, true
-	x.readMemory, x.callMemory = x.conn.Reserve(ctx), x.conn.Reserve(ctx)
+	x.readMemory, x.callMemory = x.conn.Reserve(ctx).For(call), x.conn.Reserve(ctx).For(call)
 	x.conn.Go(ctx, call, func(err error) { x.end(call, err) })
 	select {
 	case <-x.messageWanted:
