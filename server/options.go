@@ -194,17 +194,15 @@ func WithMaxConcurrency(calls, queue int) Option {
 // with ResourceExhausted, so that it works on those whose callers still wait.
 func WithoutOverloadControl() Option { return func(o *options) { o.guarded = false } }
 
-// OverloadConfig are the constants of overload control; zero fields have their defaults.
-type OverloadConfig = overload.Config
-
 // WithOverloadControl changes the constants of overload control, see docs/overload.md. It is
 // rarely needed: by default the server finds its limits by itself.
 func WithOverloadControl(c OverloadConfig) Option {
 	return func(o *options) {
-		if err := c.Check(); err != nil {
+		constants := overload.Config(c)
+		if err := constants.Check(); err != nil {
 			o.wrong = append(o.wrong, fmt.Errorf("WithOverloadControl: %w", err))
 		}
-		o.guarded, o.overload = true, c
+		o.guarded, o.overload = true, constants
 	}
 }
 
