@@ -11,6 +11,7 @@ import (
 	"github.com/tandem-rpc/tandem/internal/budget"
 	"github.com/tandem-rpc/tandem/internal/buffer"
 	"github.com/tandem-rpc/tandem/internal/dispatch"
+	"github.com/tandem-rpc/tandem/internal/overload"
 	"github.com/tandem-rpc/tandem/wire"
 )
 
@@ -372,6 +373,7 @@ func (in *Inbound) Stream() tandem.MessageStream {
 // message that lies in the reader's buffer.
 func (s *Session) runApart(in *Inbound) {
 	if !s.env.guarding() {
+		s.watch()
 		s.awaitStart()
 	}
 	in.apart = true
@@ -385,7 +387,12 @@ func (s *Session) runApart(in *Inbound) {
 		in.owned = buffer.Get()
 		in.owned.B = append(in.owned.B, in.message...)
 	}
-	if s.admit(in) {
+	verdict := s.admit(in)
+	if verdict == overload.Refuse { // so the session needs no watch: many have nothing but refusals
+		return
+	}
+	s.watch()
+	if verdict == overload.Run {
 		s.startApart(in)
 	}
 }

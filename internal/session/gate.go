@@ -27,17 +27,17 @@ func (m *machine) sawTimeout(d time.Duration) {
 // requestOverhead is how many bytes a waiting request takes beside its message.
 const requestOverhead = 600
 
-// admit asks the gate whether a call may begin. It returns false if the call waits, and so
-// begins later, or is refused.
-func (s *Session) admit(in *Inbound) bool {
+// admit asks the gate whether a call may begin. A call that waits begins later; one that is refused
+// has been answered.
+func (s *Session) admit(in *Inbound) overload.Verdict {
 	gate, m := s.env.cfg.Gate, in.method.target.load
 	switch {
 	case gate == nil, m == nil && in.stream == nil:
-		return true
+		return overload.Run
 	case in.stream != nil:
 		return s.admitStream(in)
 	case gate.Admit(m):
-		return true
+		return overload.Run
 	}
 	r := s.request
 	if s.request = nil; r == nil {
@@ -55,7 +55,7 @@ func (s *Session) admit(in *Inbound) bool {
 		s.request = r
 		s.refuseAtOnce(in, retryAfter)
 	}
-	return verdict == overload.Run
+	return verdict
 }
 
 // refuseAtOnce answers a call that did not wait. An overloaded server refuses many calls, so
@@ -71,14 +71,14 @@ func (s *Session) refuseAtOnce(in *Inbound, retryAfter time.Duration) {
 }
 
 // admitStream is admit for a stream, which does not wait.
-func (s *Session) admitStream(in *Inbound) bool {
+func (s *Session) admitStream(in *Inbound) overload.Verdict {
 	if s.env.cfg.Gate.BeginStream() {
-		return true
+		return overload.Run
 	}
 	e := refused(tandem.ResourceExhausted, "the server is overloaded: no more streams may run, so %s did not begin", in.call.Method)
 	e.RetryAfter = s.env.cfg.Gate.LongestPause()
 	s.refuseRun(in, e)
-	return false
+	return overload.Refuse
 }
 
 // callerOf returns the hash by which the gate's queue tells callers apart. Only the reader may

@@ -452,7 +452,6 @@ func (rd *reader) act(ev event) bool {
 	case ev.pong != 0:
 		s.onPong(ev.pong, rd.now)
 	case ev.run.stream != nil || ev.run.owned != nil || !ev.run.method.target.inline() || s.env.guarding():
-		s.watch()
 		s.runApart(ev.run)
 	default:
 		return rd.execute(ev.run)
