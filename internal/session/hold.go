@@ -121,7 +121,7 @@ func (in *Inbound) Reserve(n int64) error {
 	return in.grow(n)
 }
 
-// grow waits for n bytes more. A call that the gate counts as running gives up its slot meanwhile.
+// grow waits for n bytes more. A call that the gate counts as running gives up its slot for good.
 func (in *Inbound) grow(n int64) error {
 	began := in.s.now()
 	defer func() { in.waited += in.s.now() - began }()
