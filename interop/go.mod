@@ -12,7 +12,7 @@ replace (
 )
 
 require (
-	connectrpc.com/connect v1.21.0
+	connectrpc.com/connect v1.21.1
 	github.com/apache/thrift v0.25.0
 	github.com/bufbuild/protocompile v0.14.1
 	github.com/tandem-rpc/tandem v0.0.0

@@ -3,7 +3,7 @@ module github.com/tandem-rpc/tandem/bench/peers
 go 1.26.0
 
 require (
-	connectrpc.com/connect v1.21.0
+	connectrpc.com/connect v1.21.1
 	github.com/apache/thrift v0.23.0
 	github.com/cloudwego/kitex v0.15.3
 	github.com/lesismal/arpc v1.2.11

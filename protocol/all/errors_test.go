@@ -16,9 +16,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/tandem-rpc/tandem"
 	"github.com/tandem-rpc/tandem/client"
+	"github.com/tandem-rpc/tandem/codec"
 	"github.com/tandem-rpc/tandem/protocol/all"
 	"github.com/tandem-rpc/tandem/protocol/jsonrpc"
 	"github.com/tandem-rpc/tandem/server"
@@ -252,4 +254,72 @@ func call(t *testing.T, p client.Protocol, address string) error {
 	}
 	defer c.Close()
 	return c.Call(t.Context(), "Text.Len", "x", new(int))
+}
+
+// A request that is larger than the server takes is refused with an error that says so, and,
+// where the protocol has room for that, that it was not executed.
+func TestTooLargeRequests(t *testing.T) {
+	const most = 64 << 10
+	srv := server.New(server.WithProtocols(all.New()...), server.WithMaxMessage(most))
+	if err := srv.RegisterFunc("Text.Len", func(s string) int { return len(s) }); err != nil {
+		t.Fatal(err)
+	}
+	address := listening(t, srv)
+	marked := []string{"tandem", "connect", "grpc", "grpcweb", "triple"}
+	for _, p := range outward() {
+		for _, size := range []int{most + 1, 10 * most} {
+			t.Run(fmt.Sprint(nameOf(p), " ", size), func(t *testing.T) {
+				target, opts := "tcp://"+address, []client.Option{client.WithFailMode(client.Failfast)}
+				if p != nil {
+					target = p.Name() + "://" + address
+					opts = append(opts, client.WithProtocols(p), client.WithCodec(plain(p)))
+				}
+				c, err := client.Dial(target, opts...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				e, _ := errors.AsType[*tandem.Error](c.Call(t.Context(), "Text.Len", strings.Repeat("a", size), new(int)))
+				if e == nil || e.Code != tandem.ResourceExhausted || e.NotExecuted != slices.Contains(marked, nameOf(p)) {
+					t.Errorf("%+v", e)
+				}
+			})
+		}
+	}
+}
+
+// A request that finds no memory is refused over HTTP as well, and says that it was not
+// executed.
+func TestRequestsWithoutMemory(t *testing.T) {
+	text := strings.Repeat("a", 512<<10)
+	srv := server.New(server.WithProtocols(all.New()...), server.WithMemory(1<<20), server.WithStallTimeout(100*time.Millisecond))
+	running, release := make(chan bool, 1), make(chan bool)
+	err := srv.RegisterFunc("Text.Hold", func(string) int {
+		running <- true
+		<-release
+		return 0
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listening(t, srv)
+	for _, scheme := range []string{"grpc", "connect"} {
+		c, err := client.Dial(scheme+"://"+address, client.WithProtocols(all.Clients()...), client.WithCodec(codec.JSON()),
+			client.WithFailMode(client.Failfast), client.WithTimeout(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		first := make(chan error, 1)
+		go func() { first <- c.Call(t.Context(), "Text.Hold", text, new(int)) }()
+		<-running
+		e, _ := errors.AsType[*tandem.Error](c.Call(t.Context(), "Text.Hold", text, new(int)))
+		if e == nil || e.Code != tandem.ResourceExhausted || !e.Remote || !e.NotExecuted {
+			t.Errorf("%s: %+v", scheme, e)
+		}
+		release <- true
+		if err := <-first; err != nil {
+			t.Errorf("%s: %v", scheme, err)
+		}
+	}
 }

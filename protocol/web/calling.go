@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"sync/atomic"
+	"syscall"
 
 	"connectrpc.com/connect"
 
@@ -125,7 +126,7 @@ type recordingClient struct {
 func (r *recordingClient) Do(req *http.Request) (*http.Response, error) {
 	res, err := r.http.Do(req) //nolint:gosec // all requests go to the same server
 	if err == nil {
-		res.Body = &recordingBody{res.Body, func(err error) { r.why.Store(&err) }}
+		res.Body = &recordingBody{ReadCloser: res.Body, lose: func(err error) { r.why.Store(&err) }}
 	}
 	return res, err
 }
@@ -143,12 +144,18 @@ func (r *recordingClient) lost() error {
 type recordingBody struct {
 	io.ReadCloser
 
-	lose func(error)
+	lose   func(error)
+	closed atomic.Bool // connect closes it, and still reads, after a message that is too large
+}
+
+func (w *recordingBody) Close() error {
+	w.closed.Store(true)
+	return w.ReadCloser.Close()
 }
 
 func (w *recordingBody) Read(b []byte) (int, error) {
 	n, err := w.ReadCloser.Read(b)
-	if err != nil && !errors.Is(err, io.EOF) {
+	if err != nil && !errors.Is(err, io.EOF) && !w.closed.Load() {
 		w.lose(err)
 	}
 	return n, err
@@ -174,17 +181,23 @@ func (c *caller) failed(call *tandem.Call, err error, a *httpcalls.Attempt, lost
 		return a.Failed(err)
 	case !a.Answered():
 		e := tandem.AsError(a.Failed(connErr.Unwrap())) // the text of connect's error begins with its code
-		if e.Code != tandem.ResourceExhausted && connErr.Code() != connect.CodeUnavailable && connErr.Code() != connect.CodeUnknown {
+		if e.Code != tandem.ResourceExhausted && connErr.Code() != connect.CodeUnavailable && connErr.Code() != connect.CodeUnknown && !wasReset(connErr) {
 			e.Code = ourCode(connErr)
 		}
 		return e
-	case lost != nil && connErr.Code() != connect.CodeCanceled && connErr.Code() != connect.CodeDeadlineExceeded:
+	case lost != nil && (wasReset(connErr) || connErr.Code() != connect.CodeCanceled && connErr.Code() != connect.CodeDeadlineExceeded):
 		return tandem.Errorf(tandem.Unavailable, "the connection was lost before the end of the answer: %w", lost)
 	}
 	if md := Metadata(connErr.Meta()); len(md) > 0 {
 		call.Trailer = md
 	}
 	return serverError(connErr)
+}
+
+// wasReset reports whether the connection was reset, for which connect has the same code as for a
+// call that was canceled.
+func wasReset(connErr *connect.Error) bool {
+	return connErr.Code() == connect.CodeCanceled && (errors.Is(connErr, syscall.ECONNRESET) || errors.Is(connErr, syscall.EPIPE))
 }
 
 // serverError converts an error that the server sent.

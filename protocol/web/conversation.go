@@ -203,7 +203,7 @@ func (s *clientStream) failed(err error) error {
 		return e
 	case s.ctx.Err() == nil && lost != nil && !errors.As(lost, new(resetError)):
 		return tandem.Errorf(tandem.Unavailable, "the connection was lost: %w", lost)
-	case ok && connErr.Code() != connect.CodeUnknown:
+	case ok && connErr.Code() != connect.CodeUnknown && !wasReset(connErr):
 		return tandem.Errorf(ourCode(connErr), "%s", connErr.Message())
 	}
 	return tandem.Errorf(tandem.Unavailable, "%w", err)

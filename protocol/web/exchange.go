@@ -34,10 +34,13 @@ type exchange struct {
 	ctx     context.Context
 	call    *tandem.Call // nil until admit
 
-	mark       []byte              // prefix of compressed messages; see markedGzip
-	gzip       tandem.Compressor   // decompresses received messages
-	readMemory *server.Reservation // for the messages that net/http's goroutine reads
-	callMemory *server.Reservation // for the messages that the call decompresses and decodes
+	mark []byte            // prefix of compressed messages; see markedGzip
+	gzip tandem.Compressor // decompresses received messages
+
+	// memory is for received messages. net/http's goroutine uses it until messageReady is closed,
+	// and then what reads messages for the call. It is one reservation for reading and decoding,
+	// because only one in the process may exceed the server's memory.
+	memory *server.Reservation
 
 	begun         bool          // admit has started the call; used by net/http's goroutine
 	messageWanted chan struct{} // closed when the call wants to read or write
@@ -98,7 +101,7 @@ func (x *exchange) admit(ctx context.Context) error {
 		return toConnect(err) // the client has reset the request, or its deadline has passed
 	}
 	x.ctx, x.call, x.begun = ctx, call, true
-	x.readMemory, x.callMemory = x.conn.Reserve(ctx).For(call), x.conn.Reserve(ctx).For(call)
+	x.memory = x.conn.Reserve(ctx).For(call)
 	x.conn.Go(ctx, call, func(err error) { x.end(call, err) })
 	select {
 	case <-x.messageWanted:
@@ -130,8 +133,21 @@ func (x *exchange) end(call *tandem.Call, err error) {
 	if err != nil {
 		setRetryFields(x.trailer, err)
 	}
-	x.callMemory.Release()
+	if x.wasRead() {
+		x.memory.Release()
+	}
 	close(x.ended)
+}
+
+// wasRead reports whether the messages that the call wanted were read, so that nothing reserves
+// memory any more.
+func (x *exchange) wasRead() bool {
+	select {
+	case <-x.messageReady:
+		return !x.receiving.Load()
+	default:
+		return false
+	}
 }
 
 // failure returns the call's error as connect writes it, nil for none.
@@ -152,7 +168,7 @@ func (x *exchange) abandon() {
 	}
 	x.readyOnce.Do(func() { close(x.messageReady) })
 	<-x.ended
-	x.readMemory.Release()
+	x.memory.Release()
 }
 
 // unary is the connect handler of a unary call: it passes on the request and returns the
@@ -226,7 +242,7 @@ func (x *exchange) decode(m *message, v any) error {
 	if err != nil {
 		return err
 	}
-	return decode(x.callMemory.Codec(x.codec, b), b, v)
+	return decode(x.memory.Codec(x.codec, b), b, v)
 }
 
 // Encode encodes the response.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	endian "encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 
@@ -64,9 +65,8 @@ func (in *reserving) makeRoom() error {
 	switch size := in.x.req.ContentLength; {
 	case in.left > 0:
 		return nil
-	case !in.begun && size > most: // connect reads and refuses it
-		in.begun, in.left = true, size
-		return nil
+	case !in.begun && size > most:
+		return in.tooLarge(size)
 	case !in.begun && size > 0:
 		in.begun, in.left = true, size
 		return in.reserve(copies * size)
@@ -90,12 +90,14 @@ func (in *reserving) readEnvelope(b []byte) (int, error) {
 		if in.got += copy(in.head[in.got:], b[:n]); in.got < len(in.head) || err != nil && !errors.Is(err, io.EOF) {
 			return n, err
 		}
-		in.x.readMemory.Return(in.held) // reserved for the previous message
+		in.x.memory.Return(in.held) // reserved for the previous message
 		in.held, in.left = 0, int64(endian.BigEndian.Uint32(in.head[1:]))
 		if in.left == 0 {
 			in.got = 0
-		} else if in.left <= int64(in.x.method.MaxMessage) {
-			err = errors.Join(err, in.reserve(copies*in.left))
+			return n, err
+		}
+		if refused := in.admitEnvelope(); refused != nil {
+			return 0, refused // connect would not see the error of a complete head
 		}
 		return n, err
 	}
@@ -104,6 +106,17 @@ func (in *reserving) readEnvelope(b []byte) (int, error) {
 		in.got = 0
 	}
 	return n, err
+}
+
+// admitEnvelope reserves memory for the message whose head was read.
+func (in *reserving) admitEnvelope() error {
+	switch most := int64(in.x.method.MaxMessage); {
+	case in.left <= most:
+		return in.reserve(copies * in.left)
+	case in.x.method.Kind == tandem.Streaming: // connect refuses it
+		return nil
+	}
+	return in.tooLarge(in.left)
 }
 
 // reserve waits for memory, and then starts the time limit for the body again.
@@ -115,8 +128,8 @@ func (in *reserving) reserve(n int64) error {
 	if stream != nil {
 		stream.stop() // the server is waiting for memory, not for the client
 	}
-	if err := in.x.readMemory.Reserve(n); err != nil {
-		return toConnect(err)
+	if err := in.x.memory.Reserve(n); err != nil {
+		return in.refusal(err)
 	}
 	in.held += n
 	if stream != nil {
@@ -126,6 +139,27 @@ func (in *reserving) reserve(n int64) error {
 		s.left = 0
 	}
 	return nil
+}
+
+// tooLarge reads the rest of a message of size bytes, because many clients read no response
+// before they have sent the request, and returns the error that refuses the call.
+func (in *reserving) tooLarge(size int64) error {
+	_, _ = io.CopyN(io.Discard, in.ReadCloser, size) // the call is refused in any case
+	return in.refusal(&tandem.Error{
+		Code: tandem.ResourceExhausted, NotExecuted: true,
+		Message: fmt.Sprintf("message of %d bytes is larger than the %d that the method takes", size, in.x.method.MaxMessage),
+	})
+}
+
+// refusal is the error of a message that was not read. Of a unary call it says that no
+// handler has run; that of a stream may have received other messages.
+func (in *reserving) refusal(err error) error {
+	if in.x.method.Kind == tandem.Streaming {
+		return toConnect(err)
+	}
+	fields := http.Header{}
+	setRetryFields(fields, err)
+	return toConnect(err, fields)
 }
 
 // markedGzip is connect's decompressor for received messages. It only marks them: the call's
@@ -155,9 +189,12 @@ func (x *exchange) open(m *message) ([]byte, error) {
 	if !ok {
 		return m.b, nil
 	}
-	b, err := x.callMemory.Decompress(x.gzip, packed, x.method.MaxMessage)
+	b, err := x.memory.Decompress(x.gzip, packed, x.method.MaxMessage)
 	if errors.Is(err, compress.ErrTooLarge) {
-		return nil, tandem.Errorf(tandem.ResourceExhausted, "message has more than %d bytes", x.method.MaxMessage)
+		return nil, &tandem.Error{
+			Code: tandem.ResourceExhausted, NotExecuted: x.method.Kind != tandem.Streaming,
+			Message: fmt.Sprintf("message has more than %d bytes", x.method.MaxMessage),
+		}
 	}
 	return b, server.Unfit(err)
 }

@@ -127,11 +127,11 @@ func (m *messages) RecvMsg(v any) error {
 	if err := x.awaitMessage(); err != nil {
 		return x.inTime(err)
 	}
+	x.memory.Release() // the memory of the previous message
 	next, err := x.receive()
 	if err != nil {
 		return err
 	}
-	x.callMemory.Release() // the memory of the previous message
 	return x.decode(next, v)
 }
 

@@ -1,6 +1,6 @@
 module github.com/tandem-rpc/tandem/registry/zookeeper
 
-go 1.26
+go 1.26.0
 
 replace github.com/tandem-rpc/tandem => ../..
 

@@ -1,6 +1,6 @@
 module github.com/tandem-rpc/tandem/transport/websocket
 
-go 1.26
+go 1.26.0
 
 replace github.com/tandem-rpc/tandem => ../..
 

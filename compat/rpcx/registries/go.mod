@@ -17,7 +17,7 @@ require (
 	go.uber.org/goleak v1.3.0
 )
 
-require golang.org/x/time v0.15.0 // indirect
+require golang.org/x/time v0.16.0 // indirect
 
 require (
 	github.com/armon/go-metrics v0.4.1 // indirect

@@ -15,6 +15,6 @@ require (
 )
 
 require (
-	connectrpc.com/connect v1.21.0 // indirect
+	connectrpc.com/connect v1.21.1 // indirect
 	github.com/go-zookeeper/zk v1.0.4 // indirect
 )
