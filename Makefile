@@ -21,7 +21,9 @@ GORELEASE     := v0.0.0-20261014143641-f0251eb4aa3e
 # the time): make fuzz FUZZTIME=5m, make test TESTFLAGS='-v -run Drain',
 # make bench-compare BASE=main COMPARECOUNT=16.
 FUZZTIME   ?= 30s
-ATATIME    ?= 3
+ATATIME    ?= 4
+# The race detector lets each program sleep for a second at its end by default.
+export GORACE ?= atexit_sleep_ms=10
 SOAKRUNS   ?= 200
 SOAKJOBS   ?= 3
 SOAKCALLS  ?= 1000000
