@@ -14,6 +14,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -73,19 +74,12 @@ func parse(name, text string) (*source, error) {
 	return s, nil
 }
 
-// goFiles parses all Go files of the repository, nested modules included.
+// goFiles returns all Go files of the repository, parsed, nested modules included.
 func goFiles(t *testing.T) []*source {
 	t.Helper()
-	var all []*source
-	for name, text := range files(t) {
-		if path.Ext(name) != ".go" {
-			continue
-		}
-		s, err := parse(name, text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, s)
+	all, err := parsed()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return all
 }
@@ -94,28 +88,50 @@ func goFiles(t *testing.T) []*source {
 // which the rules do not apply to.
 func files(t *testing.T) map[string]string {
 	t.Helper()
-	all := map[string]string{}
-	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
-		name, _ := filepath.Rel(root, file)
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && skipped(name):
-			return filepath.SkipDir
-		case d.IsDir(), name == ".git": // in one of git's worktrees, .git is a file
-			return nil
-		}
-		text, err := os.ReadFile(file)
-		if err == nil && !strings.Contains(string(text), "\x00") {
-			all[filepath.ToSlash(name)] = string(text)
-		}
-		return err
-	})
+	all, err := read()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return all
 }
+
+// parsed and read work once for all tests, which must not change what they return.
+var (
+	parsed = sync.OnceValues(func() (all []*source, err error) {
+		texts, err := read()
+		for name, text := range texts {
+			if path.Ext(name) != ".go" {
+				continue
+			}
+			s, err := parse(name, text)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, s)
+		}
+		return all, err
+	})
+	read = sync.OnceValues(func() (map[string]string, error) {
+		all := map[string]string{}
+		err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+			name, _ := filepath.Rel(root, file)
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && skipped(name):
+				return filepath.SkipDir
+			case d.IsDir(), name == ".git": // in one of git's worktrees, .git is a file
+				return nil
+			}
+			text, err := os.ReadFile(file)
+			if err == nil && !strings.Contains(string(text), "\x00") {
+				all[filepath.ToSlash(name)] = string(text)
+			}
+			return err
+		})
+		return all, err
+	})
+)
 
 func skipped(folder string) bool {
 	base := filepath.Base(folder)
