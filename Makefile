@@ -22,7 +22,8 @@ GORELEASE     := v0.0.0-20261014143641-f0251eb4aa3e
 # make bench-compare BASE=main COMPARECOUNT=16.
 FUZZTIME   ?= 30s
 ATATIME    ?= 4
-# The race detector lets each program sleep for a second at its end by default.
+# The race detector lets each program sleep for a second at its end by default, so that it
+# sees races of goroutines that still run. goleak fails packages that leave any.
 export GORACE ?= atexit_sleep_ms=10
 SOAKRUNS   ?= 200
 SOAKJOBS   ?= 3

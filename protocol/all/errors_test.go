@@ -63,15 +63,7 @@ func crossed(t *testing.T, address string, code tandem.Code, calls *atomic.Int64
 	t.Helper()
 	back, object := map[string]string{}, ""
 	for _, p := range outward() {
-		target, opts := "tcp://"+address, []client.Option{client.WithFailMode(client.Failfast)}
-		if p != nil {
-			target = p.Name() + "://" + address
-			opts = append(opts, client.WithProtocols(p), client.WithCodec(plain(p)))
-		}
-		c, err := client.Dial(target, opts...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := dial(t, p, address)
 		e, ours := errors.AsType[*tandem.Error](c.Call(t.Context(), "Text.Fail", int(code), new(string)))
 		_ = c.Close()
 		if !ours || !e.Remote || e.NotExecuted {
@@ -246,12 +238,24 @@ func refuseLines(ln net.Listener, code int) {
 	}
 }
 
-func call(t *testing.T, p client.Protocol, address string) error {
+// dial returns a client of a protocol, nil for the native one, that makes each call once.
+func dial(t *testing.T, p client.Protocol, address string) *client.Client {
 	t.Helper()
-	c, err := client.Dial(p.Name()+"://"+address, client.WithProtocols(p), client.WithCodec(plain(p)), client.WithFailMode(client.Failfast))
+	target, opts := "tcp://"+address, []client.Option{client.WithFailMode(client.Failfast)}
+	if p != nil {
+		target = p.Name() + "://" + address
+		opts = append(opts, client.WithProtocols(p), client.WithCodec(plain(p)))
+	}
+	c, err := client.Dial(target, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c
+}
+
+func call(t *testing.T, p client.Protocol, address string) error {
+	t.Helper()
+	c := dial(t, p, address)
 	defer c.Close()
 	return c.Call(t.Context(), "Text.Len", "x", new(int))
 }
@@ -269,15 +273,7 @@ func TestTooLargeRequests(t *testing.T) {
 	for _, p := range outward() {
 		for _, size := range []int{most + 1, 10 * most} {
 			t.Run(fmt.Sprint(nameOf(p), " ", size), func(t *testing.T) {
-				target, opts := "tcp://"+address, []client.Option{client.WithFailMode(client.Failfast)}
-				if p != nil {
-					target = p.Name() + "://" + address
-					opts = append(opts, client.WithProtocols(p), client.WithCodec(plain(p)))
-				}
-				c, err := client.Dial(target, opts...)
-				if err != nil {
-					t.Fatal(err)
-				}
+				c := dial(t, p, address)
 				defer c.Close()
 				e, _ := errors.AsType[*tandem.Error](c.Call(t.Context(), "Text.Len", strings.Repeat("a", size), new(int)))
 				if e == nil || e.Code != tandem.ResourceExhausted || e.NotExecuted != slices.Contains(marked, nameOf(p)) {
@@ -312,8 +308,20 @@ func TestRequestsWithoutMemory(t *testing.T) {
 		defer c.Close()
 		first := make(chan error, 1)
 		go func() { first <- c.Call(t.Context(), "Text.Hold", text, new(int)) }()
-		<-running
-		e, _ := errors.AsType[*tandem.Error](c.Call(t.Context(), "Text.Hold", text, new(int)))
+		select {
+		case <-running:
+		case err := <-first:
+			t.Fatalf("%s: %v", scheme, err)
+		}
+		second := make(chan error, 1)
+		go func() { second <- c.Call(t.Context(), "Text.Hold", text, new(int)) }()
+		select {
+		case <-running:
+			t.Errorf("%s: there was memory for two", scheme)
+			release <- true
+		case err = <-second:
+		}
+		e, _ := errors.AsType[*tandem.Error](err)
 		if e == nil || e.Code != tandem.ResourceExhausted || !e.Remote || !e.NotExecuted {
 			t.Errorf("%s: %+v", scheme, e)
 		}

@@ -39,7 +39,8 @@ type exchange struct {
 
 	// memory is for received messages. net/http's goroutine uses it until messageReady is closed,
 	// and then what reads messages for the call. It is one reservation for reading and decoding,
-	// because only one in the process may exceed the server's memory.
+	// because only one in the process may exceed the server's memory. It is released when the
+	// response has been written: until then connect may refer to the request.
 	memory *server.Reservation
 
 	begun         bool          // admit has started the call; used by net/http's goroutine
@@ -133,21 +134,7 @@ func (x *exchange) end(call *tandem.Call, err error) {
 	if err != nil {
 		setRetryFields(x.trailer, err)
 	}
-	if x.wasRead() {
-		x.memory.Release()
-	}
 	close(x.ended)
-}
-
-// wasRead reports whether the messages that the call wanted were read, so that nothing reserves
-// memory any more.
-func (x *exchange) wasRead() bool {
-	select {
-	case <-x.messageReady:
-		return !x.receiving.Load()
-	default:
-		return false
-	}
 }
 
 // failure returns the call's error as connect writes it, nil for none.
