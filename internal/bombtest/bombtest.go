@@ -37,7 +37,7 @@ const (
 	mostLeft = 4 << 20 // that the live heap may have grown at the end
 )
 
-var bombs = flag.Int("bombs", 128, "how many bombs of each kind are sent at the same time; make bombs sends 1,024") //nolint:gochecknoglobals // a flag
+var bombs = flag.Int("bombs", 256, "how many bombs of each kind are sent at the same time; make bombs sends 1,024") //nolint:gochecknoglobals // a flag
 
 // Bombs is how many bombs an attack sends at the same time.
 func Bombs() int { return *bombs }
