@@ -49,13 +49,13 @@ RELEASEFLAGS ?=
 
 # Packages with tests that the race detector would slow down too much, or that meet a
 # race of a library's.
-unraced = $(sort $(dir $(shell grep -rlE --include='*_test.go' '^//go:build .*!race' .)))
+unraced = $(filter-out ./e2e/%,$(sort $(dir $(shell grep -rlE --include='*_test.go' '^//go:build .*!race' .))))
 modules = $$($(GO) list -m -f '{{.Dir}}')
-# The bench's peers bring many modules and stand outside the workspace, in one module.
-peers = bench/peers
-# etcd's server and rpcx bring so many modules that the tests with them stand outside
-# the workspace. rpcx has data races of its own.
-embedded = registry/etcd/embedtest registry/e2e/rpcxtest protocol/rpcx/rpcxtest protocol/jsonrpc/jsonrpctest interop/jsonrpc interop/together/clients/rpcx examples/migrating/rpcx examples/migrating/kitex protocol/web/grpctest faults
+# Servers and clients of others bring so many modules that what is tested, measured or shown
+# with them stands outside the workspace, whose versions they would change: the bench's
+# peers, tests from end to end, and programs before and after they moved to tandem.
+peers   = bench/peers
+outside = $(peers) e2e examples/migrating
 # Nacos takes too long to start for every run; it has a target of its own.
 registries = $(filter-out ./registry/nacos/...,$(patsubst %/go.mod,./%/...,$(wildcard registry/*/go.mod))) ./compat/rpcx/registries/... ./examples/seeds/...
 
@@ -68,43 +68,45 @@ systems = ./bench/load ./cmd/tandem/internal/demo ./transport/nbio/...
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-test: ## Test every module with the race detector, then without it what does less under it
+test: ## Test all that needs no server of others, with the race detector, then without it what does less under it
 	@.ci/install gcc:build-essential python3:python3 ip:iproute2 || true # a test that misses one says so
 	$(GO) test -p $(ATATIME) -race -shuffle=on -timeout 10m $(TESTFLAGS) work
 	$(GO) test -p $(ATATIME) -shuffle=on -timeout 5m -run "$$(.ci/unraced $(unraced))" $(TESTFLAGS) $(unraced)
 	cd $(peers) && GOWORK=off $(GO) test -race -shuffle=on -timeout 5m $(TESTFLAGS) ./...
+	cd e2e && GOWORK=off $(GO) test -race -shuffle=on -timeout 10m $(TESTFLAGS) ./interop/options ./release
+	cd e2e && GOWORK=off $(GO) test -shuffle=on -timeout 5m -run "$$(../.ci/unraced interop/options)" $(TESTFLAGS) ./interop/options
 
-test-protocols: ## Test protocols against real peers whose modules stand outside the workspace, and one in Python; installs that as root
-	cd protocol/rpcx/rpcxtest && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) .
-	cd protocol/jsonrpc/jsonrpctest && GOWORK=off $(GO) test -race -shuffle=on -timeout 5m $(TESTFLAGS) .
-	cd protocol/web/grpctest && GOWORK=off $(GO) test -race -shuffle=on -timeout 5m $(TESTFLAGS) .
-	cd examples/migrating/rpcx && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) .
-	cd examples/migrating/kitex && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) .
+# rpcx and Kitex have data races of their own.
+test-protocols: ## Test protocols against real peers, and one in Python; installs that as root
+	cd e2e && GOWORK=off $(GO) test -race -shuffle=on -timeout 5m $(TESTFLAGS) ./grpc ./jsonrpc
+	cd e2e && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) ./rpcx
+	cd examples/migrating && GOWORK=off $(GO) test -race -shuffle=on -timeout 5m $(TESTFLAGS) ./grpc/... ./netrpc/...
+	cd examples/migrating && GOWORK=off $(GO) test -shuffle=on -timeout 5m $(TESTFLAGS) ./kitex ./rpcx
 	@protocol/thrift/testdata/python.sh -shuffle=on $(TESTFLAGS)
 	@transport/websocket/testdata/script.sh $(TESTFLAGS)
 
 interop-jsonrpc: ## Test JSON-RPC with clients of others in Go, JavaScript and Python; installs Node.js as root
-	@interop/jsonrpc/run.sh -shuffle=on $(TESTFLAGS)
+	@e2e/jsonrpc/clients/run.sh -shuffle=on $(TESTFLAGS)
 
 interop-together: ## Have clients of every protocol, in Go, JavaScript, Python and Java, in one method at the same moment; installs languages as root
-	@clients=$$(interop/together/install.sh); \
-	cd interop/together && TOGETHER_CLIENTS=$$clients $(GO) test -tags integration -race -v -count=1 -timeout 10m $(TESTFLAGS) .
+	@clients=$$(e2e/interop/together/install.sh); \
+	cd e2e/interop/together && TOGETHER_CLIENTS=$$clients GOWORK=off $(GO) test -tags integration -race -v -count=1 -timeout 10m $(TESTFLAGS) .
 
 test-triple: ## Test consumers of Dubbo 3 in Java against protocol/web, by URL and through ZooKeeper, and the pair of examples/migrating/dubbo; installs Java as root, fetches 54 MB
-	@protocol/web/tripletest/build.sh $(BIN)/triple
-	cd protocol/web/tripletest && TRIPLE=$(BIN)/triple $(GO) test -tags integration -race -shuffle=on -v -timeout 10m $(TESTFLAGS) .
-	cd examples/migrating/dubbo && $(GO) test -tags integration -race -v -timeout 10m $(TESTFLAGS) .
+	@e2e/triple/build.sh $(BIN)/triple
+	cd e2e/triple && TRIPLE=$(BIN)/triple GOWORK=off $(GO) test -tags integration -race -shuffle=on -v -timeout 10m $(TESTFLAGS) .
+	cd examples/migrating/dubbo && GOWORK=off $(GO) test -tags integration -race -v -timeout 10m $(TESTFLAGS) .
 
 test-registries: ## Test the registries, and clusters that use them, against real servers; installs those as root
 	@./registry/install.sh
 	$(GO) test -p $(ATATIME) -tags integration -race -shuffle=on -timeout 10m $(TESTFLAGS) $(registries)
-	cd registry/etcd/embedtest && GOWORK=off $(GO) test -race -shuffle=on -timeout 10m $(TESTFLAGS) .
-	cd registry/e2e/rpcxtest && GOWORK=off $(GO) test -shuffle=on -timeout 10m $(TESTFLAGS) .
+	cd e2e && GOWORK=off $(GO) test -tags integration -race -shuffle=on -timeout 10m $(TESTFLAGS) ./etcd ./registries
+	cd e2e && GOWORK=off $(GO) test -shuffle=on -timeout 10m $(TESTFLAGS) ./registries/rpcx
 
 registry-outage: ## Kill etcd and ZooKeeper for OUTAGE (5m) under load; and etcd with 2,000 registrations
 	@./registry/install.sh
 	$(GO) test -tags integration -v -timeout 5m -run TestThousandsComeBack ./registry/etcd -long
-	$(GO) test -tags integration -v -timeout 2h -run Outage ./registry/e2e -outage $(OUTAGE)
+	cd e2e && GOWORK=off $(GO) test -tags integration -v -timeout 2h -run Outage ./registries -outage $(OUTAGE)
 
 test-nacos: ## Test registry/nacos with a real server in a network of its own; installs Java as root, fetches 113 MB (not part of ci)
 	@registry/nacos/testdata/server/build.sh $(BIN)/nacos
@@ -122,9 +124,9 @@ LINTOUTSIDE ?= --fast-only
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT) ## Run all linters (.golangci.yml says which are off, and why)
 	@status=0; echo "golangci-lint run, the workspace"; \
 	$< run --allow-parallel-runners $(LINTFLAGS) $$($(GO) list -m -f '{{.Dir}}/...') || status=1; \
-	for packages in $(peers)/... $(embedded:%=%/.); do \
-		echo "go vet and golangci-lint run $(LINTOUTSIDE) $$packages"; \
-		(cd "$${packages%/*}" && GOWORK=off $(GO) vet ./$${packages##*/} && GOWORK=off $< run $(LINTOUTSIDE) --allow-parallel-runners --config $(CURDIR)/.golangci.yml $(LINTFLAGS) ./$${packages##*/}) || status=1; \
+	for dir in $(outside); do \
+		echo "go vet and golangci-lint run $(LINTOUTSIDE), $$dir"; \
+		(cd "$$dir" && GOWORK=off $(GO) vet ./... && GOWORK=off $< run $(LINTOUTSIDE) --allow-parallel-runners --config $(CURDIR)/.golangci.yml $(LINTFLAGS) ./...) || status=1; \
 	done; exit $$status
 
 fix: ## Let the linters mend what they can
@@ -157,7 +159,7 @@ cross-all: ## Build and vet every module for macOS and Windows
 	done
 
 tidy: ## Fail if a go.mod or go.sum is not tidy
-	@for dir in $(modules) $(embedded); do (cd "$$dir" && GOWORK=off $(GO) mod tidy -diff); done
+	@for dir in $(modules) $(outside); do (cd "$$dir" && GOWORK=off $(GO) mod tidy -diff); done
 
 # Indirect ones are listed of golang.org/x only: what parses and encrypts. A module whose
 # list of versions the proxy refuses is said to be unknown.
@@ -173,7 +175,7 @@ generated: ## Generate again, and fail if that changed a file (needs protoc)
 	@GOBIN=$(BIN) GOWORK=off $(GO) install github.com/planetscale/vtprotobuf/cmd/protoc-gen-go-vtproto@$(PROTOC_GEN_VT)
 	@sums() { grep -rlE --include='*.go' '^// Code generated .* DO NOT EDIT\.$$' . | sort | xargs grep -HvE '^//[[:space:]]+protoc[[:space:]]' | sha256sum; }; \
 	before=$$(sums); \
-	PATH="$(BIN):$$PATH" $(GO) generate work; \
+	PATH="$(BIN):$$PATH"; $(GO) generate work; (cd e2e && GOWORK=off $(GO) generate ./...); \
 	test "$$before" = "$$(sums)" || { echo "generated files were stale and have been written anew: commit them" >&2; exit 1; }
 
 docs: ## Check the house rules, the links and the snippets of the documentation
@@ -203,24 +205,24 @@ flood: ## Open 2,000 silent connections a second for 30 s, and 1,000 honest ones
 	$(GO) test -run TestSilentFlood -v -count=1 ./server -flood 30s -flood-rate 2000 -flood-honest 1000 -flood-networks 65536 -flood-p99 500ms
 
 interop: ## Have suites and clients of other projects test protocol/web, and write docs/interop.md; installs what it can
-	cd interop && $(GO) run ./run -bin $(BIN)/interop -out $(CURDIR)/docs/interop.md
+	cd e2e/interop && GOWORK=off $(GO) run ./run -bin $(BIN)/interop -out $(CURDIR)/docs/interop.md
 
 interop-short: ## Those of them that are written in Go
-	cd interop && $(GO) run ./run -bin $(BIN)/interop -short
+	cd e2e/interop && GOWORK=off $(GO) run ./run -bin $(BIN)/interop -short
 
 faults: ## Run the fault lab against tandem, grpc-go and rpcx: processes and networks that break under load; write docs/reliability; an hour and a half, and FAULTSFLAGS=-resume goes on after an interruption; needs Linux and root
 	@.ci/install $(faulttools)
 	registry/consul/install.sh
-	cd faults && GOWORK=off $(GO) build -o $(BIN)/faults . && GO=$(GO) ./clock.sh $(BIN)/faults-clock && \
+	cd e2e/faults && GOWORK=off $(GO) build -o $(BIN)/faults . && GO=$(GO) ./clock.sh $(BIN)/faults-clock && \
 	$(BIN)/faults -clock $(BIN)/faults-clock -out $(CURDIR)/docs/reliability $(FAULTSFLAGS)
 
 faults-short: ## Run the fault lab's short form, at most three minutes
 	@.ci/install $(faulttools)
-	cd faults && GOWORK=off $(GO) test -race -shuffle=on $(TESTFLAGS) . && GOWORK=off $(GO) build -o $(BIN)/faults . && $(BIN)/faults -short $(FAULTSFLAGS)
+	cd e2e/faults && GOWORK=off $(GO) test -race -shuffle=on $(TESTFLAGS) . && GOWORK=off $(GO) build -o $(BIN)/faults . && $(BIN)/faults -short $(FAULTSFLAGS)
 
 faults-soak: ## Run the fault lab's cell memory for SOAKTIME (1h): at most a million calls, then both sides hold what they held before
 	@.ci/install $(faulttools)
-	cd faults && GOWORK=off $(GO) build -o $(BIN)/faults . && $(BIN)/faults -run memory -systems tandem -soak $(SOAKTIME) $(FAULTSFLAGS)
+	cd e2e/faults && GOWORK=off $(GO) build -o $(BIN)/faults . && $(BIN)/faults -run memory -systems tandem -soak $(SOAKTIME) $(FAULTSFLAGS)
 
 faults-inputs: ## Give every parser a million malformed inputs: all fuzz targets, a million executions each; one to three hours
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=1000000x
@@ -261,7 +263,7 @@ vuln: ## Look for known vulnerabilities (needs the network; not part of ci)
 
 sbom      = $(BIN)/cyclonedx-gomod-$(CYCLONEDX)
 gorelease = $(BIN)/gorelease-$(GORELEASE)
-releases  = $(GO) run ./internal/release
+releases  = cd e2e && GOWORK=off $(GO) build -o $(BIN)/release ./release && cd .. && $(BIN)/release
 
 release: $(sbom) $(gorelease) ## Release HEAD as VERSION (v0.1.0): tags of every module here, and binaries, SBOMs and an image in dist; pushes nothing
 	$(releases) make -version '$(VERSION)' -sbom $(sbom) -gorelease $(gorelease)

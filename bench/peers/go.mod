@@ -13,7 +13,6 @@ require (
 	github.com/tandem-rpc/tandem/transport/kcp v0.0.0
 	github.com/tandem-rpc/tandem/transport/nbio v0.0.0
 	github.com/tandem-rpc/tandem/transport/quic v0.0.0
-	github.com/tandem-rpc/tandem/transport/websocket v0.0.0
 	google.golang.org/grpc v1.80.0
 )
 
@@ -111,5 +110,4 @@ replace (
 	github.com/tandem-rpc/tandem/transport/kcp => ../../transport/kcp
 	github.com/tandem-rpc/tandem/transport/nbio => ../../transport/nbio
 	github.com/tandem-rpc/tandem/transport/quic => ../../transport/quic
-	github.com/tandem-rpc/tandem/transport/websocket => ../../transport/websocket
 )

@@ -1,8 +1,6 @@
-// Package embedtest runs the conformance suite with the etcd server of the client's
-// version, embedded in the test. It is a module of its own, outside the workspace,
-// because the server requires some sixty modules, which must not affect the versions
-// that other modules select.
-package embedtest
+// Package etcd runs the conformance suite with the etcd server of the client's
+// version, embedded in the test. The server requires some sixty modules.
+package etcd
 
 import (
 	"context"

@@ -1,6 +1,5 @@
-// Package grpctest tests our client with a real grpc-go server. It is a module of its own,
-// outside the workspace.
-package grpctest
+// Package grpc tests our client with a real grpc-go server, and grpc-go's client with ours.
+package grpc
 
 import (
 	"context"

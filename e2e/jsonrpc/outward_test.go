@@ -1,6 +1,6 @@
-// Package jsonrpctest tests our client with a JSON-RPC server of another project, over TCP
-// and over HTTP. It is a module of its own, outside the workspace.
-package jsonrpctest
+// Package jsonrpc tests our client with a JSON-RPC server of another project, over TCP
+// and over HTTP.
+package jsonrpc
 
 import (
 	"context"

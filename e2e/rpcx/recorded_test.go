@@ -1,4 +1,4 @@
-package rpcxtest
+package rpcx
 
 import (
 	"bytes"
@@ -78,7 +78,7 @@ func TestRecordedVectors(t *testing.T) {
 	}
 	defer c.Close()
 	ctx := patience(t)
-	text, err := os.ReadFile("../testdata/wire.txt")
+	text, err := os.ReadFile("../../protocol/rpcx/testdata/wire.txt")
 	if err != nil {
 		t.Fatal(err)
 	}

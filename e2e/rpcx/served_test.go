@@ -1,7 +1,6 @@
-// Package rpcxtest tests our server with real rpcx clients, and our client with a real rpcx
-// server. It is a module of its own, outside the workspace: rpcx requires some seventy
-// modules.
-package rpcxtest
+// Package rpcx tests our server with real rpcx clients, and our client with a real rpcx
+// server. rpcx requires some seventy modules, and has data races of its own.
+package rpcx
 
 import (
 	"context"

@@ -64,7 +64,7 @@ func TestPackagesHaveComments(t *testing.T) {
 }
 
 // own are the folders of packages that are for this repository only, without those of tests.
-var own = []string{"bench", "cmd", "examples", "faults", "interop", "registry/e2e", "protocol/protocoltest", "internal"} //nolint:gochecknoglobals // a constant
+var own = []string{"bench", "cmd", "e2e", "examples", "protocol/protocoltest", "internal"} //nolint:gochecknoglobals // a constant
 
 // stability finds the word that a package comment has after the package's name.
 var stability = regexp.MustCompile(`^Package \w+ \((stable|experimental)\) `) //nolint:gochecknoglobals // a constant

@@ -34,7 +34,7 @@ func (s *source) folder() string { return path.Dir(s.path) }
 
 // nested reports whether the file is in a separate module of programs, which is not a library.
 func (s *source) nested() bool {
-	return strings.HasPrefix(s.path, "bench/") || strings.HasPrefix(s.path, "cmd/") || strings.HasPrefix(s.path, "faults/") || strings.HasPrefix(s.path, "examples/")
+	return strings.HasPrefix(s.path, "bench/") || strings.HasPrefix(s.path, "cmd/") || strings.HasPrefix(s.path, "e2e/") || strings.HasPrefix(s.path, "examples/")
 }
 
 // at returns a message with the place of n.

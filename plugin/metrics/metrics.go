@@ -6,7 +6,7 @@
 //	…
 //	for _, s := range m.Snapshot() { fmt.Println(s.Method, s.Calls(), s.Latency.Quantile(0.99)) }
 //
-// Counting a call allocates nothing and takes no lock. Module telemetry/prom exports the
+// Counting a call allocates nothing and takes no lock. Package telemetry/prom exports the
 // counts.
 package metrics
 

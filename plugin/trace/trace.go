@@ -10,7 +10,7 @@
 // to, or of [NewContext], or else in a new trace. A server begins a span in the trace that
 // it received. The Trace of a [tandem.Call] is its position in its trace; access logs write it.
 // Spans of traces that are sampled go to the function of [To] when they have ended;
-// others cost no more than their IDs. Module telemetry/otel does the same with
+// others cost no more than their IDs. Package telemetry/otel does the same with
 // OpenTelemetry's own spans.
 package trace
 

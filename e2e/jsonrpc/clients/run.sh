@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
-../../.ci/install node:nodejs npm:npm python3:python3 pip3:python3-pip
+../../../.ci/install node:nodejs npm:npm python3:python3 pip3:python3-pip
 
 # The versions' sum names the folder, so a change of them installs anew.
 sum=$(cat js/package.json python/requirements.txt | sha256sum | cut -c1-12)

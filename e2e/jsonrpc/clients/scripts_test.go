@@ -33,7 +33,7 @@ func runScript(t *testing.T, cases int, interpreter, script string) {
 	t.Helper()
 	installed := os.Getenv(clientsEnv)
 	if installed == "" {
-		t.Fatalf("$%s is not set: run interop/jsonrpc/run.sh", clientsEnv)
+		t.Fatalf("$%s is not set: run e2e/jsonrpc/clients/run.sh", clientsEnv)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()

@@ -1,4 +1,4 @@
-package rpcxtest
+package rpcx
 
 import (
 	"fmt"

@@ -1,9 +1,7 @@
-// Package rpcxtest runs rpcx's own discovery and its own register plugins against the
+// Package rpcx runs rpcx's own discovery and its own register plugins against the
 // directories that tandem's registries write and read in rpcx's layout, on real
-// servers of etcd and ZooKeeper. It is a module of its own, outside the workspace,
-// because rpcx requires some seventy modules, which must not affect the versions that
-// other modules select.
-package rpcxtest
+// servers of etcd and ZooKeeper.
+package rpcx
 
 import (
 	"context"
