@@ -7,8 +7,8 @@ set -euo pipefail
 out=$(realpath -m "$1")
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
-../../../registry/zookeeper/testdata/dubbo/build.sh
-../../../.ci/install protoc:protobuf-compiler /usr/share/java/zookeeper.jar:zookeeper
+../../registry/zookeeper/testdata/dubbo/build.sh
+../../.ci/install protoc:protobuf-compiler /usr/share/java/zookeeper.jar:zookeeper
 
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/tandem"
 dubbo="${DUBBO:-$cache/dubbo-3.3.6}"
