@@ -4,7 +4,7 @@
 SHELL         := bash
 .SHELLFLAGS   := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test interop interop-short interop-jsonrpc interop-together test-protocols test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy outdated generated docs faults faults-inputs faults-short faults-soak fuzz session-soak bombs flood demo sim bench bench-table bench-keep bench-compare bench-pairs peers cover vuln release release-check api across ci clean
+.PHONY: help test interop interop-short interop-jsonrpc interop-together test-protocols test-silence test-triple test-registries registry-outage test-nacos short lint fix fmt vet cross cross-all tidy outdated generated docs faults faults-inputs faults-short faults-soak fuzz session-soak bombs flood demo sim bench bench-table bench-keep bench-compare bench-pairs peers cover vuln release release-check api across ci clean
 
 GO  ?= go
 BIN := $(CURDIR)/.bin
@@ -91,6 +91,10 @@ interop-jsonrpc: ## Test JSON-RPC with clients of others in Go, JavaScript and P
 interop-together: ## Have clients of every protocol, in Go, JavaScript, Python and Java, in one method at the same moment; installs languages as root
 	@clients=$$(e2e/interop/together/install.sh); \
 	cd e2e/interop/together && TOGETHER_CLIENTS=$$clients GOWORK=off $(GO) test -tags integration -race -v -count=1 -timeout 10m $(TESTFLAGS) .
+
+test-silence: ## Stop processes and break the network under connections over every transport; needs Linux, and the right to have a network of its own
+	@.ci/install unshare:util-linux ip:iproute2 nft:nftables
+	cd e2e && GOWORK=off $(GO) test -race -shuffle=on -timeout 5m $(TESTFLAGS) ./silence
 
 test-triple: ## Test consumers of Dubbo 3 in Java against protocol/web, by URL and through ZooKeeper, and the pair of examples/migrating/dubbo; installs Java as root, fetches 54 MB
 	@e2e/triple/build.sh $(BIN)/triple

@@ -38,7 +38,8 @@ type Connections struct {
 	// up: 20 s by default; less than 2 s is an error. If what the client writes is not acknowledged
 	// for so long, the connection is closed. If it is, but the server answers no ping, its process
 	// hangs: then calls fail with Unavailable, except those with a deadline of their own, which
-	// wait until then. A deadline from [WithTimeout] is not their own.
+	// wait until then. A deadline from [WithTimeout] is not their own. Over QUIC and KCP, whose
+	// acknowledgements the process makes itself, a process that hangs is a lost connection.
 	//
 	// A silent server is a suspect much earlier, after a second or four round trips. Calls then go
 	// to other instances if there are any; calls that wait for the suspect are made elsewhere if

@@ -27,9 +27,13 @@ type Acknowledged interface {
 // in the session, calls and uploads take turns.
 const mostUnsent = 64 << 10
 
-// Sent returns the state of the bytes that were written. It is known on Linux for TCP, also
-// under TLS, and elsewhere for connections that are [Acknowledged].
+// Sent returns the state of the bytes that were written. It is known for TCP on Linux, also
+// under TLS, for unix sockets, which lead to the same host, and for connections that are
+// [Acknowledged].
 func (c *Conn) Sent() (s Sent, ok bool) {
+	if a := c.LocalAddr(); a != nil && a.Network() == "unix" {
+		return s, true
+	}
 	if c.raw != nil {
 		return sentBy(c.raw)
 	}

@@ -3,6 +3,7 @@ package transport_test
 import (
 	"crypto/tls"
 	"net"
+	"path/filepath"
 	"runtime"
 	"testing"
 	"time"
@@ -61,6 +62,29 @@ func TestSent(t *testing.T) {
 				t.Errorf("%d of %d bytes are not acknowledged", left, n)
 			}
 		})
+	}
+}
+
+// What is written to a unix socket has arrived at its host, whoever reads it.
+func TestSentOverUnix(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	ln, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	raw, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	if _, err := raw.Write(make([]byte, 100)); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]net.Conn{"plain": raw, "tls": tls.Client(raw, &tls.Config{ServerName: "x"})} {
+		if s, ok := transport.Wrap(c).Sent(); !ok || s != (transport.Sent{}) {
+			t.Errorf("%s: got %+v, %v", name, s, ok)
+		}
 	}
 }
 

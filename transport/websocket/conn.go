@@ -27,8 +27,9 @@ const (
 type conn struct {
 	net.Conn // the connection below, for its addresses
 
-	ws *ws.Conn
-	in *transport.Inbox
+	ws    *ws.Conn
+	in    *transport.Inbox
+	below *transport.Conn // the connection below, for what its kernel knows
 
 	writing sync.Mutex
 	closed  atomic.Bool
@@ -57,13 +58,16 @@ func (c secured) ConnectionState() tls.ConnectionState {
 
 func newConn(w *ws.Conn, raw net.Conn) net.Conn {
 	w.SetReadLimit(-1) // a message is read in pieces
-	c := &conn{Conn: raw, ws: w, in: transport.NewInbox()}
+	c := &conn{Conn: raw, ws: w, in: transport.NewInbox(), below: transport.Wrap(raw)}
 	go c.receive() // until the WebSocket has ended
 	if t, ok := raw.(interface{ ConnectionState() tls.ConnectionState }); ok {
 		return secured{c, t.ConnectionState}
 	}
 	return c
 }
+
+// Sent returns the state of the bytes that were written to the connection below.
+func (c *conn) Sent() (transport.Sent, bool) { return c.below.Sent() }
 
 // receive moves received bytes to the inbox until the connection ends.
 func (c *conn) receive() {
